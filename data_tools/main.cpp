@@ -1,0 +1,29 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "commands.h"
+#include "dlrm/core/error.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"Makes, converts and checks datasets for dlrm-train.", "dlrm-data"};
+  app.set_version_flag("--version", DLRM_VERSION);
+  app.require_subcommand(1);
+  dlrm::add_criteo_command(app);
+  dlrm::add_synth_command(app);
+  dlrm::add_inspect_command(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "error: {} (dlrm-data --help tells the usage)\n", error.what());
+    return static_cast<int>(dlrm::ExitCode::kUsage);
+  } catch (const dlrm::Error& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return static_cast<int>(dlrm::ExitCode::kFailure);
+  }
+  return 0;
+}

@@ -1,0 +1,131 @@
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "dlrm/core/dtype.h"
+#include "dlrm/core/error.h"
+#include "dlrm/core/view.h"
+
+namespace dlrm {
+
+/// Something started that is not done yet. Movable. Destroying one that was not waited for waits.
+class Pending {
+ public:
+  /// What a communicator keeps of a started call.
+  class State {
+   public:
+    virtual ~State() = default;
+    /// Moves the call on without blocking; true once it is done (buffers are the caller's again).
+    virtual bool poll() = 0;
+  };
+
+  Pending() = default;
+  explicit Pending(std::unique_ptr<State> state) : state_(std::move(state)) {}
+  Pending(Pending&&) noexcept = default;
+  Pending& operator=(Pending&& other);
+  ~Pending();
+
+  /// True once done. Throws what the call ended with: PeerLost when another rank failed.
+  bool poll();
+  /// Polls until done. The only place where a host communicator waits.
+  void wait();
+  bool done() const { return state_ == nullptr; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+/// Thrown out of a collective on every other rank when one rank reported a failure or vanished. The error
+/// itself is reported by the rank that had it; this one is not printed.
+class PeerLost : public Error {
+ public:
+  PeerLost(ExitCode code, int rank);
+  int rank() const { return rank_; }
+
+ private:
+  int rank_;
+};
+
+/// Byte counts and offsets of one rank's part in an all-to-all: to and from each rank, [size].
+struct ExchangeLayout {
+  std::vector<int64_t> send_bytes, send_offsets;
+  std::vector<int64_t> receive_bytes, receive_offsets;
+
+  /// Layout with offsets that follow from the counts, blocks back to back in rank order.
+  static ExchangeLayout packed(std::vector<int64_t> send_bytes, std::vector<int64_t> receive_bytes);
+  int64_t send_total() const;
+  int64_t receive_total() const;
+};
+
+/// Collective calls among ranks over host memory. Every rank makes the same calls on a communicator in
+/// the same order; several may be in flight at once. Buffers belong to a started call until it is done.
+/// Counts may differ between ranks and be zero. Reductions add in rank order, whatever the implementation,
+/// so that they agree bitwise. One thread at a time uses a communicator.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Another communicator of the same ranks whose calls never mix with this one's. Collective.
+  virtual std::unique_ptr<Communicator> duplicate() = 0;
+
+  // The virtual core: bytes.
+  virtual Pending start_alltoallv(const void* send, void* receive, const ExchangeLayout& layout) = 0;
+  /// Rank q's `bytes[q]` bytes arrive at receive + offsets[q] on every rank. In place allowed: send ==
+  /// receive + offsets[rank].
+  virtual Pending start_allgatherv(const void* send, void* receive, View<const int64_t> bytes,
+                                   View<const int64_t> offsets) = 0;
+  virtual Pending start_broadcast(void* data, int64_t bytes, int root) = 0;
+  virtual Pending start_barrier() = 0;
+
+  // Composed of the core, the same for every implementation.
+  void alltoallv(const void* send, void* receive, const ExchangeLayout& layout);
+  void broadcast(void* data, int64_t bytes, int root);
+  void barrier();
+
+  /// data[i] becomes the sum over ranks, added in rank order. T: float, double, int64_t. With `wire`
+  /// bf16 (float only), values travel rounded and are added in fp32, and the sum is rounded once more,
+  /// so that all ranks hold the same values.
+  template <class T>
+  Pending start_allreduce(View<T> data, DType wire = DType::kFloat32);
+  template <class T>
+  void allreduce(View<T> data, DType wire = DType::kFloat32) {
+    start_allreduce<T>(data, wire).wait();
+  }
+  /// The element-wise largest over ranks.
+  void allreduce_max(View<int64_t> data);
+
+  /// Part `rank` (part_of(data.size(), rank, size)) of the sum over ranks arrives in `out`.
+  template <class T>
+  Pending start_reduce_scatter(View<const T> data, View<T> out);
+
+  /// Everybody's `mine`, rank after rank; counts (optional) receives the elements of each rank.
+  template <class T>
+  std::vector<T> allgatherv(View<const T> mine, std::vector<int64_t>* counts = nullptr) {
+    std::vector<int64_t> bytes, offsets;
+    std::vector<char> all = allgather_bytes(mine.data(), static_cast<int64_t>(mine.size_bytes()), bytes);
+    std::vector<T> result(all.size() / sizeof(T));
+    if (!all.empty()) std::memcpy(result.data(), all.data(), all.size());
+    if (counts) {
+      counts->clear();
+      for (const int64_t b : bytes) counts->push_back(b / static_cast<int64_t>(sizeof(T)));
+    }
+    return result;
+  }
+  /// One value from each rank.
+  template <class T>
+  std::vector<T> allgather(const T& mine) {
+    return allgatherv<T>(View<const T>(&mine, 1));
+  }
+
+ private:
+  std::vector<char> allgather_bytes(const void* mine, int64_t mine_bytes,
+                                    std::vector<int64_t>& bytes);
+};
+
+/// One rank that is the whole world.
+std::unique_ptr<Communicator> make_self_comm();
+
+}  // namespace dlrm

@@ -1,0 +1,204 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dlrm/core/dtype.h"
+
+namespace dlrm {
+
+enum class Pooling : uint8_t { kSum, kMean };
+enum class Activation : uint8_t { kRelu, kGelu, kSilu, kSigmoid, kTanh };
+enum class InteractionType : uint8_t { kDot, kConcat, kCross };
+enum class ConcatOrder : uint8_t { kDenseFirst, kDenseLast };
+enum class OptimizerType : uint8_t { kSgd, kAdagrad, kRowwiseAdagrad, kAdam };
+enum class Precision : uint8_t { kFp32, kBf16 };
+enum class DataKind : uint8_t { kHdf5, kSynthetic, kReplay };
+enum class InvalidId : uint8_t { kError, kDrop };
+enum class Strategy : uint8_t { kAuto, kTable, kRow, kColumn, kGrid, kDataParallel };
+enum class RoutingMode : uint8_t { kExact, kFixed };
+enum class CommKind : uint8_t { kAuto, kMpi, kNccl, kStaged };
+enum class MemoryTier : uint8_t { kAuto, kDevice, kHost, kCached };
+enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
+
+/// One bag of ids a sample, looked up in its table.
+struct FeatureConfig {
+  std::string name;
+  int64_t hotness = 1;  ///< ids in a bag: exact, or the expected mean where the data has offsets
+  Pooling pooling = Pooling::kSum;
+};
+
+struct TableConfig {
+  std::string name;
+  std::string group;  ///< the name in the YAML: `t` of t_0 ... t_18; otherwise equal to name
+  int64_t rows = 0;
+  int64_t dim = 0;
+  DType dtype = DType::kFloat32;
+  std::vector<FeatureConfig> features;  ///< at least one
+};
+
+struct InteractionConfig {
+  InteractionType type = InteractionType::kDot;
+  ConcatOrder order = ConcatOrder::kDenseFirst;  ///< concat only
+  int64_t average_pool = 0;                      ///< concat only: window = stride over E; 0 = none
+  int64_t layers = 3;                            ///< cross only
+  int64_t rank = 512;                            ///< cross only
+};
+
+struct ModelConfig {
+  int64_t dense_features = 0;
+  int64_t embedding_dim = 16;
+  std::vector<int64_t> bottom_mlp;
+  std::vector<int64_t> top_mlp;
+  Activation activation = Activation::kRelu;
+  InteractionConfig interaction;
+  std::vector<TableConfig> tables;
+
+  int64_t num_features() const;         ///< over all tables
+  int64_t embedding_width() const;      ///< W, the sum of the features' widths
+  int64_t bottom_width() const;         ///< width of X: the last of bottom_mlp, or dense_features
+  int64_t interaction_width() const;    ///< width of the top MLP's input
+  double embedding_parameters() const;  ///< sum of rows · dim
+  int64_t dense_parameters() const;     ///< bottom, top and cross, weights and biases
+  double lookups_per_sample() const;    ///< sum of the features' hotness
+};
+
+struct SyntheticConfig {
+  int64_t samples = 1000000;
+  double alpha = 1.05;  ///< power-law exponent of the ids; 0 = uniform
+  uint64_t seed = 1;
+};
+
+struct DataConfig {
+  DataKind source = DataKind::kHdf5;
+  std::string train;
+  std::string test;
+  SyntheticConfig synthetic;
+  bool shuffle = true;
+  int workers = 2;
+  int prefetch = 4;
+  InvalidId invalid_id = InvalidId::kError;
+};
+
+/// A constant step size `lr` (the schedule scales it) and the rule's constants.
+struct OptimizerConfig {
+  OptimizerType type = OptimizerType::kSgd;
+  double lr = 0.1;
+  double eps = 1e-10;  ///< 1e-8 for adam unless set
+  double initial_accumulator = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+};
+
+struct ScheduleConfig {
+  int64_t warmup_steps = 0;
+  int64_t decay_start = 0;
+  int64_t decay_steps = 0;
+  double power = 2;
+
+  /// The factor on lr at step t, counted from 0: (t+1)/warmup, then 1, then
+  /// max(0, 1 - (t - decay_start)/decay_steps)^power.
+  double factor(int64_t t) const;
+};
+
+struct WireConfig {
+  DType forward = DType::kFloat32;
+  DType backward = DType::kFloat32;
+  DType dense = DType::kFloat32;
+};
+
+struct TrainConfig {
+  int64_t global_batch_size = 0;
+  int64_t epochs = 1;  ///< 0 where steps is set
+  int64_t steps = -1;  ///< -1 where epochs decides
+  uint64_t seed = 1;
+  Precision precision = Precision::kFp32;
+  bool tf32 = true;
+  WireConfig wire;
+  OptimizerConfig dense_optimizer{OptimizerType::kSgd, 0.1};
+  OptimizerConfig sparse_optimizer{OptimizerType::kAdagrad, 0.01};
+  ScheduleConfig lr_schedule;
+  int threads = 0;
+  double timeout = 300;
+};
+
+struct ShardingConfig {
+  Strategy strategy = Strategy::kAuto;
+  std::map<std::string, Strategy> tables;  ///< by expanded table name
+  std::string plan;
+};
+
+struct RoutingConfig {
+  RoutingMode mode = RoutingMode::kExact;
+  int depth = 1;
+};
+
+struct CachedConfig {
+  std::string fast = "10%";
+  std::string middle;
+  std::string backing = "ssd";
+  std::string directory;
+  std::string policy = "lookahead";
+};
+
+struct MemoryConfig {
+  MemoryTier tier = MemoryTier::kAuto;
+  std::map<std::string, MemoryTier> tables;
+  CachedConfig cached;
+};
+
+struct EvalConfig {
+  int64_t every_steps = 0;
+  bool at_end = true;
+  double stop_at_auc = 0;
+};
+
+struct CheckpointConfig {
+  std::string directory = "ckpt";
+  int64_t every_steps = 0;
+  bool at_end = false;
+  int keep = 2;
+};
+
+struct OutputConfig {
+  std::string directory = "runs/example";
+  int64_t metrics_every = 100;
+};
+
+/// Everything a run is told, checked: what no value of it can break later is checked here.
+struct RunConfig {
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  ShardingConfig sharding;
+  RoutingConfig routing;
+  CommKind comm = CommKind::kAuto;
+  MemoryConfig memory;
+  EvalConfig eval;
+  CheckpointConfig checkpoint;
+  OutputConfig output;
+  DeviceKind device = DeviceKind::kAuto;
+};
+
+/// Reads and checks a YAML file. `overrides` are "a.b.c=value" as --set takes them (value is YAML), applied
+/// in order before the checks. Errors (exit 2) name file:line, or the override, the key, and what would
+/// be right; an unknown key names the nearest known one.
+RunConfig load_config(const std::string& path, const std::vector<std::string>& overrides = {});
+
+/// The same from text; `name` stands for the file in errors.
+RunConfig parse_config(const std::string& yaml, const std::string& name,
+                       const std::vector<std::string>& overrides = {});
+
+/// The whole config as YAML, every key with the value in force: reading it back gives the same config.
+std::string to_yaml(const RunConfig& config);
+
+/// The keys (a.b.c) at which two configs differ, but for those that a resumed run may change (steps,
+/// epochs, output, checkpoint, eval, sharding, routing, memory, device, comm, threads, timeout, workers,
+/// prefetch, paths).
+std::vector<std::string> keys_that_block_resume(const RunConfig& saved, const RunConfig& now);
+
+/// One line a key: `key  default  allowed  meaning`; docs/config.md is checked against it.
+std::string config_reference();
+
+}  // namespace dlrm

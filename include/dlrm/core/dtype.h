@@ -1,0 +1,44 @@
+#pragma once
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace dlrm {
+
+enum class DType : uint8_t { kFloat32, kBFloat16, kFloat16 };
+
+constexpr size_t size_of(DType type) { return type == DType::kFloat32 ? 4 : 2; }
+constexpr const char* name_of(DType type) {
+  return type == DType::kFloat32 ? "fp32" : type == DType::kBFloat16 ? "bf16" : "fp16";
+}
+
+/// bfloat16 as stored: the upper half of a float. Conversion rounds to nearest, ties to even; NaN
+/// stays NaN.
+struct BFloat16 {
+  uint16_t bits = 0;
+
+  BFloat16() = default;
+  explicit BFloat16(float value) {
+    uint32_t u = std::bit_cast<uint32_t>(value);
+    if ((u & 0x7fffffffu) > 0x7f800000u) {
+      bits = static_cast<uint16_t>((u >> 16) | 0x40u);
+    } else {
+      bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+    }
+  }
+  explicit operator float() const {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
+};
+
+/// IEEE half precision as stored. Conversion rounds to nearest, ties to even; overflow gives infinity.
+struct Float16 {
+  uint16_t bits = 0;
+
+  Float16() = default;
+  explicit Float16(float value);
+  explicit operator float() const;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,71 @@
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dlrm {
+
+/// Where a rank's time goes: seconds a stage, and every span where a trace was asked for. Used by the
+/// rank's main thread; `current()` may be read by any thread.
+class Trace {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Event {
+    const char* name;
+    int64_t begin_ns;  ///< since the trace's start
+    int64_t end_ns;
+  };
+  struct Total {
+    const char* name;
+    int64_t ns = 0;
+    int64_t count = 0;
+  };
+
+  explicit Trace(bool keep_events = false) : keep_(keep_events), start_(Clock::now()) {}
+
+  /// The stage being run, "idle" outside of any: what the watchdog reports. Names are literals.
+  const char* current() const { return current_.load(std::memory_order_relaxed); }
+  const std::vector<Total>& totals() const { return totals_; }
+  const std::vector<Event>& events() const { return events_; }
+  void reset_totals() { totals_.clear(); }
+  int64_t now_ns() const {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count();
+  }
+  /// The time of day at which the trace began, ns since 1970: lines up the tracks of several ranks.
+  int64_t epoch_ns() const { return epoch_ns_; }
+
+ private:
+  friend class Span;
+  void finish(const char* name, int64_t begin_ns, int64_t end_ns, int64_t inner_ns);
+
+  bool keep_;
+  Clock::time_point start_;
+  int64_t epoch_ns_ = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                          std::chrono::system_clock::now().time_since_epoch())
+                          .count();
+  std::atomic<const char*> current_{"idle"};
+  int64_t inner_ns_ = 0;  // time of the spans nested in the open one
+  std::vector<Total> totals_;
+  std::vector<Event> events_;
+};
+
+/// One traced stage, from construction to destruction. `name` is a literal. Spans nest; a stage's total
+/// leaves out the stages nested in it, so that totals add up to the time covered.
+class Span {
+ public:
+  Span(Trace& trace, const char* name);
+  ~Span();
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+ private:
+  Trace& trace_;
+  const char* name_;
+  const char* outer_;
+  int64_t outer_inner_ns_;
+  int64_t begin_ns_;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,62 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dlrm/config/run_config.h"
+#include "dlrm/data/batch.h"
+
+namespace dlrm {
+
+/// How samples are cut into global batches: epoch e holds ⌈samples/B⌉ batches; no batch spans epochs.
+struct BatchPlan {
+  int64_t samples = 0;
+  int64_t batch_size = 0;
+
+  int64_t batches_per_epoch() const { return (samples + batch_size - 1) / batch_size; }
+  int64_t epoch_of(int64_t t) const { return t / batches_per_epoch(); }
+  /// Samples [begin, end) of the epoch's order that batch t holds.
+  Range samples_of(int64_t t) const;
+};
+
+/// Hands out the local part of global batch t, by t. Thread-safe: several workers load at once.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  virtual const BatchPlan& plan() const = 0;
+  /// Fills `batch` (its vectors are reused). Errors (exit 2) name file, record, feature and value.
+  virtual void load(int64_t t, Batch& batch) const = 0;
+  /// A hint that batch t will be asked for soon.
+  virtual void will_need(int64_t) const {}
+  /// What it is, for the log: "train.h5: 1000000 samples".
+  virtual std::string describe() const = 0;
+};
+
+enum class Split : uint8_t { kTrain, kTest };
+
+/// The source that the config asks for. For kTest never shuffled; returns null where there is no test data.
+/// hdf5: data.train / data.test; synthetic: generated, the test split being other samples of the same
+/// distribution; replay: batch 0 of the training source (hdf5 where data.train is set, else synthetic) for
+/// every t.
+std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split split, int rank,
+                                               int world);
+
+/// Loads batches first, first+1, ... on worker threads, a bounded number ahead.
+class Prefetcher {
+ public:
+  /// Batches [first, last). `depth` batches ahead, on `workers` threads.
+  Prefetcher(const BatchSource& source, int64_t first, int64_t last, int workers, int depth);
+  ~Prefetcher();
+  /// The next batch in order; blocks until it is there. Null after the last. Rethrows what a worker threw
+  /// when its batch's turn comes. Valid until the next call.
+  const Batch* next();
+  /// Seconds that next() has blocked.
+  double wait_seconds() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dlrm

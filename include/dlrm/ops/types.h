@@ -1,0 +1,90 @@
+#pragma once
+#include <cstdint>
+
+#include "dlrm/core/dtype.h"
+#include "dlrm/core/view.h"
+
+namespace dlrm {
+
+/// Activation of a linear layer.
+enum class Act : uint8_t { kNone, kRelu };
+
+/// A rule and its numbers for one step, schedule applied.
+struct OptimizerStep {
+  enum class Rule : uint8_t { kSgd, kAdagrad, kRowwiseAdagrad, kAdam };
+  Rule rule = Rule::kSgd;
+  float lr = 0;
+  float eps = 0;
+  float beta1 = 0;
+  float beta2 = 0;
+  float correction1 = 1;  ///< Adam: 1 - beta1^t, t the global step from 1
+  float correction2 = 1;  ///< Adam: 1 - beta2^t
+  /// sgd: w -= lr·g. adagrad: s1 += g²; w -= lr·g/(√s1 + eps). rowwise: s1 (one a row) += mean g², same
+  /// step. adam: s1 = β1·s1 + (1-β1)·g; s2 = β2·s2 + (1-β2)·g²;
+  /// w -= lr·(s1/correction1)/(√(s2/correction2) + eps).
+};
+
+/// The rows of one shard as operations see them: weights and optimizer state in separate arrays.
+struct RowTable {
+  void* weights = nullptr;  ///< [rows, width], `stride` elements from row to row
+  DType type = DType::kFloat32;
+  int64_t rows = 0;
+  int64_t width = 0;
+  int64_t stride = 0;
+  float* state1 = nullptr;  ///< adagrad [rows, width] with state_stride; rowwise [rows]; adam m
+  float* state2 = nullptr;  ///< adam v
+  int64_t state_stride = 0;  ///< elements from row to row (1 for rowwise)
+};
+
+/// One feature's bags on one shard, to be looked up.
+struct BagGroup {
+  RowTable table;
+  const int64_t* ids = nullptr;      ///< row numbers local to the shard
+  const int64_t* offsets = nullptr;  ///< [bags + 1], into ids
+  int64_t bags = 0;
+  const float* scale = nullptr;      ///< [bags] or absent
+  MatrixView<float> pooled;          ///< [bags, width]
+};
+
+/// The ids of one feature on one shard.
+struct IdGroup {
+  const int64_t* ids = nullptr;
+  const int64_t* offsets = nullptr;  ///< [bags + 1], into ids
+  int64_t bags = 0;
+};
+
+/// The bag that an id stood in.
+struct Occurrence {
+  int32_t group = 0;
+  int32_t bag = 0;
+};
+
+/// Occurrences sorted by row.
+struct RowRuns {
+  View<int64_t> rows;             ///< [capacity] unique rows, ascending
+  View<int64_t> starts;           ///< [capacity + 1]
+  View<Occurrence> occurrences;   ///< [capacity]
+  View<int64_t> count;            ///< [1] number of unique rows
+};
+
+/// Gradients of one feature's pooled bags.
+struct BagGradient {
+  MatrixView<const float> pooled;  ///< [bags, width]
+  const float* scale = nullptr;    ///< [bags] or absent
+};
+
+/// A rectangle to copy.
+struct BlockCopy {
+  const void* src = nullptr;
+  void* dst = nullptr;
+  DType src_type = DType::kFloat32;
+  DType dst_type = DType::kFloat32;
+  int64_t src_stride = 0;  ///< elements from row to row
+  int64_t dst_stride = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  const float* scale = nullptr;  ///< [rows] or absent
+  bool accumulate = false;
+};
+
+}  // namespace dlrm

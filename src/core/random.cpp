@@ -1,0 +1,51 @@
+#include "dlrm/core/random.h"
+
+#include <Random123/philox.h>
+
+#include <cmath>
+#include <numbers>
+
+namespace dlrm {
+
+std::array<uint32_t, 4> philox(uint64_t key, std::array<uint32_t, 4> counter) {
+  const r123::Philox4x32::ctr_type c{{counter[0], counter[1], counter[2], counter[3]}};
+  const r123::Philox4x32::key_type k{
+      {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)}};
+  const auto r = r123::Philox4x32()(c, k);
+  return {r[0], r[1], r[2], r[3]};
+}
+
+uint64_t stream_key(uint64_t seed, std::string_view name) {
+  uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  const auto r = philox(seed, {static_cast<uint32_t>(hash), static_cast<uint32_t>(hash >> 32), 0, 1});
+  return (static_cast<uint64_t>(r[1]) << 32) | r[0];
+}
+
+double normal_at(uint64_t key, uint64_t row, uint32_t column) {
+  const auto r = philox(
+      key, {static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32), column / 2, 2});
+  const double u = uniform01(r[0], r[1]);
+  const double v = uniform01(r[2], r[3]);
+  const double radius = std::sqrt(-2.0 * std::log(1.0 - u));
+  const double angle = 2.0 * std::numbers::pi * v;
+  return radius * (column % 2 == 0 ? std::cos(angle) : std::sin(angle));
+}
+
+void uniform_row(uint64_t key, uint64_t row, int64_t column, int64_t count, float bound,
+                 float* out) {
+  std::array<uint32_t, 4> words{};
+  int64_t drawn = -1;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t c = column + i;
+    if (c / 4 != drawn) {
+      drawn = c / 4;
+      words = philox(key, {static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32),
+                           static_cast<uint32_t>(drawn), 0});
+    }
+    const float u = uniform01(words[static_cast<size_t>(c % 4)]);
+    out[i] = (u * 2.0f - 1.0f) * bound;
+  }
+}
+
+}  // namespace dlrm

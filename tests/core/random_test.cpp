@@ -1,0 +1,48 @@
+#include "dlrm/core/random.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace dlrm {
+namespace {
+
+// Known answers of Philox4x32-10, from the test vectors published with Random123.
+TEST(Philox, AgreesWithThePublishedVectors) {
+  EXPECT_EQ(philox(0, {0, 0, 0, 0}),
+            (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox(~0ull, {~0u, ~0u, ~0u, ~0u}),
+            (std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+}
+
+TEST(UniformRow, AnyPartOfARowIsThatPartOfTheWholeRow) {
+  const uint64_t key = stream_key(7, "table");
+  std::vector<float> whole(37), part(5);
+  uniform_row(key, 123456789012ull, 0, 37, 0.25f, whole.data());
+  for (int64_t c = 0; c + 5 <= 37; ++c) {
+    uniform_row(key, 123456789012ull, c, 5, 0.25f, part.data());
+    for (size_t i = 0; i < 5; ++i) EXPECT_EQ(part[i], whole[static_cast<size_t>(c) + i]);
+  }
+  for (const float v : whole) EXPECT_LE(std::abs(v), 0.25f);
+}
+
+TEST(NormalAt, HasZeroMeanAndUnitVariance) {
+  double sum = 0, squares = 0;
+  const int n = 20000;
+  for (int i = 0; i < n; ++i) {
+    const double v = normal_at(99, static_cast<uint64_t>(i / 100), static_cast<uint32_t>(i % 100));
+    sum += v;
+    squares += v * v;
+  }
+  EXPECT_NEAR(sum / n, 0, 0.03);
+  EXPECT_NEAR(squares / n, 1, 0.04);
+}
+
+TEST(StreamKey, DiffersByNameAndBySeed) {
+  EXPECT_NE(stream_key(1, "a"), stream_key(1, "b"));
+  EXPECT_NE(stream_key(1, "a"), stream_key(2, "a"));
+}
+
+}  // namespace
+}  // namespace dlrm
