@@ -1,9 +1,11 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 
-#include "commands.h"
+#include <CLI/CLI.hpp>
+
 #include "dlrm/core/error.h"
+
+#include "commands.h"
 
 int main(int argc, char** argv) {
   CLI::App app{"Makes, converts and checks datasets for dlrm-train.", "dlrm-data"};

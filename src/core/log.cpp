@@ -1,8 +1,8 @@
 #include "dlrm/core/log.h"
 
-#include <unistd.h>
-
 #include <ctime>
+
+#include <unistd.h>
 
 namespace dlrm {
 
@@ -10,8 +10,8 @@ void Log::line(const std::string& text) const {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
-  const std::string whole = fmt::format("{:02}:{:02}:{:02} {}\n", local.tm_hour, local.tm_min,
-                                        local.tm_sec, text);
+  const std::string whole =
+      fmt::format("{:02}:{:02}:{:02} {}\n", local.tm_hour, local.tm_min, local.tm_sec, text);
   // One write, so that lines of several ranks on one terminal stay whole.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, whole.data(), whole.size());
 }

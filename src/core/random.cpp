@@ -1,9 +1,9 @@
 #include "dlrm/core/random.h"
 
-#include <Random123/philox.h>
-
 #include <cmath>
 #include <numbers>
+
+#include <Random123/philox.h>
 
 namespace dlrm {
 
@@ -18,13 +18,14 @@ std::array<uint32_t, 4> philox(uint64_t key, std::array<uint32_t, 4> counter) {
 uint64_t stream_key(uint64_t seed, std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  const auto r = philox(seed, {static_cast<uint32_t>(hash), static_cast<uint32_t>(hash >> 32), 0, 1});
+  const auto r =
+      philox(seed, {static_cast<uint32_t>(hash), static_cast<uint32_t>(hash >> 32), 0, 1});
   return (static_cast<uint64_t>(r[1]) << 32) | r[0];
 }
 
 double normal_at(uint64_t key, uint64_t row, uint32_t column) {
-  const auto r = philox(
-      key, {static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32), column / 2, 2});
+  const auto r =
+      philox(key, {static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32), column / 2, 2});
   const double u = uniform01(r[0], r[1]);
   const double v = uniform01(r[2], r[3]);
   const double radius = std::sqrt(-2.0 * std::log(1.0 - u));

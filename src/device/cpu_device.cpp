@@ -1,10 +1,10 @@
-#include <sys/mman.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <thread>
+
+#include <sys/mman.h>
 
 #include "dlrm/device/device.h"
 
@@ -53,9 +53,7 @@ class CpuDevice final : public Device {
   }
 
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<CpuStream>(); }
-  std::string describe() const override {
-    return fmt::format("cpu: {}", processor_name());
-  }
+  std::string describe() const override { return fmt::format("cpu: {}", processor_name()); }
   bool is_cpu() const override { return true; }
   size_t bytes_in_use() const override { return in_use_.load(); }
   size_t peak_bytes() const override { return peak_.load(); }
@@ -64,7 +62,8 @@ class CpuDevice final : public Device {
   static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
   static void* map(size_t bytes) {
-    void* pointer = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* pointer =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pointer == MAP_FAILED) return nullptr;
     ::madvise(pointer, bytes, MADV_HUGEPAGE);  // random rows then miss the TLB far less often
     return pointer;

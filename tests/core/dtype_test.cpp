@@ -1,16 +1,16 @@
 #include "dlrm/core/dtype.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
+
+#include <gtest/gtest.h>
 
 namespace dlrm {
 namespace {
 
 TEST(BFloat16, RoundsToNearestTiesToEven) {
   EXPECT_EQ(float(BFloat16(1.0f)), 1.0f);
-  EXPECT_EQ(float(BFloat16(1.0f + 0x1p-8f)), 1.0f);            // a tie, down to even
+  EXPECT_EQ(float(BFloat16(1.0f + 0x1p-8f)), 1.0f);                // a tie, down to even
   EXPECT_EQ(float(BFloat16(1.0f + 3 * 0x1p-8f)), 1.0f + 0x1p-6f);  // a tie, up to even
   EXPECT_TRUE(std::isnan(float(BFloat16(std::numeric_limits<float>::quiet_NaN()))));
 }

@@ -1,9 +1,9 @@
 #include "dlrm/core/random.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace dlrm {
 namespace {

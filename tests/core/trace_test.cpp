@@ -1,9 +1,9 @@
 #include "dlrm/core/trace.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 namespace dlrm {
 namespace {

@@ -37,8 +37,8 @@ class Pending {
   std::unique_ptr<State> state_;
 };
 
-/// Thrown out of a collective on every other rank when one rank reported a failure or vanished. The error
-/// itself is reported by the rank that had it; this one is not printed.
+/// Thrown out of a collective on every other rank when one rank reported a failure or vanished. The
+/// error itself is reported by the rank that had it; this one is not printed.
 class PeerLost : public Error {
  public:
   PeerLost(ExitCode code, int rank);
@@ -59,10 +59,10 @@ struct ExchangeLayout {
   int64_t receive_total() const;
 };
 
-/// Collective calls among ranks over host memory. Every rank makes the same calls on a communicator in
-/// the same order; several may be in flight at once. Buffers belong to a started call until it is done.
-/// Counts may differ between ranks and be zero. Reductions add in rank order, whatever the implementation,
-/// so that they agree bitwise. One thread at a time uses a communicator.
+/// Collective calls among ranks over host memory. Every rank makes the same calls on a communicator
+/// in the same order; several may be in flight at once. Buffers belong to a started call until it
+/// is done. Counts may differ between ranks and be zero. Reductions add in rank order, whatever the
+/// implementation, so that they agree bitwise. One thread at a time uses a communicator.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -72,9 +72,10 @@ class Communicator {
   virtual std::unique_ptr<Communicator> duplicate() = 0;
 
   // The virtual core: bytes.
-  virtual Pending start_alltoallv(const void* send, void* receive, const ExchangeLayout& layout) = 0;
-  /// Rank q's `bytes[q]` bytes arrive at receive + offsets[q] on every rank. In place allowed: send ==
-  /// receive + offsets[rank].
+  virtual Pending start_alltoallv(const void* send, void* receive,
+                                  const ExchangeLayout& layout) = 0;
+  /// Rank q's `bytes[q]` bytes arrive at receive + offsets[q] on every rank. In place allowed: send
+  /// == receive + offsets[rank].
   virtual Pending start_allgatherv(const void* send, void* receive, View<const int64_t> bytes,
                                    View<const int64_t> offsets) = 0;
   virtual Pending start_broadcast(void* data, int64_t bytes, int root) = 0;
@@ -85,9 +86,9 @@ class Communicator {
   void broadcast(void* data, int64_t bytes, int root);
   void barrier();
 
-  /// data[i] becomes the sum over ranks, added in rank order. T: float, double, int64_t. With `wire`
-  /// bf16 (float only), values travel rounded and are added in fp32, and the sum is rounded once more,
-  /// so that all ranks hold the same values.
+  /// data[i] becomes the sum over ranks, added in rank order. T: float, double, int64_t. With
+  /// `wire` bf16 (float only), values travel rounded and are added in fp32, and the sum is rounded
+  /// once more, so that all ranks hold the same values.
   template <class T>
   Pending start_allreduce(View<T> data, DType wire = DType::kFloat32);
   template <class T>
@@ -105,7 +106,8 @@ class Communicator {
   template <class T>
   std::vector<T> allgatherv(View<const T> mine, std::vector<int64_t>* counts = nullptr) {
     std::vector<int64_t> bytes, offsets;
-    std::vector<char> all = allgather_bytes(mine.data(), static_cast<int64_t>(mine.size_bytes()), bytes);
+    std::vector<char> all =
+        allgather_bytes(mine.data(), static_cast<int64_t>(mine.size_bytes()), bytes);
     std::vector<T> result(all.size() / sizeof(T));
     if (!all.empty()) std::memcpy(result.data(), all.data(), all.size());
     if (counts) {

@@ -181,21 +181,22 @@ struct RunConfig {
   DeviceKind device = DeviceKind::kAuto;
 };
 
-/// Reads and checks a YAML file. `overrides` are "a.b.c=value" as --set takes them (value is YAML), applied
-/// in order before the checks. Errors (exit 2) name file:line, or the override, the key, and what would
-/// be right; an unknown key names the nearest known one.
+/// Reads and checks a YAML file. `overrides` are "a.b.c=value" as --set takes them (value is YAML),
+/// applied in order before the checks. Errors (exit 2) name file:line, or the override, the key,
+/// and what would be right; an unknown key names the nearest known one.
 RunConfig load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
 /// The same from text; `name` stands for the file in errors.
 RunConfig parse_config(const std::string& yaml, const std::string& name,
                        const std::vector<std::string>& overrides = {});
 
-/// The whole config as YAML, every key with the value in force: reading it back gives the same config.
+/// The whole config as YAML, every key with the value in force: reading it back gives the same
+/// config.
 std::string to_yaml(const RunConfig& config);
 
-/// The keys (a.b.c) at which two configs differ, but for those that a resumed run may change (steps,
-/// epochs, output, checkpoint, eval, sharding, routing, memory, device, comm, threads, timeout, workers,
-/// prefetch, paths).
+/// The keys (a.b.c) at which two configs differ, but for those that a resumed run may change
+/// (steps, epochs, output, checkpoint, eval, sharding, routing, memory, device, comm, threads,
+/// timeout, workers, prefetch, paths).
 std::vector<std::string> keys_that_block_resume(const RunConfig& saved, const RunConfig& now);
 
 /// One line a key: `key  default  allowed  meaning`; docs/config.md is checked against it.

@@ -32,7 +32,8 @@ struct BFloat16 {
   }
 };
 
-/// IEEE half precision as stored. Conversion rounds to nearest, ties to even; overflow gives infinity.
+/// IEEE half precision as stored. Conversion rounds to nearest, ties to even; overflow gives
+/// infinity.
 struct Float16 {
   uint16_t bits = 0;
 

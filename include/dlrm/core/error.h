@@ -1,9 +1,9 @@
 #pragma once
-#include <fmt/core.h>
-
 #include <stdexcept>
 #include <string>
 #include <utility>
+
+#include <fmt/core.h>
 
 namespace dlrm {
 
@@ -45,9 +45,9 @@ Error run_error(fmt::format_string<Args...> format, Args&&... args) {
 }  // namespace dlrm
 
 /// DLRM_CHECK(condition, "format", args...): an internal invariant, checked in every build.
-#define DLRM_CHECK(condition, ...)                                                            \
-  do {                                                                                        \
-    if (!(condition))                                                                         \
+#define DLRM_CHECK(condition, ...)                                                             \
+  do {                                                                                         \
+    if (!(condition))                                                                          \
       ::dlrm::check_failed(__FILE__, __LINE__, #condition, ::dlrm::detail::text(__VA_ARGS__)); \
   } while (0)
 

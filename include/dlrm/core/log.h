@@ -1,12 +1,12 @@
 #pragma once
-#include <fmt/core.h>
-
 #include <string>
+
+#include <fmt/core.h>
 
 namespace dlrm {
 
-/// Plain lines on stderr with the time of day. One writer a line: whole lines never mix. A rank other
-/// than 0 stays silent except for warnings, which carry its number.
+/// Plain lines on stderr with the time of day. One writer a line: whole lines never mix. A rank
+/// other than 0 stays silent except for warnings, which carry its number.
 class Log {
  public:
   explicit Log(int rank = 0) : rank_(rank) {}

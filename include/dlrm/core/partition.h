@@ -12,8 +12,9 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// Part `part` of `parts` near-equal parts of [0, total): [⌊part·total/parts⌋, ⌊(part+1)·total/parts⌋).
-/// Samples of a global batch over ranks, rows over row shards, columns over column shards.
+/// Part `part` of `parts` near-equal parts of [0, total): [⌊part·total/parts⌋,
+/// ⌊(part+1)·total/parts⌋). Samples of a global batch over ranks, rows over row shards, columns
+/// over column shards.
 inline Range part_of(int64_t total, int64_t part, int64_t parts) {
   const auto cut = [&](int64_t p) {
     return static_cast<int64_t>(static_cast<__int128>(total) * p / parts);

@@ -5,13 +5,13 @@
 
 namespace dlrm {
 
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011; Random123).
-/// A pure function of key and counter, so that any element of any tensor can be drawn by any rank in
-/// any order.
+/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
+/// Random123). A pure function of key and counter, so that any element of any tensor can be drawn
+/// by any rank in any order.
 std::array<uint32_t, 4> philox(uint64_t key, std::array<uint32_t, 4> counter);
 
-/// Key of a named stream of numbers: mixes `seed` with the FNV-1a hash of `name`, so that tensors of
-/// different names draw independently.
+/// Key of a named stream of numbers: mixes `seed` with the FNV-1a hash of `name`, so that tensors
+/// of different names draw independently.
 uint64_t stream_key(uint64_t seed, std::string_view name);
 
 /// [0, 1) in steps of 2^-24: (u >> 8) · 2^-24, exact in float.
@@ -25,9 +25,10 @@ inline double uniform01(uint32_t high, uint32_t low) {
 /// Element (row, column) of the standard normal field of `key`: Box–Muller in fp64, on the host.
 double normal_at(uint64_t key, uint64_t row, uint32_t column);
 
-/// Columns [column, column + count) of row `row` of the field U(-bound, bound) of `key`. Element c of a
-/// row is word c mod 4 of counter {row low, row high, c / 4, 0}; the value is
-/// (u·2 - 1)·bound with each operation rounded to float.
-void uniform_row(uint64_t key, uint64_t row, int64_t column, int64_t count, float bound, float* out);
+/// Columns [column, column + count) of row `row` of the field U(-bound, bound) of `key`. Element c
+/// of a row is word c mod 4 of counter {row low, row high, c / 4, 0}; the value is (u·2 - 1)·bound
+/// with each operation rounded to float.
+void uniform_row(uint64_t key, uint64_t row, int64_t column, int64_t count, float bound,
+                 float* out);
 
 }  // namespace dlrm

@@ -7,8 +7,8 @@
 
 namespace dlrm {
 
-/// Where a rank's time goes: seconds a stage, and every span where a trace was asked for. Used by the
-/// rank's main thread; `current()` may be read by any thread.
+/// Where a rank's time goes: seconds a stage, and every span where a trace was asked for. Used by
+/// the rank's main thread; `current()` may be read by any thread.
 class Trace {
  public:
   using Clock = std::chrono::steady_clock;
@@ -51,8 +51,8 @@ class Trace {
   std::vector<Event> events_;
 };
 
-/// One traced stage, from construction to destruction. `name` is a literal. Spans nest; a stage's total
-/// leaves out the stages nested in it, so that totals add up to the time covered.
+/// One traced stage, from construction to destruction. `name` is a literal. Spans nest; a stage's
+/// total leaves out the stages nested in it, so that totals add up to the time covered.
 class Span {
  public:
   Span(Trace& trace, const char* name);

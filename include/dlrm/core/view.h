@@ -25,20 +25,21 @@ struct MatrixView {
       : data(data), rows(rows), cols(cols), stride(stride) {}
   /// A view that may write is a view that may read.
   template <class U>
-    requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
-  MatrixView(MatrixView<U> other)
+  requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) MatrixView(MatrixView<U> other)
       : data(other.data), rows(other.rows), cols(other.cols), stride(other.stride) {}
 
   T* row(int64_t r) const { return data + r * stride; }
   T& operator()(int64_t r, int64_t c) const { return data[r * stride + c]; }
-  MatrixView columns(int64_t begin, int64_t count) const { return {data + begin, rows, count, stride}; }
+  MatrixView columns(int64_t begin, int64_t count) const {
+    return {data + begin, rows, count, stride};
+  }
   MatrixView row_range(int64_t begin, int64_t count) const {
     return {data + begin * stride, count, cols, stride};
   }
 };
 
-/// A matrix whose element type is known at run time only: activations and weights in the precision of
-/// the run.
+/// A matrix whose element type is known at run time only: activations and weights in the precision
+/// of the run.
 struct Matrix {
   void* data = nullptr;
   DType type = DType::kFloat32;

@@ -8,15 +8,15 @@ namespace dlrm {
 
 /// The local samples of one global batch, on the host. Ids are checked against their table's rows.
 struct Batch {
-  int64_t t = 0;            ///< global batch number, from 0, over all epochs
+  int64_t t = 0;  ///< global batch number, from 0, over all epochs
   int64_t epoch = 0;
-  int64_t global_size = 0;  ///< samples of the whole global batch
-  Range local;              ///< this rank's part of [0, global_size)
-  std::vector<float> dense;     ///< [b, dense_features]
-  std::vector<float> labels;    ///< [b]
+  int64_t global_size = 0;       ///< samples of the whole global batch
+  Range local;                   ///< this rank's part of [0, global_size)
+  std::vector<float> dense;      ///< [b, dense_features]
+  std::vector<float> labels;     ///< [b]
   std::vector<int64_t> ids;      ///< feature-major, then sample, then position in the bag
   std::vector<int64_t> offsets;  ///< [features·b + 1], into ids
-  int64_t dropped = 0;          ///< invalid ids left out
+  int64_t dropped = 0;           ///< invalid ids left out
 
   int64_t size() const { return local.size(); }
 };

@@ -9,7 +9,8 @@
 
 namespace dlrm {
 
-/// How samples are cut into global batches: epoch e holds ⌈samples/B⌉ batches; no batch spans epochs.
+/// How samples are cut into global batches: epoch e holds ⌈samples/B⌉ batches; no batch spans
+/// epochs.
 struct BatchPlan {
   int64_t samples = 0;
   int64_t batch_size = 0;
@@ -35,10 +36,10 @@ class BatchSource {
 
 enum class Split : uint8_t { kTrain, kTest };
 
-/// The source that the config asks for. For kTest never shuffled; returns null where there is no test data.
-/// hdf5: data.train / data.test; synthetic: generated, the test split being other samples of the same
-/// distribution; replay: batch 0 of the training source (hdf5 where data.train is set, else synthetic) for
-/// every t.
+/// The source that the config asks for. For kTest never shuffled; returns null where there is no
+/// test data. hdf5: data.train / data.test; synthetic: generated, the test split being other
+/// samples of the same distribution; replay: batch 0 of the training source (hdf5 where data.train
+/// is set, else synthetic) for every t.
 std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split split, int rank,
                                                int world);
 
@@ -48,8 +49,8 @@ class Prefetcher {
   /// Batches [first, last). `depth` batches ahead, on `workers` threads.
   Prefetcher(const BatchSource& source, int64_t first, int64_t last, int workers, int depth);
   ~Prefetcher();
-  /// The next batch in order; blocks until it is there. Null after the last. Rethrows what a worker threw
-  /// when its batch's turn comes. Valid until the next call.
+  /// The next batch in order; blocks until it is there. Null after the last. Rethrows what a worker
+  /// threw when its batch's turn comes. Valid until the next call.
   const Batch* next();
   /// Seconds that next() has blocked.
   double wait_seconds() const;

@@ -22,7 +22,8 @@ class Stream {
 class Device {
  public:
   virtual ~Device() = default;
-  /// Zeroed memory, aligned to 64 bytes at least. Throws run_error naming `what` where there is too little.
+  /// Zeroed memory, aligned to 64 bytes at least. Throws run_error naming `what` where there is too
+  /// little.
   virtual void* allocate(size_t bytes, const char* what) = 0;
   virtual void deallocate(void* pointer, size_t bytes) noexcept = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;

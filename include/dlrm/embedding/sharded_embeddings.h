@@ -13,7 +13,7 @@ namespace dlrm {
 
 /// A rank's bags of one global batch: what every embedding user must hand in.
 struct LocalBags {
-  Range local;              ///< this rank's samples of [0, global_size): part_of(global_size, rank, world)
+  Range local;  ///< this rank's samples of [0, global_size): part_of(global_size, rank, world)
   int64_t global_size = 0;
   View<const int64_t> ids;      ///< feature-major (tables in order, features in order), then sample
   View<const int64_t> offsets;  ///< [features·b + 1], into ids
@@ -24,25 +24,25 @@ struct EmbeddingOptions {
   OptimizerConfig optimizer;
   WireConfig wire;
   RoutingConfig routing;
-  uint64_t seed = 1;          ///< of the initial rows U(±1/sqrt(rows))
+  uint64_t seed = 1;  ///< of the initial rows U(±1/sqrt(rows))
   int64_t max_global_batch = 0;
-  bool initialise = true;     ///< false where a checkpoint will fill the rows
+  bool initialise = true;  ///< false where a checkpoint will fill the rows
 };
 
 /// One array of one local shard: where a checkpoint reads and writes it.
 struct ShardArray {
-  std::string path;     ///< "/tables/C1/weight", ".../adagrad", ".../adam_m", ".../adam_v"
+  std::string path;            ///< "/tables/C1/weight", ".../adagrad", ".../adam_m", ".../adam_v"
   std::vector<int64_t> shape;  ///< of the whole tensor: [rows, D] or [rows]
-  Range rows;           ///< the part that is here
-  Range columns;        ///< [0, 1) for a one-dimensional tensor
+  Range rows;                  ///< the part that is here
+  Range columns;               ///< [0, 1) for a one-dimensional tensor
   float* data = nullptr;
-  int64_t stride = 0;   ///< elements from row to row
-  bool saves = true;    ///< false where another rank saves the same part
+  int64_t stride = 0;  ///< elements from row to row
+  bool saves = true;   ///< false where another rank saves the same part
 };
 
-/// Embedding tables sharded over the ranks by a plan, with their exchange and their optimizer: what a
-/// training step asks of them, in this order. One world of ranks makes the same calls with the same
-/// global batches.
+/// Embedding tables sharded over the ranks by a plan, with their exchange and their optimizer: what
+/// a training step asks of them, in this order. One world of ranks makes the same calls with the
+/// same global batches.
 ///
 ///   route(bags)            any number of batches ahead (at most routing depth + 1 in flight)
 ///   lookup()               pools the oldest routed batch's rows on their owners
@@ -56,8 +56,8 @@ class ShardedEmbeddings {
   ShardedEmbeddings(Context& context, Ops& ops, EmbeddingOptions options, Plan plan);
   ~ShardedEmbeddings();
 
-  /// Checks ids against their tables (usage_error naming sample, feature, value), buckets them by owner,
-  /// and starts the exchange on a communicator of its own. Copies what it needs of `bags`.
+  /// Checks ids against their tables (usage_error naming sample, feature, value), buckets them by
+  /// owner, and starts the exchange on a communicator of its own. Copies what it needs of `bags`.
   void route(const LocalBags& bags);
   /// Batches routed and not done yet.
   int in_flight() const;
@@ -79,7 +79,8 @@ class ShardedEmbeddings {
   std::vector<ShardArray> arrays();
   /// Draws all rows anew from the seed, state to its initial value.
   void initialise();
-  /// Throws run_error naming table and row where replicas of a data-parallel table differ. Collective.
+  /// Throws run_error naming table and row where replicas of a data-parallel table differ.
+  /// Collective.
   void check_replicas();
   /// Bytes sent to other ranks since the start.
   struct Traffic {

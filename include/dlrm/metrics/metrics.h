@@ -16,10 +16,10 @@ struct EvalResult {
   double calibration = 0;     ///< Σp / Σy
 };
 
-/// Exact metrics of every rank's (probability, label) pairs together; same result on every rank. AUC is the
-/// share of (positive, negative) pairs ordered rightly, ties counting half: (label >= 0.5) is positive.
-/// By a sample sort: histogram, pivots, redistribution, local sort, scan. Collective; counts may differ
-/// and be zero. A NaN probability is a run_error on every rank.
+/// Exact metrics of every rank's (probability, label) pairs together; same result on every rank.
+/// AUC is the share of (positive, negative) pairs ordered rightly, ties counting half: (label >=
+/// 0.5) is positive. By a sample sort: histogram, pivots, redistribution, local sort, scan.
+/// Collective; counts may differ and be zero. A NaN probability is a run_error on every rank.
 EvalResult evaluate_metrics(Communicator& comm, View<const float> probabilities,
                             View<const float> labels);
 

@@ -10,13 +10,13 @@
 
 namespace dlrm {
 
-/// Everything that a device must compute, each operation by shapes and formula. b is the local batch,
-/// B the global one. Operations are queued in order on the stream that the object was made with; outputs
-/// are written, not accumulated, unless said. Views must not overlap unless said. A size of zero does
-/// nothing. Nothing here checks ids: the router has.
+/// Everything that a device must compute, each operation by shapes and formula. b is the local
+/// batch, B the global one. Operations are queued in order on the stream that the object was made
+/// with; outputs are written, not accumulated, unless said. Views must not overlap unless said. A
+/// size of zero does nothing. Nothing here checks ids: the router has.
 ///
-/// Where a Matrix may be fp32 or bf16, products take the stored values and accumulate in fp32 (fp64 in the
-/// reference), and results are rounded once to the output's type.
+/// Where a Matrix may be fp32 or bf16, products take the stored values and accumulate in fp32 (fp64
+/// in the reference), and results are rounded once to the output's type.
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -25,29 +25,33 @@ class Ops {
   /// Number of threads this object computes with.
   virtual int threads() const = 0;
 
-  // ---- Linear layers -------------------------------------------------------------------------------
+  // ---- Linear layers
+  // -------------------------------------------------------------------------------
 
-  /// y = act(x wᵀ + bias). x [b, in], w [out, in], bias [out] fp32, y [b, out]; types of x, w, y alike.
+  /// y = act(x wᵀ + bias). x [b, in], w [out, in], bias [out] fp32, y [b, out]; types of x, w, y
+  /// alike.
   virtual void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y) = 0;
   /// dx = dz w. dz [b, out], w [out, in], dx [b, in].
   virtual void linear_backward_input(Matrix dz, Matrix w, Matrix dx) = 0;
-  /// dw = dzᵀ x, dbias = column sums of dz. dz [b, out], x [b, in], dw [out, in] fp32, dbias [out] fp32.
-  /// With b = 0 writes zeros. An empty dbias is left out.
+  /// dw = dzᵀ x, dbias = column sums of dz. dz [b, out], x [b, in], dw [out, in] fp32, dbias [out]
+  /// fp32. With b = 0 writes zeros. An empty dbias is left out.
   virtual void linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw,
                                       View<float> dbias) = 0;
   /// dy ← dy ⊙ act'(z), where y = act(z) is given (relu: zero where y is 0). dy, y [b, n].
   virtual void activation_backward(Act act, Matrix y, Matrix dy) = 0;
 
-  // ---- Interaction ---------------------------------------------------------------------------------
+  // ---- Interaction
+  // ---------------------------------------------------------------------------------
 
-  /// Dot interaction: z = [x, strict lower triangle of v vᵀ, row i, columns j < i] with v = (x, e1..eF).
-  /// x [b, D], e [b, F·D], z [b, D + (F+1)F/2].
+  /// Dot interaction: z = [x, strict lower triangle of v vᵀ, row i, columns j < i] with v = (x,
+  /// e1..eF). x [b, D], e [b, F·D], z [b, D + (F+1)F/2].
   virtual void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) = 0;
   /// dx [b, D] (type of x), de [b, F·D] from dz.
   virtual void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
                             MatrixView<float> de) = 0;
-  /// y[:, k] = mean of e[:, k·window - left ... k·window - left + window - 1] over the columns that exist,
-  /// y [b, ceil(W/window)]; left = (ceil(W/window)·window - W)/2 rounded down (TensorFlow's "same").
+  /// y[:, k] = mean of e[:, k·window - left ... k·window - left + window - 1] over the columns that
+  /// exist, y [b, ceil(W/window)]; left = (ceil(W/window)·window - W)/2 rounded down (TensorFlow's
+  /// "same").
   virtual void average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) = 0;
   virtual void average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) = 0;
   /// y = x0 ⊙ u + x. All [b, n], one type. (Cross layer: u = U(Vx)+b.)
@@ -55,29 +59,32 @@ class Ops {
   /// du = x0 ⊙ dy; dx0 += u ⊙ dy. (dx = dy is the caller's.) dx0 [b, n] is accumulated.
   virtual void cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) = 0;
 
-  // ---- Loss ----------------------------------------------------------------------------------------
+  // ---- Loss
+  // ----------------------------------------------------------------------------------------
 
-  /// Binary cross-entropy with logits, in fp32: loss[0] = Σ max(l,0) - l·y + log(1+exp(-|l|)) (a sum, in
-  /// fp64, fixed order); dlogits = (σ(l) - y)·scale. logits, dlogits [b, 1]; labels [b].
+  /// Binary cross-entropy with logits, in fp32: loss[0] = Σ max(l,0) - l·y + log(1+exp(-|l|)) (a
+  /// sum, in fp64, fixed order); dlogits = (σ(l) - y)·scale. logits, dlogits [b, 1]; labels [b].
   virtual void bce_with_logits(Matrix logits, View<const float> labels, float scale,
                                View<double> loss, Matrix dlogits) = 0;
   /// p = σ(l), fp32. logits [b, 1].
   virtual void sigmoid(Matrix logits, View<float> p) = 0;
 
-  // ---- Embedding -----------------------------------------------------------------------------------
+  // ---- Embedding
+  // -----------------------------------------------------------------------------------
 
-  /// For every group and bag: pooled[bag] = scale[bag] · Σ rows[ids] (scale absent: 1); zeros for an empty
-  /// bag. Reads nnz·width elements, writes bags·width: memory-bound. Sums in fp32 in the order of ids.
+  /// For every group and bag: pooled[bag] = scale[bag] · Σ rows[ids] (scale absent: 1); zeros for
+  /// an empty bag. Reads nnz·width elements, writes bags·width: memory-bound. Sums in fp32 in the
+  /// order of ids.
   virtual void embedding_bag_forward(View<const BagGroup> groups) = 0;
 
-  /// Groups the occurrences of equal rows among `groups` (features of one table shard, ids alike in range
-  /// [0, rows)): runs.rows[0..count) unique rows ascending, occurrences of run i at
-  /// [starts[i], starts[i+1]) ordered by group, then bag, then position. Capacity of the views: total
-  /// number of ids, and one more for starts.
+  /// Groups the occurrences of equal rows among `groups` (features of one table shard, ids alike in
+  /// range [0, rows)): runs.rows[0..count) unique rows ascending, occurrences of run i at
+  /// [starts[i], starts[i+1]) ordered by group, then bag, then position. Capacity of the views:
+  /// total number of ids, and one more for starts.
   virtual void group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) = 0;
 
-  /// grads[i] = Σ over the occurrences of run i of scale · gradient of (group, bag), in occurrence order,
-  /// in fp32; very long runs in fixed chunks. grads [count, width].
+  /// grads[i] = Σ over the occurrences of run i of scale · gradient of (group, bag), in occurrence
+  /// order, in fp32; very long runs in fixed chunks. grads [count, width].
   virtual void embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
                                       MatrixView<float> grads) = 0;
 
@@ -85,9 +92,9 @@ class Ops {
   virtual void row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
                                View<float> sums) = 0;
 
-  /// One optimizer update of each row rows[i], i < count[0], with gradient grads[i] (grads[rows[i]] with
-  /// `by_row`). Row-wise Adagrad takes `square_sums`[i] / full_width in place of its own mean where
-  /// square_sums is not empty.
+  /// One optimizer update of each row rows[i], i < count[0], with gradient grads[i] (grads[rows[i]]
+  /// with `by_row`). Row-wise Adagrad takes `square_sums`[i] / full_width in place of its own mean
+  /// where square_sums is not empty.
   virtual void sparse_update(const OptimizerStep& step, const RowTable& table,
                              View<const int64_t> rows, View<const int64_t> count,
                              MatrixView<const float> grads, bool by_row,
@@ -105,10 +112,11 @@ class Ops {
   /// rows = the indices i, ascending, where touched[i] > 0; count[0] = how many.
   virtual void touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) = 0;
 
-  // ---- Data movement -------------------------------------------------------------------------------
+  // ---- Data movement
+  // -------------------------------------------------------------------------------
 
-  /// Each block in turn: dst[r, c] = scale[r]·src[r, c], or += with `accumulate`, converting types (through
-  /// fp32, rounded once). Blocks that write the same place are applied in list order.
+  /// Each block in turn: dst[r, c] = scale[r]·src[r, c], or += with `accumulate`, converting types
+  /// (through fp32, rounded once). Blocks that write the same place are applied in list order.
   virtual void copy_blocks(View<const BlockCopy> blocks) = 0;
   /// y = x converted. x, y [b, n], types as they are.
   virtual void convert(Matrix x, Matrix y) = 0;
@@ -118,13 +126,15 @@ class Ops {
   /// bad[0] = 1 where any element is NaN or infinite, else unchanged.
   virtual void find_non_finite(Matrix x, View<float> bad) = 0;
 
-  // ---- Parameters ----------------------------------------------------------------------------------
+  // ---- Parameters
+  // ----------------------------------------------------------------------------------
 
-  /// One dense optimizer update of w [n] by g [n] with state s1, s2 ([n], or empty where the rule has
-  /// none); copy (optional, bf16 [n]) receives the rounded new weights.
+  /// One dense optimizer update of w [n] by g [n] with state s1, s2 ([n], or empty where the rule
+  /// has none); copy (optional, bf16 [n]) receives the rounded new weights.
   virtual void dense_update(const OptimizerStep& step, View<float> w, View<const float> g,
                             View<float> s1, View<float> s2, View<BFloat16> copy) = 0;
-  /// table[r, c] = U(-bound, bound) at global (first_row + r, first_column + c) of `key` (uniform_row).
+  /// table[r, c] = U(-bound, bound) at global (first_row + r, first_column + c) of `key`
+  /// (uniform_row).
   virtual void fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
                             const RowTable& table) = 0;
 };
@@ -132,13 +142,13 @@ class Ops {
 /// Plain fp64 loops, one thread: what the formulas say.
 std::unique_ptr<Ops> make_reference_ops(Device& device, Stream& stream);
 
-/// oneDNN, OpenMP with `threads` threads, and vector code chosen at run time. `isa` (tests): "" for the
-/// best this processor has, or "baseline", "avx2", "avx512".
+/// oneDNN, OpenMP with `threads` threads, and vector code chosen at run time. `isa` (tests): "" for
+/// the best this processor has, or "baseline", "avx2", "avx512".
 std::unique_ptr<Ops> make_cpu_ops(Device& device, Stream& stream, int threads,
                                   const std::string& isa = "");
 
-/// Runs `chosen` and the reference beside it on copies, and throws run_error naming the first operation,
-/// its shape and the first element that disagrees beyond rounding.
+/// Runs `chosen` and the reference beside it on copies, and throws run_error naming the first
+/// operation, its shape and the first element that disagrees beyond rounding.
 std::unique_ptr<Ops> make_checked_ops(std::unique_ptr<Ops> chosen, Device& device, Stream& stream);
 
 }  // namespace dlrm

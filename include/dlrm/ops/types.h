@@ -19,9 +19,9 @@ struct OptimizerStep {
   float beta2 = 0;
   float correction1 = 1;  ///< Adam: 1 - beta1^t, t the global step from 1
   float correction2 = 1;  ///< Adam: 1 - beta2^t
-  /// sgd: w -= lr·g. adagrad: s1 += g²; w -= lr·g/(√s1 + eps). rowwise: s1 (one a row) += mean g², same
-  /// step. adam: s1 = β1·s1 + (1-β1)·g; s2 = β2·s2 + (1-β2)·g²;
-  /// w -= lr·(s1/correction1)/(√(s2/correction2) + eps).
+  /// sgd: w -= lr·g. adagrad: s1 += g²; w -= lr·g/(√s1 + eps). rowwise: s1 (one a row) += mean g²,
+  /// same step. adam: s1 = β1·s1 + (1-β1)·g; s2 = β2·s2 + (1-β2)·g²; w -=
+  /// lr·(s1/correction1)/(√(s2/correction2) + eps).
 };
 
 /// The rows of one shard as operations see them: weights and optimizer state in separate arrays.
@@ -31,8 +31,8 @@ struct RowTable {
   int64_t rows = 0;
   int64_t width = 0;
   int64_t stride = 0;
-  float* state1 = nullptr;  ///< adagrad [rows, width] with state_stride; rowwise [rows]; adam m
-  float* state2 = nullptr;  ///< adam v
+  float* state1 = nullptr;   ///< adagrad [rows, width] with state_stride; rowwise [rows]; adam m
+  float* state2 = nullptr;   ///< adam v
   int64_t state_stride = 0;  ///< elements from row to row (1 for rowwise)
 };
 
@@ -42,8 +42,8 @@ struct BagGroup {
   const int64_t* ids = nullptr;      ///< row numbers local to the shard
   const int64_t* offsets = nullptr;  ///< [bags + 1], into ids
   int64_t bags = 0;
-  const float* scale = nullptr;      ///< [bags] or absent
-  MatrixView<float> pooled;          ///< [bags, width]
+  const float* scale = nullptr;  ///< [bags] or absent
+  MatrixView<float> pooled;      ///< [bags, width]
 };
 
 /// The ids of one feature on one shard.
@@ -61,10 +61,10 @@ struct Occurrence {
 
 /// Occurrences sorted by row.
 struct RowRuns {
-  View<int64_t> rows;             ///< [capacity] unique rows, ascending
-  View<int64_t> starts;           ///< [capacity + 1]
-  View<Occurrence> occurrences;   ///< [capacity]
-  View<int64_t> count;            ///< [1] number of unique rows
+  View<int64_t> rows;            ///< [capacity] unique rows, ascending
+  View<int64_t> starts;          ///< [capacity + 1]
+  View<Occurrence> occurrences;  ///< [capacity]
+  View<int64_t> count;           ///< [1] number of unique rows
 };
 
 /// Gradients of one feature's pooled bags.

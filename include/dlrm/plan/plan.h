@@ -25,8 +25,8 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// Makes the plan that `config.sharding` asks for (a named plan file, a strategy, overrides). Errors (exit 2)
-/// name the key. Deterministic; needs no data and no ranks.
+/// Makes the plan that `config.sharding` asks for (a named plan file, a strategy, overrides).
+/// Errors (exit 2) name the key. Deterministic; needs no data and no ranks.
 Plan make_plan(const RunConfig& config, int world);
 
 /// Throws usage_error where a plan does not cover each table exactly once with ranks in [0, world).
@@ -39,22 +39,24 @@ Plan read_plan(const std::string& path, const ModelConfig& model, int world);
 
 /// What a rank holds and moves, bytes and expected counts a step, from the config alone.
 struct RankLoad {
-  int tables = 0;               ///< with a shard here
-  double table_bytes = 0;       ///< rows and optimizer state
-  double other_bytes = 0;       ///< dense parameters and state, activations, exchange buffers, routing queues
-  double lookups = 0;           ///< rows read for a global batch
-  double ids_sent_bytes = 0;    ///< routing, to other ranks
+  int tables = 0;          ///< with a shard here
+  double table_bytes = 0;  ///< rows and optimizer state
+  double other_bytes =
+      0;  ///< dense parameters and state, activations, exchange buffers, routing queues
+  double lookups = 0;              ///< rows read for a global batch
+  double ids_sent_bytes = 0;       ///< routing, to other ranks
   double pooled_sent_bytes = 0;    ///< forward, to other ranks
   double gradient_sent_bytes = 0;  ///< backward, to other ranks
   double replicated_bytes = 0;     ///< data-parallel tables' gradients, to other ranks
 };
 std::vector<RankLoad> rank_loads(const RunConfig& config, const Plan& plan);
 
-/// The plan as a table: a line a rank (a few ranks and the extremes where there are many), and totals.
+/// The plan as a table: a line a rank (a few ranks and the extremes where there are many), and
+/// totals.
 std::string describe_plan(const RunConfig& config, const Plan& plan);
 
-/// The memory table: what each part of a rank's memory needs, against `available_bytes` (0: not known), and
-/// whether it fits. Row stride: a power of two up to 64 bytes, then a multiple of 64.
+/// The memory table: what each part of a rank's memory needs, against `available_bytes` (0: not
+/// known), and whether it fits. Row stride: a power of two up to 64 bytes, then a multiple of 64.
 std::string describe_memory(const RunConfig& config, const Plan& plan, double available_bytes,
                             bool* fits);
 

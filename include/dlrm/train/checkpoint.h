@@ -17,8 +17,9 @@ struct TensorPiece {
   std::vector<int64_t> shape;  ///< of the whole tensor: one or two dimensions
   Range rows;                  ///< the part that is here
   Range columns;               ///< [0, 1) for a one-dimensional tensor
-  bool saves = true;           ///< false where another rank saves the same part; it loads all the same
-  /// Copies rows [first, first + count) of the part (0 = rows.begin) to out [count, columns.size()].
+  bool saves = true;  ///< false where another rank saves the same part; it loads all the same
+  /// Copies rows [first, first + count) of the part (0 = rows.begin) to out [count,
+  /// columns.size()].
   std::function<void(int64_t first, int64_t count, float* out)> read;
   std::function<void(int64_t first, int64_t count, const float* in)> write;
 };
@@ -28,28 +29,29 @@ struct CheckpointState {
   int64_t step = 0;     ///< steps done
   int64_t samples = 0;  ///< samples trained on
   int64_t epoch = 0;
-  int64_t batch = 0;    ///< next batch of the epoch
+  int64_t batch = 0;  ///< next batch of the epoch
   uint64_t seed = 0;
-  std::string config;   ///< resolved YAML
-  std::string plan;     ///< plan.json
+  std::string config;  ///< resolved YAML
+  std::string plan;    ///< plan.json
 };
 
-/// Saves `step_<9 digits>/` in `directory`: one HDF5 file a rank and index.h5 with Virtual Datasets that
-/// show every tensor whole; written aside, synced, renamed; then removes all but the newest `keep`.
-/// Collective. A crash at any instant leaves the older checkpoints as they were.
+/// Saves `step_<9 digits>/` in `directory`: one HDF5 file a rank and index.h5 with Virtual Datasets
+/// that show every tensor whole; written aside, synced, renamed; then removes all but the newest
+/// `keep`. Collective. A crash at any instant leaves the older checkpoints as they were.
 void save_checkpoint(Communicator& comm, const Log& log, const std::string& directory, int keep,
                      const CheckpointState& state, const std::vector<TensorPiece>& pieces);
 
-/// The newest complete checkpoint in `path` (which may itself be one `step_*` folder); none where there is
-/// none. Collective: every rank gets rank 0's answer, and usage_error where not all ranks see the folder.
+/// The newest complete checkpoint in `path` (which may itself be one `step_*` folder); none where
+/// there is none. Collective: every rank gets rank 0's answer, and usage_error where not all ranks
+/// see the folder.
 std::optional<std::string> find_checkpoint(Communicator& comm, const std::string& path);
 
 /// Verifies file sizes and CRC32C, and reads the state. Collective.
 CheckpointState open_checkpoint(Communicator& comm, const std::string& checkpoint);
 
-/// Fills every piece from the checkpoint, whatever sharding wrote it. Shapes must agree (usage_error naming
-/// the tensor). With `weights_only` a piece named */weight or */bias (or cross v, u) alone is read.
-/// Collective.
+/// Fills every piece from the checkpoint, whatever sharding wrote it. Shapes must agree
+/// (usage_error naming the tensor). With `weights_only` a piece named */weight or */bias (or cross
+/// v, u) alone is read. Collective.
 void load_pieces(Communicator& comm, const std::string& checkpoint,
                  const std::vector<TensorPiece>& pieces, bool weights_only);
 
