@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <vector>
+
+#include "reference/elements.h"
+#include "reference/reference_ops.h"
+
+namespace dlrm::reference {
+namespace {
+
+/// Σ over the occurrences of run `run` of scale · gradient, for one column.
+double summed_gradient(const RowRuns& runs, View<const BagGradient> gradients, size_t run,
+                       int64_t column) {
+  double sum = 0;
+  for (int64_t k = runs.starts[run]; k < runs.starts[run + 1]; ++k) {
+    const Occurrence o = runs.occurrences[static_cast<size_t>(k)];
+    const BagGradient& g = gradients[static_cast<size_t>(o.group)];
+    sum += (g.scale ? double{g.scale[o.bag]} : 1.0) * double{g.pooled(o.bag, column)};
+  }
+  return sum;
+}
+
+}  // namespace
+
+void ReferenceOps::embedding_bag_forward(View<const BagGroup> groups) {
+  for (const BagGroup& g : groups) {
+    for (int64_t bag = 0; bag < g.bags; ++bag) {
+      for (int64_t c = 0; c < g.table.width; ++c) {
+        double sum = 0;
+        for (int64_t k = g.offsets[bag]; k < g.offsets[bag + 1]; ++k) {
+          sum += load(g.table.weights, g.table.type, g.ids[k] * g.table.stride + c);
+        }
+        g.pooled(bag, c) = static_cast<float>(g.scale ? g.scale[bag] * sum : sum);
+      }
+    }
+  }
+}
+
+void ReferenceOps::group_rows(View<const IdGroup> groups, int64_t, RowRuns runs) {
+  struct Entry {
+    int64_t row;
+    Occurrence at;
+  };
+  std::vector<Entry> entries;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (int64_t bag = 0; bag < groups[g].bags; ++bag) {
+      for (int64_t k = groups[g].offsets[bag]; k < groups[g].offsets[bag + 1]; ++k) {
+        entries.push_back({groups[g].ids[k], {static_cast<int32_t>(g), static_cast<int32_t>(bag)}});
+      }
+    }
+  }
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.row < b.row; });
+  size_t count = 0;
+  for (size_t k = 0; k < entries.size(); ++k) {
+    runs.occurrences[k] = entries[k].at;
+    if (k > 0 && entries[k].row == entries[k - 1].row) continue;
+    runs.rows[count] = entries[k].row;
+    runs.starts[count++] = static_cast<int64_t>(k);
+  }
+  runs.starts[count] = static_cast<int64_t>(entries.size());
+  runs.count[0] = static_cast<int64_t>(count);
+}
+
+void ReferenceOps::embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
+                                          MatrixView<float> grads) {
+  for (int64_t i = 0; i < runs.count[0]; ++i) {
+    for (int64_t c = 0; c < grads.cols; ++c) {
+      grads(i, c) = static_cast<float>(summed_gradient(runs, gradients, static_cast<size_t>(i), c));
+    }
+  }
+}
+
+void ReferenceOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table,
+                                        RowRuns runs, View<const BagGradient> gradients) {
+  row_.resize(static_cast<size_t>(table.width));
+  const int64_t one = 1;
+  for (size_t i = 0; i < static_cast<size_t>(runs.count[0]); ++i) {
+    for (int64_t c = 0; c < table.width; ++c) {
+      row_[static_cast<size_t>(c)] = static_cast<float>(summed_gradient(runs, gradients, i, c));
+    }
+    sparse_update(step, table, runs.rows.subspan(i, 1), {&one, 1}, {row_.data(), 1, table.width},
+                  false, {}, table.width);
+  }
+}
+
+void ReferenceOps::scatter_rows(View<const int64_t> rows, View<const int64_t> count,
+                                MatrixView<const float> grads, MatrixView<float> dense,
+                                View<float> touched) {
+  for (int64_t r = 0; r < dense.rows; ++r) std::fill_n(dense.row(r), dense.cols, 0.0f);
+  std::fill(touched.begin(), touched.end(), 0.0f);
+  for (int64_t i = 0; i < count[0]; ++i) {
+    const int64_t row = rows[static_cast<size_t>(i)];
+    std::copy_n(grads.row(i), dense.cols, dense.row(row));
+    touched[static_cast<size_t>(row)] = 1;
+  }
+}
+
+void ReferenceOps::touched_rows(View<const float> touched, View<int64_t> rows,
+                                View<int64_t> count) {
+  size_t found = 0;
+  for (size_t i = 0; i < touched.size(); ++i) {
+    if (touched[i] > 0) rows[found++] = static_cast<int64_t>(i);
+  }
+  count[0] = static_cast<int64_t>(found);
+}
+
+}  // namespace dlrm::reference

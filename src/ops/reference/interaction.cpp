@@ -1,0 +1,110 @@
+#include <algorithm>
+
+#include "reference/elements.h"
+#include "reference/reference_ops.h"
+
+namespace dlrm::reference {
+namespace {
+
+/// The vectors v0 = x, v1..vF = e of one sample.
+struct Vectors {
+  const Matrix& x;
+  const MatrixView<const float>& e;
+  int64_t sample;
+  int64_t count() const { return 1 + (x.cols == 0 ? 0 : e.cols / x.cols); }
+  double at(int64_t vector, int64_t c) const {
+    return vector == 0 ? get(x, sample, c) : double{e(sample, (vector - 1) * x.cols + c)};
+  }
+};
+
+/// Column of product (i, j), j < i, in z.
+int64_t product_column(int64_t width, int64_t i, int64_t j) { return width + i * (i - 1) / 2 + j; }
+
+/// Columns of e that window k covers.
+struct Window {
+  int64_t begin;
+  int64_t end;
+};
+Window window_of(int64_t k, int64_t width, int64_t window) {
+  const int64_t count = (width + window - 1) / window;
+  const int64_t left = (count * window - width) / 2;
+  return {std::max<int64_t>(0, k * window - left), std::min(width, k * window - left + window)};
+}
+
+}  // namespace
+
+void ReferenceOps::dot_forward(Matrix x, MatrixView<const float> e, Matrix z) {
+  for (int64_t r = 0; r < z.rows; ++r) {
+    const Vectors v{x, e, r};
+    for (int64_t c = 0; c < x.cols; ++c) set(z, r, c, get(x, r, c));
+    for (int64_t i = 1; i < v.count(); ++i) {
+      for (int64_t j = 0; j < i; ++j) {
+        double sum = 0;
+        for (int64_t c = 0; c < x.cols; ++c) sum += v.at(i, c) * v.at(j, c);
+        set(z, r, product_column(x.cols, i, j), sum);
+      }
+    }
+  }
+}
+
+void ReferenceOps::dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
+                                MatrixView<float> de) {
+  for (int64_t r = 0; r < dz.rows; ++r) {
+    const Vectors v{x, e, r};
+    for (int64_t i = 0; i < v.count(); ++i) {
+      for (int64_t c = 0; c < x.cols; ++c) {
+        double sum = i == 0 ? get(dz, r, c) : 0.0;
+        for (int64_t j = 0; j < v.count(); ++j) {
+          if (j == i) continue;
+          sum += get(dz, r, product_column(x.cols, std::max(i, j), std::min(i, j))) * v.at(j, c);
+        }
+        if (i == 0) {
+          set(dx, r, c, sum);
+        } else {
+          de(r, (i - 1) * x.cols + c) = static_cast<float>(sum);
+        }
+      }
+    }
+  }
+}
+
+void ReferenceOps::average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) {
+  for (int64_t r = 0; r < y.rows; ++r) {
+    for (int64_t k = 0; k < y.cols; ++k) {
+      const Window w = window_of(k, e.cols, window);
+      double sum = 0;
+      for (int64_t c = w.begin; c < w.end; ++c) sum += e(r, c);
+      set(y, r, k, sum / static_cast<double>(w.end - w.begin));
+    }
+  }
+}
+
+void ReferenceOps::average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) {
+  for (int64_t r = 0; r < dy.rows; ++r) {
+    for (int64_t k = 0; k < dy.cols; ++k) {
+      const Window w = window_of(k, de.cols, window);
+      const double share = get(dy, r, k) / static_cast<double>(w.end - w.begin);
+      for (int64_t c = w.begin; c < w.end; ++c) de(r, c) = static_cast<float>(share);
+    }
+  }
+}
+
+void ReferenceOps::cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) {
+  for (int64_t r = 0; r < y.rows; ++r) {
+    for (int64_t c = 0; c < y.cols; ++c) {
+      set(y, r, c, get(x0, r, c) * get(u, r, c) + get(x, r, c));
+    }
+  }
+}
+
+void ReferenceOps::cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) {
+  for (int64_t r = 0; r < dy.rows; ++r) {
+    for (int64_t c = 0; c < dy.cols; ++c) {
+      const double d = get(dy, r, c);
+      set(dx0, r, c, get(dx0, r, c) + get(u, r, c) * d);
+      set(du, r, c, get(x0, r, c) * d);
+    }
+  }
+}
+
+}  // namespace dlrm::reference

@@ -1,0 +1,36 @@
+#include <algorithm>
+#include <cmath>
+
+#include "reference/elements.h"
+#include "reference/reference_ops.h"
+
+namespace dlrm::reference {
+namespace {
+
+/// 1/(1 + exp(-l)) without overflow.
+double logistic(double l) {
+  const double e = std::exp(-std::abs(l));
+  return (l >= 0 ? 1.0 : e) / (1.0 + e);
+}
+
+}  // namespace
+
+void ReferenceOps::bce_with_logits(Matrix logits, View<const float> labels, float scale,
+                                   View<double> loss, Matrix dlogits) {
+  double sum = 0;
+  for (int64_t r = 0; r < logits.rows; ++r) {
+    const double l = get(logits, r, 0);
+    const double y = labels[static_cast<size_t>(r)];
+    sum += std::max(l, 0.0) - l * y + std::log1p(std::exp(-std::abs(l)));
+    set(dlogits, r, 0, (logistic(l) - y) * scale);
+  }
+  loss[0] = sum;
+}
+
+void ReferenceOps::sigmoid(Matrix logits, View<float> p) {
+  for (int64_t r = 0; r < logits.rows; ++r) {
+    p[static_cast<size_t>(r)] = static_cast<float>(logistic(get(logits, r, 0)));
+  }
+}
+
+}  // namespace dlrm::reference

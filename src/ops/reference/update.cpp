@@ -1,0 +1,99 @@
+#include <cmath>
+
+#include "dlrm/core/random.h"
+
+#include "reference/elements.h"
+#include "reference/reference_ops.h"
+
+namespace dlrm::reference {
+namespace {
+
+/// The new weight; s1 and s2 are updated where the rule has them. Row-wise Adagrad's state is a
+/// row's, so that it comes in already updated.
+double updated(const OptimizerStep& step, double w, double g, float* s1, float* s2) {
+  const double lr = step.lr;
+  const double eps = step.eps;
+  switch (step.rule) {
+    case OptimizerStep::Rule::kSgd:
+      return w - lr * g;
+    case OptimizerStep::Rule::kAdagrad: {
+      const double s = *s1 + g * g;
+      *s1 = static_cast<float>(s);
+      return w - lr * g / (std::sqrt(s) + eps);
+    }
+    case OptimizerStep::Rule::kRowwiseAdagrad:
+      return w - lr * g / (std::sqrt(double{*s1}) + eps);
+    case OptimizerStep::Rule::kAdam: {
+      const double b1 = step.beta1, b2 = step.beta2;
+      const double m = b1 * *s1 + (1 - b1) * g;
+      const double v = b2 * *s2 + (1 - b2) * g * g;
+      *s1 = static_cast<float>(m);
+      *s2 = static_cast<float>(v);
+      return w - lr * (m / step.correction1) / (std::sqrt(v / step.correction2) + eps);
+    }
+  }
+  return w;
+}
+
+double square_sum(const float* g, int64_t n) {
+  double sum = 0;
+  for (int64_t c = 0; c < n; ++c) sum += double{g[c]} * g[c];
+  return sum;
+}
+
+}  // namespace
+
+void ReferenceOps::row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
+                                   View<float> sums) {
+  for (int64_t i = 0; i < count[0]; ++i) {
+    sums[static_cast<size_t>(i)] = static_cast<float>(square_sum(grads.row(i), grads.cols));
+  }
+}
+
+void ReferenceOps::sparse_update(const OptimizerStep& step, const RowTable& table,
+                                 View<const int64_t> rows, View<const int64_t> count,
+                                 MatrixView<const float> grads, bool by_row,
+                                 View<const float> square_sums, int64_t full_width) {
+  const bool rowwise = step.rule == OptimizerStep::Rule::kRowwiseAdagrad;
+  for (size_t i = 0; i < static_cast<size_t>(count[0]); ++i) {
+    const int64_t row = rows[i];
+    const float* g = grads.row(by_row ? row : static_cast<int64_t>(i));
+    float* s1 = table.state1 ? table.state1 + row * table.state_stride : nullptr;
+    float* s2 = table.state2 ? table.state2 + row * table.state_stride : nullptr;
+    if (rowwise) {
+      const double mean = square_sums.empty()
+                              ? square_sum(g, table.width) / static_cast<double>(table.width)
+                              : double{square_sums[i]} / static_cast<double>(full_width);
+      *s1 = static_cast<float>(*s1 + mean);
+    }
+    for (int64_t c = 0; c < table.width; ++c) {
+      const int64_t at = row * table.stride + c;
+      const double w = load(table.weights, table.type, at);
+      store(table.weights, table.type, at,
+            updated(step, w, g[c], s1 ? s1 + (rowwise ? 0 : c) : nullptr, s2 ? s2 + c : nullptr));
+    }
+  }
+}
+
+void ReferenceOps::dense_update(const OptimizerStep& step, View<float> w, View<const float> g,
+                                View<float> s1, View<float> s2, View<BFloat16> copy) {
+  for (size_t i = 0; i < w.size(); ++i) {
+    w[i] = static_cast<float>(
+        updated(step, w[i], g[i], s1.empty() ? nullptr : &s1[i], s2.empty() ? nullptr : &s2[i]));
+    if (!copy.empty()) copy[i] = BFloat16(w[i]);
+  }
+}
+
+void ReferenceOps::fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
+                                const RowTable& table) {
+  row_.resize(static_cast<size_t>(table.width));
+  for (int64_t r = 0; r < table.rows; ++r) {
+    uniform_row(key, static_cast<uint64_t>(first_row + r), first_column, table.width, bound,
+                row_.data());
+    for (int64_t c = 0; c < table.width; ++c) {
+      store(table.weights, table.type, r * table.stride + c, row_[static_cast<size_t>(c)]);
+    }
+  }
+}
+
+}  // namespace dlrm::reference
