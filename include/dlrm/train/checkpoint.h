@@ -37,17 +37,30 @@ struct CheckpointState {
 
 /// Saves `step_<9 digits>/` in `directory`: one HDF5 file a rank and index.h5 with Virtual Datasets
 /// that show every tensor whole; written aside, synced, renamed; then removes all but the newest
-/// `keep`. Collective. A crash at any instant leaves the older checkpoints as they were.
+/// `keep` (this one always stays; those of later steps, left by a run that went on from an earlier
+/// step, go too). Collective: where one rank fails, every rank throws its error, and the older
+/// checkpoints stay as they were. So they do after a crash at any instant.
 void save_checkpoint(Communicator& comm, const Log& log, const std::string& directory, int keep,
                      const CheckpointState& state, const std::vector<TensorPiece>& pieces);
 
-/// The newest complete checkpoint in `path` (which may itself be one `step_*` folder); none where
-/// there is none. Collective: every rank gets rank 0's answer, and usage_error where not all ranks
-/// see the folder.
+/// Creates the folder for checkpoints where needed and makes sure that every rank sees and may
+/// write it, before any step is spent. Collective: usage_error on every rank naming the rank and
+/// host that does not.
+void check_checkpoint_folder(Communicator& comm, const std::string& directory);
+
+/// The newest good checkpoint in `path`: complete, its files' sizes and CRC32C verified; none where
+/// there is none. A damaged one is warned about and an older one taken; where `path` itself is one
+/// `step_*` folder, a damaged one is a run_error. Collective: every rank gets the same answer, and
+/// usage_error where not all ranks see the folder.
 std::optional<std::string> find_checkpoint(Communicator& comm, const std::string& path);
 
-/// Verifies file sizes and CRC32C, and reads the state. Collective.
-CheckpointState open_checkpoint(Communicator& comm, const std::string& checkpoint);
+/// True where `directory` holds a `step_*` folder, good or not. Collective: rank 0's answer.
+bool has_checkpoints(Communicator& comm, const std::string& directory);
+
+/// Verifies file sizes and CRC32C (sizes and the index alone where `verified` says that
+/// find_checkpoint has just done so), and reads the state. Collective.
+CheckpointState open_checkpoint(Communicator& comm, const std::string& checkpoint,
+                                bool verified = false);
 
 /// Fills every piece from the checkpoint, whatever sharding wrote it. Shapes must agree
 /// (usage_error naming the tensor). With `weights_only` a piece named */weight or */bias (or cross

@@ -1,0 +1,56 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dlrm/config/run_config.h"
+#include "dlrm/nn/interaction.h"
+#include "dlrm/nn/mlp.h"
+#include "dlrm/nn/parameters.h"
+
+namespace dlrm {
+
+/// The data-parallel part of a DLRM as a config states it: bottom MLP, interaction, top MLP, loss.
+class Model {
+ public:
+  Model(Context& context, Ops& ops, const RunConfig& config);
+
+  /// X [b, D] from dense features [b, n].
+  void bottom(View<const float> dense, int64_t b, const Progress& progress);
+  void interact(MatrixView<const float> e, const Progress& progress);
+  void top(const Progress& progress);
+  /// Sum of the local samples' BCE; the gradient is scaled for the mean over `global_size`.
+  double loss(View<const float> labels, int64_t global_size);
+  /// σ(logit) of the local samples.
+  void probabilities(View<float> p);
+
+  void backward_top(const Progress& progress);
+  /// Fills de [b, W] and the gradient of X.
+  void backward_interaction(MatrixView<float> de, const Progress& progress);
+  void backward_bottom(const Progress& progress);
+
+  Parameters& parameters() { return parameters_; }
+  /// Path of the first layer of the last forward whose output is not finite, if any.
+  std::optional<std::string> first_non_finite(MatrixView<const float> e);
+
+ private:
+  Context& context_;
+  Ops& ops_;
+  DType compute_;
+  Parameters parameters_;
+  std::unique_ptr<Mlp> bottom_;
+  std::unique_ptr<Interaction> interaction_;
+  std::unique_ptr<Mlp> top_;
+  Buffer input_, dx_, dz_, dlogits_;
+  Array<double> loss_;
+  Array<float> flag_;
+  Matrix x_, z_, logits_;
+};
+
+/// Rule and constants of a config's optimizer at `step` (from 0), lr with the schedule applied.
+OptimizerStep optimizer_step(const OptimizerConfig& config, const ScheduleConfig& schedule,
+                             int64_t step);
+OptimizerStep::Rule rule_of(OptimizerType type);
+
+}  // namespace dlrm

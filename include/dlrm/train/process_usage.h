@@ -1,0 +1,28 @@
+#pragma once
+#include <cstdint>
+
+namespace dlrm {
+
+/// CPU seconds (user and system, all threads) that this process has used so far.
+double process_cpu_seconds();
+
+/// The most memory this process has had resident, in bytes.
+int64_t peak_resident_bytes();
+
+/// CPUs that this process may run on (its affinity).
+int usable_cpus();
+
+/// CPU time against elapsed time, from construction or the last restart().
+class CpuUsage {
+ public:
+  CpuUsage() { restart(); }
+  void restart();
+  /// CPU seconds used per second and per thread: 1 = `threads` threads busy all the time.
+  double utilization(int threads) const;
+
+ private:
+  double cpu_start_ = 0;
+  double wall_start_ = 0;
+};
+
+}  // namespace dlrm

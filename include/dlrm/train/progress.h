@@ -1,0 +1,54 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "dlrm/core/log.h"
+
+namespace dlrm {
+
+/// Tells how training goes: on a terminal one live line, redrawn at most five times a second;
+/// otherwise plain log lines. Silent on ranks other than 0.
+class ProgressLine {
+ public:
+  struct State {
+    int64_t step = 0;  ///< steps done
+    int64_t total_steps = 0;
+    double loss = 0;  ///< the last one known
+    double samples_per_second = 0;
+  };
+  /// Where lines go and what time it is: replaced in tests.
+  struct Surroundings {
+    bool terminal = false;
+    std::function<void(const std::string&)> draw;  ///< raw text to the terminal
+    std::function<void(const std::string&)> line;  ///< a log line
+    std::function<double()> seconds;               ///< a clock that never goes back
+  };
+
+  /// Writes to stderr, live where that is a terminal.
+  explicit ProgressLine(const Log& log);
+  ProgressLine(int rank, Surroundings surroundings);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  /// After each step; `metrics` where metrics of this step were logged. A plain line comes at the
+  /// first and the last step, at metrics (at most one a second) and after 30 seconds without one.
+  void update(const State& state, bool metrics = false);
+  /// Takes the live line off the terminal, before anything else is printed there.
+  void clear();
+
+ private:
+  std::string text(const State& state) const;
+
+  bool silent_;
+  Surroundings out_;
+  bool drawn_ = false;
+  bool started_ = false;
+  int64_t first_step_ = 0;
+  double first_time_ = 0;
+  double last_time_ = 0;
+  double now_ = 0;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,85 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "dlrm/comm/communicator.h"
+#include "dlrm/metrics/metrics.h"
+
+namespace dlrm {
+
+/// One step's line of metrics.jsonl.
+struct StepMetrics {
+  int64_t step = 0;     ///< from 1
+  int64_t samples = 0;  ///< trained on so far, this step included
+  double loss = 0;      ///< of the step's global batch, before its update
+  double lr = 0;
+  double samples_per_second = 0;
+};
+
+/// What summary.json says. Numbers that are not finite are written as null.
+struct RunSummary {
+  double samples_per_second = 0;  ///< training loop alone
+  int64_t steps = 0;
+  int64_t samples = 0;
+  double train_loss = 0;
+  std::optional<EvalResult> eval;  ///< {} in the file where there was none
+  int world_size = 1;
+  std::string device;  ///< begins with cpu or cuda
+  double wall_seconds = 0;
+  double step_ms_mean = 0;
+  double step_ms_p50 = 0;
+  double step_ms_p99 = 0;
+  std::map<std::string, double> stages_ms;  ///< a step's mean of each stage
+  double data_wait_share = 0;
+  double cpu_utilization = 0;
+  std::map<std::string, double> memory;       ///< bytes
+  std::map<std::string, double> plan;         ///< shards, ranks, balance...
+  std::map<std::string, double> numbers;      ///< further fields
+  std::map<std::string, std::string> labels;  ///< further fields
+};
+
+/// The folder that a run leaves: config.yaml, plan.json, metrics.jsonl, summary.json, and whatever
+/// else is asked for. Rank 0 writes; calls on other ranks do nothing.
+class RunDirectory {
+ public:
+  /// Creates the folder where needed. Collective: usage_error on every rank where rank 0 can not
+  /// write there.
+  RunDirectory(Communicator& comm, const std::string& directory);
+  ~RunDirectory();
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+
+  /// A new run: config.yaml and plan.json are rewritten, metrics.jsonl is emptied, an earlier run's
+  /// summary.json and trace.json go. Collective, like resume().
+  void start(const std::string& config_yaml, const std::string& plan_json);
+  /// The same for a run resumed at `step`: metrics.jsonl keeps its lines up to that step.
+  void resume(const std::string& config_yaml, const std::string& plan_json, int64_t step);
+
+  /// Appends a line, at once in the file. run_error where that fails (on rank 0 alone).
+  void log(const StepMetrics& metrics);
+  void log(int64_t step, const EvalResult& eval);
+
+  /// Replaces summary.json in one move.
+  void write_summary(const RunSummary& summary);
+
+  /// A file of this folder.
+  std::string path(const std::string& name) const;
+
+ private:
+  void begin(const std::string& config_yaml, const std::string& plan_json,
+             std::optional<int64_t> step);
+  void truncate_metrics(std::optional<int64_t> step);
+  void open_metrics();
+  void append(const std::string& line);
+
+  Communicator& comm_;
+  std::string directory_;
+  int metrics_ = -1;  // file descriptor, rank 0 alone
+};
+
+/// The text of summary.json.
+std::string to_json(const RunSummary& summary);
+
+}  // namespace dlrm

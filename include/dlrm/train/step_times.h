@@ -1,0 +1,25 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace dlrm {
+
+/// How long steps took: exact mean, median and 99th percentile within 0.3 %. Fixed memory, however
+/// many steps; adding allocates nothing.
+class StepTimes {
+ public:
+  StepTimes();
+  void add(double seconds);
+  int64_t count() const { return count_; }
+  double total_seconds() const { return total_; }
+  double mean_ms() const;
+  /// The duration that a share `q` of all steps does not exceed; 0 where there are none.
+  double percentile_ms(double q) const;
+
+ private:
+  std::vector<int64_t> buckets_;  // geometric, from 1 us
+  int64_t count_ = 0;
+  double total_ = 0;
+};
+
+}  // namespace dlrm
