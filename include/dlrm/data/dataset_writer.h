@@ -10,6 +10,8 @@ namespace dlrm {
 
 enum class LabelType : uint8_t { kUint8, kFloat32 };
 enum class IdType : uint8_t { kInt32, kInt64 };
+inline int64_t bytes_of(LabelType type) { return type == LabelType::kUint8 ? 1 : 4; }
+inline int64_t bytes_of(IdType type) { return type == IdType::kInt32 ? 4 : 8; }
 
 /// One sparse feature of a dataset file.
 struct FeatureColumn {

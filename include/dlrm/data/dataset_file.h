@@ -1,0 +1,75 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlrm/data/dataset_writer.h"
+
+namespace dlrm {
+
+/// One sparse feature as it lies in a mapped file. Values need not be aligned and are not checked
+/// yet.
+struct MappedFeature {
+  std::string name;
+  int64_t rows = 0;     ///< ids are said to be below it
+  int64_t hotness = 0;  ///< ids in every bag; 0: bags by `offsets`
+  IdType type = IdType::kInt32;
+  int64_t count = 0;                   ///< ids in all
+  const std::byte* ids = nullptr;      ///< [count] int32 or int64
+  const std::byte* offsets = nullptr;  ///< [samples + 1] int64, or null
+};
+
+/// A dataset file, opened, its structure checked, and mapped: reading its columns needs neither
+/// HDF5 nor a lock. Errors (exit 2) name the file, the dataset or attribute, and what would be
+/// right. Of the values only the first and last offset of each feature are checked.
+class DatasetFile {
+ public:
+  explicit DatasetFile(const std::string& path);
+  ~DatasetFile();
+  DatasetFile(const DatasetFile&) = delete;
+  DatasetFile& operator=(const DatasetFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  int64_t samples() const { return samples_; }
+  int64_t dense_width() const { return dense_width_; }
+  LabelType label_type() const { return label_type_; }
+  const std::byte* labels() const { return labels_; }  ///< [samples] uint8 or float
+  const std::byte* dense() const { return dense_; }    ///< [samples, dense_width] float
+  const std::vector<MappedFeature>& features() const { return features_; }  ///< sorted by name
+  /// The feature of that name, or null.
+  const MappedFeature* find(const std::string& name) const;
+
+ private:
+  friend class DatasetOpener;
+  std::string path_;
+  int64_t samples_ = 0;
+  int64_t dense_width_ = 0;
+  LabelType label_type_ = LabelType::kUint8;
+  const std::byte* labels_ = nullptr;
+  const std::byte* dense_ = nullptr;
+  std::vector<MappedFeature> features_;
+  void* mapping_ = nullptr;
+  size_t mapped_bytes_ = 0;
+};
+
+/// A dataset: the samples of one file, or of the *.h5 and *.hdf5 files of a folder, sorted by name,
+/// one after the other. Files agree in dense width, types, feature names and hotness.
+class Dataset {
+ public:
+  explicit Dataset(const std::string& path);
+
+  int64_t samples() const { return starts_.back(); }
+  const std::vector<std::unique_ptr<DatasetFile>>& files() const { return files_; }
+  /// [files + 1] number of samples before each file.
+  const std::vector<int64_t>& starts() const { return starts_; }
+  /// The largest `rows` of a feature over the files.
+  int64_t rows(const std::string& feature) const;
+
+ private:
+  std::vector<std::unique_ptr<DatasetFile>> files_;
+  std::vector<int64_t> starts_;
+};
+
+}  // namespace dlrm

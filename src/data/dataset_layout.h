@@ -1,0 +1,27 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dlrm/data/dataset_writer.h"
+
+namespace dlrm {
+
+/// A stretch of a file.
+struct Extent {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+/// Number of columns that a layout stores: label, dense, then ids and perhaps offsets a feature.
+size_t column_count(const DatasetLayout& layout);
+
+/// Creates the HDF5 file with space for every column (ids[i]: ids of feature i) and returns where
+/// they lie, in the order of column_count.
+std::vector<Extent> create_dataset_file(const std::string& path, const DatasetLayout& layout,
+                                        int64_t samples, const std::vector<int64_t>& ids);
+
+/// Sets the attribute `rows` of every feature in a file made by create_dataset_file.
+void write_rows_attributes(const std::string& path, const DatasetLayout& layout);
+
+}  // namespace dlrm

@@ -1,0 +1,196 @@
+#include "dlrm/data/dataset_writer.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "dlrm/core/error.h"
+
+#include "dataset_layout.h"
+#include "file_io.h"
+
+namespace dlrm {
+namespace {
+
+void check_layout(const std::string& path, const DatasetLayout& layout) {
+  for (const FeatureColumn& feature : layout.features) {
+    if (feature.name.empty() || feature.name == "." ||
+        feature.name.find('/') != std::string::npos) {
+      throw usage_error("{}: a feature cannot be named '{}' in a dataset", path, feature.name);
+    }
+    const bool narrow = feature.ids == IdType::kInt32;
+    if (narrow && feature.rows > int64_t{std::numeric_limits<int32_t>::max()} + 1) {
+      throw usage_error("{}: feature {} has {} rows, too many for 32-bit ids", path, feature.name,
+                        feature.rows);
+    }
+  }
+}
+
+bool has_offsets(const DatasetLayout& layout) {
+  for (const FeatureColumn& feature : layout.features) {
+    if (feature.hotness == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+class DatasetWriter::Impl {
+ public:
+  Impl(const std::string& path, DatasetLayout layout)
+      : path_(path), partial_(path + ".partial"), layout_(std::move(layout)) {
+    check_layout(path_, layout_);
+    direct_ = layout_.samples >= 0 && !has_offsets(layout_);
+    ids_.assign(layout_.features.size(), 0);
+    filled_.assign(column_count(layout_), 0);
+    if (direct_) {
+      create(layout_.samples);
+    } else {
+      open_spools();
+    }
+    for (size_t c = 2, f = 0; f < ids_.size(); ++f) {
+      if (layout_.features[f].hotness == 0) put(c + 1, &ids_[f], 8);  // the first offset: 0
+      c += layout_.features[f].hotness > 0 ? 1 : 2;
+    }
+  }
+
+  ~Impl() {
+    if (!finished_) unlink(partial_.c_str());
+  }
+
+  void append(const DatasetBlock& block) {
+    check_block(block);
+    put_labels(block);
+    put(1, block.dense.data(), block.samples * layout_.dense * 4);
+    size_t column = 2;
+    for (size_t f = 0; f < ids_.size(); ++f) column = put_bags(column, f, block);
+    samples_ += block.samples;
+  }
+
+  void set_rows(int64_t index, int64_t rows) {
+    layout_.features.at(static_cast<size_t>(index)).rows = rows;
+  }
+
+  int64_t samples() const { return samples_; }
+
+  void finish() {
+    DLRM_CHECK(!finished_, "{}", path_);
+    check_layout(path_, layout_);
+    if (direct_) {
+      DLRM_CHECK(samples_ == layout_.samples, "{}: {} of {}", path_, samples_, layout_.samples);
+      write_rows_attributes(partial_, layout_);
+    } else {
+      create(samples_);
+      for (size_t c = 0; c < spools_.size(); ++c) {
+        DLRM_CHECK(filled_[c] == extents_[c].bytes, "column {}", c);
+        copy_into(spools_[c].get(), file_.get(), filled_[c], extents_[c].offset, partial_);
+        spools_[c] = FileDescriptor();
+      }
+    }
+    publish_file(file_.get(), partial_, path_);
+    finished_ = true;
+  }
+
+ private:
+  void create(int64_t samples) {
+    for (size_t f = 0; f < ids_.size(); ++f) {
+      const int64_t hotness = layout_.features[f].hotness;
+      if (hotness > 0) ids_[f] = samples * hotness;
+    }
+    // Asked first for the reason that HDF5 does not tell.
+    const FileDescriptor probe(open(partial_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    if (!probe.ok()) throw usage_error("{}: cannot create: {}", path_, std::strerror(errno));
+    extents_ = create_dataset_file(partial_, layout_, samples, ids_);
+    file_ = FileDescriptor(open(partial_.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!file_.ok()) throw run_error("{}: cannot open: {}", partial_, std::strerror(errno));
+  }
+
+  // Beside the output, where the space is, and nameless, so that nothing can be left behind.
+  void open_spools() {
+    for (size_t c = 0; c < filled_.size(); ++c) {
+      std::string name = partial_ + ".XXXXXX";
+      FileDescriptor fd(mkostemp(name.data(), O_CLOEXEC));
+      if (!fd.ok()) throw usage_error("{}: cannot create: {}", path_, std::strerror(errno));
+      unlink(name.c_str());
+      spools_.push_back(std::move(fd));
+    }
+  }
+
+  void put(size_t column, const void* data, int64_t bytes) {
+    const int fd = direct_ ? file_.get() : spools_[column].get();
+    const int64_t base = direct_ ? extents_[column].offset : 0;
+    write_at(fd, data, bytes, base + filled_[column], partial_);
+    filled_[column] += bytes;
+  }
+
+  void put_labels(const DatasetBlock& block) {
+    if (layout_.label == LabelType::kFloat32) {
+      put(0, block.labels.data(), block.samples * 4);
+      return;
+    }
+    bytes_.resize(static_cast<size_t>(block.samples));
+    for (size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = static_cast<uint8_t>(block.labels[i]);
+    put(0, bytes_.data(), block.samples);
+  }
+
+  /// Returns the next feature's first column.
+  size_t put_bags(size_t column, size_t f, const DatasetBlock& block) {
+    const FeatureColumn& feature = layout_.features[f];
+    const BagColumn& bags = block.bags[f];
+    const bool narrow = feature.ids == IdType::kInt32;
+    const auto count = static_cast<int64_t>(narrow ? bags.ids.size() : bags.wide_ids.size());
+    const void* data = narrow ? static_cast<const void*>(bags.ids.data()) : bags.wide_ids.data();
+    put(column, data, count * bytes_of(feature.ids));
+    if (feature.hotness > 0) return column + 1;
+    offsets_.clear();
+    for (const int32_t length : bags.lengths) offsets_.push_back(ids_[f] += length);
+    put(column + 1, offsets_.data(), block.samples * 8);
+    return column + 2;
+  }
+
+  void check_block(const DatasetBlock& block) const {
+    const auto n = static_cast<size_t>(block.samples);
+    DLRM_CHECK(block.labels.size() == n && block.bags.size() == ids_.size(), "{}", path_);
+    DLRM_CHECK(block.dense.size() == n * static_cast<size_t>(layout_.dense), "{}", path_);
+    DLRM_CHECK(!direct_ || samples_ + block.samples <= layout_.samples, "{}", path_);
+    for (size_t f = 0; f < ids_.size(); ++f) {
+      const BagColumn& bags = block.bags[f];
+      const int64_t hotness = layout_.features[f].hotness;
+      size_t expected = n * static_cast<size_t>(hotness);
+      if (hotness == 0) {
+        DLRM_CHECK(bags.lengths.size() == n, "{}", layout_.features[f].name);
+        for (const int32_t length : bags.lengths) expected += static_cast<size_t>(length);
+      }
+      const bool narrow = layout_.features[f].ids == IdType::kInt32;
+      DLRM_CHECK((narrow ? bags.ids.size() : bags.wide_ids.size()) == expected, "{}",
+                 layout_.features[f].name);
+    }
+  }
+
+  std::string path_, partial_;
+  DatasetLayout layout_;
+  bool direct_ = false;
+  bool finished_ = false;
+  int64_t samples_ = 0;
+  FileDescriptor file_;
+  std::vector<FileDescriptor> spools_;
+  std::vector<Extent> extents_;
+  std::vector<int64_t> filled_;  // bytes written, a column
+  std::vector<int64_t> ids_;     // a feature: so far where it has offsets, else in all
+  std::vector<uint8_t> bytes_;
+  std::vector<int64_t> offsets_;
+};
+
+DatasetWriter::DatasetWriter(const std::string& path, DatasetLayout layout)
+    : impl_(std::make_unique<Impl>(path, std::move(layout))) {}
+DatasetWriter::~DatasetWriter() = default;
+void DatasetWriter::append(const DatasetBlock& block) { impl_->append(block); }
+void DatasetWriter::set_rows(int64_t index, int64_t rows) { impl_->set_rows(index, rows); }
+int64_t DatasetWriter::samples() const { return impl_->samples(); }
+void DatasetWriter::finish() { impl_->finish(); }
+
+}  // namespace dlrm
