@@ -19,6 +19,9 @@ class Pending {
     virtual ~State() = default;
     /// Moves the call on without blocking; true once it is done (buffers are the caller's again).
     virtual bool poll() = 0;
+    /// Between two polls of a waiting caller, `polls` of which found nothing: leaves the core to
+    /// others sooner or later.
+    virtual void relax(int64_t polls);
   };
 
   Pending() = default;
@@ -59,36 +62,63 @@ struct ExchangeLayout {
   int64_t receive_total() const;
 };
 
+/// One exchange of byte blocks among all ranks: what every collective is made of.
+struct Exchange {
+  const char* name = "";  ///< of the collective it is part of; a literal
+  uint64_t sequence = 0;  ///< from Communicator::reserve: the same call has the same on each rank
+  const void* send = nullptr;
+  void* receive = nullptr;
+  ExchangeLayout layout = {};
+  /// True: blocks of no bytes are waited for too, so that nobody leaves before all have entered.
+  bool rendezvous = false;
+};
+
+class ProgressEngine;
+class Activity;
+
 /// Collective calls among ranks over host memory. Every rank makes the same calls on a communicator
 /// in the same order; several may be in flight at once. Buffers belong to a started call until it
 /// is done. Counts may differ between ranks and be zero. Reductions add in rank order, whatever the
-/// implementation, so that they agree bitwise. One thread at a time uses a communicator.
+/// implementation, so that they agree bitwise. One thread at a time uses a communicator; its
+/// duplicates may be used by others. Polling any call moves all of this rank's calls on, those of
+/// duplicates too, so that ranks may wait for several calls in different orders. A communicator
+/// outlives its calls.
 class Communicator {
  public:
-  virtual ~Communicator() = default;
+  virtual ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
   virtual int rank() const = 0;
   virtual int size() const = 0;
   /// Another communicator of the same ranks whose calls never mix with this one's. Collective.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
 
-  // The virtual core: bytes.
-  virtual Pending start_alltoallv(const void* send, void* receive,
-                                  const ExchangeLayout& layout) = 0;
-  /// Rank q's `bytes[q]` bytes arrive at receive + offsets[q] on every rank. In place allowed: send
-  /// == receive + offsets[rank].
-  virtual Pending start_allgatherv(const void* send, void* receive, View<const int64_t> bytes,
-                                   View<const int64_t> offsets) = 0;
-  virtual Pending start_broadcast(void* data, int64_t bytes, int root) = 0;
-  virtual Pending start_barrier() = 0;
+  // The virtual core.
+
+  /// Starts one exchange of blocks. A rank's block for itself is copied, unless it lies where it
+  /// goes to. Send blocks may overlap one another.
+  virtual Pending start_exchange(Exchange exchange) = 0;
 
   // Composed of the core, the same for every implementation.
+
+  /// layout.send_bytes[q] bytes at send + layout.send_offsets[q] go to rank q.
+  Pending start_alltoallv(const void* send, void* receive, const ExchangeLayout& layout);
+  /// Rank q's `bytes[q]` bytes arrive at receive + offsets[q] on every rank. In place allowed: send
+  /// == receive + offsets[rank].
+  Pending start_allgatherv(const void* send, void* receive, View<const int64_t> bytes,
+                           View<const int64_t> offsets);
+  Pending start_broadcast(void* data, int64_t bytes, int root);
+  /// Done once every rank has started it.
+  Pending start_barrier();
+
   void alltoallv(const void* send, void* receive, const ExchangeLayout& layout);
   void broadcast(void* data, int64_t bytes, int root);
   void barrier();
 
   /// data[i] becomes the sum over ranks, added in rank order. T: float, double, int64_t. With
   /// `wire` bf16 (float only), values travel rounded and are added in fp32, and the sum is rounded
-  /// once more, so that all ranks hold the same values.
+  /// once more, so that all ranks hold the same values. On one rank nothing travels or is rounded.
   template <class T>
   Pending start_allreduce(View<T> data, DType wire = DType::kFloat32);
   template <class T>
@@ -98,7 +128,8 @@ class Communicator {
   /// The element-wise largest over ranks.
   void allreduce_max(View<int64_t> data);
 
-  /// Part `rank` (part_of(data.size(), rank, size)) of the sum over ranks arrives in `out`.
+  /// Part `rank` (part_of(data.size(), rank, size)) of the sum over ranks arrives in `out`, which
+  /// may be that part of data itself. T as in start_allreduce.
   template <class T>
   Pending start_reduce_scatter(View<const T> data, View<T> out);
 
@@ -122,9 +153,23 @@ class Communicator {
     return allgatherv<T>(View<const T>(&mine, 1));
   }
 
+  // For calls of several exchanges.
+
+  /// Sequence numbers of `exchanges` exchanges, given out when the call starts, whenever they are
+  /// made. Counts as entering the collective `name` for the watchdog.
+  uint64_t reserve(const char* name, int64_t bytes, int exchanges = 1);
+  const std::shared_ptr<ProgressEngine>& engine() const { return engine_; }
+
+ protected:
+  explicit Communicator(std::shared_ptr<ProgressEngine> engine);
+
  private:
   std::vector<char> allgather_bytes(const void* mine, int64_t mine_bytes,
                                     std::vector<int64_t>& bytes);
+
+  std::shared_ptr<ProgressEngine> engine_;
+  std::unique_ptr<Activity> activity_;
+  uint64_t next_sequence_ = 0;
 };
 
 /// One rank that is the whole world.

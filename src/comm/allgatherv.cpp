@@ -1,0 +1,46 @@
+#include "dlrm/comm/communicator.h"
+
+#include "exchanges.h"
+
+namespace dlrm {
+
+Exchange gather_exchange(int rank, const void* send, void* receive, View<const int64_t> bytes,
+                         View<const int64_t> offsets) {
+  const size_t ranks = bytes.size();
+  Exchange exchange{.name = "allgatherv", .send = send, .receive = receive};
+  exchange.layout.send_bytes.assign(ranks, bytes[static_cast<size_t>(rank)]);
+  exchange.layout.send_offsets.assign(ranks, 0);
+  exchange.layout.receive_bytes.assign(bytes.begin(), bytes.end());
+  exchange.layout.receive_offsets.assign(offsets.begin(), offsets.end());
+  return exchange;
+}
+
+Pending Communicator::start_allgatherv(const void* send, void* receive, View<const int64_t> bytes,
+                                       View<const int64_t> offsets) {
+  const auto ranks = static_cast<size_t>(size());
+  DLRM_CHECK(bytes.size() == ranks && offsets.size() == ranks, "allgatherv among {} ranks", ranks);
+  Exchange exchange = gather_exchange(rank(), send, receive, bytes, offsets);
+  exchange.sequence = reserve(exchange.name, bytes[static_cast<size_t>(rank())]);
+  return start_exchange(std::move(exchange));
+}
+
+std::vector<char> Communicator::allgather_bytes(const void* mine, int64_t mine_bytes,
+                                                std::vector<int64_t>& bytes) {
+  const auto ranks = static_cast<size_t>(size());
+  bytes.assign(ranks, 0);
+  bytes[static_cast<size_t>(rank())] = mine_bytes;
+  std::vector<int64_t> eights(ranks, sizeof(int64_t)), places(ranks);
+  for (size_t q = 0; q < ranks; ++q) places[q] = static_cast<int64_t>(q * sizeof(int64_t));
+  start_allgatherv(&bytes[static_cast<size_t>(rank())], bytes.data(), eights, places).wait();
+
+  int64_t total = 0;
+  for (size_t q = 0; q < ranks; ++q) {
+    places[q] = total;
+    total += bytes[q];
+  }
+  std::vector<char> all(static_cast<size_t>(total));
+  start_allgatherv(mine, all.data(), bytes, places).wait();
+  return all;
+}
+
+}  // namespace dlrm

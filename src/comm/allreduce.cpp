@@ -1,0 +1,191 @@
+#include <utility>
+
+#include "dlrm/comm/communicator.h"
+#include "dlrm/core/partition.h"
+
+#include "combine.h"
+#include "exchanges.h"
+#include "progress.h"
+
+namespace dlrm {
+namespace {
+
+// Up to here everybody sends everything to everybody: one latency instead of two.
+constexpr int64_t kOneExchangeBytes = 4096;
+
+/// Sums `data` over ranks: every rank adds up its part of what all ranks have, in rank order, and
+/// the parts are gathered. Values travel as W.
+template <class Op, class T, class W>
+class Allreduce final : public Call {
+ public:
+  Allreduce(Communicator& comm, const char* name, View<T> data)
+      : Call(comm.engine()),
+        comm_(comm),
+        name_(name),
+        data_(data),
+        one_exchange_(static_cast<int64_t>(data.size_bytes()) <= kOneExchangeBytes),
+        wire_(comm.engine()),
+        arrived_(comm.engine()) {}
+
+  void start() {
+    sequence_ = comm_.reserve(name_, static_cast<int64_t>(data_.size_bytes()), 2);
+    if constexpr (!kSame) {
+      wire_.take(count() * kWidth);
+      W* wire = wire_.template as<W>();
+      for (size_t i = 0; i < data_.size(); ++i) wire[i] = static_cast<W>(data_[i]);
+    }
+    phase_ = one_exchange_ ? gather_everything() : scatter_parts();
+    engine().add(*this);
+  }
+
+ private:
+  static constexpr bool kSame = std::is_same_v<T, W>;
+  static constexpr int64_t kWidth = static_cast<int64_t>(sizeof(W));
+
+  bool step() override {
+    if (!phase_.poll()) return false;
+    if (one_exchange_) {
+      combine(count(), data_.data());
+      return true;
+    }
+    if (!gathering_) {
+      combine_own_part();
+      phase_ = gather_parts();
+      gathering_ = true;
+      return phase_.done() && finish();
+    }
+    return finish();
+  }
+
+  bool finish() {
+    if constexpr (!kSame) {
+      const W* wire = values();
+      for (size_t i = 0; i < data_.size(); ++i) data_[i] = static_cast<T>(wire[i]);
+    }
+    return true;
+  }
+
+  Pending gather_everything() {
+    const int64_t bytes = count() * kWidth;
+    arrived_.take(bytes * comm_.size());
+    const std::vector<int64_t> counts(ranks(), bytes);
+    std::vector<int64_t> offsets(ranks());
+    for (size_t q = 0; q < ranks(); ++q) offsets[q] = static_cast<int64_t>(q) * bytes;
+    return begin(
+        gather_exchange(comm_.rank(), values(), arrived_.template as<void>(), counts, offsets), 0);
+  }
+
+  Pending scatter_parts() {
+    const int64_t own_bytes = part(comm_.rank()).size() * kWidth;
+    arrived_.take(own_bytes * comm_.size());
+    Exchange exchange{.send = values(), .receive = arrived_.template as<void>()};
+    for (int q = 0; q < comm_.size(); ++q) {
+      const bool own = q == comm_.rank();
+      exchange.layout.send_bytes.push_back(own ? 0 : part(q).size() * kWidth);
+      exchange.layout.send_offsets.push_back(part(q).begin * kWidth);
+      exchange.layout.receive_bytes.push_back(own ? 0 : own_bytes);
+      exchange.layout.receive_offsets.push_back(q * own_bytes);
+    }
+    return begin(std::move(exchange), 0);
+  }
+
+  Pending gather_parts() {
+    std::vector<int64_t> counts, offsets;
+    for (int q = 0; q < comm_.size(); ++q) {
+      counts.push_back(part(q).size() * kWidth);
+      offsets.push_back(part(q).begin * kWidth);
+    }
+    return begin(gather_exchange(comm_.rank(), values() + part(comm_.rank()).begin, values(),
+                                 counts, offsets),
+                 1);
+  }
+
+  Pending begin(Exchange exchange, uint64_t number) {
+    exchange.name = name_;
+    exchange.sequence = sequence_ + number;
+    return comm_.start_exchange(std::move(exchange));
+  }
+
+  void combine_own_part() {
+    const Range own = part(comm_.rank());
+    combine(own.size(), values() + own.begin);
+  }
+
+  template <class Out>
+  void combine(int64_t length, Out* out) {
+    std::vector<const W*> parts(ranks());
+    for (size_t q = 0; q < ranks(); ++q) {
+      parts[q] = arrived_.template as<W>() + static_cast<int64_t>(q) * length;
+    }
+    if (!one_exchange_) parts[static_cast<size_t>(comm_.rank())] = out_as_wire(out);
+    combine_with_rounding(View<const W* const>(parts), length, out);
+  }
+
+  static const W* out_as_wire(W* out) { return out; }
+  template <class Out>
+  static const W* out_as_wire(Out*) {
+    return nullptr;
+  }
+
+  template <class Out>
+  static void combine_with_rounding(View<const W* const> parts, int64_t length, Out* out) {
+    combine_in_rank_order<Op, T, W>(parts, length, out);
+    if constexpr (!std::is_same_v<Out, W>) {
+      // One exchange rounds as two would.
+      for (int64_t i = 0; i < length; ++i) out[i] = static_cast<Out>(static_cast<W>(out[i]));
+    }
+  }
+
+  /// What travels: the data itself, or its rounded copy.
+  W* values() const {
+    if constexpr (kSame) {
+      return data_.data();
+    } else {
+      return wire_.template as<W>();
+    }
+  }
+  int64_t count() const { return static_cast<int64_t>(data_.size()); }
+  size_t ranks() const { return static_cast<size_t>(comm_.size()); }
+  Range part(int q) const { return part_of(count(), q, comm_.size()); }
+
+  Communicator& comm_;
+  const char* name_;
+  View<T> data_;
+  bool one_exchange_;
+  bool gathering_ = false;
+  uint64_t sequence_ = 0;
+  Scratch wire_, arrived_;
+  Pending phase_;  // after the scratch it uses: ends first
+};
+
+}  // namespace
+
+template <class T>
+Pending Communicator::start_allreduce(View<T> data, DType wire) {
+  if (size() == 1 || data.empty()) {
+    reserve("allreduce", static_cast<int64_t>(data.size_bytes()), 2);
+    return {};
+  }
+  if (wire == DType::kFloat32) {
+    return start_call<Allreduce<Sum, T, T>>(*this, "allreduce", data);
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    DLRM_CHECK(wire == DType::kBFloat16, "allreduce over a wire of {}", name_of(wire));
+    return start_call<Allreduce<Sum, float, BFloat16>>(*this, "allreduce", data);
+  }
+  DLRM_CHECK(false, "only floats travel as {}", name_of(wire));
+}
+
+template Pending Communicator::start_allreduce<float>(View<float>, DType);
+template Pending Communicator::start_allreduce<double>(View<double>, DType);
+template Pending Communicator::start_allreduce<int64_t>(View<int64_t>, DType);
+
+void Communicator::allreduce_max(View<int64_t> data) {
+  if (size() == 1 || data.empty()) {
+    reserve("allreduce_max", static_cast<int64_t>(data.size_bytes()), 2);
+    return;
+  }
+  start_call<Allreduce<Max, int64_t, int64_t>>(*this, "allreduce_max", data).wait();
+}
+
+}  // namespace dlrm

@@ -1,0 +1,47 @@
+#include "dlrm/comm/communicator.h"
+
+#include <numeric>
+#include <utility>
+
+#include "progress.h"
+
+namespace dlrm {
+namespace {
+
+std::vector<int64_t> offsets_of(const std::vector<int64_t>& counts) {
+  std::vector<int64_t> offsets(counts.size());
+  std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), int64_t{0});
+  return offsets;
+}
+
+int64_t total(const std::vector<int64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
+}  // namespace
+
+ExchangeLayout ExchangeLayout::packed(std::vector<int64_t> send_bytes,
+                                      std::vector<int64_t> receive_bytes) {
+  ExchangeLayout layout;
+  layout.send_offsets = offsets_of(send_bytes);
+  layout.receive_offsets = offsets_of(receive_bytes);
+  layout.send_bytes = std::move(send_bytes);
+  layout.receive_bytes = std::move(receive_bytes);
+  return layout;
+}
+
+int64_t ExchangeLayout::send_total() const { return total(send_bytes); }
+int64_t ExchangeLayout::receive_total() const { return total(receive_bytes); }
+
+Communicator::Communicator(std::shared_ptr<ProgressEngine> engine)
+    : engine_(std::move(engine)), activity_(engine_->make_activity()) {}
+
+Communicator::~Communicator() { engine_->forget(*activity_); }
+
+uint64_t Communicator::reserve(const char* name, int64_t bytes, int exchanges) {
+  activity_->enter(name, bytes);
+  engine_->count_progress();
+  return std::exchange(next_sequence_, next_sequence_ + static_cast<uint64_t>(exchanges));
+}
+
+}  // namespace dlrm

@@ -1,0 +1,124 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "dlrm/comm/communicator.h"
+
+#include "activity.h"
+#include "scratch.h"
+
+namespace dlrm {
+
+class Call;
+
+/// How a waiting rank spends its time between polls.
+enum class Waiting {
+  kSpin,    ///< a core of its own: polls without pause, as messages move only inside polls
+  kYield,   ///< more ranks than cores: gives the core away after each poll
+  kThread,  ///< ranks are threads that copy by themselves: sleeps when it takes long
+};
+
+/// One rank's calls in flight, on a communicator and its duplicates. Moving all of them on whenever
+/// one is polled is what lets ranks wait in different orders.
+class ProgressEngine {
+ public:
+  explicit ProgressEngine(Waiting waiting) : waiting_(waiting) {}
+
+  void add(Call& call);
+  void remove(Call& call);
+  /// Steps every call in flight once. Does nothing where a step of this engine is the caller.
+  void advance();
+  void relax(int64_t polls) const;
+  std::recursive_mutex& mutex() { return mutex_; }
+  /// Under mutex() only.
+  ScratchPool& scratch() { return scratch_; }
+
+  /// Goes up with every call entered or completed.
+  uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
+  void count_progress() { progress_.fetch_add(1, std::memory_order_relaxed); }
+
+  std::unique_ptr<Activity> make_activity();
+  void forget(const Activity& activity);
+  /// Calls visit(activity) for the activity of every communicator of this engine.
+  template <class Visit>
+  void each_activity(Visit visit) const {
+    const std::lock_guard lock(activities_mutex_);
+    for (const Activity* activity : activities_) visit(*activity);
+  }
+
+ private:
+  const Waiting waiting_;
+  std::recursive_mutex mutex_;
+  std::vector<Call*> calls_;
+  bool advancing_ = false;
+  ScratchPool scratch_;
+  std::atomic<uint64_t> progress_{0};
+
+  mutable std::mutex activities_mutex_;
+  std::vector<const Activity*> activities_;
+  int next_activity_ = 0;
+};
+
+/// A call in flight. Derived classes say what a step is.
+class Call : public Pending::State {
+ public:
+  explicit Call(std::shared_ptr<ProgressEngine> engine) : engine_(std::move(engine)) {}
+  ~Call() override { engine_->remove(*this); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  bool poll() final;
+  void relax(int64_t polls) final { engine_->relax(polls); }
+
+ protected:
+  /// Moves on without blocking; true once done. Runs under the engine's mutex; what it throws is
+  /// thrown by the poll of this call.
+  virtual bool step() = 0;
+  ProgressEngine& engine() const { return *engine_; }
+
+ private:
+  friend class ProgressEngine;
+  std::shared_ptr<ProgressEngine> engine_;
+  bool done_ = false;
+  std::exception_ptr error_;
+};
+
+/// Starts a call of class T.
+template <class T, class... Args>
+Pending start_call(Args&&... args) {
+  auto call = std::make_unique<T>(std::forward<Args>(args)...);
+  call->start();
+  return Pending(std::move(call));
+}
+
+/// Scratch memory that goes back to its engine with its owner.
+class Scratch {
+ public:
+  explicit Scratch(std::shared_ptr<ProgressEngine> engine) : engine_(std::move(engine)) {}
+  ~Scratch() {
+    const std::lock_guard lock(engine_->mutex());
+    engine_->scratch().give_back(std::move(block_));
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  void take(int64_t bytes) {
+    const std::lock_guard lock(engine_->mutex());
+    block_ = engine_->scratch().take(static_cast<size_t>(bytes));
+  }
+  template <class T>
+  T* as() const {
+    return block_.as<T>();
+  }
+
+ private:
+  std::shared_ptr<ProgressEngine> engine_;
+  ScratchPool::Block block_;
+};
+
+}  // namespace dlrm
