@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -25,21 +26,31 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
+/// What `auto` and the reports may know of the machines.
+struct PlanOptions {
+  double rank_memory_bytes = 0;  ///< for everything that a rank holds; 0: not known
+  int ranks_per_node = 0;        ///< consecutive ranks share a node; 0: not known
+};
+
 /// Makes the plan that `config.sharding` asks for (a named plan file, a strategy, overrides).
 /// Errors (exit 2) name the key. Deterministic; needs no data and no ranks.
-Plan make_plan(const RunConfig& config, int world);
+Plan make_plan(const RunConfig& config, int world, const PlanOptions& options = {});
 
 /// Throws usage_error where a plan does not cover each table exactly once with ranks in [0, world).
 void check_plan(const Plan& plan, const ModelConfig& model, const std::string& where);
 
 /// plan.json: {"world": N, "shards": [{table, rows: [r0, r1], columns: [c0, c1], rank}],
-/// "data_parallel": [table]}. Tables by name.
+/// "data_parallel": [table]}. Tables by name. Read: `world` may be missing, shards may be in any
+/// order, further fields are ignored; everything else that is wrong is a usage_error naming the
+/// file and the place in it.
 std::string to_json(const Plan& plan, const ModelConfig& model);
 Plan read_plan(const std::string& path, const ModelConfig& model, int world);
 
 /// What a rank holds and moves, bytes and expected counts a step, from the config alone.
+/// The formulas of the exchanged bytes are in plan/traffic.h.
 struct RankLoad {
-  int tables = 0;          ///< with a shard here
+  int tables = 0;          ///< with a shard here, data-parallel ones not counted
+  int shards = 0;          ///< data-parallel tables not counted
   double table_bytes = 0;  ///< rows and optimizer state
   double other_bytes =
       0;  ///< dense parameters and state, activations, exchange buffers, routing queues
@@ -48,8 +59,28 @@ struct RankLoad {
   double pooled_sent_bytes = 0;    ///< forward, to other ranks
   double gradient_sent_bytes = 0;  ///< backward, to other ranks
   double replicated_bytes = 0;     ///< data-parallel tables' gradients, to other ranks
+  double received_bytes = 0;       ///< all of these kinds, from other ranks
+
+  double sent_bytes() const {
+    return ids_sent_bytes + pooled_sent_bytes + gradient_sent_bytes + replicated_bytes;
+  }
 };
 std::vector<RankLoad> rank_loads(const RunConfig& config, const Plan& plan);
+
+/// The parts of a rank's memory, bytes.
+struct RankMemory {
+  double tables = 0;           ///< rows of shards and of data-parallel tables
+  double optimizer_state = 0;  ///< theirs
+  double dense = 0;            ///< MLP and cross weights, gradients, state, bf16 copies
+  double activations = 0;      ///< of the local batch, and their gradients
+  double exchange = 0;  ///< pooled vectors and gradients, owned and local; replicated gradients
+  double routing = 0;   ///< ids, offsets and runs of the batches in flight
+  double input = 0;     ///< prefetched batches
+  double total() const {
+    return tables + optimizer_state + dense + activations + exchange + routing + input;
+  }
+};
+std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan);
 
 /// The plan as a table: a line a rank (a few ranks and the extremes where there are many), and
 /// totals.
@@ -59,6 +90,10 @@ std::string describe_plan(const RunConfig& config, const Plan& plan);
 /// known), and whether it fits. Row stride: a power of two up to 64 bytes, then a multiple of 64.
 std::string describe_memory(const RunConfig& config, const Plan& plan, double available_bytes,
                             bool* fits);
+
+/// Prints what `--plan-only` and dlrm-plan print: both tables and whether it fits.
+void print_plan_report(std::FILE* out, const RunConfig& config, const Plan& plan,
+                       const PlanOptions& options);
 
 /// Elements from row to row of a table of `width` elements of `type` on a CPU.
 int64_t row_stride(int64_t width, DType type);

@@ -1,0 +1,87 @@
+#include "cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dlrm/plan/traffic.h"
+
+#include "memory.h"
+
+namespace dlrm {
+namespace {
+
+/// Bytes to other ranks go partly to the own node, partly through its shared network card.
+double exchanged_byte(const MachineSpeed& speed, int world, int ranks_per_node) {
+  if (world == 1) return 0;
+  const int on_node =
+      std::min(world, ranks_per_node > 0 ? ranks_per_node : speed.assumed_ranks_per_node);
+  const double local = static_cast<double>(on_node - 1) / (world - 1);
+  return local / speed.local + (1 - local) * on_node / speed.network;
+}
+
+}  // namespace
+
+CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& options)
+    : config_(config),
+      world_(world),
+      seconds_per_exchanged_byte_(exchanged_byte(speed_, world, options.ranks_per_node)) {}
+
+double CostModel::row_lines(const TableConfig& table, int64_t width) const {
+  const double bytes = static_cast<double>(width) * static_cast<double>(size_of(table.dtype));
+  return std::ceil(bytes / speed_.line) * speed_.line;
+}
+
+double CostModel::state_lines(int64_t width) const {
+  const double bytes = state_bytes(config_.train.sparse_optimizer.type, 1, width);
+  return std::ceil(bytes / speed_.line) * speed_.line;
+}
+
+double CostModel::exchange(double bytes) const { return bytes * seconds_per_exchanged_byte_; }
+
+double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width) const {
+  const auto batch = static_cast<double>(config_.train.global_batch_size);
+  const double share = static_cast<double>(rows) / static_cast<double>(table.rows);
+  const double lookups = batch * hotness_of(table) * share;
+  const double unique = expected_unique_rows(static_cast<double>(rows), lookups);
+  const double floats = 4.0 * static_cast<double>(width);
+  const double vectors = batch * static_cast<double>(table.features.size());
+
+  // Forward reads a row a lookup; backward reads its bag's gradient, then reads and writes rows
+  // and state.
+  const double looked_up =
+      lookups * (row_lines(table, width) + floats + speed_.routing_bytes_per_id) +
+      2 * unique * (row_lines(table, width) + state_lines(width)) + 2 * vectors * floats;
+
+  const WireConfig& wire = config_.train.wire;
+  const double moved = batch * (id_bytes_per_sample(table, {0, rows}) +
+                                pooled_bytes_per_sample(table, width, wire.forward) +
+                                pooled_bytes_per_sample(table, width, wire.backward));
+  const double remote = static_cast<double>(world_ - 1) / world_;
+
+  const double stored =
+      row_bytes(table, rows, width) + state_bytes(config_.train.sparse_optimizer.type, rows, width);
+  return looked_up / speed_.memory + exchange(moved * remote) + stored * speed_.storage;
+}
+
+double CostModel::replica(const TableConfig& table) const {
+  const auto batch = static_cast<double>(config_.train.global_batch_size);
+  const auto rows = static_cast<double>(table.rows);
+  const double floats = 4.0 * static_cast<double>(table.dim);
+  const double local = batch / world_;
+  const double lookups = local * hotness_of(table);
+  const double touched = expected_unique_rows(rows, batch * hotness_of(table));
+  const double sent = std::min(replicated_pair_bytes(table, local, world_),
+                               replicated_allreduce_bytes(table, world_));
+
+  // Lookups are local, the exchanged gradients are summed, and every rank updates every touched
+  // row.
+  const double looked_up =
+      lookups * (row_lines(table, table.dim) + floats + speed_.routing_bytes_per_id) +
+      2 * touched * (row_lines(table, table.dim) + state_lines(table.dim)) +
+      2 * local * static_cast<double>(table.features.size()) * floats + 2 * sent;
+  const double stored = row_bytes(table, table.rows, table.dim) +
+                        state_bytes(config_.train.sparse_optimizer.type, table.rows, table.dim);
+  return looked_up / speed_.memory + exchange(sent) + stored * speed_.storage;
+}
+
+}  // namespace dlrm

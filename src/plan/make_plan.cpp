@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "dlrm/core/error.h"
+#include "dlrm/plan/plan.h"
+
+#include "cost.h"
+#include "memory.h"
+#include "placement.h"
+#include "shards.h"
+
+namespace dlrm {
+namespace {
+
+/// A replicated table is at most this large, and all of them at most this share of a rank's memory.
+constexpr double kLargestReplica = 64.0 * 1024 * 1024;
+constexpr double kReplicatedShare = 0.05;
+
+std::vector<Strategy> strategies_of(const RunConfig& config) {
+  const std::vector<TableConfig>& tables = config.model.tables;
+  std::vector<Strategy> strategies(tables.size(), config.sharding.strategy);
+  for (const auto& [name, strategy] : config.sharding.tables) {
+    const auto found = std::find_if(tables.begin(), tables.end(),
+                                    [&](const TableConfig& table) { return table.name == name; });
+    if (found == tables.end()) throw usage_error("sharding.tables.{}: no such table", name);
+    strategies[static_cast<size_t>(found - tables.begin())] = strategy;
+  }
+  return strategies;
+}
+
+double replica_bytes(const RunConfig& config, const TableConfig& table) {
+  return row_bytes(table, table.rows, table.dim) +
+         state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
+}
+
+/// All that a rank needs for a replica.
+double replica_memory(const RunConfig& config, const TableConfig& table, int world) {
+  const int64_t local = part_of(config.train.global_batch_size, world - 1, world).size();
+  return replica_bytes(config, table) + replicated_gradient_bytes(config, table, world) +
+         routed_bytes(config, table, table.rows, local);
+}
+
+/// Turns auto tables for which exchanging gradients of rows costs less than exchanging pooled
+/// vectors into data-parallel ones, the smallest first.
+void choose_replicas(const RunConfig& config, const CostModel& cost, const PlanOptions& options,
+                     std::vector<Strategy>& strategies) {
+  if (cost.world() == 1) return;
+  std::vector<std::pair<double, size_t>> candidates;
+  for (size_t t = 0; t < strategies.size(); ++t) {
+    if (strategies[t] != Strategy::kAuto) continue;
+    const TableConfig& table = config.model.tables[t];
+    const double bytes = replica_bytes(config, table);
+    if (bytes > kLargestReplica) continue;
+    const double sharded = cost.shard(table, table.rows, table.dim) / cost.world();
+    if (cost.replica(table) < sharded) candidates.emplace_back(bytes, t);
+  }
+  std::sort(candidates.begin(), candidates.end());
+  double room = options.rank_memory_bytes > 0 ? kReplicatedShare * options.rank_memory_bytes
+                                              : std::numeric_limits<double>::infinity();
+  for (const auto& [bytes, t] : candidates) {
+    if (bytes > room) break;
+    room -= bytes;
+    strategies[t] = Strategy::kDataParallel;
+  }
+}
+
+/// Room of a rank for shards: what the rest leaves. Where it leaves none nothing fits, and the
+/// plan is made as if memory were not known.
+double shard_room(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
+  if (options.rank_memory_bytes <= 0) return 0;
+  double room = options.rank_memory_bytes - common_bytes(config, plan.world);
+  for (int t : plan.data_parallel) {
+    room -= replica_memory(config, config.model.tables[static_cast<size_t>(t)], plan.world);
+  }
+  return std::max(room, 0.0);
+}
+
+bool has_fixed_cut(Strategy strategy) {
+  return strategy == Strategy::kRow || strategy == Strategy::kColumn || strategy == Strategy::kGrid;
+}
+
+/// A part a rank, in order; fewer parts than ranks go to the lightest ones.
+void place_fixed(const RunConfig& config, const CostModel& cost, int t, Strategy strategy,
+                 Balance& balance, Plan& plan) {
+  const TableConfig& table = config.model.tables[static_cast<size_t>(t)];
+  std::vector<Shard> shards = cut_table(table, t, cut_of(strategy, table, plan.world));
+  const std::vector<int> ranks = balance.lightest(static_cast<int>(shards.size()));
+  for (size_t i = 0; i < shards.size(); ++i) {
+    Shard& shard = shards[i];
+    shard.rank = ranks[i];
+    const int64_t rows = shard.rows.size();
+    const int64_t width = shard.columns.size();
+    balance.add(shard.rank, cost.shard(table, rows, width),
+                shard_owner_bytes(config, table, rows, width));
+    plan.shards.push_back(shard);
+  }
+}
+
+Plan place_tables(const RunConfig& config, int world, const PlanOptions& options) {
+  const CostModel cost(config, world, options);
+  std::vector<Strategy> strategies = strategies_of(config);
+  choose_replicas(config, cost, options, strategies);
+
+  Plan plan;
+  plan.world = world;
+  std::vector<int> placed;
+  std::vector<char> may_cut;
+  for (size_t t = 0; t < strategies.size(); ++t) {
+    if (strategies[t] == Strategy::kDataParallel) plan.data_parallel.push_back(static_cast<int>(t));
+    if (strategies[t] != Strategy::kAuto && strategies[t] != Strategy::kTable) continue;
+    placed.push_back(static_cast<int>(t));
+    may_cut.push_back(strategies[t] == Strategy::kAuto ? 1 : 0);
+  }
+  Balance balance(world, shard_room(config, plan, options));
+  for (size_t t = 0; t < strategies.size(); ++t) {
+    if (!has_fixed_cut(strategies[t])) continue;
+    place_fixed(config, cost, static_cast<int>(t), strategies[t], balance, plan);
+  }
+  const Placement placement(config, cost, balance, std::move(placed), std::move(may_cut));
+  for (const Shard& shard : placement.shards()) plan.shards.push_back(shard);
+  sort_plan(plan);
+  return plan;
+}
+
+}  // namespace
+
+Plan make_plan(const RunConfig& config, int world, const PlanOptions& options) {
+  DLRM_CHECK(world >= 1, "a plan for {} ranks", world);
+  if (!config.sharding.plan.empty()) return read_plan(config.sharding.plan, config.model, world);
+  Plan plan = place_tables(config, world, options);
+  check_plan(plan, config.model, "sharding");
+  return plan;
+}
+
+}  // namespace dlrm

@@ -1,0 +1,125 @@
+#include "memory.h"
+
+#include <bit>
+#include <numeric>
+
+#include "dlrm/plan/traffic.h"
+
+namespace dlrm {
+namespace {
+
+double real(int64_t value) { return static_cast<double>(value); }
+double real(size_t value) { return static_cast<double>(value); }
+
+double sum_of(const std::vector<int64_t>& values) {
+  return real(std::accumulate(values.begin(), values.end(), int64_t{0}));
+}
+
+/// fp32 values of state to each value of weight.
+double state_factor(OptimizerType type) {
+  if (type == OptimizerType::kAdam) return 2;
+  return type == OptimizerType::kAdagrad ? 1 : 0;
+}
+
+}  // namespace
+
+int64_t row_stride(int64_t width, DType type) {
+  const auto element = static_cast<int64_t>(size_of(type));
+  const int64_t bytes = width * element;
+  const int64_t padded = bytes <= 64
+                             ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes)))
+                             : (bytes + 63) / 64 * 64;
+  return padded / element;
+}
+
+double row_bytes(const TableConfig& table, int64_t rows, int64_t width) {
+  return real(rows) * real(row_stride(width, table.dtype)) * real(size_of(table.dtype));
+}
+
+double state_bytes(OptimizerType type, int64_t rows, int64_t width) {
+  if (type == OptimizerType::kRowwiseAdagrad) return 4.0 * real(rows);
+  return state_factor(type) * real(rows) * real(row_stride(width, DType::kFloat32)) * 4.0;
+}
+
+double dense_bytes(const RunConfig& config) {
+  const OptimizerType type = config.train.dense_optimizer.type;
+  const double state = 4.0 * (type == OptimizerType::kRowwiseAdagrad ? 1 : state_factor(type));
+  const double copies = config.train.precision == Precision::kBf16 ? 2 : 0;
+  return real(config.model.dense_parameters()) * (4.0 + 4.0 + state + copies);
+}
+
+double activation_bytes(const RunConfig& config, int64_t local_batch) {
+  const ModelConfig& model = config.model;
+  double elements = real(model.dense_features) + sum_of(model.bottom_mlp) +
+                    real(model.interaction_width()) + sum_of(model.top_mlp);
+  if (model.interaction.type == InteractionType::kCross) {
+    // Each layer keeps its input, V·x and U·V·x + b.
+    elements += real(model.interaction.layers) *
+                (2.0 * real(model.interaction_width()) + real(model.interaction.rank));
+  }
+  const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
+  return 2.0 * real(local_batch) * elements * element;
+}
+
+double local_exchange_bytes(const RunConfig& config, int64_t local_batch) {
+  return 2.0 * 4.0 * real(local_batch) * real(config.model.embedding_width());
+}
+
+double shard_message_bytes(const RunConfig& config, const TableConfig& table, int64_t width,
+                           int64_t local_batch) {
+  const WireConfig& wire = config.train.wire;
+  return real(local_batch) * (pooled_bytes_per_sample(table, width, wire.forward) +
+                              pooled_bytes_per_sample(table, width, wire.backward));
+}
+
+double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, int64_t width) {
+  const double vectors = real(config.train.global_batch_size) * real(table.features.size());
+  const auto one_way = [&](DType wire) {
+    return vectors * real(width) * (4.0 + (wire == DType::kFloat32 ? 0.0 : real(size_of(wire))));
+  };
+  return one_way(config.train.wire.forward) + one_way(config.train.wire.backward);
+}
+
+double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world) {
+  const double local = real(part_of(config.train.global_batch_size, world - 1, world).size());
+  if (!replicates_by_pairs(table, config.train.global_batch_size, world)) {
+    return real(table.rows) * real(table.dim + 1) * 4.0;
+  }
+  const double unique = expected_unique_rows(real(table.rows), local * hotness_of(table));
+  return world * unique * (8.0 + 4.0 * real(table.dim));
+}
+
+double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                    int64_t samples) {
+  const double ids = real(samples) * hotness_of(table) * real(rows) / real(table.rows);
+  const double bags = real(samples) * real(table.features.size());
+  return (config.routing.depth + 1) * (24.0 * ids + 8.0 * (bags + 1));
+}
+
+double input_bytes(const RunConfig& config, int64_t local_batch) {
+  double sample = 4.0 * real(config.model.dense_features) + 4.0;
+  for (const TableConfig& table : config.model.tables) {
+    sample += 8.0 * (hotness_of(table) + real(table.features.size()));
+  }
+  return (config.data.prefetch + 1) * real(local_batch) * sample;
+}
+
+double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                         int64_t width) {
+  return row_bytes(table, rows, width) +
+         state_bytes(config.train.sparse_optimizer.type, rows, width) +
+         owner_exchange_bytes(config, table, width) +
+         routed_bytes(config, table, rows, config.train.global_batch_size);
+}
+
+double common_bytes(const RunConfig& config, int world) {
+  const int64_t local = part_of(config.train.global_batch_size, world - 1, world).size();
+  double bytes = dense_bytes(config) + activation_bytes(config, local) +
+                 local_exchange_bytes(config, local) + input_bytes(config, local);
+  for (const TableConfig& table : config.model.tables) {
+    bytes += shard_message_bytes(config, table, table.dim, local);
+  }
+  return bytes;
+}
+
+}  // namespace dlrm

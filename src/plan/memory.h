@@ -1,0 +1,51 @@
+#pragma once
+#include "dlrm/config/run_config.h"
+#include "dlrm/core/partition.h"
+#include "dlrm/plan/plan.h"
+
+/// What a rank allocates, one formula a function, bytes. B is the global batch, b the local one.
+namespace dlrm {
+
+/// Rows of a shard of `rows` x `width`: rows · row_stride elements.
+double row_bytes(const TableConfig& table, int64_t rows, int64_t width);
+
+/// Their optimizer state, fp32: sgd none, adagrad as many rows again, row-wise Adagrad a float a
+/// row, adam two.
+double state_bytes(OptimizerType type, int64_t rows, int64_t width);
+
+/// Weights, gradients (4 bytes each), state, and bf16 copies (2) of the dense parameters.
+double dense_bytes(const RunConfig& config);
+
+/// Every layer's output and its gradient for b samples.
+double activation_bytes(const RunConfig& config, int64_t local_batch);
+
+/// E and dE [b, W] in fp32.
+double local_exchange_bytes(const RunConfig& config, int64_t local_batch);
+
+/// What a shard needs on every rank: its vectors' messages [b, width] of both ways.
+double shard_message_bytes(const RunConfig& config, const TableConfig& table, int64_t width,
+                           int64_t local_batch);
+
+/// What a shard's owner needs beside the rows: pooled vectors and their gradients [B, width] a
+/// feature in fp32, and again as sent where the wire is narrower.
+double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, int64_t width);
+
+/// Gradients of a data-parallel table: every rank's pairs, or [rows, dim + 1] floats.
+double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world);
+
+/// `samples` samples' ids of a table's `rows` in the depth + 1 batches in flight: 24 bytes an id
+/// (the id, its sorted key, its bag), 8 an offset.
+double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                    int64_t samples);
+
+/// Batches read ahead and the one in use.
+double input_bytes(const RunConfig& config, int64_t local_batch);
+
+/// All that the owner of a shard needs for it: what `auto` packs.
+double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                         int64_t width);
+
+/// All that every rank needs whatever shards it owns, at its largest local batch.
+double common_bytes(const RunConfig& config, int world);
+
+}  // namespace dlrm

@@ -1,0 +1,50 @@
+#pragma once
+#include <vector>
+
+#include "dlrm/plan/plan.h"
+
+#include "balance.h"
+#include "cost.h"
+#include "shards.h"
+
+namespace dlrm {
+
+/// Places whole tables and cuts those that need it: the longest processing time first, each to the
+/// lightest rank with room. A table is cut where it is larger than a rank's room, where it alone
+/// costs more than the mean rank's load, or where that lowers the heaviest rank's load.
+class Placement {
+ public:
+  /// `start` holds what is placed already. `may_cut[i]` tells whether tables[i] may be cut.
+  Placement(const RunConfig& config, const CostModel& cost, Balance start, std::vector<int> tables,
+            std::vector<char> may_cut);
+
+  std::vector<Shard> shards() const;
+
+ private:
+  struct Piece {
+    Shard shard;
+    double seconds = 0;
+    double bytes = 0;
+    double weight = 0;  ///< the larger of its shares of all seconds and of all room
+  };
+  struct Outcome {
+    std::vector<Piece> pieces;
+    Balance balance;
+  };
+  using Cuts = std::vector<Cut>;  ///< one a table of tables_
+
+  const TableConfig& table(size_t i) const;
+  Cut choose_cut(size_t i, double seconds_limit, double bytes_limit) const;
+  Cuts first_cuts(double bytes_limit) const;
+  std::vector<Piece> pieces_of(const Cuts& cuts) const;
+  Outcome place(const Cuts& cuts) const;
+  Outcome balanced(Cuts cuts, double bytes_limit) const;
+
+  const RunConfig& config_;
+  const CostModel& cost_;
+  Balance start_;
+  std::vector<int> tables_;
+  std::vector<char> may_cut_;
+};
+
+}  // namespace dlrm

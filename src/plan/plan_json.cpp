@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <sstream>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "dlrm/core/error.h"
+#include "dlrm/plan/plan.h"
+
+#include "shards.h"
+
+namespace dlrm {
+namespace {
+
+using nlohmann::json;
+
+std::string quoted(const std::string& name) {
+  return json(name).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+/// Reads the parsed file; errors begin with the file and the place: `plan.json: shards[3].rows`.
+class PlanReader {
+ public:
+  PlanReader(const std::string& path, const ModelConfig& model) : path_(path), model_(model) {
+    for (size_t t = 0; t < model.tables.size(); ++t) {
+      index_.emplace(model.tables[t].name, static_cast<int>(t));
+    }
+  }
+
+  Plan read(const json& root, int world) const {
+    if (!root.is_object()) throw usage_error("{}: must be an object with `shards`", path_);
+    Plan plan;
+    plan.world = world;
+    check_world(root, world);
+    const json& shards = member(root, "", "shards");
+    if (!shards.is_array()) throw usage_error("{}: shards: must be a list", path_);
+    for (size_t i = 0; i < shards.size(); ++i) {
+      plan.shards.push_back(shard(shards[i], fmt::format("shards[{}]", i)));
+    }
+    if (root.contains("data_parallel")) read_data_parallel(root["data_parallel"], plan);
+    sort_plan(plan);
+    return plan;
+  }
+
+ private:
+  void check_world(const json& root, int world) const {
+    if (!root.contains("world")) return;
+    const int64_t planned = integer(root["world"], "world");
+    if (planned == world) return;
+    throw usage_error("{}: world: the plan is for {} rank{}, this run has {}", path_, planned,
+                      planned == 1 ? "" : "s", world);
+  }
+
+  void read_data_parallel(const json& list, Plan& plan) const {
+    if (!list.is_array()) {
+      throw usage_error("{}: data_parallel: must be a list of table names", path_);
+    }
+    for (size_t i = 0; i < list.size(); ++i) {
+      plan.data_parallel.push_back(table(list[i], fmt::format("data_parallel[{}]", i)));
+    }
+  }
+
+  Shard shard(const json& object, const std::string& place) const {
+    if (!object.is_object()) throw usage_error("{}: {}: must be an object", path_, place);
+    const std::string prefix = place + ".";
+    Shard shard;
+    shard.table = table(member(object, prefix, "table"), prefix + "table");
+    shard.rows = range(member(object, prefix, "rows"), prefix + "rows");
+    shard.columns = range(member(object, prefix, "columns"), prefix + "columns");
+    const int64_t rank = integer(member(object, prefix, "rank"), prefix + "rank");
+    if (rank < 0 || rank > std::numeric_limits<int>::max()) {
+      throw usage_error("{}: {}rank: {} is no rank", path_, prefix, rank);
+    }
+    shard.rank = static_cast<int>(rank);
+    return shard;
+  }
+
+  const json& member(const json& object, const std::string& prefix, const char* key) const {
+    const auto found = object.find(key);
+    if (found == object.end()) throw usage_error("{}: {}{}: missing", path_, prefix, key);
+    return *found;
+  }
+
+  int table(const json& name, const std::string& place) const {
+    if (!name.is_string()) throw usage_error("{}: {}: must be a table's name", path_, place);
+    const auto found = index_.find(name.get<std::string>());
+    if (found != index_.end()) return found->second;
+    throw usage_error("{}: {}: the config has no table {}", path_, place,
+                      quoted(name.get<std::string>()));
+  }
+
+  Range range(const json& pair, const std::string& place) const {
+    if (!pair.is_array() || pair.size() != 2) {
+      throw usage_error("{}: {}: must be [first, end]", path_, place);
+    }
+    return {integer(pair[0], place), integer(pair[1], place)};
+  }
+
+  int64_t integer(const json& value, const std::string& place) const {
+    const bool fits =
+        value.is_number_integer() &&
+        (!value.is_number_unsigned() ||
+         value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+    if (!fits) throw usage_error("{}: {}: must be an integer", path_, place);
+    return value.get<int64_t>();
+  }
+
+  const std::string& path_;
+  const ModelConfig& model_;
+  std::unordered_map<std::string, int> index_;
+};
+
+json parse(const std::string& path, const std::string& text) {
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& error) {
+    const size_t at = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
+    const auto end = text.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto line = 1 + std::count(text.begin(), end, '\n');
+    const size_t start = text.rfind('\n', at == 0 ? 0 : at - 1);
+    const size_t column = start == std::string::npos || at == 0 ? at + 1 : at - start;
+    throw usage_error("{}:{}:{}: not JSON (byte {})", path, line, column, at);
+  }
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan, const ModelConfig& model) {
+  std::string text = fmt::format("{{\n  \"world\": {},\n  \"shards\": [", plan.world);
+  auto out = std::back_inserter(text);
+  const char* separator = "\n";
+  for (const Shard& shard : plan.shards) {
+    fmt::format_to(
+        out, "{}    {{\"table\": {}, \"rows\": [{}, {}], \"columns\": [{}, {}], \"rank\": {}}}",
+        separator, quoted(model.tables[static_cast<size_t>(shard.table)].name), shard.rows.begin,
+        shard.rows.end, shard.columns.begin, shard.columns.end, shard.rank);
+    separator = ",\n";
+  }
+  text += plan.shards.empty() ? "],\n" : "\n  ],\n";
+  text += "  \"data_parallel\": [";
+  separator = "";
+  for (int t : plan.data_parallel) {
+    fmt::format_to(out, "{}{}", separator, quoted(model.tables[static_cast<size_t>(t)].name));
+    separator = ", ";
+  }
+  text += "]\n}\n";
+  return text;
+}
+
+Plan read_plan(const std::string& path, const ModelConfig& model, int world) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    throw usage_error("{}: the plan cannot be read; sharding.plan must name a plan.json", path);
+  }
+  const Plan plan = PlanReader(path, model).read(parse(path, text.str()), world);
+  check_plan(plan, model, path);
+  return plan;
+}
+
+}  // namespace dlrm

@@ -1,0 +1,69 @@
+#include "shards.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <tuple>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+namespace {
+
+Cut nearest_square(int world, int64_t width) {
+  Cut best{world, 1};
+  for (int columns = 2; columns <= world && columns <= width; ++columns) {
+    if (world % columns != 0) continue;
+    const Cut cut{world / columns, columns};
+    // A row cut returns a partial vector a part, a column cut returns each column once.
+    if (std::abs(cut.rows - cut.columns) <= std::abs(best.rows - best.columns)) best = cut;
+  }
+  return best;
+}
+
+}  // namespace
+
+void sort_plan(Plan& plan) {
+  const auto key = [](const Shard& shard) {
+    return std::make_tuple(shard.rank, shard.table, shard.rows.begin, shard.columns.begin);
+  };
+  std::sort(plan.shards.begin(), plan.shards.end(),
+            [&](const Shard& a, const Shard& b) { return key(a) < key(b); });
+  std::sort(plan.data_parallel.begin(), plan.data_parallel.end());
+}
+
+std::vector<Shard> cut_table(const TableConfig& table, int t, Cut cut) {
+  const int64_t row_parts = std::min<int64_t>(cut.rows, table.rows);
+  const int64_t column_parts = std::min<int64_t>(cut.columns, table.dim);
+  std::vector<Shard> shards;
+  shards.reserve(static_cast<size_t>(row_parts * column_parts));
+  for (int64_t r = 0; r < row_parts; ++r) {
+    for (int64_t c = 0; c < column_parts; ++c) {
+      shards.push_back(
+          {t, part_of(table.rows, r, row_parts), part_of(table.dim, c, column_parts), 0});
+    }
+  }
+  return shards;
+}
+
+Cut cut_of(Strategy strategy, const TableConfig& table, int world) {
+  switch (strategy) {
+    case Strategy::kTable:
+      return {1, 1};
+    case Strategy::kRow:
+      return {static_cast<int>(std::min<int64_t>(world, table.rows)), 1};
+    case Strategy::kColumn:
+      return {1, static_cast<int>(std::min<int64_t>(world, table.dim))};
+    case Strategy::kGrid: {
+      Cut cut = nearest_square(world, table.dim);
+      cut.rows = static_cast<int>(std::min<int64_t>(cut.rows, table.rows));
+      return cut;
+    }
+    case Strategy::kAuto:
+    case Strategy::kDataParallel:
+      break;
+  }
+  DLRM_CHECK(false, "auto and data-parallel tables have no cut of their own");
+  return {};
+}
+
+}  // namespace dlrm

@@ -1,0 +1,29 @@
+#pragma once
+#include <vector>
+
+#include "dlrm/plan/plan.h"
+
+/// Cutting tables and placing the parts.
+namespace dlrm {
+
+/// Parts of a table along its rows and its columns.
+struct Cut {
+  int rows = 1;
+  int columns = 1;
+  int parts() const { return rows * columns; }
+  bool operator==(const Cut&) const = default;
+};
+
+/// Orders shards and data-parallel tables as Plan says.
+void sort_plan(Plan& plan);
+
+/// The parts of table `t`, rows first, then columns; rank 0 each. Never an empty one: a cut is
+/// bounded by the table's rows and columns.
+std::vector<Shard> cut_table(const TableConfig& table, int t, Cut cut);
+
+/// The cut for `world` ranks that a strategy other than auto and data_parallel asks for. A grid is
+/// the factorisation of `world` nearest to a square, more columns than rows where that is open,
+/// and never more columns than the table has.
+Cut cut_of(Strategy strategy, const TableConfig& table, int world);
+
+}  // namespace dlrm

@@ -1,0 +1,49 @@
+#include "dlrm/plan/traffic.h"
+
+#include <cmath>
+
+namespace dlrm {
+
+double hotness_of(const TableConfig& table) {
+  double sum = 0;
+  for (const FeatureConfig& feature : table.features) sum += static_cast<double>(feature.hotness);
+  return sum;
+}
+
+double expected_unique_rows(double rows, double lookups) {
+  if (rows <= 0 || lookups <= 0) return 0;
+  // expm1 and log1p keep the digits that 1 - (1 - 1/rows)^lookups loses for large tables.
+  return -rows * std::expm1(lookups * std::log1p(-1.0 / rows));
+}
+
+bool lengths_travel(const TableConfig& table, Range rows) { return rows.size() < table.rows; }
+
+double id_bytes_per_sample(const TableConfig& table, Range rows) {
+  const double share = static_cast<double>(rows.size()) / static_cast<double>(table.rows);
+  const double lengths =
+      lengths_travel(table, rows) ? 4.0 * static_cast<double>(table.features.size()) : 0.0;
+  return 8.0 * hotness_of(table) * share + lengths;
+}
+
+double pooled_bytes_per_sample(const TableConfig& table, int64_t width, DType wire) {
+  return static_cast<double>(table.features.size()) * static_cast<double>(width) *
+         static_cast<double>(size_of(wire));
+}
+
+double replicated_pair_bytes(const TableConfig& table, double local_batch, int world) {
+  const double unique =
+      expected_unique_rows(static_cast<double>(table.rows), local_batch * hotness_of(table));
+  return (world - 1) * unique * (8.0 + 4.0 * static_cast<double>(table.dim));
+}
+
+double replicated_allreduce_bytes(const TableConfig& table, int world) {
+  const double bytes = static_cast<double>(table.rows) * static_cast<double>(table.dim + 1) * 4.0;
+  return 2.0 * (world - 1) / world * bytes;
+}
+
+bool replicates_by_pairs(const TableConfig& table, int64_t global_batch, int world) {
+  const double local = std::ceil(static_cast<double>(global_batch) / world);
+  return replicated_pair_bytes(table, local, world) < replicated_allreduce_bytes(table, world);
+}
+
+}  // namespace dlrm
