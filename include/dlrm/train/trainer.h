@@ -19,8 +19,8 @@ struct StepResult {
   bool stop = false;    ///< some rank asked to stop
 };
 
-/// One rank's share of the training of a model: a batch goes through route() and, some batches later,
-/// through step() or infer(). Every rank makes the same calls.
+/// One rank's share of the training of a model: a batch goes through route() and, some batches
+/// later, through step() or infer(). Every rank makes the same calls.
 class Trainer {
  public:
   /// `initialise` draws the initial weights; false where a checkpoint will fill them.
@@ -29,8 +29,8 @@ class Trainer {
   /// Sends a batch's ids to their owners and keeps its dense part until its turn.
   void route(const Batch& batch);
   int routed() const { return static_cast<int>(queue_.size()); }
-  /// Trains on the oldest routed batch. `step` from 0. Throws run_error naming the first layer that was
-  /// not finite where the loss is not; nothing is updated then.
+  /// Trains on the oldest routed batch. `step` from 0. Throws run_error naming the first layer that
+  /// was not finite where the loss is not; nothing is updated then.
   StepResult step(int64_t step, bool stop_requested);
   /// Appends the probabilities and labels of the oldest routed batch's local samples.
   void infer(std::vector<float>& probabilities, std::vector<float>& labels);

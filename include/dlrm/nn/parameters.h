@@ -1,0 +1,83 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dlrm/comm/context.h"
+#include "dlrm/ops/ops.h"
+
+namespace dlrm {
+
+/// The data-parallel parameters of a model: one flat array of fp32 masters and, of the same layout,
+/// their gradients, optimizer state and (in bf16 runs) the rounded copies that products read.
+/// Layers add theirs in forward order, so that backward fills the gradient array from its end, and
+/// the allreduce can start bucket by bucket while earlier layers still compute.
+class Parameters {
+ public:
+  /// One tensor: [rows, cols], or [rows] where cols is 0. Drawn from N(0, deviation²), or zero.
+  struct Tensor {
+    std::string path;  ///< "/mlp/top/0/weight"
+    int64_t rows = 0;
+    int64_t cols = 0;
+    double deviation = 0;
+    int64_t offset = 0;  ///< first element in the flat arrays
+    int64_t size() const { return rows * (cols ? cols : 1); }
+  };
+
+  Parameters(Context& context, Ops& ops, OptimizerStep::Rule rule, DType compute, DType wire);
+
+  /// Adds a tensor; all are added before allocate(). Returns its number.
+  int add(std::string path, int64_t rows, int64_t cols, double deviation);
+  /// Makes the arrays. Values are zero until initialise() or a checkpoint fills them.
+  void allocate();
+  /// Element (r, c) of a tensor is deviation · normal_at(stream_key(seed, path), r, c).
+  void initialise(uint64_t seed, float initial_accumulator);
+  /// Refreshes the rounded copies after values changed from outside.
+  void refresh_copies();
+
+  /// What products read: the bf16 copy in bf16 runs, else the master.
+  Matrix weight(int tensor) const;
+  View<const float> bias(int tensor) const;
+  MatrixView<float> weight_gradient(int tensor) const;
+  View<float> bias_gradient(int tensor) const;
+
+  /// Says that the gradients of `tensor` and of all added after it are complete: starts the
+  /// allreduce of every bucket that now is.
+  void gradients_ready_from(int tensor);
+  void poll();
+  /// Waits for the sums over ranks.
+  void finish_gradients();
+  /// One optimizer update of everything.
+  void update(const OptimizerStep& step);
+
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+  /// Names of the state arrays, as checkpoints append them to a path: "adagrad"; "adam_m",
+  /// "adam_v"; none.
+  std::vector<std::string> state_names() const;
+  float* values(int tensor) const { return values_.data() + tensors_[index(tensor)].offset; }
+  float* state(int which, int tensor) const;
+  int64_t size() const { return size_; }
+
+ private:
+  struct Bucket {
+    int64_t begin = 0;
+    int64_t end = 0;
+    Pending pending;
+  };
+  static size_t index(int i) { return static_cast<size_t>(i); }
+  void make_buckets();
+
+  Context& context_;
+  Ops& ops_;
+  OptimizerStep::Rule rule_;
+  DType compute_;
+  DType wire_;
+  std::vector<Tensor> tensors_;
+  int64_t size_ = 0;
+  Array<float> values_, gradients_, state1_, state2_;
+  Array<BFloat16> copies_;
+  std::vector<Bucket> buckets_;  // from the end of the array to its start
+  size_t started_ = 0;
+};
+
+}  // namespace dlrm

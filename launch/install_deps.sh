@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs the Debian packages of the named groups of launch/deps.txt that are missing (default: build).
+#
+#   launch/install_deps.sh [GROUP...]
+#
+# Without root or sudo it says which are missing and fails only if some are.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+[ $# -gt 0 ] || set -- build
+
+wanted=()
+for group in "$@"; do
+  while read -r name package _; do
+    [ "$name" = "$group" ] && wanted+=("$package")
+  done <"$here/deps.txt"
+done
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "not a Debian system: README.md lists the libraries that must be there" >&2
+  exit 0
+fi
+missing=()
+for package in "${wanted[@]}"; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; }; then
+    as_root=(sudo)
+  else
+    echo "error: missing packages: ${missing[*]} (root can run: apt-get install ${missing[*]})" >&2
+    exit 2
+  fi
+fi
+echo "installing: ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! { "${as_root[@]}" apt-get update -q &&
+       "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+         apt-get install -y -q --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+  tail -n 20 "$log" >&2
+  echo "error: apt-get could not install: ${missing[*]}" >&2
+  exit 2
+fi

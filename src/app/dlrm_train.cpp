@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+
+#include "dlrm/config/buildable.h"
+#include "dlrm/plan/plan.h"
+#include "dlrm/train/run.h"
+
+namespace dlrm {
+namespace {
+
+struct Arguments {
+  std::string config;
+  std::vector<std::string> set;
+  std::string resume;
+  std::string device = "";
+  bool plan_only = false;
+  int ranks = 0;
+  double device_memory_gib = 0;
+  RunOptions run;
+};
+
+void declare(CLI::App& app, Arguments& a, CLI::Option*& resume) {
+  app.set_version_flag("--version", DLRM_VERSION);
+  app.add_option("CONFIG", a.config, "the run's YAML file; docs/config.md tells its keys")
+      ->required();
+  app.add_option("--set", a.set, "a.b.c=value: replaces one key of the config; repeatable")
+      ->allow_extra_args(false);
+  resume =
+      app.add_option("--resume", a.resume,
+                     "continue from the newest checkpoint in DIR (default: checkpoint.directory)")
+          ->expected(0, 1)
+          ->type_name("[=DIR]");
+  app.add_option("--init-from", a.run.init_from,
+                 "take the weights of a checkpoint, and nothing else")
+      ->type_name("DIR");
+  app.add_flag("--eval-only", a.run.eval_only, "evaluate a checkpoint on data.test, train nothing");
+  app.add_flag("--overwrite", a.run.overwrite,
+               "start afresh: remove the checkpoints that are there");
+  app.add_flag("--plan-only", a.plan_only,
+               "print where each table would lie and what memory it needs");
+  app.add_option("--ranks", a.ranks, "with --plan-only: for that many ranks")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--device-memory", a.device_memory_gib, "with --plan-only: GiB a rank has")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--device", a.device, "cpu, cuda or auto; replaces the config's key")
+      ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
+  app.add_flag(
+      "--check", a.run.check,
+      "run the fp64 reference beside every operation; name the first that disagrees (slow)");
+  app.add_option("--profile", a.run.profile, "write a Chrome trace of every rank's stages")
+      ->type_name("FILE");
+}
+
+/// CLI11 would take the config's name for --resume's optional value.
+std::vector<std::string> normalised(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  std::string resume;
+  bool found = false;
+  words.erase(std::remove_if(words.begin(), words.end(),
+                             [&](const std::string& w) {
+                               if (w != "--resume") return false;
+                               return found = true;
+                             }),
+              words.end());
+  if (found) words.push_back("--resume");
+  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  return words;
+}
+
+ExitCode plan_only(const Arguments& a, int ranks) {
+  PlanOptions options;
+  options.rank_memory_bytes = a.device_memory_gib * 0x1p30;
+  const int world = a.ranks > 0 ? a.ranks : ranks;
+  print_plan_report(stdout, a.run.config, make_plan(a.run.config, world, options), options);
+  return ExitCode::kDone;
+}
+
+ExitCode run(World& world, Arguments& a) {
+  if (!a.device.empty()) a.set.push_back("device=" + a.device);
+  a.run.config = load_config(a.config, a.set);
+  if (a.plan_only) return world.rank() == 0 ? plan_only(a, world.size()) : ExitCode::kDone;
+  if (a.ranks > 0 || a.device_memory_gib > 0) {
+    throw usage_error("--ranks and --device-memory go with --plan-only; mpirun -np sets the ranks");
+  }
+  check_buildable(a.run.config);
+  return run_training(world.comm(), &world, a.run);
+}
+
+}  // namespace
+}  // namespace dlrm
+
+int main(int argc, char** argv) {
+  using namespace dlrm;
+  World world(&argc, &argv);
+  Arguments arguments;
+  CLI::App app{"Trains deep-learning recommendation models (DLRM) on one or many ranks.",
+               "dlrm-train"};
+  CLI::Option* resume = nullptr;
+  declare(app, arguments, resume);
+  ExitCode code = ExitCode::kFailure;
+  std::string text;
+  try {
+    app.parse(normalised(argc, argv));
+    if (resume->count() > 0) arguments.run.resume = arguments.resume;
+    code = run(world, arguments);
+    if (code == ExitCode::kDone) {
+      world.finish();
+      return 0;
+    }
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {
+      if (world.rank() == 0) app.exit(error);
+      world.finish();
+      return 0;
+    }
+    code = ExitCode::kUsage;
+    text = fmt::format("{} (dlrm-train --help tells the usage)", error.what());
+  } catch (const PeerLost& error) {
+    code = error.code();
+  } catch (const Error& error) {
+    code = error.code();
+    text = error.what();
+  } catch (const std::exception& error) {
+    text = error.what();
+  }
+  world.end_all(code, text);
+}

@@ -1,0 +1,63 @@
+#include "dlrm/nn/interaction.h"
+
+namespace dlrm {
+namespace {
+
+class ConcatInteraction final : public Interaction {
+ public:
+  ConcatInteraction(const InteractionSetup& setup, bool dense_last, int64_t window)
+      : ops_(setup.ops), compute_(setup.compute), window_(window), dense_(setup.dense_width) {
+    pooled_ = window > 0 ? (setup.embedding_width + window - 1) / window : setup.embedding_width;
+    dense_at_ = dense_last ? pooled_ : 0;
+    pooled_at_ = dense_last ? 0 : dense_;
+    z_ = Buffer(setup.context.device,
+                static_cast<size_t>(setup.max_batch * width()) * size_of(compute_), "interaction");
+  }
+
+  Matrix forward(Matrix x, MatrixView<const float> e, const Progress&) override {
+    last_ = Matrix(z_.data(), compute_, x.rows, width());
+    ops_.convert(x, last_.columns(dense_at_, dense_));
+    const Matrix out = last_.columns(pooled_at_, pooled_);
+    if (window_ > 0) {
+      ops_.average_pool_forward(e, window_, out);
+    } else {
+      ops_.convert(readable(e), out);
+    }
+    return last_;
+  }
+
+  void backward(Matrix dz, Matrix dx, MatrixView<float> de, const Progress&) override {
+    if (dx.data) ops_.convert(dz.columns(dense_at_, dense_), dx);
+    const Matrix dout = dz.columns(pooled_at_, pooled_);
+    if (window_ > 0) {
+      ops_.average_pool_backward(dout, window_, de);
+    } else {
+      ops_.convert(dout, Matrix(de));
+    }
+  }
+
+  int64_t width() const override { return dense_ + pooled_; }
+  std::vector<std::pair<std::string, Matrix>> activations() const override {
+    return {{"/interaction/concat", last_}};
+  }
+
+ private:
+  static Matrix readable(MatrixView<const float> e) {
+    return {const_cast<float*>(e.data), DType::kFloat32, e.rows, e.cols, e.stride};
+  }
+
+  Ops& ops_;
+  DType compute_;
+  int64_t window_, dense_, pooled_ = 0, dense_at_ = 0, pooled_at_ = 0;
+  Buffer z_;
+  Matrix last_;
+};
+
+}  // namespace
+
+std::unique_ptr<Interaction> make_concat_interaction(const InteractionSetup& setup, bool dense_last,
+                                                     int64_t window) {
+  return std::make_unique<ConcatInteraction>(setup, dense_last, window);
+}
+
+}  // namespace dlrm

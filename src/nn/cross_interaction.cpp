@@ -1,0 +1,115 @@
+#include <cmath>
+
+#include "dlrm/nn/interaction.h"
+
+namespace dlrm {
+namespace {
+
+class CrossInteraction final : public Interaction {
+ public:
+  CrossInteraction(const InteractionSetup& setup, Parameters& parameters, int64_t layers,
+                   int64_t rank)
+      : ops_(setup.ops),
+        parameters_(parameters),
+        concat_(make_concat_interaction(setup, false, 0)),
+        compute_(setup.compute),
+        rank_(rank) {
+    const int64_t n = width();
+    const double deviation = std::sqrt(2.0 / static_cast<double>(n + rank));
+    const auto buffer = [&](int64_t columns) {
+      return Buffer(setup.context.device,
+                    static_cast<size_t>(setup.max_batch * columns) * size_of(compute_),
+                    "cross layers");
+    };
+    for (int64_t i = 0; i < layers; ++i) {
+      Layer layer;
+      layer.path = fmt::format("/cross/{}", i);
+      layer.v = parameters.add(layer.path + "/v", rank, n, deviation);
+      layer.u = parameters.add(layer.path + "/u", n, rank, deviation);
+      layer.bias = parameters.add(layer.path + "/bias", n, 0, 0);
+      layer.low = buffer(rank);
+      layer.gate = buffer(n);
+      layer.output = buffer(n);
+      layers_.push_back(std::move(layer));
+    }
+    dgate_ = buffer(n);
+    dlow_ = buffer(rank);
+    dx0_ = buffer(n);
+    dsum_ = buffer(n);
+  }
+
+  Matrix forward(Matrix x, MatrixView<const float> e, const Progress& progress) override {
+    x0_ = concat_->forward(x, e, progress);
+    last_ = x0_;
+    for (const Layer& layer : layers_) {
+      const Matrix low = at(layer.low, rank_), gate = at(layer.gate, width());
+      const Matrix y = at(layer.output, width());
+      ops_.linear_forward(last_, parameters_.weight(layer.v), {}, Act::kNone, low);
+      ops_.linear_forward(low, parameters_.weight(layer.u), parameters_.bias(layer.bias),
+                          Act::kNone, gate);
+      ops_.cross_forward(x0_, gate, last_, y);
+      last_ = y;
+      progress();
+    }
+    return last_;
+  }
+
+  void backward(Matrix dz, Matrix dx, MatrixView<float> de, const Progress& progress) override {
+    const Matrix dx0 = at(dx0_, width()), dgate = at(dgate_, width());
+    const Matrix dlow = at(dlow_, rank_), through = at(dsum_, width());
+    ops_.fill_zero(dx0.data, dx0.rows * dx0.cols * static_cast<int64_t>(size_of(compute_)));
+    for (size_t i = layers_.size(); i-- > 0;) {
+      const Layer& layer = layers_[i];
+      const Matrix input = i > 0 ? at(layers_[i - 1].output, width()) : x0_;
+      const Matrix low = at(layer.low, rank_);
+      ops_.cross_backward(x0_, at(layer.gate, width()), dz, dgate, dx0);
+      ops_.linear_backward_weight(dgate, low, parameters_.weight_gradient(layer.u),
+                                  parameters_.bias_gradient(layer.bias));
+      ops_.linear_backward_input(dgate, parameters_.weight(layer.u), dlow);
+      ops_.linear_backward_weight(dlow, input, parameters_.weight_gradient(layer.v), {});
+      parameters_.gradients_ready_from(layer.v);
+      ops_.linear_backward_input(dlow, parameters_.weight(layer.v), through);
+      ops_.add(through, dz);
+      progress();
+    }
+    ops_.add(dx0, dz);
+    concat_->backward(dz, dx, de, progress);
+  }
+
+  int64_t width() const override { return concat_->width(); }
+  std::vector<std::pair<std::string, Matrix>> activations() const override {
+    auto all = concat_->activations();
+    for (const Layer& layer : layers_) all.emplace_back(layer.path, at(layer.output, width()));
+    return all;
+  }
+
+ private:
+  struct Layer {
+    std::string path;
+    int v = 0, u = 0, bias = 0;
+    Buffer low, gate, output;  // Vx [b, rank], U(Vx)+b [b, n], the layer's output [b, n]
+  };
+
+  Matrix at(const Buffer& buffer, int64_t columns) const {
+    return {buffer.data(), compute_, x0_.rows, columns};
+  }
+
+  Ops& ops_;
+  Parameters& parameters_;
+  std::unique_ptr<Interaction> concat_;
+  DType compute_;
+  int64_t rank_;
+  std::vector<Layer> layers_;
+  Buffer dgate_, dlow_, dx0_, dsum_;
+  Matrix x0_, last_;
+};
+
+}  // namespace
+
+std::unique_ptr<Interaction> make_cross_interaction(const InteractionSetup& setup,
+                                                    Parameters& parameters, int64_t layers,
+                                                    int64_t rank) {
+  return std::make_unique<CrossInteraction>(setup, parameters, layers, rank);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,54 @@
+#include "dlrm/nn/interaction.h"
+
+namespace dlrm {
+namespace {
+
+class DotInteraction final : public Interaction {
+ public:
+  explicit DotInteraction(const InteractionSetup& setup)
+      : ops_(setup.ops), compute_(setup.compute) {
+    const int64_t features = setup.embedding_width / setup.dense_width;
+    DLRM_CHECK(features * setup.dense_width == setup.embedding_width,
+               "dot interaction of widths {} and {}", setup.dense_width, setup.embedding_width);
+    width_ = setup.dense_width + features * (features + 1) / 2;
+    z_ = Buffer(setup.context.device,
+                static_cast<size_t>(setup.max_batch * width_) * size_of(compute_), "interaction");
+    dx_ = Buffer(setup.context.device,
+                 static_cast<size_t>(setup.max_batch * setup.dense_width) * size_of(compute_),
+                 "interaction");
+  }
+
+  Matrix forward(Matrix x, MatrixView<const float> e, const Progress&) override {
+    x_ = x;
+    e_ = e;
+    last_ = Matrix(z_.data(), compute_, x.rows, width_);
+    ops_.dot_forward(x, e, last_);
+    return last_;
+  }
+
+  void backward(Matrix dz, Matrix dx, MatrixView<float> de, const Progress&) override {
+    if (!dx.data) dx = Matrix(dx_.data(), compute_, x_.rows, x_.cols);
+    ops_.dot_backward(x_, e_, dz, dx, de);
+  }
+
+  int64_t width() const override { return width_; }
+  std::vector<std::pair<std::string, Matrix>> activations() const override {
+    return {{"/interaction/dot", last_}};
+  }
+
+ private:
+  Ops& ops_;
+  DType compute_;
+  int64_t width_ = 0;
+  Buffer z_, dx_;
+  Matrix x_, last_;
+  MatrixView<const float> e_;
+};
+
+}  // namespace
+
+std::unique_ptr<Interaction> make_dot_interaction(const InteractionSetup& setup) {
+  return std::make_unique<DotInteraction>(setup);
+}
+
+}  // namespace dlrm

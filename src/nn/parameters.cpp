@@ -1,0 +1,133 @@
+#include "dlrm/nn/parameters.h"
+
+#include <algorithm>
+
+#include "dlrm/core/random.h"
+
+namespace dlrm {
+namespace {
+
+constexpr int64_t kAlign = 16;  // floats: each tensor starts on a cache line
+constexpr int64_t kBucketElements =
+    256 * 1024;  // 1 MiB: long enough to use the wire, short enough to overlap
+
+}  // namespace
+
+Parameters::Parameters(Context& context, Ops& ops, OptimizerStep::Rule rule, DType compute,
+                       DType wire)
+    : context_(context), ops_(ops), rule_(rule), compute_(compute), wire_(wire) {}
+
+int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviation) {
+  DLRM_CHECK(values_.size() == 0, "{} added after allocate()", path);
+  tensors_.push_back({std::move(path), rows, cols, deviation, size_});
+  size_ += (tensors_.back().size() + kAlign - 1) / kAlign * kAlign;
+  return static_cast<int>(tensors_.size()) - 1;
+}
+
+void Parameters::allocate() {
+  const auto n = static_cast<size_t>(size_);
+  values_ = Array<float>(context_.device, n, "dense parameters");
+  gradients_ = Array<float>(context_.device, n, "dense gradients");
+  const size_t states = state_names().size();
+  if (states > 0) state1_ = Array<float>(context_.device, n, "dense optimizer state");
+  if (states > 1) state2_ = Array<float>(context_.device, n, "dense optimizer state");
+  if (compute_ == DType::kBFloat16) copies_ = Array<BFloat16>(context_.device, n, "bf16 weights");
+  make_buckets();
+}
+
+void Parameters::make_buckets() {
+  for (int64_t end = size_; end > 0;) {
+    // Whole tensors, so that a bucket is complete when its first tensor is.
+    auto first = std::find_if(tensors_.rbegin(), tensors_.rend(), [&](const Tensor& t) {
+      return t.offset < end && end - t.offset >= kBucketElements;
+    });
+    const int64_t begin = first == tensors_.rend() ? 0 : first->offset;
+    buckets_.push_back({begin, end, Pending()});
+    end = begin;
+  }
+}
+
+void Parameters::initialise(uint64_t seed, float initial_accumulator) {
+  for (const Tensor& t : tensors_) {
+    const uint64_t key = stream_key(seed, t.path);
+    const int64_t cols = t.cols ? t.cols : 1;
+    float* out = values_.data() + t.offset;
+    for (int64_t r = 0; r < t.rows && t.deviation != 0; ++r) {
+      for (int64_t c = 0; c < cols; ++c) {
+        out[r * cols + c] = static_cast<float>(
+            t.deviation * normal_at(key, static_cast<uint64_t>(r), static_cast<uint32_t>(c)));
+      }
+    }
+  }
+  if (rule_ == OptimizerStep::Rule::kAdagrad) {
+    std::fill_n(state1_.data(), state1_.size(), initial_accumulator);
+  }
+  refresh_copies();
+}
+
+void Parameters::refresh_copies() {
+  if (compute_ != DType::kBFloat16 || size_ == 0) return;
+  ops_.convert(Matrix(values_.data(), DType::kFloat32, 1, size_),
+               Matrix(copies_.data(), DType::kBFloat16, 1, size_));
+}
+
+Matrix Parameters::weight(int tensor) const {
+  const Tensor& t = tensors_[index(tensor)];
+  void* data = compute_ == DType::kBFloat16 ? static_cast<void*>(copies_.data() + t.offset)
+                                            : static_cast<void*>(values_.data() + t.offset);
+  return {data, compute_, t.rows, t.cols};
+}
+
+View<const float> Parameters::bias(int tensor) const {
+  const Tensor& t = tensors_[index(tensor)];
+  return {values_.data() + t.offset, static_cast<size_t>(t.rows)};
+}
+
+MatrixView<float> Parameters::weight_gradient(int tensor) const {
+  const Tensor& t = tensors_[index(tensor)];
+  return {gradients_.data() + t.offset, t.rows, t.cols};
+}
+
+View<float> Parameters::bias_gradient(int tensor) const {
+  const Tensor& t = tensors_[index(tensor)];
+  return {gradients_.data() + t.offset, static_cast<size_t>(t.rows)};
+}
+
+void Parameters::gradients_ready_from(int tensor) {
+  const int64_t from = tensors_[index(tensor)].offset;
+  while (started_ < buckets_.size() && buckets_[started_].begin >= from) {
+    Bucket& b = buckets_[started_++];
+    b.pending = context_.comm.start_allreduce<float>(
+        {gradients_.data() + b.begin, static_cast<size_t>(b.end - b.begin)}, wire_);
+  }
+  poll();
+}
+
+void Parameters::poll() {
+  for (Bucket& b : buckets_) {
+    if (!b.pending.done()) b.pending.poll();
+  }
+}
+
+void Parameters::finish_gradients() {
+  DLRM_CHECK(started_ == buckets_.size(), "gradients of some layers were never complete");
+  for (Bucket& b : buckets_) b.pending.wait();
+  started_ = 0;
+}
+
+void Parameters::update(const OptimizerStep& step) {
+  ops_.dense_update(step, values_.view(), gradients_.view(), state1_.view(), state2_.view(),
+                    copies_.view());
+}
+
+std::vector<std::string> Parameters::state_names() const {
+  if (rule_ == OptimizerStep::Rule::kAdagrad) return {"adagrad"};
+  if (rule_ == OptimizerStep::Rule::kAdam) return {"adam_m", "adam_v"};
+  return {};
+}
+
+float* Parameters::state(int which, int tensor) const {
+  return (which == 0 ? state1_ : state2_).data() + tensors_[index(tensor)].offset;
+}
+
+}  // namespace dlrm

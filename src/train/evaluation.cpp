@@ -1,0 +1,24 @@
+#include "dlrm/train/evaluation.h"
+
+namespace dlrm {
+
+std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const BatchSource& source,
+                                   const DataConfig& data, int depth, const StopSignal& stop) {
+  Span span(context.trace, "evaluate");
+  const int64_t batches = source.plan().batches_per_epoch();
+  Prefetcher prefetcher(source, 0, batches, data.workers, data.prefetch);
+  std::vector<float> probabilities, labels;
+  for (int64_t done = 0, routed = 0; done < batches; ++done) {
+    for (; routed < batches && routed <= done + depth; ++routed) trainer.route(*prefetcher.next());
+    trainer.infer(probabilities, labels);
+    int64_t stopping = stop.requested() ? 1 : 0;
+    context.comm.allreduce_max({&stopping, 1});
+    if (stopping) {
+      trainer.drop_routed();
+      return std::nullopt;
+    }
+  }
+  return evaluate_metrics(context.comm, probabilities, labels);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,89 @@
+#include "dlrm/train/machine.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include <sched.h>
+#include <unistd.h>
+
+#include "dlrm/core/random.h"
+
+namespace dlrm {
+namespace {
+
+cpu_set_t affinity() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof(set), &set);
+  return set;
+}
+
+double first_number(const std::string& path, const std::string& key) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind(key, 0) != 0) continue;
+    const auto digits = line.find_first_of("0123456789", key.size());
+    if (digits == std::string::npos) return std::numeric_limits<double>::infinity();
+    return std::strtod(line.c_str() + digits, nullptr);
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+/// What the process may still take: the system's available memory, or less where a cgroup limits
+/// it.
+double available_memory() {
+  const double system = first_number("/proc/meminfo", "MemAvailable:") * 1024;
+  double limit = std::numeric_limits<double>::infinity();
+  std::ifstream self("/proc/self/cgroup");
+  for (std::string line; std::getline(self, line);) {
+    if (line.rfind("0::", 0) != 0) continue;
+    for (std::string group = line.substr(3);;) {
+      const std::string folder = "/sys/fs/cgroup" + group;
+      const double most = first_number(folder + "/memory.max", "");
+      if (most < limit) limit = most - first_number(folder + "/memory.current", "");
+      const auto slash = group.rfind('/');
+      if (slash == std::string::npos || group.size() <= 1) break;
+      group.resize(slash);
+    }
+  }
+  return std::min(system, std::max(limit, 0.0));
+}
+
+}  // namespace
+
+MachineShare machine_share(Communicator& comm) {
+  char host[256] = {};
+  gethostname(host, sizeof(host) - 1);
+  const cpu_set_t set = affinity();
+  struct Place {
+    uint64_t host, cpus;
+  };
+  const Place mine{stream_key(0, host),
+                   stream_key(0, {reinterpret_cast<const char*>(&set), sizeof(set)})};
+  int sharing = 0;
+  MachineShare share;
+  share.ranks_here = 0;
+  for (const Place& other : comm.allgather(mine)) {
+    if (other.host != mine.host) continue;
+    ++share.ranks_here;
+    if (other.cpus == mine.cpus) ++sharing;
+  }
+  share.cpus = std::max(1, CPU_COUNT(&set) / std::max(1, sharing));
+  share.machine_cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  share.memory_bytes = available_memory() / share.ranks_here;
+  return share;
+}
+
+int threads_for(int configured, const MachineShare& share) {
+  if (configured > 0) return configured;
+  if (const char* text = std::getenv("OMP_NUM_THREADS")) {
+    const int threads = std::atoi(text);
+    if (threads > 0) return threads;
+  }
+  return share.cpus;
+}
+
+}  // namespace dlrm

@@ -1,0 +1,147 @@
+#include "dlrm/train/model.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "dlrm/core/partition.h"
+
+namespace dlrm {
+namespace {
+
+std::unique_ptr<Interaction> make_interaction(const InteractionConfig& config,
+                                              const InteractionSetup& setup,
+                                              Parameters& parameters) {
+  switch (config.type) {
+    case InteractionType::kDot:
+      return make_dot_interaction(setup);
+    case InteractionType::kConcat:
+      return make_concat_interaction(setup, config.order == ConcatOrder::kDenseLast,
+                                     config.average_pool);
+    case InteractionType::kCross:
+      return make_cross_interaction(setup, parameters, config.layers, config.rank);
+  }
+  throw run_error("unknown interaction");
+}
+
+/// The most samples a rank gets of one global batch.
+int64_t largest_part(int64_t global_batch, int64_t world) {
+  return (global_batch + world - 1) / world;
+}
+
+}  // namespace
+
+OptimizerStep::Rule rule_of(OptimizerType type) {
+  switch (type) {
+    case OptimizerType::kSgd:
+      return OptimizerStep::Rule::kSgd;
+    case OptimizerType::kAdagrad:
+      return OptimizerStep::Rule::kAdagrad;
+    case OptimizerType::kRowwiseAdagrad:
+      return OptimizerStep::Rule::kRowwiseAdagrad;
+    case OptimizerType::kAdam:
+      return OptimizerStep::Rule::kAdam;
+  }
+  throw run_error("unknown optimizer");
+}
+
+OptimizerStep optimizer_step(const OptimizerConfig& config, const ScheduleConfig& schedule,
+                             int64_t step) {
+  OptimizerStep s;
+  s.rule = rule_of(config.type);
+  s.lr = static_cast<float>(config.lr * schedule.factor(step));
+  s.eps = static_cast<float>(config.eps);
+  s.beta1 = static_cast<float>(config.beta1);
+  s.beta2 = static_cast<float>(config.beta2);
+  const auto t = static_cast<double>(step + 1);
+  s.correction1 = static_cast<float>(1 - std::pow(config.beta1, t));
+  s.correction2 = static_cast<float>(1 - std::pow(config.beta2, t));
+  return s;
+}
+
+Model::Model(Context& context, Ops& ops, const RunConfig& config)
+    : context_(context),
+      ops_(ops),
+      compute_(config.train.precision == Precision::kBf16 ? DType::kBFloat16 : DType::kFloat32),
+      parameters_(context, ops, rule_of(config.train.dense_optimizer.type), compute_,
+                  config.train.wire.dense) {
+  const ModelConfig& m = config.model;
+  const int64_t batch = largest_part(config.train.global_batch_size, context.comm.size());
+  bottom_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/bottom", m.dense_features,
+                                  m.bottom_mlp, Act::kRelu, Act::kRelu, compute_, batch);
+  interaction_ = make_interaction(
+      m.interaction, {context, ops, compute_, batch, m.bottom_width(), m.embedding_width()},
+      parameters_);
+  top_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/top", interaction_->width(),
+                               m.top_mlp, Act::kRelu, Act::kNone, compute_, batch);
+  parameters_.allocate();
+  const auto buffer = [&](int64_t columns) {
+    return Buffer(context.device, static_cast<size_t>(batch * columns) * size_of(compute_),
+                  "activations");
+  };
+  input_ = buffer(m.dense_features);
+  dx_ = buffer(bottom_->outputs());
+  dz_ = buffer(interaction_->width());
+  dlogits_ = buffer(1);
+  loss_ = Array<double>(context.device, 1, "loss");
+  flag_ = Array<float>(context.device, 1, "flag");
+}
+
+void Model::bottom(View<const float> dense, int64_t b, const Progress& progress) {
+  const int64_t columns = b > 0 ? static_cast<int64_t>(dense.size()) / b : 0;
+  const Matrix source(const_cast<float*>(dense.data()), DType::kFloat32, b, columns);
+  const Matrix input(input_.data(), compute_, b, columns);
+  ops_.convert(source, input);
+  x_ = bottom_->forward(input, progress);
+}
+
+void Model::interact(MatrixView<const float> e, const Progress& progress) {
+  z_ = interaction_->forward(x_, e, progress);
+}
+
+void Model::top(const Progress& progress) { logits_ = top_->forward(z_, progress); }
+
+double Model::loss(View<const float> labels, int64_t global_size) {
+  const Matrix dlogits(dlogits_.data(), compute_, logits_.rows, 1);
+  loss_[0] = 0;
+  ops_.bce_with_logits(logits_, labels, 1.0f / static_cast<float>(global_size), loss_.view(),
+                       dlogits);
+  context_.stream.synchronize();
+  return loss_[0];
+}
+
+void Model::probabilities(View<float> p) { ops_.sigmoid(logits_, p); }
+
+void Model::backward_top(const Progress& progress) {
+  top_->backward(Matrix(dlogits_.data(), compute_, logits_.rows, 1),
+                 Matrix(dz_.data(), compute_, z_.rows, z_.cols), progress);
+}
+
+void Model::backward_interaction(MatrixView<float> de, const Progress& progress) {
+  // With no bottom MLP nothing asks for the gradient of X.
+  void* dx = bottom_->activations().empty() ? nullptr : dx_.data();
+  interaction_->backward(Matrix(dz_.data(), compute_, z_.rows, z_.cols),
+                         Matrix(dx, compute_, x_.rows, x_.cols), de, progress);
+}
+
+void Model::backward_bottom(const Progress& progress) {
+  bottom_->backward(Matrix(dx_.data(), compute_, x_.rows, x_.cols), Matrix(), progress);
+  parameters_.gradients_ready_from(0);
+}
+
+std::optional<std::string> Model::first_non_finite(MatrixView<const float> e) {
+  auto outputs = bottom_->activations();
+  outputs.emplace_back(
+      "embeddings", Matrix(const_cast<float*>(e.data), DType::kFloat32, e.rows, e.cols, e.stride));
+  for (const auto& part : {interaction_->activations(), top_->activations()}) {
+    outputs.insert(outputs.end(), part.begin(), part.end());
+  }
+  for (const auto& [path, value] : outputs) {
+    flag_[0] = 0;
+    ops_.find_non_finite(value, flag_.view());
+    context_.stream.synchronize();
+    if (flag_[0] != 0) return path;
+  }
+  return std::nullopt;
+}
+
+}  // namespace dlrm

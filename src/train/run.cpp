@@ -1,0 +1,153 @@
+#include "dlrm/train/run.h"
+
+#include "dlrm/train/trace_file.h"
+
+#include "training_run.h"
+
+namespace dlrm {
+namespace {
+
+std::unique_ptr<Ops> make_ops(Device& device, Stream& stream, int threads, bool check) {
+  auto ops = make_cpu_ops(device, stream, threads);
+  return check ? make_checked_ops(std::move(ops), device, stream) : std::move(ops);
+}
+
+void say_threads(Context& context, const MachineShare& share, int threads) {
+  context.log.info("{} rank{}, {} thread{} each, {}", context.comm.size(),
+                   context.comm.size() == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
+                   context.device.describe());
+  if (share.cpus * share.ranks_here < share.machine_cpus && threads <= share.cpus) {
+    context.log.warn(
+        "the launcher bound this rank to {} of the machine's {} CPUs, and {} rank(s) leave the "
+        "others "
+        "idle: mpirun --bind-to none, or more ranks, would use them",
+        share.cpus, share.machine_cpus, share.ranks_here);
+  }
+}
+
+int64_t total_steps(const RunConfig& config, const BatchSource& source) {
+  if (config.train.steps >= 0) return config.train.steps;
+  return config.train.epochs * source.plan().batches_per_epoch();
+}
+
+RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan,
+                     const RunProgress& progress, const TrainingRun& run) {
+  RunSummary s;
+  const int64_t steps = run.times().count();
+  if (progress.loop_seconds > 0) {
+    s.samples_per_second = static_cast<double>(progress.samples_here) / progress.loop_seconds;
+    s.data_wait_share = progress.wait_seconds / progress.loop_seconds;
+  }
+  s.steps = progress.step;
+  s.samples = progress.samples;
+  s.train_loss = progress.loss;
+  s.eval = progress.eval;
+  s.world_size = context.comm.size();
+  s.device = context.device.describe();
+  s.wall_seconds = static_cast<double>(context.trace.now_ns()) * 1e-9;
+  s.step_ms_mean = run.times().mean_ms();
+  s.step_ms_p50 = run.times().percentile_ms(0.5);
+  s.step_ms_p99 = run.times().percentile_ms(0.99);
+  for (const auto& total : context.trace.totals()) {
+    const std::string name = total.name;
+    if (name == "evaluate" || name == "checkpoint" || steps == 0) continue;
+    s.stages_ms[name] = static_cast<double>(total.ns) * 1e-6 / static_cast<double>(steps);
+  }
+  s.cpu_utilization = progress.cpu_utilization;
+  const auto needs = rank_memory(config, plan)[static_cast<size_t>(context.comm.rank())];
+  s.memory["planned_bytes"] = needs.total();
+  s.memory["table_bytes"] = needs.tables + needs.optimizer_state;
+  s.memory["device_peak_bytes"] = static_cast<double>(context.device.peak_bytes());
+  s.memory["process_peak_bytes"] = static_cast<double>(peak_resident_bytes());
+  const auto loads = rank_loads(config, plan);
+  double bytes = 0, most = 0, sum = 0;
+  for (const RankLoad& load : loads) {
+    bytes += load.sent_bytes();
+    most = std::max(most, load.lookups);
+    sum += load.lookups;
+  }
+  s.plan["shards"] = static_cast<double>(plan.shards.size());
+  s.plan["data_parallel_tables"] = static_cast<double>(plan.data_parallel.size());
+  s.plan["expected_exchange_bytes"] = bytes;
+  s.plan["lookup_imbalance"] = sum > 0 ? most * static_cast<double>(loads.size()) / sum : 1;
+  return s;
+}
+
+/// Weights, and with a resumed run everything else, from the starting point.
+void restore(Context& context, Trainer& trainer, const StartingPoint& start,
+             RunProgress& progress) {
+  if (start.path.empty()) return;
+  load_pieces(context.comm, start.path, trainer.pieces(), !start.resumed);
+  trainer.weights_changed();
+  if (start.resumed) {
+    progress.step = start.state.step;
+    progress.samples = start.state.samples;
+  }
+  context.log.info("{} {} (step {})", start.resumed ? "resumed from" : "weights from", start.path,
+                   start.state.step);
+}
+
+}  // namespace
+
+ExitCode run_training(Communicator& comm, World* world, const RunOptions& options) {
+  const RunConfig& config = options.config;
+  const Log log(comm.rank());
+  Trace trace(!options.profile.empty());
+  const StopSignal stop;
+  if (world) world->start_watchdog(config.train.timeout, trace);
+  const MachineShare share = machine_share(comm);
+  const int threads = threads_for(config.train.threads, share);
+
+  const auto device = make_cpu_device();
+  const auto stream = device->make_stream();
+  Context context{*device, *stream, comm, trace, log};
+  say_threads(context, share, threads);
+
+  const auto train_data = make_batch_source(config, Split::kTrain, comm.rank(), comm.size());
+  const auto test_data = make_batch_source(config, Split::kTest, comm.rank(), comm.size());
+  log.info("training on {}", train_data->describe());
+  if (!test_data) log.info("no test data: no evaluation");
+  if (options.eval_only && !test_data) {
+    throw usage_error("--eval-only: data.test names no file to evaluate on");
+  }
+
+  const StartingPoint start = find_start(comm, log, options);
+  const Plan plan = choose_plan(comm, log, config, start, share);
+  check_memory(log, config, plan, share);
+  if (comm.rank() == 0) fmt::print(stderr, "{}\n", describe_plan(config, plan));
+
+  const auto ops = make_ops(*device, *stream, threads, options.check);
+  Trainer trainer(context, *ops, config, plan, !start.resumed);
+  RunProgress progress;
+  restore(context, trainer, start, progress);
+
+  RunDirectory directory(comm, config.output.directory);
+  const std::string yaml = to_yaml(config), plan_json = to_json(plan, config.model);
+  if (start.resumed) {
+    directory.resume(yaml, plan_json, progress.step);
+  } else {
+    directory.start(yaml, plan_json);
+  }
+
+  TrainingRun run(context, config, plan, trainer, directory, *train_data, test_data.get(), threads);
+  const int64_t total = options.eval_only ? 0 : total_steps(config, *train_data);
+  trace.reset_totals();
+  run.train(progress, total, stop);
+  if (!progress.stopped && (options.eval_only || config.eval.at_end)) {
+    run.evaluate_now(progress, stop);
+  }
+  if (options.check) trainer.embeddings().check_replicas();
+  if (progress.stopped || (config.checkpoint.at_end && !options.eval_only)) run.save(progress);
+
+  const RunSummary summary = summarise(context, config, plan, progress, run);
+  directory.write_summary(summary);
+  if (!options.profile.empty()) write_trace(comm, trace, options.profile);
+  comm.barrier();
+  log.info("{} steps, {:.0f} samples/s, {:.3f} ms a step; files in {}", progress.step,
+           summary.samples_per_second, summary.step_ms_mean, config.output.directory);
+  if (!progress.stopped) return ExitCode::kDone;
+  log.info("stopped on request at step {}; --resume continues", progress.step);
+  return ExitCode::kStopped;
+}
+
+}  // namespace dlrm

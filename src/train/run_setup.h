@@ -1,0 +1,35 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "dlrm/comm/communicator.h"
+#include "dlrm/core/log.h"
+#include "dlrm/plan/plan.h"
+#include "dlrm/train/checkpoint.h"
+#include "dlrm/train/machine.h"
+#include "dlrm/train/run.h"
+
+namespace dlrm {
+
+/// The checkpoint that a run starts from.
+struct StartingPoint {
+  std::string path;      ///< empty: from the seed
+  bool resumed = false;  ///< optimizer state and position too; else weights only
+  CheckpointState state;
+};
+
+/// Finds what --resume, --init-from or --eval-only ask for, and checks that it fits the config. A
+/// fresh start where checkpoints are is refused, or they are removed with --overwrite.
+StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& options);
+
+/// The checkpoint's plan where it still fits, else a new one.
+Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
+                 const StartingPoint& start, const MachineShare& share);
+
+/// Throws usage_error, after printing the memory table on rank 0, where a rank's share of memory is
+/// too small.
+void check_memory(const Log& log, const RunConfig& config, const Plan& plan,
+                  const MachineShare& share);
+
+}  // namespace dlrm

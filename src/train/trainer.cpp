@@ -1,0 +1,212 @@
+#include "dlrm/train/trainer.h"
+
+#include <cmath>
+
+namespace dlrm {
+namespace {
+
+EmbeddingOptions embedding_options(const RunConfig& config, bool initialise) {
+  EmbeddingOptions options;
+  options.tables = config.model.tables;
+  options.optimizer = config.train.sparse_optimizer;
+  options.wire = config.train.wire;
+  options.routing = config.routing;
+  options.seed = config.train.seed;
+  options.max_global_batch = config.train.global_batch_size;
+  options.initialise = initialise;
+  return options;
+}
+
+enum Status : size_t { kLoss, kStop, kStatusSize };
+
+}  // namespace
+
+Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan& plan,
+                 bool initialise)
+    : context_(context),
+      ops_(ops),
+      config_(config),
+      embeddings_(context, ops, embedding_options(config, initialise), plan),
+      model_(context, ops, config),
+      status_(kStatusSize) {
+  if (initialise) {
+    model_.parameters().initialise(
+        config.train.seed, static_cast<float>(config.train.dense_optimizer.initial_accumulator));
+  }
+  progress_ = [this] {
+    embeddings_.poll();
+    model_.parameters().poll();
+    if (!status_pending_.done()) status_pending_.poll();
+  };
+}
+
+void Trainer::route(const Batch& batch) {
+  Span span(context_.trace, "route");
+  embeddings_.route({batch.local, batch.global_size, batch.ids, batch.offsets});
+  Waiting waiting;
+  if (!spare_.empty()) {
+    waiting = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  waiting.dense.assign(batch.dense.begin(), batch.dense.end());
+  waiting.labels.assign(batch.labels.begin(), batch.labels.end());
+  waiting.global_size = batch.global_size;
+  queue_.push_back(std::move(waiting));
+}
+
+void Trainer::forward(const Waiting& batch) {
+  {
+    Span span(context_.trace, "lookup");
+    embeddings_.lookup();
+    embeddings_.start_return();
+  }
+  {
+    Span span(context_.trace, "bottom");
+    model_.bottom(batch.dense, batch.local_size(), progress_);
+  }
+  {
+    Span span(context_.trace, "return");
+    pooled_ = embeddings_.finish_return();
+  }
+  {
+    Span span(context_.trace, "interact");
+    model_.interact(pooled_, progress_);
+  }
+  Span span(context_.trace, "top");
+  model_.top(progress_);
+}
+
+StepResult Trainer::step(int64_t step, bool stop_requested) {
+  DLRM_CHECK(!queue_.empty(), "step {} before its batch was routed", step);
+  const Waiting& batch = queue_.front();
+  const OptimizerStep dense =
+      optimizer_step(config_.train.dense_optimizer, config_.train.lr_schedule, step);
+  const double sparse_rate =
+      config_.train.sparse_optimizer.lr * config_.train.lr_schedule.factor(step);
+  forward(batch);
+  {
+    Span span(context_.trace, "loss");
+    status_[kLoss] = model_.loss(batch.labels, batch.global_size);
+    status_[kStop] = stop_requested ? 1 : 0;
+    status_pending_ = context_.comm.start_allreduce<double>(status_);
+  }
+  {
+    Span span(context_.trace, "backward");
+    model_.backward_top(progress_);
+    model_.backward_interaction(embeddings_.gradient(), progress_);
+    embeddings_.start_backward();
+    model_.backward_bottom(progress_);
+  }
+  StepResult result;
+  {
+    Span span(context_.trace, "allreduce");
+    status_pending_.wait();
+    result = {status_[kLoss] / static_cast<double>(batch.global_size), batch.global_size,
+              status_[kStop] > 0};
+    throw_if_not_finite(result.loss);
+    model_.parameters().finish_gradients();
+  }
+  Span span(context_.trace, "update");
+  model_.parameters().update(dense);
+  embeddings_.update(sparse_rate, step);
+  finish_oldest();
+  return result;
+}
+
+void Trainer::infer(std::vector<float>& probabilities, std::vector<float>& labels) {
+  const Waiting& batch = queue_.front();
+  forward(batch);
+  const size_t before = probabilities.size();
+  probabilities.resize(before + batch.labels.size());
+  model_.probabilities(View<float>(probabilities).subspan(before));
+  labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
+  embeddings_.drop();
+  finish_oldest();
+}
+
+void Trainer::drop_routed() {
+  while (!queue_.empty()) {
+    embeddings_.lookup();
+    embeddings_.start_return();
+    embeddings_.finish_return();
+    embeddings_.drop();
+    finish_oldest();
+  }
+}
+
+void Trainer::finish_oldest() {
+  spare_.push_back(std::move(queue_.front()));
+  queue_.pop_front();
+}
+
+void Trainer::throw_if_not_finite(double loss) {
+  if (std::isfinite(loss)) return;
+  const auto mine = model_.first_non_finite(pooled_);
+  const std::string text = mine.value_or("");
+  std::vector<int64_t> lengths;
+  const std::vector<char> all = context_.comm.allgatherv<char>(text, &lengths);
+  size_t at = 0;
+  for (size_t rank = 0; rank < lengths.size(); ++rank) {
+    const std::string path(all.data() + at, static_cast<size_t>(lengths[rank]));
+    at += path.size();
+    if (path.empty()) continue;
+    throw run_error(
+        "the loss is {}: {} gave the first value that is not finite (rank {}); a smaller learning "
+        "rate or a warm-up may help",
+        loss, path, rank);
+  }
+  throw run_error("the loss is {} though every layer's output is finite", loss);
+}
+
+std::vector<TensorPiece> Trainer::pieces() {
+  std::vector<TensorPiece> all;
+  for (const ShardArray& a : embeddings_.arrays()) {
+    TensorPiece piece;
+    piece.path = a.path;
+    piece.shape = a.shape;
+    piece.rows = a.rows;
+    piece.columns = a.columns;
+    piece.saves = a.saves;
+    const int64_t width = a.columns.size();
+    piece.read = [a, width](int64_t first, int64_t count, float* out) {
+      for (int64_t r = 0; r < count; ++r) {
+        std::copy_n(a.data + (first + r) * a.stride, width, out + r * width);
+      }
+    };
+    piece.write = [a, width](int64_t first, int64_t count, const float* in) {
+      for (int64_t r = 0; r < count; ++r) {
+        std::copy_n(in + r * width, width, a.data + (first + r) * a.stride);
+      }
+    };
+    all.push_back(std::move(piece));
+  }
+  Parameters& parameters = model_.parameters();
+  const auto add = [&](const Parameters::Tensor& t, const std::string& path, float* data) {
+    TensorPiece piece;
+    const int64_t cols = t.cols ? t.cols : 1;
+    piece.path = path;
+    piece.shape = t.cols ? std::vector<int64_t>{t.rows, t.cols} : std::vector<int64_t>{t.rows};
+    piece.rows = {0, t.rows};
+    piece.columns = {0, cols};
+    piece.saves = context_.comm.rank() == 0;
+    piece.read = [data, cols](int64_t first, int64_t count, float* out) {
+      std::copy_n(data + first * cols, count * cols, out);
+    };
+    piece.write = [data, cols](int64_t first, int64_t count, const float* in) {
+      std::copy_n(in, count * cols, data + first * cols);
+    };
+    all.push_back(std::move(piece));
+  };
+  const auto names = parameters.state_names();
+  for (size_t i = 0; i < parameters.tensors().size(); ++i) {
+    const auto& t = parameters.tensors()[i];
+    const int number = static_cast<int>(i);
+    add(t, t.path, parameters.values(number));
+    for (size_t s = 0; s < names.size(); ++s) {
+      add(t, t.path + "_" + names[s], parameters.state(static_cast<int>(s), number));
+    }
+  }
+  return all;
+}
+
+}  // namespace dlrm

@@ -1,0 +1,130 @@
+#include "training_run.h"
+
+#include <algorithm>
+
+namespace dlrm {
+namespace {
+
+bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+}  // namespace
+
+TrainingRun::TrainingRun(Context& context, const RunConfig& config, const Plan& plan,
+                         Trainer& trainer, RunDirectory& directory, const BatchSource& train,
+                         const BatchSource* test, int threads)
+    : context_(context),
+      config_(config),
+      plan_(plan),
+      trainer_(trainer),
+      directory_(directory),
+      train_(train),
+      test_(test),
+      threads_(threads),
+      line_(context.log) {}
+
+void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& stop) {
+  if (progress.step >= total) return;
+  Prefetcher batches(train_, progress.step, total, config_.data.workers, config_.data.prefetch);
+  CpuUsage usage;
+  while (progress.step < total && !progress.stopped) {
+    const auto begin = Trace::Clock::now();
+    fill_queue(batches, progress.step, boundary_after(progress.step, total));
+    const StepResult result = trainer_.step(progress.step, stop.requested());
+    const double seconds = std::chrono::duration<double>(Trace::Clock::now() - begin).count();
+    progress.stopped = result.stop;
+    record(progress, result, total, seconds);
+    progress.cpu_utilization = usage.utilization(threads_);
+    if (progress.stopped) break;
+    if (due(progress.step, config_.eval.every_steps) && progress.step < total &&
+        evaluate_now(progress, stop)) {
+      break;
+    }
+    if (due(progress.step, config_.checkpoint.every_steps)) save(progress);
+  }
+  progress.wait_seconds = batches.wait_seconds();
+  line_.clear();
+}
+
+int64_t TrainingRun::boundary_after(int64_t step, int64_t total) const {
+  const int64_t every = test_ ? config_.eval.every_steps : 0;
+  return every > 0 ? std::min(total, (step / every + 1) * every) : total;
+}
+
+void TrainingRun::fill_queue(Prefetcher& batches, int64_t step, int64_t boundary) {
+  // Nothing is routed past an evaluation, which uses the same queue.
+  while (trainer_.routed() <= config_.routing.depth && step + trainer_.routed() < boundary) {
+    const Batch* batch = nullptr;
+    {
+      Span span(context_.trace, "data");
+      batch = batches.next();
+    }
+    DLRM_CHECK(batch != nullptr, "the batches ended early");
+    trainer_.route(*batch);
+  }
+}
+
+void TrainingRun::record(RunProgress& progress, const StepResult& result, int64_t total,
+                         double seconds) {
+  ++progress.step;
+  progress.samples += result.samples;
+  progress.samples_here += result.samples;
+  progress.loss = result.loss;
+  progress.loop_seconds += seconds;
+  times_.add(seconds);
+  window_seconds_ += seconds;
+  window_samples_ += result.samples;
+  const double rate = static_cast<double>(window_samples_) / window_seconds_;
+  const bool last = progress.step == total || progress.stopped;
+  const bool logged =
+      progress.step == 1 || due(progress.step, config_.output.metrics_every) || last;
+  if (logged) {
+    const double lr =
+        config_.train.dense_optimizer.lr * config_.train.lr_schedule.factor(progress.step - 1);
+    directory_.log(StepMetrics{progress.step, progress.samples, progress.loss, lr, rate});
+    window_seconds_ = 0;
+    window_samples_ = 0;
+  }
+  line_.update({progress.step, total, progress.loss, rate}, logged);
+}
+
+bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {
+  if (!test_) return false;
+  line_.clear();
+  const auto result =
+      evaluate(context_, trainer_, *test_, config_.data, config_.routing.depth, stop);
+  if (!result) {
+    progress.stopped = true;
+    return false;
+  }
+  progress.eval = result;
+  directory_.log(progress.step, *result);
+  context_.log.info("step {}: test AUC {}, log loss {:.5f}, accuracy {:.4f}, calibration {:.3f}",
+                    progress.step,
+                    result->auc ? fmt::format("{:.5f}", *result->auc) : "none (one class)",
+                    result->log_loss, result->accuracy, result->calibration);
+  const double target = config_.eval.stop_at_auc;
+  if (target <= 0 || !result->auc || *result->auc < target) return false;
+  context_.log.info("step {}: the target AUC {} is reached", progress.step, target);
+  return true;
+}
+
+void TrainingRun::save(const RunProgress& progress) {
+  if (last_saved_ == progress.step) return;
+  line_.clear();
+  Span span(context_.trace, "checkpoint");
+  const BatchPlan& batches = train_.plan();
+  CheckpointState state;
+  state.step = progress.step;
+  state.samples = progress.samples;
+  state.epoch = progress.step / batches.batches_per_epoch();
+  state.batch = progress.step % batches.batches_per_epoch();
+  state.seed = config_.train.seed;
+  state.config = to_yaml(config_);
+  state.plan = to_json(plan_, config_.model);
+  save_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
+                  config_.checkpoint.keep, state, trainer_.pieces());
+  last_saved_ = progress.step;
+  context_.log.info("step {}: saved in {}", progress.step, config_.checkpoint.directory);
+}
+
+}  // namespace dlrm

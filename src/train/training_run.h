@@ -1,0 +1,65 @@
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "dlrm/data/batch_source.h"
+#include "dlrm/train/evaluation.h"
+#include "dlrm/train/process_usage.h"
+#include "dlrm/train/progress.h"
+#include "dlrm/train/run_directory.h"
+#include "dlrm/train/step_times.h"
+#include "dlrm/train/stop_signal.h"
+#include "dlrm/train/trainer.h"
+
+#include "run_setup.h"
+
+namespace dlrm {
+
+/// What a finished loop leaves for the summary.
+struct RunProgress {
+  int64_t step = 0;          ///< steps done, resumed ones included
+  int64_t samples = 0;       ///< trained on, resumed ones included
+  int64_t samples_here = 0;  ///< trained on by this process
+  double loss = 0;           ///< of the last step
+  double wait_seconds = 0;   ///< steps waited for data
+  double loop_seconds = 0;   ///< training alone
+  double cpu_utilization = 0;
+  bool stopped = false;
+  std::optional<EvalResult> eval;
+};
+
+/// The loop of a run: steps, evaluations, checkpoints, metrics, stopping.
+class TrainingRun {
+ public:
+  TrainingRun(Context& context, const RunConfig& config, const Plan& plan, Trainer& trainer,
+              RunDirectory& directory, const BatchSource& train, const BatchSource* test,
+              int threads);
+
+  /// Trains from `progress.step` to `total` steps; `stop` ends it earlier.
+  void train(RunProgress& progress, int64_t total, const StopSignal& stop);
+  /// Evaluates and records; true where the target was reached.
+  bool evaluate_now(RunProgress& progress, const StopSignal& stop);
+  void save(const RunProgress& progress);
+  const StepTimes& times() const { return times_; }
+
+ private:
+  int64_t boundary_after(int64_t step, int64_t total) const;
+  void fill_queue(Prefetcher& batches, int64_t step, int64_t boundary);
+  void record(RunProgress& progress, const StepResult& result, int64_t total, double seconds);
+
+  Context& context_;
+  const RunConfig& config_;
+  const Plan& plan_;
+  Trainer& trainer_;
+  RunDirectory& directory_;
+  const BatchSource& train_;
+  const BatchSource* test_;
+  int threads_;
+  ProgressLine line_;
+  StepTimes times_;
+  double window_seconds_ = 0;  // since the last metrics line
+  int64_t window_samples_ = 0;
+  int64_t last_saved_ = -1;
+};
+
+}  // namespace dlrm
