@@ -1,0 +1,128 @@
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/nn/interaction.h"
+
+namespace dlrm {
+namespace {
+
+/// A small network on the fp64 reference: interaction over X and E, then an MLP, and a loss that
+/// weighs the outputs. Gradients are compared with central differences.
+class Network {
+ public:
+  enum Kind { kDot, kConcatFirst, kConcatLastPooled, kCross };
+
+  Network(Kind kind, int64_t dense, int64_t embedding, int64_t batch)
+      : batch_(batch),
+        parameters_(context_, *ops_, OptimizerStep::Rule::kSgd, DType::kFloat32, DType::kFloat32),
+        bottom_(context_, *ops_, parameters_, "/mlp/bottom", dense, {5, dense}, Act::kRelu,
+                Act::kRelu, DType::kFloat32, batch),
+        x_(random(batch * dense)),
+        e_(random(batch * embedding)),
+        de_(static_cast<size_t>(batch * embedding)),
+        dx_(static_cast<size_t>(batch * dense)) {
+    const InteractionSetup setup{context_, *ops_, DType::kFloat32, batch, dense, embedding};
+    if (kind == kDot) interaction_ = make_dot_interaction(setup);
+    if (kind == kConcatFirst) interaction_ = make_concat_interaction(setup, false, 0);
+    if (kind == kConcatLastPooled) interaction_ = make_concat_interaction(setup, true, 3);
+    if (kind == kCross) interaction_ = make_cross_interaction(setup, parameters_, 2, 4);
+    top_ = std::make_unique<Mlp>(context_, *ops_, parameters_, "/mlp/top", interaction_->width(),
+                                 std::vector<int64_t>{6, 1}, Act::kRelu, Act::kNone,
+                                 DType::kFloat32, batch);
+    parameters_.allocate();
+    parameters_.initialise(3, 0);
+    weights_ = random(batch);
+    dz_.resize(static_cast<size_t>(batch * interaction_->width()));
+  }
+
+  double loss() {
+    const Matrix x = bottom_.forward(matrix(x_), quiet_);
+    const Matrix z = interaction_->forward(x, view(e_), quiet_);
+    const Matrix y = top_->forward(z, quiet_);
+    double sum = 0;
+    for (int64_t s = 0; s < batch_; ++s) sum += weights_[static_cast<size_t>(s)] * y.f32()(s, 0);
+    return sum;
+  }
+
+  void backward() {
+    loss();
+    std::vector<float> dy = weights_;
+    top_->backward(matrix(dy), matrix(dz_), quiet_);
+    interaction_->backward(matrix(dz_), matrix(dx_), view(de_), quiet_);
+    bottom_.backward(matrix(dx_), Matrix(), quiet_);
+    parameters_.finish_gradients();
+  }
+
+  void expect_difference_quotient(float* value, float gradient, const std::string& what) {
+    const float before = *value;
+    const float step = 1e-2f;
+    *value = before + step;
+    const double high = loss();
+    *value = before - step;
+    const double low = loss();
+    *value = before;
+    const double quotient = (high - low) / (2.0 * step);
+    EXPECT_NEAR(gradient, quotient, 2e-3 * (1 + std::abs(quotient))) << what;
+  }
+
+  void expect_gradients() {
+    backward();
+    const std::vector<float> de = de_;
+    for (size_t i = 0; i < e_.size(); ++i) expect_difference_quotient(&e_[i], de[i], "e");
+    const int tensors = static_cast<int>(parameters_.tensors().size());
+    for (int t = 0; t < tensors; ++t) {
+      const auto& tensor = parameters_.tensors()[static_cast<size_t>(t)];
+      for (int64_t i = 0; i < tensor.size(); ++i) {
+        expect_difference_quotient(parameters_.values(t) + i,
+                                   parameters_.bias_gradient(t).data()[i], tensor.path);
+      }
+    }
+  }
+
+ private:
+  std::vector<float> random(int64_t n) {
+    std::uniform_real_distribution<float> draw(0.2f, 1.0f);
+    std::vector<float> values(static_cast<size_t>(n));
+    for (float& v : values) v = draw(random_);
+    return values;
+  }
+  Matrix matrix(std::vector<float>& v) const {
+    return {v.data(), DType::kFloat32, batch_, static_cast<int64_t>(v.size()) / batch_};
+  }
+  MatrixView<float> view(std::vector<float>& v) const { return matrix(v).f32(); }
+
+  std::mt19937 random_{11};
+  int64_t batch_;
+  std::shared_ptr<Device> device_ = make_cpu_device();
+  std::unique_ptr<Stream> stream_ = device_->make_stream();
+  std::unique_ptr<Communicator> comm_ = make_self_comm();
+  Trace trace_;
+  Log log_;
+  Context context_{*device_, *stream_, *comm_, trace_, log_};
+  std::unique_ptr<Ops> ops_ = make_reference_ops(*device_, *stream_);
+  Progress quiet_ = [] {};
+  Parameters parameters_;
+  Mlp bottom_;
+  std::unique_ptr<Interaction> interaction_;
+  std::unique_ptr<Mlp> top_;
+  std::vector<float> x_, e_, de_, dx_, dz_, weights_;
+};
+
+TEST(Gradients, OfDotInteractionAndMlpsMatchDifferences) {
+  Network(Network::kDot, 4, 12, 3).expect_gradients();
+}
+TEST(Gradients, OfConcatMatchDifferences) {
+  Network(Network::kConcatFirst, 3, 7, 2).expect_gradients();
+}
+TEST(Gradients, OfPooledConcatWithDenseLastMatchDifferences) {
+  Network(Network::kConcatLastPooled, 3, 7, 2).expect_gradients();
+}
+TEST(Gradients, OfCrossLayersMatchDifferences) {
+  Network(Network::kCross, 3, 5, 2).expect_gradients();
+}
+
+}  // namespace
+}  // namespace dlrm
