@@ -1,0 +1,54 @@
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "dlrm/core/partition.h"
+#include "dlrm/core/view.h"
+
+namespace dlrm {
+
+/// The order in which an epoch visits samples: a permutation of [0, samples) that is a pure
+/// function of (seed, epoch). Blocks of consecutive samples are permuted; then the samples of each
+/// window of blocks are shuffled among themselves. Any stretch of it can be asked for at any time:
+/// that costs at most the shuffle of the windows that it touches, of which a few are kept.
+/// Thread-safe.
+class EpochOrder {
+ public:
+  static constexpr int64_t kBlock = 16384;
+  static constexpr int64_t kWindowBlocks = 64;
+
+  EpochOrder(int64_t samples, bool shuffle, uint64_t seed)
+      : samples_(samples), shuffle_(shuffle), seed_(seed) {}
+
+  /// out[i] = the sample at position positions.begin + i of the epoch's order.
+  void samples_at(int64_t epoch, Range positions, View<int64_t> out) const;
+
+  int64_t windows() const { return (blocks() + kWindowBlocks - 1) / kWindowBlocks; }
+  /// The window that holds a position.
+  int64_t window_of(int64_t epoch, int64_t position) const;
+  /// The stretches of samples that a window draws from.
+  std::vector<Range> ranges_of(int64_t epoch, int64_t window) const;
+  /// Makes a window's shuffle ahead of its use.
+  void prepare(int64_t epoch, int64_t window) const;
+
+ private:
+  struct BlockOrder;
+  struct Window;
+
+  int64_t blocks() const { return (samples_ + kBlock - 1) / kBlock; }
+  Range block_range(int64_t block) const;
+  std::shared_ptr<const BlockOrder> block_order(int64_t epoch) const;
+  std::shared_ptr<const Window> window(int64_t epoch, int64_t index) const;
+
+  int64_t samples_;
+  bool shuffle_;
+  uint64_t seed_;
+  mutable std::mutex mutex_;
+  mutable std::deque<std::shared_ptr<const BlockOrder>> orders_;  // latest first
+  mutable std::deque<std::shared_ptr<Window>> windows_;           // latest first
+};
+
+}  // namespace dlrm

@@ -1,0 +1,187 @@
+#include <algorithm>
+#include <cstring>
+
+#include "dlrm/core/error.h"
+
+#include "hdf5_source.h"
+
+namespace dlrm {
+namespace {
+
+/// Element `index` of a column, which need not be aligned.
+template <class T>
+T element(const std::byte* column, int64_t index) {
+  T value;
+  std::memcpy(&value, column + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
+  return value;
+}
+
+/// Whether any of `count` floats is NaN or infinite. Adding one to the exponent carries into the
+/// sign bit where all its bits are set.
+bool any_non_finite(const float* values, size_t count) {
+  uint32_t carried = 0;
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, values + i, 4);
+    carried |= (bits & 0x7fffffffu) + 0x00800000u;
+  }
+  return (carried & 0x80000000u) != 0;
+}
+
+}  // namespace
+
+std::string Hdf5Source::record(const Place& place) const {
+  return fmt::format("{}: record {} (counted from 0)",
+                     dataset_.files()[static_cast<size_t>(place.file)]->path(), place.sample);
+}
+
+void Hdf5Source::gather_labels(const std::vector<Place>& places, Batch& batch) const {
+  batch.labels.resize(places.size());
+  if (dataset_.files().front()->label_type() == LabelType::kUint8) {
+    gather_labels_as<uint8_t>(places, batch);
+  } else {
+    gather_labels_as<float>(places, batch);
+  }
+}
+
+template <class Label>
+void Hdf5Source::gather_labels_as(const std::vector<Place>& places, Batch& batch) const {
+  bool bad = false;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto label = static_cast<float>(
+        element<Label>(labels_[static_cast<size_t>(places[i].file)], places[i].sample));
+    batch.labels[i] = label;
+    bad |= !(label >= 0.0f && label <= 1.0f);
+  }
+  if (!bad) return;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (batch.labels[i] >= 0.0f && batch.labels[i] <= 1.0f) continue;
+    throw usage_error("{}: label {}; labels are 0, 1 or between", record(places[i]),
+                      batch.labels[i]);
+  }
+}
+
+void Hdf5Source::gather_dense(const std::vector<Place>& places, Batch& batch) const {
+  const auto n = static_cast<size_t>(dense_width_);
+  batch.dense.resize(places.size() * n);
+  if (n == 0) return;
+  float* out = batch.dense.data();
+  const int64_t stride = dense_width_ * 4;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const std::byte* row = dense_[static_cast<size_t>(places[i].file)] + places[i].sample * stride;
+    std::memcpy(out + i * n, row, n * 4);
+  }
+  if (!any_non_finite(out, batch.dense.size())) return;
+  for (size_t i = 0; i < batch.dense.size(); ++i) {
+    if (!any_non_finite(out + i, 1)) continue;
+    throw usage_error("{}, column {} of /dense: {} is not a finite number", record(places[i / n]),
+                      i % n, out[i]);
+  }
+}
+
+void Hdf5Source::gather_offsets(const std::vector<Place>& places, Batch& batch) const {
+  batch.offsets.resize(columns_.size() * places.size() + 1);
+  int64_t* out = batch.offsets.data();
+  int64_t next = 0;
+  *out++ = 0;
+  for (const Column& column : columns_) {
+    if (column.hotness > 0) {
+      for (size_t i = 0; i < places.size(); ++i) *out++ = next += column.hotness;
+      continue;
+    }
+    for (const Place& place : places) {
+      const auto file = static_cast<size_t>(place.file);
+      const auto begin = element<int64_t>(column.offsets[file], place.sample);
+      const auto end = element<int64_t>(column.offsets[file], place.sample + 1);
+      if (begin < 0 || end < begin || end > column.counts[file]) report_bags(column, place);
+      *out++ = next += end - begin;
+    }
+  }
+}
+
+void Hdf5Source::gather_ids(const std::vector<Place>& places, Batch& batch) const {
+  batch.ids.resize(static_cast<size_t>(batch.offsets.back()));
+  bool bad = false;
+  for (size_t f = 0; f < columns_.size(); ++f) {
+    const Column& column = columns_[f];
+    bad |= column.type == IdType::kInt32 ? gather_feature<int32_t>(column, places, f, batch)
+                                         : gather_feature<int64_t>(column, places, f, batch);
+  }
+  if (!bad) return;
+  if (options_.invalid_id == InvalidId::kError) report_invalid(places, batch);
+  drop_invalid(batch);
+}
+
+template <class Id>
+bool Hdf5Source::gather_feature(const Column& column, const std::vector<Place>& places,
+                                size_t feature, Batch& batch) const {
+  const size_t b = places.size();
+  const int64_t* offsets = batch.offsets.data() + feature * b;
+  const auto limit = static_cast<uint64_t>(column.rows);
+  int64_t* out = batch.ids.data() + offsets[0];
+  bool bad = false;
+  if (column.hotness == 1) {
+    for (size_t i = 0; i < b; ++i) {
+      const int64_t id =
+          element<Id>(column.ids[static_cast<size_t>(places[i].file)], places[i].sample);
+      out[i] = id;
+      bad |= static_cast<uint64_t>(id) >= limit;  // negative ones too
+    }
+    return bad;
+  }
+  for (size_t i = 0; i < b; ++i) {
+    const auto file = static_cast<size_t>(places[i].file);
+    const int64_t begin = column.hotness > 0
+                              ? places[i].sample * column.hotness
+                              : element<int64_t>(column.offsets[file], places[i].sample);
+    const int64_t count = offsets[i + 1] - offsets[i];
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t id = element<Id>(column.ids[file], begin + k);
+      *out++ = id;
+      bad |= static_cast<uint64_t>(id) >= limit;
+    }
+  }
+  return bad;
+}
+
+void Hdf5Source::drop_invalid(Batch& batch) const {
+  const auto b = static_cast<size_t>(batch.size());
+  int64_t kept = 0;
+  int64_t from = 0;
+  for (size_t bag = 0; bag < columns_.size() * b; ++bag) {
+    const auto limit = static_cast<uint64_t>(columns_[bag / b].rows);
+    const int64_t to = batch.offsets[bag + 1];
+    for (; from < to; ++from) {
+      const int64_t id = batch.ids[static_cast<size_t>(from)];
+      if (static_cast<uint64_t>(id) < limit) batch.ids[static_cast<size_t>(kept++)] = id;
+    }
+    batch.offsets[bag + 1] = kept;
+  }
+  batch.dropped = from - kept;
+  batch.ids.resize(static_cast<size_t>(kept));
+}
+
+void Hdf5Source::report_invalid(const std::vector<Place>& places, const Batch& batch) const {
+  for (size_t bag = 0; bag < columns_.size() * places.size(); ++bag) {
+    const Column& column = columns_[bag / places.size()];
+    for (int64_t k = batch.offsets[bag]; k < batch.offsets[bag + 1]; ++k) {
+      const int64_t id = batch.ids[static_cast<size_t>(k)];
+      if (id >= 0 && id < column.rows) continue;
+      throw usage_error(
+          "{}, feature {}: id {} is not in [0, {}) (data.invalid_id: drop leaves such ids out)",
+          record(places[bag % places.size()]), column.name, id, column.rows);
+    }
+  }
+  DLRM_CHECK(false, "no invalid id found again");
+  __builtin_unreachable();
+}
+
+void Hdf5Source::report_bags(const Column& column, const Place& place) const {
+  const auto file = static_cast<size_t>(place.file);
+  throw usage_error("{}, feature {}: offsets {} to {}; they must rise and stay within {} ids",
+                    record(place), column.name,
+                    element<int64_t>(column.offsets[file], place.sample),
+                    element<int64_t>(column.offsets[file], place.sample + 1), column.counts[file]);
+}
+
+}  // namespace dlrm

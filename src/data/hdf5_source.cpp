@@ -1,0 +1,169 @@
+#include "hdf5_source.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "dlrm/core/error.h"
+
+#include "nearest_name.h"
+
+namespace dlrm {
+
+Hdf5Source::Hdf5Source(const ModelConfig& model, const Hdf5SourceOptions& options)
+    : dataset_(options.path),
+      options_(options),
+      plan_{dataset_.samples(), options.batch_size},
+      order_(dataset_.samples(), options.shuffle, options.seed),
+      dense_width_(model.dense_features) {
+  if (dataset_.samples() == 0) throw usage_error("{}: holds no samples", options_.path);
+  const DatasetFile& first = *dataset_.files().front();
+  if (first.dense_width() != model.dense_features) {
+    throw usage_error("{}: /dense has {} numbers a sample, model.dense_features is {}",
+                      first.path(), first.dense_width(), model.dense_features);
+  }
+  for (const auto& file : dataset_.files()) {
+    labels_.push_back(file->labels());
+    dense_.push_back(file->dense());
+  }
+  for (const TableConfig& table : model.tables) {
+    for (const FeatureConfig& feature : table.features) match(table, feature);
+  }
+}
+
+void Hdf5Source::match(const TableConfig& table, const FeatureConfig& feature) {
+  Column column;
+  column.name = feature.name;
+  for (const auto& file : dataset_.files()) {
+    const MappedFeature* found = file->find(feature.name);
+    if (!found) {
+      const std::string nearest = nearest_name(feature.name, names_in_file());
+      throw usage_error("{}: there is no feature {} (of table {}){}", file->path(), feature.name,
+                        table.name, nearest.empty() ? "" : "; the nearest name is " + nearest);
+    }
+    if (found->rows > table.rows) {
+      throw usage_error("{}: feature {} has {} rows, table {} of the config only {}", file->path(),
+                        feature.name, found->rows, table.name, table.rows);
+    }
+    if (found->hotness != 0 && found->hotness != feature.hotness) {
+      throw usage_error("{}: feature {} has hotness {}, the config says {}", file->path(),
+                        feature.name, found->hotness, feature.hotness);
+    }
+    column.hotness = found->hotness;
+    column.type = found->type;
+    column.ids.push_back(found->ids);
+    column.offsets.push_back(found->offsets);
+    column.counts.push_back(found->count);
+  }
+  column.rows = dataset_.rows(feature.name);
+  columns_.push_back(std::move(column));
+}
+
+std::vector<std::string> Hdf5Source::names_in_file() const {
+  std::vector<std::string> names;
+  for (const MappedFeature& f : dataset_.files().front()->features()) names.push_back(f.name);
+  return names;
+}
+
+void Hdf5Source::load(int64_t t, Batch& batch) const {
+  const Range all = plan_.samples_of(t);
+  batch.t = t;
+  batch.epoch = plan_.epoch_of(t);
+  batch.global_size = all.size();
+  batch.local = part_of(all.size(), options_.rank, options_.world);
+  batch.dropped = 0;
+  std::unique_ptr<Scratch> scratch = take_scratch();
+  find_places(batch, {all.begin + batch.local.begin, all.begin + batch.local.end}, *scratch);
+  gather_labels(scratch->places, batch);
+  gather_dense(scratch->places, batch);
+  gather_offsets(scratch->places, batch);
+  gather_ids(scratch->places, batch);
+  give_back(std::move(scratch));
+}
+
+void Hdf5Source::find_places(const Batch& batch, Range positions, Scratch& scratch) const {
+  const auto b = static_cast<size_t>(batch.size());
+  scratch.samples.resize(b);
+  scratch.places.resize(b);
+  order_.samples_at(batch.epoch, positions, scratch.samples);
+  const std::vector<int64_t>& starts = dataset_.starts();
+  if (starts.size() == 2) {
+    for (size_t i = 0; i < b; ++i) scratch.places[i] = {0, scratch.samples[i]};
+    return;
+  }
+  for (size_t i = 0; i < b; ++i) {
+    const int64_t sample = scratch.samples[i];
+    const int64_t file =
+        std::upper_bound(starts.begin(), starts.end(), sample) - starts.begin() - 1;
+    scratch.places[i] = {file, sample - starts[static_cast<size_t>(file)]};
+  }
+}
+
+std::string Hdf5Source::describe() const {
+  const size_t files = dataset_.files().size();
+  return fmt::format("{}: {} samples{}", options_.path, dataset_.samples(),
+                     files > 1 ? fmt::format(" in {} files", files) : "");
+}
+
+std::unique_ptr<Hdf5Source::Scratch> Hdf5Source::take_scratch() const {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return std::make_unique<Scratch>();
+  std::unique_ptr<Scratch> scratch = std::move(free_.back());
+  free_.pop_back();
+  return scratch;
+}
+
+void Hdf5Source::give_back(std::unique_ptr<Scratch> scratch) const {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(scratch));
+}
+
+void Hdf5Source::will_need(int64_t t) const {
+  const int64_t epoch = plan_.epoch_of(t);
+  const int64_t now = epoch * order_.windows() + order_.window_of(epoch, plan_.samples_of(t).begin);
+  int64_t first = 0;
+  {
+    // The window of t and the next one are asked for, each once.
+    const std::lock_guard lock(mutex_);
+    first = advised_ > now + 2 ? now : std::max(advised_, now);
+    advised_ = now + 2;
+  }
+  for (int64_t window = first; window < now + 2; ++window) {
+    advise(window / order_.windows(), window % order_.windows());
+  }
+}
+
+void Hdf5Source::advise(int64_t epoch, int64_t window) const {
+  order_.prepare(epoch, window);
+  for (const Range& samples : order_.ranges_of(epoch, window)) advise_samples(samples);
+}
+
+void Hdf5Source::advise_samples(Range samples) const {
+  static const int64_t page = sysconf(_SC_PAGESIZE);
+  const auto advise = [](const std::byte* column, int64_t begin, int64_t end) {
+    if (column == nullptr || begin >= end) return;
+    const auto address = reinterpret_cast<uintptr_t>(column + begin);
+    const uintptr_t aligned = address & ~static_cast<uintptr_t>(page - 1);
+    madvise(reinterpret_cast<void*>(aligned),
+            static_cast<size_t>(end - begin) + (address - aligned), MADV_WILLNEED);
+  };
+  const std::vector<int64_t>& starts = dataset_.starts();
+  for (size_t f = 0; f + 1 < starts.size(); ++f) {
+    const int64_t begin = std::max(samples.begin, starts[f]) - starts[f];
+    const int64_t end = std::min(samples.end, starts[f + 1]) - starts[f];
+    if (begin >= end) continue;
+    const int64_t label_bytes = bytes_of(dataset_.files()[f]->label_type());
+    advise(labels_[f], begin * label_bytes, end * label_bytes);
+    advise(dense_[f], begin * dense_width_ * 4, end * dense_width_ * 4);
+    for (const Column& column : columns_) {
+      const int64_t width = bytes_of(column.type) * column.hotness;
+      advise(column.ids[f], begin * width, end * width);
+      // Where bags have offsets, their ids follow by the kernel's own reading ahead.
+      advise(column.offsets[f], begin * 8, (end + 1) * 8);
+    }
+  }
+}
+
+}  // namespace dlrm

@@ -1,0 +1,91 @@
+#pragma once
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "dlrm/data/batch_source.h"
+#include "dlrm/data/dataset_file.h"
+
+#include "epoch_order.h"
+
+namespace dlrm {
+
+/// What a source of dataset samples must match and do.
+struct Hdf5SourceOptions {
+  std::string path;
+  int64_t batch_size = 0;
+  bool shuffle = false;
+  uint64_t seed = 1;
+  InvalidId invalid_id = InvalidId::kError;
+  int rank = 0;
+  int world = 1;
+};
+
+/// Batches from a dataset: this rank's samples gathered from the mapped columns, feature by
+/// feature. The config's features are found by name; further ones in the file are ignored.
+class Hdf5Source : public BatchSource {
+ public:
+  Hdf5Source(const ModelConfig& model, const Hdf5SourceOptions& options);
+
+  const BatchPlan& plan() const override { return plan_; }
+  void load(int64_t t, Batch& batch) const override;
+  void will_need(int64_t t) const override;
+  std::string describe() const override;
+
+ private:
+  /// One feature of the config, its columns in every file.
+  struct Column {
+    std::string name;
+    int64_t rows = 0;     // ids must be below it
+    int64_t hotness = 0;  // 0: offsets
+    IdType type = IdType::kInt32;
+    std::vector<const std::byte*> ids;
+    std::vector<const std::byte*> offsets;
+    std::vector<int64_t> counts;  // ids in each file
+  };
+  /// Where a sample of a batch lies.
+  struct Place {
+    int64_t file = 0;
+    int64_t sample = 0;
+  };
+  struct Scratch {
+    std::vector<int64_t> samples;
+    std::vector<Place> places;
+  };
+
+  void match(const TableConfig& table, const FeatureConfig& feature);
+  std::vector<std::string> names_in_file() const;
+  void find_places(const Batch& batch, Range positions, Scratch& scratch) const;
+  void gather_dense(const std::vector<Place>& places, Batch& batch) const;
+  void gather_labels(const std::vector<Place>& places, Batch& batch) const;
+  template <class Label>
+  void gather_labels_as(const std::vector<Place>& places, Batch& batch) const;
+  void gather_offsets(const std::vector<Place>& places, Batch& batch) const;
+  void gather_ids(const std::vector<Place>& places, Batch& batch) const;
+  template <class Id>
+  bool gather_feature(const Column& column, const std::vector<Place>& places, size_t feature,
+                      Batch& batch) const;
+  void drop_invalid(Batch& batch) const;
+  [[noreturn]] void report_invalid(const std::vector<Place>& places, const Batch& batch) const;
+  [[noreturn]] void report_bags(const Column& column, const Place& place) const;
+  std::string record(const Place& place) const;
+  void advise(int64_t epoch, int64_t window) const;
+  void advise_samples(Range samples) const;
+
+  std::unique_ptr<Scratch> take_scratch() const;
+  void give_back(std::unique_ptr<Scratch> scratch) const;
+
+  Dataset dataset_;
+  Hdf5SourceOptions options_;
+  BatchPlan plan_;
+  EpochOrder order_;
+  std::vector<Column> columns_;
+  std::vector<const std::byte*> labels_, dense_;
+  int64_t dense_width_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Scratch>> free_;
+  mutable int64_t advised_ = 0;  // windows advised so far, over epochs
+};
+
+}  // namespace dlrm

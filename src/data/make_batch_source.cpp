@@ -1,0 +1,46 @@
+#include "dlrm/core/error.h"
+#include "dlrm/data/batch_source.h"
+
+#include "hdf5_source.h"
+#include "replay_source.h"
+#include "synthetic_source.h"
+
+namespace dlrm {
+namespace {
+
+std::unique_ptr<BatchSource> make_hdf5(const RunConfig& config, Split split, int rank, int world) {
+  const bool training = split == Split::kTrain;
+  Hdf5SourceOptions options;
+  options.path = training ? config.data.train : config.data.test;
+  if (options.path.empty()) {
+    if (training) throw usage_error("data.train names no file, and data.source is hdf5");
+    return nullptr;
+  }
+  options.batch_size = config.train.global_batch_size;
+  options.shuffle = config.data.shuffle && training;
+  options.seed = config.train.seed;
+  options.invalid_id = config.data.invalid_id;
+  options.rank = rank;
+  options.world = world;
+  return std::make_unique<Hdf5Source>(config.model, options);
+}
+
+}  // namespace
+
+std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split split, int rank,
+                                               int world) {
+  const bool generated = config.data.source == DataKind::kSynthetic ||
+                         (config.data.source == DataKind::kReplay && config.data.train.empty());
+  std::unique_ptr<BatchSource> source;
+  if (generated) {
+    source = std::make_unique<SyntheticSource>(config, split, rank, world);
+  } else {
+    source = make_hdf5(config, split, rank, world);
+  }
+  if (config.data.source == DataKind::kReplay && split == Split::kTrain) {
+    return std::make_unique<ReplaySource>(*source);
+  }
+  return source;
+}
+
+}  // namespace dlrm

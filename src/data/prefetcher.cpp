@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <pthread.h>
+
+#include "dlrm/core/error.h"
+#include "dlrm/data/batch_source.h"
+
+namespace dlrm {
+
+/// Batch t lives in slot (t - first) mod slots. A worker takes the next batch that is not begun, as
+/// soon as its slot is free; next() hands slots out in order and frees the one before.
+class Prefetcher::Impl {
+ public:
+  Impl(const BatchSource& source, int64_t first, int64_t last, int workers, int depth)
+      : source_(source), first_(first), last_(last), depth_(std::max(depth, 1)) {
+    // One slot more than the depth: the one that the caller is reading.
+    slots_.resize(static_cast<size_t>(depth_) + 1);
+    begun_ = handed_ = first;
+    start(std::max(workers, 1));
+  }
+
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    work_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  const Batch* next() {
+    std::unique_lock lock(mutex_);
+    if (handed_ >= last_) return nullptr;
+    Slot& slot = slot_of(handed_);
+    wait_for(lock, slot);
+    if (slot.error) std::rethrow_exception(slot.error);
+    ++handed_;
+    work_.notify_one();
+    return &slot.batch;
+  }
+
+  double wait_seconds() const {
+    const std::lock_guard lock(mutex_);
+    return waited_;
+  }
+
+ private:
+  struct Slot {
+    Batch batch;
+    int64_t ready = -1;  // the batch that it holds
+    std::exception_ptr error;
+  };
+
+  Slot& slot_of(int64_t t) {
+    return slots_[static_cast<size_t>((t - first_) % static_cast<int64_t>(slots_.size()))];
+  }
+
+  /// Signals are for the main thread, which knows what a stop means.
+  void start(int workers) {
+    sigset_t blocked, before;
+    sigemptyset(&blocked);
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&blocked, signal);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    for (int w = 0; w < workers; ++w) threads_.emplace_back([this] { run(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  void wait_for(std::unique_lock<std::mutex>& lock, const Slot& slot) {
+    if (slot.ready == handed_) return;
+    const auto begin = std::chrono::steady_clock::now();
+    ready_.wait(lock, [&] { return slot.ready == handed_; });
+    waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      // handed_ - 1 is being read; depth_ batches after it may be begun.
+      work_.wait(lock, [&] { return stop_ || begun_ >= last_ || begun_ < handed_ + depth_; });
+      if (stop_ || begun_ >= last_) return;
+      const int64_t t = begun_++;
+      Slot& slot = slot_of(t);
+      lock.unlock();
+      std::exception_ptr error = load(t, slot.batch);
+      lock.lock();
+      slot.error = error;
+      slot.ready = t;
+      ready_.notify_one();
+    }
+  }
+
+  std::exception_ptr load(int64_t t, Batch& batch) const {
+    try {
+      source_.will_need(t);
+      source_.load(t, batch);
+      return nullptr;
+    } catch (...) {
+      return std::current_exception();
+    }
+  }
+
+  const BatchSource& source_;
+  const int64_t first_, last_, depth_;
+  mutable std::mutex mutex_;
+  std::condition_variable work_, ready_;
+  std::vector<Slot> slots_;
+  int64_t begun_, handed_;
+  double waited_ = 0;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+Prefetcher::Prefetcher(const BatchSource& source, int64_t first, int64_t last, int workers,
+                       int depth)
+    : impl_(std::make_unique<Impl>(source, first, last, workers, depth)) {}
+Prefetcher::~Prefetcher() = default;
+const Batch* Prefetcher::next() { return impl_->next(); }
+double Prefetcher::wait_seconds() const { return impl_->wait_seconds(); }
+
+}  // namespace dlrm

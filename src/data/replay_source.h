@@ -1,0 +1,33 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "dlrm/data/batch_source.h"
+
+namespace dlrm {
+
+/// The first batch of another source for every t. Epochs keep their number of batches, all as large
+/// as the first.
+class ReplaySource : public BatchSource {
+ public:
+  explicit ReplaySource(const BatchSource& source) : what_(source.describe()) {
+    source.load(0, first_);
+    plan_.batch_size = first_.global_size;
+    plan_.samples = source.plan().batches_per_epoch() * first_.global_size;
+  }
+
+  const BatchPlan& plan() const override { return plan_; }
+  void load(int64_t t, Batch& batch) const override {
+    batch = first_;
+    batch.t = t;
+    batch.epoch = plan_.epoch_of(t);
+  }
+  std::string describe() const override { return "the first batch, repeated, of " + what_; }
+
+ private:
+  std::string what_;
+  Batch first_;
+  BatchPlan plan_;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,78 @@
+#include "dlrm/data/synthetic_draws.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "draw_kernel.h"
+
+namespace dlrm {
+namespace {
+
+const DrawKernels& best_kernels() {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
+    return draw_kernels_avx512();
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return draw_kernels_avx2();
+  return draw_kernels_baseline();
+}
+
+const DrawKernels& kernels() {
+  static const DrawKernels& chosen = best_kernels();
+  return chosen;
+}
+
+/// Calls `block(counter, buffer)` for as many blocks of counters as elements [first, first + count)
+/// need, `each` elements a counter, and copies the part asked for.
+template <int kEach, class T, class Block>
+void draw_blocks(uint64_t first, int64_t count, T* out, const Block& block) {
+  constexpr int64_t kElements = kDrawLanes * kEach;
+  T buffer[kElements];
+  while (count > 0) {
+    const uint64_t counter = first / kEach;
+    const auto skip = static_cast<int64_t>(first % kEach);
+    const int64_t take = std::min(count, kElements - skip);
+    if (skip == 0 && take == kElements) {
+      block(counter, out);
+    } else {
+      block(counter, buffer);
+      std::memcpy(out, buffer + skip, static_cast<size_t>(take) * sizeof(T));
+    }
+    first += static_cast<uint64_t>(take);
+    out += take;
+    count -= take;
+  }
+}
+
+}  // namespace
+
+PowerLaw::PowerLaw(int64_t rows, double alpha) : rows(rows) {
+  const double g = 1.0 - alpha;
+  if (alpha == 0.0) {
+    span = static_cast<double>(rows);
+    inverse = 1.0;
+  } else if (std::abs(g) < 1e-9) {
+    span = std::log(static_cast<double>(rows) + 1.0);
+    inverse = 0.0;
+  } else {
+    span = std::pow(static_cast<double>(rows) + 1.0, g) - 1.0;
+    inverse = 1.0 / g;
+  }
+}
+
+void draw_ids(const PowerLaw& law, uint64_t key, uint32_t stream, uint64_t first, int64_t count,
+              int64_t* out) {
+  draw_blocks<2>(first, count, out, [&](uint64_t counter, int64_t* to) {
+    kernels().ids(law, key, stream, counter, to);
+  });
+}
+
+void draw_uniform(uint64_t key, uint32_t stream, uint64_t first, int64_t count, float scale,
+                  float* out) {
+  draw_blocks<4>(first, count, out, [&](uint64_t counter, float* to) {
+    kernels().uniform(key, stream, counter, scale, to);
+  });
+}
+
+}  // namespace dlrm

@@ -1,0 +1,77 @@
+#include "synthetic_source.h"
+
+#include <algorithm>
+
+#include "dlrm/core/error.h"
+#include "dlrm/core/random.h"
+
+namespace dlrm {
+namespace {
+
+/// A tenth of the training samples, but a batch at least where there are as many.
+int64_t samples_of_split(const RunConfig& config, Split split) {
+  const int64_t train = config.data.synthetic.samples;
+  if (split == Split::kTrain) return train;
+  return std::min(train, std::max(config.train.global_batch_size, train / 10));
+}
+
+}  // namespace
+
+SyntheticSource::SyntheticSource(const RunConfig& config, Split split, int rank, int world)
+    : plan_{samples_of_split(config, split), config.train.global_batch_size},
+      stream_(split == Split::kTrain ? 0 : 1),
+      dense_key_(stream_key(config.data.synthetic.seed, "synthetic/dense")),
+      label_key_(stream_key(config.data.synthetic.seed, "synthetic/label")),
+      alpha_(config.data.synthetic.alpha),
+      dense_width_(config.model.dense_features),
+      rank_(rank),
+      world_(world) {
+  if (plan_.samples < 1) throw usage_error("data.synthetic.samples must be at least 1");
+  for (const TableConfig& table : config.model.tables) {
+    for (const FeatureConfig& feature : table.features) {
+      const uint64_t key = stream_key(config.data.synthetic.seed, "synthetic/ids/" + feature.name);
+      columns_.push_back({PowerLaw(table.rows, alpha_), key, feature.hotness});
+    }
+  }
+}
+
+void SyntheticSource::load(int64_t t, Batch& batch) const {
+  const Range all = plan_.samples_of(t);
+  batch.t = t;
+  batch.epoch = plan_.epoch_of(t);
+  batch.global_size = all.size();
+  batch.local = part_of(all.size(), rank_, world_);
+  batch.dropped = 0;
+  const int64_t b = batch.size();
+  const auto first = static_cast<uint64_t>(all.begin + batch.local.begin);
+  const auto n = static_cast<size_t>(b);
+
+  batch.labels.resize(n);
+  draw_uniform(label_key_, stream_, first, b, 2.0f, batch.labels.data());
+  for (float& label : batch.labels) label = label < 1.0f ? 0.0f : 1.0f;
+  batch.dense.resize(n * static_cast<size_t>(dense_width_));
+  draw_uniform(dense_key_, stream_, first * static_cast<uint64_t>(dense_width_), b * dense_width_,
+               100.0f, batch.dense.data());
+
+  int64_t hotness = 0;
+  for (const Column& column : columns_) hotness += column.hotness;
+  batch.ids.resize(n * static_cast<size_t>(hotness));
+  batch.offsets.resize(columns_.size() * n + 1);
+  int64_t* ids = batch.ids.data();
+  int64_t* offsets = batch.offsets.data();
+  int64_t next = 0;
+  *offsets++ = 0;
+  for (const Column& column : columns_) {
+    const int64_t count = b * column.hotness;
+    draw_ids(column.law, column.key, stream_, first * static_cast<uint64_t>(column.hotness), count,
+             ids);
+    ids += count;
+    for (int64_t i = 0; i < b; ++i) *offsets++ = next += column.hotness;
+  }
+}
+
+std::string SyntheticSource::describe() const {
+  return fmt::format("synthetic: {} samples, alpha {}", plan_.samples, alpha_);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,36 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "dlrm/data/batch_source.h"
+#include "dlrm/data/synthetic_draws.h"
+
+namespace dlrm {
+
+/// Samples made as they are asked for: ids by PowerLaw, dense features U[0, 100), labels 0 or 1
+/// with equal chance. Sample i is the same in every epoch, on every rank, at every batch size.
+class SyntheticSource : public BatchSource {
+ public:
+  SyntheticSource(const RunConfig& config, Split split, int rank, int world);
+
+  const BatchPlan& plan() const override { return plan_; }
+  void load(int64_t t, Batch& batch) const override;
+  std::string describe() const override;
+
+ private:
+  struct Column {
+    PowerLaw law;
+    uint64_t key;
+    int64_t hotness;
+  };
+
+  BatchPlan plan_;
+  uint32_t stream_;  // tells the splits apart
+  uint64_t dense_key_, label_key_;
+  double alpha_;
+  int64_t dense_width_;
+  int rank_, world_;
+  std::vector<Column> columns_;
+};
+
+}  // namespace dlrm

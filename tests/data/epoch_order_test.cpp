@@ -1,0 +1,94 @@
+#include "data/epoch_order.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace dlrm {
+namespace {
+
+constexpr int64_t kBlock = EpochOrder::kBlock;
+constexpr int64_t kWindow = kBlock * EpochOrder::kWindowBlocks;
+
+std::vector<int64_t> order_of(const EpochOrder& order, int64_t epoch, Range positions) {
+  std::vector<int64_t> out(static_cast<size_t>(positions.size()));
+  order.samples_at(epoch, positions, out);
+  return out;
+}
+
+std::vector<int64_t> counted(int64_t n) {
+  std::vector<int64_t> all(static_cast<size_t>(n));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return all;
+}
+
+TEST(EpochOrder, VisitsEverySampleExactlyOnce) {
+  for (const int64_t samples : {int64_t{1}, int64_t{100}, kBlock, kBlock + 1, 3 * kBlock + 17,
+                                kWindow, kWindow + 5, 2 * kWindow + kBlock + 3}) {
+    const EpochOrder order(samples, true, 3);
+    for (const int64_t epoch : {0, 1, 2}) {
+      auto visited = order_of(order, epoch, {0, samples});
+      std::sort(visited.begin(), visited.end());
+      EXPECT_EQ(visited, counted(samples)) << samples;
+    }
+  }
+}
+
+TEST(EpochOrder, NotShuffledIsTheOrderOfTheFile) {
+  const EpochOrder order(5000, false, 3);
+  EXPECT_EQ(order_of(order, 4, {0, 5000}), counted(5000));
+  EXPECT_EQ(order_of(order, 4, {4000, 4002}), (std::vector<int64_t>{4000, 4001}));
+}
+
+TEST(EpochOrder, DiffersByEpochAndBySeedAndRepeatsOtherwise) {
+  const EpochOrder a(40000, true, 3), b(40000, true, 4), again(40000, true, 3);
+  const auto first = order_of(a, 0, {0, 40000});
+  EXPECT_NE(first, order_of(a, 1, {0, 40000}));
+  EXPECT_NE(first, order_of(b, 0, {0, 40000}));
+  EXPECT_EQ(first, order_of(again, 0, {0, 40000}));
+  EXPECT_EQ(first, order_of(a, 0, {0, 40000}));  // after other epochs were asked for
+}
+
+TEST(EpochOrder, AnyPartIsThatPartOfTheWhole) {
+  const int64_t samples = kWindow + 2 * kBlock + 9;
+  const EpochOrder order(samples, true, 8);
+  const auto whole = order_of(order, 5, {0, samples});
+  for (const Range part :
+       {Range{0, 10}, Range{kWindow - 3, kWindow + 40}, Range{samples - 1, samples},
+        Range{12345, 12345}, Range{kWindow - 20000, samples}}) {
+    const EpochOrder fresh(samples, true, 8);
+    const auto got = order_of(fresh, 5, part);
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), whole.begin() + part.begin));
+  }
+}
+
+TEST(EpochOrder, AWindowHoldsWholeBlocks) {
+  const int64_t samples = 2 * kWindow + 5 * kBlock + 100;
+  const EpochOrder order(samples, true, 2);
+  const auto whole = order_of(order, 0, {0, samples});
+  std::set<int64_t> seen;
+  int64_t position = 0;
+  for (int64_t w = 0; w < order.windows(); ++w) {
+    std::set<int64_t> blocks;
+    for (; position < samples && order.window_of(0, position) == w; ++position) {
+      blocks.insert(whole[static_cast<size_t>(position)] / kBlock);
+    }
+    EXPECT_LE(blocks.size(), 64u);
+    for (const int64_t block : blocks) EXPECT_TRUE(seen.insert(block).second) << block;
+  }
+  EXPECT_EQ(position, samples);
+}
+
+TEST(EpochOrder, MixesTheBlocksOfAWindow) {
+  const EpochOrder order(kWindow, true, 2);
+  const auto start = order_of(order, 0, {0, 4096});
+  std::set<int64_t> blocks;
+  for (const int64_t sample : start) blocks.insert(sample / kBlock);
+  EXPECT_EQ(blocks.size(), 64u);
+  EXPECT_FALSE(std::is_sorted(start.begin(), start.end()));
+}
+
+}  // namespace
+}  // namespace dlrm
