@@ -49,16 +49,17 @@ void save_checkpoint(Communicator& comm, const Log& log, const std::string& dire
 void check_checkpoint_folder(Communicator& comm, const std::string& directory);
 
 /// The newest good checkpoint in `path`: complete, its files' sizes and CRC32C verified; none where
-/// there is none. A damaged one is warned about and an older one taken; where `path` itself is one
-/// `step_*` folder, a damaged one is a run_error. Collective: every rank gets the same answer, and
-/// usage_error where not all ranks see the folder.
+/// there is none. A damaged one is warned about and an older one taken; usage_error where all are
+/// damaged, or where `path` itself is one `step_*` folder and is. Collective: every rank gets the
+/// same answer, and usage_error where not all ranks see the folder.
 std::optional<std::string> find_checkpoint(Communicator& comm, const std::string& path);
 
 /// True where `directory` holds a `step_*` folder, good or not. Collective: rank 0's answer.
 bool has_checkpoints(Communicator& comm, const std::string& directory);
 
 /// Verifies file sizes and CRC32C (sizes and the index alone where `verified` says that
-/// find_checkpoint has just done so), and reads the state. Collective.
+/// find_checkpoint has just done so), and reads the state; usage_error where it is
+/// damaged. Collective.
 CheckpointState open_checkpoint(Communicator& comm, const std::string& checkpoint,
                                 bool verified = false);
 

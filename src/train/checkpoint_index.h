@@ -1,0 +1,57 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dlrm/core/partition.h"
+#include "dlrm/train/checkpoint.h"
+
+namespace dlrm {
+
+/// Where a rectangle of a tensor lies: contiguous float32, row by row.
+struct StoredPiece {
+  int64_t tensor = 0;  ///< index into CheckpointIndex::tensors
+  Range rows;
+  Range columns;
+  int64_t rank = 0;    ///< of the file
+  int64_t offset = 0;  ///< bytes from the file's begin
+};
+
+struct StoredTensor {
+  std::string path;
+  std::vector<int64_t> shape;
+  int64_t rows() const { return shape[0]; }
+  int64_t columns() const { return shape.size() > 1 ? shape[1] : 1; }
+};
+
+struct StoredFile {
+  int64_t bytes = 0;
+  int64_t crc32c = 0;
+};
+
+/// What index.h5 says.
+struct CheckpointIndex {
+  CheckpointState state;
+  std::vector<StoredTensor> tensors;  ///< by path
+  std::vector<StoredPiece> pieces;    ///< by tensor, first row, first column; none is empty
+  std::vector<StoredFile> files;      ///< by rank
+};
+
+/// Name of a piece's dataset in its rank file: "/tables/C1/weight/rows_0-25_columns_0-16".
+std::string piece_name(const std::string& tensor, Range rows, Range columns);
+
+/// Writes and syncs index.h5 and index.crc in `folder`.
+void write_index(const std::string& folder, const CheckpointIndex& index);
+
+/// Verifies index.h5 against index.crc and reads it. A run_error tells what is damaged.
+CheckpointIndex read_index(const std::string& folder);
+
+/// Throws a run_error unless every cell of every tensor lies in exactly one piece, as far as bounds
+/// and the sum of the pieces' sizes tell.
+void check_coverage(const CheckpointIndex& index, const std::string& where);
+
+/// The parts of an index, on every rank as rank 0 has them.
+void broadcast_index(Communicator& comm, CheckpointIndex& index);
+
+}  // namespace dlrm

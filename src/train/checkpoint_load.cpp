@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "dlrm/core/error.h"
+#include "dlrm/train/checkpoint.h"
+
+#include "checkpoint_agreement.h"
+#include "checkpoint_files.h"
+#include "checkpoint_verify.h"
+
+namespace dlrm {
+
+namespace {
+
+bool is_weight(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name == "weight" || name == "bias" || name == "v" || name == "u";
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+Range overlap(Range a, Range b) {
+  const Range both{std::max(a.begin, b.begin), std::min(a.end, b.end)};
+  return both.size() > 0 ? both : Range{both.begin, both.begin};
+}
+
+/// Reads rectangles of stored tensors, keeping the last rank file open.
+class Reader {
+ public:
+  Reader(const std::string& folder, const CheckpointIndex& index)
+      : folder_(folder), index_(index) {}
+
+  void load(const TensorPiece& piece) {
+    const StoredTensor& tensor = find(piece);
+    if (piece.rows.size() == 0 || piece.columns.size() == 0) return;
+    const std::vector<StoredPiece> sources = sources_of(piece, tensor);
+    const int64_t columns = piece.columns.size();
+    const int64_t most = rows_at_once(columns);
+    for (int64_t row = piece.rows.begin; row < piece.rows.end; row += most) {
+      const Range rows{row, std::min(row + most, piece.rows.end)};
+      chunk_.resize(std::max(chunk_.size(), static_cast<size_t>(rows.size() * columns)));
+      for (const StoredPiece& source : sources) copy(source, rows, piece.columns);
+      piece.write(rows.begin - piece.rows.begin, rows.size(), chunk_.data());
+    }
+  }
+
+ private:
+  static int64_t rows_at_once(int64_t columns) {
+    return std::max<int64_t>(
+        1, static_cast<int64_t>(kCheckpointChunk / sizeof(float)) / std::max<int64_t>(1, columns));
+  }
+
+  const StoredTensor& find(const TensorPiece& piece) const {
+    const auto tensor = std::lower_bound(
+        index_.tensors.begin(), index_.tensors.end(), piece.path,
+        [](const StoredTensor& t, const std::string& path) { return t.path < path; });
+    if (tensor == index_.tensors.end() || tensor->path != piece.path) {
+      throw usage_error("{}: has no tensor {}, here of shape {}", folder_, piece.path,
+                        shape_text(piece.shape));
+    }
+    if (tensor->shape != piece.shape) {
+      throw usage_error("{}: {} has shape {}, here it is {}", folder_, piece.path,
+                        shape_text(tensor->shape), shape_text(piece.shape));
+    }
+    return *tensor;
+  }
+
+  std::vector<StoredPiece> sources_of(const TensorPiece& piece, const StoredTensor& tensor) const {
+    const int64_t number = &tensor - index_.tensors.data();
+    auto source =
+        std::lower_bound(index_.pieces.begin(), index_.pieces.end(), number,
+                         [](const StoredPiece& stored, int64_t t) { return stored.tensor < t; });
+    std::vector<StoredPiece> sources;
+    for (; source != index_.pieces.end() && source->tensor == number; ++source) {
+      if (overlap(source->rows, piece.rows).size() > 0 &&
+          overlap(source->columns, piece.columns).size() > 0) {
+        sources.push_back(*source);
+      }
+    }
+    return sources;
+  }
+
+  /// What `source` has of the rectangle that is in chunk_.
+  void copy(const StoredPiece& source, Range rows, Range columns) {
+    const Range r = overlap(source.rows, rows);
+    const Range c = overlap(source.columns, columns);
+    if (r.size() == 0 || c.size() == 0) return;
+    if (source.columns == columns) {
+      read_rows(source, r, chunk_.data() + (r.begin - rows.begin) * columns.size());
+      return;
+    }
+    const int64_t width = source.columns.size();
+    const int64_t most = rows_at_once(width);
+    for (int64_t row = r.begin; row < r.end; row += most) {
+      const int64_t count = std::min(most, r.end - row);
+      whole_rows_.resize(std::max(whole_rows_.size(), static_cast<size_t>(count * width)));
+      read_rows(source, {row, row + count}, whole_rows_.data());
+      for (int64_t i = 0; i < count; ++i) {
+        const float* from = whole_rows_.data() + i * width + (c.begin - source.columns.begin);
+        float* to =
+            chunk_.data() + (row + i - rows.begin) * columns.size() + (c.begin - columns.begin);
+        std::copy(from, from + c.size(), to);
+      }
+    }
+  }
+
+  void read_rows(const StoredPiece& source, Range rows, float* out) {
+    if (!file_ || file_rank_ != source.rank) {
+      file_.reset();
+      file_.emplace(folder_ + "/" + rank_file_name(static_cast<int>(source.rank)),
+                    File::Mode::kRead);
+      file_rank_ = source.rank;
+    }
+    const int64_t row_bytes = source.columns.size() * static_cast<int64_t>(sizeof(float));
+    file_->read(out, static_cast<size_t>(rows.size() * row_bytes),
+                source.offset + (rows.begin - source.rows.begin) * row_bytes);
+  }
+
+  std::string folder_;
+  const CheckpointIndex& index_;
+  std::optional<File> file_;
+  int64_t file_rank_ = -1;
+  std::vector<float> chunk_;
+  std::vector<float> whole_rows_;
+};
+
+}  // namespace
+
+void load_pieces(Communicator& comm, const std::string& checkpoint,
+                 const std::vector<TensorPiece>& pieces, bool weights_only) {
+  const CheckpointIndex index = verify_checkpoint(comm, checkpoint, Verify::kSizes);
+  agree(comm, [&] {
+    Reader reader(checkpoint, index);
+    for (const TensorPiece& piece : pieces) {
+      if (!weights_only || is_weight(piece.path)) reader.load(piece);
+    }
+  });
+}
+
+}  // namespace dlrm

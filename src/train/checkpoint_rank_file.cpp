@@ -1,0 +1,106 @@
+#include "checkpoint_rank_file.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "dlrm/core/error.h"
+
+#include "checkpoint_files.h"
+#include "checkpoint_hdf5.h"
+
+namespace dlrm {
+
+namespace {
+
+std::vector<int64_t> shape_of(const TensorPiece& piece) {
+  if (piece.shape.size() == 1) return {piece.rows.size()};
+  return {piece.rows.size(), piece.columns.size()};
+}
+
+/// HDF5 lays the file out; the data are written past it, straight to their places.
+std::vector<int64_t> lay_out(const std::string& path,
+                             const std::vector<const TensorPiece*>& pieces) {
+  H5File file = H5File::create(path);
+  file.set_attribute("format", std::string("dlrm-checkpoint-part"));
+  std::vector<int64_t> offsets;
+  for (const TensorPiece* piece : pieces) {
+    offsets.push_back(
+        file.create_floats(piece_name(piece->path, piece->rows, piece->columns), shape_of(*piece)));
+  }
+  file.close();
+  return offsets;
+}
+
+/// Goes through the file from its first to its last byte.
+class Sweep {
+ public:
+  explicit Sweep(const std::string& path)
+      : file_(path, File::Mode::kReadWrite), size_(file_.size()) {}
+
+  /// What HDF5 wrote between the pieces.
+  void pass_to(int64_t end) {
+    while (at_ < end) {
+      const size_t bytes = std::min(kCheckpointChunk, static_cast<size_t>(end - at_));
+      void* chunk = reserve(bytes);
+      file_.read(chunk, bytes, at_);
+      advance(bytes);
+    }
+  }
+
+  void write(const TensorPiece& piece) {
+    const int64_t columns = piece.columns.size();
+    const int64_t row_bytes = columns * static_cast<int64_t>(sizeof(float));
+    const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(kCheckpointChunk) / row_bytes);
+    for (int64_t row = 0; row < piece.rows.size(); row += most) {
+      const int64_t count = std::min(most, piece.rows.size() - row);
+      const size_t bytes = static_cast<size_t>(count * row_bytes);
+      auto* chunk = static_cast<float*>(reserve(bytes));
+      piece.read(row, count, chunk);
+      file_.write(chunk, bytes, at_);
+      advance(bytes);
+    }
+  }
+
+  StoredFile finish() {
+    pass_to(size_);
+    DLRM_CHECK(file_.size() == size_, "{}: its size changed while it was written", file_.path());
+    file_.sync();
+    return {size_, crc_.value()};
+  }
+
+ private:
+  void* reserve(size_t bytes) {
+    chunk_.resize(std::max(chunk_.size(), bytes / sizeof(float) + 1));
+    return chunk_.data();
+  }
+  void advance(size_t bytes) {
+    crc_.add(chunk_.data(), bytes);
+    at_ += static_cast<int64_t>(bytes);
+  }
+
+  File file_;
+  int64_t size_;
+  int64_t at_ = 0;
+  Crc32c crc_;
+  std::vector<float> chunk_;
+};
+
+}  // namespace
+
+RankFile write_rank_file(const std::string& path, const std::vector<const TensorPiece*>& pieces) {
+  RankFile result;
+  result.offsets = lay_out(path, pieces);
+  std::vector<size_t> order(pieces.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return result.offsets[a] < result.offsets[b]; });
+  Sweep sweep(path);
+  for (const size_t i : order) {
+    sweep.pass_to(result.offsets[i]);
+    sweep.write(*pieces[i]);
+  }
+  result.file = sweep.finish();
+  return result;
+}
+
+}  // namespace dlrm

@@ -1,0 +1,21 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "dlrm/train/checkpoint.h"
+
+#include "checkpoint_index.h"
+
+namespace dlrm {
+
+/// What one rank wrote.
+struct RankFile {
+  StoredFile file;
+  std::vector<int64_t> offsets;  ///< bytes, of each piece
+};
+
+/// Writes this rank's pieces (none of them empty) to `path`, each as a contiguous dataset, and
+/// syncs it. The CRC comes from the bytes on their way out, not from reading them back.
+RankFile write_rank_file(const std::string& path, const std::vector<const TensorPiece*>& pieces);
+
+}  // namespace dlrm

@@ -1,0 +1,187 @@
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <system_error>
+
+#include <unistd.h>
+
+#include "dlrm/core/error.h"
+#include "dlrm/train/checkpoint.h"
+
+#include "checkpoint_agreement.h"
+#include "checkpoint_files.h"
+#include "checkpoint_index.h"
+#include "checkpoint_rank_file.h"
+
+namespace dlrm {
+
+namespace {
+
+std::string random_token() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}{:08x}\n", device(), device(), device());
+}
+
+/// Throws where a rank does not find in `folder` what rank 0 has just put there.
+void check_shared(Communicator& comm, const std::string& folder) {
+  const std::string file = folder + "/token";
+  const std::string token = broadcast_text(comm, random_token());
+  agree_on_root(comm, [&] { write_small_file(file, token); });
+  agree(comm, [&] {
+    // A network file system may take a moment.
+    for (int tries = 0; tries < 20; ++tries) {
+      if (read_small_file(file) == token) return;
+      usleep(100'000);
+    }
+    throw usage_error("{}: {} does not see what rank 0 wrote there; all ranks need the same folder",
+                      folder, rank_and_host(comm));
+  });
+  agree_on_root(comm, [&] {
+    std::error_code ignored;
+    std::filesystem::remove(file, ignored);
+  });
+}
+
+std::vector<const TensorPiece*> pieces_to_save(const std::vector<TensorPiece>& pieces) {
+  std::vector<const TensorPiece*> chosen;
+  for (const TensorPiece& piece : pieces) {
+    DLRM_CHECK(piece.shape.size() == 1 || piece.shape.size() == 2, "{} has {} dimensions",
+               piece.path, piece.shape.size());
+    if (piece.saves && piece.rows.size() > 0 && piece.columns.size() > 0) chosen.push_back(&piece);
+  }
+  return chosen;
+}
+
+constexpr size_t kFields = 8;  // dimensions, shape, rows, columns, offset
+
+/// Everybody's pieces and files, on every rank.
+CheckpointIndex gather_index(Communicator& comm, const CheckpointState& state,
+                             const std::vector<const TensorPiece*>& pieces, const RankFile& mine) {
+  std::string names;
+  std::vector<int64_t> fields;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const TensorPiece& p = *pieces[i];
+    names += p.path + "\n";
+    fields.insert(fields.end(), {static_cast<int64_t>(p.shape.size()), p.shape[0],
+                                 p.shape.size() > 1 ? p.shape[1] : 1, p.rows.begin, p.rows.end,
+                                 p.columns.begin, p.columns.end, mine.offsets[i]});
+  }
+  const std::vector<std::string> all_names = gather_texts(comm, names);
+  const std::vector<int64_t> all_fields = comm.allgatherv(View<const int64_t>(fields));
+
+  CheckpointIndex index;
+  index.state = state;
+  index.files = comm.allgather(mine.file);
+  std::map<std::string, std::vector<StoredPiece>> by_tensor;
+  std::map<std::string, std::vector<int64_t>> shapes;
+  const int64_t* f = all_fields.data();
+  for (size_t rank = 0; rank < all_names.size(); ++rank) {
+    const std::string& text = all_names[rank];
+    for (size_t begin = 0; begin < text.size(); f += kFields) {
+      const size_t end = text.find('\n', begin);
+      const std::string path = text.substr(begin, end - begin);
+      std::vector<int64_t> shape(f + 1, f + 1 + f[0]);
+      const auto known = shapes.emplace(path, shape).first;
+      DLRM_CHECK(known->second == shape, "ranks disagree on the shape of {}", path);
+      by_tensor[path].push_back({0, {f[3], f[4]}, {f[5], f[6]}, static_cast<int64_t>(rank), f[7]});
+      begin = end + 1;
+    }
+  }
+  for (auto& [path, stored] : by_tensor) {
+    std::sort(stored.begin(), stored.end(), [](const StoredPiece& a, const StoredPiece& b) {
+      return std::pair(a.rows.begin, a.columns.begin) < std::pair(b.rows.begin, b.columns.begin);
+    });
+    for (StoredPiece& piece : stored) piece.tensor = static_cast<int64_t>(index.tensors.size());
+    index.tensors.push_back({path, shapes[path]});
+    index.pieces.insert(index.pieces.end(), stored.begin(), stored.end());
+  }
+  return index;
+}
+
+/// All but the newest `keep` go, counted from the one just saved; one of a later step was left by a
+/// run that this one did not go on from.
+void remove_old(const Log& log, const std::string& directory, int64_t saved, int keep) {
+  int kept = 0;
+  for (const std::string& name : list_checkpoints(directory)) {
+    const int64_t step = *step_of(name);
+    if (step <= saved && kept++ < std::max(keep, 1)) continue;
+    if (step > saved) log.info("{}/{} is of a step not reached again: removed", directory, name);
+    try {
+      remove_checkpoint(directory, name);
+    } catch (const Error& error) {
+      log.warn("{}", error.what());
+    }
+  }
+  remove_leftovers(directory);
+}
+
+void write_checkpoint(Communicator& comm, const std::string& directory, const std::string& folder,
+                      const CheckpointState& state, const std::vector<TensorPiece>& pieces) {
+  check_shared(comm, folder);
+  const std::vector<const TensorPiece*> chosen = pieces_to_save(pieces);
+  RankFile mine;
+  agree(comm, [&] {
+    mine = write_rank_file(folder + "/" + rank_file_name(comm.rank()), chosen);
+    sync_folder(folder);
+  });
+  const CheckpointIndex index = gather_index(comm, state, chosen, mine);
+  agree_on_root(comm, [&] {
+    check_coverage(index, folder);
+    write_index(folder, index);
+    sync_folder(folder);
+    exchange_or_rename(folder, directory + "/" + step_folder_name(state.step));
+    sync_folder(directory);
+  });
+}
+
+}  // namespace
+
+void save_checkpoint(Communicator& comm, const Log& log, const std::string& directory, int keep,
+                     const CheckpointState& state, const std::vector<TensorPiece>& pieces) {
+  const std::string folder = directory + "/.tmp_" + step_folder_name(state.step);
+  agree_on_root(comm, [&] {
+    make_folders(directory);
+    remove_leftovers(directory);
+    make_folders(folder);
+  });
+  try {
+    write_checkpoint(comm, directory, folder, state, pieces);
+  } catch (const PeerLost&) {
+    throw;
+  } catch (const Error&) {
+    // Every rank is here: none still writes.
+    if (comm.rank() == 0) remove_leftovers(directory);
+    throw;
+  }
+  if (comm.rank() == 0) remove_old(log, directory, state.step, keep);
+  comm.barrier();
+}
+
+void check_checkpoint_folder(Communicator& comm, const std::string& directory) {
+  const std::string folder = directory + "/.tmp_step_check";
+  try {
+    agree_on_root(comm, [&] {
+      make_folders(directory);
+      make_folders(folder);
+    });
+    check_shared(comm, folder);
+    agree(comm, [&] { File(fmt::format("{}/{}", folder, comm.rank()), File::Mode::kCreate); });
+  } catch (const PeerLost&) {
+    throw;
+  } catch (const Error& error) {
+    if (comm.rank() == 0) remove_leftovers(directory);
+    throw Error(ExitCode::kUsage, fmt::format("checkpoint.directory: {}", error.what()));
+  }
+  if (comm.rank() == 0) remove_leftovers(directory);
+  comm.barrier();
+}
+
+void remove_checkpoints(Communicator& comm, const std::string& directory) {
+  agree_on_root(comm, [&] {
+    for (const std::string& name : list_checkpoints(directory)) remove_checkpoint(directory, name);
+    remove_leftovers(directory);
+  });
+}
+
+}  // namespace dlrm

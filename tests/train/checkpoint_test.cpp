@@ -1,0 +1,248 @@
+#include "dlrm/train/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <tuple>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dlrm/comm/thread_comm.h"
+
+#include "checkpoint_tensors.h"
+#include "train/checkpoint_files.h"
+
+namespace dlrm::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr const char* kFirst = "/step_000000007";
+
+/// What `ranks` ranks hold after loading, as the number of elements that are wrong.
+int64_t wrong_after_loading(const std::string& checkpoint, int ranks, Cut cut, int salt = 0) {
+  std::vector<int64_t> wrong(static_cast<size_t>(ranks));
+  run_on_threads(ranks, [&](Communicator& comm) {
+    const auto held = held_pieces(comm.rank(), ranks, cut, false);
+    load_pieces(comm, checkpoint, pieces_of(held), false);
+    wrong[static_cast<size_t>(comm.rank())] = wrong_elements(held, salt);
+  });
+  int64_t sum = 0;
+  for (const int64_t w : wrong) sum += w;
+  return sum;
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return fmt::format("{}: {}", static_cast<int>(error.code()), error.what());
+  }
+  return "";
+}
+
+class Resharding : public ::testing::TestWithParam<std::tuple<Cut, int, Cut>> {};
+
+TEST_P(Resharding, LoadsBitwiseWhatFourRanksSaved) {
+  const auto [saved, ranks, loaded] = GetParam();
+  TemporaryFolder folder;
+  save_on(4, saved, folder.path(), 7);
+  EXPECT_EQ(0, wrong_after_loading(folder.path() + kFirst, ranks, loaded));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cuts, Resharding,
+    ::testing::Combine(::testing::Values(Cut::kRows, Cut::kColumns, Cut::kGrid, Cut::kByTensor),
+                       ::testing::Values(1, 2, 3),
+                       ::testing::Values(Cut::kRows, Cut::kColumns, Cut::kGrid, Cut::kByTensor)));
+
+TEST(Checkpoint, MoreRanksThanRowsLoadIt) {
+  TemporaryFolder folder;
+  save_on(2, Cut::kGrid, folder.path(), 7);
+  EXPECT_EQ(0, wrong_after_loading(folder.path() + kFirst, 9, Cut::kRows));
+}
+
+TEST(Checkpoint, StateComesBackOnEveryRank) {
+  TemporaryFolder folder;
+  save_on(2, Cut::kRows, folder.path(), 123);
+  run_on_threads(3, [&](Communicator& comm) {
+    const auto state = open_checkpoint(comm, folder.path("step_000000123"));
+    const auto expected = state_at(123);
+    EXPECT_EQ(expected.step, state.step);
+    EXPECT_EQ(expected.samples, state.samples);
+    EXPECT_EQ(expected.epoch, state.epoch);
+    EXPECT_EQ(expected.batch, state.batch);
+    EXPECT_EQ(expected.seed, state.seed);
+    EXPECT_EQ(expected.config, state.config);
+    EXPECT_EQ(expected.plan, state.plan);
+  });
+}
+
+TEST(Checkpoint, APieceThatAnotherRankSavesIsStoredOnce) {
+  TemporaryFolder folder;
+  run_on_threads(3, [&](Communicator& comm) {
+    auto pieces = pieces_of(held_pieces(0, 1, Cut::kByTensor, true));
+    for (TensorPiece& piece : pieces) piece.saves = comm.rank() == 1;
+    save_checkpoint(comm, Log(comm.rank()), folder.path(), 2, state_at(7), pieces);
+  });
+  EXPECT_EQ(0, wrong_after_loading(folder.path() + kFirst, 2, Cut::kRows));
+}
+
+TEST(Checkpoint, KeepsTheNewest) {
+  TemporaryFolder folder;
+  for (const int64_t step : {5, 10, 15, 20}) save_on(2, Cut::kRows, folder.path(), step, 2);
+  EXPECT_THAT(list_checkpoints(folder.path()), ElementsAre("step_000000020", "step_000000015"));
+}
+
+TEST(Checkpoint, OneOfALaterStepGoesOnceAnEarlierOneIsGoneOnFrom) {
+  TemporaryFolder folder;
+  for (const int64_t step : {10, 20, 30}) save_on(1, Cut::kRows, folder.path(), step, 3);
+  save_on(1, Cut::kRows, folder.path(), 15, 1);
+  EXPECT_THAT(list_checkpoints(folder.path()), ElementsAre("step_000000015"));
+}
+
+TEST(Checkpoint, SavingAStepAgainReplacesIt) {
+  TemporaryFolder folder;
+  save_on(3, Cut::kRows, folder.path(), 7, 2, 0);
+  save_on(2, Cut::kColumns, folder.path(), 7, 2, 1);
+  EXPECT_EQ(0, wrong_after_loading(folder.path() + kFirst, 1, Cut::kRows, 1));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + kFirst + "/rank_00002.h5"));
+}
+
+TEST(Checkpoint, LeftoversOfACrashGoWithTheNextSave) {
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path(".tmp_step_000000003/deep"));
+  save_on(1, Cut::kRows, folder.path(), 7);
+  EXPECT_FALSE(std::filesystem::exists(folder.path(".tmp_step_000000003")));
+}
+
+TEST(Checkpoint, OneRanksFailureIsEveryRanksError) {
+  TemporaryFolder folder;
+  save_on(3, Cut::kRows, folder.path(), 7);
+  std::vector<std::string> errors(3);
+  run_on_threads(3, [&](Communicator& comm) {
+    auto pieces = pieces_of(held_pieces(comm.rank(), 3, Cut::kRows, true));
+    if (comm.rank() == 2) {
+      pieces[1].read = [](int64_t, int64_t, float*) { throw std::runtime_error("disk on fire"); };
+    }
+    errors[static_cast<size_t>(comm.rank())] = error_of(
+        [&] { save_checkpoint(comm, Log(comm.rank()), folder.path(), 1, state_at(8), pieces); });
+  });
+  EXPECT_THAT(errors, ElementsAre("3: disk on fire", "3: disk on fire", "3: disk on fire"));
+  EXPECT_THAT(list_checkpoints(folder.path()), ElementsAre("step_000000007"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path(".tmp_step_000000008")));
+  EXPECT_EQ(0, wrong_after_loading(folder.path() + kFirst, 1, Cut::kRows));
+}
+
+TEST(Checkpoint, APieceThatNobodySavedIsNoticedBeforeTheCheckpointStands) {
+  TemporaryFolder folder;
+  run_on_threads(2, [&](Communicator& comm) {
+    auto pieces = pieces_of(held_pieces(comm.rank(), 2, Cut::kRows, true));
+    if (comm.rank() == 1) pieces.pop_back();
+    if (comm.rank() == 1) pieces.pop_back();
+    EXPECT_THAT(error_of([&] {
+                  save_checkpoint(comm, Log(comm.rank()), folder.path(), 1, state_at(8), pieces);
+                }),
+                HasSubstr("/tables/C10/adam_m"));
+  });
+  EXPECT_THAT(list_checkpoints(folder.path()), IsEmpty());
+}
+
+TEST(Checkpoint, AFolderThatCanNotBeMadeIsAUsageErrorBeforeTraining) {
+  TemporaryFolder folder;
+  write_small_file(folder.path("taken"), "");
+  run_on_threads(2, [&](Communicator& comm) {
+    EXPECT_THAT(error_of([&] { check_checkpoint_folder(comm, folder.path("taken/ckpt")); }),
+                HasSubstr("2: checkpoint.directory"));
+    check_checkpoint_folder(comm, folder.path("new/ckpt"));
+  });
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path("new/ckpt")));
+}
+
+TEST(Checkpoint, AMissingTensorIsNamed) {
+  TemporaryFolder folder;
+  save_on(1, Cut::kRows, folder.path(), 7);
+  run_on_threads(2, [&](Communicator& comm) {
+    auto pieces = pieces_of(held_pieces(comm.rank(), 2, Cut::kRows, false));
+    pieces[0].path = "/tables/absent/weight";
+    EXPECT_THAT(error_of([&] { load_pieces(comm, folder.path() + kFirst, pieces, false); }),
+                ::testing::AllOf(HasSubstr("2: "), HasSubstr("/tables/absent/weight")));
+  });
+}
+
+TEST(Checkpoint, AnotherShapeIsAnErrorWithBothShapes) {
+  TemporaryFolder folder;
+  save_on(1, Cut::kRows, folder.path(), 7);
+  run_on_threads(2, [&](Communicator& comm) {
+    auto pieces = pieces_of(held_pieces(comm.rank(), 2, Cut::kRows, false));
+    for (TensorPiece& piece : pieces) {
+      if (piece.path == "/tables/C1/weight") piece.shape = {38, 6};
+    }
+    EXPECT_THAT(error_of([&] { load_pieces(comm, folder.path() + kFirst, pieces, false); }),
+                HasSubstr("/tables/C1/weight has shape [37, 6], here it is [38, 6]"));
+  });
+}
+
+TEST(Checkpoint, WeightsOnlyLeavesOptimizerStateAlone) {
+  TemporaryFolder folder;
+  save_on(1, Cut::kRows, folder.path(), 7);
+  run_on_threads(1, [&](Communicator& comm) {
+    const auto held = held_pieces(0, 1, Cut::kRows, false);
+    auto pieces = pieces_of(held);
+    pieces.push_back(pieces[4]);
+    pieces.back().path = "/tables/absent/adagrad";
+    load_pieces(comm, folder.path() + kFirst, pieces, true);
+    for (const HeldPiece& h : held) {
+      const bool state = h.piece.path.find("ada") != std::string::npos;
+      EXPECT_EQ(state ? static_cast<int64_t>(h.values->size()) : 0, wrong_elements({h}))
+          << h.piece.path;
+    }
+  });
+}
+
+TEST(Checkpoint, APieceLargerThanAChunkIsReadAndWrittenInParts) {
+  TemporaryFolder folder;
+  const int64_t rows = 1'500'001;
+  int64_t most = 0;
+  run_on_threads(1, [&](Communicator& comm) {
+    TensorPiece piece{"/tables/big/weight", {rows, 5}, {0, rows}, {0, 5}, true, {}, {}};
+    piece.read = [&](int64_t first, int64_t count, float* out) {
+      most = std::max(most, count);
+      for (int64_t i = 0; i < count * 5; ++i) out[i] = static_cast<float>(first * 5 + i);
+    };
+    save_checkpoint(comm, Log(), folder.path(), 1, state_at(7), {piece});
+    int64_t next = 0;
+    int64_t wrong = 0;
+    piece.columns = {1, 3};
+    piece.write = [&](int64_t first, int64_t count, const float* in) {
+      EXPECT_EQ(next, first);
+      most = std::max(most, count);
+      next = first + count;
+      for (int64_t i = 0; i < count * 2; ++i) {
+        const auto expected = static_cast<float>((first + i / 2) * 5 + 1 + i % 2);
+        if (in[i] != expected) ++wrong;
+      }
+    };
+    load_pieces(comm, folder.path() + kFirst, {piece}, false);
+    EXPECT_EQ(rows, next);
+    EXPECT_EQ(0, wrong);
+  });
+  EXPECT_LT(most * 8, int64_t{20} << 20);
+}
+
+TEST(Checkpoint, RemovingLeavesOtherFilesAlone) {
+  TemporaryFolder folder;
+  save_on(1, Cut::kRows, folder.path(), 7);
+  write_small_file(folder.path("notes.txt"), "mine");
+  run_on_threads(2, [&](Communicator& comm) {
+    EXPECT_TRUE(has_checkpoints(comm, folder.path()));
+    remove_checkpoints(comm, folder.path());
+    EXPECT_FALSE(has_checkpoints(comm, folder.path()));
+  });
+  EXPECT_TRUE(std::filesystem::exists(folder.path("notes.txt")));
+}
+
+}  // namespace
+}  // namespace dlrm::testing
