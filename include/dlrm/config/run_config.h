@@ -27,6 +27,8 @@ struct FeatureConfig {
   std::string name;
   int64_t hotness = 1;  ///< ids in a bag: exact, or the expected mean where the data has offsets
   Pooling pooling = Pooling::kSum;
+
+  bool operator==(const FeatureConfig&) const = default;
 };
 
 struct TableConfig {
@@ -36,6 +38,8 @@ struct TableConfig {
   int64_t dim = 0;
   DType dtype = DType::kFloat32;
   std::vector<FeatureConfig> features;  ///< at least one
+
+  bool operator==(const TableConfig&) const = default;
 };
 
 struct InteractionConfig {
@@ -44,12 +48,14 @@ struct InteractionConfig {
   int64_t average_pool = 0;                      ///< concat only: window = stride over E; 0 = none
   int64_t layers = 3;                            ///< cross only
   int64_t rank = 512;                            ///< cross only
+
+  bool operator==(const InteractionConfig&) const = default;
 };
 
 struct ModelConfig {
   int64_t dense_features = 0;
   int64_t embedding_dim = 16;
-  std::vector<int64_t> bottom_mlp;
+  std::vector<int64_t> bottom_mlp;  ///< empty = none; YAML that leaves it out: 512, 256, 64, 16
   std::vector<int64_t> top_mlp;
   Activation activation = Activation::kRelu;
   InteractionConfig interaction;
@@ -62,12 +68,16 @@ struct ModelConfig {
   double embedding_parameters() const;  ///< sum of rows · dim
   int64_t dense_parameters() const;     ///< bottom, top and cross, weights and biases
   double lookups_per_sample() const;    ///< sum of the features' hotness
+
+  bool operator==(const ModelConfig&) const = default;
 };
 
 struct SyntheticConfig {
   int64_t samples = 1000000;
   double alpha = 1.05;  ///< power-law exponent of the ids; 0 = uniform
   uint64_t seed = 1;
+
+  bool operator==(const SyntheticConfig&) const = default;
 };
 
 struct DataConfig {
@@ -79,6 +89,8 @@ struct DataConfig {
   int workers = 2;
   int prefetch = 4;
   InvalidId invalid_id = InvalidId::kError;
+
+  bool operator==(const DataConfig&) const = default;
 };
 
 /// A constant step size `lr` (the schedule scales it) and the rule's constants.
@@ -89,6 +101,8 @@ struct OptimizerConfig {
   double initial_accumulator = 0;
   double beta1 = 0.9;
   double beta2 = 0.999;
+
+  bool operator==(const OptimizerConfig&) const = default;
 };
 
 struct ScheduleConfig {
@@ -100,12 +114,16 @@ struct ScheduleConfig {
   /// The factor on lr at step t, counted from 0: (t+1)/warmup, then 1, then
   /// max(0, 1 - (t - decay_start)/decay_steps)^power.
   double factor(int64_t t) const;
+
+  bool operator==(const ScheduleConfig&) const = default;
 };
 
 struct WireConfig {
   DType forward = DType::kFloat32;
   DType backward = DType::kFloat32;
   DType dense = DType::kFloat32;
+
+  bool operator==(const WireConfig&) const = default;
 };
 
 struct TrainConfig {
@@ -121,17 +139,23 @@ struct TrainConfig {
   ScheduleConfig lr_schedule;
   int threads = 0;
   double timeout = 300;
+
+  bool operator==(const TrainConfig&) const = default;
 };
 
 struct ShardingConfig {
   Strategy strategy = Strategy::kAuto;
   std::map<std::string, Strategy> tables;  ///< by expanded table name
   std::string plan;
+
+  bool operator==(const ShardingConfig&) const = default;
 };
 
 struct RoutingConfig {
   RoutingMode mode = RoutingMode::kExact;
   int depth = 1;
+
+  bool operator==(const RoutingConfig&) const = default;
 };
 
 struct CachedConfig {
@@ -140,18 +164,24 @@ struct CachedConfig {
   std::string backing = "ssd";
   std::string directory;
   std::string policy = "lookahead";
+
+  bool operator==(const CachedConfig&) const = default;
 };
 
 struct MemoryConfig {
   MemoryTier tier = MemoryTier::kAuto;
   std::map<std::string, MemoryTier> tables;
   CachedConfig cached;
+
+  bool operator==(const MemoryConfig&) const = default;
 };
 
 struct EvalConfig {
   int64_t every_steps = 0;
   bool at_end = true;
   double stop_at_auc = 0;
+
+  bool operator==(const EvalConfig&) const = default;
 };
 
 struct CheckpointConfig {
@@ -159,11 +189,15 @@ struct CheckpointConfig {
   int64_t every_steps = 0;
   bool at_end = false;
   int keep = 2;
+
+  bool operator==(const CheckpointConfig&) const = default;
 };
 
 struct OutputConfig {
   std::string directory = "runs/example";
   int64_t metrics_every = 100;
+
+  bool operator==(const OutputConfig&) const = default;
 };
 
 /// Everything a run is told, checked: what no value of it can break later is checked here.
@@ -179,11 +213,15 @@ struct RunConfig {
   CheckpointConfig checkpoint;
   OutputConfig output;
   DeviceKind device = DeviceKind::kAuto;
+
+  bool operator==(const RunConfig&) const = default;
 };
 
 /// Reads and checks a YAML file. `overrides` are "a.b.c=value" as --set takes them (value is YAML),
-/// applied in order before the checks. Errors (exit 2) name file:line, or the override, the key,
-/// and what would be right; an unknown key names the nearest known one.
+/// applied in order before the checks; a.b may go through a list by an item's number or name.
+/// Setting train.steps takes away the file's train.epochs, and the other way round. Errors (exit 2)
+/// name file:line, or the override, the key, and what would be right; an unknown key names the
+/// nearest known one.
 RunConfig load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
 /// The same from text; `name` stands for the file in errors.
@@ -199,7 +237,8 @@ std::string to_yaml(const RunConfig& config);
 /// timeout, workers, prefetch, paths).
 std::vector<std::string> keys_that_block_resume(const RunConfig& saved, const RunConfig& now);
 
-/// One line a key: `key  default  allowed  meaning`; docs/config.md is checked against it.
+/// A Markdown table of all keys, one line a key: key, default, allowed, meaning. docs/config.md
+/// holds it.
 std::string config_reference();
 
 }  // namespace dlrm

@@ -1,0 +1,173 @@
+#include "codec.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+namespace {
+
+template <class T>
+std::optional<T> parsed(std::string_view text) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// A whole number may be written as 1e6 or 65536.0, as long as a double holds it exactly.
+template <class Int>
+std::optional<Int> parsed_whole(std::string_view text) {
+  if (const auto value = parsed<Int>(text)) return value;
+  const auto real = parsed<double>(text);
+  if (!real || !(std::fabs(*real) <= 0x1p53) || *real != std::floor(*real)) return std::nullopt;
+  if (std::is_unsigned_v<Int> && *real < 0) return std::nullopt;
+  if (std::fabs(*real) > static_cast<double>(std::numeric_limits<Int>::max())) return std::nullopt;
+  return static_cast<Int>(*real);
+}
+
+bool has_control_character(const std::string& text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
+bool is_name(const std::string& text) {
+  constexpr size_t kLongest = 200;
+  const auto is_allowed = [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '-' || c == '.';
+  };
+  return !text.empty() && text.size() <= kLongest && text[0] != '.' &&
+         std::all_of(text.begin(), text.end(), is_allowed);
+}
+
+bool is_memory_size(const std::string& text) {
+  const size_t unit_at = text.find_first_not_of("0123456789.");
+  if (unit_at == 0 || unit_at == std::string::npos) return false;
+  const auto amount = parsed<double>(std::string_view(text).substr(0, unit_at));
+  if (!amount || *amount <= 0) return false;
+  const std::string_view unit = std::string_view(text).substr(unit_at);
+  if (unit == "%") return *amount <= 100;
+  return (unit == "KiB" || unit == "MiB" || unit == "GiB" || unit == "TiB") && *amount <= 1e9;
+}
+
+Codec<std::string> checked_text(const std::string& allowed,
+                                std::function<bool(const std::string&)> is_right) {
+  Codec<std::string> codec;
+  codec.allowed = allowed;
+  codec.read = [allowed, is_right = std::move(is_right)](const Node& node, const std::string& key,
+                                                         std::string& out) {
+    const bool has_text = node.is_scalar() || node.is_null();
+    if (!has_text || !is_right(node.text)) reject(node, key, allowed);
+    out = node.text;
+  };
+  codec.write = [](const std::string& value) { return make_scalar(value); };
+  return codec;
+}
+
+}  // namespace
+
+void reject(const Node& node, const std::string& key, const std::string& needs) {
+  throw usage_error("{}: {} is {}: needs {}", node.place.text(), key, node.shown(), needs);
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+template <class Int>
+Codec<Int> whole_number(Int lo, Int hi) {
+  Codec<Int> codec;
+  codec.allowed = fmt::format("a whole number from {} to {}", lo, hi);
+  codec.read = [lo, hi, allowed = codec.allowed](const Node& node, const std::string& key,
+                                                 Int& out) {
+    const bool is_number = node.is_scalar() && !node.quoted;
+    const auto value = is_number ? parsed_whole<Int>(node.text) : std::nullopt;
+    if (!value || *value < lo || *value > hi) reject(node, key, allowed);
+    out = *value;
+  };
+  codec.write = [](const Int& value) { return make_scalar(fmt::format("{}", value)); };
+  return codec;
+}
+
+template Codec<int> whole_number(int, int);
+template Codec<int64_t> whole_number(int64_t, int64_t);
+template Codec<uint64_t> whole_number(uint64_t, uint64_t);
+
+Codec<double> real_number(double lo, double hi, bool open_above) {
+  Codec<double> codec;
+  codec.allowed = fmt::format("a number from {} to {}", lo, hi);
+  if (open_above) codec.allowed = fmt::format("a number from {} to below {}", lo, hi);
+  codec.read = [=, allowed = codec.allowed](const Node& node, const std::string& key, double& out) {
+    const bool is_number = node.is_scalar() && !node.quoted;
+    const auto value = is_number ? parsed<double>(node.text) : std::nullopt;
+    const bool is_inside = value && *value >= lo && *value <= hi;  // never so for NaN
+    if (!is_inside || (open_above && *value == hi)) reject(node, key, allowed);
+    out = *value;
+  };
+  codec.write = [](const double& value) { return make_scalar(fmt::format("{}", value)); };
+  return codec;
+}
+
+Codec<bool> boolean() { return choice<bool>({{"true", true}, {"false", false}}); }
+
+Codec<std::string> text(const std::string& allowed) {
+  return checked_text(allowed,
+                      [](const std::string& value) { return !has_control_character(value); });
+}
+
+Codec<std::string> path_text() {
+  return checked_text("a path", [](const std::string& value) {
+    return !value.empty() && !has_control_character(value);
+  });
+}
+
+Codec<std::string> name_text() {
+  return checked_text("a name: letters, digits, _ - . (not first), at most 200", is_name);
+}
+
+Codec<std::string> word(const std::vector<std::string>& words) {
+  return checked_text("one of " + joined(words), [words](const std::string& value) {
+    return std::find(words.begin(), words.end(), value) != words.end();
+  });
+}
+
+Codec<std::string> memory_size(bool may_be_empty) {
+  const std::string allowed = "a size as 64MiB (KiB, MiB, GiB, TiB) or 10%";
+  return checked_text(may_be_empty ? allowed + ", or empty" : allowed,
+                      [may_be_empty](const std::string& value) {
+                        return value.empty() ? may_be_empty : is_memory_size(value);
+                      });
+}
+
+Codec<std::vector<int64_t>> whole_numbers(int64_t lo, int64_t hi, size_t shortest, size_t longest) {
+  const Codec<int64_t> element = whole_number<int64_t>(lo, hi);
+  Codec<std::vector<int64_t>> codec;
+  codec.allowed =
+      fmt::format("a list of {} to {} whole numbers from {} to {}", shortest, longest, lo, hi);
+  codec.read = [=, allowed = codec.allowed](const Node& node, const std::string& key,
+                                            std::vector<int64_t>& out) {
+    const bool is_right = node.is_list() && node.items.size() >= shortest;
+    if (!is_right || node.items.size() > longest) reject(node, key, allowed);
+    out.assign(node.items.size(), 0);
+    for (size_t i = 0; i < out.size(); ++i) {
+      element.read(*node.items[i], fmt::format("{}.{}", key, i), out[i]);
+    }
+  };
+  codec.write = [element](const std::vector<int64_t>& values) {
+    std::vector<NodePtr> items;
+    for (const int64_t value : values) items.push_back(element.write(value));
+    return make_list(std::move(items));
+  };
+  return codec;
+}
+
+}  // namespace dlrm

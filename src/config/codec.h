@@ -1,0 +1,111 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "node.h"
+
+namespace dlrm {
+
+/// One key of the reference.
+struct KeyDoc {
+  std::string key;
+  std::string default_value;
+  std::string allowed;
+  std::string meaning;
+  bool may_change = false;  ///< a resumed run may have another value
+};
+
+/// How values of one kind are read from and written to YAML.
+template <class V>
+struct Codec {
+  std::string allowed;  ///< what is right, as the reference and the errors say it
+  /// Replaces or fills `out`; `key` is the dotted name for errors.
+  std::function<void(const Node& node, const std::string& key, V& out)> read;
+  std::function<NodePtr(const V&)> write;
+  /// Rows of the reference for the keys inside, of which `value` holds the defaults; none for a
+  /// plain value.
+  std::function<void(const std::string& key, const V& value, std::vector<KeyDoc>& rows)> document;
+  bool is_section = false;  ///< a map that is read (for what it requires) even where it is absent
+};
+
+/// Throws `place: key is <value>: needs <allowed>`.
+[[noreturn]] void reject(const Node& node, const std::string& key, const std::string& needs);
+
+/// A whole number in [lo, hi]; 1e6 and 65536.0 are whole, 1.5 is not.
+template <class Int>
+Codec<Int> whole_number(Int lo, Int hi);
+/// A finite number in [lo, hi], or in [lo, hi) where `open_above`.
+Codec<double> real_number(double lo, double hi, bool open_above = false);
+Codec<bool> boolean();
+/// A line of text without control characters; `allowed` says what it means.
+Codec<std::string> text(const std::string& allowed = "text");
+/// Text that is not empty.
+Codec<std::string> path_text();
+/// A name of a table or feature: letters, digits, _ - . and not beginning with a dot, as it also
+/// names groups and files.
+Codec<std::string> name_text();
+/// One of some words.
+Codec<std::string> word(const std::vector<std::string>& words);
+/// An amount of memory as 64MiB or 10%.
+Codec<std::string> memory_size(bool may_be_empty);
+/// At most `longest` whole numbers of [lo, hi], at least `shortest`.
+Codec<std::vector<int64_t>> whole_numbers(int64_t lo, int64_t hi, size_t shortest, size_t longest);
+
+/// "a, b, c"
+std::string joined(const std::vector<std::string>& words);
+
+/// Enumerators by their names in YAML.
+template <class E>
+using Names = std::vector<std::pair<std::string, E>>;
+
+template <class E>
+Codec<E> choice(const Names<E>& names) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : names) words.push_back(name);
+  Codec<E> codec;
+  codec.allowed = "one of " + joined(words);
+  codec.read = [names, allowed = codec.allowed](const Node& node, const std::string& key, E& out) {
+    for (const auto& [name, value] : names) {
+      if (!node.is_scalar() || node.text != name) continue;
+      out = value;
+      return;
+    }
+    reject(node, key, allowed);
+  };
+  codec.write = [names](const E& value) {
+    for (const auto& [name, candidate] : names) {
+      if (candidate == value) return make_scalar(name);
+    }
+    return make_scalar("?");
+  };
+  return codec;
+}
+
+/// A map from names to values of one kind.
+template <class V>
+Codec<std::map<std::string, V>> map_of(const std::string& names, const Codec<V>& codec) {
+  using Map = std::map<std::string, V>;
+  Codec<Map> out;
+  out.allowed = "a map from " + names + " to " + codec.allowed;
+  out.read = [codec, allowed = out.allowed](const Node& node, const std::string& key, Map& map) {
+    map.clear();
+    if (node.is_null()) return;
+    if (!node.is_map()) reject(node, key, allowed);
+    for (const Entry& entry : node.entries) {
+      codec.read(*entry.value, key + "." + entry.key, map[entry.key]);
+    }
+  };
+  out.write = [codec](const Map& map) {
+    std::vector<Entry> entries;
+    for (const auto& [name, value] : map) entries.push_back({name, {}, codec.write(value)});
+    return make_map(std::move(entries));
+  };
+  return out;
+}
+
+}  // namespace dlrm

@@ -1,0 +1,55 @@
+#pragma once
+#include "dlrm/config/run_config.h"
+
+#include "codec.h"
+
+namespace dlrm {
+
+// What the enumerators are called in YAML.
+
+inline const Names<Pooling> kPoolingNames{{"sum", Pooling::kSum}, {"mean", Pooling::kMean}};
+inline const Names<DType> kTableTypeNames{{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}};
+inline const Names<DType> kForwardWireNames{
+    {"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}};
+inline const Names<Activation> kActivationNames{{"relu", Activation::kRelu},
+                                                {"gelu", Activation::kGelu},
+                                                {"silu", Activation::kSilu},
+                                                {"sigmoid", Activation::kSigmoid},
+                                                {"tanh", Activation::kTanh}};
+inline const Names<InteractionType> kInteractionNames{{"dot", InteractionType::kDot},
+                                                      {"concat", InteractionType::kConcat},
+                                                      {"cross", InteractionType::kCross}};
+inline const Names<ConcatOrder> kConcatOrderNames{{"dense_first", ConcatOrder::kDenseFirst},
+                                                  {"dense_last", ConcatOrder::kDenseLast}};
+inline const Names<OptimizerType> kDenseOptimizerNames{{"sgd", OptimizerType::kSgd},
+                                                       {"adagrad", OptimizerType::kAdagrad},
+                                                       {"adam", OptimizerType::kAdam}};
+inline const Names<OptimizerType> kSparseOptimizerNames{
+    {"sgd", OptimizerType::kSgd},
+    {"adagrad", OptimizerType::kAdagrad},
+    {"rowwise_adagrad", OptimizerType::kRowwiseAdagrad},
+    {"adam", OptimizerType::kAdam}};
+inline const Names<Precision> kPrecisionNames{{"fp32", Precision::kFp32},
+                                              {"bf16", Precision::kBf16}};
+inline const Names<DataKind> kDataKindNames{
+    {"hdf5", DataKind::kHdf5}, {"synthetic", DataKind::kSynthetic}, {"replay", DataKind::kReplay}};
+inline const Names<InvalidId> kInvalidIdNames{{"error", InvalidId::kError},
+                                              {"drop", InvalidId::kDrop}};
+inline const Names<Strategy> kStrategyNames{
+    {"auto", Strategy::kAuto}, {"table", Strategy::kTable},
+    {"row", Strategy::kRow},   {"column", Strategy::kColumn},
+    {"grid", Strategy::kGrid}, {"data_parallel", Strategy::kDataParallel}};
+inline const Names<RoutingMode> kRoutingModeNames{{"exact", RoutingMode::kExact},
+                                                  {"fixed", RoutingMode::kFixed}};
+inline const Names<CommKind> kCommNames{{"auto", CommKind::kAuto},
+                                        {"mpi", CommKind::kMpi},
+                                        {"nccl", CommKind::kNccl},
+                                        {"staged", CommKind::kStaged}};
+inline const Names<MemoryTier> kMemoryTierNames{{"auto", MemoryTier::kAuto},
+                                                {"device", MemoryTier::kDevice},
+                                                {"host", MemoryTier::kHost},
+                                                {"cached", MemoryTier::kCached}};
+inline const Names<DeviceKind> kDeviceNames{
+    {"auto", DeviceKind::kAuto}, {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}};
+
+}  // namespace dlrm

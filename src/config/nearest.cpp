@@ -1,0 +1,44 @@
+#include "nearest.h"
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+namespace dlrm {
+
+int edit_distance(std::string_view a, std::string_view b) {
+  std::vector<int> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) above[j] = static_cast<int>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = static_cast<int>(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1])});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    std::swap(before, above);
+    std::swap(above, row);
+  }
+  return above[b.size()];
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string>& known) {
+  constexpr size_t kLongest = 64;  // no known name is longer; the cost is quadratic
+  std::string lower(word.substr(0, kLongest));
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string best;
+  int best_distance = std::numeric_limits<int>::max();
+  for (const std::string& name : known) {
+    std::string lower_name(name);
+    std::transform(lower_name.begin(), lower_name.end(), lower_name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const int distance = edit_distance(lower, lower_name);
+    if (distance >= best_distance) continue;
+    best = name;
+    best_distance = distance;
+  }
+  return best;
+}
+
+}  // namespace dlrm

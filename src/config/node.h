@@ -1,0 +1,67 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dlrm {
+
+/// Where a piece of the config was written: `file:line`, or the --set that gave it.
+struct Place {
+  std::shared_ptr<const std::string> source;
+  int line = 0;  ///< from 1; 0 = the source as a whole
+  bool from_override = false;
+
+  std::string text() const;
+};
+
+struct Node;
+using NodePtr = std::shared_ptr<const Node>;
+
+struct Entry {
+  std::string key;
+  Place place;
+  NodePtr value;
+};
+
+/// A parsed piece of YAML that remembers where it was written. Immutable once built, so that
+/// anchored pieces are shared.
+struct Node {
+  enum class Kind { kNull, kScalar, kList, kMap };
+
+  Kind kind = Kind::kNull;
+  Place place;
+  std::string text;            ///< scalar
+  bool quoted = false;         ///< scalar written in quotes: text, never a number or a boolean
+  std::vector<NodePtr> items;  ///< list
+  std::vector<Entry> entries;  ///< map, in the order written, keys unique
+
+  bool is_map() const { return kind == Kind::kMap; }
+  bool is_list() const { return kind == Kind::kList; }
+  bool is_scalar() const { return kind == Kind::kScalar; }
+  bool is_null() const { return kind == Kind::kNull; }
+  /// The value of `key`; null where there is none.
+  NodePtr find(std::string_view key) const;
+  /// What an error shows of the value: `"abc"`, `a list`, `a map`, `empty`.
+  std::string shown() const;
+};
+
+NodePtr make_scalar(std::string text);
+NodePtr make_list(std::vector<NodePtr> items);
+NodePtr make_map(std::vector<Entry> entries);
+
+/// The innermost place known of the dotted `path` below `root`: the value's where it was written,
+/// else that of the nearest enclosing map.
+Place place_of(const Node& root, std::string_view path);
+
+/// Reads one YAML document. Anchors are resolved and merge keys (<<) applied. Errors: syntax, a key
+/// that is no word, a key written twice, an alias of what contains it, more than one document.
+NodePtr parse_yaml(const std::string& text, const std::string& source, bool is_override = false);
+
+/// Writes a map as YAML: its sections as blocks, what lies deeper in one line each.
+std::string emit_document(const Node& map);
+
+/// Writes a node in YAML's one-line form.
+std::string emit_inline(const Node& node);
+
+}  // namespace dlrm

@@ -1,0 +1,175 @@
+#include <map>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include <yaml-cpp/anchor.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include "dlrm/core/error.h"
+
+#include "node.h"
+
+namespace dlrm {
+namespace {
+
+using MutableNode = std::shared_ptr<Node>;
+
+/// Builds the tree from the parser's events: yaml-cpp's own nodes keep neither the anchors apart
+/// nor the keys that are written twice.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  TreeBuilder(std::shared_ptr<const std::string> source, bool is_override)
+      : source_(std::move(source)), is_override_(is_override) {}
+
+  NodePtr root() const { return root_; }
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    add(node_at(mark, Node::Kind::kNull), anchor);
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) {
+      throw usage_error(
+          "{}: an alias (*) of what contains it; it can only repeat what ended before",
+          place(mark).text());
+    }
+    add(found->second, 0);
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    const MutableNode node = node_at(mark, Node::Kind::kScalar);
+    node->text = value;
+    node->quoted = tag == "!" || tag == "tag:yaml.org,2002:str";
+    add(node, anchor);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open_.push_back({node_at(mark, Node::Kind::kList), anchor, {}, {}});
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open_.push_back({node_at(mark, Node::Kind::kMap), anchor, {}, {}});
+  }
+  void OnMapEnd() override {
+    apply_merges(open_.back());
+    close();
+  }
+
+ private:
+  struct Open {
+    MutableNode node;
+    YAML::anchor_t anchor;
+    NodePtr key;                            // read, waiting for its value
+    std::map<std::string, size_t> indices;  // of the keys written so far; npos for a merge
+  };
+
+  Place place(const YAML::Mark& mark) const {
+    if (is_override_) return {source_, 0, true};
+    return {source_, mark.line + 1, false};
+  }
+  MutableNode node_at(const YAML::Mark& mark, Node::Kind kind) const {
+    auto node = std::make_shared<Node>();
+    node->kind = kind;
+    node->place = place(mark);
+    return node;
+  }
+
+  void close() {
+    const Open done = std::move(open_.back());
+    open_.pop_back();
+    add(done.node, done.anchor);
+  }
+
+  void add(const NodePtr& node, YAML::anchor_t anchor) {
+    if (anchor != 0) anchors_[anchor] = node;
+    if (open_.empty()) {
+      root_ = node;
+      return;
+    }
+    Open& top = open_.back();
+    if (top.node->is_list()) {
+      top.node->items.push_back(node);
+    } else if (!top.key) {
+      take_key(top, node);
+    } else {
+      top.node->entries.push_back({top.key->text, top.key->place, node});
+      top.key = nullptr;
+    }
+  }
+
+  static void take_key(Open& map, const NodePtr& key) {
+    if (!key->is_scalar()) {
+      throw usage_error("{}: a key is {}; keys are words", key->place.text(), key->shown());
+    }
+    const auto [earlier, is_new] = map.indices.emplace(key->text, map.node->entries.size());
+    if (!is_new) {
+      throw usage_error("{}: key {} is written twice, first at {}; write it once",
+                        key->place.text(), key->text,
+                        map.node->entries[earlier->second].place.text());
+    }
+    map.key = key;
+  }
+
+  // Merged keys stand in for those that the map does not write itself; of several maps the earlier
+  // wins.
+  static void apply_merges(Open& map) {
+    const auto merge = map.indices.find("<<");
+    if (merge == map.indices.end()) return;
+    std::vector<Entry>& entries = map.node->entries;
+    const NodePtr value = entries[merge->second].value;
+    entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(merge->second));
+    std::set<std::string> present;
+    for (const Entry& entry : entries) present.insert(entry.key);
+    std::vector<NodePtr> sources{value};
+    if (value->is_list()) sources = value->items;
+    for (const NodePtr& source : sources) {
+      if (!source->is_map()) {
+        throw usage_error("{}: << merges {}; it takes a map or a list of maps",
+                          source->place.text(), source->shown());
+      }
+      for (const Entry& entry : source->entries) {
+        if (present.insert(entry.key).second) entries.push_back(entry);
+      }
+    }
+  }
+
+  std::shared_ptr<const std::string> source_;
+  bool is_override_;
+  NodePtr root_;
+  std::vector<Open> open_;
+  std::map<YAML::anchor_t, NodePtr> anchors_;
+};
+
+}  // namespace
+
+NodePtr parse_yaml(const std::string& text, const std::string& source, bool is_override) {
+  const auto name = std::make_shared<const std::string>(source);
+  TreeBuilder builder(name, is_override);
+  TreeBuilder rest(name, is_override);
+  try {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    if (!parser.HandleNextDocument(builder)) {
+      auto empty = std::make_shared<Node>();
+      empty->place = {name, is_override ? 0 : 1, is_override};
+      return empty;
+    }
+    if (parser.HandleNextDocument(rest)) {
+      throw usage_error("{}: a second YAML document begins (---); a config is one",
+                        rest.root() ? rest.root()->place.text() : source);
+    }
+  } catch (const YAML::Exception& error) {
+    const Place place{name, is_override || error.mark.is_null() ? 0 : error.mark.line + 1, false};
+    throw usage_error("{}: not valid YAML: {}", place.text(), error.msg);
+  }
+  return builder.root();
+}
+
+}  // namespace dlrm

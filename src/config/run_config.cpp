@@ -1,0 +1,136 @@
+#include "dlrm/config/run_config.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "dlrm/core/error.h"
+
+#include "overrides.h"
+#include "run_schema.h"
+#include "validate.h"
+
+namespace dlrm {
+namespace {
+
+constexpr size_t kLongestFile = size_t{64} << 20;
+
+std::string read_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw usage_error("{}: is a folder; needs a YAML file", path);
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw usage_error("{}: cannot be read: {}", path, std::strerror(errno));
+  std::string text;
+  std::string block(size_t{1} << 16, '\0');
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
+    text.append(block, 0, static_cast<size_t>(file.gcount()));
+    if (text.size() > kLongestFile) {
+      throw usage_error("{}: is longer than 64 MiB: needs a YAML config", path);
+    }
+  }
+  if (file.bad()) throw usage_error("{}: cannot be read: {}", path, std::strerror(errno));
+  return text;
+}
+
+// Leaves by their dotted keys. Items of a list of maps go by their names, so that one more table
+// does not make all later ones differ.
+void flatten(const Node& node, const std::string& key, std::map<std::string, std::string>& out) {
+  if (node.is_map()) {
+    for (const Entry& entry : node.entries) flatten(*entry.value, dotted(key, entry.key), out);
+    return;
+  }
+  if (!node.is_list() || node.items.empty() || !node.items[0]->is_map()) {
+    out[key] = emit_inline(node);
+    return;
+  }
+  std::string order;
+  for (const NodePtr& item : node.items) {
+    const NodePtr name = item->find("name");
+    order += name->text + " ";
+    flatten(*item, dotted(key, name->text), out);
+  }
+  out[key] = order;
+}
+
+std::map<std::string, std::string> flattened(const RunConfig& config) {
+  std::map<std::string, std::string> out;
+  flatten(*run_schema().write(config), "", out);
+  return out;
+}
+
+bool may_change(std::string key, const std::set<std::string>& changeable) {
+  while (!changeable.contains(key)) {
+    const size_t dot = key.rfind('.');
+    if (dot == std::string::npos) return false;
+    key.resize(dot);
+  }
+  return true;
+}
+
+std::string escaped_cell(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
+RunConfig parse_config(const std::string& yaml, const std::string& name,
+                       const std::vector<std::string>& overrides) {
+  NodePtr root = parse_yaml(yaml, name);
+  if (root->is_null()) throw usage_error("{}: is empty: needs a YAML config", name);
+  if (!root->is_map()) {
+    throw usage_error("{}: is {}: needs a map with model, data, train", root->place.text(),
+                      root->shown());
+  }
+  for (const std::string& text : overrides) root = with_override(root, text);
+  RunConfig config = default_config();
+  run_schema().read(*root, "", config);
+  resolve_table_overrides(config, *root);
+  validate(config, *root);
+  return config;
+}
+
+RunConfig load_config(const std::string& path, const std::vector<std::string>& overrides) {
+  return parse_config(read_file(path), path, overrides);
+}
+
+std::string to_yaml(const RunConfig& config) { return emit_document(*run_schema().write(config)); }
+
+std::vector<std::string> keys_that_block_resume(const RunConfig& saved, const RunConfig& now) {
+  std::set<std::string> changeable;
+  for (const KeyDoc& row : key_docs()) {
+    if (row.may_change) changeable.insert(row.key);
+  }
+  const auto before = flattened(saved);
+  const auto after = flattened(now);
+  std::set<std::string> different;
+  for (const auto& [key, value] : before) {
+    const auto other = after.find(key);
+    if (other == after.end() || other->second != value) different.insert(key);
+  }
+  for (const auto& [key, value] : after) {
+    if (!before.contains(key)) different.insert(key);
+  }
+  std::erase_if(different, [&](const std::string& key) { return may_change(key, changeable); });
+  return {different.begin(), different.end()};
+}
+
+std::string config_reference() {
+  std::string out = "| key | default | allowed | meaning |\n| --- | --- | --- | --- |\n";
+  for (const KeyDoc& row : key_docs()) {
+    out += fmt::format("| `{}` | `{}` | {} | {} |\n", row.key, row.default_value,
+                       escaped_cell(row.allowed), escaped_cell(row.meaning));
+  }
+  return out;
+}
+
+}  // namespace dlrm

@@ -1,0 +1,23 @@
+#pragma once
+#include <vector>
+
+#include "dlrm/config/run_config.h"
+
+#include "schema.h"
+
+namespace dlrm {
+
+/// All keys of a config: the one place where each is declared.
+Schema<RunConfig> run_schema();
+
+Schema<ModelConfig> model_schema();
+Schema<DataConfig> data_schema();
+Schema<TrainConfig> train_schema();
+
+/// What a config is before anything is read.
+RunConfig default_config();
+
+/// The rows of the reference, in the order of the schema.
+std::vector<KeyDoc> key_docs();
+
+}  // namespace dlrm

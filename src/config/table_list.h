@@ -1,0 +1,17 @@
+#pragma once
+#include <vector>
+
+#include "dlrm/config/run_config.h"
+
+#include "codec.h"
+
+namespace dlrm {
+
+/// `model.tables`: every entry stands for a table, or for `count` tables of the same shape
+/// (<name>_0, <name>_1, ..., their features suffixed alike). Tables without a width of their own
+/// have dim 0 after reading, until `set_default_dim`.
+Codec<std::vector<TableConfig>> table_list();
+
+void set_default_dim(std::vector<TableConfig>& tables, int64_t dim);
+
+}  // namespace dlrm

@@ -1,0 +1,105 @@
+#include <limits>
+
+#include "names.h"
+#include "run_schema.h"
+
+namespace dlrm {
+namespace {
+
+constexpr int64_t kMaxSteps = int64_t{1} << 53;
+
+Schema<WireConfig> wire_schema() {
+  using W = WireConfig;
+  Schema<W> schema;
+  schema.key("forward", &W::forward, choice(kForwardWireNames),
+             "type in which pooled vectors travel; sums are in fp32 throughout");
+  schema.key("backward", &W::backward, choice(kTableTypeNames),
+             "type in which pooled gradients travel");
+  schema.key("dense", &W::dense, choice(kTableTypeNames),
+             "type in which gradients of the dense layers travel");
+  return schema;
+}
+
+Schema<OptimizerConfig> optimizer_schema(const Names<OptimizerType>& types) {
+  using O = OptimizerConfig;
+  Schema<O> schema;
+  schema.key("type", &O::type, choice(types), "the update rule");
+  schema.key("lr", &O::lr, real_number(0, 1e6), "learning rate, which lr_schedule scales");
+  schema.key("eps", &O::eps, real_number(1e-30, 1), "added to the root (adagrads, adam)")
+      .default_shown("1e-10; adam 1e-08");
+  schema.key("initial_accumulator", &O::initial_accumulator, real_number(0, 1e6),
+             "what the sums of squares begin with (adagrads)");
+  schema.key("beta1", &O::beta1, real_number(0, 1, true), "decay of the first moment (adam)");
+  schema.key("beta2", &O::beta2, real_number(0, 1, true), "decay of the second moment (adam)");
+  schema.then([](const Node& node, const std::string&, O& out) {
+    if (!node.find("eps")) out.eps = out.type == OptimizerType::kAdam ? 1e-8 : 1e-10;
+  });
+  return schema;
+}
+
+Schema<ScheduleConfig> schedule_schema() {
+  using S = ScheduleConfig;
+  const auto steps = whole_number<int64_t>(0, kMaxSteps);
+  Schema<S> schema;
+  schema.key("warmup_steps", &S::warmup_steps, steps, "steps over which lr rises linearly");
+  schema.key("decay_start", &S::decay_start, steps, "the step, from 0, at which decay begins");
+  schema.key("decay_steps", &S::decay_steps, steps, "steps until lr is 0; 0 = no decay");
+  schema.key("power", &S::power, real_number(0, 100), "of the polynomial decay");
+  return schema;
+}
+
+// Written in the config, one of the two takes the place of the other.
+void choose_length(const Node& node, const std::string& path, TrainConfig& train) {
+  const NodePtr steps = node.find("steps");
+  if (!steps) return;
+  if (const NodePtr epochs = node.find("epochs")) {
+    throw usage_error("{}: {}.steps and {}.epochs (at {}) are both set: set one",
+                      steps->place.text(), path, path, epochs->place.text());
+  }
+  train.epochs = 0;
+}
+
+}  // namespace
+
+Schema<TrainConfig> train_schema() {
+  using T = TrainConfig;
+  Schema<T> schema;
+  schema
+      .key("global_batch_size", &T::global_batch_size,
+           whole_number<int64_t>(1, std::numeric_limits<int32_t>::max()),
+           "samples in a step, over all ranks")
+      .required();
+  schema.key("epochs", &T::epochs, whole_number<int64_t>(1, 1000000), "passes over the data")
+      .may_change()
+      .omit_if([](const T& train) { return train.steps >= 0; });
+  schema
+      .key("steps", &T::steps, whole_number<int64_t>(0, kMaxSteps),
+           "steps in all, resumed ones included, instead of epochs; 0 only initialises")
+      .default_shown("epochs decides")
+      .may_change()
+      .omit_if([](const T& train) { return train.steps < 0; });
+  schema.key("seed", &T::seed, whole_number<uint64_t>(0, std::numeric_limits<uint64_t>::max()),
+             "of initial weights and shuffling");
+  schema.key("precision", &T::precision, choice(kPrecisionNames),
+             "of matrix products and activations; weights, sums and updates are fp32");
+  schema.key("tf32", &T::tf32, boolean(), "GPU: fp32 products may use TF32");
+  schema.key("wire", &T::wire, section(wire_schema()), "types on the wire");
+  schema.key("dense_optimizer", &T::dense_optimizer,
+             section(optimizer_schema(kDenseOptimizerNames)), "of MLPs and cross layers");
+  schema.key("sparse_optimizer", &T::sparse_optimizer,
+             section(optimizer_schema(kSparseOptimizerNames)), "of tables");
+  schema.key("lr_schedule", &T::lr_schedule, section(schedule_schema()), "of both optimizers");
+  schema
+      .key("threads", &T::threads, whole_number(0, 4096),
+           "compute threads a rank; 0 = OMP_NUM_THREADS if set, else the CPUs that the launcher "
+           "gave")
+      .may_change();
+  schema
+      .key("timeout", &T::timeout, real_number(0.01, 1e7),
+           "seconds without progress before the watchdog ends the job")
+      .may_change();
+  schema.then(choose_length);
+  return schema;
+}
+
+}  // namespace dlrm

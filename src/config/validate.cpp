@@ -1,0 +1,96 @@
+#include "validate.h"
+
+#include <map>
+#include <set>
+
+#include "dlrm/core/error.h"
+
+#include "nearest.h"
+
+namespace dlrm {
+namespace {
+
+/// Expanded names by what the config may call them.
+struct TableNames {
+  std::set<std::string> tables;
+  std::map<std::string, std::vector<std::string>> groups;
+
+  explicit TableNames(const ModelConfig& model) {
+    for (const TableConfig& table : model.tables) {
+      tables.insert(table.name);
+      groups[table.group].push_back(table.name);
+    }
+  }
+
+  std::string nearest_to(const std::string& word) const {
+    std::vector<std::string> known;
+    for (const auto& [group, members] : groups) known.push_back(group);
+    return nearest(word, known);
+  }
+};
+
+template <class V>
+std::map<std::string, V> expanded(const std::map<std::string, V>& written, const TableNames& names,
+                                  const Node& root, const std::string& key) {
+  std::map<std::string, V> out;
+  for (const auto& [name, value] : written) {
+    if (names.tables.contains(name)) out[name] = value;
+  }
+  for (const auto& [name, value] : written) {
+    if (names.tables.contains(name)) continue;
+    const auto group = names.groups.find(name);
+    if (group == names.groups.end()) {
+      throw usage_error("{}: {} names {}, which is no table; the nearest is {}",
+                        place_of(root, key + "." + name).text(), key, name, names.nearest_to(name));
+    }
+    for (const std::string& member : group->second) out.emplace(member, value);
+  }
+  return out;
+}
+
+void check_dot_widths(const ModelConfig& model, const Node& root) {
+  const int64_t width = model.bottom_width();
+  const char* const dense = model.bottom_mlp.empty() ? "model.dense_features, with no bottom MLP"
+                                                     : "the last of bottom_mlp";
+  for (const TableConfig& table : model.tables) {
+    if (table.dim == width) continue;
+    throw usage_error(
+        "{}: interaction dot needs equal widths: table {} has dim {}, the dense side {} ({})",
+        place_of(root, "model.interaction").text(), table.name, table.dim, width, dense);
+  }
+}
+
+void check_model(const ModelConfig& model, const Node& root) {
+  if (model.top_mlp.back() != 1) {
+    throw usage_error("{}: model.top_mlp ends with {}: needs 1 as its last width, the logit",
+                      place_of(root, "model.top_mlp").text(), model.top_mlp.back());
+  }
+  const InteractionConfig& interaction = model.interaction;
+  if (interaction.type == InteractionType::kDot) check_dot_widths(model, root);
+  if (interaction.average_pool > model.embedding_width()) {
+    throw usage_error(
+        "{}: model.interaction.average_pool is {}: needs at most the embedding width, {}",
+        place_of(root, "model.interaction.average_pool").text(), interaction.average_pool,
+        model.embedding_width());
+  }
+}
+
+}  // namespace
+
+void resolve_table_overrides(RunConfig& config, const Node& root) {
+  if (config.sharding.tables.empty() && config.memory.tables.empty()) return;
+  const TableNames names(config.model);
+  config.sharding.tables = expanded(config.sharding.tables, names, root, "sharding.tables");
+  config.memory.tables = expanded(config.memory.tables, names, root, "memory.tables");
+}
+
+void validate(const RunConfig& config, const Node& root) {
+  check_model(config.model, root);
+  if (config.data.source == DataKind::kHdf5 && config.data.train.empty()) {
+    throw usage_error(
+        "{}: data.train is missing: needs the path of a dataset (data.source is hdf5)",
+        place_of(root, "data.train").text());
+  }
+}
+
+}  // namespace dlrm

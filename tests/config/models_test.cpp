@@ -1,0 +1,193 @@
+#include <cmath>
+
+#include "sample_config.h"
+
+namespace dlrm {
+namespace {
+
+/// A line of the table that the authors of the synthetic models publish.
+struct Published {
+  const char* name;
+  size_t tables;
+  int64_t inputs;
+  double lookups;
+  double parameters;  // to four digits
+  double gib;         // to one decimal
+  int64_t embedding_width;
+  int64_t mlp_input;
+  int64_t mlp_parameters;
+};
+
+class SyntheticModel : public ::testing::TestWithParam<Published> {};
+
+TEST_P(SyntheticModel, HasThePublishedShape) {
+  const Published& want = GetParam();
+  const ModelConfig model =
+      load_config(config_path(std::string("synthetic/") + want.name + ".yaml")).model;
+  EXPECT_EQ(model.tables.size(), want.tables);
+  EXPECT_EQ(model.num_features(), want.inputs);
+  EXPECT_EQ(model.lookups_per_sample(), want.lookups);
+  EXPECT_NEAR(model.embedding_parameters() / want.parameters, 1, 5e-4);
+  EXPECT_NEAR(model.embedding_parameters() * 4 / 0x1p30, want.gib, 0.05);
+  EXPECT_EQ(model.embedding_width(), want.embedding_width);
+  EXPECT_EQ(model.interaction_width(), want.mlp_input);
+  EXPECT_EQ(model.dense_parameters(), want.mlp_parameters);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SyntheticModel,
+    ::testing::Values(
+        Published{"tiny", 55, 58, 85, 1.124e9, 4.2, 672, 682, 207873},
+        Published{"small", 107, 116, 377, 7.058e9, 26.3, 2512, 2522, 1456129},
+        Published{"medium", 311, 337, 1611, 5.535e10, 206.2, 17280, 2494, 3244033},
+        Published{"large", 612, 669, 6312, 2.077e11, 773.8, 36608, 4676, 12333057},
+        Published{"jumbo", 1022, 1097, 16022, 8.347e11, 3109.5, 118400, 6120, 15290369},
+        Published{"colossal", 2002, 2153, 47302, 5.993e12, 22327.4, 336768, 11726, 59179009}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(SyntheticModels, TrainWithKerasAdagradAtTheBatchOfTheirTimings) {
+  for (const char* name : {"tiny", "small", "medium", "large", "jumbo", "colossal", "criteo"}) {
+    const RunConfig config = load_config(config_path(std::string("synthetic/") + name + ".yaml"));
+    EXPECT_EQ(config.train.global_batch_size, 65536) << name;
+    EXPECT_EQ(config.data.source, DataKind::kSynthetic) << name;
+    EXPECT_EQ(config.data.synthetic.alpha, 1.05) << name;
+    EXPECT_EQ(config.model.interaction.order, ConcatOrder::kDenseLast) << name;
+    EXPECT_TRUE(config.model.bottom_mlp.empty()) << name;
+    for (const OptimizerConfig& optimizer :
+         {config.train.dense_optimizer, config.train.sparse_optimizer}) {
+      EXPECT_EQ(optimizer.type, OptimizerType::kAdagrad) << name;
+      EXPECT_EQ(optimizer.lr, 0.001) << name;
+      EXPECT_EQ(optimizer.initial_accumulator, 0.1) << name;
+      EXPECT_EQ(optimizer.eps, 1e-7) << name;
+    }
+  }
+}
+
+TEST(SyntheticModels, CriteoHasTwentySixTablesOfOneShape) {
+  const ModelConfig model = load_config(config_path("synthetic/criteo.yaml")).model;
+  ASSERT_EQ(model.tables.size(), 26u);
+  for (const TableConfig& table : model.tables) {
+    EXPECT_EQ(table.rows, 100000);
+    EXPECT_EQ(table.dim, 128);
+  }
+  EXPECT_EQ(model.interaction_width(), 26 * 128 + 13);
+}
+
+TEST(CriteoModels, KaggleHasTheRowsOfTheWholeDataSet) {
+  const ModelConfig model = load_config(config_path("criteo_kaggle.yaml")).model;
+  const std::vector<int64_t> rows{1460,  583,  10131227, 2202608, 305, 24,     12517,   633,   3,
+                                  93145, 5683, 8351593,  3194,    27,  14992,  5461306, 10,    5652,
+                                  2173,  4,    7046547,  18,      15,  286181, 105,     142572};
+  ASSERT_EQ(model.tables.size(), rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(model.tables[i].rows, rows[i]);
+    EXPECT_EQ(model.tables[i].name, fmt::format("C{}", i + 1));
+    EXPECT_EQ(model.tables[i].features[0].name, model.tables[i].name);
+  }
+  EXPECT_EQ(model.interaction_width(), 16 + 27 * 26 / 2);
+}
+
+TEST(CriteoModels, MlperfDcnv2CrossesAWidthOf3456With214Lookups) {
+  const ModelConfig model = load_config(config_path("mlperf_dcnv2.yaml")).model;
+  EXPECT_EQ(model.interaction_width(), 3456);
+  EXPECT_EQ(model.lookups_per_sample(), 214);
+  const int64_t bottom = 14 * 512 + 513 * 256 + 257 * 128;
+  const int64_t cross = 3 * (2 * 512 * 3456 + 3456);
+  const int64_t top = 3457 * 1024 + 1025 * 1024 + 1025 * 512 + 513 * 256 + 257;
+  EXPECT_EQ(model.dense_parameters(), bottom + cross + top);
+}
+
+TEST(CriteoModels, DeepLearningExamplesHaveThePublishedSizes) {
+  const auto gib = [](const char* name) {
+    return load_config(config_path(name)).model.embedding_parameters() * 4 / 0x1p30;
+  };
+  EXPECT_NEAR(gib("dle_4b.yaml"), 15.6, 0.05);
+  EXPECT_NEAR(gib("dle_23b.yaml"), 84.9, 0.05);
+  EXPECT_NEAR(gib("dle_113b.yaml"), 421, 0.5);
+}
+
+TEST(BenchModels, AreThoseOfTheComparisonOnCpus) {
+  const RunConfig lookup = load_config(config_path("bench/lookup.yaml"));
+  EXPECT_EQ(lookup.model.tables.size(), 8u);
+  EXPECT_EQ(lookup.model.lookups_per_sample(), 640);
+  for (const TableConfig& table : load_config(config_path("bench/dle_mlp.yaml")).model.tables) {
+    EXPECT_LE(table.rows, 100000);
+    EXPECT_EQ(table.dim, 128);
+  }
+  for (const char* name : {"bench/kaggle.yaml", "bench/lookup.yaml", "bench/dle_mlp.yaml"}) {
+    const RunConfig config = load_config(config_path(name));
+    EXPECT_EQ(config.data.synthetic.alpha, 0) << name;
+    EXPECT_EQ(config.train.sparse_optimizer.type, OptimizerType::kSgd) << name;
+  }
+}
+
+ModelConfig shape(InteractionType type, int64_t average_pool) {
+  ModelConfig model;
+  model.dense_features = 5;
+  model.top_mlp = {1};
+  model.interaction.type = type;
+  model.interaction.average_pool = average_pool;
+  model.interaction.layers = 2;
+  model.interaction.rank = 3;
+  model.tables = {{"a", "a", 10, 5, DType::kFloat32, {{"a1"}, {"a2", 4}}},
+                  {"b", "b", 7, 5, DType::kFloat32, {{"b"}}}};
+  return model;
+}
+
+TEST(ModelConfig, DotTakesTheDenseSideAndAllPairs) {
+  EXPECT_EQ(shape(InteractionType::kDot, 0).interaction_width(), 5 + 6);
+}
+
+TEST(ModelConfig, ConcatRoundsTheLastPoolingWindowUp) {
+  EXPECT_EQ(shape(InteractionType::kConcat, 0).interaction_width(), 5 + 15);
+  EXPECT_EQ(shape(InteractionType::kConcat, 1).interaction_width(), 5 + 15);
+  EXPECT_EQ(shape(InteractionType::kConcat, 4).interaction_width(), 5 + 4);
+  EXPECT_EQ(shape(InteractionType::kConcat, 15).interaction_width(), 5 + 1);
+}
+
+TEST(ModelConfig, CrossCountsBothFactorsAndTheBias) {
+  const ModelConfig model = shape(InteractionType::kCross, 0);
+  EXPECT_EQ(model.interaction_width(), 20);
+  EXPECT_EQ(model.dense_parameters(), 21 + 2 * (3 * 20 + 20 * 3 + 20));
+}
+
+TEST(ModelConfig, ASharedTableCountsOnceInMemoryAndTwiceInWidth) {
+  const ModelConfig model = shape(InteractionType::kDot, 0);
+  EXPECT_EQ(model.embedding_parameters(), 85);
+  EXPECT_EQ(model.num_features(), 3);
+  EXPECT_EQ(model.embedding_width(), 15);
+  EXPECT_EQ(model.lookups_per_sample(), 6);
+}
+
+TEST(ScheduleConfig, IsOneWhereNothingIsSet) {
+  const ScheduleConfig schedule;
+  EXPECT_EQ(schedule.factor(0), 1);
+  EXPECT_EQ(schedule.factor(1000000), 1);
+}
+
+TEST(ScheduleConfig, WarmsUpHoldsAndDecays) {
+  const ScheduleConfig schedule{4, 10, 8, 2};
+  EXPECT_EQ(schedule.factor(0), 0.25);
+  EXPECT_EQ(schedule.factor(2), 0.75);
+  EXPECT_EQ(schedule.factor(3), 1);
+  EXPECT_EQ(schedule.factor(9), 1);
+  EXPECT_EQ(schedule.factor(10), 1);
+  EXPECT_EQ(schedule.factor(12), 0.5625);  // (1 - 2/8)^2
+  EXPECT_EQ(schedule.factor(14), 0.25);
+  EXPECT_EQ(schedule.factor(18), 0);
+  EXPECT_EQ(schedule.factor(1000), 0);
+}
+
+TEST(ScheduleConfig, WarmUpGoesBeforeADecayThatBeginsEarlier) {
+  const ScheduleConfig schedule{4, 2, 4, 1};
+  EXPECT_EQ(schedule.factor(3), 1);
+  EXPECT_EQ(schedule.factor(4), 0.5);
+}
+
+TEST(ScheduleConfig, DecaysLinearlyWithPowerOne) {
+  const ScheduleConfig schedule{0, 0, 10, 1};
+  EXPECT_DOUBLE_EQ(schedule.factor(3), 0.7);
+}
+
+}  // namespace
+}  // namespace dlrm

@@ -1,0 +1,229 @@
+#include <fstream>
+
+#include "sample_config.h"
+
+namespace dlrm {
+namespace {
+
+TEST(ParseConfig, LeavesTheDocumentedDefaults) {
+  const RunConfig config = small_config();
+  EXPECT_EQ(config.model.bottom_mlp, (std::vector<int64_t>{512, 256, 64, 16}));
+  EXPECT_EQ(config.model.embedding_dim, 16);
+  EXPECT_EQ(config.model.interaction.type, InteractionType::kDot);
+  EXPECT_EQ(config.train.epochs, 1);
+  EXPECT_EQ(config.train.steps, -1);
+  EXPECT_EQ(config.train.dense_optimizer, (OptimizerConfig{OptimizerType::kSgd, 0.1}));
+  EXPECT_EQ(config.train.sparse_optimizer, (OptimizerConfig{OptimizerType::kAdagrad, 0.01}));
+  EXPECT_EQ(config.data.workers, 2);
+  EXPECT_EQ(config.data.prefetch, 4);
+  EXPECT_EQ(config.memory.cached.fast, "10%");
+  EXPECT_EQ(config.checkpoint.directory, "ckpt");
+  EXPECT_EQ(config.output.directory, "runs/example");
+}
+
+TEST(ParseConfig, ExpandsACountedTable) {
+  const auto tables = small_config().model.tables;
+  ASSERT_EQ(tables.size(), 4u);
+  EXPECT_EQ(tables[0].group, "C1");
+  EXPECT_EQ(tables[3].name, "t_2");
+  EXPECT_EQ(tables[3].group, "t");
+  EXPECT_EQ(tables[3].features, (std::vector<FeatureConfig>{{"t_2", 2, Pooling::kSum}}));
+}
+
+TEST(ParseConfig, SuffixesTheFeaturesOfACountedTable) {
+  const auto config = small_config(
+      {"model.tables.t={name: u, count: 2, rows: 4, features: [{name: one}, {name: many, hotness: "
+       "9, pooling: mean}]}"});
+  const TableConfig& last = config.model.tables.back();
+  EXPECT_EQ(last.name, "u_1");
+  EXPECT_EQ(last.features, (std::vector<FeatureConfig>{{"one_1", 1, Pooling::kSum},
+                                                       {"many_1", 9, Pooling::kMean}}));
+}
+
+TEST(ParseConfig, ACountOfOneStillSuffixes) {
+  const auto config = small_config({"model.tables.t.count=1"});
+  EXPECT_EQ(config.model.tables.back().name, "t_0");
+}
+
+TEST(ParseConfig, TakesInteractionAsAWordOrAMap) {
+  EXPECT_EQ(small_config({"model.interaction=cross"}).model.interaction.type,
+            InteractionType::kCross);
+  const auto concat =
+      small_config({"model.interaction={type: concat, order: dense_last, average_pool: 7}"})
+          .model.interaction;
+  EXPECT_EQ(concat.type, InteractionType::kConcat);
+  EXPECT_EQ(concat.order, ConcatOrder::kDenseLast);
+  EXPECT_EQ(concat.average_pool, 7);
+}
+
+TEST(ParseConfig, GivesAdamItsOwnEps) {
+  const auto adam = small_config({"train.dense_optimizer.type=adam"}).train.dense_optimizer;
+  EXPECT_EQ(adam.eps, 1e-8);
+  const auto told = small_config({"train.dense_optimizer={type: adam, eps: 1e-6}"});
+  EXPECT_EQ(told.train.dense_optimizer.eps, 1e-6);
+  EXPECT_EQ(small_config().train.sparse_optimizer.eps, 1e-10);
+}
+
+TEST(ParseConfig, StepsTakeThePlaceOfEpochs) {
+  const std::string yaml = kSmallYaml.substr(0, kSmallYaml.find("train: {")) +
+                           "train: {global_batch_size: 64, steps: 0}\n";
+  const RunConfig config = parse_config(yaml, "small.yaml");
+  EXPECT_EQ(config.train.steps, 0);
+  EXPECT_EQ(config.train.epochs, 0);
+}
+
+TEST(ParseConfig, ReadsWholeNumbersWrittenAsReals) {
+  EXPECT_EQ(small_config({"train.global_batch_size=65536.0"}).train.global_batch_size, 65536);
+  EXPECT_EQ(small_config({"data.synthetic.samples=1e6"}).data.synthetic.samples, 1000000);
+  EXPECT_EQ(small_config({"train.seed=18446744073709551615"}).train.seed, UINT64_MAX);
+}
+
+TEST(ParseConfig, TablesMayBeNamedLikeBooleansAndNumbers) {
+  const auto config = small_config({"model.tables.0.name=no", "model.tables.1.name=7"});
+  EXPECT_EQ(config.model.tables[0].name, "no");
+  EXPECT_EQ(config.model.tables[1].name, "7_0");
+}
+
+TEST(ParseConfig, AGroupOverridesAllItsTablesAndATableItsGroup) {
+  const auto tables =
+      small_config({"sharding.tables={t_1: column, t: row, C1: table}"}).sharding.tables;
+  const std::map<std::string, Strategy> want{{"C1", Strategy::kTable},
+                                             {"t_0", Strategy::kRow},
+                                             {"t_1", Strategy::kColumn},
+                                             {"t_2", Strategy::kRow}};
+  EXPECT_EQ(tables, want);
+}
+
+TEST(ParseConfig, AppliesAnchorsAndMergeKeys) {
+  const std::string yaml =
+      "model:\n"
+      "  dense_features: 13\n"
+      "  top_mlp: [1]\n"
+      "  tables:\n"
+      "    - &base {name: a, rows: 100, hotness: 3}\n"
+      "    - {<<: *base, name: b}\n"
+      "    - {name: c, <<: [{rows: 7}, *base]}\n"
+      "data: {train: train.h5}\n"
+      "train:\n"
+      "  global_batch_size: 64\n"
+      "  dense_optimizer: &opt {type: adagrad, lr: 0.5}\n"
+      "  sparse_optimizer: *opt\n";
+  const RunConfig config = parse_config(yaml, "merge.yaml");
+  EXPECT_EQ(config.model.tables[1].rows, 100);
+  EXPECT_EQ(config.model.tables[1].name, "b");
+  EXPECT_EQ(config.model.tables[2].rows, 7);
+  EXPECT_EQ(config.model.tables[2].features[0].hotness, 3);
+  EXPECT_EQ(config.train.sparse_optimizer.lr, 0.5);
+}
+
+TEST(ParseConfig, AnEmptySectionIsAllDefaults) {
+  const RunConfig config = parse_config(kSmallYaml + "eval:\nmemory:\n  tables:\n", "small.yaml");
+  EXPECT_EQ(config, small_config());
+}
+
+TEST(ParseConfig, SyntheticDataNeedsNoTrainingFile) {
+  EXPECT_EQ(error_of(kSmallYaml, {"data={source: synthetic}"}), "");
+}
+
+TEST(ParseConfig, WithoutABottomMlpTheDenseFeaturesAreX) {
+  const auto config = small_config({"model.bottom_mlp=[]", "model.dense_features=16"});
+  EXPECT_EQ(config.model.bottom_width(), 16);
+}
+
+TEST(Overrides, ReachIntoListsByNumberAndByName) {
+  EXPECT_EQ(small_config({"model.tables.0.rows=10"}).model.tables[0].rows, 10);
+  EXPECT_EQ(small_config({"model.tables.t.rows=11"}).model.tables[2].rows, 11);
+  EXPECT_EQ(small_config({"model.top_mlp.0=9"}).model.top_mlp[0], 9);
+}
+
+TEST(Overrides, AreAppliedInOrder) {
+  EXPECT_EQ(small_config({"train.seed=5", "train.seed=6"}).train.seed, 6u);
+}
+
+TEST(Overrides, MakeTheSectionsThatAreNotThere) {
+  EXPECT_EQ(small_config({"eval.every_steps=5"}).eval.every_steps, 5);
+}
+
+TEST(Overrides, LeaveTheOtherUsesOfAnAnchorAlone) {
+  const std::string yaml = kSmallYaml.substr(0, kSmallYaml.find("train: {")) +
+                           "train: {global_batch_size: 4, dense_optimizer: &o {type: sgd, lr: 1}, "
+                           "sparse_optimizer: *o}\n";
+  const RunConfig config = parse_config(yaml, "a.yaml", {"train.dense_optimizer.lr=2"});
+  EXPECT_EQ(config.train.dense_optimizer.lr, 2);
+  EXPECT_EQ(config.train.sparse_optimizer.lr, 1);
+}
+
+TEST(Overrides, OfStepsTakeAwayTheEpochsOfTheFile) {
+  const std::string yaml = kSmallYaml.substr(0, kSmallYaml.find("train: {")) +
+                           "train: {global_batch_size: 64, epochs: 3}\n";
+  EXPECT_EQ(parse_config(yaml, "a.yaml", {"train.steps=7"}).train.steps, 7);
+  EXPECT_NE(error_of(yaml, {"train.steps=7", "train.epochs=2"}), "");
+}
+
+TEST(Overrides, OfTextMayBeEmpty) {
+  EXPECT_EQ(small_config({"data.test="}).data.test, "");
+  EXPECT_EQ(small_config({"data.test=a=b.h5"}).data.test, "a=b.h5");
+}
+
+TEST(LoadConfig, NamesAFileThatCannotBeRead) {
+  EXPECT_THROW(
+      {
+        try {
+          load_config("/no/such/config.yaml");
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ExitCode::kUsage);
+          EXPECT_STREQ(error.what(),
+                       "/no/such/config.yaml: cannot be read: No such file or directory");
+          throw;
+        }
+      },
+      Error);
+}
+
+TEST(LoadConfig, RefusesAFolder) { EXPECT_THROW(load_config(repository_root().string()), Error); }
+
+TEST(ToYaml, ReadsBackAsTheSameConfigForEveryShippedFile) {
+  const auto paths = all_config_paths();
+  EXPECT_GE(paths.size(), 16u);
+  for (const std::string& path : paths) {
+    const RunConfig config = load_config(path);
+    const std::string yaml = to_yaml(config);
+    const RunConfig again = parse_config(yaml, "again.yaml");
+    EXPECT_EQ(again, config) << path;
+    EXPECT_EQ(to_yaml(again), yaml) << path;
+  }
+}
+
+TEST(ToYaml, ReadsBackEveryUnusualValue) {
+  const RunConfig config = small_config(
+      {"data.train=\"a \\\"b\\\" # \\\\ {c}.h5\"", "data.test=~/x y",
+       "model.interaction={type: "
+       "cross, layers: 2, rank: 7}",
+       "model.tables.0={name: \"null\", rows: 5, dim: 3, dtype: bf16, pooling: mean}",
+       "model.tables.t={name: -7, count: 2, rows: 9, features: [{name: q, hotness: 4}, {name: r}]}",
+       "train.precision=bf16", "train.wire={forward: fp16, backward: bf16, dense: bf16}",
+       "train.sparse_optimizer={type: rowwise_adagrad, lr: 0.1234567890123456789, eps: 3e-9}",
+       "sharding={strategy: grid, tables: {-7: row}, plan: p.json}", "comm=staged",
+       "memory={tier: cached, tables: {\"null\": host}, cached: {fast: 64MiB, middle: 3.5%}}",
+       "device=cuda", "model.activation=silu", "eval.stop_at_auc=0.8", "train.steps=12",
+       "routing={mode: fixed, depth: 0}", "data.source=replay", "data.invalid_id=drop"});
+  EXPECT_EQ(parse_config(to_yaml(config), "again.yaml"), config);
+}
+
+TEST(ToYaml, FoldsOnlyGroupsThatAreWhole) {
+  RunConfig config = small_config();
+  config.model.tables.erase(config.model.tables.begin() + 1);  // t_0
+  const auto again = parse_config(to_yaml(config), "again.yaml").model.tables;
+  ASSERT_EQ(again.size(), 3u);
+  EXPECT_EQ(again[1].name, "t_1");
+  EXPECT_EQ(again[1].features, config.model.tables[1].features);
+}
+
+TEST(ToYaml, HoldsTablesMadeWithoutAGroup) {
+  RunConfig config = small_config();
+  config.model.tables[0].group.clear();
+  EXPECT_EQ(parse_config(to_yaml(config), "again.yaml"), small_config());
+}
+
+}  // namespace
+}  // namespace dlrm
