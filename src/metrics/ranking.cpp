@@ -1,0 +1,158 @@
+#include "ranking.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "dlrm/core/partition.h"
+
+namespace dlrm {
+namespace {
+
+constexpr int kPivotDigitBits = 6;
+constexpr size_t kPivotBuckets = size_t{1} << kPivotDigitBits;
+
+/// For each cut between ranks, the lowest score of the next rank's part: found digit by digit from
+/// the top, all cuts at once, so that parts hold equally many words whatever the distribution.
+/// Equal scores stay on one rank.
+std::vector<uint32_t> choose_pivots(Communicator& comm, View<const ScoreWord> words) {
+  const auto cuts = static_cast<size_t>(comm.size() - 1);
+  int64_t total = static_cast<int64_t>(words.size());
+  comm.allreduce<int64_t>(View<int64_t>(&total, 1));
+
+  std::vector<uint32_t> pivots(cuts, 0);
+  std::vector<int64_t> below(cuts * kPivotBuckets);
+  for (int shift = kScoreBits - kPivotDigitBits; shift >= 0; shift -= kPivotDigitBits) {
+    for (size_t c = 0; c < cuts; ++c) {
+      for (size_t d = 0; d < kPivotBuckets; ++d) {
+        const uint32_t score = pivots[c] | static_cast<uint32_t>(d) << shift;
+        below[c * kPivotBuckets + d] = words_below(words, score);
+      }
+    }
+    comm.allreduce<int64_t>(View<int64_t>(below));
+    for (size_t c = 0; c < cuts; ++c) {
+      const int64_t wanted = part_of(total, static_cast<int64_t>(c), comm.size()).end;
+      const int64_t* counts = &below[c * kPivotBuckets];
+      // The last score below which no more than wanted words lie; digit 0 always is one.
+      const auto above = std::upper_bound(counts + 1, counts + kPivotBuckets, wanted);
+      pivots[c] |= static_cast<uint32_t>(above - counts - 1) << shift;
+    }
+  }
+  return pivots;
+}
+
+/// Folded words from each rank in turn, each rank's sorted.
+struct Runs {
+  std::vector<ScoreWord> words;
+  std::vector<int64_t> begins;  ///< [ranks + 1]
+};
+
+Runs redistribute(Communicator& comm, const std::vector<ScoreWord>& words,
+                  const std::vector<uint32_t>& pivots) {
+  const auto ranks = static_cast<size_t>(comm.size());
+  std::vector<int64_t> cuts{0};
+  for (const uint32_t pivot : pivots) cuts.push_back(words_below(words, pivot));
+  cuts.push_back(static_cast<int64_t>(words.size()));
+
+  std::vector<int64_t> send(ranks), receive(ranks);
+  for (size_t r = 0; r < ranks; ++r) {
+    send[r] = (cuts[r + 1] - cuts[r]) * static_cast<int64_t>(sizeof(ScoreWord));
+  }
+  const std::vector<int64_t> each(ranks, sizeof(int64_t));
+  comm.alltoallv(send.data(), receive.data(), ExchangeLayout::packed(each, each));
+
+  Runs runs;
+  runs.begins.push_back(0);
+  for (const int64_t bytes : receive) {
+    runs.begins.push_back(runs.begins.back() + bytes / static_cast<int64_t>(sizeof(ScoreWord)));
+  }
+  runs.words.resize(static_cast<size_t>(runs.begins.back()));
+  comm.alltoallv(words.data(), runs.words.data(), ExchangeLayout::packed(send, receive));
+  return runs;
+}
+
+/// Pairs of a range of scores, counted twice so that ties count one.
+struct PairCounts {
+  int64_t positives = 0;
+  int64_t negatives = 0;
+  unsigned __int128 doubled = 0;
+
+  /// Adds what lies above everything counted so far.
+  void add_above(const PairCounts& other) {
+    doubled += other.doubled + static_cast<unsigned __int128>(other.positives) * 2 *
+                                   static_cast<unsigned __int128>(negatives);
+    positives += other.positives;
+    negatives += other.negatives;
+  }
+};
+
+PairCounts tied(int64_t positives, int64_t negatives) {
+  return {positives, negatives,
+          static_cast<unsigned __int128>(positives) * static_cast<unsigned __int128>(negatives)};
+}
+
+/// Walks the runs together in the order of scores.
+class Merge {
+ public:
+  explicit Merge(const Runs& runs) : runs_(runs), at_(runs.begins.begin(), runs.begins.end() - 1) {
+    for (size_t r = 0; r < at_.size(); ++r) push(r);
+  }
+
+  PairCounts count() {
+    PairCounts all;
+    while (!heads_.empty()) {
+      const uint32_t score = score_of(static_cast<ScoreWord>(heads_.top() >> 32));
+      int64_t of_class[2] = {0, 0};
+      while (!heads_.empty() && score_of(static_cast<ScoreWord>(heads_.top() >> 32)) == score) {
+        const auto run = static_cast<size_t>(heads_.top() & 0xffffffffu);
+        heads_.pop();
+        take_score(run, score, of_class);
+        push(run);
+      }
+      all.add_above(tied(of_class[1], of_class[0]));
+    }
+    return all;
+  }
+
+ private:
+  void push(size_t run) {
+    if (at_[run] == runs_.begins[run + 1]) return;
+    const ScoreWord word = runs_.words[static_cast<size_t>(at_[run])];
+    heads_.push(static_cast<uint64_t>(word) << 32 | run);
+  }
+
+  /// Everything of this score in the run: at most both classes, each with its repeats.
+  void take_score(size_t run, uint32_t score, int64_t* of_class) {
+    int64_t& at = at_[run];
+    while (at < runs_.begins[run + 1]) {
+      const ScoreWord word = runs_.words[static_cast<size_t>(at)];
+      if (score_of(word) != score) return;
+      int64_t count = 1;
+      for (++at; at < runs_.begins[run + 1]; ++at) {
+        const ScoreWord next = runs_.words[static_cast<size_t>(at)];
+        if (!is_repeat(next)) break;
+        count += static_cast<int64_t>(next & ~kRepeat);
+      }
+      of_class[is_positive(word)] += count;
+    }
+  }
+
+  const Runs& runs_;
+  std::vector<int64_t> at_;
+  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> heads_;
+};
+
+}  // namespace
+
+std::optional<double> area_under_roc(Communicator& comm, std::vector<ScoreWord> words) {
+  sort_words(words);
+  fold_repeats(words);
+  const Runs runs = redistribute(comm, words, choose_pivots(comm, words));
+  PairCounts all;
+  for (const PairCounts& part : comm.allgather(Merge(runs).count())) all.add_above(part);
+  if (all.positives == 0 || all.negatives == 0) return std::nullopt;
+  const unsigned __int128 pairs = static_cast<unsigned __int128>(all.positives) * 2 *
+                                  static_cast<unsigned __int128>(all.negatives);
+  return static_cast<double>(all.doubled) / static_cast<double>(pairs);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "dlrm/core/view.h"
+
+namespace dlrm {
+
+/// A sample as one word: the bits of its probability (in [0, 1], so below 2^30), then its class.
+/// Words order as probabilities do. The top bit is free; where it is set, the word says how many
+/// more times the word before it occurs.
+using ScoreWord = uint32_t;
+
+constexpr ScoreWord kRepeat = 0x80000000u;
+constexpr int kScoreBits = 30;
+
+constexpr uint32_t score_of(ScoreWord word) { return word >> 1; }
+constexpr bool is_positive(ScoreWord word) { return (word & 1u) != 0; }
+constexpr bool is_repeat(ScoreWord word) { return (word & kRepeat) != 0; }
+
+/// `probability` in [0, 1]; -0 counts as 0.
+ScoreWord score_word(float probability, bool positive);
+
+/// Sorts words without repeats, by radix: O(n), one more buffer of the same size.
+void sort_words(std::vector<ScoreWord>& words);
+
+/// Replaces runs of equal sorted words by one word and how many more there are: never longer.
+void fold_repeats(std::vector<ScoreWord>& words);
+
+/// Of folded sorted words, how many lie below the first whose score is `score` or more.
+int64_t words_below(View<const ScoreWord> words, uint32_t score);
+
+}  // namespace dlrm
