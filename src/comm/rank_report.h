@@ -1,0 +1,32 @@
+#pragma once
+#include <cstdint>
+
+#include "activity.h"
+
+namespace dlrm {
+
+/// What a rank's watchdog thread tells of it each second; sent as bytes.
+struct RankReport {
+  static constexpr int kComms = 8;
+  struct CallEntry {
+    char name[16];
+    int64_t bytes;
+  };
+  struct Comm {
+    int32_t id;
+    int32_t padding;
+    uint64_t entered;
+    CallEntry calls[Activity::kKept];  ///< call k at k % kKept
+  };
+
+  int32_t rank = 0;
+  int32_t paused = 0;
+  double idle_seconds = 0;     ///< without progress
+  double timeout_seconds = 0;  ///< 0: not watched
+  char stage[40] = "";
+  int32_t comm_count = 0;
+  int32_t padding = 0;
+  Comm comms[kComms] = {};
+};
+
+}  // namespace dlrm

@@ -1,0 +1,24 @@
+#pragma once
+#include <csignal>
+
+namespace dlrm {
+
+/// While one lives, threads started here leave the signals that ask a run to stop to the main
+/// thread.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t stops;
+    sigemptyset(&stops);
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) sigaddset(&stops, signal);
+    pthread_sigmask(SIG_BLOCK, &stops, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "service.h"
+
+namespace dlrm {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPeriod = 1000ms;
+constexpr auto kMissedTurns = 2s;  // this process itself was stopped
+constexpr double kGraceSeconds = 10;
+
+double seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+template <size_t N>
+void copy_name(char (&to)[N], const char* from) {
+  std::snprintf(to, N, "%s", from);
+}
+
+}  // namespace
+
+void Service::watch() {
+  const auto now = Clock::now();
+  if (!watching_ || now - last_turn_ > kMissedTurns) {
+    // Others' silence and our own idleness count from here.
+    watching_ = true;
+    last_change_ = now;
+    std::fill(heard_at_.begin(), heard_at_.end(), now);
+  }
+  last_turn_ = now;
+  observe_progress(now);
+  const auto period =
+      std::min<Clock::duration>(kPeriod, std::chrono::duration_cast<Clock::duration>(
+                                             std::chrono::duration<double>(timeout_.load() / 4)));
+  if (now - last_report_ < period || hushed_.load()) return;
+  last_report_ = now;
+  const RankReport report = make_report(now);
+  const auto own = static_cast<size_t>(rank_);
+  heard_[own] = {report, 0, true};
+  heard_at_[own] = now;
+  send_report(report);
+  judge(now);
+}
+
+void Service::observe_progress(Clock::time_point now) {
+  const uint64_t progress = engine_->progress();
+  const char* stage = trace_.load()->current();
+  if (progress == last_progress_ && stage == last_stage_ && !paused_.load()) return;
+  last_progress_ = progress;
+  last_stage_ = stage;
+  last_change_ = now;
+}
+
+RankReport Service::make_report(Clock::time_point now) const {
+  RankReport report;
+  report.rank = rank_;
+  report.paused = paused_.load();
+  report.idle_seconds = seconds(now - last_change_);
+  report.timeout_seconds = timeout_.load();
+  copy_name(report.stage, trace_.load()->current());
+  engine_->each_activity([&](const Activity& activity) {
+    if (report.comm_count == RankReport::kComms) return;
+    RankReport::Comm& comm = report.comms[report.comm_count++];
+    comm.id = activity.id();
+    comm.entered = activity.entered();
+    for (uint64_t k = 0; k < Activity::kKept; ++k) {
+      const Activity::Entry entry = activity.call(k);
+      copy_name(comm.calls[k].name, entry.name);
+      comm.calls[k].bytes = entry.bytes;
+    }
+  });
+  return report;
+}
+
+void Service::send_report(const RankReport& report) {
+  static_assert(sizeof(RankReport) <= Wire::kLargest);
+  // Rank 1 listens too, for the case that rank 0 is the one that no longer answers.
+  for (int q = 0; wire_ && q < std::min(size_, 2); ++q) {
+    if (q != rank_ && wire_->unsent(q) < 2) wire_->send(q, kReport, &report, sizeof report);
+  }
+}
+
+void Service::judge(Clock::time_point now) {
+  const double timeout = timeout_.load();
+  for (size_t q = 0; q < heard_.size(); ++q) heard_[q].seconds_ago = seconds(now - heard_at_[q]);
+  if (rank_ == 0) {
+    const Stall stall = find_stall(heard_, timeout);
+    if (stall.found) report_stall(stall);
+  } else if (rank_ == 1 && heard_[0].seconds_ago >= timeout) {
+    const Stall stall = find_stall(heard_, timeout);
+    report_stall(stall);
+    // Rank 0 will not answer.
+    end_without_rank0();
+  } else if (seconds(now - last_change_) >= timeout + kGraceSeconds) {
+    // The observers would have ended the job by now, were they alive.
+    requests_.push_back({rank_, static_cast<int32_t>(ExitCode::kFailure),
+                         fmt::format("rank {} made no progress for {:.0f} s in stage {}", rank_,
+                                     seconds(now - last_change_), last_stage_)});
+  }
+}
+
+void Service::report_stall(const Stall& stall) {
+  preface_ = stall.table;
+  requests_.push_back({rank_, static_cast<int32_t>(ExitCode::kFailure), stall.error});
+}
+
+}  // namespace dlrm

@@ -1,0 +1,159 @@
+// One way in which a job may end, named by the first argument.
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+
+#include <pthread.h>
+
+#include "dlrm/comm/world.h"
+
+namespace dlrm {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr double kTimeout = 2;
+
+std::atomic<bool> signal_on_main{false};
+pthread_t main_thread;
+
+void sleep_forever() {
+  for (;;) std::this_thread::sleep_for(1h);
+}
+
+void stop_itself(World& world, int rank) {
+  Trace trace;
+  world.start_watchdog(kTimeout, trace);
+  Span span(trace, "interact");
+  world.comm().barrier();
+  std::this_thread::sleep_for(300ms);
+  if (world.rank() == rank) std::raise(SIGSTOP);
+  for (;;) world.comm().barrier();
+}
+
+void one_ends(World& world, int rank, ExitCode code, const char* text) {
+  world.comm().barrier();
+  if (world.rank() == rank) {
+    std::printf("last line on stdout\n");
+    world.end_all(code, text);
+  }
+  for (;;) world.comm().barrier();
+}
+
+void sleeper(World& world) {
+  Trace trace;
+  world.start_watchdog(kTimeout, trace);
+  for (int i = 0; i < 41; ++i) world.comm().barrier();
+  Span span(trace, world.rank() == 1 ? "lookup" : "return");
+  if (world.rank() == 1) sleep_forever();
+  int64_t value = 1;
+  world.comm().allreduce<int64_t>(View<int64_t>(&value, 1));
+}
+
+void mismatch(World& world) {
+  Trace trace;
+  world.start_watchdog(kTimeout, trace);
+  char data[64] = {};
+  if (world.rank() == 0) world.comm().barrier();
+  world.comm().broadcast(data, 64, 1);
+}
+
+void alone_stalls(World& world) {
+  Trace trace;
+  world.start_watchdog(1, trace);
+  Span span(trace, "bottom");
+  sleep_forever();
+}
+
+void pause_for_long(World& world) {
+  Trace trace;
+  world.start_watchdog(1, trace);
+  if (world.rank() == 1) {
+    world.pause_watchdog(true);
+    std::this_thread::sleep_for(2500ms);
+    world.pause_watchdog(false);
+  }
+  world.comm().barrier();
+}
+
+void hidden_exception(World&) { throw std::string("not caught below"); }
+
+void all_end(World& world) {
+  world.end_all(ExitCode::kUsage, fmt::format("rank {} found a bad key", world.rank()));
+}
+
+void dead_rank(World& world) {
+  world.comm().barrier();
+  if (world.rank() == 1) std::raise(SIGKILL);
+  for (;;) world.comm().barrier();
+}
+
+void stopped_rank0_error(World& world) {
+  world.comm().barrier();
+  if (world.rank() == 0) std::raise(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  if (world.rank() == 1) world.end_all(ExitCode::kFailure, "rank one could not wait");
+  for (;;) world.comm().barrier();
+}
+
+void signals(World& world) {
+  main_thread = pthread_self();
+  std::signal(SIGUSR1, [](int) { signal_on_main = pthread_equal(pthread_self(), main_thread); });
+  sigset_t usr1, before;
+  sigemptyset(&usr1);
+  sigaddset(&usr1, SIGUSR1);
+  // While the main thread blocks it, no other thread may take it.
+  pthread_sigmask(SIG_BLOCK, &usr1, &before);
+  ::kill(::getpid(), SIGUSR1);
+  std::this_thread::sleep_for(50ms);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!signal_on_main) world.end_all(ExitCode::kFailure, "a service thread took the signal");
+}
+
+void orderly(World& world) {
+  world.comm().barrier();
+  if (world.rank() != 0) std::this_thread::sleep_for(100ms);
+}
+
+const std::map<std::string, std::function<void(World&)>> kEndings = {
+    {"orderly", orderly},
+    {"one-usage", [](World& w) { one_ends(w, 1, ExitCode::kUsage, "rank one says no"); }},
+    {"zero-failure", [](World& w) { one_ends(w, 0, ExitCode::kFailure, "rank zero says no"); }},
+    {"one-done", [](World& w) { one_ends(w, 1, ExitCode::kDone, ""); }},
+    {"all-stopped", [](World& w) { w.end_all(ExitCode::kStopped, "stopped after step 7"); }},
+    {"all-done", [](World& w) { w.end_all(ExitCode::kDone, ""); }},
+    {"all-usage", all_end},
+    {"sleeper", sleeper},
+    {"stop-0", [](World& w) { stop_itself(w, 0); }},
+    {"stop-1", [](World& w) { stop_itself(w, 1); }},
+    {"stop-2", [](World& w) { stop_itself(w, 2); }},
+    {"mismatch", mismatch},
+    {"alone-stalls", alone_stalls},
+    {"pause", pause_for_long},
+    {"hidden-exception", hidden_exception},
+    {"dead-rank", dead_rank},
+    {"stopped-rank0-error", stopped_rank0_error},
+    {"signals", signals},
+};
+
+}  // namespace
+}  // namespace dlrm
+
+int main(int argc, char** argv) {
+  try {
+    dlrm::World world(&argc, &argv);
+    const auto ending = dlrm::kEndings.find(argc > 1 ? argv[1] : "");
+    if (ending == dlrm::kEndings.end()) world.end_all(dlrm::ExitCode::kUsage, "which ending?");
+    ending->second(world);
+    world.finish();
+  } catch (...) {
+    return 1;
+  }
+  return 0;
+}
