@@ -1,0 +1,94 @@
+#include <chrono>
+#include <limits>
+#include <memory>
+
+#include "dlrm/core/error.h"
+
+#include "commands.h"
+#include "criteo_convert.h"
+
+namespace dlrm {
+namespace {
+
+constexpr const char* kNotes =
+    "Input: one click a line, tab-separated: label 0 or 1, 13 numbers, 26 categories of up to 8\n"
+    "hexadecimal digits; numbers and categories may be missing; gzip is recognised. Output: HDF5,\n"
+    "label uint8, 13 dense floats log(x+1) (0 where x is missing or negative), features C1 to C26\n"
+    "of one id each. Ids count the values by first appearance, from 0, a missing category being a\n"
+    "value too. With --dictionary or --frequency-threshold they count from 1, and 0 stands for\n"
+    "out-of-vocabulary.";
+
+void print_report(const CriteoOptions& options, const CriteoReport& report, double seconds) {
+  int64_t largest = 0, total = 0;
+  for (const int64_t rows : report.feature_rows) {
+    largest = std::max(largest, rows);
+    total += rows;
+  }
+  fmt::print("{}: {} rows\n", options.output, report.rows - report.test_rows);
+  if (report.test_rows > 0) fmt::print("{}: {} rows\n", options.test_output, report.test_rows);
+  if (options.skip_malformed) fmt::print("malformed lines skipped: {}\n", report.skipped);
+  fmt::print("table rows: {} in all, {} the largest; by feature:", total, largest);
+  for (const int64_t rows : report.feature_rows) fmt::print(" {}", rows);
+  const double megabytes = static_cast<double>(report.text_bytes) * 1e-6;
+  fmt::print("\n{:.1f} MB of text in {:.2f} s, {:.0f} MB/s\n", megabytes, seconds,
+             megabytes / seconds);
+}
+
+void run_command(const CriteoOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const CriteoReport report = convert_criteo(options);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  print_report(options, report, taken.count());
+}
+
+}  // namespace
+
+void add_criteo_command(CLI::App& app) {
+  auto options = std::make_shared<CriteoOptions>();
+  CLI::App* command = app.add_subcommand("criteo", "Turns Criteo click logs into a dataset file.");
+  command->footer(kNotes);
+  command->add_option("inputs", options->inputs, "Logs, in order: IN.tsv or IN.tsv.gz")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--output", options->output, "Dataset file to write")
+      ->required()
+      ->type_name("OUT.h5");
+  command
+      ->add_option("--test-output", options->test_output,
+                   "Dataset file of the last rows, in their order (Criteo's logs are in order of "
+                   "time); needs --test-fraction")
+      ->type_name("T.h5");
+  command
+      ->add_option("--test-fraction", options->test_fraction,
+                   "Share of the rows that goes to --test-output; the inputs are read twice")
+      ->type_name("F")
+      ->check(CLI::Range(std::numeric_limits<double>::min(), 1.0));
+  command
+      ->add_option("--dictionary", options->dictionary,
+                   "Values and their ids: read if it exists, extended, written; further logs map "
+                   "to the same ids")
+      ->type_name("D.h5");
+  command->add_flag("--frozen-dictionary", options->frozen_dictionary,
+                    "Leave the dictionary as it is: new values become id 0");
+  command
+      ->add_option("--frequency-threshold", options->frequency_threshold,
+                   "Values seen less often than N times, in all the inputs, become id 0 (unless "
+                   "the dictionary has them); the inputs are read twice")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--max-rows", options->max_rows,
+                   "No dictionary: a value's id is its hash modulo N")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--skip-malformed", options->skip_malformed,
+                    "Skip and count malformed lines instead of ending with an error");
+  command
+      ->add_option("--threads", options->threads,
+                   "Threads to use, by default one a CPU; the output does not depend on it")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  command->callback([options] { run_command(*options); });
+}
+
+}  // namespace dlrm

@@ -1,0 +1,44 @@
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace dlrm {
+
+/// Threads that work off lists of independent tasks.
+class TaskTeam {
+ public:
+  /// `threads` in all, the caller's own among them.
+  explicit TaskTeam(int threads);
+  ~TaskTeam();
+  TaskTeam(const TaskTeam&) = delete;
+  TaskTeam& operator=(const TaskTeam&) = delete;
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+  /// Runs every task, started in order, and returns when all are done. If some throw, rethrows what
+  /// the first of them in the list threw.
+  void run(const std::vector<std::function<void()>>& tasks);
+
+ private:
+  void work();
+  /// Takes tasks until none is left. Called and left with the lock held.
+  void take_tasks(std::unique_lock<std::mutex>& lock);
+
+  std::mutex mutex_;
+  std::condition_variable started_, finished_;
+  const std::vector<std::function<void()>>* tasks_ = nullptr;
+  std::vector<std::exception_ptr> errors_;
+  size_t next_ = 0;
+  size_t unfinished_ = 0;
+  bool stopping_ = false;
+  std::vector<std::thread> workers_;
+};
+
+/// CPUs that this process may use.
+int available_cpus();
+
+}  // namespace dlrm

@@ -1,0 +1,29 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace dlrm {
+
+/// A file's bytes in order, decompressed where it is gzip (told by its first bytes, whatever its
+/// name; several members after each other are one text).
+class TextInput {
+ public:
+  /// Throws usage_error naming the path if it cannot be opened.
+  explicit TextInput(const std::string& path);
+  ~TextInput();
+  TextInput(const TextInput&) = delete;
+  TextInput& operator=(const TextInput&) = delete;
+
+  /// Up to `size` bytes; 0 only at the end. Throws usage_error for damaged or cut off gzip,
+  /// run_error if reading fails.
+  int64_t read(char* out, int64_t size);
+  /// Whether the bytes can be read a second time (a pipe's cannot).
+  bool can_reopen() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,261 @@
+#include "criteo_convert.h"
+
+#include <cmath>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dlrm/core/error.h"
+
+#include "criteo_fixture.h"
+
+namespace dlrm {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Criteo = InFolder;
+
+/// Lines whose C1 takes the given values in turn, everything else missing.
+std::string first_category(const std::vector<std::string>& values) {
+  std::vector<LogLine> lines(values.size());
+  for (size_t i = 0; i < values.size(); ++i) lines[i].categories[0] = values[i];
+  return text_of(lines);
+}
+
+/// The plain way: strings and maps, one line after another.
+struct Reference {
+  std::array<std::map<std::string, int64_t>, 26> ids;
+  Converted out;
+
+  void add(const std::vector<LogLine>& lines) {
+    for (const LogLine& line : lines) {
+      out.labels.push_back(std::stoi(line.label));
+      for (const std::string& number : line.numbers) {
+        const double x = number.empty() ? 0 : std::stod(number);
+        out.dense.push_back(x < 0 ? 0 : static_cast<float>(std::log(x + 1)));
+      }
+      for (size_t f = 0; f < 26; ++f) {
+        const auto next = static_cast<int64_t>(ids[f].size());
+        out.ids[f].push_back(ids[f].emplace(line.categories[f], next).first->second);
+        out.rows[f] = static_cast<int64_t>(ids[f].size());
+      }
+    }
+  }
+};
+
+void expect_same(const Converted& got, const Converted& expected) {
+  EXPECT_EQ(got.labels, expected.labels);
+  EXPECT_EQ(got.ids, expected.ids);
+  EXPECT_EQ(got.rows, expected.rows);
+  ASSERT_EQ(got.dense.size(), expected.dense.size());
+  for (size_t i = 0; i < got.dense.size(); ++i) {
+    ASSERT_FLOAT_EQ(got.dense[i], expected.dense[i]) << i;
+  }
+}
+
+TEST_F(Criteo, IdsCountValuesByFirstAppearanceFromZero) {
+  write("in.tsv", first_category({"0000000b", "0000000a", "0000000b", "0000000c", "0000000a"}));
+  convert(options({"in.tsv"}, "out.h5"));
+  const Converted out = read_converted(path("out.h5"));
+  EXPECT_THAT(out.ids[0], ElementsAre(0, 1, 0, 2, 1));
+  EXPECT_EQ(out.rows[0], 3);
+}
+
+TEST_F(Criteo, AMissingCategoryIsAValueOfItsOwn) {
+  write("in.tsv", first_category({"00000000", "", "ffffffff", "", "00000000"}));
+  convert(options({"in.tsv"}, "out.h5"));
+  const Converted out = read_converted(path("out.h5"));
+  EXPECT_THAT(out.ids[0], ElementsAre(0, 1, 2, 1, 0));
+  EXPECT_THAT(out.ids[1], ElementsAre(0, 0, 0, 0, 0));
+  EXPECT_EQ(out.rows[0], 3);
+  EXPECT_EQ(out.rows[1], 1);
+}
+
+TEST_F(Criteo, EveryFeatureCountsItsOwnValues) {
+  std::vector<LogLine> lines(2);
+  lines[0].categories.fill("0000000a");
+  lines[1].categories.fill("0000000b");
+  lines[1].categories[25] = "0000000a";
+  write("in.tsv", text_of(lines));
+  convert(options({"in.tsv"}, "out.h5"));
+  const Converted out = read_converted(path("out.h5"));
+  for (size_t f = 0; f < 25; ++f) EXPECT_THAT(out.ids[f], ElementsAre(0, 1));
+  EXPECT_THAT(out.ids[25], ElementsAre(0, 0));
+}
+
+TEST_F(Criteo, NumbersBecomeLogarithmsMissingAndNegativeOnesZero) {
+  LogLine line;
+  line.label = "1";
+  line.numbers = {"",
+                  "-1",
+                  "-3",
+                  "0",
+                  "1",
+                  "19",
+                  "8191",
+                  "8192",
+                  "2500000",
+                  "0.5",
+                  "1e3",
+                  "",
+                  "123456789012345678901"};
+  write("in.tsv", line.text() + "\n");
+  convert(options({"in.tsv"}, "out.h5"));
+  const Converted out = read_converted(path("out.h5"));
+  EXPECT_THAT(out.labels, ElementsAre(1));
+  const std::vector<double> x{
+      0, 0, 0, 0, 1, 19, 8191, 8192, 2500000, 0.5, 1000, 0, 123456789012345678901.};
+  for (size_t i = 0; i < 13; ++i) {
+    EXPECT_FLOAT_EQ(out.dense[i], static_cast<float>(std::log(x[i] + 1))) << i;
+  }
+}
+
+TEST_F(Criteo, ManyLinesAreWhatAPlainReadingMakesOfThem) {
+  const std::vector<LogLine> lines = generated_lines(50000, 1);
+  write("in.tsv", text_of(lines));
+  const CriteoReport report = convert(options({"in.tsv"}, "out.h5"));
+  Reference reference;
+  reference.add(lines);
+  expect_same(read_converted(path("out.h5")), reference.out);
+  EXPECT_EQ(report.rows, 50000);
+  EXPECT_EQ(report.feature_rows, reference.out.rows);
+}
+
+TEST_F(Criteo, SeveralFilesAreOneLog) {
+  const std::vector<LogLine> first = generated_lines(300, 2), second = generated_lines(200, 3);
+  write("a.tsv", text_of(first));
+  write("b.tsv", text_of(second));
+  convert(options({"a.tsv", "b.tsv"}, "out.h5"));
+  Reference reference;
+  reference.add(first);
+  reference.add(second);
+  expect_same(read_converted(path("out.h5")), reference.out);
+}
+
+TEST_F(Criteo, TheNumberOfThreadsChangesNothing) {
+  write("in.tsv", text_of(generated_lines(40000, 4)));
+  for (const int threads : {1, 2, 3, 7}) {
+    CriteoOptions o = options({"in.tsv"}, fmt::format("out{}.h5", threads));
+    o.threads = threads;
+    convert(o);
+  }
+  const Converted one = read_converted(path("out1.h5"));
+  for (const int threads : {2, 3, 7}) {
+    EXPECT_TRUE(read_converted(path(fmt::format("out{}.h5", threads))) == one) << threads;
+  }
+}
+
+TEST_F(Criteo, TheLastLineNeedsNoEndAndLinesMayEndAsOnWindows) {
+  const std::vector<LogLine> lines = generated_lines(3, 5);
+  write("unix.tsv", text_of(lines));
+  write("windows.tsv", lines[0].text() + "\r\n" + lines[1].text() + "\r\n" + lines[2].text());
+  convert(options({"unix.tsv"}, "unix.h5"));
+  convert(options({"windows.tsv"}, "windows.h5"));
+  EXPECT_TRUE(read_converted(path("unix.h5")) == read_converted(path("windows.h5")));
+}
+
+TEST_F(Criteo, TheTestPartIsTheLastRowsWithIdsInCommon) {
+  const std::vector<LogLine> lines = generated_lines(30001, 6);
+  write("in.tsv", text_of(lines));
+  CriteoOptions o = options({"in.tsv"}, "train.h5");
+  o.test_output = path("test.h5");
+  o.test_fraction = 0.2;
+  const CriteoReport report = convert(o);
+  EXPECT_EQ(report.test_rows, 6000);
+  Reference reference;
+  reference.add(lines);
+  Converted joined = read_converted(path("train.h5"));
+  EXPECT_EQ(joined.labels.size(), 24001u);
+  const Converted test = read_converted(path("test.h5"));
+  EXPECT_EQ(test.rows, joined.rows);
+  joined.labels.insert(joined.labels.end(), test.labels.begin(), test.labels.end());
+  joined.dense.insert(joined.dense.end(), test.dense.begin(), test.dense.end());
+  for (size_t f = 0; f < 26; ++f) {
+    joined.ids[f].insert(joined.ids[f].end(), test.ids[f].begin(), test.ids[f].end());
+  }
+  expect_same(joined, reference.out);
+}
+
+TEST_F(Criteo, ATestPartWithoutRowsIsRefused) {
+  write("in.tsv", text_of(generated_lines(3, 7)));
+  CriteoOptions o = options({"in.tsv"}, "train.h5");
+  o.test_output = path("test.h5");
+  o.test_fraction = 0.01;
+  EXPECT_THAT(error_of(o), HasSubstr("leaves nothing to test with"));
+  o.test_fraction = 0.99;
+  EXPECT_THAT(error_of(o), HasSubstr("leaves nothing to train on"));
+}
+
+TEST_F(Criteo, RareValuesAreOutOfVocabularyUnderAThreshold) {
+  write("in.tsv", first_category({"0c", "0a", "", "0b", "0a", "0b", "", "0d", "0a"}));
+  CriteoOptions o = options({"in.tsv"}, "out.h5");
+  o.frequency_threshold = 2;
+  convert(o);
+  const Converted out = read_converted(path("out.h5"));
+  EXPECT_THAT(out.ids[0], ElementsAre(0, 1, 2, 3, 1, 3, 2, 0, 1));
+  EXPECT_EQ(out.rows[0], 4);
+  EXPECT_EQ(out.rows[1], 2);
+}
+
+TEST_F(Criteo, AThresholdOfOneKeepsEveryValueFromOne) {
+  write("in.tsv", first_category({"0b", "0a", "0b"}));
+  CriteoOptions o = options({"in.tsv"}, "out.h5");
+  o.frequency_threshold = 1;
+  convert(o);
+  const Converted out = read_converted(path("out.h5"));
+  EXPECT_THAT(out.ids[0], ElementsAre(1, 2, 1));
+  EXPECT_EQ(out.rows[0], 3);
+}
+
+TEST_F(Criteo, AThresholdLeavesOutALargeFeatureWithoutRepeats) {
+  write("in.tsv", first_category({"01", "02", "03"}));
+  CriteoOptions o = options({"in.tsv"}, "out.h5");
+  o.frequency_threshold = 2;
+  convert(o);
+  const Converted out = read_converted(path("out.h5"));
+  EXPECT_THAT(out.ids[0], ElementsAre(0, 0, 0));
+  EXPECT_EQ(out.rows[0], 1);
+}
+
+TEST_F(Criteo, MaxRowsBoundsIdsAndGivesEqualValuesEqualIds) {
+  const std::vector<LogLine> lines = generated_lines(20000, 8);
+  write("in.tsv", text_of(lines));
+  CriteoOptions o = options({"in.tsv"}, "out.h5");
+  o.max_rows = 97;
+  convert(o);
+  const Converted out = read_converted(path("out.h5"));
+  for (size_t f = 0; f < 26; ++f) {
+    EXPECT_EQ(out.rows[f], 97);
+    std::map<std::string, int64_t> ids;
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const auto [it, added] = ids.emplace(lines[i].categories[f], out.ids[f][i]);
+      ASSERT_EQ(it->second, out.ids[f][i]);
+    }
+  }
+}
+
+TEST_F(Criteo, MaxRowsSpreadsManyValuesOverAllRows) {
+  write("in.tsv", text_of(generated_lines(30000, 9)));
+  CriteoOptions o = options({"in.tsv"}, "out.h5");
+  o.max_rows = 50;
+  convert(o);
+  std::vector<int> counts(50, 0);
+  const Converted out = read_converted(path("out.h5"));
+  for (const int64_t id : out.ids[15]) {
+    ++counts[static_cast<size_t>(id)];
+  }
+  for (const int count : counts) EXPECT_GT(count, 300);  // 600 each where spread evenly
+}
+
+TEST_F(Criteo, AnOutputThatStoodThereIsReplaced) {
+  write("in.tsv", first_category({"0a"}));
+  write("out.h5", "something else");
+  convert(options({"in.tsv"}, "out.h5"));
+  EXPECT_THAT(read_converted(path("out.h5")).ids[0], ElementsAre(0));
+  EXPECT_THAT(files(), ElementsAre("in.tsv", "out.h5"));
+}
+
+}  // namespace
+}  // namespace dlrm

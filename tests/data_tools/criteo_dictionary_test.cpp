@@ -1,0 +1,128 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dlrm/data/dictionary_file.h"
+
+#include "criteo_fixture.h"
+
+namespace dlrm {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class CriteoDictionary : public InFolder {
+ protected:
+  /// Writes a log whose C1 takes the given values; its name.
+  std::string log(const std::string& name, const std::vector<std::string>& values) const {
+    std::vector<LogLine> lines(values.size());
+    for (size_t i = 0; i < values.size(); ++i) lines[i].categories[0] = values[i];
+    write(name, text_of(lines));
+    return name;
+  }
+  CriteoOptions with_dictionary(const std::string& input, const std::string& output) const {
+    CriteoOptions o = options({input}, output);
+    o.dictionary = path("d.h5");
+    return o;
+  }
+  std::vector<int64_t> first_ids(const std::string& output) const {
+    return read_converted(path(output)).ids[0];
+  }
+};
+
+TEST_F(CriteoDictionary, GivesASecondFileTheSameIdsAndGrowsByItsNewValues) {
+  convert(with_dictionary(log("a.tsv", {"0b", "0a", "", "0b"}), "a.h5"));
+  EXPECT_THAT(first_ids("a.h5"), ElementsAre(1, 2, 3, 1));
+  EXPECT_EQ(read_converted(path("a.h5")).rows[0], 4);
+  convert(with_dictionary(log("b.tsv", {"0c", "", "0a"}), "b.h5"));
+  EXPECT_THAT(first_ids("b.h5"), ElementsAre(4, 3, 2));
+  EXPECT_EQ(read_converted(path("b.h5")).rows[0], 5);
+}
+
+TEST_F(CriteoDictionary, OfTwoRunsEqualsThatOfOneRunOverBothFiles) {
+  const std::vector<LogLine> first = generated_lines(4000, 1), second = generated_lines(4000, 2);
+  write("a.tsv", text_of(first));
+  write("b.tsv", text_of(second));
+  convert(with_dictionary("a.tsv", "a.h5"));
+  convert(with_dictionary("b.tsv", "b.h5"));
+  CriteoOptions both = options({"a.tsv", "b.tsv"}, "both.h5");
+  both.dictionary = path("d2.h5");
+  convert(both);
+  const Converted second_half = read_converted(path("b.h5")),
+                  whole = read_converted(path("both.h5"));
+  EXPECT_EQ(second_half.rows, whole.rows);
+  for (size_t f = 0; f < 26; ++f) {
+    EXPECT_EQ(second_half.ids[f],
+              std::vector<int64_t>(whole.ids[f].begin() + 4000, whole.ids[f].end()));
+  }
+}
+
+TEST_F(CriteoDictionary, FrozenMapsNewValuesToZeroAndStaysAsItIs) {
+  convert(with_dictionary(log("a.tsv", {"0b", "0a"}), "a.h5"));
+  CriteoOptions o = with_dictionary(log("b.tsv", {"0a", "0c", "", "0b"}), "b.h5");
+  o.frozen_dictionary = true;
+  convert(o);
+  EXPECT_THAT(first_ids("b.h5"), ElementsAre(2, 0, 0, 1));
+  EXPECT_EQ(read_converted(path("b.h5")).rows[0], 3);
+  EXPECT_THAT(read_dictionary_file(path("d.h5"), {"C1"})[0].values, ElementsAre(0xb, 0xa));
+}
+
+TEST_F(CriteoDictionary, WithAThresholdTakesOnlyFrequentNewValues) {
+  convert(with_dictionary(log("a.tsv", {"0b"}), "a.h5"));
+  CriteoOptions o = with_dictionary(log("b.tsv", {"0c", "0d", "0b", "0d"}), "b.h5");
+  o.frequency_threshold = 2;
+  convert(o);
+  EXPECT_THAT(first_ids("b.h5"), ElementsAre(0, 2, 1, 2));
+  EXPECT_THAT(read_dictionary_file(path("d.h5"), {"C1"})[0].values, ElementsAre(0xb, 0xd));
+}
+
+TEST_F(CriteoDictionary, TellsAMissingCategoryFromTheValueZero) {
+  convert(with_dictionary(log("a.tsv", {"00000000", "", "0a"}), "a.h5"));
+  const FeatureVocabulary first = read_dictionary_file(path("d.h5"), {"C1"})[0];
+  EXPECT_THAT(first.values, ElementsAre(0, 0, 0xa));
+  EXPECT_EQ(first.missing_id, 2);
+  convert(with_dictionary(log("b.tsv", {"", "00000000"}), "b.h5"));
+  EXPECT_THAT(first_ids("b.h5"), ElementsAre(2, 1));
+}
+
+TEST_F(CriteoDictionary, IsNotTouchedByARunThatFails) {
+  convert(with_dictionary(log("a.tsv", {"0b"}), "a.h5"));
+  write("bad.tsv", "0\tnonsense\n");
+  error_of(with_dictionary("bad.tsv", "bad.h5"));
+  EXPECT_THAT(read_dictionary_file(path("d.h5"), {"C1"})[0].values, ElementsAre(0xb));
+}
+
+TEST_F(CriteoDictionary, ThatIsNoneIsNamed) {
+  log("a.tsv", {"0b"});
+  write("d.h5", "not HDF5");
+  EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("d.h5: not an HDF5 file"));
+  convert(options({"a.tsv"}, "d.h5"));
+  EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("d.h5: not a dictionary"));
+}
+
+TEST_F(CriteoDictionary, WithAValueTwiceIsRefused) {
+  log("a.tsv", {"0b"});
+  std::vector<FeatureVocabulary> features;
+  for (size_t f = 0; f < 26; ++f) features.push_back({criteo_feature_name(f), {7, 8}, 0});
+  features[4].values = {9, 9};
+  write_dictionary_file(path("d.h5"), features);
+  EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")),
+              HasSubstr("C5 holds the value 00000009 twice"));
+}
+
+TEST_F(CriteoDictionary, WithoutAFeatureIsRefused) {
+  log("a.tsv", {"0b"});
+  write_dictionary_file(path("d.h5"), {{"C1", {7}, 0}});
+  EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("there is no /C2/values"));
+}
+
+TEST_F(CriteoDictionary, WithAMissingIdOutOfRangeIsRefused) {
+  log("a.tsv", {"0b"});
+  std::vector<FeatureVocabulary> features;
+  for (size_t f = 0; f < 26; ++f) features.push_back({criteo_feature_name(f), {7}, 2});
+  write_dictionary_file(path("d.h5"), features);
+  EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("missing_id from 0 to 1"));
+}
+
+}  // namespace
+}  // namespace dlrm

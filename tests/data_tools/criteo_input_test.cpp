@@ -1,0 +1,268 @@
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <isa-l/igzip_lib.h>
+
+#include "dlrm/core/error.h"
+
+#include "commands.h"
+#include "criteo_fixture.h"
+#include "text_chunks.h"
+
+namespace dlrm {
+namespace {
+
+using ::testing::HasSubstr;
+using CriteoInput = InFolder;
+
+std::string gzipped(const std::string& text) {
+  std::string out(text.size() * 2 + 4096, '\0');
+  isal_zstream stream;
+  isal_deflate_init(&stream);
+  stream.gzip_flag = IGZIP_GZIP;
+  stream.end_of_stream = 1;
+  stream.next_in = reinterpret_cast<uint8_t*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uint32_t>(text.size());
+  stream.next_out = reinterpret_cast<uint8_t*>(out.data());
+  stream.avail_out = static_cast<uint32_t>(out.size());
+  EXPECT_EQ(isal_deflate(&stream), COMP_OK);
+  out.resize(stream.total_out);
+  return out;
+}
+
+/// Everything that the chunks hold, each checked to end a line.
+std::string read_chunks(const std::vector<std::string>& paths, int64_t chunk_bytes) {
+  TextChunks chunks(paths, chunk_bytes);
+  TextChunk chunk;
+  std::string all;
+  while (chunks.next(chunk)) {
+    EXPECT_GT(chunk.size, 0);
+    EXPECT_EQ(*(chunk.end() - 1), '\n');
+    all.append(chunk.begin(), chunk.end());
+  }
+  EXPECT_EQ(chunks.bytes(), static_cast<int64_t>(all.size()));
+  return all;
+}
+
+TEST_F(CriteoInput, ChunksOfAnySizeHoldTheWholeText) {
+  const std::string text = text_of(generated_lines(400, 1));
+  write("a.tsv", text);
+  write("b.tsv", text.substr(0, text.size() - 1));
+  for (const int64_t bytes : {1, 7, 100, 1000, 4096, 1 << 20}) {
+    EXPECT_EQ(read_chunks({path("a.tsv"), path("b.tsv")}, bytes), text + text) << bytes;
+  }
+}
+
+TEST_F(CriteoInput, GzipReadsAsTheTextItHolds) {
+  const std::string text = text_of(generated_lines(20000, 2));
+  write("a.tsv.gz", gzipped(text));
+  EXPECT_EQ(read_chunks({path("a.tsv.gz")}, 1 << 20), text);
+}
+
+TEST_F(CriteoInput, GzipMembersAfterEachOtherAreOneText) {
+  std::string all, compressed;
+  for (unsigned i = 0; i < 60; ++i) {
+    const std::string text = text_of(generated_lines(i % 7 * 40, 3 + i));
+    all += text;
+    compressed += gzipped(text);
+  }
+  write("a.gz", compressed);
+  write("padded.gz", compressed + std::string(1000, '\0'));
+  EXPECT_EQ(read_chunks({path("a.gz")}, 1 << 16), all);
+  EXPECT_EQ(read_chunks({path("padded.gz")}, 1 << 16), all);
+}
+
+TEST_F(CriteoInput, GzipIsToldByItsContentNotItsName) {
+  const std::string text = text_of(generated_lines(50, 4));
+  write("plain.gz", text);
+  write("packed.tsv", gzipped(text));
+  EXPECT_EQ(read_chunks({path("plain.gz"), path("packed.tsv")}, 4096), text + text);
+}
+
+TEST_F(CriteoInput, GzipCutOffAnywhereIsNamed) {
+  const std::string whole = gzipped(text_of(generated_lines(300, 5)));
+  for (const size_t left : {size_t{3}, size_t{15}, whole.size() / 2, whole.size() - 9,
+                            whole.size() - 8, whole.size() - 1}) {
+    write("cut.tsv.gz", whole.substr(0, left));
+    EXPECT_THAT(error_of(options({"cut.tsv.gz"}, "out.h5")),
+                HasSubstr("cut.tsv.gz: gzip file is cut off"))
+        << left;
+  }
+}
+
+TEST_F(CriteoInput, DamagedGzipIsNamed) {
+  std::string whole = gzipped(text_of(generated_lines(300, 6)));
+  for (const size_t at : {whole.size() / 2, whole.size() - 6}) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x55);
+    write("bad.tsv.gz", damaged);
+    EXPECT_THAT(error_of(options({"bad.tsv.gz"}, "out.h5")), HasSubstr("bad.tsv.gz")) << at;
+  }
+  write("tail.tsv.gz", whole + "something");
+  EXPECT_THAT(error_of(options({"tail.tsv.gz"}, "out.h5")), HasSubstr("not gzip"));
+}
+
+class MalformedLine : public InFolder {
+ protected:
+  /// The error of a log whose line `bad` (from 1) of `count` is `line`.
+  std::string error_with(const std::string& line, size_t bad = 3, size_t count = 5) const {
+    std::string text;
+    const std::vector<LogLine> lines = generated_lines(count, 7);
+    for (size_t i = 0; i < count; ++i) text += (i + 1 == bad ? line : lines[i].text()) + "\n";
+    write("in.tsv", text);
+    return error_of(options({"in.tsv"}, "out.h5"));
+  }
+};
+
+TEST_F(MalformedLine, WithTooFewOrManyFieldsIsNamed) {
+  const std::string good = generated_lines(1, 8)[0].text();
+  EXPECT_THAT(error_with(good.substr(0, good.rfind('\t'))),
+              HasSubstr("in.tsv:3: 39 fields; expected 40"));
+  EXPECT_THAT(error_with(good + "\t"), HasSubstr("in.tsv:3: 41 fields"));
+  EXPECT_THAT(error_with(""), HasSubstr("in.tsv:3: 1 field;"));
+  EXPECT_THAT(error_with("0"), HasSubstr("in.tsv:3: 1 field;"));
+  EXPECT_THAT(error_with("1\t"), HasSubstr("in.tsv:3: 2 fields;"));
+  EXPECT_THAT(error_with("0\t1\t2"), HasSubstr("in.tsv:3: 3 fields;"));
+}
+
+TEST_F(MalformedLine, WithABadLabelIsNamed) {
+  LogLine line;
+  for (const char* label : {"", "2", "-1", "01", "yes"}) {
+    line.label = label;
+    EXPECT_THAT(error_with(line.text()), HasSubstr(fmt::format("in.tsv:3: label '{}'", label)));
+  }
+}
+
+TEST_F(MalformedLine, WithABadNumberIsNamed) {
+  for (const char* number : {"x", "-", "1 ", "0x1f", "nan", "inf", "1e999", "--1"}) {
+    for (const size_t i : {size_t{0}, size_t{12}}) {
+      LogLine line;
+      line.numbers[i] = number;
+      EXPECT_THAT(error_with(line.text()),
+                  HasSubstr(fmt::format("in.tsv:3: I{} is '{}'", i + 1, number)));
+    }
+  }
+}
+
+TEST_F(MalformedLine, WithABadCategoryIsNamed) {
+  for (const char* category : {"0123456789", "123456789", "wxyz", "12 ", "-1"}) {
+    for (const size_t f : {size_t{0}, size_t{25}}) {
+      LogLine line;
+      line.categories[f] = category;
+      EXPECT_THAT(error_with(line.text()),
+                  HasSubstr(fmt::format("in.tsv:3: C{} is '{}'", f + 1, category)));
+    }
+  }
+}
+
+TEST_F(MalformedLine, IsFoundFarIntoTheSecondFile) {
+  write("a.tsv", text_of(generated_lines(20000, 9)));
+  std::vector<LogLine> lines = generated_lines(30000, 10);
+  lines[23456].label = "7";
+  write("b.tsv", text_of(lines));
+  CriteoOptions o = options({"a.tsv", "b.tsv"}, "out.h5");
+  for (o.threads = 1; o.threads < 4; ++o.threads) {
+    EXPECT_THAT(error_of(o), HasSubstr("b.tsv:23457: label '7'"));
+  }
+}
+
+TEST_F(MalformedLine, IsSkippedAndCountedOnRequest) {
+  std::vector<LogLine> lines = generated_lines(20000, 11);
+  write("good.tsv", text_of(lines));
+  std::string text = "nonsense\n";
+  for (const LogLine& line : lines) {
+    text += line.text() + "\n";
+    if (text.size() % 3 == 0) text += line.text().substr(1) + "\n";
+  }
+  const auto skipped = std::count(text.begin(), text.end(), '\n') - 20000;
+  write("bad.tsv", text);
+  convert(options({"good.tsv"}, "good.h5"));
+  CriteoOptions o = options({"bad.tsv"}, "bad.h5");
+  o.skip_malformed = true;
+  const CriteoReport report = convert(o);
+  EXPECT_EQ(report.rows, 20000);
+  EXPECT_EQ(report.skipped, skipped);
+  EXPECT_TRUE(read_converted(path("bad.h5")) == read_converted(path("good.h5")));
+}
+
+TEST_F(MalformedLine, AloneLeavesNothingToConvert) {
+  write("in.tsv", "nonsense\nmore of it\n");
+  CriteoOptions o = options({"in.tsv"}, "out.h5");
+  o.skip_malformed = true;
+  EXPECT_THAT(error_of(o), HasSubstr("no line is well-formed"));
+}
+
+TEST_F(MalformedLine, OfEndlessLengthIsRefused) {
+  write("in.tsv", std::string(static_cast<size_t>(TextChunks::kLongestLine) + 10, 'x'));
+  EXPECT_THAT(error_of(options({"in.tsv"}, "out.h5")), HasSubstr("the line at byte 0 is longer"));
+}
+
+TEST_F(CriteoInput, AnEmptyFileIsNamed) {
+  write("a.tsv", text_of(generated_lines(2, 12)));
+  write("empty.tsv", "");
+  EXPECT_THAT(error_of(options({"a.tsv", "empty.tsv"}, "out.h5")),
+              HasSubstr("empty.tsv: the file is empty"));
+}
+
+TEST_F(CriteoInput, AFileThatIsNotThereIsNamed) {
+  EXPECT_THAT(error_of(options({"none.tsv"}, "out.h5")), HasSubstr("none.tsv: cannot open"));
+}
+
+class CriteoCommand : public InFolder {
+ protected:
+  /// The text of the Error or ParseError that the arguments end with; {} stands for the folder.
+  std::string run(std::vector<std::string> arguments) const {
+    CLI::App app;
+    add_criteo_command(app);
+    for (std::string& argument : arguments) {
+      if (argument.ends_with(".tsv") || argument.ends_with(".h5")) argument = path(argument);
+    }
+    arguments.insert(arguments.begin(), "criteo");
+    std::reverse(arguments.begin(), arguments.end());
+    try {
+      app.parse(arguments);
+    } catch (const CLI::ParseError& error) {
+      return error.what();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      return error.what();
+    }
+    return {};
+  }
+};
+
+TEST_F(CriteoCommand, RefusesOptionsThatExcludeOrNeedEachOther) {
+  write("a.tsv", text_of(generated_lines(10, 13)));
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"a.tsv", "--output", "o.h5"});
+    return run(more);
+  };
+  EXPECT_THAT(with({"--max-rows", "9", "--dictionary", "d.h5"}), HasSubstr("exclude"));
+  EXPECT_THAT(with({"--max-rows", "9", "--frequency-threshold", "2"}), HasSubstr("exclude"));
+  EXPECT_THAT(with({"--frozen-dictionary"}), HasSubstr("needs --dictionary"));
+  EXPECT_THAT(with({"--frozen-dictionary", "--dictionary", "d.h5"}), HasSubstr("no such"));
+  EXPECT_THAT(with({"--test-output", "t.h5"}), HasSubstr("need each other"));
+  EXPECT_THAT(with({"--test-fraction", "0.1"}), HasSubstr("need each other"));
+  EXPECT_THAT(with({"--test-output", "t.h5", "--test-fraction", "1"}),
+              HasSubstr("between 0 and 1"));
+  EXPECT_THAT(with({"--test-output", "o.h5", "--test-fraction", "0.1"}), HasSubstr("named twice"));
+  EXPECT_THAT(with({"--dictionary", "a.tsv"}), HasSubstr("named twice"));
+  EXPECT_NE(with({"--max-rows", "0"}), "");
+  EXPECT_NE(with({"--threads", "-1"}), "");
+  EXPECT_THAT(files(), ::testing::ElementsAre("a.tsv"));
+}
+
+TEST_F(CriteoCommand, ConvertsWithTheOptionsGiven) {
+  write("a.tsv", text_of(generated_lines(10, 14)));
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(run({"a.tsv", "--output", "o.h5", "--test-output", "t.h5", "--test-fraction", "0.3",
+                 "--threads", "2"}),
+            "");
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr("t.h5: 3 rows"));
+  EXPECT_EQ(read_converted(path("o.h5")).labels.size(), 7u);
+  EXPECT_EQ(read_converted(path("t.h5")).labels.size(), 3u);
+}
+
+}  // namespace
+}  // namespace dlrm
