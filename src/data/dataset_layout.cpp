@@ -116,7 +116,8 @@ void write_rows_attributes(const std::string& path, const DatasetLayout& layout)
   if (!file.ok()) throw run_error("{}: cannot open the file again", path);
   for (const FeatureColumn& feature : layout.features) {
     const std::string name = "/sparse/" + feature.name + "/ids";
-    const H5Id attribute(H5Aopen_by_name(file, name.c_str(), "rows", H5P_DEFAULT, H5P_DEFAULT));
+    const H5Id ids(H5Dopen2(file, name.c_str(), H5P_DEFAULT));
+    const H5Id attribute(H5Aopen(ids, "rows", H5P_DEFAULT));
     if (!attribute.ok() || H5Awrite(attribute, H5T_NATIVE_INT64, &feature.rows) < 0) {
       throw run_error("{}: HDF5 cannot write rows of {}", path, feature.name);
     }

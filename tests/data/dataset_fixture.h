@@ -1,0 +1,119 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "dlrm/config/run_config.h"
+#include "dlrm/core/error.h"
+#include "dlrm/data/dataset_writer.h"
+
+namespace dlrm {
+
+/// A folder that is gone with the test.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "dlrm_data_XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A small dataset whose values tell where they came from: sample i has label i mod 2, dense
+/// {i, -i, ...}, id i mod rows in `one` (hotness 1, int32), i·3+k mod rows in `three` (hotness 3,
+/// int64), and bags of i mod 4 ids i+k mod rows in `bags` (offsets, int32).
+struct SmallDataset {
+  int64_t first = 0;  // number of the first sample
+  int64_t samples = 10;
+  int64_t dense = 2;
+  LabelType label = LabelType::kUint8;
+  int64_t rows_one = 50, rows_three = 70, rows_bags = 30;
+
+  DatasetLayout layout() const {
+    DatasetLayout layout;
+    layout.dense = dense;
+    layout.label = label;
+    layout.features = {{"one", 1, rows_one, IdType::kInt32},
+                       {"three", 3, rows_three, IdType::kInt64},
+                       {"bags", 0, rows_bags, IdType::kInt32}};
+    return layout;
+  }
+
+  void write(const std::string& path, int64_t block = 7) const {
+    DatasetWriter writer(path, layout());
+    for (int64_t at = 0; at < samples; at += block) {
+      append(writer, at, std::min(samples, at + block));
+    }
+    writer.finish();
+  }
+
+  void append(DatasetWriter& writer, int64_t begin, int64_t end) const {
+    std::vector<float> labels, numbers;
+    std::vector<int32_t> one, bags, lengths;
+    std::vector<int64_t> three;
+    for (int64_t i = first + begin; i < first + end; ++i) {
+      labels.push_back(static_cast<float>(i % 2));
+      for (int64_t c = 0; c < dense; ++c) {
+        numbers.push_back(static_cast<float>(c % 2 == 0 ? i : -i));
+      }
+      one.push_back(static_cast<int32_t>(i % rows_one));
+      for (int64_t k = 0; k < 3; ++k) three.push_back((i * 3 + k) % rows_three);
+      lengths.push_back(static_cast<int32_t>(i % 4));
+      for (int64_t k = 0; k < i % 4; ++k) bags.push_back(static_cast<int32_t>((i + k) % rows_bags));
+    }
+    DatasetBlock data;
+    data.samples = end - begin;
+    data.labels = labels;
+    data.dense = numbers;
+    data.bags.resize(3);
+    data.bags[0].ids = one;
+    data.bags[1].wide_ids = three;
+    data.bags[2].ids = bags;
+    data.bags[2].lengths = lengths;
+    writer.append(data);
+  }
+
+  /// A config that reads it, features in another order than the file's.
+  RunConfig config(const std::string& path, int64_t batch) const {
+    RunConfig config;
+    config.model.dense_features = dense;
+    const auto table = [&](const std::string& name, int64_t rows, int64_t hotness) {
+      TableConfig made;
+      made.name = made.group = name;
+      made.rows = rows;
+      made.dim = 4;
+      made.features.push_back({name, hotness, Pooling::kSum});
+      config.model.tables.push_back(made);
+    };
+    table("bags", rows_bags, 2);
+    table("one", rows_one, 1);
+    table("three", rows_three, 3);
+    config.data.train = path;
+    config.train.global_batch_size = batch;
+    return config;
+  }
+};
+
+/// The text of the dlrm::Error that `body` throws; "" and a failure where it throws none.
+inline std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return {};
+}
+
+}  // namespace dlrm

@@ -1,0 +1,286 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include <gmock/gmock.h>
+
+#include "dlrm/data/batch_source.h"
+
+#include "dataset_fixture.h"
+
+namespace dlrm {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// Checks every value of a batch against the sample number that its first dense value tells, and
+/// returns those numbers.
+std::vector<int64_t> check_and_list(const SmallDataset& data, const Batch& batch) {
+  const auto b = static_cast<size_t>(batch.size());
+  std::vector<int64_t> samples;
+  EXPECT_EQ(batch.labels.size(), b);
+  EXPECT_EQ(batch.offsets.size(), 3 * b + 1);
+  EXPECT_EQ(batch.offsets[0], 0);
+  EXPECT_EQ(batch.offsets.back(), static_cast<int64_t>(batch.ids.size()));
+  for (size_t i = 0; i < b; ++i) {
+    const auto s = static_cast<int64_t>(batch.dense[i * 2]);
+    samples.push_back(s);
+    EXPECT_EQ(batch.dense[i * 2 + 1], -static_cast<float>(s));
+    EXPECT_EQ(batch.labels[i], static_cast<float>(s % 2));
+    const auto bag = [&](size_t feature) {
+      const auto at = feature * b + i;
+      return std::vector<int64_t>(batch.ids.begin() + batch.offsets[at],
+                                  batch.ids.begin() + batch.offsets[at + 1]);
+    };
+    std::vector<int64_t> bags;
+    for (int64_t k = 0; k < s % 4; ++k) bags.push_back((s + k) % data.rows_bags);
+    EXPECT_EQ(bag(0), bags);
+    EXPECT_EQ(bag(1), (std::vector<int64_t>{s % data.rows_one}));
+    EXPECT_EQ(bag(2), (std::vector<int64_t>{s * 3 % data.rows_three, (s * 3 + 1) % data.rows_three,
+                                            (s * 3 + 2) % data.rows_three}));
+  }
+  return samples;
+}
+
+std::vector<int64_t> samples_of_batch(const SmallDataset& data, const RunConfig& config, int64_t t,
+                                      int world) {
+  std::vector<int64_t> samples;
+  Batch batch;
+  for (int rank = 0; rank < world; ++rank) {
+    const auto source = make_batch_source(config, Split::kTrain, rank, world);
+    source->load(t, batch);
+    EXPECT_EQ(batch.t, t);
+    EXPECT_EQ(batch.local, part_of(batch.global_size, rank, world));
+    for (const int64_t s : check_and_list(data, batch)) samples.push_back(s);
+  }
+  EXPECT_EQ(static_cast<int64_t>(samples.size()), batch.global_size);
+  return samples;
+}
+
+TEST(Hdf5Source, HandsOutEverySampleOnceAnEpochTheSameForAnyWorld) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  data.samples = 103;
+  data.write(folder / "a.h5");
+  for (const bool shuffle : {false, true}) {
+    RunConfig config = data.config(folder / "a.h5", 20);
+    config.data.shuffle = shuffle;
+    std::vector<int64_t> alone;
+    for (const int world : {1, 2, 3, 5, 31}) {
+      std::vector<int64_t> epoch;
+      for (int64_t t = 0; t < 6; ++t) {
+        const auto batch = samples_of_batch(data, config, t, world);
+        EXPECT_EQ(batch.size(), t < 5 ? 20u : 3u);
+        epoch.insert(epoch.end(), batch.begin(), batch.end());
+      }
+      if (world == 1) alone = epoch;
+      EXPECT_EQ(epoch, alone);
+    }
+    std::sort(alone.begin(), alone.end());
+    for (size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(alone[i], static_cast<int64_t>(i));
+  }
+}
+
+TEST(Hdf5Source, BatchesGoOnIntoTheNextEpochInAnotherOrder) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  data.samples = 41;
+  data.write(folder / "a.h5");
+  RunConfig config = data.config(folder / "a.h5", 10);
+  const auto source = make_batch_source(config, Split::kTrain, 0, 1);
+  EXPECT_EQ(source->plan().batches_per_epoch(), 5);
+  Batch batch;
+  source->load(7, batch);
+  EXPECT_EQ(batch.epoch, 1);
+  EXPECT_NE(samples_of_batch(data, config, 0, 1), samples_of_batch(data, config, 5, 1));
+  config.data.shuffle = false;
+  EXPECT_EQ(samples_of_batch(data, config, 0, 1), samples_of_batch(data, config, 5, 1));
+}
+
+TEST(Hdf5Source, TheTestSplitIsNeverShuffledAndMayBeAbsent) {
+  const TemporaryFolder folder;
+  const SmallDataset data;
+  data.write(folder / "a.h5");
+  RunConfig config = data.config(folder / "a.h5", 10);
+  EXPECT_EQ(make_batch_source(config, Split::kTest, 0, 1), nullptr);
+  config.data.test = folder / "a.h5";
+  Batch batch;
+  make_batch_source(config, Split::kTest, 0, 1)->load(0, batch);
+  EXPECT_EQ(check_and_list(data, batch), (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
+TEST(Hdf5Source, AFolderIsItsFilesOneAfterTheOther) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  const std::vector<int64_t> sizes{5, 0, 1, 9};
+  for (size_t f = 0; f < sizes.size(); ++f) {
+    data.samples = sizes[f];
+    data.write(folder / ("part" + std::to_string(f) + ".h5"));
+    data.first += sizes[f];
+  }
+  RunConfig config = data.config(folder.path(), 4);
+  config.data.shuffle = false;
+  std::vector<int64_t> epoch;
+  for (int64_t t = 0; t < 4; ++t) {
+    for (const int64_t s : samples_of_batch(data, config, t, 2)) epoch.push_back(s);
+  }
+  EXPECT_EQ(epoch, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}));
+}
+
+TEST(Hdf5Source, FilesThatDoNotBelongTogetherAreNamed) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  data.write(folder / "a.h5");
+  data.dense = 3;
+  data.write(folder / "b.h5");
+  const RunConfig config = data.config(folder.path(), 4);
+  EXPECT_THAT(error_of([&] { make_batch_source(config, Split::kTrain, 0, 1); }),
+              AllOf(HasSubstr("a.h5"), HasSubstr("b.h5"), HasSubstr("/dense")));
+}
+
+/// What make_batch_source says of a small dataset after `change` to the config.
+std::string refusal(const std::function<void(RunConfig&)>& change) {
+  const TemporaryFolder folder;
+  const SmallDataset data;
+  data.write(folder / "a.h5");
+  RunConfig config = data.config(folder / "a.h5", 4);
+  change(config);
+  return error_of([&] { make_batch_source(config, Split::kTrain, 0, 1); });
+}
+
+TEST(Hdf5Source, AMissingFeatureIsNamedWithTheNearest) {
+  EXPECT_THAT(refusal([](RunConfig& c) { c.model.tables[2].features[0].name = "threee"; }),
+              AllOf(HasSubstr("threee"), HasSubstr("three"), HasSubstr("a.h5")));
+}
+
+TEST(Hdf5Source, AnotherHotnessIsNamed) {
+  EXPECT_THAT(refusal([](RunConfig& c) { c.model.tables[1].features[0].hotness = 2; }),
+              AllOf(HasSubstr("one"), HasSubstr("hotness 1"), HasSubstr("2")));
+}
+
+TEST(Hdf5Source, ATableWithFewerRowsThanTheFileIsNamed) {
+  EXPECT_THAT(refusal([](RunConfig& c) { c.model.tables[1].rows = 49; }),
+              AllOf(HasSubstr("one"), HasSubstr("50"), HasSubstr("49")));
+}
+
+TEST(Hdf5Source, AnotherDenseWidthIsNamed) {
+  EXPECT_THAT(refusal([](RunConfig& c) { c.model.dense_features = 13; }),
+              AllOf(HasSubstr("/dense"), HasSubstr("13")));
+}
+
+TEST(Hdf5Source, AMissingFileIsNamed) {
+  EXPECT_THAT(refusal([](RunConfig& c) { c.data.train = "/nowhere/x.h5"; }),
+              HasSubstr("/nowhere/x.h5"));
+}
+
+TEST(Hdf5Source, MoreRowsInTheTableAndFewerFeaturesThanTheFileAreFine) {
+  const TemporaryFolder folder;
+  const SmallDataset data;
+  data.write(folder / "a.h5");
+  RunConfig config = data.config(folder / "a.h5", 10);
+  config.model.tables.erase(config.model.tables.begin());
+  config.model.tables[0].rows = 1000;
+  Batch batch;
+  make_batch_source(config, Split::kTrain, 0, 1)->load(0, batch);
+  EXPECT_EQ(batch.offsets.size(), 21u);
+}
+
+/// One sample a file's worth of damage: writes 10 samples, of which `spoil` changes one block.
+struct Spoilt {
+  std::vector<float> labels = std::vector<float>(10, 1.0f);
+  std::vector<float> dense = std::vector<float>(20, 0.5f);
+  std::vector<int32_t> ids = std::vector<int32_t>(10, 3);
+
+  RunConfig write(const TemporaryFolder& folder) const {
+    DatasetLayout layout;
+    layout.dense = 2;
+    layout.label = LabelType::kFloat32;
+    layout.features = {{"f", 1, 8, IdType::kInt32}};
+    layout.samples = 10;
+    DatasetWriter writer(folder / "bad.h5", layout);
+    DatasetBlock block;
+    block.samples = 10;
+    block.labels = labels;
+    block.dense = dense;
+    block.bags.resize(1);
+    block.bags[0].ids = ids;
+    writer.append(block);
+    writer.finish();
+    SmallDataset shape;
+    RunConfig config = shape.config(folder / "bad.h5", 10);
+    config.model.tables.resize(1);
+    config.model.tables[0].rows = 100;
+    config.model.tables[0].features[0] = {"f", 1, Pooling::kSum};
+    return config;
+  }
+  std::string error() const {
+    const TemporaryFolder folder;
+    const auto source = make_batch_source(write(folder), Split::kTrain, 0, 1);
+    Batch batch;
+    return error_of([&] { source->load(0, batch); });
+  }
+};
+
+TEST(Hdf5Source, AnIdOutsideTheFilesRowsNamesFileRecordFeatureAndRange) {
+  for (const int32_t id : {8, 99, -1, std::numeric_limits<int32_t>::min()}) {
+    Spoilt spoilt;
+    spoilt.ids[6] = id;
+    EXPECT_THAT(spoilt.error(),
+                AllOf(HasSubstr("bad.h5"), HasSubstr("record 6"), HasSubstr("feature f"),
+                      HasSubstr(std::to_string(id)), HasSubstr("[0, 8)")));
+  }
+}
+
+TEST(Hdf5Source, InvalidIdsAreLeftOutAndCountedOnRequest) {
+  const TemporaryFolder folder;
+  Spoilt spoilt;
+  spoilt.ids[0] = -5;
+  spoilt.ids[9] = 8;
+  RunConfig config = spoilt.write(folder);
+  config.data.invalid_id = InvalidId::kDrop;
+  config.data.shuffle = false;
+  Batch batch;
+  make_batch_source(config, Split::kTrain, 0, 1)->load(0, batch);
+  EXPECT_EQ(batch.dropped, 2);
+  EXPECT_EQ(batch.ids, std::vector<int64_t>(8, 3));
+  EXPECT_EQ(batch.offsets, (std::vector<int64_t>{0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 8}));
+}
+
+TEST(Hdf5Source, ANonFiniteNumberNamesRecordAndColumn) {
+  for (const float value : {NAN, INFINITY, -INFINITY}) {
+    Spoilt spoilt;
+    spoilt.dense[7] = value;
+    EXPECT_THAT(spoilt.error(), AllOf(HasSubstr("record 3"), HasSubstr("column 1")));
+  }
+}
+
+TEST(Hdf5Source, ALabelOutsideZeroToOneNamesTheRecord) {
+  for (const float value : {-0.5f, 1.5f, NAN}) {
+    Spoilt spoilt;
+    spoilt.labels[2] = value;
+    EXPECT_THAT(spoilt.error(), AllOf(HasSubstr("record 2"), HasSubstr("label")));
+  }
+}
+
+TEST(Hdf5Source, AHintChangesNothing) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  data.samples = 50000;
+  data.write(folder / "a.h5", 50000);
+  const RunConfig config = data.config(folder / "a.h5", 8192);
+  const auto plain = make_batch_source(config, Split::kTrain, 0, 1);
+  const auto hinted = make_batch_source(config, Split::kTrain, 0, 1);
+  Batch a, b;
+  for (const int64_t t : {0, 6, 7, 3}) {
+    hinted->will_need(t);
+    plain->load(t, a);
+    hinted->load(t, b);
+    EXPECT_EQ(a.ids, b.ids);
+    EXPECT_EQ(a.dense, b.dense);
+  }
+}
+
+}  // namespace
+}  // namespace dlrm

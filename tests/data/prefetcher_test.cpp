@@ -1,0 +1,91 @@
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/core/error.h"
+#include "dlrm/data/batch_source.h"
+
+namespace dlrm {
+namespace {
+
+/// Batches that take a while, some longer; batch `bad` fails.
+class SlowSource : public BatchSource {
+ public:
+  const BatchPlan& plan() const override { return plan_; }
+  void load(int64_t t, Batch& batch) const override {
+    ++loads;
+    std::this_thread::sleep_for(std::chrono::microseconds(t % 3 == 0 ? 900 : 100));
+    if (t == bad) throw usage_error("batch {} is bad", t);
+    batch.t = t;
+    batch.labels.assign(3, static_cast<float>(t));
+  }
+  std::string describe() const override { return "slow"; }
+
+  int64_t bad = -1;
+  mutable std::atomic<int64_t> loads{0};
+
+ private:
+  BatchPlan plan_{100, 10};
+};
+
+TEST(Prefetcher, HandsOutBatchesInOrderWhateverTheWorkers) {
+  const SlowSource source;
+  for (const int workers : {1, 2, 5}) {
+    for (const int depth : {1, 2, 7}) {
+      Prefetcher prefetcher(source, 4, 44, workers, depth);
+      for (int64_t t = 4; t < 44; ++t) {
+        const Batch* batch = prefetcher.next();
+        ASSERT_NE(batch, nullptr);
+        EXPECT_EQ(batch->t, t);
+        EXPECT_EQ(batch->labels[2], static_cast<float>(t));
+      }
+      EXPECT_EQ(prefetcher.next(), nullptr);
+      EXPECT_EQ(prefetcher.next(), nullptr);
+    }
+  }
+}
+
+TEST(Prefetcher, AnEmptyRangeEndsAtOnce) {
+  const SlowSource source;
+  Prefetcher prefetcher(source, 5, 5, 2, 3);
+  EXPECT_EQ(prefetcher.next(), nullptr);
+}
+
+TEST(Prefetcher, RethrowsAnErrorAtItsTurn) {
+  SlowSource source;
+  source.bad = 6;
+  Prefetcher prefetcher(source, 0, 20, 3, 8);
+  for (int64_t t = 0; t < 6; ++t) EXPECT_EQ(prefetcher.next()->t, t);
+  EXPECT_THROW(prefetcher.next(), Error);
+  EXPECT_THROW(prefetcher.next(), Error);
+}
+
+TEST(Prefetcher, EndsWhileBatchesAreBeingLoaded) {
+  const SlowSource source;
+  for (int64_t taken = 0; taken < 4; ++taken) {
+    Prefetcher prefetcher(source, 0, 1000, 3, 5);
+    for (int64_t t = 0; t < taken; ++t) prefetcher.next();
+  }
+  EXPECT_LT(source.loads, 100);
+}
+
+TEST(Prefetcher, LoadsNoFurtherAheadThanItsDepth) {
+  const SlowSource source;
+  Prefetcher prefetcher(source, 0, 1000, 4, 3);
+  prefetcher.next();
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_LE(source.loads, 4);  // the one handed out and three more
+}
+
+TEST(Prefetcher, CountsTheSecondsThatTheCallerWaited) {
+  const SlowSource source;
+  Prefetcher prefetcher(source, 0, 4, 1, 1);
+  while (prefetcher.next()) {
+  }
+  EXPECT_GT(prefetcher.wait_seconds(), 0.0);
+}
+
+}  // namespace
+}  // namespace dlrm
