@@ -1,0 +1,18 @@
+# Programs, launch scripts, configs, and the library for find_package(dlrm).
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+get_property(modules GLOBAL PROPERTY DLRM_MODULES)
+install(TARGETS ${modules} EXPORT dlrmTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/dlrm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/dlrm)
+install(EXPORT dlrmTargets NAMESPACE dlrm:: DESTINATION ${package_folder})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/dlrmConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES cmake/dlrmConfig.cmake cmake/dependencies.cmake
+  ${CMAKE_BINARY_DIR}/dlrmConfigVersion.cmake DESTINATION ${package_folder})
+
+install(PROGRAMS launch/run.sh DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME dlrm-run)
+install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/dlrm)
+install(DIRECTORY launch/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/dlrm)

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 
 #include <CLI/CLI.hpp>
 
 #include "dlrm/config/buildable.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/run.h"
+#include "dlrm/train/session.h"
 
 namespace dlrm {
 namespace {
@@ -100,31 +100,17 @@ int main(int argc, char** argv) {
                "dlrm-train"};
   CLI::Option* resume = nullptr;
   declare(app, arguments, resume);
-  ExitCode code = ExitCode::kFailure;
-  std::string text;
-  try {
-    app.parse(normalised(argc, argv));
-    if (resume->count() > 0) arguments.run.resume = arguments.resume;
-    code = run(world, arguments);
-    if (code == ExitCode::kDone) {
-      world.finish();
-      return 0;
-    }
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {
+  return run_guarded(world, [&] {
+    try {
+      app.parse(normalised(argc, argv));
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() != 0) {
+        throw usage_error("{} (dlrm-train --help tells the usage)", error.what());
+      }
       if (world.rank() == 0) app.exit(error);
-      world.finish();
-      return 0;
+      return ExitCode::kDone;
     }
-    code = ExitCode::kUsage;
-    text = fmt::format("{} (dlrm-train --help tells the usage)", error.what());
-  } catch (const PeerLost& error) {
-    code = error.code();
-  } catch (const Error& error) {
-    code = error.code();
-    text = error.what();
-  } catch (const std::exception& error) {
-    text = error.what();
-  }
-  world.end_all(code, text);
+    if (resume->count() > 0) arguments.run.resume = arguments.resume;
+    return run(world, arguments);
+  });
 }

@@ -2,17 +2,13 @@
 
 #include <cmath>
 
+#include "dlrm/train/session.h"
+
 namespace dlrm {
 namespace {
 
-EmbeddingOptions embedding_options(const RunConfig& config, bool initialise) {
-  EmbeddingOptions options;
-  options.tables = config.model.tables;
-  options.optimizer = config.train.sparse_optimizer;
-  options.wire = config.train.wire;
-  options.routing = config.routing;
-  options.seed = config.train.seed;
-  options.max_global_batch = config.train.global_batch_size;
+EmbeddingOptions options_for(const RunConfig& config, bool initialise) {
+  EmbeddingOptions options = embedding_options(config);
   options.initialise = initialise;
   return options;
 }
@@ -26,7 +22,7 @@ Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan
     : context_(context),
       ops_(ops),
       config_(config),
-      embeddings_(context, ops, embedding_options(config, initialise), plan),
+      embeddings_(context, ops, options_for(config, initialise), plan),
       model_(context, ops, config),
       status_(kStatusSize) {
   if (initialise) {
@@ -159,27 +155,7 @@ void Trainer::throw_if_not_finite(double loss) {
 }
 
 std::vector<TensorPiece> Trainer::pieces() {
-  std::vector<TensorPiece> all;
-  for (const ShardArray& a : embeddings_.arrays()) {
-    TensorPiece piece;
-    piece.path = a.path;
-    piece.shape = a.shape;
-    piece.rows = a.rows;
-    piece.columns = a.columns;
-    piece.saves = a.saves;
-    const int64_t width = a.columns.size();
-    piece.read = [a, width](int64_t first, int64_t count, float* out) {
-      for (int64_t r = 0; r < count; ++r) {
-        std::copy_n(a.data + (first + r) * a.stride, width, out + r * width);
-      }
-    };
-    piece.write = [a, width](int64_t first, int64_t count, const float* in) {
-      for (int64_t r = 0; r < count; ++r) {
-        std::copy_n(in + r * width, width, a.data + (first + r) * a.stride);
-      }
-    };
-    all.push_back(std::move(piece));
-  }
+  std::vector<TensorPiece> all = pieces_of(embeddings_);
   Parameters& parameters = model_.parameters();
   const auto add = [&](const Parameters::Tensor& t, const std::string& path, float* data) {
     TensorPiece piece;

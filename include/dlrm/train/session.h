@@ -1,0 +1,51 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlrm/comm/context.h"
+#include "dlrm/comm/world.h"
+#include "dlrm/config/run_config.h"
+#include "dlrm/embedding/sharded_embeddings.h"
+#include "dlrm/ops/ops.h"
+#include "dlrm/train/checkpoint.h"
+
+namespace dlrm {
+
+/// Runs `body` and ends the program as every program here ends: 0, or one line on stderr and the
+/// error's exit code on every rank. Does not return where the code is not 0.
+int run_guarded(World& world, const std::function<ExitCode()>& body);
+
+/// What a program of one's own needs to use the library: this rank's place among the ranks that
+/// mpirun started, its device, and the operations on it. Make one at the start of main.
+class Session {
+ public:
+  /// `threads` 0: OMP_NUM_THREADS, or the CPUs that the launcher gave this rank.
+  Session(int* argc, char*** argv, int threads = 0);
+
+  int rank() const { return world_.rank(); }
+  int size() const { return world_.size(); }
+  World& world() { return world_; }
+  Communicator& comm() { return world_.comm(); }
+  Context& context() { return *context_; }
+  Ops& ops() { return *ops_; }
+  const Log& log() const { return log_; }
+
+ private:
+  World world_;
+  Log log_;
+  Trace trace_;
+  std::shared_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Context> context_;
+  std::unique_ptr<Ops> ops_;
+};
+
+/// What a config says of the embeddings.
+EmbeddingOptions embedding_options(const RunConfig& config);
+
+/// The shards of this rank as save_checkpoint and load_pieces take them.
+std::vector<TensorPiece> pieces_of(ShardedEmbeddings& embeddings);
+
+}  // namespace dlrm

@@ -1,0 +1,25 @@
+#pragma once
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "program.h"
+
+namespace dlrm {
+
+/// A folder with a small data set (train.h5, test.h5) and a config (config.yaml) of odd shapes.
+class SmallRun : public testing::Test {
+ protected:
+  void SetUp() override;
+
+  /// dlrm-train in the folder, on `ranks` ranks (1: without mpirun).
+  Outcome train(int ranks, const std::string& arguments,
+                const std::string& config = "config.yaml") const;
+  std::filesystem::path path(const std::string& name) const { return folder_ / name; }
+  /// The last line on stderr that is not mpirun's own.
+  static std::string error_line(const Outcome& outcome);
+
+  TemporaryFolder folder_;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,109 @@
+#include "fixture.h"
+
+namespace dlrm {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string kSave = "--set checkpoint.every_steps=10 --set checkpoint.keep=9 ";
+
+/// Whether the tensors of two checkpoints agree bitwise, read whole by h5py.
+Outcome compare_checkpoints(const fs::path& where, const std::string& a, const std::string& b) {
+  write_file(where / "compare.py", R"(
+import sys, h5py, numpy as np
+a, b = (h5py.File(p + "/index.h5", "r") for p in sys.argv[1:3])
+names = []
+a.visititems(lambda n, o: names.append(n) if isinstance(o, h5py.Dataset) else None)
+assert len(names) >= 10, names
+for n in names:
+    x, y = a[n][()], b[n][()]
+    assert x.dtype == y.dtype and not np.isnan(x).any(), n
+    assert x.tobytes() == y.tobytes(), n
+)");
+  return run_command("/usr/bin/python3 compare.py " + a + " " + b, where);
+}
+
+TEST_F(SmallRun, AResumedRunIsBitwiseTheRunNotInterrupted) {
+  for (const char* optimizer : {"adagrad", "adam", "rowwise_adagrad", "sgd"}) {
+    const std::string rule =
+        std::string("--overwrite --set train.sparse_optimizer.type=") + optimizer + " ";
+    ASSERT_EQ(
+        train(2, rule + kSave + "--set checkpoint.directory=whole --set output.directory=whole_run")
+            .code,
+        0);
+    ASSERT_EQ(train(2, rule + kSave + "--set train.steps=20").code, 0);
+    const Outcome resumed = train(
+        2, std::string("--resume --set train.sparse_optimizer.type=") + optimizer + " " + kSave);
+    ASSERT_EQ(resumed.code, 0) << resumed.errors;
+    EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
+    const Outcome same =
+        compare_checkpoints(folder_.path(), "whole/step_000000040", "ckpt/step_000000040");
+    EXPECT_EQ(same.code, 0) << optimizer << same.errors;
+  }
+}
+
+TEST_F(SmallRun, ACheckpointResumesOntoAnyWorldAndPlan) {
+  ASSERT_EQ(
+      train(2, kSave + "--set checkpoint.directory=whole --set output.directory=whole_run").code,
+      0);
+  const auto whole = losses(path("whole_run"));
+  for (const auto& [ranks, strategy] :
+       {std::pair{1, "auto"}, {3, "row"}, {4, "column"}, {5, "grid"}}) {
+    ASSERT_EQ(train(2, "--overwrite " + kSave + "--set train.steps=20").code, 0);
+    const Outcome resumed =
+        train(ranks, "--resume " + kSave + "--set sharding.strategy=" + strategy);
+    ASSERT_EQ(resumed.code, 0) << resumed.errors;
+    const auto mine = losses(path("run"));
+    ASSERT_EQ(mine.size(), whole.size());
+    for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(mine[i], whole[i], 1e-5 * whole[i]);
+  }
+}
+
+TEST_F(SmallRun, StartingAfreshWhereCheckpointsAreIsRefused) {
+  ASSERT_EQ(train(1, kSave).code, 0);
+  const Outcome outcome = train(2, kSave);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(error_line(outcome).find("--overwrite"), std::string::npos) << outcome.errors;
+  EXPECT_EQ(train(2, "--overwrite --set train.steps=5").code, 0);
+  EXPECT_FALSE(fs::exists(path("ckpt/step_000000010")));
+}
+
+TEST_F(SmallRun, ResumingWithAnotherModelNamesTheKey) {
+  ASSERT_EQ(train(1, kSave).code, 0);
+  const Outcome outcome = train(1, "--resume --set train.seed=5");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(error_line(outcome).find("train.seed"), std::string::npos) << outcome.errors;
+}
+
+TEST_F(SmallRun, ResumingWithNothingSavedStartsAnewAndSaysSo) {
+  const Outcome outcome = train(2, "--resume");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.errors.find("starting anew"), std::string::npos);
+}
+
+TEST_F(SmallRun, ADamagedCheckpointIsPassedOver) {
+  ASSERT_EQ(train(2, kSave + "--set train.steps=20").code, 0);
+  fs::resize_file(path("ckpt/step_000000020/rank_00001.h5"), 100);
+  const Outcome outcome = train(2, "--resume " + kSave);
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("step 10"), std::string::npos) << outcome.errors;
+  EXPECT_EQ(losses(path("run")).size(), 40u);
+}
+
+TEST_F(SmallRun, KillingARankCostsNoMoreThanTheStepsSinceTheLastCheckpoint) {
+  ASSERT_EQ(
+      train(2, kSave + "--set checkpoint.directory=whole --set output.directory=whole_run").code,
+      0);
+  run_command(
+      "mpirun -np 2 dlrm-train config.yaml --set train.steps=100000000 --set eval.at_end=false "
+      "--set checkpoint.every_steps=10 & "
+      "for i in $(seq 300); do [ -e ckpt/step_000000040 ] && break; ls -d ckpt/step_* 2>/dev/null "
+      "| "
+      "grep -qv 'step_0000000[0-3]0' && break; sleep 0.05; done; pkill -9 -n dlrm-train; wait",
+      folder_.path());
+  const Outcome evaluated = train(1, "--eval-only --set output.directory=after");
+  EXPECT_EQ(evaluated.code, 0) << evaluated.errors;
+}
+
+}  // namespace
+}  // namespace dlrm

@@ -1,0 +1,121 @@
+#include <cmath>
+
+#include "fixture.h"
+
+namespace dlrm {
+namespace {
+
+void expect_losses_alike(const std::vector<double>& a, const std::vector<double>& b,
+                         double tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i)
+    EXPECT_NEAR(a[i], b[i], tolerance * b[i]) << "step " << i + 1;
+}
+
+TEST_F(SmallRun, TwoThreeAndEightRanksTrainAsOneDoes) {
+  ASSERT_EQ(train(1, "--set output.directory=one").code, 0);
+  const auto one = losses(path("one"));
+  ASSERT_EQ(one.size(), 40u);
+  for (const auto& [ranks, strategy] :
+       {std::pair{2, "auto"}, {2, "row"}, {3, "column"}, {3, "grid"}, {8, "table"}}) {
+    const Outcome outcome = train(
+        ranks, std::string("--set output.directory=many --set sharding.strategy=") + strategy);
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    expect_losses_alike(losses(path("many")), one, 1e-5);
+    const auto summary = nlohmann::json::parse(read_file(path("many/summary.json")));
+    EXPECT_EQ(summary["world_size"], ranks);
+    EXPECT_NEAR(
+        summary["eval"]["auc"].get<double>(),
+        nlohmann::json::parse(read_file(path("one/summary.json")))["eval"]["auc"].get<double>(),
+        1e-3);
+  }
+}
+
+TEST_F(SmallRun, TheRunsDirectoryHoldsWhatTheContractNames) {
+  const Outcome outcome = train(2, "--profile run/trace.json");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const auto summary = nlohmann::json::parse(read_file(path("run/summary.json")));
+  for (const char* key : {"samples_per_second", "steps", "samples", "train_loss", "eval",
+                          "world_size", "device", "wall_seconds", "step_ms", "stages_ms",
+                          "data_wait_share", "cpu_utilization", "memory", "plan"}) {
+    EXPECT_TRUE(summary.contains(key)) << key;
+  }
+  EXPECT_EQ(summary["device"].get<std::string>().substr(0, 3), "cpu");
+  EXPECT_EQ(summary["steps"], 40);
+  // 2000 samples are 30 batches of 65 and one of 50; 40 steps wrap round.
+  EXPECT_EQ(summary["samples"], 2000 + 9 * 65);
+  const auto plan = nlohmann::json::parse(read_file(path("run/plan.json")));
+  EXPECT_TRUE(plan.contains("shards") && plan.contains("data_parallel"));
+  const auto trace = nlohmann::json::parse(read_file(path("run/trace.json")));
+  std::map<std::string, int> stages;
+  for (const auto& event : trace["traceEvents"]) ++stages[event["name"].get<std::string>()];
+  for (const char* stage : {"data", "route", "lookup", "return", "bottom", "interact", "top",
+                            "loss", "backward", "update"}) {
+    EXPECT_GE(stages[stage], 80) << stage;  // 40 steps on each of 2 ranks
+  }
+  // The resolved config reads back.
+  EXPECT_EQ(train(1, "--plan-only", "run/config.yaml").code, 0);
+}
+
+TEST_F(SmallRun, CheckRunsTheReferenceBesideEveryOperation) {
+  const Outcome outcome = train(2, "--check --set train.steps=3");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+}
+
+TEST_F(SmallRun, Bf16TrainsNearFp32) {
+  ASSERT_EQ(train(1, "--set output.directory=one").code, 0);
+  const Outcome outcome = train(2, "--set train.precision=bf16");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  expect_losses_alike(losses(path("run")), losses(path("one")), 0.02);
+}
+
+TEST_F(SmallRun, TrainingStopsAtTheTargetAuc) {
+  const Outcome outcome = train(2, "--set eval.every_steps=5 --set eval.stop_at_auc=0.3");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(nlohmann::json::parse(read_file(path("run/summary.json")))["steps"], 5);
+}
+
+TEST_F(SmallRun, EvaluationsOnTheWayChangeNoLoss) {
+  ASSERT_EQ(train(2, "--set output.directory=one").code, 0);
+  ASSERT_EQ(train(2, "--set eval.every_steps=7").code, 0);
+  EXPECT_EQ(losses(path("run")), losses(path("one")));
+}
+
+TEST_F(SmallRun, EvalOnlyGivesTheAucOfTheEnd) {
+  ASSERT_EQ(train(2, "--set checkpoint.at_end=true").code, 0);
+  const auto trained = nlohmann::json::parse(read_file(path("run/summary.json")));
+  const Outcome outcome = train(3, "--eval-only --set output.directory=alone");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const auto alone = nlohmann::json::parse(read_file(path("alone/summary.json")));
+  EXPECT_NEAR(alone["eval"]["auc"].get<double>(), trained["eval"]["auc"].get<double>(), 1e-6);
+}
+
+TEST_F(SmallRun, InitFromTakesTheWeightsAlone) {
+  ASSERT_EQ(train(2, "--set checkpoint.at_end=true").code, 0);
+  const auto first = losses(path("run"));
+  const Outcome outcome = train(1,
+                                "--init-from=ckpt --set checkpoint.directory=other --set "
+                                "output.directory=warm --set train.steps=2");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_LT(losses(path("warm"))[0], first[0]);
+}
+
+TEST_F(SmallRun, ASavedPlanCanBeReadBack) {
+  ASSERT_EQ(train(3, "--set sharding.strategy=grid").code, 0);
+  const auto one = losses(path("run"));
+  const Outcome outcome =
+      train(3, "--set sharding.plan=run/plan.json --set output.directory=again");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(losses(path("again")), one);
+}
+
+TEST_F(SmallRun, SyntheticDataAndReplayTrain) {
+  EXPECT_EQ(train(2, "--set data.source=synthetic --set data.train=").code, 0);
+  const Outcome outcome = train(2, "--set data.source=replay --set train.steps=60");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const auto replay = losses(path("run"));
+  EXPECT_LT(replay.back(), replay.front());  // one batch is learnt by heart
+}
+
+}  // namespace
+}  // namespace dlrm

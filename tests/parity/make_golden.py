@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Trains the parity models in PyTorch (fp64) and writes the golden losses beside this file.
+
+    make_golden.py PATH/TO/dlrm-train [--check]
+
+The data set (data.h5) is made here from a fixed seed if it is not there; the initial weights are those of
+dlrm-train, read from a checkpoint that it saves before its first step. --check compares with the golden
+files in place instead of writing them.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import h5py
+import numpy as np
+import torch
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+STEPS, BATCH, DENSE = 50, 64, 5
+ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
+HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
+MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat"]
+
+
+def make_data(path):
+    rng = np.random.default_rng(20)
+    n = STEPS * BATCH - 17  # the last batch is a partial one
+    with h5py.File(path, "w") as f:
+        f.attrs["format"] = "dlrm-dataset"
+        f.attrs["version"] = 1
+        f.attrs["samples"] = n
+        dense = rng.normal(size=(n, DENSE)).astype(np.float32)
+        ids = {k: (ROWS[k] * rng.random((n, HOT[k])) ** 3).astype(np.int32) for k in ROWS}
+        logit = dense @ rng.normal(size=DENSE) + np.cos(ids["a"][:, 0]) + np.sin(ids["d"][:, 0])
+        label = (rng.random(n) < 1 / (1 + np.exp(-logit))).astype(np.uint8)
+        f["label"] = label
+        f["dense"] = dense
+        for k in ROWS:
+            f[f"sparse/{k}/ids"] = ids[k].reshape(-1)
+            f[f"sparse/{k}/ids"].attrs["rows"] = ROWS[k]
+            f[f"sparse/{k}/ids"].attrs["hotness"] = HOT[k]
+
+
+def config_path(model):
+    return os.path.join(HERE, model + ".yaml")
+
+
+def initial_weights(program, model):
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            [program, config_path(model), "--set", "train.steps=0", "--set", "checkpoint.at_end=true",
+             "--set", "data.train=" + os.path.join(HERE, "data.h5"),
+             "--set", f"checkpoint.directory={folder}/ckpt", "--set", f"output.directory={folder}/run"],
+            check=True, stderr=subprocess.DEVNULL)
+        weights = {}
+        with h5py.File(f"{folder}/ckpt/step_000000000/index.h5", "r") as f:
+            f.visititems(lambda name, item: weights.__setitem__(name, item[()].astype(np.float64))
+                         if isinstance(item, h5py.Dataset) else None)
+    return {k: torch.tensor(v, requires_grad=True) for k, v in weights.items()
+            if k.split("/")[-1] in ("weight", "bias", "u", "v")}
+
+
+def mlp(w, part, x, last_relu):
+    layers = sorted({int(k.split("/")[2]) for k in w if k.startswith(f"mlp/{part}/")})
+    for i in layers:
+        x = x @ w[f"mlp/{part}/{i}/weight"].T + w[f"mlp/{part}/{i}/bias"]
+        if i != layers[-1] or last_relu:
+            x = torch.relu(x)
+    return x
+
+
+def forward(model, w, dense, ids):
+    x = mlp(w, "bottom", dense, True)
+    e = [w[f"tables/{k}/weight"][ids[k]] for k in ROWS]
+    # Table b pools by the mean, the others by the sum.
+    e = [v.mean(1) if k == "b" else v.sum(1) for k, v in zip(ROWS, e)]
+    if model.endswith("dot"):
+        t = torch.stack([x] + e, 1)
+        products = t @ t.transpose(1, 2)
+        i, j = np.tril_indices(len(e) + 1, -1)
+        z = torch.cat([x, products[:, i, j]], 1)
+    else:
+        z = torch.cat([x] + e, 1)
+    if model.endswith("cross"):
+        x0 = z
+        for i in range(2):
+            low = z @ w[f"cross/{i}/v"].T
+            z = x0 * (low @ w[f"cross/{i}/u"].T + w[f"cross/{i}/bias"]) + z
+    return mlp(w, "top", z, False)[:, 0]
+
+
+def train(model, weights):
+    sgd = model.startswith("sgd")
+    parameters = list(weights.values())
+    optimizer = (torch.optim.SGD(parameters, lr=0.1) if sgd
+                 else torch.optim.Adagrad(parameters, lr=0.05, eps=1e-10))
+    losses = []
+    with h5py.File(os.path.join(HERE, "data.h5"), "r") as f:
+        n = int(f.attrs["samples"])
+        label = torch.tensor(f["label"][()].astype(np.float64))
+        dense = torch.tensor(f["dense"][()].astype(np.float64))
+        ids = {k: torch.tensor(f[f"sparse/{k}/ids"][()].reshape(n, -1).astype(np.int64)) for k in ROWS}
+    for begin in range(0, n, BATCH):
+        part = slice(begin, min(begin + BATCH, n))
+        logits = forward(model, weights, dense[part], {k: v[part] for k, v in ids.items()})
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, label[part])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def main():
+    program, check = sys.argv[1], "--check" in sys.argv
+    data = os.path.join(HERE, "data.h5")
+    if not os.path.exists(data):
+        make_data(data)
+    worst = 0.0
+    for model in MODELS:
+        losses = train(model, initial_weights(program, model))
+        golden = os.path.join(HERE, model + ".json")
+        if check:
+            with open(golden) as f:
+                expected = json.load(f)["losses"]
+            worst = max(worst, max(abs(a / b - 1) for a, b in zip(losses, expected)))
+        else:
+            with open(golden, "w") as f:
+                json.dump({"model": model, "torch": torch.__version__, "losses": losses}, f, indent=0)
+                f.write("\n")
+    if check:
+        print(f"largest relative difference {worst:.2e}")
+        sys.exit(worst > 1e-9)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+
+#include "small_run.h"
+
+namespace dlrm {
+namespace {
+
+using Case = std::tuple<Strategy, OptimizerType, Pooling, Precision>;
+
+const char* name_of(Strategy s) {
+  constexpr const char* kNames[] = {"auto", "table", "row", "column", "grid", "data_parallel"};
+  return kNames[static_cast<int>(s)];
+}
+const char* name_of(OptimizerType o) {
+  constexpr const char* kNames[] = {"sgd", "adagrad", "rowwise", "adam"};
+  return kNames[static_cast<int>(o)];
+}
+
+class EveryPlan : public testing::TestWithParam<Case> {
+ protected:
+  static RunConfig config() {
+    const auto [strategy, optimizer, pooling, precision] = GetParam();
+    RunConfig c = odd_model();
+    c.sharding.strategy = strategy;
+    c.train.sparse_optimizer.type = optimizer;
+    c.train.sparse_optimizer.lr = 0.05;
+    c.train.sparse_optimizer.eps = 1e-6;
+    c.train.sparse_optimizer.initial_accumulator = 0.1;
+    c.train.precision = precision;
+    if (optimizer == OptimizerType::kAdam) {
+      c.train.dense_optimizer.type = OptimizerType::kAdam;
+      c.train.dense_optimizer.lr = 0.01;
+      c.train.dense_optimizer.eps = 1e-6;
+    }
+    for (TableConfig& table : c.model.tables) {
+      for (FeatureConfig& feature : table.features) feature.pooling = pooling;
+    }
+    return c;
+  }
+};
+
+TEST_P(EveryPlan, FourRanksTrainToTheWeightsOfOneRank) {
+  const RunConfig c = config();
+  const bool bf16 = c.train.precision == Precision::kBf16;
+  expect_alike(train_on_threads(c, 4, 5), train_on_threads(c, 1, 5), bf16 ? 2e-3 : 1e-5,
+               bf16 ? 2e-2 : 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, EveryPlan,
+    testing::Combine(testing::Values(Strategy::kAuto, Strategy::kTable, Strategy::kRow,
+                                     Strategy::kColumn, Strategy::kGrid, Strategy::kDataParallel),
+                     testing::Values(OptimizerType::kSgd, OptimizerType::kAdagrad,
+                                     OptimizerType::kRowwiseAdagrad, OptimizerType::kAdam),
+                     testing::Values(Pooling::kSum, Pooling::kMean),
+                     testing::Values(Precision::kFp32, Precision::kBf16)),
+    [](const auto& info) {
+      return std::string(name_of(std::get<0>(info.param))) + "_" +
+             name_of(std::get<1>(info.param)) +
+             (std::get<2>(info.param) == Pooling::kSum ? "_sum" : "_mean") +
+             (std::get<3>(info.param) == Precision::kFp32 ? "_fp32" : "_bf16");
+    });
+
+TEST(Trainer, TheFastPathTrainsToTheWeightsOfTheReference) {
+  const RunConfig c = odd_model();
+  expect_alike(train_on_threads(c, 1, 6), train_on_threads(c, 1, 6, true), 1e-5, 1e-4);
+}
+
+TEST(Trainer, ConcatAndCrossAgreeOnThreeRanks) {
+  for (const InteractionType type : {InteractionType::kConcat, InteractionType::kCross}) {
+    RunConfig c = odd_model();
+    c.model.interaction.type = type;
+    c.model.interaction.layers = 2;
+    c.model.interaction.rank = 3;
+    if (type == InteractionType::kConcat) c.model.interaction.average_pool = 4;
+    c.sharding.strategy = Strategy::kGrid;
+    expect_alike(train_on_threads(c, 3, 4), train_on_threads(c, 1, 4, true), 1e-5, 1e-4);
+  }
+}
+
+TEST(Trainer, DeeperRoutingChangesNothing) {
+  RunConfig c = odd_model();
+  c.sharding.strategy = Strategy::kRow;
+  const Trained shallow = train_on_threads(c, 3, 6);
+  c.routing.depth = 3;
+  expect_alike(train_on_threads(c, 3, 6), shallow, 0, 0);
+  c.routing.mode = RoutingMode::kFixed;
+  expect_alike(train_on_threads(c, 3, 6), shallow, 0, 0);
+}
+
+TEST(Trainer, TheSameRunTwiceIsBitwiseTheSame) {
+  const RunConfig c = odd_model();
+  expect_alike(train_on_threads(c, 4, 5), train_on_threads(c, 4, 5), 0, 0);
+}
+
+TEST(Trainer, RoundedWiresStayNearTheExactRun) {
+  RunConfig c = odd_model();
+  const Trained exact = train_on_threads(c, 1, 4);
+  for (const DType forward : {DType::kBFloat16, DType::kFloat16}) {
+    c.train.wire = {forward, DType::kBFloat16, DType::kBFloat16};
+    expect_alike(train_on_threads(c, 4, 4), exact, 5e-3, 2e-2);
+  }
+}
+
+TEST(Trainer, MoreRanksThanSamplesAgree) {
+  RunConfig c = odd_model();
+  c.train.global_batch_size = 6;
+  expect_alike(train_on_threads(c, 8, 4), train_on_threads(c, 1, 4), 1e-5, 1e-4);
+}
+
+}  // namespace
+}  // namespace dlrm

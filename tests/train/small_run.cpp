@@ -1,0 +1,135 @@
+#include "small_run.h"
+
+#include <cmath>
+#include <mutex>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/core/random.h"
+#include "dlrm/data/batch_source.h"
+#include "dlrm/train/trainer.h"
+
+namespace dlrm {
+namespace {
+
+/// Batches with bags of any length, empty ones too, made from (seed, sample) alone.
+Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
+  Batch batch;
+  batch.t = t;
+  // The last batch is a partial one.
+  batch.global_size = config.train.global_batch_size - (t % 3 == 2 ? 4 : 0);
+  batch.local = part_of(batch.global_size, rank, world);
+  const auto draw = [&](uint64_t what, int64_t sample, uint32_t position) {
+    return philox(what, {static_cast<uint32_t>(t), static_cast<uint32_t>(sample), position, 9})[0];
+  };
+  for (int64_t s = batch.local.begin; s < batch.local.end; ++s) {
+    for (int64_t d = 0; d < config.model.dense_features; ++d) {
+      batch.dense.push_back(uniform01(draw(1, s, static_cast<uint32_t>(d))) - 0.5f);
+    }
+    batch.labels.push_back(draw(2, s, 0) % 3 == 0 ? 1.0f : 0.0f);
+  }
+  batch.offsets = {0};
+  uint64_t feature = 100;
+  for (const TableConfig& table : config.model.tables) {
+    for (const FeatureConfig& f : table.features) {
+      ++feature;
+      for (int64_t s = batch.local.begin; s < batch.local.end; ++s) {
+        const int64_t length = f.hotness == 1 ? 1 : draw(feature, s, 999) % (2 * f.hotness + 1);
+        for (int64_t i = 0; i < length; ++i) {
+          const uint32_t r = draw(feature, s, static_cast<uint32_t>(i));
+          // A hot row, the bounds, and the rest.
+          const int64_t id = r % 4 == 0 ? 0 : r % 7 == 0 ? table.rows - 1 : r % table.rows;
+          batch.ids.push_back(id);
+        }
+        batch.offsets.push_back(static_cast<int64_t>(batch.ids.size()));
+      }
+    }
+  }
+  return batch;
+}
+
+void place(std::map<std::string, std::vector<float>>& whole, const TensorPiece& piece) {
+  const int64_t cols = piece.shape.size() == 2 ? piece.shape[1] : 1;
+  auto& tensor = whole[piece.path];
+  tensor.resize(static_cast<size_t>(piece.shape[0] * cols), std::nanf(""));
+  std::vector<float> part(static_cast<size_t>(piece.rows.size() * piece.columns.size()));
+  piece.read(0, piece.rows.size(), part.data());
+  for (int64_t r = 0; r < piece.rows.size(); ++r) {
+    for (int64_t c = 0; c < piece.columns.size(); ++c) {
+      tensor[static_cast<size_t>((piece.rows.begin + r) * cols + piece.columns.begin + c)] =
+          part[static_cast<size_t>(r * piece.columns.size() + c)];
+    }
+  }
+}
+
+}  // namespace
+
+Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool reference) {
+  Trained trained;
+  std::mutex mutex;
+  run_on_threads(ranks, [&](Communicator& comm) {
+    const auto device = make_cpu_device();
+    const auto stream = device->make_stream();
+    Trace trace;
+    const Log log(comm.rank());
+    Context context{*device, *stream, comm, trace, log};
+    const auto ops =
+        reference ? make_reference_ops(*device, *stream) : make_cpu_ops(*device, *stream, 1);
+    Trainer trainer(context, *ops, config, make_plan(config, comm.size()), true);
+    for (int step = 0; step < steps; ++step) {
+      while (trainer.routed() <= config.routing.depth && step + trainer.routed() < steps) {
+        trainer.route(odd_batch(config, step + trainer.routed(), comm.rank(), comm.size()));
+      }
+      const StepResult result = trainer.step(step, false);
+      if (comm.rank() == 0) trained.losses.push_back(result.loss);
+    }
+    trainer.embeddings().check_replicas();
+    const std::lock_guard lock(mutex);
+    for (const TensorPiece& piece : trainer.pieces()) {
+      if (piece.saves) place(trained.tensors, piece);
+    }
+  });
+  return trained;
+}
+
+void expect_alike(const Trained& a, const Trained& b, double loss_tolerance,
+                  double weight_tolerance) {
+  ASSERT_EQ(a.losses.size(), b.losses.size());
+  for (size_t i = 0; i < a.losses.size(); ++i) {
+    EXPECT_NEAR(a.losses[i], b.losses[i], loss_tolerance * (1 + std::abs(b.losses[i])))
+        << "step " << i + 1;
+  }
+  ASSERT_EQ(a.tensors.size(), b.tensors.size());
+  for (const auto& [path, values] : b.tensors) {
+    const auto& mine = a.tensors.at(path);
+    ASSERT_EQ(mine.size(), values.size()) << path;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double bound = weight_tolerance * (1 + std::abs(values[i]));
+      ASSERT_FALSE(std::isnan(mine[i])) << path << " element " << i;
+      ASSERT_NEAR(mine[i], values[i], bound) << path << " element " << i;
+    }
+  }
+}
+
+RunConfig odd_model() {
+  return parse_config(R"(
+model:
+  dense_features: 5
+  embedding_dim: 6
+  bottom_mlp: [9, 6]
+  top_mlp: [7, 1]
+  interaction: dot
+  tables:
+    - {name: one, rows: 1}
+    - {name: three, rows: 3, hotness: 4}
+    - {name: shared, rows: 53, features: [{name: left}, {name: right, hotness: 3, pooling: mean}]}
+    - {name: wide, rows: 101, hotness: 2}
+    - {name: last, rows: 29, pooling: mean, hotness: 5}
+data: {source: synthetic}
+train: {global_batch_size: 22, dense_optimizer: {lr: 0.1}, sparse_optimizer: {type: sgd, lr: 0.1}}
+)",
+                      "odd_model");
+}
+
+}  // namespace dlrm

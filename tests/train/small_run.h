@@ -1,0 +1,29 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dlrm/config/run_config.h"
+#include "dlrm/plan/plan.h"
+
+namespace dlrm {
+
+/// What a few steps of training on ranks-as-threads left: the losses, and every tensor whole.
+struct Trained {
+  std::vector<double> losses;
+  std::map<std::string, std::vector<float>> tensors;
+};
+
+/// Trains `steps` steps of `config` on `ranks` threads with the plan of config.sharding (or
+/// `plan`), one compute thread each; with `reference` on the fp64 execution.
+Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool reference = false);
+
+/// Compares tensor by tensor: |a - b| <= tolerance · (1 + |b|).
+void expect_alike(const Trained& a, const Trained& b, double loss_tolerance,
+                  double weight_tolerance);
+
+/// A model of odd shapes: a table of one row, one narrower than the ranks, a shared one, variable
+/// hotness.
+RunConfig odd_model();
+
+}  // namespace dlrm
