@@ -59,9 +59,13 @@ void sleeper(World& world) {
 void mismatch(World& world) {
   Trace trace;
   world.start_watchdog(kTimeout, trace);
-  char data[64] = {};
-  if (world.rank() == 0) world.comm().barrier();
-  world.comm().broadcast(data, 64, 1);
+  int64_t value = 1;
+  const View<int64_t> data(&value, 1);
+  if (world.rank() == 0) {
+    world.comm().allreduce<int64_t>(data);
+  } else {
+    world.comm().allreduce_max(data);
+  }
 }
 
 void alone_stalls(World& world) {

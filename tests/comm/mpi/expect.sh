@@ -12,7 +12,8 @@ directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 timeout 60 "$@" >"$directory/out" 2>"$directory/all"
 status=$?
-sed '/^-----/,$d' "$directory/all" >"$directory/err" # mpirun's own words follow such a line
+# mpirun's own words follow a line of dashes, or begin with [host:pid].
+sed -E '/^-----/,$d; /^\[[^]]*:[0-9]+\] /d' "$directory/all" >"$directory/err"
 
 fail() {
   echo "expect.sh: $1 (exit status $status)"

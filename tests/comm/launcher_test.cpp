@@ -1,0 +1,55 @@
+#include "comm/launcher.h"
+
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace dlrm {
+namespace {
+
+/// The environment of a plain process, with these variables added.
+class Environment {
+ public:
+  explicit Environment(const std::vector<std::pair<const char*, const char*>>& variables) {
+    clear();
+    for (const auto& [name, value] : variables) setenv(name, value, 1);
+  }
+  ~Environment() { clear(); }
+
+ private:
+  static void clear() {
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK",
+                             "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}) {
+      unsetenv(name);
+    }
+  }
+};
+
+TEST(Launch, OfAPlainProcessIsNotParallel) {
+  const Environment environment({});
+  EXPECT_FALSE(find_launch().parallel);
+}
+
+TEST(Launch, ByMpirunIsParallelFromTwoRanksOn) {
+  const Environment two({{"OMPI_COMM_WORLD_SIZE", "2"}, {"PMIX_RANK", "1"}});
+  EXPECT_TRUE(find_launch().parallel);
+  const Environment one({{"OMPI_COMM_WORLD_SIZE", "1"}, {"PMIX_RANK", "0"}});
+  EXPECT_FALSE(find_launch().parallel);
+}
+
+TEST(Launch, InABatchScriptIsNotParallel) {
+  const Environment environment({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "8"}});
+  EXPECT_FALSE(find_launch().parallel);
+}
+
+TEST(Launch, BySrunIsParallelAndKnowsItsTasks) {
+  const Environment environment(
+      {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}});
+  EXPECT_TRUE(find_launch().parallel);
+  EXPECT_EQ(find_launch().srun_tasks, 4);
+}
+
+}  // namespace
+}  // namespace dlrm
