@@ -1,0 +1,39 @@
+#include "cpu/cpu_ops.h"
+
+#include "dlrm/core/error.h"
+
+namespace dlrm::cpu {
+
+CpuOps::CpuOps(Device& device, int threads, const std::string& isa)
+    : device_(device),
+      threads_(threads),
+      kernels_(choose_kernels(isa)),
+      products_(device, kernels_, threads, isa.empty() || isa == "avx512"),
+      scratch_(device, 0, "thread scratch"),
+      loss_parts_(device, 0, "loss sums"),
+      entries_(device, 0, "row sorting"),
+      counters_(device, 0, "row sorting"),
+      long_runs_(device, 0, "long runs"),
+      long_first_(device, 0, "long runs"),
+      chunk_sums_(device, 0, "long runs") {
+  DLRM_CHECK(threads >= 1, "{} threads", threads);
+}
+
+std::string CpuOps::name() const {
+  return fmt::format("cpu {}{}", kernels_.name, products_.native_bf16() ? " bf16" : "");
+}
+
+float* CpuOps::thread_scratch(int parts, int64_t floats) {
+  scratch_.reserve(static_cast<size_t>(parts) * static_cast<size_t>(floats));
+  return scratch_.data();
+}
+
+}  // namespace dlrm::cpu
+
+namespace dlrm {
+
+std::unique_ptr<Ops> make_cpu_ops(Device& device, Stream&, int threads, const std::string& isa) {
+  return std::make_unique<cpu::CpuOps>(device, threads, isa);
+}
+
+}  // namespace dlrm

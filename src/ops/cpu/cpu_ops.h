@@ -1,0 +1,91 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "dlrm/device/device.h"
+#include "dlrm/ops/ops.h"
+
+#include "cpu/kernels.h"
+#include "cpu/products.h"
+
+namespace dlrm::cpu {
+
+/// Ops on this machine's cores. What a thread computes depends on shapes, data and the number of
+/// threads alone; embedding operations give the same bits with any number of threads.
+class CpuOps final : public Ops {
+ public:
+  CpuOps(Device& device, int threads, const std::string& isa);
+
+  std::string name() const override;
+  int threads() const override { return threads_; }
+
+  void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y) override;
+  void linear_backward_input(Matrix dz, Matrix w, Matrix dx) override;
+  void linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw,
+                              View<float> dbias) override;
+  void activation_backward(Act act, Matrix y, Matrix dy) override;
+
+  void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) override;
+  void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
+                    MatrixView<float> de) override;
+  void average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) override;
+  void average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) override;
+  void cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) override;
+  void cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) override;
+
+  void bce_with_logits(Matrix logits, View<const float> labels, float scale, View<double> loss,
+                       Matrix dlogits) override;
+  void sigmoid(Matrix logits, View<float> p) override;
+
+  void embedding_bag_forward(View<const BagGroup> groups) override;
+  void group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) override;
+  void embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
+                              MatrixView<float> grads) override;
+  void row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
+                       View<float> sums) override;
+  void sparse_update(const OptimizerStep& step, const RowTable& table, View<const int64_t> rows,
+                     View<const int64_t> count, MatrixView<const float> grads, bool by_row,
+                     View<const float> square_sums, int64_t full_width) override;
+  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
+                            View<const BagGradient> gradients) override;
+  void scatter_rows(View<const int64_t> rows, View<const int64_t> count,
+                    MatrixView<const float> grads, MatrixView<float> dense,
+                    View<float> touched) override;
+  void touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) override;
+
+  void copy_blocks(View<const BlockCopy> blocks) override;
+  void convert(Matrix x, Matrix y) override;
+  void add(Matrix x, Matrix y) override;
+  void fill_zero(void* data, int64_t bytes) override;
+  void find_non_finite(Matrix x, View<float> bad) override;
+
+  void dense_update(const OptimizerStep& step, View<float> w, View<const float> g, View<float> s1,
+                    View<float> s2, View<BFloat16> copy) override;
+  void fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
+                    const RowTable& table) override;
+
+ private:
+  template <class Entry>
+  void sort_rows(View<const IdGroup> groups, int64_t rows, int64_t nnz, RowRuns runs);
+  Runs prepare_runs(const RowRuns& runs, View<const BagGradient> gradients, int64_t width);
+  /// Chunk sums of the runs longer than kRunChunk, by all threads.
+  void sum_long_runs(Runs& runs, int64_t count);
+  /// body(i0, i1, scratch [2·width]) for ranges of runs of about equal work.
+  template <class Body>
+  void for_run_ranges(const Runs& runs, int64_t count, const Body& body);
+  float* thread_scratch(int parts, int64_t floats);
+
+  Device& device_;
+  int threads_;
+  const Kernels& kernels_;
+  Products products_;
+  Array<float> scratch_;      // one stretch a thread
+  Array<double> loss_parts_;  // one a chunk of samples
+  Array<char> entries_;       // (row, occurrence) pairs, twice
+  Array<int64_t> counters_;   // radix counts, one set a thread
+  Array<int64_t> long_runs_;
+  Array<int64_t> long_first_;
+  Array<float> chunk_sums_;
+};
+
+}  // namespace dlrm::cpu

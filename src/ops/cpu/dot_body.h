@@ -1,0 +1,169 @@
+#pragma once
+// Dot interaction of one sample: v vᵀ as a small matrix product; see vec.h for the rules.
+#include "cpu/kernels.h"
+#include "cpu/vec.h"
+
+namespace dlrm::cpu {
+namespace {
+
+inline int64_t rounded_up(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+/// Rows of v that are worked on together: their products share the loads of the other operand.
+constexpr int kRowsTogether = 4;
+
+/// Scratch of one thread: v [vectors, padded width], its transpose or the gradients of its
+/// products, and an output row.
+struct DotScratch {
+  int64_t width;    ///< of a row of v, padded with zeros
+  int64_t columns;  ///< vectors, padded
+  float* v;
+  float* square;  ///< forward: vᵀ [width, columns]; backward: symmetric [vectors, columns]
+  float* row;     ///< [kRowsTogether, max(width, columns)]
+
+  DotScratch(int64_t vectors, int64_t w, float* base)
+      : width(rounded_up(w)), columns(rounded_up(vectors)), v(base) {
+    square = v + rounded_up(vectors + kRowsTogether) * width;
+    row = square + rounded_up(vectors + kRowsTogether) * columns + width * columns;
+  }
+};
+
+int64_t dot_scratch(int64_t vectors, int64_t width) {
+  float origin = 0;
+  const DotScratch s(vectors, width, &origin);
+  return (s.row - s.v) + kRowsTogether * (s.width + s.columns);
+}
+
+template <class T>
+inline void load_vectors(const T* x, const float* e, int64_t vectors, int64_t width,
+                         const DotScratch& s) {
+  for_pieces(width, [&]<int N>(int64_t c) { store<N>(s.v + c, load<N>(x + c)); });
+  for (int64_t i = 1; i < vectors; ++i) {
+    const float* from = e + (i - 1) * width;
+    float* to = s.v + i * s.width;
+    for_pieces(width, [&]<int N>(int64_t c) { store<N>(to + c, load<N>(from + c)); });
+  }
+}
+
+/// out[r, j..j+V·lanes) = Σ_k a[i + r, k] · b[k, j..), R rows at once.
+template <int R, int V>
+inline void multiply_tile(const float* a, int64_t lda, const float* b, int64_t ldb, int64_t depth,
+                          float* out, int64_t ldo) {
+  Floats<kLanes> sum[R][V] = {};
+  for (int64_t k = 0; k < depth; ++k) {
+    Floats<kLanes> right[V];
+    for (int q = 0; q < V; ++q) right[q] = load<kLanes>(b + k * ldb + q * kLanes);
+    for (int r = 0; r < R; ++r) {
+      const Floats<kLanes> left = broadcast<kLanes>(a[r * lda + k]);
+      for (int q = 0; q < V; ++q) sum[r][q] = multiply_add<kLanes>(left, right[q], sum[r][q]);
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int q = 0; q < V; ++q) store<kLanes>(out + r * ldo + q * kLanes, sum[r][q]);
+  }
+}
+
+/// out [kRowsTogether, n] = a [kRowsTogether, depth] · b [depth, n]; n a multiple of the lanes.
+inline void multiply_rows(const float* a, int64_t lda, const float* b, int64_t ldb, int64_t depth,
+                          int64_t n, float* out, int64_t ldo) {
+  int64_t j = 0;
+  for (; j + 2 * kLanes <= n; j += 2 * kLanes) {
+    multiply_tile<kRowsTogether, 2>(a, lda, b + j, ldb, depth, out + j, ldo);
+  }
+  if (j < n) multiply_tile<kRowsTogether, 1>(a, lda, b + j, ldb, depth, out + j, ldo);
+}
+
+inline void transpose(const DotScratch& s, int64_t vectors, int64_t width) {
+  for (int64_t i = 0; i < vectors; ++i) {
+    for (int64_t c = 0; c < width; ++c) s.square[c * s.columns + i] = s.v[i * s.width + c];
+  }
+}
+
+template <class T>
+void dot_forward_of(const Matrix& x, const MatrixView<const float>& e, const Matrix& z, int64_t r0,
+                    int64_t r1, float* scratch) {
+  const int64_t width = x.cols;
+  const int64_t vectors = 1 + e.cols / width;
+  const DotScratch s(vectors, width, scratch);
+  for (int64_t i = 0; i < dot_scratch(vectors, width); ++i) scratch[i] = 0;
+  for (int64_t r = r0; r < r1; ++r) {
+    const T* from = static_cast<const T*>(x.data) + r * x.stride;
+    T* out = static_cast<T*>(z.data) + r * z.stride;
+    load_vectors(from, e.data + r * e.stride, vectors, width, s);
+    transpose(s, vectors, width);
+    for (int64_t c = 0; c < width; ++c) out[c] = from[c];
+    out += width;
+    for (int64_t i = 0; i < vectors; i += kRowsTogether) {
+      const int64_t rows = smaller(kRowsTogether, vectors - i);
+      multiply_rows(s.v + i * s.width, s.width, s.square, s.columns, width, rounded_up(i + rows),
+                    s.row, s.columns);
+      for (int64_t k = 0; k < rows; ++k) {
+        const float* products = s.row + k * s.columns;
+        for_pieces(i + k, [&]<int N>(int64_t c) { store<N>(out + c, load<N>(products + c)); });
+        out += i + k;
+      }
+    }
+  }
+}
+
+/// s.square = the gradients of the products as a symmetric matrix with a zero diagonal.
+template <class T>
+inline void load_product_gradients(const T* dz, int64_t vectors, const DotScratch& s) {
+  for (int64_t i = 0; i < vectors; ++i) {
+    float* row = s.square + i * s.columns;
+    for_pieces(i, [&]<int N>(int64_t c) { store<N>(row + c, load<N>(dz + c)); });
+    row[i] = 0;
+    for (int64_t j = 0; j < i; ++j) s.square[j * s.columns + i] = row[j];
+    dz += i;
+  }
+}
+
+template <class T>
+void dot_backward_of(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
+                     const Matrix& dx, const MatrixView<float>& de, int64_t r0, int64_t r1,
+                     float* scratch) {
+  const int64_t width = x.cols;
+  const int64_t vectors = 1 + e.cols / width;
+  const DotScratch s(vectors, width, scratch);
+  for (int64_t i = 0; i < dot_scratch(vectors, width); ++i) scratch[i] = 0;
+  for (int64_t r = r0; r < r1; ++r) {
+    const T* g = static_cast<const T*>(dz.data) + r * dz.stride;
+    load_vectors(static_cast<const T*>(x.data) + r * x.stride, e.data + r * e.stride, vectors,
+                 width, s);
+    load_product_gradients(g + width, vectors, s);
+    for (int64_t i = 0; i < vectors; i += kRowsTogether) {
+      const int64_t rows = smaller(kRowsTogether, vectors - i);
+      multiply_rows(s.square + i * s.columns, s.columns, s.v, s.width, vectors, s.width, s.row,
+                    s.width);
+      for (int64_t k = 0; k < rows; ++k) {
+        const float* sum = s.row + k * s.width;
+        if (i + k == 0) {
+          T* to = static_cast<T*>(dx.data) + r * dx.stride;
+          for_pieces(width, [&]<int N>(int64_t c) {
+            store<N>(to + c, load<N>(sum + c) + load<N>(g + c));
+          });
+        } else {
+          float* to = de.data + r * de.stride + (i + k - 1) * width;
+          for_pieces(width, [&]<int N>(int64_t c) { store<N>(to + c, load<N>(sum + c)); });
+        }
+      }
+    }
+  }
+}
+
+void dot_forward(const Matrix& x, const MatrixView<const float>& e, const Matrix& z, int64_t r0,
+                 int64_t r1, float* scratch) {
+  if (x.type == DType::kFloat32) return dot_forward_of<float>(x, e, z, r0, r1, scratch);
+  dot_forward_of<BFloat16>(x, e, z, r0, r1, scratch);
+}
+
+void dot_backward(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
+                  const Matrix& dx, const MatrixView<float>& de, int64_t r0, int64_t r1,
+                  float* scratch) {
+  if (x.type == DType::kFloat32) {
+    return dot_backward_of<float>(x, e, dz, dx, de, r0, r1, scratch);
+  }
+  dot_backward_of<BFloat16>(x, e, dz, dx, de, r0, r1, scratch);
+}
+
+}  // namespace
+}  // namespace dlrm::cpu

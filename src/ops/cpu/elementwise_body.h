@@ -1,0 +1,245 @@
+#pragma once
+// Element by element kernels; see vec.h for the rules of these files.
+#include "cpu/kernels.h"
+#include "cpu/vec.h"
+
+namespace dlrm::cpu {
+namespace {
+
+template <class T>
+inline T* row_of(const Matrix& m, int64_t r) {
+  return static_cast<T*>(m.data) + r * m.stride;
+}
+
+/// body(T{}) with T the element type of `type`, fp32 or bf16.
+template <class Body>
+inline void with_type(DType type, const Body& body) {
+  if (type == DType::kFloat32) {
+    body(float{});
+  } else {
+    body(BFloat16{});
+  }
+}
+
+inline float half_to_float(uint16_t bits) {
+#if defined(__F16C__)
+  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
+#else
+  Float16 half;
+  half.bits = bits;
+  return static_cast<float>(half);
+#endif
+}
+
+inline uint16_t float_to_half(float value) {
+#if defined(__F16C__)
+  return static_cast<uint16_t>(_mm_cvtsi128_si32(_mm_cvtps_ph(_mm_set_ss(value), 0)));
+#else
+  return Float16(value).bits;
+#endif
+}
+
+void halves_to_float(const uint16_t* src, float* dst, int64_t n) {
+  int64_t i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= n; i += 8) {
+    _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(load_raw<__m128i>(src + i)));
+  }
+#endif
+  for (; i < n; ++i) dst[i] = half_to_float(src[i]);
+}
+
+void float_to_halves(const float* src, uint16_t* dst, int64_t n) {
+  int64_t i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= n; i += 8) {
+    const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(src + i), 0);
+    __builtin_memcpy(dst + i, &halves, sizeof(halves));
+  }
+#endif
+  for (; i < n; ++i) dst[i] = float_to_half(src[i]);
+}
+
+template <class From, class To>
+inline void convert_row(const From* src, To* dst, int64_t n) {
+  for_pieces(n, [&]<int N>(int64_t c) { store<N>(dst + c, load<N>(src + c)); });
+}
+
+void to_float(DType type, const void* src, float* dst, int64_t n) {
+  if (type == DType::kFloat16) return halves_to_float(static_cast<const uint16_t*>(src), dst, n);
+  with_type(type, [&]<class T>(T) { convert_row(static_cast<const T*>(src), dst, n); });
+}
+
+void from_float(DType type, const float* src, void* dst, int64_t n) {
+  if (type == DType::kFloat16) return float_to_halves(src, static_cast<uint16_t*>(dst), n);
+  with_type(type, [&]<class T>(T) { convert_row(src, static_cast<T*>(dst), n); });
+}
+
+template <class From, class To>
+void copy_rows_of(const BlockCopy& b) {
+  const From* src = static_cast<const From*>(b.src);
+  To* dst = static_cast<To*>(b.dst);
+  for (int64_t r = 0; r < b.rows; ++r, src += b.src_stride, dst += b.dst_stride) {
+    const float scale = b.scale ? b.scale[r] : 1.0f;
+    if (b.accumulate) {
+      for_pieces(b.cols, [&]<int N>(int64_t c) {
+        store<N>(dst + c, load<N>(dst + c) + load<N>(src + c) * broadcast<N>(scale));
+      });
+    } else if (b.scale) {
+      for_pieces(b.cols, [&]<int N>(int64_t c) {
+        store<N>(dst + c, load<N>(src + c) * broadcast<N>(scale));
+      });
+    } else {
+      convert_row(src, dst, b.cols);
+    }
+  }
+}
+
+/// With a half-precision side, through fp32 a piece at a time.
+void copy_half_rows(const BlockCopy& b) {
+  constexpr int64_t kPiece = 256;
+  alignas(64) float x[kPiece];
+  alignas(64) float y[kPiece];
+  const int64_t src_size = b.src_type == DType::kFloat32 ? 4 : 2;
+  const int64_t dst_size = b.dst_type == DType::kFloat32 ? 4 : 2;
+  for (int64_t r = 0; r < b.rows; ++r) {
+    const float scale = b.scale ? b.scale[r] : 1.0f;
+    for (int64_t c = 0; c < b.cols; c += kPiece) {
+      const int64_t n = smaller(kPiece, b.cols - c);
+      char* to = static_cast<char*>(b.dst) + (r * b.dst_stride + c) * dst_size;
+      to_float(b.src_type, static_cast<const char*>(b.src) + (r * b.src_stride + c) * src_size, x,
+               n);
+      for (int64_t i = 0; i < n; ++i) x[i] *= scale;
+      if (b.accumulate) {
+        to_float(b.dst_type, to, y, n);
+        for (int64_t i = 0; i < n; ++i) x[i] = y[i] + x[i];
+      }
+      from_float(b.dst_type, x, to, n);
+    }
+  }
+}
+
+void copy_rows(const BlockCopy& b) {
+  if (b.src_type == DType::kFloat16 || b.dst_type == DType::kFloat16) return copy_half_rows(b);
+  with_type(b.src_type, [&]<class From>(From) {
+    with_type(b.dst_type, [&]<class To>(To) { copy_rows_of<From, To>(b); });
+  });
+}
+
+void relu_backward(const Matrix& y, const Matrix& dy, int64_t r0, int64_t r1) {
+  with_type(y.type, [&]<class T>(T) {
+    with_type(dy.type, [&]<class D>(D) {
+      for (int64_t r = r0; r < r1; ++r) {
+        const T* from = row_of<T>(y, r);
+        D* to = row_of<D>(dy, r);
+        for_pieces(dy.cols, [&]<int N>(int64_t c) {
+          const Floats<N> active = load<N>(from + c);
+          const Floats<N> d = load<N>(to + c);
+          store<N>(to + c, active == 0.0f ? Floats<N>{} : d);
+        });
+      }
+    });
+  });
+}
+
+void add(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1) {
+  with_type(x.type, [&]<class X>(X) {
+    with_type(y.type, [&]<class Y>(Y) {
+      for (int64_t r = r0; r < r1; ++r) {
+        const X* from = row_of<X>(x, r);
+        Y* to = row_of<Y>(y, r);
+        for_pieces(y.cols, [&]<int N>(int64_t c) {
+          store<N>(to + c, load<N>(to + c) + load<N>(from + c));
+        });
+      }
+    });
+  });
+}
+
+bool all_finite(const Matrix& x, int64_t r0, int64_t r1) {
+  uint32_t largest = 0;
+  with_type(x.type, [&]<class T>(T) {
+    for (int64_t r = r0; r < r1; ++r) {
+      const T* row = row_of<T>(x, r);
+      for (int64_t c = 0; c < x.cols; ++c) {
+        const uint32_t magnitude = bits_as<uint32_t>(load<1>(row + c)) & 0x7fffffffu;
+        largest = magnitude > largest ? magnitude : largest;
+      }
+    }
+  });
+  return largest < 0x7f800000u;
+}
+
+void cross_forward(const Matrix& x0, const Matrix& u, const Matrix& x, const Matrix& y, int64_t r0,
+                   int64_t r1) {
+  with_type(y.type, [&]<class T>(T) {
+    for (int64_t r = r0; r < r1; ++r) {
+      const T *a = row_of<T>(x0, r), *b = row_of<T>(u, r), *c = row_of<T>(x, r);
+      T* out = row_of<T>(y, r);
+      for_pieces(y.cols, [&]<int N>(int64_t i) {
+        store<N>(out + i, multiply_add<N>(load<N>(a + i), load<N>(b + i), load<N>(c + i)));
+      });
+    }
+  });
+}
+
+void cross_backward(const Matrix& x0, const Matrix& u, const Matrix& dy, const Matrix& du,
+                    const Matrix& dx0, int64_t r0, int64_t r1) {
+  with_type(dy.type, [&]<class T>(T) {
+    for (int64_t r = r0; r < r1; ++r) {
+      const T *a = row_of<T>(x0, r), *b = row_of<T>(u, r), *g = row_of<T>(dy, r);
+      T *to_u = row_of<T>(du, r), *to_x0 = row_of<T>(dx0, r);
+      for_pieces(dy.cols, [&]<int N>(int64_t i) {
+        const Floats<N> d = load<N>(g + i);
+        store<N>(to_x0 + i, multiply_add<N>(load<N>(b + i), d, load<N>(to_x0 + i)));
+        store<N>(to_u + i, load<N>(a + i) * d);
+      });
+    }
+  });
+}
+
+/// Sums of N columns: rows in chunks, whose sums are added in order.
+template <class T, int N>
+inline void sum_columns(const Matrix& x, int64_t c, float* sums) {
+  constexpr int64_t kChunk = 256;
+  Block<N> total{};
+  for (int64_t r = 0; r < x.rows; r += kChunk) {
+    Block<N> chunk{};
+    const int64_t end = smaller(x.rows, r + kChunk);
+    for (int64_t i = r; i < end; ++i) chunk.plus(Block<N>::from(row_of<T>(x, i) + c));
+    total.plus(chunk);
+  }
+  total.to(sums + c);
+}
+
+void column_sums(const Matrix& x, int64_t c0, int64_t c1, float* sums) {
+  with_type(x.type, [&]<class T>(T) {
+    for_blocks(c1 - c0, [&]<int N>(int64_t c) { sum_columns<T, N>(x, c0 + c, sums); });
+  });
+}
+
+void one_output(const Matrix& x, const void* w, float bias, Act act, const Matrix& y, int64_t r0,
+                int64_t r1) {
+  with_type(x.type, [&]<class T>(T) {
+    const T* weights = static_cast<const T*>(w);
+    for (int64_t r = r0; r < r1; ++r) {
+      const T* row = row_of<T>(x, r);
+      constexpr int L = kLanes;
+      Floats<L> a{}, b{};
+      int64_t c = 0;
+      for (; c + 2 * L <= x.cols; c += 2 * L) {
+        a = multiply_add<L>(load<L>(row + c), load<L>(weights + c), a);
+        b = multiply_add<L>(load<L>(row + c + L), load<L>(weights + c + L), b);
+      }
+      float tail = bias;
+      for (; c < x.cols; ++c) {
+        tail = multiply_add<1>(load<1>(row + c), load<1>(weights + c), tail);
+      }
+      const float sum = lane_sum<L>(a + b) + tail;
+      store<1>(row_of<T>(y, r), act == Act::kRelu && sum < 0 ? 0.0f : sum);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace dlrm::cpu

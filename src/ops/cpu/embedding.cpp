@@ -1,0 +1,180 @@
+#include <algorithm>
+
+#include "cpu/cpu_ops.h"
+#include "cpu/parallel.h"
+
+namespace dlrm::cpu {
+namespace {
+
+constexpr int64_t kGrain = 16384;  // elements a thread
+constexpr int64_t kBagCost = 8;    // a bag's own work, in elements
+
+/// Work of the first `b` bags of a group, in elements.
+int64_t work_before(const BagGroup& g, int64_t b) {
+  return (g.offsets[b] - g.offsets[0]) * g.table.width + b * (g.table.width + kBagCost);
+}
+
+/// The first of `size` items before which at least `work` lies; before(i) does not fall.
+template <class Before>
+int64_t first_at(int64_t size, int64_t work, const Before& before) {
+  int64_t low = 0, high = size;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (before(middle) < work) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+}  // namespace
+
+void CpuOps::embedding_bag_forward(View<const BagGroup> groups) {
+  int64_t total = 0;
+  for (const BagGroup& g : groups) {
+    if (g.bags > 0) total += work_before(g, g.bags);
+  }
+  const int parts = parts_for(threads_, total, kGrain);
+  parallel(parts, [&](int part) {
+    const Range mine = part_of(total, part, parts);
+    int64_t passed = 0;
+    for (const BagGroup& g : groups) {
+      if (g.bags == 0) continue;
+      const auto before = [&](int64_t b) { return passed + work_before(g, b); };
+      const int64_t b0 = first_at(g.bags, mine.begin, before);
+      const int64_t b1 = first_at(g.bags, mine.end, before);
+      if (b0 < b1) kernels_.pool_bags(g, b0, b1);
+      passed += work_before(g, g.bags);
+    }
+  });
+}
+
+Runs CpuOps::prepare_runs(const RowRuns& runs, View<const BagGradient> gradients, int64_t width) {
+  const int64_t count = runs.count[0];
+  Runs r;
+  r.rows = runs.rows.data();
+  r.starts = runs.starts.data();
+  r.occurrences = runs.occurrences.data();
+  r.gradients = gradients.data();
+  r.last = runs.starts[static_cast<size_t>(count)] - 1;
+  r.width = width;
+  if (parts_for(threads_, (r.last + 1) * width, kGrain) > 1) sum_long_runs(r, count);
+  return r;
+}
+
+void CpuOps::sum_long_runs(Runs& runs, int64_t count) {
+  const size_t most = static_cast<size_t>(runs.last / kRunChunk + 1);
+  long_runs_.reserve(most);
+  long_first_.reserve(most + 1);
+  int64_t found = 0, chunks = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t length = runs.starts[i + 1] - runs.starts[i];
+    if (length <= kRunChunk) continue;
+    long_runs_[static_cast<size_t>(found)] = i;
+    long_first_[static_cast<size_t>(found++)] = chunks;
+    chunks += (length + kRunChunk - 1) / kRunChunk;
+  }
+  if (found == 0) return;
+  long_first_[static_cast<size_t>(found)] = chunks;
+  chunk_sums_.reserve(static_cast<size_t>(chunks * runs.width));
+  parallel_ranges(threads_, chunks, 1, 1, [&](int64_t c0, int64_t c1) {
+    const int64_t* first = long_first_.data();
+    for (int64_t c = c0; c < c1; ++c) {
+      const int64_t at = std::upper_bound(first, first + found, c) - first - 1;
+      const int64_t run = long_runs_[static_cast<size_t>(at)];
+      const int64_t k0 = runs.starts[run] + (c - first[at]) * kRunChunk;
+      kernels_.sum_chunk(runs, k0, std::min(k0 + kRunChunk, runs.starts[run + 1]),
+                         chunk_sums_.data() + c * runs.width);
+    }
+  });
+  runs.long_runs = long_runs_.data();
+  runs.long_first = long_first_.data();
+  runs.long_count = found;
+  runs.chunk_sums = chunk_sums_.data();
+}
+
+template <class Body>
+void CpuOps::for_run_ranges(const Runs& runs, int64_t count, const Body& body) {
+  const auto before = [&](int64_t i) { return runs.starts[i] + 2 * i; };
+  const int64_t total = before(count);
+  const int parts = parts_for(threads_, total * (runs.width + kBagCost), kGrain);
+  float* scratch = thread_scratch(parts, 2 * runs.width);
+  parallel(parts, [&](int part) {
+    const Range mine = part_of(total, part, parts);
+    const int64_t i0 = first_at(count, mine.begin, before);
+    const int64_t i1 = first_at(count, mine.end, before);
+    if (i0 < i1) body(i0, i1, scratch + part * 2 * runs.width);
+  });
+}
+
+void CpuOps::embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
+                                    MatrixView<float> grads) {
+  const int64_t count = runs.count[0];
+  if (count == 0 || grads.cols == 0) return;
+  const Runs prepared = prepare_runs(runs, gradients, grads.cols);
+  for_run_ranges(prepared, count, [&](int64_t i0, int64_t i1, float* scratch) {
+    kernels_.sum_runs(prepared, i0, i1, scratch, grads.data, grads.stride);
+  });
+}
+
+void CpuOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
+                                  View<const BagGradient> gradients) {
+  const int64_t count = runs.count[0];
+  if (count == 0 || table.width == 0) return;
+  const Runs prepared = prepare_runs(runs, gradients, table.width);
+  for_run_ranges(prepared, count, [&](int64_t i0, int64_t i1, float* scratch) {
+    kernels_.update_runs(step, table, prepared, i0, i1, scratch);
+  });
+}
+
+void CpuOps::row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
+                             View<float> sums) {
+  parallel_ranges(threads_, count[0], grads.cols, kGrain, [&](int64_t i0, int64_t i1) {
+    for (int64_t i = i0; i < i1; ++i) {
+      sums[static_cast<size_t>(i)] = kernels_.square_sum(grads.row(i), grads.cols);
+    }
+  });
+}
+
+void CpuOps::sparse_update(const OptimizerStep& step, const RowTable& table,
+                           View<const int64_t> rows, View<const int64_t> count,
+                           MatrixView<const float> grads, bool by_row,
+                           View<const float> square_sums, int64_t full_width) {
+  if (table.width == 0) return;
+  const RowGradients g{rows.data(),
+                       grads.data,
+                       grads.stride,
+                       by_row,
+                       square_sums.empty() ? nullptr : square_sums.data(),
+                       full_width};
+  parallel_ranges(threads_, count[0], table.width, kGrain,
+                  [&](int64_t i0, int64_t i1) { kernels_.update_rows(step, table, g, i0, i1); });
+}
+
+void CpuOps::scatter_rows(View<const int64_t> rows, View<const int64_t> count,
+                          MatrixView<const float> grads, MatrixView<float> dense,
+                          View<float> touched) {
+  const int64_t* begin = rows.data();
+  const int64_t* end = begin + count[0];
+  // A thread owns rows of `dense`; `rows` ascend, so that its share of them is one stretch.
+  parallel_ranges(threads_, dense.rows, dense.cols + 1, kGrain, [&](int64_t r0, int64_t r1) {
+    for (int64_t r = r0; r < r1; ++r) std::fill_n(dense.row(r), dense.cols, 0.0f);
+    std::fill(touched.begin() + r0, touched.begin() + r1, 0.0f);
+    for (const int64_t* row = std::lower_bound(begin, end, r0); row != end && *row < r1; ++row) {
+      std::copy_n(grads.row(row - begin), dense.cols, dense.row(*row));
+      touched[static_cast<size_t>(*row)] = 1;
+    }
+  });
+}
+
+void CpuOps::touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) {
+  size_t found = 0;
+  for (size_t i = 0; i < touched.size(); ++i) {
+    if (touched[i] > 0) rows[found++] = static_cast<int64_t>(i);
+  }
+  count[0] = static_cast<int64_t>(found);
+}
+
+}  // namespace dlrm::cpu

@@ -1,0 +1,189 @@
+#pragma once
+// Pooled lookup and the sums of its gradient; see vec.h for the rules of these files.
+#include "cpu/kernels.h"
+#include "cpu/vec.h"
+
+namespace dlrm::cpu {
+namespace {
+
+/// Ids are known ahead: rows are fetched so many ids early.
+constexpr int64_t kAhead = 12;
+
+/// N columns of one bag.
+template <class T, int N>
+inline void pool_block(const T* table, int64_t stride, const int64_t* id, const int64_t* bag_end,
+                       const int64_t* last, const float* scale, float* out) {
+  constexpr int64_t kBytes = N * static_cast<int64_t>(sizeof(T));
+  if (id == bag_end) {
+    Block<N>{}.to(out);
+    return;
+  }
+  const auto fetch = [&](const int64_t* at) {
+    prefetch_bytes(table + at[smaller(kAhead, last - at)] * stride, kBytes);
+  };
+  fetch(id);
+  Block<N> sum = Block<N>::from(table + *id * stride);
+  while (++id != bag_end) {
+    fetch(id);
+    sum.plus(Block<N>::from(table + *id * stride));
+  }
+  if (scale) sum.times(*scale);
+  sum.to(out);
+}
+
+template <class T>
+inline const T* weights_of(const RowTable& table) {
+  return static_cast<const T*>(table.weights);
+}
+
+/// Rows of exactly N columns.
+template <class T, int N>
+void pool_bags_of_width(const BagGroup& g, int64_t b0, int64_t b1) {
+  const T* table = weights_of<T>(g.table);
+  const int64_t* last = g.ids + g.offsets[b1] - 1;
+  for (int64_t b = b0; b < b1; ++b) {
+    pool_block<T, N>(table, g.table.stride, g.ids + g.offsets[b], g.ids + g.offsets[b + 1], last,
+                     g.scale ? g.scale + b : nullptr, g.pooled.data + b * g.pooled.stride);
+  }
+}
+
+template <class T>
+void pool_bags_of_any_width(const BagGroup& g, int64_t b0, int64_t b1) {
+  const T* table = weights_of<T>(g.table);
+  const int64_t* last = g.ids + g.offsets[b1] - 1;
+  for (int64_t b = b0; b < b1; ++b) {
+    float* out = g.pooled.data + b * g.pooled.stride;
+    for_blocks(g.table.width, [&]<int N>(int64_t c) {
+      pool_block<T, N>(table + c, g.table.stride, g.ids + g.offsets[b], g.ids + g.offsets[b + 1],
+                       last, g.scale ? g.scale + b : nullptr, out + c);
+    });
+  }
+}
+
+template <class T>
+void pool_typed(const BagGroup& g, int64_t b0, int64_t b1) {
+  switch (g.table.width) {
+    case 4:
+      return pool_bags_of_width<T, 4>(g, b0, b1);
+    case 8:
+      return pool_bags_of_width<T, 8>(g, b0, b1);
+    case 16:
+      return pool_bags_of_width<T, 16>(g, b0, b1);
+    case 32:
+      return pool_bags_of_width<T, 32>(g, b0, b1);
+    case 64:
+      if constexpr (kBlockMax >= 64) return pool_bags_of_width<T, 64>(g, b0, b1);
+      break;
+    case 128:
+      if constexpr (kBlockMax >= 128) return pool_bags_of_width<T, 128>(g, b0, b1);
+      break;
+    default:
+      break;
+  }
+  pool_bags_of_any_width<T>(g, b0, b1);
+}
+
+void pool_bags(const BagGroup& g, int64_t b0, int64_t b1) {
+  if (g.table.type == DType::kFloat32) return pool_typed<float>(g, b0, b1);
+  pool_typed<BFloat16>(g, b0, b1);
+}
+
+/// The pooled gradient that an occurrence takes.
+struct Part {
+  const float* data;
+  float scale;
+};
+inline Part part_at(const Runs& runs, int64_t k) {
+  const Occurrence o = runs.occurrences[k];
+  const BagGradient& g = runs.gradients[o.group];
+  return {g.pooled.data + o.bag * g.pooled.stride, g.scale ? g.scale[o.bag] : 1.0f};
+}
+
+inline void fetch_part(const Runs& runs, int64_t k) {
+  const Occurrence o = runs.occurrences[smaller(k + kAhead, runs.last)];
+  const BagGradient& g = runs.gradients[o.group];
+  prefetch_bytes(g.pooled.data + o.bag * g.pooled.stride, runs.width * 4);
+}
+
+void sum_chunk(const Runs& runs, int64_t k0, int64_t k1, float* sum) {
+  for_blocks(runs.width, [&]<int N>(int64_t c) {
+    const Part first = part_at(runs, k0);
+    Block<N> total = Block<N>::from(first.data + c);
+    total.times(first.scale);
+    for (int64_t k = k0 + 1; k < k1; ++k) {
+      fetch_part(runs, k);
+      const Part part = part_at(runs, k);
+      Block<N> block = Block<N>::from(part.data + c);
+      block.times(part.scale);
+      total.plus(block);
+    }
+    total.to(sum + c);
+  });
+}
+
+inline void add_row(const float* x, float* y, int64_t n) {
+  for_pieces(n, [&]<int N>(int64_t c) { store<N>(y + c, load<N>(y + c) + load<N>(x + c)); });
+}
+
+inline void copy_row(const float* x, float* y, int64_t n) {
+  for_pieces(n, [&]<int N>(int64_t c) { store<N>(y + c, load<N>(x + c)); });
+}
+
+/// Reads the gradient of run after run, in order.
+class RunReader {
+ public:
+  RunReader(const Runs& runs, int64_t first) : runs_(runs) {
+    while (long_ < runs.long_count && runs.long_runs[long_] < first) ++long_;
+  }
+
+  /// Gradient of run i: where it stands, or `sum` [2·width] after summing into it.
+  const float* operator()(int64_t i, float* sum) {
+    const int64_t k0 = runs_.starts[i];
+    const int64_t k1 = runs_.starts[i + 1];
+    if (k1 - k0 == 1) {
+      const Part only = part_at(runs_, k0);
+      if (only.scale == 1.0f) return only.data;
+    }
+    if (k1 - k0 <= kRunChunk) {
+      sum_chunk(runs_, k0, k1, sum);
+    } else if (runs_.long_runs) {
+      add_chunk_sums(sum);
+    } else {
+      sum_chunks(k0, k1, sum);
+    }
+    return sum;
+  }
+
+ private:
+  void add_chunk_sums(float* sum) {
+    const float* part = runs_.chunk_sums + runs_.long_first[long_] * runs_.width;
+    const int64_t parts = runs_.long_first[long_ + 1] - runs_.long_first[long_];
+    copy_row(part, sum, runs_.width);
+    for (int64_t p = 1; p < parts; ++p) add_row(part + p * runs_.width, sum, runs_.width);
+    ++long_;
+  }
+
+  void sum_chunks(int64_t k0, int64_t k1, float* sum) {
+    float* chunk = sum + runs_.width;
+    sum_chunk(runs_, k0, k0 + kRunChunk, sum);
+    for (int64_t k = k0 + kRunChunk; k < k1; k += kRunChunk) {
+      sum_chunk(runs_, k, smaller(k + kRunChunk, k1), chunk);
+      add_row(chunk, sum, runs_.width);
+    }
+  }
+
+  const Runs& runs_;
+  int64_t long_ = 0;
+};
+
+void sum_runs(const Runs& runs, int64_t i0, int64_t i1, float* scratch, float* out,
+              int64_t stride) {
+  RunReader gradient(runs, i0);
+  for (int64_t i = i0; i < i1; ++i) {
+    fetch_part(runs, runs.starts[i]);
+    copy_row(gradient(i, scratch), out + i * stride, runs.width);
+  }
+}
+
+}  // namespace
+}  // namespace dlrm::cpu

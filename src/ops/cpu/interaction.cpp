@@ -1,0 +1,115 @@
+#include <algorithm>
+
+#include "dlrm/core/error.h"
+
+#include "cpu/cpu_ops.h"
+#include "cpu/parallel.h"
+
+namespace dlrm::cpu {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+
+/// Parts for `samples` of v [vectors, width] each, by multiplications.
+int dot_parts(int threads, int64_t samples, int64_t vectors, int64_t width) {
+  const int parts = parts_for(threads, samples * vectors * vectors * width, 16 * kGrain);
+  return static_cast<int>(std::clamp<int64_t>(samples, 1, parts));
+}
+
+}  // namespace
+
+void CpuOps::dot_forward(Matrix x, MatrixView<const float> e, Matrix z) {
+  if (x.rows == 0 || x.cols == 0) return;
+  const int64_t vectors = 1 + e.cols / x.cols;
+  const int parts = dot_parts(threads_, x.rows, vectors, x.cols);
+  const int64_t floats = kernels_.dot_scratch(vectors, x.cols);
+  float* scratch = thread_scratch(parts, floats);
+  parallel(parts, [&](int part) {
+    const Range rows = part_of(x.rows, part, parts);
+    kernels_.dot_forward(x, e, z, rows.begin, rows.end, scratch + part * floats);
+  });
+}
+
+void CpuOps::dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
+                          MatrixView<float> de) {
+  if (x.rows == 0 || x.cols == 0) return;
+  const int64_t vectors = 1 + e.cols / x.cols;
+  const int parts = dot_parts(threads_, x.rows, vectors, x.cols);
+  const int64_t floats = kernels_.dot_scratch(vectors, x.cols);
+  float* scratch = thread_scratch(parts, floats);
+  parallel(parts, [&](int part) {
+    const Range rows = part_of(x.rows, part, parts);
+    kernels_.dot_backward(x, e, dz, dx, de, rows.begin, rows.end, scratch + part * floats);
+  });
+}
+
+namespace {
+
+/// Columns [begin, end) of window k.
+struct Windows {
+  int64_t width;
+  int64_t window;
+  int64_t left;
+  Windows(int64_t width, int64_t window)
+      : width(width), window(window), left(((width + window - 1) / window * window - width) / 2) {}
+  int64_t begin(int64_t k) const { return std::max<int64_t>(0, k * window - left); }
+  int64_t end(int64_t k) const { return std::min(width, (k + 1) * window - left); }
+};
+
+template <class T>
+void pool_row(const float* e, const Windows& w, T* y, int64_t n) {
+  for (int64_t k = 0; k < n; ++k) {
+    float sum = 0;
+    for (int64_t c = w.begin(k); c < w.end(k); ++c) sum += e[c];
+    y[k] = T(sum / static_cast<float>(w.end(k) - w.begin(k)));
+  }
+}
+
+template <class T>
+void spread_row(const T* dy, const Windows& w, float* de, int64_t n) {
+  for (int64_t k = 0; k < n; ++k) {
+    const float share = static_cast<float>(dy[k]) / static_cast<float>(w.end(k) - w.begin(k));
+    std::fill(de + w.begin(k), de + w.end(k), share);
+  }
+}
+
+}  // namespace
+
+void CpuOps::average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) {
+  const Windows windows(e.cols, window);
+  parallel_ranges(threads_, y.rows, e.cols, kGrain, [&](int64_t r0, int64_t r1) {
+    for (int64_t r = r0; r < r1; ++r) {
+      if (y.type == DType::kFloat32) {
+        pool_row(e.row(r), windows, static_cast<float*>(y.element(r, 0)), y.cols);
+      } else {
+        pool_row(e.row(r), windows, static_cast<BFloat16*>(y.element(r, 0)), y.cols);
+      }
+    }
+  });
+}
+
+void CpuOps::average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) {
+  const Windows windows(de.cols, window);
+  parallel_ranges(threads_, dy.rows, de.cols, kGrain, [&](int64_t r0, int64_t r1) {
+    for (int64_t r = r0; r < r1; ++r) {
+      if (dy.type == DType::kFloat32) {
+        spread_row(static_cast<const float*>(dy.element(r, 0)), windows, de.row(r), dy.cols);
+      } else {
+        spread_row(static_cast<const BFloat16*>(dy.element(r, 0)), windows, de.row(r), dy.cols);
+      }
+    }
+  });
+}
+
+void CpuOps::cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) {
+  parallel_ranges(threads_, y.rows, y.cols, kGrain,
+                  [&](int64_t r0, int64_t r1) { kernels_.cross_forward(x0, u, x, y, r0, r1); });
+}
+
+void CpuOps::cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) {
+  parallel_ranges(threads_, dy.rows, dy.cols, kGrain, [&](int64_t r0, int64_t r1) {
+    kernels_.cross_backward(x0, u, dy, du, dx0, r0, r1);
+  });
+}
+
+}  // namespace dlrm::cpu

@@ -1,0 +1,92 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "dlrm/ops/types.h"
+
+namespace dlrm::cpu {
+
+/// Runs longer than this are summed in chunks of so many occurrences, which threads may share.
+inline constexpr int64_t kRunChunk = 1024;
+
+/// RowRuns as plain pointers, and the chunk sums of runs longer than kRunChunk.
+struct Runs {
+  const int64_t* rows = nullptr;
+  const int64_t* starts = nullptr;
+  const Occurrence* occurrences = nullptr;
+  const BagGradient* gradients = nullptr;
+  int64_t last = 0;  ///< number of the last occurrence
+  int64_t width = 0;
+  const int64_t* long_runs = nullptr;   ///< run numbers, ascending; absent: chunks are summed here
+  const int64_t* long_first = nullptr;  ///< first chunk sum of each, one more at the end
+  int64_t long_count = 0;
+  const float* chunk_sums = nullptr;  ///< [.., width]
+};
+
+/// The rows of `sparse_update`.
+struct RowGradients {
+  const int64_t* rows = nullptr;
+  const float* grads = nullptr;
+  int64_t stride = 0;
+  bool by_row = false;
+  const float* square_sums = nullptr;
+  int64_t full_width = 0;
+};
+
+/// Vector code for one instruction set. Each entry computes a range of rows, bags or runs in the
+/// calling thread; none allocates. Matrices are fp32 or bf16 unless said.
+struct Kernels {
+  const char* name;
+
+  // Any type to and from fp32.
+  void (*to_float)(DType type, const void* src, float* dst, int64_t n);
+  void (*from_float)(DType type, const float* src, void* dst, int64_t n);
+  void (*copy_rows)(const BlockCopy& block);
+
+  void (*relu_backward)(const Matrix& y, const Matrix& dy, int64_t r0, int64_t r1);
+  void (*add)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
+  bool (*all_finite)(const Matrix& x, int64_t r0, int64_t r1);
+  void (*cross_forward)(const Matrix& x0, const Matrix& u, const Matrix& x, const Matrix& y,
+                        int64_t r0, int64_t r1);
+  void (*cross_backward)(const Matrix& x0, const Matrix& u, const Matrix& dy, const Matrix& du,
+                         const Matrix& dx0, int64_t r0, int64_t r1);
+  /// Sums of columns [c0, c1) over all rows, rows in fixed chunks.
+  void (*column_sums)(const Matrix& x, int64_t c0, int64_t c1, float* sums);
+  /// y[r] = act(x[r]·w + bias), one output.
+  void (*one_output)(const Matrix& x, const void* w, float bias, Act act, const Matrix& y,
+                     int64_t r0, int64_t r1);
+
+  /// Floats of scratch that the dot kernels need.
+  int64_t (*dot_scratch)(int64_t vectors, int64_t width);
+  void (*dot_forward)(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
+                      int64_t r0, int64_t r1, float* scratch);
+  void (*dot_backward)(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
+                       const Matrix& dx, const MatrixView<float>& de, int64_t r0, int64_t r1,
+                       float* scratch);
+
+  void (*pool_bags)(const BagGroup& group, int64_t b0, int64_t b1);
+  /// Sum over occurrences [k0, k1), at most kRunChunk of them.
+  void (*sum_chunk)(const Runs& runs, int64_t k0, int64_t k1, float* sum);
+  /// out[i] = gradient of run i. `scratch`: 2·width floats.
+  void (*sum_runs)(const Runs& runs, int64_t i0, int64_t i1, float* scratch, float* out,
+                   int64_t stride);
+  void (*update_runs)(const OptimizerStep& step, const RowTable& table, const Runs& runs,
+                      int64_t i0, int64_t i1, float* scratch);
+  float (*square_sum)(const float* g, int64_t n);
+  void (*update_rows)(const OptimizerStep& step, const RowTable& table, const RowGradients& grads,
+                      int64_t i0, int64_t i1);
+  void (*update_dense)(const OptimizerStep& step, float* w, const float* g, float* s1, float* s2,
+                       BFloat16* copy, int64_t n);
+  void (*uniform_rows)(uint64_t key, int64_t first_row, int64_t first_column, float bound,
+                       const RowTable& table, int64_t r0, int64_t r1);
+};
+
+const Kernels& baseline_kernels();
+const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();
+
+/// The kernels of `isa`, or of the best set that this processor has where it is "". Throws
+/// usage_error for a set that is unknown or missing.
+const Kernels& choose_kernels(const std::string& isa);
+
+}  // namespace dlrm::cpu

@@ -1,0 +1,38 @@
+#pragma once
+// The table of all kernels of one instruction set.
+#include "cpu/dot_body.h"
+#include "cpu/elementwise_body.h"
+#include "cpu/embedding_body.h"
+#include "cpu/random_body.h"
+#include "cpu/update_body.h"
+
+namespace dlrm::cpu {
+namespace {
+
+constexpr Kernels kernels_named(const char* name) {
+  return {.name = name,
+          .to_float = to_float,
+          .from_float = from_float,
+          .copy_rows = copy_rows,
+          .relu_backward = relu_backward,
+          .add = add,
+          .all_finite = all_finite,
+          .cross_forward = cross_forward,
+          .cross_backward = cross_backward,
+          .column_sums = column_sums,
+          .one_output = one_output,
+          .dot_scratch = dot_scratch,
+          .dot_forward = dot_forward,
+          .dot_backward = dot_backward,
+          .pool_bags = pool_bags,
+          .sum_chunk = sum_chunk,
+          .sum_runs = sum_runs,
+          .update_runs = update_runs,
+          .square_sum = square_sum,
+          .update_rows = update_rows,
+          .update_dense = update_dense,
+          .uniform_rows = uniform_rows};
+}
+
+}  // namespace
+}  // namespace dlrm::cpu

@@ -1,0 +1,61 @@
+#include <algorithm>
+#include <cmath>
+
+#include "cpu/cpu_ops.h"
+#include "cpu/parallel.h"
+
+namespace dlrm::cpu {
+namespace {
+
+constexpr int64_t kChunk = 1024;  // samples whose losses are summed together
+
+float logit_at(const Matrix& m, int64_t r) {
+  const void* p = m.element(r, 0);
+  return m.type == DType::kFloat32 ? *static_cast<const float*>(p)
+                                   : static_cast<float>(*static_cast<const BFloat16*>(p));
+}
+
+void set_at(const Matrix& m, int64_t r, float value) {
+  if (m.type == DType::kFloat32) {
+    *static_cast<float*>(m.element(r, 0)) = value;
+  } else {
+    *static_cast<BFloat16*>(m.element(r, 0)) = BFloat16(value);
+  }
+}
+
+/// σ(l), given e = exp(-|l|).
+double logistic(double l, double e) { return (l >= 0 ? 1.0 : e) / (1.0 + e); }
+
+}  // namespace
+
+void CpuOps::bce_with_logits(Matrix logits, View<const float> labels, float scale,
+                             View<double> loss, Matrix dlogits) {
+  const int64_t chunks = (logits.rows + kChunk - 1) / kChunk;
+  loss_parts_.reserve(static_cast<size_t>(chunks));
+  parallel_ranges(threads_, chunks, 1, 1, [&](int64_t c0, int64_t c1) {
+    for (int64_t c = c0; c < c1; ++c) {
+      double sum = 0;
+      for (int64_t r = c * kChunk; r < std::min(logits.rows, (c + 1) * kChunk); ++r) {
+        const double l = logit_at(logits, r);
+        const double y = labels[static_cast<size_t>(r)];
+        const double e = std::exp(-std::abs(l));
+        sum += std::max(l, 0.0) - l * y + std::log1p(e);
+        set_at(dlogits, r, static_cast<float>((logistic(l, e) - y) * scale));
+      }
+      loss_parts_[static_cast<size_t>(c)] = sum;
+    }
+  });
+  loss[0] = 0;
+  for (int64_t c = 0; c < chunks; ++c) loss[0] += loss_parts_[static_cast<size_t>(c)];
+}
+
+void CpuOps::sigmoid(Matrix logits, View<float> p) {
+  parallel_ranges(threads_, logits.rows, 1, kChunk, [&](int64_t r0, int64_t r1) {
+    for (int64_t r = r0; r < r1; ++r) {
+      const double l = logit_at(logits, r);
+      p[static_cast<size_t>(r)] = static_cast<float>(logistic(l, std::exp(-std::abs(l))));
+    }
+  });
+}
+
+}  // namespace dlrm::cpu

@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/cpu_ops.h"
+#include "cpu/parallel.h"
+
+namespace dlrm::cpu {
+namespace {
+
+constexpr int64_t kGrain = 16384;  // elements a thread
+
+struct Span {
+  uintptr_t begin;
+  uintptr_t end;
+};
+
+int64_t bytes_of(int64_t elements, DType type) {
+  return elements * static_cast<int64_t>(size_of(type));
+}
+
+Span written(const BlockCopy& b) {
+  const auto begin = reinterpret_cast<uintptr_t>(b.dst);
+  const int64_t length = bytes_of((b.rows - 1) * b.dst_stride + b.cols, b.dst_type);
+  return {begin, begin + static_cast<uintptr_t>(length)};
+}
+
+bool empty(const BlockCopy& b) { return b.rows <= 0 || b.cols <= 0; }
+
+/// Elements written below `address`, about: blocks are taken as evenly spread.
+double work_below(View<const BlockCopy> blocks, uintptr_t address) {
+  double sum = 0;
+  for (const BlockCopy& b : blocks) {
+    if (empty(b)) continue;
+    const Span s = written(b);
+    const double share = address <= s.begin ? 0
+                         : address >= s.end ? 1
+                                            : static_cast<double>(address - s.begin) /
+                                                  static_cast<double>(s.end - s.begin);
+    sum += share * static_cast<double>(b.rows * b.cols);
+  }
+  return sum;
+}
+
+/// An address, a whole cache line's, below which about `work` elements are written.
+uintptr_t cut_at(View<const BlockCopy> blocks, Span all, double work) {
+  uintptr_t low = all.begin, high = all.end;
+  for (int i = 0; i < 20; ++i) {
+    const uintptr_t middle = low + (high - low) / 2;
+    (work_below(blocks, middle) < work ? low : high) = middle;
+  }
+  return high / 64 * 64;
+}
+
+/// Rows [r0, r1) and columns [c0, c1) of a block.
+BlockCopy cut(const BlockCopy& b, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
+  BlockCopy part = b;
+  part.src = static_cast<const char*>(b.src) + bytes_of(r0 * b.src_stride + c0, b.src_type);
+  part.dst = static_cast<char*>(b.dst) + bytes_of(r0 * b.dst_stride + c0, b.dst_type);
+  part.rows = r1 - r0;
+  part.cols = c1 - c0;
+  if (b.scale) part.scale = b.scale + r0;
+  return part;
+}
+
+/// The cells of `b` whose addresses lie in [from, to), by columns where a cut goes through a row.
+template <class Copy>
+void copy_within(const BlockCopy& b, uintptr_t from, uintptr_t to, const Copy& copy) {
+  const Span s = written(b);
+  if (to <= s.begin || from >= s.end) return;
+  const int64_t stride = std::max(b.dst_stride, b.cols);
+  const auto position = [&](uintptr_t address) {
+    if (address <= s.begin) return int64_t{0};
+    const auto bytes = static_cast<int64_t>(std::min(address, s.end) - s.begin);
+    return bytes / static_cast<int64_t>(size_of(b.dst_type));
+  };
+  const int64_t p0 = position(from), p1 = position(to);
+  int64_t r0 = p0 / stride, r1 = p1 / stride;
+  const int64_t c0 = std::min(p0 % stride, b.cols), c1 = std::min(p1 % stride, b.cols);
+  if (r0 == r1) {
+    if (c0 < c1) copy(cut(b, r0, r0 + 1, c0, c1));
+    return;
+  }
+  if (c0 > 0) {
+    if (c0 < b.cols) copy(cut(b, r0, r0 + 1, c0, b.cols));
+    ++r0;
+  }
+  if (r0 < r1) copy(cut(b, r0, r1, 0, b.cols));
+  if (c1 > 0 && r1 < b.rows) copy(cut(b, r1, r1 + 1, 0, c1));
+}
+
+}  // namespace
+
+/// Threads own stretches of the address space, so that blocks which write the same cell keep their
+/// order.
+void CpuOps::copy_blocks(View<const BlockCopy> blocks) {
+  int64_t total = 0;
+  Span all{~uintptr_t{0}, 0};
+  for (const BlockCopy& b : blocks) {
+    if (empty(b)) continue;
+    const Span s = written(b);
+    all = {std::min(all.begin, s.begin), std::max(all.end, s.end)};
+    total += b.rows * b.cols;
+  }
+  const int parts = parts_for(threads_, total, kGrain);
+  if (parts == 1) {
+    for (const BlockCopy& b : blocks) {
+      if (!empty(b)) kernels_.copy_rows(b);
+    }
+    return;
+  }
+  parallel(parts, [&](int part) {
+    const double share = static_cast<double>(total) / parts;
+    const uintptr_t from = part == 0 ? all.begin : cut_at(blocks, all, part * share);
+    const uintptr_t to = part + 1 == parts ? all.end : cut_at(blocks, all, (part + 1) * share);
+    for (const BlockCopy& b : blocks) {
+      if (!empty(b)) copy_within(b, from, to, kernels_.copy_rows);
+    }
+  });
+}
+
+void CpuOps::convert(Matrix x, Matrix y) {
+  parallel_ranges(threads_, y.rows, y.cols, kGrain, [&](int64_t r0, int64_t r1) {
+    BlockCopy b;
+    b.src = x.element(r0, 0);
+    b.dst = y.element(r0, 0);
+    b.src_type = x.type;
+    b.dst_type = y.type;
+    b.src_stride = x.stride;
+    b.dst_stride = y.stride;
+    b.rows = r1 - r0;
+    b.cols = y.cols;
+    kernels_.copy_rows(b);
+  });
+}
+
+void CpuOps::add(Matrix x, Matrix y) {
+  parallel_ranges(threads_, y.rows, y.cols, kGrain,
+                  [&](int64_t r0, int64_t r1) { kernels_.add(x, y, r0, r1); });
+}
+
+void CpuOps::fill_zero(void* data, int64_t bytes) {
+  parallel_ranges(threads_, bytes, 1, 1 << 20, [&](int64_t b0, int64_t b1) {
+    std::memset(static_cast<char*>(data) + b0, 0, static_cast<size_t>(b1 - b0));
+  });
+}
+
+void CpuOps::find_non_finite(Matrix x, View<float> bad) {
+  const int parts = std::min(threads_, parts_for(threads_, x.rows * x.cols, kGrain));
+  counters_.reserve(static_cast<size_t>(parts));
+  parallel(parts, [&](int part) {
+    const Range rows = part_of(x.rows, part, parts);
+    counters_[static_cast<size_t>(part)] = kernels_.all_finite(x, rows.begin, rows.end) ? 0 : 1;
+  });
+  for (int part = 0; part < parts; ++part) {
+    if (counters_[static_cast<size_t>(part)]) bad[0] = 1;
+  }
+}
+
+}  // namespace dlrm::cpu

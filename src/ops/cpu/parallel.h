@@ -1,0 +1,58 @@
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include <omp.h>
+
+#include "dlrm/core/partition.h"
+
+namespace dlrm::cpu {
+
+/// How many parts `work` is cut into: at least `grain` a part, at most one a thread. Entering a
+/// parallel region costs microseconds, so that small work stays in the calling thread.
+inline int parts_for(int threads, int64_t work, int64_t grain) {
+  return static_cast<int>(std::clamp<int64_t>(work / std::max<int64_t>(grain, 1), 1, threads));
+}
+
+/// body(part) for each part of [0, parts), whatever number of threads the system grants.
+template <class Body>
+void parallel(int parts, const Body& body) {
+  if (parts <= 1) {
+    body(0);
+    return;
+  }
+#pragma omp parallel num_threads(parts)
+  for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) body(part);
+}
+
+/// body(begin, end) for near-equal ranges of [0, size), `cost` units of work an item.
+template <class Body>
+void parallel_ranges(int threads, int64_t size, int64_t cost, int64_t grain, const Body& body) {
+  if (size <= 0) return;
+  const int parts =
+      static_cast<int>(std::min<int64_t>(size, parts_for(threads, size * cost, grain)));
+  parallel(parts, [&](int part) {
+    const Range range = part_of(size, part, parts);
+    body(range.begin, range.end);
+  });
+}
+
+/// Runs a library that takes its number of threads from OpenMP with ours, then restores the
+/// caller's.
+class ThreadScope {
+ public:
+  explicit ThreadScope(int threads) : before_(omp_get_max_threads()), threads_(threads) {
+    if (before_ != threads_) omp_set_num_threads(threads_);
+  }
+  ~ThreadScope() {
+    if (before_ != threads_) omp_set_num_threads(before_);
+  }
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
+
+ private:
+  int before_;
+  int threads_;
+};
+
+}  // namespace dlrm::cpu

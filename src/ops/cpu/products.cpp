@@ -1,0 +1,215 @@
+#include "cpu/products.h"
+
+#include <array>
+#include <unordered_map>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "dlrm/core/error.h"
+#include "dlrm/device/device.h"
+
+#include "cpu/parallel.h"
+
+namespace dlrm::cpu {
+namespace {
+
+using dnnl::memory;
+
+/// c [m, n] = a [m, k] · b [k, n], each operand stored by rows or, transposed, by columns.
+struct Shape {
+  int64_t m = 0, k = 0, n = 0;
+  int64_t lda = 0, ldb = 0, ldc = 0;
+  bool transposed_a = false, transposed_b = false;
+  DType in = DType::kFloat32, out = DType::kFloat32;
+  bool bias = false, relu = false;
+  bool operator==(const Shape&) const = default;
+};
+
+struct ShapeHash {
+  size_t operator()(const Shape& s) const {
+    uint64_t h = 0;
+    const auto mix = [&](uint64_t v) { h = (h ^ v) * 0x9E3779B97F4A7C15ull, h ^= h >> 29; };
+    for (const int64_t v : {s.m, s.k, s.n, s.lda, s.ldb, s.ldc}) mix(static_cast<uint64_t>(v));
+    mix(static_cast<uint64_t>(s.in) << 8 | static_cast<uint64_t>(s.out) << 4 |
+        static_cast<uint64_t>(s.transposed_a) << 3 | static_cast<uint64_t>(s.transposed_b) << 2 |
+        static_cast<uint64_t>(s.bias) << 1 | static_cast<uint64_t>(s.relu));
+    return static_cast<size_t>(h);
+  }
+};
+
+struct Primitive {
+  dnnl::matmul run;
+  memory a, b, bias, c, scratch;
+};
+
+memory::data_type type_of(DType type) {
+  return type == DType::kBFloat16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
+/// The stride of a single row means nothing, and may be less than its length.
+int64_t leading(const Matrix& m) { return m.rows > 1 ? m.stride : std::max<int64_t>(m.cols, 1); }
+
+memory::desc described(int64_t rows, int64_t cols, int64_t stride, bool transposed, DType type) {
+  return {
+      {rows, cols}, type_of(type), transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
+}
+
+bool multiplies_bf16() {
+  // The bits of an instruction set include those of the sets below it.
+  const auto have = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto need = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (have & need) == need;
+}
+
+}  // namespace
+
+class Products::Impl {
+ public:
+  Impl(Device& device, const Kernels& kernels, int threads, bool allow_bf16)
+      : kernels_(kernels),
+        threads_(threads),
+        native_bf16_(allow_bf16 && multiplies_bf16()),
+        scratch_(device, 0, "matrix product scratch"),
+        wide_a_(device, 0, "widened bf16 operand"),
+        wide_b_(device, 0, "widened bf16 operand"),
+        wide_c_(device, 0, "bf16 result before rounding") {}
+
+  bool native_bf16() const { return native_bf16_; }
+
+  void multiply(Matrix a, bool transposed_a, Matrix b, bool transposed_b, const float* bias,
+                Act act, Matrix c) {
+    const Matrix result = c;
+    const bool widen = a.type == DType::kBFloat16 && !native_bf16_;
+    if (widen) {
+      a = widened(a, wide_a_);
+      b = widened(b, wide_b_);
+      if (c.type == DType::kBFloat16) c = in_fp32(c, wide_c_);
+    }
+    Shape s;
+    s.m = c.rows;
+    s.n = c.cols;
+    s.k = transposed_a ? a.rows : a.cols;
+    s.lda = leading(a);
+    s.ldb = leading(b);
+    s.ldc = leading(c);
+    s.transposed_a = transposed_a;
+    s.transposed_b = transposed_b;
+    s.in = a.type;
+    s.out = c.type;
+    s.bias = bias != nullptr;
+    s.relu = act == Act::kRelu;
+    run(s, a.data, b.data, bias, c.data);
+    if (widen && result.type == DType::kBFloat16) narrow(c, result);
+  }
+
+ private:
+  void run(const Shape& shape, void* a, void* b, const float* bias, void* c) {
+    const ThreadScope scope(threads_);
+    Primitive& p = primitive(shape);
+    p.a.set_data_handle(a);
+    p.b.set_data_handle(b);
+    p.c.set_data_handle(c);
+    p.scratch.set_data_handle(scratch_.data());
+    if (bias) p.bias.set_data_handle(const_cast<float*>(bias));
+    const std::array<dnnl_exec_arg_t, 5> args{{{DNNL_ARG_SRC, p.a.get()},
+                                               {DNNL_ARG_WEIGHTS, p.b.get()},
+                                               {DNNL_ARG_DST, p.c.get()},
+                                               {DNNL_ARG_SCRATCHPAD, p.scratch.get()},
+                                               {DNNL_ARG_BIAS, p.bias.get(true)}}};
+    const auto status =
+        dnnl_primitive_execute(p.run.get(), stream_.get(), bias ? 5 : 4, args.data());
+    DLRM_CHECK(status == dnnl_success, "oneDNN matmul ended with status {}",
+               static_cast<int>(status));
+  }
+
+  Primitive& primitive(const Shape& shape) {
+    const auto found = primitives_.find(shape);
+    if (found != primitives_.end()) return found->second;
+    return primitives_.emplace(shape, make(shape)).first->second;
+  }
+
+  Primitive make(const Shape& s) {
+    const auto a = described(s.m, s.k, s.lda, s.transposed_a, s.in);
+    const auto b = described(s.k, s.n, s.ldb, s.transposed_b, s.in);
+    const auto c = described(s.m, s.n, s.ldc, false, s.out);
+    const memory::desc bias({1, s.n}, memory::data_type::f32, memory::dims{s.n, 1});
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (s.relu) {
+      dnnl::post_ops after;
+      after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+      attributes.set_post_ops(after);
+    }
+    try {
+      const dnnl::matmul::primitive_desc description(
+          s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attributes,
+          engine_);
+      const auto space = description.scratchpad_desc();
+      scratch_.reserve(space.get_size());
+      Primitive p{dnnl::matmul(description),   memory(a, engine_, nullptr),
+                  memory(b, engine_, nullptr), {},
+                  memory(c, engine_, nullptr), memory(space, engine_, nullptr)};
+      if (s.bias) p.bias = memory(bias, engine_, nullptr);
+      return p;
+    } catch (const dnnl::error& e) {
+      throw run_error("oneDNN has no product of {} x {} x {} in {}: {}", s.m, s.k, s.n,
+                      name_of(s.in), e.what());
+    }
+  }
+
+  static Matrix in_fp32(const Matrix& m, Array<float>& space) {
+    space.reserve(static_cast<size_t>(m.rows * m.cols));
+    return {space.data(), DType::kFloat32, m.rows, m.cols};
+  }
+
+  Matrix widened(const Matrix& m, Array<float>& space) {
+    const Matrix wide = in_fp32(m, space);
+    parallel_ranges(threads_, m.rows, m.cols, 16384, [&](int64_t r0, int64_t r1) {
+      for (int64_t r = r0; r < r1; ++r) {
+        kernels_.to_float(m.type, m.element(r, 0), static_cast<float*>(wide.element(r, 0)), m.cols);
+      }
+    });
+    return wide;
+  }
+
+  void narrow(const Matrix& wide, const Matrix& m) {
+    parallel_ranges(threads_, m.rows, m.cols, 16384, [&](int64_t r0, int64_t r1) {
+      for (int64_t r = r0; r < r1; ++r) {
+        kernels_.from_float(m.type, static_cast<const float*>(wide.element(r, 0)), m.element(r, 0),
+                            m.cols);
+      }
+    });
+  }
+
+  const Kernels& kernels_;
+  int threads_;
+  bool native_bf16_;
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream_{engine_};
+  std::unordered_map<Shape, Primitive, ShapeHash> primitives_;
+  Array<char> scratch_;
+  Array<float> wide_a_;
+  Array<float> wide_b_;
+  Array<float> wide_c_;
+};
+
+Products::Products(Device& device, const Kernels& kernels, int threads, bool allow_bf16)
+    : impl_(std::make_unique<Impl>(device, kernels, threads, allow_bf16)) {}
+Products::~Products() = default;
+
+bool Products::native_bf16() const { return impl_->native_bf16(); }
+
+void Products::forward(const Matrix& x, const Matrix& w, const float* bias, Act act,
+                       const Matrix& y) {
+  impl_->multiply(x, false, w, true, bias, act, y);
+}
+
+void Products::backward_input(const Matrix& dz, const Matrix& w, const Matrix& dx) {
+  impl_->multiply(dz, false, w, false, nullptr, Act::kNone, dx);
+}
+
+void Products::backward_weight(const Matrix& dz, const Matrix& x, const MatrixView<float>& dw) {
+  impl_->multiply(dz, true, x, false, nullptr, Act::kNone, dw);
+}
+
+}  // namespace dlrm::cpu

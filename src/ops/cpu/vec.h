@@ -1,0 +1,200 @@
+#pragma once
+// Short vectors of floats for the instruction set that the including file is compiled for. All that
+// is here, and in the *_body.h files, lies in an unnamed namespace and calls no inline function of
+// other headers: code compiled for a newer processor must never be linked in for an older one.
+#include <cstdint>
+
+#include <immintrin.h>
+
+#include "dlrm/core/dtype.h"
+
+namespace dlrm::cpu {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+#elif defined(__AVX2__)
+constexpr int kLanes = 8;
+#else
+constexpr int kLanes = 4;
+#endif
+
+template <class T, int N>
+struct VectorOf {
+  typedef T Type __attribute__((vector_size(N * sizeof(T))));
+};
+template <class T>
+struct VectorOf<T, 1> {
+  using Type = T;
+};
+template <int N>
+using Floats = typename VectorOf<float, N>::Type;
+template <int N>
+using Words = typename VectorOf<uint32_t, N>::Type;
+template <int N>
+using Halves = typename VectorOf<uint16_t, N>::Type;
+
+template <class To, class From>
+inline To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  __builtin_memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
+template <class V, class T>
+inline V load_raw(const T* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof(V));
+  return v;
+}
+
+template <int N>
+inline Floats<N> load(const float* p) {
+  return load_raw<Floats<N>>(p);
+}
+
+template <int N>
+inline Floats<N> load(const BFloat16* p) {
+  const auto half = load_raw<Halves<N>>(p);
+  if constexpr (N == 1) {
+    return bits_as<float>(static_cast<uint32_t>(half) << 16);
+  } else {
+    return bits_as<Floats<N>>(__builtin_convertvector(half, Words<N>) << 16);
+  }
+}
+
+template <int N>
+inline void store(float* p, Floats<N> v) {
+  __builtin_memcpy(p, &v, sizeof(v));
+}
+
+/// To nearest, ties to even; NaN stays NaN.
+template <int N>
+inline void store(BFloat16* p, Floats<N> v) {
+  const auto u = bits_as<Words<N>>(v);
+  const auto rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  const auto quiet = (u >> 16) | 0x40u;
+  const auto result = (u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
+  if constexpr (N == 1) {
+    p->bits = static_cast<uint16_t>(result);
+  } else {
+    const auto half = __builtin_convertvector(result, Halves<N>);
+    __builtin_memcpy(&p->bits, &half, sizeof(half));
+  }
+}
+
+template <int N>
+inline Floats<N> broadcast(float x) {
+  if constexpr (N == 1) {
+    return x;
+  } else {
+    return x - Floats<N>{};
+  }
+}
+
+/// a·b + c, in one rounding where the instruction set has it.
+template <int N>
+inline Floats<N> multiply_add(Floats<N> a, Floats<N> b, Floats<N> c) {
+#if defined(__FMA__)
+  if constexpr (N == 1) return __builtin_fmaf(a, b, c);
+  if constexpr (N == 4) return _mm_fmadd_ps(a, b, c);
+  if constexpr (N == 8) return _mm256_fmadd_ps(a, b, c);
+#endif
+#if defined(__AVX512F__)
+  if constexpr (N == 16) return _mm512_fmadd_ps(a, b, c);
+#endif
+  return a * b + c;
+}
+
+template <int N>
+inline Floats<N> square_root(Floats<N> a) {
+#if defined(__AVX512F__)
+  if constexpr (N == 16) return _mm512_maskz_sqrt_ps(static_cast<__mmask16>(-1), a);
+#endif
+#if defined(__AVX2__)
+  if constexpr (N == 8) return _mm256_sqrt_ps(a);
+#endif
+  if constexpr (N == 4) return _mm_sqrt_ps(a);
+  if constexpr (N == 1) return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(a)));
+}
+
+/// Sum of the lanes, halves first.
+template <int N>
+inline float lane_sum(Floats<N> v) {
+  if constexpr (N == 1) {
+    return v;
+  } else {
+    float lanes[N];
+    __builtin_memcpy(lanes, &v, sizeof(v));
+    if constexpr (N == 4) {
+      return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+    } else {
+      return lane_sum<N / 2>(load<N / 2>(lanes) + load<N / 2>(lanes + N / 2));
+    }
+  }
+}
+
+inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/// step.template operator()<N>(c) for pieces of N = kLanes, ..., 8, 4, 1 columns that cover [0, n).
+template <class Step>
+inline void for_pieces(int64_t n, const Step& step) {
+  int64_t c = 0;
+  for (; c + kLanes <= n; c += kLanes) step.template operator()<kLanes>(c);
+  if constexpr (kLanes > 8) {
+    if (c + 8 <= n) step.template operator()<8>(c), c += 8;
+  }
+  if constexpr (kLanes > 4) {
+    if (c + 4 <= n) step.template operator()<4>(c), c += 4;
+  }
+  for (; c < n; ++c) step.template operator()<1>(c);
+}
+
+/// N consecutive floats in registers: whole vectors, N a power of two.
+template <int N>
+struct Block {
+  static constexpr int kWidth = N < kLanes ? N : kLanes;
+  static constexpr int kCount = N / kWidth;
+  Floats<kWidth> v[kCount];
+
+  template <class T>
+  static Block from(const T* p) {
+    Block b;
+    for (int i = 0; i < kCount; ++i) b.v[i] = load<kWidth>(p + i * kWidth);
+    return b;
+  }
+  void plus(const Block& other) {
+    for (int i = 0; i < kCount; ++i) v[i] = v[i] + other.v[i];
+  }
+  void times(float s) {
+    for (int i = 0; i < kCount; ++i) v[i] = v[i] * broadcast<kWidth>(s);
+  }
+  void to(float* p) const {
+    for (int i = 0; i < kCount; ++i) store<kWidth>(p + i * kWidth, v[i]);
+  }
+};
+
+/// The widest Block that leaves registers over.
+constexpr int kBlockMax = 8 * kLanes;
+
+/// step.template operator()<N>(c) for blocks of N = kBlockMax ... 4, 1 columns that cover [0, n).
+template <int N = kBlockMax, class Step>
+inline void for_blocks(int64_t n, const Step& step, int64_t c = 0) {
+  for (; c + N <= n; c += N) step.template operator()<N>(c);
+  if constexpr (N > 4) {
+    for_blocks<N / 2>(n, step, c);
+  } else if constexpr (N == 4) {
+    for_blocks<1>(n, step, c);
+  }
+}
+
+/// The first four lines at most: the processor's own prefetching takes it from there.
+inline void prefetch_bytes(const void* p, int64_t bytes) {
+  const char* at = static_cast<const char*>(p);
+  const int64_t end = smaller(bytes, 256);
+  for (int64_t i = 0; i < end; i += 64) __builtin_prefetch(at + i);
+}
+
+}  // namespace
+}  // namespace dlrm::cpu

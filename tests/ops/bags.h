@@ -1,0 +1,120 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "fixture.h"
+
+namespace dlrm {
+
+/// Ids of one feature.
+struct Bags {
+  std::vector<int64_t> ids;
+  std::vector<int64_t> offsets = {0};
+  std::vector<float> scale;
+
+  /// Bags of 0 to 2·mean ids below `rows`, the highest and lowest among them; `hot`: half of the
+  /// bags name row 0.
+  static Bags random(int64_t bags, int64_t rows, int64_t mean, unsigned seed, bool scaled = false,
+                     bool hot = false) {
+    Bags b;
+    std::mt19937_64 generator(seed);
+    for (int64_t i = 0; i < bags; ++i) {
+      const auto length = static_cast<int64_t>(generator() % static_cast<uint64_t>(2 * mean + 1));
+      for (int64_t k = 0; k < length; ++k) {
+        b.ids.push_back(static_cast<int64_t>(generator() % static_cast<uint64_t>(rows)));
+      }
+      if (hot && i % 2 == 0) b.ids.push_back(0);
+      if (i == bags - 1) b.ids.push_back(rows - 1);
+      b.offsets.push_back(static_cast<int64_t>(b.ids.size()));
+      if (scaled) b.scale.push_back(1.0f / static_cast<float>(i + 2));
+    }
+    return b;
+  }
+
+  int64_t count() const { return static_cast<int64_t>(offsets.size()) - 1; }
+  int64_t nnz() const { return static_cast<int64_t>(ids.size()); }
+  View<const int64_t> of(int64_t bag) const {
+    const auto b = static_cast<size_t>(bag);
+    return View<const int64_t>(ids).subspan(static_cast<size_t>(offsets[b]),
+                                            static_cast<size_t>(offsets[b + 1] - offsets[b]));
+  }
+  IdGroup group() const { return {ids.data(), offsets.data(), count()}; }
+  BagGroup lookup(const RowTable& table, MatrixView<float> pooled) const {
+    return {table, ids.data(), offsets.data(), count(), scale.empty() ? nullptr : scale.data(),
+            pooled};
+  }
+};
+
+/// Room for the runs of `ids` occurrences.
+struct RunSpace {
+  std::vector<int64_t> rows, starts, count;
+  std::vector<Occurrence> occurrences;
+
+  explicit RunSpace(int64_t ids)
+      : rows(static_cast<size_t>(ids)),
+        starts(static_cast<size_t>(ids) + 1),
+        count(1),
+        occurrences(static_cast<size_t>(ids)) {}
+  RowRuns runs() { return {rows, starts, occurrences, count}; }
+};
+
+/// A table with optimizer state.
+struct Table {
+  Cells weights, state1, state2;
+
+  Table(int64_t rows, int64_t width, DType type, unsigned seed)
+      : weights(Cells::random(rows, width, seed, type)),
+        state1(Cells::random(rows, width, seed + 1)),
+        state2(Cells::random(rows, width, seed + 2)) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < width; ++c) {
+        state1.set(r, c, std::abs(state1.at(r, c)) + 0.1f);
+        state2.set(r, c, std::abs(state2.at(r, c)) + 0.1f);
+      }
+    }
+  }
+
+  /// Row-wise state is the first column of state1.
+  RowTable rows(OptimizerStep::Rule rule = OptimizerStep::Rule::kSgd) {
+    RowTable t;
+    t.weights = weights.matrix().data;
+    t.type = weights.type();
+    t.rows = weights.rows();
+    t.width = weights.cols();
+    t.stride = weights.stride();
+    if (rule != OptimizerStep::Rule::kSgd) t.state1 = state1.floats().data;
+    if (rule == OptimizerStep::Rule::kAdam) t.state2 = state2.floats().data;
+    t.state_stride = state1.stride();
+    return t;
+  }
+
+  bool same_bits(const Table& other) const {
+    return weights.same_bits(other.weights) && state1.same_bits(other.state1) &&
+           state2.same_bits(other.state2);
+  }
+  testing::AssertionResult close_to(const Table& other) const {
+    if (auto r = close(weights, other.weights, 3); !r) return r << " (weights)";
+    if (auto r = close(state1, other.state1, 30); !r) return r << " (state 1)";
+    return close(state2, other.state2, 30);
+  }
+};
+
+/// One step of each optimizer.
+inline std::vector<OptimizerStep> every_rule() {
+  using Rule = OptimizerStep::Rule;
+  std::vector<OptimizerStep> steps;
+  for (const Rule rule : {Rule::kSgd, Rule::kAdagrad, Rule::kRowwiseAdagrad, Rule::kAdam}) {
+    OptimizerStep step;
+    step.rule = rule;
+    step.lr = 0.05f;
+    step.eps = 1e-8f;
+    step.beta1 = 0.9f;
+    step.beta2 = 0.999f;
+    step.correction1 = 1 - 0.9f * 0.9f;
+    step.correction2 = 1 - 0.999f * 0.999f;
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+}  // namespace dlrm

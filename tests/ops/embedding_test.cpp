@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <map>
+
+#include "bags.h"
+
+namespace dlrm {
+namespace {
+
+using Embedding = EveryExecution;
+
+TEST_P(Embedding, PoolsEveryBagOfEveryGroup) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t width : {1, 3, 4, 8, 13, 16, 32, 64, 100, 128, 130}) {
+      Table table(50, width, type, 1);
+      const Bags bags[] = {Bags::random(40, 50, 4, 1), Bags::random(1, 50, 0, 2),
+                           Bags::random(0, 50, 3, 3), Bags::random(33, 50, 1, 4, true)};
+      std::vector<Cells> got, want;
+      for (const Bags& b : bags) got.emplace_back(b.count(), width), want.emplace_back(got.back());
+      std::vector<BagGroup> groups, expected;
+      for (size_t g = 0; g < 4; ++g) {
+        groups.push_back(bags[g].lookup(table.rows(), got[g].floats()));
+        expected.push_back(bags[g].lookup(table.rows(), want[g].floats()));
+      }
+      ops->embedding_bag_forward(groups);
+      reference->embedding_bag_forward(expected);
+      for (size_t g = 0; g < 4; ++g) {
+        EXPECT_TRUE(close(got[g], want[g], 3)) << "width " << width << " group " << g;
+      }
+    }
+  }
+}
+
+TEST_P(Embedding, ManyBagsAreSharedOutWithoutLosingOne) {
+  Table table(1000, 16, DType::kFloat32, 1);
+  const Bags bags = Bags::random(4000, 1000, 5, 1);
+  Cells got(4000, 16), want(4000, 16);
+  const BagGroup groups[] = {bags.lookup(table.rows(), got.floats())};
+  const BagGroup expected[] = {bags.lookup(table.rows(), want.floats())};
+  ops->embedding_bag_forward(groups);
+  reference->embedding_bag_forward(expected);
+  EXPECT_TRUE(close(got, want, 5));
+}
+
+TEST_P(Embedding, GroupsRowsLikeAnOrderedMap) {
+  struct Case {
+    int64_t bags, rows;
+    bool hot;
+  };
+  for (const Case c : {Case{0, 7, false}, Case{1, 1, false}, Case{50, 1, false}, Case{300, 3, true},
+                       Case{3000, 25000000, false}, Case{9000, 70000, true},
+                       Case{200, int64_t{1} << 40, false}, Case{700, 256, false}}) {
+    const Bags bags[] = {Bags::random(c.bags, c.rows, 3, 1, false, c.hot),
+                         Bags::random(c.bags / 2, c.rows, 1, 2, false, c.hot)};
+    std::map<int64_t, std::vector<std::pair<int32_t, int32_t>>> want;
+    for (int32_t g = 0; g < 2; ++g) {
+      for (int64_t b = 0; b < bags[g].count(); ++b) {
+        for (const int64_t id : bags[g].of(b)) want[id].push_back({g, static_cast<int32_t>(b)});
+      }
+    }
+    RunSpace space(bags[0].nnz() + bags[1].nnz());
+    const IdGroup groups[] = {bags[0].group(), bags[1].group()};
+    ops->group_rows(groups, c.rows, space.runs());
+    ASSERT_EQ(space.count[0], static_cast<int64_t>(want.size()));
+    size_t i = 0;
+    for (const auto& [row, at] : want) {
+      ASSERT_EQ(space.rows[i], row);
+      ASSERT_EQ(space.starts[i + 1] - space.starts[i], static_cast<int64_t>(at.size()));
+      for (size_t k = 0; k < at.size(); ++k) {
+        const Occurrence o = space.occurrences[static_cast<size_t>(space.starts[i]) + k];
+        ASSERT_EQ(std::make_pair(o.group, o.bag), at[k]);
+      }
+      ++i;
+    }
+  }
+}
+
+/// Two features of one table with a row that half of the bags name.
+struct Backward {
+  Bags bags[2];
+  Cells pooled[2];
+  RunSpace space;
+  std::vector<BagGradient> gradients;
+
+  Backward(Ops& ops, int64_t count, int64_t rows, int64_t width)
+      : bags{Bags::random(count, rows, 3, 1, false, true), Bags::random(count, rows, 1, 2, true)},
+        pooled{Cells::random(count, width, 3), Cells::random(count, width, 4)},
+        space(bags[0].nnz() + bags[1].nnz()) {
+    const IdGroup groups[] = {bags[0].group(), bags[1].group()};
+    ops.group_rows(groups, rows, space.runs());
+    for (size_t g = 0; g < 2; ++g) {
+      gradients.push_back(
+          {pooled[g].floats(), bags[g].scale.empty() ? nullptr : bags[g].scale.data()});
+    }
+  }
+  int64_t unique() const { return space.count[0]; }
+};
+
+TEST_P(Embedding, BackwardSumsTheOccurrencesOfARow) {
+  for (const int64_t width : {1, 4, 13, 16, 64, 128, 130}) {
+    Backward b(*reference, 2500, 40, width);
+    Cells got(b.unique(), width), want(b.unique(), width);
+    ops->embedding_bag_backward(b.space.runs(), b.gradients, got.floats());
+    reference->embedding_bag_backward(b.space.runs(), b.gradients, want.floats());
+    EXPECT_TRUE(close(got, want, 100)) << "width " << width;
+  }
+}
+
+TEST_P(Embedding, BackwardGivesTheSameBitsWithAnyNumberOfThreads) {
+  Backward b(*reference, 4000, 30, 16);
+  Cells got(b.unique(), 16), alone(b.unique(), 16);
+  ops->embedding_bag_backward(b.space.runs(), b.gradients, got.floats());
+  machine.cpu({GetParam().isa, 1})
+      ->embedding_bag_backward(b.space.runs(), b.gradients, alone.floats());
+  EXPECT_TRUE(got.same_bits(alone));
+}
+
+TEST_P(Embedding, SquareSumsAreThoseOfTheRows) {
+  Cells grads = Cells::random(9, 37, 1), got(1, 9), want(1, 9);
+  const int64_t count[] = {7};
+  ops->row_square_sums(count, grads.floats(), {got.floats().data, 7});
+  reference->row_square_sums(count, grads.floats(), {want.floats().data, 7});
+  for (int64_t i = 0; i < 7; ++i) EXPECT_NEAR(got.at(0, i), want.at(0, i), 1e-4);
+  EXPECT_EQ(got.at(0, 8), Cells(1, 9).at(0, 8));
+}
+
+TEST_P(Embedding, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const OptimizerStep& step : every_rule()) {
+      for (const int64_t width : {1, 13, 16, 128}) {
+        Backward b(*reference, 2500, 300, width);
+        Table fused(300, width, type, 1), apart(fused);
+        ops->embedding_bag_update(step, fused.rows(step.rule), b.space.runs(), b.gradients);
+        Cells grads(b.unique(), width);
+        ops->embedding_bag_backward(b.space.runs(), b.gradients, grads.floats());
+        ops->sparse_update(step, apart.rows(step.rule), b.space.rows, b.space.count, grads.floats(),
+                           false, {}, width);
+        EXPECT_TRUE(fused.same_bits(apart)) << "width " << width;
+      }
+    }
+  }
+}
+
+TEST_P(Embedding, FusedUpdateAgreesWithTheReference) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const OptimizerStep& step : every_rule()) {
+      for (const int64_t width : {1, 13, 32, 100}) {
+        Backward b(*reference, 100, 300, width);
+        Table got(300, width, type, 1), want(got);
+        ops->embedding_bag_update(step, got.rows(step.rule), b.space.runs(), b.gradients);
+        reference->embedding_bag_update(step, want.rows(step.rule), b.space.runs(), b.gradients);
+        EXPECT_TRUE(got.close_to(want)) << "width " << width;
+      }
+    }
+  }
+}
+
+TEST_P(Embedding, ScattersRowsAndFindsThemAgain) {
+  const int64_t rows[] = {0, 3, 9, 4000}, count[] = {4};
+  Cells grads = Cells::random(4, 5, 1), dense = Cells::random(4001, 5, 2), want = dense;
+  std::vector<float> touched(4001, 7), expected(4001);
+  ops->scatter_rows(rows, count, grads.floats(), dense.floats(), touched);
+  reference->scatter_rows(rows, count, grads.floats(), want.floats(), expected);
+  EXPECT_TRUE(dense.same_bits(want));
+  EXPECT_EQ(touched, expected);
+  std::vector<int64_t> found(4001);
+  int64_t found_count = 0;
+  ops->touched_rows(touched, found, {&found_count, 1});
+  ASSERT_EQ(found_count, 4);
+  EXPECT_TRUE(std::equal(rows, rows + 4, found.begin()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Embedding, testing::ValuesIn(executions()), execution_name);
+
+TEST(ReferenceEmbedding, PoolsAMeanAndAnEmptyBag) {
+  Table table(3, 2, DType::kFloat32, 1);
+  Bags bags;
+  bags.ids = {0, 2};
+  bags.offsets = {0, 2, 2};
+  bags.scale = {0.5f, 1};
+  Cells pooled(2, 2);
+  const BagGroup groups[] = {bags.lookup(table.rows(), pooled.floats())};
+  Machine().reference()->embedding_bag_forward(groups);
+  for (int64_t c = 0; c < 2; ++c) {
+    EXPECT_FLOAT_EQ(pooled.at(0, c), (table.weights.at(0, c) + table.weights.at(2, c)) / 2);
+    EXPECT_EQ(pooled.at(1, c), 0);
+  }
+}
+
+}  // namespace
+}  // namespace dlrm

@@ -1,0 +1,166 @@
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/core/error.h"
+#include "dlrm/device/device.h"
+#include "dlrm/ops/ops.h"
+
+namespace dlrm {
+
+/// One way to compute: an instruction set and a number of threads.
+struct Execution {
+  std::string isa;
+  int threads = 1;
+};
+
+/// A CPU device with its stream.
+struct Machine {
+  std::shared_ptr<Device> device = make_cpu_device();
+  std::unique_ptr<Stream> stream = device->make_stream();
+
+  std::unique_ptr<Ops> cpu(const Execution& e) const {
+    return make_cpu_ops(*device, *stream, e.threads, e.isa);
+  }
+  std::unique_ptr<Ops> reference() const { return make_reference_ops(*device, *stream); }
+};
+
+/// What this machine can execute.
+inline std::vector<Execution> executions() {
+  std::vector<Execution> all;
+  for (const char* isa : {"baseline", "avx2", "avx512"}) {
+    try {
+      Machine().cpu({isa, 1});
+    } catch (const Error&) {
+      continue;
+    }
+    for (const int threads : {1, 2, 3}) all.push_back({isa, threads});
+  }
+  return all;
+}
+
+inline std::string execution_name(const testing::TestParamInfo<Execution>& info) {
+  return info.param.isa + "_" + std::to_string(info.param.threads);
+}
+
+/// A matrix with columns to spare on both sides, which operations must leave alone.
+class Cells {
+ public:
+  Cells(int64_t rows, int64_t cols, DType type = DType::kFloat32, int64_t spare = 3)
+      : rows_(rows),
+        cols_(cols),
+        spare_(spare),
+        type_(type),
+        bytes_(static_cast<size_t>((rows * (cols + 2 * spare) + 1)) * size_of(type), '\x5a') {}
+
+  static Cells random(int64_t rows, int64_t cols, unsigned seed, DType type = DType::kFloat32,
+                      int64_t spare = 3) {
+    Cells cells(rows, cols, type, spare);
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < cols; ++c) cells.set(r, c, normal(generator));
+    }
+    return cells;
+  }
+
+  int64_t rows() const { return rows_; }
+  int64_t cols() const { return cols_; }
+  DType type() const { return type_; }
+  int64_t stride() const { return cols_ + 2 * spare_; }
+  Matrix matrix() {
+    return Matrix(bytes_.data(), type_, rows_, stride(), stride()).columns(spare_, cols_);
+  }
+  MatrixView<float> floats() { return matrix().f32(); }
+
+  float at(int64_t r, int64_t c) const {
+    const char* p = bytes_.data() + static_cast<size_t>(offset(r, c)) * size_of(type_);
+    uint16_t half = 0;
+    float value = 0;
+    switch (type_) {
+      case DType::kFloat32:
+        std::memcpy(&value, p, 4);
+        return value;
+      case DType::kBFloat16: {
+        BFloat16 b;
+        std::memcpy(&b.bits, p, 2);
+        return static_cast<float>(b);
+      }
+      case DType::kFloat16: {
+        Float16 h;
+        std::memcpy(&half, p, 2);
+        h.bits = half;
+        return static_cast<float>(h);
+      }
+    }
+    return value;
+  }
+
+  void set(int64_t r, int64_t c, float value) {
+    char* p = bytes_.data() + static_cast<size_t>(offset(r, c)) * size_of(type_);
+    const uint16_t half = type_ == DType::kBFloat16 ? BFloat16(value).bits : Float16(value).bits;
+    if (type_ == DType::kFloat32) {
+      std::memcpy(p, &value, 4);
+    } else {
+      std::memcpy(p, &half, 2);
+    }
+  }
+
+  bool same_bits(const Cells& other) const { return bytes_ == other.bytes_; }
+
+  /// Nothing but the cells themselves was written.
+  bool margins_untouched() const {
+    const auto size = static_cast<int64_t>(size_of(type_));
+    for (int64_t i = 0; i < static_cast<int64_t>(bytes_.size()); ++i) {
+      const int64_t column = i / size % stride() - spare_;
+      const bool inside = column >= 0 && column < cols_ && i / size < rows_ * stride();
+      if (!inside && bytes_[static_cast<size_t>(i)] != '\x5a') return false;
+    }
+    return true;
+  }
+
+ private:
+  int64_t offset(int64_t r, int64_t c) const { return r * stride() + spare_ + c; }
+
+  int64_t rows_, cols_, spare_;
+  DType type_;
+  std::vector<char> bytes_;
+};
+
+/// What a stored value may differ by where sums of another order round to its neighbour.
+inline double relative_step(DType type) {
+  return type == DType::kFloat32 ? 0x1p-20 : type == DType::kBFloat16 ? 0x1p-7 : 0x1p-10;
+}
+
+/// Every cell within `scale` · arithmetic error of the expected one.
+inline testing::AssertionResult close(const Cells& got, const Cells& expected, double scale = 1) {
+  for (int64_t r = 0; r < expected.rows(); ++r) {
+    for (int64_t c = 0; c < expected.cols(); ++c) {
+      const double want = expected.at(r, c), have = got.at(r, c);
+      const double allowed = std::abs(want) * relative_step(got.type()) * 1.01 + scale * 1e-6;
+      if (!(std::abs(have - want) <= allowed)) {
+        return testing::AssertionFailure()
+               << "cell (" << r << ", " << c << "): " << have << ", expected " << want;
+      }
+    }
+  }
+  if (!got.margins_untouched()) return testing::AssertionFailure() << "wrote beside the matrix";
+  return testing::AssertionSuccess();
+}
+
+/// Tests of every execution on this machine beside the reference.
+class EveryExecution : public testing::TestWithParam<Execution> {
+ protected:
+  Machine machine;
+  std::unique_ptr<Ops> ops = machine.cpu(GetParam());
+  std::unique_ptr<Ops> reference = machine.reference();
+};
+
+}  // namespace dlrm

@@ -1,0 +1,108 @@
+#include <algorithm>
+
+#include "fixture.h"
+
+namespace dlrm {
+namespace {
+
+struct Shape {
+  int64_t batch, features, width;
+};
+const Shape kShapes[] = {{3, 26, 16}, {1, 1, 1},  {2, 3, 5},   {5, 26, 128}, {2, 0, 8},
+                         {70, 7, 4},  {2, 60, 3}, {4, 17, 33}, {0, 3, 4}};
+
+int64_t outputs(const Shape& s) { return s.width + (s.features + 1) * s.features / 2; }
+
+using Interaction = EveryExecution;
+
+TEST_P(Interaction, DotIsTheStrictLowerTriangleOfTheProducts) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Shape& s : kShapes) {
+      Cells x = Cells::random(s.batch, s.width, 1, type);
+      Cells e = Cells::random(s.batch, s.features * s.width, 2);
+      Cells got(s.batch, outputs(s), type), want(s.batch, outputs(s), type);
+      ops->dot_forward(x.matrix(), e.floats(), got.matrix());
+      reference->dot_forward(x.matrix(), e.floats(), want.matrix());
+      EXPECT_TRUE(close(got, want, std::sqrt(static_cast<double>(s.width)) * 3))
+          << s.batch << " of " << s.features << " x " << s.width;
+    }
+  }
+}
+
+TEST_P(Interaction, DotBackwardAgreesWithTheReference) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Shape& s : kShapes) {
+      Cells x = Cells::random(s.batch, s.width, 1, type);
+      Cells e = Cells::random(s.batch, s.features * s.width, 2);
+      Cells dz = Cells::random(s.batch, outputs(s), 3, type);
+      Cells dx(s.batch, s.width, type), want_dx(s.batch, s.width, type);
+      Cells de(s.batch, e.cols()), want_de(s.batch, e.cols());
+      ops->dot_backward(x.matrix(), e.floats(), dz.matrix(), dx.matrix(), de.floats());
+      reference->dot_backward(x.matrix(), e.floats(), dz.matrix(), want_dx.matrix(),
+                              want_de.floats());
+      const double scale = std::sqrt(static_cast<double>(s.features) + 1) * 3;
+      EXPECT_TRUE(close(dx, want_dx, scale)) << s.features << " x " << s.width;
+      EXPECT_TRUE(close(de, want_de, scale)) << s.features << " x " << s.width;
+    }
+  }
+}
+
+TEST_P(Interaction, AveragePoolTakesWhatColumnsExist) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t width : {1, 7, 8, 50, 129}) {
+      for (const int64_t window : {1, 2, 7, 30}) {
+        const int64_t n = (width + window - 1) / window;
+        Cells e = Cells::random(3, width, 1), dy = Cells::random(3, n, 2, type);
+        Cells y(3, n, type), want(3, n, type), de(3, width), want_de(3, width);
+        ops->average_pool_forward(e.floats(), window, y.matrix());
+        reference->average_pool_forward(e.floats(), window, want.matrix());
+        ops->average_pool_backward(dy.matrix(), window, de.floats());
+        reference->average_pool_backward(dy.matrix(), window, want_de.floats());
+        EXPECT_TRUE(close(y, want, 3)) << width << " by " << window;
+        EXPECT_TRUE(close(de, want_de)) << width << " by " << window;
+      }
+    }
+  }
+}
+
+TEST_P(Interaction, CrossMultipliesAndAdds) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t n : {1, 16, 37, 130}) {
+      Cells x0 = Cells::random(4, n, 1, type), u = Cells::random(4, n, 2, type);
+      Cells x = Cells::random(4, n, 3, type), dy = Cells::random(4, n, 4, type);
+      Cells y(4, n, type), want(4, n, type), du(4, n, type), want_du(4, n, type);
+      Cells dx0 = Cells::random(4, n, 5, type), want_dx0 = dx0;
+      ops->cross_forward(x0.matrix(), u.matrix(), x.matrix(), y.matrix());
+      reference->cross_forward(x0.matrix(), u.matrix(), x.matrix(), want.matrix());
+      ops->cross_backward(x0.matrix(), u.matrix(), dy.matrix(), du.matrix(), dx0.matrix());
+      reference->cross_backward(x0.matrix(), u.matrix(), dy.matrix(), want_du.matrix(),
+                                want_dx0.matrix());
+      EXPECT_TRUE(close(y, want));
+      EXPECT_TRUE(close(du, want_du));
+      EXPECT_TRUE(close(dx0, want_dx0));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Interaction, testing::ValuesIn(executions()), execution_name);
+
+TEST(ReferenceInteraction, DotOfKnownVectors) {
+  Cells x(1, 2), e(1, 4), z(1, 5);
+  const float vectors[] = {1, 2, 3, 4, 5, 6};
+  for (int64_t c = 0; c < 2; ++c) x.set(0, c, vectors[c]);
+  for (int64_t c = 0; c < 4; ++c) e.set(0, c, vectors[c + 2]);
+  Machine().reference()->dot_forward(x.matrix(), e.floats(), z.matrix());
+  const float want[] = {1, 2, 11, 17, 39};  // x, e1·x, e2·x, e2·e1
+  for (int64_t c = 0; c < 5; ++c) EXPECT_EQ(z.at(0, c), want[c]);
+}
+
+TEST(ReferenceInteraction, AveragePoolPutsTheOddPaddingRight) {
+  Cells e(1, 5), y(1, 2);
+  for (int64_t c = 0; c < 5; ++c) e.set(0, c, static_cast<float>(c + 1));
+  Machine().reference()->average_pool_forward(e.floats(), 4, y.matrix());
+  EXPECT_EQ(y.at(0, 0), 2.0f);  // one cell of padding at the left: columns 0, 1, 2
+  EXPECT_EQ(y.at(0, 1), 4.5f);  // columns 3, 4
+}
+
+}  // namespace
+}  // namespace dlrm

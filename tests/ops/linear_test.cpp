@@ -1,0 +1,127 @@
+#include <algorithm>
+
+#include "fixture.h"
+
+namespace dlrm {
+namespace {
+
+struct Layer {
+  int64_t batch, in, out;
+};
+const Layer kLayers[] = {{1, 1, 1},   {8, 13, 512}, {5, 7, 3},   {2, 130, 1},  {37, 64, 1},
+                         {19, 1, 17}, {64, 33, 65}, {3, 256, 8}, {129, 16, 31}};
+
+using Linear = EveryExecution;
+
+TEST_P(Linear, ForwardIsTheProductPlusBiasThroughTheActivation) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Layer& l : kLayers) {
+      for (const Act act : {Act::kNone, Act::kRelu}) {
+        Cells x = Cells::random(l.batch, l.in, 1, type), w = Cells::random(l.out, l.in, 2, type);
+        Cells bias = Cells::random(1, l.out, 3);
+        Cells got(l.batch, l.out, type), want(l.batch, l.out, type);
+        const View<const float> b(bias.floats().data, static_cast<size_t>(l.out));
+        ops->linear_forward(x.matrix(), w.matrix(), b, act, got.matrix());
+        reference->linear_forward(x.matrix(), w.matrix(), b, act, want.matrix());
+        EXPECT_TRUE(close(got, want, std::sqrt(static_cast<double>(l.in)) * 3))
+            << l.batch << " x " << l.in << " -> " << l.out << " " << name_of(type);
+      }
+    }
+  }
+}
+
+TEST_P(Linear, ForwardWithoutBiasAddsNone) {
+  Cells x = Cells::random(6, 9, 1), w = Cells::random(5, 9, 2), zero(1, 5);
+  for (int64_t c = 0; c < 5; ++c) zero.set(0, c, 0);
+  Cells got(6, 5), want(6, 5);
+  ops->linear_forward(x.matrix(), w.matrix(), {}, Act::kNone, got.matrix());
+  reference->linear_forward(x.matrix(), w.matrix(), View<const float>(zero.floats().data, 5),
+                            Act::kNone, want.matrix());
+  EXPECT_TRUE(close(got, want, 3));
+}
+
+TEST_P(Linear, BackwardInputIsTheProductWithTheWeights) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Layer& l : kLayers) {
+      Cells dz = Cells::random(l.batch, l.out, 1, type), w = Cells::random(l.out, l.in, 2, type);
+      Cells got(l.batch, l.in, type), want(l.batch, l.in, type);
+      ops->linear_backward_input(dz.matrix(), w.matrix(), got.matrix());
+      reference->linear_backward_input(dz.matrix(), w.matrix(), want.matrix());
+      EXPECT_TRUE(close(got, want, std::sqrt(static_cast<double>(l.out)) * 3))
+          << l.batch << " x " << l.in << " -> " << l.out << " " << name_of(type);
+    }
+  }
+}
+
+TEST_P(Linear, BackwardWeightSumsOverTheBatch) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Layer& l : kLayers) {
+      Cells dz = Cells::random(l.batch, l.out, 1, type), x = Cells::random(l.batch, l.in, 2, type);
+      Cells dw(l.out, l.in), want_dw(l.out, l.in), db(1, l.out), want_db(1, l.out);
+      const auto bias = [&](Cells& c) {
+        return View<float>(c.floats().data, static_cast<size_t>(l.out));
+      };
+      ops->linear_backward_weight(dz.matrix(), x.matrix(), dw.floats(), bias(db));
+      reference->linear_backward_weight(dz.matrix(), x.matrix(), want_dw.floats(), bias(want_db));
+      const double scale = std::sqrt(static_cast<double>(l.batch)) * 3;
+      EXPECT_TRUE(close(dw, want_dw, scale)) << l.batch << " x " << l.in << " -> " << l.out;
+      EXPECT_TRUE(close(db, want_db, scale)) << l.batch << " x " << l.in << " -> " << l.out;
+    }
+  }
+}
+
+TEST_P(Linear, NoSamplesGiveZeroWeightGradients) {
+  Cells dz(0, 4), x(0, 6), dw = Cells::random(4, 6, 1), db = Cells::random(1, 4, 2);
+  ops->linear_backward_weight(dz.matrix(), x.matrix(), dw.floats(), {db.floats().data, 4});
+  for (int64_t r = 0; r < 4; ++r) {
+    EXPECT_EQ(db.at(0, r), 0);
+    for (int64_t c = 0; c < 6; ++c) EXPECT_EQ(dw.at(r, c), 0);
+  }
+}
+
+TEST_P(Linear, NoSamplesDoNothingForward) {
+  Cells x(0, 6), w = Cells::random(4, 6, 1), y(0, 4);
+  ops->linear_forward(x.matrix(), w.matrix(), {}, Act::kRelu, y.matrix());
+  ops->linear_backward_input(y.matrix(), w.matrix(), x.matrix());
+  EXPECT_TRUE(y.margins_untouched());
+}
+
+TEST_P(Linear, ReluBackwardZeroesWhereTheOutputIsZero) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    Cells y = Cells::random(5, 23, 1, type), dy = Cells::random(5, 23, 2, type);
+    for (int64_t c = 0; c < 23; c += 2) y.set(3, c, 0);
+    const Cells before = dy;
+    ops->activation_backward(Act::kRelu, y.matrix(), dy.matrix());
+    for (int64_t r = 0; r < 5; ++r) {
+      for (int64_t c = 0; c < 23; ++c) {
+        EXPECT_EQ(dy.at(r, c), y.at(r, c) == 0 ? 0 : before.at(r, c));
+      }
+    }
+    EXPECT_TRUE(dy.margins_untouched());
+  }
+}
+
+TEST_P(Linear, GivesTheSameBitsTwice) {
+  Cells x = Cells::random(70, 40, 1), w = Cells::random(30, 40, 2);
+  Cells first(70, 30), second(70, 30);
+  ops->linear_forward(x.matrix(), w.matrix(), {}, Act::kRelu, first.matrix());
+  machine.cpu(GetParam())->linear_forward(x.matrix(), w.matrix(), {}, Act::kRelu, second.matrix());
+  EXPECT_TRUE(first.same_bits(second));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Linear, testing::ValuesIn(executions()), execution_name);
+
+TEST(ReferenceLinear, ForwardOfAKnownLayer) {
+  Machine machine;
+  Cells x(1, 2), w(2, 2), bias(1, 2), y(1, 2);
+  x.set(0, 0, 2), x.set(0, 1, 3);
+  w.set(0, 0, 1), w.set(0, 1, 10), w.set(1, 0, -1), w.set(1, 1, -10);
+  bias.set(0, 0, 0.5f), bias.set(0, 1, 0.25f);
+  machine.reference()->linear_forward(x.matrix(), w.matrix(), {bias.floats().data, 2}, Act::kRelu,
+                                      y.matrix());
+  EXPECT_EQ(y.at(0, 0), 32.5f);
+  EXPECT_EQ(y.at(0, 1), 0.0f);
+}
+
+}  // namespace
+}  // namespace dlrm
