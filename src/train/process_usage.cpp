@@ -1,0 +1,54 @@
+#include "dlrm/train/process_usage.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <sched.h>
+#include <sys/resource.h>
+
+namespace dlrm {
+
+namespace {
+
+rusage usage() {
+  rusage result{};
+  getrusage(RUSAGE_SELF, &result);
+  return result;
+}
+
+double seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+double process_cpu_seconds() {
+  const rusage used = usage();
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+int64_t peak_resident_bytes() { return int64_t{1024} * usage().ru_maxrss; }
+
+int usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+void CpuUsage::restart() {
+  cpu_start_ = process_cpu_seconds();
+  wall_start_ = wall_seconds();
+}
+
+double CpuUsage::utilization(int threads) const {
+  const double wall = wall_seconds() - wall_start_;
+  if (wall <= 0 || threads <= 0) return 0;
+  return (process_cpu_seconds() - cpu_start_) / (wall * threads);
+}
+
+}  // namespace dlrm

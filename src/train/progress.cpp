@@ -1,0 +1,94 @@
+#include "dlrm/train/progress.h"
+
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include <unistd.h>
+
+namespace dlrm {
+
+namespace {
+
+constexpr double kRedraw = 0.2;      // seconds between drawings of the live line
+constexpr double kBetweenLines = 1;  // at least, between plain lines
+constexpr double kSilence = 30;      // at most, between plain lines
+
+ProgressLine::Surroundings standard_error(const Log& log) {
+  ProgressLine::Surroundings out;
+  out.terminal = isatty(STDERR_FILENO) == 1;
+  out.draw = [](const std::string& text) {
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+  };
+  out.line = [log](const std::string& text) { log.info("{}", text); };
+  out.seconds = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+  return out;
+}
+
+std::string duration(double seconds) {
+  const auto s = static_cast<int64_t>(seconds + 0.5);
+  if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
+  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+}
+
+std::string rate(double per_second) {
+  if (per_second >= 1e6) return fmt::format("{:.2f}M", per_second * 1e-6);
+  if (per_second >= 1e4) return fmt::format("{:.1f}k", per_second * 1e-3);
+  return fmt::format("{:.0f}", per_second);
+}
+
+}  // namespace
+
+ProgressLine::ProgressLine(const Log& log) : ProgressLine(log.rank(), standard_error(log)) {}
+
+ProgressLine::ProgressLine(int rank, Surroundings surroundings)
+    : silent_(rank != 0), out_(std::move(surroundings)) {}
+
+ProgressLine::~ProgressLine() { clear(); }
+
+void ProgressLine::update(const State& state, bool metrics) {
+  if (silent_) return;
+  now_ = out_.seconds();
+  const bool first = !started_;
+  const bool last = state.step == state.total_steps;
+  if (first) {
+    started_ = true;
+    first_step_ = state.step;
+    first_time_ = now_;
+  }
+  const double since = now_ - last_time_;
+  if (out_.terminal) {
+    if (!first && !last && since < kRedraw) return;
+    // Back to the first column, and what was there before is wiped.
+    out_.draw("\r" + text(state) + "\x1b[K");
+    drawn_ = true;
+  } else {
+    const bool due = (metrics && since >= kBetweenLines) || since >= kSilence;
+    if (!first && !last && !due) return;
+    out_.line(text(state));
+  }
+  last_time_ = now_;
+}
+
+void ProgressLine::clear() {
+  if (!drawn_) return;
+  out_.draw("\r\x1b[K");
+  drawn_ = false;
+}
+
+std::string ProgressLine::text(const State& state) const {
+  std::string result = fmt::format("step {}/{}  loss {:.5f}  {} samples/s", state.step,
+                                   state.total_steps, state.loss, rate(state.samples_per_second));
+  const int64_t done = state.step - first_step_;
+  const int64_t left = state.total_steps - state.step;
+  if (done > 0 && left > 0) {
+    const double a_step = (now_ - first_time_) / static_cast<double>(done);
+    result += fmt::format("  {} left", duration(a_step * static_cast<double>(left)));
+  }
+  return result;
+}
+
+}  // namespace dlrm

@@ -1,0 +1,130 @@
+#include "dlrm/train/run_directory.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "dlrm/core/error.h"
+
+#include "checkpoint_agreement.h"
+#include "replace_file.h"
+
+namespace dlrm {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A JSON number, or null where it is not finite.
+std::string number(double value, int digits) {
+  return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
+}
+
+/// The step of a line of metrics.jsonl; none where the line is torn or something else.
+std::optional<int64_t> step_of_line(const std::string& line) {
+  const auto object = nlohmann::json::parse(line, nullptr, false);
+  if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) {
+    return {};
+  }
+  return object["step"].get<int64_t>();
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(Communicator& comm, const std::string& directory)
+    : comm_(comm), directory_(directory) {
+  agree_on_root(comm, [&] {
+    std::error_code error;
+    fs::create_directories(directory, error);
+    const bool there = !error && fs::is_directory(directory, error);
+    if (!there || ::access(directory.c_str(), W_OK | X_OK) != 0) {
+      throw usage_error("output.directory: cannot write to {}: {}", directory,
+                        error    ? error.message()
+                        : !there ? "not a folder"
+                                 : std::strerror(errno));
+    }
+  });
+}
+
+RunDirectory::~RunDirectory() {
+  if (metrics_ >= 0) ::close(metrics_);
+}
+
+std::string RunDirectory::path(const std::string& name) const { return directory_ + "/" + name; }
+
+void RunDirectory::start(const std::string& config_yaml, const std::string& plan_json) {
+  begin(config_yaml, plan_json, {});
+}
+
+void RunDirectory::resume(const std::string& config_yaml, const std::string& plan_json,
+                          int64_t step) {
+  begin(config_yaml, plan_json, step);
+}
+
+void RunDirectory::begin(const std::string& config_yaml, const std::string& plan_json,
+                         std::optional<int64_t> step) {
+  agree_on_root(comm_, [&] {
+    for (const char* stale : {"summary.json", "trace.json"}) {
+      std::error_code ignored;
+      fs::remove(path(stale), ignored);
+    }
+    replace_file(path("config.yaml"), config_yaml);
+    replace_file(path("plan.json"), plan_json);
+    truncate_metrics(step);
+    open_metrics();
+  });
+}
+
+/// Keeps whole lines up to `step`, none without one.
+void RunDirectory::truncate_metrics(std::optional<int64_t> step) {
+  FileReplacement kept(path("metrics.jsonl"));
+  std::ifstream old(path("metrics.jsonl"));
+  std::string line;
+  while (step && std::getline(old, line)) {
+    const auto at = step_of_line(line);
+    if (at && *at <= *step) kept.write(line + "\n");
+  }
+  kept.commit();
+}
+
+void RunDirectory::open_metrics() {
+  if (metrics_ >= 0) ::close(metrics_);
+  metrics_ = ::open(path("metrics.jsonl").c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (metrics_ < 0) {
+    throw run_error("{}: cannot open: {}", path("metrics.jsonl"), std::strerror(errno));
+  }
+}
+
+void RunDirectory::append(const std::string& line) {
+  if (metrics_ < 0) return;
+  // One write a line: a reader, or a crash, meets whole lines.
+  if (::write(metrics_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+    throw run_error("{}: cannot write: {}", path("metrics.jsonl"), std::strerror(errno));
+  }
+}
+
+void RunDirectory::log(const StepMetrics& m) {
+  append(fmt::format(
+      "{{\"step\": {}, \"samples\": {}, \"loss\": {}, \"lr\": {}, \"samples_per_second\": {}}}\n",
+      m.step, m.samples, number(m.loss, 9), number(m.lr, 9), number(m.samples_per_second, 6)));
+}
+
+void RunDirectory::log(int64_t step, const EvalResult& eval) {
+  append(
+      fmt::format("{{\"step\": {}, \"auc\": {}, \"log_loss\": {}, \"accuracy\": {}, "
+                  "\"calibration\": {}}}\n",
+                  step, eval.auc ? number(*eval.auc, 9) : "null", number(eval.log_loss, 9),
+                  number(eval.accuracy, 9), number(eval.calibration, 9)));
+}
+
+void RunDirectory::write_summary(const RunSummary& summary) {
+  if (comm_.rank() == 0) replace_file(path("summary.json"), to_json(summary));
+}
+
+}  // namespace dlrm

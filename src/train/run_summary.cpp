@@ -1,0 +1,62 @@
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "dlrm/train/run_directory.h"
+
+namespace dlrm {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Whole numbers without a fraction: counts and bytes are kept as doubles too.
+Json number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  if (std::floor(value) == value && std::fabs(value) < 0x1p53) return static_cast<int64_t>(value);
+  return value;
+}
+
+Json numbers(const std::map<std::string, double>& values) {
+  Json object = Json::object();
+  for (const auto& [name, value] : values) object[name] = number(value);
+  return object;
+}
+
+Json evaluation(const std::optional<EvalResult>& eval) {
+  Json object = Json::object();
+  if (!eval) return object;
+  object["auc"] = eval->auc ? Json(*eval->auc) : Json(nullptr);
+  object["log_loss"] = number(eval->log_loss);
+  object["accuracy"] = number(eval->accuracy);
+  object["calibration"] = number(eval->calibration);
+  object["samples"] = eval->samples;
+  return object;
+}
+
+}  // namespace
+
+std::string to_json(const RunSummary& summary) {
+  Json object;
+  object["samples_per_second"] = number(summary.samples_per_second);
+  object["steps"] = summary.steps;
+  object["samples"] = summary.samples;
+  object["train_loss"] = number(summary.train_loss);
+  object["eval"] = evaluation(summary.eval);
+  object["world_size"] = summary.world_size;
+  object["device"] = summary.device;
+  object["wall_seconds"] = number(summary.wall_seconds);
+  object["step_ms"] = {{"mean", number(summary.step_ms_mean)},
+                       {"p50", number(summary.step_ms_p50)},
+                       {"p99", number(summary.step_ms_p99)}};
+  object["stages_ms"] = numbers(summary.stages_ms);
+  object["data_wait_share"] = number(summary.data_wait_share);
+  object["cpu_utilization"] = number(summary.cpu_utilization);
+  object["memory"] = numbers(summary.memory);
+  object["plan"] = numbers(summary.plan);
+  for (const auto& [name, value] : summary.numbers) object[name] = number(value);
+  for (const auto& [name, value] : summary.labels) object[name] = value;
+  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace dlrm

@@ -1,0 +1,83 @@
+#include "dlrm/train/progress.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dlrm {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Screen {
+  double now = 100;
+  std::vector<std::string> drawn;
+  std::vector<std::string> lines;
+
+  ProgressLine::Surroundings surroundings(bool terminal) {
+    return {terminal, [this](const std::string& text) { drawn.push_back(text); },
+            [this](const std::string& text) { lines.push_back(text); }, [this] { return now; }};
+  }
+};
+
+ProgressLine::State at(int64_t step) { return {step, 1000, 0.5, 2048}; }
+
+TEST(ProgressLine, OnATerminalIsRedrawnAtMostFiveTimesASecond) {
+  Screen screen;
+  ProgressLine progress(0, screen.surroundings(true));
+  for (int i = 1; i <= 100; ++i, screen.now += 0.01) progress.update(at(i));
+  EXPECT_GE(screen.drawn.size(), 4u);
+  EXPECT_LE(screen.drawn.size(), 6u);
+  EXPECT_THAT(screen.lines, IsEmpty());
+}
+
+TEST(ProgressLine, TellsRateLossAndTimeLeft) {
+  Screen screen;
+  ProgressLine progress(0, screen.surroundings(true));
+  progress.update(at(100));
+  screen.now += 10;
+  progress.update(at(200));
+  EXPECT_EQ("\rstep 200/1000  loss 0.50000  2048 samples/s  1:20 left\x1b[K", screen.drawn.back());
+}
+
+TEST(ProgressLine, IsWipedOnceWhereItWasDrawn) {
+  Screen screen;
+  {
+    ProgressLine progress(0, screen.surroundings(true));
+    progress.update(at(1));
+    progress.clear();
+  }
+  EXPECT_THAT(screen.drawn, ElementsAre(HasSubstr("step 1/1000"), "\r\x1b[K"));
+}
+
+TEST(ProgressLine, ElsewhereLinesComeWithMetricsAndAfterSilence) {
+  Screen screen;
+  ProgressLine progress(0, screen.surroundings(false));
+  progress.update(at(1), true);
+  progress.update(at(2));  // nothing new
+  screen.now += 2;
+  progress.update(at(100), true);
+  progress.update(at(101), true);  // too soon
+  screen.now += 31;
+  progress.update(at(150));
+  progress.update(at(1000));
+  EXPECT_THAT(screen.lines, ElementsAre(HasSubstr("step 1/"), HasSubstr("step 100/"),
+                                        HasSubstr("step 150/"), HasSubstr("step 1000/")));
+  EXPECT_THAT(screen.drawn, IsEmpty());
+}
+
+TEST(ProgressLine, OtherRanksAreSilent) {
+  Screen screen;
+  ProgressLine progress(1, screen.surroundings(true));
+  progress.update(at(1), true);
+  progress.clear();
+  EXPECT_THAT(screen.drawn, IsEmpty());
+  EXPECT_THAT(screen.lines, IsEmpty());
+}
+
+}  // namespace
+}  // namespace dlrm

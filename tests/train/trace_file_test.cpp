@@ -1,0 +1,87 @@
+#include "dlrm/train/trace_file.h"
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/core/error.h"
+
+#include "checkpoint_tensors.h"
+
+namespace dlrm::testing {
+namespace {
+
+using nlohmann::json;
+
+json trace_of(const std::string& path, int ranks, int spans, int64_t most) {
+  run_on_threads(ranks, [&](Communicator& comm) {
+    Trace trace(true);
+    for (int i = 0; i < spans * comm.rank(); ++i) {
+      const Span outer(trace, "outer");
+      const Span inner(trace, "with \"quotes\"");
+    }
+    write_trace(comm, trace, path, most);
+  });
+  std::ifstream file(path);
+  return json::parse(file);
+}
+
+TEST(TraceFile, HasATrackARankWithItsSpans) {
+  TemporaryFolder folder;
+  const json trace = trace_of(folder.path("trace.json"), 3, 5, 1000);
+  std::map<int, int> spans;
+  std::set<std::string> tracks, names;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["name"] == "thread_name") tracks.insert(event["args"]["name"]);
+    if (event["ph"] != "X") continue;
+    ++spans[event["tid"]];
+    names.insert(event["name"]);
+    EXPECT_GE(event["ts"], 0);
+    EXPECT_GE(event["dur"], 0);
+  }
+  EXPECT_EQ((std::map<int, int>{{1, 10}, {2, 20}}), spans);
+  EXPECT_EQ((std::set<std::string>{"rank 0", "rank 1", "rank 2"}), tracks);
+  EXPECT_EQ((std::set<std::string>{"outer", "with \"quotes\""}), names);
+  EXPECT_EQ(0, trace["otherData"]["dropped_events"]);
+}
+
+TEST(TraceFile, RanksAreLinedUpByTimeOfDay) {
+  TemporaryFolder folder;
+  const std::string path = folder.path("trace.json");
+  run_on_threads(2, [&](Communicator& comm) {
+    if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    Trace trace(true);
+    { const Span span(trace, "step"); }
+    write_trace(comm, trace, path);
+  });
+  std::ifstream file(path);
+  const json trace = json::parse(file);
+  std::map<int, double> begin;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] == "X") begin[event["tid"]] = event["ts"];
+  }
+  EXPECT_GE(begin[1] - begin[0], 20'000);  // microseconds
+}
+
+TEST(TraceFile, SaysHowManySpansAreLeftOut) {
+  TemporaryFolder folder;
+  const json trace = trace_of(folder.path("trace.json"), 3, 5, 36);
+  EXPECT_EQ(8, trace["otherData"]["dropped_events"]);
+}
+
+TEST(TraceFile, AnErrorOfWritingIsEveryRanks) {
+  TemporaryFolder folder;
+  run_on_threads(2, [&](Communicator& comm) {
+    const Trace trace;
+    EXPECT_THROW(write_trace(comm, trace, folder.path("absent/trace.json")), Error);
+  });
+}
+
+}  // namespace
+}  // namespace dlrm::testing
