@@ -1,0 +1,115 @@
+#include "bag_message.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dlrm {
+namespace {
+
+constexpr int64_t kAlign = 8;
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+int64_t header_bytes(View<const GroupHeader> headers) {
+  return static_cast<int64_t>(headers.size_bytes());
+}
+
+int64_t lengths_bytes(View<const GroupHeader> headers, int64_t samples) {
+  const auto variable = std::count_if(headers.begin(), headers.end(),
+                                      [](const GroupHeader& h) { return h.length < 0; });
+  return aligned(variable * samples * static_cast<int64_t>(sizeof(int32_t)));
+}
+
+template <class Id>
+void read_all(const GroupSpan& span, int64_t samples, BagCursor& cursor) {
+  const Id* ids = reinterpret_cast<const Id*>(span.ids);
+  cursor.ids = std::copy(ids, ids + span.count, cursor.ids);
+  int64_t end = *cursor.offsets;
+  for (int64_t i = 0; i < samples; ++i) {
+    end += span.length < 0 ? span.lengths[i] : span.length;
+    *++cursor.offsets = end;
+  }
+}
+
+template <class Id>
+void read_some(const GroupSpan& span, int64_t samples, Range rows, BagCursor& cursor) {
+  const Id* ids = reinterpret_cast<const Id*>(span.ids);
+  int64_t end = *cursor.offsets;
+  for (int64_t i = 0; i < samples; ++i) {
+    const int32_t length = span.length < 0 ? span.lengths[i] : span.length;
+    for (int32_t k = 0; k < length; ++k) {
+      const int64_t id = *ids++;
+      if (id < rows.begin || id >= rows.end) continue;
+      *cursor.ids++ = id - rows.begin;
+      ++end;
+    }
+    *++cursor.offsets = end;
+  }
+}
+
+template <class Id>
+int64_t count_some(const GroupSpan& span, Range rows) {
+  const Id* ids = reinterpret_cast<const Id*>(span.ids);
+  return std::count_if(ids, ids + span.count,
+                       [&](int64_t id) { return id >= rows.begin && id < rows.end; });
+}
+
+}  // namespace
+
+int64_t message_bytes(View<const GroupHeader> headers, int64_t samples, int64_t id_bytes) {
+  if (samples == 0) return 0;
+  int64_t ids = 0;
+  for (const GroupHeader& header : headers) ids += header.count;
+  return header_bytes(headers) + lengths_bytes(headers, samples) + aligned(ids * id_bytes);
+}
+
+void locate_groups(char* message, View<const GroupHeader> headers, int64_t samples,
+                   int64_t id_bytes, std::vector<GroupSpan>& spans) {
+  if (samples == 0) {
+    spans.resize(spans.size() + headers.size());
+    return;
+  }
+  auto* lengths = reinterpret_cast<int32_t*>(message + header_bytes(headers));
+  char* ids = message + header_bytes(headers) + lengths_bytes(headers, samples);
+  for (const GroupHeader& header : headers) {
+    spans.push_back({header.length, header.count, lengths, ids});
+    if (header.length < 0) lengths += samples;
+    ids += header.count * id_bytes;
+  }
+}
+
+View<const GroupHeader> headers_of(const char* message, int64_t groups) {
+  return {reinterpret_cast<const GroupHeader*>(message), static_cast<size_t>(groups)};
+}
+
+void write_bags(const GroupSpan& span, int64_t id_bytes, const int64_t* ids, const int64_t* offsets,
+                int64_t samples) {
+  const int64_t* first = ids + offsets[0];
+  if (id_bytes == 8) {
+    std::copy(first, first + span.count, reinterpret_cast<int64_t*>(span.ids));
+  } else {
+    auto* out = reinterpret_cast<int32_t*>(span.ids);
+    for (int32_t i = 0; i < span.count; ++i) out[i] = static_cast<int32_t>(first[i]);
+  }
+  if (span.length >= 0) return;
+  for (int64_t i = 0; i < samples; ++i) {
+    span.lengths[i] = static_cast<int32_t>(offsets[i + 1] - offsets[i]);
+  }
+}
+
+void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, BagCursor& cursor) {
+  id_bytes == 8 ? read_all<int64_t>(span, samples, cursor)
+                : read_all<int32_t>(span, samples, cursor);
+}
+
+void read_bags_within(const GroupSpan& span, int64_t id_bytes, int64_t samples, Range rows,
+                      BagCursor& cursor) {
+  id_bytes == 8 ? read_some<int64_t>(span, samples, rows, cursor)
+                : read_some<int32_t>(span, samples, rows, cursor);
+}
+
+int64_t count_within(const GroupSpan& span, int64_t id_bytes, Range rows) {
+  return id_bytes == 8 ? count_some<int64_t>(span, rows) : count_some<int32_t>(span, rows);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,58 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "dlrm/core/partition.h"
+#include "dlrm/core/view.h"
+
+namespace dlrm {
+
+/// One rank's bags of several groups (feature, or feature on a slice) as they travel:
+///
+///   headers  {length, count} int32 a group: `length` ids in every bag, or -1; `count` ids in all
+///   lengths  int32 a sample, for each group whose length is -1
+///   ids      group-major, then sample; int32 where every table has fewer than 2^31 rows, else
+///            int64, from a multiple of 8 bytes on
+///
+/// padded to a multiple of 8 bytes. A rank without samples sends nothing.
+struct GroupHeader {
+  int32_t length = 0;
+  int32_t count = 0;
+};
+
+/// Bytes of a message of these groups.
+int64_t message_bytes(View<const GroupHeader> headers, int64_t samples, int64_t id_bytes);
+
+/// One group's part of a message.
+struct GroupSpan {
+  int32_t length = 0;
+  int32_t count = 0;
+  int32_t* lengths = nullptr;  ///< [samples] where length is -1
+  char* ids = nullptr;
+};
+
+/// Where the groups of a message lie, given its headers. Appends to `spans`.
+void locate_groups(char* message, View<const GroupHeader> headers, int64_t samples,
+                   int64_t id_bytes, std::vector<GroupSpan>& spans);
+/// The headers of a message that arrived.
+View<const GroupHeader> headers_of(const char* message, int64_t groups);
+
+/// Writes whole bags: lengths where they travel, and ids.
+void write_bags(const GroupSpan& span, int64_t id_bytes, const int64_t* ids, const int64_t* offsets,
+                int64_t samples);
+
+/// Bags being put together from the parts of several ranks.
+struct BagCursor {
+  int64_t* ids = nullptr;      ///< next id
+  int64_t* offsets = nullptr;  ///< the end of the last bag; the next bag's goes behind it
+};
+
+/// Appends the bags of `span`.
+void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, BagCursor& cursor);
+/// Appends the bags of `span` with only the ids in `rows`, counted from rows.begin.
+void read_bags_within(const GroupSpan& span, int64_t id_bytes, int64_t samples, Range rows,
+                      BagCursor& cursor);
+/// Number of ids in `rows`.
+int64_t count_within(const GroupSpan& span, int64_t id_bytes, Range rows);
+
+}  // namespace dlrm

@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <cstring>
+
+#include "router.h"
+
+namespace dlrm {
+namespace {
+
+/// A slice that a table's ids may go to.
+struct Target {
+  int owner = 0;
+  int first_group = 0;
+  int64_t first_row = 0;
+};
+
+/// A table's rows cut at every slice border, and the slices that hold each piece.
+struct TableCuts {
+  std::vector<int64_t> cuts;  ///< [pieces + 1], from 0 to rows
+  std::vector<Target> targets;
+  std::vector<std::vector<int>> of_piece;  ///< targets of each piece
+  double pieces_per_row = 0;
+
+  int64_t pieces() const { return static_cast<int64_t>(cuts.size()) - 1; }
+  /// The piece of a row: near-equal pieces, as plans make them, are guessed at once.
+  size_t piece_of(int64_t row) const {
+    auto p = static_cast<size_t>(static_cast<double>(row) * pieces_per_row);
+    while (row < cuts[p]) --p;
+    while (row >= cuts[p + 1]) ++p;
+    return p;
+  }
+};
+
+TableCuts cuts_of(const EmbeddingLayout& layout, int table, int64_t rows) {
+  TableCuts result;
+  result.cuts = {0, rows};
+  std::vector<Range> ranges;
+  for (size_t q = 0; q < layout.owners.size(); ++q) {
+    for (const Slice& slice : layout.owners[q].slices) {
+      if (slice.table != table) continue;
+      result.targets.push_back({static_cast<int>(q), slice.first_group, slice.rows.begin});
+      ranges.push_back(slice.rows);
+      result.cuts.push_back(slice.rows.begin);
+      result.cuts.push_back(slice.rows.end);
+    }
+  }
+  std::sort(result.cuts.begin(), result.cuts.end());
+  result.cuts.erase(std::unique(result.cuts.begin(), result.cuts.end()), result.cuts.end());
+  for (size_t p = 0; p + 1 < result.cuts.size(); ++p) {
+    std::vector<int>& targets = result.of_piece.emplace_back();
+    for (size_t t = 0; t < ranges.size(); ++t) {
+      if (ranges[t].begin <= result.cuts[p] && result.cuts[p] < ranges[t].end) {
+        targets.push_back(static_cast<int>(t));
+      }
+    }
+  }
+  // A little less than the exact ratio, so that the guess is never past the last piece.
+  result.pieces_per_row =
+      static_cast<double>(result.pieces()) / static_cast<double>(rows) * (1.0 - 1e-12);
+  return result;
+}
+
+class ExactRouter final : public Router {
+ public:
+  ExactRouter(Context& context, const EmbeddingLayout& layout, int slots, int threads)
+      : Router(context, layout, slots, threads) {
+    for (size_t t = 0; t + 1 < layout.first_feature.size(); ++t) {
+      const auto first = static_cast<size_t>(layout.first_feature[t]);
+      tables_.push_back(cuts_of(layout, static_cast<int>(t), layout.features[first].rows));
+    }
+    first_header_.push_back(0);
+    for (const OwnerLayout& owner : layout.owners) {
+      first_header_.push_back(first_header_.back() + owner.groups.size());
+    }
+    headers_.resize(first_header_.back());
+    work_.resize(layout.features.size());
+    for (size_t f = 0; f < work_.size(); ++f) {
+      const TableCuts& table = cuts_for(f);
+      work_[f].piece_counts.resize(static_cast<size_t>(table.pieces()));
+      work_[f].ids.resize(table.targets.size());
+      work_[f].lengths.resize(table.targets.size());
+    }
+  }
+
+ private:
+  /// What bucketing one feature keeps: counts, and where its targets' next ids go.
+  struct FeatureWork {
+    std::vector<int64_t> piece_counts;
+    std::vector<char*> ids;
+    std::vector<int32_t*> lengths;
+  };
+
+  const TableCuts& cuts_for(size_t feature) const {
+    return tables_[static_cast<size_t>(layout_.features[feature].table)];
+  }
+  size_t header_of(size_t feature, const Target& target) const {
+    const auto table = static_cast<size_t>(layout_.features[feature].table);
+    const size_t within = feature - static_cast<size_t>(layout_.first_feature[table]);
+    return first_header_[static_cast<size_t>(target.owner)] +
+           static_cast<size_t>(target.first_group) + within;
+  }
+  View<const GroupHeader> headers_for(size_t owner) const {
+    return {headers_.data() + first_header_[owner],
+            first_header_[owner + 1] - first_header_[owner]};
+  }
+
+  void encode(const LocalBags& bags, const std::vector<BagScan>& scans,
+              Transfer& transfer) override {
+    const auto features = static_cast<int64_t>(layout_.features.size());
+    const int64_t b = bags.local.size();
+#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+    for (int64_t f = 0; f < features; ++f) {
+      count(static_cast<size_t>(f), bags.ids.data() + bags.offsets[static_cast<size_t>(f * b)],
+            scans[static_cast<size_t>(f)]);
+    }
+    for (size_t q = 0; q < layout_.owners.size(); ++q) {
+      transfer.send_sizes[q] = message_bytes(headers_for(q), b, id_bytes_);
+    }
+    grow(transfer.send, offsets_of(transfer.send_sizes, transfer.layout.send_offsets));
+    spans_.clear();
+    for (size_t q = 0; q < layout_.owners.size(); ++q) {
+      char* message = transfer.send.data() + transfer.layout.send_offsets[q];
+      const View<const GroupHeader> headers = headers_for(q);
+      if (b > 0 && !headers.empty()) std::memcpy(message, headers.data(), headers.size_bytes());
+      locate_groups(message, headers, b, id_bytes_, spans_);
+    }
+#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+    for (int64_t f = 0; f < features; ++f) {
+      fill(static_cast<size_t>(f), bags.ids.data(), bags.offsets.data() + f * b, b);
+    }
+  }
+
+  void count(size_t feature, const int64_t* ids, const BagScan& scan) {
+    const TableCuts& table = cuts_for(feature);
+    if (table.pieces() == 1) {
+      for (const Target& target : table.targets) {
+        headers_[header_of(feature, target)] = {scan.length, static_cast<int32_t>(scan.count)};
+      }
+      return;
+    }
+    std::vector<int64_t>& counts = work_[feature].piece_counts;
+    std::fill(counts.begin(), counts.end(), 0);
+    for (int64_t k = 0; k < scan.count; ++k) ++counts[table.piece_of(ids[k])];
+    for (const Target& target : table.targets) headers_[header_of(feature, target)] = {-1, 0};
+    for (size_t p = 0; p < counts.size(); ++p) {
+      for (const int t : table.of_piece[p]) {
+        headers_[header_of(feature, table.targets[static_cast<size_t>(t)])].count +=
+            static_cast<int32_t>(counts[p]);
+      }
+    }
+  }
+
+  void fill(size_t feature, const int64_t* ids, const int64_t* offsets, int64_t samples) {
+    const TableCuts& table = cuts_for(feature);
+    if (table.pieces() == 1) {
+      for (const Target& target : table.targets) {
+        write_bags(spans_[header_of(feature, target)], id_bytes_, ids, offsets, samples);
+      }
+      return;
+    }
+    FeatureWork& work = work_[feature];
+    for (size_t t = 0; t < table.targets.size(); ++t) {
+      const GroupSpan& span = spans_[header_of(feature, table.targets[t])];
+      work.ids[t] = span.ids;
+      work.lengths[t] = span.lengths;
+      if (samples > 0) std::memset(span.lengths, 0, static_cast<size_t>(samples) * 4);
+    }
+    id_bytes_ == 8 ? bucket<int64_t>(table, work, ids, offsets, samples)
+                   : bucket<int32_t>(table, work, ids, offsets, samples);
+  }
+
+  /// Stable: each target gets its ids in the order of samples and positions.
+  template <class Id>
+  static void bucket(const TableCuts& table, FeatureWork& work, const int64_t* ids,
+                     const int64_t* offsets, int64_t samples) {
+    for (int64_t i = 0; i < samples; ++i) {
+      for (int64_t k = offsets[i]; k < offsets[i + 1]; ++k) {
+        for (const int target : table.of_piece[table.piece_of(ids[k])]) {
+          const auto t = static_cast<size_t>(target);
+          *reinterpret_cast<Id*>(work.ids[t]) =
+              static_cast<Id>(ids[k] - table.targets[t].first_row);
+          work.ids[t] += sizeof(Id);
+          ++work.lengths[t][i];
+        }
+      }
+    }
+  }
+
+  Pending start_sizes(Transfer& transfer) override {
+    bytes_sent_ += (world_ - 1) * static_cast<int64_t>(sizeof(int64_t));
+    return sizes_comm_->start_alltoallv(transfer.send_sizes.data(), transfer.receive_sizes.data(),
+                                        transfer.sizes_layout);
+  }
+
+  Pending start_messages(Transfer& transfer) override {
+    ExchangeLayout& layout = transfer.layout;
+    layout.send_bytes = transfer.send_sizes;
+    layout.receive_bytes = transfer.receive_sizes;
+    grow(transfer.receive, offsets_of(layout.receive_bytes, layout.receive_offsets));
+    for (size_t q = 0; q < layout.send_bytes.size(); ++q) {
+      if (static_cast<int>(q) != rank_) bytes_sent_ += layout.send_bytes[q];
+    }
+    return messages_comm_->start_alltoallv(transfer.send.data(), transfer.receive.data(), layout);
+  }
+
+  void assemble(Transfer& transfer) override {
+    const auto groups = static_cast<int64_t>(layout_.owner(rank_).groups.size());
+    received_.clear();
+    for (int p = 0; p < world_; ++p) {
+      const int64_t samples = samples_of(transfer, p);
+      char* message =
+          transfer.receive.data() + transfer.layout.receive_offsets[static_cast<size_t>(p)];
+      locate_groups(message, headers_of(message, groups), samples, id_bytes_, received_);
+    }
+    const auto span = [&](int p, int64_t g) -> const GroupSpan& {
+      return received_[static_cast<size_t>(p * groups + g)];
+    };
+    counts_.assign(static_cast<size_t>(groups), 0);
+    for (int p = 0; p < world_; ++p) {
+      for (int64_t g = 0; g < groups; ++g) counts_[static_cast<size_t>(g)] += span(p, g).count;
+    }
+    transfer.batch.make_room(counts_, rooms_);
+#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+    for (int64_t g = 0; g < groups; ++g) {
+      BagCursor cursor{rooms_[static_cast<size_t>(g)].ids, rooms_[static_cast<size_t>(g)].offsets};
+      *cursor.offsets = 0;
+      for (int p = 0; p < world_; ++p) {
+        read_bags(span(p, g), id_bytes_, samples_of(transfer, p), cursor);
+      }
+    }
+  }
+
+  std::vector<TableCuts> tables_;
+  std::vector<size_t> first_header_;  ///< [owners + 1]
+  std::vector<GroupHeader> headers_;  ///< owner-major, then group
+  std::vector<GroupSpan> spans_;      ///< likewise
+  std::vector<GroupSpan> received_;   ///< source-major, then group
+  std::vector<FeatureWork> work_;
+  std::vector<int64_t> counts_;
+  std::vector<RoutedBatch::Room> rooms_;
+};
+
+}  // namespace
+
+std::unique_ptr<Router> make_exact_router(Context& context, const EmbeddingLayout& layout,
+                                          int slots, int threads) {
+  return std::make_unique<ExactRouter>(context, layout, slots, threads);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,123 @@
+#include <cstring>
+
+#include "router.h"
+
+namespace dlrm {
+namespace {
+
+class FixedRouter final : public Router {
+ public:
+  FixedRouter(Context& context, const EmbeddingLayout& layout, int slots, int threads)
+      : Router(context, layout, slots, threads) {
+    place_in_message_.assign(layout.features.size(), -1);
+    for (size_t f = 0; f < layout.features.size(); ++f) {
+      if (layout.features[f].replicated) continue;
+      place_in_message_[f] = static_cast<int64_t>(sent_.size());
+      sent_.push_back(f);
+    }
+    headers_.resize(sent_.size());
+    one_word_.assign(static_cast<size_t>(world_), sizeof(int64_t));
+    offsets_of(one_word_, word_offsets_);
+  }
+
+ private:
+  void encode(const LocalBags& bags, const std::vector<BagScan>& scans,
+              Transfer& transfer) override {
+    const int64_t b = bags.local.size();
+    for (size_t i = 0; i < sent_.size(); ++i) {
+      const BagScan& scan = scans[sent_[i]];
+      headers_[i] = {scan.length, static_cast<int32_t>(scan.count)};
+    }
+    const int64_t bytes = message_bytes(headers_, b, id_bytes_);
+    transfer.send_sizes[0] = bytes;
+    if (bytes == 0) return;
+    grow(transfer.send, bytes);
+    std::memcpy(transfer.send.data(), headers_.data(), headers_.size() * sizeof(GroupHeader));
+    spans_.clear();
+    locate_groups(transfer.send.data(), headers_, b, id_bytes_, spans_);
+    const auto count = static_cast<int64_t>(sent_.size());
+#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+    for (int64_t i = 0; i < count; ++i) {
+      const auto f = static_cast<int64_t>(sent_[static_cast<size_t>(i)]);
+      write_bags(spans_[static_cast<size_t>(i)], id_bytes_, bags.ids.data(),
+                 bags.offsets.data() + f * b, b);
+    }
+  }
+
+  Pending start_sizes(Transfer& transfer) override {
+    bytes_sent_ += (world_ - 1) * static_cast<int64_t>(sizeof(int64_t));
+    return sizes_comm_->start_allgatherv(transfer.send_sizes.data(), transfer.receive_sizes.data(),
+                                         one_word_, word_offsets_);
+  }
+
+  Pending start_messages(Transfer& transfer) override {
+    std::vector<int64_t>& offsets = transfer.layout.receive_offsets;
+    grow(transfer.receive, offsets_of(transfer.receive_sizes, offsets));
+    bytes_sent_ += (world_ - 1) * transfer.send_sizes[0];
+    return messages_comm_->start_allgatherv(transfer.send.data(), transfer.receive.data(),
+                                            transfer.receive_sizes, offsets);
+  }
+
+  void assemble(Transfer& transfer) override {
+    received_.clear();
+    for (int p = 0; p < world_; ++p) {
+      char* message =
+          transfer.receive.data() + transfer.layout.receive_offsets[static_cast<size_t>(p)];
+      locate_groups(message, headers_of(message, static_cast<int64_t>(sent_.size())),
+                    samples_of(transfer, p), id_bytes_, received_);
+    }
+    const OwnerLayout& mine = layout_.owner(rank_);
+    const auto groups = static_cast<int64_t>(mine.groups.size());
+    counts_.assign(mine.groups.size(), 0);
+#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+    for (int64_t g = 0; g < groups; ++g) {
+      for (int p = 0; p < world_; ++p) {
+        counts_[static_cast<size_t>(g)] +=
+            slice_of(g).whole ? span(p, g).count
+                              : count_within(span(p, g), id_bytes_, slice_of(g).rows);
+      }
+    }
+    transfer.batch.make_room(counts_, rooms_);
+#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+    for (int64_t g = 0; g < groups; ++g) {
+      BagCursor cursor{rooms_[static_cast<size_t>(g)].ids, rooms_[static_cast<size_t>(g)].offsets};
+      *cursor.offsets = 0;
+      for (int p = 0; p < world_; ++p) {
+        const int64_t samples = samples_of(transfer, p);
+        if (slice_of(g).whole) {
+          read_bags(span(p, g), id_bytes_, samples, cursor);
+        } else {
+          read_bags_within(span(p, g), id_bytes_, samples, slice_of(g).rows, cursor);
+        }
+      }
+    }
+  }
+
+  const RoutedGroup& group(int64_t g) const {
+    return layout_.owner(rank_).groups[static_cast<size_t>(g)];
+  }
+  const Slice& slice_of(int64_t g) const {
+    return layout_.owner(rank_).slices[static_cast<size_t>(group(g).slice)];
+  }
+  const GroupSpan& span(int source, int64_t g) const {
+    const int64_t place = place_in_message_[static_cast<size_t>(group(g).feature)];
+    return received_[static_cast<size_t>(source) * sent_.size() + static_cast<size_t>(place)];
+  }
+
+  std::vector<size_t> sent_;               ///< the sharded features
+  std::vector<int64_t> place_in_message_;  ///< by feature, -1 for replicated ones
+  std::vector<GroupHeader> headers_;
+  std::vector<GroupSpan> spans_;
+  std::vector<GroupSpan> received_;  ///< source-major
+  std::vector<int64_t> one_word_, word_offsets_, counts_;
+  std::vector<RoutedBatch::Room> rooms_;
+};
+
+}  // namespace
+
+std::unique_ptr<Router> make_fixed_router(Context& context, const EmbeddingLayout& layout,
+                                          int slots, int threads) {
+  return std::make_unique<FixedRouter>(context, layout, slots, threads);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,96 @@
+#include "layout.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace dlrm {
+namespace {
+
+void place_features(const std::vector<TableConfig>& tables, EmbeddingLayout& layout) {
+  layout.first_feature.push_back(0);
+  for (size_t t = 0; t < tables.size(); ++t) {
+    const TableConfig& table = tables[t];
+    for (const FeatureConfig& feature : table.features) {
+      FeaturePlace place;
+      place.name = feature.name;
+      place.table = static_cast<int>(t);
+      place.rows = table.rows;
+      place.width = table.dim;
+      place.column = layout.width;
+      place.hotness = feature.hotness;
+      place.mean = feature.pooling == Pooling::kMean;
+      place.replicated = std::binary_search(layout.replicated.begin(), layout.replicated.end(),
+                                            static_cast<int>(t));
+      layout.features.push_back(place);
+      layout.width += table.dim;
+    }
+    layout.first_feature.push_back(static_cast<int>(layout.features.size()));
+  }
+}
+
+void add_shard(const Shard& shard, int64_t table_rows, OwnerLayout& owner) {
+  if (owner.slices.empty() || owner.slices.back().table != shard.table ||
+      owner.slices.back().rows != shard.rows) {
+    Slice slice;
+    slice.table = shard.table;
+    slice.rows = shard.rows;
+    slice.whole = shard.rows.size() == table_rows;
+    owner.slices.push_back(slice);
+  }
+  owner.slices.back().columns.push_back(shard.columns);
+}
+
+void place_blocks(const EmbeddingLayout& layout, OwnerLayout& owner) {
+  for (size_t s = 0; s < owner.slices.size(); ++s) {
+    Slice& slice = owner.slices[s];
+    const int first = layout.first_feature[static_cast<size_t>(slice.table)];
+    const int count = layout.features_of(slice.table);
+    slice.first_group = static_cast<int>(owner.groups.size());
+    slice.first_block = static_cast<int>(owner.blocks.size());
+    for (int f = first; f < first + count; ++f) owner.groups.push_back({static_cast<int>(s), f});
+    for (const Range& columns : slice.columns) {
+      for (int f = first; f < first + count; ++f) {
+        PooledBlock block;
+        block.group = slice.first_group + (f - first);
+        block.feature = f;
+        block.shard = owner.shards;
+        block.first_row = slice.rows.begin;
+        block.width = columns.size();
+        block.column = owner.width;
+        block.e_column = layout.features[static_cast<size_t>(f)].column + columns.begin;
+        owner.blocks.push_back(block);
+        owner.width += columns.size();
+      }
+      ++owner.shards;
+    }
+  }
+}
+
+}  // namespace
+
+EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan)
+    : owners(static_cast<size_t>(plan.world)), replicated(plan.data_parallel) {
+  std::sort(replicated.begin(), replicated.end());
+  place_features(tables, *this);
+  std::vector<Shard> shards = plan.shards;
+  const auto order = [](const Shard& s) {
+    return std::tuple(s.rank, s.table, s.rows.begin, s.rows.end, s.columns.begin);
+  };
+  std::sort(shards.begin(), shards.end(),
+            [&](const Shard& a, const Shard& b) { return order(a) < order(b); });
+  for (const Shard& shard : shards) {
+    if (shard.rows.size() == 0 || shard.columns.size() == 0) continue;
+    add_shard(shard, tables[static_cast<size_t>(shard.table)].rows,
+              owners[static_cast<size_t>(shard.rank)]);
+  }
+  for (OwnerLayout& owner : owners) place_blocks(*this, owner);
+}
+
+bool EmbeddingLayout::rows_uncut() const {
+  return std::all_of(owners.begin(), owners.end(), [](const OwnerLayout& owner) {
+    return std::all_of(owner.slices.begin(), owner.slices.end(),
+                       [](const Slice& slice) { return slice.whole; });
+  });
+}
+
+}  // namespace dlrm

@@ -1,0 +1,79 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dlrm/config/run_config.h"
+#include "dlrm/plan/plan.h"
+
+namespace dlrm {
+
+/// A feature and its columns of E.
+struct FeaturePlace {
+  std::string name;
+  int table = 0;
+  int64_t rows = 0;
+  int64_t width = 0;
+  int64_t column = 0;  ///< first of its columns in E
+  int64_t hotness = 1;
+  bool mean = false;
+  bool replicated = false;  ///< its table is data-parallel
+};
+
+/// Rows of a table on one owner: what ids are routed to. Column shards of the same rows share it,
+/// so that ids travel and are grouped once.
+struct Slice {
+  int table = 0;
+  Range rows;
+  bool whole = true;           ///< all rows of the table
+  std::vector<Range> columns;  ///< of its shards, ascending
+  int first_group = 0;         ///< its features' groups follow one another
+  int first_block = 0;         ///< its blocks follow one another: shard-major, then feature
+};
+
+/// The ids of one feature that fall into one slice.
+struct RoutedGroup {
+  int slice = 0;
+  int feature = 0;
+};
+
+/// The pooled vectors of one feature from one shard.
+struct PooledBlock {
+  int group = 0;
+  int feature = 0;
+  int shard = 0;  ///< of the owner, counted over its slices
+  int64_t first_row = 0;
+  int64_t width = 0;
+  int64_t column = 0;    ///< in the owner's pooled [B, width]
+  int64_t e_column = 0;  ///< in E
+};
+
+/// What one rank owns.
+struct OwnerLayout {
+  std::vector<Slice> slices;  ///< by table, then first row
+  std::vector<RoutedGroup> groups;
+  std::vector<PooledBlock> blocks;
+  int shards = 0;
+  int64_t width = 0;
+};
+
+/// Who owns what and where each feature's vectors go: the same on every rank.
+struct EmbeddingLayout {
+  EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan);
+
+  std::vector<FeaturePlace> features;
+  std::vector<int> first_feature;  ///< [tables + 1]
+  std::vector<OwnerLayout> owners;
+  std::vector<int> replicated;  ///< tables, ascending
+  int64_t width = 0;            ///< W
+
+  int features_of(int table) const {
+    return first_feature[static_cast<size_t>(table) + 1] -
+           first_feature[static_cast<size_t>(table)];
+  }
+  const OwnerLayout& owner(int rank) const { return owners[static_cast<size_t>(rank)]; }
+  /// Whether every shard has all rows of its table.
+  bool rows_uncut() const;
+};
+
+}  // namespace dlrm

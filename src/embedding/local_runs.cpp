@@ -1,0 +1,69 @@
+#include "replicated.h"
+
+namespace dlrm {
+
+LocalRuns::LocalRuns(Context& context, Ops& ops, ReplicatedList tables)
+    : context_(context), ops_(ops), tables_(std::move(tables)), runs_(context.device) {}
+
+void LocalRuns::group(const RoutedBatch& batch) {
+  capacities_.clear();
+  for (const ReplicatedTable* table : tables_) {
+    int64_t ids = 0;
+    for (const int f : table->features) {
+      ids += ids_in({&batch.replicated[static_cast<size_t>(f)], 1});
+    }
+    capacities_.push_back(ids);
+  }
+  runs_.make_room(capacities_);
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    groups_.clear();
+    for (const int f : tables_[i]->features) {
+      groups_.push_back(batch.replicated[static_cast<size_t>(f)]);
+    }
+    ops_.group_rows(groups_, tables_[i]->rows, runs_[i]);
+  }
+  context_.stream.synchronize();  // counts are read by the host
+}
+
+View<const BagGradient> LocalRuns::gradients(size_t i, const RoutedBatch& batch,
+                                             MatrixView<float> de) {
+  gradients_.clear();
+  int64_t column = tables_[i]->first_column;
+  for (const int f : tables_[i]->features) {
+    gradients_.push_back(
+        {de.columns(column, tables_[i]->width), batch.scales[static_cast<size_t>(f)]});
+    column += tables_[i]->width;
+  }
+  return gradients_;
+}
+
+namespace {
+
+class LocalUpdate final : public ReplicatedUpdate {
+ public:
+  LocalUpdate(Context& context, Ops& ops, ReplicatedList tables)
+      : ops_(ops), local_(context, ops, std::move(tables)) {}
+
+  void start(const RoutedBatch& batch, MatrixView<float>) override { local_.group(batch); }
+  void poll() override {}
+  void finish(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de) override {
+    for (size_t i = 0; i < local_.tables().size(); ++i) {
+      ops_.embedding_bag_update(step, local_.tables()[i]->store->table(), local_.runs(i),
+                                local_.gradients(i, batch, de));
+    }
+  }
+  int64_t bytes_sent() const override { return 0; }
+
+ private:
+  Ops& ops_;
+  LocalRuns local_;
+};
+
+}  // namespace
+
+std::unique_ptr<ReplicatedUpdate> make_local_update(Context& context, Ops& ops,
+                                                    ReplicatedList tables) {
+  return std::make_unique<LocalUpdate>(context, ops, std::move(tables));
+}
+
+}  // namespace dlrm

@@ -1,0 +1,57 @@
+#include "owned_shards.h"
+
+namespace dlrm {
+
+std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptions& options,
+                                          const EmbeddingLayout& layout) {
+  const RowState state = row_state(options.optimizer);
+  const OwnerLayout& mine = layout.owner(context.comm.rank());
+  std::vector<OwnedShard> shards;
+  for (size_t s = 0; s < mine.slices.size(); ++s) {
+    const Slice& slice = mine.slices[s];
+    for (size_t c = 0; c < slice.columns.size(); ++c) {
+      OwnedShard shard;
+      shard.table = slice.table;
+      shard.slice = static_cast<int>(s);
+      shard.rows = slice.rows;
+      shard.columns = slice.columns[c];
+      shard.columns_cut =
+          shard.columns.size() != options.tables[static_cast<size_t>(slice.table)].dim;
+      shard.features = layout.features_of(slice.table);
+      shard.first_block =
+          static_cast<size_t>(slice.first_block) + c * static_cast<size_t>(shard.features);
+      shard.store =
+          make_resident_rows(context.device, shard.rows.size(), shard.columns.size(), state);
+      shards.push_back(std::move(shard));
+    }
+  }
+  return shards;
+}
+
+void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
+                 PooledPath& path, MatrixView<float> e, std::vector<BagGroup>& lookups) {
+  for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
+    const size_t block = shard.first_block + i;
+    const IdGroup& ids = batch.groups[static_cast<size_t>(mine.blocks[block].group)];
+    const PooledPath::Place place = path.pooled(batch, block, e);
+    BagGroup lookup;
+    lookup.table = shard.store->table();
+    lookup.ids = ids.ids;
+    lookup.offsets = ids.offsets;
+    lookup.bags = ids.bags;
+    lookup.scale = place.scale;
+    lookup.pooled = place.pooled;
+    lookups.push_back(lookup);
+  }
+}
+
+void list_gradients(const OwnedShard& shard, const RoutedBatch& batch, PooledPath& path,
+                    MatrixView<float> de, std::vector<BagGradient>& gradients) {
+  gradients.clear();
+  for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
+    const PooledPath::Place place = path.gradient(batch, shard.first_block + i, de);
+    gradients.push_back({place.pooled, place.scale});
+  }
+}
+
+}  // namespace dlrm

@@ -1,0 +1,40 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dlrm/comm/context.h"
+#include "dlrm/embedding/row_store.h"
+#include "dlrm/embedding/sharded_embeddings.h"
+
+#include "layout.h"
+#include "pooled_path.h"
+#include "routed_batch.h"
+
+namespace dlrm {
+
+/// A shard that lies on this rank.
+struct OwnedShard {
+  int table = 0;
+  int slice = 0;  ///< of this rank's OwnerLayout
+  Range rows;
+  Range columns;
+  bool columns_cut = false;  ///< not all columns of the table
+  size_t first_block = 0;    ///< its features' blocks follow one another
+  int features = 0;
+  std::unique_ptr<RowStore> store;
+};
+
+/// This rank's shards, in the order of its OwnerLayout.
+std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptions& options,
+                                          const EmbeddingLayout& layout);
+
+/// Appends what lookup has to pool of `shard`.
+void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
+                 PooledPath& path, MatrixView<float> e, std::vector<BagGroup>& lookups);
+
+/// The gradients of a shard's features, in feature order.
+void list_gradients(const OwnedShard& shard, const RoutedBatch& batch, PooledPath& path,
+                    MatrixView<float> de, std::vector<BagGradient>& gradients);
+
+}  // namespace dlrm

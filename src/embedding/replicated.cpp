@@ -1,0 +1,77 @@
+#include "replicated.h"
+
+#include "dlrm/plan/traffic.h"
+
+namespace dlrm {
+
+int64_t allreduce_bytes(int64_t bytes, int world) { return 2 * bytes * (world - 1) / world; }
+
+ReplicatedTables::ReplicatedTables(Context& context, Ops& ops, const EmbeddingOptions& options,
+                                   const EmbeddingLayout& layout) {
+  const RowState state = row_state(options.optimizer);
+  for (const int t : layout.replicated) {
+    const TableConfig& table = options.tables[static_cast<size_t>(t)];
+    ReplicatedTable replicated;
+    replicated.table = t;
+    replicated.rows = table.rows;
+    replicated.width = table.dim;
+    replicated.first_column =
+        layout.features[static_cast<size_t>(layout.first_feature[static_cast<size_t>(t)])].column;
+    for (int i = 0; i < layout.features_of(t); ++i) {
+      replicated.features.push_back(layout.first_feature[static_cast<size_t>(t)] + i);
+    }
+    replicated.store = make_resident_rows(context.device, table.rows, table.dim, state);
+    tables_.push_back(std::move(replicated));
+  }
+  ReplicatedList gathered, reduced, all;
+  for (const ReplicatedTable& table : tables_) {
+    const bool pairs = replicates_by_pairs(options.tables[static_cast<size_t>(table.table)],
+                                           options.max_global_batch, context.comm.size());
+    (pairs ? gathered : reduced).push_back(&table);
+    all.push_back(&table);
+  }
+  if (context.comm.size() == 1) {
+    if (!all.empty()) updates_.push_back(make_local_update(context, ops, all));
+    return;
+  }
+  if (!gathered.empty()) updates_.push_back(make_gathered_update(context, ops, gathered));
+  if (!reduced.empty()) updates_.push_back(make_reduced_update(context, ops, reduced));
+}
+
+void ReplicatedTables::add_lookups(const EmbeddingLayout& layout, const RoutedBatch& batch,
+                                   MatrixView<float> e, std::vector<BagGroup>& lookups) const {
+  for (const ReplicatedTable& table : tables_) {
+    for (const int feature : table.features) {
+      const auto f = static_cast<size_t>(feature);
+      BagGroup lookup;
+      lookup.table = table.store->table();
+      lookup.ids = batch.replicated[f].ids;
+      lookup.offsets = batch.replicated[f].offsets;
+      lookup.bags = batch.replicated[f].bags;
+      lookup.scale = batch.scales[f];
+      lookup.pooled = e.columns(layout.features[f].column, table.width);
+      lookups.push_back(lookup);
+    }
+  }
+}
+
+void ReplicatedTables::start(const RoutedBatch& batch, MatrixView<float> de) {
+  for (auto& update : updates_) update->start(batch, de);
+}
+
+void ReplicatedTables::poll() {
+  for (auto& update : updates_) update->poll();
+}
+
+void ReplicatedTables::finish(const OptimizerStep& step, const RoutedBatch& batch,
+                              MatrixView<float> de) {
+  for (auto& update : updates_) update->finish(step, batch, de);
+}
+
+int64_t ReplicatedTables::bytes_sent() const {
+  int64_t total = 0;
+  for (const auto& update : updates_) total += update->bytes_sent();
+  return total;
+}
+
+}  // namespace dlrm

@@ -1,0 +1,96 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dlrm/comm/context.h"
+#include "dlrm/embedding/row_store.h"
+#include "dlrm/ops/ops.h"
+
+#include "layout.h"
+#include "routed_batch.h"
+#include "run_groups.h"
+
+namespace dlrm {
+
+/// A data-parallel table: whole on every rank.
+struct ReplicatedTable {
+  int table = 0;
+  std::vector<int> features;
+  int64_t first_column = 0;  ///< of its first feature in E; the others follow
+  int64_t rows = 0;
+  int64_t width = 0;
+  std::unique_ptr<RowStore> store;
+};
+
+/// How every rank comes to the identical update of some data-parallel tables. Gradients are summed
+/// rank by rank, and within a rank by feature, sample, position; they travel in fp32.
+class ReplicatedUpdate {
+ public:
+  virtual ~ReplicatedUpdate() = default;
+  /// Sums the local gradients and starts their exchange.
+  virtual void start(const RoutedBatch& batch, MatrixView<float> de) = 0;
+  virtual void poll() = 0;
+  /// Waits and updates the tables.
+  virtual void finish(const OptimizerStep& step, const RoutedBatch& batch,
+                      MatrixView<float> de) = 0;
+  virtual int64_t bytes_sent() const = 0;
+};
+
+using ReplicatedList = std::vector<const ReplicatedTable*>;
+
+/// One rank alone: nothing travels.
+std::unique_ptr<ReplicatedUpdate> make_local_update(Context& context, Ops& ops,
+                                                    ReplicatedList tables);
+/// Ranks all-gather (row, summed gradient) pairs.
+std::unique_ptr<ReplicatedUpdate> make_gathered_update(Context& context, Ops& ops,
+                                                       ReplicatedList tables);
+/// Ranks allreduce [rows, width] with a mask of the rows touched.
+std::unique_ptr<ReplicatedUpdate> make_reduced_update(Context& context, Ops& ops,
+                                                      ReplicatedList tables);
+
+/// Bytes that one rank sends in an allreduce of `bytes` by reduce-scatter and all-gather, each rank
+/// taking an equal part: 2·(N-1)/N of them.
+int64_t allreduce_bytes(int64_t bytes, int world);
+
+/// Local gradients of data-parallel tables: runs of equal rows among this rank's samples.
+class LocalRuns {
+ public:
+  LocalRuns(Context& context, Ops& ops, ReplicatedList tables);
+  /// Groups the rows of every table.
+  void group(const RoutedBatch& batch);
+  const RowRuns& runs(size_t i) const { return runs_[i]; }
+  int64_t count(size_t i) const { return runs_[i].count[0]; }
+  /// The gradients of table i's features, in feature order; valid until the next call.
+  View<const BagGradient> gradients(size_t i, const RoutedBatch& batch, MatrixView<float> de);
+  const ReplicatedList& tables() const { return tables_; }
+
+ private:
+  Context& context_;
+  Ops& ops_;
+  ReplicatedList tables_;
+  RunGroups runs_;
+  std::vector<IdGroup> groups_;
+  std::vector<int64_t> capacities_;
+  std::vector<BagGradient> gradients_;
+};
+
+/// All data-parallel tables of a plan, each by the way that sends less.
+class ReplicatedTables {
+ public:
+  ReplicatedTables(Context& context, Ops& ops, const EmbeddingOptions& options,
+                   const EmbeddingLayout& layout);
+  void add_lookups(const EmbeddingLayout& layout, const RoutedBatch& batch, MatrixView<float> e,
+                   std::vector<BagGroup>& lookups) const;
+  void start(const RoutedBatch& batch, MatrixView<float> de);
+  void poll();
+  void finish(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de);
+  int64_t bytes_sent() const;
+  const std::vector<ReplicatedTable>& tables() const { return tables_; }
+
+ private:
+  std::vector<ReplicatedTable> tables_;
+  std::vector<std::unique_ptr<ReplicatedUpdate>> updates_;
+};
+
+}  // namespace dlrm

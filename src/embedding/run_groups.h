@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "dlrm/device/device.h"
+#include "dlrm/ops/types.h"
+
+namespace dlrm {
+
+/// Number of ids in a list of groups.
+inline int64_t ids_in(View<const IdGroup> groups) {
+  int64_t total = 0;
+  for (const IdGroup& group : groups) total += group.offsets[group.bags];
+  return total;
+}
+
+/// Memory of several RowRuns, grown and used again.
+class RunGroups {
+ public:
+  explicit RunGroups(Device& device)
+      : rows_(device, 0, "unique rows"),
+        starts_(device, 0, "unique rows"),
+        counts_(device, 0, "unique rows"),
+        occurrences_(device, 0, "unique rows") {}
+
+  /// Makes room for one RowRuns of each capacity (number of ids).
+  void make_room(View<const int64_t> capacities);
+  const RowRuns& operator[](size_t i) const { return runs_[i]; }
+  size_t size() const { return runs_.size(); }
+
+ private:
+  Array<int64_t> rows_, starts_, counts_;
+  Array<Occurrence> occurrences_;
+  std::vector<RowRuns> runs_;
+};
+
+}  // namespace dlrm

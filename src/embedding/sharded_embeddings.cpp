@@ -1,0 +1,330 @@
+#include "dlrm/embedding/sharded_embeddings.h"
+
+#include <cmath>
+#include <optional>
+
+#include "dlrm/core/error.h"
+
+#include "checkpoint_arrays.h"
+#include "layout.h"
+#include "owned_shards.h"
+#include "pooled_path.h"
+#include "replica_check.h"
+#include "replicated.h"
+#include "router.h"
+#include "run_groups.h"
+#include "square_sums.h"
+
+namespace dlrm {
+namespace {
+
+Plan checked(Plan plan, const EmbeddingOptions& options, const Communicator& comm) {
+  ModelConfig model;
+  model.tables = options.tables;
+  if (plan.world != comm.size()) {
+    throw usage_error("the sharding plan is for {} ranks, but {} run", plan.world, comm.size());
+  }
+  for (const TableConfig& table : options.tables) {
+    if (table.dtype == DType::kFloat32) continue;
+    throw usage_error("table {}: dtype {} is not built yet; fp32 is", table.name,
+                      name_of(table.dtype));
+  }
+  check_plan(plan, model, "sharding plan");
+  return plan;
+}
+
+OptimizerStep::Rule rule_of(OptimizerType type) {
+  switch (type) {
+    case OptimizerType::kSgd:
+      return OptimizerStep::Rule::kSgd;
+    case OptimizerType::kAdagrad:
+      return OptimizerStep::Rule::kAdagrad;
+    case OptimizerType::kRowwiseAdagrad:
+      return OptimizerStep::Rule::kRowwiseAdagrad;
+    case OptimizerType::kAdam:
+      return OptimizerStep::Rule::kAdam;
+  }
+  return OptimizerStep::Rule::kSgd;
+}
+
+OptimizerStep optimizer_step(const OptimizerConfig& config, double learning_rate, int64_t step) {
+  OptimizerStep result;
+  result.rule = rule_of(config.type);
+  result.lr = static_cast<float>(learning_rate);
+  result.eps = static_cast<float>(config.eps);
+  result.beta1 = static_cast<float>(config.beta1);
+  result.beta2 = static_cast<float>(config.beta2);
+  const auto t = static_cast<double>(step + 1);
+  result.correction1 = static_cast<float>(1.0 - std::pow(config.beta1, t));
+  result.correction2 = static_cast<float>(1.0 - std::pow(config.beta2, t));
+  return result;
+}
+
+}  // namespace
+
+class ShardedEmbeddings::Impl {
+ public:
+  Impl(Context& context, Ops& ops, EmbeddingOptions options, Plan plan)
+      : context_(context),
+        ops_(ops),
+        options_(std::move(options)),
+        plan_(checked(std::move(plan), options_, context.comm)),
+        layout_(options_.tables, plan_),
+        mine_(layout_.owner(context.comm.rank())),
+        shards_(make_owned_shards(context, options_, layout_)),
+        replicated_(context, ops, options_, layout_),
+        router_(options_.routing.mode == RoutingMode::kFixed
+                    ? make_fixed_router(context, layout_, slots(), ops.threads())
+                    : make_exact_router(context, layout_, slots(), ops.threads())),
+        path_(direct_path_serves(layout_)
+                  ? make_direct_path(layout_)
+                  : make_exchanged_path(context, ops, layout_, options_.wire)),
+        runs_(context.device),
+        e_(context.device, 0, "embedding vectors"),
+        de_(context.device, 0, "gradients of embedding vectors") {
+    if (options_.optimizer.type == OptimizerType::kRowwiseAdagrad && columns_are_cut(layout_)) {
+      square_sums_.emplace(context, ops, layout_, shards_);
+    }
+    if (options_.initialise) initialise();
+  }
+
+  void route(const LocalBags& bags) {
+    if (router_->full()) {
+      throw run_error("route(): {} batches are in flight; routing.depth {} allows {}", slots(),
+                      options_.routing.depth, slots());
+    }
+    if (bags.global_size > options_.max_global_batch) {
+      throw usage_error("a global batch of {} samples; at most {} were announced", bags.global_size,
+                        options_.max_global_batch);
+    }
+    const Range expected = part_of(bags.global_size, context_.comm.rank(), context_.comm.size());
+    if (bags.local != expected) {
+      throw usage_error("samples [{}, {}) of a batch of {} are not this rank's, which are [{}, {})",
+                        bags.local.begin, bags.local.end, bags.global_size, expected.begin,
+                        expected.end);
+    }
+    router_->start(bags);
+  }
+
+  int in_flight() const { return router_->in_flight(); }
+
+  void lookup() {
+    expect(Phase::kReady, "lookup");
+    if (router_->in_flight() == 0) throw run_error("lookup(): no batch was routed");
+    batch_ = &router_->oldest();
+    for (OwnedShard& shard : shards_) shard.store->prepare(*batch_);
+    const auto b = static_cast<size_t>(batch_->local.size());
+    e_.reserve(b * static_cast<size_t>(layout_.width));
+    lookups_.clear();
+    for (const OwnedShard& shard : shards_) {
+      add_lookups(shard, mine_, *batch_, *path_, matrix(e_), lookups_);
+    }
+    replicated_.add_lookups(layout_, *batch_, matrix(e_), lookups_);
+    ops_.embedding_bag_forward(lookups_);
+    phase_ = Phase::kLookedUp;
+  }
+
+  void start_return() {
+    expect(Phase::kLookedUp, "start_return");
+    context_.stream.synchronize();
+    path_->start_return(*batch_);
+    phase_ = Phase::kReturning;
+  }
+
+  MatrixView<const float> finish_return() {
+    expect(Phase::kReturning, "finish_return");
+    path_->finish_return(*batch_, matrix(e_));
+    phase_ = Phase::kReturned;
+    return matrix(e_);
+  }
+
+  MatrixView<float> gradient() {
+    expect(Phase::kReturned, "gradient");
+    de_.reserve(static_cast<size_t>(batch_->local.size() * layout_.width));
+    return matrix(de_);
+  }
+
+  void start_backward() {
+    expect(Phase::kReturned, "start_backward");
+    path_->start_backward(*batch_, gradient());
+    replicated_.start(*batch_, matrix(de_));
+    group_rows();
+    phase_ = Phase::kSent;
+  }
+
+  void update(double learning_rate, int64_t step) {
+    expect(Phase::kSent, "update");
+    const OptimizerStep now = optimizer_step(options_.optimizer, learning_rate, step);
+    path_->finish_backward(*batch_);
+    if (square_sums_) sum_squares();
+    for (const OwnedShard& shard : shards_) {
+      if (!square_sums_ || !shard.columns_cut) update_shard(shard, now);
+      poll();
+    }
+    replicated_.finish(now, *batch_, matrix(de_));
+    if (square_sums_) update_cut_shards(now);
+    end_batch();
+  }
+
+  void drop() {
+    if (phase_ != Phase::kLookedUp) expect(Phase::kReturned, "drop");
+    end_batch();
+  }
+
+  void poll() {
+    router_->poll();
+    path_->poll();
+    replicated_.poll();
+    if (square_sums_) square_sums_->poll();
+  }
+
+  int64_t width() const { return layout_.width; }
+  const Plan& plan() const { return plan_; }
+
+  std::vector<ShardArray> arrays() {
+    return checkpoint_arrays(options_, context_.comm, shards_, replicated_.tables());
+  }
+
+  void initialise() {
+    const RowState state = row_state(options_.optimizer);
+    for (const OwnedShard& shard : shards_) {
+      initialise_rows(ops_, context_.device, shard.store->table(), state, options_.seed,
+                      table(shard.table), shard.rows.begin, shard.columns.begin);
+    }
+    for (const ReplicatedTable& replica : replicated_.tables()) {
+      initialise_rows(ops_, context_.device, replica.store->table(), state, options_.seed,
+                      table(replica.table), 0, 0);
+    }
+  }
+
+  void check_replicas() {
+    context_.stream.synchronize();
+    for (const ReplicatedTable& replica : replicated_.tables()) {
+      check_replica(context_.comm, table(replica.table).name, replica.store->table());
+    }
+  }
+
+  Traffic traffic() const {
+    Traffic sent;
+    sent.ids = router_->bytes_sent();
+    sent.pooled = path_->pooled_bytes();
+    sent.gradients = path_->gradient_bytes() + (square_sums_ ? square_sums_->bytes_sent() : 0);
+    sent.replicated = replicated_.bytes_sent();
+    return sent;
+  }
+
+ private:
+  /// How far the oldest batch is.
+  enum class Phase : uint8_t { kReady, kLookedUp, kReturning, kReturned, kSent };
+
+  int slots() const { return options_.routing.depth + 1; }
+  const TableConfig& table(int t) const { return options_.tables[static_cast<size_t>(t)]; }
+  MatrixView<float> matrix(const Array<float>& array) const {
+    return {array.data(), batch_->local.size(), layout_.width};
+  }
+
+  void expect(Phase phase, const char* call) const {
+    if (phase_ == phase) return;
+    throw run_error(
+        "{}() out of turn: a batch is routed, looked up, returned, then dropped or "
+        "sent back and updated",
+        call);
+  }
+
+  /// Needs ids alone: done while gradients are on their way, and for training batches only.
+  void group_rows() {
+    capacities_.clear();
+    for (const Slice& slice : mine_.slices) capacities_.push_back(ids_in(groups_of(slice)));
+    runs_.make_room(capacities_);
+    for (size_t s = 0; s < mine_.slices.size(); ++s) {
+      ops_.group_rows(groups_of(mine_.slices[s]), mine_.slices[s].rows.size(), runs_[s]);
+      poll();
+    }
+  }
+  View<const IdGroup> groups_of(const Slice& slice) const {
+    return {batch_->groups.data() + slice.first_group,
+            static_cast<size_t>(layout_.features_of(slice.table))};
+  }
+
+  void update_shard(const OwnedShard& shard, const OptimizerStep& step) {
+    list_gradients(shard, *batch_, *path_, matrix(de_), gradients_);
+    ops_.embedding_bag_update(step, shard.store->table(), runs_[static_cast<size_t>(shard.slice)],
+                              gradients_);
+  }
+
+  void sum_squares() {
+    square_sums_->begin(runs_);
+    for (size_t s = 0; s < shards_.size(); ++s) {
+      if (!shards_[s].columns_cut) continue;
+      list_gradients(shards_[s], *batch_, *path_, matrix(de_), gradients_);
+      ops_.embedding_bag_backward(runs_[static_cast<size_t>(shards_[s].slice)], gradients_,
+                                  square_sums_->gradients(s));
+    }
+    square_sums_->start(runs_);
+  }
+
+  void update_cut_shards(const OptimizerStep& step) {
+    square_sums_->finish();
+    for (size_t s = 0; s < shards_.size(); ++s) {
+      const OwnedShard& shard = shards_[s];
+      if (!shard.columns_cut) continue;
+      const RowRuns& runs = runs_[static_cast<size_t>(shard.slice)];
+      ops_.sparse_update(step, shard.store->table(), runs.rows, runs.count,
+                         square_sums_->gradients(s), /*by_row=*/false, square_sums_->totals(s),
+                         table(shard.table).dim);
+    }
+  }
+
+  void end_batch() {
+    for (OwnedShard& shard : shards_) shard.store->release(batches_done_);
+    ++batches_done_;
+    router_->pop();
+    phase_ = Phase::kReady;
+  }
+
+  Context& context_;
+  Ops& ops_;
+  const EmbeddingOptions options_;
+  const Plan plan_;
+  const EmbeddingLayout layout_;
+  const OwnerLayout& mine_;
+  std::vector<OwnedShard> shards_;
+  ReplicatedTables replicated_;
+  std::unique_ptr<Router> router_;
+  std::unique_ptr<PooledPath> path_;
+  std::optional<SquareSums> square_sums_;
+  RunGroups runs_;  ///< by slice
+  Array<float> e_, de_;
+  std::vector<BagGroup> lookups_;
+  std::vector<BagGradient> gradients_;
+  std::vector<int64_t> capacities_;
+  RoutedBatch* batch_ = nullptr;
+  Phase phase_ = Phase::kReady;
+  int64_t batches_done_ = 0;
+};
+
+ShardedEmbeddings::ShardedEmbeddings(Context& context, Ops& ops, EmbeddingOptions options,
+                                     Plan plan)
+    : impl_(std::make_unique<Impl>(context, ops, std::move(options), std::move(plan))) {}
+ShardedEmbeddings::~ShardedEmbeddings() = default;
+
+void ShardedEmbeddings::route(const LocalBags& bags) { impl_->route(bags); }
+int ShardedEmbeddings::in_flight() const { return impl_->in_flight(); }
+void ShardedEmbeddings::lookup() { impl_->lookup(); }
+void ShardedEmbeddings::start_return() { impl_->start_return(); }
+MatrixView<const float> ShardedEmbeddings::finish_return() { return impl_->finish_return(); }
+MatrixView<float> ShardedEmbeddings::gradient() { return impl_->gradient(); }
+void ShardedEmbeddings::start_backward() { impl_->start_backward(); }
+void ShardedEmbeddings::update(double learning_rate, int64_t step) {
+  impl_->update(learning_rate, step);
+}
+void ShardedEmbeddings::drop() { impl_->drop(); }
+void ShardedEmbeddings::poll() { impl_->poll(); }
+int64_t ShardedEmbeddings::width() const { return impl_->width(); }
+const Plan& ShardedEmbeddings::plan() const { return impl_->plan(); }
+std::vector<ShardArray> ShardedEmbeddings::arrays() { return impl_->arrays(); }
+void ShardedEmbeddings::initialise() { impl_->initialise(); }
+void ShardedEmbeddings::check_replicas() { impl_->check_replicas(); }
+ShardedEmbeddings::Traffic ShardedEmbeddings::traffic() const { return impl_->traffic(); }
+
+}  // namespace dlrm

@@ -1,0 +1,207 @@
+#include "square_sums.h"
+
+#include <algorithm>
+
+namespace dlrm {
+
+bool columns_are_cut(const EmbeddingLayout& layout) {
+  for (const OwnerLayout& owner : layout.owners) {
+    for (const PooledBlock& block : owner.blocks) {
+      if (block.width != layout.features[static_cast<size_t>(block.feature)].width) return true;
+    }
+  }
+  return false;
+}
+
+SquareSums::SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout,
+                       const std::vector<OwnedShard>& shards)
+    : context_(context),
+      ops_(ops),
+      shards_(shards),
+      comm_(context.comm.duplicate()),
+      gradients_(context.device, 0, "row gradients"),
+      sums_(context.device, 0, "sums of squares"),
+      totals_(context.device, 0, "sums of squares"),
+      send_(context.device, 0, "sums of squares"),
+      receive_(context.device, 0, "sums of squares") {
+  for (size_t t = 0; t + 1 < layout.first_feature.size(); ++t) {
+    find_intervals(layout, static_cast<int>(t));
+  }
+  const auto world = static_cast<size_t>(comm_->size());
+  for (auto* list : {&layout_.send_bytes, &layout_.send_offsets, &layout_.receive_bytes,
+                     &layout_.receive_offsets}) {
+    list->resize(world);
+  }
+}
+
+SquareSums::~SquareSums() = default;
+
+void SquareSums::find_intervals(const EmbeddingLayout& layout, int table) {
+  std::vector<int64_t> cuts;
+  for (const OwnerLayout& owner : layout.owners) {
+    for (const Slice& slice : owner.slices) {
+      if (slice.table != table) continue;
+      cuts.push_back(slice.rows.begin);
+      cuts.push_back(slice.rows.end);
+    }
+  }
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  for (size_t c = 0; c + 1 < cuts.size(); ++c) {
+    Interval interval;
+    interval.rows = {cuts[c], cuts[c + 1]};
+    for (size_t q = 0; q < layout.owners.size(); ++q) {
+      int shard = 0;
+      for (const Slice& slice : layout.owners[q].slices) {
+        const bool holds = slice.table == table && slice.rows.begin <= interval.rows.begin &&
+                           interval.rows.end <= slice.rows.end;
+        for (const Range& columns : slice.columns) {
+          const bool mine = static_cast<int>(q) == comm_->rank();
+          if (holds) {
+            interval.pieces.push_back(
+                {static_cast<int>(q), columns.begin, slice.rows.begin, mine ? shard : -1, nullptr});
+          }
+          ++shard;
+        }
+      }
+    }
+    std::sort(interval.pieces.begin(), interval.pieces.end(),
+              [](const Piece& a, const Piece& b) { return a.first_column < b.first_column; });
+    const auto own = std::find_if(interval.pieces.begin(), interval.pieces.end(),
+                                  [](const Piece& piece) { return piece.local_shard >= 0; });
+    if (interval.pieces.size() < 2 || own == interval.pieces.end()) continue;
+    interval.own = static_cast<size_t>(own - interval.pieces.begin());
+    intervals_.push_back(interval);
+  }
+}
+
+void SquareSums::begin(const RunGroups& runs) {
+  context_.stream.synchronize();
+  counts_.assign(shards_.size(), 0);
+  gradient_at_.assign(shards_.size(), 0);
+  sum_at_.assign(shards_.size(), 0);
+  int64_t elements = 0, rows = 0;
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    if (!shards_[s].columns_cut) continue;
+    counts_[s] = runs[static_cast<size_t>(shards_[s].slice)].count[0];
+    gradient_at_[s] = elements;
+    sum_at_[s] = rows;
+    elements += counts_[s] * shards_[s].columns.size();
+    rows += counts_[s];
+  }
+  gradients_.reserve(static_cast<size_t>(elements));
+  sums_.reserve(static_cast<size_t>(rows));
+  totals_.reserve(static_cast<size_t>(rows));
+}
+
+MatrixView<float> SquareSums::gradients(size_t shard) const {
+  return {gradients_.data() + gradient_at_[shard], counts_[shard], shards_[shard].columns.size()};
+}
+
+View<const float> SquareSums::totals(size_t shard) const {
+  return {totals_.data() + sum_at_[shard], static_cast<size_t>(counts_[shard])};
+}
+
+Range SquareSums::runs_of(const Interval& interval, const Piece& piece,
+                          const RunGroups& runs) const {
+  const OwnedShard& shard = shards_[static_cast<size_t>(piece.local_shard)];
+  const RowRuns& all = runs[static_cast<size_t>(shard.slice)];
+  const auto first = all.rows.begin();
+  const auto last = first + all.count[0];
+  const auto at = [&](int64_t row) {
+    return std::lower_bound(first, last, row - piece.shard_first_row) - first;
+  };
+  return {at(interval.rows.begin), at(interval.rows.end)};
+}
+
+void SquareSums::start(const RunGroups& runs) {
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    if (!shards_[s].columns_cut) continue;
+    ops_.row_square_sums(runs[static_cast<size_t>(shards_[s].slice)].count, gradients(s),
+                         {sums_.data() + sum_at_[s], static_cast<size_t>(counts_[s])});
+  }
+  lay_out(runs);
+  list_additions(runs);
+  ops_.copy_blocks(copies_);
+  context_.stream.synchronize();
+  bytes_sent_ += layout_.send_total();
+  pending_ = comm_->start_alltoallv(send_.data(), receive_.data(), layout_);
+}
+
+BlockCopy SquareSums::copy_of(const float* from, float* to, int64_t count) const {
+  BlockCopy copy;
+  copy.src = from;
+  copy.dst = to;
+  copy.rows = 1;
+  copy.cols = copy.src_stride = copy.dst_stride = count;
+  return copy;
+}
+
+void SquareSums::lay_out(const RunGroups& runs) {
+  int64_t total = 0;
+  for (const Interval& interval : intervals_) {
+    total += runs_of(interval, interval.pieces[interval.own], runs).size() *
+             static_cast<int64_t>(interval.pieces.size());
+  }
+  const auto world = static_cast<size_t>(comm_->size());
+  send_.reserve(static_cast<size_t>(total) * world);
+  receive_.reserve(static_cast<size_t>(total));
+  copies_.clear();
+  int64_t sent = 0, received = 0;  // elements
+  for (size_t q = 0; q < world; ++q) {
+    const int64_t sent_before = sent, received_before = received;
+    const bool self = static_cast<int>(q) == comm_->rank();
+    for (Interval& interval : intervals_) {
+      const int64_t rows = runs_of(interval, interval.pieces[interval.own], runs).size();
+      const bool theirs =
+          !self && std::any_of(interval.pieces.begin(), interval.pieces.end(),
+                               [&](const Piece& p) { return p.owner == static_cast<int>(q); });
+      if (!theirs) continue;
+      for (Piece& piece : interval.pieces) {
+        if (piece.owner == static_cast<int>(q)) {
+          piece.received = receive_.data() + received;
+          received += rows;
+        } else if (piece.local_shard >= 0) {
+          const auto shard = static_cast<size_t>(piece.local_shard);
+          copies_.push_back(
+              copy_of(sums_.data() + sum_at_[shard] + runs_of(interval, piece, runs).begin,
+                      send_.data() + sent, rows));
+          sent += rows;
+        }
+      }
+    }
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
+    layout_.send_bytes[q] = (sent - sent_before) * kBytes;
+    layout_.send_offsets[q] = sent_before * kBytes;
+    layout_.receive_bytes[q] = (received - received_before) * kBytes;
+    layout_.receive_offsets[q] = received_before * kBytes;
+  }
+}
+
+void SquareSums::list_additions(const RunGroups& runs) {
+  sums_added_.clear();
+  for (const Interval& interval : intervals_) {
+    for (const Piece& target : interval.pieces) {
+      if (target.local_shard < 0) continue;
+      const Range part = runs_of(interval, target, runs);
+      for (const Piece& piece : interval.pieces) {
+        const float* from = piece.received;
+        if (piece.local_shard >= 0) {
+          const auto shard = static_cast<size_t>(piece.local_shard);
+          from = sums_.data() + sum_at_[shard] + runs_of(interval, piece, runs).begin;
+        }
+        float* to = totals_.data() + sum_at_[static_cast<size_t>(target.local_shard)] + part.begin;
+        BlockCopy copy = copy_of(from, to, part.size());
+        copy.accumulate = &piece != &interval.pieces.front();
+        sums_added_.push_back(copy);
+      }
+    }
+  }
+}
+
+void SquareSums::finish() {
+  pending_.wait();
+  ops_.copy_blocks(sums_added_);
+}
+
+}  // namespace dlrm

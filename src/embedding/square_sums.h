@@ -1,0 +1,79 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dlrm/comm/context.h"
+#include "dlrm/ops/ops.h"
+
+#include "layout.h"
+#include "owned_shards.h"
+#include "run_groups.h"
+
+namespace dlrm {
+
+/// Row-wise Adagrad over column shards: each owner sums g² of its columns of every row of the
+/// batch, owners of the same rows exchange their sums, and each adds all of them in column order,
+/// so that every owner adds the same mean of the whole row to its accumulator.
+///
+/// Owners of the same rows have the same unique rows in the same order (their ids are the same), so
+/// sums alone travel. Rows are cut at every shard border of their table: an interval is what some
+/// set of shards has in common.
+class SquareSums {
+ public:
+  SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout,
+             const std::vector<OwnedShard>& shards);
+  ~SquareSums();
+
+  /// Gradient sums [count, width] of shard `shard`, to be filled: begin() first, then one call
+  /// each.
+  void begin(const RunGroups& runs);
+  MatrixView<float> gradients(size_t shard) const;
+  /// Sums g² of each local column-cut shard and starts the exchange.
+  void start(const RunGroups& runs);
+  /// Waits, and adds in column order.
+  void finish();
+  /// Σ g² over whole rows, [count] of `shard`.
+  View<const float> totals(size_t shard) const;
+  void poll() { pending_.poll(); }
+  int64_t bytes_sent() const { return bytes_sent_; }
+
+ private:
+  /// A column shard of some rank that holds an interval.
+  struct Piece {
+    int owner = 0;
+    int64_t first_column = 0;
+    int64_t shard_first_row = 0;
+    int local_shard = -1;  ///< where it is this rank's
+    const float* received = nullptr;
+  };
+  struct Interval {
+    Range rows;
+    std::vector<Piece> pieces;  ///< in column order
+    size_t own = 0;             ///< one that is this rank's
+  };
+  /// Part [begin, end) of the unique rows of a local piece that lie in the interval.
+  Range runs_of(const Interval& interval, const Piece& piece, const RunGroups& runs) const;
+  void find_intervals(const EmbeddingLayout& layout, int table);
+  void lay_out(const RunGroups& runs);
+  void list_additions(const RunGroups& runs);
+  BlockCopy copy_of(const float* from, float* to, int64_t count) const;
+
+  Context& context_;
+  Ops& ops_;
+  const std::vector<OwnedShard>& shards_;
+  std::unique_ptr<Communicator> comm_;
+  std::vector<Interval> intervals_;  ///< of this rank's column-cut shards
+  Array<float> gradients_, sums_, totals_, send_, receive_;
+  std::vector<int64_t> counts_, gradient_at_, sum_at_;  ///< by shard
+  ExchangeLayout layout_;
+  std::vector<BlockCopy> copies_;      ///< into send_
+  std::vector<BlockCopy> sums_added_;  ///< into totals_
+  Pending pending_;
+  int64_t bytes_sent_ = 0;
+};
+
+/// Whether some table's columns are cut in this plan.
+bool columns_are_cut(const EmbeddingLayout& layout);
+
+}  // namespace dlrm

@@ -1,0 +1,117 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "training.h"
+
+namespace dlrm::testing {
+namespace {
+
+struct Case {
+  std::string plan;
+  OptimizerType optimizer;
+  Pooling pooling;
+  WireConfig wire;
+  std::string name;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+std::vector<Case> all_cases() {
+  const std::map<std::string, OptimizerType> optimizers{
+      {"Sgd", OptimizerType::kSgd},
+      {"Adagrad", OptimizerType::kAdagrad},
+      {"RowwiseAdagrad", OptimizerType::kRowwiseAdagrad},
+      {"Adam", OptimizerType::kAdam}};
+  const std::map<std::string, Pooling> poolings{{"Sum", Pooling::kSum}, {"Mean", Pooling::kMean}};
+  WireConfig narrow;
+  narrow.forward = DType::kFloat16;
+  narrow.backward = DType::kBFloat16;
+  const std::map<std::string, WireConfig> wires{{"Fp32", {}}, {"Narrow", narrow}};
+  std::vector<Case> cases;
+  for (const char* plan : {"table", "row", "column", "grid", "two_columns_a_rank", "data_parallel",
+                           "mixed", "ragged"}) {
+    for (const auto& [optimizer_name, optimizer] : optimizers) {
+      for (const auto& [pooling_name, pooling] : poolings) {
+        for (const auto& [wire_name, wire] : wires) {
+          cases.push_back(
+              {plan, optimizer, pooling, wire,
+               std::string(plan) + "_" + optimizer_name + "_" + pooling_name + "_" + wire_name});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+void expect_close(const std::vector<float>& values, const std::vector<double>& expected,
+                  double tolerance, const std::string& what) {
+  ASSERT_EQ(values.size(), expected.size()) << what;
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_NEAR(values[i], expected[i], tolerance * (1 + std::abs(expected[i])))
+        << what << " element " << i;
+  }
+}
+
+void expect_trained_as(const PlainTables& plain, const Tensors& tensors,
+                       const EmbeddingOptions& options, double tolerance) {
+  for (size_t t = 0; t < options.tables.size(); ++t) {
+    const std::string path = "/tables/" + options.tables[t].name;
+    const PlainTables::Table& expected = plain.table(t);
+    expect_close(tensors.at(path + "/weight"), expected.weight, tolerance, path + "/weight");
+    switch (options.optimizer.type) {
+      case OptimizerType::kSgd:
+        break;
+      case OptimizerType::kAdagrad:
+        expect_close(tensors.at(path + "/adagrad"), expected.state1, tolerance, path + "/adagrad");
+        break;
+      case OptimizerType::kRowwiseAdagrad: {
+        std::vector<double> by_row;
+        for (int64_t r = 0; r < options.tables[t].rows; ++r) {
+          by_row.push_back(expected.state1[static_cast<size_t>(r * options.tables[t].dim)]);
+        }
+        expect_close(tensors.at(path + "/adagrad"), by_row, tolerance, path + "/adagrad");
+        break;
+      }
+      case OptimizerType::kAdam:
+        expect_close(tensors.at(path + "/adam_m"), expected.state1, tolerance, path + "/adam_m");
+        expect_close(tensors.at(path + "/adam_v"), expected.state2, tolerance, path + "/adam_v");
+        break;
+    }
+  }
+}
+
+class EveryPlan : public ::testing::TestWithParam<Case> {};
+
+// Batches that 4 ranks do not divide, one with fewer samples than ranks.
+const std::vector<int64_t> kBatches{13, 2, 16, 13};
+
+void expect_ranks_train_as_the_plain_model(const Case& c, int ranks) {
+  const Tables tables = odd_tables(c.pooling);
+  EmbeddingOptions options = options_for(tables, c.optimizer);
+  options.wire = c.wire;
+  const bool narrow = c.wire.forward != DType::kFloat32;
+  // A step of Adam is lr·sign(g) however small g: with a small eps, rounding on the wire could turn
+  // it round.
+  if (narrow && c.optimizer == OptimizerType::kAdam) options.optimizer.eps = 0.1;
+  const MadeUpBags bags(tables);
+  PlainTables plain(tables, options.optimizer, options.seed);
+  for (size_t t = 0; t < kBatches.size(); ++t) {
+    plain.train(bags, static_cast<int64_t>(t), kBatches[t], options.optimizer.lr);
+  }
+  const Tensors trained = train_all(plan_of(c.plan, tables, ranks), options, bags, kBatches);
+  expect_trained_as(plain, trained, options, narrow ? 1e-2 : 1e-5);
+}
+
+TEST_P(EveryPlan, FourRanksTrainToTheWeightsOfThePlainModel) {
+  expect_ranks_train_as_the_plain_model(GetParam(), 4);
+}
+
+TEST_P(EveryPlan, OneRankTrainsToTheWeightsOfThePlainModel) {
+  expect_ranks_train_as_the_plain_model(GetParam(), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Embedding, EveryPlan, ::testing::ValuesIn(all_cases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace dlrm::testing

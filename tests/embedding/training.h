@@ -1,0 +1,156 @@
+#pragma once
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlrm/comm/context.h"
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/embedding/sharded_embeddings.h"
+
+#include "plain_tables.h"
+#include "plans.h"
+
+namespace dlrm::testing {
+
+inline TableConfig table_of(const std::string& name, int64_t rows, int64_t dim,
+                            const std::vector<int64_t>& hotness, Pooling pooling) {
+  TableConfig table;
+  table.name = table.group = name;
+  table.rows = rows;
+  table.dim = dim;
+  for (const int64_t h : hotness) {
+    table.features.push_back({name + "_" + std::to_string(table.features.size()), h, pooling});
+  }
+  return table;
+}
+
+/// Odd in every way: fewer rows than ranks, one row of width 1, widths that no rank count divides,
+/// features that share a table, bags with repeats.
+inline Tables odd_tables(Pooling pooling) {
+  return {table_of("plain", 37, 5, {1}, pooling), table_of("shared", 101, 7, {1, 4, 2}, pooling),
+          table_of("tiny", 2, 3, {2}, pooling),   table_of("wide", 11, 18, {3}, pooling),
+          table_of("one", 1, 1, {1}, pooling),    table_of("long", 2000, 4, {2, 5}, pooling)};
+}
+
+inline EmbeddingOptions options_for(const Tables& tables, OptimizerType optimizer) {
+  EmbeddingOptions options;
+  options.tables = tables;
+  options.optimizer.type = optimizer;
+  options.optimizer.lr = 0.05;
+  options.optimizer.initial_accumulator = optimizer == OptimizerType::kSgd ? 0 : 0.01;
+  options.optimizer.eps = optimizer == OptimizerType::kAdam ? 1e-8 : 1e-10;
+  options.seed = 7;
+  options.max_global_batch = 64;
+  return options;
+}
+
+/// What one rank of a test has at hand.
+struct Rank {
+  explicit Rank(Communicator& comm)
+      : device(make_cpu_device()),
+        stream(device->make_stream()),
+        log(comm.rank()),
+        context{*device, *stream, comm, trace, log},
+        ops(make_reference_ops(*device, *stream)) {}
+
+  std::shared_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  Trace trace;
+  Log log;
+  Context context;
+  std::unique_ptr<Ops> ops;
+};
+
+inline void route(ShardedEmbeddings& embeddings, const Communicator& comm, const MadeUpBags& bags,
+                  int64_t step, int64_t samples) {
+  const Range local = part_of(samples, comm.rank(), comm.size());
+  std::vector<int64_t> ids, offsets;
+  bags.fill(step, local.begin, local.end, ids, offsets);
+  embeddings.route({local, samples, ids, offsets});
+}
+
+/// The rest of a training step, with the made-up gradient.
+inline void train(ShardedEmbeddings& embeddings, const Communicator& comm, int64_t step,
+                  int64_t samples, double lr) {
+  const Range local = part_of(samples, comm.rank(), comm.size());
+  embeddings.lookup();
+  embeddings.start_return();
+  embeddings.poll();
+  const MatrixView<const float> e = embeddings.finish_return();
+  const MatrixView<float> de = embeddings.gradient();
+  for (int64_t i = 0; i < local.size(); ++i) {
+    for (int64_t c = 0; c < embeddings.width(); ++c) {
+      de(i, c) = static_cast<float>(made_up_gradient(step, local.begin + i, c, e(i, c)));
+    }
+  }
+  embeddings.start_backward();
+  embeddings.poll();
+  embeddings.update(lr, step);
+}
+
+/// Whole tensors by path, put together from what each rank would save.
+using Tensors = std::map<std::string, std::vector<float>>;
+
+inline Tensors gather(Communicator& comm, ShardedEmbeddings& embeddings) {
+  Tensors tensors;
+  for (const ShardArray& array : embeddings.arrays()) {
+    int64_t size = 1;
+    for (const int64_t n : array.shape) size *= n;
+    std::vector<float>& whole = tensors[array.path];
+    whole.resize(static_cast<size_t>(size), 0);
+    if (!array.saves) continue;
+    const int64_t columns = array.shape.size() == 2 ? array.shape[1] : 1;
+    for (int64_t r = 0; r < array.rows.size(); ++r) {
+      for (int64_t c = 0; c < array.columns.size(); ++c) {
+        whole[static_cast<size_t>((array.rows.begin + r) * columns + array.columns.begin + c)] +=
+            array.data[r * array.stride + c];
+      }
+    }
+  }
+  // A rank without a shard of a table has no array of it: sum over the paths of all.
+  std::string mine;
+  for (const auto& [path, values] : tensors) {
+    mine += path + " " + std::to_string(values.size()) + "\n";
+  }
+  const std::vector<char> all = comm.allgatherv<char>(View<const char>(mine.data(), mine.size()));
+  std::string line;
+  for (const char letter : all) {
+    if (letter != '\n') {
+      line += letter;
+      continue;
+    }
+    const size_t space = line.find(' ');
+    tensors[line.substr(0, space)].resize(std::stoul(line.substr(space + 1)), 0);
+    line.clear();
+  }
+  for (auto& [path, values] : tensors) comm.allreduce<float>(View<float>(values));
+  return tensors;
+}
+
+/// Batches of these sizes one after the other; the whole tensors at the end.
+inline Tensors train_all(const Plan& plan, const EmbeddingOptions& options, const MadeUpBags& bags,
+                         const std::vector<int64_t>& batches) {
+  Tensors result;
+  run_on_threads(plan.world, [&](Communicator& comm) {
+    Rank rank(comm);
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
+    size_t routed = 0;
+    for (size_t t = 0; t < batches.size(); ++t) {
+      while (routed < batches.size() && embeddings.in_flight() <= options.routing.depth) {
+        route(embeddings, comm, bags, static_cast<int64_t>(routed), batches[routed]);
+        ++routed;
+      }
+      train(embeddings, comm, static_cast<int64_t>(t), batches[t], options.optimizer.lr);
+    }
+    embeddings.check_replicas();
+    const Tensors tensors = gather(comm, embeddings);
+    if (comm.rank() == 0) result = tensors;
+  });
+  return result;
+}
+
+}  // namespace dlrm::testing
