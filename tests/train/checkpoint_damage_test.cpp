@@ -1,0 +1,243 @@
+#include <csignal>
+#include <filesystem>
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/core/error.h"
+#include "dlrm/core/random.h"
+#include "dlrm/train/checkpoint.h"
+
+#include "checkpoint_tensors.h"
+#include "train/checkpoint_files.h"
+
+namespace dlrm::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// The checkpoint that three ranks find, or the error; the same on each.
+std::string found(const std::string& path) {
+  std::vector<std::string> answers(3);
+  run_on_threads(3, [&](Communicator& comm) {
+    std::string& answer = answers[static_cast<size_t>(comm.rank())];
+    try {
+      answer = find_checkpoint(comm, path).value_or("none");
+    } catch (const Error& error) {
+      answer = fmt::format("exit {}: {}", static_cast<int>(error.code()), error.what());
+    }
+  });
+  EXPECT_EQ(answers[0], answers[1]);
+  EXPECT_EQ(answers[0], answers[2]);
+  return answers[0];
+}
+
+class TwoCheckpoints : public ::testing::Test {
+ protected:
+  TwoCheckpoints() {
+    save_on(2, Cut::kGrid, folder_.path(), 10);
+    save_on(2, Cut::kGrid, folder_.path(), 20);
+  }
+  std::string older() const { return folder_.path("step_000000010"); }
+  std::string newer() const { return folder_.path("step_000000020"); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(TwoCheckpoints, TheNewestIsFound) { EXPECT_EQ(newer(), found(folder_.path())); }
+
+TEST_F(TwoCheckpoints, OneIsFoundByItsOwnName) {
+  EXPECT_EQ(older(), found(older()));
+  EXPECT_EQ(older() + "/", found(older() + "/"));
+}
+
+TEST(FindCheckpoint, ThereIsNoneInAFolderThatIsEmptyOrMissing) {
+  TemporaryFolder folder;
+  EXPECT_EQ("none", found(folder.path()));
+  EXPECT_EQ("none", found(folder.path("missing")));
+}
+
+TEST(FindCheckpoint, OneNamedThatDoesNotExistIsAnError) {
+  TemporaryFolder folder;
+  EXPECT_THAT(found(folder.path("step_000000010")), HasSubstr("exit 2"));
+}
+
+TEST(FindCheckpoint, OtherNamesAreNotTakenForCheckpoints) {
+  TemporaryFolder folder;
+  for (const char* name : {"step_1", "step_00000001x", "step_", "xstep_000000001"}) {
+    fs::create_directory(folder.path(name));
+  }
+  EXPECT_EQ("none", found(folder.path()));
+}
+
+TEST_F(TwoCheckpoints, EveryMissingFileOfTheNewestMakesTheOlderTheAnswer) {
+  for (const char* file : {"rank_00000.h5", "rank_00001.h5", "index.h5", "index.crc"}) {
+    const std::string path = newer() + "/" + file;
+    fs::rename(path, folder_.path("aside"));
+    EXPECT_EQ(older(), found(folder_.path())) << file;
+    EXPECT_THAT(found(newer()), AllOf(HasSubstr("exit 2"), HasSubstr(file)));
+    fs::rename(folder_.path("aside"), path);
+  }
+  EXPECT_EQ(newer(), found(folder_.path()));
+}
+
+TEST_F(TwoCheckpoints, EveryTruncatedFileOfTheNewestMakesTheOlderTheAnswer) {
+  for (const char* file : {"rank_00000.h5", "rank_00001.h5", "index.h5", "index.crc"}) {
+    const std::string path = newer() + "/" + file;
+    fs::copy_file(path, folder_.path("aside"));
+    for (const auto size : {fs::file_size(path) - 1, uintmax_t{0}}) {
+      fs::resize_file(path, size);
+      EXPECT_EQ(older(), found(folder_.path())) << file << " of " << size;
+    }
+    fs::rename(folder_.path("aside"), path);
+  }
+}
+
+TEST_F(TwoCheckpoints, EveryFlippedBitOfTheNewestIsNoticed) {
+  uint32_t draw = 0;
+  for (const char* name : {"rank_00000.h5", "rank_00001.h5", "index.h5", "index.crc"}) {
+    File file(newer() + "/" + name, File::Mode::kReadWrite);
+    for (int i = 0; i < 40; ++i) {
+      const auto words = philox(7, {draw++, 0, 0, 0});
+      const auto at = static_cast<int64_t>(words[0] % static_cast<uint64_t>(file.size()));
+      char byte = 0;
+      file.read(&byte, 1, at);
+      const char flipped = static_cast<char>(byte ^ (1 << (words[1] % 8)));
+      file.write(&flipped, 1, at);
+      const auto comm = make_self_comm();
+      EXPECT_THROW(open_checkpoint(*comm, newer()), Error) << name << " at " << at;
+      file.write(&byte, 1, at);
+    }
+  }
+  EXPECT_EQ(newer(), found(folder_.path()));
+}
+
+TEST_F(TwoCheckpoints, WhereAllAreDamagedThatIsAnErrorNotAFreshStart) {
+  fs::remove(newer() + "/index.h5");
+  fs::remove(older() + "/rank_00000.h5");
+  EXPECT_THAT(found(folder_.path()), HasSubstr("exit 2"));
+}
+
+TEST_F(TwoCheckpoints, ARankThatDoesNotSeeTheFolderIsNamed) {
+  std::vector<std::string> errors(3);
+  run_on_threads(3, [&](Communicator& comm) {
+    const std::string path = comm.rank() == 2 ? folder_.path("elsewhere") : folder_.path();
+    try {
+      find_checkpoint(comm, path);
+    } catch (const Error& error) {
+      EXPECT_EQ(ExitCode::kUsage, error.code());
+      errors[static_cast<size_t>(comm.rank())] = error.what();
+    }
+  });
+  for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("rank 2 on host "));
+}
+
+TEST_F(TwoCheckpoints, ARankThatSeesAnotherFolderOfThatNameIsNamed) {
+  TemporaryFolder other;
+  save_on(1, Cut::kRows, other.path(), 20);
+  run_on_threads(3, [&](Communicator& comm) {
+    try {
+      find_checkpoint(comm, comm.rank() == 1 ? other.path() : folder_.path());
+      ADD_FAILURE() << "found one";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank 1 on host "));
+    }
+  });
+}
+
+TEST_F(TwoCheckpoints, ARankThatDoesNotSeeTheFolderIsNamedBeforeSaving) {
+  TemporaryFolder other;
+  run_on_threads(2, [&](Communicator& comm) {
+    try {
+      check_checkpoint_folder(comm, comm.rank() == 1 ? other.path() : folder_.path());
+      ADD_FAILURE() << "all is well";
+    } catch (const Error& error) {
+      EXPECT_EQ(ExitCode::kUsage, error.code());
+      EXPECT_THAT(error.what(), HasSubstr("rank 1 on host "));
+    }
+  });
+}
+
+int status_of(const std::function<void()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST_F(TwoCheckpoints, AFullDiskLeavesTheOlderOnesAsTheyWere) {
+  const int status = status_of([&] {
+    // No file may grow past this: the same as a full disk, for this process alone.
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{4096, 4096};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const auto comm = make_self_comm();
+    try {
+      save_checkpoint(*comm, Log(), folder_.path(), 1, state_at(30),
+                      pieces_of(held_pieces(0, 1, Cut::kRows, true)));
+    } catch (const Error& error) {
+      _exit(static_cast<int>(error.code()));
+    }
+  });
+  EXPECT_EQ(3, WEXITSTATUS(status));
+  EXPECT_EQ(newer(), found(folder_.path()));
+  EXPECT_EQ(older(), found(older()));
+  EXPECT_FALSE(fs::exists(folder_.path(".tmp_step_000000030")));
+}
+
+/// Saves again and again, each step with values of its own, until killed.
+[[noreturn]] void save_for_ever(const std::string& directory, int64_t first) {
+  const auto comm = make_self_comm();
+  for (int64_t step = first;; ++step) {
+    const auto held = held_pieces(0, 1, Cut::kGrid, true, static_cast<int>(step));
+    save_checkpoint(*comm, Log(1), directory, 1, state_at(step), pieces_of(held));
+  }
+}
+
+TEST(Checkpoint, KilledAtAnyInstantAGoodOneStandsAndHoldsItsOwnValues) {
+  TemporaryFolder folder;
+  const auto comm = make_self_comm();
+  int64_t last = 0;
+  save_on(1, Cut::kRows, folder.path(), last);
+  for (uint32_t round = 0; round < 30; ++round) {
+    const pid_t child = fork();
+    if (child == 0) save_for_ever(folder.path(), last + 1);
+    usleep(2000 + philox(5, {round, 0, 0, 0})[0] % 50'000);
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+
+    const auto newest = find_checkpoint(*comm, folder.path());
+    ASSERT_TRUE(newest.has_value());
+    const int64_t step = open_checkpoint(*comm, *newest).step;
+    EXPECT_EQ(folder.path(step_folder_name(step)), *newest);
+    EXPECT_GE(step, last);
+    const auto held = held_pieces(0, 1, Cut::kRows, false);
+    load_pieces(*comm, *newest, pieces_of(held), false);
+    ASSERT_EQ(0, wrong_elements(held, static_cast<int>(step)));
+    last = step;
+  }
+  EXPECT_GT(last, 0);
+}
+
+TEST(Crc32c, OfTheCheckStringIsTheKnownOne) {
+  Crc32c crc;
+  crc.add("1234", 4);
+  crc.add("56789", 5);
+  EXPECT_EQ(0xE3069283u, crc.value());
+}
+
+TEST(Crc32c, OfNothingIsZero) { EXPECT_EQ(0u, Crc32c().value()); }
+
+}  // namespace
+}  // namespace dlrm::testing
