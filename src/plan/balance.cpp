@@ -27,12 +27,20 @@ int Balance::emptiest() const {
 }
 
 int Balance::pick(double bytes, const std::vector<int>& taken) {
+  int best = -1;
   int fallback = -1;
+  double limit = 0;
   for (const auto& [load, rank] : by_load_) {
+    if (best >= 0 && load > limit) break;
     if (!has_room(rank, bytes)) continue;
-    if (std::find(taken.begin(), taken.end(), rank) == taken.end()) return rank;
     if (fallback < 0) fallback = rank;
+    if (std::find(taken.begin(), taken.end(), rank) != taken.end()) continue;
+    if (best < 0) limit = load + slack_;
+    if (best < 0 || bytes_[static_cast<size_t>(rank)] < bytes_[static_cast<size_t>(best)]) {
+      best = rank;
+    }
   }
+  if (best >= 0) return best;
   if (fallback >= 0) return fallback;
   overflows_ = true;
   return emptiest();
@@ -47,6 +55,8 @@ std::vector<int> Balance::lightest(int count) const {
   std::sort(ranks.begin(), ranks.end());
   return ranks;
 }
+
+double Balance::total_bytes() const { return std::accumulate(bytes_.begin(), bytes_.end(), 0.0); }
 
 double Balance::mean_load() const {
   return std::accumulate(loads_.begin(), loads_.end(), 0.0) / static_cast<double>(loads_.size());

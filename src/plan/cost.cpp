@@ -42,7 +42,8 @@ double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width) c
   const auto batch = static_cast<double>(config_.train.global_batch_size);
   const double share = static_cast<double>(rows) / static_cast<double>(table.rows);
   const double lookups = batch * hotness_of(table) * share;
-  const double unique = expected_unique_rows(static_cast<double>(rows), lookups);
+  const double unique =
+      share * expected_unique_rows(static_cast<double>(table.rows), batch * hotness_of(table));
   const double floats = 4.0 * static_cast<double>(width);
   const double vectors = batch * static_cast<double>(table.features.size());
 

@@ -117,7 +117,7 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
     if (!has_fixed_cut(strategies[t])) continue;
     place_fixed(config, cost, static_cast<int>(t), strategies[t], balance, plan);
   }
-  const Placement placement(config, cost, balance, std::move(placed), std::move(may_cut));
+  Placement placement(config, cost, balance, std::move(placed), std::move(may_cut));
   for (const Shard& shard : placement.shards()) plan.shards.push_back(shard);
   sort_plan(plan);
   return plan;

@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kNarrowestColumns = 16;
 /// A heaviest rank within this factor of the mean is left as it is.
 constexpr double kBalanced = 1.1;
+/// Loads within this share of the mean count as equal when bytes are to be spread.
+constexpr double kEqualLoads = 0.03;
 /// Trials of one more cut; each places everything anew.
 constexpr int kTrials = 64;
 
@@ -105,6 +107,9 @@ Placement::Outcome Placement::place(const Cuts& cuts) const {
   Outcome outcome{pieces_of(cuts), start_};
   std::stable_sort(outcome.pieces.begin(), outcome.pieces.end(),
                    [](const Piece& a, const Piece& b) { return a.weight > b.weight; });
+  double seconds = 0;
+  for (const Piece& piece : outcome.pieces) seconds += piece.seconds;
+  outcome.balance.set_slack(kEqualLoads * (start_.mean_load() + seconds / start_.world()));
   std::unordered_map<int, std::vector<int>> owners;
   for (Piece& piece : outcome.pieces) {
     std::vector<int>& taken = owners[piece.shard.table];
@@ -152,14 +157,23 @@ Placement::Outcome Placement::balanced(Cuts cuts, double bytes_limit) const {
   return outcome;
 }
 
-std::vector<Shard> Placement::shards() const {
+/// Bytes of what is to be placed, uncut: no plan needs fewer.
+double Placement::least_bytes() const {
+  double bytes = start_.total_bytes();
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    bytes += shard_owner_bytes(config_, table(i), table(i).rows, table(i).dim);
+  }
+  return bytes;
+}
+
+std::vector<Shard> Placement::shards() {
+  if (least_bytes() > start_.capacity() * start_.world()) start_.set_capacity(0);
+  const bool limited = start_.capacity() > 0;
   // Pieces near a rank's whole room leave gaps that nothing fits; finer ones then do.
-  std::vector<double> slices = {1};
-  if (start_.capacity() > 0) slices = {1, 0.5, 0.25, 0.125, 0.0625};
   std::optional<Outcome> outcome;
-  for (double slice : slices) {
+  for (int finer = 1; finer <= 16; finer *= 2) {
     const double limit =
-        start_.capacity() > 0 ? slice * start_.capacity() : std::numeric_limits<double>::infinity();
+        limited ? start_.capacity() / finer : std::numeric_limits<double>::infinity();
     outcome = balanced(first_cuts(limit), limit);
     if (!outcome->balance.overflows()) break;
   }

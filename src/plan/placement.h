@@ -18,7 +18,8 @@ class Placement {
   Placement(const RunConfig& config, const CostModel& cost, Balance start, std::vector<int> tables,
             std::vector<char> may_cut);
 
-  std::vector<Shard> shards() const;
+  /// Memory that cannot hold all of it is left out of account.
+  std::vector<Shard> shards();
 
  private:
   struct Piece {
@@ -35,6 +36,7 @@ class Placement {
 
   const TableConfig& table(size_t i) const;
   Cut choose_cut(size_t i, double seconds_limit, double bytes_limit) const;
+  double least_bytes() const;
   Cuts first_cuts(double bytes_limit) const;
   std::vector<Piece> pieces_of(const Cuts& cuts) const;
   Outcome place(const Cuts& cuts) const;

@@ -1,8 +1,8 @@
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <sstream>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -153,11 +153,11 @@ std::string to_json(const Plan& plan, const ModelConfig& model) {
 
 Plan read_plan(const std::string& path, const ModelConfig& model, int world) {
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
+  if (!file || std::filesystem::is_directory(path)) {
     throw usage_error("{}: the plan cannot be read; sharding.plan must name a plan.json", path);
   }
-  const Plan plan = PlanReader(path, model).read(parse(path, text.str()), world);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const Plan plan = PlanReader(path, model).read(parse(path, text), world);
   check_plan(plan, model, path);
   return plan;
 }

@@ -1,0 +1,87 @@
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+#include "dlrm/config/run_config.h"
+#include "dlrm/core/error.h"
+#include "dlrm/plan/plan.h"
+
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+struct Arguments {
+  std::string config;
+  int ranks = 1;
+  int ranks_per_node = 0;
+  double device_memory = 0;
+  std::string output;
+  std::vector<std::string> set;
+};
+
+void declare(CLI::App& app, Arguments& arguments) {
+  app.set_version_flag("--version", std::string("dlrm-plan ") + DLRM_VERSION);
+  app.add_option("config", arguments.config, "the run's YAML config")->required();
+  app.add_option("--ranks", arguments.ranks, "ranks to plan for")
+      ->required()
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--ranks-per-node", arguments.ranks_per_node, "ranks that share a node")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--device-memory", arguments.device_memory, "GiB that a rank may use")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--output", arguments.output, "write the plan here as plan.json");
+  app.add_option("--set", arguments.set, "a.b.c=value: overrides a key of the config")
+      ->allow_extra_args(false);
+}
+
+/// Written beside its place first, so that a good file is never left half overwritten.
+void write_file(const std::string& path, const std::string& text) {
+  const std::string partial = path + ".tmp";
+  std::ofstream file(partial, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file || std::rename(partial.c_str(), path.c_str()) != 0) {
+    std::remove(partial.c_str());
+    throw dlrm::usage_error("--output {}: cannot be written", path);
+  }
+}
+
+void run(const Arguments& arguments) {
+  const dlrm::RunConfig config = dlrm::load_config(arguments.config, arguments.set);
+  const dlrm::PlanOptions options{arguments.device_memory * kGiB, arguments.ranks_per_node};
+  const dlrm::Plan plan = dlrm::make_plan(config, arguments.ranks, options);
+  dlrm::print_plan_report(stdout, config, plan, options);
+  if (!arguments.output.empty()) write_file(arguments.output, dlrm::to_json(plan, config.model));
+}
+
+int code(dlrm::ExitCode exit) { return static_cast<int>(exit); }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Prints how a config's tables are sharded over ranks, and the memory they need.",
+               "dlrm-plan");
+  Arguments arguments;
+  declare(app, arguments);
+  try {
+    app.parse(argc, argv);
+    run(arguments);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "dlrm-plan: {}; see dlrm-plan --help\n", error.what());
+    return code(dlrm::ExitCode::kUsage);
+  } catch (const dlrm::Error& error) {
+    fmt::print(stderr, "dlrm-plan: {}\n", error.what());
+    return code(error.code());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "dlrm-plan: {}\n", error.what());
+    return code(dlrm::ExitCode::kFailure);
+  }
+  return code(dlrm::ExitCode::kDone);
+}

@@ -1,0 +1,144 @@
+#include "advice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "memory.h"
+#include "text.h"
+
+namespace dlrm {
+namespace {
+
+constexpr int kMostRanks = 16384;
+constexpr size_t kNamed = 3;
+
+double held_bytes(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width) {
+  return row_bytes(table, rows, width) +
+         state_bytes(config.train.sparse_optimizer.type, rows, width);
+}
+
+double most_needed(const RunConfig& config, const Plan& plan) {
+  double most = 0;
+  for (const RankMemory& memory : rank_memory(config, plan)) {
+    most = std::max(most, memory.total());
+  }
+  return most;
+}
+
+RunConfig with_auto(const RunConfig& config) {
+  RunConfig automatic = config;
+  automatic.sharding = ShardingConfig{};
+  return automatic;
+}
+
+bool fits_on(const RunConfig& config, int world, double available) {
+  return most_needed(config, make_plan(config, world, {available, 0})) <= available;
+}
+
+double all_tables_bytes(const RunConfig& config) {
+  double bytes = 0;
+  for (const TableConfig& table : config.model.tables) {
+    bytes += held_bytes(config, table, table.rows, table.dim);
+  }
+  return bytes;
+}
+
+/// The fewest ranks above `world` found to fit: by doubling from what the tables alone need, then
+/// halving the step back.
+std::optional<int> ranks_that_fit(const RunConfig& config, int world, double available) {
+  const double needed = std::ceil(all_tables_bytes(config) / available);
+  if (needed > kMostRanks) return std::nullopt;
+  int fails = std::max(world, static_cast<int>(needed) - 1);
+  int fit = fails + 1;
+  while (!fits_on(config, fit, available)) {
+    fails = fit;
+    if (fit >= kMostRanks) return std::nullopt;
+    fit = std::min(fit + std::max(1, fit / 4), kMostRanks);
+  }
+  while (fit - fails > std::max(1, fit / 32)) {
+    const int middle = fails + (fit - fails) / 2;
+    (fits_on(config, middle, available) ? fit : fails) = middle;
+  }
+  return fit;
+}
+
+/// The tables that a plan cuts, the largest first.
+std::string cut_tables(const RunConfig& config, const Plan& plan) {
+  std::vector<std::pair<double, int>> cut;
+  for (const Shard& shard : plan.shards) {
+    const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
+    const bool whole = shard.rows.size() == table.rows && shard.columns.size() == table.dim;
+    const std::pair entry{-held_bytes(config, table, table.rows, table.dim), shard.table};
+    if (!whole) cut.push_back(entry);
+  }
+  std::sort(cut.begin(), cut.end());
+  cut.erase(std::unique(cut.begin(), cut.end()), cut.end());
+  std::vector<std::string> names;
+  for (const auto& [bytes, t] : cut) {
+    if (names.size() == kNamed) {
+      names.push_back(fmt::format("{} more", cut.size() - kNamed));
+      break;
+    }
+    names.push_back(fmt::format("'{}'", config.model.tables[static_cast<size_t>(t)].name));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::string largest_tables(const RunConfig& config, const Plan& plan, int rank) {
+  std::vector<std::pair<double, std::string>> held;
+  for (const Shard& shard : plan.shards) {
+    if (shard.rank != rank) continue;
+    const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
+    const bool whole = shard.rows.size() == table.rows && shard.columns.size() == table.dim;
+    held.emplace_back(
+        held_bytes(config, table, shard.rows.size(), shard.columns.size()),
+        whole ? fmt::format("'{}'", table.name)
+              : fmt::format("'{}' rows [{}, {}) columns [{}, {})", table.name, shard.rows.begin,
+                            shard.rows.end, shard.columns.begin, shard.columns.end));
+  }
+  for (int t : plan.data_parallel) {
+    const TableConfig& table = config.model.tables[static_cast<size_t>(t)];
+    held.emplace_back(held_bytes(config, table, table.rows, table.dim),
+                      fmt::format("'{}' (data-parallel)", table.name));
+  }
+  std::stable_sort(held.begin(), held.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  if (held.empty()) return "no table";
+  std::vector<std::string> named;
+  for (const auto& [bytes, name] : held) {
+    if (named.size() == kNamed) break;
+    named.push_back(fmt::format("{} {} GiB", name, gib_text(bytes)));
+  }
+  return fmt::format("{}", fmt::join(named, ", "));
+}
+
+std::string what_would_fit(const RunConfig& config, const Plan& plan, double available_bytes) {
+  const RunConfig automatic = with_auto(config);
+  const Plan same_ranks = make_plan(automatic, plan.world, {available_bytes, 0});
+  if (most_needed(automatic, same_ranks) <= available_bytes) {
+    const std::string cut = cut_tables(automatic, same_ranks);
+    return fmt::format("sharding.strategy: auto on {} rank{}{}{}", plan.world, plural(plan.world),
+                       cut.empty() ? "" : ", which cuts ", cut);
+  }
+  const double per_rank =
+      dense_bytes(config) + input_bytes(config, 1) + activation_bytes(config, 1);
+  if (per_rank > available_bytes) {
+    return fmt::format("no number of ranks: the dense part alone needs {} GiB a rank",
+                       gib_text(per_rank));
+  }
+  const std::optional<int> ranks = ranks_that_fit(automatic, plan.world, available_bytes);
+  if (ranks) return fmt::format("{} ranks with sharding.strategy: auto", *ranks);
+  return fmt::format(
+      "up to {} ranks nothing was found (all tables need {} GiB); a smaller "
+      "train.global_batch_size, tables, or a lighter train.sparse_optimizer",
+      kMostRanks, gib_text(all_tables_bytes(config)));
+}
+
+}  // namespace dlrm

@@ -1,0 +1,14 @@
+#pragma once
+#include <string>
+
+#include "dlrm/plan/plan.h"
+
+namespace dlrm {
+
+/// The few largest shards and data-parallel tables of a rank, rows and optimizer state.
+std::string largest_tables(const RunConfig& config, const Plan& plan, int rank);
+
+/// For a plan that does not fit: the least change found that does.
+std::string what_would_fit(const RunConfig& config, const Plan& plan, double available_bytes);
+
+}  // namespace dlrm

@@ -1,0 +1,230 @@
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "dlrm/plan/plan.h"
+
+#include "advice.h"
+#include "text.h"
+
+namespace dlrm {
+namespace {
+
+/// Up to this many ranks, all are listed.
+constexpr int kListedRanks = 16;
+
+struct CutCounts {
+  int whole = 0, row = 0, column = 0, grid = 0;
+};
+
+CutCounts count_cuts(const RunConfig& config, const Plan& plan) {
+  struct Seen {
+    bool any = false, rows = false, columns = false;
+  };
+  std::vector<Seen> seen(config.model.tables.size());
+  for (const Shard& shard : plan.shards) {
+    const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
+    Seen& cuts = seen[static_cast<size_t>(shard.table)];
+    cuts.any = true;
+    cuts.rows = cuts.rows || shard.rows.size() < table.rows;
+    cuts.columns = cuts.columns || shard.columns.size() < table.dim;
+  }
+  CutCounts counts;
+  for (const Seen& cuts : seen) {
+    if (!cuts.any) continue;
+    int& kind = cuts.rows ? (cuts.columns ? counts.grid : counts.row)
+                          : (cuts.columns ? counts.column : counts.whole);
+    ++kind;
+  }
+  return counts;
+}
+
+using Measure = std::function<double(const RankLoad&)>;
+
+double gib_measure(const RankLoad& load) { return load.table_bytes + load.other_bytes; }
+
+size_t extreme(const std::vector<RankLoad>& loads, const Measure& measure, bool most) {
+  const auto less = [&](const RankLoad& a, const RankLoad& b) { return measure(a) < measure(b); };
+  const auto found = most ? std::max_element(loads.begin(), loads.end(), less)
+                          : std::min_element(loads.begin(), loads.end(), less);
+  return static_cast<size_t>(found - loads.begin());
+}
+
+const std::vector<Measure>& measures() {
+  static const std::vector<Measure> all = {
+      gib_measure,
+      [](const RankLoad& load) { return load.lookups; },
+      [](const RankLoad& load) { return load.sent_bytes(); },
+      [](const RankLoad& load) { return load.received_bytes; },
+  };
+  return all;
+}
+
+std::set<size_t> listed_ranks(const std::vector<RankLoad>& loads) {
+  std::set<size_t> ranks;
+  if (loads.size() <= kListedRanks) {
+    for (size_t rank = 0; rank < loads.size(); ++rank) ranks.insert(rank);
+    return ranks;
+  }
+  ranks = {0, 1, 2, loads.size() - 1};
+  for (const Measure& measure : measures()) {
+    ranks.insert(extreme(loads, measure, true));
+    ranks.insert(extreme(loads, measure, false));
+  }
+  return ranks;
+}
+
+std::string line(const std::string& name, double tables, double shards, const RankLoad& load) {
+  return fmt::format("{:>8}  {:>6.{}f}  {:>6.{}f}  {:>10}  {:>14.0f}  {:>14.1f}  {:>13.1f}\n", name,
+                     tables, name == "mean" ? 1 : 0, shards, name == "mean" ? 1 : 0,
+                     gib_text(gib_measure(load)), load.lookups, load.sent_bytes() / kMiB,
+                     load.received_bytes / kMiB);
+}
+
+RankLoad sum_of(const std::vector<RankLoad>& loads) {
+  RankLoad sum;
+  for (const RankLoad& load : loads) {
+    sum.tables += load.tables;
+    sum.shards += load.shards;
+    sum.table_bytes += load.table_bytes;
+    sum.other_bytes += load.other_bytes;
+    sum.lookups += load.lookups;
+    sum.ids_sent_bytes += load.ids_sent_bytes;
+    sum.pooled_sent_bytes += load.pooled_sent_bytes;
+    sum.gradient_sent_bytes += load.gradient_sent_bytes;
+    sum.replicated_bytes += load.replicated_bytes;
+    sum.received_bytes += load.received_bytes;
+  }
+  return sum;
+}
+
+double imbalance(const std::vector<RankLoad>& loads, const Measure& measure) {
+  double sum = 0;
+  double most = 0;
+  for (const RankLoad& load : loads) {
+    sum += measure(load);
+    most = std::max(most, measure(load));
+  }
+  return sum > 0 ? most * static_cast<double>(loads.size()) / sum : 1.0;
+}
+
+std::string rank_lines(const std::vector<RankLoad>& loads) {
+  std::string text;
+  size_t next = 0;
+  for (size_t rank : listed_ranks(loads)) {
+    if (rank > next) text += fmt::format("{:>8}\n", "...");
+    text += line(std::to_string(rank), loads[rank].tables, loads[rank].shards, loads[rank]);
+    next = rank + 1;
+  }
+  return text;
+}
+
+std::string node_line(const std::vector<RankLoad>& loads, int ranks_per_node) {
+  double most = 0;
+  double node = 0;
+  for (size_t rank = 0; rank < loads.size(); ++rank) {
+    if (rank % static_cast<size_t>(ranks_per_node) == 0) node = 0;
+    node += gib_measure(loads[rank]);
+    most = std::max(most, node);
+  }
+  const auto ranks = static_cast<int>(loads.size());
+  const int nodes = (ranks + ranks_per_node - 1) / ranks_per_node;
+  return fmt::format("nodes: {} of {} rank{}, the fullest with {} GiB\n", nodes, ranks_per_node,
+                     plural(ranks_per_node), gib_text(most));
+}
+
+std::string part_line(const char* name, double bytes) {
+  return fmt::format("  {:<36}{:>12}\n", name, gib_text(bytes));
+}
+
+}  // namespace
+
+std::string describe_plan(const RunConfig& config, const Plan& plan) {
+  const std::vector<RankLoad> loads = rank_loads(config, plan);
+  const CutCounts cuts = count_cuts(config, plan);
+  const auto tables = static_cast<int>(config.model.tables.size());
+  std::string text = fmt::format(
+      "plan: {} rank{}, {} table{}: {} whole, {} cut by rows, {} by columns, {} by both, {} "
+      "data-parallel (on every rank)\n",
+      plan.world, plural(plan.world), tables, plural(tables), cuts.whole, cuts.row, cuts.column,
+      cuts.grid, plan.data_parallel.size());
+  text += fmt::format("{:>8}  {:>6}  {:>6}  {:>10}  {:>14}  {:>14}  {:>13}\n", "rank", "tables",
+                      "shards", "GiB", "lookups/step", "MiB out/step", "MiB in/step");
+  text += rank_lines(loads);
+
+  RankLoad sum = sum_of(loads);
+  const double tables_held = sum.tables;
+  const double shards_held = sum.shards;
+  text += line("total", tables_held, shards_held, sum);
+  const double ranks = plan.world;
+  RankLoad mean = sum;
+  for (double* value : {&mean.table_bytes, &mean.other_bytes, &mean.lookups, &mean.ids_sent_bytes,
+                        &mean.pooled_sent_bytes, &mean.gradient_sent_bytes, &mean.replicated_bytes,
+                        &mean.received_bytes}) {
+    *value /= ranks;
+  }
+  text += line("mean", tables_held / ranks, shards_held / ranks, mean);
+  text +=
+      fmt::format("{:>8}  {:>6}  {:>6}  {:>10.2f}  {:>14.2f}  {:>14.2f}  {:>13.2f}\n", "max/mean",
+                  "", "", imbalance(loads, measures()[0]), imbalance(loads, measures()[1]),
+                  imbalance(loads, measures()[2]), imbalance(loads, measures()[3]));
+  text += fmt::format(
+      "exchange of a step, MiB over all ranks: ids {:.1f}, pooled {:.1f}, gradients {:.1f}, "
+      "data-parallel gradients {:.1f}\n",
+      sum.ids_sent_bytes / kMiB, sum.pooled_sent_bytes / kMiB, sum.gradient_sent_bytes / kMiB,
+      sum.replicated_bytes / kMiB);
+  return text;
+}
+
+std::string describe_memory(const RunConfig& config, const Plan& plan, double available_bytes,
+                            bool* fits) {
+  const std::vector<RankMemory> memory = rank_memory(config, plan);
+  const auto fullest = std::max_element(
+      memory.begin(), memory.end(),
+      [](const RankMemory& a, const RankMemory& b) { return a.total() < b.total(); });
+  const auto rank = static_cast<int>(fullest - memory.begin());
+  std::string text = fmt::format("memory of rank {}, the fullest, GiB:\n", rank);
+  text += part_line("tables", fullest->tables);
+  text += part_line("optimizer state of tables", fullest->optimizer_state);
+  text += part_line("dense parameters, gradients, state", fullest->dense);
+  text += part_line("activations", fullest->activations);
+  text += part_line("exchange", fullest->exchange);
+  text += part_line("routing", fullest->routing);
+  text += part_line("input pipeline", fullest->input);
+  text += part_line("total", fullest->total());
+  const bool known = available_bytes > 0;
+  const bool fit = !known || fullest->total() <= available_bytes;
+  if (fits != nullptr) *fits = fit;
+  if (!known) return text + "  available memory not known\n";
+  text += part_line("available", available_bytes);
+  if (fit) return text;
+  text += fmt::format("  largest there: {}\n", largest_tables(config, plan, rank));
+  text += fmt::format("  would fit: {}\n", what_would_fit(config, plan, available_bytes));
+  return text;
+}
+
+void print_plan_report(std::FILE* out, const RunConfig& config, const Plan& plan,
+                       const PlanOptions& options) {
+  std::string text = describe_plan(config, plan);
+  if (options.ranks_per_node > 0) {
+    text += node_line(rank_loads(config, plan), options.ranks_per_node);
+  }
+  bool fits = true;
+  text += describe_memory(config, plan, options.rank_memory_bytes, &fits);
+  double needed = 0;
+  for (const RankMemory& memory : rank_memory(config, plan)) {
+    needed = std::max(needed, memory.total());
+  }
+  if (options.rank_memory_bytes <= 0) {
+    text += fmt::format("needs {} GiB a rank\n", gib_text(needed));
+  } else {
+    text += fmt::format("{}: needs {} GiB a rank of {} GiB\n", fits ? "fits" : "does not fit",
+                        gib_text(needed), gib_text(options.rank_memory_bytes));
+  }
+  fmt::print(out, "{}", text);
+}
+
+}  // namespace dlrm

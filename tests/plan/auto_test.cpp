@@ -1,0 +1,145 @@
+#include <cmath>
+
+#include "plan/cost.h"
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+/// Largest over mean of what the ranks' shards cost.
+double imbalance(const RunConfig& config, const Plan& plan) {
+  const CostModel cost(config, plan.world, {});
+  std::vector<double> seconds(static_cast<size_t>(plan.world));
+  double sum = 0;
+  for (const Shard& shard : plan.shards) {
+    const double piece = cost.shard(config.model.tables[static_cast<size_t>(shard.table)],
+                                    shard.rows.size(), shard.columns.size());
+    seconds[static_cast<size_t>(shard.rank)] += piece;
+    sum += piece;
+  }
+  return *std::max_element(seconds.begin(), seconds.end()) * plan.world / sum;
+}
+
+TEST(Auto, PutsEverythingOnTheOnlyRank) {
+  const Plan plan = make_plan(kaggle_config(), 1);
+  EXPECT_EQ(plan.shards.size(), 26u);
+  EXPECT_TRUE(plan.data_parallel.empty());
+}
+
+TEST(Auto, ReplicatesTinyTablesAndNoLargeOnes) {
+  const RunConfig config = kaggle_config();
+  for (int world : {2, 8}) {
+    const Plan plan = make_plan(config, world);
+    for (size_t t = 0; t < config.model.tables.size(); ++t) {
+      const int64_t rows = config.model.tables[t].rows;
+      const bool replicated = is_data_parallel(plan, static_cast<int>(t));
+      if (rows >= 32 && rows <= 100000) continue;
+      EXPECT_EQ(replicated, rows < 32) << rows;
+    }
+  }
+}
+
+class AutoBalance : public testing::TestWithParam<int> {};
+
+TEST_P(AutoBalance, OfKaggleIsWithinAQuarter) {
+  const RunConfig config = kaggle_config();
+  EXPECT_LT(imbalance(config, make_plan(config, GetParam())), 1.3);
+}
+
+TEST_P(AutoBalance, OfMlperfIsWithinAQuarter) {
+  const RunConfig config = mlperf_config();
+  EXPECT_LT(imbalance(config, make_plan(config, GetParam())), 1.3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, AutoBalance, testing::Values(2, 3, 4, 8, 16));
+
+TEST(Auto, CutsNoTableWhereWholeOnesBalance) {
+  std::vector<TableConfig> tables;
+  for (int t = 0; t < 16; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 64));
+  const Plan plan = make_plan(config_of(tables, 4096), 4);
+  EXPECT_EQ(plan.shards.size(), 16u);
+}
+
+TEST(Auto, CutsColumnsOfAWideTableThatDominates) {
+  std::vector<TableConfig> tables = {table("hot", 50000000, 128, {100})};
+  for (int t = 0; t < 8; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 16));
+  const Plan plan = make_plan(config_of(tables, 4096), 4);
+  const std::vector<Shard> hot = shards_of(plan, 0);
+  EXPECT_GT(hot.size(), 1u);
+  for (const Shard& shard : hot) EXPECT_GE(shard.columns.size(), 16);
+}
+
+TEST(Auto, CutsRowsOfANarrowTableThatDominates) {
+  std::vector<TableConfig> tables = {table("hot", 50000000, 16, {100})};
+  for (int t = 0; t < 8; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 16));
+  const std::vector<Shard> hot = shards_of(make_plan(config_of(tables, 4096), 4), 0);
+  EXPECT_GT(hot.size(), 1u);
+  for (const Shard& shard : hot) EXPECT_EQ(shard.columns.size(), 16);
+}
+
+TEST(Auto, CutsATableThatNoRankCanHold) {
+  std::vector<TableConfig> tables = {table("big", 40000000, 64)};
+  for (int t = 0; t < 30; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 64, {30}));
+  RunConfig config = config_of(tables, 4096);
+  config.train.sparse_optimizer.type = OptimizerType::kSgd;
+  ASSERT_EQ(shards_of(make_plan(config, 4), 0).size(), 1u);  // its lookups do not ask for it
+  const double room = 6.5 * 1024 * 1024 * 1024;              // the table is 9.5 GiB
+  const Plan plan = make_plan(config, 4, {room, 0});
+  EXPECT_GT(shards_of(plan, 0).size(), 1u);
+  for (const RankMemory& memory : rank_memory(config, plan)) EXPECT_LE(memory.total(), room);
+}
+
+TEST(Auto, FillsRanksToNearlyAllTheirMemory) {
+  RunConfig config = mlperf_config();
+  const Plan unlimited = make_plan(config, 8);
+  double all = 0;
+  for (const RankMemory& memory : rank_memory(config, unlimited)) all += memory.total();
+  const double room = 1.15 * all / 8;
+  for (const RankMemory& memory : rank_memory(config, make_plan(config, 8, {room, 0}))) {
+    EXPECT_LE(memory.total(), room);
+  }
+}
+
+TEST(Auto, PlansColossalForManyRanks) {
+  const RunConfig config = colossal_config();
+  for (int world : {8, 128, 129}) {
+    const Plan plan = make_plan(config, world);
+    EXPECT_NO_THROW(check_plan(plan, config.model, "plan"));
+    EXPECT_LT(imbalance(config, plan), 1.3);
+  }
+}
+
+TEST(Auto, PlansMoreRanksThanTablesWithOneSample) {
+  const RunConfig config = odd_config(Strategy::kAuto, 1);
+  EXPECT_NO_THROW(check_plan(make_plan(config, 300), config.model, "plan"));
+}
+
+TEST(CostModel, AReplicaOfAnEmptyExchangeIsNoCheaperThanItsLookups) {
+  const RunConfig config = kaggle_config();
+  const CostModel cost(config, 8, {});
+  for (const TableConfig& table : config.model.tables) EXPECT_GT(cost.replica(table), 0);
+}
+
+TEST(CostModel, AShardOfHalfTheColumnsCostsMoreThanHalf) {
+  const RunConfig config = mlperf_config();
+  const CostModel cost(config, 8, {});
+  for (const TableConfig& table : config.model.tables) {
+    EXPECT_GT(2 * cost.shard(table, table.rows, 64), cost.shard(table, table.rows, 128));
+  }
+}
+
+TEST(CostModel, AShardNeverCostsLessForMoreRows) {
+  const RunConfig config = mlperf_config();
+  const CostModel cost(config, 8, {});
+  const TableConfig& table = config.model.tables[0];
+  double before = 0;
+  for (int64_t rows = 1; rows <= table.rows; rows = rows * 3 + 1) {
+    const double seconds = cost.shard(table, rows, 128);
+    EXPECT_GE(seconds, before);
+    EXPECT_TRUE(std::isfinite(seconds));
+    before = seconds;
+  }
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test

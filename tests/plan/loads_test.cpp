@@ -1,0 +1,164 @@
+#include "dlrm/plan/traffic.h"
+
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+TEST(RowStride, IsAPowerOfTwoUpTo64BytesThenAMultipleOf64) {
+  EXPECT_EQ(row_stride(1, DType::kFloat32), 1);
+  EXPECT_EQ(row_stride(3, DType::kFloat32), 4);
+  EXPECT_EQ(row_stride(9, DType::kFloat32), 16);
+  EXPECT_EQ(row_stride(16, DType::kFloat32), 16);
+  EXPECT_EQ(row_stride(17, DType::kFloat32), 32);
+  EXPECT_EQ(row_stride(33, DType::kFloat32), 48);
+  EXPECT_EQ(row_stride(33, DType::kBFloat16), 64);
+  EXPECT_EQ(row_stride(5, DType::kBFloat16), 8);
+}
+
+TEST(ExpectedUniqueRows, OfOneLookupIsOne) {
+  EXPECT_DOUBLE_EQ(expected_unique_rows(10, 1), 1);
+  EXPECT_DOUBLE_EQ(expected_unique_rows(1, 1), 1);
+  EXPECT_NEAR(expected_unique_rows(2e9, 1), 1, 1e-12);
+}
+
+TEST(ExpectedUniqueRows, OfTwoLookupsInTwoRowsIsOneAndAHalf) {
+  EXPECT_DOUBLE_EQ(expected_unique_rows(2, 2), 1.5);
+}
+
+TEST(ExpectedUniqueRows, OfNoLookupsIsNone) {
+  EXPECT_EQ(expected_unique_rows(1, 0), 0);
+  EXPECT_EQ(expected_unique_rows(100, 0), 0);
+}
+
+TEST(ReplicatedGradients, TravelAsPairsWhereFewRowsAreTouched) {
+  EXPECT_TRUE(replicates_by_pairs(table("t", 1000000, 16), 128, 4));
+  EXPECT_FALSE(replicates_by_pairs(table("t", 10, 16), 65536, 4));
+}
+
+/// Batch 5 over 2 ranks: samples [0, 2) and [2, 5). `a` lies whole on rank 0 (two features), `b` is
+/// cut by rows at 4 of 10, `c` is data-parallel.
+class TwoRanks : public testing::Test {
+ protected:
+  RunConfig config =
+      config_of({table("a", 100, 8, {1, 2}), table("b", 10, 4, {5}), table("c", 2, 3)}, 5);
+  Plan plan{2, {{0, {0, 100}, {0, 8}, 0}, {1, {0, 4}, {0, 4}, 0}, {1, {4, 10}, {0, 4}, 1}}, {2}};
+};
+
+TEST_F(TwoRanks, CountTablesAndShards) {
+  const std::vector<RankLoad> loads = rank_loads(config, plan);
+  EXPECT_EQ(loads[0].tables, 2);
+  EXPECT_EQ(loads[1].tables, 1);
+  EXPECT_EQ(loads[0].shards, 2);
+}
+
+TEST_F(TwoRanks, LookUpTheWholeBatchInShardsAndTheirOwnInReplicas) {
+  const std::vector<RankLoad> loads = rank_loads(config, plan);
+  EXPECT_DOUBLE_EQ(loads[0].lookups, 5 * 3 + 5 * 5 * 0.4 + 2);
+  EXPECT_DOUBLE_EQ(loads[1].lookups, 5 * 5 * 0.6 + 3);
+}
+
+TEST_F(TwoRanks, SendIdsToOwnersAndLengthsForRowShardsOnly) {
+  const std::vector<RankLoad> loads = rank_loads(config, plan);
+  EXPECT_DOUBLE_EQ(loads[0].ids_sent_bytes, 2 * (8 * 5 * 0.6 + 4));
+  EXPECT_DOUBLE_EQ(loads[1].ids_sent_bytes, 3 * (8 * 3) + 3 * (8 * 5 * 0.4 + 4));
+}
+
+TEST_F(TwoRanks, SendPooledVectorsForTheOtherRanksSamples) {
+  config.train.wire.forward = DType::kBFloat16;
+  const std::vector<RankLoad> loads = rank_loads(config, plan);
+  EXPECT_DOUBLE_EQ(loads[0].pooled_sent_bytes, 3 * (2 * 8 + 4) * 2);
+  EXPECT_DOUBLE_EQ(loads[1].pooled_sent_bytes, 2 * 4 * 2);
+}
+
+TEST_F(TwoRanks, SendGradientsOfTheirSamplesToOwners) {
+  const std::vector<RankLoad> loads = rank_loads(config, plan);
+  EXPECT_DOUBLE_EQ(loads[0].gradient_sent_bytes, 2 * 4 * 4);
+  EXPECT_DOUBLE_EQ(loads[1].gradient_sent_bytes, 3 * (2 * 8 + 4) * 4);
+}
+
+TEST_F(TwoRanks, ReduceTheReplicatedTableOfTwoRowsWhole) {
+  const std::vector<RankLoad> loads = rank_loads(config, plan);
+  // 2·(1/2)·[2, 3 + 1] floats = 32 bytes; pairs of the 1.75 rows that 3 samples touch: 35 bytes.
+  EXPECT_DOUBLE_EQ(loads[0].replicated_bytes, 32);
+  EXPECT_DOUBLE_EQ(loads[1].replicated_bytes, 32);
+}
+
+TEST_F(TwoRanks, HoldRowsAtTheirStrideAndTheirState) {
+  const std::vector<RankMemory> memory = rank_memory(config, plan);
+  const double replica = 2 * 4 * 4;
+  EXPECT_DOUBLE_EQ(memory[0].tables, 100 * 8 * 4 + 4 * 4 * 4 + replica);
+  EXPECT_DOUBLE_EQ(memory[1].tables, 6 * 4 * 4 + replica);
+  EXPECT_DOUBLE_EQ(memory[0].optimizer_state, memory[0].tables);
+}
+
+TEST_F(TwoRanks, HoldTheStateThatTheOptimizerKeeps) {
+  const auto state = [&](OptimizerType type) {
+    config.train.sparse_optimizer.type = type;
+    return rank_memory(config, plan)[1].optimizer_state;
+  };
+  EXPECT_EQ(state(OptimizerType::kSgd), 0);
+  EXPECT_EQ(state(OptimizerType::kRowwiseAdagrad), 4 * (6 + 2));
+  EXPECT_EQ(state(OptimizerType::kAdam), 2 * (6 * 4 + 2 * 4) * 4);
+}
+
+TEST_F(TwoRanks, SumTheirMemoryInTheLoads) {
+  const std::vector<RankLoad> loads = rank_loads(config, plan);
+  const std::vector<RankMemory> memory = rank_memory(config, plan);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_DOUBLE_EQ(loads[rank].table_bytes + loads[rank].other_bytes, memory[rank].total());
+  }
+}
+
+TEST_F(TwoRanks, GatherAllIdsWhereRoutingIsFixed) {
+  config.routing.mode = RoutingMode::kFixed;
+  const std::vector<RankLoad> loads = rank_loads(config, plan);
+  EXPECT_DOUBLE_EQ(loads[0].ids_sent_bytes, 2 * 8 * (3 + 5));
+  EXPECT_DOUBLE_EQ(loads[1].ids_sent_bytes, 3 * 8 * (3 + 5));
+}
+
+TEST(RankLoads, CountTheIdsOfColumnShardsOfOneRankOnce) {
+  const RunConfig config = config_of({table("t", 10, 8, {3})}, 4);
+  const Plan plan{
+      2, {{0, {0, 10}, {2, 6}, 0}, {0, {0, 10}, {0, 2}, 1}, {0, {0, 10}, {6, 8}, 1}}, {}};
+  const std::vector<RankLoad> loads = rank_loads(config, plan);
+  EXPECT_DOUBLE_EQ(loads[0].ids_sent_bytes, 2 * 3 * 8);
+  EXPECT_DOUBLE_EQ(loads[0].gradient_sent_bytes, 2 * 4 * 4);
+  EXPECT_EQ(loads[1].tables, 1);
+  EXPECT_EQ(loads[1].shards, 2);
+}
+
+TEST(RankLoads, OfOneRankExchangeNothing) {
+  const RunConfig config = odd_config(Strategy::kTable);
+  const RankLoad load = rank_loads(config, make_plan(config, 1))[0];
+  EXPECT_EQ(load.sent_bytes(), 0);
+  EXPECT_EQ(load.received_bytes, 0);
+}
+
+TEST(RankLoads, OfMoreRanksThanSamplesAreFinite) {
+  const RunConfig config = odd_config(Strategy::kGrid, 3);
+  for (const RankLoad& load : rank_loads(config, make_plan(config, 8))) {
+    EXPECT_GE(load.sent_bytes(), 0);
+    EXPECT_GT(load.other_bytes, 0);
+  }
+}
+
+TEST(RankMemory, GrowsWithBf16CopiesOfDenseParameters) {
+  RunConfig config = odd_config(Strategy::kTable);
+  const Plan plan = make_plan(config, 2);
+  const double before = rank_memory(config, plan)[0].dense;
+  config.train.precision = Precision::kBf16;
+  const auto parameters = static_cast<double>(config.model.dense_parameters());
+  EXPECT_DOUBLE_EQ(rank_memory(config, plan)[0].dense - before, 2 * parameters);
+}
+
+TEST(RankMemory, GrowsWithTheRoutingDepth) {
+  RunConfig config = odd_config(Strategy::kTable);
+  const Plan plan = make_plan(config, 1);
+  const double before = rank_memory(config, plan)[0].routing;
+  config.routing.depth = 3;
+  EXPECT_DOUBLE_EQ(rank_memory(config, plan)[0].routing, 2 * before);
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test

@@ -1,0 +1,172 @@
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class PlanFiles : public testing::Test {
+ protected:
+  ModelConfig model = config_of({table("a", 10, 4), table("b", 6, 2)}, 8).model;
+
+  std::string error_of(const std::string& text, int world = 2) {
+    const TemporaryFile file(text);
+    const std::string error = usage_error_of([&] { read_plan(file.path(), model, world); });
+    EXPECT_THAT(error, HasSubstr(file.path()));
+    EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 0);
+    return error;
+  }
+  /// A plan of the given shards of `a`, and of `b` data-parallel.
+  std::string error_of_shards(const std::string& shards) {
+    return error_of(R"({"world": 2, "shards": [)" + shards + R"(], "data_parallel": ["b"]})");
+  }
+};
+
+const char* const kWholeA = R"({"table": "a", "rows": [0, 10], "columns": [0, 4], "rank": 1})";
+
+TEST_F(PlanFiles, AreRead) {
+  const TemporaryFile file(fmt::format(
+      R"({{"world": 2, "shards": [{}], "data_parallel": ["b"], "further": 1}})", kWholeA));
+  const Plan expected{2, {{0, {0, 10}, {0, 4}, 1}}, {1}};
+  EXPECT_EQ(read_plan(file.path(), model, 2), expected);
+}
+
+TEST_F(PlanFiles, NeedNoWorld) {
+  const TemporaryFile file(fmt::format(R"({{"shards": [{}], "data_parallel": ["b"]}})", kWholeA));
+  EXPECT_EQ(read_plan(file.path(), model, 2).world, 2);
+}
+
+TEST_F(PlanFiles, NeedNoOrder) {
+  const TemporaryFile file(R"({"world": 2, "shards": [
+    {"table": "b", "rows": [3, 6], "columns": [0, 2], "rank": 1},
+    {"table": "b", "rows": [0, 3], "columns": [0, 2], "rank": 0}], "data_parallel": ["a"]})");
+  EXPECT_EQ(read_plan(file.path(), model, 2).shards[0].rank, 0);
+}
+
+TEST_F(PlanFiles, KeepNamesWithQuotes) {
+  model.tables[0].name = "a \"quoted\"\n\\";
+  const Plan plan{2, {{0, {0, 10}, {0, 4}, 1}}, {1}};
+  const TemporaryFile file(to_json(plan, model));
+  EXPECT_EQ(read_plan(file.path(), model, 2), plan);
+}
+
+TEST_F(PlanFiles, ThatAreMissingAreNamed) {
+  EXPECT_THAT(usage_error_of([&] { read_plan("/nowhere/plan.json", model, 2); }),
+              HasSubstr("/nowhere/plan.json"));
+}
+
+TEST_F(PlanFiles, ThatAreNotJsonAreRefusedWithLineAndColumn) {
+  EXPECT_THAT(error_of("{\"world\": 2,\n  \"shards\": [}\n"), HasSubstr(".json:2:14: not JSON"));
+  EXPECT_THAT(error_of(""), HasSubstr(":1:1: not JSON"));
+  EXPECT_THAT(error_of("?"), HasSubstr(":1:1: not JSON"));
+  EXPECT_THAT(error_of("{\n?"), HasSubstr(":2:1: not JSON"));
+}
+
+TEST_F(PlanFiles, ForAnotherWorldAreRefused) {
+  EXPECT_THAT(error_of(R"({"world": 4, "shards": []})"),
+              AllOf(HasSubstr("4 ranks"), HasSubstr("this run has 2")));
+}
+
+TEST_F(PlanFiles, OfTheWrongTypesAreRefused) {
+  EXPECT_THAT(error_of("[]"), HasSubstr("must be an object"));
+  EXPECT_THAT(error_of("{}"), HasSubstr("shards: missing"));
+  EXPECT_THAT(error_of(R"({"shards": 3})"), HasSubstr("shards: must be a list"));
+  EXPECT_THAT(error_of(R"({"shards": [3]})"), HasSubstr("shards[0]: must be an object"));
+  EXPECT_THAT(error_of(R"({"world": "2", "shards": []})"), HasSubstr("world: must be an integer"));
+  EXPECT_THAT(error_of(R"({"shards": [], "data_parallel": "a"})"), HasSubstr("data_parallel"));
+  EXPECT_THAT(error_of(R"({"shards": [], "data_parallel": [1]})"), HasSubstr("data_parallel[0]"));
+}
+
+TEST_F(PlanFiles, WithBadShardsAreRefusedNamingTheField) {
+  EXPECT_THAT(error_of_shards(R"({"rows": [0, 10], "columns": [0, 4], "rank": 0})"),
+              HasSubstr("shards[0].table: missing"));
+  EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0], "columns": [0, 4], "rank": 0})"),
+              HasSubstr("shards[0].rows"));
+  EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0, 10], "columns": [0, 1.5], "rank": 0})"),
+              HasSubstr("shards[0].columns: must be an integer"));
+  EXPECT_THAT(
+      error_of_shards(
+          R"({"table": "a", "rows": [0, 18446744073709551615], "columns": [0, 4], "rank": 0})"),
+      HasSubstr("shards[0].rows"));
+  EXPECT_THAT(
+      error_of_shards(R"({"table": "a", "rows": [0, 10], "columns": [0, 4], "rank": 4294967296})"),
+      HasSubstr("shards[0].rank"));
+}
+
+TEST_F(PlanFiles, WithAnUnknownTableAreRefused) {
+  EXPECT_THAT(error_of_shards(R"({"table": "z", "rows": [0, 1], "columns": [0, 1], "rank": 0})"),
+              HasSubstr("shards[0].table: the config has no table \"z\""));
+  EXPECT_THAT(error_of(R"({"shards": [], "data_parallel": ["z"]})"), HasSubstr("\"z\""));
+}
+
+TEST_F(PlanFiles, WithARankOutsideTheWorldAreRefused) {
+  EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0, 10], "columns": [0, 4], "rank": 2})"),
+              AllOf(HasSubstr("'a'"), HasSubstr("ranks go from 0 to 1")));
+}
+
+TEST_F(PlanFiles, WithRowsOutOfBoundsAreRefused) {
+  EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0, 11], "columns": [0, 4], "rank": 0})"),
+              AllOf(HasSubstr("'a'"), HasSubstr("10 rows x 4 columns")));
+  EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [-1, 10], "columns": [0, 4], "rank": 0})"),
+              HasSubstr("not within"));
+  EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [5, 5], "columns": [0, 4], "rank": 0})"),
+              HasSubstr("empty"));
+}
+
+TEST_F(PlanFiles, WithAGapAreRefusedNamingACell) {
+  EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0, 4], "columns": [0, 4], "rank": 0},
+                                 {"table": "a", "rows": [4, 10], "columns": [0, 3], "rank": 1})"),
+              AllOf(HasSubstr("'a'"), HasSubstr("row 4, column 3")));
+  EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [2, 10], "columns": [0, 4], "rank": 0})"),
+              HasSubstr("row 0, column 0"));
+  EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0, 9], "columns": [0, 4], "rank": 0})"),
+              HasSubstr("row 9, column 0"));
+}
+
+TEST_F(PlanFiles, WithAnOverlapAreRefusedNamingBothShards) {
+  EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0, 6], "columns": [0, 4], "rank": 0},
+                                 {"table": "a", "rows": [5, 10], "columns": [2, 4], "rank": 1})"),
+              AllOf(HasSubstr("'a'"), HasSubstr("rows [0, 6)"), HasSubstr("rows [5, 10)"),
+                    HasSubstr("overlap")));
+}
+
+TEST_F(PlanFiles, WithTheSameShardTwiceAreRefused) {
+  EXPECT_THAT(error_of_shards(std::string(kWholeA) + "," + kWholeA), HasSubstr("overlap"));
+}
+
+TEST_F(PlanFiles, WithoutATableAreRefused) {
+  EXPECT_THAT(error_of_shards(""), HasSubstr("'a' is missing"));
+}
+
+TEST_F(PlanFiles, ThatBothShardAndReplicateATableAreRefused) {
+  EXPECT_THAT(error_of_shards(std::string(kWholeA) +
+                              R"(,{"table": "b", "rows": [0, 6], "columns": [0, 2], "rank": 0})"),
+              AllOf(HasSubstr("'b'"), HasSubstr("data-parallel")));
+}
+
+TEST_F(PlanFiles, ThatReplicateATableTwiceAreRefused) {
+  EXPECT_THAT(error_of(R"({"shards": [], "data_parallel": ["a", "b", "a"]})"),
+              AllOf(HasSubstr("'a'"), HasSubstr("twice")));
+}
+
+TEST(CheckPlan, TakesAPinwheelThatNoCutMakes) {
+  const ModelConfig model = config_of({table("a", 3, 3)}, 8).model;
+  const Plan plan{1,
+                  {{0, {0, 1}, {0, 2}, 0},
+                   {0, {0, 2}, {2, 3}, 0},
+                   {0, {1, 3}, {0, 1}, 0},
+                   {0, {1, 2}, {1, 2}, 0},
+                   {0, {2, 3}, {1, 3}, 0}},
+                  {}};
+  EXPECT_NO_THROW(check_plan(plan, model, "plan"));
+}
+
+TEST(CheckPlan, RefusesAnOverlapThatHidesAGapOfTheSameArea) {
+  const ModelConfig model = config_of({table("a", 4, 4)}, 8).model;
+  const Plan plan{1, {{0, {0, 4}, {0, 2}, 0}, {0, {0, 4}, {1, 3}, 0}}, {}};
+  EXPECT_THAT(usage_error_of([&] { check_plan(plan, model, "plan"); }), HasSubstr("overlap"));
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test
