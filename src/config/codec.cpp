@@ -35,11 +35,6 @@ std::optional<Int> parsed_whole(std::string_view text) {
   return static_cast<Int>(*real);
 }
 
-bool has_control_character(const std::string& text) {
-  return std::any_of(text.begin(), text.end(),
-                     [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-}
-
 bool is_name(const std::string& text) {
   constexpr size_t kLongest = 200;
   const auto is_allowed = [](unsigned char c) {

@@ -22,18 +22,37 @@ int edit_distance(std::string_view a, std::string_view b) {
   return above[b.size()];
 }
 
-std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-  constexpr size_t kLongest = 64;  // no known name is longer; the cost is quadratic
-  std::string lower(word.substr(0, kLongest));
-  std::transform(lower.begin(), lower.end(), lower.begin(),
+namespace {
+
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+int longest_common_run(std::string_view a, std::string_view b) {
+  std::vector<int> run(b.size() + 1);  // ending at a[i], b[j - 1]
+  int longest = 0;
+  for (const char c : a) {
+    for (size_t j = b.size(); j > 0; --j) {
+      run[j] = c == b[j - 1] ? run[j - 1] + 1 : 0;
+      longest = std::max(longest, run[j]);
+    }
+  }
+  return longest;
+}
+
+}  // namespace
+
+std::string nearest(std::string_view word, const std::vector<std::string>& known) {
+  constexpr size_t kLongest = 64;  // the cost is quadratic
+  const std::string wanted = lower_case(word.substr(0, kLongest));
   std::string best;
   int best_distance = std::numeric_limits<int>::max();
   for (const std::string& name : known) {
-    std::string lower_name(name);
-    std::transform(lower_name.begin(), lower_name.end(), lower_name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    const int distance = edit_distance(lower, lower_name);
+    const std::string candidate = lower_case(std::string_view(name).substr(0, kLongest));
+    const int distance = edit_distance(wanted, candidate) - longest_common_run(wanted, candidate);
     if (distance >= best_distance) continue;
     best = name;
     best_distance = distance;

@@ -1,5 +1,6 @@
 #include "node.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -30,12 +31,19 @@ std::string Node::shown() const {
     case Kind::kScalar:
       break;
   }
-  std::string printable;
-  for (const char c : text.substr(0, kLongest)) {
-    printable += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-  }
-  if (text.size() > kLongest) printable += "...";
-  return fmt::format("\"{}\"", printable);
+  return fmt::format("{}\"{}\"", quoted ? "the quoted text " : "", printable(text, kLongest));
+}
+
+bool has_control_character(std::string_view text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
+std::string printable(std::string_view text, size_t longest) {
+  std::string out(text.substr(0, longest));
+  std::replace_if(
+      out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return text.size() > longest ? out + "..." : out;
 }
 
 NodePtr make_scalar(std::string text) {

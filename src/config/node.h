@@ -42,9 +42,13 @@ struct Node {
   bool is_null() const { return kind == Kind::kNull; }
   /// The value of `key`; null where there is none.
   NodePtr find(std::string_view key) const;
-  /// What an error shows of the value: `"abc"`, `a list`, `a map`, `empty`.
+  /// What an error shows of the value: `"abc"`, `the quoted text "1"`, `a list`, `a map`, `empty`.
   std::string shown() const;
 };
+
+bool has_control_character(std::string_view text);
+/// At most `longest` characters of `text`, control ones replaced: fit for one line of an error.
+std::string printable(std::string_view text, size_t longest);
 
 NodePtr make_scalar(std::string text);
 NodePtr make_list(std::vector<NodePtr> items);

@@ -39,7 +39,7 @@ bool is_segment(const std::string& text) {
 
 Override parsed(const std::string& text) {
   Override out;
-  out.source = "--set " + text.substr(0, 200);
+  out.source = "--set " + printable(text, 200);
   const size_t equals = text.find('=');
   if (equals != std::string::npos) out.path = split(text.substr(0, equals));
   if (out.path.empty() || !std::all_of(out.path.begin(), out.path.end(), is_segment)) {

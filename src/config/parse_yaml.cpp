@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <yaml-cpp/anchor.h>
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/mark.h>
@@ -17,6 +18,8 @@ namespace dlrm {
 namespace {
 
 using MutableNode = std::shared_ptr<Node>;
+
+constexpr size_t kLongestKey = 200;
 
 /// Builds the tree from the parser's events: yaml-cpp's own nodes keep neither the anchors apart
 /// nor the keys that are written twice.
@@ -108,6 +111,10 @@ class TreeBuilder : public YAML::EventHandler {
     if (!key->is_scalar()) {
       throw usage_error("{}: a key is {}; keys are words", key->place.text(), key->shown());
     }
+    if (key->text.size() > kLongestKey || has_control_character(key->text)) {
+      throw usage_error("{}: {} is no key: needs at most {} characters, none of them control ones",
+                        key->place.text(), key->shown(), kLongestKey);
+    }
     const auto [earlier, is_new] = map.indices.emplace(key->text, map.node->entries.size());
     if (!is_new) {
       throw usage_error("{}: key {} is written twice, first at {}; write it once",
@@ -165,6 +172,8 @@ NodePtr parse_yaml(const std::string& text, const std::string& source, bool is_o
       throw usage_error("{}: a second YAML document begins (---); a config is one",
                         rest.root() ? rest.root()->place.text() : source);
     }
+  } catch (const YAML::DeepRecursion& error) {
+    throw usage_error("{}: not valid YAML: nested more than {} deep", source, error.depth());
   } catch (const YAML::Exception& error) {
     const Place place{name, is_override || error.mark.is_null() ? 0 : error.mark.line + 1, false};
     throw usage_error("{}: not valid YAML: {}", place.text(), error.msg);

@@ -75,7 +75,7 @@ bool may_change(std::string key, const std::set<std::string>& changeable) {
 std::string escaped_cell(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    if (c == '|') out += '\\';
+    if (c == '|' || c == '<') out += '\\';
     out += c;
   }
   return out;

@@ -151,14 +151,11 @@ std::vector<KeyDoc> key_docs() {
 
 void reject_unknown(const Entry& entry, const std::string& path,
                     const std::vector<std::string>& known) {
-  constexpr int kClose = 2;
   std::string suggestion = dotted(path, nearest(entry.key, known));
-  if (edit_distance(entry.key, last_segment(suggestion)) > kClose) {
-    for (const KeyDoc& row : key_docs()) {  // the right word in the wrong section
-      if (last_segment(row.key) != entry.key) continue;
-      suggestion = row.key;
-      break;
-    }
+  for (const KeyDoc& row : key_docs()) {  // the right word in the wrong section
+    if (last_segment(row.key) != entry.key) continue;
+    suggestion = row.key;
+    break;
   }
   throw usage_error("{}: unknown key {}; the nearest known one is {}", entry.place.text(),
                     dotted(path, entry.key), suggestion);

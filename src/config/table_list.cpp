@@ -125,10 +125,12 @@ class UsedNames {
 /// Expands the entries of the list one by one.
 class Expansion {
  public:
-  void add(const TableEntry& entry, const Place& place, const std::string& key) {
+  void add(const TableEntry& entry, const Node& item, const std::string& key) {
+    const Place& place = item.place;
     const int64_t count = std::max<int64_t>(entry.count, 1);
     if (static_cast<int64_t>(tables_.size()) + count > kMaxCount) {
-      throw usage_error("{}: {} makes more than {} tables", place.text(), key, kMaxCount);
+      throw usage_error("{}: {} makes more than {} tables", place_of(item, "count").text(), key,
+                        kMaxCount);
     }
     if (entry.count > 0) table_names_.claim(entry.name, place);
     for (int64_t i = 0; i < count; ++i) {
@@ -213,7 +215,7 @@ void read_tables(const Schema<TableEntry>& schema, const Node& node, const std::
     const std::string item_key = fmt::format("{}.{}", key, i);
     TableEntry entry;
     schema.read(item, item_key, entry);
-    expansion.add(entry, item.place, item_key);
+    expansion.add(entry, item, item_key);
   }
   out = expansion.take();
 }

@@ -1,0 +1,235 @@
+#include <gmock/gmock.h>
+
+#include "sample_config.h"
+
+namespace dlrm {
+namespace {
+
+struct Case {
+  const char* name;
+  const char* override_text;  // set in the small config
+  const char* error;          // what follows "--set <override>: "
+};
+
+class BadValue : public ::testing::TestWithParam<Case> {};
+
+TEST_P(BadValue, IsNamedWithItsKeyAndWhatWouldBeRight) {
+  const std::string want =
+      std::string("--set ") + GetParam().override_text + ": " + GetParam().error;
+  EXPECT_EQ(error_of(kSmallYaml, {GetParam().override_text}), want);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Numbers, BadValue,
+    ::testing::Values(
+        Case{"Word", "train.global_batch_size=abc",
+             "train.global_batch_size is \"abc\": needs a whole number from 1 to 2147483647"},
+        Case{"Fraction", "train.global_batch_size=1.5",
+             "train.global_batch_size is \"1.5\": needs a whole number from 1 to 2147483647"},
+        Case{"Negative", "train.seed=-1",
+             "train.seed is \"-1\": needs a whole number from 0 to 18446744073709551615"},
+        Case{"Huge", "model.tables.C1.rows=1e40",
+             "model.tables.0.rows is \"1e40\": needs a whole number from 1 to 1099511627776"},
+        Case{"TooLongForAnInteger", "eval.every_steps=99999999999999999999",
+             "eval.every_steps is \"99999999999999999999\": needs a whole number from 0 to "
+             "9007199254740992"},
+        Case{"Zero", "model.tables.C1.rows=0",
+             "model.tables.0.rows is \"0\": needs a whole number from 1 to 1099511627776"},
+        Case{"Quoted", "train.threads='2'",
+             "train.threads is the quoted text \"2\": needs a whole number from 0 to 4096"},
+        Case{"NoRows", "model.tables.C1.rows=",
+             "model.tables.0.rows is empty: needs a whole number from 1 to 1099511627776"},
+        Case{"NotANumber", "train.dense_optimizer.lr=nan",
+             "train.dense_optimizer.lr is \"nan\": needs a number from 0 to 1000000"},
+        Case{"Infinity", "train.dense_optimizer.lr=.inf",
+             "train.dense_optimizer.lr is \".inf\": needs a number from 0 to 1000000"},
+        Case{"BetaOfOne", "train.dense_optimizer.beta1=1",
+             "train.dense_optimizer.beta1 is \"1\": needs a number from 0 to below 1"},
+        Case{"ZeroEps", "train.sparse_optimizer.eps=0",
+             "train.sparse_optimizer.eps is \"0\": needs a number from 1e-30 to 1"},
+        Case{"CountTooLarge", "model.tables.t.count=1000001",
+             "model.tables.1.count is \"1000001\": needs a whole number from 1 to 1000000"},
+        Case{"TooManyTables", "model.tables.t.count=1000000",
+             "model.tables.1 makes more than 1000000 tables"},
+        Case{"NumberInAList", "model.top_mlp=[8, x, 1]",
+             "model.top_mlp.1 is \"x\": needs a whole number from 1 to 1048576"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Words, BadValue,
+    ::testing::Values(
+        Case{"Boolean", "data.shuffle=yes", "data.shuffle is \"yes\": needs one of true, false"},
+        Case{"Activation", "model.activation=ReLU",
+             "model.activation is \"ReLU\": needs one of relu, gelu, silu, sigmoid, tanh"},
+        Case{"DenseRowwiseAdagrad", "train.dense_optimizer.type=rowwise_adagrad",
+             "train.dense_optimizer.type is \"rowwise_adagrad\": needs one of sgd, adagrad, adam"},
+        Case{"BackwardWire", "train.wire.backward=fp16",
+             "train.wire.backward is \"fp16\": needs one of fp32, bf16"},
+        Case{"TableType", "model.tables.C1.dtype=fp16",
+             "model.tables.0.dtype is \"fp16\": needs one of fp32, bf16"},
+        Case{"ListForAWord", "comm=[mpi]", "comm is a list: needs one of auto, mpi, nccl, staged"},
+        Case{"MapForText", "data.train={a: b}", "data.train is a map: needs a path"},
+        Case{"WordForASection", "train.wire=bf16", "train.wire is \"bf16\": needs a map"},
+        Case{"SlashInAName", "model.tables.C1.name=a/b",
+             "model.tables.0.name is \"a/b\": needs a name: letters, digits, _ - . (not first), at "
+             "most 200"},
+        Case{"Size", "memory.cached.fast=64MB",
+             "memory.cached.fast is \"64MB\": needs a size as 64MiB (KiB, MiB, GiB, TiB) or 10%"},
+        Case{"Percentage", "memory.cached.fast=101%",
+             "memory.cached.fast is \"101%\": needs a size as 64MiB (KiB, MiB, GiB, TiB) or 10%"},
+        Case{"EmptyFolder", "output.directory=", "output.directory is empty: needs a path"},
+        Case{"OverrideValue", "sharding.tables={t: rows}",
+             "sharding.tables.t is \"rows\": needs one of auto, table, row, column, grid, "
+             "data_parallel"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Keys, BadValue,
+    ::testing::Values(
+        Case{"Misspelt", "train.bach_size=4",
+             "unknown key train.bach_size; the nearest known one is train.global_batch_size"},
+        Case{"InTheWrongSection", "epochs=4",
+             "unknown key epochs; the nearest known one is train.epochs"},
+        Case{"InATable", "model.tables.C1.row=4",
+             "unknown key model.tables.0.row; the nearest known one is model.tables.0.rows"},
+        Case{"NoEquals", "train.seed", "needs the form a.b.c=value"},
+        Case{"NoKey", "=4", "needs the form a.b.c=value"},
+        Case{"EmptySegment", "train..seed=4", "needs the form a.b.c=value"},
+        Case{"BadYaml", "train.wire={forward: ", "not valid YAML: end of map flow not found"},
+        Case{"InsideAWord", "model.tables.C1.rows.x=4",
+             "model.tables.C1.rows is \"100\", which has nothing inside; set it as a whole"},
+        Case{"NoSuchItem", "model.tables.9.rows=4",
+             "model.tables has no item 9: needs a number below 2, or an item's name"},
+        Case{"UnknownTable", "memory.tables={T: host}",
+             "memory.tables names T, which is no table; the nearest is t"},
+        Case{"UnknownMember", "sharding.tables={t_3: row}",
+             "sharding.tables names t_3, which is no table; the nearest is t"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, BadValue,
+    ::testing::Values(
+        Case{"TwoLogits", "model.top_mlp=[8, 2]",
+             "model.top_mlp ends with 2: needs 1 as its last width, the logit"},
+        Case{"NoTop", "model.top_mlp=[]",
+             "model.top_mlp is a list: needs a list of 1 to 64 whole numbers from 1 to 1048576"},
+        Case{"NoTables", "model.tables=[]",
+             "model.tables is a list: needs a list of maps, at least one"},
+        Case{"NoFeatures", "model.tables.C1.features=[]",
+             "model.tables.0.features is a list: needs a list of maps, at least one"},
+        Case{"RankOfDot", "model.interaction={type: dot, rank: 3}",
+             "model.interaction.rank belongs to type cross, and the type is dot"},
+        Case{"OrderOfCross", "model.interaction={type: cross, order: dense_last}",
+             "model.interaction.order belongs to type concat, and the type is cross"},
+        Case{"PoolWiderThanE", "model.interaction={type: concat, average_pool: 65}",
+             "model.interaction.average_pool is 65: needs at most the embedding width, 64"},
+        Case{"NegativePool", "model.interaction={type: concat, average_pool: -1}",
+             "model.interaction.average_pool is \"-1\": needs a whole number from 0 to "
+             "1099511627776"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+struct FileCase {
+  const char* name;
+  const char* yaml;
+  const char* error;
+};
+
+class BadFile : public ::testing::TestWithParam<FileCase> {};
+
+TEST_P(BadFile, IsNamedWithTheLine) { EXPECT_EQ(error_of(GetParam().yaml), GetParam().error); }
+
+#define DLRM_MODEL "model: {dense_features: 13, top_mlp: [1], tables: [{name: a, rows: 9}]}\n"
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadFile,
+    ::testing::Values(
+        FileCase{"Empty", "", "small.yaml: is empty: needs a YAML config"},
+        FileCase{"OnlyAComment", "# nothing\n", "small.yaml: is empty: needs a YAML config"},
+        FileCase{"AWord", "train\n",
+                 "small.yaml:1: is \"train\": needs a map with model, data, train"},
+        FileCase{"Syntax", "model:\n  a: b: c\n",
+                 "small.yaml:2: not valid YAML: illegal map value"},
+        FileCase{"SecondDocument", "a: 1\n---\nb: 1\n",
+                 "small.yaml:3: a second YAML document begins (---); a config is one"},
+        FileCase{"KeyTwice", "train: {}\nmodel: {}\ntrain: {}\n",
+                 "small.yaml:3: key train is written twice, first at small.yaml:1; write it once"},
+        FileCase{"KeyIsAList", "[a]: 1\n", "small.yaml:1: a key is a list; keys are words"},
+        FileCase{"AliasOfItself", "a: &x {b: *x}\n",
+                 "small.yaml:1: an alias (*) of what contains it; it can only repeat what ended "
+                 "before"},
+        FileCase{"MergeOfAWord", "a: {<<: b}\n",
+                 "small.yaml:1: << merges \"b\"; it takes a map or a list of maps"},
+        FileCase{"UnknownKey", DLRM_MODEL "evel:\n",
+                 "small.yaml:2: unknown key evel; the nearest known one is eval"},
+        FileCase{"NoModel", "train: {global_batch_size: 4}\n",
+                 "small.yaml:1: model.dense_features is missing: needs a whole number from 1 to "
+                 "1000000"},
+        FileCase{"NoTop", "model:\n  dense_features: 4\n",
+                 "small.yaml:2: model.top_mlp is missing: needs a list of 1 to 64 whole numbers "
+                 "from 1 to 1048576"},
+        FileCase{"NoTables", "model:\n  dense_features: 4\n  top_mlp: [1]\n",
+                 "small.yaml:2: model.tables is missing: needs a list of maps, at least one"},
+        FileCase{"NoBatch", DLRM_MODEL "train:\n  seed: 4\n",
+                 "small.yaml:3: train.global_batch_size is missing: needs a whole number from 1 to "
+                 "2147483647"},
+        FileCase{"NoTrainingData", DLRM_MODEL "train: {global_batch_size: 4}\n",
+                 "small.yaml:1: data.train is missing: needs the path of a dataset (data.source is "
+                 "hdf5)"},
+        FileCase{"StepsAndEpochs",
+                 DLRM_MODEL "train:\n  global_batch_size: 4\n  epochs: 1\n  steps: 2\n",
+                 "small.yaml:5: train.steps and train.epochs (at small.yaml:4) are both set: set "
+                 "one"},
+        FileCase{"HotnessBesideFeatures",
+                 "model:\n  dense_features: 4\n  top_mlp: [1]\n  tables:\n"
+                 "    - name: a\n      rows: 3\n      hotness: 2\n      features: [{name: b}]\n",
+                 "small.yaml:7: model.tables.0.hotness is set beside features: write it in each "
+                 "feature"},
+        FileCase{"TableTwice",
+                 "model:\n  dense_features: 4\n  top_mlp: [1]\n  tables:\n"
+                 "    - {name: a_1, rows: 3}\n    - {name: a, rows: 3, count: 2}\n",
+                 "small.yaml:6: table name a_1 is already used at small.yaml:5: names must "
+                 "differ"},
+        FileCase{"GroupNamedAsATable",
+                 "model:\n  dense_features: 4\n  top_mlp: [1]\n  tables:\n"
+                 "    - {name: a, rows: 3}\n    - {name: a, rows: 3, count: 2}\n",
+                 "small.yaml:6: table name a is already used at small.yaml:5: names must differ"},
+        FileCase{"FeatureTwice",
+                 "model:\n  dense_features: 4\n  top_mlp: [1]\n  tables:\n"
+                 "    - {name: a, rows: 3}\n    - {name: b, rows: 3, features: [{name: a}]}\n",
+                 "small.yaml:6: feature name a is already used at small.yaml:5: names must "
+                 "differ"},
+        FileCase{"DotWidths",
+                 "model:\n  dense_features: 4\n  top_mlp: [1]\n  interaction: dot\n  tables:\n"
+                 "    - {name: a, rows: 3, dim: 8}\n"
+                 "train: {global_batch_size: 4}\n",
+                 "small.yaml:4: interaction dot needs equal widths: table a has dim 8, the dense "
+                 "side 16 (the last of bottom_mlp)"},
+        FileCase{"DotWithoutABottomMlp",
+                 "model:\n  dense_features: 4\n  bottom_mlp: []\n  top_mlp: [1]\n  tables:\n"
+                 "    - {name: a, rows: 3}\n"
+                 "train: {global_batch_size: 4}\n",
+                 "small.yaml:1: interaction dot needs equal widths: table a has dim 16, the dense "
+                 "side 4 (model.dense_features, with no bottom MLP)"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(BadFile, NestedTooDeeplyIsRefused) {
+  EXPECT_THAT(error_of(std::string(5000, '[')), ::testing::HasSubstr("deep"));
+  EXPECT_THAT(error_of(std::string(5000, '{')), ::testing::HasSubstr("deep"));
+}
+
+TEST(BadFile, OfAliasesThatMultiplyIsRefusedAtOnce) {
+  std::string yaml = "a0: &a0 [x, x]\n";
+  for (int i = 1; i < 64; ++i) {
+    yaml += fmt::format("a{0}: &a{0} [*a{1}, *a{1}]\n", i, i - 1);
+  }
+  EXPECT_THAT(error_of(yaml), ::testing::HasSubstr("unknown key a0"));
+}
+
+TEST(BadValue, OfManyLinesIsShownInOne) {
+  const std::string error = error_of(kSmallYaml, {"comm=\"a\\nb\""});
+  EXPECT_THAT(error, ::testing::Not(::testing::HasSubstr("\n")));
+  EXPECT_THAT(error, ::testing::HasSubstr("a?b"));
+}
+
+}  // namespace
+}  // namespace dlrm

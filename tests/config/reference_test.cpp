@@ -1,0 +1,63 @@
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "config/nearest.h"
+#include "sample_config.h"
+
+namespace dlrm {
+namespace {
+
+constexpr const char* kBegin = "<!-- keys: written by config_test, do not edit -->\n";
+constexpr const char* kEnd = "<!-- end of keys -->\n";
+
+std::string doc_path() { return (repository_root() / "docs" / "config.md").string(); }
+
+std::string read_doc() {
+  std::ifstream file(doc_path());
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// The page with the table of the code between its marks.
+std::string with_reference(const std::string& page) {
+  const size_t begin = page.find(kBegin);
+  const size_t end = page.find(kEnd);
+  if (begin == std::string::npos || end == std::string::npos) return "";
+  return page.substr(0, begin) + kBegin + config_reference() + page.substr(end);
+}
+
+TEST(Reference, IsTheTableOfTheDocumentation) {
+  const std::string want = with_reference(read_doc());
+  if (std::getenv("DLRM_UPDATE_DOCS") != nullptr) std::ofstream(doc_path()) << want;
+  EXPECT_EQ(read_doc(), want) << "run config_test with DLRM_UPDATE_DOCS=1";
+}
+
+TEST(Reference, HasEveryKeyThatIsWritten) {
+  const std::string reference = config_reference();
+  for (const char* key :
+       {"model.dense_features", "model.interaction.rank", "model.tables[].features[].pooling",
+        "data.synthetic.alpha", "train.steps", "train.sparse_optimizer.initial_accumulator",
+        "sharding.tables", "routing.depth", "comm", "memory.cached.policy", "eval.stop_at_auc",
+        "checkpoint.keep", "output.metrics_every", "device"}) {
+    EXPECT_NE(reference.find(std::string("| `") + key + "` |"), std::string::npos) << key;
+  }
+}
+
+TEST(EditDistance, CountsLettersAndSwaps) {
+  EXPECT_EQ(edit_distance("", ""), 0);
+  EXPECT_EQ(edit_distance("", "abc"), 3);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+  EXPECT_EQ(edit_distance("seed", "sede"), 1);
+  EXPECT_EQ(edit_distance("ab", "ba"), 1);
+}
+
+TEST(Nearest, PrefersLettersInCommonToShortWords) {
+  EXPECT_EQ(nearest("bach_size", {"epochs", "global_batch_size", "seed"}), "global_batch_size");
+  EXPECT_EQ(nearest("Seed", {"steps", "seed"}), "seed");
+  EXPECT_EQ(nearest("x", {}), "");
+}
+
+}  // namespace
+}  // namespace dlrm
