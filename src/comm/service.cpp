@@ -74,7 +74,10 @@ void Service::hush() {
 }
 
 void Service::start_watchdog(double timeout_seconds, const Trace& trace) {
-  trace_.store(&trace);
+  {
+    const std::lock_guard lock(mutex_);
+    stage_ = trace.shared_current();
+  }
   timeout_.store(timeout_seconds);
   launch_thread();
 }

@@ -56,6 +56,7 @@ class Service {
   void tell_all_to_end(int code);
   [[noreturn]] void leave(int code);
   void watch();
+  const char* current_stage();
   void observe_progress(Clock::time_point now);
   RankReport make_report(Clock::time_point now) const;
   void send_report(const RankReport& report);
@@ -69,13 +70,13 @@ class Service {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<EndRequest> own_requests_;  // under mutex_
-  bool stopping_ = false;                 // under mutex_
+  std::vector<EndRequest> own_requests_;                   // under mutex_
+  bool stopping_ = false;                                  // under mutex_
+  std::shared_ptr<const std::atomic<const char*>> stage_;  // under mutex_
   std::atomic<bool> hushed_{false};
   std::atomic<bool> hush_done_{false};
   std::atomic<bool> paused_{false};
   std::atomic<double> timeout_{0};
-  std::atomic<const Trace*> trace_{nullptr};
 
   // Of the thread alone.
   std::vector<EndRequest> requests_;

@@ -47,9 +47,14 @@ void Service::watch() {
   judge(now);
 }
 
+const char* Service::current_stage() {
+  const std::lock_guard lock(mutex_);
+  return stage_->load(std::memory_order_relaxed);
+}
+
 void Service::observe_progress(Clock::time_point now) {
   const uint64_t progress = engine_->progress();
-  const char* stage = trace_.load()->current();
+  const char* stage = current_stage();
   if (progress == last_progress_ && stage == last_stage_ && !paused_.load()) return;
   last_progress_ = progress;
   last_stage_ = stage;
@@ -62,7 +67,7 @@ RankReport Service::make_report(Clock::time_point now) const {
   report.paused = paused_.load();
   report.idle_seconds = seconds(now - last_change_);
   report.timeout_seconds = timeout_.load();
-  copy_name(report.stage, trace_.load()->current());
+  copy_name(report.stage, last_stage_);
   engine_->each_activity([&](const Activity& activity) {
     if (report.comm_count == RankReport::kComms) return;
     RankReport::Comm& comm = report.comms[report.comm_count++];

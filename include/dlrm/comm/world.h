@@ -26,16 +26,19 @@ class World {
   Communicator& comm();
 
   /// Starts the watchdog: each rank reports (sequence, collective, bytes, stage) each second; a
-  /// rank without progress for `timeout` seconds is named and the job ends with 3. `trace` tells
-  /// the stage and must outlive this object or be replaced.
+  /// rank without progress for `timeout` seconds is named and the job ends with 3. Progress is a
+  /// call entered or completed on comm() or its duplicates, or another stage of `trace`. Called
+  /// again, it watches that trace.
   void start_watchdog(double timeout_seconds, const Trace& trace);
-  /// While true, no progress is expected (loading, saving, evaluation of unequal parts): never
-  /// needed between steps.
+  /// While true on any rank, none is taken for stalled (loading, saving, evaluation of unequal
+  /// parts): never needed between steps. A rank that no longer answers is named all the same.
   void pause_watchdog(bool paused);
 
   /// Ends every rank with `code`: the text is printed once, last on stderr, flushed before any rank
   /// ends. Callable from one rank alone (others may be inside collectives) or from several at once
-  /// (the lowest rank's text is printed). An empty text prints nothing. Does not return.
+  /// (the lowest rank's text is printed). The line begins with "error: " unless the code is kDone
+  /// or kStopped; an empty text prints nothing. No destructors run: what is to be kept must be
+  /// written before. Does not return.
   [[noreturn]] void end_all(ExitCode code, const std::string& text);
   /// The orderly end: waits for every rank, then finalizes MPI. Called by the destructor if not
   /// before.

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,9 @@ class Trace {
   explicit Trace(bool keep_events = false) : keep_(keep_events), start_(Clock::now()) {}
 
   /// The stage being run, "idle" outside of any: what the watchdog reports. Names are literals.
-  const char* current() const { return current_.load(std::memory_order_relaxed); }
+  const char* current() const { return current_->load(std::memory_order_relaxed); }
+  /// The same for a thread that may outlive this trace.
+  std::shared_ptr<const std::atomic<const char*>> shared_current() const { return current_; }
   const std::vector<Total>& totals() const { return totals_; }
   const std::vector<Event>& events() const { return events_; }
   void reset_totals() { totals_.clear(); }
@@ -45,7 +48,8 @@ class Trace {
   int64_t epoch_ns_ = std::chrono::duration_cast<std::chrono::nanoseconds>(
                           std::chrono::system_clock::now().time_since_epoch())
                           .count();
-  std::atomic<const char*> current_{"idle"};
+  std::shared_ptr<std::atomic<const char*>> current_ =
+      std::make_shared<std::atomic<const char*>>("idle");
   int64_t inner_ns_ = 0;  // time of the spans nested in the open one
   std::vector<Total> totals_;
   std::vector<Event> events_;
