@@ -16,6 +16,10 @@ constexpr int64_t kNarrowestColumns = 16;
 constexpr double kBalanced = 1.1;
 /// Loads within this share of the mean count as equal when bytes are to be spread.
 constexpr double kEqualLoads = 0.03;
+/// A rank's room where its memory is not known, and where all memory is too little for all tables:
+/// this many times the mean rank's bytes.
+constexpr double kUnknownRoom = 4;
+constexpr double kTightRoom = 1.1;
 /// Trials of one more cut; each places everything anew.
 constexpr int kTrials = 64;
 
@@ -166,19 +170,26 @@ double Placement::least_bytes() const {
   return bytes;
 }
 
+void Placement::limit_room() {
+  const double mean = least_bytes() / start_.world();
+  if (start_.capacity() <= 0) {
+    start_.set_capacity(kUnknownRoom * mean);
+  } else if (mean > start_.capacity()) {
+    start_.set_capacity(kTightRoom * mean);
+  }
+}
+
 std::vector<Shard> Placement::shards() {
-  if (least_bytes() > start_.capacity() * start_.world()) start_.set_capacity(0);
-  const bool limited = start_.capacity() > 0;
+  limit_room();
   // Pieces near a rank's whole room leave gaps that nothing fits; finer ones then do.
-  std::optional<Outcome> outcome;
-  for (int finer = 1; finer <= 16; finer *= 2) {
-    const double limit =
-        limited ? start_.capacity() / finer : std::numeric_limits<double>::infinity();
-    outcome = balanced(first_cuts(limit), limit);
-    if (!outcome->balance.overflows()) break;
+  double limit = start_.capacity();
+  Cuts cuts = first_cuts(limit);
+  for (int finer = 2; finer <= 16 && place(cuts).balance.overflows(); finer *= 2) {
+    limit = start_.capacity() / finer;
+    cuts = first_cuts(limit);
   }
   std::vector<Shard> shards;
-  for (const Piece& piece : outcome->pieces) shards.push_back(piece.shard);
+  for (const Piece& piece : balanced(cuts, limit).pieces) shards.push_back(piece.shard);
   return shards;
 }
 

@@ -18,7 +18,7 @@ class Placement {
   Placement(const RunConfig& config, const CostModel& cost, Balance start, std::vector<int> tables,
             std::vector<char> may_cut);
 
-  /// Memory that cannot hold all of it is left out of account.
+  /// Where memory is not known, or too small for all of it, bytes are kept near the mean instead.
   std::vector<Shard> shards();
 
  private:
@@ -37,6 +37,7 @@ class Placement {
   const TableConfig& table(size_t i) const;
   Cut choose_cut(size_t i, double seconds_limit, double bytes_limit) const;
   double least_bytes() const;
+  void limit_room();
   Cuts first_cuts(double bytes_limit) const;
   std::vector<Piece> pieces_of(const Cuts& cuts) const;
   Outcome place(const Cuts& cuts) const;
