@@ -1,0 +1,146 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "training.h"
+
+namespace dlrm::testing {
+namespace {
+
+const std::vector<int64_t> kBatches{13, 2, 16, 5, 13};
+
+class EveryPlanKind : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EveryPlanKind, FixedRoutingTrainsBitwiseAsExact) {
+  const Tables tables = odd_tables(Pooling::kMean);
+  const MadeUpBags bags(tables);
+  EmbeddingOptions options = options_for(tables, OptimizerType::kAdagrad);
+  const Plan plan = plan_of(GetParam(), tables, 4);
+  const Tensors exact = train_all(plan, options, bags, kBatches);
+  options.routing.mode = RoutingMode::kFixed;
+  EXPECT_EQ(train_all(plan, options, bags, kBatches), exact);
+}
+
+TEST_P(EveryPlanKind, BatchesRoutedAheadChangeNoBit) {
+  const Tables tables = odd_tables(Pooling::kSum);
+  const MadeUpBags bags(tables);
+  EmbeddingOptions options = options_for(tables, OptimizerType::kRowwiseAdagrad);
+  const Plan plan = plan_of(GetParam(), tables, 4);
+  options.routing.depth = 0;
+  const Tensors one_by_one = train_all(plan, options, bags, kBatches);
+  for (const RoutingMode mode : {RoutingMode::kExact, RoutingMode::kFixed}) {
+    options.routing = {mode, 3};
+    EXPECT_EQ(train_all(plan, options, bags, kBatches), one_by_one);
+  }
+}
+
+TEST_P(EveryPlanKind, ADroppedBatchGivesThePlainVectorsAndChangesNoRow) {
+  const Tables tables = odd_tables(Pooling::kMean);
+  const MadeUpBags bags(tables);
+  const EmbeddingOptions options = options_for(tables, OptimizerType::kAdam);
+  const PlainTables plain(tables, options.optimizer, options.seed);
+  const std::vector<double> expected = plain.forward(bags, 3, 11);
+  run_on_threads(4, [&](Communicator& comm) {
+    Rank rank(comm);
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan_of(GetParam(), tables, 4));
+    const Tensors before = gather(comm, embeddings);
+    route(embeddings, comm, bags, 3, 11);
+    embeddings.lookup();
+    embeddings.start_return();
+    const MatrixView<const float> e = embeddings.finish_return();
+    const int64_t first = part_of(11, comm.rank(), 4).begin;
+    for (int64_t i = 0; i < e.rows; ++i) {
+      for (int64_t c = 0; c < e.cols; ++c) {
+        ASSERT_NEAR(e(i, c), expected[static_cast<size_t>((first + i) * e.cols + c)], 1e-5);
+      }
+    }
+    embeddings.drop();
+    EXPECT_EQ(embeddings.in_flight(), 0);
+    EXPECT_EQ(gather(comm, embeddings), before);
+  });
+}
+
+TEST_P(EveryPlanKind, AFewStepsInNothingIsAllocatedAnyMore) {
+  const Tables tables = odd_tables(Pooling::kSum);
+  const MadeUpBags bags(tables);
+  const EmbeddingOptions options = options_for(tables, OptimizerType::kRowwiseAdagrad);
+  run_on_threads(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan_of(GetParam(), tables, 2));
+    size_t warm = 0;
+    for (int64_t t = 0; t < 12; ++t) {
+      route(embeddings, comm, bags, t % 3, 16);
+      train(embeddings, comm, t, 16, 0.01);
+      if (t == 6) warm = rank.device->peak_bytes();
+    }
+    EXPECT_EQ(rank.device->peak_bytes(), warm);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Embedding, EveryPlanKind,
+                         ::testing::Values("table", "row", "column", "grid", "two_columns_a_rank",
+                                           "data_parallel", "mixed", "ragged"),
+                         [](const auto& info) { return std::string(info.param); });
+
+/// The error of a world in which rank 1's third bag of the last feature names `id`.
+std::string error_of_id(int64_t id, const std::string& kind) {
+  const Tables tables{table_of("a", 10, 4, {1}, Pooling::kSum),
+                      table_of("b", 20, 4, {1, 2}, Pooling::kSum)};
+  const MadeUpBags bags(tables, /*variable=*/false);
+  try {
+    run_on_threads(2, [&](Communicator& comm) {
+      Rank rank(comm);
+      ShardedEmbeddings embeddings(rank.context, *rank.ops,
+                                   options_for(tables, OptimizerType::kSgd),
+                                   plan_of(kind, tables, 2));
+      const Range local = part_of(9, comm.rank(), 2);
+      std::vector<int64_t> ids, offsets;
+      bags.fill(0, local.begin, local.end, ids, offsets);
+      if (comm.rank() == 1) ids[static_cast<size_t>(2 * local.size() + 2 * 2 + 1)] = id;
+      embeddings.route({local, 9, ids, offsets});
+      embeddings.lookup();
+    });
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Routing, AnIdOutsideItsTableIsRefusedNamingSampleFeatureAndRange) {
+  for (const char* kind : {"table", "row", "data_parallel"}) {
+    EXPECT_EQ(error_of_id(20, kind),
+              "sample 6 of the global batch, feature b_1: id 20 is not in [0, 20)");
+    EXPECT_EQ(error_of_id(-1, kind),
+              "sample 6 of the global batch, feature b_1: id -1 is not in [0, 20)");
+  }
+}
+
+TEST(Routing, TheLastIdOfATableIsAccepted) { EXPECT_EQ(error_of_id(19, "row"), "no error"); }
+
+TEST(Routing, CallsOutOfTurnAreRefused) {
+  const Tables tables = odd_tables(Pooling::kSum);
+  const auto comm = make_self_comm();
+  Rank rank(*comm);
+  ShardedEmbeddings embeddings(rank.context, *rank.ops, options_for(tables, OptimizerType::kSgd),
+                               plan_of("table", tables, 1));
+  EXPECT_THROW(embeddings.lookup(), Error);
+  EXPECT_THROW(embeddings.update(0.1, 0), Error);
+  const MadeUpBags bags(tables);
+  route(embeddings, *comm, bags, 0, 4);
+  route(embeddings, *comm, bags, 1, 4);
+  EXPECT_EQ(embeddings.in_flight(), 2);
+  EXPECT_THROW(route(embeddings, *comm, bags, 2, 4), Error);
+  EXPECT_THROW(embeddings.start_return(), Error);
+}
+
+TEST(Routing, APlanForAnotherNumberOfRanksIsRefused) {
+  const Tables tables = odd_tables(Pooling::kSum);
+  const auto comm = make_self_comm();
+  Rank rank(*comm);
+  EXPECT_THROW(ShardedEmbeddings(rank.context, *rank.ops, options_for(tables, OptimizerType::kSgd),
+                                 plan_of("table", tables, 2)),
+               Error);
+}
+
+}  // namespace
+}  // namespace dlrm::testing

@@ -1,0 +1,81 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "training.h"
+
+namespace dlrm::testing {
+namespace {
+
+Tensors initial_rows(const std::string& kind, int ranks, const EmbeddingOptions& options) {
+  return train_all(plan_of(kind, options.tables, ranks), options, MadeUpBags(options.tables), {});
+}
+
+TEST(InitialRows, AreTheSameBitsForEverySharding) {
+  EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), OptimizerType::kRowwiseAdagrad);
+  const Tensors whole = initial_rows("table", 1, options);
+  for (const char* kind : {"table", "row", "column", "grid", "data_parallel", "mixed", "ragged"}) {
+    EXPECT_EQ(initial_rows(kind, 4, options), whole) << kind;
+    EXPECT_EQ(initial_rows(kind, 3, options), whole) << kind;
+  }
+}
+
+TEST(InitialRows, FollowTheUniformFieldOfTheirTable) {
+  const EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), OptimizerType::kAdagrad);
+  const Tensors whole = initial_rows("grid", 4, options);
+  const PlainTables plain(options.tables, options.optimizer, options.seed);
+  for (size_t t = 0; t < options.tables.size(); ++t) {
+    const std::vector<float>& rows = whole.at("/tables/" + options.tables[t].name + "/weight");
+    EXPECT_EQ(std::vector<double>(rows.begin(), rows.end()), plain.table(t).weight);
+    EXPECT_THAT(whole.at("/tables/" + options.tables[t].name + "/adagrad"), ::testing::Each(0.01f));
+  }
+}
+
+TEST(Arrays, EveryCellIsSavedByOneRankAndLoadedByAllThatHoldIt) {
+  const EmbeddingOptions options =
+      options_for(odd_tables(Pooling::kSum), OptimizerType::kRowwiseAdagrad);
+  const Plan plan = plan_of("mixed", options.tables, 4);
+  run_on_threads(4, [&](Communicator& comm) {
+    Rank rank(comm);
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
+    for (ShardArray& array : embeddings.arrays()) {
+      for (int64_t r = 0; r < array.rows.size(); ++r) {
+        for (int64_t c = 0; c < array.columns.size(); ++c) array.data[r * array.stride + c] = 1;
+      }
+    }
+    for (const auto& [path, values] : gather(comm, embeddings)) {
+      EXPECT_THAT(values, ::testing::Each(1.0f)) << path;
+    }
+  });
+}
+
+std::string error_of_difference(const std::string& path, int rank_that_differs) {
+  const Tables tables = odd_tables(Pooling::kSum);
+  try {
+    run_on_threads(3, [&](Communicator& comm) {
+      Rank rank(comm);
+      ShardedEmbeddings embeddings(rank.context, *rank.ops,
+                                   options_for(tables, OptimizerType::kAdagrad),
+                                   plan_of("data_parallel", tables, 3));
+      for (const ShardArray& array : embeddings.arrays()) {
+        if (array.path == path && comm.rank() == rank_that_differs) {
+          array.data[17 * array.stride + 2] += 1e-6f;
+        }
+      }
+      embeddings.check_replicas();
+    });
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Replicas, ADifferenceIsNamedByTableAndRow) {
+  EXPECT_EQ(error_of_difference("/tables/plain/weight", 2),
+            "table plain, row 17: the copies of ranks 0 and 2 differ");
+  EXPECT_EQ(error_of_difference("/tables/long/adagrad", 1),
+            "table long, row 17: the copies of ranks 0 and 1 differ");
+  EXPECT_EQ(error_of_difference("", 1), "no error");
+}
+
+}  // namespace
+}  // namespace dlrm::testing
