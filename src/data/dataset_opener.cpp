@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
-
-#include "file_io.h"
+#include "dlrm/data/file_io.h"
 
 namespace dlrm {
 namespace {

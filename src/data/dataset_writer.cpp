@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/data/file_io.h"
 
 #include "dataset_layout.h"
-#include "file_io.h"
 
 namespace dlrm {
 namespace {

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/data/file_io.h"
 
-#include "file_io.h"
 #include "hdf5_session.h"
 
 namespace dlrm {
@@ -44,25 +44,38 @@ void write_feature(hid_t file, const FeatureVocabulary& feature, const std::stri
   const hsize_t size = feature.values.size();
   const H5Id space(H5Screate_simple(1, &size, nullptr));
   const std::string name = "/" + feature.feature + "/values";
+  const H5Id creation(H5Pcreate(H5P_DATASET_CREATE));
+  H5Pset_obj_track_times(creation, false);  // the same values are the same file
   const H5Id set(
-      H5Dcreate2(file, name.c_str(), H5T_STD_U32LE, space, links, H5P_DEFAULT, H5P_DEFAULT));
+      H5Dcreate2(file, name.c_str(), H5T_STD_U32LE, space, links, creation, H5P_DEFAULT));
   const bool written = set.ok() && (size == 0 || H5Dwrite(set, H5T_NATIVE_UINT32, H5S_ALL, H5S_ALL,
                                                           H5P_DEFAULT, feature.values.data()) >= 0);
-  if (!written) throw run_error("{}: HDF5 cannot write {} (is the disk full?)", path, name);
+  if (!written) throw run_error("{}: HDF5 cannot write {}", path, name);
   write_attribute(set, "missing_id", feature.missing_id, path);
 }
 
-void write_whole(const std::string& path, const std::vector<FeatureVocabulary>& features) {
+/// The file's bytes, built in memory: HDF5 copes badly with a disk that is full.
+std::vector<char> file_image(const std::string& path,
+                             const std::vector<FeatureVocabulary>& features) {
   const Hdf5Session session;
-  H5Id file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+  size_t bytes = size_t{1} << 20;
+  for (const FeatureVocabulary& feature : features) bytes += feature.values.size() * 4 + 4096;
+  const H5Id access(H5Pcreate(H5P_FILE_ACCESS));
+  H5Pset_fapl_core(access, bytes, 0);
+  const H5Id file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access));
   if (!file.ok()) throw run_error("{}: HDF5 cannot create the file", path);
   write_format(file, path);
   write_attribute(file, "version", kVersion, path);
   write_attribute(file, "first_id", kFirstId, path);
   for (const FeatureVocabulary& feature : features) write_feature(file, feature, path);
-  if (H5Fflush(file, H5F_SCOPE_GLOBAL) < 0) {
-    throw run_error("{}: HDF5 cannot write the file (is the disk full?)", path);
+  H5Fflush(file, H5F_SCOPE_GLOBAL);
+  std::vector<char> image;
+  const ssize_t size = H5Fget_file_image(file, nullptr, 0);
+  if (size > 0) image.resize(static_cast<size_t>(size));
+  if (size <= 0 || H5Fget_file_image(file, image.data(), image.size()) != size) {
+    throw run_error("{}: HDF5 cannot write the file", path);
   }
+  return image;
 }
 
 /// One integer attribute; -1 if there is none such.
@@ -123,10 +136,11 @@ FeatureVocabulary read_feature(hid_t file, const std::string& feature, const std
 void write_dictionary_file(const std::string& path,
                            const std::vector<FeatureVocabulary>& features) {
   const std::string partial = path + ".partial";
+  const std::vector<char> image = file_image(partial, features);
+  const FileDescriptor fd(open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd.ok()) throw usage_error("{}: cannot create: {}", path, std::strerror(errno));
   try {
-    write_whole(partial, features);
-    const FileDescriptor fd(open(partial.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!fd.ok()) throw run_error("{}: cannot open: {}", partial, std::strerror(errno));
+    write_at(fd.get(), image.data(), static_cast<int64_t>(image.size()), 0, partial);
     publish_file(fd.get(), partial, path);
   } catch (...) {
     unlink(partial.c_str());

@@ -1,4 +1,4 @@
-#include "file_io.h"
+#include "dlrm/data/file_io.h"
 
 #include <algorithm>
 #include <cerrno>

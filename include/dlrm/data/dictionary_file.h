@@ -14,7 +14,8 @@ struct FeatureVocabulary {
 
 /// Writes a dictionary file: HDF5 with root attributes format="dlrm-dictionary", version=1,
 /// first_id=1, and for each feature a dataset /<feature>/values uint32 [n] with an attribute
-/// missing_id int64. The file appears whole and synced, or not at all. Errors: run_error.
+/// missing_id int64. The file appears whole and synced, or not at all. Errors: usage_error
+/// for a path that cannot be created, run_error for a failed write.
 void write_dictionary_file(const std::string& path, const std::vector<FeatureVocabulary>& features);
 
 /// Reads the vocabularies of `features`, in that order. Anything wrong with the file is a

@@ -1,0 +1,175 @@
+#include "inspect.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include <sys/mman.h>
+
+#include "dlrm/core/error.h"
+#include "dlrm/data/dataset_file.h"
+
+namespace dlrm {
+namespace {
+
+// Beyond so many rows ids are not counted one by one (4 bytes a row).
+constexpr int64_t kCountedRows = int64_t{1} << 28;
+
+template <class T>
+T element(const std::byte* column, int64_t index) {
+  T value;
+  std::memcpy(&value, column + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
+  return value;
+}
+
+std::string record(const DatasetFile& file, int64_t index) {
+  return fmt::format("{}: record {} (counted from 0)", file.path(), index);
+}
+
+double sum_labels(const DatasetFile& file) {
+  double sum = 0;
+  for (int64_t i = 0; i < file.samples(); ++i) {
+    const float label = file.label_type() == LabelType::kUint8
+                            ? static_cast<float>(element<uint8_t>(file.labels(), i))
+                            : element<float>(file.labels(), i);
+    if (!(label >= 0.0f && label <= 1.0f)) {
+      throw usage_error("{}: label {}; labels are 0, 1 or between", record(file, i), label);
+    }
+    sum += static_cast<double>(label);
+  }
+  return sum;
+}
+
+void add_dense(const DatasetFile& file, Inspection& out) {
+  const auto n = static_cast<size_t>(file.dense_width());
+  for (int64_t i = 0; i < file.samples(); ++i) {
+    for (size_t c = 0; c < n; ++c) {
+      const auto value =
+          element<float>(file.dense(), i * file.dense_width() + static_cast<int64_t>(c));
+      if (!std::isfinite(value)) {
+        throw usage_error("{}, column {} of /dense: {} is not a finite number", record(file, i), c,
+                          value);
+      }
+      out.dense_min[c] = std::min(out.dense_min[c], value);
+      out.dense_max[c] = std::max(out.dense_max[c], value);
+      out.dense_mean[c] += static_cast<double>(value);
+    }
+  }
+}
+
+/// Checks a file's bags of one feature and adds them to the statistics.
+class BagScan {
+ public:
+  BagScan(FeatureStatistics& out, std::vector<uint32_t>& counts) : out_(out), counts_(counts) {}
+
+  void scan(const DatasetFile& file, const MappedFeature& feature) {
+    int64_t begin = 0;
+    for (int64_t i = 0; i < file.samples(); ++i) {
+      const int64_t end =
+          feature.offsets ? element<int64_t>(feature.offsets, i + 1) : begin + feature.hotness;
+      if (end < begin || end > feature.count) {
+        throw usage_error("{}, feature {}: offsets {} to {}; they must rise and stay within {} ids",
+                          record(file, i), feature.name, begin, end, feature.count);
+      }
+      out_.longest_bag = std::max(out_.longest_bag, end - begin);
+      out_.empty_bags += end == begin;
+      for (int64_t k = begin; k < end; ++k) add(file, feature, i, k);
+      begin = end;
+    }
+    out_.ids += feature.count;
+  }
+
+ private:
+  void add(const DatasetFile& file, const MappedFeature& feature, int64_t i, int64_t k) {
+    const int64_t id = feature.type == IdType::kInt32 ? element<int32_t>(feature.ids, k)
+                                                      : element<int64_t>(feature.ids, k);
+    if (id < 0 || id >= feature.rows) {
+      throw usage_error("{}, feature {}: id {} is not in [0, {})", record(file, i), feature.name,
+                        id, feature.rows);
+    }
+    out_.largest_id = std::max(out_.largest_id, id);
+    if (!counts_.empty()) ++counts_[static_cast<size_t>(id)];
+  }
+
+  FeatureStatistics& out_;
+  std::vector<uint32_t>& counts_;
+};
+
+void count_distinct(std::vector<uint32_t>& counts, FeatureStatistics& out) {
+  if (counts.empty() || out.ids == 0) return;
+  out.distinct = static_cast<int64_t>(counts.size()) - std::count(counts.begin(), counts.end(), 0u);
+  const size_t top = std::min<size_t>(100, counts.size());
+  std::partial_sort(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(top), counts.end(),
+                    std::greater<>());
+  double sum = 0;
+  for (size_t k = 0; k < top; ++k) sum += counts[k];
+  out.top_share = counts[0] / static_cast<double>(out.ids);
+  out.top_hundred = sum / static_cast<double>(out.ids);
+}
+
+FeatureStatistics inspect_feature(const Dataset& dataset, const std::string& name) {
+  FeatureStatistics out;
+  out.name = name;
+  out.rows = dataset.rows(name);
+  std::vector<uint32_t> counts(out.rows <= kCountedRows ? static_cast<size_t>(out.rows) : 0);
+  for (const auto& file : dataset.files()) {
+    const MappedFeature& feature = *file->find(name);
+    out.hotness = feature.hotness;
+    BagScan(out, counts).scan(*file, feature);
+  }
+  count_distinct(counts, out);
+  return out;
+}
+
+}  // namespace
+
+Inspection inspect_dataset(const std::string& path) {
+  const Dataset dataset(path);
+  const DatasetFile& first = *dataset.files().front();
+  Inspection out;
+  out.path = path;
+  out.files = static_cast<int64_t>(dataset.files().size());
+  out.samples = dataset.samples();
+  const auto width = static_cast<size_t>(first.dense_width());
+  out.dense_min.assign(width, std::numeric_limits<float>::infinity());
+  out.dense_max.assign(width, -std::numeric_limits<float>::infinity());
+  out.dense_mean.assign(width, 0.0);
+  for (const auto& file : dataset.files()) {
+    out.label_mean += sum_labels(*file);
+    add_dense(*file, out);
+  }
+  const auto samples = static_cast<double>(std::max<int64_t>(out.samples, 1));
+  out.label_mean /= samples;
+  for (double& mean : out.dense_mean) mean /= samples;
+  for (const MappedFeature& feature : first.features()) {
+    out.features.push_back(inspect_feature(dataset, feature.name));
+  }
+  return out;
+}
+
+std::string describe_inspection(const Inspection& in) {
+  std::string text = fmt::format("{}: {} samples in {} file{}, label mean {:.6f}\n", in.path,
+                                 in.samples, in.files, in.files == 1 ? "" : "s", in.label_mean);
+  for (size_t c = 0; c < in.dense_mean.size() && in.samples > 0; ++c) {
+    text += fmt::format("dense {:<3} min {:<12g} max {:<12g} mean {:g}\n", c, in.dense_min[c],
+                        in.dense_max[c], in.dense_mean[c]);
+  }
+  if (!in.features.empty()) {
+    text += fmt::format("{:<24} {:>12} {:>8} {:>9} {:>7} {:>12} {:>12} {:>7} {:>7}\n", "feature",
+                        "rows", "ids/bag", "longest", "empty", "largest id", "distinct", "top 1",
+                        "top 100");
+  }
+  for (const FeatureStatistics& f : in.features) {
+    const double mean =
+        static_cast<double>(f.ids) / static_cast<double>(std::max<int64_t>(in.samples, 1));
+    text += fmt::format("{:<24} {:>12} {:>8.2f} {:>9} {:>7} {:>12} {:>12} {:>7.4f} {:>7.4f}\n",
+                        f.name, f.rows, mean, f.longest_bag, f.empty_bags, f.largest_id,
+                        f.distinct < 0 ? "not counted" : std::to_string(f.distinct), f.top_share,
+                        f.top_hundred);
+  }
+  return text + "good\n";
+}
+
+}  // namespace dlrm

@@ -1,0 +1,37 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dlrm/config/run_config.h"
+#include "dlrm/data/batch.h"
+
+namespace dlrm {
+
+/// Samples in the shape of Criteo's click logs, made from plain synthetic ones.
+constexpr int64_t kCriteoNumbers = 13;
+constexpr int64_t kCriteoCategories = 26;
+
+/// The config of the plain samples: 13 dense features, tables C1 to C26 with the shape's
+/// vocabularies, one id each.
+RunConfig criteo_shape();
+
+/// A block of Criteo samples: whole numbers, perhaps missing, and categories, perhaps missing.
+struct CriteoBlock {
+  std::vector<int32_t> numbers;  ///< [b, 13]; kMissing where there is none
+  std::vector<float> unit;       ///< [b, 13] log(x+1) as a share of its column's range
+  std::vector<float> draws;      ///< scratch
+};
+constexpr int32_t kMissing = INT32_MIN;
+
+/// Draws the numbers from the batch's dense values, and sets the ids of missing categories to -1.
+/// Sample i of the batch is number first + i of the stream.
+void make_criteo(uint64_t seed, int64_t first, Batch& batch, CriteoBlock& block);
+
+/// Appends lines of samples [from, to): label, numbers, categories as 8 hexadecimal digits, tabs
+/// between, nothing where missing. Different ids of a column give different words.
+void append_criteo_lines(const Batch& batch, const CriteoBlock& block, int64_t from, int64_t to,
+                         std::string& text);
+
+}  // namespace dlrm

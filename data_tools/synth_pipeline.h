@@ -1,0 +1,48 @@
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace dlrm {
+
+/// make(i, item) on `threads` threads for every i in [0, count), each result passed to take(item)
+/// in order of i, one at a time. An Item a thread, reused. Rethrows the first error.
+template <class Item, class Make, class Take>
+void run_in_order(int64_t count, int threads, const Make& make, const Take& take) {
+  std::mutex mutex;
+  std::condition_variable turned;
+  int64_t next = 0, turn = 0;
+  std::exception_ptr error;
+  const auto work = [&] {
+    Item item;
+    std::unique_lock lock(mutex);
+    while (next < count && !error) {
+      const int64_t mine = next++;
+      try {
+        lock.unlock();
+        make(mine, item);
+        lock.lock();
+        turned.wait(lock, [&] { return turn == mine || error; });
+        if (error) return;
+        lock.unlock();
+        take(item);
+        lock.lock();
+      } catch (...) {
+        if (!lock.owns_lock()) lock.lock();
+        if (!error) error = std::current_exception();
+      }
+      ++turn;
+      turned.notify_all();
+    }
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+  for (std::thread& thread : others) thread.join();
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,123 @@
+#include "synth_sink.h"
+
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "dlrm/core/error.h"
+#include "dlrm/data/dataset_writer.h"
+#include "dlrm/data/file_io.h"
+
+namespace dlrm {
+namespace {
+
+class TsvSink : public SynthSink {
+ public:
+  explicit TsvSink(const std::string& path) : path_(path), partial_(path + ".partial") {
+    file_ = FileDescriptor(open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!file_.ok()) throw usage_error("{}: cannot create: {}", path_, std::strerror(errno));
+  }
+  ~TsvSink() override {
+    if (!finished_) unlink(partial_.c_str());
+  }
+
+  void encode(SynthBlock& block) const override {
+    block.text.clear();
+    append_criteo_lines(block.batch, block.criteo, block.from, block.to, block.text);
+  }
+  void write(const SynthBlock& block) override {
+    const auto size = static_cast<int64_t>(block.text.size());
+    write_at(file_.get(), block.text.data(), size, bytes_, path_);
+    bytes_ += size;
+  }
+  void finish() override {
+    publish_file(file_.get(), partial_, path_);
+    finished_ = true;
+  }
+
+ private:
+  std::string path_, partial_;
+  FileDescriptor file_;
+  bool finished_ = false;
+};
+
+DatasetLayout layout_of(const ModelConfig& model, int64_t samples) {
+  DatasetLayout layout;
+  layout.dense = model.dense_features;
+  layout.samples = samples;
+  for (const TableConfig& table : model.tables) {
+    const bool narrow = table.rows <= int64_t{std::numeric_limits<int32_t>::max()} + 1;
+    for (const FeatureConfig& feature : table.features) {
+      layout.features.push_back(
+          {feature.name, feature.hotness, table.rows, narrow ? IdType::kInt32 : IdType::kInt64});
+    }
+  }
+  return layout;
+}
+
+class DatasetSink : public SynthSink {
+ public:
+  DatasetSink(const std::string& path, const DatasetLayout& layout)
+      : layout_(layout), writer_(path, layout) {}
+
+  void encode(SynthBlock& block) const override {
+    block.narrow.resize(layout_.features.size());
+    for (size_t f = 0; f < layout_.features.size(); ++f) {
+      if (layout_.features[f].ids != IdType::kInt32) continue;
+      const View<const int64_t> ids = ids_of(block, f);
+      block.narrow[f].resize(ids.size());
+      for (size_t k = 0; k < ids.size(); ++k) block.narrow[f][k] = static_cast<int32_t>(ids[k]);
+    }
+  }
+
+  void write(const SynthBlock& block) override {
+    DatasetBlock data;
+    data.samples = block.to - block.from;
+    const auto from = static_cast<size_t>(block.from), n = static_cast<size_t>(data.samples);
+    const auto width = static_cast<size_t>(layout_.dense);
+    data.labels = View<const float>(block.batch.labels).subspan(from, n);
+    data.dense = View<const float>(block.batch.dense).subspan(from * width, n * width);
+    data.bags.resize(layout_.features.size());
+    bytes_ += data.samples * (1 + 4 * layout_.dense);
+    for (size_t f = 0; f < data.bags.size(); ++f) {
+      const FeatureColumn& feature = layout_.features[f];
+      if (feature.ids == IdType::kInt32) {
+        data.bags[f].ids = block.narrow[f];
+      } else {
+        data.bags[f].wide_ids = ids_of(block, f);
+      }
+      bytes_ += data.samples * feature.hotness * bytes_of(feature.ids);
+    }
+    writer_.append(data);
+  }
+
+  void finish() override { writer_.finish(); }
+
+ private:
+  static View<const int64_t> ids_of(const SynthBlock& block, size_t feature) {
+    const auto b = static_cast<size_t>(block.batch.size());
+    const auto begin = block.batch.offsets[feature * b + static_cast<size_t>(block.from)];
+    const auto end = block.batch.offsets[feature * b + static_cast<size_t>(block.to)];
+    return View<const int64_t>(block.batch.ids)
+        .subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  }
+
+  DatasetLayout layout_;
+  DatasetWriter writer_;
+};
+
+}  // namespace
+
+std::unique_ptr<SynthSink> make_tsv_sink(const std::string& path) {
+  return std::make_unique<TsvSink>(path);
+}
+
+std::unique_ptr<SynthSink> make_dataset_sink(const std::string& path, const ModelConfig& model,
+                                             int64_t samples) {
+  return std::make_unique<DatasetSink>(path, layout_of(model, samples));
+}
+
+}  // namespace dlrm

@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlrm/config/run_config.h"
+#include "dlrm/data/batch.h"
+
+#include "synth_criteo.h"
+
+namespace dlrm {
+
+/// Samples [from, to) of a generated block, and what is written of them.
+struct SynthBlock {
+  Batch batch;
+  CriteoBlock criteo;
+  std::vector<float> unit;  ///< dense features scaled to [0, 1], for the teacher
+  int64_t from = 0;
+  int64_t to = 0;
+  std::string text;                          ///< TSV: the lines
+  std::vector<std::vector<int32_t>> narrow;  ///< HDF5: ids of 32 bits, a feature
+};
+
+/// Where samples go. A file stands under its name only after finish().
+class SynthSink {
+ public:
+  virtual ~SynthSink() = default;
+  /// What can be done for a block apart from others; called by many threads.
+  virtual void encode(SynthBlock& block) const = 0;
+  /// Writes an encoded block; in order, one call at a time.
+  virtual void write(const SynthBlock& block) = 0;
+  virtual void finish() = 0;
+  int64_t bytes() const { return bytes_; }
+
+ protected:
+  int64_t bytes_ = 0;
+};
+
+std::unique_ptr<SynthSink> make_tsv_sink(const std::string& path);
+/// `samples` samples of the config's features, dense U[0, 100).
+std::unique_ptr<SynthSink> make_dataset_sink(const std::string& path, const ModelConfig& model,
+                                             int64_t samples);
+
+}  // namespace dlrm
