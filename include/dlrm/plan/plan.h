@@ -45,6 +45,9 @@ void check_plan(const Plan& plan, const ModelConfig& model, const std::string& w
 /// file and the place in it.
 std::string to_json(const Plan& plan, const ModelConfig& model);
 Plan read_plan(const std::string& path, const ModelConfig& model, int world);
+/// The same from text; `name` stands for the file in errors.
+Plan parse_plan(const std::string& text, const std::string& name, const ModelConfig& model,
+                int world);
 
 /// What a rank holds and moves, bytes and expected counts a step, from the config alone.
 /// The formulas of the exchanged bytes are in plan/traffic.h.
