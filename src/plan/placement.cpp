@@ -184,12 +184,15 @@ std::vector<Shard> Placement::shards() {
   // Pieces near a rank's whole room leave gaps that nothing fits; finer ones then do.
   double limit = start_.capacity();
   Cuts cuts = first_cuts(limit);
-  for (int finer = 2; finer <= 16 && place(cuts).balance.overflows(); finer *= 2) {
+  Outcome outcome = place(cuts);
+  for (int finer = 2; finer <= 16 && outcome.balance.overflows(); finer *= 2) {
     limit = start_.capacity() / finer;
     cuts = first_cuts(limit);
+    outcome = place(cuts);
   }
+  if (!outcome.balance.overflows()) outcome = balanced(std::move(cuts), limit);
   std::vector<Shard> shards;
-  for (const Piece& piece : balanced(cuts, limit).pieces) shards.push_back(piece.shard);
+  for (const Piece& piece : outcome.pieces) shards.push_back(piece.shard);
   return shards;
 }
 
