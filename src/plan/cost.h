@@ -7,8 +7,8 @@ namespace dlrm {
 /// What `auto` assumes of a machine. Only the ratios decide; they need to be right within a factor
 /// of two or so.
 struct MachineSpeed {
-  /// Bytes/s of memory a rank: half of the 28 GB/s triad of two Sapphire Rapids cores
-  /// (docs/benchmarks), one rank a core.
+  /// Bytes/s of memory a rank: half of the 28 GB/s that a triad reaches on two Sapphire Rapids
+  /// cores, one rank a core.
   double memory = 14e9;
   /// Bytes/s each way between ranks of one node: through shared memory a byte is written and read
   /// twice.
