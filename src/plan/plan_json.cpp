@@ -157,8 +157,13 @@ Plan read_plan(const std::string& path, const ModelConfig& model, int world) {
     throw usage_error("{}: the plan cannot be read; sharding.plan must name a plan.json", path);
   }
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  const Plan plan = PlanReader(path, model).read(parse(path, text), world);
-  check_plan(plan, model, path);
+  return parse_plan(text, path, model, world);
+}
+
+Plan parse_plan(const std::string& text, const std::string& name, const ModelConfig& model,
+                int world) {
+  const Plan plan = PlanReader(name, model).read(parse(name, text), world);
+  check_plan(plan, model, name);
   return plan;
 }
 
