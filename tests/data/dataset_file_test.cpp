@@ -1,0 +1,230 @@
+#include "dlrm/data/dataset_file.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <random>
+
+#include <gmock/gmock.h>
+
+#include "dlrm/data/batch_source.h"
+
+#include "dataset_fixture.h"
+
+namespace dlrm {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string bytes_of_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+void write_bytes(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<int64_t>(bytes.size()));
+}
+
+TEST(DatasetWriter, LeavesNothingUnlessFinished) {
+  const TemporaryFolder folder;
+  {
+    const SmallDataset data;
+    DatasetWriter spooled(folder / "a.h5", data.layout());
+    data.append(spooled, 0, 5);
+    DatasetLayout layout;
+    layout.samples = 100;
+    const DatasetWriter direct(folder / "b.h5", layout);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(DatasetWriter, KeepsTheFileOfThatNameUntilItIsDone) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  data.write(folder / "a.h5");
+  const std::string before = bytes_of_file(folder / "a.h5");
+  {
+    data.samples = 20;
+    DatasetWriter writer(folder / "a.h5", data.layout());
+    data.append(writer, 0, 20);
+    EXPECT_EQ(bytes_of_file(folder / "a.h5"), before);
+    writer.finish();
+  }
+  EXPECT_EQ(DatasetFile(folder / "a.h5").samples(), 20);
+}
+
+TEST(DatasetWriter, AFolderThatIsNotThereIsNamed) {
+  EXPECT_THAT(error_of([] { DatasetWriter("/nowhere/a.h5", DatasetLayout{}); }),
+              HasSubstr("/nowhere/a.h5"));
+}
+
+TEST(DatasetWriter, AFeatureNameThatWouldBeAPathIsRefused) {
+  DatasetLayout layout;
+  layout.features = {{"a/b", 1, 5, IdType::kInt32}};
+  EXPECT_THAT(error_of([&] { DatasetWriter("/tmp/x.h5", layout); }), HasSubstr("a/b"));
+}
+
+TEST(DatasetWriter, RowsMayBeToldAtTheEnd) {
+  const TemporaryFolder folder;
+  for (const int64_t samples : {int64_t{-1}, int64_t{0}}) {
+    DatasetLayout layout;
+    layout.features = {{"f", 1, 0, IdType::kInt32}};
+    layout.samples = samples;
+    DatasetWriter writer(folder / "a.h5", layout);
+    writer.set_rows(0, 77);
+    writer.finish();
+    EXPECT_EQ(DatasetFile(folder / "a.h5").find("f")->rows, 77);
+  }
+}
+
+TEST(DatasetFile, AFileOfNoSamplesOpens) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  data.samples = 0;
+  data.write(folder / "a.h5");
+  const DatasetFile file(folder / "a.h5");
+  EXPECT_EQ(file.samples(), 0);
+  EXPECT_EQ(file.features().size(), 3u);
+  const RunConfig config = data.config(folder / "a.h5", 4);
+  EXPECT_THAT(error_of([&] { make_batch_source(config, Split::kTrain, 0, 1); }),
+              HasSubstr("no samples"));
+}
+
+TEST(DatasetFile, AFileCutShortIsRefused) {
+  const TemporaryFolder folder;
+  const SmallDataset data;
+  data.write(folder / "a.h5");
+  const std::string whole = bytes_of_file(folder / "a.h5");
+  for (size_t size = 0; size < whole.size(); size += 1 + whole.size() / 97) {
+    write_bytes(folder / "cut.h5", whole.substr(0, size));
+    EXPECT_THAT(error_of([&] { DatasetFile(folder / "cut.h5"); }), HasSubstr("cut.h5")) << size;
+  }
+}
+
+TEST(Dataset, AnEmptyFolderIsNamed) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(error_of([&] { Dataset(folder.path()); }), HasSubstr(folder.path()));
+}
+
+/// Opens a file and, where that succeeds, loads all of it: an Error is fine, a crash is not.
+void open_and_load(const std::string& path, const RunConfig& config) {
+  try {
+    const auto source = make_batch_source(config, Split::kTrain, 0, 1);
+    Batch batch;
+    for (int64_t t = 0; t < std::min<int64_t>(source->plan().batches_per_epoch(), 4); ++t) {
+      source->load(t, batch);
+      for (size_t f = 0; f < 3; ++f) {
+        const auto b = static_cast<size_t>(batch.size());
+        const int64_t rows = config.model.tables[f].rows;
+        for (int64_t k = batch.offsets[f * b]; k < batch.offsets[(f + 1) * b]; ++k) {
+          ASSERT_LT(static_cast<uint64_t>(batch.ids[static_cast<size_t>(k)]),
+                    static_cast<uint64_t>(rows));
+        }
+      }
+    }
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(path));
+  }
+}
+
+TEST(DatasetFile, ChangedDataIsAnErrorOrAnotherGoodFileNeverACrash) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  data.samples = 50;
+  data.write(folder / "a.h5");
+  const std::string whole = bytes_of_file(folder / "a.h5");
+  const std::string path = folder / "changed.h5";
+  const RunConfig config = data.config(path, 16);
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    std::string changed = whole;
+    for (int c = 0; c < 8; ++c) {
+      // Columns begin on pages: what lies there is data, not the library's own structures.
+      const size_t page = 4096 * (1 + random() % (whole.size() / 4096 - 1));
+      const size_t at = page + random() % std::min<size_t>(400, whole.size() - page);
+      changed[at] = static_cast<char>(random());
+    }
+    write_bytes(path, changed);
+    open_and_load(path, config);
+  }
+}
+
+/// Files written by h5py.
+class FromPython : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string script =
+        std::string(__FILE__).substr(0, std::string(__FILE__).rfind('/')) + "/make_datasets.py";
+    const std::string command = "/usr/bin/python3 " + script + " " + folder_.path();
+    ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  }
+  TemporaryFolder folder_;
+};
+
+RunConfig python_config(const std::string& path) {
+  SmallDataset shape;
+  shape.rows_one = 6;
+  shape.rows_bags = 10;
+  RunConfig config = shape.config(path, 6);
+  config.model.tables.pop_back();
+  config.data.shuffle = false;
+  return config;
+}
+
+TEST_F(FromPython, FilesReadLikeOurOwn) {
+  Batch batch;
+  make_batch_source(python_config(folder_ / "good.h5"), Split::kTrain, 0, 1)->load(0, batch);
+  EXPECT_EQ(batch.ids, (std::vector<int64_t>{9, 8, 7, 5, 4, 3, 2, 1, 0}));
+  EXPECT_EQ(batch.offsets, (std::vector<int64_t>{0, 0, 2, 2, 3, 3, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(batch.labels, (std::vector<float>{0, 1, 0, 1, 1, 0}));
+  EXPECT_EQ(batch.dense[11], 11.0f);
+}
+
+TEST_F(FromPython, EveryMalformedFileIsRefusedByName) {
+  // What each message must speak of.
+  const std::map<std::string, std::string> about{{"bad_format", "format"},
+                                                 {"no_version", "version"},
+                                                 {"later_version", "version 2"},
+                                                 {"float_samples", "samples"},
+                                                 {"negative_samples", "samples"},
+                                                 {"no_label", "/label"},
+                                                 {"double_label", "/label"},
+                                                 {"short_label", "/label"},
+                                                 {"flat_dense", "/dense"},
+                                                 {"short_dense", "/dense"},
+                                                 {"double_dense", "float32"},
+                                                 {"big_endian_dense", "float32"},
+                                                 {"unsigned_ids", "int32"},
+                                                 {"chunked_ids", "contiguous"},
+                                                 {"compressed_dense", "h5repack"},
+                                                 {"short_ids", "hotness 1"},
+                                                 {"no_rows", "rows"},
+                                                 {"text_rows", "rows"},
+                                                 {"hotness_and_offsets", "both"},
+                                                 {"neither_hotness_nor_offsets", "hotness"},
+                                                 {"zero_hotness", "hotness 0"},
+                                                 {"short_offsets", "offsets"},
+                                                 {"narrow_offsets", "int64"},
+                                                 {"offsets_from_one", "offsets"},
+                                                 {"offsets_beyond_ids", "offsets"},
+                                                 {"no_ids", "/sparse/one/ids"},
+                                                 {"sparse_is_data", "/sparse"}};
+  for (const auto& [name, word] : about) {
+    const std::string path = folder_ / ("refused_" + name + ".h5");
+    EXPECT_THAT(error_of([&] { DatasetFile file(path); }), AllOf(HasSubstr(path), HasSubstr(word)));
+  }
+}
+
+TEST_F(FromPython, FallingOffsetsAreFoundBeforeTheirUse) {
+  const std::string path = folder_ / "values_falling_offsets.h5";
+  const auto source = make_batch_source(python_config(path), Split::kTrain, 0, 1);
+  Batch batch;
+  EXPECT_THAT(error_of([&] { source->load(0, batch); }),
+              AllOf(HasSubstr("record 2"), HasSubstr("bags"), HasSubstr("offsets")));
+}
+
+}  // namespace
+}  // namespace dlrm

@@ -1,0 +1,95 @@
+#include <algorithm>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/data/batch_source.h"
+
+#include "dataset_fixture.h"
+
+namespace dlrm {
+namespace {
+
+RunConfig synthetic_config(int64_t samples, int64_t batch) {
+  SmallDataset shape;
+  shape.dense = 3;
+  RunConfig config = shape.config("", batch);
+  config.data.source = DataKind::kSynthetic;
+  config.data.synthetic.samples = samples;
+  return config;
+}
+
+/// All samples of an epoch, one string of values each.
+std::vector<std::vector<double>> samples_of(const RunConfig& config, Split split, int world) {
+  std::vector<std::vector<double>> samples;
+  Batch batch;
+  const int64_t batches = make_batch_source(config, split, 0, world)->plan().batches_per_epoch();
+  for (int64_t t = 0; t < batches; ++t) {
+    for (int rank = 0; rank < world; ++rank) {
+      make_batch_source(config, split, rank, world)->load(t, batch);
+      const auto b = static_cast<size_t>(batch.size());
+      for (size_t i = 0; i < b; ++i) {
+        std::vector<double> values{batch.labels[i]};
+        for (size_t c = 0; c < 3; ++c) values.push_back(batch.dense[i * 3 + c]);
+        for (size_t f = 0; f < 3; ++f) {
+          for (auto k = batch.offsets[f * b + i]; k < batch.offsets[f * b + i + 1]; ++k) {
+            values.push_back(static_cast<double>(batch.ids[static_cast<size_t>(k)]));
+          }
+        }
+        EXPECT_EQ(values.size(), 1u + 3 + 6);
+        samples.push_back(values);
+      }
+    }
+  }
+  return samples;
+}
+
+TEST(SyntheticSource, ASampleIsTheSameAtEveryWorldAndBatchSize) {
+  const auto alone = samples_of(synthetic_config(101, 10), Split::kTrain, 1);
+  EXPECT_EQ(alone.size(), 101u);
+  EXPECT_EQ(samples_of(synthetic_config(101, 10), Split::kTrain, 3), alone);
+  EXPECT_EQ(samples_of(synthetic_config(101, 33), Split::kTrain, 2), alone);
+  EXPECT_EQ(samples_of(synthetic_config(101, 200), Split::kTrain, 7), alone);
+}
+
+TEST(SyntheticSource, SeedAndSplitGiveOtherSamples) {
+  RunConfig config = synthetic_config(50, 50);
+  const auto train = samples_of(config, Split::kTrain, 1);
+  EXPECT_NE(samples_of(config, Split::kTest, 1), train);
+  config.data.synthetic.seed = 2;
+  EXPECT_NE(samples_of(config, Split::kTrain, 1), train);
+}
+
+TEST(SyntheticSource, LabelsAreFairAndDenseIsUniformToAHundred) {
+  double labels = 0, dense = 0, highest = 0;
+  const auto samples = samples_of(synthetic_config(20000, 20000), Split::kTrain, 1);
+  for (const auto& sample : samples) {
+    EXPECT_TRUE(sample[0] == 0 || sample[0] == 1);
+    labels += sample[0];
+    dense += sample[1];
+    highest = std::max(highest, sample[1]);
+    EXPECT_GE(sample[1], 0);
+    EXPECT_LT(sample[1], 100);
+  }
+  EXPECT_NEAR(labels / 20000, 0.5, 0.015);
+  EXPECT_NEAR(dense / 20000, 50, 1);
+  EXPECT_GT(highest, 99);
+}
+
+TEST(ReplaySource, GivesTheFirstBatchForEveryTWithItsOwnNumberAndEpoch) {
+  RunConfig config = synthetic_config(95, 10);
+  Batch first, later;
+  make_batch_source(config, Split::kTrain, 1, 2)->load(0, first);
+  config.data.source = DataKind::kReplay;
+  config.data.train = "";
+  const auto replay = make_batch_source(config, Split::kTrain, 1, 2);
+  replay->load(23, later);
+  EXPECT_EQ(later.t, 23);
+  EXPECT_EQ(later.epoch, 2);
+  EXPECT_EQ(later.ids, first.ids);
+  EXPECT_EQ(later.dense, first.dense);
+  EXPECT_EQ(replay->plan().samples_of(9).size(), later.global_size);
+}
+
+}  // namespace
+}  // namespace dlrm
