@@ -1,11 +1,13 @@
 #include "criteo_options.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 
-#include "dlrm/core/error.h"
+#include <sys/stat.h>
 
-#include "text_input.h"
+#include "dlrm/core/error.h"
 
 namespace dlrm {
 namespace {
@@ -56,9 +58,17 @@ void check_paths(const CriteoOptions& o) {
     }
     paths.push_back(path);
   }
+}
+
+/// Tells of all inputs before the first is read, which may take long.
+void check_inputs(const CriteoOptions& o) {
   for (const std::string& input : o.inputs) {
-    const TextInput opened(input);
-    if (needs_survey(o) && !opened.can_reopen()) {
+    struct stat info {};
+    if (::stat(input.c_str(), &info) != 0) {
+      throw usage_error("{}: cannot open: {}", input, std::strerror(errno));
+    }
+    if (S_ISDIR(info.st_mode)) throw usage_error("{}: is a folder, not a file", input);
+    if (needs_survey(o) && !S_ISREG(info.st_mode)) {
       throw usage_error(
           "{}: --test-output and --frequency-threshold read twice, so not from a pipe", input);
     }
@@ -83,6 +93,7 @@ void check_criteo_options(const CriteoOptions& o) {
   check_dictionary_options(o);
   check_test_options(o);
   check_paths(o);
+  check_inputs(o);
 }
 
 }  // namespace dlrm

@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <isa-l/igzip_lib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
@@ -49,17 +48,8 @@ class TextInput::Impl {
 
   int64_t read(char* out, int64_t size) { return gzip_ ? inflate(out, size) : copy(out, size); }
 
-  bool can_reopen() const {
-    struct stat info {};
-    return ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode);
-  }
-
  private:
   void start() {
-    struct stat info {};
-    if (::fstat(fd_, &info) == 0 && S_ISDIR(info.st_mode)) {
-      throw usage_error("{}: is a folder, not a file", path_);
-    }
     ::posix_fadvise(fd_, 0, 0, POSIX_FADV_SEQUENTIAL);
     input_.resize(kInputBytes);
     while (held_ < 2 && refill()) {
@@ -155,6 +145,5 @@ class TextInput::Impl {
 TextInput::TextInput(const std::string& path) : impl_(std::make_unique<Impl>(path)) {}
 TextInput::~TextInput() = default;
 int64_t TextInput::read(char* out, int64_t size) { return impl_->read(out, size); }
-bool TextInput::can_reopen() const { return impl_->can_reopen(); }
 
 }  // namespace dlrm

@@ -18,8 +18,6 @@ class TextInput {
   /// Up to `size` bytes; 0 only at the end. Throws usage_error for damaged or cut off gzip,
   /// run_error if reading fails.
   int64_t read(char* out, int64_t size);
-  /// Whether the bytes can be read a second time (a pipe's cannot).
-  bool can_reopen() const;
 
  private:
   class Impl;

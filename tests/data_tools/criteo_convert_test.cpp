@@ -1,10 +1,14 @@
 #include "criteo_convert.h"
 
 #include <cmath>
+#include <csignal>
 #include <map>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "dlrm/core/error.h"
 
@@ -247,6 +251,56 @@ TEST_F(Criteo, MaxRowsSpreadsManyValuesOverAllRows) {
     ++counts[static_cast<size_t>(id)];
   }
   for (const int count : counts) EXPECT_GT(count, 300);  // 600 each where spread evenly
+}
+
+/// While it lives, no file grows beyond `bytes`: a disk that fills up.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+TEST_F(Criteo, AWriteThatFailsLeavesNothingBehind) {
+  write("in.tsv", text_of(generated_lines(30000, 10)));
+  CriteoOptions o = options({"in.tsv"}, "out.h5");
+  o.dictionary = path("d.h5");
+  for (const rlim_t bytes : {200000u, 600000u}) {
+    const FileSizeLimit limit(bytes);
+    try {
+      convert(o);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kFailure);
+      EXPECT_THAT(error.what(), HasSubstr(path("")));
+    }
+    EXPECT_THAT(files(), ElementsAre("in.tsv"));
+  }
+}
+
+TEST_F(Criteo, ReadsAPipeInOnePass) {
+  const std::vector<LogLine> lines = generated_lines(2000, 11);
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  std::thread writer([&] { write("pipe", text_of(lines)); });
+  convert(options({"pipe"}, "out.h5"));
+  writer.join();
+  Reference reference;
+  reference.add(lines);
+  expect_same(read_converted(path("out.h5")), reference.out);
+  CriteoOptions twice = options({"pipe"}, "twice.h5");
+  twice.frequency_threshold = 2;
+  EXPECT_THAT(error_of(twice), HasSubstr("not from a pipe"));
 }
 
 TEST_F(Criteo, AnOutputThatStoodThereIsReplaced) {

@@ -92,6 +92,16 @@ TEST_F(CriteoDictionary, IsNotTouchedByARunThatFails) {
   EXPECT_THAT(read_dictionary_file(path("d.h5"), {"C1"})[0].values, ElementsAre(0xb));
 }
 
+TEST_F(CriteoDictionary, IsTheSameFileForTheSameLog) {
+  log("a.tsv", {"0b", "0a", ""});
+  convert(with_dictionary("a.tsv", "a.h5"));
+  CriteoOptions again = with_dictionary("a.tsv", "b.h5");
+  again.dictionary = path("d2.h5");
+  again.threads = 5;
+  convert(again);
+  EXPECT_EQ(content("d.h5"), content("d2.h5"));
+}
+
 TEST_F(CriteoDictionary, ThatIsNoneIsNamed) {
   log("a.tsv", {"0b"});
   write("d.h5", "not HDF5");

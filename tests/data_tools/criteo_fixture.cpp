@@ -39,14 +39,14 @@ Converted read_converted(const std::string& path) {
 
 std::string LogLine::text() const {
   std::string line = label;
-  for (const std::string& number : numbers) line += "\t" + number;
-  for (const std::string& category : categories) line += "\t" + category;
+  for (const std::string& number : numbers) line.append(1, '\t').append(number);
+  for (const std::string& category : categories) line.append(1, '\t').append(category);
   return line;
 }
 
 std::string text_of(const std::vector<LogLine>& lines) {
   std::string text;
-  for (const LogLine& line : lines) text += line.text() + "\n";
+  for (const LogLine& line : lines) text.append(line.text()).append(1, '\n');
   return text;
 }
 
@@ -83,6 +83,11 @@ std::string InFolder::write(const std::string& name, const std::string& content)
   std::ofstream out(path(name), std::ios::binary);
   out.write(content.data(), static_cast<std::streamsize>(content.size()));
   return path(name);
+}
+
+std::string InFolder::content(const std::string& name) const {
+  std::ifstream in(path(name), std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 CriteoReport InFolder::convert(CriteoOptions options) const {

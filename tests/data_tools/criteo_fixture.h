@@ -42,6 +42,7 @@ class InFolder : public ::testing::Test {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string write(const std::string& name, const std::string& content) const;
+  std::string content(const std::string& name) const;
   /// Converts with the paths and options given, `threads` 2 unless set.
   CriteoReport convert(CriteoOptions options) const;
   /// Options that turn `inputs` into `output`.
