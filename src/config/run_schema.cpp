@@ -94,6 +94,23 @@ Schema<OutputConfig> output_schema() {
   return schema;
 }
 
+Schema<RunConfig> make_run_schema() {
+  using R = RunConfig;
+  Schema<R> schema;
+  schema.key("model", &R::model, section(model_schema()), "");
+  schema.key("data", &R::data, section(data_schema()), "");
+  schema.key("train", &R::train, section(train_schema()), "");
+  schema.key("sharding", &R::sharding, section(sharding_schema()), "").may_change();
+  schema.key("routing", &R::routing, section(routing_schema()), "").may_change();
+  schema.key("comm", &R::comm, choice(kCommNames), "what moves bytes between ranks").may_change();
+  schema.key("memory", &R::memory, section(memory_schema()), "").may_change();
+  schema.key("eval", &R::eval, section(eval_schema()), "").may_change();
+  schema.key("checkpoint", &R::checkpoint, section(checkpoint_schema()), "").may_change();
+  schema.key("output", &R::output, section(output_schema()), "").may_change();
+  schema.key("device", &R::device, choice(kDeviceNames), "what computes").may_change();
+  return schema;
+}
+
 std::string last_segment(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
 }  // namespace
@@ -120,20 +137,8 @@ Schema<DataConfig> data_schema() {
   return schema;
 }
 
-Schema<RunConfig> run_schema() {
-  using R = RunConfig;
-  Schema<R> schema;
-  schema.key("model", &R::model, section(model_schema()), "");
-  schema.key("data", &R::data, section(data_schema()), "");
-  schema.key("train", &R::train, section(train_schema()), "");
-  schema.key("sharding", &R::sharding, section(sharding_schema()), "").may_change();
-  schema.key("routing", &R::routing, section(routing_schema()), "").may_change();
-  schema.key("comm", &R::comm, choice(kCommNames), "what moves bytes between ranks").may_change();
-  schema.key("memory", &R::memory, section(memory_schema()), "").may_change();
-  schema.key("eval", &R::eval, section(eval_schema()), "").may_change();
-  schema.key("checkpoint", &R::checkpoint, section(checkpoint_schema()), "").may_change();
-  schema.key("output", &R::output, section(output_schema()), "").may_change();
-  schema.key("device", &R::device, choice(kDeviceNames), "what computes").may_change();
+const Schema<RunConfig>& run_schema() {
+  static const Schema<RunConfig> schema = make_run_schema();
   return schema;
 }
 

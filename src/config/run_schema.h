@@ -8,7 +8,7 @@
 namespace dlrm {
 
 /// All keys of a config: the one place where each is declared.
-Schema<RunConfig> run_schema();
+const Schema<RunConfig>& run_schema();
 
 Schema<ModelConfig> model_schema();
 Schema<DataConfig> data_schema();
