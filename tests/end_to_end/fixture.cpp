@@ -45,7 +45,7 @@ Outcome SmallRun::train(int ranks, const std::string& arguments, const std::stri
   return run_command(program + " " + config + " " + arguments, folder_.path());
 }
 
-std::string SmallRun::error_line(const Outcome& outcome) {
+std::string error_line(const Outcome& outcome) {
   std::istringstream lines(outcome.errors);
   std::string found;
   for (std::string line; std::getline(lines, line);) {

@@ -7,6 +7,9 @@
 
 namespace dlrm {
 
+/// The last line on stderr that begins with "error: ".
+std::string error_line(const Outcome& outcome);
+
 /// A folder with a small data set (train.h5, test.h5) and a config (config.yaml) of odd shapes.
 class SmallRun : public testing::Test {
  protected:
@@ -16,8 +19,6 @@ class SmallRun : public testing::Test {
   Outcome train(int ranks, const std::string& arguments,
                 const std::string& config = "config.yaml") const;
   std::filesystem::path path(const std::string& name) const { return folder_ / name; }
-  /// The last line on stderr that is not mpirun's own.
-  static std::string error_line(const Outcome& outcome);
 
   TemporaryFolder folder_;
 };

@@ -1,0 +1,110 @@
+#include <cstdint>
+#include <fstream>
+
+#include "fixture.h"
+
+namespace dlrm {
+namespace {
+
+/// A run that must end with 2 and one line that holds every one of `words`, said once.
+void expect_usage_error(const Outcome& outcome, const std::vector<std::string>& words) {
+  EXPECT_EQ(outcome.code, 2) << outcome.errors;
+  const std::string line = error_line(outcome);
+  for (const std::string& word : words) {
+    EXPECT_NE(line.find(word), std::string::npos) << word << " is missing in: " << outcome.errors;
+  }
+  size_t said = 0;
+  for (size_t at = 0; (at = outcome.errors.find("error: ", at)) != std::string::npos; ++at) ++said;
+  EXPECT_EQ(said, 1u) << outcome.errors;
+}
+
+class Errors : public SmallRun, public testing::WithParamInterface<int> {};
+
+TEST_P(Errors, AnUnknownKeyIsNamedWithItsPlaceAndTheNearestKey) {
+  write_file(path("bad.yaml"), read_file(path("config.yaml")) + "routing: {mod: exact}\n");
+  expect_usage_error(train(GetParam(), "", "bad.yaml"), {"bad.yaml:21", "mod", "mode"});
+}
+
+TEST_P(Errors, AMissingConfigIsNamed) {
+  expect_usage_error(train(GetParam(), "", "absent.yaml"), {"absent.yaml"});
+}
+
+TEST_P(Errors, ABadOptionTellsOfHelp) {
+  expect_usage_error(train(GetParam(), "--bogus"), {"--bogus", "--help"});
+}
+
+TEST_P(Errors, AMissingDataFileIsNamed) {
+  expect_usage_error(train(GetParam(), "--set data.train=absent.h5"), {"absent.h5"});
+}
+
+TEST_P(Errors, ATableTooSmallForTheFileIsNamed) {
+  expect_usage_error(train(GetParam(), "--set model.tables.0.rows=2"), {"tiny", "2", "3"});
+}
+
+TEST_P(Errors, AnIdOutOfRangeNamesFileRecordFeatureAndValue) {
+  ASSERT_EQ(run_command("/usr/bin/python3 -c \"import h5py; f = h5py.File('train.h5', 'r+'); "
+                        "f['sparse/left/ids'][1234] = 4001\"",
+                        folder_.path())
+                .code,
+            0);
+  expect_usage_error(train(GetParam(), ""), {"train.h5", "1234", "left", "4001"});
+  const Outcome dropped = train(GetParam(), "--set data.invalid_id=drop");
+  EXPECT_EQ(dropped.code, 0) << dropped.errors;
+}
+
+TEST_P(Errors, ANonFiniteDenseValueNamesRecordAndColumn) {
+  ASSERT_EQ(run_command("/usr/bin/python3 -c \"import h5py; f = h5py.File('train.h5', 'r+'); "
+                        "f['dense'][777, 2] = float('nan')\"",
+                        folder_.path())
+                .code,
+            0);
+  expect_usage_error(train(GetParam(), ""), {"train.h5", "777", "2"});
+}
+
+TEST_P(Errors, ANanLossNamesTheFirstLayerAndEndsWith3) {
+  const Outcome outcome = train(GetParam(), "--set train.dense_optimizer.lr=1e30");
+  EXPECT_EQ(outcome.code, 3) << outcome.errors;
+  EXPECT_NE(error_line(outcome).find("/mlp/"), std::string::npos) << outcome.errors;
+}
+
+TEST_P(Errors, WhatIsNotBuiltYetIsSaid) {
+  for (const char* set : {"memory.tier=cached", "model.activation=gelu",
+                          "model.tables.0.dtype=bf16", "comm=nccl", "device=cuda"}) {
+    expect_usage_error(train(GetParam(), std::string("--set ") + set), {"not built"});
+  }
+}
+
+TEST_P(Errors, AnUnwritableRunDirectoryIsNamed) {
+  write_file(path("file"), "");
+  expect_usage_error(train(GetParam(), "--set output.directory=file/run"), {"file/run"});
+}
+
+INSTANTIATE_TEST_SUITE_P(OneAndThreeRanks, Errors, testing::Values(1, 3));
+
+TEST_F(SmallRun, EveryProgramHasHelpAndVersion) {
+  for (const char* program : {"dlrm-train", "dlrm-plan", "dlrm-data"}) {
+    for (const char* option : {"--help", "--version"}) {
+      const Outcome outcome = run_command(std::string(program) + " " + option, folder_.path());
+      EXPECT_EQ(outcome.code, 0) << program << outcome.errors;
+      EXPECT_FALSE(outcome.output.empty()) << program << option;
+    }
+  }
+}
+
+TEST_F(SmallRun, EveryReadyConfigCanBePlanned) {
+  int configs = 0;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(source_folder() / "configs")) {
+    if (entry.path().extension() != ".yaml") continue;
+    ++configs;
+    const Outcome outcome = run_command(
+        "dlrm-train '" + entry.path().string() + "' --plan-only --ranks 128 --device-memory 80",
+        folder_.path());
+    EXPECT_EQ(outcome.code, 0) << entry.path() << outcome.errors;
+    EXPECT_NE(outcome.output.find("fit"), std::string::npos) << entry.path();
+  }
+  EXPECT_GE(configs, 15);
+}
+
+}  // namespace
+}  // namespace dlrm

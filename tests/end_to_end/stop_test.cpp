@@ -1,0 +1,102 @@
+#include "fixture.h"
+
+namespace dlrm {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Long enough never to end by itself; checkpoints only when asked to stop.
+constexpr const char* kEndless = " config.yaml --set train.steps=100000000 --set eval.at_end=false";
+
+/// Starts `start &`, waits until training runs (metrics are written), sends `signal` as told, and
+/// returns the exit code of the command that was started.
+std::string script(const std::string& start, const std::string& signal) {
+  return start +
+         " & job=$!\n"
+         "for i in $(seq 600); do [ -s run/metrics.jsonl ] && break; sleep 0.05; done\n" +
+         signal +
+         "\nwait $job; code=$?\nwhile kill -0 $job 2>/dev/null; do wait $job; code=$?; done\nexit "
+         "$code\n";
+}
+
+class Stopping : public SmallRun {
+ protected:
+  void expect_saved_and_resumable(const Outcome& outcome) {
+    EXPECT_EQ(outcome.code, 130) << outcome.errors;
+    ASSERT_TRUE(fs::exists(path("ckpt"))) << outcome.errors;
+    int64_t step = -1;
+    for (const auto& entry : fs::directory_iterator(path("ckpt"))) {
+      const std::string name = entry.path().filename();
+      ASSERT_EQ(name.rfind("step_", 0), 0u) << name;
+      step = std::stoll(name.substr(5));
+    }
+    ASSERT_GT(step, 0);
+    const Outcome resumed =
+        train(1, "--resume --set eval.at_end=false --set train.steps=" + std::to_string(step + 3));
+    EXPECT_EQ(resumed.code, 0) << resumed.errors;
+    const auto lines = read_lines(path("run/metrics.jsonl"));
+    EXPECT_EQ(lines.back()["step"], step + 3);
+  }
+};
+
+TEST_F(Stopping, AloneASigtermSavesAndEndsWith130) {
+  expect_saved_and_resumable(
+      run_command(script(std::string("dlrm-train") + kEndless, "kill -TERM $job"), folder_.path()));
+}
+
+TEST_F(Stopping, AloneASigintSavesAndEndsWith130) {
+  // Bash starts background jobs with SIGINT ignored; the program installs its own handler.
+  expect_saved_and_resumable(
+      run_command(script(std::string("dlrm-train") + kEndless, "kill -INT $job"), folder_.path()));
+}
+
+TEST_F(Stopping, ASigusr1ToMpirunSavesAndEndsWith130) {
+  expect_saved_and_resumable(
+      run_command(script(std::string("mpirun -np 3 dlrm-train") + kEndless, "kill -USR1 $job"),
+                  folder_.path()));
+}
+
+TEST_F(Stopping, ASigusr1ToOneRankStopsThemAll) {
+  expect_saved_and_resumable(run_command(script(std::string("mpirun -np 3 dlrm-train") + kEndless,
+                                                "kill -USR1 $(pgrep -n -P $job dlrm-train)"),
+                                         folder_.path()));
+}
+
+TEST_F(Stopping, RunShTurnsSigtermIntoASave) {
+  const std::string start = (source_folder() / "launch/run.sh").string() + " -np 2" + kEndless;
+  expect_saved_and_resumable(
+      run_command("export DLRM_TRAIN=$(command -v dlrm-train)\n" + script(start, "kill -TERM $job"),
+                  folder_.path()));
+}
+
+TEST_F(Stopping, RunShTurnsCtrlCIntoASave) {
+  // Job control gives the job a process group of its own, as a terminal's foreground job has.
+  const std::string start =
+      "set -m\n" + (source_folder() / "launch/run.sh").string() + " -np 2" + kEndless;
+  expect_saved_and_resumable(
+      run_command("export DLRM_TRAIN=$(command -v dlrm-train)\n" + script(start, "kill -INT -$job"),
+                  folder_.path()));
+}
+
+TEST_F(Stopping, AKilledRankEndsTheJobAndLeavesTheLastCheckpoint) {
+  const Outcome outcome = run_command(
+      script(std::string("mpirun -np 3 dlrm-train") + kEndless + " --set checkpoint.every_steps=20",
+             "for i in $(seq 600); do ls ckpt/step_* >/dev/null 2>&1 && break; sleep 0.05; done; "
+             "kill -9 $(pgrep -n -P $job dlrm-train)"),
+      folder_.path());
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_EQ(train(2, "--eval-only").code, 0);
+}
+
+TEST_F(Stopping, AStalledRankIsNamedByTheWatchdog) {
+  const Outcome outcome = run_command(
+      script(std::string("mpirun -np 3 dlrm-train") + kEndless + " --set train.timeout=3",
+             "kill -STOP $(pgrep -n -P $job dlrm-train)"),
+      folder_.path());
+  EXPECT_EQ(outcome.code, 3) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("rank 2"), std::string::npos) << outcome.errors;
+  run_command("pkill -9 -f 'train.timeout=3' || true", folder_.path());
+}
+
+}  // namespace
+}  // namespace dlrm
