@@ -10,8 +10,9 @@
 namespace dlrm {
 namespace {
 
-// Up to here everybody sends everything to everybody: one latency instead of two.
-constexpr int64_t kOneExchangeBytes = 4096;
+// A rank that sends no more than this when everybody sends everything to everybody does so: one
+// latency instead of two.
+constexpr int64_t kOneExchangeBytes = 16384;
 
 /// Sums `data` over ranks: every rank adds up its part of what all ranks have, in rank order, and
 /// the parts are gathered. Values travel as W.
@@ -23,7 +24,8 @@ class Allreduce final : public Call {
         comm_(comm),
         name_(name),
         data_(data),
-        one_exchange_(static_cast<int64_t>(data.size_bytes()) <= kOneExchangeBytes),
+        one_exchange_(static_cast<int64_t>(data.size()) * kWidth * (comm.size() - 1) <=
+                      kOneExchangeBytes),
         wire_(comm.engine()),
         arrived_(comm.engine()) {}
 

@@ -9,7 +9,8 @@
 namespace dlrm {
 namespace {
 
-constexpr int64_t kBusyPolls = 64;
+constexpr int64_t kBusyPolls = 64;        // threads: a pause of the others' copying
+constexpr int64_t kSpinningPolls = 1000;  // processes: several steps of a message's handshake
 constexpr int64_t kYieldingPolls = 512;
 constexpr auto kNap = std::chrono::microseconds(40);
 
@@ -54,7 +55,8 @@ void ProgressEngine::advance() {
 }
 
 void ProgressEngine::relax(int64_t polls) const {
-  if (polls < kBusyPolls && waiting_ != Waiting::kYield) return;
+  if (polls < kSpinningPolls && waiting_ == Waiting::kSpin) return;
+  if (polls < kBusyPolls && waiting_ == Waiting::kThread) return;
   if (polls < kYieldingPolls || waiting_ != Waiting::kThread) {
     ::sched_yield();
   } else {

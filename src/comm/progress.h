@@ -18,7 +18,7 @@ class Call;
 
 /// How a waiting rank spends its time between polls.
 enum class Waiting {
-  kSpin,    ///< a core of its own: polls without pause, as messages move only inside polls
+  kSpin,    ///< a core of its own: polls without pause at first, as only polls move messages
   kYield,   ///< more ranks than cores: gives the core away after each poll
   kThread,  ///< ranks are threads that copy by themselves: sleeps when it takes long
 };

@@ -77,10 +77,10 @@ void alone_stalls(World& world) {
 
 void pause_for_long(World& world) {
   Trace trace;
-  world.start_watchdog(1, trace);
+  world.start_watchdog(1.5, trace);
   if (world.rank() == 1) {
     world.pause_watchdog(true);
-    std::this_thread::sleep_for(2500ms);
+    std::this_thread::sleep_for(3000ms);
     world.pause_watchdog(false);
   }
   world.comm().barrier();
