@@ -9,14 +9,14 @@
 namespace dlrm {
 namespace {
 
-// Every column begins on a page, so that a reader may map or read it directly.
+// Every column of a page or more begins on one, so that a reader may map or read it directly.
 constexpr hsize_t kAlignment = 4096;
 
 class Creator {
  public:
   explicit Creator(const std::string& path) : path_(path) {
     const H5Id access(H5Pcreate(H5P_FILE_ACCESS));
-    H5Pset_alignment(access, 1, kAlignment);
+    H5Pset_alignment(access, kAlignment, kAlignment);
     file_ = H5Id(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access));
     if (!file_.ok()) throw usage_error("{}: cannot create the file", path);
     storage_ = H5Id(H5Pcreate(H5P_DATASET_CREATE));

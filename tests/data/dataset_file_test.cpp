@@ -8,6 +8,7 @@
 #include <random>
 
 #include <gmock/gmock.h>
+#include <hdf5.h>
 
 #include "dlrm/data/batch_source.h"
 
@@ -130,25 +131,76 @@ void open_and_load(const std::string& path, const RunConfig& config) {
   }
 }
 
-TEST(DatasetFile, ChangedDataIsAnErrorOrAnotherGoodFileNeverACrash) {
+/// Where the columns of a file lie in it: what is there is values, not the library's structures.
+std::vector<std::pair<size_t, size_t>> column_extents(const std::string& path) {
+  const std::string whole = bytes_of_file(path);
+  const DatasetFile file(path);
+  std::vector<std::pair<size_t, size_t>> extents;
+  const auto add = [&](const std::byte* column, int64_t bytes) {
+    const auto size = static_cast<size_t>(bytes);
+    extents.emplace_back(whole.find({reinterpret_cast<const char*>(column), size}), size);
+  };
+  add(file.labels(), file.samples());
+  add(file.dense(), file.samples() * file.dense_width() * 4);
+  for (const MappedFeature& feature : file.features()) {
+    add(feature.ids, feature.count * bytes_of(feature.type));
+    if (feature.offsets) add(feature.offsets, (file.samples() + 1) * 8);
+  }
+  return extents;
+}
+
+TEST(DatasetFile, ChangedValuesAreAnErrorOrOtherGoodValuesNeverACrash) {
   const TemporaryFolder folder;
   SmallDataset data;
   data.samples = 50;
   data.write(folder / "a.h5");
+  const auto extents = column_extents(folder / "a.h5");
   const std::string whole = bytes_of_file(folder / "a.h5");
   const std::string path = folder / "changed.h5";
   const RunConfig config = data.config(path, 16);
   std::mt19937 random(1);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 400; ++round) {
     std::string changed = whole;
-    for (int c = 0; c < 8; ++c) {
-      // Columns begin on pages: what lies there is data, not the library's own structures.
-      const size_t page = 4096 * (1 + random() % (whole.size() / 4096 - 1));
-      const size_t at = page + random() % std::min<size_t>(400, whole.size() - page);
-      changed[at] = static_cast<char>(random());
+    for (int c = 0; c < 1 + round % 8; ++c) {
+      const auto& [begin, size] = extents[random() % extents.size()];
+      changed[begin + random() % size] = static_cast<char>(random());
     }
     write_bytes(path, changed);
     open_and_load(path, config);
+  }
+}
+
+void write_attribute(const std::string& path, const char* object, const char* name, int64_t value) {
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const hid_t owner = H5Oopen(file, object, H5P_DEFAULT);
+  const hid_t attribute = H5Aopen(owner, name, H5P_DEFAULT);
+  ASSERT_GE(H5Awrite(attribute, H5T_NATIVE_INT64, &value), 0);
+  H5Aclose(attribute);
+  H5Oclose(owner);
+  H5Fclose(file);
+}
+
+TEST(DatasetFile, AnyNumberInAnAttributeIsAnErrorOrHarmless) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  data.samples = 50;
+  const std::string path = folder / "a.h5";
+  const RunConfig config = data.config(path, 16);
+  const std::vector<std::pair<const char*, const char*>> attributes{
+      {"/", "version"},
+      {"/", "samples"},
+      {"/sparse/one/ids", "rows"},
+      {"/sparse/three/ids", "hotness"},
+      {"/sparse/three/ids", "rows"},
+      {"/sparse/bags/ids", "rows"}};
+  for (const auto& [object, name] : attributes) {
+    for (const int64_t value :
+         {INT64_MIN, INT64_MIN + 1, int64_t{-50}, int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{2},
+          int64_t{49}, int64_t{51}, int64_t{150}, int64_t{1} << 31, int64_t{1} << 62, INT64_MAX}) {
+      data.write(path, 50);
+      write_attribute(path, object, name, value);
+      open_and_load(path, config);
+    }
   }
 }
 
