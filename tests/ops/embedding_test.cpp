@@ -10,7 +10,7 @@ using Embedding = EveryExecution;
 
 TEST_P(Embedding, PoolsEveryBagOfEveryGroup) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-    for (const int64_t width : {1, 3, 4, 8, 13, 16, 32, 64, 100, 128, 130}) {
+    for (const int64_t width : {1, 4, 8, 13, 16, 32, 64, 128, 130}) {
       Table table(50, width, type, 1);
       const Bags bags[] = {Bags::random(40, 50, 4, 1), Bags::random(1, 50, 0, 2),
                            Bags::random(0, 50, 3, 3), Bags::random(33, 50, 1, 4, true)};
@@ -47,7 +47,7 @@ TEST_P(Embedding, GroupsRowsLikeAnOrderedMap) {
     bool hot;
   };
   for (const Case c : {Case{0, 7, false}, Case{1, 1, false}, Case{50, 1, false}, Case{300, 3, true},
-                       Case{3000, 25000000, false}, Case{9000, 70000, true},
+                       Case{3000, 25000000, false}, Case{7000, 70000, true},
                        Case{200, int64_t{1} << 40, false}, Case{700, 256, false}}) {
     const Bags bags[] = {Bags::random(c.bags, c.rows, 3, 1, false, c.hot),
                          Bags::random(c.bags / 2, c.rows, 1, 2, false, c.hot)};
@@ -96,8 +96,8 @@ struct Backward {
 };
 
 TEST_P(Embedding, BackwardSumsTheOccurrencesOfARow) {
-  for (const int64_t width : {1, 4, 13, 16, 64, 128, 130}) {
-    Backward b(*reference, 2500, 40, width);
+  for (const int64_t width : {1, 4, 13, 64, 130}) {
+    Backward b(*reference, 2200, 40, width);
     Cells got(b.unique(), width), want(b.unique(), width);
     ops->embedding_bag_backward(b.space.runs(), b.gradients, got.floats());
     reference->embedding_bag_backward(b.space.runs(), b.gradients, want.floats());
@@ -126,9 +126,9 @@ TEST_P(Embedding, SquareSumsAreThoseOfTheRows) {
 TEST_P(Embedding, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const OptimizerStep& step : every_rule()) {
-      for (const int64_t width : {1, 13, 16, 128}) {
-        Backward b(*reference, 2500, 300, width);
-        Table fused(300, width, type, 1), apart(fused);
+      for (const int64_t width : {1, 16, 45}) {
+        Backward b(*reference, 2200, 100, width);
+        Table fused(100, width, type, 1), apart(fused);
         ops->embedding_bag_update(step, fused.rows(step.rule), b.space.runs(), b.gradients);
         Cells grads(b.unique(), width);
         ops->embedding_bag_backward(b.space.runs(), b.gradients, grads.floats());

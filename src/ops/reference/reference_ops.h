@@ -7,7 +7,7 @@
 namespace dlrm::reference {
 
 /// Each operation as its formula says: fp64 loops in one thread, stored values rounded once.
-class ReferenceOps final : public Ops {
+class ReferenceOps : public Ops {
  public:
   std::string name() const override { return "reference"; }
   int threads() const override { return 1; }

@@ -1,0 +1,87 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "dlrm/device/device.h"
+#include "dlrm/ops/ops.h"
+
+#include "checked/comparison.h"
+#include "reference/reference_ops.h"
+
+namespace dlrm::checked {
+
+/// Runs each operation as chosen, then the reference on copies of what it writes, and compares.
+/// Tables are never copied whole: only the rows that an operation names.
+class CheckedOps final : public Ops {
+ public:
+  CheckedOps(std::unique_ptr<Ops> chosen, Device& device, Stream& stream)
+      : chosen_(std::move(chosen)),
+        device_(device),
+        stream_(stream),
+        execution_(chosen_->name()),
+        gradients_(device, 0, "checked gradients") {}
+
+  std::string name() const override { return "checked " + chosen_->name(); }
+  int threads() const override { return chosen_->threads(); }
+
+  void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y) override;
+  void linear_backward_input(Matrix dz, Matrix w, Matrix dx) override;
+  void linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw,
+                              View<float> dbias) override;
+  void activation_backward(Act act, Matrix y, Matrix dy) override;
+
+  void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) override;
+  void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
+                    MatrixView<float> de) override;
+  void average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) override;
+  void average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) override;
+  void cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) override;
+  void cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) override;
+
+  void bce_with_logits(Matrix logits, View<const float> labels, float scale, View<double> loss,
+                       Matrix dlogits) override;
+  void sigmoid(Matrix logits, View<float> p) override;
+
+  void embedding_bag_forward(View<const BagGroup> groups) override;
+  void group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) override;
+  void embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
+                              MatrixView<float> grads) override;
+  void row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
+                       View<float> sums) override;
+  void sparse_update(const OptimizerStep& step, const RowTable& table, View<const int64_t> rows,
+                     View<const int64_t> count, MatrixView<const float> grads, bool by_row,
+                     View<const float> square_sums, int64_t full_width) override;
+  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
+                            View<const BagGradient> gradients) override;
+  void scatter_rows(View<const int64_t> rows, View<const int64_t> count,
+                    MatrixView<const float> grads, MatrixView<float> dense,
+                    View<float> touched) override;
+  void touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) override;
+
+  void copy_blocks(View<const BlockCopy> blocks) override;
+  void convert(Matrix x, Matrix y) override;
+  void add(Matrix x, Matrix y) override;
+  void fill_zero(void* data, int64_t bytes) override;
+  void find_non_finite(Matrix x, View<float> bad) override;
+
+  void dense_update(const OptimizerStep& step, View<float> w, View<const float> g, View<float> s1,
+                    View<float> s2, View<BFloat16> copy) override;
+  void fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
+                    const RowTable& table) override;
+
+ private:
+  Subject subject(const char* operation, std::string shape) const {
+    return {operation, std::move(shape), execution_};
+  }
+  void check_backward(const Subject& subject, const RowRuns& runs,
+                      View<const BagGradient> gradients, const MatrixView<const float>& grads);
+
+  std::unique_ptr<Ops> chosen_;
+  Device& device_;
+  Stream& stream_;
+  std::string execution_;
+  reference::ReferenceOps reference_;
+  Array<float> gradients_;
+};
+
+}  // namespace dlrm::checked

@@ -1,0 +1,93 @@
+#pragma once
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "dlrm/core/error.h"
+#include "dlrm/ops/types.h"
+
+#include "reference/elements.h"
+
+namespace dlrm::checked {
+
+/// A matrix of its own, rows without gaps.
+class Copy {
+ public:
+  Copy(int64_t rows, int64_t cols, DType type)
+      : bytes_(static_cast<size_t>(rows * cols) * size_of(type)),
+        matrix_(bytes_.data(), type, rows, cols) {}
+  Copy(Copy&&) = default;
+  Copy& operator=(Copy&&) = default;
+
+  static Copy of(const Matrix& m);
+  static Copy of(const MatrixView<const float>& m);
+  /// |m|, in fp32.
+  static Copy magnitude(const Matrix& m);
+  static Copy magnitude(const MatrixView<const float>& m);
+  static Copy empty_like(const Matrix& m, DType type);
+
+  const Matrix& matrix() const { return matrix_; }
+  MatrixView<float> floats() const { return matrix_.f32(); }
+  double at(int64_t r, int64_t c) const { return reference::get(matrix_, r, c); }
+
+ private:
+  std::vector<char> bytes_;
+  Matrix matrix_;
+};
+
+/// What was run, for the message.
+struct Subject {
+  const char* operation;
+  std::string shape;
+  std::string execution;
+};
+
+[[noreturn]] void disagree(const Subject& subject, const std::string& element, double got,
+                           double expected);
+
+/// Equal, both NaN, or within `allowed`.
+inline bool agree(double got, double expected, double allowed) {
+  if (got == expected || (std::isnan(got) && std::isnan(expected))) return true;
+  return std::abs(got - expected) <= allowed;
+}
+
+/// Half a unit in the last place where rounding differs becomes a whole one.
+inline double rounding(DType type, double value) {
+  const double step = type == DType::kFloat32    ? 0x1p-22
+                      : type == DType::kBFloat16 ? 0x1p-7
+                                                 : 0x1p-10;
+  return step * std::abs(value) + 1e-37;
+}
+
+/// Error of a sum of `terms` fp32 products whose magnitudes add up to `magnitude`.
+inline double summing(int64_t terms, double magnitude) {
+  return (8 + 2 * std::sqrt(static_cast<double>(terms))) * 0x1p-24 * magnitude;
+}
+
+/// Every element of `got` beside `expected`; allowed(r, c) is what may be between them beyond the
+/// rounding of the stored type.
+template <class Allowed>
+void expect_close(const Subject& subject, const char* what, const Matrix& got,
+                  const Matrix& expected, const Allowed& allowed) {
+  for (int64_t r = 0; r < expected.rows; ++r) {
+    for (int64_t c = 0; c < expected.cols; ++c) {
+      const double want = reference::get(expected, r, c);
+      const double have = reference::get(got, r, c);
+      if (agree(have, want, rounding(got.type, want) + allowed(r, c))) continue;
+      disagree(subject, fmt::format("{} ({}, {})", what, r, c), have, want);
+    }
+  }
+}
+
+inline Matrix read_only(const MatrixView<const float>& m) {
+  return {const_cast<float*>(m.data), DType::kFloat32, m.rows, m.cols, m.stride};
+}
+
+/// A vector of floats as a matrix of one row.
+template <class T>
+Matrix as_row(View<T> values) {
+  auto* data = const_cast<float*>(values.data());
+  return {data, DType::kFloat32, 1, static_cast<int64_t>(values.size())};
+}
+
+}  // namespace dlrm::checked

@@ -1,0 +1,68 @@
+#include <algorithm>
+
+#include "fixture.h"
+
+namespace dlrm {
+namespace {
+
+using Loss = EveryExecution;
+
+TEST_P(Loss, IsTheSumOfCrossEntropiesWithItsGradient) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t batch : {1, 7, 1024, 3001}) {
+      Cells logits = Cells::random(batch, 1, 1, type), d(batch, 1, type), want(batch, 1, type);
+      logits.set(0, 0, 80.0f);
+      std::vector<float> labels(static_cast<size_t>(batch));
+      for (size_t i = 0; i < labels.size(); ++i) labels[i] = i % 3 == 0 ? 1.0f : 0.0f;
+      double loss = -1, expected = -1;
+      ops->bce_with_logits(logits.matrix(), labels, 0.01f, {&loss, 1}, d.matrix());
+      reference->bce_with_logits(logits.matrix(), labels, 0.01f, {&expected, 1}, want.matrix());
+      EXPECT_NEAR(loss, expected, 1e-12 * static_cast<double>(batch));
+      EXPECT_TRUE(close(d, want, 1e-3));
+    }
+  }
+}
+
+TEST_P(Loss, OfNoSamplesIsZero) {
+  Cells logits(0, 1), d(0, 1);
+  double loss = -1;
+  ops->bce_with_logits(logits.matrix(), {}, 1, {&loss, 1}, d.matrix());
+  EXPECT_EQ(loss, 0);
+}
+
+TEST_P(Loss, HasTheSameBitsWithAnyNumberOfThreads) {
+  Cells logits = Cells::random(5000, 1, 1), d(5000, 1);
+  const std::vector<float> labels(5000, 1.0f);
+  double loss = 0, alone = 0;
+  ops->bce_with_logits(logits.matrix(), labels, 1, {&loss, 1}, d.matrix());
+  machine.cpu({GetParam().isa, 1})
+      ->bce_with_logits(logits.matrix(), labels, 1, {&alone, 1}, d.matrix());
+  EXPECT_EQ(loss, alone);
+}
+
+TEST_P(Loss, SigmoidIsExactAtBothEnds) {
+  Cells logits(4, 1);
+  const float at[] = {0, 200, -200, -1};
+  for (int64_t i = 0; i < 4; ++i) logits.set(i, 0, at[i]);
+  std::vector<float> p(4);
+  ops->sigmoid(logits.matrix(), p);
+  EXPECT_EQ(p[0], 0.5f);
+  EXPECT_EQ(p[1], 1.0f);
+  EXPECT_NEAR(p[2], 0.0f, 1e-38);
+  EXPECT_FLOAT_EQ(p[3], 0.26894142f);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Loss, testing::ValuesIn(executions()), execution_name);
+
+TEST(ReferenceLoss, OfALogitOfZeroIsLogTwo) {
+  Cells logits(1, 1), d(1, 1);
+  logits.set(0, 0, 0);
+  const float label = 1;
+  double loss = 0;
+  Machine().reference()->bce_with_logits(logits.matrix(), {&label, 1}, 2, {&loss, 1}, d.matrix());
+  EXPECT_DOUBLE_EQ(loss, std::log(2.0));
+  EXPECT_EQ(d.at(0, 0), -1.0f);
+}
+
+}  // namespace
+}  // namespace dlrm

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <limits>
+
+#include "fixture.h"
+
+namespace dlrm {
+namespace {
+
+using Movement = EveryExecution;
+
+const DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+
+BlockCopy block(Cells& src, Cells& dst, int64_t cols) {
+  BlockCopy b;
+  b.src = src.matrix().data;
+  b.dst = dst.matrix().data;
+  b.src_type = src.type();
+  b.dst_type = dst.type();
+  b.src_stride = src.stride();
+  b.dst_stride = dst.stride();
+  b.rows = src.rows();
+  b.cols = cols;
+  return b;
+}
+
+TEST_P(Movement, CopiesScalesAddsAndConverts) {
+  std::vector<float> scale(120);
+  for (size_t i = 0; i < scale.size(); ++i) scale[i] = 1.0f / static_cast<float>(i + 1);
+  for (const DType from : kTypes) {
+    for (const DType to : kTypes) {
+      for (const bool scaled : {false, true}) {
+        for (const bool accumulate : {false, true}) {
+          Cells src = Cells::random(120, 301, 1, from);
+          Cells got = Cells::random(120, 301, 2, to), want = got;
+          BlockCopy b = block(src, got, 300), expected = block(src, want, 300);
+          b.accumulate = expected.accumulate = accumulate;
+          if (scaled) b.scale = expected.scale = scale.data();
+          ops->copy_blocks({&b, 1});
+          reference->copy_blocks({&expected, 1});
+          EXPECT_TRUE(close(got, want)) << name_of(from) << " to " << name_of(to);
+          EXPECT_EQ(got.at(119, 300), want.at(119, 300));
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Movement, BlocksOfOnePlaceAreAppliedInOrder) {
+  Cells a = Cells::random(400, 120, 1), b = Cells::random(400, 120, 2);
+  Cells c = Cells::random(380, 60, 3), got(400, 120), want(400, 120);
+  const auto blocks = [&](Cells& dst) {
+    std::vector<BlockCopy> list = {block(a, dst, 120), block(b, dst, 120), block(c, dst, 60)};
+    list[1].accumulate = true;
+    list[2].dst = dst.matrix().element(13, 31);
+    list.push_back(list[1]);
+    return list;
+  };
+  ops->copy_blocks(blocks(got));
+  Machine().cpu({"baseline", 1})->copy_blocks(blocks(want));
+  EXPECT_TRUE(got.same_bits(want));
+}
+
+TEST_P(Movement, ManyNarrowBlocksCoverAMatrix) {
+  std::vector<Cells> parts;
+  Cells got(500, 26 * 16), want(500, 26 * 16);
+  for (unsigned f = 0; f < 26; ++f) parts.push_back(Cells::random(500, 16, f));
+  std::vector<BlockCopy> list;
+  for (int64_t f = 0; f < 26; ++f) {
+    list.push_back(block(parts[static_cast<size_t>(f)], got, 16));
+    list.back().dst = got.matrix().element(0, f * 16);
+    for (int64_t r = 0; r < 500; ++r) {
+      for (int64_t c = 0; c < 16; ++c) {
+        want.set(r, f * 16 + c, parts[static_cast<size_t>(f)].at(r, c));
+      }
+    }
+  }
+  ops->copy_blocks(list);
+  EXPECT_TRUE(got.same_bits(want));
+}
+
+TEST_P(Movement, EmptyBlocksDoNothing) {
+  Cells src(0, 4), dst = Cells::random(3, 4, 1);
+  const Cells before = dst;
+  const BlockCopy list[] = {block(src, dst, 4), block(dst, dst, 0)};
+  ops->copy_blocks(list);
+  EXPECT_TRUE(dst.same_bits(before));
+}
+
+TEST_P(Movement, ConvertsAndAdds) {
+  for (const DType from : {DType::kFloat32, DType::kBFloat16}) {
+    for (const DType to : kTypes) {
+      Cells x = Cells::random(9, 77, 1, from), got(9, 77, to), want(9, 77, to);
+      ops->convert(x.matrix(), got.matrix());
+      reference->convert(x.matrix(), want.matrix());
+      EXPECT_TRUE(got.same_bits(want)) << name_of(from) << " to " << name_of(to);
+      if (to == DType::kFloat16) continue;
+      ops->add(x.matrix(), got.matrix());
+      reference->add(x.matrix(), want.matrix());
+      EXPECT_TRUE(close(got, want));
+    }
+  }
+}
+
+TEST_P(Movement, ConversionToBf16KeepsNaNAndInfinity) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Cells x(1, 40), y(1, 40, DType::kBFloat16);
+  for (int64_t c = 0; c < 40; ++c) x.set(0, c, c % 2 ? nan : -INFINITY);
+  ops->convert(x.matrix(), y.matrix());
+  for (int64_t c = 0; c < 40; ++c) {
+    if (c % 2) {
+      EXPECT_TRUE(std::isnan(y.at(0, c)));
+    } else {
+      EXPECT_EQ(y.at(0, c), -INFINITY);
+    }
+  }
+}
+
+TEST_P(Movement, FindsOneNonFiniteElementAnywhere) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    Cells x = Cells::random(300, 70, 1, type);
+    std::vector<float> bad = {0};
+    ops->find_non_finite(x.matrix(), bad);
+    EXPECT_EQ(bad[0], 0);
+    x.set(299, 69, std::numeric_limits<float>::quiet_NaN());
+    ops->find_non_finite(x.matrix(), bad);
+    EXPECT_EQ(bad[0], 1);
+  }
+}
+
+TEST_P(Movement, FillsWithZeros) {
+  for (const size_t n : {size_t{0}, size_t{5}, size_t{3} << 20}) {
+    std::vector<char> bytes(n + 1, 7);
+    ops->fill_zero(bytes.data(), static_cast<int64_t>(n));
+    EXPECT_EQ(std::count(bytes.begin(), bytes.end(), 0), static_cast<int64_t>(n));
+    EXPECT_EQ(bytes.back(), 7);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Movement, testing::ValuesIn(executions()), execution_name);
+
+}  // namespace
+}  // namespace dlrm

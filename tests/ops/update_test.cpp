@@ -1,0 +1,137 @@
+#include <algorithm>
+
+#include "dlrm/core/random.h"
+
+#include "bags.h"
+
+namespace dlrm {
+namespace {
+
+using Update = EveryExecution;
+
+TEST_P(Update, SparseRulesAgreeWithTheReference) {
+  const int64_t rows[] = {0, 3, 4, 29}, count[] = {4};
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const OptimizerStep& step : every_rule()) {
+      for (const int64_t width : {1, 2, 7, 16, 33, 128}) {
+        for (const bool by_row : {false, true}) {
+          Table got(30, width, type, 1), want(got);
+          Cells grads = Cells::random(30, width, 5);
+          ops->sparse_update(step, got.rows(step.rule), rows, count, grads.floats(), by_row, {},
+                             width);
+          reference->sparse_update(step, want.rows(step.rule), rows, count, grads.floats(), by_row,
+                                   {}, width);
+          EXPECT_TRUE(got.close_to(want)) << "width " << width;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Update, RowwiseAdagradTakesTheSquareSumsOfTheWholeRow) {
+  const int64_t rows[] = {1, 2}, count[] = {2};
+  const float sums[] = {4, 9};
+  const OptimizerStep step = every_rule()[2];
+  Table got(3, 5, DType::kFloat32, 1), want(got);
+  Cells grads = Cells::random(2, 5, 2);
+  ops->sparse_update(step, got.rows(step.rule), rows, count, grads.floats(), false, sums, 20);
+  reference->sparse_update(step, want.rows(step.rule), rows, count, grads.floats(), false, sums,
+                           20);
+  EXPECT_TRUE(got.close_to(want));
+}
+
+TEST_P(Update, AColumnShardStepsAsTheWholeRowDoes) {
+  const OptimizerStep step = every_rule()[2];
+  const int64_t rows[] = {0, 1, 2}, count[] = {3};
+  Table whole(3, 12, DType::kFloat32, 1);
+  Cells grads = Cells::random(3, 12, 2);
+  std::vector<float> sums(3), part(3);
+  Table left(3, 5, DType::kFloat32, 1);
+  for (int64_t r = 0; r < 3; ++r) {
+    left.state1.set(r, 0, whole.state1.at(r, 0));
+    for (int64_t c = 0; c < 5; ++c) left.weights.set(r, c, whole.weights.at(r, c));
+  }
+  for (const auto& [begin, size] : {std::pair<int64_t, int64_t>{0, 5}, {5, 7}}) {
+    ops->row_square_sums(count, grads.floats().columns(begin, size), part);
+    for (size_t i = 0; i < 3; ++i) sums[i] += part[i];
+  }
+  ops->sparse_update(step, whole.rows(step.rule), rows, count, grads.floats(), false, {}, 12);
+  ops->sparse_update(step, left.rows(step.rule), rows, count, grads.floats().columns(0, 5), false,
+                     sums, 12);
+  for (int64_t r = 0; r < 3; ++r) {
+    EXPECT_NEAR(left.state1.at(r, 0), whole.state1.at(r, 0), 1e-5);
+    for (int64_t c = 0; c < 5; ++c) {
+      EXPECT_NEAR(left.weights.at(r, c), whole.weights.at(r, c), 1e-6);
+    }
+  }
+}
+
+TEST_P(Update, DenseRulesAgreeWithTheReferenceAndKeepARoundedCopy) {
+  for (const OptimizerStep& step : every_rule()) {
+    if (step.rule == OptimizerStep::Rule::kRowwiseAdagrad) continue;
+    for (const size_t n : {size_t{0}, size_t{1}, size_t{37}, size_t{40000}}) {
+      const auto width = static_cast<int64_t>(n);
+      Table got(1, width, DType::kFloat32, 1), want(got);
+      Cells g = Cells::random(1, width, 2);
+      std::vector<BFloat16> copy(n);
+      const auto run = [&](Ops& o, Table& t, View<BFloat16> c) {
+        o.dense_update(step, {t.weights.floats().data, n}, {g.floats().data, n},
+                       {t.state1.floats().data, n}, {t.state2.floats().data, n}, c);
+      };
+      run(*ops, got, copy);
+      run(*reference, want, {});
+      EXPECT_TRUE(got.close_to(want)) << n;
+      for (size_t i = 0; i < n; ++i) {
+        ASSERT_EQ(copy[i].bits, BFloat16(got.weights.at(0, static_cast<int64_t>(i))).bits);
+      }
+    }
+  }
+}
+
+TEST_P(Update, UniformRowsHaveTheBitsOfUniformRow) {
+  for (const int64_t width : {1, 3, 16, 61, 128, 130}) {
+    for (const int64_t column : {0, 1, 6, 63}) {
+      Table table(300, width, DType::kFloat32, 1);
+      const int64_t first = (int64_t{1} << 33) - 7;
+      ops->fill_uniform(77, first, column, 0.37f, table.rows());
+      std::vector<float> row(static_cast<size_t>(width));
+      for (int64_t r = 0; r < 300; ++r) {
+        uniform_row(77, static_cast<uint64_t>(first + r), column, width, 0.37f, row.data());
+        for (int64_t c = 0; c < width; ++c) {
+          ASSERT_EQ(table.weights.at(r, c), row[static_cast<size_t>(c)]);
+        }
+      }
+      EXPECT_TRUE(table.weights.margins_untouched());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Update, testing::ValuesIn(executions()), execution_name);
+
+// One step from weight 1 with gradient 2, state 0.25, by hand.
+TEST(ReferenceUpdate, StepsByTheFormulas) {
+  Machine machine;
+  const auto step_with = [&](OptimizerStep step) {
+    step.lr = 0.1f;
+    float w = 1, s1 = 0.25f, s2 = 0.25f;
+    const float g = 2;
+    const int64_t row = 0, count = 1;
+    RowTable t;
+    t.weights = &w;
+    t.rows = t.width = t.stride = t.state_stride = 1;
+    t.state1 = &s1;
+    t.state2 = &s2;
+    machine.reference()->sparse_update(step, t, {&row, 1}, {&count, 1}, {&g, 1, 1}, false, {}, 1);
+    return w;
+  };
+  const auto rules = every_rule();
+  EXPECT_FLOAT_EQ(step_with(rules[0]), 0.8f);
+  EXPECT_FLOAT_EQ(step_with(rules[1]), 1 - 0.2f / std::sqrt(4.25f));
+  EXPECT_FLOAT_EQ(step_with(rules[2]), 1 - 0.2f / std::sqrt(4.25f));
+  const float m = (0.9f * 0.25f + 0.1f * 2) / rules[3].correction1;
+  const float v = (0.999f * 0.25f + 0.001f * 4) / rules[3].correction2;
+  EXPECT_NEAR(step_with(rules[3]), 1 - 0.1f * m / std::sqrt(v), 1e-6);
+}
+
+}  // namespace
+}  // namespace dlrm
