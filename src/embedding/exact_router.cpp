@@ -107,7 +107,8 @@ class ExactRouter final : public Router {
               Transfer& transfer) override {
     const auto features = static_cast<int64_t>(layout_.features.size());
     const int64_t b = bags.local.size();
-#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+    const int threads = threads_for(bags.ids.size());
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t f = 0; f < features; ++f) {
       count(static_cast<size_t>(f), bags.ids.data() + bags.offsets[static_cast<size_t>(f * b)],
             scans[static_cast<size_t>(f)]);
@@ -123,7 +124,7 @@ class ExactRouter final : public Router {
       if (b > 0 && !headers.empty()) std::memcpy(message, headers.data(), headers.size_bytes());
       locate_groups(message, headers, b, id_bytes_, spans_);
     }
-#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t f = 0; f < features; ++f) {
       fill(static_cast<size_t>(f), bags.ids.data(), bags.offsets.data() + f * b, b);
     }
@@ -218,8 +219,8 @@ class ExactRouter final : public Router {
     for (int p = 0; p < world_; ++p) {
       for (int64_t g = 0; g < groups; ++g) counts_[static_cast<size_t>(g)] += span(p, g).count;
     }
-    transfer.batch.make_room(counts_, rooms_);
-#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+    const int threads = threads_for(transfer.batch.make_room(counts_, rooms_));
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t g = 0; g < groups; ++g) {
       BagCursor cursor{rooms_[static_cast<size_t>(g)].ids, rooms_[static_cast<size_t>(g)].offsets};
       *cursor.offsets = 0;

@@ -36,7 +36,8 @@ class FixedRouter final : public Router {
     spans_.clear();
     locate_groups(transfer.send.data(), headers_, b, id_bytes_, spans_);
     const auto count = static_cast<int64_t>(sent_.size());
-#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+    const int threads = threads_for(bags.ids.size());
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t i = 0; i < count; ++i) {
       const auto f = static_cast<int64_t>(sent_[static_cast<size_t>(i)]);
       write_bags(spans_[static_cast<size_t>(i)], id_bytes_, bags.ids.data(),
@@ -69,7 +70,8 @@ class FixedRouter final : public Router {
     const OwnerLayout& mine = layout_.owner(rank_);
     const auto groups = static_cast<int64_t>(mine.groups.size());
     counts_.assign(mine.groups.size(), 0);
-#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+    const int threads = threads_for(ids_received());
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t g = 0; g < groups; ++g) {
       for (int p = 0; p < world_; ++p) {
         counts_[static_cast<size_t>(g)] +=
@@ -78,7 +80,7 @@ class FixedRouter final : public Router {
       }
     }
     transfer.batch.make_room(counts_, rooms_);
-#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t g = 0; g < groups; ++g) {
       BagCursor cursor{rooms_[static_cast<size_t>(g)].ids, rooms_[static_cast<size_t>(g)].offsets};
       *cursor.offsets = 0;
@@ -93,6 +95,11 @@ class FixedRouter final : public Router {
     }
   }
 
+  size_t ids_received() const {
+    size_t ids = 0;
+    for (const GroupSpan& span : received_) ids += static_cast<size_t>(span.count);
+    return ids;
+  }
   const RoutedGroup& group(int64_t g) const {
     return layout_.owner(rank_).groups[static_cast<size_t>(g)];
   }

@@ -59,7 +59,7 @@ void RoutedBatch::take_local(const EmbeddingLayout& layout, const LocalBags& bag
   }
 }
 
-void RoutedBatch::make_room(View<const int64_t> counts, std::vector<Room>& rooms) {
+size_t RoutedBatch::make_room(View<const int64_t> counts, std::vector<Room>& rooms) {
   int64_t total = 0;
   for (const int64_t n : counts) total += n;
   ids_.reserve(static_cast<size_t>(total));
@@ -74,6 +74,7 @@ void RoutedBatch::make_room(View<const int64_t> counts, std::vector<Room>& rooms
     next_id += counts[g];
     next_offset += global_size + 1;
   }
+  return static_cast<size_t>(total);
 }
 
 }  // namespace dlrm

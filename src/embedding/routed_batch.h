@@ -23,12 +23,12 @@ struct RoutedBatch {
   /// Sets global_size, local, replicated and scales from the local samples.
   void take_local(const EmbeddingLayout& layout, const LocalBags& bags);
   /// Makes room for this owner's groups of `counts` ids each and sets their views; returns where
-  /// each group's ids and offsets are to be written.
+  /// each group's ids and offsets are to be written in `rooms`, and the number of ids.
   struct Room {
     int64_t* ids;
     int64_t* offsets;
   };
-  void make_room(View<const int64_t> counts, std::vector<Room>& rooms);
+  size_t make_room(View<const int64_t> counts, std::vector<Room>& rooms);
 
  private:
   Array<int64_t> ids_, offsets_, local_ids_, local_offsets_;

@@ -32,7 +32,7 @@ Router::~Router() = default;
 
 void Router::start(const LocalBags& bags) {
   DLRM_CHECK(!full(), "{} batches are in flight already", count_);
-  scan_bags(layout_, bags, threads_, scans_);
+  scan_bags(layout_, bags, threads_for(bags.ids.size()), scans_);
   Transfer& transfer = slot(count_);
   transfer.batch.take_local(layout_, bags);
   encode(bags, scans_, transfer);

@@ -60,6 +60,8 @@ class Router {
 
   /// Samples of rank `source` in the transfer's batch.
   int64_t samples_of(const Transfer& transfer, int source) const;
+  /// Threads worth starting for so many ids.
+  int threads_for(size_t ids) const { return ids < kIdsAThread ? 1 : threads_; }
   /// Offsets back to back; returns the total.
   static int64_t offsets_of(const std::vector<int64_t>& bytes, std::vector<int64_t>& offsets);
   static void grow(std::vector<char>& buffer, int64_t bytes) {
@@ -75,6 +77,8 @@ class Router {
   int64_t bytes_sent_ = 0;
 
  private:
+  static constexpr size_t kIdsAThread = 8192;
+
   Transfer& slot(int i) { return slots_[static_cast<size_t>(first_ + i) % slots_.size()]; }
   void begin_messages(Transfer& transfer);
   void arrive(Transfer& transfer);

@@ -167,6 +167,11 @@ class ShardedEmbeddings::Impl {
   }
 
   void drop() {
+    if (phase_ == Phase::kReady && in_flight() > 0) {  // not looked up: only its ids have moved
+      router_->oldest();
+      router_->pop();
+      return;
+    }
     if (phase_ != Phase::kLookedUp) expect(Phase::kReturned, "drop");
     end_batch();
   }

@@ -59,6 +59,37 @@ TEST_P(EveryPlanKind, ADroppedBatchGivesThePlainVectorsAndChangesNoRow) {
   });
 }
 
+TEST_P(EveryPlanKind, BatchesDroppedBeforeTheirLookupLeaveNoTrace) {
+  const Tables tables = odd_tables(Pooling::kSum);
+  const MadeUpBags bags(tables);
+  EmbeddingOptions options = options_for(tables, OptimizerType::kSgd);
+  options.routing.depth = 2;
+  run_on_threads(3, [&](Communicator& comm) {
+    Rank rank(comm);
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan_of(GetParam(), tables, 3));
+    ShardedEmbeddings untouched(rank.context, *rank.ops, options, plan_of(GetParam(), tables, 3));
+    for (int64_t t = 0; t < 3; ++t) route(embeddings, comm, bags, t, 9);
+    for (int64_t t = 0; t < 3; ++t) embeddings.drop();
+    for (ShardedEmbeddings* each : {&embeddings, &untouched}) {
+      route(*each, comm, bags, 4, 13);
+      train(*each, comm, 0, 13, 0.1);
+    }
+    EXPECT_EQ(gather(comm, embeddings), gather(comm, untouched));
+  });
+}
+
+TEST_P(EveryPlanKind, TheCpuExecutionTrainsAsTheReference) {
+  const Tables tables = odd_tables(Pooling::kMean);
+  const MadeUpBags bags(tables);
+  const EmbeddingOptions options = options_for(tables, OptimizerType::kRowwiseAdagrad);
+  const Plan plan = plan_of(GetParam(), tables, 2);
+  const Tensors expected = train_all(plan, options, bags, kBatches);
+  for (const auto& [path, values] : train_all(plan, options, bags, kBatches, /*threads=*/2)) {
+    ASSERT_THAT(values, ::testing::Pointwise(::testing::FloatNear(1e-5f), expected.at(path)))
+        << path;
+  }
+}
+
 TEST_P(EveryPlanKind, AFewStepsInNothingIsAllocatedAnyMore) {
   const Tables tables = odd_tables(Pooling::kSum);
   const MadeUpBags bags(tables);

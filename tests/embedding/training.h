@@ -50,12 +50,14 @@ inline EmbeddingOptions options_for(const Tables& tables, OptimizerType optimize
 
 /// What one rank of a test has at hand.
 struct Rank {
-  explicit Rank(Communicator& comm)
+  /// `threads`: 0 for the reference, else the CPU execution with so many.
+  explicit Rank(Communicator& comm, int threads = 0)
       : device(make_cpu_device()),
         stream(device->make_stream()),
         log(comm.rank()),
         context{*device, *stream, comm, trace, log},
-        ops(make_reference_ops(*device, *stream)) {}
+        ops(threads == 0 ? make_reference_ops(*device, *stream)
+                         : make_cpu_ops(*device, *stream, threads)) {}
 
   std::shared_ptr<Device> device;
   std::unique_ptr<Stream> stream;
@@ -133,10 +135,10 @@ inline Tensors gather(Communicator& comm, ShardedEmbeddings& embeddings) {
 
 /// Batches of these sizes one after the other; the whole tensors at the end.
 inline Tensors train_all(const Plan& plan, const EmbeddingOptions& options, const MadeUpBags& bags,
-                         const std::vector<int64_t>& batches) {
+                         const std::vector<int64_t>& batches, int threads = 0) {
   Tensors result;
   run_on_threads(plan.world, [&](Communicator& comm) {
-    Rank rank(comm);
+    Rank rank(comm, threads);
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
     size_t routed = 0;
     for (size_t t = 0; t < batches.size(); ++t) {

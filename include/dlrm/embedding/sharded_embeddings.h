@@ -68,7 +68,7 @@ class ShardedEmbeddings {
   void start_backward();
   /// `learning_rate` with the schedule applied; `step` from 0, for Adam's bias correction.
   void update(double learning_rate, int64_t step);
-  /// Ends the oldest batch without an update.
+  /// Ends the oldest batch without an update: once its E is returned, or before its lookup.
   void drop();
   /// Moves started exchanges on; call between layers.
   void poll();
