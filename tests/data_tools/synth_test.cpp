@@ -1,0 +1,202 @@
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include "dlrm/core/error.h"
+#include "dlrm/data/batch_source.h"
+#include "dlrm/data/dataset_file.h"
+
+#include "inspect.h"
+#include "synth_options.h"
+#include "synth_pipeline.h"
+#include "teacher.h"
+
+namespace dlrm {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Synth : public ::testing::Test {
+ protected:
+  Synth() {
+    std::string name = (std::filesystem::temp_directory_path() / "dlrm_synth_XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~Synth() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string read(const std::string& name) const {
+    std::ifstream in(path(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  }
+  SynthOptions criteo(const std::string& output, int64_t samples) const {
+    SynthOptions options;
+    options.criteo = true;
+    options.samples = samples;
+    options.output = path(output);
+    options.teacher = 3;
+    return options;
+  }
+  /// A config of two tables, one of which feeds a feature of three ids.
+  SynthOptions from_config(const std::string& output, int64_t samples) const {
+    std::ofstream(path("c.yaml"))
+        << "model:\n  dense_features: 4\n  embedding_dim: 4\n  bottom_mlp: [4]\n  top_mlp: [1]\n"
+           "  tables:\n    - {name: a, rows: 1000}\n    - {name: b, rows: 30, hotness: 3}\n"
+           "data: {train: "
+        << path("x.h5") << "}\ntrain: {global_batch_size: 100}\n";
+    SynthOptions options;
+    options.config = path("c.yaml");
+    options.samples = samples;
+    options.output = path(output);
+    return options;
+  }
+
+  std::string folder_;
+};
+
+std::string error_text(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_F(Synth, IsTheSameAtAnyNumberOfThreads) {
+  SynthOptions options = criteo("a.tsv", 20000);
+  options.threads = 1;
+  run_synth(options);
+  options.output = path("b.tsv");
+  options.threads = 5;
+  run_synth(options);
+  EXPECT_EQ(read("a.tsv"), read("b.tsv"));
+}
+
+TEST_F(Synth, APartOfTheStreamIsThatPartOfTheWhole) {
+  run_synth(criteo("whole.tsv", 9000));
+  SynthOptions options = criteo("part.tsv", 500);
+  options.first_sample = 8000;
+  run_synth(options);
+  const std::string whole = read("whole.tsv"), part = read("part.tsv");
+  EXPECT_NE(part, "");
+  EXPECT_NE(whole.find("\n" + part), std::string::npos);
+}
+
+TEST_F(Synth, EveryLineHasFortyFields) {
+  run_synth(criteo("a.tsv", 300));
+  std::ifstream in(path("a.tsv"));
+  std::string line;
+  int64_t lines = 0;
+  for (; std::getline(in, line); ++lines) {
+    EXPECT_EQ(std::count(line.begin(), line.end(), '\t'), 39);
+    EXPECT_TRUE(line[0] == '0' || line[0] == '1');
+  }
+  EXPECT_EQ(lines, 300);
+}
+
+TEST_F(Synth, TheTeachersBestAucIsWrittenAndFarAboveTheOneWithoutInteractions) {
+  const SynthReport report = run_synth(criteo("a.tsv", 50000));
+  EXPECT_NEAR(report.best_auc, 0.80, 0.02);
+  EXPECT_LT(report.additive_auc, 0.72);
+  EXPECT_THAT(read("a.tsv.teacher.json"),
+              AllOf(HasSubstr(fmt::format("\"best_auc\": {:.6f}", report.best_auc)),
+                    HasSubstr("\"samples\": 50000"), HasSubstr("\"teacher\": 3")));
+}
+
+TEST_F(Synth, ADatasetHoldsTheSamplesOfTheSyntheticSource) {
+  const SynthOptions options = from_config("x.h5", 250);
+  run_synth(options);
+  RunConfig config = load_config(options.config);
+  config.data.shuffle = false;
+  Batch made, read;
+  for (int64_t t = 0; t < 3; ++t) {
+    config.data.source = DataKind::kHdf5;
+    make_batch_source(config, Split::kTrain, 0, 1)->load(t, read);
+    config.data.source = DataKind::kSynthetic;
+    config.data.synthetic.samples = 250;
+    make_batch_source(config, Split::kTrain, 0, 1)->load(t, made);
+    EXPECT_EQ(read.ids, made.ids);
+    EXPECT_EQ(read.dense, made.dense);
+    EXPECT_EQ(read.labels, made.labels);
+    EXPECT_EQ(read.offsets, made.offsets);
+  }
+}
+
+TEST_F(Synth, InspectCountsWhatIsThere) {
+  run_synth(from_config("x.h5", 5000));
+  const Inspection seen = inspect_dataset(path("x.h5"));
+  EXPECT_EQ(seen.samples, 5000);
+  EXPECT_EQ(seen.features.size(), 2u);
+  EXPECT_EQ(seen.features[1].ids, 15000);
+  EXPECT_EQ(seen.features[1].distinct, 30);
+  EXPECT_EQ(seen.features[1].largest_id, 29);
+  // The share of id 0 under the power law: (2^g - 1) / (31^g - 1), g = -0.05.
+  EXPECT_NEAR(seen.features[1].top_share, (std::pow(2, -0.05) - 1) / (std::pow(31, -0.05) - 1),
+              0.01);
+  EXPECT_THAT(describe_inspection(seen), AllOf(HasSubstr("5000 samples"), HasSubstr("good")));
+}
+
+TEST_F(Synth, InspectNamesTheRecordOfABadValue) {
+  DatasetLayout layout;
+  layout.dense = 1;
+  layout.features = {{"f", 1, 4, IdType::kInt32}};
+  DatasetWriter writer(path("bad.h5"), layout);
+  const std::vector<float> values{1, 1, 1};
+  const std::vector<int32_t> ids{3, 0, 4};
+  DatasetBlock block{3, values, values, {}};
+  block.bags.resize(1);
+  block.bags[0].ids = ids;
+  writer.append(block);
+  writer.finish();
+  EXPECT_THAT(error_text([&] { inspect_dataset(path("bad.h5")); }),
+              AllOf(HasSubstr("bad.h5"), HasSubstr("record 2"), HasSubstr("id 4")));
+}
+
+TEST_F(Synth, AWrongOutputNameIsRefusedAndNothingIsLeft) {
+  EXPECT_THAT(error_text([&] { run_synth(criteo("a.h5", 10)); }), HasSubstr(".tsv"));
+  EXPECT_THAT(error_text([&] { run_synth(criteo("a.tsv", 0)); }), HasSubstr("--samples"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST(ExactAuc, CountsEveryPairAndTiesHalf) {
+  std::mt19937 random(4);
+  std::vector<std::pair<float, bool>> scored;
+  for (int i = 0; i < 300; ++i)
+    scored.emplace_back(static_cast<float>(random() % 20), random() % 3 == 0);
+  double above = 0, pairs = 0;
+  for (const auto& [a, one] : scored) {
+    for (const auto& [b, other] : scored) {
+      if (!one || other) continue;
+      above += a > b ? 1 : a == b ? 0.5 : 0;
+      pairs += 1;
+    }
+  }
+  EXPECT_NEAR(exact_auc(scored), above / pairs, 1e-12);
+}
+
+TEST(RunInOrder, TakesResultsInOrderAndRethrows) {
+  std::vector<int64_t> taken;
+  run_in_order<int64_t>(
+      100, 4, [](int64_t i, int64_t& item) { item = i; },
+      [&](int64_t item) { taken.push_back(item); });
+  for (size_t i = 0; i < 100; ++i) EXPECT_EQ(taken[i], static_cast<int64_t>(i));
+  EXPECT_EQ(taken.size(), 100u);
+  EXPECT_THROW(run_in_order<int64_t>(
+                   100, 4,
+                   [](int64_t i, int64_t&) {
+                     if (i == 17) throw usage_error("seventeen");
+                   },
+                   [](int64_t) {}),
+               Error);
+}
+
+}  // namespace
+}  // namespace dlrm
