@@ -25,7 +25,7 @@ Converted read_converted(const std::string& path) {
   result.dense.resize(samples * 13);
   std::memcpy(result.dense.data(), file.dense(), result.dense.size() * sizeof(float));
   for (size_t f = 0; f < 26; ++f) {
-    const MappedFeature* feature = file.find("C" + std::to_string(f + 1));
+    const MappedFeature* feature = file.find(criteo_feature_name(f));
     EXPECT_EQ(feature->hotness, 1);
     EXPECT_EQ(feature->type, IdType::kInt32);
     std::vector<int32_t> ids(samples);
