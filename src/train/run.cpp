@@ -120,6 +120,7 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
   Trainer trainer(context, *ops, config, plan, !start.resumed);
   RunProgress progress;
   restore(context, trainer, start, progress);
+  if (start.clears_folder) remove_checkpoints(comm, config.checkpoint.directory);
 
   RunDirectory directory(comm, config.output.directory);
   const std::string yaml = to_yaml(config), plan_json = to_json(plan, config.model);

@@ -1,6 +1,7 @@
 #include "run_setup.h"
 
 #include <cstdio>
+#include <filesystem>
 
 #include <fmt/ranges.h>
 
@@ -24,43 +25,61 @@ void check_resumable(const StartingPoint& start, const RunConfig& config) {
       start.path, fmt::join(differing, ", "));
 }
 
+/// The checkpoint that `from` names, or the newest good one in it.
+std::optional<StartingPoint> start_at(Communicator& comm, const std::string& from) {
+  const auto found = find_checkpoint(comm, from);
+  if (!found) return std::nullopt;
+  StartingPoint start;
+  start.path = *found;
+  start.state = open_checkpoint(comm, start.path, true);
+  return start;
+}
+
+StartingPoint resume_point(Communicator& comm, const Log& log, const RunOptions& options,
+                           const std::string& from) {
+  auto start = start_at(comm, from);
+  if (!start) {
+    log.info("nothing saved in {}: starting anew", from);
+    return {};
+  }
+  check_resumable(*start, options.config);
+  start->resumed = true;
+  return *start;
+}
+
+bool lies_in(const std::string& checkpoint, const std::string& directory) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(std::filesystem::absolute(checkpoint).parent_path(), directory,
+                                     ignored);
+}
+
 }  // namespace
 
 StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& options) {
-  const std::string& own = options.config.checkpoint.directory;
+  const CheckpointConfig& own = options.config.checkpoint;
+  std::string from = own.directory;
+  if (options.resume && !options.resume->empty()) from = *options.resume;
+  if (!options.init_from.empty()) from = options.init_from;
   StartingPoint start;
-  if (!options.init_from.empty()) {
-    const auto found = find_checkpoint(comm, options.init_from);
-    if (!found)
-      throw usage_error("--init-from={}: no checkpoint (step_*) there", options.init_from);
-    start.path = *found;
-    start.state = open_checkpoint(comm, start.path);
-  } else if (options.resume || options.eval_only) {
-    const std::string from = options.resume && !options.resume->empty() ? *options.resume : own;
-    const auto found = find_checkpoint(comm, from);
-    if (!found && options.eval_only) {
-      throw usage_error(
-          "--eval-only: no checkpoint (step_*) in {}; --resume=DIR or --init-from=DIR "
-          "names one",
-          from);
-    }
+  if (!options.init_from.empty() || options.eval_only) {
+    const auto found = start_at(comm, from);
     if (!found) {
-      log.info("nothing saved in {}: starting anew", from);
-      return start;
+      throw usage_error(
+          "{}: no checkpoint (step_*) there; --init-from=DIR or --resume=DIR names one", from);
     }
-    start.path = *found;
-    start.state = open_checkpoint(comm, start.path);
-    start.resumed = !options.eval_only;
-    if (start.resumed) check_resumable(start, options.config);
+    start = *found;
+  } else if (options.resume) {
+    start = resume_point(comm, log, options, from);
   }
-  if (start.resumed || options.eval_only) return start;
-  if (options.overwrite) {
-    remove_checkpoints(comm, own);
-  } else if (find_checkpoint(comm, own)) {
+  if (options.eval_only) return start;
+  if (own.every_steps > 0 || own.at_end) check_checkpoint_folder(comm, own.directory);
+  const bool continues = start.resumed && lies_in(start.path, own.directory);
+  start.clears_folder = !continues && has_checkpoints(comm, own.directory);
+  if (start.clears_folder && !options.overwrite) {
     throw usage_error(
         "{} holds checkpoints of an earlier run: --resume continues it, --overwrite "
         "removes them, checkpoint.directory names another place",
-        own);
+        own.directory);
   }
   return start;
 }

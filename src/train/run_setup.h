@@ -14,13 +14,15 @@ namespace dlrm {
 
 /// The checkpoint that a run starts from.
 struct StartingPoint {
-  std::string path;      ///< empty: from the seed
-  bool resumed = false;  ///< optimizer state and position too; else weights only
+  std::string path;            ///< empty: from the seed
+  bool resumed = false;        ///< optimizer state and position too; else weights only
+  bool clears_folder = false;  ///< --overwrite: earlier checkpoints of checkpoint.directory go
   CheckpointState state;
 };
 
 /// Finds what --resume, --init-from or --eval-only ask for, and checks that it fits the config. A
-/// fresh start where checkpoints are is refused, or they are removed with --overwrite.
+/// start that does not continue the checkpoints of checkpoint.directory is refused without
+/// --overwrite.
 StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& options);
 
 /// The checkpoint's plan where it still fits, else a new one.

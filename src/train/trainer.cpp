@@ -122,9 +122,6 @@ void Trainer::infer(std::vector<float>& probabilities, std::vector<float>& label
 
 void Trainer::drop_routed() {
   while (!queue_.empty()) {
-    embeddings_.lookup();
-    embeddings_.start_return();
-    embeddings_.finish_return();
     embeddings_.drop();
     finish_oldest();
   }
