@@ -55,17 +55,15 @@ std::vector<LogLine> generated_lines(size_t count, unsigned seed) {
   const auto below = [&](size_t n) { return static_cast<size_t>(generator() % n); };
   std::vector<LogLine> lines(count);
   for (LogLine& line : lines) {
-    line.label = below(4) == 0 ? "1" : "0";
+    line.label = std::string(1, below(4) == 0 ? '1' : '0');
     for (std::string& number : line.numbers) {
       if (below(5) > 0) number = std::to_string(static_cast<int64_t>(below(20000)) - 2);
     }
     for (size_t f = 0; f < 26; ++f) {
       if (below(10) == 0) continue;
       const size_t distinct = size_t{2} << (f % 17);
-      std::array<char, 9> text{};
-      std::snprintf(text.data(), text.size(), "%08x",
-                    static_cast<unsigned>(below(distinct) * 2654435761u + f));
-      line.categories[f] = text.data();
+      line.categories[f] =
+          fmt::format("{:08x}", static_cast<uint32_t>(below(distinct) * 2654435761u + f));
     }
   }
   return lines;
