@@ -72,9 +72,20 @@ inline void multiply_rows(const float* a, int64_t lda, const float* b, int64_t l
   if (j < n) multiply_tile<kRowsTogether, 1>(a, lda, b + j, ldb, depth, out + j, ldo);
 }
 
+/// s.square = vᵀ, four by four; both sides are padded that far.
 inline void transpose(const DotScratch& s, int64_t vectors, int64_t width) {
-  for (int64_t i = 0; i < vectors; ++i) {
-    for (int64_t c = 0; c < width; ++c) s.square[c * s.columns + i] = s.v[i * s.width + c];
+  for (int64_t i = 0; i < vectors; i += 4) {
+    for (int64_t c = 0; c < width; c += 4) {
+      const float* from = s.v + i * s.width + c;
+      float* to = s.square + c * s.columns + i;
+      __m128 r0 = _mm_loadu_ps(from), r1 = _mm_loadu_ps(from + s.width);
+      __m128 r2 = _mm_loadu_ps(from + 2 * s.width), r3 = _mm_loadu_ps(from + 3 * s.width);
+      _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
+      _mm_storeu_ps(to, r0);
+      _mm_storeu_ps(to + s.columns, r1);
+      _mm_storeu_ps(to + 2 * s.columns, r2);
+      _mm_storeu_ps(to + 3 * s.columns, r3);
+    }
   }
 }
 

@@ -104,7 +104,8 @@ class Products::Impl {
 
  private:
   void run(const Shape& shape, void* a, void* b, const float* bias, void* c) {
-    const ThreadScope scope(threads_);
+    // A small product is done before a second thread has begun.
+    const ThreadScope scope(parts_for(threads_, shape.m * shape.n * shape.k, 1 << 18));
     Primitive& p = primitive(shape);
     p.a.set_data_handle(a);
     p.b.set_data_handle(b);

@@ -1,5 +1,5 @@
 #pragma once
-// Uniform initial rows; see vec.h for the rules. Philox4x32-10 as core/random.h has it, many
+// Uniform initial rows; see vec.h for the rules. Philox4x32-10 as core/random.h has it, several
 // counters at once.
 #include "cpu/kernels.h"
 #include "cpu/vec.h"
@@ -7,61 +7,104 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int kCounters = 16;  ///< drawn together: 4 numbers each
+constexpr int kCounters = kLanes / 2;  ///< drawn together, 4 numbers each
+/// One 32-bit word of each counter, in the low halves; the high halves hold nothing of use.
+using Wide = typename VectorOf<uint64_t, kCounters>::Type;
 
-/// Words [c/4 ... c/4 + kCounters) · 4 of a row, in order.
-inline void draw(uint64_t key, uint64_t row, uint32_t first, uint32_t* out) {
-  uint32_t a[kCounters], b[kCounters], c[kCounters], d[kCounters];
-  for (int i = 0; i < kCounters; ++i) {
-    a[i] = static_cast<uint32_t>(row);
-    b[i] = static_cast<uint32_t>(row >> 32);
-    c[i] = first + static_cast<uint32_t>(i);
-    d[i] = 0;
-  }
+/// Products of the low halves.
+inline Wide multiply_low(Wide a, Wide b) {
+#if defined(__AVX512F__)
+  return bits_as<Wide>(_mm512_maskz_mul_epu32(0xff, bits_as<__m512i>(a), bits_as<__m512i>(b)));
+#elif defined(__AVX2__)
+  return bits_as<Wide>(_mm256_mul_epu32(bits_as<__m256i>(a), bits_as<__m256i>(b)));
+#else
+  return bits_as<Wide>(_mm_mul_epu32(bits_as<__m128i>(a), bits_as<__m128i>(b)));
+#endif
+}
+
+/// Where counters are: quad `quad` (columns 4·quad ...) of a row.
+struct Counters {
+  uint64_t row_low[kCounters];
+  uint64_t row_high[kCounters];
+  uint64_t quad[kCounters];
+};
+
+/// out[w][i] = word w of counter i, in its low half.
+inline void draw(uint64_t key, const Counters& at, uint64_t out[4][kCounters]) {
+  Wide a = load_raw<Wide>(at.row_low), b = load_raw<Wide>(at.row_high);
+  Wide c = load_raw<Wide>(at.quad), d{};
+  const Wide m0 = Wide{} + uint64_t{0xD2511F53}, m1 = Wide{} + uint64_t{0xCD9E8D57};
   uint32_t k0 = static_cast<uint32_t>(key);
   uint32_t k1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < kCounters; ++i) {
-      const uint64_t p = uint64_t{0xD2511F53} * a[i];
-      const uint64_t q = uint64_t{0xCD9E8D57} * c[i];
-      a[i] = static_cast<uint32_t>(q >> 32) ^ b[i] ^ k0;
-      c[i] = static_cast<uint32_t>(p >> 32) ^ d[i] ^ k1;
-      b[i] = static_cast<uint32_t>(q);
-      d[i] = static_cast<uint32_t>(p);
-    }
+    const Wide p = multiply_low(a, m0), q = multiply_low(c, m1);
+    a = (q >> 32) ^ b ^ uint64_t { k0 };
+    c = (p >> 32) ^ d ^ uint64_t { k1 };
+    b = q;
+    d = p;
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  for (int i = 0; i < kCounters; ++i) {
-    out[4 * i] = a[i];
-    out[4 * i + 1] = b[i];
-    out[4 * i + 2] = c[i];
-    out[4 * i + 3] = d[i];
-  }
+  __builtin_memcpy(out[0], &a, sizeof(a));
+  __builtin_memcpy(out[1], &b, sizeof(b));
+  __builtin_memcpy(out[2], &c, sizeof(c));
+  __builtin_memcpy(out[3], &d, sizeof(d));
 }
+
+template <class T>
+struct UniformField {
+  uint64_t key;
+  int64_t first_row, first_column;
+  float bound;
+  const RowTable& table;
+
+  int64_t first_quad() const { return first_column / 4; }
+  int64_t quads() const { return (first_column + table.width + 3) / 4 - first_quad(); }
+
+  /// Quads [t, t + count) of the table, counted row after row.
+  void fill(int64_t t, int64_t count) const {
+    Counters at{};
+    int64_t row = t / quads(), quad = t % quads();
+    const int64_t row0 = row, quad0 = quad;
+    for (int i = 0; i < count; ++i) {
+      const uint64_t global = static_cast<uint64_t>(first_row + row);
+      at.row_low[i] = global & 0xffffffffu;
+      at.row_high[i] = global >> 32;
+      at.quad[i] = static_cast<uint64_t>(first_quad() + quad);
+      if (++quad == quads()) quad = 0, ++row;
+    }
+    uint64_t words[4][kCounters];
+    draw(key, at, words);
+    row = row0, quad = quad0;
+    for (int i = 0; i < count; ++i) {
+      float values[4];
+      for (int w = 0; w < 4; ++w) {
+        const auto bits = static_cast<uint32_t>(words[w][i]);
+        const float u = static_cast<float>(static_cast<int32_t>(bits >> 8)) * 0x1p-24f;
+        values[w] = (u * 2.0f - 1.0f) * bound;
+      }
+      put(row, (first_quad() + quad) * 4 - first_column, values);
+      if (++quad == quads()) quad = 0, ++row;
+    }
+  }
+
+  /// Four values at column c, as far as there are columns.
+  void put(int64_t row, int64_t c, const float* values) const {
+    T* to = static_cast<T*>(table.weights) + row * table.stride;
+    if (c >= 0 && c + 4 <= table.width) return store<4>(to + c, load<4>(values));
+    for (int64_t w = 0; w < 4; ++w) {
+      if (c + w >= 0 && c + w < table.width) store<1>(to + c + w, values[w]);
+    }
+  }
+};
 
 template <class T>
 void uniform_rows_of(uint64_t key, int64_t first_row, int64_t first_column, float bound,
                      const RowTable& table, int64_t r0, int64_t r1) {
-  constexpr int64_t kWords = 4 * kCounters;
-  const int64_t skip = first_column % 4;
-  uint32_t words[kWords];
-  float values[kWords];
-  for (int64_t r = r0; r < r1; ++r) {
-    T* to = static_cast<T*>(table.weights) + r * table.stride;
-    for (int64_t c = -skip; c < table.width; c += kWords) {
-      draw(key, static_cast<uint64_t>(first_row + r), static_cast<uint32_t>((first_column + c) / 4),
-           words);
-      for (int i = 0; i < kWords; ++i) {
-        const float u = static_cast<float>(static_cast<int32_t>(words[i] >> 8)) * 0x1p-24f;
-        values[i] = (u * 2.0f - 1.0f) * bound;
-      }
-      const int64_t from = c < 0 ? 0 : c;
-      const int64_t end = smaller(table.width, c + kWords);
-      for_pieces(end - from, [&]<int N>(int64_t i) {
-        store<N>(to + from + i, load<N>(values + (from - c) + i));
-      });
-    }
+  const UniformField<T> field{key, first_row, first_column, bound, table};
+  const int64_t end = r1 * field.quads();
+  for (int64_t t = r0 * field.quads(); t < end; t += kCounters) {
+    field.fill(t, smaller(kCounters, end - t));
   }
 }
 
