@@ -282,5 +282,25 @@ TEST(Hdf5Source, AHintChangesNothing) {
   }
 }
 
+TEST(Hdf5Source, ManyWorkersLoadWhatOneDoes) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  data.samples = 70000;
+  data.write(folder / "a.h5", 70000);
+  const RunConfig config = data.config(folder / "a.h5", 3000);
+  const auto alone = make_batch_source(config, Split::kTrain, 1, 2);
+  const auto shared = make_batch_source(config, Split::kTrain, 1, 2);
+  Prefetcher prefetcher(*shared, 20, 70, 4, 6);  // over two ends of epochs
+  Batch want;
+  for (int64_t t = 20; t < 70; ++t) {
+    const Batch* got = prefetcher.next();
+    alone->load(t, want);
+    EXPECT_EQ(got->t, t);
+    EXPECT_EQ(got->ids, want.ids);
+    EXPECT_EQ(got->offsets, want.offsets);
+    EXPECT_EQ(got->dense, want.dense);
+  }
+}
+
 }  // namespace
 }  // namespace dlrm
