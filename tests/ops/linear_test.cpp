@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <thread>
 
 #include "fixture.h"
 
@@ -107,6 +108,23 @@ TEST_P(Linear, GivesTheSameBitsTwice) {
   ops->linear_forward(x.matrix(), w.matrix(), {}, Act::kRelu, first.matrix());
   machine.cpu(GetParam())->linear_forward(x.matrix(), w.matrix(), {}, Act::kRelu, second.matrix());
   EXPECT_TRUE(first.same_bits(second));
+}
+
+TEST_P(Linear, RanksAsThreadsComputeWhatOneComputes) {
+  Cells x = Cells::random(90, 70, 1), w = Cells::random(50, 70, 2), alone(90, 50);
+  ops->linear_forward(x.matrix(), w.matrix(), {}, Act::kNone, alone.matrix());
+  std::vector<Cells> got(4, Cells(90, 50));
+  std::vector<std::thread> ranks;
+  for (Cells& mine : got) {
+    ranks.emplace_back([&] {
+      auto own = machine.cpu(GetParam());
+      for (int i = 0; i < 5; ++i) {
+        own->linear_forward(x.matrix(), w.matrix(), {}, Act::kNone, mine.matrix());
+      }
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  for (const Cells& mine : got) EXPECT_TRUE(mine.same_bits(alone));
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Linear, testing::ValuesIn(executions()), execution_name);

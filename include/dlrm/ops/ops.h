@@ -29,7 +29,7 @@ class Ops {
   // -------------------------------------------------------------------------------
 
   /// y = act(x wᵀ + bias). x [b, in], w [out, in], bias [out] fp32, y [b, out]; types of x, w, y
-  /// alike.
+  /// alike. An empty bias is none. An empty bias adds nothing.
   virtual void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y) = 0;
   /// dx = dz w. dz [b, out], w [out, in], dx [b, in].
   virtual void linear_backward_input(Matrix dz, Matrix w, Matrix dx) = 0;
@@ -92,9 +92,9 @@ class Ops {
   virtual void row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
                                View<float> sums) = 0;
 
-  /// One optimizer update of each row rows[i], i < count[0], with gradient grads[i] (grads[rows[i]]
-  /// with `by_row`). Row-wise Adagrad takes `square_sums`[i] / full_width in place of its own mean
-  /// where square_sums is not empty.
+  /// One optimizer update of each row rows[i], i < count[0], all different, with gradient grads[i]
+  /// (grads[rows[i]] with `by_row`). Row-wise Adagrad takes `square_sums`[i] / full_width in place
+  /// of its own mean where square_sums is not empty.
   virtual void sparse_update(const OptimizerStep& step, const RowTable& table,
                              View<const int64_t> rows, View<const int64_t> count,
                              MatrixView<const float> grads, bool by_row,
@@ -104,8 +104,8 @@ class Ops {
   virtual void embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
                                     View<const BagGradient> gradients) = 0;
 
-  /// dense [rows, width] ← 0, then dense[rows[i]] = grads[i]; touched[rows[i]] = 1, else 0. Small
-  /// data-parallel tables.
+  /// dense [rows, width] ← 0, then dense[rows[i]] = grads[i]; touched[rows[i]] = 1, else 0. rows
+  /// ascend. Small data-parallel tables.
   virtual void scatter_rows(View<const int64_t> rows, View<const int64_t> count,
                             MatrixView<const float> grads, MatrixView<float> dense,
                             View<float> touched) = 0;
