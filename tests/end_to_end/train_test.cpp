@@ -66,7 +66,7 @@ TEST_F(SmallRun, Bf16TrainsNearFp32) {
   ASSERT_EQ(train(1, "--set output.directory=one").code, 0);
   const Outcome outcome = train(2, "--set train.precision=bf16");
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
-  expect_losses_alike(losses(path("run")), losses(path("one")), 0.02);
+  expect_losses_alike(losses(path("run")), losses(path("one")), 0.05);
 }
 
 TEST_F(SmallRun, TrainingStopsAtTheTargetAuc) {
