@@ -73,6 +73,20 @@ class ShardedEmbeddings {
   /// Moves started exchanges on; call between layers.
   void poll();
 
+  /// The steps above in two calls, for models with nothing to overlap: E of `bags`, which are not
+  /// routed ahead ...
+  MatrixView<const float> forward(const LocalBags& bags) {
+    route(bags);
+    lookup();
+    start_return();
+    return finish_return();
+  }
+  /// ... and, gradient() filled, the update.
+  void backward(double learning_rate, int64_t step) {
+    start_backward();
+    update(learning_rate, step);
+  }
+
   int64_t width() const;  ///< W
   const Plan& plan() const;
   /// Everything a checkpoint holds of the local shards.
