@@ -6,10 +6,6 @@ function(dlrm_module name)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp
        ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/(cuda|nccl)/")
-  if(NOT sources)
-    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${name}_empty.cpp "")
-    set(sources ${CMAKE_CURRENT_BINARY_DIR}/${name}_empty.cpp)
-  endif()
   add_library(dlrm_${name} STATIC ${sources})
   foreach(file ${sources})
     if(file MATCHES "_avx2\\.cpp$")
@@ -25,6 +21,7 @@ function(dlrm_module name)
   target_include_directories(dlrm_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
     PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/${name})
+  target_compile_features(dlrm_${name} PUBLIC cxx_std_20)
   foreach(dep ${M_DEPS})
     target_link_libraries(dlrm_${name} PUBLIC dlrm_${dep})
   endforeach()
