@@ -74,13 +74,13 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "dlrm-plan: {}; see dlrm-plan --help\n", error.what());
+    fmt::print(stderr, "error: {} (dlrm-plan --help tells the usage)\n", error.what());
     return code(dlrm::ExitCode::kUsage);
   } catch (const dlrm::Error& error) {
-    fmt::print(stderr, "dlrm-plan: {}\n", error.what());
+    fmt::print(stderr, "error: {}\n", error.what());
     return code(error.code());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "dlrm-plan: {}\n", error.what());
+    fmt::print(stderr, "error: {}\n", error.what());
     return code(dlrm::ExitCode::kFailure);
   }
   return code(dlrm::ExitCode::kDone);

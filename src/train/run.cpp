@@ -53,6 +53,7 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
     if (name == "evaluate" || name == "checkpoint" || steps == 0) continue;
     s.stages_ms[name] = static_cast<double>(total.ns) * 1e-6 / static_cast<double>(steps);
   }
+  s.numbers["dropped_ids"] = static_cast<double>(progress.dropped_ids);
   s.cpu_utilization = progress.cpu_utilization;
   const auto needs = rank_memory(config, plan)[static_cast<size_t>(context.comm.rank())];
   s.memory["planned_bytes"] = needs.total();
@@ -74,17 +75,53 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
 }
 
 /// Weights, and with a resumed run everything else, from the starting point.
-void restore(Context& context, Trainer& trainer, const StartingPoint& start,
+void restore(Context& context, Trainer& trainer, const StartingPoint& start, bool evaluates,
              RunProgress& progress) {
   if (start.path.empty()) return;
   load_pieces(context.comm, start.path, trainer.pieces(), !start.resumed);
   trainer.weights_changed();
-  if (start.resumed) {
-    progress.step = start.state.step;
-    progress.samples = start.state.samples;
-  }
+  progress.step = start.resumed || evaluates ? start.state.step : 0;
+  progress.samples = start.resumed ? start.state.samples : 0;
   context.log.info("{} {} (step {})", start.resumed ? "resumed from" : "weights from", start.path,
                    start.state.step);
+}
+
+void open_directory(RunDirectory& directory, const RunOptions& options, const Plan& plan,
+                    const StartingPoint& start) {
+  const std::string yaml = to_yaml(options.config);
+  const std::string plan_json = to_json(plan, options.config.model);
+  if (options.eval_only) return directory.attach(yaml, plan_json);
+  if (start.resumed) return directory.resume(yaml, plan_json, start.state.step);
+  directory.start(yaml, plan_json);
+}
+
+/// Dropped ids of all ranks are a warning: the data is not what the config says.
+void say_dropped(Context& context, RunProgress& progress) {
+  context.comm.allreduce<int64_t>({&progress.dropped_ids, 1});
+  if (progress.dropped_ids > 0 && context.comm.rank() == 0) {
+    context.log.warn("{} invalid ids were dropped (data.invalid_id: drop)", progress.dropped_ids);
+  }
+}
+
+/// The sources of a run; an evaluation alone needs no training data.
+struct Sources {
+  std::unique_ptr<BatchSource> train, test;
+  const BatchSource& main() const { return train ? *train : *test; }
+};
+
+Sources open_sources(Context& context, const RunOptions& options) {
+  const int rank = context.comm.rank(), size = context.comm.size();
+  Sources sources;
+  sources.test = make_batch_source(options.config, Split::kTest, rank, size);
+  if (options.eval_only && !sources.test) {
+    throw usage_error("--eval-only: data.test names no file to evaluate on");
+  }
+  if (!options.eval_only) {
+    sources.train = make_batch_source(options.config, Split::kTrain, rank, size);
+    context.log.info("training on {}", sources.train->describe());
+  }
+  if (!sources.test) context.log.info("no test data: no evaluation");
+  return sources;
 }
 
 }  // namespace
@@ -103,49 +140,48 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
   Context context{*device, *stream, comm, trace, log};
   say_threads(context, share, threads);
 
-  const auto train_data = make_batch_source(config, Split::kTrain, comm.rank(), comm.size());
-  const auto test_data = make_batch_source(config, Split::kTest, comm.rank(), comm.size());
-  log.info("training on {}", train_data->describe());
-  if (!test_data) log.info("no test data: no evaluation");
-  if (options.eval_only && !test_data) {
-    throw usage_error("--eval-only: data.test names no file to evaluate on");
-  }
-
+  const Sources sources = open_sources(context, options);
   const StartingPoint start = find_start(comm, log, options);
   const Plan plan = choose_plan(comm, log, config, start, share);
   check_memory(log, config, plan, share);
   if (comm.rank() == 0) fmt::print(stderr, "{}\n", describe_plan(config, plan));
 
   const auto ops = make_ops(*device, *stream, threads, options.check);
-  Trainer trainer(context, *ops, config, plan, !start.resumed);
   RunProgress progress;
-  restore(context, trainer, start, progress);
+  std::optional<WatchdogPause> loading(world);
+  Trainer trainer(context, *ops, config, plan, !start.resumed && !options.eval_only);
+  restore(context, trainer, start, options.eval_only, progress);
   if (start.clears_folder) remove_checkpoints(comm, config.checkpoint.directory);
+  loading.reset();
 
   RunDirectory directory(comm, config.output.directory);
-  const std::string yaml = to_yaml(config), plan_json = to_json(plan, config.model);
-  if (start.resumed) {
-    directory.resume(yaml, plan_json, progress.step);
-  } else {
-    directory.start(yaml, plan_json);
-  }
+  open_directory(directory, options, plan, start);
 
-  TrainingRun run(context, config, plan, trainer, directory, *train_data, test_data.get(), threads);
-  const int64_t total = options.eval_only ? 0 : total_steps(config, *train_data);
+  TrainingRun run(context, world, config, plan, trainer, directory, sources.main(),
+                  sources.test.get(), threads);
+  const int64_t total = options.eval_only ? 0 : total_steps(config, sources.main());
   trace.reset_totals();
   run.train(progress, total, stop);
   if (!progress.stopped && (options.eval_only || config.eval.at_end)) {
     run.evaluate_now(progress, stop);
   }
   if (options.check) trainer.embeddings().check_replicas();
-  if (progress.stopped || (config.checkpoint.at_end && !options.eval_only)) run.save(progress);
+  if (!options.eval_only && (progress.stopped || config.checkpoint.at_end)) run.save(progress);
 
+  say_dropped(context, progress);
   const RunSummary summary = summarise(context, config, plan, progress, run);
-  directory.write_summary(summary);
+  if (options.eval_only) {
+    directory.update_evaluation(summary);
+  } else {
+    directory.write_summary(summary);
+  }
   if (!options.profile.empty()) write_trace(comm, trace, options.profile);
   comm.barrier();
-  log.info("{} steps, {:.0f} samples/s, {:.3f} ms a step; files in {}", progress.step,
-           summary.samples_per_second, summary.step_ms_mean, config.output.directory);
+  if (run.times().count() > 0) {
+    log.info("{} steps, {:.0f} samples/s, {:.3f} ms a step", progress.step,
+             summary.samples_per_second, summary.step_ms_mean);
+  }
+  log.info("files in {}", config.output.directory);
   if (!progress.stopped) return ExitCode::kDone;
   log.info("stopped on request at step {}; --resume continues", progress.step);
   return ExitCode::kStopped;

@@ -81,6 +81,14 @@ void RunDirectory::begin(const std::string& config_yaml, const std::string& plan
   });
 }
 
+void RunDirectory::attach(const std::string& config_yaml, const std::string& plan_json) {
+  agree_on_root(comm_, [&] {
+    if (!fs::exists(path("config.yaml"))) replace_file(path("config.yaml"), config_yaml);
+    if (!fs::exists(path("plan.json"))) replace_file(path("plan.json"), plan_json);
+    open_metrics();
+  });
+}
+
 /// Keeps whole lines up to `step`, none without one.
 void RunDirectory::truncate_metrics(std::optional<int64_t> step) {
   FileReplacement kept(path("metrics.jsonl"));
@@ -121,6 +129,15 @@ void RunDirectory::log(int64_t step, const EvalResult& eval) {
                   "\"calibration\": {}}}\n",
                   step, eval.auc ? number(*eval.auc, 9) : "null", number(eval.log_loss, 9),
                   number(eval.accuracy, 9), number(eval.calibration, 9)));
+}
+
+void RunDirectory::update_evaluation(const RunSummary& summary) {
+  if (comm_.rank() != 0) return;
+  std::ifstream in(path("summary.json"));
+  auto earlier = nlohmann::ordered_json::parse(in, nullptr, false);
+  if (!in.is_open() || !earlier.is_object()) return write_summary(summary);
+  earlier["eval"] = nlohmann::ordered_json::parse(to_json(summary))["eval"];
+  replace_file(path("summary.json"), earlier.dump(2) + "\n");
 }
 
 void RunDirectory::write_summary(const RunSummary& summary) {

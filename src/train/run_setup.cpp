@@ -57,19 +57,19 @@ bool lies_in(const std::string& checkpoint, const std::string& directory) {
 
 StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& options) {
   const CheckpointConfig& own = options.config.checkpoint;
-  std::string from = own.directory;
-  if (options.resume && !options.resume->empty()) from = *options.resume;
-  if (!options.init_from.empty()) from = options.init_from;
+  const bool resume_elsewhere = options.resume && !options.resume->empty();
+  const std::string saved_in = resume_elsewhere ? *options.resume : own.directory;
   StartingPoint start;
-  if (!options.init_from.empty() || options.eval_only) {
+  // With both, a requeued job goes on where it stood, and its first start is a warm one.
+  if (options.resume && !options.eval_only) start = resume_point(comm, log, options, saved_in);
+  if (!start.resumed && (!options.init_from.empty() || options.eval_only)) {
+    const std::string from = options.init_from.empty() ? saved_in : options.init_from;
     const auto found = start_at(comm, from);
     if (!found) {
       throw usage_error(
           "{}: no checkpoint (step_*) there; --init-from=DIR or --resume=DIR names one", from);
     }
     start = *found;
-  } else if (options.resume) {
-    start = resume_point(comm, log, options, from);
   }
   if (options.eval_only) return start;
   if (own.every_steps > 0 || own.at_end) check_checkpoint_folder(comm, own.directory);

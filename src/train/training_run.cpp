@@ -9,10 +9,11 @@ bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
 }  // namespace
 
-TrainingRun::TrainingRun(Context& context, const RunConfig& config, const Plan& plan,
+TrainingRun::TrainingRun(Context& context, World* world, const RunConfig& config, const Plan& plan,
                          Trainer& trainer, RunDirectory& directory, const BatchSource& train,
                          const BatchSource* test, int threads)
     : context_(context),
+      world_(world),
       config_(config),
       plan_(plan),
       trainer_(trainer),
@@ -28,7 +29,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   CpuUsage usage;
   while (progress.step < total && !progress.stopped) {
     const auto begin = Trace::Clock::now();
-    fill_queue(batches, progress.step, boundary_after(progress.step, total));
+    fill_queue(batches, progress, boundary_after(progress.step, total));
     const StepResult result = trainer_.step(progress.step, stop.requested());
     const double seconds = std::chrono::duration<double>(Trace::Clock::now() - begin).count();
     progress.stopped = result.stop;
@@ -50,15 +51,17 @@ int64_t TrainingRun::boundary_after(int64_t step, int64_t total) const {
   return every > 0 ? std::min(total, (step / every + 1) * every) : total;
 }
 
-void TrainingRun::fill_queue(Prefetcher& batches, int64_t step, int64_t boundary) {
+void TrainingRun::fill_queue(Prefetcher& batches, RunProgress& progress, int64_t boundary) {
   // Nothing is routed past an evaluation, which uses the same queue.
-  while (trainer_.routed() <= config_.routing.depth && step + trainer_.routed() < boundary) {
+  while (trainer_.routed() <= config_.routing.depth &&
+         progress.step + trainer_.routed() < boundary) {
     const Batch* batch = nullptr;
     {
       Span span(context_.trace, "data");
       batch = batches.next();
     }
     DLRM_CHECK(batch != nullptr, "the batches ended early");
+    progress.dropped_ids += batch->dropped;
     trainer_.route(*batch);
   }
 }
@@ -112,6 +115,7 @@ void TrainingRun::save(const RunProgress& progress) {
   if (last_saved_ == progress.step) return;
   line_.clear();
   Span span(context_.trace, "checkpoint");
+  const WatchdogPause saving(world_);
   const BatchPlan& batches = train_.plan();
   CheckpointState state;
   state.step = progress.step;

@@ -24,16 +24,34 @@ struct RunProgress {
   double wait_seconds = 0;   ///< steps waited for data
   double loop_seconds = 0;   ///< training alone
   double cpu_utilization = 0;
+  int64_t dropped_ids = 0;  ///< of this rank's samples, until the end adds the others'
   bool stopped = false;
   std::optional<EvalResult> eval;
+};
+
+/// While it lives, no progress is expected of this rank: loading and saving take as long as they
+/// take.
+class WatchdogPause {
+ public:
+  explicit WatchdogPause(World* world) : world_(world) {
+    if (world_) world_->pause_watchdog(true);
+  }
+  ~WatchdogPause() {
+    if (world_) world_->pause_watchdog(false);
+  }
+  WatchdogPause(const WatchdogPause&) = delete;
+  WatchdogPause& operator=(const WatchdogPause&) = delete;
+
+ private:
+  World* world_;
 };
 
 /// The loop of a run: steps, evaluations, checkpoints, metrics, stopping.
 class TrainingRun {
  public:
-  TrainingRun(Context& context, const RunConfig& config, const Plan& plan, Trainer& trainer,
-              RunDirectory& directory, const BatchSource& train, const BatchSource* test,
-              int threads);
+  TrainingRun(Context& context, World* world, const RunConfig& config, const Plan& plan,
+              Trainer& trainer, RunDirectory& directory, const BatchSource& train,
+              const BatchSource* test, int threads);
 
   /// Trains from `progress.step` to `total` steps; `stop` ends it earlier.
   void train(RunProgress& progress, int64_t total, const StopSignal& stop);
@@ -44,10 +62,11 @@ class TrainingRun {
 
  private:
   int64_t boundary_after(int64_t step, int64_t total) const;
-  void fill_queue(Prefetcher& batches, int64_t step, int64_t boundary);
+  void fill_queue(Prefetcher& batches, RunProgress& progress, int64_t boundary);
   void record(RunProgress& progress, const StepResult& result, int64_t total, double seconds);
 
   Context& context_;
+  World* world_;
   const RunConfig& config_;
   const Plan& plan_;
   Trainer& trainer_;

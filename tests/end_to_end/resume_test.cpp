@@ -81,6 +81,28 @@ TEST_F(SmallRun, ResumingWithNothingSavedStartsAnewAndSaysSo) {
   EXPECT_NE(outcome.errors.find("starting anew"), std::string::npos);
 }
 
+TEST_F(SmallRun, OverwritingTheCheckpointThatIsStartedFromLosesNothing) {
+  ASSERT_EQ(train(1, kSave).code, 0);
+  EXPECT_EQ(train(1, "--init-from=ckpt").code, 2);
+  const auto before = losses(path("run"));
+  ASSERT_EQ(train(1, "--init-from=ckpt --overwrite --set train.steps=2").code, 0);
+  EXPECT_LT(losses(path("run"))[0], before[0]);
+}
+
+TEST_F(SmallRun, ResumeGoesBeforeInitFromWhereSomethingIsSaved) {
+  ASSERT_EQ(train(1, kSave + "--set train.steps=20").code, 0);
+  ASSERT_EQ(
+      train(1, kSave +
+                   "--set checkpoint.directory=warm --set train.steps=10 --init-from=ckpt --resume")
+          .code,
+      0);
+  const Outcome again = train(
+      1, kSave + "--set checkpoint.directory=warm --set train.steps=20 --init-from=ckpt --resume");
+  ASSERT_EQ(again.code, 0) << again.errors;
+  EXPECT_NE(again.errors.find("resumed from warm/step_000000010"), std::string::npos)
+      << again.errors;
+}
+
 TEST_F(SmallRun, ADamagedCheckpointIsPassedOver) {
   ASSERT_EQ(train(2, kSave + "--set train.steps=20").code, 0);
   fs::resize_file(path("ckpt/step_000000020/rank_00001.h5"), 100);

@@ -78,6 +78,19 @@ TEST_F(Stopping, RunShTurnsCtrlCIntoASave) {
                   folder_.path()));
 }
 
+TEST_F(Stopping, AStoppedEvaluationRemovesNoCheckpoint) {
+  ASSERT_EQ(train(1, "--set checkpoint.every_steps=20 --set train.steps=40").code, 0);
+  const Outcome made = run_command(
+      "dlrm-data synth --samples 3000000 --config config.yaml --output long.h5", folder_.path());
+  ASSERT_EQ(made.code, 0) << made.errors;
+  const Outcome outcome = run_command(
+      "dlrm-train config.yaml --eval-only --set data.test=long.h5 & job=$!\nsleep 1; kill -TERM "
+      "$job\nwait $job",
+      folder_.path());
+  EXPECT_EQ(outcome.code, 130) << outcome.errors;
+  EXPECT_TRUE(fs::exists(path("ckpt/step_000000020")) && fs::exists(path("ckpt/step_000000040")));
+}
+
 TEST_F(Stopping, AKilledRankEndsTheJobAndLeavesTheLastCheckpoint) {
   const Outcome outcome = run_command(
       script(std::string("mpirun -np 3 dlrm-train") + kEndless + " --set checkpoint.every_steps=20",

@@ -90,6 +90,15 @@ TEST_F(SmallRun, EvalOnlyGivesTheAucOfTheEnd) {
   EXPECT_NEAR(alone["eval"]["auc"].get<double>(), trained["eval"]["auc"].get<double>(), 1e-6);
 }
 
+TEST_F(SmallRun, EvalOnlyLeavesWhatTheTrainingRunWrote) {
+  ASSERT_EQ(train(2, "--set checkpoint.at_end=true").code, 0);
+  const auto trained = losses(path("run"));
+  ASSERT_EQ(train(1, "--eval-only --set data.train=gone.h5").code, 0);
+  EXPECT_EQ(losses(path("run")), trained);
+  EXPECT_EQ(read_lines(path("run/metrics.jsonl")).back()["step"], 40);
+  EXPECT_EQ(nlohmann::json::parse(read_file(path("run/summary.json")))["steps"], 40);
+}
+
 TEST_F(SmallRun, InitFromTakesTheWeightsAlone) {
   ASSERT_EQ(train(2, "--set checkpoint.at_end=true").code, 0);
   const auto first = losses(path("run"));

@@ -57,12 +57,18 @@ class RunDirectory {
   /// The same for a run resumed at `step`: metrics.jsonl keeps its lines up to that step.
   void resume(const std::string& config_yaml, const std::string& plan_json, int64_t step);
 
+  /// An evaluation alone: what an earlier run left stays, metrics.jsonl is appended to. Collective.
+  void attach(const std::string& config_yaml, const std::string& plan_json);
+
   /// Appends a line, at once in the file. run_error where that fails (on rank 0 alone).
   void log(const StepMetrics& metrics);
   void log(int64_t step, const EvalResult& eval);
 
   /// Replaces summary.json in one move.
   void write_summary(const RunSummary& summary);
+
+  /// After an evaluation alone: replaces `eval` in the summary that is there, else writes this one.
+  void update_evaluation(const RunSummary& summary);
 
   /// A file of this folder.
   std::string path(const std::string& name) const;
