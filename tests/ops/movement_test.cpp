@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <random>
 
 #include "fixture.h"
 
@@ -76,6 +77,70 @@ TEST_P(Movement, ManyNarrowBlocksCoverAMatrix) {
   }
   ops->copy_blocks(list);
   EXPECT_TRUE(got.same_bits(want));
+}
+
+/// Ascending rows with gaps, the first and the last of `all` among them.
+std::vector<int32_t> some_rows(int32_t all, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> rows;
+  for (int32_t r = 0; r < all; ++r) {
+    if (r == 0 || r + 1 == all || random() % 3 == 0) rows.push_back(r);
+  }
+  return rows;
+}
+
+TEST_P(Movement, GathersListedRows) {
+  for (const DType to : kTypes) {
+    Cells src = Cells::random(900, 64, 1);
+    std::vector<int32_t> rows = some_rows(900, 5);
+    std::reverse(rows.begin() + 7, rows.end());  // any order, for a source
+    Cells got(static_cast<int64_t>(rows.size()), 64, to), want = got;
+    const std::vector<float> scale(rows.size(), 0.5f);
+    BlockCopy b = block(src, got, 64);
+    b.rows = got.rows();
+    b.src_rows = rows.data();
+    b.scale = scale.data();
+    ops->copy_blocks({&b, 1});
+    for (int64_t r = 0; r < want.rows(); ++r) {
+      for (int64_t c = 0; c < 64; ++c) {
+        want.set(r, c, 0.5f * src.at(rows[static_cast<size_t>(r)], c));
+      }
+    }
+    EXPECT_TRUE(got.same_bits(want)) << name_of(to);
+  }
+}
+
+TEST_P(Movement, ScattersToListedRowsAndLeavesTheOthers) {
+  for (const DType from : kTypes) {
+    const std::vector<int32_t> rows = some_rows(900, 6), others = some_rows(700, 7);
+    Cells src = Cells::random(900, 70, 1, from), got = Cells::random(900, 120, 2), want = got;
+    const auto blocks = [&](Cells& dst) {
+      std::vector<BlockCopy> list(3, block(src, dst, 70));
+      list[0].dst_rows = rows.data();
+      list[0].rows = static_cast<int64_t>(rows.size());
+      list[1] = list[0];
+      list[1].dst_rows = others.data();
+      list[1].rows = static_cast<int64_t>(others.size());
+      list[1].dst = dst.matrix().element(0, 33);
+      list[1].accumulate = true;
+      list[2] = list[1];
+      list[2].src_rows = others.data();
+      return list;
+    };
+    ops->copy_blocks(blocks(got));
+    for (const BlockCopy& b : blocks(want)) {
+      for (int64_t r = 0; r < b.rows; ++r) {
+        BlockCopy one = b;
+        one.rows = 1;
+        one.src_rows = b.src_rows ? b.src_rows + r : nullptr;
+        if (!b.src_rows) one.src = src.matrix().element(r, 0);
+        one.dst_rows = b.dst_rows + r;
+        reference->copy_blocks({&one, 1});
+      }
+    }
+    EXPECT_TRUE(close(got, want)) << name_of(from);
+    for (int64_t c = 0; c < 120; ++c) ASSERT_EQ(got.at(1, c), want.at(1, c));
+  }
 }
 
 TEST_P(Movement, EmptyBlocksDoNothing) {

@@ -116,7 +116,8 @@ class Ops {
   // -------------------------------------------------------------------------------
 
   /// Each block in turn: dst[r, c] = scale[r]·src[r, c], or += with `accumulate`, converting types
-  /// (through fp32, rounded once). Blocks that write the same place are applied in list order.
+  /// (through fp32, rounded once). Where a side lists its rows, r stands for the row listed there
+  /// (scale[r] stays the r-th). Blocks that write the same place are applied in list order.
   virtual void copy_blocks(View<const BlockCopy> blocks) = 0;
   /// y = x converted. x, y [b, n], types as they are.
   virtual void convert(Matrix x, Matrix y) = 0;

@@ -73,7 +73,7 @@ struct BagGradient {
   const float* scale = nullptr;    ///< [bags] or absent
 };
 
-/// A rectangle to copy.
+/// A rectangle to copy. Row r of it is row r of each side, or the row that the side's list names.
 struct BlockCopy {
   const void* src = nullptr;
   void* dst = nullptr;
@@ -83,7 +83,9 @@ struct BlockCopy {
   int64_t dst_stride = 0;
   int64_t rows = 0;
   int64_t cols = 0;
-  const float* scale = nullptr;  ///< [rows] or absent
+  const float* scale = nullptr;       ///< [rows] or absent
+  const int32_t* src_rows = nullptr;  ///< [rows] rows of src, or absent
+  const int32_t* dst_rows = nullptr;  ///< [rows] rows of dst, ascending and each once, or absent
   bool accumulate = false;
 };
 

@@ -15,10 +15,17 @@ std::string shape_of(const Matrix& m) {
 
 bool empty(const BlockCopy& b) { return b.rows <= 0 || b.cols <= 0; }
 
-Matrix source(const BlockCopy& b) {
-  return {const_cast<void*>(b.src), b.src_type, b.rows, b.cols, b.src_stride};
+/// Rows of a side from its first one to the last that the block names.
+int64_t rows_of(const BlockCopy& b, const int32_t* list) {
+  return list ? *std::max_element(list, list + b.rows) + 1 : b.rows;
 }
-Matrix destination(const BlockCopy& b) { return {b.dst, b.dst_type, b.rows, b.cols, b.dst_stride}; }
+Matrix source(const BlockCopy& b) {
+  const int64_t rows = rows_of(b, b.src_rows);
+  return {const_cast<void*>(b.src), b.src_type, rows, b.cols, b.src_stride};
+}
+Matrix destination(const BlockCopy& b) {
+  return {b.dst, b.dst_type, rows_of(b, b.dst_rows), b.cols, b.dst_stride};
+}
 
 /// Copies of all memory that blocks write, one stretch for those that overlap.
 class Destinations {
@@ -27,7 +34,7 @@ class Destinations {
     for (const BlockCopy& b : blocks) {
       if (empty(b)) continue;
       char* begin = static_cast<char*>(b.dst);
-      const int64_t elements = (b.rows - 1) * b.dst_stride + b.cols;
+      const int64_t elements = (destination(b).rows - 1) * b.dst_stride + b.cols;
       stretches_.push_back(
           {begin, begin + elements * static_cast<int64_t>(size_of(b.dst_type)), {}});
     }

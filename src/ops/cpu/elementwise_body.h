@@ -75,11 +75,19 @@ void from_float(DType type, const float* src, void* dst, int64_t n) {
   with_type(type, [&]<class T>(T) { convert_row(src, static_cast<T*>(dst), n); });
 }
 
+/// Elements before row r of a block's sides.
+inline int64_t src_start(const BlockCopy& b, int64_t r) {
+  return (b.src_rows ? b.src_rows[r] : r) * b.src_stride;
+}
+inline int64_t dst_start(const BlockCopy& b, int64_t r) {
+  return (b.dst_rows ? b.dst_rows[r] : r) * b.dst_stride;
+}
+
 template <class From, class To>
 void copy_rows_of(const BlockCopy& b) {
-  const From* src = static_cast<const From*>(b.src);
-  To* dst = static_cast<To*>(b.dst);
-  for (int64_t r = 0; r < b.rows; ++r, src += b.src_stride, dst += b.dst_stride) {
+  for (int64_t r = 0; r < b.rows; ++r) {
+    const From* src = static_cast<const From*>(b.src) + src_start(b, r);
+    To* dst = static_cast<To*>(b.dst) + dst_start(b, r);
     const float scale = b.scale ? b.scale[r] : 1.0f;
     if (b.accumulate) {
       for_pieces(b.cols, [&]<int N>(int64_t c) {
@@ -106,8 +114,8 @@ void copy_half_rows(const BlockCopy& b) {
     const float scale = b.scale ? b.scale[r] : 1.0f;
     for (int64_t c = 0; c < b.cols; c += kPiece) {
       const int64_t n = smaller(kPiece, b.cols - c);
-      char* to = static_cast<char*>(b.dst) + (r * b.dst_stride + c) * dst_size;
-      to_float(b.src_type, static_cast<const char*>(b.src) + (r * b.src_stride + c) * src_size, x,
+      char* to = static_cast<char*>(b.dst) + (dst_start(b, r) + c) * dst_size;
+      to_float(b.src_type, static_cast<const char*>(b.src) + (src_start(b, r) + c) * src_size, x,
                n);
       for (int64_t i = 0; i < n; ++i) x[i] *= scale;
       if (b.accumulate) {

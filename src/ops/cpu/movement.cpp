@@ -18,10 +18,14 @@ int64_t bytes_of(int64_t elements, DType type) {
   return elements * static_cast<int64_t>(size_of(type));
 }
 
+/// The row of dst that row r of the block is written to.
+int64_t dst_row(const BlockCopy& b, int64_t r) { return b.dst_rows ? b.dst_rows[r] : r; }
+
 Span written(const BlockCopy& b) {
-  const auto begin = reinterpret_cast<uintptr_t>(b.dst);
-  const int64_t length = bytes_of((b.rows - 1) * b.dst_stride + b.cols, b.dst_type);
-  return {begin, begin + static_cast<uintptr_t>(length)};
+  const auto first = reinterpret_cast<uintptr_t>(b.dst);
+  const int64_t begin = bytes_of(dst_row(b, 0) * b.dst_stride, b.dst_type);
+  const int64_t end = bytes_of(dst_row(b, b.rows - 1) * b.dst_stride + b.cols, b.dst_type);
+  return {first + static_cast<uintptr_t>(begin), first + static_cast<uintptr_t>(end)};
 }
 
 bool empty(const BlockCopy& b) { return b.rows <= 0 || b.cols <= 0; }
@@ -54,38 +58,52 @@ uintptr_t cut_at(View<const BlockCopy> blocks, Span all, double work) {
 /// Rows [r0, r1) and columns [c0, c1) of a block.
 BlockCopy cut(const BlockCopy& b, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
   BlockCopy part = b;
-  part.src = static_cast<const char*>(b.src) + bytes_of(r0 * b.src_stride + c0, b.src_type);
-  part.dst = static_cast<char*>(b.dst) + bytes_of(r0 * b.dst_stride + c0, b.dst_type);
+  const int64_t src = c0 + (b.src_rows ? 0 : r0 * b.src_stride);
+  const int64_t dst = c0 + (b.dst_rows ? 0 : r0 * b.dst_stride);
+  part.src = static_cast<const char*>(b.src) + bytes_of(src, b.src_type);
+  part.dst = static_cast<char*>(b.dst) + bytes_of(dst, b.dst_type);
+  if (b.src_rows) part.src_rows = b.src_rows + r0;
+  if (b.dst_rows) part.dst_rows = b.dst_rows + r0;
   part.rows = r1 - r0;
   part.cols = c1 - c0;
   if (b.scale) part.scale = b.scale + r0;
   return part;
 }
 
+/// The first cell of `b` at or behind an address: a row of the block, and a column of it, which is
+/// `cols` where the address lies between two rows.
+struct Cell {
+  int64_t row;
+  int64_t column;
+};
+Cell cell_at(const BlockCopy& b, uintptr_t address) {
+  const Span s = written(b);
+  if (address <= s.begin) return {0, 0};
+  if (address >= s.end) return {b.rows, 0};
+  const auto bytes = static_cast<int64_t>(address - reinterpret_cast<uintptr_t>(b.dst));
+  const int64_t position = bytes / static_cast<int64_t>(size_of(b.dst_type));
+  const int64_t stride = std::max(b.dst_stride, b.cols);
+  const int64_t row = position / stride, column = std::min(position % stride, b.cols);
+  if (!b.dst_rows) return {row, column};
+  const int64_t listed = std::lower_bound(b.dst_rows, b.dst_rows + b.rows, row) - b.dst_rows;
+  return {listed, listed < b.rows && b.dst_rows[listed] == row ? column : 0};
+}
+
 /// The cells of `b` whose addresses lie in [from, to), by columns where a cut goes through a row.
 template <class Copy>
 void copy_within(const BlockCopy& b, uintptr_t from, uintptr_t to, const Copy& copy) {
-  const Span s = written(b);
-  if (to <= s.begin || from >= s.end) return;
-  const int64_t stride = std::max(b.dst_stride, b.cols);
-  const auto position = [&](uintptr_t address) {
-    if (address <= s.begin) return int64_t{0};
-    const auto bytes = static_cast<int64_t>(std::min(address, s.end) - s.begin);
-    return bytes / static_cast<int64_t>(size_of(b.dst_type));
-  };
-  const int64_t p0 = position(from), p1 = position(to);
-  int64_t r0 = p0 / stride, r1 = p1 / stride;
-  const int64_t c0 = std::min(p0 % stride, b.cols), c1 = std::min(p1 % stride, b.cols);
-  if (r0 == r1) {
-    if (c0 < c1) copy(cut(b, r0, r0 + 1, c0, c1));
+  const Cell begin = cell_at(b, from), end = cell_at(b, to);
+  int64_t r0 = begin.row;
+  if (r0 == end.row) {
+    if (begin.column < end.column) copy(cut(b, r0, r0 + 1, begin.column, end.column));
     return;
   }
-  if (c0 > 0) {
-    if (c0 < b.cols) copy(cut(b, r0, r0 + 1, c0, b.cols));
+  if (begin.column > 0) {
+    if (begin.column < b.cols) copy(cut(b, r0, r0 + 1, begin.column, b.cols));
     ++r0;
   }
-  if (r0 < r1) copy(cut(b, r0, r1, 0, b.cols));
-  if (c1 > 0 && r1 < b.rows) copy(cut(b, r1, r1 + 1, 0, c1));
+  if (r0 < end.row) copy(cut(b, r0, end.row, 0, b.cols));
+  if (end.column > 0) copy(cut(b, end.row, end.row + 1, 0, end.column));
 }
 
 }  // namespace

@@ -9,11 +9,13 @@ namespace dlrm::reference {
 void ReferenceOps::copy_blocks(View<const BlockCopy> blocks) {
   for (const BlockCopy& b : blocks) {
     for (int64_t r = 0; r < b.rows; ++r) {
+      const int64_t from = b.src_rows ? b.src_rows[r] : r;
+      const int64_t to = b.dst_rows ? b.dst_rows[r] : r;
       for (int64_t c = 0; c < b.cols; ++c) {
-        double value = load(b.src, b.src_type, r * b.src_stride + c);
+        double value = load(b.src, b.src_type, from * b.src_stride + c);
         if (b.scale) value *= b.scale[r];
-        if (b.accumulate) value += load(b.dst, b.dst_type, r * b.dst_stride + c);
-        store(b.dst, b.dst_type, r * b.dst_stride + c, value);
+        if (b.accumulate) value += load(b.dst, b.dst_type, to * b.dst_stride + c);
+        store(b.dst, b.dst_type, to * b.dst_stride + c, value);
       }
     }
   }
