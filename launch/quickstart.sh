@@ -28,7 +28,7 @@ dlrm-data synth --criteo --samples "$samples" --teacher 7 --output "$folder/clic
 
 echo "== 3/4 conversion"
 dlrm-data criteo "$folder/clicks.tsv" --output "$folder/train.h5" \
-  --test-output "$folder/test.h5" --test-fraction 0.1 --max-rows 100000
+  --test-output "$folder/test.h5" --test-fraction 0.1
 
 echo "== 4/4 training on two ranks"
 mpirun -np 2 --oversubscribe dlrm-train configs/quickstart.yaml --overwrite \

@@ -6,12 +6,13 @@
 namespace dlrm {
 
 void Trace::finish(const char* name, int64_t begin_ns, int64_t end_ns, int64_t inner_ns) {
+  if (keep_) events_.push_back({name, begin_ns, end_ns});
+  if (!counting_) return;
   auto total = std::find_if(totals_.begin(), totals_.end(),
                             [&](const Total& t) { return std::strcmp(t.name, name) == 0; });
   if (total == totals_.end()) total = totals_.insert(totals_.end(), Total{name, 0, 0});
   total->ns += end_ns - begin_ns - inner_ns;
   ++total->count;
-  if (keep_) events_.push_back({name, begin_ns, end_ns});
 }
 
 Span::Span(Trace& trace, const char* name)

@@ -50,7 +50,7 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.step_ms_p99 = run.times().percentile_ms(0.99);
   for (const auto& total : context.trace.totals()) {
     const std::string name = total.name;
-    if (name == "evaluate" || name == "checkpoint" || steps == 0) continue;
+    if (name == "checkpoint" || steps == 0) continue;
     s.stages_ms[name] = static_cast<double>(total.ns) * 1e-6 / static_cast<double>(steps);
   }
   s.numbers["dropped_ids"] = static_cast<double>(progress.dropped_ids);

@@ -93,8 +93,10 @@ void TrainingRun::record(RunProgress& progress, const StepResult& result, int64_
 bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {
   if (!test_) return false;
   line_.clear();
+  context_.trace.count_totals(false);
   const auto result =
       evaluate(context_, trainer_, *test_, config_.data, config_.routing.depth, stop);
+  context_.trace.count_totals(true);
   if (!result) {
     progress.stopped = true;
     return false;

@@ -27,5 +27,16 @@ TEST(Trace, ATotalLeavesOutTheStagesNestedInIt) {
   EXPECT_EQ(inner.ns + outer.ns, whole.end_ns - whole.begin_ns);
 }
 
+TEST(Trace, StagesThatEndWhileCountingIsOffDoNotCount) {
+  Trace trace(true);
+  trace.count_totals(false);
+  { Span span(trace, "evaluation"); }
+  trace.count_totals(true);
+  { Span span(trace, "step"); }
+  ASSERT_EQ(trace.totals().size(), 1u);
+  EXPECT_EQ(std::string(trace.totals()[0].name), "step");
+  EXPECT_EQ(trace.events().size(), 2u);
+}
+
 }  // namespace
 }  // namespace dlrm

@@ -33,6 +33,8 @@ class Trace {
   const std::vector<Total>& totals() const { return totals_; }
   const std::vector<Event>& events() const { return events_; }
   void reset_totals() { totals_.clear(); }
+  /// Stages that end while this is off do not count: an evaluation is no part of a step.
+  void count_totals(bool on) { counting_ = on; }
   int64_t now_ns() const {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count();
   }
@@ -44,6 +46,7 @@ class Trace {
   void finish(const char* name, int64_t begin_ns, int64_t end_ns, int64_t inner_ns);
 
   bool keep_;
+  bool counting_ = true;
   Clock::time_point start_;
   int64_t epoch_ns_ = std::chrono::duration_cast<std::chrono::nanoseconds>(
                           std::chrono::system_clock::now().time_since_epoch())
