@@ -3,31 +3,27 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dlrm/plan/traffic.h"
+
 namespace dlrm {
 namespace {
 
-constexpr int64_t kAlign = 8;
-
-int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-
-int64_t header_bytes(View<const GroupHeader> headers) {
-  return static_cast<int64_t>(headers.size_bytes());
-}
-
-int64_t lengths_bytes(View<const GroupHeader> headers, int64_t samples) {
-  const auto variable = std::count_if(headers.begin(), headers.end(),
-                                      [](const GroupHeader& h) { return h.length < 0; });
-  return aligned(variable * samples * static_cast<int64_t>(sizeof(int32_t)));
+/// Groups whose lengths travel.
+int64_t lists_in(View<const GroupHeader> headers) {
+  return std::count_if(headers.begin(), headers.end(),
+                       [](const GroupHeader& h) { return h.length < 0; });
 }
 
 template <class Id>
-void read_all(const GroupSpan& span, int64_t samples, BagCursor& cursor) {
+void read_all(const GroupSpan& span, int64_t samples, bool non_empty, BagCursor& cursor) {
   const Id* ids = reinterpret_cast<const Id*>(span.ids);
   cursor.ids = std::copy(ids, ids + span.count, cursor.ids);
   int64_t end = *cursor.offsets;
   for (int64_t i = 0; i < samples; ++i) {
-    end += span.length < 0 ? span.lengths[i] : span.length;
-    *++cursor.offsets = end;
+    const int32_t length = span.length < 0 ? span.lengths[i] : span.length;
+    end += length;
+    cursor.offsets[1] = end;  // of a bag left out: written over by the next one
+    cursor.offsets += !non_empty || length > 0;
   }
 }
 
@@ -57,10 +53,10 @@ int64_t count_some(const GroupSpan& span, Range rows) {
 }  // namespace
 
 int64_t message_bytes(View<const GroupHeader> headers, int64_t samples, int64_t id_bytes) {
-  if (samples == 0) return 0;
   int64_t ids = 0;
   for (const GroupHeader& header : headers) ids += header.count;
-  return header_bytes(headers) + lengths_bytes(headers, samples) + aligned(ids * id_bytes);
+  return id_message_bytes(static_cast<int64_t>(headers.size()), lists_in(headers), samples, ids,
+                          id_bytes);
 }
 
 void locate_groups(char* message, View<const GroupHeader> headers, int64_t samples,
@@ -69,8 +65,9 @@ void locate_groups(char* message, View<const GroupHeader> headers, int64_t sampl
     spans.resize(spans.size() + headers.size());
     return;
   }
-  auto* lengths = reinterpret_cast<int32_t*>(message + header_bytes(headers));
-  char* ids = message + header_bytes(headers) + lengths_bytes(headers, samples);
+  const auto groups = static_cast<int64_t>(headers.size());
+  auto* lengths = reinterpret_cast<int32_t*>(message + headers.size_bytes());
+  char* ids = message + id_message_bytes(groups, lists_in(headers), samples, 0, id_bytes);
   for (const GroupHeader& header : headers) {
     spans.push_back({header.length, header.count, lengths, ids});
     if (header.length < 0) lengths += samples;
@@ -97,9 +94,10 @@ void write_bags(const GroupSpan& span, int64_t id_bytes, const int64_t* ids, con
   }
 }
 
-void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, BagCursor& cursor) {
-  id_bytes == 8 ? read_all<int64_t>(span, samples, cursor)
-                : read_all<int32_t>(span, samples, cursor);
+void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, bool non_empty,
+               BagCursor& cursor) {
+  id_bytes == 8 ? read_all<int64_t>(span, samples, non_empty, cursor)
+                : read_all<int32_t>(span, samples, non_empty, cursor);
 }
 
 void read_bags_within(const GroupSpan& span, int64_t id_bytes, int64_t samples, Range rows,

@@ -11,10 +11,11 @@ namespace dlrm {
 ///
 ///   headers  {length, count} int32 a group: `length` ids in every bag, or -1; `count` ids in all
 ///   lengths  int32 a sample, for each group whose length is -1
-///   ids      group-major, then sample; int32 where every table has fewer than 2^31 rows, else
+///   ids      group-major, then sample; int32 where every table has at most 2^31 rows, else
 ///            int64, from a multiple of 8 bytes on
 ///
-/// padded to a multiple of 8 bytes. A rank without samples sends nothing.
+/// padded to a multiple of 8 bytes: id_message_bytes in plan/traffic.h. A rank without samples
+/// sends nothing.
 struct GroupHeader {
   int32_t length = 0;
   int32_t count = 0;
@@ -47,8 +48,9 @@ struct BagCursor {
   int64_t* offsets = nullptr;  ///< the end of the last bag; the next bag's goes behind it
 };
 
-/// Appends the bags of `span`.
-void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, BagCursor& cursor);
+/// Appends the bags of `span`, or the non-empty ones alone.
+void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, bool non_empty,
+               BagCursor& cursor);
 /// Appends the bags of `span` with only the ids in `rows`, counted from rows.begin.
 void read_bags_within(const GroupSpan& span, int64_t id_bytes, int64_t samples, Range rows,
                       BagCursor& cursor);

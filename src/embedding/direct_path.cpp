@@ -7,13 +7,15 @@ class DirectPath final : public PooledPath {
  public:
   explicit DirectPath(const EmbeddingLayout& layout) : layout_(layout) {}
 
-  Place pooled(const RoutedBatch& batch, size_t block, MatrixView<float> e) override {
+  void begin(const RoutedBatch&) override {}
+  Place pooled(const RoutedBatch& batch, size_t block, size_t, MatrixView<float> e) override {
     const PooledBlock& place = layout_.owners[0].blocks[block];
     return {e.columns(place.e_column, place.width),
             batch.scales[static_cast<size_t>(place.feature)]};
   }
-  Place gradient(const RoutedBatch& batch, size_t block, MatrixView<float> de) override {
-    return pooled(batch, block, de);
+  Place gradient(const RoutedBatch& batch, size_t block, size_t piece,
+                 MatrixView<float> de) override {
+    return pooled(batch, block, piece, de);
   }
   void start_return(const RoutedBatch&) override {}
   void finish_return(const RoutedBatch&, MatrixView<float>) override {}

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dlrm/plan/traffic.h"
+
 #include "router.h"
 
 namespace dlrm {
@@ -8,16 +10,16 @@ namespace {
 
 /// A slice that a table's ids may go to.
 struct Target {
-  int owner = 0;
-  int first_group = 0;
+  int first_group = 0;  ///< numbered over all owners
   int64_t first_row = 0;
+  bool whole = false;  ///< all rows: bags go there as they are
 };
 
 /// A table's rows cut at every slice border, and the slices that hold each piece.
 struct TableCuts {
   std::vector<int64_t> cuts;  ///< [pieces + 1], from 0 to rows
   std::vector<Target> targets;
-  std::vector<std::vector<int>> of_piece;  ///< targets of each piece
+  std::vector<std::vector<int>> of_piece;  ///< targets of each piece, but whole ones
   double pieces_per_row = 0;
 
   int64_t pieces() const { return static_cast<int64_t>(cuts.size()) - 1; }
@@ -34,10 +36,11 @@ TableCuts cuts_of(const EmbeddingLayout& layout, int table, int64_t rows) {
   TableCuts result;
   result.cuts = {0, rows};
   std::vector<Range> ranges;
-  for (size_t q = 0; q < layout.owners.size(); ++q) {
-    for (const Slice& slice : layout.owners[q].slices) {
+  for (const OwnerLayout& owner : layout.owners) {
+    for (const Slice& slice : owner.slices) {
       if (slice.table != table) continue;
-      result.targets.push_back({static_cast<int>(q), slice.first_group, slice.rows.begin});
+      result.targets.push_back(
+          {owner.first_group + slice.first_group, slice.rows.begin, slice.whole});
       ranges.push_back(slice.rows);
       result.cuts.push_back(slice.rows.begin);
       result.cuts.push_back(slice.rows.end);
@@ -48,7 +51,8 @@ TableCuts cuts_of(const EmbeddingLayout& layout, int table, int64_t rows) {
   for (size_t p = 0; p + 1 < result.cuts.size(); ++p) {
     std::vector<int>& targets = result.of_piece.emplace_back();
     for (size_t t = 0; t < ranges.size(); ++t) {
-      if (ranges[t].begin <= result.cuts[p] && result.cuts[p] < ranges[t].end) {
+      const bool holds = ranges[t].begin <= result.cuts[p] && result.cuts[p] < ranges[t].end;
+      if (holds && !result.targets[t].whole) {
         targets.push_back(static_cast<int>(t));
       }
     }
@@ -67,11 +71,14 @@ class ExactRouter final : public Router {
       const auto first = static_cast<size_t>(layout.first_feature[t]);
       tables_.push_back(cuts_of(layout, static_cast<int>(t), layout.features[first].rows));
     }
-    first_header_.push_back(0);
+    headers_.resize(static_cast<size_t>(layout.groups));
     for (const OwnerLayout& owner : layout.owners) {
-      first_header_.push_back(first_header_.back() + owner.groups.size());
+      for (size_t g = 0; g < owner.groups.size(); ++g) {
+        if (!owner.groups[g].non_empty) continue;
+        lists_.push_back({static_cast<size_t>(owner.first_group) + g,
+                          static_cast<size_t>(owner.groups[g].feature)});
+      }
     }
-    headers_.resize(first_header_.back());
     work_.resize(layout.features.size());
     for (size_t f = 0; f < work_.size(); ++f) {
       const TableCuts& table = cuts_for(f);
@@ -95,12 +102,11 @@ class ExactRouter final : public Router {
   size_t header_of(size_t feature, const Target& target) const {
     const auto table = static_cast<size_t>(layout_.features[feature].table);
     const size_t within = feature - static_cast<size_t>(layout_.first_feature[table]);
-    return first_header_[static_cast<size_t>(target.owner)] +
-           static_cast<size_t>(target.first_group) + within;
+    return static_cast<size_t>(target.first_group) + within;
   }
-  View<const GroupHeader> headers_for(size_t owner) const {
-    return {headers_.data() + first_header_[owner],
-            first_header_[owner + 1] - first_header_[owner]};
+  View<const GroupHeader> headers_for(size_t q) const {
+    const OwnerLayout& owner = layout_.owners[q];
+    return {headers_.data() + owner.first_group, owner.groups.size()};
   }
 
   void encode(const LocalBags& bags, const std::vector<BagScan>& scans,
@@ -108,6 +114,7 @@ class ExactRouter final : public Router {
     const auto features = static_cast<int64_t>(layout_.features.size());
     const int64_t b = bags.local.size();
     const int threads = threads_for(bags.ids.size());
+    transfer.batch.take_replicated(layout_, bags);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t f = 0; f < features; ++f) {
       count(static_cast<size_t>(f), bags.ids.data() + bags.offsets[static_cast<size_t>(f * b)],
@@ -128,20 +135,34 @@ class ExactRouter final : public Router {
     for (int64_t f = 0; f < features; ++f) {
       fill(static_cast<size_t>(f), bags.ids.data(), bags.offsets.data() + f * b, b);
     }
+    list_returned(scans, threads, transfer.batch);
+  }
+
+  /// What owners will return is known from the lengths that they get.
+  void list_returned(const std::vector<BagScan>& scans, int threads, RoutedBatch& batch) const {
+    const auto lists = static_cast<int64_t>(lists_.size());
+    if (lists == 0) return;
+    batch.make_returned_room(layout_.groups, lists_.size());
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < lists; ++i) {
+      const auto [number, f] = lists_[static_cast<size_t>(i)];
+      const bool alone = scans[f].length == 1 && layout_.features[f].hotness == 1;
+      batch.list_returned(number, static_cast<size_t>(i), spans_[number].lengths, batch.scales[f],
+                          alone);
+    }
   }
 
   void count(size_t feature, const int64_t* ids, const BagScan& scan) {
     const TableCuts& table = cuts_for(feature);
-    if (table.pieces() == 1) {
-      for (const Target& target : table.targets) {
-        headers_[header_of(feature, target)] = {scan.length, static_cast<int32_t>(scan.count)};
-      }
-      return;
+    for (const Target& target : table.targets) {
+      headers_[header_of(feature, target)] = {target.whole ? scan.length : -1, 0};
+      if (target.whole)
+        headers_[header_of(feature, target)].count = static_cast<int32_t>(scan.count);
     }
+    if (table.pieces() == 1) return;
     std::vector<int64_t>& counts = work_[feature].piece_counts;
     std::fill(counts.begin(), counts.end(), 0);
     for (int64_t k = 0; k < scan.count; ++k) ++counts[table.piece_of(ids[k])];
-    for (const Target& target : table.targets) headers_[header_of(feature, target)] = {-1, 0};
     for (size_t p = 0; p < counts.size(); ++p) {
       for (const int t : table.of_piece[p]) {
         headers_[header_of(feature, table.targets[static_cast<size_t>(t)])].count +=
@@ -152,19 +173,18 @@ class ExactRouter final : public Router {
 
   void fill(size_t feature, const int64_t* ids, const int64_t* offsets, int64_t samples) {
     const TableCuts& table = cuts_for(feature);
-    if (table.pieces() == 1) {
-      for (const Target& target : table.targets) {
-        write_bags(spans_[header_of(feature, target)], id_bytes_, ids, offsets, samples);
-      }
-      return;
-    }
     FeatureWork& work = work_[feature];
     for (size_t t = 0; t < table.targets.size(); ++t) {
       const GroupSpan& span = spans_[header_of(feature, table.targets[t])];
+      if (table.targets[t].whole) {
+        write_bags(span, id_bytes_, ids, offsets, samples);
+        continue;
+      }
       work.ids[t] = span.ids;
       work.lengths[t] = span.lengths;
       if (samples > 0) std::memset(span.lengths, 0, static_cast<size_t>(samples) * 4);
     }
+    if (table.pieces() == 1) return;
     id_bytes_ == 8 ? bucket<int64_t>(table, work, ids, offsets, samples)
                    : bucket<int32_t>(table, work, ids, offsets, samples);
   }
@@ -187,7 +207,7 @@ class ExactRouter final : public Router {
   }
 
   Pending start_sizes(Transfer& transfer) override {
-    bytes_sent_ += (world_ - 1) * static_cast<int64_t>(sizeof(int64_t));
+    bytes_sent_ += (world_ - 1) * kSizeBytes;
     return sizes_comm_->start_alltoallv(transfer.send_sizes.data(), transfer.receive_sizes.data(),
                                         transfer.sizes_layout);
   }
@@ -204,7 +224,8 @@ class ExactRouter final : public Router {
   }
 
   void assemble(Transfer& transfer) override {
-    const auto groups = static_cast<int64_t>(layout_.owner(rank_).groups.size());
+    const OwnerLayout& mine = layout_.owner(rank_);
+    const auto groups = static_cast<int64_t>(mine.groups.size());
     received_.clear();
     for (int p = 0; p < world_; ++p) {
       const int64_t samples = samples_of(transfer, p);
@@ -219,19 +240,33 @@ class ExactRouter final : public Router {
     for (int p = 0; p < world_; ++p) {
       for (int64_t g = 0; g < groups; ++g) counts_[static_cast<size_t>(g)] += span(p, g).count;
     }
-    const int threads = threads_for(transfer.batch.make_room(counts_, rooms_));
+    RoutedBatch& batch = transfer.batch;
+    const int64_t pieces = mine.by_source ? world_ : 1;
+    const int threads = threads_for(batch.make_room(counts_, static_cast<size_t>(pieces), rooms_));
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t g = 0; g < groups; ++g) {
-      BagCursor cursor{rooms_[static_cast<size_t>(g)].ids, rooms_[static_cast<size_t>(g)].offsets};
+      const RoutedBatch::Room& room = rooms_[static_cast<size_t>(g)];
+      const bool non_empty = mine.groups[static_cast<size_t>(g)].non_empty;
+      BagCursor cursor{room.ids, room.offsets};
       *cursor.offsets = 0;
+      const int64_t* first = cursor.offsets;
       for (int p = 0; p < world_; ++p) {
-        read_bags(span(p, g), id_bytes_, samples_of(transfer, p), cursor);
+        read_bags(span(p, g), id_bytes_, samples_of(transfer, p), non_empty, cursor);
+        if (!mine.by_source && p + 1 < world_) continue;
+        const auto piece = static_cast<size_t>(g * pieces + (mine.by_source ? p : 0));
+        batch.pieces[piece] = {room.ids, first, cursor.offsets - first};
+        first = cursor.offsets;
       }
     }
   }
 
   std::vector<TableCuts> tables_;
-  std::vector<size_t> first_header_;  ///< [owners + 1]
+  /// A group of which only non-empty bags are returned.
+  struct ReturnedGroup {
+    size_t number;  ///< over all owners
+    size_t feature;
+  };
+  std::vector<ReturnedGroup> lists_;
   std::vector<GroupHeader> headers_;  ///< owner-major, then group
   std::vector<GroupSpan> spans_;      ///< likewise
   std::vector<GroupSpan> received_;   ///< source-major, then group

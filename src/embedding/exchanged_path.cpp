@@ -9,8 +9,12 @@ namespace {
 /// A block of some owner, as the requester of its vectors sees it.
 struct RequestedBlock {
   int owner = 0;
+  size_t number = 0;  ///< over the blocks of all owners
   PooledBlock block;
 };
+
+/// Buffers are converted in rows of this many elements.
+constexpr int64_t kConvertWidth = 1024;
 
 class ExchangedPath final : public PooledPath {
  public:
@@ -22,13 +26,17 @@ class ExchangedPath final : public PooledPath {
         pooled_(context.device, 0, "pooled vectors"),
         owner_wire_(context.device, 0, "pooled vectors on their way"),
         requester_wire_(context.device, 0, "pooled vectors on their way") {
+    int64_t widest = 0;
     for (size_t q = 0; q < layout.owners.size(); ++q) {
       for (const PooledBlock& block : layout.owners[q].blocks) {
-        requested_.push_back({static_cast<int>(q), block});
+        requested_.push_back({static_cast<int>(q), requested_.size(), block});
+        widest = std::max(widest, block.width);
       }
-      width_before_.push_back(requested_width_);
-      requested_width_ += layout.owners[q].width;
     }
+    zeros_ = Array<float>(context.device, static_cast<size_t>(widest), "zeros");
+    requested_at_.resize(requested_.size());
+    requested_end_.resize(layout.owners.size());
+    owned_end_.resize(layout.owners.size());
     // A feature's cells come first from the shard of row 0, which copies; later rows are added.
     const auto order = [](const RequestedBlock& r) {
       return std::tuple(r.block.feature, r.block.first_row, r.block.e_column);
@@ -40,22 +48,35 @@ class ExchangedPath final : public PooledPath {
                        &exchange_.receive_offsets}) {
       list->resize(world);
     }
-    copies_.reserve(requested_.size());
+    copies_.reserve(2 * requested_.size());
   }
 
-  Place pooled(const RoutedBatch& batch, size_t block, MatrixView<float>) override {
-    reserve(batch);
+  void begin(const RoutedBatch& batch) override {
+    place_owned(batch);
+    place_requested(batch);
+    const auto owned = static_cast<size_t>(padded(owned_end_.back()));
+    const bool narrow = wire_.forward != DType::kFloat32 || wire_.backward != DType::kFloat32;
+    pooled_.reserve(owned);
+    if (narrow) owner_wire_.reserve(owned * sizeof(BFloat16));
+    requester_wire_.reserve(static_cast<size_t>(requested_end_.back()) *
+                            std::max(size_of(wire_.forward), size_of(wire_.backward)));
+  }
+
+  Place pooled(const RoutedBatch& batch, size_t block, size_t piece, MatrixView<float>) override {
     const PooledBlock& place = mine().blocks[block];
-    return {pooled_matrix(batch).f32().columns(place.column, place.width), nullptr};
+    const auto group = static_cast<size_t>(place.group);
+    const int64_t bags = batch.pieces[group * batch.pieces_a_group + piece].bags;
+    float* data = pooled_.data() + owned_at_[block * batch.pieces_a_group + piece];
+    return {{data, bags, place.width, place.non_empty ? place.width : mine().width}, nullptr};
   }
 
-  void start_return(const RoutedBatch& batch) override {
-    reserve(batch);
-    lay_out(batch, size_of(wire_.forward));
+  void start_return(const RoutedBatch&) override {
+    lay_out(size_of(wire_.forward));
     void* send = pooled_.data();
     if (wire_.forward != DType::kFloat32) {
       send = owner_wire_.data();
-      ops_.convert(pooled_matrix(batch), owner_matrix(batch, wire_.forward));
+      ops_.convert(owned(pooled_.data(), DType::kFloat32),
+                   owned(owner_wire_.data(), wire_.forward));
     }
     pooled_bytes_ += bytes_to_others(exchange_.send_bytes);
     pending_ = comm_->start_alltoallv(send, requester_wire_.data(), exchange_);
@@ -65,13 +86,20 @@ class ExchangedPath final : public PooledPath {
     pending_.wait();
     copies_.clear();
     for (const RequestedBlock& requested : requested_) {
+      const PooledBlock& block = requested.block;
       BlockCopy copy = copy_of(batch, requested);
-      copy.src = wire_place(batch, requested, wire_.forward);
+      copy.src = wire_place(requested, wire_.forward);
       copy.src_type = wire_.forward;
-      copy.src_stride = width_of(requested.owner);
-      copy.dst = e.data + requested.block.e_column;
+      copy.src_stride = wire_stride(requested);
+      copy.dst = e.data + block.e_column;
       copy.dst_stride = e.stride;
-      copy.accumulate = requested.block.first_row > 0;
+      copy.accumulate = block.first_row > 0;
+      if (block.non_empty) {
+        const ReturnedBags& returned = returned_of(batch, requested);
+        copy.dst_rows = returned.samples;
+        copy.accumulate = !returned.alone;
+        if (block.first_row == 0 && !returned.alone) copies_.push_back(zero(copy, e.rows));
+      }
       copies_.push_back(copy);
     }
     ops_.copy_blocks(copies_);
@@ -83,14 +111,15 @@ class ExchangedPath final : public PooledPath {
       BlockCopy copy = copy_of(batch, requested);
       copy.src = de.data + requested.block.e_column;
       copy.src_stride = de.stride;
-      copy.dst = wire_place(batch, requested, wire_.backward);
+      copy.dst = wire_place(requested, wire_.backward);
       copy.dst_type = wire_.backward;
-      copy.dst_stride = width_of(requested.owner);
+      copy.dst_stride = wire_stride(requested);
+      if (requested.block.non_empty) copy.src_rows = returned_of(batch, requested).samples;
       copies_.push_back(copy);
     }
     ops_.copy_blocks(copies_);
 
-    lay_out(batch, size_of(wire_.backward));
+    lay_out(size_of(wire_.backward));
     std::swap(exchange_.send_bytes, exchange_.receive_bytes);
     std::swap(exchange_.send_offsets, exchange_.receive_offsets);
     gradient_bytes_ += bytes_to_others(exchange_.send_bytes);
@@ -99,14 +128,15 @@ class ExchangedPath final : public PooledPath {
     pending_ = comm_->start_alltoallv(requester_wire_.data(), receive, exchange_);
   }
 
-  void finish_backward(const RoutedBatch& batch) override {
+  void finish_backward(const RoutedBatch&) override {
     pending_.wait();
     if (wire_.backward == DType::kFloat32) return;
-    ops_.convert(owner_matrix(batch, wire_.backward), pooled_matrix(batch));
+    ops_.convert(owned(owner_wire_.data(), wire_.backward), owned(pooled_.data(), DType::kFloat32));
   }
 
-  Place gradient(const RoutedBatch& batch, size_t block, MatrixView<float> de) override {
-    return pooled(batch, block, de);
+  Place gradient(const RoutedBatch& batch, size_t block, size_t piece,
+                 MatrixView<float> de) override {
+    return pooled(batch, block, piece, de);
   }
 
   void poll() override { pending_.poll(); }
@@ -117,53 +147,104 @@ class ExchangedPath final : public PooledPath {
   const OwnerLayout& mine() const { return layout_.owner(comm_->rank()); }
   int64_t width_of(int owner) const { return layout_.owner(owner).width; }
 
-  void reserve(const RoutedBatch& batch) {
-    const auto owned = static_cast<size_t>(batch.global_size * mine().width);
-    const auto requested = static_cast<size_t>(batch.local.size() * requested_width_);
-    const bool narrow = wire_.forward != DType::kFloat32 || wire_.backward != DType::kFloat32;
-    const size_t bytes = std::max(size_of(wire_.forward), size_of(wire_.backward));
-    pooled_.reserve(owned);
-    if (narrow) owner_wire_.reserve(owned * sizeof(BFloat16));
-    requester_wire_.reserve(requested * bytes);
-  }
+  int64_t world() const { return comm_->size(); }
 
-  Matrix pooled_matrix(const RoutedBatch& batch) const {
-    return {pooled_.data(), DType::kFloat32, batch.global_size, mine().width};
-  }
-  Matrix owner_matrix(const RoutedBatch& batch, DType type) const {
-    return {owner_wire_.data(), type, batch.global_size, mine().width};
-  }
-
-  /// The layout of the way forward: sends my block of every rank's samples, receives every owner's
-  /// block of mine.
-  void lay_out(const RoutedBatch& batch, size_t element) {
-    const auto bytes = static_cast<int64_t>(element);
-    const int world = comm_->size();
-    int64_t received = 0;
-    for (int q = 0; q < world; ++q) {
-      const auto i = static_cast<size_t>(q);
-      const Range samples = part_of(batch.global_size, q, world);
-      exchange_.send_bytes[i] = samples.size() * mine().width * bytes;
-      exchange_.send_offsets[i] = samples.begin * mine().width * bytes;
-      exchange_.receive_bytes[i] = batch.local.size() * width_of(q) * bytes;
-      exchange_.receive_offsets[i] = received;
-      received += exchange_.receive_bytes[i];
+  /// Where each piece of each block lies among the vectors of this owner, rank after rank.
+  void place_owned(const RoutedBatch& batch) {
+    const size_t pieces = batch.pieces_a_group;
+    owned_at_.resize(mine().blocks.size() * pieces);
+    int64_t at = 0;
+    for (size_t p = 0; p < static_cast<size_t>(world()); ++p) {
+      const Range samples = part_of(batch.global_size, static_cast<int64_t>(p), world());
+      const int64_t whole = at;
+      at += samples.size() * mine().width;
+      if (p < pieces) {
+        for (size_t k = 0; k < mine().blocks.size(); ++k) {
+          const PooledBlock& block = mine().blocks[k];
+          owned_at_[k * pieces + p] = block.non_empty ? at : whole + block.column;
+          if (!block.non_empty) continue;
+          at += batch.pieces[static_cast<size_t>(block.group) * pieces + p].bags * block.width;
+        }
+      }
+      owned_end_[p] = at;
     }
+  }
+
+  /// Where each block of each owner lies among the vectors of the local samples.
+  void place_requested(const RoutedBatch& batch) {
+    int64_t at = 0;
+    size_t number = 0;
+    for (size_t q = 0; q < layout_.owners.size(); ++q) {
+      const OwnerLayout& owner = layout_.owners[q];
+      const int64_t whole = at;
+      at += batch.local.size() * owner.width;
+      for (const PooledBlock& block : owner.blocks) {
+        requested_at_[number++] = block.non_empty ? at : whole + block.column;
+        if (!block.non_empty) continue;
+        at += batch.returned[static_cast<size_t>(owner.first_group + block.group)].count *
+              block.width;
+      }
+      requested_end_[q] = at;
+    }
+  }
+
+  static int64_t padded(int64_t elements) {
+    return (elements + kConvertWidth - 1) / kConvertWidth * kConvertWidth;
+  }
+  Matrix owned(void* data, DType type) const {
+    return {data, type, padded(owned_end_.back()) / kConvertWidth, kConvertWidth};
+  }
+
+  /// The layout of the way forward: sends every rank's vectors of my shards, receives every owner's
+  /// for my samples.
+  void lay_out(size_t element) {
+    const auto bytes = static_cast<int64_t>(element);
+    const auto fill = [&](const std::vector<int64_t>& ends, std::vector<int64_t>& sizes,
+                          std::vector<int64_t>& offsets) {
+      for (size_t i = 0; i < ends.size(); ++i) {
+        offsets[i] = (i == 0 ? 0 : ends[i - 1]) * bytes;
+        sizes[i] = ends[i] * bytes - offsets[i];
+      }
+    };
+    fill(owned_end_, exchange_.send_bytes, exchange_.send_offsets);
+    fill(requested_end_, exchange_.receive_bytes, exchange_.receive_offsets);
+  }
+
+  const ReturnedBags& returned_of(const RoutedBatch& batch, const RequestedBlock& requested) const {
+    const int group = layout_.owner(requested.owner).first_group + requested.block.group;
+    return batch.returned[static_cast<size_t>(group)];
   }
 
   BlockCopy copy_of(const RoutedBatch& batch, const RequestedBlock& requested) const {
     BlockCopy copy;
-    copy.rows = batch.local.size();
     copy.cols = requested.block.width;
-    copy.scale = batch.scales[static_cast<size_t>(requested.block.feature)];
+    if (requested.block.non_empty) {
+      copy.rows = returned_of(batch, requested).count;
+      copy.scale = returned_of(batch, requested).scale;
+    } else {
+      copy.rows = batch.local.size();
+      copy.scale = batch.scales[static_cast<size_t>(requested.block.feature)];
+    }
     return copy;
   }
 
-  /// Where a requested block's column starts among the vectors of all owners.
-  void* wire_place(const RoutedBatch& batch, const RequestedBlock& requested, DType type) const {
-    const int64_t before = width_before_[static_cast<size_t>(requested.owner)];
-    const int64_t element = batch.local.size() * before + requested.block.column;
-    return requester_wire_.data() + element * static_cast<int64_t>(size_of(type));
+  /// Zeros for all rows of the columns that `copy` writes.
+  BlockCopy zero(const BlockCopy& copy, int64_t rows) const {
+    BlockCopy result;
+    result.src = zeros_.data();
+    result.dst = copy.dst;
+    result.dst_stride = copy.dst_stride;
+    result.rows = rows;
+    result.cols = copy.cols;
+    return result;
+  }
+
+  void* wire_place(const RequestedBlock& requested, DType type) const {
+    return requester_wire_.data() +
+           requested_at_[requested.number] * static_cast<int64_t>(size_of(type));
+  }
+  int64_t wire_stride(const RequestedBlock& requested) const {
+    return requested.block.non_empty ? requested.block.width : width_of(requested.owner);
   }
 
   int64_t bytes_to_others(const std::vector<int64_t>& bytes) const {
@@ -177,11 +258,12 @@ class ExchangedPath final : public PooledPath {
   const WireConfig wire_;
   std::unique_ptr<Communicator> comm_;
   std::vector<RequestedBlock> requested_;  ///< by feature, then row
-  std::vector<int64_t> width_before_;      ///< sum of the widths of lower owners, by owner
-  int64_t requested_width_ = 0;
-  Array<float> pooled_;         ///< [B, my width]: vectors, later their gradients
+  // Elements: where this batch's pieces and blocks start, and where each rank's part ends.
+  std::vector<int64_t> owned_at_, requested_at_, owned_end_, requested_end_;
+  Array<float> pooled_;         ///< of my shards, rank after rank: vectors, later their gradients
   Array<char> owner_wire_;      ///< the same in the wire's type, where it is not fp32
-  Array<char> requester_wire_;  ///< owner after owner, [b, width of the owner]
+  Array<char> requester_wire_;  ///< of my samples, owner after owner
+  Array<float> zeros_;          ///< as many as the widest block has columns
   std::vector<BlockCopy> copies_;
   ExchangeLayout exchange_;
   Pending pending_;

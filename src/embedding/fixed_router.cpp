@@ -1,5 +1,7 @@
 #include <cstring>
 
+#include "dlrm/plan/traffic.h"
+
 #include "router.h"
 
 namespace dlrm {
@@ -24,6 +26,7 @@ class FixedRouter final : public Router {
   void encode(const LocalBags& bags, const std::vector<BagScan>& scans,
               Transfer& transfer) override {
     const int64_t b = bags.local.size();
+    transfer.batch.take_replicated(layout_, bags);
     for (size_t i = 0; i < sent_.size(); ++i) {
       const BagScan& scan = scans[sent_[i]];
       headers_[i] = {scan.length, static_cast<int32_t>(scan.count)};
@@ -46,7 +49,7 @@ class FixedRouter final : public Router {
   }
 
   Pending start_sizes(Transfer& transfer) override {
-    bytes_sent_ += (world_ - 1) * static_cast<int64_t>(sizeof(int64_t));
+    bytes_sent_ += (world_ - 1) * kSizeBytes;
     return sizes_comm_->start_allgatherv(transfer.send_sizes.data(), transfer.receive_sizes.data(),
                                          one_word_, word_offsets_);
   }
@@ -79,19 +82,22 @@ class FixedRouter final : public Router {
                               : count_within(span(p, g), id_bytes_, slice_of(g).rows);
       }
     }
-    transfer.batch.make_room(counts_, rooms_);
+    transfer.batch.make_room(counts_, 1, rooms_);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t g = 0; g < groups; ++g) {
-      BagCursor cursor{rooms_[static_cast<size_t>(g)].ids, rooms_[static_cast<size_t>(g)].offsets};
+      const RoutedBatch::Room& room = rooms_[static_cast<size_t>(g)];
+      BagCursor cursor{room.ids, room.offsets};
       *cursor.offsets = 0;
       for (int p = 0; p < world_; ++p) {
         const int64_t samples = samples_of(transfer, p);
         if (slice_of(g).whole) {
-          read_bags(span(p, g), id_bytes_, samples, cursor);
+          read_bags(span(p, g), id_bytes_, samples, /*non_empty=*/false, cursor);
         } else {
           read_bags_within(span(p, g), id_bytes_, samples, slice_of(g).rows, cursor);
         }
       }
+      transfer.batch.pieces[static_cast<size_t>(g)] = {room.ids, room.offsets,
+                                                       transfer.batch.global_size};
     }
   }
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "dlrm/plan/traffic.h"
+
 #include "replicated.h"
 
 namespace dlrm {
@@ -75,7 +77,8 @@ class GatheredUpdate final : public ReplicatedUpdate {
     return rows_at(counts, count()) + elements * static_cast<int64_t>(sizeof(float));
   }
   int64_t message_bytes(const int64_t* counts) const {
-    return (gradients_at(counts, count()) + 7) / 8 * 8;
+    const int64_t rows = rows_at(counts, count());
+    return pairs_message_bytes(0, rows / 8, (gradients_at(counts, count()) - rows) / 4);
   }
 
   void fill_message(const RoutedBatch& batch, MatrixView<float> de) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "dlrm/plan/traffic.h"
+
 namespace dlrm {
 namespace {
 
@@ -40,14 +42,20 @@ void add_shard(const Shard& shard, int64_t table_rows, OwnerLayout& owner) {
   owner.slices.back().columns.push_back(shard.columns);
 }
 
-void place_blocks(const EmbeddingLayout& layout, OwnerLayout& owner) {
+void place_blocks(const EmbeddingLayout& layout, RoutingMode mode, OwnerLayout& owner) {
   for (size_t s = 0; s < owner.slices.size(); ++s) {
     Slice& slice = owner.slices[s];
     const int first = layout.first_feature[static_cast<size_t>(slice.table)];
     const int count = layout.features_of(slice.table);
     slice.first_group = static_cast<int>(owner.groups.size());
     slice.first_block = static_cast<int>(owner.blocks.size());
-    for (int f = first; f < first + count; ++f) owner.groups.push_back({static_cast<int>(s), f});
+    for (int f = first; f < first + count; ++f) {
+      const FeaturePlace& place = layout.features[static_cast<size_t>(f)];
+      const bool non_empty =
+          returns_only_non_empty_bags(mode, place.hotness, slice.rows, place.rows);
+      owner.groups.push_back({static_cast<int>(s), f, non_empty});
+      owner.by_source |= non_empty;
+    }
     for (const Range& columns : slice.columns) {
       for (int f = first; f < first + count; ++f) {
         PooledBlock block;
@@ -56,10 +64,11 @@ void place_blocks(const EmbeddingLayout& layout, OwnerLayout& owner) {
         block.shard = owner.shards;
         block.first_row = slice.rows.begin;
         block.width = columns.size();
+        block.non_empty = owner.groups[static_cast<size_t>(block.group)].non_empty;
         block.column = owner.width;
         block.e_column = layout.features[static_cast<size_t>(f)].column + columns.begin;
         owner.blocks.push_back(block);
-        owner.width += columns.size();
+        if (!block.non_empty) owner.width += columns.size();
       }
       ++owner.shards;
     }
@@ -68,7 +77,8 @@ void place_blocks(const EmbeddingLayout& layout, OwnerLayout& owner) {
 
 }  // namespace
 
-EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan)
+EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan,
+                                 RoutingMode mode)
     : owners(static_cast<size_t>(plan.world)), replicated(plan.data_parallel) {
   std::sort(replicated.begin(), replicated.end());
   place_features(tables, *this);
@@ -83,7 +93,11 @@ EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const P
     add_shard(shard, tables[static_cast<size_t>(shard.table)].rows,
               owners[static_cast<size_t>(shard.rank)]);
   }
-  for (OwnerLayout& owner : owners) place_blocks(*this, owner);
+  for (OwnerLayout& owner : owners) {
+    owner.first_group = groups;
+    place_blocks(*this, mode, owner);
+    groups += static_cast<int>(owner.groups.size());
+  }
 }
 
 bool EmbeddingLayout::rows_uncut() const {

@@ -35,6 +35,7 @@ struct Slice {
 struct RoutedGroup {
   int slice = 0;
   int feature = 0;
+  bool non_empty = false;  ///< only its non-empty bags are pooled and returned
 };
 
 /// The pooled vectors of one feature from one shard.
@@ -44,8 +45,9 @@ struct PooledBlock {
   int shard = 0;  ///< of the owner, counted over its slices
   int64_t first_row = 0;
   int64_t width = 0;
-  int64_t column = 0;    ///< in the owner's pooled [B, width]
-  int64_t e_column = 0;  ///< in E
+  bool non_empty = false;  ///< of its group
+  int64_t column = 0;      ///< in the owner's whole blocks [b, width]; of no use where non_empty
+  int64_t e_column = 0;    ///< in E
 };
 
 /// What one rank owns.
@@ -53,19 +55,23 @@ struct OwnerLayout {
   std::vector<Slice> slices;  ///< by table, then first row
   std::vector<RoutedGroup> groups;
   std::vector<PooledBlock> blocks;
+  int first_group = 0;     ///< groups are numbered over all owners: its own from here on
+  bool by_source = false;  ///< some group is non_empty: bags are kept apart by their samples' rank
   int shards = 0;
-  int64_t width = 0;
+  int64_t width = 0;  ///< of the blocks that return every bag
 };
 
 /// Who owns what and where each feature's vectors go: the same on every rank.
 struct EmbeddingLayout {
-  EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan);
+  /// With *fixed* routing every bag is returned, so that shapes are constant.
+  EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan, RoutingMode mode);
 
   std::vector<FeaturePlace> features;
   std::vector<int> first_feature;  ///< [tables + 1]
   std::vector<OwnerLayout> owners;
   std::vector<int> replicated;  ///< tables, ascending
   int64_t width = 0;            ///< W
+  int groups = 0;               ///< of all owners
 
   int features_of(int table) const {
     return first_feature[static_cast<size_t>(table) + 1] -

@@ -32,16 +32,19 @@ void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedB
                  PooledPath& path, MatrixView<float> e, std::vector<BagGroup>& lookups) {
   for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
     const size_t block = shard.first_block + i;
-    const IdGroup& ids = batch.groups[static_cast<size_t>(mine.blocks[block].group)];
-    const PooledPath::Place place = path.pooled(batch, block, e);
-    BagGroup lookup;
-    lookup.table = shard.store->table();
-    lookup.ids = ids.ids;
-    lookup.offsets = ids.offsets;
-    lookup.bags = ids.bags;
-    lookup.scale = place.scale;
-    lookup.pooled = place.pooled;
-    lookups.push_back(lookup);
+    const auto group = static_cast<size_t>(mine.blocks[block].group);
+    for (size_t piece = 0; piece < batch.pieces_a_group; ++piece) {
+      const IdGroup& ids = batch.pieces[group * batch.pieces_a_group + piece];
+      const PooledPath::Place place = path.pooled(batch, block, piece, e);
+      BagGroup lookup;
+      lookup.table = shard.store->table();
+      lookup.ids = ids.ids;
+      lookup.offsets = ids.offsets;
+      lookup.bags = ids.bags;
+      lookup.scale = place.scale;
+      lookup.pooled = place.pooled;
+      lookups.push_back(lookup);
+    }
   }
 }
 
@@ -49,8 +52,10 @@ void list_gradients(const OwnedShard& shard, const RoutedBatch& batch, PooledPat
                     MatrixView<float> de, std::vector<BagGradient>& gradients) {
   gradients.clear();
   for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
-    const PooledPath::Place place = path.gradient(batch, shard.first_block + i, de);
-    gradients.push_back({place.pooled, place.scale});
+    for (size_t piece = 0; piece < batch.pieces_a_group; ++piece) {
+      const PooledPath::Place place = path.gradient(batch, shard.first_block + i, piece, de);
+      gradients.push_back({place.pooled, place.scale});
+    }
   }
 }
 

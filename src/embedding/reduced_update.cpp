@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "dlrm/plan/traffic.h"
+
 #include "replicated.h"
 
 namespace dlrm {
@@ -36,7 +38,7 @@ class ReducedUpdate final : public ReplicatedUpdate {
     }
     context_.stream.synchronize();
     bytes_sent_ +=
-        allreduce_bytes(static_cast<int64_t>(dense_.size() * sizeof(float)), comm_->size());
+        allreduce_sent_bytes(static_cast<int64_t>(dense_.size()), comm_->rank(), comm_->size());
     pending_ = comm_->start_allreduce<float>(dense_.view());
   }
 

@@ -4,8 +4,6 @@
 
 namespace dlrm {
 
-int64_t allreduce_bytes(int64_t bytes, int world) { return 2 * bytes * (world - 1) / world; }
-
 ReplicatedTables::ReplicatedTables(Context& context, Ops& ops, const EmbeddingOptions& options,
                                    const EmbeddingLayout& layout) {
   const RowState state = row_state(options.optimizer);

@@ -49,10 +49,6 @@ std::unique_ptr<ReplicatedUpdate> make_gathered_update(Context& context, Ops& op
 std::unique_ptr<ReplicatedUpdate> make_reduced_update(Context& context, Ops& ops,
                                                       ReplicatedList tables);
 
-/// Bytes that one rank sends in an allreduce of `bytes` by reduce-scatter and all-gather, each rank
-/// taking an equal part: 2·(N-1)/N of them.
-int64_t allreduce_bytes(int64_t bytes, int world);
-
 /// Local gradients of data-parallel tables: runs of equal rows among this rank's samples.
 class LocalRuns {
  public:

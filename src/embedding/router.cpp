@@ -1,14 +1,18 @@
 #include "router.h"
 
+#include <algorithm>
+
 #include "dlrm/core/error.h"
+#include "dlrm/plan/traffic.h"
 
 namespace dlrm {
 
 int64_t id_bytes_of(const EmbeddingLayout& layout) {
+  int64_t largest = 0;
   for (const FeaturePlace& place : layout.features) {
-    if (!place.replicated && place.rows > int64_t{1} << 31) return 8;
+    if (!place.replicated) largest = std::max(largest, place.rows);
   }
-  return 4;
+  return wire_id_bytes(largest);
 }
 
 Router::Router(Context& context, const EmbeddingLayout& layout, int slots, int threads)
@@ -34,7 +38,7 @@ void Router::start(const LocalBags& bags) {
   DLRM_CHECK(!full(), "{} batches are in flight already", count_);
   scan_bags(layout_, bags, threads_for(bags.ids.size()), scans_);
   Transfer& transfer = slot(count_);
-  transfer.batch.take_local(layout_, bags);
+  transfer.batch.take_lengths(layout_, bags);
   encode(bags, scans_, transfer);
   transfer.pending = start_sizes(transfer);
   transfer.stage = Stage::kSizes;

@@ -49,7 +49,7 @@ class Router {
     Pending pending;
   };
 
-  /// Fills send and send_sizes.
+  /// Takes ids into the batch, or into send and send_sizes.
   virtual void encode(const LocalBags& bags, const std::vector<BagScan>& scans,
                       Transfer& transfer) = 0;
   virtual Pending start_sizes(Transfer& transfer) = 0;
@@ -89,9 +89,12 @@ class Router {
   int count_ = 0;
 };
 
-/// 4 where every sharded table has fewer than 2^31 rows, else 8.
+/// As wire_id_bytes of the largest sharded table.
 int64_t id_bytes_of(const EmbeddingLayout& layout);
 
+/// One rank owns all rows uncut: ids stay where they are, whatever the mode.
+std::unique_ptr<Router> make_local_router(Context& context, const EmbeddingLayout& layout,
+                                          int slots, int threads);
 /// *exact*: ids are bucketed by owner on the host; each owner gets the ids of its rows alone.
 std::unique_ptr<Router> make_exact_router(Context& context, const EmbeddingLayout& layout,
                                           int slots, int threads);

@@ -69,13 +69,11 @@ class ShardedEmbeddings::Impl {
         ops_(ops),
         options_(std::move(options)),
         plan_(checked(std::move(plan), options_, context.comm)),
-        layout_(options_.tables, plan_),
+        layout_(options_.tables, plan_, options_.routing.mode),
         mine_(layout_.owner(context.comm.rank())),
         shards_(make_owned_shards(context, options_, layout_)),
         replicated_(context, ops, options_, layout_),
-        router_(options_.routing.mode == RoutingMode::kFixed
-                    ? make_fixed_router(context, layout_, slots(), ops.threads())
-                    : make_exact_router(context, layout_, slots(), ops.threads())),
+        router_(make_router()),
         path_(direct_path_serves(layout_)
                   ? make_direct_path(layout_)
                   : make_exchanged_path(context, ops, layout_, options_.wire)),
@@ -116,6 +114,7 @@ class ShardedEmbeddings::Impl {
     const auto b = static_cast<size_t>(batch_->local.size());
     e_.reserve(b * static_cast<size_t>(layout_.width));
     lookups_.clear();
+    path_->begin(*batch_);
     for (const OwnedShard& shard : shards_) {
       add_lookups(shard, mine_, *batch_, *path_, matrix(e_), lookups_);
     }
@@ -223,6 +222,12 @@ class ShardedEmbeddings::Impl {
   enum class Phase : uint8_t { kReady, kLookedUp, kReturning, kReturned, kSent };
 
   int slots() const { return options_.routing.depth + 1; }
+  std::unique_ptr<Router> make_router() {
+    const auto make = direct_path_serves(layout_)                    ? make_local_router
+                      : options_.routing.mode == RoutingMode::kFixed ? make_fixed_router
+                                                                     : make_exact_router;
+    return make(context_, layout_, slots(), ops_.threads());
+  }
   const TableConfig& table(int t) const { return options_.tables[static_cast<size_t>(t)]; }
   MatrixView<float> matrix(const Array<float>& array) const {
     return {array.data(), batch_->local.size(), layout_.width};
@@ -247,8 +252,9 @@ class ShardedEmbeddings::Impl {
     }
   }
   View<const IdGroup> groups_of(const Slice& slice) const {
-    return {batch_->groups.data() + slice.first_group,
-            static_cast<size_t>(layout_.features_of(slice.table))};
+    const size_t pieces = batch_->pieces_a_group;
+    return {batch_->pieces.data() + static_cast<size_t>(slice.first_group) * pieces,
+            static_cast<size_t>(layout_.features_of(slice.table)) * pieces};
   }
 
   void update_shard(const OwnedShard& shard, const OptimizerStep& step) {

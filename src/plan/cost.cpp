@@ -45,7 +45,7 @@ double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width) c
   const double unique =
       share * expected_unique_rows(static_cast<double>(table.rows), batch * hotness_of(table));
   const double floats = 4.0 * static_cast<double>(width);
-  const double vectors = batch * static_cast<double>(table.features.size());
+  const double vectors = batch * expected_vectors(config_.routing.mode, table, {0, rows});
 
   // Forward reads a row a lookup; backward reads its bag's gradient, then reads and writes rows
   // and state.
@@ -54,9 +54,9 @@ double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width) c
       2 * unique * (row_lines(table, width) + state_lines(width)) + 2 * vectors * floats;
 
   const WireConfig& wire = config_.train.wire;
-  const double moved = batch * (id_bytes_per_sample(table, {0, rows}) +
-                                pooled_bytes_per_sample(table, width, wire.forward) +
-                                pooled_bytes_per_sample(table, width, wire.backward));
+  const auto value_bytes = static_cast<double>(size_of(wire.forward) + size_of(wire.backward));
+  const double moved = batch * id_bytes_per_sample(table, {0, rows}) +
+                       vectors * static_cast<double>(width) * value_bytes;
   const double remote = static_cast<double>(world_ - 1) / world_;
 
   const double stored =

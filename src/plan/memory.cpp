@@ -68,8 +68,8 @@ double local_exchange_bytes(const RunConfig& config, int64_t local_batch) {
 double shard_message_bytes(const RunConfig& config, const TableConfig& table, int64_t width,
                            int64_t local_batch) {
   const WireConfig& wire = config.train.wire;
-  return real(local_batch) * (pooled_bytes_per_sample(table, width, wire.forward) +
-                              pooled_bytes_per_sample(table, width, wire.backward));
+  return real(local_batch) * real(table.features.size()) * real(width) *
+         real(size_of(wire.forward) + size_of(wire.backward));
 }
 
 double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, int64_t width) {

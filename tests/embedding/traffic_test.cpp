@@ -1,4 +1,6 @@
-#include "dlrm/embedding/traffic.h"
+#include "dlrm/plan/traffic.h"
+
+#include <atomic>
 
 #include <gtest/gtest.h>
 
@@ -7,59 +9,137 @@
 namespace dlrm::testing {
 namespace {
 
-/// Fixed hotness, and batches so large that every data-parallel table is allreduced.
-class Traffic : public ::testing::TestWithParam<const char*> {
- protected:
-  const Tables tables_{table_of("a", 40, 5, {1, 3}, Pooling::kSum),
-                       table_of("b", 11, 18, {2}, Pooling::kMean),
-                       table_of("c", 3, 2, {1}, Pooling::kSum)};
-  EmbeddingOptions options_ = options_for(tables_, OptimizerType::kAdagrad);
+constexpr int64_t kBatch = 4001;
 
-  ShardedEmbeddings::Traffic measured(Communicator& comm, const Plan& plan) {
-    Rank rank(comm);
-    ShardedEmbeddings embeddings(rank.context, *rank.ops, options_, plan);
-    const MadeUpBags bags(tables_, /*variable=*/false);
-    route(embeddings, comm, bags, 0, 61);
-    train(embeddings, comm, 0, 61, 0.1);
-    return embeddings.traffic();
+/// Counts the bytes of every exchange that go to other ranks, those of duplicates too.
+class CountingComm final : public Communicator {
+ public:
+  CountingComm(Communicator& inner, std::shared_ptr<std::atomic<int64_t>> sent)
+      : Communicator(inner.engine()), inner_(inner), sent_(std::move(sent)) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  std::unique_ptr<Communicator> duplicate() override {
+    auto own = inner_.duplicate();
+    auto result = std::make_unique<CountingComm>(*own, sent_);
+    result->owned_ = std::move(own);
+    return result;
   }
+  Pending start_exchange(Exchange exchange) override {
+    const auto self = static_cast<size_t>(rank());
+    *sent_ += exchange.layout.send_total() - exchange.layout.send_bytes[self];
+    return inner_.start_exchange(std::move(exchange));
+  }
+
+ private:
+  std::unique_ptr<Communicator> owned_;
+  Communicator& inner_;
+  std::shared_ptr<std::atomic<int64_t>> sent_;
 };
 
-TEST_P(Traffic, VectorsAndGradientsMeasureAsPredicted) {
+struct Case {
+  const char* plan;
+  int ranks;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.plan << c.ranks; }
+
+/// Ids uniform, every bag at its hotness, every rank's samples different in number.
+class Traffic : public ::testing::TestWithParam<Case> {
+ protected:
+  Traffic() { options_.max_global_batch = kBatch; }
+
+  Plan plan() const { return plan_of(GetParam().plan, options_.tables, GetParam().ranks); }
+  bool rows_cut() const {
+    const Plan all = plan();
+    return std::any_of(all.shards.begin(), all.shards.end(), [&](const Shard& shard) {
+      return shard.rows.size() < options_.tables[static_cast<size_t>(shard.table)].rows;
+    });
+  }
+  std::vector<RankLoad> planned() const {
+    RunConfig config;
+    config.model.tables = options_.tables;
+    config.train.global_batch_size = kBatch;
+    config.train.wire = options_.wire;
+    config.train.sparse_optimizer = options_.optimizer;
+    config.routing = options_.routing;
+    return rank_loads(config, plan());
+  }
+  ShardedEmbeddings::Traffic measured(Communicator& comm) const {
+    Rank rank(comm);
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options_, plan());
+    const MadeUpBags bags(options_.tables, /*variable=*/false);
+    route(embeddings, comm, bags, 0, kBatch);
+    train(embeddings, comm, 0, kBatch, 0.1);
+    return embeddings.traffic();
+  }
+  /// Every kind of bytes of every rank, measured beside planned.
+  void expect_planned(double share) const {
+    const std::vector<RankLoad> loads = planned();
+    run_on_threads(GetParam().ranks, [&](Communicator& comm) {
+      const ShardedEmbeddings::Traffic sent = measured(comm);
+      const RankLoad& load = loads[static_cast<size_t>(comm.rank())];
+      const auto expect = [&](int64_t bytes, double expected, const char* what) {
+        EXPECT_NEAR(static_cast<double>(bytes), expected, share * expected)
+            << what << " of rank " << comm.rank();
+      };
+      expect(sent.ids, load.ids_sent_bytes, "ids");
+      expect(sent.pooled, load.pooled_sent_bytes, "pooled vectors");
+      expect(sent.gradients, load.gradient_sent_bytes, "gradients");
+      expect(sent.replicated, load.replicated_bytes, "gradients of data-parallel tables");
+    });
+  }
+
+  EmbeddingOptions options_ = options_for(
+      {table_of("a", 40, 5, {1, 3}, Pooling::kSum), table_of("b", 110, 18, {2}, Pooling::kMean),
+       table_of("c", 3, 2, {1}, Pooling::kSum)},
+      OptimizerType::kAdagrad);
+};
+
+TEST_P(Traffic, MeasuresAsPlanned) { expect_planned(rows_cut() ? 0.05 : 0); }
+
+TEST_P(Traffic, OfFixedRoutingMeasuresAsPlannedExactly) {
+  options_.routing.mode = RoutingMode::kFixed;
+  options_.wire.forward = DType::kFloat16;
   options_.wire.backward = DType::kBFloat16;
-  const Plan plan = plan_of(GetParam(), tables_, 4);
-  run_on_threads(4, [&](Communicator& comm) {
-    const auto sent = measured(comm, plan);
-    const auto predicted = predict_traffic(options_, plan, comm.rank(), 61);
-    EXPECT_EQ(sent.pooled, predicted.pooled);
-    EXPECT_EQ(sent.gradients, predicted.gradients);
-    EXPECT_EQ(sent.replicated, predicted.replicated);
-  });
+  expect_planned(0);
 }
 
-TEST_P(Traffic, IdsMeasureAsPredictedWhereNoRowsAreCut) {
-  const std::string kind = GetParam();
-  const bool cut = kind == "row" || kind == "grid" || kind == "mixed";
-  const Plan plan = plan_of(kind, tables_, 4);
-  for (const RoutingMode mode : {RoutingMode::kExact, RoutingMode::kFixed}) {
-    if (cut && mode == RoutingMode::kExact) continue;
-    options_.routing.mode = mode;
-    run_on_threads(4, [&](Communicator& comm) {
-      EXPECT_EQ(measured(comm, plan).ids, predict_traffic(options_, plan, comm.rank(), 61).ids);
+TEST_P(Traffic, WithSumsOfSquaresMeasuresAsPlanned) {
+  options_.optimizer.type = OptimizerType::kRowwiseAdagrad;
+  expect_planned(0.05);
+}
+
+TEST_P(Traffic, OfRowsGatheredAsPairsMeasuresAsPlanned) {
+  options_.tables.push_back(table_of("sparse", 100000, 3, {2, 1}, Pooling::kSum));
+  const bool pairs = replicates_by_pairs(options_.tables.back(), kBatch, GetParam().ranks);
+  ASSERT_EQ(pairs, GetParam().ranks > 1);
+  expect_planned(0.05);
+}
+
+TEST_P(Traffic, IsAllThatTheCommunicatorsMove) {
+  for (const int64_t sparse_rows : {7, 100000}) {
+    options_.tables.push_back(table_of("more", sparse_rows, 3, {2, 1}, Pooling::kSum));
+    run_on_threads(GetParam().ranks, [&](Communicator& comm) {
+      const auto moved = std::make_shared<std::atomic<int64_t>>(0);
+      CountingComm counting(comm, moved);
+      const ShardedEmbeddings::Traffic sent = measured(counting);
+      EXPECT_EQ(sent.ids + sent.pooled + sent.gradients + sent.replicated, moved->load());
     });
   }
 }
 
-TEST_P(Traffic, OneRankSendsNothing) {
-  const auto comm = make_self_comm();
-  const auto sent = measured(*comm, plan_of(GetParam(), tables_, 1));
-  EXPECT_EQ(sent.ids + sent.pooled + sent.gradients + sent.replicated, 0);
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const char* plan : {"table", "row", "column", "grid", "two_columns_a_rank", "data_parallel",
+                           "mixed", "ragged"}) {
+    for (const int ranks : {1, 3, 4}) cases.push_back({plan, ranks});
+  }
+  return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Embedding, Traffic,
-                         ::testing::Values("table", "row", "column", "grid", "two_columns_a_rank",
-                                           "data_parallel", "mixed"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Embedding, Traffic, ::testing::ValuesIn(all_cases()),
+                         [](const auto& info) {
+                           return std::string(info.param.plan) + std::to_string(info.param.ranks);
+                         });
 
 }  // namespace
 }  // namespace dlrm::testing

@@ -60,8 +60,9 @@ TEST_F(TwoRanks, LookUpTheWholeBatchInShardsAndTheirOwnInReplicas) {
 
 TEST_F(TwoRanks, SendIdsToOwnersAndLengthsForRowShardsOnly) {
   const std::vector<RankLoad> loads = rank_loads(config, plan);
-  EXPECT_DOUBLE_EQ(loads[0].ids_sent_bytes, 2 * (8 * 5 * 0.6 + 4));
-  EXPECT_DOUBLE_EQ(loads[1].ids_sent_bytes, 3 * (8 * 3) + 3 * (8 * 5 * 0.4 + 4));
+  // The size of the message, headers of its groups, lengths, ids; the last two in words of 8.
+  EXPECT_EQ(loads[0].ids_sent_bytes, 8 + 8 + 8 + 24);
+  EXPECT_EQ(loads[1].ids_sent_bytes, 8 + 3 * 8 + 16 + 64);
 }
 
 TEST_F(TwoRanks, SendPooledVectorsForTheOtherRanksSamples) {
@@ -113,8 +114,8 @@ TEST_F(TwoRanks, SumTheirMemoryInTheLoads) {
 TEST_F(TwoRanks, GatherAllIdsWhereRoutingIsFixed) {
   config.routing.mode = RoutingMode::kFixed;
   const std::vector<RankLoad> loads = rank_loads(config, plan);
-  EXPECT_DOUBLE_EQ(loads[0].ids_sent_bytes, 2 * 8 * (3 + 5));
-  EXPECT_DOUBLE_EQ(loads[1].ids_sent_bytes, 3 * 8 * (3 + 5));
+  EXPECT_EQ(loads[0].ids_sent_bytes, 8 + 3 * 8 + 2 * 4 * (3 + 5));
+  EXPECT_EQ(loads[1].ids_sent_bytes, 8 + 3 * 8 + 3 * 4 * (3 + 5));
 }
 
 TEST(RankLoads, CountTheIdsOfColumnShardsOfOneRankOnce) {
@@ -122,10 +123,32 @@ TEST(RankLoads, CountTheIdsOfColumnShardsOfOneRankOnce) {
   const Plan plan{
       2, {{0, {0, 10}, {2, 6}, 0}, {0, {0, 10}, {0, 2}, 1}, {0, {0, 10}, {6, 8}, 1}}, {}};
   const std::vector<RankLoad> loads = rank_loads(config, plan);
-  EXPECT_DOUBLE_EQ(loads[0].ids_sent_bytes, 2 * 3 * 8);
+  EXPECT_EQ(loads[0].ids_sent_bytes, 8 + 8 + 2 * 3 * 4);
   EXPECT_DOUBLE_EQ(loads[0].gradient_sent_bytes, 2 * 4 * 4);
   EXPECT_EQ(loads[1].tables, 1);
   EXPECT_EQ(loads[1].shards, 2);
+}
+
+/// A table cut into two halves of its rows: hotness 1 expects half an id a bag in each.
+TEST(RankLoads, CountTheBagsThatAreNotEmptyOnARowShard) {
+  RunConfig config = config_of({table("t", 10, 8, {1, 4})}, 4);
+  const Plan plan{2, {{0, {0, 5}, {0, 8}, 0}, {0, {5, 10}, {0, 8}, 1}}, {}};
+  EXPECT_DOUBLE_EQ(rank_loads(config, plan)[0].pooled_sent_bytes, 2 * (0.5 + 1) * 8 * 4);
+  EXPECT_DOUBLE_EQ(rank_loads(config, plan)[1].gradient_sent_bytes, 2 * (0.5 + 1) * 8 * 4);
+  config.routing.mode = RoutingMode::kFixed;
+  EXPECT_DOUBLE_EQ(rank_loads(config, plan)[0].pooled_sent_bytes, 2 * (1 + 1) * 8 * 4);
+}
+
+TEST(RankLoads, TakeEightBytesAnIdBeyondTwoToThe31Rows) {
+  const Plan plan{2, {{0, {0, int64_t{3} << 30}, {0, 8}, 0}}, {}};
+  const RunConfig config = config_of({table("t", int64_t{3} << 30, 8, {5})}, 4);
+  EXPECT_EQ(rank_loads(config, plan)[1].ids_sent_bytes, 8 + 8 + 2 * 5 * 8);
+}
+
+TEST(RankLoads, OfARankWithoutSamplesAreSizesAlone) {
+  const RunConfig config = config_of({table("t", 10, 8)}, 1);
+  const Plan plan{2, {{0, {0, 10}, {0, 8}, 1}}, {}};
+  EXPECT_EQ(rank_loads(config, plan)[0].sent_bytes(), 8);
 }
 
 TEST(RankLoads, OfOneRankExchangeNothing) {

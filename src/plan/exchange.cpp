@@ -1,0 +1,197 @@
+#include "exchange.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "dlrm/plan/traffic.h"
+
+namespace dlrm {
+namespace {
+
+int64_t samples_of(const RunConfig& config, int rank, int world) {
+  return part_of(config.train.global_batch_size, rank, world).size();
+}
+
+int64_t rounded(double count) { return std::llround(count); }
+
+const TableConfig& table_of(const RunConfig& config, int table) {
+  return config.model.tables[static_cast<size_t>(table)];
+}
+
+/// What an owner takes and gives for each sample of another rank.
+struct OwnerFlow {
+  int64_t groups = 0;
+  int64_t length_lists = 0;
+  double ids = 0;
+  double floats = 0;  ///< of pooled vectors
+};
+
+std::vector<OwnerFlow> flows_of(const RunConfig& config, const Plan& plan) {
+  std::vector<OwnerFlow> flows(static_cast<size_t>(plan.world));
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    const Shard& shard = plan.shards[i];
+    const TableConfig& table = table_of(config, shard.table);
+    OwnerFlow& flow = flows[static_cast<size_t>(shard.rank)];
+    flow.floats += expected_vectors(config.routing.mode, table, shard.rows) *
+                   static_cast<double>(shard.columns.size());
+    if (shares_ids(plan, i)) continue;
+    const auto features = static_cast<int64_t>(table.features.size());
+    flow.groups += features;
+    flow.length_lists += lengths_travel(table, shard.rows) ? features : 0;
+    flow.ids += hotness_of(table) * static_cast<double>(shard.rows.size()) /
+                static_cast<double>(table.rows);
+  }
+  return flows;
+}
+
+/// With *fixed* routing every rank takes the ids of every sharded feature.
+void gather_ids(const RunConfig& config, const Plan& plan, std::vector<OwnerFlow>& flows) {
+  std::vector<char> sharded(config.model.tables.size(), 0);
+  for (const Shard& shard : plan.shards) sharded[static_cast<size_t>(shard.table)] = 1;
+  OwnerFlow all;
+  for (size_t t = 0; t < sharded.size(); ++t) {
+    if (!sharded[t]) continue;
+    all.groups += static_cast<int64_t>(config.model.tables[t].features.size());
+    all.ids += hotness_of(config.model.tables[t]);
+  }
+  for (OwnerFlow& flow : flows) {
+    all.floats = flow.floats;
+    flow = all;
+  }
+}
+
+int64_t id_bytes_of(const RunConfig& config, const Plan& plan) {
+  int64_t largest = 0;
+  for (const Shard& shard : plan.shards) {
+    largest = std::max(largest, table_of(config, shard.table).rows);
+  }
+  return wire_id_bytes(largest);
+}
+
+}  // namespace
+
+bool shares_ids(const Plan& plan, size_t i) {
+  if (i == 0) return false;
+  const Shard& a = plan.shards[i - 1];
+  const Shard& b = plan.shards[i];
+  return a.rank == b.rank && a.table == b.table && a.rows == b.rows;
+}
+
+void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {
+  std::vector<OwnerFlow> flows = flows_of(config, plan);
+  if (config.routing.mode == RoutingMode::kFixed) gather_ids(config, plan, flows);
+  const int64_t id_bytes = id_bytes_of(config, plan);
+  const auto message = [&](const OwnerFlow& flow, int64_t samples) {
+    return static_cast<double>(id_message_bytes(flow.groups, flow.length_lists, samples,
+                                                rounded(flow.ids * static_cast<double>(samples)),
+                                                id_bytes));
+  };
+  // Ranks have one of two numbers of samples: messages are summed over ranks once for each.
+  std::map<int64_t, int> ranks_of_size;
+  for (int rank = 0; rank < plan.world; ++rank) {
+    ++ranks_of_size[samples_of(config, rank, plan.world)];
+  }
+  std::map<int64_t, double> to_all;
+  double floats = 0;
+  for (const OwnerFlow& flow : flows) {
+    for (const auto& [samples, ranks] : ranks_of_size) to_all[samples] += message(flow, samples);
+    floats += flow.floats;
+  }
+  const auto forward = static_cast<double>(size_of(config.train.wire.forward));
+  const auto backward = static_cast<double>(size_of(config.train.wire.backward));
+  for (int rank = 0; rank < plan.world; ++rank) {
+    RankLoad& load = loads[static_cast<size_t>(rank)];
+    const OwnerFlow& own = flows[static_cast<size_t>(rank)];
+    const int64_t samples = samples_of(config, rank, plan.world);
+    const double sizes = static_cast<double>(kSizeBytes) * (plan.world - 1);
+    double from_all = 0;
+    for (const auto& [size, ranks] : ranks_of_size) from_all += ranks * message(own, size);
+    const double requested = static_cast<double>(samples) * (floats - own.floats);
+    const double owned = static_cast<double>(config.train.global_batch_size - samples) * own.floats;
+    load.ids_sent_bytes = sizes + to_all[samples] - message(own, samples);
+    load.pooled_sent_bytes = owned * forward;
+    load.gradient_sent_bytes = requested * backward;
+    load.received_bytes =
+        sizes + from_all - message(own, samples) + requested * forward + owned * backward;
+  }
+}
+
+void add_square_sums(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {
+  if (config.train.sparse_optimizer.type != OptimizerType::kRowwiseAdagrad) return;
+  std::map<int, std::vector<Shard>> by_table;
+  for (const Shard& shard : plan.shards) by_table[shard.table].push_back(shard);
+  for (const auto& [t, shards] : by_table) {
+    const TableConfig& table = table_of(config, t);
+    const double unique = expected_unique_rows(
+        static_cast<double>(table.rows),
+        hotness_of(table) * static_cast<double>(config.train.global_batch_size));
+    // Rows between two borders of shards have the same owners, a piece of columns each.
+    std::vector<int64_t> cuts;
+    for (const Shard& shard : shards) {
+      cuts.push_back(shard.rows.begin);
+      cuts.push_back(shard.rows.end);
+    }
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    for (size_t c = 0; c + 1 < cuts.size(); ++c) {
+      std::map<int, int> pieces;  // by owner
+      for (const Shard& shard : shards) {
+        if (shard.rows.begin <= cuts[c] && cuts[c] < shard.rows.end) ++pieces[shard.rank];
+      }
+      int all = 0;
+      for (const auto& [rank, count] : pieces) all += count;
+      const double bytes = 4.0 * unique * static_cast<double>(cuts[c + 1] - cuts[c]) /
+                           static_cast<double>(table.rows);
+      for (const auto& [rank, count] : pieces) {
+        RankLoad& load = loads[static_cast<size_t>(rank)];
+        load.gradient_sent_bytes += bytes * count * static_cast<double>(pieces.size() - 1);
+        load.received_bytes += bytes * (all - count);
+      }
+    }
+  }
+}
+
+void add_replica_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {
+  if (plan.world == 1) return;
+  std::vector<const TableConfig*> gathered;
+  int64_t reduced_floats = 0;
+  for (const int t : plan.data_parallel) {
+    const TableConfig& table = table_of(config, t);
+    if (replicates_by_pairs(table, config.train.global_batch_size, plan.world)) {
+      gathered.push_back(&table);
+    } else {
+      reduced_floats += table.rows * (table.dim + 1);
+    }
+  }
+  std::map<int64_t, double> messages;  // by samples
+  const auto message = [&](int64_t samples) {
+    const auto known = messages.find(samples);
+    if (known != messages.end()) return known->second;
+    double rows = 0, floats = 0;
+    for (const TableConfig* table : gathered) {
+      const double unique = expected_unique_rows(static_cast<double>(table->rows),
+                                                 static_cast<double>(samples) * hotness_of(*table));
+      rows += unique;
+      floats += unique * static_cast<double>(table->dim);
+    }
+    const int64_t bytes =
+        pairs_message_bytes(static_cast<int64_t>(gathered.size()), rounded(rows), rounded(floats));
+    return messages[samples] = static_cast<double>(bytes);
+  };
+  double of_all = 0;
+  for (int rank = 0; rank < plan.world; ++rank) {
+    of_all += message(samples_of(config, rank, plan.world));
+  }
+  for (int rank = 0; rank < plan.world; ++rank) {
+    RankLoad& load = loads[static_cast<size_t>(rank)];
+    const double own = message(samples_of(config, rank, plan.world));
+    // Of an allreduce a rank receives what it sends, but for the rounding of parts.
+    const auto reduced =
+        static_cast<double>(allreduce_sent_bytes(reduced_floats, rank, plan.world));
+    load.replicated_bytes += (plan.world - 1) * own + reduced;
+    load.received_bytes += of_all - own + reduced;
+  }
+}
+
+}  // namespace dlrm

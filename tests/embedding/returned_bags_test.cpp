@@ -1,0 +1,132 @@
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "training.h"
+
+namespace dlrm::testing {
+namespace {
+
+using Bag = std::vector<int64_t>;
+/// The bag of (step, sample).
+using BagOf = std::function<Bag(int64_t, int64_t)>;
+
+constexpr int64_t kRows = 40;
+constexpr int64_t kBatch = 23;
+
+/// One table of 40 rows whose feature's config says hotness 1.
+Tables one_table(Pooling pooling) { return {table_of("t", kRows, 6, {1}, pooling)}; }
+
+void route(ShardedEmbeddings& embeddings, const Communicator& comm, const BagOf& bag_of,
+           int64_t step) {
+  const Range local = part_of(kBatch, comm.rank(), comm.size());
+  std::vector<int64_t> ids, offsets{0};
+  for (int64_t i = local.begin; i < local.end; ++i) {
+    for (const int64_t id : bag_of(step, i)) ids.push_back(id);
+    offsets.push_back(static_cast<int64_t>(ids.size()));
+  }
+  embeddings.route({local, kBatch, ids, offsets});
+}
+
+Tensors trained(const Plan& plan, const EmbeddingOptions& options, const BagOf& bag_of) {
+  Tensors result;
+  run_on_threads(plan.world, [&](Communicator& comm) {
+    Rank rank(comm, /*threads=*/2);
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
+    for (int64_t t = 0; t < 3; ++t) {
+      route(embeddings, comm, bag_of, t);
+      train(embeddings, comm, t, kBatch, 0.1);
+    }
+    const Tensors tensors = gather(comm, embeddings);
+    if (comm.rank() == 0) result = tensors;
+  });
+  return result;
+}
+
+class ReturnedBags : public ::testing::TestWithParam<std::tuple<const char*, Pooling>> {
+ protected:
+  void expect_one_rank_agrees(const BagOf& bag_of) {
+    const auto [kind, pooling] = GetParam();
+    const Tables tables = one_table(pooling);
+    EmbeddingOptions options = options_for(tables, OptimizerType::kAdagrad);
+    const Tensors expected = trained(plan_of("table", tables, 1), options, bag_of);
+    const Tensors exact = trained(plan_of(kind, tables, 4), options, bag_of);
+    for (const auto& [path, values] : expected) {
+      ASSERT_THAT(exact.at(path), ::testing::Pointwise(::testing::FloatNear(1e-5f), values));
+    }
+    options.routing.mode = RoutingMode::kFixed;
+    EXPECT_EQ(trained(plan_of(kind, tables, 4), options, bag_of), exact);
+  }
+};
+
+TEST_P(ReturnedBags, OfOneIdEachTrainAsOnOneRank) {
+  expect_one_rank_agrees([](int64_t t, int64_t i) { return Bag{(7 * i + t) % kRows}; });
+}
+
+TEST_P(ReturnedBags, AllOnOneShardTrainAsOnOneRank) {
+  expect_one_rank_agrees([](int64_t t, int64_t i) { return Bag{kRows - 1 - (i + t) % 5}; });
+}
+
+TEST_P(ReturnedBags, OfManyIdsTrainAsOnOneRank) {
+  expect_one_rank_agrees([](int64_t t, int64_t i) {
+    Bag bag;
+    for (int64_t k = 0; k < (i + t) % 7; ++k) bag.push_back((11 * k + 3 * i) % kRows);
+    return bag;
+  });
+}
+
+TEST_P(ReturnedBags, NoneAtAllTrainAsOnOneRank) {
+  expect_one_rank_agrees([](int64_t, int64_t) { return Bag{}; });
+}
+
+TEST_P(ReturnedBags, NowAndThenEmptyGiveZerosWhateverWasThereBefore) {
+  const auto [kind, pooling] = GetParam();
+  const Tables tables = one_table(pooling);
+  const BagOf bag_of = [](int64_t t, int64_t i) { return t == 0 || i % 3 ? Bag{i} : Bag{}; };
+  run_on_threads(4, [&, &plan_kind = kind](Communicator& comm) {
+    Rank rank(comm);
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options_for(tables, OptimizerType::kSgd),
+                                 plan_of(plan_kind, tables, 4));
+    for (int64_t t = 0; t < 2; ++t) {
+      route(embeddings, comm, bag_of, t);
+      embeddings.lookup();
+      embeddings.start_return();
+      const MatrixView<const float> e = embeddings.finish_return();
+      for (int64_t i = 0; i < e.rows; ++i) {
+        const int64_t sample = part_of(kBatch, comm.rank(), 4).begin + i;
+        EXPECT_EQ(e(i, 0) == 0, bag_of(t, sample).empty()) << sample;
+      }
+      embeddings.drop();
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Embedding, ReturnedBags,
+                         ::testing::Combine(::testing::Values("row", "grid", "ragged"),
+                                            ::testing::Values(Pooling::kSum, Pooling::kMean)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) +
+                                  (std::get<1>(info.param) == Pooling::kSum ? "Sum" : "Mean");
+                         });
+
+TEST(ReturnedVectors, OfRowShardsAreOnesThatHaveAnId) {
+  const Tables tables = one_table(Pooling::kSum);
+  EmbeddingOptions options = options_for(tables, OptimizerType::kSgd);
+  // Every id lies on rank 2's rows [20, 30).
+  const BagOf bag_of = [](int64_t, int64_t i) { return i % 2 ? Bag{20 + i % 10} : Bag{}; };
+  run_on_threads(4, [&](Communicator& comm) {
+    Rank rank(comm);
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan_of("row", tables, 4));
+    route(embeddings, comm, bag_of, 0);
+    train(embeddings, comm, 0, kBatch, 0.1);
+    const Range local = part_of(kBatch, comm.rank(), 4);
+    const int64_t own = local.end / 2 - local.begin / 2, all = kBatch / 2;
+    const bool owner = comm.rank() == 2;
+    EXPECT_EQ(embeddings.traffic().pooled, owner ? (all - own) * 6 * 4 : 0);
+    EXPECT_EQ(embeddings.traffic().gradients, owner ? 0 : own * 6 * 4);
+  });
+}
+
+}  // namespace
+}  // namespace dlrm::testing
