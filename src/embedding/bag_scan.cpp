@@ -8,23 +8,40 @@
 namespace dlrm {
 namespace {
 
-BagScan scan_feature(const int64_t* ids, const int64_t* offsets, int64_t samples, int64_t rows) {
-  BagScan scan;
-  scan.count = offsets[samples] - offsets[0];
-  const int64_t length = samples > 0 ? offsets[1] - offsets[0] : 0;
-  bool alike = length <= std::numeric_limits<int32_t>::max();
-  for (int64_t i = 1; i < samples && alike; ++i) alike = offsets[i + 1] - offsets[i] == length;
-  scan.length = alike ? static_cast<int32_t>(length) : -1;
+bool negative(uint64_t word) { return static_cast<int64_t>(word) < 0; }
 
-  const int64_t* first = ids + offsets[0];
-  const auto limit = static_cast<uint64_t>(rows);  // a negative id is a large unsigned one
-  bool bad = false;
-  for (int64_t k = 0; k < scan.count; ++k) bad |= static_cast<uint64_t>(first[k]) >= limit;
-  if (bad) {
-    scan.bad = std::find_if(first, first + scan.count,
-                            [&](int64_t id) { return static_cast<uint64_t>(id) >= limit; }) -
-               first;
+/// Lengths and order, from one pass without branches: a sign bit stands for a falling offset.
+void scan_offsets(const int64_t* offsets, int64_t samples, int64_t ids, BagScan& scan) {
+  const auto at = [&](int64_t i) { return static_cast<uint64_t>(offsets[i]); };
+  const uint64_t length = samples > 0 ? at(1) - at(0) : 0;
+  uint64_t lengths = 0, differences = 0;
+  for (int64_t i = 0; i < samples; ++i) {
+    lengths |= at(i + 1) - at(i);
+    differences |= (at(i + 1) - at(i)) ^ length;
   }
+  scan.ordered = !negative(lengths) && offsets[0] >= 0 && offsets[samples] <= ids;
+  const bool alike = differences == 0 && length <= std::numeric_limits<int32_t>::max();
+  scan.length = alike ? static_cast<int32_t>(length) : -1;
+  scan.count = offsets[samples] - offsets[0];
+}
+
+/// The position of the first id outside [0, rows), or -1.
+int64_t find_bad(const int64_t* ids, int64_t count, int64_t rows) {
+  const auto last = static_cast<uint64_t>(rows - 1);
+  uint64_t outside = 0;  // a sign bit: some id is negative, or above the last
+  for (int64_t k = 0; k < count; ++k) {
+    const auto id = static_cast<uint64_t>(ids[k]);
+    outside |= id | (last - id);
+  }
+  if (!negative(outside)) return -1;
+  return std::find_if(ids, ids + count, [&](int64_t id) { return id < 0 || id >= rows; }) - ids;
+}
+
+BagScan scan_feature(const LocalBags& bags, int64_t feature, int64_t rows) {
+  const int64_t* offsets = bags.offsets.data() + feature * bags.local.size();
+  BagScan scan;
+  scan_offsets(offsets, bags.local.size(), static_cast<int64_t>(bags.ids.size()), scan);
+  if (scan.ordered) scan.bad = find_bad(bags.ids.data() + offsets[0], scan.count, rows);
   return scan;
 }
 
@@ -44,15 +61,6 @@ void check_shape(const EmbeddingLayout& layout, const LocalBags& bags) {
     throw usage_error("local bags have {} offsets; {} features of {} samples need {}",
                       bags.offsets.size(), features, bags.local.size(), offsets);
   }
-  bool ordered =
-      bags.offsets.front() >= 0 && bags.offsets.back() <= static_cast<int64_t>(bags.ids.size());
-  for (size_t i = 1; i < bags.offsets.size(); ++i) {
-    ordered = ordered && bags.offsets[i] >= bags.offsets[i - 1];
-  }
-  if (!ordered) {
-    throw usage_error("local bags: offsets must rise from 0 to at most {}, the number of ids",
-                      bags.ids.size());
-  }
 }
 
 }  // namespace
@@ -66,11 +74,14 @@ void scan_bags(const EmbeddingLayout& layout, const LocalBags& bags, int threads
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
   for (int64_t f = 0; f < features; ++f) {
     const auto i = static_cast<size_t>(f);
-    scans[i] =
-        scan_feature(bags.ids.data(), bags.offsets.data() + f * b, b, layout.features[i].rows);
+    scans[i] = scan_feature(bags, f, layout.features[i].rows);
   }
   for (int64_t f = 0; f < features; ++f) {
     const auto i = static_cast<size_t>(f);
+    if (!scans[i].ordered) {
+      throw usage_error("local bags: offsets must rise from 0 to at most {}, the number of ids",
+                        bags.ids.size());
+    }
     if (scans[i].bad >= 0) {
       refuse(layout.features[i], bags, bags.offsets.data() + f * b, scans[i].bad);
     }

@@ -10,9 +10,10 @@ namespace dlrm {
 
 /// What one pass over a feature's local bags finds.
 struct BagScan {
-  int32_t length = 0;  ///< ids in every bag, or -1 where bags differ
-  int64_t count = 0;   ///< ids in all
-  int64_t bad = -1;    ///< position of the first id outside its table, from the feature's first
+  bool ordered = false;  ///< offsets rise within the ids; else nothing else is known
+  int32_t length = 0;    ///< ids in every bag, or -1 where bags differ
+  int64_t count = 0;     ///< ids in all
+  int64_t bad = -1;      ///< position of the first id outside its table, from the feature's first
 };
 
 /// Scans every feature's bags and throws usage_error at the first id outside [0, rows), naming

@@ -19,11 +19,16 @@ struct Target {
 struct TableCuts {
   std::vector<int64_t> cuts;  ///< [pieces + 1], from 0 to rows
   std::vector<Target> targets;
-  std::vector<std::vector<int>> of_piece;  ///< targets of each piece, but whole ones
+  std::vector<int> first_of_piece;  ///< [pieces + 1] into of_piece
+  std::vector<int> of_piece;        ///< targets of each piece, but whole ones
   double pieces_per_row = 0;
 
   int64_t pieces() const { return static_cast<int64_t>(cuts.size()) - 1; }
   /// The piece of a row: near-equal pieces, as plans make them, are guessed at once.
+  View<const int> targets_of(size_t piece) const {
+    const auto first = static_cast<size_t>(first_of_piece[piece]);
+    return {of_piece.data() + first, static_cast<size_t>(first_of_piece[piece + 1]) - first};
+  }
   size_t piece_of(int64_t row) const {
     auto p = static_cast<size_t>(static_cast<double>(row) * pieces_per_row);
     while (row < cuts[p]) --p;
@@ -49,14 +54,15 @@ TableCuts cuts_of(const EmbeddingLayout& layout, int table, int64_t rows) {
   std::sort(result.cuts.begin(), result.cuts.end());
   result.cuts.erase(std::unique(result.cuts.begin(), result.cuts.end()), result.cuts.end());
   for (size_t p = 0; p + 1 < result.cuts.size(); ++p) {
-    std::vector<int>& targets = result.of_piece.emplace_back();
+    result.first_of_piece.push_back(static_cast<int>(result.of_piece.size()));
     for (size_t t = 0; t < ranges.size(); ++t) {
       const bool holds = ranges[t].begin <= result.cuts[p] && result.cuts[p] < ranges[t].end;
       if (holds && !result.targets[t].whole) {
-        targets.push_back(static_cast<int>(t));
+        result.of_piece.push_back(static_cast<int>(t));
       }
     }
   }
+  result.first_of_piece.push_back(static_cast<int>(result.of_piece.size()));
   // A little less than the exact ratio, so that the guess is never past the last piece.
   result.pieces_per_row =
       static_cast<double>(result.pieces()) / static_cast<double>(rows) * (1.0 - 1e-12);
@@ -92,6 +98,7 @@ class ExactRouter final : public Router {
   /// What bucketing one feature keeps: counts, and where its targets' next ids go.
   struct FeatureWork {
     std::vector<int64_t> piece_counts;
+    std::vector<int32_t> pieces;  ///< by id
     std::vector<char*> ids;
     std::vector<int32_t*> lengths;
   };
@@ -154,17 +161,22 @@ class ExactRouter final : public Router {
 
   void count(size_t feature, const int64_t* ids, const BagScan& scan) {
     const TableCuts& table = cuts_for(feature);
+    const GroupHeader all{scan.length, static_cast<int32_t>(scan.count)};
     for (const Target& target : table.targets) {
-      headers_[header_of(feature, target)] = {target.whole ? scan.length : -1, 0};
-      if (target.whole)
-        headers_[header_of(feature, target)].count = static_cast<int32_t>(scan.count);
+      headers_[header_of(feature, target)] = target.whole ? all : GroupHeader{-1, 0};
     }
     if (table.pieces() == 1) return;
-    std::vector<int64_t>& counts = work_[feature].piece_counts;
+    FeatureWork& work = work_[feature];
+    std::vector<int64_t>& counts = work.piece_counts;
     std::fill(counts.begin(), counts.end(), 0);
-    for (int64_t k = 0; k < scan.count; ++k) ++counts[table.piece_of(ids[k])];
+    work.pieces.resize(std::max(work.pieces.size(), static_cast<size_t>(scan.count)));
+    for (int64_t k = 0; k < scan.count; ++k) {
+      const size_t piece = table.piece_of(ids[k]);
+      work.pieces[static_cast<size_t>(k)] = static_cast<int32_t>(piece);
+      ++counts[piece];
+    }
     for (size_t p = 0; p < counts.size(); ++p) {
-      for (const int t : table.of_piece[p]) {
+      for (const int t : table.targets_of(p)) {
         headers_[header_of(feature, table.targets[static_cast<size_t>(t)])].count +=
             static_cast<int32_t>(counts[p]);
       }
@@ -193,9 +205,10 @@ class ExactRouter final : public Router {
   template <class Id>
   static void bucket(const TableCuts& table, FeatureWork& work, const int64_t* ids,
                      const int64_t* offsets, int64_t samples) {
+    const int32_t* piece = work.pieces.data();
     for (int64_t i = 0; i < samples; ++i) {
-      for (int64_t k = offsets[i]; k < offsets[i + 1]; ++k) {
-        for (const int target : table.of_piece[table.piece_of(ids[k])]) {
+      for (int64_t k = offsets[i]; k < offsets[i + 1]; ++k, ++piece) {
+        for (const int target : table.targets_of(static_cast<size_t>(*piece))) {
           const auto t = static_cast<size_t>(target);
           *reinterpret_cast<Id*>(work.ids[t]) =
               static_cast<Id>(ids[k] - table.targets[t].first_row);

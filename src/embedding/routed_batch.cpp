@@ -117,7 +117,8 @@ void RoutedBatch::list_returned(size_t number, size_t list, const int32_t* lengt
   int32_t* samples = returned_samples_.data() + list * static_cast<size_t>(b);
   int64_t count = 0;
   for (int32_t i = 0; i < b; ++i) {
-    if (lengths[i] > 0) samples[count++] = i;
+    samples[count] = i;
+    count += lengths[i] > 0;
   }
   returned[number] = {count, samples, nullptr, alone};
   if (!scale) return;
