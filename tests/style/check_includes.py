@@ -14,12 +14,13 @@ DIRECT = {
     "nn": ["ops", "comm"], "embedding": ["ops", "comm", "plan"], "metrics": ["core", "comm"],
 }
 DIRECT["train"] = list(DIRECT)
+DIRECT["bench"] = list(DIRECT)
 DIRECT["app"] = list(DIRECT)
 DIRECT["data_tools"] = ["data"]
 
 THIRD_PARTY = {
     r"mpi\.h": {"comm"}, r"nccl\.h": {"comm"}, r"yaml-cpp/": {"config"}, r"hdf5\.h": {"data", "train"},
-    r"oneapi/dnnl": {"ops"}, r"Random123/": {"core"}, r"nlohmann/": {"plan", "train", "data_tools", "data"},
+    r"oneapi/dnnl": {"ops", "bench"}, r"Random123/": {"core"}, r"nlohmann/": {"plan", "train", "data_tools", "data", "bench"},
     r"CLI/": {"app", "data_tools"}, r"isa-l": {"train", "data_tools"},
 }
 LONGEST = 500

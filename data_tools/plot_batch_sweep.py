@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Draws what `dlrm-bench batch-sweep --output FILE.json` measured.
+
+    plot_batch_sweep.py FILE.json [MORE.json ...] --output FIGURE.png
+
+Four panels over the batch size: time (mean, standard deviation), samples/s, CPU utilisation and memory, share of the
+time that moves data. Several files (other machines, other devices) are drawn side by side.
+"""
+import argparse
+import json
+import os
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+
+def label_of(sweep):
+    name = sweep["processor"].split(" (")[0]
+    return f"{name}, {sweep['threads']} thread{'' if sweep['threads'] == 1 else 's'}"
+
+
+def column(sweep, value):
+    return [value(point) for point in sweep["points"]]
+
+
+def utilization(point):
+    cores = point["core_utilization"]
+    return 100 * sum(cores) / len(cores)
+
+
+def draw(sweeps):
+    figure, panels = plt.subplots(2, 2, figsize=(10, 7), sharex=True)
+    time, rate, busy, moving = panels.flat
+    memory = busy.twinx()
+    for sweep in sweeps:
+        batches, label = column(sweep, lambda p: p["batch"]), label_of(sweep)
+        time.errorbar(batches, column(sweep, lambda p: p["seconds"]["mean"]),
+                      yerr=column(sweep, lambda p: p["seconds"]["stddev"]), marker="o", capsize=3, label=label)
+        rate.plot(batches, column(sweep, lambda p: p["samples_per_second"]), marker="o")
+        busy.plot(batches, column(sweep, utilization), marker="o")
+        memory.plot(batches, column(sweep, lambda p: 100 * p["memory_share"]), marker="x", linestyle=":")
+        moving.plot(batches, column(sweep, lambda p: 100 * p["moving_share"]), marker="o")
+    first = sweeps[0]
+    time.set_ylabel(f"seconds for {first['samples']} samples ({first['repeats']} runs)")
+    rate.set_ylabel("samples/s")
+    busy.set_ylabel("cores busy, % (line)")
+    memory.set_ylabel("of the machine's memory, % (dotted)")
+    moving.set_ylabel("time that moves data, %")
+    memory.set_ylim(bottom=0)
+    for panel in panels.flat:
+        panel.set_xscale("log", base=2)
+        panel.set_ylim(bottom=0)
+        panel.grid(alpha=0.3)
+    for panel in panels[1]:
+        panel.set_xlabel("batch size")
+    time.legend()
+    figure.suptitle(os.path.basename(first["config"]))
+    figure.tight_layout()
+    return figure
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Draws the JSON of dlrm-bench batch-sweep.")
+    parser.add_argument("files", nargs="+", metavar="FILE.json")
+    parser.add_argument("--output", required=True, help="figure to write: .png, .svg or .pdf")
+    arguments = parser.parse_args()
+    sweeps = []
+    for path in arguments.files:
+        with open(path, encoding="utf-8") as file:
+            sweeps.append(json.load(file))
+    draw(sweeps).savefig(arguments.output, dpi=120)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+#include <cstdio>
+#include <fstream>
+
+#include <CLI/CLI.hpp>
+
+#include "dlrm/config/buildable.h"
+#include "dlrm/train/machine.h"
+#include "dlrm/train/session.h"
+
+#include "bench/batch_sweep.h"
+#include "bench/limits.h"
+
+namespace dlrm {
+namespace {
+
+struct Arguments {
+  bench::LimitOptions limits;
+  bench::SweepOptions sweep;
+  int threads = 0;
+  std::string batches = "8..1024";
+  std::vector<std::string> set;
+  std::string output;
+};
+
+CLI::App* declare_limits(CLI::App& app, Arguments& a) {
+  CLI::App* command = app.add_subcommand(
+      "limits", "Measures what the machine can do: matrix products and memory, as JSON.");
+  command->add_option("--size", a.limits.size, "rows and columns of the matrices (2048)")
+      ->check(CLI::Range(1, 32768));
+  command->add_option("--megabytes", a.limits.megabytes, "size of each array of the triad (128)")
+      ->check(CLI::Range(1, 65536));
+  command->add_option("--seconds", a.limits.seconds, "time spent on each figure (1)")
+      ->check(CLI::Range(0.0, 3600.0));
+  command->add_option("--threads", a.threads, "0: OMP_NUM_THREADS, or all CPUs")
+      ->check(CLI::Range(0, 4096));
+  command->add_option("--output", a.output, "write the JSON here too");
+  return command;
+}
+
+CLI::App* declare_sweep(CLI::App& app, Arguments& a) {
+  CLI::App* command = app.add_subcommand(
+      "batch-sweep", "Times training on a number of samples at each of several batch sizes.");
+  command->footer(
+      "Batches are loaded before, weights are fresh for every repeat, and the training loop\n"
+      "alone is timed. data_tools/plot_batch_sweep.py draws the JSON.");
+  command->add_option("CONFIG", a.sweep.config_path, "a training config")->required();
+  command->add_option("--batches", a.batches, "8..1024 (doubling) or 8,32,128");
+  command->add_option("--samples", a.sweep.samples, "trained on in each repeat (10000)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--repeats", a.sweep.repeats, "of each batch size (10)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--set", a.set, "a.b.c=value: replaces one key of the config; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--output", a.output, "write the JSON here");
+  return command;
+}
+
+/// Written beside its place first, so that a good file is never left half overwritten.
+void write_output(const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  const std::string partial = path + ".tmp";
+  std::ofstream file(partial, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file || std::rename(partial.c_str(), path.c_str()) != 0) {
+    std::remove(partial.c_str());
+    throw usage_error("--output {}: cannot be written", path);
+  }
+}
+
+void run_limits(World& world, Arguments& a) {
+  if (world.size() != 1) throw usage_error("limits measures one process; mpirun started more");
+  a.limits.threads = threads_for(a.threads, machine_share(world.comm()));
+  const std::string json = bench::to_json(a.limits, bench::measure_limits(a.limits));
+  fmt::print("{}", json);
+  write_output(a.output, json);
+}
+
+void run_sweep(World& world, Arguments& a) {
+  a.sweep.batches = bench::parse_batches(a.batches);
+  a.sweep.config = load_config(a.sweep.config_path, a.set);
+  check_buildable(a.sweep.config);
+  const bench::SweepResult result = bench::run_batch_sweep(world.comm(), a.sweep);
+  fmt::print("{}", bench::to_table(a.sweep, result));
+  write_output(a.output, bench::to_json(a.sweep, result));
+}
+
+}  // namespace
+}  // namespace dlrm
+
+int main(int argc, char** argv) {
+  using namespace dlrm;
+  World world(&argc, &argv);
+  Arguments arguments;
+  CLI::App app{"Measures training of recommendation models (DLRM) and the machine below it.",
+               "dlrm-bench"};
+  app.set_version_flag("--version", DLRM_VERSION);
+  app.require_subcommand(1);
+  CLI::App* limits = declare_limits(app, arguments);
+  declare_sweep(app, arguments);
+  return run_guarded(world, [&] {
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() != 0) {
+        throw usage_error("{} (dlrm-bench --help tells the usage)", error.what());
+      }
+      if (world.rank() == 0) app.exit(error);
+      return ExitCode::kDone;
+    }
+    limits->parsed() ? run_limits(world, arguments) : run_sweep(world, arguments);
+    return ExitCode::kDone;
+  });
+}

@@ -1,0 +1,191 @@
+#include "batch_sweep.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "dlrm/core/error.h"
+#include "dlrm/data/batch_source.h"
+#include "dlrm/plan/plan.h"
+#include "dlrm/train/machine.h"
+#include "dlrm/train/process_usage.h"
+#include "dlrm/train/trainer.h"
+
+#include "machine_text.h"
+#include "repeat.h"
+
+namespace dlrm::bench {
+namespace {
+
+/// Drops the samples of a batch after its first `count`.
+void shorten(Batch& batch, int64_t count) {
+  const int64_t before = batch.size();
+  if (count >= before) return;
+  const auto features = static_cast<int64_t>(batch.offsets.size() - 1) / before;
+  std::vector<int64_t> ids, offsets{0};
+  for (int64_t f = 0; f < features; ++f) {
+    for (int64_t s = 0; s < count; ++s) {
+      const auto at = static_cast<size_t>(f * before + s);
+      ids.insert(ids.end(), batch.ids.begin() + batch.offsets[at],
+                 batch.ids.begin() + batch.offsets[at + 1]);
+      offsets.push_back(static_cast<int64_t>(ids.size()));
+    }
+  }
+  batch.dense.resize(batch.dense.size() / static_cast<size_t>(before) * static_cast<size_t>(count));
+  batch.labels.resize(static_cast<size_t>(count));
+  batch.ids = std::move(ids);
+  batch.offsets = std::move(offsets);
+  batch.global_size = count;
+  batch.local = {0, count};
+}
+
+std::vector<Batch> load_batches(const RunConfig& config, int64_t samples) {
+  const auto source = make_batch_source(config, Split::kTrain, 0, 1);
+  std::vector<Batch> batches;
+  for (int64_t loaded = 0; loaded < samples;) {
+    Batch& batch = batches.emplace_back();
+    source->load(static_cast<int64_t>(batches.size()) - 1, batch);
+    shorten(batch, samples - loaded);
+    loaded += batch.size();
+  }
+  return batches;
+}
+
+/// A rank's surroundings for as long as the sweep lasts.
+struct Surroundings {
+  Surroundings(Communicator& comm, int thread_count)
+      : threads(thread_count),
+        log(comm.rank()),
+        device(make_cpu_device()),
+        stream(device->make_stream()),
+        context{*device, *stream, comm, trace, log},
+        ops(make_cpu_ops(*device, *stream, thread_count)) {}
+
+  int threads;
+  Log log;
+  Trace trace;
+  std::shared_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  Context context;
+  std::unique_ptr<Ops> ops;
+};
+
+/// Sums over the repeats of one batch size.
+class Measurement {
+ public:
+  explicit Measurement(const Surroundings& s) : surroundings_(s) {}
+
+  void begin() {
+    ticks_ = core_ticks();
+    cpu_ = process_cpu_seconds();
+    start_ = now_seconds();
+  }
+
+  void end(SweepPoint& point) {
+    point.seconds.push_back(now_seconds() - start_);
+    cpu_total_ += process_cpu_seconds() - cpu_;
+    const std::vector<CoreTicks> after = core_ticks();
+    cores_.resize(after.size());
+    for (size_t i = 0; i < after.size() && i < ticks_.size(); ++i) {
+      cores_[i].busy += after[i].busy - ticks_[i].busy;
+      cores_[i].total += after[i].total - ticks_[i].total;
+    }
+    for (const auto& total : surroundings_.trace.totals()) {
+      point.stages_ms[total.name] += static_cast<double>(total.ns) * 1e-6;
+    }
+    point.resident_bytes = resident_bytes();
+  }
+
+  void finish(SweepPoint& point) const {
+    double elapsed = 0;
+    for (const double s : point.seconds) elapsed += s;
+    point.process_utilization = cpu_total_ / (elapsed * surroundings_.threads);
+    for (const CoreTicks& core : cores_) {
+      const auto total = static_cast<double>(std::max<int64_t>(core.total, 1));
+      point.core_utilization.push_back(static_cast<double>(core.busy) / total);
+    }
+    const auto steps = static_cast<double>(point.steps) * static_cast<double>(point.seconds.size());
+    for (auto& [name, ms] : point.stages_ms) ms /= steps;
+  }
+
+ private:
+  const Surroundings& surroundings_;
+  std::vector<CoreTicks> ticks_, cores_;
+  double cpu_ = 0, start_ = 0, cpu_total_ = 0;
+};
+
+/// One pass over the batches, ids routed ahead as dlrm-train does.
+void train_on(const std::vector<Batch>& batches, Trainer& trainer, int depth, int64_t first_step) {
+  size_t next = 0;
+  for (size_t step = 0; step < batches.size(); ++step) {
+    while (trainer.routed() <= depth && next < batches.size()) trainer.route(batches[next++]);
+    trainer.step(first_step + static_cast<int64_t>(step), false);
+  }
+}
+
+SweepPoint sweep_point(Surroundings& s, RunConfig config, const SweepOptions& options,
+                       int64_t batch) {
+  config.train.global_batch_size = batch;
+  const std::vector<Batch> batches = load_batches(config, options.samples);
+  const Plan plan = make_plan(config, 1, {});
+  const std::vector<Batch> untimed{batches.front()};
+  SweepPoint point;
+  point.batch = batch;
+  point.steps = static_cast<int64_t>(batches.size());
+  Measurement measurement(s);
+  for (int repeat = 0; repeat < options.repeats; ++repeat) {
+    Trainer trainer(s.context, *s.ops, config, plan, true);
+    train_on(untimed, trainer, 0, 0);
+    s.trace.reset_totals();
+    measurement.begin();
+    train_on(batches, trainer, config.routing.depth, 1);
+    measurement.end(point);
+  }
+  measurement.finish(point);
+  return point;
+}
+
+}  // namespace
+
+bool moves_data(const std::string& stage) {
+  constexpr std::array kMoving{"data", "route", "lookup", "return", "allreduce"};
+  return std::find(kMoving.begin(), kMoving.end(), stage) != kMoving.end();
+}
+
+double SweepPoint::moving_share() const {
+  double moving = 0, all = 0;
+  for (const auto& [name, ms] : stages_ms) {
+    all += ms;
+    if (moves_data(name)) moving += ms;
+  }
+  return all > 0 ? moving / all : 0;
+}
+
+Spread spread_of(const std::vector<double>& values) {
+  if (values.empty()) return {};
+  Spread s;
+  const auto n = static_cast<double>(values.size());
+  for (const double v : values) s.mean += v / n;
+  double squares = 0;
+  for (const double v : values) squares += (v - s.mean) * (v - s.mean);
+  s.deviation = values.size() > 1 ? std::sqrt(squares / (n - 1)) : 0;
+  s.least = *std::min_element(values.begin(), values.end());
+  s.most = *std::max_element(values.begin(), values.end());
+  return s;
+}
+
+SweepResult run_batch_sweep(Communicator& comm, const SweepOptions& options) {
+  if (comm.size() != 1) throw usage_error("batch-sweep measures one rank; mpirun started more");
+  Surroundings s(comm, threads_for(options.config.train.threads, machine_share(comm)));
+  SweepResult result;
+  result.threads = s.threads;
+  result.device = s.device->describe();
+  for (const int64_t batch : options.batches) {
+    s.log.info("batch {}: {} times {} samples", batch, options.repeats, options.samples);
+    result.points.push_back(sweep_point(s, options.config, options, batch));
+  }
+  return result;
+}
+
+}  // namespace dlrm::bench

@@ -1,0 +1,63 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dlrm/comm/communicator.h"
+#include "dlrm/config/run_config.h"
+
+namespace dlrm::bench {
+
+struct SweepOptions {
+  std::string config_path;
+  RunConfig config;
+  std::vector<int64_t> batches;  ///< global batch sizes
+  int64_t samples = 10000;       ///< trained on in each repeat
+  int repeats = 10;
+};
+
+/// Mean, spread (sample standard deviation) and bounds of a few numbers.
+struct Spread {
+  double mean = 0;
+  double deviation = 0;
+  double least = 0;
+  double most = 0;
+};
+Spread spread_of(const std::vector<double>& values);
+
+/// What one batch size gave.
+struct SweepPoint {
+  int64_t batch = 0;
+  int64_t steps = 0;                     ///< of one repeat
+  std::vector<double> seconds;           ///< of each repeat, the training loop alone
+  std::vector<double> core_utilization;  ///< of each CPU of the machine, all processes, 0 to 1
+  double process_utilization = 0;        ///< this process: CPU time over elapsed time and threads
+  int64_t resident_bytes = 0;            ///< at the end of the last repeat
+  std::map<std::string, double> stages_ms;  ///< a step's mean of each stage
+
+  /// Share of the stages' time that brings data and vectors to where they are used, rather than
+  /// computing with them.
+  double moving_share() const;
+};
+
+struct SweepResult {
+  int threads = 1;
+  std::string device;
+  std::vector<SweepPoint> points;
+};
+
+/// True for a stage that moves data: reading batches, routing ids, fetching rows, exchanges.
+bool moves_data(const std::string& stage);
+
+/// Trains on the same first samples at each batch size: batches are loaded beforehand; every
+/// repeat starts from fresh weights and takes one step that is not timed. One rank.
+SweepResult run_batch_sweep(Communicator& comm, const SweepOptions& options);
+
+/// "8..1024" (doubling from the first to the last) or "8,32,100". usage_error otherwise.
+std::vector<int64_t> parse_batches(const std::string& text);
+
+std::string to_json(const SweepOptions& options, const SweepResult& result);
+std::string to_table(const SweepOptions& options, const SweepResult& result);
+
+}  // namespace dlrm::bench

@@ -1,0 +1,123 @@
+#include <charconv>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "dlrm/core/error.h"
+
+#include "batch_sweep.h"
+#include "machine_text.h"
+
+namespace dlrm::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kLargestBatch = int64_t{1} << 24;
+
+int64_t parse_batch(const std::string& text, const std::string& word) {
+  int64_t value = 0;
+  const char* end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, value);
+  if (error != std::errc() || stop != end || value < 1 || value > kLargestBatch) {
+    throw usage_error("--batches {}: expected 8..1024 (doubling) or 8,32,128, sizes from 1 to {}",
+                      text, kLargestBatch);
+  }
+  return value;
+}
+
+Json point_json(const SweepOptions& options, const SweepPoint& point) {
+  const Spread seconds = spread_of(point.seconds);
+  Json json;
+  json["batch"] = point.batch;
+  json["steps"] = point.steps;
+  json["seconds"] = {{"mean", seconds.mean},
+                     {"stddev", seconds.deviation},
+                     {"min", seconds.least},
+                     {"max", seconds.most},
+                     {"repeats", point.seconds}};
+  json["samples_per_second"] = static_cast<double>(options.samples) / seconds.mean;
+  json["core_utilization"] = point.core_utilization;
+  json["process_utilization"] = point.process_utilization;
+  json["resident_bytes"] = point.resident_bytes;
+  json["memory_share"] =
+      static_cast<double>(point.resident_bytes) / static_cast<double>(machine_memory_bytes());
+  json["moving_share"] = point.moving_share();
+  json["stages_ms"] = point.stages_ms;
+  return json;
+}
+
+Json moving_stages(const SweepResult& result) {
+  Json names = Json::array();
+  for (const auto& [name, ms] : result.points.front().stages_ms) {
+    if (moves_data(name)) names.push_back(name);
+  }
+  return names;
+}
+
+std::string core_text(const SweepPoint& point) {
+  std::vector<std::string> shares;
+  for (const double u : point.core_utilization) shares.push_back(fmt::format("{:.0f}", 100 * u));
+  if (shares.size() <= 8) return fmt::format("{}", fmt::join(shares, " "));
+  double mean = 0;
+  for (const double u : point.core_utilization) {
+    mean += u / static_cast<double>(shares.size());
+  }
+  return fmt::format("{:.0f} (mean of {})", 100 * mean, shares.size());
+}
+
+}  // namespace
+
+std::vector<int64_t> parse_batches(const std::string& text) {
+  std::vector<int64_t> batches;
+  const size_t dots = text.find("..");
+  if (dots != std::string::npos) {
+    const int64_t last = parse_batch(text, text.substr(dots + 2));
+    for (int64_t b = parse_batch(text, text.substr(0, dots)); b <= last; b *= 2) {
+      batches.push_back(b);
+    }
+    if (batches.empty()) throw usage_error("--batches {}: the first is above the last", text);
+    return batches;
+  }
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    batches.push_back(parse_batch(text, text.substr(begin, comma - begin)));
+    begin = comma + 1;
+  }
+  return batches;
+}
+
+std::string to_json(const SweepOptions& options, const SweepResult& result) {
+  Json json;
+  json["config"] = options.config_path;
+  json["processor"] = processor_name();
+  json["device"] = result.device;
+  json["threads"] = result.threads;
+  json["samples"] = options.samples;
+  json["repeats"] = options.repeats;
+  json["machine_memory_bytes"] = machine_memory_bytes();
+  json["moving_stages"] = moving_stages(result);
+  json["points"] = Json::array();
+  for (const SweepPoint& point : result.points)
+    json["points"].push_back(point_json(options, point));
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string to_table(const SweepOptions& options, const SweepResult& result) {
+  std::string text =
+      fmt::format("{} samples, {} repeats, {} thread{}, {}\n{:>8}{:>12}{:>10}{:>12}{:>12}  {}\n",
+                  options.samples, options.repeats, result.threads, result.threads == 1 ? "" : "s",
+                  processor_name(), "batch", "seconds", "stddev", "samples/s", "memory MiB",
+                  "moving %   cores busy %");
+  for (const SweepPoint& point : result.points) {
+    const Spread s = spread_of(point.seconds);
+    text += fmt::format("{:>8}{:>12.4f}{:>10.4f}{:>12.0f}{:>12.0f}{:>10.1f}   {}\n", point.batch,
+                        s.mean, s.deviation, static_cast<double>(options.samples) / s.mean,
+                        static_cast<double>(point.resident_bytes) / 0x1p20,
+                        100 * point.moving_share(), core_text(point));
+  }
+  return text;
+}
+
+}  // namespace dlrm::bench

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""What dlrm-bench prints and writes: form and counts, never times. bench_test.py PATH/TO/dlrm-bench"""
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+TINY = os.path.join(HERE, "tiny.yaml")
+PROGRAM = ""
+
+
+def bench(*words):
+    return subprocess.run([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def sweep(folder, *words):
+    path = os.path.join(folder, "sweep.json")
+    done = bench("batch-sweep", TINY, "--repeats", "2", "--output", path, *words)
+    if done.returncode:
+        raise AssertionError(done.stderr)
+    with open(path, encoding="utf-8") as file:
+        return json.load(file), done.stdout
+
+
+class BatchSweep(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def test_doubles_the_batch_from_the_first_size_to_the_last(self):
+        result, _ = sweep(self.folder.name, "--batches", "8..33", "--samples", "64")
+        self.assertEqual([p["batch"] for p in result["points"]], [8, 16, 32])
+
+    def test_takes_the_steps_that_the_samples_need(self):
+        result, _ = sweep(self.folder.name, "--batches", "8,16,300", "--samples", "200")
+        self.assertEqual([p["steps"] for p in result["points"]], [26, 14, 2])  # epochs of 150 end in a partial batch
+
+    def test_times_every_repeat(self):
+        result, _ = sweep(self.folder.name, "--batches", "8..16", "--samples", "200")
+        for point in result["points"]:
+            seconds = point["seconds"]
+            self.assertEqual(len(seconds["repeats"]), 2)
+            self.assertTrue(all(s > 0 for s in seconds["repeats"]))
+            self.assertAlmostEqual(seconds["mean"], sum(seconds["repeats"]) / 2)
+            self.assertAlmostEqual(point["samples_per_second"], 200 / seconds["mean"])
+
+    def test_reports_cores_memory_and_moved_data(self):
+        result, _ = sweep(self.folder.name, "--batches", "8", "--samples", "40")
+        point = result["points"][0]
+        self.assertEqual(len(point["core_utilization"]), os.cpu_count())
+        self.assertTrue(all(0 <= u <= 1 for u in point["core_utilization"]))
+        self.assertGreater(point["resident_bytes"], 0)
+        self.assertLess(point["memory_share"], 1)
+        moving = sum(point["stages_ms"][s] for s in result["moving_stages"])
+        self.assertTrue(math.isclose(point["moving_share"], moving / sum(point["stages_ms"].values()), rel_tol=1e-6))
+
+    def test_prints_a_line_for_each_batch_size(self):
+        _, table = sweep(self.folder.name, "--batches", "8..16", "--samples", "40")
+        self.assertEqual([line.split()[0] for line in table.splitlines()[2:]], ["8", "16"])
+
+    def test_is_drawn_by_the_plot_program(self):
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            self.skipTest("matplotlib is not installed")
+        sweep(self.folder.name, "--batches", "8..16", "--samples", "40")
+        figure = os.path.join(self.folder.name, "sweep.png")
+        subprocess.run([sys.executable, os.path.join(ROOT, "data_tools/plot_batch_sweep.py"),
+                        os.path.join(self.folder.name, "sweep.json"), "--output", figure], check=True)
+        with open(figure, "rb") as file:
+            self.assertEqual(file.read(4), b"\x89PNG")
+
+    def test_refuses_sizes_that_are_none(self):
+        for batches in ("0..8", "16..8", "8,x", "", "8..", "-4"):
+            done = bench("batch-sweep", TINY, f"--batches={batches}")
+            self.assertEqual(done.returncode, 2, batches)
+            self.assertIn("--batches", done.stderr.splitlines()[-1])
+
+
+class Limits(unittest.TestCase):
+    def test_are_one_json_object(self):
+        done = bench("limits", "--size", "64", "--megabytes", "1", "--seconds", "0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        limits = json.loads(done.stdout)
+        self.assertEqual(limits["matrix_size"], 64)
+        self.assertGreater(limits["gflops"]["onednn_sgemm"], 0)
+        known = [v for k, v in limits["gflops"].items() if k.endswith("_sgemm") and v is not None]
+        self.assertEqual(limits["gflops"]["sgemm"], max(known))
+        for rate in limits["gb_per_second"].values():
+            self.assertGreater(rate, 0)
+
+
+class Program(unittest.TestCase):
+    def test_needs_a_command(self):
+        self.assertEqual(bench().returncode, 2)
+
+    def test_tells_help_and_version(self):
+        for words in (["--help"], ["--version"], ["batch-sweep", "--help"], ["limits", "--help"]):
+            self.assertEqual(bench(*words).returncode, 0, words)
+
+    def test_names_a_config_that_is_missing(self):
+        done = bench("batch-sweep", "nowhere.yaml")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("nowhere.yaml", done.stderr.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main()

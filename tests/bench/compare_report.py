@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""The tables of a comparison, from the JSON that compare.py wrote: compare_report.py FILE.json [--stages]"""
+import json
+import statistics
+import sys
+
+
+def spread(values, scale=1.0):
+    """Median (least to most)."""
+    v = [scale * x for x in values]
+    return f"{number(statistics.median(v))} ({number(min(v))} to {number(max(v))})"
+
+
+def number(x):
+    if x >= 10000:
+        return f"{x / 1000:.1f}k"
+    return f"{x:.0f}" if x >= 100 else f"{x:.3g}"
+
+
+def limit_of(result, key, part):
+    return statistics.median(limits[part][key] for limits in result["limits"])
+
+
+def ours(row, source):
+    return [r["samples_per_second"] for r in row["ours"].get(source, [])]
+
+
+def peer(row):
+    """The rates of the better number of threads, and that number."""
+    if not row["peer"]:
+        return [], None
+    threads = max(row["peer"], key=lambda t: statistics.median(row["peer"][t]))
+    return row["peer"][threads], threads
+
+
+def limit_samples(result, row):
+    """Samples/s at the machine's limit: sgemm, or the triad for the bytes looked up."""
+    if row["bound_by"] == "lookups":
+        return 1e9 * limit_of(result, "triad", "gb_per_second") / row["lookup_bytes_per_sample"]
+    return 1e9 * limit_of(result, "sgemm", "gflops") / row["flops_per_sample"]
+
+
+def share(result, row, source):
+    """Of the limit: the whole step's where MLPs bind; the lookup stage's where lookups do."""
+    if row["bound_by"] != "lookups":
+        return statistics.median(ours(row, source)) / limit_samples(result, row)
+    ms = statistics.median(r["stages_ms"]["lookup"] for r in row["ours"][source])
+    return row["batch"] / (1e-3 * ms) / limit_samples(result, row)
+
+
+def beside_base(result, row, source):
+    base = result["rows"].get(row["base"])
+    if not base or base is row or not ours(base, source):
+        return "-"
+    return f"{statistics.median(ours(row, source)) / statistics.median(ours(base, source)):.2f}"
+
+
+def table_line(result, name, row):
+    source = "hdf5" if ours(row, "hdf5") else next(iter(row["ours"]))
+    rate = ours(row, source)
+    rival, threads = peer(row)
+    ratio = f"{statistics.median(rate) / statistics.median(rival):.2f}" if rival else "-"
+    synthetic = spread(ours(row, "synthetic")) if ours(row, "synthetic") and source != "synthetic" else "-"
+    cells = [name, spread(rate), synthetic, f"{spread(rival)}, {threads} thr." if rival else "-", ratio,
+             number(limit_samples(result, row)),
+             f"{100 * share(result, row, source):.0f} %" if row["precision"] == "fp32" else "-",
+             beside_base(result, row, source)]
+    return "| " + " | ".join(cells) + " |"
+
+
+def limits_text(result):
+    lines = []
+    for part, unit in (("gflops", "GFLOP/s"), ("gb_per_second", "GB/s")):
+        for key in result["limits"][0][part]:
+            values = [limits[part][key] for limits in result["limits"]]
+            if None not in values:
+                lines.append(f"- {key}: {spread(values)} {unit}")
+    return lines
+
+
+def markdown(result):
+    first = result["limits"][0]
+    lines = [f"{result['date']}, {first['processor']}, {first['threads']} threads, load before the rounds "
+             f"{', '.join(f'{x:.2f}' for x in result['load'])}; {result['rounds']} rounds, "
+             f"PyTorch {result.get('torch', 'not run')}. Samples/s: median (least to most).", ""]
+    lines += limits_text(result)
+    lines += ["", "| row | ours, from a file | ours, drawn meanwhile | PyTorch | ours over PyTorch | limit | "
+              "share of limit | over one rank's fp32 |", "|---|---|---|---|---|---|---|---|"]
+    lines += [table_line(result, name, row) for name, row in result["rows"].items() if any(row["ours"].values())]
+    return "\n".join(lines)
+
+
+def stages(result):
+    """Per row the mean time of each stage, in percent of the step."""
+    lines = []
+    for name, row in result["rows"].items():
+        for source, runs in row["ours"].items():
+            if not runs:
+                continue
+            run = sorted(runs, key=lambda r: r["samples_per_second"])[len(runs) // 2]
+            step = run["step_ms"]["mean"]
+            parts = sorted(run["stages_ms"].items(), key=lambda item: -item[1])
+            text = ", ".join(f"{k} {100 * v / step:.1f}" for k, v in parts)
+            covered = 100 * sum(run["stages_ms"].values()) / step
+            lines.append(f"{name} {source}: {step:.4g} ms = {text} (together {covered:.1f} %), data wait "
+                         f"{100 * run['data_wait_share']:.1f} %")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], encoding="utf-8") as file:
+        loaded = json.load(file)
+    print(stages(loaded) if "--stages" in sys.argv else markdown(loaded))

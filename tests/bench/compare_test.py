@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""The comparison's arithmetic, against the figures that docs and dlrm-train give, and its table."""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+import compare_report
+import compare_rows
+import model_shapes
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+
+def shapes(model):
+    return model_shapes.load(os.path.join(ROOT, compare_rows.MODELS[model]))
+
+
+def example(rate, rival, stage_ms=1.0, bound_by="compute"):
+    runs = [{"samples_per_second": r, "stages_ms": {"lookup": stage_ms}} for r in rate]
+    row = {"base": "x-8", "batch": 8, "precision": "fp32", "bound_by": bound_by, "flops_per_sample": 1e6,
+           "lookup_bytes_per_sample": 1e6, "ours": {"hdf5": runs}, "peer": rival}
+    limits = {"gflops": {"sgemm": 1.0}, "gb_per_second": {"triad": 16.0}}
+    return {"limits": [limits], "rows": {"x-8": row}}, row
+
+
+class Shapes(unittest.TestCase):
+    def test_count_the_weights_of_the_kaggle_model(self):
+        bottom = 13 * 512 + 512 * 256 + 256 * 64 + 64 * 16
+        top = (16 + 27 * 26 // 2) * 512 + 512 * 256 + 256
+        self.assertEqual(shapes("kaggle").mlp_weights(), bottom + top)
+
+    def test_count_the_bytes_that_a_sample_looks_up(self):
+        self.assertEqual(shapes("lookup").lookup_bytes_per_sample(), 80 * 8 * 64 * 4)
+
+    def test_expand_counted_tables(self):
+        self.assertEqual([t.name for t in shapes("lookup").tables], [f"t_{i}" for i in range(8)])
+
+
+class Report(unittest.TestCase):
+    def test_takes_the_peers_better_number_of_threads(self):
+        _, row = example([9], {"1": [2, 3, 4], "2": [1, 2, 9]})
+        self.assertEqual(compare_report.peer(row), ([2, 3, 4], "1"))
+
+    def test_shares_the_sgemm_rate_among_the_samples_flops(self):
+        result, row = example([400, 500, 900], {})
+        self.assertAlmostEqual(compare_report.share(result, row, "hdf5"), 0.5)
+
+    def test_shares_the_triad_in_the_time_of_lookups_alone(self):
+        result, row = example([1], {}, stage_ms=1.0, bound_by="lookups")
+        self.assertAlmostEqual(compare_report.share(result, row, "hdf5"), 0.5)  # 8 MB in 1 ms of 16 GB/s
+
+
+class Peer(unittest.TestCase):
+    def test_trains_on_the_tiny_model(self):
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            self.skipTest("PyTorch is not installed")
+        done = subprocess.run([sys.executable, os.path.join(HERE, "pytorch_dlrm.py"), os.path.join(HERE, "tiny.yaml"),
+                               "--batch", "8", "--threads", "1", "--seconds", "0.01"], check=True,
+                              stdout=subprocess.PIPE, text=True)
+        self.assertGreater(json.loads(done.stdout)["samples_per_second"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
