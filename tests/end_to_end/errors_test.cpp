@@ -80,7 +80,53 @@ TEST_P(Errors, AnUnwritableRunDirectoryIsNamed) {
   expect_usage_error(train(GetParam(), "--set output.directory=file/run"), {"file/run"});
 }
 
+TEST_P(Errors, AnOverwriteThatIsRefusedRemovesNothing) {
+  ASSERT_EQ(train(1, "--set checkpoint.at_end=true").code, 0);
+  write_file(path("file"), "");
+  for (const char* refused : {"--set output.directory=file/run", "--profile file/trace.json"}) {
+    expect_usage_error(train(GetParam(), std::string("--overwrite ") + refused), {"file/"});
+    EXPECT_TRUE(std::filesystem::exists(path("ckpt/step_000000040"))) << refused;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(OneAndThreeRanks, Errors, testing::Values(1, 3));
+
+TEST_F(SmallRun, RanksGivenDifferentConfigsAreTold) {
+  const Outcome outcome = run_command(
+      "mpirun -np 1 --oversubscribe dlrm-train config.yaml : -np 1 dlrm-train config.yaml --set "
+      "train.seed=2",
+      folder_.path());
+  expect_usage_error(outcome, {"rank 1", "config"});
+}
+
+TEST_F(SmallRun, BoundsOfOptionsAreToldShortly) {
+  for (const char* options : {"--ranks 0", "--ranks 100000000", "--ranks 1.5",
+                              "--ranks 2 --device-memory -1", "--ranks 2 --device-memory nan"}) {
+    for (const char* program : {"dlrm-train --plan-only", "dlrm-plan"}) {
+      const Outcome outcome =
+          run_command(std::string(program) + " config.yaml " + options, folder_.path());
+      expect_usage_error(outcome, {"--"});
+      EXPECT_LT(outcome.errors.size(), 200u) << outcome.errors;
+    }
+  }
+}
+
+TEST_F(SmallRun, ASignalLeavesNoPartOfADataFile) {
+  for (const char* signal : {"INT", "TERM"}) {
+    const Outcome outcome = run_command(
+        "exec /usr/bin/python3 -c \"import signal, os, subprocess, sys, time\n"
+        "p = subprocess.Popen(['dlrm-data', 'synth', '--criteo', '--samples', '100000000', "
+        "'--output', 'big.tsv'], preexec_fn=lambda: signal.signal(signal.SIGINT, "
+        "signal.SIG_DFL))\n"
+        "while not os.path.exists('big.tsv.partial'): time.sleep(0.01)\n"
+        "p.send_signal(signal.SIG" +
+            std::string(signal) + ")\nsys.exit(-p.wait())\"",
+        folder_.path());
+    EXPECT_GT(outcome.code, 0);
+    EXPECT_FALSE(std::filesystem::exists(path("big.tsv.partial")));
+    EXPECT_FALSE(std::filesystem::exists(path("big.tsv")));
+  }
+}
 
 TEST_F(SmallRun, EveryProgramHasHelpAndVersion) {
   for (const char* program : {"dlrm-train", "dlrm-plan", "dlrm-data"}) {

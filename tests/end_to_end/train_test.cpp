@@ -75,6 +75,35 @@ TEST_F(SmallRun, TrainingStopsAtTheTargetAuc) {
   EXPECT_EQ(nlohmann::json::parse(read_file(path("run/summary.json")))["steps"], 5);
 }
 
+TEST_F(SmallRun, AReachedTargetIsEvaluatedOnceAndItsStepIsTheLastLogged) {
+  const Outcome outcome = train(2,
+                                "--set eval.every_steps=5 --set eval.stop_at_auc=0.3 --set "
+                                "output.metrics_every=100 --set checkpoint.every_steps=5");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  int evaluations = 0;
+  std::vector<int64_t> steps;
+  for (const auto& line : read_lines(path("run/metrics.jsonl"))) {
+    if (line.contains("auc")) {
+      ++evaluations;
+    } else {
+      steps.push_back(line["step"]);
+    }
+  }
+  EXPECT_EQ(evaluations, 1);
+  EXPECT_EQ(steps, (std::vector<int64_t>{1, 5}));
+  EXPECT_TRUE(std::filesystem::exists(path("ckpt/step_000000005")));
+}
+
+TEST_F(SmallRun, AnEvaluationThatFailsAtTheEndCostsNoTraining) {
+  ASSERT_EQ(run_command("/usr/bin/python3 -c \"import h5py; f = h5py.File('test.h5', 'r+'); "
+                        "f['dense'][300, 2] = float('nan')\"",
+                        folder_.path())
+                .code,
+            0);
+  EXPECT_EQ(train(2, "--set checkpoint.at_end=true").code, 2);
+  EXPECT_TRUE(std::filesystem::exists(path("ckpt/step_000000040")));
+}
+
 TEST_F(SmallRun, EvaluationsOnTheWayChangeNoLoss) {
   ASSERT_EQ(train(2, "--set output.directory=one").code, 0);
   ASSERT_EQ(train(2, "--set eval.every_steps=7").code, 0);
