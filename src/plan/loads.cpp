@@ -51,10 +51,12 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
 std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
   std::vector<RankMemory> memory(static_cast<size_t>(plan.world));
   add_shard_memory(config, plan, memory);
-  double message_bytes = 0;  // a sample, of all shards
-  for (const Shard& shard : plan.shards) {
-    message_bytes += shard_message_bytes(
-        config, config.model.tables[static_cast<size_t>(shard.table)], shard.columns.size(), 1);
+  double message_bytes = 0, list_bytes = 0;  // a sample, of all shards
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    const Shard& shard = plan.shards[i];
+    const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
+    message_bytes += shard_message_bytes(config, table, shard.columns.size(), 1);
+    if (!shares_ids(plan, i)) list_bytes += returned_list_bytes(config, table, shard.rows, 1);
   }
   RankMemory replicated;
   for (int t : plan.data_parallel) {
@@ -76,7 +78,7 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
     own.activations = activation_bytes(config, local);
     own.exchange += replicated.exchange + local_exchange_bytes(config, local) +
                     static_cast<double>(local) * message_bytes;
-    own.routing += replicated.routing;
+    own.routing += replicated.routing + static_cast<double>(local) * list_bytes;
     own.input = input_bytes(config, local);
   }
   return memory;

@@ -38,6 +38,11 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples);
 
+/// Lists of the samples whose bags the owner of these rows returns, on a rank of `local_batch`
+/// samples: 8 bytes a sample and feature in the depth + 1 batches in flight.
+double returned_list_bytes(const RunConfig& config, const TableConfig& table, Range rows,
+                           int64_t local_batch);
+
 /// Batches read ahead and the one in use.
 double input_bytes(const RunConfig& config, int64_t local_batch);
 

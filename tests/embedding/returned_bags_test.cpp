@@ -29,11 +29,13 @@ void route(ShardedEmbeddings& embeddings, const Communicator& comm, const BagOf&
   embeddings.route({local, kBatch, ids, offsets});
 }
 
+/// Trained by the CPU execution, checked against the reference.
 Tensors trained(const Plan& plan, const EmbeddingOptions& options, const BagOf& bag_of) {
   Tensors result;
   run_on_threads(plan.world, [&](Communicator& comm) {
     Rank rank(comm, /*threads=*/2);
-    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
+    const auto ops = make_checked_ops(std::move(rank.ops), *rank.device, *rank.stream);
+    ShardedEmbeddings embeddings(rank.context, *ops, options, plan);
     for (int64_t t = 0; t < 3; ++t) {
       route(embeddings, comm, bag_of, t);
       train(embeddings, comm, t, kBatch, 0.1);

@@ -175,6 +175,15 @@ TEST(RankMemory, GrowsWithBf16CopiesOfDenseParameters) {
   EXPECT_DOUBLE_EQ(rank_memory(config, plan)[0].dense - before, 2 * parameters);
 }
 
+TEST(RankMemory, HoldsListsOfTheBagsThatRowShardsReturn) {
+  RunConfig config = config_of({table("t", 10, 8, {1, 4})}, 4);
+  const Plan plan{2, {{0, {0, 5}, {0, 8}, 0}, {0, {5, 10}, {0, 8}, 1}}, {}};
+  const double lists = rank_memory(config, plan)[0].routing;
+  config.routing.mode = RoutingMode::kFixed;
+  // 2 shards, 2 samples, 1 feature, 2 batches in flight.
+  EXPECT_DOUBLE_EQ(lists - rank_memory(config, plan)[0].routing, 8 * 2 * 2 * 1 * 2);
+}
+
 TEST(RankMemory, GrowsWithTheRoutingDepth) {
   RunConfig config = odd_config(Strategy::kTable);
   const Plan plan = make_plan(config, 1);
