@@ -51,7 +51,8 @@ class Ours:
                 command.insert(1, "--allow-run-as-root")
         with tempfile.TemporaryDirectory() as folder:
             settings = {"train.steps": steps, "train.global_batch_size": row.batch, "train.precision": row.precision,
-                        "data.source": source, "output.directory": folder, "output.metrics_every": 1 << 30}
+                        "data.source": source, "eval.at_end": "false", "output.directory": folder,
+                        "output.metrics_every": 1 << 30}
             if source == "hdf5":
                 settings["data.train"] = self.dataset(row.model, config)
             sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
