@@ -67,8 +67,8 @@ class CrossInteraction final : public Interaction {
                                   parameters_.bias_gradient(layer.bias));
       ops_.linear_backward_input(dgate, parameters_.weight(layer.u), dlow);
       ops_.linear_backward_weight(dlow, input, parameters_.weight_gradient(layer.v), {});
-      parameters_.gradients_ready_from(layer.v);
       ops_.linear_backward_input(dlow, parameters_.weight(layer.v), through);
+      parameters_.gradients_ready_from(layer.v);
       ops_.add(through, dz);
       progress();
     }

@@ -48,12 +48,15 @@ void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress) {
   if (layers_.empty() && dx.data) ops_.convert(dy, dx);
   for (size_t i = layers_.size(); i-- > 0;) {
     Layer& layer = layers_[i];
-    ops_.activation_backward(layer.act, layer.y, dy);
-    ops_.linear_backward_weight(dy, layer.x, parameters_.weight_gradient(layer.weight),
-                                parameters_.bias_gradient(layer.bias));
-    parameters_.gradients_ready_from(layer.weight);
-    Matrix below = i > 0 ? Matrix(gradient_[i % 2].data(), compute_, dy.rows, layer.x.cols) : dx;
-    if (below.data) ops_.linear_backward_input(dy, parameters_.weight(layer.weight), below);
+    const Matrix below =
+        i > 0 ? Matrix(gradient_[i % 2].data(), compute_, dy.rows, layer.x.cols) : dx;
+    LinearGradients gradients;
+    gradients.act = layer.act;
+    gradients.y = layer.y;
+    gradients.dy = dy;
+    gradients.x = layer.x;
+    gradients.dx = below;
+    parameters_.linear_backward(gradients, layer.weight, layer.bias);
     dy = below;
     progress();
   }

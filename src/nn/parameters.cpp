@@ -93,8 +93,46 @@ View<float> Parameters::bias_gradient(int tensor) const {
   return {gradients_.data() + t.offset, static_cast<size_t>(t.rows)};
 }
 
+DenseTensor Parameters::tensor(int64_t begin, int64_t end) const {
+  const auto part = [&](const auto& array) {
+    if (array.size() == 0) return array.view();
+    return array.view().subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  };
+  return {part(values_), part(state1_), part(state2_), part(copies_)};
+}
+
+bool Parameters::begin_update(const OptimizerStep& step) {
+  step_ = step;
+  at_once_ = context_.comm.size() == 1;
+  applied_ = size_;
+  return at_once_;
+}
+
+void Parameters::linear_backward(LinearGradients layer, int weight, int bias) {
+  layer.w = this->weight(weight);
+  layer.dw = weight_gradient(weight);
+  layer.dbias = bias_gradient(bias);
+  if (at_once_) {
+    const Tensor &w = tensors_[index(weight)], &b = tensors_[index(bias)];
+    DLRM_CHECK(b.offset + b.size() > applied_ - kAlign && b.offset < applied_,
+               "{} and then {} changed", w.path, b.path);
+    DenseTensor biases = tensor(b.offset, b.offset + b.size());
+    biases.copy = {};  // products read biases in fp32
+    ops_.linear_backward_update(step_, layer, tensor(w.offset, w.offset + w.size()), biases);
+    applied_ = w.offset;
+  } else {
+    ops_.linear_backward(layer);
+  }
+  gradients_ready_from(weight);
+}
+
 void Parameters::gradients_ready_from(int tensor) {
   const int64_t from = tensors_[index(tensor)].offset;
+  if (at_once_) {
+    if (from < applied_) update(step_, from, applied_);
+    applied_ = std::min(applied_, from);
+    return;
+  }
   while (started_ < buckets_.size() && buckets_[started_].begin >= from) {
     Bucket& b = buckets_[started_++];
     b.pending = context_.comm.start_allreduce<float>(
@@ -110,14 +148,22 @@ void Parameters::poll() {
 }
 
 void Parameters::finish_gradients() {
+  if (at_once_) return;
   DLRM_CHECK(started_ == buckets_.size(), "gradients of some layers were never complete");
   for (Bucket& b : buckets_) b.pending.wait();
   started_ = 0;
 }
 
 void Parameters::update(const OptimizerStep& step) {
-  ops_.dense_update(step, values_.view(), gradients_.view(), state1_.view(), state2_.view(),
-                    copies_.view());
+  if (!at_once_) return update(step, 0, size_);
+  DLRM_CHECK(applied_ == 0, "gradients of some layers were never complete");
+  at_once_ = false;
+}
+
+void Parameters::update(const OptimizerStep& step, int64_t begin, int64_t end) {
+  const DenseTensor t = tensor(begin, end);
+  const View<const float> g = {gradients_.data() + begin, static_cast<size_t>(end - begin)};
+  ops_.dense_update(step, t.values, g, t.state1, t.state2, t.copy);
 }
 
 std::vector<std::string> Parameters::state_names() const {

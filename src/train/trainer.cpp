@@ -86,6 +86,16 @@ StepResult Trainer::step(int64_t step, bool stop_requested) {
     status_[kStop] = stop_requested ? 1 : 0;
     status_pending_ = context_.comm.start_allreduce<double>(status_);
   }
+  StepResult result;
+  const auto finish_loss = [&] {
+    status_pending_.wait();
+    result = {status_[kLoss] / static_cast<double>(batch.global_size), batch.global_size,
+              status_[kStop] > 0};
+    throw_if_not_finite(result.loss);
+  };
+  // Where weights change during the backward, the loss must have been found finite before.
+  const bool at_once = model_.parameters().begin_update(dense);
+  if (at_once) finish_loss();
   {
     Span span(context_.trace, "backward");
     model_.backward_top(progress_);
@@ -93,13 +103,9 @@ StepResult Trainer::step(int64_t step, bool stop_requested) {
     embeddings_.start_backward();
     model_.backward_bottom(progress_);
   }
-  StepResult result;
   {
     Span span(context_.trace, "allreduce");
-    status_pending_.wait();
-    result = {status_[kLoss] / static_cast<double>(batch.global_size), batch.global_size,
-              status_[kStop] > 0};
-    throw_if_not_finite(result.loss);
+    if (!at_once) finish_loss();
     model_.parameters().finish_gradients();
   }
   Span span(context_.trace, "update");
@@ -134,6 +140,7 @@ void Trainer::finish_oldest() {
 
 void Trainer::throw_if_not_finite(double loss) {
   if (std::isfinite(loss)) return;
+  loss = std::abs(loss);  // "-nan" tells nothing more
   const auto mine = model_.first_non_finite(pooled_);
   const std::string text = mine.value_or("");
   std::vector<int64_t> lengths;

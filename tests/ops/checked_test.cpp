@@ -27,6 +27,15 @@ class Faulty final : public reference::ReferenceOps {
     ReferenceOps::activation_backward(act, y, dy);
     spoil(dy);
   }
+  void linear_backward(const LinearGradients& layer) override {
+    ReferenceOps::linear_backward_weight(layer.dy, layer.x, layer.dw, layer.dbias);
+    layer.dw(0, 0) += spoils_sums ? 1e-2f : 0.0f;
+  }
+  void linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
+                              const DenseTensor& weight, const DenseTensor& bias) override {
+    ReferenceOps::linear_backward_update(step, layer, weight, bias);
+    weight.values.back() += 1e-3f;
+  }
   void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) override {
     ReferenceOps::dot_forward(x, e, z);
     spoil(z);
@@ -157,6 +166,17 @@ struct Calls {
     Machine().reference()->group_rows(groups, 20, space.runs());
   }
 
+  std::vector<float> layer_dw = std::vector<float>(48), layer_dbias = std::vector<float>(6);
+  /// The layer of x, y and w; w may be somewhere else.
+  LinearGradients layer(View<float> weights = {}) {
+    LinearGradients l;
+    l.y = y.matrix(), l.dy = dz.matrix(), l.x = x.matrix(), l.w = w.matrix();
+    if (!weights.empty()) l.w = Matrix(weights.data(), DType::kFloat32, 6, 8);
+    l.dw = {layer_dw.data(), 6, 8};
+    l.dbias = layer_dbias;
+    return l;
+  }
+
   using Call = std::pair<const char*, std::function<void(Ops&)>>;
   std::vector<Call> all() {
     const OptimizerStep step = every_rule()[1];
@@ -176,6 +196,13 @@ struct Calls {
          }},
         {"activation_backward",
          [=, this](Ops& o) { o.activation_backward(Act::kRelu, y.matrix(), dz.matrix()); }},
+        {"linear_backward", [=, this](Ops& o) { o.linear_backward(layer()); }},
+        {"linear_backward_update",
+         [=, this](Ops& o) {
+           std::vector<float> values(48, 0.5f), state(48, 0.25f), more(6, 0.25f);
+           o.linear_backward_update(step, layer(values), {values, state, {}, {}},
+                                    {bias, more, {}, {}});
+         }},
         {"dot_forward", [=, this](Ops& o) { o.dot_forward(x.matrix(), e.floats(), z.matrix()); }},
         {"dot_backward",
          [=, this](Ops& o) {
@@ -288,6 +315,18 @@ TEST(Checked, FindsAWrongUpdateBehindRightSums) {
   const BagGradient gradients[] = {{calls.pooled_gradient.floats(), nullptr}};
   EXPECT_THROW(checked->embedding_bag_update(every_rule()[0], calls.table.rows(),
                                              calls.space.runs(), gradients),
+               Error);
+}
+
+TEST(Checked, FindsAWrongLayerUpdateBehindRightGradients) {
+  Machine machine;
+  auto faulty = std::make_unique<Faulty>();
+  faulty->spoils_sums = false;
+  auto checked = make_checked_ops(std::move(faulty), *machine.device, *machine.stream);
+  Calls calls;
+  std::vector<float> values(48, 0.5f);
+  EXPECT_THROW(checked->linear_backward_update(every_rule()[0], calls.layer(values),
+                                               {values, {}, {}, {}}, {calls.bias, {}, {}, {}}),
                Error);
 }
 

@@ -22,8 +22,8 @@ class Mlp {
 
   /// y [b, outputs()], valid until the next forward. x [b, inputs] must stay until backward.
   Matrix forward(Matrix x, const Progress& progress);
-  /// From dy [b, outputs()] (overwritten): the parameters' gradients, and dx unless dx.data is
-  /// null.
+  /// From dy [b, outputs()] (overwritten): the parameters' gradients (applied where parameters do
+  /// so at once), and dx unless dx.data is null.
   void backward(Matrix dy, Matrix dx, const Progress& progress);
 
   int64_t outputs() const { return layers_.empty() ? inputs_ : layers_.back().outputs; }

@@ -41,8 +41,14 @@ class Parameters {
   MatrixView<float> weight_gradient(int tensor) const;
   View<float> bias_gradient(int tensor) const;
 
+  /// Says that the backward that comes ends in update(step). On one rank, where gradients wait for
+  /// no others, each is then applied as soon as it is complete; returns whether that is so.
+  bool begin_update(const OptimizerStep& step);
+  /// The backward of a linear layer of two tensors, `bias` added right after `weight`, and
+  /// gradients_ready_from(weight). Sets w, dw and dbias of `layer`.
+  void linear_backward(LinearGradients layer, int weight, int bias);
   /// Says that the gradients of `tensor` and of all added after it are complete: starts the
-  /// allreduce of every bucket that now is.
+  /// allreduce of every bucket that now is. The weights may change: what reads them comes before.
   void gradients_ready_from(int tensor);
   void poll();
   /// Waits for the sums over ranks.
@@ -64,6 +70,9 @@ class Parameters {
     int64_t end = 0;
     Pending pending;
   };
+  /// Elements [begin, end) of the flat arrays.
+  DenseTensor tensor(int64_t begin, int64_t end) const;
+  void update(const OptimizerStep& step, int64_t begin, int64_t end);
   static size_t index(int i) { return static_cast<size_t>(i); }
   void make_buckets();
 
@@ -78,6 +87,9 @@ class Parameters {
   Array<BFloat16> copies_;
   std::vector<Bucket> buckets_;  // from the end of the array to its start
   size_t started_ = 0;
+  OptimizerStep step_;
+  bool at_once_ = false;  // gradients are applied as they are complete
+  int64_t applied_ = 0;   // ... and have been, from this element on
 };
 
 }  // namespace dlrm

@@ -40,6 +40,15 @@ class Ops {
   /// dy ← dy ⊙ act'(z), where y = act(z) is given (relu: zero where y is 0). dy, y [b, n].
   virtual void activation_backward(Act act, Matrix y, Matrix dy) = 0;
 
+  /// A layer's backward in one: dz = dy ⊙ act'(z); dx = dz w; dw = dzᵀ x; dbias = column sums of
+  /// dz.
+  virtual void linear_backward(const LinearGradients& layer);
+  /// linear_backward, then dense_update of the weight [out, in] and the bias [out] (empty where
+  /// dbias is), with bitwise the results of the three. layer.w views weight.values or weight.copy;
+  /// dw and dbias are undefined afterwards.
+  virtual void linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
+                                      const DenseTensor& weight, const DenseTensor& bias);
+
   // ---- Interaction
   // ---------------------------------------------------------------------------------
 

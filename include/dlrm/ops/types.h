@@ -24,6 +24,25 @@ struct OptimizerStep {
   /// lr·(s1/correction1)/(√(s2/correction2) + eps).
 };
 
+/// One linear layer's backward: what its forward read and wrote, and where gradients go.
+struct LinearGradients {
+  Act act = Act::kNone;
+  Matrix y;              ///< [b, out] what forward gave; not read where act is kNone
+  Matrix dy;             ///< [b, out] its gradient; undefined afterwards
+  Matrix x;              ///< [b, in]
+  Matrix w;              ///< [out, in]
+  Matrix dx;             ///< [b, in], or left out where dx.data is null
+  MatrixView<float> dw;  ///< [out, in]
+  View<float> dbias;     ///< [out], or empty
+};
+
+/// A dense parameter with what its optimizer keeps: one element each.
+struct DenseTensor {
+  View<float> values;
+  View<float> state1, state2;  ///< empty where the rule has none
+  View<BFloat16> copy;         ///< the rounded values that products read, or empty
+};
+
 /// The rows of one shard as operations see them: weights and optimizer state in separate arrays.
 struct RowTable {
   void* weights = nullptr;  ///< [rows, width], `stride` elements from row to row

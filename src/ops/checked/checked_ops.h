@@ -29,6 +29,9 @@ class CheckedOps final : public Ops {
   void linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw,
                               View<float> dbias) override;
   void activation_backward(Act act, Matrix y, Matrix dy) override;
+  void linear_backward(const LinearGradients& layer) override;
+  void linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
+                              const DenseTensor& weight, const DenseTensor& bias) override;
 
   void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) override;
   void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
@@ -73,6 +76,7 @@ class CheckedOps final : public Ops {
   Subject subject(const char* operation, std::string shape) const {
     return {operation, std::move(shape), execution_};
   }
+  void run_backward(const Subject& subject, const LinearGradients& layer);
   void check_backward(const Subject& subject, const RowRuns& runs,
                       View<const BagGradient> gradients, const MatrixView<const float>& grads);
 

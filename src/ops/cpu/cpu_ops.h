@@ -24,6 +24,9 @@ class CpuOps final : public Ops {
   void linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw,
                               View<float> dbias) override;
   void activation_backward(Act act, Matrix y, Matrix dy) override;
+  void linear_backward(const LinearGradients& layer) override;
+  void linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
+                              const DenseTensor& weight, const DenseTensor& bias) override;
 
   void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) override;
   void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
@@ -73,6 +76,8 @@ class CpuOps final : public Ops {
   /// body(i0, i1, scratch [2·width]) for ranges of runs of about equal work.
   template <class Body>
   void for_run_ranges(const Runs& runs, int64_t count, const Body& body);
+  /// The layer's backward by our own code, with the update where `update.step` is given.
+  void small_backward(const LinearGradients& layer, LayerBackward update, const DenseTensor* bias);
   float* thread_scratch(int parts, int64_t floats);
 
   Device& device_;

@@ -33,6 +33,28 @@ struct RowGradients {
   int64_t full_width = 0;
 };
 
+/// y = act(x wᵀ + bias), all fp32. x [b, in], w [out, in], bias [out] or absent, y [b, out].
+struct LayerForward {
+  MatrixView<const float> x, w;
+  const float* bias = nullptr;
+  Act act = Act::kNone;
+  MatrixView<float> y;
+};
+
+/// The backward of that layer: dz = dy ⊙ act'(z), dbias [out] or absent its sums over samples. The
+/// gradient of w is kept in dw or, where `step` is given, applied to w with the states s1 and s2.
+/// w is without gaps then; dw, s1 and s2 always are.
+struct LayerBackward {
+  MatrixView<const float> x, y, dy;
+  MatrixView<float> w;
+  Act act = Act::kNone;
+  float* dw = nullptr;
+  float* dbias = nullptr;
+  const OptimizerStep* step = nullptr;
+  float* s1 = nullptr;
+  float* s2 = nullptr;
+};
+
 /// Vector code for one instruction set. Each entry computes a range of rows, bags or runs in the
 /// calling thread; none allocates. Matrices are fp32 or bf16 unless said.
 struct Kernels {
@@ -55,6 +77,14 @@ struct Kernels {
   /// y[r] = act(x[r]·w + bias), one output.
   void (*one_output)(const Matrix& x, const void* w, float bias, Act act, const Matrix& y,
                      int64_t r0, int64_t r1);
+
+  /// Small batches: outputs [o0, o1) of a layer, and floats of scratch that they need.
+  int64_t (*layer_forward_scratch)(int64_t in);
+  void (*layer_forward)(const LayerForward& layer, int64_t o0, int64_t o1, float* scratch);
+  int64_t (*layer_backward_scratch)(int64_t batch, int64_t outputs);
+  /// dx [b, in], where it is given, receives what outputs [o0, o1) add to dz w.
+  void (*layer_backward)(const LayerBackward& layer, int64_t o0, int64_t o1,
+                         const MatrixView<float>& dx, float* scratch);
 
   /// Floats of scratch that the dot kernels need.
   int64_t (*dot_scratch)(int64_t vectors, int64_t width);

@@ -3,6 +3,7 @@
 #include "cpu/dot_body.h"
 #include "cpu/elementwise_body.h"
 #include "cpu/embedding_body.h"
+#include "cpu/layer_body.h"
 #include "cpu/random_body.h"
 #include "cpu/update_body.h"
 
@@ -21,6 +22,10 @@ constexpr Kernels kernels_named(const char* name) {
           .cross_backward = cross_backward,
           .column_sums = column_sums,
           .one_output = one_output,
+          .layer_forward_scratch = layer_forward_scratch,
+          .layer_forward = layer_forward,
+          .layer_backward_scratch = layer_backward_scratch,
+          .layer_backward = layer_backward,
           .dot_scratch = dot_scratch,
           .dot_forward = dot_forward,
           .dot_backward = dot_backward,

@@ -8,6 +8,41 @@ namespace {
 
 constexpr int64_t kGrain = 16384;  // elements a thread, for what memory bounds
 
+// Up to here our own layers are faster than oneDNN's products and the passes around them
+// (measured).
+constexpr int64_t kForwardSamples = 8;
+constexpr int64_t kBackwardSamples = 128;
+constexpr int64_t kForwardInputs = 64;
+constexpr int64_t kBackwardOutputs = 8;
+
+bool small_forward_serves(const Matrix& x, const Matrix& w, const Matrix& y) {
+  return x.type == DType::kFloat32 && y.type == DType::kFloat32 && x.rows <= kForwardSamples &&
+         x.cols >= kForwardInputs && w.rows >= kBackwardOutputs;
+}
+
+bool small_backward_serves(const LinearGradients& l) {
+  return l.x.type == DType::kFloat32 && l.dy.type == DType::kFloat32 && l.dw.stride == l.dw.cols &&
+         l.x.rows > 0 && l.x.cols > 0 && l.x.rows <= kBackwardSamples &&
+         l.w.rows >= kBackwardOutputs;
+}
+
+/// The outputs of a layer cut among threads, alike in all operations of the layer.
+struct OutputParts {
+  static constexpr int64_t kTogether = 8;  // outputs that kernels work on at once
+  int64_t outputs;
+  int count;
+
+  OutputParts(int threads, int64_t batch, const Matrix& w)
+      : outputs(w.rows),
+        count(static_cast<int>(
+            std::min<int64_t>(blocks(), parts_for(threads, batch * w.rows * w.cols, 1 << 17)))) {}
+  int64_t blocks() const { return (outputs + kTogether - 1) / kTogether; }
+  Range operator[](int part) const {
+    const Range range = part_of(blocks(), part, count);
+    return {range.begin * kTogether, std::min(outputs, range.end * kTogether)};
+  }
+};
+
 }  // namespace
 
 void CpuOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y) {
@@ -21,7 +56,18 @@ void CpuOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act,
     });
     return;
   }
-  products_.forward(x, w, bias.empty() ? nullptr : bias.data(), act, y);
+  const float* added = bias.empty() ? nullptr : bias.data();
+  if (small_forward_serves(x, w, y)) {
+    const LayerForward layer{x.f32(), w.f32(), added, act, y.f32()};
+    const OutputParts parts(threads_, x.rows, w);
+    const int64_t floats = kernels_.layer_forward_scratch(x.cols);
+    float* scratch = thread_scratch(parts.count, floats);
+    return parallel(parts.count, [&](int part) {
+      const Range outputs = parts[part];
+      kernels_.layer_forward(layer, outputs.begin, outputs.end, scratch + part * floats);
+    });
+  }
+  products_.forward(x, w, added, act, y);
 }
 
 void CpuOps::linear_backward_input(Matrix dz, Matrix w, Matrix dx) {
@@ -54,6 +100,63 @@ void CpuOps::activation_backward(Act act, Matrix y, Matrix dy) {
   if (act == Act::kNone) return;
   parallel_ranges(threads_, dy.rows, dy.cols, kGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.relu_backward(y, dy, r0, r1); });
+}
+
+void CpuOps::linear_backward(const LinearGradients& layer) {
+  if (!small_backward_serves(layer)) return Ops::linear_backward(layer);
+  small_backward(layer, {}, nullptr);
+}
+
+void CpuOps::linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
+                                    const DenseTensor& weight, const DenseTensor& bias) {
+  if (!small_backward_serves(layer) || !weight.copy.empty()) {
+    return Ops::linear_backward_update(step, layer, weight, bias);
+  }
+  LayerBackward update;
+  update.step = &step;
+  update.s1 = weight.state1.data();
+  update.s2 = weight.state2.data();
+  small_backward(layer, update, &bias);
+}
+
+void CpuOps::small_backward(const LinearGradients& l, LayerBackward update,
+                            const DenseTensor* bias) {
+  LayerBackward layer = update;
+  layer.x = l.x.f32();
+  layer.y = l.y.f32();
+  layer.dy = l.dy.f32();
+  layer.w = l.w.f32();
+  layer.act = l.act;
+  layer.dw = l.dw.data;
+  layer.dbias = l.dbias.empty() ? nullptr : l.dbias.data();
+  const OutputParts parts(threads_, l.x.rows, l.w);
+  const int64_t batch = l.x.rows, in = l.x.cols;
+  const int64_t own =
+      kernels_.layer_backward_scratch(batch, parts[0].size() + OutputParts::kTogether);
+  const int64_t partial = l.dx.data ? batch * in : 0;
+  float* scratch = thread_scratch(parts.count, own + partial);
+  const auto dx_of = [&](int part) {  // the first part's is dx itself
+    if (!l.dx.data) return MatrixView<float>();
+    return part == 0 ? l.dx.f32()
+                     : MatrixView<float>(scratch + part * (own + partial) + own, batch, in);
+  };
+  const auto compute = [&](int part) {
+    const Range outputs = parts[part];
+    kernels_.layer_backward(layer, outputs.begin, outputs.end, dx_of(part),
+                            scratch + part * (own + partial));
+    if (!bias || l.dbias.empty()) return;
+    const auto first = static_cast<size_t>(outputs.begin), n = static_cast<size_t>(outputs.size());
+    const auto rest = [&](View<float> v) { return v.empty() ? nullptr : v.data() + first; };
+    kernels_.update_dense(*layer.step, bias->values.data() + first, layer.dbias + first,
+                          rest(bias->state1), rest(bias->state2), nullptr, static_cast<int64_t>(n));
+  };
+  if (partial == 0 || parts.count == 1) return parallel(parts.count, compute);
+  parallel_then(parts.count, compute, [&](int part) {
+    const Range samples = part_of(batch, part, parts.count);
+    for (int other = 1; other < parts.count; ++other) {
+      kernels_.add(dx_of(other), dx_of(0), samples.begin, samples.end);
+    }
+  });
 }
 
 }  // namespace dlrm::cpu

@@ -25,6 +25,22 @@ void parallel(int parts, const Body& body) {
   for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) body(part);
 }
 
+/// As parallel, with after(part) for each part once all of body is done.
+template <class Body, class After>
+void parallel_then(int parts, const Body& body, const After& after) {
+  if (parts <= 1) {
+    body(0);
+    after(0);
+    return;
+  }
+#pragma omp parallel num_threads(parts)
+  {
+    for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) body(part);
+#pragma omp barrier
+    for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) after(part);
+  }
+}
+
 /// body(begin, end) for near-equal ranges of [0, size), `cost` units of work an item.
 template <class Body>
 void parallel_ranges(int threads, int64_t size, int64_t cost, int64_t grain, const Body& body) {

@@ -3,6 +3,7 @@
 // is here, and in the *_body.h files, lies in an unnamed namespace and calls no inline function of
 // other headers: code compiled for a newer processor must never be linked in for an older one.
 #include <cstdint>
+#include <utility>
 
 #include <immintrin.h>
 
@@ -84,6 +85,37 @@ inline void store(BFloat16* p, Floats<N> v) {
   }
 }
 
+/// The first `n` lanes from memory, zeros behind them; nothing beyond is read. 0 < n < kLanes.
+inline Floats<kLanes> load_partial(const float* p, int64_t n) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1u), p);
+#else
+  float lanes[kLanes] = {};
+  for (int64_t i = 0; i < n; ++i) lanes[i] = p[i];
+  return load<kLanes>(lanes);
+#endif
+}
+
+inline void store_partial(float* p, Floats<kLanes> v, int64_t n) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1u), v);
+#else
+  float lanes[kLanes];
+  store<kLanes>(lanes, v);
+  for (int64_t i = 0; i < n; ++i) p[i] = lanes[i];
+#endif
+}
+
+/// One vector where the lanes of [0, left) may end within it.
+inline Floats<kLanes> load_up_to(const float* p, int64_t left) {
+  return left >= kLanes ? load<kLanes>(p) : load_partial(p, left);
+}
+
+inline void store_up_to(float* p, Floats<kLanes> v, int64_t left) {
+  if (left >= kLanes) return store<kLanes>(p, v);
+  store_partial(p, v, left);
+}
+
 template <int N>
 inline Floats<N> broadcast(float x) {
   if constexpr (N == 1) {
@@ -132,6 +164,27 @@ inline float lane_sum(Floats<N> v) {
     } else {
       return lane_sum<N / 2>(load<N / 2>(lanes) + load<N / 2>(lanes + N / 2));
     }
+  }
+}
+
+/// One level of lane_sums: segments of L lanes of `a` and `b` to segments of L/2 lanes of their
+/// sums.
+template <int L, int N, int... I>
+inline Floats<N> fold_pair(Floats<N> a, Floats<N> b, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(a, b, (I % L < L / 2 ? I : N + I - L / 2)...) +
+         __builtin_shufflevector(a, b, (I % L < L / 2 ? I + L / 2 : N + I)...);
+}
+
+/// Lane k of the result is the sum of the lanes of v[k], k < N. `v` is overwritten.
+template <int N, int L = N>
+inline Floats<N> lane_sums(Floats<N>* v) {
+  for (int i = 0; i < L / 2; ++i) {
+    v[i] = fold_pair<L, N>(v[i], v[i + L / 2], std::make_integer_sequence<int, N>());
+  }
+  if constexpr (L == 2) {
+    return v[0];
+  } else {
+    return lane_sums<N, L / 2>(v);
   }
 }
 

@@ -1,0 +1,283 @@
+#pragma once
+// Linear layers for batches so small that a library's preparations cost more than they save; see
+// vec.h for the rules of these files. A thread has a range of the layer's outputs, the same forward
+// and backward: its rows of the weights stay in its cache.
+#include "cpu/kernels.h"
+#include "cpu/update_body.h"
+#include "cpu/vec.h"
+
+namespace dlrm::cpu {
+namespace {
+
+// ---- Forward: inner products along the inputs. A tile's sums fill one vector.
+
+constexpr int kTileOutputs = 4;
+constexpr int kTileSamples = kLanes / kTileOutputs;
+constexpr int64_t kSampleBytes = 16384;  // samples worked on together: half of a first-level cache
+
+inline int64_t padded(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+/// Samples of `in` inputs that are worked on together: whole tiles.
+inline int64_t samples_together(int64_t in) {
+  const int64_t fit = kSampleBytes / (4 * padded(in)) / kTileSamples * kTileSamples;
+  return fit > kTileSamples ? fit : kTileSamples;
+}
+
+int64_t layer_forward_scratch(int64_t in) { return samples_together(in) * padded(in); }
+
+/// Columns [c, c + n) of rows [r0, r1) of m one after the other in `to`, rows `stride` apart,
+/// filled up with zeros.
+inline void pack_rows(const MatrixView<const float>& m, int64_t r0, int64_t r1, int64_t c,
+                      int64_t n, int64_t stride, float* to) {
+  for (int64_t r = r0; r < r1; ++r, to += stride) {
+    const float* from = m.data + r * m.stride + c;
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store<kLanes>(to + i, load_up_to(from + i, n - i));
+    }
+  }
+}
+
+/// y[s, o] of kTileSamples packed samples and kTileOutputs rows of w, sample by sample.
+inline Floats<kLanes> forward_tile(const float* x, int64_t stride, const float* const* w,
+                                   int64_t in) {
+  Floats<kLanes> sum[kLanes] = {};
+  const auto add = [&](int64_t i, auto load_weights) {
+    Floats<kLanes> left[kTileOutputs];
+    for (int o = 0; o < kTileOutputs; ++o) left[o] = load_weights(w[o] + i);
+    for (int s = 0; s < kTileSamples; ++s) {
+      const Floats<kLanes> right = load<kLanes>(x + s * stride + i);
+      for (int o = 0; o < kTileOutputs; ++o) {
+        Floats<kLanes>& to = sum[s * kTileOutputs + o];
+        to = multiply_add<kLanes>(left[o], right, to);
+      }
+    }
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= in; i += kLanes) add(i, [](const float* p) { return load<kLanes>(p); });
+  if (i < in) add(i, [&](const float* p) { return load_partial(p, in - i); });
+  return lane_sums<kLanes>(sum);
+}
+
+/// What a tile adds to and does with its sums.
+struct TileOutput {
+  MatrixView<float> y;
+  const float* bias;
+  bool relu;
+
+  void operator()(Floats<kLanes> sums, int64_t sample, int64_t samples, int64_t o,
+                  int64_t outputs) const {
+    float at[kLanes] = {};
+    for (int k = 0; bias && k < kLanes; ++k) {
+      if (k % kTileOutputs < outputs) at[k] = bias[o + k % kTileOutputs];
+    }
+    sums = sums + load<kLanes>(at);
+    if (relu) sums = sums < 0.0f ? Floats<kLanes>{} : sums;
+    store<kLanes>(at, sums);
+    for (int64_t s = 0; s < samples; ++s) {
+      float* to = y.data + (sample + s) * y.stride + o;
+      for (int64_t k = 0; k < outputs; ++k) to[k] = at[s * kTileOutputs + k];
+    }
+  }
+};
+
+void layer_forward(const LayerForward& layer, int64_t o0, int64_t o1, float* scratch) {
+  const int64_t in = layer.x.cols, batch = layer.x.rows, stride = padded(in);
+  const int64_t together = samples_together(in);
+  const TileOutput output{layer.y, layer.bias, layer.act == Act::kRelu};
+  for (int64_t first = 0; first < batch; first += together) {
+    const int64_t samples = smaller(together, batch - first);
+    pack_rows(layer.x, first, first + samples, 0, in, stride, scratch);
+    for (int64_t o = o0; o < o1; o += kTileOutputs) {
+      const int64_t outputs = smaller(kTileOutputs, o1 - o);
+      const float* w[kTileOutputs];
+      for (int64_t k = 0; k < kTileOutputs; ++k) {
+        w[k] = layer.w.data + (o + smaller(k, outputs - 1)) * layer.w.stride;
+      }
+      for (int64_t s = 0; s < samples; s += kTileSamples) {
+        output(forward_tile(scratch + s * stride, stride, w, in), first + s,
+               smaller(kTileSamples, samples - s), o, outputs);
+      }
+    }
+  }
+}
+
+// ---- Backward: each vector of the weights is loaded once, gives its part of dx, gets its gradient
+// and, where the layer is updated at once, its new value.
+
+constexpr int kBackwardRows = kLanes == 16 ? 8 : 4;
+
+/// Inputs worked on together: x and dx of a batch in the first-level cache.
+inline int64_t inputs_together(int64_t batch) {
+  return batch <= 32 ? 4 * kLanes : batch <= 64 ? 2 * kLanes : kLanes;
+}
+
+int64_t layer_backward_scratch(int64_t batch, int64_t outputs) {
+  const int64_t blocks = (outputs + kBackwardRows - 1) / kBackwardRows;
+  return batch * (blocks * kBackwardRows + 2 * inputs_together(batch));
+}
+
+/// dz = dy ⊙ act'(z) of outputs [o0, o1): blocks of kBackwardRows outputs, each by samples; zeros
+/// fill the last block.
+inline void pack_gradient(const LayerBackward& layer, int64_t o0, int64_t o1, float* dz) {
+  constexpr int R = kBackwardRows;
+  const int64_t batch = layer.dy.rows;
+  const bool relu = layer.act == Act::kRelu;
+  for (int64_t o = o0; o < o1; o += R, dz += R * batch) {
+    const int64_t outputs = smaller(R, o1 - o);
+    for (int64_t s = 0; s < batch; ++s) {
+      const float* dy = layer.dy.data + s * layer.dy.stride + o;
+      const float* y = layer.y.data + s * layer.y.stride + o;
+      float* to = dz + s * R;
+      if (outputs == R) {
+        const Floats<R> d = load<R>(dy);
+        Floats<R> passed = d;
+        if (relu) passed = load<R>(y) == 0.0f ? Floats<R>{} : d;
+        store<R>(to, passed);
+        continue;
+      }
+      for (int64_t k = 0; k < R; ++k) {
+        const bool passes = k < outputs && (!relu || y[k] != 0.0f);
+        to[k] = passes ? dy[k] : 0.0f;
+      }
+    }
+  }
+}
+
+template <Rule R>
+constexpr bool kHasFirst = R == Rule::kAdagrad || R == Rule::kAdam;
+template <Rule R>
+constexpr bool kHasSecond = R == Rule::kAdam;
+
+/// Up to a vector of weights, their gradients and states.
+template <Rule R>
+inline void update_vector(const Numbers& numbers, float* w, Floats<kLanes> old, Floats<kLanes> g,
+                          float* s1, float* s2, int64_t left) {
+  if (left >= kLanes) {
+    return store<kLanes>(w, new_weights<R, kLanes>(numbers, old, g, s1, s2));
+  }
+  float first[kLanes] = {}, second[kLanes] = {};
+  if constexpr (kHasFirst<R>) store<kLanes>(first, load_partial(s1, left));
+  if constexpr (kHasSecond<R>) store<kLanes>(second, load_partial(s2, left));
+  store_partial(w, new_weights<R, kLanes>(numbers, old, g, first, second), left);
+  if constexpr (kHasFirst<R>) store_partial(s1, load<kLanes>(first), left);
+  if constexpr (kHasSecond<R>) store_partial(s2, load<kLanes>(second), left);
+}
+
+/// Keeps the gradient.
+struct KeepGradient {
+  const LayerBackward& layer;
+  void operator()(int64_t o, int64_t i, Floats<kLanes>, Floats<kLanes> g) const {
+    store_up_to(layer.dw + o * layer.x.cols + i, g, layer.x.cols - i);
+  }
+};
+
+/// Applies the gradient.
+template <Rule R>
+struct ApplyGradient {
+  const LayerBackward& layer;
+  Numbers numbers;
+  void operator()(int64_t o, int64_t i, Floats<kLanes> w, Floats<kLanes> g) const {
+    const int64_t at = o * layer.x.cols + i;
+    update_vector<R>(numbers, layer.w.data + at, w, g, kHasFirst<R> ? layer.s1 + at : nullptr,
+                     kHasSecond<R> ? layer.s2 + at : nullptr, layer.x.cols - i);
+  }
+};
+
+/// One vector of inputs of up to kBackwardRows outputs, all samples. x, dx: `stride` between
+/// samples.
+template <bool HasDx>
+inline void backward_tile(const Floats<kLanes>* w, const float* dz, int64_t batch, const float* x,
+                          float* dx, int64_t stride, Floats<kLanes>* g) {
+  constexpr int R = kBackwardRows;
+  Floats<kLanes> weights[R], sum[R] = {};
+  for (int k = 0; k < R; ++k) weights[k] = w[k];
+  for (int64_t s = 0; s < batch; ++s, x += stride, dx += stride, dz += R) {
+    const Floats<kLanes> input = load<kLanes>(x);
+    Floats<kLanes> through{};
+    if constexpr (HasDx) through = load<kLanes>(dx);
+    for (int k = 0; k < R; ++k) {
+      const Floats<kLanes> d = broadcast<kLanes>(dz[k]);
+      sum[k] = multiply_add<kLanes>(d, input, sum[k]);
+      if constexpr (HasDx) through = multiply_add<kLanes>(d, weights[k], through);
+    }
+    if constexpr (HasDx) store<kLanes>(dx, through);
+  }
+  for (int k = 0; k < R; ++k) g[k] = sum[k];
+}
+
+/// Outputs [o0, o1) of one layer; their part of dx goes to `dx` where HasDx.
+template <bool HasDx, class Finish>
+inline void backward_outputs(const LayerBackward& layer, const Finish& finish, int64_t o0,
+                             int64_t o1, const MatrixView<float>& dx, const float* dz,
+                             float* space) {
+  constexpr int R = kBackwardRows;
+  const int64_t batch = layer.x.rows, in = layer.x.cols, together = inputs_together(batch);
+  float* x = space;
+  float* sums = space + batch * together;
+  for (int64_t i0 = 0; i0 < in; i0 += together) {
+    const int64_t inputs = smaller(together, in - i0);
+    pack_rows(layer.x, 0, batch, i0, inputs, together, x);
+    for (int64_t i = 0; HasDx && i < batch * together; i += kLanes) {
+      store<kLanes>(sums + i, Floats<kLanes>{});
+    }
+    for (int64_t o = o0; o < o1; o += R) {
+      const int64_t rows = smaller(R, o1 - o);
+      for (int64_t i = 0; i < inputs; i += kLanes) {
+        Floats<kLanes> w[R], g[R];
+        for (int k = 0; k < R; ++k) {
+          const int64_t row = o + smaller(k, rows - 1);
+          w[k] = load_up_to(layer.w.data + row * layer.w.stride + i0 + i, inputs - i);
+        }
+        backward_tile<HasDx>(w, dz + (o - o0) * batch, batch, x + i, sums + i, together, g);
+        for (int k = 0; k < rows; ++k) finish(o + k, i0 + i, w[k], g[k]);
+      }
+    }
+    if constexpr (HasDx) {
+      for (int64_t s = 0; s < batch; ++s) {
+        float* to = dx.data + s * dx.stride + i0;
+        for (int64_t i = 0; i < inputs; i += kLanes) {
+          store_up_to(to + i, load<kLanes>(sums + s * together + i), inputs - i);
+        }
+      }
+    }
+  }
+}
+
+/// Sums of dz over samples, in order; to layer.dbias.
+inline void sum_gradient(const LayerBackward& layer, int64_t o0, int64_t o1, const float* dz) {
+  constexpr int R = kBackwardRows;
+  const int64_t batch = layer.dy.rows;
+  for (int64_t o = o0; o < o1; o += R, dz += R * batch) {
+    Floats<R> sum{};
+    for (int64_t s = 0; s < batch; ++s) sum = sum + load<R>(dz + s * R);
+    float lanes[R];
+    store<R>(lanes, sum);
+    for (int64_t k = 0; k < smaller(R, o1 - o); ++k) layer.dbias[o + k] = lanes[k];
+  }
+}
+
+template <class Finish>
+inline void backward_with(const LayerBackward& layer, const Finish& finish, int64_t o0, int64_t o1,
+                          const MatrixView<float>& dx, const float* dz, float* space) {
+  if (dx.data) return backward_outputs<true>(layer, finish, o0, o1, dx, dz, space);
+  backward_outputs<false>(layer, finish, o0, o1, dx, dz, space);
+}
+
+void layer_backward(const LayerBackward& layer, int64_t o0, int64_t o1, const MatrixView<float>& dx,
+                    float* scratch) {
+  const int64_t batch = layer.dy.rows;
+  const int64_t blocks = (o1 - o0 + kBackwardRows - 1) / kBackwardRows;
+  float* space = scratch + blocks * kBackwardRows * batch;
+  pack_gradient(layer, o0, o1, scratch);
+  if (layer.dbias) sum_gradient(layer, o0, o1, scratch);
+  if (!layer.step) return backward_with(layer, KeepGradient{layer}, o0, o1, dx, scratch, space);
+  with_rule(layer.step->rule, [&]<Rule R>() {
+    if constexpr (R != Rule::kRowwiseAdagrad) {
+      const ApplyGradient<R> apply{layer, Numbers(*layer.step)};
+      backward_with(layer, apply, o0, o1, dx, scratch, space);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace dlrm::cpu

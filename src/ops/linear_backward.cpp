@@ -1,0 +1,21 @@
+#include "dlrm/ops/ops.h"
+
+namespace dlrm {
+
+void Ops::linear_backward(const LinearGradients& layer) {
+  activation_backward(layer.act, layer.y, layer.dy);
+  linear_backward_weight(layer.dy, layer.x, layer.dw, layer.dbias);
+  if (layer.dx.data) linear_backward_input(layer.dy, layer.w, layer.dx);
+}
+
+void Ops::linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
+                                 const DenseTensor& weight, const DenseTensor& bias) {
+  const auto update = [&](const DenseTensor& t, const float* gradient) {
+    dense_update(step, t.values, {gradient, t.values.size()}, t.state1, t.state2, t.copy);
+  };
+  linear_backward(layer);
+  update(weight, layer.dw.data);
+  if (!layer.dbias.empty()) update(bias, layer.dbias.data());
+}
+
+}  // namespace dlrm

@@ -1,0 +1,113 @@
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/nn/interaction.h"
+
+namespace dlrm {
+namespace {
+
+using Rule = OptimizerStep::Rule;
+
+struct Case {
+  Rule rule;
+  DType compute;
+};
+
+/// Cross layers and an MLP over them, trained for some steps with the CPU's operations.
+class Network {
+ public:
+  Network(const Case& c, bool at_once)
+      : at_once_(at_once),
+        compute_(c.compute),
+        parameters_(context_, *ops_, c.rule, c.compute, DType::kFloat32) {
+    step_.rule = c.rule;
+    step_.lr = 0.05f, step_.eps = 1e-6f, step_.beta1 = 0.9f, step_.beta2 = 0.99f;
+    step_.correction1 = 0.1f, step_.correction2 = 0.01f;
+    const InteractionSetup setup{context_, *ops_, compute_, kBatch, 3, kWidth - 3};
+    interaction_ = make_cross_interaction(setup, parameters_, 2, 5);
+    top_ = std::make_unique<Mlp>(context_, *ops_, parameters_, "/mlp/top", kWidth,
+                                 std::vector<int64_t>{70, 33, 1}, Act::kRelu, Act::kNone, compute_,
+                                 kBatch);
+    parameters_.allocate();
+    parameters_.initialise(3, 0.1f);
+  }
+
+  bool step() {
+    std::mt19937 generator(7);
+    std::normal_distribution<float> normal;
+    std::vector<float> x(kBatch * 3), e(kBatch * (kWidth - 3)), dy(kBatch, 0.5f), de(e.size());
+    for (auto* v : {&x, &e}) {
+      for (float& f : *v) f = normal(generator);
+    }
+    Buffer xs = typed(x), dys = typed(dy), dz(*device_, kBatch * kWidth * 4, "");
+    const Matrix z = interaction_->forward(Matrix(xs.data(), compute_, kBatch, 3),
+                                           {e.data(), kBatch, kWidth - 3}, quiet_);
+    top_->forward(z, quiet_);
+    const bool applied = at_once_ && parameters_.begin_update(step_);
+    const Matrix dzs(dz.data(), compute_, kBatch, kWidth);
+    top_->backward(Matrix(dys.data(), compute_, kBatch, 1), dzs, quiet_);
+    interaction_->backward(dzs, Matrix(), {de.data(), kBatch, kWidth - 3}, quiet_);
+    parameters_.gradients_ready_from(0);
+    parameters_.finish_gradients();
+    parameters_.update(step_);
+    return applied;
+  }
+
+  std::vector<float> parameters() const {
+    const auto n = static_cast<size_t>(parameters_.size());
+    std::vector<float> all(parameters_.values(0), parameters_.values(0) + n);
+    for (size_t s = 0; s < parameters_.state_names().size(); ++s) {
+      const float* state = parameters_.state(static_cast<int>(s), 0);
+      all.insert(all.end(), state, state + n);
+    }
+    return all;
+  }
+
+ private:
+  static constexpr int64_t kBatch = 9, kWidth = 20;
+
+  Buffer typed(std::vector<float>& v) {
+    Buffer buffer(*device_, v.size() * 4, "");
+    const auto n = static_cast<int64_t>(v.size());
+    ops_->convert(Matrix(v.data(), DType::kFloat32, 1, n), Matrix(buffer.data(), compute_, 1, n));
+    return buffer;
+  }
+
+  bool at_once_;
+  DType compute_;
+  OptimizerStep step_;
+  std::shared_ptr<Device> device_ = make_cpu_device();
+  std::unique_ptr<Stream> stream_ = device_->make_stream();
+  std::unique_ptr<Communicator> comm_ = make_self_comm();
+  Trace trace_;
+  Log log_;
+  Context context_{*device_, *stream_, *comm_, trace_, log_};
+  std::unique_ptr<Ops> ops_ = make_cpu_ops(*device_, *stream_, 2);
+  Progress quiet_ = [] {};
+  Parameters parameters_;
+  std::unique_ptr<Interaction> interaction_;
+  std::unique_ptr<Mlp> top_;
+};
+
+class UpdateAtOnce : public testing::TestWithParam<Case> {};
+
+TEST_P(UpdateAtOnce, HasTheBitsOfGradientsThenUpdate) {
+  Network at_once(GetParam(), true), apart(GetParam(), false);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(at_once.step());
+    EXPECT_FALSE(apart.step());
+    ASSERT_EQ(at_once.parameters(), apart.parameters()) << "step " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryRule, UpdateAtOnce,
+                         testing::Values(Case{Rule::kSgd, DType::kFloat32},
+                                         Case{Rule::kSgd, DType::kBFloat16},
+                                         Case{Rule::kAdagrad, DType::kFloat32},
+                                         Case{Rule::kAdam, DType::kFloat32},
+                                         Case{Rule::kAdam, DType::kBFloat16}));
+
+}  // namespace
+}  // namespace dlrm

@@ -1,0 +1,203 @@
+#include <gmock/gmock.h>
+
+#include "bags.h"
+
+namespace dlrm {
+namespace {
+
+struct Shape {
+  int64_t batch, in, out;
+};
+// Below, at and above the sizes that kernels work on together, and beyond the small batches.
+const Shape kShapes[] = {{1, 1, 8},     {3, 13, 512},  {8, 367, 20}, {5, 64, 9},
+                         {33, 130, 17}, {64, 31, 40},  {65, 100, 8}, {7, 16, 1},
+                         {128, 48, 31}, {200, 20, 24}, {2, 512, 70}};
+
+/// A layer, the gradient of its output, and room for everything that its backward writes.
+struct LayerCase {
+  Shape shape;
+  DType type;
+  Cells x, y, dy, dx;
+  Table weight, bias;  // tables of one row, so that they bring optimizer states
+  std::vector<BFloat16> copy;
+  std::vector<float> dw, dbias;
+
+  LayerCase(const Shape& s, DType t = DType::kFloat32)
+      : shape(s),
+        type(t),
+        x(Cells::random(s.batch, s.in, 1, t)),
+        y(Cells::random(s.batch, s.out, 2, t)),
+        dy(Cells::random(s.batch, s.out, 3, t)),
+        dx(s.batch, s.in, t),
+        weight(1, s.in * s.out, DType::kFloat32, 4),
+        bias(1, s.out, DType::kFloat32, 5),
+        copy(static_cast<size_t>(s.in * s.out)),
+        dw(copy.size()),
+        dbias(static_cast<size_t>(s.out)) {
+    for (int64_t r = 0; r < s.batch; ++r) {
+      for (int64_t c = r % 2; c < s.out; c += 2) y.set(r, c, 0);
+    }
+    for (size_t i = 0; i < copy.size(); ++i) {
+      copy[i] = BFloat16(weight.weights.at(0, static_cast<int64_t>(i)));
+    }
+  }
+
+  LinearGradients layer(Act act, bool with_dx) {
+    const bool rounded = type == DType::kBFloat16;
+    LinearGradients l;
+    l.act = act;
+    l.y = y.matrix(), l.dy = dy.matrix(), l.x = x.matrix();
+    l.w = {rounded ? static_cast<void*>(copy.data()) : weight.weights.floats().data, type,
+           shape.out, shape.in};
+    if (with_dx) l.dx = dx.matrix();
+    l.dw = {dw.data(), shape.out, shape.in};
+    l.dbias = dbias;
+    return l;
+  }
+  DenseTensor tensor(Table& t) {
+    const auto n = static_cast<size_t>(t.weights.cols());
+    return {{t.weights.floats().data, n},
+            {t.state1.floats().data, n},
+            {t.state2.floats().data, n},
+            &t == &weight && type == DType::kBFloat16 ? View<BFloat16>(copy) : View<BFloat16>()};
+  }
+  bool same_parameters(const LayerCase& other) const {
+    return weight.weights.same_bits(other.weight.weights) &&
+           bias.weights.same_bits(other.bias.weights) &&
+           weight.state1.same_bits(other.weight.state1) &&
+           weight.state2.same_bits(other.weight.state2) &&
+           bias.state1.same_bits(other.bias.state1) && bias.state2.same_bits(other.bias.state2);
+  }
+};
+
+testing::AssertionResult near(const std::vector<float>& got, const std::vector<float>& want,
+                              double scale) {
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (std::abs(got[i] - want[i]) <= 1e-5 * std::abs(want[i]) + scale * 1e-6) continue;
+    return testing::AssertionFailure() << i << ": " << got[i] << ", expected " << want[i];
+  }
+  return testing::AssertionSuccess();
+}
+
+std::string text(const Shape& s) { return fmt::format("{} x {} -> {}", s.batch, s.in, s.out); }
+
+using LayerBackward = EveryExecution;
+
+TEST_P(LayerBackward, GivesTheGradientsOfTheReference) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Shape& s : kShapes) {
+      for (const Act act : {Act::kNone, Act::kRelu}) {
+        for (const bool with_dx : {false, true}) {
+          LayerCase got(s, type), want(s, type);
+          ops->linear_backward(got.layer(act, with_dx));
+          reference->linear_backward(want.layer(act, with_dx));
+          const double scale = 3 * std::sqrt(static_cast<double>(s.batch));
+          EXPECT_TRUE(near(got.dw, want.dw, scale)) << text(s);
+          EXPECT_TRUE(near(got.dbias, want.dbias, scale)) << text(s);
+          if (with_dx) {
+            EXPECT_TRUE(close(got.dx, want.dx, 3 * std::sqrt(static_cast<double>(s.out))))
+                << text(s);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(LayerBackward, WithUpdateHasTheBitsOfGradientThenUpdate) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const OptimizerStep& step : every_rule()) {
+      if (step.rule == OptimizerStep::Rule::kRowwiseAdagrad) continue;
+      for (const Shape& s : kShapes) {
+        LayerCase at_once(s, type), apart(s, type);
+        ops->linear_backward_update(step, at_once.layer(Act::kRelu, true),
+                                    at_once.tensor(at_once.weight), at_once.tensor(at_once.bias));
+        ops->linear_backward(apart.layer(Act::kRelu, true));
+        for (Table* t : {&apart.weight, &apart.bias}) {
+          const DenseTensor d = apart.tensor(*t);
+          const auto& g = t == &apart.weight ? apart.dw : apart.dbias;
+          ops->dense_update(step, d.values, g, d.state1, d.state2, d.copy);
+        }
+        EXPECT_TRUE(at_once.same_parameters(apart)) << text(s);
+        EXPECT_TRUE(at_once.dx.same_bits(apart.dx)) << text(s);
+        for (size_t i = 0; i < apart.copy.size(); ++i) {
+          ASSERT_EQ(at_once.copy[i].bits, apart.copy[i].bits);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(LayerBackward, WithUpdateWritesNothingBesideTheParameters) {
+  for (const Shape& s : kShapes) {
+    LayerCase c(s);
+    ops->linear_backward_update(every_rule()[1], c.layer(Act::kRelu, true), c.tensor(c.weight),
+                                c.tensor(c.bias));
+    for (const Table* t : {&c.weight, &c.bias}) {
+      EXPECT_TRUE(t->weights.margins_untouched()) << text(s);
+      EXPECT_TRUE(t->state1.margins_untouched()) << text(s);
+    }
+    EXPECT_TRUE(c.dx.margins_untouched()) << text(s);
+  }
+}
+
+TEST_P(LayerBackward, WithoutABiasLeavesItOut) {
+  LayerCase with({6, 40, 24}), without({6, 40, 24});
+  LinearGradients l = without.layer(Act::kNone, true);
+  l.dbias = {};
+  ops->linear_backward_update(every_rule()[0], l, without.tensor(without.weight), {});
+  ops->linear_backward_update(every_rule()[0], with.layer(Act::kNone, true),
+                              with.tensor(with.weight), with.tensor(with.bias));
+  EXPECT_TRUE(with.weight.weights.same_bits(without.weight.weights));
+}
+
+TEST_P(LayerBackward, NoSamplesGiveZeroGradients) {
+  LayerCase c({0, 5, 16});
+  std::fill(c.dw.begin(), c.dw.end(), 1.0f), std::fill(c.dbias.begin(), c.dbias.end(), 1.0f);
+  ops->linear_backward(c.layer(Act::kRelu, true));
+  EXPECT_THAT(c.dw, testing::Each(0.0f));
+  EXPECT_THAT(c.dbias, testing::Each(0.0f));
+}
+
+TEST_P(LayerBackward, GivesTheSameBitsTwice) {
+  LayerCase first({24, 300, 70}), second({24, 300, 70});
+  ops->linear_backward(first.layer(Act::kRelu, true));
+  machine.cpu(GetParam())->linear_backward(second.layer(Act::kRelu, true));
+  EXPECT_EQ(first.dw, second.dw);
+  EXPECT_TRUE(first.dx.same_bits(second.dx));
+}
+
+TEST_P(LayerBackward, PassesTheCheckBesideTheReference) {
+  auto checked = make_checked_ops(machine.cpu(GetParam()), *machine.device, *machine.stream);
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const OptimizerStep& step : every_rule()) {
+      if (step.rule == OptimizerStep::Rule::kRowwiseAdagrad) continue;
+      LayerCase c({6, 37, 19}, type);
+      EXPECT_NO_THROW(checked->linear_backward_update(step, c.layer(Act::kRelu, true),
+                                                      c.tensor(c.weight), c.tensor(c.bias)));
+    }
+  }
+}
+
+TEST_P(LayerBackward, ForwardOfFewSamplesAgreesWithTheReference) {
+  for (const int64_t batch : {1, 2, 3, 4, 5, 7, 8}) {
+    for (const int64_t in : {64, 65, 79, 367}) {
+      for (const int64_t out : {8, 9, 14, 67}) {
+        Cells x = Cells::random(batch, in, 1), w = Cells::random(out, in, 2);
+        Cells bias = Cells::random(1, out, 3), got(batch, out), want(batch, out);
+        const View<const float> b(bias.floats().data, static_cast<size_t>(out));
+        for (const View<const float> added : {b, View<const float>()}) {
+          ops->linear_forward(x.matrix(), w.matrix(), added, Act::kRelu, got.matrix());
+          reference->linear_forward(x.matrix(), w.matrix(), added, Act::kRelu, want.matrix());
+          EXPECT_TRUE(close(got, want, 3 * std::sqrt(static_cast<double>(in))))
+              << text({batch, in, out});
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, LayerBackward, testing::ValuesIn(executions()), execution_name);
+
+}  // namespace
+}  // namespace dlrm
