@@ -62,7 +62,7 @@ class Comparison:
                 "model": row.model, "batch": row.batch, "precision": row.precision, "ranks": row.ranks,
                 "base": row.base.name, "flops_per_sample": shapes.flops_per_sample(),
                 "lookup_bytes_per_sample": shapes.lookup_bytes_per_sample(),
-                "bound_by": "lookups" if row.bound_by_lookups else "compute",
+                "bound_by": "lookups" if row.bound_by_lookups else "compute", "goals": row.goals,
                 "ours": {s: [] for s in self.sources}, "peer": {}}
 
     def run(self):

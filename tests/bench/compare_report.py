@@ -48,23 +48,38 @@ def share(result, row, source):
     return row["batch"] / (1e-3 * ms) / limit_samples(result, row)
 
 
-def beside_base(result, row, source):
+def over_base(result, row, source):
     base = result["rows"].get(row["base"])
     if not base or base is row or not ours(base, source):
+        return None
+    return statistics.median(ours(row, source)) / statistics.median(ours(base, source))
+
+
+def with_goal(value, goal, form):
+    """A figure and, after it, what is aimed at."""
+    if value is None:
         return "-"
-    return f"{statistics.median(ours(row, source)) / statistics.median(ours(base, source)):.2f}"
+    return form(value) + (f" (goal {form(goal)})" if goal else "")
+
+
+def percent(x):
+    return f"{100 * x:.0f} %"
+
+
+def times(x):
+    return f"{x:.2f}×"
 
 
 def table_line(result, name, row):
     source = "hdf5" if ours(row, "hdf5") else next(iter(row["ours"]))
-    rate = ours(row, source)
+    rate, goals = ours(row, source), row["goals"]
     rival, threads = peer(row)
-    ratio = f"{statistics.median(rate) / statistics.median(rival):.2f}" if rival else "-"
-    synthetic = spread(ours(row, "synthetic")) if ours(row, "synthetic") and source != "synthetic" else "-"
-    cells = [name, spread(rate), synthetic, f"{spread(rival)}, {threads} thr." if rival else "-", ratio,
-             number(limit_samples(result, row)),
-             f"{100 * share(result, row, source):.0f} %" if row["precision"] == "fp32" else "-",
-             beside_base(result, row, source)]
+    ratio = statistics.median(rate) / statistics.median(rival) if rival else None
+    drawn = ours(row, "synthetic") if source != "synthetic" else []
+    reached = share(result, row, source) if row["precision"] == "fp32" else None
+    cells = [name, number(limit_samples(result, row)), spread(rate), with_goal(reached, goals[0], percent),
+             f"{spread(rival)}, {threads} thr." if rival else "-", with_goal(ratio, goals[1], times),
+             with_goal(over_base(result, row, source), goals[2], times), spread(drawn) if drawn else "-"]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -84,8 +99,8 @@ def markdown(result):
              f"{', '.join(f'{x:.2f}' for x in result['load'])}; {result['rounds']} rounds, "
              f"PyTorch {result.get('torch', 'not run')}. Samples/s: median (least to most).", ""]
     lines += limits_text(result)
-    lines += ["", "| row | ours, from a file | ours, drawn meanwhile | PyTorch | ours over PyTorch | limit | "
-              "share of limit | over one rank's fp32 |", "|---|---|---|---|---|---|---|---|"]
+    lines += ["", "| row | limit | ours | share of the limit | PyTorch | over PyTorch | over fp32 on one rank | "
+              "ours, samples drawn meanwhile |", "|---|---|---|---|---|---|---|---|"]
     lines += [table_line(result, name, row) for name, row in result["rows"].items() if any(row["ours"].values())]
     return "\n".join(lines)
 

@@ -31,6 +31,19 @@ class Row:
         return self == self.base
 
     @property
+    def goals(self):
+        """What is aimed at: share of the limit, ratio over PyTorch, ratio over the base row; None where nothing is."""
+        if self.precision == "bf16":
+            return None, None, 1.6  # with AVX512-BF16; 4 with AMX
+        if self.ranks > 1:
+            return None, None, 0.9 if self.batch >= 128 else None
+        if self.bound_by_lookups:
+            return 0.8, 5.0, None
+        if self.batch <= 16:
+            return 0.35, 6.0, None
+        return (0.6, 2.2, None) if self.batch <= 128 else (0.75, 1.7, None)
+
+    @property
     def bound_by_lookups(self):
         return self.model == "lookup"
 

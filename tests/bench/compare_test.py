@@ -20,10 +20,11 @@ def shapes(model):
 
 def example(rate, rival, stage_ms=1.0, bound_by="compute"):
     runs = [{"samples_per_second": r, "stages_ms": {"lookup": stage_ms}} for r in rate]
-    row = {"base": "x-8", "batch": 8, "precision": "fp32", "bound_by": bound_by, "flops_per_sample": 1e6,
+    row = {"base": "x-8", "batch": 8, "precision": "fp32", "bound_by": bound_by, "goals": [0.6, 2.0, None],
+           "flops_per_sample": 1e6,
            "lookup_bytes_per_sample": 1e6, "ours": {"hdf5": runs}, "peer": rival}
-    limits = {"gflops": {"sgemm": 1.0}, "gb_per_second": {"triad": 16.0}}
-    return {"limits": [limits], "rows": {"x-8": row}}, row
+    limits = {"processor": "P", "threads": 2, "gflops": {"sgemm": 1.0}, "gb_per_second": {"triad": 16.0}}
+    return {"date": "D", "rounds": 1, "load": [0.0], "limits": [limits], "rows": {"x-8": row}}, row
 
 
 class Shapes(unittest.TestCase):
@@ -51,6 +52,13 @@ class Report(unittest.TestCase):
     def test_shares_the_triad_in_the_time_of_lookups_alone(self):
         result, row = example([1], {}, stage_ms=1.0, bound_by="lookups")
         self.assertAlmostEqual(compare_report.share(result, row, "hdf5"), 0.5)  # 8 MB in 1 ms of 16 GB/s
+
+
+    def test_sets_goals_beside_what_was_reached(self):
+        result, _ = example([500], {"1": [100]})
+        line = compare_report.markdown(result).splitlines()[-1]
+        self.assertEqual(line, "| x-8 | 1000 | 500 (500 to 500) | 50 % (goal 60 %) | 100 (100 to 100), 1 thr. | "
+                         "5.00× (goal 2.00×) | - | - |")
 
 
 class Peer(unittest.TestCase):
