@@ -1,5 +1,4 @@
 #include <chrono>
-#include <limits>
 #include <memory>
 
 #include "dlrm/core/error.h"
@@ -17,6 +16,27 @@ constexpr const char* kNotes =
     "of one id each. Ids count the values by first appearance, from 0, a missing category being a\n"
     "value too. With --dictionary or --frequency-threshold they count from 1, and 0 stands for\n"
     "out-of-vocabulary.";
+
+/// Like CLI11's own ranges, which tell bounds to 300 digits.
+CLI::Validator at_least_one() {
+  return CLI::Validator(
+      [](std::string& text) {
+        int64_t value = 0;
+        const bool good = CLI::detail::lexical_cast(text, value) && value >= 1;
+        return good ? std::string() : "needs a whole number of at least 1, not " + text;
+      },
+      "");
+}
+
+CLI::Validator between_zero_and_one() {
+  return CLI::Validator(
+      [](std::string& text) {
+        double value = 0;
+        const bool good = CLI::detail::lexical_cast(text, value) && value > 0 && value < 1;
+        return good ? std::string() : "needs a number between 0 and 1, both apart, not " + text;
+      },
+      "");
+}
 
 void print_report(const CriteoOptions& options, const CriteoReport& report, double seconds) {
   int64_t largest = 0, total = 0;
@@ -62,7 +82,7 @@ void add_criteo_command(CLI::App& app) {
       ->add_option("--test-fraction", options->test_fraction,
                    "Share of the rows that goes to --test-output; the inputs are read twice")
       ->type_name("F")
-      ->check(CLI::Range(std::numeric_limits<double>::min(), 1.0));
+      ->check(between_zero_and_one());
   command
       ->add_option("--dictionary", options->dictionary,
                    "Values and their ids: read if it exists, extended, written; further logs map "
@@ -75,19 +95,19 @@ void add_criteo_command(CLI::App& app) {
                    "Values seen less often than N times, in all the inputs, become id 0 (unless "
                    "the dictionary has them); the inputs are read twice")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command
       ->add_option("--max-rows", options->max_rows,
                    "No dictionary: a value's id is its hash modulo N")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command->add_flag("--skip-malformed", options->skip_malformed,
                     "Skip and count malformed lines instead of ending with an error");
   command
       ->add_option("--threads", options->threads,
                    "Threads to use, by default one a CPU; the output does not depend on it")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command->callback([options] { run_command(*options); });
 }
 

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "dlrm/core/error.h"
+#include "dlrm/data/partial_file.h"
 
 #include "commands.h"
 
@@ -14,6 +15,7 @@ int main(int argc, char** argv) {
   dlrm::add_criteo_command(app);
   dlrm::add_synth_command(app);
   dlrm::add_inspect_command(app);
+  dlrm::remove_partial_files_on_signals();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

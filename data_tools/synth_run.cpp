@@ -11,6 +11,7 @@
 #include "dlrm/core/random.h"
 #include "dlrm/data/batch_source.h"
 #include "dlrm/data/file_io.h"
+#include "dlrm/data/partial_file.h"
 #include "dlrm/data/synthetic_draws.h"
 
 #include "synth_options.h"
@@ -172,12 +173,12 @@ class Synth {
         "\"label_mean\": {:.6f}}}\n",
         report.best_auc, report.additive_auc, scored, *options_.teacher, seed_, alpha_,
         options_.samples, options_.first_sample, report.label_mean);
-    const std::string partial = path + ".partial";
+    PartialFile partial(path);
     const FileDescriptor file(
-        open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+        open(partial.name().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (!file.ok()) throw run_error("{}: cannot create: {}", path, std::strerror(errno));
     write_at(file.get(), text.data(), static_cast<int64_t>(text.size()), 0, path);
-    publish_file(file.get(), partial, path);
+    partial.publish(file.get());
   }
 
   SynthOptions options_;

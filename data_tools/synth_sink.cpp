@@ -10,18 +10,17 @@
 #include "dlrm/core/error.h"
 #include "dlrm/data/dataset_writer.h"
 #include "dlrm/data/file_io.h"
+#include "dlrm/data/partial_file.h"
 
 namespace dlrm {
 namespace {
 
 class TsvSink : public SynthSink {
  public:
-  explicit TsvSink(const std::string& path) : path_(path), partial_(path + ".partial") {
-    file_ = FileDescriptor(open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  explicit TsvSink(const std::string& path) : path_(path), partial_(path) {
+    file_ = FileDescriptor(
+        open(partial_.name().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (!file_.ok()) throw usage_error("{}: cannot create: {}", path_, std::strerror(errno));
-  }
-  ~TsvSink() override {
-    if (!finished_) unlink(partial_.c_str());
   }
 
   void encode(SynthBlock& block) const override {
@@ -33,15 +32,12 @@ class TsvSink : public SynthSink {
     write_at(file_.get(), block.text.data(), size, bytes_, path_);
     bytes_ += size;
   }
-  void finish() override {
-    publish_file(file_.get(), partial_, path_);
-    finished_ = true;
-  }
+  void finish() override { partial_.publish(file_.get()); }
 
  private:
-  std::string path_, partial_;
+  std::string path_;
+  PartialFile partial_;
   FileDescriptor file_;
-  bool finished_ = false;
 };
 
 DatasetLayout layout_of(const ModelConfig& model, int64_t samples) {

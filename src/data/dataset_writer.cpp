@@ -10,6 +10,7 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/data/file_io.h"
+#include "dlrm/data/partial_file.h"
 
 #include "dataset_layout.h"
 
@@ -42,7 +43,7 @@ bool has_offsets(const DatasetLayout& layout) {
 class DatasetWriter::Impl {
  public:
   Impl(const std::string& path, DatasetLayout layout)
-      : path_(path), partial_(path + ".partial"), layout_(std::move(layout)) {
+      : path_(path), partial_(path), layout_(std::move(layout)) {
     check_layout(path_, layout_);
     direct_ = layout_.samples >= 0 && !has_offsets(layout_);
     ids_.assign(layout_.features.size(), 0);
@@ -56,10 +57,6 @@ class DatasetWriter::Impl {
       if (layout_.features[f].hotness == 0) put(c + 1, &ids_[f], 8);  // the first offset: 0
       c += layout_.features[f].hotness > 0 ? 1 : 2;
     }
-  }
-
-  ~Impl() {
-    if (!finished_) unlink(partial_.c_str());
   }
 
   void append(const DatasetBlock& block) {
@@ -82,37 +79,39 @@ class DatasetWriter::Impl {
     check_layout(path_, layout_);
     if (direct_) {
       DLRM_CHECK(samples_ == layout_.samples, "{}: {} of {}", path_, samples_, layout_.samples);
-      write_rows_attributes(partial_, layout_);
+      write_rows_attributes(partial(), layout_);
     } else {
       create(samples_);
       for (size_t c = 0; c < spools_.size(); ++c) {
         DLRM_CHECK(filled_[c] == extents_[c].bytes, "column {}", c);
-        copy_into(spools_[c].get(), file_.get(), filled_[c], extents_[c].offset, partial_);
+        copy_into(spools_[c].get(), file_.get(), filled_[c], extents_[c].offset, partial());
         spools_[c] = FileDescriptor();
       }
     }
-    publish_file(file_.get(), partial_, path_);
+    partial_.publish(file_.get());
     finished_ = true;
   }
 
  private:
+  const std::string& partial() const { return partial_.name(); }
+
   void create(int64_t samples) {
     for (size_t f = 0; f < ids_.size(); ++f) {
       const int64_t hotness = layout_.features[f].hotness;
       if (hotness > 0) ids_[f] = samples * hotness;
     }
     // Asked first for the reason that HDF5 does not tell.
-    const FileDescriptor probe(open(partial_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    const FileDescriptor probe(open(partial().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
     if (!probe.ok()) throw usage_error("{}: cannot create: {}", path_, std::strerror(errno));
-    extents_ = create_dataset_file(partial_, layout_, samples, ids_);
-    file_ = FileDescriptor(open(partial_.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!file_.ok()) throw run_error("{}: cannot open: {}", partial_, std::strerror(errno));
+    extents_ = create_dataset_file(partial(), layout_, samples, ids_);
+    file_ = FileDescriptor(open(partial().c_str(), O_WRONLY | O_CLOEXEC));
+    if (!file_.ok()) throw run_error("{}: cannot open: {}", partial(), std::strerror(errno));
   }
 
   // Beside the output, where the space is, and nameless, so that nothing can be left behind.
   void open_spools() {
     for (size_t c = 0; c < filled_.size(); ++c) {
-      std::string name = partial_ + ".XXXXXX";
+      std::string name = partial() + ".XXXXXX";
       FileDescriptor fd(mkostemp(name.data(), O_CLOEXEC));
       if (!fd.ok()) throw usage_error("{}: cannot create: {}", path_, std::strerror(errno));
       unlink(name.c_str());
@@ -123,7 +122,7 @@ class DatasetWriter::Impl {
   void put(size_t column, const void* data, int64_t bytes) {
     const int fd = direct_ ? file_.get() : spools_[column].get();
     const int64_t base = direct_ ? extents_[column].offset : 0;
-    write_at(fd, data, bytes, base + filled_[column], partial_);
+    write_at(fd, data, bytes, base + filled_[column], partial());
     filled_[column] += bytes;
   }
 
@@ -171,7 +170,8 @@ class DatasetWriter::Impl {
     }
   }
 
-  std::string path_, partial_;
+  std::string path_;
+  PartialFile partial_;
   DatasetLayout layout_;
   bool direct_ = false;
   bool finished_ = false;

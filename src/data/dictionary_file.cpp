@@ -9,6 +9,7 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/data/file_io.h"
+#include "dlrm/data/partial_file.h"
 
 #include "hdf5_session.h"
 
@@ -135,17 +136,13 @@ FeatureVocabulary read_feature(hid_t file, const std::string& feature, const std
 
 void write_dictionary_file(const std::string& path,
                            const std::vector<FeatureVocabulary>& features) {
-  const std::string partial = path + ".partial";
+  PartialFile file(path);
+  const std::string& partial = file.name();
   const std::vector<char> image = file_image(partial, features);
   const FileDescriptor fd(open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!fd.ok()) throw usage_error("{}: cannot create: {}", path, std::strerror(errno));
-  try {
-    write_at(fd.get(), image.data(), static_cast<int64_t>(image.size()), 0, partial);
-    publish_file(fd.get(), partial, path);
-  } catch (...) {
-    unlink(partial.c_str());
-    throw;
-  }
+  write_at(fd.get(), image.data(), static_cast<int64_t>(image.size()), 0, partial);
+  file.publish(fd.get());
 }
 
 std::vector<FeatureVocabulary> read_dictionary_file(const std::string& path,

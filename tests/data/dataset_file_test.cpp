@@ -1,11 +1,13 @@
 #include "dlrm/data/dataset_file.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <random>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <hdf5.h>
@@ -40,6 +42,15 @@ TEST(DatasetWriter, LeavesNothingUnlessFinished) {
     const DatasetWriter direct(folder / "b.h5", layout);
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(DatasetWriter, WritesTheSameBytesAtAnotherTime) {
+  const TemporaryFolder folder;
+  const SmallDataset data;
+  data.write(folder / "a.h5");
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // HDF5 counts seconds
+  data.write(folder / "b.h5");
+  EXPECT_EQ(bytes_of_file(folder / "a.h5"), bytes_of_file(folder / "b.h5"));
 }
 
 TEST(DatasetWriter, KeepsTheFileOfThatNameUntilItIsDone) {

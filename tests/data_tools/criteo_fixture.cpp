@@ -55,7 +55,7 @@ std::vector<LogLine> generated_lines(size_t count, unsigned seed) {
   const auto below = [&](size_t n) { return static_cast<size_t>(generator() % n); };
   std::vector<LogLine> lines(count);
   for (LogLine& line : lines) {
-    line.label = std::string(1, below(4) == 0 ? '1' : '0');
+    line.label.front() = below(4) == 0 ? '1' : '0';
     for (std::string& number : line.numbers) {
       if (below(5) > 0) number = std::to_string(static_cast<int64_t>(below(20000)) - 2);
     }
