@@ -35,28 +35,36 @@ if [ "$(id -u)" -eq 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 
-# Apart: its own session, so that the terminal's Ctrl-C does not reach mpirun.
-# shellcheck disable=SC2086
-setsid mpirun "${options[@]}" ${MPIRUN_OPTIONS:-} -np "$ranks" "$program" "$@" <&0 &
-mpirun_pid=$!
+mpirun_pid=
 asked=0
 stop() {
   if [ "$asked" -eq 1 ] && [ "$1" = INT ]; then
     echo "stopping at once" >&2
-    kill -TERM "$mpirun_pid" 2>/dev/null
+    [ -z "$mpirun_pid" ] || kill -TERM "$mpirun_pid" 2>/dev/null
     return
   fi
   asked=1
-  echo "stopping: the step is finished and saved first (again to stop at once)" >&2
-  kill -USR1 "$mpirun_pid" 2>/dev/null
+  [ "$1" = USR1 ] || echo "stopping: the step is finished and saved first (again to stop at once)" >&2
+  [ -z "$mpirun_pid" ] || kill -USR1 "$mpirun_pid" 2>/dev/null
 }
 trap 'stop INT' INT
 trap 'stop TERM' TERM
-trap 'kill -USR1 "$mpirun_pid" 2>/dev/null' USR1
+trap 'stop USR1' USR1
+# Apart: its own session, so that the terminal's Ctrl-C does not reach mpirun.
+# shellcheck disable=SC2086
+setsid mpirun "${options[@]}" ${MPIRUN_OPTIONS:-} -np "$ranks" "$program" "$@" <&0 &
+mpirun_pid=$!
+[ "$asked" -eq 0 ] || kill -USR1 "$mpirun_pid" 2>/dev/null
 while :; do
   wait "$mpirun_pid"
   code=$?
   # A trapped signal ends wait with more than 128 while mpirun goes on.
   kill -0 "$mpirun_pid" 2>/dev/null || break
 done
+# mpirun may have ended between a signal and the check: its own code is kept for another wait.
+wait "$mpirun_pid" 2>/dev/null
+last=$?
+[ "$last" -eq 127 ] || code=$last
+# Asked before mpirun or the ranks listened: nothing was trained, nothing is lost.
+if [ "$asked" -eq 1 ] && [ "$code" -eq 138 ]; then code=130; fi
 exit "$code"

@@ -11,6 +11,8 @@
 #include "dlrm/core/error.h"
 #include "dlrm/plan/plan.h"
 
+#include "memory_option.h"
+
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
@@ -29,11 +31,11 @@ void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("config", arguments.config, "the run's YAML config")->required();
   app.add_option("--ranks", arguments.ranks, "ranks to plan for")
       ->required()
-      ->check(CLI::Range(1, 65536));
+      ->check(CLI::Range(1, dlrm::kMostRanks));
   app.add_option("--ranks-per-node", arguments.ranks_per_node, "ranks that share a node")
-      ->check(CLI::Range(1, 65536));
+      ->check(CLI::Range(1, dlrm::kMostRanks));
   app.add_option("--device-memory", arguments.device_memory, "GiB that a rank may use")
-      ->check(CLI::PositiveNumber);
+      ->check(dlrm::gibibytes());
   app.add_option("--output", arguments.output, "write the plan here as plan.json");
   app.add_option("--set", arguments.set, "a.b.c=value: overrides a key of the config")
       ->allow_extra_args(false);

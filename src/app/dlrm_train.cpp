@@ -7,6 +7,9 @@
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/run.h"
 #include "dlrm/train/session.h"
+#include "dlrm/train/stop_signal.h"
+
+#include "memory_option.h"
 
 namespace dlrm {
 namespace {
@@ -42,9 +45,9 @@ void declare(CLI::App& app, Arguments& a, CLI::Option*& resume) {
   app.add_flag("--plan-only", a.plan_only,
                "print where each table would lie and what memory it needs");
   app.add_option("--ranks", a.ranks, "with --plan-only: for that many ranks")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, kMostRanks));
   app.add_option("--device-memory", a.device_memory_gib, "with --plan-only: GiB a rank has")
-      ->check(CLI::PositiveNumber);
+      ->check(gibibytes());
   app.add_option("--device", a.device, "cpu, cuda or auto; replaces the config's key")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
   app.add_flag(
@@ -94,6 +97,8 @@ ExitCode run(World& world, Arguments& a) {
 
 int main(int argc, char** argv) {
   using namespace dlrm;
+  // From the very start: a request that comes while MPI starts counts too.
+  const StopSignal stop;
   World world(&argc, &argv);
   Arguments arguments;
   CLI::App app{"Trains deep-learning recommendation models (DLRM) on one or many ranks.",

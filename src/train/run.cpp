@@ -140,21 +140,25 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
   Context context{*device, *stream, comm, trace, log};
   say_threads(context, share, threads);
 
+  check_alike(comm, options);
   const Sources sources = open_sources(context, options);
   const StartingPoint start = find_start(comm, log, options);
   const Plan plan = choose_plan(comm, log, config, start, share);
+  check_alike(comm, plan, config.model);
   check_memory(log, config, plan, share);
   if (comm.rank() == 0) fmt::print(stderr, "{}\n", describe_plan(config, plan));
 
   const auto ops = make_ops(*device, *stream, threads, options.check);
   RunProgress progress;
+  // Whatever may be refused is asked for before earlier checkpoints go.
+  RunDirectory directory(comm, config.output.directory);
+  if (!options.profile.empty()) check_trace_path(comm, options.profile);
   std::optional<WatchdogPause> loading(world);
   Trainer trainer(context, *ops, config, plan, !start.resumed && !options.eval_only);
   restore(context, trainer, start, options.eval_only, progress);
   if (start.clears_folder) remove_checkpoints(comm, config.checkpoint.directory);
   loading.reset();
 
-  RunDirectory directory(comm, config.output.directory);
   open_directory(directory, options, plan, start);
 
   TrainingRun run(context, world, config, plan, trainer, directory, sources.main(),
@@ -162,11 +166,12 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
   const int64_t total = options.eval_only ? 0 : total_steps(config, sources.main());
   trace.reset_totals();
   run.train(progress, total, stop);
-  if (!progress.stopped && (options.eval_only || config.eval.at_end)) {
-    run.evaluate_now(progress, stop);
-  }
   if (options.check) trainer.embeddings().check_replicas();
-  if (!options.eval_only && (progress.stopped || config.checkpoint.at_end)) run.save(progress);
+  // Saved first: an evaluation that fails costs nothing.
+  if (!options.eval_only && config.checkpoint.at_end) run.save(progress);
+  const bool evaluates = options.eval_only || config.eval.at_end;
+  if (!progress.stopped && evaluates && !run.evaluated(progress)) run.evaluate_now(progress, stop);
+  if (!options.eval_only && progress.stopped) run.save(progress);
 
   say_dropped(context, progress);
   const RunSummary summary = summarise(context, config, plan, progress, run);

@@ -5,6 +5,8 @@
 
 #include <fmt/ranges.h>
 
+#include "checkpoint_agreement.h"
+
 namespace dlrm {
 namespace {
 
@@ -47,6 +49,15 @@ StartingPoint resume_point(Communicator& comm, const Log& log, const RunOptions&
   return *start;
 }
 
+void check_text_alike(Communicator& comm, const char* what, const std::string& mine) {
+  const std::string first = broadcast_text(comm, mine);
+  agree(comm, [&] {
+    if (mine == first) return;
+    throw usage_error("{} has another {} than rank 0; all ranks need the same", rank_and_host(comm),
+                      what);
+  });
+}
+
 bool lies_in(const std::string& checkpoint, const std::string& directory) {
   std::error_code ignored;
   return std::filesystem::equivalent(std::filesystem::absolute(checkpoint).parent_path(), directory,
@@ -54,6 +65,17 @@ bool lies_in(const std::string& checkpoint, const std::string& directory) {
 }
 
 }  // namespace
+
+void check_alike(Communicator& comm, const RunOptions& options) {
+  const std::string text = fmt::format(
+      "{}\n{}\n{}\n{}{}{}{}\n", options.resume.value_or(""), options.init_from, options.profile,
+      options.resume.has_value(), options.eval_only, options.overwrite, options.check);
+  check_text_alike(comm, "config or command line", to_yaml(options.config) + text);
+}
+
+void check_alike(Communicator& comm, const Plan& plan, const ModelConfig& model) {
+  check_text_alike(comm, "plan", to_json(plan, model));
+}
 
 StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& options) {
   const CheckpointConfig& own = options.config.checkpoint;

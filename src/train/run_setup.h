@@ -20,6 +20,12 @@ struct StartingPoint {
   CheckpointState state;
 };
 
+/// Throws usage_error where a rank was given another config or other options than rank 0: ranks
+/// that do not ask for the same would wait for one another, or train different models.
+void check_alike(Communicator& comm, const RunOptions& options);
+/// The same for the plan, which may come from a file.
+void check_alike(Communicator& comm, const Plan& plan, const ModelConfig& model);
+
 /// Finds what --resume, --init-from or --eval-only ask for, and checks that it fits the config. A
 /// start that does not continue the checkpoints of checkpoint.directory is refused without
 /// --overwrite.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <numeric>
 
@@ -117,6 +118,20 @@ void write_tracks(const Tracks& tracks, const std::string& path) {
 }
 
 }  // namespace
+
+void check_trace_path(Communicator& comm, const std::string& path) {
+  agree_on_root(comm, [&] {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) {
+      throw usage_error("--profile: {} is a folder; it needs a file's name", path);
+    }
+    try {
+      const FileReplacement file(path);
+    } catch (const Error& error) {
+      throw usage_error("--profile: {}", error.what());
+    }
+  });
+}
 
 void write_trace(Communicator& comm, const Trace& trace, const std::string& path,
                  int64_t most_events) {

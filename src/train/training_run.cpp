@@ -36,12 +36,12 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
     record(progress, result, total, seconds);
     progress.cpu_utilization = usage.utilization(threads_);
     if (progress.stopped) break;
-    if (due(progress.step, config_.eval.every_steps) && progress.step < total &&
-        evaluate_now(progress, stop)) {
-      break;
-    }
+    const bool reached = due(progress.step, config_.eval.every_steps) && progress.step < total &&
+                         evaluate_now(progress, stop);
     if (due(progress.step, config_.checkpoint.every_steps)) save(progress);
+    if (reached) break;
   }
+  log_last();
   progress.wait_seconds = batches.wait_seconds();
   line_.clear();
 }
@@ -80,14 +80,20 @@ void TrainingRun::record(RunProgress& progress, const StepResult& result, int64_
   const bool last = progress.step == total || progress.stopped;
   const bool logged =
       progress.step == 1 || due(progress.step, config_.output.metrics_every) || last;
+  const double lr =
+      config_.train.dense_optimizer.lr * config_.train.lr_schedule.factor(progress.step - 1);
+  unlogged_ = StepMetrics{progress.step, progress.samples, progress.loss, lr, rate};
   if (logged) {
-    const double lr =
-        config_.train.dense_optimizer.lr * config_.train.lr_schedule.factor(progress.step - 1);
-    directory_.log(StepMetrics{progress.step, progress.samples, progress.loss, lr, rate});
+    log_last();
     window_seconds_ = 0;
     window_samples_ = 0;
   }
   line_.update({progress.step, total, progress.loss, rate}, logged);
+}
+
+void TrainingRun::log_last() {
+  if (unlogged_) directory_.log(*unlogged_);
+  unlogged_.reset();
 }
 
 bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {
@@ -102,6 +108,7 @@ bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {
     return false;
   }
   progress.eval = result;
+  last_evaluated_ = progress.step;
   directory_.log(progress.step, *result);
   context_.log.info("step {}: test AUC {}, log loss {:.5f}, accuracy {:.4f}, calibration {:.3f}",
                     progress.step,

@@ -57,12 +57,16 @@ class TrainingRun {
   void train(RunProgress& progress, int64_t total, const StopSignal& stop);
   /// Evaluates and records; true where the target was reached.
   bool evaluate_now(RunProgress& progress, const StopSignal& stop);
+  /// True where the weights of `progress` have been evaluated already.
+  bool evaluated(const RunProgress& progress) const { return last_evaluated_ == progress.step; }
   void save(const RunProgress& progress);
   const StepTimes& times() const { return times_; }
 
  private:
   int64_t boundary_after(int64_t step, int64_t total) const;
   void fill_queue(Prefetcher& batches, RunProgress& progress, int64_t boundary);
+  /// The last step has its line, also where only an evaluation made it the last.
+  void log_last();
   void record(RunProgress& progress, const StepResult& result, int64_t total, double seconds);
 
   Context& context_;
@@ -79,6 +83,8 @@ class TrainingRun {
   double window_seconds_ = 0;  // since the last metrics line
   int64_t window_samples_ = 0;
   int64_t last_saved_ = -1;
+  int64_t last_evaluated_ = -1;
+  std::optional<StepMetrics> unlogged_;  // the last step's, where no line was due
 };
 
 }  // namespace dlrm

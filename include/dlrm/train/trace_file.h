@@ -14,4 +14,8 @@ namespace dlrm {
 void write_trace(Communicator& comm, const Trace& trace, const std::string& path,
                  int64_t most_events = 2'000'000);
 
+/// Throws usage_error on every rank where rank 0 cannot write a trace to `path`, before the run
+/// that it is to be of. Collective.
+void check_trace_path(Communicator& comm, const std::string& path);
+
 }  // namespace dlrm
