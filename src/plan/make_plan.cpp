@@ -123,12 +123,38 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
   return plan;
 }
 
+double fullest_rank(const RunConfig& config, const Plan& plan) {
+  double most = 0;
+  for (const RankMemory& memory : rank_memory(config, plan)) most = std::max(most, memory.total());
+  return most;
+}
+
+/// Placement knows a rank's room only roughly (each row shard of a table brings its own messages).
+/// Where the memory table says that the fullest rank has too little, by less than a tenth, the
+/// tables are placed again with that much less room.
+Plan fitted_plan(const RunConfig& config, int world, const PlanOptions& options) {
+  Plan plan = place_tables(config, world, options);
+  const double available = options.rank_memory_bytes;
+  if (available <= 0) return plan;
+  PlanOptions tighter = options;
+  double needed = fullest_rank(config, plan);
+  for (int trial = 0; trial < 4 && needed > available && needed < 1.1 * available; ++trial) {
+    tighter.rank_memory_bytes -= 1.5 * (needed - available);
+    Plan next = place_tables(config, world, tighter);
+    const double next_needed = fullest_rank(config, next);
+    if (next_needed >= needed) continue;
+    plan = std::move(next);
+    needed = next_needed;
+  }
+  return plan;
+}
+
 }  // namespace
 
 Plan make_plan(const RunConfig& config, int world, const PlanOptions& options) {
   DLRM_CHECK(world >= 1, "a plan for {} ranks", world);
   if (!config.sharding.plan.empty()) return read_plan(config.sharding.plan, config.model, world);
-  Plan plan = place_tables(config, world, options);
+  Plan plan = fitted_plan(config, world, options);
   check_plan(plan, config.model, "sharding");
   return plan;
 }

@@ -141,5 +141,17 @@ TEST(CostModel, AShardNeverCostsLessForMoreRows) {
   }
 }
 
+TEST(Auto, StaysWithinTheMemoryThatTheMemoryTableCounts) {
+  const RunConfig config = colossal_config();
+  for (const auto& [ranks, gib] : {std::pair{128, 512.0}, {256, 250.0}}) {
+    PlanOptions options;
+    options.rank_memory_bytes = gib * 0x1p30;
+    const Plan plan = make_plan(config, ranks, options);
+    for (const RankMemory& memory : rank_memory(config, plan)) {
+      ASSERT_LE(memory.total(), options.rank_memory_bytes) << ranks;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dlrm::plan_test
