@@ -70,6 +70,8 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.plan["shards"] = static_cast<double>(plan.shards.size());
   s.plan["data_parallel_tables"] = static_cast<double>(plan.data_parallel.size());
   s.plan["expected_exchange_bytes"] = bytes;
+  s.plan["exchange_bytes"] =
+      steps > 0 ? static_cast<double>(progress.exchanged_bytes) / static_cast<double>(steps) : 0;
   s.plan["lookup_imbalance"] = sum > 0 ? most * static_cast<double>(loads.size()) / sum : 1;
   return s;
 }
@@ -95,9 +97,13 @@ void open_directory(RunDirectory& directory, const RunOptions& options, const Pl
   directory.start(yaml, plan_json);
 }
 
-/// Dropped ids of all ranks are a warning: the data is not what the config says.
-void say_dropped(Context& context, RunProgress& progress) {
-  context.comm.allreduce<int64_t>({&progress.dropped_ids, 1});
+/// Adds up over the ranks what each counted for itself. Dropped ids are a warning: the data is not
+/// what the config says.
+void sum_counts(Context& context, RunProgress& progress) {
+  int64_t counts[] = {progress.dropped_ids, progress.exchanged_bytes};
+  context.comm.allreduce<int64_t>(counts);
+  progress.dropped_ids = counts[0];
+  progress.exchanged_bytes = counts[1];
   if (progress.dropped_ids > 0 && context.comm.rank() == 0) {
     context.log.warn("{} invalid ids were dropped (data.invalid_id: drop)", progress.dropped_ids);
   }
@@ -173,7 +179,7 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
   if (!progress.stopped && evaluates && !run.evaluated(progress)) run.evaluate_now(progress, stop);
   if (!options.eval_only && progress.stopped) run.save(progress);
 
-  say_dropped(context, progress);
+  sum_counts(context, progress);
   const RunSummary summary = summarise(context, config, plan, progress, run);
   if (options.eval_only) {
     directory.update_evaluation(summary);

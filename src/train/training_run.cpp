@@ -5,6 +5,11 @@
 namespace dlrm {
 namespace {
 
+int64_t bytes_sent(ShardedEmbeddings& embeddings) {
+  const ShardedEmbeddings::Traffic t = embeddings.traffic();
+  return t.ids + t.pooled + t.gradients + t.replicated;
+}
+
 bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
 }  // namespace
@@ -27,6 +32,8 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   if (progress.step >= total) return;
   Prefetcher batches(train_, progress.step, total, config_.data.workers, config_.data.prefetch);
   CpuUsage usage;
+  const int64_t sent_before = bytes_sent(trainer_.embeddings());
+  evaluation_bytes_ = 0;
   while (progress.step < total && !progress.stopped) {
     const auto begin = Trace::Clock::now();
     fill_queue(batches, progress, boundary_after(progress.step, total));
@@ -43,6 +50,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   }
   log_last();
   progress.wait_seconds = batches.wait_seconds();
+  progress.exchanged_bytes = bytes_sent(trainer_.embeddings()) - sent_before - evaluation_bytes_;
   line_.clear();
 }
 
@@ -100,9 +108,11 @@ bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {
   if (!test_) return false;
   line_.clear();
   context_.trace.count_totals(false);
+  const int64_t sent_before = bytes_sent(trainer_.embeddings());
   const auto result =
       evaluate(context_, trainer_, *test_, config_.data, config_.routing.depth, stop);
   context_.trace.count_totals(true);
+  evaluation_bytes_ += bytes_sent(trainer_.embeddings()) - sent_before;
   if (!result) {
     progress.stopped = true;
     return false;

@@ -24,7 +24,8 @@ struct RunProgress {
   double wait_seconds = 0;   ///< steps waited for data
   double loop_seconds = 0;   ///< training alone
   double cpu_utilization = 0;
-  int64_t dropped_ids = 0;  ///< of this rank's samples, until the end adds the others'
+  int64_t exchanged_bytes = 0;  ///< by this rank's embeddings to other ranks, in steps
+  int64_t dropped_ids = 0;      ///< of this rank's samples, until the end adds the others'
   bool stopped = false;
   std::optional<EvalResult> eval;
 };
@@ -83,6 +84,7 @@ class TrainingRun {
   double window_seconds_ = 0;  // since the last metrics line
   int64_t window_samples_ = 0;
   int64_t last_saved_ = -1;
+  int64_t evaluation_bytes_ = 0;  // exchanged by evaluations since training began
   int64_t last_evaluated_ = -1;
   std::optional<StepMetrics> unlogged_;  // the last step's, where no line was due
 };

@@ -57,6 +57,21 @@ TEST_F(SmallRun, TheRunsDirectoryHoldsWhatTheContractNames) {
   EXPECT_EQ(train(1, "--plan-only", "run/config.yaml").code, 0);
 }
 
+TEST_F(SmallRun, TheExchangeMovesTheBytesThatThePlanPredicts) {
+  for (const char* strategy : {"table", "row", "column", "auto"}) {
+    // 2600 samples are 40 whole batches.
+    const Outcome outcome = train(
+        3, std::string(
+               "--set data.source=synthetic --set data.synthetic.samples=2600 "
+               "--set data.synthetic.alpha=0 --set eval.every_steps=15 --set sharding.strategy=") +
+               strategy);
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    const auto plan = nlohmann::json::parse(read_file(path("run/summary.json")))["plan"];
+    const double expected = plan["expected_exchange_bytes"];
+    EXPECT_NEAR(plan["exchange_bytes"].get<double>(), expected, 0.05 * expected) << strategy;
+  }
+}
+
 TEST_F(SmallRun, CheckRunsTheReferenceBesideEveryOperation) {
   const Outcome outcome = train(2, "--check --set train.steps=3");
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
