@@ -84,10 +84,11 @@ TEST_F(Stopping, AStoppedEvaluationRemovesNoCheckpoint) {
       "dlrm-data synth --samples 3000000 --config config.yaml --output long.h5", folder_.path());
   ASSERT_EQ(made.code, 0) << made.errors;
   const Outcome outcome = run_command(
-      "dlrm-train config.yaml --eval-only --set data.test=long.h5 & job=$!\nsleep 1; kill -TERM "
-      "$job\nwait $job",
+      "dlrm-train config.yaml --eval-only --set data.test=long.h5 2>log & job=$!\n"
+      "for i in $(seq 600); do grep -q 'weights from' log && break; sleep 0.02; done\n"
+      "kill -TERM $job\nwait $job",
       folder_.path());
-  EXPECT_EQ(outcome.code, 130) << outcome.errors;
+  EXPECT_EQ(outcome.code, 130) << read_file(path("log"));
   EXPECT_TRUE(fs::exists(path("ckpt/step_000000020")) && fs::exists(path("ckpt/step_000000040")));
 }
 
