@@ -17,7 +17,8 @@ Outcome run_command(const std::string& command, const fs::path& where, int secon
   const std::string shell = "cd '" + where.string() +
                             "' && export PATH='" DLRM_BINARIES
                             "':\"$PATH\" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-                            "OMPI_MCA_rmaps_base_oversubscribe=1 && timeout -k 5 " +
+                            "OMPI_MCA_rmaps_base_oversubscribe=1" +
+                            (with_mpi ? " ASAN_OPTIONS=detect_leaks=0" : "") + " && timeout -k 5 " +
                             std::to_string(seconds) + " bash '" + (folder / "command").string() +
                             "' >'" + (folder / "output").string() + "' 2>'" +
                             (folder / "errors").string() + "' </dev/null";
