@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/nearest.h"
 
 #include "codec.h"
-#include "nearest.h"
 
 namespace dlrm {
 

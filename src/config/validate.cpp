@@ -4,8 +4,7 @@
 #include <set>
 
 #include "dlrm/core/error.h"
-
-#include "nearest.h"
+#include "dlrm/core/nearest.h"
 
 namespace dlrm {
 namespace {

@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
-
-#include "nearest_name.h"
+#include "dlrm/core/nearest.h"
 
 namespace dlrm {
 
@@ -39,9 +38,9 @@ void Hdf5Source::match(const TableConfig& table, const FeatureConfig& feature) {
   for (const auto& file : dataset_.files()) {
     const MappedFeature* found = file->find(feature.name);
     if (!found) {
-      const std::string nearest = nearest_name(feature.name, names_in_file());
+      const std::string similar = nearest(feature.name, names_in_file());
       throw usage_error("{}: there is no feature {} (of table {}){}", file->path(), feature.name,
-                        table.name, nearest.empty() ? "" : "; the nearest name is " + nearest);
+                        table.name, similar.empty() ? "" : "; the nearest name is " + similar);
     }
     if (found->rows > table.rows) {
       throw usage_error("{}: feature {} has {} rows, table {} of the config only {}", file->path(),

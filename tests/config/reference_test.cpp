@@ -2,7 +2,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "config/nearest.h"
+#include "dlrm/core/nearest.h"
+
 #include "sample_config.h"
 
 namespace dlrm {

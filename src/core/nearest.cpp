@@ -1,4 +1,4 @@
-#include "nearest.h"
+#include "dlrm/core/nearest.h"
 
 #include <algorithm>
 #include <cctype>
