@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 
@@ -98,7 +99,7 @@ ExitCode run(World& world, Arguments& a) {
 int main(int argc, char** argv) {
   using namespace dlrm;
   // From the very start: a request that comes while MPI starts counts too.
-  const StopSignal stop;
+  std::optional<StopSignal> stop(std::in_place);
   World world(&argc, &argv);
   Arguments arguments;
   CLI::App app{"Trains deep-learning recommendation models (DLRM) on one or many ranks.",
@@ -116,6 +117,7 @@ int main(int argc, char** argv) {
       return ExitCode::kDone;
     }
     if (resume->count() > 0) arguments.run.resume = arguments.resume;
+    if (arguments.plan_only) stop.reset();  // nothing to save: a signal ends it
     return run(world, arguments);
   });
 }

@@ -6,7 +6,7 @@
 
 namespace dlrm {
 
-/// More than any job has; plans are made for so many in a second.
+/// More than any job has.
 constexpr int kMostRanks = 65536;
 
 /// A finite number above 0.
