@@ -42,7 +42,11 @@ class Prefetcher::Impl {
     wait_for(lock, slot);
     if (slot.error) std::rethrow_exception(slot.error);
     ++handed_;
-    work_.notify_one();
+    // Waking a thread may cost more than a small batch: several batches a time, the others are
+    // begun or ready.
+    const bool wake = handed_ + depth_ - begun_ >= std::max<int64_t>(1, depth_ / 2);
+    lock.unlock();
+    if (wake) work_.notify_one();
     return &slot.batch;
   }
 
