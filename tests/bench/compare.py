@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """dlrm-train beside DLRM in PyTorch on this machine: same shapes, in turn, several rounds, with the machine's limits.
 
     tests/bench/compare.py [--programs build/cpu/bin] [--rows 'kaggle-*,dle-2048'] [--rounds 3] [--output FILE.json]
@@ -11,12 +11,12 @@ import datetime
 import fnmatch
 import json
 import os
-import statistics
 import sys
 import tempfile
 
 import compare_report
 import contestants
+import idle_machine
 import model_shapes
 from compare_rows import MODELS, ROWS
 
@@ -29,6 +29,8 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0, help="of training in each measurement")
     parser.add_argument("--sources", default="hdf5,synthetic", help="of our data: hdf5, synthetic")
+    parser.add_argument("--patience", type=float, default=60.0,
+                        help="seconds to wait, before each figure, for other programs to leave the machine idle")
     parser.add_argument("--no-peer", action="store_true", help="without PyTorch")
     parser.add_argument("--data", default=os.path.join(tempfile.gettempdir(), "dlrm-compare"),
                         help="folder for the datasets")
@@ -51,11 +53,12 @@ class Comparison:
         self.ours = contestants.Ours(options.programs, options.data)
         self.config = {m: os.path.join(contestants.ROOT, path) for m, path in MODELS.items()}
         self.shapes = {m: model_shapes.load(path) for m, path in self.config.items()}
+        self.idle = idle_machine.IdleMachine(patience=options.patience)
         self.peers = {}
         self.rates = {}  # samples/s last seen, to know how many steps fill the time
         self.result = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                        "command": " ".join(sys.argv), "rounds": options.rounds, "seconds": options.seconds,
-                       "limits": [], "load": [], "rows": {}}
+                       "limits": [], "load": [], "disturbed": [], "rows": {}}
         for row in rows:
             shapes = self.shapes[row.model]
             self.result["rows"][row.name] = {
@@ -75,7 +78,7 @@ class Comparison:
 
     def run_round(self, round_number):
         self.result["load"].append(os.getloadavg()[0])
-        self.result["limits"].append(self.ours.limits(1.0))
+        self.result["limits"].append(self.undisturbed(lambda: self.ours.limits(1.0)))
         self.say(f"round {round_number + 1}: load {os.getloadavg()[0]:.2f}, "
                  f"sgemm {self.result['limits'][-1]['gflops']['sgemm']:.0f} GFLOP/s, "
                  f"triad {self.result['limits'][-1]['gb_per_second']['triad']:.1f} GB/s")
@@ -83,13 +86,20 @@ class Comparison:
             turns = [self.measure_ours, self.measure_peer]
             for turn in turns if round_number % 2 == 0 else reversed(turns):
                 turn(row)
+            self.write()
+
+    def write(self):
+        """After each row: what is measured outlives an interrupted run."""
+        if self.options.output:
+            with open(self.options.output, "w", encoding="utf-8") as file:
+                json.dump(self.result, file, indent=1)
 
     def measure_ours(self, row):
         found = self.result["rows"][row.name]["ours"]
         for source in self.sources:
             rate = self.rates.get((row.name, source)) or self.guess(row)
             steps = max(10, int(self.options.seconds * rate / row.batch))
-            summary = self.ours.train(row, self.config[row.model], source, steps)
+            summary = self.undisturbed(lambda: self.ours.train(row, self.config[row.model], source, steps))
             kept = {k: summary[k] for k in ("samples_per_second", "steps", "step_ms", "stages_ms", "data_wait_share",
                                             "cpu_utilization", "memory")}
             found[source].append(kept)
@@ -102,10 +112,18 @@ class Comparison:
         if row.model not in self.peers:
             self.peers[row.model] = contestants.Peer(self.config[row.model])
             self.result["torch"] = self.peers[row.model].version
+        peer = self.peers[row.model]
         for threads in (1, 2):
-            rate = self.peers[row.model].measure(row.batch, threads, self.options.seconds)
+            rate = self.undisturbed(lambda: peer.measure(row.batch, threads, self.options.seconds), peer.process.pid)
             self.result["rows"][row.name]["peer"].setdefault(str(threads), []).append(rate)
             self.say(f"  {row.name:22} PyTorch, {threads} thread{'s'[:threads - 1]:1} {rate:10.0f} samples/s")
+
+    def undisturbed(self, call, pid=None):
+        value, others = self.idle.measure(call, pid)
+        self.result["disturbed"].append(others)
+        if others > self.idle.others_most:
+            self.say(f"  other programs took {100 * others:.0f} % of the machine during this figure:")
+        return value
 
     def guess(self, row):
         limits, shapes = self.result["limits"][-1], self.shapes[row.model]
@@ -126,14 +144,11 @@ def main():
         return
     comparison = Comparison(options, rows)
     comparison.run()
-    result = comparison.result
-    result["median_load"] = statistics.median(result["load"])
-    table = compare_report.markdown(result)
+    table = compare_report.markdown(comparison.result)
     print(table)
-    for path, text in ((options.output, json.dumps(result, indent=1)), (options.markdown, table)):
-        if path:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
+    if options.markdown:
+        with open(options.markdown, "w", encoding="utf-8") as file:
+            file.write(table + "\n")
 
 
 if __name__ == "__main__":

@@ -97,7 +97,9 @@ def markdown(result):
     first = result["limits"][0]
     lines = [f"{result['date']}, {first['processor']}, {first['threads']} threads, load before the rounds "
              f"{', '.join(f'{x:.2f}' for x in result['load'])}; {result['rounds']} rounds, "
-             f"PyTorch {result.get('torch', 'not run')}. Samples/s: median (least to most).", ""]
+             f"PyTorch {result.get('torch', 'not run')}. Other programs took at most "
+             f"{100 * max(result['disturbed']):.0f} % of the machine during a figure. Samples/s: median "
+             "(least to most).", ""]
     lines += limits_text(result)
     lines += ["", "| row | limit | ours | share of the limit | PyTorch | over PyTorch | over fp32 on one rank | "
               "ours, samples drawn meanwhile |", "|---|---|---|---|---|---|---|---|"]

@@ -24,7 +24,7 @@ def example(rate, rival, stage_ms=1.0, bound_by="compute"):
            "flops_per_sample": 1e6,
            "lookup_bytes_per_sample": 1e6, "ours": {"hdf5": runs}, "peer": rival}
     limits = {"processor": "P", "threads": 2, "gflops": {"sgemm": 1.0}, "gb_per_second": {"triad": 16.0}}
-    return {"date": "D", "rounds": 1, "load": [0.0], "limits": [limits], "rows": {"x-8": row}}, row
+    return {"date": "D", "rounds": 1, "load": [0.0], "disturbed": [0.0], "limits": [limits], "rows": {"x-8": row}}, row
 
 
 class Shapes(unittest.TestCase):

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """DLRM in PyTorch on the CPU, timed: the peer that compare.py sets beside dlrm-train.
 
     pytorch_dlrm.py CONFIG --batch 8,128 --threads 1,2 [--seconds 2]
