@@ -23,9 +23,13 @@ std::string CpuOps::name() const {
   return fmt::format("cpu {}{}", kernels_.name, products_.native_bf16() ? " bf16" : "");
 }
 
-float* CpuOps::thread_scratch(int parts, int64_t floats) {
-  scratch_.reserve(static_cast<size_t>(parts) * static_cast<size_t>(floats));
-  return scratch_.data();
+ThreadScratch CpuOps::thread_scratch(int64_t floats) {
+  constexpr int64_t kPage = 1024;  // threads share no page, and no two of them a cache line
+  if (floats > scratch_stride_) {
+    scratch_stride_ = (floats + kPage - 1) / kPage * kPage;
+    scratch_.reserve(static_cast<size_t>(threads_) * static_cast<size_t>(scratch_stride_));
+  }
+  return {scratch_.data(), scratch_stride_};
 }
 
 }  // namespace dlrm::cpu

@@ -10,6 +10,13 @@
 
 namespace dlrm::cpu {
 
+/// Scratch of each thread of an operation.
+struct ThreadScratch {
+  float* base = nullptr;
+  int64_t stride = 0;
+  float* operator()(int part) const { return base + part * stride; }
+};
+
 /// Ops on this machine's cores. What a thread computes depends on shapes, data and the number of
 /// threads alone; embedding operations give the same bits with any number of threads.
 class CpuOps final : public Ops {
@@ -78,13 +85,16 @@ class CpuOps final : public Ops {
   void for_run_ranges(const Runs& runs, int64_t count, const Body& body);
   /// The layer's backward by our own code, with the update where `update.step` is given.
   void small_backward(const LinearGradients& layer, LayerBackward update, const DenseTensor* bias);
-  float* thread_scratch(int parts, int64_t floats);
+  /// At least `floats` for each part: the same memory for the same part in every operation, so that
+  /// it stays in its thread's cache.
+  ThreadScratch thread_scratch(int64_t floats);
 
   Device& device_;
   int threads_;
   const Kernels& kernels_;
   Products products_;
-  Array<float> scratch_;      // one stretch a thread
+  Array<float> scratch_;  // one stretch a thread
+  int64_t scratch_stride_ = 0;
   Array<double> loss_parts_;  // one a chunk of samples
   Array<char> entries_;       // (row, occurrence) pairs, twice
   Array<int64_t> counters_;   // radix counts, one set a thread

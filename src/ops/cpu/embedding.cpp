@@ -100,12 +100,12 @@ void CpuOps::for_run_ranges(const Runs& runs, int64_t count, const Body& body) {
   const auto before = [&](int64_t i) { return runs.starts[i] + 2 * i; };
   const int64_t total = before(count);
   const int parts = parts_for(threads_, total * (runs.width + kBagCost), kGrain);
-  float* scratch = thread_scratch(parts, 2 * runs.width);
+  const ThreadScratch scratch = thread_scratch(2 * runs.width);
   parallel(parts, [&](int part) {
     const Range mine = part_of(total, part, parts);
     const int64_t i0 = first_at(count, mine.begin, before);
     const int64_t i1 = first_at(count, mine.end, before);
-    if (i0 < i1) body(i0, i1, scratch + part * 2 * runs.width);
+    if (i0 < i1) body(i0, i1, scratch(part));
   });
 }
 

@@ -22,11 +22,10 @@ void CpuOps::dot_forward(Matrix x, MatrixView<const float> e, Matrix z) {
   if (x.rows == 0 || x.cols == 0) return;
   const int64_t vectors = 1 + e.cols / x.cols;
   const int parts = dot_parts(threads_, x.rows, vectors, x.cols);
-  const int64_t floats = kernels_.dot_scratch(vectors, x.cols);
-  float* scratch = thread_scratch(parts, floats);
+  const ThreadScratch scratch = thread_scratch(kernels_.dot_scratch(vectors, x.cols));
   parallel(parts, [&](int part) {
     const Range rows = part_of(x.rows, part, parts);
-    kernels_.dot_forward(x, e, z, rows.begin, rows.end, scratch + part * floats);
+    kernels_.dot_forward(x, e, z, rows.begin, rows.end, scratch(part));
   });
 }
 
@@ -35,11 +34,10 @@ void CpuOps::dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix
   if (x.rows == 0 || x.cols == 0) return;
   const int64_t vectors = 1 + e.cols / x.cols;
   const int parts = dot_parts(threads_, x.rows, vectors, x.cols);
-  const int64_t floats = kernels_.dot_scratch(vectors, x.cols);
-  float* scratch = thread_scratch(parts, floats);
+  const ThreadScratch scratch = thread_scratch(kernels_.dot_scratch(vectors, x.cols));
   parallel(parts, [&](int part) {
     const Range rows = part_of(x.rows, part, parts);
-    kernels_.dot_backward(x, e, dz, dx, de, rows.begin, rows.end, scratch + part * floats);
+    kernels_.dot_backward(x, e, dz, dx, de, rows.begin, rows.end, scratch(part));
   });
 }
 

@@ -60,11 +60,10 @@ void CpuOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act,
   if (small_forward_serves(x, w, y)) {
     const LayerForward layer{x.f32(), w.f32(), added, act, y.f32()};
     const OutputParts parts(threads_, x.rows, w);
-    const int64_t floats = kernels_.layer_forward_scratch(x.cols);
-    float* scratch = thread_scratch(parts.count, floats);
+    const ThreadScratch scratch = thread_scratch(kernels_.layer_forward_scratch(x.cols));
     return parallel(parts.count, [&](int part) {
       const Range outputs = parts[part];
-      kernels_.layer_forward(layer, outputs.begin, outputs.end, scratch + part * floats);
+      kernels_.layer_forward(layer, outputs.begin, outputs.end, scratch(part));
     });
   }
   products_.forward(x, w, added, act, y);
@@ -134,16 +133,14 @@ void CpuOps::small_backward(const LinearGradients& l, LayerBackward update,
   const int64_t own =
       kernels_.layer_backward_scratch(batch, parts[0].size() + OutputParts::kTogether);
   const int64_t partial = l.dx.data ? batch * in : 0;
-  float* scratch = thread_scratch(parts.count, own + partial);
+  const ThreadScratch scratch = thread_scratch(own + partial);
   const auto dx_of = [&](int part) {  // the first part's is dx itself
     if (!l.dx.data) return MatrixView<float>();
-    return part == 0 ? l.dx.f32()
-                     : MatrixView<float>(scratch + part * (own + partial) + own, batch, in);
+    return part == 0 ? l.dx.f32() : MatrixView<float>(scratch(part) + own, batch, in);
   };
   const auto compute = [&](int part) {
     const Range outputs = parts[part];
-    kernels_.layer_backward(layer, outputs.begin, outputs.end, dx_of(part),
-                            scratch + part * (own + partial));
+    kernels_.layer_backward(layer, outputs.begin, outputs.end, dx_of(part), scratch(part));
     if (!bias || l.dbias.empty()) return;
     const auto first = static_cast<size_t>(outputs.begin), n = static_cast<size_t>(outputs.size());
     const auto rest = [&](View<float> v) { return v.empty() ? nullptr : v.data() + first; };
