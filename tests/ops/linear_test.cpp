@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "fixture.h"
@@ -39,6 +40,21 @@ TEST_P(Linear, ForwardWithoutBiasAddsNone) {
   reference->linear_forward(x.matrix(), w.matrix(), View<const float>(zero.floats().data, 5),
                             Act::kNone, want.matrix());
   EXPECT_TRUE(close(got, want, 3));
+}
+
+TEST_P(Linear, ReluLetsANanThrough) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Layer& l : kLayers) {
+      Cells x = Cells::random(l.batch, l.in, 1, type), w = Cells::random(l.out, l.in, 2, type);
+      x.set(l.batch - 1, 0, std::nanf(""));
+      Cells y(l.batch, l.out, type);
+      ops->linear_forward(x.matrix(), w.matrix(), {}, Act::kRelu, y.matrix());
+      for (int64_t c = 0; c < l.out; ++c) {
+        EXPECT_TRUE(std::isnan(y.at(l.batch - 1, c)))
+            << l.batch << " x " << l.in << " -> " << l.out << " " << name_of(type);
+      }
+    }
+  }
 }
 
 TEST_P(Linear, BackwardInputIsTheProductWithTheWeights) {

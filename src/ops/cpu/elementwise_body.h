@@ -134,6 +134,19 @@ void copy_rows(const BlockCopy& b) {
   });
 }
 
+/// A NaN stays one, so that a model that has diverged shows it.
+void relu(const Matrix& y, int64_t r0, int64_t r1) {
+  with_type(y.type, [&]<class T>(T) {
+    for (int64_t r = r0; r < r1; ++r) {
+      T* row = row_of<T>(y, r);
+      for_pieces(y.cols, [&]<int N>(int64_t c) {
+        const Floats<N> v = load<N>(row + c);
+        store<N>(row + c, v < 0.0f ? Floats<N>{} : v);
+      });
+    }
+  });
+}
+
 void relu_backward(const Matrix& y, const Matrix& dy, int64_t r0, int64_t r1) {
   with_type(y.type, [&]<class T>(T) {
     with_type(dy.type, [&]<class D>(D) {

@@ -65,6 +65,7 @@ struct Kernels {
   void (*from_float)(DType type, const float* src, void* dst, int64_t n);
   void (*copy_rows)(const BlockCopy& block);
 
+  void (*relu)(const Matrix& y, int64_t r0, int64_t r1);
   void (*relu_backward)(const Matrix& y, const Matrix& dy, int64_t r0, int64_t r1);
   void (*add)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
   bool (*all_finite)(const Matrix& x, int64_t r0, int64_t r1);

@@ -15,6 +15,7 @@ constexpr Kernels kernels_named(const char* name) {
           .to_float = to_float,
           .from_float = from_float,
           .copy_rows = copy_rows,
+          .relu = relu,
           .relu_backward = relu_backward,
           .add = add,
           .all_finite = all_finite,

@@ -66,7 +66,10 @@ void CpuOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act,
       kernels_.layer_forward(layer, outputs.begin, outputs.end, scratch(part));
     });
   }
-  products_.forward(x, w, added, act, y);
+  products_.forward(x, w, added, y);
+  if (act == Act::kNone) return;
+  parallel_ranges(threads_, y.rows, y.cols, kGrain,
+                  [&](int64_t r0, int64_t r1) { kernels_.relu(y, r0, r1); });
 }
 
 void CpuOps::linear_backward_input(Matrix dz, Matrix w, Matrix dx) {

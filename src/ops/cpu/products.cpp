@@ -21,7 +21,7 @@ struct Shape {
   int64_t lda = 0, ldb = 0, ldc = 0;
   bool transposed_a = false, transposed_b = false;
   DType in = DType::kFloat32, out = DType::kFloat32;
-  bool bias = false, relu = false;
+  bool bias = false;
   bool operator==(const Shape&) const = default;
 };
 
@@ -32,7 +32,7 @@ struct ShapeHash {
     for (const int64_t v : {s.m, s.k, s.n, s.lda, s.ldb, s.ldc}) mix(static_cast<uint64_t>(v));
     mix(static_cast<uint64_t>(s.in) << 8 | static_cast<uint64_t>(s.out) << 4 |
         static_cast<uint64_t>(s.transposed_a) << 3 | static_cast<uint64_t>(s.transposed_b) << 2 |
-        static_cast<uint64_t>(s.bias) << 1 | static_cast<uint64_t>(s.relu));
+        static_cast<uint64_t>(s.bias));
     return static_cast<size_t>(h);
   }
 };
@@ -77,7 +77,7 @@ class Products::Impl {
   bool native_bf16() const { return native_bf16_; }
 
   void multiply(Matrix a, bool transposed_a, Matrix b, bool transposed_b, const float* bias,
-                Act act, Matrix c) {
+                Matrix c) {
     const Matrix result = c;
     const bool widen = a.type == DType::kBFloat16 && !native_bf16_;
     if (widen) {
@@ -97,7 +97,6 @@ class Products::Impl {
     s.in = a.type;
     s.out = c.type;
     s.bias = bias != nullptr;
-    s.relu = act == Act::kRelu;
     run(s, a.data, b.data, bias, c.data);
     if (widen && result.type == DType::kBFloat16) narrow(c, result);
   }
@@ -136,11 +135,6 @@ class Products::Impl {
     const memory::desc bias({1, s.n}, memory::data_type::f32, memory::dims{s.n, 1});
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (s.relu) {
-      dnnl::post_ops after;
-      after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-      attributes.set_post_ops(after);
-    }
     try {
       const dnnl::matmul::primitive_desc description(
           s.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attributes,
@@ -200,17 +194,16 @@ Products::~Products() = default;
 
 bool Products::native_bf16() const { return impl_->native_bf16(); }
 
-void Products::forward(const Matrix& x, const Matrix& w, const float* bias, Act act,
-                       const Matrix& y) {
-  impl_->multiply(x, false, w, true, bias, act, y);
+void Products::forward(const Matrix& x, const Matrix& w, const float* bias, const Matrix& y) {
+  impl_->multiply(x, false, w, true, bias, y);
 }
 
 void Products::backward_input(const Matrix& dz, const Matrix& w, const Matrix& dx) {
-  impl_->multiply(dz, false, w, false, nullptr, Act::kNone, dx);
+  impl_->multiply(dz, false, w, false, nullptr, dx);
 }
 
 void Products::backward_weight(const Matrix& dz, const Matrix& x, const MatrixView<float>& dw) {
-  impl_->multiply(dz, true, x, false, nullptr, Act::kNone, dw);
+  impl_->multiply(dz, true, x, false, nullptr, dw);
 }
 
 }  // namespace dlrm::cpu

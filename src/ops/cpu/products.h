@@ -21,8 +21,9 @@ class Products {
   Products(Device& device, const Kernels& kernels, int threads, bool allow_bf16);
   ~Products();
 
-  /// y = act(x wᵀ + bias); no bias where it is null. x [m, k], w [n, k], y [m, n].
-  void forward(const Matrix& x, const Matrix& w, const float* bias, Act act, const Matrix& y);
+  /// y = x wᵀ + bias; no bias where it is null. (oneDNN's ReLU would turn a NaN into 0.) x [m, k],
+  /// w [n, k], y [m, n].
+  void forward(const Matrix& x, const Matrix& w, const float* bias, const Matrix& y);
   /// dx = dz w.
   void backward_input(const Matrix& dz, const Matrix& w, const Matrix& dx);
   /// dw = dzᵀ x.
