@@ -10,6 +10,7 @@ case "${1:-}" in
   -h | --help) sed -n '2,6p' "$0"; exit 0 ;;
   -*) echo "error: launch/quickstart.sh [FOLDER]" >&2; exit 2 ;;
 esac
+[ $# -le 1 ] || { echo "error: launch/quickstart.sh [FOLDER]" >&2; exit 2; }
 folder=${1:-quickstart}
 samples=${DLRM_QUICKSTART_SAMPLES:-1200000}
 mkdir -p "$folder"

@@ -95,7 +95,8 @@ std::string last_call(const RankReport& report) {
 std::string describe(const Difference& d) {
   std::string line = fmt::format("  communicator {}, call #{}:", d.comm, d.number);
   if (!d.missing.empty()) {
-    fmt::format_to(std::back_inserter(line), " {} not entered by {};", d.name, named(d.missing));
+    fmt::format_to(std::back_inserter(line), " {} not entered by {};",
+                   d.name.empty() ? "a call" : d.name, named(d.missing));
   }
   for (const auto& [name, rank] : d.by_name) {
     fmt::format_to(std::back_inserter(line), " rank {} entered {};", rank, name);
