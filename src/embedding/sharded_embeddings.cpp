@@ -1,9 +1,9 @@
 #include "dlrm/embedding/sharded_embeddings.h"
 
-#include <cmath>
 #include <optional>
 
 #include "dlrm/core/error.h"
+#include "dlrm/embedding/optimizer_step.h"
 
 #include "checkpoint_arrays.h"
 #include "layout.h"
@@ -31,33 +31,6 @@ Plan checked(Plan plan, const EmbeddingOptions& options, const Communicator& com
   }
   check_plan(plan, model, "sharding plan");
   return plan;
-}
-
-OptimizerStep::Rule rule_of(OptimizerType type) {
-  switch (type) {
-    case OptimizerType::kSgd:
-      return OptimizerStep::Rule::kSgd;
-    case OptimizerType::kAdagrad:
-      return OptimizerStep::Rule::kAdagrad;
-    case OptimizerType::kRowwiseAdagrad:
-      return OptimizerStep::Rule::kRowwiseAdagrad;
-    case OptimizerType::kAdam:
-      return OptimizerStep::Rule::kAdam;
-  }
-  return OptimizerStep::Rule::kSgd;
-}
-
-OptimizerStep optimizer_step(const OptimizerConfig& config, double learning_rate, int64_t step) {
-  OptimizerStep result;
-  result.rule = rule_of(config.type);
-  result.lr = static_cast<float>(learning_rate);
-  result.eps = static_cast<float>(config.eps);
-  result.beta1 = static_cast<float>(config.beta1);
-  result.beta2 = static_cast<float>(config.beta2);
-  const auto t = static_cast<double>(step + 1);
-  result.correction1 = static_cast<float>(1.0 - std::pow(config.beta1, t));
-  result.correction2 = static_cast<float>(1.0 - std::pow(config.beta2, t));
-  return result;
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
 #include "dlrm/train/model.h"
 
-#include <cmath>
-#include <cstring>
-
 #include "dlrm/core/partition.h"
+#include "dlrm/embedding/optimizer_step.h"
 
 namespace dlrm {
 namespace {
@@ -29,34 +27,6 @@ int64_t largest_part(int64_t global_batch, int64_t world) {
 }
 
 }  // namespace
-
-OptimizerStep::Rule rule_of(OptimizerType type) {
-  switch (type) {
-    case OptimizerType::kSgd:
-      return OptimizerStep::Rule::kSgd;
-    case OptimizerType::kAdagrad:
-      return OptimizerStep::Rule::kAdagrad;
-    case OptimizerType::kRowwiseAdagrad:
-      return OptimizerStep::Rule::kRowwiseAdagrad;
-    case OptimizerType::kAdam:
-      return OptimizerStep::Rule::kAdam;
-  }
-  throw run_error("unknown optimizer");
-}
-
-OptimizerStep optimizer_step(const OptimizerConfig& config, const ScheduleConfig& schedule,
-                             int64_t step) {
-  OptimizerStep s;
-  s.rule = rule_of(config.type);
-  s.lr = static_cast<float>(config.lr * schedule.factor(step));
-  s.eps = static_cast<float>(config.eps);
-  s.beta1 = static_cast<float>(config.beta1);
-  s.beta2 = static_cast<float>(config.beta2);
-  const auto t = static_cast<double>(step + 1);
-  s.correction1 = static_cast<float>(1 - std::pow(config.beta1, t));
-  s.correction2 = static_cast<float>(1 - std::pow(config.beta2, t));
-  return s;
-}
 
 Model::Model(Context& context, Ops& ops, const RunConfig& config)
     : context_(context),

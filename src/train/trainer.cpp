@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "dlrm/embedding/optimizer_step.h"
 #include "dlrm/train/session.h"
 
 namespace dlrm {
@@ -75,10 +76,10 @@ void Trainer::forward(const Waiting& batch) {
 StepResult Trainer::step(int64_t step, bool stop_requested) {
   DLRM_CHECK(!queue_.empty(), "step {} before its batch was routed", step);
   const Waiting& batch = queue_.front();
-  const OptimizerStep dense =
-      optimizer_step(config_.train.dense_optimizer, config_.train.lr_schedule, step);
-  const double sparse_rate =
-      config_.train.sparse_optimizer.lr * config_.train.lr_schedule.factor(step);
+  const double factor = config_.train.lr_schedule.factor(step);
+  const OptimizerStep dense = optimizer_step(config_.train.dense_optimizer,
+                                             config_.train.dense_optimizer.lr * factor, step);
+  const double sparse_rate = config_.train.sparse_optimizer.lr * factor;
   forward(batch);
   {
     Span span(context_.trace, "loss");

@@ -48,9 +48,4 @@ class Model {
   Matrix x_, z_, logits_;
 };
 
-/// Rule and constants of a config's optimizer at `step` (from 0), lr with the schedule applied.
-OptimizerStep optimizer_step(const OptimizerConfig& config, const ScheduleConfig& schedule,
-                             int64_t step);
-OptimizerStep::Rule rule_of(OptimizerType type);
-
 }  // namespace dlrm
