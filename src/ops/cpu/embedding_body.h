@@ -36,11 +36,16 @@ inline const T* weights_of(const RowTable& table) {
   return static_cast<const T*>(table.weights);
 }
 
+/// The last id of bags [.., b1), where prefetching ends; where there is none, none is read.
+inline const int64_t* last_id(const BagGroup& g, int64_t b1) {
+  return g.offsets[b1] > 0 ? g.ids + (g.offsets[b1] - 1) : g.ids;
+}
+
 /// Rows of exactly N columns.
 template <class T, int N>
 void pool_bags_of_width(const BagGroup& g, int64_t b0, int64_t b1) {
   const T* table = weights_of<T>(g.table);
-  const int64_t* last = g.ids + g.offsets[b1] - 1;
+  const int64_t* last = last_id(g, b1);
   for (int64_t b = b0; b < b1; ++b) {
     pool_block<T, N>(table, g.table.stride, g.ids + g.offsets[b], g.ids + g.offsets[b + 1], last,
                      g.scale ? g.scale + b : nullptr, g.pooled.data + b * g.pooled.stride);
@@ -50,7 +55,7 @@ void pool_bags_of_width(const BagGroup& g, int64_t b0, int64_t b1) {
 template <class T>
 void pool_bags_of_any_width(const BagGroup& g, int64_t b0, int64_t b1) {
   const T* table = weights_of<T>(g.table);
-  const int64_t* last = g.ids + g.offsets[b1] - 1;
+  const int64_t* last = last_id(g, b1);
   for (int64_t b = b0; b < b1; ++b) {
     float* out = g.pooled.data + b * g.pooled.stride;
     for_blocks(g.table.width, [&]<int N>(int64_t c) {
