@@ -2,13 +2,14 @@
 
 namespace dlrm {
 
-Pending Communicator::start_alltoallv(const void* send, void* receive,
-                                      const ExchangeLayout& layout) {
+Pending Communicator::start_alltoallv(const void* send, void* receive, const ExchangeLayout& layout,
+                                      Stream* stream) {
   const auto ranks = static_cast<size_t>(size());
   DLRM_CHECK(layout.send_bytes.size() == ranks && layout.send_offsets.size() == ranks &&
                  layout.receive_bytes.size() == ranks && layout.receive_offsets.size() == ranks,
              "alltoallv among {} ranks", ranks);
   Exchange exchange{.name = "alltoallv", .send = send, .receive = receive, .layout = layout};
+  exchange.stream = stream;
   exchange.sequence = reserve(exchange.name, layout.send_total());
   return start_exchange(std::move(exchange));
 }

@@ -44,6 +44,16 @@ void Pending::wait() {
   for (int64_t polls = 0; !poll(); ++polls) state_->relax(polls);
 }
 
+bool Pending::State::order(Stream&) { return false; }
+
+void Pending::wait(Stream& stream) {
+  if (state_ && state_->order(stream)) {
+    state_.reset();
+    return;
+  }
+  wait();
+}
+
 PeerLost::PeerLost(ExitCode code, int rank)
     : Error(code, fmt::format("rank {} failed or vanished", rank)), rank_(rank) {}
 

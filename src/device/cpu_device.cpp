@@ -13,9 +13,17 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
+class CpuEvent final : public Event {
+ public:
+  void synchronize() override {}
+  bool reached() override { return true; }
+};
+
 class CpuStream final : public Stream {
  public:
   void synchronize() override {}
+  void record(Event&) override {}
+  void wait(Event&) override {}
 };
 
 std::string processor_name() {
@@ -52,7 +60,16 @@ class CpuDevice final : public Device {
     in_use_.fetch_sub(bytes);
   }
 
+  void* allocate_host(size_t bytes, const char* what) override { return allocate(bytes, what); }
+  void deallocate_host(void* pointer, size_t bytes) noexcept override {
+    deallocate(pointer, bytes);
+  }
+  void copy(void* to, const void* from, size_t bytes, Stream&) override {
+    if (bytes > 0 && to != from) std::memmove(to, from, bytes);
+  }
+
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<CpuStream>(); }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<CpuEvent>(); }
   std::string describe() const override { return fmt::format("cpu: {}", processor_name()); }
   bool is_cpu() const override { return true; }
   size_t bytes_in_use() const override { return in_use_.load(); }

@@ -10,6 +10,8 @@
 
 namespace dlrm {
 
+class Stream;
+
 /// Something started that is not done yet. Movable. Destroying one that was not waited for waits.
 class Pending {
  public:
@@ -22,6 +24,9 @@ class Pending {
     /// Between two polls of a waiting caller, `polls` of which found nothing: leaves the core to
     /// others sooner or later.
     virtual void relax(int64_t polls);
+    /// True where a device goes on by itself: `stream` was ordered after the call, and the host
+    /// need not wait. Host communicators leave it at false.
+    virtual bool order(Stream& stream);
   };
 
   Pending() = default;
@@ -34,6 +39,9 @@ class Pending {
   bool poll();
   /// Polls until done. The only place where a host communicator waits.
   void wait();
+  /// What `stream` is given from now on finds the call done. Polls until done on a host
+  /// communicator; a device one orders the stream and does not block the host.
+  void wait(Stream& stream);
   bool done() const { return state_ == nullptr; }
 
  private:
@@ -71,6 +79,8 @@ struct Exchange {
   ExchangeLayout layout = {};
   /// True: blocks of no bytes are waited for too, so that nobody leaves before all have entered.
   bool rendezvous = false;
+  /// Device communicators: the exchange starts after what this stream holds now.
+  Stream* stream = nullptr;
 };
 
 class ProgressEngine;
@@ -93,6 +103,8 @@ class Communicator {
   virtual int size() const = 0;
   /// Another communicator of the same ranks whose calls never mix with this one's. Collective.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
+  /// Whether buffers are device memory.
+  virtual bool on_device() const { return false; }
 
   // The virtual core.
 
@@ -103,7 +115,9 @@ class Communicator {
   // Composed of the core, the same for every implementation.
 
   /// layout.send_bytes[q] bytes at send + layout.send_offsets[q] go to rank q.
-  Pending start_alltoallv(const void* send, void* receive, const ExchangeLayout& layout);
+  /// On a device communicator after what `stream` holds now.
+  Pending start_alltoallv(const void* send, void* receive, const ExchangeLayout& layout,
+                          Stream* stream = nullptr);
   /// Rank q's `bytes[q]` bytes arrive at receive + offsets[q] on every rank. In place allowed: send
   /// == receive + offsets[rank].
   Pending start_allgatherv(const void* send, void* receive, View<const int64_t> bytes,

@@ -10,9 +10,13 @@ namespace dlrm {
 struct Context {
   Device& device;
   Stream& stream;
-  Communicator& comm;
+  Communicator& comm;  ///< among the hosts: control, ids, metrics
   Trace& trace;
   const Log& log;
+  Communicator* device_comm = nullptr;  ///< among the devices, where that is another one
+
+  /// For what lies in device memory: pooled vectors, gradients.
+  Communicator& vectors() const { return device_comm ? *device_comm : comm; }
 };
 
 }  // namespace dlrm

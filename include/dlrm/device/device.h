@@ -10,27 +10,49 @@
 
 namespace dlrm {
 
+/// A point in a stream's work that another stream, or the host, can wait for. On a CPU always
+/// reached.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// Blocks the host until the work recorded before it is done.
+  virtual void synchronize() = 0;
+  /// True once that work is done; never blocks.
+  virtual bool reached() = 0;
+};
+
 /// An ordered queue of work on a device. On a CPU every operation is done when its call returns.
 class Stream {
  public:
   virtual ~Stream() = default;
   /// Blocks until all that was queued is done.
   virtual void synchronize() = 0;
+  /// `event`, made by the same device, becomes what has been queued so far.
+  virtual void record(Event& event) = 0;
+  /// What is queued from now on starts after `event`. Never blocks the host.
+  virtual void wait(Event& event) = 0;
 };
 
 /// Memory and streams of one device. Thread-safe.
 class Device {
  public:
   virtual ~Device() = default;
-  /// Zeroed memory, aligned to 64 bytes at least. Throws run_error naming `what` where there is too
-  /// little.
+  /// Zeroed memory, aligned to 64 bytes at least. The host may touch it only where is_cpu(). Throws
+  /// run_error naming `what`, and who holds the rest, where there is too little.
   virtual void* allocate(size_t bytes, const char* what) = 0;
   virtual void deallocate(void* pointer, size_t bytes) noexcept = 0;
+  /// Zeroed memory of the host that the device reads and writes as well (pinned on a GPU).
+  virtual void* allocate_host(size_t bytes, const char* what) = 0;
+  virtual void deallocate_host(void* pointer, size_t bytes) noexcept = 0;
+  /// Queues a copy on `stream`; each side is memory of this device or from allocate_host. The host
+  /// may touch either side again once the stream has got there.
+  virtual void copy(void* to, const void* from, size_t bytes, Stream& stream) = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
+  virtual std::unique_ptr<Event> make_event() = 0;
   /// "cpu: <processor>, <n> threads" or "cuda: <gpu>".
   virtual std::string describe() const = 0;
   virtual bool is_cpu() const = 0;
-  /// Bytes handed out now, and at most so far.
+  /// Bytes of device memory handed out now, and at most so far.
   virtual size_t bytes_in_use() const = 0;
   virtual size_t peak_bytes() const = 0;
 };
@@ -38,19 +60,39 @@ class Device {
 /// This machine's memory. Large blocks are backed by huge pages where the system allows.
 std::shared_ptr<Device> make_cpu_device();
 
-/// Memory of a device, freed with its owner. Movable; empty when default-constructed.
+/// Whether this program was built for GPUs (or for the emulator, which counts as one GPU).
+bool built_with_cuda();
+/// GPUs that the driver offers; 0 without one, or without cuda in the build.
+int cuda_device_count();
+/// GPU `index`. Throws usage_error saying what is missing where there is none.
+std::shared_ptr<Device> make_cuda_device(int index);
+
+/// Which memory a Buffer is of.
+enum class Place : uint8_t { kDevice, kHost };
+
+/// Memory of a device, or of the host beside it, freed with its owner. Movable; empty when
+/// default-constructed.
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(Device& device, size_t bytes, const char* what)
-      : device_(&device), data_(bytes ? device.allocate(bytes, what) : nullptr), bytes_(bytes) {}
+  Buffer(Device& device, size_t bytes, const char* what, Place place = Place::kDevice)
+      : device_(&device), bytes_(bytes), place_(place) {
+    if (bytes == 0) return;
+    data_ =
+        place == Place::kDevice ? device.allocate(bytes, what) : device.allocate_host(bytes, what);
+  }
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer(std::move(other)).swap(*this);
     return *this;
   }
   ~Buffer() {
-    if (data_) device_->deallocate(data_, bytes_);
+    if (!data_) return;
+    if (place_ == Place::kDevice) {
+      device_->deallocate(data_, bytes_);
+    } else {
+      device_->deallocate_host(data_, bytes_);
+    }
   }
 
   void* data() const { return data_; }
@@ -59,21 +101,27 @@ class Buffer {
     std::swap(device_, other.device_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
+    std::swap(place_, other.place_);
   }
 
  private:
   Device* device_ = nullptr;
   void* data_ = nullptr;
   size_t bytes_ = 0;
+  Place place_ = Place::kDevice;
 };
 
 /// A typed Buffer. `reserve` grows it (contents are lost) so that a steady state allocates nothing.
-template <class T>
+/// Elements of memory of kDevice may be read here only where the device is a CPU.
+template <class T, Place kPlace = Place::kDevice>
 class Array {
  public:
   Array() = default;
   Array(Device& device, size_t size, const char* what)
-      : device_(&device), what_(what), buffer_(device, size * sizeof(T), what), size_(size) {}
+      : device_(&device),
+        what_(what),
+        buffer_(device, size * sizeof(T), what, kPlace),
+        size_(size) {}
 
   T* data() const { return static_cast<T*>(buffer_.data()); }
   size_t size() const { return size_; }
@@ -85,7 +133,7 @@ class Array {
     if (size <= size_) return;
     const size_t grown = size + size / 4;
     buffer_ = Buffer();
-    buffer_ = Buffer(*device_, grown * sizeof(T), what_);
+    buffer_ = Buffer(*device_, grown * sizeof(T), what_, kPlace);
     size_ = grown;
   }
 
@@ -95,5 +143,9 @@ class Array {
   Buffer buffer_;
   size_t size_ = 0;
 };
+
+/// Memory that both the host and the device touch.
+template <class T>
+using HostArray = Array<T, Place::kHost>;
 
 }  // namespace dlrm

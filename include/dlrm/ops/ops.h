@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -113,6 +114,12 @@ class Ops {
   virtual void embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
                                     View<const BagGradient> gradients) = 0;
 
+  /// group_rows of every shard; `progress` is called between shards where that is worth it.
+  virtual void group_rows_of(View<const ShardUpdate> shards, const std::function<void()>& progress);
+  /// embedding_bag_update of every shard, likewise.
+  virtual void embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
+                                     const std::function<void()>& progress);
+
   /// dense [rows, width] ← 0, then dense[rows[i]] = grads[i]; touched[rows[i]] = 1, else 0. rows
   /// ascend. Small data-parallel tables.
   virtual void scatter_rows(View<const int64_t> rows, View<const int64_t> count,
@@ -156,6 +163,13 @@ std::unique_ptr<Ops> make_reference_ops(Device& device, Stream& stream);
 /// the best this processor has, or "baseline", "avx2", "avx512".
 std::unique_ptr<Ops> make_cpu_ops(Device& device, Stream& stream, int threads,
                                   const std::string& isa = "");
+
+/// How the products of a GPU treat fp32.
+struct CudaOpsOptions {
+  bool tf32 = true;
+};
+/// Hand-written kernels, cuBLASLt and cuDNN; `device` is a GPU (or the emulator).
+std::unique_ptr<Ops> make_cuda_ops(Device& device, Stream& stream, const CudaOpsOptions& options);
 
 /// Runs `chosen` and the reference beside it on copies, and throws run_error naming the first
 /// operation, its shape and the first element that disagrees beyond rounding.

@@ -6,8 +6,12 @@
 
 namespace dlrm {
 
-/// Activation of a linear layer.
-enum class Act : uint8_t { kNone, kRelu };
+/// Activation of a linear layer: relu max(z, 0); gelu z/2·(1 + tanh(√(2/π)·(z + 0.044715 z³))); silu
+/// z·σ(z); sigmoid σ(z) = 1/(1 + e^-z); tanh.
+enum class Act : uint8_t { kNone, kRelu, kGelu, kSilu, kSigmoid, kTanh };
+
+/// Whether act'(z) cannot be had from act(z), so that the forward pass must keep z.
+constexpr bool needs_input(Act act) { return act == Act::kGelu || act == Act::kSilu; }
 
 /// A rule and its numbers for one step, schedule applied.
 struct OptimizerStep {
@@ -19,6 +23,8 @@ struct OptimizerStep {
   float beta2 = 0;
   float correction1 = 1;  ///< Adam: 1 - beta1^t, t the global step from 1
   float correction2 = 1;  ///< Adam: 1 - beta2^t
+  /// In the device's memory, or none: where it is not 0, nothing is updated.
+  const float* suppressed = nullptr;
   /// sgd: w -= lr·g. adagrad: s1 += g²; w -= lr·g/(√s1 + eps). rowwise: s1 (one a row) += mean g²,
   /// same step. adam: s1 = β1·s1 + (1-β1)·g; s2 = β2·s2 + (1-β2)·g²; w -=
   /// lr·(s1/correction1)/(√(s2/correction2) + eps).
@@ -28,6 +34,7 @@ struct OptimizerStep {
 struct LinearGradients {
   Act act = Act::kNone;
   Matrix y;              ///< [b, out] what forward gave; not read where act is kNone
+  Matrix z;              ///< [b, out] what it kept, where needs_input(act)
   Matrix dy;             ///< [b, out] its gradient; undefined afterwards
   Matrix x;              ///< [b, in]
   Matrix w;              ///< [out, in]
@@ -70,6 +77,7 @@ struct IdGroup {
   const int64_t* ids = nullptr;
   const int64_t* offsets = nullptr;  ///< [bags + 1], into ids
   int64_t bags = 0;
+  int64_t capacity = 0;  ///< ids at most: what the host knows of offsets[bags] - offsets[0]
 };
 
 /// The bag that an id stood in.
@@ -90,6 +98,14 @@ struct RowRuns {
 struct BagGradient {
   MatrixView<const float> pooled;  ///< [bags, width]
   const float* scale = nullptr;    ///< [bags] or absent
+};
+
+/// One table shard's sparse update: what group_rows and embedding_bag_update take.
+struct ShardUpdate {
+  RowTable table;
+  View<const IdGroup> groups;
+  View<const BagGradient> gradients;  ///< one for each group
+  RowRuns runs;
 };
 
 /// A rectangle to copy. Row r of it is row r of each side, or the row that the side's list names.

@@ -1,0 +1,10 @@
+#include "dlrm/core/error.h"
+#include "dlrm/ops/ops.h"
+
+namespace dlrm {
+
+std::unique_ptr<Ops> make_cuda_ops(Device&, Stream&, const CudaOpsOptions&) {
+  throw usage_error("device cuda: this build has no CUDA");
+}
+
+}  // namespace dlrm
