@@ -1,0 +1,73 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dlrm/core/view.h"
+#include "dlrm/device/device.h"
+
+namespace dlrm::cuda {
+
+/// What is done to a product p = op(a) op(b) [+ d] [m, n] before it is rounded and stored in d.
+enum class Epilogue : uint8_t {
+  kNone,         ///< d = p
+  kBias,         ///< d = p + bias
+  kReluBias,     ///< d = max(p + bias, 0)
+  kReluAuxBias,  ///< the same; bit (i, j) of aux = p + bias > 0
+  kGeluAuxBias,  ///< aux = p + bias, d = gelu(aux), tanh form
+  kDrelu,        ///< d = p where the bit in aux is set, else 0
+  kDreluBgrad,   ///< the same; bias = column sums of d
+  kSumsOfA,      ///< d = p; bias [m] = Σ_k op(a)[., k]
+  kSumsOfB,      ///< d = p; bias [n] = Σ_k op(b)[k, .]
+};
+
+/// One product of row-major matrices: op(a) [m, k], op(b) [k, n], d [m, n], where op(x) is x or,
+/// with `transpose`, xᵀ. a and b are of one type, fp32 or bf16; d is fp32 or of their type. Sums
+/// are kept in fp32.
+struct Product {
+  Matrix a, b, d;
+  bool transpose_a = false, transpose_b = false;
+  bool accumulate = false;  ///< adds what d holds
+  Epilogue epilogue = Epilogue::kNone;
+  /// [n] ([m] for kSumsOfA) elements of d's type: cuBLASLt has no bias of another type than its
+  /// result's. Read, or written by kDreluBgrad, kSumsOfA and kSumsOfB.
+  void* bias = nullptr;
+  /// Relu: bit j of row i is bit j % 8 of byte i · aux_stride / 8 + j / 8; aux_stride in bits, a
+  /// multiple of 128. Gelu: [m, n] elements of d's type, aux_stride in elements, a multiple of 8.
+  void* aux = nullptr;
+  int64_t aux_stride = 0;
+};
+
+struct MatmulOptions {
+  bool tf32 = true;  ///< products of fp32 values round them to TF32 first
+  /// How many of the library's proposals are timed when a shape is first met; 0 takes its first.
+  int timed_candidates = 0;
+  size_t workspace_bytes = size_t{32} << 20;  ///< of each stream that products run on
+};
+
+/// Matrix products by cuBLASLt (host loops in the emulator). What a shape needs (descriptors, the
+/// algorithm) is chosen when it is first met and kept; that may allocate and wait, so it must
+/// happen before a stream is captured. Afterwards `run` only queues work. Not thread-safe.
+class Matmul {
+ public:
+  virtual ~Matmul() = default;
+  /// Whether the library has an algorithm for this product. Chooses it on the first call for the
+  /// shape, which may overwrite d and aux.
+  ///
+  /// False as well where kReluBias or kReluAuxBias would lose a NaN: every chosen algorithm of
+  /// these is run once with a bias of NaN, since the library does not say what max(NaN, 0) is, and
+  /// in this program a NaN must stay one. (Caller: kBias, then the activation.)
+  virtual bool serves(const Product& product, Stream& stream) = 0;
+  /// Queues the product, which `serves` must have accepted. m, n, k > 0.
+  virtual void run(const Product& product, Stream& stream) = 0;
+  /// The algorithms chosen so far, as opaque bytes; `restore` takes them up again where library and
+  /// GPU are the same (else it does nothing), so that a resumed run sums in the same order.
+  virtual std::vector<std::byte> choices() const = 0;
+  virtual void restore(std::span<const std::byte> choices) = 0;
+};
+
+std::unique_ptr<Matmul> make_matmul(Device& device, const MatmulOptions& options);
+
+}  // namespace dlrm::cuda
