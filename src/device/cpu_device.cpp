@@ -1,12 +1,12 @@
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <thread>
 
 #include <sys/mman.h>
 
 #include "dlrm/device/device.h"
+
+#include "ledger.h"
 
 namespace dlrm {
 namespace {
@@ -39,25 +39,21 @@ class CpuDevice final : public Device {
   void* allocate(size_t bytes, const char* what) override {
     void* pointer = bytes >= kHugePage ? map(bytes) : std::aligned_alloc(64, rounded(bytes));
     if (!pointer) {
-      throw run_error("out of memory: {:.1f} MiB for {} ({:.1f} MiB in use)",
-                      static_cast<double>(bytes) / 0x1p20, what,
-                      static_cast<double>(in_use_.load()) / 0x1p20);
+      throw run_error("out of memory: {} for {}; held: {}", shown_bytes(bytes), what,
+                      ledger_.holders());
     }
     if (bytes < kHugePage) std::memset(pointer, 0, bytes);
-    const size_t now = in_use_.fetch_add(bytes) + bytes;
-    size_t peak = peak_.load();
-    while (peak < now && !peak_.compare_exchange_weak(peak, now)) {
-    }
+    ledger_.add(pointer, bytes, what);
     return pointer;
   }
 
   void deallocate(void* pointer, size_t bytes) noexcept override {
+    ledger_.remove(pointer);
     if (bytes >= kHugePage) {
       ::munmap(pointer, bytes);
     } else {
       std::free(pointer);
     }
-    in_use_.fetch_sub(bytes);
   }
 
   void* allocate_host(size_t bytes, const char* what) override { return allocate(bytes, what); }
@@ -72,8 +68,8 @@ class CpuDevice final : public Device {
   std::unique_ptr<Event> make_event() override { return std::make_unique<CpuEvent>(); }
   std::string describe() const override { return fmt::format("cpu: {}", processor_name()); }
   bool is_cpu() const override { return true; }
-  size_t bytes_in_use() const override { return in_use_.load(); }
-  size_t peak_bytes() const override { return peak_.load(); }
+  size_t bytes_in_use() const override { return ledger_.in_use(); }
+  size_t peak_bytes() const override { return ledger_.peak(); }
 
  private:
   static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -86,8 +82,7 @@ class CpuDevice final : public Device {
     return pointer;
   }
 
-  std::atomic<size_t> in_use_{0};
-  std::atomic<size_t> peak_{0};
+  Ledger ledger_;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "dlrm/device/device.h"
+#include "dlrm/device/utilisation.h"
 
 namespace dlrm {
 
@@ -10,5 +11,7 @@ std::shared_ptr<Device> make_cuda_device(int) {
   throw usage_error(
       "device cuda: this build has no CUDA; `launch/build.sh cuda` makes one that has");
 }
+
+std::unique_ptr<UtilisationProbe> make_utilisation_probe(Device&) { return nullptr; }
 
 }  // namespace dlrm

@@ -1,0 +1,168 @@
+#include "cuda_device.h"
+
+#include <cstring>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm::cuda {
+namespace {
+
+std::string described(int index) {
+#ifdef DLRM_SIMT
+  (void)index;
+  return "cuda: emulator";
+#else
+  cudaDeviceProp properties{};
+  DLRM_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+  return fmt::format("cuda: {}, {} processors, {}", properties.name, properties.multiProcessorCount,
+                     shown_bytes(properties.totalGlobalMem));
+#endif
+}
+
+/// Keeps all that is freed for the next allocation.
+cudaMemPool_t keeping_pool(int index) {
+  cudaMemPool_t pool = nullptr;
+  DLRM_CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, index));
+  uint64_t keep = UINT64_MAX;
+  DLRM_CUDA_CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
+  return pool;
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(int index) : index_(index) {
+  DLRM_CUDA_CHECK(cudaSetDevice(index));
+  description_ = described(index);
+  pool_ = keeping_pool(index);
+  DLRM_CUDA_CHECK(cudaStreamCreateWithFlags(&memory_stream_, cudaStreamNonBlocking));
+}
+
+CudaDevice::~CudaDevice() {
+  cudaSetDevice(index_);
+  cudaDeviceSynchronize();
+  free_waiting();
+  cudaStreamSynchronize(memory_stream_);
+  cudaStreamDestroy(memory_stream_);
+  // Another device object of this process may use the pool still; what it holds stays.
+  cudaMemPoolTrimTo(pool_, 0);
+}
+
+cudaError_t CudaDevice::from_pool(void** pointer, size_t bytes) {
+  const cudaError_t status = cudaMallocAsync(pointer, bytes, memory_stream_);
+  if (status != cudaErrorMemoryAllocation) return status;
+  // What was freed in other sizes goes back to the driver, and is asked for once more.
+  cudaGetLastError();
+  DLRM_CUDA_CHECK(cudaStreamSynchronize(memory_stream_));
+  DLRM_CUDA_CHECK(cudaMemPoolTrimTo(pool_, 0));
+  return cudaMallocAsync(pointer, bytes, memory_stream_);
+}
+
+void* CudaDevice::allocate(size_t bytes, const char* what) {
+  DLRM_CUDA_CHECK(cudaSetDevice(index_));
+  free_waiting();
+  void* pointer = nullptr;
+  const cudaError_t status = from_pool(&pointer, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    out_of_memory(bytes, what);
+  }
+  check(status, "cudaMallocAsync");
+  DLRM_CUDA_CHECK(cudaMemsetAsync(pointer, 0, bytes, memory_stream_));
+  DLRM_CUDA_CHECK(cudaStreamSynchronize(memory_stream_));
+  ledger_.add(pointer, bytes, what);
+  return pointer;
+}
+
+void CudaDevice::deallocate(void* pointer, size_t) noexcept {
+  ledger_.remove(pointer);
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(pointer);
+  }
+  free_waiting();
+}
+
+void CudaDevice::free_waiting() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (waiting_.empty() || !streams_->order_before(memory_stream_)) return;
+  for (void* pointer : waiting_) cudaFreeAsync(pointer, memory_stream_);
+  waiting_.clear();
+}
+
+void CudaDevice::out_of_memory(size_t bytes, const char* what) const {
+  size_t free = 0, total = 0;
+  DLRM_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  const size_t own = ledger_.in_use();
+  const size_t others = total > free + own ? total - free - own : 0;
+  throw run_error(
+      "out of GPU memory: {} for {}, {} of {} free; held here: {}; by the driver and other "
+      "programs: {}",
+      shown_bytes(bytes), what, shown_bytes(free), shown_bytes(total), ledger_.holders(),
+      shown_bytes(others));
+}
+
+void* CudaDevice::allocate_host(size_t bytes, const char* what) {
+  DLRM_CUDA_CHECK(cudaSetDevice(index_));
+  void* pointer = nullptr;
+  const cudaError_t status =
+      cudaHostAlloc(&pointer, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw run_error("out of pinned host memory: {} for {}; held here: {}", shown_bytes(bytes), what,
+                    host_ledger_.holders());
+  }
+  check(status, "cudaHostAlloc");
+  std::memset(pointer, 0, bytes);
+  host_ledger_.add(pointer, bytes, what);
+  return pointer;
+}
+
+void CudaDevice::deallocate_host(void* pointer, size_t) noexcept {
+  host_ledger_.remove(pointer);
+  cudaFreeHost(pointer);  // waits for the device itself
+}
+
+void CudaDevice::copy(void* to, const void* from, size_t bytes, Stream& stream) {
+  if (bytes == 0 || to == from) return;
+  DLRM_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda::native(stream)));
+}
+
+std::unique_ptr<Stream> CudaDevice::make_stream() {
+  DLRM_CUDA_CHECK(cudaSetDevice(index_));
+  return std::make_unique<CudaStream>(streams_);
+}
+
+std::unique_ptr<Event> CudaDevice::make_event() {
+  DLRM_CUDA_CHECK(cudaSetDevice(index_));
+  return std::make_unique<CudaEvent>();
+}
+
+}  // namespace dlrm::cuda
+
+namespace dlrm {
+
+bool built_with_cuda() { return true; }
+
+int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
+std::shared_ptr<Device> make_cuda_device(int index) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    cudaGetLastError();
+    throw usage_error(
+        "device cuda: no GPU here ({}); `--device cpu` runs without one",
+        status == cudaSuccess ? "the driver offers none" : cudaGetErrorString(status));
+  }
+  if (index < 0 || index >= count) {
+    throw usage_error("device cuda: GPU {} was asked for, the driver offers {}", index, count);
+  }
+  return std::make_shared<cuda::CudaDevice>(index);
+}
+
+}  // namespace dlrm

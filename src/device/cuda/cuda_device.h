@@ -1,0 +1,94 @@
+#pragma once
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+#include "dlrm/device/cuda/runtime.h"
+#include "dlrm/device/device.h"
+
+#include "ledger.h"
+
+namespace dlrm::cuda {
+
+/// The streams of a device that are alive: what freed memory may still be in use on.
+class StreamList {
+ public:
+  void add(cudaStream_t stream);
+  void remove(cudaStream_t stream) noexcept;
+  /// Makes `later` wait for all that they hold now. False, and nothing done, while one of them is
+  /// being captured: a wait would become part of the graph.
+  bool order_before(cudaStream_t later) noexcept;
+
+ private:
+  std::mutex mutex_;
+  std::unordered_set<cudaStream_t> streams_;
+};
+
+class CudaEvent final : public Event {
+ public:
+  CudaEvent();
+  ~CudaEvent() override;
+  void synchronize() override;
+  bool reached() override;
+  cudaEvent_t native() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class CudaStream final : public Stream {
+ public:
+  explicit CudaStream(std::shared_ptr<StreamList> list);
+  ~CudaStream() override;
+  void synchronize() override;
+  void record(Event& event) override;
+  void wait(Event& event) override;
+  cudaStream_t native() const { return stream_; }
+
+ private:
+  std::shared_ptr<StreamList> list_;
+  cudaStream_t stream_ = nullptr;
+};
+
+/// A GPU. Device memory comes from the driver's stream-ordered pool, which keeps what is freed;
+/// freed memory is given out again only behind all work that was queued when it was freed.
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int index);
+  ~CudaDevice() override;
+
+  void* allocate(size_t bytes, const char* what) override;
+  void deallocate(void* pointer, size_t bytes) noexcept override;
+  void* allocate_host(size_t bytes, const char* what) override;
+  void deallocate_host(void* pointer, size_t bytes) noexcept override;
+  void copy(void* to, const void* from, size_t bytes, Stream& stream) override;
+  std::unique_ptr<Stream> make_stream() override;
+  std::unique_ptr<Event> make_event() override;
+  std::string describe() const override { return description_; }
+  bool is_cpu() const override { return false; }
+  size_t bytes_in_use() const override { return ledger_.in_use(); }
+  size_t peak_bytes() const override { return ledger_.peak(); }
+
+  int index() const { return index_; }
+
+ private:
+  cudaError_t from_pool(void** pointer, size_t bytes);
+  void free_waiting() noexcept;
+  [[noreturn]] void out_of_memory(size_t bytes, const char* what) const;
+
+  int index_;
+  std::string description_;
+  cudaMemPool_t pool_ = nullptr;
+  cudaStream_t memory_stream_ = nullptr;  // allocations, zeroing and frees, in order
+  std::shared_ptr<StreamList> streams_ = std::make_shared<StreamList>();
+  Ledger ledger_;
+  Ledger host_ledger_;
+  std::mutex mutex_;
+  std::vector<void*> waiting_;  // freed during a capture, to be given back after it
+};
+
+}  // namespace dlrm::cuda

@@ -1,0 +1,70 @@
+#include "cuda_device.h"
+
+namespace dlrm::cuda {
+
+void StreamList::add(cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.insert(stream);
+}
+
+void StreamList::remove(cudaStream_t stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  streams_.erase(stream);
+}
+
+bool StreamList::order_before(cudaStream_t later) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (cudaStream_t stream : streams_) {
+    if (capturing(stream)) return false;
+  }
+  for (cudaStream_t stream : streams_) {
+    cudaEvent_t reached = nullptr;
+    if (cudaEventCreateWithFlags(&reached, cudaEventDisableTiming) != cudaSuccess) return false;
+    cudaEventRecord(reached, stream);
+    cudaStreamWaitEvent(later, reached, 0);
+    cudaEventDestroy(reached);
+  }
+  return true;
+}
+
+CudaEvent::CudaEvent() {
+  DLRM_CUDA_CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+}
+
+CudaEvent::~CudaEvent() { cudaEventDestroy(event_); }
+
+void CudaEvent::synchronize() { DLRM_CUDA_CHECK(cudaEventSynchronize(event_)); }
+
+bool CudaEvent::reached() {
+  const cudaError_t status = cudaEventQuery(event_);
+  if (status == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  check(status, "cudaEventQuery");
+  return true;
+}
+
+CudaStream::CudaStream(std::shared_ptr<StreamList> list) : list_(std::move(list)) {
+  DLRM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  list_->add(stream_);
+}
+
+CudaStream::~CudaStream() {
+  list_->remove(stream_);
+  // Memory freed from now on is no longer ordered behind this stream.
+  cudaStreamSynchronize(stream_);
+  cudaStreamDestroy(stream_);
+}
+
+void CudaStream::synchronize() { DLRM_CUDA_CHECK(cudaStreamSynchronize(stream_)); }
+
+void CudaStream::record(Event& event) {
+  DLRM_CUDA_CHECK(cudaEventRecord(cuda::native(event), stream_));
+}
+
+void CudaStream::wait(Event& event) {
+  DLRM_CUDA_CHECK(cudaStreamWaitEvent(stream_, cuda::native(event), 0));
+}
+
+}  // namespace dlrm::cuda

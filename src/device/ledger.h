@@ -1,0 +1,38 @@
+#pragma once
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+namespace dlrm {
+
+/// Who holds how much of a device's memory, by the names that allocations were asked for with.
+/// Thread-safe.
+class Ledger {
+ public:
+  void add(const void* pointer, size_t bytes, const char* what);
+  /// Forgets `pointer`; returns its bytes.
+  size_t remove(const void* pointer) noexcept;
+
+  size_t in_use() const;
+  size_t peak() const;
+  /// "tables 90.0 GiB, activations 1.2 GiB, 3 others 0.1 GiB", largest first; "nothing" if so.
+  std::string holders() const;
+
+ private:
+  struct Entry {
+    size_t bytes;
+    size_t* total;  // of its name, in by_name_
+  };
+  mutable std::mutex mutex_;
+  std::unordered_map<const void*, Entry> entries_;
+  std::map<std::string, size_t> by_name_;
+  size_t in_use_ = 0;
+  size_t peak_ = 0;
+};
+
+/// "1.5 GiB", "20.0 MiB", "512 B": as messages show sizes.
+std::string shown_bytes(size_t bytes);
+
+}  // namespace dlrm
