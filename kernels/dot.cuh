@@ -1,0 +1,41 @@
+#pragma once
+// What the kernels of the dot interaction share: one sample's vectors v0 = x, v1..vF = e.
+#include <cstdint>
+
+#include "dlrm/core/view.h"
+
+#include "kernels/bf16.cuh"
+
+namespace dlrm::kernels {
+
+template <class T>
+struct Rows {
+  T* data;
+  int64_t stride;
+  __device__ T* row(int64_t r) const { return data + r * stride; }
+};
+
+template <class T>
+Rows<T> rows_of(const Matrix& m) {
+  return {static_cast<T*>(m.data), m.stride};
+}
+
+struct DotShape {
+  int64_t samples;
+  int vectors;
+  int width;
+};
+
+inline DotShape dot_shape(const Matrix& x, int64_t columns) {
+  return {x.rows, static_cast<int>(1 + columns / x.cols), static_cast<int>(x.cols)};
+}
+
+/// Products before row i of the strict lower triangle.
+__device__ __host__ inline int products_before(int i) { return i * (i - 1) / 2; }
+
+/// Where z holds the product of two different vectors, behind x.
+__device__ inline int product_at(int i, int j) {
+  return i > j ? products_before(i) + j : products_before(j) + i;
+}
+
+}  // namespace dlrm::kernels

@@ -1,0 +1,26 @@
+#pragma once
+// Dot interaction of x [b, D] and e [b, F·D] in fp32; see Ops::dot_forward. x, z and their
+// gradients are of one type, fp32 or bf16.
+#include <cuda_runtime.h>
+
+#include "dlrm/core/view.h"
+
+namespace dlrm::kernels {
+
+/// Any F, D and strides, in fp32: dot_portable.cu.
+void dot_forward_portable(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
+                          cudaStream_t stream);
+void dot_backward_portable(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
+                           const Matrix& dx, const MatrixView<float>& de, cudaStream_t stream);
+
+/// Whether the tensor-core kernels of dot_mma.cu take these: at most 32 vectors, D a multiple of 4,
+/// rows of x and e aligned to four elements. Values that are not bf16 are taken as the sum of two
+/// that are, so that products keep 16 bits of each factor.
+bool dot_mma_takes(const Matrix& x, const MatrixView<const float>& e);
+void dot_forward_mma(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
+                     cudaStream_t stream);
+/// Needs dot_mma_takes of (x, e) and of (dx, de).
+void dot_backward_mma(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
+                      const Matrix& dx, const MatrixView<float>& de, cudaStream_t stream);
+
+}  // namespace dlrm::kernels

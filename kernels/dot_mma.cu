@@ -1,0 +1,329 @@
+// z = [x, v_i · v_j for j < i], v = (x, e1..eF), V = F + 1 <= 32; back: dV = S V with S the
+// products' gradients as a symmetric matrix with a zero diagonal, and dz's own part to dx. On the
+// tensor cores: a factor that is not bf16 is split into two that are, v = h + l, and h·h + h·l +
+// l·h is summed in fp32 (backward S·h + S·l, where S is bf16). What is left out is 2^-16 of a
+// factor. A warp takes a sample and nothing but z passes through shared memory: the sum over
+// columns may take them in any order, so that a lane's four neighbouring columns are its elements
+// of a step of 16, read as one 16-byte load; and the fragments of V serve as A and as B. Bytes a
+// sample: forward 4·F·D + 2·s·D + s·V(V-1)/2, s the size of x's elements; backward 8·F·D + 3·s·D +
+// s·V(V-1)/2. F 26, D 128, bf16: 14.5 and 28.0 KB against 144 and 128 products of 16x8x16, which
+// take about half of that time: bound by memory.
+#include "kernels/dot.cuh"
+#include "kernels/dot.h"
+#include "kernels/launch.cuh"
+#include "kernels/mma.cuh"
+
+namespace dlrm::kernels {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kMostVectors = 32;
+
+template <class T>
+constexpr int kPerVector = 16 / static_cast<int>(sizeof(T));  ///< elements of a 16-byte access
+
+/// A lane's place in the fragments (mma.cuh).
+struct Lane {
+  int index = static_cast<int>(threadIdx.x % 32);
+  int g = index / 4;
+  int t = index % 4;
+};
+
+__device__ __forceinline__ float4 load_four(const float* p) {
+  return *reinterpret_cast<const float4*>(p);
+}
+__device__ __forceinline__ float4 load_four(const Bf16* p) {
+  const uint2 pairs = *reinterpret_cast<const uint2*>(p);
+  return make_float4(__uint_as_float(pairs.x << 16), __uint_as_float(pairs.x & 0xffff0000u),
+                     __uint_as_float(pairs.y << 16), __uint_as_float(pairs.y & 0xffff0000u));
+}
+__device__ __forceinline__ void store_four(float* p, float4 v) {
+  *reinterpret_cast<float4*>(p) = v;
+}
+__device__ __forceinline__ void store_four(Bf16* p, float4 v) {
+  const uint32_t low = pack_bits(bf16_bits(v.x), bf16_bits(v.y));
+  *reinterpret_cast<uint2*>(p) = make_uint2(low, pack_bits(bf16_bits(v.z), bf16_bits(v.w)));
+}
+
+/// One sample's vectors in global memory.
+template <class T>
+struct Vectors {
+  const T* x;
+  const float* e;
+  DotShape shape;
+
+  /// Columns [c, c + 4) of vector v; zeros behind the last of either.
+  __device__ __forceinline__ float4 four(int v, int c) const {
+    if (v >= shape.vectors || c >= shape.width) return make_float4(0, 0, 0, 0);
+    return v == 0 ? load_four(x + c) : load_four(e + (v - 1) * shape.width + c);
+  }
+};
+
+/// Elements [0, count) of a row that starts `shift` elements behind a 16-byte boundary, in memory
+/// and in `staged` alike: by 16 bytes but for its ends.
+template <class T, class Out, class In>
+__device__ __forceinline__ void copy_row(const In* from, Out* to, int shift, int count, int lane) {
+  constexpr int kPer = kPerVector<T>;
+  const int end = shift + count;
+  const int head = min((shift + kPer - 1) / kPer * kPer, end), tail = max(end / kPer * kPer, head);
+  for (int i = shift + lane; i < head; i += 32) to[i] = from[i];
+  for (int i = head / kPer + lane; i < tail / kPer; i += 32) {
+    reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(from)[i];
+  }
+  for (int i = tail + lane; i < end; i += 32) to[i] = from[i];
+}
+
+/// Elements between the 16-byte boundary before p and p.
+template <class T>
+__device__ __forceinline__ int shift_of(const T* p) {
+  return static_cast<int>(reinterpret_cast<uintptr_t>(p) % 16 / sizeof(T));
+}
+
+/// Elements of shared memory for a warp's row of z, wherever it starts.
+template <class T>
+__host__ __device__ constexpr int staged_size(const DotShape& shape) {
+  const int count = shape.width + products_before(shape.vectors) + kPerVector<T> - 1;
+  return (count + kPerVector<T> - 1) / kPerVector<T> * kPerVector<T>;
+}
+
+/// A [16, 16] block of vectors as two fragments.
+struct Split {
+  uint32_t high[4];
+  uint32_t low[4];
+};
+
+__device__ __forceinline__ Split split_block(float4 upper, float4 lower) {
+  const SplitPair p0 = split_pair(upper.x, upper.y), p1 = split_pair(lower.x, lower.y);
+  const SplitPair p2 = split_pair(upper.z, upper.w), p3 = split_pair(lower.z, lower.w);
+  return {{p0.high, p1.high, p2.high, p3.high}, {p0.low, p1.low, p2.low, p3.low}};
+}
+
+/// Products of bands [16, .] and [8, .]: sums[i][j] of rows 16i.. and 8j.., j < 2i + 2.
+template <int kBands>
+__device__ __forceinline__ void multiply(const Split (&v)[kBands],
+                                         float (&sums)[kBands][2 * kBands][4]) {
+#pragma unroll
+  for (int i = 0; i < kBands; ++i) {
+#pragma unroll
+    for (int j = 0; j < 2 * i + 2; ++j) {
+      const Split& b = v[j / 2];
+      mma_bf16(sums[i][j], v[i].high, b.high[j % 2], b.high[j % 2 + 2]);
+      mma_bf16(sums[i][j], v[i].high, b.low[j % 2], b.low[j % 2 + 2]);
+      mma_bf16(sums[i][j], v[i].low, b.high[j % 2], b.high[j % 2 + 2]);
+    }
+  }
+}
+
+/// kBands: of 16 vectors.
+template <class T, int kBands>
+__global__ void __launch_bounds__(kWarps * 32, 2)
+    dot_forward_mma_kernel(Rows<const T> x, Rows<const float> e, Rows<T> z, DotShape shape) {
+  DLRM_DYNAMIC_SHARED(T, shared);
+  const Lane lane;
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  const int64_t sample = static_cast<int64_t>(blockIdx.x) * kWarps + warp;
+  if (sample >= shape.samples) return;  // a whole warp
+  const Vectors<T> v{x.row(sample), e.row(sample), shape};
+
+  float sums[kBands][2 * kBands][4] = {};
+  float4 next[2 * kBands];
+#pragma unroll
+  for (int r = 0; r < 2 * kBands; ++r) next[r] = v.four(8 * r + lane.g, 4 * lane.t);
+  for (int c = 0; c < shape.width; c += 16) {
+    Split block[kBands];
+#pragma unroll
+    for (int i = 0; i < kBands; ++i) block[i] = split_block(next[2 * i], next[2 * i + 1]);
+#pragma unroll
+    for (int r = 0; r < 2 * kBands; ++r) next[r] = v.four(8 * r + lane.g, c + 16 + 4 * lane.t);
+    multiply<kBands>(block, sums);
+  }
+
+  T* out = z.row(sample);
+  const int shift = shift_of(out);
+  T* staged = shared + warp * staged_size<T>(shape);
+  for (int c = lane.index; c < shape.width; c += 32) staged[shift + c] = v.x[c];
+  T* products = staged + shift + shape.width;
+#pragma unroll
+  for (int i = 0; i < kBands; ++i) {
+#pragma unroll
+    for (int j = 0; j < 2 * i + 2; ++j) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const int row = 16 * i + lane.g + 8 * (k / 2), column = 8 * j + 2 * lane.t + k % 2;
+        if (column < row && row < shape.vectors) {
+          products[products_before(row) + column] = from_float<T>(sums[i][j][k]);
+        }
+      }
+    }
+  }
+  __syncwarp();
+  copy_row<T>(staged, out - shift, shift, shape.width + products_before(shape.vectors), lane.index);
+}
+
+/// Element (i, j) of S.
+template <class T>
+__device__ __forceinline__ float gradient_at(const T* products, int i, int j, int vectors) {
+  return i == j || i >= vectors || j >= vectors ? 0.0f : to_float(products[product_at(i, j)]);
+}
+
+/// Rows 16i.. and columns 16k.. of S.
+template <class T>
+__device__ __forceinline__ Split gradient_block(const T* products, int i, int k, int vectors,
+                                                const Lane& lane) {
+  Split s;
+#pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    const int row = 16 * i + lane.g + 8 * (r % 2), column = 16 * k + 2 * lane.t + 8 * (r / 2);
+    const SplitPair pair = split_pair(gradient_at(products, row, column, vectors),
+                                      gradient_at(products, row, column + 1, vectors));
+    s.high[r] = pair.high;
+    s.low[r] = pair.low;
+  }
+  return s;
+}
+
+__device__ __forceinline__ float component(const float4& v, int i) {
+  return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+}
+
+/// Which vector of a step of 16 a lane's r-th row is: the fragments of B hold pairs of rows.
+__device__ __forceinline__ int row_of_step(int r, int t) { return 2 * t + r % 2 + 8 * (r / 2); }
+
+/// sums[i][q] += rows 16i.. of S times column q of each lane's four.
+template <class T, int kBands>
+__device__ __forceinline__ void multiply_gradients(const Split (&s)[kBands][kBands],
+                                                   const float4 (&v)[kBands][4],
+                                                   float (&sums)[kBands][4][4]) {
+#pragma unroll
+  for (int k = 0; k < kBands; ++k) {
+#pragma unroll
+    for (int q = 0; q < 4; ++q) {
+      const SplitPair b0 = split_pair(component(v[k][0], q), component(v[k][1], q));
+      const SplitPair b1 = split_pair(component(v[k][2], q), component(v[k][3], q));
+#pragma unroll
+      for (int i = 0; i < kBands; ++i) {
+        mma_bf16(sums[i][q], s[i][k].high, b0.high, b1.high);
+        mma_bf16(sums[i][q], s[i][k].high, b0.low, b1.low);
+        if constexpr (sizeof(T) == 4) mma_bf16(sums[i][q], s[i][k].low, b0.high, b1.high);
+      }
+    }
+  }
+}
+
+/// Columns of a step of 32: n-th of the four neighbours that a lane reads, so that what it holds of
+/// a result (n = 2t and 2t + 1) are columns 4t.. and 16 + 4t..: whole sectors of a row.
+__device__ __forceinline__ int first_column(int n) { return n % 2 * 16 + n / 2 * 4; }
+
+template <class T, int kBands>
+__global__ void __launch_bounds__(kWarps * 32, 2)
+    dot_backward_mma_kernel(Rows<const T> x, Rows<const float> e, Rows<const T> dz, Rows<T> dx,
+                            Rows<float> de, DotShape shape) {
+  DLRM_DYNAMIC_SHARED(T, shared);
+  const Lane lane;
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  const int64_t sample = static_cast<int64_t>(blockIdx.x) * kWarps + warp;
+  if (sample >= shape.samples) return;  // a whole warp
+  const Vectors<T> v{x.row(sample), e.row(sample), shape};
+  const T* g = dz.row(sample);
+  const int shift = shift_of(g);
+  T* staged = shared + warp * staged_size<T>(shape);
+  copy_row<T>(g - shift, staged, shift, shape.width + products_before(shape.vectors), lane.index);
+  __syncwarp();
+  const T* own = staged + shift;
+  Split s[kBands][kBands];
+#pragma unroll
+  for (int i = 0; i < kBands; ++i) {
+#pragma unroll
+    for (int k = 0; k < kBands; ++k) {
+      s[i][k] = gradient_block(own + shape.width, i, k, shape.vectors, lane);
+    }
+  }
+
+  for (int c0 = 0; c0 < shape.width; c0 += 32) {
+    float4 rows[kBands][4];
+#pragma unroll
+    for (int k = 0; k < kBands; ++k) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        rows[k][r] = v.four(16 * k + row_of_step(r, lane.t), c0 + first_column(lane.g));
+      }
+    }
+    float sums[kBands][4][4] = {};
+    multiply_gradients<T, kBands>(s, rows, sums);
+#pragma unroll
+    for (int i = 0; i < kBands; ++i) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const int row = 16 * i + lane.g + 8 * (k / 2), c = c0 + first_column(2 * lane.t + k % 2);
+        float4 sum = make_float4(sums[i][0][k], sums[i][1][k], sums[i][2][k], sums[i][3][k]);
+        if (row >= shape.vectors || c >= shape.width) continue;
+        if (row > 0) {
+          store_four(de.row(sample) + (row - 1) * shape.width + c, sum);
+          continue;
+        }
+        sum.x += to_float(own[c]);
+        sum.y += to_float(own[c + 1]);
+        sum.z += to_float(own[c + 2]);
+        sum.w += to_float(own[c + 3]);
+        store_four(dx.row(sample) + c, sum);
+      }
+    }
+  }
+}
+
+template <class T, int kBands>
+void forward(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
+             const DotShape& shape, cudaStream_t stream) {
+  const size_t bytes = sizeof(T) * kWarps * static_cast<size_t>(staged_size<T>(shape));
+  launch(dot_forward_mma_kernel<T, kBands>, {blocks_for(shape.samples, kWarps), kWarps * 32, bytes},
+         stream, rows_of<const T>(x), Rows<const float>{e.data, e.stride}, rows_of<T>(z), shape);
+}
+
+template <class T, int kBands>
+void backward(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz, const Matrix& dx,
+              const MatrixView<float>& de, const DotShape& shape, cudaStream_t stream) {
+  const size_t bytes = sizeof(T) * kWarps * static_cast<size_t>(staged_size<T>(shape));
+  launch(dot_backward_mma_kernel<T, kBands>,
+         {blocks_for(shape.samples, kWarps), kWarps * 32, bytes}, stream, rows_of<const T>(x),
+         Rows<const float>{e.data, e.stride}, rows_of<const T>(dz), rows_of<T>(dx),
+         Rows<float>{de.data, de.stride}, shape);
+}
+
+/// body.operator()<T, kBands>().
+template <class Body>
+void choose(DType type, int vectors, const Body& body) {
+  if (type == DType::kFloat32) {
+    vectors <= 16 ? body.template operator()<float, 1>() : body.template operator()<float, 2>();
+  } else {
+    vectors <= 16 ? body.template operator()<Bf16, 1>() : body.template operator()<Bf16, 2>();
+  }
+}
+
+bool aligned(const void* data, int64_t stride, size_t element) {
+  return reinterpret_cast<uintptr_t>(data) % (4 * element) == 0 && stride % 4 == 0;
+}
+
+}  // namespace
+
+bool dot_mma_takes(const Matrix& x, const MatrixView<const float>& e) {
+  if (x.cols % 4 != 0 || x.cols > 1024 || 1 + e.cols / x.cols > kMostVectors) return false;
+  const bool rows_aligned =
+      aligned(x.data, x.stride, size_of(x.type)) && aligned(e.data, e.stride, sizeof(float));
+  return rows_aligned && x.type != DType::kFloat16;
+}
+
+void dot_forward_mma(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
+                     cudaStream_t stream) {
+  const DotShape shape = dot_shape(x, e.cols);
+  choose(x.type, shape.vectors,
+         [&]<class T, int kBands>() { forward<T, kBands>(x, e, z, shape, stream); });
+}
+
+void dot_backward_mma(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
+                      const Matrix& dx, const MatrixView<float>& de, cudaStream_t stream) {
+  const DotShape shape = dot_shape(x, e.cols);
+  choose(x.type, shape.vectors,
+         [&]<class T, int kBands>() { backward<T, kBands>(x, e, dz, dx, de, shape, stream); });
+}
+
+}  // namespace dlrm::kernels

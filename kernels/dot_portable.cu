@@ -1,0 +1,172 @@
+// z = [x, v_i · v_j for j < i], v = (x, e1..eF); back: dv_i = Σ_{j≠i} g_ij v_j, and dz's own part
+// to dx. Every product and every gradient is one chain of fused multiply-adds, columns (vectors)
+// ascending: bitwise the CPU's with AVX2 or AVX-512.
+// Bytes a sample: forward 4·F·D + 2·s·D + s·V(V-1)/2 with V = F + 1 and s the size of x's elements;
+// backward 8·F·D + 3·s·D + s·V(V-1)/2. These kernels are bound by fp32 arithmetic and shared
+// memory, at about 30 % of the bandwidth; dot_mma.cu is the fast one.
+#include <algorithm>
+
+#include "kernels/dot.cuh"
+#include "kernels/dot.h"
+#include "kernels/launch.cuh"
+
+namespace dlrm::kernels {
+namespace {
+
+constexpr int kTile = 4;  ///< a lane computes kTile x kTile products
+constexpr int kForwardWarps = 4;
+constexpr int kSharedBytes = 48 * 1024;
+
+__device__ int tiles_before(int a) { return a * (a + 1) / 2; }
+
+/// Columns [c0, c0 + n) of a sample's vectors to shared memory, zeros behind the last vector.
+template <class T>
+__device__ void stage(const T* x, const float* e, const DotShape& shape, int c0, int n, int rows,
+                      int stride, float* to) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  for (int v = 0; v < rows; ++v) {
+    for (int c = lane; c < n; c += 32) {
+      float value = 0;
+      if (v == 0) {
+        value = to_float(x[c0 + c]);
+      } else if (v < shape.vectors) {
+        value = e[static_cast<int64_t>(v - 1) * shape.width + c0 + c];
+      }
+      to[v * stride + c] = value;
+    }
+  }
+}
+
+/// One warp a sample; its lanes take tiles of the lower triangle in turn.
+template <class T>
+__global__ void dot_forward_kernel(Rows<const T> x, Rows<const float> e, Rows<T> z, DotShape shape,
+                                   int piece) {
+  DLRM_DYNAMIC_SHARED(float, shared);
+  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
+  const int64_t sample = static_cast<int64_t>(blockIdx.x) * (blockDim.x / 32) + warp;
+  if (sample >= shape.samples) return;  // a whole warp
+  const int bands = (shape.vectors + kTile - 1) / kTile, stride = piece + 1;
+  float* v = shared + warp * bands * kTile * stride;
+  T* out = z.row(sample);
+  for (int c = lane; c < shape.width; c += 32) out[c] = x.row(sample)[c];
+  out += shape.width;
+  for (int first = 0; first < tiles_before(bands); first += 32) {
+    const int tile = min(first + lane, tiles_before(bands) - 1);
+    int a = 0;
+    while (tiles_before(a + 1) <= tile) ++a;
+    const int b = tile - tiles_before(a);
+    float sum[kTile][kTile] = {};
+    for (int c0 = 0; c0 < shape.width; c0 += piece) {
+      const int n = min(piece, shape.width - c0);
+      __syncwarp();
+      stage(x.row(sample), e.row(sample), shape, c0, n, bands * kTile, stride, v);
+      __syncwarp();
+      const float* left = v + a * kTile * stride;
+      const float* right = v + b * kTile * stride;
+      for (int c = 0; c < n; ++c) {
+#pragma unroll
+        for (int i = 0; i < kTile; ++i) {
+#pragma unroll
+          for (int j = 0; j < kTile; ++j) {
+            sum[i][j] = __fmaf_rn(left[i * stride + c], right[j * stride + c], sum[i][j]);
+          }
+        }
+      }
+    }
+    if (first + lane >= tiles_before(bands)) continue;
+#pragma unroll
+    for (int i = 0; i < kTile; ++i) {
+#pragma unroll
+      for (int j = 0; j < kTile; ++j) {
+        const int row = a * kTile + i, column = b * kTile + j;
+        if (row < shape.vectors && column < row) {
+          out[products_before(row) + column] = from_float<T>(sum[i][j]);
+        }
+      }
+    }
+  }
+}
+
+constexpr int kBand = 8;  ///< gradients of so many vectors are summed together
+
+/// One block a sample; threads are columns.
+template <class T>
+__global__ void dot_backward_kernel(Rows<const T> x, Rows<const float> e, Rows<const T> dz,
+                                    Rows<T> dx, Rows<float> de, DotShape shape) {
+  DLRM_DYNAMIC_SHARED(float, factors);  // [vectors, kBand]: of products with the band's vectors
+  const int64_t sample = blockIdx.x;
+  const T* x_row = x.row(sample);
+  const float* e_row = e.row(sample);
+  const T* g = dz.row(sample) + shape.width;
+  for (int first = 0; first < shape.vectors; first += kBand) {
+    __syncthreads();
+    for (int k = static_cast<int>(threadIdx.x); k < shape.vectors * kBand;
+         k += static_cast<int>(blockDim.x)) {
+      const int j = k / kBand, i = first + k % kBand;
+      const bool product = i != j && i < shape.vectors;
+      factors[k] = product ? to_float(g[product_at(i, j)]) : 0.0f;
+    }
+    __syncthreads();
+    for (int c = static_cast<int>(threadIdx.x); c < shape.width;
+         c += static_cast<int>(blockDim.x)) {
+      float sum[kBand] = {};
+      for (int j = 0; j < shape.vectors; ++j) {
+        const float v =
+            j == 0 ? to_float(x_row[c]) : e_row[static_cast<int64_t>(j - 1) * shape.width + c];
+#pragma unroll
+        for (int i = 0; i < kBand; ++i) sum[i] = __fmaf_rn(factors[j * kBand + i], v, sum[i]);
+      }
+#pragma unroll
+      for (int i = 0; i < kBand; ++i) {
+        const int row = first + i;
+        if (row == 0) {
+          dx.row(sample)[c] = from_float<T>(__fadd_rn(sum[i], to_float(dz.row(sample)[c])));
+        } else if (row < shape.vectors) {
+          de.row(sample)[static_cast<int64_t>(row - 1) * shape.width + c] = sum[i];
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+void forward(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
+             cudaStream_t stream) {
+  const DotShape shape = dot_shape(x, e.cols);
+  const int rows = blocks_for(shape.vectors, kTile) * kTile;
+  const auto bytes = [&](int warps, int piece) { return warps * rows * (piece + 1) * 4; };
+  int warps = kForwardWarps, piece = 32;
+  while (warps > 1 && bytes(warps, piece) > kSharedBytes) warps /= 2;
+  while (piece > 1 && bytes(warps, piece) > kSharedBytes) piece /= 2;
+  launch(dot_forward_kernel<T>,
+         {blocks_for(shape.samples, warps), warps * 32, static_cast<size_t>(bytes(warps, piece))},
+         stream, rows_of<const T>(x), Rows<const float>{e.data, e.stride}, rows_of<T>(z), shape,
+         piece);
+}
+
+template <class T>
+void backward(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz, const Matrix& dx,
+              const MatrixView<float>& de, cudaStream_t stream) {
+  const DotShape shape = dot_shape(x, e.cols);
+  const int threads = std::clamp((shape.width + 31) / 32 * 32, 32, 256);
+  launch(dot_backward_kernel<T>,
+         {shape.samples, threads, sizeof(float) * static_cast<size_t>(shape.vectors * kBand)},
+         stream, rows_of<const T>(x), Rows<const float>{e.data, e.stride}, rows_of<const T>(dz),
+         rows_of<T>(dx), Rows<float>{de.data, de.stride}, shape);
+}
+
+}  // namespace
+
+void dot_forward_portable(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
+                          cudaStream_t stream) {
+  if (x.type == DType::kFloat32) return forward<float>(x, e, z, stream);
+  forward<Bf16>(x, e, z, stream);
+}
+
+void dot_backward_portable(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
+                           const Matrix& dx, const MatrixView<float>& de, cudaStream_t stream) {
+  if (x.type == DType::kFloat32) return backward<float>(x, e, dz, dx, de, stream);
+  backward<Bf16>(x, e, dz, dx, de, stream);
+}
+
+}  // namespace dlrm::kernels
