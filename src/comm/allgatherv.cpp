@@ -16,16 +16,18 @@ Exchange gather_exchange(int rank, const void* send, void* receive, View<const i
 }
 
 Pending Communicator::start_allgatherv(const void* send, void* receive, View<const int64_t> bytes,
-                                       View<const int64_t> offsets) {
+                                       View<const int64_t> offsets, Stream* stream) {
   const auto ranks = static_cast<size_t>(size());
   DLRM_CHECK(bytes.size() == ranks && offsets.size() == ranks, "allgatherv among {} ranks", ranks);
   Exchange exchange = gather_exchange(rank(), send, receive, bytes, offsets);
+  exchange.stream = stream;
   exchange.sequence = reserve(exchange.name, bytes[static_cast<size_t>(rank())]);
   return start_exchange(std::move(exchange));
 }
 
 std::vector<char> Communicator::allgather_bytes(const void* mine, int64_t mine_bytes,
                                                 std::vector<int64_t>& bytes) {
+  DLRM_CHECK(!on_device(), "host values are gathered by a host communicator");
   const auto ranks = static_cast<size_t>(size());
   bytes.assign(ranks, 0);
   bytes[static_cast<size_t>(rank())] = mine_bytes;

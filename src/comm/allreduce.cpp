@@ -4,6 +4,7 @@
 #include "dlrm/core/partition.h"
 
 #include "combine.h"
+#include "element.h"
 #include "exchanges.h"
 #include "progress.h"
 
@@ -162,8 +163,23 @@ class Allreduce final : public Call {
 
 }  // namespace
 
+Pending Communicator::start_reduction(Reduction reduction) {
+  DLRM_CHECK(false, "{} of device memory on a host communicator", reduction.name);
+}
+
 template <class T>
-Pending Communicator::start_allreduce(View<T> data, DType wire) {
+Pending Communicator::start_allreduce(View<T> data, DType wire, Stream* stream) {
+  if (on_device() && !data.empty()) {
+    const auto bytes = static_cast<int64_t>(data.size_bytes());
+    reserve("allreduce", bytes, 2);
+    return start_reduction({.name = "allreduce",
+                            .data = data.data(),
+                            .out = data.data(),
+                            .count = static_cast<int64_t>(data.size()),
+                            .element = element_of<T>(),
+                            .wire = wire,
+                            .stream = stream});
+  }
   if (size() == 1 || data.empty()) {
     reserve("allreduce", static_cast<int64_t>(data.size_bytes()), 2);
     return {};
@@ -178,11 +194,12 @@ Pending Communicator::start_allreduce(View<T> data, DType wire) {
   DLRM_CHECK(false, "only floats travel as {}", name_of(wire));
 }
 
-template Pending Communicator::start_allreduce<float>(View<float>, DType);
-template Pending Communicator::start_allreduce<double>(View<double>, DType);
-template Pending Communicator::start_allreduce<int64_t>(View<int64_t>, DType);
+template Pending Communicator::start_allreduce<float>(View<float>, DType, Stream*);
+template Pending Communicator::start_allreduce<double>(View<double>, DType, Stream*);
+template Pending Communicator::start_allreduce<int64_t>(View<int64_t>, DType, Stream*);
 
 void Communicator::allreduce_max(View<int64_t> data) {
+  DLRM_CHECK(!on_device(), "allreduce_max is for host memory");
   if (size() == 1 || data.empty()) {
     reserve("allreduce_max", static_cast<int64_t>(data.size_bytes()), 2);
     return;

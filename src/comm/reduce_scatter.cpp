@@ -5,6 +5,7 @@
 #include "dlrm/core/partition.h"
 
 #include "combine.h"
+#include "element.h"
 #include "progress.h"
 
 namespace dlrm {
@@ -61,18 +62,30 @@ class ReduceScatter final : public Call {
 }  // namespace
 
 template <class T>
-Pending Communicator::start_reduce_scatter(View<const T> data, View<T> out) {
+Pending Communicator::start_reduce_scatter(View<const T> data, View<T> out, Stream* stream) {
   const Range own = part_of(static_cast<int64_t>(data.size()), rank(), size());
   DLRM_CHECK(static_cast<int64_t>(out.size()) == own.size(), "reduce_scatter: {} values for {}",
              own.size(), out.size());
+  if (on_device() && !data.empty()) {
+    reserve("reduce_scatter", static_cast<int64_t>(data.size_bytes()));
+    return start_reduction({.name = "reduce_scatter",
+                            .scatter = true,
+                            .data = data.data(),
+                            .out = out.data(),
+                            .count = static_cast<int64_t>(data.size()),
+                            .element = element_of<T>(),
+                            .stream = stream});
+  }
   if (size() > 1) return start_call<ReduceScatter<T>>(*this, data, out);
   reserve("reduce_scatter", static_cast<int64_t>(data.size_bytes()));
   if (out.data() != data.data()) std::copy(data.begin(), data.end(), out.begin());
   return {};
 }
 
-template Pending Communicator::start_reduce_scatter<float>(View<const float>, View<float>);
-template Pending Communicator::start_reduce_scatter<double>(View<const double>, View<double>);
-template Pending Communicator::start_reduce_scatter<int64_t>(View<const int64_t>, View<int64_t>);
+template Pending Communicator::start_reduce_scatter<float>(View<const float>, View<float>, Stream*);
+template Pending Communicator::start_reduce_scatter<double>(View<const double>, View<double>,
+                                                            Stream*);
+template Pending Communicator::start_reduce_scatter<int64_t>(View<const int64_t>, View<int64_t>,
+                                                             Stream*);
 
 }  // namespace dlrm

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "dlrm/core/dtype.h"
@@ -83,16 +84,30 @@ struct Exchange {
   Stream* stream = nullptr;
 };
 
+/// A sum over ranks that a device communicator is asked for.
+struct Reduction {
+  enum class Element : uint8_t { kFloat, kDouble, kInt64 };
+
+  const char* name = "";  ///< of the collective; a literal
+  bool scatter = false;   ///< part_of(count, rank, size) alone arrives in `out`; else all of it
+  const void* data = nullptr;
+  void* out = nullptr;  ///< may be `data`, or with `scatter` the rank's own part of it
+  int64_t count = 0;
+  Element element = Element::kFloat;
+  DType wire = DType::kFloat32;
+  Stream* stream = nullptr;  ///< as in Exchange
+};
+
 class ProgressEngine;
 class Activity;
 
-/// Collective calls among ranks over host memory. Every rank makes the same calls on a communicator
-/// in the same order; several may be in flight at once. Buffers belong to a started call until it
-/// is done. Counts may differ between ranks and be zero. Reductions add in rank order, whatever the
-/// implementation, so that they agree bitwise. One thread at a time uses a communicator; its
-/// duplicates may be used by others. Polling any call moves all of this rank's calls on, those of
-/// duplicates too, so that ranks may wait for several calls in different orders. A communicator
-/// outlives its calls.
+/// Collective calls among ranks, over host memory unless on_device(). Every rank makes the same
+/// calls on a communicator in the same order; several may be in flight at once. Buffers belong to a
+/// started call until it is done. Counts may differ between ranks and be zero. Reductions add in
+/// rank order, whatever the implementation, so that they agree bitwise. One thread at a time uses a
+/// communicator; its duplicates may be used by others. Polling any call moves all of this rank's
+/// calls on, those of duplicates too, so that ranks may wait for several calls in different orders.
+/// A communicator outlives its calls.
 class Communicator {
  public:
   virtual ~Communicator();
@@ -103,26 +118,36 @@ class Communicator {
   virtual int size() const = 0;
   /// Another communicator of the same ranks whose calls never mix with this one's. Collective.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
-  /// Whether buffers are device memory.
+  /// What it is, for the log: "nccl 2.27.7".
+  virtual std::string describe() const { return "host"; }
+  /// Whether buffers are device memory. The calls below that take a `stream` serve such buffers:
+  /// they start after what it holds now (nullptr: at once); the others are for host memory alone.
+  /// Ranks start a device communicator's calls, those of its duplicates included, in one order. A
+  /// call over one rank still orders the stream that waits for it after the stream that it was
+  /// given.
   virtual bool on_device() const { return false; }
+  /// Whether Pending::wait(Stream&) may wait on the host. Where not, a device communicator's calls
+  /// can be part of a captured graph.
+  virtual bool blocks_host() const { return true; }
 
   // The virtual core.
 
   /// Starts one exchange of blocks. A rank's block for itself is copied, unless it lies where it
   /// goes to. Send blocks may overlap one another.
   virtual Pending start_exchange(Exchange exchange) = 0;
+  /// Starts a sum of device memory: device communicators alone.
+  virtual Pending start_reduction(Reduction reduction);
 
   // Composed of the core, the same for every implementation.
 
   /// layout.send_bytes[q] bytes at send + layout.send_offsets[q] go to rank q.
-  /// On a device communicator after what `stream` holds now.
   Pending start_alltoallv(const void* send, void* receive, const ExchangeLayout& layout,
                           Stream* stream = nullptr);
   /// Rank q's `bytes[q]` bytes arrive at receive + offsets[q] on every rank. In place allowed: send
   /// == receive + offsets[rank].
   Pending start_allgatherv(const void* send, void* receive, View<const int64_t> bytes,
-                           View<const int64_t> offsets);
-  Pending start_broadcast(void* data, int64_t bytes, int root);
+                           View<const int64_t> offsets, Stream* stream = nullptr);
+  Pending start_broadcast(void* data, int64_t bytes, int root, Stream* stream = nullptr);
   /// Done once every rank has started it.
   Pending start_barrier();
 
@@ -134,7 +159,7 @@ class Communicator {
   /// `wire` bf16 (float only), values travel rounded and are added in fp32, and the sum is rounded
   /// once more, so that all ranks hold the same values. On one rank nothing travels or is rounded.
   template <class T>
-  Pending start_allreduce(View<T> data, DType wire = DType::kFloat32);
+  Pending start_allreduce(View<T> data, DType wire = DType::kFloat32, Stream* stream = nullptr);
   template <class T>
   void allreduce(View<T> data, DType wire = DType::kFloat32) {
     start_allreduce<T>(data, wire).wait();
@@ -145,7 +170,7 @@ class Communicator {
   /// Part `rank` (part_of(data.size(), rank, size)) of the sum over ranks arrives in `out`, which
   /// may be that part of data itself. T as in start_allreduce.
   template <class T>
-  Pending start_reduce_scatter(View<const T> data, View<T> out);
+  Pending start_reduce_scatter(View<const T> data, View<T> out, Stream* stream = nullptr);
 
   /// Everybody's `mine`, rank after rank; counts (optional) receives the elements of each rank.
   template <class T>

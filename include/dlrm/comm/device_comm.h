@@ -1,0 +1,27 @@
+#pragma once
+#include <memory>
+
+#include "dlrm/comm/communicator.h"
+#include "dlrm/device/device.h"
+
+namespace dlrm {
+
+enum class DeviceCommKind : uint8_t {
+  kAuto,    ///< NCCL where each rank has a GPU of its own and NCCL is there, else staged
+  kNccl,    ///< between GPUs
+  kStaged,  ///< through host memory, over the host communicator
+};
+
+struct DeviceCommOptions {
+  DeviceCommKind kind = DeviceCommKind::kAuto;
+  /// NCCL's algorithm and protocol are fixed, so that its sums are the same bits in every run.
+  bool pin_algorithms = false;
+};
+
+/// A communicator among the ranks of `host` for memory of `device`. Collective; the kind is the
+/// same on every rank. Both arguments outlive it. Throws usage_error saying what would be right
+/// where the kind asked for cannot be had.
+std::unique_ptr<Communicator> make_device_comm(Communicator& host, Device& device,
+                                               const DeviceCommOptions& options = {});
+
+}  // namespace dlrm

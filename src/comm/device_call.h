@@ -1,0 +1,44 @@
+#pragma once
+#include <memory>
+
+#include "dlrm/comm/communicator.h"
+#include "dlrm/device/device.h"
+
+#include "event_pool.h"
+#include "progress.h"
+
+namespace dlrm {
+
+/// A call that a device goes on with by itself: done once an event is reached. It may be part of a
+/// captured graph, and so nobody but its owner asks after the event.
+class DeviceCall : public Pending::State {
+ public:
+  /// The call is what `stream` holds now.
+  DeviceCall(std::shared_ptr<EventPool> events, std::shared_ptr<ProgressEngine> engine,
+             Stream& stream)
+      : events_(std::move(events)), engine_(std::move(engine)), end_(events_->take()) {
+    stream.record(*end_);
+  }
+  ~DeviceCall() override { events_->give_back(std::move(end_)); }
+  DeviceCall(const DeviceCall&) = delete;
+  DeviceCall& operator=(const DeviceCall&) = delete;
+
+  bool poll() override {
+    engine_->advance();
+    if (!end_->reached()) return false;
+    engine_->count_progress();
+    return true;
+  }
+  void relax(int64_t polls) override { engine_->relax(polls); }
+  bool order(Stream& stream) override {
+    stream.wait(*end_);
+    return true;
+  }
+
+ private:
+  std::shared_ptr<EventPool> events_;
+  std::shared_ptr<ProgressEngine> engine_;
+  std::unique_ptr<Event> end_;
+};
+
+}  // namespace dlrm

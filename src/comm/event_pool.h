@@ -1,0 +1,34 @@
+#pragma once
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "dlrm/device/device.h"
+
+namespace dlrm {
+
+/// Events of one device that are used again. Thread-safe.
+class EventPool {
+ public:
+  explicit EventPool(Device& device) : device_(device) {}
+
+  std::unique_ptr<Event> take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return device_.make_event();
+    std::unique_ptr<Event> event = std::move(free_.back());
+    free_.pop_back();
+    return event;
+  }
+  void give_back(std::unique_ptr<Event> event) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(event));
+  }
+
+ private:
+  Device& device_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Event>> free_;
+};
+
+}  // namespace dlrm

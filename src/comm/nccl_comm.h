@@ -1,0 +1,22 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "dlrm/comm/communicator.h"
+#include "dlrm/comm/device_comm.h"
+#include "dlrm/device/device.h"
+
+namespace dlrm {
+
+/// Why NCCL cannot be used in this process with this device; empty where it can.
+std::string why_no_nccl(Device& device);
+
+/// Names the GPU of `device` among all machines, in at most 63 characters: ranks that name the
+/// same share one.
+std::string gpu_identity(Device& device);
+
+/// Collective. The host communicator, of which it makes a duplicate, brings the ranks together.
+std::unique_ptr<Communicator> make_nccl_comm(Communicator& host, Device& device,
+                                             const DeviceCommOptions& options);
+
+}  // namespace dlrm

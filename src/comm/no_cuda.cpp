@@ -1,0 +1,13 @@
+#include "nccl_comm.h"
+
+namespace dlrm {
+
+std::string why_no_nccl(Device&) { return "this build has no CUDA"; }
+
+std::string gpu_identity(Device&) { return ""; }
+
+std::unique_ptr<Communicator> make_nccl_comm(Communicator&, Device&, const DeviceCommOptions&) {
+  throw usage_error("comm nccl: this build has no CUDA; `launch/build.sh cuda` makes one that has");
+}
+
+}  // namespace dlrm

@@ -1,0 +1,67 @@
+#include "staging.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace dlrm {
+
+Staging::Staging(Device& device)
+    : device_(device),
+      out_(device.make_stream()),
+      in_(device.make_stream()),
+      events_(std::make_shared<EventPool>(device)) {}
+
+Staging::~Staging() {
+  try {
+    out_->synchronize();
+    in_->synchronize();
+  } catch (...) {
+    // The device failed, and copies nothing any more.
+  }
+}
+
+std::unique_ptr<Staging::Slot> Staging::take(int64_t send_bytes, int64_t receive_bytes) {
+  const auto send = static_cast<size_t>(send_bytes), receive = static_cast<size_t>(receive_bytes);
+  if (free_.empty()) free_.push_back(std::make_unique<Slot>(device_));
+  // The smallest that is large enough, or else the largest, which grows.
+  const auto worse = [&](const std::unique_ptr<Slot>& a, const std::unique_ptr<Slot>& b) {
+    const bool a_fits = a->send.size() >= send && a->receive.size() >= receive;
+    const bool b_fits = b->send.size() >= send && b->receive.size() >= receive;
+    if (a_fits != b_fits) return b_fits;
+    return a_fits ? a->capacity() > b->capacity() : a->capacity() < b->capacity();
+  };
+  const auto best = std::max_element(free_.begin(), free_.end(), worse);
+  std::unique_ptr<Slot> slot = std::move(*best);
+  free_.erase(best);
+  const bool grows = slot->send.size() < send || slot->receive.size() < receive;
+  if (grows && slot->used) slot->landed->synchronize();  // its memory is freed
+  slot->send.reserve(send);
+  slot->receive.reserve(receive);
+  return slot;
+}
+
+void Staging::give_back(std::unique_ptr<Slot> slot) { free_.push_back(std::move(slot)); }
+
+StagedBlocks::StagedBlocks(View<const int64_t> block_bytes, View<const int64_t> block_offsets,
+                           int own)
+    : bytes(block_bytes.begin(), block_bytes.end()), offsets(bytes.size(), 0) {
+  bytes[static_cast<size_t>(own)] = 0;
+  std::vector<size_t> order(bytes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::erase_if(order, [&](size_t q) { return bytes[q] == 0; });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return block_offsets[a] < block_offsets[b]; });
+  for (const size_t q : order) {
+    const int64_t begin = block_offsets[q];
+    if (runs.empty() || begin > runs.back().from + runs.back().bytes) {
+      runs.push_back({begin, 0, total});
+    }
+    Run& run = runs.back();
+    offsets[q] = run.at + begin - run.from;
+    run.bytes = std::max(run.bytes, begin + bytes[q] - run.from);
+    total = run.at + run.bytes;
+  }
+}
+
+}  // namespace dlrm
