@@ -44,9 +44,9 @@ class CrossInteraction final : public Interaction {
     for (const Layer& layer : layers_) {
       const Matrix low = at(layer.low, rank_), gate = at(layer.gate, width());
       const Matrix y = at(layer.output, width());
-      ops_.linear_forward(last_, parameters_.weight(layer.v), {}, Act::kNone, low);
+      ops_.linear_forward(last_, parameters_.weight(layer.v), {}, Act::kNone, low, {});
       ops_.linear_forward(low, parameters_.weight(layer.u), parameters_.bias(layer.bias),
-                          Act::kNone, gate);
+                          Act::kNone, gate, {});
       ops_.cross_forward(x0_, gate, last_, y);
       last_ = y;
       progress();

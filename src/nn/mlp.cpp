@@ -20,8 +20,9 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
         parameters.add(layer.path + "/bias", out, 0, std::sqrt(1.0 / static_cast<double>(out)));
     layer.outputs = out;
     layer.act = i + 1 == sizes.size() ? last_act : act;
-    layer.output = Buffer(context.device, static_cast<size_t>(max_batch * out) * size_of(compute),
-                          "activations");
+    const size_t bytes = static_cast<size_t>(max_batch * out) * size_of(compute);
+    layer.output = Buffer(context.device, bytes, "activations");
+    if (needs_input(layer.act)) layer.input = Buffer(context.device, bytes, "activations");
     layers_.push_back(std::move(layer));
     if (i > 0) widest = std::max(widest, in);
     in = out;
@@ -36,8 +37,11 @@ Matrix Mlp::forward(Matrix x, const Progress& progress) {
   for (Layer& layer : layers_) {
     layer.x = x;
     layer.y = Matrix(layer.output.data(), compute_, x.rows, layer.outputs);
+    if (needs_input(layer.act)) {
+      layer.z = Matrix(layer.input.data(), compute_, x.rows, layer.outputs);
+    }
     ops_.linear_forward(x, parameters_.weight(layer.weight), parameters_.bias(layer.bias),
-                        layer.act, layer.y);
+                        layer.act, layer.y, layer.z);
     x = layer.y;
     progress();
   }
@@ -53,6 +57,7 @@ void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress) {
     LinearGradients gradients;
     gradients.act = layer.act;
     gradients.y = layer.y;
+    gradients.z = layer.z;
     gradients.dy = dy;
     gradients.x = layer.x;
     gradients.dx = below;

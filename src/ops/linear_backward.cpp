@@ -3,7 +3,7 @@
 namespace dlrm {
 
 void Ops::linear_backward(const LinearGradients& layer) {
-  activation_backward(layer.act, layer.y, layer.dy);
+  activation_backward(layer.act, layer.y, layer.z, layer.dy);
   linear_backward_weight(layer.dy, layer.x, layer.dw, layer.dbias);
   if (layer.dx.data) linear_backward_input(layer.dy, layer.w, layer.dx);
 }

@@ -11,8 +11,9 @@ class Faulty final : public reference::ReferenceOps {
  public:
   std::string name() const override { return "faulty"; }
 
-  void linear_forward(Matrix x, Matrix w, View<const float> b, Act act, Matrix y) override {
-    ReferenceOps::linear_forward(x, w, b, act, y);
+  void linear_forward(Matrix x, Matrix w, View<const float> b, Act act, Matrix y,
+                      Matrix z) override {
+    ReferenceOps::linear_forward(x, w, b, act, y, z);
     spoil(y);
   }
   void linear_backward_input(Matrix dz, Matrix w, Matrix dx) override {
@@ -23,8 +24,8 @@ class Faulty final : public reference::ReferenceOps {
     ReferenceOps::linear_backward_weight(dz, x, dw, db);
     db.back() *= 1.01f;
   }
-  void activation_backward(Act act, Matrix y, Matrix dy) override {
-    ReferenceOps::activation_backward(act, y, dy);
+  void activation_backward(Act act, Matrix y, Matrix z, Matrix dy) override {
+    ReferenceOps::activation_backward(act, y, z, dy);
     spoil(dy);
   }
   void linear_backward(const LinearGradients& layer) override {
@@ -186,7 +187,7 @@ struct Calls {
     return {
         {"linear_forward",
          [=, this](Ops& o) {
-           o.linear_forward(x.matrix(), w.matrix(), bias, Act::kNone, y.matrix());
+           o.linear_forward(x.matrix(), w.matrix(), bias, Act::kNone, y.matrix(), {});
          }},
         {"linear_backward_input",
          [=, this](Ops& o) { o.linear_backward_input(dz.matrix(), w.matrix(), dx.matrix()); }},
@@ -195,7 +196,7 @@ struct Calls {
            o.linear_backward_weight(dz.matrix(), x.matrix(), dw.floats(), bias);
          }},
         {"activation_backward",
-         [=, this](Ops& o) { o.activation_backward(Act::kRelu, y.matrix(), dz.matrix()); }},
+         [=, this](Ops& o) { o.activation_backward(Act::kRelu, y.matrix(), {}, dz.matrix()); }},
         {"linear_backward", [=, this](Ops& o) { o.linear_backward(layer()); }},
         {"linear_backward_update",
          [=, this](Ops& o) {

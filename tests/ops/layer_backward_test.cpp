@@ -187,8 +187,8 @@ TEST_P(LayerBackward, ForwardOfFewSamplesAgreesWithTheReference) {
         Cells bias = Cells::random(1, out, 3), got(batch, out), want(batch, out);
         const View<const float> b(bias.floats().data, static_cast<size_t>(out));
         for (const View<const float> added : {b, View<const float>()}) {
-          ops->linear_forward(x.matrix(), w.matrix(), added, Act::kRelu, got.matrix());
-          reference->linear_forward(x.matrix(), w.matrix(), added, Act::kRelu, want.matrix());
+          ops->linear_forward(x.matrix(), w.matrix(), added, Act::kRelu, got.matrix(), {});
+          reference->linear_forward(x.matrix(), w.matrix(), added, Act::kRelu, want.matrix(), {});
           EXPECT_TRUE(close(got, want, 3 * std::sqrt(static_cast<double>(in))))
               << text({batch, in, out});
         }

@@ -37,8 +37,8 @@ class Mlp {
     int bias = 0;
     int64_t outputs = 0;
     Act act = Act::kNone;
-    Buffer output;
-    Matrix x, y;  // of the last forward
+    Buffer output, input;  // act(z), and z where its backward needs it
+    Matrix x, y, z;        // of the last forward
   };
 
   Ops& ops_;

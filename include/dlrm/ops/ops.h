@@ -30,16 +30,20 @@ class Ops {
   // -------------------------------------------------------------------------------
 
   /// y = act(x wᵀ + bias). x [b, in], w [out, in], bias [out] fp32, y [b, out]; types of x, w, y
-  /// alike. An empty bias is none. An empty bias adds nothing.
-  virtual void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y) = 0;
+  /// alike. An empty bias adds nothing. Where needs_input(act), z [b, out], of y's type, receives
+  /// x wᵀ + bias, else it is not touched and z.data may be null. act is taken of z before or after
+  /// its rounding to that type.
+  virtual void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
+                              Matrix z) = 0;
   /// dx = dz w. dz [b, out], w [out, in], dx [b, in].
   virtual void linear_backward_input(Matrix dz, Matrix w, Matrix dx) = 0;
   /// dw = dzᵀ x, dbias = column sums of dz. dz [b, out], x [b, in], dw [out, in] fp32, dbias [out]
   /// fp32. With b = 0 writes zeros. An empty dbias is left out.
   virtual void linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw,
                                       View<float> dbias) = 0;
-  /// dy ← dy ⊙ act'(z), where y = act(z) is given (relu: zero where y is 0). dy, y [b, n].
-  virtual void activation_backward(Act act, Matrix y, Matrix dy) = 0;
+  /// dy ← dy ⊙ act'(z), from z where needs_input(act), else from y = act(z) (relu: zero where y is
+  /// 0); the other of the two is not read. dy, y, z [b, n].
+  virtual void activation_backward(Act act, Matrix y, Matrix z, Matrix dy) = 0;
 
   /// A layer's backward in one: dz = dy ⊙ act'(z); dx = dz w; dw = dzᵀ x; dbias = column sums of
   /// dz.

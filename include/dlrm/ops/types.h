@@ -6,8 +6,8 @@
 
 namespace dlrm {
 
-/// Activation of a linear layer: relu max(z, 0); gelu z/2·(1 + tanh(√(2/π)·(z + 0.044715 z³))); silu
-/// z·σ(z); sigmoid σ(z) = 1/(1 + e^-z); tanh.
+/// Activation of a linear layer: relu max(z, 0); gelu z/2·(1 + tanh(√(2/π)·(z + 0.044715 z³)));
+/// silu z·σ(z); sigmoid σ(z) = 1/(1 + e^-z); tanh.
 enum class Act : uint8_t { kNone, kRelu, kGelu, kSilu, kSigmoid, kTanh };
 
 /// Whether act'(z) cannot be had from act(z), so that the forward pass must keep z.
@@ -23,12 +23,18 @@ struct OptimizerStep {
   float beta2 = 0;
   float correction1 = 1;  ///< Adam: 1 - beta1^t, t the global step from 1
   float correction2 = 1;  ///< Adam: 1 - beta2^t
-  /// In the device's memory, or none: where it is not 0, nothing is updated.
+  /// In the device's memory, or none: where it is not 0, nothing is updated: no weight, state or
+  /// copy.
   const float* suppressed = nullptr;
   /// sgd: w -= lr·g. adagrad: s1 += g²; w -= lr·g/(√s1 + eps). rowwise: s1 (one a row) += mean g²,
   /// same step. adam: s1 = β1·s1 + (1-β1)·g; s2 = β2·s2 + (1-β2)·g²; w -=
   /// lr·(s1/correction1)/(√(s2/correction2) + eps).
 };
+
+/// For executions whose device memory is this machine's.
+inline bool is_suppressed(const OptimizerStep& step) {
+  return step.suppressed != nullptr && *step.suppressed != 0;
+}
 
 /// One linear layer's backward: what its forward read and wrote, and where gradients go.
 struct LinearGradients {

@@ -23,14 +23,16 @@ const auto kExactly = [](int64_t, int64_t) { return 0.0; };
 
 }  // namespace
 
-void CheckedOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y) {
-  chosen_->linear_forward(x, w, bias, act, y);
+void CheckedOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
+                                Matrix z) {
+  chosen_->linear_forward(x, w, bias, act, y, z);
   stream_.synchronize();
   const Copy want = Copy::empty_like(y, y.type), sizes = Copy::empty_like(y, DType::kFloat32);
-  reference_.linear_forward(x, w, bias, act, want.matrix());
+  const Copy want_z = Copy::empty_like(y, y.type);
+  reference_.linear_forward(x, w, bias, act, want.matrix(), want_z.matrix());
   const Copy bias_size = Copy::magnitude(as_row(bias));
   reference_.linear_forward(Copy::magnitude(x).matrix(), Copy::magnitude(w).matrix(),
-                            {bias_size.floats().data, bias.size()}, Act::kNone, sizes.matrix());
+                            {bias_size.floats().data, bias.size()}, Act::kNone, sizes.matrix(), {});
   expect_close(subject("linear_forward", product_shape(x, w)), "y", y, want.matrix(),
                sums(x.cols, sizes));
 }
@@ -61,11 +63,11 @@ void CheckedOps::linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> d
   expect_close(s, "dbias", as_row(dbias), want_bias.matrix(), sums(dz.rows, bias_sizes));
 }
 
-void CheckedOps::activation_backward(Act act, Matrix y, Matrix dy) {
+void CheckedOps::activation_backward(Act act, Matrix y, Matrix z, Matrix dy) {
   const Copy want = Copy::of(dy);
-  chosen_->activation_backward(act, y, dy);
+  chosen_->activation_backward(act, y, z, dy);
   stream_.synchronize();
-  reference_.activation_backward(act, y, want.matrix());
+  reference_.activation_backward(act, y, z, want.matrix());
   expect_close(subject("activation_backward", shape_of(dy)), "dy", dy, want.matrix(), kExactly);
 }
 

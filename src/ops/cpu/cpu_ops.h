@@ -26,11 +26,12 @@ class CpuOps final : public Ops {
   std::string name() const override;
   int threads() const override { return threads_; }
 
-  void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y) override;
+  void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
+                      Matrix z) override;
   void linear_backward_input(Matrix dz, Matrix w, Matrix dx) override;
   void linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw,
                               View<float> dbias) override;
-  void activation_backward(Act act, Matrix y, Matrix dy) override;
+  void activation_backward(Act act, Matrix y, Matrix z, Matrix dy) override;
   void linear_backward(const LinearGradients& layer) override;
   void linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
                               const DenseTensor& weight, const DenseTensor& bias) override;

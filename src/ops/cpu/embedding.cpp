@@ -122,7 +122,7 @@ void CpuOps::embedding_bag_backward(RowRuns runs, View<const BagGradient> gradie
 void CpuOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
                                   View<const BagGradient> gradients) {
   const int64_t count = runs.count[0];
-  if (count == 0 || table.width == 0) return;
+  if (count == 0 || table.width == 0 || is_suppressed(step)) return;
   const Runs prepared = prepare_runs(runs, gradients, table.width);
   for_run_ranges(prepared, count, [&](int64_t i0, int64_t i1, float* scratch) {
     kernels_.update_runs(step, table, prepared, i0, i1, scratch);
@@ -142,7 +142,7 @@ void CpuOps::sparse_update(const OptimizerStep& step, const RowTable& table,
                            View<const int64_t> rows, View<const int64_t> count,
                            MatrixView<const float> grads, bool by_row,
                            View<const float> square_sums, int64_t full_width) {
-  if (table.width == 0) return;
+  if (table.width == 0 || is_suppressed(step)) return;
   const RowGradients g{rows.data(),
                        grads.data,
                        grads.stride,

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "dlrm/core/error.h"
+
 #include "cpu/cpu_ops.h"
 #include "cpu/parallel.h"
 
@@ -45,7 +47,8 @@ struct OutputParts {
 
 }  // namespace
 
-void CpuOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y) {
+void CpuOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y, Matrix) {
+  DLRM_CHECK(act == Act::kNone || act == Act::kRelu, "activation {}", static_cast<int>(act));
   if (y.rows == 0 || y.cols == 0) return;
   if (y.cols == 1 || x.cols == 0) {
     parallel_ranges(threads_, y.rows, x.cols, kGrain, [&](int64_t r0, int64_t r1) {
@@ -98,8 +101,9 @@ void CpuOps::linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw, V
   });
 }
 
-void CpuOps::activation_backward(Act act, Matrix y, Matrix dy) {
+void CpuOps::activation_backward(Act act, Matrix y, Matrix, Matrix dy) {
   if (act == Act::kNone) return;
+  DLRM_CHECK(act == Act::kRelu, "activation {}", static_cast<int>(act));
   parallel_ranges(threads_, dy.rows, dy.cols, kGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.relu_backward(y, dy, r0, r1); });
 }
@@ -111,7 +115,7 @@ void CpuOps::linear_backward(const LinearGradients& layer) {
 
 void CpuOps::linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
                                     const DenseTensor& weight, const DenseTensor& bias) {
-  if (!small_backward_serves(layer) || !weight.copy.empty()) {
+  if (!small_backward_serves(layer) || !weight.copy.empty() || is_suppressed(step)) {
     return Ops::linear_backward_update(step, layer, weight, bias);
   }
   LayerBackward update;

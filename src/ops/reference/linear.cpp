@@ -1,17 +1,17 @@
-#include <algorithm>
-
+#include "reference/activation.h"
 #include "reference/elements.h"
 #include "reference/reference_ops.h"
 
 namespace dlrm::reference {
 
-void ReferenceOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y) {
+void ReferenceOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
+                                  Matrix z) {
   for (int64_t r = 0; r < y.rows; ++r) {
     for (int64_t o = 0; o < y.cols; ++o) {
       double sum = bias.empty() ? 0.0 : bias[static_cast<size_t>(o)];
       for (int64_t i = 0; i < x.cols; ++i) sum += get(x, r, i) * get(w, o, i);
-      if (act == Act::kRelu) sum = std::max(sum, 0.0);
-      set(y, r, o, sum);
+      if (needs_input(act)) set(z, r, o, sum);
+      set(y, r, o, activated(act, sum));
     }
   }
 }
@@ -42,11 +42,13 @@ void ReferenceOps::linear_backward_weight(Matrix dz, Matrix x, MatrixView<float>
   }
 }
 
-void ReferenceOps::activation_backward(Act act, Matrix y, Matrix dy) {
+void ReferenceOps::activation_backward(Act act, Matrix y, Matrix z, Matrix dy) {
   if (act == Act::kNone) return;
+  const Matrix& from = needs_input(act) ? z : y;
   for (int64_t r = 0; r < dy.rows; ++r) {
     for (int64_t c = 0; c < dy.cols; ++c) {
-      if (get(y, r, c) == 0) set(dy, r, c, 0);
+      const double slope = activation_slope(act, get(from, r, c));
+      set(dy, r, c, slope == 0 ? 0.0 : slope * get(dy, r, c));
     }
   }
 }

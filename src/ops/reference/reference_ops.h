@@ -12,11 +12,12 @@ class ReferenceOps : public Ops {
   std::string name() const override { return "reference"; }
   int threads() const override { return 1; }
 
-  void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y) override;
+  void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
+                      Matrix z) override;
   void linear_backward_input(Matrix dz, Matrix w, Matrix dx) override;
   void linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw,
                               View<float> dbias) override;
-  void activation_backward(Act act, Matrix y, Matrix dy) override;
+  void activation_backward(Act act, Matrix y, Matrix z, Matrix dy) override;
 
   void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) override;
   void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
