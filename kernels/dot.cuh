@@ -4,21 +4,9 @@
 
 #include "dlrm/core/view.h"
 
-#include "kernels/bf16.cuh"
+#include "kernels/rows.cuh"
 
 namespace dlrm::kernels {
-
-template <class T>
-struct Rows {
-  T* data;
-  int64_t stride;
-  __device__ T* row(int64_t r) const { return data + r * stride; }
-};
-
-template <class T>
-Rows<T> rows_of(const Matrix& m) {
-  return {static_cast<T*>(m.data), m.stride};
-}
 
 struct DotShape {
   int64_t samples;

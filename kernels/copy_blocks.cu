@@ -1,0 +1,137 @@
+// dst[r, c] = scale[r]·src[r, c], or += that, through fp32 and rounded once; rows of either side
+// may be listed. A block of threads takes one unit of one rectangle, found among the prefix sums of
+// units by its warps, 32 entries at a time.
+// Bytes an element: what both sides take (dst twice for a sum), 8 + 4 a row for scale and lists:
+// the bandwidth of a copy where rows are 128 bytes or more.
+#include "kernels/copy_blocks.h"
+#include "kernels/rows.cuh"
+
+namespace dlrm::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kRowsPerThread = 8;
+constexpr int kTogether = 4;  ///< rows whose loads are in flight at once
+
+/// The last rectangle that starts at or before `unit`.
+__device__ int rectangle_of(const CopyRectangle* rectangles, int count, int64_t unit) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  int first = 0;
+  while (count > 1) {
+    const int step = (count + 31) / 32, i = first + lane * step;
+    const bool starts = lane * step < count && rectangles[i].first_unit <= unit;
+    const int passed = __popc(__ballot_sync(0xffffffffu, starts)) - 1;
+    count = min(step, count - passed * step);
+    first += passed * step;
+  }
+  return first;
+}
+
+/// Rows r, r + step, ... (kTogether of them, below `end`) of column c.
+template <class From, class To, int N>
+__device__ __forceinline__ void copy_cells(const CopyRectangle& b, int64_t r, int64_t step,
+                                           int64_t c) {
+  Pack<From, N> from[kTogether];
+  Pack<To, N> old[kTogether];
+  float scale[kTogether];
+  To* to[kTogether];
+#pragma unroll
+  for (int k = 0; k < kTogether; ++k) {
+    const int64_t row = r + k * step;
+    if (row >= b.rows) continue;
+    const int64_t src_row = b.src_rows ? b.src_rows[row] : row;
+    const int64_t dst_row = b.dst_rows ? b.dst_rows[row] : row;
+    scale[k] = b.scale ? b.scale[row] : 1.0f;
+    from[k] = load_pack<N>(static_cast<const From*>(b.src) + src_row * b.src_stride + c);
+    to[k] = static_cast<To*>(b.dst) + dst_row * b.dst_stride + c;
+    if (b.accumulate) old[k] = load_pack<N>(to[k]);
+  }
+#pragma unroll
+  for (int k = 0; k < kTogether; ++k) {
+    if (r + k * step >= b.rows) continue;
+    Pack<To, N> out;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      float value = to_float(from[k].at[i]);
+      if (b.scale) value = __fmul_rn(value, scale[k]);
+      if (b.accumulate) value = __fadd_rn(to_float(old[k].at[i]), value);
+      out.at[i] = from_float<To>(value);
+    }
+    store_pack(to[k], out);
+  }
+}
+
+template <class From, class To>
+__device__ __forceinline__ void copy_unit(const CopyRectangle& b, int64_t unit) {
+  const int down = kThreads >> b.shift;
+  const int64_t band = unit / b.units_across, column = unit % b.units_across;
+  const int64_t group = (column << b.shift) + (threadIdx.x & ((1u << b.shift) - 1));
+  const int64_t first = band * down * kRowsPerThread + (threadIdx.x >> b.shift);
+  if (group >= b.groups) return;
+  for (int i = 0; i < kRowsPerThread; i += kTogether) {
+    const int64_t r = first + int64_t{i} * down;
+    if (b.length == 1) {
+      copy_cells<From, To, 1>(b, r, down, group);
+    } else {
+      copy_cells<From, To, 4>(b, r, down, group * 4);
+    }
+  }
+}
+
+template <class From>
+__device__ __forceinline__ void copy_from(const CopyRectangle& b, int64_t unit) {
+  if (b.dst_type == DType::kFloat32) {
+    copy_unit<From, float>(b, unit);
+  } else if (b.dst_type == DType::kBFloat16) {
+    copy_unit<From, Bf16>(b, unit);
+  } else {
+    copy_unit<From, Fp16>(b, unit);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads, 3)
+    copy_rectangles_kernel(const CopyRectangle* rectangles, int count) {
+  const int64_t unit = blockIdx.x;
+  const CopyRectangle b = rectangles[rectangle_of(rectangles, count, unit)];
+  if (b.src_type == DType::kFloat32) {
+    copy_from<float>(b, unit - b.first_unit);
+  } else if (b.src_type == DType::kBFloat16) {
+    copy_from<Bf16>(b, unit - b.first_unit);
+  } else {
+    copy_from<Fp16>(b, unit - b.first_unit);
+  }
+}
+
+bool aligned(const void* data, DType type, int64_t stride) {
+  return reinterpret_cast<uintptr_t>(data) % (4 * size_of(type)) == 0 && stride % 4 == 0;
+}
+
+}  // namespace
+
+CopyRectangle divide(const CopyShape& shape, int64_t* units) {
+  CopyRectangle b{};
+  b.src = shape.src;
+  b.dst = shape.dst;
+  b.src_type = shape.src_type;
+  b.dst_type = shape.dst_type;
+  b.src_stride = shape.src_stride;
+  b.dst_stride = shape.dst_stride;
+  b.rows = shape.rows;
+  const bool fours = shape.cols % 4 == 0 && aligned(shape.src, shape.src_type, shape.src_stride) &&
+                     aligned(shape.dst, shape.dst_type, shape.dst_stride);
+  b.length = fours ? 4 : 1;
+  b.groups = shape.cols / b.length;
+  const BlockShape block = block_shape(b.groups, kThreads);
+  b.shift = static_cast<int8_t>(block.shift);
+  b.units_across = static_cast<int32_t>(blocks_for(b.groups, static_cast<int64_t>(block.across())));
+  const int64_t down = static_cast<int64_t>(block.down(kThreads)) * kRowsPerThread;
+  *units = blocks_for(b.rows, down) * b.units_across;
+  return b;
+}
+
+void copy_rectangles(const CopyRectangle* rectangles, int count, int64_t units,
+                     cudaStream_t stream) {
+  launch(copy_rectangles_kernel, {units, kThreads}, stream, rectangles, count);
+}
+
+}  // namespace dlrm::kernels

@@ -1,0 +1,46 @@
+#pragma once
+// Rectangles copied, scaled, added and converted, many in one launch; see Ops::copy_blocks.
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "dlrm/core/dtype.h"
+
+namespace dlrm::kernels {
+
+/// One rectangle as the kernel reads it: units of `down` rows by `across` columns (in groups of
+/// `length` columns) are numbered band by band from first_unit.
+struct CopyRectangle {
+  const void* src;
+  void* dst;
+  const float* scale;       ///< [rows] or null
+  const int32_t* src_rows;  ///< [rows] or null
+  const int32_t* dst_rows;
+  int64_t src_stride, dst_stride;
+  int64_t rows;
+  int64_t groups;      ///< of `length` columns
+  int64_t first_unit;  ///< units of the rectangles before
+  int32_t units_across;
+  int8_t shift;  ///< 2^shift groups beside each other in a block
+  int8_t length;
+  DType src_type, dst_type;
+  bool accumulate;
+};
+
+/// What is copied.
+struct CopyShape {
+  const void* src;
+  void* dst;
+  DType src_type, dst_type;
+  int64_t src_stride, dst_stride;
+  int64_t rows, cols;
+};
+
+/// The rectangle with its division into units, not yet placed behind others; `units` is how many.
+CopyRectangle divide(const CopyShape& shape, int64_t* units);
+
+/// rectangles [count] in device memory, which write different places; `units` in all.
+void copy_rectangles(const CopyRectangle* rectangles, int count, int64_t units,
+                     cudaStream_t stream);
+
+}  // namespace dlrm::kernels

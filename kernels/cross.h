@@ -1,0 +1,14 @@
+#pragma once
+// A cross layer but for its products; see Ops::cross_forward.
+#include <cuda_runtime.h>
+
+#include "dlrm/core/view.h"
+
+namespace dlrm::kernels {
+
+void cross_forward(const Matrix& x0, const Matrix& u, const Matrix& x, const Matrix& y,
+                   cudaStream_t stream);
+void cross_backward(const Matrix& x0, const Matrix& u, const Matrix& dy, const Matrix& du,
+                    const Matrix& dx0, cudaStream_t stream);
+
+}  // namespace dlrm::kernels

@@ -1,0 +1,71 @@
+// y[k] = mean of the columns of window k that exist, summed ascending and divided once, bitwise the
+// CPU's; back: each column takes dy[k] / columns. Bytes a column of e: 4 + s / window each way, s
+// the size of y's elements. A window's columns are neighbours, so that L1 joins the lanes' reads:
+// the bandwidth of a copy.
+#include "kernels/pool.h"
+#include "kernels/rows.cuh"
+
+namespace dlrm::kernels {
+namespace {
+
+/// Columns [begin, end) of window k; `left` cells of padding stand before the first.
+struct Windows {
+  int64_t width, window, left;
+  Windows(int64_t columns, int64_t size)
+      : width(columns), window(size), left(((columns + size - 1) / size * size - columns) / 2) {}
+  __device__ int64_t begin(int64_t k) const { return k == 0 ? 0 : k * window - left; }
+  __device__ int64_t end(int64_t k) const {
+    const int64_t e = (k + 1) * window - left;
+    return e < width ? e : width;
+  }
+};
+
+template <class T>
+struct PoolForward {
+  Rows<const float> e;
+  Windows windows;
+  Rows<T> y;
+  __device__ void operator()(int64_t r, int64_t k) const {
+    const float* row = e.row(r);
+    const int64_t begin = windows.begin(k), end = windows.end(k);
+    float sum = 0;
+    for (int64_t c = begin; c < end; ++c) sum = __fadd_rn(sum, row[c]);
+    y.row(r)[k] = from_float<T>(__fdiv_rn(sum, static_cast<float>(end - begin)));
+  }
+};
+
+template <class T>
+struct PoolBackward {
+  Rows<const T> dy;
+  Windows windows;
+  Rows<float> de;
+  __device__ void operator()(int64_t r, int64_t c) const {
+    const int64_t k =
+        static_cast<uint32_t>(c + windows.left) / static_cast<uint32_t>(windows.window);
+    const auto columns = static_cast<float>(windows.end(k) - windows.begin(k));
+    de.row(r)[c] = __fdiv_rn(to_float(dy.row(r)[k]), columns);
+  }
+};
+
+}  // namespace
+
+void average_pool_forward(const MatrixView<const float>& e, int64_t window, const Matrix& y,
+                          cudaStream_t stream) {
+  with_type(y.type, [&]<class T>() {
+    over_elements({y.rows, y.cols},
+                  PoolForward<T>{{e.data, e.stride}, Windows(e.cols, window), rows_of<T>(y)},
+                  stream);
+  });
+}
+
+void average_pool_backward(const Matrix& dy, int64_t window, const MatrixView<float>& de,
+                           cudaStream_t stream) {
+  with_type(dy.type, [&]<class T>() {
+    over_elements(
+        {de.rows, de.cols},
+        PoolBackward<T>{rows_of<const T>(dy), Windows(de.cols, window), {de.data, de.stride}},
+        stream);
+  });
+}
+
+}  // namespace dlrm::kernels

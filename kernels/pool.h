@@ -1,0 +1,14 @@
+#pragma once
+// Average pooling along a row; see Ops::average_pool_forward.
+#include <cuda_runtime.h>
+
+#include "dlrm/core/view.h"
+
+namespace dlrm::kernels {
+
+void average_pool_forward(const MatrixView<const float>& e, int64_t window, const Matrix& y,
+                          cudaStream_t stream);
+void average_pool_backward(const Matrix& dy, int64_t window, const MatrixView<float>& de,
+                           cudaStream_t stream);
+
+}  // namespace dlrm::kernels

@@ -1,0 +1,56 @@
+// table[r, c] = (2u - 1)·bound, u = word c mod 4 of Philox(key; row, c / 4) · 2^-24, every
+// operation rounded: bitwise uniform_row of core/random.h. A thread draws one counter, four
+// neighbours. Bytes an element: 4 (2) written; 10 rounds of 2 wide products for four elements:
+// about half of the writing bandwidth's time, so bound by writing.
+#include "kernels/philox.cuh"
+#include "kernels/rows.cuh"
+#include "kernels/uniform.h"
+
+namespace dlrm::kernels {
+namespace {
+
+template <class T>
+struct FillUniform {
+  uint64_t key;
+  int64_t first_row, first_column;
+  float bound;
+  Rows<T> table;
+  int64_t cols;
+  bool aligned;
+
+  /// `quad`-th counter of the row: four columns, of which some may lie outside.
+  __device__ void operator()(int64_t r, int64_t quad) const {
+    const auto row = static_cast<uint64_t>(first_row + r);
+    const int64_t counter = first_column / 4 + quad, c = counter * 4 - first_column;
+    const PhiloxWords drawn =
+        philox(key, static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32),
+               static_cast<uint32_t>(counter), 0);
+    Pack<T, 4> values;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) values.at[i] = from_float<T>(uniform_in(drawn.word[i], bound));
+    T* to = table.row(r) + c;
+    if (aligned && c >= 0 && c + 4 <= cols) return store_pack(to, values);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (c + i >= 0 && c + i < cols) to[i] = values.at[i];
+    }
+  }
+};
+
+}  // namespace
+
+void fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
+                  const Matrix& table, cudaStream_t stream) {
+  if (table.cols == 0) return;
+  const int64_t quads = (first_column + table.cols + 3) / 4 - first_column / 4;
+  const bool aligned = first_column % 4 == 0 && table.stride % 4 == 0 &&
+                       reinterpret_cast<uintptr_t>(table.data) % (4 * size_of(table.type)) == 0;
+  with_type(table.type, [&]<class T>() {
+    over_elements(
+        {table.rows, quads},
+        FillUniform<T>{key, first_row, first_column, bound, rows_of<T>(table), table.cols, aligned},
+        stream);
+  });
+}
+
+}  // namespace dlrm::kernels
