@@ -1,6 +1,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include "dlrm/device/cuda/check.h"
 #include "dlrm/device/device.h"
 
 namespace dlrm::cuda {
@@ -8,9 +9,6 @@ namespace dlrm::cuda {
 /// The CUDA stream of a Stream that a CUDA device made, and the event of such an Event.
 cudaStream_t native(Stream& stream);
 cudaEvent_t native(Event& event);
-
-/// Throws run_error with `call` and CUDA's own words where `status` is an error.
-void check(cudaError_t status, const char* call);
 
 /// Whether what is queued on `stream` is being captured into a graph: nothing may then be
 /// allocated, timed or waited for.
@@ -28,6 +26,3 @@ struct GpuFacts {
 GpuFacts facts(Device& device);
 
 }  // namespace dlrm::cuda
-
-/// DLRM_CUDA_CHECK(cudaMemsetAsync(...)): a call of the CUDA runtime that must succeed.
-#define DLRM_CUDA_CHECK(...) ::dlrm::cuda::check((__VA_ARGS__), #__VA_ARGS__)

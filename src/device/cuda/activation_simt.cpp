@@ -1,0 +1,77 @@
+#include <cmath>
+
+#include "dlrm/device/cuda/activation.h"
+#include "dlrm/device/cuda/runtime.h"
+
+#include "simt/simt.h"
+#include "stored.h"
+
+namespace dlrm::cuda {
+namespace {
+
+double sigmoid(double z) { return 1 / (1 + std::exp(-z)); }
+
+double value(Activation act, double z) {
+  switch (act) {
+    case Activation::kSigmoid:
+      return sigmoid(z);
+    case Activation::kTanh:
+      return std::tanh(z);
+    case Activation::kSilu:
+      return z * sigmoid(z);
+  }
+  return z;
+}
+
+double slope(Activation act, double y, double z) {
+  switch (act) {
+    case Activation::kSigmoid:
+      return y * (1 - y);
+    case Activation::kTanh:
+      return 1 - y * y;
+    case Activation::kSilu:
+      return sigmoid(z) * (1 + z * (1 - sigmoid(z)));
+  }
+  return 1;
+}
+
+class LoopActivations final : public Activations {
+ public:
+  bool forward(Activation act, Matrix z, Matrix y, Stream& stream) override {
+    const auto work = [=] {
+      for (int64_t r = 0; r < y.rows; ++r) {
+        for (int64_t c = 0; c < y.cols; ++c) {
+          const double in = load(z.data, z.type, r * z.stride + c);
+          store(y.data, y.type, r * y.stride + c, static_cast<float>(value(act, in)));
+        }
+      }
+    };
+    simt::stream_operation(native(stream), work, "activation forward");
+    return true;
+  }
+
+  bool backward(Activation act, Matrix y, Matrix z, Matrix dy, Stream& stream) override {
+    const bool from_z = act == Activation::kSilu;
+    const auto work = [=] {
+      for (int64_t r = 0; r < dy.rows; ++r) {
+        for (int64_t c = 0; c < dy.cols; ++c) {
+          const double out = load(y.data, y.type, r * y.stride + c);
+          const double in = from_z ? load(z.data, z.type, r * z.stride + c) : 0;
+          const int64_t at = r * dy.stride + c;
+          const double gradient = load(dy.data, dy.type, at);
+          store(dy.data, dy.type, at, static_cast<float>(gradient * slope(act, out, in)));
+        }
+      }
+    };
+    simt::stream_operation(native(stream), work, "activation backward");
+    return true;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Activations> make_activations(Device&) {
+  return std::make_unique<LoopActivations>();
+}
+
+}  // namespace dlrm::cuda

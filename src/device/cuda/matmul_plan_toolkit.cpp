@@ -1,0 +1,224 @@
+#include <algorithm>
+#include <cstring>
+
+#include "dlrm/core/error.h"
+
+#include "matmul_plan.h"
+#include "matmul_shape.h"
+
+namespace dlrm::cuda {
+namespace {
+
+cudaDataType_t native(DType type) {
+  DLRM_CHECK(type != DType::kFloat16, "a product of halves");
+  return type == DType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF;
+}
+
+cublasLtEpilogue_t native(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::kNone:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::kBias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::kReluBias:
+      return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Epilogue::kReluAuxBias:
+      return CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
+    case Epilogue::kGeluAuxBias:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case Epilogue::kDrelu:
+      return CUBLASLT_EPILOGUE_DRELU;
+    case Epilogue::kDreluBgrad:
+      return CUBLASLT_EPILOGUE_DRELU_BGRAD;
+    case Epilogue::kSumsOfA:
+      return CUBLASLT_EPILOGUE_BGRADB;
+    case Epilogue::kSumsOfB:
+      return CUBLASLT_EPILOGUE_BGRADA;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+constexpr int64_t kAligned = 256;  // what algorithms ask for at most
+
+int64_t alignment(const void* pointer) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  return address == 0 ? kAligned
+                      : std::min<int64_t>(kAligned, static_cast<int64_t>(address & (~address + 1)));
+}
+
+cublasLtMatrixLayout_t layout(const Matrix& m) {
+  cublasLtMatrixLayout_t made = nullptr;
+  DLRM_LT_CHECK(cublasLtMatrixLayoutCreate(&made, native(m.type), static_cast<uint64_t>(m.cols),
+                                           static_cast<uint64_t>(m.rows), m.stride));
+  return made;
+}
+
+template <class T>
+void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, T value) {
+  DLRM_LT_CHECK(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)));
+}
+
+/// What proposals must keep to.
+class Preference {
+ public:
+  Preference(const Product& p, size_t workspace_bytes) {
+    DLRM_LT_CHECK(cublasLtMatmulPreferenceCreate(&preference_));
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspace_bytes));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(alignment(p.b.data)));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(alignment(p.a.data)));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(alignment(p.d.data)));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<uint32_t>(alignment(p.d.data)));
+  }
+  ~Preference() { cublasLtMatmulPreferenceDestroy(preference_); }
+  Preference(const Preference&) = delete;
+  Preference& operator=(const Preference&) = delete;
+  cublasLtMatmulPreference_t get() const { return preference_; }
+
+ private:
+  template <class T>
+  void set(cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+    DLRM_LT_CHECK(
+        cublasLtMatmulPreferenceSetAttribute(preference_, attribute, &value, sizeof(value)));
+  }
+  cublasLtMatmulPreference_t preference_ = nullptr;
+};
+
+struct ChoicesHeader {
+  uint64_t magic = 0x315448434c524c44;  // "DLRLCHT1"
+  uint64_t library = cublasLtGetVersion();
+  int64_t capability = 0;
+  uint64_t count = 0;
+};
+
+struct ChoicesEntry {
+  MatmulKey key;
+  cublasLtMatmulAlgo_t algo;
+};
+
+}  // namespace
+
+void check_lt(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw run_error("cublasLt: {}: {}", call, cublasLtGetStatusString(status));
+}
+
+MatmulKey key_of(const Product& p, bool tf32) {
+  const MatmulShape s = shape_of(p);
+  const bool aux = uses_aux(p.epilogue);
+  return {s.m,
+          s.n,
+          s.k,
+          p.transpose_a,
+          p.transpose_b,
+          static_cast<int64_t>(p.a.type),
+          static_cast<int64_t>(p.d.type),
+          p.a.stride,
+          p.b.stride,
+          p.d.stride,
+          p.accumulate,
+          static_cast<int64_t>(p.epilogue),
+          aux ? p.aux_stride : 0,
+          alignment(p.a.data),
+          alignment(p.b.data),
+          alignment(p.d.data),
+          alignment(p.bias),
+          aux ? alignment(p.aux) : 0,
+          tf32,
+          0};
+}
+
+MatmulPlan::MatmulPlan(const Product& p, bool tf32) {
+  const bool rounds = tf32 && p.a.type == DType::kFloat32;
+  DLRM_LT_CHECK(cublasLtMatmulDescCreate(
+      &operation_, rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
+  set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, native(p.epilogue));
+  if (uses_aux(p.epilogue)) {
+    set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.aux_stride);
+  }
+  point_to(p);
+  a_ = layout(p.b);
+  b_ = layout(p.a);
+  d_ = layout(p.d);
+}
+
+MatmulPlan::~MatmulPlan() {
+  cublasLtMatrixLayoutDestroy(d_);
+  cublasLtMatrixLayoutDestroy(b_);
+  cublasLtMatrixLayoutDestroy(a_);
+  cublasLtMatmulDescDestroy(operation_);
+}
+
+void MatmulPlan::point_to(const Product& p) {
+  if (p.bias) set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  if (uses_aux(p.epilogue)) set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.aux);
+}
+
+std::vector<cublasLtMatmulAlgo_t> MatmulPlan::propose(cublasLtHandle_t handle, const Product& p,
+                                                      size_t workspace_bytes, int count) {
+  const Preference preference(p, workspace_bytes);
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(count));
+  int found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle, operation_, a_, b_, d_, d_, preference.get(), count, results.data(), &found);
+  std::vector<cublasLtMatmulAlgo_t> algos;
+  // No algorithm is an answer, be it said as not supported or as an invalid value.
+  if (status != CUBLAS_STATUS_SUCCESS) return algos;
+  for (int i = 0; i < found; ++i) {
+    const auto& result = results[static_cast<size_t>(i)];
+    if (result.state == CUBLAS_STATUS_SUCCESS) algos.push_back(result.algo);
+  }
+  return algos;
+}
+
+bool MatmulPlan::takes(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& candidate,
+                       size_t workspace_bytes) const {
+  cublasLtMatmulHeuristicResult_t result{};
+  return cublasLtMatmulAlgoCheck(handle, operation_, a_, b_, d_, d_, &candidate, &result) ==
+             CUBLAS_STATUS_SUCCESS &&
+         result.workspaceSize <= workspace_bytes;
+}
+
+cublasStatus_t MatmulPlan::run(cublasLtHandle_t handle, const Product& p,
+                               const cublasLtMatmulAlgo_t& chosen, void* workspace,
+                               size_t workspace_bytes, cudaStream_t stream) {
+  point_to(p);
+  const float one = 1, kept = p.accumulate ? 1.0f : 0.0f;
+  return cublasLtMatmul(handle, operation_, &one, p.b.data, a_, p.a.data, b_, &kept, p.d.data, d_,
+                        p.d.data, d_, &chosen, workspace, workspace_bytes, stream);
+}
+
+std::vector<std::byte> pack_choices(const MatmulChoices& choices, int capability) {
+  ChoicesHeader header;
+  header.capability = capability;
+  header.count = choices.size();
+  std::vector<std::byte> bytes(sizeof(header) + choices.size() * sizeof(ChoicesEntry));
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  size_t at = sizeof(header);
+  for (const auto& [key, algo] : choices) {
+    const ChoicesEntry entry{key, algo};
+    std::memcpy(bytes.data() + at, &entry, sizeof(entry));
+    at += sizeof(entry);
+  }
+  return bytes;
+}
+
+MatmulChoices unpack_choices(std::span<const std::byte> bytes, int capability) {
+  ChoicesHeader header, wanted;
+  wanted.capability = capability;
+  if (bytes.size() < sizeof(header)) return {};
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  const bool same = header.magic == wanted.magic && header.library == wanted.library &&
+                    header.capability == wanted.capability;
+  if (!same || (bytes.size() - sizeof(header)) / sizeof(ChoicesEntry) != header.count) return {};
+  MatmulChoices choices;
+  for (uint64_t i = 0; i < header.count; ++i) {
+    ChoicesEntry entry;
+    std::memcpy(&entry, bytes.data() + sizeof(header) + i * sizeof(entry), sizeof(entry));
+    choices[entry.key] = entry.algo;
+  }
+  return choices;
+}
+
+}  // namespace dlrm::cuda

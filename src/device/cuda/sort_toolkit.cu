@@ -1,0 +1,120 @@
+#include <algorithm>
+
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_run_length_encode.cuh>
+#include <cub/device/device_scan.cuh>
+
+#include "dlrm/device/cuda/check.h"
+#include "dlrm/device/cuda/sort.h"
+
+namespace dlrm::cuda {
+namespace {
+
+/// What `call` answers for scratch when it is given none.
+template <class Call>
+size_t asked(const Call& call) {
+  size_t bytes = 0;
+  check(call(static_cast<void*>(nullptr), bytes), "size of cub's scratch");
+  return bytes;
+}
+
+template <class Key>
+size_t sort_scratch(int64_t count) {
+  return asked([&](void* scratch, size_t& bytes) {
+    return cub::DeviceRadixSort::SortPairs(
+        scratch, bytes, static_cast<const Key*>(nullptr), static_cast<Key*>(nullptr),
+        static_cast<const uint32_t*>(nullptr), static_cast<uint32_t*>(nullptr), count);
+  });
+}
+
+template <class T>
+size_t scan_scratch(int64_t count) {
+  return asked([&](void* scratch, size_t& bytes) {
+    return cub::DeviceScan::ExclusiveSum(scratch, bytes, static_cast<const T*>(nullptr),
+                                         static_cast<T*>(nullptr), count);
+  });
+}
+
+template <class Key>
+size_t encode_scratch(int64_t count) {
+  return asked([&](void* scratch, size_t& bytes) {
+    return cub::DeviceRunLengthEncode::Encode(
+        scratch, bytes, static_cast<const Key*>(nullptr), static_cast<Key*>(nullptr),
+        static_cast<uint32_t*>(nullptr), static_cast<int64_t*>(nullptr), count);
+  });
+}
+
+}  // namespace
+
+size_t sort_pairs_scratch(int64_t count, size_t key_bytes) {
+  if (count == 0) return 0;
+  return key_bytes == sizeof(uint32_t) ? sort_scratch<uint32_t>(count)
+                                       : sort_scratch<uint64_t>(count);
+}
+size_t sum_scratch(int64_t count) {
+  if (count == 0) return 0;
+  return std::max(scan_scratch<uint32_t>(count), scan_scratch<int64_t>(count));
+}
+size_t run_lengths_scratch(int64_t count) {
+  if (count == 0) return 0;
+  return std::max(encode_scratch<uint32_t>(count), encode_scratch<uint64_t>(count));
+}
+
+void sort_pairs(const uint32_t* keys, uint32_t* sorted_keys, const uint32_t* values,
+                uint32_t* sorted_values, int64_t count, int begin_bit, int end_bit, void* scratch,
+                size_t scratch_bytes, cudaStream_t stream) {
+  if (count == 0) return;
+  check(cub::DeviceRadixSort::SortPairs(scratch, scratch_bytes, keys, sorted_keys, values,
+                                        sorted_values, count, begin_bit, end_bit, stream),
+        "cub::DeviceRadixSort");
+}
+void sort_pairs(const uint64_t* keys, uint64_t* sorted_keys, const uint32_t* values,
+                uint32_t* sorted_values, int64_t count, int begin_bit, int end_bit, void* scratch,
+                size_t scratch_bytes, cudaStream_t stream) {
+  if (count == 0) return;
+  check(cub::DeviceRadixSort::SortPairs(scratch, scratch_bytes, keys, sorted_keys, values,
+                                        sorted_values, count, begin_bit, end_bit, stream),
+        "cub::DeviceRadixSort");
+}
+
+void exclusive_sum(const uint32_t* values, uint32_t* sums, int64_t count, void* scratch,
+                   size_t scratch_bytes, cudaStream_t stream) {
+  if (count == 0) return;
+  check(cub::DeviceScan::ExclusiveSum(scratch, scratch_bytes, values, sums, count, stream),
+        "cub::DeviceScan");
+}
+void exclusive_sum(const int64_t* values, int64_t* sums, int64_t count, void* scratch,
+                   size_t scratch_bytes, cudaStream_t stream) {
+  if (count == 0) return;
+  check(cub::DeviceScan::ExclusiveSum(scratch, scratch_bytes, values, sums, count, stream),
+        "cub::DeviceScan");
+}
+void inclusive_sum(const uint32_t* values, uint32_t* sums, int64_t count, void* scratch,
+                   size_t scratch_bytes, cudaStream_t stream) {
+  if (count == 0) return;
+  check(cub::DeviceScan::InclusiveSum(scratch, scratch_bytes, values, sums, count, stream),
+        "cub::DeviceScan");
+}
+void inclusive_sum(const int64_t* values, int64_t* sums, int64_t count, void* scratch,
+                   size_t scratch_bytes, cudaStream_t stream) {
+  if (count == 0) return;
+  check(cub::DeviceScan::InclusiveSum(scratch, scratch_bytes, values, sums, count, stream),
+        "cub::DeviceScan");
+}
+
+void run_lengths(const uint32_t* keys, uint32_t* unique, uint32_t* lengths, int64_t* runs,
+                 int64_t count, void* scratch, size_t scratch_bytes, cudaStream_t stream) {
+  if (count == 0) return;
+  check(cub::DeviceRunLengthEncode::Encode(scratch, scratch_bytes, keys, unique, lengths, runs,
+                                           count, stream),
+        "cub::DeviceRunLengthEncode");
+}
+void run_lengths(const uint64_t* keys, uint64_t* unique, uint32_t* lengths, int64_t* runs,
+                 int64_t count, void* scratch, size_t scratch_bytes, cudaStream_t stream) {
+  if (count == 0) return;
+  check(cub::DeviceRunLengthEncode::Encode(scratch, scratch_bytes, keys, unique, lengths, runs,
+                                           count, stream),
+        "cub::DeviceRunLengthEncode");
+}
+
+}  // namespace dlrm::cuda

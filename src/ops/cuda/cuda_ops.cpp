@@ -1,0 +1,21 @@
+#include "cuda/cuda_ops.h"
+
+#include "cuda/parts.h"
+
+namespace dlrm {
+
+CudaOps::CudaOps(Device& device, Stream& stream, const CudaOpsOptions& options)
+    : device_(device),
+      stream_(stream),
+      native_(cuda::native(stream)),
+      parts_(std::make_unique<Parts>(device, options)) {}
+
+CudaOps::~CudaOps() = default;
+
+std::string CudaOps::name() const { return device_.describe(); }
+
+std::unique_ptr<Ops> make_cuda_ops(Device& device, Stream& stream, const CudaOpsOptions& options) {
+  return std::make_unique<CudaOps>(device, stream, options);
+}
+
+}  // namespace dlrm
