@@ -92,17 +92,22 @@ __device__ inline uint32_t pack_bf16(float low, float high) {
 #endif
 }
 
-/// A pair of floats as a sum of two pairs of bf16: rounded, and what rounding left. The sum keeps
-/// 16 bits of each.
+/// A pair of floats as a sum of N pairs of bf16, each what the rounding before it left: 8 bits of a
+/// float's 24 a part, so that three hold all of them.
+template <int N>
 struct SplitPair {
-  uint32_t high;
-  uint32_t low;
+  uint32_t part[N];
 };
-__device__ inline SplitPair split_pair(float a, float b) {
-  const uint32_t high = pack_bf16(a, b);
-  const float rest_a = __fsub_rn(a, __uint_as_float(high << 16));
-  const float rest_b = __fsub_rn(b, __uint_as_float(high & 0xffff0000u));
-  return {high, pack_bf16(rest_a, rest_b)};
+template <int N>
+__device__ __forceinline__ SplitPair<N> split_pair(float a, float b) {
+  SplitPair<N> split;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    split.part[i] = pack_bf16(a, b);
+    a = __fsub_rn(a, __uint_as_float(split.part[i] << 16));
+    b = __fsub_rn(b, __uint_as_float(split.part[i] & 0xffff0000u));
+  }
+  return split;
 }
 
 }  // namespace dlrm::kernels

@@ -25,6 +25,7 @@ struct CopyRectangle {
   int8_t length;
   DType src_type, dst_type;
   bool accumulate;
+  uint8_t unused[7];  ///< no byte is left undefined: equal lists are equal bytes
 };
 
 /// What is copied.

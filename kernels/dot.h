@@ -13,9 +13,8 @@ void dot_forward_portable(const Matrix& x, const MatrixView<const float>& e, con
 void dot_backward_portable(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
                            const Matrix& dx, const MatrixView<float>& de, cudaStream_t stream);
 
-/// Whether the tensor-core kernels of dot_mma.cu take these: at most 32 vectors, D a multiple of 4,
-/// rows of x and e aligned to four elements. Values that are not bf16 are taken as the sum of two
-/// that are, so that products keep 16 bits of each factor.
+/// Whether the tensor-core kernels of dot_mma.cu take these: at most 32 vectors, D a multiple of 4
+/// up to 1024, rows of x and e aligned to four elements.
 bool dot_mma_takes(const Matrix& x, const MatrixView<const float>& e);
 void dot_forward_mma(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
                      cudaStream_t stream);

@@ -1,13 +1,14 @@
 // z = [x, v_i · v_j for j < i], v = (x, e1..eF), V = F + 1 <= 32; back: dV = S V with S the
 // products' gradients as a symmetric matrix with a zero diagonal, and dz's own part to dx. On the
-// tensor cores: a factor that is not bf16 is split into two that are, v = h + l, and h·h + h·l +
-// l·h is summed in fp32 (backward S·h + S·l, where S is bf16). What is left out is 2^-16 of a
-// factor. A warp takes a sample and nothing but z passes through shared memory: the sum over
+// tensor cores, which take bf16: a float is split into parts of 8 bits, v = v1 + v2 + v3, and
+// products of parts i and j are summed in fp32 where i + j says that they matter: all that fp32
+// would keep, but for z in bf16, where two parts (2^-16 of a factor) are well below z's own
+// rounding. A warp takes a sample and nothing but z passes through shared memory: the sum over
 // columns may take them in any order, so that a lane's four neighbouring columns are its elements
 // of a step of 16, read as one 16-byte load; and the fragments of V serve as A and as B. Bytes a
 // sample: forward 4·F·D + 2·s·D + s·V(V-1)/2, s the size of x's elements; backward 8·F·D + 3·s·D +
-// s·V(V-1)/2. F 26, D 128, bf16: 14.5 and 28.0 KB against 144 and 128 products of 16x8x16, which
-// take about half of that time: bound by memory.
+// s·V(V-1)/2. F 26, D 128, bf16: 14.5 and 28.0 KB against 144 and 192 products of 16x8x16, which
+// take a third of that time: bound by memory.
 #include "kernels/dot.cuh"
 #include "kernels/dot.h"
 #include "kernels/launch.cuh"
@@ -16,7 +17,7 @@
 namespace dlrm::kernels {
 namespace {
 
-constexpr int kWarps = 8;
+constexpr int kWarps = 4;
 constexpr int kMostVectors = 32;
 
 template <class T>
@@ -86,37 +87,55 @@ __host__ __device__ constexpr int staged_size(const DotShape& shape) {
   return (count + kPerVector<T> - 1) / kPerVector<T> * kPerVector<T>;
 }
 
-/// A [16, 16] block of vectors as two fragments.
+/// A [16, 16] block as fragments of its parts.
+template <int N>
 struct Split {
-  uint32_t high[4];
-  uint32_t low[4];
+  uint32_t part[N][4];
+
+  __device__ __forceinline__ void set(int r, float a, float b) {
+    const SplitPair<N> pair = split_pair<N>(a, b);
+#pragma unroll
+    for (int i = 0; i < N; ++i) part[i][r] = pair.part[i];
+  }
 };
 
-__device__ __forceinline__ Split split_block(float4 upper, float4 lower) {
-  const SplitPair p0 = split_pair(upper.x, upper.y), p1 = split_pair(lower.x, lower.y);
-  const SplitPair p2 = split_pair(upper.z, upper.w), p3 = split_pair(lower.z, lower.w);
-  return {{p0.high, p1.high, p2.high, p3.high}, {p0.low, p1.low, p2.low, p3.low}};
+template <int N>
+__device__ __forceinline__ Split<N> split_block(float4 upper, float4 lower) {
+  Split<N> s;
+  s.set(0, upper.x, upper.y);
+  s.set(1, lower.x, lower.y);
+  s.set(2, upper.z, upper.w);
+  s.set(3, lower.z, lower.w);
+  return s;
 }
 
+/// Parts that a sample's vectors are split into: what z keeps of their products.
+template <class T>
+constexpr int kForwardParts = sizeof(T) == 4 ? 3 : 2;
+
 /// Products of bands [16, .] and [8, .]: sums[i][j] of rows 16i.. and 8j.., j < 2i + 2.
-template <int kBands>
-__device__ __forceinline__ void multiply(const Split (&v)[kBands],
+template <int kBands, int N>
+__device__ __forceinline__ void multiply(const Split<N> (&v)[kBands],
                                          float (&sums)[kBands][2 * kBands][4]) {
 #pragma unroll
-  for (int i = 0; i < kBands; ++i) {
+  for (int p = 0; p < N; ++p) {
 #pragma unroll
-    for (int j = 0; j < 2 * i + 2; ++j) {
-      const Split& b = v[j / 2];
-      mma_bf16(sums[i][j], v[i].high, b.high[j % 2], b.high[j % 2 + 2]);
-      mma_bf16(sums[i][j], v[i].high, b.low[j % 2], b.low[j % 2 + 2]);
-      mma_bf16(sums[i][j], v[i].low, b.high[j % 2], b.high[j % 2 + 2]);
+    for (int q = 0; p + q < N; ++q) {
+#pragma unroll
+      for (int i = 0; i < kBands; ++i) {
+#pragma unroll
+        for (int j = 0; j < 2 * i + 2; ++j) {
+          const uint32_t(&b)[4] = v[j / 2].part[q];
+          mma_bf16(sums[i][j], v[i].part[p], b[j % 2], b[j % 2 + 2]);
+        }
+      }
     }
   }
 }
 
 /// kBands: of 16 vectors.
 template <class T, int kBands>
-__global__ void __launch_bounds__(kWarps * 32, 2)
+__global__ void __launch_bounds__(kWarps * 32, 4)
     dot_forward_mma_kernel(Rows<const T> x, Rows<const float> e, Rows<T> z, DotShape shape) {
   DLRM_DYNAMIC_SHARED(T, shared);
   const Lane lane;
@@ -130,12 +149,14 @@ __global__ void __launch_bounds__(kWarps * 32, 2)
 #pragma unroll
   for (int r = 0; r < 2 * kBands; ++r) next[r] = v.four(8 * r + lane.g, 4 * lane.t);
   for (int c = 0; c < shape.width; c += 16) {
-    Split block[kBands];
+    Split<kForwardParts<T>> block[kBands];
 #pragma unroll
-    for (int i = 0; i < kBands; ++i) block[i] = split_block(next[2 * i], next[2 * i + 1]);
+    for (int i = 0; i < kBands; ++i) {
+      block[i] = split_block<kForwardParts<T>>(next[2 * i], next[2 * i + 1]);
+    }
 #pragma unroll
     for (int r = 0; r < 2 * kBands; ++r) next[r] = v.four(8 * r + lane.g, c + 16 + 4 * lane.t);
-    multiply<kBands>(block, sums);
+    multiply<kBands, kForwardParts<T>>(block, sums);
   }
 
   T* out = z.row(sample);
@@ -166,18 +187,21 @@ __device__ __forceinline__ float gradient_at(const T* products, int i, int j, in
   return i == j || i >= vectors || j >= vectors ? 0.0f : to_float(products[product_at(i, j)]);
 }
 
+/// Parts of S, which is bf16 where z is, and of the vectors.
+template <class T>
+constexpr int kGradientParts = sizeof(T) == 4 ? 3 : 1;
+constexpr int kBackwardParts = 3;
+
 /// Rows 16i.. and columns 16k.. of S.
 template <class T>
-__device__ __forceinline__ Split gradient_block(const T* products, int i, int k, int vectors,
-                                                const Lane& lane) {
-  Split s;
+__device__ __forceinline__ Split<kGradientParts<T>> gradient_block(const T* products, int i, int k,
+                                                                   int vectors, const Lane& lane) {
+  Split<kGradientParts<T>> s;
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
     const int row = 16 * i + lane.g + 8 * (r % 2), column = 16 * k + 2 * lane.t + 8 * (r / 2);
-    const SplitPair pair = split_pair(gradient_at(products, row, column, vectors),
-                                      gradient_at(products, row, column + 1, vectors));
-    s.high[r] = pair.high;
-    s.low[r] = pair.low;
+    s.set(r, gradient_at(products, row, column, vectors),
+          gradient_at(products, row, column + 1, vectors));
   }
   return s;
 }
@@ -190,21 +214,25 @@ __device__ __forceinline__ float component(const float4& v, int i) {
 __device__ __forceinline__ int row_of_step(int r, int t) { return 2 * t + r % 2 + 8 * (r / 2); }
 
 /// sums[i][q] += rows 16i.. of S times column q of each lane's four.
-template <class T, int kBands>
-__device__ __forceinline__ void multiply_gradients(const Split (&s)[kBands][kBands],
+template <int N, int kBands>
+__device__ __forceinline__ void multiply_gradients(const Split<N> (&s)[kBands][kBands],
                                                    const float4 (&v)[kBands][4],
                                                    float (&sums)[kBands][4][4]) {
 #pragma unroll
   for (int k = 0; k < kBands; ++k) {
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
-      const SplitPair b0 = split_pair(component(v[k][0], q), component(v[k][1], q));
-      const SplitPair b1 = split_pair(component(v[k][2], q), component(v[k][3], q));
+      const auto b0 = split_pair<kBackwardParts>(component(v[k][0], q), component(v[k][1], q));
+      const auto b1 = split_pair<kBackwardParts>(component(v[k][2], q), component(v[k][3], q));
 #pragma unroll
-      for (int i = 0; i < kBands; ++i) {
-        mma_bf16(sums[i][q], s[i][k].high, b0.high, b1.high);
-        mma_bf16(sums[i][q], s[i][k].high, b0.low, b1.low);
-        if constexpr (sizeof(T) == 4) mma_bf16(sums[i][q], s[i][k].low, b0.high, b1.high);
+      for (int p = 0; p < N; ++p) {
+#pragma unroll
+        for (int part = 0; p + part < kBackwardParts; ++part) {
+#pragma unroll
+          for (int i = 0; i < kBands; ++i) {
+            mma_bf16(sums[i][q], s[i][k].part[p], b0.part[part], b1.part[part]);
+          }
+        }
       }
     }
   }
@@ -215,7 +243,7 @@ __device__ __forceinline__ void multiply_gradients(const Split (&s)[kBands][kBan
 __device__ __forceinline__ int first_column(int n) { return n % 2 * 16 + n / 2 * 4; }
 
 template <class T, int kBands>
-__global__ void __launch_bounds__(kWarps * 32, 2)
+__global__ void __launch_bounds__(kWarps * 32, sizeof(T) == 4 ? 3 : 4)
     dot_backward_mma_kernel(Rows<const T> x, Rows<const float> e, Rows<const T> dz, Rows<T> dx,
                             Rows<float> de, DotShape shape) {
   DLRM_DYNAMIC_SHARED(T, shared);
@@ -230,7 +258,7 @@ __global__ void __launch_bounds__(kWarps * 32, 2)
   copy_row<T>(g - shift, staged, shift, shape.width + products_before(shape.vectors), lane.index);
   __syncwarp();
   const T* own = staged + shift;
-  Split s[kBands][kBands];
+  Split<kGradientParts<T>> s[kBands][kBands];
 #pragma unroll
   for (int i = 0; i < kBands; ++i) {
 #pragma unroll
@@ -249,7 +277,7 @@ __global__ void __launch_bounds__(kWarps * 32, 2)
       }
     }
     float sums[kBands][4][4] = {};
-    multiply_gradients<T, kBands>(s, rows, sums);
+    multiply_gradients<kGradientParts<T>, kBands>(s, rows, sums);
 #pragma unroll
     for (int i = 0; i < kBands; ++i) {
 #pragma unroll

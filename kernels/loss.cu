@@ -66,13 +66,11 @@ struct Sigmoid {
 
 }  // namespace
 
-size_t bce_partial_sums(int64_t samples) {
-  return static_cast<size_t>(blocks_for(samples, int64_t{kSamplesPerBlock}));
-}
+int64_t bce_partial_sums(int64_t samples) { return blocks_for(samples, int64_t{kSamplesPerBlock}); }
 
 void bce_with_logits(const Matrix& logits, const float* labels, float scale, double* loss,
                      const Matrix& dlogits, double* partial, cudaStream_t stream) {
-  const auto blocks = static_cast<int64_t>(bce_partial_sums(logits.rows));
+  const int64_t blocks = bce_partial_sums(logits.rows);
   with_type(logits.type, [&]<class T>() {
     launch(bce_kernel<T>, {blocks, kThreads}, stream, rows_of<const T>(logits), labels, scale,
            logits.rows, rows_of<T>(dlogits), partial);

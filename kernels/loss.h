@@ -7,7 +7,7 @@
 namespace dlrm::kernels {
 
 /// Sums that bce_with_logits keeps aside.
-size_t bce_partial_sums(int64_t samples);
+int64_t bce_partial_sums(int64_t samples);
 /// `partial`: bce_partial_sums(logits.rows) doubles of device memory.
 void bce_with_logits(const Matrix& logits, const float* labels, float scale, double* loss,
                      const Matrix& dlogits, double* partial, cudaStream_t stream);
