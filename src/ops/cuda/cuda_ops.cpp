@@ -8,7 +8,7 @@ CudaOps::CudaOps(Device& device, Stream& stream, const CudaOpsOptions& options)
     : device_(device),
       stream_(stream),
       native_(cuda::native(stream)),
-      parts_(std::make_unique<Parts>(device, options)) {}
+      parts_(std::make_unique<Parts>(device, stream, options)) {}
 
 CudaOps::~CudaOps() = default;
 

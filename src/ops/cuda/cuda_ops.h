@@ -75,6 +75,10 @@ class CudaOps final : public Ops {
                     const RowTable& table) override;
 
  private:
+  void activate(Act act, Matrix z, Matrix y);
+  /// linear_backward_weight on one of the streams of Products.
+  void weight_gradient(Matrix dz, Matrix x, MatrixView<float> dw, View<float> dbias, int lane);
+
   struct Parts;  ///< libraries, descriptor lists, scratch: parts.h
   Device& device_;
   Stream& stream_;

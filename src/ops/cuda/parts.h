@@ -2,21 +2,22 @@
 #include <memory>
 
 #include "dlrm/device/cuda/activation.h"
-#include "dlrm/device/cuda/matmul.h"
 #include "dlrm/device/cuda/runtime.h"
 #include "dlrm/device/device.h"
 
+#include "cuda/copy_plan.h"
 #include "cuda/cuda_ops.h"
+#include "cuda/products.h"
 #include "cuda/scratch.h"
 
 namespace dlrm {
 
 /// What the files of CudaOps share.
 struct CudaOps::Parts {
-  Parts(Device& device, const CudaOpsOptions& options)
+  Parts(Device& device, Stream& stream, const CudaOpsOptions& options)
       : scratch(device),
-        matmul(cuda::make_matmul(device, {.tf32 = options.tf32})),
         side(device.make_stream()),
+        products(device, stream, *side, scratch, options.tf32),
         forked(device.make_event()),
         joined(device.make_event()),
         device_(device) {}
@@ -26,10 +27,11 @@ struct CudaOps::Parts {
     return *activations_;
   }
 
-  Scratch scratch;  ///< of the main stream
-  std::unique_ptr<cuda::Matmul> matmul;
+  Scratch scratch;               ///< of the main stream
   std::unique_ptr<Stream> side;  ///< weight gradients, beside the input gradients
+  Products products;             ///< on both
   std::unique_ptr<Event> forked, joined;
+  cuda::CopyPlans copies;
 
  private:
   Device& device_;

@@ -1,0 +1,168 @@
+// y = f(p + bias), dy *= f'(z), element by element in fp32. With σ(x) = 1/(1 + exp(-x)): gelu(z) =
+// z·σ(2u), u = √(2/π)·(z + 0.044715·z³); silu(z) = z·σ(z). A NaN stays one, in ReLU too. Bytes an
+// element: 2·s forward (3·s where z is kept), 3·s backward: the bandwidth of a copy.
+#include <cmath>
+
+#include "kernels/activation.h"
+#include "kernels/rows.cuh"
+
+namespace dlrm::kernels {
+namespace {
+
+constexpr float kTwoOverRootPi = 1.5957691216f;  // 2·√(2/π)
+constexpr float kCubic = 0.044715f;
+constexpr float kFlat = 10;  // beyond, gelu is 0 or z to every digit of a float
+
+__device__ float logistic(float x) { return 1.0f / (1.0f + expf(-x)); }
+
+__device__ float gelu_gate(float z) { return logistic(kTwoOverRootPi * (z + kCubic * z * z * z)); }
+
+template <Curve kCurve>
+__device__ float value(float z) {
+  if constexpr (kCurve == Curve::kRelu) return z < 0 ? 0.0f : z;
+  if constexpr (kCurve == Curve::kGelu) return z > kFlat ? z : z * gelu_gate(z);
+  if constexpr (kCurve == Curve::kSilu) return z * logistic(z);
+  if constexpr (kCurve == Curve::kSigmoid) return logistic(z);
+  if constexpr (kCurve == Curve::kTanh) return tanhf(z);
+  return z;
+}
+
+__device__ float gelu_slope(float z) {
+  if (fabsf(z) > kFlat) return z > 0 ? 1.0f : 0.0f;
+  const float gate = gelu_gate(z);
+  return gate + z * gate * (1 - gate) * kTwoOverRootPi * (1 + 3 * kCubic * z * z);
+}
+
+__device__ float silu_slope(float z) {
+  const float gate = logistic(z);
+  return gate * (1 + z * (1 - gate));
+}
+
+/// f' times dy, of y or, where the curve needs it, of z.
+template <Curve kCurve>
+__device__ float product_with_slope(float from, float dy) {
+  if constexpr (kCurve == Curve::kRelu) return from == 0 ? 0.0f : dy;
+  if constexpr (kCurve == Curve::kGelu) return dy * gelu_slope(from);
+  if constexpr (kCurve == Curve::kSilu) return dy * silu_slope(from);
+  if constexpr (kCurve == Curve::kSigmoid) return dy * (from * (1 - from));
+  if constexpr (kCurve == Curve::kTanh) return dy * ((1 - from) * (1 + from));
+  return dy;
+}
+
+constexpr bool from_z(Curve curve) { return curve == Curve::kGelu || curve == Curve::kSilu; }
+
+template <Curve kCurve, class T, int N>
+struct Activate {
+  Rows<const T> p;
+  const float* bias;
+  Rows<T> z, y;
+  __device__ void operator()(int64_t r, int64_t c) const {
+    const auto from = load_pack<N>(p.row(r) + c);
+    Pack<T, N> kept, to;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float sum = to_float(from.at[i]) + (bias ? bias[c + i] : 0.0f);
+      kept.at[i] = from_float<T>(sum);
+      to.at[i] = from_float<T>(value<kCurve>(sum));
+    }
+    if (z.data) store_pack(z.row(r) + c, kept);
+    store_pack(y.row(r) + c, to);
+  }
+};
+
+template <Curve kCurve, class T, int N>
+struct ActivateBackward {
+  Rows<const T> from;
+  Rows<T> dy;
+  __device__ void operator()(int64_t r, int64_t c) const {
+    const auto given = load_pack<N>(from.row(r) + c);
+    auto to = load_pack<N>(dy.row(r) + c);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      to.at[i] =
+          from_float<T>(product_with_slope<kCurve>(to_float(given.at[i]), to_float(to.at[i])));
+    }
+    store_pack(dy.row(r) + c, to);
+  }
+};
+
+template <class T, int N>
+struct Clear {
+  Rows<T> m;
+  __device__ void operator()(int64_t r, int64_t c) const {
+    Pack<T, N> zeros;
+#pragma unroll
+    for (int i = 0; i < N; ++i) zeros.at[i] = from_float<T>(0);
+    store_pack(m.row(r) + c, zeros);
+  }
+};
+
+template <class Body>
+void with_curve(Curve curve, const Body& body) {
+  switch (curve) {
+    case Curve::kNone:
+      return body.template operator()<Curve::kNone>();
+    case Curve::kRelu:
+      return body.template operator()<Curve::kRelu>();
+    case Curve::kGelu:
+      return body.template operator()<Curve::kGelu>();
+    case Curve::kSilu:
+      return body.template operator()<Curve::kSilu>();
+    case Curve::kSigmoid:
+      return body.template operator()<Curve::kSigmoid>();
+    case Curve::kTanh:
+      return body.template operator()<Curve::kTanh>();
+  }
+}
+
+/// body.operator()<T, N>() for the type and packs of `matrices`.
+template <class Body>
+void with_packs(const Extents& all, DType type, const Body& body) {
+  with_type(type, [&]<class T>() {
+    with_length<16 / static_cast<int>(sizeof(T))>(
+        all, [&]<int N>() { body.template operator()<T, N>(); });
+  });
+}
+
+/// extents() that keep rows apart: the column says which bias is added.
+Extents row_extents(std::initializer_list<Matrix> matrices) {
+  const Matrix& first = *matrices.begin();
+  Extents all = extents(matrices);
+  if (all.rows == first.rows && all.cols == first.cols) return all;
+  return {first.rows, first.cols, first.cols % all.length == 0 ? all.length : 1};
+}
+
+}  // namespace
+
+void activate(Curve curve, const Matrix& p, const float* bias, const Matrix& z, const Matrix& y,
+              cudaStream_t stream) {
+  const Matrix& kept = z.data ? z : y;
+  const Extents all = bias ? row_extents({y, p, kept}) : extents({y, p, kept});
+  with_curve(curve, [&]<Curve kCurve>() {
+    with_packs(all, y.type, [&]<class T, int N>() {
+      const Activate<kCurve, T, N> body{rows_of<const T>(p), bias, rows_of<T>(z), rows_of<T>(y)};
+      over_elements(all, body, stream);
+    });
+  });
+}
+
+void activate_backward(Curve curve, const Matrix& y, const Matrix& z, const Matrix& dy,
+                       cudaStream_t stream) {
+  if (curve == Curve::kNone) return;
+  const Matrix& from = from_z(curve) ? z : y;
+  const Extents all = extents({dy, from});
+  with_curve(curve, [&]<Curve kCurve>() {
+    with_packs(all, dy.type, [&]<class T, int N>() {
+      const ActivateBackward<kCurve, T, N> body{rows_of<const T>(from), rows_of<T>(dy)};
+      over_elements(all, body, stream);
+    });
+  });
+}
+
+void clear(const Matrix& m, cudaStream_t stream) {
+  const Extents all = extents({m});
+  with_packs(all, m.type,
+             [&]<class T, int N>() { over_elements(all, Clear<T, N>{rows_of<T>(m)}, stream); });
+}
+
+}  // namespace dlrm::kernels

@@ -1,0 +1,57 @@
+#include "cuda/products.h"
+
+#include "dlrm/device/cuda/runtime.h"
+
+#include "kernels/elementwise.h"
+#include "kernels/product.h"
+
+namespace dlrm {
+namespace {
+
+constexpr int64_t kAlignment = 16;
+constexpr int64_t kRepaid = 64;  // products that every copied element takes part in
+
+}  // namespace
+
+Products::Products(Device& device, Stream& main, Stream& beside, Scratch& scratch, bool tf32)
+    : streams_{&main, &beside},
+      scratch_(scratch),
+      tf32_(tf32),
+      matmul_(cuda::make_matmul(device, {.tf32 = tf32})) {}
+
+cudaStream_t Products::native(int lane) const { return cuda::native(*streams_[lane]); }
+
+Matrix Products::aligned_copy(const Matrix& m, int64_t other_size, const char* purpose, int lane) {
+  const auto size = static_cast<int64_t>(size_of(m.type));
+  const bool by_tensor_cores = m.type == DType::kBFloat16 || tf32_;
+  const bool fits =
+      reinterpret_cast<uintptr_t>(m.data) % kAlignment == 0 && m.stride * size % kAlignment == 0;
+  if (fits || !by_tensor_cores || other_size < kRepaid) return m;
+  const int64_t step = kAlignment / size;
+  const int64_t stride = (m.cols + step - 1) / step * step;
+  void* to = scratch_.bytes(purpose, static_cast<size_t>(m.rows * stride * size));
+  const Matrix copy(to, m.type, m.rows, m.cols, stride);
+  kernels::convert(m, copy, native(lane));
+  return copy;
+}
+
+cuda::Product Products::aligned(cuda::Product p, int lane) {
+  const bool main = lane == kMain;
+  p.a = aligned_copy(p.a, p.d.cols, main ? "aligned left" : "aligned left, beside", lane);
+  p.b = aligned_copy(p.b, p.d.rows, main ? "aligned right" : "aligned right, beside", lane);
+  return p;
+}
+
+bool Products::run_fused(const cuda::Product& p, int lane) {
+  if (!matmul_->serves(p, *streams_[lane])) return false;
+  matmul_->run(p, *streams_[lane]);
+  return true;
+}
+
+void Products::run(const cuda::Product& product, int lane) {
+  if (run_fused(product, lane)) return;
+  kernels::product(product.a, product.transpose_a, product.b, product.transpose_b, product.d,
+                   native(lane));
+}
+
+}  // namespace dlrm

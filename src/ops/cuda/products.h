@@ -1,0 +1,40 @@
+#pragma once
+#include <cuda_runtime.h>
+
+#include "dlrm/device/cuda/matmul.h"
+#include "dlrm/device/device.h"
+
+#include "cuda/scratch.h"
+
+namespace dlrm {
+
+/// Products of any shape on two streams, the operations' own and one beside it.
+class Products {
+ public:
+  static constexpr int kMain = 0;
+  static constexpr int kBeside = 1;
+
+  Products(Device& device, Stream& main, Stream& beside, Scratch& scratch, bool tf32);
+
+  /// `product` with inputs that the tensor cores can read, 16 bytes at a time: those whose rows do
+  /// not begin at multiples of 16 bytes (13 features in bf16, say) are copied into rows that do,
+  /// where the product is large enough to repay it. Layers that keep such strides spare the copy.
+  cuda::Product aligned(cuda::Product product, int lane);
+  /// A product without an epilogue. m, n, k > 0.
+  void run(const cuda::Product& product, int lane);
+  /// One with; false, and nothing done, where the library has none for it.
+  bool run_fused(const cuda::Product& product, int lane);
+
+  cudaStream_t native(int lane) const;
+  cuda::Matmul& library() { return *matmul_; }
+
+ private:
+  Matrix aligned_copy(const Matrix& m, int64_t other_size, const char* purpose, int lane);
+
+  Stream* streams_[2];
+  Scratch& scratch_;
+  bool tf32_;
+  std::unique_ptr<cuda::Matmul> matmul_;
+};
+
+}  // namespace dlrm
