@@ -33,6 +33,13 @@ double normal_at(uint64_t key, uint64_t row, uint32_t column) {
   return radius * (column % 2 == 0 ? std::cos(angle) : std::sin(angle));
 }
 
+uint16_t rounding_bits(uint64_t key, uint64_t row, int64_t column, uint64_t step) {
+  const auto words = philox(key, {static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32),
+                                  static_cast<uint32_t>(column / 8), static_cast<uint32_t>(step)});
+  const uint32_t word = words[static_cast<size_t>(column % 8 / 2)];
+  return static_cast<uint16_t>(column % 2 == 0 ? word : word >> 16);
+}
+
 void uniform_row(uint64_t key, uint64_t row, int64_t column, int64_t count, float bound,
                  float* out) {
   std::array<uint32_t, 4> words{};

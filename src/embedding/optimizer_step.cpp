@@ -30,6 +30,7 @@ OptimizerStep optimizer_step(const OptimizerConfig& config, double learning_rate
   const auto t = static_cast<double>(step + 1);
   result.correction1 = static_cast<float>(1.0 - std::pow(config.beta1, t));
   result.correction2 = static_cast<float>(1.0 - std::pow(config.beta2, t));
+  result.step = static_cast<uint64_t>(step);
   return result;
 }
 

@@ -15,6 +15,34 @@ TEST(BFloat16, RoundsToNearestTiesToEven) {
   EXPECT_TRUE(std::isnan(float(BFloat16(std::numeric_limits<float>::quiet_NaN()))));
 }
 
+TEST(StochasticRounding, KeepsWhatBFloat16Holds) {
+  for (const float value :
+       {0.0f, -0.0f, 1.0f, -3.5f, 0x1p-130f, std::numeric_limits<float>::infinity()}) {
+    for (const uint32_t random : {0u, 1u, 0xffffu}) {
+      const BFloat16 got = round_stochastically(value, static_cast<uint16_t>(random));
+      EXPECT_EQ(got.bits, BFloat16(value).bits) << value;
+    }
+  }
+}
+
+TEST(StochasticRounding, GivesEachNeighbourAsOftenAsTheOtherIsFar) {
+  const float value = -(1.0f + 0x1p-7f * 0.25f);  // a quarter of the way from -1 to -(1 + 2^-7)
+  int far = 0;
+  for (uint32_t random = 0; random < 0x10000; ++random) {
+    const float got = float(round_stochastically(value, static_cast<uint16_t>(random)));
+    ASSERT_TRUE(got == -1.0f || got == -(1.0f + 0x1p-7f));
+    far += got != -1.0f;
+  }
+  EXPECT_EQ(far, 0x4000);
+}
+
+TEST(StochasticRounding, LetsANanThrough) {
+  for (const uint32_t random : {0u, 0xffffu}) {
+    const float nan = std::bit_cast<float>(0x7fffffffu);
+    EXPECT_TRUE(std::isnan(float(round_stochastically(nan, static_cast<uint16_t>(random)))));
+  }
+}
+
 TEST(Float16, EveryFiniteValueSurvivesTheRoundTrip) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     Float16 h;

@@ -27,6 +27,15 @@ TEST(UniformRow, AnyPartOfARowIsThatPartOfTheWholeRow) {
   for (const float v : whole) EXPECT_LE(std::abs(v), 0.25f);
 }
 
+TEST(RoundingBits, AreTheHalvesOfTheWordsOfOneCounter) {
+  const auto words = philox(5, {7, 1, 3, 11});
+  for (int64_t c = 0; c < 8; ++c) {
+    const uint32_t word = words[static_cast<size_t>(c / 2)];
+    EXPECT_EQ(rounding_bits(5, (uint64_t{1} << 32) + 7, 24 + c, 11),
+              c % 2 == 0 ? word & 0xffffu : word >> 16);
+  }
+}
+
 TEST(NormalAt, HasZeroMeanAndUnitVariance) {
   double sum = 0, squares = 0;
   const int n = 20000;

@@ -107,8 +107,9 @@ class Ops {
                                View<float> sums) = 0;
 
   /// One optimizer update of each row rows[i], i < count[0], all different, with gradient grads[i]
-  /// (grads[rows[i]] with `by_row`). Row-wise Adagrad takes `square_sums`[i] / full_width in place
-  /// of its own mean where square_sums is not empty.
+  /// (grads[rows[i]] with `by_row`); bf16 rows are rounded stochastically (RowTable). Row-wise
+  /// Adagrad takes `square_sums`[i] / full_width in place of its own mean where square_sums is not
+  /// empty.
   virtual void sparse_update(const OptimizerStep& step, const RowTable& table,
                              View<const int64_t> rows, View<const int64_t> count,
                              MatrixView<const float> grads, bool by_row,

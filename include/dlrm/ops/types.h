@@ -23,6 +23,7 @@ struct OptimizerStep {
   float beta2 = 0;
   float correction1 = 1;  ///< Adam: 1 - beta1^t, t the global step from 1
   float correction2 = 1;  ///< Adam: 1 - beta2^t
+  uint64_t step = 0;      ///< the global step from 0: what bf16 rows are rounded by
   /// In the device's memory, or none: where it is not 0, nothing is updated: no weight, state or
   /// copy.
   const float* suppressed = nullptr;
@@ -66,6 +67,12 @@ struct RowTable {
   float* state1 = nullptr;   ///< adagrad [rows, width] with state_stride; rowwise [rows]; adam m
   float* state2 = nullptr;   ///< adam v
   int64_t state_stride = 0;  ///< elements from row to row (1 for rowwise)
+  /// bf16: updates compute in fp32 and store round_stochastically(w, rounding_bits(rounding_key,
+  /// first_row + r, first_column + c, OptimizerStep::step)); fill_uniform and copies round to
+  /// nearest. Element (first_row, first_column) of the whole table is this shard's (0, 0).
+  uint64_t rounding_key = 0;
+  int64_t first_row = 0;
+  int64_t first_column = 0;
 };
 
 /// One feature's bags on one shard, to be looked up.

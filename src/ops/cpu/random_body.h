@@ -22,17 +22,18 @@ inline Wide multiply_low(Wide a, Wide b) {
 #endif
 }
 
-/// Where counters are: quad `quad` (columns 4·quad ...) of a row.
+/// The four words of each counter.
 struct Counters {
   uint64_t row_low[kCounters];
   uint64_t row_high[kCounters];
-  uint64_t quad[kCounters];
+  uint64_t third[kCounters];
+  uint64_t fourth[kCounters];
 };
 
 /// out[w][i] = word w of counter i, in its low half.
 inline void draw(uint64_t key, const Counters& at, uint64_t out[4][kCounters]) {
   Wide a = load_raw<Wide>(at.row_low), b = load_raw<Wide>(at.row_high);
-  Wide c = load_raw<Wide>(at.quad), d{};
+  Wide c = load_raw<Wide>(at.third), d = load_raw<Wide>(at.fourth);
   const Wide m0 = Wide{} + uint64_t{0xD2511F53}, m1 = Wide{} + uint64_t{0xCD9E8D57};
   uint32_t k0 = static_cast<uint32_t>(key);
   uint32_t k1 = static_cast<uint32_t>(key >> 32);
@@ -70,7 +71,7 @@ struct UniformField {
       const uint64_t global = static_cast<uint64_t>(first_row + row);
       at.row_low[i] = global & 0xffffffffu;
       at.row_high[i] = global >> 32;
-      at.quad[i] = static_cast<uint64_t>(first_quad() + quad);
+      at.third[i] = static_cast<uint64_t>(first_quad() + quad);
       if (++quad == quads()) quad = 0, ++row;
     }
     uint64_t words[4][kCounters];

@@ -2,6 +2,7 @@
 // Optimizer rules; see vec.h for the rules of these files.
 #include "cpu/embedding_body.h"
 #include "cpu/kernels.h"
+#include "cpu/rounding_body.h"
 #include "cpu/vec.h"
 
 namespace dlrm::cpu {
@@ -56,6 +57,18 @@ inline void update_span(const Numbers& n, T* w, const float* g, float* s1, float
   });
 }
 
+/// The same, bf16 weights rounded by `random`.
+template <Rule R>
+inline void update_rounded(const Numbers& n, BFloat16* w, const float* g, float* s1, float* s2,
+                           const uint16_t* random, int64_t count) {
+  for_pieces(count, [&]<int N>(int64_t c) {
+    float* first = R == Rule::kAdagrad || R == Rule::kAdam ? s1 + c : nullptr;
+    float* second = R == Rule::kAdam ? s2 + c : nullptr;
+    store_rounded<N>(w + c, new_weights<R, N>(n, load<N>(w + c), load<N>(g + c), first, second),
+                     random + c);
+  });
+}
+
 float square_sum(const float* g, int64_t n) {
   Floats<kLanes> sum{};
   int64_t c = 0;
@@ -68,11 +81,15 @@ float square_sum(const float* g, int64_t n) {
   return lane_sum<kLanes>(sum) + tail;
 }
 
-/// The rows of one table under one rule.
+/// Listed rows of one table under one rule.
 template <Rule R, class T>
 struct RowUpdate {
   const RowTable& table;
   Numbers numbers;
+  typename RoundingOf<T>::Type rounding;
+
+  RowUpdate(const OptimizerStep& step, const RowTable& rows, const int64_t* list, int64_t end)
+      : table(rows), numbers(step), rounding(step, rows, list, end) {}
 
   T* weights(int64_t row) const { return static_cast<T*>(table.weights) + row * table.stride; }
 
@@ -83,15 +100,24 @@ struct RowUpdate {
     if (R == Rule::kAdam) prefetch_bytes(table.state2 + row * table.state_stride, bytes);
   }
 
-  /// `mean`: of the squares over the whole row, for row-wise Adagrad.
-  void operator()(int64_t row, const float* g, float mean) {
+  /// Row `row`, the i-th of the list. `mean`: of the squares over the whole row, for row-wise
+  /// Adagrad.
+  void operator()(int64_t i, int64_t row, const float* g, float mean) {
     float* s1 = R == Rule::kSgd ? nullptr : table.state1 + row * table.state_stride;
     float* s2 = R == Rule::kAdam ? table.state2 + row * table.state_stride : nullptr;
     if constexpr (R == Rule::kRowwiseAdagrad) {
       *s1 += mean;
       numbers.row_rate = numbers.lr / (square_root<1>(*s1) + numbers.eps);
     }
-    update_span<R>(numbers, weights(row), g, s1, s2, table.width);
+    if constexpr (sizeof(T) == sizeof(float)) {
+      update_span<R>(numbers, weights(row), g, s1, s2, table.width);
+    } else {
+      rounding.of(i, [&](int64_t c0, int64_t c1, const uint16_t* random) {
+        float* first = s1 && R != Rule::kRowwiseAdagrad ? s1 + c0 : s1;
+        update_rounded<R>(numbers, weights(row) + c0, g + c0, first, s2 ? s2 + c0 : s2, random,
+                          c1 - c0);
+      });
+    }
   }
 };
 
@@ -104,20 +130,20 @@ inline float mean_square(const float* g, int64_t width) {
 template <Rule R, class T>
 void update_runs_of(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
                     int64_t i1, float* scratch) {
-  RowUpdate<R, T> update{table, Numbers(step)};
+  RowUpdate<R, T> update(step, table, runs.rows, i1);
   RunReader gradient(runs, i0);
   for (int64_t i = i0; i < i1; ++i) {
     update.fetch(runs.rows[smaller(i + kAhead, i1 - 1)]);
     fetch_part(runs, runs.starts[i]);
     const float* g = gradient(i, scratch);
-    update(runs.rows[i], g, mean_square<R>(g, table.width));
+    update(i, runs.rows[i], g, mean_square<R>(g, table.width));
   }
 }
 
 template <Rule R, class T>
 void update_rows_of(const OptimizerStep& step, const RowTable& table, const RowGradients& grads,
                     int64_t i0, int64_t i1) {
-  RowUpdate<R, T> update{table, Numbers(step)};
+  RowUpdate<R, T> update(step, table, grads.rows, i1);
   for (int64_t i = i0; i < i1; ++i) {
     update.fetch(grads.rows[smaller(i + kAhead, i1 - 1)]);
     const int64_t row = grads.rows[i];
@@ -125,7 +151,7 @@ void update_rows_of(const OptimizerStep& step, const RowTable& table, const RowG
     const float mean = grads.square_sums
                            ? grads.square_sums[i] / static_cast<float>(grads.full_width)
                            : mean_square<R>(g, table.width);
-    update(row, g, mean);
+    update(i, row, g, mean);
   }
 }
 

@@ -35,6 +35,17 @@ double updated(const OptimizerStep& step, double w, double g, float* s1, float* 
   return w;
 }
 
+/// Weight (row, c) after an update, rounded as RowTable says.
+void store_updated(const OptimizerStep& step, const RowTable& table, int64_t row, int64_t c,
+                   double value) {
+  const int64_t at = row * table.stride + c;
+  if (table.type != DType::kBFloat16) return store(table.weights, table.type, at, value);
+  static_cast<BFloat16*>(table.weights)[at] = round_stochastically(
+      static_cast<float>(value),
+      rounding_bits(table.rounding_key, static_cast<uint64_t>(table.first_row + row),
+                    table.first_column + c, step.step));
+}
+
 double square_sum(const float* g, int64_t n) {
   double sum = 0;
   for (int64_t c = 0; c < n; ++c) sum += double{g[c]} * g[c];
@@ -68,10 +79,10 @@ void ReferenceOps::sparse_update(const OptimizerStep& step, const RowTable& tabl
       *s1 = static_cast<float>(*s1 + mean);
     }
     for (int64_t c = 0; c < table.width; ++c) {
-      const int64_t at = row * table.stride + c;
-      const double w = load(table.weights, table.type, at);
-      store(table.weights, table.type, at,
-            updated(step, w, g[c], s1 ? s1 + (rowwise ? 0 : c) : nullptr, s2 ? s2 + c : nullptr));
+      const double w = load(table.weights, table.type, row * table.stride + c);
+      store_updated(
+          step, table, row, c,
+          updated(step, w, g[c], s1 ? s1 + (rowwise ? 0 : c) : nullptr, s2 ? s2 + c : nullptr));
     }
   }
 }

@@ -1,0 +1,161 @@
+#include <functional>
+
+#include "dlrm/core/random.h"
+
+#include "bags.h"
+
+namespace dlrm {
+namespace {
+
+using Rounding = EveryExecution;
+
+constexpr int64_t kRows = 40;
+
+/// A bf16 table at (first_row, first_column) of a larger one, and gradients with which a step of
+/// SGD at rate 1/8 is exact in fp32: all executions then round the very same numbers.
+struct Case {
+  Table table;
+  Cells grads;
+  int64_t first_row, first_column;
+
+  Case(int64_t width, int64_t row, int64_t column)
+      : table(kRows, width, DType::kBFloat16, 1),
+        grads(kRows, width),
+        first_row(row),
+        first_column(column) {
+    std::mt19937 generator(7);
+    for (int64_t r = 0; r < kRows; ++r) {
+      for (int64_t c = 0; c < width; ++c) {
+        table.weights.set(r, c, 1 + static_cast<float>(generator() % 128) / 128);
+        grads.set(r, c, (static_cast<float>(generator() % 512) - 256) / 512);
+      }
+    }
+  }
+  RowTable rows() {
+    RowTable t = table.rows();
+    t.rounding_key = 99;
+    t.first_row = first_row;
+    t.first_column = first_column;
+    return t;
+  }
+};
+
+OptimizerStep exact_step() {
+  OptimizerStep step;
+  step.lr = 0.125f;
+  step.step = 5;
+  return step;
+}
+
+void for_every_case(const std::function<void(const Case&)>& body) {
+  for (const int64_t width : {1, 3, 8, 16, 21, 64, 65, 130, 300}) {
+    for (const int64_t column : {0, 5, 8, 63}) {
+      body(Case(width, (int64_t{1} << 32) - 3, column));
+    }
+  }
+}
+
+TEST_P(Rounding, OfUpdatedRowsGoesByGlobalRowColumnAndStep) {
+  const int64_t list[] = {0, 2, 3, 4, 9, 17, 39}, count[] = {7};
+  for_every_case([&](const Case& given) {
+    Case got = given;
+    ops->sparse_update(exact_step(), got.rows(), list, count, got.grads.floats(), false, {},
+                       got.grads.cols());
+    for (size_t i = 0; i < 7; ++i) {
+      for (int64_t c = 0; c < got.grads.cols(); ++c) {
+        const float value = given.table.weights.at(list[i], c) -
+                            0.125f * given.grads.at(static_cast<int64_t>(i), c);
+        const uint16_t random = rounding_bits(99, static_cast<uint64_t>(got.first_row + list[i]),
+                                              got.first_column + c, 5);
+        ASSERT_EQ(got.table.weights.at(list[i], c), float(round_stochastically(value, random)))
+            << "row " << list[i] << " column " << c << " of " << got.grads.cols() << " from "
+            << got.first_column;
+      }
+    }
+    EXPECT_TRUE(got.table.weights.margins_untouched());
+  });
+}
+
+TEST_P(Rounding, OfFusedUpdatesIsThatOfGradientsThenUpdate) {
+  for_every_case([&](const Case& given) {
+    Case fused = given, apart = given;
+    const Bags bags = Bags::random(kRows, kRows, 2, 3);
+    RunSpace space(bags.nnz());
+    const IdGroup groups[] = {bags.group()};
+    ops->group_rows(groups, kRows, space.runs());
+    const BagGradient gradients[] = {{fused.grads.floats(), nullptr}};
+    ops->embedding_bag_update(exact_step(), fused.rows(), space.runs(), gradients);
+    Cells sums(bags.nnz(), fused.grads.cols());
+    ops->embedding_bag_backward(space.runs(), gradients, sums.floats());
+    ops->sparse_update(exact_step(), apart.rows(), space.rows, space.count, sums.floats(), false,
+                       {}, fused.grads.cols());
+    EXPECT_TRUE(fused.table.weights.same_bits(apart.table.weights));
+  });
+}
+
+TEST_P(Rounding, LetsSmallStepsAddUp) {
+  // 256 steps of 2^-12 from 1: each is far below bf16's 2^-7, together 2^-4.
+  const int64_t list[] = {0}, count[] = {1}, width = 256;
+  Table table(1, width, DType::kBFloat16, 1);
+  Cells grads(1, width);
+  for (int64_t c = 0; c < width; ++c) {
+    table.weights.set(0, c, 1);
+    grads.set(0, c, -0x1p-9f);
+  }
+  RowTable rows = table.rows();
+  rows.rounding_key = 3;
+  OptimizerStep step = exact_step();
+  for (step.step = 0; step.step < 256; ++step.step) {
+    ops->sparse_update(step, rows, list, count, grads.floats(), false, {}, width);
+  }
+  double sum = 0;
+  for (int64_t c = 0; c < width; ++c) sum += table.weights.at(0, c);
+  EXPECT_NEAR(sum / width, 1 + 0x1p-4, 0x1p-8);
+}
+
+TEST_P(Rounding, KeepsANanANan) {
+  const int64_t list[] = {0}, count[] = {1};
+  Table table(1, 19, DType::kBFloat16, 1);
+  Cells grads = Cells::random(1, 19, 2);
+  for (int64_t c = 0; c < 19; ++c) grads.set(0, c, std::nanf(""));
+  ops->sparse_update(exact_step(), table.rows(), list, count, grads.floats(), false, {}, 19);
+  for (int64_t c = 0; c < 19; ++c) EXPECT_TRUE(std::isnan(table.weights.at(0, c)));
+}
+
+TEST_P(Rounding, OfInitialRowsIsToNearest) {
+  Table exact(20, 21, DType::kFloat32, 1), rounded(20, 21, DType::kBFloat16, 1);
+  ops->fill_uniform(77, 3, 5, 0.37f, exact.rows());
+  ops->fill_uniform(77, 3, 5, 0.37f, rounded.rows());
+  for (int64_t r = 0; r < 20; ++r) {
+    for (int64_t c = 0; c < 21; ++c) {
+      ASSERT_EQ(rounded.weights.at(r, c), float(BFloat16(exact.weights.at(r, c))));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Rounding, testing::ValuesIn(executions()), execution_name);
+
+TEST(Suppressed, UpdatesChangeNothing) {
+  Machine machine;
+  const float yes = 1;
+  for (const auto& ops : {machine.reference(), machine.cpu({"", 2})}) {
+    for (OptimizerStep step : every_rule()) {
+      step.suppressed = &yes;
+      const int64_t list[] = {0, 2}, count[] = {2};
+      Table table(3, 17, DType::kFloat32, 1);
+      const Table before = table;
+      Cells grads = Cells::random(3, 17, 2);
+      ops->sparse_update(step, table.rows(step.rule), list, count, grads.floats(), false, {}, 17);
+      const Bags bags = Bags::random(3, 3, 2, 3);
+      RunSpace space(bags.nnz());
+      const IdGroup groups[] = {bags.group()};
+      ops->group_rows(groups, 3, space.runs());
+      const BagGradient gradients[] = {{grads.floats(), nullptr}};
+      ops->embedding_bag_update(step, table.rows(step.rule), space.runs(), gradients);
+      EXPECT_TRUE(table.same_bits(before));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dlrm
