@@ -38,7 +38,7 @@ struct Bags {
     return View<const int64_t>(ids).subspan(static_cast<size_t>(offsets[b]),
                                             static_cast<size_t>(offsets[b + 1] - offsets[b]));
   }
-  IdGroup group() const { return {ids.data(), offsets.data(), count()}; }
+  IdGroup group() const { return {ids.data(), offsets.data(), count(), nnz()}; }
   BagGroup lookup(const RowTable& table, MatrixView<float> pooled) const {
     return {table, ids.data(), offsets.data(), count(), scale.empty() ? nullptr : scale.data(),
             pooled};

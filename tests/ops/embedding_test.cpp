@@ -109,7 +109,7 @@ TEST_P(Embedding, BackwardGivesTheSameBitsWithAnyNumberOfThreads) {
   Backward b(*reference, 4000, 30, 16);
   Cells got(b.unique(), 16), alone(b.unique(), 16);
   ops->embedding_bag_backward(b.space.runs(), b.gradients, got.floats());
-  machine.cpu({GetParam().isa, 1})
+  machine.run_as({GetParam().isa, 1})
       ->embedding_bag_backward(b.space.runs(), b.gradients, alone.floats());
   EXPECT_TRUE(got.same_bits(alone));
 }

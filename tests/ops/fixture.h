@@ -13,21 +13,34 @@
 #include "dlrm/device/device.h"
 #include "dlrm/ops/ops.h"
 
+#include "mirror.h"
+
 namespace dlrm {
 
-/// One way to compute: an instruction set and a number of threads.
+/// One way to compute: an instruction set and a number of threads, or a GPU.
 struct Execution {
   std::string isa;
   int threads = 1;
+  bool gpu() const { return isa == "cuda"; }
 };
 
-/// A CPU device with its stream.
+/// A CPU device with its stream. What it makes takes arguments in the host's memory.
 struct Machine {
   std::shared_ptr<Device> device = make_cpu_device();
   std::unique_ptr<Stream> stream = device->make_stream();
 
+  std::unique_ptr<Ops> run_as(const Execution& e) const { return e.gpu() ? gpu() : cpu(e); }
   std::unique_ptr<Ops> cpu(const Execution& e) const {
     return make_cpu_ops(*device, *stream, e.threads, e.isa);
+  }
+  /// The GPU's own products in fp32, on copies in its memory.
+  std::unique_ptr<Ops> gpu() const {
+    auto own = make_cuda_device(0);
+    auto queue = own->make_stream();
+    CudaOpsOptions exact;
+    exact.tf32 = false;
+    auto ops = make_cuda_ops(*own, *queue, exact);
+    return make_mirrored_ops(std::move(own), std::move(queue), std::move(ops));
   }
   std::unique_ptr<Ops> reference() const { return make_reference_ops(*device, *stream); }
 };
@@ -44,6 +57,7 @@ inline std::vector<Execution> executions() {
     for (const int threads : {1, 2}) all.push_back({isa, threads});
   }
   all.push_back({all.back().isa, 3});
+  if (cuda_device_count() > 0) all.push_back({"cuda", 1});
   return all;
 }
 
@@ -160,7 +174,7 @@ inline testing::AssertionResult close(const Cells& got, const Cells& expected, d
 class EveryExecution : public testing::TestWithParam<Execution> {
  protected:
   Machine machine;
-  std::unique_ptr<Ops> ops = machine.cpu(GetParam());
+  std::unique_ptr<Ops> ops = machine.run_as(GetParam());
   std::unique_ptr<Ops> reference = machine.reference();
 };
 

@@ -162,13 +162,13 @@ TEST_P(LayerBackward, NoSamplesGiveZeroGradients) {
 TEST_P(LayerBackward, GivesTheSameBitsTwice) {
   LayerCase first({24, 300, 70}), second({24, 300, 70});
   ops->linear_backward(first.layer(Act::kRelu, true));
-  machine.cpu(GetParam())->linear_backward(second.layer(Act::kRelu, true));
+  machine.run_as(GetParam())->linear_backward(second.layer(Act::kRelu, true));
   EXPECT_EQ(first.dw, second.dw);
   EXPECT_TRUE(first.dx.same_bits(second.dx));
 }
 
 TEST_P(LayerBackward, PassesTheCheckBesideTheReference) {
-  auto checked = make_checked_ops(machine.cpu(GetParam()), *machine.device, *machine.stream);
+  auto checked = make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const OptimizerStep& step : every_rule()) {
       if (step.rule == OptimizerStep::Rule::kRowwiseAdagrad) continue;

@@ -122,7 +122,7 @@ TEST_P(Linear, GivesTheSameBitsTwice) {
   Cells x = Cells::random(70, 40, 1), w = Cells::random(30, 40, 2);
   Cells first(70, 30), second(70, 30);
   ops->linear_forward(x.matrix(), w.matrix(), {}, Act::kRelu, first.matrix(), {});
-  machine.cpu(GetParam())
+  machine.run_as(GetParam())
       ->linear_forward(x.matrix(), w.matrix(), {}, Act::kRelu, second.matrix(), {});
   EXPECT_TRUE(first.same_bits(second));
 }
@@ -134,7 +134,7 @@ TEST_P(Linear, RanksAsThreadsComputeWhatOneComputes) {
   std::vector<std::thread> ranks;
   for (Cells& mine : got) {
     ranks.emplace_back([&] {
-      auto own = machine.cpu(GetParam());
+      auto own = machine.run_as(GetParam());
       for (int i = 0; i < 5; ++i) {
         own->linear_forward(x.matrix(), w.matrix(), {}, Act::kNone, mine.matrix(), {});
       }

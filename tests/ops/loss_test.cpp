@@ -35,7 +35,7 @@ TEST_P(Loss, HasTheSameBitsWithAnyNumberOfThreads) {
   const std::vector<float> labels(5000, 1.0f);
   double loss = 0, alone = 0;
   ops->bce_with_logits(logits.matrix(), labels, 1, {&loss, 1}, d.matrix());
-  machine.cpu({GetParam().isa, 1})
+  machine.run_as({GetParam().isa, 1})
       ->bce_with_logits(logits.matrix(), labels, 1, {&alone, 1}, d.matrix());
   EXPECT_EQ(loss, alone);
 }

@@ -1,0 +1,71 @@
+#include "mirror.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+
+const void* Mirror::place(const void* p, size_t bytes, bool writable) {
+  if (p == nullptr || bytes == 0) return nullptr;
+  const char* host = static_cast<const char*>(p);
+  if (!uploaded_) {
+    pieces_.push_back({host, bytes, writable});
+    return p;
+  }
+  const Region& region = region_of(p);
+  return region.on_device() + (host - region.begin);
+}
+
+void Mirror::merge() {
+  std::vector<Piece> sorted = pieces_;
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Piece& a, const Piece& b) { return a.host < b.host; });
+  for (const Piece& piece : sorted) {
+    if (regions_.empty() || piece.host >= regions_.back().end) {
+      regions_.push_back({piece.host, piece.host + piece.bytes, {}, {}, 0});
+    } else {
+      regions_.back().end = std::max(regions_.back().end, piece.host + piece.bytes);
+    }
+  }
+}
+
+void Mirror::upload() {
+  merge();
+  for (Region& r : regions_) {
+    const auto bytes = static_cast<size_t>(r.end - r.begin);
+    const size_t wanted = reinterpret_cast<uintptr_t>(r.begin) % 256;
+    r.memory = Buffer(device_, bytes + 512, "a copy of arguments");
+    r.staging = Buffer(device_, bytes, "staged arguments", Place::kHost);
+    r.shift = (wanted + 256 - reinterpret_cast<uintptr_t>(r.memory.data()) % 256) % 256;
+    std::memcpy(r.staging.data(), r.begin, bytes);
+    device_.copy(r.on_device(), r.staging.data(), bytes, stream_);
+  }
+  uploaded_ = true;
+}
+
+void Mirror::download() {
+  for (const Region& r : regions_) {
+    device_.copy(r.staging.data(), r.on_device(), r.staging.bytes(), stream_);
+  }
+  stream_.synchronize();
+  for (const Piece& piece : pieces_) {
+    if (!piece.writable) continue;
+    const Region& r = region_of(piece.host);
+    const char* result = r.staged() + (piece.host - r.begin);
+    // What is only read may be shared among threads, and is not touched.
+    if (std::memcmp(piece.host, result, piece.bytes) == 0) continue;
+    std::memcpy(const_cast<char*>(piece.host), result, piece.bytes);
+  }
+}
+
+const Mirror::Region& Mirror::region_of(const void* p) const {
+  const char* host = static_cast<const char*>(p);
+  for (const Region& r : regions_) {
+    if (host >= r.begin && host < r.end) return r;
+  }
+  throw run_error("an argument that was not collected");
+}
+
+}  // namespace dlrm
