@@ -7,6 +7,7 @@
 #include "element.h"
 #include "exchanges.h"
 #include "progress.h"
+#include "shared_allreduce.h"
 
 namespace dlrm {
 namespace {
@@ -161,6 +162,15 @@ class Allreduce final : public Call {
   Pending phase_;  // after the scratch it uses: ends first
 };
 
+template <class Op, class T, class W>
+Pending start_sum(Communicator& comm, Board* board, const char* name, View<T> data) {
+  const auto bytes = static_cast<int64_t>(data.size() * sizeof(W)) * (comm.size() - 1);
+  if (board && bytes > kOneExchangeBytes) {
+    return start_call<SharedAllreduce<Op, T, W>>(comm, *board, name, data);
+  }
+  return start_call<Allreduce<Op, T, W>>(comm, name, data);
+}
+
 }  // namespace
 
 Pending Communicator::start_reduction(Reduction reduction) {
@@ -185,11 +195,11 @@ Pending Communicator::start_allreduce(View<T> data, DType wire, Stream* stream) 
     return {};
   }
   if (wire == DType::kFloat32) {
-    return start_call<Allreduce<Sum, T, T>>(*this, "allreduce", data);
+    return start_sum<Sum, T, T>(*this, board(), "allreduce", data);
   }
   if constexpr (std::is_same_v<T, float>) {
     DLRM_CHECK(wire == DType::kBFloat16, "allreduce over a wire of {}", name_of(wire));
-    return start_call<Allreduce<Sum, float, BFloat16>>(*this, "allreduce", data);
+    return start_sum<Sum, float, BFloat16>(*this, board(), "allreduce", data);
   }
   DLRM_CHECK(false, "only floats travel as {}", name_of(wire));
 }
@@ -204,7 +214,7 @@ void Communicator::allreduce_max(View<int64_t> data) {
     reserve("allreduce_max", static_cast<int64_t>(data.size_bytes()), 2);
     return;
   }
-  start_call<Allreduce<Max, int64_t, int64_t>>(*this, "allreduce_max", data).wait();
+  start_sum<Max, int64_t, int64_t>(*this, board(), "allreduce_max", data).wait();
 }
 
 }  // namespace dlrm

@@ -1,8 +1,10 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "dlrm/core/dtype.h"
+#include "dlrm/core/partition.h"
 #include "dlrm/core/view.h"
 
 namespace dlrm {
@@ -34,6 +36,27 @@ void combine_in_rank_order(View<const W* const> parts, int64_t count, Out* out) 
       for (int64_t i = 0; i < block; ++i) sum[i] = Op::of(sum[i], static_cast<T>(part[i]));
     }
     for (int64_t i = 0; i < block; ++i) out[begin + i] = static_cast<Out>(sum[i]);
+  }
+}
+
+/// parts[q].values[i] becomes the same combination on every part, for i in `range`.
+template <class Op, class T, class Part>
+void combine_into_all(View<const Part> parts, Range range) {
+  constexpr int64_t kBlock = 1024;
+  T sum[kBlock];
+  for (int64_t begin = range.begin; begin < range.end; begin += kBlock) {
+    const int64_t block = std::min(kBlock, range.end - begin);
+    const auto* first = parts[0].values + begin;
+    for (int64_t i = 0; i < block; ++i) sum[i] = static_cast<T>(first[i]);
+    for (size_t q = 1; q < parts.size(); ++q) {
+      const auto* part = parts[q].values + begin;
+      for (int64_t i = 0; i < block; ++i) sum[i] = Op::of(sum[i], static_cast<T>(part[i]));
+    }
+    for (const Part& to : parts) {
+      auto* out = to.values + begin;
+      using Wire = std::remove_reference_t<decltype(*out)>;
+      for (int64_t i = 0; i < block; ++i) out[i] = static_cast<Wire>(sum[i]);
+    }
   }
 }
 

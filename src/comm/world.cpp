@@ -12,6 +12,7 @@
 #include "progress.h"
 #include "self_comm.h"
 #include "service.h"
+#include "shared_node.h"
 #include "signals.h"
 
 namespace dlrm {
@@ -24,10 +25,14 @@ struct Node {
   bool crowded = false;  ///< more ranks than the cores that they may use
 };
 
-Node find_node() {
+MPI_Comm ranks_of_this_node() {
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm),
             "MPI_Comm_split_type");
+  return comm;
+}
+
+Node find_node(MPI_Comm comm) {
   Node node;
   MPI_Comm_rank(comm, &node.rank);
   MPI_Comm_size(comm, &node.size);
@@ -37,7 +42,6 @@ Node find_node() {
   sched_getaffinity(0, sizeof mine, &mine);
   check_mpi(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, comm), "MPI_Allreduce");
   node.crowded = node.size > CPU_COUNT(&all);
-  MPI_Comm_free(&comm);
   return node;
 }
 
@@ -93,6 +97,7 @@ class World::Impl {
 
   Node node_;
   std::shared_ptr<ProgressEngine> engine_;
+  std::shared_ptr<SharedNode> memory_;  // outlives what was allocated there
   std::unique_ptr<Communicator> comm_;
   std::unique_ptr<Service> service_;
 
@@ -100,9 +105,16 @@ class World::Impl {
   void join(int* argc, char*** argv, const Launch& launch) {
     const int granted = start_mpi(argc, argv);
     mpi_ = true;
-    node_ = find_node();
+    MPI_Comm beside = ranks_of_this_node();
+    node_ = find_node(beside);
+    std::string why_not;
+    memory_ = SharedNode::make(MPI_COMM_WORLD, beside, why_not);
+    MPI_Comm_free(&beside);
     engine_ = std::make_shared<ProgressEngine>(node_.crowded ? Waiting::kYield : Waiting::kSpin);
-    comm_ = make_mpi_comm(copy_of_world(), engine_);
+    comm_ = make_mpi_comm(copy_of_world(), engine_, memory_);
+    if (!why_not.empty()) {
+      Log(comm_->rank()).info("ranks of a machine exchange through MPI: {}", why_not);
+    }
     std::unique_ptr<Wire> wire;
     if (granted == MPI_THREAD_MULTIPLE && comm_->size() > 1) {
       wire = make_mpi_wire(copy_of_world());

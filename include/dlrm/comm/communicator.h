@@ -98,8 +98,10 @@ struct Reduction {
   Stream* stream = nullptr;  ///< as in Exchange
 };
 
-class ProgressEngine;
 class Activity;
+class Board;
+class Device;
+class ProgressEngine;
 
 /// Collective calls among ranks, over host memory unless on_device(). Every rank makes the same
 /// calls on a communicator in the same order; several may be in flight at once. Buffers belong to a
@@ -120,6 +122,10 @@ class Communicator {
   virtual std::unique_ptr<Communicator> duplicate() = 0;
   /// What it is, for the log: "nccl 2.27.7".
   virtual std::string describe() const { return "host"; }
+  /// Allocates host memory that ranks of the same machine read where it lies, if they can (else
+  /// that of `device`): best for large buffers that are exchanged. To be freed before the world
+  /// ends.
+  virtual Device& shared_memory(Device& device) { return device; }
   /// Whether buffers are device memory. The calls below that take a `stream` serve such buffers:
   /// they start after what it holds now (nullptr: at once); the others are for host memory alone.
   /// Ranks start a device communicator's calls, those of its duplicates included, in one order. A
@@ -129,6 +135,9 @@ class Communicator {
   /// Whether Pending::wait(Stream&) may wait on the host. Where not, a device communicator's calls
   /// can be part of a captured graph.
   virtual bool blocks_host() const { return true; }
+  /// Throws where another rank, or what carries the data, is known to have failed. Open MPI's ranks
+  /// are ended from outside.
+  virtual void check_alive() {}
 
   // The virtual core.
 
@@ -205,6 +214,8 @@ class Communicator {
  private:
   std::vector<char> allgather_bytes(const void* mine, int64_t mine_bytes,
                                     std::vector<int64_t>& bytes);
+  /// Where all ranks find one another's memory; null where they do not.
+  virtual Board* board() { return nullptr; }
 
   std::shared_ptr<ProgressEngine> engine_;
   std::unique_ptr<Activity> activity_;

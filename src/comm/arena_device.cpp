@@ -1,0 +1,55 @@
+#include "arena_device.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+namespace dlrm {
+namespace {
+
+class ArenaDevice final : public Device {
+ public:
+  ArenaDevice(Device& inner, Arena& arena) : inner_(inner), arena_(arena) {}
+
+  void* allocate(size_t bytes, const char* what) override {
+    void* pointer = arena_.take(bytes);
+    if (!pointer) return inner_.allocate(bytes, what);
+    std::memset(pointer, 0, bytes);
+    const size_t now = in_use_.fetch_add(bytes) + bytes;
+    size_t peak = peak_.load();
+    while (peak < now && !peak_.compare_exchange_weak(peak, now)) {
+    }
+    return pointer;
+  }
+  void deallocate(void* pointer, size_t bytes) noexcept override {
+    if (!arena_.give_back(pointer)) return inner_.deallocate(pointer, bytes);
+    in_use_.fetch_sub(bytes);
+  }
+  void* allocate_host(size_t bytes, const char* what) override { return allocate(bytes, what); }
+  void deallocate_host(void* pointer, size_t bytes) noexcept override {
+    deallocate(pointer, bytes);
+  }
+  void copy(void* to, const void* from, size_t bytes, Stream& stream) override {
+    inner_.copy(to, from, bytes, stream);
+  }
+  std::unique_ptr<Stream> make_stream() override { return inner_.make_stream(); }
+  std::unique_ptr<Event> make_event() override { return inner_.make_event(); }
+  std::string describe() const override { return inner_.describe(); }
+  bool is_cpu() const override { return true; }
+  size_t bytes_in_use() const override { return in_use_.load() + inner_.bytes_in_use(); }
+  size_t peak_bytes() const override { return peak_.load() + inner_.peak_bytes(); }
+
+ private:
+  Device& inner_;
+  Arena& arena_;
+  std::atomic<size_t> in_use_{0};
+  std::atomic<size_t> peak_{0};
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_arena_device(Device& inner, Arena& arena) {
+  return std::make_unique<ArenaDevice>(inner, arena);
+}
+
+}  // namespace dlrm

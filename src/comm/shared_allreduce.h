@@ -1,0 +1,118 @@
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "dlrm/comm/communicator.h"
+#include "dlrm/core/partition.h"
+
+#include "board.h"
+#include "combine.h"
+#include "mpi_exchange.h"
+#include "progress.h"
+
+namespace dlrm {
+
+/// Sums `data` over ranks that all share memory: once everybody's data is seen, each rank adds up
+/// its part of it, in rank order, and writes the sums to all. Nothing else is copied where data
+/// lies in shared memory and travels as it is. Bitwise what Allreduce makes.
+template <class Op, class T, class W>
+class SharedAllreduce final : public Call {
+ public:
+  SharedAllreduce(Communicator& comm, Board& board, const char* name, View<T> data)
+      : Call(comm.engine()), comm_(comm), board_(board), name_(name), data_(data) {}
+
+  ~SharedAllreduce() override {
+    if (notice_) notice_->held = false;
+    if (staged_) board_.node().arena().give_back(staged_);
+  }
+
+  void start() {
+    sequence_ = comm_.reserve(name_, static_cast<int64_t>(data_.size_bytes()), 2);
+    const std::lock_guard lock(engine().mutex());
+    const Spot place = shown();
+    parts_.resize(static_cast<size_t>(comm_.size()));
+    notice_ = &board_.fresh(sequence_);
+    notice_->kind = kind_of(name_);
+    for (int q = 0; q < comm_.size(); ++q) {
+      board_.offer_to(*notice_, q) = {count() * static_cast<int64_t>(sizeof(W)), place};
+    }
+    notice_->post(sequence_, comm_.size() - 1);
+    engine().add(*this);
+  }
+
+ private:
+  static constexpr bool kSame = std::is_same_v<T, W>;
+
+  bool step() override {
+    if (!summed_ && !all_shown()) return false;
+    if (!summed_) sum_own_part();
+    if (!notice_->all_have_read()) return false;
+    if (staged_) {
+      const W* sums = static_cast<const W*>(staged_);
+      for (size_t i = 0; i < data_.size(); ++i) data_[i] = static_cast<T>(sums[i]);
+    }
+    return true;
+  }
+
+  /// This rank's values where all can read and write them.
+  Spot shown() {
+    Arena& arena = board_.node().arena();
+    if constexpr (kSame) {
+      const Spot place = arena.find(data_.data(), data_.size_bytes());
+      if (!place.nowhere()) return place;
+    }
+    const size_t bytes = data_.size() * sizeof(W);
+    staged_ = arena.take(bytes);
+    if (!staged_) throw run_error("out of shared memory: {} bytes for an {}", bytes, name_);
+    W* values = static_cast<W*>(staged_);
+    for (size_t i = 0; i < data_.size(); ++i) values[i] = static_cast<W>(data_[i]);
+    return arena.find(staged_, bytes);
+  }
+
+  /// Finds everybody's notice and values.
+  bool all_shown() {
+    for (; seen_ < comm_.size(); ++seen_) {
+      Notice* notice = seen_ == comm_.rank() ? notice_ : board_.find(seen_, sequence_);
+      if (!notice || notice->kind != notice_->kind) return false;
+      const Offer& offer = board_.offer_to_me(*notice);
+      if (offer.bytes != count() * static_cast<int64_t>(sizeof(W))) {
+        throw run_error("{} of rank {} is over {} bytes, that of rank {} over {}", name_,
+                        comm_.rank(), data_.size() * sizeof(W), seen_, offer.bytes);
+      }
+      parts_[static_cast<size_t>(seen_)] = {notice,
+                                            reinterpret_cast<W*>(board_.at(seen_, offer.place))};
+    }
+    return true;
+  }
+
+  void sum_own_part() {
+    const Range own = part_of(count(), comm_.rank(), comm_.size());
+    combine_into_all<Op, T>(View<const Part>(parts_), own);
+    for (int q = 0; q < comm_.size(); ++q) {
+      if (q != comm_.rank()) parts_[static_cast<size_t>(q)].notice->finish_reading();
+    }
+    summed_ = true;
+  }
+
+  struct Part {
+    Notice* notice = nullptr;
+    W* values = nullptr;
+  };
+
+  int64_t count() const { return static_cast<int64_t>(data_.size()); }
+
+  Communicator& comm_;
+  Board& board_;
+  const char* name_;
+  View<T> data_;
+  uint64_t sequence_ = 0;
+  Notice* notice_ = nullptr;
+  void* staged_ = nullptr;
+  std::vector<Part> parts_;
+  int seen_ = 0;
+  bool summed_ = false;
+};
+
+}  // namespace dlrm
