@@ -64,6 +64,25 @@ void ProgressEngine::relax(int64_t polls) const {
   }
 }
 
+void ProgressEngine::add(Health& health) {
+  const std::lock_guard lock(health_mutex_);
+  health_.push_back(&health);
+}
+
+void ProgressEngine::remove(Health& health) {
+  const std::lock_guard lock(health_mutex_);
+  std::erase(health_, &health);
+}
+
+std::string ProgressEngine::failure() const {
+  const std::lock_guard lock(health_mutex_);
+  for (Health* health : health_) {
+    std::string failure = health->failure();
+    if (!failure.empty()) return failure;
+  }
+  return "";
+}
+
 std::unique_ptr<Activity> ProgressEngine::make_activity() {
   const std::lock_guard lock(activities_mutex_);
   auto activity = std::make_unique<Activity>(next_activity_++);

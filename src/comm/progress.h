@@ -4,6 +4,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,14 @@
 namespace dlrm {
 
 class Call;
+
+/// What can fail by itself, while its rank waits for something else. The watchdog asks it.
+class Health {
+ public:
+  virtual ~Health() = default;
+  /// What failed, in one line; empty: nothing. From any thread, and does not block.
+  virtual std::string failure() = 0;
+};
 
 /// How a waiting rank spends its time between polls.
 enum class Waiting {
@@ -42,6 +51,11 @@ class ProgressEngine {
   uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
   void count_progress() { progress_.fetch_add(1, std::memory_order_relaxed); }
 
+  void add(Health& health);
+  void remove(Health& health);
+  /// The first failure among what was added; empty: none.
+  std::string failure() const;
+
   std::unique_ptr<Activity> make_activity();
   void forget(const Activity& activity);
   /// Calls visit(activity) for the activity of every communicator of this engine.
@@ -62,6 +76,8 @@ class ProgressEngine {
   mutable std::mutex activities_mutex_;
   std::vector<const Activity*> activities_;
   int next_activity_ = 0;
+  mutable std::mutex health_mutex_;
+  std::vector<Health*> health_;
 };
 
 /// A call in flight. Derived classes say what a step is.

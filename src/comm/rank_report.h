@@ -7,7 +7,7 @@ namespace dlrm {
 
 /// What a rank's watchdog thread tells of it each second; sent as bytes.
 struct RankReport {
-  static constexpr int kComms = 8;
+  static constexpr int kComms = 13;
   struct CallEntry {
     char name[16];
     int64_t bytes;

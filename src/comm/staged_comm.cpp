@@ -208,6 +208,7 @@ class StagedComm final : public Communicator {
   std::string describe() const override { return size() > 1 ? "staged" : "alone"; }
   bool on_device() const override { return true; }
   bool blocks_host() const override { return size() > 1; }
+  void check_alive() override { host_->check_alive(); }
   std::unique_ptr<Communicator> duplicate() override {
     return std::make_unique<StagedComm>(host_->duplicate(), staging_);
   }

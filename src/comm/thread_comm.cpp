@@ -196,6 +196,10 @@ class ThreadComm final : public Communicator {
   std::unique_ptr<Communicator> duplicate() override {
     return std::make_unique<ThreadComm>(engine(), group_->duplicate(duplicates_++), rank_);
   }
+  void check_alive() override {
+    const int failed = group_->fate().failed();
+    if (failed >= 0) throw PeerLost(ExitCode::kFailure, failed);
+  }
   Pending start_exchange(Exchange exchange) override {
     return start_call<ThreadExchange>(engine(), group_, rank_, std::move(exchange));
   }

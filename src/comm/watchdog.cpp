@@ -39,6 +39,11 @@ void Service::watch() {
                                              std::chrono::duration<double>(timeout_.load() / 4)));
   if (now - last_report_ < period || hushed_.load()) return;
   last_report_ = now;
+  const std::string failure = engine_->failure();
+  if (!failure.empty()) {
+    requests_.push_back({rank_, static_cast<int32_t>(ExitCode::kFailure), failure});
+    return;
+  }
   const RankReport report = make_report(now);
   const auto own = static_cast<size_t>(rank_);
   heard_[own] = {report, 0, true};
