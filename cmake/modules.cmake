@@ -1,12 +1,11 @@
 # dlrm_module(NAME DEPS modules... LIBS libraries...): the static library dlrm_NAME from src/NAME/*.cpp
-# and src/NAME/*/*.cpp. Files named *_avx2.cpp and *_avx512*.cpp are compiled for that instruction set
-# and entered only after a check at run time.
+# and src/NAME/*/*.cpp, of cuda/ and nccl/ what cuda.cmake says. Files named *_avx2.cpp and
+# *_avx512*.cpp are compiled for that instruction set and entered only after a check at run time.
 function(dlrm_module name)
   cmake_parse_arguments(M "" "" "DEPS;LIBS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp
-       ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/(cuda|nccl)/")
+  dlrm_cuda_sources(sources ${CMAKE_CURRENT_SOURCE_DIR}/${name})
   add_library(dlrm_${name} STATIC ${sources})
+  dlrm_cuda_flags(${sources})
   foreach(file ${sources})
     if(file MATCHES "_avx2\\.cpp$")
       set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")

@@ -1,0 +1,52 @@
+#pragma once
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include <cuda_runtime.h>
+
+namespace dlrm::kernels {
+
+/// A place in the source, for messages.
+struct SourceLine {
+  const char* file;
+  int line;
+};
+
+/// An extent of a grid or a block: a number or a dim3.
+struct Extent {
+  dim3 value;
+  Extent(dim3 extent) : value(extent) {}  // NOLINT: numbers and dim3 both convert
+  template <std::integral T>
+  Extent(T count)  // NOLINT
+      : value(count<0 || static_cast<uint64_t>(count)> std::numeric_limits<int32_t>::max()
+                  ? std::numeric_limits<uint32_t>::max()  // refused by the launch
+                  : static_cast<unsigned>(count)) {}
+};
+
+/// {grid, block, dynamic shared bytes} of a launch.
+struct Dims {
+  dim3 grid;
+  dim3 block;
+  size_t dynamic_bytes;
+  SourceLine where;
+  Dims(Extent grid_extent, Extent block_extent, size_t dynamic_shared_bytes = 0,
+       const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : grid(grid_extent.value),
+        block(block_extent.value),
+        dynamic_bytes(dynamic_shared_bytes),
+        where{file, line} {}
+};
+
+/// Throws a run_error naming the launch unless `status` is cudaSuccess.
+void check_launch(cudaError_t status, const Dims& dims);
+
+/// ceil(count / per), for the number of blocks.
+template <std::integral T>
+constexpr T blocks_for(T count, std::type_identity_t<T> per) {
+  return (count + per - 1) / per;
+}
+
+}  // namespace dlrm::kernels

@@ -1,0 +1,221 @@
+// What the emulated GPU says of itself: one device of compute capability 9.0 with few
+// multiprocessors.
+#include <cstring>
+
+#include "machine.h"
+#include "shared_memory.h"
+
+using simt::answer;
+using simt::guarded;
+using simt::Machine;
+
+namespace {
+
+constexpr int kMultiprocessors = 8;
+constexpr int kVersion = CUDART_VERSION;
+thread_local cudaError_t last_error = cudaSuccess;
+
+struct ErrorText {
+  cudaError_t error;
+  const char* name;
+  const char* text;
+};
+constexpr ErrorText kErrors[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInitializationError, "cudaErrorInitializationError", "initialization error"},
+    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration",
+     "invalid configuration argument"},
+    {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver", "the driver is too old"},
+    {cudaErrorNoDevice, "cudaErrorNoDevice", "no GPU is there"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
+    {cudaErrorPeerAccessAlreadyEnabled, "cudaErrorPeerAccessAlreadyEnabled",
+     "peer access is already enabled"},
+    {cudaErrorHostMemoryAlreadyRegistered, "cudaErrorHostMemoryAlreadyRegistered",
+     "the memory is pinned already"},
+    {cudaErrorHostMemoryNotRegistered, "cudaErrorHostMemoryNotRegistered",
+     "the memory was not pinned"},
+    {cudaErrorNotPermitted, "cudaErrorNotPermitted", "operation not permitted"},
+    {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
+    {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
+    {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
+     "the capture failed because of an earlier error"},
+    {cudaErrorStreamCaptureMerge, "cudaErrorStreamCaptureMerge", "two captures cannot become one"},
+    {cudaErrorStreamCaptureUnmatched, "cudaErrorStreamCaptureUnmatched",
+     "the capture did not begin in this stream"},
+    {cudaErrorStreamCaptureUnjoined, "cudaErrorStreamCaptureUnjoined",
+     "the capture has work that never joins the stream it began in"},
+    {cudaErrorStreamCaptureIsolation, "cudaErrorStreamCaptureIsolation",
+     "captured work would depend on work that is not"},
+    {cudaErrorCapturedEvent, "cudaErrorCapturedEvent", "the event was last recorded in a capture"},
+};
+
+const ErrorText* text_of(cudaError_t error) {
+  for (const ErrorText& text : kErrors) {
+    if (text.error == error) return &text;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+namespace simt {
+
+cudaError_t answer(cudaError_t error) {
+  if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
+  return error;
+}
+
+}  // namespace simt
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t error = last_error;
+  last_error = cudaSuccess;
+  return error;
+}
+cudaError_t cudaPeekAtLastError() { return last_error; }
+
+const char* cudaGetErrorString(cudaError_t error) {
+  const ErrorText* text = text_of(error);
+  return text ? text->text : "unknown error";
+}
+const char* cudaGetErrorName(cudaError_t error) {
+  const ErrorText* text = text_of(error);
+  return text ? text->name : "cudaErrorUnknown";
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return answer(cudaSuccess);
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return answer(cudaSuccess);
+}
+cudaError_t cudaSetDevice(int device) {
+  return answer(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+cudaError_t cudaSetDeviceFlags(unsigned) { return answer(cudaSuccess); }
+cudaError_t cudaDeviceReset() { return answer(cudaErrorNotSupported); }
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (device != 0) return answer(cudaErrorInvalidDevice);
+  *properties = {};
+  std::strcpy(properties->name, "emulated GPU");
+  std::memcpy(properties->uuid.bytes, "dlrm-simt-device", 16);
+  properties->totalGlobalMem = Machine::instance().memory.total();
+  properties->sharedMemPerBlock = simt::SharedMemory::kStaticLimit;
+  properties->sharedMemPerMultiprocessor = simt::SharedMemory::kBlockLimit + 1024;
+  properties->sharedMemPerBlockOptin = simt::SharedMemory::kBlockLimit;
+  properties->totalConstMem = 65536;
+  properties->regsPerBlock = 65536;
+  properties->warpSize = 32;
+  properties->maxThreadsPerBlock = 1024;
+  properties->maxThreadsDim[0] = properties->maxThreadsDim[1] = 1024;
+  properties->maxThreadsDim[2] = 64;
+  properties->maxGridSize[0] = 0x7fffffff;
+  properties->maxGridSize[1] = properties->maxGridSize[2] = 65535;
+  properties->maxThreadsPerMultiProcessor = 2048;
+  properties->multiProcessorCount = kMultiprocessors;
+  properties->major = 9;
+  properties->memoryBusWidth = 1024;
+  properties->l2CacheSize = 8 << 20;
+  properties->asyncEngineCount = 2;
+  properties->canMapHostMemory = properties->unifiedAddressing = 1;
+  properties->concurrentKernels = 1;
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  cudaDeviceProp properties;
+  const cudaError_t status = cudaGetDeviceProperties(&properties, device);
+  if (status != cudaSuccess) return status;
+  switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock:
+      *value = properties.maxThreadsPerBlock;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      *value = static_cast<int>(properties.sharedMemPerBlock);
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      *value = properties.multiProcessorCount;
+      break;
+    case cudaDevAttrClockRate:
+    case cudaDevAttrMemoryClockRate:
+      *value = 1000000;
+      break;
+    case cudaDevAttrGlobalMemoryBusWidth:
+      *value = properties.memoryBusWidth;
+      break;
+    case cudaDevAttrL2CacheSize:
+      *value = properties.l2CacheSize;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = properties.major;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = properties.minor;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = static_cast<int>(properties.sharedMemPerMultiprocessor);
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = static_cast<int>(properties.sharedMemPerBlockOptin);
+      break;
+    case cudaDevAttrMemoryPoolsSupported:
+      *value = 1;
+      break;
+  }
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
+  if (device != 0 || length < 13) return answer(cudaErrorInvalidValue);
+  std::strcpy(text, "0000:00:00.0");
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  *can = 0;
+  return answer(cudaSuccess);
+}
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return answer(cudaErrorInvalidDevice); }
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = kVersion;
+  return answer(cudaSuccess);
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = kVersion;
+  return answer(cudaSuccess);
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  return guarded("cudaMemGetInfo", [&](Machine& machine) {
+    *total = machine.memory.total();
+    *free = *total - machine.memory.in_use();
+    return answer(cudaSuccess);
+  });
+}
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
+  *pool = nullptr;
+  return answer(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
+  return cudaDeviceGetDefaultMemPool(pool, device);
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
+  return answer(cudaSuccess);
+}
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* value) {
+  return guarded("cudaMemPoolGetAttribute", [&](Machine& machine) {
+    const uint64_t used = machine.memory.in_use();
+    std::memcpy(value, &used, sizeof(used));
+    return answer(cudaSuccess);
+  });
+}
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return answer(cudaSuccess); }

@@ -1,0 +1,276 @@
+// Allocation, copies and fills.
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "machine.h"
+
+using simt::answer;
+using simt::Failure;
+using simt::guarded;
+using simt::Machine;
+using simt::OpenMemory;
+using simt::Range;
+using simt::refuse_in_capture;
+using simt::Work;
+using simt::WorkKind;
+
+namespace {
+
+cudaError_t allocate(Machine& machine, void** pointer, size_t bytes) {
+  *pointer = nullptr;
+  if (bytes == 0) return answer(cudaSuccess);
+  OpenMemory open(machine.memory);
+  *pointer = machine.memory.allocate(bytes);
+  if (!*pointer) return answer(cudaErrorMemoryAllocation);
+  ++machine.counted.allocations;
+  return answer(cudaSuccess);
+}
+
+void release(Machine& machine, void* pointer) {
+  const std::string overrun = machine.memory.overrun();
+  if (!overrun.empty()) throw Failure("before memory was freed, something " + overrun);
+  machine.memory.free(pointer);
+}
+
+/// Rows of a copy or of a fill.
+struct Area {
+  size_t width, height;
+  size_t span(size_t pitch) const { return height == 0 ? 0 : (height - 1) * pitch + width; }
+};
+
+/// That [data, data + bytes) is memory of one allocation, or of the host.
+void check_range(const Machine& machine, const void* data, size_t bytes, const char* what) {
+  if (bytes == 0 || !machine.memory.contains(data)) return;
+  const size_t left = machine.memory.bytes_from(data);
+  if (bytes > left) {
+    throw Failure(fmt::format("{} of {} bytes passes the end of device memory: {}", what, bytes,
+                              machine.memory.describe(data)));
+  }
+}
+
+bool pageable(const Machine& machine, const void* data) {
+  return !machine.memory.contains(data) && !machine.pinned.contains(data);
+}
+
+bool direction_fits(const Machine& machine, const void* to, const void* from, cudaMemcpyKind kind) {
+  if (kind == cudaMemcpyDefault) return true;
+  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  // Pinned memory may be named either way.
+  return (machine.pinned.contains(to) || machine.memory.contains(to) == to_device) &&
+         (machine.pinned.contains(from) || machine.memory.contains(from) == from_device);
+}
+
+struct Copy {
+  void* to;
+  size_t to_pitch;
+  const void* from;
+  size_t from_pitch;
+  Area area;
+
+  void operator()() const {
+    for (size_t row = 0; row < area.height; ++row) {
+      std::memmove(static_cast<char*>(to) + row * to_pitch,
+                   static_cast<const char*>(from) + row * from_pitch, area.width);
+    }
+  }
+};
+
+cudaError_t queue_copy(Machine& machine, const Copy& copy, cudaMemcpyKind kind,
+                       cudaStream_t native) {
+  if (!machine.known(native)) return cudaErrorInvalidResourceHandle;
+  if (copy.area.width == 0 || copy.area.height == 0) return cudaSuccess;
+  const size_t to_bytes = copy.area.span(copy.to_pitch);
+  const size_t from_bytes = copy.area.span(copy.from_pitch);
+  check_range(machine, copy.to, to_bytes, "a copy");
+  check_range(machine, copy.from, from_bytes, "a copy");
+  if (!direction_fits(machine, copy.to, copy.from, kind)) return cudaErrorInvalidValue;
+  SimtStream* stream = machine.resolve(native);
+  Work work;
+  work.kind = WorkKind::kCopy;
+  work.name = fmt::format("copy of {} bytes", copy.area.width * copy.area.height);
+  Copy queued = copy;
+  if (pageable(machine, copy.to) || pageable(machine, copy.from)) {
+    if (stream->capture) {
+      stream->capture->invalid = true;
+      return cudaErrorStreamCaptureUnsupported;
+    }
+  }
+  std::shared_ptr<std::vector<char>> staged;
+  if (pageable(machine, copy.from)) {  // CUDA has read it when the call returns
+    const auto* from = static_cast<const char*>(copy.from);
+    staged = std::make_shared<std::vector<char>>(from, from + from_bytes);
+    queued.from = staged->data();
+  } else if (machine.pinned.contains(copy.from)) {
+    work.host_source = {copy.from, from_bytes};
+  }
+  if (machine.pinned.contains(copy.to)) work.host_target = {copy.to, to_bytes};
+  work.run = [&machine, queued, staged] {
+    ++machine.counted.copies;
+    queued();
+  };
+  const cudaError_t status = machine.queue(stream, std::move(work));
+  if (status == cudaSuccess && pageable(machine, copy.to)) {
+    ++machine.counted.host_waits;
+    machine.run_until(stream->tail);
+  }
+  return status;
+}
+
+cudaError_t fill(Machine& machine, void* pointer, int value, size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  if (pageable(machine, pointer)) return cudaErrorInvalidValue;
+  check_range(machine, pointer, bytes, "a fill");
+  return machine.queue(machine.resolve(stream), {WorkKind::kCopy,
+                                                 fmt::format("fill of {} bytes", bytes),
+                                                 [=] { std::memset(pointer, value, bytes); },
+                                                 {},
+                                                 {}});
+}
+
+}  // namespace
+
+cudaError_t cudaMalloc(void** pointer, size_t bytes) {
+  return guarded("cudaMalloc", [&](Machine& machine) {
+    const cudaError_t refused = refuse_in_capture(machine);
+    return refused == cudaSuccess ? allocate(machine, pointer, bytes) : answer(refused);
+  });
+}
+
+cudaError_t cudaFree(void* pointer) {
+  return guarded("cudaFree", [&](Machine& machine) {
+    if (!pointer) return answer(cudaSuccess);
+    const cudaError_t refused = refuse_in_capture(machine);
+    if (refused != cudaSuccess) return answer(refused);
+    machine.run_all();
+    OpenMemory open(machine.memory);
+    if (machine.memory.bytes_from(pointer) == 0) return answer(cudaErrorInvalidValue);
+    release(machine, pointer);
+    return answer(cudaSuccess);
+  });
+}
+
+cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
+  return guarded("cudaMallocAsync", [&](Machine& machine) {
+    if (machine.resolve(stream)->capture) return answer(cudaErrorStreamCaptureUnsupported);
+    return allocate(machine, pointer, bytes);
+  });
+}
+
+cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t,
+                                    cudaStream_t stream) {
+  return cudaMallocAsync(pointer, bytes, stream);
+}
+
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
+  return guarded("cudaFreeAsync", [&](Machine& machine) {
+    if (!pointer) return answer(cudaSuccess);
+    if (machine.resolve(stream)->capture) return answer(cudaErrorStreamCaptureUnsupported);
+    if (machine.memory.bytes_from(pointer) == 0) return answer(cudaErrorInvalidValue);
+    return answer(
+        machine.queue(machine.resolve(stream), {WorkKind::kFree,
+                                                "cudaFreeAsync",
+                                                [&machine, pointer] { release(machine, pointer); },
+                                                {},
+                                                {}}));
+  });
+}
+
+cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
+  return guarded("cudaHostAlloc", [&](Machine& machine) {
+    *pointer = nullptr;
+    if (bytes == 0) return answer(cudaSuccess);
+    const cudaError_t refused = refuse_in_capture(machine);
+    if (refused != cudaSuccess) return answer(refused);
+    *pointer = machine.pinned.allocate(bytes);
+    ++machine.counted.allocations;
+    return answer(*pointer ? cudaSuccess : cudaErrorMemoryAllocation);
+  });
+}
+
+cudaError_t cudaMallocHost(void** pointer, size_t bytes, unsigned flags) {
+  return cudaHostAlloc(pointer, bytes, flags);
+}
+
+cudaError_t cudaFreeHost(void* pointer) {
+  return guarded("cudaFreeHost", [&](Machine& machine) {
+    if (!pointer) return answer(cudaSuccess);
+    machine.pinned.check_unused(pointer);
+    machine.run_all();  // kernels may reach it
+    return answer(machine.pinned.free(pointer) ? cudaSuccess : cudaErrorInvalidValue);
+  });
+}
+
+cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned) {
+  return guarded("cudaHostRegister", [&](Machine& machine) {
+    if (!pointer || bytes == 0) return answer(cudaErrorInvalidValue);
+    return answer(machine.pinned.add(pointer, bytes) ? cudaSuccess
+                                                     : cudaErrorHostMemoryAlreadyRegistered);
+  });
+}
+
+cudaError_t cudaHostUnregister(void* pointer) {
+  return guarded("cudaHostUnregister", [&](Machine& machine) {
+    machine.pinned.check_unused(pointer);
+    machine.run_all();
+    return answer(machine.pinned.remove(pointer) ? cudaSuccess : cudaErrorHostMemoryNotRegistered);
+  });
+}
+
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
+  return guarded("cudaHostGetDevicePointer", [&](Machine& machine) {
+    *device = host;
+    return answer(machine.pinned.contains(host) ? cudaSuccess : cudaErrorInvalidValue);
+  });
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  return guarded("cudaPointerGetAttributes", [&](Machine& machine) {
+    auto* writable = const_cast<void*>(pointer);
+    *attributes = {cudaMemoryTypeUnregistered, 0, nullptr, writable};
+    if (machine.memory.contains(pointer))
+      *attributes = {cudaMemoryTypeDevice, 0, writable, nullptr};
+    if (machine.pinned.contains(pointer)) *attributes = {cudaMemoryTypeHost, 0, writable, writable};
+    return answer(cudaSuccess);
+  });
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  return guarded("cudaMemcpyAsync", [&](Machine& machine) {
+    return answer(queue_copy(machine, {to, bytes, from, bytes, {bytes, 1}}, kind, stream));
+  });
+}
+
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                              size_t width, size_t height, cudaMemcpyKind kind,
+                              cudaStream_t stream) {
+  return guarded("cudaMemcpy2DAsync", [&](Machine& machine) {
+    if (width > to_pitch || width > from_pitch) return answer(cudaErrorInvalidValue);
+    return answer(
+        queue_copy(machine, {to, to_pitch, from, from_pitch, {width, height}}, kind, stream));
+  });
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  return guarded("cudaMemcpy", [&](Machine& machine) {
+    const cudaError_t status =
+        queue_copy(machine, {to, bytes, from, bytes, {bytes, 1}}, kind, nullptr);
+    if (status != cudaSuccess) return answer(status);
+    ++machine.counted.host_waits;
+    machine.run_until(machine.resolve(nullptr)->tail);
+    return answer(cudaSuccess);
+  });
+}
+
+cudaError_t cudaMemsetAsync(void* pointer, int value, size_t bytes, cudaStream_t stream) {
+  return guarded("cudaMemsetAsync", [&](Machine& machine) {
+    return answer(fill(machine, pointer, value, bytes, stream));
+  });
+}
+
+cudaError_t cudaMemset(void* pointer, int value, size_t bytes) {
+  return cudaMemsetAsync(pointer, value, bytes, nullptr);
+}

@@ -1,0 +1,73 @@
+#pragma once
+// Atomic operations on device and shared memory: atomic among host threads too, relaxed as CUDA's.
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+namespace simt {
+
+template <size_t kBytes>
+struct Word;
+template <>
+struct Word<2> {
+  using Type = unsigned short;
+};
+template <>
+struct Word<4> {
+  using Type = unsigned;
+};
+template <>
+struct Word<8> {
+  using Type = unsigned long long;
+};
+
+/// Replaces *address by change(*address) in one step; returns what was there.
+template <class T, class Change>
+T atomic_change(T* address, Change change) {
+  using Bits = typename Word<sizeof(T)>::Type;
+  auto* word = reinterpret_cast<Bits*>(address);
+  Bits seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+  for (;;) {
+    const T old = std::bit_cast<T>(seen);
+    const Bits next = std::bit_cast<Bits>(static_cast<T>(change(old)));
+    if (__atomic_compare_exchange_n(word, &seen, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+      return old;
+    }
+  }
+}
+
+template <class T>
+using Same = std::type_identity_t<T>;
+
+}  // namespace simt
+
+#define SIMT_ATOMIC(name, expression)                                              \
+  template <class T>                                                               \
+  T name(T* address, simt::Same<T> value) {                                        \
+    return simt::atomic_change(address, [&](T old) -> T { return (expression); }); \
+  }                                                                                \
+  template <class T>                                                               \
+  T name##_block(T* address, simt::Same<T> value) {                                \
+    return name(address, value);                                                   \
+  }                                                                                \
+  template <class T>                                                               \
+  T name##_system(T* address, simt::Same<T> value) {                               \
+    return name(address, value);                                                   \
+  }
+
+SIMT_ATOMIC(atomicAdd, old + value)
+SIMT_ATOMIC(atomicSub, old - value)
+SIMT_ATOMIC(atomicMin, value < old ? value : old)
+SIMT_ATOMIC(atomicMax, old < value ? value : old)
+SIMT_ATOMIC(atomicAnd, old& value)
+SIMT_ATOMIC(atomicOr, old | value)
+SIMT_ATOMIC(atomicXor, old ^ value)
+SIMT_ATOMIC(atomicExch, (static_cast<void>(old), value))
+SIMT_ATOMIC(atomicInc, old >= value ? 0 : old + 1)
+SIMT_ATOMIC(atomicDec, old == 0 || old > value ? value : old - 1)
+#undef SIMT_ATOMIC
+
+template <class T>
+T atomicCAS(T* address, simt::Same<T> compare, simt::Same<T> value) {
+  return simt::atomic_change(address, [&](T old) { return old == compare ? value : old; });
+}

@@ -1,0 +1,35 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "simt/simt.h"
+
+namespace simt {
+
+enum class WorkKind : unsigned char { kKernel, kCopy, kLibrary, kHostFunction, kFree, kMarker };
+
+/// What an operation does; a graph's launches share it.
+struct Work {
+  WorkKind kind = WorkKind::kMarker;
+  std::string name;
+  std::function<void()> run;      ///< empty for a marker
+  Range host_source{nullptr, 0};  ///< pinned memory that a copy reads
+  Range host_target{nullptr, 0};  ///< pinned memory that a copy writes
+};
+
+/// A queued piece of work. It may run once all that it needs is done.
+struct Operation {
+  std::shared_ptr<const Work> work;
+  std::vector<std::shared_ptr<Operation>> dependents;
+  size_t waiting_for = 0;  ///< operations that must still be done before
+  std::vector<std::weak_ptr<Operation>> needs;
+  bool done = false;
+  uint64_t marked = 0;  ///< the last search that found it
+  double finished_ms = 0;
+};
+
+using OperationPtr = std::shared_ptr<Operation>;
+
+}  // namespace simt
