@@ -8,23 +8,49 @@ namespace {
 struct Shape {
   int64_t batch, features, width;
 };
-const Shape kShapes[] = {{3, 26, 16}, {1, 1, 1},  {2, 3, 5},   {5, 26, 128}, {2, 0, 8},
-                         {70, 7, 4},  {2, 60, 3}, {4, 17, 33}, {0, 3, 4}};
+const Shape kShapes[] = {{3, 26, 16}, {1, 1, 1},   {2, 3, 5},    {5, 26, 128}, {2, 0, 8},
+                         {70, 7, 4},  {2, 60, 3},  {4, 17, 33},  {0, 3, 4},    {3, 31, 36},
+                         {2, 15, 64}, {2, 130, 8}, {1, 2, 1024}, {9, 20, 20}};
 
 int64_t outputs(const Shape& s) { return s.width + (s.features + 1) * s.features / 2; }
 
 using Interaction = EveryExecution;
 
+/// Columns beside the matrices: rows that start anywhere, and rows aligned to 16 bytes.
+const int64_t kSpare[] = {3, 8};
+
+void expect_dot_of_the_reference(Ops& ops, Ops& reference, const Shape& s, DType type,
+                                 int64_t spare) {
+  Cells x = Cells::random(s.batch, s.width, 1, type, spare);
+  Cells e = Cells::random(s.batch, s.features * s.width, 2, DType::kFloat32, spare);
+  Cells got(s.batch, outputs(s), type), want(s.batch, outputs(s), type);
+  ops.dot_forward(x.matrix(), e.floats(), got.matrix());
+  reference.dot_forward(x.matrix(), e.floats(), want.matrix());
+  EXPECT_TRUE(close(got, want, std::sqrt(static_cast<double>(s.width)) * 3))
+      << s.batch << " of " << s.features << " x " << s.width << " " << name_of(type);
+}
+
+void expect_dot_gradients_of_the_reference(Ops& ops, Ops& reference, const Shape& s, DType type,
+                                           int64_t spare) {
+  const DType wide = DType::kFloat32;
+  Cells x = Cells::random(s.batch, s.width, 1, type, spare);
+  Cells e = Cells::random(s.batch, s.features * s.width, 2, wide, spare);
+  Cells dz = Cells::random(s.batch, outputs(s), 3, type);
+  Cells dx(s.batch, s.width, type, spare), want_dx(s.batch, s.width, type, spare);
+  Cells de(s.batch, e.cols(), wide, spare), want_de(s.batch, e.cols(), wide, spare);
+  ops.dot_backward(x.matrix(), e.floats(), dz.matrix(), dx.matrix(), de.floats());
+  reference.dot_backward(x.matrix(), e.floats(), dz.matrix(), want_dx.matrix(), want_de.floats());
+  const double scale = std::sqrt(static_cast<double>(s.features) + 1) * 3;
+  EXPECT_TRUE(close(dx, want_dx, scale)) << s.features << " x " << s.width << name_of(type);
+  EXPECT_TRUE(close(de, want_de, scale)) << s.features << " x " << s.width << name_of(type);
+}
+
 TEST_P(Interaction, DotIsTheStrictLowerTriangleOfTheProducts) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const Shape& s : kShapes) {
-      Cells x = Cells::random(s.batch, s.width, 1, type);
-      Cells e = Cells::random(s.batch, s.features * s.width, 2);
-      Cells got(s.batch, outputs(s), type), want(s.batch, outputs(s), type);
-      ops->dot_forward(x.matrix(), e.floats(), got.matrix());
-      reference->dot_forward(x.matrix(), e.floats(), want.matrix());
-      EXPECT_TRUE(close(got, want, std::sqrt(static_cast<double>(s.width)) * 3))
-          << s.batch << " of " << s.features << " x " << s.width;
+      for (const int64_t spare : kSpare) {
+        expect_dot_of_the_reference(*ops, *reference, s, type, spare);
+      }
     }
   }
 }
@@ -32,17 +58,9 @@ TEST_P(Interaction, DotIsTheStrictLowerTriangleOfTheProducts) {
 TEST_P(Interaction, DotBackwardAgreesWithTheReference) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const Shape& s : kShapes) {
-      Cells x = Cells::random(s.batch, s.width, 1, type);
-      Cells e = Cells::random(s.batch, s.features * s.width, 2);
-      Cells dz = Cells::random(s.batch, outputs(s), 3, type);
-      Cells dx(s.batch, s.width, type), want_dx(s.batch, s.width, type);
-      Cells de(s.batch, e.cols()), want_de(s.batch, e.cols());
-      ops->dot_backward(x.matrix(), e.floats(), dz.matrix(), dx.matrix(), de.floats());
-      reference->dot_backward(x.matrix(), e.floats(), dz.matrix(), want_dx.matrix(),
-                              want_de.floats());
-      const double scale = std::sqrt(static_cast<double>(s.features) + 1) * 3;
-      EXPECT_TRUE(close(dx, want_dx, scale)) << s.features << " x " << s.width;
-      EXPECT_TRUE(close(de, want_de, scale)) << s.features << " x " << s.width;
+      for (const int64_t spare : kSpare) {
+        expect_dot_gradients_of_the_reference(*ops, *reference, s, type, spare);
+      }
     }
   }
 }
