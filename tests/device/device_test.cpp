@@ -1,0 +1,198 @@
+#include "dlrm/device/device.h"
+
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dlrm/device/transfer.h"
+#include "dlrm/device/utilisation.h"
+
+namespace dlrm {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class EveryDevice : public testing::TestWithParam<std::string> {
+ protected:
+  static std::shared_ptr<Device> make() {
+    return GetParam() == "cpu" ? make_cpu_device() : make_cuda_device(0);
+  }
+  std::vector<int> read(const Array<int>& array) {
+    std::vector<int> values(array.size());
+    transfer.to_host(values.data(), array.data(), values.size() * sizeof(int));
+    return values;
+  }
+
+  std::shared_ptr<Device> device = make();
+  std::unique_ptr<Stream> stream = device->make_stream();
+  Transfer transfer{*device, *stream};
+};
+
+std::vector<std::string> devices() {
+  std::vector<std::string> all{"cpu"};
+  if (cuda_device_count() > 0) all.emplace_back("cuda");
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryDevice, testing::ValuesIn(devices()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(EveryDevice, SaysWhatItIs) {
+  EXPECT_THAT(device->describe(), StartsWith(GetParam() + ": "));
+  EXPECT_EQ(device->is_cpu(), GetParam() == "cpu");
+}
+
+TEST_P(EveryDevice, GivesZeroedMemoryAgainAndAgain) {
+  for (const size_t size : {1, 1000, 700000}) {
+    for (int round = 0; round < 3; ++round) {
+      const Array<int> array(*device, size, "numbers");
+      EXPECT_EQ(read(array), std::vector<int>(size, 0));
+      const std::vector<int> ones(size, 1);
+      transfer.to_device(array.data(), ones.data(), size * sizeof(int));
+    }
+  }
+}
+
+TEST_P(EveryDevice, GivesZeroedHostMemory) {
+  HostArray<int> array(*device, 1000, "numbers");
+  for (size_t i = 0; i < array.size(); ++i) EXPECT_EQ(array[i], 0);
+}
+
+TEST_P(EveryDevice, CopiesToAndFromItsMemory) {
+  HostArray<int> from(*device, 1000, "from"), to(*device, 1000, "to");
+  const Array<int> between(*device, 1000, "between");
+  std::iota(from.data(), from.data() + 1000, 7);
+  device->copy(between.data(), from.data(), 4000, *stream);
+  device->copy(to.data(), between.data(), 4000, *stream);
+  stream->synchronize();
+  EXPECT_EQ(std::memcmp(from.data(), to.data(), 4000), 0);
+}
+
+TEST_P(EveryDevice, CopiesNothing) {
+  device->copy(nullptr, nullptr, 0, *stream);
+  stream->synchronize();
+}
+
+TEST_P(EveryDevice, CountsWhatItHandsOut) {
+  const size_t before = device->bytes_in_use();
+  {
+    const Buffer a(*device, 1 << 20, "first"), b(*device, 3 << 20, "second");
+    EXPECT_EQ(device->bytes_in_use(), before + (4 << 20));
+  }
+  EXPECT_EQ(device->bytes_in_use(), before);
+  EXPECT_GE(device->peak_bytes(), before + (4 << 20));
+}
+
+TEST_P(EveryDevice, SaysWhoHoldsMemoryWhereThereIsTooLittle) {
+  const Buffer tables(*device, 3 << 20, "tables"), activations(*device, 1 << 20, "activations");
+  try {
+    const Buffer all(*device, size_t{1} << 60, "everything");
+    FAIL() << "allocated 2^60 bytes";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kFailure);
+    EXPECT_THAT(error.what(), HasSubstr("1073741824.00 GiB for everything"));
+    EXPECT_THAT(error.what(), HasSubstr("tables 3.0 MiB, activations 1.0 MiB"));
+  }
+  const Buffer fits(*device, 1 << 20, "something after");
+}
+
+TEST_P(EveryDevice, AStreamWaitsForAnotherThroughAnEvent) {
+  const auto other = device->make_stream();
+  const auto event = device->make_event();
+  HostArray<int> from(*device, 1, "from"), to(*device, 1, "to");
+  const Array<int> first(*device, 1, "first"), second(*device, 1, "second");
+  from[0] = 42;
+  device->copy(first.data(), from.data(), 4, *stream);
+  device->copy(second.data(), first.data(), 4, *stream);
+  stream->record(*event);
+  other->wait(*event);
+  device->copy(to.data(), second.data(), 4, *other);
+  other->synchronize();
+  EXPECT_EQ(to[0], 42);
+}
+
+TEST_P(EveryDevice, TheHostWaitsForAnEvent) {
+  const auto event = device->make_event();
+  HostArray<int> from(*device, 1, "from"), to(*device, 1, "to");
+  const Array<int> between(*device, 1, "between");
+  from[0] = 42;
+  device->copy(between.data(), from.data(), 4, *stream);
+  device->copy(to.data(), between.data(), 4, *stream);
+  stream->record(*event);
+  event->synchronize();
+  EXPECT_TRUE(event->reached());
+  EXPECT_EQ(to[0], 42);
+}
+
+TEST_P(EveryDevice, FreedMemoryIsNotGivenOutBeforeWhatReadsItIsDone) {
+  constexpr size_t kSize = 100000;
+  HostArray<int> from(*device, kSize, "from"), to(*device, kSize, "to");
+  std::iota(from.data(), from.data() + kSize, 1);
+  {
+    const Array<int> freed(*device, kSize, "freed");
+    device->copy(freed.data(), from.data(), kSize * 4, *stream);
+    device->copy(to.data(), freed.data(), kSize * 4, *stream);
+  }
+  const Array<int> next(*device, kSize, "next");  // zeroed
+  stream->synchronize();
+  EXPECT_EQ(std::memcmp(from.data(), to.data(), kSize * 4), 0);
+  EXPECT_EQ(read(next), std::vector<int>(kSize, 0));
+}
+
+TEST_P(EveryDevice, ThreadsShareIt) {
+  std::vector<std::thread> threads;
+  std::vector<int> sums(4);
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      const auto own = device->make_stream();
+      for (int round = 0; round < 20; ++round) {
+        HostArray<int> host(*device, 100, "host");
+        const Array<int> array(*device, 100, "array");
+        std::fill_n(host.data(), 100, t);
+        device->copy(array.data(), host.data(), 400, *own);
+        own->synchronize();
+        std::fill_n(host.data(), 100, -1);
+        device->copy(host.data(), array.data(), 400, *own);
+        own->synchronize();
+        sums[static_cast<size_t>(t)] += std::accumulate(host.data(), host.data() + 100, 0);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int t = 0; t < 4; ++t) EXPECT_EQ(sums[static_cast<size_t>(t)], 2000 * t);
+}
+
+TEST_P(EveryDevice, SeveralOfThemLiveInOneProcess) {
+  const auto second = make();
+  const Array<int> a(*device, 10, "a"), b(*second, 10, "b");
+  EXPECT_EQ(read(a), std::vector<int>(10, 0));
+  EXPECT_GE(second->bytes_in_use(), 40u);
+}
+
+TEST(CudaDevices, AreNoneWithoutCudaInTheBuild) {
+  if (!built_with_cuda()) {
+    EXPECT_EQ(cuda_device_count(), 0);
+  }
+}
+
+TEST(CudaDevices, OneThatIsNotThereIsAUsageError) {
+  try {
+    make_cuda_device(cuda_device_count());
+    FAIL() << "made a GPU that is not there";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_THAT(error.what(), StartsWith("device cuda: "));
+  }
+}
+
+TEST(UtilisationProbe, IsNoneOfACpu) {
+  EXPECT_EQ(make_utilisation_probe(*make_cpu_device()), nullptr);
+}
+
+}  // namespace
+}  // namespace dlrm

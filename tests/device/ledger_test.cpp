@@ -1,0 +1,55 @@
+#include "device/ledger.h"
+
+#include <gtest/gtest.h>
+
+namespace dlrm {
+namespace {
+
+int cells[16];  // addresses to account for
+
+TEST(Ledger, ListsHoldersLargestFirst) {
+  Ledger ledger;
+  ledger.add(&cells[0], 100, "a");
+  ledger.add(&cells[1], 300, "b");
+  ledger.add(&cells[2], 250, "a");
+  EXPECT_EQ(ledger.holders(), "a 350 B, b 300 B");
+  EXPECT_EQ(ledger.in_use(), 650u);
+}
+
+TEST(Ledger, SumsUpTheSmallOnes) {
+  Ledger ledger;
+  for (int i = 0; i < 8; ++i) {
+    ledger.add(&cells[i], static_cast<size_t>(1000 >> i),
+               std::string(1, static_cast<char>('a' + i)).c_str());
+  }
+  EXPECT_EQ(ledger.holders(), "a 1000 B, b 500 B, c 250 B, d 125 B, e 62 B, f 31 B, 2 others 22 B");
+}
+
+TEST(Ledger, ForgetsWhatIsFreedAndKeepsThePeak) {
+  Ledger ledger;
+  ledger.add(&cells[0], 100, "a");
+  ledger.add(&cells[1], 50, "b");
+  EXPECT_EQ(ledger.remove(&cells[0]), 100u);
+  EXPECT_EQ(ledger.remove(&cells[0]), 0u);
+  EXPECT_EQ(ledger.holders(), "b 50 B");
+  EXPECT_EQ(ledger.in_use(), 50u);
+  EXPECT_EQ(ledger.peak(), 150u);
+}
+
+TEST(Ledger, SaysNothingWhereNothingIsHeld) {
+  Ledger ledger;
+  EXPECT_EQ(ledger.holders(), "nothing");
+  ledger.add(&cells[0], 1, "a");
+  ledger.remove(&cells[0]);
+  EXPECT_EQ(ledger.holders(), "nothing");
+}
+
+TEST(ShownBytes, PicksTheUnit) {
+  EXPECT_EQ(shown_bytes(1023), "1023 B");
+  EXPECT_EQ(shown_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(shown_bytes(20 << 20), "20.0 MiB");
+  EXPECT_EQ(shown_bytes(size_t{3} << 29), "1.50 GiB");
+}
+
+}  // namespace
+}  // namespace dlrm
