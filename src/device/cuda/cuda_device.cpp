@@ -89,6 +89,16 @@ void CudaDevice::free_waiting() noexcept {
   waiting_.clear();
 }
 
+size_t CudaDevice::available_bytes() const {
+  DLRM_CUDA_CHECK(cudaSetDevice(index_));
+  size_t free = 0, total = 0;
+  DLRM_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  uint64_t reserved = 0, used = 0;  // what the pool keeps is free as well
+  DLRM_CUDA_CHECK(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &reserved));
+  DLRM_CUDA_CHECK(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemCurrent, &used));
+  return free + static_cast<size_t>(reserved > used ? reserved - used : 0);
+}
+
 void CudaDevice::out_of_memory(size_t bytes, const char* what) const {
   size_t free = 0, total = 0;
   DLRM_CUDA_CHECK(cudaMemGetInfo(&free, &total));

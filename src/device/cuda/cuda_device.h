@@ -72,6 +72,7 @@ class CudaDevice final : public Device {
   bool is_cpu() const override { return false; }
   size_t bytes_in_use() const override { return ledger_.in_use(); }
   size_t peak_bytes() const override { return ledger_.peak(); }
+  size_t available_bytes() const override;
 
   int index() const { return index_; }
 
