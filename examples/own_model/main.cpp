@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
       session.log().info("step {}: loss {:.6f}", step + 1, loss / static_cast<double>(batch));
     }
     dlrm::save_checkpoint(session.comm(), session.log(), config.checkpoint.directory, 1,
-                          {.step = config.train.steps}, dlrm::pieces_of(tables));
+                          {.step = config.train.steps}, dlrm::pieces_of(session.context(), tables));
     return dlrm::ExitCode::kDone;
   });
 }

@@ -28,9 +28,6 @@ void check_tier(const std::string& key, MemoryTier tier) {
 }  // namespace
 
 void check_buildable(const RunConfig& config) {
-  if (config.device == DeviceKind::kCuda) {
-    throw usage_error("--device cuda: this build has no CUDA; use cpu or auto");
-  }
   if (config.model.activation != Activation::kRelu) {
     throw usage_error("model.activation: {}: not built yet; use relu",
                       word_for(kActivationNames, config.model.activation));
@@ -38,10 +35,6 @@ void check_buildable(const RunConfig& config) {
   check_tables(config.model);
   check_tier("memory.tier", config.memory.tier);
   for (const auto& [table, tier] : config.memory.tables) check_tier("memory.tables." + table, tier);
-  if (config.comm == CommKind::kNccl || config.comm == CommKind::kStaged) {
-    throw usage_error("comm: {}: not built yet; use auto or mpi",
-                      word_for(kCommNames, config.comm));
-  }
 }
 
 }  // namespace dlrm

@@ -121,7 +121,7 @@ class ExactRouter final : public Router {
     const auto features = static_cast<int64_t>(layout_.features.size());
     const int64_t b = bags.local.size();
     const int threads = threads_for(bags.ids.size());
-    transfer.batch.take_replicated(layout_, bags);
+    transfer.batch.take_local(layout_, bags, lists_.size());
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t f = 0; f < features; ++f) {
       count(static_cast<size_t>(f), bags.ids.data() + bags.offsets[static_cast<size_t>(f * b)],
@@ -148,14 +148,11 @@ class ExactRouter final : public Router {
   /// What owners will return is known from the lengths that they get.
   void list_returned(const std::vector<BagScan>& scans, int threads, RoutedBatch& batch) const {
     const auto lists = static_cast<int64_t>(lists_.size());
-    if (lists == 0) return;
-    batch.make_returned_room(layout_.groups, lists_.size());
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < lists; ++i) {
       const auto [number, f] = lists_[static_cast<size_t>(i)];
       const bool alone = scans[f].length == 1 && layout_.features[f].hotness == 1;
-      batch.list_returned(number, static_cast<size_t>(i), spans_[number].lengths, batch.scales[f],
-                          alone);
+      batch.list_returned(number, static_cast<size_t>(i), f, spans_[number].lengths, alone);
     }
   }
 
@@ -267,7 +264,7 @@ class ExactRouter final : public Router {
         read_bags(span(p, g), id_bytes_, samples_of(transfer, p), non_empty, cursor);
         if (!mine.by_source && p + 1 < world_) continue;
         const auto piece = static_cast<size_t>(g * pieces + (mine.by_source ? p : 0));
-        batch.pieces[piece] = {room.ids, first, cursor.offsets - first};
+        batch.set_piece(piece, room.ids, first, cursor.offsets - first);
         first = cursor.offsets;
       }
     }

@@ -19,10 +19,11 @@ constexpr int64_t kConvertWidth = 1024;
 class ExchangedPath final : public PooledPath {
  public:
   ExchangedPath(Context& context, Ops& ops, const EmbeddingLayout& layout, WireConfig wire)
-      : ops_(ops),
+      : context_(context),
+        ops_(ops),
         layout_(layout),
         wire_(wire),
-        comm_(context.comm.duplicate()),
+        comm_(context.vectors().duplicate()),
         pooled_(context.device, 0, "pooled vectors"),
         owner_wire_(context.device, 0, "pooled vectors on their way"),
         requester_wire_(context.device, 0, "pooled vectors on their way") {
@@ -79,11 +80,11 @@ class ExchangedPath final : public PooledPath {
                    owned(owner_wire_.data(), wire_.forward));
     }
     pooled_bytes_ += bytes_to_others(exchange_.send_bytes);
-    pending_ = comm_->start_alltoallv(send, requester_wire_.data(), exchange_);
+    pending_ = comm_->start_alltoallv(send, requester_wire_.data(), exchange_, &context_.stream);
   }
 
   void finish_return(const RoutedBatch& batch, MatrixView<float> e) override {
-    pending_.wait();
+    pending_.wait(context_.stream);
     copies_.clear();
     for (const RequestedBlock& requested : requested_) {
       const PooledBlock& block = requested.block;
@@ -125,11 +126,11 @@ class ExchangedPath final : public PooledPath {
     gradient_bytes_ += bytes_to_others(exchange_.send_bytes);
     void* receive = wire_.backward == DType::kFloat32 ? static_cast<void*>(pooled_.data())
                                                       : static_cast<void*>(owner_wire_.data());
-    pending_ = comm_->start_alltoallv(requester_wire_.data(), receive, exchange_);
+    pending_ = comm_->start_alltoallv(requester_wire_.data(), receive, exchange_, &context_.stream);
   }
 
   void finish_backward(const RoutedBatch&) override {
-    pending_.wait();
+    pending_.wait(context_.stream);
     if (wire_.backward == DType::kFloat32) return;
     ops_.convert(owned(owner_wire_.data(), wire_.backward), owned(pooled_.data(), DType::kFloat32));
   }
@@ -253,6 +254,7 @@ class ExchangedPath final : public PooledPath {
     return total - bytes[static_cast<size_t>(comm_->rank())];
   }
 
+  Context& context_;
   Ops& ops_;
   const EmbeddingLayout& layout_;
   const WireConfig wire_;

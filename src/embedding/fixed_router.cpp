@@ -26,7 +26,7 @@ class FixedRouter final : public Router {
   void encode(const LocalBags& bags, const std::vector<BagScan>& scans,
               Transfer& transfer) override {
     const int64_t b = bags.local.size();
-    transfer.batch.take_replicated(layout_, bags);
+    transfer.batch.take_local(layout_, bags);
     for (size_t i = 0; i < sent_.size(); ++i) {
       const BagScan& scan = scans[sent_[i]];
       headers_[i] = {scan.length, static_cast<int32_t>(scan.count)};
@@ -96,8 +96,8 @@ class FixedRouter final : public Router {
           read_bags_within(span(p, g), id_bytes_, samples, slice_of(g).rows, cursor);
         }
       }
-      transfer.batch.pieces[static_cast<size_t>(g)] = {room.ids, room.offsets,
-                                                       transfer.batch.global_size};
+      transfer.batch.set_piece(static_cast<size_t>(g), room.ids, room.offsets,
+                               transfer.batch.global_size);
     }
   }
 

@@ -8,18 +8,18 @@ namespace dlrm {
 namespace {
 
 /// A rank's message: the rows of every table (int64), then the gradients of every table (fp32),
-/// padded to 8 bytes. Counts travel ahead.
+/// padded to 8 bytes. Counts travel ahead. The host reads counts and rows: CPUs alone.
 class GatheredUpdate final : public ReplicatedUpdate {
  public:
   GatheredUpdate(Context& context, Ops& ops, ReplicatedList tables)
-      : context_(context),
-        ops_(ops),
+      : ops_(ops),
         local_(context, ops, std::move(tables)),
         merged_(context.device),
         comm_(context.comm.duplicate()),
         mine_(context.device, 0, "gradients of data-parallel tables"),
         all_(context.device, 0, "gradients of data-parallel tables"),
         steps_(context.device, 0, "row positions") {
+    DLRM_CHECK(context.device.is_cpu());
     const auto world = static_cast<size_t>(comm_->size());
     my_counts_.resize(count());
     counts_.resize(world * count());
@@ -92,7 +92,6 @@ class GatheredUpdate final : public ReplicatedUpdate {
       ops_.embedding_bag_backward(runs, local_.gradients(i, batch, de),
                                   {gradients, counts[i], width(i)});
     }
-    context_.stream.synchronize();
   }
 
   void start_messages() {
@@ -131,7 +130,7 @@ class GatheredUpdate final : public ReplicatedUpdate {
       const int64_t* counts = counts_of(p);
       const char* message = all_.data() + offsets_[p];
       groups_.push_back({reinterpret_cast<const int64_t*>(message + rows_at(counts, i)),
-                         steps_.data(), counts[i]});
+                         steps_.data(), counts[i], counts[i]});
       const auto* values = reinterpret_cast<const float*>(message + gradients_at(counts, i));
       gradients_.push_back({{values, counts[i], width(i)}, nullptr});
     }
@@ -140,7 +139,6 @@ class GatheredUpdate final : public ReplicatedUpdate {
     ops_.embedding_bag_update(step, table.store->table(), merged_[i], gradients_);
   }
 
-  Context& context_;
   Ops& ops_;
   LocalRuns local_;
   RunGroups merged_;

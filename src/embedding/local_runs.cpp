@@ -3,38 +3,46 @@
 namespace dlrm {
 
 LocalRuns::LocalRuns(Context& context, Ops& ops, ReplicatedList tables)
-    : context_(context), ops_(ops), tables_(std::move(tables)), runs_(context.device) {}
+    : ops_(ops),
+      on_cpu_(context.device.is_cpu()),
+      tables_(std::move(tables)),
+      runs_(context.device) {
+  size_t features = 0;
+  for (const ReplicatedTable* table : tables_) features += table->features.size();
+  groups_.resize(features);
+  gradients_.resize(features);
+}
 
 void LocalRuns::group(const RoutedBatch& batch) {
   capacities_.clear();
+  updates_.clear();
+  IdGroup* next = groups_.data();
   for (const ReplicatedTable* table : tables_) {
-    int64_t ids = 0;
-    for (const int f : table->features) {
-      ids += ids_in({&batch.replicated[static_cast<size_t>(f)], 1});
-    }
-    capacities_.push_back(ids);
+    const View<const IdGroup> groups(next, table->features.size());
+    for (const int f : table->features) *next++ = batch.replicated[static_cast<size_t>(f)];
+    capacities_.push_back(ids_in(groups));
+    updates_.push_back({table->store->table(), groups, {}, {}});
   }
   runs_.make_room(capacities_);
-  for (size_t i = 0; i < tables_.size(); ++i) {
-    groups_.clear();
-    for (const int f : tables_[i]->features) {
-      groups_.push_back(batch.replicated[static_cast<size_t>(f)]);
-    }
-    ops_.group_rows(groups_, tables_[i]->rows, runs_[i]);
-  }
-  context_.stream.synchronize();  // counts are read by the host
+  for (size_t i = 0; i < updates_.size(); ++i) updates_[i].runs = runs_[i];
+  ops_.group_rows_of(updates_, [] {});
 }
 
 View<const BagGradient> LocalRuns::gradients(size_t i, const RoutedBatch& batch,
                                              MatrixView<float> de) {
-  gradients_.clear();
+  const auto at = updates_[i].groups.data() - groups_.data();
+  BagGradient* next = gradients_.data() + at;
   int64_t column = tables_[i]->first_column;
   for (const int f : tables_[i]->features) {
-    gradients_.push_back(
-        {de.columns(column, tables_[i]->width), batch.scales[static_cast<size_t>(f)]});
+    *next++ = {de.columns(column, tables_[i]->width), batch.scales[static_cast<size_t>(f)]};
     column += tables_[i]->width;
   }
-  return gradients_;
+  return {gradients_.data() + at, tables_[i]->features.size()};
+}
+
+void LocalRuns::update(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de) {
+  for (size_t i = 0; i < updates_.size(); ++i) updates_[i].gradients = gradients(i, batch, de);
+  ops_.embedding_bag_updates(step, updates_, [] {});
 }
 
 }  // namespace dlrm

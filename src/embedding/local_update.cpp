@@ -6,20 +6,16 @@ namespace {
 class LocalUpdate final : public ReplicatedUpdate {
  public:
   LocalUpdate(Context& context, Ops& ops, ReplicatedList tables)
-      : ops_(ops), local_(context, ops, std::move(tables)) {}
+      : local_(context, ops, std::move(tables)) {}
 
   void start(const RoutedBatch& batch, MatrixView<float>) override { local_.group(batch); }
   void poll() override {}
   void finish(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de) override {
-    for (size_t i = 0; i < local_.tables().size(); ++i) {
-      ops_.embedding_bag_update(step, local_.tables()[i]->store->table(), local_.runs(i),
-                                local_.gradients(i, batch, de));
-    }
+    local_.update(step, batch, de);
   }
   int64_t bytes_sent() const override { return 0; }
 
  private:
-  Ops& ops_;
   LocalRuns local_;
 };
 

@@ -20,8 +20,8 @@ std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptio
       shard.features = layout.features_of(slice.table);
       shard.first_block =
           static_cast<size_t>(slice.first_block) + c * static_cast<size_t>(shard.features);
-      shard.store =
-          make_resident_rows(context.device, shard.rows.size(), shard.columns.size(), state);
+      shard.store = make_resident_rows(context.device, options.place_of(shard.table),
+                                       shard.rows.size(), shard.columns.size(), state);
       shards.push_back(std::move(shard));
     }
   }
@@ -50,7 +50,6 @@ void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedB
 
 void list_gradients(const OwnedShard& shard, const RoutedBatch& batch, PooledPath& path,
                     MatrixView<float> de, std::vector<BagGradient>& gradients) {
-  gradients.clear();
   for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
     for (size_t piece = 0; piece < batch.pieces_a_group; ++piece) {
       const PooledPath::Place place = path.gradient(batch, shard.first_block + i, piece, de);

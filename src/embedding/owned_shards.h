@@ -33,7 +33,7 @@ std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptio
 void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
                  PooledPath& path, MatrixView<float> e, std::vector<BagGroup>& lookups);
 
-/// The gradients of a shard's features, in feature order, each in its pieces.
+/// Appends the gradients of a shard's features, in feature order, each in its pieces.
 void list_gradients(const OwnedShard& shard, const RoutedBatch& batch, PooledPath& path,
                     MatrixView<float> de, std::vector<BagGradient>& gradients);
 

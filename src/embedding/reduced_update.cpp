@@ -13,7 +13,7 @@ class ReducedUpdate final : public ReplicatedUpdate {
       : context_(context),
         ops_(ops),
         local_(context, ops, std::move(tables)),
-        comm_(context.comm.duplicate()),
+        comm_(context.vectors().duplicate()),
         sums_(context.device, 0, "gradients of data-parallel tables") {
     int64_t elements = 0, most_rows = 0;
     for (const ReplicatedTable* table : local_.tables()) {
@@ -36,16 +36,15 @@ class ReducedUpdate final : public ReplicatedUpdate {
       ops_.embedding_bag_backward(local_.runs(i), local_.gradients(i, batch, de), sums);
       ops_.scatter_rows(local_.runs(i).rows, local_.runs(i).count, sums, dense(i), touched(i));
     }
-    context_.stream.synchronize();
     bytes_sent_ +=
         allreduce_sent_bytes(static_cast<int64_t>(dense_.size()), comm_->rank(), comm_->size());
-    pending_ = comm_->start_allreduce<float>(dense_.view());
+    pending_ = comm_->start_allreduce<float>(dense_.view(), DType::kFloat32, &context_.stream);
   }
 
   void poll() override { pending_.poll(); }
 
   void finish(const OptimizerStep& step, const RoutedBatch&, MatrixView<float>) override {
-    pending_.wait();
+    pending_.wait(context_.stream);
     for (size_t i = 0; i < local_.tables().size(); ++i) {
       const ReplicatedTable& table = *local_.tables()[i];
       const View<int64_t> rows = rows_.first(static_cast<size_t>(table.rows));

@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "dlrm/core/error.h"
+#include "dlrm/device/transfer.h"
 
 namespace dlrm {
 namespace {
 
-constexpr int64_t kChunkRows = 1 << 16;
+constexpr int64_t kChunkRows = 1 << 14;
 
 uint64_t mixed(uint64_t hash, const float* values, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
@@ -21,24 +22,30 @@ uint64_t mixed(uint64_t hash, const float* values, int64_t count) {
   return hash;
 }
 
-uint64_t row_hash(const RowTable& table, int64_t row) {
-  const auto* weights = static_cast<const float*>(table.weights);
-  const int64_t state_width = table.state_stride == 1 ? 1 : table.width;
-  uint64_t hash = mixed(0x243f6a8885a308d3ull, weights + row * table.stride, table.width);
-  for (const float* state : {table.state1, table.state2}) {
-    if (state) hash = mixed(hash, state + row * table.state_stride, state_width);
-  }
-  return hash;
-}
-
 }  // namespace
 
-void check_replica(Communicator& comm, const std::string& table, const RowTable& rows) {
+void check_replica(Context& context, const std::string& table, const RowTable& rows) {
+  Communicator& comm = context.comm;
+  Transfer transfer(context.device, context.stream);
+  const int64_t state_width = rows.state_stride == 1 ? 1 : rows.width;
   std::vector<uint64_t> hashes;
+  std::vector<float> values;
+  const auto mix = [&](const float* from, int64_t stride, int64_t width, int64_t first,
+                       int64_t count) {
+    values.resize(static_cast<size_t>(count * width));
+    transfer.read_rows(from + first * stride, stride, count, width, values.data());
+    for (int64_t r = 0; r < count; ++r) {
+      uint64_t& hash = hashes[static_cast<size_t>(r)];
+      hash = mixed(hash, values.data() + r * width, width);
+    }
+  };
   for (int64_t first = 0; first < rows.rows; first += kChunkRows) {
     const int64_t count = std::min(kChunkRows, rows.rows - first);
-    hashes.clear();
-    for (int64_t r = first; r < first + count; ++r) hashes.push_back(row_hash(rows, r));
+    hashes.assign(static_cast<size_t>(count), 0x243f6a8885a308d3ull);
+    mix(static_cast<const float*>(rows.weights), rows.stride, rows.width, first, count);
+    for (const float* state : {rows.state1, rows.state2}) {
+      if (state) mix(state, rows.state_stride, state_width, first, count);
+    }
     const std::vector<uint64_t> all = comm.allgatherv<uint64_t>(hashes);
     for (int64_t r = 0; r < count; ++r) {
       for (int p = 1; p < comm.size(); ++p) {

@@ -18,12 +18,15 @@ ReplicatedTables::ReplicatedTables(Context& context, Ops& ops, const EmbeddingOp
     for (int i = 0; i < layout.features_of(t); ++i) {
       replicated.features.push_back(layout.first_feature[static_cast<size_t>(t)] + i);
     }
-    replicated.store = make_resident_rows(context.device, table.rows, table.dim, state);
+    replicated.store =
+        make_resident_rows(context.device, options.place_of(t), table.rows, table.dim, state);
     tables_.push_back(std::move(replicated));
   }
   ReplicatedList gathered, reduced, all;
   for (const ReplicatedTable& table : tables_) {
-    const bool pairs = replicates_by_pairs(options.tables[static_cast<size_t>(table.table)],
+    // How many rows a batch touches is known to a device alone: pairs would travel padded.
+    const bool pairs = !context.vectors().on_device() &&
+                       replicates_by_pairs(options.tables[static_cast<size_t>(table.table)],
                                            options.max_global_batch, context.comm.size());
     (pairs ? gathered : reduced).push_back(&table);
     all.push_back(&table);

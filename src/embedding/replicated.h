@@ -56,17 +56,21 @@ class LocalRuns {
   /// Groups the rows of every table.
   void group(const RoutedBatch& batch);
   const RowRuns& runs(size_t i) const { return runs_[i]; }
-  int64_t count(size_t i) const { return runs_[i].count[0]; }
-  /// The gradients of table i's features, in feature order; valid until the next call.
+  /// Unique rows of table i; on a device, which alone knows them, as many as there are ids.
+  int64_t count(size_t i) const { return on_cpu_ ? runs_[i].count[0] : capacities_[i]; }
+  /// The gradients of table i's features, in feature order; valid until the next group().
   View<const BagGradient> gradients(size_t i, const RoutedBatch& batch, MatrixView<float> de);
+  /// One update of each table from the local gradients.
+  void update(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de);
   const ReplicatedList& tables() const { return tables_; }
 
  private:
-  Context& context_;
   Ops& ops_;
+  bool on_cpu_;
   ReplicatedList tables_;
   RunGroups runs_;
   std::vector<IdGroup> groups_;
+  std::vector<ShardUpdate> updates_;
   std::vector<int64_t> capacities_;
   std::vector<BagGradient> gradients_;
 };

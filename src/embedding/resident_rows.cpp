@@ -9,21 +9,19 @@ namespace {
 
 class ResidentRows final : public RowStore {
  public:
-  ResidentRows(Device& device, int64_t rows, int64_t width, const RowState& state)
-      : stride_(row_stride(width, DType::kFloat32)),
-        weights_(device, static_cast<size_t>(rows * stride_), "embedding rows") {
-    table_.weights = weights_.data();
+  ResidentRows(Device& device, Place place, int64_t rows, int64_t width, const RowState& state) {
     table_.rows = rows;
     table_.width = width;
-    table_.stride = stride_;
+    table_.stride = row_stride(width, DType::kFloat32);
+    weights_ = floats(device, place, rows * table_.stride, "embedding rows");
+    table_.weights = weights_.data();
     if (state.arrays == 0) return;
-    table_.state_stride = state.per_row ? 1 : stride_;
-    const auto elements = static_cast<size_t>(rows * table_.state_stride);
-    state1_ = Array<float>(device, elements, "embedding optimizer state");
-    table_.state1 = state1_.data();
-    if (state.arrays == 1) return;
-    state2_ = Array<float>(device, elements, "embedding optimizer state");
-    table_.state2 = state2_.data();
+    table_.state_stride = state.per_row ? 1 : table_.stride;
+    for (int i = 0; i < state.arrays; ++i) {
+      state_[i] = floats(device, place, rows * table_.state_stride, "embedding optimizer state");
+    }
+    table_.state1 = static_cast<float*>(state_[0].data());
+    table_.state2 = static_cast<float*>(state_[1].data());
   }
 
   RowTable table() const override { return table_; }
@@ -31,8 +29,11 @@ class ResidentRows final : public RowStore {
   void release(int64_t) override {}
 
  private:
-  int64_t stride_;
-  Array<float> weights_, state1_, state2_;
+  static Buffer floats(Device& device, Place place, int64_t count, const char* what) {
+    return {device, static_cast<size_t>(count) * sizeof(float), what, place};
+  }
+
+  Buffer weights_, state_[2];
   RowTable table_;
 };
 
@@ -53,12 +54,12 @@ RowState row_state(const OptimizerConfig& optimizer) {
   return {};
 }
 
-std::unique_ptr<RowStore> make_resident_rows(Device& device, int64_t rows, int64_t width,
-                                             const RowState& state) {
-  return std::make_unique<ResidentRows>(device, rows, width, state);
+std::unique_ptr<RowStore> make_resident_rows(Device& device, Place place, int64_t rows,
+                                             int64_t width, const RowState& state) {
+  return std::make_unique<ResidentRows>(device, place, rows, width, state);
 }
 
-void initialise_rows(Ops& ops, Device& device, const RowTable& rows, const RowState& state,
+void initialise_rows(Context& context, Ops& ops, const RowTable& rows, const RowState& state,
                      uint64_t seed, const TableConfig& table, int64_t first_row,
                      int64_t first_column) {
   const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(table.rows)));
@@ -68,7 +69,7 @@ void initialise_rows(Ops& ops, Device& device, const RowTable& rows, const RowSt
   if (state.arrays > 1) ops.fill_zero(rows.state2, bytes);
   if (state.arrays == 0 || state.initial == 0) return;
   const int64_t columns = state.per_row ? 1 : rows.width;
-  Array<float> row(device, static_cast<size_t>(columns), "initial optimizer state");
+  HostArray<float> row(context.device, static_cast<size_t>(columns), "initial optimizer state");
   for (float& value : row.view()) value = state.initial;
   BlockCopy fill;  // a source stride of 0 repeats one row
   fill.src = row.data();
@@ -77,6 +78,7 @@ void initialise_rows(Ops& ops, Device& device, const RowTable& rows, const RowSt
   fill.rows = rows.rows;
   fill.cols = columns;
   ops.copy_blocks({&fill, 1});
+  context.stream.synchronize();  // `row` goes
 }
 
 }  // namespace dlrm

@@ -22,7 +22,9 @@ Router::Router(Context& context, const EmbeddingLayout& layout, int slots, int t
       threads_(threads),
       id_bytes_(id_bytes_of(layout)),
       sizes_comm_(context.comm.duplicate()),
-      messages_comm_(context.comm.duplicate()) {
+      messages_comm_(context.comm.duplicate()),
+      stream_(context.stream),
+      copies_(context.device.make_stream()) {
   for (int i = 0; i < slots; ++i) {
     Transfer& transfer = slots_.emplace_back(context.device);
     transfer.send_sizes.assign(static_cast<size_t>(world_), 0);
@@ -32,14 +34,14 @@ Router::Router(Context& context, const EmbeddingLayout& layout, int slots, int t
   }
 }
 
-Router::~Router() = default;
+Router::~Router() { copies_->synchronize(); }
 
 void Router::start(const LocalBags& bags) {
   DLRM_CHECK(!full(), "{} batches are in flight already", count_);
   scan_bags(layout_, bags, threads_for(bags.ids.size()), scans_);
   Transfer& transfer = slot(count_);
-  transfer.batch.take_lengths(layout_, bags);
   encode(bags, scans_, transfer);
+  transfer.batch.send_local(*copies_);
   transfer.pending = start_sizes(transfer);
   transfer.stage = Stage::kSizes;
   ++count_;
@@ -67,11 +69,13 @@ RoutedBatch& Router::oldest() {
     transfer.pending.wait();
     arrive(transfer);
   }
+  transfer.batch.arrive(stream_);
   return transfer.batch;
 }
 
 void Router::pop() {
   DLRM_CHECK(count_ > 0 && slot(0).stage == Stage::kArrived);
+  slot(0).batch.release(stream_);
   first_ = (first_ + 1) % static_cast<int>(slots_.size());
   --count_;
 }
@@ -83,6 +87,7 @@ void Router::begin_messages(Transfer& transfer) {
 
 void Router::arrive(Transfer& transfer) {
   assemble(transfer);
+  transfer.batch.send_owned(*copies_);
   transfer.stage = Stage::kArrived;
 }
 

@@ -15,7 +15,8 @@ namespace dlrm {
 
 /// Brings ids to the owners of their rows, some batches ahead. A batch goes through two exchanges,
 /// each on a communicator of its own so that batches in flight meet in the same order on every
-/// rank: sizes (one int64 a pair of ranks), then messages. Both advance in poll().
+/// rank: sizes (one int64 a pair of ranks), then messages. Both advance in poll(). All of it is
+/// work of the host; a device gets the finished lists by a copy on a stream of the router's own.
 class Router {
  public:
   /// At most `slots` batches in flight.
@@ -28,9 +29,9 @@ class Router {
   /// changed where it throws.
   void start(const LocalBags& bags);
   void poll();
-  /// Waits until the oldest batch has arrived.
+  /// Waits until the oldest batch has arrived; on a device the context's stream does.
   RoutedBatch& oldest();
-  /// Ends the oldest batch.
+  /// Ends the oldest batch: of use until what the context's stream holds now is done.
   void pop();
   int in_flight() const { return count_; }
   bool full() const { return count_ == static_cast<int>(slots_.size()); }
@@ -83,6 +84,8 @@ class Router {
   void begin_messages(Transfer& transfer);
   void arrive(Transfer& transfer);
 
+  Stream& stream_;
+  std::unique_ptr<Stream> copies_;  ///< lists go to the device on it, ahead of the step
   std::vector<BagScan> scans_;
   std::deque<Transfer> slots_;
   int first_ = 0;

@@ -10,7 +10,7 @@ namespace dlrm {
 /// Number of ids in a list of groups.
 inline int64_t ids_in(View<const IdGroup> groups) {
   int64_t total = 0;
-  for (const IdGroup& group : groups) total += group.offsets[group.bags] - group.offsets[0];
+  for (const IdGroup& group : groups) total += group.capacity;
   return total;
 }
 

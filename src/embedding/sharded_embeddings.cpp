@@ -1,5 +1,6 @@
 #include "dlrm/embedding/sharded_embeddings.h"
 
+#include <functional>
 #include <optional>
 
 #include "dlrm/core/error.h"
@@ -98,7 +99,6 @@ class ShardedEmbeddings::Impl {
 
   void start_return() {
     expect(Phase::kLookedUp, "start_return");
-    context_.stream.synchronize();
     path_->start_return(*batch_);
     phase_ = Phase::kReturning;
   }
@@ -124,15 +124,13 @@ class ShardedEmbeddings::Impl {
     phase_ = Phase::kSent;
   }
 
-  void update(double learning_rate, int64_t step) {
+  void update(double learning_rate, int64_t step, const float* suppressed) {
     expect(Phase::kSent, "update");
-    const OptimizerStep now = optimizer_step(options_.optimizer, learning_rate, step);
+    OptimizerStep now = optimizer_step(options_.optimizer, learning_rate, step);
+    now.suppressed = suppressed;
     path_->finish_backward(*batch_);
     if (square_sums_) sum_squares();
-    for (const OwnedShard& shard : shards_) {
-      if (!square_sums_ || !shard.columns_cut) update_shard(shard, now);
-      poll();
-    }
+    update_shards(now);
     replicated_.finish(now, *batch_, matrix(de_));
     if (square_sums_) update_cut_shards(now);
     end_batch();
@@ -165,19 +163,18 @@ class ShardedEmbeddings::Impl {
   void initialise() {
     const RowState state = row_state(options_.optimizer);
     for (const OwnedShard& shard : shards_) {
-      initialise_rows(ops_, context_.device, shard.store->table(), state, options_.seed,
+      initialise_rows(context_, ops_, shard.store->table(), state, options_.seed,
                       table(shard.table), shard.rows.begin, shard.columns.begin);
     }
     for (const ReplicatedTable& replica : replicated_.tables()) {
-      initialise_rows(ops_, context_.device, replica.store->table(), state, options_.seed,
+      initialise_rows(context_, ops_, replica.store->table(), state, options_.seed,
                       table(replica.table), 0, 0);
     }
   }
 
   void check_replicas() {
-    context_.stream.synchronize();
     for (const ReplicatedTable& replica : replicated_.tables()) {
-      check_replica(context_.comm, table(replica.table).name, replica.store->table());
+      check_replica(context_, table(replica.table).name, replica.store->table());
     }
   }
 
@@ -219,10 +216,16 @@ class ShardedEmbeddings::Impl {
     capacities_.clear();
     for (const Slice& slice : mine_.slices) capacities_.push_back(ids_in(groups_of(slice)));
     runs_.make_room(capacities_);
-    for (size_t s = 0; s < mine_.slices.size(); ++s) {
-      ops_.group_rows(groups_of(mine_.slices[s]), mine_.slices[s].rows.size(), runs_[s]);
-      poll();
+    updates_.clear();
+    for (const OwnedShard& shard : shards_) {  // column shards of a slice share its runs
+      if (static_cast<size_t>(shard.slice) != updates_.size()) continue;
+      updates_.push_back(update_of(shard));
     }
+    ops_.group_rows_of(updates_, progress_);
+  }
+  ShardUpdate update_of(const OwnedShard& shard) const {
+    const auto slice = static_cast<size_t>(shard.slice);
+    return {shard.store->table(), groups_of(mine_.slices[slice]), {}, runs_[slice]};
   }
   View<const IdGroup> groups_of(const Slice& slice) const {
     const size_t pieces = batch_->pieces_a_group;
@@ -230,16 +233,27 @@ class ShardedEmbeddings::Impl {
             static_cast<size_t>(layout_.features_of(slice.table)) * pieces};
   }
 
-  void update_shard(const OwnedShard& shard, const OptimizerStep& step) {
-    list_gradients(shard, *batch_, *path_, matrix(de_), gradients_);
-    ops_.embedding_bag_update(step, shard.store->table(), runs_[static_cast<size_t>(shard.slice)],
-                              gradients_);
+  void update_shards(const OptimizerStep& step) {
+    updates_.clear();
+    gradients_.clear();
+    for (const OwnedShard& shard : shards_) {
+      if (square_sums_ && shard.columns_cut) continue;
+      list_gradients(shard, *batch_, *path_, matrix(de_), gradients_);
+      updates_.push_back(update_of(shard));
+    }
+    const BagGradient* next = gradients_.data();
+    for (ShardUpdate& update : updates_) {
+      update.gradients = {next, update.groups.size()};
+      next += update.groups.size();
+    }
+    ops_.embedding_bag_updates(step, updates_, progress_);
   }
 
   void sum_squares() {
     square_sums_->begin(runs_);
     for (size_t s = 0; s < shards_.size(); ++s) {
       if (!shards_[s].columns_cut) continue;
+      gradients_.clear();
       list_gradients(shards_[s], *batch_, *path_, matrix(de_), gradients_);
       ops_.embedding_bag_backward(runs_[static_cast<size_t>(shards_[s].slice)], gradients_,
                                   square_sums_->gradients(s));
@@ -281,6 +295,8 @@ class ShardedEmbeddings::Impl {
   Array<float> e_, de_;
   std::vector<BagGroup> lookups_;
   std::vector<BagGradient> gradients_;
+  std::vector<ShardUpdate> updates_;
+  const std::function<void()> progress_ = [this] { poll(); };
   std::vector<int64_t> capacities_;
   RoutedBatch* batch_ = nullptr;
   Phase phase_ = Phase::kReady;
@@ -299,8 +315,8 @@ void ShardedEmbeddings::start_return() { impl_->start_return(); }
 MatrixView<const float> ShardedEmbeddings::finish_return() { return impl_->finish_return(); }
 MatrixView<float> ShardedEmbeddings::gradient() { return impl_->gradient(); }
 void ShardedEmbeddings::start_backward() { impl_->start_backward(); }
-void ShardedEmbeddings::update(double learning_rate, int64_t step) {
-  impl_->update(learning_rate, step);
+void ShardedEmbeddings::update(double learning_rate, int64_t step, const float* suppressed) {
+  impl_->update(learning_rate, step, suppressed);
 }
 void ShardedEmbeddings::drop() { impl_->drop(); }
 void ShardedEmbeddings::poll() { impl_->poll(); }

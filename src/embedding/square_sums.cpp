@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dlrm/core/error.h"
+
 namespace dlrm {
 
 bool columns_are_cut(const EmbeddingLayout& layout) {
@@ -18,7 +20,7 @@ SquareSums::SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout
     : context_(context),
       ops_(ops),
       shards_(shards),
-      comm_(context.comm.duplicate()),
+      comm_(context.vectors().duplicate()),
       gradients_(context.device, 0, "row gradients"),
       sums_(context.device, 0, "sums of squares"),
       totals_(context.device, 0, "sums of squares"),
@@ -59,7 +61,13 @@ void SquareSums::find_intervals(const EmbeddingLayout& layout, int table) {
           const bool mine = static_cast<int>(q) == comm_->rank();
           if (holds) {
             interval.pieces.push_back(
-                {static_cast<int>(q), columns.begin, slice.rows.begin, mine ? shard : -1, nullptr});
+                {static_cast<int>(q), columns.begin, slice.rows, mine ? shard : -1, nullptr});
+            if (!context_.device.is_cpu() && slice.rows != interval.rows) {
+              throw usage_error(
+                  "sharding plan: row-wise Adagrad on a GPU needs column shards of the same rows; "
+                  "those of rows [{}, {}) overlap others in part",
+                  slice.rows.begin, slice.rows.end);
+            }
           }
           ++shard;
         }
@@ -76,14 +84,13 @@ void SquareSums::find_intervals(const EmbeddingLayout& layout, int table) {
 }
 
 void SquareSums::begin(const RunGroups& runs) {
-  context_.stream.synchronize();
   counts_.assign(shards_.size(), 0);
   gradient_at_.assign(shards_.size(), 0);
   sum_at_.assign(shards_.size(), 0);
   int64_t elements = 0, rows = 0;
   for (size_t s = 0; s < shards_.size(); ++s) {
     if (!shards_[s].columns_cut) continue;
-    counts_[s] = runs[static_cast<size_t>(shards_[s].slice)].count[0];
+    counts_[s] = unique_rows(runs, s);
     gradient_at_[s] = elements;
     sum_at_[s] = rows;
     elements += counts_[s] * shards_[s].columns.size();
@@ -102,14 +109,21 @@ View<const float> SquareSums::totals(size_t shard) const {
   return {totals_.data() + sum_at_[shard], static_cast<size_t>(counts_[shard])};
 }
 
+int64_t SquareSums::unique_rows(const RunGroups& runs, size_t shard) const {
+  const RowRuns& all = runs[static_cast<size_t>(shards_[shard].slice)];
+  return context_.device.is_cpu() ? all.count[0] : static_cast<int64_t>(all.rows.size());
+}
+
 Range SquareSums::runs_of(const Interval& interval, const Piece& piece,
                           const RunGroups& runs) const {
-  const OwnedShard& shard = shards_[static_cast<size_t>(piece.local_shard)];
+  const auto number = static_cast<size_t>(piece.local_shard);
+  if (piece.shard_rows == interval.rows) return {0, unique_rows(runs, number)};
+  const OwnedShard& shard = shards_[number];
   const RowRuns& all = runs[static_cast<size_t>(shard.slice)];
   const auto first = all.rows.begin();
   const auto last = first + all.count[0];
   const auto at = [&](int64_t row) {
-    return std::lower_bound(first, last, row - piece.shard_first_row) - first;
+    return std::lower_bound(first, last, row - piece.shard_rows.begin) - first;
   };
   return {at(interval.rows.begin), at(interval.rows.end)};
 }
@@ -123,9 +137,8 @@ void SquareSums::start(const RunGroups& runs) {
   lay_out(runs);
   list_additions(runs);
   ops_.copy_blocks(copies_);
-  context_.stream.synchronize();
   bytes_sent_ += layout_.send_total();
-  pending_ = comm_->start_alltoallv(send_.data(), receive_.data(), layout_);
+  pending_ = comm_->start_alltoallv(send_.data(), receive_.data(), layout_, &context_.stream);
 }
 
 BlockCopy SquareSums::copy_of(const float* from, float* to, int64_t count) const {
@@ -200,7 +213,7 @@ void SquareSums::list_additions(const RunGroups& runs) {
 }
 
 void SquareSums::finish() {
-  pending_.wait();
+  pending_.wait(context_.stream);
   ops_.copy_blocks(sums_added_);
 }
 

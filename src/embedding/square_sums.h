@@ -19,6 +19,9 @@ namespace dlrm {
 /// Owners of the same rows have the same unique rows in the same order (their ids are the same), so
 /// sums alone travel. Rows are cut at every shard border of their table: an interval is what some
 /// set of shards has in common.
+///
+/// On a device the host knows only how many unique rows there are at most, which is alike on all
+/// owners of the same rows: so many sums travel, and column shards must be of whole intervals.
 class SquareSums {
  public:
   SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout,
@@ -26,7 +29,7 @@ class SquareSums {
   ~SquareSums();
 
   /// Gradient sums [count, width] of shard `shard`, to be filled: begin() first, then one call
-  /// each.
+  /// each. On a device count is the most there may be.
   void begin(const RunGroups& runs);
   MatrixView<float> gradients(size_t shard) const;
   /// Sums g² of each local column-cut shard and starts the exchange.
@@ -43,7 +46,7 @@ class SquareSums {
   struct Piece {
     int owner = 0;
     int64_t first_column = 0;
-    int64_t shard_first_row = 0;
+    Range shard_rows;
     int local_shard = -1;  ///< where it is this rank's
     const float* received = nullptr;
   };
@@ -54,6 +57,7 @@ class SquareSums {
   };
   /// Part [begin, end) of the unique rows of a local piece that lie in the interval.
   Range runs_of(const Interval& interval, const Piece& piece, const RunGroups& runs) const;
+  int64_t unique_rows(const RunGroups& runs, size_t shard) const;
   void find_intervals(const EmbeddingLayout& layout, int table);
   void lay_out(const RunGroups& runs);
   void list_additions(const RunGroups& runs);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dlrm/core/random.h"
+#include "dlrm/device/transfer.h"
 
 namespace dlrm {
 namespace {
@@ -15,7 +16,12 @@ constexpr int64_t kBucketElements =
 
 Parameters::Parameters(Context& context, Ops& ops, OptimizerStep::Rule rule, DType compute,
                        DType wire)
-    : context_(context), ops_(ops), rule_(rule), compute_(compute), wire_(wire) {}
+    : context_(context),
+      ops_(ops),
+      rule_(rule),
+      compute_(compute),
+      wire_(wire),
+      alone_(context.comm.size() == 1) {}
 
 int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviation) {
   DLRM_CHECK(values_.size() == 0, "{} added after allocate()", path);
@@ -27,7 +33,8 @@ int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviati
 void Parameters::allocate() {
   const auto n = static_cast<size_t>(size_);
   values_ = Array<float>(context_.device, n, "dense parameters");
-  gradients_ = Array<float>(context_.device, n, "dense gradients");
+  const size_t flag = context_.device.is_cpu() ? 0 : 1;
+  gradients_ = Array<float>(context_.device, n + flag, "dense gradients");
   const size_t states = state_names().size();
   if (states > 0) state1_ = Array<float>(context_.device, n, "dense optimizer state");
   if (states > 1) state2_ = Array<float>(context_.device, n, "dense optimizer state");
@@ -45,22 +52,31 @@ void Parameters::make_buckets() {
     buckets_.push_back({begin, end, Pending()});
     end = begin;
   }
+  if (!buckets_.empty()) buckets_.front().end = static_cast<int64_t>(gradients_.size());
+}
+
+float* Parameters::suppression() const {
+  return context_.device.is_cpu() ? nullptr : gradients_.data() + size_;
 }
 
 void Parameters::initialise(uint64_t seed, float initial_accumulator) {
+  Transfer transfer(context_.device, context_.stream);
+  std::vector<float> drawn;
   for (const Tensor& t : tensors_) {
     const uint64_t key = stream_key(seed, t.path);
     const int64_t cols = t.cols ? t.cols : 1;
-    float* out = values_.data() + t.offset;
+    drawn.assign(static_cast<size_t>(t.size()), 0);
     for (int64_t r = 0; r < t.rows && t.deviation != 0; ++r) {
       for (int64_t c = 0; c < cols; ++c) {
-        out[r * cols + c] = static_cast<float>(
+        drawn[static_cast<size_t>(r * cols + c)] = static_cast<float>(
             t.deviation * normal_at(key, static_cast<uint64_t>(r), static_cast<uint32_t>(c)));
       }
     }
+    transfer.to_device(values_.data() + t.offset, drawn.data(), drawn.size() * sizeof(float));
   }
   if (rule_ == OptimizerStep::Rule::kAdagrad) {
-    std::fill_n(state1_.data(), state1_.size(), initial_accumulator);
+    drawn.assign(state1_.size(), initial_accumulator);
+    transfer.to_device(state1_.data(), drawn.data(), drawn.size() * sizeof(float));
   }
   refresh_copies();
 }
@@ -103,7 +119,7 @@ DenseTensor Parameters::tensor(int64_t begin, int64_t end) const {
 
 bool Parameters::begin_update(const OptimizerStep& step) {
   step_ = step;
-  at_once_ = context_.comm.size() == 1;
+  at_once_ = alone_ && context_.device.is_cpu();
   applied_ = size_;
   return at_once_;
 }
@@ -135,8 +151,10 @@ void Parameters::gradients_ready_from(int tensor) {
   }
   while (started_ < buckets_.size() && buckets_[started_].begin >= from) {
     Bucket& b = buckets_[started_++];
-    b.pending = context_.comm.start_allreduce<float>(
-        {gradients_.data() + b.begin, static_cast<size_t>(b.end - b.begin)}, wire_);
+    if (alone_) continue;
+    b.pending = context_.vectors().start_allreduce<float>(
+        {gradients_.data() + b.begin, static_cast<size_t>(b.end - b.begin)}, wire_,
+        &context_.stream);
   }
   poll();
 }
@@ -150,7 +168,7 @@ void Parameters::poll() {
 void Parameters::finish_gradients() {
   if (at_once_) return;
   DLRM_CHECK(started_ == buckets_.size(), "gradients of some layers were never complete");
-  for (Bucket& b : buckets_) b.pending.wait();
+  for (Bucket& b : buckets_) b.pending.wait(context_.stream);
   started_ = 0;
 }
 

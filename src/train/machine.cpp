@@ -66,8 +66,11 @@ MachineShare machine_share(Communicator& comm) {
   int sharing = 0;
   MachineShare share;
   share.ranks_here = 0;
-  for (const Place& other : comm.allgather(mine)) {
+  const std::vector<Place> places = comm.allgather(mine);
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    const Place& other = places[static_cast<size_t>(rank)];
     if (other.host != mine.host) continue;
+    if (rank == comm.rank()) share.rank_here = share.ranks_here;
     ++share.ranks_here;
     if (other.cpus == mine.cpus) ++sharing;
   }

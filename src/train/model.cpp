@@ -33,7 +33,10 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config)
       ops_(ops),
       compute_(config.train.precision == Precision::kBf16 ? DType::kBFloat16 : DType::kFloat32),
       parameters_(context, ops, rule_of(config.train.dense_optimizer.type), compute_,
-                  config.train.wire.dense) {
+                  config.train.wire.dense),
+      loss_is_known_(context.device.make_event()),
+      probabilities_(context.device, 0, "probabilities"),
+      transfer_(context.device, context.stream) {
   const ModelConfig& m = config.model;
   const int64_t batch = largest_part(config.train.global_batch_size, context.comm.size());
   bottom_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/bottom", m.dense_features,
@@ -53,6 +56,7 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config)
   dz_ = buffer(interaction_->width());
   dlogits_ = buffer(1);
   loss_ = Array<double>(context.device, 1, "loss");
+  known_loss_ = HostArray<double>(context.device, 1, "loss");
   flag_ = Array<float>(context.device, 1, "flag");
 }
 
@@ -70,16 +74,27 @@ void Model::interact(MatrixView<const float> e, const Progress& progress) {
 
 void Model::top(const Progress& progress) { logits_ = top_->forward(z_, progress); }
 
-double Model::loss(View<const float> labels, int64_t global_size) {
+void Model::loss(View<const float> labels, int64_t global_size) {
   const Matrix dlogits(dlogits_.data(), compute_, logits_.rows, 1);
-  loss_[0] = 0;
+  if (logits_.rows == 0) ops_.fill_zero(loss_.data(), sizeof(double));
   ops_.bce_with_logits(logits_, labels, 1.0f / static_cast<float>(global_size), loss_.view(),
                        dlogits);
-  context_.stream.synchronize();
-  return loss_[0];
+  context_.device.copy(known_loss_.data(), loss_.data(), sizeof(double), context_.stream);
+  context_.stream.record(*loss_is_known_);
+  if (float* flag = parameters_.suppression()) ops_.find_non_finite(logits_, {flag, 1});
 }
 
-void Model::probabilities(View<float> p) { ops_.sigmoid(logits_, p); }
+double Model::loss_sum() {
+  loss_is_known_->synchronize();
+  return known_loss_[0];
+}
+
+void Model::probabilities(View<float> p) {
+  if (context_.device.is_cpu()) return ops_.sigmoid(logits_, p);
+  probabilities_.reserve(p.size());
+  ops_.sigmoid(logits_, probabilities_.first(p.size()));
+  transfer_.to_host(p.data(), probabilities_.data(), p.size_bytes());
+}
 
 void Model::backward_top(const Progress& progress) {
   top_->backward(Matrix(dlogits_.data(), compute_, logits_.rows, 1),
@@ -106,10 +121,11 @@ std::optional<std::string> Model::first_non_finite(MatrixView<const float> e) {
     outputs.insert(outputs.end(), part.begin(), part.end());
   }
   for (const auto& [path, value] : outputs) {
-    flag_[0] = 0;
+    float found = 0;
+    ops_.fill_zero(flag_.data(), sizeof(float));
     ops_.find_non_finite(value, flag_.view());
-    context_.stream.synchronize();
-    if (flag_[0] != 0) return path;
+    transfer_.to_host(&found, flag_.data(), sizeof(float));
+    if (found != 0) return path;
   }
   return std::nullopt;
 }

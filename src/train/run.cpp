@@ -1,16 +1,12 @@
 #include "dlrm/train/run.h"
 
+#include "dlrm/train/execution.h"
 #include "dlrm/train/trace_file.h"
 
 #include "training_run.h"
 
 namespace dlrm {
 namespace {
-
-std::unique_ptr<Ops> make_ops(Device& device, Stream& stream, int threads, bool check) {
-  auto ops = make_cpu_ops(device, stream, threads);
-  return check ? make_checked_ops(std::move(ops), device, stream) : std::move(ops);
-}
 
 void say_threads(Context& context, const MachineShare& share, int threads) {
   context.log.info("{} rank{}, {} thread{} each, {}", context.comm.size(),
@@ -141,20 +137,20 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
   const MachineShare share = machine_share(comm);
   const int threads = threads_for(config.train.threads, share);
 
-  const auto device = make_cpu_device();
-  const auto stream = device->make_stream();
-  Context context{*device, *stream, comm, trace, log};
+  check_alike(comm, options);
+  Execution execution(comm, config, share);
+  Context context = execution.context(trace, log);
   say_threads(context, share, threads);
 
-  check_alike(comm, options);
   const Sources sources = open_sources(context, options);
   const StartingPoint start = find_start(comm, log, options);
-  const Plan plan = choose_plan(comm, log, config, start, share);
+  const double memory = execution.memory_bytes();
+  const Plan plan = choose_plan(comm, log, config, start, {memory, share.ranks_here});
   check_alike(comm, plan, config.model);
-  check_memory(log, config, plan, share);
+  check_memory(log, config, plan, memory);
   if (comm.rank() == 0) fmt::print(stderr, "{}\n", describe_plan(config, plan));
 
-  const auto ops = make_ops(*device, *stream, threads, options.check);
+  const auto ops = execution.make_ops(threads, options.check);
   RunProgress progress;
   // Whatever may be refused is asked for before earlier checkpoints go.
   RunDirectory directory(comm, config.output.directory);

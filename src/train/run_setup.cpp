@@ -107,7 +107,7 @@ StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& o
 }
 
 Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
-                 const StartingPoint& start, const MachineShare& share) {
+                 const StartingPoint& start, PlanOptions options) {
   if (start.resumed && same_sharding(saved_config(start).sharding, config.sharding)) {
     try {
       return parse_plan(start.state.plan, start.path + "/index.h5 (plan)", config.model,
@@ -116,24 +116,20 @@ Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
       log.info("{}: saved by another number of ranks; the tables are placed anew", start.path);
     }
   }
-  PlanOptions options;
-  options.rank_memory_bytes = share.memory_bytes;
-  options.ranks_per_node = share.ranks_here;
   // Ranks may see different amounts of free memory; all must make the same plan.
   comm.broadcast(&options, sizeof(options), 0);
   return make_plan(config, comm.size(), options);
 }
 
-void check_memory(const Log& log, const RunConfig& config, const Plan& plan,
-                  const MachineShare& share) {
+void check_memory(const Log& log, const RunConfig& config, const Plan& plan, double memory_bytes) {
   bool fits = true;
-  const std::string table = describe_memory(config, plan, share.memory_bytes, &fits);
+  const std::string table = describe_memory(config, plan, memory_bytes, &fits);
   if (fits) return;
   if (log.rank() == 0) fmt::print(stderr, "{}\n", table);
   throw usage_error(
       "too little memory: a rank may use {:.2f} GiB here, and the table above says who needs what; "
       "more ranks or machines, or smaller tables, would fit",
-      share.memory_bytes / 0x1p30);
+      memory_bytes / 0x1p30);
 }
 
 }  // namespace dlrm

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "dlrm/device/transfer.h"
 #include "dlrm/train/machine.h"
 
 namespace dlrm {
@@ -42,10 +43,16 @@ EmbeddingOptions embedding_options(const RunConfig& config) {
   options.routing = config.routing;
   options.seed = config.train.seed;
   options.max_global_batch = config.train.global_batch_size;
+  for (const TableConfig& table : config.model.tables) {
+    const auto own = config.memory.tables.find(table.name);
+    const MemoryTier tier = own == config.memory.tables.end() ? config.memory.tier : own->second;
+    options.places.push_back(tier == MemoryTier::kHost ? Place::kHost : Place::kDevice);
+  }
   return options;
 }
 
-std::vector<TensorPiece> pieces_of(ShardedEmbeddings& embeddings) {
+std::vector<TensorPiece> pieces_of(Context& context, ShardedEmbeddings& embeddings) {
+  const auto transfer = std::make_shared<Transfer>(context.device, context.stream);
   std::vector<TensorPiece> pieces;
   for (const ShardArray& a : embeddings.arrays()) {
     TensorPiece piece;
@@ -55,15 +62,11 @@ std::vector<TensorPiece> pieces_of(ShardedEmbeddings& embeddings) {
     piece.columns = a.columns;
     piece.saves = a.saves;
     const int64_t width = a.columns.size();
-    piece.read = [a, width](int64_t first, int64_t count, float* out) {
-      for (int64_t r = 0; r < count; ++r) {
-        std::copy_n(a.data + (first + r) * a.stride, width, out + r * width);
-      }
+    piece.read = [transfer, a, width](int64_t first, int64_t count, float* out) {
+      transfer->read_rows(a.data + first * a.stride, a.stride, count, width, out);
     };
-    piece.write = [a, width](int64_t first, int64_t count, const float* in) {
-      for (int64_t r = 0; r < count; ++r) {
-        std::copy_n(in + r * width, width, a.data + (first + r) * a.stride);
-      }
+    piece.write = [transfer, a, width](int64_t first, int64_t count, const float* in) {
+      transfer->write_rows(a.data + first * a.stride, a.stride, count, width, in);
     };
     pieces.push_back(std::move(piece));
   }

@@ -23,6 +23,8 @@ Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan
     : context_(context),
       ops_(ops),
       config_(config),
+      on_cpu_(context.device.is_cpu()),
+      copies_(context.device.make_stream()),
       embeddings_(context, ops, options_for(config, initialise), plan),
       model_(context, ops, config),
       status_(kStatusSize) {
@@ -37,21 +39,34 @@ Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan
   };
 }
 
+Trainer::~Trainer() {
+  copies_->synchronize();
+  context_.stream.synchronize();
+}
+
 void Trainer::route(const Batch& batch) {
   Span span(context_.trace, "route");
   embeddings_.route({batch.local, batch.global_size, batch.ids, batch.offsets});
-  Waiting waiting;
-  if (!spare_.empty()) {
-    waiting = std::move(spare_.back());
-    spare_.pop_back();
-  }
-  waiting.dense.assign(batch.dense.begin(), batch.dense.end());
-  waiting.labels.assign(batch.labels.begin(), batch.labels.end());
+  if (spare_.empty()) spare_.emplace_back(context_.device);
+  queue_.push_back(std::move(spare_.front()));  // the one that was used longest ago
+  spare_.pop_front();
+  Waiting& waiting = queue_.back();
   waiting.global_size = batch.global_size;
-  queue_.push_back(std::move(waiting));
+  waiting.lists.begin(Upload::bytes_of<float>(batch.dense.size()) +
+                      Upload::bytes_of<float>(batch.labels.size()));
+  const auto take = [&](const std::vector<float>& values) {
+    float* list = waiting.lists.take<float>(values.size());
+    std::copy(values.begin(), values.end(), list);
+    return list;
+  };
+  waiting.dense = {waiting.lists.on_device(take(batch.dense)), batch.dense.size()};
+  waiting.host_labels = take(batch.labels);
+  waiting.labels = {waiting.lists.on_device(waiting.host_labels), batch.labels.size()};
+  waiting.lists.send(*copies_);
 }
 
-void Trainer::forward(const Waiting& batch) {
+void Trainer::forward(Waiting& batch) {
+  batch.lists.arrive(context_.stream);
   {
     Span span(context_.trace, "lookup");
     embeddings_.lookup();
@@ -73,30 +88,26 @@ void Trainer::forward(const Waiting& batch) {
   model_.top(progress_);
 }
 
-StepResult Trainer::step(int64_t step, bool stop_requested) {
+void Trainer::start_step(int64_t step, bool stop_requested) {
   DLRM_CHECK(!queue_.empty(), "step {} before its batch was routed", step);
-  const Waiting& batch = queue_.front();
+  Waiting& batch = queue_.front();
   const double factor = config_.train.lr_schedule.factor(step);
-  const OptimizerStep dense = optimizer_step(config_.train.dense_optimizer,
-                                             config_.train.dense_optimizer.lr * factor, step);
+  OptimizerStep dense = optimizer_step(config_.train.dense_optimizer,
+                                       config_.train.dense_optimizer.lr * factor, step);
+  dense.suppressed = model_.parameters().suppression();
   const double sparse_rate = config_.train.sparse_optimizer.lr * factor;
+  result_ = {};
+  result_.samples = batch.global_size;
   forward(batch);
   {
     Span span(context_.trace, "loss");
-    status_[kLoss] = model_.loss(batch.labels, batch.global_size);
+    model_.loss(batch.labels, batch.global_size);
     status_[kStop] = stop_requested ? 1 : 0;
-    status_pending_ = context_.comm.start_allreduce<double>(status_);
+    if (on_cpu_) send_status();
   }
-  StepResult result;
-  const auto finish_loss = [&] {
-    status_pending_.wait();
-    result = {status_[kLoss] / static_cast<double>(batch.global_size), batch.global_size,
-              status_[kStop] > 0};
-    throw_if_not_finite(result.loss);
-  };
   // Where weights change during the backward, the loss must have been found finite before.
   const bool at_once = model_.parameters().begin_update(dense);
-  if (at_once) finish_loss();
+  if (at_once) finish_status();
   {
     Span span(context_.trace, "backward");
     model_.backward_top(progress_);
@@ -106,23 +117,43 @@ StepResult Trainer::step(int64_t step, bool stop_requested) {
   }
   {
     Span span(context_.trace, "allreduce");
-    if (!at_once) finish_loss();
+    if (on_cpu_ && !at_once) finish_status();
     model_.parameters().finish_gradients();
   }
   Span span(context_.trace, "update");
   model_.parameters().update(dense);
-  embeddings_.update(sparse_rate, step);
+  embeddings_.update(sparse_rate, step, dense.suppressed);
   finish_oldest();
-  return result;
+}
+
+StepResult Trainer::finish_step() {
+  if (!on_cpu_) {
+    Span span(context_.trace, "device");
+    send_status();
+    finish_status();
+  }
+  return result_;
+}
+
+void Trainer::send_status() {
+  status_[kLoss] = model_.loss_sum();
+  status_pending_ = context_.comm.start_allreduce<double>(status_);
+}
+
+void Trainer::finish_status() {
+  status_pending_.wait();
+  result_.loss = status_[kLoss] / static_cast<double>(result_.samples);
+  result_.stop = status_[kStop] > 0;
+  throw_if_not_finite(result_.loss);
 }
 
 void Trainer::infer(std::vector<float>& probabilities, std::vector<float>& labels) {
-  const Waiting& batch = queue_.front();
+  Waiting& batch = queue_.front();
   forward(batch);
   const size_t before = probabilities.size();
   probabilities.resize(before + batch.labels.size());
   model_.probabilities(View<float>(probabilities).subspan(before));
-  labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
+  labels.insert(labels.end(), batch.host_labels, batch.host_labels + batch.local_size());
   embeddings_.drop();
   finish_oldest();
 }
@@ -135,6 +166,7 @@ void Trainer::drop_routed() {
 }
 
 void Trainer::finish_oldest() {
+  queue_.front().lists.release(context_.stream);
   spare_.push_back(std::move(queue_.front()));
   queue_.pop_front();
 }
@@ -160,8 +192,9 @@ void Trainer::throw_if_not_finite(double loss) {
 }
 
 std::vector<TensorPiece> Trainer::pieces() {
-  std::vector<TensorPiece> all = pieces_of(embeddings_);
+  std::vector<TensorPiece> all = pieces_of(context_, embeddings_);
   Parameters& parameters = model_.parameters();
+  const auto transfer = std::make_shared<Transfer>(context_.device, context_.stream);
   const auto add = [&](const Parameters::Tensor& t, const std::string& path, float* data) {
     TensorPiece piece;
     const int64_t cols = t.cols ? t.cols : 1;
@@ -170,11 +203,11 @@ std::vector<TensorPiece> Trainer::pieces() {
     piece.rows = {0, t.rows};
     piece.columns = {0, cols};
     piece.saves = context_.comm.rank() == 0;
-    piece.read = [data, cols](int64_t first, int64_t count, float* out) {
-      std::copy_n(data + first * cols, count * cols, out);
+    piece.read = [transfer, data, cols](int64_t first, int64_t count, float* out) {
+      transfer->read_rows(data + first * cols, cols, count, cols, out);
     };
-    piece.write = [data, cols](int64_t first, int64_t count, const float* in) {
-      std::copy_n(in, count * cols, data + first * cols);
+    piece.write = [transfer, data, cols](int64_t first, int64_t count, const float* in) {
+      transfer->write_rows(data + first * cols, cols, count, cols, in);
     };
     all.push_back(std::move(piece));
   };

@@ -36,8 +36,12 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   evaluation_bytes_ = 0;
   while (progress.step < total && !progress.stopped) {
     const auto begin = Trace::Clock::now();
-    fill_queue(batches, progress, boundary_after(progress.step, total));
-    const StepResult result = trainer_.step(progress.step, stop.requested());
+    const int64_t boundary = boundary_after(progress.step, total);
+    fill_queue(batches, progress, progress.step, boundary);
+    trainer_.start_step(progress.step, stop.requested());
+    // A device computes meanwhile.
+    if (!context_.device.is_cpu()) fill_queue(batches, progress, progress.step + 1, boundary);
+    const StepResult result = trainer_.finish_step();
     const double seconds = std::chrono::duration<double>(Trace::Clock::now() - begin).count();
     progress.stopped = result.stop;
     record(progress, result, total, seconds);
@@ -59,10 +63,10 @@ int64_t TrainingRun::boundary_after(int64_t step, int64_t total) const {
   return every > 0 ? std::min(total, (step / every + 1) * every) : total;
 }
 
-void TrainingRun::fill_queue(Prefetcher& batches, RunProgress& progress, int64_t boundary) {
+void TrainingRun::fill_queue(Prefetcher& batches, RunProgress& progress, int64_t next,
+                             int64_t boundary) {
   // Nothing is routed past an evaluation, which uses the same queue.
-  while (trainer_.routed() <= config_.routing.depth &&
-         progress.step + trainer_.routed() < boundary) {
+  while (trainer_.routed() <= config_.routing.depth && next + trainer_.routed() < boundary) {
     const Batch* batch = nullptr;
     {
       Span span(context_.trace, "data");

@@ -65,7 +65,8 @@ class TrainingRun {
 
  private:
   int64_t boundary_after(int64_t step, int64_t total) const;
-  void fill_queue(Prefetcher& batches, RunProgress& progress, int64_t boundary);
+  /// Routes batches ahead of step `next`, none of `boundary` or later.
+  void fill_queue(Prefetcher& batches, RunProgress& progress, int64_t next, int64_t boundary);
   /// The last step has its line, also where only an evaluation made it the last.
   void log_last();
   void record(RunProgress& progress, const StepResult& result, int64_t total, double seconds);

@@ -35,9 +35,6 @@ TEST(CheckBuildable, NamesWhatIsNotBuiltYet) {
             "memory.tier: cached: not built yet; use auto, device or host");
   EXPECT_EQ(refusal({"memory.tables={C1: cached}"}),
             "memory.tables.C1: cached: not built yet; use auto, device or host");
-  EXPECT_EQ(refusal({"comm=nccl"}), "comm: nccl: not built yet; use auto or mpi");
-  EXPECT_EQ(refusal({"comm=staged"}), "comm: staged: not built yet; use auto or mpi");
-  EXPECT_EQ(refusal({"device=cuda"}), "--device cuda: this build has no CUDA; use cpu or auto");
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include <cstdint>
 #include <fstream>
 
+#include "dlrm/device/device.h"
+
 #include "fixture.h"
 
 namespace dlrm {
@@ -69,10 +71,14 @@ TEST_P(Errors, ANanLossNamesTheFirstLayerAndEndsWith3) {
 
 TEST_P(Errors, WhatIsNotBuiltYetIsSaid) {
   for (const char* set :
-       {"memory.tier=cached", "model.activation=gelu", "model.tables.0.dtype=bf16", "comm=nccl"}) {
+       {"memory.tier=cached", "model.activation=gelu", "model.tables.0.dtype=bf16"}) {
     expect_usage_error(train(GetParam(), std::string("--set ") + set), {"not built"});
   }
-  expect_usage_error(train(GetParam(), "--device cuda"), {"no CUDA"});
+}
+
+TEST_P(Errors, WhatNeedsAGpuIsSaid) {
+  expect_usage_error(train(GetParam(), "--device cpu --set comm=nccl"), {"comm: nccl", "CPU"});
+  if (!built_with_cuda()) expect_usage_error(train(GetParam(), "--device cuda"), {"no CUDA"});
 }
 
 TEST_P(Errors, AnUnwritableRunDirectoryIsNamed) {

@@ -8,6 +8,7 @@
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/core/random.h"
 #include "dlrm/data/batch_source.h"
+#include "dlrm/train/execution.h"
 #include "dlrm/train/trainer.h"
 
 namespace dlrm {
@@ -69,13 +70,12 @@ Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool ref
   Trained trained;
   std::mutex mutex;
   run_on_threads(ranks, [&](Communicator& comm) {
-    const auto device = make_cpu_device();
-    const auto stream = device->make_stream();
+    Execution execution(comm, config, machine_share(comm));
     Trace trace;
     const Log log(comm.rank());
-    Context context{*device, *stream, comm, trace, log};
-    const auto ops =
-        reference ? make_reference_ops(*device, *stream) : make_cpu_ops(*device, *stream, 1);
+    Context context = execution.context(trace, log);
+    const auto ops = reference ? make_reference_ops(context.device, context.stream)
+                               : execution.make_ops(1, false);
     Trainer trainer(context, *ops, config, make_plan(config, comm.size()), true);
     for (int step = 0; step < steps; ++step) {
       while (trainer.routed() <= config.routing.depth && step + trainer.routed() < steps) {
@@ -127,6 +127,7 @@ model:
     - {name: wide, rows: 101, hotness: 2}
     - {name: last, rows: 29, pooling: mean, hotness: 5}
 data: {source: synthetic}
+device: cpu
 train: {global_batch_size: 22, dense_optimizer: {lr: 0.1}, sparse_optimizer: {type: sgd, lr: 0.1}}
 )",
                       "odd_model");

@@ -14,8 +14,9 @@ struct Trained {
   std::map<std::string, std::vector<float>> tensors;
 };
 
-/// Trains `steps` steps of `config` on `ranks` threads with the plan of config.sharding (or
-/// `plan`), one compute thread each; with `reference` on the fp64 execution.
+/// Trains `steps` steps of `config` on `ranks` threads with the plan of config.sharding, on the
+/// device of config.device, a CPU with one compute thread each; with `reference` on the fp64
+/// execution.
 Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool reference = false);
 
 /// Compares tensor by tensor: |a - b| <= tolerance · (1 + |b|).
@@ -23,7 +24,7 @@ void expect_alike(const Trained& a, const Trained& b, double loss_tolerance,
                   double weight_tolerance);
 
 /// A model of odd shapes: a table of one row, one narrower than the ranks, a shared one, variable
-/// hotness.
+/// hotness. On a CPU.
 RunConfig odd_model();
 
 }  // namespace dlrm

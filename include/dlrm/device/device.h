@@ -21,6 +21,15 @@ class Event {
   virtual bool reached() = 0;
 };
 
+class Stream;
+
+/// Work recorded once, to be queued again and again with the same places and sizes.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  virtual void launch(Stream& stream) = 0;
+};
+
 /// An ordered queue of work on a device. On a CPU every operation is done when its call returns.
 class Stream {
  public:
@@ -31,6 +40,10 @@ class Stream {
   virtual void record(Event& event) = 0;
   /// What is queued from now on starts after `event`. Never blocks the host.
   virtual void wait(Event& event) = 0;
+  /// From now to end_capture() what is queued is recorded and not run; no events of other streams,
+  /// no waiting, no allocation. False, and nothing is recorded, where the device cannot (a CPU).
+  virtual bool begin_capture() { return false; }
+  virtual std::unique_ptr<Graph> end_capture() { return nullptr; }
 };
 
 /// Memory and streams of one device. Thread-safe.
@@ -55,6 +68,11 @@ class Device {
   /// Bytes of device memory handed out now, and at most so far.
   virtual size_t bytes_in_use() const = 0;
   virtual size_t peak_bytes() const = 0;
+  /// Bytes of device memory that are free now; 0 where the device does not tell (a CPU).
+  virtual size_t available_bytes() const { return 0; }
+  /// How often device memory was given back: once that has changed, a Graph made before may name
+  /// memory that is gone.
+  virtual uint64_t frees() const { return 0; }
 };
 
 /// This machine's memory. Large blocks are backed by huge pages where the system allows.

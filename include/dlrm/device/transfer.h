@@ -29,28 +29,28 @@ class Transfer {
   template <class T>
   void read_rows(const T* from, int64_t stride, int64_t rows, int64_t columns, T* to) {
     if (device_.is_cpu()) return pack(from, stride, rows, columns, to, columns);
-    in_pieces(rows, columns, stride, sizeof(T), [&](int64_t row, int64_t count, int64_t column,
-                                                    int64_t width, int64_t apart) {
-      const size_t bytes = size_of_rows(count, width, apart) * sizeof(T);
-      device_.copy(chunk_.data(), from + row * stride + column, bytes, stream_);
-      stream_.synchronize();
-      pack(reinterpret_cast<const T*>(chunk_.data()), apart, count, width,
-           to + row * columns + column, columns);
-    });
+    in_pieces(rows, columns, stride, sizeof(T),
+              [&](int64_t row, int64_t count, int64_t column, int64_t width, int64_t apart) {
+                const size_t bytes = size_of_rows(count, width, apart) * sizeof(T);
+                device_.copy(chunk_.data(), from + row * stride + column, bytes, stream_);
+                stream_.synchronize();
+                pack(reinterpret_cast<const T*>(chunk_.data()), apart, count, width,
+                     to + row * columns + column, columns);
+              });
   }
   /// The same back. What lies between the rows on the device becomes zero.
   template <class T>
   void write_rows(T* to, int64_t stride, int64_t rows, int64_t columns, const T* from) {
     if (device_.is_cpu()) return pack(from, columns, rows, columns, to, stride);
-    in_pieces(rows, columns, stride, sizeof(T), [&](int64_t row, int64_t count, int64_t column,
-                                                    int64_t width, int64_t apart) {
-      const size_t bytes = size_of_rows(count, width, apart) * sizeof(T);
-      std::memset(chunk_.data(), 0, bytes);
-      pack(from + row * columns + column, columns, count, width,
-           reinterpret_cast<T*>(chunk_.data()), apart);
-      device_.copy(to + row * stride + column, chunk_.data(), bytes, stream_);
-      stream_.synchronize();
-    });
+    in_pieces(rows, columns, stride, sizeof(T),
+              [&](int64_t row, int64_t count, int64_t column, int64_t width, int64_t apart) {
+                const size_t bytes = size_of_rows(count, width, apart) * sizeof(T);
+                std::memset(chunk_.data(), 0, bytes);
+                pack(from + row * columns + column, columns, count, width,
+                     reinterpret_cast<T*>(chunk_.data()), apart);
+                device_.copy(to + row * stride + column, chunk_.data(), bytes, stream_);
+                stream_.synchronize();
+              });
   }
 
  private:

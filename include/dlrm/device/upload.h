@@ -56,8 +56,8 @@ class Upload {
   template <class T>
   T* on_device(T* list) const {
     if (device_->is_cpu() || !list) return list;
-    return reinterpret_cast<T*>(
-        there_.data() + (reinterpret_cast<const char*>(list) - host_.data()));
+    return reinterpret_cast<T*>(there_.data() +
+                                (reinterpret_cast<const char*>(list) - host_.data()));
   }
 
   void send(Stream& copies) {

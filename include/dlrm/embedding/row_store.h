@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
+#include "dlrm/comm/context.h"
 #include "dlrm/config/run_config.h"
-#include "dlrm/device/device.h"
 #include "dlrm/ops/ops.h"
 
 namespace dlrm {
@@ -33,13 +33,14 @@ struct RowState {
 };
 RowState row_state(const OptimizerConfig& optimizer);
 
-/// All rows and state in the device's own memory, zeroed; prepare and release do nothing.
-std::unique_ptr<RowStore> make_resident_rows(Device& device, int64_t rows, int64_t width,
-                                             const RowState& state);
+/// All rows and state in the device's own memory, or in the host's memory that the device reads and
+/// writes too, zeroed; prepare and release do nothing.
+std::unique_ptr<RowStore> make_resident_rows(Device& device, Place place, int64_t rows,
+                                             int64_t width, const RowState& state);
 
 /// Draws rows U(±1/sqrt(table_rows)) from (seed, "/tables/<name>", global row, global column), so
 /// that any sharding holds the same numbers, and sets state to its initial value.
-void initialise_rows(Ops& ops, Device& device, const RowTable& rows, const RowState& state,
+void initialise_rows(Context& context, Ops& ops, const RowTable& rows, const RowState& state,
                      uint64_t seed, const TableConfig& table, int64_t first_row,
                      int64_t first_column);
 

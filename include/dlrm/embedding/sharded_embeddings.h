@@ -27,6 +27,12 @@ struct EmbeddingOptions {
   uint64_t seed = 1;  ///< of the initial rows U(±1/sqrt(rows))
   int64_t max_global_batch = 0;
   bool initialise = true;  ///< false where a checkpoint will fill the rows
+  /// Where each table's rows and state lie; empty: all in the device's memory.
+  std::vector<Place> places;
+
+  Place place_of(int table) const {
+    return places.empty() ? Place::kDevice : places[static_cast<size_t>(table)];
+  }
 };
 
 /// One array of one local shard: where a checkpoint reads and writes it.
@@ -67,7 +73,8 @@ class ShardedEmbeddings {
   MatrixView<float> gradient();
   void start_backward();
   /// `learning_rate` with the schedule applied; `step` from 0, for Adam's bias correction.
-  void update(double learning_rate, int64_t step);
+  /// `suppressed`: as in OptimizerStep.
+  void update(double learning_rate, int64_t step, const float* suppressed = nullptr);
   /// Ends the oldest batch without an update: once its E is returned, or before its lookup.
   void drop();
   /// Moves started exchanges on; call between layers.

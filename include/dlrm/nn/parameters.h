@@ -41,8 +41,9 @@ class Parameters {
   MatrixView<float> weight_gradient(int tensor) const;
   View<float> bias_gradient(int tensor) const;
 
-  /// Says that the backward that comes ends in update(step). On one rank, where gradients wait for
-  /// no others, each is then applied as soon as it is complete; returns whether that is so.
+  /// Says that the backward that comes ends in update(step). On one rank on a CPU, where gradients
+  /// wait for no others and one pass over everything has no merit, each is then applied as soon as
+  /// it is complete; returns whether that is so.
   bool begin_update(const OptimizerStep& step);
   /// The backward of a linear layer of two tensors, `bias` added right after `weight`, and
   /// gradients_ready_from(weight). Sets w, dw and dbias of `layer`.
@@ -53,6 +54,10 @@ class Parameters {
   void poll();
   /// Waits for the sums over ranks.
   void finish_gradients();
+  /// On a device one float of its memory, else none: where it is not 0, update() is to change
+  /// nothing. It is summed over the ranks with the gradients, so that what one rank found before
+  /// its backward ended holds on all.
+  float* suppression() const;
   /// One optimizer update of everything.
   void update(const OptimizerStep& step);
 
@@ -81,6 +86,7 @@ class Parameters {
   OptimizerStep::Rule rule_;
   DType compute_;
   DType wire_;
+  bool alone_;
   std::vector<Tensor> tensors_;
   int64_t size_ = 0;
   Array<float> values_, gradients_, state1_, state2_;

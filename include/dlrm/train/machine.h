@@ -11,6 +11,7 @@ struct MachineShare {
   int cpus = 1;  ///< CPUs for this rank alone: its affinity, split among the ranks that share it
   int machine_cpus = 1;  ///< CPUs of the machine that are online
   int ranks_here = 1;    ///< ranks on this machine
+  int rank_here = 0;     ///< this rank's number among them
   double memory_bytes =
       0;  ///< of the machine's available memory (cgroup limit respected), an equal part
 };

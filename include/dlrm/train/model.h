@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dlrm/config/run_config.h"
+#include "dlrm/device/transfer.h"
 #include "dlrm/nn/interaction.h"
 #include "dlrm/nn/mlp.h"
 #include "dlrm/nn/parameters.h"
@@ -16,13 +17,16 @@ class Model {
  public:
   Model(Context& context, Ops& ops, const RunConfig& config);
 
-  /// X [b, D] from dense features [b, n].
+  /// X [b, D] from dense features [b, n]. These and labels are in the device's memory.
   void bottom(View<const float> dense, int64_t b, const Progress& progress);
   void interact(MatrixView<const float> e, const Progress& progress);
   void top(const Progress& progress);
-  /// Sum of the local samples' BCE; the gradient is scaled for the mean over `global_size`.
-  double loss(View<const float> labels, int64_t global_size);
-  /// σ(logit) of the local samples.
+  /// BCE of the local samples; the gradient is scaled for the mean over `global_size`. On a device
+  /// a logit that is not finite suppresses the update of this step and of later ones.
+  void loss(View<const float> labels, int64_t global_size);
+  /// Its sum, once it is known.
+  double loss_sum();
+  /// σ(logit) of the local samples, in the host's memory.
   void probabilities(View<float> p);
 
   void backward_top(const Progress& progress);
@@ -44,7 +48,10 @@ class Model {
   std::unique_ptr<Mlp> top_;
   Buffer input_, dx_, dz_, dlogits_;
   Array<double> loss_;
-  Array<float> flag_;
+  HostArray<double> known_loss_;
+  std::unique_ptr<Event> loss_is_known_;
+  Array<float> flag_, probabilities_;
+  Transfer transfer_;
   Matrix x_, z_, logits_;
 };
 

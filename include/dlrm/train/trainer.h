@@ -6,6 +6,7 @@
 
 #include "dlrm/config/run_config.h"
 #include "dlrm/data/batch.h"
+#include "dlrm/device/upload.h"
 #include "dlrm/embedding/sharded_embeddings.h"
 #include "dlrm/train/checkpoint.h"
 #include "dlrm/train/model.h"
@@ -25,13 +26,22 @@ class Trainer {
  public:
   /// `initialise` draws the initial weights; false where a checkpoint will fill them.
   Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan& plan, bool initialise);
+  ~Trainer();
 
   /// Sends a batch's ids to their owners and keeps its dense part until its turn.
   void route(const Batch& batch);
   int routed() const { return static_cast<int>(queue_.size()); }
   /// Trains on the oldest routed batch. `step` from 0. Throws run_error naming the first layer that
   /// was not finite where the loss is not; nothing is updated then.
-  StepResult step(int64_t step, bool stop_requested);
+  StepResult step(int64_t step, bool stop_requested) {
+    start_step(step, stop_requested);
+    return finish_step();
+  }
+  /// The same in two: a device's host has all of the step queued after the first, and time for
+  /// other work before it waits for the loss in the second. On a device a loss that is not finite
+  /// suppresses the update, and later ones, before the host knows.
+  void start_step(int64_t step, bool stop_requested);
+  StepResult finish_step();
   /// Appends the probabilities and labels of the oldest routed batch's local samples.
   void infer(std::vector<float>& probabilities, std::vector<float>& labels);
   /// Forgets the routed batches.
@@ -45,26 +55,34 @@ class Trainer {
 
  private:
   struct Waiting {  // the parts of a routed batch that stay on this rank
-    std::vector<float> dense, labels;
+    explicit Waiting(Device& device) : lists(device, "dense features and labels") {}
+    Upload lists;
+    View<const float> dense, labels;  // on the device
+    const float* host_labels = nullptr;
     int64_t global_size = 0;
     int64_t local_size() const { return static_cast<int64_t>(labels.size()); }
   };
 
-  void forward(const Waiting& batch);
+  void forward(Waiting& batch);
   void finish_oldest();
+  void send_status();
+  void finish_status();
   void throw_if_not_finite(double loss);
 
   Context& context_;
   Ops& ops_;
   const RunConfig& config_;
+  const bool on_cpu_;
+  std::unique_ptr<Stream> copies_;  // dense features and labels go to the device on it
   ShardedEmbeddings embeddings_;
   Model model_;
   Progress progress_;
   std::deque<Waiting> queue_;
-  std::vector<Waiting> spare_;
+  std::deque<Waiting> spare_;
   MatrixView<const float> pooled_;
   Pending status_pending_;
   std::vector<double> status_;
+  StepResult result_;
 };
 
 }  // namespace dlrm

@@ -75,6 +75,7 @@ void* CudaDevice::allocate(size_t bytes, const char* what) {
 
 void CudaDevice::deallocate(void* pointer, size_t) noexcept {
   ledger_.remove(pointer);
+  ++frees_;
   {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(pointer);

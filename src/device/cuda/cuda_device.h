@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,6 +41,18 @@ class CudaEvent final : public Event {
   cudaEvent_t event_ = nullptr;
 };
 
+class CudaGraph final : public Graph {
+ public:
+  explicit CudaGraph(cudaGraph_t graph);
+  ~CudaGraph() override;
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+  void launch(Stream& stream) override;
+
+ private:
+  cudaGraphExec_t runnable_ = nullptr;
+};
+
 class CudaStream final : public Stream {
  public:
   explicit CudaStream(std::shared_ptr<StreamList> list);
@@ -47,6 +60,8 @@ class CudaStream final : public Stream {
   void synchronize() override;
   void record(Event& event) override;
   void wait(Event& event) override;
+  bool begin_capture() override;
+  std::unique_ptr<Graph> end_capture() override;
   cudaStream_t native() const { return stream_; }
 
  private:
@@ -73,6 +88,7 @@ class CudaDevice final : public Device {
   size_t bytes_in_use() const override { return ledger_.in_use(); }
   size_t peak_bytes() const override { return ledger_.peak(); }
   size_t available_bytes() const override;
+  uint64_t frees() const override { return frees_.load(); }
 
   int index() const { return index_; }
 
@@ -86,6 +102,7 @@ class CudaDevice final : public Device {
   cudaMemPool_t pool_ = nullptr;
   cudaStream_t memory_stream_ = nullptr;  // allocations, zeroing and frees, in order
   std::shared_ptr<StreamList> streams_ = std::make_shared<StreamList>();
+  std::atomic<uint64_t> frees_{0};
   Ledger ledger_;
   Ledger host_ledger_;
   std::mutex mutex_;

@@ -67,4 +67,27 @@ void CudaStream::wait(Event& event) {
   DLRM_CUDA_CHECK(cudaStreamWaitEvent(stream_, cuda::native(event), 0));
 }
 
+bool CudaStream::begin_capture() {
+  DLRM_CUDA_CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed));
+  return true;
+}
+
+std::unique_ptr<Graph> CudaStream::end_capture() {
+  cudaGraph_t graph = nullptr;
+  DLRM_CUDA_CHECK(cudaStreamEndCapture(stream_, &graph));
+  return std::make_unique<CudaGraph>(graph);
+}
+
+CudaGraph::CudaGraph(cudaGraph_t graph) {
+  const cudaError_t status = cudaGraphInstantiate(&runnable_, graph, 0);
+  cudaGraphDestroy(graph);
+  check(status, "cudaGraphInstantiate");
+}
+
+CudaGraph::~CudaGraph() { cudaGraphExecDestroy(runnable_); }
+
+void CudaGraph::launch(Stream& stream) {
+  DLRM_CUDA_CHECK(cudaGraphLaunch(runnable_, cuda::native(stream)));
+}
+
 }  // namespace dlrm::cuda

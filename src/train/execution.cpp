@@ -1,0 +1,84 @@
+#include "dlrm/train/execution.h"
+
+#include <algorithm>
+
+#include "dlrm/comm/device_comm.h"
+
+namespace dlrm {
+namespace {
+
+bool on_gpu(Communicator& comm, DeviceKind kind) {
+  if (kind == DeviceKind::kCuda) return true;
+  if (kind == DeviceKind::kCpu || !built_with_cuda()) return false;
+  int64_t ranks_without = cuda_device_count() > 0 ? 0 : 1;
+  comm.allreduce_max({&ranks_without, 1});
+  return ranks_without == 0;
+}
+
+DeviceCommKind kind_of(CommKind kind) {
+  switch (kind) {
+    case CommKind::kAuto:
+      return DeviceCommKind::kAuto;
+    case CommKind::kNccl:
+      return DeviceCommKind::kNccl;
+    case CommKind::kMpi:
+    case CommKind::kStaged:
+      return DeviceCommKind::kStaged;
+  }
+  throw run_error("unknown comm");
+}
+
+void check_host_comm(CommKind kind) {
+  if (kind != CommKind::kNccl && kind != CommKind::kStaged) return;
+  throw usage_error("comm: {}: moves a GPU's memory, and this run is on a CPU; use auto or mpi",
+                    kind == CommKind::kNccl ? "nccl" : "staged");
+}
+
+/// Ranks of this machine that share GPU `rank_here` mod `gpus`.
+int sharing(const MachineShare& share, int gpus) {
+  const int mine = share.rank_here % gpus;
+  return (share.ranks_here - mine + gpus - 1) / gpus;
+}
+
+}  // namespace
+
+Execution::Execution(Communicator& comm, const RunConfig& config, const MachineShare& share)
+    : comm_(comm), tf32_(config.train.tf32) {
+  if (!on_gpu(comm, config.device)) {
+    check_host_comm(config.comm);
+    device_ = make_cpu_device();
+    stream_ = device_->make_stream();
+    memory_bytes_ = share.memory_bytes;
+    return;
+  }
+  const int gpus = std::max(1, cuda_device_count());
+  device_ = make_cuda_device(share.rank_here % gpus);
+  stream_ = device_->make_stream();
+  // Every rank has looked before the first takes anything.
+  const auto free = static_cast<double>(device_->available_bytes());
+  comm.barrier();
+  memory_bytes_ = free / sharing(share, gpus);
+  DeviceCommOptions options;
+  options.kind = kind_of(config.comm);
+  device_comm_ = make_device_comm(comm, *device_, options);
+}
+
+Execution::~Execution() { stream_->synchronize(); }
+
+Context Execution::context(Trace& trace, const Log& log) {
+  return {*device_, *stream_, comm_, trace, log, device_comm_.get()};
+}
+
+std::unique_ptr<Ops> Execution::make_ops(int threads, bool check) {
+  std::unique_ptr<Ops> ops;
+  if (device_->is_cpu()) {
+    ops = make_cpu_ops(*device_, *stream_, threads);
+  } else {
+    CudaOpsOptions options;
+    options.tf32 = tf32_;
+    ops = make_cuda_ops(*device_, *stream_, options);
+  }
+  return check ? make_checked_ops(std::move(ops), *device_, *stream_) : std::move(ops);
+}
+
+}  // namespace dlrm

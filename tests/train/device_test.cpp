@@ -1,0 +1,142 @@
+#include "dlrm/device/device.h"
+
+#include <gtest/gtest.h>
+
+#include "small_run.h"
+
+namespace dlrm {
+namespace {
+
+/// Devices of this build that are no CPU: a GPU, or the emulator.
+std::vector<DeviceKind> devices() {
+  return cuda_device_count() > 0 ? std::vector{DeviceKind::kCuda} : std::vector<DeviceKind>{};
+}
+
+/// Trains where the test says and on the CPU, and compares.
+class OnADevice : public testing::TestWithParam<DeviceKind> {
+ protected:
+  static RunConfig on_device(RunConfig config) {
+    config.device = GetParam();
+    return config;
+  }
+  static void expect_as_on_cpu(const RunConfig& c, int ranks, int steps) {
+    const bool bf16 = c.train.precision == Precision::kBf16;
+    expect_alike(train_on_threads(on_device(c), ranks, steps), train_on_threads(c, ranks, steps),
+                 bf16 ? 2e-3 : 1e-5, bf16 ? 2e-2 : 1e-4);
+  }
+};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OnADevice);
+INSTANTIATE_TEST_SUITE_P(All, OnADevice, testing::ValuesIn(devices()),
+                         [](const auto&) { return "cuda"; });
+
+RunConfig with_optimizers(OptimizerType dense, OptimizerType sparse) {
+  RunConfig c = odd_model();
+  const auto set = [](OptimizerConfig& optimizer, OptimizerType type) {
+    optimizer.type = type;
+    optimizer.lr = 0.05;
+    optimizer.eps = 1e-6;
+    if (type != OptimizerType::kSgd && type != OptimizerType::kAdam) {
+      optimizer.initial_accumulator = 0.1;
+    }
+  };
+  set(c.train.dense_optimizer, dense);
+  set(c.train.sparse_optimizer, sparse);
+  return c;
+}
+
+TEST_P(OnADevice, EveryOptimizerTrainsAsOnACpu) {
+  expect_as_on_cpu(odd_model(), 1, 4);
+  expect_as_on_cpu(with_optimizers(OptimizerType::kAdagrad, OptimizerType::kAdagrad), 1, 4);
+  expect_as_on_cpu(with_optimizers(OptimizerType::kAdam, OptimizerType::kAdam), 1, 4);
+  expect_as_on_cpu(with_optimizers(OptimizerType::kSgd, OptimizerType::kRowwiseAdagrad), 1, 4);
+}
+
+TEST_P(OnADevice, EveryInteractionTrainsAsOnACpu) {
+  for (const InteractionType type : {InteractionType::kConcat, InteractionType::kCross}) {
+    RunConfig c = odd_model();
+    c.model.interaction.type = type;
+    c.model.interaction.layers = 2;
+    c.model.interaction.rank = 3;
+    if (type == InteractionType::kConcat) c.model.interaction.average_pool = 4;
+    expect_as_on_cpu(c, 1, 3);
+  }
+}
+
+TEST_P(OnADevice, Bf16TrainsAsOnACpu) {
+  RunConfig c = odd_model();
+  c.train.precision = Precision::kBf16;
+  expect_as_on_cpu(c, 1, 3);
+}
+
+TEST_P(OnADevice, EveryPlanTrainsAsOnACpu) {
+  for (const Strategy strategy : {Strategy::kTable, Strategy::kRow, Strategy::kColumn,
+                                  Strategy::kGrid, Strategy::kDataParallel}) {
+    RunConfig c = with_optimizers(OptimizerType::kAdagrad, OptimizerType::kAdagrad);
+    c.sharding.strategy = strategy;
+    expect_as_on_cpu(c, 3, 3);
+  }
+}
+
+TEST_P(OnADevice, RowsCutOnOneRankTrainAsOnACpu) {
+  RunConfig c = odd_model();
+  c.sharding.strategy = Strategy::kRow;
+  expect_as_on_cpu(c, 1, 3);
+}
+
+TEST_P(OnADevice, RowwiseAdagradOverColumnShardsTrainsAsOnACpu) {
+  for (const Strategy strategy : {Strategy::kColumn, Strategy::kGrid}) {
+    RunConfig c = with_optimizers(OptimizerType::kSgd, OptimizerType::kRowwiseAdagrad);
+    c.sharding.strategy = strategy;
+    expect_as_on_cpu(c, 3, 3);
+  }
+}
+
+TEST_P(OnADevice, FixedRoutingAndRoundedWiresTrainAsOnACpu) {
+  RunConfig c = odd_model();
+  c.sharding.strategy = Strategy::kRow;
+  c.routing = {RoutingMode::kFixed, 2};
+  expect_as_on_cpu(c, 3, 4);
+  c.train.wire = {DType::kFloat16, DType::kBFloat16, DType::kBFloat16};
+  expect_alike(train_on_threads(on_device(c), 3, 3), train_on_threads(c, 3, 3), 5e-3, 2e-2);
+}
+
+TEST_P(OnADevice, MoreRanksThanSamplesTrainAsOnACpu) {
+  RunConfig c = odd_model();
+  c.train.global_batch_size = 5;
+  expect_as_on_cpu(c, 6, 3);
+}
+
+TEST_P(OnADevice, RoutingDepthChangesNoBit) {
+  RunConfig c = on_device(odd_model());
+  c.routing.depth = 0;
+  const Trained shallow = train_on_threads(c, 1, 5);
+  c.routing.depth = 3;
+  expect_alike(train_on_threads(c, 1, 5), shallow, 0, 0);
+}
+
+TEST_P(OnADevice, RowsInHostMemoryChangeNoBit) {
+  RunConfig c = on_device(with_optimizers(OptimizerType::kAdagrad, OptimizerType::kAdagrad));
+  const Trained all_on_device = train_on_threads(c, 1, 4);
+  c.memory.tables = {{"shared", MemoryTier::kHost}, {"wide", MemoryTier::kHost}};
+  expect_alike(train_on_threads(c, 1, 4), all_on_device, 0, 0);
+  c.memory.tier = MemoryTier::kHost;
+  expect_alike(train_on_threads(c, 1, 4), all_on_device, 0, 0);
+}
+
+TEST_P(OnADevice, ALossThatIsNotFiniteNamesTheFirstLayerOnEveryRank) {
+  for (const int ranks : {1, 3}) {
+    RunConfig c = on_device(odd_model());
+    c.train.dense_optimizer.lr = 1e30;
+    try {
+      train_on_threads(c, ranks, 6);
+      ADD_FAILURE() << "no error on " << ranks << " ranks";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("first value that is not finite"), std::string::npos)
+          << error.what();
+      EXPECT_NE(std::string(error.what()).find("/mlp/"), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dlrm
