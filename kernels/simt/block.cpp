@@ -164,7 +164,8 @@ void BlockRunner::wait(ThreadState state) {
   Fiber& self = *on_;
   states_[thread] = state;
   threads_[thread].fiber = &self;
-  switch_from(self, next_fiber());
+  Fiber& next = next_fiber();
+  if (&next != &self) switch_from(self, next);  // a barrier's last thread may be picked at once
 }
 
 void BlockRunner::wake(unsigned thread) {

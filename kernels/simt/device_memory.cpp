@@ -113,9 +113,10 @@ std::string DeviceMemory::describe(const void* pointer) const {
 }
 
 std::string DeviceMemory::overrun_of(uintptr_t start, const Allocation& allocation) const {
-  const auto* end = reinterpret_cast<const unsigned char*>(start) + allocation.bytes;
+  auto* end = reinterpret_cast<unsigned char*>(start) + allocation.bytes;
   for (size_t i = 0; i < kGap; ++i) {
     if (end[i] != kCanary) {
+      std::memset(end, kCanary, kGap);  // said once
       return fmt::format("wrote out of bounds, {} bytes past the end of allocation {} of {} bytes",
                          i, allocation.serial, allocation.bytes);
     }

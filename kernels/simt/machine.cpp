@@ -132,10 +132,10 @@ OperationPtr Machine::pick(uint64_t mark) {
 /// Runs what `more` picks until it picks nothing.
 template <class Choose>
 void Machine::drain(Choose more) {
-  pinned.check();
   OpenMemory open(memory);
   executing = true;
   try {
+    pinned.check();
     while (const OperationPtr operation = more()) execute(operation);
   } catch (...) {
     executing = false;
@@ -148,7 +148,6 @@ void Machine::drain(Choose more) {
 }
 
 void Machine::execute(const OperationPtr& operation) {
-  std::erase(ready_, operation);
   const Work& work = *operation->work;
   if (work.run) {
     current = &work;
@@ -159,6 +158,7 @@ void Machine::execute(const OperationPtr& operation) {
       if (!overrun.empty()) throw Failure(fmt::format("{}: {}", work.name, overrun));
     }
   }
+  std::erase(ready_, operation);
   operation->done = true;
   operation->finished_ms = now_ms();
   --pending_;
