@@ -59,6 +59,8 @@ class CpuOps final : public Ops {
                      View<const float> square_sums, int64_t full_width) override;
   void embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
                             View<const BagGradient> gradients) override;
+  void group_rows_of(View<const ShardUpdate> shards,
+                     const std::function<void()>& progress) override;
   void scatter_rows(View<const int64_t> rows, View<const int64_t> count,
                     MatrixView<const float> grads, MatrixView<float> dense,
                     View<float> touched) override;
@@ -76,8 +78,6 @@ class CpuOps final : public Ops {
                     const RowTable& table) override;
 
  private:
-  template <class Entry>
-  void sort_rows(View<const IdGroup> groups, int64_t rows, int64_t nnz, RowRuns runs);
   Runs prepare_runs(const RowRuns& runs, View<const BagGradient> gradients, int64_t width);
   /// Chunk sums of the runs longer than kRunChunk, by all threads.
   void sum_long_runs(Runs& runs, int64_t count);

@@ -60,7 +60,9 @@ Runs CpuOps::prepare_runs(const RowRuns& runs, View<const BagGradient> gradients
   r.gradients = gradients.data();
   r.last = runs.starts[static_cast<size_t>(count)] - 1;
   r.width = width;
-  if (parts_for(threads_, (r.last + 1) * width, kGrain) > 1) sum_long_runs(r, count);
+  const bool may_be_long =
+      r.last + 2 - count > kRunChunk;  // all others have one occurrence at least
+  if (may_be_long && parts_for(threads_, (r.last + 1) * width, kGrain) > 1) sum_long_runs(r, count);
   return r;
 }
 

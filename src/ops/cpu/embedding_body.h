@@ -6,7 +6,7 @@
 namespace dlrm::cpu {
 namespace {
 
-/// Ids are known ahead: rows are fetched so many ids early.
+/// Gradients of bags lie close together: fetched so many occurrences early.
 constexpr int64_t kAhead = 12;
 
 /// N columns of one bag.
@@ -14,12 +14,13 @@ template <class T, int N>
 inline void pool_block(const T* table, int64_t stride, const int64_t* id, const int64_t* bag_end,
                        const int64_t* last, const float* scale, float* out) {
   constexpr int64_t kBytes = N * static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kRowsAhead = rows_ahead(kBytes);
   if (id == bag_end) {
     Block<N>{}.to(out);
     return;
   }
   const auto fetch = [&](const int64_t* at) {
-    prefetch_bytes(table + at[smaller(kAhead, last - at)] * stride, kBytes);
+    prefetch_row(table + at[smaller(kRowsAhead, last - at)] * stride, kBytes);
   };
   fetch(id);
   Block<N> sum = Block<N>::from(table + *id * stride);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <limits>
 
@@ -12,10 +13,58 @@ namespace {
 
 constexpr int64_t kGrain = 8192;  // ids a thread
 
-template <class Row>
-struct Entry {
-  Row row;
+/// An id and where it stood: any row, any place.
+struct WideEntry {
+  uint64_t row;
   Occurrence at;
+  static WideEntry of(int64_t row, size_t group, int64_t bag, int) {
+    return {static_cast<uint64_t>(row), {static_cast<int32_t>(group), static_cast<int32_t>(bag)}};
+  }
+  Occurrence place(int) const { return at; }
+};
+
+/// Half of it, where row and place fit 32 bits each: the place is group · 2^bag_bits + bag.
+struct Entry {
+  uint32_t row;
+  uint32_t at;
+  static Entry of(int64_t row, size_t group, int64_t bag, int bag_bits) {
+    return {static_cast<uint32_t>(row),
+            static_cast<uint32_t>(group << bag_bits | static_cast<size_t>(bag))};
+  }
+  Occurrence place(int bag_bits) const {
+    return {static_cast<int32_t>(at >> bag_bits),
+            static_cast<int32_t>(at & ((uint32_t{1} << bag_bits) - 1))};
+  }
+};
+
+int bits_of(int64_t values) {
+  return static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(values, 1) - 1)));
+}
+
+/// What a sort of some groups' ids needs.
+struct Ids {
+  View<const IdGroup> groups;
+  int64_t rows = 0;
+  int64_t count = 0;
+  int bag_bits = 0;
+  bool compact = false;
+
+  Ids(View<const IdGroup> all, int64_t table_rows) : groups(all), rows(table_rows) {
+    int64_t bags = 0;
+    for (const IdGroup& g : all) {
+      bags = std::max(bags, g.bags);
+      count += ids_of(g);
+    }
+    bag_bits = std::min(bits_of(bags), 31);
+    compact = rows <= int64_t{std::numeric_limits<uint32_t>::max()} &&
+              bag_bits + bits_of(static_cast<int64_t>(all.size())) <= 32;
+  }
+  size_t scratch_bytes() const {
+    return 2 * static_cast<size_t>(count) * (compact ? sizeof(Entry) : sizeof(WideEntry));
+  }
+  static int64_t ids_of(const IdGroup& g) {
+    return g.bags == 0 ? 0 : g.offsets[g.bags] - g.offsets[0];
+  }
 };
 
 /// Digits of a radix sort over the `bits` that rows need.
@@ -25,8 +74,7 @@ struct Digits {
   int64_t buckets() const { return int64_t{1} << bits; }
 
   Digits(int64_t rows, int64_t count) {
-    const int needed = std::max(
-        1, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(rows, 1) - 1))));
+    const int needed = std::max(1, bits_of(rows));
     // A pass costs its buckets too: few ids take narrower digits.
     const int widest = count < 512 ? 6 : count < 8192 ? 8 : 11;
     passes = (needed + widest - 1) / widest;
@@ -34,15 +82,13 @@ struct Digits {
   }
 };
 
-int64_t ids_of(const IdGroup& g) { return g.bags == 0 ? 0 : g.offsets[g.bags] - g.offsets[0]; }
-
 /// Entries [range) of the list of all ids: group, then bag, then position.
 template <class E>
-void write_entries(View<const IdGroup> groups, Range range, E* entries) {
+void write_entries(const Ids& ids, Range range, E* entries) {
   int64_t passed = 0;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    const IdGroup& group = groups[g];
-    const int64_t count = ids_of(group);
+  for (size_t g = 0; g < ids.groups.size(); ++g) {
+    const IdGroup& group = ids.groups[g];
+    const int64_t count = Ids::ids_of(group);
     const int64_t from = std::max<int64_t>(range.begin - passed, 0);
     const int64_t to = std::min(range.end - passed, count);
     if (from < to) {
@@ -51,8 +97,7 @@ void write_entries(View<const IdGroup> groups, Range range, E* entries) {
       int64_t bag = std::upper_bound(group.offsets, end, base + from) - group.offsets - 1;
       for (int64_t k = from; k < to; ++k) {
         while (group.offsets[bag + 1] <= base + k) ++bag;
-        entries[passed + k] = {static_cast<decltype(E::row)>(group.ids[base + k]),
-                               {static_cast<int32_t>(g), static_cast<int32_t>(bag)}};
+        entries[passed + k] = E::of(group.ids[base + k], g, bag, ids.bag_bits);
       }
     }
     passed += count;
@@ -90,7 +135,8 @@ void radix_pass(const E* from, E* to, int64_t count, int shift, const Digits& di
 
 /// Cuts sorted entries into runs. firsts: [parts + 1] scratch.
 template <class E>
-void write_runs(const E* sorted, int64_t count, int parts, int64_t* firsts, const RowRuns& runs) {
+void write_runs(const E* sorted, int64_t count, int bag_bits, int parts, int64_t* firsts,
+                const RowRuns& runs) {
   const auto begins = [&](int64_t k) { return k == 0 || sorted[k].row != sorted[k - 1].row; };
   parallel(parts, [&](int part) {
     const Range range = part_of(count, part, parts);
@@ -104,7 +150,7 @@ void write_runs(const E* sorted, int64_t count, int parts, int64_t* firsts, cons
     const Range range = part_of(count, part, parts);
     int64_t run = firsts[part];
     for (int64_t k = range.begin; k < range.end; ++k) {
-      runs.occurrences[static_cast<size_t>(k)] = sorted[k].at;
+      runs.occurrences[static_cast<size_t>(k)] = sorted[k].place(bag_bits);
       if (!begins(k)) continue;
       runs.rows[static_cast<size_t>(run)] = static_cast<int64_t>(sorted[k].row);
       runs.starts[static_cast<size_t>(run++)] = k;
@@ -114,34 +160,71 @@ void write_runs(const E* sorted, int64_t count, int parts, int64_t* firsts, cons
   runs.count[0] = firsts[parts];
 }
 
-}  // namespace
-
+/// entries: [2·count]; counters: counters_for() of them.
 template <class E>
-void CpuOps::sort_rows(View<const IdGroup> groups, int64_t rows, int64_t nnz, RowRuns runs) {
-  const Digits digits(rows, nnz);
-  const int parts = parts_for(threads_, nnz, kGrain);
-  entries_.reserve(2 * static_cast<size_t>(nnz) * sizeof(E));
-  counters_.reserve(static_cast<size_t>(parts * digits.buckets() + parts + 1));
-  E* sorted = reinterpret_cast<E*>(entries_.data());
-  E* other = sorted + nnz;
-  parallel(parts, [&](int part) { write_entries(groups, part_of(nnz, part, parts), sorted); });
+void sort_rows(const Ids& ids, int parts, E* entries, int64_t* counters, const RowRuns& runs) {
+  const Digits digits(ids.rows, ids.count);
+  E* sorted = entries;
+  E* other = sorted + ids.count;
+  parallel(parts, [&](int part) { write_entries(ids, part_of(ids.count, part, parts), sorted); });
   for (int pass = 0; pass < digits.passes; ++pass) {
-    radix_pass(sorted, other, nnz, pass * digits.bits, digits, parts, counters_.data());
+    radix_pass(sorted, other, ids.count, pass * digits.bits, digits, parts, counters);
     std::swap(sorted, other);
   }
-  write_runs(sorted, nnz, parts, counters_.data(), runs);
+  write_runs(sorted, ids.count, ids.bag_bits, parts, counters, runs);
 }
 
-void CpuOps::group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) {
-  int64_t nnz = 0;
-  for (const IdGroup& g : groups) nnz += ids_of(g);
-  DLRM_CHECK(runs.occurrences.size() >= static_cast<size_t>(nnz), "room for {} of {} ids",
-             runs.occurrences.size(), nnz);
-  if (rows <= int64_t{std::numeric_limits<uint32_t>::max()}) {
-    sort_rows<Entry<uint32_t>>(groups, rows, nnz, runs);
+int64_t counters_for(const Ids& ids, int parts) {
+  return parts * Digits(ids.rows, ids.count).buckets() + parts + 1;
+}
+
+void sort_rows(const Ids& ids, int parts, char* entries, int64_t* counters, const RowRuns& runs) {
+  DLRM_CHECK(runs.occurrences.size() >= static_cast<size_t>(ids.count), "room for {} of {} ids",
+             runs.occurrences.size(), ids.count);
+  if (ids.compact) {
+    sort_rows(ids, parts, reinterpret_cast<Entry*>(entries), counters, runs);
   } else {
-    sort_rows<Entry<uint64_t>>(groups, rows, nnz, runs);
+    sort_rows(ids, parts, reinterpret_cast<WideEntry*>(entries), counters, runs);
   }
+}
+
+}  // namespace
+
+void CpuOps::group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) {
+  const Ids ids(groups, rows);
+  const int parts = parts_for(threads_, ids.count, kGrain);
+  entries_.reserve(ids.scratch_bytes());
+  counters_.reserve(static_cast<size_t>(counters_for(ids, parts)));
+  sort_rows(ids, parts, entries_.data(), counters_.data(), runs);
+}
+
+void CpuOps::group_rows_of(View<const ShardUpdate> shards, const std::function<void()>& progress) {
+  // A thread a shard needs no barriers and sorts within its own cache, where shards are many.
+  if (threads_ == 1 || shards.size() < 2 * static_cast<size_t>(threads_)) {
+    Ops::group_rows_of(shards, progress);
+    return;
+  }
+  size_t bytes = 0;
+  int64_t counters = 0, total = 0;
+  for (const ShardUpdate& shard : shards) {
+    const Ids ids(shard.groups, shard.table.rows);
+    bytes = std::max(bytes, ids.scratch_bytes());
+    counters = std::max(counters, counters_for(ids, 1));
+    total += ids.count;
+  }
+  bytes = (bytes + 63) / 64 * 64;
+  const int parts = parts_for(threads_, total, kGrain);
+  entries_.reserve(bytes * static_cast<size_t>(parts));
+  counters_.reserve(static_cast<size_t>(counters * parts));
+  std::atomic<size_t> next{0};
+  parallel(parts, [&](int part) {
+    for (size_t i = next++; i < shards.size(); i = next++) {
+      sort_rows(Ids(shards[i].groups, shards[i].table.rows), 1,
+                entries_.data() + bytes * static_cast<size_t>(part),
+                counters_.data() + counters * part, shards[i].runs);
+    }
+  });
+  progress();
 }
 
 }  // namespace dlrm::cpu

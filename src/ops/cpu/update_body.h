@@ -93,11 +93,12 @@ struct RowUpdate {
 
   T* weights(int64_t row) const { return static_cast<T*>(table.weights) + row * table.stride; }
 
+  int64_t ahead() const { return rows_ahead(table.stride * static_cast<int64_t>(sizeof(T))); }
   void fetch(int64_t row) const {
-    prefetch_bytes(weights(row), table.width * static_cast<int64_t>(sizeof(T)));
+    prefetch_row(weights(row), table.width * static_cast<int64_t>(sizeof(T)));
     const int64_t bytes = R == Rule::kRowwiseAdagrad ? 4 : table.width * 4;
-    if (R != Rule::kSgd) prefetch_bytes(table.state1 + row * table.state_stride, bytes);
-    if (R == Rule::kAdam) prefetch_bytes(table.state2 + row * table.state_stride, bytes);
+    if (R != Rule::kSgd) prefetch_row(table.state1 + row * table.state_stride, bytes);
+    if (R == Rule::kAdam) prefetch_row(table.state2 + row * table.state_stride, bytes);
   }
 
   /// Row `row`, the i-th of the list. `mean`: of the squares over the whole row, for row-wise
@@ -131,9 +132,10 @@ template <Rule R, class T>
 void update_runs_of(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
                     int64_t i1, float* scratch) {
   RowUpdate<R, T> update(step, table, runs.rows, i1);
+  const int64_t ahead = update.ahead();
   RunReader gradient(runs, i0);
   for (int64_t i = i0; i < i1; ++i) {
-    update.fetch(runs.rows[smaller(i + kAhead, i1 - 1)]);
+    update.fetch(runs.rows[smaller(i + ahead, i1 - 1)]);
     fetch_part(runs, runs.starts[i]);
     const float* g = gradient(i, scratch);
     update(i, runs.rows[i], g, mean_square<R>(g, table.width));
@@ -144,8 +146,9 @@ template <Rule R, class T>
 void update_rows_of(const OptimizerStep& step, const RowTable& table, const RowGradients& grads,
                     int64_t i0, int64_t i1) {
   RowUpdate<R, T> update(step, table, grads.rows, i1);
+  const int64_t ahead = update.ahead();
   for (int64_t i = i0; i < i1; ++i) {
-    update.fetch(grads.rows[smaller(i + kAhead, i1 - 1)]);
+    update.fetch(grads.rows[smaller(i + ahead, i1 - 1)]);
     const int64_t row = grads.rows[i];
     const float* g = grads.grads + (grads.by_row ? row : i) * grads.stride;
     const float mean = grads.square_sums
