@@ -35,6 +35,7 @@ Matrix mirrored(Mirror& m, Matrix x) {
 
 OptimizerStep mirrored(Mirror& m, OptimizerStep step) {
   step.suppressed = m.at(step.suppressed, 1);
+  step.live = m.at(step.live, 1);
   return step;
 }
 

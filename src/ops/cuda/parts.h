@@ -7,6 +7,8 @@
 
 #include "cuda/copy_plan.h"
 #include "cuda/cuda_ops.h"
+#include "cuda/device_lists.h"
+#include "cuda/embedding_lists.h"
 #include "cuda/products.h"
 #include "cuda/scratch.h"
 
@@ -16,6 +18,7 @@ namespace dlrm {
 struct CudaOps::Parts {
   Parts(Device& device, Stream& stream, const CudaOpsOptions& options)
       : scratch(device),
+        lists(device, stream),
         side(device.make_stream()),
         products(device, stream, *side, scratch, options.tf32),
         forked(device.make_event()),
@@ -28,10 +31,12 @@ struct CudaOps::Parts {
   }
 
   Scratch scratch;               ///< of the main stream
+  DeviceLists lists;             ///< likewise
   std::unique_ptr<Stream> side;  ///< weight gradients, beside the input gradients
   Products products;             ///< on both
   std::unique_ptr<Event> forked, joined;
   cuda::CopyPlans copies;
+  cuda::EmbeddingLists embedding;
 
  private:
   Device& device_;

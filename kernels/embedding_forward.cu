@@ -1,0 +1,269 @@
+// pooled[bag] = scale[bag] · Σ rows[ids of the bag], summed in fp32 in the order of the ids.
+// A part of a warp, wide enough for a row at 16 bytes a lane, goes through the ids of several bags
+// one after another, as the ids of neighbouring bags follow each other: kInFlight rows are loading
+// whether bags are long or of one id. Rows wider than a warp's reach are cut in pieces.
+// Bytes an id: width · element + 8; a bag: width · 4 + 8. Limit: memory bandwidth; rows of 512
+// bytes and more read at random come near that of a copy.
+#include "kernels/bf16.cuh"
+#include "kernels/embedding_forward.h"
+#include "kernels/launch.cuh"
+#include "kernels/warps.cuh"
+
+namespace dlrm::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+constexpr int kBlocksAProcessor = 3;
+/// Rows that are loading: for a whole warp, and for a part of one.
+template <bool kWholeWarp>
+constexpr int kInFlight = kWholeWarp ? 8 : 4;
+
+template <class T>
+constexpr int kTogether = 16 / static_cast<int>(sizeof(T));  // columns a lane
+
+/// 16 bytes of a row, in four registers whatever the type.
+struct alignas(16) Bytes16 {
+  uint32_t word[4];
+};
+
+template <class T>
+__device__ inline float column_of(const Bytes16& b, int i) {
+  if constexpr (sizeof(T) == 4) {
+    return __uint_as_float(b.word[i]);
+  } else {
+    return __uint_as_float(i % 2 == 0 ? b.word[i / 2] << 16 : b.word[i / 2] & 0xffff0000u);
+  }
+}
+
+__device__ inline uint32_t bits_of(float x) { return __float_as_uint(x); }
+__device__ inline uint32_t bits_of(Bf16 x) { return x.bits; }
+
+/// The first `left` columns from p, one by one.
+template <class T>
+__device__ inline Bytes16 load_columns(const T* p, int left) {
+  constexpr int kInWord = 4 / static_cast<int>(sizeof(T));
+  Bytes16 b;
+#pragma unroll
+  for (int w = 0; w < 4; ++w) {
+    b.word[w] = 0;
+#pragma unroll
+    for (int i = 0; i < kInWord; ++i) {
+      if (w * kInWord + i < left) b.word[w] |= bits_of(p[w * kInWord + i]) << (16 * i);
+    }
+  }
+  return b;
+}
+
+template <class T>
+using Sums = float[kTogether<T>];
+
+/// -0 + x is x for every x, which 0 + x is not.
+template <class T>
+__device__ inline void restart(Sums<T>& sums) {
+#pragma unroll
+  for (int i = 0; i < kTogether<T>; ++i) sums[i] = -0.0f;
+}
+
+/// What the calling lane works on: its columns of the rows, and of bags next to each other.
+template <class T>
+struct Work {
+  const T* rows;
+  const int64_t* ids;      ///< of the first bag
+  const int64_t* offsets;  ///< the next bag's
+  const float* scale;      ///< the next bag's, or absent
+  float* pooled;           ///< the next bag's
+  int64_t stride;
+  int64_t pooled_stride;
+  int left;  ///< columns that exist
+  bool aligned;
+  bool pooled_aligned;
+};
+
+/// Writes the next bag, and goes on to the one after it.
+template <class T>
+__device__ inline void write_bag(Work<T>& work, bool empty, Sums<T>& sums) {
+  const float scale = work.scale != nullptr ? *work.scale : 1.0f;
+  float* out = work.pooled;
+#pragma unroll
+  for (int i = 0; i < kTogether<T>; ++i) {
+    if (work.scale != nullptr) sums[i] = __fmul_rn(sums[i], scale);
+    if (empty) sums[i] = 0;
+  }
+  if (work.pooled_aligned && work.left >= kTogether<T>) {
+#pragma unroll
+    for (int i = 0; i < kTogether<T>; i += 4) {
+      *reinterpret_cast<float4*>(out + i) =
+          make_float4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kTogether<T>; ++i) {
+      if (i < work.left) out[i] = sums[i];
+    }
+  }
+  restart<T>(sums);
+  work.pooled += work.pooled_stride;
+  ++work.offsets;
+  if (work.scale != nullptr) ++work.scale;
+}
+
+/// `count` rows at most: all loads are started before one is waited for.
+template <class T, int kRows>
+__device__ inline void load_rows(const Work<T>& work, int count, const int64_t (&id)[kRows],
+                                 Bytes16 (&row)[kRows]) {
+  if (work.aligned) {
+#pragma unroll
+    for (int u = 0; u < kRows; ++u) {
+      if (u < count && work.left > 0) {
+        row[u] = *reinterpret_cast<const Bytes16*>(work.rows + id[u] * work.stride);
+      }
+    }
+    return;
+  }
+#pragma unroll
+  for (int u = 0; u < kRows; ++u) {
+    if (u < count) row[u] = load_columns(work.rows + id[u] * work.stride, work.left);
+  }
+}
+
+/// Ids as the lanes get them: a whole warp loads 32 and shows them around; a part of one reads the
+/// next few, the same address in each lane, while rows of the last are loading.
+template <bool kWholeWarp>
+struct Ids {
+  static constexpr int kHeld = kWholeWarp ? 1 : kInFlight<false>;
+  int64_t held[kHeld];
+
+  __device__ void fetch(const int64_t* ids, int k, int stop) {
+#pragma unroll
+    for (int u = 0; u < kHeld; ++u) {
+      const int at = kWholeWarp ? k + lane_of() : k + u;
+      held[u] = at < stop ? ids[at] : 0;
+    }
+  }
+  __device__ int64_t at(int k, int u) const {
+    if constexpr (kWholeWarp) {
+      return __shfl_sync(kAllLanes, static_cast<long long>(held[0]), (k & 31) + u);
+    } else {
+      return held[u];
+    }
+  }
+};
+
+/// `bags` bags, not none. Ids are counted from the first one.
+template <class T, bool kWholeWarp>
+__device__ void pool_run(Work<T>& work, int bags) {
+  constexpr int kRows = kInFlight<kWholeWarp>;
+  const int64_t base = work.offsets[0];
+  const int stop = static_cast<int>(work.offsets[bags] - base);
+  const int64_t* const last_offset = work.offsets + bags;
+  const int64_t* const list = work.ids + base;
+  int first = 0, end = static_cast<int>(work.offsets[1] - base);  // ids of the next bag
+  Sums<T> sums;
+  restart<T>(sums);
+  Ids<kWholeWarp> ids;
+  ids.fetch(list, 0, stop);
+  for (int k = 0; k < stop; k += kRows) {
+    int64_t id[kRows];
+    Bytes16 row[kRows];
+#pragma unroll
+    for (int u = 0; u < kRows; ++u) id[u] = ids.at(k, u);
+    load_rows(work, stop - k, id, row);
+    if (!kWholeWarp || ((k + kRows) & 31) == 0) ids.fetch(list, k + kRows, stop);
+#pragma unroll
+    for (int u = 0; u < kRows; ++u) {
+      if (k + u >= stop) break;
+      while (k + u >= end) {
+        write_bag(work, first == end, sums);
+        first = end;
+        end = static_cast<int>(work.offsets[1] - base);
+      }
+#pragma unroll
+      for (int i = 0; i < kTogether<T>; ++i) {
+        sums[i] = __fadd_rn(sums[i], column_of<T>(row[u], i));
+      }
+    }
+  }
+  for (;;) {
+    write_bag(work, first == end, sums);
+    if (work.offsets == last_offset) return;
+    first = end;
+    end = static_cast<int>(work.offsets[1] - base);
+  }
+}
+
+template <class T>
+__device__ void pool_part(const LookupGroup& g, int64_t warp, int bags_together) {
+  const Lanes lanes(g.shift);
+  const int64_t unit = warp * lanes.parts() + lanes.part;
+  const int64_t bag = unit / g.pieces * bags_together;
+  const int column = (static_cast<int>(unit % g.pieces) * lanes.count + lanes.index) * kTogether<T>;
+  if (bag >= g.bags) return;
+  const int64_t bags = g.bags - bag < bags_together ? g.bags - bag : bags_together;
+  Work<T> work{static_cast<const T*>(g.weights) + column,
+               g.ids,
+               g.offsets + bag,
+               g.scale != nullptr ? g.scale + bag : nullptr,
+               g.pooled + bag * g.pooled_stride + column,
+               g.stride,
+               g.pooled_stride,
+               g.width - column,
+               g.aligned != 0,
+               g.pooled_aligned != 0};
+  if (g.shift == 5) {
+    pool_run<T, true>(work, static_cast<int>(bags));
+  } else {
+    pool_run<T, false>(work, static_cast<int>(bags));
+  }
+}
+
+__global__ void __launch_bounds__(kThreads, kBlocksAProcessor)
+    pool_bags_kernel(const LookupGroup* groups, const uint32_t* first_block, int count,
+                     int bags_together) {
+  const int at = find_interval(first_block, count, blockIdx.x);
+  const LookupGroup g = groups[at];
+  const int64_t warp = int64_t{blockIdx.x - first_block[at]} * kWarps + warp_of();
+  if (g.half != 0) {
+    pool_part<Bf16>(g, warp, bags_together);
+  } else {
+    pool_part<float>(g, warp, bags_together);
+  }
+}
+
+bool aligned_to(const void* p, size_t bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
+
+}  // namespace
+
+LookupGroup lookup_group(const BagGroup& group) {
+  const RowTable& t = group.table;
+  const int64_t together = 16 / static_cast<int64_t>(size_of(t.type));
+  LookupGroup g{};
+  g.weights = t.weights;
+  g.ids = group.ids;
+  g.offsets = group.offsets;
+  g.scale = group.scale;
+  g.pooled = group.pooled.data;
+  g.bags = group.bags;
+  g.stride = t.stride;
+  g.pooled_stride = group.pooled.stride;
+  g.width = static_cast<int32_t>(t.width);
+  g.shift = lanes_shift(t.width, together);
+  g.half = t.type == DType::kBFloat16;
+  g.aligned = aligned_to(t.weights, 16) && t.stride % together == 0 && t.width % together == 0;
+  g.pooled_aligned = aligned_to(group.pooled.data, 16) && group.pooled.stride % 4 == 0;
+  g.pieces = static_cast<int32_t>(blocks_for(t.width, together << g.shift));
+  return g;
+}
+
+uint32_t lookup_blocks(const LookupGroup& g, int bags_together) {
+  const int64_t units = blocks_for(g.bags, int64_t{bags_together}) * g.pieces;
+  return static_cast<uint32_t>(blocks_for(units, int64_t{kWarps} * (32 >> g.shift)));
+}
+
+void pool_bags(const LookupGroup* groups, const uint32_t* first_block, int count, uint32_t blocks,
+               int bags_together, cudaStream_t stream) {
+  launch(pool_bags_kernel, {int64_t{blocks}, kThreads}, stream, groups, first_block, count,
+         bags_together);
+}
+
+}  // namespace dlrm::kernels

@@ -1,0 +1,38 @@
+#pragma once
+// Pooled lookup of any number of groups in one launch; see Ops::embedding_bag_forward.
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "dlrm/ops/types.h"
+
+namespace dlrm::kernels {
+
+/// A BagGroup as the kernel takes it: no bytes left undefined.
+struct LookupGroup {
+  const void* weights;
+  const int64_t* ids;
+  const int64_t* offsets;
+  const float* scale;
+  float* pooled;
+  int64_t bags;
+  int64_t stride;
+  int64_t pooled_stride;
+  int32_t width;
+  int32_t shift;    ///< log2 of the lanes that share a bag
+  int32_t half;     ///< rows are bf16
+  int32_t aligned;  ///< rows are read 16 bytes at a time
+  int32_t pooled_aligned;
+  int32_t pieces;  ///< parts of a row that are worked on apart
+};
+
+/// `group` with bags > 0 and width > 0.
+LookupGroup lookup_group(const BagGroup& group);
+/// Blocks that a group takes where `bags_together` bags are one lane group's work.
+uint32_t lookup_blocks(const LookupGroup& group, int bags_together);
+
+/// first_block[g] is the first block of group g, ascending from 0; `blocks` in all.
+void pool_bags(const LookupGroup* groups, const uint32_t* first_block, int count, uint32_t blocks,
+               int bags_together, cudaStream_t stream);
+
+}  // namespace dlrm::kernels

@@ -1,0 +1,355 @@
+// g[row] = Σ scale · pooled gradient over the row's occurrences, in their order; then one update of
+// the row. Runs of at most kLongRun occurrences: a part of a warp each, the row's weights and state
+// loading beside its gradients. Longer ones: chunks of kRunChunk to warps of their own (the first
+// blocks of the grid, so that they run beside the others), sums of chunks added in order after it.
+// Bytes a row of width w: 8·w for SGD, 16·w Adagrad, 8·w + 8 row-wise, 24·w Adam; 4·w + 8 an
+// occurrence; 24 a run. Limit: memory bandwidth.
+#include "kernels/embedding_update.h"
+#include "kernels/launch.cuh"
+#include "kernels/row_update.cuh"
+
+namespace dlrm::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+constexpr int kInFlight = 4;
+constexpr int64_t kMostChunkBlocks = 264;
+
+/// The pooled gradient that an occurrence takes.
+struct Part {
+  const float* row;
+  float scale;
+  bool aligned;
+};
+__device__ inline Part part_of(const UpdateShard& s, const Occurrence& o) {
+  const GradientList& g = s.gradients[o.group];
+  return {g.pooled + o.bag * g.stride, g.scale != nullptr ? g.scale[o.bag] : 1.0f, g.aligned != 0};
+}
+
+/// A run's gradient, summed where it is asked for: -0 + x is x for every x.
+struct RunSource {
+  const UpdateShard& shard;
+  const Occurrence* occurrences;
+  int length;
+  Part first;
+
+  __device__ Quad operator()(int c, int left) const {
+    Quad total = quad_of(-0.0f);
+    add_scaled(total, load_quad(first.row + c, left, first.aligned), first.scale);
+    for (int k = 1; k < length; k += kInFlight) {
+      Quad quads[kInFlight];
+      float scales[kInFlight];
+#pragma unroll
+      for (int u = 0; u < kInFlight; ++u) {
+        if (k + u < length) {
+          const Part part = part_of(shard, occurrences[k + u]);
+          quads[u] = load_quad(part.row + c, left, part.aligned);
+          scales[u] = part.scale;
+        }
+      }
+#pragma unroll
+      for (int u = 0; u < kInFlight; ++u) {
+        if (k + u < length) add_scaled(total, quads[u], scales[u]);
+      }
+    }
+    return total;
+  }
+};
+
+/// Sums of chunks added in order; `stride` floats apart.
+struct ChunkSource {
+  const float* sums;
+  int chunks;
+  int stride;
+
+  __device__ Quad operator()(int c, int left) const {
+    Quad total = load_quad(sums + c, left, true);
+    for (int k = 1; k < chunks; ++k) {
+      const Quad next = load_quad(sums + int64_t{k} * stride + c, left, true);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) total.at[i] = __fadd_rn(total.at[i], next.at[i]);
+    }
+    return total;
+  }
+};
+
+/// A row of a matrix.
+struct RowSource {
+  const float* row;
+  bool aligned;
+  __device__ Quad operator()(int c, int left) const { return load_quad(row + c, left, aligned); }
+};
+
+__host__ __device__ inline int padded(int width) { return (width + 3) / 4 * 4; }
+__host__ __device__ inline int pieces_of(int width) { return (width + 31) / 32; }
+
+__global__ void find_long_runs_kernel(UpdateList list) {
+  const int at = find_interval(list.search_blocks, list.count, blockIdx.x);
+  const UpdateShard& s = list.shards[at];
+  const int64_t run = int64_t{blockIdx.x - list.search_blocks[at]} * kThreads + threadIdx.x;
+  if (run >= *s.count) return;
+  const int64_t length = s.starts[run + 1] - s.starts[run];
+  if (length <= kLongRun) return;
+  const int chunks = static_cast<int>((length + kRunChunk - 1) / kRunChunk);
+  const int pieces = pieces_of(s.width);
+  const uint32_t place = atomicAdd(&list.used->runs, 1u);
+  const unsigned long long sums =
+      atomicAdd(&list.used->sums, static_cast<unsigned long long>(chunks) *
+                                      static_cast<unsigned long long>(padded(s.width)));
+  uint32_t job = atomicAdd(&list.used->jobs, static_cast<uint32_t>(chunks * pieces));
+  list.long_runs[place] = {run, static_cast<int64_t>(sums), at, chunks};
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    for (int piece = 0; piece < pieces; ++piece) {
+      list.jobs[job++] = {static_cast<int32_t>(place), chunk, piece};
+    }
+  }
+}
+
+/// A column a lane; each lane finds one of the next 32 gradients for all.
+__device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
+  const LongRun run = list.long_runs[job.long_run];
+  const UpdateShard& s = list.shards[run.shard];
+  const int64_t begin = s.starts[run.run] + job.chunk * kRunChunk;
+  const int64_t run_end = s.starts[run.run + 1];
+  const int count = static_cast<int>(run_end - begin < kRunChunk ? run_end - begin : kRunChunk);
+  const int column = job.piece * 32 + lane_of();
+  const bool mine = column < s.width;
+  float total = -0.0f;
+  for (int k = 0; k < count; k += 32) {
+    Part part{nullptr, 0, false};
+    if (k + lane_of() < count) part = part_of(s, s.occurrences[begin + k + lane_of()]);
+    float values[32];
+#pragma unroll
+    for (int u = 0; u < 32; ++u) {
+      const auto row = reinterpret_cast<const float*>(
+          __shfl_sync(kAllLanes, reinterpret_cast<unsigned long long>(part.row), u));
+      values[u] = k + u < count && mine ? row[column] : 0.0f;
+    }
+#pragma unroll
+    for (int u = 0; u < 32; ++u) {
+      const float scale = __shfl_sync(kAllLanes, part.scale, u);
+      if (k + u < count) total = __fadd_rn(total, __fmul_rn(values[u], scale));
+    }
+  }
+  if (mine) list.sums[run.sums + int64_t{job.chunk} * padded(s.width) + column] = total;
+}
+
+/// What a lane knows of one of the runs of its warp.
+struct RunFacts {
+  int64_t row;
+  int64_t start;
+  int length;  ///< 0: none, or a long one
+  Part first;
+};
+__device__ inline RunFacts facts_of(const UpdateShard& s, int64_t run, bool exists) {
+  RunFacts facts{0, 0, 0, {nullptr, 0, false}};
+  if (!exists) return facts;
+  facts.row = s.rows[run];
+  facts.start = s.starts[run];
+  const int64_t length = s.starts[run + 1] - facts.start;
+  if (length > kLongRun) return facts;
+  facts.length = static_cast<int>(length);
+  facts.first = part_of(s, s.occurrences[facts.start]);
+  return facts;
+}
+__device__ inline RunFacts from_lane(const RunFacts& mine, int lane) {
+  const auto wide = [&](int64_t x) {
+    return __shfl_sync(kAllLanes, static_cast<long long>(x), lane);
+  };
+  RunFacts facts;
+  facts.row = wide(mine.row);
+  facts.start = wide(mine.start);
+  facts.length = __shfl_sync(kAllLanes, mine.length, lane);
+  facts.first.row = reinterpret_cast<const float*>(
+      __shfl_sync(kAllLanes, reinterpret_cast<unsigned long long>(mine.first.row), lane));
+  facts.first.scale = __shfl_sync(kAllLanes, mine.first.scale, lane);
+  facts.first.aligned = __shfl_sync(kAllLanes, static_cast<int>(mine.first.aligned), lane) != 0;
+  return facts;
+}
+
+/// The short ones of `runs` runs from `first` on: each lane finds out about one, and parts of the
+/// warp go through them.
+template <class Sink>
+__device__ void sum_runs(const UpdateShard& s, const Sink& sink, int64_t first, int runs) {
+  const Lanes lanes(s.shift);
+  const RunFacts mine = facts_of(s, first + lane_of(), lane_of() < runs);
+  for (int from = 0; from < runs; from += lanes.parts()) {
+    const int at = from + lanes.part;
+    const RunFacts run = from_lane(mine, at & 31);
+    if (at >= runs || run.length == 0) continue;
+    sink(s, first + at, run.row, RunSource{s, s.occurrences + run.start, run.length, run.first},
+         lanes);
+  }
+}
+
+template <class Sink>
+__device__ void sum_all_runs(const UpdateList& list, const Sink& sink, uint32_t chunk_blocks) {
+  if (blockIdx.x < chunk_blocks) {
+    const uint32_t jobs = list.used->jobs;
+    for (uint32_t j = blockIdx.x * kWarps + warp_of(); j < jobs; j += chunk_blocks * kWarps) {
+      sum_chunk(list, list.jobs[j]);
+    }
+    return;
+  }
+  const uint32_t block = blockIdx.x - chunk_blocks;
+  const int at = find_interval(list.run_blocks, list.count, block);
+  const UpdateShard& s = list.shards[at];
+  const int64_t warp = int64_t{block - list.run_blocks[at]} * kWarps + warp_of();
+  const int64_t first = warp * list.runs_a_warp;
+  const int64_t left = *s.count - first;
+  if (left <= 0) return;
+  sum_runs(s, sink, first, left < list.runs_a_warp ? static_cast<int>(left) : list.runs_a_warp);
+}
+
+template <class Sink>
+__device__ void finish_all_long_runs(const UpdateList& list, const Sink& sink) {
+  const uint32_t runs = list.used->runs;
+  for (uint32_t r = blockIdx.x * kWarps + warp_of(); r < runs; r += gridDim.x * kWarps) {
+    const LongRun run = list.long_runs[r];
+    const UpdateShard& s = list.shards[run.shard];
+    const Lanes lanes(s.shift);
+    if (lanes.part != 0) continue;
+    sink(s, run.run, s.rows[run.run],
+         ChunkSource{list.sums + run.sums, run.chunks, padded(s.width)}, lanes);
+  }
+}
+
+template <Rule R>
+__global__ void __launch_bounds__(kThreads)
+    update_runs_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks) {
+  if (suppressed(step)) return;
+  sum_all_runs(list, UpdateRow<R>{numbers_of(step)}, chunk_blocks);
+}
+template <Rule R>
+__global__ void __launch_bounds__(kThreads)
+    finish_long_runs_kernel(OptimizerStep step, UpdateList list) {
+  if (suppressed(step)) return;
+  finish_all_long_runs(list, UpdateRow<R>{numbers_of(step)});
+}
+__global__ void __launch_bounds__(kThreads)
+    store_runs_kernel(UpdateList list, uint32_t chunk_blocks) {
+  sum_all_runs(list, StoreRow(), chunk_blocks);
+}
+__global__ void __launch_bounds__(kThreads) store_long_runs_kernel(UpdateList list) {
+  finish_all_long_runs(list, StoreRow());
+}
+
+template <Rule R>
+__global__ void __launch_bounds__(kThreads)
+    update_rows_kernel(OptimizerStep step, UpdateShard s, RowGradientList grads) {
+  const Lanes lanes(s.shift);
+  const int64_t warp = int64_t{blockIdx.x} * kWarps + warp_of();
+  const int64_t i = warp * lanes.parts() + lanes.part;
+  if (suppressed(step) || i >= *s.count) return;
+  const UpdateRow<R> sink{numbers_of(step)};
+  const int64_t row = s.rows[i];
+  const RowSource source{grads.grads + (grads.by_row ? row : i) * grads.stride, grads.aligned};
+  if (grads.square_sums != nullptr) {
+    sink.with_mean(s, row, source, __fdiv_rn(grads.square_sums[i], grads.full_width), lanes);
+  } else {
+    sink(s, i, row, source, lanes);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    row_square_sums_kernel(const int64_t* count, const float* grads, int64_t stride, int width,
+                           int shift, bool aligned, float* sums) {
+  const Lanes lanes(shift);
+  const int64_t warp = int64_t{blockIdx.x} * kWarps + warp_of();
+  const int64_t i = warp * lanes.parts() + lanes.part;
+  if (i >= *count) return;
+  const float sum = square_sum(RowSource{grads + i * stride, aligned}, width, lanes);
+  if (lanes.index == 0) sums[i] = sum;
+}
+
+bool rows_aligned(const void* p, int64_t stride, size_t size) {
+  return reinterpret_cast<uintptr_t>(p) % (4 * size) == 0 && stride % 4 == 0;
+}
+
+uint32_t chunk_blocks(const UpdateList& list) {
+  return static_cast<uint32_t>(
+      std::min(blocks_for(int64_t{list.most_jobs}, kWarps), kMostChunkBlocks));
+}
+int64_t finish_blocks(const UpdateList& list) {
+  return std::min(blocks_for(int64_t{list.most_long_runs}, kWarps), kMostChunkBlocks);
+}
+
+int64_t row_blocks(int64_t rows, int shift) {
+  return blocks_for(rows, int64_t{kWarps} * (32 >> shift));
+}
+
+}  // namespace
+
+UpdateShard update_shard(const RowTable& t) {
+  UpdateShard s{};
+  s.weights = t.weights;
+  s.state1 = t.state1;
+  s.state2 = t.state2;
+  s.stride = t.stride;
+  s.state_stride = t.state_stride;
+  s.rounding_key = t.rounding_key;
+  s.first_row = t.first_row;
+  s.first_column = t.first_column;
+  s.width = static_cast<int32_t>(t.width);
+  s.shift = lanes_shift(t.width, 4);
+  s.half = t.type == DType::kBFloat16;
+  s.weights_aligned = rows_aligned(t.weights, t.stride, size_of(t.type));
+  s.state_aligned = rows_aligned(t.state1, t.state_stride, 4) &&
+                    (t.state2 == nullptr || rows_aligned(t.state2, t.state_stride, 4));
+  return s;
+}
+
+LongRunRoom long_run_room(int64_t capacity, int64_t width) {
+  LongRunRoom room;
+  room.runs = capacity / (kLongRun + 1);
+  const int64_t chunks = capacity / kRunChunk + room.runs;
+  room.jobs = chunks * pieces_of(static_cast<int>(width));
+  room.sums = chunks * padded(static_cast<int>(width));
+  return room;
+}
+uint32_t search_blocks(int64_t capacity) {
+  return static_cast<uint32_t>(blocks_for(capacity, int64_t{kThreads}));
+}
+uint32_t run_blocks(int64_t capacity, int runs_a_warp) {
+  return static_cast<uint32_t>(blocks_for(capacity, int64_t{kWarps} * runs_a_warp));
+}
+
+void find_long_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream) {
+  launch(find_long_runs_kernel, {int64_t{blocks}, kThreads}, stream, list);
+}
+
+void update_runs(const OptimizerStep& step, const UpdateList& list, uint32_t blocks,
+                 cudaStream_t stream) {
+  const uint32_t chunks = chunk_blocks(list);
+  with_rule(step.rule, [&]<Rule R>() {
+    launch(update_runs_kernel<R>, {int64_t{chunks} + blocks, kThreads}, stream, step, list, chunks);
+    launch(finish_long_runs_kernel<R>, {finish_blocks(list), kThreads}, stream, step, list);
+  });
+}
+
+void store_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream) {
+  const uint32_t chunks = chunk_blocks(list);
+  launch(store_runs_kernel, {int64_t{chunks} + blocks, kThreads}, stream, list, chunks);
+  launch(store_long_runs_kernel, {finish_blocks(list), kThreads}, stream, list);
+}
+
+void update_rows(const OptimizerStep& step, const UpdateShard& shard, const RowGradientList& grads,
+                 int64_t capacity, cudaStream_t stream) {
+  RowGradientList list = grads;
+  list.aligned = rows_aligned(grads.grads, grads.stride, 4);
+  with_rule(step.rule, [&]<Rule R>() {
+    launch(update_rows_kernel<R>, {row_blocks(capacity, shard.shift), kThreads}, stream, step,
+           shard, list);
+  });
+}
+
+void row_square_sums(const int64_t* count, const MatrixView<const float>& grads, float* sums,
+                     int64_t capacity, cudaStream_t stream) {
+  const int shift = lanes_shift(grads.cols, 4);
+  launch(row_square_sums_kernel, {row_blocks(capacity, shift), kThreads}, stream, count, grads.data,
+         grads.stride, static_cast<int>(grads.cols), shift,
+         rows_aligned(grads.data, grads.stride, 4), sums);
+}
+
+}  // namespace dlrm::kernels

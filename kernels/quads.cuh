@@ -1,0 +1,85 @@
+#pragma once
+// Four neighbouring columns of a row: what a lane of the sparse updates works on. The same columns
+// lie on the same lanes whatever the alignment, so that sums over a row have one order.
+#include <cstdint>
+
+#include "kernels/bf16.cuh"
+
+namespace dlrm::kernels {
+
+struct Quad {
+  float at[4];
+};
+
+__device__ inline Quad quad_of(float x) { return {{x, x, x, x}}; }
+
+/// Columns of p that exist, zeros for the others; `aligned`: p may be read in one access.
+__device__ inline Quad load_quad(const float* p, int left, bool aligned) {
+  if (aligned && left >= 4) {
+    const float4 v = *reinterpret_cast<const float4*>(p);
+    return {{v.x, v.y, v.z, v.w}};
+  }
+  Quad q = quad_of(0);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (i < left) q.at[i] = p[i];
+  }
+  return q;
+}
+
+__device__ inline Quad load_quad(const Bf16* p, int left, bool aligned) {
+  Quad q = quad_of(0);
+  if (aligned && left >= 4) {
+    const uint2 v = *reinterpret_cast<const uint2*>(p);
+    q.at[0] = __uint_as_float(v.x << 16);
+    q.at[1] = __uint_as_float(v.x & 0xffff0000u);
+    q.at[2] = __uint_as_float(v.y << 16);
+    q.at[3] = __uint_as_float(v.y & 0xffff0000u);
+    return q;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (i < left) q.at[i] = to_float(p[i]);
+  }
+  return q;
+}
+
+__device__ inline void store_quad(float* p, const Quad& q, int left, bool aligned) {
+  if (aligned && left >= 4) {
+    *reinterpret_cast<float4*>(p) = make_float4(q.at[0], q.at[1], q.at[2], q.at[3]);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (i < left) p[i] = q.at[i];
+  }
+}
+
+__device__ inline void store_quad(Bf16* p, const Bf16 (&q)[4], int left, bool aligned) {
+  if (aligned && left >= 4) {
+    *reinterpret_cast<uint2*>(p) =
+        make_uint2(pack_bits(q[0].bits, q[1].bits), pack_bits(q[2].bits, q[3].bits));
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (i < left) p[i] = q[i];
+  }
+}
+
+/// total + scale·part, column by column.
+__device__ inline void add_scaled(Quad& total, const Quad& part, float scale) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    total.at[i] = __fadd_rn(total.at[i], __fmul_rn(part.at[i], scale));
+  }
+}
+
+/// sum + the squares, in the order of columns.
+__device__ inline float add_squares(float sum, const Quad& q) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) sum = __fadd_rn(sum, __fmul_rn(q.at[i], q.at[i]));
+  return sum;
+}
+
+}  // namespace dlrm::kernels

@@ -1,0 +1,141 @@
+#pragma once
+// One optimizer update of one row by a part of a warp. Where the gradient comes from is a `Source`:
+// source(column, left) is the Quad of its columns.
+#include <cstdint>
+
+#include "kernels/embedding_update.h"
+#include "kernels/optimizer.cuh"
+#include "kernels/quads.cuh"
+#include "kernels/warps.cuh"
+
+namespace dlrm::kernels {
+
+/// Columns that a part of a warp covers at once.
+__device__ inline int reach(const Lanes& lanes) { return 4 * lanes.count; }
+
+/// Σ of the squares of a row: of a lane's columns in their order, then over the lanes.
+template <class Source>
+__device__ inline float square_sum(const Source& source, int width, const Lanes& lanes) {
+  float sum = 0;
+  for (int c = 4 * lanes.index; c < width; c += reach(lanes)) {
+    sum = add_squares(sum, source(c, width - c));
+  }
+  return lanes.sum(sum);
+}
+
+/// A gradient that a lane holds already.
+struct HeldSource {
+  Quad quad;
+  __device__ Quad operator()(int, int) const { return quad; }
+};
+
+/// Writes a row's gradient itself.
+struct StoreRow {
+  template <class Source>
+  __device__ void operator()(const UpdateShard& s, int64_t i, int64_t, const Source& source,
+                             const Lanes& lanes) const {
+    float* out = static_cast<float*>(s.weights) + i * s.stride;
+    for (int c = 4 * lanes.index; c < s.width; c += reach(lanes)) {
+      store_quad(out + c, source(c, s.width - c), s.width - c, s.weights_aligned != 0);
+    }
+  }
+};
+
+/// Rounds columns [c, c + 4) of row `row` as round_stochastically does.
+__device__ inline void store_rounded(const UpdateShard& s, const Numbers& n, int64_t row, int c,
+                                     const Quad& w) {
+  Bf16 rounded[4];
+  PhiloxWords words{};
+  int64_t drawn = -1;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int64_t column = s.first_column + c + i;
+    if (column / 8 != drawn) {
+      drawn = column / 8;
+      words = rounding_words(s.rounding_key, static_cast<uint64_t>(s.first_row + row),
+                             static_cast<uint32_t>(drawn), n.step);
+    }
+    const int at = static_cast<int>(column % 8);
+    const uint32_t pair = at < 4 ? (at < 2 ? words.word[0] : words.word[1])
+                                 : (at < 6 ? words.word[2] : words.word[3]);
+    rounded[i] = rounded_stochastically(w.at[i], at % 2 == 0 ? pair & 0xffffu : pair >> 16);
+  }
+  store_quad(static_cast<Bf16*>(s.weights) + row * s.stride + c, rounded, s.width - c,
+             s.weights_aligned != 0);
+}
+
+/// Applies rule R.
+template <Rule R>
+struct UpdateRow {
+  Numbers numbers;
+
+  template <class Source>
+  __device__ void operator()(const UpdateShard& s, int64_t, int64_t row, const Source& source,
+                             const Lanes& lanes) const {
+    if constexpr (R == Rule::kRowwiseAdagrad) {
+      // The gradient is needed twice: it is summed once where a lane has but one quad of it.
+      if (s.width <= reach(lanes)) {
+        const int c = 4 * lanes.index;
+        const HeldSource held{c < s.width ? source(c, s.width - c) : quad_of(0)};
+        with_mean(s, row, held, mean_of(held, s.width, lanes), lanes);
+      } else {
+        with_mean(s, row, source, mean_of(source, s.width, lanes), lanes);
+      }
+    } else {
+      with_mean(s, row, source, 0, lanes);
+    }
+  }
+
+  /// `mean` of the squares over the whole row, for row-wise Adagrad.
+  template <class Source>
+  __device__ void with_mean(const UpdateShard& s, int64_t row, const Source& source, float mean,
+                            const Lanes& lanes) const {
+    float rate = 0;
+    if constexpr (R == Rule::kRowwiseAdagrad) {
+      if (lanes.index == 0) {
+        float& state = s.state1[row * s.state_stride];
+        state = __fadd_rn(state, mean);
+        rate = row_rate(numbers, state);
+      }
+      rate = lanes.from_first(rate);
+    }
+    for (int c = 4 * lanes.index; c < s.width; c += reach(lanes)) {
+      update_columns(s, row, source, rate, c, s.width - c);
+    }
+  }
+
+ private:
+  template <class Source>
+  __device__ static float mean_of(const Source& source, int width, const Lanes& lanes) {
+    return __fdiv_rn(square_sum(source, width, lanes), static_cast<float>(width));
+  }
+
+  template <class Source>
+  __device__ void update_columns(const UpdateShard& s, int64_t row, const Source& source,
+                                 float rate, int c, int left) const {
+    const bool aligned = s.weights_aligned != 0, state_aligned = s.state_aligned != 0;
+    Quad w, s1 = quad_of(0), s2 = quad_of(0);
+    if (s.half != 0) {
+      w = load_quad(static_cast<const Bf16*>(s.weights) + row * s.stride + c, left, aligned);
+    } else {
+      w = load_quad(static_cast<const float*>(s.weights) + row * s.stride + c, left, aligned);
+    }
+    const int64_t at = row * s.state_stride + c;
+    if constexpr (kHasState1<R>) s1 = load_quad(s.state1 + at, left, state_aligned);
+    if constexpr (kHasState2<R>) s2 = load_quad(s.state2 + at, left, state_aligned);
+    const Quad g = source(c, left);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      w.at[i] = new_weight<R>(numbers, w.at[i], g.at[i], s1.at[i], s2.at[i], rate);
+    }
+    if constexpr (kHasState1<R>) store_quad(s.state1 + at, s1, left, state_aligned);
+    if constexpr (kHasState2<R>) store_quad(s.state2 + at, s2, left, state_aligned);
+    if (s.half != 0) {
+      store_rounded(s, numbers, row, c, w);
+    } else {
+      store_quad(static_cast<float*>(s.weights) + row * s.stride + c, w, left, aligned);
+    }
+  }
+};
+
+}  // namespace dlrm::kernels

@@ -1,0 +1,100 @@
+#include "cuda/device_lists.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "dlrm/device/cuda/runtime.h"
+
+namespace dlrm {
+namespace {
+
+constexpr size_t kMostEntries = 512;
+constexpr size_t kSmallest = 256;
+
+uint64_t hash_of(const void* data, size_t bytes) {
+  const char* p = static_cast<const char*>(data);
+  uint64_t hash = 0xcbf29ce484222325ull ^ bytes;
+  for (; bytes >= 8; p += 8, bytes -= 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, p, 8);
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+    hash ^= hash >> 32;
+  }
+  for (size_t i = 0; i < bytes; ++i) {
+    hash = (hash ^ static_cast<unsigned char>(p[i])) * 0x100000001b3ull;
+  }
+  return hash;
+}
+
+}  // namespace
+
+DeviceLists::DeviceLists(Device& device, Stream& stream) : device_(device), stream_(stream) {}
+
+const void* DeviceLists::place(const void* list, size_t bytes) {
+  if (bytes == 0) return nullptr;
+  const uint64_t hash = hash_of(list, bytes);
+  const bool captured = cuda::capturing(cuda::native(stream_));
+  auto entry = found(hash, list, bytes);
+  if (entry == entries_.end()) {
+    entry = with_room(bytes);
+    entry->hash = hash;
+    entry->bytes = bytes;
+    entry->stays = false;
+    std::memcpy(entry->content.data(), list, bytes);
+    device_.copy(entry->memory.data(), entry->content.data(), bytes, stream_);
+    // An event of a capture could not be asked for outside it; such an entry is never used again.
+    if (!captured) stream_.record(*entry->uploaded);
+    by_hash_.emplace(hash, entry);
+    ++uploads_;
+  }
+  entry->stays |= captured;
+  entries_.splice(entries_.begin(), entries_, entry);
+  return entry->memory.data();
+}
+
+DeviceLists::Entries::iterator DeviceLists::found(uint64_t hash, const void* list, size_t bytes) {
+  const auto [begin, end] = by_hash_.equal_range(hash);
+  for (auto at = begin; at != end; ++at) {
+    const Entry& e = *at->second;
+    if (e.bytes == bytes && std::memcmp(e.content.data(), list, bytes) == 0) return at->second;
+  }
+  return entries_.end();
+}
+
+/// A new entry or, where there are many, the memory of one that was not used for long: the stream
+/// orders the new content behind what read the old one, and its pinned copy is free once uploaded.
+DeviceLists::Entries::iterator DeviceLists::with_room(size_t bytes) {
+  const size_t room = std::max(kSmallest, std::bit_ceil(bytes));
+  if (entries_.size() >= kMostEntries) {
+    auto at = entries_.end();
+    for (size_t looked = 0; looked < kMostEntries / 2; ++looked) {
+      --at;
+      if (at->stays || at->memory.bytes() != room || !at->uploaded->reached()) continue;
+      forget(at);
+      return at;
+    }
+    // None of this size: one of another size gives up its place, so that their number is bounded.
+    for (at = std::prev(entries_.end()); at != entries_.begin(); --at) {
+      if (at->stays || !at->uploaded->reached()) continue;
+      forget(at);
+      entries_.erase(at);
+      break;
+    }
+  }
+  entries_.push_front({0, 0, Buffer(device_, room, "descriptor lists"),
+                       Buffer(device_, room, "descriptor lists", Place::kHost),
+                       device_.make_event(), false});
+  return entries_.begin();
+}
+
+void DeviceLists::forget(Entries::iterator entry) {
+  const auto [begin, end] = by_hash_.equal_range(entry->hash);
+  for (auto at = begin; at != end; ++at) {
+    if (at->second != entry) continue;
+    by_hash_.erase(at);
+    return;
+  }
+}
+
+}  // namespace dlrm

@@ -1,0 +1,59 @@
+#pragma once
+#include <cstdint>
+#include <list>
+#include <type_traits>
+#include <unordered_map>
+#include <vector>
+
+#include "dlrm/core/view.h"
+#include "dlrm/device/device.h"
+
+namespace dlrm {
+
+/// Lists of descriptors in device memory, found again by their content: in a steady state the lists
+/// of a step are those of an earlier one, and nothing is uploaded. For the operations of one
+/// stream. Elements must leave no bytes undefined, or their list is never found again.
+///
+/// A list stays where it is until many others have been asked for after it; what was asked for
+/// while the stream was being captured stays as long as this object.
+class DeviceLists {
+ public:
+  DeviceLists(Device& device, Stream& stream);
+
+  /// `list` in device memory, for what is queued on the stream from now on; null for none.
+  template <class T>
+  const T* of(View<const T> list) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return static_cast<const T*>(place(list.data(), list.size_bytes()));
+  }
+  template <class T>
+  const T* of(const std::vector<T>& list) {
+    return of(View<const T>(list));
+  }
+  /// Uploads so far.
+  int64_t uploads() const { return uploads_; }
+
+ private:
+  struct Entry {
+    uint64_t hash = 0;
+    size_t bytes = 0;
+    Buffer memory;
+    Buffer content;  ///< pinned: what is compared and uploaded
+    std::unique_ptr<Event> uploaded;
+    bool stays = false;
+  };
+  using Entries = std::list<Entry>;  ///< the one used last in front
+
+  const void* place(const void* list, size_t bytes);
+  Entries::iterator found(uint64_t hash, const void* list, size_t bytes);
+  Entries::iterator with_room(size_t bytes);
+  void forget(Entries::iterator entry);
+
+  Device& device_;
+  Stream& stream_;
+  Entries entries_;
+  std::unordered_multimap<uint64_t, Entries::iterator> by_hash_;
+  int64_t uploads_ = 0;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,182 @@
+#include <bit>
+
+#include "dlrm/device/cuda/sort.h"
+
+#include "cuda/cuda_ops.h"
+#include "cuda/parts.h"
+#include "kernels/row_sets.h"
+
+namespace dlrm {
+namespace {
+
+/// The steps of kernels/group_rows.h with keys of type Key.
+template <class Key>
+void group_with_keys(const cuda::GroupingLists& of, Scratch& scratch, DeviceLists& lists,
+                     cudaStream_t stream) {
+  kernels::Grouping<Key> all{};
+  all.lists = lists.of(of.lists);
+  all.list_blocks = lists.of(of.first_block);
+  all.shards = lists.of(of.shards);
+  all.list_count = static_cast<int32_t>(of.lists.size());
+  all.shard_count = static_cast<int32_t>(of.shards.size());
+  all.capacity = of.capacity;
+  all.bags_each = of.bags_each;
+  all.end = static_cast<Key>(of.rows);
+  const int64_t tiles = kernels::grouping_tiles(of.capacity);
+  all.keys = scratch.of<Key>("keys of rows", of.capacity);
+  all.bags = scratch.of<uint32_t>("bags of rows", of.capacity);
+  all.list_starts = scratch.of<int64_t>("starts of id lists", int64_t{all.list_count} + 1);
+  all.shard_runs = scratch.of<int64_t>("runs of shards", all.shard_count);
+  all.tile_runs = scratch.of<uint32_t>("runs of tiles", tiles + 1);
+  kernels::write_keys(all, of.first_block.back(), stream);
+  if (of.capacity == 0) {
+    DLRM_CUDA_CHECK(cudaMemsetAsync(all.tile_runs, 0, sizeof(uint32_t), stream));
+  } else {
+    Key* sorted = scratch.of<Key>("sorted keys of rows", of.capacity);
+    uint32_t* sorted_bags = scratch.of<uint32_t>("sorted bags of rows", of.capacity);
+    const size_t bytes =
+        std::max(cuda::sort_pairs_scratch(of.capacity, sizeof(Key)), cuda::sum_scratch(tiles + 1));
+    void* room = scratch.bytes("sorting", bytes);
+    cuda::sort_pairs(all.keys, sorted, all.bags, sorted_bags, of.capacity, 0,
+                     std::bit_width(of.rows), room, bytes, stream);
+    all.keys = sorted;
+    all.bags = sorted_bags;
+    kernels::count_runs(all, stream);
+    cuda::exclusive_sum(all.tile_runs, all.tile_runs, tiles + 1, room, bytes, stream);
+  }
+  kernels::write_runs(all, stream);
+}
+
+/// `of` in device memory, its long runs found.
+kernels::UpdateList prepare(cuda::UpdateLists& of, Scratch& scratch, DeviceLists& lists,
+                            cudaStream_t stream) {
+  of.finish();
+  of.place_gradients(lists.of(of.gradients));
+  kernels::UpdateList list{};
+  list.shards = lists.of(of.shards);
+  list.search_blocks = lists.of(of.search_blocks);
+  list.run_blocks = lists.of(of.run_blocks);
+  list.count = static_cast<int32_t>(of.shards.size());
+  list.runs_a_warp = of.runs_a_warp;
+  list.long_runs = scratch.of<kernels::LongRun>("long runs", of.room.runs);
+  list.jobs = scratch.of<kernels::ChunkJob>("chunks of long runs", of.room.jobs);
+  list.sums = scratch.of<float>("sums of long runs", of.room.sums);
+  list.used = scratch.of<kernels::LongCounts>("counts of long runs", 1);
+  list.most_long_runs = static_cast<uint32_t>(of.room.runs);
+  list.most_jobs = static_cast<uint32_t>(of.room.jobs);
+  if (of.room.runs == 0) return list;
+  DLRM_CUDA_CHECK(cudaMemsetAsync(list.used, 0, sizeof(kernels::LongCounts), stream));
+  kernels::find_long_runs(list, of.search_blocks.back(), stream);
+  return list;
+}
+
+}  // namespace
+
+void CudaOps::embedding_bag_forward(View<const BagGroup> groups) {
+  cuda::LookupLists& of = parts_->embedding.lookup;
+  of.set(groups);
+  if (of.groups.empty()) return;
+  kernels::pool_bags(parts_->lists.of(of.groups), parts_->lists.of(of.first_block),
+                     static_cast<int>(of.groups.size()), of.first_block.back(), of.bags_together,
+                     native_);
+}
+
+void CudaOps::group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) {
+  ShardUpdate shard;
+  shard.table.rows = rows;
+  shard.groups = groups;
+  shard.runs = runs;
+  group_rows_of({&shard, 1}, [] {});
+}
+
+void CudaOps::group_rows_of(View<const ShardUpdate> shards, const std::function<void()>& progress) {
+  cuda::GroupingLists& of = parts_->embedding.grouping;
+  of.set(shards);
+  if (of.shards.empty()) return;
+  if (of.rows <= UINT32_MAX) {
+    group_with_keys<uint32_t>(of, parts_->scratch, parts_->lists, native_);
+  } else {
+    group_with_keys<uint64_t>(of, parts_->scratch, parts_->lists, native_);
+  }
+  progress();
+}
+
+void CudaOps::embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
+                                     MatrixView<float> grads) {
+  RowTable sums;
+  sums.weights = grads.data;
+  sums.rows = grads.rows;
+  sums.width = grads.cols;
+  sums.stride = grads.stride;
+  if (sums.width == 0 || runs.occurrences.empty()) return;
+  cuda::UpdateLists& of = parts_->embedding.update;
+  of.clear();
+  of.add(kernels::update_shard(sums), runs, gradients);
+  const kernels::UpdateList list = prepare(of, parts_->scratch, parts_->lists, native_);
+  kernels::store_runs(list, of.run_blocks.back(), native_);
+}
+
+void CudaOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
+                                   View<const BagGradient> gradients) {
+  ShardUpdate shard;
+  shard.table = table;
+  shard.gradients = gradients;
+  shard.runs = runs;
+  embedding_bag_updates(step, {&shard, 1}, [] {});
+}
+
+void CudaOps::embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
+                                    const std::function<void()>& progress) {
+  cuda::UpdateLists& of = parts_->embedding.update;
+  of.clear();
+  for (const ShardUpdate& s : shards) {
+    if (s.table.width == 0 || s.runs.occurrences.empty()) continue;
+    of.add(kernels::update_shard(s.table), s.runs, s.gradients);
+  }
+  if (of.shards.empty()) return;
+  const kernels::UpdateList list = prepare(of, parts_->scratch, parts_->lists, native_);
+  kernels::update_runs(step, list, of.run_blocks.back(), native_);
+  progress();
+}
+
+void CudaOps::row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
+                              View<float> sums) {
+  kernels::row_square_sums(count.data(), grads, sums.data(), static_cast<int64_t>(sums.size()),
+                           native_);
+}
+
+void CudaOps::sparse_update(const OptimizerStep& step, const RowTable& table,
+                            View<const int64_t> rows, View<const int64_t> count,
+                            MatrixView<const float> grads, bool by_row,
+                            View<const float> square_sums, int64_t full_width) {
+  if (table.width == 0 || rows.empty()) return;
+  kernels::UpdateShard shard = kernels::update_shard(table);
+  shard.rows = rows.data();
+  shard.count = count.data();
+  kernels::RowGradientList list{};
+  list.grads = grads.data;
+  list.stride = grads.stride;
+  list.square_sums = square_sums.empty() ? nullptr : square_sums.data();
+  list.full_width = static_cast<float>(full_width);
+  list.by_row = by_row;
+  kernels::update_rows(step, shard, list, static_cast<int64_t>(rows.size()), native_);
+}
+
+void CudaOps::scatter_rows(View<const int64_t> rows, View<const int64_t> count,
+                           MatrixView<const float> grads, MatrixView<float> dense,
+                           View<float> touched) {
+  kernels::scatter_rows(rows, count.data(), grads, dense, touched, native_);
+}
+
+void CudaOps::touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) {
+  const auto all = static_cast<int64_t>(touched.size());
+  const int64_t tiles = kernels::touched_tiles(all);
+  uint32_t* in_tiles = parts_->scratch.of<uint32_t>("touched rows of tiles", tiles + 1);
+  const size_t bytes = cuda::sum_scratch(tiles + 1);
+  void* room = parts_->scratch.bytes("sorting", bytes);
+  kernels::count_touched(touched, in_tiles, native_);
+  cuda::exclusive_sum(in_tiles, in_tiles, tiles + 1, room, bytes, native_);
+  kernels::write_touched(touched, in_tiles, rows.data(), count.data(), native_);
+}
+
+}  // namespace dlrm

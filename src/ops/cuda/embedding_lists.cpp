@@ -1,0 +1,137 @@
+#include "cuda/embedding_lists.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm::cuda {
+namespace {
+
+/// Warps that keep a large GPU busy a few times over: short lists are cut finer to get there.
+constexpr int64_t kManyWarps = 32768;
+constexpr int kMostBagsTogether = 8;
+constexpr int kMostRunsAWarp = 32;
+constexpr int kFewestRunsAWarp = 4;
+
+}  // namespace
+
+void LookupLists::set(View<const BagGroup> bags) {
+  groups.clear();
+  int64_t warps = 0;  // with one bag a unit
+  for (const BagGroup& b : bags) {
+    if (b.bags == 0 || b.table.width == 0) continue;
+    groups.push_back(kernels::lookup_group(b));
+    warps += b.bags * groups.back().pieces >> (5 - groups.back().shift);
+  }
+  bags_together = 1;
+  while (bags_together < kMostBagsTogether && warps > bags_together * kManyWarps) {
+    bags_together *= 2;
+  }
+  first_block.assign(1, 0);
+  for (const kernels::LookupGroup& g : groups) {
+    first_block.push_back(first_block.back() + kernels::lookup_blocks(g, bags_together));
+  }
+}
+
+void GroupingLists::set(View<const ShardUpdate> updates) {
+  lists.clear();
+  shards.clear();
+  first_block.assign(1, 0);
+  capacity = bags_each = 0;
+  rows = 0;
+  for (const ShardUpdate& u : updates) {
+    const auto shard = static_cast<int32_t>(shards.size());
+    kernels::RunList runs{};
+    runs.rows = u.runs.rows.data();
+    runs.starts = u.runs.starts.data();
+    runs.occurrences = u.runs.occurrences.data();
+    runs.count = u.runs.count.data();
+    runs.key_base = rows;
+    runs.first_list = static_cast<int32_t>(lists.size());
+    shards.push_back(runs);
+    const int64_t before = capacity;
+    for (size_t g = 0; g < u.groups.size(); ++g) {
+      add(u.groups[g], static_cast<int32_t>(g), shard, rows);
+    }
+    DLRM_CHECK(u.runs.occurrences.size() >= static_cast<size_t>(capacity - before),
+               "room for {} of {} ids", u.runs.occurrences.size(), capacity - before);
+    rows += static_cast<uint64_t>(u.table.rows);
+  }
+}
+
+void GroupingLists::add(const IdGroup& group, int32_t place, int32_t shard, uint64_t key_base) {
+  if (group.bags == 0) return;
+  kernels::IdList list{};
+  list.ids = group.ids;
+  list.offsets = group.offsets;
+  list.bags = group.bags;
+  list.capacity = group.capacity;
+  list.slot = capacity;
+  list.key_base = key_base;
+  list.shard = shard;
+  list.group = place;
+  int64_t bags_before = 0;
+  if (lists.empty()) {
+    bags_each = group.bags;
+  } else {
+    bags_before = int64_t{lists.back().first_bag} + lists.back().bags;
+    if (group.bags != bags_each) bags_each = 0;
+  }
+  DLRM_CHECK(bags_before + group.bags <= std::numeric_limits<uint32_t>::max(),
+             "{} bags and more in one update", bags_before);
+  list.first_bag = static_cast<uint32_t>(bags_before);
+  lists.push_back(list);
+  first_block.push_back(first_block.back() + kernels::key_blocks(group.bags));
+  capacity += group.capacity;
+}
+
+void UpdateLists::clear() {
+  shards.clear();
+  gradients.clear();
+  first_gradient.clear();
+  capacities_.clear();
+}
+
+void UpdateLists::add(kernels::UpdateShard shard, const RowRuns& runs,
+                      View<const BagGradient> of_groups) {
+  shard.rows = runs.rows.data();
+  shard.starts = runs.starts.data();
+  shard.occurrences = runs.occurrences.data();
+  shard.count = runs.count.data();
+  shards.push_back(shard);
+  capacities_.push_back(static_cast<int64_t>(runs.occurrences.size()));
+  first_gradient.push_back(static_cast<int64_t>(gradients.size()));
+  for (const BagGradient& g : of_groups) {
+    const bool aligned =
+        reinterpret_cast<uintptr_t>(g.pooled.data) % 16 == 0 && g.pooled.stride % 4 == 0;
+    gradients.push_back({g.pooled.data, g.scale, g.pooled.stride, aligned});
+  }
+}
+
+void UpdateLists::finish() {
+  int64_t all = 0;
+  for (const int64_t capacity : capacities_) all += capacity;
+  runs_a_warp = kMostRunsAWarp;
+  while (runs_a_warp > kFewestRunsAWarp && all / runs_a_warp < kManyWarps) runs_a_warp /= 2;
+  room = {};
+  search_blocks.assign(1, 0);
+  run_blocks.assign(1, 0);
+  for (size_t s = 0; s < shards.size(); ++s) {
+    const kernels::LongRunRoom more =
+        kernels::long_run_room(capacities_[s], int64_t{shards[s].width});
+    room.runs += more.runs;
+    room.jobs += more.jobs;
+    room.sums += more.sums;
+    search_blocks.push_back(search_blocks.back() + kernels::search_blocks(capacities_[s]));
+    run_blocks.push_back(run_blocks.back() + kernels::run_blocks(capacities_[s], runs_a_warp));
+  }
+}
+
+void UpdateLists::place_gradients(const kernels::GradientList* on_device) {
+  for (size_t s = 0; s < shards.size(); ++s) {
+    shards[s].gradients = on_device == nullptr ? nullptr : on_device + first_gradient[s];
+  }
+}
+
+}  // namespace dlrm::cuda

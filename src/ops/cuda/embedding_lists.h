@@ -1,0 +1,65 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "dlrm/ops/types.h"
+
+#include "kernels/embedding_forward.h"
+#include "kernels/embedding_update.h"
+#include "kernels/group_rows.h"
+
+namespace dlrm::cuda {
+
+/// The groups of a lookup that have work, and how blocks are shared out among them.
+struct LookupLists {
+  std::vector<kernels::LookupGroup> groups;
+  std::vector<uint32_t> first_block;  ///< one more at the end
+  int bags_together = 1;
+
+  void set(View<const BagGroup> bags);
+};
+
+/// The ids of shards whose rows are to be grouped.
+struct GroupingLists {
+  std::vector<kernels::IdList> lists;
+  std::vector<uint32_t> first_block;  ///< one more at the end
+  std::vector<kernels::RunList> shards;
+  int64_t capacity = 0;   ///< ids in all, at most
+  int64_t bags_each = 0;  ///< where all lists have as many, else 0
+  uint64_t rows = 0;      ///< of all shards
+
+  void set(View<const ShardUpdate> updates);
+
+ private:
+  void add(const IdGroup& group, int32_t place, int32_t shard, uint64_t key_base);
+};
+
+/// Shards whose runs are to be summed. Gradients are listed shard after shard; pointers to them are
+/// set by place_gradients once they have been uploaded.
+struct UpdateLists {
+  std::vector<kernels::UpdateShard> shards;
+  std::vector<kernels::GradientList> gradients;
+  std::vector<int64_t> first_gradient;
+  std::vector<uint32_t> search_blocks, run_blocks;  ///< one more at the end
+  kernels::LongRunRoom room;
+  int runs_a_warp = 0;
+
+  void clear();
+  /// `shard` has a width; `runs` at most runs.occurrences.size() occurrences.
+  void add(kernels::UpdateShard shard, const RowRuns& runs, View<const BagGradient> of_groups);
+  /// After the last add().
+  void finish();
+  void place_gradients(const kernels::GradientList* on_device);
+
+ private:
+  std::vector<int64_t> capacities_;
+};
+
+/// Kept from call to call, so that a steady state allocates nothing.
+struct EmbeddingLists {
+  LookupLists lookup;
+  GroupingLists grouping;
+  UpdateLists update;
+};
+
+}  // namespace dlrm::cuda
