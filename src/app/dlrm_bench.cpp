@@ -8,6 +8,7 @@
 #include "dlrm/train/session.h"
 
 #include "bench/batch_sweep.h"
+#include "bench/kernels_command.h"
 #include "bench/limits.h"
 
 namespace dlrm {
@@ -16,6 +17,7 @@ namespace {
 struct Arguments {
   bench::LimitOptions limits;
   bench::SweepOptions sweep;
+  bench::KernelsCommand kernels;
   int threads = 0;
   std::string batches = "8..1024";
   std::vector<std::string> set;
@@ -98,6 +100,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   CLI::App* limits = declare_limits(app, arguments);
   declare_sweep(app, arguments);
+  arguments.kernels.declare(app);
   return run_guarded(world, [&] {
     try {
       app.parse(argc, argv);
@@ -108,7 +111,13 @@ int main(int argc, char** argv) {
       if (world.rank() == 0) app.exit(error);
       return ExitCode::kDone;
     }
-    limits->parsed() ? run_limits(world, arguments) : run_sweep(world, arguments);
+    if (limits->parsed()) {
+      run_limits(world, arguments);
+    } else if (arguments.kernels.command->parsed()) {
+      write_output(arguments.kernels.output, arguments.kernels.run(world.comm()));
+    } else {
+      run_sweep(world, arguments);
+    }
     return ExitCode::kDone;
   });
 }

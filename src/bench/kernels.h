@@ -1,0 +1,64 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dlrm/device/device.h"
+#include "dlrm/ops/ops.h"
+
+namespace dlrm::bench {
+
+/// Sizes of what is timed; 0 stands for what fits the device (KernelSizes::for_device).
+struct KernelSizes {
+  int64_t batch = 0;      ///< samples
+  int64_t tables = 0;     ///< that are looked up
+  int64_t rows = 0;       ///< of each table: together far more than the last cache holds
+  int64_t hotness = 20;   ///< ids of a bag
+  int64_t width = 128;    ///< of a row, and of an interacting vector
+  int64_t features = 26;  ///< that interact with x
+  int64_t matrix = 0;     ///< of the plain square product
+  int64_t copied = 0;     ///< bytes of the plain copy
+
+  void fill_for(const Device& device);
+};
+
+struct KernelOptions {
+  KernelSizes sizes;
+  double seconds = 0.2;  ///< spent on each figure, at least
+  std::string only;      ///< names that contain this, and the limits
+};
+
+/// One operation timed. A share is of the time that the limit which binds it allows.
+struct KernelRow {
+  std::string name;
+  std::string shape;
+  double seconds = 0;  ///< a call, the best group of calls
+  double bytes = 0;    ///< that a call must move at least
+  double flops = 0;    ///< counted where the products bind, else 0
+  double share = 0;    ///< of the limit, once that is known
+  double goal = 0;     ///< share asked for, or 0
+};
+
+/// What the same device does without us: a copy between two of its arrays, counted as read and
+/// written, and plain square products.
+struct KernelLimits {
+  double bytes_per_second = 0;
+  double flops_fp32 = 0;
+  double flops_bf16 = 0;
+};
+
+struct KernelResult {
+  std::string device;
+  std::string execution;
+  KernelLimits limits;
+  std::vector<KernelRow> rows;
+};
+
+/// Times every operation on `device`: calls are queued in groups behind each other and waited for
+/// once a group, so that a group's time is that of the device. `ops` computes on `stream`.
+KernelResult time_kernels(Device& device, Stream& stream, Ops& ops, const KernelOptions& options);
+
+std::string to_json(const KernelOptions& options, const KernelResult& result);
+std::string to_table(const KernelResult& result);
+
+}  // namespace dlrm::bench

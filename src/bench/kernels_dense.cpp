@@ -1,0 +1,152 @@
+// Linear layers, loss, movement and updates of dense parameters.
+#include <fmt/format.h>
+
+#include "kernels_clock.h"
+
+namespace dlrm::bench {
+namespace {
+
+constexpr int64_t kIn = 1024, kOut = 1024;         ///< of the linear layer
+constexpr int64_t kParameters = int64_t{1} << 24;  ///< more than caches hold
+
+void time_linear(KernelClock& clock, DType type) {
+  const int64_t b = clock.options.sizes.batch;
+  const std::string name = fmt::format("linear {}", name_of(type));
+  if (!clock.wants(name + " forward, relu") && !clock.wants(name + " backward, relu")) return;
+  const Array<char> x = clock.numbers(b, kIn, type, "activations");
+  const Array<char> w = clock.numbers(kOut, kIn, type, "weights");
+  const Array<char> y = clock.numbers(b, kOut, type, "activations");
+  const Array<char> dy = clock.numbers(b, kOut, type, "gradients");
+  const Array<char> dx = clock.numbers(b, kIn, type, "gradients");
+  const Array<char> dw = clock.numbers(kOut, kIn, DType::kFloat32, "weight gradients");
+  const Array<char> bias = clock.numbers(2, kOut, DType::kFloat32, "bias");
+  auto* biases = reinterpret_cast<float*>(bias.data());
+  LinearGradients g;
+  g.act = Act::kRelu;
+  g.x = {x.data(), type, b, kIn};
+  g.w = {w.data(), type, kOut, kIn};
+  g.y = {y.data(), type, b, kOut};
+  g.dy = {dy.data(), type, b, kOut};
+  g.dx = {dx.data(), type, b, kIn};
+  g.dw = {reinterpret_cast<float*>(dw.data()), kOut, kIn};
+  g.dbias = {biases + kOut, static_cast<size_t>(kOut)};
+  KernelRow row;
+  row.shape = fmt::format("{} x {} x {}", b, kIn, kOut);
+  row.flops = 2.0 * static_cast<double>(b) * kIn * kOut;
+  row.name = name + " forward, relu";
+  clock.time(row, [&] {
+    clock.ops.linear_forward(g.x, g.w, {biases, static_cast<size_t>(kOut)}, g.act, g.y, {});
+  });
+  row.flops *= 2;
+  row.name = name + " backward, relu";
+  clock.time(row, [&] { clock.ops.linear_backward(g); });
+}
+
+void time_loss(KernelClock& clock) {
+  const int64_t b = clock.options.sizes.batch;
+  const auto samples = static_cast<size_t>(b);
+  if (!clock.wants("cross-entropy")) return;
+  const Array<char> logits = clock.numbers(b, 1, DType::kFloat32, "logits");
+  const Array<char> labels = clock.numbers(b, 1, DType::kFloat32, "labels");
+  const Array<double> loss(clock.device, 1, "loss");
+  const Matrix l(logits.data(), DType::kFloat32, b, 1);
+  KernelRow row{.name = "cross-entropy", .shape = fmt::format("{}", b)};
+  row.bytes = 12.0 * static_cast<double>(b);
+  clock.time(row, [&] {
+    clock.ops.bce_with_logits(l, {reinterpret_cast<float*>(labels.data()), samples}, 1e-3f,
+                              loss.view(), l);
+  });
+}
+
+/// E put together from the tables' returned blocks.
+void time_blocks(KernelClock& clock) {
+  const KernelSizes& s = clock.options.sizes;
+  const int64_t b = s.batch, w = s.width, f = s.features;
+  if (!clock.wants("copy blocks")) return;
+  const Array<char> from = clock.numbers(b * f, w, DType::kFloat32, "blocks");
+  const Array<char> to = clock.numbers(b, f * w, DType::kFloat32, "embedding vectors");
+  std::vector<BlockCopy> blocks;
+  for (int64_t i = 0; i < f; ++i) {
+    BlockCopy copy;
+    copy.src = from.data() + i * b * w * 4;
+    copy.dst = to.data() + i * w * 4;
+    copy.src_stride = w;
+    copy.dst_stride = f * w;
+    copy.rows = b;
+    copy.cols = w;
+    blocks.push_back(copy);
+  }
+  KernelRow row{.name = "copy blocks", .shape = fmt::format("{} of {} x {}", f, b, w)};
+  row.bytes = 8.0 * static_cast<double>(b * f * w);
+  clock.time(row, [&] { clock.ops.copy_blocks(blocks); });
+}
+
+void time_movement(KernelClock& clock) {
+  const KernelSizes& s = clock.options.sizes;
+  const int64_t b = s.batch, n = s.features * s.width;
+  if (!clock.wants("convert fp32 to bf16") && !clock.wants("find non-finite fp32")) return;
+  const Array<char> wide = clock.numbers(b, n, DType::kFloat32, "activations");
+  const Array<char> narrow = clock.numbers(b, n, DType::kBFloat16, "activations");
+  const Array<float> bad(clock.device, 1, "flag");
+  KernelRow row;
+  row.shape = fmt::format("{} x {}", b, n);
+  row.name = "convert fp32 to bf16";
+  row.bytes = 6.0 * static_cast<double>(b * n);
+  const Matrix from(wide.data(), DType::kFloat32, b, n);
+  clock.time(row, [&] { clock.ops.convert(from, {narrow.data(), DType::kBFloat16, b, n}); });
+  row.name = "find non-finite fp32";
+  row.bytes = 4.0 * static_cast<double>(b * n);
+  clock.time(row, [&] { clock.ops.find_non_finite(from, bad.view()); });
+}
+
+void time_update(KernelClock& clock, OptimizerStep::Rule rule, const std::string& name,
+                 int arrays) {
+  if (!clock.wants(name)) return;
+  const auto n = static_cast<size_t>(kParameters);
+  const Array<float> w(clock.device, n, "parameters"), g(clock.device, n, "gradients"),
+      s1(clock.device, n, "state"), s2(clock.device, n, "state");
+  OptimizerStep step;
+  step.rule = rule;
+  step.lr = 1e-3f;
+  step.eps = 1e-8f;
+  step.beta1 = 0.9f;
+  step.beta2 = 0.999f;
+  KernelRow row{.name = name, .shape = fmt::format("{}", n)};
+  row.bytes = 4.0 * arrays * static_cast<double>(n);
+  const bool adam = rule == OptimizerStep::Rule::kAdam;
+  clock.time(row, [&] {
+    clock.ops.dense_update(step, w.view(), g.view(),
+                           rule == OptimizerStep::Rule::kSgd ? View<float>() : s1.view(),
+                           adam ? s2.view() : View<float>(), {});
+  });
+}
+
+void time_initialisation(KernelClock& clock) {
+  const KernelSizes& s = clock.options.sizes;
+  if (!clock.wants("fill uniform")) return;
+  const int64_t rows = s.batch * s.features;
+  const Array<char> table = clock.numbers(rows, s.width, DType::kFloat32, "table");
+  RowTable t;
+  t.weights = table.data();
+  t.rows = rows;
+  t.width = t.stride = s.width;
+  KernelRow row{.name = "fill uniform", .shape = fmt::format("{} x {}", rows, s.width)};
+  row.bytes = 4.0 * static_cast<double>(rows * s.width);
+  clock.time(row, [&] { clock.ops.fill_uniform(1, 0, 0, 0.1f, t); });
+}
+
+}  // namespace
+
+void time_dense(KernelClock& clock) {
+  time_linear(clock, DType::kBFloat16);
+  time_linear(clock, DType::kFloat32);
+  time_loss(clock);
+  time_blocks(clock);
+  time_movement(clock);
+  time_update(clock, OptimizerStep::Rule::kSgd, "dense sgd", 3);
+  time_update(clock, OptimizerStep::Rule::kAdagrad, "dense adagrad", 5);
+  time_update(clock, OptimizerStep::Rule::kAdam, "dense adam", 7);
+  time_initialisation(clock);
+}
+
+}  // namespace dlrm::bench

@@ -1,0 +1,94 @@
+// Dot interaction, cross layers, pooling along a row.
+#include <fmt/format.h>
+
+#include "kernels_clock.h"
+
+namespace dlrm::bench {
+namespace {
+
+/// As the MLPerf model has them: 27 vectors of 128 columns, side by side.
+constexpr int64_t kCrossWidth = 3456;
+constexpr int64_t kPoolWindow = 7;
+
+void time_dot(KernelClock& clock, DType type, double goal) {
+  const KernelSizes& s = clock.options.sizes;
+  const std::string name = fmt::format("dot {}", name_of(type));
+  if (!clock.wants(name + " forward") && !clock.wants(name + " backward")) return;
+  const int64_t b = s.batch, w = s.width, f = s.features, n = w + (f + 1) * f / 2;
+  const Array<char> x = clock.numbers(b, w, type, "dense vectors");
+  const Array<char> e = clock.numbers(b, f * w, DType::kFloat32, "embedding vectors");
+  const Array<char> z = clock.numbers(b, n, type, "interaction");
+  const Array<char> dx = clock.numbers(b, w, type, "gradients of dense vectors");
+  const Array<char> de = clock.numbers(b, f * w, DType::kFloat32, "gradients of vectors");
+  const auto floats = [&](const Array<char>& a) {
+    return MatrixView<float>(reinterpret_cast<float*>(a.data()), b, f * w);
+  };
+  const auto samples = static_cast<double>(b), size = static_cast<double>(size_of(type));
+  const double vectors = static_cast<double>(f * w) * 4;
+  KernelRow row;
+  row.shape = fmt::format("{} x {} x {}", b, f + 1, w);
+  row.goal = goal;
+  row.name = name + " forward";
+  row.bytes = samples * (vectors + size * static_cast<double>(w + n));
+  clock.time(row, [&] {
+    clock.ops.dot_forward({x.data(), type, b, w}, floats(e), {z.data(), type, b, n});
+  });
+  row.name = name + " backward";
+  row.bytes = samples * (2 * vectors + size * static_cast<double>(2 * w + n));
+  clock.time(row, [&] {
+    clock.ops.dot_backward({x.data(), type, b, w}, floats(e), {z.data(), type, b, n},
+                           {dx.data(), type, b, w}, floats(de));
+  });
+}
+
+void time_cross(KernelClock& clock, DType type) {
+  const int64_t b = clock.options.sizes.batch;
+  const std::string name = fmt::format("cross {}", name_of(type));
+  if (!clock.wants(name + " forward") && !clock.wants(name + " backward")) return;
+  std::vector<Array<char>> memory;
+  std::vector<Matrix> m;
+  for (int i = 0; i < 5; ++i) {
+    memory.push_back(clock.numbers(b, kCrossWidth, type, "cross layer"));
+    m.push_back({memory.back().data(), type, b, kCrossWidth});
+  }
+  const double elements = static_cast<double>(b) * kCrossWidth;
+  const double size = static_cast<double>(size_of(type));
+  KernelRow row;
+  row.shape = fmt::format("{} x {}", b, kCrossWidth);
+  row.name = name + " forward";
+  row.bytes = 4 * size * elements;
+  clock.time(row, [&] { clock.ops.cross_forward(m[0], m[1], m[2], m[3]); });
+  row.name = name + " backward";
+  row.bytes = 6 * size * elements;
+  clock.time(row, [&] { clock.ops.cross_backward(m[0], m[1], m[2], m[3], m[4]); });
+}
+
+void time_pool(KernelClock& clock) {
+  const KernelSizes& s = clock.options.sizes;
+  const int64_t b = s.batch, columns = s.features * s.width;
+  const int64_t pooled = (columns + kPoolWindow - 1) / kPoolWindow;
+  if (!clock.wants("average pool forward") && !clock.wants("average pool backward")) return;
+  const Array<char> e = clock.numbers(b, columns, DType::kFloat32, "embedding vectors");
+  const Array<char> y = clock.numbers(b, pooled, DType::kFloat32, "pooled");
+  const MatrixView<float> floats(reinterpret_cast<float*>(e.data()), b, columns);
+  const Matrix out(y.data(), DType::kFloat32, b, pooled);
+  KernelRow row;
+  row.shape = fmt::format("{} x {} / {}", b, columns, kPoolWindow);
+  row.bytes = 4.0 * static_cast<double>(b * (columns + pooled));
+  row.name = "average pool forward";
+  clock.time(row, [&] { clock.ops.average_pool_forward(floats, kPoolWindow, out); });
+  row.name = "average pool backward";
+  clock.time(row, [&] { clock.ops.average_pool_backward(out, kPoolWindow, floats); });
+}
+
+}  // namespace
+
+void time_interactions(KernelClock& clock) {
+  time_dot(clock, DType::kBFloat16, 0.7);
+  time_dot(clock, DType::kFloat32, 0);
+  time_cross(clock, DType::kBFloat16);
+  time_cross(clock, DType::kFloat32);
+  time_pool(clock);
+}
+
+}  // namespace dlrm::bench

@@ -1,0 +1,40 @@
+// What the device does without our kernels.
+#include "kernels_clock.h"
+
+namespace dlrm::bench {
+namespace {
+
+double copy_rate(KernelClock& clock) {
+  const auto bytes = static_cast<size_t>(clock.options.sizes.copied);
+  const Array<char> from(clock.device, bytes, "what is copied");
+  const Array<char> to(clock.device, bytes, "a copy");
+  const double seconds =
+      clock.seconds_of([&] { clock.device.copy(to.data(), from.data(), bytes, clock.stream); });
+  return 2 * static_cast<double>(bytes) / seconds;
+}
+
+/// A product without bias or activation is the library's own.
+double product_rate(KernelClock& clock, DType type) {
+  const int64_t n = clock.options.sizes.matrix;
+  const Array<char> x = clock.numbers(n, n, type, "a factor");
+  const Array<char> w = clock.numbers(n, n, type, "a factor");
+  const Array<char> y = clock.numbers(n, n, type, "a product");
+  const double seconds = clock.seconds_of([&] {
+    clock.ops.linear_forward({x.data(), type, n, n}, {w.data(), type, n, n}, {}, Act::kNone,
+                             {y.data(), type, n, n}, {});
+  });
+  const auto size = static_cast<double>(n);
+  return 2 * size * size * size / seconds;
+}
+
+}  // namespace
+
+KernelLimits time_limits(KernelClock& clock) {
+  KernelLimits limits;
+  limits.bytes_per_second = copy_rate(clock);
+  limits.flops_fp32 = product_rate(clock, DType::kFloat32);
+  limits.flops_bf16 = product_rate(clock, DType::kBFloat16);
+  return limits;
+}
+
+}  // namespace dlrm::bench
