@@ -88,15 +88,17 @@ Votes barrier(int value, const Where& where) {
 
 void trap(const Where& where) {
   BlockRunner& runner = BlockRunner::of_this_thread();
-  runner.fail(fmt::format("{}: __trap at {}:{}", runner.describe_thread(), where.file_name(),
-                          where.line()));
+  std::string defect =
+      fmt::format("{}: __trap at {}:{}", runner.describe_thread(), where.file_name(), where.line());
+  runner.fail(std::move(defect));
 }
 
 void* shared_bytes(SharedSite& site, size_t bytes) {
   BlockRunner& runner = BlockRunner::of_this_thread();
   void* data = runner.shared().allocate(bytes);
   if (!data) {
-    runner.fail(fmt::format("{}: more shared memory than a block has", runner.describe()));
+    std::string defect = fmt::format("{}: more shared memory than a block has", runner.describe());
+    runner.fail(std::move(defect));
   }
   site = {block_serial, data};
   return data;

@@ -194,9 +194,11 @@ Votes BlockRunner::barrier(int value, const Where& where) {
     barrier_where_ = where;
   } else if (where.line() != barrier_where_.line() ||
              std::strcmp(where.file_name(), barrier_where_.file_name()) != 0) {
-    fail(fmt::format("{}: divergence at a barrier: {} is at {}:{}, others wait at {}:{}",
-                     describe(), name(current_), where.file_name(), where.line(),
-                     barrier_where_.file_name(), barrier_where_.line()));
+    std::string defect =
+        fmt::format("{}: divergence at a barrier: {} is at {}:{}, others wait at {}:{}", describe(),
+                    name(current_), where.file_name(), where.line(), barrier_where_.file_name(),
+                    barrier_where_.line());
+    fail(std::move(defect));
   }
   ++at_barrier_;
   counting_.count += value != 0;
@@ -221,8 +223,10 @@ Votes BlockRunner::barrier(int value, const Where& where) {
   return votes_;
 }
 
-void BlockRunner::fail(const std::string& defect) {
-  failure_ = defect;
+/// The stack that calls this is abandoned: what it owns would never be freed.
+void BlockRunner::fail(std::string&& defect) {
+  std::string().swap(failure_);
+  failure_.swap(defect);
   switch_from(*on_, host_);
   __builtin_unreachable();
 }

@@ -58,7 +58,7 @@ class BlockRunner {
   // Called by the running thread.
   Votes barrier(int value, const Where& where);
   unsigned long long warp_op(const Request& request, const Where& where);
-  [[noreturn]] void fail(const std::string& defect);
+  [[noreturn]] void fail(std::string&& defect);
   SharedMemory& shared() { return shared_; }
   const Warp& warp() const { return warps_[current_ / 32]; }
   int lane() const { return static_cast<int>(current_ % 32); }

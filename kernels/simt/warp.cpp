@@ -87,9 +87,10 @@ unsigned long long BlockRunner::warp_op(const Request& request, const Where& whe
   threads_[thread].where = where;
   threads_[thread].request = request;
   if (!(request.mask & bit)) {
-    fail(fmt::format("{}: {}:{}: {} calls {} with mask {:#010x}, which leaves it out", describe(),
-                     where.file_name(), where.line(), name(thread), name_of(request.op),
-                     request.mask));
+    std::string defect = fmt::format(
+        "{}: {}:{}: {} calls {} with mask {:#010x}, which leaves it out", describe(),
+        where.file_name(), where.line(), name(thread), name_of(request.op), request.mask);
+    fail(std::move(defect));
   }
   size_t at = 0;
   while (at < warp.meetings.size() && warp.meetings[at].mask != request.mask) ++at;
@@ -123,11 +124,12 @@ void BlockRunner::check_same(const Request& request, const Where& where, unsigne
   if (waiting.request.op == request.op && waiting.request.width == request.width && same_place) {
     return;
   }
-  fail(fmt::format(
+  std::string defect = fmt::format(
       "{}: lanes of a warp meet in different operations: {} in {} at {}:{}, {} in {} "
       "at {}:{}",
       describe(), name(other), name_of(waiting.request.op), waiting.where.file_name(),
-      waiting.where.line(), name(current_), name_of(request.op), where.file_name(), where.line()));
+      waiting.where.line(), name(current_), name_of(request.op), where.file_name(), where.line());
+  fail(std::move(defect));
 }
 
 void BlockRunner::complete(unsigned warp, unsigned mask) {

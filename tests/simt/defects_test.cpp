@@ -199,7 +199,7 @@ TEST(DefectsDeathTest, WriteBeyondASharedArrayIsReported) {
         launch(write_shared, {1, 10}, nullptr, out.data(), 10);
         cudaDeviceSynchronize();
       },
-      "use-after-poison");
+      "use-after-poison|out of bounds");
 }
 #endif
 
