@@ -5,6 +5,8 @@ namespace dlrm {
 
 bool built_with_cuda() { return false; }
 
+bool cuda_is_emulated() { return false; }
+
 int cuda_device_count() { return 0; }
 
 std::shared_ptr<Device> make_cuda_device(int) {

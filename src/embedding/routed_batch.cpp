@@ -141,6 +141,30 @@ size_t RoutedBatch::make_room(View<const int64_t> counts, size_t pieces_in_each,
   return total;
 }
 
+void RoutedBatch::append_key(std::vector<uint64_t>& key) const {
+  const auto add = [&](const void* place) { key.push_back(reinterpret_cast<uintptr_t>(place)); };
+  const auto count = [&](int64_t n) { key.push_back(static_cast<uint64_t>(n)); };
+  count(global_size);
+  count(local.begin);
+  count(local.end);
+  count(static_cast<int64_t>(pieces_a_group));
+  for (const std::vector<IdGroup>* groups : {&pieces, &replicated}) {
+    for (const IdGroup& group : *groups) {
+      add(group.ids);
+      add(group.offsets);
+      count(group.bags);
+      count(group.capacity);
+    }
+  }
+  for (const ReturnedBags& bags : returned) {
+    add(bags.samples);
+    add(bags.scale);
+    count(bags.count);
+    count(bags.alone);
+  }
+  for (const float* scale : scales) add(scale);
+}
+
 void RoutedBatch::arrive(Stream& stream) {
   local_lists_.arrive(stream);
   owned_.arrive(stream);

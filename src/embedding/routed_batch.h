@@ -56,6 +56,10 @@ struct RoutedBatch {
     pieces[piece] = group_of(owned_, ids, offsets, bags);
   }
 
+  /// Appends the sizes and places of all lists: batches that give the same are the same to a
+  /// device.
+  void append_key(std::vector<uint64_t>& key) const;
+
   /// Queue the copies of what was taken, and of the rooms.
   void send_local(Stream& copies) { local_lists_.send(copies); }
   void send_owned(Stream& copies) { owned_.send(copies); }

@@ -26,9 +26,7 @@ Plan checked(Plan plan, const EmbeddingOptions& options, const Communicator& com
     throw usage_error("the sharding plan is for {} ranks, but {} run", plan.world, comm.size());
   }
   for (const TableConfig& table : options.tables) {
-    if (table.dtype == DType::kFloat32) continue;
-    throw usage_error("table {}: dtype {} is not built yet; fp32 is", table.name,
-                      name_of(table.dtype));
+    DLRM_CHECK(table.dtype != DType::kFloat16, "table {} in fp16", table.name);
   }
   check_plan(plan, model, "sharding plan");
   return plan;
@@ -124,16 +122,21 @@ class ShardedEmbeddings::Impl {
     phase_ = Phase::kSent;
   }
 
-  void update(double learning_rate, int64_t step, const float* suppressed) {
+  void arrive() { router_->oldest(); }
+  void append_key(std::vector<uint64_t>& key) { router_->oldest().append_key(key); }
+  bool alone() const { return direct_path_serves(layout_) && !square_sums_; }
+
+  void apply(double learning_rate, int64_t step, const float* suppressed, const StepNumbers* live) {
     expect(Phase::kSent, "update");
     OptimizerStep now = optimizer_step(options_.optimizer, learning_rate, step);
     now.suppressed = suppressed;
+    now.live = live;
     path_->finish_backward(*batch_);
     if (square_sums_) sum_squares();
     update_shards(now);
     replicated_.finish(now, *batch_, matrix(de_));
     if (square_sums_) update_cut_shards(now);
-    end_batch();
+    phase_ = Phase::kUpdated;
   }
 
   void drop() {
@@ -142,7 +145,7 @@ class ShardedEmbeddings::Impl {
       router_->pop();
       return;
     }
-    if (phase_ != Phase::kLookedUp) expect(Phase::kReturned, "drop");
+    if (phase_ != Phase::kLookedUp && phase_ != Phase::kUpdated) expect(Phase::kReturned, "drop");
     end_batch();
   }
 
@@ -189,7 +192,7 @@ class ShardedEmbeddings::Impl {
 
  private:
   /// How far the oldest batch is.
-  enum class Phase : uint8_t { kReady, kLookedUp, kReturning, kReturned, kSent };
+  enum class Phase : uint8_t { kReady, kLookedUp, kReturning, kReturned, kSent, kUpdated };
 
   int slots() const { return options_.routing.depth + 1; }
   std::unique_ptr<Router> make_router() {
@@ -315,9 +318,13 @@ void ShardedEmbeddings::start_return() { impl_->start_return(); }
 MatrixView<const float> ShardedEmbeddings::finish_return() { return impl_->finish_return(); }
 MatrixView<float> ShardedEmbeddings::gradient() { return impl_->gradient(); }
 void ShardedEmbeddings::start_backward() { impl_->start_backward(); }
-void ShardedEmbeddings::update(double learning_rate, int64_t step, const float* suppressed) {
-  impl_->update(learning_rate, step, suppressed);
+void ShardedEmbeddings::arrive() { impl_->arrive(); }
+void ShardedEmbeddings::append_key(std::vector<uint64_t>& key) { impl_->append_key(key); }
+void ShardedEmbeddings::apply(double learning_rate, int64_t step, const float* suppressed,
+                              const StepNumbers* live) {
+  impl_->apply(learning_rate, step, suppressed, live);
 }
+bool ShardedEmbeddings::alone() const { return impl_->alone(); }
 void ShardedEmbeddings::drop() { impl_->drop(); }
 void ShardedEmbeddings::poll() { impl_->poll(); }
 int64_t ShardedEmbeddings::width() const { return impl_->width(); }

@@ -9,7 +9,7 @@ namespace {
 
 bool on_gpu(Communicator& comm, DeviceKind kind) {
   if (kind == DeviceKind::kCuda) return true;
-  if (kind == DeviceKind::kCpu || !built_with_cuda()) return false;
+  if (kind == DeviceKind::kCpu || !built_with_cuda() || cuda_is_emulated()) return false;
   int64_t ranks_without = cuda_device_count() > 0 ? 0 : 1;
   comm.allreduce_max({&ranks_without, 1});
   return ranks_without == 0;
@@ -70,6 +70,9 @@ Context Execution::context(Trace& trace, const Log& log) {
 }
 
 std::unique_ptr<Ops> Execution::make_ops(int threads, bool check) {
+  if (check && !device_->is_cpu()) {
+    throw usage_error("--check: the reference runs on a CPU's memory alone; use --device cpu");
+  }
   std::unique_ptr<Ops> ops;
   if (device_->is_cpu()) {
     ops = make_cpu_ops(*device_, *stream_, threads);

@@ -21,6 +21,22 @@ std::unique_ptr<Interaction> make_interaction(const InteractionConfig& config,
   throw run_error("unknown interaction");
 }
 
+Act act_of(Activation activation) {
+  switch (activation) {
+    case Activation::kRelu:
+      return Act::kRelu;
+    case Activation::kGelu:
+      return Act::kGelu;
+    case Activation::kSilu:
+      return Act::kSilu;
+    case Activation::kSigmoid:
+      return Act::kSigmoid;
+    case Activation::kTanh:
+      return Act::kTanh;
+  }
+  throw run_error("unknown activation");
+}
+
 /// The most samples a rank gets of one global batch.
 int64_t largest_part(int64_t global_batch, int64_t world) {
   return (global_batch + world - 1) / world;
@@ -38,14 +54,15 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config)
       probabilities_(context.device, 0, "probabilities"),
       transfer_(context.device, context.stream) {
   const ModelConfig& m = config.model;
+  const Act act = act_of(m.activation);
   const int64_t batch = largest_part(config.train.global_batch_size, context.comm.size());
   bottom_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/bottom", m.dense_features,
-                                  m.bottom_mlp, Act::kRelu, Act::kRelu, compute_, batch);
+                                  m.bottom_mlp, act, act, compute_, batch);
   interaction_ = make_interaction(
       m.interaction, {context, ops, compute_, batch, m.bottom_width(), m.embedding_width()},
       parameters_);
   top_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/top", interaction_->width(),
-                               m.top_mlp, Act::kRelu, Act::kNone, compute_, batch);
+                               m.top_mlp, act, Act::kNone, compute_, batch);
   parameters_.allocate();
   const auto buffer = [&](int64_t columns) {
     return Buffer(context.device, static_cast<size_t>(batch * columns) * size_of(compute_),
@@ -80,7 +97,6 @@ void Model::loss(View<const float> labels, int64_t global_size) {
   ops_.bce_with_logits(logits_, labels, 1.0f / static_cast<float>(global_size), loss_.view(),
                        dlogits);
   context_.device.copy(known_loss_.data(), loss_.data(), sizeof(double), context_.stream);
-  context_.stream.record(*loss_is_known_);
   if (float* flag = parameters_.suppression()) ops_.find_non_finite(logits_, {flag, 1});
 }
 

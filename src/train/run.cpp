@@ -157,6 +157,7 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
   if (!options.profile.empty()) check_trace_path(comm, options.profile);
   std::optional<WatchdogPause> loading(world);
   Trainer trainer(context, *ops, config, plan, !start.resumed && !options.eval_only);
+  trainer.record_steps(!options.check);
   restore(context, trainer, start, options.eval_only, progress);
   if (start.clears_folder) remove_checkpoints(comm, config.checkpoint.directory);
   loading.reset();

@@ -5,6 +5,8 @@
 #include "dlrm/embedding/optimizer_step.h"
 #include "dlrm/train/session.h"
 
+#include "step_graphs.h"
+
 namespace dlrm {
 namespace {
 
@@ -44,6 +46,14 @@ Trainer::~Trainer() {
   context_.stream.synchronize();
 }
 
+void Trainer::record_steps(bool yes) {
+  // What an exchange waits for is not known to a recording.
+  const bool can = !on_cpu_ && context_.comm.size() == 1 && embeddings_.alone();
+  graphs_ = yes && can ? std::make_unique<StepGraphs>(context_) : nullptr;
+}
+
+int64_t Trainer::steps_launched() const { return graphs_ ? graphs_->launched() / 2 : 0; }
+
 void Trainer::route(const Batch& batch) {
   Span span(context_.trace, "route");
   embeddings_.route({batch.local, batch.global_size, batch.ids, batch.offsets});
@@ -66,6 +76,7 @@ void Trainer::route(const Batch& batch) {
 }
 
 void Trainer::forward(Waiting& batch) {
+  rows_at_hand_ = batch.local_size();
   batch.lists.arrive(context_.stream);
   {
     Span span(context_.trace, "lookup");
@@ -88,25 +99,45 @@ void Trainer::forward(Waiting& batch) {
   model_.top(progress_);
 }
 
+Trainer::Numbers Trainer::numbers_of(int64_t step) const {
+  const double factor = config_.train.lr_schedule.factor(step);
+  Numbers now;
+  now.step = step;
+  now.dense = optimizer_step(config_.train.dense_optimizer,
+                             config_.train.dense_optimizer.lr * factor, step);
+  now.dense.suppressed = model_.parameters().suppression();
+  now.sparse_rate = config_.train.sparse_optimizer.lr * factor;
+  return now;
+}
+
 void Trainer::start_step(int64_t step, bool stop_requested) {
   DLRM_CHECK(!queue_.empty(), "step {} before its batch was routed", step);
   Waiting& batch = queue_.front();
-  const double factor = config_.train.lr_schedule.factor(step);
-  OptimizerStep dense = optimizer_step(config_.train.dense_optimizer,
-                                       config_.train.dense_optimizer.lr * factor, step);
-  dense.suppressed = model_.parameters().suppression();
-  const double sparse_rate = config_.train.sparse_optimizer.lr * factor;
   result_ = {};
   result_.samples = batch.global_size;
-  forward(batch);
-  {
-    Span span(context_.trace, "loss");
-    model_.loss(batch.labels, batch.global_size);
-    status_[kStop] = stop_requested ? 1 : 0;
+  status_[kStop] = stop_requested ? 1 : 0;
+  Numbers now = numbers_of(step);
+  if (graphs_ && rows_at_hand_ == batch.local_size()) {
+    run_recorded(now, batch);
+  } else {
+    run_forward(batch);
+    model_.loss_is_queued();
     if (on_cpu_) send_status();
+    run_backward(now);
   }
+  embeddings_.drop();
+  finish_oldest();
+}
+
+void Trainer::run_forward(Waiting& batch) {
+  forward(batch);
+  Span span(context_.trace, "loss");
+  model_.loss(batch.labels, batch.global_size);
+}
+
+void Trainer::run_backward(const Numbers& now) {
   // Where weights change during the backward, the loss must have been found finite before.
-  const bool at_once = model_.parameters().begin_update(dense);
+  const bool at_once = model_.parameters().begin_update(now.dense);
   if (at_once) finish_status();
   {
     Span span(context_.trace, "backward");
@@ -121,9 +152,28 @@ void Trainer::start_step(int64_t step, bool stop_requested) {
     model_.parameters().finish_gradients();
   }
   Span span(context_.trace, "update");
-  model_.parameters().update(dense);
-  embeddings_.update(sparse_rate, step, dense.suppressed);
-  finish_oldest();
+  model_.parameters().update(now.dense);
+  embeddings_.apply(now.sparse_rate, now.step, now.dense.suppressed, now.sparse_live);
+}
+
+void Trainer::run_recorded(Numbers& now, Waiting& batch) {
+  Span span(context_.trace, "recorded");
+  embeddings_.arrive();
+  batch.lists.arrive(context_.stream);
+  key_ = {static_cast<uint64_t>(batch.global_size), static_cast<uint64_t>(batch.local_size()),
+          reinterpret_cast<uintptr_t>(batch.dense.data()),
+          reinterpret_cast<uintptr_t>(batch.labels.data())};
+  embeddings_.append_key(key_);
+  StepGraphs::Step& recorded = graphs_->step_of(key_);
+  const OptimizerStep sparse =
+      optimizer_step(config_.train.sparse_optimizer, now.sparse_rate, now.step);
+  const StepGraphs::LiveNumbers live = graphs_->send_numbers(now.dense, sparse);
+  now.dense.live = live.dense;
+  now.sparse_live = live.sparse;
+  graphs_->run(recorded, recorded.forward, [&] { run_forward(batch); });
+  model_.loss_is_queued();
+  graphs_->run(recorded, recorded.backward, [&] { run_backward(now); });
+  ++recorded.met;
 }
 
 StepResult Trainer::finish_step() {

@@ -114,6 +114,21 @@ TEST_P(OnADevice, RoutingDepthChangesNoBit) {
   expect_alike(train_on_threads(c, 1, 5), shallow, 0, 0);
 }
 
+TEST_P(OnADevice, StepsLaunchedAsGraphsGiveTheSameBits) {
+  RunConfig c = on_device(with_optimizers(OptimizerType::kAdam, OptimizerType::kAdam));
+  for (TableConfig& table : c.model.tables) {
+    for (FeatureConfig& feature : table.features) feature.hotness = 1;
+  }
+  c.train.lr_schedule.warmup_steps = 7;
+  for (const int depth : {0, 1}) {
+    c.routing.depth = depth;
+    const int steps = depth == 0 ? 11 : 20;
+    const Trained recorded = train_on_threads(c, 1, steps, false, true);
+    EXPECT_GT(recorded.launched, 1);
+    expect_alike(recorded, train_on_threads(c, 1, steps), 0, 0);
+  }
+}
+
 TEST_P(OnADevice, RowsInHostMemoryChangeNoBit) {
   RunConfig c = on_device(with_optimizers(OptimizerType::kAdagrad, OptimizerType::kAdagrad));
   const Trained all_on_device = train_on_threads(c, 1, 4);

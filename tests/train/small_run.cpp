@@ -66,7 +66,8 @@ void place(std::map<std::string, std::vector<float>>& whole, const TensorPiece& 
 
 }  // namespace
 
-Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool reference) {
+Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool reference,
+                         bool recorded) {
   Trained trained;
   std::mutex mutex;
   run_on_threads(ranks, [&](Communicator& comm) {
@@ -77,6 +78,7 @@ Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool ref
     const auto ops = reference ? make_reference_ops(context.device, context.stream)
                                : execution.make_ops(1, false);
     Trainer trainer(context, *ops, config, make_plan(config, comm.size()), true);
+    trainer.record_steps(recorded);
     for (int step = 0; step < steps; ++step) {
       while (trainer.routed() <= config.routing.depth && step + trainer.routed() < steps) {
         trainer.route(odd_batch(config, step + trainer.routed(), comm.rank(), comm.size()));
@@ -85,6 +87,7 @@ Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool ref
       if (comm.rank() == 0) trained.losses.push_back(result.loss);
     }
     trainer.embeddings().check_replicas();
+    if (comm.rank() == 0) trained.launched = trainer.steps_launched();
     const std::lock_guard lock(mutex);
     for (const TensorPiece& piece : trainer.pieces()) {
       if (piece.saves) place(trained.tensors, piece);

@@ -12,12 +12,14 @@ namespace dlrm {
 struct Trained {
   std::vector<double> losses;
   std::map<std::string, std::vector<float>> tensors;
+  int64_t launched = 0;  ///< steps launched as graphs
 };
 
 /// Trains `steps` steps of `config` on `ranks` threads with the plan of config.sharding, on the
 /// device of config.device, a CPU with one compute thread each; with `reference` on the fp64
-/// execution.
-Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool reference = false);
+/// execution, with `recorded` by graphs where steps recur.
+Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool reference = false,
+                         bool recorded = false);
 
 /// Compares tensor by tensor: |a - b| <= tolerance · (1 + |b|).
 void expect_alike(const Trained& a, const Trained& b, double loss_tolerance,

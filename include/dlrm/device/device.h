@@ -80,6 +80,8 @@ std::shared_ptr<Device> make_cpu_device();
 
 /// Whether this program was built for GPUs (or for the emulator, which counts as one GPU).
 bool built_with_cuda();
+/// Whether the one GPU is the emulator: for tests, and never chosen unasked.
+bool cuda_is_emulated();
 /// GPUs that the driver offers; 0 without one, or without cuda in the build.
 int cuda_device_count();
 /// GPU `index`. Throws usage_error saying what is missing where there is none.

@@ -65,9 +65,12 @@ class Upload {
     copies.wait(*released_);
     device_->copy(there_.data(), host_.data(), used_, copies);
     copies.record(*sent_);
+    due_ = true;
   }
+  /// Once for each send(); nothing the next time.
   void arrive(Stream& stream) {
-    if (sent_ && used_ > 0) stream.wait(*sent_);
+    if (due_) stream.wait(*sent_);
+    due_ = false;
   }
   void release(Stream& stream) {
     if (released_) stream.record(*released_);
@@ -81,6 +84,7 @@ class Upload {
   Array<char> there_;
   std::unique_ptr<Event> sent_, released_;
   size_t used_ = 0;
+  bool due_ = false;  // sent, and nothing waits for it yet
 };
 
 }  // namespace dlrm

@@ -73,9 +73,11 @@ class ShardedEmbeddings {
   MatrixView<float> gradient();
   void start_backward();
   /// `learning_rate` with the schedule applied; `step` from 0, for Adam's bias correction.
-  /// `suppressed`: as in OptimizerStep.
-  void update(double learning_rate, int64_t step, const float* suppressed = nullptr);
-  /// Ends the oldest batch without an update: once its E is returned, or before its lookup.
+  void update(double learning_rate, int64_t step) {
+    apply(learning_rate, step, nullptr, nullptr);
+    drop();
+  }
+  /// Ends the oldest batch: without an update once its E is returned, or before its lookup.
   void drop();
   /// Moves started exchanges on; call between layers.
   void poll();
@@ -93,6 +95,21 @@ class ShardedEmbeddings {
     start_backward();
     update(learning_rate, step);
   }
+
+  // For a step that is recorded once and launched again: what the host does for each batch, and
+  // what it does to record.
+
+  /// What the stream is given next finds the oldest batch's ids. lookup() does so where this was
+  /// not called before.
+  void arrive();
+  /// Appends the oldest batch's sizes and places: lookup() to apply() of batches that give the same
+  /// queue the same work.
+  void append_key(std::vector<uint64_t>& key);
+  /// update() that leaves the batch to be ended by drop(). `suppressed`, `live`: as in
+  /// OptimizerStep.
+  void apply(double learning_rate, int64_t step, const float* suppressed, const StepNumbers* live);
+  /// Whether lookup() to apply() queue work on the context's stream alone: nothing is exchanged.
+  bool alone() const;
 
   int64_t width() const;  ///< W
   const Plan& plan() const;

@@ -24,6 +24,8 @@ class Model {
   /// BCE of the local samples; the gradient is scaled for the mean over `global_size`. On a device
   /// a logit that is not finite suppresses the update of this step and of later ones.
   void loss(View<const float> labels, int64_t global_size);
+  /// loss() is queued, or a recording of it: loss_sum() waits for what the stream holds now.
+  void loss_is_queued() { context_.stream.record(*loss_is_known_); }
   /// Its sum, once it is known.
   double loss_sum();
   /// σ(logit) of the local samples, in the host's memory.
@@ -35,6 +37,7 @@ class Model {
   void backward_bottom(const Progress& progress);
 
   Parameters& parameters() { return parameters_; }
+  const Parameters& parameters() const { return parameters_; }
   /// Path of the first layer of the last forward whose output is not finite, if any.
   std::optional<std::string> first_non_finite(MatrixView<const float> e);
 

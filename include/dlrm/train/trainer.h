@@ -13,6 +13,8 @@
 
 namespace dlrm {
 
+class StepGraphs;
+
 /// What one step gave, the same on every rank.
 struct StepResult {
   double loss = 0;      ///< mean over the global batch, before its update
@@ -27,6 +29,12 @@ class Trainer {
   /// `initialise` draws the initial weights; false where a checkpoint will fill them.
   Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan& plan, bool initialise);
   ~Trainer();
+
+  /// From now on steps of recurring shapes are recorded as graphs and launched whole, where the
+  /// device can, and where a step is of this rank alone. The same bits, and less work of the host.
+  void record_steps(bool yes);
+  /// Steps that were launched whole.
+  int64_t steps_launched() const;
 
   /// Sends a batch's ids to their owners and keeps its dense part until its turn.
   void route(const Batch& batch);
@@ -63,7 +71,19 @@ class Trainer {
     int64_t local_size() const { return static_cast<int64_t>(labels.size()); }
   };
 
+  /// A step's optimizer numbers.
+  struct Numbers {
+    int64_t step = 0;
+    OptimizerStep dense;
+    double sparse_rate = 0;
+    const StepNumbers* sparse_live = nullptr;
+  };
+  Numbers numbers_of(int64_t step) const;
+
   void forward(Waiting& batch);
+  void run_forward(Waiting& batch);
+  void run_backward(const Numbers& now);
+  void run_recorded(Numbers& now, Waiting& batch);
   void finish_oldest();
   void send_status();
   void finish_status();
@@ -83,6 +103,9 @@ class Trainer {
   Pending status_pending_;
   std::vector<double> status_;
   StepResult result_;
+  std::unique_ptr<StepGraphs> graphs_;
+  std::vector<uint64_t> key_;
+  int64_t rows_at_hand_ = -1;  // samples of the batch that the model's matrices view
 };
 
 }  // namespace dlrm

@@ -154,6 +154,14 @@ namespace dlrm {
 
 bool built_with_cuda() { return true; }
 
+bool cuda_is_emulated() {
+#ifdef DLRM_SIMT
+  return true;
+#else
+  return false;
+#endif
+}
+
 int cuda_device_count() {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;

@@ -1,0 +1,87 @@
+#include "dlrm/device/device.h"
+
+#include <string>
+
+#include "fixture.h"
+
+namespace dlrm {
+namespace {
+
+/// Whole runs on a GPU, or on the emulator; the parameter is the device's name.
+class OnADevice : public SmallRun, public testing::WithParamInterface<const char*> {
+ protected:
+  static std::string device() { return std::string("--device ") + GetParam() + " "; }
+  nlohmann::json summary(const std::string& run) const {
+    return nlohmann::json::parse(read_file(path(run + "/summary.json")));
+  }
+  void expect_losses_alike(const std::string& a, const std::string& b, double tolerance) const {
+    const std::vector<double> mine = losses(path(a)), theirs = losses(path(b));
+    ASSERT_EQ(mine.size(), theirs.size());
+    for (size_t i = 0; i < mine.size(); ++i) {
+      EXPECT_NEAR(mine[i], theirs[i], tolerance * theirs[i]) << "step " << i + 1;
+    }
+  }
+};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OnADevice);
+INSTANTIATE_TEST_SUITE_P(All, OnADevice,
+                         testing::ValuesIn(cuda_device_count() > 0 ? std::vector{"cuda"}
+                                                                   : std::vector<const char*>{}),
+                         [](const auto& info) { return info.param; });
+
+constexpr const char* kShort = "--set train.steps=8 --set train.tf32=false ";
+
+TEST_P(OnADevice, ARunGivesTheLossesAndTheAucOfACpu) {
+  ASSERT_EQ(train(1, std::string("--device cpu --set output.directory=cpu ") + kShort).code, 0);
+  const Outcome outcome = train(1, device() + kShort);
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  expect_losses_alike("run", "cpu", 1e-5);
+  EXPECT_EQ(summary("run")["device"].get<std::string>().substr(0, 4), "cuda");
+  EXPECT_NEAR(summary("run")["eval"]["auc"].get<double>(),
+              summary("cpu")["eval"]["auc"].get<double>(), 1e-3);
+}
+
+TEST_P(OnADevice, RanksShareADeviceThroughHostMemory) {
+  ASSERT_EQ(train(1, std::string("--device cpu --set output.directory=cpu ") + kShort).code, 0);
+  for (const char* strategy : {"auto", "row", "grid"}) {
+    const Outcome outcome =
+        train(2, device() + kShort + "--set comm=staged --set eval.at_end=false " +
+                     "--set sharding.strategy=" + strategy);
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    expect_losses_alike("run", "cpu", 1e-5);
+  }
+}
+
+TEST_P(OnADevice, ACheckpointGoesFromOneKindOfDeviceToTheOther) {
+  ASSERT_EQ(train(1, std::string("--device cpu --set output.directory=cpu ") + kShort).code, 0);
+  const std::string half =
+      "--set checkpoint.at_end=true --set eval.at_end=false "
+      "--set train.tf32=false --set train.steps=";
+  ASSERT_EQ(train(1, device() + half + "3").code, 0);
+  Outcome outcome = train(1, "--device cpu --resume " + half + "6");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  outcome = train(1, device() + "--resume " + half + "8");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  expect_losses_alike("run", "cpu", 1e-5);
+}
+
+TEST_P(OnADevice, AResumedRunIsBitwiseTheRunNotInterrupted) {
+  const std::string whole = std::string("--set eval.at_end=false --set checkpoint.at_end=true ");
+  ASSERT_EQ(train(1, device() + whole +
+                         "--set train.steps=7 --set checkpoint.directory=other "
+                         "--set output.directory=whole")
+                .code,
+            0);
+  ASSERT_EQ(train(1, device() + whole + "--set train.steps=4").code, 0);
+  ASSERT_EQ(train(1, device() + whole + "--resume --set train.steps=7").code, 0);
+  EXPECT_EQ(losses(path("run")), losses(path("whole")));
+}
+
+TEST_P(OnADevice, ANanLossNamesTheFirstLayerAndEndsWith3) {
+  const Outcome outcome =
+      train(1, device() + "--set train.steps=8 --set train.dense_optimizer.lr=1e30");
+  EXPECT_EQ(outcome.code, 3) << outcome.errors;
+  EXPECT_NE(error_line(outcome).find("/mlp/"), std::string::npos) << outcome.errors;
+}
+
+}  // namespace
+}  // namespace dlrm
