@@ -1,3 +1,5 @@
+#include "dlrm/comm/preflight.h"
+
 #include "nccl_comm.h"
 
 namespace dlrm {
@@ -9,5 +11,7 @@ std::string gpu_identity(Device&) { return ""; }
 std::unique_ptr<Communicator> make_nccl_comm(Communicator&, Device&, const DeviceCommOptions&) {
   throw usage_error("comm nccl: this build has no CUDA; `launch/build.sh cuda` makes one that has");
 }
+
+GpuReport inspect_gpus() { return {}; }
 
 }  // namespace dlrm

@@ -1,0 +1,42 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "dlrm/comm/world.h"
+
+#include "facts.h"
+
+namespace dlrm::preflight {
+
+/// What a check came to: one line.
+struct Finding {
+  const char* name;
+  bool good;
+  std::string text;  ///< what was found; where bad, what to do
+};
+
+// Of what all ranks found; no communication.
+
+Finding check_ranks(const std::vector<Facts>& ranks);
+Finding check_program(const std::vector<Facts>& ranks);
+Finding check_mpi(const std::vector<Facts>& ranks);
+Finding check_processors(const std::vector<Facts>& ranks);
+Finding check_limits(const std::vector<Facts>& ranks);
+Finding check_clocks(const std::vector<Facts>& ranks);
+Finding check_gpus(const std::vector<Facts>& ranks, bool needed);
+Finding check_driver(const std::vector<Facts>& ranks);
+Finding check_peer_access(const std::vector<Facts>& ranks);
+Finding check_nccl(const std::vector<Facts>& ranks);
+
+/// Whether any rank is offered a GPU.
+bool any_gpu(const std::vector<Facts>& ranks);
+/// Whether every rank can have a GPU of its own.
+bool own_gpus(const std::vector<Facts>& ranks);
+
+// Trials among the ranks. Collective.
+
+Finding try_exchange(World& world);
+Finding try_folder(World& world, const std::string& folder);
+Finding try_devices(World& world, const std::vector<Facts>& ranks);
+
+}  // namespace dlrm::preflight

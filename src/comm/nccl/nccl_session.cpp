@@ -1,0 +1,178 @@
+#include "nccl_session.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+#include "dlrm/device/cuda/runtime.h"
+
+namespace dlrm {
+namespace {
+
+// NCCL's calls return at once and are polled: a rank whose peer is missing still moves its host
+// calls on and hears of failures. The price is a thread that NCCL starts for each group; 1 saves
+// it, and then only the watchdog's thread hears of anything meanwhile.
+constexpr int kBlocking = 0;
+constexpr auto kPatience = std::chrono::seconds(2);  // for the word of a rank that failed
+constexpr auto kNap = std::chrono::milliseconds(1);
+constexpr int kRemoteErrorsPassed = 4;  // of the watchdog's turns
+
+/// The same sums in every run: a ring adds in the order of its ranks, and is what fits any
+/// topology.
+void pin_algorithms() {
+  ::setenv("NCCL_ALGO", "Ring", 0);
+  ::setenv("NCCL_PROTO", "Simple", 0);
+}
+
+}  // namespace
+
+NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device,
+                         const DeviceCommOptions& options)
+    : nccl_(nccl_library()),
+      host_(std::move(host)),
+      device_(device),
+      gpu_(cuda::facts(device).index),
+      stream_(device.make_stream()),
+      native_(cuda::native(*stream_)),
+      events_(std::make_shared<EventPool>(device)),
+      scratch_(device, 0, "nccl scratch") {
+  if (options.pin_algorithms) pin_algorithms();
+  ncclUniqueId id{};
+  if (host_->rank() == 0) check(nccl_.get_unique_id(&id));
+  host_->broadcast(&id, sizeof id, 0);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = kBlocking;
+  DLRM_CUDA_CHECK(cudaSetDevice(gpu_));
+  host_->engine()->add(static_cast<Health&>(*this));
+  try {
+    {
+      const std::lock_guard lock(mutex_);
+      check(nccl_.comm_init_rank_config(&comm_, host_->size(), id, host_->rank(), &config));
+    }
+    settle();
+  } catch (...) {
+    host_->engine()->remove(static_cast<Health&>(*this));
+    abort();
+    throw;
+  }
+}
+
+NcclSession::~NcclSession() {
+  host_->engine()->remove(static_cast<Health&>(*this));
+  if (failed_ || std::uncaught_exceptions() > exceptions_) {
+    abort();
+  } else {
+    end();
+  }
+}
+
+void NcclSession::end() noexcept {
+  try {
+    {
+      const std::lock_guard lock(mutex_);
+      name_ = "end";
+      check(nccl_.comm_finalize(comm_));
+    }
+    settle();
+    nccl_.comm_destroy(comm_);
+    comm_ = nullptr;
+  } catch (...) {
+    abort();  // a rank that is gone; what was to be computed is
+  }
+}
+
+void NcclSession::abort() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (comm_) nccl_.comm_abort(comm_);
+  comm_ = nullptr;
+}
+
+void NcclSession::enter(const char* name) {
+  DLRM_CHECK(std::this_thread::get_id() == thread_, "{}: NCCL is called by one thread", name);
+  if (failed_) throw run_error("{}: NCCL failed before", name);
+  name_ = name;
+  DLRM_CUDA_CHECK(cudaSetDevice(gpu_));
+  check(nccl_.group_start());
+}
+
+void NcclSession::begin_after(Stream* given) {
+  if (!given) return;
+  std::unique_ptr<Event> event = events_->take();
+  given->record(*event);
+  stream_->wait(*event);
+  events_->give_back(std::move(event));
+}
+
+void NcclSession::check(ncclResult_t result) {
+  if (result != ncclSuccess && result != ncclInProgress) fail(result);
+}
+
+void NcclSession::hear_of_peer() {
+  failed_ = true;
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (std::chrono::steady_clock::now() < until) {
+    host_->engine()->advance();
+    host_->check_alive();
+    std::this_thread::sleep_for(kNap);
+  }
+}
+
+ncclResult_t NcclSession::state() {
+  const std::lock_guard lock(mutex_);
+  ncclResult_t found = ncclSuccess;
+  check(nccl_.comm_get_async_error(comm_, &found));
+  return found;
+}
+
+ncclResult_t NcclSession::state_or_throw() {
+  const ncclResult_t found = state();
+  if (found == ncclRemoteError) hear_of_peer();
+  check(found);
+  return found;
+}
+
+void NcclSession::settle() {
+  for (int64_t polls = 0;; ++polls) {
+    if (state_or_throw() == ncclSuccess) return;
+    host_->engine()->advance();
+    host_->check_alive();
+    host_->engine()->relax(polls);
+  }
+}
+
+void NcclSession::check_alive() {
+  state_or_throw();
+  host_->check_alive();
+}
+
+std::byte* NcclSession::scratch(size_t bytes) {
+  scratch_.reserve(bytes);
+  return scratch_.data();
+}
+
+std::string NcclSession::words_of(ncclResult_t result) const {
+  const char* details = nccl_.get_last_error(nullptr);
+  const bool any = details && details[0];
+  return fmt::format("NCCL failed on rank {} in {}: {}{}{}", host_->rank(), name_,
+                     nccl_.get_error_string(result), any ? ": " : "", any ? details : "");
+}
+
+void NcclSession::fail(ncclResult_t result) {
+  failed_ = true;
+  throw run_error("{}", words_of(result));
+}
+
+std::string NcclSession::failure() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  // A rank that is inside NCCL hears of it there.
+  if (!lock.owns_lock() || !comm_ || failed_) return "";
+  ncclResult_t found = ncclSuccess;
+  const ncclResult_t asked = nccl_.comm_get_async_error(comm_, &found);
+  if (asked != ncclSuccess) found = asked;
+  // The rank that is the cause says it better, if it still can.
+  if (found == ncclRemoteError && ++remote_errors_heard_ < kRemoteErrorsPassed) return "";
+  return found == ncclSuccess || found == ncclInProgress ? "" : words_of(found);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,154 @@
+// NcclComm over the emulator's stand-in for NCCL, whose ranks are threads that share one GPU.
+#if defined(DLRM_SIMT)
+#include "comm/nccl_comm.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/device/cuda/runtime.h"
+
+#include "comm/nccl/fake_nccl.h"
+#include "comm/progress.h"
+#include "device_suite.h"
+
+namespace dlrm {
+namespace {
+
+using test::DeviceRank;
+
+void run_nccl(int ranks, const std::function<void(const DeviceRank&)>& body) {
+  const std::shared_ptr<Device> device = make_cuda_device(0);
+  run_on_threads(ranks, [&](Communicator& host) {
+    const auto wire = make_nccl_comm(host, *device, {});
+    body({host, *wire, *device});
+  });
+}
+
+std::string failure_of(int ranks, const std::function<void(const DeviceRank&)>& body) {
+  try {
+    run_nccl(ranks, body);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+class NcclComm : public testing::TestWithParam<int> {};
+
+TEST_P(NcclComm, AlltoallvMovesBlocksBetweenDevices) {
+  run_nccl(GetParam(), test::check_device_alltoallv);
+}
+TEST_P(NcclComm, AllgathervBringsEveryRanksPartToEveryDevice) {
+  run_nccl(GetParam(), test::check_device_allgatherv);
+}
+TEST_P(NcclComm, BroadcastBringsTheRootsData) {
+  run_nccl(GetParam(), test::check_device_broadcast);
+}
+TEST_P(NcclComm, AllreduceSums) {
+  run_nccl(GetParam(), [](const DeviceRank& rank) { test::check_device_allreduce(rank, false); });
+}
+TEST_P(NcclComm, AllreduceOverBf16IsBitwiseTheHosts) {
+  run_nccl(GetParam(), test::check_device_bf16_allreduce);
+}
+TEST_P(NcclComm, ReduceScatterSums) {
+  run_nccl(GetParam(),
+           [](const DeviceRank& rank) { test::check_device_reduce_scatter(rank, false); });
+}
+TEST_P(NcclComm, CallsInFlightMayBeAwaitedInAnyOrder) {
+  run_nccl(GetParam(), test::check_device_calls_in_flight);
+}
+TEST_P(NcclComm, DuplicatesShareTheOrderOfCalls) {
+  run_nccl(GetParam(), test::check_device_duplicates);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, NcclComm, testing::Values(1, 2, 3, 5));
+
+TEST(NcclOrder, BlocksNoHostThatWaitsOnAStream) {
+  run_nccl(2, [](const DeviceRank& rank) {
+    EXPECT_FALSE(rank.wire.blocks_host());
+    EXPECT_EQ(rank.wire.describe(), "nccl 2.28.9");
+    const std::unique_ptr<Stream> stream = rank.device.make_stream();
+    Array<float> data(rank.device, 1000, "test");
+    Pending pending = rank.wire.start_allreduce<float>(data.view(), DType::kFloat32, stream.get());
+    pending.wait(*stream);
+    const std::unique_ptr<Event> end = rank.device.make_event();
+    stream->record(*end);
+    EXPECT_TRUE(pending.done());
+    end->synchronize();
+  });
+}
+
+TEST(NcclGraph, HoldsACallThatRunsAgainWithEveryLaunch) {
+  run_nccl(1, [](const DeviceRank& rank) {
+    const std::unique_ptr<Stream> stream = rank.device.make_stream();
+    const cudaStream_t native = cuda::native(*stream);
+    HostArray<int64_t> shown(rank.device, 1, "test");
+    Array<int64_t> from(rank.device, 1, "test"), to(rank.device, 1, "test");
+    const auto layout = ExchangeLayout::packed({8}, {8});
+    DLRM_CUDA_CHECK(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal));
+    rank.wire.start_alltoallv(from.data(), to.data(), layout, stream.get()).wait(*stream);
+    rank.wire.start_allreduce<int64_t>(to.view(), DType::kFloat32, stream.get()).wait(*stream);
+    cudaGraph_t graph = nullptr;
+    DLRM_CUDA_CHECK(cudaStreamEndCapture(native, &graph));
+    cudaGraphExec_t exec = nullptr;
+    DLRM_CUDA_CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    for (const int64_t value : {5, 9}) {
+      shown[0] = value;
+      rank.device.copy(from.data(), shown.data(), 8, *stream);
+      DLRM_CUDA_CHECK(cudaGraphLaunch(exec, native));
+      rank.device.copy(shown.data(), to.data(), 8, *stream);
+      stream->synchronize();
+      EXPECT_EQ(shown[0], value);
+    }
+    DLRM_CUDA_CHECK(cudaGraphExecDestroy(exec));
+    DLRM_CUDA_CHECK(cudaGraphDestroy(graph));
+  });
+}
+
+TEST(NcclFailure, OfOneRankEndsTheOthers) {
+  EXPECT_EQ(failure_of(3,
+                       [](const DeviceRank& rank) {
+                         const std::unique_ptr<Stream> stream = rank.device.make_stream();
+                         Array<float> data(rank.device, 5000, "test");
+                         if (rank.host.rank() == 2) throw run_error("rank two is unwell");
+                         rank.wire
+                             .start_allreduce<float>(data.view(), DType::kFloat32, stream.get())
+                             .wait(*stream);
+                       }),
+            "rank two is unwell");
+}
+
+TEST(NcclFailure, IsHeardByTheWatchdogAndEndsTheNextCall) {
+  const std::string what = failure_of(2, [](const DeviceRank& rank) {
+    const std::unique_ptr<Stream> stream = rank.device.make_stream();
+    Array<float> data(rank.device, 5000, "test");
+    Pending pending = rank.wire.start_allreduce<float>(data.view(), DType::kFloat32, stream.get());
+    EXPECT_EQ(rank.host.engine()->failure(), "");
+    rank.host.barrier();
+    if (rank.host.rank() == 0) FakeNccl::network_down = true;
+    rank.host.barrier();
+    EXPECT_NE(rank.host.engine()->failure().find("unhandled system error"), std::string::npos);
+    pending.wait();
+  });
+  FakeNccl::network_down = false;
+  EXPECT_NE(what.find("NCCL failed on rank 0 in allreduce: unhandled system error"),
+            std::string::npos)
+      << what;
+}
+
+TEST(NcclThread, IsOne) {
+  run_nccl(1, [](const DeviceRank& rank) {
+    Array<float> data(rank.device, 10, "test");
+    std::thread([&] { EXPECT_THROW(rank.wire.start_allreduce<float>(data.view()), Error); }).join();
+  });
+}
+
+}  // namespace
+}  // namespace dlrm
+#endif
