@@ -6,20 +6,21 @@
 #include "dlrm/ops/ops.h"
 
 #include "checked/comparison.h"
+#include "checked/host_image.h"
 #include "reference/reference_ops.h"
 
 namespace dlrm::checked {
 
-/// Runs each operation as chosen, then the reference on copies of what it writes, and compares.
+/// Runs each operation as chosen, then the reference on copies of what it reads and writes, in the
+/// host's memory, and compares.
 /// Tables are never copied whole: only the rows that an operation names.
 class CheckedOps final : public Ops {
  public:
   CheckedOps(std::unique_ptr<Ops> chosen, Device& device, Stream& stream)
       : chosen_(std::move(chosen)),
         device_(device),
-        stream_(stream),
-        execution_(chosen_->name()),
-        gradients_(device, 0, "checked gradients") {}
+        host_(device, stream),
+        execution_(chosen_->name()) {}
 
   std::string name() const override { return "checked " + chosen_->name(); }
   int threads() const override { return chosen_->threads(); }
@@ -57,6 +58,10 @@ class CheckedOps final : public Ops {
                      View<const float> square_sums, int64_t full_width) override;
   void embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
                             View<const BagGradient> gradients) override;
+  void group_rows_of(View<const ShardUpdate> shards,
+                     const std::function<void()>& progress) override;
+  void embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
+                             const std::function<void()>& progress) override;
   void scatter_rows(View<const int64_t> rows, View<const int64_t> count,
                     MatrixView<const float> grads, MatrixView<float> dense,
                     View<float> touched) override;
@@ -78,15 +83,18 @@ class CheckedOps final : public Ops {
     return {operation, std::move(shape), execution_};
   }
   void run_backward(const Subject& subject, const LinearGradients& layer);
+  void check_groups(View<const IdGroup> groups, int64_t rows, const RowRuns& runs);
   void check_backward(const Subject& subject, const RowRuns& runs,
                       View<const BagGradient> gradients, const MatrixView<const float>& grads);
+  /// Updates the shards by `chosen`, and again by the reference.
+  void check_updates(const char* operation, const OptimizerStep& step,
+                     View<const ShardUpdate> shards, const std::function<void()>& chosen);
 
   std::unique_ptr<Ops> chosen_;
   Device& device_;
-  Stream& stream_;
+  HostImage host_;
   std::string execution_;
   reference::ReferenceOps reference_;
-  Array<float> gradients_;
 };
 
 }  // namespace dlrm::checked

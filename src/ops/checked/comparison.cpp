@@ -2,18 +2,6 @@
 
 namespace dlrm::checked {
 
-Copy Copy::of(const Matrix& m) {
-  Copy copy(m.rows, m.cols, m.type);
-  for (int64_t r = 0; r < m.rows; ++r) {
-    for (int64_t c = 0; c < m.cols; ++c) {
-      reference::set(copy.matrix_, r, c, reference::get(m, r, c));
-    }
-  }
-  return copy;
-}
-
-Copy Copy::of(const MatrixView<const float>& m) { return of(read_only(m)); }
-
 Copy Copy::magnitude(const Matrix& m) {
   Copy copy(m.rows, m.cols, DType::kFloat32);
   for (int64_t r = 0; r < m.rows; ++r) {
@@ -23,8 +11,6 @@ Copy Copy::magnitude(const Matrix& m) {
   }
   return copy;
 }
-
-Copy Copy::magnitude(const MatrixView<const float>& m) { return magnitude(read_only(m)); }
 
 Copy Copy::empty_like(const Matrix& m, DType type) { return Copy(m.rows, m.cols, type); }
 

@@ -16,14 +16,14 @@ class Copy {
   Copy(int64_t rows, int64_t cols, DType type)
       : bytes_(static_cast<size_t>(rows * cols) * size_of(type)),
         matrix_(bytes_.data(), type, rows, cols) {}
+  Copy(const Copy& other) : bytes_(other.bytes_), matrix_(other.matrix_) {
+    matrix_.data = bytes_.data();
+  }
   Copy(Copy&&) = default;
   Copy& operator=(Copy&&) = default;
 
-  static Copy of(const Matrix& m);
-  static Copy of(const MatrixView<const float>& m);
-  /// |m|, in fp32.
+  /// |m|, in fp32, of what is in the host's memory.
   static Copy magnitude(const Matrix& m);
-  static Copy magnitude(const MatrixView<const float>& m);
   static Copy empty_like(const Matrix& m, DType type);
 
   const Matrix& matrix() const { return matrix_; }

@@ -6,14 +6,95 @@
 namespace dlrm::checked {
 namespace {
 
-/// What the sum of a bag's magnitudes is in column c.
-double bag_magnitude(const BagGroup& g, int64_t bag, int64_t c) {
-  double sum = 0;
-  for (int64_t k = g.offsets[bag]; k < g.offsets[bag + 1]; ++k) {
-    sum += std::abs(reference::load(g.table.weights, g.table.type, g.ids[k] * g.table.stride + c));
+/// One feature's bags in the host's memory, and of the table the rows that they name.
+class HostBags {
+ public:
+  HostBags(HostImage& host, const BagGroup& g)
+      : offsets_(host.list(g.offsets, g.bags + 1)),
+        scale_(host.list(g.scale, g.bags)),
+        ids_(host.list(g.ids + offsets_.front(), offsets_.back() - offsets_.front())),
+        rows_(0, 0, g.table.type) {
+    const int64_t first = offsets_.front();
+    for (int64_t& at : offsets_) at -= first;
+    std::vector<int64_t> named = ids_;
+    std::sort(named.begin(), named.end());
+    named.erase(std::unique(named.begin(), named.end()), named.end());
+    for (int64_t& id : ids_) {
+      id = std::lower_bound(named.begin(), named.end(), id) - named.begin();
+    }
+    rows_ = host.rows({g.table.weights, g.table.type, g.table.rows, g.table.width, g.table.stride},
+                      named);
   }
-  return g.scale ? std::abs(double{g.scale[bag]}) * sum : sum;
-}
+
+  /// With what is at `pooled` as results.
+  BagGroup group(const Copy& pooled) const {
+    BagGroup g;
+    g.table.weights = rows_.matrix().data;
+    g.table.type = rows_.matrix().type;
+    g.table.rows = rows_.matrix().rows;
+    g.table.width = g.table.stride = rows_.matrix().cols;
+    g.ids = ids_.data();
+    g.offsets = offsets_.data();
+    g.bags = length_of(offsets_);
+    g.scale = scale_.empty() ? nullptr : scale_.data();
+    g.pooled = pooled.floats();
+    return g;
+  }
+  int64_t size(int64_t bag) const {
+    const auto b = static_cast<size_t>(bag);
+    return offsets_[b + 1] - offsets_[b];
+  }
+  /// What the sum of a bag's magnitudes is in column c.
+  double magnitude(int64_t bag, int64_t c) const {
+    const auto b = static_cast<size_t>(bag);
+    double sum = 0;
+    for (int64_t k = offsets_[b]; k < offsets_[b + 1]; ++k) {
+      sum += std::abs(rows_.at(ids_[static_cast<size_t>(k)], c));
+    }
+    return scale_.empty() ? sum : std::abs(double{scale_[b]}) * sum;
+  }
+
+ private:
+  static int64_t length_of(const std::vector<int64_t>& offsets) {
+    return static_cast<int64_t>(offsets.size()) - 1;
+  }
+  std::vector<int64_t> offsets_;
+  std::vector<float> scale_;
+  std::vector<int64_t> ids_;
+  Copy rows_;
+};
+
+/// RowRuns in the host's memory: what is filled of them.
+struct HostRuns {
+  std::vector<int64_t> count, rows, starts;
+  std::vector<Occurrence> occurrences;
+
+  HostRuns(HostImage& host, const RowRuns& runs)
+      : count(host.of(runs.count.first(1))),
+        rows(host.of(runs.rows.first(unique()))),
+        starts(host.of(runs.starts.first(unique() + 1))),
+        occurrences(host.of(runs.occurrences.first(static_cast<size_t>(starts.back())))) {}
+  size_t unique() const { return static_cast<size_t>(count[0]); }
+  RowRuns view() { return {rows, starts, occurrences, count}; }
+};
+
+/// Gradients of pooled bags in the host's memory.
+struct HostGradients {
+  std::vector<Copy> pooled, sizes;
+  std::vector<std::vector<float>> scales;
+  std::vector<BagGradient> plain, sized;
+
+  HostGradients(HostImage& host, View<const BagGradient> gradients) {
+    for (const BagGradient& g : gradients) {
+      pooled.push_back(host.of(g.pooled));
+      sizes.push_back(Copy::magnitude(pooled.back().matrix()));
+      scales.push_back(host.list(g.scale, g.pooled.rows));
+      const float* scale = scales.back().empty() ? nullptr : scales.back().data();
+      plain.push_back({pooled.back().floats(), scale});
+      sized.push_back({sizes.back().floats(), scale});
+    }
+  }
+};
 
 void expect_equal(const Subject& s, const char* what, int64_t i, int64_t got, int64_t expected) {
   if (got == expected) return;
@@ -29,85 +110,101 @@ std::string runs_shape(int64_t count, int64_t occurrences, int64_t width) {
 
 void CheckedOps::embedding_bag_forward(View<const BagGroup> groups) {
   chosen_->embedding_bag_forward(groups);
-  stream_.synchronize();
   for (size_t i = 0; i < groups.size(); ++i) {
     const BagGroup& g = groups[i];
     if (g.bags == 0) continue;
     const Copy want(g.bags, g.table.width, DType::kFloat32);
-    BagGroup aside = g;
-    aside.pooled = want.floats();
-    reference_.embedding_bag_forward({&aside, 1});
+    const HostBags bags(host_, g);
+    const BagGroup again = bags.group(want);
+    reference_.embedding_bag_forward({&again, 1});
     expect_close(
         subject("embedding_bag_forward",
                 fmt::format("group {} of {}, [{} x {}]", i, groups.size(), g.bags, g.table.width)),
-        "pooled", g.pooled, want.matrix(), [&](int64_t r, int64_t c) {
-          return summing(g.offsets[r + 1] - g.offsets[r], bag_magnitude(g, r, c));
-        });
+        "pooled", host_.of(Matrix(g.pooled)).matrix(), want.matrix(),
+        [&](int64_t r, int64_t c) { return summing(bags.size(r), bags.magnitude(r, c)); });
   }
 }
 
 void CheckedOps::group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) {
   chosen_->group_rows(groups, rows, runs);
-  stream_.synchronize();
-  const size_t room = runs.occurrences.size();
+  check_groups(groups, rows, runs);
+}
+
+void CheckedOps::group_rows_of(View<const ShardUpdate> shards,
+                               const std::function<void()>& progress) {
+  chosen_->group_rows_of(shards, progress);
+  for (const ShardUpdate& shard : shards) check_groups(shard.groups, shard.table.rows, shard.runs);
+}
+
+void CheckedOps::check_groups(View<const IdGroup> groups, int64_t rows, const RowRuns& runs) {
+  std::vector<std::vector<int64_t>> lists;
+  std::vector<IdGroup> again(groups.begin(), groups.end());
+  size_t room = 0;
+  for (IdGroup& g : again) {
+    if (g.bags == 0) continue;
+    std::vector<int64_t> offsets = host_.list(g.offsets, g.bags + 1);
+    const int64_t first = offsets.front(), size = offsets.back() - first;
+    for (int64_t& at : offsets) at -= first;
+    lists.push_back(host_.list(g.ids + first, size));
+    g.ids = lists.back().data();
+    lists.push_back(std::move(offsets));
+    g.offsets = lists.back().data();
+    room += static_cast<size_t>(size);
+  }
   std::vector<int64_t> want_rows(room), starts(room + 1), count(1);
   std::vector<Occurrence> occurrences(room);
-  reference_.group_rows(groups, rows, {want_rows, starts, occurrences, count});
+  reference_.group_rows(again, rows, {want_rows, starts, occurrences, count});
   const Subject s =
       subject("group_rows", fmt::format("of {} groups over {} rows", groups.size(), rows));
-  expect_equal(s, "count", 0, runs.count[0], count[0]);
-  const auto unique = static_cast<size_t>(count[0]);
-  for (size_t i = 0; i <= unique; ++i) {
+  expect_equal(s, "count", 0, host_.of(runs.count.first(1))[0], count[0]);
+  const HostRuns got(host_, runs);
+  for (size_t i = 0; i <= got.unique(); ++i) {
     const auto at = static_cast<int64_t>(i);
-    expect_equal(s, "start", at, runs.starts[i], starts[i]);
-    if (i < unique) expect_equal(s, "row", at, runs.rows[i], want_rows[i]);
+    expect_equal(s, "start", at, got.starts[i], starts[i]);
+    if (i < got.unique()) expect_equal(s, "row", at, got.rows[i], want_rows[i]);
   }
-  for (size_t k = 0; k < static_cast<size_t>(starts[unique]); ++k) {
+  for (size_t k = 0; k < got.occurrences.size(); ++k) {
     const auto at = static_cast<int64_t>(k);
-    expect_equal(s, "group of occurrence", at, runs.occurrences[k].group, occurrences[k].group);
-    expect_equal(s, "bag of occurrence", at, runs.occurrences[k].bag, occurrences[k].bag);
+    expect_equal(s, "group of occurrence", at, got.occurrences[k].group, occurrences[k].group);
+    expect_equal(s, "bag of occurrence", at, got.occurrences[k].bag, occurrences[k].bag);
   }
 }
 
 void CheckedOps::check_backward(const Subject& subject, const RowRuns& runs,
                                 View<const BagGradient> gradients,
                                 const MatrixView<const float>& grads) {
-  const int64_t count = runs.count[0];
+  HostRuns again(host_, runs);
+  const HostGradients from(host_, gradients);
+  const int64_t count = again.count[0];
   const Copy want(count, grads.cols, DType::kFloat32), sizes(count, grads.cols, DType::kFloat32);
-  reference_.embedding_bag_backward(runs, gradients, want.floats());
-  std::vector<Copy> magnitudes;
-  std::vector<BagGradient> sized(gradients.begin(), gradients.end());
-  for (BagGradient& g : sized) {
-    magnitudes.push_back(Copy::magnitude(g.pooled));
-    g.pooled = magnitudes.back().floats();
-  }
-  reference_.embedding_bag_backward(runs, sized, sizes.floats());
-  expect_close(subject, "gradient", read_only(grads.row_range(0, count)), want.matrix(),
+  reference_.embedding_bag_backward(again.view(), from.plain, want.floats());
+  reference_.embedding_bag_backward(again.view(), from.sized, sizes.floats());
+  expect_close(subject, "gradient", host_.of(grads.row_range(0, count)).matrix(), want.matrix(),
                [&](int64_t r, int64_t c) {
                  const auto i = static_cast<size_t>(r);
-                 return summing(runs.starts[i + 1] - runs.starts[i], sizes.at(r, c));
+                 return summing(again.starts[i + 1] - again.starts[i], sizes.at(r, c));
                });
 }
 
 void CheckedOps::embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
                                         MatrixView<float> grads) {
   chosen_->embedding_bag_backward(runs, gradients, grads);
-  stream_.synchronize();
-  const auto count = static_cast<size_t>(runs.count[0]);
-  check_backward(
-      subject("embedding_bag_backward", runs_shape(runs.count[0], runs.starts[count], grads.cols)),
-      runs, gradients, grads);
+  const HostRuns named(host_, runs);
+  check_backward(subject("embedding_bag_backward",
+                         runs_shape(named.count[0], named.starts.back(), grads.cols)),
+                 runs, gradients, grads);
 }
 
 void CheckedOps::row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
                                  View<float> sums) {
   chosen_->row_square_sums(count, grads, sums);
-  stream_.synchronize();
-  const Copy want(1, count[0], DType::kFloat32);
-  const auto n = static_cast<size_t>(count[0]);
-  reference_.row_square_sums(count, grads, {want.floats().data, n});
-  expect_close(subject("row_square_sums", runs_shape(count[0], count[0], grads.cols)), "sum",
-               as_row(sums.first(n)), want.matrix(),
+  const int64_t rows = host_.of(count.first(1))[0];
+  const Copy want(1, rows, DType::kFloat32);
+  const auto n = static_cast<size_t>(rows);
+  reference_.row_square_sums({&rows, 1}, host_.of(grads.row_range(0, rows)).floats(),
+                             {want.floats().data, n});
+  expect_close(subject("row_square_sums", runs_shape(rows, rows, grads.cols)), "sum",
+               host_.of(as_row(sums.first(n))).matrix(), want.matrix(),
                [&](int64_t, int64_t c) { return summing(grads.cols, want.at(0, c)); });
 }
 
@@ -115,58 +212,91 @@ void CheckedOps::sparse_update(const OptimizerStep& step, const RowTable& table,
                                View<const int64_t> rows, View<const int64_t> count,
                                MatrixView<const float> grads, bool by_row,
                                View<const float> square_sums, int64_t full_width) {
-  const RowCopies before(step, table, rows.first(static_cast<size_t>(count[0])));
-  RowCopies want(step, table, rows.first(static_cast<size_t>(count[0])));
+  const HostStep now(host_, step);
+  const auto n = static_cast<size_t>(host_.of(count.first(1))[0]);
+  const std::vector<int64_t> named = host_.of(rows.first(n));
+  const RowCopies before(host_, *now, table, named);
+  RowCopies want = before;
   chosen_->sparse_update(step, table, rows, count, grads, by_row, square_sums, full_width);
-  stream_.synchronize();
-  want.update(reference_, step, grads, by_row, square_sums, full_width);
-  want.compare(subject("sparse_update", runs_shape(count[0], count[0], table.width)), step, table,
-               before);
+  const auto size = static_cast<int64_t>(n);
+  const Copy applied =
+      by_row ? host_.rows(read_only(grads), named) : host_.of(grads.row_range(0, size));
+  want.update(reference_, *now, applied.floats(), host_.of(square_sums), full_width);
+  want.compare(subject("sparse_update", runs_shape(size, size, table.width)), *now,
+               RowCopies(host_, *now, table, named), before);
+}
+
+void CheckedOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table,
+                                      RowRuns runs, View<const BagGradient> gradients) {
+  const ShardUpdate shard{table, {}, gradients, runs};
+  check_updates("embedding_bag_update", step, {&shard, 1},
+                [&] { chosen_->embedding_bag_update(step, table, runs, gradients); });
+}
+
+void CheckedOps::embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
+                                       const std::function<void()>& progress) {
+  check_updates("embedding_bag_updates", step, shards,
+                [&] { chosen_->embedding_bag_updates(step, shards, progress); });
 }
 
 /// The fused update has the bits of its two halves, so that each is compared by its own arithmetic:
 /// the sums first, then the rule applied to the sums as they came out.
-void CheckedOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table,
-                                      RowRuns runs, View<const BagGradient> gradients) {
-  const auto count = static_cast<size_t>(runs.count[0]);
-  const Subject s =
-      subject("embedding_bag_update", runs_shape(runs.count[0], runs.starts[count], table.width));
-  gradients_.reserve(count * static_cast<size_t>(table.width));
-  const MatrixView<float> grads(gradients_.data(), runs.count[0], table.width);
-  chosen_->embedding_bag_backward(runs, gradients, grads);
-  const RowCopies before(step, table, runs.rows.first(count));
-  RowCopies want(step, table, runs.rows.first(count));
-  chosen_->embedding_bag_update(step, table, runs, gradients);
-  stream_.synchronize();
-  check_backward(s, runs, gradients, grads);
-  want.update(reference_, step, grads, false, {}, table.width);
-  want.compare(s, step, table, before);
+void CheckedOps::check_updates(const char* operation, const OptimizerStep& step,
+                               View<const ShardUpdate> shards,
+                               const std::function<void()>& chosen) {
+  struct Update {
+    Subject subject;
+    HostRuns runs;
+    Copy grads;
+    RowCopies before, want;
+  };
+  const HostStep now(host_, step);
+  std::vector<Update> updates;
+  for (const ShardUpdate& shard : shards) {
+    HostRuns runs(host_, shard.runs);
+    const int64_t count = runs.count[0], width = shard.table.width;
+    const Subject s = subject(operation, runs_shape(count, runs.starts.back(), width));
+    const Array<float> sums(device_, static_cast<size_t>(count * width), "checked gradients");
+    const MatrixView<float> grads(sums.data(), count, width);
+    chosen_->embedding_bag_backward(shard.runs, shard.gradients, grads);
+    check_backward(s, shard.runs, shard.gradients, grads);
+    RowCopies before(host_, *now, shard.table, runs.rows);
+    updates.push_back({s, std::move(runs), host_.of(grads), before, before});
+  }
+  chosen();
+  for (size_t i = 0; i < shards.size(); ++i) {
+    Update& u = updates[i];
+    u.want.update(reference_, *now, u.grads.floats(), {}, shards[i].table.width);
+    u.want.compare(u.subject, *now, RowCopies(host_, *now, shards[i].table, u.runs.rows), u.before);
+  }
 }
 
 void CheckedOps::scatter_rows(View<const int64_t> rows, View<const int64_t> count,
                               MatrixView<const float> grads, MatrixView<float> dense,
                               View<float> touched) {
   chosen_->scatter_rows(rows, count, grads, dense, touched);
-  stream_.synchronize();
+  const int64_t n = host_.of(count.first(1))[0];
   const Copy want = Copy::empty_like(dense, DType::kFloat32);
   const Copy want_touched = Copy::empty_like(as_row(touched), DType::kFloat32);
-  reference_.scatter_rows(rows, count, grads, want.floats(),
+  reference_.scatter_rows(host_.of(rows.first(static_cast<size_t>(n))), {&n, 1},
+                          host_.of(grads.row_range(0, n)).floats(), want.floats(),
                           {want_touched.floats().data, touched.size()});
-  const Subject s = subject("scatter_rows", runs_shape(count[0], count[0], dense.cols));
+  const Subject s = subject("scatter_rows", runs_shape(n, n, dense.cols));
   const auto exactly = [](int64_t, int64_t) { return 0.0; };
-  expect_close(s, "dense", dense, want.matrix(), exactly);
-  expect_close(s, "touched", as_row(touched), want_touched.matrix(), exactly);
+  expect_close(s, "dense", host_.of(Matrix(dense)).matrix(), want.matrix(), exactly);
+  expect_close(s, "touched", host_.of(as_row(touched)).matrix(), want_touched.matrix(), exactly);
 }
 
 void CheckedOps::touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) {
   chosen_->touched_rows(touched, rows, count);
-  stream_.synchronize();
   std::vector<int64_t> want(touched.size()), want_count(1);
-  reference_.touched_rows(touched, want, want_count);
+  reference_.touched_rows(host_.of(touched), want, want_count);
   const Subject s = subject("touched_rows", fmt::format("of {}", touched.size()));
-  expect_equal(s, "count", 0, count[0], want_count[0]);
-  for (int64_t i = 0; i < count[0]; ++i) {
-    expect_equal(s, "row", i, rows[static_cast<size_t>(i)], want[static_cast<size_t>(i)]);
+  const int64_t got_count = host_.of(count.first(1))[0];
+  expect_equal(s, "count", 0, got_count, want_count[0]);
+  const std::vector<int64_t> got = host_.of(rows.first(static_cast<size_t>(got_count)));
+  for (size_t i = 0; i < got.size(); ++i) {
+    expect_equal(s, "row", static_cast<int64_t>(i), got[i], want[i]);
   }
 }
 

@@ -23,63 +23,89 @@ RowTable as_table(const DenseTensor& t) {
 /// One parameter's update, done again by the reference.
 class UpdateAgain {
  public:
-  UpdateAgain(const OptimizerStep& step, const DenseTensor& tensor)
-      : step_(step),
+  UpdateAgain(HostImage& host, const OptimizerStep& step, const DenseTensor& tensor)
+      : host_(host),
+        step_(step),
         tensor_(tensor),
-        before_(step, as_table(tensor), {&kRow, 1}),
-        want_(step, as_table(tensor), {&kRow, 1}) {}
+        before_(host, step, as_table(tensor), {0}),
+        want_(before_) {}
 
   void compare(const Subject& subject, Ops& reference, const Copy& gradient) {
     const RowTable table = as_table(tensor_);
-    want_.update(reference, step_, {gradient.floats().data, 1, table.width}, false, {},
-                 table.width);
-    want_.compare(subject, step_, table, before_);
-    for (size_t i = 0; i < tensor_.copy.size(); ++i) {
-      const BFloat16 rounded(tensor_.values[i]);
-      if (tensor_.copy[i].bits == rounded.bits) continue;
-      disagree(subject, fmt::format("bf16 copy {}", i), static_cast<float>(tensor_.copy[i]),
+    want_.update(reference, step_, {gradient.floats().data, 1, table.width}, {}, table.width);
+    want_.compare(subject, step_, RowCopies(host_, step_, table, {0}), before_);
+    const std::vector<BFloat16> copy = host_.of(tensor_.copy);
+    const std::vector<float> values = host_.of(tensor_.values);
+    for (size_t i = 0; i < copy.size(); ++i) {
+      const BFloat16 rounded(values[i]);
+      if (copy[i].bits == rounded.bits) continue;
+      disagree(subject, fmt::format("bf16 copy {}", i), static_cast<float>(copy[i]),
                static_cast<float>(rounded));
     }
   }
 
  private:
-  static constexpr int64_t kRow = 0;
+  HostImage& host_;
   const OptimizerStep& step_;
   const DenseTensor& tensor_;
   RowCopies before_, want_;
 };
 
-/// What one backward writes, elsewhere.
-struct Results {
-  Copy dy, dx, dw, dbias;
+/// All that a layer's backward reads and writes, in the host's memory.
+struct HostLayer {
+  Act act;
+  Copy y, z, dy, x, w, dx, dw, dbias;
 
-  explicit Results(const LinearGradients& l)
-      : dy(Copy::of(l.dy)),
-        dx(Copy::empty_like(l.dx, l.dx.data ? l.dx.type : DType::kFloat32)),
+  HostLayer(HostImage& host, const LinearGradients& l)
+      : act(l.act),
+        y(host.of(l.act == Act::kNone ? Matrix() : l.y)),
+        z(host.of(needs_input(l.act) ? l.z : Matrix())),
+        dy(host.of(l.dy)),
+        x(host.of(l.x)),
+        w(host.of(l.w)),
+        dx(Copy::empty_like(l.dx, l.dx.type)),
         dw(l.dw.rows, l.dw.cols, DType::kFloat32),
         dbias(1, static_cast<int64_t>(l.dbias.size()), DType::kFloat32) {}
 
-  LinearGradients in_place_of(LinearGradients l) const {
-    l.dy = dy.matrix();
-    if (l.dx.data) l.dx = dx.matrix();
+  LinearGradients layer() const {
+    LinearGradients l;
+    l.act = act;
+    l.y = y.matrix(), l.z = z.matrix(), l.dy = dy.matrix(), l.x = x.matrix(), l.w = w.matrix();
+    if (dx.matrix().cols > 0) l.dx = dx.matrix();
     l.dw = dw.floats();
-    l.dbias = {dbias.floats().data, l.dbias.size()};
+    l.dbias = {dbias.floats().data, static_cast<size_t>(dbias.matrix().cols)};
     return l;
   }
 };
 
+/// What one backward writes, elsewhere in the device's memory.
+class Aside {
+ public:
+  Aside(Device& device, Ops& ops, const LinearGradients& l)
+      : layer_(l),
+        dy_(like(device, l.dy)),
+        dx_(like(device, l.dx)),
+        dw_(device, static_cast<size_t>(l.dw.rows * l.dw.cols), "checked gradients"),
+        dbias_(device, l.dbias.size(), "checked gradients") {
+    layer_.dy = Matrix(dy_.data(), l.dy.type, l.dy.rows, l.dy.cols);
+    if (l.dx.data) layer_.dx = Matrix(dx_.data(), l.dx.type, l.dx.rows, l.dx.cols);
+    layer_.dw = {dw_.data(), l.dw.rows, l.dw.cols};
+    layer_.dbias = dbias_.view();
+    ops.convert(l.dy, layer_.dy);
+  }
+  const LinearGradients& layer() const { return layer_; }
+
+ private:
+  static Buffer like(Device& device, const Matrix& m) {
+    return {device, static_cast<size_t>(m.rows * m.cols) * size_of(m.type), "checked gradients"};
+  }
+  LinearGradients layer_;
+  Buffer dy_, dx_;
+  Array<float> dw_, dbias_;
+};
+
 auto sums(int64_t terms, const Copy& magnitude) {
   return [terms, &magnitude](int64_t r, int64_t c) { return summing(terms, magnitude.at(r, c)); };
-}
-
-/// `got` beside `want`, the reference's; `sizes` are the sums of magnitudes.
-void compare(const Subject& s, const LinearGradients& got, const Results& want,
-             const Results& sizes) {
-  if (got.dx.data) {
-    expect_close(s, "dx", got.dx, want.dx.matrix(), sums(got.dy.cols, sizes.dx));
-  }
-  expect_close(s, "dw", got.dw, want.dw.matrix(), sums(got.dy.rows, sizes.dw));
-  expect_close(s, "dbias", as_row(got.dbias), want.dbias.matrix(), sums(got.dy.rows, sizes.dbias));
 }
 
 }  // namespace
@@ -89,36 +115,45 @@ void CheckedOps::linear_backward(const LinearGradients& layer) {
 }
 
 void CheckedOps::run_backward(const Subject& s, const LinearGradients& layer) {
-  const Results want(layer), sizes(layer);
-  const LinearGradients again = want.in_place_of(layer);
+  HostLayer want(host_, layer);
   chosen_->linear_backward(layer);
-  stream_.synchronize();
-  reference_.linear_backward(again);
-  LinearGradients magnitudes = sizes.in_place_of(layer);
-  const Copy dz = Copy::magnitude(again.dy), x = Copy::magnitude(layer.x),
-             w = Copy::magnitude(layer.w);
-  magnitudes.act = Act::kNone;
-  magnitudes.dy = dz.matrix();
-  magnitudes.x = x.matrix();
-  magnitudes.w = w.matrix();
-  reference_.linear_backward(magnitudes);
-  compare(s, layer, want, sizes);
+  reference_.linear_backward(want.layer());
+  HostLayer sizes(host_, layer);
+  sizes.act = Act::kNone;
+  sizes.dy = Copy::magnitude(want.dy.matrix());
+  sizes.x = Copy::magnitude(want.x.matrix());
+  sizes.w = Copy::magnitude(want.w.matrix());
+  if (layer.dx.data) {
+    sizes.dx = Copy(layer.dx.rows, layer.dx.cols, DType::kFloat32);
+  }
+  reference_.linear_backward(sizes.layer());
+  if (layer.dx.data) {
+    expect_close(s, "dx", host_.of(layer.dx).matrix(), want.dx.matrix(),
+                 sums(layer.dy.cols, sizes.dx));
+  }
+  expect_close(s, "dw", host_.of(layer.dw).matrix(), want.dw.matrix(),
+               sums(layer.dy.rows, sizes.dw));
+  expect_close(s, "dbias", host_.of(as_row(layer.dbias)).matrix(), want.dbias.matrix(),
+               sums(layer.dy.rows, sizes.dbias));
 }
 
 void CheckedOps::linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
                                         const DenseTensor& weight, const DenseTensor& bias) {
   // The gradients that were applied: the same operation's without the update, checked themselves.
-  const Results kept(layer);
+  const Aside kept(device_, *chosen_, layer);
   const Subject s = subject("linear_backward_update", shape_of(layer));
-  run_backward(s, kept.in_place_of(layer));
-  UpdateAgain weights(step, weight), biases(step, bias);
+  run_backward(s, kept.layer());
+  const HostStep now(host_, step);
+  UpdateAgain weights(host_, *now, weight), biases(host_, *now, bias);
   chosen_->linear_backward_update(step, layer, weight, bias);
-  stream_.synchronize();
   if (layer.dx.data) {
-    expect_close(s, "dx", layer.dx, kept.dx.matrix(), [](int64_t, int64_t) { return 0.0; });
+    expect_close(s, "dx", host_.of(layer.dx).matrix(), host_.of(kept.layer().dx).matrix(),
+                 [](int64_t, int64_t) { return 0.0; });
   }
-  weights.compare(s, reference_, kept.dw);
-  if (!layer.dbias.empty()) biases.compare(s, reference_, kept.dbias);
+  weights.compare(s, reference_, host_.of(kept.layer().dw));
+  if (!layer.dbias.empty()) {
+    biases.compare(s, reference_, host_.of(as_row(kept.layer().dbias)));
+  }
 }
 
 }  // namespace dlrm::checked

@@ -1,94 +1,78 @@
 #include "checked/row_copies.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace dlrm::checked {
 namespace {
 
 using Rule = OptimizerStep::Rule;
 
-int64_t state_width(const OptimizerStep& step, const RowTable& table, int which) {
-  if (step.rule == Rule::kSgd || (which == 2 && step.rule != Rule::kAdam)) return 0;
-  return step.rule == Rule::kRowwiseAdagrad ? 1 : table.width;
+/// The state array `data` as a matrix, without columns where the rule has none.
+Matrix state(const OptimizerStep& step, const RowTable& table, float* data) {
+  const bool kept =
+      data && step.rule != Rule::kSgd && (data != table.state2 || step.rule == Rule::kAdam);
+  const int64_t width = step.rule == Rule::kRowwiseAdagrad ? 1 : table.width;
+  return {data, DType::kFloat32, table.rows, kept ? width : 0, table.state_stride};
 }
 
 }  // namespace
 
-RowCopies::RowCopies(const OptimizerStep& step, const RowTable& table, View<const int64_t> rows)
-    : rows_(rows.begin(), rows.end()),
-      weights_(count(), table.width, table.type),
-      state1_(count(), state_width(step, table, 1), DType::kFloat32),
-      state2_(count(), state_width(step, table, 2), DType::kFloat32),
-      grads_(count(), table.width, DType::kFloat32) {
+RowCopies::RowCopies(HostImage& host, const OptimizerStep& step, const RowTable& table,
+                     std::vector<int64_t> rows)
+    : table_(table),
+      rows_(std::move(rows)),
+      weights_(
+          host.rows({table.weights, table.type, table.rows, table.width, table.stride}, rows_)),
+      state1_(host.rows(state(step, table, table.state1), rows_)),
+      state2_(host.rows(state(step, table, table.state2), rows_)),
+      grads_(count(), table.width, DType::kFloat32) {}
+
+void RowCopies::update(Ops& reference, const OptimizerStep& step, MatrixView<const float> grads,
+                       View<const float> square_sums, int64_t full_width) {
+  const int64_t first = 0, one = 1;
   for (int64_t i = 0; i < count(); ++i) {
-    const int64_t row = rows_[static_cast<size_t>(i)];
-    for (int64_t c = 0; c < table.width; ++c) {
-      reference::set(weights_.matrix(), i, c,
-                     reference::load(table.weights, table.type, row * table.stride + c));
-    }
-    if (state1_.matrix().cols > 0) {
-      std::copy_n(table.state1 + row * table.state_stride, state1_.matrix().cols,
-                  state1_.floats().row(i));
-    }
-    if (state2_.matrix().cols > 0) {
-      std::copy_n(table.state2 + row * table.state_stride, state2_.matrix().cols,
-                  state2_.floats().row(i));
-    }
+    std::copy_n(grads.row(i), grads.cols, grads_.floats().row(i));
+    RowTable row = table_;  // of one row, which keeps its place in the whole table
+    row.first_row = table_.first_row + rows_[static_cast<size_t>(i)];
+    row.weights = weights_.matrix().element(i, 0);
+    row.rows = 1;
+    row.state1 = state1_.matrix().cols > 0 ? state1_.floats().row(i) : nullptr;
+    row.state2 = state2_.matrix().cols > 0 ? state2_.floats().row(i) : nullptr;
+    const View<const float> square =
+        square_sums.empty() ? square_sums : square_sums.subspan(static_cast<size_t>(i), 1);
+    reference.sparse_update(step, row, {&first, 1}, {&one, 1}, grads_.floats().row_range(i, 1),
+                            false, square, full_width);
   }
 }
 
-void RowCopies::update(Ops& ops, const OptimizerStep& step, MatrixView<const float> grads,
-                       bool by_row, View<const float> square_sums, int64_t full_width) {
-  for (int64_t i = 0; i < count(); ++i) {
-    std::copy_n(grads.row(by_row ? rows_[static_cast<size_t>(i)] : i), grads.cols,
-                grads_.floats().row(i));
-  }
-  RowTable table;
-  table.weights = weights_.matrix().data;
-  table.type = weights_.matrix().type;
-  table.rows = count();
-  table.width = table.stride = weights_.matrix().cols;
-  if (state1_.matrix().cols > 0) table.state1 = state1_.floats().data;
-  if (state2_.matrix().cols > 0) table.state2 = state2_.floats().data;
-  table.state_stride = state1_.matrix().cols;
-  std::vector<int64_t> all(rows_.size());
-  std::iota(all.begin(), all.end(), int64_t{0});
-  const int64_t size = count();
-  ops.sparse_update(step, table, all, {&size, 1}, grads_.floats(), false, square_sums, full_width);
-}
-
-void RowCopies::compare(const Subject& subject, const OptimizerStep& step, const RowTable& table,
+void RowCopies::compare(const Subject& subject, const OptimizerStep& step, const RowCopies& after,
                         const RowCopies& before) const {
   // Adam's mean may cancel: its error is then relative to the rate, not to the change.
   const double least = step.rule == Rule::kAdam ? 1e-5 * step.lr : 0.0;
   for (int64_t i = 0; i < count(); ++i) {
-    const int64_t row = rows_[static_cast<size_t>(i)];
-    for (int64_t c = 0; c < table.width; ++c) {
-      const double have = reference::load(table.weights, table.type, row * table.stride + c);
-      const double want = weights_.at(i, c), old = before.weights_.at(i, c);
-      const double allowed = rounding(table.type, std::max(std::abs(want), std::abs(old))) +
+    for (int64_t c = 0; c < table_.width; ++c) {
+      const double have = after.weights_.at(i, c), want = weights_.at(i, c);
+      const double old = before.weights_.at(i, c);
+      const double allowed = rounding(table_.type, std::max(std::abs(want), std::abs(old))) +
                              1e-5 * std::abs(want - old) + least;
-      if (!agree(have, want, allowed)) {
-        disagree(subject, fmt::format("weight ({}, {})", row, c), have, want);
-      }
+      if (agree(have, want, allowed)) continue;
+      disagree(subject, fmt::format("weight ({}, {})", rows_[static_cast<size_t>(i)], c), have,
+               want);
     }
   }
-  compare_state(subject, "state 1", table.state1, table.state_stride, state1_, before.state1_);
-  compare_state(subject, "state 2", table.state2, table.state_stride, state2_, before.state2_);
+  compare_state(subject, "state 1", after.state1_, state1_, before.state1_);
+  compare_state(subject, "state 2", after.state2_, state2_, before.state2_);
 }
 
-void RowCopies::compare_state(const Subject& subject, const char* what, const float* state,
-                              int64_t stride, const Copy& want, const Copy& before) const {
+void RowCopies::compare_state(const Subject& subject, const char* what, const Copy& have,
+                              const Copy& want, const Copy& before) const {
   for (int64_t i = 0; i < count(); ++i) {
-    const int64_t row = rows_[static_cast<size_t>(i)];
     for (int64_t c = 0; c < want.matrix().cols; ++c) {
-      const double have = state[row * stride + c];
       const double scale = std::abs(want.at(i, c)) + std::abs(before.at(i, c)) +
                            std::abs(grads_.at(i, std::min(c, grads_.matrix().cols - 1)));
-      if (!agree(have, want.at(i, c), 0x1p-18 * scale)) {
-        disagree(subject, fmt::format("{} ({}, {})", what, row, c), have, want.at(i, c));
-      }
+      if (agree(have.at(i, c), want.at(i, c), 0x1p-18 * scale)) continue;
+      disagree(subject, fmt::format("{} ({}, {})", what, rows_[static_cast<size_t>(i)], c),
+               have.at(i, c), want.at(i, c));
     }
   }
 }

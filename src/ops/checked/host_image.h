@@ -1,0 +1,60 @@
+#pragma once
+#include <type_traits>
+#include <vector>
+
+#include "dlrm/device/transfer.h"
+#include "dlrm/ops/types.h"
+
+#include "checked/comparison.h"
+
+namespace dlrm::checked {
+
+/// Copies of what operations read and write, in the host's memory, where the reference works: a
+/// device may have memory of its own. Each copy is made after what the stream holds.
+class HostImage {
+ public:
+  HostImage(Device& device, Stream& stream) : stream_(stream), transfer_(device, stream) {}
+
+  Copy of(const Matrix& m);
+  Copy of(const MatrixView<const float>& m) { return of(read_only(m)); }
+  Copy of(const MatrixView<float>& m) { return of(Matrix(m)); }
+  /// |m|, in fp32.
+  Copy magnitude(const Matrix& m) { return Copy::magnitude(of(m).matrix()); }
+  Copy magnitude(const MatrixView<const float>& m) { return magnitude(read_only(m)); }
+
+  template <class T>
+  std::vector<std::remove_const_t<T>> of(View<T> values) {
+    return list(values.data(), static_cast<int64_t>(values.size()));
+  }
+  /// Empty where `from` is null.
+  template <class T>
+  std::vector<std::remove_const_t<T>> list(T* from, int64_t count) {
+    std::vector<std::remove_const_t<T>> copy(from ? static_cast<size_t>(count) : 0);
+    if (!copy.empty()) bytes(copy.data(), from, copy.size() * sizeof(T));
+    return copy;
+  }
+  /// The listed rows of `table`, one after the other.
+  Copy rows(const Matrix& table, const std::vector<int64_t>& listed);
+  void bytes(void* to, const void* from, size_t count);
+
+ private:
+  void read(const Matrix& from, void* to);
+
+  Stream& stream_;
+  Transfer transfer_;
+};
+
+/// A step whose numbers lie in the host's memory.
+class HostStep {
+ public:
+  HostStep(HostImage& host, const OptimizerStep& step);
+  HostStep(const HostStep&) = delete;
+  HostStep& operator=(const HostStep&) = delete;
+  const OptimizerStep& operator*() const { return step_; }
+
+ private:
+  OptimizerStep step_;
+  float suppressed_ = 0;
+};
+
+}  // namespace dlrm::checked
