@@ -59,7 +59,11 @@ double activation_bytes(const RunConfig& config, int64_t local_batch) {
                 (2.0 * real(model.interaction_width()) + real(model.interaction.rank));
   }
   const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
-  return 2.0 * real(local_batch) * elements * element;
+  const bool keeps_inputs =
+      model.activation == Activation::kGelu || model.activation == Activation::kSilu;
+  const double inputs =
+      keeps_inputs ? sum_of(model.bottom_mlp) + sum_of(model.top_mlp) - model.top_mlp.back() : 0;
+  return real(local_batch) * (2.0 * elements + inputs) * element;
 }
 
 double local_exchange_bytes(const RunConfig& config, int64_t local_batch) {

@@ -15,11 +15,11 @@ class Network {
  public:
   enum Kind { kDot, kConcatFirst, kConcatLastPooled, kCross };
 
-  Network(Kind kind, int64_t dense, int64_t embedding, int64_t batch)
+  Network(Kind kind, int64_t dense, int64_t embedding, int64_t batch, Act act = Act::kRelu)
       : batch_(batch),
         parameters_(context_, *ops_, OptimizerStep::Rule::kSgd, DType::kFloat32, DType::kFloat32),
-        bottom_(context_, *ops_, parameters_, "/mlp/bottom", dense, {5, dense}, Act::kRelu,
-                Act::kRelu, DType::kFloat32, batch),
+        bottom_(context_, *ops_, parameters_, "/mlp/bottom", dense, {5, dense}, act, act,
+                DType::kFloat32, batch),
         x_(random(batch * dense)),
         e_(random(batch * embedding)),
         de_(static_cast<size_t>(batch * embedding)),
@@ -29,9 +29,9 @@ class Network {
     if (kind == kConcatFirst) interaction_ = make_concat_interaction(setup, false, 0);
     if (kind == kConcatLastPooled) interaction_ = make_concat_interaction(setup, true, 3);
     if (kind == kCross) interaction_ = make_cross_interaction(setup, parameters_, 2, 4);
-    top_ = std::make_unique<Mlp>(context_, *ops_, parameters_, "/mlp/top", interaction_->width(),
-                                 std::vector<int64_t>{6, 1}, Act::kRelu, Act::kNone,
-                                 DType::kFloat32, batch);
+    top_ =
+        std::make_unique<Mlp>(context_, *ops_, parameters_, "/mlp/top", interaction_->width(),
+                              std::vector<int64_t>{6, 1}, act, Act::kNone, DType::kFloat32, batch);
     parameters_.allocate();
     parameters_.initialise(3, 0);
     weights_ = random(batch);
@@ -122,6 +122,12 @@ TEST(Gradients, OfPooledConcatWithDenseLastMatchDifferences) {
 }
 TEST(Gradients, OfCrossLayersMatchDifferences) {
   Network(Network::kCross, 3, 5, 2).expect_gradients();
+}
+
+TEST(Gradients, OfEverySmoothActivationMatchDifferences) {
+  for (const Act act : {Act::kGelu, Act::kSilu, Act::kSigmoid, Act::kTanh}) {
+    Network(Network::kDot, 4, 12, 3, act).expect_gradients();
+  }
 }
 
 }  // namespace

@@ -84,6 +84,8 @@ class CpuOps final : public Ops {
   /// body(i0, i1, scratch [2·width]) for ranges of runs of about equal work.
   template <class Body>
   void for_run_ranges(const Runs& runs, int64_t count, const Body& body);
+  /// y = act(x wᵀ + bias) for none and ReLU.
+  void layer_outputs(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y);
   /// The layer's backward by our own code, with the update where `update.step` is given.
   void small_backward(const LinearGradients& layer, LayerBackward update, const DenseTensor* bias);
   /// At least `floats` for each part: the same memory for the same part in every operation, so that

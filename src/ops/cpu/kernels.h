@@ -67,6 +67,10 @@ struct Kernels {
 
   void (*relu)(const Matrix& y, int64_t r0, int64_t r1);
   void (*relu_backward)(const Matrix& y, const Matrix& dy, int64_t r0, int64_t r1);
+  /// y = act(z), which may be the same matrix, for the smooth activations; types alike.
+  void (*activate)(Act act, const Matrix& z, const Matrix& y, int64_t r0, int64_t r1);
+  /// dy ← dy ⊙ act'(z); `from` is z where needs_input(act), else act(z).
+  void (*activate_backward)(Act act, const Matrix& from, const Matrix& dy, int64_t r0, int64_t r1);
   void (*add)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
   bool (*all_finite)(const Matrix& x, int64_t r0, int64_t r1);
   void (*cross_forward)(const Matrix& x0, const Matrix& u, const Matrix& x, const Matrix& y,

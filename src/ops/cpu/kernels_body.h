@@ -1,5 +1,6 @@
 #pragma once
 // The table of all kernels of one instruction set.
+#include "cpu/activation_body.h"
 #include "cpu/dot_body.h"
 #include "cpu/elementwise_body.h"
 #include "cpu/embedding_body.h"
@@ -17,6 +18,8 @@ constexpr Kernels kernels_named(const char* name) {
           .copy_rows = copy_rows,
           .relu = relu,
           .relu_backward = relu_backward,
+          .activate = activate,
+          .activate_backward = activate_backward,
           .add = add,
           .all_finite = all_finite,
           .cross_forward = cross_forward,
