@@ -21,7 +21,8 @@ void add_arrays(const EmbeddingOptions& options, const TableConfig& table, const
 
   ShardArray weight = whole;
   weight.path = path + "/weight";
-  weight.data = static_cast<float*>(here.weights);
+  weight.data = here.weights;
+  weight.type = here.type;
   weight.stride = here.stride;
   arrays.push_back(weight);
   switch (options.optimizer.type) {

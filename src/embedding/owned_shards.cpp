@@ -15,13 +15,14 @@ std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptio
       shard.slice = static_cast<int>(s);
       shard.rows = slice.rows;
       shard.columns = slice.columns[c];
-      shard.columns_cut =
-          shard.columns.size() != options.tables[static_cast<size_t>(slice.table)].dim;
+      const TableConfig& table = options.tables[static_cast<size_t>(slice.table)];
+      shard.columns_cut = shard.columns.size() != table.dim;
       shard.features = layout.features_of(slice.table);
       shard.first_block =
           static_cast<size_t>(slice.first_block) + c * static_cast<size_t>(shard.features);
-      shard.store = make_resident_rows(context.device, options.place_of(shard.table),
-                                       shard.rows.size(), shard.columns.size(), state);
+      shard.store =
+          make_resident_rows(context.device, options.place_of(shard.table),
+                             shape_of_rows(table, options.seed, shard.rows, shard.columns), state);
       shards.push_back(std::move(shard));
     }
   }

@@ -12,10 +12,11 @@ namespace {
 
 constexpr int64_t kChunkRows = 1 << 14;
 
-uint64_t mixed(uint64_t hash, const float* values, int64_t count) {
+template <class T>
+uint64_t mixed(uint64_t hash, const T* values, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    uint32_t bits;
-    std::memcpy(&bits, values + i, sizeof(bits));
+    uint32_t bits = 0;
+    std::memcpy(&bits, values + i, sizeof(T));
     hash = (hash ^ bits) * 0x9e3779b97f4a7c15ull;
     hash ^= hash >> 29;
   }
@@ -29,10 +30,9 @@ void check_replica(Context& context, const std::string& table, const RowTable& r
   Transfer transfer(context.device, context.stream);
   const int64_t state_width = rows.state_stride == 1 ? 1 : rows.width;
   std::vector<uint64_t> hashes;
-  std::vector<float> values;
-  const auto mix = [&](const float* from, int64_t stride, int64_t width, int64_t first,
-                       int64_t count) {
-    values.resize(static_cast<size_t>(count * width));
+  const auto mix = [&]<class T>(const T* from, int64_t stride, int64_t width, int64_t first,
+                                int64_t count) {
+    std::vector<T> values(static_cast<size_t>(count * width));
     transfer.read_rows(from + first * stride, stride, count, width, values.data());
     for (int64_t r = 0; r < count; ++r) {
       uint64_t& hash = hashes[static_cast<size_t>(r)];
@@ -42,7 +42,11 @@ void check_replica(Context& context, const std::string& table, const RowTable& r
   for (int64_t first = 0; first < rows.rows; first += kChunkRows) {
     const int64_t count = std::min(kChunkRows, rows.rows - first);
     hashes.assign(static_cast<size_t>(count), 0x243f6a8885a308d3ull);
-    mix(static_cast<const float*>(rows.weights), rows.stride, rows.width, first, count);
+    if (rows.type == DType::kFloat32) {
+      mix(static_cast<const float*>(rows.weights), rows.stride, rows.width, first, count);
+    } else {
+      mix(static_cast<const BFloat16*>(rows.weights), rows.stride, rows.width, first, count);
+    }
     for (const float* state : {rows.state1, rows.state2}) {
       if (state) mix(state, rows.state_stride, state_width, first, count);
     }

@@ -18,8 +18,9 @@ ReplicatedTables::ReplicatedTables(Context& context, Ops& ops, const EmbeddingOp
     for (int i = 0; i < layout.features_of(t); ++i) {
       replicated.features.push_back(layout.first_feature[static_cast<size_t>(t)] + i);
     }
-    replicated.store =
-        make_resident_rows(context.device, options.place_of(t), table.rows, table.dim, state);
+    replicated.store = make_resident_rows(
+        context.device, options.place_of(t),
+        shape_of_rows(table, options.seed, {0, table.rows}, {0, table.dim}), state);
     tables_.push_back(std::move(replicated));
   }
   ReplicatedList gathered, reduced, all;

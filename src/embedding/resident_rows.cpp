@@ -9,16 +9,16 @@ namespace {
 
 class ResidentRows final : public RowStore {
  public:
-  ResidentRows(Device& device, Place place, int64_t rows, int64_t width, const RowState& state) {
-    table_.rows = rows;
-    table_.width = width;
-    table_.stride = row_stride(width, DType::kFloat32);
-    weights_ = floats(device, place, rows * table_.stride, "embedding rows");
+  ResidentRows(Device& device, Place place, const RowTable& shape, const RowState& state)
+      : table_(shape) {
+    table_.stride = row_stride(table_.width, table_.type);
+    weights_ = values(device, place, table_.stride, table_.type, "embedding rows");
     table_.weights = weights_.data();
     if (state.arrays == 0) return;
-    table_.state_stride = state.per_row ? 1 : table_.stride;
+    table_.state_stride = state.per_row ? 1 : row_stride(table_.width, DType::kFloat32);
     for (int i = 0; i < state.arrays; ++i) {
-      state_[i] = floats(device, place, rows * table_.state_stride, "embedding optimizer state");
+      state_[i] =
+          values(device, place, table_.state_stride, DType::kFloat32, "embedding optimizer state");
     }
     table_.state1 = static_cast<float*>(state_[0].data());
     table_.state2 = static_cast<float*>(state_[1].data());
@@ -29,8 +29,8 @@ class ResidentRows final : public RowStore {
   void release(int64_t) override {}
 
  private:
-  static Buffer floats(Device& device, Place place, int64_t count, const char* what) {
-    return {device, static_cast<size_t>(count) * sizeof(float), what, place};
+  Buffer values(Device& device, Place place, int64_t stride, DType type, const char* what) const {
+    return {device, static_cast<size_t>(table_.rows * stride) * size_of(type), what, place};
   }
 
   Buffer weights_, state_[2];
@@ -54,9 +54,20 @@ RowState row_state(const OptimizerConfig& optimizer) {
   return {};
 }
 
-std::unique_ptr<RowStore> make_resident_rows(Device& device, Place place, int64_t rows,
-                                             int64_t width, const RowState& state) {
-  return std::make_unique<ResidentRows>(device, place, rows, width, state);
+RowTable shape_of_rows(const TableConfig& table, uint64_t seed, Range rows, Range columns) {
+  RowTable shape;
+  shape.type = table.dtype;
+  shape.rows = rows.size();
+  shape.width = columns.size();
+  shape.rounding_key = stream_key(seed, "/tables/" + table.name + "/rounding");
+  shape.first_row = rows.begin;
+  shape.first_column = columns.begin;
+  return shape;
+}
+
+std::unique_ptr<RowStore> make_resident_rows(Device& device, Place place, const RowTable& shape,
+                                             const RowState& state) {
+  return std::make_unique<ResidentRows>(device, place, shape, state);
 }
 
 void initialise_rows(Context& context, Ops& ops, const RowTable& rows, const RowState& state,

@@ -39,7 +39,9 @@ TEST(Arrays, EveryCellIsSavedByOneRankAndLoadedByAllThatHoldIt) {
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
     for (ShardArray& array : embeddings.arrays()) {
       for (int64_t r = 0; r < array.rows.size(); ++r) {
-        for (int64_t c = 0; c < array.columns.size(); ++c) array.data[r * array.stride + c] = 1;
+        for (int64_t c = 0; c < array.columns.size(); ++c) {
+          static_cast<float*>(array.data)[r * array.stride + c] = 1;
+        }
       }
     }
     for (const auto& [path, values] : gather(comm, embeddings)) {
@@ -58,7 +60,7 @@ std::string error_of_difference(const std::string& path, int rank_that_differs) 
                                    plan_of("data_parallel", tables, 3));
       for (const ShardArray& array : embeddings.arrays()) {
         if (array.path == path && comm.rank() == rank_that_differs) {
-          array.data[17 * array.stride + 2] += 1e-6f;
+          static_cast<float*>(array.data)[17 * array.stride + 2] += 1e-6f;
         }
       }
       embeddings.check_replicas();

@@ -94,6 +94,13 @@ inline void train(ShardedEmbeddings& embeddings, const Communicator& comm, int64
   embeddings.update(lr, step);
 }
 
+inline float value_of(const ShardArray& array, int64_t r, int64_t c) {
+  const int64_t at = r * array.stride + c;
+  return array.type == DType::kFloat32
+             ? static_cast<const float*>(array.data)[at]
+             : static_cast<float>(static_cast<const BFloat16*>(array.data)[at]);
+}
+
 /// Whole tensors by path, put together from what each rank would save.
 using Tensors = std::map<std::string, std::vector<float>>;
 
@@ -109,7 +116,7 @@ inline Tensors gather(Communicator& comm, ShardedEmbeddings& embeddings) {
     for (int64_t r = 0; r < array.rows.size(); ++r) {
       for (int64_t c = 0; c < array.columns.size(); ++c) {
         whole[static_cast<size_t>((array.rows.begin + r) * columns + array.columns.begin + c)] +=
-            array.data[r * array.stride + c];
+            value_of(array, r, c);
       }
     }
   }

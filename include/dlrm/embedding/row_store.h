@@ -5,6 +5,7 @@
 
 #include "dlrm/comm/context.h"
 #include "dlrm/config/run_config.h"
+#include "dlrm/core/partition.h"
 #include "dlrm/ops/ops.h"
 
 namespace dlrm {
@@ -33,10 +34,14 @@ struct RowState {
 };
 RowState row_state(const OptimizerConfig& optimizer);
 
+/// The part of `table` that a store holds: rows, width, type, and by what bf16 rows are rounded; no
+/// memory yet.
+RowTable shape_of_rows(const TableConfig& table, uint64_t seed, Range rows, Range columns);
+
 /// All rows and state in the device's own memory, or in the host's memory that the device reads and
 /// writes too, zeroed; prepare and release do nothing.
-std::unique_ptr<RowStore> make_resident_rows(Device& device, Place place, int64_t rows,
-                                             int64_t width, const RowState& state);
+std::unique_ptr<RowStore> make_resident_rows(Device& device, Place place, const RowTable& shape,
+                                             const RowState& state);
 
 /// Draws rows U(±1/sqrt(table_rows)) from (seed, "/tables/<name>", global row, global column), so
 /// that any sharding holds the same numbers, and sets state to its initial value.

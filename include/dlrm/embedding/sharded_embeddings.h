@@ -41,7 +41,8 @@ struct ShardArray {
   std::vector<int64_t> shape;  ///< of the whole tensor: [rows, D] or [rows]
   Range rows;                  ///< the part that is here
   Range columns;               ///< [0, 1) for a one-dimensional tensor
-  float* data = nullptr;
+  void* data = nullptr;
+  DType type = DType::kFloat32;  ///< fp32 or bf16; checkpoints hold fp32
   int64_t stride = 0;  ///< elements from row to row
   bool saves = true;   ///< false where another rank saves the same part
 };
