@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "dlrm/config/buildable.h"
+#include "dlrm/device/device.h"
 #include "dlrm/train/machine.h"
 #include "dlrm/train/session.h"
 
@@ -81,7 +82,7 @@ void run_limits(World& world, Arguments& a) {
 void run_sweep(World& world, Arguments& a) {
   a.sweep.batches = bench::parse_batches(a.batches);
   a.sweep.config = load_config(a.sweep.config_path, a.set);
-  check_buildable(a.sweep.config);
+  check_buildable(a.sweep.config, {built_with_cuda()});
   const bench::SweepResult result = bench::run_batch_sweep(world.comm(), a.sweep);
   fmt::print("{}", bench::to_table(a.sweep, result));
   write_output(a.output, bench::to_json(a.sweep, result));

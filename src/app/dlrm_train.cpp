@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "dlrm/config/buildable.h"
+#include "dlrm/device/device.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/run.h"
 #include "dlrm/train/session.h"
@@ -89,7 +90,7 @@ ExitCode run(World& world, Arguments& a) {
   if (a.ranks > 0 || a.device_memory_gib > 0) {
     throw usage_error("--ranks and --device-memory go with --plan-only; mpirun -np sets the ranks");
   }
-  check_buildable(a.run.config);
+  check_buildable(a.run.config, {built_with_cuda()});
   return run_training(world.comm(), &world, a.run);
 }
 

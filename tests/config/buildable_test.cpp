@@ -5,9 +5,9 @@
 namespace dlrm {
 namespace {
 
-std::string refusal(const std::vector<std::string>& overrides) {
+std::string refusal(const std::vector<std::string>& overrides, Capabilities build = {}) {
   try {
-    check_buildable(small_config(overrides));
+    check_buildable(small_config(overrides), build);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kUsage);
     return error.what();
@@ -17,7 +17,7 @@ std::string refusal(const std::vector<std::string>& overrides) {
 
 TEST(CheckBuildable, LetsEveryShippedConfigThrough) {
   for (const std::string& path : all_config_paths()) {
-    EXPECT_NO_THROW(check_buildable(load_config(path))) << path;
+    EXPECT_NO_THROW(check_buildable(load_config(path), {})) << path;
   }
 }
 
@@ -28,13 +28,34 @@ TEST(CheckBuildable, LetsHostMemoryAndFixedRoutingThrough) {
 }
 
 TEST(CheckBuildable, NamesWhatIsNotBuiltYet) {
-  EXPECT_EQ(refusal({"model.activation=gelu"}), "model.activation: gelu: not built yet; use relu");
-  EXPECT_EQ(refusal({"model.tables.t.dtype=bf16"}),
-            "table t_0: dtype bf16: not built yet; use fp32");
   EXPECT_EQ(refusal({"memory.tier=cached"}),
             "memory.tier: cached: not built yet; use auto, device or host");
   EXPECT_EQ(refusal({"memory.tables={C1: cached}"}),
             "memory.tables.C1: cached: not built yet; use auto, device or host");
+}
+
+TEST(CheckBuildable, LetsEveryActivationAndTableTypeThrough) {
+  for (const char* activation : {"relu", "gelu", "silu", "sigmoid", "tanh"}) {
+    EXPECT_EQ(refusal({std::string("model.activation=") + activation}), "");
+  }
+  EXPECT_EQ(refusal({"model.tables.t.dtype=bf16"}), "");
+}
+
+TEST(CheckBuildable, LetsDeviceCudaThroughWhereTheBuildHasIt) {
+  EXPECT_EQ(refusal({"device=cuda"}, {.cuda = true}), "");
+  EXPECT_EQ(refusal({"device=cuda"}),
+            "device cuda: this build has no CUDA; `launch/build.sh cuda` makes one that has");
+}
+
+TEST(CheckBuildable, LetsCommunicatorsOfGpusThroughWhereThereMayBeOne) {
+  for (const std::string comm : {"nccl", "staged"}) {
+    const std::string text =
+        "comm: " + comm + ": moves a GPU's memory, and this run is on a CPU; use auto or mpi";
+    EXPECT_EQ(refusal({"comm=" + comm, "device=cuda"}, {.cuda = true}), "");
+    EXPECT_EQ(refusal({"comm=" + comm, "device=auto"}, {.cuda = true}), "");
+    EXPECT_EQ(refusal({"comm=" + comm, "device=cpu"}, {.cuda = true}), text);
+    EXPECT_EQ(refusal({"comm=" + comm, "device=auto"}), text);
+  }
 }
 
 }  // namespace

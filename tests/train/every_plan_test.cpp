@@ -78,6 +78,29 @@ TEST(Trainer, ConcatAndCrossAgreeOnThreeRanks) {
   }
 }
 
+TEST(Trainer, EveryActivationAgreesOnThreeRanksAndWithTheReference) {
+  for (const Activation activation :
+       {Activation::kGelu, Activation::kSilu, Activation::kSigmoid, Activation::kTanh}) {
+    RunConfig c = odd_model();
+    c.model.activation = activation;
+    const Trained reference = train_on_threads(c, 1, 4, true);
+    expect_alike(train_on_threads(c, 1, 4), reference, 1e-5, 1e-4);
+    expect_alike(train_on_threads(c, 3, 4), reference, 1e-5, 1e-4);
+    c.train.precision = Precision::kBf16;
+    expect_alike(train_on_threads(c, 3, 4), reference, 1e-2, 3e-2);
+  }
+}
+
+TEST(Trainer, TablesInBf16StayNearThoseInFp32) {
+  RunConfig c = odd_model();
+  const Trained exact = train_on_threads(c, 1, 5);
+  for (TableConfig& table : c.model.tables) table.dtype = DType::kBFloat16;
+  for (const Strategy strategy : {Strategy::kTable, Strategy::kGrid, Strategy::kDataParallel}) {
+    c.sharding.strategy = strategy;
+    expect_alike(train_on_threads(c, 4, 5), exact, 1e-2, 2e-2);
+  }
+}
+
 TEST(Trainer, DeeperRoutingChangesNothing) {
   RunConfig c = odd_model();
   c.sharding.strategy = Strategy::kRow;

@@ -3,9 +3,14 @@
 
 namespace dlrm {
 
-/// Throws a usage_error (exit 2) for what a config may say and this build cannot do yet:
-/// activations other than relu, tables stored as bf16, cached tables. Planning needs no such check;
-/// training does. What a device asks for is checked where it is made.
-void check_buildable(const RunConfig& config);
+/// What a build can do.
+struct Capabilities {
+  bool cuda = false;
+};
+
+/// Throws a usage_error (exit 2) for what a config may say and this build cannot do: cached tables,
+/// device cuda without CUDA, comm nccl and staged where no GPU can be. Planning needs no such
+/// check; training does.
+void check_buildable(const RunConfig& config, const Capabilities& build);
 
 }  // namespace dlrm
