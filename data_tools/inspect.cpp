@@ -123,6 +123,27 @@ FeatureStatistics inspect_feature(const Dataset& dataset, const std::string& nam
   return out;
 }
 
+/// Orders C2 before C10: all stretches of digits made equally long.
+std::string natural_key(const std::string& name) {
+  constexpr size_t kDigits = 20;
+  std::string key, digits;
+  const auto end_number = [&] {
+    if (!digits.empty()) key.append(kDigits - std::min(kDigits, digits.size()), '0');
+    key += digits;
+    digits.clear();
+  };
+  for (const char c : name) {
+    if (c >= '0' && c <= '9') {
+      digits += c;
+      continue;
+    }
+    end_number();
+    key += c;
+  }
+  end_number();
+  return key;
+}
+
 }  // namespace
 
 Inspection inspect_dataset(const std::string& path) {
@@ -146,6 +167,10 @@ Inspection inspect_dataset(const std::string& path) {
   for (const MappedFeature& feature : first.features()) {
     out.features.push_back(inspect_feature(dataset, feature.name));
   }
+  std::sort(out.features.begin(), out.features.end(),
+            [](const FeatureStatistics& a, const FeatureStatistics& b) {
+              return natural_key(a.name) < natural_key(b.name);
+            });
   return out;
 }
 

@@ -144,6 +144,25 @@ TEST_F(Synth, InspectCountsWhatIsThere) {
   EXPECT_THAT(describe_inspection(seen), AllOf(HasSubstr("5000 samples"), HasSubstr("good")));
 }
 
+TEST_F(Synth, InspectListsFeaturesByTheirNumbers) {
+  std::ofstream(path("c.yaml"))
+      << "model:\n  dense_features: 1\n  embedding_dim: 4\n  bottom_mlp: [4]\n  top_mlp: [1]\n"
+         "  tables: [{name: C, count: 12, rows: 10}]\n"
+         "data: {train: x.h5}\ntrain: {global_batch_size: 10}\n";
+  SynthOptions options;
+  options.config = path("c.yaml");
+  options.samples = 10;
+  options.output = path("x.h5");
+  run_synth(options);
+  std::vector<std::string> names;
+  for (const FeatureStatistics& f : inspect_dataset(path("x.h5")).features) {
+    names.push_back(f.name);
+  }
+  std::vector<std::string> expected;
+  for (int i = 0; i < 12; ++i) expected.push_back("C_" + std::to_string(i));
+  EXPECT_EQ(names, expected);
+}
+
 TEST_F(Synth, InspectNamesTheRecordOfABadValue) {
   DatasetLayout layout;
   layout.dense = 1;
