@@ -92,7 +92,8 @@ Finding check_limits(const std::vector<Facts>& ranks) {
           "limits", false,
           fmt::format("{} may open {} files only: ulimit -n {}", where, f.open_files, kFiles * 4)};
     }
-    if (f.gpus > 0 && f.locked_bytes >= 0 && f.locked_bytes < kLocked) {
+    const bool pins = f.infiniband && static_cast<size_t>(f.local_size) < ranks.size();
+    if (pins && f.locked_bytes >= 0 && f.locked_bytes < kLocked) {
       return {"limits", false,
               fmt::format("{} may pin {} KiB only: ulimit -l unlimited (InfiniBand needs it)",
                           where, f.locked_bytes >> 10)};

@@ -1,10 +1,10 @@
 #include "facts.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <system_error>
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -64,6 +64,9 @@ void add_machine(Facts& facts) {
   if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) facts.cpus = CPU_COUNT(&cpus);
   facts.open_files = limit_of(RLIMIT_NOFILE);
   facts.locked_bytes = limit_of(RLIMIT_MEMLOCK);
+  std::error_code none;
+  facts.infiniband = std::filesystem::directory_iterator("/sys/class/infiniband", none) !=
+                     std::filesystem::directory_iterator();
   facts.shared_memory_bytes = free_shared_memory();
 }
 

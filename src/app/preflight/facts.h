@@ -17,7 +17,8 @@ struct Facts {
   int local_size = 0;
   int cpus = 0;  ///< that this rank may use
   int64_t open_files = 0;
-  int64_t locked_bytes = 0;         ///< memory that may be pinned; -1: any
+  int64_t locked_bytes = 0;  ///< memory that may be pinned; -1: any
+  bool infiniband = false;
   int64_t shared_memory_bytes = 0;  ///< free in /dev/shm
   double clock = 0;                 ///< seconds, right after a barrier
 

@@ -1,0 +1,133 @@
+// What the preflight says of machines that are not at hand.
+#include "app/preflight/checks.h"
+
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace dlrm::preflight {
+namespace {
+
+template <size_t N>
+void put(char (&to)[N], const char* text) {
+  std::snprintf(to, N, "%s", text);
+}
+
+/// Four healthy ranks on two nodes of two GPUs.
+std::vector<Facts> healthy() {
+  std::vector<Facts> ranks(4);
+  for (size_t q = 0; q < ranks.size(); ++q) {
+    Facts& f = ranks[q];
+    put(f.node, q < 2 ? "left" : "right");
+    put(f.mpi, "Open MPI v4.1.4");
+    put(f.processor, "a processor");
+    f.program = 7;
+    f.local_rank = static_cast<int>(q % 2);
+    f.local_size = 2;
+    f.cpus = 16;
+    f.open_files = 65536;
+    f.locked_bytes = -1;
+    f.infiniband = true;
+    f.shared_memory_bytes = int64_t{8} << 30;
+    f.clock = 1000.0 + 0.1 * static_cast<double>(q);
+    f.built_with_cuda = true;
+    put(f.driver, "580.82.07");
+    f.driver_cuda = 13000;
+    f.program_cuda = 12040;
+    f.gpus = 2;
+    put(f.gpu, "NVIDIA H200");
+    put(f.nccl, "2.28.9");
+  }
+  return ranks;
+}
+
+using Check = std::function<Finding(const std::vector<Facts>&)>;
+
+/// What `check` says when rank 3 differs as `spoil` makes it; it must not be well.
+std::string complaint(const Check& check, const std::function<void(Facts&)>& spoil) {
+  std::vector<Facts> ranks = healthy();
+  EXPECT_TRUE(check(ranks).good) << check(ranks).text;
+  spoil(ranks[3]);
+  const Finding finding = check(ranks);
+  EXPECT_FALSE(finding.good) << finding.text;
+  return finding.text;
+}
+
+void expect_words(const std::string& text, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    EXPECT_NE(text.find(word), std::string::npos) << word << " in: " << text;
+  }
+}
+
+TEST(PreflightChecks, CountRanksAndNodes) {
+  EXPECT_EQ(check_ranks(healthy()).text, "4 on 2 nodes, 2 a node");
+}
+
+TEST(PreflightChecks, NameARankOfAnotherMpi) {
+  expect_words(complaint(check_mpi, [](Facts& f) { put(f.mpi, "Open MPI v5.0.3"); }),
+               {"v4.1.4", "v5.0.3", "rank 3 on right"});
+}
+
+TEST(PreflightChecks, NameARankOfAnotherBuild) {
+  expect_words(complaint(check_program, [](Facts& f) { f.program = 8; }), {"rank 3 on right"});
+}
+
+TEST(PreflightChecks, NameLimitsThatAreTooTight) {
+  expect_words(complaint(check_limits, [](Facts& f) { f.open_files = 256; }), {"ulimit -n"});
+  expect_words(complaint(check_limits, [](Facts& f) { f.locked_bytes = 65536; }),
+               {"64 KiB", "ulimit -l unlimited"});
+  expect_words(complaint(check_limits, [](Facts& f) { f.shared_memory_bytes = 1 << 20; }),
+               {"/dev/shm", "right"});
+}
+
+TEST(PreflightChecks, AskForPinnedMemoryOnlyWhereInfiniBandIs) {
+  std::vector<Facts> ranks = healthy();
+  for (Facts& f : ranks) {
+    f.infiniband = false;
+    f.locked_bytes = 65536;
+  }
+  EXPECT_TRUE(check_limits(ranks).good);
+}
+
+TEST(PreflightChecks, NoticeAClockThatIsOff) {
+  expect_words(complaint(check_clocks, [](Facts& f) { f.clock += 60; }), {"60.3 s"});
+}
+
+TEST(PreflightChecks, NameARankWithoutGpu) {
+  const Check check = [](const auto& ranks) { return check_gpus(ranks, false); };
+  expect_words(complaint(check, [](Facts& f) { f.gpus = 0; }), {"rank 3 on right", "nvidia-smi"});
+}
+
+TEST(PreflightChecks, SayWhenRanksShareGpus) {
+  std::vector<Facts> ranks = healthy();
+  for (Facts& f : ranks) f.gpus = 1;
+  EXPECT_FALSE(own_gpus(ranks));
+  expect_words(check_gpus(ranks, true).text, {"ranks share them"});
+}
+
+TEST(PreflightChecks, NameADriverThatDiffersOrIsTooOld) {
+  expect_words(complaint(check_driver, [](Facts& f) { put(f.driver, "550.54.15"); }),
+               {"550.54.15", "580.82.07", "rank 3 on right"});
+  std::vector<Facts> ranks = healthy();
+  for (Facts& f : ranks) f.program_cuda = 14000;
+  expect_words(check_driver(ranks).text, {"serves CUDA 13.0", "needs 14.0", "newer driver"});
+}
+
+TEST(PreflightChecks, NamePairsWithoutPeerAccess) {
+  std::vector<Facts> ranks = healthy();
+  put(ranks[2].without_peer, "0-1");
+  expect_words(check_peer_access(ranks).text, {"right", "0-1"});
+}
+
+TEST(PreflightChecks, NameARankWithoutOrWithAnotherNccl) {
+  expect_words(complaint(check_nccl, [](Facts& f) { put(f.nccl, "2.18.1"); }),
+               {"2.28.9", "2.18.1", "rank 3 on right"});
+  expect_words(complaint(check_nccl, [](Facts& f) { put(f.nccl_obstacle, "cannot be loaded"); }),
+               {"rank 3 on right: cannot be loaded"});
+}
+
+}  // namespace
+}  // namespace dlrm::preflight
