@@ -13,29 +13,36 @@ constexpr float kTwoOverRootPi = 1.5957691216f;  // 2·√(2/π)
 constexpr float kCubic = 0.044715f;
 constexpr float kFlat = 10;  // beyond, gelu is 0 or z to every digit of a float
 
-__device__ float logistic(float x) { return 1.0f / (1.0f + expf(-x)); }
+/// σ(x), and 1 - σ(x) without its cancellation.
+struct Gate {
+  float open, shut;
+};
+__device__ Gate gate_at(float x) {
+  const float e = expf(-fabsf(x)), larger = 1.0f / (1.0f + e), smaller = e * larger;
+  return x < 0 ? Gate{smaller, larger} : Gate{larger, smaller};
+}
 
-__device__ float gelu_gate(float z) { return logistic(kTwoOverRootPi * (z + kCubic * z * z * z)); }
+__device__ Gate gelu_gate(float z) { return gate_at(kTwoOverRootPi * (z + kCubic * z * z * z)); }
 
 template <Curve kCurve>
 __device__ float value(float z) {
   if constexpr (kCurve == Curve::kRelu) return z < 0 ? 0.0f : z;
-  if constexpr (kCurve == Curve::kGelu) return z > kFlat ? z : z * gelu_gate(z);
-  if constexpr (kCurve == Curve::kSilu) return z * logistic(z);
-  if constexpr (kCurve == Curve::kSigmoid) return logistic(z);
+  if constexpr (kCurve == Curve::kGelu) return z > kFlat ? z : z * gelu_gate(z).open;
+  if constexpr (kCurve == Curve::kSilu) return z * gate_at(z).open;
+  if constexpr (kCurve == Curve::kSigmoid) return gate_at(z).open;
   if constexpr (kCurve == Curve::kTanh) return tanhf(z);
   return z;
 }
 
 __device__ float gelu_slope(float z) {
   if (fabsf(z) > kFlat) return z > 0 ? 1.0f : 0.0f;
-  const float gate = gelu_gate(z);
-  return gate + z * gate * (1 - gate) * kTwoOverRootPi * (1 + 3 * kCubic * z * z);
+  const Gate gate = gelu_gate(z);
+  return gate.open + z * gate.open * gate.shut * kTwoOverRootPi * (1 + 3 * kCubic * z * z);
 }
 
 __device__ float silu_slope(float z) {
-  const float gate = logistic(z);
-  return gate * (1 + z * (1 - gate));
+  const Gate gate = gate_at(z);
+  return gate.open * (1 + z * gate.shut);
 }
 
 /// f' times dy, of y or, where the curve needs it, of z.

@@ -42,12 +42,13 @@ TEST_F(ActivationOnGpu, ForwardAndBackwardFollowTheFunctions) {
       dy.fill([](int64_t r, int64_t c) { return static_cast<float>(r - c) / 8; });
       for (GpuMatrix* m : {&z, &y, &dy}) m->upload(*transfer);
       if (!activations->forward(act, z.matrix(), y.matrix(), *stream)) continue;
-      if (!activations->backward(act, y.matrix(), z.matrix(), dy.matrix(), *stream)) continue;
+      const bool backward = activations->backward(act, y.matrix(), dy.matrix(), *stream);
       y.download(*transfer);
       dy.download(*transfer);
       for (int64_t r = 0; r < 9; ++r) {
         for (int64_t c = 0; c < 21; ++c) {
           EXPECT_NEAR(y.at(r, c), value(act, z.at(r, c)), step);
+          if (!backward) continue;
           const double given = static_cast<double>(r - c) / 8;
           EXPECT_NEAR(dy.at(r, c), given * slope(act, z.at(r, c)), step * 3) << z.at(r, c);
         }

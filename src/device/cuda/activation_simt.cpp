@@ -23,16 +23,8 @@ double value(Activation act, double z) {
   return z;
 }
 
-double slope(Activation act, double y, double z) {
-  switch (act) {
-    case Activation::kSigmoid:
-      return y * (1 - y);
-    case Activation::kTanh:
-      return 1 - y * y;
-    case Activation::kSilu:
-      return sigmoid(z) * (1 + z * (1 - sigmoid(z)));
-  }
-  return 1;
+double slope(Activation act, double y) {
+  return act == Activation::kSigmoid ? y * (1 - y) : 1 - y * y;
 }
 
 class LoopActivations final : public Activations {
@@ -50,16 +42,15 @@ class LoopActivations final : public Activations {
     return true;
   }
 
-  bool backward(Activation act, Matrix y, Matrix z, Matrix dy, Stream& stream) override {
-    const bool from_z = act == Activation::kSilu;
+  bool backward(Activation act, Matrix y, Matrix dy, Stream& stream) override {
+    if (act == Activation::kSilu) return false;
     const auto work = [=] {
       for (int64_t r = 0; r < dy.rows; ++r) {
         for (int64_t c = 0; c < dy.cols; ++c) {
           const double out = load(y.data, y.type, r * y.stride + c);
-          const double in = from_z ? load(z.data, z.type, r * z.stride + c) : 0;
           const int64_t at = r * dy.stride + c;
           const double gradient = load(dy.data, dy.type, at);
-          store(dy.data, dy.type, at, static_cast<float>(gradient * slope(act, out, in)));
+          store(dy.data, dy.type, at, static_cast<float>(gradient * slope(act, out)));
         }
       }
     };

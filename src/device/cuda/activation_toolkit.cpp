@@ -93,15 +93,15 @@ class DnnActivations final : public Activations {
                  "cudnnActivationForward");
   }
 
-  bool backward(Activation act, Matrix y, Matrix z, Matrix dy, Stream& stream) override {
-    if (act != Activation::kSilu) z = y;  // it wants an input, and reads none
-    if (!describable(y) || !describable(z) || !describable(dy)) return false;
+  bool backward(Activation act, Matrix y, Matrix dy, Stream& stream) override {
+    if (act == Activation::kSilu || !describable(y) || !describable(dy)) return false;
     DLRM_DNN_CHECK(cudnnSetStream(handle_, cuda::native(stream)));
     const ActivationOf function(act);
-    const TensorOf in(z), out(y), gradient(dy);
+    const TensorOf out(y), gradient(dy);
+    // y stands for the input as well, as where activations are applied in place.
     return taken(
         cudnnActivationBackward(handle_, function.get(), &kOne, out.get(), y.data, gradient.get(),
-                                dy.data, in.get(), z.data, &kZero, gradient.get(), dy.data),
+                                dy.data, out.get(), y.data, &kZero, gradient.get(), dy.data),
         "cudnnActivationBackward");
   }
 

@@ -117,8 +117,7 @@ void CudaOps::activate(Act act, Matrix z, Matrix y) {
 void CudaOps::activation_backward(Act act, Matrix y, Matrix z, Matrix dy) {
   if (act == Act::kNone || dy.rows == 0 || dy.cols == 0) return;
   cuda::Activation function;
-  if (named_by_cudnn(act, function) &&
-      parts_->activations().backward(function, y, z, dy, stream_)) {
+  if (named_by_cudnn(act, function) && parts_->activations().backward(function, y, dy, stream_)) {
     return;
   }
   kernels::activate_backward(curve_of(act), y, z, dy, native_);

@@ -21,8 +21,9 @@ class Activations {
   /// y = act(z), computed in fp32. z, y [b, n] of one type, fp32 or bf16; y may be z. False, and
   /// nothing done, where the library does not take this type or shape.
   virtual bool forward(Activation act, Matrix z, Matrix y, Stream& stream) = 0;
-  /// dy ← dy ⊙ act'(z), y = act(z). z is read for kSilu only. False as above.
-  virtual bool backward(Activation act, Matrix y, Matrix z, Matrix dy, Stream& stream) = 0;
+  /// dy ← dy ⊙ act'(z), from y = act(z). False as above, and for silu, whose slope is not to be had
+  /// from y (of cuDNN it is not known what it reads there).
+  virtual bool backward(Activation act, Matrix y, Matrix dy, Stream& stream) = 0;
 };
 
 std::unique_ptr<Activations> make_activations(Device& device);
