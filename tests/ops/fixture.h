@@ -128,6 +128,17 @@ class Cells {
     }
   }
 
+  /// Each cell rounded to `type`: a bias that every execution adds exactly, since some libraries
+  /// add it in the type of the result only.
+  Cells& rounded_to(DType type) {
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t c = 0; c < cols_; ++c) {
+        if (type == DType::kBFloat16) set(r, c, static_cast<float>(BFloat16(at(r, c))));
+      }
+    }
+    return *this;
+  }
+
   bool same_bits(const Cells& other) const { return bytes_ == other.bytes_; }
 
   /// Nothing but the cells themselves was written.

@@ -20,7 +20,7 @@ TEST_P(Linear, ForwardIsTheProductPlusBiasThroughTheActivation) {
     for (const Layer& l : kLayers) {
       for (const Act act : {Act::kNone, Act::kRelu}) {
         Cells x = Cells::random(l.batch, l.in, 1, type), w = Cells::random(l.out, l.in, 2, type);
-        Cells bias = Cells::random(1, l.out, 3);
+        Cells bias = Cells::random(1, l.out, 3).rounded_to(type);
         Cells got(l.batch, l.out, type), want(l.batch, l.out, type);
         const View<const float> b(bias.floats().data, static_cast<size_t>(l.out));
         ops->linear_forward(x.matrix(), w.matrix(), b, act, got.matrix(), {});
