@@ -30,9 +30,9 @@ class Ops {
   // -------------------------------------------------------------------------------
 
   /// y = act(x wᵀ + bias). x [b, in], w [out, in], bias [out] fp32, y [b, out]; types of x, w, y
-  /// alike. An empty bias adds nothing. Where needs_input(act), z [b, out], of y's type, receives
-  /// x wᵀ + bias, else it is not touched and z.data may be null. act is taken of z before or after
-  /// its rounding to that type.
+  /// alike. An empty bias adds nothing; where y is bf16 it may be rounded to bf16 first. Where
+  /// needs_input(act), z [b, out], of y's type, receives x wᵀ + bias, else it is not touched and
+  /// z.data may be null. act is taken of z before or after its rounding to that type.
   virtual void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
                               Matrix z) = 0;
   /// dx = dz w. dz [b, out], w [out, in], dx [b, in].
