@@ -41,6 +41,6 @@ function(dlrm_test name)
     target_link_libraries(${name}_test PRIVATE dlrm_${dep})
   endforeach()
   target_link_libraries(${name}_test PRIVATE ${T_LIBS} GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600
+  gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 LABELS ${name}
     ENVIRONMENT "OMP_NUM_THREADS=2;OMP_WAIT_POLICY=passive")
 endfunction()

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Everything that can be tested on this machine without a GPU: installs what it needs, builds, runs all
-# suites, then all of them again under AddressSanitizer and UndefinedBehaviorSanitizer.
+# suites; those of GPUs in the emulator; both again under AddressSanitizer and
+# UndefinedBehaviorSanitizer; and, where nvcc is, compiles and links the GPU build and looks for spills.
 #
-#   launch/test.sh [--quick]      --quick leaves the sanitizers out
+#   launch/test.sh [--quick]      --quick leaves the sanitizers and nvcc out
 #
 # The last line counts: "N passed, N failed".
 set -uo pipefail
@@ -12,37 +13,74 @@ case "${1:-}" in
   "" | --quick) ;;
   *) echo "error: launch/test.sh [--quick]" >&2; exit 2 ;;
 esac
-presets=(cpu cpu-asan)
-[ "${1:-}" = --quick ] && presets=(cpu)
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMP_WAIT_POLICY=passive
 passed=0
 failed=0
-for preset in "${presets[@]}"; do
-  echo "== $preset: build"
-  if ! launch/build.sh "$preset" >build-$preset.log 2>&1; then
-    tail -n 40 build-$preset.log
-    rm -f build-$preset.log
-    echo "$preset: the build failed" >&2
+
+# build PRESET [TARGET...]
+build() {
+  echo "== $1: build"
+  launch/build.sh "$@" >"build-$1.log" 2>&1
+  local status=$?
+  if [ $status -ne 0 ]; then
+    tail -n 40 "build-$1.log"
+    echo "$1: the build failed" >&2
     failed=$((failed + 1))
-    continue
   fi
-  rm -f build-$preset.log
-  echo "== $preset: tests"
-  log=build/$preset/test.log
-  ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)" >"$log" 2>&1
+  rm -f "build-$1.log"
+  return $status
+}
+
+# run PRESET [CTEST OPTION...]: runs and counts
+run() {
+  local preset=$1 log=build/$1/test.log status bad all
+  shift
+  ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)" "$@" >"$log" 2>&1
   status=$?
-  counts=$(grep -E '^[0-9]+% tests passed' "$log")
-  bad=$(sed -n 's/.*tests passed, \([0-9]*\) tests failed out of [0-9]*.*/\1/p' <<<"$counts")
-  all=$(sed -n 's/.*tests failed out of \([0-9]*\).*/\1/p' <<<"$counts")
+  bad=$(sed -n 's/.*tests passed, \([0-9]*\) tests failed out of [0-9]*.*/\1/p' "$log")
+  all=$(sed -n 's/.*tests failed out of \([0-9]*\).*/\1/p' "$log")
   if [ -z "$all" ] || { [ "$status" -ne 0 ] && [ "${bad:-0}" -eq 0 ]; }; then
     tail -n 40 "$log"
     failed=$((failed + 1))
-    continue
+    return
   fi
   [ "$bad" -eq 0 ] || { grep -vE '^ *[0-9]+/[0-9]+ Test.*Passed|^ *Start ' "$log" | tail -n 150; }
   passed=$((passed + all - bad))
   failed=$((failed + bad))
-done
+}
+
+# What an emulated GPU can make different: its own suites, and the others' tests of devices.
+emulated() {
+  echo "== $1: tests"
+  run "$1" -L '^(simt|device)$'
+  run "$1" -LE '^(simt|device)$' -R '(OnADevice|OnGpu|[Cc]uda|Nccl|Staged|Emulated)' -E NOT_BUILT
+}
+
+if build cpu; then
+  echo "== cpu: tests"
+  run cpu
+fi
+suites=(simt_test device_test ops_test comm_test nn_test train_test end_to_end_test)
+build simt dlrm-train "${suites[@]}" && emulated simt
+if [ "${1:-}" != --quick ]; then
+  if build cpu-asan; then
+    echo "== cpu-asan: tests"
+    run cpu-asan
+  fi
+  build simt-asan simt_test device_test ops_test && emulated simt-asan
+  if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
+    if build cuda dlrm-train dlrm-bench; then
+      echo "== cuda: spills"
+      if tests/style/check_kernels.py build/cuda >build/cuda/kernels.txt; then
+        passed=$((passed + 1))
+      else
+        grep -E 'spills|error' build/cuda/kernels.txt
+        failed=$((failed + 1))
+      fi
+      tail -n 1 build/cuda/kernels.txt
+    fi
+  fi
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -14,7 +14,7 @@
 namespace simt {
 namespace {
 
-constexpr size_t kPage = 4096;
+constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kAlignment = 256;
 constexpr size_t kGap = 256;
 constexpr unsigned char kCanary = 0xc5;
@@ -31,10 +31,12 @@ size_t slot_size(size_t bytes) {
 }  // namespace
 
 DeviceMemory::DeviceMemory() {
-  void* base =
-      ::mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* base = ::mmap(nullptr, kReserved + kHugePage, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) throw std::bad_alloc();
-  base_ = top_ = reinterpret_cast<uintptr_t>(base);
+  base_ = top_ = rounded(reinterpret_cast<uintptr_t>(base), kHugePage);
+  // Opening and shutting change each page's entry: the fewer pages, the better.
+  ::madvise(reinterpret_cast<void*>(base_), kReserved, MADV_HUGEPAGE);
   const char* limit = std::getenv("DLRM_SIMT_MEMORY");
   total_ = limit ? std::strtoull(limit, nullptr, 10) : size_t{8} << 30;
 }
@@ -78,10 +80,10 @@ bool DeviceMemory::free(void* pointer) {
   } else {
     std::memset(pointer, 0xff, std::min(allocation.bytes, kFilled));
   }
-  const size_t whole_pages = allocation.slot / kPage * kPage;
-  if (whole_pages >= kFilled) {
-    ::madvise(reinterpret_cast<void*>(rounded(found->first, kPage)), whole_pages - kPage,
-              MADV_DONTNEED);
+  if (allocation.slot >= kFilled) {
+    const uintptr_t start = rounded(found->first, kHugePage);
+    const uintptr_t end = (found->first + allocation.slot) / kHugePage * kHugePage;
+    ::madvise(reinterpret_cast<void*>(start), end - start, MADV_DONTNEED);
   }
   in_use_ -= allocation.bytes;
   free_[allocation.slot].push_back(found->first);
@@ -137,7 +139,7 @@ void DeviceMemory::open() {
   if (open_) return;
   open_ = true;
   if (top_ > base_) {
-    ::mprotect(reinterpret_cast<void*>(base_), rounded(top_ - base_, kPage),
+    ::mprotect(reinterpret_cast<void*>(base_), rounded(top_ - base_, kHugePage),
                PROT_READ | PROT_WRITE);
   }
 }
@@ -146,7 +148,7 @@ void DeviceMemory::shut() {
   if (!open_) return;
   open_ = false;
   if (top_ > base_) {
-    ::mprotect(reinterpret_cast<void*>(base_), rounded(top_ - base_, kPage), PROT_NONE);
+    ::mprotect(reinterpret_cast<void*>(base_), rounded(top_ - base_, kHugePage), PROT_NONE);
   }
 }
 
