@@ -20,10 +20,7 @@ except ImportError:
     torch = None
 
 LEARNING_RATE = 1e-3
-CROSS_WIDTH = 3456
 POOL_WINDOW = 7
-LINEAR = (1024, 1024)
-PARAMETERS = 1 << 24
 ZIPF = 1.05
 
 
@@ -135,7 +132,7 @@ def dots(sizes, device):
 
 def crosses(sizes, device):
     for dtype, name in ((torch.bfloat16, "bf16"), (torch.float32, "fp32")):
-        x0, u, x, dy, dx0 = (torch.rand(sizes["batch"], CROSS_WIDTH, device=device, dtype=dtype)
+        x0, u, x, dy, dx0 = (torch.rand(sizes["batch"], sizes["crossed"], device=device, dtype=dtype)
                              for _ in range(5))
 
         def backward():
@@ -148,8 +145,8 @@ def crosses(sizes, device):
 
 def linears(sizes, device):
     for dtype, name in ((torch.bfloat16, "bf16"), (torch.float32, "fp32")):
-        layer = torch.nn.Linear(*LINEAR, device=device, dtype=dtype)
-        x = torch.rand(sizes["batch"], LINEAR[0], device=device, dtype=dtype, requires_grad=True)
+        layer = torch.nn.Linear(sizes["layer"], sizes["layer"], device=device, dtype=dtype)
+        x = torch.rand(sizes["batch"], sizes["layer"], device=device, dtype=dtype, requires_grad=True)
         y = F.relu(layer(x))
         gradient = torch.rand_like(y)
         wanted = (x, layer.weight, layer.bias)
@@ -184,8 +181,8 @@ def dense(sizes, device):
     yield "cross-entropy", loss
     for name, optimizer in (("sgd", torch.optim.SGD), ("adagrad", torch.optim.Adagrad),
                             ("adam", torch.optim.Adam)):
-        parameter = torch.nn.Parameter(torch.rand(PARAMETERS, device=device))
-        parameter.grad = torch.rand(PARAMETERS, device=device)
+        parameter = torch.nn.Parameter(torch.rand(sizes["parameters"], device=device))
+        parameter.grad = torch.rand(sizes["parameters"], device=device)
         yield f"dense {name}", optimizer([parameter], lr=LEARNING_RATE).step
 
 

@@ -9,7 +9,7 @@
 #include "dlrm/train/session.h"
 
 #include "bench/batch_sweep.h"
-#include "bench/kernels_command.h"
+#include "bench/kernels.h"
 #include "bench/limits.h"
 
 namespace dlrm {
@@ -18,7 +18,7 @@ namespace {
 struct Arguments {
   bench::LimitOptions limits;
   bench::SweepOptions sweep;
-  bench::KernelsCommand kernels;
+  bench::KernelOptions kernels;
   int threads = 0;
   std::string batches = "8..1024";
   std::vector<std::string> set;
@@ -58,6 +58,41 @@ CLI::App* declare_sweep(CLI::App& app, Arguments& a) {
   return command;
 }
 
+CLI::App* declare_kernels(CLI::App& app, Arguments& a) {
+  CLI::App* command = app.add_subcommand(
+      "kernels", "Times every operation beside a plain copy and plain matrix products.");
+  command->footer(
+      "A share is of the time that copying the bytes, or multiplying, would take at the measured\n"
+      "rates; of ids, a row is counted for each even where caches hold it. Sizes that are not\n"
+      "given fit the device. data_tools/torch_kernels.py times PyTorch's like.");
+  const auto size = [&](const char* name, int64_t& value, const char* what) {
+    command->add_option(name, value, what)->check(CLI::PositiveNumber);
+  };
+  bench::KernelSizes& s = a.kernels.sizes;
+  size("--batch", s.batch, "samples");
+  size("--tables", s.tables, "tables that are looked up");
+  size("--rows", s.rows, "rows of each table");
+  size("--hotness", s.hotness, "ids of a bag (20)");
+  size("--width", s.width, "width of rows and vectors (128)");
+  size("--features", s.features, "vectors that interact with the dense one (26)");
+  size("--matrix", s.matrix, "rows and columns of the plain product");
+  size("--copied", s.copied, "bytes of the plain copy");
+  size("--layer", s.layer, "inputs and outputs of the linear layer (1024)");
+  size("--crossed", s.crossed, "columns of the cross layer (3456)");
+  size("--parameters", s.parameters, "of dense updates (16777216)");
+  command->add_option("--seconds", a.kernels.seconds, "time spent on each figure (0.2)")
+      ->check(CLI::Range(0.0, 3600.0));
+  command->add_option("--only", a.kernels.only, "operations whose name contains this");
+  command->add_option("--device", a.kernels.device, "cpu, cuda or auto (auto)")
+      ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
+  command->add_option("--tf32", a.kernels.tf32,
+                      "whether fp32 products of a GPU may be TF32 (true)");
+  command->add_option("--threads", a.threads, "0: OMP_NUM_THREADS, or all CPUs")
+      ->check(CLI::Range(0, 4096));
+  command->add_option("--output", a.output, "write the JSON here");
+  return command;
+}
+
 /// Written beside its place first, so that a good file is never left half overwritten.
 void write_output(const std::string& path, const std::string& text) {
   if (path.empty()) return;
@@ -77,6 +112,14 @@ void run_limits(World& world, Arguments& a) {
   const std::string json = bench::to_json(a.limits, bench::measure_limits(a.limits));
   fmt::print("{}", json);
   write_output(a.output, json);
+}
+
+void run_kernels(World& world, Arguments& a) {
+  if (world.size() != 1) throw usage_error("kernels measures one process; mpirun started more");
+  a.kernels.threads = threads_for(a.threads, machine_share(world.comm()));
+  const bench::KernelResult result = bench::time_kernels(a.kernels);
+  fmt::print("{}", bench::to_table(result));
+  write_output(a.output, bench::to_json(a.kernels, result));
 }
 
 void run_sweep(World& world, Arguments& a) {
@@ -101,7 +144,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   CLI::App* limits = declare_limits(app, arguments);
   declare_sweep(app, arguments);
-  arguments.kernels.declare(app);
+  CLI::App* kernels = declare_kernels(app, arguments);
   return run_guarded(world, [&] {
     try {
       app.parse(argc, argv);
@@ -114,8 +157,8 @@ int main(int argc, char** argv) {
     }
     if (limits->parsed()) {
       run_limits(world, arguments);
-    } else if (arguments.kernels.command->parsed()) {
-      write_output(arguments.kernels.output, arguments.kernels.run(world.comm()));
+    } else if (kernels->parsed()) {
+      run_kernels(world, arguments);
     } else {
       run_sweep(world, arguments);
     }

@@ -39,6 +39,11 @@ nlohmann::ordered_json json_of(const KernelRow& row) {
   return object;
 }
 
+std::shared_ptr<Device> device_for(const std::string& asked) {
+  const bool there = built_with_cuda() && cuda_device_count() > 0;
+  return asked == "cuda" || (asked == "auto" && there) ? make_cuda_device(0) : make_cpu_device();
+}
+
 }  // namespace
 
 void KernelSizes::fill_for(const Device& device) {
@@ -100,15 +105,28 @@ KernelResult time_kernels(Device& device, Stream& stream, Ops& ops, const Kernel
   return result;
 }
 
+KernelResult time_kernels(KernelOptions& options) {
+  const std::shared_ptr<Device> device = device_for(options.device);
+  const std::unique_ptr<Stream> stream = device->make_stream();
+  CudaOpsOptions products;
+  products.tf32 = options.tf32;
+  const std::unique_ptr<Ops> ops = device->is_cpu()
+                                       ? make_cpu_ops(*device, *stream, options.threads)
+                                       : make_cuda_ops(*device, *stream, products);
+  options.sizes.fill_for(*device);
+  return time_kernels(*device, *stream, *ops, options);
+}
+
 std::string to_json(const KernelOptions& options, const KernelResult& result) {
   const KernelSizes& s = options.sizes;
   nlohmann::ordered_json object;
   object["device"] = result.device;
   object["execution"] = result.execution;
   object["processor"] = processor_name();
-  object["sizes"] = {{"batch", s.batch},     {"tables", s.tables}, {"rows", s.rows},
-                     {"hotness", s.hotness}, {"width", s.width},   {"features", s.features},
-                     {"matrix", s.matrix},   {"copied", s.copied}};
+  object["sizes"] = {{"batch", s.batch},     {"tables", s.tables},        {"rows", s.rows},
+                     {"hotness", s.hotness}, {"width", s.width},          {"features", s.features},
+                     {"matrix", s.matrix},   {"copied", s.copied},        {"layer", s.layer},
+                     {"crossed", s.crossed}, {"parameters", s.parameters}};
   object["limits"] = {{"copy_gb_per_second", result.limits.bytes_per_second * 1e-9},
                       {"gflops_fp32", result.limits.flops_fp32 * 1e-9},
                       {"gflops_bf16", result.limits.flops_bf16 * 1e-9}};

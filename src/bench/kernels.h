@@ -10,22 +10,28 @@ namespace dlrm::bench {
 
 /// Sizes of what is timed; 0 stands for what fits the device (KernelSizes::for_device).
 struct KernelSizes {
-  int64_t batch = 0;      ///< samples
-  int64_t tables = 0;     ///< that are looked up
-  int64_t rows = 0;       ///< of each table: together far more than the last cache holds
-  int64_t hotness = 20;   ///< ids of a bag
-  int64_t width = 128;    ///< of a row, and of an interacting vector
-  int64_t features = 26;  ///< that interact with x
-  int64_t matrix = 0;     ///< of the plain square product
-  int64_t copied = 0;     ///< bytes of the plain copy
+  int64_t batch = 0;             ///< samples
+  int64_t tables = 0;            ///< that are looked up
+  int64_t rows = 0;              ///< of each table: together far more than the last cache holds
+  int64_t hotness = 20;          ///< ids of a bag
+  int64_t width = 128;           ///< of a row, and of an interacting vector
+  int64_t features = 26;         ///< that interact with x
+  int64_t matrix = 0;            ///< of the plain square product
+  int64_t copied = 0;            ///< bytes of the plain copy
+  int64_t layer = 1024;          ///< inputs and outputs of the linear layer
+  int64_t crossed = 3456;        ///< columns of the cross layer: MLPerf's 27 vectors of 128
+  int64_t parameters = 1 << 24;  ///< of dense updates: more than caches hold
 
   void fill_for(const Device& device);
 };
 
 struct KernelOptions {
   KernelSizes sizes;
-  double seconds = 0.2;  ///< spent on each figure, at least
-  std::string only;      ///< names that contain this, and the limits
+  double seconds = 0.2;         ///< spent on each figure, at least
+  std::string only;             ///< names that contain this, and the limits
+  std::string device = "auto";  ///< cpu, cuda or auto
+  int threads = 1;              ///< of a CPU
+  bool tf32 = true;             ///< fp32 products of a GPU
 };
 
 /// One operation timed. A share is of the time that the limit which binds it allows.
@@ -54,7 +60,9 @@ struct KernelResult {
   std::vector<KernelRow> rows;
 };
 
-/// Times every operation on `device`: calls are queued in groups behind each other and waited for
+/// Times every operation on the device of `options`, whose sizes are filled for it.
+KernelResult time_kernels(KernelOptions& options);
+/// The same on `device`: calls are queued in groups behind each other and waited for
 /// once a group, so that a group's time is that of the device. `ops` computes on `stream`.
 KernelResult time_kernels(Device& device, Stream& stream, Ops& ops, const KernelOptions& options);
 

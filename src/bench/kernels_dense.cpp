@@ -6,36 +6,33 @@
 namespace dlrm::bench {
 namespace {
 
-constexpr int64_t kIn = 1024, kOut = 1024;         ///< of the linear layer
-constexpr int64_t kParameters = int64_t{1} << 24;  ///< more than caches hold
-
 void time_linear(KernelClock& clock, DType type) {
-  const int64_t b = clock.options.sizes.batch;
+  const int64_t b = clock.options.sizes.batch, n = clock.options.sizes.layer;
   const std::string name = fmt::format("linear {}", name_of(type));
   if (!clock.wants(name + " forward, relu") && !clock.wants(name + " backward, relu")) return;
-  const Array<char> x = clock.numbers(b, kIn, type, "activations");
-  const Array<char> w = clock.numbers(kOut, kIn, type, "weights");
-  const Array<char> y = clock.numbers(b, kOut, type, "activations");
-  const Array<char> dy = clock.numbers(b, kOut, type, "gradients");
-  const Array<char> dx = clock.numbers(b, kIn, type, "gradients");
-  const Array<char> dw = clock.numbers(kOut, kIn, DType::kFloat32, "weight gradients");
-  const Array<char> bias = clock.numbers(2, kOut, DType::kFloat32, "bias");
+  const Array<char> x = clock.numbers(b, n, type, "activations");
+  const Array<char> w = clock.numbers(n, n, type, "weights");
+  const Array<char> y = clock.numbers(b, n, type, "activations");
+  const Array<char> dy = clock.numbers(b, n, type, "gradients");
+  const Array<char> dx = clock.numbers(b, n, type, "gradients");
+  const Array<char> dw = clock.numbers(n, n, DType::kFloat32, "weight gradients");
+  const Array<char> bias = clock.numbers(2, n, DType::kFloat32, "bias");
   auto* biases = reinterpret_cast<float*>(bias.data());
   LinearGradients g;
   g.act = Act::kRelu;
-  g.x = {x.data(), type, b, kIn};
-  g.w = {w.data(), type, kOut, kIn};
-  g.y = {y.data(), type, b, kOut};
-  g.dy = {dy.data(), type, b, kOut};
-  g.dx = {dx.data(), type, b, kIn};
-  g.dw = {reinterpret_cast<float*>(dw.data()), kOut, kIn};
-  g.dbias = {biases + kOut, static_cast<size_t>(kOut)};
+  g.x = {x.data(), type, b, n};
+  g.w = {w.data(), type, n, n};
+  g.y = {y.data(), type, b, n};
+  g.dy = {dy.data(), type, b, n};
+  g.dx = {dx.data(), type, b, n};
+  g.dw = {reinterpret_cast<float*>(dw.data()), n, n};
+  g.dbias = {biases + n, static_cast<size_t>(n)};
   KernelRow row;
-  row.shape = fmt::format("{} x {} x {}", b, kIn, kOut);
-  row.flops = 2.0 * static_cast<double>(b) * kIn * kOut;
+  row.shape = fmt::format("{} x {} x {}", b, n, n);
+  row.flops = 2.0 * static_cast<double>(b * n * n);
   row.name = name + " forward, relu";
   clock.time(row, [&] {
-    clock.ops.linear_forward(g.x, g.w, {biases, static_cast<size_t>(kOut)}, g.act, g.y, {});
+    clock.ops.linear_forward(g.x, g.w, {biases, static_cast<size_t>(n)}, g.act, g.y, {});
   });
   row.flops *= 2;
   row.name = name + " backward, relu";
@@ -102,7 +99,7 @@ void time_movement(KernelClock& clock) {
 void time_update(KernelClock& clock, OptimizerStep::Rule rule, const std::string& name,
                  int arrays) {
   if (!clock.wants(name)) return;
-  const auto n = static_cast<size_t>(kParameters);
+  const auto n = static_cast<size_t>(clock.options.sizes.parameters);
   const Array<float> w(clock.device, n, "parameters"), g(clock.device, n, "gradients"),
       s1(clock.device, n, "state"), s2(clock.device, n, "state");
   OptimizerStep step;

@@ -6,8 +6,6 @@
 namespace dlrm::bench {
 namespace {
 
-/// As the MLPerf model has them: 27 vectors of 128 columns, side by side.
-constexpr int64_t kCrossWidth = 3456;
 constexpr int64_t kPoolWindow = 7;
 
 void time_dot(KernelClock& clock, DType type, double goal) {
@@ -42,19 +40,19 @@ void time_dot(KernelClock& clock, DType type, double goal) {
 }
 
 void time_cross(KernelClock& clock, DType type) {
-  const int64_t b = clock.options.sizes.batch;
+  const int64_t b = clock.options.sizes.batch, n = clock.options.sizes.crossed;
   const std::string name = fmt::format("cross {}", name_of(type));
   if (!clock.wants(name + " forward") && !clock.wants(name + " backward")) return;
   std::vector<Array<char>> memory;
   std::vector<Matrix> m;
   for (int i = 0; i < 5; ++i) {
-    memory.push_back(clock.numbers(b, kCrossWidth, type, "cross layer"));
-    m.push_back({memory.back().data(), type, b, kCrossWidth});
+    memory.push_back(clock.numbers(b, n, type, "cross layer"));
+    m.push_back({memory.back().data(), type, b, n});
   }
-  const double elements = static_cast<double>(b) * kCrossWidth;
+  const double elements = static_cast<double>(b * n);
   const double size = static_cast<double>(size_of(type));
   KernelRow row;
-  row.shape = fmt::format("{} x {}", b, kCrossWidth);
+  row.shape = fmt::format("{} x {}", b, n);
   row.name = name + " forward";
   row.bytes = 4 * size * elements;
   clock.time(row, [&] { clock.ops.cross_forward(m[0], m[1], m[2], m[3]); });

@@ -95,12 +95,45 @@ class Limits(unittest.TestCase):
             self.assertGreater(rate, 0)
 
 
+class Kernels(unittest.TestCase):
+    SMALL = ["--batch=24", "--tables=2", "--rows=50", "--hotness=3", "--width=8", "--features=5", "--matrix=16",
+             "--copied=4096", "--layer=16", "--crossed=40", "--parameters=1000", "--seconds=0"]
+
+    def run_kernels(self, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "kernels.json")
+            done = bench("kernels", *self.SMALL, "--output", path, *words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(path, encoding="utf-8") as file:
+                return json.load(file), done.stdout
+
+    def test_every_operation_has_a_time_and_a_share_of_a_limit(self):
+        result, _ = self.run_kernels()
+        names = [row["name"] for row in result["kernels"]]
+        self.assertEqual(len(names), len(set(names)))
+        for name in ("lookup fp32, uniform ids", "group and update, zipf ids", "dot bf16 forward", "dot bf16 backward"):
+            self.assertIn(name, names)
+        self.assertTrue(all(rate > 0 for rate in result["limits"].values()))
+        for row in result["kernels"]:
+            self.assertGreater(row["milliseconds"], 0, row["name"])
+            self.assertGreater(row["share"], 0, row["name"])
+
+    def test_a_dot_product_reads_its_vectors_once(self):
+        result, _ = self.run_kernels("--only", "dot bf16 forward")
+        self.assertEqual([row["name"] for row in result["kernels"]], ["dot bf16 forward"])
+        self.assertEqual(result["kernels"][0]["bytes"], 24 * (5 * 8 * 4 + 2 * (8 + 8 + 15)))
+
+    def test_prints_a_line_for_each_operation(self):
+        result, table = self.run_kernels("--only", "cross")
+        self.assertEqual(len(table.splitlines()), 3 + len(result["kernels"]))
+
+
 class Program(unittest.TestCase):
     def test_needs_a_command(self):
         self.assertEqual(bench().returncode, 2)
 
     def test_tells_help_and_version(self):
-        for words in (["--help"], ["--version"], ["batch-sweep", "--help"], ["limits", "--help"]):
+        for words in (["--help"], ["--version"], ["batch-sweep", "--help"], ["limits", "--help"], ["kernels", "--help"]):
             self.assertEqual(bench(*words).returncode, 0, words)
 
     def test_names_a_config_that_is_missing(self):
