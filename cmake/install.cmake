@@ -12,6 +12,10 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/dlrmConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES cmake/dlrmConfig.cmake cmake/dependencies.cmake
   ${CMAKE_BINARY_DIR}/dlrmConfigVersion.cmake DESTINATION ${package_folder})
+if(DLRM_CUDA_KIND STREQUAL "TOOLKIT")
+  file(WRITE ${CMAKE_BINARY_DIR}/dlrmToolkit.cmake "find_package(CUDAToolkit REQUIRED)\n")
+  install(FILES ${CMAKE_BINARY_DIR}/dlrmToolkit.cmake DESTINATION ${package_folder})
+endif()
 
 install(PROGRAMS launch/run.sh DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME dlrm-run)
 install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/dlrm)
