@@ -1,8 +1,10 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dlrm/core/dtype.h"
 #include "dlrm/core/view.h"
@@ -25,6 +27,11 @@ class Ops {
   virtual std::string name() const = 0;
   /// Number of threads this object computes with.
   virtual int threads() const = 0;
+  /// What was chosen by timing (a library's algorithms), as bytes for a checkpoint, and taking such
+  /// choices up again before the first operation, so that a resumed run sums in the same order.
+  /// Choices made by another library or on another GPU are left aside.
+  virtual std::vector<std::byte> choices() const { return {}; }
+  virtual void restore_choices(View<const std::byte>) {}
 
   // ---- Linear layers
   // -------------------------------------------------------------------------------
@@ -169,9 +176,10 @@ std::unique_ptr<Ops> make_reference_ops(Device& device, Stream& stream);
 std::unique_ptr<Ops> make_cpu_ops(Device& device, Stream& stream, int threads,
                                   const std::string& isa = "");
 
-/// How the products of a GPU treat fp32.
 struct CudaOpsOptions {
-  bool tf32 = true;
+  bool tf32 = true;  ///< products of fp32 values round them to TF32 first
+  /// How many algorithms are timed when a product's shape is first met; 0: the library's first.
+  int timed_products = 0;
 };
 /// Hand-written kernels, cuBLASLt and cuDNN; `device` is a GPU (or the emulator).
 std::unique_ptr<Ops> make_cuda_ops(Device& device, Stream& stream, const CudaOpsOptions& options);

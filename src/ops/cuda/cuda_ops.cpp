@@ -14,6 +14,12 @@ CudaOps::~CudaOps() = default;
 
 std::string CudaOps::name() const { return device_.describe(); }
 
+std::vector<std::byte> CudaOps::choices() const { return parts_->products.library().choices(); }
+
+void CudaOps::restore_choices(View<const std::byte> choices) {
+  parts_->products.library().restore(choices);
+}
+
 std::unique_ptr<Ops> make_cuda_ops(Device& device, Stream& stream, const CudaOpsOptions& options) {
   return std::make_unique<CudaOps>(device, stream, options);
 }

@@ -16,6 +16,8 @@ class CudaOps final : public Ops {
 
   std::string name() const override;
   int threads() const override { return 1; }
+  std::vector<std::byte> choices() const override;
+  void restore_choices(View<const std::byte> choices) override;
 
   // linear.cpp
   void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,

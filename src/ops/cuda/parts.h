@@ -20,7 +20,7 @@ struct CudaOps::Parts {
       : scratch(device),
         lists(device, stream),
         side(device.make_stream()),
-        products(device, stream, *side, scratch, options.tf32),
+        products(device, stream, *side, scratch, options),
         forked(device.make_event()),
         joined(device.make_event()),
         device_(device) {}

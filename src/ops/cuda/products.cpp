@@ -13,11 +13,13 @@ constexpr int64_t kRepaid = 64;  // products that every copied element takes par
 
 }  // namespace
 
-Products::Products(Device& device, Stream& main, Stream& beside, Scratch& scratch, bool tf32)
+Products::Products(Device& device, Stream& main, Stream& beside, Scratch& scratch,
+                   const CudaOpsOptions& options)
     : streams_{&main, &beside},
       scratch_(scratch),
-      tf32_(tf32),
-      matmul_(cuda::make_matmul(device, {.tf32 = tf32})) {}
+      tf32_(options.tf32),
+      matmul_(cuda::make_matmul(
+          device, {.tf32 = options.tf32, .timed_candidates = options.timed_products})) {}
 
 cudaStream_t Products::native(int lane) const { return cuda::native(*streams_[lane]); }
 

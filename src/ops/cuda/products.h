@@ -3,6 +3,7 @@
 
 #include "dlrm/device/cuda/matmul.h"
 #include "dlrm/device/device.h"
+#include "dlrm/ops/ops.h"
 
 #include "cuda/scratch.h"
 
@@ -14,7 +15,8 @@ class Products {
   static constexpr int kMain = 0;
   static constexpr int kBeside = 1;
 
-  Products(Device& device, Stream& main, Stream& beside, Scratch& scratch, bool tf32);
+  Products(Device& device, Stream& main, Stream& beside, Scratch& scratch,
+           const CudaOpsOptions& options);
 
   /// `product` with inputs that the tensor cores can read, 16 bytes at a time: those whose rows do
   /// not begin at multiples of 16 bytes (13 features in bf16, say) are copied into rows that do,
