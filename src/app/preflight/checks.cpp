@@ -126,10 +126,10 @@ Finding check_gpus(const std::vector<Facts>& ranks, bool needed) {
     const char* why = !ranks[0].built_with_cuda ? "this build is for CPUs"
                       : ranks[0].driver[0]      ? "the driver offers none"
                                                 : "no NVIDIA driver here";
-    return {"gpus", !needed,
-            fmt::format("none ({}){}", why,
-                        needed ? ": build with launch/build.sh cuda, on nodes with GPUs"
-                               : ": dlrm-train runs with --device cpu")};
+    const char* what = !needed                    ? "dlrm-train runs with --device cpu"
+                       : ranks[0].built_with_cuda ? "look at nvidia-smi and CUDA_VISIBLE_DEVICES"
+                                                  : "build with launch/build.sh cuda";
+    return {"gpus", !needed, fmt::format("none ({}): {}", why, what)};
   }
   for (size_t q = 0; q < ranks.size(); ++q) {
     if (ranks[q].gpus > 0) continue;
