@@ -9,14 +9,17 @@
 
 namespace dlrm {
 
-/// A call that a device goes on with by itself: done once an event is reached. It may be part of a
-/// captured graph, and so nobody but its owner asks after the event.
+/// A call that a device goes on with by itself: done once an event is reached. Where it is part of
+/// a captured graph, it can be waited for by a stream alone.
 class DeviceCall : public Pending::State {
  public:
   /// The call is what `stream` holds now.
   DeviceCall(std::shared_ptr<EventPool> events, std::shared_ptr<ProgressEngine> engine,
              Stream& stream)
-      : events_(std::move(events)), engine_(std::move(engine)), end_(events_->take()) {
+      : events_(std::move(events)),
+        engine_(std::move(engine)),
+        captured_(stream.capturing()),
+        end_(events_->take()) {
     stream.record(*end_);
   }
   ~DeviceCall() override { events_->give_back(std::move(end_)); }
@@ -25,11 +28,14 @@ class DeviceCall : public Pending::State {
 
   bool poll() override {
     engine_->advance();
-    if (!end_->reached()) return false;
+    if (captured_ || !end_->reached()) return false;
     engine_->count_progress();
     return true;
   }
-  void relax(int64_t polls) override { engine_->relax(polls); }
+  void relax(int64_t polls) override {
+    DLRM_CHECK(!captured_, "the host waits for a call that is part of a graph");
+    engine_->relax(polls);
+  }
   bool order(Stream& stream) override {
     stream.wait(*end_);
     return true;
@@ -38,6 +44,7 @@ class DeviceCall : public Pending::State {
  private:
   std::shared_ptr<EventPool> events_;
   std::shared_ptr<ProgressEngine> engine_;
+  const bool captured_;
   std::unique_ptr<Event> end_;
 };
 

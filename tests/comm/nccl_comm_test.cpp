@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dlrm/comm/device_comm.h"
 #include "dlrm/comm/thread_comm.h"
-#include "dlrm/device/cuda/runtime.h"
 
 #include "comm/nccl/fake_nccl.h"
 #include "comm/progress.h"
@@ -84,31 +84,38 @@ TEST(NcclOrder, BlocksNoHostThatWaitsOnAStream) {
   });
 }
 
-TEST(NcclGraph, HoldsACallThatRunsAgainWithEveryLaunch) {
-  run_nccl(1, [](const DeviceRank& rank) {
-    const std::unique_ptr<Stream> stream = rank.device.make_stream();
-    const cudaStream_t native = cuda::native(*stream);
-    HostArray<int64_t> shown(rank.device, 1, "test");
-    Array<int64_t> from(rank.device, 1, "test"), to(rank.device, 1, "test");
-    const auto layout = ExchangeLayout::packed({8}, {8});
-    DLRM_CUDA_CHECK(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal));
-    rank.wire.start_alltoallv(from.data(), to.data(), layout, stream.get()).wait(*stream);
-    rank.wire.start_allreduce<int64_t>(to.view(), DType::kFloat32, stream.get()).wait(*stream);
-    cudaGraph_t graph = nullptr;
-    DLRM_CUDA_CHECK(cudaStreamEndCapture(native, &graph));
-    cudaGraphExec_t exec = nullptr;
-    DLRM_CUDA_CHECK(cudaGraphInstantiate(&exec, graph, 0));
-    for (const int64_t value : {5, 9}) {
-      shown[0] = value;
-      rank.device.copy(from.data(), shown.data(), 8, *stream);
-      DLRM_CUDA_CHECK(cudaGraphLaunch(exec, native));
-      rank.device.copy(shown.data(), to.data(), 8, *stream);
-      stream->synchronize();
-      EXPECT_EQ(shown[0], value);
-    }
-    DLRM_CUDA_CHECK(cudaGraphExecDestroy(exec));
-    DLRM_CUDA_CHECK(cudaGraphDestroy(graph));
-  });
+/// Calls of `wire`, recorded once, do their work at every launch.
+void check_graph(Communicator& wire, Device& device) {
+  const std::unique_ptr<Stream> stream = device.make_stream();
+  HostArray<int64_t> shown(device, 1, "test");
+  Array<int64_t> from(device, 1, "test"), to(device, 1, "test");
+  stream->begin_capture();
+  Pending moved =
+      wire.start_alltoallv(from.data(), to.data(), ExchangeLayout::packed({8}, {8}), stream.get());
+  EXPECT_FALSE(moved.poll());  // as between layers
+  moved.wait(*stream);
+  wire.start_allreduce<int64_t>(to.view(), DType::kFloat32, stream.get()).wait(*stream);
+  const std::unique_ptr<Graph> graph = stream->end_capture();
+  for (const int64_t value : {5, 9}) {
+    shown[0] = value;
+    device.copy(from.data(), shown.data(), 8, *stream);
+    graph->launch(*stream);
+    device.copy(shown.data(), to.data(), 8, *stream);
+    stream->synchronize();
+    EXPECT_EQ(shown[0], value);
+  }
+}
+
+TEST(NcclGraph, HoldsCallsThatRunAgainWithEveryLaunch) {
+  run_nccl(1, [](const DeviceRank& rank) { check_graph(rank.wire, rank.device); });
+}
+
+TEST(StagedGraph, HoldsTheCallsOfOneRank) {
+  const std::shared_ptr<Device> device = make_cuda_device(0);
+  const auto host = make_self_comm();
+  const auto wire = make_device_comm(*host, *device);
+  EXPECT_FALSE(wire->blocks_host());
+  check_graph(*wire, *device);
 }
 
 TEST(NcclFailure, OfOneRankEndsTheOthers) {

@@ -44,6 +44,9 @@ class Stream {
   /// no waiting, no allocation. False, and nothing is recorded, where the device cannot (a CPU).
   virtual bool begin_capture() { return false; }
   virtual std::unique_ptr<Graph> end_capture() { return nullptr; }
+  /// Whether what is queued now is recorded: on a stream that began so, or that has waited for one
+  /// of its events since. Such events are not to be asked whether they are reached.
+  virtual bool capturing() { return false; }
 };
 
 /// Memory and streams of one device. Thread-safe.

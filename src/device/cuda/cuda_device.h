@@ -62,6 +62,7 @@ class CudaStream final : public Stream {
   void wait(Event& event) override;
   bool begin_capture() override;
   std::unique_ptr<Graph> end_capture() override;
+  bool capturing() override { return cuda::capturing(stream_); }
   cudaStream_t native() const { return stream_; }
 
  private:
