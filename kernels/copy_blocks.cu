@@ -27,42 +27,53 @@ __device__ int rectangle_of(const CopyRectangle* rectangles, int count, int64_t 
   return first;
 }
 
-/// Rows r, r + step, ... (kTogether of them, below `end`) of column c.
+/// Rows r, r + step, ... (kTogether of them, below the last) of column c.
 template <class From, class To, int N>
-__device__ __forceinline__ void copy_cells(const CopyRectangle& b, int64_t r, int64_t step,
-                                           int64_t c) {
-  Pack<From, N> from[kTogether];
-  Pack<To, N> old[kTogether];
-  float scale[kTogether];
+__device__ __forceinline__ void copy_cells(const CopyRectangle* chain, const CopyRectangle& first,
+                                           int64_t r, int64_t step, int64_t c) {
+  Pack<To, N> cells[kTogether];
   To* to[kTogether];
 #pragma unroll
   for (int k = 0; k < kTogether; ++k) {
     const int64_t row = r + k * step;
-    if (row >= b.rows) continue;
-    const int64_t src_row = b.src_rows ? b.src_rows[row] : row;
-    const int64_t dst_row = b.dst_rows ? b.dst_rows[row] : row;
-    scale[k] = b.scale ? b.scale[row] : 1.0f;
-    from[k] = load_pack<N>(static_cast<const From*>(b.src) + src_row * b.src_stride + c);
-    to[k] = static_cast<To*>(b.dst) + dst_row * b.dst_stride + c;
-    if (b.accumulate) old[k] = load_pack<N>(to[k]);
+    if (row >= first.rows) continue;
+    const int64_t dst_row = first.dst_rows ? first.dst_rows[row] : row;
+    to[k] = static_cast<To*>(first.dst) + dst_row * first.dst_stride + c;
+    if (first.accumulate) cells[k] = load_pack<N>(to[k]);
+  }
+  for (int m = 0; m < first.chain; ++m) {
+    const CopyRectangle& b = chain[m];
+    Pack<From, N> from[kTogether];
+    float scale[kTogether];
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      const int64_t row = r + k * step;
+      if (row >= first.rows) continue;
+      const int64_t src_row = b.src_rows ? b.src_rows[row] : row;
+      scale[k] = b.scale ? b.scale[row] : 1.0f;
+      from[k] = load_pack<N>(static_cast<const From*>(b.src) + src_row * b.src_stride + c);
+    }
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      if (r + k * step >= first.rows) continue;
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        float value = to_float(from[k].at[i]);
+        if (b.scale) value = __fmul_rn(value, scale[k]);
+        if (b.accumulate) value = __fadd_rn(to_float(cells[k].at[i]), value);
+        cells[k].at[i] = from_float<To>(value);
+      }
+    }
   }
 #pragma unroll
   for (int k = 0; k < kTogether; ++k) {
-    if (r + k * step >= b.rows) continue;
-    Pack<To, N> out;
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      float value = to_float(from[k].at[i]);
-      if (b.scale) value = __fmul_rn(value, scale[k]);
-      if (b.accumulate) value = __fadd_rn(to_float(old[k].at[i]), value);
-      out.at[i] = from_float<To>(value);
-    }
-    store_pack(to[k], out);
+    if (r + k * step < first.rows) store_pack(to[k], cells[k]);
   }
 }
 
 template <class From, class To>
-__device__ __forceinline__ void copy_unit(const CopyRectangle& b, int64_t unit) {
+__device__ __forceinline__ void copy_unit(const CopyRectangle* chain, const CopyRectangle& b,
+                                          int64_t unit) {
   const int down = kThreads >> b.shift;
   const int64_t band = unit / b.units_across, column = unit % b.units_across;
   const int64_t group = (column << b.shift) + (threadIdx.x & ((1u << b.shift) - 1));
@@ -71,34 +82,36 @@ __device__ __forceinline__ void copy_unit(const CopyRectangle& b, int64_t unit) 
   for (int i = 0; i < kRowsPerThread; i += kTogether) {
     const int64_t r = first + int64_t{i} * down;
     if (b.length == 1) {
-      copy_cells<From, To, 1>(b, r, down, group);
+      copy_cells<From, To, 1>(chain, b, r, down, group);
     } else {
-      copy_cells<From, To, 4>(b, r, down, group * 4);
+      copy_cells<From, To, 4>(chain, b, r, down, group * 4);
     }
   }
 }
 
 template <class From>
-__device__ __forceinline__ void copy_from(const CopyRectangle& b, int64_t unit) {
+__device__ __forceinline__ void copy_from(const CopyRectangle* chain, const CopyRectangle& b,
+                                          int64_t unit) {
   if (b.dst_type == DType::kFloat32) {
-    copy_unit<From, float>(b, unit);
+    copy_unit<From, float>(chain, b, unit);
   } else if (b.dst_type == DType::kBFloat16) {
-    copy_unit<From, Bf16>(b, unit);
+    copy_unit<From, Bf16>(chain, b, unit);
   } else {
-    copy_unit<From, Fp16>(b, unit);
+    copy_unit<From, Fp16>(chain, b, unit);
   }
 }
 
-__global__ void __launch_bounds__(kThreads, 3)
+__global__ void __launch_bounds__(kThreads, 2)
     copy_rectangles_kernel(const CopyRectangle* rectangles, int count) {
   const int64_t unit = blockIdx.x;
-  const CopyRectangle b = rectangles[rectangle_of(rectangles, count, unit)];
+  const CopyRectangle* chain = rectangles + rectangle_of(rectangles, count, unit);
+  const CopyRectangle b = *chain;
   if (b.src_type == DType::kFloat32) {
-    copy_from<float>(b, unit - b.first_unit);
+    copy_from<float>(chain, b, unit - b.first_unit);
   } else if (b.src_type == DType::kBFloat16) {
-    copy_from<Bf16>(b, unit - b.first_unit);
+    copy_from<Bf16>(chain, b, unit - b.first_unit);
   } else {
-    copy_from<Fp16>(b, unit - b.first_unit);
+    copy_from<Fp16>(chain, b, unit - b.first_unit);
   }
 }
 
@@ -108,7 +121,12 @@ bool aligned(const void* data, DType type, int64_t stride) {
 
 }  // namespace
 
-CopyRectangle divide(const CopyShape& shape, int64_t* units) {
+bool in_fours(const CopyShape& shape) {
+  return shape.cols % 4 == 0 && aligned(shape.src, shape.src_type, shape.src_stride) &&
+         aligned(shape.dst, shape.dst_type, shape.dst_stride);
+}
+
+CopyRectangle divide(const CopyShape& shape, bool fours, int64_t* units) {
   CopyRectangle b{};
   b.src = shape.src;
   b.dst = shape.dst;
@@ -117,8 +135,7 @@ CopyRectangle divide(const CopyShape& shape, int64_t* units) {
   b.src_stride = shape.src_stride;
   b.dst_stride = shape.dst_stride;
   b.rows = shape.rows;
-  const bool fours = shape.cols % 4 == 0 && aligned(shape.src, shape.src_type, shape.src_stride) &&
-                     aligned(shape.dst, shape.dst_type, shape.dst_stride);
+  b.chain = 1;
   b.length = fours ? 4 : 1;
   b.groups = shape.cols / b.length;
   const BlockShape block = block_shape(b.groups, kThreads);

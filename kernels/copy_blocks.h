@@ -25,7 +25,10 @@ struct CopyRectangle {
   int8_t length;
   DType src_type, dst_type;
   bool accumulate;
-  uint8_t unused[7];  ///< no byte is left undefined: equal lists are equal bytes
+  uint8_t unused[3];  ///< no byte is left undefined: equal lists are equal bytes
+  /// This one and those listed behind it that go to the same place, one after another: only their
+  /// sources differ, which are of one type.
+  int32_t chain;
 };
 
 /// What is copied.
@@ -37,10 +40,12 @@ struct CopyShape {
   int64_t rows, cols;
 };
 
+/// Whether both sides lie so that columns may be moved by fours.
+bool in_fours(const CopyShape& shape);
 /// The rectangle with its division into units, not yet placed behind others; `units` is how many.
-CopyRectangle divide(const CopyShape& shape, int64_t* units);
+CopyRectangle divide(const CopyShape& shape, bool fours, int64_t* units);
 
-/// rectangles [count] in device memory, which write different places; `units` in all.
+/// rectangles [count] in device memory, whose chains write different places; `units` in all.
 void copy_rectangles(const CopyRectangle* rectangles, int count, int64_t units,
                      cudaStream_t stream);
 

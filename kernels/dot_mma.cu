@@ -1,14 +1,15 @@
 // z = [x, v_i · v_j for j < i], v = (x, e1..eF), V = F + 1 <= 32; back: dV = S V with S the
 // products' gradients as a symmetric matrix with a zero diagonal, and dz's own part to dx. On the
-// tensor cores, which take bf16: a float is split into parts of 8 bits, v = v1 + v2 + v3, and
-// products of parts i and j are summed in fp32 where i + j says that they matter: all that fp32
-// would keep, but for z in bf16, where two parts (2^-16 of a factor) are well below z's own
-// rounding. A warp takes a sample and nothing but z passes through shared memory: the sum over
-// columns may take them in any order, so that a lane's four neighbouring columns are its elements
-// of a step of 16, read as one 16-byte load; and the fragments of V serve as A and as B. Bytes a
-// sample: forward 4·F·D + 2·s·D + s·V(V-1)/2, s the size of x's elements; backward 8·F·D + 3·s·D +
-// s·V(V-1)/2. F 26, D 128, bf16: 14.5 and 28.0 KB against 144 and 192 products of 16x8x16, which
-// take a third of that time: bound by memory.
+// tensor cores, which take bf16: a float is split into three parts of 8 bits, v = v1 + v2 + v3,
+// exactly, and products of parts i and j with i + j <= 4 are summed in fp32: what is left out is
+// 2^-24 of a product, as in fp32 itself. (S is one part where z is bf16.) A warp takes a sample and
+// nothing but z passes through shared memory: the sum over columns may take them in any order, so
+// that a lane's four neighbouring columns are its elements of a step of 16, read as one 16-byte
+// load; and the fragments of V serve as A and as B. Bytes a sample: forward 4·F·D + 2·s·D +
+// s·V(V-1)/2, s the size of x's elements; backward 8·F·D + 3·s·D + s·V(V-1)/2. F 26, D 128,
+// bf16: 14.5 and 28.0 KB against 288 and 192 products of 16x8x16. At 4.8 TB/s and some 1.6 cycles
+// of a multiprocessor a product that is two thirds and a quarter of the time that the bytes take:
+// bound by memory.
 #include "kernels/dot.cuh"
 #include "kernels/dot.h"
 #include "kernels/launch.cuh"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kMostVectors = 32;
+constexpr int kParts = 3;  ///< that a vector is split into: all bits of a float
 
 template <class T>
 constexpr int kPerVector = 16 / static_cast<int>(sizeof(T));  ///< elements of a 16-byte access
@@ -109,10 +111,6 @@ __device__ __forceinline__ Split<N> split_block(float4 upper, float4 lower) {
   return s;
 }
 
-/// Parts that a sample's vectors are split into: what z keeps of their products.
-template <class T>
-constexpr int kForwardParts = sizeof(T) == 4 ? 3 : 2;
-
 /// Products of bands [16, .] and [8, .]: sums[i][j] of rows 16i.. and 8j.., j < 2i + 2.
 template <int kBands, int N>
 __device__ __forceinline__ void multiply(const Split<N> (&v)[kBands],
@@ -149,14 +147,14 @@ __global__ void __launch_bounds__(kWarps * 32, 4)
 #pragma unroll
   for (int r = 0; r < 2 * kBands; ++r) next[r] = v.four(8 * r + lane.g, 4 * lane.t);
   for (int c = 0; c < shape.width; c += 16) {
-    Split<kForwardParts<T>> block[kBands];
+    Split<kParts> block[kBands];
 #pragma unroll
     for (int i = 0; i < kBands; ++i) {
-      block[i] = split_block<kForwardParts<T>>(next[2 * i], next[2 * i + 1]);
+      block[i] = split_block<kParts>(next[2 * i], next[2 * i + 1]);
     }
 #pragma unroll
     for (int r = 0; r < 2 * kBands; ++r) next[r] = v.four(8 * r + lane.g, c + 16 + 4 * lane.t);
-    multiply<kBands, kForwardParts<T>>(block, sums);
+    multiply<kBands, kParts>(block, sums);
   }
 
   T* out = z.row(sample);
@@ -187,10 +185,9 @@ __device__ __forceinline__ float gradient_at(const T* products, int i, int j, in
   return i == j || i >= vectors || j >= vectors ? 0.0f : to_float(products[product_at(i, j)]);
 }
 
-/// Parts of S, which is bf16 where z is, and of the vectors.
+/// Parts of S, which is bf16 where z is.
 template <class T>
-constexpr int kGradientParts = sizeof(T) == 4 ? 3 : 1;
-constexpr int kBackwardParts = 3;
+constexpr int kGradientParts = sizeof(T) == 4 ? kParts : 1;
 
 /// Rows 16i.. and columns 16k.. of S.
 template <class T>
@@ -222,12 +219,12 @@ __device__ __forceinline__ void multiply_gradients(const Split<N> (&s)[kBands][k
   for (int k = 0; k < kBands; ++k) {
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
-      const auto b0 = split_pair<kBackwardParts>(component(v[k][0], q), component(v[k][1], q));
-      const auto b1 = split_pair<kBackwardParts>(component(v[k][2], q), component(v[k][3], q));
+      const auto b0 = split_pair<kParts>(component(v[k][0], q), component(v[k][1], q));
+      const auto b1 = split_pair<kParts>(component(v[k][2], q), component(v[k][3], q));
 #pragma unroll
       for (int p = 0; p < N; ++p) {
 #pragma unroll
-        for (int part = 0; p + part < kBackwardParts; ++part) {
+        for (int part = 0; p + part < kParts; ++part) {
 #pragma unroll
           for (int i = 0; i < kBands; ++i) {
             mma_bf16(sums[i][q], s[i][k].part[p], b0.part[part], b1.part[part]);

@@ -61,6 +61,35 @@ TEST_P(Movement, BlocksOfOnePlaceAreAppliedInOrder) {
   EXPECT_TRUE(got.same_bits(want));
 }
 
+TEST_P(Movement, PartialSumsOfOnePlaceAreAddedInOrder) {
+  for (const DType from : kTypes) {
+    for (const DType to : {DType::kFloat32, DType::kBFloat16}) {
+      for (const int64_t spare : {3, 8}) {
+        std::vector<Cells> parts;
+        for (unsigned i = 0; i < 12; ++i) {
+          parts.push_back(Cells::random(70, 36, i, from, i == 5 ? 3 : spare));
+        }
+        std::vector<float> scale(70, 0.3f);
+        Cells got = Cells::random(70, 108, 1, to, spare), want = got;
+        const auto blocks = [&](Cells& dst) {
+          std::vector<BlockCopy> list;
+          for (int64_t i = 0; i < 12; ++i) {
+            BlockCopy b = block(parts[static_cast<size_t>(i)], dst, 36);
+            b.dst = dst.matrix().element(0, i % 3 * 36);
+            b.accumulate = i >= 3 || i == 1;
+            b.scale = i % 4 == 3 ? scale.data() : nullptr;
+            list.push_back(b);
+          }
+          return list;
+        };
+        ops->copy_blocks(blocks(got));
+        Machine().cpu({"baseline", 1})->copy_blocks(blocks(want));
+        EXPECT_TRUE(got.same_bits(want)) << name_of(from) << " to " << name_of(to);
+      }
+    }
+  }
+}
+
 TEST_P(Movement, ManyNarrowBlocksCoverAMatrix) {
   std::vector<Cells> parts;
   Cells got(500, 26 * 16), want(500, 26 * 16);

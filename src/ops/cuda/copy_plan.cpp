@@ -46,32 +46,72 @@ bool same(const BlockCopy& a, const BlockCopy& b) {
          a.dst_rows == b.dst_rows && a.accumulate == b.accumulate;
 }
 
-/// For each block the launch that it belongs to: behind those of all earlier blocks that it may
-/// meet.
-std::vector<int> levels(View<const BlockCopy> blocks) {
-  std::vector<Written> places;
-  std::vector<int> level;
-  places.reserve(blocks.size());
-  for (const BlockCopy& block : blocks) {
-    const Written place = written(block);
-    int behind = 0;
-    for (size_t i = 0; i < places.size(); ++i) {
-      if (level[i] >= behind && may_meet(places[i], place)) behind = level[i] + 1;
-    }
-    places.push_back(place);
-    level.push_back(behind);
-  }
-  return level;
+/// Whether both write the same cells in the same order, through sources of one type.
+bool same_place(const BlockCopy& a, const BlockCopy& b) {
+  return a.dst == b.dst && a.dst_type == b.dst_type && a.src_type == b.src_type &&
+         a.dst_stride == b.dst_stride && a.rows == b.rows && a.cols == b.cols && !a.dst_rows &&
+         !b.dst_rows;
 }
 
-kernels::CopyRectangle rectangle(const BlockCopy& b, int64_t* units) {
-  kernels::CopyRectangle r = kernels::divide(
-      {b.src, b.dst, b.src_type, b.dst_type, b.src_stride, b.dst_stride, b.rows, b.cols}, units);
+/// Blocks that one thread applies in turn, and the launch that they belong to.
+struct Chain {
+  std::vector<size_t> blocks;
+  int level = 0;
+};
+
+/// A block joins the chain of its place where it may meet no others of the list before it; else it
+/// comes behind all those that it may meet.
+std::vector<Chain> chains(View<const BlockCopy> blocks) {
+  std::vector<Written> places;  // of each chain
+  std::vector<Chain> all;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const Written place = written(blocks[i]);
+    int level = 0, met = 0;
+    size_t last = 0;
+    for (size_t c = 0; c < all.size(); ++c) {
+      if (!may_meet(places[c], place)) continue;
+      level = std::max(level, all[c].level + 1);
+      last = c;
+      ++met;
+    }
+    if (met == 1 && same_place(blocks[all[last].blocks.front()], blocks[i])) {
+      all[last].blocks.push_back(i);
+      continue;
+    }
+    places.push_back(place);
+    all.push_back({{i}, level});
+  }
+  return all;
+}
+
+kernels::CopyShape shape_of(const BlockCopy& b) {
+  return {b.src, b.dst, b.src_type, b.dst_type, b.src_stride, b.dst_stride, b.rows, b.cols};
+}
+
+kernels::CopyRectangle rectangle(const BlockCopy& b, bool fours, int64_t* units) {
+  kernels::CopyRectangle r = kernels::divide(shape_of(b), fours, units);
   r.scale = b.scale;
   r.src_rows = b.src_rows;
   r.dst_rows = b.dst_rows;
   r.accumulate = b.accumulate;
   return r;
+}
+
+/// A chain behind what `launch` holds. Its members stand behind its first and have no units of
+/// their own.
+void append(View<const BlockCopy> blocks, const Chain& chain, CopyPlan& plan,
+            CopyPlan::Launch& launch) {
+  bool fours = true;
+  for (const size_t i : chain.blocks) fours &= kernels::in_fours(shape_of(blocks[i]));
+  int64_t units = 0;
+  for (const size_t i : chain.blocks) {
+    kernels::CopyRectangle r = rectangle(blocks[i], fours, &units);
+    const bool first = i == chain.blocks.front();
+    r.first_unit = launch.units + (first ? 0 : units);
+    if (first) r.chain = static_cast<int32_t>(chain.blocks.size());
+    plan.rectangles.push_back(r);
+  }
+  launch.units += units;
 }
 
 }  // namespace
@@ -81,18 +121,15 @@ CopyPlan plan_copies(View<const BlockCopy> blocks) {
   for (const BlockCopy& b : blocks) {
     if (b.rows > 0 && b.cols > 0) filled.push_back(b);
   }
-  const std::vector<int> level = levels(filled);
-  const int launches = level.empty() ? 0 : *std::max_element(level.begin(), level.end()) + 1;
+  const std::vector<Chain> all = chains(filled);
+  int launches = 0;
+  for (const Chain& chain : all) launches = std::max(launches, chain.level + 1);
   CopyPlan plan;
   for (int l = 0; l < launches; ++l) {
     CopyPlan::Launch launch;
     launch.first = static_cast<int>(plan.rectangles.size());
-    for (size_t i = 0; i < filled.size(); ++i) {
-      if (level[i] != l) continue;
-      int64_t units = 0;
-      plan.rectangles.push_back(rectangle(filled[i], &units));
-      plan.rectangles.back().first_unit = launch.units;
-      launch.units += units;
+    for (const Chain& chain : all) {
+      if (chain.level == l) append(filled, chain, plan, launch);
     }
     launch.count = static_cast<int>(plan.rectangles.size()) - launch.first;
     plan.launches.push_back(launch);
