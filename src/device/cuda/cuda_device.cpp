@@ -169,14 +169,26 @@ int cuda_device_count() {
   return 0;
 }
 
+namespace {
+
+std::string reason_of_none(cudaError_t status) {
+  if (status == cudaSuccess || status == cudaErrorNoDevice) return "the driver offers none";
+  if (status == cudaErrorInsufficientDriver) {
+    return fmt::format("the NVIDIA driver is missing, or too old for CUDA {}.{}",
+                       CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  }
+  return cudaGetErrorString(status);
+}
+
+}  // namespace
+
 std::shared_ptr<Device> make_cuda_device(int index) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
     cudaGetLastError();
-    throw usage_error(
-        "device cuda: no GPU here ({}); `--device cpu` runs without one",
-        status == cudaSuccess ? "the driver offers none" : cudaGetErrorString(status));
+    throw usage_error("device cuda: no GPU here: {}; `--device cpu` runs without one",
+                      reason_of_none(status));
   }
   if (index < 0 || index >= count) {
     throw usage_error("device cuda: GPU {} was asked for, the driver offers {}", index, count);

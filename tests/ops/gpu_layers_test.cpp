@@ -1,0 +1,155 @@
+// What only GPU executions have: captured layers, a steady state, products of their own kernel.
+#if __has_include(<cuda_runtime.h>)
+#include <cuda_runtime.h>
+
+#include "dlrm/device/cuda/runtime.h"
+#include "dlrm/device/transfer.h"
+
+#include "fixture.h"
+#include "kernels/product.h"
+
+#if defined(DLRM_SIMT)
+#include "simt/simt.h"
+#endif
+
+namespace dlrm {
+namespace {
+
+/// A layer with its backward in device memory.
+struct DeviceLayer {
+  DeviceLayer(Device& device, int64_t batch, int64_t in, int64_t out, DType compute)
+      : x(device, size(batch * in), "x"),
+        w(device, size(in * out), "w"),
+        y(device, size(batch * out), "y"),
+        z(device, size(batch * out), "z"),
+        dy(device, size(batch * out), "dy"),
+        dx(device, size(batch * in), "dx"),
+        dw(device, size(in * out), "dw"),
+        bias(device, size(out), "bias"),
+        dbias(device, size(out), "dbias"),
+        b(batch),
+        n(in),
+        o(out),
+        type(compute) {}
+
+  static size_t size(int64_t count) { return static_cast<size_t>(count); }
+  Matrix of(const Array<float>& array, int64_t rows, int64_t cols) const {
+    return {array.data(), type, rows, cols};
+  }
+  void run(Ops& ops, Act act) const {
+    ops.linear_forward(of(x, b, n), of(w, o, n), bias.view(), act, of(y, b, o), of(z, b, o));
+    LinearGradients l;
+    l.act = act;
+    l.y = of(y, b, o), l.z = of(z, b, o), l.dy = of(dy, b, o), l.x = of(x, b, n), l.w = of(w, o, n);
+    l.dx = of(dx, b, n);
+    l.dw = {dw.data(), o, n};
+    l.dbias = dbias.view();
+    ops.linear_backward(l);
+  }
+
+  Array<float> x, w, y, z, dy, dx, dw, bias, dbias;
+  int64_t b, n, o;
+  DType type;
+};
+
+class GpuLayers : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+    device = make_cuda_device(0);
+    stream = device->make_stream();
+    transfer = std::make_unique<Transfer>(*device, *stream);
+    CudaOpsOptions exact;
+    exact.tf32 = false;
+    ops = make_cuda_ops(*device, *stream, exact);
+  }
+  void fill(const Array<float>& array, unsigned seed) {
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal;
+    std::vector<float> values(array.size());
+    for (float& value : values) value = normal(generator);
+    transfer->to_device(array.data(), values.data(), values.size() * sizeof(float));
+  }
+  std::vector<float> read(const Array<float>& array) {
+    std::vector<float> values(array.size());
+    transfer->to_host(values.data(), array.data(), values.size() * sizeof(float));
+    return values;
+  }
+
+  std::shared_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<Transfer> transfer;
+  std::unique_ptr<Ops> ops;
+};
+
+constexpr Act kAll[] = {Act::kNone, Act::kRelu, Act::kGelu, Act::kSilu, Act::kSigmoid, Act::kTanh};
+
+TEST_F(GpuLayers, ACapturedLayerComputesAgainFromWhatIsThereThen) {
+  for (const Act act : kAll) {
+    const DeviceLayer layer(*device, 37, 13, 24, DType::kFloat32);
+    fill(layer.x, 1), fill(layer.w, 2), fill(layer.bias, 3), fill(layer.dy, 4);
+    layer.run(*ops, act);  // shapes are first met outside of captures
+    ASSERT_TRUE(stream->begin_capture());
+    layer.run(*ops, act);
+    const auto graph = stream->end_capture();
+    fill(layer.x, 11), fill(layer.dy, 14);
+    layer.run(*ops, act);
+    const std::vector<float> y = read(layer.y), dx = read(layer.dx), dw = read(layer.dw);
+    fill(layer.x, 11), fill(layer.dy, 14), fill(layer.y, 5), fill(layer.dx, 6), fill(layer.dw, 7);
+    graph->launch(*stream);
+    EXPECT_EQ(read(layer.y), y);
+    EXPECT_EQ(read(layer.dx), dx);
+    EXPECT_EQ(read(layer.dw), dw);
+  }
+}
+
+#if defined(DLRM_SIMT)
+TEST_F(GpuLayers, ASecondStepNeitherAllocatesNorWaits) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Act act : kAll) {
+      const DeviceLayer layer(*device, 70, 13, 72, type);
+      layer.run(*ops, act);
+      const simt::Counters before = simt::counters();
+      layer.run(*ops, act);
+      const simt::Counters after = simt::counters();
+      EXPECT_EQ(after.allocations, before.allocations);
+      EXPECT_EQ(after.host_waits, before.host_waits);
+      stream->synchronize();
+    }
+  }
+}
+#endif
+
+TEST_F(GpuLayers, TheProductForShapesThatNoLibraryTakesIsRight) {
+  const int64_t shapes[][3] = {{1, 1, 1}, {33, 31, 70}, {5, 64, 0}, {100, 3, 32}};
+  for (const auto& [m, n, k] : shapes) {
+    for (int form = 0; form < 4; ++form) {
+      const bool ta = form & 1, tb = form & 2;
+      const Array<float> a(*device, DeviceLayer::size(std::max<int64_t>(1, m * k)), "a");
+      const Array<float> b(*device, DeviceLayer::size(std::max<int64_t>(1, n * k)), "b");
+      const Array<float> d(*device, DeviceLayer::size(m * n), "d");
+      fill(a, 1), fill(b, 2), fill(d, 3);
+      const auto matrix = [](const Array<float>& array, int64_t rows, int64_t cols) {
+        return Matrix(array.data(), DType::kFloat32, rows, cols);
+      };
+      kernels::product(ta ? matrix(a, k, m) : matrix(a, m, k), ta,
+                       tb ? matrix(b, n, k) : matrix(b, k, n), tb, matrix(d, m, n),
+                       cuda::native(*stream));
+      const std::vector<float> left = read(a), right = read(b), got = read(d);
+      for (int64_t r = 0; r < m; ++r) {
+        for (int64_t c = 0; c < n; ++c) {
+          double want = 0;
+          for (int64_t i = 0; i < k; ++i) {
+            want += double{left[DeviceLayer::size(ta ? i * m + r : r * k + i)]} *
+                    right[DeviceLayer::size(tb ? c * k + i : i * n + c)];
+          }
+          ASSERT_NEAR(got[DeviceLayer::size(r * n + c)], want, 1e-4);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dlrm
+#endif
