@@ -14,10 +14,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kBlocksAProcessor = 3;
-/// Rows that are loading: for a whole warp, and for a part of one.
-template <bool kWholeWarp>
-constexpr int kInFlight = kWholeWarp ? 8 : 4;
+constexpr int kBlocksAProcessor = 4;
+constexpr int kInFlight = 4;  // divides a warp
 
 template <class T>
 constexpr int kTogether = 16 / static_cast<int>(sizeof(T));  // columns a lane
@@ -109,12 +107,12 @@ __device__ inline void write_bag(Work<T>& work, bool empty, Sums<T>& sums) {
 }
 
 /// `count` rows at most: all loads are started before one is waited for.
-template <class T, int kRows>
-__device__ inline void load_rows(const Work<T>& work, int count, const int64_t (&id)[kRows],
-                                 Bytes16 (&row)[kRows]) {
+template <class T>
+__device__ inline void load_rows(const Work<T>& work, int count, const int64_t (&id)[kInFlight],
+                                 Bytes16 (&row)[kInFlight]) {
   if (work.aligned) {
 #pragma unroll
-    for (int u = 0; u < kRows; ++u) {
+    for (int u = 0; u < kInFlight; ++u) {
       if (u < count && work.left > 0) {
         row[u] = *reinterpret_cast<const Bytes16*>(work.rows + id[u] * work.stride);
       }
@@ -122,7 +120,7 @@ __device__ inline void load_rows(const Work<T>& work, int count, const int64_t (
     return;
   }
 #pragma unroll
-  for (int u = 0; u < kRows; ++u) {
+  for (int u = 0; u < kInFlight; ++u) {
     if (u < count) row[u] = load_columns(work.rows + id[u] * work.stride, work.left);
   }
 }
@@ -131,7 +129,7 @@ __device__ inline void load_rows(const Work<T>& work, int count, const int64_t (
 /// next few, the same address in each lane, while rows of the last are loading.
 template <bool kWholeWarp>
 struct Ids {
-  static constexpr int kHeld = kWholeWarp ? 1 : kInFlight<false>;
+  static constexpr int kHeld = kWholeWarp ? 1 : kInFlight;
   int64_t held[kHeld];
 
   __device__ void fetch(const int64_t* ids, int k, int stop) {
@@ -153,7 +151,6 @@ struct Ids {
 /// `bags` bags, not none. Ids are counted from the first one.
 template <class T, bool kWholeWarp>
 __device__ void pool_run(Work<T>& work, int bags) {
-  constexpr int kRows = kInFlight<kWholeWarp>;
   const int64_t base = work.offsets[0];
   const int stop = static_cast<int>(work.offsets[bags] - base);
   const int64_t* const last_offset = work.offsets + bags;
@@ -163,15 +160,15 @@ __device__ void pool_run(Work<T>& work, int bags) {
   restart<T>(sums);
   Ids<kWholeWarp> ids;
   ids.fetch(list, 0, stop);
-  for (int k = 0; k < stop; k += kRows) {
-    int64_t id[kRows];
-    Bytes16 row[kRows];
+  for (int k = 0; k < stop; k += kInFlight) {
+    int64_t id[kInFlight];
+    Bytes16 row[kInFlight];
 #pragma unroll
-    for (int u = 0; u < kRows; ++u) id[u] = ids.at(k, u);
+    for (int u = 0; u < kInFlight; ++u) id[u] = ids.at(k, u);
     load_rows(work, stop - k, id, row);
-    if (!kWholeWarp || ((k + kRows) & 31) == 0) ids.fetch(list, k + kRows, stop);
+    if (!kWholeWarp || ((k + kInFlight) & 31) == 0) ids.fetch(list, k + kInFlight, stop);
 #pragma unroll
-    for (int u = 0; u < kRows; ++u) {
+    for (int u = 0; u < kInFlight; ++u) {
       if (k + u >= stop) break;
       while (k + u >= end) {
         write_bag(work, first == end, sums);

@@ -14,7 +14,12 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 constexpr int kInFlight = 4;
+constexpr int kChunkInFlight = 16;  // divides a warp
 constexpr int64_t kMostChunkBlocks = 264;
+
+/// Blocks that a processor should hold, which bounds a thread's registers.
+template <Rule R>
+constexpr int kBlocks = R == Rule::kAdam ? 2 : 3;
 
 /// The pooled gradient that an occurrence takes.
 struct Part {
@@ -106,6 +111,22 @@ __global__ void find_long_runs_kernel(UpdateList list) {
   }
 }
 
+/// total += lanes [from, from + kChunkInFlight) of `part`, those of the first `count` lanes.
+__device__ inline void add_parts(const Part& part, int from, int count, int column, float& total) {
+  float values[kChunkInFlight];
+#pragma unroll
+  for (int u = 0; u < kChunkInFlight; ++u) {
+    const auto row = reinterpret_cast<const float*>(
+        __shfl_sync(kAllLanes, reinterpret_cast<unsigned long long>(part.row), from + u));
+    values[u] = from + u < count && column >= 0 ? row[column] : 0.0f;
+  }
+#pragma unroll
+  for (int u = 0; u < kChunkInFlight; ++u) {
+    const float scale = __shfl_sync(kAllLanes, part.scale, from + u);
+    if (from + u < count) total = __fadd_rn(total, __fmul_rn(values[u], scale));
+  }
+}
+
 /// A column a lane; each lane finds one of the next 32 gradients for all.
 __device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
   const LongRun run = list.long_runs[job.long_run];
@@ -113,26 +134,18 @@ __device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
   const int64_t begin = s.starts[run.run] + job.chunk * kRunChunk;
   const int64_t run_end = s.starts[run.run + 1];
   const int count = static_cast<int>(run_end - begin < kRunChunk ? run_end - begin : kRunChunk);
-  const int column = job.piece * 32 + lane_of();
-  const bool mine = column < s.width;
+  const int at = job.piece * 32 + lane_of();
+  const int column = at < s.width ? at : -1;
   float total = -0.0f;
   for (int k = 0; k < count; k += 32) {
     Part part{nullptr, 0, false};
     if (k + lane_of() < count) part = part_of(s, s.occurrences[begin + k + lane_of()]);
-    float values[32];
-#pragma unroll
-    for (int u = 0; u < 32; ++u) {
-      const auto row = reinterpret_cast<const float*>(
-          __shfl_sync(kAllLanes, reinterpret_cast<unsigned long long>(part.row), u));
-      values[u] = k + u < count && mine ? row[column] : 0.0f;
-    }
-#pragma unroll
-    for (int u = 0; u < 32; ++u) {
-      const float scale = __shfl_sync(kAllLanes, part.scale, u);
-      if (k + u < count) total = __fadd_rn(total, __fmul_rn(values[u], scale));
+#pragma unroll 1
+    for (int from = 0; from < 32; from += kChunkInFlight) {
+      add_parts(part, from, count - k, column, total);
     }
   }
-  if (mine) list.sums[run.sums + int64_t{job.chunk} * padded(s.width) + column] = total;
+  if (column >= 0) list.sums[run.sums + int64_t{job.chunk} * padded(s.width) + column] = total;
 }
 
 /// What a lane knows of one of the runs of its warp.
@@ -216,7 +229,7 @@ __device__ void finish_all_long_runs(const UpdateList& list, const Sink& sink) {
 }
 
 template <Rule R>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocks<R>)
     update_runs_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks) {
   if (suppressed(step)) return;
   sum_all_runs(list, UpdateRow<R>{numbers_of(step)}, chunk_blocks);
@@ -227,7 +240,7 @@ __global__ void __launch_bounds__(kThreads)
   if (suppressed(step)) return;
   finish_all_long_runs(list, UpdateRow<R>{numbers_of(step)});
 }
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocks<Rule::kSgd>)
     store_runs_kernel(UpdateList list, uint32_t chunk_blocks) {
   sum_all_runs(list, StoreRow(), chunk_blocks);
 }

@@ -27,19 +27,41 @@ __device__ inline Quad load_quad(const float* p, int left, bool aligned) {
   return q;
 }
 
-__device__ inline Quad load_quad(const Bf16* p, int left, bool aligned) {
-  Quad q = quad_of(0);
+/// Columns of a row of floats or, with `half`, of bf16, as they are in memory: other loads may
+/// start before they are looked at.
+struct RawQuad {
+  uint32_t word[4];
+};
+
+__device__ inline RawQuad load_raw(const void* row, int c, int left, bool half, bool aligned) {
+  RawQuad raw{};
+  if (!half) {
+    const Quad q = load_quad(static_cast<const float*>(row) + c, left, aligned);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) raw.word[i] = __float_as_uint(q.at[i]);
+    return raw;
+  }
+  const Bf16* p = static_cast<const Bf16*>(row) + c;
   if (aligned && left >= 4) {
     const uint2 v = *reinterpret_cast<const uint2*>(p);
-    q.at[0] = __uint_as_float(v.x << 16);
-    q.at[1] = __uint_as_float(v.x & 0xffff0000u);
-    q.at[2] = __uint_as_float(v.y << 16);
-    q.at[3] = __uint_as_float(v.y & 0xffff0000u);
-    return q;
+    raw.word[0] = v.x;
+    raw.word[1] = v.y;
+    return raw;
   }
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    if (i < left) q.at[i] = to_float(p[i]);
+    if (i < left) raw.word[i / 2] |= static_cast<uint32_t>(p[i].bits) << (16 * (i % 2));
+  }
+  return raw;
+}
+
+__device__ inline Quad values_of(const RawQuad& raw, bool half) {
+  Quad q;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t pair = raw.word[i / 2];
+    const uint32_t upper = i % 2 == 0 ? pair << 16 : pair & 0xffff0000u;
+    q.at[i] = __uint_as_float(half ? upper : raw.word[i]);
   }
   return q;
 }

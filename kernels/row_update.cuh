@@ -113,27 +113,26 @@ struct UpdateRow {
   template <class Source>
   __device__ void update_columns(const UpdateShard& s, int64_t row, const Source& source,
                                  float rate, int c, int left) const {
+    const bool half = s.half != 0;
     const bool aligned = s.weights_aligned != 0, state_aligned = s.state_aligned != 0;
-    Quad w, s1 = quad_of(0), s2 = quad_of(0);
-    if (s.half != 0) {
-      w = load_quad(static_cast<const Bf16*>(s.weights) + row * s.stride + c, left, aligned);
-    } else {
-      w = load_quad(static_cast<const float*>(s.weights) + row * s.stride + c, left, aligned);
-    }
+    char* weights = static_cast<char*>(s.weights) + row * s.stride * (half ? 2 : 4);
+    const RawQuad raw = load_raw(weights, c, left, half, aligned);
+    Quad s1 = quad_of(0), s2 = quad_of(0);
     const int64_t at = row * s.state_stride + c;
     if constexpr (kHasState1<R>) s1 = load_quad(s.state1 + at, left, state_aligned);
     if constexpr (kHasState2<R>) s2 = load_quad(s.state2 + at, left, state_aligned);
     const Quad g = source(c, left);
+    Quad w = values_of(raw, half);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       w.at[i] = new_weight<R>(numbers, w.at[i], g.at[i], s1.at[i], s2.at[i], rate);
     }
     if constexpr (kHasState1<R>) store_quad(s.state1 + at, s1, left, state_aligned);
     if constexpr (kHasState2<R>) store_quad(s.state2 + at, s2, left, state_aligned);
-    if (s.half != 0) {
+    if (half) {
       store_rounded(s, numbers, row, c, w);
     } else {
-      store_quad(static_cast<float*>(s.weights) + row * s.stride + c, w, left, aligned);
+      store_quad(reinterpret_cast<float*>(weights) + c, w, left, aligned);
     }
   }
 };

@@ -62,10 +62,10 @@ struct RunSpace {
 struct Table {
   Cells weights, state1, state2;
 
-  Table(int64_t rows, int64_t width, DType type, unsigned seed)
-      : weights(Cells::random(rows, width, seed, type)),
-        state1(Cells::random(rows, width, seed + 1)),
-        state2(Cells::random(rows, width, seed + 2)) {
+  Table(int64_t rows, int64_t width, DType type, unsigned seed, int64_t spare = 3)
+      : weights(Cells::random(rows, width, seed, type, spare)),
+        state1(Cells::random(rows, width, seed + 1, DType::kFloat32, spare)),
+        state2(Cells::random(rows, width, seed + 2, DType::kFloat32, spare)) {
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < width; ++c) {
         state1.set(r, c, std::abs(state1.at(r, c)) + 0.1f);

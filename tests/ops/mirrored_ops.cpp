@@ -68,6 +68,24 @@ IdGroup mirrored(Mirror& m, IdGroup g) {
   return g;
 }
 
+IdCheck mirrored(Mirror& m, IdCheck c) {
+  c.ids = m.at(c.ids, c.bags > 0 ? c.offsets[c.bags] : 0);
+  c.offsets = m.at(c.offsets, c.bags + 1);
+  return c;
+}
+
+int64_t ids_of(const IdPart& p) {
+  int64_t ids = p.lengths ? 0 : p.bags * p.length;
+  for (int64_t b = 0; p.lengths && b < p.bags; ++b) ids += p.lengths[b];
+  return ids;
+}
+
+IdPart mirrored(Mirror& m, IdPart p) {
+  p.ids = m.at(p.ids, ids_of(p) * (p.narrow ? 4 : 8));
+  p.lengths = m.at(p.lengths, p.bags);
+  return p;
+}
+
 BagGradient mirrored(Mirror& m, BagGradient g) {
   g.scale = m.at(g.scale, g.pooled.rows);
   g.pooled = mirrored(m, g.pooled);
@@ -116,6 +134,28 @@ std::vector<BagGradient> mirrored(Mirror& m, View<const BagGradient> l) {
   return mirrored_list(m, l);
 }
 std::vector<BlockCopy> mirrored(Mirror& m, View<const BlockCopy> l) { return mirrored_list(m, l); }
+
+std::vector<IdCheck> mirrored(Mirror& m, View<const IdCheck> l) { return mirrored_list(m, l); }
+
+/// Filters with the parts that they refer to.
+struct Filters {
+  std::vector<std::vector<IdPart>> parts;
+  std::vector<IdFilter> filters;
+  operator View<const IdFilter>() const { return filters; }
+};
+Filters mirrored(Mirror& m, View<const IdFilter> list) {
+  Filters moved;
+  for (IdFilter f : list) {
+    int64_t ids = 0, bags = 0;
+    for (const IdPart& part : f.parts) ids += ids_of(part), bags += part.bags;
+    moved.parts.push_back(mirrored_list(m, f.parts));
+    f.parts = moved.parts.back();
+    f.ids = m.at(f.ids, ids);
+    f.offsets = m.at(f.offsets, bags + 1);
+    moved.filters.push_back(f);
+  }
+  return moved;
+}
 
 /// Shards with the lists that they refer to.
 struct Shards {
@@ -200,6 +240,12 @@ class MirroredOps final : public Ops {
 
   void embedding_bag_forward(View<const BagGroup> groups) override {
     call([&](const auto&... a) { inner_->embedding_bag_forward(a...); }, groups);
+  }
+  void check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where) override {
+    call([&](const auto&... a) { inner_->check_ids(a...); }, lists, flag, where);
+  }
+  void filter_ids(View<const IdFilter> filters) override {
+    call([&](const auto&... a) { inner_->filter_ids(a...); }, filters);
   }
   void group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) override {
     call([&](const auto&... a) { inner_->group_rows(a...); }, groups, rows, runs);

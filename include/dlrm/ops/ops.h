@@ -98,6 +98,15 @@ class Ops {
   /// order of ids.
   virtual void embedding_bag_forward(View<const BagGroup> groups) = 0;
 
+  /// Ids outside their table become 0, so that nothing reads beside it, and the first of them (by
+  /// list, bag, position) is reported unless one was before: flag[0] = 1, where = {feature, sample,
+  /// id}. With none, neither is touched.
+  virtual void check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where);
+
+  /// For each filter: the ids of its parts that lie in its rows, in their order and less first_row,
+  /// in `ids` from the start, and where each bag begins among them, the first at 0.
+  virtual void filter_ids(View<const IdFilter> filters);
+
   /// Groups the occurrences of equal rows among `groups` (features of one table shard, ids alike in
   /// range [0, rows)): runs.rows[0..count) unique rows ascending, occurrences of run i at
   /// [starts[i], starts[i+1]) ordered by group, then bag, then position. Capacity of the views:

@@ -104,6 +104,35 @@ struct IdGroup {
   int64_t capacity = 0;  ///< ids at most: what the host knows of offsets[bags] - offsets[0]
 };
 
+/// The ids of one feature, to be looked through before anything uses them.
+struct IdCheck {
+  int64_t* ids = nullptr;
+  const int64_t* offsets = nullptr;  ///< [bags + 1], into ids
+  int64_t bags = 0;
+  int64_t capacity = 0;      ///< as IdGroup's
+  int64_t rows = 0;          ///< good ids lie in [0, rows)
+  int64_t feature = 0;       ///< what a report calls it
+  int64_t first_sample = 0;  ///< bag b is of sample first_sample + b
+};
+
+/// One rank's bags of a feature, their ids one after another.
+struct IdPart {
+  const void* ids = nullptr;         ///< int64, or int32 with `narrow`
+  const int32_t* lengths = nullptr;  ///< [bags] ids of each bag; absent: `length` of them
+  int64_t bags = 0;
+  int32_t length = 0;
+  bool narrow = false;
+};
+
+/// What a shard of rows [first_row, first_row + rows) keeps of a feature's ids.
+struct IdFilter {
+  View<const IdPart> parts;  ///< rank by rank
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  int64_t* ids = nullptr;      ///< room for all ids of the parts
+  int64_t* offsets = nullptr;  ///< [bags of all parts + 1]
+};
+
 /// The bag that an id stood in.
 struct Occurrence {
   int32_t group = 0;

@@ -63,6 +63,10 @@ class CudaOps final : public Ops {
                     View<float> touched) override;
   void touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) override;
 
+  // id_lists.cpp
+  void check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where) override;
+  void filter_ids(View<const IdFilter> filters) override;
+
   // movement.cpp
   void copy_blocks(View<const BlockCopy> blocks) override;
   void convert(Matrix x, Matrix y) override;

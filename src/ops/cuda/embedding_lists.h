@@ -7,6 +7,7 @@
 #include "kernels/embedding_forward.h"
 #include "kernels/embedding_update.h"
 #include "kernels/group_rows.h"
+#include "kernels/id_lists.h"
 
 namespace dlrm::cuda {
 
@@ -60,6 +61,9 @@ struct EmbeddingLists {
   LookupLists lookup;
   GroupingLists grouping;
   UpdateLists update;
+  std::vector<kernels::CheckList> checks;
+  std::vector<kernels::FilterPart> filter_parts;
+  std::vector<uint32_t> id_blocks;
 };
 
 }  // namespace dlrm::cuda

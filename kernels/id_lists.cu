@@ -1,0 +1,168 @@
+// Checked: ids outside [0, rows) are replaced by 0 and the first is reported: the least (list,
+// position) by an atomic minimum, then a second pass that ends at once where there was none.
+// Filtered: ids in [first_row, first_row + rows), order kept: count per bag, sums, then 32 ids of a
+// warp's 32 bags at a time closed up by votes.
+// Bytes an id: 8 to check; to filter 2 · its own, and 8 if kept; a bag: 40. Limit: bandwidth.
+#include "kernels/id_lists.h"
+#include "kernels/launch.cuh"
+#include "kernels/warps.cuh"
+
+namespace dlrm::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kRounds = 4;
+constexpr int kPositionBits = 40;
+constexpr unsigned long long kNone = ~0ull;
+
+/// Calls body(list, its number, position, id) for each bad id of the block's part.
+template <class Body>
+__device__ void for_bad_ids(const CheckList* lists, const uint32_t* first_block, int count,
+                            const Body& body) {
+  const int at = find_interval(first_block, count, blockIdx.x);
+  const CheckList list = lists[at];
+  const int64_t base = list.offsets[0];
+  const int64_t ids = list.offsets[list.bags] - base;
+  const int64_t first = int64_t{blockIdx.x - first_block[at]} * (kThreads * kRounds) + threadIdx.x;
+#pragma unroll
+  for (int round = 0; round < kRounds; ++round) {
+    const int64_t k = first + round * kThreads;
+    if (k >= ids) continue;
+    const int64_t id = list.ids[base + k];
+    if (id < 0 || id >= list.rows) body(list, at, k, id);
+  }
+}
+
+__device__ inline unsigned long long place_of(int list, int64_t position) {
+  return static_cast<unsigned long long>(list) << kPositionBits |
+         static_cast<unsigned long long>(position);
+}
+
+__global__ void find_bad_ids_kernel(const CheckList* lists, const uint32_t* first_block, int count,
+                                    unsigned long long* first_bad) {
+  for_bad_ids(lists, first_block, count, [&](const CheckList&, int at, int64_t k, int64_t) {
+    atomicMin(first_bad, place_of(at, k));
+  });
+}
+
+/// The bag that position k of a list stands in.
+__device__ inline int64_t bag_at(const CheckList& list, int64_t k) {
+  int64_t low = 0, high = list.bags;
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    if (list.offsets[middle] - list.offsets[0] <= k) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+__global__ void replace_bad_ids_kernel(const CheckList* lists, const uint32_t* first_block,
+                                       int count, const unsigned long long* first_bad, float* flag,
+                                       int64_t* where) {
+  const unsigned long long first = *first_bad;
+  if (first == kNone) return;
+  for_bad_ids(lists, first_block, count, [&](const CheckList& list, int at, int64_t k, int64_t id) {
+    list.ids[list.offsets[0] + k] = 0;
+    if (place_of(at, k) != first || *flag != 0) return;
+    where[0] = list.feature;
+    where[1] = list.first_sample + bag_at(list, k);
+    where[2] = id;
+    *flag = 1;
+  });
+}
+
+/// The part that a block works on, and the first of its warp's 32 bags there.
+struct WarpBags {
+  FilterPart part;
+  int64_t first;
+  __device__ int64_t mine() const { return first + lane_of(); }
+};
+__device__ inline WarpBags warp_bags(const FilterList& all) {
+  const int at = find_interval(all.first_block, all.count, blockIdx.x);
+  return {all.parts[at], int64_t{blockIdx.x - all.first_block[at]} * kThreads + warp_of() * 32};
+}
+
+__device__ inline int64_t row_at(const FilterPart& part, int64_t k) {
+  const int64_t id = part.narrow != 0 ? static_cast<const int32_t*>(part.ids)[k]
+                                      : static_cast<const int64_t*>(part.ids)[k];
+  return id - part.first_row;
+}
+
+__global__ void bag_lengths_kernel(FilterList all) {
+  const WarpBags bags = warp_bags(all);
+  const int64_t bag = bags.mine();
+  if (blockIdx.x == 0 && threadIdx.x == 0) all.starts[all.bags] = all.kept[all.bags] = 0;
+  if (bag >= bags.part.bags) return;
+  all.starts[bags.part.first_bag + bag] =
+      bags.part.lengths != nullptr ? bags.part.lengths[bag] : bags.part.length;
+}
+
+__global__ void count_kept_kernel(FilterList all) {
+  const WarpBags bags = warp_bags(all);
+  const FilterPart& part = bags.part;
+  const int64_t bag = part.first_bag + bags.mine();
+  if (bags.mine() >= part.bags) return;
+  const int64_t base = all.starts[part.first_bag];
+  int64_t kept = 0;
+  for (int64_t k = all.starts[bag] - base; k < all.starts[bag + 1] - base; ++k) {
+    const int64_t row = row_at(part, k);
+    kept += row >= 0 && row < part.rows;
+  }
+  all.kept[bag] = kept;
+}
+
+__global__ void write_kept_kernel(FilterList all) {
+  const WarpBags bags = warp_bags(all);
+  const FilterPart& part = bags.part;
+  if (bags.first >= part.bags) return;
+  const int64_t* kept = all.kept + part.first_bag;
+  const int64_t* starts = all.starts + part.first_bag;
+  const int64_t before = all.kept[part.first_of_filter];
+  const int64_t bag = bags.mine();
+  if (bag < part.bags) part.offsets[bag + 1] = kept[bag + 1] - before;
+  if (bag == 0 && part.first_bag == part.first_of_filter) part.offsets[0] = 0;
+  const int64_t last = bags.first + 32 < part.bags ? bags.first + 32 : part.bags;
+  const int64_t end = starts[last] - starts[0];
+  int64_t out = kept[bags.first] - before;
+  for (int64_t k0 = starts[bags.first] - starts[0]; k0 < end; k0 += 32) {
+    const int64_t k = k0 + lane_of();
+    const int64_t row = k < end ? row_at(part, k) : -1;
+    const bool mine = row >= 0 && row < part.rows;
+    const unsigned all_kept = __ballot_sync(kAllLanes, mine);
+    if (mine) part.kept[out + __popc(all_kept & ((1u << lane_of()) - 1u))] = row;
+    out += __popc(all_kept);
+  }
+}
+
+}  // namespace
+
+uint32_t check_blocks(int64_t capacity) {
+  return static_cast<uint32_t>(blocks_for(capacity, int64_t{kThreads} * kRounds));
+}
+
+void check_ids(const CheckList* lists, const uint32_t* first_block, int count, uint32_t blocks,
+               unsigned long long* first_bad, float* flag, int64_t* where, cudaStream_t stream) {
+  launch(find_bad_ids_kernel, {int64_t{blocks}, kThreads}, stream, lists, first_block, count,
+         first_bad);
+  launch(replace_bad_ids_kernel, {int64_t{blocks}, kThreads}, stream, lists, first_block, count,
+         first_bad, flag, where);
+}
+
+uint32_t filter_blocks(int64_t bags) {
+  return static_cast<uint32_t>(blocks_for(bags, int64_t{kThreads}));
+}
+
+void bag_lengths(const FilterList& list, uint32_t blocks, cudaStream_t stream) {
+  launch(bag_lengths_kernel, {int64_t{blocks}, kThreads}, stream, list);
+}
+void count_kept(const FilterList& list, uint32_t blocks, cudaStream_t stream) {
+  launch(count_kept_kernel, {int64_t{blocks}, kThreads}, stream, list);
+}
+void write_kept(const FilterList& list, uint32_t blocks, cudaStream_t stream) {
+  launch(write_kept_kernel, {int64_t{blocks}, kThreads}, stream, list);
+}
+
+}  // namespace dlrm::kernels

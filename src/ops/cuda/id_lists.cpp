@@ -1,0 +1,74 @@
+#include "kernels/id_lists.h"
+
+#include "dlrm/device/cuda/sort.h"
+
+#include "cuda/cuda_ops.h"
+#include "cuda/parts.h"
+
+namespace dlrm {
+
+void CudaOps::check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where) {
+  std::vector<kernels::CheckList>& with_ids = parts_->embedding.checks;
+  std::vector<uint32_t>& first_block = parts_->embedding.id_blocks;
+  with_ids.clear();
+  first_block.assign(1, 0);
+  for (const IdCheck& list : lists) {
+    if (list.bags == 0) continue;
+    with_ids.push_back(
+        {list.ids, list.offsets, list.bags, list.rows, list.feature, list.first_sample});
+    first_block.push_back(first_block.back() + kernels::check_blocks(list.capacity));
+  }
+  auto* first_bad = parts_->scratch.of<unsigned long long>("first bad id", 1);
+  DLRM_CUDA_CHECK(cudaMemsetAsync(first_bad, 0xff, sizeof(*first_bad), native_));
+  kernels::check_ids(parts_->lists.of(with_ids), parts_->lists.of(first_block),
+                     static_cast<int>(with_ids.size()), first_block.back(), first_bad, flag.data(),
+                     where.data(), native_);
+}
+
+void CudaOps::filter_ids(View<const IdFilter> filters) {
+  std::vector<kernels::FilterPart>& parts = parts_->embedding.filter_parts;
+  std::vector<uint32_t>& first_block = parts_->embedding.id_blocks;
+  parts.clear();
+  first_block.assign(1, 0);
+  int64_t bags = 0;
+  for (const IdFilter& filter : filters) {
+    const int64_t first_of_filter = bags;
+    for (const IdPart& part : filter.parts) {
+      if (part.bags == 0) continue;
+      kernels::FilterPart p{};
+      p.ids = part.ids;
+      p.lengths = part.lengths;
+      p.kept = filter.ids;
+      p.offsets = filter.offsets + (bags - first_of_filter);
+      p.bags = part.bags;
+      p.first_bag = bags;
+      p.first_of_filter = first_of_filter;
+      p.first_row = filter.first_row;
+      p.rows = filter.rows;
+      p.length = part.length;
+      p.narrow = part.narrow;
+      parts.push_back(p);
+      first_block.push_back(first_block.back() + kernels::filter_blocks(part.bags));
+      bags += part.bags;
+    }
+    if (bags > first_of_filter) continue;
+    DLRM_CUDA_CHECK(cudaMemsetAsync(filter.offsets, 0, sizeof(int64_t), native_));
+  }
+  if (parts.empty()) return;
+  kernels::FilterList list{};
+  list.parts = parts_->lists.of(parts);
+  list.first_block = parts_->lists.of(first_block);
+  list.count = static_cast<int32_t>(parts.size());
+  list.bags = bags;
+  list.starts = parts_->scratch.of<int64_t>("starts of bags", bags + 1);
+  list.kept = parts_->scratch.of<int64_t>("kept ids of bags", bags + 1);
+  const size_t bytes = cuda::sum_scratch(bags + 1);
+  void* room = parts_->scratch.bytes("sorting", bytes);
+  kernels::bag_lengths(list, first_block.back(), native_);
+  cuda::exclusive_sum(list.starts, list.starts, bags + 1, room, bytes, native_);
+  kernels::count_kept(list, first_block.back(), native_);
+  cuda::exclusive_sum(list.kept, list.kept, bags + 1, room, bytes, native_);
+  kernels::write_kept(list, first_block.back(), native_);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,198 @@
+#include <algorithm>
+
+#include "bags.h"
+
+namespace dlrm {
+namespace {
+
+/// Sums in the order of ids, each operation rounded: executions give the same bits, in lists of
+/// every width and type at once.
+using EmbeddingBits = EveryExecution;
+
+const int64_t kWidths[] = {1, 3, 4, 7, 16, 33, 64, 128, 130, 260, 1024};
+
+/// Tables of every width and type, whose rows are aligned to 16 bytes (a margin of 8) or not (3).
+std::vector<Table> tables(int64_t rows) {
+  std::vector<Table> all;
+  unsigned seed = 1;
+  for (const int64_t margin : {8, 3}) {
+    for (const int64_t width : kWidths) {
+      for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+        all.emplace_back(rows, width, type, seed++, margin);
+      }
+    }
+  }
+  return all;
+}
+
+TEST_P(EmbeddingBits, PooledVectors) {
+  std::vector<Table> of = tables(40);
+  const Bags bags[] = {Bags::random(37, 40, 2, 1), Bags::random(0, 40, 3, 2),
+                       Bags::random(9, 40, 30, 3, true, true), Bags::random(3, 40, 0, 4)};
+  std::vector<Cells> got, want;
+  for (size_t t = 0; t < of.size(); ++t) {
+    got.emplace_back(bags[t % 4].count(), of[t].weights.cols(), DType::kFloat32, t % 3 ? 8 : 3);
+  }
+  want = got;
+  const auto groups = [&](std::vector<Cells>& results) {
+    std::vector<BagGroup> list;
+    for (size_t t = 0; t < of.size(); ++t) {
+      list.push_back(bags[t % 4].lookup(of[t].rows(), results[t].floats()));
+    }
+    return list;
+  };
+  ops->embedding_bag_forward(groups(got));
+  machine.cpu({"baseline", 1})->embedding_bag_forward(groups(want));
+  for (size_t t = 0; t < of.size(); ++t) {
+    EXPECT_TRUE(got[t].same_bits(want[t]))
+        << "width " << of[t].weights.cols() << " " << name_of(of[t].weights.type());
+  }
+  ops->embedding_bag_forward({});
+}
+
+/// A shard of a table, named by two features, one of which may name row 0 in half of its bags.
+struct Shard {
+  Table table;
+  Bags bags[2];
+  Cells pooled[2];
+  RunSpace space;
+  std::vector<IdGroup> groups;
+  std::vector<BagGradient> gradients;
+
+  Shard(Table of, int64_t count, bool hot, unsigned seed)
+      : table(std::move(of)),
+        bags{Bags::random(count, table.weights.rows(), 2, seed, false, hot),
+             Bags::random(count / 2, table.weights.rows(), 1, seed + 1, true)},
+        pooled{Cells::random(count, table.weights.cols(), seed + 2, DType::kFloat32, 4),
+               Cells::random(count / 2, table.weights.cols(), seed + 3)},
+        space(bags[0].nnz() + bags[1].nnz()) {}
+  ShardUpdate update(OptimizerStep::Rule rule) {
+    groups = {bags[0].group(), bags[1].group()};
+    gradients.clear();
+    for (size_t g = 0; g < 2; ++g) {
+      gradients.push_back(
+          {pooled[g].floats(), bags[g].scale.empty() ? nullptr : bags[g].scale.data()});
+    }
+    return {table.rows(rule), groups, gradients, space.runs()};
+  }
+};
+
+std::vector<Shard> shards() {
+  std::vector<Shard> all;
+  unsigned seed = 1;
+  for (Table& t : tables(60)) {
+    const bool hot = t.weights.cols() <= 130 && seed % 2 == 1;
+    const int64_t bags = seed % 5 == 0 ? 0 : hot ? 2300 : 21;
+    all.emplace_back(std::move(t), bags, hot, seed);
+    ++seed;
+  }
+  all.emplace_back(Table(1, 5, DType::kFloat32, 7), 400, false, 8);
+  return all;
+}
+
+std::vector<ShardUpdate> updates_of(std::vector<Shard>& list, OptimizerStep::Rule rule) {
+  std::vector<ShardUpdate> updates;
+  for (Shard& s : list) updates.push_back(s.update(rule));
+  return updates;
+}
+
+void update(Ops& ops, const OptimizerStep& step, std::vector<Shard>& list) {
+  const std::vector<ShardUpdate> updates = updates_of(list, step.rule);
+  ops.group_rows_of(updates, [] {});
+  ops.embedding_bag_updates(step, updates, [] {});
+}
+
+TEST_P(EmbeddingBits, RowsUpdatedFromAllShardsAtOnce) {
+  const auto baseline = machine.cpu({"baseline", 1});
+  for (const OptimizerStep& step : every_rule()) {
+    std::vector<Shard> got = shards(), want = got;
+    update(*ops, step, got);
+    update(*baseline, step, want);
+    for (size_t s = 0; s < got.size(); ++s) {
+      const auto what = testing::Message() << "width " << got[s].table.weights.cols() << " "
+                                           << name_of(got[s].table.weights.type());
+      EXPECT_EQ(got[s].space.count, want[s].space.count) << what;
+      // Squares are summed over a row in an order of each execution's own.
+      if (step.rule == OptimizerStep::Rule::kRowwiseAdagrad) {
+        if (got[s].table.weights.type() == DType::kFloat32) {
+          EXPECT_TRUE(got[s].table.close_to(want[s].table)) << what;
+        }
+      } else {
+        EXPECT_TRUE(got[s].table.same_bits(want[s].table)) << what;
+      }
+    }
+  }
+}
+
+TEST_P(EmbeddingBits, RunsOfShardsWithoutIdsAreNone) {
+  std::vector<Shard> list;
+  for (const int64_t bags : {0, 6, 0}) {
+    list.emplace_back(Table(9, 4, DType::kFloat32, 1), bags, false, 2);
+  }
+  for (Shard& s : list) s.space.count[0] = 77;
+  ops->group_rows_of(updates_of(list, OptimizerStep::Rule::kSgd), [] {});
+  EXPECT_EQ(list[0].space.count[0], 0);
+  EXPECT_EQ(list[0].space.starts[0], 0);
+  EXPECT_GT(list[1].space.count[0], 0);
+  EXPECT_EQ(list[2].space.count[0], 0);
+  ops->group_rows_of({}, [] {});
+  ops->embedding_bag_updates(every_rule()[0], {}, [] {});
+}
+
+TEST_P(EmbeddingBits, RunsHoldNoMoreThanTheIdsThatThereAre) {
+  Shard shard(Table(30, 4, DType::kFloat32, 1), 40, false, 3), want = shard;
+  ShardUpdate wide = shard.update(OptimizerStep::Rule::kSgd);
+  RunSpace space(shard.bags[0].nnz() + shard.bags[1].nnz() + 3000);
+  for (IdGroup& g : shard.groups) g.capacity += 1500;
+  wide.runs = space.runs();
+  ops->group_rows_of({&wide, 1}, [] {});
+  reference->group_rows(want.update(OptimizerStep::Rule::kSgd).groups, 30, want.space.runs());
+  const auto unique = want.space.count[0];
+  ASSERT_EQ(space.count[0], unique);
+  EXPECT_TRUE(
+      std::equal(want.space.rows.begin(), want.space.rows.begin() + unique, space.rows.begin()));
+  EXPECT_TRUE(std::equal(want.space.starts.begin(), want.space.starts.begin() + unique + 1,
+                         space.starts.begin()));
+}
+
+TEST_P(EmbeddingBits, ASetFlagSuppressesTheUpdate) {
+  const float flag = 1;
+  for (OptimizerStep step : every_rule()) {
+    step.suppressed = &flag;
+    std::vector<Shard> list;
+    list.emplace_back(Table(9, 5, DType::kFloat32, 1), 2500, true, 2);
+    const Table before = list[0].table;
+    update(*ops, step, list);
+    EXPECT_TRUE(list[0].table.same_bits(before));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, EmbeddingBits, testing::ValuesIn(executions()), execution_name);
+
+std::vector<Execution> gpus() {
+  return cuda_device_count() > 0 ? std::vector<Execution>{{"cuda", 1}} : std::vector<Execution>{};
+}
+class GpuStep : public EveryExecution {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuStep);
+
+TEST_P(GpuStep, TakesTheNumbersThatStandInItsMemory) {
+  for (const OptimizerStep& step : every_rule()) {
+    std::vector<Shard> got, want;
+    got.emplace_back(Table(9, 8, DType::kBFloat16, 1), 40, true, 2);
+    want = got;
+    const StepNumbers now{step.lr, step.correction1, step.correction2, 41};
+    OptimizerStep captured = step;
+    captured.lr = captured.correction1 = captured.correction2 = 99;
+    captured.live = &now;
+    OptimizerStep plain = step;
+    plain.step = 41;
+    update(*ops, captured, got);
+    update(*ops, plain, want);
+    EXPECT_TRUE(got[0].table.same_bits(want[0].table));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, GpuStep, testing::ValuesIn(gpus()), execution_name);
+
+}  // namespace
+}  // namespace dlrm
