@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 #include "pooled_path.h"
@@ -24,9 +25,9 @@ class ExchangedPath final : public PooledPath {
         layout_(layout),
         wire_(wire),
         comm_(context.vectors().duplicate()),
-        pooled_(context.device, 0, "pooled vectors"),
-        owner_wire_(context.device, 0, "pooled vectors on their way"),
-        requester_wire_(context.device, 0, "pooled vectors on their way") {
+        pooled_(comm_->shared_memory(context.device), 0, "pooled vectors"),
+        owner_wire_(comm_->shared_memory(context.device), 0, "pooled vectors on their way"),
+        requester_wire_(comm_->shared_memory(context.device), 0, "pooled vectors on their way") {
     int64_t widest = 0;
     for (size_t q = 0; q < layout.owners.size(); ++q) {
       for (const PooledBlock& block : layout.owners[q].blocks) {
@@ -79,7 +80,7 @@ class ExchangedPath final : public PooledPath {
       ops_.convert(owned(pooled_.data(), DType::kFloat32),
                    owned(owner_wire_.data(), wire_.forward));
     }
-    pooled_bytes_ += bytes_to_others(exchange_.send_bytes);
+    pooled_bytes_ += total(exchange_.send_bytes);
     pending_ = comm_->start_alltoallv(send, requester_wire_.data(), exchange_, &context_.stream);
   }
 
@@ -123,7 +124,7 @@ class ExchangedPath final : public PooledPath {
     lay_out(size_of(wire_.backward));
     std::swap(exchange_.send_bytes, exchange_.receive_bytes);
     std::swap(exchange_.send_offsets, exchange_.receive_offsets);
-    gradient_bytes_ += bytes_to_others(exchange_.send_bytes);
+    gradient_bytes_ += total(exchange_.send_bytes);
     void* receive = wire_.backward == DType::kFloat32 ? static_cast<void*>(pooled_.data())
                                                       : static_cast<void*>(owner_wire_.data());
     pending_ = comm_->start_alltoallv(requester_wire_.data(), receive, exchange_, &context_.stream);
@@ -209,6 +210,8 @@ class ExchangedPath final : public PooledPath {
     };
     fill(owned_end_, exchange_.send_bytes, exchange_.send_offsets);
     fill(requested_end_, exchange_.receive_bytes, exchange_.receive_offsets);
+    const auto own = static_cast<size_t>(comm_->rank());
+    exchange_.send_bytes[own] = exchange_.receive_bytes[own] = 0;  // used where they are
   }
 
   const ReturnedBags& returned_of(const RoutedBatch& batch, const RequestedBlock& requested) const {
@@ -240,18 +243,26 @@ class ExchangedPath final : public PooledPath {
     return result;
   }
 
+  /// Where a block lies on its way: among those that travel, or, if this rank owns it, among the
+  /// owner's, which are in the same order.
   void* wire_place(const RequestedBlock& requested, DType type) const {
-    return requester_wire_.data() +
-           requested_at_[requested.number] * static_cast<int64_t>(size_of(type));
+    const int64_t element = static_cast<int64_t>(size_of(type));
+    const int64_t at = requested_at_[requested.number];
+    if (requested.owner != comm_->rank()) return requester_wire_.data() + at * element;
+    char* owned =
+        type == DType::kFloat32 ? reinterpret_cast<char*>(pooled_.data()) : owner_wire_.data();
+    return owned + (at - start_of(requested_end_) + start_of(owned_end_)) * element;
+  }
+  /// Where this rank's part of a list starts.
+  int64_t start_of(const std::vector<int64_t>& ends) const {
+    return comm_->rank() == 0 ? 0 : ends[static_cast<size_t>(comm_->rank()) - 1];
   }
   int64_t wire_stride(const RequestedBlock& requested) const {
     return requested.block.non_empty ? requested.block.width : width_of(requested.owner);
   }
 
-  int64_t bytes_to_others(const std::vector<int64_t>& bytes) const {
-    int64_t total = 0;
-    for (const int64_t n : bytes) total += n;
-    return total - bytes[static_cast<size_t>(comm_->rank())];
+  static int64_t total(const std::vector<int64_t>& bytes) {
+    return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
   }
 
   Context& context_;

@@ -16,7 +16,7 @@ class GatheredUpdate final : public ReplicatedUpdate {
         local_(context, ops, std::move(tables)),
         merged_(context.device),
         comm_(context.comm.duplicate()),
-        mine_(context.device, 0, "gradients of data-parallel tables"),
+        mine_(comm_->shared_memory(context.device), 0, "gradients of data-parallel tables"),
         all_(context.device, 0, "gradients of data-parallel tables"),
         steps_(context.device, 0, "row positions") {
     DLRM_CHECK(context.device.is_cpu());

@@ -21,7 +21,7 @@ class ReducedUpdate final : public ReplicatedUpdate {
       elements += table->rows * (table->width + 1);
       most_rows = std::max(most_rows, table->rows);
     }
-    dense_ = Array<float>(context.device, static_cast<size_t>(elements),
+    dense_ = Array<float>(comm_->shared_memory(context.device), static_cast<size_t>(elements),
                           "gradients of data-parallel tables");
     rows_ = Array<int64_t>(context.device, static_cast<size_t>(most_rows), "touched rows");
     touched_count_ = Array<int64_t>(context.device, 1, "touched rows");

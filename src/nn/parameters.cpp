@@ -34,7 +34,8 @@ void Parameters::allocate() {
   const auto n = static_cast<size_t>(size_);
   values_ = Array<float>(context_.device, n, "dense parameters");
   const size_t flag = context_.device.is_cpu() ? 0 : 1;
-  gradients_ = Array<float>(context_.device, n + flag, "dense gradients");
+  gradients_ =
+      Array<float>(context_.vectors().shared_memory(context_.device), n + flag, "dense gradients");
   const size_t states = state_names().size();
   if (states > 0) state1_ = Array<float>(context_.device, n, "dense optimizer state");
   if (states > 1) state2_ = Array<float>(context_.device, n, "dense optimizer state");
