@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "fixture.h"
 
 namespace dlrm {
@@ -113,17 +115,51 @@ TEST_F(SmallRun, ADamagedCheckpointIsPassedOver) {
 }
 
 TEST_F(SmallRun, KillingARankCostsNoMoreThanTheStepsSinceTheLastCheckpoint) {
-  ASSERT_EQ(
-      train(2, kSave + "--set checkpoint.directory=whole --set output.directory=whole_run").code,
-      0);
   run_command(
       "mpirun -np 2 dlrm-train config.yaml --set train.steps=100000000 --set eval.at_end=false "
       "--set checkpoint.every_steps=10 & job=$!\n"
       "for i in $(seq 300); do ls -d ckpt/step_* >/dev/null 2>&1 && break; sleep 0.05; done\n"
       "pkill -9 -n -P $job dlrm-train; wait",
       folder_.path());
+  const std::string logged = read_file(path("run/metrics.jsonl"));
+  const int64_t done = std::count(logged.begin(), logged.end(), '\n');
   const Outcome evaluated = train(1, "--eval-only --set output.directory=after");
   EXPECT_EQ(evaluated.code, 0) << evaluated.errors;
+
+  // Ten more steps from what is left, beside a run that nobody killed.
+  int64_t saved = 0;
+  for (const auto& entry : fs::directory_iterator(path("ckpt"))) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("step_")) saved = std::max<int64_t>(saved, std::stoll(name.substr(5)));
+  }
+  EXPECT_GT(saved, 0);
+  EXPECT_LE(done - saved, 10);
+  const std::string steps = "--set train.steps=" + std::to_string(saved + 10) + " ";
+  const Outcome resumed = train(2, "--resume " + steps);
+  ASSERT_EQ(resumed.code, 0) << resumed.errors;
+  ASSERT_EQ(
+      train(2, steps + "--set checkpoint.directory=whole --set output.directory=whole_run").code,
+      0);
+  EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
+}
+
+TEST_F(SmallRun, TablesInBf16ResumeBitwise) {
+  for (const char* optimizer : {"adagrad", "sgd"}) {
+    const std::string rule = std::string("--set train.sparse_optimizer.type=") + optimizer +
+                             " --set model.tables.big.dtype=bf16 "
+                             "--set model.tables.tiny.dtype=bf16 ";
+    ASSERT_EQ(train(2, "--overwrite " + rule + kSave +
+                           "--set checkpoint.directory=whole --set output.directory=whole_run")
+                  .code,
+              0);
+    ASSERT_EQ(train(2, "--overwrite " + rule + kSave + "--set train.steps=20").code, 0);
+    const Outcome resumed = train(2, "--resume " + rule + kSave);
+    ASSERT_EQ(resumed.code, 0) << resumed.errors;
+    EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
+    const Outcome same =
+        compare_checkpoints(folder_.path(), "whole/step_000000040", "ckpt/step_000000040");
+    EXPECT_EQ(same.code, 0) << optimizer << same.errors;
+  }
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 The data set (data.h5) is made here from a fixed seed if it is not there; the initial weights are those of
 dlrm-train, read from a checkpoint that it saves before its first step. --check compares with the golden
-files in place instead of writing them.
+files in place instead of writing them, and then trains each activation in both programs.
 """
 import json
 import os
@@ -21,7 +21,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS, BATCH, DENSE = 50, 64, 5
 ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
 HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
-MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat"]
+MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "gelu_dot"]
+ACTIVATIONS = {
+    "relu": torch.relu,
+    "gelu": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "silu": torch.nn.functional.silu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+}
 
 
 def make_data(path):
@@ -62,17 +69,17 @@ def initial_weights(program, model):
             if k.split("/")[-1] in ("weight", "bias", "u", "v")}
 
 
-def mlp(w, part, x, last_relu):
+def mlp(w, part, x, act, also_last):
     layers = sorted({int(k.split("/")[2]) for k in w if k.startswith(f"mlp/{part}/")})
     for i in layers:
         x = x @ w[f"mlp/{part}/{i}/weight"].T + w[f"mlp/{part}/{i}/bias"]
-        if i != layers[-1] or last_relu:
-            x = torch.relu(x)
+        if i != layers[-1] or also_last:
+            x = act(x)
     return x
 
 
-def forward(model, w, dense, ids):
-    x = mlp(w, "bottom", dense, True)
+def forward(model, w, dense, ids, act):
+    x = mlp(w, "bottom", dense, act, True)
     e = [w[f"tables/{k}/weight"][ids[k]] for k in ROWS]
     # Table b pools by the mean, the others by the sum.
     e = [v.mean(1) if k == "b" else v.sum(1) for k, v in zip(ROWS, e)]
@@ -88,10 +95,11 @@ def forward(model, w, dense, ids):
         for i in range(2):
             low = z @ w[f"cross/{i}/v"].T
             z = x0 * (low @ w[f"cross/{i}/u"].T + w[f"cross/{i}/bias"]) + z
-    return mlp(w, "top", z, False)[:, 0]
+    return mlp(w, "top", z, act, False)[:, 0]
 
 
-def train(model, weights):
+def train(model, weights, activation=None):
+    act = ACTIVATIONS[activation or ("gelu" if model.startswith("gelu") else "relu")]
     sgd = model.startswith("sgd")
     parameters = list(weights.values())
     optimizer = (torch.optim.SGD(parameters, lr=0.1) if sgd
@@ -104,13 +112,36 @@ def train(model, weights):
         ids = {k: torch.tensor(f[f"sparse/{k}/ids"][()].reshape(n, -1).astype(np.int64)) for k in ROWS}
     for begin in range(0, n, BATCH):
         part = slice(begin, min(begin + BATCH, n))
-        logits = forward(model, weights, dense[part], {k: v[part] for k, v in ids.items()})
+        logits = forward(model, weights, dense[part], {k: v[part] for k, v in ids.items()}, act)
         loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, label[part])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
     return losses
+
+
+def own_losses(program, model, activation):
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            [program, config_path(model), "--set", "model.activation=" + activation,
+             "--set", "data.train=" + os.path.join(HERE, "data.h5"),
+             "--set", f"checkpoint.directory={folder}/ckpt", "--set", f"output.directory={folder}/run"],
+            check=True, stderr=subprocess.DEVNULL)
+        with open(f"{folder}/run/metrics.jsonl") as f:
+            return [line["loss"] for line in map(json.loads, f) if "loss" in line]
+
+
+def check_activations(program):
+    """Every activation of the configuration, trained here and by the program."""
+    worst = 0.0
+    for activation in ACTIVATIONS:
+        theirs = train("gelu_dot", initial_weights(program, "gelu_dot"), activation)
+        ours = own_losses(program, "gelu_dot", activation)
+        assert len(ours) == len(theirs) == STEPS
+        worst = max(worst, max(abs(a / b - 1) for a, b in zip(ours, theirs)))
+    print(f"largest relative difference of an activation's losses {worst:.2e}")
+    return worst <= 1e-5
 
 
 def main():
@@ -132,7 +163,7 @@ def main():
                 f.write("\n")
     if check:
         print(f"largest relative difference {worst:.2e}")
-        sys.exit(worst > 1e-9)
+        sys.exit(worst > 1e-9 or not check_activations(program))
 
 
 if __name__ == "__main__":

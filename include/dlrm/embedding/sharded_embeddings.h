@@ -43,8 +43,8 @@ struct ShardArray {
   Range columns;               ///< [0, 1) for a one-dimensional tensor
   void* data = nullptr;
   DType type = DType::kFloat32;  ///< fp32 or bf16; checkpoints hold fp32
-  int64_t stride = 0;  ///< elements from row to row
-  bool saves = true;   ///< false where another rank saves the same part
+  int64_t stride = 0;            ///< elements from row to row
+  bool saves = true;             ///< false where another rank saves the same part
 };
 
 /// Embedding tables sharded over the ranks by a plan, with their exchange and their optimizer: what
