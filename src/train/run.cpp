@@ -72,6 +72,19 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   return s;
 }
 
+/// Beforehand, what the summary's memory is to be held against.
+void say_memory(const Log& log, const RunConfig& config, const Plan& plan) {
+  const auto all = rank_memory(config, plan);
+  const RankMemory& most = *std::max_element(
+      all.begin(), all.end(), [](const auto& a, const auto& b) { return a.total() < b.total(); });
+  const auto gib = [](double bytes) { return bytes / 0x1p30; };
+  log.info(
+      "memory: {:.2f} GiB for the fullest rank: tables {:.2f}, their optimizer state {:.2f}, all "
+      "else {:.2f}",
+      gib(most.total()), gib(most.tables), gib(most.optimizer_state),
+      gib(most.total() - most.tables - most.optimizer_state));
+}
+
 /// Weights, and with a resumed run everything else, from the starting point.
 void restore(Context& context, Trainer& trainer, const StartingPoint& start, bool evaluates,
              RunProgress& progress) {
@@ -149,6 +162,7 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
   check_alike(comm, plan, config.model);
   check_memory(log, config, plan, memory);
   if (comm.rank() == 0) fmt::print(stderr, "{}\n", describe_plan(config, plan));
+  say_memory(log, config, plan);
 
   const auto ops = execution.make_ops(threads, options.check);
   RunProgress progress;

@@ -57,6 +57,26 @@ TEST_F(SmallRun, TheRunsDirectoryHoldsWhatTheContractNames) {
   EXPECT_EQ(train(1, "--plan-only", "run/config.yaml").code, 0);
 }
 
+TEST_F(SmallRun, TakesNoMoreThanItsTablesTheirStateAndHalfAGiBAndSaysSoBeforehand) {
+  const Outcome outcome =
+      train(1,
+            "--set output.directory=big --set 'model.tables=[{name: big, rows: 2000000, dim: 16}]' "
+            "--set model.embedding_dim=16 --set model.bottom_mlp=[16] --set data.source=synthetic "
+            "--set data.train= --set data.test= --set train.sparse_optimizer.type=adagrad");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const auto memory = nlohmann::json::parse(read_file(path("big/summary.json")))["memory"];
+  const double tables = memory["table_bytes"].get<double>();
+  EXPECT_EQ(tables, 2.0 * 2000000 * 16 * 4);
+  // A sanitizer's own memory comes on top.
+  const double allowed = std::string(DLRM_SANITIZER_FLAGS).empty() ? 0x1p29 : 0x1p31;
+  EXPECT_GT(memory["process_peak_bytes"].get<double>(), tables);
+  EXPECT_LT(memory["process_peak_bytes"].get<double>(), tables + allowed);
+  EXPECT_NE(outcome.errors.find("memory: 0.24 GiB for the fullest rank: tables 0.12, their "
+                                "optimizer state 0.12"),
+            std::string::npos)
+      << outcome.errors;
+}
+
 TEST_F(SmallRun, TheExchangeMovesTheBytesThatThePlanPredicts) {
   for (const char* strategy : {"table", "row", "column", "auto"}) {
     // 2600 samples are 40 whole batches.
