@@ -70,9 +70,6 @@ Context Execution::context(Trace& trace, const Log& log) {
 }
 
 std::unique_ptr<Ops> Execution::make_ops(int threads, bool check) {
-  if (check && !device_->is_cpu()) {
-    throw usage_error("--check: the reference runs on a CPU's memory alone; use --device cpu");
-  }
   std::unique_ptr<Ops> ops;
   if (device_->is_cpu()) {
     ops = make_cpu_ops(*device_, *stream_, threads);

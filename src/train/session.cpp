@@ -29,11 +29,14 @@ int run_guarded(World& world, const std::function<ExitCode()>& body) {
   world.end_all(code, text);
 }
 
-Session::Session(int* argc, char*** argv, int threads)
-    : world_(argc, argv), log_(world_.rank()), device_(make_cpu_device()) {
-  stream_ = device_->make_stream();
-  context_.reset(new Context{*device_, *stream_, world_.comm(), trace_, log_});
-  ops_ = make_cpu_ops(*device_, *stream_, threads_for(threads, machine_share(world_.comm())));
+Session::Session(int* argc, char*** argv, int threads, DeviceKind device)
+    : world_(argc, argv), log_(world_.rank()) {
+  const MachineShare share = machine_share(world_.comm());
+  RunConfig config;
+  config.device = device;
+  execution_ = std::make_unique<Execution>(world_.comm(), config, share);
+  context_ = std::make_unique<Context>(execution_->context(trace_, log_));
+  ops_ = execution_->make_ops(threads_for(threads, share), false);
 }
 
 EmbeddingOptions embedding_options(const RunConfig& config) {

@@ -114,11 +114,26 @@ TEST_P(OnADevice, RoutingDepthChangesNoBit) {
   expect_alike(train_on_threads(c, 1, 5), shallow, 0, 0);
 }
 
-TEST_P(OnADevice, StepsLaunchedAsGraphsGiveTheSameBits) {
-  RunConfig c = on_device(with_optimizers(OptimizerType::kAdam, OptimizerType::kAdam));
+RunConfig of_one_id_a_bag(RunConfig c) {
   for (TableConfig& table : c.model.tables) {
     for (FeatureConfig& feature : table.features) feature.hotness = 1;
   }
+  return c;
+}
+
+TEST_P(OnADevice, ASteadyStateAllocatesNothing) {
+  const RunConfig c = of_one_id_a_bag(on_device(odd_model()));
+  for (const int ranks : {1, 2}) {
+    const Trained trained = train_on_threads(c, ranks, 14);
+    for (size_t step = 7; step < trained.memory.size(); ++step) {
+      EXPECT_EQ(trained.memory[step], trained.memory[6]) << "step " << step + 1;
+    }
+  }
+}
+
+TEST_P(OnADevice, StepsLaunchedAsGraphsGiveTheSameBits) {
+  RunConfig c =
+      of_one_id_a_bag(on_device(with_optimizers(OptimizerType::kAdam, OptimizerType::kAdam)));
   c.train.lr_schedule.warmup_steps = 7;
   for (const int depth : {0, 1}) {
     c.routing.depth = depth;

@@ -84,7 +84,9 @@ Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool ref
         trainer.route(odd_batch(config, step + trainer.routed(), comm.rank(), comm.size()));
       }
       const StepResult result = trainer.step(step, false);
-      if (comm.rank() == 0) trained.losses.push_back(result.loss);
+      if (comm.rank() > 0) continue;
+      trained.losses.push_back(result.loss);
+      trained.memory.emplace_back(context.device.bytes_in_use(), context.device.frees());
     }
     trainer.embeddings().check_replicas();
     if (comm.rank() == 0) trained.launched = trainer.steps_launched();

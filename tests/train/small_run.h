@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dlrm/config/run_config.h"
@@ -12,7 +13,8 @@ namespace dlrm {
 struct Trained {
   std::vector<double> losses;
   std::map<std::string, std::vector<float>> tensors;
-  int64_t launched = 0;  ///< steps launched as graphs
+  int64_t launched = 0;                             ///< steps launched as graphs
+  std::vector<std::pair<size_t, uint64_t>> memory;  ///< bytes in use and frees after each step
 };
 
 /// Trains `steps` steps of `config` on `ranks` threads with the plan of config.sharding, on the

@@ -10,6 +10,7 @@
 #include "dlrm/embedding/sharded_embeddings.h"
 #include "dlrm/ops/ops.h"
 #include "dlrm/train/checkpoint.h"
+#include "dlrm/train/execution.h"
 
 namespace dlrm {
 
@@ -21,8 +22,9 @@ int run_guarded(World& world, const std::function<ExitCode()>& body);
 /// mpirun started, its device, and the operations on it. Make one at the start of main.
 class Session {
  public:
-  /// `threads` 0: OMP_NUM_THREADS, or the CPUs that the launcher gave this rank.
-  Session(int* argc, char*** argv, int threads = 0);
+  /// `threads` 0: OMP_NUM_THREADS, or the CPUs that the launcher gave this rank. On a GPU views of
+  /// device memory are for operations alone: Transfer copies to and from the host.
+  Session(int* argc, char*** argv, int threads = 0, DeviceKind device = DeviceKind::kCpu);
 
   int rank() const { return world_.rank(); }
   int size() const { return world_.size(); }
@@ -36,8 +38,7 @@ class Session {
   World world_;
   Log log_;
   Trace trace_;
-  std::shared_ptr<Device> device_;
-  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Execution> execution_;
   std::unique_ptr<Context> context_;
   std::unique_ptr<Ops> ops_;
 };
