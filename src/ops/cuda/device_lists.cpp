@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "dlrm/core/error.h"
 #include "dlrm/device/cuda/runtime.h"
 
 namespace dlrm {
@@ -30,6 +31,14 @@ uint64_t hash_of(const void* data, size_t bytes) {
 }  // namespace
 
 DeviceLists::DeviceLists(Device& device, Stream& stream) : device_(device), stream_(stream) {}
+
+DeviceLists::~DeviceLists() {
+  try {
+    stream_.synchronize();
+  } catch (const Error&) {
+    // A device that failed has said so already; nothing runs on it any more.
+  }
+}
 
 const void* DeviceLists::place(const void* list, size_t bytes) {
   if (bytes == 0) return nullptr;

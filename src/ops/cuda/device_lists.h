@@ -19,6 +19,10 @@ namespace dlrm {
 class DeviceLists {
  public:
   DeviceLists(Device& device, Stream& stream);
+  /// Waits for the stream: uploads may still read what is freed here.
+  ~DeviceLists();
+  DeviceLists(const DeviceLists&) = delete;
+  DeviceLists& operator=(const DeviceLists&) = delete;
 
   /// `list` in device memory, for what is queued on the stream from now on; null for none.
   template <class T>

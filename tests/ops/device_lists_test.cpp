@@ -1,0 +1,78 @@
+#if __has_include(<cuda_runtime.h>)
+#include "ops/cuda/device_lists.h"
+
+#include <numeric>
+
+#include "dlrm/device/transfer.h"
+
+#include "fixture.h"
+
+namespace dlrm {
+namespace {
+
+/// Lists on a GPU, or on the emulator.
+class GpuLists : public EveryExecution {
+ protected:
+  std::vector<int64_t> numbers(int64_t first, size_t count) {
+    std::vector<int64_t> list(count);
+    std::iota(list.begin(), list.end(), first);
+    return list;
+  }
+  std::vector<int64_t> content(const int64_t* list, size_t count) {
+    std::vector<int64_t> values(count);
+    transfer.to_host(values.data(), list, count * sizeof(int64_t));
+    return values;
+  }
+
+  std::shared_ptr<Device> gpu = make_cuda_device(0);
+  std::unique_ptr<Stream> queue = gpu->make_stream();
+  Transfer transfer{*gpu, *queue};
+  DeviceLists lists{*gpu, *queue};
+};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuLists);
+
+TEST_P(GpuLists, TheSameContentIsUploadedOnce) {
+  const int64_t* first = lists.of(numbers(5, 100));
+  const int64_t* other = lists.of(numbers(6, 100));
+  EXPECT_NE(first, other);
+  EXPECT_EQ(lists.of(numbers(5, 100)), first);
+  EXPECT_EQ(lists.uploads(), 2);
+  EXPECT_EQ(content(first, 100), numbers(5, 100));
+  EXPECT_EQ(content(other, 100), numbers(6, 100));
+}
+
+TEST_P(GpuLists, NoListIsNowhere) {
+  EXPECT_EQ(lists.of(std::vector<int64_t>()), nullptr);
+  EXPECT_EQ(lists.uploads(), 0);
+}
+
+TEST_P(GpuLists, ManyListsTakeBoundedMemoryAndStayRight) {
+  size_t in_use = 0;
+  for (int64_t i = 0; i < 3000; ++i) {
+    const auto size = static_cast<size_t>(1 + i % 70);
+    const int64_t* list = lists.of(numbers(i, size));
+    if (i % 50 == 0) {
+      ASSERT_EQ(content(list, size), numbers(i, size));
+    }
+    if (i == 1500) in_use = gpu->bytes_in_use();
+  }
+  EXPECT_LE(gpu->bytes_in_use(), in_use + in_use / 4);
+}
+
+TEST_P(GpuLists, AListUsedOftenStays) {
+  const int64_t* kept = lists.of(numbers(-9, 40));
+  for (int64_t i = 0; i < 2000; ++i) {
+    lists.of(numbers(i, 40));
+    ASSERT_EQ(lists.of(numbers(-9, 40)), kept);
+  }
+  EXPECT_EQ(content(kept, 40), numbers(-9, 40));
+}
+
+std::vector<Execution> gpus() {
+  return cuda_device_count() > 0 ? std::vector<Execution>{{"cuda", 1}} : std::vector<Execution>{};
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, GpuLists, testing::ValuesIn(gpus()), execution_name);
+
+}  // namespace
+}  // namespace dlrm
+#endif
