@@ -101,7 +101,10 @@ KernelResult time_kernels(Device& device, Stream& stream, Ops& ops, const Kernel
   time_interactions(clock);
   time_dense(clock);
   result.rows = std::move(clock.rows);
-  for (KernelRow& row : result.rows) row.share = share_of(row, result.limits);
+  for (KernelRow& row : result.rows) {
+    row.share = share_of(row, result.limits);
+    if (device.is_cpu()) row.goal = 0;
+  }
   return result;
 }
 

@@ -42,7 +42,7 @@ struct KernelRow {
   double bytes = 0;    ///< that a call must move at least
   double flops = 0;    ///< counted where the products bind, else 0
   double share = 0;    ///< of the limit, once that is known
-  double goal = 0;     ///< share asked for, or 0
+  double goal = 0;     ///< share asked of a GPU, or 0
 };
 
 /// What the same device does without us: a copy between two of its arrays, counted as read and
