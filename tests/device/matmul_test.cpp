@@ -1,4 +1,4 @@
-#if __has_include(<cuda_runtime.h>)
+#ifdef DLRM_WITH_CUDA
 #include "dlrm/device/cuda/matmul.h"
 
 #include <cmath>

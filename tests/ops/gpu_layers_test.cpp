@@ -1,5 +1,5 @@
 // What only GPU executions have: captured layers, a steady state, products of their own kernel.
-#if __has_include(<cuda_runtime.h>)
+#ifdef DLRM_WITH_CUDA
 #include <cuda_runtime.h>
 
 #include "dlrm/device/cuda/runtime.h"
