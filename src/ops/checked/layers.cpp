@@ -104,6 +104,18 @@ class Aside {
   Array<float> dw_, dbias_;
 };
 
+/// What the error of dz is relative to: dz, and dy too where slopes are computed to a few units of
+/// one.
+Copy gradient_size(Act act, Copy dz, const Copy& dy) {
+  if (act == Act::kNone || act == Act::kRelu) return dz;
+  for (int64_t r = 0; r < dz.matrix().rows; ++r) {
+    for (int64_t c = 0; c < dz.matrix().cols; ++c) {
+      reference::set(dz.matrix(), r, c, dz.at(r, c) + 2 * dy.at(r, c));
+    }
+  }
+  return dz;
+}
+
 auto sums(int64_t terms, const Copy& magnitude) {
   return [terms, &magnitude](int64_t r, int64_t c) { return summing(terms, magnitude.at(r, c)); };
 }
@@ -116,11 +128,13 @@ void CheckedOps::linear_backward(const LinearGradients& layer) {
 
 void CheckedOps::run_backward(const Subject& s, const LinearGradients& layer) {
   HostLayer want(host_, layer);
+  const Copy before = want.dy;
   chosen_->linear_backward(layer);
   reference_.linear_backward(want.layer());
   HostLayer sizes(host_, layer);
   sizes.act = Act::kNone;
-  sizes.dy = Copy::magnitude(want.dy.matrix());
+  sizes.dy =
+      gradient_size(layer.act, Copy::magnitude(want.dy.matrix()), Copy::magnitude(before.matrix()));
   sizes.x = Copy::magnitude(want.x.matrix());
   sizes.w = Copy::magnitude(want.w.matrix());
   if (layer.dx.data) {

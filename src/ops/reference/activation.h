@@ -11,8 +11,10 @@ inline constexpr double kGeluCubic = 0.044715;
 
 inline double sigmoid_of(double z) { return 1 / (1 + std::exp(-z)); }
 
-/// tanh of what gelu has inside.
-inline double gelu_tanh(double z) { return std::tanh(kGeluInner * (z + kGeluCubic * z * z * z)); }
+/// (1 + tanh of what gelu has inside) / 2 = σ of twice that, which does not cancel.
+inline double gelu_share(double z) {
+  return sigmoid_of(2 * kGeluInner * (z + kGeluCubic * z * z * z));
+}
 
 /// act(z). NaN stays NaN.
 inline double activated(Act act, double z) {
@@ -22,7 +24,7 @@ inline double activated(Act act, double z) {
     case Act::kRelu:
       return std::max(z, 0.0);
     case Act::kGelu:
-      return z / 2 * (1 + gelu_tanh(z));
+      return z * gelu_share(z);
     case Act::kSilu:
       return z * sigmoid_of(z);
     case Act::kSigmoid:
@@ -41,13 +43,13 @@ inline double activation_slope(Act act, double value) {
     case Act::kRelu:
       return value == 0 ? 0 : 1;
     case Act::kGelu: {
-      const double t = gelu_tanh(value);
-      const double inner = kGeluInner * (1 + 3 * kGeluCubic * value * value);
-      return (1 + t) / 2 + value / 2 * (1 - t * t) * inner;
+      const double s = gelu_share(value);
+      const double inner = 2 * kGeluInner * (1 + 3 * kGeluCubic * value * value);
+      return s + value * s * gelu_share(-value) * inner;
     }
     case Act::kSilu: {
       const double s = sigmoid_of(value);
-      return s * (1 + value * (1 - s));
+      return s * (1 + value * sigmoid_of(-value));
     }
     case Act::kSigmoid:
       return value * (1 - value);
