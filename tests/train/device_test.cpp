@@ -1,11 +1,16 @@
 #include "dlrm/device/device.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "small_run.h"
 
 namespace dlrm {
 namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
 
 /// Devices of this build that are no CPU: a GPU, or the emulator.
 std::vector<DeviceKind> devices() {
@@ -66,6 +71,26 @@ TEST_P(OnADevice, Bf16TrainsAsOnACpu) {
   RunConfig c = odd_model();
   c.train.precision = Precision::kBf16;
   expect_as_on_cpu(c, 1, 3);
+}
+
+TEST_P(OnADevice, EveryActivationTrainsAsOnACpu) {
+  for (const Activation activation :
+       {Activation::kGelu, Activation::kSilu, Activation::kSigmoid, Activation::kTanh}) {
+    RunConfig c = odd_model();
+    c.model.activation = activation;
+    expect_as_on_cpu(c, 1, 3);
+    c.train.precision = Precision::kBf16;
+    expect_as_on_cpu(c, 1, 3);
+  }
+}
+
+TEST_P(OnADevice, TablesInBf16TrainAsOnACpu) {
+  for (const Strategy strategy : {Strategy::kGrid, Strategy::kDataParallel}) {
+    RunConfig c = with_optimizers(OptimizerType::kAdagrad, OptimizerType::kAdagrad);
+    for (TableConfig& table : c.model.tables) table.dtype = DType::kBFloat16;
+    c.sharding.strategy = strategy;
+    expect_alike(train_on_threads(on_device(c), 3, 3), train_on_threads(c, 3, 3), 2e-3, 2e-2);
+  }
 }
 
 TEST_P(OnADevice, EveryPlanTrainsAsOnACpu) {
@@ -151,6 +176,17 @@ TEST_P(OnADevice, RowsInHostMemoryChangeNoBit) {
   expect_alike(train_on_threads(c, 1, 4), all_on_device, 0, 0);
   c.memory.tier = MemoryTier::kHost;
   expect_alike(train_on_threads(c, 1, 4), all_on_device, 0, 0);
+}
+
+TEST_P(OnADevice, AnIdSpoiltOnTheDeviceEndsEveryRankWithItsPlace) {
+  for (const int ranks : {1, 2}) {
+    RunConfig c = on_device(odd_model());
+    c.sharding.strategy = Strategy::kTable;
+    const std::vector<std::string> errors = errors_of_a_spoilt_id(c, ranks);
+    EXPECT_THAT(errors[0], HasSubstr(": id 1099511627776 in the device's memory is outside its"));
+    EXPECT_THAT(errors[0], AllOf(HasSubstr("sample "), HasSubstr("feature "), HasSubstr("rank 0")));
+    EXPECT_THAT(errors, Each(errors[0]));
+  }
 }
 
 TEST_P(OnADevice, ALossThatIsNotFiniteNamesTheFirstLayerOnEveryRank) {
