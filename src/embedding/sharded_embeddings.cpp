@@ -124,6 +124,26 @@ class ShardedEmbeddings::Impl {
 
   void arrive() { router_->oldest(); }
   void append_key(std::vector<uint64_t>& key) { router_->oldest().append_key(key); }
+  void check_ids(View<float> flag, View<int64_t> where) {
+    const RoutedBatch& batch = router_->oldest();
+    checks_.clear();
+    const auto add = [&](const IdGroup& ids, int64_t rows, size_t feature, int64_t first_sample) {
+      checks_.push_back({const_cast<int64_t*>(ids.ids), ids.offsets, ids.bags, ids.capacity, rows,
+                         static_cast<int64_t>(feature), first_sample});
+    };
+    for (size_t i = 0; i < batch.pieces.size(); ++i) {
+      const RoutedGroup& group = mine_.groups[i / batch.pieces_a_group];
+      const auto source = static_cast<int64_t>(i % batch.pieces_a_group);
+      const auto sources = static_cast<int64_t>(batch.pieces_a_group);
+      add(batch.pieces[i], mine_.slices[static_cast<size_t>(group.slice)].rows.size(),
+          static_cast<size_t>(group.feature), part_of(batch.global_size, source, sources).begin);
+    }
+    for (size_t f = 0; f < batch.replicated.size(); ++f) {
+      if (!layout_.features[f].replicated) continue;
+      add(batch.replicated[f], layout_.features[f].rows, f, batch.local.begin);
+    }
+    ops_.check_ids(checks_, flag, where);
+  }
   bool alone() const { return direct_path_serves(layout_) && !square_sums_; }
 
   void apply(double learning_rate, int64_t step, const float* suppressed, const StepNumbers* live) {
@@ -299,6 +319,7 @@ class ShardedEmbeddings::Impl {
   std::vector<BagGroup> lookups_;
   std::vector<BagGradient> gradients_;
   std::vector<ShardUpdate> updates_;
+  std::vector<IdCheck> checks_;
   const std::function<void()> progress_ = [this] { poll(); };
   std::vector<int64_t> capacities_;
   RoutedBatch* batch_ = nullptr;
@@ -323,6 +344,9 @@ void ShardedEmbeddings::append_key(std::vector<uint64_t>& key) { impl_->append_k
 void ShardedEmbeddings::apply(double learning_rate, int64_t step, const float* suppressed,
                               const StepNumbers* live) {
   impl_->apply(learning_rate, step, suppressed, live);
+}
+void ShardedEmbeddings::check_ids(View<float> flag, View<int64_t> where) {
+  impl_->check_ids(flag, where);
 }
 bool ShardedEmbeddings::alone() const { return impl_->alone(); }
 void ShardedEmbeddings::drop() { impl_->drop(); }

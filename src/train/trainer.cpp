@@ -16,7 +16,9 @@ EmbeddingOptions options_for(const RunConfig& config, bool initialise) {
   return options;
 }
 
-enum Status : size_t { kLoss, kStop, kStatusSize };
+enum Status : size_t { kLoss, kStop, kBadIds, kStatusSize };
+
+constexpr int64_t kNoFeature = -1;
 
 }  // namespace
 
@@ -29,7 +31,11 @@ Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan
       copies_(context.device.make_stream()),
       embeddings_(context, ops, options_for(config, initialise), plan),
       model_(context, ops, config),
-      status_(kStatusSize) {
+      status_(kStatusSize),
+      bad_id_(context.device, 3, "bad id"),
+      known_bad_id_(context.device, 3, "bad id") {
+  known_bad_id_[0] = kNoFeature;
+  context.device.copy(bad_id_.data(), known_bad_id_.data(), sizeof(int64_t), context.stream);
   if (initialise) {
     model_.parameters().initialise(
         config.train.seed, static_cast<float>(config.train.dense_optimizer.initial_accumulator));
@@ -80,6 +86,7 @@ void Trainer::forward(Waiting& batch) {
   batch.lists.arrive(context_.stream);
   {
     Span span(context_.trace, "lookup");
+    if (!on_cpu_) check_ids();
     embeddings_.lookup();
     embeddings_.start_return();
   }
@@ -176,6 +183,23 @@ void Trainer::run_recorded(Numbers& now, Waiting& batch) {
   ++recorded.met;
 }
 
+/// The second line: the reader and the router have looked. Nothing is updated after a bad id.
+void Trainer::check_ids() {
+  embeddings_.check_ids({model_.parameters().suppression(), 1}, bad_id_.view());
+  context_.device.copy(known_bad_id_.data(), bad_id_.data(), 3 * sizeof(int64_t), context_.stream);
+}
+
+std::string Trainer::bad_id() const {
+  if (known_bad_id_[0] == kNoFeature) return "";
+  std::vector<std::string> names;
+  for (const TableConfig& table : config_.model.tables) {
+    for (const FeatureConfig& feature : table.features) names.push_back(feature.name);
+  }
+  return fmt::format("sample {}, feature {}: id {} in the device's memory is outside its table",
+                     known_bad_id_[1], names[static_cast<size_t>(known_bad_id_[0])],
+                     known_bad_id_[2]);
+}
+
 StepResult Trainer::finish_step() {
   if (!on_cpu_) {
     Span span(context_.trace, "device");
@@ -187,6 +211,7 @@ StepResult Trainer::finish_step() {
 
 void Trainer::send_status() {
   status_[kLoss] = model_.loss_sum();
+  status_[kBadIds] = known_bad_id_[0] == kNoFeature ? 0 : 1;
   status_pending_ = context_.comm.start_allreduce<double>(status_);
 }
 
@@ -194,6 +219,7 @@ void Trainer::finish_status() {
   status_pending_.wait();
   result_.loss = status_[kLoss] / static_cast<double>(result_.samples);
   result_.stop = status_[kStop] > 0;
+  if (status_[kBadIds] > 0) throw_bad_id();
   throw_if_not_finite(result_.loss);
 }
 
@@ -203,6 +229,7 @@ void Trainer::infer(std::vector<float>& probabilities, std::vector<float>& label
   const size_t before = probabilities.size();
   probabilities.resize(before + batch.labels.size());
   model_.probabilities(View<float>(probabilities).subspan(before));
+  if (const std::string bad = bad_id(); !bad.empty()) throw usage_error("{}", bad);
   labels.insert(labels.end(), batch.host_labels, batch.host_labels + batch.local_size());
   embeddings_.drop();
   finish_oldest();
@@ -221,24 +248,33 @@ void Trainer::finish_oldest() {
   queue_.pop_front();
 }
 
+/// The first rank's text that is not empty, and that rank. Collective.
+std::pair<std::string, size_t> Trainer::first_text(const std::string& mine) {
+  std::vector<int64_t> lengths;
+  const std::vector<char> all = context_.comm.allgatherv<char>(mine, &lengths);
+  size_t at = 0;
+  for (size_t rank = 0; rank < lengths.size(); ++rank) {
+    const std::string text(all.data() + at, static_cast<size_t>(lengths[rank]));
+    at += text.size();
+    if (!text.empty()) return {text, rank};
+  }
+  return {};
+}
+
+void Trainer::throw_bad_id() {
+  const auto [text, rank] = first_text(bad_id());
+  throw usage_error("{} (rank {})", text, rank);
+}
+
 void Trainer::throw_if_not_finite(double loss) {
   if (std::isfinite(loss)) return;
   loss = std::abs(loss);  // "-nan" tells nothing more
-  const auto mine = model_.first_non_finite(pooled_);
-  const std::string text = mine.value_or("");
-  std::vector<int64_t> lengths;
-  const std::vector<char> all = context_.comm.allgatherv<char>(text, &lengths);
-  size_t at = 0;
-  for (size_t rank = 0; rank < lengths.size(); ++rank) {
-    const std::string path(all.data() + at, static_cast<size_t>(lengths[rank]));
-    at += path.size();
-    if (path.empty()) continue;
-    throw run_error(
-        "the loss is {}: {} gave the first value that is not finite (rank {}); a smaller learning "
-        "rate or a warm-up may help",
-        loss, path, rank);
-  }
-  throw run_error("the loss is {} though every layer's output is finite", loss);
+  const auto [path, rank] = first_text(model_.first_non_finite(pooled_).value_or(""));
+  if (path.empty()) throw run_error("the loss is {} though every layer's output is finite", loss);
+  throw run_error(
+      "the loss is {}: {} gave the first value that is not finite (rank {}); a smaller learning "
+      "rate or a warm-up may help",
+      loss, path, rank);
 }
 
 std::vector<TensorPiece> Trainer::pieces() {

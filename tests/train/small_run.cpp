@@ -98,6 +98,36 @@ Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool ref
   return trained;
 }
 
+std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int ranks) {
+  std::vector<std::string> errors(static_cast<size_t>(ranks));
+  run_on_threads(ranks, [&](Communicator& comm) {
+    Execution execution(comm, config, machine_share(comm));
+    Trace trace;
+    const Log log(comm.rank());
+    Context context = execution.context(trace, log);
+    const auto ops = execution.make_ops(1, false);
+    Trainer trainer(context, *ops, config, make_plan(config, comm.size()), true);
+    trainer.route(odd_batch(config, 0, comm.rank(), comm.size()));
+    trainer.embeddings().arrive();
+    std::vector<uint64_t> key;
+    trainer.embeddings().append_key(key);
+    HostArray<int64_t> bad(context.device, 1, "bad id");
+    bad[0] = int64_t{1} << 40;
+    if (comm.rank() == 0) {
+      auto* first_id = reinterpret_cast<void*>(static_cast<uintptr_t>(key[4]));
+      context.device.copy(first_id, bad.data(), sizeof(int64_t), context.stream);
+    }
+    try {
+      trainer.step(0, false);
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::kUsage) {
+        errors[static_cast<size_t>(comm.rank())] = error.what();
+      }
+    }
+  });
+  return errors;
+}
+
 void expect_alike(const Trained& a, const Trained& b, double loss_tolerance,
                   double weight_tolerance) {
   ASSERT_EQ(a.losses.size(), b.losses.size());

@@ -23,6 +23,10 @@ struct Trained {
 Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool reference = false,
                          bool recorded = false);
 
+/// Trains a batch of which an id of the first feature is spoilt on the device, after all that looks
+/// at ids has seen it; returns the error of each step. On a device that is no CPU.
+std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int ranks);
+
 /// Compares tensor by tensor: |a - b| <= tolerance · (1 + |b|).
 void expect_alike(const Trained& a, const Trained& b, double loss_tolerance,
                   double weight_tolerance);

@@ -106,6 +106,10 @@ class ShardedEmbeddings {
   /// Appends the oldest batch's sizes and places: lookup() to apply() of batches that give the same
   /// queue the same work.
   void append_key(std::vector<uint64_t>& key);
+  /// Looks through the oldest batch's ids on the device, where nothing has seen them since route()
+  /// did; as Ops::check_ids, `where` = {feature, sample, id}: counted from its
+  /// shard's first row, and samples with empty bags not counted where these are left out.
+  void check_ids(View<float> flag, View<int64_t> where);
   /// update() that leaves the batch to be ended by drop(). `suppressed`, `live`: as in
   /// OptimizerStep.
   void apply(double learning_rate, int64_t step, const float* suppressed, const StepNumbers* live);

@@ -87,6 +87,10 @@ class Trainer {
   void finish_oldest();
   void send_status();
   void finish_status();
+  void check_ids();
+  std::string bad_id() const;
+  std::pair<std::string, size_t> first_text(const std::string& mine);
+  [[noreturn]] void throw_bad_id();
   void throw_if_not_finite(double loss);
 
   Context& context_;
@@ -102,6 +106,8 @@ class Trainer {
   MatrixView<const float> pooled_;
   Pending status_pending_;
   std::vector<double> status_;
+  Array<int64_t> bad_id_;            // feature, sample, id
+  HostArray<int64_t> known_bad_id_;  // ... as the host last saw it
   StepResult result_;
   std::unique_ptr<StepGraphs> graphs_;
   std::vector<uint64_t> key_;
