@@ -4,22 +4,13 @@
 
 namespace dlrm {
 
-Exchange gather_exchange(int rank, const void* send, void* receive, View<const int64_t> bytes,
-                         View<const int64_t> offsets) {
-  const size_t ranks = bytes.size();
-  Exchange exchange{.name = "allgatherv", .send = send, .receive = receive};
-  exchange.layout.send_bytes.assign(ranks, bytes[static_cast<size_t>(rank)]);
-  exchange.layout.send_offsets.assign(ranks, 0);
-  exchange.layout.receive_bytes.assign(bytes.begin(), bytes.end());
-  exchange.layout.receive_offsets.assign(offsets.begin(), offsets.end());
-  return exchange;
-}
-
 Pending Communicator::start_allgatherv(const void* send, void* receive, View<const int64_t> bytes,
                                        View<const int64_t> offsets, Stream* stream) {
   const auto ranks = static_cast<size_t>(size());
   DLRM_CHECK(bytes.size() == ranks && offsets.size() == ranks, "allgatherv among {} ranks", ranks);
-  Exchange exchange = gather_exchange(rank(), send, receive, bytes, offsets);
+  Exchange exchange = gather_exchange(
+      *this, "allgatherv", send, receive, [&](int q) { return bytes[static_cast<size_t>(q)]; },
+      [&](int q) { return offsets[static_cast<size_t>(q)]; });
   exchange.stream = stream;
   exchange.sequence = reserve(exchange.name, bytes[static_cast<size_t>(rank())]);
   return start_exchange(std::move(exchange));

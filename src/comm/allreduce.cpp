@@ -29,7 +29,8 @@ class Allreduce final : public Call {
         one_exchange_(static_cast<int64_t>(data.size()) * kWidth * (comm.size() - 1) <=
                       kOneExchangeBytes),
         wire_(comm.engine()),
-        arrived_(comm.engine()) {}
+        arrived_(comm.engine()),
+        parts_(comm.engine()) {}
 
   void start() {
     sequence_ = comm_.reserve(name_, static_cast<int64_t>(data_.size_bytes()), 2);
@@ -72,40 +73,27 @@ class Allreduce final : public Call {
   Pending gather_everything() {
     const int64_t bytes = count() * kWidth;
     arrived_.take(bytes * comm_.size());
-    const std::vector<int64_t> counts(ranks(), bytes);
-    std::vector<int64_t> offsets(ranks());
-    for (size_t q = 0; q < ranks(); ++q) offsets[q] = static_cast<int64_t>(q) * bytes;
-    return begin(
-        gather_exchange(comm_.rank(), values(), arrived_.template as<void>(), counts, offsets), 0);
+    return begin(gather_exchange(
+                     comm_, name_, values(), arrived_.template as<void>(),
+                     [&](int) { return bytes; }, [&](int q) { return q * bytes; }),
+                 0);
   }
 
   Pending scatter_parts() {
-    const int64_t own_bytes = part(comm_.rank()).size() * kWidth;
-    arrived_.take(own_bytes * comm_.size());
-    Exchange exchange{.send = values(), .receive = arrived_.template as<void>()};
-    for (int q = 0; q < comm_.size(); ++q) {
-      const bool own = q == comm_.rank();
-      exchange.layout.send_bytes.push_back(own ? 0 : part(q).size() * kWidth);
-      exchange.layout.send_offsets.push_back(part(q).begin * kWidth);
-      exchange.layout.receive_bytes.push_back(own ? 0 : own_bytes);
-      exchange.layout.receive_offsets.push_back(q * own_bytes);
-    }
-    return begin(std::move(exchange), 0);
+    arrived_.take(part(comm_.rank()).size() * kWidth * comm_.size());
+    return begin(
+        scatter_exchange(comm_, name_, values(), arrived_.template as<void>(), count(), kWidth), 0);
   }
 
   Pending gather_parts() {
-    std::vector<int64_t> counts, offsets;
-    for (int q = 0; q < comm_.size(); ++q) {
-      counts.push_back(part(q).size() * kWidth);
-      offsets.push_back(part(q).begin * kWidth);
-    }
-    return begin(gather_exchange(comm_.rank(), values() + part(comm_.rank()).begin, values(),
-                                 counts, offsets),
+    return begin(gather_exchange(
+                     comm_, name_, values() + part(comm_.rank()).begin, values(),
+                     [&](int q) { return part(q).size() * kWidth; },
+                     [&](int q) { return part(q).begin * kWidth; }),
                  1);
   }
 
   Pending begin(Exchange exchange, uint64_t number) {
-    exchange.name = name_;
     exchange.sequence = sequence_ + number;
     return comm_.start_exchange(std::move(exchange));
   }
@@ -117,7 +105,8 @@ class Allreduce final : public Call {
 
   template <class Out>
   void combine(int64_t length, Out* out) {
-    std::vector<const W*> parts(ranks());
+    parts_.take(static_cast<int64_t>(ranks() * sizeof(const W*)));
+    const View<const W*> parts(parts_.template as<const W*>(), ranks());
     for (size_t q = 0; q < ranks(); ++q) {
       parts[q] = arrived_.template as<W>() + static_cast<int64_t>(q) * length;
     }
@@ -158,7 +147,7 @@ class Allreduce final : public Call {
   bool one_exchange_;
   bool gathering_ = false;
   uint64_t sequence_ = 0;
-  Scratch wire_, arrived_;
+  Scratch wire_, arrived_, parts_;
   Pending phase_;  // after the scratch it uses: ends first
 };
 

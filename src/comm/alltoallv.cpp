@@ -1,5 +1,7 @@
 #include "dlrm/comm/communicator.h"
 
+#include "exchanges.h"
+
 namespace dlrm {
 
 Pending Communicator::start_alltoallv(const void* send, void* receive, const ExchangeLayout& layout,
@@ -8,7 +10,10 @@ Pending Communicator::start_alltoallv(const void* send, void* receive, const Exc
   DLRM_CHECK(layout.send_bytes.size() == ranks && layout.send_offsets.size() == ranks &&
                  layout.receive_bytes.size() == ranks && layout.receive_offsets.size() == ranks,
              "alltoallv among {} ranks", ranks);
-  Exchange exchange{.name = "alltoallv", .send = send, .receive = receive, .layout = layout};
+  Exchange exchange = empty_exchange(*this, "alltoallv");
+  exchange.send = send;
+  exchange.receive = receive;
+  exchange.layout = layout;
   exchange.stream = stream;
   exchange.sequence = reserve(exchange.name, layout.send_total());
   return start_exchange(std::move(exchange));

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kLine = 64;
 constexpr size_t kFirstSegment = size_t{1} << 20;
-constexpr size_t kLargestStep = size_t{256} << 20;  // segments double up to this
+constexpr size_t kLargestStep = size_t{64} << 20;  // segments add half of what there is, up to this
 constexpr size_t kHugePage = size_t{2} << 20;
 
 size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
@@ -85,6 +85,10 @@ void* Arena::take_from(Segment& segment, size_t bytes) {
   const auto found = std::find_if(segment.free.begin(), segment.free.end(),
                                   [&](const auto& block) { return block.second >= bytes; });
   if (found == segment.free.end()) return nullptr;
+  if (!segment.reserved) {
+    if (::posix_fallocate(segment.file, 0, static_cast<off_t>(segment.bytes)) != 0) return nullptr;
+    segment.reserved = true;
+  }
   const auto [offset, length] = *found;
   segment.free.erase(found);
   if (length > bytes) segment.free.emplace(offset + bytes, length - bytes);
@@ -97,7 +101,7 @@ void* Arena::take(size_t bytes) {
   size_t total = 0;
   for (size_t s = 0;; ++s) {
     if (s == segments_.size()) {
-      const size_t step = std::clamp(total, kFirstSegment, kLargestStep);
+      const size_t step = std::clamp(total / 2, kFirstSegment, kLargestStep);
       if (!add_segment(std::max(rounded(bytes, kHugePage), step))) return nullptr;
     }
     total += segments_[s].bytes;
@@ -112,10 +116,19 @@ bool Arena::give_back(void* pointer) {
   const std::lock_guard lock(mutex_);
   const auto found = taken_.find(pointer);
   if (found == taken_.end()) return false;
-  auto [s, bytes] = found->second;
+  const auto [s, bytes] = found->second;
   taken_.erase(found);
   Segment& segment = segments_[s];
-  auto offset = static_cast<size_t>(static_cast<std::byte*>(pointer) - segment.data);
+  const auto offset = static_cast<size_t>(static_cast<std::byte*>(pointer) - segment.data);
+  add_free(segment, offset, bytes);
+  if (segment.free.begin()->second == segment.bytes && segment.bytes >= kHugePage) {
+    segment.reserved = ::fallocate(segment.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                                   static_cast<off_t>(segment.bytes)) != 0;
+  }
+  return true;
+}
+
+void Arena::add_free(Segment& segment, size_t offset, size_t bytes) {
   auto next = segment.free.lower_bound(offset);
   if (next != segment.free.end() && next->first == offset + bytes) {
     bytes += next->second;
@@ -125,11 +138,10 @@ bool Arena::give_back(void* pointer) {
     const auto before = std::prev(next);
     if (before->first + before->second == offset) {
       before->second += bytes;
-      return true;
+      return;
     }
   }
   segment.free.emplace(offset, bytes);
-  return true;
 }
 
 Spot Arena::find(const void* pointer, size_t bytes) const {

@@ -72,11 +72,13 @@ class Arena {
     std::byte* data = nullptr;
     size_t bytes = 0;
     int file = -1;
+    bool reserved = true;           ///< the system has set its pages aside
     std::map<size_t, size_t> free;  ///< offset to bytes, no two adjacent
   };
 
   bool add_segment(size_t bytes);
-  void* take_from(Segment& segment, size_t bytes);
+  static void* take_from(Segment& segment, size_t bytes);
+  static void add_free(Segment& segment, size_t offset, size_t bytes);
 
   mutable std::mutex mutex_;
   std::vector<Segment> segments_;

@@ -1,11 +1,12 @@
 #include "dlrm/comm/communicator.h"
 
+#include "exchanges.h"
+
 namespace dlrm {
 
 Pending Communicator::start_barrier() {
-  const std::vector<int64_t> nothing(static_cast<size_t>(size()), 0);
-  Exchange exchange{.name = "barrier", .rendezvous = true};
-  exchange.layout = ExchangeLayout::packed(nothing, nothing);
+  Exchange exchange = empty_exchange(*this, "barrier");
+  exchange.rendezvous = true;
   exchange.sequence = reserve(exchange.name, 0);
   return start_exchange(std::move(exchange));
 }

@@ -41,7 +41,8 @@ MpiExchange::MpiExchange(std::shared_ptr<ProgressEngine> engine, MPI_Comm comm, 
 
 MpiExchange::~MpiExchange() {
   if (notice_) notice_->held = false;
-  if (staged_) board_->node().arena().give_back(staged_);
+  if (board_) board_->node().blocks().give_back(staged_);
+  engine().memory()->give_back(std::move(exchange_.layout));
 }
 
 void MpiExchange::start() {
@@ -51,7 +52,9 @@ void MpiExchange::start() {
     if (!beside_me(q)) {
       start_receive(q);
     } else if (meets(expected(q))) {
-      to_read_.push_back(q);
+      ++to_read_;
+    } else {
+      expected(q) = kTaken;
     }
   }
   for (int hop = 1; hop < ranks(); ++hop) {
@@ -116,10 +119,10 @@ Spot MpiExchange::staged(int64_t begin, int64_t end) {
   Arena& arena = board_->node().arena();
   const Spot place = arena.find(from, bytes);
   if (!place.nowhere() || bytes > kMostStaged) return place;
-  staged_ = arena.take(bytes);
-  if (!staged_) return {};
-  std::memcpy(staged_, from, bytes);
-  return arena.find(staged_, bytes);
+  staged_ = board_->node().blocks().take(bytes);
+  if (!staged_.data) return {};
+  std::memcpy(staged_.data, from, bytes);
+  return staged_.spot;
 }
 
 bool MpiExchange::step() {
@@ -128,8 +131,13 @@ bool MpiExchange::step() {
 }
 
 bool MpiExchange::take_from_board() {
-  std::erase_if(to_read_, [this](int q) { return take_from(q); });
-  return to_read_.empty();
+  for (int hop = 1; to_read_ > 0 && hop < ranks(); ++hop) {
+    const int q = (rank_ + ranks() - hop) % ranks();
+    if (!beside_me(q) || expected(q) == kTaken || !take_from(q)) continue;
+    expected(q) = kTaken;
+    --to_read_;
+  }
+  return to_read_ == 0;
 }
 
 bool MpiExchange::take_from(int q) {

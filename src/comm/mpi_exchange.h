@@ -26,6 +26,7 @@ class MpiExchange final : public Call {
 
  private:
   static constexpr size_t kMostStaged = size_t{4} << 20;
+  static constexpr int64_t kTaken = -1;  ///< instead of expected bytes: nothing more to read
 
   bool step() override;
   bool take_from_board();
@@ -38,6 +39,7 @@ class MpiExchange final : public Call {
   int ranks() const { return static_cast<int>(exchange_.layout.send_bytes.size()); }
   int64_t sent(int q) const { return exchange_.layout.send_bytes[static_cast<size_t>(q)]; }
   int64_t expected(int q) const { return exchange_.layout.receive_bytes[static_cast<size_t>(q)]; }
+  int64_t& expected(int q) { return exchange_.layout.receive_bytes[static_cast<size_t>(q)]; }
   char* receive_place(int q) const {
     return static_cast<char*>(exchange_.receive) +
            exchange_.layout.receive_offsets[static_cast<size_t>(q)];
@@ -56,11 +58,11 @@ class MpiExchange final : public Call {
   const int rank_;
   const int tag_;
   Board* const board_;
-  const Exchange exchange_;
+  Exchange exchange_;
   const uint32_t kind_;
-  Notice* notice_ = nullptr;  ///< where others read this rank's own memory
-  void* staged_ = nullptr;    ///< the blocks' copy in shared memory
-  std::vector<int> to_read_;  ///< ranks whose notice has not been seen
+  int to_read_ = 0;            ///< ranks whose notice has not been seen
+  Notice* notice_ = nullptr;   ///< where others read this rank's own memory
+  ArenaBlocks::Block staged_;  ///< the blocks' copy in shared memory
   std::vector<MPI_Request> requests_;
   std::vector<MPI_Status> statuses_;
   /// Of each request: the rank and the bytes of a receive; -1 for sends.

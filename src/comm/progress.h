@@ -11,6 +11,7 @@
 #include "dlrm/comm/communicator.h"
 
 #include "activity.h"
+#include "call_memory.h"
 #include "scratch.h"
 
 namespace dlrm {
@@ -44,6 +45,7 @@ class ProgressEngine {
   void advance();
   void relax(int64_t polls) const;
   std::recursive_mutex& mutex() { return mutex_; }
+  const std::shared_ptr<CallMemory>& memory() const { return memory_; }
   /// Under mutex() only.
   ScratchPool& scratch() { return scratch_; }
 
@@ -68,6 +70,7 @@ class ProgressEngine {
  private:
   const Waiting waiting_;
   std::recursive_mutex mutex_;
+  const std::shared_ptr<CallMemory> memory_ = std::make_shared<CallMemory>();
   std::vector<Call*> calls_;
   bool advancing_ = false;
   ScratchPool scratch_;
@@ -91,6 +94,14 @@ class Call : public Pending::State {
   bool poll() final;
   void relax(int64_t polls) final { engine_->relax(polls); }
 
+  /// Calls lie in memory of their engine, which may be gone before the last of them is.
+  static void* operator new(size_t bytes, const std::shared_ptr<CallMemory>& memory);
+  static void* operator new(size_t bytes) { return operator new(bytes, nullptr); }
+  static void operator delete(void* call) noexcept;
+  static void operator delete(void* call, const std::shared_ptr<CallMemory>&) noexcept {
+    operator delete(call);
+  }
+
  protected:
   /// Moves on without blocking; true once done. Runs under the engine's mutex; what it throws is
   /// thrown by the poll of this call.
@@ -104,10 +115,22 @@ class Call : public Pending::State {
   std::exception_ptr error_;
 };
 
+inline std::shared_ptr<CallMemory> memory_of(const Communicator& comm) {
+  return comm.engine()->memory();
+}
+inline std::shared_ptr<CallMemory> memory_of(const std::shared_ptr<ProgressEngine>& engine) {
+  return engine->memory();
+}
+template <class Other>
+std::shared_ptr<CallMemory> memory_of(const Other&) {
+  return nullptr;
+}
+
 /// Starts a call of class T.
-template <class T, class... Args>
-Pending start_call(Args&&... args) {
-  auto call = std::make_unique<T>(std::forward<Args>(args)...);
+template <class T, class First, class... Args>
+Pending start_call(First&& first, Args&&... args) {
+  const std::shared_ptr<CallMemory> memory = memory_of(first);
+  std::unique_ptr<T> call(new (memory) T(std::forward<First>(first), std::forward<Args>(args)...));
   call->start();
   return Pending(std::move(call));
 }

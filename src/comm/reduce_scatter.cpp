@@ -6,6 +6,7 @@
 
 #include "combine.h"
 #include "element.h"
+#include "exchanges.h"
 #include "progress.h"
 
 namespace dlrm {
@@ -16,20 +17,18 @@ template <class T>
 class ReduceScatter final : public Call {
  public:
   ReduceScatter(Communicator& comm, View<const T> data, View<T> out)
-      : Call(comm.engine()), comm_(comm), data_(data), out_(out), arrived_(comm.engine()) {}
+      : Call(comm.engine()),
+        comm_(comm),
+        data_(data),
+        out_(out),
+        arrived_(comm.engine()),
+        parts_(comm.engine()) {}
 
   void start() {
-    Exchange exchange{.name = "reduce_scatter", .send = data_.data()};
-    const int64_t own_bytes = part(comm_.rank()).size() * kWidth;
-    arrived_.take(own_bytes * comm_.size());
-    exchange.receive = arrived_.template as<void>();
-    for (int q = 0; q < comm_.size(); ++q) {
-      const bool own = q == comm_.rank();
-      exchange.layout.send_bytes.push_back(own ? 0 : part(q).size() * kWidth);
-      exchange.layout.send_offsets.push_back(part(q).begin * kWidth);
-      exchange.layout.receive_bytes.push_back(own ? 0 : own_bytes);
-      exchange.layout.receive_offsets.push_back(q * own_bytes);
-    }
+    arrived_.take(part(comm_.rank()).size() * kWidth * comm_.size());
+    Exchange exchange =
+        scatter_exchange(comm_, "reduce_scatter", data_.data(), arrived_.template as<void>(),
+                         static_cast<int64_t>(data_.size()), kWidth);
     exchange.sequence = comm_.reserve(exchange.name, static_cast<int64_t>(data_.size_bytes()));
     phase_ = comm_.start_exchange(std::move(exchange));
     engine().add(*this);
@@ -41,9 +40,10 @@ class ReduceScatter final : public Call {
   bool step() override {
     if (!phase_.poll()) return false;
     const Range own = part(comm_.rank());
-    std::vector<const T*> parts;
+    parts_.take(static_cast<int64_t>(sizeof(const T*)) * comm_.size());
+    const View<const T*> parts(parts_.template as<const T*>(), static_cast<size_t>(comm_.size()));
     for (int q = 0; q < comm_.size(); ++q) {
-      parts.push_back(arrived_.template as<T>() + q * own.size());
+      parts[static_cast<size_t>(q)] = arrived_.template as<T>() + q * own.size();
     }
     parts[static_cast<size_t>(comm_.rank())] = data_.data() + own.begin;
     combine_in_rank_order<Sum, T, T>(View<const T* const>(parts), own.size(), out_.data());
@@ -55,7 +55,7 @@ class ReduceScatter final : public Call {
   Communicator& comm_;
   View<const T> data_;
   View<T> out_;
-  Scratch arrived_;
+  Scratch arrived_, parts_;
   Pending phase_;
 };
 

@@ -1,5 +1,7 @@
 #include "self_comm.h"
 
+#include <utility>
+
 #include "dlrm/comm/communicator.h"
 
 #include "exchanges.h"
@@ -18,6 +20,7 @@ class SelfComm final : public Communicator {
   }
   Pending start_exchange(Exchange exchange) override {
     copy_own_block(exchange, 0);
+    engine()->memory()->give_back(std::move(exchange.layout));
     return {};
   }
 };

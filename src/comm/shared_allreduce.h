@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-#include <vector>
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/partition.h"
@@ -21,18 +20,25 @@ template <class Op, class T, class W>
 class SharedAllreduce final : public Call {
  public:
   SharedAllreduce(Communicator& comm, Board& board, const char* name, View<T> data)
-      : Call(comm.engine()), comm_(comm), board_(board), name_(name), data_(data) {}
+      : Call(comm.engine()),
+        comm_(comm),
+        board_(board),
+        name_(name),
+        data_(data),
+        part_memory_(comm.engine()) {}
 
   ~SharedAllreduce() override {
     if (notice_) notice_->held = false;
-    if (staged_) board_.node().arena().give_back(staged_);
+    board_.node().blocks().give_back(staged_);
   }
 
   void start() {
     sequence_ = comm_.reserve(name_, static_cast<int64_t>(data_.size_bytes()), 2);
     const std::lock_guard lock(engine().mutex());
     const Spot place = shown();
-    parts_.resize(static_cast<size_t>(comm_.size()));
+    const auto ranks = static_cast<size_t>(comm_.size());
+    part_memory_.take(static_cast<int64_t>(ranks * sizeof(Part)));
+    parts_ = {part_memory_.template as<Part>(), ranks};
     notice_ = &board_.fresh(sequence_);
     notice_->kind = kind_of(name_);
     for (int q = 0; q < comm_.size(); ++q) {
@@ -49,8 +55,8 @@ class SharedAllreduce final : public Call {
     if (!summed_ && !all_shown()) return false;
     if (!summed_) sum_own_part();
     if (!notice_->all_have_read()) return false;
-    if (staged_) {
-      const W* sums = static_cast<const W*>(staged_);
+    if (staged_.data) {
+      const W* sums = reinterpret_cast<const W*>(staged_.data);
       for (size_t i = 0; i < data_.size(); ++i) data_[i] = static_cast<T>(sums[i]);
     }
     return true;
@@ -64,11 +70,11 @@ class SharedAllreduce final : public Call {
       if (!place.nowhere()) return place;
     }
     const size_t bytes = data_.size() * sizeof(W);
-    staged_ = arena.take(bytes);
-    if (!staged_) throw run_error("out of shared memory: {} bytes for an {}", bytes, name_);
-    W* values = static_cast<W*>(staged_);
+    staged_ = board_.node().blocks().take(bytes);
+    if (!staged_.data) throw run_error("out of shared memory: {} bytes for an {}", bytes, name_);
+    W* values = reinterpret_cast<W*>(staged_.data);
     for (size_t i = 0; i < data_.size(); ++i) values[i] = static_cast<W>(data_[i]);
-    return arena.find(staged_, bytes);
+    return staged_.spot;
   }
 
   /// Finds everybody's notice and values.
@@ -89,7 +95,7 @@ class SharedAllreduce final : public Call {
 
   void sum_own_part() {
     const Range own = part_of(count(), comm_.rank(), comm_.size());
-    combine_into_all<Op, T>(View<const Part>(parts_), own);
+    combine_into_all<Op, T>(View<const Part>(parts_.data(), parts_.size()), own);
     for (int q = 0; q < comm_.size(); ++q) {
       if (q != comm_.rank()) parts_[static_cast<size_t>(q)].notice->finish_reading();
     }
@@ -109,8 +115,9 @@ class SharedAllreduce final : public Call {
   View<T> data_;
   uint64_t sequence_ = 0;
   Notice* notice_ = nullptr;
-  void* staged_ = nullptr;
-  std::vector<Part> parts_;
+  ArenaBlocks::Block staged_;
+  Scratch part_memory_;
+  View<Part> parts_;
   int seen_ = 0;
   bool summed_ = false;
 };

@@ -6,6 +6,7 @@
 #include "dlrm/device/device.h"
 
 #include "arena.h"
+#include "arena_blocks.h"
 #include "mpi_c.h"
 
 namespace dlrm {
@@ -23,6 +24,7 @@ class SharedNode {
   /// Number of a rank of the world on this machine, -1 if it is elsewhere.
   int local_rank_of(int rank) const { return local_of_[static_cast<size_t>(rank)]; }
   Arena& arena() { return arena_; }
+  ArenaBlocks& blocks() { return blocks_; }
   /// What a rank of this machine shows there.
   std::byte* at(int local, Spot place) { return views_[static_cast<size_t>(local)]->at(place); }
   /// A device that allocates in the arena and is `inner` otherwise.
@@ -33,6 +35,7 @@ class SharedNode {
   void connect(MPI_Comm world, MPI_Comm local);
 
   Arena arena_;
+  ArenaBlocks blocks_{arena_};
   int local_rank_ = 0;
   std::vector<int> local_of_;
   std::vector<std::unique_ptr<ArenaView>> views_;

@@ -108,6 +108,7 @@ class ThreadExchange final : public Call {
 
   ~ThreadExchange() override {
     if (!left_) withdraw();
+    engine().memory()->give_back(std::move(exchange_.layout));
   }
 
   void start() {
@@ -180,7 +181,7 @@ class ThreadExchange final : public Call {
 
   std::shared_ptr<Group> group_;
   const int rank_;
-  const Exchange exchange_;
+  Exchange exchange_;
   Meeting& meeting_;
   bool copied_ = false;
   bool left_ = false;

@@ -34,6 +34,15 @@ TEST_P(EveryWorldSize, CallsInFlightMayBeAwaitedInAnyOrder) {
 TEST_P(EveryWorldSize, DuplicatesKeepTheirCallsApart) {
   run_on_threads(GetParam(), test::check_duplicates);
 }
+TEST_P(EveryWorldSize, BuffersMayLieInSharedMemory) {
+  run_on_threads(GetParam(), test::check_shared_memory);
+}
+TEST_P(EveryWorldSize, ManyCallsMayBeInFlight) {
+  run_on_threads(GetParam(), test::check_many_in_flight);
+}
+TEST_P(EveryWorldSize, ARankMayRunAheadOfOthers) {
+  run_on_threads(GetParam(), test::check_a_rank_that_runs_ahead);
+}
 TEST_P(EveryWorldSize, RandomPollsAndWaitsGiveTheSameSums) {
   run_on_threads(GetParam(), test::check_random_interleavings);
 }

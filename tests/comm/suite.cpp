@@ -271,6 +271,9 @@ void check_everything(Communicator& comm) {
   check_in_flight(comm);
   check_duplicates(comm);
   check_random_interleavings(comm);
+  check_shared_memory(comm);
+  check_many_in_flight(comm);
+  check_a_rank_that_runs_ahead(comm);
   comm.barrier();
 }
 

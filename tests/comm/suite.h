@@ -14,6 +14,10 @@ void check_bf16_allreduce(Communicator& comm);
 void check_in_flight(Communicator& comm);
 void check_duplicates(Communicator& comm);
 void check_random_interleavings(Communicator& comm);
+/// Buffers in shared memory and beside it, small and large.
+void check_shared_memory(Communicator& comm);
+void check_many_in_flight(Communicator& comm);
+void check_a_rank_that_runs_ahead(Communicator& comm);
 void check_everything(Communicator& comm);
 
 /// Bits of sums of awkward floats, for comparing implementations.

@@ -1,14 +1,61 @@
 // Every check of the suite among ranks of mpirun, and bitwise agreement with ranks as threads.
 #include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <string_view>
 #include <vector>
 
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/comm/world.h"
+#include "dlrm/core/partition.h"
 
 #include "../suite.h"
+#include "comm/mpi_comm.h"
+#include "comm/progress.h"
+#include "comm/shared_node.h"
+
+namespace {
+
+thread_local int64_t allocations = 0;
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  ++allocations;
+  void* memory = std::malloc(bytes > 0 ? bytes : 1);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace dlrm {
 namespace {
+
+/// Started calls between ranks that share memory take nothing from the heap once they have run.
+void check_that_a_steady_state_allocates_nothing(Communicator& comm) {
+  const auto ranks = static_cast<size_t>(comm.size());
+  std::vector<float> small(100), large(50000), rounded(50000), send(50000), receive(50000);
+  std::vector<float> own(50000 / ranks + 1);
+  const std::vector<int64_t> bytes(ranks, static_cast<int64_t>(send.size() / ranks) * 4);
+  const ExchangeLayout layout = ExchangeLayout::packed(bytes, bytes);
+  own.resize(static_cast<size_t>(part_of(50000, comm.rank(), comm.size()).size()));
+  int64_t before = 0;
+  for (int round = 0; round < 60; ++round) {
+    if (round == 20) before = allocations;
+    Pending calls[] = {comm.start_allreduce<float>(large),
+                       comm.start_allreduce<float>(small),
+                       comm.start_allreduce<float>(rounded, DType::kBFloat16),
+                       comm.start_alltoallv(send.data(), receive.data(), layout),
+                       comm.start_reduce_scatter<float>(send, own),
+                       comm.start_barrier()};
+    for (Pending& call : calls) call.wait();
+    comm.start_allgatherv(send.data(), receive.data(), bytes, layout.receive_offsets).wait();
+    comm.broadcast(small.data(), 400, 0);
+  }
+  if (allocations == before) return;
+  throw run_error("rank {}: {} allocations in 40 rounds", comm.rank(), allocations - before);
+}
 
 void compare_with_threads(Communicator& comm, int64_t count, DType wire) {
   const std::vector<float> sums = test::awkward_sums(comm, count, wire);
@@ -23,10 +70,31 @@ void check(World& world) {
   Trace trace;
   world.start_watchdog(20, trace);
   test::check_everything(world.comm());
+  if (!std::getenv("DLRM_SHARED_MEMORY")) {
+    check_that_a_steady_state_allocates_nothing(world.comm());
+  }
   for (const int64_t count : {1, 100, 1023, 1025, 50001, 3000000}) {
     compare_with_threads(world.comm(), count, DType::kFloat32);
     compare_with_threads(world.comm(), count, DType::kBFloat16);
   }
+}
+
+/// The suite as on machines of three ranks, which share memory only with those beside them.
+void check_across_machines(World& world) {
+  MPI_Comm all = MPI_COMM_NULL, beside = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &all);
+  MPI_Comm_split(MPI_COMM_WORLD, world.rank() / 3, world.rank(), &beside);
+  std::string why_not;
+  const auto node = SharedNode::make(all, beside, why_not);
+  MPI_Comm_free(&beside);
+  if (!node) throw run_error("no shared memory: {}", why_not);
+  const auto comm = make_mpi_comm(all, std::make_shared<ProgressEngine>(Waiting::kYield), node);
+  test::check_everything(*comm);
+  for (const int64_t count : {1025, 50001}) {
+    compare_with_threads(*comm, count, DType::kFloat32);
+    compare_with_threads(*comm, count, DType::kBFloat16);
+  }
+  comm->barrier();
 }
 
 }  // namespace
@@ -35,7 +103,11 @@ void check(World& world) {
 int main(int argc, char** argv) {
   dlrm::World world(&argc, &argv);
   try {
-    dlrm::check(world);
+    if (argc > 1 && std::string_view(argv[1]) == "machines") {
+      dlrm::check_across_machines(world);
+    } else {
+      dlrm::check(world);
+    }
   } catch (const dlrm::Error& error) {
     world.end_all(error.code(), error.what());
   }
