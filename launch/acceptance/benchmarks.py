@@ -1,0 +1,184 @@
+"""The goals of docs/benchmarks/gpu.md, measured."""
+import json
+import os
+import shutil
+
+from steps import Failure, Skip
+from training import steady_rate, summary, train
+
+GIB = 2.0**30
+SYNTHETIC = {"data.source": "synthetic", "data.train": "''", "data.test": "''", "data.shuffle": "false",
+             "data.prefetch": 8, "eval.every_steps": 0, "eval.at_end": "false", "eval.stop_at_auc": 0,
+             "checkpoint.at_end": "false", "output.metrics_every": 20}
+CUT = {f"model.tables.{name}.rows": 20000000 for name in ("C1", "C10", "C20", "C21", "C22")}
+SMALL_STEPS = {f"train.{part}_optimizer.lr": 1e-6 for part in ("dense", "sparse")}
+
+# Tables of configs/dle_23b.yaml that do not fit 60 GiB beside their Adagrad state: one lookup a sample in
+# each table, so that the smallest tables earn most on the device. Rows of 128 columns.
+LARGE = {"C1": 45833188, "C10": 29275261, "C20": 48937457, "C21": 11316796, "C22": 40094537}
+ROW_BYTES = 128 * 4
+
+
+def memory_available():
+    with open("/proc/meminfo", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def workers():
+    return max(2, (os.cpu_count() or 4) - 4)
+
+
+def kernels(session):
+    out = os.path.join(session.output, "kernels.json")
+    sizes = []
+    if session.emulated:
+        sizes = ["--batch=24", "--tables=2", "--rows=50", "--hotness=3", "--width=8", "--features=5", "--matrix=16",
+                 "--copied=4096", "--layer=16", "--crossed=40", "--parameters=1000", "--seconds=0",
+                 "--only=lookup fp32, uniform"]
+    run = session.run("kernels", [session.program("dlrm-bench"), "kernels", "--device", "cuda", "--output", out, *sizes])
+    run.expect_success("dlrm-bench kernels")
+    with open(out, encoding="utf-8") as file:
+        result = json.load(file)
+    session.facts["kernels"] = result
+    return [] if session.emulated else kernel_rows(result)
+
+
+def kernel_rows(result):
+    limits = result["limits"]
+    rows = [("copy on the device", f"{limits['copy_gb_per_second']:.0f} GB/s, read and written", "", None),
+            ("product in bf16", f"{limits['gflops_bf16'] / 1e3:.0f} TFLOP/s", "", None),
+            ("product in fp32 or TF32", f"{limits['gflops_fp32'] / 1e3:.0f} TFLOP/s", "", None)]
+    for kernel in result["kernels"]:
+        goal = kernel.get("goal")
+        rows.append((kernel["name"], f"{kernel['milliseconds']:.3f} ms, {100 * kernel['share']:.0f} % of the limit",
+                     f"{100 * goal:.0f} %" if goal else "", kernel["share"] >= goal if goal else None))
+    return rows + zipf_rows(result)
+
+
+def zipf_rows(result):
+    times = {kernel["name"]: kernel["milliseconds"] for kernel in result["kernels"]}
+    try:
+        ratio = times["update adagrad, zipf ids"] / times["update adagrad, uniform ids"]
+    except KeyError:
+        return []
+    return [("update adagrad, Zipf over uniform ids", f"{ratio:.2f} times as long", "no slower", ratio <= 1.05)]
+
+
+def pytorch(session):
+    if "kernels" not in session.facts:
+        raise Skip("dlrm-bench kernels gave no figures")
+    out = os.path.join(session.output, "torch_kernels.json")
+    for python in dict.fromkeys(filter(None, (shutil.which("python3"), "/usr/bin/python3"))):
+        run = session.run("torch_kernels", [python, os.path.join(session.root, "data_tools/torch_kernels.py"),
+                                            os.path.join(session.output, "kernels.json"), "--output", out])
+        if run.code == 2:
+            continue
+        run.expect_success("torch_kernels.py")
+        with open(out, encoding="utf-8") as file:
+            session.facts["torch_kernels"] = json.load(file)
+        return [("PyTorch's times", "in torch_kernels.json and its log", "", None)]
+    raise Skip("PyTorch with a GPU is not installed")
+
+
+def rate(session, name, config, values, batch, steps, goal=None, goal_ms=None):
+    """Trains and reports the steady rate; of a run that its limit ended, what its metrics say."""
+    values = {**SYNTHETIC, "data.workers": workers(), "train.global_batch_size": batch, "train.steps": steps,
+              "data.synthetic.samples": batch * max(steps, 8), **values}
+    run, folder = train(session, name, config, values, "cuda")
+    if not run.timed_out:
+        run.expect_success(name)
+    per_second = steady_rate(folder)
+    if per_second is None:
+        raise Failure(f"{name}: no steady steps within {run.seconds:.0f} s: {run.last_line()}")
+    done = summary(folder)
+    session.facts.setdefault("runs", {})[name] = done
+    words = f"{per_second / 1e6:.2f}M samples/s, {1e3 * batch / per_second:.2f} ms a step"
+    if "data_wait_share" in done:
+        words += f", waits for data {100 * done['data_wait_share']:.0f} %"
+    if run.timed_out:
+        words += " (ended by its time limit)"
+    if goal_ms:
+        return [(name, words, f"<= {goal_ms:g} ms", 1e3 * batch / per_second <= goal_ms)]
+    return [(name, words, f">= {goal / 1e6:g}M samples/s" if goal else "", per_second >= goal if goal else None)]
+
+
+def dcnv2(session, batch):
+    rows = []
+    steps = max(60, int(2.5e6 * 3 / batch))
+    for law, alpha in (("uniform", 0), ("zipf", 1.05)):
+        values = {**CUT, "train.precision": "bf16", "data.synthetic.alpha": alpha}
+        rows += rate(session, f"dcnv2-{batch}-{law}", "mlperf_dcnv2.yaml", values, batch, steps, goal=2.12e6)
+    if batch > 10000:
+        values = {**CUT, "train.precision": "bf16", "data.synthetic.alpha": 0, "data.source": "replay"}
+        rows += rate(session, f"dcnv2-{batch}-one-batch", "mlperf_dcnv2.yaml", values, batch, steps)
+    return rows
+
+
+def dle_4b(session):
+    values = {**SMALL_STEPS, "train.precision": "bf16", "data.synthetic.alpha": 1.05}
+    rows = rate(session, "dle-4b-fresh", "dle_4b.yaml", values, 65536, 300, goal=10e6)
+    return rows + rate(session, "dle-4b-one-batch", "dle_4b.yaml", {**values, "data.source": "replay"}, 65536, 300)
+
+
+def tables_on_host(available):
+    """Which large tables of DLE's 22.8B model go to the host under 60 GiB of device: (names, rows cut by)."""
+    for names, cut in ((("C1", "C20", "C22"), 1), (("C1", "C20"), 2), (("C1", "C20"), 4)):
+        if sum(LARGE[name] // cut for name in names) * 2 * ROW_BYTES + 8 * GIB <= available:
+            return names, cut
+    return None, 0
+
+
+def dle_23b(session):
+    names, cut = tables_on_host(memory_available())
+    if names is None:
+        raise Skip(f"{memory_available() / GIB:.0f} GiB of host memory are too little")
+    adagrad = {f"train.{part}_optimizer": "{type: adagrad, lr: 1e-6, eps: 1e-8}" for part in ("dense", "sparse")}
+    values = {**adagrad, "train.precision": "bf16", "data.synthetic.alpha": 0,
+              "memory.tables": "{" + ", ".join(f"{name}: host" for name in names) + "}"}
+    values.update({f"model.tables.{name}.rows": rows // cut for name, rows in LARGE.items()})
+    batch = 65536
+    name = f"dle-23b-host-{'-'.join(names)}" + (f"-rows-by-{cut}" if cut > 1 else "")
+    rows = rate(session, name, "dle_23b.yaml", values, batch, 150)
+    step_seconds = float(rows[0][1].split(", ")[1].split(" ")[0]) / 1e3
+    link = {kernel["name"]: kernel["gb_per_second"] for kernel in session.facts.get("kernels", {}).get("kernels", [])}
+    if "copy from host" not in link:
+        return rows
+    # Read: the row forward, row and state in the update. Written: row and state. Both ways at once.
+    read, written = 3 * ROW_BYTES * batch * len(names), 2 * ROW_BYTES * batch * len(names)
+    least = max(read / link["copy from host"], written / link["copy to host"]) * 1e-9
+    share = least / step_seconds
+    return rows + [("host link, of its measured rate over the whole step",
+                    f"{100 * share:.0f} % ({read / 1e6:.0f} MB read, {written / 1e6:.0f} MB written a step)",
+                    "80 %", share >= 0.8)]
+
+
+def synthetic(session, size, goal_ms):
+    values = {"train.tf32": "true"}
+    config = f"synthetic/{size}.yaml"
+    rows = rate(session, f"{size}-one-batch", config, {**values, "data.source": "replay"}, 65536, 200, goal_ms=goal_ms)
+    return rows + rate(session, f"{size}-fresh", config, values, 65536, 100)
+
+
+def tiny_run(session):
+    values = {"output.metrics_every": 1, "model.embedding_dim": 16, "model.bottom_mlp": "[16]", "model.top_mlp": "[8, 1]"}
+    return [row[:1] + ("it ran; times of the emulator are no figures", "", None)
+            for row in rate(session, "tiny-run", "bench/gpu/parity.yaml", values, 16, 6)]
+
+
+def add(session):
+    session.step("benchmark", "kernels", 75, kernels)
+    if session.emulated:
+        session.step("benchmark", "a training run", 60, tiny_run)
+        return
+    if not session.quick:
+        session.step("benchmark", "PyTorch's kernels", 40, pytorch)
+        session.step("benchmark", "MLPerf DLRM-DCNv2, batch 55,296", 90, lambda s: dcnv2(s, 55296))
+        session.step("benchmark", "DE Tiny", 25, lambda s: synthetic(s, "tiny", 2))
+        session.step("benchmark", "DE Small", 40, lambda s: synthetic(s, "small", 9))
+    session.step("benchmark", "DLE 4.2B", 40, dle_4b)
+    if not session.quick:
+        session.step("benchmark", "DLE 22.8B, device and host", 80, dle_23b)
+        session.step("benchmark", "MLPerf DLRM-DCNv2, batch 6,912", 60, lambda s: dcnv2(s, 6912))

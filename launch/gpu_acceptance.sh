@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Proves and measures a CUDA build on this machine's GPU, in about nine minutes, and writes the record.
+#
+#   launch/gpu_acceptance.sh [--bin DIR] [--output DIR] [--quick] [--emulated] [--seconds N]
+#
+# Suites of operations, devices and communicators; training held against the CPU's losses; ranks that share
+# the GPU; compute-sanitizer where it is installed; then the benchmarks of docs/benchmarks/gpu.md.
+# --bin DIR       programs and tests of the preset cuda (default: build/cuda/bin); no compiler is needed
+# --output DIR    record.json, record.md and a log a step (default: runs/acceptance)
+# --quick         proofs, kernels and one model: about three minutes
+# --emulated      programs of the preset simt: everything tiny, no figures; tests this script
+# --seconds N     end after about N seconds (540; with --quick 200); what is left then is skipped
+# A step that fails or takes too long is recorded, and the next one starts. Exit code: 0 all steps passed
+# or were skipped for a reason; 1 one failed; 2 wrong usage, or no GPU. Needs python3, without packages.
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+case " $* " in *" -h "* | *" --help "*) sed -n '2,14p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;; esac
+for python in python3 /usr/bin/python3; do
+  command -v "$python" >/dev/null && "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' && break
+  python=
+done
+[ -n "$python" ] || { echo "error: python3, 3.8 or newer, is needed" >&2; exit 2; }
+if [ "$(id -u)" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+export PYTHONDONTWRITEBYTECODE=1
+exec "$python" "$here/acceptance/main.py" "$@"
