@@ -4,10 +4,12 @@
     plot_batch_sweep.py FILE.json [MORE.json ...] --output FIGURE.png
 
 Four panels over the batch size: time (mean, standard deviation), samples/s, CPU utilisation and memory, share of the
-time that moves data. Several files (other machines, other devices) are drawn side by side.
+time that moves data. Several files (other machines, other devices) are drawn side by side; a
+dashed line stands where a later file overtakes the first.
 """
 import argparse
 import json
+import math
 import os
 
 import matplotlib
@@ -17,6 +19,8 @@ import matplotlib.pyplot as plt  # noqa: E402
 
 
 def label_of(sweep):
+    if sweep.get("device", "").startswith("cuda"):
+        return sweep["device"]
     name = sweep["processor"].split(" (")[0]
     return f"{name}, {sweep['threads']} thread{'' if sweep['threads'] == 1 else 's'}"
 
@@ -28,6 +32,17 @@ def column(sweep, value):
 def utilization(point):
     cores = point["core_utilization"]
     return 100 * sum(cores) / len(cores)
+
+
+def crossover(one, other):
+    """The batch size at which `other` begins to be the faster, between two measured sizes; None if never."""
+    times = [{p["batch"]: p["seconds"]["mean"] for p in sweep["points"]} for sweep in (one, other)]
+    shared = sorted(set(times[0]) & set(times[1]))
+    gaps = [math.log(times[1][b] / times[0][b]) for b in shared]
+    for left, right, before, after in zip(shared, shared[1:], gaps, gaps[1:]):
+        if before > 0 >= after:
+            return left * (right / left) ** (before / (before - after))
+    return None
 
 
 def draw(sweeps):
@@ -55,7 +70,11 @@ def draw(sweeps):
         panel.grid(alpha=0.3)
     for panel in panels[1]:
         panel.set_xlabel("batch size")
-    time.legend()
+    for other in sweeps[1:]:
+        batch = crossover(first, other)
+        if batch:
+            time.axvline(batch, color="gray", linestyle="--", label=f"{label_of(other)} is faster from {batch:.0f}")
+    time.legend(fontsize="small")
     figure.suptitle(os.path.basename(first["config"]))
     figure.tight_layout()
     return figure

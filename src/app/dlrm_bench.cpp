@@ -21,6 +21,7 @@ struct Arguments {
   bench::KernelOptions kernels;
   int threads = 0;
   std::string batches = "8..1024";
+  std::string device;
   std::vector<std::string> set;
   std::string output;
 };
@@ -54,6 +55,8 @@ CLI::App* declare_sweep(CLI::App& app, Arguments& a) {
       ->check(CLI::PositiveNumber);
   command->add_option("--set", a.set, "a.b.c=value: replaces one key of the config; repeatable")
       ->allow_extra_args(false);
+  command->add_option("--device", a.device, "cpu, cuda or auto; replaces the config's key")
+      ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
   command->add_option("--output", a.output, "write the JSON here");
   return command;
 }
@@ -124,6 +127,7 @@ void run_kernels(World& world, Arguments& a) {
 
 void run_sweep(World& world, Arguments& a) {
   a.sweep.batches = bench::parse_batches(a.batches);
+  if (!a.device.empty()) a.set.push_back("device=" + a.device);
   a.sweep.config = load_config(a.sweep.config_path, a.set);
   check_buildable(a.sweep.config, {built_with_cuda()});
   const bench::SweepResult result = bench::run_batch_sweep(world.comm(), a.sweep);

@@ -8,6 +8,7 @@
 #include "dlrm/core/error.h"
 #include "dlrm/data/batch_source.h"
 #include "dlrm/plan/plan.h"
+#include "dlrm/train/execution.h"
 #include "dlrm/train/machine.h"
 #include "dlrm/train/process_usage.h"
 #include "dlrm/train/trainer.h"
@@ -54,21 +55,21 @@ std::vector<Batch> load_batches(const RunConfig& config, int64_t samples) {
 
 /// A rank's surroundings for as long as the sweep lasts.
 struct Surroundings {
-  Surroundings(Communicator& comm, int thread_count)
-      : threads(thread_count),
+  Surroundings(Communicator& comm, const RunConfig& config, const MachineShare& share)
+      : threads(threads_for(config.train.threads, share)),
         log(comm.rank()),
-        device(make_cpu_device()),
-        stream(device->make_stream()),
-        context{*device, *stream, comm, trace, log},
-        ops(make_cpu_ops(*device, *stream, thread_count)) {}
+        execution(comm, config, share),
+        context(execution.context(trace, log)),
+        ops(execution.make_ops(threads, false)),
+        probe(make_utilisation_probe(execution.device())) {}
 
   int threads;
   Log log;
   Trace trace;
-  std::shared_ptr<Device> device;
-  std::unique_ptr<Stream> stream;
+  Execution execution;
   Context context;
   std::unique_ptr<Ops> ops;
+  std::unique_ptr<UtilisationProbe> probe;  ///< null where there are no figures
 };
 
 /// Sums over the repeats of one batch size.
@@ -83,7 +84,9 @@ class Measurement {
   }
 
   void end(SweepPoint& point) {
+    surroundings_.context.stream.synchronize();  // the last update counts
     point.seconds.push_back(now_seconds() - start_);
+    if (surroundings_.probe) point.gpu = surroundings_.probe->read();
     cpu_total_ += process_cpu_seconds() - cpu_;
     const std::vector<CoreTicks> after = core_ticks();
     cores_.resize(after.size());
@@ -136,6 +139,7 @@ SweepPoint sweep_point(Surroundings& s, RunConfig config, const SweepOptions& op
   Measurement measurement(s);
   for (int repeat = 0; repeat < options.repeats; ++repeat) {
     Trainer trainer(s.context, *s.ops, config, plan, true);
+    trainer.record_steps(true);
     train_on(untimed, trainer, 0, 0);
     s.trace.reset_totals();
     measurement.begin();
@@ -177,10 +181,10 @@ Spread spread_of(const std::vector<double>& values) {
 
 SweepResult run_batch_sweep(Communicator& comm, const SweepOptions& options) {
   if (comm.size() != 1) throw usage_error("batch-sweep measures one rank; mpirun started more");
-  Surroundings s(comm, threads_for(options.config.train.threads, machine_share(comm)));
+  Surroundings s(comm, options.config, machine_share(comm));
   SweepResult result;
   result.threads = s.threads;
-  result.device = s.device->describe();
+  result.device = s.execution.device().describe();
   for (const int64_t batch : options.batches) {
     s.log.info("batch {}: {} times {} samples", batch, options.repeats, options.samples);
     result.points.push_back(sweep_point(s, options.config, options, batch));

@@ -1,11 +1,13 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/config/run_config.h"
+#include "dlrm/device/utilisation.h"
 
 namespace dlrm::bench {
 
@@ -35,6 +37,7 @@ struct SweepPoint {
   double process_utilization = 0;        ///< this process: CPU time over elapsed time and threads
   int64_t resident_bytes = 0;            ///< at the end of the last repeat
   std::map<std::string, double> stages_ms;  ///< a step's mean of each stage
+  std::optional<Utilisation> gpu;           ///< as its driver counts, at the end of the last repeat
 
   /// Share of the stages' time that brings data and vectors to where they are used, rather than
   /// computing with them.

@@ -1,4 +1,6 @@
 // What the device does without our kernels.
+#include <fmt/format.h>
+
 #include "kernels_clock.h"
 
 namespace dlrm::bench {
@@ -27,6 +29,20 @@ double product_rate(KernelClock& clock, DType type) {
   return 2 * size * size * size / seconds;
 }
 
+/// What crosses the link between a GPU and its host, each way alone.
+void time_link(KernelClock& clock) {
+  const auto bytes = static_cast<size_t>(clock.options.sizes.copied);
+  if (clock.device.is_cpu() || !(clock.wants("copy from host") || clock.wants("copy to host")))
+    return;
+  const Array<char> there(clock.device, bytes, "what is copied");
+  const HostArray<char> here(clock.device, bytes, "what is copied");
+  KernelRow row{.name = "copy from host", .shape = fmt::format("{}", bytes)};
+  row.bytes = static_cast<double>(bytes);
+  clock.time(row, [&] { clock.device.copy(there.data(), here.data(), bytes, clock.stream); });
+  row.name = "copy to host";
+  clock.time(row, [&] { clock.device.copy(here.data(), there.data(), bytes, clock.stream); });
+}
+
 }  // namespace
 
 KernelLimits time_limits(KernelClock& clock) {
@@ -34,6 +50,7 @@ KernelLimits time_limits(KernelClock& clock) {
   limits.bytes_per_second = copy_rate(clock);
   limits.flops_fp32 = product_rate(clock, DType::kFloat32);
   limits.flops_bf16 = product_rate(clock, DType::kBFloat16);
+  time_link(clock);
   return limits;
 }
 

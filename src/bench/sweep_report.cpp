@@ -45,6 +45,12 @@ Json point_json(const SweepOptions& options, const SweepPoint& point) {
       static_cast<double>(point.resident_bytes) / static_cast<double>(machine_memory_bytes());
   json["moving_share"] = point.moving_share();
   json["stages_ms"] = point.stages_ms;
+  if (point.gpu) {
+    json["gpu"] = {{"busy_share", point.gpu->busy_share},
+                   {"memory_busy_share", point.gpu->memory_busy_share},
+                   {"memory_used", point.gpu->memory_used},
+                   {"memory_total", point.gpu->memory_total}};
+  }
   return json;
 }
 
