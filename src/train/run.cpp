@@ -1,5 +1,6 @@
 #include "dlrm/train/run.h"
 
+#include "dlrm/device/utilisation.h"
 #include "dlrm/train/execution.h"
 #include "dlrm/train/trace_file.h"
 
@@ -55,6 +56,13 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.memory["planned_bytes"] = needs.total();
   s.memory["table_bytes"] = needs.tables + needs.optimizer_state;
   s.memory["device_peak_bytes"] = static_cast<double>(context.device.peak_bytes());
+  if (const auto probe = make_utilisation_probe(context.device)) {
+    if (const auto gpu = probe->read()) {
+      s.memory["gpu_used_bytes"] = static_cast<double>(gpu->memory_used);
+      s.numbers["gpu_busy_share"] = gpu->busy_share;
+      s.numbers["gpu_memory_busy_share"] = gpu->memory_busy_share;
+    }
+  }
   s.memory["process_peak_bytes"] = static_cast<double>(peak_resident_bytes());
   const auto loads = rank_loads(config, plan);
   double bytes = 0, most = 0, sum = 0;
