@@ -29,8 +29,8 @@ CASES = [
     ("concat-adagrad-fp32", {**CONCAT, **ADAGRAD}, 1e-5),
     ("cross-sgd-fp32", {**CROSS, **SMALL_SGD}, 1e-5),
     ("cross-adagrad-bf16", {**CROSS, **SMALL_ADAGRAD, **BF16}, 3e-2),
-    ("dot-sgd-bf16", BF16, 5e-3),
-    ("concat-sgd-bf16", {**CONCAT, **BF16}, 5e-3),
+    ("dot-sgd-bf16", BF16, 2e-2),
+    ("concat-sgd-bf16", {**CONCAT, **BF16}, 2e-2),
     ("dot-sgd-tf32", {"train.tf32": "true"}, 2e-3),
 ]
 
