@@ -149,12 +149,37 @@ Plan fitted_plan(const RunConfig& config, int world, const PlanOptions& options)
   return plan;
 }
 
+bool uses_host(const Plan& plan) {
+  return !plan.host_replicas.empty() ||
+         std::any_of(plan.shards.begin(), plan.shards.end(),
+                     [](const Shard& shard) { return shard.tier == MemoryTier::kHost; });
+}
+
+/// Tables are placed by the room of the device, or where some go to the host, of both memories.
+Plan plan_with_tiers(const RunConfig& config, int world, const PlanOptions& options) {
+  PlanOptions room = options;
+  room.rank_memory_bytes = device_budget(config, options);
+  Plan plan = fitted_plan(config, world, room);
+  choose_tiers(config, options, plan);
+  if (room.rank_memory_bytes <= 0 || !uses_host(plan)) return plan;
+  const bool known = options.host_memory_bytes > 0;
+  room.rank_memory_bytes = known ? room.rank_memory_bytes + options.host_memory_bytes : 0;
+  Plan over_both = fitted_plan(config, world, room);
+  choose_tiers(config, options, over_both);
+  const bool worse = fits_memory(config, plan, options) && !fits_memory(config, over_both, options);
+  return worse ? plan : over_both;
+}
+
 }  // namespace
 
 Plan make_plan(const RunConfig& config, int world, const PlanOptions& options) {
   DLRM_CHECK(world >= 1, "a plan for {} ranks", world);
-  if (!config.sharding.plan.empty()) return read_plan(config.sharding.plan, config.model, world);
-  Plan plan = fitted_plan(config, world, options);
+  if (!config.sharding.plan.empty()) {
+    Plan plan = read_plan(config.sharding.plan, config.model, world);
+    choose_tiers(config, options, plan);
+    return plan;
+  }
+  Plan plan = plan_with_tiers(config, world, options);
   check_plan(plan, config.model, "sharding");
   return plan;
 }
