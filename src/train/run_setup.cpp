@@ -58,6 +58,11 @@ void check_text_alike(Communicator& comm, const char* what, const std::string& m
   });
 }
 
+void clear_tiers(Plan& plan) {
+  for (Shard& shard : plan.shards) shard.tier = MemoryTier::kDevice;
+  plan.host_replicas.clear();
+}
+
 bool lies_in(const std::string& checkpoint, const std::string& directory) {
   std::error_code ignored;
   return std::filesystem::equivalent(std::filesystem::absolute(checkpoint).parent_path(), directory,
@@ -108,28 +113,38 @@ StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& o
 
 Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
                  const StartingPoint& start, PlanOptions options) {
+  // Ranks may see different amounts of free memory; all must make the same plan.
+  comm.broadcast(&options, sizeof(options), 0);
   if (start.resumed && same_sharding(saved_config(start).sharding, config.sharding)) {
     try {
-      return parse_plan(start.state.plan, start.path + "/index.h5 (plan)", config.model,
-                        comm.size());
+      Plan plan =
+          parse_plan(start.state.plan, start.path + "/index.h5 (plan)", config.model, comm.size());
+      // Where rows lie is of this run's memory, but for what a plan file says.
+      if (config.sharding.plan.empty()) clear_tiers(plan);
+      choose_tiers(config, options, plan);
+      return plan;
     } catch (const Error&) {
       log.info("{}: saved by another number of ranks; the tables are placed anew", start.path);
     }
   }
-  // Ranks may see different amounts of free memory; all must make the same plan.
-  comm.broadcast(&options, sizeof(options), 0);
   return make_plan(config, comm.size(), options);
 }
 
-void check_memory(const Log& log, const RunConfig& config, const Plan& plan, double memory_bytes) {
+void check_memory(const Log& log, const RunConfig& config, const Plan& plan,
+                  const PlanOptions& options) {
   bool fits = true;
-  const std::string table = describe_memory(config, plan, memory_bytes, &fits);
+  const std::string table = describe_memory(config, plan, options, &fits);
   if (fits) return;
   if (log.rank() == 0) fmt::print(stderr, "{}\n", table);
+  const double device = device_budget(config, options) / 0x1p30;
+  const std::string here = has_two_memories(config, options)
+                               ? fmt::format("{:.2f} GiB of its GPU and {:.2f} GiB of the host",
+                                             device, options.host_memory_bytes / 0x1p30)
+                               : fmt::format("{:.2f} GiB here", device);
   throw usage_error(
-      "too little memory: a rank may use {:.2f} GiB here, and the table above says who needs what; "
-      "more ranks or machines, or smaller tables, would fit",
-      memory_bytes / 0x1p30);
+      "too little memory: a rank may use {}, and the table above says who needs what; more ranks "
+      "or machines, or smaller tables, would fit",
+      here);
 }
 
 }  // namespace dlrm

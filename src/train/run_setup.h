@@ -31,12 +31,13 @@ void check_alike(Communicator& comm, const Plan& plan, const ModelConfig& model)
 /// --overwrite.
 StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& options);
 
-/// The checkpoint's plan where it still fits, else a new one by rank 0's options.
+/// The checkpoint's plan where it still fits, else a new one; tiers anew, all by rank 0's options.
 Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
                  const StartingPoint& start, PlanOptions options);
 
-/// Throws usage_error, after printing the memory table on rank 0, where `memory_bytes`, what this
-/// rank may use, are too few.
-void check_memory(const Log& log, const RunConfig& config, const Plan& plan, double memory_bytes);
+/// Throws usage_error, after printing the memory table on rank 0, where `options`, what this rank
+/// may use, are too little.
+void check_memory(const Log& log, const RunConfig& config, const Plan& plan,
+                  const PlanOptions& options);
 
 }  // namespace dlrm
