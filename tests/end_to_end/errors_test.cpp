@@ -159,6 +159,19 @@ TEST_F(SmallRun, EveryReadyConfigCanBePlanned) {
   EXPECT_GE(configs, 15);
 }
 
+TEST_F(SmallRun, APartOfAGpuIsGivenToTheTablesThatEarnMostThere) {
+  const std::string config = (source_folder() / "configs/dle_23b.yaml").string();
+  const Outcome outcome =
+      run_command("dlrm-plan '" + config +
+                      "' --ranks 1 --device-memory 139 --host-memory 200 --set device=cuda " +
+                      "--set memory.device=60GiB --set 'train.sparse_optimizer={type: adagrad}'",
+                  folder_.path());
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_NE(outcome.output.find("tables: 'C1', 'C20', 'C22'\n"), std::string::npos)
+      << outcome.output;
+  EXPECT_NE(outcome.output.find("\nfits: "), std::string::npos) << outcome.output;
+}
+
 TEST_F(SmallRun, APlanForAGpuCountsBothMemories) {
   const std::string config = (source_folder() / "configs/single/device_host.yaml").string();
   const auto plan = [&](const std::string& arguments) {
