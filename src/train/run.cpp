@@ -175,7 +175,7 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
 
   const Sources sources = open_sources(context, options);
   const StartingPoint start = find_start(comm, log, options);
-  const PlanOptions known = execution.plan_options();
+  const PlanOptions known = agreed_options(comm, execution.plan_options());
   const Plan plan = choose_plan(comm, log, config, start, known);
   check_alike(comm, plan, config.model);
   check_memory(log, config, plan, known);

@@ -1,5 +1,6 @@
 #include "run_setup.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -111,10 +112,19 @@ StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& o
   return start;
 }
 
+PlanOptions agreed_options(Communicator& comm, const PlanOptions& own) {
+  const auto whole = [](double bytes) { return static_cast<int64_t>(std::min(bytes, 0x1p62)); };
+  int64_t negative[] = {-whole(own.rank_memory_bytes), -whole(own.host_memory_bytes)};
+  comm.allreduce_max(negative);
+  PlanOptions options = own;
+  options.rank_memory_bytes = static_cast<double>(-negative[0]);
+  options.host_memory_bytes = static_cast<double>(-negative[1]);
+  comm.broadcast(&options.ranks_per_node, sizeof(options.ranks_per_node), 0);
+  return options;
+}
+
 Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
-                 const StartingPoint& start, PlanOptions options) {
-  // Ranks may see different amounts of free memory; all must make the same plan.
-  comm.broadcast(&options, sizeof(options), 0);
+                 const StartingPoint& start, const PlanOptions& options) {
   if (start.resumed && same_sharding(saved_config(start).sharding, config.sharding)) {
     try {
       Plan plan =
