@@ -63,7 +63,7 @@ Execution::Execution(Communicator& comm, const RunConfig& config, const MachineS
   device_comm_ = make_device_comm(comm, *device_, options);
 }
 
-Execution::~Execution() { stream_->synchronize(); }
+Execution::~Execution() { settle(*stream_); }
 
 Context Execution::context(Trace& trace, const Log& log) {
   return {*device_, *stream_, comm_, trace, log, device_comm_.get()};
