@@ -17,9 +17,16 @@ constexpr int kInFlight = 4;
 constexpr int kChunkInFlight = 16;  // divides a warp
 constexpr int64_t kMostChunkBlocks = 264;
 
+// ptxas needs fewer registers for sm_90 than elsewhere, where row-wise Adagrad would spill.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 900
+constexpr bool kPacksTightly = true;
+#else
+constexpr bool kPacksTightly = false;
+#endif
+
 /// Blocks that a processor should hold, which bounds a thread's registers.
 template <Rule R>
-constexpr int kBlocks = R == Rule::kAdam ? 2 : 3;
+constexpr int kBlocks = R == Rule::kAdam || (R == Rule::kRowwiseAdagrad && !kPacksTightly) ? 2 : 3;
 
 /// The pooled gradient that an occurrence takes.
 struct Part {

@@ -122,8 +122,8 @@ bool Arena::give_back(void* pointer) {
   const auto offset = static_cast<size_t>(static_cast<std::byte*>(pointer) - segment.data);
   add_free(segment, offset, bytes);
   if (segment.free.begin()->second == segment.bytes && segment.bytes >= kHugePage) {
-    segment.reserved = ::fallocate(segment.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-                                   static_cast<off_t>(segment.bytes)) != 0;
+    // Not by fallocate: what MPI and drivers keep of registered memory hears of madvise.
+    segment.reserved = ::madvise(segment.data, segment.bytes, MADV_REMOVE) != 0;
   }
   return true;
 }

@@ -34,7 +34,7 @@ Router::Router(Context& context, const EmbeddingLayout& layout, int slots, int t
   }
 }
 
-Router::~Router() { copies_->synchronize(); }
+Router::~Router() { settle(*copies_); }
 
 void Router::start(const LocalBags& bags) {
   DLRM_CHECK(!full(), "{} batches are in flight already", count_);

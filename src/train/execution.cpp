@@ -63,7 +63,7 @@ Execution::Execution(Communicator& comm, const RunConfig& config, const MachineS
   device_comm_ = make_device_comm(comm, *device_, options);
 }
 
-Execution::~Execution() { stream_->synchronize(); }
+Execution::~Execution() { settle(*stream_); }
 
 PlanOptions Execution::plan_options() const {
   PlanOptions options;

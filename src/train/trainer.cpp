@@ -48,8 +48,8 @@ Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan
 }
 
 Trainer::~Trainer() {
-  copies_->synchronize();
-  context_.stream.synchronize();
+  settle(*copies_);
+  settle(context_.stream);
 }
 
 void Trainer::record_steps(bool yes) {

@@ -194,5 +194,19 @@ TEST(UtilisationProbe, IsNoneOfACpu) {
   EXPECT_EQ(make_utilisation_probe(*make_cpu_device()), nullptr);
 }
 
+/// What a stream is after the device has failed.
+class FailedStream final : public Stream {
+ public:
+  void synchronize() override { throw run_error("the device has failed"); }
+  void record(Event&) override {}
+  void wait(Event&) override {}
+};
+
+TEST(Settle, LeavesAFailedDeviceAlone) {
+  FailedStream stream;
+  settle(stream);
+  EXPECT_THROW(stream.synchronize(), Error);
+}
+
 }  // namespace
 }  // namespace dlrm

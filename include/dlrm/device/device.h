@@ -49,6 +49,16 @@ class Stream {
   virtual bool capturing() { return false; }
 };
 
+/// Waits for the stream before what its work uses goes. Where the device has failed there is
+/// nothing left to wait for, and whoever met the failure has reported it.
+inline void settle(Stream& stream) noexcept {
+  try {
+    stream.synchronize();
+  } catch (const Error&) {
+    return;
+  }
+}
+
 /// Memory and streams of one device. Thread-safe.
 class Device {
  public:

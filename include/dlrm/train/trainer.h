@@ -104,8 +104,8 @@ class Trainer {
   std::deque<Waiting> queue_;
   std::deque<Waiting> spare_;
   MatrixView<const float> pooled_;
-  Pending status_pending_;
   std::vector<double> status_;
+  Pending status_pending_;           // after what it writes: ends first
   Array<int64_t> bad_id_;            // feature, sample, id
   HostArray<int64_t> known_bad_id_;  // ... as the host last saw it
   StepResult result_;
