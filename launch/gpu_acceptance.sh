@@ -1,20 +1,30 @@
 #!/usr/bin/env bash
 # Proves and measures a CUDA build on this machine's GPU, in about nine minutes, and writes the record.
 #
-#   launch/gpu_acceptance.sh [--bin DIR] [--output DIR] [--quick] [--emulated] [--seconds N]
+#   launch/gpu_acceptance.sh [--bin DIR] [--output DIR] [--scratch DIR] [--only STEPS] [--skip STEPS]
+#                            [--quick] [--emulated] [--seconds N]
+#   launch/gpu_acceptance.sh --list
+#   launch/gpu_acceptance.sh --merge RECORD.json... [--output DIR]
 #
 # Suites of operations, devices and communicators; training held against the CPU's losses; ranks that share
-# the GPU; compute-sanitizer where it is installed; then the benchmarks of docs/benchmarks/gpu.md.
-# --bin DIR       programs and tests of the preset cuda (default: build/cuda/bin); no compiler is needed
-# --output DIR    record.json, record.md and a log a step (default: runs/acceptance)
+# the GPU; the benchmarks of docs/benchmarks/gpu.md; compute-sanitizer where it is installed.
+# --bin DIR       programs and tests of the preset cuda (default: build/cuda/bin); no compiler is needed.
+#                 Libraries are looked for in DIR/../lib, in CUDA's toolkit and in Python's wheels too
+# --output DIR    record.json and record.md, written anew after each figure (default: runs/acceptance)
+# --scratch DIR   logs and runs (default: the same folder)
+# --only STEPS    these alone, added to the record that is there: keys, their beginnings, proof or benchmark,
+#                 as operations,losses,dcnv2-6912; so that several calls share the work. --skip: all but these
+# --list          the steps' keys and how long each may take
+# --merge         makes one record of several, of the same GPU and build
 # --quick         proofs, kernels and one model: about three minutes
 # --emulated      programs of the preset simt: everything tiny, no figures; tests this script
 # --seconds N     end after about N seconds (540; with --quick 200); what is left then is skipped
-# A step that fails or takes too long is recorded, and the next one starts. Exit code: 0 all steps passed
-# or were skipped for a reason; 1 one failed; 2 wrong usage, or no GPU. Needs python3, without packages.
+# A step that fails, hangs or takes too long is recorded, with the end of its log, and the next one starts.
+# Exit code: 0 all steps passed or were skipped for a reason; 1 one failed; 2 wrong usage, no GPU, or
+# libraries are missing. Needs python3, without packages.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-case " $* " in *" -h "* | *" --help "*) sed -n '2,14p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;; esac
+case " $* " in *" -h "* | *" --help "*) sed -n '2,25p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;; esac
 for python in python3 /usr/bin/python3; do
   command -v "$python" >/dev/null && "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' && break
   python=

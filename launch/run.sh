@@ -4,10 +4,13 @@
 #   launch/run.sh -np N CONFIG [dlrm-train options]
 #   MPIRUN_OPTIONS="--hostfile hosts" launch/run.sh -np 16 CONFIG
 #
+# Takes build/cuda where --device cuda (or the config) asks for GPUs, or where a GPU answers here and nothing
+# asks for CPUs; else build/cpu. DLRM_TRAIN names another program.
+#
 # Plain mpirun kills its ranks a second after Ctrl-C. Here Ctrl-C and SIGTERM become SIGUSR1, which mpirun
 # hands to the ranks: they finish the step, save, and end with 130. A second Ctrl-C ends them at once.
 set -uo pipefail
-usage() { sed -n '4,8p' "$0" | sed 's/^# \{0,1\}//'; }
+usage() { sed -n '2,11p' "$0" | sed 's/^# \{0,1\}//'; }
 case "${1:-}" in
   -h | --help) usage; exit 0 ;;
 esac
@@ -18,10 +21,51 @@ fi
 ranks=$2
 shift 2
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+# The device that the arguments ask for: --device goes before --set, and that before the config.
+asked_device() {
+  local word previous="" option="" set="" config=""
+  for word in "$@"; do
+    case "$previous $word" in
+      "--device "*) option=$word ;;
+      *" --device="*) option=${word#--device=} ;;
+      "--set device="*) set=${word#device=} ;;
+      *" --set=device="*) set=${word#--set=device=} ;;
+      *" -"*) ;;
+      *) if [ -z "$config" ] && [ -f "$word" ]; then
+           config=$(sed -n 's/^device: *["'\'']\{0,1\}\([a-z]*\).*/\1/p' "$word" 2>/dev/null | tail -n 1)
+         fi ;;
+    esac
+    previous=$word
+  done
+  echo "${option:-${set:-${config:-auto}}}"
+}
+gpu_answers() { [[ "$(timeout 20 nvidia-smi -L 2>/dev/null)" == GPU* ]]; }
+
+cuda=$here/../build/cuda/bin/dlrm-train
+cpu=$here/../build/cpu/bin/dlrm-train
 program=${DLRM_TRAIN:-}
-for candidate in "$here/../build/cpu/bin/dlrm-train" "$here/dlrm-train" "$(command -v dlrm-train || true)"; do
-  [ -z "$program" ] && [ -x "$candidate" ] && program=$candidate
-done
+if [ -z "$program" ]; then
+  device=$(asked_device "$@")
+  if [ "$device" = auto ] && gpu_answers; then
+    if [ -x "$cuda" ]; then
+      device=cuda
+    elif [ -x "$cpu" ]; then
+      echo "note: a GPU is here, but no build for it (launch/build.sh cuda): training on CPUs" >&2
+    fi
+  fi
+  candidates=("$cpu" "$here/dlrm-train" "$(command -v dlrm-train || true)" "$cuda")
+  if [ "$device" = cuda ]; then
+    candidates=("$cuda" "$here/dlrm-train" "$(command -v dlrm-train || true)" "$cpu")
+  fi
+  for candidate in "${candidates[@]}"; do
+    [ -z "$program" ] && [ -x "$candidate" ] && program=$candidate
+  done
+  if [ "$device" = cuda ] && [ "$program" = "$cpu" ]; then
+    echo "error: --device cuda: build/cuda is not built: run launch/build.sh cuda, or set DLRM_TRAIN to the program" >&2
+    exit 2
+  fi
+fi
 if [ -z "$program" ]; then
   echo "error: dlrm-train is not built: run launch/build.sh, or set DLRM_TRAIN to the program" >&2
   exit 2

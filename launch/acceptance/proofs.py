@@ -1,9 +1,9 @@
 """What must be true on a GPU before any figure counts."""
 import os
-import re
 import shutil
 
-from steps import Failure, Skip
+from commands import Failure, Skip
+from suites import suite
 from training import losses, train
 
 PARITY = "bench/gpu/parity.yaml"
@@ -35,20 +35,6 @@ CASES = [
 ]
 
 
-def suite(session, name, gtest_filter):
-    program = session.program(name)
-    run = session.run(name, [program, f"--gtest_filter={gtest_filter}", "--gtest_brief=1"])
-    text = run.text()
-    counts = re.findall(r"\[  PASSED  \] (\d+) test", text)
-    broken = re.findall(r"\[  FAILED  \] ([^\s,]+),? ", text)
-    if broken:
-        raise Failure(f"{len(set(broken))} failed: {', '.join(sorted(set(broken))[:4])}")
-    run.expect_success(name)
-    if not counts or counts[-1] == "0":
-        raise Failure(f"{name}: no test of devices was run; is this a build with CUDA?")
-    return [("tests", f"{counts[-1]} passed", "all", True)]
-
-
 def shorten(session, values):
     return {**values, "train.steps": 6, "train.global_batch_size": 19} if session.emulated else values
 
@@ -56,11 +42,11 @@ def shorten(session, values):
 def compare(name, mine, theirs, tolerance):
     if len(mine) != len(theirs) or not mine:
         raise Failure(f"{name}: {len(mine)} losses, the CPU gave {len(theirs)}")
-    worst = max(abs(a - b) / max(abs(b), 1e-12) for a, b in zip(mine, theirs))
-    if not worst <= tolerance:
-        raise Failure(f"{name}: losses differ by {worst:.2g}, allowed {tolerance:g}")
+    apart = [abs(a - b) / max(abs(b), 1e-12) for a, b in zip(mine, theirs)]
+    if not max(apart) <= tolerance:
+        raise Failure(f"{name}: losses differ by {max(apart):.2g} (the first by {apart[0]:.2g}), allowed {tolerance:g}")
     goal = "the same bits" if tolerance == 0 else f"within {tolerance:g}"
-    return (f"{name}: loss over {len(mine)} steps", f"differs by {worst:.1e}", goal, True)
+    return (f"{name}: loss over {len(mine)} steps", f"differs by {max(apart):.1e}, the first by {apart[0]:.1e}", goal, True)
 
 
 def reference_losses(session, name, values):
@@ -78,86 +64,108 @@ def device_losses(session, name, values, **options):
 def against_cpu(session, name, values, tolerance):
     values = shorten(session, values)
     expected = reference_losses(session, name, values)
-    return [compare(name, device_losses(session, name, values), expected, tolerance)]
+    yield compare(name, device_losses(session, name, values), expected, tolerance)
 
 
 def host_tier(session):
     values = shorten(session, ADAGRAD)
     expected = device_losses(session, "all-on-device", values)
     some = device_losses(session, "user-on-host", {**values, "memory.tables": "{user: host}"})
+    yield compare("one table in host memory, against none", some, expected, 0)
     every = device_losses(session, "all-on-host", {**values, "memory.tier": "host"})
-    return [compare("one table in host memory, against none", some, expected, 0),
-            compare("all tables in host memory, against none", every, expected, 0)]
+    yield compare("all tables in host memory, against none", every, expected, 0)
 
 
 def shared_gpu(session, ranks):
     values = shorten(session, ADAGRAD)
     expected = reference_losses(session, f"{ranks}-staged", values)
-    rows = []
     for strategy in ("table", "row", "data_parallel") if ranks == 2 else ("auto", "grid"):
         name = f"{ranks}-staged-{strategy}"
         mine = device_losses(session, name, {**values, "comm": "staged", "sharding.strategy": strategy}, ranks=ranks)
-        rows.append(compare(name, mine, expected, 1e-5))
-    return rows
+        yield compare(name, mine, expected, 1e-5)
 
 
 def nccl_alone(session):
     values = shorten(session, ADAGRAD)
     expected = reference_losses(session, "nccl-1", values)
-    return [compare("nccl-1", device_losses(session, "nccl-1", {**values, "comm": "nccl"}), expected, 1e-5)]
+    yield compare("nccl-1", device_losses(session, "nccl-1", {**values, "comm": "nccl"}), expected, 1e-5)
 
 
 def nccl_two_ranks(session):
     """NCCL refuses two ranks on one GPU of one machine; with a host's name each it takes them for two."""
     if session.emulated:
         raise Skip("the emulator's NCCL joins threads of one process alone")
-    values = {**ADAGRAD, "comm": "nccl", "train.timeout": 40}
+    values = {**ADAGRAD, "comm": "nccl", "train.timeout": 30}
     expected = reference_losses(session, "nccl-2", ADAGRAD)
     own_name = ("bash", "-c", 'NCCL_HOSTID=rank$OMPI_COMM_WORLD_RANK exec "$0" "$@"')
     env = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1", "NCCL_DEBUG": "WARN"}
-    rows = []
     for strategy in ("table", "row"):
         name = f"nccl-2-{strategy}"
         mine = device_losses(session, name, {**values, "sharding.strategy": strategy}, ranks=2, env=env,
                              wrapper=own_name)
-        rows.append(compare(name, mine, expected, 1e-5))
-    return rows
+        yield compare(name, mine, expected, 1e-5)
 
 
-def sanitizer(session):
+def sanitizer_program(session):
     program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if session.emulated:
         raise Skip("no CUDA runs here; the preset simt-asan looks for the same")
     if not os.access(program, os.X_OK):
         raise Skip("compute-sanitizer is not installed")
-    rows = []
-    for tool in ("memcheck", "racecheck"):
-        wrapper = (program, "--tool", tool, "--error-exitcode", "9")
-        run, _ = train(session, f"sanitizer-{tool}", PARITY, {**ADAGRAD, "train.steps": 4}, "cuda", wrapper=wrapper)
+    return program
+
+
+def first_words(run):
+    """Of the first error that the sanitizer printed."""
+    lines = [line.strip("= \n") for line in run.text().splitlines() if line.startswith("=========")]
+    said = [line for line in lines if line and not line.startswith("COMPUTE-SANITIZER")]
+    return "; ".join(said[:3])[:300] or run.last_line()
+
+
+def sanitized(session, tool):
+    """Training under a tool of compute-sanitizer: the tensor cores' kernels, then the others."""
+    wrapper = (sanitizer_program(session), "--tool", tool, "--error-exitcode", "9")
+    for case, values in (("dot-bf16", {**ADAGRAD, **BF16}), ("cross-fp32", {**CROSS, **SMALL_ADAGRAD})):
+        run, _ = train(session, f"sanitizer-{tool}-{case}", PARITY, {**values, "train.steps": 4}, "cuda", wrapper=wrapper)
         if "Device not supported" in run.text():
             raise Skip("compute-sanitizer does not work on this machine: Device not supported")
-        run.expect_success(tool)
-        rows.append((tool, "0 errors", "0 errors", True))
-    return rows
+        if run.timed_out:
+            raise Skip(f"{tool}, {case}: no end within {run.seconds:.0f} s")
+        if run.code != 0:
+            raise Failure(f"{tool}, {case}: exit code {run.code}: {first_words(run)}")
+        yield (f"{tool}, {case}", "0 errors", "0 errors", True)
+
+
+def sanitized_suite(session):
+    wrapper = (sanitizer_program(session), "--tool", "memcheck", "--error-exitcode", "9")
+    return suite(session, "ops_test", "*cuda*", wrapper, partial=True)
 
 
 def add(session):
     tiny = session.emulated
-    session.step("proof", "operations", 150,
+    session.step("proof", "operations", "operations", 150,
                  lambda s: suite(s, "ops_test", "*EmbeddingBits*cuda*:*GpuStep*cuda*" if tiny else "*cuda*"))
-    session.step("proof", "devices", 40, lambda s: suite(s, "device_test", "*Sort*:*Matmul*" if tiny else "*"))
-    session.step("proof", "communicators", 60, lambda s: suite(
+    session.step("proof", "devices", "devices", 40, lambda s: suite(s, "device_test", "*Sort*:*Matmul*" if tiny else "*"))
+    session.step("proof", "communicators", "communicators", 60, lambda s: suite(
         s, "comm_test", "*StagedComm*Cuda2" if tiny else "*Cuda*:*Nccl*:*Staged*:*DeviceComm*"))
-    if not tiny:
-        session.step("proof", "training", 60, lambda s: suite(s, "train_test", "*OnADevice*"))
     for name, values, tolerance in CASES:
-        session.step("proof", f"losses of the CPU, {name}", 30,
+        session.step("proof", f"losses-{name}", f"losses of the CPU, {name}", 30,
                      lambda s, n=name, v=values, t=tolerance: against_cpu(s, n, v, t))
-    session.step("proof", "rows in host memory", 30, host_tier)
-    session.step("proof", "2 ranks share the GPU", 60, lambda s: shared_gpu(s, 2))
+    session.step("proof", "host-tier", "rows in host memory", 30, host_tier)
     if not tiny:
-        session.step("proof", "4 ranks share the GPU", 60, lambda s: shared_gpu(s, 4))
-    session.step("proof", "NCCL, 1 rank", 30, nccl_alone)
-    session.step("proof", "NCCL, 2 ranks on one GPU", 60, nccl_two_ranks)
+        session.step("proof", "training", "training", 60, lambda s: suite(s, "train_test", "*OnADevice*"))
+    session.step("proof", "nccl-1", "NCCL, 1 rank", 30, nccl_alone)
+    session.step("proof", "staged-2", "2 ranks share the GPU", 60, lambda s: shared_gpu(s, 2))
+    if not tiny:
+        session.step("proof", "staged-4", "4 ranks share the GPU", 60, lambda s: shared_gpu(s, 4))
+    session.step("proof", "nccl-2", "NCCL, 2 ranks on one GPU", 75, nccl_two_ranks)
+
+
+def add_sanitizer(session):
+    """Slow and of no figures: after all else."""
+    for tool in ("memcheck", "racecheck", "synccheck"):
+        session.step("proof", f"sanitizer-{tool}", f"compute-sanitizer, {tool}", 60, lambda s, t=tool: sanitized(s, t))
+        if session.emulated:
+            return
     if not session.quick:
-        session.step("proof", "compute-sanitizer", 60, sanitizer)
+        session.step("proof", "sanitizer-operations", "compute-sanitizer, operations", 150, sanitized_suite)

@@ -1,18 +1,14 @@
 """The record: one JSON, one Markdown table."""
 import datetime
+import glob
 import json
 import os
 import platform
-import shutil
-import subprocess
 
+from libraries import answer
+from steps import merged
 
-def answer(command):
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=20)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+STATUSES = ("passed", "below goal", "failed", "skipped", "cut short")
 
 
 def processor():
@@ -30,37 +26,73 @@ def describe(session, command):
     if session.emulated:
         return {**record, "gpu": "none: the emulator", "driver": ""}
     fields = answer(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"])
-    name, driver, memory = (fields.splitlines() or [", , "])[0].split(", ")[:3]
-    version = answer([os.path.join(session.bin, "dlrm-train"), "--version"])
+    name, driver, memory = (((fields.splitlines() or [""])[0]).split(", ") + ["", "", ""])[:3]
+    version = answer([os.path.join(session.bin, "dlrm-train"), "--version"], session.env)
     return {**record, "gpu": name, "driver": driver, "gpu_memory": memory, "gpus": len(fields.splitlines()),
-            "version": version}
+            "version": version, "library_path": session.env.get("LD_LIBRARY_PATH", "")}
 
 
 def has_gpu():
-    return shutil.which("nvidia-smi") is not None and answer(["nvidia-smi", "-L"]).startswith("GPU 0")
+    return answer(["nvidia-smi", "-L"]).startswith("GPU 0") or bool(glob.glob("/dev/nvidia[0-9]*"))
 
 
-def verdict(row, record):
-    if row["met"] is None:
-        return ""
-    return "yes" if row["met"] else "no"
+def alike(one, other):
+    return all(one.get(key) == other.get(key) for key in ("gpu", "driver", "version", "emulated"))
 
 
-def markdown(head, records):
+def read(path):
+    """(head, steps, facts) of a record.json."""
+    with open(path, encoding="utf-8") as file:
+        record = json.load(file)
+    at = list(record).index("steps")
+    return {key: record[key] for key in list(record)[:at]}, record["steps"], \
+        {key: record[key] for key in list(record)[at + 1:]}
+
+
+def joined(records):
+    """One record of several of the same GPU and build, later ones before earlier ones."""
+    head, steps, facts = records[0]
+    for new_head, new_steps, new_facts in records[1:]:
+        if not alike(head, new_head):
+            raise ValueError("records of different GPUs or builds do not make one")
+        command = head["command"]
+        if new_head["command"] not in command.split("; "):
+            command += "; " + new_head["command"]
+        head = {**new_head, "command": command}
+        steps = merged(steps, new_steps)
+        runs = {**facts.get("runs", {}), **new_facts.get("runs", {})}
+        facts = {**facts, **new_facts, **({"runs": runs} if runs else {})}
+    return head, steps, facts
+
+
+def counts(steps):
+    found = [step["status"] for step in steps]
+    return ", ".join(f"{found.count(status)} {status}" for status in STATUSES if status in found or status == "failed")
+
+
+def verdict(row):
+    return {None: "", True: "yes", False: "no"}[row["met"]]
+
+
+def lines_of(step):
+    if step["status"] not in ("passed", "below goal"):
+        words = f"{step['status']}: {step['detail']}" if step["detail"] else step["status"]
+        yield step["name"], "", words, "", ""
+    for row in step["rows"]:
+        yield step["name"], row["what"], row["measured"], row["goal"], verdict(row)
+
+
+def markdown(head, steps):
     lines = ["# GPU acceptance", ""]
     if head["emulated"]:
         lines += ["Made by the emulator: it shows that the steps run. No figure here says anything of a GPU.", ""]
     lines += [f"- {key}: {value}" for key, value in head.items() if value not in ("", None)]
     for group, title in (("proof", "Proofs"), ("benchmark", "Benchmarks")):
         lines += ["", f"## {title}", "", "| step | what | measured | goal | met |", "|---|---|---|---|---|"]
-        for record in (r for r in records if r["group"] == group):
-            if not record["rows"]:
-                lines.append(f"| {record['name']} | | {record['status']}: {cell(record['detail'])} | | |")
-            for row in record["rows"]:
-                words = (record["name"], row["what"], row["measured"], row["goal"], verdict(row, record))
-                lines.append("| " + " | ".join(cell(word) for word in words) + " |")
+        for step in (step for step in steps if step["group"] == group):
+            lines += ["| " + " | ".join(map(cell, words)) + " |" for words in lines_of(step)]
     lines += ["", "## Commands", "", "```"]
-    lines += [command for record in records for command in record["commands"]]
+    lines += [command for step in steps for command in step["commands"]]
     return "\n".join(lines + ["```", ""])
 
 
@@ -68,12 +100,11 @@ def cell(text):
     return str(text).replace("|", "\\|").replace("\n", " ")
 
 
-def write(session, head):
-    facts = {key: value for key, value in session.facts.items()}
-    texts = {"record.json": json.dumps({**head, "steps": session.records, **facts}, indent=1) + "\n",
-             "record.md": markdown(head, session.records)}
+def write(output, head, steps, facts):
+    texts = {"record.json": json.dumps({**head, "steps": steps, **facts}, indent=1) + "\n",
+             "record.md": markdown(head, steps)}
     for name, text in texts.items():
-        path = os.path.join(session.output, name)
+        path = os.path.join(output, name)
         with open(path + ".tmp", "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(path + ".tmp", path)

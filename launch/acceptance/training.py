@@ -44,7 +44,7 @@ def steady_rate(folder):
 
 def train(session, name, config, values, device, ranks=1, env=None, wrapper=()):
     """Returns (run, folder). Ranks are started by mpirun; `wrapper` stands before the program."""
-    folder = os.path.join(session.output, name)
+    folder = os.path.join(session.scratch, name)
     shutil.rmtree(folder, ignore_errors=True)
     command = [session.program("dlrm-train"), session.config(config), "--device", device,
                *settings({**values, "output.directory": folder, "checkpoint.directory": folder + "/checkpoints"})]

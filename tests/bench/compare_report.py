@@ -4,6 +4,8 @@ import json
 import statistics
 import sys
 
+import idle_machine
+
 
 def spread(values, scale=1.0):
     """Median (least to most)."""
@@ -93,12 +95,17 @@ def limits_text(result):
     return lines
 
 
+def slow_figures(result):
+    return sum(slowness > idle_machine.SLOWNESS_MOST for slowness in result["slowness"])
+
+
 def markdown(result):
     first = result["limits"][0]
     lines = [f"{result['date']}, {first['processor']}, {first['threads']} threads, load before the rounds "
              f"{', '.join(f'{x:.2f}' for x in result['load'])}; {result['rounds']} rounds, "
              f"PyTorch {result.get('torch', 'not run')}. Other programs took at most "
-             f"{100 * max(result['disturbed']):.0f} % of the machine during a figure. Samples/s: median "
+             f"{100 * max(result['disturbed']):.0f} % of the machine during a figure; the cores fell behind their best "
+             f"pace around {slow_figures(result)} of {len(result['slowness'])} figures. Samples/s: median "
              "(least to most).", ""]
     lines += limits_text(result)
     lines += ["", "| row | limit | ours | share of the limit | PyTorch | over PyTorch | over fp32 on one rank | "

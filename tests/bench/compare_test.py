@@ -8,6 +8,8 @@ import unittest
 
 import compare_report
 import compare_rows
+import core_pace
+import idle_machine
 import model_shapes
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -24,7 +26,7 @@ def example(rate, rival, stage_ms=1.0, bound_by="compute"):
            "flops_per_sample": 1e6,
            "lookup_bytes_per_sample": 1e6, "ours": {"hdf5": runs}, "peer": rival}
     limits = {"processor": "P", "threads": 2, "gflops": {"sgemm": 1.0}, "gb_per_second": {"triad": 16.0}}
-    return {"date": "D", "rounds": 1, "load": [0.0], "disturbed": [0.0], "limits": [limits], "rows": {"x-8": row}}, row
+    return {"date": "D", "rounds": 1, "load": [0.0], "disturbed": [0.0], "slowness": [0.0], "limits": [limits], "rows": {"x-8": row}}, row
 
 
 class Shapes(unittest.TestCase):
@@ -59,6 +61,34 @@ class Report(unittest.TestCase):
         line = compare_report.markdown(result).splitlines()[-1]
         self.assertEqual(line, "| x-8 | 1000 | 500 (500 to 500) | 50 % (goal 60 %) | 100 (100 to 100), 1 thr. | "
                          "5.00× (goal 2.00×) | - | - |")
+
+
+class PaceOf:
+    """Gives the slownesses that a test plans, in turn."""
+
+    def __init__(self, *slownesses):
+        self.left = list(slownesses)
+
+    def slowness(self):
+        return self.left.pop(0)
+
+
+class Idle(unittest.TestCase):
+    def measure(self, values, *slownesses):
+        idle = idle_machine.IdleMachine(others_most=1.0, tries=3, pace=PaceOf(*slownesses))
+        return idle.measure(lambda: values.pop(0), max)[0]
+
+    def test_takes_the_first_try_whose_cores_kept_their_pace(self):
+        self.assertEqual(self.measure([7, 9], 0.0, 0.0), 7)
+
+    def test_tries_again_after_a_slow_spell(self):
+        self.assertEqual(self.measure([4, 7, 9], 0.0, 0.3, 0.0, 0.0), 7)
+
+    def test_takes_the_fastest_of_tries_that_were_all_disturbed(self):
+        self.assertEqual(self.measure([4, 7, 5], 0.3, 0.3, 0.3, 0.3, 0.3, 0.3), 7)
+
+    def test_measures_the_pace_of_all_cores(self):
+        self.assertGreater(core_pace.seconds_of_all_cores(), 0)
 
 
 class Peer(unittest.TestCase):

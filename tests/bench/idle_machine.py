@@ -2,7 +2,10 @@
 import os
 import time
 
+import core_pace
+
 TICKS = os.sysconf("SC_CLK_TCK")
+SLOWNESS_MOST = 0.08
 
 
 def machine_seconds():
@@ -23,11 +26,21 @@ def children_seconds():
     return sum(os.times()[:4])
 
 
-class IdleMachine:
-    """`others_most`: share of the machine's time that other programs may take; `patience`: seconds to wait for it."""
+class Disturbance:
+    """Of one figure: `others`, the share of the machine's time that other programs took; `slowness`, see core_pace."""
 
-    def __init__(self, others_most=0.04, patience=0.0):
-        self.others_most, self.patience = others_most, patience
+    def __init__(self, others, slowness):
+        self.others, self.slowness = others, slowness
+
+
+class IdleMachine:
+    """`others_most`: share of the machine's time that other programs may take; `slowness_most`: by which a core may fall
+    behind its best pace before and after a figure; `patience`: seconds to wait for an idle machine; `tries` at most."""
+
+    def __init__(self, others_most=0.04, slowness_most=SLOWNESS_MOST, patience=0.0, tries=1, pace=None):
+        self.others_most, self.slowness_most = others_most, slowness_most
+        self.patience, self.tries = patience, tries
+        self.pace = pace or core_pace.CorePace()
 
     def wait(self):
         end = time.monotonic() + self.patience
@@ -38,20 +51,26 @@ class IdleMachine:
             if busy_after - busy <= self.others_most * (total_after - total):
                 return
 
-    def measure(self, call, pid=None):
-        """What `call` gives, and the share of the machine that others took meanwhile; the least disturbed try. `pid`:
-        a running process that does the work, where it is not one that `call` starts and ends."""
-        end = time.monotonic() + self.patience
+    def measure(self, call, faster, pid=None):
+        """What `call` gives, in a try that nothing disturbed, and the try's Disturbance. Where each of the tries was
+        disturbed, it is what `faster(a, b)` makes of them, for other work only ever slows. `pid`: a running process that does
+        the work, where it is not one that `call` starts and ends."""
         best = None
-        while True:
+        for _ in range(self.tries):
             self.wait()
-            own = children_seconds() + (process_seconds(pid) if pid else 0)
-            busy, total = machine_seconds()
-            value = call()
-            busy_after, total_after = machine_seconds()
-            own = children_seconds() + (process_seconds(pid) if pid else 0) - own
-            others = max(0.0, (busy_after - busy - own) / max(total_after - total, 1 / TICKS))
-            if best is None or others < best[1]:
-                best = value, others
-            if best[1] <= self.others_most or time.monotonic() >= end:
-                return best
+            value, disturbance = self.try_once(call, pid)
+            calm = disturbance.others <= self.others_most and disturbance.slowness <= self.slowness_most
+            best = (faster(best[0], value) if best else value), disturbance
+            if calm:
+                break
+        return best
+
+    def try_once(self, call, pid):
+        slowness = self.pace.slowness()
+        own = children_seconds() + (process_seconds(pid) if pid else 0)
+        busy, total = machine_seconds()
+        value = call()
+        busy_after, total_after = machine_seconds()
+        own = children_seconds() + (process_seconds(pid) if pid else 0) - own
+        others = max(0.0, (busy_after - busy - own) / max(total_after - total, 1 / TICKS))
+        return value, Disturbance(others, max(slowness, self.pace.slowness()))

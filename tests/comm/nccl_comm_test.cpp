@@ -149,6 +149,86 @@ TEST(NcclFailure, IsHeardByTheWatchdogAndEndsTheNextCall) {
       << what;
 }
 
+/// What a call that starts an exchange over `wire` says; empty: nothing is wrong.
+std::string words_of_exchange(const DeviceRank& rank, Stream& stream) {
+  Array<char> data(rank.device, 64, "test");
+  const std::vector<int64_t> bytes(static_cast<size_t>(rank.wire.size()), 8);
+  const ExchangeLayout layout = ExchangeLayout::packed(bytes, bytes);
+  try {
+    rank.wire.start_alltoallv(data.data(), data.data() + 32, layout, &stream).wait(stream);
+  } catch (const PeerLost&) {
+    return "peer lost";
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+using Calls = std::vector<std::string>;
+
+TEST(NcclFailure, OfACallClosesItsGroupAndEndsItsKernelsBeforeAnybodyHears) {
+  FakeNccl::refused_sender = 0;
+  const std::string what = failure_of(2, [](const DeviceRank& rank) {
+    const std::unique_ptr<Stream> stream = rank.device.make_stream();
+    FakeNccl::take_calls();
+    const std::string words = words_of_exchange(rank, *stream);
+    if (rank.host.rank() == 1) return;
+    EXPECT_EQ(FakeNccl::take_calls(), (Calls{"group start", "refused send", "group end", "abort"}));
+    throw run_error("{}", words);
+  });
+  FakeNccl::refused_sender = -1;
+  EXPECT_EQ(what, "NCCL failed on rank 0 in alltoallv: unhandled system error");
+}
+
+TEST(NcclFailure, IsSaidAgainByEveryLaterCallWithoutAskingNccl) {
+  FakeNccl::refused_sender = 0;
+  const std::string what = failure_of(2, [](const DeviceRank& rank) {
+    const std::unique_ptr<Stream> stream = rank.device.make_stream();
+    Array<float> data(rank.device, 5000, "test");
+    Pending earlier = rank.wire.start_allreduce<float>(data.view(), DType::kFloat32, stream.get());
+    const std::string words = words_of_exchange(rank, *stream);
+    if (rank.host.rank() == 1) return;
+    FakeNccl::take_calls();
+    EXPECT_THROW(earlier.poll(), Error);
+    EXPECT_EQ(words_of_exchange(rank, *stream), words);
+    EXPECT_THROW(rank.wire.check_alive(), Error);
+    EXPECT_EQ(FakeNccl::take_calls(), Calls{});
+    throw run_error("{}", words);
+  });
+  FakeNccl::refused_sender = -1;
+  EXPECT_EQ(what, "NCCL failed on rank 0 in alltoallv: unhandled system error");
+}
+
+TEST(NcclFailure, ThatItsThreadNeverReportsIsToldByTheWatchdog) {
+  FakeNccl::refused_sender = 0;
+  const std::string what = failure_of(2, [](const DeviceRank& rank) {
+    const std::unique_ptr<Stream> stream = rank.device.make_stream();
+    const std::string words = words_of_exchange(rank, *stream);
+    if (rank.host.rank() == 1) return;
+    EXPECT_EQ(rank.host.engine()->failure(), "");
+    EXPECT_EQ(rank.host.engine()->failure(), "");
+    EXPECT_EQ(rank.host.engine()->failure(), words);
+    throw run_error("{}", words);
+  });
+  FakeNccl::refused_sender = -1;
+  EXPECT_EQ(what, "NCCL failed on rank 0 in alltoallv: unhandled system error");
+}
+
+TEST(NcclFailure, OfAPeerEndsTheKernelsOfThisRankToo) {
+  const std::string what = failure_of(2, [](const DeviceRank& rank) {
+    const std::unique_ptr<Stream> stream = rank.device.make_stream();
+    Array<float> data(rank.device, 5000, "test");
+    if (rank.host.rank() == 1) throw run_error("rank one is unwell");
+    FakeNccl::take_calls();
+    EXPECT_EQ(words_of_exchange(rank, *stream), "peer lost");
+    const Calls calls = FakeNccl::take_calls();
+    EXPECT_EQ(calls.back(), "abort");
+    EXPECT_EQ(words_of_exchange(rank, *stream), "peer lost");
+    EXPECT_EQ(FakeNccl::take_calls(), Calls{});
+  });
+  EXPECT_EQ(what, "rank one is unwell");
+}
+
 TEST(NcclThread, IsOne) {
   run_nccl(1, [](const DeviceRank& rank) {
     Array<float> data(rank.device, 10, "test");

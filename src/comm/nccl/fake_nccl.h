@@ -1,5 +1,7 @@
 #pragma once
 #include <atomic>
+#include <string>
+#include <vector>
 
 namespace dlrm {
 
@@ -8,6 +10,10 @@ namespace dlrm {
 struct FakeNccl {
   /// While true, every communicator reports ncclSystemError.
   static std::atomic<bool> network_down;
+  /// The rank whose sends are refused; -1: none.
+  static std::atomic<int> refused_sender;
+  /// What this thread called since it asked last, those calls apart that only look at a state.
+  static std::vector<std::string> take_calls();
 };
 
 }  // namespace dlrm

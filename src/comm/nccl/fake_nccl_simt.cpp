@@ -14,6 +14,17 @@
 namespace dlrm {
 
 std::atomic<bool> FakeNccl::network_down{false};
+std::atomic<int> FakeNccl::refused_sender{-1};
+
+namespace {
+
+thread_local std::vector<std::string> calls_of_thread;
+
+void note(const char* call) { calls_of_thread.emplace_back(call); }
+
+}  // namespace
+
+std::vector<std::string> FakeNccl::take_calls() { return std::exchange(calls_of_thread, {}); }
 
 namespace {
 
@@ -73,6 +84,7 @@ namespace {
 
 struct Group {
   int depth = 0;
+  bool refused = false;  // one of its calls
   std::vector<Op> ops;
 };
 thread_local Group group_of_thread;
@@ -236,14 +248,23 @@ ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id,
   return ncclInProgress;
 }
 
-ncclResult_t comm_finalize(ncclComm_t comm) { return state_of(*comm); }
+ncclResult_t comm_finalize(ncclComm_t comm) {
+  note("finalize");
+  return state_of(*comm);
+}
 
 ncclResult_t comm_destroy(ncclComm_t comm) {
+  note("destroy");
   delete comm;
   return ncclSuccess;
 }
 
 ncclResult_t comm_abort(ncclComm_t comm) {
+  if (group_of_thread.depth > 0) {
+    note("abort that waits for the group's end");
+    return ncclInProgress;
+  }
+  note("abort");
   {
     const std::lock_guard lock(comm->clique->mutex);
     comm->clique->aborted = true;
@@ -270,15 +291,16 @@ const char* get_error_string(ncclResult_t result) {
 
 const char* get_last_error(ncclComm_t) { return ""; }
 
-ncclResult_t group_start() {
+ncclResult_t open_group() {
   ++group_of_thread.depth;
   return ncclSuccess;
 }
 
-ncclResult_t group_end() {
+ncclResult_t close_group() {
   Group& group = group_of_thread;
   if (--group.depth > 0) return ncclSuccess;
   const std::vector<Op> ops = std::exchange(group.ops, {});
+  if (std::exchange(group.refused, false)) return ncclInvalidUsage;
   if (ops.empty()) return ncclSuccess;
   ncclComm& comm = *ops.front().comm;
   {
@@ -289,10 +311,26 @@ ncclResult_t group_end() {
   return state_of(comm);
 }
 
+ncclResult_t group_start() {
+  note("group start");
+  return open_group();
+}
+
+ncclResult_t group_end() {
+  note("group end");
+  return close_group();
+}
+
 ncclResult_t add(const Op& op) {
-  group_start();
+  open_group();
+  if (op.kind == Kind::kSend && op.comm->rank == FakeNccl::refused_sender.load()) {
+    note("refused send");
+    group_of_thread.refused = true;
+    close_group();
+    return ncclSystemError;
+  }
   group_of_thread.ops.push_back(op);
-  return group_end();
+  return close_group();
 }
 
 ncclResult_t send(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,

@@ -17,6 +17,7 @@ constexpr int kBlocking = 0;
 constexpr auto kPatience = std::chrono::seconds(2);  // for the word of a rank that failed
 constexpr auto kNap = std::chrono::milliseconds(1);
 constexpr int kRemoteErrorsPassed = 4;  // of the watchdog's turns
+constexpr int kFailuresPassed = 2;      // likewise, while the thread that met one reports it
 
 /// The same sums in every run: a ring adds in the order of its ranks, and is what fits any
 /// topology.
@@ -40,6 +41,7 @@ NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device,
   if (options.pin_algorithms) pin_algorithms();
   ncclUniqueId id{};
   if (host_->rank() == 0) check(nccl_.get_unique_id(&id));
+  throw_if_failed();
   host_->broadcast(&id, sizeof id, 0);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = kBlocking;
@@ -90,10 +92,10 @@ void NcclSession::abort() noexcept {
 
 void NcclSession::enter(const char* name) {
   DLRM_CHECK(std::this_thread::get_id() == thread_, "{}: NCCL is called by one thread", name);
-  if (failed_) throw run_error("{}: NCCL failed before", name);
+  throw_if_failed();
+  if (!comm_) check_host();
   name_ = name;
   DLRM_CUDA_CHECK(cudaSetDevice(gpu_));
-  check(nccl_.group_start());
 }
 
 void NcclSession::begin_after(Stream* given) {
@@ -104,51 +106,8 @@ void NcclSession::begin_after(Stream* given) {
   events_->give_back(std::move(event));
 }
 
-void NcclSession::check(ncclResult_t result) {
-  if (result != ncclSuccess && result != ncclInProgress) fail(result);
-}
-
-void NcclSession::hear_of_peer() {
-  failed_ = true;
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  while (std::chrono::steady_clock::now() < until) {
-    host_->engine()->advance();
-    host_->check_alive();
-    std::this_thread::sleep_for(kNap);
-  }
-}
-
-ncclResult_t NcclSession::state() {
-  const std::lock_guard lock(mutex_);
-  ncclResult_t found = ncclSuccess;
-  check(nccl_.comm_get_async_error(comm_, &found));
-  return found;
-}
-
-ncclResult_t NcclSession::state_or_throw() {
-  const ncclResult_t found = state();
-  if (found == ncclRemoteError) hear_of_peer();
-  check(found);
-  return found;
-}
-
-void NcclSession::settle() {
-  for (int64_t polls = 0;; ++polls) {
-    if (state_or_throw() == ncclSuccess) return;
-    host_->engine()->advance();
-    host_->check_alive();
-    host_->engine()->relax(polls);
-  }
-}
-
-void NcclSession::check_alive() {
-  state_or_throw();
-  host_->check_alive();
-}
-
-std::byte* NcclSession::scratch(size_t bytes) {
-  scratch_.reserve(bytes);
-  return scratch_.data();
+void NcclSession::check(ncclResult_t result) noexcept {
+  if (result != ncclSuccess && result != ncclInProgress) keep_words(result);
 }
 
 std::string NcclSession::words_of(ncclResult_t result) const {
@@ -158,15 +117,81 @@ std::string NcclSession::words_of(ncclResult_t result) const {
                      nccl_.get_error_string(result), any ? ": " : "", any ? details : "");
 }
 
-void NcclSession::fail(ncclResult_t result) {
+void NcclSession::keep_words(ncclResult_t result) noexcept {
+  if (failed_) return;
+  std::string words = words_of(result);
+  const std::lock_guard lock(words_mutex_);
+  words_ = std::move(words);
+  peer_failed_ = result == ncclRemoteError;
   failed_ = true;
-  throw run_error("{}", words_of(result));
+}
+
+void NcclSession::throw_if_failed() {
+  if (!failed_) return;
+  const bool aborted = comm_ == nullptr;
+  abort();
+  if (peer_failed_ && !aborted) hear_of_peer();
+  throw run_error("{}", words_);
+}
+
+void NcclSession::hear_of_peer() {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (std::chrono::steady_clock::now() < until) {
+    host_->engine()->advance();
+    host_->check_alive();
+    std::this_thread::sleep_for(kNap);
+  }
+}
+
+ncclResult_t NcclSession::state() {
+  throw_if_failed();
+  ncclResult_t found = ncclInProgress;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!comm_) return found;  // aborted for another rank's failure, of which the host knows
+    check(nccl_.comm_get_async_error(comm_, &found));
+    check(found);
+  }
+  throw_if_failed();
+  return found;
+}
+
+void NcclSession::settle() {
+  for (int64_t polls = 0; state() != ncclSuccess; ++polls) {
+    host_->engine()->advance();
+    check_host();
+    host_->engine()->relax(polls);
+  }
+}
+
+void NcclSession::check_alive() {
+  state();
+  check_host();
+}
+
+void NcclSession::check_host() {
+  try {
+    host_->check_alive();
+  } catch (...) {
+    abort();  // kernels that wait for the rank that failed
+    throw;
+  }
+}
+
+std::byte* NcclSession::scratch(size_t bytes) {
+  scratch_.reserve(bytes);
+  return scratch_.data();
 }
 
 std::string NcclSession::failure() {
+  if (failed_) {
+    // The thread that met it reports it, unless it is stuck.
+    const std::lock_guard lock(words_mutex_);
+    return ++failures_told_ > kFailuresPassed ? words_ : "";
+  }
   const std::unique_lock lock(mutex_, std::try_to_lock);
   // A rank that is inside NCCL hears of it there.
-  if (!lock.owns_lock() || !comm_ || failed_) return "";
+  if (!lock.owns_lock() || !comm_) return "";
   ncclResult_t found = ncclSuccess;
   const ncclResult_t asked = nccl_.comm_get_async_error(comm_, &found);
   if (asked != ncclSuccess) found = asked;

@@ -39,16 +39,18 @@ class NcclSession : public Health {
   /// group, and returns once NCCL has put it on the stream.
   template <class Queue>
   void group(const char* name, Queue queue) {
+    enter(name);
     {
       const std::lock_guard lock(mutex_);
-      enter(name);
+      check(nccl_.group_start());
       queue(nccl_, comm_, native_);
+      // Also after a refusal: what comes next would be part of a group that was left open.
       check(nccl_.group_end());
     }
     settle();
   }
-  /// Throws run_error where NCCL refused a call of the group.
-  void check(ncclResult_t result);
+  /// Keeps what NCCL said of a call that it refused. The group's end throws it.
+  void check(ncclResult_t result) noexcept;
   /// Throws where NCCL or another rank failed.
   void check_alive();
   /// Device memory for one step of a call, free again when stream() has got past it.
@@ -60,10 +62,12 @@ class NcclSession : public Health {
   void enter(const char* name);
   void settle();
   ncclResult_t state();
-  ncclResult_t state_or_throw();
-  /// Another rank failed: gives its own error time to end this one too.
+  /// Throws what NCCL failed with, once its kernels are ended: streams that wait for them go on.
+  void throw_if_failed();
+  /// Gives the own error of a rank that failed time to end this one too.
   void hear_of_peer();
-  [[noreturn]] void fail(ncclResult_t result);
+  void check_host();
+  void keep_words(ncclResult_t result) noexcept;
   std::string words_of(ncclResult_t result) const;
   void end() noexcept;
   void abort() noexcept;
@@ -81,9 +85,14 @@ class NcclSession : public Health {
 
   std::mutex mutex_;  // around calls of NCCL
   ncclComm_t comm_ = nullptr;
-  const char* name_ = "start";  // of the group that is made
-  std::atomic<bool> failed_{false};
+  const char* name_ = "start";   // of the group that is made
   int remote_errors_heard_ = 0;  // by the watchdog, under mutex_
+
+  std::mutex words_mutex_;    // never held while NCCL is called: the watchdog asks whatever happens
+  std::string words_;         // of the first failure
+  bool peer_failed_ = false;  // and that is all NCCL says
+  int failures_told_ = 0;     // to the watchdog, which passes over the first ones
+  std::atomic<bool> failed_{false};
 };
 
 }  // namespace dlrm

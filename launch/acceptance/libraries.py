@@ -1,0 +1,65 @@
+"""Shared libraries of prebuilt programs, on a machine that they were not built on."""
+import ctypes
+import glob
+import os
+import re
+import shutil
+import subprocess
+
+PYTHON_PATHS = "import site, sys; print(*sys.path, *site.getsitepackages(), sep='\\n')"
+AT_RUN_TIME = ("libnccl.so.2",)  # loaded by name, so that ldd does not tell
+
+
+def answer(command, env=None):
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=20,
+                              env={**os.environ, **(env or {})})
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def missing(programs, env):
+    names = set()
+    for program in programs:
+        names.update(re.findall(r"^\s*(\S+) => not found", answer(["ldd", program], env), re.M))
+    return names
+
+
+def places(bin_dir):
+    """Where CUDA's libraries lie: beside the programs, in the toolkit, in wheels of Python."""
+    yield os.path.join(os.path.dirname(bin_dir), "lib")
+    for home in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
+        if home:
+            yield from (os.path.join(home, "lib64"), os.path.join(home, "lib"),
+                        os.path.join(home, "targets/x86_64-linux/lib"))
+    for python in dict.fromkeys(filter(None, (shutil.which("python3"), "/usr/bin/python3"))):
+        for folder in answer([python, "-c", PYTHON_PATHS]).splitlines():
+            if folder:
+                yield from sorted(glob.glob(os.path.join(folder, "nvidia", "*", "lib")))
+    yield from ("/usr/local/nvidia/lib64", "/usr/local/lib")
+
+
+def loads(name):
+    try:
+        ctypes.CDLL(name)
+        return True
+    except OSError:
+        return False
+
+
+def path_for(bin_dir, names):
+    """(environment that lets the programs `names` of the folder start, libraries that are nowhere)."""
+    programs = [path for path in (os.path.join(bin_dir, name) for name in names) if os.access(path, os.X_OK)]
+    wanted = missing(programs, {}) | {name for name in AT_RUN_TIME if not loads(name)}
+    folders = []
+    for folder in dict.fromkeys(places(bin_dir)):
+        here = {name for name in wanted if os.path.exists(os.path.join(folder, name))}
+        if here:
+            folders.append(folder)
+            wanted -= here
+    env = {}
+    if folders:
+        given = os.environ.get("LD_LIBRARY_PATH")
+        env["LD_LIBRARY_PATH"] = ":".join(folders + ([given] if given else []))
+    return env, sorted(missing(programs, env))

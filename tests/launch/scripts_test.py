@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""launch/run.sh and the Slurm scripts, with stand-ins for mpirun, srun, nvidia-smi and the programs."""
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class Tree(unittest.TestCase):
+    """A folder with launch/, a config, and whatever a test builds in it."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        shutil.copytree(os.path.join(ROOT, "launch"), os.path.join(self.folder, "launch"))
+        self.write("config.yaml", "train: {global_batch_size: 8}\n")
+
+    def write(self, path, text):
+        path = os.path.join(self.folder, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def program(self, path, body="exit 0"):
+        os.chmod(self.write(path, f"#!/bin/bash\n{body}\n"), 0o755)
+
+    def start(self, command, **variables):
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("DLRM_", "SLURM_"))}
+        environment.update(PATH=os.path.join(self.folder, "bin") + ":/usr/bin:/bin", **variables)
+        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60)
+
+
+class RunSh(Tree):
+    def setUp(self):
+        super().setUp()
+        self.program("bin/mpirun", 'echo "$@"')
+        self.program("bin/nvidia-smi", "exit 9")
+
+    def build(self, *presets):
+        for preset in presets:
+            self.program(f"build/{preset}/bin/dlrm-train")
+
+    def with_gpu(self):
+        self.program("bin/nvidia-smi", 'echo "GPU 0: A GPU (UUID: GPU-1)"')
+
+    def run_sh(self, *arguments, **variables):
+        return self.start(["launch/run.sh", "-np", "2", "config.yaml", *arguments], **variables)
+
+    def expect_build(self, preset, *arguments):
+        done = self.run_sh(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"/build/{preset}/bin/dlrm-train config.yaml", done.stdout)
+        return done
+
+    def test_without_a_gpu_the_cpu_build_is_taken(self):
+        self.build("cpu", "cuda")
+        self.expect_build("cpu")
+
+    def test_where_a_gpu_answers_its_build_is_taken(self):
+        self.build("cpu", "cuda")
+        self.with_gpu()
+        self.assertEqual(self.expect_build("cuda").stderr, "")
+
+    def test_where_a_gpu_answers_and_has_no_build_that_is_said(self):
+        self.build("cpu")
+        self.with_gpu()
+        self.assertIn("launch/build.sh cuda", self.expect_build("cpu").stderr)
+
+    def test_every_way_to_ask_for_a_device_counts(self):
+        self.build("cpu", "cuda")
+        for words in (["--device", "cuda"], ["--device=cuda"], ["--set", "device=cuda"], ["--set=device=cuda"],
+                      ["--set", "device=cpu", "--device", "cuda"]):
+            self.expect_build("cuda", *words)
+        self.with_gpu()
+        for words in (["--device", "cpu"], ["--device=cpu"], ["--set", "device=cpu"]):
+            self.expect_build("cpu", *words)
+
+    def test_the_config_may_ask_and_the_command_line_goes_before_it(self):
+        self.build("cpu", "cuda")
+        self.write("config.yaml", "output: {}\ndevice: cuda   # where it trains\n")
+        self.expect_build("cuda")
+        self.expect_build("cpu", "--device", "cpu")
+
+    def test_asking_for_a_gpu_without_its_build_ends_with_2(self):
+        self.build("cpu")
+        done = self.run_sh("--device", "cuda")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("launch/build.sh cuda", done.stderr)
+
+    def test_a_program_given_by_name_goes_before_all(self):
+        self.build("cpu", "cuda")
+        done = self.run_sh("--device", "cuda", DLRM_TRAIN="/somewhere/dlrm-train")
+        self.assertIn("/somewhere/dlrm-train config.yaml --device cuda", done.stdout)
+
+    def test_nothing_built_ends_with_2(self):
+        self.assertEqual(self.run_sh().returncode, 2)
+
+
+class Slurm(Tree):
+    def setUp(self):
+        super().setUp()
+        self.program("bin/srun", 'echo "srun $@"\nwhile [[ "$1" == -* ]]; do shift; done\nexec "$@"')
+        self.program("bin/scontrol", 'echo "scontrol $@"')
+        self.program("bin/dlrm-preflight")
+        self.program("bin/dlrm-train")
+
+    def submit(self, script, *arguments):
+        return self.start(["bash", f"launch/slurm/{script}.sbatch", "config.yaml", *arguments], SLURM_JOB_ID="7",
+                          SLURM_CPUS_PER_TASK="3")
+
+    def test_a_gpu_job_looks_at_its_nodes_and_then_trains(self):
+        done = self.submit("gpu", "--set", "train.steps=5")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first, second = done.stdout.splitlines()
+        self.assertTrue(first.endswith("dlrm-preflight --need-gpu"), first)
+        self.assertTrue(second.endswith("dlrm-train config.yaml --set train.steps=5 --device cuda --resume"), second)
+        self.assertIn("--cpus-per-task=3", second)
+
+    def test_a_gpu_job_ends_where_the_preflight_fails(self):
+        self.program("bin/dlrm-preflight", "exit 2")
+        done = self.submit("gpu")
+        self.assertEqual(done.returncode, 2)
+        self.assertNotIn("dlrm-train", done.stdout)
+
+    def test_a_stopped_job_is_queued_again(self):
+        self.program("bin/dlrm-train", "exit 130")
+        for script in ("cpu", "gpu"):
+            done = self.submit(script)
+            self.assertEqual(done.returncode, 130)
+            self.assertIn("scontrol requeue 7", done.stdout)
+
+    def test_a_failed_job_is_not(self):
+        self.program("bin/dlrm-train", "exit 3")
+        for script in ("cpu", "gpu"):
+            done = self.submit(script)
+            self.assertEqual(done.returncode, 3)
+            self.assertNotIn("scontrol", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
