@@ -22,6 +22,7 @@ struct Arguments {
   int ranks = 1;
   int ranks_per_node = 0;
   double device_memory = 0;
+  double host_memory = 0;
   std::string output;
   std::vector<std::string> set;
 };
@@ -35,6 +36,9 @@ void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("--ranks-per-node", arguments.ranks_per_node, "ranks that share a node")
       ->check(CLI::Range(1, dlrm::kMostRanks));
   app.add_option("--device-memory", arguments.device_memory, "GiB that a rank may use")
+      ->check(dlrm::gibibytes());
+  app.add_option("--host-memory", arguments.host_memory,
+                 "GiB of the host that a rank may use beside its GPU's (device: cuda)")
       ->check(dlrm::gibibytes());
   app.add_option("--output", arguments.output, "write the plan here as plan.json");
   app.add_option("--set", arguments.set, "a.b.c=value: overrides a key of the config")
@@ -55,7 +59,8 @@ void write_file(const std::string& path, const std::string& text) {
 
 void run(const Arguments& arguments) {
   const dlrm::RunConfig config = dlrm::load_config(arguments.config, arguments.set);
-  const dlrm::PlanOptions options{arguments.device_memory * kGiB, arguments.ranks_per_node};
+  const dlrm::PlanOptions options{arguments.device_memory * kGiB, arguments.ranks_per_node,
+                                  arguments.host_memory * kGiB};
   const dlrm::Plan plan = dlrm::make_plan(config, arguments.ranks, options);
   dlrm::print_plan_report(stdout, config, plan, options);
   if (!arguments.output.empty()) write_file(arguments.output, dlrm::to_json(plan, config.model));

@@ -24,6 +24,7 @@ struct Arguments {
   bool plan_only = false;
   int ranks = 0;
   double device_memory_gib = 0;
+  double host_memory_gib = 0;
   RunOptions run;
 };
 
@@ -49,6 +50,9 @@ void declare(CLI::App& app, Arguments& a, CLI::Option*& resume) {
   app.add_option("--ranks", a.ranks, "with --plan-only: for that many ranks")
       ->check(CLI::Range(1, kMostRanks));
   app.add_option("--device-memory", a.device_memory_gib, "with --plan-only: GiB a rank has")
+      ->check(gibibytes());
+  app.add_option("--host-memory", a.host_memory_gib,
+                 "with --plan-only: GiB of the host that a rank has beside its GPU's")
       ->check(gibibytes());
   app.add_option("--device", a.device, "cpu, cuda or auto; replaces the config's key")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
@@ -78,6 +82,8 @@ std::vector<std::string> normalised(int argc, char** argv) {
 ExitCode plan_only(const Arguments& a, int ranks) {
   PlanOptions options;
   options.rank_memory_bytes = a.device_memory_gib * 0x1p30;
+  options.host_memory_bytes = a.host_memory_gib * 0x1p30;
+  options.gpu = !cuda_is_emulated() && cuda_device_count() > 0;
   const int world = a.ranks > 0 ? a.ranks : ranks;
   print_plan_report(stdout, a.run.config, make_plan(a.run.config, world, options), options);
   return ExitCode::kDone;
@@ -87,8 +93,11 @@ ExitCode run(World& world, Arguments& a) {
   if (!a.device.empty()) a.set.push_back("device=" + a.device);
   a.run.config = load_config(a.config, a.set);
   if (a.plan_only) return world.rank() == 0 ? plan_only(a, world.size()) : ExitCode::kDone;
-  if (a.ranks > 0 || a.device_memory_gib > 0) {
-    throw usage_error("--ranks and --device-memory go with --plan-only; mpirun -np sets the ranks");
+  if (a.ranks > 0 || a.device_memory_gib > 0 || a.host_memory_gib > 0) {
+    throw usage_error(
+        "--ranks, --device-memory and --host-memory go with --plan-only; mpirun -np sets the "
+        "ranks, "
+        "memory.device a limit");
   }
   check_buildable(a.run.config, {built_with_cuda()});
   return run_training(world.comm(), &world, a.run);

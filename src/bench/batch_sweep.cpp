@@ -131,7 +131,7 @@ SweepPoint sweep_point(Surroundings& s, RunConfig config, const SweepOptions& op
                        int64_t batch) {
   config.train.global_batch_size = batch;
   const std::vector<Batch> batches = load_batches(config, options.samples);
-  const Plan plan = make_plan(config, 1, {});
+  const Plan plan = make_plan(config, 1, s.execution.plan_options());
   const std::vector<Batch> untimed{batches.front()};
   SweepPoint point;
   point.batch = batch;

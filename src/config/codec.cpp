@@ -12,6 +12,8 @@
 
 #include "dlrm/core/error.h"
 
+#include "memory_size.h"
+
 namespace dlrm {
 namespace {
 
@@ -42,16 +44,6 @@ bool is_name(const std::string& text) {
   };
   return !text.empty() && text.size() <= kLongest && text[0] != '.' &&
          std::all_of(text.begin(), text.end(), is_allowed);
-}
-
-bool is_memory_size(const std::string& text) {
-  const size_t unit_at = text.find_first_not_of("0123456789.");
-  if (unit_at == 0 || unit_at == std::string::npos) return false;
-  const auto amount = parsed<double>(std::string_view(text).substr(0, unit_at));
-  if (!amount || *amount <= 0) return false;
-  const std::string_view unit = std::string_view(text).substr(unit_at);
-  if (unit == "%") return *amount <= 100;
-  return (unit == "KiB" || unit == "MiB" || unit == "GiB" || unit == "TiB") && *amount <= 1e9;
 }
 
 Codec<std::string> checked_text(const std::string& allowed,
@@ -139,7 +131,7 @@ Codec<std::string> memory_size(bool may_be_empty) {
   const std::string allowed = "a size as 64MiB (KiB, MiB, GiB, TiB) or 10%";
   return checked_text(may_be_empty ? allowed + ", or empty" : allowed,
                       [may_be_empty](const std::string& value) {
-                        return value.empty() ? may_be_empty : is_memory_size(value);
+                        return value.empty() ? may_be_empty : parsed_size(value).has_value();
                       });
 }
 

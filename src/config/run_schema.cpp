@@ -1,5 +1,6 @@
 #include "run_schema.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "names.h"
@@ -59,6 +60,8 @@ Schema<MemoryConfig> memory_schema() {
              "where tables live; on a CPU run device and host are the same");
   schema.key("tables", &M::tables, map_of("tables or groups", choice(kMemoryTierNames)),
              "overrides, as {big: host}; a table's own one goes before its group's");
+  schema.key("device", &M::device, memory_size(true),
+             "GPU: the most of its memory that a rank plans with; empty = what is free");
   schema.key("cached", &M::cached, section(cached_schema()), "the cached tier");
   return schema;
 }
@@ -157,10 +160,12 @@ std::vector<KeyDoc> key_docs() {
 void reject_unknown(const Entry& entry, const std::string& path,
                     const std::vector<std::string>& known) {
   std::string suggestion = dotted(path, nearest(entry.key, known));
+  auto fewest = std::numeric_limits<std::ptrdiff_t>::max();
   for (const KeyDoc& row : key_docs()) {  // the right word in the wrong section
-    if (last_segment(row.key) != entry.key) continue;
+    const auto sections = std::count(row.key.begin(), row.key.end(), '.');
+    if (last_segment(row.key) != entry.key || sections >= fewest) continue;
     suggestion = row.key;
-    break;
+    fewest = sections;
   }
   throw usage_error("{}: unknown key {}; the nearest known one is {}", entry.place.text(),
                     dotted(path, entry.key), suggestion);

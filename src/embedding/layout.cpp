@@ -8,6 +8,10 @@
 namespace dlrm {
 namespace {
 
+Place place_of(MemoryTier tier) {
+  return tier == MemoryTier::kHost ? Place::kHost : Place::kDevice;
+}
+
 void place_features(const std::vector<TableConfig>& tables, EmbeddingLayout& layout) {
   layout.first_feature.push_back(0);
   for (size_t t = 0; t < tables.size(); ++t) {
@@ -40,6 +44,7 @@ void add_shard(const Shard& shard, int64_t table_rows, OwnerLayout& owner) {
     owner.slices.push_back(slice);
   }
   owner.slices.back().columns.push_back(shard.columns);
+  owner.slices.back().places.push_back(place_of(shard.tier));
 }
 
 void place_blocks(const EmbeddingLayout& layout, RoutingMode mode, OwnerLayout& owner) {
@@ -81,6 +86,11 @@ EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const P
                                  RoutingMode mode)
     : owners(static_cast<size_t>(plan.world)), replicated(plan.data_parallel) {
   std::sort(replicated.begin(), replicated.end());
+  for (const int t : replicated) {
+    const auto& host = plan.host_replicas;
+    const bool on_host = std::find(host.begin(), host.end(), t) != host.end();
+    replica_places.push_back(on_host ? Place::kHost : Place::kDevice);
+  }
   place_features(tables, *this);
   std::vector<Shard> shards = plan.shards;
   const auto order = [](const Shard& s) {

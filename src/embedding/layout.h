@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "dlrm/config/run_config.h"
+#include "dlrm/device/device.h"
 #include "dlrm/plan/plan.h"
 
 namespace dlrm {
@@ -27,6 +28,7 @@ struct Slice {
   Range rows;
   bool whole = true;           ///< all rows of the table
   std::vector<Range> columns;  ///< of its shards, ascending
+  std::vector<Place> places;   ///< theirs
   int first_group = 0;         ///< its features' groups follow one another
   int first_block = 0;         ///< its blocks follow one another: shard-major, then feature
 };
@@ -69,9 +71,10 @@ struct EmbeddingLayout {
   std::vector<FeaturePlace> features;
   std::vector<int> first_feature;  ///< [tables + 1]
   std::vector<OwnerLayout> owners;
-  std::vector<int> replicated;  ///< tables, ascending
-  int64_t width = 0;            ///< W
-  int groups = 0;               ///< of all owners
+  std::vector<int> replicated;        ///< tables, ascending
+  std::vector<Place> replica_places;  ///< theirs
+  int64_t width = 0;                  ///< W
+  int groups = 0;                     ///< of all owners
 
   int features_of(int table) const {
     return first_feature[static_cast<size_t>(table) + 1] -

@@ -21,7 +21,7 @@ std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptio
       shard.first_block =
           static_cast<size_t>(slice.first_block) + c * static_cast<size_t>(shard.features);
       shard.store =
-          make_resident_rows(context.device, options.place_of(shard.table),
+          make_resident_rows(context.device, slice.places[c],
                              shape_of_rows(table, options.seed, shard.rows, shard.columns), state);
       shards.push_back(std::move(shard));
     }

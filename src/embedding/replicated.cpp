@@ -7,7 +7,8 @@ namespace dlrm {
 ReplicatedTables::ReplicatedTables(Context& context, Ops& ops, const EmbeddingOptions& options,
                                    const EmbeddingLayout& layout) {
   const RowState state = row_state(options.optimizer);
-  for (const int t : layout.replicated) {
+  for (size_t i = 0; i < layout.replicated.size(); ++i) {
+    const int t = layout.replicated[i];
     const TableConfig& table = options.tables[static_cast<size_t>(t)];
     ReplicatedTable replicated;
     replicated.table = t;
@@ -15,11 +16,11 @@ ReplicatedTables::ReplicatedTables(Context& context, Ops& ops, const EmbeddingOp
     replicated.width = table.dim;
     replicated.first_column =
         layout.features[static_cast<size_t>(layout.first_feature[static_cast<size_t>(t)])].column;
-    for (int i = 0; i < layout.features_of(t); ++i) {
-      replicated.features.push_back(layout.first_feature[static_cast<size_t>(t)] + i);
+    for (int f = 0; f < layout.features_of(t); ++f) {
+      replicated.features.push_back(layout.first_feature[static_cast<size_t>(t)] + f);
     }
     replicated.store = make_resident_rows(
-        context.device, options.place_of(t),
+        context.device, layout.replica_places[i],
         shape_of_rows(table, options.seed, {0, table.rows}, {0, table.dim}), state);
     tables_.push_back(std::move(replicated));
   }

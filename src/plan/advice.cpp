@@ -22,22 +22,20 @@ double held_bytes(const RunConfig& config, const TableConfig& table, int64_t row
          state_bytes(config.train.sparse_optimizer.type, rows, width);
 }
 
-double most_needed(const RunConfig& config, const Plan& plan) {
-  double most = 0;
-  for (const RankMemory& memory : rank_memory(config, plan)) {
-    most = std::max(most, memory.total());
-  }
-  return most;
-}
-
 RunConfig with_auto(const RunConfig& config) {
   RunConfig automatic = config;
   automatic.sharding = ShardingConfig{};
   return automatic;
 }
 
-bool fits_on(const RunConfig& config, int world, double available) {
-  return most_needed(config, make_plan(config, world, {available, 0})) <= available;
+bool fits_on(const RunConfig& config, int world, const PlanOptions& options) {
+  return fits_memory(config, make_plan(config, world, options), options);
+}
+
+/// Of a rank, for tables: 0 where it is not known.
+double room_for_tables(const RunConfig& config, const PlanOptions& options) {
+  return device_budget(config, options) +
+         (has_two_memories(config, options) ? options.host_memory_bytes : 0);
 }
 
 double all_tables_bytes(const RunConfig& config) {
@@ -50,19 +48,19 @@ double all_tables_bytes(const RunConfig& config) {
 
 /// The fewest ranks above `world` found to fit: by doubling from what the tables alone need, then
 /// halving the step back.
-std::optional<int> ranks_that_fit(const RunConfig& config, int world, double available) {
-  const double needed = std::ceil(all_tables_bytes(config) / available);
+std::optional<int> ranks_that_fit(const RunConfig& config, int world, const PlanOptions& options) {
+  const double needed = std::ceil(all_tables_bytes(config) / room_for_tables(config, options));
   if (needed > kMostRanks) return std::nullopt;
   int fails = std::max(world, static_cast<int>(needed) - 1);
   int fit = fails + 1;
-  while (!fits_on(config, fit, available)) {
+  while (!fits_on(config, fit, options)) {
     fails = fit;
     if (fit >= kMostRanks) return std::nullopt;
     fit = std::min(fit + std::max(1, fit / 4), kMostRanks);
   }
   while (fit - fails > std::max(1, fit / 32)) {
     const int middle = fails + (fit - fails) / 2;
-    (fits_on(config, middle, available) ? fit : fails) = middle;
+    (fits_on(config, middle, options) ? fit : fails) = middle;
   }
   return fit;
 }
@@ -97,11 +95,14 @@ std::string largest_tables(const RunConfig& config, const Plan& plan, int rank) 
     if (shard.rank != rank) continue;
     const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
     const bool whole = shard.rows.size() == table.rows && shard.columns.size() == table.dim;
-    held.emplace_back(
-        held_bytes(config, table, shard.rows.size(), shard.columns.size()),
-        whole ? fmt::format("'{}'", table.name)
-              : fmt::format("'{}' rows [{}, {}) columns [{}, {})", table.name, shard.rows.begin,
-                            shard.rows.end, shard.columns.begin, shard.columns.end));
+    std::string name = fmt::format("'{}'", table.name);
+    if (!whole) {
+      name += fmt::format(" rows [{}, {}) columns [{}, {})", shard.rows.begin, shard.rows.end,
+                          shard.columns.begin, shard.columns.end);
+    }
+    if (shard.tier == MemoryTier::kHost) name += " (host)";
+    held.emplace_back(held_bytes(config, table, shard.rows.size(), shard.columns.size()),
+                      std::move(name));
   }
   for (int t : plan.data_parallel) {
     const TableConfig& table = config.model.tables[static_cast<size_t>(t)];
@@ -119,21 +120,32 @@ std::string largest_tables(const RunConfig& config, const Plan& plan, int rank) 
   return fmt::format("{}", fmt::join(named, ", "));
 }
 
-std::string what_would_fit(const RunConfig& config, const Plan& plan, double available_bytes) {
+std::string what_would_fit(const RunConfig& config, const Plan& plan, const PlanOptions& given) {
+  PlanOptions options = given;
+  options.ranks_per_node = 0;
+  const bool tiers_are_open =
+      config.memory.tier == MemoryTier::kAuto && config.memory.tables.empty();
+  if (has_two_memories(config, options) && !tiers_are_open) {
+    RunConfig tiered = config;
+    tiered.memory.tier = MemoryTier::kAuto;
+    tiered.memory.tables.clear();
+    if (fits_on(tiered, plan.world, options)) return "memory.tier: auto, and no memory.tables";
+  }
   const RunConfig automatic = with_auto(config);
-  const Plan same_ranks = make_plan(automatic, plan.world, {available_bytes, 0});
-  if (most_needed(automatic, same_ranks) <= available_bytes) {
+  const Plan same_ranks = make_plan(automatic, plan.world, options);
+  if (fits_memory(automatic, same_ranks, options)) {
     const std::string cut = cut_tables(automatic, same_ranks);
     return fmt::format("sharding.strategy: auto on {} rank{}{}{}", plan.world, plural(plan.world),
                        cut.empty() ? "" : ", which cuts ", cut);
   }
   const double per_rank =
       dense_bytes(config) + input_bytes(config, 1) + activation_bytes(config, 1);
-  if (per_rank > available_bytes) {
+  const double budget = device_budget(config, options);
+  if (budget > 0 && per_rank > budget) {
     return fmt::format("no number of ranks: the dense part alone needs {} GiB a rank",
                        gib_text(per_rank));
   }
-  const std::optional<int> ranks = ranks_that_fit(automatic, plan.world, available_bytes);
+  const std::optional<int> ranks = ranks_that_fit(automatic, plan.world, options);
   if (ranks) return fmt::format("{} ranks with sharding.strategy: auto", *ranks);
   return fmt::format(
       "up to {} ranks nothing was found (all tables need {} GiB); a smaller "

@@ -9,6 +9,6 @@ namespace dlrm {
 std::string largest_tables(const RunConfig& config, const Plan& plan, int rank);
 
 /// For a plan that does not fit: the least change found that does.
-std::string what_would_fit(const RunConfig& config, const Plan& plan, double available_bytes);
+std::string what_would_fit(const RunConfig& config, const Plan& plan, const PlanOptions& options);
 
 }  // namespace dlrm

@@ -18,6 +18,22 @@ std::string text_of(const Shard& shard) {
                      shard.rows.end, shard.columns.begin, shard.columns.end, shard.rank);
 }
 
+/// Rows lie in one of two memories, and only a data-parallel table has replicas.
+void check_tiers(const Plan& plan, const ModelConfig& model, const std::vector<char>& replicated,
+                 const std::string& where) {
+  for (const Shard& shard : plan.shards) {
+    DLRM_CHECK(shard.tier == MemoryTier::kDevice || shard.tier == MemoryTier::kHost,
+               "{}: a shard of table number {} is in no memory", where, shard.table);
+  }
+  for (const int t : plan.host_replicas) {
+    const bool known = t >= 0 && t < static_cast<int>(replicated.size());
+    if (known && replicated[static_cast<size_t>(t)]) continue;
+    throw usage_error("{}: data_parallel_host names table {}, which is not data-parallel", where,
+                      known ? "'" + model.tables[static_cast<size_t>(t)].name + "'"
+                            : fmt::format("number {}", t));
+  }
+}
+
 void check_bounds(const Shard& shard, const TableConfig& table, int world,
                   const std::string& where) {
   const auto inside = [](Range range, int64_t size) {
@@ -115,6 +131,7 @@ void check_plan(const Plan& plan, const ModelConfig& model, const std::string& w
                         model.tables[static_cast<size_t>(t)].name);
     }
   }
+  check_tiers(plan, model, replicated, where);
   std::vector<Shards> by_table(model.tables.size());
   for (const Shard& shard : plan.shards) {
     if (shard.table < 0 || shard.table >= tables) {

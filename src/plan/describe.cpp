@@ -4,6 +4,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "dlrm/plan/plan.h"
 
@@ -122,6 +123,29 @@ std::string rank_lines(const std::vector<RankLoad>& loads) {
   return text;
 }
 
+/// Empty where all lies on the device.
+std::string tier_line(const RunConfig& config, const Plan& plan) {
+  std::set<int> tables(plan.host_replicas.begin(), plan.host_replicas.end());
+  int64_t shards = 0;
+  for (const Shard& shard : plan.shards) {
+    if (shard.tier != MemoryTier::kHost) continue;
+    tables.insert(shard.table);
+    ++shards;
+  }
+  if (tables.empty()) return "";
+  constexpr size_t kNamed = 8;
+  std::vector<std::string> names;
+  for (const int t : tables) {
+    if (names.size() == kNamed) break;
+    names.push_back(fmt::format("'{}'", config.model.tables[static_cast<size_t>(t)].name));
+  }
+  if (tables.size() > kNamed) names.push_back(fmt::format("{} more", tables.size() - kNamed));
+  return fmt::format("in the host's memory: {} shard{}, {} data-parallel table{}: {}\n", shards,
+                     plural(shards), plan.host_replicas.size(),
+                     plural(static_cast<int64_t>(plan.host_replicas.size())),
+                     fmt::join(names, ", "));
+}
+
 std::string node_line(const std::vector<RankLoad>& loads, int ranks_per_node) {
   double most = 0;
   double node = 0;
@@ -138,6 +162,49 @@ std::string node_line(const std::vector<RankLoad>& loads, int ranks_per_node) {
 
 std::string part_line(const char* name, double bytes) {
   return fmt::format("  {:<36}{:>12}\n", name, gib_text(bytes));
+}
+
+/// What a rank may use of each memory; 0: not known.
+struct Room {
+  double device = 0;
+  double host = 0;
+  bool two = false;  ///< both memories are there
+  bool device_fits(const RankMemory& rank) const { return device <= 0 || rank.total() <= device; }
+  bool fits(const RankMemory& rank) const {
+    return device_fits(rank) && (host <= 0 || rank.host_total() <= host);
+  }
+};
+
+Room room_of(const RunConfig& config, const PlanOptions& options) {
+  const bool two = has_two_memories(config, options);
+  return {device_budget(config, options), two ? options.host_memory_bytes : 0, two};
+}
+
+/// The rank that holds most of the device's memory, or where that fits and the host's does not, of
+/// the host's.
+int rank_to_show(const std::vector<RankMemory>& memory, const Room& room) {
+  const auto device = std::max_element(
+      memory.begin(), memory.end(),
+      [](const RankMemory& a, const RankMemory& b) { return a.total() < b.total(); });
+  const auto host = std::max_element(
+      memory.begin(), memory.end(),
+      [](const RankMemory& a, const RankMemory& b) { return a.host_total() < b.host_total(); });
+  const bool show_host = room.device_fits(*device) && !room.fits(*host);
+  return static_cast<int>((show_host ? host : device) - memory.begin());
+}
+
+std::string available_line(double bytes) {
+  return bytes > 0 ? part_line("available", bytes) : "  available memory not known\n";
+}
+
+std::string of_room(double bytes) {
+  return bytes > 0 ? fmt::format(" of {} GiB", gib_text(bytes)) : std::string();
+}
+
+std::string host_lines(const RankMemory& memory, const Room& room) {
+  return part_line("tables in the host's memory", memory.host_tables) +
+         part_line("optimizer state of these", memory.host_optimizer_state) +
+         part_line("total of the host's memory", memory.host_total()) + available_line(room.host);
 }
 
 }  // namespace
@@ -171,6 +238,7 @@ std::string describe_plan(const RunConfig& config, const Plan& plan) {
       fmt::format("{:>8}  {:>6}  {:>6}  {:>10.2f}  {:>14.2f}  {:>14.2f}  {:>13.2f}\n", "max/mean",
                   "", "", imbalance(loads, measures()[0]), imbalance(loads, measures()[1]),
                   imbalance(loads, measures()[2]), imbalance(loads, measures()[3]));
+  text += tier_line(config, plan);
   text += fmt::format(
       "exchange of a step, MiB over all ranks: ids {:.1f}, pooled {:.1f}, gradients {:.1f}, "
       "data-parallel gradients {:.1f}\n",
@@ -179,30 +247,35 @@ std::string describe_plan(const RunConfig& config, const Plan& plan) {
   return text;
 }
 
-std::string describe_memory(const RunConfig& config, const Plan& plan, double available_bytes,
-                            bool* fits) {
+bool fits_memory(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
+  const Room room = room_of(config, options);
   const std::vector<RankMemory> memory = rank_memory(config, plan);
-  const auto fullest = std::max_element(
-      memory.begin(), memory.end(),
-      [](const RankMemory& a, const RankMemory& b) { return a.total() < b.total(); });
-  const auto rank = static_cast<int>(fullest - memory.begin());
+  return std::all_of(memory.begin(), memory.end(),
+                     [&](const RankMemory& rank) { return room.fits(rank); });
+}
+
+std::string describe_memory(const RunConfig& config, const Plan& plan, const PlanOptions& options,
+                            bool* fits) {
+  const Room room = room_of(config, options);
+  const std::vector<RankMemory> memory = rank_memory(config, plan);
+  const int rank = rank_to_show(memory, room);
+  const RankMemory& shown = memory[static_cast<size_t>(rank)];
   std::string text = fmt::format("memory of rank {}, the fullest, GiB:\n", rank);
-  text += part_line("tables", fullest->tables);
-  text += part_line("optimizer state of tables", fullest->optimizer_state);
-  text += part_line("dense parameters, gradients, state", fullest->dense);
-  text += part_line("activations", fullest->activations);
-  text += part_line("exchange", fullest->exchange);
-  text += part_line("routing", fullest->routing);
-  text += part_line("input pipeline", fullest->input);
-  text += part_line("total", fullest->total());
-  const bool known = available_bytes > 0;
-  const bool fit = !known || fullest->total() <= available_bytes;
+  text += part_line("tables", shown.tables);
+  text += part_line("optimizer state of tables", shown.optimizer_state);
+  text += part_line("dense parameters, gradients, state", shown.dense);
+  text += part_line("activations", shown.activations);
+  text += part_line("exchange", shown.exchange);
+  text += part_line("routing", shown.routing);
+  text += part_line("input pipeline", shown.input);
+  text += part_line(room.two ? "total on the device" : "total", shown.total());
+  text += available_line(room.device);
+  if (room.two) text += host_lines(shown, room);
+  const bool fit = fits_memory(config, plan, options);
   if (fits != nullptr) *fits = fit;
-  if (!known) return text + "  available memory not known\n";
-  text += part_line("available", available_bytes);
   if (fit) return text;
   text += fmt::format("  largest there: {}\n", largest_tables(config, plan, rank));
-  text += fmt::format("  would fit: {}\n", what_would_fit(config, plan, available_bytes));
+  text += fmt::format("  would fit: {}\n", what_would_fit(config, plan, options));
   return text;
 }
 
@@ -213,18 +286,21 @@ void print_plan_report(std::FILE* out, const RunConfig& config, const Plan& plan
     text += node_line(rank_loads(config, plan), options.ranks_per_node);
   }
   bool fits = true;
-  text += describe_memory(config, plan, options.rank_memory_bytes, &fits);
-  double needed = 0;
+  text += describe_memory(config, plan, options, &fits);
+  double needed = 0, on_host = 0;
   for (const RankMemory& memory : rank_memory(config, plan)) {
     needed = std::max(needed, memory.total());
+    on_host = std::max(on_host, memory.host_total());
   }
-  if (options.rank_memory_bytes <= 0) {
-    text += fmt::format("needs {} GiB a rank\n", gib_text(needed));
-  } else {
-    text += fmt::format("{}: needs {} GiB a rank of {} GiB\n", fits ? "fits" : "does not fit",
-                        gib_text(needed), gib_text(options.rank_memory_bytes));
+  const Room room = room_of(config, options);
+  const bool known = room.device > 0 || room.host > 0;
+  text += fmt::format("{}needs {} GiB a rank{}", known ? (fits ? "fits: " : "does not fit: ") : "",
+                      gib_text(needed), of_room(room.device));
+  if (on_host > 0) {
+    text +=
+        fmt::format(", and {} GiB{} in the host's memory", gib_text(on_host), of_room(room.host));
   }
-  fmt::print(out, "{}", text);
+  fmt::print(out, "{}\n", text);
 }
 
 }  // namespace dlrm

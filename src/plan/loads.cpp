@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "dlrm/plan/plan.h"
 #include "dlrm/plan/traffic.h"
 
@@ -38,8 +40,11 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
     const Shard& shard = plan.shards[i];
     const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
     RankMemory& own = memory[static_cast<size_t>(shard.rank)];
-    own.tables += row_bytes(table, shard.rows.size(), shard.columns.size());
-    own.optimizer_state += state_bytes(optimizer, shard.rows.size(), shard.columns.size());
+    const bool on_host = shard.tier == MemoryTier::kHost;
+    (on_host ? own.host_tables : own.tables) +=
+        row_bytes(table, shard.rows.size(), shard.columns.size());
+    (on_host ? own.host_optimizer_state : own.optimizer_state) +=
+        state_bytes(optimizer, shard.rows.size(), shard.columns.size());
     own.exchange += owner_exchange_bytes(config, table, shard.columns.size());
     if (shares_ids(plan, i)) continue;
     own.routing += routed_bytes(config, table, shard.rows.size(), config.train.global_batch_size);
@@ -61,8 +66,11 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
   RankMemory replicated;
   for (int t : plan.data_parallel) {
     const TableConfig& table = config.model.tables[static_cast<size_t>(t)];
-    replicated.tables += row_bytes(table, table.rows, table.dim);
-    replicated.optimizer_state +=
+    const bool on_host =
+        std::binary_search(plan.host_replicas.begin(), plan.host_replicas.end(), t);
+    (on_host ? replicated.host_tables : replicated.tables) +=
+        row_bytes(table, table.rows, table.dim);
+    (on_host ? replicated.host_optimizer_state : replicated.optimizer_state) +=
         state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
     replicated.exchange += replicated_gradient_bytes(config, table, plan.world);
     replicated.routing +=
@@ -74,6 +82,8 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
     const int64_t local = part_of(config.train.global_batch_size, rank, plan.world).size();
     own.tables += replicated.tables;
     own.optimizer_state += replicated.optimizer_state;
+    own.host_tables += replicated.host_tables;
+    own.host_optimizer_state += replicated.host_optimizer_state;
     own.dense = dense_bytes(config);
     own.activations = activation_bytes(config, local);
     own.exchange += replicated.exchange + local_exchange_bytes(config, local) +
@@ -93,8 +103,9 @@ std::vector<RankLoad> rank_loads(const RunConfig& config, const Plan& plan) {
   add_replica_exchange(config, plan, loads);
   const std::vector<RankMemory> memory = rank_memory(config, plan);
   for (size_t rank = 0; rank < loads.size(); ++rank) {
-    loads[rank].table_bytes = memory[rank].tables + memory[rank].optimizer_state;
-    loads[rank].other_bytes = memory[rank].total() - loads[rank].table_bytes;
+    const double on_device = memory[rank].tables + memory[rank].optimizer_state;
+    loads[rank].table_bytes = on_device + memory[rank].host_total();
+    loads[rank].other_bytes = memory[rank].total() - on_device;
   }
   return loads;
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -65,11 +66,17 @@ void choose_replicas(const RunConfig& config, const CostModel& cost, const PlanO
   }
 }
 
+/// Of both memories, as far as tables may be placed in the host's; 0: not known.
+double whole_memory(const PlanOptions& options) {
+  if (options.rank_memory_bytes <= 0 || std::isinf(options.host_memory_bytes)) return 0;
+  return options.rank_memory_bytes + options.host_memory_bytes;
+}
+
 /// Room of a rank for shards: what the rest leaves. Where it leaves none nothing fits, and the
 /// plan is made as if memory were not known.
 double shard_room(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
-  if (options.rank_memory_bytes <= 0) return 0;
-  double room = options.rank_memory_bytes - common_bytes(config, plan.world);
+  if (whole_memory(options) <= 0) return 0;
+  double room = whole_memory(options) - common_bytes(config, plan.world);
   for (int t : plan.data_parallel) {
     room -= replica_memory(config, config.model.tables[static_cast<size_t>(t)], plan.world);
   }
@@ -134,7 +141,7 @@ double fullest_rank(const RunConfig& config, const Plan& plan) {
 /// tables are placed again with that much less room.
 Plan fitted_plan(const RunConfig& config, int world, const PlanOptions& options) {
   Plan plan = place_tables(config, world, options);
-  const double available = options.rank_memory_bytes;
+  const double available = whole_memory(options);
   if (available <= 0) return plan;
   PlanOptions tighter = options;
   double needed = fullest_rank(config, plan);
@@ -149,12 +156,39 @@ Plan fitted_plan(const RunConfig& config, int world, const PlanOptions& options)
   return plan;
 }
 
+bool uses_host(const Plan& plan) {
+  return !plan.host_replicas.empty() ||
+         std::any_of(plan.shards.begin(), plan.shards.end(),
+                     [](const Shard& shard) { return shard.tier == MemoryTier::kHost; });
+}
+
+/// Tables are placed by the room of the device, or where some go to the host, of both memories.
+Plan plan_with_tiers(const RunConfig& config, int world, const PlanOptions& options) {
+  PlanOptions room = options;
+  room.rank_memory_bytes = device_budget(config, options);
+  room.host_memory_bytes = 0;
+  Plan plan = fitted_plan(config, world, room);
+  choose_tiers(config, options, plan);
+  if (room.rank_memory_bytes <= 0 || !uses_host(plan)) return plan;
+  const bool known = options.host_memory_bytes > 0;
+  room.host_memory_bytes =
+      known ? options.host_memory_bytes : std::numeric_limits<double>::infinity();
+  Plan over_both = fitted_plan(config, world, room);
+  choose_tiers(config, options, over_both);
+  const bool worse = fits_memory(config, plan, options) && !fits_memory(config, over_both, options);
+  return worse ? plan : over_both;
+}
+
 }  // namespace
 
 Plan make_plan(const RunConfig& config, int world, const PlanOptions& options) {
   DLRM_CHECK(world >= 1, "a plan for {} ranks", world);
-  if (!config.sharding.plan.empty()) return read_plan(config.sharding.plan, config.model, world);
-  Plan plan = fitted_plan(config, world, options);
+  if (!config.sharding.plan.empty()) {
+    Plan plan = read_plan(config.sharding.plan, config.model, world);
+    choose_tiers(config, options, plan);
+    return plan;
+  }
+  Plan plan = plan_with_tiers(config, world, options);
   check_plan(plan, config.model, "sharding");
   return plan;
 }

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "dlrm/core/error.h"
@@ -20,6 +21,12 @@ using nlohmann::json;
 
 std::string quoted(const std::string& name) {
   return json(name).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string names(const std::vector<int>& tables, const ModelConfig& model) {
+  std::vector<std::string> words;
+  for (const int t : tables) words.push_back(quoted(model.tables[static_cast<size_t>(t)].name));
+  return fmt::format("[{}]", fmt::join(words, ", "));
 }
 
 /// Reads the parsed file; errors begin with the file and the place: `plan.json: shards[3].rows`.
@@ -41,7 +48,8 @@ class PlanReader {
     for (size_t i = 0; i < shards.size(); ++i) {
       plan.shards.push_back(shard(shards[i], fmt::format("shards[{}]", i)));
     }
-    if (root.contains("data_parallel")) read_data_parallel(root["data_parallel"], plan);
+    plan.data_parallel = tables(root, "data_parallel");
+    plan.host_replicas = tables(root, "data_parallel_host");
     sort_plan(plan);
     return plan;
   }
@@ -55,13 +63,22 @@ class PlanReader {
                       planned == 1 ? "" : "s", world);
   }
 
-  void read_data_parallel(const json& list, Plan& plan) const {
-    if (!list.is_array()) {
-      throw usage_error("{}: data_parallel: must be a list of table names", path_);
-    }
+  std::vector<int> tables(const json& root, const char* key) const {
+    std::vector<int> found;
+    if (!root.contains(key)) return found;
+    const json& list = root[key];
+    if (!list.is_array()) throw usage_error("{}: {}: must be a list of table names", path_, key);
     for (size_t i = 0; i < list.size(); ++i) {
-      plan.data_parallel.push_back(table(list[i], fmt::format("data_parallel[{}]", i)));
+      found.push_back(table(list[i], fmt::format("{}[{}]", key, i)));
     }
+    return found;
+  }
+
+  MemoryTier tier(const json& object, const std::string& prefix) const {
+    const auto found = object.find("tier");
+    if (found == object.end() || *found == "device") return MemoryTier::kDevice;
+    if (*found == "host") return MemoryTier::kHost;
+    throw usage_error("{}: {}tier: must be \"host\" or \"device\"", path_, prefix);
   }
 
   Shard shard(const json& object, const std::string& place) const {
@@ -76,6 +93,7 @@ class PlanReader {
       throw usage_error("{}: {}rank: {} is no rank", path_, prefix, rank);
     }
     shard.rank = static_cast<int>(rank);
+    shard.tier = tier(object, prefix);
     return shard;
   }
 
@@ -135,20 +153,18 @@ std::string to_json(const Plan& plan, const ModelConfig& model) {
   const char* separator = "\n";
   for (const Shard& shard : plan.shards) {
     fmt::format_to(
-        out, "{}    {{\"table\": {}, \"rows\": [{}, {}], \"columns\": [{}, {}], \"rank\": {}}}",
+        out, "{}    {{\"table\": {}, \"rows\": [{}, {}], \"columns\": [{}, {}], \"rank\": {}{}}}",
         separator, quoted(model.tables[static_cast<size_t>(shard.table)].name), shard.rows.begin,
-        shard.rows.end, shard.columns.begin, shard.columns.end, shard.rank);
+        shard.rows.end, shard.columns.begin, shard.columns.end, shard.rank,
+        shard.tier == MemoryTier::kHost ? ", \"tier\": \"host\"" : "");
     separator = ",\n";
   }
   text += plan.shards.empty() ? "],\n" : "\n  ],\n";
-  text += "  \"data_parallel\": [";
-  separator = "";
-  for (int t : plan.data_parallel) {
-    fmt::format_to(out, "{}{}", separator, quoted(model.tables[static_cast<size_t>(t)].name));
-    separator = ", ";
+  text += "  \"data_parallel\": " + names(plan.data_parallel, model);
+  if (!plan.host_replicas.empty()) {
+    text += ",\n  \"data_parallel_host\": " + names(plan.host_replicas, model);
   }
-  text += "]\n}\n";
-  return text;
+  return text + "\n}\n";
 }
 
 Plan read_plan(const std::string& path, const ModelConfig& model, int world) {

@@ -29,6 +29,7 @@ void sort_plan(Plan& plan) {
   std::sort(plan.shards.begin(), plan.shards.end(),
             [&](const Shard& a, const Shard& b) { return key(a) < key(b); });
   std::sort(plan.data_parallel.begin(), plan.data_parallel.end());
+  std::sort(plan.host_replicas.begin(), plan.host_replicas.end());
 }
 
 std::vector<Shard> cut_table(const TableConfig& table, int t, Cut cut) {

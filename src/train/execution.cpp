@@ -43,7 +43,7 @@ int sharing(const MachineShare& share, int gpus) {
 }  // namespace
 
 Execution::Execution(Communicator& comm, const RunConfig& config, const MachineShare& share)
-    : comm_(comm), tf32_(config.train.tf32) {
+    : comm_(comm), tf32_(config.train.tf32), share_(share) {
   if (!on_gpu(comm, config.device)) {
     check_host_comm(config.comm);
     device_ = make_cpu_device();
@@ -64,6 +64,15 @@ Execution::Execution(Communicator& comm, const RunConfig& config, const MachineS
 }
 
 Execution::~Execution() { settle(*stream_); }
+
+PlanOptions Execution::plan_options() const {
+  PlanOptions options;
+  options.rank_memory_bytes = memory_bytes_;
+  options.ranks_per_node = share_.ranks_here;
+  options.gpu = !device_->is_cpu();
+  if (options.gpu) options.host_memory_bytes = share_.memory_bytes;
+  return options;
+}
 
 Context Execution::context(Trace& trace, const Log& log) {
   return {*device_, *stream_, comm_, trace, log, device_comm_.get()};

@@ -55,6 +55,8 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   const auto needs = rank_memory(config, plan)[static_cast<size_t>(context.comm.rank())];
   s.memory["planned_bytes"] = needs.total();
   s.memory["table_bytes"] = needs.tables + needs.optimizer_state;
+  s.memory["host_table_bytes"] = needs.host_tables;
+  s.memory["host_optimizer_state_bytes"] = needs.host_optimizer_state;
   s.memory["device_peak_bytes"] = static_cast<double>(context.device.peak_bytes());
   if (const auto probe = make_utilisation_probe(context.device)) {
     if (const auto gpu = probe->read()) {
@@ -91,6 +93,14 @@ void say_memory(const Log& log, const RunConfig& config, const Plan& plan) {
       "else {:.2f}",
       gib(most.total()), gib(most.tables), gib(most.optimizer_state),
       gib(most.total() - most.tables - most.optimizer_state));
+  const RankMemory& host = *std::max_element(
+      all.begin(), all.end(),
+      [](const auto& a, const auto& b) { return a.host_total() < b.host_total(); });
+  if (host.host_total() == 0) return;
+  log.info(
+      "memory: {:.2f} GiB of the host's for the rank with most there: tables {:.2f}, their "
+      "optimizer state {:.2f}",
+      gib(host.host_total()), gib(host.host_tables), gib(host.host_optimizer_state));
 }
 
 /// Weights, and with a resumed run everything else, from the starting point.
@@ -165,10 +175,10 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
 
   const Sources sources = open_sources(context, options);
   const StartingPoint start = find_start(comm, log, options);
-  const double memory = execution.memory_bytes();
-  const Plan plan = choose_plan(comm, log, config, start, {memory, share.ranks_here});
+  const PlanOptions known = agreed_options(comm, execution.plan_options());
+  const Plan plan = choose_plan(comm, log, config, start, known);
   check_alike(comm, plan, config.model);
-  check_memory(log, config, plan, memory);
+  check_memory(log, config, plan, known);
   if (comm.rank() == 0) fmt::print(stderr, "{}\n", describe_plan(config, plan));
   say_memory(log, config, plan);
 

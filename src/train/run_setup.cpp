@@ -1,5 +1,6 @@
 #include "run_setup.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -58,6 +59,11 @@ void check_text_alike(Communicator& comm, const char* what, const std::string& m
   });
 }
 
+void clear_tiers(Plan& plan) {
+  for (Shard& shard : plan.shards) shard.tier = MemoryTier::kDevice;
+  plan.host_replicas.clear();
+}
+
 bool lies_in(const std::string& checkpoint, const std::string& directory) {
   std::error_code ignored;
   return std::filesystem::equivalent(std::filesystem::absolute(checkpoint).parent_path(), directory,
@@ -106,30 +112,49 @@ StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& o
   return start;
 }
 
+PlanOptions agreed_options(Communicator& comm, const PlanOptions& own) {
+  const auto whole = [](double bytes) { return static_cast<int64_t>(std::min(bytes, 0x1p62)); };
+  int64_t negative[] = {-whole(own.rank_memory_bytes), -whole(own.host_memory_bytes)};
+  comm.allreduce_max(negative);
+  PlanOptions options = own;
+  options.rank_memory_bytes = static_cast<double>(-negative[0]);
+  options.host_memory_bytes = static_cast<double>(-negative[1]);
+  comm.broadcast(&options.ranks_per_node, sizeof(options.ranks_per_node), 0);
+  return options;
+}
+
 Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
-                 const StartingPoint& start, PlanOptions options) {
+                 const StartingPoint& start, const PlanOptions& options) {
   if (start.resumed && same_sharding(saved_config(start).sharding, config.sharding)) {
     try {
-      return parse_plan(start.state.plan, start.path + "/index.h5 (plan)", config.model,
-                        comm.size());
+      Plan plan =
+          parse_plan(start.state.plan, start.path + "/index.h5 (plan)", config.model, comm.size());
+      // Where rows lie is of this run's memory, but for what a plan file says.
+      if (config.sharding.plan.empty()) clear_tiers(plan);
+      choose_tiers(config, options, plan);
+      return plan;
     } catch (const Error&) {
       log.info("{}: saved by another number of ranks; the tables are placed anew", start.path);
     }
   }
-  // Ranks may see different amounts of free memory; all must make the same plan.
-  comm.broadcast(&options, sizeof(options), 0);
   return make_plan(config, comm.size(), options);
 }
 
-void check_memory(const Log& log, const RunConfig& config, const Plan& plan, double memory_bytes) {
+void check_memory(const Log& log, const RunConfig& config, const Plan& plan,
+                  const PlanOptions& options) {
   bool fits = true;
-  const std::string table = describe_memory(config, plan, memory_bytes, &fits);
+  const std::string table = describe_memory(config, plan, options, &fits);
   if (fits) return;
   if (log.rank() == 0) fmt::print(stderr, "{}\n", table);
+  const double device = device_budget(config, options) / 0x1p30;
+  const std::string here = has_two_memories(config, options)
+                               ? fmt::format("{:.2f} GiB of its GPU and {:.2f} GiB of the host",
+                                             device, options.host_memory_bytes / 0x1p30)
+                               : fmt::format("{:.2f} GiB here", device);
   throw usage_error(
-      "too little memory: a rank may use {:.2f} GiB here, and the table above says who needs what; "
-      "more ranks or machines, or smaller tables, would fit",
-      memory_bytes / 0x1p30);
+      "too little memory: a rank may use {}, and the table above says who needs what; more ranks "
+      "or machines, or smaller tables, would fit",
+      here);
 }
 
 }  // namespace dlrm

@@ -31,12 +31,17 @@ void check_alike(Communicator& comm, const Plan& plan, const ModelConfig& model)
 /// --overwrite.
 StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& options);
 
-/// The checkpoint's plan where it still fits, else a new one by rank 0's options.
-Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
-                 const StartingPoint& start, PlanOptions options);
+/// What ranks plan with so that all make the same plan: the least memory that any of them has.
+/// Collective.
+PlanOptions agreed_options(Communicator& comm, const PlanOptions& own);
 
-/// Throws usage_error, after printing the memory table on rank 0, where `memory_bytes`, what this
-/// rank may use, are too few.
-void check_memory(const Log& log, const RunConfig& config, const Plan& plan, double memory_bytes);
+/// The checkpoint's plan where it still fits, else a new one; tiers are chosen anew.
+Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
+                 const StartingPoint& start, const PlanOptions& options);
+
+/// Throws usage_error, after printing the memory table on rank 0, where `options`, what a rank
+/// may use, are too little.
+void check_memory(const Log& log, const RunConfig& config, const Plan& plan,
+                  const PlanOptions& options);
 
 }  // namespace dlrm

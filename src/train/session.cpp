@@ -47,11 +47,6 @@ EmbeddingOptions embedding_options(const RunConfig& config) {
   options.routing = config.routing;
   options.seed = config.train.seed;
   options.max_global_batch = config.train.global_batch_size;
-  for (const TableConfig& table : config.model.tables) {
-    const auto own = config.memory.tables.find(table.name);
-    const MemoryTier tier = own == config.memory.tables.end() ? config.memory.tier : own->second;
-    options.places.push_back(tier == MemoryTier::kHost ? Place::kHost : Place::kDevice);
-  }
   return options;
 }
 

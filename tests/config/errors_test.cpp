@@ -75,6 +75,9 @@ INSTANTIATE_TEST_SUITE_P(
              "most 200"},
         Case{"Size", "memory.cached.fast=64MB",
              "memory.cached.fast is \"64MB\": needs a size as 64MiB (KiB, MiB, GiB, TiB) or 10%"},
+        Case{
+            "DeviceMemory", "memory.device=60",
+            "memory.device is \"60\": needs a size as 64MiB (KiB, MiB, GiB, TiB) or 10%, or empty"},
         Case{"Percentage", "memory.cached.fast=101%",
              "memory.cached.fast is \"101%\": needs a size as 64MiB (KiB, MiB, GiB, TiB) or 10%"},
         Case{"EmptyFolder", "output.directory=", "output.directory is empty: needs a path"},
@@ -90,6 +93,8 @@ INSTANTIATE_TEST_SUITE_P(
              "unknown key train.bach_size; the nearest known one is train.global_batch_size"},
         Case{"InTheWrongSection", "epochs=4",
              "unknown key epochs; the nearest known one is train.epochs"},
+        Case{"InTheWrongSectionBesideADeeperOne", "train.device=cpu",
+             "unknown key train.device; the nearest known one is device"},
         Case{"InATable", "model.tables.C1.row=4",
              "unknown key model.tables.0.row; the nearest known one is model.tables.0.rows"},
         Case{"NoEquals", "train.seed", "needs the form a.b.c=value"},

@@ -130,6 +130,19 @@ TEST(ParseConfig, WithoutABottomMlpTheDenseFeaturesAreX) {
   EXPECT_EQ(config.model.bottom_width(), 16);
 }
 
+TEST(ParseConfig, TheDevicesMemoryHasNoLimitUnlessOneIsSet) {
+  EXPECT_EQ(small_config().memory.device, "");
+  EXPECT_EQ(small_config({"memory.device=60GiB"}).memory.device, "60GiB");
+}
+
+TEST(SizeInBytes, IsTheSizeOrItsShareOfTheWhole) {
+  EXPECT_EQ(size_in_bytes("64KiB", 10), 65536);
+  EXPECT_EQ(size_in_bytes("1.5GiB", 0), 1.5 * 0x1p30);
+  EXPECT_EQ(size_in_bytes("2TiB", 0), 0x1p41);
+  EXPECT_EQ(size_in_bytes("25%", 4096), 1024);
+  EXPECT_EQ(size_in_bytes("", 4096), 4096);
+}
+
 TEST(Overrides, ReachIntoListsByNumberAndByName) {
   EXPECT_EQ(small_config({"model.tables.0.rows=10"}).model.tables[0].rows, 10);
   EXPECT_EQ(small_config({"model.tables.t.rows=11"}).model.tables[2].rows, 11);
@@ -204,7 +217,8 @@ TEST(ToYaml, ReadsBackEveryUnusualValue) {
        "train.precision=bf16", "train.wire={forward: fp16, backward: bf16, dense: bf16}",
        "train.sparse_optimizer={type: rowwise_adagrad, lr: 0.1234567890123456789, eps: 3e-9}",
        "sharding={strategy: grid, tables: {-7: row}, plan: p.json}", "comm=staged",
-       "memory={tier: cached, tables: {\"null\": host}, cached: {fast: 64MiB, middle: 3.5%}}",
+       "memory={tier: cached, tables: {\"null\": host}, device: 1.5GiB, cached: {fast: 64MiB, "
+       "middle: 3.5%}}",
        "device=cuda", "model.activation=silu", "eval.stop_at_auc=0.8", "train.steps=12",
        "routing={mode: fixed, depth: 0}", "data.source=replay", "data.invalid_id=drop"});
   EXPECT_EQ(parse_config(to_yaml(config), "again.yaml"), config);

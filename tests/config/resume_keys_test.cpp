@@ -16,8 +16,8 @@ TEST(KeysThatBlockResume, LeaveOutWhatAResumedRunMayChange) {
        {"train.steps=7", "train.epochs=9", "output.directory=elsewhere", "output.metrics_every=1",
         "checkpoint={directory: c, every_steps: 3, at_end: true, keep: 9}", "eval.every_steps=4",
         "sharding={strategy: row, tables: {t: column}, plan: p.json}", "routing.depth=3",
-        "memory={tier: host, tables: {C1: device}, cached: {fast: 3%}}", "device=cpu", "comm=mpi",
-        "train.threads=2", "train.timeout=10", "data.workers=1", "data.prefetch=1",
+        "memory={tier: host, tables: {C1: device}, device: 2GiB, cached: {fast: 3%}}", "device=cpu",
+        "comm=mpi", "train.threads=2", "train.timeout=10", "data.workers=1", "data.prefetch=1",
         "data.train=moved.h5", "data.test=other.h5"}) {
     EXPECT_EQ(blocked_by({free}), Keys{}) << free;
   }

@@ -76,6 +76,39 @@ TEST_P(OnADevice, AResumedRunIsBitwiseTheRunNotInterrupted) {
   EXPECT_EQ(losses(path("run")), losses(path("whole")));
 }
 
+TEST_P(OnADevice, TablesThatFindNoRoomGoToTheHostAndBackOnAResume) {
+  const std::string short_run =
+      std::string(kShort) + "--set eval.at_end=false --set output.directory=";
+  ASSERT_EQ(train(1, device() + short_run + "whole").code, 0);
+  const auto memory = summary("whole")["memory"];
+  EXPECT_EQ(memory["host_table_bytes"].get<double>(), 0);
+  // Of all tables `big` earns the fewest lookups a byte.
+  const auto kibibytes = static_cast<int64_t>(memory["planned_bytes"].get<double>() / 1024) - 20;
+  const std::string limit = "--set memory.device=" + std::to_string(kibibytes) + "KiB ";
+  const std::string half = device() + limit + short_run + "run --set checkpoint.at_end=true ";
+  Outcome outcome = train(1, half + "--set train.steps=5");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(summary("run")["memory"]["host_table_bytes"].get<double>(), 4001 * 32);
+  EXPECT_EQ(summary("run")["memory"]["host_optimizer_state_bytes"].get<double>(), 4001 * 32);
+  EXPECT_NE(outcome.errors.find("in the host's memory: 1 shard"), std::string::npos)
+      << outcome.errors;
+  EXPECT_NE(read_file(path("run/plan.json")).find("\"tier\": \"host\""), std::string::npos);
+  outcome = train(1, device() + short_run + "run --resume");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(read_file(path("run/plan.json")).find("host"), std::string::npos);
+  EXPECT_EQ(losses(path("run")), losses(path("whole")));
+}
+
+TEST_P(OnADevice, TooLittleMemoryForWhatMustLieThereEndsWith2) {
+  const Outcome outcome =
+      train(1, device() + kShort + "--set 'memory={tier: device, device: 64KiB}'");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(error_line(outcome).find("too little memory: a rank may use 0.00 GiB of its GPU"),
+            std::string::npos)
+      << outcome.errors;
+  EXPECT_NE(outcome.errors.find("total of the host's memory"), std::string::npos);
+}
+
 TEST_P(OnADevice, ANanLossNamesTheFirstLayerAndEndsWith3) {
   const Outcome outcome =
       train(1, device() + "--set train.steps=8 --set train.dense_optimizer.lr=1e6");

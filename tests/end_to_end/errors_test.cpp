@@ -105,8 +105,9 @@ TEST_F(SmallRun, RanksGivenDifferentConfigsAreTold) {
 }
 
 TEST_F(SmallRun, BoundsOfOptionsAreToldShortly) {
-  for (const char* options : {"--ranks 0", "--ranks 100000000", "--ranks 1.5",
-                              "--ranks 2 --device-memory -1", "--ranks 2 --device-memory nan"}) {
+  for (const char* options :
+       {"--ranks 0", "--ranks 100000000", "--ranks 1.5", "--ranks 2 --device-memory -1",
+        "--ranks 2 --device-memory nan", "--ranks 2 --host-memory 0"}) {
     for (const char* program : {"dlrm-train --plan-only", "dlrm-plan"}) {
       const Outcome outcome =
           run_command(std::string(program) + " config.yaml " + options, folder_.path());
@@ -156,6 +157,38 @@ TEST_F(SmallRun, EveryReadyConfigCanBePlanned) {
     EXPECT_NE(outcome.output.find("fit"), std::string::npos) << entry.path();
   }
   EXPECT_GE(configs, 15);
+}
+
+TEST_F(SmallRun, APartOfAGpuIsGivenToTheTablesThatEarnMostThere) {
+  const std::string config = (source_folder() / "configs/dle_23b.yaml").string();
+  const Outcome outcome =
+      run_command("dlrm-plan '" + config +
+                      "' --ranks 1 --device-memory 139 --host-memory 200 --set device=cuda " +
+                      "--set memory.device=60GiB --set 'train.sparse_optimizer={type: adagrad}'",
+                  folder_.path());
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_NE(outcome.output.find("tables: 'C1', 'C20', 'C22'\n"), std::string::npos)
+      << outcome.output;
+  EXPECT_NE(outcome.output.find("\nfits: "), std::string::npos) << outcome.output;
+}
+
+TEST_F(SmallRun, APlanForAGpuCountsBothMemories) {
+  const std::string config = (source_folder() / "configs/single/device_host.yaml").string();
+  const auto plan = [&](const std::string& arguments) {
+    const Outcome outcome = run_command(
+        "dlrm-train '" + config + "' --plan-only --ranks 1 --host-memory 512 " + arguments,
+        folder_.path());
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    return outcome.output;
+  };
+  const std::string told = plan("--device-memory 100");
+  EXPECT_NE(told.find("tables: 'C1', 'C10', 'C20', 'C22'\n"), std::string::npos) << told;
+  EXPECT_NE(told.find("\nfits: "), std::string::npos) << told;
+  const std::string chosen = plan("--device-memory 100 --set 'memory={tier: auto}'");
+  EXPECT_NE(chosen.find("tables: 'C1', 'C20', 'C22'\n"), std::string::npos) << chosen;
+  const std::string less = plan("--device-memory 100 --set memory.device=12GiB");
+  EXPECT_NE(less.find("\ndoes not fit: "), std::string::npos) << less;
+  EXPECT_NE(less.find("would fit: memory.tier: auto"), std::string::npos) << less;
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ TEST(DescribePlan, CountsHowTablesAreCut) {
 TEST(DescribeMemory, FitsWhereMemoryIsNotKnown) {
   const RunConfig config = kaggle_config();
   bool fits = false;
-  describe_memory(config, make_plan(config, 2), 0, &fits);
+  describe_memory(config, make_plan(config, 2), {}, &fits);
   EXPECT_TRUE(fits);
 }
 
@@ -47,16 +47,16 @@ TEST(DescribeMemory, TellsNeedExactlyAtTheLimit) {
   const Plan plan = make_plan(config, 1);
   const double need = rank_memory(config, plan)[0].total();
   bool fits = false;
-  describe_memory(config, plan, need, &fits);
+  describe_memory(config, plan, {need}, &fits);
   EXPECT_TRUE(fits);
-  describe_memory(config, plan, need - 1, &fits);
+  describe_memory(config, plan, {need - 1}, &fits);
   EXPECT_FALSE(fits);
 }
 
 TEST(DescribeMemory, NamesTheLargestTablesAndTheRanksThatWouldFit) {
   const RunConfig config = kaggle_config();
   bool fits = true;
-  const std::string text = describe_memory(config, make_plan(config, 2), 0.8 * kGiB, &fits);
+  const std::string text = describe_memory(config, make_plan(config, 2), {0.8 * kGiB}, &fits);
   EXPECT_FALSE(fits);
   EXPECT_THAT(text, HasSubstr("'C12'"));
   EXPECT_THAT(text, testing::ContainsRegex("would fit: [0-9]+ ranks"));
@@ -66,7 +66,7 @@ TEST(DescribeMemory, AdvisesToCutTheTableThatIsTooLarge) {
   RunConfig config = config_of({table("big", 10000000, 64), table("small", 1000, 64)}, 64);
   config.sharding.strategy = Strategy::kTable;
   bool fits = true;
-  const std::string text = describe_memory(config, make_plan(config, 4), 2 * kGiB, &fits);
+  const std::string text = describe_memory(config, make_plan(config, 4), {2 * kGiB}, &fits);
   EXPECT_FALSE(fits);
   EXPECT_THAT(text, HasSubstr("sharding.strategy: auto on 4 ranks, which cuts 'big'"));
 }
@@ -74,7 +74,7 @@ TEST(DescribeMemory, AdvisesToCutTheTableThatIsTooLarge) {
 TEST(DescribeMemory, SaysThatNoNumberOfRanksHelpsATooLargeDensePart) {
   const RunConfig config = kaggle_config();
   bool fits = true;
-  EXPECT_THAT(describe_memory(config, make_plan(config, 2), 1000, &fits),
+  EXPECT_THAT(describe_memory(config, make_plan(config, 2), {1000}, &fits),
               HasSubstr("no number of ranks"));
 }
 

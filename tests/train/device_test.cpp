@@ -1,5 +1,8 @@
 #include "dlrm/device/device.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -176,6 +179,63 @@ TEST_P(OnADevice, RowsInHostMemoryChangeNoBit) {
   expect_alike(train_on_threads(c, 1, 4), all_on_device, 0, 0);
   c.memory.tier = MemoryTier::kHost;
   expect_alike(train_on_threads(c, 1, 4), all_on_device, 0, 0);
+}
+
+/// `c` on a device with too little memory for all tables of a rank.
+RunConfig short_of_memory(RunConfig c, int ranks) {
+  double most = 0;
+  for (const RankMemory& memory : rank_memory(c, make_plan(c, ranks))) {
+    most = std::max(most, memory.total());
+  }
+  c.memory.device = fmt::format("{:.3f}KiB", 0.95 * most / 1024);
+  return c;
+}
+
+/// Shards of the plan of `c` in the host's memory, and all.
+std::pair<int64_t, int64_t> shards_on_host(const RunConfig& c, int ranks) {
+  const Plan plan = make_plan(c, ranks);
+  const auto on_host =
+      std::count_if(plan.shards.begin(), plan.shards.end(),
+                    [](const Shard& shard) { return shard.tier == MemoryTier::kHost; });
+  return {on_host, static_cast<int64_t>(plan.shards.size())};
+}
+
+TEST_P(OnADevice, ShardsThatFindNoRoomThereChangeNoBit) {
+  for (const OptimizerType sparse : {OptimizerType::kAdagrad, OptimizerType::kRowwiseAdagrad}) {
+    for (const auto& [strategy, ranks] : {std::pair{Strategy::kAuto, 1},
+                                          {Strategy::kRow, 3},
+                                          {Strategy::kColumn, 3},
+                                          {Strategy::kGrid, 4}}) {
+      RunConfig c = on_device(with_optimizers(OptimizerType::kAdagrad, sparse));
+      c.sharding.strategy = strategy;
+      const RunConfig mixed = short_of_memory(c, ranks);
+      const auto [on_host, shards] = shards_on_host(mixed, ranks);
+      EXPECT_GT(on_host, 0);
+      EXPECT_LT(on_host, shards);
+      expect_alike(train_on_threads(mixed, ranks, 4), train_on_threads(c, ranks, 4), 0, 0);
+    }
+  }
+}
+
+TEST_P(OnADevice, ShardsThatFindNoRoomThereTakeNoneOfItsMemory) {
+  const RunConfig c = on_device(with_optimizers(OptimizerType::kSgd, OptimizerType::kAdagrad));
+  const RunConfig mixed = short_of_memory(c, 1);
+  const auto bytes = [](const RunConfig& config) {
+    return train_on_threads(config, 1, 1).memory.back().first;
+  };
+  const RankMemory planned = rank_memory(mixed, make_plan(mixed, 1))[0];
+  EXPECT_GE(static_cast<double>(bytes(c)),
+            static_cast<double>(bytes(mixed)) + planned.host_total());
+}
+
+TEST_P(OnADevice, StepsLaunchedAsGraphsReadBothMemories) {
+  RunConfig c =
+      of_one_id_a_bag(on_device(with_optimizers(OptimizerType::kAdam, OptimizerType::kAdam)));
+  const RunConfig mixed = short_of_memory(c, 1);
+  EXPECT_GT(shards_on_host(mixed, 1).first, 0);
+  const Trained recorded = train_on_threads(mixed, 1, 12, false, true);
+  EXPECT_GT(recorded.launched, 1);
+  expect_alike(recorded, train_on_threads(c, 1, 12), 0, 0);
 }
 
 TEST_P(OnADevice, AnIdSpoiltOnTheDeviceEndsEveryRankWithItsPlace) {

@@ -171,6 +171,8 @@ struct CachedConfig {
 struct MemoryConfig {
   MemoryTier tier = MemoryTier::kAuto;
   std::map<std::string, MemoryTier> tables;
+  std::string
+      device;  ///< a size: the most of a GPU's memory that a rank plans with; empty: no limit
   CachedConfig cached;
 
   bool operator==(const MemoryConfig&) const = default;
@@ -231,6 +233,10 @@ RunConfig parse_config(const std::string& yaml, const std::string& name,
 /// The whole config as YAML, every key with the value in force: reading it back gives the same
 /// config.
 std::string to_yaml(const RunConfig& config);
+
+/// Bytes of a size that a config holds: as it says, its share (10%) of `whole`, or all of `whole`
+/// where it is empty.
+double size_in_bytes(const std::string& size, double whole);
 
 /// The keys (a.b.c) at which two configs differ, but for those that a resumed run may change
 /// (steps, epochs, output, checkpoint, eval, sharding, routing, memory, device, comm, threads,

@@ -27,12 +27,6 @@ struct EmbeddingOptions {
   uint64_t seed = 1;  ///< of the initial rows U(±1/sqrt(rows))
   int64_t max_global_batch = 0;
   bool initialise = true;  ///< false where a checkpoint will fill the rows
-  /// Where each table's rows and state lie; empty: all in the device's memory.
-  std::vector<Place> places;
-
-  Place place_of(int table) const {
-    return places.empty() ? Place::kDevice : places[static_cast<size_t>(table)];
-  }
 };
 
 /// One array of one local shard: where a checkpoint reads and writes it.
@@ -47,9 +41,9 @@ struct ShardArray {
   bool saves = true;             ///< false where another rank saves the same part
 };
 
-/// Embedding tables sharded over the ranks by a plan, with their exchange and their optimizer: what
-/// a training step asks of them, in this order. One world of ranks makes the same calls with the
-/// same global batches.
+/// Embedding tables sharded over the ranks by a plan, in the memory of each shard's tier, with
+/// their exchange and their optimizer: what a training step asks of them, in this order. One world
+/// of ranks makes the same calls with the same global batches.
 ///
 ///   route(bags)            any number of batches ahead (at most routing depth + 1 in flight)
 ///   lookup()               pools the oldest routed batch's rows on their owners

@@ -15,34 +15,53 @@ struct Shard {
   Range rows;
   Range columns;
   int rank = 0;
+  MemoryTier tier = MemoryTier::kDevice;  ///< kDevice or kHost: where rows and their state lie
   bool operator==(const Shard&) const = default;
 };
 
 /// Where every cell of every table lies: in exactly one shard, or whole on every rank.
 struct Plan {
   int world = 1;
-  std::vector<Shard> shards;       ///< sorted by rank, table, first row, first column
-  std::vector<int> data_parallel;  ///< tables, ascending
+  std::vector<Shard> shards;            ///< sorted by rank, table, first row, first column
+  std::vector<int> data_parallel;       ///< tables, ascending
+  std::vector<int> host_replicas = {};  ///< those of them that lie in the host's memory, ascending
   bool operator==(const Plan&) const = default;
 };
 
 /// What `auto` and the reports may know of the machines.
 struct PlanOptions {
-  double rank_memory_bytes = 0;  ///< for everything that a rank holds; 0: not known
+  double rank_memory_bytes = 0;  ///< of the device, for all that a rank holds there; 0: not known
   int ranks_per_node = 0;        ///< consecutive ranks share a node; 0: not known
+  double host_memory_bytes = 0;  ///< a rank's, beside a GPU's own; 0: not known
+  bool gpu = false;              ///< what `config.device: auto` comes to
 };
 
-/// Makes the plan that `config.sharding` asks for (a named plan file, a strategy, overrides).
-/// Errors (exit 2) name the key. Deterministic; needs no data and no ranks.
+/// Whether a rank has two memories, a GPU's and the host's: rows of tier host lie in the second.
+bool has_two_memories(const RunConfig& config, const PlanOptions& options);
+
+/// Bytes of the device's memory that a rank may plan with: what is there, on a GPU no more than
+/// `config.memory.device`. 0: not known.
+double device_budget(const RunConfig& config, const PlanOptions& options);
+
+/// Makes the plan that `config.sharding` and `config.memory` ask for (a named plan file, a
+/// strategy, overrides), tiers chosen. Errors (exit 2) name the key. Deterministic; needs no data
+/// and no ranks.
 Plan make_plan(const RunConfig& config, int world, const PlanOptions& options = {});
+
+/// Puts each shard and data-parallel table into a tier. Without two memories that is the device.
+/// Else what `config.memory` says of its table; where that is auto, the plan's own `host` stands,
+/// and of the other shards of a rank whose device has too little memory for all, those of most
+/// lookups a byte stay there. Data-parallel tables go to the host only where they are told to.
+void choose_tiers(const RunConfig& config, const PlanOptions& options, Plan& plan);
 
 /// Throws usage_error where a plan does not cover each table exactly once with ranks in [0, world).
 void check_plan(const Plan& plan, const ModelConfig& model, const std::string& where);
 
 /// plan.json: {"world": N, "shards": [{table, rows: [r0, r1], columns: [c0, c1], rank}],
-/// "data_parallel": [table]}. Tables by name. Read: `world` may be missing, shards may be in any
-/// order, further fields are ignored; everything else that is wrong is a usage_error naming the
-/// file and the place in it.
+/// "data_parallel": [table]}. Tables by name. A shard in the host's memory has `tier: "host"`, and
+/// "data_parallel_host" names such data-parallel tables. Read: `world` may be missing, shards may
+/// be in any order, further fields are ignored; everything else that is wrong is a usage_error
+/// naming the file and the place in it.
 std::string to_json(const Plan& plan, const ModelConfig& model);
 Plan read_plan(const std::string& path, const ModelConfig& model, int world);
 /// The same from text; `name` stands for the file in errors.
@@ -54,7 +73,7 @@ Plan parse_plan(const std::string& text, const std::string& name, const ModelCon
 struct RankLoad {
   int tables = 0;          ///< with a shard here, data-parallel ones not counted
   int shards = 0;          ///< data-parallel tables not counted
-  double table_bytes = 0;  ///< rows and optimizer state
+  double table_bytes = 0;  ///< rows and optimizer state, in either memory
   double other_bytes =
       0;  ///< dense parameters and state, activations, exchange buffers, routing queues
   double lookups = 0;              ///< rows read for a global batch
@@ -70,18 +89,22 @@ struct RankLoad {
 };
 std::vector<RankLoad> rank_loads(const RunConfig& config, const Plan& plan);
 
-/// The parts of a rank's memory, bytes.
+/// The parts of a rank's memory, bytes: the device's, and beside a GPU's the host's.
 struct RankMemory {
   double tables = 0;           ///< rows of shards and of data-parallel tables
   double optimizer_state = 0;  ///< theirs
   double dense = 0;            ///< MLP and cross weights, gradients, state, bf16 copies
   double activations = 0;      ///< of the local batch, and their gradients
-  double exchange = 0;  ///< pooled vectors and gradients, owned and local; replicated gradients
-  double routing = 0;   ///< ids, offsets and runs of the batches in flight
-  double input = 0;     ///< prefetched batches
+  double exchange = 0;     ///< pooled vectors and gradients, owned and local; replicated gradients
+  double routing = 0;      ///< ids, offsets and runs of the batches in flight
+  double input = 0;        ///< prefetched batches
+  double host_tables = 0;  ///< rows of tier host
+  double host_optimizer_state = 0;  ///< theirs
+  /// Of the device.
   double total() const {
     return tables + optimizer_state + dense + activations + exchange + routing + input;
   }
+  double host_total() const { return host_tables + host_optimizer_state; }
 };
 std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan);
 
@@ -89,9 +112,12 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan);
 /// totals.
 std::string describe_plan(const RunConfig& config, const Plan& plan);
 
-/// The memory table: what each part of a rank's memory needs, against `available_bytes` (0: not
-/// known), and whether it fits. Row stride: a power of two up to 64 bytes, then a multiple of 64.
-std::string describe_memory(const RunConfig& config, const Plan& plan, double available_bytes,
+/// Whether every rank has what `plan` needs of it, in either memory; what is not known suffices.
+bool fits_memory(const RunConfig& config, const Plan& plan, const PlanOptions& options);
+
+/// The memory table: what each part of a rank's memory needs, against what is there, and whether
+/// it fits. Row stride: a power of two up to 64 bytes, then a multiple of 64.
+std::string describe_memory(const RunConfig& config, const Plan& plan, const PlanOptions& options,
                             bool* fits);
 
 /// Prints what `--plan-only` and dlrm-plan print: both tables and whether it fits.

@@ -4,6 +4,7 @@
 #include "dlrm/comm/context.h"
 #include "dlrm/config/run_config.h"
 #include "dlrm/ops/ops.h"
+#include "dlrm/plan/plan.h"
 #include "dlrm/train/machine.h"
 
 namespace dlrm {
@@ -25,9 +26,9 @@ class Execution {
   Context context(Trace& trace, const Log& log);
   /// `threads` of a CPU; with `check` the reference runs beside every operation.
   std::unique_ptr<Ops> make_ops(int threads, bool check);
-  /// Bytes of the device's memory that this rank may plan with: an equal part of what is free on
-  /// its GPU, or of the machine's memory.
-  double memory_bytes() const { return memory_bytes_; }
+  /// What a plan may know: of the device's memory, an equal part of what is free on this rank's GPU
+  /// or of the machine's memory; beside a GPU an equal part of the machine's too.
+  PlanOptions plan_options() const;
 
  private:
   Communicator& comm_;
@@ -35,6 +36,7 @@ class Execution {
   std::shared_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Communicator> device_comm_;
+  const MachineShare share_;
   double memory_bytes_ = 0;
 };
 

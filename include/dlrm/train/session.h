@@ -33,6 +33,8 @@ class Session {
   Context& context() { return *context_; }
   Ops& ops() { return *ops_; }
   const Log& log() const { return log_; }
+  /// For make_plan, where tables may have too little room.
+  PlanOptions plan_options() const { return execution_->plan_options(); }
 
  private:
   World world_;

@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <utility>
+
+#include "dlrm/plan/plan.h"
+#include "dlrm/plan/traffic.h"
+
+#include "memory.h"
+
+namespace dlrm {
+namespace {
+
+/// Of a device's memory, where not all fits: the rest is for what the memory table does not count
+/// (scratch of libraries, and what the allocator rounds up).
+constexpr double kFilledShare = 0.98;
+
+MemoryTier asked_tier(const RunConfig& config, int table) {
+  const auto own = config.memory.tables.find(config.model.tables[static_cast<size_t>(table)].name);
+  return own == config.memory.tables.end() ? config.memory.tier : own->second;
+}
+
+/// What `asked` makes of a tier chosen so far. Rows that are cached count as the device's.
+MemoryTier resolved(MemoryTier asked, MemoryTier so_far) {
+  if (asked == MemoryTier::kAuto) return so_far;
+  return asked == MemoryTier::kHost ? MemoryTier::kHost : MemoryTier::kDevice;
+}
+
+void follow_config(const RunConfig& config, Plan& plan) {
+  for (Shard& shard : plan.shards) {
+    shard.tier = resolved(asked_tier(config, shard.table), shard.tier);
+  }
+  std::vector<int> on_host;
+  for (const int t : plan.data_parallel) {
+    const bool so_far = std::binary_search(plan.host_replicas.begin(), plan.host_replicas.end(), t);
+    const MemoryTier tier =
+        resolved(asked_tier(config, t), so_far ? MemoryTier::kHost : MemoryTier::kDevice);
+    if (tier == MemoryTier::kHost) on_host.push_back(t);
+  }
+  plan.host_replicas = std::move(on_host);
+}
+
+/// A shard that may lie in either memory.
+struct Candidate {
+  Shard* shard;
+  double bytes;        ///< rows and state
+  double lookups;      ///< of a step
+  bool stays = false;  ///< on the device
+};
+
+std::vector<Candidate> candidates_of(const RunConfig& config, int rank, Plan& plan) {
+  std::vector<Candidate> candidates;
+  const auto first = std::partition_point(plan.shards.begin(), plan.shards.end(),
+                                          [&](const Shard& shard) { return shard.rank < rank; });
+  for (auto at = first; at != plan.shards.end() && at->rank == rank; ++at) {
+    Shard& shard = *at;
+    if (shard.tier == MemoryTier::kHost) continue;
+    if (asked_tier(config, shard.table) != MemoryTier::kAuto) continue;
+    const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
+    const int64_t rows = shard.rows.size(), width = shard.columns.size();
+    const double bytes = row_bytes(table, rows, width) +
+                         state_bytes(config.train.sparse_optimizer.type, rows, width);
+    const double lookups = static_cast<double>(config.train.global_batch_size) * hotness_of(table) *
+                           static_cast<double>(rows) / static_cast<double>(table.rows);
+    candidates.push_back({&shard, bytes, lookups});
+  }
+  return candidates;
+}
+
+/// Takes candidates in this order as long as there is room; returns the bytes of those that go.
+double fill(std::vector<Candidate>& candidates, double room) {
+  double gone = 0;
+  for (Candidate& candidate : candidates) {
+    candidate.stays = candidate.bytes <= room;
+    if (candidate.stays) {
+      room -= candidate.bytes;
+    } else {
+      gone += candidate.bytes;
+    }
+  }
+  return gone;
+}
+
+/// Puts what does not fit the device of `rank` into the host's memory. `device_room` is for the
+/// candidates, `host_room` (0: not known) for those of them that go.
+void spill(std::vector<Candidate>& candidates, double device_room, double host_room) {
+  // Stable: of equals the first in the plan stay, on every rank and in every run alike.
+  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+    return a.lookups * b.bytes > b.lookups * a.bytes;
+  });
+  std::vector<Candidate> by_lookups = candidates;
+  const double gone = fill(by_lookups, device_room);
+  if (host_room > 0 && gone > host_room) {
+    // The host is too small for what is left: the largest shards fill the device better.
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+    if (fill(candidates, device_room) < gone) by_lookups.swap(candidates);
+  }
+  for (const Candidate& candidate : by_lookups) {
+    if (!candidate.stays) candidate.shard->tier = MemoryTier::kHost;
+  }
+}
+
+}  // namespace
+
+bool has_two_memories(const RunConfig& config, const PlanOptions& options) {
+  return config.device == DeviceKind::kCuda || (config.device == DeviceKind::kAuto && options.gpu);
+}
+
+double device_budget(const RunConfig& config, const PlanOptions& options) {
+  const double there = options.rank_memory_bytes;
+  if (!has_two_memories(config, options) || config.memory.device.empty()) return there;
+  const double limit = size_in_bytes(config.memory.device, there);
+  return there > 0 ? std::min(there, limit) : limit;
+}
+
+void choose_tiers(const RunConfig& config, const PlanOptions& options, Plan& plan) {
+  if (!has_two_memories(config, options)) {
+    for (Shard& shard : plan.shards) shard.tier = MemoryTier::kDevice;
+    plan.host_replicas.clear();
+    return;
+  }
+  follow_config(config, plan);
+  const double budget = device_budget(config, options);
+  if (budget <= 0) return;
+  const std::vector<RankMemory> memory = rank_memory(config, plan);
+  for (int rank = 0; rank < plan.world; ++rank) {
+    const RankMemory& own = memory[static_cast<size_t>(rank)];
+    if (own.total() <= budget) continue;
+    std::vector<Candidate> candidates = candidates_of(config, rank, plan);
+    double room = kFilledShare * budget - own.total();
+    for (const Candidate& candidate : candidates) room += candidate.bytes;
+    const double host = options.host_memory_bytes;
+    spill(candidates, room, host > 0 ? std::max(host - own.host_total(), 1.0) : 0);
+  }
+}
+
+}  // namespace dlrm
