@@ -21,32 +21,43 @@ CROSS = {"model.interaction": "{type: cross, layers: 2, rank: 6}"}
 CONCAT = {"model.interaction": "{type: concat, average_pool: 4}"}
 BF16 = {"train.precision": "bf16"}
 
-# name, settings, the largest relative difference of a step's loss to the CPU's. In bf16 the two round at
-# different places, which cross layers multiply; TF32 keeps 10 bits of a factor.
+# name, settings, the largest relative difference of a step's loss to the CPU's. TF32 keeps 10 bits of a factor: four
+# times its rounding of 2^-11.
 CASES = [
     ("dot-sgd-fp32", {}, 1e-5),
     ("dot-adagrad-fp32", ADAGRAD, 1e-5),
     ("concat-adagrad-fp32", {**CONCAT, **ADAGRAD}, 1e-5),
     ("cross-sgd-fp32", {**CROSS, **SMALL_SGD}, 1e-5),
-    ("cross-adagrad-bf16", {**CROSS, **SMALL_ADAGRAD, **BF16}, 3e-2),
-    ("dot-sgd-bf16", BF16, 2e-2),
-    ("concat-sgd-bf16", {**CONCAT, **BF16}, 2e-2),
     ("dot-sgd-tf32", {"train.tf32": "true"}, 2e-3),
 ]
+BF16_CASES = [
+    ("cross-adagrad-bf16", {**CROSS, **SMALL_ADAGRAD}),
+    ("dot-sgd-bf16", {}),
+    ("concat-sgd-bf16", CONCAT),
+]
+# A rounding to bf16 is off by up to 2^-9. Of the first loss, a mean over samples, that is a bound. Later steps see weights
+# that differ: two right programs drift apart, each as far as it drifts from fp32 (some 4e-3 a step here, either of them; up
+# to 2e-2 in one step). So what must hold is that the GPU's losses are, on average, no further from fp32 than the CPU's are.
+BF16_FIRST = 2.0**-9
+BF16_TIMES = 2
 
 
 def shorten(session, values):
     return {**values, "train.steps": 6, "train.global_batch_size": 19} if session.emulated else values
 
 
+def apart(mine, theirs):
+    return [abs(a - b) / max(abs(b), 1e-12) for a, b in zip(mine, theirs)]
+
+
 def compare(name, mine, theirs, tolerance):
     if len(mine) != len(theirs) or not mine:
         raise Failure(f"{name}: {len(mine)} losses, the CPU gave {len(theirs)}")
-    apart = [abs(a - b) / max(abs(b), 1e-12) for a, b in zip(mine, theirs)]
-    if not max(apart) <= tolerance:
-        raise Failure(f"{name}: losses differ by {max(apart):.2g} (the first by {apart[0]:.2g}), allowed {tolerance:g}")
+    differs = apart(mine, theirs)
+    if not all(difference <= tolerance for difference in differs):  # none of them NaN
+        raise Failure(f"{name}: losses differ by {max(differs):.2g} (the first by {differs[0]:.2g}), allowed {tolerance:g}")
     goal = "the same bits" if tolerance == 0 else f"within {tolerance:g}"
-    return (f"{name}: loss over {len(mine)} steps", f"differs by {max(apart):.1e}, the first by {apart[0]:.1e}", goal, True)
+    return (f"{name}: loss over {len(mine)} steps", f"differs by {max(differs):.1e}, the first by {differs[0]:.1e}", goal, True)
 
 
 def reference_losses(session, name, values):
@@ -65,6 +76,27 @@ def against_cpu(session, name, values, tolerance):
     values = shorten(session, values)
     expected = reference_losses(session, name, values)
     yield compare(name, device_losses(session, name, values), expected, tolerance)
+
+
+def compare_bf16(name, mine, theirs, wide):
+    if not len(mine) == len(theirs) == len(wide) or not mine:
+        raise Failure(f"{name}: {len(mine)} losses, the CPU gave {len(theirs)} and {len(wide)}")
+    first = apart(mine, theirs)[0]
+    drift, allowed = sum(apart(mine, wide)) / len(mine), BF16_TIMES * sum(apart(theirs, wide)) / len(wide)
+    if not first <= BF16_FIRST:
+        raise Failure(f"{name}: the first loss differs by {first:.2g}, allowed {BF16_FIRST:.2g}")
+    if not drift <= allowed:
+        raise Failure(f"{name}: losses are {drift:.2g} from those of fp32 on average, allowed {allowed:.2g}")
+    return (f"{name}: loss over {len(mine)} steps",
+            f"{drift:.1e} from fp32's on average, the CPU {allowed / BF16_TIMES:.1e}; the first differs by {first:.1e}",
+            f"within {BF16_TIMES} times the CPU's, the first within {BF16_FIRST:.1e}", True)
+
+
+def bf16_against_cpu(session, name, values):
+    values = shorten(session, values)
+    wide = reference_losses(session, name + "-wide", values)
+    theirs = reference_losses(session, name, {**values, **BF16})
+    yield compare_bf16(name, device_losses(session, name, {**values, **BF16}), theirs, wide)
 
 
 def host_tier(session):
@@ -151,6 +183,9 @@ def add(session):
     for name, values, tolerance in CASES:
         session.step("proof", f"losses-{name}", f"losses of the CPU, {name}", 30,
                      lambda s, n=name, v=values, t=tolerance: against_cpu(s, n, v, t))
+    for name, values in BF16_CASES:
+        session.step("proof", f"losses-{name}", f"losses of the CPU, {name}", 30,
+                     lambda s, n=name, v=values: bf16_against_cpu(s, n, v))
     session.step("proof", "host-tier", "rows in host memory", 30, host_tier)
     if not tiny:
         session.step("proof", "training", "training", 60, lambda s: suite(s, "train_test", "*OnADevice*"))

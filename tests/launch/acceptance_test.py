@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.join(ROOT, "launch", "acceptance"))
 
 import report  # noqa: E402
 from commands import Failure, Skip, members  # noqa: E402
+from proofs import compare, compare_bf16  # noqa: E402
 from steps import Session, matches, merged  # noqa: E402
 from suites import suite  # noqa: E402
 
@@ -243,6 +244,21 @@ class Records(unittest.TestCase):
         whole = (HEAD, [step("a")], {"kernels": {"x": 1}})
         report.write(folder, *whole)
         self.assertEqual(report.read(os.path.join(folder, "record.json")), whole)
+
+
+class Losses(unittest.TestCase):
+    def test_fp32_losses_agree_within_the_tolerance(self):
+        self.assertTrue(compare("a", [1.0, 2.0], [1.0, 2.00001], 1e-5)[3])
+        for mine in ([1.0, 2.1], [1.0], [1.0, float("nan")], []):
+            with self.assertRaises(Failure):
+                compare("a", mine, [1.0, 2.0], 1e-5)
+
+    def test_bf16_losses_are_no_further_from_fp32_than_the_cpu_s(self):
+        wide, cpu = [1.0] * 4, [1.001, 1.01, 0.99, 1.01]
+        self.assertTrue(compare_bf16("a", [1.001, 0.99, 1.01, 0.99], cpu, wide)[3])
+        for mine in ([1.004, 1.01, 0.99, 1.01], [1.001, 1.03, 1.03, 1.03], [1.001, float("nan"), 1, 1], [1.001]):
+            with self.assertRaises(Failure):
+                compare_bf16("a", mine, cpu, wide)
 
 
 class Skipping(InAFolder):

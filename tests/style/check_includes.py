@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Holds the module table of docs/architecture.md: what a module may include, where third-party headers may
-stand, and how long a file may be. Prints each breach and exits with 1."""
+stand, and how long a file may be. Prints each breach and exits with 1.
+
+    check_includes.py [ROOT]"""
 import os
 import re
 import sys
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+HERE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 # What a module names itself; including a module brings what that includes.
 DIRECT = {
@@ -17,11 +19,21 @@ DIRECT["train"] = list(DIRECT)
 DIRECT["bench"] = list(DIRECT)
 DIRECT["app"] = list(DIRECT)
 DIRECT["data_tools"] = ["data"]
+DIRECT["kernels"] = ["core", "ops"]
 
 THIRD_PARTY = {
     r"mpi\.h": {"comm"}, r"nccl\.h": {"comm"}, r"yaml-cpp/": {"config"}, r"hdf5\.h": {"data", "train"},
     r"oneapi/dnnl": {"ops", "bench"}, r"Random123/": {"core"}, r"nlohmann/": {"plan", "train", "data_tools", "data", "bench"},
     r"CLI/": {"app", "data_tools"}, r"isa-l": {"train", "data_tools"},
+}
+# Headers of CUDA and of our kernels: the only folders or files that may name them. Tests may.
+CUDA = ("kernels/", "src/device/cuda/", "src/ops/cuda/", "src/comm/nccl/", "include/dlrm/device/cuda/")
+PLACES = {
+    r"kernels/": ("kernels/", "src/ops/cuda/", "src/comm/nccl/bf16_sum.cpp"),  # sums a bf16 wire on the device
+    r"dlrm/device/cuda/": CUDA,
+    r"cuda(_\w+)?\.h|driver_types\.h": CUDA,
+    r"cublas|cudnn|cub/|thrust/": ("src/device/cuda/",),
+    r"simt/": ("kernels/",) + tuple(folder for folder in CUDA if folder.startswith("src/")),
 }
 LONGEST = 500
 
@@ -36,12 +48,12 @@ def allowed(module):
     return seen
 
 
-def sources():
+def sources(root):
     for top in ("src", "include/dlrm", "data_tools", "tests", "examples", "kernels"):
-        for folder, _, names in os.walk(os.path.join(ROOT, top)):
+        for folder, _, names in os.walk(os.path.join(root, top)):
             for name in names:
                 if name.endswith((".h", ".cpp", ".cu", ".cuh")):
-                    yield os.path.relpath(os.path.join(folder, name), ROOT)
+                    yield os.path.relpath(os.path.join(folder, name), root)
 
 
 def module_of(path):
@@ -50,18 +62,29 @@ def module_of(path):
         return parts[1]
     if parts[0] == "include":
         return parts[2]
-    return parts[0] if parts[0] == "data_tools" else None
+    return parts[0] if parts[0] in ("data_tools", "kernels") else None
+
+
+def out_of_place(path, header):
+    """The places that a header is kept to, where `path` is none of them."""
+    for pattern, places in PLACES.items():
+        if re.match(pattern, header) and not path.startswith(places):
+            return places
+    return ()
 
 
 def main():
+    root = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else HERE
     breaches = []
-    for path in sorted(sources()):
-        with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+    for path in sorted(sources(root)):
+        with open(os.path.join(root, path), encoding="utf-8") as f:
             lines = f.read().splitlines()
         if len(lines) > LONGEST:
             breaches.append(f"{path}: {len(lines)} lines, at most {LONGEST}")
         module = module_of(path)
         for number, line in enumerate(lines, 1):
+            if module and module != "comm" and re.search(r"if \(.*world_?size(\(\))? *(>|==|!=) *1\b", line):
+                breaches.append(f"{path}:{number}: a special case for one rank outside comm")
             include = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
             if not include or not module:
                 continue
@@ -69,11 +92,12 @@ def main():
             ours = re.match(r"dlrm/(\w+)/", header)
             if ours and ours.group(1) not in allowed(module):
                 breaches.append(f"{path}:{number}: {module} may not include {header}")
+            places = out_of_place(path, header)
+            if places:
+                breaches.append(f"{path}:{number}: {header} belongs in {', '.join(places)}")
             for pattern, homes in THIRD_PARTY.items():
                 if re.match(pattern, header) and module not in homes:
                     breaches.append(f"{path}:{number}: {header} belongs in {', '.join(sorted(homes))}")
-            if re.search(r"if \(.*world_?size(\(\))? *(>|==|!=) *1", line) and module != "comm":
-                breaches.append(f"{path}:{number}: a special case for one rank outside comm")
     print("\n".join(breaches) or "includes and lengths hold")
     sys.exit(bool(breaches))
 
