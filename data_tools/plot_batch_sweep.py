@@ -4,8 +4,8 @@
     plot_batch_sweep.py FILE.json [MORE.json ...] --output FIGURE.png
 
 Four panels over the batch size: time (mean, standard deviation), samples/s, CPU utilisation and memory, share of the
-time that moves data. Several files (other machines, other devices) are drawn side by side; a
-dashed line stands where a later file overtakes the first.
+time that moves data (CPUs alone). Several files (other machines, other devices) are drawn side by side; a dashed line
+stands wherever a later file overtakes the first, or falls behind it again.
 """
 import argparse
 import json
@@ -34,15 +34,16 @@ def utilization(point):
     return 100 * sum(cores) / len(cores)
 
 
-def crossover(one, other):
-    """The batch size at which `other` begins to be the faster, between two measured sizes; None if never."""
+def crossovers(one, other):
+    """Where the lines cross, between measured batch sizes: (batch size, whether `other` is the faster from there)."""
     times = [{p["batch"]: p["seconds"]["mean"] for p in sweep["points"]} for sweep in (one, other)]
     shared = sorted(set(times[0]) & set(times[1]))
     gaps = [math.log(times[1][b] / times[0][b]) for b in shared]
+    found = []
     for left, right, before, after in zip(shared, shared[1:], gaps, gaps[1:]):
-        if before > 0 >= after:
-            return left * (right / left) ** (before / (before - after))
-    return None
+        if (before > 0) != (after > 0):
+            found.append((left * (right / left) ** (before / (before - after)), after <= 0))
+    return found
 
 
 def draw(sweeps):
@@ -56,7 +57,8 @@ def draw(sweeps):
         rate.plot(batches, column(sweep, lambda p: p["samples_per_second"]), marker="o")
         busy.plot(batches, column(sweep, utilization), marker="o")
         memory.plot(batches, column(sweep, lambda p: 100 * p["memory_share"]), marker="x", linestyle=":")
-        moving.plot(batches, column(sweep, lambda p: 100 * p["moving_share"]), marker="o")
+        if "moving_share" in sweep["points"][0]:  # a GPU's stages are not timed by the host
+            moving.plot(batches, column(sweep, lambda p: 100 * p["moving_share"]), marker="o")
     first = sweeps[0]
     time.set_ylabel(f"seconds for {first['samples']} samples ({first['repeats']} runs)")
     rate.set_ylabel("samples/s")
@@ -71,9 +73,9 @@ def draw(sweeps):
     for panel in panels[1]:
         panel.set_xlabel("batch size")
     for other in sweeps[1:]:
-        batch = crossover(first, other)
-        if batch:
-            time.axvline(batch, color="gray", linestyle="--", label=f"{label_of(other)} is faster from {batch:.0f}")
+        for batch, overtaken in crossovers(first, other):
+            faster = label_of(other if overtaken else first)
+            time.axvline(batch, color="gray", linestyle="--", label=f"{faster} is faster from {batch:.0f}")
     time.legend(fontsize="small")
     figure.suptitle(os.path.basename(first["config"]))
     figure.tight_layout()

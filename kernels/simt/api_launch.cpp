@@ -67,6 +67,14 @@ void stream_operation(cudaStream_t stream, std::function<void()> work, const cha
   });
 }
 
+void stream_operation(cudaStream_t stream, std::function<bool()> ready, std::function<void()> work,
+                      const char* name) {
+  guarded("simt::stream_operation", [&](Machine& machine) {
+    return machine.queue(machine.resolve(stream),
+                         {WorkKind::kLibrary, name, std::move(work), {}, {}, std::move(ready)});
+  });
+}
+
 void set_seed(uint64_t seed) {
   guarded("simt::set_seed", [&](Machine& machine) {
     machine.random = Random(seed);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@ namespace simt {
 namespace {
 
 constexpr size_t kLongestQueue = 8192;
+constexpr double kPatienceMs = 120e3;
 
 uint64_t first_seed() {
   const char* seed = std::getenv("DLRM_SIMT_SEED");
@@ -122,6 +124,7 @@ OperationPtr Machine::pick(uint64_t mark) {
   for (int round = copies_last ? 0 : 1; round < 2 && !chosen; ++round) {
     for (const OperationPtr& operation : ready_) {
       if (mark != 0 && operation->marked != mark) continue;
+      if (operation->work->ready && !operation->work->ready()) continue;
       if (round == 0 && operation->work->kind == WorkKind::kCopy) continue;
       if (random.below(++seen) == 0) chosen = operation;
     }
@@ -170,11 +173,24 @@ void Machine::execute(const OperationPtr& operation) {
 }
 
 void Machine::run_until(const OperationPtr& operation) {
-  if (!operation || operation->done) return;
-  // Mostly what is needed and nothing else; at times whatever can run.
-  uint64_t mark = 0;
-  if (random.below(4) != 0) mark_needs(operation, mark = ++marks_);
-  drain([&] { return operation->done ? nullptr : pick(mark); });
+  if (!operation) return;
+  const double begin_ms = now_ms();
+  for (bool first = true; !operation->done; first = false) {
+    if (!first) wait_for_others();
+    // Mostly what is needed and nothing else; at times whatever can run.
+    uint64_t mark = 0;
+    if (first && random.below(4) != 0) mark_needs(operation, mark = ++marks_);
+    drain([&] { return operation->done ? nullptr : pick(mark); });
+    if (now_ms() - begin_ms > kPatienceMs) {
+      throw Failure("an operation waits for another rank's part, which never comes");
+    }
+  }
+}
+
+void Machine::wait_for_others() {
+  mutex.unlock();
+  std::this_thread::sleep_for(std::chrono::microseconds(50));
+  mutex.lock();
 }
 
 void Machine::run_some(const OperationPtr& operation) {

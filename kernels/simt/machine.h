@@ -71,7 +71,8 @@ class Machine {
   void set_tail(SimtStream* stream, OperationPtr operation);
   std::vector<OperationPtr> needs_of(SimtStream* stream);
 
-  /// Runs operations until `operation` is done (or, where null, all are).
+  /// Runs operations until `operation` is done. Where that needs what other host threads have still
+  /// to queue, lets them.
   void run_until(const OperationPtr& operation);
   /// Runs something, if anything can run, and at last what `operation` needs.
   void run_some(const OperationPtr& operation);
@@ -105,6 +106,7 @@ class Machine {
   void drain(Choose more);
   void execute(const OperationPtr& operation);
   OperationPtr pick(uint64_t mark);
+  void wait_for_others();
   void mark_needs(const OperationPtr& operation, uint64_t mark);
 
   SimtStream legacy_;

@@ -17,6 +17,7 @@ struct Work {
   std::function<void()> run;      ///< empty for a marker
   Range host_source{nullptr, 0};  ///< pinned memory that a copy reads
   Range host_target{nullptr, 0};  ///< pinned memory that a copy writes
+  std::function<bool()> ready{};  ///< whether it may run, where its needs do not tell
 };
 
 /// A queued piece of work. It may run once all that it needs is done.

@@ -9,9 +9,10 @@
 #include "dlrm/data/batch_source.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/execution.h"
+#include "dlrm/train/gpu_use.h"
 #include "dlrm/train/machine.h"
 #include "dlrm/train/process_usage.h"
-#include "dlrm/train/trainer.h"
+#include "dlrm/train/step_ahead.h"
 
 #include "machine_text.h"
 #include "repeat.h"
@@ -60,8 +61,7 @@ struct Surroundings {
         log(comm.rank()),
         execution(comm, config, share),
         context(execution.context(trace, log)),
-        ops(execution.make_ops(threads, false)),
-        probe(make_utilisation_probe(execution.device())) {}
+        ops(execution.make_ops(threads, false)) {}
 
   int threads;
   Log log;
@@ -69,24 +69,27 @@ struct Surroundings {
   Execution execution;
   Context context;
   std::unique_ptr<Ops> ops;
-  std::unique_ptr<UtilisationProbe> probe;  ///< null where there are no figures
 };
 
 /// Sums over the repeats of one batch size.
 class Measurement {
  public:
-  explicit Measurement(const Surroundings& s) : surroundings_(s) {}
+  explicit Measurement(Surroundings& s)
+      : surroundings_(s), gpu_(make_utilisation_probe(s.execution.device())) {}
 
   void begin() {
+    surroundings_.trace.reset_totals();
+    gpu_.begin(now_seconds());
     ticks_ = core_ticks();
     cpu_ = process_cpu_seconds();
     start_ = now_seconds();
   }
 
+  void step_is_done() { gpu_.sample(now_seconds()); }
+
   void end(SweepPoint& point) {
     surroundings_.context.stream.synchronize();  // the last update counts
     point.seconds.push_back(now_seconds() - start_);
-    if (surroundings_.probe) point.gpu = surroundings_.probe->read();
     cpu_total_ += process_cpu_seconds() - cpu_;
     const std::vector<CoreTicks> after = core_ticks();
     cores_.resize(after.size());
@@ -110,20 +113,37 @@ class Measurement {
     }
     const auto steps = static_cast<double>(point.steps) * static_cast<double>(point.seconds.size());
     for (auto& [name, ms] : point.stages_ms) ms /= steps;
+    point.gpu = gpu_.mean();
   }
 
  private:
-  const Surroundings& surroundings_;
+  Surroundings& surroundings_;
+  GpuUse gpu_;
   std::vector<CoreTicks> ticks_, cores_;
   double cpu_ = 0, start_ = 0, cpu_total_ = 0;
 };
 
-/// One pass over the batches, ids routed ahead as dlrm-train does.
-void train_on(const std::vector<Batch>& batches, Trainer& trainer, int depth, int64_t first_step) {
-  size_t next = 0;
+/// One pass over the batches, ids routed ahead.
+template <class AfterStep>
+void train_on(const std::vector<Batch>& batches, Trainer& trainer, int depth, int64_t first_step,
+              AfterStep after_step) {
+  size_t routed = 0;
+  const NextBatch next = [&] { return routed < batches.size() ? &batches[routed++] : nullptr; };
   for (size_t step = 0; step < batches.size(); ++step) {
-    while (trainer.routed() <= depth && next < batches.size()) trainer.route(batches[next++]);
-    trainer.step(first_step + static_cast<int64_t>(step), false);
+    step_ahead(trainer, first_step + static_cast<int64_t>(step), false, depth, next);
+    after_step();
+  }
+}
+
+/// Passes that are not timed, until one launches as many of its steps whole as the one before.
+void warm_up(const std::vector<Batch>& batches, Trainer& trainer, int depth) {
+  int64_t launched_before = 0, steady = -1;
+  for (int pass = 0; pass < 2 * (depth + 1) + 1; ++pass) {
+    train_on(batches, trainer, depth, 1, [] {});
+    const int64_t launched = trainer.steps_launched() - launched_before;
+    launched_before = trainer.steps_launched();
+    if (launched > 0 && launched == steady) return;
+    steady = launched;
   }
 }
 
@@ -132,20 +152,32 @@ SweepPoint sweep_point(Surroundings& s, RunConfig config, const SweepOptions& op
   config.train.global_batch_size = batch;
   const std::vector<Batch> batches = load_batches(config, options.samples);
   const Plan plan = make_plan(config, 1, s.execution.plan_options());
-  const std::vector<Batch> untimed{batches.front()};
+  const int depth = config.routing.depth;
+  const bool on_cpu = s.execution.device().is_cpu();
   SweepPoint point;
   point.batch = batch;
   point.steps = static_cast<int64_t>(batches.size());
   Measurement measurement(s);
+  std::unique_ptr<Trainer> trainer;
   for (int repeat = 0; repeat < options.repeats; ++repeat) {
-    Trainer trainer(s.context, *s.ops, config, plan, true);
-    trainer.record_steps(true);
-    train_on(untimed, trainer, 0, 0);
-    s.trace.reset_totals();
+    if (on_cpu || !trainer) {
+      trainer.reset();
+      trainer = std::make_unique<Trainer>(s.context, *s.ops, config, plan, true);
+      trainer->record_steps(true);
+      if (on_cpu) {
+        train_on({batches.front()}, *trainer, 0, 0, [] {});
+      } else {
+        warm_up(batches, *trainer, depth);
+      }
+    }
+    if (!on_cpu) trainer->initialise();
+    const int64_t launched = trainer->steps_launched();
     measurement.begin();
-    train_on(batches, trainer, config.routing.depth, 1);
+    train_on(batches, *trainer, depth, 1, [&] { measurement.step_is_done(); });
     measurement.end(point);
+    point.recorded_steps = trainer->steps_launched() - launched;
   }
+  point.on_cpu = on_cpu;
   measurement.finish(point);
   return point;
 }
@@ -157,7 +189,8 @@ bool moves_data(const std::string& stage) {
   return std::find(kMoving.begin(), kMoving.end(), stage) != kMoving.end();
 }
 
-double SweepPoint::moving_share() const {
+std::optional<double> SweepPoint::moving_share() const {
+  if (!on_cpu) return std::nullopt;
   double moving = 0, all = 0;
   for (const auto& [name, ms] : stages_ms) {
     all += ms;

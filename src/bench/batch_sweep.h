@@ -37,11 +37,13 @@ struct SweepPoint {
   double process_utilization = 0;        ///< this process: CPU time over elapsed time and threads
   int64_t resident_bytes = 0;            ///< at the end of the last repeat
   std::map<std::string, double> stages_ms;  ///< a step's mean of each stage
-  std::optional<Utilisation> gpu;           ///< as its driver counts, at the end of the last repeat
+  std::optional<Utilisation> gpu;  ///< as its driver counts, over the timed loops; none if short
+  int64_t recorded_steps = 0;      ///< of the last repeat, launched as graphs
+  bool on_cpu = true;
 
   /// Share of the stages' time that brings data and vectors to where they are used, rather than
-  /// computing with them.
-  double moving_share() const;
+  /// computing with them. Nothing on a device, whose stages the host does not time.
+  std::optional<double> moving_share() const;
 };
 
 struct SweepResult {
@@ -54,7 +56,8 @@ struct SweepResult {
 bool moves_data(const std::string& stage);
 
 /// Trains on the same first samples at each batch size: batches are loaded beforehand; every
-/// repeat starts from fresh weights and takes one step that is not timed. One rank.
+/// repeat starts from fresh weights. Not timed: on a CPU one step before each repeat, on a device
+/// passes over all batches until as many steps as can be are launched as graphs. One rank.
 SweepResult run_batch_sweep(Communicator& comm, const SweepOptions& options);
 
 /// "8..1024" (doubling from the first to the last) or "8,32,100". usage_error otherwise.

@@ -43,7 +43,8 @@ Json point_json(const SweepOptions& options, const SweepPoint& point) {
   json["resident_bytes"] = point.resident_bytes;
   json["memory_share"] =
       static_cast<double>(point.resident_bytes) / static_cast<double>(machine_memory_bytes());
-  json["moving_share"] = point.moving_share();
+  if (const auto share = point.moving_share()) json["moving_share"] = *share;
+  if (!point.on_cpu) json["recorded_steps"] = point.recorded_steps;
   json["stages_ms"] = point.stages_ms;
   if (point.gpu) {
     json["gpu"] = {{"busy_share", point.gpu->busy_share},
@@ -56,6 +57,7 @@ Json point_json(const SweepOptions& options, const SweepPoint& point) {
 
 Json moving_stages(const SweepResult& result) {
   Json names = Json::array();
+  if (!result.points.front().on_cpu) return names;
   for (const auto& [name, ms] : result.points.front().stages_ms) {
     if (moves_data(name)) names.push_back(name);
   }
@@ -118,10 +120,11 @@ std::string to_table(const SweepOptions& options, const SweepResult& result) {
                   "moving %   cores busy %");
   for (const SweepPoint& point : result.points) {
     const Spread s = spread_of(point.seconds);
-    text += fmt::format("{:>8}{:>12.4f}{:>10.4f}{:>12.0f}{:>12.0f}{:>10.1f}   {}\n", point.batch,
+    const auto moving = point.moving_share();
+    text += fmt::format("{:>8}{:>12.4f}{:>10.4f}{:>12.0f}{:>12.0f}{:>10}   {}\n", point.batch,
                         s.mean, s.deviation, static_cast<double>(options.samples) / s.mean,
                         static_cast<double>(point.resident_bytes) / 0x1p20,
-                        100 * point.moving_share(), core_text(point));
+                        moving ? fmt::format("{:.1f}", 100 * *moving) : "-", core_text(point));
   }
   return text;
 }

@@ -15,18 +15,19 @@ void Trace::finish(const char* name, int64_t begin_ns, int64_t end_ns, int64_t i
   ++total->count;
 }
 
-Span::Span(Trace& trace, const char* name)
+Span::Span(Trace& trace, const char* name, bool timed)
     : trace_(trace),
       name_(name),
       outer_(trace.current_->exchange(name, std::memory_order_relaxed)),
       outer_inner_ns_(trace.inner_ns_),
-      begin_ns_(trace.now_ns()) {
+      begin_ns_(trace.now_ns()),
+      timed_(timed) {
   trace_.inner_ns_ = 0;
 }
 
 Span::~Span() {
   const int64_t end_ns = trace_.now_ns();
-  trace_.finish(name_, begin_ns_, end_ns, trace_.inner_ns_);
+  if (timed_) trace_.finish(name_, begin_ns_, end_ns, trace_.inner_ns_);
   trace_.inner_ns_ = outer_inner_ns_ + (end_ns - begin_ns_);
   trace_.current_->store(outer_, std::memory_order_relaxed);
 }

@@ -17,7 +17,7 @@ class DirectPath final : public PooledPath {
                  MatrixView<float> de) override {
     return pooled(batch, block, piece, de);
   }
-  void start_return(const RoutedBatch&) override {}
+  void start_return(const RoutedBatch&, Ops&, Stream&) override {}
   void finish_return(const RoutedBatch&, MatrixView<float>) override {}
   void start_backward(const RoutedBatch&, MatrixView<float>) override {}
   void finish_backward(const RoutedBatch&) override {}

@@ -72,16 +72,15 @@ class ExchangedPath final : public PooledPath {
     return {{data, bags, place.width, place.non_empty ? place.width : mine().width}, nullptr};
   }
 
-  void start_return(const RoutedBatch&) override {
+  void start_return(const RoutedBatch&, Ops& ops, Stream& stream) override {
     lay_out(size_of(wire_.forward));
     void* send = pooled_.data();
     if (wire_.forward != DType::kFloat32) {
       send = owner_wire_.data();
-      ops_.convert(owned(pooled_.data(), DType::kFloat32),
-                   owned(owner_wire_.data(), wire_.forward));
+      ops.convert(owned(pooled_.data(), DType::kFloat32), owned(owner_wire_.data(), wire_.forward));
     }
     pooled_bytes_ += total(exchange_.send_bytes);
-    pending_ = comm_->start_alltoallv(send, requester_wire_.data(), exchange_, &context_.stream);
+    pending_ = comm_->start_alltoallv(send, requester_wire_.data(), exchange_, &stream);
   }
 
   void finish_return(const RoutedBatch& batch, MatrixView<float> e) override {

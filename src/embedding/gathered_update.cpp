@@ -32,8 +32,9 @@ class GatheredUpdate final : public ReplicatedUpdate {
     }
   }
 
+  void group(const RoutedBatch& batch, Ops& ops) override { local_.group(batch, ops); }
+
   void start(const RoutedBatch& batch, MatrixView<float> de) override {
-    local_.group(batch);
     for (size_t i = 0; i < count(); ++i) my_counts_[i] = local_.count(i);
     pending_ =
         comm_->start_allgatherv(my_counts_.data(), counts_.data(), count_bytes_, count_offsets_);

@@ -13,7 +13,7 @@ LocalRuns::LocalRuns(Context& context, Ops& ops, ReplicatedList tables)
   gradients_.resize(features);
 }
 
-void LocalRuns::group(const RoutedBatch& batch) {
+void LocalRuns::group(const RoutedBatch& batch, Ops& ops) {
   capacities_.clear();
   updates_.clear();
   IdGroup* next = groups_.data();
@@ -25,7 +25,7 @@ void LocalRuns::group(const RoutedBatch& batch) {
   }
   runs_.make_room(capacities_);
   for (size_t i = 0; i < updates_.size(); ++i) updates_[i].runs = runs_[i];
-  ops_.group_rows_of(updates_, [] {});
+  ops.group_rows_of(updates_, [] {});
 }
 
 View<const BagGradient> LocalRuns::gradients(size_t i, const RoutedBatch& batch,

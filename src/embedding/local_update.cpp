@@ -8,7 +8,8 @@ class LocalUpdate final : public ReplicatedUpdate {
   LocalUpdate(Context& context, Ops& ops, ReplicatedList tables)
       : local_(context, ops, std::move(tables)) {}
 
-  void start(const RoutedBatch& batch, MatrixView<float>) override { local_.group(batch); }
+  void group(const RoutedBatch& batch, Ops& ops) override { local_.group(batch, ops); }
+  void start(const RoutedBatch&, MatrixView<float>) override {}
   void poll() override {}
   void finish(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de) override {
     local_.update(step, batch, de);

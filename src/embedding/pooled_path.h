@@ -26,7 +26,8 @@ class PooledPath {
   /// Where lookup writes a piece of block `block`. `e` [b, W].
   virtual Place pooled(const RoutedBatch& batch, size_t block, size_t piece,
                        MatrixView<float> e) = 0;
-  virtual void start_return(const RoutedBatch& batch) = 0;
+  /// The vectors are there once `stream` is; `ops` are of that stream.
+  virtual void start_return(const RoutedBatch& batch, Ops& ops, Stream& stream) = 0;
   /// Writes every sharded feature's columns of `e`. Partial sums of row shards are added in the
   /// order of their rows.
   virtual void finish_return(const RoutedBatch& batch, MatrixView<float> e) = 0;

@@ -27,8 +27,9 @@ class ReducedUpdate final : public ReplicatedUpdate {
     touched_count_ = Array<int64_t>(context.device, 1, "touched rows");
   }
 
+  void group(const RoutedBatch& batch, Ops& ops) override { local_.group(batch, ops); }
+
   void start(const RoutedBatch& batch, MatrixView<float> de) override {
-    local_.group(batch);
     for (size_t i = 0; i < local_.tables().size(); ++i) {
       const int64_t count = local_.count(i);
       sums_.reserve(static_cast<size_t>(count * width(i)));

@@ -37,6 +37,7 @@ ReplicatedTables::ReplicatedTables(Context& context, Ops& ops, const EmbeddingOp
     if (!all.empty()) updates_.push_back(make_local_update(context, ops, all));
     return;
   }
+  exchange_ = !all.empty();
   if (!gathered.empty()) updates_.push_back(make_gathered_update(context, ops, gathered));
   if (!reduced.empty()) updates_.push_back(make_reduced_update(context, ops, reduced));
 }
@@ -56,6 +57,10 @@ void ReplicatedTables::add_lookups(const EmbeddingLayout& layout, const RoutedBa
       lookups.push_back(lookup);
     }
   }
+}
+
+void ReplicatedTables::group(const RoutedBatch& batch, Ops& ops) {
+  for (auto& update : updates_) update->group(batch, ops);
 }
 
 void ReplicatedTables::start(const RoutedBatch& batch, MatrixView<float> de) {

@@ -28,6 +28,8 @@ struct ReplicatedTable {
 class ReplicatedUpdate {
  public:
   virtual ~ReplicatedUpdate() = default;
+  /// Groups the rows of the batch's ids, by `ops`: before start().
+  virtual void group(const RoutedBatch& batch, Ops& ops) = 0;
   /// Sums the local gradients and starts their exchange.
   virtual void start(const RoutedBatch& batch, MatrixView<float> de) = 0;
   virtual void poll() = 0;
@@ -53,8 +55,8 @@ std::unique_ptr<ReplicatedUpdate> make_reduced_update(Context& context, Ops& ops
 class LocalRuns {
  public:
   LocalRuns(Context& context, Ops& ops, ReplicatedList tables);
-  /// Groups the rows of every table.
-  void group(const RoutedBatch& batch);
+  /// Groups the rows of every table, by `ops`.
+  void group(const RoutedBatch& batch, Ops& ops);
   const RowRuns& runs(size_t i) const { return runs_[i]; }
   /// Unique rows of table i; on a device, which alone knows them, as many as there are ids.
   int64_t count(size_t i) const { return on_cpu_ ? runs_[i].count[0] : capacities_[i]; }
@@ -82,7 +84,10 @@ class ReplicatedTables {
                    const EmbeddingLayout& layout);
   void add_lookups(const EmbeddingLayout& layout, const RoutedBatch& batch, MatrixView<float> e,
                    std::vector<BagGroup>& lookups) const;
+  void group(const RoutedBatch& batch, Ops& ops);
   void start(const RoutedBatch& batch, MatrixView<float> de);
+  /// Whether start() exchanges anything.
+  bool exchange() const { return exchange_; }
   void poll();
   void finish(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de);
   int64_t bytes_sent() const;
@@ -91,6 +96,7 @@ class ReplicatedTables {
  private:
   std::vector<ReplicatedTable> tables_;
   std::vector<std::unique_ptr<ReplicatedUpdate>> updates_;
+  bool exchange_ = false;
 };
 
 }  // namespace dlrm

@@ -6,6 +6,7 @@
 #include "dlrm/core/error.h"
 #include "dlrm/embedding/optimizer_step.h"
 
+#include "beside.h"
 #include "checkpoint_arrays.h"
 #include "layout.h"
 #include "owned_shards.h"
@@ -51,7 +52,8 @@ class ShardedEmbeddings::Impl {
                   : make_exchanged_path(context, ops, layout_, options_.wire)),
         runs_(context.device),
         e_(context.device, 0, "embedding vectors"),
-        de_(context.device, 0, "gradients of embedding vectors") {
+        de_(context.device, 0, "gradients of embedding vectors"),
+        beside_(context, ops) {
     if (options_.optimizer.type == OptimizerType::kRowwiseAdagrad && columns_are_cut(layout_)) {
       square_sums_.emplace(context, ops, layout_, shards_);
     }
@@ -91,18 +93,21 @@ class ShardedEmbeddings::Impl {
       add_lookups(shard, mine_, *batch_, *path_, matrix(e_), lookups_);
     }
     replicated_.add_lookups(layout_, *batch_, matrix(e_), lookups_);
-    ops_.embedding_bag_forward(lookups_);
+    if (beside_.possible()) beside_.fork();
+    ops_beside().embedding_bag_forward(lookups_);
     phase_ = Phase::kLookedUp;
   }
 
   void start_return() {
     expect(Phase::kLookedUp, "start_return");
-    path_->start_return(*batch_);
+    path_->start_return(*batch_, ops_beside(),
+                        beside_.possible() ? beside_.stream() : context_.stream);
     phase_ = Phase::kReturning;
   }
 
   MatrixView<const float> finish_return() {
     expect(Phase::kReturning, "finish_return");
+    beside_.join();
     path_->finish_return(*batch_, matrix(e_));
     phase_ = Phase::kReturned;
     return matrix(e_);
@@ -114,11 +119,22 @@ class ShardedEmbeddings::Impl {
     return matrix(de_);
   }
 
+  void group_ahead() {
+    expect(Phase::kReturned, "group_ahead");
+    if (!beside_.possible() || grouped_) return;
+    beside_.fork();
+    replicated_.group(*batch_, beside_.ops());
+    group_rows(beside_.ops());
+    grouped_ = true;
+  }
+
   void start_backward() {
     expect(Phase::kReturned, "start_backward");
     path_->start_backward(*batch_, gradient());
+    if (!grouped_) replicated_.group(*batch_, ops_);
+    if (replicated_.exchange()) beside_.join();
     replicated_.start(*batch_, matrix(de_));
-    group_rows();
+    if (!grouped_) group_rows(ops_);
     phase_ = Phase::kSent;
   }
 
@@ -144,10 +160,10 @@ class ShardedEmbeddings::Impl {
     }
     ops_.check_ids(checks_, flag, where);
   }
-  bool alone() const { return direct_path_serves(layout_) && !square_sums_; }
 
   void apply(double learning_rate, int64_t step, const float* suppressed, const StepNumbers* live) {
     expect(Phase::kSent, "update");
+    beside_.join();
     OptimizerStep now = optimizer_step(options_.optimizer, learning_rate, step);
     now.suppressed = suppressed;
     now.live = live;
@@ -215,6 +231,8 @@ class ShardedEmbeddings::Impl {
   enum class Phase : uint8_t { kReady, kLookedUp, kReturning, kReturned, kSent, kUpdated };
 
   int slots() const { return options_.routing.depth + 1; }
+  /// What looks rows up, beside the bottom MLP if it can be.
+  Ops& ops_beside() { return beside_.possible() ? beside_.ops() : ops_; }
   std::unique_ptr<Router> make_router() {
     const auto make = direct_path_serves(layout_)                    ? make_local_router
                       : options_.routing.mode == RoutingMode::kFixed ? make_fixed_router
@@ -235,7 +253,7 @@ class ShardedEmbeddings::Impl {
   }
 
   /// Needs ids alone: done while gradients are on their way, and for training batches only.
-  void group_rows() {
+  void group_rows(Ops& ops) {
     capacities_.clear();
     for (const Slice& slice : mine_.slices) capacities_.push_back(ids_in(groups_of(slice)));
     runs_.make_room(capacities_);
@@ -244,7 +262,7 @@ class ShardedEmbeddings::Impl {
       if (static_cast<size_t>(shard.slice) != updates_.size()) continue;
       updates_.push_back(update_of(shard));
     }
-    ops_.group_rows_of(updates_, progress_);
+    ops.group_rows_of(updates_, progress_);
   }
   ShardUpdate update_of(const OwnedShard& shard) const {
     const auto slice = static_cast<size_t>(shard.slice);
@@ -299,6 +317,8 @@ class ShardedEmbeddings::Impl {
   void end_batch() {
     for (OwnedShard& shard : shards_) shard.store->release(batches_done_);
     ++batches_done_;
+    beside_.join();
+    grouped_ = false;
     router_->pop();
     phase_ = Phase::kReady;
   }
@@ -325,6 +345,8 @@ class ShardedEmbeddings::Impl {
   RoutedBatch* batch_ = nullptr;
   Phase phase_ = Phase::kReady;
   int64_t batches_done_ = 0;
+  bool grouped_ = false;  // ahead of start_backward()
+  Beside beside_;         // after what its operations use: ends first
 };
 
 ShardedEmbeddings::ShardedEmbeddings(Context& context, Ops& ops, EmbeddingOptions options,
@@ -338,6 +360,7 @@ void ShardedEmbeddings::lookup() { impl_->lookup(); }
 void ShardedEmbeddings::start_return() { impl_->start_return(); }
 MatrixView<const float> ShardedEmbeddings::finish_return() { return impl_->finish_return(); }
 MatrixView<float> ShardedEmbeddings::gradient() { return impl_->gradient(); }
+void ShardedEmbeddings::group_ahead() { impl_->group_ahead(); }
 void ShardedEmbeddings::start_backward() { impl_->start_backward(); }
 void ShardedEmbeddings::arrive() { impl_->arrive(); }
 void ShardedEmbeddings::append_key(std::vector<uint64_t>& key) { impl_->append_key(key); }
@@ -348,7 +371,6 @@ void ShardedEmbeddings::apply(double learning_rate, int64_t step, const float* s
 void ShardedEmbeddings::check_ids(View<float> flag, View<int64_t> where) {
   impl_->check_ids(flag, where);
 }
-bool ShardedEmbeddings::alone() const { return impl_->alone(); }
 void ShardedEmbeddings::drop() { impl_->drop(); }
 void ShardedEmbeddings::poll() { impl_->poll(); }
 int64_t ShardedEmbeddings::width() const { return impl_->width(); }

@@ -1,5 +1,7 @@
 #include "dlrm/train/evaluation.h"
 
+#include "dlrm/train/step_ahead.h"
+
 namespace dlrm {
 
 std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const BatchSource& source,
@@ -8,9 +10,12 @@ std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const Bat
   const int64_t batches = source.plan().batches_per_epoch();
   Prefetcher prefetcher(source, 0, batches, data.workers, data.prefetch);
   std::vector<float> probabilities, labels;
-  for (int64_t done = 0, routed = 0; done < batches; ++done) {
-    for (; routed < batches && routed <= done + depth; ++routed) trainer.route(*prefetcher.next());
-    trainer.infer(probabilities, labels);
+  int64_t routed = 0;
+  const NextBatch next = [&]() -> const Batch* {
+    return routed++ < batches ? prefetcher.next() : nullptr;
+  };
+  for (int64_t done = 0; done < batches; ++done) {
+    infer_ahead(trainer, depth, next, probabilities, labels);
     int64_t stopping = stop.requested() ? 1 : 0;
     context.comm.allreduce_max({&stopping, 1});
     if (stopping) {

@@ -1,5 +1,7 @@
 #include "dlrm/train/model.h"
 
+#include <thread>
+
 #include "dlrm/core/partition.h"
 #include "dlrm/embedding/optimizer_step.h"
 
@@ -47,10 +49,12 @@ int64_t largest_part(int64_t global_batch, int64_t world) {
 Model::Model(Context& context, Ops& ops, const RunConfig& config)
     : context_(context),
       ops_(ops),
+      alone_(context.comm.size() == 1),
       compute_(config.train.precision == Precision::kBf16 ? DType::kBFloat16 : DType::kFloat32),
       parameters_(context, ops, rule_of(config.train.dense_optimizer.type), compute_,
                   config.train.wire.dense),
       loss_is_known_(context.device.make_event()),
+      probabilities_are_known_(context.device.make_event()),
       probabilities_(context.device, 0, "probabilities"),
       transfer_(context.device, context.stream) {
   const ModelConfig& m = config.model;
@@ -100,15 +104,33 @@ void Model::loss(View<const float> labels, int64_t global_size) {
   if (float* flag = parameters_.suppression()) ops_.find_non_finite(logits_, {flag, 1});
 }
 
-double Model::loss_sum() {
-  loss_is_known_->synchronize();
+/// A rank that others wait for must go on moving what they need of it.
+void Model::wait(Event& event, const Progress& progress) {
+  if (alone_) return event.synchronize();
+  while (!event.reached()) {
+    progress();
+    context_.vectors().check_alive();
+    std::this_thread::yield();
+  }
+}
+
+double Model::loss_sum(const Progress& progress) {
+  wait(*loss_is_known_, progress);
   return known_loss_[0];
 }
 
-void Model::probabilities(View<float> p) {
+void Model::start_probabilities() {
+  if (!context_.device.is_cpu()) {
+    const auto rows = static_cast<size_t>(logits_.rows);
+    probabilities_.reserve(rows);
+    ops_.sigmoid(logits_, probabilities_.first(rows));
+  }
+  context_.stream.record(*probabilities_are_known_);
+}
+
+void Model::finish_probabilities(View<float> p, const Progress& progress) {
   if (context_.device.is_cpu()) return ops_.sigmoid(logits_, p);
-  probabilities_.reserve(p.size());
-  ops_.sigmoid(logits_, probabilities_.first(p.size()));
+  wait(*probabilities_are_known_, progress);
   transfer_.to_host(p.data(), probabilities_.data(), p.size_bytes());
 }
 

@@ -1,6 +1,5 @@
 #include "dlrm/train/run.h"
 
-#include "dlrm/device/utilisation.h"
 #include "dlrm/train/execution.h"
 #include "dlrm/train/trace_file.h"
 
@@ -58,12 +57,13 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.memory["host_table_bytes"] = needs.host_tables;
   s.memory["host_optimizer_state_bytes"] = needs.host_optimizer_state;
   s.memory["device_peak_bytes"] = static_cast<double>(context.device.peak_bytes());
-  if (const auto probe = make_utilisation_probe(context.device)) {
-    if (const auto gpu = probe->read()) {
-      s.memory["gpu_used_bytes"] = static_cast<double>(gpu->memory_used);
-      s.numbers["gpu_busy_share"] = gpu->busy_share;
-      s.numbers["gpu_memory_busy_share"] = gpu->memory_busy_share;
-    }
+  if (!context.device.is_cpu()) {
+    s.numbers["recorded_steps"] = static_cast<double>(progress.recorded_steps);
+  }
+  if (const auto& gpu = progress.gpu) {
+    s.memory["gpu_used_bytes"] = static_cast<double>(gpu->memory_used);
+    s.numbers["gpu_busy_share"] = gpu->busy_share;
+    s.numbers["gpu_memory_busy_share"] = gpu->memory_busy_share;
   }
   s.memory["process_peak_bytes"] = static_cast<double>(peak_resident_bytes());
   const auto loads = rank_loads(config, plan);
@@ -189,7 +189,9 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
   if (!options.profile.empty()) check_trace_path(comm, options.profile);
   std::optional<WatchdogPause> loading(world);
   Trainer trainer(context, *ops, config, plan, !start.resumed && !options.eval_only);
-  trainer.record_steps(!options.check);
+  // A graph is launched whole: its stages have no times of their own.
+  trainer.record_steps(!options.check && options.profile.empty());
+  if (!options.profile.empty()) trainer.time_stages();
   restore(context, trainer, start, options.eval_only, progress);
   if (start.clears_folder) remove_checkpoints(comm, config.checkpoint.directory);
   loading.reset();

@@ -9,10 +9,22 @@ StepNumbers numbers_of(const OptimizerStep& step) {
   return {step.lr, step.correction1, step.correction2, static_cast<uint32_t>(step.step)};
 }
 
+/// Small enough for thousands of ranks' to be added.
+int64_t hash_of(const StepGraphs::Key& key) {
+  uint64_t hash = key.size();
+  for (const uint64_t word : key) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+    hash ^= hash >> 32;
+  }
+  return static_cast<int64_t>(hash >> 16);
+}
+
 }  // namespace
 
-StepGraphs::StepGraphs(Context& context)
+StepGraphs::StepGraphs(Context& context, size_t most)
     : context_(context),
+      most_(most),
+      alone_(context.comm.size() == 1),
       numbers_(context.device, 2, "numbers of a step"),
       live_(context.device, 2, "numbers of a step") {}
 
@@ -24,21 +36,29 @@ StepGraphs::LiveNumbers StepGraphs::send_numbers(const OptimizerStep& dense,
   return {live_.data(), live_.data() + 1};
 }
 
-StepGraphs::Step& StepGraphs::step_of(const Key& key) {
+/// Device communication needs the same calls on all ranks, launched or not alike, and recorded in
+/// one step: so ranks forget together, and their keys tell one another's apart.
+void StepGraphs::agree(Key& key) {
+  const uint64_t frees = context_.device.frees();
+  int64_t sums[] = {hash_of(key), frees == frees_ ? 0 : 1};
+  frees_ = frees;
+  if (!alone_) context_.comm.allreduce<int64_t>(sums);
+  key.push_back(static_cast<uint64_t>(sums[0]));
+  if (sums[1] == 0) return;
+  for (Step& step : steps_) step.met = 0;
+}
+
+StepGraphs::Step& StepGraphs::step_of(Key& key) {
+  agree(key);
   auto found =
       std::find_if(steps_.begin(), steps_.end(), [&](const Step& step) { return step.key == key; });
   if (found == steps_.end()) {
-    if (steps_.size() == kMost) steps_.pop_back();
+    if (steps_.size() == most_) steps_.pop_back();
     steps_.push_front({});
     found = steps_.begin();
     found->key = key;
   }
   steps_.splice(steps_.begin(), steps_, found);
-  const uint64_t frees = context_.device.frees();
-  if (found->frees != frees) {
-    found->met = 0;
-    found->frees = frees;
-  }
   return *found;
 }
 
@@ -50,7 +70,7 @@ void StepGraphs::run(const Step& step, std::unique_ptr<Graph>& half,
     try {
       work();
     } catch (...) {
-      context_.stream.end_capture();
+      context_.stream.abandon_capture();
       throw;
     }
     half = context_.stream.end_capture();

@@ -1,10 +1,9 @@
 #include "dlrm/train/trainer.h"
 
-#include <cmath>
-
 #include "dlrm/embedding/optimizer_step.h"
 #include "dlrm/train/session.h"
 
+#include "stage_clock.h"
 #include "step_graphs.h"
 
 namespace dlrm {
@@ -16,11 +15,29 @@ EmbeddingOptions options_for(const RunConfig& config, bool initialise) {
   return options;
 }
 
-enum Status : size_t { kLoss, kStop, kBadIds, kStatusSize };
-
-constexpr int64_t kNoFeature = -1;
+/// Steps after which it is said that none of them was launched whole.
+constexpr int64_t kHopeful = 50;
 
 }  // namespace
+
+/// A stage of a training step, or of an inference, which the host's clock alone times.
+class Trainer::Stage {
+ public:
+  Stage(Trainer& trainer, const char* name)
+      : clock_(trainer.inferring_ ? nullptr : trainer.clock_.get()),
+        span_(trainer.context_.trace, name, !clock_) {
+    if (clock_) clock_->begin(name);
+  }
+  ~Stage() {
+    if (clock_) clock_->end();
+  }
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+ private:
+  StageClock* clock_;
+  Span span_;
+};
 
 Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan& plan,
                  bool initialise)
@@ -36,10 +53,7 @@ Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan
       known_bad_id_(context.device, 3, "bad id") {
   known_bad_id_[0] = kNoFeature;
   context.device.copy(bad_id_.data(), known_bad_id_.data(), sizeof(int64_t), context.stream);
-  if (initialise) {
-    model_.parameters().initialise(
-        config.train.seed, static_cast<float>(config.train.dense_optimizer.initial_accumulator));
-  }
+  if (initialise) initialise_dense();
   progress_ = [this] {
     embeddings_.poll();
     model_.parameters().poll();
@@ -52,13 +66,42 @@ Trainer::~Trainer() {
   settle(context_.stream);
 }
 
+void Trainer::initialise() {
+  embeddings_.initialise();
+  initialise_dense();
+}
+
+void Trainer::initialise_dense() {
+  const TrainConfig& train = config_.train;
+  model_.parameters().initialise(train.seed,
+                                 static_cast<float>(train.dense_optimizer.initial_accumulator));
+}
+
 void Trainer::record_steps(bool yes) {
-  // What an exchange waits for is not known to a recording.
-  const bool can = !on_cpu_ && context_.comm.size() == 1 && embeddings_.alone();
-  graphs_ = yes && can ? std::make_unique<StepGraphs>(context_) : nullptr;
+  // What passes through the host is not known to a recording.
+  const bool can = !on_cpu_ && !context_.vectors().blocks_host();
+  // Full batches and the last one of an epoch, in each of the places that routed batches take, and
+  // the same again while memory still grows.
+  const auto most = static_cast<size_t>(4 * (config_.routing.depth + 1));
+  graphs_ = yes && can ? std::make_unique<StepGraphs>(context_, most) : nullptr;
+  steps_tried_ = 0;
 }
 
 int64_t Trainer::steps_launched() const { return graphs_ ? graphs_->launched() / 2 : 0; }
+
+void Trainer::time_stages() {
+  if (!on_cpu_) clock_ = std::make_unique<StageClock>(context_);
+}
+
+void Trainer::finish_stages() {
+  if (clock_) clock_->finish();
+}
+
+ShardedEmbeddings::Traffic Trainer::traffic() const {
+  ShardedEmbeddings::Traffic all = embeddings_.traffic();
+  all += launched_traffic_;
+  return all;
+}
 
 void Trainer::route(const Batch& batch) {
   Span span(context_.trace, "route");
@@ -68,6 +111,7 @@ void Trainer::route(const Batch& batch) {
   spare_.pop_front();
   Waiting& waiting = queue_.back();
   waiting.global_size = batch.global_size;
+  waiting.dropped = batch.dropped;
   waiting.lists.begin(Upload::bytes_of<float>(batch.dense.size()) +
                       Upload::bytes_of<float>(batch.labels.size()));
   const auto take = [&](const std::vector<float>& values) {
@@ -82,27 +126,27 @@ void Trainer::route(const Batch& batch) {
 }
 
 void Trainer::forward(Waiting& batch) {
-  rows_at_hand_ = batch.local_size();
+  batch_at_hand_ = batch.global_size;
   batch.lists.arrive(context_.stream);
   {
-    Span span(context_.trace, "lookup");
+    Stage stage(*this, "lookup");
     if (!on_cpu_) check_ids();
     embeddings_.lookup();
     embeddings_.start_return();
   }
   {
-    Span span(context_.trace, "bottom");
+    Stage stage(*this, "bottom");
     model_.bottom(batch.dense, batch.local_size(), progress_);
   }
   {
-    Span span(context_.trace, "return");
+    Stage stage(*this, "return");
     pooled_ = embeddings_.finish_return();
   }
   {
-    Span span(context_.trace, "interact");
+    Stage stage(*this, "interact");
     model_.interact(pooled_, progress_);
   }
-  Span span(context_.trace, "top");
+  Stage stage(*this, "top");
   model_.top(progress_);
 }
 
@@ -122,9 +166,10 @@ void Trainer::start_step(int64_t step, bool stop_requested) {
   Waiting& batch = queue_.front();
   result_ = {};
   result_.samples = batch.global_size;
+  result_.dropped = batch.dropped;
   status_[kStop] = stop_requested ? 1 : 0;
   Numbers now = numbers_of(step);
-  if (graphs_ && rows_at_hand_ == batch.local_size()) {
+  if (graphs_ && batch_at_hand_ == batch.global_size) {
     run_recorded(now, batch);
   } else {
     run_forward(batch);
@@ -134,11 +179,20 @@ void Trainer::start_step(int64_t step, bool stop_requested) {
   }
   embeddings_.drop();
   finish_oldest();
+  say_if_none_recurs();
+}
+
+void Trainer::say_if_none_recurs() {
+  if (!graphs_ || ++steps_tried_ != kHopeful || steps_launched() > 0) return;
+  context_.log.info(
+      "none of the first {} steps was launched as a graph: bags of varying length, or routing that "
+      "depends on ids, give every batch sizes of its own",
+      kHopeful);
 }
 
 void Trainer::run_forward(Waiting& batch) {
   forward(batch);
-  Span span(context_.trace, "loss");
+  Stage stage(*this, "loss");
   model_.loss(batch.labels, batch.global_size);
 }
 
@@ -147,18 +201,19 @@ void Trainer::run_backward(const Numbers& now) {
   const bool at_once = model_.parameters().begin_update(now.dense);
   if (at_once) finish_status();
   {
-    Span span(context_.trace, "backward");
+    Stage stage(*this, "backward");
+    embeddings_.group_ahead();
     model_.backward_top(progress_);
     model_.backward_interaction(embeddings_.gradient(), progress_);
     embeddings_.start_backward();
     model_.backward_bottom(progress_);
   }
   {
-    Span span(context_.trace, "allreduce");
+    Stage stage(*this, "allreduce");
     if (on_cpu_ && !at_once) finish_status();
     model_.parameters().finish_gradients();
   }
-  Span span(context_.trace, "update");
+  Stage stage(*this, "update");
   model_.parameters().update(now.dense);
   embeddings_.apply(now.sparse_rate, now.step, now.dense.suppressed, now.sparse_live);
 }
@@ -177,9 +232,15 @@ void Trainer::run_recorded(Numbers& now, Waiting& batch) {
   const StepGraphs::LiveNumbers live = graphs_->send_numbers(now.dense, sparse);
   now.dense.live = live.dense;
   now.sparse_live = live.sparse;
+  const ShardedEmbeddings::Traffic before = embeddings_.traffic();
   graphs_->run(recorded, recorded.forward, [&] { run_forward(batch); });
   model_.loss_is_queued();
   graphs_->run(recorded, recorded.backward, [&] { run_backward(now); });
+  if (recorded.met < 2) {
+    recorded.sent = embeddings_.traffic() - before;
+  } else {
+    launched_traffic_ += recorded.sent;
+  }
   ++recorded.met;
 }
 
@@ -189,50 +250,33 @@ void Trainer::check_ids() {
   context_.device.copy(known_bad_id_.data(), bad_id_.data(), 3 * sizeof(int64_t), context_.stream);
 }
 
-std::string Trainer::bad_id() const {
-  if (known_bad_id_[0] == kNoFeature) return "";
-  std::vector<std::string> names;
-  for (const TableConfig& table : config_.model.tables) {
-    for (const FeatureConfig& feature : table.features) names.push_back(feature.name);
-  }
-  return fmt::format("sample {}, feature {}: id {} in the device's memory is outside its table",
-                     known_bad_id_[1], names[static_cast<size_t>(known_bad_id_[0])],
-                     known_bad_id_[2]);
-}
-
 StepResult Trainer::finish_step() {
   if (!on_cpu_) {
     Span span(context_.trace, "device");
     send_status();
     finish_status();
   }
+  if (clock_) clock_->collect();
   return result_;
 }
 
-void Trainer::send_status() {
-  status_[kLoss] = model_.loss_sum();
-  status_[kBadIds] = known_bad_id_[0] == kNoFeature ? 0 : 1;
-  status_pending_ = context_.comm.start_allreduce<double>(status_);
-}
-
-void Trainer::finish_status() {
-  status_pending_.wait();
-  result_.loss = status_[kLoss] / static_cast<double>(result_.samples);
-  result_.stop = status_[kStop] > 0;
-  if (status_[kBadIds] > 0) throw_bad_id();
-  throw_if_not_finite(result_.loss);
-}
-
-void Trainer::infer(std::vector<float>& probabilities, std::vector<float>& labels) {
+void Trainer::start_infer(std::vector<float>& labels) {
   Waiting& batch = queue_.front();
+  inferring_ = true;
   forward(batch);
-  const size_t before = probabilities.size();
-  probabilities.resize(before + batch.labels.size());
-  model_.probabilities(View<float>(probabilities).subspan(before));
-  if (const std::string bad = bad_id(); !bad.empty()) throw usage_error("{}", bad);
+  inferring_ = false;
+  model_.start_probabilities();
+  inferred_ = batch.labels.size();
   labels.insert(labels.end(), batch.host_labels, batch.host_labels + batch.local_size());
   embeddings_.drop();
   finish_oldest();
+}
+
+void Trainer::finish_infer(std::vector<float>& probabilities) {
+  const size_t before = probabilities.size();
+  probabilities.resize(before + inferred_);
+  model_.finish_probabilities(View<float>(probabilities).subspan(before), progress_);
+  if (const std::string bad = bad_id(); !bad.empty()) throw usage_error("{}", bad);
 }
 
 void Trainer::drop_routed() {
@@ -246,67 +290,6 @@ void Trainer::finish_oldest() {
   queue_.front().lists.release(context_.stream);
   spare_.push_back(std::move(queue_.front()));
   queue_.pop_front();
-}
-
-/// The first rank's text that is not empty, and that rank. Collective.
-std::pair<std::string, size_t> Trainer::first_text(const std::string& mine) {
-  std::vector<int64_t> lengths;
-  const std::vector<char> all = context_.comm.allgatherv<char>(mine, &lengths);
-  size_t at = 0;
-  for (size_t rank = 0; rank < lengths.size(); ++rank) {
-    const std::string text(all.data() + at, static_cast<size_t>(lengths[rank]));
-    at += text.size();
-    if (!text.empty()) return {text, rank};
-  }
-  return {};
-}
-
-void Trainer::throw_bad_id() {
-  const auto [text, rank] = first_text(bad_id());
-  throw usage_error("{} (rank {})", text, rank);
-}
-
-void Trainer::throw_if_not_finite(double loss) {
-  if (std::isfinite(loss)) return;
-  loss = std::abs(loss);  // "-nan" tells nothing more
-  const auto [path, rank] = first_text(model_.first_non_finite(pooled_).value_or(""));
-  if (path.empty()) throw run_error("the loss is {} though every layer's output is finite", loss);
-  throw run_error(
-      "the loss is {}: {} gave the first value that is not finite (rank {}); a smaller learning "
-      "rate or a warm-up may help",
-      loss, path, rank);
-}
-
-std::vector<TensorPiece> Trainer::pieces() {
-  std::vector<TensorPiece> all = pieces_of(context_, embeddings_);
-  Parameters& parameters = model_.parameters();
-  const auto transfer = std::make_shared<Transfer>(context_.device, context_.stream);
-  const auto add = [&](const Parameters::Tensor& t, const std::string& path, float* data) {
-    TensorPiece piece;
-    const int64_t cols = t.cols ? t.cols : 1;
-    piece.path = path;
-    piece.shape = t.cols ? std::vector<int64_t>{t.rows, t.cols} : std::vector<int64_t>{t.rows};
-    piece.rows = {0, t.rows};
-    piece.columns = {0, cols};
-    piece.saves = context_.comm.rank() == 0;
-    piece.read = [transfer, data, cols](int64_t first, int64_t count, float* out) {
-      transfer->read_rows(data + first * cols, cols, count, cols, out);
-    };
-    piece.write = [transfer, data, cols](int64_t first, int64_t count, const float* in) {
-      transfer->write_rows(data + first * cols, cols, count, cols, in);
-    };
-    all.push_back(std::move(piece));
-  };
-  const auto names = parameters.state_names();
-  for (size_t i = 0; i < parameters.tensors().size(); ++i) {
-    const auto& t = parameters.tensors()[i];
-    const int number = static_cast<int>(i);
-    add(t, t.path, parameters.values(number));
-    for (size_t s = 0; s < names.size(); ++s) {
-      add(t, t.path + "_" + names[s], parameters.state(static_cast<int>(s), number));
-    }
-  }
-  return all;
 }
 
 }  // namespace dlrm

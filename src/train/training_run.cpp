@@ -5,9 +5,8 @@
 namespace dlrm {
 namespace {
 
-int64_t bytes_sent(ShardedEmbeddings& embeddings) {
-  const ShardedEmbeddings::Traffic t = embeddings.traffic();
-  return t.ids + t.pooled + t.gradients + t.replicated;
+double seconds_since_start(const Trace& trace) {
+  return static_cast<double>(trace.now_ns()) * 1e-9;
 }
 
 bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
@@ -26,22 +25,25 @@ TrainingRun::TrainingRun(Context& context, World* world, const RunConfig& config
       train_(train),
       test_(test),
       threads_(threads),
-      line_(context.log) {}
+      line_(context.log),
+      gpu_(make_utilisation_probe(context.device)) {}
 
 void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& stop) {
   if (progress.step >= total) return;
   Prefetcher batches(train_, progress.step, total, config_.data.workers, config_.data.prefetch);
   CpuUsage usage;
-  const int64_t sent_before = bytes_sent(trainer_.embeddings());
+  const int64_t sent_before = trainer_.traffic().total();
   evaluation_bytes_ = 0;
+  next_ = progress.step;
+  int64_t boundary = 0;
+  // Nothing is routed past an evaluation, which uses the same queue.
+  const NextBatch next = [&] { return next_ < boundary ? next_of(batches) : nullptr; };
+  gpu_.begin(seconds_since_start(context_.trace));
   while (progress.step < total && !progress.stopped) {
     const auto begin = Trace::Clock::now();
-    const int64_t boundary = boundary_after(progress.step, total);
-    fill_queue(batches, progress, progress.step, boundary);
-    trainer_.start_step(progress.step, stop.requested());
-    // A device computes meanwhile.
-    if (!context_.device.is_cpu()) fill_queue(batches, progress, progress.step + 1, boundary);
-    const StepResult result = trainer_.finish_step();
+    boundary = boundary_after(progress.step, total);
+    const StepResult result =
+        step_ahead(trainer_, progress.step, stop.requested(), config_.routing.depth, next);
     const double seconds = std::chrono::duration<double>(Trace::Clock::now() - begin).count();
     progress.stopped = result.stop;
     record(progress, result, total, seconds);
@@ -53,8 +55,11 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
     if (reached) break;
   }
   log_last();
+  trainer_.finish_stages();
   progress.wait_seconds = batches.wait_seconds();
-  progress.exchanged_bytes = bytes_sent(trainer_.embeddings()) - sent_before - evaluation_bytes_;
+  progress.exchanged_bytes = trainer_.traffic().total() - sent_before - evaluation_bytes_;
+  progress.recorded_steps = trainer_.steps_launched();
+  progress.gpu = gpu_.mean();
   line_.clear();
 }
 
@@ -63,19 +68,12 @@ int64_t TrainingRun::boundary_after(int64_t step, int64_t total) const {
   return every > 0 ? std::min(total, (step / every + 1) * every) : total;
 }
 
-void TrainingRun::fill_queue(Prefetcher& batches, RunProgress& progress, int64_t next,
-                             int64_t boundary) {
-  // Nothing is routed past an evaluation, which uses the same queue.
-  while (trainer_.routed() <= config_.routing.depth && next + trainer_.routed() < boundary) {
-    const Batch* batch = nullptr;
-    {
-      Span span(context_.trace, "data");
-      batch = batches.next();
-    }
-    DLRM_CHECK(batch != nullptr, "the batches ended early");
-    progress.dropped_ids += batch->dropped;
-    trainer_.route(*batch);
-  }
+const Batch* TrainingRun::next_of(Prefetcher& batches) {
+  Span span(context_.trace, "data");
+  const Batch* batch = batches.next();
+  DLRM_CHECK(batch != nullptr, "the batches ended early");
+  ++next_;
+  return batch;
 }
 
 void TrainingRun::record(RunProgress& progress, const StepResult& result, int64_t total,
@@ -84,8 +82,10 @@ void TrainingRun::record(RunProgress& progress, const StepResult& result, int64_
   progress.samples += result.samples;
   progress.samples_here += result.samples;
   progress.loss = result.loss;
+  progress.dropped_ids += result.dropped;
   progress.loop_seconds += seconds;
   times_.add(seconds);
+  gpu_.sample(seconds_since_start(context_.trace));
   window_seconds_ += seconds;
   window_samples_ += result.samples;
   const double rate = static_cast<double>(window_samples_) / window_seconds_;
@@ -112,11 +112,12 @@ bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {
   if (!test_) return false;
   line_.clear();
   context_.trace.count_totals(false);
-  const int64_t sent_before = bytes_sent(trainer_.embeddings());
+  const int64_t sent_before = trainer_.traffic().total();
   const auto result =
       evaluate(context_, trainer_, *test_, config_.data, config_.routing.depth, stop);
   context_.trace.count_totals(true);
-  evaluation_bytes_ += bytes_sent(trainer_.embeddings()) - sent_before;
+  evaluation_bytes_ += trainer_.traffic().total() - sent_before;
+  gpu_.begin(seconds_since_start(context_.trace));
   if (!result) {
     progress.stopped = true;
     return false;

@@ -4,9 +4,11 @@
 
 #include "dlrm/data/batch_source.h"
 #include "dlrm/train/evaluation.h"
+#include "dlrm/train/gpu_use.h"
 #include "dlrm/train/process_usage.h"
 #include "dlrm/train/progress.h"
 #include "dlrm/train/run_directory.h"
+#include "dlrm/train/step_ahead.h"
 #include "dlrm/train/step_times.h"
 #include "dlrm/train/stop_signal.h"
 #include "dlrm/train/trainer.h"
@@ -24,8 +26,10 @@ struct RunProgress {
   double wait_seconds = 0;   ///< steps waited for data
   double loop_seconds = 0;   ///< training alone
   double cpu_utilization = 0;
-  int64_t exchanged_bytes = 0;  ///< by this rank's embeddings to other ranks, in steps
-  int64_t dropped_ids = 0;      ///< of this rank's samples, until the end adds the others'
+  int64_t exchanged_bytes = 0;     ///< by this rank's embeddings to other ranks, in steps
+  int64_t dropped_ids = 0;         ///< of this rank's samples, until the end adds the others'
+  int64_t recorded_steps = 0;      ///< launched as graphs
+  std::optional<Utilisation> gpu;  ///< over the training loop, where there are figures
   bool stopped = false;
   std::optional<EvalResult> eval;
 };
@@ -65,8 +69,7 @@ class TrainingRun {
 
  private:
   int64_t boundary_after(int64_t step, int64_t total) const;
-  /// Routes batches ahead of step `next`, none of `boundary` or later.
-  void fill_queue(Prefetcher& batches, RunProgress& progress, int64_t next, int64_t boundary);
+  const Batch* next_of(Prefetcher& batches);
   /// The last step has its line, also where only an evaluation made it the last.
   void log_last();
   void record(RunProgress& progress, const StepResult& result, int64_t total, double seconds);
@@ -82,6 +85,8 @@ class TrainingRun {
   int threads_;
   ProgressLine line_;
   StepTimes times_;
+  GpuUse gpu_;
+  int64_t next_ = 0;           // the batch to be routed next
   double window_seconds_ = 0;  // since the last metrics line
   int64_t window_samples_ = 0;
   int64_t last_saved_ = -1;

@@ -110,6 +110,39 @@ TEST(NcclGraph, HoldsCallsThatRunAgainWithEveryLaunch) {
   run_nccl(1, [](const DeviceRank& rank) { check_graph(rank.wire, rank.device); });
 }
 
+/// Values of all ranks, exchanged and then added, by launches of what was recorded once.
+TEST(NcclGraph, OfSeveralRanksMeetsThePeersAtEveryLaunch) {
+  run_nccl(3, [](const DeviceRank& rank) {
+    const int64_t me = rank.host.rank();
+    const std::unique_ptr<Stream> stream = rank.device.make_stream();
+    HostArray<int64_t> shown(rank.device, 4, "test");
+    Array<int64_t> from(rank.device, 3, "test"), to(rank.device, 3, "test");
+    Array<int64_t> sum(rank.device, 1, "test");
+    stream->begin_capture();
+    rank.wire
+        .start_alltoallv(from.data(), to.data(), ExchangeLayout::packed({8, 8, 8}, {8, 8, 8}),
+                         stream.get())
+        .wait(*stream);
+    rank.device.copy(sum.data(), to.data() + 1, 8, *stream);
+    rank.wire.start_allreduce<int64_t>(sum.view(), DType::kFloat32, stream.get()).wait(*stream);
+    const std::unique_ptr<Graph> graph = stream->end_capture();
+    for (int64_t launch = 0; launch < 4; ++launch) {
+      for (int64_t q = 0; q < 3; ++q) {
+        shown[static_cast<size_t>(q)] = 100 * launch + 10 * me + q;
+      }
+      rank.device.copy(from.data(), shown.data(), 24, *stream);
+      graph->launch(*stream);
+      rank.device.copy(shown.data(), to.data(), 24, *stream);
+      rank.device.copy(shown.data() + 3, sum.data(), 8, *stream);
+      stream->synchronize();
+      for (int64_t q = 0; q < 3; ++q) {
+        EXPECT_EQ(shown[static_cast<size_t>(q)], 100 * launch + 10 * q + me);
+      }
+      EXPECT_EQ(shown[3], 300 * launch + 33);
+    }
+  });
+}
+
 TEST(StagedGraph, HoldsTheCallsOfOneRank) {
   const std::shared_ptr<Device> device = make_cuda_device(0);
   const auto host = make_self_comm();

@@ -68,6 +68,15 @@ TEST_P(GpuLists, AListUsedOftenStays) {
   EXPECT_EQ(content(kept, 40), numbers(-9, 40));
 }
 
+TEST_P(GpuLists, AListMetInACaptureThatFailsIsThereAllTheSame) {
+  ASSERT_TRUE(queue->begin_capture());
+  const int64_t* met = lists.of(numbers(3, 60));
+  queue->abandon_capture();
+  EXPECT_FALSE(queue->capturing());
+  EXPECT_EQ(lists.of(numbers(3, 60)), met);
+  EXPECT_EQ(content(met, 60), numbers(3, 60));
+}
+
 std::vector<Execution> gpus() {
   return cuda_device_count() > 0 ? std::vector<Execution>{{"cuda", 1}} : std::vector<Execution>{};
 }

@@ -1,6 +1,7 @@
 #include "dlrm/device/device.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -172,6 +173,90 @@ TEST_P(OnADevice, StepsLaunchedAsGraphsGiveTheSameBits) {
   }
 }
 
+/// Enough steps for each shape of batch to be met, recorded and launched.
+constexpr int kRecordedSteps = 11;
+
+RunConfig recordable(RunConfig c) {
+  c = of_one_id_a_bag(std::move(c));
+  c.routing.depth = 0;
+  return c;
+}
+
+TEST_P(OnADevice, GraphsOfEveryKindOfTableGiveTheSameBits) {
+  RunConfig bf16 = with_optimizers(OptimizerType::kAdagrad, OptimizerType::kAdagrad);
+  for (TableConfig& table : bf16.model.tables) table.dtype = DType::kBFloat16;
+  RunConfig rowwise = with_optimizers(OptimizerType::kSgd, OptimizerType::kRowwiseAdagrad);
+  RunConfig on_host = with_optimizers(OptimizerType::kAdagrad, OptimizerType::kAdagrad);
+  on_host.memory.tables = {{"shared", MemoryTier::kHost}, {"wide", MemoryTier::kHost}};
+  RunConfig rows_cut = with_optimizers(OptimizerType::kSgd, OptimizerType::kAdagrad);
+  rows_cut.sharding.strategy = Strategy::kRow;
+  rows_cut.routing.mode = RoutingMode::kFixed;
+  for (const RunConfig& config : {bf16, rowwise, on_host, rows_cut}) {
+    const RunConfig c = recordable(on_device(config));
+    const Trained recorded = train_recorded(c, 1, kRecordedSteps, true);
+    EXPECT_GT(recorded.launched, 0);
+    expect_alike(recorded, train_recorded(c, 1, kRecordedSteps, false), 0, 0);
+  }
+}
+
+TEST_P(OnADevice, AnEvaluationBetweenGraphsChangesNoBit) {
+  const RunConfig c = recordable(on_device(odd_model()));
+  const Trained recorded = train_recorded(c, 1, kRecordedSteps + 3, true, {.evaluate = 8});
+  EXPECT_GT(recorded.launched, 1);
+  expect_alike(recorded, train_recorded(c, 1, kRecordedSteps + 3, false), 0, 0);
+}
+
+TEST_P(OnADevice, AResumedRunRecordsAnewAndChangesNoBit) {
+  const RunConfig c =
+      recordable(on_device(with_optimizers(OptimizerType::kAdam, OptimizerType::kAdam)));
+  const Trained recorded = train_recorded(c, 1, 2 * kRecordedSteps, true, {.resume = 10});
+  EXPECT_GT(recorded.launched, 2);
+  expect_alike(recorded, train_recorded(c, 1, 2 * kRecordedSteps, false), 0, 0);
+}
+
+/// Ranks that share a GPU and take one another for machines of their own, as NCCL needs it.
+RunConfig over_nccl(RunConfig c) {
+  ::setenv("NCCL_HOSTID", "of this rank", 1);
+  c.comm = CommKind::kNccl;
+  return c;
+}
+
+TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsWithTheSameBits) {
+  if (!cuda_is_emulated()) return;  // ranks as threads share one GPU, which NCCL does not
+  for (const Strategy strategy : {Strategy::kTable, Strategy::kColumn, Strategy::kDataParallel}) {
+    RunConfig c = recordable(over_nccl(
+        on_device(with_optimizers(OptimizerType::kAdagrad, OptimizerType::kRowwiseAdagrad))));
+    c.sharding.strategy = strategy;
+    const Trained recorded = train_recorded(c, 2, kRecordedSteps, true);
+    EXPECT_GT(recorded.launched, 0);
+    const Trained eager = train_recorded(c, 2, kRecordedSteps, false);
+    expect_alike(recorded, eager, 0, 0);
+    EXPECT_EQ(recorded.sent, eager.sent);
+  }
+}
+
+TEST_P(OnADevice, GraphsOfSeveralRanksOutliveEvaluationsAndFixedRoutingOfRows) {
+  if (!cuda_is_emulated()) return;
+  RunConfig c = recordable(over_nccl(on_device(odd_model())));
+  c.sharding.strategy = Strategy::kRow;
+  c.routing.mode = RoutingMode::kFixed;
+  const Trained recorded = train_recorded(c, 3, kRecordedSteps + 3, true, {.evaluate = 8});
+  EXPECT_GT(recorded.launched, 0);
+  expect_alike(recorded, train_recorded(c, 3, kRecordedSteps + 3, false), 0, 0);
+}
+
+TEST_P(OnADevice, WhatDependsOnIdsOrPassesThroughTheHostIsNotRecorded) {
+  RunConfig staged = recordable(on_device(odd_model()));
+  staged.comm = CommKind::kStaged;
+  EXPECT_EQ(train_recorded(staged, 2, 8, true).launched, 0);
+  if (!cuda_is_emulated()) return;
+  RunConfig by_ids = recordable(over_nccl(on_device(odd_model())));
+  by_ids.sharding.strategy = Strategy::kRow;
+  const Trained recorded = train_recorded(by_ids, 2, 8, true);
+  EXPECT_EQ(recorded.launched, 0);
+  expect_alike(recorded, train_recorded(by_ids, 2, 8, false), 0, 0);
+}
+
 TEST_P(OnADevice, RowsInHostMemoryChangeNoBit) {
   RunConfig c = on_device(with_optimizers(OptimizerType::kAdagrad, OptimizerType::kAdagrad));
   const Trained all_on_device = train_on_threads(c, 1, 4);
@@ -233,7 +318,7 @@ TEST_P(OnADevice, StepsLaunchedAsGraphsReadBothMemories) {
       of_one_id_a_bag(on_device(with_optimizers(OptimizerType::kAdam, OptimizerType::kAdam)));
   const RunConfig mixed = short_of_memory(c, 1);
   EXPECT_GT(shards_on_host(mixed, 1).first, 0);
-  const Trained recorded = train_on_threads(mixed, 1, 12, false, true);
+  const Trained recorded = train_recorded(mixed, 1, 12, true);
   EXPECT_GT(recorded.launched, 1);
   expect_alike(recorded, train_on_threads(c, 1, 12), 0, 0);
 }
@@ -247,6 +332,13 @@ TEST_P(OnADevice, AnIdSpoiltOnTheDeviceEndsEveryRankWithItsPlace) {
     EXPECT_THAT(errors[0], AllOf(HasSubstr("sample "), HasSubstr("feature "), HasSubstr("rank 0")));
     EXPECT_THAT(errors, Each(errors[0]));
   }
+}
+
+TEST_P(OnADevice, AnEvaluationWithoutLocalSamplesSeesASpoiltId) {
+  RunConfig c = on_device(odd_model());
+  c.sharding.strategy = Strategy::kTable;
+  c.train.global_batch_size = 1;  // of the last rank
+  EXPECT_THAT(errors_of_a_spoilt_id(c, 2, true)[0], HasSubstr("in the device's memory is outside"));
 }
 
 TEST_P(OnADevice, ALossThatIsNotFiniteNamesTheFirstLayerOnEveryRank) {

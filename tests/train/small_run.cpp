@@ -1,6 +1,7 @@
 #include "small_run.h"
 
 #include <cmath>
+#include <functional>
 #include <mutex>
 
 #include <gtest/gtest.h>
@@ -12,9 +13,7 @@
 #include "dlrm/train/trainer.h"
 
 namespace dlrm {
-namespace {
 
-/// Batches with bags of any length, empty ones too, made from (seed, sample) alone.
 Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
   Batch batch;
   batch.t = t;
@@ -50,6 +49,8 @@ Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
   return batch;
 }
 
+namespace {
+
 void place(std::map<std::string, std::vector<float>>& whole, const TensorPiece& piece) {
   const int64_t cols = piece.shape.size() == 2 ? piece.shape[1] : 1;
   auto& tensor = whole[piece.path];
@@ -66,8 +67,74 @@ void place(std::map<std::string, std::vector<float>>& whole, const TensorPiece& 
 
 }  // namespace
 
-Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool reference,
-                         bool recorded) {
+namespace {
+
+using MakeOps = std::function<std::unique_ptr<Ops>(Execution&, Context&)>;
+
+/// A trainer and what goes on around it.
+class SmallRun {
+ public:
+  SmallRun(Context& context, Ops& ops, const RunConfig& config, bool recorded)
+      : context_(context),
+        ops_(ops),
+        config_(config),
+        plan_(make_plan(config, context.comm.size())),
+        recorded_(recorded) {
+    make_trainer(true);
+  }
+
+  Trainer& trainer() { return *trainer_; }
+
+  void route_up_to(int step, int steps) {
+    while (trainer_->routed() <= config_.routing.depth && step + trainer_->routed() < steps) {
+      route(step + trainer_->routed());
+    }
+  }
+
+  void evaluate() {
+    route(7);
+    std::vector<float> probabilities, labels;
+    trainer_->infer(probabilities, labels);
+  }
+
+  void resume() {
+    std::vector<std::vector<float>> saved;
+    for (const TensorPiece& piece : trainer_->pieces()) {
+      saved.emplace_back(static_cast<size_t>(piece.rows.size() * piece.columns.size()));
+      piece.read(0, piece.rows.size(), saved.back().data());
+    }
+    launched_ += trainer_->steps_launched();
+    trainer_.reset();
+    make_trainer(false);
+    size_t next = 0;
+    for (const TensorPiece& piece : trainer_->pieces()) {
+      piece.write(0, piece.rows.size(), saved[next++].data());
+    }
+    trainer_->weights_changed();
+  }
+
+  int64_t launched() const { return launched_ + trainer_->steps_launched(); }
+
+ private:
+  void make_trainer(bool initialise) {
+    trainer_ = std::make_unique<Trainer>(context_, ops_, config_, plan_, initialise);
+    trainer_->record_steps(recorded_);
+  }
+  void route(int t) {
+    trainer_->route(odd_batch(config_, t, context_.comm.rank(), context_.comm.size()));
+  }
+
+  Context& context_;
+  Ops& ops_;
+  const RunConfig& config_;
+  const Plan plan_;
+  const bool recorded_;
+  std::unique_ptr<Trainer> trainer_;
+  int64_t launched_ = 0;
+};
+
+Trained train_with(const RunConfig& config, int ranks, int steps, bool recorded,
+                   OnTheWay on_the_way, const MakeOps& make_ops) {
   Trained trained;
   std::mutex mutex;
   run_on_threads(ranks, [&](Communicator& comm) {
@@ -75,30 +142,51 @@ Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool ref
     Trace trace;
     const Log log(comm.rank());
     Context context = execution.context(trace, log);
-    const auto ops = reference ? make_reference_ops(context.device, context.stream)
-                               : execution.make_ops(1, false);
-    Trainer trainer(context, *ops, config, make_plan(config, comm.size()), true);
-    trainer.record_steps(recorded);
+    const auto ops = make_ops(execution, context);
+    SmallRun run(context, *ops, config, recorded);
     for (int step = 0; step < steps; ++step) {
-      while (trainer.routed() <= config.routing.depth && step + trainer.routed() < steps) {
-        trainer.route(odd_batch(config, step + trainer.routed(), comm.rank(), comm.size()));
-      }
-      const StepResult result = trainer.step(step, false);
+      if (step == on_the_way.evaluate) run.evaluate();
+      if (step == on_the_way.resume) run.resume();
+      const bool stops = step < on_the_way.evaluate || step < on_the_way.resume;
+      run.route_up_to(step, stops ? std::max(on_the_way.evaluate, on_the_way.resume) : steps);
+      const StepResult result = run.trainer().step(step, false);
       if (comm.rank() > 0) continue;
       trained.losses.push_back(result.loss);
       trained.memory.emplace_back(context.device.bytes_in_use(), context.device.frees());
     }
-    trainer.embeddings().check_replicas();
-    if (comm.rank() == 0) trained.launched = trainer.steps_launched();
+    run.trainer().embeddings().check_replicas();
+    const auto sent = run.trainer().traffic();
+    if (comm.rank() == 0) {
+      trained.launched = run.launched();
+      trained.sent = {sent.pooled, sent.gradients, sent.replicated};
+    }
     const std::lock_guard lock(mutex);
-    for (const TensorPiece& piece : trainer.pieces()) {
+    for (const TensorPiece& piece : run.trainer().pieces()) {
       if (piece.saves) place(trained.tensors, piece);
     }
   });
   return trained;
 }
 
-std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int ranks) {
+}  // namespace
+
+Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool reference,
+                         bool recorded) {
+  return train_with(config, ranks, steps, recorded, {},
+                    [&](Execution& execution, Context& context) {
+                      return reference ? make_reference_ops(context.device, context.stream)
+                                       : execution.make_ops(1, false);
+                    });
+}
+
+Trained train_recorded(const RunConfig& config, int ranks, int steps, bool recorded,
+                       OnTheWay on_the_way) {
+  return train_with(config, ranks, steps, recorded, on_the_way,
+                    [](Execution& execution, Context&) { return execution.make_ops(1, false); });
+}
+
+std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int ranks, bool inferred,
+                                               int spoilt) {
   std::vector<std::string> errors(static_cast<size_t>(ranks));
   run_on_threads(ranks, [&](Communicator& comm) {
     Execution execution(comm, config, machine_share(comm));
@@ -115,10 +203,11 @@ std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int rank
     bad[0] = int64_t{1} << 40;
     if (comm.rank() == 0) {
       auto* first_id = reinterpret_cast<void*>(static_cast<uintptr_t>(key[4]));
-      context.device.copy(first_id, bad.data(), sizeof(int64_t), context.stream);
+      context.device.copy(first_id, bad.data(), sizeof(int32_t), context.stream);
     }
     try {
-      trainer.step(0, false);
+      std::vector<float> probabilities, labels;
+      inferred ? trainer.infer(probabilities, labels) : void(trainer.step(0, false));
     } catch (const Error& error) {
       if (error.code() == ExitCode::kUsage) {
         errors[static_cast<size_t>(comm.rank())] = error.what();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dlrm/config/run_config.h"
+#include "dlrm/data/batch.h"
 #include "dlrm/plan/plan.h"
 
 namespace dlrm {
@@ -14,6 +15,7 @@ struct Trained {
   std::vector<double> losses;
   std::map<std::string, std::vector<float>> tensors;
   int64_t launched = 0;                             ///< steps launched as graphs
+  std::vector<int64_t> sent;                        ///< bytes, by rank 0's embeddings
   std::vector<std::pair<size_t, uint64_t>> memory;  ///< bytes in use and frees after each step
 };
 
@@ -23,13 +25,27 @@ struct Trained {
 Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool reference = false,
                          bool recorded = false);
 
+/// What is done to the trainer on the way: before a step of this number, where it is not negative.
+struct OnTheWay {
+  int evaluate = -1;  ///< infers a batch
+  int resume = -1;    ///< puts a new trainer in its place, which takes over its tensors
+};
+Trained train_recorded(const RunConfig& config, int ranks, int steps, bool recorded,
+                       OnTheWay on_the_way = {});
+
 /// Trains a batch of which an id of the first feature is spoilt on the device, after all that looks
 /// at ids has seen it; returns the error of each step. On a device that is no CPU.
-std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int ranks);
+/// With `inferred` it is evaluated instead, and a rank without one has an empty text.
+std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int ranks,
+                                               bool inferred = false);
 
 /// Compares tensor by tensor: |a - b| <= tolerance · (1 + |b|).
 void expect_alike(const Trained& a, const Trained& b, double loss_tolerance,
                   double weight_tolerance);
+
+/// Batch t of a rank, with bags of any length, empty ones too, made from (t, sample) alone. Each
+/// third is a partial one.
+Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world);
 
 /// A model of odd shapes: a table of one row, one narrower than the ranks, a shared one, variable
 /// hotness. On a CPU.

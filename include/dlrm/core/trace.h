@@ -35,6 +35,10 @@ class Trace {
   void reset_totals() { totals_.clear(); }
   /// Stages that end while this is off do not count: an evaluation is no part of a step.
   void count_totals(bool on) { counting_ = on; }
+  /// A stage that something else has timed, a device that worked on it say.
+  void add(const char* name, int64_t begin_ns, int64_t end_ns) {
+    finish(name, begin_ns, end_ns, 0);
+  }
   int64_t now_ns() const {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count();
   }
@@ -59,10 +63,11 @@ class Trace {
 };
 
 /// One traced stage, from construction to destruction. `name` is a literal. Spans nest; a stage's
-/// total leaves out the stages nested in it, so that totals add up to the time covered.
+/// total leaves out the stages nested in it, so that totals add up to the time covered. One that is
+/// not `timed` is current() alone: something else times that stage.
 class Span {
  public:
-  Span(Trace& trace, const char* name);
+  Span(Trace& trace, const char* name, bool timed = true);
   ~Span();
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
@@ -73,6 +78,7 @@ class Span {
   const char* outer_;
   int64_t outer_inner_ns_;
   int64_t begin_ns_;
+  bool timed_;
 };
 
 }  // namespace dlrm

@@ -19,6 +19,8 @@ class Event {
   virtual void synchronize() = 0;
   /// True once that work is done; never blocks.
   virtual bool reached() = 0;
+  /// Between two events of make_timed_event(), both reached; 0 where the device keeps no time.
+  virtual double milliseconds_since(Event&) { return 0; }
 };
 
 class Stream;
@@ -44,6 +46,8 @@ class Stream {
   /// no waiting, no allocation. False, and nothing is recorded, where the device cannot (a CPU).
   virtual bool begin_capture() { return false; }
   virtual std::unique_ptr<Graph> end_capture() { return nullptr; }
+  /// Ends a capture that failed midway: nothing of it is kept, whatever state it is in.
+  virtual void abandon_capture() noexcept {}
   /// Whether what is queued now is recorded: on a stream that began so, or that has waited for one
   /// of its events since. Such events are not to be asked whether they are reached.
   virtual bool capturing() { return false; }
@@ -75,6 +79,8 @@ class Device {
   virtual void copy(void* to, const void* from, size_t bytes, Stream& stream) = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
+  /// One that knows when the device reached it.
+  virtual std::unique_ptr<Event> make_timed_event() { return make_event(); }
   /// "cpu: <processor>, <n> threads" or "cuda: <gpu>".
   virtual std::string describe() const = 0;
   virtual bool is_cpu() const = 0;

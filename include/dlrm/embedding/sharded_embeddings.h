@@ -66,6 +66,9 @@ class ShardedEmbeddings {
   void start_return();
   MatrixView<const float> finish_return();
   MatrixView<float> gradient();
+  /// May come before start_backward(), which does it else: sorts the batch's ids for its update,
+  /// beside what the stream is given from now on where the device can.
+  void group_ahead();
   void start_backward();
   /// `learning_rate` with the schedule applied; `step` from 0, for Adam's bias correction.
   void update(double learning_rate, int64_t step) {
@@ -101,14 +104,11 @@ class ShardedEmbeddings {
   /// queue the same work.
   void append_key(std::vector<uint64_t>& key);
   /// Looks through the oldest batch's ids on the device, where nothing has seen them since route()
-  /// did; as Ops::check_ids, `where` = {feature, sample, id}: counted from its
-  /// shard's first row, and samples with empty bags not counted where these are left out.
+  /// did; as Ops::check_ids, `where` = {feature, sample, id}.
   void check_ids(View<float> flag, View<int64_t> where);
   /// update() that leaves the batch to be ended by drop(). `suppressed`, `live`: as in
   /// OptimizerStep.
   void apply(double learning_rate, int64_t step, const float* suppressed, const StepNumbers* live);
-  /// Whether lookup() to apply() queue work on the context's stream alone: nothing is exchanged.
-  bool alone() const;
 
   int64_t width() const;  ///< W
   const Plan& plan() const;
@@ -122,6 +122,18 @@ class ShardedEmbeddings {
   /// Bytes sent to other ranks since the start.
   struct Traffic {
     int64_t ids = 0, pooled = 0, gradients = 0, replicated = 0;
+    int64_t total() const { return ids + pooled + gradients + replicated; }
+    Traffic& operator+=(const Traffic& more) {
+      ids += more.ids;
+      pooled += more.pooled;
+      gradients += more.gradients;
+      replicated += more.replicated;
+      return *this;
+    }
+    friend Traffic operator-(const Traffic& a, const Traffic& b) {
+      return {a.ids - b.ids, a.pooled - b.pooled, a.gradients - b.gradients,
+              a.replicated - b.replicated};
+    }
   };
   Traffic traffic() const;
 

@@ -36,6 +36,10 @@ class Ops {
   // ---- Linear layers
   // -------------------------------------------------------------------------------
 
+  /// Another execution of the same kind, for a second stream of the device; null where there is no
+  /// use for one. Operations that one of the two is given wait for none of the other's.
+  virtual std::unique_ptr<Ops> beside(Stream&) const { return nullptr; }
+
   /// y = act(x wᵀ + bias). x [b, in], w [out, in], bias [out] fp32, y [b, out]; types of x, w, y
   /// alike. An empty bias adds nothing; where y is bf16 it may be rounded to bf16 first. Where
   /// needs_input(act), z [b, out], of y's type, receives x wᵀ + bias, else it is not touched and

@@ -26,10 +26,13 @@ class Model {
   void loss(View<const float> labels, int64_t global_size);
   /// loss() is queued, or a recording of it: loss_sum() waits for what the stream holds now.
   void loss_is_queued() { context_.stream.record(*loss_is_known_); }
-  /// Its sum, once it is known.
-  double loss_sum();
-  /// σ(logit) of the local samples, in the host's memory.
-  void probabilities(View<float> p);
+  /// Its sum, once it is known. Where several ranks wait for one another, `progress` is called
+  /// meanwhile.
+  double loss_sum(const Progress& progress);
+  /// Queues σ(logit) of the local samples ...
+  void start_probabilities();
+  /// ... and brings them into the host's memory, once all that was queued before is done.
+  void finish_probabilities(View<float> p, const Progress& progress);
 
   void backward_top(const Progress& progress);
   /// Fills de [b, W] and the gradient of X.
@@ -42,8 +45,11 @@ class Model {
   std::optional<std::string> first_non_finite(MatrixView<const float> e);
 
  private:
+  void wait(Event& event, const Progress& progress);
+
   Context& context_;
   Ops& ops_;
+  const bool alone_;
   DType compute_;
   Parameters parameters_;
   std::unique_ptr<Mlp> bottom_;
@@ -52,7 +58,7 @@ class Model {
   Buffer input_, dx_, dz_, dlogits_;
   Array<double> loss_;
   HostArray<double> known_loss_;
-  std::unique_ptr<Event> loss_is_known_;
+  std::unique_ptr<Event> loss_is_known_, probabilities_are_known_;
   Array<float> flag_, probabilities_;
   Transfer transfer_;
   Matrix x_, z_, logits_;

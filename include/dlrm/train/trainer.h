@@ -13,6 +13,7 @@
 
 namespace dlrm {
 
+class StageClock;
 class StepGraphs;
 
 /// What one step gave, the same on every rank.
@@ -20,6 +21,7 @@ struct StepResult {
   double loss = 0;      ///< mean over the global batch, before its update
   int64_t samples = 0;  ///< of the global batch
   bool stop = false;    ///< some rank asked to stop
+  int64_t dropped = 0;  ///< invalid ids left out of this rank's samples
 };
 
 /// One rank's share of the training of a model: a batch goes through route() and, some batches
@@ -30,11 +32,19 @@ class Trainer {
   Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan& plan, bool initialise);
   ~Trainer();
 
+  /// Draws all weights anew from the seed, optimizer state to its initial value.
+  void initialise();
   /// From now on steps of recurring shapes are recorded as graphs and launched whole, where the
-  /// device can, and where a step is of this rank alone. The same bits, and less work of the host.
+  /// device can, and where what ranks exchange does not pass through the host. The same bits, and
+  /// less work of the host.
   void record_steps(bool yes);
   /// Steps that were launched whole.
   int64_t steps_launched() const;
+  /// From now on the stages of training steps that a device works on are traced by its own clock;
+  /// to be used without record_steps(). Nothing on a CPU, where the host's clock says the same.
+  void time_stages();
+  /// Adds what is still under way to the trace.
+  void finish_stages();
 
   /// Sends a batch's ids to their owners and keeps its dense part until its turn.
   void route(const Batch& batch);
@@ -51,7 +61,13 @@ class Trainer {
   void start_step(int64_t step, bool stop_requested);
   StepResult finish_step();
   /// Appends the probabilities and labels of the oldest routed batch's local samples.
-  void infer(std::vector<float>& probabilities, std::vector<float>& labels);
+  void infer(std::vector<float>& probabilities, std::vector<float>& labels) {
+    start_infer(labels);
+    finish_infer(probabilities);
+  }
+  /// The same in two, as a step.
+  void start_infer(std::vector<float>& labels);
+  void finish_infer(std::vector<float>& probabilities);
   /// Forgets the routed batches.
   void drop_routed();
 
@@ -60,6 +76,9 @@ class Trainer {
   /// To be called after a checkpoint filled the pieces.
   void weights_changed() { model_.parameters().refresh_copies(); }
   ShardedEmbeddings& embeddings() { return embeddings_; }
+  /// What the embeddings have sent to other ranks, in steps launched whole as well.
+  ShardedEmbeddings::Traffic traffic() const;
+  bool on_cpu() const { return on_cpu_; }
 
  private:
   struct Waiting {  // the parts of a routed batch that stay on this rank
@@ -68,6 +87,7 @@ class Trainer {
     View<const float> dense, labels;  // on the device
     const float* host_labels = nullptr;
     int64_t global_size = 0;
+    int64_t dropped = 0;
     int64_t local_size() const { return static_cast<int64_t>(labels.size()); }
   };
 
@@ -80,11 +100,17 @@ class Trainer {
   };
   Numbers numbers_of(int64_t step) const;
 
+  class Stage;
+  enum Status : size_t { kLoss, kStop, kBadIds, kStatusSize };
+  static constexpr int64_t kNoFeature = -1;
+
+  void initialise_dense();
   void forward(Waiting& batch);
   void run_forward(Waiting& batch);
   void run_backward(const Numbers& now);
   void run_recorded(Numbers& now, Waiting& batch);
   void finish_oldest();
+  void say_if_none_recurs();
   void send_status();
   void finish_status();
   void check_ids();
@@ -111,7 +137,12 @@ class Trainer {
   StepResult result_;
   std::unique_ptr<StepGraphs> graphs_;
   std::vector<uint64_t> key_;
-  int64_t rows_at_hand_ = -1;  // samples of the batch that the model's matrices view
+  std::unique_ptr<StageClock> clock_;
+  ShardedEmbeddings::Traffic launched_traffic_;
+  int64_t steps_tried_ = 0;     // since record_steps()
+  int64_t batch_at_hand_ = -1;  // global size of the batch that the model's matrices view
+  bool inferring_ = false;
+  size_t inferred_ = 0;  // samples between start_infer() and finish_infer()
 };
 
 }  // namespace dlrm

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "fake_mail_simt.h"
 #include "fake_nccl.h"
 #include "nccl_library.h"
 #include "simt/simt.h"
@@ -50,6 +51,7 @@ struct Clique {
   bool aborted = false;
   std::map<std::pair<int, int>, std::deque<Parcel>> mail;  // from, to
   std::map<uint64_t, Gathering> gatherings;
+  std::shared_ptr<FakeMail> mail_of_graphs;
 };
 
 enum class Kind { kSend, kReceive, kAllGather, kBroadcast, kAllReduce, kReduce };
@@ -242,6 +244,7 @@ ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id,
   if (!clique) clique = std::make_shared<Clique>();
   const std::lock_guard inside(clique->mutex);
   clique->ranks = ranks;
+  if (!clique->mail_of_graphs) clique->mail_of_graphs = std::make_shared<FakeMail>(ranks);
   ++clique->joined;
   *comm = new ncclComm{.clique = clique, .rank = rank, .groups = {}};
   if (clique->joined == ranks) all.cliques.erase(number);
@@ -268,6 +271,7 @@ ncclResult_t comm_abort(ncclComm_t comm) {
   {
     const std::lock_guard lock(comm->clique->mutex);
     comm->clique->aborted = true;
+    comm->clique->mail_of_graphs->end();
   }
   delete comm;
   return ncclSuccess;
@@ -291,6 +295,40 @@ const char* get_error_string(ncclResult_t result) {
 
 const char* get_last_error(ncclComm_t) { return ""; }
 
+bool is_captured(const Op& op) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaStreamIsCapturing(op.stream, &status);
+  return status != cudaStreamCaptureStatusNone;
+}
+
+/// Makes `ops` part of a graph, whose launches meet those of the peers.
+void capture(const ncclComm& comm, const std::vector<Op>& ops) {
+  FakeMail& mail = *comm.clique->mail_of_graphs;
+  for (const Op& op : ops) {  // a group's sends do not wait for what it receives
+    const size_t bytes = op.count * width_of(op.type);
+    if (op.kind == Kind::kSend) mail.send(comm.rank, op.peer, op.send, bytes, op.stream);
+  }
+  for (const Op& op : ops) {
+    const size_t bytes = op.count * width_of(op.type);
+    if (op.kind == Kind::kSend) continue;
+    if (op.kind == Kind::kReceive) {
+      mail.receive(op.peer, comm.rank, op.receive, bytes, op.stream);
+      continue;
+    }
+    const bool sends = op.kind != Kind::kBroadcast || op.peer == comm.rank;
+    const bool receives = op.kind != Kind::kReduce || op.peer == comm.rank;
+    FakeMail::Finish brought;
+    if (receives) {
+      brought = [op](const std::vector<FakeMail::Bytes>& all) {
+        std::vector<Bytes> parts;
+        for (const auto& part : all) parts.push_back(std::make_shared<std::vector<char>>(part));
+        finish(parts, op);
+      };
+    }
+    mail.gather(comm.rank, op.send, sends ? bytes : 0, brought, op.stream);
+  }
+}
+
 ncclResult_t open_group() {
   ++group_of_thread.depth;
   return ncclSuccess;
@@ -303,6 +341,10 @@ ncclResult_t close_group() {
   if (std::exchange(group.refused, false)) return ncclInvalidUsage;
   if (ops.empty()) return ncclSuccess;
   ncclComm& comm = *ops.front().comm;
+  if (is_captured(ops.front())) {
+    capture(comm, ops);
+    return ncclSuccess;
+  }
   {
     const std::lock_guard lock(comm.clique->mutex);
     comm.groups.push_back(ops);

@@ -145,7 +145,12 @@ std::unique_ptr<Stream> CudaDevice::make_stream() {
 
 std::unique_ptr<Event> CudaDevice::make_event() {
   DLRM_CUDA_CHECK(cudaSetDevice(index_));
-  return std::make_unique<CudaEvent>();
+  return std::make_unique<CudaEvent>(/*timed=*/false);
+}
+
+std::unique_ptr<Event> CudaDevice::make_timed_event() {
+  DLRM_CUDA_CHECK(cudaSetDevice(index_));
+  return std::make_unique<CudaEvent>(/*timed=*/true);
 }
 
 }  // namespace dlrm::cuda

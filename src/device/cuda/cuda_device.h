@@ -31,10 +31,11 @@ class StreamList {
 
 class CudaEvent final : public Event {
  public:
-  CudaEvent();
+  explicit CudaEvent(bool timed);
   ~CudaEvent() override;
   void synchronize() override;
   bool reached() override;
+  double milliseconds_since(Event& earlier) override;
   cudaEvent_t native() const { return event_; }
 
  private:
@@ -62,6 +63,7 @@ class CudaStream final : public Stream {
   void wait(Event& event) override;
   bool begin_capture() override;
   std::unique_ptr<Graph> end_capture() override;
+  void abandon_capture() noexcept override;
   bool capturing() override { return cuda::capturing(stream_); }
   cudaStream_t native() const { return stream_; }
 
@@ -84,6 +86,7 @@ class CudaDevice final : public Device {
   void copy(void* to, const void* from, size_t bytes, Stream& stream) override;
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override;
+  std::unique_ptr<Event> make_timed_event() override;
   std::string describe() const override { return description_; }
   bool is_cpu() const override { return false; }
   size_t bytes_in_use() const override { return ledger_.in_use(); }

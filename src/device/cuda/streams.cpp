@@ -27,8 +27,9 @@ bool StreamList::order_before(cudaStream_t later) noexcept {
   return true;
 }
 
-CudaEvent::CudaEvent() {
-  DLRM_CUDA_CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+CudaEvent::CudaEvent(bool timed) {
+  DLRM_CUDA_CHECK(
+      cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming));
 }
 
 CudaEvent::~CudaEvent() { cudaEventDestroy(event_); }
@@ -43,6 +44,12 @@ bool CudaEvent::reached() {
   }
   check(status, "cudaEventQuery");
   return true;
+}
+
+double CudaEvent::milliseconds_since(Event& earlier) {
+  float milliseconds = 0;
+  DLRM_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, cuda::native(earlier), event_));
+  return milliseconds;
 }
 
 CudaStream::CudaStream(std::shared_ptr<StreamList> list) : list_(std::move(list)) {
@@ -76,6 +83,13 @@ std::unique_ptr<Graph> CudaStream::end_capture() {
   cudaGraph_t graph = nullptr;
   DLRM_CUDA_CHECK(cudaStreamEndCapture(stream_, &graph));
   return std::make_unique<CudaGraph>(graph);
+}
+
+void CudaStream::abandon_capture() noexcept {
+  cudaGraph_t graph = nullptr;
+  cudaStreamEndCapture(stream_, &graph);
+  if (graph) cudaGraphDestroy(graph);
+  cudaGetLastError();  // an invalid capture: what made it so is told by who met it
 }
 
 CudaGraph::CudaGraph(cudaGraph_t graph) {

@@ -8,6 +8,7 @@ CudaOps::CudaOps(Device& device, Stream& stream, const CudaOpsOptions& options)
     : device_(device),
       stream_(stream),
       native_(cuda::native(stream)),
+      options_(options),
       parts_(std::make_unique<Parts>(device, stream, options)) {}
 
 CudaOps::~CudaOps() = default;

@@ -16,6 +16,9 @@ class CudaOps final : public Ops {
 
   std::string name() const override;
   int threads() const override { return 1; }
+  std::unique_ptr<Ops> beside(Stream& stream) const override {
+    return std::make_unique<CudaOps>(device_, stream, options_);
+  }
   std::vector<std::byte> choices() const override;
   void restore_choices(View<const std::byte> choices) override;
 
@@ -89,6 +92,7 @@ class CudaOps final : public Ops {
   Device& device_;
   Stream& stream_;
   cudaStream_t native_;
+  const CudaOpsOptions options_;
   std::unique_ptr<Parts> parts_;
 };
 

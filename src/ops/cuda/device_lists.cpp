@@ -28,6 +28,8 @@ uint64_t hash_of(const void* data, size_t bytes) {
   return hash;
 }
 
+size_t room_for(size_t bytes) { return std::max(kSmallest, std::bit_ceil(bytes)); }
+
 }  // namespace
 
 DeviceLists::DeviceLists(Device& device, Stream& stream) : device_(device), stream_(stream) {}
@@ -46,14 +48,17 @@ const void* DeviceLists::place(const void* list, size_t bytes) {
   const bool captured = cuda::capturing(cuda::native(stream_));
   auto entry = found(hash, list, bytes);
   if (entry == entries_.end()) {
-    entry = with_room(bytes);
+    entry = captured ? new_entry(bytes) : with_room(bytes);
     entry->hash = hash;
     entry->bytes = bytes;
     entry->stays = false;
     std::memcpy(entry->content.data(), list, bytes);
-    device_.copy(entry->memory.data(), entry->content.data(), bytes, stream_);
-    // An event of a capture could not be asked for outside it; such an entry is never used again.
-    if (!captured) stream_.record(*entry->uploaded);
+    if (captured) {
+      upload_at_once(*entry);
+    } else {
+      device_.copy(entry->memory.data(), entry->content.data(), bytes, stream_);
+      stream_.record(*entry->uploaded);
+    }
     by_hash_.emplace(hash, entry);
     ++uploads_;
   }
@@ -74,7 +79,7 @@ DeviceLists::Entries::iterator DeviceLists::found(uint64_t hash, const void* lis
 /// A new entry or, where there are many, the memory of one that was not used for long: the stream
 /// orders the new content behind what read the old one, and its pinned copy is free once uploaded.
 DeviceLists::Entries::iterator DeviceLists::with_room(size_t bytes) {
-  const size_t room = std::max(kSmallest, std::bit_ceil(bytes));
+  const size_t room = room_for(bytes);
   if (entries_.size() >= kMostEntries) {
     auto at = entries_.end();
     for (size_t looked = 0; looked < kMostEntries / 2; ++looked) {
@@ -91,10 +96,24 @@ DeviceLists::Entries::iterator DeviceLists::with_room(size_t bytes) {
       break;
     }
   }
+  return new_entry(bytes);
+}
+
+DeviceLists::Entries::iterator DeviceLists::new_entry(size_t bytes) {
+  const size_t room = room_for(bytes);
   entries_.push_front({0, 0, Buffer(device_, room, "descriptor lists"),
                        Buffer(device_, room, "descriptor lists", Place::kHost),
                        device_.make_event(), false});
   return entries_.begin();
+}
+
+/// Beside a capture and not in it: the list is there whether the graph is ever launched or not, and
+/// no launch uploads it anew.
+void DeviceLists::upload_at_once(Entry& entry) {
+  if (!beside_) beside_ = device_.make_stream();
+  device_.copy(entry.memory.data(), entry.content.data(), entry.bytes, *beside_);
+  beside_->record(*entry.uploaded);
+  beside_->synchronize();
 }
 
 void DeviceLists::forget(Entries::iterator entry) {

@@ -51,10 +51,13 @@ class DeviceLists {
   const void* place(const void* list, size_t bytes);
   Entries::iterator found(uint64_t hash, const void* list, size_t bytes);
   Entries::iterator with_room(size_t bytes);
+  Entries::iterator new_entry(size_t bytes);
+  void upload_at_once(Entry& entry);
   void forget(Entries::iterator entry);
 
   Device& device_;
   Stream& stream_;
+  std::unique_ptr<Stream> beside_;  ///< uploads during a capture
   Entries entries_;
   std::unordered_multimap<uint64_t, Entries::iterator> by_hash_;
   int64_t uploads_ = 0;

@@ -35,6 +35,11 @@ struct Range {
 void stream_operation(cudaStream_t stream, std::function<void()> work,
                       const char* name = "library");
 
+/// The same for work that needs what another host thread's streams bring: it runs only once
+/// `ready()`, which is asked where `work` would run.
+void stream_operation(cudaStream_t stream, std::function<bool()> ready, std::function<void()> work,
+                      const char* name);
+
 /// Starts the orders of blocks, threads and streams anew. DLRM_SIMT_SEED gives the first seed.
 void set_seed(uint64_t seed);
 

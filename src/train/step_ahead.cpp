@@ -1,0 +1,32 @@
+#include "dlrm/train/step_ahead.h"
+
+namespace dlrm {
+namespace {
+
+void route_ahead(Trainer& trainer, int depth, const NextBatch& next) {
+  while (trainer.routed() <= depth) {
+    const Batch* batch = next();
+    if (!batch) return;
+    trainer.route(*batch);
+  }
+}
+
+}  // namespace
+
+StepResult step_ahead(Trainer& trainer, int64_t step, bool stop_requested, int depth,
+                      const NextBatch& next) {
+  route_ahead(trainer, depth, next);
+  trainer.start_step(step, stop_requested);
+  if (!trainer.on_cpu()) route_ahead(trainer, depth, next);
+  return trainer.finish_step();
+}
+
+void infer_ahead(Trainer& trainer, int depth, const NextBatch& next,
+                 std::vector<float>& probabilities, std::vector<float>& labels) {
+  route_ahead(trainer, depth, next);
+  trainer.start_infer(labels);
+  if (!trainer.on_cpu()) route_ahead(trainer, depth, next);
+  trainer.finish_infer(probabilities);
+}
+
+}  // namespace dlrm
