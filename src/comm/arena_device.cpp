@@ -3,18 +3,25 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 namespace dlrm {
 namespace {
 
 class ArenaDevice final : public Device {
  public:
-  ArenaDevice(Device& inner, Arena& arena) : inner_(inner), arena_(arena) {}
+  ArenaDevice(Device& inner, Arena& arena, std::function<void(size_t)> on_refusal,
+              std::function<double()> room)
+      : inner_(inner), arena_(arena), on_refusal_(std::move(on_refusal)), room_(std::move(room)) {}
 
   void* allocate(size_t bytes, const char* what) override {
+    if (bytes >= Arena::kLarge) require_room(bytes, what);
     void* pointer = arena_.take(bytes);
-    if (!pointer) return inner_.allocate(bytes, what);
-    std::memset(pointer, 0, bytes);
+    if (!pointer) {
+      on_refusal_(bytes);
+      return inner_.allocate(bytes, what);
+    }
+    if (bytes < Arena::kLarge) std::memset(pointer, 0, bytes);
     const size_t now = in_use_.fetch_add(bytes) + bytes;
     size_t peak = peak_.load();
     while (peak < now && !peak_.compare_exchange_weak(peak, now)) {
@@ -40,16 +47,27 @@ class ArenaDevice final : public Device {
   size_t peak_bytes() const override { return peak_.load() + inner_.peak_bytes(); }
 
  private:
+  void require_room(size_t bytes, const char* what) const {
+    const double room = room_();
+    if (static_cast<double>(bytes) <= room) return;
+    throw run_error("out of memory: {:.2f} GiB for {}, and this job's memory limit leaves {:.2f}",
+                    static_cast<double>(bytes) / 0x1p30, what, room / 0x1p30);
+  }
+
   Device& inner_;
   Arena& arena_;
+  const std::function<void(size_t)> on_refusal_;
+  const std::function<double()> room_;
   std::atomic<size_t> in_use_{0};
   std::atomic<size_t> peak_{0};
 };
 
 }  // namespace
 
-std::unique_ptr<Device> make_arena_device(Device& inner, Arena& arena) {
-  return std::make_unique<ArenaDevice>(inner, arena);
+std::unique_ptr<Device> make_arena_device(Device& inner, Arena& arena,
+                                          std::function<void(size_t)> on_refusal,
+                                          std::function<double()> room) {
+  return std::make_unique<ArenaDevice>(inner, arena, std::move(on_refusal), std::move(room));
 }
 
 }  // namespace dlrm

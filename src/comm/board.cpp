@@ -7,8 +7,9 @@
 namespace dlrm {
 
 namespace {
-constexpr uint64_t kNotices = 32;  // a chunk's; a further chunk is made where one is still in use
-}
+constexpr uint64_t kNotices = 32;    // a chunk's; a further chunk is made where one is still in use
+constexpr size_t kMostChunks = 256;  // some 20 MiB
+}  // namespace
 
 /// Notices by sequence, followed by their memory, and where further ones are.
 struct alignas(64) Board::Chunk {
@@ -16,7 +17,9 @@ struct alignas(64) Board::Chunk {
 };
 
 Board::Board(std::shared_ptr<SharedNode> node, int ranks) : node_(std::move(node)), ranks_(ranks) {
+  // The second now: what a run needs in its course is there before it begins.
   own_.push_back(make_chunk());
+  add_chunk();
 }
 
 Board::~Board() {
@@ -65,12 +68,23 @@ Notice& Board::fresh(uint64_t sequence) {
     found.held = true;
     return found;
   }
+  if (own_.size() >= kMostChunks) {
+    throw run_error(
+        "{} blocks wait for a rank of this machine to read them: it expects none, or is as many "
+        "calls behind",
+        kMostChunks * kNotices);
+  }
+  Notice& found = notice(add_chunk(), sequence);
+  found.held = true;
+  return found;
+}
+
+Board::Chunk* Board::add_chunk() {
   Chunk* chunk = make_chunk();
   const Spot place = node_->arena().find(chunk, sizeof(Chunk));
   own_.back()->next.store(place.bits(), std::memory_order_release);
   own_.push_back(chunk);
-  notice(chunk, sequence).held = true;
-  return notice(chunk, sequence);
+  return chunk;
 }
 
 std::byte* Board::beside(Notice& notice) const {

@@ -77,6 +77,7 @@ class Board {
  private:
   struct Chunk;
   Chunk* make_chunk();
+  Chunk* add_chunk();
   Notice& notice(Chunk* chunk, uint64_t sequence) const;
   size_t notice_bytes() const;
 

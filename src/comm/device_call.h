@@ -36,6 +36,8 @@ class DeviceCall : public Pending::State {
     DLRM_CHECK(!captured_, "the host waits for a call that is part of a graph");
     engine_->relax(polls);
   }
+  bool abandoned() const override { return engine_->abandoned(); }
+  void abandon() override { engine_->abandon(); }
   bool order(Stream& stream) override {
     stream.wait(*end_);
     return true;

@@ -87,7 +87,9 @@ class MpiComm final : public Communicator {
   }
 
   Device& shared_memory(Device& device) override {
-    return board_ && device.is_cpu() ? board_->node().memory(device) : device;
+    // Alone on its machine a rank has nobody to show it to.
+    const bool shows = board_ && board_->node().size() > 1;
+    return shows && device.is_cpu() ? board_->node().memory(device) : device;
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "mpi_exchange.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <string_view>
@@ -14,6 +15,8 @@ namespace {
 
 // MPI counts are ints: longer blocks travel as several messages, which MPI keeps in order.
 constexpr int64_t kMessageBytes = int64_t{1} << 30;
+
+constexpr auto kWithdrawal = std::chrono::milliseconds(100);  // for what is under way
 
 int tag_of(const Exchange& exchange, uint32_t kind, int largest) {
   return static_cast<int>((exchange.sequence * 64 + kind % 64) % static_cast<uint64_t>(largest));
@@ -40,8 +43,12 @@ MpiExchange::MpiExchange(std::shared_ptr<ProgressEngine> engine, MPI_Comm comm, 
       kind_(kind_of(exchange_.name)) {}
 
 MpiExchange::~MpiExchange() {
-  if (notice_) notice_->held = false;
-  if (board_) board_->node().blocks().give_back(staged_);
+  withdraw_messages();
+  // Where others still read, the notice and the copy are never used again.
+  if (!notice_ || notice_->all_have_read()) {
+    if (notice_) notice_->held = false;
+    if (board_) board_->node().blocks().give_back(staged_);
+  }
   engine().memory()->give_back(std::move(exchange_.layout));
 }
 
@@ -86,7 +93,7 @@ void MpiExchange::offer() {
   const bool small = largest == 0 || end - begin <= Board::kBeside;
   Spot place;
   if (!small) {
-    place = staged(begin, end);
+    place = shown(begin, end, largest, readers);
   } else if (largest > 0) {
     const char* from = static_cast<const char*>(exchange_.send) + begin;
     std::memcpy(board_->beside(notice), from, static_cast<size_t>(end - begin));
@@ -112,13 +119,16 @@ void MpiExchange::offer() {
   }
 }
 
-/// Where others find send + [begin, end): there, or in a copy; nowhere if it is too large for one.
-Spot MpiExchange::staged(int64_t begin, int64_t end) {
+/// Where `readers` others find send + [begin, end), of which each reads `largest` bytes at most:
+/// there, or in a copy; nowhere if that is much.
+Spot MpiExchange::shown(int64_t begin, int64_t end, int64_t largest, int readers) {
   const char* from = static_cast<const char*>(exchange_.send) + begin;
   const auto bytes = static_cast<size_t>(end - begin);
   Arena& arena = board_->node().arena();
   const Spot place = arena.find(from, bytes);
-  if (!place.nowhere() || bytes > kMostStaged) return place;
+  if (!place.nowhere() || largest > kMostStaged || end - begin > kMostStaged * readers) {
+    return place;
+  }
   staged_ = board_->node().blocks().take(bytes);
   if (!staged_.data) return {};
   std::memcpy(staged_.data, from, bytes);
@@ -202,6 +212,21 @@ bool MpiExchange::messages_done() {
   requests_.clear();
   messages_.clear();
   return true;
+}
+
+/// After a failure: no message arrives any more in memory that the caller is about to free.
+void MpiExchange::withdraw_messages() {
+  const std::lock_guard lock(engine().mutex());
+  const auto until = std::chrono::steady_clock::now() + kWithdrawal;
+  for (MPI_Request& request : requests_) {
+    if (request == MPI_REQUEST_NULL) continue;
+    MPI_Cancel(&request);
+    int done = 0;
+    while (!done && std::chrono::steady_clock::now() < until) {
+      if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
+    }
+    if (!done && request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+  }
 }
 
 void MpiExchange::require_length(int q, int64_t bytes) const {

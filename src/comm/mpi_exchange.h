@@ -25,15 +25,16 @@ class MpiExchange final : public Call {
   void start();
 
  private:
-  static constexpr size_t kMostStaged = size_t{4} << 20;
+  static constexpr int64_t kMostStaged = int64_t{4} << 20;  ///< bytes for each reader
   static constexpr int64_t kTaken = -1;  ///< instead of expected bytes: nothing more to read
 
   bool step() override;
   bool take_from_board();
   bool take_from(int q);
   bool messages_done();
+  void withdraw_messages();
   void offer();
-  Spot staged(int64_t begin, int64_t end);
+  Spot shown(int64_t begin, int64_t end, int64_t largest, int readers);
   bool meets(int64_t bytes) const { return bytes > 0 || exchange_.rendezvous; }
   bool beside_me(int q) const { return board_ && board_->reaches(q); }
   int ranks() const { return static_cast<int>(exchange_.layout.send_bytes.size()); }

@@ -1,3 +1,5 @@
+#include <chrono>
+#include <exception>
 #include <utility>
 
 #include <sched.h>
@@ -7,13 +9,7 @@
 namespace dlrm {
 namespace {
 
-void wait_quietly(Pending& pending) {
-  try {
-    pending.wait();
-  } catch (...) {
-    // Its owner no longer wants to know; the rank that failed reports the error.
-  }
-}
+constexpr auto kPatience = std::chrono::seconds(2);  // of a rank that failed, for its peers
 
 }  // namespace
 
@@ -21,12 +17,29 @@ void Pending::State::relax(int64_t) { ::sched_yield(); }
 
 Pending& Pending::operator=(Pending&& other) {
   if (this == &other) return *this;
-  wait_quietly(*this);
+  end_quietly();
   state_ = std::move(other.state_);
   return *this;
 }
 
-Pending::~Pending() { wait_quietly(*this); }
+Pending::~Pending() { end_quietly(); }
+
+void Pending::end_quietly() noexcept {
+  if (!state_) return;
+  try {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int64_t polls = 0; !poll(); ++polls) {
+      const bool failed = std::uncaught_exceptions() > 0;
+      if (failed && (state_->abandoned() || std::chrono::steady_clock::now() - begin > kPatience)) {
+        state_->abandon();
+        return;
+      }
+      state_->relax(polls);
+    }
+  } catch (...) {
+    // Its owner no longer wants to know; the rank that failed reports the error.
+  }
+}
 
 bool Pending::poll() {
   if (!state_) return true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <limits>
 #include <new>
 #include <thread>
 
@@ -11,10 +12,29 @@
 namespace dlrm {
 namespace {
 
-constexpr int64_t kBusyPolls = 64;        // threads: a pause of the others' copying
-constexpr int64_t kSpinningPolls = 1000;  // processes: several steps of a message's handshake
-constexpr int64_t kYieldingPolls = 512;
+/// How many polls a waiting rank makes without pause, and after how many more, each of which gives
+/// the core away, it sleeps after each. With a yield a poll takes about half a microsecond.
+struct Patience {
+  int64_t busy;
+  int64_t yielding;
+};
+
+constexpr int64_t kForEver = std::numeric_limits<int64_t>::max();
 constexpr auto kNap = std::chrono::microseconds(40);
+
+constexpr Patience patience_of(Waiting waiting) {
+  switch (waiting) {
+    case Waiting::kSpin:  // several steps of a message's handshake; naps once a wait is 10 ms long
+      return {1000, 20000};
+    case Waiting::kSpinForMessages:
+      return {1000, kForEver};
+    case Waiting::kYield:
+      return {0, 2000};
+    case Waiting::kThread:  // a pause of the others' copying
+      return {64, 512};
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -57,9 +77,9 @@ void ProgressEngine::advance() {
 }
 
 void ProgressEngine::relax(int64_t polls) const {
-  if (polls < kSpinningPolls && waiting_ == Waiting::kSpin) return;
-  if (polls < kBusyPolls && waiting_ == Waiting::kThread) return;
-  if (polls < kYieldingPolls || waiting_ != Waiting::kThread) {
+  const Patience patience = patience_of(waiting_.load(std::memory_order_relaxed));
+  if (polls < patience.busy) return;
+  if (polls < patience.yielding) {
     ::sched_yield();
   } else {
     std::this_thread::sleep_for(kNap);

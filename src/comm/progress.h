@@ -28,9 +28,11 @@ class Health {
 
 /// How a waiting rank spends its time between polls.
 enum class Waiting {
-  kSpin,    ///< a core of its own: polls without pause at first, as only polls move messages
-  kYield,   ///< more ranks than cores: gives the core away after each poll
-  kThread,  ///< ranks are threads that copy by themselves: sleeps when it takes long
+  kSpin,  ///< a core of its own: polls without pause at first, and sleeps when it takes long
+  kSpinForMessages,  ///< the same, but never sleeps, as only polls move messages between machines
+  kYield,            ///< more threads than cores: gives the core away after each poll, and sleeps
+                     ///< before long
+  kThread,           ///< ranks are threads that copy by themselves: sleeps before long
 };
 
 /// One rank's calls in flight, on a communicator and its duplicates. Moving all of them on whenever
@@ -44,10 +46,15 @@ class ProgressEngine {
   /// Steps every call in flight once. Does nothing where a step of this engine is the caller.
   void advance();
   void relax(int64_t polls) const;
+  void set_waiting(Waiting waiting) { waiting_.store(waiting, std::memory_order_relaxed); }
   std::recursive_mutex& mutex() { return mutex_; }
   const std::shared_ptr<CallMemory>& memory() const { return memory_; }
   /// Under mutex() only.
   ScratchPool& scratch() { return scratch_; }
+
+  /// A call was destroyed that was not done: this rank's calls and its peers' no longer match.
+  void abandon() { abandoned_.store(true); }
+  bool abandoned() const { return abandoned_.load(); }
 
   /// Goes up with every call entered or completed.
   uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
@@ -68,11 +75,12 @@ class ProgressEngine {
   }
 
  private:
-  const Waiting waiting_;
+  std::atomic<Waiting> waiting_;
   std::recursive_mutex mutex_;
   const std::shared_ptr<CallMemory> memory_ = std::make_shared<CallMemory>();
   std::vector<Call*> calls_;
   bool advancing_ = false;
+  std::atomic<bool> abandoned_{false};
   ScratchPool scratch_;
   std::atomic<uint64_t> progress_{0};
 
@@ -93,6 +101,8 @@ class Call : public Pending::State {
 
   bool poll() final;
   void relax(int64_t polls) final { engine_->relax(polls); }
+  bool abandoned() const final { return engine_->abandoned(); }
+  void abandon() final { engine_->abandon(); }
 
   /// Calls lie in memory of their engine, which may be gone before the last of them is.
   static void* operator new(size_t bytes, const std::shared_ptr<CallMemory>& memory);
@@ -106,6 +116,7 @@ class Call : public Pending::State {
   /// Moves on without blocking; true once done. Runs under the engine's mutex; what it throws is
   /// thrown by the poll of this call.
   virtual bool step() = 0;
+  bool done() const { return done_; }
   ProgressEngine& engine() const { return *engine_; }
 
  private:

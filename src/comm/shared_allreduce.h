@@ -1,13 +1,15 @@
 #pragma once
 #include <cstdint>
-#include <cstring>
+#include <memory>
 #include <type_traits>
+#include <utility>
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/partition.h"
 
 #include "board.h"
 #include "combine.h"
+#include "general_allreduce.h"
 #include "mpi_exchange.h"
 #include "progress.h"
 
@@ -15,7 +17,8 @@ namespace dlrm {
 
 /// Sums `data` over ranks that all share memory: once everybody's data is seen, each rank adds up
 /// its part of it, in rank order, and writes the sums to all. Nothing else is copied where data
-/// lies in shared memory and travels as it is. Bitwise what Allreduce makes.
+/// lies in shared memory and travels as it is. Bitwise what Allreduce makes, which is what all
+/// ranks do where one of them has no memory to show.
 template <class Op, class T, class W>
 class SharedAllreduce final : public Call {
  public:
@@ -28,12 +31,14 @@ class SharedAllreduce final : public Call {
         part_memory_(comm.engine()) {}
 
   ~SharedAllreduce() override {
+    // Where others still read or write, the notice and the copy are never used again.
+    if (notice_ && !notice_->all_have_read()) return;
     if (notice_) notice_->held = false;
     board_.node().blocks().give_back(staged_);
   }
 
   void start() {
-    sequence_ = comm_.reserve(name_, static_cast<int64_t>(data_.size_bytes()), 2);
+    sequence_ = comm_.reserve(name_, static_cast<int64_t>(data_.size_bytes()), 3);
     const std::lock_guard lock(engine().mutex());
     const Spot place = shown();
     const auto ranks = static_cast<size_t>(comm_.size());
@@ -52,9 +57,17 @@ class SharedAllreduce final : public Call {
   static constexpr bool kSame = std::is_same_v<T, W>;
 
   bool step() override {
-    if (!summed_ && !all_shown()) return false;
-    if (!summed_) sum_own_part();
-    if (!notice_->all_have_read()) return false;
+    if (!counted_off_) {
+      if (!all_shown()) return false;
+      if (all_have_memory_) {
+        sum_own_part();
+      } else {
+        start_general();
+      }
+      count_off();
+    }
+    if (!notice_->all_have_read() || !general_.poll()) return false;
+    if (!all_have_memory_) return true;
     if (staged_.data) {
       const W* sums = reinterpret_cast<const W*>(staged_.data);
       for (size_t i = 0; i < data_.size(); ++i) data_[i] = static_cast<T>(sums[i]);
@@ -62,7 +75,7 @@ class SharedAllreduce final : public Call {
     return true;
   }
 
-  /// This rank's values where all can read and write them.
+  /// This rank's values where all can read and write them; nowhere if there is no memory for that.
   Spot shown() {
     Arena& arena = board_.node().arena();
     if constexpr (kSame) {
@@ -71,7 +84,7 @@ class SharedAllreduce final : public Call {
     }
     const size_t bytes = data_.size() * sizeof(W);
     staged_ = board_.node().blocks().take(bytes);
-    if (!staged_.data) throw run_error("out of shared memory: {} bytes for an {}", bytes, name_);
+    if (!staged_.data) return {};
     W* values = reinterpret_cast<W*>(staged_.data);
     for (size_t i = 0; i < data_.size(); ++i) values[i] = static_cast<W>(data_[i]);
     return staged_.spot;
@@ -87,8 +100,13 @@ class SharedAllreduce final : public Call {
         throw run_error("{} of rank {} is over {} bytes, that of rank {} over {}", name_,
                         comm_.rank(), data_.size() * sizeof(W), seen_, offer.bytes);
       }
-      parts_[static_cast<size_t>(seen_)] = {notice,
-                                            reinterpret_cast<W*>(board_.at(seen_, offer.place))};
+      Part& part = parts_[static_cast<size_t>(seen_)];
+      part.notice = notice;
+      if (offer.place.nowhere()) {
+        all_have_memory_ = false;
+      } else {
+        part.values = reinterpret_cast<W*>(board_.at(seen_, offer.place));
+      }
     }
     return true;
   }
@@ -96,10 +114,20 @@ class SharedAllreduce final : public Call {
   void sum_own_part() {
     const Range own = part_of(count(), comm_.rank(), comm_.size());
     combine_into_all<Op, T>(View<const Part>(parts_.data(), parts_.size()), own);
+  }
+
+  void start_general() {
+    using General = Allreduce<Op, T, W>;
+    std::unique_ptr<General> call(new (memory_of(comm_)) General(comm_, name_, data_));
+    call->start_at(sequence_ + 1);
+    general_ = Pending(std::move(call));
+  }
+
+  void count_off() {
     for (int q = 0; q < comm_.size(); ++q) {
       if (q != comm_.rank()) parts_[static_cast<size_t>(q)].notice->finish_reading();
     }
-    summed_ = true;
+    counted_off_ = true;
   }
 
   struct Part {
@@ -119,7 +147,9 @@ class SharedAllreduce final : public Call {
   Scratch part_memory_;
   View<Part> parts_;
   int seen_ = 0;
-  bool summed_ = false;
+  bool counted_off_ = false;
+  bool all_have_memory_ = true;
+  Pending general_;
 };
 
 }  // namespace dlrm

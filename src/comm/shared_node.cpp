@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/log.h"
 
 #include "arena_device.h"
+#include "control_group.h"
 #include "mpi_comm.h"
 
 namespace dlrm {
@@ -45,13 +48,13 @@ std::shared_ptr<SharedNode> SharedNode::make(MPI_Comm world, MPI_Comm local, std
   try {
     if (switched_off()) throw run_error("DLRM_SHARED_MEMORY is off");
     node.reset(new SharedNode);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     mine = error.what();
   }
   if (!agree(world, mine, why)) return nullptr;
   try {
     node->connect(world, local);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     mine = error.what();
   }
   if (!agree(world, mine, why)) return nullptr;
@@ -62,6 +65,7 @@ void SharedNode::connect(MPI_Comm world, MPI_Comm local) {
   int rank = 0, world_size = 1, size = 1;
   check_mpi(MPI_Comm_rank(world, &rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(world, &world_size), "MPI_Comm_size");
+  rank_ = rank;
   check_mpi(MPI_Comm_rank(local, &local_rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(local, &size), "MPI_Comm_size");
   struct Card {
@@ -76,14 +80,23 @@ void SharedNode::connect(MPI_Comm world, MPI_Comm local) {
   for (int q = 0; q < size; ++q) {
     const Card& card = cards[static_cast<size_t>(q)];
     local_of_[static_cast<size_t>(card.rank)] = q;
-    views_.push_back(std::make_unique<ArenaView>(card.address));
+    views_.push_back(std::make_unique<ArenaView>(card.address, card.rank));
   }
 }
 
+void SharedNode::say_refused(size_t bytes) {
+  if (said_refused_.exchange(true)) return;
+  Log(rank_).warn("no more shared memory ({} MiB asked for, {} MiB held): MPI moves the rest",
+                  bytes >> 20, arena_.bytes() >> 20);
+}
+
 Device& SharedNode::memory(Device& inner) {
+  const std::lock_guard lock(devices_mutex_);
   const auto found = std::find(inner_.begin(), inner_.end(), &inner);
   if (found != inner_.end()) return *devices_[static_cast<size_t>(found - inner_.begin())];
-  devices_.push_back(make_arena_device(inner, arena_));
+  devices_.push_back(make_arena_device(
+      inner, arena_, [this](size_t bytes) { say_refused(bytes); },
+      [] { return ControlGroup::memory_room(); }));
   inner_.push_back(&inner);
   return *devices_.back();
 }

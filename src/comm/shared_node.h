@@ -1,5 +1,7 @@
 #pragma once
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -32,13 +34,18 @@ class SharedNode {
 
  private:
   SharedNode() = default;
+  /// Says once that what follows is exchanged more slowly.
+  void say_refused(size_t bytes);
   void connect(MPI_Comm world, MPI_Comm local);
 
   Arena arena_;
   ArenaBlocks blocks_{arena_};
+  int rank_ = 0;
   int local_rank_ = 0;
   std::vector<int> local_of_;
   std::vector<std::unique_ptr<ArenaView>> views_;
+  std::atomic<bool> said_refused_{false};
+  std::mutex devices_mutex_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<Device*> inner_;
 };

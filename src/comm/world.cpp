@@ -2,13 +2,12 @@
 
 #include <exception>
 
-#include <sched.h>
-
 #include "dlrm/core/log.h"
 
 #include "launcher.h"
 #include "mpi_c.h"
 #include "mpi_comm.h"
+#include "node.h"
 #include "progress.h"
 #include "self_comm.h"
 #include "service.h"
@@ -18,31 +17,11 @@
 namespace dlrm {
 namespace {
 
-/// The ranks on this node.
-struct Node {
-  int rank = 0;
-  int size = 1;
-  bool crowded = false;  ///< more ranks than the cores that they may use
-};
-
 MPI_Comm ranks_of_this_node() {
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm),
             "MPI_Comm_split_type");
   return comm;
-}
-
-Node find_node(MPI_Comm comm) {
-  Node node;
-  MPI_Comm_rank(comm, &node.rank);
-  MPI_Comm_size(comm, &node.size);
-  cpu_set_t mine, all;
-  CPU_ZERO(&mine);
-  CPU_ZERO(&all);
-  sched_getaffinity(0, sizeof mine, &mine);
-  check_mpi(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, comm), "MPI_Allreduce");
-  node.crowded = node.size > CPU_COUNT(&all);
-  return node;
 }
 
 /// What MPI grants of MPI_THREAD_MULTIPLE.
@@ -68,6 +47,7 @@ class World::Impl {
     if (launch.parallel) {
       join(argc, argv, launch);
     } else {
+      node_ = this_node();
       engine_ = std::make_shared<ProgressEngine>(Waiting::kSpin);
       comm_ = make_self_comm(engine_);
       service_ = std::make_unique<Service>(0, 1, nullptr, engine_);
@@ -95,6 +75,11 @@ class World::Impl {
     MPI_Finalize();
   }
 
+  Waiting waiting(int threads) const {
+    if (node_.crowded(threads)) return Waiting::kYield;
+    return node_.whole ? Waiting::kSpin : Waiting::kSpinForMessages;
+  }
+
   Node node_;
   std::shared_ptr<ProgressEngine> engine_;
   std::shared_ptr<SharedNode> memory_;  // outlives what was allocated there
@@ -106,11 +91,11 @@ class World::Impl {
     const int granted = start_mpi(argc, argv);
     mpi_ = true;
     MPI_Comm beside = ranks_of_this_node();
-    node_ = find_node(beside);
+    node_ = find_node(MPI_COMM_WORLD, beside);
     std::string why_not;
     memory_ = SharedNode::make(MPI_COMM_WORLD, beside, why_not);
     MPI_Comm_free(&beside);
-    engine_ = std::make_shared<ProgressEngine>(node_.crowded ? Waiting::kYield : Waiting::kSpin);
+    engine_ = std::make_shared<ProgressEngine>(waiting(1));
     comm_ = make_mpi_comm(copy_of_world(), engine_, memory_);
     if (!why_not.empty()) {
       Log(comm_->rank()).info("ranks of a machine exchange through MPI: {}", why_not);
@@ -142,6 +127,10 @@ int World::size() const { return impl_->comm_->size(); }
 int World::local_rank() const { return impl_->node_.rank; }
 int World::local_size() const { return impl_->node_.size; }
 Communicator& World::comm() { return *impl_->comm_; }
+
+void World::use_threads(int threads) {
+  if (impl_->comm_->size() > 1) impl_->engine_->set_waiting(impl_->waiting(threads));
+}
 
 void World::start_watchdog(double timeout_seconds, const Trace& trace) {
   impl_->service_->start_watchdog(timeout_seconds, trace);

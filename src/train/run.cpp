@@ -1,6 +1,7 @@
 #include "dlrm/train/run.h"
 
 #include "dlrm/train/execution.h"
+#include "dlrm/train/session.h"
 #include "dlrm/train/trace_file.h"
 
 #include "training_run.h"
@@ -167,6 +168,7 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
   if (world) world->start_watchdog(config.train.timeout, trace);
   const MachineShare share = machine_share(comm);
   const int threads = threads_for(config.train.threads, share);
+  if (world) world->use_threads(threads);
 
   check_alike(comm, options);
   Execution execution(comm, config, share);
@@ -192,41 +194,45 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
   // A graph is launched whole: its stages have no times of their own.
   trainer.record_steps(!options.check && options.profile.empty());
   if (!options.profile.empty()) trainer.time_stages();
-  restore(context, trainer, start, options.eval_only, progress);
-  if (start.clears_folder) remove_checkpoints(comm, config.checkpoint.directory);
-  loading.reset();
+  // Told while the trainer stands, whose calls in flight peers may be waiting in.
+  return end_where_it_fails(world, [&] {
+    restore(context, trainer, start, options.eval_only, progress);
+    if (start.clears_folder) remove_checkpoints(comm, config.checkpoint.directory);
+    loading.reset();
 
-  open_directory(directory, options, plan, start);
+    open_directory(directory, options, plan, start);
 
-  TrainingRun run(context, world, config, plan, trainer, directory, sources.main(),
-                  sources.test.get(), threads);
-  const int64_t total = options.eval_only ? 0 : total_steps(config, sources.main());
-  trace.reset_totals();
-  run.train(progress, total, stop);
-  if (options.check) trainer.embeddings().check_replicas();
-  // Saved first: an evaluation that fails costs nothing.
-  if (!options.eval_only && config.checkpoint.at_end) run.save(progress);
-  const bool evaluates = options.eval_only || config.eval.at_end;
-  if (!progress.stopped && evaluates && !run.evaluated(progress)) run.evaluate_now(progress, stop);
-  if (!options.eval_only && progress.stopped) run.save(progress);
+    TrainingRun run(context, world, config, plan, trainer, directory, sources.main(),
+                    sources.test.get(), threads);
+    const int64_t total = options.eval_only ? 0 : total_steps(config, sources.main());
+    trace.reset_totals();
+    run.train(progress, total, stop);
+    if (options.check) trainer.embeddings().check_replicas();
+    // Saved first: an evaluation that fails costs nothing.
+    if (!options.eval_only && config.checkpoint.at_end) run.save(progress);
+    const bool evaluates = options.eval_only || config.eval.at_end;
+    if (!progress.stopped && evaluates && !run.evaluated(progress))
+      run.evaluate_now(progress, stop);
+    if (!options.eval_only && progress.stopped) run.save(progress);
 
-  sum_counts(context, progress);
-  const RunSummary summary = summarise(context, config, plan, progress, run);
-  if (options.eval_only) {
-    directory.update_evaluation(summary);
-  } else {
-    directory.write_summary(summary);
-  }
-  if (!options.profile.empty()) write_trace(comm, trace, options.profile);
-  comm.barrier();
-  if (run.times().count() > 0) {
-    log.info("{} steps, {:.0f} samples/s, {:.3f} ms a step", progress.step,
-             summary.samples_per_second, summary.step_ms_mean);
-  }
-  log.info("files in {}", config.output.directory);
-  if (!progress.stopped) return ExitCode::kDone;
-  log.info("stopped on request at step {}; --resume continues", progress.step);
-  return ExitCode::kStopped;
+    sum_counts(context, progress);
+    const RunSummary summary = summarise(context, config, plan, progress, run);
+    if (options.eval_only) {
+      directory.update_evaluation(summary);
+    } else {
+      directory.write_summary(summary);
+    }
+    if (!options.profile.empty()) write_trace(comm, trace, options.profile);
+    comm.barrier();
+    if (run.times().count() > 0) {
+      log.info("{} steps, {:.0f} samples/s, {:.3f} ms a step", progress.step,
+               summary.samples_per_second, summary.step_ms_mean);
+    }
+    log.info("files in {}", config.output.directory);
+    if (!progress.stopped) return ExitCode::kDone;
+    log.info("stopped on request at step {}; --resume continues", progress.step);
+    return ExitCode::kStopped;
+  });
 }
 
 }  // namespace dlrm

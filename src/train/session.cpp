@@ -9,24 +9,39 @@
 
 namespace dlrm {
 
-int run_guarded(World& world, const std::function<ExitCode()>& body) {
-  ExitCode code = ExitCode::kFailure;
-  std::string text;
+namespace {
+
+/// Ends every rank with what is being handled; an error of another rank is reported by that one.
+[[noreturn]] void end_with_current_error(World& world) {
   try {
-    code = body();
-    if (code == ExitCode::kDone) {
-      world.finish();
-      return 0;
-    }
+    throw;
   } catch (const PeerLost& error) {
-    code = error.code();
+    world.end_all(error.code(), "");
   } catch (const Error& error) {
-    code = error.code();
-    text = error.what();
+    world.end_all(error.code(), error.what());
   } catch (const std::exception& error) {
-    text = error.what();
+    world.end_all(ExitCode::kFailure, error.what());
   }
-  world.end_all(code, text);
+}
+
+}  // namespace
+
+ExitCode end_where_it_fails(World* world, const std::function<ExitCode()>& body) {
+  if (!world) return body();
+  try {
+    return body();
+  } catch (...) {
+    end_with_current_error(*world);
+  }
+}
+
+int run_guarded(World& world, const std::function<ExitCode()>& body) {
+  const ExitCode code = end_where_it_fails(&world, body);
+  if (code != ExitCode::kDone) world.end_all(code, "");
+  return static_cast<int>(end_where_it_fails(&world, [&] {
+    world.finish();
+    return ExitCode::kDone;
+  }));
 }
 
 Session::Session(int* argc, char*** argv, int threads, DeviceKind device)
@@ -36,6 +51,7 @@ Session::Session(int* argc, char*** argv, int threads, DeviceKind device)
   config.device = device;
   execution_ = std::make_unique<Execution>(world_.comm(), config, share);
   context_ = std::make_unique<Context>(execution_->context(trace_, log_));
+  world_.use_threads(threads_for(threads, share));
   ops_ = execution_->make_ops(threads_for(threads, share), false);
 }
 

@@ -13,7 +13,9 @@ namespace dlrm {
 
 class Stream;
 
-/// Something started that is not done yet. Movable. Destroying one that was not waited for waits.
+/// Something started that is not done yet. Movable. Destroying one that was not waited for waits;
+/// in an owner that an exception destroys, for two seconds at most, as peers may never start the
+/// call.
 class Pending {
  public:
   /// What a communicator keeps of a started call.
@@ -25,6 +27,10 @@ class Pending {
     /// Between two polls of a waiting caller, `polls` of which found nothing: leaves the core to
     /// others sooner or later.
     virtual void relax(int64_t polls);
+    /// Whether calls beside this one were given up: nobody waits for this one either.
+    virtual bool abandoned() const { return false; }
+    /// The call is destroyed undone, and so are those beside it.
+    virtual void abandon() {}
     /// True where a device goes on by itself: `stream` was ordered after the call, and the host
     /// need not wait. Host communicators leave it at false.
     virtual bool order(Stream& stream);
@@ -46,6 +52,8 @@ class Pending {
   bool done() const { return state_ == nullptr; }
 
  private:
+  void end_quietly() noexcept;
+
   std::unique_ptr<State> state_;
 };
 

@@ -25,6 +25,10 @@ class World {
   /// The world's communicator (MpiComm, or SelfComm alone).
   Communicator& comm();
 
+  /// Each rank computes with that many threads: where they are more than the cores of the machine,
+  /// or than a control group grants, a rank that waits gives its core away at once.
+  void use_threads(int threads);
+
   /// Starts the watchdog: each rank reports (sequence, collective, bytes, stage) each second; a
   /// rank without progress for `timeout` seconds is named and the job ends with 3. Progress is a
   /// call entered or completed on comm() or its duplicates, or another stage of `trace`. Called

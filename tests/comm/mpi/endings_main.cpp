@@ -6,8 +6,10 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <pthread.h>
 
@@ -120,6 +122,32 @@ void signals(World& world) {
   if (!signal_on_main) world.end_all(ExitCode::kFailure, "a service thread took the signal");
 }
 
+/// Rank 1 fails with a call in flight that rank 0 has not started, and starts only once it has
+/// heard that the call was given up.
+void fails_within_a_call(World& world) {
+  Trace trace;
+  world.start_watchdog(30, trace);
+  const std::unique_ptr<Communicator> other = world.comm().duplicate();
+  std::vector<char> data(100000, world.rank() == 0 ? 'b' : 'a');
+  if (world.rank() == 0) {
+    other->barrier();
+    Pending late = world.comm().start_broadcast(data.data(), 100, 0);
+    for (;;) late.poll();
+  }
+  std::string words;
+  try {
+    Pending broadcast = world.comm().start_broadcast(data.data(), 100, 0);
+    Pending barrier = world.comm().start_barrier();
+    throw run_error("rank one could not go on");
+  } catch (const Error& error) {
+    words = error.what();
+  }
+  other->barrier();
+  std::this_thread::sleep_for(300ms);
+  if (data != std::vector<char>(100000, 'a')) words = "memory that was given up is written to";
+  world.end_all(ExitCode::kFailure, words);
+}
+
 void orderly(World& world) {
   world.comm().barrier();
   if (world.rank() != 0) std::this_thread::sleep_for(100ms);
@@ -144,6 +172,7 @@ const std::map<std::string, std::function<void(World&)>> kEndings = {
     {"dead-rank", dead_rank},
     {"stopped-rank0-error", stopped_rank0_error},
     {"signals", signals},
+    {"fails-within-a-call", fails_within_a_call},
 };
 
 }  // namespace

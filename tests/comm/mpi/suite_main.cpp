@@ -66,6 +66,27 @@ void compare_with_threads(Communicator& comm, int64_t count, DType wire) {
   });
 }
 
+/// Sums agree, and nothing fails, where one rank has no shared memory left for what it would show.
+void check_sums_without_shared_memory(World& world) {
+  MPI_Comm all = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &all);
+  std::string why_not;
+  const auto node = SharedNode::make(all, all, why_not);
+  if (!node) throw run_error("no shared memory: {}", why_not);
+  const auto comm = make_mpi_comm(all, std::make_shared<ProgressEngine>(Waiting::kYield), node);
+  if (world.rank() == world.size() - 1) node->arena().limit_to(0);
+  for (const int64_t count : {50001, 3000000}) {
+    compare_with_threads(*comm, count, DType::kFloat32);
+    compare_with_threads(*comm, count, DType::kBFloat16);
+  }
+  std::vector<float> first(600000, 1.0f), second(600000, 2.0f);
+  Pending sums[] = {comm->start_allreduce<float>(first), comm->start_allreduce<float>(second)};
+  for (Pending& sum : sums) sum.wait();
+  const auto ranks = static_cast<float>(world.size());
+  if (first[599999] != ranks || second[0] != 2 * ranks) throw run_error("sums in flight differ");
+  comm->barrier();
+}
+
 void check(World& world) {
   Trace trace;
   world.start_watchdog(20, trace);
@@ -105,6 +126,8 @@ int main(int argc, char** argv) {
   try {
     if (argc > 1 && std::string_view(argv[1]) == "machines") {
       dlrm::check_across_machines(world);
+    } else if (argc > 1 && std::string_view(argv[1]) == "exhausted") {
+      dlrm::check_sums_without_shared_memory(world);
     } else {
       dlrm::check(world);
     }

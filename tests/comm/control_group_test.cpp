@@ -1,0 +1,71 @@
+#include "comm/control_group.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace dlrm {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder in the place of the system's root.
+class Root : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "dlrm-root-XXXXXX").string();
+    ASSERT_TRUE(::mkdtemp(name.data()));
+    root_ = name;
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  void write(const std::string& path, const std::string& text) const {
+    fs::create_directories(fs::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+  }
+
+  std::string root_;
+};
+
+TEST_F(Root, WithoutControlGroupsSetsNoLimit) {
+  EXPECT_TRUE(std::isinf(ControlGroup::cpus(root_)));
+  EXPECT_TRUE(std::isinf(ControlGroup::memory_room(root_)));
+}
+
+TEST_F(Root, OfVersion2GivesTheTightestLimitAroundTheProcess) {
+  write("/proc/self/cgroup", "0::/job/step\n");
+  write("/sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
+  write("/sys/fs/cgroup/job/cpu.max", "250000 100000\n");
+  write("/sys/fs/cgroup/job/step/memory.max", "max\n");
+  write("/sys/fs/cgroup/job/memory.max", "1000000\n");
+  write("/sys/fs/cgroup/job/memory.current", "700000\n");
+  write("/sys/fs/cgroup/job/memory.stat",
+        "anon 400000\nfile 300000\nactive_file 40000\ninactive_file 50000\n");
+  EXPECT_EQ(ControlGroup::cpus(root_), 2.5);
+  EXPECT_EQ(ControlGroup::memory_room(root_), 390000);
+}
+
+TEST_F(Root, OfVersion2IsReadWhereTheGroupIsTheRootItself) {
+  write("/proc/self/cgroup", "0::/\n");
+  write("/sys/fs/cgroup/cpu.max", "50000 100000\n");
+  EXPECT_EQ(ControlGroup::cpus(root_), 0.5);
+}
+
+TEST_F(Root, OfVersion1GivesTheLimitsOfItsControllers) {
+  write("/proc/self/cgroup", "5:cpu,cpuacct:/docker/a\n3:memory:/docker/a\n0::/\n");
+  write("/sys/fs/cgroup/cpu,cpuacct/docker/a/cpu.cfs_quota_us", "300000\n");
+  write("/sys/fs/cgroup/cpu,cpuacct/docker/a/cpu.cfs_period_us", "100000\n");
+  write("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+  write("/sys/fs/cgroup/memory/docker/a/memory.limit_in_bytes", "500000\n");
+  write("/sys/fs/cgroup/memory/docker/a/memory.usage_in_bytes", "600000\n");
+  write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(ControlGroup::cpus(root_), 3);
+  EXPECT_EQ(ControlGroup::memory_room(root_), 0);
+}
+
+}  // namespace
+}  // namespace dlrm
