@@ -9,7 +9,8 @@
 # Suites of operations, devices and communicators; training held against the CPU's losses; ranks that share
 # the GPU; the benchmarks of docs/benchmarks/gpu.md; compute-sanitizer where it is installed.
 # --bin DIR       programs and tests of the preset cuda (default: build/cuda/bin); no compiler is needed.
-#                 Libraries are looked for in DIR/../lib, in CUDA's toolkit and in Python's wheels too
+#                 Libraries are looked for in DIR/../lib, in CUDA's toolkit and in Python's wheels too;
+#                 launch/bundle.sh packs programs for a machine that has none of them
 # --output DIR    record.json and record.md, written anew after each figure (default: runs/acceptance)
 # --scratch DIR   logs and runs (default: the same folder)
 # --only STEPS    these alone, added to the record that is there: keys, their beginnings, proof or benchmark,
@@ -24,7 +25,7 @@
 # libraries are missing. Needs python3, without packages.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-case " $* " in *" -h "* | *" --help "*) sed -n '2,25p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;; esac
+case " $* " in *" -h "* | *" --help "*) sed -n '2,26p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;; esac
 for python in python3 /usr/bin/python3; do
   command -v "$python" >/dev/null && "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' && break
   python=

@@ -48,9 +48,23 @@ def loads(name):
         return False
 
 
+def bundled_mpi(bin_dir):
+    """The environment of the Open MPI that launch/bundle.sh packed beside the programs, if it did."""
+    home = os.path.join(os.path.dirname(bin_dir), "mpi")
+    if not os.access(os.path.join(home, "bin", "mpirun"), os.X_OK):
+        return {}
+    env = {"OPAL_PREFIX": home, "PATH": os.path.join(home, "bin") + ":" + os.environ.get("PATH", "/usr/bin:/bin")}
+    for pmix in glob.glob(os.path.join(home, "lib*", "**", "pmix2"), recursive=True)[:1]:
+        env["PMIX_INSTALL_PREFIX"] = pmix
+    return env
+
+
 def path_for(bin_dir, names):
     """(environment that lets the programs `names` of the folder start, libraries that are nowhere)."""
     programs = [path for path in (os.path.join(bin_dir, name) for name in names) if os.access(path, os.X_OK)]
+    env = bundled_mpi(bin_dir)
+    if env:
+        programs.append(os.path.join(env["OPAL_PREFIX"], "bin", "mpirun"))
     wanted = missing(programs, {}) | {name for name in AT_RUN_TIME if not loads(name)}
     folders = []
     for folder in dict.fromkeys(places(bin_dir)):
@@ -58,7 +72,6 @@ def path_for(bin_dir, names):
         if here:
             folders.append(folder)
             wanted -= here
-    env = {}
     if folders:
         given = os.environ.get("LD_LIBRARY_PATH")
         env["LD_LIBRARY_PATH"] = ":".join(folders + ([given] if given else []))

@@ -96,20 +96,6 @@ TEST_F(SortOnGpu, AddsUpSmallNumbersToo) {
   EXPECT_EQ(download(out.data(), 4), (std::vector<uint32_t>{3, 3, 7, 8}));
 }
 
-TEST_F(SortOnGpu, CountsRunsOfEquals) {
-  const std::vector<uint64_t> keys{5, 5, 5, 9, 2, 2, 5};
-  const auto in = upload(keys), unique = upload(keys);
-  const auto lengths = upload(std::vector<uint32_t>(keys.size()));
-  const auto runs = upload(std::vector<int64_t>(1));
-  const size_t bytes = cuda::run_lengths_scratch(7);
-  const Array<char> scratch(*device, bytes + 1, "scratch");
-  cuda::run_lengths(in.data(), unique.data(), lengths.data(), runs.data(), 7, scratch.data(), bytes,
-                    native());
-  EXPECT_EQ(download(runs.data(), 1)[0], 4);
-  EXPECT_EQ(download(unique.data(), 4), (std::vector<uint64_t>{5, 9, 2, 5}));
-  EXPECT_EQ(download(lengths.data(), 4), (std::vector<uint32_t>{3, 1, 2, 1}));
-}
-
 }  // namespace
 }  // namespace dlrm
 #endif

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -98,6 +99,34 @@ class RunSh(Tree):
 
     def test_nothing_built_ends_with_2(self):
         self.assertEqual(self.run_sh().returncode, 2)
+
+
+class Bundle(Tree):
+    def test_what_is_packed_starts_where_it_is_unpacked(self):
+        with open(os.path.join(ROOT, "launch/acceptance/programs.txt"), encoding="utf-8") as file:
+            programs = file.read().split()
+        os.makedirs(os.path.join(self.folder, "build/cuda/bin"))
+        for program in programs:
+            shutil.copy("/bin/echo", os.path.join(self.folder, "build/cuda/bin", program))
+        done = self.start(["launch/bundle.sh", "all.tar.xz"], XZ_OPT="-0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        there = os.path.join(self.folder, "there")
+        os.makedirs(there)
+        subprocess.run(["tar", "-xf", os.path.join(self.folder, "all.tar.xz"), "-C", there], check=True)
+        self.assertEqual(sorted(os.listdir(os.path.join(there, "bin"))), sorted(programs))
+        code = ("import sys; sys.path.insert(0, 'launch/acceptance'); import libraries, subprocess, os\n"
+                "env, missing = libraries.path_for('there/bin', ['dlrm-train'])\n"
+                "assert not missing and env['OPAL_PREFIX'] == 'there/mpi', (env, missing)\n"
+                "env = {**os.environ, **env, 'OPAL_PREFIX': os.path.abspath('there/mpi')}\n"
+                "sys.exit(subprocess.run(['mpirun', '--oversubscribe', '-np', '2', 'there/bin/dlrm-train', 'hello'],\n"
+                "                        env=env).returncode)\n")
+        done = self.start([sys.executable, "-c", code], OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        self.assertEqual((done.returncode, done.stdout), (0, "hello\nhello\n"), done.stderr)
+
+    def test_what_is_not_built_is_named(self):
+        done = self.start(["launch/bundle.sh", "all.tar.xz"])
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("launch/build.sh cuda dlrm-train", done.stderr)
 
 
 class Slurm(Tree):

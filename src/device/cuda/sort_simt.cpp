@@ -64,33 +64,12 @@ void scan(const T* values, T* sums, int64_t count, const void* scratch, size_t s
   simt::stream_operation(stream, work, "prefix sum");
 }
 
-template <class Key>
-void encode(const Key* keys, Key* unique, uint32_t* lengths, int64_t* runs, int64_t count,
-            const void* scratch, size_t scratch_bytes, cudaStream_t stream) {
-  if (count == 0) return;
-  check_scratch(scratch, scratch_bytes, run_lengths_scratch(count));
-  const auto work = [=] {
-    int64_t found = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      if (i > 0 && keys[i] == keys[i - 1]) {
-        ++lengths[found - 1];
-        continue;
-      }
-      unique[found] = keys[i];
-      lengths[found++] = 1;
-    }
-    *runs = found;
-  };
-  simt::stream_operation(stream, work, "run_lengths");
-}
-
 }  // namespace
 
 size_t sort_pairs_scratch(int64_t count, size_t key_bytes) {
   return scratch_for(count, key_bytes + sizeof(uint32_t));
 }
 size_t sum_scratch(int64_t count) { return scratch_for(count, 1); }
-size_t run_lengths_scratch(int64_t count) { return scratch_for(count, 1); }
 
 void sort_pairs(const uint32_t* keys, uint32_t* sorted_keys, const uint32_t* values,
                 uint32_t* sorted_values, int64_t count, int begin_bit, int end_bit, void* scratch,
@@ -120,15 +99,6 @@ void inclusive_sum(const uint32_t* values, uint32_t* sums, int64_t count, void* 
 void inclusive_sum(const int64_t* values, int64_t* sums, int64_t count, void* scratch,
                    size_t scratch_bytes, cudaStream_t stream) {
   scan(values, sums, count, scratch, scratch_bytes, stream, true);
-}
-
-void run_lengths(const uint32_t* keys, uint32_t* unique, uint32_t* lengths, int64_t* runs,
-                 int64_t count, void* scratch, size_t scratch_bytes, cudaStream_t stream) {
-  encode(keys, unique, lengths, runs, count, scratch, scratch_bytes, stream);
-}
-void run_lengths(const uint64_t* keys, uint64_t* unique, uint32_t* lengths, int64_t* runs,
-                 int64_t count, void* scratch, size_t scratch_bytes, cudaStream_t stream) {
-  encode(keys, unique, lengths, runs, count, scratch, scratch_bytes, stream);
 }
 
 }  // namespace dlrm::cuda

@@ -1,7 +1,7 @@
 #include <algorithm>
+#include <limits>
 
 #include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_run_length_encode.cuh>
 #include <cub/device/device_scan.cuh>
 
 #include "dlrm/device/cuda/check.h"
@@ -9,6 +9,13 @@
 
 namespace dlrm::cuda {
 namespace {
+
+/// CUB's sums count in int as of CUDA 12.4: more would be cut off without a word.
+int items(int64_t count) {
+  const bool fits = count <= std::numeric_limits<int>::max();
+  check(fits ? cudaSuccess : cudaErrorInvalidValue, "a sum over 2^31 numbers or more");
+  return static_cast<int>(count);
+}
 
 /// What `call` answers for scratch when it is given none.
 template <class Call>
@@ -31,16 +38,7 @@ template <class T>
 size_t scan_scratch(int64_t count) {
   return asked([&](void* scratch, size_t& bytes) {
     return cub::DeviceScan::ExclusiveSum(scratch, bytes, static_cast<const T*>(nullptr),
-                                         static_cast<T*>(nullptr), count);
-  });
-}
-
-template <class Key>
-size_t encode_scratch(int64_t count) {
-  return asked([&](void* scratch, size_t& bytes) {
-    return cub::DeviceRunLengthEncode::Encode(
-        scratch, bytes, static_cast<const Key*>(nullptr), static_cast<Key*>(nullptr),
-        static_cast<uint32_t*>(nullptr), static_cast<int64_t*>(nullptr), count);
+                                         static_cast<T*>(nullptr), items(count));
   });
 }
 
@@ -54,10 +52,6 @@ size_t sort_pairs_scratch(int64_t count, size_t key_bytes) {
 size_t sum_scratch(int64_t count) {
   if (count == 0) return 0;
   return std::max(scan_scratch<uint32_t>(count), scan_scratch<int64_t>(count));
-}
-size_t run_lengths_scratch(int64_t count) {
-  if (count == 0) return 0;
-  return std::max(encode_scratch<uint32_t>(count), encode_scratch<uint64_t>(count));
 }
 
 void sort_pairs(const uint32_t* keys, uint32_t* sorted_keys, const uint32_t* values,
@@ -80,41 +74,26 @@ void sort_pairs(const uint64_t* keys, uint64_t* sorted_keys, const uint32_t* val
 void exclusive_sum(const uint32_t* values, uint32_t* sums, int64_t count, void* scratch,
                    size_t scratch_bytes, cudaStream_t stream) {
   if (count == 0) return;
-  check(cub::DeviceScan::ExclusiveSum(scratch, scratch_bytes, values, sums, count, stream),
+  check(cub::DeviceScan::ExclusiveSum(scratch, scratch_bytes, values, sums, items(count), stream),
         "cub::DeviceScan");
 }
 void exclusive_sum(const int64_t* values, int64_t* sums, int64_t count, void* scratch,
                    size_t scratch_bytes, cudaStream_t stream) {
   if (count == 0) return;
-  check(cub::DeviceScan::ExclusiveSum(scratch, scratch_bytes, values, sums, count, stream),
+  check(cub::DeviceScan::ExclusiveSum(scratch, scratch_bytes, values, sums, items(count), stream),
         "cub::DeviceScan");
 }
 void inclusive_sum(const uint32_t* values, uint32_t* sums, int64_t count, void* scratch,
                    size_t scratch_bytes, cudaStream_t stream) {
   if (count == 0) return;
-  check(cub::DeviceScan::InclusiveSum(scratch, scratch_bytes, values, sums, count, stream),
+  check(cub::DeviceScan::InclusiveSum(scratch, scratch_bytes, values, sums, items(count), stream),
         "cub::DeviceScan");
 }
 void inclusive_sum(const int64_t* values, int64_t* sums, int64_t count, void* scratch,
                    size_t scratch_bytes, cudaStream_t stream) {
   if (count == 0) return;
-  check(cub::DeviceScan::InclusiveSum(scratch, scratch_bytes, values, sums, count, stream),
+  check(cub::DeviceScan::InclusiveSum(scratch, scratch_bytes, values, sums, items(count), stream),
         "cub::DeviceScan");
-}
-
-void run_lengths(const uint32_t* keys, uint32_t* unique, uint32_t* lengths, int64_t* runs,
-                 int64_t count, void* scratch, size_t scratch_bytes, cudaStream_t stream) {
-  if (count == 0) return;
-  check(cub::DeviceRunLengthEncode::Encode(scratch, scratch_bytes, keys, unique, lengths, runs,
-                                           count, stream),
-        "cub::DeviceRunLengthEncode");
-}
-void run_lengths(const uint64_t* keys, uint64_t* unique, uint32_t* lengths, int64_t* runs,
-                 int64_t count, void* scratch, size_t scratch_bytes, cudaStream_t stream) {
-  if (count == 0) return;
-  check(cub::DeviceRunLengthEncode::Encode(scratch, scratch_bytes, keys, unique, lengths, runs,
-                                           count, stream),
-        "cub::DeviceRunLengthEncode");
 }
 
 }  // namespace dlrm::cuda

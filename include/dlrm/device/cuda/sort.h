@@ -25,7 +25,7 @@ void sort_pairs(const uint64_t* keys, uint64_t* sorted_keys, const uint32_t* val
                 size_t scratch_bytes, cudaStream_t stream);
 
 /// Bytes of scratch for exclusive_sum and inclusive_sum of up to `count` elements of any type
-/// below.
+/// below; fewer than 2^31.
 size_t sum_scratch(int64_t count);
 /// sums[i] = values[0] + ... + values[i - 1]. sums may be values.
 void exclusive_sum(const uint32_t* values, uint32_t* sums, int64_t count, void* scratch,
@@ -37,14 +37,5 @@ void inclusive_sum(const uint32_t* values, uint32_t* sums, int64_t count, void* 
                    size_t scratch_bytes, cudaStream_t stream);
 void inclusive_sum(const int64_t* values, int64_t* sums, int64_t count, void* scratch,
                    size_t scratch_bytes, cudaStream_t stream);
-
-/// Bytes of scratch for run_lengths of up to `count` keys.
-size_t run_lengths_scratch(int64_t count);
-/// Runs of equal neighbours: unique[r] the key of run r, lengths[r] how many, runs[0] the number of
-/// runs. unique and lengths have room for `count`; what lies past the runs is undefined.
-void run_lengths(const uint32_t* keys, uint32_t* unique, uint32_t* lengths, int64_t* runs,
-                 int64_t count, void* scratch, size_t scratch_bytes, cudaStream_t stream);
-void run_lengths(const uint64_t* keys, uint64_t* unique, uint32_t* lengths, int64_t* runs,
-                 int64_t count, void* scratch, size_t scratch_bytes, cudaStream_t stream);
 
 }  // namespace dlrm::cuda

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Packs what launch/gpu_acceptance.sh takes to a machine with a GPU on which nothing can be installed: its
+# programs, stripped, their libraries, and Open MPI with mpirun. CUDA's own libraries and NCCL are left out.
+#
+#   launch/bundle.sh [--preset PRESET] FILE.tar.xz     PRESET: cuda (default), simt
+#
+# There, in a checkout: mkdir -p build/there && tar -xf FILE.tar.xz -C build/there, then
+# launch/gpu_acceptance.sh --bin build/there/bin. Its C library must not be older than this machine's.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+preset=cuda
+case "${1:-}" in
+  -h | --help) sed -n '2,8p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+  --preset) preset=${2:-}; shift; [ $# -eq 0 ] || shift ;;
+esac
+case "${1:-}" in
+  *.tar.xz) [ $# -eq 1 ] && target=$1 ;;
+esac
+[ -n "${target:-}" ] || { echo "error: launch/bundle.sh [--preset PRESET] FILE.tar.xz" >&2; exit 2; }
+command -v mpirun >/dev/null || { echo "error: mpirun is missing: install openmpi-bin" >&2; exit 2; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir -p "$folder/bin" "$folder/lib" "$folder/mpi"
+
+mapfile -t programs <"$root/launch/acceptance/programs.txt"
+for program in "${programs[@]}"; do
+  built=$root/build/$preset/bin/$program
+  [ -x "$built" ] || { echo "error: $built is not built: launch/build.sh $preset ${programs[*]}" >&2; exit 2; }
+  strip -o "$folder/bin/$program" "$built"
+done
+
+# Open MPI finds its parts below OPAL_PREFIX as below its own prefix here.
+prefix=$(ompi_info --parsable --path prefix | sed 's/.*://')
+keep() { mkdir -p "$folder/mpi/$(dirname "${1#"$prefix"/}")"; cp -rL "$1" "$folder/mpi/${1#"$prefix"/}"; }
+keep "$(ompi_info --parsable --path pkglibdir | sed 's/.*://')"
+keep "$(ompi_info --parsable --path pkgdatadir | sed 's/.*://')"
+mkdir -p "$folder/mpi/etc" "$folder/mpi/bin"
+cp -L "$(readlink -f "$(command -v mpirun)")" "$folder/mpi/bin/mpirun"
+cp -L "$(command -v orted)" "$folder/mpi/bin/orted"
+pmix=$(find "$prefix"/lib* -type d -path '*/pmix2/lib/pmix' 2>/dev/null | head -n 1)
+[ -z "$pmix" ] || keep "$pmix"
+
+# Everything that these need but the C and C++ libraries and what belongs to CUDA and its driver.
+find "$folder" -type f \( -perm -u+x -o -name '*.so*' \) -print0 | xargs -0 ldd 2>/dev/null |
+  awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+  grep -vE '/(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s|cuda|cudart|cublas.*|cudnn.*|nccl|nvidia.*)\.so.*)$' |
+  while read -r library; do cp -L "$library" "$folder/lib/"; done
+XZ_OPT=${XZ_OPT:--T0} tar -C "$folder" -cJf "$target.partial" bin lib mpi
+mv "$target.partial" "$target"
+echo "$target: $(du -h "$target" | cut -f1)"
