@@ -65,10 +65,12 @@ struct Activate {
   Rows<T> z, y;
   __device__ void operator()(int64_t r, int64_t c) const {
     const auto from = load_pack<N>(p.row(r) + c);
+    Pack<float, N> added{};
+    if (bias) added = load_pack<N>(bias + c);
     Pack<T, N> kept, to;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const float sum = to_float(from.at[i]) + (bias ? bias[c + i] : 0.0f);
+      const float sum = to_float(from.at[i]) + added.at[i];
       kept.at[i] = from_float<T>(sum);
       to.at[i] = from_float<T>(value<kCurve>(sum));
     }
@@ -144,7 +146,9 @@ Extents row_extents(std::initializer_list<Matrix> matrices) {
 void activate(Curve curve, const Matrix& p, const float* bias, const Matrix& z, const Matrix& y,
               cudaStream_t stream) {
   const Matrix& kept = z.data ? z : y;
-  const Extents all = bias ? row_extents({y, p, kept}) : extents({y, p, kept});
+  Extents all = bias ? row_extents({y, p, kept}) : extents({y, p, kept});
+  const size_t bias_pack = sizeof(float) * static_cast<size_t>(all.length);
+  if (reinterpret_cast<uintptr_t>(bias) % bias_pack != 0) all.length = 1;
   with_curve(curve, [&]<Curve kCurve>() {
     with_packs(all, y.type, [&]<class T, int N>() {
       const Activate<kCurve, T, N> body{rows_of<const T>(p), bias, rows_of<T>(z), rows_of<T>(y)};

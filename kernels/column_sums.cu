@@ -1,57 +1,77 @@
-// sums[c] = Σ_r m[r, c] in fp32: a thread adds every eighth row of a chunk, a block's eight threads
-// of a column are added in order, then the chunks in order. Reads s bytes an element, once:
-// bandwidth.
+// sums[c] = Σ_r m[r, c] in fp32, by chunks of rows and then over the chunks (column_chunks.cuh).
+// Reads s bytes an element, once, 16 bytes a thread and several rows at a time: bandwidth. The
+// second pass reads at most 256 floats a column.
+#include "kernels/column_chunks.cuh"
 #include "kernels/column_sums.h"
-#include "kernels/rows.cuh"
 
 namespace dlrm::kernels {
 namespace {
 
-constexpr int kColumns = 32;     // of a block
-constexpr int kDown = 8;         // threads of a column
-constexpr int64_t kChunk = 512;  // rows of a block
-
-int64_t chunks(const Matrix& m) { return blocks_for(m.rows, kChunk); }
-
-template <class T>
-__global__ void chunk_sums_kernel(Rows<const T> m, int64_t rows, int64_t cols, float* partial) {
-  DLRM_SHARED(float, sums, kDown* kColumns);
-  const unsigned across = threadIdx.x % kColumns, down = threadIdx.x / kColumns;
-  const int64_t c = blockIdx.x * int64_t{kColumns} + across;
-  const int64_t first = blockIdx.y * kChunk;
-  const int64_t last = first + kChunk < rows ? first + kChunk : rows;
-  float sum = 0;
-  if (c < cols) {
-    for (int64_t r = first + down; r < last; r += kDown) sum += to_float(m.row(r)[c]);
+template <class T, int N>
+__global__ void __launch_bounds__(kChunkThreads)
+    chunk_sums_kernel(Rows<const T> m, ChunkShape shape, float* partial) {
+  DLRM_SHARED(float, shared, kChunkThreads* N);
+  const ChunkThread thread(shape, N);
+  float sums[N] = {};
+#pragma unroll 4
+  for (int64_t r = thread.first; r < thread.last; r += thread.rows_apart) {
+    const auto row = load_pack<N>(m.row(r) + thread.column);
+#pragma unroll
+    for (int i = 0; i < N; ++i) sums[i] += to_float(row.at[i]);
   }
-  sums[down * kColumns + across] = sum;
-  __syncthreads();
-  if (down != 0 || c >= cols) return;
-  for (int d = 1; d < kDown; ++d) sum += sums[d * kColumns + across];
-  partial[blockIdx.y * cols + c] = sum;
+  add_threads<N>(shape, thread, sums, shared, partial + blockIdx.y * shape.cols);
 }
 
-__global__ void add_chunks_kernel(const float* partial, int64_t chunks, int64_t cols, float* sums) {
-  const int64_t c = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
-  if (c >= cols) return;
+constexpr int kColumns = 32;  // of a block that adds chunks
+constexpr int kDown = 8;      // threads of a column
+
+__global__ void add_chunks_kernel(const float* partial, int64_t chunks, ChunkTargets targets,
+                                  int64_t width) {
+  DLRM_SHARED(float, shared, kColumns* kDown);
+  const unsigned across = threadIdx.x % kColumns, down = threadIdx.x / kColumns;
+  int64_t column = blockIdx.x * int64_t{kColumns} + across;
   float sum = 0;
-  for (int64_t i = 0; i < chunks; ++i) sum += partial[i * cols + c];
-  sums[c] = sum;
+  if (column < width) {
+#pragma unroll 4
+    for (int64_t i = down; i < chunks; i += kDown) sum += partial[i * width + column];
+  }
+  shared[threadIdx.x] = sum;
+  __syncthreads();
+  if (down != 0 || column >= width) return;
+  for (int d = 1; d < kDown; ++d) sum += shared[d * kColumns + across];
+#pragma unroll
+  for (int i = 0; i < 3; ++i) {
+    if (column >= 0 && column < targets.counts[i] && targets.places[i]) {
+      targets.places[i][column] = sum;
+    }
+    column -= targets.counts[i];
+  }
 }
 
 }  // namespace
 
-int64_t column_sums_partial(const Matrix& m) { return chunks(m) * m.cols; }
+void add_chunks(const float* partial, int64_t chunks, const ChunkTargets& targets,
+                cudaStream_t stream) {
+  const int64_t width = targets.width();
+  launch(add_chunks_kernel, {blocks_for(width, int64_t{kColumns}), kColumns * kDown}, stream,
+         partial, chunks, targets, width);
+}
+
+int64_t column_sums_partial(const Matrix& m) {
+  return blocks_for(m.rows, chunk_rows(m.rows)) * m.cols;
+}
 
 void column_sums(const Matrix& m, float* sums, float* partial, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(blocks_for(m.cols, int64_t{kColumns})),
-                  static_cast<unsigned>(chunks(m)));
+  const ChunkShape shape = chunk_shape(m, {m});
   with_type(m.type, [&]<class T>() {
-    launch(chunk_sums_kernel<T>, {grid, kColumns * kDown}, stream, rows_of<const T>(m), m.rows,
-           m.cols, partial);
+    const auto sum = [&]<int N>() {
+      launch(chunk_sums_kernel<T, N>, {shape.grid(), kChunkThreads}, stream, rows_of<const T>(m),
+             shape, partial);
+    };
+    shape.length == 1 ? sum.template operator()<1>()
+                      : sum.template operator()<16 / static_cast<int>(sizeof(T))>();
   });
-  launch(add_chunks_kernel, {blocks_for(m.cols, int64_t{128}), 128}, stream, partial, chunks(m),
-         m.cols, sums);
+  add_chunks(partial, shape.chunks(), {{sums, nullptr, nullptr}, {m.cols, 0, 0}}, stream);
 }
 
 }  // namespace dlrm::kernels

@@ -15,13 +15,14 @@ struct DenseUpdate {
   OptimizerStep step;
 
   __device__ void operator()(int64_t, int64_t i) const {
-    if (suppressed(step)) return;
-    const Numbers n = numbers_of(step);
+    // All that is read is on its way before any of it is looked at.
     auto w = load_pack<N>(p.values + i);
     const auto g = load_pack<N>(p.gradients + i);
     Pack<float, N> s1{}, s2{};
     if constexpr (kHasState1<R>) s1 = load_pack<N>(p.state1 + i);
     if constexpr (kHasState2<R>) s2 = load_pack<N>(p.state2 + i);
+    const Numbers n = numbers_of(step);
+    if (suppressed(step)) return;
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       w.at[k] = new_weight<R>(n, w.at[k], g.at[k], s1.at[k], s2.at[k]);

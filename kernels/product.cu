@@ -1,6 +1,6 @@
-// d[i, j] = Σ_k a[i, k] b[k, j], k in order, in fp32: a block computes 32 x 32 elements from tiles
-// of 32 k in shared memory, a thread four of them. 2·m·n·k operations at a small part of the GPU's
-// rate: it is there to be right for every shape, not to be fast.
+// d[i, j] = Σ_k a[i, k] b[k, j] [+ d[i, j]], k in order, in fp32: a block computes 32 x 32 elements
+// from tiles of 32 k in shared memory, a thread four of them. 2·m·n·k operations at a small part of
+// the GPU's rate: it is there to be right for every shape, not to be fast.
 #include "kernels/product.h"
 #include "kernels/rows.cuh"
 
@@ -21,8 +21,8 @@ struct Operand {
 };
 
 template <class T, class D>
-__global__ void product_kernel(Operand<T> a, Operand<T> b, Rows<D> d, int64_t m, int64_t n,
-                               int64_t k) {
+__global__ void product_kernel(Operand<T> a, Operand<T> b, Rows<D> d, bool accumulate, int64_t m,
+                               int64_t n, int64_t k) {
   DLRM_SHARED(float, left, kTile* kPitch);
   DLRM_SHARED(float, right, kTile* kPitch);
   const int x = threadIdx.x % kTile, y = threadIdx.x / kTile;
@@ -45,7 +45,9 @@ __global__ void product_kernel(Operand<T> a, Operand<T> b, Rows<D> d, int64_t m,
   }
   for (int s = 0; s < kTile / kRowsApart; ++s) {
     const int64_t r = row + y + s * kRowsApart;
-    if (r < m && column + x < n) d.row(r)[column + x] = from_float<D>(sums[s]);
+    if (r >= m || column + x >= n) continue;
+    D& to = d.row(r)[column + x];
+    to = from_float<D>(accumulate ? sums[s] + to_float(to) : sums[s]);
   }
 }
 
@@ -57,8 +59,8 @@ Operand<T> operand(const Matrix& m, bool transpose) {
 
 }  // namespace
 
-void product(const Matrix& a, bool transpose_a, const Matrix& b, bool transpose_b, const Matrix& d,
-             cudaStream_t stream) {
+void product(const Matrix& a, bool transpose_a, const Matrix& b, bool transpose_b, bool accumulate,
+             const Matrix& d, cudaStream_t stream) {
   constexpr int64_t kMostBlocksDown = 65535;
   const int64_t k = transpose_a ? a.rows : a.cols;
   const int64_t rows_at_once = kMostBlocksDown * kTile;
@@ -70,7 +72,8 @@ void product(const Matrix& a, bool transpose_a, const Matrix& b, bool transpose_
     with_type(a.type, [&]<class T>() {
       with_type(d.type, [&]<class D>() {
         launch(product_kernel<T, D>, {grid, kThreads}, stream, operand<T>(part, transpose_a),
-               operand<T>(b, transpose_b), rows_of<D>(d.row_range(first, rows)), rows, d.cols, k);
+               operand<T>(b, transpose_b), rows_of<D>(d.row_range(first, rows)), accumulate, rows,
+               d.cols, k);
       });
     });
   }

@@ -1,4 +1,5 @@
 #include "dlrm/nn/interaction.h"
+#include "dlrm/nn/row_stride.h"
 
 namespace dlrm {
 namespace {
@@ -10,12 +11,13 @@ class ConcatInteraction final : public Interaction {
     pooled_ = window > 0 ? (setup.embedding_width + window - 1) / window : setup.embedding_width;
     dense_at_ = dense_last ? pooled_ : 0;
     pooled_at_ = dense_last ? 0 : dense_;
+    stride_ = row_stride(setup.context.device, width());
     z_ = Buffer(setup.context.device,
-                static_cast<size_t>(setup.max_batch * width()) * size_of(compute_), "interaction");
+                static_cast<size_t>(setup.max_batch * stride_) * size_of(compute_), "interaction");
   }
 
   Matrix forward(Matrix x, MatrixView<const float> e, const Progress&) override {
-    last_ = Matrix(z_.data(), compute_, x.rows, width());
+    last_ = Matrix(z_.data(), compute_, x.rows, width(), stride_);
     ops_.convert(x, last_.columns(dense_at_, dense_));
     const Matrix out = last_.columns(pooled_at_, pooled_);
     if (window_ > 0) {
@@ -48,7 +50,7 @@ class ConcatInteraction final : public Interaction {
 
   Ops& ops_;
   DType compute_;
-  int64_t window_, dense_, pooled_ = 0, dense_at_ = 0, pooled_at_ = 0;
+  int64_t window_, dense_, pooled_ = 0, dense_at_ = 0, pooled_at_ = 0, stride_ = 0;
   Buffer z_;
   Matrix last_;
 };

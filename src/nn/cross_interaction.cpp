@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "dlrm/nn/interaction.h"
+#include "dlrm/nn/row_stride.h"
 
 namespace dlrm {
 namespace {
@@ -12,14 +13,14 @@ class CrossInteraction final : public Interaction {
       : ops_(setup.ops),
         parameters_(parameters),
         concat_(make_concat_interaction(setup, false, 0)),
+        device_(setup.context.device),
         compute_(setup.compute),
         rank_(rank) {
     const int64_t n = width();
     const double deviation = std::sqrt(2.0 / static_cast<double>(n + rank));
     const auto buffer = [&](int64_t columns) {
-      return Buffer(setup.context.device,
-                    static_cast<size_t>(setup.max_batch * columns) * size_of(compute_),
-                    "cross layers");
+      const auto elements = static_cast<size_t>(setup.max_batch * row_stride(device_, columns));
+      return Buffer(device_, elements * size_of(compute_), "cross layers");
     };
     for (int64_t i = 0; i < layers; ++i) {
       Layer layer;
@@ -35,7 +36,7 @@ class CrossInteraction final : public Interaction {
     dgate_ = buffer(n);
     dlow_ = buffer(rank);
     dx0_ = buffer(n);
-    dsum_ = buffer(n);
+    if (!ops_.fuses_layers()) dsum_ = buffer(n);
   }
 
   Matrix forward(Matrix x, MatrixView<const float> e, const Progress& progress) override {
@@ -45,8 +46,12 @@ class CrossInteraction final : public Interaction {
       const Matrix low = at(layer.low, rank_), gate = at(layer.gate, width());
       const Matrix y = at(layer.output, width());
       ops_.linear_forward(last_, parameters_.weight(layer.v), {}, Act::kNone, low, {});
-      ops_.linear_forward(low, parameters_.weight(layer.u), parameters_.bias(layer.bias),
-                          Act::kNone, gate, {});
+      LayerForward second;
+      second.x = low, second.y = gate;
+      second.w = parameters_.weight(layer.u);
+      second.bias = parameters_.bias(layer.bias);
+      second.rounded_bias = parameters_.rounded_bias(layer.bias);
+      ops_.layer_forward(second);
       ops_.cross_forward(x0_, gate, last_, y);
       last_ = y;
       progress();
@@ -56,23 +61,20 @@ class CrossInteraction final : public Interaction {
 
   void backward(Matrix dz, Matrix dx, MatrixView<float> de, const Progress& progress) override {
     const Matrix dx0 = at(dx0_, width()), dgate = at(dgate_, width());
-    const Matrix dlow = at(dlow_, rank_), through = at(dsum_, width());
-    ops_.fill_zero(dx0.data, dx0.rows * dx0.cols * static_cast<int64_t>(size_of(compute_)));
     for (size_t i = layers_.size(); i-- > 0;) {
       const Layer& layer = layers_[i];
       const Matrix input = i > 0 ? at(layers_[i - 1].output, width()) : x0_;
-      const Matrix low = at(layer.low, rank_);
-      ops_.cross_backward(x0_, at(layer.gate, width()), dz, dgate, dx0);
-      ops_.linear_backward_weight(dgate, low, parameters_.weight_gradient(layer.u),
-                                  parameters_.bias_gradient(layer.bias));
-      ops_.linear_backward_input(dgate, parameters_.weight(layer.u), dlow);
-      ops_.linear_backward_weight(dlow, input, parameters_.weight_gradient(layer.v), {});
-      ops_.linear_backward_input(dlow, parameters_.weight(layer.v), through);
+      const Matrix gate = at(layer.gate, width());
+      if (i + 1 == layers_.size()) {
+        ops_.first_cross_backward(x0_, gate, dz, dgate, dx0);
+      } else {
+        ops_.cross_backward(x0_, gate, dz, dgate, dx0);
+      }
+      products_backward(layer, input, dz);
       parameters_.gradients_ready_from(layer.v);
-      ops_.add(through, dz);
       progress();
     }
-    ops_.add(dx0, dz);
+    if (!layers_.empty()) ops_.add(dx0, dz);
     concat_->backward(dz, dx, de, progress);
   }
 
@@ -90,13 +92,41 @@ class CrossInteraction final : public Interaction {
     Buffer low, gate, output;  // Vx [b, rank], U(Vx)+b [b, n], the layer's output [b, n]
   };
 
+  /// From the gradient of U(Vx)+b: those of U, V and the bias, and dz += that of x.
+  void products_backward(const Layer& layer, Matrix input, Matrix dz) {
+    const Matrix dgate = at(dgate_, width()), dlow = at(dlow_, rank_), low = at(layer.low, rank_);
+    if (!ops_.fuses_layers()) {
+      const Matrix through = at(dsum_, width());
+      ops_.linear_backward_weight(dgate, low, parameters_.weight_gradient(layer.u),
+                                  parameters_.bias_gradient(layer.bias));
+      ops_.linear_backward_input(dgate, parameters_.weight(layer.u), dlow);
+      ops_.linear_backward_weight(dlow, input, parameters_.weight_gradient(layer.v), {});
+      ops_.linear_backward_input(dlow, parameters_.weight(layer.v), through);
+      ops_.add(through, dz);
+      return;
+    }
+    LinearGradients second;
+    second.dy = dgate, second.x = low, second.dx = dlow;
+    second.w = parameters_.weight(layer.u);
+    second.dw = parameters_.weight_gradient(layer.u);
+    second.dbias = parameters_.bias_gradient(layer.bias);
+    ops_.linear_backward(second);
+    LinearGradients first;
+    first.dy = dlow, first.x = input, first.dx = dz;
+    first.w = parameters_.weight(layer.v);
+    first.dw = parameters_.weight_gradient(layer.v);
+    first.add = true;
+    ops_.linear_backward(first);
+  }
+
   Matrix at(const Buffer& buffer, int64_t columns) const {
-    return {buffer.data(), compute_, x0_.rows, columns};
+    return {buffer.data(), compute_, x0_.rows, columns, row_stride(device_, columns)};
   }
 
   Ops& ops_;
   Parameters& parameters_;
   std::unique_ptr<Interaction> concat_;
+  Device& device_;
   DType compute_;
   int64_t rank_;
   std::vector<Layer> layers_;

@@ -1,4 +1,5 @@
 #include "dlrm/nn/interaction.h"
+#include "dlrm/nn/row_stride.h"
 
 namespace dlrm {
 namespace {
@@ -11,8 +12,9 @@ class DotInteraction final : public Interaction {
     DLRM_CHECK(features * setup.dense_width == setup.embedding_width,
                "dot interaction of widths {} and {}", setup.dense_width, setup.embedding_width);
     width_ = setup.dense_width + features * (features + 1) / 2;
+    stride_ = row_stride(setup.context.device, width_);
     z_ = Buffer(setup.context.device,
-                static_cast<size_t>(setup.max_batch * width_) * size_of(compute_), "interaction");
+                static_cast<size_t>(setup.max_batch * stride_) * size_of(compute_), "interaction");
     dx_ = Buffer(setup.context.device,
                  static_cast<size_t>(setup.max_batch * setup.dense_width) * size_of(compute_),
                  "interaction");
@@ -21,7 +23,7 @@ class DotInteraction final : public Interaction {
   Matrix forward(Matrix x, MatrixView<const float> e, const Progress&) override {
     x_ = x;
     e_ = e;
-    last_ = Matrix(z_.data(), compute_, x.rows, width_);
+    last_ = Matrix(z_.data(), compute_, x.rows, width_, stride_);
     ops_.dot_forward(x, e, last_);
     return last_;
   }
@@ -39,7 +41,7 @@ class DotInteraction final : public Interaction {
  private:
   Ops& ops_;
   DType compute_;
-  int64_t width_ = 0;
+  int64_t width_ = 0, stride_ = 0;
   Buffer z_, dx_;
   Matrix x_, last_;
   MatrixView<const float> e_;

@@ -3,12 +3,23 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dlrm/nn/row_stride.h"
+
 namespace dlrm {
+namespace {
+
+constexpr int64_t kMaskStep = 128;  // bits: what masks' rows are multiples of
+
+}  // namespace
 
 Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& path,
          int64_t inputs, const std::vector<int64_t>& sizes, Act act, Act last_act, DType compute,
          int64_t max_batch)
-    : ops_(ops), parameters_(parameters), inputs_(inputs), compute_(compute) {
+    : ops_(ops),
+      parameters_(parameters),
+      inputs_(inputs),
+      compute_(compute),
+      fused_(ops.fuses_layers()) {
   int64_t in = inputs, widest = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int64_t out = sizes[i];
@@ -20,11 +31,19 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
         parameters.add(layer.path + "/bias", out, 0, std::sqrt(1.0 / static_cast<double>(out)));
     layer.outputs = out;
     layer.act = i + 1 == sizes.size() ? last_act : act;
-    const size_t bytes = static_cast<size_t>(max_batch * out) * size_of(compute);
+    layer.stride = row_stride(context.device, out);
+    const size_t bytes = static_cast<size_t>(max_batch * layer.stride) * size_of(compute);
     layer.output = Buffer(context.device, bytes, "activations");
     if (needs_input(layer.act)) layer.input = Buffer(context.device, bytes, "activations");
+    // A layer of one output finds out from its input where that was above 0.
+    if (fused_ && layer.act == Act::kRelu && i + 1 < sizes.size() && sizes[i + 1] > 1) {
+      layer.mask.stride = (out + kMaskStep - 1) / kMaskStep * kMaskStep;
+      layer.bits = Buffer(context.device, static_cast<size_t>(max_batch * layer.mask.stride / 8),
+                          "activation masks");
+      layer.mask.bits = layer.bits.data();
+    }
     layers_.push_back(std::move(layer));
-    if (i > 0) widest = std::max(widest, in);
+    if (i > 0) widest = std::max(widest, row_stride(context.device, in));
     in = out;
   }
   for (Buffer& b : gradient_) {
@@ -36,33 +55,60 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
 Matrix Mlp::forward(Matrix x, const Progress& progress) {
   for (Layer& layer : layers_) {
     layer.x = x;
-    layer.y = Matrix(layer.output.data(), compute_, x.rows, layer.outputs);
+    layer.y = Matrix(layer.output.data(), compute_, x.rows, layer.outputs, layer.stride);
     if (needs_input(layer.act)) {
-      layer.z = Matrix(layer.input.data(), compute_, x.rows, layer.outputs);
+      layer.z = Matrix(layer.input.data(), compute_, x.rows, layer.outputs, layer.stride);
     }
-    ops_.linear_forward(x, parameters_.weight(layer.weight), parameters_.bias(layer.bias),
-                        layer.act, layer.y, layer.z);
+    forward(layer);
     x = layer.y;
     progress();
   }
   return x;
 }
 
+void Mlp::forward(Layer& layer) {
+  LayerForward all;
+  all.x = layer.x, all.y = layer.y, all.z = layer.z;
+  all.act = layer.act;
+  all.w = parameters_.weight(layer.weight);
+  all.bias = parameters_.bias(layer.bias);
+  all.rounded_bias = parameters_.rounded_bias(layer.bias);
+  if (layer.mask.bits) all.mask = &layer.mask;
+  ops_.layer_forward(all);
+}
+
+LayerBelow Mlp::below(const Layer& layer) const {
+  LayerBelow below;
+  below.act = layer.act;
+  below.y = layer.y, below.z = layer.z;
+  if (layer.mask.bits) below.mask = &layer.mask;
+  below.dbias = parameters_.bias_gradient(layer.bias);
+  return below;
+}
+
 void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress) {
   if (layers_.empty() && dx.data) ops_.convert(dy, dx);
+  bool is_dz = false, has_dbias = false;  // the layer above has done that already
   for (size_t i = layers_.size(); i-- > 0;) {
     Layer& layer = layers_[i];
-    const Matrix below =
-        i > 0 ? Matrix(gradient_[i % 2].data(), compute_, dy.rows, layer.x.cols) : dx;
     LinearGradients gradients;
-    gradients.act = layer.act;
+    gradients.act = is_dz ? Act::kNone : layer.act;
     gradients.y = layer.y;
     gradients.z = layer.z;
     gradients.dy = dy;
     gradients.x = layer.x;
-    gradients.dx = below;
-    parameters_.linear_backward(gradients, layer.weight, layer.bias);
-    dy = below;
+    gradients.dx =
+        i > 0 ? Matrix(gradient_[i % 2].data(), compute_, dy.rows, layer.x.cols, layer.x.stride)
+              : dx;
+    LayerBelow next;
+    if (fused_ && i > 0) {
+      next = below(layers_[i - 1]);
+      gradients.below = &next;
+    }
+    parameters_.linear_backward(gradients, layer.weight, layer.bias, !has_dbias);
+    is_dz = gradients.below != nullptr;
+    has_dbias = next.has_dbias;
+    dy = gradients.dx;
     progress();
   }
 }

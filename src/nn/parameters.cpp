@@ -4,6 +4,7 @@
 
 #include "dlrm/core/random.h"
 #include "dlrm/device/transfer.h"
+#include "dlrm/nn/row_stride.h"
 
 namespace dlrm {
 namespace {
@@ -25,7 +26,8 @@ Parameters::Parameters(Context& context, Ops& ops, OptimizerStep::Rule rule, DTy
 
 int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviation) {
   DLRM_CHECK(values_.size() == 0, "{} added after allocate()", path);
-  tensors_.push_back({std::move(path), rows, cols, deviation, size_});
+  const int64_t stride = cols ? row_stride(context_.device, cols) : 1;
+  tensors_.push_back({std::move(path), rows, cols, deviation, size_, stride});
   size_ += (tensors_.back().size() + kAlign - 1) / kAlign * kAlign;
   return static_cast<int>(tensors_.size()) - 1;
 }
@@ -69,7 +71,7 @@ void Parameters::initialise(uint64_t seed, float initial_accumulator) {
     drawn.assign(static_cast<size_t>(t.size()), 0);
     for (int64_t r = 0; r < t.rows && t.deviation != 0; ++r) {
       for (int64_t c = 0; c < cols; ++c) {
-        drawn[static_cast<size_t>(r * cols + c)] = static_cast<float>(
+        drawn[static_cast<size_t>(r * t.stride + c)] = static_cast<float>(
             t.deviation * normal_at(key, static_cast<uint64_t>(r), static_cast<uint32_t>(c)));
       }
     }
@@ -92,7 +94,7 @@ Matrix Parameters::weight(int tensor) const {
   const Tensor& t = tensors_[index(tensor)];
   void* data = compute_ == DType::kBFloat16 ? static_cast<void*>(copies_.data() + t.offset)
                                             : static_cast<void*>(values_.data() + t.offset);
-  return {data, compute_, t.rows, t.cols};
+  return {data, compute_, t.rows, t.cols, t.stride};
 }
 
 View<const float> Parameters::bias(int tensor) const {
@@ -100,9 +102,15 @@ View<const float> Parameters::bias(int tensor) const {
   return {values_.data() + t.offset, static_cast<size_t>(t.rows)};
 }
 
+View<const BFloat16> Parameters::rounded_bias(int tensor) const {
+  if (compute_ != DType::kBFloat16) return {};
+  const Tensor& t = tensors_[index(tensor)];
+  return {copies_.data() + t.offset, static_cast<size_t>(t.rows)};
+}
+
 MatrixView<float> Parameters::weight_gradient(int tensor) const {
   const Tensor& t = tensors_[index(tensor)];
-  return {gradients_.data() + t.offset, t.rows, t.cols};
+  return {gradients_.data() + t.offset, t.rows, t.cols, t.stride};
 }
 
 View<float> Parameters::bias_gradient(int tensor) const {
@@ -125,10 +133,10 @@ bool Parameters::begin_update(const OptimizerStep& step) {
   return at_once_;
 }
 
-void Parameters::linear_backward(LinearGradients layer, int weight, int bias) {
+void Parameters::linear_backward(LinearGradients layer, int weight, int bias, bool with_dbias) {
   layer.w = this->weight(weight);
   layer.dw = weight_gradient(weight);
-  layer.dbias = bias_gradient(bias);
+  if (with_dbias) layer.dbias = bias_gradient(bias);
   if (at_once_) {
     const Tensor &w = tensors_[index(weight)], &b = tensors_[index(bias)];
     DLRM_CHECK(b.offset + b.size() > applied_ - kAlign && b.offset < applied_,
@@ -171,6 +179,35 @@ void Parameters::finish_gradients() {
   DLRM_CHECK(started_ == buckets_.size(), "gradients of some layers were never complete");
   for (Bucket& b : buckets_) b.pending.wait(context_.stream);
   started_ = 0;
+  float* flag = suppression();
+  if (!flag || size_ == 0) return;
+  // A fused relu turns a NaN into 0, but what is not finite in a layer's input makes the gradient
+  // of its weights so, and weights that were finite stay so.
+  for (float* data : {gradients_.data(), values_.data()}) {
+    ops_.find_non_finite(Matrix(data, DType::kFloat32, 1, size_), {flag, 1});
+  }
+}
+
+bool Parameters::is_finite(float* data, int64_t count) {
+  const Array<float> found(context_.device, 1, "flag");
+  ops_.fill_zero(found.data(), sizeof(float));
+  ops_.find_non_finite(Matrix(data, DType::kFloat32, 1, count), found.view());
+  float flag = 0;
+  Transfer(context_.device, context_.stream).to_host(&flag, found.data(), sizeof(float));
+  return flag == 0;
+}
+
+void Parameters::find_non_finite_values(View<float> flag) {
+  ops_.find_non_finite(Matrix(values_.data(), DType::kFloat32, 1, size_), flag);
+}
+
+std::optional<std::string> Parameters::first_non_finite() {
+  for (const Array<float>* array : {&values_, &gradients_}) {
+    for (const Tensor& t : tensors_) {
+      if (!is_finite(array->data() + t.offset, t.size())) return t.path;
+    }
+  }
+  return std::nullopt;
 }
 
 void Parameters::update(const OptimizerStep& step) {

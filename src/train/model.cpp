@@ -4,6 +4,7 @@
 
 #include "dlrm/core/partition.h"
 #include "dlrm/embedding/optimizer_step.h"
+#include "dlrm/nn/row_stride.h"
 
 namespace dlrm {
 namespace {
@@ -39,6 +40,10 @@ Act act_of(Activation activation) {
   throw run_error("unknown activation");
 }
 
+Matrix readable(const MatrixView<const float>& m) {
+  return {const_cast<float*>(m.data), DType::kFloat32, m.rows, m.cols, m.stride};
+}
+
 /// The most samples a rank gets of one global batch.
 int64_t largest_part(int64_t global_batch, int64_t world) {
   return (global_batch + world - 1) / world;
@@ -69,8 +74,8 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config)
                                m.top_mlp, act, Act::kNone, compute_, batch);
   parameters_.allocate();
   const auto buffer = [&](int64_t columns) {
-    return Buffer(context.device, static_cast<size_t>(batch * columns) * size_of(compute_),
-                  "activations");
+    const int64_t elements = batch * row_stride(context.device, columns);
+    return Buffer(context.device, static_cast<size_t>(elements) * size_of(compute_), "activations");
   };
   input_ = buffer(m.dense_features);
   dx_ = buffer(bottom_->outputs());
@@ -78,18 +83,20 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config)
   dlogits_ = buffer(1);
   loss_ = Array<double>(context.device, 1, "loss");
   known_loss_ = HostArray<double>(context.device, 1, "loss");
+  known_flag_ = HostArray<float>(context.device, 1, "flag");
   flag_ = Array<float>(context.device, 1, "flag");
 }
 
 void Model::bottom(View<const float> dense, int64_t b, const Progress& progress) {
   const int64_t columns = b > 0 ? static_cast<int64_t>(dense.size()) / b : 0;
   const Matrix source(const_cast<float*>(dense.data()), DType::kFloat32, b, columns);
-  const Matrix input(input_.data(), compute_, b, columns);
+  const Matrix input = in(input_, b, columns);
   ops_.convert(source, input);
   x_ = bottom_->forward(input, progress);
 }
 
 void Model::interact(MatrixView<const float> e, const Progress& progress) {
+  e_ = e;
   z_ = interaction_->forward(x_, e, progress);
 }
 
@@ -101,7 +108,18 @@ void Model::loss(View<const float> labels, int64_t global_size) {
   ops_.bce_with_logits(logits_, labels, 1.0f / static_cast<float>(global_size), loss_.view(),
                        dlogits);
   context_.device.copy(known_loss_.data(), loss_.data(), sizeof(double), context_.stream);
-  if (float* flag = parameters_.suppression()) ops_.find_non_finite(logits_, {flag, 1});
+  if (float* flag = parameters_.suppression()) {
+    ops_.find_non_finite(logits_, {flag, 1});
+    context_.device.copy(known_flag_.data(), flag, sizeof(float), context_.stream);
+  }
+}
+
+bool Model::suppressed_now() {
+  float flag = 0;
+  if (float* on_device = parameters_.suppression()) {
+    transfer_.to_host(&flag, on_device, sizeof(float));
+  }
+  return flag != 0;
 }
 
 /// A rank that others wait for must go on moving what they need of it.
@@ -124,6 +142,10 @@ void Model::start_probabilities() {
     const auto rows = static_cast<size_t>(logits_.rows);
     probabilities_.reserve(rows);
     ops_.sigmoid(logits_, probabilities_.first(rows));
+    // Layers may make 0 of a NaN.
+    ops_.fill_zero(flag_.data(), sizeof(float));
+    ops_.find_non_finite(readable(e_), flag_.view());
+    parameters_.find_non_finite_values(flag_.view());
   }
   context_.stream.record(*probabilities_are_known_);
 }
@@ -132,29 +154,33 @@ void Model::finish_probabilities(View<float> p, const Progress& progress) {
   if (context_.device.is_cpu()) return ops_.sigmoid(logits_, p);
   wait(*probabilities_are_known_, progress);
   transfer_.to_host(p.data(), probabilities_.data(), p.size_bytes());
+  float found = 0;
+  transfer_.to_host(&found, flag_.data(), sizeof(float));
+  if (found != 0) {
+    throw run_error("embeddings of a batch, or weights, are not finite: nothing can be evaluated");
+  }
 }
 
 void Model::backward_top(const Progress& progress) {
-  top_->backward(Matrix(dlogits_.data(), compute_, logits_.rows, 1),
-                 Matrix(dz_.data(), compute_, z_.rows, z_.cols), progress);
+  top_->backward(Matrix(dlogits_.data(), compute_, logits_.rows, 1), in(dz_, z_.rows, z_.cols),
+                 progress);
 }
 
 void Model::backward_interaction(MatrixView<float> de, const Progress& progress) {
   // With no bottom MLP nothing asks for the gradient of X.
-  void* dx = bottom_->activations().empty() ? nullptr : dx_.data();
-  interaction_->backward(Matrix(dz_.data(), compute_, z_.rows, z_.cols),
-                         Matrix(dx, compute_, x_.rows, x_.cols), de, progress);
+  const bool asked = !bottom_->activations().empty();
+  interaction_->backward(in(dz_, z_.rows, z_.cols), asked ? in(dx_, x_.rows, x_.cols) : Matrix(),
+                         de, progress);
 }
 
 void Model::backward_bottom(const Progress& progress) {
-  bottom_->backward(Matrix(dx_.data(), compute_, x_.rows, x_.cols), Matrix(), progress);
+  bottom_->backward(in(dx_, x_.rows, x_.cols), Matrix(), progress);
   parameters_.gradients_ready_from(0);
 }
 
 std::optional<std::string> Model::first_non_finite(MatrixView<const float> e) {
   auto outputs = bottom_->activations();
-  outputs.emplace_back(
-      "embeddings", Matrix(const_cast<float*>(e.data), DType::kFloat32, e.rows, e.cols, e.stride));
+  outputs.emplace_back("embeddings", readable(e));
   for (const auto& part : {interaction_->activations(), top_->activations()}) {
     outputs.insert(outputs.end(), part.begin(), part.end());
   }
@@ -165,7 +191,11 @@ std::optional<std::string> Model::first_non_finite(MatrixView<const float> e) {
     transfer_.to_host(&found, flag_.data(), sizeof(float));
     if (found != 0) return path;
   }
-  return std::nullopt;
+  return context_.device.is_cpu() ? std::nullopt : parameters_.first_non_finite();
+}
+
+Matrix Model::in(const Buffer& buffer, int64_t rows, int64_t columns) const {
+  return {buffer.data(), compute_, rows, columns, row_stride(context_.device, columns)};
 }
 
 }  // namespace dlrm

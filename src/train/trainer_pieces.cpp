@@ -15,11 +15,12 @@ std::vector<TensorPiece> Trainer::pieces() {
     piece.rows = {0, t.rows};
     piece.columns = {0, cols};
     piece.saves = context_.comm.rank() == 0;
-    piece.read = [transfer, data, cols](int64_t first, int64_t count, float* out) {
-      transfer->read_rows(data + first * cols, cols, count, cols, out);
+    const int64_t stride = t.stride;
+    piece.read = [transfer, data, cols, stride](int64_t first, int64_t count, float* out) {
+      transfer->read_rows(data + first * stride, stride, count, cols, out);
     };
-    piece.write = [transfer, data, cols](int64_t first, int64_t count, const float* in) {
-      transfer->write_rows(data + first * cols, cols, count, cols, in);
+    piece.write = [transfer, data, cols, stride](int64_t first, int64_t count, const float* in) {
+      transfer->write_rows(data + first * stride, stride, count, cols, in);
     };
     all.push_back(std::move(piece));
   };

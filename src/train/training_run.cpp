@@ -55,6 +55,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
     if (reached) break;
   }
   log_last();
+  trainer_.check_last_update();
   trainer_.finish_stages();
   progress.wait_seconds = batches.wait_seconds();
   progress.exchanged_bytes = trainer_.traffic().total() - sent_before - evaluation_bytes_;
@@ -137,6 +138,7 @@ bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {
 
 void TrainingRun::save(const RunProgress& progress) {
   if (last_saved_ == progress.step) return;
+  trainer_.check_last_update();
   line_.clear();
   Span span(context_.trace, "checkpoint");
   const WatchdogPause saving(world_);

@@ -133,7 +133,7 @@ TEST_F(GpuLayers, TheProductForShapesThatNoLibraryTakesIsRight) {
         return Matrix(array.data(), DType::kFloat32, rows, cols);
       };
       kernels::product(ta ? matrix(a, k, m) : matrix(a, m, k), ta,
-                       tb ? matrix(b, n, k) : matrix(b, k, n), tb, matrix(d, m, n),
+                       tb ? matrix(b, n, k) : matrix(b, k, n), tb, false, matrix(d, m, n),
                        cuda::native(*stream));
       const std::vector<float> left = read(a), right = read(b), got = read(d);
       for (int64_t r = 0; r < m; ++r) {

@@ -37,14 +37,19 @@ class Mlp {
     int bias = 0;
     int64_t outputs = 0;
     Act act = Act::kNone;
-    Buffer output, input;  // act(z), and z where its backward needs it
-    Matrix x, y, z;        // of the last forward
+    int64_t stride = 0;          // of y and z
+    Buffer output, input, bits;  // act(z), z where its backward needs it, relu's mask
+    Matrix x, y, z;              // of the last forward
+    ReluMask mask;
   };
+  void forward(Layer& layer);
+  LayerBelow below(const Layer& layer) const;
 
   Ops& ops_;
   Parameters& parameters_;
   int64_t inputs_;
   DType compute_;
+  bool fused_;  // layers share passes where the execution can
   std::vector<Layer> layers_;
   Buffer gradient_[2];  // in turn, the gradient of a layer's output and of its input
 };

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ class Parameters {
     int64_t cols = 0;
     double deviation = 0;
     int64_t offset = 0;  ///< first element in the flat arrays
-    int64_t size() const { return rows * (cols ? cols : 1); }
+    int64_t stride = 0;  ///< elements from row to row there; what is between rows stays zero
+    int64_t size() const { return rows * stride; }
   };
 
   Parameters(Context& context, Ops& ops, OptimizerStep::Rule rule, DType compute, DType wire);
@@ -38,6 +40,8 @@ class Parameters {
   /// What products read: the bf16 copy in bf16 runs, else the master.
   Matrix weight(int tensor) const;
   View<const float> bias(int tensor) const;
+  /// The same rounded, in bf16 runs; else empty.
+  View<const BFloat16> rounded_bias(int tensor) const;
   MatrixView<float> weight_gradient(int tensor) const;
   View<float> bias_gradient(int tensor) const;
 
@@ -46,18 +50,25 @@ class Parameters {
   /// it is complete; returns whether that is so.
   bool begin_update(const OptimizerStep& step);
   /// The backward of a linear layer of two tensors, `bias` added right after `weight`, and
-  /// gradients_ready_from(weight). Sets w, dw and dbias of `layer`.
-  void linear_backward(LinearGradients layer, int weight, int bias);
+  /// gradients_ready_from(weight). Sets w, dw and, unless the bias has its gradient already, dbias
+  /// of `layer`.
+  void linear_backward(LinearGradients layer, int weight, int bias, bool with_dbias = true);
   /// Says that the gradients of `tensor` and of all added after it are complete: starts the
   /// allreduce of every bucket that now is. The weights may change: what reads them comes before.
   void gradients_ready_from(int tensor);
   void poll();
-  /// Waits for the sums over ranks.
+  /// Waits for the sums over ranks. On a device, raises suppression() where a sum or a value is not
+  /// finite.
   void finish_gradients();
   /// On a device one float of its memory, else none: where it is not 0, update() is to change
   /// nothing. It is summed over the ranks with the gradients, so that what one rank found before
   /// its backward ended holds on all.
   float* suppression() const;
+  /// On a device, once update() was suppressed: path of the first tensor with a value, or else a
+  /// gradient, that is not finite; none where none is now.
+  std::optional<std::string> first_non_finite();
+  /// flag[0] = 1 where a value is not finite, else unchanged.
+  void find_non_finite_values(View<float> flag);
   /// One optimizer update of everything.
   void update(const OptimizerStep& step);
 
@@ -78,6 +89,7 @@ class Parameters {
   /// Elements [begin, end) of the flat arrays.
   DenseTensor tensor(int64_t begin, int64_t end) const;
   void update(const OptimizerStep& step, int64_t begin, int64_t end);
+  bool is_finite(float* data, int64_t count);
   static size_t index(int i) { return static_cast<size_t>(i); }
   void make_buckets();
 

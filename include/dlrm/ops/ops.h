@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dlrm/core/dtype.h"
+#include "dlrm/core/log.h"
 #include "dlrm/core/view.h"
 #include "dlrm/device/device.h"
 #include "dlrm/ops/types.h"
@@ -43,7 +44,8 @@ class Ops {
   /// y = act(x wᵀ + bias). x [b, in], w [out, in], bias [out] fp32, y [b, out]; types of x, w, y
   /// alike. An empty bias adds nothing; where y is bf16 it may be rounded to bf16 first. Where
   /// needs_input(act), z [b, out], of y's type, receives x wᵀ + bias, else it is not touched and
-  /// z.data may be null. act is taken of z before or after its rounding to that type.
+  /// z.data may be null. act is taken of z before or after its rounding to that type. On a GPU
+  /// relu with a bias may make 0 of a NaN; elsewhere a NaN stays one.
   virtual void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
                               Matrix z) = 0;
   /// dx = dz w. dz [b, out], w [out, in], dx [b, in].
@@ -55,6 +57,12 @@ class Ops {
   /// dy ← dy ⊙ act'(z), from z where needs_input(act), else from y = act(z) (relu: zero where y is
   /// 0); the other of the two is not read. dy, y, z [b, n].
   virtual void activation_backward(Act act, Matrix y, Matrix z, Matrix dy) = 0;
+
+  /// Whether layer_forward writes masks and linear_backward takes the last members of
+  /// LinearGradients. Elsewhere a layer's operations are called one by one.
+  virtual bool fuses_layers() const { return false; }
+  /// linear_forward. Where a mask is asked for, mask.written says whether it was written.
+  virtual void layer_forward(const LayerForward& layer);
 
   /// A layer's backward in one: dz = dy ⊙ act'(z); dx = dz w; dw = dzᵀ x; dbias = column sums of
   /// dz.
@@ -83,6 +91,9 @@ class Ops {
   virtual void cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) = 0;
   /// du = x0 ⊙ dy; dx0 += u ⊙ dy. (dx = dy is the caller's.) dx0 [b, n] is accumulated.
   virtual void cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) = 0;
+  /// The first of several: dx0 is written. Rows of dx0 must leave no gaps that matter: they may be
+  /// written too.
+  virtual void first_cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0);
 
   // ---- Loss
   // ----------------------------------------------------------------------------------------
@@ -191,8 +202,10 @@ std::unique_ptr<Ops> make_cpu_ops(Device& device, Stream& stream, int threads,
 
 struct CudaOpsOptions {
   bool tf32 = true;  ///< products of fp32 values round them to TF32 first
-  /// How many algorithms are timed when a product's shape is first met; 0: the library's first.
+  /// How many algorithms are timed when a product's shape is first met, up to the first
+  /// dense_update; 0: the library's first.
   int timed_products = 0;
+  Log log;  ///< for what a user may want to know of how it computes
 };
 /// Hand-written kernels, cuBLASLt and cuDNN; `device` is a GPU (or the emulator).
 std::unique_ptr<Ops> make_cuda_ops(Device& device, Stream& stream, const CudaOpsOptions& options);

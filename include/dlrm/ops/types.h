@@ -48,6 +48,32 @@ inline bool is_suppressed(const OptimizerStep& step) {
   return step.suppressed != nullptr && *step.suppressed != 0;
 }
 
+/// Of a relu layer's output, a bit for each element, set where it is above 0.
+struct ReluMask {
+  void* bits = nullptr;  ///< [b, stride] bits: bit j of row i is bit j % 8 of byte (i·stride + j)/8
+  int64_t stride = 0;    ///< bits from row to row, a multiple of 128
+  bool written = false;  ///< by the last forward
+};
+
+/// One linear layer's forward, with what executions that fuse layers can use.
+struct LayerForward {
+  Matrix x, w;
+  View<const float> bias;
+  View<const BFloat16> rounded_bias;  ///< bias rounded, or empty
+  Act act = Act::kNone;
+  Matrix y, z;
+  ReluMask* mask = nullptr;  ///< asked for, where act is relu
+};
+
+/// The layer whose output y was x of the one above, whose backward can end in this one's.
+struct LayerBelow {
+  Act act = Act::kNone;
+  Matrix y, z;
+  const ReluMask* mask = nullptr;
+  View<float> dbias;       ///< may be written,
+  bool has_dbias = false;  ///< and was
+};
+
 /// One linear layer's backward: what its forward read and wrote, and where gradients go.
 struct LinearGradients {
   Act act = Act::kNone;
@@ -59,6 +85,10 @@ struct LinearGradients {
   Matrix dx;             ///< [b, in], or left out where dx.data is null
   MatrixView<float> dw;  ///< [out, in]
   View<float> dbias;     ///< [out], or empty
+
+  // Only where Ops::fuses_layers():
+  bool add = false;             ///< dx += what else it would be
+  LayerBelow* below = nullptr;  ///< dx ← dx ⊙ act'(z) of that layer; what may be is done for it
 };
 
 /// A dense parameter with what its optimizer keeps: one element each.

@@ -29,6 +29,10 @@ class Model {
   /// Its sum, once it is known. Where several ranks wait for one another, `progress` is called
   /// meanwhile.
   double loss_sum(const Progress& progress);
+  /// Once loss_sum() is known: whether something that is not finite suppresses updates on a device.
+  bool suppressed() const { return known_flag_[0] != 0; }
+  /// The same of all that has been queued; waits for it.
+  bool suppressed_now();
   /// Queues σ(logit) of the local samples ...
   void start_probabilities();
   /// ... and brings them into the host's memory, once all that was queued before is done.
@@ -46,6 +50,8 @@ class Model {
 
  private:
   void wait(Event& event, const Progress& progress);
+  /// A matrix of the compute type in one of the buffers.
+  Matrix in(const Buffer& buffer, int64_t rows, int64_t columns) const;
 
   Context& context_;
   Ops& ops_;
@@ -58,10 +64,12 @@ class Model {
   Buffer input_, dx_, dz_, dlogits_;
   Array<double> loss_;
   HostArray<double> known_loss_;
+  HostArray<float> known_flag_;  // parameters_.suppression() as the host last saw it
   std::unique_ptr<Event> loss_is_known_, probabilities_are_known_;
   Array<float> flag_, probabilities_;
   Transfer transfer_;
   Matrix x_, z_, logits_;
+  MatrixView<const float> e_;
 };
 
 }  // namespace dlrm

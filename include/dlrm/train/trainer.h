@@ -71,6 +71,10 @@ class Trainer {
   /// Forgets the routed batches.
   void drop_routed();
 
+  /// Throws as the next step would where the last one's gradients were not finite: to be called
+  /// before weights are saved, and after the last step. Collective.
+  void check_last_update();
+
   /// Every tensor of the model on this rank, as checkpoints hold it.
   std::vector<TensorPiece> pieces();
   /// To be called after a checkpoint filled the pieces.
@@ -101,7 +105,7 @@ class Trainer {
   Numbers numbers_of(int64_t step) const;
 
   class Stage;
-  enum Status : size_t { kLoss, kStop, kBadIds, kStatusSize };
+  enum Status : size_t { kLoss, kStop, kBadIds, kSuppressed, kStatusSize };
   static constexpr int64_t kNoFeature = -1;
 
   void initialise_dense();
@@ -118,6 +122,7 @@ class Trainer {
   std::pair<std::string, size_t> first_text(const std::string& mine);
   [[noreturn]] void throw_bad_id();
   void throw_if_not_finite(double loss);
+  [[noreturn]] void throw_suppressed();
 
   Context& context_;
   Ops& ops_;

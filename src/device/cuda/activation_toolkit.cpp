@@ -72,8 +72,18 @@ bool describable(const Matrix& m) {
          m.rows * std::max(m.stride, m.cols) <= std::numeric_limits<int>::max();
 }
 
+/// The kind of a status: since cuDNN 9 there are several for "not supported" and the like.
+cudnnStatus_t kind_of(cudnnStatus_t status) {
+#ifdef CUDNN_STATUS_CATEGORY
+  return static_cast<cudnnStatus_t>(CUDNN_STATUS_CATEGORY(status));
+#else
+  return status;
+#endif
+}
+
 bool taken(cudnnStatus_t status, const char* call) {
-  if (status == CUDNN_STATUS_NOT_SUPPORTED || status == CUDNN_STATUS_BAD_PARAM) return false;
+  const cudnnStatus_t kind = kind_of(status);
+  if (kind == CUDNN_STATUS_NOT_SUPPORTED || kind == CUDNN_STATUS_BAD_PARAM) return false;
   check_dnn(status, call);
   return true;
 }

@@ -1,7 +1,5 @@
 #pragma once
-#include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -15,10 +13,6 @@ namespace dlrm::cuda {
 void check_lt(cublasStatus_t status, const char* call);
 #define DLRM_LT_CHECK(...) ::dlrm::cuda::check_lt((__VA_ARGS__), #__VA_ARGS__)
 
-/// All that an algorithm's choice depends on.
-using MatmulKey = std::array<int64_t, 20>;
-MatmulKey key_of(const Product& product, bool tf32);
-
 /// cuBLASLt's descriptions of one shape. The library is column-major: what is row-major here is its
 /// own transpose there, so it computes dᵀ = op(b)ᵀ op(a)ᵀ; its A is our b, its B our a.
 class MatmulPlan {
@@ -28,10 +22,11 @@ class MatmulPlan {
   MatmulPlan(const MatmulPlan&) = delete;
   MatmulPlan& operator=(const MatmulPlan&) = delete;
 
-  /// The library's proposals, best first; none where it has no algorithm.
+  /// The library's proposals, best first; none where it has no algorithm. None splits the inner
+  /// size and adds the parts in anything but fp32 (or at all in an order that timing decides).
   std::vector<cublasLtMatmulAlgo_t> propose(cublasLtHandle_t handle, const Product& product,
                                             size_t workspace_bytes, int count);
-  /// Whether `algo` serves here within the workspace.
+  /// Whether `algo` serves here within the workspace, and sums as proposals must.
   bool takes(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algo,
              size_t workspace_bytes) const;
   cublasStatus_t run(cublasLtHandle_t handle, const Product& product,
@@ -47,11 +42,5 @@ class MatmulPlan {
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, d_ = nullptr;
 };
-
-/// Algorithms as bytes, with the library and GPU that they are for.
-using MatmulChoices = std::map<MatmulKey, cublasLtMatmulAlgo_t>;
-std::vector<std::byte> pack_choices(const MatmulChoices& choices, int capability);
-/// Nothing where the bytes are of another library or GPU, or no such bytes at all.
-MatmulChoices unpack_choices(std::span<const std::byte> bytes, int capability);
 
 }  // namespace dlrm::cuda

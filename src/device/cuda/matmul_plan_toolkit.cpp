@@ -1,8 +1,6 @@
-#include <algorithm>
-#include <cstring>
-
 #include "dlrm/core/error.h"
 
+#include "matmul_choices.h"
 #include "matmul_plan.h"
 #include "matmul_shape.h"
 
@@ -38,14 +36,6 @@ cublasLtEpilogue_t native(Epilogue epilogue) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-constexpr int64_t kAligned = 256;  // what algorithms ask for at most
-
-int64_t alignment(const void* pointer) {
-  const auto address = reinterpret_cast<uintptr_t>(pointer);
-  return address == 0 ? kAligned
-                      : std::min<int64_t>(kAligned, static_cast<int64_t>(address & (~address + 1)));
-}
-
 cublasLtMatrixLayout_t layout(const Matrix& m) {
   cublasLtMatrixLayout_t made = nullptr;
   DLRM_LT_CHECK(cublasLtMatrixLayoutCreate(&made, native(m.type), static_cast<uint64_t>(m.cols),
@@ -58,12 +48,25 @@ void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribut
   DLRM_LT_CHECK(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)));
 }
 
+/// How an algorithm may add the parts of a split inner size: in fp32, one after the other. The
+/// others round each part to the type of the result.
+constexpr uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+
+bool reduces_in_fp32(const cublasLtMatmulAlgo_t& algo) {
+  uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
+  size_t written = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoConfigGetAttribute(
+      &algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme, sizeof(scheme), &written);
+  return status == CUBLAS_STATUS_SUCCESS && (scheme & ~kReductions) == 0;
+}
+
 /// What proposals must keep to.
 class Preference {
  public:
   Preference(const Product& p, size_t workspace_bytes) {
     DLRM_LT_CHECK(cublasLtMatmulPreferenceCreate(&preference_));
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspace_bytes));
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kReductions);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(alignment(p.b.data)));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(alignment(p.a.data)));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(alignment(p.d.data)));
@@ -83,48 +86,11 @@ class Preference {
   cublasLtMatmulPreference_t preference_ = nullptr;
 };
 
-struct ChoicesHeader {
-  uint64_t magic = 0x315448434c524c44;  // "DLRLCHT1"
-  uint64_t library = cublasLtGetVersion();
-  int64_t capability = 0;
-  uint64_t count = 0;
-};
-
-struct ChoicesEntry {
-  MatmulKey key;
-  cublasLtMatmulAlgo_t algo;
-};
-
 }  // namespace
 
 void check_lt(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw run_error("cublasLt: {}: {}", call, cublasLtGetStatusString(status));
-}
-
-MatmulKey key_of(const Product& p, bool tf32) {
-  const MatmulShape s = shape_of(p);
-  const bool aux = uses_aux(p.epilogue);
-  return {s.m,
-          s.n,
-          s.k,
-          p.transpose_a,
-          p.transpose_b,
-          static_cast<int64_t>(p.a.type),
-          static_cast<int64_t>(p.d.type),
-          p.a.stride,
-          p.b.stride,
-          p.d.stride,
-          p.accumulate,
-          static_cast<int64_t>(p.epilogue),
-          aux ? p.aux_stride : 0,
-          alignment(p.a.data),
-          alignment(p.b.data),
-          alignment(p.d.data),
-          alignment(p.bias),
-          aux ? alignment(p.aux) : 0,
-          tf32,
-          0};
 }
 
 MatmulPlan::MatmulPlan(const Product& p, bool tf32) {
@@ -167,7 +133,8 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::propose(cublasLtHandle_t handle, c
   if (status != CUBLAS_STATUS_SUCCESS) return algos;
   for (int i = 0; i < found; ++i) {
     const auto& result = results[static_cast<size_t>(i)];
-    if (result.state == CUBLAS_STATUS_SUCCESS) algos.push_back(result.algo);
+    if (result.state == CUBLAS_STATUS_SUCCESS && reduces_in_fp32(result.algo))
+      algos.push_back(result.algo);
   }
   return algos;
 }
@@ -177,7 +144,7 @@ bool MatmulPlan::takes(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& cand
   cublasLtMatmulHeuristicResult_t result{};
   return cublasLtMatmulAlgoCheck(handle, operation_, a_, b_, d_, d_, &candidate, &result) ==
              CUBLAS_STATUS_SUCCESS &&
-         result.workspaceSize <= workspace_bytes;
+         result.workspaceSize <= workspace_bytes && reduces_in_fp32(candidate);
 }
 
 cublasStatus_t MatmulPlan::run(cublasLtHandle_t handle, const Product& p,
@@ -187,38 +154,6 @@ cublasStatus_t MatmulPlan::run(cublasLtHandle_t handle, const Product& p,
   const float one = 1, kept = p.accumulate ? 1.0f : 0.0f;
   return cublasLtMatmul(handle, operation_, &one, p.b.data, a_, p.a.data, b_, &kept, p.d.data, d_,
                         p.d.data, d_, &chosen, workspace, workspace_bytes, stream);
-}
-
-std::vector<std::byte> pack_choices(const MatmulChoices& choices, int capability) {
-  ChoicesHeader header;
-  header.capability = capability;
-  header.count = choices.size();
-  std::vector<std::byte> bytes(sizeof(header) + choices.size() * sizeof(ChoicesEntry));
-  std::memcpy(bytes.data(), &header, sizeof(header));
-  size_t at = sizeof(header);
-  for (const auto& [key, algo] : choices) {
-    const ChoicesEntry entry{key, algo};
-    std::memcpy(bytes.data() + at, &entry, sizeof(entry));
-    at += sizeof(entry);
-  }
-  return bytes;
-}
-
-MatmulChoices unpack_choices(std::span<const std::byte> bytes, int capability) {
-  ChoicesHeader header, wanted;
-  wanted.capability = capability;
-  if (bytes.size() < sizeof(header)) return {};
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  const bool same = header.magic == wanted.magic && header.library == wanted.library &&
-                    header.capability == wanted.capability;
-  if (!same || (bytes.size() - sizeof(header)) / sizeof(ChoicesEntry) != header.count) return {};
-  MatmulChoices choices;
-  for (uint64_t i = 0; i < header.count; ++i) {
-    ChoicesEntry entry;
-    std::memcpy(&entry, bytes.data() + sizeof(header) + i * sizeof(entry), sizeof(entry));
-    choices[entry.key] = entry.algo;
-  }
-  return choices;
 }
 
 }  // namespace dlrm::cuda

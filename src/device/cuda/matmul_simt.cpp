@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <vector>
 
 #include "dlrm/device/cuda/runtime.h"
 
+#include "matmul_choices.h"
 #include "matmul_shape.h"
 #include "simt/simt.h"
 #include "stored.h"
@@ -14,7 +16,9 @@ namespace {
 // Blocks that stay in the caches. Sums over k are taken in chunks: shorter sums round less.
 constexpr int64_t kRows = 8;
 constexpr int64_t kColumns = 256;
-constexpr int64_t kInner = 256;
+/// Chunks of the inner size: what algorithms differ in here.
+constexpr int64_t kInner[] = {256, 64, 16};
+constexpr uint64_t kAlgorithms = 3;
 
 /// op(m) as floats, rows one after another.
 std::vector<float> unpacked(const Matrix& m, bool transpose) {
@@ -35,10 +39,10 @@ struct Block {
 
 /// sums[r, c] += Σ_k a[row + r, k] b[k, column + c], chunk by chunk in the order of k.
 void multiply(const float* a, const float* b, const MatmulShape& s, const Block& block,
-              float* sums) {
+              int64_t inner, float* sums) {
   float partial[kRows * kColumns];
-  for (int64_t k0 = 0; k0 < s.k; k0 += kInner) {
-    const int64_t k1 = std::min(k0 + kInner, s.k);
+  for (int64_t k0 = 0; k0 < s.k; k0 += inner) {
+    const int64_t k1 = std::min(k0 + inner, s.k);
     std::fill_n(partial, block.rows * kColumns, 0.0f);
     for (int64_t k = k0; k < k1; ++k) {
       const float* right = b + k * s.n + block.column;
@@ -110,11 +114,11 @@ class EpilogueLoop {
         return sum + bias(c);
       case Epilogue::kReluBias:
         sum += bias(c);
-        return sum < 0 ? 0 : sum;  // a NaN stays
+        return sum > 0 ? sum : 0;  // cuBLASLt's makes 0 of a NaN
       case Epilogue::kReluAuxBias:
         sum += bias(c);
         byte(r, c) = static_cast<uint8_t>(sum > 0 ? byte(r, c) | bit : byte(r, c) & ~bit);
-        return sum < 0 ? 0 : sum;
+        return sum > 0 ? sum : 0;
       case Epilogue::kGeluAuxBias:
         sum += bias(c);
         store(p_.aux, p_.d.type, r * p_.aux_stride + c, sum);
@@ -134,7 +138,7 @@ class EpilogueLoop {
   uint8_t* bits_;
 };
 
-void compute(const Product& p) {
+void compute(const Product& p, int64_t inner) {
   const MatmulShape s = shape_of(p);
   const std::vector<float> a = unpacked(p.a, p.transpose_a), b = unpacked(p.b, p.transpose_b);
   EpilogueLoop epilogue(p);
@@ -143,7 +147,7 @@ void compute(const Product& p) {
     for (int64_t row = 0; row < s.m; row += kRows) {
       const Block block{row, std::min(kRows, s.m - row), column, std::min(kColumns, s.n - column)};
       std::fill(sums.begin(), sums.end(), 0.0f);
-      multiply(a.data(), b.data(), s, block, sums.data());
+      multiply(a.data(), b.data(), s, block, inner, sums.data());
       for (int64_t r = 0; r < block.rows; ++r) {
         for (int64_t c = 0; c < block.columns; ++c) {
           epilogue.store_sum(row + r, column + c, sums[static_cast<size_t>(r * kColumns + c)]);
@@ -157,30 +161,88 @@ void compute(const Product& p) {
 bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
 
 /// Host loops. Refuses epilogues at pointers that are not aligned, as the library does for some
-/// shapes, so that callers' other ways are taken in tests too.
+/// shapes, so that callers' other ways are taken in tests too. Where candidates are timed, a clock
+/// that DLRM_SIMT_TIMING sets (a number; 0: the first is always fastest) says which is the fastest,
+/// as another day's measurement would.
 class LoopMatmul final : public Matmul {
  public:
-  bool serves(const Product& p, Stream&) override {
+  explicit LoopMatmul(const MatmulOptions& options) : options_(options) {}
+
+  bool serves(const Product& p, Stream& stream) override {
     shape_of(p);
-    if (p.epilogue == Epilogue::kNone) return true;
+    if (p.epilogue != Epilogue::kNone && !takes_epilogue(p)) return false;
+    chosen(key_of(p, options_.tf32), kAlgorithms, stream);
+    return true;
+  }
+  void run(const Product& product, Stream& stream) override {
+    DLRM_CHECK(serves(product, stream), "a product that the library does not serve");
+    const int64_t inner = kInner[chosen(key_of(product, options_.tf32), kAlgorithms, stream)];
+    simt::stream_operation(
+        native(stream), [product, inner] { compute(product, inner); }, "matmul");
+  }
+  int fastest(const Product& product, int ways, const std::function<void(int)>& run_way,
+              Stream& stream) override {
+    const MatmulKey key = key_of_way(product, options_.tf32);
+    if (timed() && !chosen_.contains(key) && !restored_.contains(key)) {
+      for (int way = 0; way < ways; ++way) run_way(way);
+    }
+    return static_cast<int>(chosen(key, static_cast<uint64_t>(ways), stream));
+  }
+  void settle() override { settled_ = true; }
+  std::vector<std::byte> choices() const override {
+    if (!settled_) return {};
+    MatmulChoices all = restored_;
+    for (const auto& [key, choice] : chosen_) all[key] = choice;
+    return pack_choices(all, kOrigin);
+  }
+  void restore(std::span<const std::byte> choices) override {
+    restored_ = unpack_choices(choices, kOrigin);
+    settled_ = !restored_.empty();
+  }
+
+ private:
+  static constexpr MatmulOrigin kOrigin{1, 0};
+
+  static bool takes_epilogue(const Product& p) {
     if (p.bias && !aligned(p.bias)) return false;
     if (!uses_aux(p.epilogue)) return true;
     const bool relu = p.epilogue != Epilogue::kGeluAuxBias;
     return p.aux && aligned(p.aux) && p.aux_stride % (relu ? 128 : 8) == 0;
   }
-  void run(const Product& product, Stream& stream) override {
-    DLRM_CHECK(serves(product, stream), "a product that the library does not serve");
-    simt::stream_operation(
-        native(stream), [product] { compute(product); }, "matmul");
+  bool timed() const { return options_.timed_candidates > 1 && !settled_; }
+
+  uint64_t chosen(const MatmulKey& key, uint64_t candidates, Stream& stream) {
+    const auto known = chosen_.find(key);
+    if (known != chosen_.end()) return known->second.data[0];
+    DLRM_CHECK(!capturing(native(stream)), "a product's shape first met while a graph is captured");
+    const auto saved = restored_.find(key);
+    MatmulChoice& made = chosen_[key];
+    made.data[0] = saved != restored_.end() ? saved->second.data[0]
+                   : timed()                ? measured(key, candidates)
+                                            : 0;
+    return made.data[0];
   }
-  std::vector<std::byte> choices() const override { return {}; }
-  void restore(std::span<const std::byte>) override {}
+
+  static uint64_t measured(const MatmulKey& key, uint64_t candidates) {
+    const char* text = std::getenv("DLRM_SIMT_TIMING");
+    uint64_t mixed = text ? std::strtoull(text, nullptr, 10) : 0;
+    if (mixed == 0) return 0;
+    for (const int64_t part : key) {
+      mixed = (mixed ^ static_cast<uint64_t>(part)) * 0x9e3779b97f4a7c15u;
+      mixed ^= mixed >> 29;
+    }
+    return mixed % candidates;
+  }
+
+  MatmulOptions options_;
+  bool settled_ = false;
+  MatmulChoices chosen_, restored_;
 };
 
 }  // namespace
 
-std::unique_ptr<Matmul> make_matmul(Device&, const MatmulOptions&) {
-  return std::make_unique<LoopMatmul>();
+std::unique_ptr<Matmul> make_matmul(Device&, const MatmulOptions& options) {
+  return std::make_unique<LoopMatmul>(options);
 }
 
 }  // namespace dlrm::cuda

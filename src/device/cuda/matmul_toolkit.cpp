@@ -1,17 +1,20 @@
-#include <cmath>
-#include <cstring>
+#include <algorithm>
 #include <limits>
+#include <map>
+#include <optional>
 
 #include "dlrm/core/error.h"
 #include "dlrm/device/cuda/runtime.h"
 
+#include "matmul_choices.h"
 #include "matmul_plan.h"
-#include "matmul_shape.h"
 
 namespace dlrm::cuda {
 namespace {
 
-constexpr int kRepeats = 5;  // of one candidate, when candidates are timed
+constexpr int kRepeats = 5;      // of one candidate, when candidates are timed
+constexpr int kUntimed = 4;      // proposals asked for where none is timed: the first may not run
+constexpr float kWorth = 0.97f;  // of the time so far: what comes later must be faster by that
 
 /// Events that measure.
 class Stopwatch {
@@ -44,7 +47,7 @@ class LtMatmul final : public Matmul {
  public:
   LtMatmul(Device& device, const MatmulOptions& options) : device_(device), options_(options) {
     const GpuFacts gpu = facts(device);
-    capability_ = gpu.major * 10 + gpu.minor;
+    origin_ = {cublasLtGetVersion(), gpu.major * 10 + gpu.minor};
     DLRM_LT_CHECK(cublasLtCreate(&handle_));
   }
   ~LtMatmul() override {
@@ -64,19 +67,52 @@ class LtMatmul final : public Matmul {
         p.run(handle_, product, p.algo, workspace(queue), options_.workspace_bytes, queue));
   }
 
-  std::vector<std::byte> choices() const override {
-    MatmulChoices chosen;
-    for (const auto& [key, plan] : plans_) {
-      if (plan->served) chosen[key] = plan->algo;
+  int fastest(const Product& product, int ways, const std::function<void(int)>& run_way,
+              Stream& stream) override {
+    const MatmulKey key = key_of_way(product, options_.tf32);
+    const auto known = ways_.find(key);
+    if (known != ways_.end()) return known->second;
+    int chosen = 0;
+    const auto saved = restored_.find(key);
+    if (saved != restored_.end()) {
+      chosen = static_cast<int>(std::min<uint64_t>(saved->second.data[0], ways - 1u));
+    } else if (timed()) {
+      Stopwatch watch(native(stream));
+      float best = std::numeric_limits<float>::infinity();
+      for (int way = 0; way < ways; ++way) {
+        run_way(way);
+        watch.start();
+        for (int i = 0; i < kRepeats; ++i) run_way(way);
+        const float took = watch.milliseconds();
+        if (took >= best * kWorth) continue;
+        best = took;
+        chosen = way;
+      }
     }
-    return pack_choices(chosen, capability_);
+    ways_[key] = chosen;
+    return chosen;
+  }
+
+  void settle() override { settled_ = true; }
+
+  std::vector<std::byte> choices() const override {
+    if (!settled_) return {};
+    MatmulChoices chosen = restored_;
+    for (const auto& [key, plan] : plans_) {
+      if (plan->served) std::copy_n(plan->algo.data, 8, chosen[key].data.begin());
+    }
+    for (const auto& [key, way] : ways_) chosen[key] = {{static_cast<uint64_t>(way)}};
+    return pack_choices(chosen, origin_);
   }
 
   void restore(std::span<const std::byte> choices) override {
-    restored_ = unpack_choices(choices, capability_);
+    restored_ = unpack_choices(choices, origin_);
+    settled_ = !restored_.empty();
   }
 
  private:
+  bool timed() const { return options_.timed_candidates > 1 && !settled_; }
+
   MatmulPlan& plan(const Product& product, cudaStream_t stream) {
     const MatmulKey key = key_of(product, options_.tf32);
     const auto known = plans_.find(key);
@@ -89,68 +125,50 @@ class LtMatmul final : public Matmul {
 
   void choose(MatmulPlan& plan, const MatmulKey& key, const Product& product, cudaStream_t stream) {
     const auto saved = restored_.find(key);
-    if (saved != restored_.end() && plan.takes(handle_, saved->second, options_.workspace_bytes)) {
-      plan.algo = saved->second;
-      plan.served = keeps_nan(plan, product, stream);
-      return;
+    if (saved != restored_.end()) {
+      std::copy_n(saved->second.data.begin(), 8, plan.algo.data);
+      plan.served = plan.takes(handle_, plan.algo, options_.workspace_bytes);
+      if (plan.served) return;
     }
-    const bool timed = options_.timed_candidates > 1 && !product.accumulate;
     const auto proposed = plan.propose(handle_, product, options_.workspace_bytes,
-                                       timed ? options_.timed_candidates : 1);
-    if (proposed.empty()) return;
-    plan.algo = timed ? fastest(plan, proposed, product, stream) : proposed.front();
-    plan.served = keeps_nan(plan, product, stream);
+                                       timed() ? options_.timed_candidates : kUntimed);
+    if (const auto best = first_or_fastest(plan, proposed, product, stream)) {
+      plan.algo = *best;
+      plan.served = true;
+    }
   }
 
-  cublasLtMatmulAlgo_t fastest(MatmulPlan& plan, const std::vector<cublasLtMatmulAlgo_t>& proposed,
-                               const Product& product, cudaStream_t stream) {
+  /// None where none of them runs.
+  std::optional<cublasLtMatmulAlgo_t> first_or_fastest(
+      MatmulPlan& plan, const std::vector<cublasLtMatmulAlgo_t>& proposed, const Product& product,
+      cudaStream_t stream) {
+    // What it would add to must stay.
+    Buffer aside;
+    Product trial = product;
+    if (product.accumulate) {
+      const int64_t elements = product.d.rows * product.d.stride;
+      aside = Buffer(device_, static_cast<size_t>(elements) * size_of(product.d.type),
+                     "choice of a product");
+      trial.d.data = aside.data();
+    }
     void* scratch = workspace(stream);
     Stopwatch watch(stream);
     float best = std::numeric_limits<float>::infinity();
-    cublasLtMatmulAlgo_t chosen = proposed.front();
+    std::optional<cublasLtMatmulAlgo_t> chosen;
     for (const cublasLtMatmulAlgo_t& algo : proposed) {
       const auto once = [&] {
-        return plan.run(handle_, product, algo, scratch, options_.workspace_bytes, stream);
+        return plan.run(handle_, trial, algo, scratch, options_.workspace_bytes, stream);
       };
       if (once() != CUBLAS_STATUS_SUCCESS) continue;
+      if (!timed()) return algo;
       watch.start();
       for (int i = 0; i < kRepeats; ++i) DLRM_LT_CHECK(once());
       const float took = watch.milliseconds();
-      if (took >= best) continue;
+      if (took >= best * kWorth) continue;
       best = took;
       chosen = algo;
     }
     return chosen;
-  }
-
-  /// Whether a ReLU epilogue lets a NaN through. Overwrites d and aux.
-  bool keeps_nan(MatmulPlan& plan, const Product& product, cudaStream_t stream) {
-    if (product.epilogue != Epilogue::kReluBias && product.epilogue != Epilogue::kReluAuxBias) {
-      return true;
-    }
-    const Matrix& d = product.d;
-    const size_t bytes = static_cast<size_t>(d.cols) * size_of(d.type);
-    const Buffer bias(device_, bytes, "check of an epilogue");
-    DLRM_CUDA_CHECK(cudaMemsetAsync(bias.data(), 0xff, bytes, stream));  // NaN in any float type
-    Product poisoned = product;
-    poisoned.bias = bias.data();
-    poisoned.accumulate = false;
-    DLRM_LT_CHECK(plan.run(handle_, poisoned, plan.algo, workspace(stream),
-                           options_.workspace_bytes, stream));
-    return is_nan(d, 0, 0, stream) && is_nan(d, d.rows - 1, d.cols - 1, stream);
-  }
-
-  bool is_nan(const Matrix& d, int64_t row, int64_t column, cudaStream_t stream) {
-    uint32_t bits = 0;
-    const size_t size = size_of(d.type);
-    // bf16 is the upper half of a float.
-    char* to = reinterpret_cast<char*>(&bits) + (sizeof(bits) - size);
-    DLRM_CUDA_CHECK(
-        cudaMemcpyAsync(to, d.element(row, column), size, cudaMemcpyDeviceToHost, stream));
-    DLRM_CUDA_CHECK(cudaStreamSynchronize(stream));
-    float value = 0;
-    std::memcpy(&value, &bits, sizeof(value));
-    return std::isnan(value);
   }
 
   /// Each stream's own: products of two streams run side by side.
@@ -162,9 +180,11 @@ class LtMatmul final : public Matmul {
 
   Device& device_;
   MatmulOptions options_;
-  int capability_ = 0;
+  MatmulOrigin origin_;
+  bool settled_ = false;
   cublasLtHandle_t handle_ = nullptr;
   std::map<MatmulKey, std::unique_ptr<MatmulPlan>> plans_;
+  std::map<MatmulKey, int> ways_;
   std::map<cudaStream_t, Buffer> workspaces_;
   MatmulChoices restored_;
 };

@@ -7,6 +7,10 @@
 
 namespace dlrm {
 
+namespace cuda {
+struct Product;
+}
+
 /// Ops on a GPU. Every call queues work on the stream and returns; nothing waits for the device.
 /// Lists of descriptors (groups, blocks) are host memory; what they point to is device memory.
 class CudaOps final : public Ops {
@@ -30,6 +34,8 @@ class CudaOps final : public Ops {
                               View<float> dbias) override;
   void activation_backward(Act act, Matrix y, Matrix z, Matrix dy) override;
   void linear_backward(const LinearGradients& layer) override;
+  bool fuses_layers() const override { return true; }
+  void layer_forward(const LayerForward& layer) override;
 
   // interaction.cpp
   void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) override;
@@ -39,6 +45,7 @@ class CudaOps final : public Ops {
   void average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) override;
   void cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) override;
   void cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) override;
+  void first_cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) override;
 
   // loss.cpp
   void bce_with_logits(Matrix logits, View<const float> labels, float scale, View<double> loss,
@@ -85,8 +92,15 @@ class CudaOps final : public Ops {
 
  private:
   void activate(Act act, Matrix z, Matrix y);
+  /// The whole of a layer in one product, where the library has it.
+  bool fused_forward(const LayerForward& layer, const cuda::Product& with_bias, Matrix kept);
+  void input_gradient(const LinearGradients& layer);
+  bool fused_input_gradient(const LinearGradients& layer, const cuda::Product& product);
   /// linear_backward_weight on one of the streams of Products.
   void weight_gradient(Matrix dz, Matrix x, MatrixView<float> dw, View<float> dbias, int lane);
+  void column_sums(Matrix m, View<float> sums, int lane);
+  /// linear_backward of a layer of one output, without its activation.
+  void one_output_backward(const LinearGradients& layer, int lane);
 
   struct Parts;  ///< libraries, descriptor lists, scratch: parts.h
   Device& device_;

@@ -33,7 +33,11 @@ void CudaOps::cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) {
 }
 
 void CudaOps::cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) {
-  kernels::cross_backward(x0, u, dy, du, dx0, native_);
+  kernels::cross_backward(x0, u, dy, du, dx0, true, native_);
+}
+
+void CudaOps::first_cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) {
+  kernels::cross_backward(x0, u, dy, du, dx0, false, native_);
 }
 
 }  // namespace dlrm

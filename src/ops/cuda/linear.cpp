@@ -5,6 +5,7 @@
 #include "kernels/activation.h"
 #include "kernels/column_sums.h"
 #include "kernels/elementwise.h"
+#include "kernels/one_output.h"
 
 namespace dlrm {
 namespace {
@@ -52,57 +53,76 @@ Matrix row_matrix(const void* data, DType type, size_t size) {
   return {const_cast<void*>(data), type, 1, static_cast<int64_t>(size)};
 }
 
-/// The epilogue that does a whole layer, if there is one. cuBLASLt's GELU is trusted for bf16
-/// alone: how exact its tanh is, it does not say.
-Epilogue fused_epilogue(Act act, DType type) {
-  if (act == Act::kRelu) return Epilogue::kReluBias;
-  if (act == Act::kGelu && type == DType::kBFloat16) return Epilogue::kGeluAuxBias;
-  return act == Act::kNone ? Epilogue::kBias : Epilogue::kNone;
-}
-
 }  // namespace
 
 void CudaOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
                              Matrix z) {
-  if (y.rows == 0 || y.cols == 0) return;
-  const Matrix kept = needs_input(act) ? z : Matrix();
-  const Matrix sums = kept.data ? kept : y;  // x wᵀ + bias, where it is not activated at once
-  const Curve curve = curve_of(act);
-  const float* added = bias.empty() ? nullptr : bias.data();
-  if (x.cols == 0) {
+  LayerForward layer;
+  layer.x = x, layer.w = w, layer.bias = bias, layer.act = act, layer.y = y, layer.z = z;
+  layer_forward(layer);
+}
+
+void CudaOps::layer_forward(const LayerForward& l) {
+  if (l.mask) l.mask->written = false;
+  if (l.y.rows == 0 || l.y.cols == 0) return;
+  const Matrix kept = needs_input(l.act) ? l.z : Matrix();
+  const Matrix sums = kept.data ? kept : l.y;  // x wᵀ + bias, where it is not activated at once
+  const float* added = l.bias.empty() ? nullptr : l.bias.data();
+  const Curve curve = curve_of(l.act);
+  if (l.x.cols == 0) {
     kernels::clear(sums, native_);
-    return kernels::activate(curve, sums, added, kept, y, native_);
+    return kernels::activate(curve, sums, added, kept, l.y, native_);
+  }
+  if (l.y.cols == 1) {
+    kernels::one_output_forward(l.x, l.w, added, sums, native_);
+    return activate(l.act, sums, l.y);
   }
   Products& products = parts_->products;
   Product product =
-      products.aligned({.a = x, .b = w, .d = sums, .transpose_b = true}, Products::kMain);
-  if (bias.empty()) {
+      products.aligned({.a = l.x, .b = l.w, .d = sums, .transpose_b = true}, Products::kMain);
+  if (l.bias.empty()) {
     products.run(product, Products::kMain);
-    if (act != Act::kNone) kernels::activate(curve, sums, nullptr, kept, y, native_);
+    if (l.act != Act::kNone) kernels::activate(curve, sums, nullptr, kept, l.y, native_);
     return;
   }
-  product.bias = const_cast<float*>(added);
-  if (y.type != DType::kFloat32) {
-    // The library adds a bias of the result's type only.
-    product.bias = parts_->scratch.bytes("bias in bf16", bias.size() * size_of(y.type));
-    kernels::convert(row_matrix(added, DType::kFloat32, bias.size()),
-                     row_matrix(product.bias, y.type, bias.size()), native_);
-  }
-  product.epilogue = fused_epilogue(act, y.type);
-  if (product.epilogue != Epilogue::kNone) {
-    Product fused = product;
-    fused.d = y;
-    fused.aux = kept.data;
-    fused.aux_stride = kept.stride;
-    if (products.run_fused(fused, Products::kMain)) return;
-  }
   product.epilogue = Epilogue::kBias;
-  if (products.run_fused(product, Products::kMain)) {
-    return activate(act, sums, y);
+  product.bias = const_cast<float*>(added);
+  if (l.y.type != DType::kFloat32) {
+    // The library adds a bias of the result's type only.
+    product.bias = const_cast<BFloat16*>(l.rounded_bias.data());
+    if (l.rounded_bias.empty()) {
+      product.bias = parts_->scratch.bytes("bias in bf16", l.bias.size() * size_of(l.y.type));
+      kernels::convert(row_matrix(added, DType::kFloat32, l.bias.size()),
+                       row_matrix(product.bias, l.y.type, l.bias.size()), native_);
+    }
   }
+  if (fused_forward(l, product, kept)) return;
+  if (products.run_fused(product, Products::kMain)) return activate(l.act, sums, l.y);
   product.epilogue = Epilogue::kNone;
   products.run(product, Products::kMain);
-  kernels::activate(curve, sums, added, kept, y, native_);
+  kernels::activate(curve, sums, added, kept, l.y, native_);
+}
+
+bool CudaOps::fused_forward(const LayerForward& l, const Product& with_bias, Matrix kept) {
+  Product fused = with_bias;
+  fused.d = l.y;
+  if (l.act == Act::kRelu) {
+    if (l.mask) {
+      fused.epilogue = Epilogue::kReluAuxBias;
+      fused.aux = l.mask->bits;
+      fused.aux_stride = l.mask->stride;
+      l.mask->written = parts_->products.run_fused(fused, Products::kMain);
+      if (l.mask->written) return true;
+    }
+    fused.epilogue = Epilogue::kReluBias;
+    return parts_->products.run_fused(fused, Products::kMain);
+  }
+  // cuBLASLt's GELU is trusted for bf16 alone: how exact its tanh is, it does not say.
+  if (l.act != Act::kGelu || l.y.type != DType::kBFloat16) return false;
+  fused.epilogue = Epilogue::kGeluAuxBias;
+  fused.aux = kept.data;
+  fused.aux_stride = kept.stride;
+  return parts_->products.run_fused(fused, Products::kMain);
 }
 
 void CudaOps::activate(Act act, Matrix z, Matrix y) {
@@ -124,10 +144,53 @@ void CudaOps::activation_backward(Act act, Matrix y, Matrix z, Matrix dy) {
 }
 
 void CudaOps::linear_backward_input(Matrix dz, Matrix w, Matrix dx) {
-  if (dx.rows == 0 || dx.cols == 0) return;
-  if (dz.cols == 0) return kernels::clear(dx, native_);
+  LinearGradients layer;
+  layer.dy = dz, layer.w = w, layer.dx = dx;
+  input_gradient(layer);
+}
+
+void CudaOps::input_gradient(const LinearGradients& l) {
+  if (l.dx.rows == 0 || l.dx.cols == 0) return;
+  if (l.dy.cols > 0) {
+    Products& products = parts_->products;
+    Product product = products.aligned({.a = l.dy, .b = l.w, .d = l.dx}, Products::kMain);
+    product.accumulate = l.add;
+    if (l.below && fused_input_gradient(l, product)) return;
+    products.run(product, Products::kMain);
+  } else if (!l.add) {
+    kernels::clear(l.dx, native_);
+  }
+  if (l.below) activation_backward(l.below->act, l.below->y, l.below->z, l.dx);
+}
+
+/// relu's mask in the product and, in fp32, the sums too. In bf16 the library would round the sums.
+bool CudaOps::fused_input_gradient(const LinearGradients& l, const Product& product) {
+  LayerBelow& below = *l.below;
+  if (below.act != Act::kRelu || !below.mask || !below.mask->written) return false;
   Products& products = parts_->products;
-  products.run(products.aligned({.a = dz, .b = w, .d = dx}, Products::kMain), Products::kMain);
+  Product masked = product;
+  masked.epilogue = Epilogue::kDrelu;
+  masked.aux = below.mask->bits;
+  masked.aux_stride = below.mask->stride;
+  if (!products.serves(masked, Products::kMain)) return false;
+  Product summed = masked;
+  summed.epilogue = Epilogue::kDreluBgrad;
+  summed.bias = below.dbias.data();
+  if (l.dx.type != DType::kFloat32 || below.dbias.empty() ||
+      !products.serves(summed, Products::kMain)) {
+    return products.run_fused(masked, Products::kMain);
+  }
+  const auto way = [&](int which) {
+    if (which == 1) {
+      products.run_fused(summed, Products::kMain);
+      return;
+    }
+    products.run_fused(masked, Products::kMain);
+    column_sums(l.dx, below.dbias, Products::kMain);
+  };
+  way(products.fastest(summed, 2, way, Products::kMain));
+  below.has_dbias = true;
+  return true;
 }
 
 void CudaOps::linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw, View<float> dbias) {
@@ -144,29 +207,61 @@ void CudaOps::weight_gradient(Matrix dz, Matrix x, MatrixView<float> dw, View<fl
       kernels::clear(row_matrix(dbias.data(), DType::kFloat32, dbias.size()), queue);
     return kernels::clear(dw, queue);
   }
-  if (dw.cols > 0) {
-    Product product = products.aligned({.a = dz, .b = x, .d = dw, .transpose_a = true}, lane);
-    if (!dbias.empty()) {
-      product.epilogue = Epilogue::kSumsOfA;
-      product.bias = dbias.data();
-      if (products.run_fused(product, lane)) return;
-      product.epilogue = Epilogue::kNone;
+  if (dw.cols == 0) return column_sums(dz, dbias, lane);
+  if (dw.rows == 1) {
+    LinearGradients layer;
+    layer.dy = dz, layer.x = x, layer.dw = dw, layer.dbias = dbias;
+    return one_output_backward(layer, lane);
+  }
+  const Product product = products.aligned({.a = dz, .b = x, .d = dw, .transpose_a = true}, lane);
+  if (dbias.empty()) return products.run(product, lane);
+  Product summed = product;
+  summed.epilogue = Epilogue::kSumsOfA;
+  summed.bias = dbias.data();
+  const auto way = [&](int which) {
+    if (which == 1) {
+      products.run_fused(summed, lane);
+      return;
     }
     products.run(product, lane);
-  }
-  if (dbias.empty()) return;
-  const char* purpose = lane == Products::kMain ? "column sums" : "column sums, beside";
-  auto* partial = parts_->scratch.of<float>(purpose, kernels::column_sums_partial(dz));
-  kernels::column_sums(dz, dbias.data(), partial, queue);
+    column_sums(dz, dbias, lane);
+  };
+  way(products.serves(summed, lane) ? products.fastest(summed, 2, way, lane) : 0);
 }
 
-void CudaOps::linear_backward(const LinearGradients& layer) {
-  activation_backward(layer.act, layer.y, layer.z, layer.dy);
-  if (!layer.dx.data) return linear_backward_weight(layer.dy, layer.x, layer.dw, layer.dbias);
+void CudaOps::column_sums(Matrix m, View<float> sums, int lane) {
+  if (sums.empty()) return;
+  const char* purpose = lane == Products::kMain ? "column sums" : "column sums, beside";
+  auto* partial = parts_->scratch.of<float>(purpose, kernels::column_sums_partial(m));
+  kernels::column_sums(m, sums.data(), partial, parts_->products.native(lane));
+}
+
+void CudaOps::one_output_backward(const LinearGradients& l, int lane) {
+  kernels::OneOutputGradients to;
+  to.dx = l.dx;
+  to.relu = l.below && l.below->act == Act::kRelu;
+  to.dw = l.dw.data;
+  to.dbias = l.dbias.empty() ? nullptr : l.dbias.data();
+  const bool sums = l.below && (to.relu || l.below->act == Act::kNone) && !l.below->dbias.empty();
+  if (sums) {
+    to.sums_of_dx = l.below->dbias.data();
+    l.below->has_dbias = true;
+  }
+  const char* purpose = lane == Products::kMain ? "sums of a layer" : "sums of a layer, beside";
+  auto* partial = parts_->scratch.of<float>(purpose, kernels::one_output_partial(l.x));
+  kernels::one_output_backward(l.dy, l.x, l.w, to, partial, parts_->products.native(lane));
+  if (l.below && !to.relu) activation_backward(l.below->act, l.below->y, l.below->z, l.dx);
+}
+
+void CudaOps::linear_backward(const LinearGradients& l) {
+  activation_backward(l.act, l.y, l.z, l.dy);
+  const bool one_output = l.dy.cols == 1 && l.dy.rows > 0 && l.x.cols > 0 && !l.add;
+  if (one_output) return one_output_backward(l, Products::kMain);
+  if (!l.dx.data) return linear_backward_weight(l.dy, l.x, l.dw, l.dbias);
   stream_.record(*parts_->forked);
   parts_->side->wait(*parts_->forked);
-  weight_gradient(layer.dy, layer.x, layer.dw, layer.dbias, Products::kBeside);
-  linear_backward_input(layer.dy, layer.w, layer.dx);
+  weight_gradient(l.dy, l.x, l.dw, l.dbias, Products::kBeside);
+  input_gradient(l);
   parts_->side->record(*parts_->joined);
   stream_.wait(*parts_->joined);
 }

@@ -18,6 +18,7 @@ Products::Products(Device& device, Stream& main, Stream& beside, Scratch& scratc
     : streams_{&main, &beside},
       scratch_(scratch),
       tf32_(options.tf32),
+      log_(options.log),
       matmul_(cuda::make_matmul(
           device, {.tf32 = options.tf32, .timed_candidates = options.timed_products})) {}
 
@@ -44,16 +45,29 @@ cuda::Product Products::aligned(cuda::Product p, int lane) {
   return p;
 }
 
+bool Products::serves(const cuda::Product& p, int lane) {
+  return matmul_->serves(p, *streams_[lane]);
+}
+
 bool Products::run_fused(const cuda::Product& p, int lane) {
-  if (!matmul_->serves(p, *streams_[lane])) return false;
+  if (!serves(p, lane)) return false;
   matmul_->run(p, *streams_[lane]);
   return true;
 }
 
-void Products::run(const cuda::Product& product, int lane) {
-  if (run_fused(product, lane)) return;
-  kernels::product(product.a, product.transpose_a, product.b, product.transpose_b, product.d,
-                   native(lane));
+void Products::run(const cuda::Product& p, int lane) {
+  if (run_fused(p, lane)) return;
+  say_slow(p);
+  kernels::product(p.a, p.transpose_a, p.b, p.transpose_b, p.accumulate, p.d, native(lane));
+}
+
+void Products::say_slow(const cuda::Product& p) {
+  const int64_t inner = p.transpose_a ? p.a.rows : p.a.cols;
+  if (!slow_.insert({p.d.rows, p.d.cols, inner}).second) return;
+  log_.info(
+      "no library takes the product [{} x {}] [{} x {}] ({}, rows {}, {} and {} apart): our "
+      "own kernel computes it, slowly",
+      p.d.rows, inner, inner, p.d.cols, name_of(p.a.type), p.a.stride, p.b.stride, p.d.stride);
 }
 
 }  // namespace dlrm

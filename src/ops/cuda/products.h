@@ -1,4 +1,8 @@
 #pragma once
+#include <array>
+#include <functional>
+#include <set>
+
 #include <cuda_runtime.h>
 
 #include "dlrm/device/cuda/matmul.h"
@@ -22,20 +26,30 @@ class Products {
   /// not begin at multiples of 16 bytes (13 features in bf16, say) are copied into rows that do,
   /// where the product is large enough to repay it. Layers that keep such strides spare the copy.
   cuda::Product aligned(cuda::Product product, int lane);
-  /// A product without an epilogue. m, n, k > 0.
+  /// A product without an epilogue. m, n, k > 0. Where the library has none for it, our own kernel
+  /// computes it, slowly: said once a shape.
   void run(const cuda::Product& product, int lane);
   /// One with; false, and nothing done, where the library has none for it.
   bool run_fused(const cuda::Product& product, int lane);
+  bool serves(const cuda::Product& product, int lane);
+  /// Which of the ways to `product` is fastest here: cuda::Matmul::fastest.
+  int fastest(const cuda::Product& product, int ways, const std::function<void(int)>& run,
+              int lane) {
+    return matmul_->fastest(product, ways, run, *streams_[lane]);
+  }
 
   cudaStream_t native(int lane) const;
   cuda::Matmul& library() { return *matmul_; }
 
  private:
   Matrix aligned_copy(const Matrix& m, int64_t other_size, const char* purpose, int lane);
+  void say_slow(const cuda::Product& product);
 
   Stream* streams_[2];
   Scratch& scratch_;
   bool tf32_;
+  Log log_;
+  std::set<std::array<int64_t, 3>> slow_;  // m, n, k of products that no library took
   std::unique_ptr<cuda::Matmul> matmul_;
 };
 

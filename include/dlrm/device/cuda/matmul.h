@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -11,6 +12,7 @@
 namespace dlrm::cuda {
 
 /// What is done to a product p = op(a) op(b) [+ d] [m, n] before it is rounded and stored in d.
+/// What the library's relu makes of a NaN is not said (cuBLASLt and the emulator: 0).
 enum class Epilogue : uint8_t {
   kNone,         ///< d = p
   kBias,         ///< d = p + bias
@@ -42,7 +44,8 @@ struct Product {
 
 struct MatmulOptions {
   bool tf32 = true;  ///< products of fp32 values round them to TF32 first
-  /// How many of the library's proposals are timed when a shape is first met; 0 takes its first.
+  /// How many of the library's proposals are timed when a shape is first met, until settle(); 0
+  /// takes the first that runs.
   int timed_candidates = 0;
   size_t workspace_bytes = size_t{32} << 20;  ///< of each stream that products run on
 };
@@ -54,16 +57,20 @@ class Matmul {
  public:
   virtual ~Matmul() = default;
   /// Whether the library has an algorithm for this product. Chooses it on the first call for the
-  /// shape, which may overwrite d and aux.
-  ///
-  /// False as well where kReluBias or kReluAuxBias would lose a NaN: every chosen algorithm of
-  /// these is run once with a bias of NaN, since the library does not say what max(NaN, 0) is, and
-  /// in this program a NaN must stay one. (Caller: kBias, then the activation.)
+  /// shape, which may overwrite d (where the product does not add to it), bias and aux.
   virtual bool serves(const Product& product, Stream& stream) = 0;
   /// Queues the product, which `serves` must have accepted. m, n, k > 0.
   virtual void run(const Product& product, Stream& stream) = 0;
-  /// The algorithms chosen so far, as opaque bytes; `restore` takes them up again where library and
-  /// GPU are the same (else it does nothing), so that a resumed run sums in the same order.
+  /// Which of `ways` to come to what `product` describes is the fastest, by running each several
+  /// times when it is first asked: run(way) queues one on the stream. 0 where nothing is timed.
+  virtual int fastest(const Product& product, int ways, const std::function<void(int way)>& run,
+                      Stream& stream) = 0;
+  /// From now on nothing is timed: shapes met later take the first, so that what a run computes
+  /// does not hang on when it was interrupted.
+  virtual void settle() = 0;
+  /// What was chosen so far, as opaque bytes; none before settle(). `restore` takes them up again
+  /// where library and GPU are the same (else it does nothing), so that a resumed run sums in the
+  /// same order, and settles.
   virtual std::vector<std::byte> choices() const = 0;
   virtual void restore(std::span<const std::byte> choices) = 0;
 };

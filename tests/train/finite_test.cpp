@@ -1,0 +1,143 @@
+// What is not finite changes no weight on a device, where a fused relu may make 0 of a NaN before
+// any loss shows it.
+#include <cmath>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/core/error.h"
+#include "dlrm/train/execution.h"
+#include "dlrm/train/trainer.h"
+
+#include "small_run.h"
+
+namespace dlrm {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<DeviceKind> devices() {
+  return cuda_device_count() > 0 ? std::vector{DeviceKind::kCuda} : std::vector<DeviceKind>{};
+}
+
+/// A trainer of one or more ranks on a device, some of whose weights a test spoils.
+class FiniteOnADevice : public testing::TestWithParam<DeviceKind> {
+ protected:
+  using Work = std::function<void(Trainer&, const RunConfig&, Communicator&)>;
+
+  void on_ranks(int ranks, const Work& work) const {
+    RunConfig config = odd_model();
+    config.device = GetParam();
+    run_on_threads(ranks, [&](Communicator& comm) {
+      Execution execution(comm, config, machine_share(comm));
+      Trace trace;
+      const Log log(comm.rank());
+      Context context = execution.context(trace, log);
+      const auto ops = execution.make_ops(1, false);
+      Trainer trainer(context, *ops, config, make_plan(config, comm.size()), true);
+      work(trainer, config, comm);
+    });
+  }
+  static void route(Trainer& trainer, const RunConfig& config, Communicator& comm, int step) {
+    trainer.route(odd_batch(config, step, comm.rank(), comm.size()));
+  }
+  /// Fills the weights of every table with NaN.
+  static void spoil_tables(Trainer& trainer) {
+    for (const TensorPiece& piece : trainer.pieces()) {
+      if (!piece.path.starts_with("/tables/") || !piece.path.ends_with("/weight")) continue;
+      const std::vector<float> nans(static_cast<size_t>(piece.rows.size() * piece.columns.size()),
+                                    std::nanf(""));
+      if (!nans.empty()) piece.write(0, piece.rows.size(), nans.data());
+    }
+  }
+  static std::vector<float> dense_weights(Trainer& trainer) {
+    std::vector<float> all;
+    for (const TensorPiece& piece : trainer.pieces()) {
+      if (piece.path.starts_with("/tables/")) continue;
+      const size_t before = all.size();
+      all.resize(before + static_cast<size_t>(piece.rows.size() * piece.columns.size()));
+      piece.read(0, piece.rows.size(), all.data() + before);
+    }
+    return all;
+  }
+  template <class Call>
+  static std::string error_of(const Call& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FiniteOnADevice);
+INSTANTIATE_TEST_SUITE_P(All, FiniteOnADevice, testing::ValuesIn(devices()),
+                         [](const auto&) { return "cuda"; });
+
+TEST_P(FiniteOnADevice, ANanThatNoLossShowsChangesNoWeightAndIsSaidInTheNextStep) {
+  for (const int ranks : {1, 3}) {
+    on_ranks(ranks, [](Trainer& trainer, const RunConfig& config, Communicator& comm) {
+      spoil_tables(trainer);
+      const std::vector<float> before = dense_weights(trainer);
+      route(trainer, config, comm, 0);
+      route(trainer, config, comm, 1);
+      std::string error = error_of([&] {
+        EXPECT_TRUE(std::isfinite(trainer.step(0, false).loss));
+        trainer.step(1, false);
+      });
+      EXPECT_THAT(error, HasSubstr("first value that is not finite"));
+      EXPECT_THAT(error, HasSubstr("embeddings"));
+      EXPECT_EQ(dense_weights(trainer), before);
+    });
+  }
+}
+
+TEST_P(FiniteOnADevice, TheLastStepsGradientsAreAskedForBeforeWeightsAreSaved) {
+  on_ranks(2, [](Trainer& trainer, const RunConfig& config, Communicator& comm) {
+    route(trainer, config, comm, 0);
+    trainer.step(0, false);
+    EXPECT_NO_THROW(trainer.check_last_update());
+    spoil_tables(trainer);
+    route(trainer, config, comm, 1);
+    const std::string error = error_of([&] {
+      trainer.step(1, false);
+      trainer.check_last_update();
+    });
+    EXPECT_THAT(error, HasSubstr("first value that is not finite"));
+  });
+}
+
+TEST_P(FiniteOnADevice, NothingIsEvaluatedWithEmbeddingsThatAreNotFinite) {
+  on_ranks(1, [](Trainer& trainer, const RunConfig& config, Communicator& comm) {
+    spoil_tables(trainer);
+    route(trainer, config, comm, 0);
+    std::vector<float> probabilities, labels;
+    EXPECT_THAT(error_of([&] { trainer.infer(probabilities, labels); }),
+                HasSubstr("embeddings of a batch, or weights, are not finite"));
+  });
+}
+
+TEST_P(FiniteOnADevice, AWeightThatIsNotFiniteIsNamed) {
+  on_ranks(1, [](Trainer& trainer, const RunConfig& config, Communicator& comm) {
+    const auto pieces = trainer.pieces();
+    const auto piece = std::find_if(pieces.begin(), pieces.end(), [](const TensorPiece& p) {
+      return p.path == "/mlp/bottom/0/weight";
+    });
+    ASSERT_NE(piece, pieces.end());
+    std::vector<float> row(static_cast<size_t>(piece->columns.size()), std::nanf(""));
+    piece->write(1, 1, row.data());
+    trainer.weights_changed();
+    route(trainer, config, comm, 0);
+    route(trainer, config, comm, 1);
+    const std::string error = error_of([&] {
+      trainer.step(0, false);
+      trainer.step(1, false);
+    });
+    EXPECT_THAT(error, HasSubstr("/mlp/bottom/0"));
+  });
+}
+
+}  // namespace
+}  // namespace dlrm
