@@ -25,7 +25,7 @@
 # libraries are missing. Needs python3, without packages.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-case " $* " in *" -h "* | *" --help "*) sed -n '2,26p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;; esac
+case " $* " in *" -h "* | *" --help "*) sed -n '2,25p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;; esac
 for python in python3 /usr/bin/python3; do
   command -v "$python" >/dev/null && "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' && break
   python=
