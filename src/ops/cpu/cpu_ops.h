@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "dlrm/core/partition.h"
 #include "dlrm/device/device.h"
 #include "dlrm/ops/ops.h"
 
@@ -59,6 +60,8 @@ class CpuOps final : public Ops {
                      View<const float> square_sums, int64_t full_width) override;
   void embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
                             View<const BagGradient> gradients) override;
+  void embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
+                             const std::function<void()>& progress) override;
   void group_rows_of(View<const ShardUpdate> shards,
                      const std::function<void()>& progress) override;
   void scatter_rows(View<const int64_t> rows, View<const int64_t> count,
@@ -84,6 +87,9 @@ class CpuOps final : public Ops {
   /// body(i0, i1, scratch [2·width]) for ranges of runs of about equal work.
   template <class Body>
   void for_run_ranges(const Runs& runs, int64_t count, const Body& body);
+  /// Those of the runs of `together_`, one table's after the other's, whose work begins in `share`.
+  void update_share(const OptimizerStep& step, Range share, float* scratch,
+                    const std::function<void()>* progress);
   /// y = act(x wᵀ + bias) for none and ReLU.
   void layer_outputs(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y);
   /// The layer's backward by our own code, with the update where `update.step` is given.
@@ -104,6 +110,12 @@ class CpuOps final : public Ops {
   Array<int64_t> long_runs_;
   Array<int64_t> long_first_;
   Array<float> chunk_sums_;
+  struct TableRuns {
+    const RowTable* table;
+    Runs runs;
+    int64_t count;
+  };
+  std::vector<TableRuns> together_;  // tables that one operation updates
 };
 
 }  // namespace dlrm::cpu

@@ -72,21 +72,56 @@ inline void multiply_rows(const float* a, int64_t lda, const float* b, int64_t l
   if (j < n) multiply_tile<kRowsTogether, 1>(a, lda, b + j, ldb, depth, out + j, ldo);
 }
 
+inline void transpose4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
+  __m128 r0 = _mm_loadu_ps(from), r1 = _mm_loadu_ps(from + from_stride);
+  __m128 r2 = _mm_loadu_ps(from + 2 * from_stride), r3 = _mm_loadu_ps(from + 3 * from_stride);
+  _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
+  _mm_storeu_ps(to, r0);
+  _mm_storeu_ps(to + to_stride, r1);
+  _mm_storeu_ps(to + 2 * to_stride, r2);
+  _mm_storeu_ps(to + 3 * to_stride, r3);
+}
+
 /// s.square = vᵀ, four by four; both sides are padded that far.
 inline void transpose(const DotScratch& s, int64_t vectors, int64_t width) {
   for (int64_t i = 0; i < vectors; i += 4) {
     for (int64_t c = 0; c < width; c += 4) {
-      const float* from = s.v + i * s.width + c;
-      float* to = s.square + c * s.columns + i;
-      __m128 r0 = _mm_loadu_ps(from), r1 = _mm_loadu_ps(from + s.width);
-      __m128 r2 = _mm_loadu_ps(from + 2 * s.width), r3 = _mm_loadu_ps(from + 3 * s.width);
-      _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
-      _mm_storeu_ps(to, r0);
-      _mm_storeu_ps(to + s.columns, r1);
-      _mm_storeu_ps(to + 2 * s.columns, r2);
-      _mm_storeu_ps(to + 3 * s.columns, r3);
+      transpose4(s.v + i * s.width + c, s.width, s.square + c * s.columns + i, s.columns);
     }
   }
+}
+
+/// Products of rows [i, i + rows) of v with those before each, one row after the other at `out`;
+/// where these end. A whole vector may be stored where less is needed: what it covers beyond is
+/// written later, and it does not pass `end`. All vectors fit V registers.
+template <int V, class T>
+inline T* multiply_triangle(const DotScratch& s, int64_t depth, int64_t i, int64_t rows, T* out,
+                            const T* end) {
+  Floats<kLanes> sum[kRowsTogether][V] = {};
+  const float* a = s.v + i * s.width;
+  for (int64_t k = 0; k < depth; ++k) {
+    Floats<kLanes> right[V];
+    for (int q = 0; q < V; ++q) right[q] = load<kLanes>(s.square + k * s.columns + q * kLanes);
+    for (int r = 0; r < kRowsTogether; ++r) {
+      const Floats<kLanes> left = broadcast<kLanes>(a[r * s.width + k]);
+      for (int q = 0; q < V; ++q) sum[r][q] = multiply_add<kLanes>(left, right[q], sum[r][q]);
+    }
+  }
+  for (int r = 0; r < rows; ++r) {
+    const int64_t n = i + r;
+    for (int q = 0; q < V && q * kLanes < n; ++q) {
+      T* to = out + q * kLanes;
+      if (to + kLanes <= end) {
+        store<kLanes>(to, sum[r][q]);
+        continue;
+      }
+      float rest[kLanes];
+      store<kLanes>(rest, sum[r][q]);
+      for_pieces(n - q * kLanes, [&]<int N>(int64_t c) { store<N>(to + c, load<N>(rest + c)); });
+    }
+    out += n;
+  }
+  return out;
 }
 
 template <class T>
@@ -103,6 +138,15 @@ void dot_forward_of(const Matrix& x, const MatrixView<const float>& e, const Mat
     transpose(s, vectors, width);
     for (int64_t c = 0; c < width; ++c) out[c] = from[c];
     out += width;
+    if (s.columns <= 2 * kLanes) {
+      const T* end = out + vectors * (vectors - 1) / 2;
+      for (int64_t i = 0; i < vectors; i += kRowsTogether) {
+        const int64_t rows = smaller(kRowsTogether, vectors - i);
+        out = i + rows - 1 <= kLanes ? multiply_triangle<1>(s, width, i, rows, out, end)
+                                     : multiply_triangle<2>(s, width, i, rows, out, end);
+      }
+      continue;
+    }
     for (int64_t i = 0; i < vectors; i += kRowsTogether) {
       const int64_t rows = smaller(kRowsTogether, vectors - i);
       multiply_rows(s.v + i * s.width, s.width, s.square, s.columns, width, rounded_up(i + rows),
@@ -116,15 +160,33 @@ void dot_forward_of(const Matrix& x, const MatrixView<const float>& e, const Mat
   }
 }
 
-/// s.square = the gradients of the products as a symmetric matrix with a zero diagonal.
+/// s.square = the gradients of the products as a symmetric matrix with a zero diagonal. Rows are
+/// loaded by whole vectors where `dz` has so much left: what lies right of the diagonal is
+/// overwritten.
 template <class T>
 inline void load_product_gradients(const T* dz, int64_t vectors, const DotScratch& s) {
+  const T* end = dz + vectors * (vectors - 1) / 2;
   for (int64_t i = 0; i < vectors; ++i) {
     float* row = s.square + i * s.columns;
-    for_pieces(i, [&]<int N>(int64_t c) { store<N>(row + c, load<N>(dz + c)); });
-    row[i] = 0;
-    for (int64_t j = 0; j < i; ++j) s.square[j * s.columns + i] = row[j];
+    for (int64_t c = 0; c < i; c += kLanes) {
+      if (dz + c + kLanes <= end) {
+        store<kLanes>(row + c, load<kLanes>(dz + c));
+        continue;
+      }
+      for_pieces(i - c, [&]<int N>(int64_t k) { store<N>(row + c + k, load<N>(dz + c + k)); });
+    }
     dz += i;
+  }
+  // The upper side is the lower one's transpose, four by four; then the squares on the diagonal.
+  for (int64_t i = 4; i < vectors; i += 4) {
+    for (int64_t j = 0; j < i; j += 4) {
+      transpose4(s.square + i * s.columns + j, s.columns, s.square + j * s.columns + i, s.columns);
+    }
+  }
+  for (int64_t i = 0; i < vectors; ++i) {
+    float* row = s.square + i * s.columns;
+    for (int64_t j = i / 4 * 4; j < i; ++j) s.square[j * s.columns + i] = row[j];
+    row[i] = 0;
   }
 }
 

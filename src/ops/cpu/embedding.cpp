@@ -29,6 +29,65 @@ int64_t first_at(int64_t size, int64_t work, const Before& before) {
   return low;
 }
 
+/// Calls fetch(item, begin, end) and then work(item, begin, end) for stretches of items in order;
+/// the fetch of one before the work of the last where that is short enough to leave it in the
+/// cache.
+template <class Item, class Fetch, class Work>
+class InTurn {
+ public:
+  InTurn(Fetch fetch, Work work) : fetch_(fetch), work_(work) {}
+
+  void add(const Item& item, int64_t begin, int64_t end, int64_t elements) {
+    constexpr int64_t kShort = 1 << 16;
+    if (elements_ > kShort) finish();
+    fetch_(item, begin, end);
+    finish();
+    item_ = &item;
+    begin_ = begin;
+    end_ = end;
+    elements_ = elements;
+  }
+  void finish() {
+    if (item_) work_(*item_, begin_, end_);
+    item_ = nullptr;
+  }
+
+ private:
+  Fetch fetch_;
+  Work work_;
+  const Item* item_ = nullptr;
+  int64_t begin_ = 0, end_ = 0, elements_ = 0;
+};
+template <class Item, class Fetch, class Work>
+InTurn<Item, Fetch, Work> in_turn(Fetch fetch, Work work) {
+  return {fetch, work};
+}
+
+/// Work of the first `i` runs, in elements.
+int64_t work_before(const Runs& runs, int64_t i) {
+  return (runs.starts[i] + 2 * i) * (runs.width + kBagCost);
+}
+
+Runs runs_of(const RowRuns& runs, View<const BagGradient> gradients, int64_t width) {
+  Runs r;
+  r.rows = runs.rows.data();
+  r.starts = runs.starts.data();
+  r.occurrences = runs.occurrences.data();
+  r.gradients = gradients.data();
+  r.last = runs.starts[static_cast<size_t>(runs.count[0])] - 1;
+  r.width = width;
+  return r;
+}
+
+/// Whether a run has chunks that threads may share.
+bool has_long_run(const Runs& runs, int64_t count) {
+  if (runs.last + 2 - count <= kRunChunk) return false;  // all others have one occurrence at least
+  for (int64_t i = 0; i < count; ++i) {
+    if (runs.starts[i + 1] - runs.starts[i] > kRunChunk) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void CpuOps::embedding_bag_forward(View<const BagGroup> groups) {
@@ -37,32 +96,28 @@ void CpuOps::embedding_bag_forward(View<const BagGroup> groups) {
     if (g.bags > 0) total += work_before(g, g.bags);
   }
   const int parts = parts_for(threads_, total, kGrain);
-  parallel(parts, [&](int part) {
-    const Range mine = part_of(total, part, parts);
+  const int shares = shares_for(parts, total, kGrain);
+  parallel_shares(parts, shares, [&](int, int share) {
+    const Range mine = part_of(total, share, shares);
     int64_t passed = 0;
+    auto turn = in_turn<BagGroup>(kernels_.fetch_bags, kernels_.pool_bags);
     for (const BagGroup& g : groups) {
       if (g.bags == 0) continue;
       const auto before = [&](int64_t b) { return passed + work_before(g, b); };
       const int64_t b0 = first_at(g.bags, mine.begin, before);
       const int64_t b1 = first_at(g.bags, mine.end, before);
-      if (b0 < b1) kernels_.pool_bags(g, b0, b1);
+      if (b0 < b1) turn.add(g, b0, b1, work_before(g, b1) - work_before(g, b0));
       passed += work_before(g, g.bags);
     }
+    turn.finish();
   });
 }
 
 Runs CpuOps::prepare_runs(const RowRuns& runs, View<const BagGradient> gradients, int64_t width) {
   const int64_t count = runs.count[0];
-  Runs r;
-  r.rows = runs.rows.data();
-  r.starts = runs.starts.data();
-  r.occurrences = runs.occurrences.data();
-  r.gradients = gradients.data();
-  r.last = runs.starts[static_cast<size_t>(count)] - 1;
-  r.width = width;
-  const bool may_be_long =
-      r.last + 2 - count > kRunChunk;  // all others have one occurrence at least
-  if (may_be_long && parts_for(threads_, (r.last + 1) * width, kGrain) > 1) sum_long_runs(r, count);
+  Runs r = runs_of(runs, gradients, width);
+  const bool shared = parts_for(threads_, (r.last + 1) * width, kGrain) > 1;
+  if (shared && has_long_run(r, count)) sum_long_runs(r, count);
   return r;
 }
 
@@ -78,7 +133,6 @@ void CpuOps::sum_long_runs(Runs& runs, int64_t count) {
     long_first_[static_cast<size_t>(found++)] = chunks;
     chunks += (length + kRunChunk - 1) / kRunChunk;
   }
-  if (found == 0) return;
   long_first_[static_cast<size_t>(found)] = chunks;
   chunk_sums_.reserve(static_cast<size_t>(chunks * runs.width));
   parallel_ranges(threads_, chunks, 1, 1, [&](int64_t c0, int64_t c1) {
@@ -99,9 +153,9 @@ void CpuOps::sum_long_runs(Runs& runs, int64_t count) {
 
 template <class Body>
 void CpuOps::for_run_ranges(const Runs& runs, int64_t count, const Body& body) {
-  const auto before = [&](int64_t i) { return runs.starts[i] + 2 * i; };
+  const auto before = [&](int64_t i) { return work_before(runs, i); };
   const int64_t total = before(count);
-  const int parts = parts_for(threads_, total * (runs.width + kBagCost), kGrain);
+  const int parts = parts_for(threads_, total, kGrain);
   const ThreadScratch scratch = thread_scratch(2 * runs.width);
   parallel(parts, [&](int part) {
     const Range mine = part_of(total, part, parts);
@@ -129,6 +183,54 @@ void CpuOps::embedding_bag_update(const OptimizerStep& step, const RowTable& tab
   for_run_ranges(prepared, count, [&](int64_t i0, int64_t i1, float* scratch) {
     kernels_.update_runs(step, table, prepared, i0, i1, scratch);
   });
+}
+
+void CpuOps::embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
+                                   const std::function<void()>& progress) {
+  if (is_suppressed(step)) return;
+  together_.clear();
+  int64_t total = 0, width = 0;
+  for (const ShardUpdate& shard : shards) {
+    const int64_t count = shard.runs.count[0];
+    if (count == 0 || shard.table.width == 0) continue;
+    const Runs runs = runs_of(shard.runs, shard.gradients, shard.table.width);
+    if (threads_ > 1 && has_long_run(runs, count)) {
+      embedding_bag_update(step, shard.table, shard.runs, shard.gradients);
+      progress();
+      continue;
+    }
+    together_.push_back({&shard.table, runs, count});
+    total += work_before(runs, count);
+    width = std::max(width, runs.width);
+  }
+  const int parts = parts_for(threads_, total, kGrain);
+  const int shares = shares_for(parts, total, kGrain);
+  const ThreadScratch scratch = thread_scratch(2 * width);
+  parallel_shares(parts, shares, [&](int part, int share) {
+    update_share(step, part_of(total, share, shares), scratch(part),
+                 parts == 1 ? &progress : nullptr);
+  });
+  progress();
+}
+
+void CpuOps::update_share(const OptimizerStep& step, Range share, float* scratch,
+                          const std::function<void()>* progress) {
+  int64_t passed = 0;
+  auto turn =
+      in_turn<TableRuns>([&](const TableRuns& t, int64_t i0,
+                             int64_t i1) { kernels_.fetch_runs(step, *t.table, t.runs, i0, i1); },
+                         [&](const TableRuns& t, int64_t i0, int64_t i1) {
+                           kernels_.update_runs(step, *t.table, t.runs, i0, i1, scratch);
+                           if (progress) (*progress)();
+                         });
+  for (const TableRuns& t : together_) {
+    const auto before = [&](int64_t i) { return passed + work_before(t.runs, i); };
+    const int64_t i0 = first_at(t.count, share.begin, before);
+    const int64_t i1 = first_at(t.count, share.end, before);
+    if (i0 < i1) turn.add(t, i0, i1, before(i1) - before(i0));
+    passed += work_before(t.runs, t.count);
+  }
+  turn.finish();
 }
 
 void CpuOps::row_square_sums(View<const int64_t> count, MatrixView<const float> grads,

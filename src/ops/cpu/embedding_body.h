@@ -89,6 +89,16 @@ void pool_typed(const BagGroup& g, int64_t b0, int64_t b1) {
   pool_bags_of_any_width<T>(g, b0, b1);
 }
 
+void fetch_bags(const BagGroup& g, int64_t b0, int64_t b1) {
+  const int64_t size = static_cast<int64_t>(size_of(g.table.type));
+  const char* table = static_cast<const char*>(g.table.weights);
+  const int64_t rows = smaller(rows_ahead(g.table.width * size), g.offsets[b1] - g.offsets[b0]);
+  const int64_t* id = g.ids + g.offsets[b0];
+  for (int64_t k = 0; k < rows; ++k) {
+    prefetch_row(table + id[k] * g.table.stride * size, g.table.width * size);
+  }
+}
+
 void pool_bags(const BagGroup& g, int64_t b0, int64_t b1) {
   if (g.table.type == DType::kFloat32) return pool_typed<float>(g, b0, b1);
   pool_typed<BFloat16>(g, b0, b1);

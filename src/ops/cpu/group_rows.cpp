@@ -11,7 +11,7 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 8192;  // ids a thread
+constexpr int64_t kGrain = 2048;  // ids a thread
 
 /// An id and where it stood: any row, any place.
 struct WideEntry {
@@ -104,6 +104,45 @@ void write_entries(const Ids& ids, Range range, E* entries) {
   }
 }
 
+/// The list of all ids, and how many of them have each value of each digit: counters [passes,
+/// buckets].
+template <class E>
+void write_and_count(const Ids& ids, const Digits& digits, E* entries, int64_t* counters) {
+  const uint64_t mask = static_cast<uint64_t>(digits.buckets() - 1);
+  std::fill_n(counters, digits.passes * digits.buckets(), 0);
+  for (size_t g = 0; g < ids.groups.size(); ++g) {
+    const IdGroup& group = ids.groups[g];
+    for (int64_t bag = 0; bag < group.bags; ++bag) {
+      for (int64_t k = group.offsets[bag]; k < group.offsets[bag + 1]; ++k) {
+        const auto row = static_cast<uint64_t>(group.ids[k]);
+        *entries++ = E::of(group.ids[k], g, bag, ids.bag_bits);
+        int64_t* counts = counters;
+        for (int pass = 0; pass < digits.passes; ++pass, counts += digits.buckets()) {
+          ++counts[row >> (pass * digits.bits) & mask];
+        }
+      }
+    }
+  }
+}
+
+/// Turns counts of values into where each value's entries begin.
+void counts_to_starts(int64_t* counts, int64_t buckets) {
+  int64_t next = 0;
+  for (int64_t b = 0; b < buckets; ++b) {
+    const int64_t here = counts[b];
+    counts[b] = next;
+    next += here;
+  }
+}
+
+/// One stable pass by one digit, by one thread. starts: [buckets].
+template <class E>
+void scatter(const E* from, E* to, int64_t count, int shift, uint64_t mask, int64_t* starts) {
+  for (int64_t k = 0; k < count; ++k) {
+    to[starts[static_cast<uint64_t>(from[k].row) >> shift & mask]++] = from[k];
+  }
+}
+
 /// One stable pass by one digit. counters: [parts, buckets].
 template <class E>
 void radix_pass(const E* from, E* to, int64_t count, int shift, const Digits& digits, int parts,
@@ -133,37 +172,64 @@ void radix_pass(const E* from, E* to, int64_t count, int shift, const Digits& di
   });
 }
 
+/// Cuts entries [range) into runs, the first of which is run number `run`; gives the next number.
+template <class E>
+int64_t cut_runs(const E* sorted, Range range, int bag_bits, int64_t run, const RowRuns& runs) {
+  for (int64_t k = range.begin; k < range.end; ++k) {
+    runs.occurrences[static_cast<size_t>(k)] = sorted[k].place(bag_bits);
+    if (k > 0 && sorted[k].row == sorted[k - 1].row) continue;
+    runs.rows[static_cast<size_t>(run)] = static_cast<int64_t>(sorted[k].row);
+    runs.starts[static_cast<size_t>(run++)] = k;
+  }
+  return run;
+}
+
+void end_runs(int64_t found, int64_t count, const RowRuns& runs) {
+  runs.starts[static_cast<size_t>(found)] = count;
+  runs.count[0] = found;
+}
+
 /// Cuts sorted entries into runs. firsts: [parts + 1] scratch.
 template <class E>
 void write_runs(const E* sorted, int64_t count, int bag_bits, int parts, int64_t* firsts,
                 const RowRuns& runs) {
-  const auto begins = [&](int64_t k) { return k == 0 || sorted[k].row != sorted[k - 1].row; };
   parallel(parts, [&](int part) {
     const Range range = part_of(count, part, parts);
     int64_t found = 0;
-    for (int64_t k = range.begin; k < range.end; ++k) found += begins(k);
+    for (int64_t k = range.begin; k < range.end; ++k) {
+      found += k == 0 || sorted[k].row != sorted[k - 1].row;
+    }
     firsts[part + 1] = found;
   });
   firsts[0] = 0;
   for (int part = 0; part < parts; ++part) firsts[part + 1] += firsts[part];
   parallel(parts, [&](int part) {
-    const Range range = part_of(count, part, parts);
-    int64_t run = firsts[part];
-    for (int64_t k = range.begin; k < range.end; ++k) {
-      runs.occurrences[static_cast<size_t>(k)] = sorted[k].place(bag_bits);
-      if (!begins(k)) continue;
-      runs.rows[static_cast<size_t>(run)] = static_cast<int64_t>(sorted[k].row);
-      runs.starts[static_cast<size_t>(run++)] = k;
-    }
+    cut_runs(sorted, part_of(count, part, parts), bag_bits, firsts[part], runs);
   });
-  runs.starts[static_cast<size_t>(firsts[parts])] = count;
-  runs.count[0] = firsts[parts];
+  end_runs(firsts[parts], count, runs);
+}
+
+/// entries: [2·count]; counters: counters_for() one part.
+template <class E>
+void sort_rows_alone(const Ids& ids, const Digits& digits, E* entries, int64_t* counters,
+                     const RowRuns& runs) {
+  E* sorted = entries;
+  E* other = sorted + ids.count;
+  const uint64_t mask = static_cast<uint64_t>(digits.buckets() - 1);
+  write_and_count(ids, digits, sorted, counters);
+  for (int pass = 0; pass < digits.passes; ++pass, counters += digits.buckets()) {
+    counts_to_starts(counters, digits.buckets());
+    scatter(sorted, other, ids.count, pass * digits.bits, mask, counters);
+    std::swap(sorted, other);
+  }
+  end_runs(cut_runs(sorted, {0, ids.count}, ids.bag_bits, 0, runs), ids.count, runs);
 }
 
 /// entries: [2·count]; counters: counters_for() of them.
 template <class E>
 void sort_rows(const Ids& ids, int parts, E* entries, int64_t* counters, const RowRuns& runs) {
   const Digits digits(ids.rows, ids.count);
+  if (parts == 1) return sort_rows_alone(ids, digits, entries, counters, runs);
   E* sorted = entries;
   E* other = sorted + ids.count;
   parallel(parts, [&](int part) { write_entries(ids, part_of(ids.count, part, parts), sorted); });
@@ -175,7 +241,8 @@ void sort_rows(const Ids& ids, int parts, E* entries, int64_t* counters, const R
 }
 
 int64_t counters_for(const Ids& ids, int parts) {
-  return parts * Digits(ids.rows, ids.count).buckets() + parts + 1;
+  const Digits digits(ids.rows, ids.count);
+  return parts == 1 ? digits.passes * digits.buckets() : parts * digits.buckets() + parts + 1;
 }
 
 void sort_rows(const Ids& ids, int parts, char* entries, int64_t* counters, const RowRuns& runs) {

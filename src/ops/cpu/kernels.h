@@ -99,12 +99,17 @@ struct Kernels {
                        const Matrix& dx, const MatrixView<float>& de, int64_t r0, int64_t r1,
                        float* scratch);
 
+  /// Prefetches the first rows of bags [b0, b1): pool_bags itself fetches those that follow.
+  void (*fetch_bags)(const BagGroup& group, int64_t b0, int64_t b1);
   void (*pool_bags)(const BagGroup& group, int64_t b0, int64_t b1);
   /// Sum over occurrences [k0, k1), at most kRunChunk of them.
   void (*sum_chunk)(const Runs& runs, int64_t k0, int64_t k1, float* sum);
   /// out[i] = gradient of run i. `scratch`: 2·width floats.
   void (*sum_runs)(const Runs& runs, int64_t i0, int64_t i1, float* scratch, float* out,
                    int64_t stride);
+  /// As fetch_bags, for update_runs.
+  void (*fetch_runs)(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
+                     int64_t i1);
   void (*update_runs)(const OptimizerStep& step, const RowTable& table, const Runs& runs,
                       int64_t i0, int64_t i1, float* scratch);
   float (*square_sum)(const float* g, int64_t n);

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include <omp.h>
@@ -39,6 +40,24 @@ void parallel_then(int parts, const Body& body, const After& after) {
 #pragma omp barrier
     for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) after(part);
   }
+}
+
+/// body(part, share) for each of [0, shares): threads take them in order as they are free, so that
+/// one that other work slows takes fewer.
+template <class Body>
+void parallel_shares(int parts, int shares, const Body& body) {
+  std::atomic<int> next{0};
+  parallel(parts, [&](int part) {
+    for (int share = next++; share < shares; share = next++) body(part, share);
+  });
+}
+
+/// How many shares `work` is cut into for parallel_shares, where a share should have `grain` at
+/// least.
+inline int shares_for(int parts, int64_t work, int64_t grain) {
+  constexpr int kSharesAThread = 8;
+  if (parts <= 1) return 1;
+  return static_cast<int>(std::clamp<int64_t>(work / grain, parts, parts * kSharesAThread));
 }
 
 /// body(begin, end) for near-equal ranges of [0, size), `cost` units of work an item.

@@ -143,6 +143,14 @@ void update_runs_of(const OptimizerStep& step, const RowTable& table, const Runs
 }
 
 template <Rule R, class T>
+void fetch_runs_of(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
+                   int64_t i1) {
+  const RowUpdate<R, T> update(step, table, runs.rows, i1);
+  const int64_t end = smaller(i0 + update.ahead(), i1);
+  for (int64_t i = i0; i < end; ++i) update.fetch(runs.rows[i]);
+}
+
+template <Rule R, class T>
 void update_rows_of(const OptimizerStep& step, const RowTable& table, const RowGradients& grads,
                     int64_t i0, int64_t i1) {
   RowUpdate<R, T> update(step, table, grads.rows, i1);
@@ -171,6 +179,17 @@ inline void with_rule(Rule rule, const Body& body) {
     case Rule::kAdam:
       return body.template operator()<Rule::kAdam>();
   }
+}
+
+void fetch_runs(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
+                int64_t i1) {
+  with_rule(step.rule, [&]<Rule R>() {
+    if (table.type == DType::kFloat32) {
+      fetch_runs_of<R, float>(step, table, runs, i0, i1);
+    } else {
+      fetch_runs_of<R, BFloat16>(step, table, runs, i0, i1);
+    }
+  });
 }
 
 void update_runs(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
