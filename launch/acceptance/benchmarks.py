@@ -203,6 +203,26 @@ def synthetic(session, size, goal_ms):
     yield from rate(session, f"{size}-fresh", config, values, 65536, 100)
 
 
+def batch_sweep(session):
+    """Seconds for 10,000 samples by batch size, on the CPU and on the GPU."""
+    config, sizes = "single/device.yaml", ["--repeats", "3"]
+    if session.emulated:
+        config, sizes = "bench/gpu/parity.yaml", ["--batches", "8", "--samples", "16", "--repeats", "1"]
+    times = {}
+    for device in ("cpu", "cuda"):
+        out = os.path.join(session.scratch, f"batch-sweep-{device}.json")
+        run = session.run(f"batch-sweep-{device}", [session.program("dlrm-bench"), "batch-sweep", session.config(config),
+                                                    "--device", device, *sizes, "--output", out])
+        run.expect_success(f"dlrm-bench batch-sweep, {device}")
+        with open(out, encoding="utf-8") as file:
+            result = json.load(file)
+        session.facts.setdefault("batch_sweep", {})[device] = result
+        times[device] = {point["batch"]: point["seconds"]["mean"] for point in result["points"]}
+    for batch, seconds in times["cuda"].items():
+        words = f"{seconds:.2f} s on the GPU, {times['cpu'][batch]:.2f} s on the CPU"
+        yield (f"batch {batch}", "it ran" if session.emulated else words, "", None)
+
+
 def tiny_run(session):
     values = {"output.metrics_every": 1, "model.embedding_dim": 16, "model.bottom_mlp": "[16]", "model.top_mlp": "[8, 1]"}
     for row in rate(session, "tiny-run", "bench/gpu/parity.yaml", values, 16, 6):
@@ -211,6 +231,8 @@ def tiny_run(session):
 
 def add(session):
     session.step("benchmark", "kernels", "kernels", 90, kernels)
+    if session.emulated:
+        session.step("benchmark", "batch-sweep", "by batch size", 30, batch_sweep)
     if session.emulated:
         session.step("benchmark", "tiny-run", "a training run", 60, tiny_run)
         return
@@ -226,5 +248,6 @@ def add(session):
     for law in ("uniform", "zipf"):
         session.step("benchmark", f"dcnv2-6912-{law}", f"MLPerf DLRM-DCNv2, batch 6,912, {law}", 60,
                      lambda s, l=law: dcnv2(s, 6912, l))
+    session.step("benchmark", "batch-sweep", "10,000 samples of a small model, by batch size", 90, batch_sweep)
     session.step("benchmark", "dle-4b-one-batch", "DLE 4.2B, one batch", 40, lambda s: dle_4b(s, "one-batch"))
     session.step("benchmark", "pytorch", "PyTorch's kernels", 60, pytorch)

@@ -170,13 +170,13 @@ def sanitized(session, tool):
 
 def sanitized_suite(session):
     wrapper = (sanitizer_program(session), "--tool", "memcheck", "--error-exitcode", "9")
-    return suite(session, "ops_test", "*cuda*", wrapper, partial=True)
+    return suite(session, "ops_test", "*cuda*:Gpu*", wrapper, partial=True)
 
 
 def add(session):
     tiny = session.emulated
     session.step("proof", "operations", "operations", 150,
-                 lambda s: suite(s, "ops_test", "*EmbeddingBits*cuda*:*GpuStep*cuda*" if tiny else "*cuda*"))
+                 lambda s: suite(s, "ops_test", "*EmbeddingBits*cuda*:*GpuStep*cuda*" if tiny else "*cuda*:Gpu*"))
     session.step("proof", "devices", "devices", 40, lambda s: suite(s, "device_test", "*Sort*:*Matmul*" if tiny else "*"))
     session.step("proof", "communicators", "communicators", 60, lambda s: suite(
         s, "comm_test", "*StagedComm*Cuda2" if tiny else "*Cuda*:*Nccl*:*Staged*:*DeviceComm*"))
@@ -188,7 +188,7 @@ def add(session):
                      lambda s, n=name, v=values: bf16_against_cpu(s, n, v))
     session.step("proof", "host-tier", "rows in host memory", 30, host_tier)
     if not tiny:
-        session.step("proof", "training", "training", 60, lambda s: suite(s, "train_test", "*OnADevice*"))
+        session.step("proof", "training", "training", 60, lambda s: suite(s, "train_test", "*OnADevice*:Waiting.*:Recording.*:StageTimes.*"))
     session.step("proof", "nccl-1", "NCCL, 1 rank", 30, nccl_alone)
     session.step("proof", "staged-2", "2 ranks share the GPU", 60, lambda s: shared_gpu(s, 2))
     if not tiny:

@@ -11,11 +11,12 @@ SILENCE = 60  # seconds: no test of these takes half of it
 def finished(text):
     """({test: passed}, the test that was running at the end or None)."""
     results, running = {}, None
-    for word, test in re.findall(r"^\[( RUN      |       OK |  FAILED  )\] ([^\s,(]+\.[^\s,(]+)", text, re.M):
+    for word, test in re.findall(r"^\[( RUN      |       OK |  FAILED  |  SKIPPED )\] ([^\s,(]+\.[^\s,(]+)", text, re.M):
         if word == " RUN      ":
             running = test
         else:
-            results[test] = word == "       OK "
+            if word != "  SKIPPED ":
+                results[test] = word == "       OK "
             running = None if test == running else running
     return results, running
 

@@ -204,6 +204,10 @@ done
         self.assertIn("1 failed, 2 passed: A.Two/0", record["detail"])
         self.assertEqual(len(record["commands"]), 2)
 
+    def test_a_skipped_test_is_neither(self):
+        record = self.run_suite('echo "[  SKIPPED ] $test (0 ms)"; continue')
+        self.assertEqual((record["status"], record["rows"][0]["measured"]), ("passed", "2 passed"))
+
     def test_no_tests_at_all_is_a_failure(self):
         session = self.session()
         self.program("ops_test", "exit 0")
