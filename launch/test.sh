@@ -81,6 +81,8 @@ if [ "${1:-}" != --quick ]; then
         failed=$((failed + 1))
       fi
       tail -n 1 build/cuda/kernels.txt
+      echo "== cuda: without a GPU"
+      run cuda -R '^launch\.no_gpu$'
     fi
   fi
 fi
