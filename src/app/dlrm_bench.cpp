@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <fstream>
 
 #include <CLI/CLI.hpp>
 
@@ -11,6 +10,7 @@
 #include "bench/batch_sweep.h"
 #include "bench/kernels.h"
 #include "bench/limits.h"
+#include "write_output.h"
 
 namespace dlrm {
 namespace {
@@ -94,19 +94,6 @@ CLI::App* declare_kernels(CLI::App& app, Arguments& a) {
       ->check(CLI::Range(0, 4096));
   command->add_option("--output", a.output, "write the JSON here");
   return command;
-}
-
-/// Written beside its place first, so that a good file is never left half overwritten.
-void write_output(const std::string& path, const std::string& text) {
-  if (path.empty()) return;
-  const std::string partial = path + ".tmp";
-  std::ofstream file(partial, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file || std::rename(partial.c_str(), path.c_str()) != 0) {
-    std::remove(partial.c_str());
-    throw usage_error("--output {}: cannot be written", path);
-  }
 }
 
 void run_limits(World& world, Arguments& a) {

@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "dlrm/plan/plan.h"
 
 #include "memory_option.h"
+#include "write_output.h"
 
 namespace {
 
@@ -45,25 +45,13 @@ void declare(CLI::App& app, Arguments& arguments) {
       ->allow_extra_args(false);
 }
 
-/// Written beside its place first, so that a good file is never left half overwritten.
-void write_file(const std::string& path, const std::string& text) {
-  const std::string partial = path + ".tmp";
-  std::ofstream file(partial, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file || std::rename(partial.c_str(), path.c_str()) != 0) {
-    std::remove(partial.c_str());
-    throw dlrm::usage_error("--output {}: cannot be written", path);
-  }
-}
-
 void run(const Arguments& arguments) {
   const dlrm::RunConfig config = dlrm::load_config(arguments.config, arguments.set);
   const dlrm::PlanOptions options{arguments.device_memory * kGiB, arguments.ranks_per_node,
                                   arguments.host_memory * kGiB};
   const dlrm::Plan plan = dlrm::make_plan(config, arguments.ranks, options);
   dlrm::print_plan_report(stdout, config, plan, options);
-  if (!arguments.output.empty()) write_file(arguments.output, dlrm::to_json(plan, config.model));
+  dlrm::write_output(arguments.output, dlrm::to_json(plan, config.model));
 }
 
 int code(dlrm::ExitCode exit) { return static_cast<int>(exit); }

@@ -15,13 +15,16 @@ void check_device(const RunConfig& config, const Capabilities& build) {
     throw usage_error(
         "device cuda: this build has no CUDA; `launch/build.sh cuda` makes one that has");
   }
-  if (config.comm != CommKind::kNccl && config.comm != CommKind::kStaged) return;
-  if (build.cuda && config.device != DeviceKind::kCpu) return;
-  throw usage_error("comm: {}: moves a GPU's memory, and this run is on a CPU; use auto or mpi",
-                    config.comm == CommKind::kNccl ? "nccl" : "staged");
+  if (!build.cuda || config.device == DeviceKind::kCpu) check_host_comm(config.comm);
 }
 
 }  // namespace
+
+void check_host_comm(CommKind comm) {
+  if (comm != CommKind::kNccl && comm != CommKind::kStaged) return;
+  throw usage_error("comm: {}: moves a GPU's memory, and this run is on a CPU; use auto or mpi",
+                    comm == CommKind::kNccl ? "nccl" : "staged");
+}
 
 void check_buildable(const RunConfig& config, const Capabilities& build) {
   check_device(config, build);

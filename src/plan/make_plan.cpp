@@ -37,7 +37,7 @@ double replica_bytes(const RunConfig& config, const TableConfig& table) {
 
 /// All that a rank needs for a replica.
 double replica_memory(const RunConfig& config, const TableConfig& table, int world) {
-  const int64_t local = part_of(config.train.global_batch_size, world - 1, world).size();
+  const int64_t local = largest_part(config.train.global_batch_size, world);
   return replica_bytes(config, table) + replicated_gradient_bytes(config, table, world) +
          routed_bytes(config, table, table.rows, local);
 }

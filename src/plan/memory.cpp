@@ -86,7 +86,7 @@ double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, i
 }
 
 double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world) {
-  const double local = real(part_of(config.train.global_batch_size, world - 1, world).size());
+  const double local = real(largest_part(config.train.global_batch_size, world));
   if (!replicates_by_pairs(table, config.train.global_batch_size, world)) {
     return real(table.rows) * real(table.dim + 1) * 4.0;
   }
@@ -127,7 +127,7 @@ double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int6
 }
 
 double common_bytes(const RunConfig& config, int world) {
-  const int64_t local = part_of(config.train.global_batch_size, world - 1, world).size();
+  const int64_t local = largest_part(config.train.global_batch_size, world);
   double bytes = dense_bytes(config) + activation_bytes(config, local) +
                  local_exchange_bytes(config, local) + input_bytes(config, local);
   for (const TableConfig& table : config.model.tables) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dlrm/comm/device_comm.h"
+#include "dlrm/config/buildable.h"
 
 namespace dlrm {
 namespace {
@@ -26,12 +27,6 @@ DeviceCommKind kind_of(CommKind kind) {
       return DeviceCommKind::kStaged;
   }
   throw run_error("unknown comm");
-}
-
-void check_host_comm(CommKind kind) {
-  if (kind != CommKind::kNccl && kind != CommKind::kStaged) return;
-  throw usage_error("comm: {}: moves a GPU's memory, and this run is on a CPU; use auto or mpi",
-                    kind == CommKind::kNccl ? "nccl" : "staged");
 }
 
 /// Ranks of this machine that share GPU `rank_here` mod `gpus`.

@@ -44,11 +44,6 @@ Matrix readable(const MatrixView<const float>& m) {
   return {const_cast<float*>(m.data), DType::kFloat32, m.rows, m.cols, m.stride};
 }
 
-/// The most samples a rank gets of one global batch.
-int64_t largest_part(int64_t global_batch, int64_t world) {
-  return (global_batch + world - 1) / world;
-}
-
 }  // namespace
 
 Model::Model(Context& context, Ops& ops, const RunConfig& config)

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/replace_file.h"
 
 #include "checkpoint_agreement.h"
-#include "replace_file.h"
 
 namespace dlrm {
 

@@ -10,9 +10,9 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/core/log.h"
+#include "dlrm/core/replace_file.h"
 
 #include "checkpoint_agreement.h"
-#include "replace_file.h"
 
 namespace dlrm {
 

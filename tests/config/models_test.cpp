@@ -87,6 +87,21 @@ TEST(CriteoModels, KaggleHasTheRowsOfTheWholeDataSet) {
   EXPECT_EQ(model.interaction_width(), 16 + 27 * 26 / 2);
 }
 
+TEST(CriteoModels, EveryCopyOfKaggleHasItsTablesAndLayers) {
+  const ModelConfig kaggle = load_config(config_path("criteo_kaggle.yaml")).model;
+  for (const char* name : {"bench/kaggle.yaml", "single/cpu.yaml", "single/device.yaml"}) {
+    const ModelConfig model = load_config(config_path(name)).model;
+    EXPECT_EQ(model.bottom_mlp, kaggle.bottom_mlp) << name;
+    EXPECT_EQ(model.top_mlp, kaggle.top_mlp) << name;
+    ASSERT_EQ(model.tables.size(), kaggle.tables.size()) << name;
+    for (size_t t = 0; t < kaggle.tables.size(); ++t) {
+      EXPECT_EQ(model.tables[t].name, kaggle.tables[t].name) << name;
+      EXPECT_EQ(model.tables[t].rows, kaggle.tables[t].rows) << name << " " << t;
+      EXPECT_EQ(model.tables[t].dim, kaggle.tables[t].dim) << name << " " << t;
+    }
+  }
+}
+
 TEST(CriteoModels, MlperfDcnv2CrossesAWidthOf3456With214Lookups) {
   const ModelConfig model = load_config(config_path("mlperf_dcnv2.yaml")).model;
   EXPECT_EQ(model.interaction_width(), 3456);

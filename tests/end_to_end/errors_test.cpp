@@ -144,6 +144,12 @@ TEST_F(SmallRun, EveryProgramHasHelpAndVersion) {
   }
 }
 
+TEST_F(SmallRun, AnOutputThatCannotBeWrittenIsNamed) {
+  expect_usage_error(
+      run_command("dlrm-plan config.yaml --ranks 2 --output nowhere/out", folder_.path()),
+      {"--output", "nowhere/out"});
+}
+
 TEST_F(SmallRun, EveryReadyConfigCanBePlanned) {
   int configs = 0;
   for (const auto& entry :

@@ -13,4 +13,7 @@ struct Capabilities {
 /// check; training does.
 void check_buildable(const RunConfig& config, const Capabilities& build);
 
+/// Throws a usage_error where `comm` can move nothing but a GPU's memory: the run is on a CPU.
+void check_host_comm(CommKind comm);
+
 }  // namespace dlrm

@@ -1,4 +1,4 @@
-#include "replace_file.h"
+#include "dlrm/core/replace_file.h"
 
 #include <cerrno>
 #include <cstring>

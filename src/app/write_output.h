@@ -1,0 +1,20 @@
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "dlrm/core/error.h"
+#include "dlrm/core/replace_file.h"
+
+namespace dlrm {
+
+/// Writes what `--output` names; empty: nothing. A path that cannot be written is wrong usage.
+inline void write_output(const std::string& path, std::string_view text) {
+  if (path.empty()) return;
+  try {
+    replace_file(path, text);
+  } catch (const Error& error) {
+    throw usage_error("--output: {}", error.what());
+  }
+}
+
+}  // namespace dlrm

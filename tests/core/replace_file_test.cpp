@@ -1,0 +1,40 @@
+#include "dlrm/core/replace_file.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(ReplaceFile, PutsTheWholeTextInTheOldOnesPlaceOrLeavesIt) {
+  const fs::path folder = fs::temp_directory_path() / ("replace_file_" + std::to_string(getpid()));
+  fs::create_directory(folder);
+  const std::string path = folder / "file";
+  replace_file(path, "first");
+  replace_file(path, "2nd");
+  EXPECT_EQ(text_of(path), "2nd");
+  {
+    FileReplacement unfinished(path);
+    unfinished.write("third");
+  }
+  EXPECT_EQ(text_of(path), "2nd");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
+  EXPECT_THROW(replace_file(folder / "nowhere" / "file", "x"), Error);
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace dlrm
