@@ -12,6 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TINY = os.path.join(HERE, "tiny.yaml")
 PROGRAM = ""
+sys.path.insert(0, os.path.join(ROOT, "data_tools"))
 
 
 def bench(*words):
@@ -25,6 +26,11 @@ def sweep(folder, *words):
         raise AssertionError(done.stderr)
     with open(path, encoding="utf-8") as file:
         return json.load(file), done.stdout
+
+
+def built_without_gpu():
+    done = bench("batch-sweep", TINY, "--device", "cuda", "--batches", "8", "--samples", "8", "--repeats", "1")
+    return done.returncode == 2
 
 
 class BatchSweep(unittest.TestCase):
@@ -75,11 +81,42 @@ class BatchSweep(unittest.TestCase):
         with open(figure, "rb") as file:
             self.assertEqual(file.read(4), b"\x89PNG")
 
+    def test_on_a_gpu_times_steps_that_are_launched_as_graphs(self):
+        if built_without_gpu():
+            return
+        result, table = sweep(self.folder.name, "--device", "cuda", "--batches", "8,50", "--samples", "100")
+        self.assertTrue(result["device"].startswith("cuda"))
+        self.assertEqual(result["moving_stages"], [])
+        for point in result["points"]:
+            self.assertGreater(point["recorded_steps"], 0)
+            self.assertNotIn("moving_share", point)
+        # Two batches of one size, in both places that routed batches take: the second and each later pass launch all.
+        self.assertEqual(result["points"][1]["recorded_steps"], 2)
+        self.assertEqual([line.split()[5] for line in table.splitlines()[2:]], ["-", "-"])
+
     def test_refuses_sizes_that_are_none(self):
         for batches in ("0..8", "16..8", "8,x", "", "8..", "-4"):
             done = bench("batch-sweep", TINY, f"--batches={batches}")
             self.assertEqual(done.returncode, 2, batches)
             self.assertIn("--batches", done.stderr.splitlines()[-1])
+
+
+class Crossovers(unittest.TestCase):
+    def test_are_found_both_ways(self):
+        try:
+            from plot_batch_sweep import crossovers
+        except ImportError:
+            self.skipTest("matplotlib is not installed")
+
+        def line(*seconds):
+            points = zip((8, 16, 32, 64, 128), seconds)
+            return {"points": [{"batch": batch, "seconds": {"mean": s}} for batch, s in points]}
+
+        cpu = line(4, 4, 4, 4, 4)
+        self.assertEqual(crossovers(cpu, line(8, 8, 8, 8, 8)), [])
+        (first, second) = crossovers(cpu, line(16, 8, 2, 2, 8))
+        self.assertTrue(16 < first[0] < 32 and first[1])
+        self.assertTrue(64 < second[0] < 128 and not second[1])
 
 
 class Limits(unittest.TestCase):
