@@ -61,7 +61,7 @@ if [ -z "$program" ]; then
   for candidate in "${candidates[@]}"; do
     [ -z "$program" ] && [ -x "$candidate" ] && program=$candidate
   done
-  if [ "$device" = cuda ] && [ "$program" = "$cpu" ]; then
+  if [ "$device" = cuda ] && { [ -z "$program" ] || [ "$program" = "$cpu" ]; }; then
     echo "error: --device cuda: build/cuda is not built: run launch/build.sh cuda, or set DLRM_TRAIN to the program" >&2
     exit 2
   fi

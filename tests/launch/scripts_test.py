@@ -87,10 +87,11 @@ class RunSh(Tree):
         self.expect_build("cpu", "--device", "cpu")
 
     def test_asking_for_a_gpu_without_its_build_ends_with_2(self):
-        self.build("cpu")
-        done = self.run_sh("--device", "cuda")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("launch/build.sh cuda", done.stderr)
+        for presets in ((), ("cpu",)):
+            self.build(*presets)
+            done = self.run_sh("--device", "cuda")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("launch/build.sh cuda", done.stderr)
 
     def test_a_program_given_by_name_goes_before_all(self):
         self.build("cpu", "cuda")
