@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything that can be tested on this machine without a GPU: installs what it needs, builds, runs all
 # suites; those of GPUs in the emulator; both again under AddressSanitizer and
-# UndefinedBehaviorSanitizer; and, where nvcc is, compiles and links the GPU build and looks for spills.
+# UndefinedBehaviorSanitizer; and, where nvcc is, compiles and links the GPU build with the tests that
+# gpu_acceptance.sh needs, looks for spills, and runs it without a GPU.
 #
 #   launch/test.sh [--quick]      --quick leaves the sanitizers and nvcc out
 #
@@ -9,7 +10,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case "${1:-}" in
-  -h | --help) sed -n '2,8p' "$0"; exit 0 ;;
+  -h | --help) sed -n '2,9p' "$0"; exit 0 ;;
   "" | --quick) ;;
   *) echo "error: launch/test.sh [--quick]" >&2; exit 2 ;;
 esac
