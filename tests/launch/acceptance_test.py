@@ -126,7 +126,7 @@ class Commands(InAFolder):
             self.assertTrue(run.timed_out)
             run.expect_success("slow")
 
-        session.step("proof", "one", "One", 1, body)
+        session.step("proof", "one", "One", 3, body)
         self.assertIn("no end within", session.records[0]["detail"])
         with open(pids, encoding="utf-8") as file:
             self.assertEqual(members(int(file.read())), [])
@@ -145,7 +145,7 @@ class Commands(InAFolder):
         session = self.session()
 
         def body(s):
-            s.run("quiet", ["bash", "-c", "echo begun; sleep 600"], silence=1).expect_success("quiet")
+            s.run("quiet", ["bash", "-c", "echo begun; sleep 600"], silence=3).expect_success("quiet")
 
         session.step("proof", "one", "One", 20, body)
         self.assertIn("hung", session.records[0]["detail"])
@@ -215,7 +215,7 @@ done
         self.assertIn("no test of devices", session.records[0]["detail"])
 
     def test_of_a_partial_suite_what_passed_counts(self):
-        record = self.run_suite("sleep 600", limit=1, partial=True)
+        record = self.run_suite("sleep 600", limit=4, partial=True)
         self.assertEqual(record["status"], "passed", record["detail"])
         self.assertIn("1 passed when time ended", record["rows"][0]["measured"])
 
