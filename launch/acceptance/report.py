@@ -1,6 +1,7 @@
 """The record: one JSON, one Markdown table."""
 import datetime
 import glob
+import hashlib
 import json
 import os
 import platform
@@ -29,7 +30,16 @@ def describe(session, command):
     name, driver, memory = (((fields.splitlines() or [""])[0]).split(", ") + ["", "", ""])[:3]
     version = answer([os.path.join(session.bin, "dlrm-train"), "--version"], session.env)
     return {**record, "gpu": name, "driver": driver, "gpu_memory": memory, "gpus": len(fields.splitlines()),
-            "version": version, "library_path": session.env.get("LD_LIBRARY_PATH", "")}
+            "version": version, "program": fingerprint(os.path.join(session.bin, "dlrm-train")), "library_path": session.env.get("LD_LIBRARY_PATH", "")}
+
+
+def fingerprint(path):
+    """Tells builds apart."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for part in iter(lambda: file.read(1 << 20), b""):
+            digest.update(part)
+    return digest.hexdigest()[:16]
 
 
 def has_gpu():
@@ -37,7 +47,7 @@ def has_gpu():
 
 
 def alike(one, other):
-    return all(one.get(key) == other.get(key) for key in ("gpu", "driver", "version", "emulated"))
+    return all(one.get(key) == other.get(key) for key in ("gpu", "driver", "version", "program", "emulated"))
 
 
 def read(path):

@@ -242,6 +242,11 @@ class Records(unittest.TestCase):
         with self.assertRaises(ValueError):
             report.joined([(HEAD, [], {}), ({**HEAD, "gpu": "another"}, [], {})])
 
+    def test_builds_are_told_apart(self):
+        self.assertEqual(report.fingerprint("/bin/true"), report.fingerprint("/bin/true"))
+        self.assertNotEqual(report.fingerprint("/bin/true"), report.fingerprint("/bin/false"))
+        self.assertFalse(report.alike({**HEAD, "program": "1"}, {**HEAD, "program": "2"}))
+
     def test_a_written_record_reads_as_it_was(self):
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
