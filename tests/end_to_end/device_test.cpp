@@ -51,6 +51,42 @@ TEST_P(OnADevice, RanksShareADeviceThroughHostMemory) {
   }
 }
 
+/// Between processes the stand-in for NCCL meets in a folder; ranks that share a GPU take one
+/// another for machines of their own.
+class OverNccl {
+ public:
+  explicit OverNccl(const std::string& folder) {
+    setenv("DLRM_NCCL_STAND_IN", folder.c_str(), 1);
+    setenv("NCCL_HOSTID", "of this rank", 1);
+  }
+  ~OverNccl() {
+    unsetenv("DLRM_NCCL_STAND_IN");
+    unsetenv("NCCL_HOSTID");
+  }
+};
+
+TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsUnlessTheyAreProfiled) {
+  if (!cuda_is_emulated()) return;  // the GPUs of other machines tell
+  const OverNccl nccl(path("nccl").string());
+  const std::string run = device() +
+                          "--set train.steps=12 --set comm=nccl --set sharding.strategy=table "
+                          "--set routing.mode=fixed --set eval.at_end=false --set "
+                          "output.directory=";
+  Outcome outcome = train(2, run + "graphs");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  outcome = train(2, run + "eager --profile " + path("trace.json").string());
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_GT(summary("graphs")["recorded_steps"].get<int>(), 0);
+  EXPECT_EQ(summary("eager")["recorded_steps"].get<int>(), 0);
+  EXPECT_EQ(losses(path("graphs")), losses(path("eager")));
+  EXPECT_EQ(summary("graphs")["plan"], summary("eager")["plan"]);  // bytes exchanged among it
+  EXPECT_TRUE(summary("graphs")["stages_ms"].contains("recorded"));
+  for (const char* stage : {"lookup", "bottom", "return", "top", "backward", "update"}) {
+    EXPECT_TRUE(summary("eager")["stages_ms"].contains(stage)) << stage;
+  }
+  EXPECT_FALSE(summary("eager")["stages_ms"].contains("recorded"));
+}
+
 TEST_P(OnADevice, ACheckpointGoesFromOneKindOfDeviceToTheOther) {
   ASSERT_EQ(train(1, std::string("--device cpu --set output.directory=cpu ") + kShort).code, 0);
   const std::string half =

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
 
 #include "simt/simt.h"
 
@@ -15,25 +19,65 @@ FakeMail::Bytes copy_of(const void* data, size_t bytes) {
 
 }  // namespace
 
+FakeMail::FakeMail(int ranks, std::string folder) : ranks_(ranks), folder_(std::move(folder)) {
+  if (!folder_.empty()) std::filesystem::create_directories(folder_);
+}
+
+std::string FakeMail::file_of(const Channel& channel, uint64_t number) const {
+  const auto [kind, from, to] = channel;
+  const auto text = [](auto value) { return "." + std::to_string(value); };
+  return folder_ + "/mail" + text(kind) + text(from) + text(to) + text(number);
+}
+
+void FakeMail::put(const Channel& channel, Bytes bytes) {
+  const uint64_t number = sent_[channel]++;
+  if (!between_processes()) {
+    mail_[{channel, number}] = std::move(bytes);
+    return;
+  }
+  const std::string file = file_of(channel, number);
+  std::ofstream(file + ".new", std::ios::binary)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::filesystem::rename(file + ".new", file);
+}
+
+bool FakeMail::has(const Channel& channel) {
+  const uint64_t number = taken_[channel];
+  if (!between_processes()) return mail_.count({channel, number}) > 0;
+  return std::filesystem::exists(file_of(channel, number));
+}
+
+FakeMail::Bytes FakeMail::take(const Channel& channel) {
+  const uint64_t number = taken_[channel]++;
+  if (!between_processes()) {
+    auto letter = mail_.extract({channel, number});
+    return letter.empty() ? Bytes() : std::move(letter.mapped());
+  }
+  const std::string file = file_of(channel, number);
+  std::ifstream in(file, std::ios::binary);
+  Bytes bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  std::filesystem::remove(file);
+  return bytes;
+}
+
 void FakeMail::send(int from, int to, const void* data, size_t bytes, cudaStream_t stream) {
   simt::stream_operation(
       stream,
-      [self = shared_from_this(), at = std::pair(from, to), data, bytes] {
-        self->mail_[at].push_back(copy_of(data, bytes));
+      [self = shared_from_this(), channel = Channel(kLetter, from, to), data, bytes] {
+        self->put(channel, copy_of(data, bytes));
       },
       "nccl send");
 }
 
 void FakeMail::receive(int from, int to, void* data, size_t bytes, cudaStream_t stream) {
   const auto self = shared_from_this();
-  const std::pair at(from, to);
+  const Channel channel(kLetter, from, to);
   simt::stream_operation(
-      stream, [=] { return self->ended_ || !self->mail_[at].empty(); },
+      stream, [=] { return self->ended_ || self->has(channel); },
       [=] {
-        std::deque<Bytes>& mail = self->mail_[at];
-        if (mail.empty()) return;
-        std::memcpy(data, mail.front().data(), std::min(bytes, mail.front().size()));
-        mail.pop_front();
+        if (!self->has(channel)) return;
+        const Bytes letter = self->take(channel);
+        std::memcpy(data, letter.data(), std::min(bytes, letter.size()));
       },
       "nccl receive");
 }
@@ -41,27 +85,25 @@ void FakeMail::receive(int from, int to, void* data, size_t bytes, cudaStream_t 
 void FakeMail::gather(int rank, const void* data, size_t bytes, Finish finish,
                       cudaStream_t stream) {
   const auto self = shared_from_this();
-  const auto r = static_cast<size_t>(rank);
   simt::stream_operation(
       stream,
-      [=] { self->gatherings_[self->shown_[r]++].parts.emplace(rank, copy_of(data, bytes)); },
+      [=] {
+        for (int q = 0; q < self->ranks_; ++q) self->put({kPart, rank, q}, copy_of(data, bytes));
+      },
       "nccl collective");
-  const auto here = [self, r]() -> Gathering* {
-    const auto found = self->gatherings_.find(self->taken_[r]);
-    const bool whole =
-        found != self->gatherings_.end() && found->second.parts.size() == self->shown_.size();
-    return whole ? &found->second : nullptr;
+  const auto complete = [self, rank] {
+    for (int q = 0; q < self->ranks_; ++q) {
+      if (!self->has({kPart, q, rank})) return false;
+    }
+    return true;
   };
   simt::stream_operation(
-      stream, [=] { return self->ended_ || here(); },
+      stream, [=] { return self->ended_ || complete(); },
       [=] {
-        Gathering* gathering = here();
-        if (!gathering) return;
+        if (!complete()) return;
         std::vector<Bytes> parts;
-        for (const auto& [q, part] : gathering->parts) parts.push_back(part);
+        for (int q = 0; q < self->ranks_; ++q) parts.push_back(self->take({kPart, q, rank}));
         if (finish) finish(parts);
-        if (++gathering->taken == parts.size()) self->gatherings_.erase(self->taken_[r]);
-        ++self->taken_[r];
       },
       "nccl collective");
 }

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -6,6 +7,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 #include "fake_mail_simt.h"
 #include "fake_nccl.h"
@@ -51,7 +54,7 @@ struct Clique {
   bool aborted = false;
   std::map<std::pair<int, int>, std::deque<Parcel>> mail;  // from, to
   std::map<uint64_t, Gathering> gatherings;
-  std::shared_ptr<FakeMail> mail_of_graphs;
+  std::shared_ptr<FakeMail> late_mail;  // what meets its peers when it runs
 };
 
 enum class Kind { kSend, kReceive, kAllGather, kBroadcast, kAllReduce, kReduce };
@@ -214,6 +217,7 @@ ncclResult_t state_of(ncclComm& comm) {
   if (FakeNccl::network_down.load()) return ncclSystemError;
   const std::lock_guard lock(comm.clique->mutex);
   if (comm.clique->aborted) return ncclRemoteError;
+  if (comm.clique->late_mail->between_processes()) return ncclSuccess;
   if (comm.clique->joined < comm.clique->ranks) return ncclInProgress;
   advance(comm);
   if (comm.broken != ncclSuccess) return comm.broken;
@@ -228,9 +232,15 @@ ncclResult_t get_version(int* version) {
 ncclResult_t get_unique_id(ncclUniqueId* id) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  const uint64_t number = all.next++;
+  const uint64_t number = (static_cast<uint64_t>(::getpid()) << 32) + all.next++;
   std::memcpy(id->internal, &number, sizeof number);
   return ncclSuccess;
+}
+
+/// Where ranks that are processes meet; empty: ranks are threads of this one.
+std::string folder_of(uint64_t number) {
+  const char* folder = std::getenv("DLRM_NCCL_STAND_IN");
+  return folder ? std::string(folder) + "/" + std::to_string(number) : "";
 }
 
 ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
@@ -244,7 +254,7 @@ ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id,
   if (!clique) clique = std::make_shared<Clique>();
   const std::lock_guard inside(clique->mutex);
   clique->ranks = ranks;
-  if (!clique->mail_of_graphs) clique->mail_of_graphs = std::make_shared<FakeMail>(ranks);
+  if (!clique->late_mail) clique->late_mail = std::make_shared<FakeMail>(ranks, folder_of(number));
   ++clique->joined;
   *comm = new ncclComm{.clique = clique, .rank = rank, .groups = {}};
   if (clique->joined == ranks) all.cliques.erase(number);
@@ -271,7 +281,7 @@ ncclResult_t comm_abort(ncclComm_t comm) {
   {
     const std::lock_guard lock(comm->clique->mutex);
     comm->clique->aborted = true;
-    comm->clique->mail_of_graphs->end();
+    comm->clique->late_mail->end();
   }
   delete comm;
   return ncclSuccess;
@@ -301,9 +311,9 @@ bool is_captured(const Op& op) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-/// Makes `ops` part of a graph, whose launches meet those of the peers.
-void capture(const ncclComm& comm, const std::vector<Op>& ops) {
-  FakeMail& mail = *comm.clique->mail_of_graphs;
+/// Queues `ops`, or makes them part of a graph, to meet the peers' when they run.
+void queue_late(const ncclComm& comm, const std::vector<Op>& ops) {
+  FakeMail& mail = *comm.clique->late_mail;
   for (const Op& op : ops) {  // a group's sends do not wait for what it receives
     const size_t bytes = op.count * width_of(op.type);
     if (op.kind == Kind::kSend) mail.send(comm.rank, op.peer, op.send, bytes, op.stream);
@@ -341,8 +351,8 @@ ncclResult_t close_group() {
   if (std::exchange(group.refused, false)) return ncclInvalidUsage;
   if (ops.empty()) return ncclSuccess;
   ncclComm& comm = *ops.front().comm;
-  if (is_captured(ops.front())) {
-    capture(comm, ops);
+  if (comm.clique->late_mail->between_processes() || is_captured(ops.front())) {
+    queue_late(comm, ops);
     return ncclSuccess;
   }
   {

@@ -26,6 +26,10 @@ void pin_algorithms() {
   ::setenv("NCCL_PROTO", "Simple", 0);
 }
 
+/// What graphs hold is used where it lies only if it was allocated for that, at the same offsets on
+/// every rank; memory of a pool is not.
+void register_nothing() { ::setenv("NCCL_GRAPH_REGISTER", "0", 0); }
+
 }  // namespace
 
 NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device,
@@ -39,6 +43,7 @@ NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device,
       events_(std::make_shared<EventPool>(device)),
       scratch_(device, 0, "nccl scratch") {
   if (options.pin_algorithms) pin_algorithms();
+  register_nothing();
   ncclUniqueId id{};
   if (host_->rank() == 0) check(nccl_.get_unique_id(&id));
   throw_if_failed();
