@@ -2,7 +2,9 @@
 // position) by an atomic minimum, then a second pass that ends at once where there was none.
 // Filtered: ids in [first_row, first_row + rows), order kept: count per bag, sums, then 32 ids of a
 // warp's 32 bags at a time closed up by votes.
-// Bytes an id: 8 to check; to filter 2 · its own, and 8 if kept; a bag: 40. Limit: bandwidth.
+// Unpacked: int32 become int64 element by element.
+// Bytes an id: 4 or 8 to check; 12 to unpack; to filter 2 · its own, and 8 if kept; a bag: 40.
+// Limit: bandwidth.
 #include "kernels/id_lists.h"
 #include "kernels/launch.cuh"
 #include "kernels/warps.cuh"
@@ -15,20 +17,31 @@ constexpr int kRounds = 4;
 constexpr int kPositionBits = 40;
 constexpr unsigned long long kNone = ~0ull;
 
+__device__ inline int64_t first_of(const CheckList& list) {
+  return list.offsets != nullptr ? list.offsets[0] : 0;
+}
+
+/// Of a list or a part of one.
+template <class Ids>
+__device__ inline int64_t id_of(const Ids& of, int64_t k) {
+  return of.narrow != 0 ? static_cast<const int32_t*>(of.ids)[k]
+                        : static_cast<const int64_t*>(of.ids)[k];
+}
+
 /// Calls body(list, its number, position, id) for each bad id of the block's part.
 template <class Body>
 __device__ void for_bad_ids(const CheckList* lists, const uint32_t* first_block, int count,
                             const Body& body) {
   const int at = find_interval(first_block, count, blockIdx.x);
   const CheckList list = lists[at];
-  const int64_t base = list.offsets[0];
-  const int64_t ids = list.offsets[list.bags] - base;
+  const int64_t base = first_of(list);
+  const int64_t ids = list.offsets != nullptr ? list.offsets[list.bags] - base : list.count;
   const int64_t first = int64_t{blockIdx.x - first_block[at]} * (kThreads * kRounds) + threadIdx.x;
 #pragma unroll
   for (int round = 0; round < kRounds; ++round) {
     const int64_t k = first + round * kThreads;
     if (k >= ids) continue;
-    const int64_t id = list.ids[base + k];
+    const int64_t id = id_of(list, base + k);
     if (id < 0 || id >= list.rows) body(list, at, k, id);
   }
 }
@@ -45,8 +58,14 @@ __global__ void find_bad_ids_kernel(const CheckList* lists, const uint32_t* firs
   });
 }
 
-/// The bag that position k of a list stands in.
+/// The bag that position k of a list stands in; without offsets bag by bag, as it is rarely asked.
 __device__ inline int64_t bag_at(const CheckList& list, int64_t k) {
+  if (list.offsets == nullptr) {
+    if (list.lengths == nullptr) return k / list.length;
+    int64_t bag = 0;
+    for (int64_t end = list.lengths[0]; end <= k; end += list.lengths[bag]) ++bag;
+    return bag;
+  }
   int64_t low = 0, high = list.bags;
   while (high - low > 1) {
     const int64_t middle = (low + high) / 2;
@@ -65,13 +84,29 @@ __global__ void replace_bad_ids_kernel(const CheckList* lists, const uint32_t* f
   const unsigned long long first = *first_bad;
   if (first == kNone) return;
   for_bad_ids(lists, first_block, count, [&](const CheckList& list, int at, int64_t k, int64_t id) {
-    list.ids[list.offsets[0] + k] = 0;
+    if (list.narrow != 0) {
+      static_cast<int32_t*>(list.ids)[first_of(list) + k] = 0;
+    } else {
+      static_cast<int64_t*>(list.ids)[first_of(list) + k] = 0;
+    }
     if (place_of(at, k) != first || *flag != 0) return;
+    const int64_t bag = bag_at(list, k);
     where[0] = list.feature;
-    where[1] = list.first_sample + bag_at(list, k);
-    where[2] = id;
+    where[1] = list.first_sample + (list.samples != nullptr ? list.samples[bag] : bag);
+    where[2] = list.first_row + id;
     *flag = 1;
   });
+}
+
+__global__ void unpack_kernel(const UnpackList* lists, const uint32_t* first_block, int count) {
+  const int at = find_interval(first_block, count, blockIdx.x);
+  const UnpackList list = lists[at];
+  const int64_t first = int64_t{blockIdx.x - first_block[at]} * (kThreads * kRounds) + threadIdx.x;
+#pragma unroll
+  for (int round = 0; round < kRounds; ++round) {
+    const int64_t i = first + round * kThreads;
+    if (i < list.count) list.to[i] = list.from != nullptr ? list.from[i] : i * list.step;
+  }
 }
 
 /// The part that a block works on, and the first of its warp's 32 bags there.
@@ -86,9 +121,7 @@ __device__ inline WarpBags warp_bags(const FilterList& all) {
 }
 
 __device__ inline int64_t row_at(const FilterPart& part, int64_t k) {
-  const int64_t id = part.narrow != 0 ? static_cast<const int32_t*>(part.ids)[k]
-                                      : static_cast<const int64_t*>(part.ids)[k];
-  return id - part.first_row;
+  return id_of(part, k) - part.first_row;
 }
 
 __global__ void bag_lengths_kernel(FilterList all) {
@@ -149,6 +182,13 @@ void check_ids(const CheckList* lists, const uint32_t* first_block, int count, u
          first_bad);
   launch(replace_bad_ids_kernel, {int64_t{blocks}, kThreads}, stream, lists, first_block, count,
          first_bad, flag, where);
+}
+
+uint32_t unpack_blocks(int64_t count) { return check_blocks(count); }
+
+void unpack(const UnpackList* lists, const uint32_t* first_block, int count, uint32_t blocks,
+            cudaStream_t stream) {
+  launch(unpack_kernel, {int64_t{blocks}, kThreads}, stream, lists, first_block, count);
 }
 
 uint32_t filter_blocks(int64_t bags) {

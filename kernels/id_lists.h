@@ -1,5 +1,5 @@
 #pragma once
-// Ids looked through and picked out; see Ops::check_ids and Ops::filter_ids.
+// Ids looked through, widened and picked out; see Ops::check_ids, Ops::unpack, Ops::filter_ids.
 #include <cstdint>
 
 #include <cuda_runtime.h>
@@ -10,12 +10,18 @@ namespace dlrm::kernels {
 
 /// An IdCheck; no bytes left undefined.
 struct CheckList {
-  int64_t* ids;
+  void* ids;
   const int64_t* offsets;
+  const int32_t* lengths;
+  const int32_t* samples;
   int64_t bags;
+  int64_t count;  ///< ids, where there are no offsets
   int64_t rows;
   int64_t feature;
   int64_t first_sample;
+  int64_t first_row;
+  int32_t length;
+  int32_t narrow;
 };
 
 /// Blocks of a list of at most `capacity` ids.
@@ -23,6 +29,17 @@ uint32_t check_blocks(int64_t capacity);
 /// `first_bad`: a word of device memory.
 void check_ids(const CheckList* lists, const uint32_t* first_block, int count, uint32_t blocks,
                unsigned long long* first_bad, float* flag, int64_t* where, cudaStream_t stream);
+
+/// A PackedList with a count.
+struct UnpackList {
+  const int32_t* from;
+  int64_t* to;
+  int64_t count;
+  int64_t step;
+};
+uint32_t unpack_blocks(int64_t count);
+void unpack(const UnpackList* lists, const uint32_t* first_block, int count, uint32_t blocks,
+            cudaStream_t stream);
 
 /// An IdPart and the IdFilter that it belongs to; no bytes left undefined. Bags of all parts are
 /// numbered through.

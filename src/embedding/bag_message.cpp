@@ -14,11 +14,12 @@ int64_t lists_in(View<const GroupHeader> headers) {
                        [](const GroupHeader& h) { return h.length < 0; });
 }
 
-template <class Id>
-void read_all(const GroupSpan& span, int64_t samples, bool non_empty, BagCursor& cursor) {
+template <class Id, class T>
+void read_all(const GroupSpan& span, int64_t samples, bool non_empty, BagCursor<T>& cursor) {
   const Id* ids = reinterpret_cast<const Id*>(span.ids);
-  cursor.ids = std::copy(ids, ids + span.count, cursor.ids);
-  int64_t end = *cursor.offsets;
+  for (int32_t k = 0; k < span.count; ++k) cursor.ids[k] = static_cast<T>(ids[k]);
+  cursor.ids += span.count;
+  T end = *cursor.offsets;
   for (int64_t i = 0; i < samples; ++i) {
     const int32_t length = span.length < 0 ? span.lengths[i] : span.length;
     end += length;
@@ -28,7 +29,7 @@ void read_all(const GroupSpan& span, int64_t samples, bool non_empty, BagCursor&
 }
 
 template <class Id>
-void read_some(const GroupSpan& span, int64_t samples, Range rows, BagCursor& cursor) {
+void read_some(const GroupSpan& span, int64_t samples, Range rows, BagCursor<int64_t>& cursor) {
   const Id* ids = reinterpret_cast<const Id*>(span.ids);
   int64_t end = *cursor.offsets;
   for (int64_t i = 0; i < samples; ++i) {
@@ -88,20 +89,35 @@ void write_bags(const GroupSpan& span, int64_t id_bytes, const int64_t* ids, con
     auto* out = reinterpret_cast<int32_t*>(span.ids);
     for (int32_t i = 0; i < span.count; ++i) out[i] = static_cast<int32_t>(first[i]);
   }
+  write_lengths(span, offsets, samples);
+}
+
+void write_lengths(const GroupSpan& span, const int64_t* offsets, int64_t samples) {
   if (span.length >= 0) return;
   for (int64_t i = 0; i < samples; ++i) {
     span.lengths[i] = static_cast<int32_t>(offsets[i + 1] - offsets[i]);
   }
 }
 
+template <class T>
 void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, bool non_empty,
-               BagCursor& cursor) {
+               BagCursor<T>& cursor) {
   id_bytes == 8 ? read_all<int64_t>(span, samples, non_empty, cursor)
                 : read_all<int32_t>(span, samples, non_empty, cursor);
 }
+template void read_bags(const GroupSpan&, int64_t, int64_t, bool, BagCursor<int32_t>&);
+template void read_bags(const GroupSpan&, int64_t, int64_t, bool, BagCursor<int64_t>&);
+
+int32_t* list_non_empty(const GroupSpan& span, int64_t samples, int32_t* to) {
+  for (int64_t i = 0; i < samples; ++i) {
+    *to = static_cast<int32_t>(i);
+    to += (span.length < 0 ? span.lengths[i] : span.length) > 0;
+  }
+  return to;
+}
 
 void read_bags_within(const GroupSpan& span, int64_t id_bytes, int64_t samples, Range rows,
-                      BagCursor& cursor) {
+                      BagCursor<int64_t>& cursor) {
   id_bytes == 8 ? read_some<int64_t>(span, samples, rows, cursor)
                 : read_some<int32_t>(span, samples, rows, cursor);
 }

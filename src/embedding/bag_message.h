@@ -38,22 +38,28 @@ void locate_groups(char* message, View<const GroupHeader> headers, int64_t sampl
 /// The headers of a message that arrived.
 View<const GroupHeader> headers_of(const char* message, int64_t groups);
 
-/// Writes whole bags: lengths where they travel, and ids.
+/// Writes lengths where they travel.
+void write_lengths(const GroupSpan& span, const int64_t* offsets, int64_t samples);
+/// Writes whole bags: lengths, and ids.
 void write_bags(const GroupSpan& span, int64_t id_bytes, const int64_t* ids, const int64_t* offsets,
                 int64_t samples);
 
-/// Bags being put together from the parts of several ranks.
+/// Bags being put together from the parts of several ranks; T int32_t or int64_t.
+template <class T>
 struct BagCursor {
-  int64_t* ids = nullptr;      ///< next id
-  int64_t* offsets = nullptr;  ///< the end of the last bag; the next bag's goes behind it
+  T* ids = nullptr;      ///< next id
+  T* offsets = nullptr;  ///< the end of the last bag; the next bag's goes behind it
 };
 
 /// Appends the bags of `span`, or the non-empty ones alone.
+template <class T>
 void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, bool non_empty,
-               BagCursor& cursor);
+               BagCursor<T>& cursor);
+/// Numbers of the samples whose bags in `span` are not empty; returns the end of them.
+int32_t* list_non_empty(const GroupSpan& span, int64_t samples, int32_t* to);
 /// Appends the bags of `span` with only the ids in `rows`, counted from rows.begin.
 void read_bags_within(const GroupSpan& span, int64_t id_bytes, int64_t samples, Range rows,
-                      BagCursor& cursor);
+                      BagCursor<int64_t>& cursor);
 /// Number of ids in `rows`.
 int64_t count_within(const GroupSpan& span, int64_t id_bytes, Range rows);
 

@@ -8,10 +8,13 @@
 namespace dlrm {
 namespace {
 
+constexpr int64_t kChunk = 16384;
+constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+
 bool negative(uint64_t word) { return static_cast<int64_t>(word) < 0; }
 
 /// Lengths and order, from one pass without branches: a sign bit stands for a falling offset.
-void scan_offsets(const int64_t* offsets, int64_t samples, int64_t ids, BagScan& scan) {
+void scan_feature(const int64_t* offsets, int64_t samples, int64_t ids, BagScan& scan) {
   const auto at = [&](int64_t i) { return static_cast<uint64_t>(offsets[i]); };
   const uint64_t length = samples > 0 ? at(1) - at(0) : 0;
   uint64_t lengths = 0, differences = 0;
@@ -22,32 +25,54 @@ void scan_offsets(const int64_t* offsets, int64_t samples, int64_t ids, BagScan&
   scan.ordered = !negative(lengths) && offsets[0] >= 0 && offsets[samples] <= ids;
   const bool alike = differences == 0 && length <= std::numeric_limits<int32_t>::max();
   scan.length = alike ? static_cast<int32_t>(length) : -1;
+  scan.first = offsets[0];
   scan.count = offsets[samples] - offsets[0];
 }
 
-/// The position of the first id outside [0, rows), or -1.
-int64_t find_bad(const int64_t* ids, int64_t count, int64_t rows) {
+/// Word by word without branches; true where some id is negative or above the last.
+template <class Id>
+bool copy(const int64_t* ids, int64_t count, int64_t rows, Id* to) {
   const auto last = static_cast<uint64_t>(rows - 1);
-  uint64_t outside = 0;  // a sign bit: some id is negative, or above the last
+  uint64_t outside = 0;
+  for (int64_t k = 0; k < count; ++k) {
+    const auto id = static_cast<uint64_t>(ids[k]);
+    outside |= id | (last - id);
+    to[k] = static_cast<Id>(ids[k]);
+  }
+  return negative(outside);
+}
+bool look_through(const int64_t* ids, int64_t count, int64_t rows) {
+  const auto last = static_cast<uint64_t>(rows - 1);
+  uint64_t outside = 0;
   for (int64_t k = 0; k < count; ++k) {
     const auto id = static_cast<uint64_t>(ids[k]);
     outside |= id | (last - id);
   }
-  if (!negative(outside)) return -1;
-  return std::find_if(ids, ids + count, [&](int64_t id) { return id < 0 || id >= rows; }) - ids;
+  return negative(outside);
 }
 
-BagScan scan_feature(const LocalBags& bags, int64_t feature, int64_t rows) {
+/// One chunk of feature `feature`; returns the place of its first bad id among all, or kNone.
+int64_t take_chunk(const LocalBags& bags, const BagScan& scan, int64_t rows, int64_t first,
+                   char* to, int64_t id_bytes) {
+  const int64_t count = std::min(kChunk, scan.count - first);
+  const int64_t* ids = bags.ids.data() + scan.first + first;
+  const bool outside = !to ? look_through(ids, count, rows)
+                       : id_bytes == 8
+                           ? copy(ids, count, rows, reinterpret_cast<int64_t*>(to) + first)
+                           : copy(ids, count, rows, reinterpret_cast<int32_t*>(to) + first);
+  if (!outside) return kNone;
+  const auto bad = [&](int64_t id) { return id < 0 || id >= rows; };
+  return scan.first + first + (std::find_if(ids, ids + count, bad) - ids);
+}
+
+[[noreturn]] void refuse(const EmbeddingLayout& layout, const LocalBags& bags,
+                         const std::vector<BagScan>& scans, int64_t at) {
+  const auto scan = std::find_if(scans.begin(), scans.end(), [&](const BagScan& s) {
+    return s.first <= at && at < s.first + s.count;
+  });
+  const auto feature = scan - scans.begin();
+  const FeaturePlace& place = layout.features[static_cast<size_t>(feature)];
   const int64_t* offsets = bags.offsets.data() + feature * bags.local.size();
-  BagScan scan;
-  scan_offsets(offsets, bags.local.size(), static_cast<int64_t>(bags.ids.size()), scan);
-  if (scan.ordered) scan.bad = find_bad(bags.ids.data() + offsets[0], scan.count, rows);
-  return scan;
-}
-
-[[noreturn]] void refuse(const FeaturePlace& place, const LocalBags& bags, const int64_t* offsets,
-                         int64_t position) {
-  const int64_t at = offsets[0] + position;
   const int64_t bag = std::upper_bound(offsets, offsets + bags.local.size() + 1, at) - offsets - 1;
   throw usage_error("sample {} of the global batch, feature {}: id {} is not in [0, {})",
                     bags.local.begin + bag, place.name, bags.ids[static_cast<size_t>(at)],
@@ -65,31 +90,48 @@ void check_shape(const EmbeddingLayout& layout, const LocalBags& bags) {
 
 }  // namespace
 
-void scan_bags(const EmbeddingLayout& layout, const LocalBags& bags, int threads,
-               std::vector<BagScan>& scans) {
+void scan_offsets(const EmbeddingLayout& layout, const LocalBags& bags, int threads,
+                  std::vector<BagScan>& scans) {
   check_shape(layout, bags);
   const int64_t b = bags.local.size();
   const auto features = static_cast<int64_t>(layout.features.size());
   scans.resize(static_cast<size_t>(features));
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+#pragma omp parallel for schedule(static) num_threads(threads)
   for (int64_t f = 0; f < features; ++f) {
-    const auto i = static_cast<size_t>(f);
-    scans[i] = scan_feature(bags, f, layout.features[i].rows);
+    scan_feature(bags.offsets.data() + f * b, b, static_cast<int64_t>(bags.ids.size()),
+                 scans[static_cast<size_t>(f)]);
   }
-  for (int64_t f = 0; f < features; ++f) {
-    const auto i = static_cast<size_t>(f);
-    if (!scans[i].ordered) {
+  int64_t chunks = 0;
+  for (size_t f = 0; f < scans.size(); ++f) {
+    if (!scans[f].ordered) {
       throw usage_error("local bags: offsets must rise from 0 to at most {}, the number of ids",
                         bags.ids.size());
     }
-    if (scans[i].bad >= 0) {
-      refuse(layout.features[i], bags, bags.offsets.data() + f * b, scans[i].bad);
-    }
-    if (scans[i].count > std::numeric_limits<int32_t>::max()) {
+    if (scans[f].count > std::numeric_limits<int32_t>::max()) {
       throw usage_error("feature {}: {} ids in one rank's part of a batch; at most 2^31 - 1 fit",
-                        layout.features[i].name, scans[i].count);
+                        layout.features[f].name, scans[f].count);
     }
+    chunks += (scans[f].count + kChunk - 1) / kChunk;
+    scans[f].chunks = chunks;
   }
+}
+
+void check_and_copy_ids(const EmbeddingLayout& layout, const LocalBags& bags,
+                        const std::vector<BagScan>& scans, int threads, View<char* const> to,
+                        int64_t id_bytes) {
+  const int64_t chunks = scans.empty() ? 0 : scans.back().chunks;
+  int64_t bad = kNone;
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(min : bad)
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const auto scan =
+        std::upper_bound(scans.begin(), scans.end(), chunk,
+                         [](int64_t wanted, const BagScan& s) { return wanted < s.chunks; });
+    const auto f = static_cast<size_t>(scan - scans.begin());
+    const int64_t before = f == 0 ? 0 : scans[f - 1].chunks;
+    bad = std::min(bad, take_chunk(bags, *scan, layout.features[f].rows, (chunk - before) * kChunk,
+                                   to.empty() ? nullptr : to[f], id_bytes));
+  }
+  if (bad != kNone) refuse(layout, bags, scans, bad);
 }
 
 }  // namespace dlrm

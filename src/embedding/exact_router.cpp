@@ -85,6 +85,9 @@ class ExactRouter final : public Router {
                           static_cast<size_t>(owner.groups[g].feature)});
       }
     }
+    for (const RoutedGroup& group : layout.owner(rank_).groups) {
+      with_samples_.push_back(group.non_empty);
+    }
     work_.resize(layout.features.size());
     for (size_t f = 0; f < work_.size(); ++f) {
       const TableCuts& table = cuts_for(f);
@@ -121,7 +124,8 @@ class ExactRouter final : public Router {
     const auto features = static_cast<int64_t>(layout_.features.size());
     const int64_t b = bags.local.size();
     const int threads = threads_for(bags.ids.size());
-    transfer.batch.take_local(layout_, bags, lists_.size());
+    check_and_copy_ids(layout_, bags, scans, threads, {}, id_bytes_);
+    transfer.batch.take_local(layout_, bags, scans, lists_.size());
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t f = 0; f < features; ++f) {
       count(static_cast<size_t>(f), bags.ids.data() + bags.offsets[static_cast<size_t>(f * b)],
@@ -251,22 +255,36 @@ class ExactRouter final : public Router {
       for (int64_t g = 0; g < groups; ++g) counts_[static_cast<size_t>(g)] += span(p, g).count;
     }
     RoutedBatch& batch = transfer.batch;
-    const int64_t pieces = mine.by_source ? world_ : 1;
-    const int threads = threads_for(batch.make_room(counts_, static_cast<size_t>(pieces), rooms_));
+    const size_t pieces = mine.by_source ? static_cast<size_t>(world_) : 1;
+    const int threads =
+        threads_for(batch.make_room(counts_, pieces, id_bytes_ == 4, with_samples_, rooms_));
+    const auto spans_of = [&](int64_t g) { return [&span, g](int p) { return span(p, g); }; };
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t g = 0; g < groups; ++g) {
-      const RoutedBatch::Room& room = rooms_[static_cast<size_t>(g)];
-      const bool non_empty = mine.groups[static_cast<size_t>(g)].non_empty;
-      BagCursor cursor{room.ids, room.offsets};
-      *cursor.offsets = 0;
-      const int64_t* first = cursor.offsets;
-      for (int p = 0; p < world_; ++p) {
-        read_bags(span(p, g), id_bytes_, samples_of(transfer, p), non_empty, cursor);
-        if (!mine.by_source && p + 1 < world_) continue;
-        const auto piece = static_cast<size_t>(g * pieces + (mine.by_source ? p : 0));
-        batch.set_piece(piece, room.ids, first, cursor.offsets - first);
-        first = cursor.offsets;
-      }
+      batch.rooms_are_narrow() ? assemble_group<int32_t>(transfer, g, spans_of(g))
+                               : assemble_group<int64_t>(transfer, g, spans_of(g));
+    }
+  }
+
+  /// Puts a group's bags together from the parts of all ranks.
+  template <class T, class Spans>
+  void assemble_group(Transfer& transfer, int64_t g, const Spans& span_of) {
+    const OwnerLayout& mine = layout_.owner(rank_);
+    const RoutedBatch::Room& room = rooms_[static_cast<size_t>(g)];
+    const bool non_empty = mine.groups[static_cast<size_t>(g)].non_empty;
+    const int64_t pieces = mine.by_source ? world_ : 1;
+    const T* const ids = static_cast<T*>(room.ids);
+    BagCursor<T> cursor{static_cast<T*>(room.ids), static_cast<T*>(room.offsets)};
+    *cursor.offsets = 0;
+    const T* first = cursor.offsets;
+    int32_t* samples = room.samples;
+    for (int p = 0; p < world_; ++p) {
+      read_bags(span_of(p), id_bytes_, samples_of(transfer, p), non_empty, cursor);
+      if (!mine.by_source && p + 1 < world_) continue;
+      transfer.batch.set_piece(static_cast<size_t>(g * pieces + (mine.by_source ? p : 0)), ids,
+                               first, cursor.offsets - first, samples);
+      first = cursor.offsets;
+      if (samples) samples = list_non_empty(span_of(p), samples_of(transfer, p), samples);
     }
   }
 
@@ -283,6 +301,7 @@ class ExactRouter final : public Router {
   std::vector<FeatureWork> work_;
   std::vector<int64_t> counts_;
   std::vector<RoutedBatch::Room> rooms_;
+  std::vector<bool> with_samples_;  ///< by group of this owner
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "dlrm/plan/traffic.h"
@@ -26,25 +27,27 @@ class FixedRouter final : public Router {
   void encode(const LocalBags& bags, const std::vector<BagScan>& scans,
               Transfer& transfer) override {
     const int64_t b = bags.local.size();
-    transfer.batch.take_local(layout_, bags);
+    transfer.batch.take_local(layout_, bags, scans);
     for (size_t i = 0; i < sent_.size(); ++i) {
       const BagScan& scan = scans[sent_[i]];
       headers_[i] = {scan.length, static_cast<int32_t>(scan.count)};
     }
     const int64_t bytes = message_bytes(headers_, b, id_bytes_);
     transfer.send_sizes[0] = bytes;
-    if (bytes == 0) return;
     grow(transfer.send, bytes);
-    std::memcpy(transfer.send.data(), headers_.data(), headers_.size() * sizeof(GroupHeader));
     spans_.clear();
     locate_groups(transfer.send.data(), headers_, b, id_bytes_, spans_);
     const auto count = static_cast<int64_t>(sent_.size());
+    copies_.assign(layout_.features.size(), nullptr);
+    for (size_t i = 0; i < sent_.size(); ++i) copies_[sent_[i]] = spans_[i].ids;
     const int threads = threads_for(bags.ids.size());
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    check_and_copy_ids(layout_, bags, scans, threads, copies_, id_bytes_);
+    if (bytes == 0) return;
+    std::memcpy(transfer.send.data(), headers_.data(), headers_.size() * sizeof(GroupHeader));
+#pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < count; ++i) {
       const auto f = static_cast<int64_t>(sent_[static_cast<size_t>(i)]);
-      write_bags(spans_[static_cast<size_t>(i)], id_bytes_, bags.ids.data(),
-                 bags.offsets.data() + f * b, b);
+      write_lengths(spans_[static_cast<size_t>(i)], bags.offsets.data() + f * b, b);
     }
   }
 
@@ -56,23 +59,68 @@ class FixedRouter final : public Router {
 
   Pending start_messages(Transfer& transfer) override {
     std::vector<int64_t>& offsets = transfer.layout.receive_offsets;
-    grow(transfer.receive, offsets_of(transfer.receive_sizes, offsets));
+    const int64_t bytes = offsets_of(transfer.receive_sizes, offsets);
     bytes_sent_ += (world_ - 1) * transfer.send_sizes[0];
-    return messages_comm_->start_allgatherv(transfer.send.data(), transfer.receive.data(),
+    if (transfer.batch.on_device()) {
+      transfer.message = transfer.batch.make_message_room(static_cast<size_t>(bytes));
+    } else {
+      grow(transfer.receive, bytes);
+      transfer.message = transfer.receive.data();
+    }
+    return messages_comm_->start_allgatherv(transfer.send.data(), transfer.message,
                                             transfer.receive_sizes, offsets);
   }
 
   void assemble(Transfer& transfer) override {
     received_.clear();
     for (int p = 0; p < world_; ++p) {
-      char* message =
-          transfer.receive.data() + transfer.layout.receive_offsets[static_cast<size_t>(p)];
+      char* message = transfer.message + transfer.layout.receive_offsets[static_cast<size_t>(p)];
       locate_groups(message, headers_of(message, static_cast<int64_t>(sent_.size())),
                     samples_of(transfer, p), id_bytes_, received_);
     }
-    const OwnerLayout& mine = layout_.owner(rank_);
-    const auto groups = static_cast<int64_t>(mine.groups.size());
-    counts_.assign(mine.groups.size(), 0);
+    transfer.batch.on_device() ? leave_to_device(transfer) : bucket(transfer);
+  }
+
+  /// Each group's ids are picked out there: how many they are, the host need not know.
+  void leave_to_device(Transfer& transfer) {
+    RoutedBatch& batch = transfer.batch;
+    const auto groups = static_cast<int64_t>(layout_.owner(rank_).groups.size());
+    const auto world = static_cast<size_t>(world_);
+    batch.parts.clear();
+    batch.part_sizes.clear();
+    for (size_t i = 0; i < sent_.size(); ++i) {
+      for (size_t p = 0; p < world; ++p) {
+        const GroupSpan& of = received_[p * sent_.size() + i];
+        IdPart part;
+        part.bags = samples_of(transfer, static_cast<int>(p));
+        part.narrow = id_bytes_ == 4;
+        if (part.bags > 0) {
+          part.ids = batch.on_device(of.ids);
+          part.lengths = of.length < 0 ? batch.on_device(of.lengths) : nullptr;
+          part.length = std::max(of.length, 0);
+        }
+        batch.parts.push_back(part);
+        batch.part_sizes.push_back(part.bags > 0 ? of.count : 0);
+      }
+    }
+    counts_.assign(static_cast<size_t>(groups), 0);
+    for (int64_t g = 0; g < groups; ++g) {
+      for (int p = 0; p < world_; ++p) counts_[static_cast<size_t>(g)] += span(p, g).count;
+    }
+    batch.make_filters(counts_);
+    for (int64_t g = 0; g < groups; ++g) {
+      IdFilter& filter = batch.filters[static_cast<size_t>(g)];
+      const auto place =
+          static_cast<size_t>(place_in_message_[static_cast<size_t>(group(g).feature)]);
+      filter.parts = View<const IdPart>(batch.parts).subspan(place * world, world);
+      filter.first_row = slice_of(g).rows.begin;
+      filter.rows = slice_of(g).rows.size();
+    }
+  }
+
+  void bucket(Transfer& transfer) {
+    const auto groups = static_cast<int64_t>(layout_.owner(rank_).groups.size());
+    counts_.assign(static_cast<size_t>(groups), 0);
     const int threads = threads_for(ids_received());
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t g = 0; g < groups; ++g) {
@@ -82,12 +130,14 @@ class FixedRouter final : public Router {
                               : count_within(span(p, g), id_bytes_, slice_of(g).rows);
       }
     }
-    transfer.batch.make_room(counts_, 1, rooms_);
+    transfer.batch.make_room(counts_, 1, /*narrow=*/false, {}, rooms_);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t g = 0; g < groups; ++g) {
       const RoutedBatch::Room& room = rooms_[static_cast<size_t>(g)];
-      BagCursor cursor{room.ids, room.offsets};
-      *cursor.offsets = 0;
+      auto* const ids = static_cast<int64_t*>(room.ids);
+      auto* const offsets = static_cast<int64_t*>(room.offsets);
+      BagCursor<int64_t> cursor{ids, offsets};
+      *offsets = 0;
       for (int p = 0; p < world_; ++p) {
         const int64_t samples = samples_of(transfer, p);
         if (slice_of(g).whole) {
@@ -96,8 +146,7 @@ class FixedRouter final : public Router {
           read_bags_within(span(p, g), id_bytes_, samples, slice_of(g).rows, cursor);
         }
       }
-      transfer.batch.set_piece(static_cast<size_t>(g), room.ids, room.offsets,
-                               transfer.batch.global_size);
+      transfer.batch.set_piece(static_cast<size_t>(g), ids, offsets, transfer.batch.global_size);
     }
   }
 
@@ -122,6 +171,7 @@ class FixedRouter final : public Router {
   std::vector<GroupHeader> headers_;
   std::vector<GroupSpan> spans_;
   std::vector<GroupSpan> received_;  ///< source-major
+  std::vector<char*> copies_;        ///< by feature: where its ids go
   std::vector<int64_t> one_word_, word_offsets_, counts_;
   std::vector<RoutedBatch::Room> rooms_;
 };

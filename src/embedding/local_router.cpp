@@ -8,8 +8,9 @@ class LocalRouter final : public Router {
   using Router::Router;
 
  private:
-  void encode(const LocalBags& bags, const std::vector<BagScan>&, Transfer& transfer) override {
-    transfer.batch.take_all(layout_, bags);
+  void encode(const LocalBags& bags, const std::vector<BagScan>& scans,
+              Transfer& transfer) override {
+    transfer.batch.take_all(layout_, bags, scans, threads_for(bags.ids.size()));
   }
   Pending start_sizes(Transfer&) override { return {}; }
   Pending start_messages(Transfer&) override { return {}; }

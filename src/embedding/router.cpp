@@ -38,7 +38,7 @@ Router::~Router() { settle(*copies_); }
 
 void Router::start(const LocalBags& bags) {
   DLRM_CHECK(!full(), "{} batches are in flight already", count_);
-  scan_bags(layout_, bags, threads_for(bags.ids.size()), scans_);
+  scan_offsets(layout_, bags, threads_for(bags.ids.size()), scans_);
   Transfer& transfer = slot(count_);
   encode(bags, scans_, transfer);
   transfer.batch.send_local(*copies_);

@@ -16,7 +16,8 @@ namespace dlrm {
 /// Brings ids to the owners of their rows, some batches ahead. A batch goes through two exchanges,
 /// each on a communicator of its own so that batches in flight meet in the same order on every
 /// rank: sizes (one int64 a pair of ranks), then messages. Both advance in poll(). All of it is
-/// work of the host; a device gets the finished lists by a copy on a stream of the router's own.
+/// work of the host; a device gets lists by a copy on a stream of the router's own, and makes ids
+/// and offsets of them (RoutedBatch::unpack).
 class Router {
  public:
   /// At most `slots` batches in flight.
@@ -45,12 +46,13 @@ class Router {
     RoutedBatch batch;
     Stage stage = Stage::kArrived;
     std::vector<char> send, receive;
+    char* message = nullptr;  ///< where the messages of all ranks come, if not in `receive`
     std::vector<int64_t> send_sizes, receive_sizes;  ///< bytes, by rank
     ExchangeLayout sizes_layout, layout;
     Pending pending;
   };
 
-  /// Takes ids into the batch, or into send and send_sizes.
+  /// Takes ids into the batch, or into send and send_sizes, and looks through all of them.
   virtual void encode(const LocalBags& bags, const std::vector<BagScan>& scans,
                       Transfer& transfer) = 0;
   virtual Pending start_sizes(Transfer& transfer) = 0;
@@ -101,7 +103,8 @@ std::unique_ptr<Router> make_local_router(Context& context, const EmbeddingLayou
 /// *exact*: ids are bucketed by owner on the host; each owner gets the ids of its rows alone.
 std::unique_ptr<Router> make_exact_router(Context& context, const EmbeddingLayout& layout,
                                           int slots, int threads);
-/// *fixed*: every rank gets every sharded feature's ids and keeps those of its rows.
+/// *fixed*: every rank gets every sharded feature's ids and keeps those of its rows, on a device by
+/// its own work, so that the host knows but how many arrived.
 std::unique_ptr<Router> make_fixed_router(Context& context, const EmbeddingLayout& layout,
                                           int slots, int threads);
 

@@ -8,6 +8,7 @@
 
 #include "beside.h"
 #include "checkpoint_arrays.h"
+#include "id_checks.h"
 #include "layout.h"
 #include "owned_shards.h"
 #include "pooled_path.h"
@@ -84,6 +85,8 @@ class ShardedEmbeddings::Impl {
     expect(Phase::kReady, "lookup");
     if (router_->in_flight() == 0) throw run_error("lookup(): no batch was routed");
     batch_ = &router_->oldest();
+    batch_->unpack(ops_);
+    batch_->filter(ops_);
     for (OwnedShard& shard : shards_) shard.store->prepare(*batch_);
     const auto b = static_cast<size_t>(batch_->local.size());
     e_.reserve(b * static_cast<size_t>(layout_.width));
@@ -141,24 +144,11 @@ class ShardedEmbeddings::Impl {
   void arrive() { router_->oldest(); }
   void append_key(std::vector<uint64_t>& key) { router_->oldest().append_key(key); }
   void check_ids(View<float> flag, View<int64_t> where) {
-    const RoutedBatch& batch = router_->oldest();
-    checks_.clear();
-    const auto add = [&](const IdGroup& ids, int64_t rows, size_t feature, int64_t first_sample) {
-      checks_.push_back({const_cast<int64_t*>(ids.ids), ids.offsets, ids.bags, ids.capacity, rows,
-                         static_cast<int64_t>(feature), first_sample});
-    };
-    for (size_t i = 0; i < batch.pieces.size(); ++i) {
-      const RoutedGroup& group = mine_.groups[i / batch.pieces_a_group];
-      const auto source = static_cast<int64_t>(i % batch.pieces_a_group);
-      const auto sources = static_cast<int64_t>(batch.pieces_a_group);
-      add(batch.pieces[i], mine_.slices[static_cast<size_t>(group.slice)].rows.size(),
-          static_cast<size_t>(group.feature), part_of(batch.global_size, source, sources).begin);
-    }
-    for (size_t f = 0; f < batch.replicated.size(); ++f) {
-      if (!layout_.features[f].replicated) continue;
-      add(batch.replicated[f], layout_.features[f].rows, f, batch.local.begin);
-    }
+    RoutedBatch& batch = router_->oldest();
+    list_checks(batch, mine_, layout_, checks_);
+    batch.unpack(ops_);
     ops_.check_ids(checks_, flag, where);
+    batch.filter(ops_);
   }
 
   void apply(double learning_rate, int64_t step, const float* suppressed, const StepNumbers* live) {
@@ -237,7 +227,8 @@ class ShardedEmbeddings::Impl {
     const auto make = direct_path_serves(layout_)                    ? make_local_router
                       : options_.routing.mode == RoutingMode::kFixed ? make_fixed_router
                                                                      : make_exact_router;
-    return make(context_, layout_, slots(), ops_.threads());
+    const int threads = context_.threads > 0 ? context_.threads : ops_.threads();
+    return make(context_, layout_, slots(), threads);
   }
   const TableConfig& table(int t) const { return options_.tables[static_cast<size_t>(t)]; }
   MatrixView<float> matrix(const Array<float>& array) const {

@@ -3,9 +3,18 @@
 namespace dlrm {
 namespace {
 
-int64_t id_at(const IdPart& part, int64_t k) {
-  return part.narrow ? static_cast<const int32_t*>(part.ids)[k]
-                     : static_cast<const int64_t*>(part.ids)[k];
+template <class Ids>
+int64_t id_at(const Ids& of, int64_t k) {
+  return of.narrow ? static_cast<const int32_t*>(of.ids)[k]
+                   : static_cast<const int64_t*>(of.ids)[k];
+}
+
+void make_zero(const IdCheck& list, int64_t k) {
+  if (list.narrow) {
+    static_cast<int32_t*>(list.ids)[k] = 0;
+  } else {
+    static_cast<int64_t*>(list.ids)[k] = 0;
+  }
 }
 
 }  // namespace
@@ -15,17 +24,29 @@ int64_t id_at(const IdPart& part, int64_t k) {
 
 void Ops::check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where) {
   for (const IdCheck& list : lists) {
+    int64_t k = list.bags > 0 && list.offsets ? list.offsets[0] : 0;
     for (int64_t bag = 0; bag < list.bags; ++bag) {
-      for (int64_t k = list.offsets[bag]; k < list.offsets[bag + 1]; ++k) {
-        const int64_t id = list.ids[k];
+      const int64_t end = list.offsets   ? list.offsets[bag + 1]
+                          : list.lengths ? k + list.lengths[bag]
+                                         : k + list.length;
+      for (; k < end; ++k) {
+        const int64_t id = id_at(list, k);
         if (id >= 0 && id < list.rows) continue;
-        list.ids[k] = 0;
+        make_zero(list, k);
         if (flag[0] != 0) continue;
         flag[0] = 1;
         where[0] = list.feature;
-        where[1] = list.first_sample + bag;
-        where[2] = id;
+        where[1] = list.first_sample + (list.samples ? list.samples[bag] : bag);
+        where[2] = list.first_row + id;
       }
+    }
+  }
+}
+
+void Ops::unpack(View<const PackedList> lists) {
+  for (const PackedList& list : lists) {
+    for (int64_t i = 0; i < list.count; ++i) {
+      list.to[i] = list.from ? list.from[i] : i * list.step;
     }
   }
 }

@@ -38,7 +38,10 @@ int sharing(const MachineShare& share, int gpus) {
 }  // namespace
 
 Execution::Execution(Communicator& comm, const RunConfig& config, const MachineShare& share)
-    : comm_(comm), tf32_(config.train.tf32), share_(share) {
+    : comm_(comm),
+      tf32_(config.train.tf32),
+      threads_(threads_for(config.train.threads, share)),
+      share_(share) {
   if (!on_gpu(comm, config.device)) {
     check_host_comm(config.comm);
     device_ = make_cpu_device();
@@ -70,7 +73,7 @@ PlanOptions Execution::plan_options() const {
 }
 
 Context Execution::context(Trace& trace, const Log& log) {
-  return {*device_, *stream_, comm_, trace, log, device_comm_.get()};
+  return {*device_, *stream_, comm_, trace, log, device_comm_.get(), threads_};
 }
 
 std::unique_ptr<Ops> Execution::make_ops(int threads, bool check) {

@@ -39,7 +39,7 @@ TEST_P(BagMessage, TakesHeadersLengthsAndIdsEachRoundedUpToEightBytes) {
 TEST_P(BagMessage, BagsOfSeveralMessagesReadOneAfterTheOther) {
   std::vector<int64_t> ids(8), offsets(7, -1);
   offsets[0] = 0;
-  BagCursor cursor{ids.data(), offsets.data()};
+  BagCursor<int64_t> cursor{ids.data(), offsets.data()};
   read_bags(spans_[1], GetParam(), kSamples, /*non_empty=*/false, cursor);
   read_bags(spans_[1], GetParam(), kSamples, /*non_empty=*/false, cursor);
   EXPECT_THAT(ids, ElementsAre(7, far_ + 1, 9, 8, 7, far_ + 1, 9, 8));
@@ -50,7 +50,7 @@ TEST_P(BagMessage, ReadingWithinRowsKeepsTheirIdsAlone) {
   const Range rows{2, far_ + 1};
   ASSERT_EQ(count_within(spans_[0], GetParam(), rows), 5);
   std::vector<int64_t> ids(5), offsets(4, 0);
-  BagCursor cursor{ids.data(), offsets.data()};
+  BagCursor<int64_t> cursor{ids.data(), offsets.data()};
   read_bags_within(spans_[0], GetParam(), kSamples, rows, cursor);
   EXPECT_THAT(ids, ElementsAre(far_ - 2, 0, 1, 2, 3));
   EXPECT_THAT(offsets, ElementsAre(0, 1, 3, 5));

@@ -87,6 +87,16 @@ TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsUnlessTheyAreProfiled) {
   EXPECT_FALSE(summary("eager")["stages_ms"].contains("recorded"));
 }
 
+TEST_P(OnADevice, RanksThatFilterIdsOnTheDeviceTrainBitwiseAsThoseThatGetTheirOwn) {
+  const std::string rows =
+      device() + kShort + "--set comm=staged --set sharding.strategy=row --set routing.mode=";
+  ASSERT_EQ(train(2, rows + "exact --set output.directory=exact").code, 0);
+  const Outcome outcome = train(2, rows + "fixed");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(losses(path("run")), losses(path("exact")));
+  EXPECT_EQ(summary("run")["eval"]["auc"], summary("exact")["eval"]["auc"]);
+}
+
 TEST_P(OnADevice, ACheckpointGoesFromOneKindOfDeviceToTheOther) {
   ASSERT_EQ(train(1, std::string("--device cpu --set output.directory=cpu ") + kShort).code, 0);
   const std::string half =

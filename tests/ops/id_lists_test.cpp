@@ -9,8 +9,15 @@ using IdLists = EveryExecution;
 
 /// Bags whose ids are checked.
 IdCheck check_of(Bags& bags, int64_t rows, int64_t feature, int64_t first_sample = 0) {
-  return {bags.ids.data(), bags.offsets.data(), bags.count(), bags.nnz(), rows,
-          feature,         first_sample};
+  IdCheck check;
+  check.ids = bags.ids.data();
+  check.offsets = bags.offsets.data();
+  check.bags = bags.count();
+  check.capacity = bags.nnz();
+  check.rows = rows;
+  check.feature = feature;
+  check.first_sample = first_sample;
+  return check;
 }
 
 TEST_P(IdLists, GoodIdsAreLeftAndNothingIsReported) {
@@ -55,6 +62,61 @@ TEST_P(IdLists, ALaterBadIdDoesNotReplaceTheReport) {
   ops->check_ids(lists, flag, where);
   EXPECT_EQ(where, (std::vector<int64_t>{6, 7, 8}));
   EXPECT_EQ(bags.ids[0], 0);
+}
+
+TEST_P(IdLists, AReportCountsFromTheTablesFirstRowAndNamesTheListedSample) {
+  Bags bags = Bags::random(40, 50, 2, 3);
+  size_t at = bags.ids.size() / 2;
+  bags.ids[at] = 60;
+  int64_t bag = 0;
+  while (bags.offsets[static_cast<size_t>(bag) + 1] <= static_cast<int64_t>(at)) ++bag;
+  std::vector<int32_t> samples;
+  for (int32_t i = 0; i < 40; ++i) samples.push_back(3 * i + 1);
+  IdCheck check = check_of(bags, 50, 2, 1000);
+  check.first_row = 700;
+  check.samples = samples.data();
+  std::vector<float> flag = {0};
+  std::vector<int64_t> where = {0, 0, 0};
+  ops->check_ids({&check, 1}, flag, where);
+  EXPECT_EQ(where, (std::vector<int64_t>{2, 1000 + 3 * bag + 1, 760}));
+}
+
+TEST_P(IdLists, ListsWithoutOffsetsAreCheckedByTheirLengths) {
+  std::vector<int32_t> lengths = {2, 0, 0, 5, 1, 3}, narrow(11, 4);
+  std::vector<int64_t> wide(12, 4);
+  narrow[7] = -2;
+  wide[11] = 9;
+  IdCheck check;
+  check.bags = 6;
+  check.rows = 9;
+  check.first_sample = 10;
+  IdCheck by_lengths = check, alike = check;
+  by_lengths.ids = narrow.data(), by_lengths.narrow = true;
+  by_lengths.lengths = lengths.data(), by_lengths.capacity = 11;
+  alike.ids = wide.data(), alike.length = 2, alike.capacity = 12;
+  std::vector<float> flag = {0};
+  std::vector<int64_t> where = {0, 0, 0};
+  ops->check_ids({&by_lengths, 1}, flag, where);
+  EXPECT_EQ(where, (std::vector<int64_t>{0, 14, -2}));
+  EXPECT_EQ(narrow, std::vector<int32_t>({4, 4, 4, 4, 4, 4, 4, 0, 4, 4, 4}));
+  flag = {0};
+  ops->check_ids({&alike, 1}, flag, where);
+  EXPECT_EQ(where, (std::vector<int64_t>{0, 15, 9}));
+  EXPECT_EQ(wide.back(), 0);
+}
+
+TEST_P(IdLists, PackedListsAreUnpackedElementByElement) {
+  std::vector<int32_t> from(5000);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<int32_t>(7919 * i) - 1000;
+  std::vector<int64_t> copies(from.size(), -1), multiples(1030, -1), nothing;
+  const PackedList lists[] = {{from.data(), copies.data(), 5000, 0},
+                              {nullptr, nothing.data(), 0, 3},
+                              {nullptr, multiples.data(), 1030, int64_t{1} << 33}};
+  ops->unpack(lists);
+  EXPECT_EQ(copies, std::vector<int64_t>(from.begin(), from.end()));
+  for (size_t i = 0; i < multiples.size(); ++i) {
+    ASSERT_EQ(multiples[i], static_cast<int64_t>(i) << 33) << i;
+  }
 }
 
 /// The parts that ranks send of one feature: bags of their own lengths, or of one length.
@@ -131,6 +193,10 @@ TEST_P(IdLists, PassTheCheckBesideTheReference) {
   std::vector<float> flag = {0};
   std::vector<int64_t> where = {0, 0, 0};
   EXPECT_NO_THROW(checked->check_ids(lists, flag, where));
+  std::vector<int32_t> packed = {4, -5};
+  std::vector<int64_t> unpacked(2);
+  const PackedList packed_list{packed.data(), unpacked.data(), 2, 0};
+  EXPECT_NO_THROW(checked->unpack({&packed_list, 1}));
   const Sent sent({70, 3}, 40, true, -1);
   std::vector<int64_t> ids(static_cast<size_t>(sent.ids)), offsets(74);
   const IdFilter filters[] = {{sent.parts, 10, 20, ids.data(), offsets.data()}};

@@ -69,9 +69,18 @@ IdGroup mirrored(Mirror& m, IdGroup g) {
 }
 
 IdCheck mirrored(Mirror& m, IdCheck c) {
-  c.ids = m.at(c.ids, c.bags > 0 ? c.offsets[c.bags] : 0);
-  c.offsets = m.at(c.offsets, c.bags + 1);
+  const int64_t ids = c.bags > 0 && c.offsets ? c.offsets[c.bags] : c.capacity;
+  c.ids = m.at(c.ids, c.bags > 0 ? ids * (c.narrow ? 4 : 8) : 0);
+  if (c.offsets) c.offsets = m.at(c.offsets, c.bags + 1);
+  if (c.samples) c.samples = m.at(c.samples, c.bags);
+  if (c.lengths) c.lengths = m.at(c.lengths, c.bags);
   return c;
+}
+
+PackedList mirrored(Mirror& m, PackedList list) {
+  if (list.from) list.from = m.at(list.from, list.count);
+  list.to = m.at(list.to, list.count);
+  return list;
 }
 
 int64_t ids_of(const IdPart& p) {
@@ -136,6 +145,9 @@ std::vector<BagGradient> mirrored(Mirror& m, View<const BagGradient> l) {
 std::vector<BlockCopy> mirrored(Mirror& m, View<const BlockCopy> l) { return mirrored_list(m, l); }
 
 std::vector<IdCheck> mirrored(Mirror& m, View<const IdCheck> l) { return mirrored_list(m, l); }
+std::vector<PackedList> mirrored(Mirror& m, View<const PackedList> l) {
+  return mirrored_list(m, l);
+}
 
 /// Filters with the parts that they refer to.
 struct Filters {
@@ -243,6 +255,9 @@ class MirroredOps final : public Ops {
   }
   void check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where) override {
     call([&](const auto&... a) { inner_->check_ids(a...); }, lists, flag, where);
+  }
+  void unpack(View<const PackedList> lists) override {
+    call([&](const auto&... a) { inner_->unpack(a...); }, lists);
   }
   void filter_ids(View<const IdFilter> filters) override {
     call([&](const auto&... a) { inner_->filter_ids(a...); }, filters);

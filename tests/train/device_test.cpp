@@ -328,7 +328,7 @@ TEST_P(OnADevice, AnIdSpoiltOnTheDeviceEndsEveryRankWithItsPlace) {
     RunConfig c = on_device(odd_model());
     c.sharding.strategy = Strategy::kTable;
     const std::vector<std::string> errors = errors_of_a_spoilt_id(c, ranks);
-    EXPECT_THAT(errors[0], HasSubstr(": id 1099511627776 in the device's memory is outside its"));
+    EXPECT_THAT(errors[0], HasSubstr(": id 1073741824 in the device's memory is outside its"));
     EXPECT_THAT(errors[0], AllOf(HasSubstr("sample "), HasSubstr("feature "), HasSubstr("rank 0")));
     EXPECT_THAT(errors, Each(errors[0]));
   }

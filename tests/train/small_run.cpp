@@ -199,9 +199,9 @@ std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int rank
     trainer.embeddings().arrive();
     std::vector<uint64_t> key;
     trainer.embeddings().append_key(key);
-    HostArray<int64_t> bad(context.device, 1, "bad id");
-    bad[0] = int64_t{1} << 40;
-    if (comm.rank() == 0) {
+    HostArray<int32_t> bad(context.device, 1, "bad id");
+    bad[0] = 1 << 30;
+    if (comm.rank() == spoilt) {
       auto* first_id = reinterpret_cast<void*>(static_cast<uintptr_t>(key[4]));
       context.device.copy(first_id, bad.data(), sizeof(int32_t), context.stream);
     }

@@ -33,11 +33,12 @@ struct OnTheWay {
 Trained train_recorded(const RunConfig& config, int ranks, int steps, bool recorded,
                        OnTheWay on_the_way = {});
 
-/// Trains a batch of which an id of the first feature is spoilt on the device, after all that looks
-/// at ids has seen it; returns the error of each step. On a device that is no CPU.
+/// Trains a batch of which the first id that rank `spoilt` has on its device becomes 2^30 there,
+/// after all that looks at ids has seen it; returns the error of each step. On a device that is no
+/// CPU.
 /// With `inferred` it is evaluated instead, and a rank without one has an empty text.
 std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int ranks,
-                                               bool inferred = false);
+                                               bool inferred = false, int spoilt = 0);
 
 /// Compares tensor by tensor: |a - b| <= tolerance · (1 + |b|).
 void expect_alike(const Trained& a, const Trained& b, double loss_tolerance,

@@ -39,8 +39,12 @@ class Upload {
     sent_->synchronize();
     host_.reserve(bytes);
     if (bytes <= there_.size()) return;
-    released_->synchronize();
+    wait_until_released();
     there_.reserve(host_.size());
+  }
+  /// Until nothing uses what was released last.
+  void wait_until_released() {
+    if (released_) released_->synchronize();
   }
 
   /// The host's side of the next list.

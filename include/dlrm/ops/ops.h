@@ -118,6 +118,9 @@ class Ops {
   /// id}. With none, neither is touched.
   virtual void check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where);
 
+  /// For each list: to[i] = from[i], or i · step.
+  virtual void unpack(View<const PackedList> lists);
+
   /// For each filter: the ids of its parts that lie in its rows, in their order and less first_row,
   /// in `ids` from the start, and where each bag begins among them, the first at 0.
   virtual void filter_ids(View<const IdFilter> filters);

@@ -136,13 +136,26 @@ struct IdGroup {
 
 /// The ids of one feature, to be looked through before anything uses them.
 struct IdCheck {
-  int64_t* ids = nullptr;
-  const int64_t* offsets = nullptr;  ///< [bags + 1], into ids
+  void* ids = nullptr;               ///< int64, or int32 with `narrow`
+  const int64_t* offsets = nullptr;  ///< [bags + 1], into ids; absent: bags lie one after another
   int64_t bags = 0;
-  int64_t capacity = 0;      ///< as IdGroup's
-  int64_t rows = 0;          ///< good ids lie in [0, rows)
-  int64_t feature = 0;       ///< what a report calls it
-  int64_t first_sample = 0;  ///< bag b is of sample first_sample + b
+  int64_t capacity = 0;              ///< as IdGroup's; without offsets exact
+  int64_t rows = 0;                  ///< good ids lie in [0, rows)
+  int64_t feature = 0;               ///< what a report calls it
+  int64_t first_sample = 0;          ///< bag b is of sample first_sample + b, or + samples[b]
+  int64_t first_row = 0;             ///< a report adds it to the id: ids count from that row
+  const int32_t* samples = nullptr;  ///< [bags] or absent
+  const int32_t* lengths = nullptr;  ///< without offsets: [bags] ids of each bag, or absent
+  int32_t length = 0;                ///< without either: ids of each bag
+  bool narrow = false;
+};
+
+/// Integers that came to the device as int32.
+struct PackedList {
+  const int32_t* from = nullptr;  ///< [count]; absent: the multiples of `step` from 0 on
+  int64_t* to = nullptr;          ///< [count]
+  int64_t count = 0;
+  int64_t step = 0;
 };
 
 /// One rank's bags of a feature, their ids one after another.

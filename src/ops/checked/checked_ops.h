@@ -49,6 +49,7 @@ class CheckedOps final : public Ops {
 
   void embedding_bag_forward(View<const BagGroup> groups) override;
   void check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where) override;
+  void unpack(View<const PackedList> lists) override;
   void filter_ids(View<const IdFilter> filters) override;
   void group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) override;
   void embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,

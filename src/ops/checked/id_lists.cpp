@@ -30,18 +30,47 @@ struct HostPart {
   IdPart view;
 };
 
+/// A list of ids to be checked, likewise.
+struct HostCheck {
+  HostCheck(HostImage& host, const IdCheck& list)
+      : offsets(host.list(list.offsets, list.bags + 1)),
+        samples(host.list(list.samples, list.bags)),
+        lengths(host.list(list.lengths, list.bags)),
+        view(list) {
+    bytes.resize(static_cast<size_t>((list.offsets ? offsets.back() : list.capacity) *
+                                     (list.narrow ? 4 : 8)));
+    if (!bytes.empty()) host.bytes(bytes.data(), list.ids, bytes.size());
+    view.ids = bytes.data();
+    if (list.offsets) view.offsets = offsets.data();
+    if (list.samples) view.samples = samples.data();
+    if (list.lengths) view.lengths = lengths.data();
+  }
+  HostCheck(HostCheck&&) = default;
+
+  std::vector<int64_t> values() const {
+    std::vector<int64_t> all;
+    for (size_t at = 0; at < bytes.size(); at += view.narrow ? 4 : 8) {
+      all.push_back(view.narrow ? *reinterpret_cast<const int32_t*>(bytes.data() + at)
+                                : *reinterpret_cast<const int64_t*>(bytes.data() + at));
+    }
+    return all;
+  }
+
+  std::vector<int64_t> offsets;
+  std::vector<int32_t> samples, lengths;
+  std::vector<char> bytes;
+  IdCheck view;
+};
+
 }  // namespace
 
 void CheckedOps::check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where) {
-  std::vector<std::vector<int64_t>> ids, offsets;
+  std::vector<HostCheck> copies;
   std::vector<IdCheck> again;
   for (const IdCheck& list : lists) {
     if (list.bags == 0) continue;
-    offsets.push_back(host_.list(list.offsets, list.bags + 1));
-    ids.push_back(host_.list(list.ids, offsets.back().back()));
-    again.push_back(list);
-    again.back().ids = ids.back().data();
-    again.back().offsets = offsets.back().data();
+    copies.emplace_back(host_, list);
+    again.push_back(copies.back().view);
   }
   std::vector<float> want_flag = host_.of(flag);
   std::vector<int64_t> want_where = host_.of(where);
@@ -51,11 +80,25 @@ void CheckedOps::check_ids(View<const IdCheck> lists, View<float> flag, View<int
   size_t i = 0;
   for (const IdCheck& list : lists) {
     if (list.bags == 0) continue;
-    expect_same(s, "id", host_.list(list.ids, static_cast<int64_t>(ids[i].size())), ids[i]);
+    expect_same(s, "id", HostCheck(host_, list).values(), copies[i].values());
     ++i;
   }
   expect_same(s, "report", host_.of(where), want_where);
   if (host_.of(flag) != want_flag) disagree(s, "flag", host_.of(flag)[0], want_flag[0]);
+}
+
+void CheckedOps::unpack(View<const PackedList> lists) {
+  chosen_->unpack(lists);
+  for (const PackedList& list : lists) {
+    const std::vector<int32_t> from = host_.list(list.from, list.count);
+    std::vector<int64_t> to(static_cast<size_t>(list.count));
+    PackedList again = list;
+    again.from = list.from ? from.data() : nullptr;
+    again.to = to.data();
+    reference_.unpack({&again, 1});
+    expect_same(subject("unpack", fmt::format("of {}", list.count)), "element",
+                host_.list(list.to, list.count), to);
+  }
 }
 
 void CheckedOps::filter_ids(View<const IdFilter> filters) {

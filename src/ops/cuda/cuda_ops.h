@@ -75,6 +75,7 @@ class CudaOps final : public Ops {
 
   // id_lists.cpp
   void check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where) override;
+  void unpack(View<const PackedList> lists) override;
   void filter_ids(View<const IdFilter> filters) override;
 
   // movement.cpp

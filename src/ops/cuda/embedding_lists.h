@@ -62,6 +62,7 @@ struct EmbeddingLists {
   GroupingLists grouping;
   UpdateLists update;
   std::vector<kernels::CheckList> checks;
+  std::vector<kernels::UnpackList> unpacked;
   std::vector<kernels::FilterPart> filter_parts;
   std::vector<uint32_t> id_blocks;
 };

@@ -14,8 +14,20 @@ void CudaOps::check_ids(View<const IdCheck> lists, View<float> flag, View<int64_
   first_block.assign(1, 0);
   for (const IdCheck& list : lists) {
     if (list.bags == 0) continue;
-    with_ids.push_back(
-        {list.ids, list.offsets, list.bags, list.rows, list.feature, list.first_sample});
+    kernels::CheckList c{};
+    c.ids = list.ids;
+    c.offsets = list.offsets;
+    c.lengths = list.lengths;
+    c.samples = list.samples;
+    c.bags = list.bags;
+    c.count = list.capacity;
+    c.rows = list.rows;
+    c.feature = list.feature;
+    c.first_sample = list.first_sample;
+    c.first_row = list.first_row;
+    c.length = list.length;
+    c.narrow = list.narrow;
+    with_ids.push_back(c);
     first_block.push_back(first_block.back() + kernels::check_blocks(list.capacity));
   }
   auto* first_bad = parts_->scratch.of<unsigned long long>("first bad id", 1);
@@ -23,6 +35,21 @@ void CudaOps::check_ids(View<const IdCheck> lists, View<float> flag, View<int64_
   kernels::check_ids(parts_->lists.of(with_ids), parts_->lists.of(first_block),
                      static_cast<int>(with_ids.size()), first_block.back(), first_bad, flag.data(),
                      where.data(), native_);
+}
+
+void CudaOps::unpack(View<const PackedList> lists) {
+  std::vector<kernels::UnpackList>& of = parts_->embedding.unpacked;
+  std::vector<uint32_t>& first_block = parts_->embedding.id_blocks;
+  of.clear();
+  first_block.assign(1, 0);
+  for (const PackedList& list : lists) {
+    if (list.count == 0) continue;
+    of.push_back({list.from, list.to, list.count, list.step});
+    first_block.push_back(first_block.back() + kernels::unpack_blocks(list.count));
+  }
+  if (of.empty()) return;
+  kernels::unpack(parts_->lists.of(of), parts_->lists.of(first_block), static_cast<int>(of.size()),
+                  first_block.back(), native_);
 }
 
 void CudaOps::filter_ids(View<const IdFilter> filters) {

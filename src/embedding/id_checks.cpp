@@ -1,0 +1,68 @@
+#include "id_checks.h"
+
+namespace dlrm {
+namespace {
+
+IdCheck check_of(const IdGroup& ids, int64_t rows, size_t feature, int64_t first_sample) {
+  IdCheck check;
+  check.ids = const_cast<int64_t*>(ids.ids);
+  check.offsets = ids.offsets;
+  check.bags = ids.bags;
+  check.capacity = ids.capacity;
+  check.rows = rows;
+  check.feature = static_cast<int64_t>(feature);
+  check.first_sample = first_sample;
+  return check;
+}
+
+/// Every rank's ids of every sharded feature.
+void list_parts(const RoutedBatch& batch, const EmbeddingLayout& layout,
+                std::vector<IdCheck>& checks) {
+  const int64_t world = static_cast<int64_t>(layout.owners.size());
+  size_t next = 0;
+  for (size_t f = 0; f < layout.features.size(); ++f) {
+    if (layout.features[f].replicated) continue;
+    for (int64_t p = 0; p < world; ++p) {
+      const IdPart& part = batch.parts[next];
+      IdCheck check;
+      check.ids = const_cast<void*>(part.ids);
+      check.lengths = part.lengths;
+      check.length = part.length;
+      check.narrow = part.narrow;
+      check.bags = part.bags;
+      check.capacity = batch.part_sizes[next];
+      check.rows = layout.features[f].rows;
+      check.feature = static_cast<int64_t>(f);
+      check.first_sample = part_of(batch.global_size, p, world).begin;
+      checks.push_back(check);
+      ++next;
+    }
+  }
+}
+
+void list_pieces(const RoutedBatch& batch, const OwnerLayout& mine, std::vector<IdCheck>& checks) {
+  const auto sources = static_cast<int64_t>(batch.pieces_a_group);
+  for (size_t i = 0; i < batch.pieces.size(); ++i) {
+    const RoutedGroup& group = mine.groups[i / batch.pieces_a_group];
+    const Range& rows = mine.slices[static_cast<size_t>(group.slice)].rows;
+    const auto source = static_cast<int64_t>(i % batch.pieces_a_group);
+    checks.push_back(check_of(batch.pieces[i], rows.size(), static_cast<size_t>(group.feature),
+                              part_of(batch.global_size, source, sources).begin));
+    checks.back().first_row = rows.begin;
+    checks.back().samples = batch.samples[i];
+  }
+}
+
+}  // namespace
+
+void list_checks(const RoutedBatch& batch, const OwnerLayout& mine, const EmbeddingLayout& layout,
+                 std::vector<IdCheck>& checks) {
+  checks.clear();
+  batch.filters.empty() ? list_pieces(batch, mine, checks) : list_parts(batch, layout, checks);
+  for (size_t f = 0; f < batch.replicated.size(); ++f) {
+    if (!layout.features[f].replicated) continue;
+    checks.push_back(check_of(batch.replicated[f], layout.features[f].rows, f, batch.local.begin));
+  }
+}
+
+}  // namespace dlrm
