@@ -154,6 +154,7 @@ void TrainingRun::save(const RunProgress& progress) {
   save_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
                   config_.checkpoint.keep, state, trainer_.pieces());
   last_saved_ = progress.step;
+  gpu_.begin(seconds_since_start(context_.trace));
   context_.log.info("step {}: saved in {}", progress.step, config_.checkpoint.directory);
 }
 
