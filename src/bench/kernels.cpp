@@ -113,6 +113,7 @@ KernelResult time_kernels(KernelOptions& options) {
   const std::unique_ptr<Stream> stream = device->make_stream();
   CudaOpsOptions products;
   products.tf32 = options.tf32;
+  products.timed_products = 8;
   const std::unique_ptr<Ops> ops = device->is_cpu()
                                        ? make_cpu_ops(*device, *stream, options.threads)
                                        : make_cuda_ops(*device, *stream, products);

@@ -83,6 +83,9 @@ Schema<TrainConfig> train_schema() {
   schema.key("precision", &T::precision, choice(kPrecisionNames),
              "of matrix products and activations; weights, sums and updates are fp32");
   schema.key("tf32", &T::tf32, boolean(), "GPU: fp32 products may use TF32");
+  schema.key("pin_algorithms", &T::pin_algorithms, boolean(),
+             "GPU: products take the library's first algorithm, instead of the fastest as timed in "
+             "the first step, so that two fresh runs give the same bits");
   schema.key("wire", &T::wire, section(wire_schema()), "types on the wire");
   schema.key("dense_optimizer", &T::dense_optimizer,
              section(optimizer_schema(kDenseOptimizerNames)), "of MLPs and cross layers");

@@ -20,6 +20,7 @@ constexpr const char* kFormat = "dlrm-checkpoint";
 constexpr int64_t kVersion = 1;
 constexpr const char* kIndexFile = "/index.h5";
 constexpr const char* kIndexCrc = "/index.crc";
+constexpr const char* kChoices = "/layout/choices";
 constexpr size_t kPieceFields = 7;
 constexpr size_t kTensorFields = 3;
 
@@ -137,6 +138,33 @@ std::vector<StoredFile> unpack_files(const std::vector<int64_t>& values) {
   return files;
 }
 
+/// [ranks, bytes of each, then the bytes, each rank's from a new element].
+std::vector<int64_t> pack_choices(const std::vector<std::string>& choices) {
+  std::vector<int64_t> values{static_cast<int64_t>(choices.size())};
+  for (const std::string& bytes : choices) values.push_back(static_cast<int64_t>(bytes.size()));
+  for (const std::string& bytes : choices) {
+    const size_t at = values.size();
+    values.resize(at + (bytes.size() + sizeof(int64_t) - 1) / sizeof(int64_t));
+    if (!bytes.empty()) std::memcpy(values.data() + at, bytes.data(), bytes.size());
+  }
+  return values;
+}
+
+std::vector<std::string> unpack_choices(const std::vector<int64_t>& values) {
+  const auto ranks = values.empty() ? 0 : static_cast<size_t>(values[0]);
+  if (ranks + 1 > values.size()) return {};
+  std::vector<std::string> choices;
+  size_t at = 1 + ranks;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const auto bytes = static_cast<size_t>(values[1 + rank]);
+    const size_t elements = bytes / sizeof(int64_t) + (bytes % sizeof(int64_t) ? 1 : 0);
+    if (elements > values.size() - at) return {};
+    choices.emplace_back(reinterpret_cast<const char*>(values.data() + at), bytes);
+    at += elements;
+  }
+  return choices;
+}
+
 void write_state(H5File& file, const CheckpointState& state) {
   file.set_attribute("format", std::string(kFormat));
   file.set_attribute("version", kVersion);
@@ -189,6 +217,7 @@ void write_index(const std::string& folder, const CheckpointIndex& index) {
   file.write_integers("/layout/shapes", pack_shapes(index));
   file.write_integers("/layout/pieces", pack_pieces(index));
   file.write_integers("/layout/files", pack_files(index));
+  file.write_integers(kChoices, pack_choices(index.state.choices));
   file.close();
   File(path, File::Mode::kReadWrite).sync();
   write_small_file(folder + kIndexCrc, crc_line(path));
@@ -209,6 +238,9 @@ CheckpointIndex read_index(const std::string& folder) {
       unpack_tensors(file.text_attribute("tensors"), file.read_integers("/layout/shapes"));
   index.pieces = unpack_pieces(file.read_integers("/layout/pieces"));
   index.files = unpack_files(file.read_integers("/layout/files"));
+  if (H5Lexists(file.id(), kChoices, H5P_DEFAULT) > 0) {
+    index.state.choices = unpack_choices(file.read_integers(kChoices));
+  }
   check_coverage(index, path);
   return index;
 }
@@ -245,6 +277,7 @@ void broadcast_index(Communicator& comm, CheckpointIndex& index) {
       {state.step, state.samples, state.epoch, state.batch, static_cast<int64_t>(state.seed)});
   state.config = broadcast_text(comm, state.config);
   state.plan = broadcast_text(comm, state.plan);
+  state.choices = unpack_choices(integers(pack_choices(state.choices)));
   state.step = numbers[0];
   state.samples = numbers[1];
   state.epoch = numbers[2];

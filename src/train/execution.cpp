@@ -8,6 +8,8 @@
 namespace dlrm {
 namespace {
 
+constexpr int kTimedProducts = 8;  // algorithms of a product's shape: the next ones hardly win
+
 bool on_gpu(Communicator& comm, DeviceKind kind) {
   if (kind == DeviceKind::kCuda) return true;
   if (kind == DeviceKind::kCpu || !built_with_cuda() || cuda_is_emulated()) return false;
@@ -40,6 +42,7 @@ int sharing(const MachineShare& share, int gpus) {
 Execution::Execution(Communicator& comm, const RunConfig& config, const MachineShare& share)
     : comm_(comm),
       tf32_(config.train.tf32),
+      pin_algorithms_(config.train.pin_algorithms),
       threads_(threads_for(config.train.threads, share)),
       share_(share) {
   if (!on_gpu(comm, config.device)) {
@@ -83,6 +86,8 @@ std::unique_ptr<Ops> Execution::make_ops(int threads, bool check) {
   } else {
     CudaOpsOptions options;
     options.tf32 = tf32_;
+    options.timed_products = pin_algorithms_ ? 0 : kTimedProducts;
+    options.log = Log(comm_.rank());
     ops = make_cuda_ops(*device_, *stream_, options);
   }
   return check ? make_checked_ops(std::move(ops), *device_, *stream_) : std::move(ops);

@@ -110,6 +110,7 @@ void restore(Context& context, Trainer& trainer, const StartingPoint& start, boo
   if (start.path.empty()) return;
   load_pieces(context.comm, start.path, trainer.pieces(), !start.resumed);
   trainer.weights_changed();
+  if (start.resumed) trainer.restore_choices(start.state.choices);
   progress.step = start.resumed || evaluates ? start.state.step : 0;
   progress.samples = start.resumed ? start.state.samples : 0;
   context.log.info("{} {} (step {})", start.resumed ? "resumed from" : "weights from", start.path,

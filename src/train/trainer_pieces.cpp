@@ -1,7 +1,20 @@
 #include "dlrm/train/session.h"
 #include "dlrm/train/trainer.h"
 
+#include "checkpoint_agreement.h"
+
 namespace dlrm {
+
+std::vector<std::string> Trainer::choices() const {
+  const std::vector<std::byte> mine = ops_.choices();
+  return gather_texts(context_.comm, {reinterpret_cast<const char*>(mine.data()), mine.size()});
+}
+
+void Trainer::restore_choices(const std::vector<std::string>& by_rank) {
+  if (by_rank.size() != static_cast<size_t>(context_.comm.size())) return;
+  const std::string& mine = by_rank[static_cast<size_t>(context_.comm.rank())];
+  ops_.restore_choices({reinterpret_cast<const std::byte*>(mine.data()), mine.size()});
+}
 
 std::vector<TensorPiece> Trainer::pieces() {
   std::vector<TensorPiece> all = pieces_of(context_, embeddings_);

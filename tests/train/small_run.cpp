@@ -252,7 +252,7 @@ model:
     - {name: last, rows: 29, pooling: mean, hotness: 5}
 data: {source: synthetic}
 device: cpu
-train: {global_batch_size: 22, dense_optimizer: {lr: 0.1}, sparse_optimizer: {type: sgd, lr: 0.1}}
+train: {global_batch_size: 22, pin_algorithms: true, dense_optimizer: {lr: 0.1}, sparse_optimizer: {type: sgd, lr: 0.1}}
 )",
                       "odd_model");
 }

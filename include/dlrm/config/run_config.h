@@ -133,6 +133,7 @@ struct TrainConfig {
   uint64_t seed = 1;
   Precision precision = Precision::kFp32;
   bool tf32 = true;
+  bool pin_algorithms = false;
   WireConfig wire;
   OptimizerConfig dense_optimizer{OptimizerType::kSgd, 0.1};
   OptimizerConfig sparse_optimizer{OptimizerType::kAdagrad, 0.01};

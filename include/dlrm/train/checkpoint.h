@@ -33,6 +33,8 @@ struct CheckpointState {
   uint64_t seed = 0;
   std::string config;  ///< resolved YAML
   std::string plan;    ///< plan.json
+  /// By rank, what its operations chose by timing (Ops::choices).
+  std::vector<std::string> choices;
 };
 
 /// Saves `step_<9 digits>/` in `directory`: one HDF5 file a rank and index.h5 with Virtual Datasets

@@ -33,6 +33,7 @@ class Execution {
  private:
   Communicator& comm_;
   const bool tf32_;
+  const bool pin_algorithms_;
   const int threads_;  ///< of the host
   std::shared_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;

@@ -79,6 +79,10 @@ class Trainer {
   std::vector<TensorPiece> pieces();
   /// To be called after a checkpoint filled the pieces.
   void weights_changed() { model_.parameters().refresh_copies(); }
+  /// What each rank's operations chose by timing, for a checkpoint, and taking it up again before
+  /// the first step, where the world is the same. Collective.
+  std::vector<std::string> choices() const;
+  void restore_choices(const std::vector<std::string>& by_rank);
   ShardedEmbeddings& embeddings() { return embeddings_; }
   /// What the embeddings have sent to other ranks, in steps launched whole as well.
   ShardedEmbeddings::Traffic traffic() const;

@@ -24,6 +24,10 @@ class CheckedOps final : public Ops {
 
   std::string name() const override { return "checked " + chosen_->name(); }
   int threads() const override { return chosen_->threads(); }
+  std::vector<std::byte> choices() const override { return chosen_->choices(); }
+  void restore_choices(View<const std::byte> choices) override {
+    chosen_->restore_choices(choices);
+  }
 
   void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
                       Matrix z) override;
