@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels.h"
@@ -19,7 +20,7 @@ class KernelClock {
   /// that waiting for it weighs little.
   double seconds_of(const std::function<void()>& call);
   /// Whether a row of this name was asked for.
-  bool wants(const std::string& name) const { return name.find(options.only) != std::string::npos; }
+  bool wants(std::string_view name) const { return name.find(options.only) != std::string::npos; }
   /// Times `call` and keeps it as a row, where it was asked for.
   void time(KernelRow row, const std::function<void()>& call);
 

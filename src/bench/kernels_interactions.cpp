@@ -70,10 +70,9 @@ void time_pool(KernelClock& clock) {
   const Array<char> y = clock.numbers(b, pooled, DType::kFloat32, "pooled");
   const MatrixView<float> floats(reinterpret_cast<float*>(e.data()), b, columns);
   const Matrix out(y.data(), DType::kFloat32, b, pooled);
-  KernelRow row;
-  row.shape = fmt::format("{} x {} / {}", b, columns, kPoolWindow);
+  KernelRow row{.name = "average pool forward",
+                .shape = fmt::format("{} x {} / {}", b, columns, kPoolWindow)};
   row.bytes = 4.0 * static_cast<double>(b * (columns + pooled));
-  row.name = "average pool forward";
   clock.time(row, [&] { clock.ops.average_pool_forward(floats, kPoolWindow, out); });
   row.name = "average pool backward";
   clock.time(row, [&] { clock.ops.average_pool_backward(out, kPoolWindow, floats); });

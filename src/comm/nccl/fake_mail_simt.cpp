@@ -7,6 +7,8 @@
 #include <iterator>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "simt/simt.h"
 
 namespace dlrm {
@@ -25,8 +27,7 @@ FakeMail::FakeMail(int ranks, std::string folder) : ranks_(ranks), folder_(std::
 
 std::string FakeMail::file_of(const Channel& channel, uint64_t number) const {
   const auto [kind, from, to] = channel;
-  const auto text = [](auto value) { return "." + std::to_string(value); };
-  return folder_ + "/mail" + text(kind) + text(from) + text(to) + text(number);
+  return fmt::format("{}/mail.{}.{}.{}.{}", folder_, kind, from, to, number);
 }
 
 void FakeMail::put(const Channel& channel, Bytes bytes) {
