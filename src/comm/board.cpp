@@ -1,5 +1,6 @@
 #include "board.h"
 
+#include <algorithm>
 #include <new>
 
 #include "dlrm/core/error.h"
@@ -20,9 +21,11 @@ Board::Board(std::shared_ptr<SharedNode> node, int ranks) : node_(std::move(node
   // The second now: what a run needs in its course is there before it begins.
   own_.push_back(make_chunk());
   add_chunk();
+  node_->add(*this);
 }
 
 Board::~Board() {
+  node_->remove(*this);
   // A slower rank may still read the last small blocks: such memory stays as it is.
   for (Chunk* chunk : own_) {
     bool read = true;
@@ -85,6 +88,16 @@ Board::Chunk* Board::add_chunk() {
   own_.back()->next.store(place.bits(), std::memory_order_release);
   own_.push_back(chunk);
   return chunk;
+}
+
+void Board::check_skipped() const {
+  for (size_t i = 0; i < std::min(skips_, kSkips); ++i) {
+    const Skip& skip = skipped_[i];
+    Notice* notice = find(skip.rank, skip.sequence);
+    if (!notice || offer_to_me(*notice).bytes == 0) continue;
+    throw run_error("{} of rank {} sends {} bytes to one that expects none", skip.name, skip.rank,
+                    offer_to_me(*notice).bytes);
+  }
 }
 
 std::byte* Board::beside(Notice& notice) const {

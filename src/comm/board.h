@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -72,6 +73,13 @@ class Board {
   Offer& offer_to(Notice& notice, int rank) const {
     return notice.offers()[node_->local_rank_of(rank)];
   }
+  /// This rank expects nothing of `rank` in that exchange, and does not look for its notice.
+  void expect_nothing(int rank, uint64_t sequence, const char* name) {
+    skipped_[skips_++ % kSkips] = {rank, sequence, name};
+  }
+  /// Throws where a rank offers bytes to this one in one of the last exchanges that expected none:
+  /// it may be waiting for them to be read.
+  void check_skipped() const;
   std::byte* at(int rank, Spot place) const { return node_->at(node_->local_rank_of(rank), place); }
 
  private:
@@ -81,8 +89,17 @@ class Board {
   Notice& notice(Chunk* chunk, uint64_t sequence) const;
   size_t notice_bytes() const;
 
+  struct Skip {
+    int rank = 0;
+    uint64_t sequence = 0;
+    const char* name = "";
+  };
+  static constexpr size_t kSkips = 256;
+
   const std::shared_ptr<SharedNode> node_;
   const int ranks_;
+  size_t skips_ = 0;
+  std::array<Skip, kSkips> skipped_;
   std::vector<Chunk*> own_;
   std::vector<std::byte*> first_;  ///< chunk of each rank of this machine
 };

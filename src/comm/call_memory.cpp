@@ -1,6 +1,7 @@
 #include "call_memory.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <new>
 
 namespace dlrm {
@@ -23,18 +24,18 @@ void* CallMemory::take(size_t bytes) {
     return ::operator new(bytes);
   }
   void* block = found->first;
-  *found = blocks_.back();
-  blocks_.pop_back();
+  blocks_.erase(found);
   return block;
 }
 
 void CallMemory::give_back(void* block, size_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
-  if (blocks_.size() < kKept) {
-    blocks_.emplace_back(block, bytes);
-  } else {
-    ::operator delete(block);
+  if (blocks_.size() == kKept) {
+    // What lay longest is of calls that are no longer made.
+    ::operator delete(blocks_.front().first);
+    blocks_.erase(blocks_.begin());
   }
+  blocks_.emplace_back(block, bytes);
 }
 
 ExchangeLayout CallMemory::take_layout(size_t ranks) {
@@ -56,6 +57,34 @@ ExchangeLayout CallMemory::take_layout(size_t ranks) {
 void CallMemory::give_back(ExchangeLayout layout) {
   const std::lock_guard lock(mutex_);
   if (layouts_.size() < kKept) layouts_.push_back(std::move(layout));
+}
+
+namespace {
+
+/// Before each call.
+struct alignas(std::max_align_t) Header {
+  std::shared_ptr<CallMemory> memory;  ///< that the block goes back to
+  size_t bytes = 0;                    ///< with this header
+};
+
+}  // namespace
+
+void* InCallMemory::operator new(size_t bytes, const std::shared_ptr<CallMemory>& memory) {
+  bytes += sizeof(Header);
+  void* block = memory ? memory->take(bytes) : ::operator new(bytes);
+  return new (block) Header{memory, bytes} + 1;
+}
+
+void InCallMemory::operator delete(void* call) noexcept {
+  Header* header = static_cast<Header*>(call) - 1;
+  const std::shared_ptr<CallMemory> memory = std::move(header->memory);
+  const size_t bytes = header->bytes;
+  header->~Header();
+  if (memory) {
+    memory->give_back(header, bytes);
+  } else {
+    ::operator delete(header);
+  }
 }
 
 }  // namespace dlrm

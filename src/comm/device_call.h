@@ -4,6 +4,7 @@
 #include "dlrm/comm/communicator.h"
 #include "dlrm/device/device.h"
 
+#include "call_memory.h"
 #include "event_pool.h"
 #include "progress.h"
 
@@ -11,7 +12,7 @@ namespace dlrm {
 
 /// A call that a device goes on with by itself: done once an event is reached. Where it is part of
 /// a captured graph, it can be waited for by a stream alone.
-class DeviceCall : public Pending::State {
+class DeviceCall : public Pending::State, public InCallMemory {
  public:
   /// The call is what `stream` holds now.
   DeviceCall(std::shared_ptr<EventPool> events, std::shared_ptr<ProgressEngine> engine,

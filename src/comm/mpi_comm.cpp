@@ -73,6 +73,14 @@ class MpiComm final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
+  std::string describe() const override {
+    if (!board_ || board_->node().size() == 1) return "mpi";
+    return board_->complete() ? "shared memory" : "mpi, shared memory within a machine";
+  }
+  int64_t shared_memory_peak() const override {
+    return board_ ? static_cast<int64_t>(board_->node().arena().peak_bytes()) : 0;
+  }
+
   std::unique_ptr<Communicator> duplicate() override {
     MPI_Comm copy = MPI_COMM_NULL;
     reserve("duplicate", 0);

@@ -61,6 +61,7 @@ void MpiExchange::start() {
     } else if (meets(expected(q))) {
       ++to_read_;
     } else {
+      board_->expect_nothing(q, exchange_.sequence, exchange_.name);
       expected(q) = kTaken;
     }
   }
@@ -137,7 +138,9 @@ Spot MpiExchange::shown(int64_t begin, int64_t end, int64_t largest, int readers
 
 bool MpiExchange::step() {
   const bool all_read = take_from_board();
-  return messages_done() && all_read && (!notice_ || notice_->all_have_read());
+  if (messages_done() && all_read && (!notice_ || notice_->all_have_read())) return true;
+  if (board_ && ++idle_steps_ % kStepsToCheck == 0) board_->node().check_skipped();
+  return false;
 }
 
 bool MpiExchange::take_from_board() {

@@ -26,6 +26,7 @@ class MpiExchange final : public Call {
 
  private:
   static constexpr int64_t kMostStaged = int64_t{4} << 20;  ///< bytes for each reader
+  static constexpr int64_t kStepsToCheck = 8192;  ///< that found nothing: some milliseconds
   static constexpr int64_t kTaken = -1;  ///< instead of expected bytes: nothing more to read
 
   bool step() override;
@@ -61,6 +62,7 @@ class MpiExchange final : public Call {
   Board* const board_;
   Exchange exchange_;
   const uint32_t kind_;
+  int64_t idle_steps_ = 0;
   int to_read_ = 0;            ///< ranks whose notice has not been seen
   Notice* notice_ = nullptr;   ///< where others read this rank's own memory
   ArenaBlocks::Block staged_;  ///< the blocks' copy in shared memory

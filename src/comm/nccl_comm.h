@@ -11,6 +11,9 @@ namespace dlrm {
 /// Why NCCL cannot be used in this process with this device; empty where it can.
 std::string why_no_nccl(Device& device);
 
+/// Of the library that this process finds; 22809 is 2.28.9.
+int nccl_version();
+
 /// Names the GPU of `device` among all machines, in at most 63 characters: ranks that name the
 /// same share one.
 std::string gpu_identity(Device& device);

@@ -6,6 +6,8 @@ namespace dlrm {
 
 std::string why_no_nccl(Device&) { return "this build has no CUDA"; }
 
+int nccl_version() { return 0; }
+
 std::string gpu_identity(Device&) { return ""; }
 
 std::unique_ptr<Communicator> make_nccl_comm(Communicator&, Device&, const DeviceCommOptions&) {

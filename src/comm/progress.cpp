@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstddef>
 #include <limits>
-#include <new>
 #include <thread>
 
 #include <sched.h>
@@ -115,34 +113,6 @@ std::unique_ptr<Activity> ProgressEngine::make_activity() {
 void ProgressEngine::forget(const Activity& activity) {
   const std::lock_guard lock(activities_mutex_);
   std::erase(activities_, &activity);
-}
-
-namespace {
-
-/// Before each call.
-struct alignas(std::max_align_t) Header {
-  std::shared_ptr<CallMemory> memory;  ///< that the block goes back to
-  size_t bytes = 0;                    ///< with this header
-};
-
-}  // namespace
-
-void* Call::operator new(size_t bytes, const std::shared_ptr<CallMemory>& memory) {
-  bytes += sizeof(Header);
-  void* block = memory ? memory->take(bytes) : ::operator new(bytes);
-  return new (block) Header{memory, bytes} + 1;
-}
-
-void Call::operator delete(void* call) noexcept {
-  Header* header = static_cast<Header*>(call) - 1;
-  const std::shared_ptr<CallMemory> memory = std::move(header->memory);
-  const size_t bytes = header->bytes;
-  header->~Header();
-  if (memory) {
-    memory->give_back(header, bytes);
-  } else {
-    ::operator delete(header);
-  }
 }
 
 bool Call::poll() {

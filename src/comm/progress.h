@@ -92,7 +92,7 @@ class ProgressEngine {
 };
 
 /// A call in flight. Derived classes say what a step is.
-class Call : public Pending::State {
+class Call : public Pending::State, public InCallMemory {
  public:
   explicit Call(std::shared_ptr<ProgressEngine> engine) : engine_(std::move(engine)) {}
   ~Call() override { engine_->remove(*this); }
@@ -103,14 +103,6 @@ class Call : public Pending::State {
   void relax(int64_t polls) final { engine_->relax(polls); }
   bool abandoned() const final { return engine_->abandoned(); }
   void abandon() final { engine_->abandon(); }
-
-  /// Calls lie in memory of their engine, which may be gone before the last of them is.
-  static void* operator new(size_t bytes, const std::shared_ptr<CallMemory>& memory);
-  static void* operator new(size_t bytes) { return operator new(bytes, nullptr); }
-  static void operator delete(void* call) noexcept;
-  static void operator delete(void* call, const std::shared_ptr<CallMemory>&) noexcept {
-    operator delete(call);
-  }
 
  protected:
   /// Moves on without blocking; true once done. Runs under the engine's mutex; what it throws is

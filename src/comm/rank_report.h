@@ -5,7 +5,8 @@
 
 namespace dlrm {
 
-/// What a rank's watchdog thread tells of it each second; sent as bytes.
+/// What a rank's watchdog thread tells of it each second; sent as bytes, with many communicators in
+/// several pages.
 struct RankReport {
   static constexpr int kComms = 13;
   struct CallEntry {
@@ -24,8 +25,9 @@ struct RankReport {
   double idle_seconds = 0;     ///< without progress
   double timeout_seconds = 0;  ///< 0: not watched
   char stage[40] = "";
-  int32_t comm_count = 0;
-  int32_t padding = 0;
+  int32_t comm_count = 0;  ///< on this page
+  int16_t page = 0;
+  int16_t pages = 1;
   Comm comms[kComms] = {};
 };
 

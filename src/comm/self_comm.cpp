@@ -15,6 +15,7 @@ class SelfComm final : public Communicator {
   explicit SelfComm(std::shared_ptr<ProgressEngine> engine) : Communicator(std::move(engine)) {}
   int rank() const override { return 0; }
   int size() const override { return 1; }
+  std::string describe() const override { return "alone"; }
   std::unique_ptr<Communicator> duplicate() override {
     return std::make_unique<SelfComm>(engine());
   }

@@ -46,6 +46,7 @@ Service::Service(int rank, int size, std::unique_ptr<Wire> wire,
       wire_(std::move(wire)),
       engine_(std::move(engine)),
       heard_(static_cast<size_t>(size)),
+      half_heard_(static_cast<size_t>(size)),
       heard_at_(static_cast<size_t>(size)) {
   if (wire_) launch_thread();
 }
@@ -125,12 +126,10 @@ void Service::turn() {
 void Service::receive_all() {
   Wire::Message message;
   while (wire_ && wire_->receive(message)) {
-    const auto from = static_cast<size_t>(message.from);
     if (message.kind == kReport && message.bytes.size() == sizeof(RankReport)) {
-      std::memcpy(static_cast<void*>(&heard_[from].report), message.bytes.data(),
-                  sizeof(RankReport));
-      heard_[from].ever = true;
-      heard_at_[from] = Clock::now();
+      RankReport page;
+      std::memcpy(static_cast<void*>(&page), message.bytes.data(), sizeof page);
+      hear(message.from, page);
       continue;
     }
     int32_t code = 0;

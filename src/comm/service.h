@@ -58,8 +58,9 @@ class Service {
   void watch();
   const char* current_stage();
   void observe_progress(Clock::time_point now);
-  RankReport make_report(Clock::time_point now) const;
-  void send_report(const RankReport& report);
+  Heard make_report(Clock::time_point now) const;
+  void send_report(const Heard& own);
+  void hear(int from, const RankReport& page);
   void judge(Clock::time_point now);
   void report_stall(const Stall& stall);
 
@@ -88,6 +89,7 @@ class Service {
   bool watching_ = false;
   Clock::time_point last_change_{}, last_report_{}, last_turn_{};
   std::vector<Heard> heard_;
+  std::vector<Heard> half_heard_;  ///< of which pages are missing
   std::vector<Clock::time_point> heard_at_;
 
   std::thread thread_;

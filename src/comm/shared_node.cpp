@@ -9,6 +9,7 @@
 #include "dlrm/core/log.h"
 
 #include "arena_device.h"
+#include "board.h"
 #include "control_group.h"
 #include "mpi_comm.h"
 
@@ -82,6 +83,21 @@ void SharedNode::connect(MPI_Comm world, MPI_Comm local) {
     local_of_[static_cast<size_t>(card.rank)] = q;
     views_.push_back(std::make_unique<ArenaView>(card.address, card.rank));
   }
+}
+
+void SharedNode::add(const Board& board) {
+  const std::lock_guard lock(boards_mutex_);
+  boards_.push_back(&board);
+}
+
+void SharedNode::remove(const Board& board) {
+  const std::lock_guard lock(boards_mutex_);
+  std::erase(boards_, &board);
+}
+
+void SharedNode::check_skipped() {
+  const std::lock_guard lock(boards_mutex_);
+  for (const Board* board : boards_) board->check_skipped();
 }
 
 void SharedNode::say_refused(size_t bytes) {

@@ -13,6 +13,8 @@
 
 namespace dlrm {
 
+class Board;
+
 /// The ranks of this machine and the memory that they show one another.
 class SharedNode {
  public:
@@ -29,6 +31,10 @@ class SharedNode {
   ArenaBlocks& blocks() { return blocks_; }
   /// What a rank of this machine shows there.
   std::byte* at(int local, Spot place) { return views_[static_cast<size_t>(local)]->at(place); }
+  void add(const Board& board);
+  void remove(const Board& board);
+  /// Throws where a rank of this machine sends to this one what it never looks for.
+  void check_skipped();
   /// A device that allocates in the arena and is `inner` otherwise.
   Device& memory(Device& inner);
 
@@ -44,6 +50,8 @@ class SharedNode {
   int local_rank_ = 0;
   std::vector<int> local_of_;
   std::vector<std::unique_ptr<ArenaView>> views_;
+  std::mutex boards_mutex_;
+  std::vector<const Board*> boards_;
   std::atomic<bool> said_refused_{false};
   std::mutex devices_mutex_;
   std::vector<std::unique_ptr<Device>> devices_;

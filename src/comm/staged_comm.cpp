@@ -27,6 +27,8 @@ struct Route {
   Turns& turns;
 };
 
+std::shared_ptr<CallMemory> memory_of(const Route& route) { return route.host.engine()->memory(); }
+
 /// Out of the device, through the host communicator, into the device.
 class StagedCall : public Call {
  public:
@@ -79,6 +81,7 @@ class StagedCall : public Call {
   }
   Communicator& host() const { return route_.host; }
   const Staging::Slot& slot() const { return *slot_; }
+  Staging& staging() const { return route_.staging; }
 
  private:
   bool step() override {
@@ -118,18 +121,26 @@ class StagedCall : public Call {
 class StagedExchange final : public StagedCall {
  public:
   StagedExchange(Route route, Exchange exchange)
-      : StagedCall(route, exchange.stream),
-        exchange_(std::move(exchange)),
-        sends_(exchange_.layout.send_bytes, exchange_.layout.send_offsets, host().rank()),
-        receives_(exchange_.layout.receive_bytes, exchange_.layout.receive_offsets, host().rank()) {
+      : StagedCall(route, exchange.stream), exchange_(std::move(exchange)) {
+    const std::lock_guard lock(engine().mutex());
+    staged_ = staging().take_layout();
+    const ExchangeLayout& layout = exchange_.layout;
+    staged_->sends.lay_out(layout.send_bytes, layout.send_offsets, host().rank());
+    staged_->receives.lay_out(layout.receive_bytes, layout.receive_offsets, host().rank());
+  }
+
+  ~StagedExchange() override {
+    const std::lock_guard lock(engine().mutex());
+    staging().give_back(std::move(staged_));
+    engine().memory()->give_back(std::move(exchange_.layout));
   }
 
  private:
-  int64_t send_bytes() const override { return sends_.total; }
-  int64_t receive_bytes() const override { return receives_.total; }
+  int64_t send_bytes() const override { return staged_->sends.total; }
+  int64_t receive_bytes() const override { return staged_->receives.total; }
 
   void copy_out(Stream& stream) override {
-    for (const StagedBlocks::Run& run : sends_.runs) {
+    for (const StagedBlocks::Run& run : staged_->sends.runs) {
       copy(slot().send.data() + run.at, static_cast<const char*>(exchange_.send) + run.from,
            run.bytes, stream);
     }
@@ -143,21 +154,27 @@ class StagedExchange final : public StagedCall {
   Pending start_on_host() override {
     Exchange exchange{
         .name = exchange_.name, .send = slot().send.data(), .receive = slot().receive.data()};
-    exchange.layout = {sends_.bytes, sends_.offsets, receives_.bytes, receives_.offsets};
+    const StagedBlocks &sends = staged_->sends, &receives = staged_->receives;
+    ExchangeLayout& layout = exchange.layout;
+    layout = engine().memory()->take_layout(sends.bytes.size());
+    layout.send_bytes.assign(sends.bytes.begin(), sends.bytes.end());
+    layout.send_offsets.assign(sends.offsets.begin(), sends.offsets.end());
+    layout.receive_bytes.assign(receives.bytes.begin(), receives.bytes.end());
+    layout.receive_offsets.assign(receives.offsets.begin(), receives.offsets.end());
     exchange.rendezvous = exchange_.rendezvous;
-    exchange.sequence = host().reserve(exchange.name, sends_.total);
+    exchange.sequence = host().reserve(exchange.name, sends.total);
     return host().start_exchange(std::move(exchange));
   }
 
   void copy_in(Stream& stream) override {
-    for (const StagedBlocks::Run& run : receives_.runs) {
+    for (const StagedBlocks::Run& run : staged_->receives.runs) {
       copy(static_cast<char*>(exchange_.receive) + run.from, slot().receive.data() + run.at,
            run.bytes, stream);
     }
   }
 
-  const Exchange exchange_;
-  const StagedBlocks sends_, receives_;
+  Exchange exchange_;
+  std::unique_ptr<StagedLayout> staged_;
 };
 
 class StagedReduction final : public StagedCall {
@@ -215,6 +232,7 @@ class StagedComm final : public Communicator {
 
   Pending start_exchange(Exchange exchange) override {
     if (size() > 1) return start_call<StagedExchange>(route(), std::move(exchange));
+    const LayoutReturn done(*engine()->memory(), exchange.layout);
     const ExchangeLayout& layout = exchange.layout;
     DLRM_CHECK(layout.send_bytes[0] == layout.receive_bytes[0], "{}: {} bytes sent, {} expected",
                exchange.name, layout.send_bytes[0], layout.receive_bytes[0]);
@@ -237,14 +255,16 @@ class StagedComm final : public Communicator {
     const std::lock_guard lock(engine()->mutex());
     Stream& stream = staging_->out();
     if (after) {
-      const std::unique_ptr<DeviceCall> given =
-          std::make_unique<DeviceCall>(staging_->events(), engine(), *after);
-      given->order(stream);
+      std::unique_ptr<Event> given = staging_->events()->take();
+      after->record(*given);
+      stream.wait(*given);
+      staging_->events()->give_back(std::move(given));
     }
     if (bytes > 0 && to != from) {
       staging_->device().copy(to, from, static_cast<size_t>(bytes), stream);
     }
-    return Pending(std::make_unique<DeviceCall>(staging_->events(), engine(), stream));
+    return Pending(std::unique_ptr<DeviceCall>(
+        new (engine()->memory()) DeviceCall(staging_->events(), engine(), stream)));
   }
 
   const std::unique_ptr<Communicator> host_;

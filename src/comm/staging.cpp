@@ -43,16 +43,30 @@ std::unique_ptr<Staging::Slot> Staging::take(int64_t send_bytes, int64_t receive
 
 void Staging::give_back(std::unique_ptr<Slot> slot) { free_.push_back(std::move(slot)); }
 
-StagedBlocks::StagedBlocks(View<const int64_t> block_bytes, View<const int64_t> block_offsets,
-                           int own)
-    : bytes(block_bytes.begin(), block_bytes.end()), offsets(bytes.size(), 0) {
+std::unique_ptr<StagedLayout> Staging::take_layout() {
+  if (free_layouts_.empty()) return std::make_unique<StagedLayout>();
+  std::unique_ptr<StagedLayout> layout = std::move(free_layouts_.back());
+  free_layouts_.pop_back();
+  return layout;
+}
+
+void Staging::give_back(std::unique_ptr<StagedLayout> layout) {
+  free_layouts_.push_back(std::move(layout));
+}
+
+void StagedBlocks::lay_out(View<const int64_t> block_bytes, View<const int64_t> block_offsets,
+                           int own) {
+  runs.clear();
+  total = 0;
+  bytes.assign(block_bytes.begin(), block_bytes.end());
+  offsets.assign(bytes.size(), 0);
   bytes[static_cast<size_t>(own)] = 0;
-  std::vector<size_t> order(bytes.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::erase_if(order, [&](size_t q) { return bytes[q] == 0; });
-  std::sort(order.begin(), order.end(),
+  order_.resize(bytes.size());
+  std::iota(order_.begin(), order_.end(), size_t{0});
+  std::erase_if(order_, [&](size_t q) { return bytes[q] == 0; });
+  std::sort(order_.begin(), order_.end(),
             [&](size_t a, size_t b) { return block_offsets[a] < block_offsets[b]; });
-  for (const size_t q : order) {
+  for (const size_t q : order_) {
     const int64_t begin = block_offsets[q];
     if (runs.empty() || begin > runs.back().from + runs.back().bytes) {
       runs.push_back({begin, 0, total});

@@ -10,6 +10,35 @@
 
 namespace dlrm {
 
+/// How blocks of an exchange, which may overlap and leave gaps, stand in staged memory: what they
+/// cover, each byte once.
+struct StagedBlocks {
+  struct Run {
+    int64_t from = 0;  ///< offset in the caller's buffer
+    int64_t bytes = 0;
+    int64_t at = 0;  ///< offset in staged memory
+  };
+
+  StagedBlocks() = default;
+  StagedBlocks(View<const int64_t> bytes, View<const int64_t> offsets, int own) {
+    lay_out(bytes, offsets, own);
+  }
+  /// Rank `own`'s block is left out.
+  void lay_out(View<const int64_t> bytes, View<const int64_t> offsets, int own);
+
+  std::vector<Run> runs;
+  std::vector<int64_t> bytes, offsets;  ///< of each rank's block in staged memory
+  int64_t total = 0;
+
+ private:
+  std::vector<size_t> order_;
+};
+
+/// An exchange's, both ways.
+struct StagedLayout {
+  StagedBlocks sends, receives;
+};
+
 /// Host memory beside a device, and two streams that copy through it: what StagedComm and its
 /// duplicates share. Used under the engine's mutex.
 class Staging {
@@ -38,6 +67,8 @@ class Staging {
 
   std::unique_ptr<Slot> take(int64_t send_bytes, int64_t receive_bytes);
   void give_back(std::unique_ptr<Slot> slot);
+  std::unique_ptr<StagedLayout> take_layout();
+  void give_back(std::unique_ptr<StagedLayout> layout);
 
   Device& device() { return device_; }
   Stream& out() { return *out_; }  ///< from the device
@@ -49,23 +80,7 @@ class Staging {
   std::unique_ptr<Stream> out_, in_;
   std::shared_ptr<EventPool> events_;
   std::vector<std::unique_ptr<Slot>> free_;
-};
-
-/// How blocks of an exchange, which may overlap and leave gaps, stand in staged memory: what they
-/// cover, each byte once.
-struct StagedBlocks {
-  struct Run {
-    int64_t from = 0;  ///< offset in the caller's buffer
-    int64_t bytes = 0;
-    int64_t at = 0;  ///< offset in staged memory
-  };
-
-  /// Rank `own`'s block is left out.
-  StagedBlocks(View<const int64_t> bytes, View<const int64_t> offsets, int own);
-
-  std::vector<Run> runs;
-  std::vector<int64_t> bytes, offsets;  ///< of each rank's block in staged memory
-  int64_t total = 0;
+  std::vector<std::unique_ptr<StagedLayout>> free_layouts_;
 };
 
 }  // namespace dlrm

@@ -12,10 +12,14 @@ namespace {
 
 using Comm = RankReport::Comm;
 
-const Comm* comm_of(const RankReport& report, int32_t id) {
-  const Comm* end = report.comms + report.comm_count;
-  const Comm* found = std::find_if(report.comms, end, [&](const Comm& c) { return c.id == id; });
-  return found == end ? nullptr : found;
+/// Communicator `id` of a rank; null where the rank has none, or was never heard.
+const Comm* comm_of(const Heard& rank, int32_t id) {
+  const Comm* found = nullptr;
+  if (!rank.ever) return found;
+  rank.each_comm([&](const Comm& comm) {
+    if (comm.id == id) found = &comm;
+  });
+  return found;
 }
 
 const RankReport::CallEntry& call(const Comm& comm, uint64_t number) {
@@ -40,14 +44,14 @@ Difference compare(const std::vector<Heard>& ranks, int32_t id) {
   difference.comm = id;
   uint64_t lowest = UINT64_MAX, highest = 0;
   for (const Heard& rank : ranks) {
-    const Comm* comm = rank.ever ? comm_of(rank.report, id) : nullptr;
+    const Comm* comm = comm_of(rank, id);
     const uint64_t entered = comm ? comm->entered : 0;
     lowest = std::min(lowest, entered);
     highest = std::max(highest, entered);
   }
   difference.number = lowest == highest ? highest : lowest + 1;
   for (size_t r = 0; r < ranks.size(); ++r) {
-    const Comm* comm = ranks[r].ever ? comm_of(ranks[r].report, id) : nullptr;
+    const Comm* comm = comm_of(ranks[r], id);
     if (!comm || comm->entered < difference.number) {
       difference.missing.push_back(static_cast<int>(r));
     } else if (comm->entered - difference.number < Activity::kKept && comm->entered > 0) {
@@ -66,7 +70,7 @@ Difference compare(const std::vector<Heard>& ranks, int32_t id) {
 std::vector<Difference> differences(const std::vector<Heard>& ranks) {
   std::vector<int32_t> ids;
   for (const Heard& rank : ranks) {
-    for (int c = 0; c < rank.report.comm_count; ++c) ids.push_back(rank.report.comms[c].id);
+    rank.each_comm([&](const Comm& comm) { ids.push_back(comm.id); });
   }
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
@@ -80,13 +84,11 @@ std::vector<Difference> differences(const std::vector<Heard>& ranks) {
   return found;
 }
 
-std::string last_call(const RankReport& report) {
+std::string last_call(const Heard& rank) {
   const Comm* latest = nullptr;
-  for (int c = 0; c < report.comm_count; ++c) {
-    if (report.comms[c].entered > 0 && (!latest || report.comms[c].entered > latest->entered)) {
-      latest = &report.comms[c];
-    }
-  }
+  rank.each_comm([&](const Comm& comm) {
+    if (comm.entered > 0 && (!latest || comm.entered > latest->entered)) latest = &comm;
+  });
   if (!latest) return "none";
   const auto& entry = call(*latest, latest->entered);
   return fmt::format("{} #{} ({} bytes)", entry.name, latest->entered, entry.bytes);
@@ -118,8 +120,7 @@ std::string table_of(const std::vector<Heard>& ranks, const std::vector<Differen
       continue;
     }
     fmt::format_to(out, "  {:>4}  {:>8.1f} s  {:>7.1f} s  {:<12}  {}\n", r, rank.seconds_ago,
-                   rank.report.idle_seconds + rank.seconds_ago, rank.report.stage,
-                   last_call(rank.report));
+                   rank.report.idle_seconds + rank.seconds_ago, rank.report.stage, last_call(rank));
   }
   for (const Difference& difference : found) table += describe(difference);
   return table;

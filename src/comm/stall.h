@@ -8,9 +8,19 @@ namespace dlrm {
 
 /// A rank's last report and how long ago it came.
 struct Heard {
-  RankReport report;
+  RankReport report;             ///< its first page
+  std::vector<RankReport> more;  ///< further ones
   double seconds_ago = 0;
   bool ever = false;
+
+  /// Calls visit(comm) for each communicator of the report.
+  template <class Visit>
+  void each_comm(Visit visit) const {
+    for (int c = 0; c < report.comm_count; ++c) visit(report.comms[c]);
+    for (const RankReport& page : more) {
+      for (int c = 0; c < page.comm_count; ++c) visit(page.comms[c]);
+    }
+  }
 };
 
 /// Why a job stands still.

@@ -194,6 +194,7 @@ class ThreadComm final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return group_->ranks(); }
+  std::string describe() const override { return "threads"; }
   std::unique_ptr<Communicator> duplicate() override {
     return std::make_unique<ThreadComm>(engine(), group_->duplicate(duplicates_++), rank_);
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include "service.h"
 
@@ -44,11 +45,10 @@ void Service::watch() {
     requests_.push_back({rank_, static_cast<int32_t>(ExitCode::kFailure), failure});
     return;
   }
-  const RankReport report = make_report(now);
   const auto own = static_cast<size_t>(rank_);
-  heard_[own] = {report, 0, true};
+  heard_[own] = make_report(now);
   heard_at_[own] = now;
-  send_report(report);
+  send_report(heard_[own]);
   judge(now);
 }
 
@@ -66,16 +66,20 @@ void Service::observe_progress(Clock::time_point now) {
   last_change_ = now;
 }
 
-RankReport Service::make_report(Clock::time_point now) const {
-  RankReport report;
-  report.rank = rank_;
-  report.paused = paused_.load();
-  report.idle_seconds = seconds(now - last_change_);
-  report.timeout_seconds = timeout_.load();
-  copy_name(report.stage, last_stage_);
+Heard Service::make_report(Clock::time_point now) const {
+  Heard own;
+  own.ever = true;
+  RankReport first;
+  first.rank = rank_;
+  first.paused = paused_.load();
+  first.idle_seconds = seconds(now - last_change_);
+  first.timeout_seconds = timeout_.load();
+  copy_name(first.stage, last_stage_);
+  std::vector<RankReport> pages{first};
   engine_->each_activity([&](const Activity& activity) {
-    if (report.comm_count == RankReport::kComms) return;
-    RankReport::Comm& comm = report.comms[report.comm_count++];
+    if (pages.back().comm_count == RankReport::kComms) pages.push_back(first);
+    RankReport& page = pages.back();
+    RankReport::Comm& comm = page.comms[page.comm_count++];
     comm.id = activity.id();
     comm.entered = activity.entered();
     for (uint64_t k = 0; k < Activity::kKept; ++k) {
@@ -84,15 +88,38 @@ RankReport Service::make_report(Clock::time_point now) const {
       comm.calls[k].bytes = entry.bytes;
     }
   });
-  return report;
+  for (size_t p = 0; p < pages.size(); ++p) {
+    pages[p].page = static_cast<int16_t>(p);
+    pages[p].pages = static_cast<int16_t>(pages.size());
+  }
+  own.report = pages[0];
+  own.more.assign(pages.begin() + 1, pages.end());
+  return own;
 }
 
-void Service::send_report(const RankReport& report) {
+void Service::send_report(const Heard& own) {
   static_assert(sizeof(RankReport) <= Wire::kLargest);
   // Rank 1 listens too, for the case that rank 0 is the one that no longer answers.
   for (int q = 0; wire_ && q < std::min(size_, 2); ++q) {
-    if (q != rank_ && wire_->unsent(q) < 2) wire_->send(q, kReport, &report, sizeof report);
+    if (q == rank_ || wire_->unsent(q) >= 2) continue;
+    wire_->send(q, kReport, &own.report, sizeof own.report);
+    for (const RankReport& page : own.more) wire_->send(q, kReport, &page, sizeof page);
   }
+}
+
+/// Pages come in their order; a report counts once all of it is there.
+void Service::hear(int from, const RankReport& page) {
+  Heard& half = half_heard_[static_cast<size_t>(from)];
+  if (page.page == 0) {
+    half.report = page;
+    half.more.clear();
+  } else {
+    half.more.push_back(page);
+  }
+  if (page.page + 1 < page.pages) return;
+  half.ever = true;
+  heard_[static_cast<size_t>(from)] = half;
+  heard_at_[static_cast<size_t>(from)] = Clock::now();
 }
 
 void Service::judge(Clock::time_point now) {

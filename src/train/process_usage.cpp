@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <string>
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -32,6 +34,16 @@ double process_cpu_seconds() {
 }
 
 int64_t peak_resident_bytes() { return int64_t{1024} * usage().ru_maxrss; }
+
+int64_t peak_share_bytes() {
+  std::ifstream rollup("/proc/self/smaps_rollup");
+  int64_t resident = 0, share = 0;
+  for (std::string word; rollup >> word;) {
+    if (word == "Rss:") rollup >> resident;
+    if (word == "Pss:") rollup >> share;
+  }
+  return peak_resident_bytes() - 1024 * std::max<int64_t>(0, resident - share);
+}
 
 int usable_cpus() {
   cpu_set_t set;

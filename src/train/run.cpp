@@ -66,7 +66,9 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
     s.numbers["gpu_busy_share"] = gpu->busy_share;
     s.numbers["gpu_memory_busy_share"] = gpu->memory_busy_share;
   }
-  s.memory["process_peak_bytes"] = static_cast<double>(peak_resident_bytes());
+  s.memory["shared_peak_bytes"] = static_cast<double>(context.comm.shared_memory_peak());
+  s.memory["process_peak_bytes"] = static_cast<double>(peak_share_bytes());
+  s.labels["comm"] = context.vectors().describe();
   const auto loads = rank_loads(config, plan);
   double bytes = 0, most = 0, sum = 0;
   for (const RankLoad& load : loads) {

@@ -128,12 +128,14 @@ class Communicator {
   virtual int size() const = 0;
   /// Another communicator of the same ranks whose calls never mix with this one's. Collective.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
-  /// What it is, for the log: "nccl 2.27.7".
+  /// What moves its bytes: "nccl 2.27.7", "shared memory", "mpi", "staged", "alone".
   virtual std::string describe() const { return "host"; }
   /// Allocates host memory that ranks of the same machine read where it lies, if they can (else
   /// that of `device`): best for large buffers that are exchanged. To be freed before the world
   /// ends.
   virtual Device& shared_memory(Device& device) { return device; }
+  /// The most bytes that this rank had in such memory so far.
+  virtual int64_t shared_memory_peak() const { return 0; }
   /// Whether buffers are device memory. The calls below that take a `stream` serve such buffers:
   /// they start after what it holds now (nullptr: at once); the others are for host memory alone.
   /// Ranks start a device communicator's calls, those of its duplicates included, in one order. A

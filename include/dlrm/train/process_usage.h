@@ -9,6 +9,10 @@ double process_cpu_seconds();
 /// The most memory this process has had resident, in bytes.
 int64_t peak_resident_bytes();
 
+/// The same without the parts of other processes in memory that this one shares with them now, so
+/// that the ranks of a machine add up to what they take of it.
+int64_t peak_share_bytes();
+
 /// CPUs that this process may run on (its affinity).
 int usable_cpus();
 

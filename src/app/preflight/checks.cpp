@@ -100,8 +100,8 @@ Finding check_limits(const std::vector<Facts>& ranks) {
     }
     if (f.local_size > 1 && f.shared_memory_bytes < kShared) {
       return {"limits", false,
-              fmt::format("/dev/shm has {} MiB free on {}: ranks of a node exchange through it; "
-                          "give a container --shm-size=8g or --ipc=host",
+              fmt::format("/dev/shm has {} MiB free on {}: MPI's and NCCL's own messages within a "
+                          "node pass through it; give a container --shm-size=8g or --ipc=host",
                           f.shared_memory_bytes >> 20, f.node)};
     }
   }

@@ -82,7 +82,7 @@ Finding try_exchange(World& world) {
     comm.alltoallv(send.data(), receive.data(), layout);
   }
   return outcome("exchange", world, wrong_blocks(receive.data(), comm.rank(), comm.size()),
-                 now() - begin, "mpi");
+                 now() - begin, comm.describe());
 }
 
 Finding try_devices(World& world, const std::vector<Facts>& ranks) {

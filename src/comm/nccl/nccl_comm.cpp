@@ -11,6 +11,7 @@
 #include "dlrm/device/cuda/runtime.h"
 
 #include "../device_call.h"
+#include "../device_choice.h"
 #include "../element.h"
 #include "bf16_sum.h"
 #include "nccl_session.h"
@@ -64,10 +65,7 @@ class NcclComm final : public Communicator {
 
   int rank() const override { return session_->host().rank(); }
   int size() const override { return session_->host().size(); }
-  std::string describe() const override {
-    const int version = session_->version();
-    return fmt::format("nccl {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-  }
+  std::string describe() const override { return "nccl " + nccl_version_text(session_->version()); }
   bool on_device() const override { return true; }
   bool blocks_host() const override { return false; }
   void check_alive() override { session_->check_alive(); }
@@ -78,6 +76,7 @@ class NcclComm final : public Communicator {
   }
 
   Pending start_exchange(Exchange exchange) override {
+    const LayoutReturn done(*engine()->memory(), exchange.layout);
     if (exchange.rendezvous) return session_->host().start_barrier();
     session_->begin_after(exchange.stream);
     if (is(exchange, "broadcast")) {
@@ -111,7 +110,9 @@ class NcclComm final : public Communicator {
   }
 
  private:
-  Pending started() { return Pending(std::make_unique<NcclCall>(session_)); }
+  Pending started() {
+    return Pending(std::unique_ptr<NcclCall>(new (engine()->memory()) NcclCall(session_)));
+  }
 
   void copy(void* to, const void* from, int64_t bytes) {
     if (bytes == 0 || to == from) return;
@@ -213,6 +214,8 @@ std::string first_line(const char* path) {
 std::string why_no_nccl(Device& device) {
   return device.is_cpu() ? "the device is no GPU" : nccl_library().obstacle;
 }
+
+int nccl_version() { return nccl_library().version; }
 
 std::string gpu_identity(Device& device) {
   char bus[32] = "", machine[32] = "";

@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #include "dlrm/comm/world.h"
+#include "dlrm/device/device.h"
 
 namespace dlrm {
 namespace {
@@ -56,6 +57,35 @@ void sleeper(World& world) {
   if (world.rank() == 1) sleep_forever();
   int64_t value = 1;
   world.comm().allreduce<int64_t>(View<int64_t>(&value, 1));
+}
+
+/// Rank 1 is missing in a call of a communicator that stands behind many others.
+void sleeper_among_many(World& world) {
+  Trace trace;
+  world.start_watchdog(kTimeout, trace);
+  std::vector<std::unique_ptr<Communicator>> many;
+  for (int i = 0; i < 40; ++i) many.push_back(world.comm().duplicate());
+  Span span(trace, world.rank() == 1 ? "lookup" : "return");
+  if (world.rank() == 1) sleep_forever();
+  many[35]->barrier();
+}
+
+/// Rank 0 sends rank 1 what that one does not expect.
+void send_the_unexpected(World& world, size_t bytes, int times) {
+  const std::shared_ptr<Device> device = make_cpu_device();
+  Device& memory = world.comm().shared_memory(*device);
+  const Array<char> data(memory, bytes, "test");
+  const int64_t sent = world.rank() == 0 ? static_cast<int64_t>(bytes) : 0;
+  ExchangeLayout layout = ExchangeLayout::packed({0, sent}, {0, 0});
+  if (world.rank() == 1) layout = ExchangeLayout::packed({0, 0}, {0, 0});
+  std::vector<char> nothing(1);
+  try {
+    for (int i = 0; i < times; ++i) world.comm().alltoallv(data.data(), nothing.data(), layout);
+    if (world.rank() == 1 && times > 1) sleep_forever();
+    world.comm().barrier();
+  } catch (const Error& error) {
+    world.end_all(error.code(), error.what());
+  }
 }
 
 void mismatch(World& world) {
@@ -165,6 +195,9 @@ const std::map<std::string, std::function<void(World&)>> kEndings = {
     {"stop-0", [](World& w) { stop_itself(w, 0); }},
     {"stop-1", [](World& w) { stop_itself(w, 1); }},
     {"stop-2", [](World& w) { stop_itself(w, 2); }},
+    {"sleeper-among-many", sleeper_among_many},
+    {"unexpected-large", [](World& w) { send_the_unexpected(w, 100000, 1); }},
+    {"unexpected-small", [](World& w) { send_the_unexpected(w, 100, w.rank() == 0 ? 10000 : 2); }},
     {"mismatch", mismatch},
     {"alone-stalls", alone_stalls},
     {"pause", pause_for_long},

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dlrm/comm/device_comm.h"
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/comm/world.h"
 #include "dlrm/core/partition.h"
@@ -66,6 +67,28 @@ void compare_with_threads(Communicator& comm, int64_t count, DType wire) {
   });
 }
 
+/// The same of calls of a device communicator, after the first rounds.
+void check_that_staged_calls_allocate_nothing(Communicator& host) {
+  const std::shared_ptr<Device> device = make_cpu_device();
+  const std::unique_ptr<Stream> stream = device->make_stream();
+  const std::unique_ptr<Communicator> comm =
+      make_device_comm(host, *device, {.kind = DeviceCommKind::kStaged});
+  const auto ranks = static_cast<size_t>(comm->size());
+  Array<float> sum(*device, 50000, "test"), send(*device, 50000, "test"),
+      receive(*device, 50000, "test");
+  const std::vector<int64_t> bytes(ranks, static_cast<int64_t>(send.size() / ranks) * 4);
+  const ExchangeLayout layout = ExchangeLayout::packed(bytes, bytes);
+  int64_t before = 0;
+  for (int round = 0; round < 60; ++round) {
+    if (round == 20) before = allocations;
+    comm->start_allreduce<float>(sum.view(), DType::kFloat32, stream.get()).wait(*stream);
+    comm->start_alltoallv(send.data(), receive.data(), layout, stream.get()).wait(*stream);
+  }
+  if (allocations == before) return;
+  throw run_error("rank {}: {} allocations in 40 rounds of staged calls", comm->rank(),
+                  allocations - before);
+}
+
 /// Sums agree, and nothing fails, where one rank has no shared memory left for what it would show.
 void check_sums_without_shared_memory(World& world) {
   MPI_Comm all = MPI_COMM_NULL;
@@ -93,6 +116,7 @@ void check(World& world) {
   test::check_everything(world.comm());
   if (!std::getenv("DLRM_SHARED_MEMORY")) {
     check_that_a_steady_state_allocates_nothing(world.comm());
+    check_that_staged_calls_allocate_nothing(world.comm());
   }
   for (const int64_t count : {1, 100, 1023, 1025, 50001, 3000000}) {
     compare_with_threads(world.comm(), count, DType::kFloat32);

@@ -1,0 +1,64 @@
+#include "comm/device_choice.h"
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/comm/device_comm.h"
+#include "dlrm/comm/thread_comm.h"
+
+namespace dlrm {
+namespace {
+
+std::vector<Candidate> three_ranks() {
+  std::vector<Candidate> ranks(3);
+  for (size_t q = 0; q < ranks.size(); ++q) {
+    std::snprintf(ranks[q].gpu, sizeof ranks[q].gpu, "%zu", q);
+    ranks[q].version = 22809;
+  }
+  return ranks;
+}
+
+TEST(DeviceChoice, IsNcclWhereEveryRankHasAGpuAndTheSameLibrary) {
+  EXPECT_EQ(obstacle_of(three_ranks()), "");
+}
+
+TEST(DeviceChoice, NamesTheRankThatCannotUseNccl) {
+  std::vector<Candidate> ranks = three_ranks();
+  std::snprintf(ranks[2].obstacle, sizeof ranks[2].obstacle, "NCCL cannot be loaded");
+  EXPECT_EQ(obstacle_of(ranks), "rank 2: NCCL cannot be loaded");
+}
+
+TEST(DeviceChoice, NamesRanksThatShareAGpu) {
+  std::vector<Candidate> ranks = three_ranks();
+  std::snprintf(ranks[2].gpu, sizeof ranks[2].gpu, "1");
+  EXPECT_EQ(obstacle_of(ranks), "ranks 1 and 2 share GPU 1");
+  ranks[1].own_host_id = ranks[2].own_host_id = true;
+  EXPECT_EQ(obstacle_of(ranks), "");
+}
+
+TEST(DeviceChoice, NamesRanksWithAnotherVersion) {
+  std::vector<Candidate> ranks = three_ranks();
+  ranks[1].version = 21805;
+  EXPECT_EQ(obstacle_of(ranks), "rank 0 has NCCL 2.28.9, rank 1 2.18.5");
+}
+
+TEST(DeviceChoice, OfTheSlowWayIsSaidOnceWithItsCause) {
+  testing::internal::CaptureStderr();
+  run_on_threads(3, [](Communicator& host) {
+    const std::shared_ptr<Device> device = make_cpu_device();
+    EXPECT_EQ(make_device_comm(host, *device)->describe(), "staged");
+    const DeviceCommOptions asked{.kind = DeviceCommKind::kStaged};
+    EXPECT_EQ(make_device_comm(host, *device, asked)->describe(), "staged");
+  });
+  const std::string said = testing::internal::GetCapturedStderr();
+  const size_t at =
+      said.find("GPUs exchange through the host (comm: staged), which is slow: rank 0: ");
+  EXPECT_NE(at, std::string::npos) << said;
+  EXPECT_EQ(said.find("GPUs exchange", at + 1), std::string::npos) << said;
+}
+
+}  // namespace
+}  // namespace dlrm
