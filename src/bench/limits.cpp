@@ -32,6 +32,7 @@ Limits measure_limits(const LimitOptions& options) {
   limits.triad = memory.triad;
   limits.triad_streaming = memory.triad_streaming;
   limits.read = memory.read;
+  limits.random_rows = memory.random_rows;
   return limits;
 }
 
@@ -45,8 +46,10 @@ std::string to_json(const LimitOptions& options, const Limits& limits) {
                       {"onednn_sgemm", number(limits.onednn_sgemm)},
                       {"openblas_sgemm", number(limits.openblas_sgemm)},
                       {"onednn_bf16", number(limits.onednn_bf16)}};
-  object["gb_per_second"] = {
-      {"triad", limits.triad}, {"triad_streaming", limits.triad_streaming}, {"read", limits.read}};
+  object["gb_per_second"] = {{"triad", limits.triad},
+                             {"triad_streaming", limits.triad_streaming},
+                             {"read", limits.read},
+                             {"random_rows", limits.random_rows}};
   return object.dump(2) + "\n";
 }
 

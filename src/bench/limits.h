@@ -22,6 +22,7 @@ struct Limits {
   double triad = 0;                   ///< GB/s, plain stores, counted as STREAM does: 24 B each
   double triad_streaming = 0;         ///< GB/s, stores that pass the caches by
   double read = 0;                    ///< GB/s of reading alone
+  double random_rows = 0;             ///< GB/s of reading rows of 256 bytes at random places
 
   double sgemm() const;  ///< the better library
 };

@@ -5,6 +5,8 @@
 #include <new>
 
 #include <emmintrin.h>
+#include <omp.h>
+#include <sys/mman.h>
 
 #include "repeat.h"
 
@@ -24,6 +26,7 @@ Array make_array(int64_t count, double value, int threads) {
   const size_t bytes = (static_cast<size_t>(count) * sizeof(double) + kAlignment - 1) / kAlignment;
   Array array(static_cast<double*>(std::aligned_alloc(kAlignment, bytes * kAlignment)));
   if (!array) throw std::bad_alloc();
+  madvise(array.get(), bytes * kAlignment, MADV_HUGEPAGE);  // as tables lie
   double* a = array.get();
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (int64_t i = 0; i < count; ++i) a[i] = value;
@@ -59,6 +62,51 @@ double sum(const double* a, int64_t count, int threads) {
   return total;
 }
 
+constexpr int64_t kRow = 32;                       // doubles: 256 bytes
+constexpr int64_t kRandomRows = int64_t{1} << 22;  // a GiB
+constexpr int64_t kRowsRead = 1 << 17;             // in a pass, by each thread
+constexpr int64_t kRowsAhead = 32;                 // as lookups of such rows fetch (ops/cpu/vec.h)
+
+inline void fetch_row(const double* row) {
+  for (int64_t i = 0; i < kRow; i += 8) asm volatile("prefetcht1 %0" : : "m"(row[i]));
+}
+
+/// What every lookup of random rows is held by: how many misses a core may have in flight.
+double sum_random_rows(const double* a, uint64_t seed, int threads) {
+  double total = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : total)
+  {
+    uint64_t state = seed + 0x9E3779B97F4A7C15ull * static_cast<uint64_t>(omp_get_thread_num());
+    const double* rows[kRowsAhead];
+    const auto next = [&] {
+      state = state * 6364136223846793005ull + 1442695040888963407ull;
+      const double* row = a + static_cast<int64_t>(state >> 42) * kRow;
+      fetch_row(row);
+      return row;
+    };
+    for (const double*& row : rows) row = next();
+    double parts[8] = {};
+    for (int64_t k = 0; k < kRowsRead; ++k) {
+      const double* row = rows[k % kRowsAhead];
+      rows[k % kRowsAhead] = next();
+      for (int64_t i = 0; i < kRow; i += 8) {
+        for (int64_t j = 0; j < 8; ++j) parts[j] += row[i + j];
+      }
+    }
+    for (const double part : parts) total += part;
+  }
+  return total;
+}
+
+double random_rows_rate(double seconds, int threads) {
+  const Array a = make_array(kRandomRows * kRow, 1, threads);
+  volatile double kept = 0;  // the sums are used
+  uint64_t seed = 0;
+  const double best =
+      fastest_seconds(seconds, [&] { kept = kept + sum_random_rows(a.get(), ++seed, threads); });
+  return 8e-9 * static_cast<double>(kRowsRead * kRow * threads) / best;
+}
+
 }  // namespace
 
 MemoryRates measure_memory(int64_t megabytes, double seconds, int threads) {
@@ -76,6 +124,7 @@ MemoryRates measure_memory(int64_t megabytes, double seconds, int threads) {
   volatile double kept = 0;  // the sums are used
   rates.read =
       bytes / fastest_seconds(seconds, [&] { kept = kept + sum(a.get(), count, threads); });
+  rates.random_rows = random_rows_rate(seconds, threads);
   return rates;
 }
 

@@ -8,6 +8,7 @@ struct MemoryRates {
   double triad = 0;            ///< a = b + s·c, counted as 24 bytes an element
   double triad_streaming = 0;  ///< the same with stores that pass the caches by
   double read = 0;             ///< the sum of an array
+  double random_rows = 0;      ///< rows of 256 bytes at random places of a GiB, fetched ahead
 };
 
 /// Arrays of `megabytes` (1e6 bytes) each, `seconds` a figure, on `threads` OpenMP threads.

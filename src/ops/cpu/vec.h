@@ -259,9 +259,10 @@ inline void prefetch_row(const void* p, int64_t bytes) {
   for (int64_t i = 0; i < end; i += 64) asm volatile("prefetcht1 %0" : : "m"(at[i]));
 }
 
-/// How many rows ahead: 16 KiB of them, which stay in that cache until they are used.
+/// How many rows ahead: 8 KiB of them, more than a core has in flight, and which stay in that cache
+/// until they are used.
 constexpr int64_t rows_ahead(int64_t row_bytes) {
-  const int64_t rows = 16384 / (row_bytes > 0 ? row_bytes : 1);
+  const int64_t rows = 8192 / (row_bytes > 0 ? row_bytes : 1);
   return rows < 8 ? 8 : rows > 64 ? 64 : rows;
 }
 
