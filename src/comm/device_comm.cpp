@@ -34,7 +34,7 @@ std::unique_ptr<Communicator> make_device_comm(Communicator& host, Device& devic
     return make_staged_comm(host, device);
   }
   const std::string obstacle = obstacle_of(host.allgather(candidate_of(device)));
-  if (obstacle.empty()) return make_nccl_comm(host, device, options);
+  if (obstacle.empty()) return make_nccl_comm(host, device);
   if (options.kind == DeviceCommKind::kNccl) {
     throw usage_error("comm nccl: {}; use comm: staged, or auto", obstacle);
   }

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "dlrm/comm/communicator.h"
-#include "dlrm/comm/device_comm.h"
 #include "dlrm/device/device.h"
 
 namespace dlrm {
@@ -19,7 +18,6 @@ int nccl_version();
 std::string gpu_identity(Device& device);
 
 /// Collective. The host communicator, of which it makes a duplicate, brings the ranks together.
-std::unique_ptr<Communicator> make_nccl_comm(Communicator& host, Device& device,
-                                             const DeviceCommOptions& options);
+std::unique_ptr<Communicator> make_nccl_comm(Communicator& host, Device& device);
 
 }  // namespace dlrm

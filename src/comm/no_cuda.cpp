@@ -10,7 +10,7 @@ int nccl_version() { return 0; }
 
 std::string gpu_identity(Device&) { return ""; }
 
-std::unique_ptr<Communicator> make_nccl_comm(Communicator&, Device&, const DeviceCommOptions&) {
+std::unique_ptr<Communicator> make_nccl_comm(Communicator&, Device&) {
   throw usage_error("comm nccl: this build has no CUDA; `launch/build.sh cuda` makes one that has");
 }
 

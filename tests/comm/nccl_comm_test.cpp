@@ -25,7 +25,7 @@ using test::DeviceRank;
 void run_nccl(int ranks, const std::function<void(const DeviceRank&)>& body) {
   const std::shared_ptr<Device> device = make_cuda_device(0);
   run_on_threads(ranks, [&](Communicator& host) {
-    const auto wire = make_nccl_comm(host, *device, {});
+    const auto wire = make_nccl_comm(host, *device);
     body({host, *wire, *device});
   });
 }

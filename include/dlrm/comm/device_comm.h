@@ -14,8 +14,6 @@ enum class DeviceCommKind : uint8_t {
 
 struct DeviceCommOptions {
   DeviceCommKind kind = DeviceCommKind::kAuto;
-  /// NCCL's algorithm and protocol are fixed, so that its sums are the same bits in every run.
-  bool pin_algorithms = false;
 };
 
 /// A communicator among the ranks of `host` for memory of `device`. Collective; the kind is the

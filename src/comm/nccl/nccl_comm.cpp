@@ -227,12 +227,10 @@ std::string gpu_identity(Device& device) {
   return fmt::format("{} of {} ({})", bus, machine, boot).substr(0, 63);
 }
 
-std::unique_ptr<Communicator> make_nccl_comm(Communicator& host, Device& device,
-                                             const DeviceCommOptions& options) {
+std::unique_ptr<Communicator> make_nccl_comm(Communicator& host, Device& device) {
   const std::string obstacle = why_no_nccl(device);
   if (!obstacle.empty()) throw usage_error("comm nccl: {}", obstacle);
-  return std::make_unique<NcclComm>(
-      std::make_shared<NcclSession>(host.duplicate(), device, options));
+  return std::make_unique<NcclComm>(std::make_shared<NcclSession>(host.duplicate(), device));
 }
 
 }  // namespace dlrm

@@ -19,21 +19,13 @@ constexpr auto kNap = std::chrono::milliseconds(1);
 constexpr int kRemoteErrorsPassed = 4;  // of the watchdog's turns
 constexpr int kFailuresPassed = 2;      // likewise, while the thread that met one reports it
 
-/// The same sums in every run: a ring adds in the order of its ranks, and is what fits any
-/// topology.
-void pin_algorithms() {
-  ::setenv("NCCL_ALGO", "Ring", 0);
-  ::setenv("NCCL_PROTO", "Simple", 0);
-}
-
 /// What graphs hold is used where it lies only if it was allocated for that, at the same offsets on
 /// every rank; memory of a pool is not.
 void register_nothing() { ::setenv("NCCL_GRAPH_REGISTER", "0", 0); }
 
 }  // namespace
 
-NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device,
-                         const DeviceCommOptions& options)
+NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device)
     : nccl_(nccl_library()),
       host_(std::move(host)),
       device_(device),
@@ -42,7 +34,6 @@ NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device,
       native_(cuda::native(*stream_)),
       events_(std::make_shared<EventPool>(device)),
       scratch_(device, 0, "nccl scratch") {
-  if (options.pin_algorithms) pin_algorithms();
   register_nothing();
   ncclUniqueId id{};
   if (host_->rank() == 0) check(nccl_.get_unique_id(&id));
@@ -135,7 +126,10 @@ void NcclSession::throw_if_failed() {
   if (!failed_) return;
   const bool aborted = comm_ == nullptr;
   abort();
-  if (peer_failed_ && !aborted) hear_of_peer();
+  if (peer_failed_) {
+    if (!aborted) hear_of_peer();
+    host_->check_alive();  // what the rank that failed says comes first
+  }
   throw run_error("{}", words_);
 }
 

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "dlrm/comm/communicator.h"
-#include "dlrm/comm/device_comm.h"
 #include "dlrm/device/device.h"
 
 #include "../event_pool.h"
@@ -21,7 +20,7 @@ namespace dlrm {
 class NcclSession : public Health {
  public:
   /// Collective. `host` brings the ranks together.
-  NcclSession(std::unique_ptr<Communicator> host, Device& device, const DeviceCommOptions& options);
+  NcclSession(std::unique_ptr<Communicator> host, Device& device);
   /// Collective, unless something failed: then NCCL's kernels are ended by force.
   ~NcclSession() override;
   NcclSession(const NcclSession&) = delete;
