@@ -15,7 +15,7 @@ EmbeddingOptions options_for(const RunConfig& config, bool initialise) {
   return options;
 }
 
-/// Steps after which it is said that none of them was launched whole.
+/// Steps, beyond twice the places of routed batches, of which one should have been launched whole.
 constexpr int64_t kHopeful = 50;
 
 }  // namespace
@@ -85,6 +85,7 @@ void Trainer::record_steps(bool yes) {
   const auto most = static_cast<size_t>(4 * (config_.routing.depth + 1));
   graphs_ = yes && can ? std::make_unique<StepGraphs>(context_, most) : nullptr;
   steps_tried_ = 0;
+  hopeless_ = false;
 }
 
 int64_t Trainer::steps_launched() const { return graphs_ ? graphs_->launched() / 2 : 0; }
@@ -169,7 +170,7 @@ void Trainer::start_step(int64_t step, bool stop_requested) {
   result_.dropped = batch.dropped;
   status_[kStop] = stop_requested ? 1 : 0;
   Numbers now = numbers_of(step);
-  if (graphs_ && batch_at_hand_ == batch.global_size) {
+  if (graphs_ && !hopeless_ && batch_at_hand_ == batch.global_size) {
     run_recorded(now, batch);
   } else {
     run_forward(batch);
@@ -179,15 +180,17 @@ void Trainer::start_step(int64_t step, bool stop_requested) {
   }
   embeddings_.drop();
   finish_oldest();
-  say_if_none_recurs();
+  give_up_if_none_recurs();
 }
 
-void Trainer::say_if_none_recurs() {
-  if (!graphs_ || ++steps_tried_ != kHopeful || steps_launched() > 0) return;
+void Trainer::give_up_if_none_recurs() {
+  const int64_t enough = kHopeful + 2 * (config_.routing.depth + 1);
+  if (!graphs_ || ++steps_tried_ != enough || steps_launched() > 0) return;
+  hopeless_ = true;
   context_.log.info(
       "none of the first {} steps was launched as a graph: bags of varying length, or routing that "
       "depends on ids, give every batch sizes of its own",
-      kHopeful);
+      enough);
 }
 
 void Trainer::run_forward(Waiting& batch) {

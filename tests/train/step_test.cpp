@@ -106,6 +106,18 @@ TEST(Recording, ThatFailsTellsWhyAndLeavesTheStreamUsable) {
   rank.context.stream.synchronize();
 }
 
+TEST(Recording, ThatNeverComesToALaunchIsGivenUpAndSaidOnce) {
+  const RunConfig c = on_this_device();  // bags of varying length
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(train_recorded(c, 1, 120, true).launched, 0);
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string words = "was launched as a graph";
+  const size_t first = said.find(words);
+  EXPECT_EQ(first != std::string::npos, cuda_device_count() > 0) << said;
+  if (first == std::string::npos) return;
+  EXPECT_EQ(said.find(words, first + 1), std::string::npos) << said;
+}
+
 TEST(Dropped, IdsAreThoseOfTheBatchThatWasTrained) {
   const auto comm = make_self_comm();
   RunConfig c = odd_model();

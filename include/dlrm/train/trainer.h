@@ -118,7 +118,7 @@ class Trainer {
   void run_backward(const Numbers& now);
   void run_recorded(Numbers& now, Waiting& batch);
   void finish_oldest();
-  void say_if_none_recurs();
+  void give_up_if_none_recurs();
   void send_status();
   void finish_status();
   void check_ids();
@@ -149,6 +149,7 @@ class Trainer {
   std::unique_ptr<StageClock> clock_;
   ShardedEmbeddings::Traffic launched_traffic_;
   int64_t steps_tried_ = 0;     // since record_steps()
+  bool hopeless_ = false;       // none of them recurs
   int64_t batch_at_hand_ = -1;  // global size of the batch that the model's matrices view
   bool inferring_ = false;
   size_t inferred_ = 0;  // samples between start_infer() and finish_infer()
