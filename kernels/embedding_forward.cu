@@ -195,13 +195,13 @@ __device__ void pool_run(Work<T>& work, int bags) {
 }
 
 template <class T>
-__device__ void pool_part(const LookupGroup& g, int64_t warp, int bags_together) {
+__device__ void pool_part(const LookupGroup& g, int64_t warp) {
   const Lanes lanes(g.shift);
   const int64_t unit = warp * lanes.parts() + lanes.part;
-  const int64_t bag = unit / g.pieces * bags_together;
+  const int64_t bag = unit / g.pieces * g.bags_together;
   const int column = (static_cast<int>(unit % g.pieces) * lanes.count + lanes.index) * kTogether<T>;
   if (bag >= g.bags) return;
-  const int64_t bags = g.bags - bag < bags_together ? g.bags - bag : bags_together;
+  const int64_t bags = g.bags - bag < g.bags_together ? g.bags - bag : g.bags_together;
   Work<T> work{static_cast<const T*>(g.weights) + column,
                g.ids,
                g.offsets + bag,
@@ -220,15 +220,14 @@ __device__ void pool_part(const LookupGroup& g, int64_t warp, int bags_together)
 }
 
 __global__ void __launch_bounds__(kThreads, kBlocksAProcessor)
-    pool_bags_kernel(const LookupGroup* groups, const uint32_t* first_block, int count,
-                     int bags_together) {
+    pool_bags_kernel(const LookupGroup* groups, const uint32_t* first_block, int count) {
   const int at = find_interval(first_block, count, blockIdx.x);
   const LookupGroup g = groups[at];
   const int64_t warp = int64_t{blockIdx.x - first_block[at]} * kWarps + warp_of();
   if (g.half != 0) {
-    pool_part<Bf16>(g, warp, bags_together);
+    pool_part<Bf16>(g, warp);
   } else {
-    pool_part<float>(g, warp, bags_together);
+    pool_part<float>(g, warp);
   }
 }
 
@@ -253,19 +252,19 @@ LookupGroup lookup_group(const BagGroup& group) {
   g.half = t.type == DType::kBFloat16;
   g.aligned = aligned_to(t.weights, 16) && t.stride % together == 0 && t.width % together == 0;
   g.pooled_aligned = aligned_to(group.pooled.data, 16) && group.pooled.stride % 4 == 0;
+  g.bags_together = 1;
   g.pieces = static_cast<int32_t>(blocks_for(t.width, together << g.shift));
   return g;
 }
 
-uint32_t lookup_blocks(const LookupGroup& g, int bags_together) {
-  const int64_t units = blocks_for(g.bags, int64_t{bags_together}) * g.pieces;
+uint32_t lookup_blocks(const LookupGroup& g) {
+  const int64_t units = blocks_for(g.bags, int64_t{g.bags_together}) * g.pieces;
   return static_cast<uint32_t>(blocks_for(units, int64_t{kWarps} * (32 >> g.shift)));
 }
 
 void pool_bags(const LookupGroup* groups, const uint32_t* first_block, int count, uint32_t blocks,
-               int bags_together, cudaStream_t stream) {
-  launch(pool_bags_kernel, {int64_t{blocks}, kThreads}, stream, groups, first_block, count,
-         bags_together);
+               cudaStream_t stream) {
+  launch(pool_bags_kernel, {int64_t{blocks}, kThreads}, stream, groups, first_block, count);
 }
 
 }  // namespace dlrm::kernels

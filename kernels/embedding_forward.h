@@ -23,16 +23,18 @@ struct LookupGroup {
   int32_t half;     ///< rows are bf16
   int32_t aligned;  ///< rows are read 16 bytes at a time
   int32_t pooled_aligned;
-  int32_t pieces;  ///< parts of a row that are worked on apart
+  int32_t pieces;         ///< parts of a row that are worked on apart
+  int32_t bags_together;  ///< bags that are one lane group's work
+  int32_t nothing;
 };
 
-/// `group` with bags > 0 and width > 0.
+/// `group` with bags > 0 and width > 0; one bag at a time.
 LookupGroup lookup_group(const BagGroup& group);
-/// Blocks that a group takes where `bags_together` bags are one lane group's work.
-uint32_t lookup_blocks(const LookupGroup& group, int bags_together);
+/// Blocks that a group takes.
+uint32_t lookup_blocks(const LookupGroup& group);
 
 /// first_block[g] is the first block of group g, ascending from 0; `blocks` in all.
 void pool_bags(const LookupGroup* groups, const uint32_t* first_block, int count, uint32_t blocks,
-               int bags_together, cudaStream_t stream);
+               cudaStream_t stream);
 
 }  // namespace dlrm::kernels

@@ -15,6 +15,7 @@ constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 constexpr int kInFlight = 4;
 constexpr int kChunkInFlight = 16;  // divides a warp
+constexpr int kChunksAhead = 8;
 constexpr int64_t kMostChunkBlocks = 264;
 
 // ptxas needs fewer registers for sm_90 than elsewhere, where row-wise Adagrad would spill.
@@ -77,10 +78,18 @@ struct ChunkSource {
 
   __device__ Quad operator()(int c, int left) const {
     Quad total = load_quad(sums + c, left, true);
-    for (int k = 1; k < chunks; ++k) {
-      const Quad next = load_quad(sums + int64_t{k} * stride + c, left, true);
+    for (int k = 1; k < chunks; k += kChunksAhead) {
+      Quad next[kChunksAhead];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) total.at[i] = __fadd_rn(total.at[i], next.at[i]);
+      for (int u = 0; u < kChunksAhead; ++u) {
+        if (k + u < chunks) next[u] = load_quad(sums + int64_t{k + u} * stride + c, left, true);
+      }
+#pragma unroll
+      for (int u = 0; u < kChunksAhead; ++u) {
+        if (k + u >= chunks) break;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) total.at[i] = __fadd_rn(total.at[i], next[u].at[i]);
+      }
     }
     return total;
   }
@@ -100,21 +109,27 @@ __global__ void find_long_runs_kernel(UpdateList list) {
   const int at = find_interval(list.search_blocks, list.count, blockIdx.x);
   const UpdateShard& s = list.shards[at];
   const int64_t run = int64_t{blockIdx.x - list.search_blocks[at]} * kThreads + threadIdx.x;
-  if (run >= *s.count) return;
-  const int64_t length = s.starts[run + 1] - s.starts[run];
-  if (length <= kLongRun) return;
-  const int chunks = static_cast<int>((length + kRunChunk - 1) / kRunChunk);
+  const int64_t length = run < *s.count ? s.starts[run + 1] - s.starts[run] : 0;
+  const bool is_long = length > kLongRun;
   const int pieces = pieces_of(s.width);
-  const uint32_t place = atomicAdd(&list.used->runs, 1u);
-  const unsigned long long sums =
-      atomicAdd(&list.used->sums, static_cast<unsigned long long>(chunks) *
-                                      static_cast<unsigned long long>(padded(s.width)));
-  uint32_t job = atomicAdd(&list.used->jobs, static_cast<uint32_t>(chunks * pieces));
-  list.long_runs[place] = {run, static_cast<int64_t>(sums), at, chunks};
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    for (int piece = 0; piece < pieces; ++piece) {
-      list.jobs[job++] = {static_cast<int32_t>(place), chunk, piece};
-    }
+  int chunks = 0;
+  uint32_t place = 0, job = 0;
+  if (is_long) {
+    chunks = static_cast<int>((length + kRunChunk - 1) / kRunChunk);
+    place = atomicAdd(&list.used->runs, 1u);
+    const unsigned long long sums =
+        atomicAdd(&list.used->sums, static_cast<unsigned long long>(chunks) *
+                                        static_cast<unsigned long long>(padded(s.width)));
+    job = atomicAdd(&list.used->jobs, static_cast<uint32_t>(chunks * pieces));
+    list.long_runs[place] = {run, static_cast<int64_t>(sums), at, chunks};
+  }
+  // The warp lists the chunks of one run after another: a hot row has many.
+  for (unsigned left = __ballot_sync(kAllLanes, is_long); left != 0; left &= left - 1) {
+    const int lane = __ffs(static_cast<int>(left)) - 1;
+    const int jobs = __shfl_sync(kAllLanes, chunks, lane) * pieces;
+    const auto of = static_cast<int32_t>(__shfl_sync(kAllLanes, place, lane));
+    ChunkJob* const first = list.jobs + __shfl_sync(kAllLanes, job, lane);
+    for (int j = lane_of(); j < jobs; j += 32) first[j] = {of, j / pieces, j % pieces};
   }
 }
 
@@ -143,14 +158,18 @@ __device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
   const int count = static_cast<int>(run_end - begin < kRunChunk ? run_end - begin : kRunChunk);
   const int at = job.piece * 32 + lane_of();
   const int column = at < s.width ? at : -1;
+  const auto find = [&](int k) {
+    return k < count ? part_of(s, s.occurrences[begin + k]) : Part{nullptr, 0, false};
+  };
   float total = -0.0f;
+  Part part = find(lane_of());
   for (int k = 0; k < count; k += 32) {
-    Part part{nullptr, 0, false};
-    if (k + lane_of() < count) part = part_of(s, s.occurrences[begin + k + lane_of()]);
+    const Part next = find(k + 32 + lane_of());  // on its way while these are added
 #pragma unroll 1
     for (int from = 0; from < 32; from += kChunkInFlight) {
       add_parts(part, from, count - k, column, total);
     }
+    part = next;
   }
   if (column >= 0) list.sums[run.sums + int64_t{job.chunk} * padded(s.width) + column] = total;
 }

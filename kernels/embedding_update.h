@@ -11,7 +11,7 @@ namespace dlrm::kernels {
 
 /// Runs longer than this are cut in chunks of kRunChunk occurrences (one, if they are no longer)
 /// that are summed by warps of their own.
-constexpr int64_t kLongRun = 256;
+constexpr int64_t kLongRun = 64;
 /// Longer runs are summed in chunks of so many, then chunk by chunk, as on the CPU.
 constexpr int64_t kRunChunk = 1024;
 

@@ -103,30 +103,36 @@ __global__ void count_runs_kernel(Grouping<Key> all) {
   if (blockIdx.x + 1 == gridDim.x) all.tile_runs[gridDim.x] = 0;
 }
 
-/// Runs that start before sorted key i; the whole warp calls it.
+/// Runs that start before sorted key i; the whole block calls it.
 template <class Key>
-__device__ inline int64_t runs_before(const Grouping<Key>& all, int64_t i) {
-  int64_t runs = all.tile_runs[i / kTile];
-  for (int64_t k0 = i / kTile * kTile; k0 < i; k0 += 32) {
-    const int64_t k = k0 + lane_of();
-    runs += __popc(__ballot_sync(kAllLanes, k < i && starts_run(all, k)));
+__device__ inline int64_t runs_before(const Grouping<Key>& all, int64_t i, int* warp_counts) {
+  int count = 0;
+#pragma unroll
+  for (int round = 0; round < kRounds; ++round) {
+    const int64_t k = i / kTile * kTile + round * kThreads + threadIdx.x;
+    count += __popc(__ballot_sync(kAllLanes, k < i && starts_run(all, k)));
   }
+  if (lane_of() == 0) warp_counts[warp_of()] = count;
+  __syncthreads();
+  int64_t runs = all.tile_runs[i / kTile];
+  for (int w = 0; w < kWarps; ++w) runs += warp_counts[w];
+  __syncthreads();
   return runs;
 }
 
-/// A warp a shard: how many runs, and what the last of them ends at.
+/// A block a shard: how many runs, and what the last of them ends at.
 template <class Key>
 __global__ void shard_runs_kernel(Grouping<Key> all) {
-  const int shard = static_cast<int>(blockIdx.x) * kWarps + warp_of();
-  if (shard >= all.shard_count) return;
+  DLRM_SHARED(int, warp_counts, kWarps);
+  const int shard = static_cast<int>(blockIdx.x);
   const RunList s = all.shards[shard];
   const int next_list =
       shard + 1 < all.shard_count ? all.shards[shard + 1].first_list : all.list_count;
   const int64_t begin = all.list_starts[s.first_list];
   const int64_t end = all.list_starts[next_list];
-  const int64_t first = runs_before(all, begin);
-  const int64_t count = runs_before(all, end) - first;
-  if (lane_of() != 0) return;
+  const int64_t first = runs_before(all, begin, warp_counts);
+  const int64_t count = runs_before(all, end, warp_counts) - first;
+  if (threadIdx.x != 0) return;
   all.shard_runs[shard] = first;
   s.starts[count] = end - begin;
   s.count[0] = count;
@@ -209,7 +215,7 @@ void count_runs(const Grouping<Key>& all, cudaStream_t stream) {
 
 template <class Key>
 void write_runs(const Grouping<Key>& all, cudaStream_t stream) {
-  launch(shard_runs_kernel<Key>, {blocks_for(all.shard_count, kWarps), kThreads}, stream, all);
+  launch(shard_runs_kernel<Key>, {int64_t{all.shard_count}, kThreads}, stream, all);
   launch(write_runs_kernel<Key>, {grouping_tiles(all.capacity), kThreads}, stream, all);
 }
 

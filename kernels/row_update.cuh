@@ -75,9 +75,7 @@ struct UpdateRow {
     if constexpr (R == Rule::kRowwiseAdagrad) {
       // The gradient is needed twice: it is summed once where a lane has but one quad of it.
       if (s.width <= reach(lanes)) {
-        const int c = 4 * lanes.index;
-        const HeldSource held{c < s.width ? source(c, s.width - c) : quad_of(0)};
-        with_mean(s, row, held, mean_of(held, s.width, lanes), lanes);
+        update_at_once(s, row, source, lanes);
       } else {
         with_mean(s, row, source, mean_of(source, s.width, lanes), lanes);
       }
@@ -110,18 +108,49 @@ struct UpdateRow {
     return __fdiv_rn(square_sum(source, width, lanes), static_cast<float>(width));
   }
 
+  __device__ static char* weights_of(const UpdateShard& s, int64_t row) {
+    return static_cast<char*>(s.weights) + row * s.stride * (s.half != 0 ? 2 : 4);
+  }
+  __device__ static RawQuad raw_weights(const UpdateShard& s, int64_t row, int c, int left) {
+    return load_raw(weights_of(s, row), c, left, s.half != 0, s.weights_aligned != 0);
+  }
+
+  /// A row-wise rule on a row of one quad a lane: weights and state are loading beside the
+  /// gradient, not after its mean.
+  template <class Source>
+  __device__ void update_at_once(const UpdateShard& s, int64_t row, const Source& source,
+                                 const Lanes& lanes) const {
+    const int c = 4 * lanes.index, left = s.width - c;
+    const bool mine = left > 0;
+    RawQuad raw{};
+    if (mine) raw = raw_weights(s, row, c, left);
+    float* const place = s.state1 + row * s.state_stride;
+    float state = lanes.index == 0 ? *place : 0;
+    const HeldSource held{mine ? source(c, left) : quad_of(0)};
+    state = __fadd_rn(state, mean_of(held, s.width, lanes));
+    if (lanes.index == 0) *place = state;
+    const float rate = lanes.from_first(row_rate(numbers, state));
+    if (mine) write_columns(s, row, raw, held.quad, quad_of(0), quad_of(0), rate, c, left);
+  }
+
   template <class Source>
   __device__ void update_columns(const UpdateShard& s, int64_t row, const Source& source,
                                  float rate, int c, int left) const {
-    const bool half = s.half != 0;
-    const bool aligned = s.weights_aligned != 0, state_aligned = s.state_aligned != 0;
-    char* weights = static_cast<char*>(s.weights) + row * s.stride * (half ? 2 : 4);
-    const RawQuad raw = load_raw(weights, c, left, half, aligned);
+    const bool state_aligned = s.state_aligned != 0;
+    const RawQuad raw = raw_weights(s, row, c, left);
     Quad s1 = quad_of(0), s2 = quad_of(0);
     const int64_t at = row * s.state_stride + c;
     if constexpr (kHasState1<R>) s1 = load_quad(s.state1 + at, left, state_aligned);
     if constexpr (kHasState2<R>) s2 = load_quad(s.state2 + at, left, state_aligned);
-    const Quad g = source(c, left);
+    write_columns(s, row, raw, source(c, left), s1, s2, rate, c, left);
+  }
+
+  __device__ void write_columns(const UpdateShard& s, int64_t row, const RawQuad& raw,
+                                const Quad& g, Quad s1, Quad s2, float rate, int c,
+                                int left) const {
+    const bool half = s.half != 0;
+    const bool state_aligned = s.state_aligned != 0;
+    const int64_t at = row * s.state_stride + c;
     Quad w = values_of(raw, half);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -132,7 +161,7 @@ struct UpdateRow {
     if (half) {
       store_rounded(s, numbers, row, c, w);
     } else {
-      store_quad(reinterpret_cast<float*>(weights) + c, w, left, aligned);
+      store_quad(reinterpret_cast<float*>(weights_of(s, row)) + c, w, left, s.weights_aligned != 0);
     }
   }
 };

@@ -42,6 +42,7 @@ void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedB
       lookup.ids = ids.ids;
       lookup.offsets = ids.offsets;
       lookup.bags = ids.bags;
+      lookup.capacity = ids.capacity;
       lookup.scale = place.scale;
       lookup.pooled = place.pooled;
       lookups.push_back(lookup);

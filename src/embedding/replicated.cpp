@@ -52,6 +52,7 @@ void ReplicatedTables::add_lookups(const EmbeddingLayout& layout, const RoutedBa
       lookup.ids = batch.replicated[f].ids;
       lookup.offsets = batch.replicated[f].offsets;
       lookup.bags = batch.replicated[f].bags;
+      lookup.capacity = batch.replicated[f].capacity;
       lookup.scale = batch.scales[f];
       lookup.pooled = e.columns(layout.features[f].column, table.width);
       lookups.push_back(lookup);

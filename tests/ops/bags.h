@@ -40,8 +40,8 @@ struct Bags {
   }
   IdGroup group() const { return {ids.data(), offsets.data(), count(), nnz()}; }
   BagGroup lookup(const RowTable& table, MatrixView<float> pooled) const {
-    return {table, ids.data(), offsets.data(), count(), scale.empty() ? nullptr : scale.data(),
-            pooled};
+    return {table,  ids.data(), offsets.data(), count(), scale.empty() ? nullptr : scale.data(),
+            pooled, nnz()};
   }
 };
 

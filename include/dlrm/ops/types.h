@@ -124,6 +124,7 @@ struct BagGroup {
   int64_t bags = 0;
   const float* scale = nullptr;  ///< [bags] or absent
   MatrixView<float> pooled;      ///< [bags, width]
+  int64_t capacity = 0;          ///< as IdGroup's, or 0 where it is not known
 };
 
 /// The ids of one feature on one shard.

@@ -25,12 +25,24 @@ size_t asked(const Call& call) {
   return bytes;
 }
 
+/// Counts in 32 bits where they fit: CUB's kernels need fewer registers for them.
+template <class Key>
+cudaError_t sort(void* scratch, size_t& bytes, const Key* keys, Key* sorted_keys,
+                 const uint32_t* values, uint32_t* sorted_values, int64_t count, int begin_bit,
+                 int end_bit, cudaStream_t stream) {
+  const auto by = [&](auto n) {
+    return cub::DeviceRadixSort::SortPairs(scratch, bytes, keys, sorted_keys, values, sorted_values,
+                                           n, begin_bit, end_bit, stream);
+  };
+  return count <= std::numeric_limits<int32_t>::max() ? by(static_cast<uint32_t>(count))
+                                                      : by(count);
+}
+
 template <class Key>
 size_t sort_scratch(int64_t count) {
   return asked([&](void* scratch, size_t& bytes) {
-    return cub::DeviceRadixSort::SortPairs(
-        scratch, bytes, static_cast<const Key*>(nullptr), static_cast<Key*>(nullptr),
-        static_cast<const uint32_t*>(nullptr), static_cast<uint32_t*>(nullptr), count);
+    return sort<Key>(scratch, bytes, nullptr, nullptr, nullptr, nullptr, count, 0,
+                     static_cast<int>(sizeof(Key) * 8), nullptr);
   });
 }
 
@@ -58,16 +70,16 @@ void sort_pairs(const uint32_t* keys, uint32_t* sorted_keys, const uint32_t* val
                 uint32_t* sorted_values, int64_t count, int begin_bit, int end_bit, void* scratch,
                 size_t scratch_bytes, cudaStream_t stream) {
   if (count == 0) return;
-  check(cub::DeviceRadixSort::SortPairs(scratch, scratch_bytes, keys, sorted_keys, values,
-                                        sorted_values, count, begin_bit, end_bit, stream),
+  check(sort(scratch, scratch_bytes, keys, sorted_keys, values, sorted_values, count, begin_bit,
+             end_bit, stream),
         "cub::DeviceRadixSort");
 }
 void sort_pairs(const uint64_t* keys, uint64_t* sorted_keys, const uint32_t* values,
                 uint32_t* sorted_values, int64_t count, int begin_bit, int end_bit, void* scratch,
                 size_t scratch_bytes, cudaStream_t stream) {
   if (count == 0) return;
-  check(cub::DeviceRadixSort::SortPairs(scratch, scratch_bytes, keys, sorted_keys, values,
-                                        sorted_values, count, begin_bit, end_bit, stream),
+  check(sort(scratch, scratch_bytes, keys, sorted_keys, values, sorted_values, count, begin_bit,
+             end_bit, stream),
         "cub::DeviceRadixSort");
 }
 

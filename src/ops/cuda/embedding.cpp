@@ -77,8 +77,7 @@ void CudaOps::embedding_bag_forward(View<const BagGroup> groups) {
   of.set(groups);
   if (of.groups.empty()) return;
   kernels::pool_bags(parts_->lists.of(of.groups), parts_->lists.of(of.first_block),
-                     static_cast<int>(of.groups.size()), of.first_block.back(), of.bags_together,
-                     native_);
+                     static_cast<int>(of.groups.size()), of.first_block.back(), native_);
 }
 
 void CudaOps::group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) {

@@ -11,6 +11,8 @@ namespace {
 /// Warps that keep a large GPU busy a few times over: short lists are cut finer to get there.
 constexpr int64_t kManyWarps = 32768;
 constexpr int kMostBagsTogether = 8;
+constexpr int64_t kIdsTogether =
+    128;  // of one lane group, so that long bags do not hold up the rest
 constexpr int kMostRunsAWarp = 32;
 constexpr int kFewestRunsAWarp = 4;
 
@@ -18,19 +20,23 @@ constexpr int kFewestRunsAWarp = 4;
 
 void LookupLists::set(View<const BagGroup> bags) {
   groups.clear();
+  ids_a_bag.clear();
   int64_t warps = 0;  // with one bag a unit
   for (const BagGroup& b : bags) {
     if (b.bags == 0 || b.table.width == 0) continue;
     groups.push_back(kernels::lookup_group(b));
+    ids_a_bag.push_back(std::max<int64_t>(1, b.capacity / b.bags));
     warps += b.bags * groups.back().pieces >> (5 - groups.back().shift);
   }
-  bags_together = 1;
-  while (bags_together < kMostBagsTogether && warps > bags_together * kManyWarps) {
-    bags_together *= 2;
-  }
+  int most = 1;
+  while (most < kMostBagsTogether && warps > most * kManyWarps) most *= 2;
   first_block.assign(1, 0);
-  for (const kernels::LookupGroup& g : groups) {
-    first_block.push_back(first_block.back() + kernels::lookup_blocks(g, bags_together));
+  for (size_t i = 0; i < groups.size(); ++i) {
+    kernels::LookupGroup& g = groups[i];
+    while (g.bags_together < most && g.bags_together * ids_a_bag[i] < kIdsTogether) {
+      g.bags_together *= 2;
+    }
+    first_block.push_back(first_block.back() + kernels::lookup_blocks(g));
   }
 }
 

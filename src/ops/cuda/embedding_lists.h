@@ -15,7 +15,7 @@ namespace dlrm::cuda {
 struct LookupLists {
   std::vector<kernels::LookupGroup> groups;
   std::vector<uint32_t> first_block;  ///< one more at the end
-  int bags_together = 1;
+  std::vector<int64_t> ids_a_bag;
 
   void set(View<const BagGroup> bags);
 };
