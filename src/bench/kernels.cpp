@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kGroupSeconds = 0.02;
 constexpr int kMostCalls = 1000;
+constexpr double kShortSeconds = 2e-4;
 
 template <class T>
 void fill(T& size, T value) {
@@ -31,6 +32,7 @@ nlohmann::ordered_json json_of(const KernelRow& row) {
   nlohmann::ordered_json object = {{"name", row.name},
                                    {"shape", row.shape},
                                    {"milliseconds", row.seconds * 1e3},
+                                   {"median_milliseconds", row.median * 1e3},
                                    {"bytes", row.bytes},
                                    {"gb_per_second", row.bytes / row.seconds * 1e-9}};
   if (row.flops > 0) object["gflops"] = row.flops / row.seconds * 1e-9;
@@ -55,9 +57,22 @@ void KernelSizes::fill_for(const Device& device) {
   fill<int64_t>(copied, cpu ? 128000000 : 2000000000);
 }
 
-double KernelClock::seconds_of(const std::function<void()>& call) {
+KernelClock::Timing KernelClock::timing_of(const std::function<void()>& call) {
   call();  // memory that is grown once, and choices that are made once
   stream.synchronize();
+  const double begin = now_seconds();
+  call();
+  stream.synchronize();
+  // Queueing a short call takes longer than the call.
+  if (now_seconds() - begin > kShortSeconds || !stream.begin_capture()) return groups_of(call);
+  call();
+  const std::unique_ptr<Graph> graph = stream.end_capture();
+  const Timing timing = groups_of([&] { graph->launch(stream); });
+  stream.synchronize();
+  return timing;
+}
+
+KernelClock::Timing KernelClock::groups_of(const std::function<void()>& call) {
   const auto group_seconds = [&](int calls) {
     const double begin = now_seconds();
     for (int i = 0; i < calls; ++i) call();
@@ -66,17 +81,18 @@ double KernelClock::seconds_of(const std::function<void()>& call) {
   };
   const double once = group_seconds(1);
   const int calls = static_cast<int>(std::clamp(kGroupSeconds / once, 1.0, double{kMostCalls}));
-  double best = once;
+  std::vector<double> seconds;
   const double end = now_seconds() + options.seconds;
-  for (int done = 0; done < 3 || now_seconds() < end; ++done) {
-    best = std::min(best, group_seconds(calls));
-  }
-  return best;
+  while (seconds.size() < 3 || now_seconds() < end) seconds.push_back(group_seconds(calls));
+  std::sort(seconds.begin(), seconds.end());
+  return {seconds.front(), seconds[seconds.size() / 2]};
 }
 
 void KernelClock::time(KernelRow row, const std::function<void()>& call) {
   if (!wants(row.name)) return;
-  row.seconds = seconds_of(call);
+  const Timing timing = timing_of(call);
+  row.seconds = timing.best;
+  row.median = timing.median;
   rows.push_back(std::move(row));
 }
 
@@ -142,17 +158,17 @@ std::string to_json(const KernelOptions& options, const KernelResult& result) {
 std::string to_table(const KernelResult& result) {
   std::string text = fmt::format(
       "{}\ncopy {:.1f} GB/s, products {:.0f} GFLOP/s in fp32, {:.0f} in bf16\n"
-      "{:<34} {:>24} {:>10} {:>9} {:>9} {:>6} {:>5}\n",
+      "{:<40} {:>26} {:>10} {:>10} {:>9} {:>9} {:>6} {:>5}\n",
       result.device, result.limits.bytes_per_second * 1e-9, result.limits.flops_fp32 * 1e-9,
-      result.limits.flops_bf16 * 1e-9, "operation", "shape", "ms", "GB/s", "GFLOP/s", "share",
-      "goal");
+      result.limits.flops_bf16 * 1e-9, "operation", "shape", "ms", "median", "GB/s", "GFLOP/s",
+      "share", "goal");
   for (const KernelRow& row : result.rows) {
     const std::string flops =
         row.flops > 0 ? fmt::format("{:.0f}", row.flops / row.seconds * 1e-9) : "";
-    text +=
-        fmt::format("{:<34} {:>24} {:>10.4f} {:>9.1f} {:>9} {:>5.0f}% {:>5}\n", row.name, row.shape,
-                    row.seconds * 1e3, row.bytes / row.seconds * 1e-9, flops, row.share * 100,
-                    row.goal > 0 ? fmt::format("{:.0f}%", row.goal * 100) : "");
+    text += fmt::format("{:<40} {:>26} {:>10.4f} {:>10.4f} {:>9.1f} {:>9} {:>5.0f}% {:>5}\n",
+                        row.name, row.shape, row.seconds * 1e3, row.median * 1e3,
+                        row.bytes / row.seconds * 1e-9, flops, row.share * 100,
+                        row.goal > 0 ? fmt::format("{:.0f}%", row.goal * 100) : "");
   }
   return text;
 }

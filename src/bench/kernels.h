@@ -21,6 +21,7 @@ struct KernelSizes {
   int64_t layer = 1024;          ///< inputs and outputs of the linear layer
   int64_t crossed = 3456;        ///< columns of the cross layer: MLPerf's 27 vectors of 128
   int64_t parameters = 1 << 24;  ///< of dense updates: more than caches hold
+  bool variants = true;          ///< lookups of other shapes besides, as models have them
 
   void fill_for(const Device& device);
 };
@@ -39,6 +40,7 @@ struct KernelRow {
   std::string name;
   std::string shape;
   double seconds = 0;  ///< a call, the best group of calls
+  double median = 0;   ///< of the groups
   double bytes = 0;    ///< that a call must move at least
   double flops = 0;    ///< counted where the products bind, else 0
   double share = 0;    ///< of the limit, once that is known
@@ -63,7 +65,8 @@ struct KernelResult {
 /// Times every operation on the device of `options`, whose sizes are filled for it.
 KernelResult time_kernels(KernelOptions& options);
 /// The same on `device`: calls are queued in groups behind each other and waited for
-/// once a group, so that a group's time is that of the device. `ops` computes on `stream`.
+/// once a group, so that a group's time is that of the device. Short calls are launched as a graph,
+/// as training does, where the device has graphs. `ops` computes on `stream`.
 KernelResult time_kernels(Device& device, Stream& stream, Ops& ops, const KernelOptions& options);
 
 std::string to_json(const KernelOptions& options, const KernelResult& result);

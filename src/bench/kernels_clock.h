@@ -16,9 +16,14 @@ class KernelClock {
   KernelClock(Device& device, Stream& stream, Ops& ops, const KernelOptions& options)
       : device(device), stream(stream), ops(ops), options(options) {}
 
-  /// Seconds of a call, in the best of several groups. A group is as long as a call is short, so
-  /// that waiting for it weighs little.
-  double seconds_of(const std::function<void()>& call);
+  /// Seconds of a call, in the best of several groups and in their median. A group is of as many
+  /// calls as a call is short, so that waiting for it weighs little.
+  struct Timing {
+    double best = 0;
+    double median = 0;
+  };
+  Timing timing_of(const std::function<void()>& call);
+  double seconds_of(const std::function<void()>& call) { return timing_of(call).best; }
   /// Whether a row of this name was asked for.
   bool wants(std::string_view name) const { return name.find(options.only) != std::string::npos; }
   /// Times `call` and keeps it as a row, where it was asked for.
@@ -42,6 +47,9 @@ class KernelClock {
   Ops& ops;
   const KernelOptions& options;
   std::vector<KernelRow> rows;
+
+ private:
+  Timing groups_of(const std::function<void()>& call);
 };
 
 /// Parts of the list of operations: kernels_*.cpp.

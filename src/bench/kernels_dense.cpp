@@ -1,4 +1,6 @@
 // Linear layers, loss, movement and updates of dense parameters.
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "kernels_clock.h"
@@ -37,6 +39,30 @@ void time_linear(KernelClock& clock, DType type) {
   row.flops *= 2;
   row.name = name + " backward, relu";
   clock.time(row, [&] { clock.ops.linear_backward(g); });
+}
+
+/// Products whose sums run over the whole batch, of layers as small as DLRM's: dw = dzᵀ x.
+void time_weight_gradients(KernelClock& clock) {
+  const int64_t b = clock.options.sizes.batch;
+  const std::pair<int64_t, int64_t> layers[] = {
+      {512, 13}, {256, 512}, {128, 256}, {1024, 479}, {1, 256}};
+  for (const auto& [out, in] : layers) {
+    KernelRow row{.name = fmt::format("linear bf16 weight gradient, {} to {}", in, out),
+                  .shape = fmt::format("{} x {} x {}", out, in, b)};
+    if (!clock.wants(row.name)) continue;
+    const int64_t stride = (in + 7) / 8 * 8;  // as models lay out what is not a multiple
+    const Array<char> x = clock.numbers(b, stride, DType::kBFloat16, "activations");
+    const Array<char> dz = clock.numbers(b, out, DType::kBFloat16, "gradients");
+    const Array<float> dw(clock.device, static_cast<size_t>(out * in), "weight gradients");
+    const Array<float> dbias(clock.device, static_cast<size_t>(out), "bias gradients");
+    row.bytes = 2.0 * static_cast<double>(b * (in + out)) + 4.0 * static_cast<double>(out * in);
+    row.flops = 2.0 * static_cast<double>(b * in * out);
+    clock.time(row, [&] {
+      clock.ops.linear_backward_weight({dz.data(), DType::kBFloat16, b, out},
+                                       {x.data(), DType::kBFloat16, b, in, stride},
+                                       {dw.data(), out, in}, dbias.view());
+    });
+  }
 }
 
 void time_loss(KernelClock& clock) {
@@ -96,12 +122,35 @@ void time_movement(KernelClock& clock) {
   clock.time(row, [&] { clock.ops.find_non_finite(from, bad.view()); });
 }
 
+/// Adds the squares of numbers in [-1, 1) to zeros, as Adagrad does.
+void make_positive(KernelClock& clock, View<float> state) {
+  const auto n = static_cast<int64_t>(state.size());
+  const Array<char> w = clock.numbers(1, n, DType::kFloat32, "parameters");
+  const Array<char> g = clock.numbers(1, n, DType::kFloat32, "gradients");
+  OptimizerStep step;
+  step.rule = OptimizerStep::Rule::kAdagrad;
+  step.eps = 1.0f;
+  clock.ops.fill_zero(state.data(), n * 4);
+  clock.ops.dense_update(step, {reinterpret_cast<float*>(w.data()), state.size()},
+                         {reinterpret_cast<const float*>(g.data()), state.size()}, state, {}, {});
+  clock.stream.synchronize();
+}
+
 void time_update(KernelClock& clock, OptimizerStep::Rule rule, const std::string& name,
                  int arrays) {
   if (!clock.wants(name)) return;
   const auto n = static_cast<size_t>(clock.options.sizes.parameters);
-  const Array<float> w(clock.device, n, "parameters"), g(clock.device, n, "gradients"),
-      s1(clock.device, n, "state"), s2(clock.device, n, "state");
+  // Numbers as they are in training: divisions and roots of zeros may be faster, and so is memory.
+  const auto numbers = [&](const char* what) {
+    return clock.numbers(1, static_cast<int64_t>(n), DType::kFloat32, what);
+  };
+  const auto floats = [&](const Array<char>& of) {
+    return View<float>(reinterpret_cast<float*>(of.data()), n);
+  };
+  const Array<char> w = numbers("parameters"), g = numbers("gradients"), s1 = numbers("state"),
+                    s2 = numbers("state");
+  make_positive(clock, floats(s1));
+  make_positive(clock, floats(s2));
   OptimizerStep step;
   step.rule = rule;
   step.lr = 1e-3f;
@@ -112,9 +161,9 @@ void time_update(KernelClock& clock, OptimizerStep::Rule rule, const std::string
   row.bytes = 4.0 * arrays * static_cast<double>(n);
   const bool adam = rule == OptimizerStep::Rule::kAdam;
   clock.time(row, [&] {
-    clock.ops.dense_update(step, w.view(), g.view(),
-                           rule == OptimizerStep::Rule::kSgd ? View<float>() : s1.view(),
-                           adam ? s2.view() : View<float>(), {});
+    clock.ops.dense_update(step, floats(w), floats(g),
+                           rule == OptimizerStep::Rule::kSgd ? View<float>() : floats(s1),
+                           adam ? floats(s2) : View<float>(), {});
   });
 }
 
@@ -137,6 +186,7 @@ void time_initialisation(KernelClock& clock) {
 void time_dense(KernelClock& clock) {
   time_linear(clock, DType::kBFloat16);
   time_linear(clock, DType::kFloat32);
+  time_weight_gradients(clock);
   time_loss(clock);
   time_blocks(clock);
   time_movement(clock);

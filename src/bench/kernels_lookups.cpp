@@ -1,6 +1,7 @@
 // Pooled lookups, and the backward pass with Adagrad, over tables far larger than caches.
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,8 @@ namespace dlrm::bench {
 namespace {
 
 constexpr double kZipf = 1.05;
+constexpr int64_t kLargeBytes = int64_t{100} << 30;
+constexpr const char* kLarge = ", 100 GiB";
 
 constexpr const char* kLookups[] = {"lookup fp32", "lookup bf16"};
 constexpr const char* kGroup = "group rows";
@@ -19,8 +22,30 @@ constexpr const char* kUpdate = "update adagrad";
 constexpr const char* kBoth = "group and update";
 constexpr const char* kWorks[] = {kLookups[0], kLookups[1], kGroup, kUpdate, kBoth};
 
-std::string row_name(const char* work, const std::string& law) {
-  return fmt::format("{}, {} ids", work, law);
+/// Tables of one shape and what a batch names of them.
+struct Shape {
+  std::string name;  ///< after the names of rows; empty for the sizes that were asked for
+  int64_t batch = 0;
+  int64_t rows = 0;
+  int64_t width = 0;
+  std::vector<int64_t> hotness;  ///< by table
+
+  int64_t tables() const { return static_cast<int64_t>(hotness.size()); }
+  int64_t ids(int64_t t) const { return batch * hotness[static_cast<size_t>(t)]; }
+  int64_t ids_before(int64_t t) const {
+    return batch * std::accumulate(hotness.begin(), hotness.begin() + t, int64_t{0});
+  }
+  int64_t all_ids() const { return ids_before(tables()); }
+  std::string text() const {
+    const auto [least, most] = std::minmax_element(hotness.begin(), hotness.end());
+    const std::string each =
+        *least == *most ? fmt::format("{}", *most) : fmt::format("{}..{}", *least, *most);
+    return fmt::format("{} x {} x {} x {}", tables(), batch, each, width);
+  }
+};
+
+std::string row_name(const char* work, const std::string& law, const Shape& shape) {
+  return fmt::format("{}, {} ids{}", work, law, shape.name);
 }
 
 /// The ids of all tables, and how many different rows they name.
@@ -29,17 +54,15 @@ struct Ids {
   double unique = 0;
 };
 
-Ids draw(KernelClock& clock, double alpha) {
-  const KernelSizes& s = clock.options.sizes;
-  const int64_t a_table = s.batch * s.hotness;
+Ids draw(KernelClock& clock, const Shape& s, double alpha) {
   const PowerLaw law(s.rows, alpha);
-  std::vector<int64_t> ids(static_cast<size_t>(s.tables * a_table));
+  std::vector<int64_t> ids(static_cast<size_t>(s.all_ids()));
   Ids drawn;
-  for (int64_t t = 0; t < s.tables; ++t) {
-    int64_t* part = ids.data() + t * a_table;
-    draw_ids(law, 7, static_cast<uint32_t>(t), 0, a_table, part);
+  for (int64_t t = 0; t < s.tables(); ++t) {
+    int64_t* part = ids.data() + s.ids_before(t);
+    draw_ids(law, 7, static_cast<uint32_t>(t), 0, s.ids(t), part);
     std::vector<bool> named(static_cast<size_t>(s.rows));
-    for (int64_t i = 0; i < a_table; ++i) {
+    for (int64_t i = 0; i < s.ids(t); ++i) {
       auto row = named[static_cast<size_t>(part[i])];
       drawn.unique += row ? 0 : 1;
       row = true;
@@ -52,71 +75,66 @@ Ids draw(KernelClock& clock, double alpha) {
 /// Tables with Adagrad's state, side by side in two arrays.
 class Tables {
  public:
-  Tables(KernelClock& clock, DType type, bool state)
-      : sizes_(clock.options.sizes),
+  Tables(KernelClock& clock, const Shape& shape, DType type, bool state)
+      : shape_(shape),
         type_(type),
-        weights_(clock.numbers(sizes_.tables * sizes_.rows, sizes_.width, type, "tables")),
+        weights_(clock.numbers(shape.tables() * shape.rows, shape.width, type, "tables")),
         state_(clock.device,
-               state ? static_cast<size_t>(sizes_.tables * sizes_.rows * sizes_.width) : 0,
+               state ? static_cast<size_t>(shape.tables() * shape.rows * shape.width) : 0,
                "optimizer state") {}
 
   RowTable table(int64_t t) const {
-    const int64_t first = t * sizes_.rows * sizes_.width;
+    const int64_t first = t * shape_.rows * shape_.width;
     RowTable table;
     table.weights = weights_.data() + first * static_cast<int64_t>(size_of(type_));
     table.type = type_;
-    table.rows = sizes_.rows;
-    table.width = table.stride = table.state_stride = sizes_.width;
+    table.rows = shape_.rows;
+    table.width = table.stride = table.state_stride = shape_.width;
     if (state_.size() > 0) table.state1 = state_.data() + first;
     return table;
   }
 
  private:
-  const KernelSizes& sizes_;
+  const Shape& shape_;
   DType type_;
   Array<char> weights_;
   Array<float> state_;
 };
 
-/// Every bag has `hotness` ids.
-Array<int64_t> bag_offsets(KernelClock& clock) {
-  const KernelSizes& s = clock.options.sizes;
+/// [tables][batch + 1]: every bag of a table has as many ids.
+Array<int64_t> bag_offsets(KernelClock& clock, const Shape& s) {
   std::vector<int64_t> offsets;
-  for (int64_t i = 0; i <= s.batch; ++i) offsets.push_back(i * s.hotness);
+  for (const int64_t hotness : s.hotness) {
+    for (int64_t i = 0; i <= s.batch; ++i) offsets.push_back(i * hotness);
+  }
   return clock.filled(offsets, "offsets");
 }
 
-std::string shape_of(const KernelSizes& s) {
-  return fmt::format("{} x {} x {} x {}", s.tables, s.batch, s.hotness, s.width);
-}
-
-double all_ids(const KernelSizes& s) { return static_cast<double>(s.tables * s.batch * s.hotness); }
-
-/// Bytes: a row for each id, though a cache may hold the hot ones.
-void time_lookup(KernelClock& clock, DType type, const std::string& law, const Ids& ids,
-                 double goal) {
-  const KernelSizes& s = clock.options.sizes;
-  KernelRow row{.name = row_name(kLookups[type == DType::kFloat32 ? 0 : 1], law),
-                .shape = shape_of(s)};
+/// Bytes: a row for each id, though a cache may hold the hot ones: more than the limit is possible.
+void time_lookup(KernelClock& clock, const Shape& s, DType type, const std::string& law,
+                 const Ids& ids, double goal) {
+  KernelRow row{.name = row_name(kLookups[type == DType::kFloat32 ? 0 : 1], law, s),
+                .shape = s.text()};
   if (!clock.wants(row.name)) return;
-  const Tables tables(clock, type, false);
-  const Array<int64_t> offsets = bag_offsets(clock);
-  const Array<float> pooled(clock.device, static_cast<size_t>(s.tables * s.batch * s.width),
+  const Tables tables(clock, s, type, false);
+  const Array<int64_t> offsets = bag_offsets(clock, s);
+  const Array<float> pooled(clock.device, static_cast<size_t>(s.tables() * s.batch * s.width),
                             "pooled rows");
   std::vector<BagGroup> groups;
-  for (int64_t t = 0; t < s.tables; ++t) {
+  for (int64_t t = 0; t < s.tables(); ++t) {
     BagGroup g;
     g.table = tables.table(t);
-    g.ids = ids.ids.data() + t * s.batch * s.hotness;
-    g.offsets = offsets.data();
+    g.ids = ids.ids.data() + s.ids_before(t);
+    g.offsets = offsets.data() + t * (s.batch + 1);
     g.bags = s.batch;
-    g.pooled = {pooled.data() + t * s.width, s.batch, s.width, s.tables * s.width};
+    g.capacity = s.ids(t);
+    g.pooled = {pooled.data() + t * s.width, s.batch, s.width, s.tables() * s.width};
     groups.push_back(g);
   }
   const auto width = static_cast<double>(s.width);
   row.goal = goal;
-  row.bytes = all_ids(s) * (width * static_cast<double>(size_of(type)) + 8) +
-              static_cast<double>(s.tables * s.batch) * (width * 4 + 8);
+  row.bytes = static_cast<double>(s.all_ids()) * (width * static_cast<double>(size_of(type)) + 8) +
+              static_cast<double>(s.tables() * s.batch) * (width * 4 + 8);
   clock.time(row, [&] { clock.ops.embedding_bag_forward(groups); });
 }
 
@@ -129,45 +147,45 @@ struct Updates {
   std::vector<BagGradient> bags;
   std::vector<ShardUpdate> shards;
 
-  Updates(KernelClock& clock, const Tables& tables, const Ids& ids) {
-    const KernelSizes& s = clock.options.sizes;
-    const int64_t a_table = s.batch * s.hotness, columns = s.tables * s.width;
-    const auto all = static_cast<size_t>(s.tables * a_table);
-    offsets = bag_offsets(clock);
+  Updates(KernelClock& clock, const Shape& s, const Tables& tables, const Ids& ids) {
+    const int64_t columns = s.tables() * s.width;
+    const auto all = static_cast<size_t>(s.all_ids());
+    offsets = bag_offsets(clock, s);
     rows = {clock.device, all, "rows"};
-    starts = {clock.device, all + static_cast<size_t>(s.tables), "starts"};
-    count = {clock.device, static_cast<size_t>(s.tables), "counts"};
+    starts = {clock.device, all + static_cast<size_t>(s.tables()), "starts"};
+    count = {clock.device, static_cast<size_t>(s.tables()), "counts"};
     occurrences = {clock.device, all, "occurrences"};
     gradients = clock.numbers(s.batch, columns, DType::kFloat32, "gradients");
     const auto* g = reinterpret_cast<const float*>(gradients.data());
-    for (int64_t t = 0; t < s.tables; ++t) {
-      groups.push_back({ids.ids.data() + t * a_table, offsets.data(), s.batch, a_table});
+    for (int64_t t = 0; t < s.tables(); ++t) {
+      groups.push_back({ids.ids.data() + s.ids_before(t), offsets.data() + t * (s.batch + 1),
+                        s.batch, s.ids(t)});
       bags.push_back({{g + t * s.width, s.batch, s.width, columns}, nullptr});
     }
-    const auto part = static_cast<size_t>(a_table);
     for (size_t t = 0; t < groups.size(); ++t) {
+      const auto before = static_cast<size_t>(s.ids_before(static_cast<int64_t>(t)));
+      const auto part = static_cast<size_t>(s.ids(static_cast<int64_t>(t)));
       ShardUpdate shard;
       shard.table = tables.table(static_cast<int64_t>(t));
       shard.groups = {&groups[t], 1};
       shard.gradients = {&bags[t], 1};
-      shard.runs = {rows.view().subspan(t * part, part),
-                    starts.view().subspan(t * (part + 1), part + 1),
-                    occurrences.view().subspan(t * part, part), count.view().subspan(t, 1)};
+      shard.runs = {rows.view().subspan(before, part), starts.view().subspan(before + t, part + 1),
+                    occurrences.view().subspan(before, part), count.view().subspan(t, 1)};
       shards.push_back(shard);
     }
   }
 };
 
 /// Bytes: a gradient for each id, weight and state of each different row read and written, and
-/// the list of occurrences; of grouping, ids and list once.
-void time_update(KernelClock& clock, const std::string& law, const Ids& ids) {
-  const std::string updated = row_name(kUpdate, law);
-  const std::string grouped = row_name(kGroup, law);
-  const std::string both = row_name(kBoth, law);
+/// the list of occurrences; of grouping, ids and list once. `goal`: of the update.
+void time_update(KernelClock& clock, const Shape& s, const std::string& law, const Ids& ids,
+                 double goal) {
+  const std::string updated = row_name(kUpdate, law, s);
+  const std::string grouped = row_name(kGroup, law, s);
+  const std::string both = row_name(kBoth, law, s);
   if (!clock.wants(updated) && !clock.wants(grouped) && !clock.wants(both)) return;
-  const KernelSizes& s = clock.options.sizes;
-  const Tables tables(clock, DType::kFloat32, true);
-  const Updates updates(clock, tables, ids);
+  const Tables tables(clock, s, DType::kFloat32, true);
+  const Updates updates(clock, s, tables, ids);
   const auto nothing = [] {};
   const auto group = [&] { clock.ops.group_rows_of(updates.shards, nothing); };
   OptimizerStep step;
@@ -176,14 +194,15 @@ void time_update(KernelClock& clock, const std::string& law, const Ids& ids) {
   step.eps = 1e-8f;
   const auto update = [&] { clock.ops.embedding_bag_updates(step, updates.shards, nothing); };
 
+  const auto all = static_cast<double>(s.all_ids());
   const double row_bytes = 4.0 * static_cast<double>(s.width);
-  KernelRow row{.name = grouped, .shape = shape_of(s)};
-  row.bytes = all_ids(s) * 16 + ids.unique * 16;
+  KernelRow row{.name = grouped, .shape = s.text()};
+  row.bytes = all * 16 + ids.unique * 16;
   clock.time(row, group);
   group();
   row.name = updated;
-  row.bytes = all_ids(s) * (row_bytes + 8) + ids.unique * (4 * row_bytes + 16);
-  row.goal = 0.7;
+  row.bytes = all * (row_bytes + 8) + ids.unique * (4 * row_bytes + 16);
+  row.goal = goal;
   clock.time(row, update);
   row.name = both;
   row.goal = 0;
@@ -193,17 +212,47 @@ void time_update(KernelClock& clock, const std::string& law, const Ids& ids) {
   });
 }
 
+/// What was asked for, then what models are made of: bags of one id (DLE), bags of 1 to 100 at a
+/// small batch (MLPerf DLRM-DCNv2), narrow rows (DE), and tables past the reach of the GPU's TLB.
+std::vector<Shape> shapes_for(const KernelClock& clock) {
+  const KernelSizes& s = clock.options.sizes;
+  const auto tables = static_cast<size_t>(s.tables);
+  const std::vector<int64_t> hot(tables, s.hotness);
+  std::vector<Shape> shapes = {{"", s.batch, s.rows, s.width, hot}};
+  if (!s.variants) return shapes;
+  shapes.push_back({", one a bag", s.batch, s.rows, s.width, std::vector<int64_t>(tables, 1)});
+  shapes.push_back({", mixed bags",
+                    std::max<int64_t>(1, s.batch * 27 / 256),
+                    s.rows,
+                    s.width,
+                    {3, 2, 1, 2, 6, 100, 27, 10}});
+  shapes.push_back({", 16 wide", s.batch, s.rows, 16, hot});
+  shapes.push_back({", 8 wide", s.batch, s.rows, 8, hot});
+  const int64_t row_bytes = s.tables * s.width * 4;
+  const auto free = static_cast<double>(clock.device.available_bytes());
+  if (free > 1.15 * kLargeBytes) {
+    shapes.push_back({kLarge, s.batch, kLargeBytes / row_bytes, s.width, hot});
+  }
+  return shapes;
+}
+
 }  // namespace
 
 void time_lookups(KernelClock& clock) {
   const std::vector<std::pair<std::string, double>> laws = {{"uniform", 0}, {"zipf", kZipf}};
-  for (const auto& [law, alpha] : laws) {
-    const auto wanted = [&](const char* work) { return clock.wants(row_name(work, law)); };
-    if (std::none_of(std::begin(kWorks), std::end(kWorks), wanted)) continue;
-    const Ids ids = draw(clock, alpha);
-    time_lookup(clock, DType::kFloat32, law, ids, alpha == 0 ? 0.8 : 0);
-    time_lookup(clock, DType::kBFloat16, law, ids, 0);
-    time_update(clock, law, ids);
+  for (const Shape& shape : shapes_for(clock)) {
+    const bool asked = shape.name.empty();
+    const bool large = shape.name == kLarge;
+    for (const auto& [law, alpha] : laws) {
+      const auto wanted = [&](const char* work) { return clock.wants(row_name(work, law, shape)); };
+      if (std::none_of(std::begin(kWorks), std::end(kWorks), wanted)) continue;
+      const Ids ids = draw(clock, shape, alpha);
+      // With Zipf's ids an update is asked to be no slower than with uniform ones, of more bytes.
+      const bool goals = asked && alpha == 0;
+      time_lookup(clock, shape, DType::kFloat32, law, ids, goals ? 0.8 : 0);
+      time_lookup(clock, shape, DType::kBFloat16, law, ids, 0);
+      if (!large) time_update(clock, shape, law, ids, goals ? 0.7 : 0);
+    }
   }
 }
 

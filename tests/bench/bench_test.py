@@ -148,11 +148,15 @@ class Kernels(unittest.TestCase):
         result, _ = self.run_kernels()
         names = [row["name"] for row in result["kernels"]]
         self.assertEqual(len(names), len(set(names)))
-        for name in ("lookup fp32, uniform ids", "group and update, zipf ids", "dot bf16 forward", "dot bf16 backward"):
+        for name in ("lookup fp32, uniform ids", "group and update, zipf ids", "dot bf16 forward", "dot bf16 backward",
+                     "lookup bf16, zipf ids, one a bag", "update adagrad, uniform ids, mixed bags",
+                     "lookup fp32, uniform ids, 8 wide", "linear bf16 weight gradient, 479 to 1024",
+                     "linear bf16 weight gradient, 256 to 1"):
             self.assertIn(name, names)
         self.assertTrue(all(rate > 0 for rate in result["limits"].values()))
         for row in result["kernels"]:
             self.assertGreater(row["milliseconds"], 0, row["name"])
+            self.assertGreaterEqual(row["median_milliseconds"], row["milliseconds"], row["name"])
             self.assertGreater(row["share"], 0, row["name"])
 
     def test_a_dot_product_reads_its_vectors_once(self):
