@@ -37,10 +37,12 @@ TEST_F(SmallRun, TheRunsDirectoryHoldsWhatTheContractNames) {
   const auto summary = nlohmann::json::parse(read_file(path("run/summary.json")));
   for (const char* key : {"samples_per_second", "steps", "samples", "train_loss", "eval",
                           "world_size", "device", "wall_seconds", "step_ms", "stages_ms",
-                          "data_wait_share", "cpu_utilization", "memory", "plan"}) {
+                          "data_wait_share", "cpu_utilization", "memory", "plan", "comm"}) {
     EXPECT_TRUE(summary.contains(key)) << key;
   }
   EXPECT_EQ(summary["device"].get<std::string>().substr(0, 3), "cpu");
+  EXPECT_EQ(summary["comm"], "shared memory");
+  EXPECT_GT(summary["memory"]["shared_peak_bytes"], 0);
   EXPECT_EQ(summary["steps"], 40);
   // 2000 samples are 30 batches of 65 and one of 50; 40 steps wrap round.
   EXPECT_EQ(summary["samples"], 2000 + 9 * 65);
