@@ -1,0 +1,96 @@
+#include "embedding/bag_scan.h"
+
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dlrm/core/error.h"
+#include "dlrm/plan/plan.h"
+
+#include "training.h"
+
+namespace dlrm::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Features whose lists are of many chunks, of none, and of a part of one.
+class BagScans : public ::testing::TestWithParam<int> {
+ protected:
+  static constexpr int64_t kSamples = 500;
+  const Tables tables_{table_of("long", 1000000, 4, {100}, Pooling::kSum),
+                       table_of("empty", 10, 4, {1}, Pooling::kSum),
+                       table_of("short", 300, 4, {1, 3}, Pooling::kSum)};
+  const EmbeddingLayout layout_{tables_, plan_of("table", tables_, 1), RoutingMode::kExact};
+  std::vector<int64_t> ids_, offsets_{0};
+
+  void SetUp() override {
+    const std::vector<std::pair<int64_t, int64_t>> features{
+        {100, 1000000}, {0, 10}, {1, 300}, {3, 300}};
+    for (const auto& [length, rows] : features) {
+      for (int64_t i = 0; i < kSamples; ++i) {
+        for (int64_t k = 0; k < length; ++k) {
+          ids_.push_back(static_cast<int64_t>(ids_.size()) * 7919 % rows);
+        }
+        offsets_.push_back(static_cast<int64_t>(ids_.size()));
+      }
+    }
+  }
+  LocalBags bags() const { return {{0, kSamples}, kSamples, ids_, offsets_}; }
+  std::vector<BagScan> scans() const {
+    std::vector<BagScan> scans;
+    scan_offsets(layout_, bags(), GetParam(), scans);
+    return scans;
+  }
+  /// The ids of all features but the last, copied one after another.
+  template <class T>
+  std::vector<int64_t> copied() const {
+    std::vector<T> to(ids_.size(), T{-1});
+    std::vector<char*> places;
+    for (const BagScan& scan : scans()) {
+      places.push_back(reinterpret_cast<char*>(to.data() + scan.first));
+    }
+    places.back() = nullptr;
+    check_and_copy_ids(layout_, bags(), scans(), GetParam(), places, sizeof(T));
+    return {to.begin(), to.end()};
+  }
+  std::string error() const {
+    try {
+      check_and_copy_ids(layout_, bags(), scans(), GetParam(), {}, 8);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "none";
+  }
+};
+
+TEST_P(BagScans, IdsAreCopiedWhereAFeatureHasAPlace) {
+  std::vector<int64_t> expected = ids_;
+  std::fill(expected.end() - 3 * kSamples, expected.end(), -1);
+  EXPECT_EQ(copied<int64_t>(), expected);
+  EXPECT_EQ(copied<int32_t>(), expected);
+  EXPECT_EQ(error(), "none");
+}
+
+TEST_P(BagScans, TheFirstBadIdOfAllChunksIsNamed) {
+  ids_.back() = 300;
+  EXPECT_THAT(error(), HasSubstr("sample 499 of the global batch, feature short_1: id 300 is"));
+  ids_[49999] = -4;
+  EXPECT_THAT(error(), HasSubstr("sample 499 of the global batch, feature long_0: id -4 is"));
+  ids_[33000] = 1000000;
+  EXPECT_THAT(error(), HasSubstr("sample 330 of the global batch, feature long_0: id 1000000 is"));
+}
+
+TEST_P(BagScans, LengthsAreKnownWhereBagsAreAlike) {
+  std::vector<int32_t> lengths;
+  for (const BagScan& scan : scans()) lengths.push_back(scan.length);
+  EXPECT_EQ(lengths, (std::vector<int32_t>{100, 0, 1, 3}));
+  ++offsets_[3 * kSamples - 1];
+  EXPECT_EQ(scans()[2].length, -1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Embedding, BagScans, ::testing::Values(1, 2, 5));
+
+}  // namespace
+}  // namespace dlrm::testing
