@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(All, OnADevice,
                                                                    : std::vector<const char*>{}),
                          [](const auto& info) { return info.param; });
 
-constexpr const char* kShort = 
+constexpr const char* kShort =
     "--set train.steps=8 --set train.tf32=false --set train.pin_algorithms=true ";
 
 TEST_P(OnADevice, ARunGivesTheLossesAndTheAucOfACpu) {
@@ -53,6 +53,16 @@ TEST_P(OnADevice, RanksShareADeviceThroughHostMemory) {
   }
 }
 
+TEST_P(OnADevice, RanksThatFilterIdsOnTheDeviceTrainBitwiseAsThoseThatGetTheirOwn) {
+  const std::string rows =
+      device() + kShort + "--set comm=staged --set sharding.strategy=row --set routing.mode=";
+  ASSERT_EQ(train(2, rows + "exact --set output.directory=exact").code, 0);
+  const Outcome outcome = train(2, rows + "fixed");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(losses(path("run")), losses(path("exact")));
+  EXPECT_EQ(summary("run")["eval"]["auc"], summary("exact")["eval"]["auc"]);
+}
+
 /// Between processes the stand-in for NCCL meets in a folder; ranks that share a GPU take one
 /// another for machines of their own.
 class OverNccl {
@@ -73,7 +83,7 @@ TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsUnlessTheyAreProfiled) {
   const std::string run = device() +
                           "--set train.steps=12 --set comm=nccl --set sharding.strategy=table "
                           "--set routing.mode=fixed --set eval.at_end=false --set "
-                          "output.directory=";
+                          "train.pin_algorithms=true --set output.directory=";
   Outcome outcome = train(2, run + "graphs");
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   outcome = train(2, run + "eager --profile " + path("trace.json").string());
@@ -87,16 +97,6 @@ TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsUnlessTheyAreProfiled) {
     EXPECT_TRUE(summary("eager")["stages_ms"].contains(stage)) << stage;
   }
   EXPECT_FALSE(summary("eager")["stages_ms"].contains("recorded"));
-}
-
-TEST_P(OnADevice, RanksThatFilterIdsOnTheDeviceTrainBitwiseAsThoseThatGetTheirOwn) {
-  const std::string rows =
-      device() + kShort + "--set comm=staged --set sharding.strategy=row --set routing.mode=";
-  ASSERT_EQ(train(2, rows + "exact --set output.directory=exact").code, 0);
-  const Outcome outcome = train(2, rows + "fixed");
-  ASSERT_EQ(outcome.code, 0) << outcome.errors;
-  EXPECT_EQ(losses(path("run")), losses(path("exact")));
-  EXPECT_EQ(summary("run")["eval"]["auc"], summary("exact")["eval"]["auc"]);
 }
 
 TEST_P(OnADevice, ACheckpointGoesFromOneKindOfDeviceToTheOther) {
