@@ -89,33 +89,42 @@ __global__ void dot_forward_kernel(Rows<const T> x, Rows<const float> e, Rows<T>
 
 constexpr int kBand = 8;  ///< gradients of so many vectors are summed together
 
-/// One block a sample; threads are columns.
+/// One block a sample; threads are columns. Factors of `piece` vectors at a time are shared.
 template <class T>
 __global__ void dot_backward_kernel(Rows<const T> x, Rows<const float> e, Rows<const T> dz,
-                                    Rows<T> dx, Rows<float> de, DotShape shape) {
-  DLRM_DYNAMIC_SHARED(float, factors);  // [vectors, kBand]: of products with the band's vectors
+                                    Rows<T> dx, Rows<float> de, DotShape shape, int piece) {
+  DLRM_DYNAMIC_SHARED(float, factors);  // [piece, kBand]: of products with the band's vectors
   const int64_t sample = blockIdx.x;
   const T* x_row = x.row(sample);
   const float* e_row = e.row(sample);
   const T* g = dz.row(sample) + shape.width;
+  const int threads = static_cast<int>(blockDim.x);
   for (int first = 0; first < shape.vectors; first += kBand) {
-    __syncthreads();
-    for (int k = static_cast<int>(threadIdx.x); k < shape.vectors * kBand;
-         k += static_cast<int>(blockDim.x)) {
-      const int j = k / kBand, i = first + k % kBand;
-      const bool product = i != j && i < shape.vectors;
-      factors[k] = product ? to_float(g[product_at(i, j)]) : 0.0f;
-    }
-    __syncthreads();
-    for (int c = static_cast<int>(threadIdx.x); c < shape.width;
-         c += static_cast<int>(blockDim.x)) {
+    for (int c0 = 0; c0 < shape.width; c0 += threads) {
+      const int c = c0 + static_cast<int>(threadIdx.x);
       float sum[kBand] = {};
-      for (int j = 0; j < shape.vectors; ++j) {
-        const float v =
-            j == 0 ? to_float(x_row[c]) : e_row[static_cast<int64_t>(j - 1) * shape.width + c];
+      for (int j0 = 0; j0 < shape.vectors; j0 += piece) {
+        const int count = min(piece, shape.vectors - j0);
+        if (c0 == 0 || piece < shape.vectors) {
+          __syncthreads();
+          for (int k = static_cast<int>(threadIdx.x); k < count * kBand; k += threads) {
+            const int j = j0 + k / kBand, i = first + k % kBand;
+            const bool product = i != j && i < shape.vectors;
+            factors[k] = product ? to_float(g[product_at(i, j)]) : 0.0f;
+          }
+          __syncthreads();
+        }
+        if (c >= shape.width) continue;
+        for (int j = j0; j < j0 + count; ++j) {
+          const float v =
+              j == 0 ? to_float(x_row[c]) : e_row[static_cast<int64_t>(j - 1) * shape.width + c];
 #pragma unroll
-        for (int i = 0; i < kBand; ++i) sum[i] = __fmaf_rn(factors[j * kBand + i], v, sum[i]);
+          for (int i = 0; i < kBand; ++i) {
+            sum[i] = __fmaf_rn(factors[(j - j0) * kBand + i], v, sum[i]);
+          }
+        }
       }
+      if (c >= shape.width) continue;
 #pragma unroll
       for (int i = 0; i < kBand; ++i) {
         const int row = first + i;
@@ -149,10 +158,11 @@ void backward(const Matrix& x, const MatrixView<const float>& e, const Matrix& d
               const MatrixView<float>& de, cudaStream_t stream) {
   const DotShape shape = dot_shape(x, e.cols);
   const int threads = std::clamp((shape.width + 31) / 32 * 32, 32, 256);
+  const int piece = std::min(shape.vectors, kSharedBytes / (4 * kBand));
   launch(dot_backward_kernel<T>,
-         {shape.samples, threads, sizeof(float) * static_cast<size_t>(shape.vectors * kBand)},
-         stream, rows_of<const T>(x), Rows<const float>{e.data, e.stride}, rows_of<const T>(dz),
-         rows_of<T>(dx), Rows<float>{de.data, de.stride}, shape);
+         {shape.samples, threads, sizeof(float) * static_cast<size_t>(piece * kBand)}, stream,
+         rows_of<const T>(x), Rows<const float>{e.data, e.stride}, rows_of<const T>(dz),
+         rows_of<T>(dx), Rows<float>{de.data, de.stride}, shape, piece);
 }
 
 }  // namespace
