@@ -2,7 +2,8 @@
 // products' gradients as a symmetric matrix with a zero diagonal, and dz's own part to dx. On the
 // tensor cores, which take bf16: a float is split into three parts of 8 bits, v = v1 + v2 + v3,
 // exactly, and products of parts i and j with i + j <= 4 are summed in fp32: what is left out is
-// 2^-24 of a product, as in fp32 itself. (S is one part where z is bf16.) A warp takes a sample and
+// 2^-24 of a product, as in fp32 itself. (S is one part where z is bf16; of V two parts would leave
+// out 2^-16 of a product, which shows where products cancel.) A warp takes a sample and
 // nothing but z passes through shared memory: the sum over columns may take them in any order, so
 // that a lane's four neighbouring columns are its elements of a step of 16, read as one 16-byte
 // load; and the fragments of V serve as A and as B. Bytes a sample: forward 4·F·D + 2·s·D +

@@ -165,6 +165,7 @@ TEST_F(GpuChain, ALayersBackwardEndsInThatOfTheOneBelow) {
   }
 }
 
+#if defined(DLRM_SIMT)
 TEST_F(GpuChain, ReluTakesItsMaskFromTheForwardAndItsSumsAlong) {
   const auto ops = timed_on_day(0);
   OnDevice x = make(20, 8, DType::kFloat32, 1), w = make(16, 8, DType::kFloat32, 2),
@@ -189,6 +190,32 @@ TEST_F(GpuChain, ReluTakesItsMaskFromTheForwardAndItsSumsAlong) {
   EXPECT_TRUE(below.has_dbias);
   stream->synchronize();
 }
+
+TEST_F(GpuChain, ALayersSecondBackwardNeitherAllocatesNorWaits) {
+  const auto ops = timed_on_day(1);
+  for (const int64_t out : {1, 8}) {
+    OnDevice y = make(70, 16, DType::kBFloat16, 1), w = make(out, 16, DType::kBFloat16, 2),
+             dy = make(70, out, DType::kBFloat16, 3), dx = make(70, 16, DType::kBFloat16, 4),
+             dw = make(out, 16, DType::kFloat32, 5), db = make(1, out, DType::kFloat32, 6),
+             sums = make(1, 16, DType::kFloat32, 7);
+    const auto run = [&] {
+      LayerBelow below;
+      below.act = Act::kRelu, below.y = y.matrix(), below.dbias = sums.view();
+      LinearGradients layer;
+      layer.dy = dy.matrix(), layer.x = y.matrix(), layer.w = w.matrix(), layer.dx = dx.matrix();
+      layer.dw = dw.floats(), layer.dbias = db.view(), layer.below = &below;
+      ops->linear_backward(layer);
+    };
+    run();
+    const simt::Counters before = simt::counters();
+    run();
+    const simt::Counters after = simt::counters();
+    EXPECT_EQ(after.allocations, before.allocations);
+    EXPECT_EQ(after.host_waits, before.host_waits);
+    stream->synchronize();
+  }
+}
+#endif
 
 TEST_F(GpuChain, AnInputGradientIsAddedToWhatIsThere) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {

@@ -120,6 +120,32 @@ TEST_F(GpuLayers, ASecondStepNeitherAllocatesNorWaits) {
 }
 #endif
 
+#if defined(DLRM_SIMT)
+TEST_F(GpuLayers, AProductThatNoLibraryTakesIsSaidOnceForItsShape) {
+  const auto lines_of = [&](int64_t in) {
+    const Array<BFloat16> x(*device, DeviceLayer::size(4 * in), "x");
+    const Array<BFloat16> w(*device, DeviceLayer::size(8 * in), "w"), y(*device, 4 * 8, "y");
+    const auto matrix = [](const Array<BFloat16>& array, int64_t rows, int64_t cols) {
+      return Matrix(array.data(), DType::kBFloat16, rows, cols);
+    };
+    testing::internal::CaptureStderr();
+    for (int i = 0; i < 2; ++i) {
+      ops->linear_forward(matrix(x, 4, in), matrix(w, 8, in), {}, Act::kNone, matrix(y, 4, 8), {});
+    }
+    stream->synchronize();
+    const std::string text = testing::internal::GetCapturedStderr();
+    int lines = 0;
+    for (size_t at = 0; (at = text.find("no library takes the product", at)) != std::string::npos;
+         ++at) {
+      ++lines;
+    }
+    return lines;
+  };
+  EXPECT_EQ(lines_of(1), 1);  // the emulator's library refuses it
+  EXPECT_EQ(lines_of(2), 0);
+}
+#endif
+
 TEST_F(GpuLayers, TheProductForShapesThatNoLibraryTakesIsRight) {
   const int64_t shapes[][3] = {{1, 1, 1}, {33, 31, 70}, {5, 64, 0}, {100, 3, 32}};
   for (const auto& [m, n, k] : shapes) {

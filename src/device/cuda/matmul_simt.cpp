@@ -160,8 +160,9 @@ void compute(const Product& p, int64_t inner) {
 
 bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
 
-/// Host loops. Refuses epilogues at pointers that are not aligned, as the library does for some
-/// shapes, so that callers' other ways are taken in tests too. Where candidates are timed, a clock
+/// Host loops. Refuses epilogues at pointers that are not aligned, and products of bf16 with an
+/// inner size of 1, as the library does for some shapes, so that callers' other ways are taken in
+/// tests too. Where candidates are timed, a clock
 /// that DLRM_SIMT_TIMING sets (a number; 0: the first is always fastest) says which is the fastest,
 /// as another day's measurement would.
 class LoopMatmul final : public Matmul {
@@ -169,7 +170,7 @@ class LoopMatmul final : public Matmul {
   explicit LoopMatmul(const MatmulOptions& options) : options_(options) {}
 
   bool serves(const Product& p, Stream& stream) override {
-    shape_of(p);
+    if (shape_of(p).k == 1 && p.a.type == DType::kBFloat16) return false;
     if (p.epilogue != Epilogue::kNone && !takes_epilogue(p)) return false;
     chosen(key_of(p, options_.tf32), kAlgorithms, stream);
     return true;

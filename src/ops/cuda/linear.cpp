@@ -98,9 +98,14 @@ void CudaOps::layer_forward(const LayerForward& l) {
   }
   if (fused_forward(l, product, kept)) return;
   if (products.run_fused(product, Products::kMain)) return activate(l.act, sums, l.y);
+  // The bias goes there first: a product that is rounded and then added to is rounded twice.
+  kernels::clear(sums, native_);
+  kernels::activate(Curve::kNone, sums, added, {}, sums, native_);
   product.epilogue = Epilogue::kNone;
+  product.bias = nullptr;
+  product.accumulate = true;
   products.run(product, Products::kMain);
-  kernels::activate(curve, sums, added, kept, l.y, native_);
+  if (l.act != Act::kNone) kernels::activate(curve, sums, nullptr, kept, l.y, native_);
 }
 
 bool CudaOps::fused_forward(const LayerForward& l, const Product& with_bias, Matrix kept) {
