@@ -96,7 +96,10 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
 
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples) {
-  const double ids = real(samples) * hotness_of(table) * real(rows) / real(table.rows);
+  // With fixed routing an owner gets the ids of all rows, and has room for as many.
+  const bool all = config.routing.mode == RoutingMode::kFixed;
+  const double share = all ? 1.0 : real(rows) / real(table.rows);
+  const double ids = real(samples) * hotness_of(table) * share;
   const double bags = real(samples) * real(table.features.size());
   return (config.routing.depth + 1) * (24.0 * ids + 8.0 * (bags + 1));
 }

@@ -34,7 +34,7 @@ double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, i
 double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world);
 
 /// `samples` samples' ids of a table's `rows` in the depth + 1 batches in flight: 24 bytes an id
-/// (the id, its sorted key, its bag), 8 an offset.
+/// (the id, its sorted key, its bag), 8 an offset. With fixed routing ids of all rows count.
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples);
 
