@@ -174,6 +174,25 @@ TEST_P(EveryDevice, SeveralOfThemLiveInOneProcess) {
   EXPECT_GE(second->bytes_in_use(), 40u);
 }
 
+TEST_P(EveryDevice, AnArrayTakesItsFirstSizeAsItIsAndAQuarterMoreWhereItGrows) {
+  Array<int> array(*device, 0, "growing");
+  array.reserve(1000);
+  EXPECT_EQ(array.size(), 1000u);
+  array.reserve(1001);
+  EXPECT_EQ(array.size(), 1251u);
+}
+
+TEST_P(EveryDevice, GivesLargeMemoryOfTheHostZeroedAgain) {
+  const size_t bytes = (size_t{130} << 20) + 1;  // several parts, the last a small one
+  for (int time = 0; time < 2; ++time) {
+    const HostArray<char> array(*device, bytes, "large");
+    for (const size_t at : {size_t{0}, bytes / 2, (bytes >> 26 << 26) - 1, bytes - 1}) {
+      EXPECT_EQ(array[at], 0) << at;
+      array[at] = 1;
+    }
+  }
+}
+
 TEST(CudaDevices, AreNoneWithoutCudaInTheBuild) {
   if (!built_with_cuda()) {
     EXPECT_EQ(cuda_device_count(), 0);

@@ -167,10 +167,11 @@ class Array {
   View<T> view() const { return {data(), size_}; }
   View<T> first(size_t count) const { return {data(), count}; }
   T& operator[](size_t i) const { return data()[i]; }
-  /// At least `size` elements afterwards; contents are lost where it grew.
+  /// At least `size` elements afterwards; contents are lost where it grew. The first size is taken
+  /// as it is, as most never change; who grows will grow again, and gets a quarter more.
   void reserve(size_t size) {
     if (size <= size_) return;
-    const size_t grown = size + size / 4;
+    const size_t grown = size_ == 0 ? size : size + size / 4;
     buffer_ = Buffer();
     buffer_ = Buffer(*device_, grown * sizeof(T), what_, kPlace);
     size_ = grown;

@@ -1,5 +1,6 @@
 #include "cuda_device.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "dlrm/core/error.h"
@@ -26,6 +27,17 @@ cudaMemPool_t keeping_pool(int index) {
   uint64_t keep = UINT64_MAX;
   DLRM_CUDA_CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
   return pool;
+}
+
+/// By all threads: tables of tier host are hundreds of GiB.
+void zero(void* data, size_t bytes) {
+  constexpr size_t kPart = size_t{64} << 20;
+  const auto parts = static_cast<int64_t>((bytes + kPart - 1) / kPart);
+#pragma omp parallel for schedule(static) if (parts > 1)
+  for (int64_t i = 0; i < parts; ++i) {
+    const size_t at = static_cast<size_t>(i) * kPart;
+    std::memset(static_cast<char*>(data) + at, 0, std::min(kPart, bytes - at));
+  }
 }
 
 }  // namespace
@@ -123,7 +135,7 @@ void* CudaDevice::allocate_host(size_t bytes, const char* what) {
                     host_ledger_.holders());
   }
   check(status, "cudaHostAlloc");
-  std::memset(pointer, 0, bytes);
+  zero(pointer, bytes);
   host_ledger_.add(pointer, bytes, what);
   return pointer;
 }

@@ -7,7 +7,8 @@
 namespace dlrm {
 
 /// Device memory that operations use while they run, one piece for each purpose. It grows when a
-/// larger size is first met and is kept, so that a steady state allocates nothing. A piece is for
+/// larger size is first met, by a quarter more so that slightly larger ones follow at no cost, and
+/// is kept: a steady state allocates nothing. A piece is for
 /// the operations of one stream, which use it one after another.
 class Scratch {
  public:
@@ -17,8 +18,9 @@ class Scratch {
   void* bytes(const char* purpose, size_t bytes) {
     Buffer& piece = pieces_[purpose];
     if (piece.bytes() < bytes) {
+      const size_t grown = piece.bytes() == 0 ? bytes : bytes + bytes / 4;
       piece = Buffer();  // before the larger one: both need not fit
-      piece = Buffer(device_, bytes, purpose);
+      piece = Buffer(device_, grown, purpose);
     }
     return piece.data();
   }
