@@ -13,10 +13,6 @@ std::string why_no_nccl(Device& device);
 /// Of the library that this process finds; 22809 is 2.28.9.
 int nccl_version();
 
-/// Names the GPU of `device` among all machines, in at most 63 characters: ranks that name the
-/// same share one.
-std::string gpu_identity(Device& device);
-
 /// Collective. The host communicator, of which it makes a duplicate, brings the ranks together.
 std::unique_ptr<Communicator> make_nccl_comm(Communicator& host, Device& device);
 

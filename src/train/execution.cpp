@@ -31,10 +31,22 @@ DeviceCommKind kind_of(CommKind kind) {
   throw run_error("unknown comm");
 }
 
-/// Ranks of this machine that share GPU `rank_here` mod `gpus`.
-int sharing(const MachineShare& share, int gpus) {
-  const int mine = share.rank_here % gpus;
-  return (share.ranks_here - mine + gpus - 1) / gpus;
+/// Makes the first calls of a communicator, which take what memory it needs and connect the ranks:
+/// before memory is planned, and not in a step.
+void warm_up(Communicator& vectors, Device& device, Stream& stream) {
+  const auto world = static_cast<size_t>(vectors.size());
+  Array<float> sent(device, world, "first exchange"), received(device, world, "first exchange");
+  ExchangeLayout layout;
+  layout.send_bytes = layout.receive_bytes = std::vector<int64_t>(world, sizeof(float));
+  for (size_t q = 0; q < world; ++q) {
+    layout.send_offsets.push_back(static_cast<int64_t>(q * sizeof(float)));
+  }
+  layout.receive_offsets = layout.send_offsets;
+  Pending exchange = vectors.start_alltoallv(sent.data(), received.data(), layout, &stream);
+  exchange.wait(stream);
+  Pending sum = vectors.start_allreduce<float>(sent.view(), DType::kFloat32, &stream);
+  sum.wait(stream);
+  stream.synchronize();
 }
 
 }  // namespace
@@ -55,13 +67,14 @@ Execution::Execution(Communicator& comm, const RunConfig& config, const MachineS
   const int gpus = std::max(1, cuda_device_count());
   device_ = make_cuda_device(share.rank_here % gpus);
   stream_ = device_->make_stream();
-  // Every rank has looked before the first takes anything.
-  const auto free = static_cast<double>(device_->available_bytes());
-  comm.barrier();
-  memory_bytes_ = free / sharing(share, gpus);
   DeviceCommOptions options;
   options.kind = kind_of(config.comm);
   device_comm_ = make_device_comm(comm, *device_, options);
+  warm_up(*device_comm_, *device_, *stream_);
+  comm.barrier();
+  const auto free = static_cast<double>(device_->available_bytes());
+  comm.barrier();  // every rank has looked before the first takes anything
+  memory_bytes_ = free / ranks_that_name(comm, gpu_identity(*device_));
 }
 
 Execution::~Execution() { settle(*stream_); }

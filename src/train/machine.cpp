@@ -80,6 +80,12 @@ MachineShare machine_share(Communicator& comm) {
   return share;
 }
 
+int ranks_that_name(Communicator& comm, const std::string& name) {
+  const uint64_t mine = stream_key(0, name);
+  const std::vector<uint64_t> all = comm.allgather(mine);
+  return static_cast<int>(std::count(all.begin(), all.end(), mine));
+}
+
 int threads_for(int configured, const MachineShare& share) {
   if (configured > 0) return configured;
   if (const char* text = std::getenv("OMP_NUM_THREADS")) {

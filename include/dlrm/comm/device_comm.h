@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <string>
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/device/device.h"
@@ -21,5 +22,9 @@ struct DeviceCommOptions {
 /// where the kind asked for cannot be had.
 std::unique_ptr<Communicator> make_device_comm(Communicator& host, Device& device,
                                                const DeviceCommOptions& options = {});
+
+/// Names the GPU of `device` among all machines, in at most 63 characters: ranks that name the
+/// same share one. Empty for a CPU of a build without CUDA.
+std::string gpu_identity(Device& device);
 
 }  // namespace dlrm

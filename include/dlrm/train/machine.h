@@ -17,6 +17,9 @@ struct MachineShare {
 };
 MachineShare machine_share(Communicator& comm);
 
+/// How many ranks name the same as this one, itself included. Collective.
+int ranks_that_name(Communicator& comm, const std::string& name);
+
 /// Threads for a rank: `configured` if not 0, else OMP_NUM_THREADS if set, else the rank's CPUs.
 int threads_for(int configured, const MachineShare& share);
 
