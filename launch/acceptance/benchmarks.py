@@ -17,6 +17,7 @@ SMALL_STEPS = {f"train.{part}_optimizer.lr": 1e-6 for part in ("dense", "sparse"
 # each table, so that the smallest tables earn most on the device. Rows of 128 columns.
 LARGE = {"C1": 45833188, "C10": 29275261, "C20": 48937457, "C21": 11316796, "C22": 40094537}
 ROW_BYTES = 128 * 4
+DEVICE_PART = 60 * GIB
 
 # Where timing all kernels at once fails, these parts are timed apart (dlrm-bench kernels --only).
 FAMILIES = ("copy", "lookup", "group", "update", "dot", "cross", "linear", "average pool", "dense", "convert", "fill")
@@ -137,7 +138,8 @@ def rate(session, name, config, values, batch, steps, goal=None, goal_ms=None):
             run.expect_success(name)
         raise Failure(f"{name}: too few steps to tell a rate")
     milliseconds = 1e3 * batch / per_second
-    done = {**summary(folder), "steady_samples_per_second": per_second, "steady_step_ms": milliseconds}
+    done = {**summary(folder), "steady_samples_per_second": per_second, "steady_step_ms": milliseconds,
+            "tables_on_host": tables_on_host(folder)}
     session.facts.setdefault("runs", {})[name] = done
     words = f"{per_second / 1e6:.2f}M samples/s, {milliseconds:.2f} ms a step"
     if "data_wait_share" in done:
@@ -165,25 +167,40 @@ def dle_4b(session, source):
     return rate(session, "dle-4b-fresh", "dle_4b.yaml", values, 65536, 300, goal=10e6)
 
 
-def tables_on_host(available):
-    """Which large tables of DLE's 22.8B model go to the host under 60 GiB of device: (names, rows cut by)."""
-    for names, cut in ((("C1", "C20", "C22"), 1), (("C1", "C20"), 2), (("C1", "C20"), 4)):
-        if sum(LARGE[name] // cut for name in names) * 2 * ROW_BYTES + 8 * GIB <= available:
-            return names, cut
-    return None, 0
+def tables_on_host(folder):
+    """Tables with rows in the host's memory, by the plan that a run went by."""
+    try:
+        with open(os.path.join(folder, "plan.json"), encoding="utf-8") as text:
+            plan = json.load(text)
+    except (OSError, ValueError):
+        return []
+    return sorted({shard["table"] for shard in plan["shards"] if shard.get("tier") == "host"}
+                  | set(plan.get("data_parallel_host", [])))
+
+
+def rows_cut_by(available):
+    """By what the rows of DLE's 22.8B model are divided so that what 60 GiB of device leave over, Adagrad's state
+    counted, fits the host: 1, 2, or None."""
+    for cut in (1, 2):
+        table_bytes = [rows // cut * 2 * ROW_BYTES for rows in LARGE.values()]
+        # Tables are placed whole: what is left of the device's part may be nearly the largest one.
+        if sum(table_bytes) - DEVICE_PART + max(table_bytes) + 8 * GIB <= available:
+            return cut
+    return None
 
 
 def dle_23b(session):
-    names, cut = tables_on_host(memory_available())
-    if names is None:
+    cut = rows_cut_by(memory_available())
+    if cut is None:
         raise Skip(f"{memory_available() / GIB:.0f} GiB of host memory are too little")
     adagrad = {f"train.{part}_optimizer": "{type: adagrad, lr: 1e-6, eps: 1e-8}" for part in ("dense", "sparse")}
     values = {**adagrad, "train.precision": "bf16", "data.synthetic.alpha": 0,
-              "memory.tables": "{" + ", ".join(f"{name}: host" for name in names) + "}"}
+              "memory.device": f"{DEVICE_PART / GIB:g}GiB"}
     values.update({f"model.tables.{name}.rows": rows // cut for name, rows in LARGE.items()})
     batch = 65536
-    name = f"dle-23b-host-{'-'.join(names)}" + (f"-rows-by-{cut}" if cut > 1 else "")
+    name = "dle-23b-device-60GiB" + (f"-rows-by-{cut}" if cut > 1 else "")
     yield from rate(session, name, "dle_23b.yaml", values, batch, 150)
+    names = session.facts["runs"][name]["tables_on_host"]
     link = {kernel["name"]: kernel["gb_per_second"] for kernel in session.facts.get("kernels", {}).get("kernels", [])}
     if "copy from host" not in link:
         return

@@ -71,8 +71,9 @@ double CostModel::replica(const TableConfig& table) const {
   const double local = batch / world_;
   const double lookups = local * hotness_of(table);
   const double touched = expected_unique_rows(rows, batch * hotness_of(table));
-  const double sent = std::min(replicated_pair_bytes(table, local, world_),
-                               replicated_allreduce_bytes(table, world_));
+  const double sent = travels_by_pairs(config_, table, world_)
+                          ? replicated_pair_bytes(table, local, world_)
+                          : replicated_allreduce_bytes(table, world_);
 
   // Lookups are local, the exchanged gradients are summed, and every rank updates every touched
   // row.

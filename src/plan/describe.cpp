@@ -247,15 +247,17 @@ std::string describe_plan(const RunConfig& config, const Plan& plan) {
   return text;
 }
 
-bool fits_memory(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
+bool fits_memory(const RunConfig& given, const Plan& plan, const PlanOptions& options) {
+  const RunConfig config = with_known_device(given, options);
   const Room room = room_of(config, options);
   const std::vector<RankMemory> memory = rank_memory(config, plan);
   return std::all_of(memory.begin(), memory.end(),
                      [&](const RankMemory& rank) { return room.fits(rank); });
 }
 
-std::string describe_memory(const RunConfig& config, const Plan& plan, const PlanOptions& options,
+std::string describe_memory(const RunConfig& given, const Plan& plan, const PlanOptions& options,
                             bool* fits) {
+  const RunConfig config = with_known_device(given, options);
   const Room room = room_of(config, options);
   const std::vector<RankMemory> memory = rank_memory(config, plan);
   const int rank = rank_to_show(memory, room);
@@ -268,6 +270,7 @@ std::string describe_memory(const RunConfig& config, const Plan& plan, const Pla
   text += part_line("exchange", shown.exchange);
   text += part_line("routing", shown.routing);
   text += part_line("input pipeline", shown.input);
+  if (room.two) text += part_line("libraries", shown.libraries);
   text += part_line(room.two ? "total on the device" : "total", shown.total());
   text += available_line(room.device);
   if (room.two) text += host_lines(shown, room);
@@ -279,8 +282,9 @@ std::string describe_memory(const RunConfig& config, const Plan& plan, const Pla
   return text;
 }
 
-void print_plan_report(std::FILE* out, const RunConfig& config, const Plan& plan,
+void print_plan_report(std::FILE* out, const RunConfig& given, const Plan& plan,
                        const PlanOptions& options) {
+  const RunConfig config = with_known_device(given, options);
   std::string text = describe_plan(config, plan);
   if (options.ranks_per_node > 0) {
     text += node_line(rank_loads(config, plan), options.ranks_per_node);

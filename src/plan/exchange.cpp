@@ -6,6 +6,8 @@
 
 #include "dlrm/plan/traffic.h"
 
+#include "memory.h"
+
 namespace dlrm {
 namespace {
 
@@ -158,7 +160,7 @@ void add_replica_exchange(const RunConfig& config, const Plan& plan, std::vector
   int64_t reduced_floats = 0;
   for (const int t : plan.data_parallel) {
     const TableConfig& table = table_of(config, t);
-    if (replicates_by_pairs(table, config.train.global_batch_size, plan.world)) {
+    if (travels_by_pairs(config, table, plan.world)) {
       gathered.push_back(&table);
     } else {
       reduced_floats += table.rows * (table.dim + 1);

@@ -4,6 +4,7 @@
 #include "dlrm/plan/traffic.h"
 
 #include "exchange.h"
+#include "gpu_memory.h"
 #include "memory.h"
 
 namespace dlrm {
@@ -46,6 +47,9 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
     (on_host ? own.host_optimizer_state : own.optimizer_state) +=
         state_bytes(optimizer, shard.rows.size(), shard.columns.size());
     own.exchange += owner_exchange_bytes(config, table, shard.columns.size());
+    if (plans_for_gpu(config)) {
+      own.exchange += gpu_square_sum_bytes(config, table, shard.rows.size(), shard.columns.size());
+    }
     if (shares_ids(plan, i)) continue;
     own.routing += routed_bytes(config, table, shard.rows.size(), config.train.global_batch_size);
   }
@@ -57,11 +61,14 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
   std::vector<RankMemory> memory(static_cast<size_t>(plan.world));
   add_shard_memory(config, plan, memory);
   double message_bytes = 0, list_bytes = 0;  // a sample, of all shards
+  double id_messages = 0;                    // that every rank takes
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const Shard& shard = plan.shards[i];
     const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
     message_bytes += shard_message_bytes(config, table, shard.columns.size(), 1);
     if (!shares_ids(plan, i)) list_bytes += returned_list_bytes(config, table, shard.rows, 1);
+    const bool first = shard.rows.begin == 0 && shard.columns.begin == 0;
+    if (plans_for_gpu(config) && first) id_messages += gpu_message_bytes(config, table);
   }
   RankMemory replicated;
   for (int t : plan.data_parallel) {
@@ -88,7 +95,8 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
     own.activations = activation_bytes(config, local);
     own.exchange += replicated.exchange + local_exchange_bytes(config, local) +
                     static_cast<double>(local) * message_bytes;
-    own.routing += replicated.routing + static_cast<double>(local) * list_bytes;
+    own.routing += replicated.routing + static_cast<double>(local) * list_bytes + id_messages;
+    own.libraries = library_bytes(config);
     own.input = input_bytes(config, local);
   }
   return memory;

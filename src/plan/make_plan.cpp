@@ -181,7 +181,8 @@ Plan plan_with_tiers(const RunConfig& config, int world, const PlanOptions& opti
 
 }  // namespace
 
-Plan make_plan(const RunConfig& config, int world, const PlanOptions& options) {
+Plan make_plan(const RunConfig& given, int world, const PlanOptions& options) {
+  const RunConfig config = with_known_device(given, options);
   DLRM_CHECK(world >= 1, "a plan for {} ranks", world);
   if (!config.sharding.plan.empty()) {
     Plan plan = read_plan(config.sharding.plan, config.model, world);

@@ -6,6 +6,8 @@
 
 #include "dlrm/plan/traffic.h"
 
+#include "gpu_memory.h"
+
 namespace dlrm {
 namespace {
 
@@ -23,6 +25,13 @@ double state_factor(OptimizerType type) {
 }
 
 }  // namespace
+
+bool plans_for_gpu(const RunConfig& config) { return config.device == DeviceKind::kCuda; }
+
+bool travels_by_pairs(const RunConfig& config, const TableConfig& table, int world) {
+  return !plans_for_gpu(config) &&
+         replicates_by_pairs(table, config.train.global_batch_size, world);
+}
 
 int64_t row_stride(int64_t width, DType type) {
   const auto element = static_cast<int64_t>(size_of(type));
@@ -46,7 +55,9 @@ double dense_bytes(const RunConfig& config) {
   const OptimizerType type = config.train.dense_optimizer.type;
   const double state = 4.0 * (type == OptimizerType::kRowwiseAdagrad ? 1 : state_factor(type));
   const double copies = config.train.precision == Precision::kBf16 ? 2 : 0;
-  return real(config.model.dense_parameters()) * (4.0 + 4.0 + state + copies);
+  const double a_parameter = 4.0 + 4.0 + state + copies;
+  const double bytes = real(config.model.dense_parameters()) * a_parameter;
+  return plans_for_gpu(config) ? bytes + gpu_weight_padding(config, a_parameter) : bytes;
 }
 
 double activation_bytes(const RunConfig& config, int64_t local_batch) {
@@ -63,7 +74,8 @@ double activation_bytes(const RunConfig& config, int64_t local_batch) {
       model.activation == Activation::kGelu || model.activation == Activation::kSilu;
   const double inputs =
       keeps_inputs ? sum_of(model.bottom_mlp) + sum_of(model.top_mlp) - model.top_mlp.back() : 0;
-  return real(local_batch) * (2.0 * elements + inputs) * element;
+  const double bytes = real(local_batch) * (2.0 * elements + inputs) * element;
+  return plans_for_gpu(config) ? bytes + gpu_activation_extra(config, local_batch) : bytes;
 }
 
 double local_exchange_bytes(const RunConfig& config, int64_t local_batch) {
@@ -86,8 +98,9 @@ double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, i
 }
 
 double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world) {
+  if (plans_for_gpu(config)) return gpu_replicated_bytes(config, table, world);
   const double local = real(largest_part(config.train.global_batch_size, world));
-  if (!replicates_by_pairs(table, config.train.global_batch_size, world)) {
+  if (!travels_by_pairs(config, table, world)) {
     return real(table.rows) * real(table.dim + 1) * 4.0;
   }
   const double unique = expected_unique_rows(real(table.rows), local * hotness_of(table));
@@ -96,6 +109,7 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
 
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples) {
+  if (plans_for_gpu(config)) return gpu_routed_bytes(config, table, rows, samples);
   // With fixed routing an owner gets the ids of all rows, and has room for as many.
   const bool all = config.routing.mode == RoutingMode::kFixed;
   const double share = all ? 1.0 : real(rows) / real(table.rows);
@@ -114,6 +128,7 @@ double returned_list_bytes(const RunConfig& config, const TableConfig& table, Ra
 }
 
 double input_bytes(const RunConfig& config, int64_t local_batch) {
+  if (plans_for_gpu(config)) return gpu_input_bytes(config, local_batch);
   double sample = 4.0 * real(config.model.dense_features) + 4.0;
   for (const TableConfig& table : config.model.tables) {
     sample += 8.0 * (hotness_of(table) + real(table.features.size()));
@@ -129,10 +144,15 @@ double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int6
          routed_bytes(config, table, rows, config.train.global_batch_size);
 }
 
+double library_bytes(const RunConfig& config) {
+  return plans_for_gpu(config) ? kGpuLibraryBytes : 0;
+}
+
 double common_bytes(const RunConfig& config, int world) {
   const int64_t local = largest_part(config.train.global_batch_size, world);
   double bytes = dense_bytes(config) + activation_bytes(config, local) +
-                 local_exchange_bytes(config, local) + input_bytes(config, local);
+                 local_exchange_bytes(config, local) + input_bytes(config, local) +
+                 library_bytes(config);
   for (const TableConfig& table : config.model.tables) {
     bytes += shard_message_bytes(config, table, table.dim, local);
   }

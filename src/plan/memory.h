@@ -6,6 +6,12 @@
 /// What a rank allocates, one formula a function, bytes. B is the global batch, b the local one.
 namespace dlrm {
 
+/// Whether the formulas are a GPU's: gpu_memory.h says where they differ.
+bool plans_for_gpu(const RunConfig& config);
+
+/// Whether gradients of a data-parallel table travel as pairs; a GPU sends all rows.
+bool travels_by_pairs(const RunConfig& config, const TableConfig& table, int world);
+
 /// Rows of a shard of `rows` x `width`: rows · row_stride elements.
 double row_bytes(const TableConfig& table, int64_t rows, int64_t width);
 
@@ -45,6 +51,9 @@ double returned_list_bytes(const RunConfig& config, const TableConfig& table, Ra
 
 /// Batches read ahead and the one in use.
 double input_bytes(const RunConfig& config, int64_t local_batch);
+
+/// Of a GPU: what libraries take whatever the model.
+double library_bytes(const RunConfig& config);
 
 /// All that the owner of a shard needs for it: what `auto` packs.
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,

@@ -9,10 +9,6 @@
 namespace dlrm {
 namespace {
 
-/// Of a device's memory, where not all fits: the rest is for what the memory table does not count
-/// (scratch of libraries, and what the allocator rounds up).
-constexpr double kFilledShare = 0.98;
-
 MemoryTier asked_tier(const RunConfig& config, int table) {
   const auto own = config.memory.tables.find(config.model.tables[static_cast<size_t>(table)].name);
   return own == config.memory.tables.end() ? config.memory.tier : own->second;
@@ -105,6 +101,13 @@ bool has_two_memories(const RunConfig& config, const PlanOptions& options) {
   return config.device == DeviceKind::kCuda || (config.device == DeviceKind::kAuto && options.gpu);
 }
 
+RunConfig with_known_device(RunConfig config, const PlanOptions& options) {
+  if (config.device == DeviceKind::kAuto) {
+    config.device = options.gpu ? DeviceKind::kCuda : DeviceKind::kCpu;
+  }
+  return config;
+}
+
 double device_budget(const RunConfig& config, const PlanOptions& options) {
   const double there = options.rank_memory_bytes;
   if (!has_two_memories(config, options) || config.memory.device.empty()) return there;
@@ -112,7 +115,8 @@ double device_budget(const RunConfig& config, const PlanOptions& options) {
   return there > 0 ? std::min(there, limit) : limit;
 }
 
-void choose_tiers(const RunConfig& config, const PlanOptions& options, Plan& plan) {
+void choose_tiers(const RunConfig& given, const PlanOptions& options, Plan& plan) {
+  const RunConfig config = with_known_device(given, options);
   if (!has_two_memories(config, options)) {
     for (Shard& shard : plan.shards) shard.tier = MemoryTier::kDevice;
     plan.host_replicas.clear();
@@ -126,7 +130,7 @@ void choose_tiers(const RunConfig& config, const PlanOptions& options, Plan& pla
     const RankMemory& own = memory[static_cast<size_t>(rank)];
     if (own.total() <= budget) continue;
     std::vector<Candidate> candidates = candidates_of(config, rank, plan);
-    double room = kFilledShare * budget - own.total();
+    double room = budget - own.total();
     for (const Candidate& candidate : candidates) room += candidate.bytes;
     const double host = options.host_memory_bytes;
     spill(candidates, room, host > 0 ? std::max(host - own.host_total(), 1.0) : 0);

@@ -54,6 +54,7 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.cpu_utilization = progress.cpu_utilization;
   const auto needs = rank_memory(config, plan)[static_cast<size_t>(context.comm.rank())];
   s.memory["planned_bytes"] = needs.total();
+  s.memory["library_bytes"] = needs.libraries;
   s.memory["table_bytes"] = needs.tables + needs.optimizer_state;
   s.memory["host_table_bytes"] = needs.host_tables;
   s.memory["host_optimizer_state_bytes"] = needs.host_optimizer_state;
@@ -181,11 +182,12 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
   const Sources sources = open_sources(context, options);
   const StartingPoint start = find_start(comm, log, options);
   const PlanOptions known = agreed_options(comm, execution.plan_options());
-  const Plan plan = choose_plan(comm, log, config, start, known);
+  const RunConfig planned = with_known_device(config, known);
+  const Plan plan = choose_plan(comm, log, planned, start, known);
   check_alike(comm, plan, config.model);
-  check_memory(log, config, plan, known);
-  if (comm.rank() == 0) fmt::print(stderr, "{}\n", describe_plan(config, plan));
-  say_memory(log, config, plan);
+  check_memory(log, planned, plan, known);
+  if (comm.rank() == 0) fmt::print(stderr, "{}\n", describe_plan(planned, plan));
+  say_memory(log, planned, plan);
 
   const auto ops = execution.make_ops(threads, options.check);
   RunProgress progress;
@@ -219,7 +221,7 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
     if (!options.eval_only && progress.stopped) run.save(progress);
 
     sum_counts(context, progress);
-    const RunSummary summary = summarise(context, config, plan, progress, run);
+    const RunSummary summary = summarise(context, planned, plan, progress, run);
     if (options.eval_only) {
       directory.update_evaluation(summary);
     } else {

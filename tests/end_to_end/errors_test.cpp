@@ -192,7 +192,7 @@ TEST_F(SmallRun, APlanForAGpuCountsBothMemories) {
   EXPECT_NE(told.find("\nfits: "), std::string::npos) << told;
   const std::string chosen = plan("--device-memory 100 --set 'memory={tier: auto}'");
   EXPECT_NE(chosen.find("tables: 'C1', 'C20', 'C22'\n"), std::string::npos) << chosen;
-  const std::string less = plan("--device-memory 100 --set memory.device=12GiB");
+  const std::string less = plan("--device-memory 100 --set 'memory={tier: device, device: 12GiB}'");
   EXPECT_NE(less.find("\ndoes not fit: "), std::string::npos) << less;
   EXPECT_NE(less.find("would fit: memory.tier: auto"), std::string::npos) << less;
 }

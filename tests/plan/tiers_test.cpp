@@ -25,7 +25,7 @@ double other_bytes(const RunConfig& config, const Plan& plan) {
 /// A device with room for the rest and `table_bytes` of tables, where not all tables fit.
 PlanOptions with_room(const RunConfig& config, double table_bytes, double host_bytes = 0) {
   PlanOptions options;
-  options.rank_memory_bytes = (other_bytes(config, make_plan(config, 1)) + table_bytes) / 0.98 + 1;
+  options.rank_memory_bytes = (other_bytes(config, make_plan(config, 1)) + table_bytes) + 1;
   options.host_memory_bytes = host_bytes;
   return options;
 }
@@ -141,20 +141,21 @@ TEST(Tiers, StayWithinTheDevicesShareThatTheConfigAllows) {
   EXPECT_EQ(device_budget(config, known), 0x1p40);
   config.memory.device = "25%";
   EXPECT_EQ(device_budget(config, known), 0x1p38);
-  config.memory.device = "128MiB";
-  EXPECT_EQ(device_budget(config, known), 0x1p27);
-  EXPECT_EQ(device_budget(config, {}), 0x1p27);
+  config.memory.device = "640MiB";
+  EXPECT_EQ(device_budget(config, known), 0x1p29 + 0x1p27);
+  EXPECT_EQ(device_budget(config, {}), 0x1p29 + 0x1p27);
   EXPECT_EQ(device_budget(config, {1000}), 1000);
   const Plan plan = make_plan(config, 1, known);
   EXPECT_THAT(on_host(config, plan), ElementsAre("cold"));
-  EXPECT_LE(rank_memory(config, plan)[0].total(), 0x1p27);
+  EXPECT_LE(rank_memory(config, plan)[0].total(), 0x1p29 + 0x1p27);
 }
 
 TEST(Tiers, AreChosenOnEachRankThatIsTooFull) {
   RunConfig config = on_gpu(kThree);
   config.sharding.strategy = Strategy::kRow;
   const Plan plan = make_plan(config, 4);
-  const double half = rank_memory(config, plan)[0].total() * 0.6;
+  const RankMemory all = rank_memory(config, plan)[0];
+  const double half = all.total() - 0.4 * all.tables;
   const Plan tiered = make_plan(config, 4, {half});
   for (const RankMemory& memory : rank_memory(config, tiered)) {
     EXPECT_LE(memory.total(), half);

@@ -43,6 +43,10 @@ bool has_two_memories(const RunConfig& config, const PlanOptions& options);
 /// `config.memory.device`. 0: not known.
 double device_budget(const RunConfig& config, const PlanOptions& options);
 
+/// `config` with `device: auto` as `options` say it comes to: plans, loads and memory of a GPU are
+/// not a CPU's. What takes options does this itself.
+RunConfig with_known_device(RunConfig config, const PlanOptions& options);
+
 /// Makes the plan that `config.sharding` and `config.memory` ask for (a named plan file, a
 /// strategy, overrides), tiers chosen. Errors (exit 2) name the key. Deterministic; needs no data
 /// and no ranks.
@@ -97,12 +101,13 @@ struct RankMemory {
   double activations = 0;      ///< of the local batch, and their gradients
   double exchange = 0;     ///< pooled vectors and gradients, owned and local; replicated gradients
   double routing = 0;      ///< ids, offsets and runs of the batches in flight
-  double input = 0;        ///< prefetched batches
+  double input = 0;        ///< prefetched batches; on a GPU those in flight
+  double libraries = 0;    ///< of a GPU's: what libraries and code take, whatever the model
   double host_tables = 0;  ///< rows of tier host
   double host_optimizer_state = 0;  ///< theirs
   /// Of the device.
   double total() const {
-    return tables + optimizer_state + dense + activations + exchange + routing + input;
+    return tables + optimizer_state + dense + activations + exchange + routing + input + libraries;
   }
   double host_total() const { return host_tables + host_optimizer_state; }
 };

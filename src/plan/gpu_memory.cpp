@@ -1,0 +1,98 @@
+#include "gpu_memory.h"
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "dlrm/core/partition.h"
+#include "dlrm/plan/traffic.h"
+
+namespace dlrm {
+namespace {
+
+constexpr double kPadding = 16;        // elements
+constexpr double kIdsALongRun = 64;    // at least
+constexpr double kBytesALongRun = 64;  // the run and its list entries
+
+double real(int64_t value) { return static_cast<double>(value); }
+
+double sum_of(const std::vector<int64_t>& values) {
+  return real(std::accumulate(values.begin(), values.end(), int64_t{0}));
+}
+
+/// Keys count the rows of all tables that are sorted at once.
+double key_bytes(const RunConfig& config) {
+  double rows = 0;
+  for (const TableConfig& table : config.model.tables) rows += real(table.rows);
+  return rows <= real(std::numeric_limits<uint32_t>::max()) ? 4 : 8;
+}
+
+double ids_of(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t samples) {
+  const double share =
+      config.routing.mode == RoutingMode::kFixed ? 1 : real(rows) / real(table.rows);
+  return real(samples) * hotness_of(table) * share;
+}
+
+double in_flight(const RunConfig& config) { return config.routing.depth + 1; }
+
+}  // namespace
+
+double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter) {
+  const ModelConfig& model = config.model;
+  double rows = sum_of(model.bottom_mlp) + sum_of(model.top_mlp);
+  if (model.interaction.type == InteractionType::kCross) {
+    rows += real(model.interaction.layers) *
+            (real(model.interaction.rank) + real(model.interaction_width()));
+  }
+  const double tensors = 2.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size()) +
+                         3.0 * real(model.interaction.layers) + 1;
+  return kPadding * (rows + tensors) * bytes_a_parameter;
+}
+
+double gpu_activation_extra(const RunConfig& config, int64_t local_batch) {
+  const ModelConfig& model = config.model;
+  const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
+  const double buffers = 2.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size()) +
+                         3.0 * real(model.interaction.layers) + 8;
+  const double masks = (sum_of(model.bottom_mlp) + sum_of(model.top_mlp)) / 8 +
+                       16.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size());
+  return real(local_batch) * (kPadding * buffers * element + masks);
+}
+
+double gpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                        int64_t samples) {
+  const double ids = ids_of(config, table, rows, samples);
+  const auto features = static_cast<double>(table.features.size());
+  const double offsets = real(samples + 1) * features;
+  const double runs = 24, sorting = 3 * (key_bytes(config) + 4);
+  const double long_run = 4.0 * real(table.dim) + 12.0 * std::ceil(real(table.dim) / 32);
+  return in_flight(config) * (12 * ids + 16 * offsets) + ids * (runs + sorting) +
+         ids / kIdsALongRun * 1.1 * (long_run + kBytesALongRun);
+}
+
+double gpu_message_bytes(const RunConfig& config, const TableConfig& table) {
+  if (config.routing.mode != RoutingMode::kFixed) return 0;
+  const double batch = real(config.train.global_batch_size);
+  return in_flight(config) * batch *
+         (8 * hotness_of(table) + 4.0 * static_cast<double>(table.features.size()));
+}
+
+double gpu_replicated_bytes(const RunConfig& config, const TableConfig& table, int world) {
+  if (world == 1) return 0;
+  const double local = real(largest_part(config.train.global_batch_size, world));
+  return real(table.rows) * (4.0 * real(table.dim + 1) + 12) +
+         local * hotness_of(table) * 4.0 * real(table.dim);
+}
+
+double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                            int64_t width) {
+  if (config.train.sparse_optimizer.type != OptimizerType::kRowwiseAdagrad) return 0;
+  if (width == table.dim) return 0;
+  return ids_of(config, table, rows, config.train.global_batch_size) * (4.0 * real(width) + 24);
+}
+
+double gpu_input_bytes(const RunConfig& config, int64_t local_batch) {
+  return (in_flight(config) + 1) * real(local_batch) * 4.0 * real(config.model.dense_features + 1);
+}
+
+}  // namespace dlrm
