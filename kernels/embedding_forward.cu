@@ -4,6 +4,8 @@
 // whether bags are long or of one id. Rows wider than a warp's reach are cut in pieces.
 // Bytes an id: width · element + 8; a bag: width · 4 + 8. Limit: memory bandwidth; rows of 512
 // bytes and more read at random come near that of a copy.
+#include <algorithm>
+
 #include "kernels/bf16.cuh"
 #include "kernels/embedding_forward.h"
 #include "kernels/launch.cuh"
@@ -219,15 +221,29 @@ __device__ void pool_part(const LookupGroup& g, int64_t warp) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads, kBlocksAProcessor)
-    pool_bags_kernel(const LookupGroup* groups, const uint32_t* first_block, int count) {
-  const int at = find_interval(first_block, count, blockIdx.x);
+__device__ inline void pool_block(const LookupGroup* groups, const uint32_t* first_block, int count,
+                                  uint32_t block) {
+  const int at = find_interval(first_block, count, block);
   const LookupGroup g = groups[at];
-  const int64_t warp = int64_t{blockIdx.x - first_block[at]} * kWarps + warp_of();
+  const int64_t warp = int64_t{block - first_block[at]} * kWarps + warp_of();
   if (g.half != 0) {
     pool_part<Bf16>(g, warp);
   } else {
     pool_part<float>(g, warp);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads, kBlocksAProcessor)
+    pool_bags_kernel(const LookupGroup* groups, const uint32_t* first_block, int count) {
+  pool_block(groups, first_block, count, blockIdx.x);
+}
+
+/// The same in fewer blocks, each of which does the work of several.
+__global__ void __launch_bounds__(kThreads, 1)
+    pool_bags_over_link_kernel(const LookupGroup* groups, const uint32_t* first_block, int count,
+                               uint32_t blocks) {
+  for (uint32_t block = blockIdx.x; block < blocks; block += gridDim.x) {
+    pool_block(groups, first_block, count, block);
   }
 }
 
@@ -265,6 +281,12 @@ uint32_t lookup_blocks(const LookupGroup& g) {
 void pool_bags(const LookupGroup* groups, const uint32_t* first_block, int count, uint32_t blocks,
                cudaStream_t stream) {
   launch(pool_bags_kernel, {int64_t{blocks}, kThreads}, stream, groups, first_block, count);
+}
+
+void pool_bags_over_link(const LookupGroup* groups, const uint32_t* first_block, int count,
+                         uint32_t blocks, cudaStream_t stream) {
+  launch(pool_bags_over_link_kernel, {int64_t{std::min(blocks, kLinkBlocks)}, kThreads}, stream,
+         groups, first_block, count, blocks);
 }
 
 }  // namespace dlrm::kernels

@@ -6,6 +6,8 @@
 
 #include "dlrm/ops/types.h"
 
+#include "kernels/link.h"
+
 namespace dlrm::kernels {
 
 /// A BagGroup as the kernel takes it: no bytes left undefined.
@@ -36,5 +38,8 @@ uint32_t lookup_blocks(const LookupGroup& group);
 /// first_block[g] is the first block of group g, ascending from 0; `blocks` in all.
 void pool_bags(const LookupGroup* groups, const uint32_t* first_block, int count, uint32_t blocks,
                cudaStream_t stream);
+/// The same for tables in the host's memory, in at most kLinkBlocks blocks.
+void pool_bags_over_link(const LookupGroup* groups, const uint32_t* first_block, int count,
+                         uint32_t blocks, cudaStream_t stream);
 
 }  // namespace dlrm::kernels

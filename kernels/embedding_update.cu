@@ -223,15 +223,16 @@ __device__ void sum_runs(const UpdateShard& s, const Sink& sink, int64_t first, 
 }
 
 template <class Sink>
-__device__ void sum_all_runs(const UpdateList& list, const Sink& sink, uint32_t chunk_blocks) {
-  if (blockIdx.x < chunk_blocks) {
+__device__ void sum_all_runs(const UpdateList& list, const Sink& sink, uint32_t chunk_blocks,
+                             uint32_t of_all) {
+  if (of_all < chunk_blocks) {
     const uint32_t jobs = list.used->jobs;
-    for (uint32_t j = blockIdx.x * kWarps + warp_of(); j < jobs; j += chunk_blocks * kWarps) {
+    for (uint32_t j = of_all * kWarps + warp_of(); j < jobs; j += chunk_blocks * kWarps) {
       sum_chunk(list, list.jobs[j]);
     }
     return;
   }
-  const uint32_t block = blockIdx.x - chunk_blocks;
+  const uint32_t block = of_all - chunk_blocks;
   const int at = find_interval(list.run_blocks, list.count, block);
   const UpdateShard& s = list.shards[at];
   const int64_t warp = int64_t{block - list.run_blocks[at]} * kWarps + warp_of();
@@ -258,7 +259,18 @@ template <Rule R>
 __global__ void __launch_bounds__(kThreads, kBlocks<R>)
     update_runs_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks) {
   if (suppressed(step)) return;
-  sum_all_runs(list, UpdateRow<R>{numbers_of(step)}, chunk_blocks);
+  sum_all_runs(list, UpdateRow<R>{numbers_of(step)}, chunk_blocks, blockIdx.x);
+}
+/// The same in fewer blocks, each of which does the work of several.
+template <Rule R>
+__global__ void __launch_bounds__(kThreads, 1)
+    update_runs_over_link_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks,
+                                 uint32_t blocks) {
+  if (suppressed(step)) return;
+  const UpdateRow<R> sink{numbers_of(step)};
+  for (uint32_t block = blockIdx.x; block < blocks; block += gridDim.x) {
+    sum_all_runs(list, sink, chunk_blocks, block);
+  }
 }
 template <Rule R>
 __global__ void __launch_bounds__(kThreads)
@@ -268,7 +280,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 __global__ void __launch_bounds__(kThreads, kBlocks<Rule::kSgd>)
     store_runs_kernel(UpdateList list, uint32_t chunk_blocks) {
-  sum_all_runs(list, StoreRow(), chunk_blocks);
+  sum_all_runs(list, StoreRow(), chunk_blocks, blockIdx.x);
 }
 __global__ void __launch_bounds__(kThreads) store_long_runs_kernel(UpdateList list) {
   finish_all_long_runs(list, StoreRow());
@@ -364,6 +376,17 @@ void update_runs(const OptimizerStep& step, const UpdateList& list, uint32_t blo
   with_rule(step.rule, [&]<Rule R>() {
     launch(update_runs_kernel<R>, {int64_t{chunks} + blocks, kThreads}, stream, step, list, chunks);
     launch(finish_long_runs_kernel<R>, {finish_blocks(list), kThreads}, stream, step, list);
+  });
+}
+
+void update_runs_over_link(const OptimizerStep& step, const UpdateList& list, uint32_t blocks,
+                           cudaStream_t stream) {
+  const uint32_t chunks = chunk_blocks(list), all = chunks + blocks;
+  const Dims few{int64_t{std::min(all, kLinkBlocks)}, kThreads};
+  const Dims to_finish{std::min(finish_blocks(list), int64_t{kLinkBlocks}), kThreads};
+  with_rule(step.rule, [&]<Rule R>() {
+    launch(update_runs_over_link_kernel<R>, few, stream, step, list, chunks, all);
+    launch(finish_long_runs_kernel<R>, to_finish, stream, step, list);
   });
 }
 

@@ -7,6 +7,8 @@
 
 #include "dlrm/ops/types.h"
 
+#include "kernels/link.h"
+
 namespace dlrm::kernels {
 
 /// Runs longer than this are cut in chunks of kRunChunk occurrences (one, if they are no longer)
@@ -100,6 +102,9 @@ void find_long_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream
 /// Short runs whole, long ones in chunks; then finish_long_runs.
 void update_runs(const OptimizerStep& step, const UpdateList& list, uint32_t blocks,
                  cudaStream_t stream);
+/// The same for tables in the host's memory, in at most kLinkBlocks blocks.
+void update_runs_over_link(const OptimizerStep& step, const UpdateList& list, uint32_t blocks,
+                           cudaStream_t stream);
 void store_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream);
 
 /// One update of each row rows[i] of `shard`, i < *shard.count <= capacity, with gradient grads[i],

@@ -1,6 +1,8 @@
 #include <cmath>
+#include <vector>
 
 #include "dlrm/core/random.h"
+#include "dlrm/device/transfer.h"
 #include "dlrm/embedding/row_store.h"
 #include "dlrm/plan/plan.h"
 
@@ -12,6 +14,7 @@ class ResidentRows final : public RowStore {
   ResidentRows(Device& device, Place place, const RowTable& shape, const RowState& state)
       : table_(shape) {
     table_.stride = row_stride(table_.width, table_.type);
+    table_.on_host = place == Place::kHost;
     weights_ = values(device, place, table_.stride, table_.type, "embedding rows");
     table_.weights = weights_.data();
     if (state.arrays == 0) return;
@@ -72,7 +75,7 @@ std::unique_ptr<RowStore> make_resident_rows(Device& device, Place place, const 
 
 void initialise_rows(Context& context, Ops& ops, const RowTable& rows, const RowState& state,
                      uint64_t seed, const TableConfig& table, int64_t first_row,
-                     int64_t first_column) {
+                     int64_t first_column, Array<float>& initial_row) {
   const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(table.rows)));
   ops.fill_uniform(stream_key(seed, "/tables/" + table.name), first_row, first_column, bound, rows);
   const int64_t bytes = rows.rows * rows.state_stride * static_cast<int64_t>(sizeof(float));
@@ -80,16 +83,17 @@ void initialise_rows(Context& context, Ops& ops, const RowTable& rows, const Row
   if (state.arrays > 1) ops.fill_zero(rows.state2, bytes);
   if (state.arrays == 0 || state.initial == 0) return;
   const int64_t columns = state.per_row ? 1 : rows.width;
-  HostArray<float> row(context.device, static_cast<size_t>(columns), "initial optimizer state");
-  for (float& value : row.view()) value = state.initial;
+  const std::vector<float> values(static_cast<size_t>(columns), state.initial);
+  initial_row.reserve(values.size());
+  Transfer(context.device, context.stream)
+      .to_device(initial_row.data(), values.data(), values.size() * sizeof(float));
   BlockCopy fill;  // a source stride of 0 repeats one row
-  fill.src = row.data();
+  fill.src = initial_row.data();
   fill.dst = rows.state1;
   fill.dst_stride = rows.state_stride;
   fill.rows = rows.rows;
   fill.cols = columns;
   ops.copy_blocks({&fill, 1});
-  context.stream.synchronize();  // `row` goes
 }
 
 }  // namespace dlrm

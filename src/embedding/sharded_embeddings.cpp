@@ -52,6 +52,7 @@ class ShardedEmbeddings::Impl {
                   ? make_direct_path(layout_)
                   : make_exchanged_path(context, ops, layout_, options_.wire)),
         runs_(context.device),
+        initial_row_(context.device, 0, "initial optimizer state"),
         e_(context.device, 0, "embedding vectors"),
         de_(context.device, 0, "gradients of embedding vectors"),
         beside_(context, ops) {
@@ -193,11 +194,11 @@ class ShardedEmbeddings::Impl {
     const RowState state = row_state(options_.optimizer);
     for (const OwnedShard& shard : shards_) {
       initialise_rows(context_, ops_, shard.store->table(), state, options_.seed,
-                      table(shard.table), shard.rows.begin, shard.columns.begin);
+                      table(shard.table), shard.rows.begin, shard.columns.begin, initial_row_);
     }
     for (const ReplicatedTable& replica : replicated_.tables()) {
       initialise_rows(context_, ops_, replica.store->table(), state, options_.seed,
-                      table(replica.table), 0, 0);
+                      table(replica.table), 0, 0, initial_row_);
     }
   }
 
@@ -326,7 +327,7 @@ class ShardedEmbeddings::Impl {
   std::unique_ptr<PooledPath> path_;
   std::optional<SquareSums> square_sums_;
   RunGroups runs_;  ///< by slice
-  Array<float> e_, de_;
+  Array<float> initial_row_, e_, de_;
   std::vector<BagGroup> lookups_;
   std::vector<BagGradient> gradients_;
   std::vector<ShardUpdate> updates_;

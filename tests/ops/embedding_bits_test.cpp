@@ -1,6 +1,9 @@
 #include <algorithm>
 
 #include "bags.h"
+#if defined(DLRM_SIMT)
+#include "simt/simt.h"
+#endif
 
 namespace dlrm {
 namespace {
@@ -190,6 +193,55 @@ TEST_P(GpuStep, TakesTheNumbersThatStandInItsMemory) {
     update(*ops, plain, want);
     EXPECT_TRUE(got[0].table.same_bits(want[0].table));
   }
+}
+
+/// Kernels that `work` queues; 0 on a GPU, which does not count.
+template <class Work>
+uint64_t kernels_of(const Work& work) {
+#if defined(DLRM_SIMT)
+  const uint64_t before = simt::counters().kernels;
+  work();
+  return simt::counters().kernels - before;
+#else
+  work();
+  return 0;
+#endif
+}
+
+TEST_P(GpuStep, RowsOfTheHostAreTakenBesideThoseOfTheDeviceWithTheSameBits) {
+  for (const OptimizerStep& step : every_rule()) {
+    std::vector<Shard> mixed = shards(), apart = mixed;
+    const auto run = [&](std::vector<Shard>& list, size_t hosts) {
+      std::vector<ShardUpdate> updates = updates_of(list, step.rule);
+      for (size_t s = 0; s < updates.size(); ++s) updates[s].table.on_host = s % 3 < hosts;
+      ops->group_rows_of(updates, [] {});
+      return kernels_of([&] { ops->embedding_bag_updates(step, updates, [] {}); });
+    };
+    const uint64_t of_one_memory = run(apart, 0);
+    EXPECT_EQ(run(mixed, 1), 2 * of_one_memory);
+    for (size_t s = 0; s < mixed.size(); ++s) {
+      EXPECT_TRUE(mixed[s].table.same_bits(apart[s].table)) << s;
+    }
+  }
+}
+
+TEST_P(GpuStep, LookupsInTheHostsRowsAreALaunchOfTheirOwnWithTheSameBits) {
+  std::vector<Table> of = tables(40);
+  const Bags bags = Bags::random(700, 40, 3, 1);
+  std::vector<Cells> mixed, apart;
+  for (const Table& t : of) mixed.emplace_back(700, t.weights.cols(), DType::kFloat32, 8);
+  apart = mixed;
+  const auto run = [&](std::vector<Cells>& results, size_t hosts) {
+    std::vector<BagGroup> list;
+    for (size_t t = 0; t < of.size(); ++t) {
+      list.push_back(bags.lookup(of[t].rows(), results[t].floats()));
+      list.back().table.on_host = t % 3 < hosts;
+    }
+    return kernels_of([&] { ops->embedding_bag_forward(list); });
+  };
+  const uint64_t of_one_memory = run(apart, 0);
+  EXPECT_EQ(run(mixed, 1), 2 * of_one_memory);
+  for (size_t t = 0; t < of.size(); ++t) EXPECT_TRUE(mixed[t].same_bits(apart[t])) << t;
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, GpuStep, testing::ValuesIn(gpus()), execution_name);

@@ -44,9 +44,10 @@ std::unique_ptr<RowStore> make_resident_rows(Device& device, Place place, const 
                                              const RowState& state);
 
 /// Draws rows U(±1/sqrt(table_rows)) from (seed, "/tables/<name>", global row, global column), so
-/// that any sharding holds the same numbers, and sets state to its initial value.
+/// that any sharding holds the same numbers, and sets state to its initial value. What every row of
+/// state is a copy of lies in `initial_row`, device memory that is kept for the next call.
 void initialise_rows(Context& context, Ops& ops, const RowTable& rows, const RowState& state,
                      uint64_t seed, const TableConfig& table, int64_t first_row,
-                     int64_t first_column);
+                     int64_t first_column, Array<float>& initial_row);
 
 }  // namespace dlrm

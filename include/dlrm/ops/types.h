@@ -114,6 +114,7 @@ struct RowTable {
   uint64_t rounding_key = 0;
   int64_t first_row = 0;
   int64_t first_column = 0;
+  bool on_host = false;  ///< a GPU reaches weights and state over its link to the host
 };
 
 /// One feature's bags on one shard, to be looked up.

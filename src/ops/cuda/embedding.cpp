@@ -74,10 +74,21 @@ kernels::UpdateList prepare(cuda::UpdateLists& of, Scratch& scratch, DeviceLists
 
 void CudaOps::embedding_bag_forward(View<const BagGroup> groups) {
   cuda::LookupLists& of = parts_->embedding.lookup;
-  of.set(groups);
-  if (of.groups.empty()) return;
-  kernels::pool_bags(parts_->lists.of(of.groups), parts_->lists.of(of.first_block),
-                     static_cast<int>(of.groups.size()), of.first_block.back(), native_);
+  cuda::LookupLists& over_link = parts_->embedding.lookup_over_link;
+  of.set(groups, /*on_host=*/false);
+  over_link.set(groups, /*on_host=*/true);
+  const bool has_link = !over_link.groups.empty();
+  if (has_link) {
+    const auto* list = parts_->lists.of(over_link.groups);
+    const auto* first_block = parts_->lists.of(over_link.first_block);
+    kernels::pool_bags_over_link(list, first_block, static_cast<int>(over_link.groups.size()),
+                                 over_link.first_block.back(), parts_->fork_link(stream_));
+  }
+  if (!of.groups.empty()) {
+    kernels::pool_bags(parts_->lists.of(of.groups), parts_->lists.of(of.first_block),
+                       static_cast<int>(of.groups.size()), of.first_block.back(), native_);
+  }
+  if (has_link) parts_->join_link(stream_);
 }
 
 void CudaOps::group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) {
@@ -127,14 +138,25 @@ void CudaOps::embedding_bag_update(const OptimizerStep& step, const RowTable& ta
 void CudaOps::embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
                                     const std::function<void()>& progress) {
   cuda::UpdateLists& of = parts_->embedding.update;
+  cuda::UpdateLists& over_link = parts_->embedding.update_over_link;
   of.clear();
+  over_link.clear();
   for (const ShardUpdate& s : shards) {
     if (s.table.width == 0 || s.runs.occurrences.empty()) continue;
-    of.add(kernels::update_shard(s.table), s.runs, s.gradients);
+    (s.table.on_host ? over_link : of).add(kernels::update_shard(s.table), s.runs, s.gradients);
   }
-  if (of.shards.empty()) return;
-  const kernels::UpdateList list = prepare(of, parts_->scratch, parts_->lists, native_);
-  kernels::update_runs(step, list, of.run_blocks.back(), native_);
+  const bool has_link = !over_link.shards.empty();
+  if (has_link) {
+    const kernels::UpdateList list =
+        prepare(over_link, parts_->link_scratch, parts_->lists, native_);
+    kernels::update_runs_over_link(step, list, over_link.run_blocks.back(),
+                                   parts_->fork_link(stream_));
+  }
+  if (!of.shards.empty()) {
+    const kernels::UpdateList list = prepare(of, parts_->scratch, parts_->lists, native_);
+    kernels::update_runs(step, list, of.run_blocks.back(), native_);
+  }
+  if (has_link) parts_->join_link(stream_);
   progress();
 }
 

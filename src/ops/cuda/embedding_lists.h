@@ -17,7 +17,8 @@ struct LookupLists {
   std::vector<uint32_t> first_block;  ///< one more at the end
   std::vector<int64_t> ids_a_bag;
 
-  void set(View<const BagGroup> bags);
+  /// Those of `bags` whose table lies in the host's memory, or those whose does not.
+  void set(View<const BagGroup> bags, bool on_host);
 };
 
 /// The ids of shards whose rows are to be grouped.
@@ -58,9 +59,9 @@ struct UpdateLists {
 
 /// Kept from call to call, so that a steady state allocates nothing.
 struct EmbeddingLists {
-  LookupLists lookup;
+  LookupLists lookup, lookup_over_link;
   GroupingLists grouping;
-  UpdateLists update;
+  UpdateLists update, update_over_link;
   std::vector<kernels::CheckList> checks;
   std::vector<kernels::UnpackList> unpacked;
   std::vector<kernels::FilterPart> filter_parts;

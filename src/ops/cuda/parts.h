@@ -23,6 +23,10 @@ struct CudaOps::Parts {
         products(device, stream, *side, scratch, options),
         forked(device.make_event()),
         joined(device.make_event()),
+        link(device.make_stream()),
+        link_scratch(device),
+        link_forked(device.make_event()),
+        link_joined(device.make_event()),
         device_(device) {}
 
   cuda::Activations& activations() {
@@ -30,11 +34,26 @@ struct CudaOps::Parts {
     return *activations_;
   }
 
+  /// The link's stream, behind what `main` holds now.
+  cudaStream_t fork_link(Stream& main) {
+    main.record(*link_forked);
+    link->wait(*link_forked);
+    return cuda::native(*link);
+  }
+  /// What `main` is given next comes after what the link's stream holds.
+  void join_link(Stream& main) {
+    link->record(*link_joined);
+    main.wait(*link_joined);
+  }
+
   Scratch scratch;               ///< of the main stream
   DeviceLists lists;             ///< likewise
   std::unique_ptr<Stream> side;  ///< weight gradients, beside the input gradients
   Products products;             ///< on both
   std::unique_ptr<Event> forked, joined;
+  std::unique_ptr<Stream> link;  ///< rows in the host's memory, beside those of the device
+  Scratch link_scratch;          ///< of that stream
+  std::unique_ptr<Event> link_forked, link_joined;
   cuda::CopyPlans copies;
   cuda::EmbeddingLists embedding;
 
