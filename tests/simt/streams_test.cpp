@@ -1,6 +1,7 @@
 // Streams, events and copies: what order is promised, and what shows where it is not asked for.
 #include <cstring>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -200,6 +201,14 @@ TEST_F(Streams, CountersTellWhatAStepDid) {
   EXPECT_EQ(after.copies - before.copies, 1u);
   EXPECT_EQ(after.host_waits - before.host_waits, 1u);
   EXPECT_EQ(after.allocations - before.allocations, 0u);
+}
+
+TEST_F(Streams, RunByThemselvesWhereAskedTo) {
+  const OnDevice<int> value({1});
+  const simt::KeepRunning running;
+  launch(add_to, {1, 1}, first_, value.data(), 3);
+  while (simt::pending_operations() > 0) std::this_thread::yield();  // no call that waits
+  EXPECT_EQ(value.download(), std::vector<int>{5});
 }
 
 }  // namespace

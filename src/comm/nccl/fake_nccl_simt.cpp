@@ -82,6 +82,8 @@ struct ncclComm {
   uint64_t collectives = 0;
   std::deque<std::vector<dlrm::Op>> groups;  // whose peers' parts may be missing yet
   ncclResult_t broken = ncclSuccess;
+  // Between processes: a peer may wait for what is queued here while this one's host waits for it.
+  std::unique_ptr<simt::KeepRunning> running{};
 };
 
 namespace dlrm {
@@ -257,6 +259,9 @@ ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id,
   if (!clique->late_mail) clique->late_mail = std::make_shared<FakeMail>(ranks, folder_of(number));
   ++clique->joined;
   *comm = new ncclComm{.clique = clique, .rank = rank, .groups = {}};
+  if (clique->late_mail->between_processes()) {
+    (*comm)->running = std::make_unique<simt::KeepRunning>();
+  }
   if (clique->joined == ranks) all.cliques.erase(number);
   return ncclInProgress;
 }

@@ -2,6 +2,7 @@
 // What the emulator offers beside CUDA's names: to stand-ins for library calls, and to tests.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -53,5 +54,20 @@ Counters counters();
 
 /// Operations that are queued and not executed.
 size_t pending_operations();
+
+/// While one lives, a thread of its own runs what can run, as a GPU would: for host threads that
+/// wait for another process by other means than the emulator's, where that process waits for these
+/// operations.
+class KeepRunning {
+ public:
+  KeepRunning();
+  ~KeepRunning();
+  KeepRunning(const KeepRunning&) = delete;
+  KeepRunning& operator=(const KeepRunning&) = delete;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace simt
