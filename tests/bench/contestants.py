@@ -52,6 +52,7 @@ class Ours:
         with tempfile.TemporaryDirectory() as folder:
             settings = {"train.steps": steps, "train.global_batch_size": row.batch, "train.precision": row.precision,
                         "data.source": source, "eval.at_end": "false", "output.directory": folder,
+                        "checkpoint.directory": os.path.join(folder, "checkpoints"),
                         "output.metrics_every": 1 << 30}
             if source == "hdf5":
                 settings["data.train"] = self.dataset(row.model, config)
