@@ -24,7 +24,7 @@ struct IdList {
   int32_t nothing;
 };
 
-/// The RowRuns of a shard, whose lists are those from first_list to that of the next shard.
+/// The SegmentedRows of a shard, whose lists are those from first_list to that of the next shard.
 struct RunList {
   int64_t* rows;
   int64_t* starts;

@@ -19,8 +19,8 @@ template <Rule R>
 inline constexpr bool kHasState2 = R == Rule::kAdam;
 
 /// Kernels take an OptimizerStep by value; what it points to is read here.
-__device__ inline bool suppressed(const OptimizerStep& step) {
-  return step.suppressed != nullptr && *step.suppressed != 0;
+__device__ inline bool skips_update(const OptimizerStep& step) {
+  return step.skip_update != nullptr && *step.skip_update != 0;
 }
 
 /// A step's numbers as the rules use them.
@@ -30,8 +30,8 @@ struct Numbers {
 };
 
 __device__ inline Numbers numbers_of(const OptimizerStep& s) {
-  StepNumbers now{s.lr, s.correction1, s.correction2, static_cast<uint32_t>(s.step)};
-  if (s.live != nullptr) now = *s.live;
+  StepHyperparams now{s.lr, s.correction1, s.correction2, static_cast<uint32_t>(s.step)};
+  if (s.device_hyperparams != nullptr) now = *s.device_hyperparams;
   return {now.lr,
           s.eps,
           s.beta1,

@@ -24,7 +24,7 @@ class ExchangedPath final : public PooledPath {
         ops_(ops),
         layout_(layout),
         wire_(wire),
-        comm_(context.vectors().duplicate()),
+        comm_(context.device_comm().duplicate()),
         pooled_(comm_->shared_memory(context.device), 0, "pooled vectors"),
         owner_wire_(comm_->shared_memory(context.device), 0, "pooled vectors on their way"),
         requester_wire_(comm_->shared_memory(context.device), 0, "pooled vectors on their way") {

@@ -86,7 +86,7 @@ class GatheredUpdate final : public ReplicatedUpdate {
     const int64_t* counts = my_counts_.data();
     mine_.reserve(static_cast<size_t>(message_bytes(counts)));
     for (size_t i = 0; i < count(); ++i) {
-      const RowRuns& runs = local_.runs(i);
+      const SegmentedRows& runs = local_.runs(i);
       auto* rows = reinterpret_cast<int64_t*>(mine_.data() + rows_at(counts, i));
       std::copy(runs.rows.begin(), runs.rows.begin() + counts[i], rows);
       auto* gradients = reinterpret_cast<float*>(mine_.data() + gradients_at(counts, i));
@@ -142,7 +142,7 @@ class GatheredUpdate final : public ReplicatedUpdate {
 
   Ops& ops_;
   LocalRuns local_;
-  RunGroups merged_;
+  SegmentBuffers merged_;
   std::unique_ptr<Communicator> comm_;
   Array<char> mine_, all_;
   Array<int64_t> steps_;                     ///< 0, 1, 2, ...: the offsets of bags of one row

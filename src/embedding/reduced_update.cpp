@@ -13,7 +13,7 @@ class ReducedUpdate final : public ReplicatedUpdate {
       : context_(context),
         ops_(ops),
         local_(context, ops, std::move(tables)),
-        comm_(context.vectors().duplicate()),
+        comm_(context.device_comm().duplicate()),
         sums_(context.device, 0, "gradients of data-parallel tables") {
     int64_t elements = 0, most_rows = 0;
     for (const ReplicatedTable* table : local_.tables()) {

@@ -27,7 +27,7 @@ ReplicatedTables::ReplicatedTables(Context& context, Ops& ops, const EmbeddingOp
   ReplicatedList gathered, reduced, all;
   for (const ReplicatedTable& table : tables_) {
     // How many rows a batch touches is known to a device alone: pairs would travel padded.
-    const bool pairs = !context.vectors().on_device() &&
+    const bool pairs = !context.device_comm().on_device() &&
                        replicates_by_pairs(options.tables[static_cast<size_t>(table.table)],
                                            options.max_global_batch, context.comm.size());
     (pairs ? gathered : reduced).push_back(&table);

@@ -9,7 +9,7 @@
 
 #include "layout.h"
 #include "routed_batch.h"
-#include "run_groups.h"
+#include "segment_buffers.h"
 
 namespace dlrm {
 
@@ -57,7 +57,7 @@ class LocalRuns {
   LocalRuns(Context& context, Ops& ops, ReplicatedList tables);
   /// Groups the rows of every table, by `ops`.
   void group(const RoutedBatch& batch, Ops& ops);
-  const RowRuns& runs(size_t i) const { return runs_[i]; }
+  const SegmentedRows& runs(size_t i) const { return runs_[i]; }
   /// Unique rows of table i; on a device, which alone knows them, as many as there are ids.
   int64_t count(size_t i) const { return on_cpu_ ? runs_[i].count[0] : capacities_[i]; }
   /// The gradients of table i's features, in feature order; valid until the next group().
@@ -70,7 +70,7 @@ class LocalRuns {
   Ops& ops_;
   bool on_cpu_;
   ReplicatedList tables_;
-  RunGroups runs_;
+  SegmentBuffers runs_;
   std::vector<IdGroup> groups_;
   std::vector<ShardUpdate> updates_;
   std::vector<int64_t> capacities_;

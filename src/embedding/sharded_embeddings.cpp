@@ -6,7 +6,6 @@
 #include "dlrm/core/error.h"
 #include "dlrm/embedding/optimizer_step.h"
 
-#include "beside.h"
 #include "checkpoint_arrays.h"
 #include "id_checks.h"
 #include "layout.h"
@@ -15,7 +14,8 @@
 #include "replica_check.h"
 #include "replicated.h"
 #include "router.h"
-#include "run_groups.h"
+#include "segment_buffers.h"
+#include "side_stream.h"
 #include "square_sums.h"
 
 namespace dlrm {
@@ -55,7 +55,7 @@ class ShardedEmbeddings::Impl {
         initial_row_(context.device, 0, "initial optimizer state"),
         e_(context.device, 0, "embedding vectors"),
         de_(context.device, 0, "gradients of embedding vectors"),
-        beside_(context, ops) {
+        side_stream_(context, ops) {
     if (options_.optimizer.type == OptimizerType::kRowwiseAdagrad && columns_are_cut(layout_)) {
       square_sums_.emplace(context, ops, layout_, shards_);
     }
@@ -97,21 +97,21 @@ class ShardedEmbeddings::Impl {
       add_lookups(shard, mine_, *batch_, *path_, matrix(e_), lookups_);
     }
     replicated_.add_lookups(layout_, *batch_, matrix(e_), lookups_);
-    if (beside_.possible()) beside_.fork();
-    ops_beside().embedding_bag_forward(lookups_);
+    if (side_stream_.possible()) side_stream_.fork();
+    side_ops().embedding_bag_forward(lookups_);
     phase_ = Phase::kLookedUp;
   }
 
   void start_return() {
     expect(Phase::kLookedUp, "start_return");
-    path_->start_return(*batch_, ops_beside(),
-                        beside_.possible() ? beside_.stream() : context_.stream);
+    path_->start_return(*batch_, side_ops(),
+                        side_stream_.possible() ? side_stream_.stream() : context_.stream);
     phase_ = Phase::kReturning;
   }
 
   MatrixView<const float> finish_return() {
     expect(Phase::kReturning, "finish_return");
-    beside_.join();
+    side_stream_.join();
     path_->finish_return(*batch_, matrix(e_));
     phase_ = Phase::kReturned;
     return matrix(e_);
@@ -125,10 +125,10 @@ class ShardedEmbeddings::Impl {
 
   void group_ahead() {
     expect(Phase::kReturned, "group_ahead");
-    if (!beside_.possible() || grouped_) return;
-    beside_.fork();
-    replicated_.group(*batch_, beside_.ops());
-    group_rows(beside_.ops());
+    if (!side_stream_.possible() || grouped_) return;
+    side_stream_.fork();
+    replicated_.group(*batch_, side_stream_.ops());
+    group_rows(side_stream_.ops());
     grouped_ = true;
   }
 
@@ -136,7 +136,7 @@ class ShardedEmbeddings::Impl {
     expect(Phase::kReturned, "start_backward");
     path_->start_backward(*batch_, gradient());
     if (!grouped_) replicated_.group(*batch_, ops_);
-    if (replicated_.exchange()) beside_.join();
+    if (replicated_.exchange()) side_stream_.join();
     replicated_.start(*batch_, matrix(de_));
     if (!grouped_) group_rows(ops_);
     phase_ = Phase::kSent;
@@ -152,12 +152,13 @@ class ShardedEmbeddings::Impl {
     batch.filter(ops_);
   }
 
-  void apply(double learning_rate, int64_t step, const float* suppressed, const StepNumbers* live) {
+  void apply(double learning_rate, int64_t step, const float* skip_update,
+             const StepHyperparams* device_hyperparams) {
     expect(Phase::kSent, "update");
-    beside_.join();
+    side_stream_.join();
     OptimizerStep now = optimizer_step(options_.optimizer, learning_rate, step);
-    now.suppressed = suppressed;
-    now.live = live;
+    now.skip_update = skip_update;
+    now.device_hyperparams = device_hyperparams;
     path_->finish_backward(*batch_);
     if (square_sums_) sum_squares();
     update_shards(now);
@@ -223,7 +224,7 @@ class ShardedEmbeddings::Impl {
 
   int slots() const { return options_.routing.depth + 1; }
   /// What looks rows up, beside the bottom MLP if it can be.
-  Ops& ops_beside() { return beside_.possible() ? beside_.ops() : ops_; }
+  Ops& side_ops() { return side_stream_.possible() ? side_stream_.ops() : ops_; }
   std::unique_ptr<Router> make_router() {
     const auto make = direct_path_serves(layout_)                    ? make_local_router
                       : options_.routing.mode == RoutingMode::kFixed ? make_fixed_router
@@ -299,7 +300,7 @@ class ShardedEmbeddings::Impl {
     for (size_t s = 0; s < shards_.size(); ++s) {
       const OwnedShard& shard = shards_[s];
       if (!shard.columns_cut) continue;
-      const RowRuns& runs = runs_[static_cast<size_t>(shard.slice)];
+      const SegmentedRows& runs = runs_[static_cast<size_t>(shard.slice)];
       ops_.sparse_update(step, shard.store->table(), runs.rows, runs.count,
                          square_sums_->gradients(s), /*by_row=*/false, square_sums_->totals(s),
                          table(shard.table).dim);
@@ -309,7 +310,7 @@ class ShardedEmbeddings::Impl {
   void end_batch() {
     for (OwnedShard& shard : shards_) shard.store->release(batches_done_);
     ++batches_done_;
-    beside_.join();
+    side_stream_.join();
     grouped_ = false;
     router_->pop();
     phase_ = Phase::kReady;
@@ -326,7 +327,7 @@ class ShardedEmbeddings::Impl {
   std::unique_ptr<Router> router_;
   std::unique_ptr<PooledPath> path_;
   std::optional<SquareSums> square_sums_;
-  RunGroups runs_;  ///< by slice
+  SegmentBuffers runs_;  ///< by slice
   Array<float> initial_row_, e_, de_;
   std::vector<BagGroup> lookups_;
   std::vector<BagGradient> gradients_;
@@ -337,8 +338,8 @@ class ShardedEmbeddings::Impl {
   RoutedBatch* batch_ = nullptr;
   Phase phase_ = Phase::kReady;
   int64_t batches_done_ = 0;
-  bool grouped_ = false;  // ahead of start_backward()
-  Beside beside_;         // after what its operations use: ends first
+  bool grouped_ = false;    // ahead of start_backward()
+  SideStream side_stream_;  // after what its operations use: ends first
 };
 
 ShardedEmbeddings::ShardedEmbeddings(Context& context, Ops& ops, EmbeddingOptions options,
@@ -356,9 +357,9 @@ void ShardedEmbeddings::group_ahead() { impl_->group_ahead(); }
 void ShardedEmbeddings::start_backward() { impl_->start_backward(); }
 void ShardedEmbeddings::arrive() { impl_->arrive(); }
 void ShardedEmbeddings::append_key(std::vector<uint64_t>& key) { impl_->append_key(key); }
-void ShardedEmbeddings::apply(double learning_rate, int64_t step, const float* suppressed,
-                              const StepNumbers* live) {
-  impl_->apply(learning_rate, step, suppressed, live);
+void ShardedEmbeddings::apply(double learning_rate, int64_t step, const float* skip_update,
+                              const StepHyperparams* device_hyperparams) {
+  impl_->apply(learning_rate, step, skip_update, device_hyperparams);
 }
 void ShardedEmbeddings::check_ids(View<float> flag, View<int64_t> where) {
   impl_->check_ids(flag, where);

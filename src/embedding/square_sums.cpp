@@ -20,7 +20,7 @@ SquareSums::SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout
     : context_(context),
       ops_(ops),
       shards_(shards),
-      comm_(context.vectors().duplicate()),
+      comm_(context.device_comm().duplicate()),
       gradients_(context.device, 0, "row gradients"),
       sums_(context.device, 0, "sums of squares"),
       totals_(context.device, 0, "sums of squares"),
@@ -83,7 +83,7 @@ void SquareSums::find_intervals(const EmbeddingLayout& layout, int table) {
   }
 }
 
-void SquareSums::begin(const RunGroups& runs) {
+void SquareSums::begin(const SegmentBuffers& runs) {
   counts_.assign(shards_.size(), 0);
   gradient_at_.assign(shards_.size(), 0);
   sum_at_.assign(shards_.size(), 0);
@@ -109,17 +109,17 @@ View<const float> SquareSums::totals(size_t shard) const {
   return {totals_.data() + sum_at_[shard], static_cast<size_t>(counts_[shard])};
 }
 
-int64_t SquareSums::unique_rows(const RunGroups& runs, size_t shard) const {
-  const RowRuns& all = runs[static_cast<size_t>(shards_[shard].slice)];
+int64_t SquareSums::unique_rows(const SegmentBuffers& runs, size_t shard) const {
+  const SegmentedRows& all = runs[static_cast<size_t>(shards_[shard].slice)];
   return context_.device.is_cpu() ? all.count[0] : static_cast<int64_t>(all.rows.size());
 }
 
 Range SquareSums::runs_of(const Interval& interval, const Piece& piece,
-                          const RunGroups& runs) const {
+                          const SegmentBuffers& runs) const {
   const auto number = static_cast<size_t>(piece.local_shard);
   if (piece.shard_rows == interval.rows) return {0, unique_rows(runs, number)};
   const OwnedShard& shard = shards_[number];
-  const RowRuns& all = runs[static_cast<size_t>(shard.slice)];
+  const SegmentedRows& all = runs[static_cast<size_t>(shard.slice)];
   const auto first = all.rows.begin();
   const auto last = first + all.count[0];
   const auto at = [&](int64_t row) {
@@ -128,7 +128,7 @@ Range SquareSums::runs_of(const Interval& interval, const Piece& piece,
   return {at(interval.rows.begin), at(interval.rows.end)};
 }
 
-void SquareSums::start(const RunGroups& runs) {
+void SquareSums::start(const SegmentBuffers& runs) {
   for (size_t s = 0; s < shards_.size(); ++s) {
     if (!shards_[s].columns_cut) continue;
     ops_.row_square_sums(runs[static_cast<size_t>(shards_[s].slice)].count, gradients(s),
@@ -150,7 +150,7 @@ BlockCopy SquareSums::copy_of(const float* from, float* to, int64_t count) const
   return copy;
 }
 
-void SquareSums::lay_out(const RunGroups& runs) {
+void SquareSums::lay_out(const SegmentBuffers& runs) {
   int64_t total = 0;
   for (const Interval& interval : intervals_) {
     total += runs_of(interval, interval.pieces[interval.own], runs).size() *
@@ -191,7 +191,7 @@ void SquareSums::lay_out(const RunGroups& runs) {
   }
 }
 
-void SquareSums::list_additions(const RunGroups& runs) {
+void SquareSums::list_additions(const SegmentBuffers& runs) {
   sums_added_.clear();
   for (const Interval& interval : intervals_) {
     for (const Piece& target : interval.pieces) {

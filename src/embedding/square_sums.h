@@ -8,7 +8,7 @@
 
 #include "layout.h"
 #include "owned_shards.h"
-#include "run_groups.h"
+#include "segment_buffers.h"
 
 namespace dlrm {
 
@@ -30,10 +30,10 @@ class SquareSums {
 
   /// Gradient sums [count, width] of shard `shard`, to be filled: begin() first, then one call
   /// each. On a device count is the most there may be.
-  void begin(const RunGroups& runs);
+  void begin(const SegmentBuffers& runs);
   MatrixView<float> gradients(size_t shard) const;
   /// Sums g² of each local column-cut shard and starts the exchange.
-  void start(const RunGroups& runs);
+  void start(const SegmentBuffers& runs);
   /// Waits, and adds in column order.
   void finish();
   /// Σ g² over whole rows, [count] of `shard`.
@@ -56,11 +56,11 @@ class SquareSums {
     size_t own = 0;             ///< one that is this rank's
   };
   /// Part [begin, end) of the unique rows of a local piece that lie in the interval.
-  Range runs_of(const Interval& interval, const Piece& piece, const RunGroups& runs) const;
-  int64_t unique_rows(const RunGroups& runs, size_t shard) const;
+  Range runs_of(const Interval& interval, const Piece& piece, const SegmentBuffers& runs) const;
+  int64_t unique_rows(const SegmentBuffers& runs, size_t shard) const;
   void find_intervals(const EmbeddingLayout& layout, int table);
-  void lay_out(const RunGroups& runs);
-  void list_additions(const RunGroups& runs);
+  void lay_out(const SegmentBuffers& runs);
+  void list_additions(const SegmentBuffers& runs);
   BlockCopy copy_of(const float* from, float* to, int64_t count) const;
 
   Context& context_;

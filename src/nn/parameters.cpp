@@ -36,8 +36,8 @@ void Parameters::allocate() {
   const auto n = static_cast<size_t>(size_);
   values_ = Array<float>(context_.device, n, "dense parameters");
   const size_t flag = context_.device.is_cpu() ? 0 : 1;
-  gradients_ =
-      Array<float>(context_.vectors().shared_memory(context_.device), n + flag, "dense gradients");
+  gradients_ = Array<float>(context_.device_comm().shared_memory(context_.device), n + flag,
+                            "dense gradients");
   const size_t states = state_names().size();
   if (states > 0) state1_ = Array<float>(context_.device, n, "dense optimizer state");
   if (states > 1) state2_ = Array<float>(context_.device, n, "dense optimizer state");
@@ -58,7 +58,7 @@ void Parameters::make_buckets() {
   if (!buckets_.empty()) buckets_.front().end = static_cast<int64_t>(gradients_.size());
 }
 
-float* Parameters::suppression() const {
+float* Parameters::skip_update_flag() const {
   return context_.device.is_cpu() ? nullptr : gradients_.data() + size_;
 }
 
@@ -161,7 +161,7 @@ void Parameters::gradients_ready_from(int tensor) {
   while (started_ < buckets_.size() && buckets_[started_].begin >= from) {
     Bucket& b = buckets_[started_++];
     if (alone_) continue;
-    b.pending = context_.vectors().start_allreduce<float>(
+    b.pending = context_.device_comm().start_allreduce<float>(
         {gradients_.data() + b.begin, static_cast<size_t>(b.end - b.begin)}, wire_,
         &context_.stream);
   }
@@ -179,7 +179,7 @@ void Parameters::finish_gradients() {
   DLRM_CHECK(started_ == buckets_.size(), "gradients of some layers were never complete");
   for (Bucket& b : buckets_) b.pending.wait(context_.stream);
   started_ = 0;
-  float* flag = suppression();
+  float* flag = skip_update_flag();
   if (!flag || size_ == 0) return;
   // A fused relu turns a NaN into 0, but what is not finite in a layer's input makes the gradient
   // of its weights so, and weights that were finite stay so.

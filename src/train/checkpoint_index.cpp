@@ -139,7 +139,7 @@ std::vector<StoredFile> unpack_files(const std::vector<int64_t>& values) {
 }
 
 /// [ranks, bytes of each, then the bytes, each rank's from a new element].
-std::vector<int64_t> pack_choices(const std::vector<std::string>& choices) {
+std::vector<int64_t> pack_tuned_algorithms(const std::vector<std::string>& choices) {
   std::vector<int64_t> values{static_cast<int64_t>(choices.size())};
   for (const std::string& bytes : choices) values.push_back(static_cast<int64_t>(bytes.size()));
   for (const std::string& bytes : choices) {
@@ -150,7 +150,7 @@ std::vector<int64_t> pack_choices(const std::vector<std::string>& choices) {
   return values;
 }
 
-std::vector<std::string> unpack_choices(const std::vector<int64_t>& values) {
+std::vector<std::string> unpack_tuned_algorithms(const std::vector<int64_t>& values) {
   const auto ranks = values.empty() ? 0 : static_cast<size_t>(values[0]);
   if (ranks + 1 > values.size()) return {};
   std::vector<std::string> choices;
@@ -217,7 +217,7 @@ void write_index(const std::string& folder, const CheckpointIndex& index) {
   file.write_integers("/layout/shapes", pack_shapes(index));
   file.write_integers("/layout/pieces", pack_pieces(index));
   file.write_integers("/layout/files", pack_files(index));
-  file.write_integers(kChoices, pack_choices(index.state.choices));
+  file.write_integers(kChoices, pack_tuned_algorithms(index.state.tuned_algorithms));
   file.close();
   File(path, File::Mode::kReadWrite).sync();
   write_small_file(folder + kIndexCrc, crc_line(path));
@@ -239,7 +239,7 @@ CheckpointIndex read_index(const std::string& folder) {
   index.pieces = unpack_pieces(file.read_integers("/layout/pieces"));
   index.files = unpack_files(file.read_integers("/layout/files"));
   if (H5Lexists(file.id(), kChoices, H5P_DEFAULT) > 0) {
-    index.state.choices = unpack_choices(file.read_integers(kChoices));
+    index.state.tuned_algorithms = unpack_tuned_algorithms(file.read_integers(kChoices));
   }
   check_coverage(index, path);
   return index;
@@ -277,7 +277,8 @@ void broadcast_index(Communicator& comm, CheckpointIndex& index) {
       {state.step, state.samples, state.epoch, state.batch, static_cast<int64_t>(state.seed)});
   state.config = broadcast_text(comm, state.config);
   state.plan = broadcast_text(comm, state.plan);
-  state.choices = unpack_choices(integers(pack_choices(state.choices)));
+  state.tuned_algorithms =
+      unpack_tuned_algorithms(integers(pack_tuned_algorithms(state.tuned_algorithms)));
   state.step = numbers[0];
   state.samples = numbers[1];
   state.epoch = numbers[2];

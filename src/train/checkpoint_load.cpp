@@ -36,7 +36,7 @@ class Reader {
   Reader(const std::string& folder, const CheckpointIndex& index)
       : folder_(folder), index_(index) {}
 
-  void load(const TensorPiece& piece) {
+  void load(const TensorShard& piece) {
     const StoredTensor& tensor = find(piece);
     if (piece.rows.size() == 0 || piece.columns.size() == 0) return;
     const std::vector<StoredPiece> sources = sources_of(piece, tensor);
@@ -56,7 +56,7 @@ class Reader {
         1, static_cast<int64_t>(kCheckpointChunk / sizeof(float)) / std::max<int64_t>(1, columns));
   }
 
-  const StoredTensor& find(const TensorPiece& piece) const {
+  const StoredTensor& find(const TensorShard& piece) const {
     const auto tensor = std::lower_bound(
         index_.tensors.begin(), index_.tensors.end(), piece.path,
         [](const StoredTensor& t, const std::string& path) { return t.path < path; });
@@ -71,7 +71,7 @@ class Reader {
     return *tensor;
   }
 
-  std::vector<StoredPiece> sources_of(const TensorPiece& piece, const StoredTensor& tensor) const {
+  std::vector<StoredPiece> sources_of(const TensorShard& piece, const StoredTensor& tensor) const {
     const int64_t number = &tensor - index_.tensors.data();
     auto source =
         std::lower_bound(index_.pieces.begin(), index_.pieces.end(), number,
@@ -133,11 +133,11 @@ class Reader {
 }  // namespace
 
 void load_pieces(Communicator& comm, const std::string& checkpoint,
-                 const std::vector<TensorPiece>& pieces, bool weights_only) {
+                 const std::vector<TensorShard>& pieces, bool weights_only) {
   const CheckpointIndex index = verify_checkpoint(comm, checkpoint, Verify::kSizes);
   agree(comm, [&] {
     Reader reader(checkpoint, index);
-    for (const TensorPiece& piece : pieces) {
+    for (const TensorShard& piece : pieces) {
       if (!weights_only || is_weight(piece.path)) reader.load(piece);
     }
   });

@@ -12,18 +12,18 @@ namespace dlrm {
 
 namespace {
 
-std::vector<int64_t> shape_of(const TensorPiece& piece) {
+std::vector<int64_t> shape_of(const TensorShard& piece) {
   if (piece.shape.size() == 1) return {piece.rows.size()};
   return {piece.rows.size(), piece.columns.size()};
 }
 
 /// HDF5 lays the file out; the data are written past it, straight to their places.
 std::vector<int64_t> lay_out(const std::string& path,
-                             const std::vector<const TensorPiece*>& pieces) {
+                             const std::vector<const TensorShard*>& pieces) {
   H5File file = H5File::create(path);
   file.set_attribute("format", std::string("dlrm-checkpoint-part"));
   std::vector<int64_t> offsets;
-  for (const TensorPiece* piece : pieces) {
+  for (const TensorShard* piece : pieces) {
     offsets.push_back(
         file.create_floats(piece_name(piece->path, piece->rows, piece->columns), shape_of(*piece)));
   }
@@ -47,7 +47,7 @@ class Sweep {
     }
   }
 
-  void write(const TensorPiece& piece) {
+  void write(const TensorShard& piece) {
     const int64_t columns = piece.columns.size();
     const int64_t row_bytes = columns * static_cast<int64_t>(sizeof(float));
     const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(kCheckpointChunk) / row_bytes);
@@ -87,7 +87,7 @@ class Sweep {
 
 }  // namespace
 
-RankFile write_rank_file(const std::string& path, const std::vector<const TensorPiece*>& pieces) {
+RankFile write_rank_file(const std::string& path, const std::vector<const TensorShard*>& pieces) {
   RankFile result;
   result.offsets = lay_out(path, pieces);
   std::vector<size_t> order(pieces.size());

@@ -43,9 +43,9 @@ void check_shared(Communicator& comm, const std::string& folder) {
   });
 }
 
-std::vector<const TensorPiece*> pieces_to_save(const std::vector<TensorPiece>& pieces) {
-  std::vector<const TensorPiece*> chosen;
-  for (const TensorPiece& piece : pieces) {
+std::vector<const TensorShard*> pieces_to_save(const std::vector<TensorShard>& pieces) {
+  std::vector<const TensorShard*> chosen;
+  for (const TensorShard& piece : pieces) {
     DLRM_CHECK(piece.shape.size() == 1 || piece.shape.size() == 2, "{} has {} dimensions",
                piece.path, piece.shape.size());
     if (piece.saves && piece.rows.size() > 0 && piece.columns.size() > 0) chosen.push_back(&piece);
@@ -57,11 +57,11 @@ constexpr size_t kFields = 8;  // dimensions, shape, rows, columns, offset
 
 /// Everybody's pieces and files, on every rank.
 CheckpointIndex gather_index(Communicator& comm, const CheckpointState& state,
-                             const std::vector<const TensorPiece*>& pieces, const RankFile& mine) {
+                             const std::vector<const TensorShard*>& pieces, const RankFile& mine) {
   std::string names;
   std::vector<int64_t> fields;
   for (size_t i = 0; i < pieces.size(); ++i) {
-    const TensorPiece& p = *pieces[i];
+    const TensorShard& p = *pieces[i];
     names += p.path + "\n";
     fields.insert(fields.end(), {static_cast<int64_t>(p.shape.size()), p.shape[0],
                                  p.shape.size() > 1 ? p.shape[1] : 1, p.rows.begin, p.rows.end,
@@ -117,9 +117,9 @@ void remove_old(const Log& log, const std::string& directory, int64_t saved, int
 }
 
 void write_checkpoint(Communicator& comm, const std::string& directory, const std::string& folder,
-                      const CheckpointState& state, const std::vector<TensorPiece>& pieces) {
+                      const CheckpointState& state, const std::vector<TensorShard>& pieces) {
   check_shared(comm, folder);
-  const std::vector<const TensorPiece*> chosen = pieces_to_save(pieces);
+  const std::vector<const TensorShard*> chosen = pieces_to_save(pieces);
   RankFile mine;
   agree(comm, [&] {
     mine = write_rank_file(folder + "/" + rank_file_name(comm.rank()), chosen);
@@ -138,7 +138,7 @@ void write_checkpoint(Communicator& comm, const std::string& directory, const st
 }  // namespace
 
 void save_checkpoint(Communicator& comm, const Log& log, const std::string& directory, int keep,
-                     const CheckpointState& state, const std::vector<TensorPiece>& pieces) {
+                     const CheckpointState& state, const std::vector<TensorShard>& pieces) {
   const std::string folder = directory + "/.tmp_" + step_folder_name(state.step);
   agree_on_root(comm, [&] {
     make_folders(directory);

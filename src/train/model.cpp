@@ -103,15 +103,15 @@ void Model::loss(View<const float> labels, int64_t global_size) {
   ops_.bce_with_logits(logits_, labels, 1.0f / static_cast<float>(global_size), loss_.view(),
                        dlogits);
   context_.device.copy(known_loss_.data(), loss_.data(), sizeof(double), context_.stream);
-  if (float* flag = parameters_.suppression()) {
+  if (float* flag = parameters_.skip_update_flag()) {
     ops_.find_non_finite(logits_, {flag, 1});
     context_.device.copy(known_flag_.data(), flag, sizeof(float), context_.stream);
   }
 }
 
-bool Model::suppressed_now() {
+bool Model::skips_update_now() {
   float flag = 0;
-  if (float* on_device = parameters_.suppression()) {
+  if (float* on_device = parameters_.skip_update_flag()) {
     transfer_.to_host(&flag, on_device, sizeof(float));
   }
   return flag != 0;
@@ -122,7 +122,7 @@ void Model::wait(Event& event, const Progress& progress) {
   if (alone_) return event.synchronize();
   while (!event.reached()) {
     progress();
-    context_.vectors().check_alive();
+    context_.device_comm().check_alive();
     std::this_thread::yield();
   }
 }

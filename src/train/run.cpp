@@ -69,7 +69,7 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   }
   s.memory["shared_peak_bytes"] = static_cast<double>(context.comm.shared_memory_peak());
   s.memory["process_peak_bytes"] = static_cast<double>(peak_share_bytes());
-  s.labels["comm"] = context.vectors().describe();
+  s.labels["comm"] = context.device_comm().describe();
   const auto loads = rank_loads(config, plan);
   double bytes = 0, most = 0, sum = 0;
   for (const RankLoad& load : loads) {
@@ -113,7 +113,7 @@ void restore(Context& context, Trainer& trainer, const StartingPoint& start, boo
   if (start.path.empty()) return;
   load_pieces(context.comm, start.path, trainer.pieces(), !start.resumed);
   trainer.weights_changed();
-  if (start.resumed) trainer.restore_choices(start.state.choices);
+  if (start.resumed) trainer.restore_tuned_algorithms(start.state.tuned_algorithms);
   progress.step = start.resumed || evaluates ? start.state.step : 0;
   progress.samples = start.resumed ? start.state.samples : 0;
   context.log.info("{} {} (step {})", start.resumed ? "resumed from" : "weights from", start.path,

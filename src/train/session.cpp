@@ -98,11 +98,11 @@ void write_rows(Transfer& transfer, const ShardArray& a, int64_t first, int64_t 
 
 }  // namespace
 
-std::vector<TensorPiece> pieces_of(Context& context, ShardedEmbeddings& embeddings) {
+std::vector<TensorShard> pieces_of(Context& context, ShardedEmbeddings& embeddings) {
   const auto transfer = std::make_shared<Transfer>(context.device, context.stream);
-  std::vector<TensorPiece> pieces;
+  std::vector<TensorShard> pieces;
   for (const ShardArray& a : embeddings.arrays()) {
-    TensorPiece piece;
+    TensorShard piece;
     piece.path = a.path;
     piece.shape = a.shape;
     piece.rows = a.rows;

@@ -5,7 +5,7 @@
 namespace dlrm {
 namespace {
 
-StepNumbers numbers_of(const OptimizerStep& step) {
+StepHyperparams numbers_of(const OptimizerStep& step) {
   return {step.lr, step.correction1, step.correction2, static_cast<uint32_t>(step.step)};
 }
 
@@ -28,11 +28,11 @@ StepGraphs::StepGraphs(Context& context, size_t most)
       numbers_(context.device, 2, "numbers of a step"),
       live_(context.device, 2, "numbers of a step") {}
 
-StepGraphs::LiveNumbers StepGraphs::send_numbers(const OptimizerStep& dense,
-                                                 const OptimizerStep& sparse) {
+StepGraphs::DeviceHyperparams StepGraphs::send_numbers(const OptimizerStep& dense,
+                                                       const OptimizerStep& sparse) {
   numbers_[0] = numbers_of(dense);
   numbers_[1] = numbers_of(sparse);
-  context_.device.copy(live_.data(), numbers_.data(), 2 * sizeof(StepNumbers), context_.stream);
+  context_.device.copy(live_.data(), numbers_.data(), 2 * sizeof(StepHyperparams), context_.stream);
   return {live_.data(), live_.data() + 1};
 }
 

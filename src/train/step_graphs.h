@@ -28,9 +28,9 @@ class StepGraphs {
   };
 
   /// Where updates find a step's numbers on the device.
-  struct LiveNumbers {
-    const StepNumbers* dense;
-    const StepNumbers* sparse;
+  struct DeviceHyperparams {
+    const StepHyperparams* dense;
+    const StepHyperparams* sparse;
   };
 
   /// `most` steps are kept, those used last.
@@ -38,7 +38,7 @@ class StepGraphs {
 
   /// Queues the copy of a step's numbers. The copy of the step before must be done, as it is once
   /// that step's loss is known.
-  LiveNumbers send_numbers(const OptimizerStep& dense, const OptimizerStep& sparse);
+  DeviceHyperparams send_numbers(const OptimizerStep& dense, const OptimizerStep& sparse);
 
   /// The step of this key, to which what tells the other ranks' steps apart is added. `met` counts
   /// from 0 for a key that is new, or whose recording may name memory that is gone, on any rank.
@@ -55,8 +55,8 @@ class StepGraphs {
   Context& context_;
   const size_t most_;
   const bool alone_;
-  HostArray<StepNumbers> numbers_;
-  Array<StepNumbers> live_;
+  HostArray<StepHyperparams> numbers_;
+  Array<StepHyperparams> live_;
   int64_t launched_ = 0;
   uint64_t frees_ = 0;     // as of the last step
   std::list<Step> steps_;  // the one used last in front

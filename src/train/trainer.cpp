@@ -79,7 +79,7 @@ void Trainer::initialise_dense() {
 
 void Trainer::record_steps(bool yes) {
   // What passes through the host is not known to a recording.
-  const bool can = !on_cpu_ && !context_.vectors().blocks_host();
+  const bool can = !on_cpu_ && !context_.device_comm().blocks_host();
   // Full batches and the last one of an epoch, in each of the places that routed batches take, and
   // the same again while memory still grows.
   const auto most = static_cast<size_t>(4 * (config_.routing.depth + 1));
@@ -157,7 +157,7 @@ Trainer::Numbers Trainer::numbers_of(int64_t step) const {
   now.step = step;
   now.dense = optimizer_step(config_.train.dense_optimizer,
                              config_.train.dense_optimizer.lr * factor, step);
-  now.dense.suppressed = model_.parameters().suppression();
+  now.dense.skip_update = model_.parameters().skip_update_flag();
   now.sparse_rate = config_.train.sparse_optimizer.lr * factor;
   return now;
 }
@@ -218,7 +218,7 @@ void Trainer::run_backward(const Numbers& now) {
   }
   Stage stage(*this, "update");
   model_.parameters().update(now.dense);
-  embeddings_.apply(now.sparse_rate, now.step, now.dense.suppressed, now.sparse_live);
+  embeddings_.apply(now.sparse_rate, now.step, now.dense.skip_update, now.sparse_hyperparams);
 }
 
 void Trainer::run_recorded(Numbers& now, Waiting& batch) {
@@ -232,15 +232,16 @@ void Trainer::run_recorded(Numbers& now, Waiting& batch) {
   StepGraphs::Step& recorded = graphs_->step_of(key_);
   const OptimizerStep sparse =
       optimizer_step(config_.train.sparse_optimizer, now.sparse_rate, now.step);
-  const StepGraphs::LiveNumbers live = graphs_->send_numbers(now.dense, sparse);
-  now.dense.live = live.dense;
-  now.sparse_live = live.sparse;
+  const StepGraphs::DeviceHyperparams device = graphs_->send_numbers(now.dense, sparse);
+  now.dense.device_hyperparams = device.dense;
+  now.sparse_hyperparams = device.sparse;
   const ShardedEmbeddings::Traffic before = embeddings_.traffic();
   graphs_->run(recorded, recorded.forward, [&] { run_forward(batch); });
   model_.loss_is_queued();
   graphs_->run(recorded, recorded.backward, [&] { run_backward(now); });
   if (recorded.met < 2) {
     recorded.sent = embeddings_.traffic() - before;
+    recorded.sent.ids = 0;  // a later batch may have been routed meanwhile, by the host
   } else {
     launched_traffic_ += recorded.sent;
   }
@@ -249,7 +250,7 @@ void Trainer::run_recorded(Numbers& now, Waiting& batch) {
 
 /// The second line: the reader and the router have looked. Nothing is updated after a bad id.
 void Trainer::check_ids() {
-  embeddings_.check_ids({model_.parameters().suppression(), 1}, bad_id_.view());
+  embeddings_.check_ids({model_.parameters().skip_update_flag(), 1}, bad_id_.view());
   context_.device.copy(known_bad_id_.data(), bad_id_.data(), 3 * sizeof(int64_t), context_.stream);
 }
 

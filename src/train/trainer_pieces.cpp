@@ -5,23 +5,23 @@
 
 namespace dlrm {
 
-std::vector<std::string> Trainer::choices() const {
-  const std::vector<std::byte> mine = ops_.choices();
+std::vector<std::string> Trainer::tuned_algorithms() const {
+  const std::vector<std::byte> mine = ops_.tuned_algorithms();
   return gather_texts(context_.comm, {reinterpret_cast<const char*>(mine.data()), mine.size()});
 }
 
-void Trainer::restore_choices(const std::vector<std::string>& by_rank) {
+void Trainer::restore_tuned_algorithms(const std::vector<std::string>& by_rank) {
   if (by_rank.size() != static_cast<size_t>(context_.comm.size())) return;
   const std::string& mine = by_rank[static_cast<size_t>(context_.comm.rank())];
-  ops_.restore_choices({reinterpret_cast<const std::byte*>(mine.data()), mine.size()});
+  ops_.restore_tuned_algorithms({reinterpret_cast<const std::byte*>(mine.data()), mine.size()});
 }
 
-std::vector<TensorPiece> Trainer::pieces() {
-  std::vector<TensorPiece> all = pieces_of(context_, embeddings_);
+std::vector<TensorShard> Trainer::pieces() {
+  std::vector<TensorShard> all = pieces_of(context_, embeddings_);
   Parameters& parameters = model_.parameters();
   const auto transfer = std::make_shared<Transfer>(context_.device, context_.stream);
   const auto add = [&](const Parameters::Tensor& t, const std::string& path, float* data) {
-    TensorPiece piece;
+    TensorShard piece;
     const int64_t cols = t.cols ? t.cols : 1;
     piece.path = path;
     piece.shape = t.cols ? std::vector<int64_t>{t.rows, t.cols} : std::vector<int64_t>{t.rows};

@@ -8,7 +8,7 @@ namespace dlrm {
 void Trainer::send_status() {
   status_[kLoss] = model_.loss_sum(progress_);
   status_[kBadIds] = known_bad_id_[0] == kNoFeature ? 0 : 1;
-  status_[kSuppressed] = model_.suppressed() ? 1 : 0;
+  status_[kSkipUpdate] = model_.skips_update() ? 1 : 0;
   status_pending_ = context_.comm.start_allreduce<double>(status_);
 }
 
@@ -18,16 +18,16 @@ void Trainer::finish_status() {
   result_.stop = status_[kStop] > 0;
   if (status_[kBadIds] > 0) throw_bad_id();
   throw_if_not_finite(result_.loss);
-  if (status_[kSuppressed] > 0) throw_suppressed();
+  if (status_[kSkipUpdate] > 0) throw_update_skipped();
 }
 
 void Trainer::check_last_update() {
-  int64_t suppressed = model_.suppressed_now() ? 1 : 0;
+  int64_t suppressed = model_.skips_update_now() ? 1 : 0;
   context_.comm.allreduce_max({&suppressed, 1});
-  if (suppressed > 0) throw_suppressed();
+  if (suppressed > 0) throw_update_skipped();
 }
 
-void Trainer::throw_suppressed() {
+void Trainer::throw_update_skipped() {
   const auto [path, rank] = first_text(model_.first_non_finite(pooled_).value_or(""));
   if (path.empty()) {
     throw run_error(

@@ -151,7 +151,7 @@ void TrainingRun::save(const RunProgress& progress) {
   state.seed = config_.train.seed;
   state.config = to_yaml(config_);
   state.plan = to_json(plan_, config_.model);
-  state.choices = trainer_.choices();
+  state.tuned_algorithms = trainer_.tuned_algorithms();
   save_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
                   config_.checkpoint.keep, state, trainer_.pieces());
   last_saved_ = progress.step;

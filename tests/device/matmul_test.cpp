@@ -253,11 +253,11 @@ class TimedMatmulOnGpu : public MatmulOnGpu {
 TEST_F(TimedMatmulOnGpu, GivesTheSameBitsFromAnotherObjectThatTookUpItsChoices) {
   const std::vector<float> first = results();
   matmul->settle();
-  const std::vector<std::byte> choices = matmul->choices();
+  const std::vector<std::byte> choices = matmul->tuned_algorithms();
   matmul = timed_on_day(2);
   matmul->restore(choices);
   EXPECT_EQ(results(), first);
-  EXPECT_EQ(matmul->choices(), choices);
+  EXPECT_EQ(matmul->tuned_algorithms(), choices);
 #if defined(DLRM_SIMT)
   matmul = timed_on_day(2);
   EXPECT_NE(results(), first);  // or the above would show nothing
@@ -274,7 +274,7 @@ TEST_F(TimedMatmulOnGpu, TimesNothingOnceItHasSettled) {
 
 TEST_F(TimedMatmulOnGpu, OffersNoChoicesBeforeAllAreMade) {
   results();
-  EXPECT_TRUE(matmul->choices().empty());
+  EXPECT_TRUE(matmul->tuned_algorithms().empty());
 }
 
 TEST_F(TimedMatmulOnGpu, KeepsWhichWayWasFastest) {
@@ -286,7 +286,7 @@ TEST_F(TimedMatmulOnGpu, KeepsWhichWayWasFastest) {
   runs = 0;
   EXPECT_EQ(matmul->fastest(o.product(), 1000, way, *stream), first);
   matmul->settle();
-  const std::vector<std::byte> choices = matmul->choices();
+  const std::vector<std::byte> choices = matmul->tuned_algorithms();
   matmul = timed_on_day(2);
   matmul->restore(choices);
   EXPECT_EQ(matmul->fastest(o.product(), 1000, way, *stream), first);

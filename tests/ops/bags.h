@@ -55,7 +55,7 @@ struct RunSpace {
         starts(static_cast<size_t>(ids) + 1),
         count(1),
         occurrences(static_cast<size_t>(ids)) {}
-  RowRuns runs() { return {rows, starts, occurrences, count}; }
+  SegmentedRows runs() { return {rows, starts, occurrences, count}; }
 };
 
 /// A table with optimizer state.

@@ -75,11 +75,11 @@ class Faulty final : public reference::ReferenceOps {
     ReferenceOps::embedding_bag_forward(groups);
     spoil(groups.back().pooled);
   }
-  void group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) override {
+  void group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) override {
     ReferenceOps::group_rows(groups, rows, runs);
     runs.occurrences.back().bag ^= 1;
   }
-  void embedding_bag_backward(RowRuns runs, View<const BagGradient> g,
+  void embedding_bag_backward(SegmentedRows runs, View<const BagGradient> g,
                               MatrixView<float> grads) override {
     ReferenceOps::embedding_bag_backward(runs, g, grads);
     if (spoils_sums) spoil(grads.row_range(0, runs.count[0]));
@@ -95,7 +95,7 @@ class Faulty final : public reference::ReferenceOps {
     ReferenceOps::sparse_update(step, table, rows, count, grads, by_row, sums, width);
     static_cast<float*>(table.weights)[rows[0] * table.stride] += 1e-3f;
   }
-  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
+  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, SegmentedRows runs,
                             View<const BagGradient> g) override {
     ReferenceOps::embedding_bag_update(step, table, runs, g);
     static_cast<float*>(table.weights)[runs.rows[0] * table.stride] += 1e-3f;

@@ -161,7 +161,7 @@ TEST_P(EmbeddingBits, RunsHoldNoMoreThanTheIdsThatThereAre) {
 TEST_P(EmbeddingBits, ASetFlagSuppressesTheUpdate) {
   const float flag = 1;
   for (OptimizerStep step : every_rule()) {
-    step.suppressed = &flag;
+    step.skip_update = &flag;
     std::vector<Shard> list;
     list.emplace_back(Table(9, 5, DType::kFloat32, 1), 2500, true, 2);
     const Table before = list[0].table;
@@ -183,10 +183,10 @@ TEST_P(GpuStep, TakesTheNumbersThatStandInItsMemory) {
     std::vector<Shard> got, want;
     got.emplace_back(Table(9, 8, DType::kBFloat16, 1), 40, true, 2);
     want = got;
-    const StepNumbers now{step.lr, step.correction1, step.correction2, 41};
+    const StepHyperparams now{step.lr, step.correction1, step.correction2, 41};
     OptimizerStep captured = step;
     captured.lr = captured.correction1 = captured.correction2 = 99;
-    captured.live = &now;
+    captured.device_hyperparams = &now;
     OptimizerStep plain = step;
     plain.step = 41;
     update(*ops, captured, got);

@@ -34,8 +34,8 @@ Matrix mirrored(Mirror& m, Matrix x) {
 }
 
 OptimizerStep mirrored(Mirror& m, OptimizerStep step) {
-  step.suppressed = m.at(step.suppressed, 1);
-  step.live = m.at(step.live, 1);
+  step.skip_update = m.at(step.skip_update, 1);
+  step.device_hyperparams = m.at(step.device_hyperparams, 1);
   return step;
 }
 
@@ -48,7 +48,7 @@ RowTable mirrored(Mirror& m, RowTable t) {
   return t;
 }
 
-RowRuns mirrored(Mirror& m, RowRuns runs) {
+SegmentedRows mirrored(Mirror& m, SegmentedRows runs) {
   return {mirrored(m, runs.rows), mirrored(m, runs.starts), mirrored(m, runs.occurrences),
           mirrored(m, runs.count)};
 }
@@ -262,10 +262,10 @@ class MirroredOps final : public Ops {
   void filter_ids(View<const IdFilter> filters) override {
     call([&](const auto&... a) { inner_->filter_ids(a...); }, filters);
   }
-  void group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) override {
+  void group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) override {
     call([&](const auto&... a) { inner_->group_rows(a...); }, groups, rows, runs);
   }
-  void embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
+  void embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
                               MatrixView<float> grads) override {
     call([&](const auto&... a) { inner_->embedding_bag_backward(a...); }, runs, gradients, grads);
   }
@@ -279,7 +279,7 @@ class MirroredOps final : public Ops {
     call([&](auto... a) { inner_->sparse_update(a...); }, step, table, rows, count, grads, by_row,
          square_sums, full_width);
   }
-  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
+  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, SegmentedRows runs,
                             View<const BagGradient> gradients) override {
     call([&](const auto&... a) { inner_->embedding_bag_update(a...); }, step, table, runs,
          gradients);

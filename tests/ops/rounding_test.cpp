@@ -140,7 +140,7 @@ TEST(Suppressed, UpdatesChangeNothing) {
   const float yes = 1;
   for (const auto& ops : {machine.reference(), machine.cpu({"", 2})}) {
     for (OptimizerStep step : every_rule()) {
-      step.suppressed = &yes;
+      step.skip_update = &yes;
       const int64_t list[] = {0, 2}, count[] = {2};
       Table table(3, 17, DType::kFloat32, 1);
       const Table before = table;

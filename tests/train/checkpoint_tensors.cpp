@@ -97,8 +97,8 @@ std::vector<HeldPiece> held_pieces(int rank, int ranks, Cut cut, bool filled, in
   return held;
 }
 
-std::vector<TensorPiece> pieces_of(const std::vector<HeldPiece>& held) {
-  std::vector<TensorPiece> pieces;
+std::vector<TensorShard> pieces_of(const std::vector<HeldPiece>& held) {
+  std::vector<TensorShard> pieces;
   for (const HeldPiece& h : held) pieces.push_back(h.piece);
   return pieces;
 }

@@ -25,7 +25,7 @@ enum class Cut { kRows, kColumns, kGrid, kByTensor };
 
 /// The part of a tensor that one rank holds, dense, row by row.
 struct HeldPiece {
-  TensorPiece piece;
+  TensorShard piece;
   std::shared_ptr<std::vector<float>> values;
 };
 
@@ -35,7 +35,7 @@ float element_of(const std::string& path, int64_t row, int64_t column, int salt)
 /// Some tensors of odd shapes, cut for `ranks` ranks: this rank's parts, filled with element_of, or
 /// with zeros where `filled` is false. A grid gives a rank two pieces of a tensor.
 std::vector<HeldPiece> held_pieces(int rank, int ranks, Cut cut, bool filled, int salt = 0);
-std::vector<TensorPiece> pieces_of(const std::vector<HeldPiece>& held);
+std::vector<TensorShard> pieces_of(const std::vector<HeldPiece>& held);
 
 /// Elements that differ from element_of, bit by bit.
 int64_t wrong_elements(const std::vector<HeldPiece>& held, int salt = 0);

@@ -84,7 +84,7 @@ TEST(Checkpoint, APieceThatAnotherRankSavesIsStoredOnce) {
   TemporaryFolder folder;
   run_on_threads(3, [&](Communicator& comm) {
     auto pieces = pieces_of(held_pieces(0, 1, Cut::kByTensor, true));
-    for (TensorPiece& piece : pieces) piece.saves = comm.rank() == 1;
+    for (TensorShard& piece : pieces) piece.saves = comm.rank() == 1;
     save_checkpoint(comm, Log(comm.rank()), folder.path(), 2, state_at(7), pieces);
   });
   EXPECT_EQ(0, wrong_after_loading(folder.path() + kFirst, 2, Cut::kRows));
@@ -177,7 +177,7 @@ TEST(Checkpoint, AnotherShapeIsAnErrorWithBothShapes) {
   save_on(1, Cut::kRows, folder.path(), 7);
   run_on_threads(2, [&](Communicator& comm) {
     auto pieces = pieces_of(held_pieces(comm.rank(), 2, Cut::kRows, false));
-    for (TensorPiece& piece : pieces) {
+    for (TensorShard& piece : pieces) {
       if (piece.path == "/tables/C1/weight") piece.shape = {38, 6};
     }
     EXPECT_THAT(error_of([&] { load_pieces(comm, folder.path() + kFirst, pieces, false); }),
@@ -207,7 +207,7 @@ TEST(Checkpoint, APieceLargerThanAChunkIsReadAndWrittenInParts) {
   const int64_t rows = 1'500'001;
   int64_t most = 0;
   run_on_threads(1, [&](Communicator& comm) {
-    TensorPiece piece{"/tables/big/weight", {rows, 5}, {0, rows}, {0, 5}, true, {}, {}};
+    TensorShard piece{"/tables/big/weight", {rows, 5}, {0, rows}, {0, 5}, true, {}, {}};
     piece.read = [&](int64_t first, int64_t count, float* out) {
       most = std::max(most, count);
       for (int64_t i = 0; i < count * 5; ++i) out[i] = static_cast<float>(first * 5 + i);

@@ -51,7 +51,7 @@ Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
 
 namespace {
 
-void place(std::map<std::string, std::vector<float>>& whole, const TensorPiece& piece) {
+void place(std::map<std::string, std::vector<float>>& whole, const TensorShard& piece) {
   const int64_t cols = piece.shape.size() == 2 ? piece.shape[1] : 1;
   auto& tensor = whole[piece.path];
   tensor.resize(static_cast<size_t>(piece.shape[0] * cols), std::nanf(""));
@@ -99,7 +99,7 @@ class SmallRun {
 
   void resume() {
     std::vector<std::vector<float>> saved;
-    for (const TensorPiece& piece : trainer_->pieces()) {
+    for (const TensorShard& piece : trainer_->pieces()) {
       saved.emplace_back(static_cast<size_t>(piece.rows.size() * piece.columns.size()));
       piece.read(0, piece.rows.size(), saved.back().data());
     }
@@ -107,7 +107,7 @@ class SmallRun {
     trainer_.reset();
     make_trainer(false);
     size_t next = 0;
-    for (const TensorPiece& piece : trainer_->pieces()) {
+    for (const TensorShard& piece : trainer_->pieces()) {
       piece.write(0, piece.rows.size(), saved[next++].data());
     }
     trainer_->weights_changed();
@@ -161,7 +161,7 @@ Trained train_with(const RunConfig& config, int ranks, int steps, bool recorded,
       trained.sent = {sent.pooled, sent.gradients, sent.replicated};
     }
     const std::lock_guard lock(mutex);
-    for (const TensorPiece& piece : run.trainer().pieces()) {
+    for (const TensorShard& piece : run.trainer().pieces()) {
       if (piece.saves) place(trained.tensors, piece);
     }
   });

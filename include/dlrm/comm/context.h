@@ -13,11 +13,11 @@ struct Context {
   Communicator& comm;  ///< among the hosts: control, ids, metrics
   Trace& trace;
   const Log& log;
-  Communicator* device_comm = nullptr;  ///< among the devices, where that is another one
-  int threads = 0;                      ///< of the host's own work; 0: as many as Ops computes with
+  Communicator* gpu_comm = nullptr;  ///< among the devices, where that is another one
+  int threads = 0;                   ///< of the host's own work; 0: as many as Ops computes with
 
   /// For what lies in device memory: pooled vectors, gradients.
-  Communicator& vectors() const { return device_comm ? *device_comm : comm; }
+  Communicator& device_comm() const { return gpu_comm ? *gpu_comm : comm; }
 };
 
 }  // namespace dlrm

@@ -106,9 +106,10 @@ class ShardedEmbeddings {
   /// Looks through the oldest batch's ids on the device, where nothing has seen them since route()
   /// did; as Ops::check_ids, `where` = {feature, sample, id}.
   void check_ids(View<float> flag, View<int64_t> where);
-  /// update() that leaves the batch to be ended by drop(). `suppressed`, `live`: as in
-  /// OptimizerStep.
-  void apply(double learning_rate, int64_t step, const float* suppressed, const StepNumbers* live);
+  /// update() that leaves the batch to be ended by drop(). `skip_update`, `device_hyperparams`: as
+  /// in OptimizerStep.
+  void apply(double learning_rate, int64_t step, const float* skip_update,
+             const StepHyperparams* device_hyperparams);
 
   int64_t width() const;  ///< W
   const Plan& plan() const;

@@ -57,13 +57,13 @@ class Parameters {
   /// allreduce of every bucket that now is. The weights may change: what reads them comes before.
   void gradients_ready_from(int tensor);
   void poll();
-  /// Waits for the sums over ranks. On a device, raises suppression() where a sum or a value is not
-  /// finite.
+  /// Waits for the sums over ranks. On a device, raises skip_update_flag() where a sum or a value
+  /// is not finite.
   void finish_gradients();
   /// On a device one float of its memory, else none: where it is not 0, update() is to change
   /// nothing. It is summed over the ranks with the gradients, so that what one rank found before
   /// its backward ended holds on all.
-  float* suppression() const;
+  float* skip_update_flag() const;
   /// On a device, once update() was suppressed: path of the first tensor with a value, or else a
   /// gradient, that is not finite; none where none is now.
   std::optional<std::string> first_non_finite();

@@ -31,15 +31,15 @@ class Ops {
   /// What was chosen by timing (a library's algorithms), as bytes for a checkpoint, and taking such
   /// choices up again before the first operation, so that a resumed run sums in the same order.
   /// Choices made by another library or on another GPU are left aside.
-  virtual std::vector<std::byte> choices() const { return {}; }
-  virtual void restore_choices(View<const std::byte>) {}
+  virtual std::vector<std::byte> tuned_algorithms() const { return {}; }
+  virtual void restore_tuned_algorithms(View<const std::byte>) {}
 
   // ---- Linear layers
   // -------------------------------------------------------------------------------
 
   /// Another execution of the same kind, for a second stream of the device; null where there is no
   /// use for one. Operations that one of the two is given wait for none of the other's.
-  virtual std::unique_ptr<Ops> beside(Stream&) const { return nullptr; }
+  virtual std::unique_ptr<Ops> make_for_stream(Stream&) const { return nullptr; }
 
   /// y = act(x wᵀ + bias). x [b, in], w [out, in], bias [out] fp32, y [b, out]; types of x, w, y
   /// alike. An empty bias adds nothing; where y is bf16 it may be rounded to bf16 first. Where
@@ -129,11 +129,11 @@ class Ops {
   /// range [0, rows)): runs.rows[0..count) unique rows ascending, occurrences of run i at
   /// [starts[i], starts[i+1]) ordered by group, then bag, then position. Capacity of the views:
   /// total number of ids, and one more for starts.
-  virtual void group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) = 0;
+  virtual void group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) = 0;
 
   /// grads[i] = Σ over the occurrences of run i of scale · gradient of (group, bag), in occurrence
   /// order, in fp32; very long runs in fixed chunks. grads [count, width].
-  virtual void embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
+  virtual void embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
                                       MatrixView<float> grads) = 0;
 
   /// sums[i] = Σ_c grads[i, c]² for i < runs.count. For row-wise Adagrad over column shards.
@@ -150,8 +150,8 @@ class Ops {
                              View<const float> square_sums, int64_t full_width) = 0;
 
   /// embedding_bag_backward and sparse_update in one pass, with bitwise the results of the two.
-  virtual void embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
-                                    View<const BagGradient> gradients) = 0;
+  virtual void embedding_bag_update(const OptimizerStep& step, const RowTable& table,
+                                    SegmentedRows runs, View<const BagGradient> gradients) = 0;
 
   /// group_rows of every shard; `progress` is called between shards where that is worth it.
   virtual void group_rows_of(View<const ShardUpdate> shards, const std::function<void()>& progress);

@@ -14,7 +14,7 @@ enum class Act : uint8_t { kNone, kRelu, kGelu, kSilu, kSigmoid, kTanh };
 constexpr bool needs_input(Act act) { return act == Act::kGelu || act == Act::kSilu; }
 
 /// What of an OptimizerStep changes from step to step.
-struct StepNumbers {
+struct StepHyperparams {
   float lr = 0;
   float correction1 = 1;
   float correction2 = 1;
@@ -34,18 +34,18 @@ struct OptimizerStep {
   uint64_t step = 0;      ///< the global step from 0: what bf16 rows are rounded by
   /// In the device's memory, or none: where it is not 0, nothing is updated: no weight, state or
   /// copy.
-  const float* suppressed = nullptr;
+  const float* skip_update = nullptr;
   /// GPUs: in the device's memory, or none: read in place of the numbers above when the update
   /// runs, so that a captured step can be run again with new ones.
-  const StepNumbers* live = nullptr;
+  const StepHyperparams* device_hyperparams = nullptr;
   /// sgd: w -= lr·g. adagrad: s1 += g²; w -= lr·g/(√s1 + eps). rowwise: s1 (one a row) += mean g²,
   /// same step. adam: s1 = β1·s1 + (1-β1)·g; s2 = β2·s2 + (1-β2)·g²; w -=
   /// lr·(s1/correction1)/(√(s2/correction2) + eps).
 };
 
 /// For executions whose device memory is this machine's.
-inline bool is_suppressed(const OptimizerStep& step) {
-  return step.suppressed != nullptr && *step.suppressed != 0;
+inline bool skips_update(const OptimizerStep& step) {
+  return step.skip_update != nullptr && *step.skip_update != 0;
 }
 
 /// Of a relu layer's output, a bit for each element, set where it is above 0.
@@ -185,7 +185,7 @@ struct Occurrence {
 };
 
 /// Occurrences sorted by row.
-struct RowRuns {
+struct SegmentedRows {
   View<int64_t> rows;            ///< [capacity] unique rows, ascending
   View<int64_t> starts;          ///< [capacity + 1]
   View<Occurrence> occurrences;  ///< [capacity]
@@ -203,7 +203,7 @@ struct ShardUpdate {
   RowTable table;
   View<const IdGroup> groups;
   View<const BagGradient> gradients;  ///< one for each group
-  RowRuns runs;
+  SegmentedRows runs;
 };
 
 /// A rectangle to copy. Row r of it is row r of each side, or the row that the side's list names.

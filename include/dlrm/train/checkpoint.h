@@ -12,7 +12,7 @@
 namespace dlrm {
 
 /// A rectangle of a tensor that lies on this rank, for saving and loading.
-struct TensorPiece {
+struct TensorShard {
   std::string path;            ///< "/tables/C1/weight", "/mlp/top/0/bias", ...
   std::vector<int64_t> shape;  ///< of the whole tensor: one or two dimensions
   Range rows;                  ///< the part that is here
@@ -33,8 +33,8 @@ struct CheckpointState {
   uint64_t seed = 0;
   std::string config;  ///< resolved YAML
   std::string plan;    ///< plan.json
-  /// By rank, what its operations chose by timing (Ops::choices).
-  std::vector<std::string> choices;
+  /// By rank, what its operations chose by timing (Ops::tuned_algorithms).
+  std::vector<std::string> tuned_algorithms;
 };
 
 /// Saves `step_<9 digits>/` in `directory`: one HDF5 file a rank and index.h5 with Virtual Datasets
@@ -43,7 +43,7 @@ struct CheckpointState {
 /// step, go too). Collective: where one rank fails, every rank throws its error, and the older
 /// checkpoints stay as they were. So they do after a crash at any instant.
 void save_checkpoint(Communicator& comm, const Log& log, const std::string& directory, int keep,
-                     const CheckpointState& state, const std::vector<TensorPiece>& pieces);
+                     const CheckpointState& state, const std::vector<TensorShard>& pieces);
 
 /// Creates the folder for checkpoints where needed and makes sure that every rank sees and may
 /// write it, before any step is spent. Collective: usage_error on every rank naming the rank and
@@ -69,7 +69,7 @@ CheckpointState open_checkpoint(Communicator& comm, const std::string& checkpoin
 /// (usage_error naming the tensor). With `weights_only` a piece named */weight or */bias (or cross
 /// v, u) alone is read. Collective.
 void load_pieces(Communicator& comm, const std::string& checkpoint,
-                 const std::vector<TensorPiece>& pieces, bool weights_only);
+                 const std::vector<TensorShard>& pieces, bool weights_only);
 
 /// Removes every step_* and .tmp_step_* of the folder (--overwrite). Rank 0 works, all wait.
 void remove_checkpoints(Communicator& comm, const std::string& directory);

@@ -30,9 +30,9 @@ class Model {
   /// meanwhile.
   double loss_sum(const Progress& progress);
   /// Once loss_sum() is known: whether something that is not finite suppresses updates on a device.
-  bool suppressed() const { return known_flag_[0] != 0; }
+  bool skips_update() const { return known_flag_[0] != 0; }
   /// The same of all that has been queued; waits for it.
-  bool suppressed_now();
+  bool skips_update_now();
   /// Queues σ(logit) of the local samples ...
   void start_probabilities();
   /// ... and brings them into the host's memory, once all that was queued before is done.
@@ -64,7 +64,7 @@ class Model {
   Buffer input_, dx_, dz_, dlogits_;
   Array<double> loss_;
   HostArray<double> known_loss_;
-  HostArray<float> known_flag_;  // parameters_.suppression() as the host last saw it
+  HostArray<float> known_flag_;  // parameters_.skip_update_flag() as the host last saw it
   std::unique_ptr<Event> loss_is_known_, probabilities_are_known_;
   Array<float> flag_, probabilities_;
   Transfer transfer_;

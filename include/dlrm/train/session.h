@@ -54,6 +54,6 @@ class Session {
 EmbeddingOptions embedding_options(const RunConfig& config);
 
 /// The shards of this rank as save_checkpoint and load_pieces take them.
-std::vector<TensorPiece> pieces_of(Context& context, ShardedEmbeddings& embeddings);
+std::vector<TensorShard> pieces_of(Context& context, ShardedEmbeddings& embeddings);
 
 }  // namespace dlrm

@@ -76,13 +76,13 @@ class Trainer {
   void check_last_update();
 
   /// Every tensor of the model on this rank, as checkpoints hold it.
-  std::vector<TensorPiece> pieces();
+  std::vector<TensorShard> pieces();
   /// To be called after a checkpoint filled the pieces.
   void weights_changed() { model_.parameters().refresh_copies(); }
   /// What each rank's operations chose by timing, for a checkpoint, and taking it up again before
   /// the first step, where the world is the same. Collective.
-  std::vector<std::string> choices() const;
-  void restore_choices(const std::vector<std::string>& by_rank);
+  std::vector<std::string> tuned_algorithms() const;
+  void restore_tuned_algorithms(const std::vector<std::string>& by_rank);
   ShardedEmbeddings& embeddings() { return embeddings_; }
   /// What the embeddings have sent to other ranks, in steps launched whole as well.
   ShardedEmbeddings::Traffic traffic() const;
@@ -104,12 +104,12 @@ class Trainer {
     int64_t step = 0;
     OptimizerStep dense;
     double sparse_rate = 0;
-    const StepNumbers* sparse_live = nullptr;
+    const StepHyperparams* sparse_hyperparams = nullptr;
   };
   Numbers numbers_of(int64_t step) const;
 
   class Stage;
-  enum Status : size_t { kLoss, kStop, kBadIds, kSuppressed, kStatusSize };
+  enum Status : size_t { kLoss, kStop, kBadIds, kSkipUpdate, kStatusSize };
   static constexpr int64_t kNoFeature = -1;
 
   void initialise_dense();
@@ -126,7 +126,7 @@ class Trainer {
   std::pair<std::string, size_t> first_text(const std::string& mine);
   [[noreturn]] void throw_bad_id();
   void throw_if_not_finite(double loss);
-  [[noreturn]] void throw_suppressed();
+  [[noreturn]] void throw_update_skipped();
 
   Context& context_;
   Ops& ops_;

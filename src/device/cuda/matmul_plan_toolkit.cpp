@@ -1,8 +1,8 @@
 #include "dlrm/core/error.h"
 
-#include "matmul_choices.h"
 #include "matmul_plan.h"
 #include "matmul_shape.h"
+#include "tuned_algorithms.h"
 
 namespace dlrm::cuda {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "dlrm/device/cuda/runtime.h"
 
-#include "matmul_choices.h"
 #include "matmul_shape.h"
 #include "simt/simt.h"
 #include "stored.h"
+#include "tuned_algorithms.h"
 
 namespace dlrm::cuda {
 namespace {
@@ -190,14 +190,14 @@ class LoopMatmul final : public Matmul {
     return static_cast<int>(chosen(key, static_cast<uint64_t>(ways), stream));
   }
   void settle() override { settled_ = true; }
-  std::vector<std::byte> choices() const override {
+  std::vector<std::byte> tuned_algorithms() const override {
     if (!settled_) return {};
-    MatmulChoices all = restored_;
+    TunedAlgorithms all = restored_;
     for (const auto& [key, choice] : chosen_) all[key] = choice;
-    return pack_choices(all, kOrigin);
+    return pack_tuned_algorithms(all, kOrigin);
   }
   void restore(std::span<const std::byte> choices) override {
-    restored_ = unpack_choices(choices, kOrigin);
+    restored_ = unpack_tuned_algorithms(choices, kOrigin);
     settled_ = !restored_.empty();
   }
 
@@ -237,7 +237,7 @@ class LoopMatmul final : public Matmul {
 
   MatmulOptions options_;
   bool settled_ = false;
-  MatmulChoices chosen_, restored_;
+  TunedAlgorithms chosen_, restored_;
 };
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include "dlrm/core/error.h"
 #include "dlrm/device/cuda/runtime.h"
 
-#include "matmul_choices.h"
 #include "matmul_plan.h"
+#include "tuned_algorithms.h"
 
 namespace dlrm::cuda {
 namespace {
@@ -95,18 +95,18 @@ class LtMatmul final : public Matmul {
 
   void settle() override { settled_ = true; }
 
-  std::vector<std::byte> choices() const override {
+  std::vector<std::byte> tuned_algorithms() const override {
     if (!settled_) return {};
-    MatmulChoices chosen = restored_;
+    TunedAlgorithms chosen = restored_;
     for (const auto& [key, plan] : plans_) {
       if (plan->served) std::copy_n(plan->algo.data, 8, chosen[key].data.begin());
     }
     for (const auto& [key, way] : ways_) chosen[key] = {{static_cast<uint64_t>(way)}};
-    return pack_choices(chosen, origin_);
+    return pack_tuned_algorithms(chosen, origin_);
   }
 
   void restore(std::span<const std::byte> choices) override {
-    restored_ = unpack_choices(choices, origin_);
+    restored_ = unpack_tuned_algorithms(choices, origin_);
     settled_ = !restored_.empty();
   }
 
@@ -186,7 +186,7 @@ class LtMatmul final : public Matmul {
   std::map<MatmulKey, std::unique_ptr<MatmulPlan>> plans_;
   std::map<MatmulKey, int> ways_;
   std::map<cudaStream_t, Buffer> workspaces_;
-  MatmulChoices restored_;
+  TunedAlgorithms restored_;
 };
 
 }  // namespace

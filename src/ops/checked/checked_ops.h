@@ -24,9 +24,9 @@ class CheckedOps final : public Ops {
 
   std::string name() const override { return "checked " + chosen_->name(); }
   int threads() const override { return chosen_->threads(); }
-  std::vector<std::byte> choices() const override { return chosen_->choices(); }
-  void restore_choices(View<const std::byte> choices) override {
-    chosen_->restore_choices(choices);
+  std::vector<std::byte> tuned_algorithms() const override { return chosen_->tuned_algorithms(); }
+  void restore_tuned_algorithms(View<const std::byte> choices) override {
+    chosen_->restore_tuned_algorithms(choices);
   }
 
   void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
@@ -55,15 +55,15 @@ class CheckedOps final : public Ops {
   void check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where) override;
   void unpack(View<const PackedList> lists) override;
   void filter_ids(View<const IdFilter> filters) override;
-  void group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) override;
-  void embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
+  void group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) override;
+  void embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
                               MatrixView<float> grads) override;
   void row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
                        View<float> sums) override;
   void sparse_update(const OptimizerStep& step, const RowTable& table, View<const int64_t> rows,
                      View<const int64_t> count, MatrixView<const float> grads, bool by_row,
                      View<const float> square_sums, int64_t full_width) override;
-  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
+  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, SegmentedRows runs,
                             View<const BagGradient> gradients) override;
   void group_rows_of(View<const ShardUpdate> shards,
                      const std::function<void()>& progress) override;
@@ -90,8 +90,8 @@ class CheckedOps final : public Ops {
     return {operation, std::move(shape), execution_};
   }
   void run_backward(const Subject& subject, const LinearGradients& layer);
-  void check_groups(View<const IdGroup> groups, int64_t rows, const RowRuns& runs);
-  void check_backward(const Subject& subject, const RowRuns& runs,
+  void check_groups(View<const IdGroup> groups, int64_t rows, const SegmentedRows& runs);
+  void check_backward(const Subject& subject, const SegmentedRows& runs,
                       View<const BagGradient> gradients, const MatrixView<const float>& grads);
   /// Updates the shards by `chosen`, and again by the reference.
   void check_updates(const char* operation, const OptimizerStep& step,

@@ -64,18 +64,18 @@ class HostBags {
   Copy rows_;
 };
 
-/// RowRuns in the host's memory: what is filled of them.
+/// SegmentedRows in the host's memory: what is filled of them.
 struct HostRuns {
   std::vector<int64_t> count, rows, starts;
   std::vector<Occurrence> occurrences;
 
-  HostRuns(HostImage& host, const RowRuns& runs)
+  HostRuns(HostImage& host, const SegmentedRows& runs)
       : count(host.of(runs.count.first(1))),
         rows(host.of(runs.rows.first(unique()))),
         starts(host.of(runs.starts.first(unique() + 1))),
         occurrences(host.of(runs.occurrences.first(static_cast<size_t>(starts.back())))) {}
   size_t unique() const { return static_cast<size_t>(count[0]); }
-  RowRuns view() { return {rows, starts, occurrences, count}; }
+  SegmentedRows view() { return {rows, starts, occurrences, count}; }
 };
 
 /// Gradients of pooled bags in the host's memory.
@@ -125,7 +125,7 @@ void CheckedOps::embedding_bag_forward(View<const BagGroup> groups) {
   }
 }
 
-void CheckedOps::group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) {
+void CheckedOps::group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) {
   chosen_->group_rows(groups, rows, runs);
   check_groups(groups, rows, runs);
 }
@@ -136,7 +136,7 @@ void CheckedOps::group_rows_of(View<const ShardUpdate> shards,
   for (const ShardUpdate& shard : shards) check_groups(shard.groups, shard.table.rows, shard.runs);
 }
 
-void CheckedOps::check_groups(View<const IdGroup> groups, int64_t rows, const RowRuns& runs) {
+void CheckedOps::check_groups(View<const IdGroup> groups, int64_t rows, const SegmentedRows& runs) {
   std::vector<std::vector<int64_t>> lists;
   std::vector<IdGroup> again(groups.begin(), groups.end());
   size_t room = 0;
@@ -170,7 +170,7 @@ void CheckedOps::check_groups(View<const IdGroup> groups, int64_t rows, const Ro
   }
 }
 
-void CheckedOps::check_backward(const Subject& subject, const RowRuns& runs,
+void CheckedOps::check_backward(const Subject& subject, const SegmentedRows& runs,
                                 View<const BagGradient> gradients,
                                 const MatrixView<const float>& grads) {
   HostRuns again(host_, runs);
@@ -186,7 +186,7 @@ void CheckedOps::check_backward(const Subject& subject, const RowRuns& runs,
                });
 }
 
-void CheckedOps::embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
+void CheckedOps::embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
                                         MatrixView<float> grads) {
   chosen_->embedding_bag_backward(runs, gradients, grads);
   const HostRuns named(host_, runs);
@@ -227,7 +227,7 @@ void CheckedOps::sparse_update(const OptimizerStep& step, const RowTable& table,
 }
 
 void CheckedOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table,
-                                      RowRuns runs, View<const BagGradient> gradients) {
+                                      SegmentedRows runs, View<const BagGradient> gradients) {
   const ShardUpdate shard{table, {}, gradients, runs};
   check_updates("embedding_bag_update", step, {&shard, 1},
                 [&] { chosen_->embedding_bag_update(step, table, runs, gradients); });

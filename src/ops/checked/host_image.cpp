@@ -37,18 +37,18 @@ Copy HostImage::rows(const Matrix& table, const std::vector<int64_t>& listed) {
 }
 
 HostStep::HostStep(HostImage& host, const OptimizerStep& step) : step_(step) {
-  if (step.suppressed) {
-    host.bytes(&suppressed_, step.suppressed, sizeof(suppressed_));
-    step_.suppressed = &suppressed_;
+  if (step.skip_update) {
+    host.bytes(&skip_update_, step.skip_update, sizeof(skip_update_));
+    step_.skip_update = &skip_update_;
   }
-  if (!step.live) return;
-  StepNumbers now;
-  host.bytes(&now, step.live, sizeof(now));
+  if (!step.device_hyperparams) return;
+  StepHyperparams now;
+  host.bytes(&now, step.device_hyperparams, sizeof(now));
   step_.lr = now.lr;
   step_.correction1 = now.correction1;
   step_.correction2 = now.correction2;
   step_.step = now.step;
-  step_.live = nullptr;
+  step_.device_hyperparams = nullptr;
 }
 
 }  // namespace dlrm::checked

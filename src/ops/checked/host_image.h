@@ -54,7 +54,7 @@ class HostStep {
 
  private:
   OptimizerStep step_;
-  float suppressed_ = 0;
+  float skip_update_ = 0;
 };
 
 }  // namespace dlrm::checked

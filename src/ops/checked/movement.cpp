@@ -185,7 +185,7 @@ void CheckedOps::dense_update(const OptimizerStep& step, View<float> w, View<con
   const std::vector<float> values = host_.of(w);
   const std::vector<BFloat16> got = host_.of(copy);
   for (size_t i = 0; i < got.size(); ++i) {
-    const BFloat16 rounded = is_suppressed(*now) ? old_copy[i] : BFloat16(values[i]);
+    const BFloat16 rounded = skips_update(*now) ? old_copy[i] : BFloat16(values[i]);
     if (got[i].bits == rounded.bits) continue;
     disagree(s, fmt::format("bf16 copy {}", i), static_cast<float>(got[i]),
              static_cast<float>(rounded));

@@ -68,7 +68,7 @@ int64_t work_before(const Runs& runs, int64_t i) {
   return (runs.starts[i] + 2 * i) * (runs.width + kBagCost);
 }
 
-Runs runs_of(const RowRuns& runs, View<const BagGradient> gradients, int64_t width) {
+Runs runs_of(const SegmentedRows& runs, View<const BagGradient> gradients, int64_t width) {
   Runs r;
   r.rows = runs.rows.data();
   r.starts = runs.starts.data();
@@ -113,7 +113,8 @@ void CpuOps::embedding_bag_forward(View<const BagGroup> groups) {
   });
 }
 
-Runs CpuOps::prepare_runs(const RowRuns& runs, View<const BagGradient> gradients, int64_t width) {
+Runs CpuOps::prepare_runs(const SegmentedRows& runs, View<const BagGradient> gradients,
+                          int64_t width) {
   const int64_t count = runs.count[0];
   Runs r = runs_of(runs, gradients, width);
   const bool shared = parts_for(threads_, (r.last + 1) * width, kGrain) > 1;
@@ -165,7 +166,7 @@ void CpuOps::for_run_ranges(const Runs& runs, int64_t count, const Body& body) {
   });
 }
 
-void CpuOps::embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
+void CpuOps::embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
                                     MatrixView<float> grads) {
   const int64_t count = runs.count[0];
   if (count == 0 || grads.cols == 0) return;
@@ -175,10 +176,10 @@ void CpuOps::embedding_bag_backward(RowRuns runs, View<const BagGradient> gradie
   });
 }
 
-void CpuOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
-                                  View<const BagGradient> gradients) {
+void CpuOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table,
+                                  SegmentedRows runs, View<const BagGradient> gradients) {
   const int64_t count = runs.count[0];
-  if (count == 0 || table.width == 0 || is_suppressed(step)) return;
+  if (count == 0 || table.width == 0 || skips_update(step)) return;
   const Runs prepared = prepare_runs(runs, gradients, table.width);
   for_run_ranges(prepared, count, [&](int64_t i0, int64_t i1, float* scratch) {
     kernels_.update_runs(step, table, prepared, i0, i1, scratch);
@@ -187,7 +188,7 @@ void CpuOps::embedding_bag_update(const OptimizerStep& step, const RowTable& tab
 
 void CpuOps::embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
                                    const std::function<void()>& progress) {
-  if (is_suppressed(step)) return;
+  if (skips_update(step)) return;
   together_.clear();
   int64_t total = 0, width = 0;
   for (const ShardUpdate& shard : shards) {
@@ -246,7 +247,7 @@ void CpuOps::sparse_update(const OptimizerStep& step, const RowTable& table,
                            View<const int64_t> rows, View<const int64_t> count,
                            MatrixView<const float> grads, bool by_row,
                            View<const float> square_sums, int64_t full_width) {
-  if (table.width == 0 || is_suppressed(step)) return;
+  if (table.width == 0 || skips_update(step)) return;
   const RowGradients g{rows.data(),
                        grads.data,
                        grads.stride,

@@ -174,7 +174,8 @@ void radix_pass(const E* from, E* to, int64_t count, int shift, const Digits& di
 
 /// Cuts entries [range) into runs, the first of which is run number `run`; gives the next number.
 template <class E>
-int64_t cut_runs(const E* sorted, Range range, int bag_bits, int64_t run, const RowRuns& runs) {
+int64_t cut_runs(const E* sorted, Range range, int bag_bits, int64_t run,
+                 const SegmentedRows& runs) {
   for (int64_t k = range.begin; k < range.end; ++k) {
     runs.occurrences[static_cast<size_t>(k)] = sorted[k].place(bag_bits);
     if (k > 0 && sorted[k].row == sorted[k - 1].row) continue;
@@ -184,7 +185,7 @@ int64_t cut_runs(const E* sorted, Range range, int bag_bits, int64_t run, const 
   return run;
 }
 
-void end_runs(int64_t found, int64_t count, const RowRuns& runs) {
+void end_runs(int64_t found, int64_t count, const SegmentedRows& runs) {
   runs.starts[static_cast<size_t>(found)] = count;
   runs.count[0] = found;
 }
@@ -192,7 +193,7 @@ void end_runs(int64_t found, int64_t count, const RowRuns& runs) {
 /// Cuts sorted entries into runs. firsts: [parts + 1] scratch.
 template <class E>
 void write_runs(const E* sorted, int64_t count, int bag_bits, int parts, int64_t* firsts,
-                const RowRuns& runs) {
+                const SegmentedRows& runs) {
   parallel(parts, [&](int part) {
     const Range range = part_of(count, part, parts);
     int64_t found = 0;
@@ -212,7 +213,7 @@ void write_runs(const E* sorted, int64_t count, int bag_bits, int parts, int64_t
 /// entries: [2·count]; counters: counters_for() one part.
 template <class E>
 void sort_rows_alone(const Ids& ids, const Digits& digits, E* entries, int64_t* counters,
-                     const RowRuns& runs) {
+                     const SegmentedRows& runs) {
   E* sorted = entries;
   E* other = sorted + ids.count;
   const uint64_t mask = static_cast<uint64_t>(digits.buckets() - 1);
@@ -227,7 +228,8 @@ void sort_rows_alone(const Ids& ids, const Digits& digits, E* entries, int64_t* 
 
 /// entries: [2·count]; counters: counters_for() of them.
 template <class E>
-void sort_rows(const Ids& ids, int parts, E* entries, int64_t* counters, const RowRuns& runs) {
+void sort_rows(const Ids& ids, int parts, E* entries, int64_t* counters,
+               const SegmentedRows& runs) {
   const Digits digits(ids.rows, ids.count);
   if (parts == 1) return sort_rows_alone(ids, digits, entries, counters, runs);
   E* sorted = entries;
@@ -245,7 +247,8 @@ int64_t counters_for(const Ids& ids, int parts) {
   return parts == 1 ? digits.passes * digits.buckets() : parts * digits.buckets() + parts + 1;
 }
 
-void sort_rows(const Ids& ids, int parts, char* entries, int64_t* counters, const RowRuns& runs) {
+void sort_rows(const Ids& ids, int parts, char* entries, int64_t* counters,
+               const SegmentedRows& runs) {
   DLRM_CHECK(runs.occurrences.size() >= static_cast<size_t>(ids.count), "room for {} of {} ids",
              runs.occurrences.size(), ids.count);
   if (ids.compact) {
@@ -257,7 +260,7 @@ void sort_rows(const Ids& ids, int parts, char* entries, int64_t* counters, cons
 
 }  // namespace
 
-void CpuOps::group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) {
+void CpuOps::group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) {
   const Ids ids(groups, rows);
   const int parts = parts_for(threads_, ids.count, kGrain);
   entries_.reserve(ids.scratch_bytes());

@@ -9,7 +9,7 @@ namespace dlrm::cpu {
 /// Runs longer than this are summed in chunks of so many occurrences, which threads may share.
 inline constexpr int64_t kRunChunk = 1024;
 
-/// RowRuns as plain pointers, and the chunk sums of runs longer than kRunChunk.
+/// SegmentedRows as plain pointers, and the chunk sums of runs longer than kRunChunk.
 struct Runs {
   const int64_t* rows = nullptr;
   const int64_t* starts = nullptr;

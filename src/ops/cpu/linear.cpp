@@ -129,7 +129,7 @@ void CpuOps::linear_backward(const LinearGradients& layer) {
 
 void CpuOps::linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
                                     const DenseTensor& weight, const DenseTensor& bias) {
-  if (!small_backward_serves(layer) || !weight.copy.empty() || is_suppressed(step)) {
+  if (!small_backward_serves(layer) || !weight.copy.empty() || skips_update(step)) {
     return Ops::linear_backward_update(step, layer, weight, bias);
   }
   LayerBackward update;

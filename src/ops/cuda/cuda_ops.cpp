@@ -15,9 +15,11 @@ CudaOps::~CudaOps() = default;
 
 std::string CudaOps::name() const { return device_.describe(); }
 
-std::vector<std::byte> CudaOps::choices() const { return parts_->products.library().choices(); }
+std::vector<std::byte> CudaOps::tuned_algorithms() const {
+  return parts_->products.library().tuned_algorithms();
+}
 
-void CudaOps::restore_choices(View<const std::byte> choices) {
+void CudaOps::restore_tuned_algorithms(View<const std::byte> choices) {
   parts_->products.library().restore(choices);
 }
 

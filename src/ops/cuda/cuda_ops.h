@@ -20,11 +20,11 @@ class CudaOps final : public Ops {
 
   std::string name() const override;
   int threads() const override { return 1; }
-  std::unique_ptr<Ops> beside(Stream& stream) const override {
+  std::unique_ptr<Ops> make_for_stream(Stream& stream) const override {
     return std::make_unique<CudaOps>(device_, stream, options_);
   }
-  std::vector<std::byte> choices() const override;
-  void restore_choices(View<const std::byte> choices) override;
+  std::vector<std::byte> tuned_algorithms() const override;
+  void restore_tuned_algorithms(View<const std::byte> choices) override;
 
   // linear.cpp
   void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
@@ -54,15 +54,15 @@ class CudaOps final : public Ops {
 
   // embedding.cpp
   void embedding_bag_forward(View<const BagGroup> groups) override;
-  void group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) override;
-  void embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
+  void group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) override;
+  void embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
                               MatrixView<float> grads) override;
   void row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
                        View<float> sums) override;
   void sparse_update(const OptimizerStep& step, const RowTable& table, View<const int64_t> rows,
                      View<const int64_t> count, MatrixView<const float> grads, bool by_row,
                      View<const float> square_sums, int64_t full_width) override;
-  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
+  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, SegmentedRows runs,
                             View<const BagGradient> gradients) override;
   void group_rows_of(View<const ShardUpdate> shards,
                      const std::function<void()>& progress) override;

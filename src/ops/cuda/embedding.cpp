@@ -91,7 +91,7 @@ void CudaOps::embedding_bag_forward(View<const BagGroup> groups) {
   if (has_link) parts_->join_link(stream_);
 }
 
-void CudaOps::group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) {
+void CudaOps::group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) {
   ShardUpdate shard;
   shard.table.rows = rows;
   shard.groups = groups;
@@ -111,7 +111,7 @@ void CudaOps::group_rows_of(View<const ShardUpdate> shards, const std::function<
   progress();
 }
 
-void CudaOps::embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
+void CudaOps::embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
                                      MatrixView<float> grads) {
   RowTable sums;
   sums.weights = grads.data;
@@ -126,8 +126,8 @@ void CudaOps::embedding_bag_backward(RowRuns runs, View<const BagGradient> gradi
   kernels::store_runs(list, of.run_blocks.back(), native_);
 }
 
-void CudaOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
-                                   View<const BagGradient> gradients) {
+void CudaOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table,
+                                   SegmentedRows runs, View<const BagGradient> gradients) {
   ShardUpdate shard;
   shard.table = table;
   shard.gradients = gradients;

@@ -99,7 +99,7 @@ void UpdateLists::clear() {
   capacities_.clear();
 }
 
-void UpdateLists::add(kernels::UpdateShard shard, const RowRuns& runs,
+void UpdateLists::add(kernels::UpdateShard shard, const SegmentedRows& runs,
                       View<const BagGradient> of_groups) {
   shard.rows = runs.rows.data();
   shard.starts = runs.starts.data();

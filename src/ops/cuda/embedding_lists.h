@@ -48,7 +48,8 @@ struct UpdateLists {
 
   void clear();
   /// `shard` has a width; `runs` at most runs.occurrences.size() occurrences.
-  void add(kernels::UpdateShard shard, const RowRuns& runs, View<const BagGradient> of_groups);
+  void add(kernels::UpdateShard shard, const SegmentedRows& runs,
+           View<const BagGradient> of_groups);
   /// After the last add().
   void finish();
   void place_gradients(const kernels::GradientList* on_device);

@@ -8,7 +8,7 @@ namespace dlrm::reference {
 namespace {
 
 /// Σ over the occurrences of run `run` of scale · gradient, for one column.
-double summed_gradient(const RowRuns& runs, View<const BagGradient> gradients, size_t run,
+double summed_gradient(const SegmentedRows& runs, View<const BagGradient> gradients, size_t run,
                        int64_t column) {
   double sum = 0;
   for (int64_t k = runs.starts[run]; k < runs.starts[run + 1]; ++k) {
@@ -35,7 +35,7 @@ void ReferenceOps::embedding_bag_forward(View<const BagGroup> groups) {
   }
 }
 
-void ReferenceOps::group_rows(View<const IdGroup> groups, int64_t, RowRuns runs) {
+void ReferenceOps::group_rows(View<const IdGroup> groups, int64_t, SegmentedRows runs) {
   struct Entry {
     int64_t row;
     Occurrence at;
@@ -61,7 +61,7 @@ void ReferenceOps::group_rows(View<const IdGroup> groups, int64_t, RowRuns runs)
   runs.count[0] = static_cast<int64_t>(count);
 }
 
-void ReferenceOps::embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
+void ReferenceOps::embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
                                           MatrixView<float> grads) {
   for (int64_t i = 0; i < runs.count[0]; ++i) {
     for (int64_t c = 0; c < grads.cols; ++c) {
@@ -71,7 +71,7 @@ void ReferenceOps::embedding_bag_backward(RowRuns runs, View<const BagGradient> 
 }
 
 void ReferenceOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table,
-                                        RowRuns runs, View<const BagGradient> gradients) {
+                                        SegmentedRows runs, View<const BagGradient> gradients) {
   row_.resize(static_cast<size_t>(table.width));
   const int64_t one = 1;
   for (size_t i = 0; i < static_cast<size_t>(runs.count[0]); ++i) {

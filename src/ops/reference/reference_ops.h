@@ -32,15 +32,15 @@ class ReferenceOps : public Ops {
   void sigmoid(Matrix logits, View<float> p) override;
 
   void embedding_bag_forward(View<const BagGroup> groups) override;
-  void group_rows(View<const IdGroup> groups, int64_t rows, RowRuns runs) override;
-  void embedding_bag_backward(RowRuns runs, View<const BagGradient> gradients,
+  void group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) override;
+  void embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
                               MatrixView<float> grads) override;
   void row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
                        View<float> sums) override;
   void sparse_update(const OptimizerStep& step, const RowTable& table, View<const int64_t> rows,
                      View<const int64_t> count, MatrixView<const float> grads, bool by_row,
                      View<const float> square_sums, int64_t full_width) override;
-  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, RowRuns runs,
+  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, SegmentedRows runs,
                             View<const BagGradient> gradients) override;
   void scatter_rows(View<const int64_t> rows, View<const int64_t> count,
                     MatrixView<const float> grads, MatrixView<float> dense,

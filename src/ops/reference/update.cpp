@@ -65,7 +65,7 @@ void ReferenceOps::sparse_update(const OptimizerStep& step, const RowTable& tabl
                                  View<const int64_t> rows, View<const int64_t> count,
                                  MatrixView<const float> grads, bool by_row,
                                  View<const float> square_sums, int64_t full_width) {
-  if (is_suppressed(step)) return;
+  if (skips_update(step)) return;
   const bool rowwise = step.rule == OptimizerStep::Rule::kRowwiseAdagrad;
   for (size_t i = 0; i < static_cast<size_t>(count[0]); ++i) {
     const int64_t row = rows[i];
@@ -89,7 +89,7 @@ void ReferenceOps::sparse_update(const OptimizerStep& step, const RowTable& tabl
 
 void ReferenceOps::dense_update(const OptimizerStep& step, View<float> w, View<const float> g,
                                 View<float> s1, View<float> s2, View<BFloat16> copy) {
-  if (is_suppressed(step)) return;
+  if (skips_update(step)) return;
   for (size_t i = 0; i < w.size(); ++i) {
     w[i] = static_cast<float>(
         updated(step, w[i], g[i], s1.empty() ? nullptr : &s1[i], s2.empty() ? nullptr : &s2[i]));

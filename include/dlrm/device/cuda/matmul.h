@@ -71,7 +71,7 @@ class Matmul {
   /// What was chosen so far, as opaque bytes; none before settle(). `restore` takes them up again
   /// where library and GPU are the same (else it does nothing), so that a resumed run sums in the
   /// same order, and settles.
-  virtual std::vector<std::byte> choices() const = 0;
+  virtual std::vector<std::byte> tuned_algorithms() const = 0;
   virtual void restore(std::span<const std::byte> choices) = 0;
 };
 

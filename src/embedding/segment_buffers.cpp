@@ -1,8 +1,8 @@
-#include "run_groups.h"
+#include "segment_buffers.h"
 
 namespace dlrm {
 
-void RunGroups::make_room(View<const int64_t> capacities) {
+void SegmentBuffers::make_room(View<const int64_t> capacities) {
   size_t total = 0;
   for (const int64_t n : capacities) total += static_cast<size_t>(n);
   rows_.reserve(total);

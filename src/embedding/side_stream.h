@@ -7,20 +7,20 @@
 namespace dlrm {
 
 /// Operations beside the context's stream, where the device has room for two things at once.
-class Beside {
+class SideStream {
  public:
-  Beside(Context& context, Ops& ops) : context_(context) {
+  SideStream(Context& context, Ops& ops) : context_(context) {
     if (context.device.is_cpu()) return;
     stream_ = context.device.make_stream();
-    ops_ = ops.beside(*stream_);
+    ops_ = ops.make_for_stream(*stream_);
     forked_ = context.device.make_event();
     joined_ = context.device.make_event();
   }
-  ~Beside() {
+  ~SideStream() {
     if (stream_) settle(*stream_);
   }
-  Beside(const Beside&) = delete;
-  Beside& operator=(const Beside&) = delete;
+  SideStream(const SideStream&) = delete;
+  SideStream& operator=(const SideStream&) = delete;
 
   /// Whether there are any; the rest is of no use else.
   bool possible() const { return ops_ != nullptr; }

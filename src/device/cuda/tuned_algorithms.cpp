@@ -1,4 +1,4 @@
-#include "matmul_choices.h"
+#include "tuned_algorithms.h"
 
 #include <algorithm>
 #include <cstring>
@@ -61,7 +61,8 @@ MatmulKey key_of_way(const Product& product, bool tf32) {
   return key;
 }
 
-std::vector<std::byte> pack_choices(const MatmulChoices& choices, const MatmulOrigin& origin) {
+std::vector<std::byte> pack_tuned_algorithms(const TunedAlgorithms& choices,
+                                             const MatmulOrigin& origin) {
   ChoicesHeader header;
   header.origin = origin;
   header.count = choices.size();
@@ -76,7 +77,8 @@ std::vector<std::byte> pack_choices(const MatmulChoices& choices, const MatmulOr
   return bytes;
 }
 
-MatmulChoices unpack_choices(std::span<const std::byte> bytes, const MatmulOrigin& origin) {
+TunedAlgorithms unpack_tuned_algorithms(std::span<const std::byte> bytes,
+                                        const MatmulOrigin& origin) {
   ChoicesHeader header;
   const uint64_t magic = header.magic;
   if (bytes.size() < sizeof(header)) return {};
@@ -84,7 +86,7 @@ MatmulChoices unpack_choices(std::span<const std::byte> bytes, const MatmulOrigi
   const bool same = header.magic == magic && header.origin.library == origin.library &&
                     header.origin.capability == origin.capability;
   if (!same || (bytes.size() - sizeof(header)) / sizeof(ChoicesEntry) != header.count) return {};
-  MatmulChoices choices;
+  TunedAlgorithms choices;
   for (uint64_t i = 0; i < header.count; ++i) {
     ChoicesEntry entry;
     std::memcpy(&entry, bytes.data() + sizeof(header) + i * sizeof(entry), sizeof(entry));

@@ -14,24 +14,24 @@ inline int64_t ids_in(View<const IdGroup> groups) {
   return total;
 }
 
-/// Memory of several RowRuns, grown and used again.
-class RunGroups {
+/// Memory of several SegmentedRows, grown and used again.
+class SegmentBuffers {
  public:
-  explicit RunGroups(Device& device)
+  explicit SegmentBuffers(Device& device)
       : rows_(device, 0, "unique rows"),
         starts_(device, 0, "unique rows"),
         counts_(device, 0, "unique rows"),
         occurrences_(device, 0, "unique rows") {}
 
-  /// Makes room for one RowRuns of each capacity (number of ids).
+  /// Makes room for one SegmentedRows of each capacity (number of ids).
   void make_room(View<const int64_t> capacities);
-  const RowRuns& operator[](size_t i) const { return runs_[i]; }
+  const SegmentedRows& operator[](size_t i) const { return runs_[i]; }
   size_t size() const { return runs_.size(); }
 
  private:
   Array<int64_t> rows_, starts_, counts_;
   Array<Occurrence> occurrences_;
-  std::vector<RowRuns> runs_;
+  std::vector<SegmentedRows> runs_;
 };
 
 }  // namespace dlrm

@@ -22,7 +22,7 @@ int64_t alignment(const void* pointer);
 struct MatmulChoice {
   std::array<uint64_t, 8> data{};
 };
-using MatmulChoices = std::map<MatmulKey, MatmulChoice>;
+using TunedAlgorithms = std::map<MatmulKey, MatmulChoice>;
 
 /// Whose algorithms they are.
 struct MatmulOrigin {
@@ -31,8 +31,10 @@ struct MatmulOrigin {
 };
 
 /// Choices as bytes, with where they are from.
-std::vector<std::byte> pack_choices(const MatmulChoices& choices, const MatmulOrigin& origin);
+std::vector<std::byte> pack_tuned_algorithms(const TunedAlgorithms& choices,
+                                             const MatmulOrigin& origin);
 /// Nothing where the bytes are of another origin, or no such bytes at all.
-MatmulChoices unpack_choices(std::span<const std::byte> bytes, const MatmulOrigin& origin);
+TunedAlgorithms unpack_tuned_algorithms(std::span<const std::byte> bytes,
+                                        const MatmulOrigin& origin);
 
 }  // namespace dlrm::cuda
