@@ -7,6 +7,7 @@
 
 #include "checked/comparison.h"
 #include "checked/host_image.h"
+#include "checked/host_operation.h"
 #include "reference/reference_ops.h"
 
 namespace dlrm::checked {
@@ -29,6 +30,11 @@ class CheckedOps final : public Ops {
     chosen_->restore_tuned_algorithms(choices);
   }
 
+#define DLRM_CHECK_OPERATION(Operation) \
+  void run(const Operation& operation) override { check(operation); }
+  DLRM_OPERATIONS(DLRM_CHECK_OPERATION)
+#undef DLRM_CHECK_OPERATION
+
   void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
                       Matrix z) override;
   void linear_backward_input(Matrix dz, Matrix w, Matrix dx) override;
@@ -38,14 +44,6 @@ class CheckedOps final : public Ops {
   void linear_backward(const LinearGradients& layer) override;
   void linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
                               const DenseTensor& weight, const DenseTensor& bias) override;
-
-  void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) override;
-  void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
-                    MatrixView<float> de) override;
-  void average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) override;
-  void average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) override;
-  void cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) override;
-  void cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) override;
 
   void bce_with_logits(Matrix logits, View<const float> labels, float scale, View<double> loss,
                        Matrix dlogits) override;
@@ -86,6 +84,10 @@ class CheckedOps final : public Ops {
                     const RowTable& table) override;
 
  private:
+  /// Runs `operation` by both, the reference on copies of its operands, and compares its results.
+  template <class Operation>
+  void check(const Operation& operation);
+
   Subject subject(const char* operation, std::string shape) const {
     return {operation, std::move(shape), execution_};
   }
@@ -103,5 +105,17 @@ class CheckedOps final : public Ops {
   std::string execution_;
   reference::ReferenceOps reference_;
 };
+
+template <class Operation>
+void CheckedOps::check(const Operation& operation) {
+  const HostOperation<Operation> before(host_, operation);
+  const auto want = before.copy(), sizes = before.magnitudes();
+  chosen_->run(operation);
+  reference_.run(*want);
+  reference_.run(*sizes);
+  compare({Operation::kName, before.shape(), execution_},
+          HostOperation<Operation>::after(host_, operation).results(), want.results(),
+          sizes.results(), before.results());
+}
 
 }  // namespace dlrm::checked
