@@ -7,7 +7,6 @@
 
 #include "checked/comparison.h"
 #include "checked/host_image.h"
-#include "checked/host_operation.h"
 #include "reference/reference_ops.h"
 
 namespace dlrm::checked {
@@ -30,10 +29,7 @@ class CheckedOps final : public Ops {
     chosen_->restore_tuned_algorithms(choices);
   }
 
-#define DLRM_CHECK_OPERATION(Operation) \
-  void run(const Operation& operation) override { check(operation); }
-  DLRM_OPERATIONS(DLRM_CHECK_OPERATION)
-#undef DLRM_CHECK_OPERATION
+  DLRM_OPERATIONS(DLRM_OVERRIDE)
 
   void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
                       Matrix z) override;
@@ -105,17 +101,5 @@ class CheckedOps final : public Ops {
   std::string execution_;
   reference::ReferenceOps reference_;
 };
-
-template <class Operation>
-void CheckedOps::check(const Operation& operation) {
-  const HostOperation<Operation> before(host_, operation);
-  const auto want = before.copy(), sizes = before.magnitudes();
-  chosen_->run(operation);
-  reference_.run(*want);
-  reference_.run(*sizes);
-  compare({Operation::kName, before.shape(), execution_},
-          HostOperation<Operation>::after(host_, operation).results(), want.results(),
-          sizes.results(), before.results());
-}
 
 }  // namespace dlrm::checked

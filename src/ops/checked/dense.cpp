@@ -120,11 +120,3 @@ void CheckedOps::sigmoid(Matrix logits, View<float> p) {
 }
 
 }  // namespace dlrm::checked
-
-namespace dlrm {
-
-std::unique_ptr<Ops> make_checked_ops(std::unique_ptr<Ops> chosen, Device& device, Stream& stream) {
-  return std::make_unique<checked::CheckedOps>(std::move(chosen), device, stream);
-}
-
-}  // namespace dlrm

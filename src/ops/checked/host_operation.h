@@ -39,7 +39,10 @@ template <class T>
 std::string shape_of(View<T> values) {
   return fmt::format("[{}]", values.size());
 }
-inline std::string shape_of(const MatrixView<const float>& m) { return shape_of(read_only(m)); }
+template <class T>
+std::string shape_of(const MatrixView<T>& m) {
+  return shape_of(read_only(m));
+}
 
 /// An operation whose operands are matrices and views of numbers, on operands in the host's memory.
 template <class Operation>
@@ -139,7 +142,10 @@ class HostOperation {
     }
     return copy;
   }
-  static Copy same(const MatrixView<const float>& m) { return same(read_only(m)); }
+  template <class T>
+  static Copy same(const MatrixView<T>& m) {
+    return same(read_only(m));
+  }
   template <class T>
   static const View<T>& same(const View<T>& view) {
     return view;
