@@ -131,7 +131,7 @@ void Trainer::forward(Waiting& batch) {
   batch.lists.arrive(context_.stream);
   {
     Stage stage(*this, "lookup");
-    if (!on_cpu_) check_ids();
+    prepare_ids();
     embeddings_.lookup();
     embeddings_.start_return();
   }
@@ -173,6 +173,7 @@ void Trainer::start_step(int64_t step, bool stop_requested) {
   if (graphs_ && !hopeless_ && batch_at_hand_ == batch.global_size) {
     run_recorded(now, batch);
   } else {
+    embeddings_.await_ids();
     run_forward(batch);
     model_.loss_is_queued();
     if (on_cpu_) send_status();
@@ -205,7 +206,7 @@ void Trainer::run_backward(const Numbers& now) {
   if (at_once) finish_status();
   {
     Stage stage(*this, "backward");
-    embeddings_.group_ahead();
+    embeddings_.sort_ids();
     model_.backward_top(progress_);
     model_.backward_interaction(embeddings_.gradient(), progress_);
     embeddings_.start_backward();
@@ -218,12 +219,15 @@ void Trainer::run_backward(const Numbers& now) {
   }
   Stage stage(*this, "update");
   model_.parameters().update(now.dense);
-  embeddings_.apply(now.sparse_rate, now.step, now.dense.skip_update, now.sparse_hyperparams);
+  OptimizerStep sparse = optimizer_step(config_.train.sparse_optimizer, now.sparse_rate, now.step);
+  sparse.skip_update = now.dense.skip_update;
+  sparse.device_hyperparams = now.sparse_hyperparams;
+  embeddings_.apply(sparse);
 }
 
 void Trainer::run_recorded(Numbers& now, Waiting& batch) {
   Span span(context_.trace, "recorded");
-  embeddings_.arrive();
+  embeddings_.await_ids();
   batch.lists.arrive(context_.stream);
   key_ = {static_cast<uint64_t>(batch.global_size), static_cast<uint64_t>(batch.local_size()),
           reinterpret_cast<uintptr_t>(batch.dense.data()),
@@ -235,22 +239,22 @@ void Trainer::run_recorded(Numbers& now, Waiting& batch) {
   const StepGraphs::DeviceHyperparams device = graphs_->send_numbers(now.dense, sparse);
   now.dense.device_hyperparams = device.dense;
   now.sparse_hyperparams = device.sparse;
-  const ShardedEmbeddings::Traffic before = embeddings_.traffic();
+  const ShardedEmbeddings::Traffic before = embeddings_.step_traffic();
   graphs_->run(recorded, recorded.forward, [&] { run_forward(batch); });
   model_.loss_is_queued();
   graphs_->run(recorded, recorded.backward, [&] { run_backward(now); });
   if (recorded.met < 2) {
-    recorded.sent = embeddings_.traffic() - before;
-    recorded.sent.ids = 0;  // a later batch may have been routed meanwhile, by the host
+    recorded.sent = embeddings_.step_traffic() - before;
   } else {
     launched_traffic_ += recorded.sent;
   }
   ++recorded.met;
 }
 
-/// The second line: the reader and the router have looked. Nothing is updated after a bad id.
-void Trainer::check_ids() {
-  embeddings_.check_ids({model_.parameters().skip_update_flag(), 1}, bad_id_.view());
+/// Nothing is updated after a bad id.
+void Trainer::prepare_ids() {
+  if (on_cpu_) return embeddings_.prepare_ids();
+  embeddings_.prepare_ids({model_.parameters().skip_update_flag(), 1}, bad_id_.view());
   context_.device.copy(known_bad_id_.data(), bad_id_.data(), 3 * sizeof(int64_t), context_.stream);
 }
 
@@ -267,6 +271,7 @@ StepResult Trainer::finish_step() {
 void Trainer::start_infer(std::vector<float>& labels) {
   Waiting& batch = queue_.front();
   inferring_ = true;
+  embeddings_.await_ids();
   forward(batch);
   inferring_ = false;
   model_.start_probabilities();

@@ -121,7 +121,7 @@ class Trainer {
   void give_up_if_none_recurs();
   void send_status();
   void finish_status();
-  void check_ids();
+  void prepare_ids();
   std::string bad_id() const;
   std::pair<std::string, size_t> first_text(const std::string& mine);
   [[noreturn]] void throw_bad_id();
