@@ -5,7 +5,7 @@ namespace dlrm {
 ProbabilityReadback::ProbabilityReadback(Context& context, Ops& ops)
     : context_(context),
       ops_(ops),
-      host_visible_(context.device.is_cpu()),
+      host_visible_(context.device.host_visible_memory()),
       probabilities_(context.device, 0, "probabilities"),
       non_finite_(context.device, 1, "flag"),
       computed_(context.device.make_event()),

@@ -60,7 +60,7 @@ void Trainer::initialise_dense() {
 
 void Trainer::use_graphs(bool yes) {
   // A recording cannot contain exchanges that pass through the host.
-  if (yes && runs_asynchronously() && !context_.device_comm().blocks_host()) {
+  if (yes && context_.device.can_capture() && !context_.device_comm().blocks_host()) {
     runner_ = std::make_unique<GraphStep>(context_, embeddings_, *step_, config_.routing.depth);
   } else {
     runner_ = std::make_unique<EagerStep>(*step_);
@@ -70,7 +70,7 @@ void Trainer::use_graphs(bool yes) {
 int64_t Trainer::steps_replayed() const { return runner_->replayed(); }
 void Trainer::time_stages() { step_->time_stages(); }
 void Trainer::finish_stages() { step_->finish_stages(); }
-bool Trainer::runs_asynchronously() const { return !context_.device.is_cpu(); }
+bool Trainer::runs_asynchronously() const { return context_.device.asynchronous(); }
 
 ShardedEmbeddings::Traffic Trainer::traffic() const {
   ShardedEmbeddings::Traffic all = embeddings_.traffic();

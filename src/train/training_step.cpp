@@ -9,7 +9,7 @@ TrainingStep::TrainingStep(Context& context, ShardedEmbeddings& embeddings, Mode
       model_(model),
       status_(status),
       bad_ids_(bad_ids),
-      asynchronous_(!context.device.is_cpu()),
+      asynchronous_(context.device.asynchronous()),
       progress_([this] {
         embeddings_.poll();
         model_.parameters().poll();
