@@ -79,7 +79,6 @@ class StagingBuffer {
     if (!awaited_) stream.wait(*sent_);
     awaited_ = true;
   }
-  void arrive(Stream& stream) { await(stream); }  // the former name
   void release(Stream& stream) {
     if (released_) stream.record(*released_);
   }
