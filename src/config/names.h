@@ -21,14 +21,6 @@ inline const Names<InteractionType> kInteractionNames{{"dot", InteractionType::k
                                                       {"cross", InteractionType::kCross}};
 inline const Names<ConcatOrder> kConcatOrderNames{{"dense_first", ConcatOrder::kDenseFirst},
                                                   {"dense_last", ConcatOrder::kDenseLast}};
-inline const Names<OptimizerType> kDenseOptimizerNames{{"sgd", OptimizerType::kSgd},
-                                                       {"adagrad", OptimizerType::kAdagrad},
-                                                       {"adam", OptimizerType::kAdam}};
-inline const Names<OptimizerType> kSparseOptimizerNames{
-    {"sgd", OptimizerType::kSgd},
-    {"adagrad", OptimizerType::kAdagrad},
-    {"rowwise_adagrad", OptimizerType::kRowwiseAdagrad},
-    {"adam", OptimizerType::kAdam}};
 inline const Names<Precision> kPrecisionNames{{"fp32", Precision::kFp32},
                                               {"bf16", Precision::kBf16}};
 inline const Names<DataKind> kDataKindNames{

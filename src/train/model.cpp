@@ -3,7 +3,6 @@
 #include <thread>
 
 #include "dlrm/core/partition.h"
-#include "dlrm/embedding/optimizer_step.h"
 #include "dlrm/nn/row_stride.h"
 
 namespace dlrm {
@@ -51,7 +50,7 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config)
       ops_(ops),
       alone_(context.comm.size() == 1),
       compute_(config.train.precision == Precision::kBf16 ? DType::kBFloat16 : DType::kFloat32),
-      parameters_(context, ops, rule_of(config.train.dense_optimizer.type), compute_,
+      parameters_(context, ops, config.train.dense_optimizer.type, compute_,
                   config.train.wire.dense),
       loss_is_known_(context.device.make_event()),
       probabilities_are_known_(context.device.make_event()),

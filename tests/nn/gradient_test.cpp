@@ -17,7 +17,7 @@ class Network {
 
   Network(Kind kind, int64_t dense, int64_t embedding, int64_t batch, Act act = Act::kRelu)
       : batch_(batch),
-        parameters_(context_, *ops_, OptimizerStep::Rule::kSgd, DType::kFloat32, DType::kFloat32),
+        parameters_(context_, *ops_, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32),
         bottom_(context_, *ops_, parameters_, "/mlp/bottom", dense, {5, dense}, act, act,
                 DType::kFloat32, batch),
         x_(random(batch * dense)),
