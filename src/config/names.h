@@ -16,11 +16,6 @@ inline const Names<Activation> kActivationNames{{"relu", Activation::kRelu},
                                                 {"silu", Activation::kSilu},
                                                 {"sigmoid", Activation::kSigmoid},
                                                 {"tanh", Activation::kTanh}};
-inline const Names<InteractionType> kInteractionNames{{"dot", InteractionType::kDot},
-                                                      {"concat", InteractionType::kConcat},
-                                                      {"cross", InteractionType::kCross}};
-inline const Names<ConcatOrder> kConcatOrderNames{{"dense_first", ConcatOrder::kDenseFirst},
-                                                  {"dense_last", ConcatOrder::kDenseLast}};
 inline const Names<Precision> kPrecisionNames{{"fp32", Precision::kFp32},
                                               {"bf16", Precision::kBf16}};
 inline const Names<DataKind> kDataKindNames{

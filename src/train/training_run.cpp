@@ -59,7 +59,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   trainer_.finish_stages();
   progress.wait_seconds = batches.wait_seconds();
   progress.exchanged_bytes = trainer_.traffic().total() - sent_before - evaluation_bytes_;
-  progress.recorded_steps = trainer_.steps_launched();
+  progress.recorded_steps = trainer_.steps_replayed();
   progress.gpu = gpu_.mean();
   line_.clear();
 }
@@ -153,7 +153,7 @@ void TrainingRun::save(const RunProgress& progress) {
   state.plan = to_json(plan_, config_.model);
   state.tuned_algorithms = trainer_.tuned_algorithms();
   save_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
-                  config_.checkpoint.keep, state, trainer_.pieces());
+                  config_.checkpoint.keep, state, trainer_.shards());
   last_saved_ = progress.step;
   gpu_.begin(seconds_since_start(context_.trace));
   context_.log.info("step {}: saved in {}", progress.step, config_.checkpoint.directory);

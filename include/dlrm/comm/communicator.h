@@ -145,6 +145,8 @@ class Communicator {
   /// Whether Pending::wait(Stream&) may wait on the host. Where not, a device communicator's calls
   /// can be part of a captured graph.
   virtual bool blocks_host() const { return true; }
+  /// Whether this rank must keep polling while it waits, because its peers' calls need it.
+  bool needs_progress() const { return size() > 1; }
   /// Throws where another rank, or what carries the data, is known to have failed. Open MPI's ranks
   /// are ended from outside.
   virtual void check_alive() {}
