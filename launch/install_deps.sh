@@ -3,7 +3,7 @@
 #
 #   launch/install_deps.sh [GROUP...]
 #
-# Without root or sudo it says which are missing and fails only if some are.
+# Without root or sudo it names the missing packages, and fails only if there are any.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [ $# -gt 0 ] || set -- build
@@ -16,7 +16,7 @@ for group in "$@"; do
 done
 
 if ! command -v dpkg-query >/dev/null; then
-  echo "not a Debian system: README.md lists the libraries that must be there" >&2
+  echo "not a Debian system: docs/building.md lists the libraries that it needs" >&2
   exit 0
 fi
 missing=()

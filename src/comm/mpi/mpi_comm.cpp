@@ -98,7 +98,7 @@ class MpiComm final : public Communicator {
 
   Device& shared_memory(Device& device) override {
     const bool shares = table_ && table_->group()->size() > 1;
-    return shares && device.is_cpu() ? table_->group()->device_over(device) : device;
+    return shares && device.host_visible_memory() ? table_->group()->device_over(device) : device;
   }
 
  private:
