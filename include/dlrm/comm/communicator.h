@@ -156,6 +156,8 @@ class Communicator {
   /// True if Pending::wait(Stream&) may block the host. If false, a device communicator's calls can
   /// be captured in a graph.
   virtual bool blocks_host() const { return true; }
+  /// True if this rank must keep polling while it waits, because calls of other ranks depend on it.
+  bool needs_progress() const { return size() > 1; }
   /// Throws if another rank, or the transport, is known to have failed. Does nothing on MPI, where
   /// mpirun ends the ranks.
   virtual void check_alive() {}

@@ -1,3 +1,4 @@
+#include "dlrm/device/transfer.h"
 #include "dlrm/train/session.h"
 #include "dlrm/train/trainer.h"
 
@@ -16,7 +17,7 @@ void Trainer::restore_tuned_algorithms(const std::vector<std::string>& by_rank) 
   ops_.restore_tuned_algorithms({reinterpret_cast<const std::byte*>(mine.data()), mine.size()});
 }
 
-std::vector<TensorShard> Trainer::pieces() {
+std::vector<TensorShard> Trainer::shards() {
   std::vector<TensorShard> all = pieces_of(context_, embeddings_);
   Parameters& parameters = model_.parameters();
   const auto transfer = std::make_shared<Transfer>(context_.device, context_.stream);
