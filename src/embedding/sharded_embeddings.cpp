@@ -152,19 +152,20 @@ class ShardedEmbeddings::Impl {
     batch.filter(ops_);
   }
 
-  void apply(double learning_rate, int64_t step, const float* skip_update,
-             const StepHyperparams* device_hyperparams) {
+  void apply(const OptimizerStep& now) {
     expect(Phase::kSent, "update");
     side_stream_.join();
-    OptimizerStep now = optimizer_step(options_.optimizer, learning_rate, step);
-    now.skip_update = skip_update;
-    now.device_hyperparams = device_hyperparams;
     path_->finish_backward(*batch_);
     if (square_sums_) sum_squares();
     update_shards(now);
     replicated_.finish(now, *batch_, matrix(de_));
     if (square_sums_) update_cut_shards(now);
     phase_ = Phase::kUpdated;
+  }
+
+  void update(double learning_rate, int64_t step) {
+    apply(optimizer_step(options_.optimizer, learning_rate, step));
+    drop();
   }
 
   void drop() {
@@ -357,9 +358,9 @@ void ShardedEmbeddings::group_ahead() { impl_->group_ahead(); }
 void ShardedEmbeddings::start_backward() { impl_->start_backward(); }
 void ShardedEmbeddings::arrive() { impl_->arrive(); }
 void ShardedEmbeddings::append_key(std::vector<uint64_t>& key) { impl_->append_key(key); }
-void ShardedEmbeddings::apply(double learning_rate, int64_t step, const float* skip_update,
-                              const StepHyperparams* device_hyperparams) {
-  impl_->apply(learning_rate, step, skip_update, device_hyperparams);
+void ShardedEmbeddings::apply(const OptimizerStep& step) { impl_->apply(step); }
+void ShardedEmbeddings::update(double learning_rate, int64_t step) {
+  impl_->update(learning_rate, step);
 }
 void ShardedEmbeddings::check_ids(View<float> flag, View<int64_t> where) {
   impl_->check_ids(flag, where);
