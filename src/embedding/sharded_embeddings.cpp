@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "dlrm/core/error.h"
-#include "dlrm/embedding/optimizer_step.h"
 
 #include "checkpoint_arrays.h"
 #include "id_checks.h"
@@ -56,7 +55,7 @@ class ShardedEmbeddings::Impl {
         e_(context.device, 0, "embedding vectors"),
         de_(context.device, 0, "gradients of embedding vectors"),
         side_stream_(context, ops) {
-    if (options_.optimizer.type == OptimizerType::kRowwiseAdagrad && columns_are_cut(layout_)) {
+    if (traits_of(options_.optimizer.type).rowwise() && columns_are_cut(layout_)) {
       square_sums_.emplace(context, ops, layout_, shards_);
     }
     if (options_.initialise) initialise();
@@ -193,13 +192,12 @@ class ShardedEmbeddings::Impl {
   }
 
   void initialise() {
-    const RowState state = row_state(options_.optimizer);
     for (const OwnedShard& shard : shards_) {
-      initialise_rows(context_, ops_, shard.store->table(), state, options_.seed,
+      initialise_rows(context_, ops_, shard.store->table(), options_.optimizer, options_.seed,
                       table(shard.table), shard.rows.begin, shard.columns.begin, initial_row_);
     }
     for (const ReplicatedTable& replica : replicated_.tables()) {
-      initialise_rows(context_, ops_, replica.store->table(), state, options_.seed,
+      initialise_rows(context_, ops_, replica.store->table(), options_.optimizer, options_.seed,
                       table(replica.table), 0, 0, initial_row_);
     }
   }

@@ -2,7 +2,6 @@
 
 #include "dlrm/core/partition.h"
 #include "dlrm/device/transfer.h"
-#include "dlrm/embedding/optimizer_step.h"
 #include "dlrm/nn/row_stride.h"
 
 #include "loss_readback.h"
@@ -37,7 +36,7 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config)
     : context_(context),
       ops_(ops),
       compute_(config.train.precision == Precision::kBf16 ? DType::kBFloat16 : DType::kFloat32),
-      parameters_(context, ops, rule_of(config.train.dense_optimizer.type), compute_,
+      parameters_(context, ops, config.train.dense_optimizer.type, compute_,
                   config.train.wire.dense),
       probabilities_(std::make_unique<ProbabilityReadback>(context, ops)) {
   const ModelConfig& m = config.model;

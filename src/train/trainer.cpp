@@ -1,6 +1,6 @@
 #include "dlrm/train/trainer.h"
 
-#include "dlrm/embedding/optimizer_step.h"
+#include "dlrm/core/optimizer.h"
 #include "dlrm/train/session.h"
 
 #include "batch_queue.h"

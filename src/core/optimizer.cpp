@@ -1,33 +1,16 @@
-#include "dlrm/embedding/optimizer_step.h"
+#include "dlrm/core/optimizer.h"
 
 #include <cmath>
 
-#include "dlrm/core/error.h"
-
 namespace dlrm {
-
-OptimizerStep::Rule rule_of(OptimizerType type) {
-  switch (type) {
-    case OptimizerType::kSgd:
-      return OptimizerStep::Rule::kSgd;
-    case OptimizerType::kAdagrad:
-      return OptimizerStep::Rule::kAdagrad;
-    case OptimizerType::kRowwiseAdagrad:
-      return OptimizerStep::Rule::kRowwiseAdagrad;
-    case OptimizerType::kAdam:
-      return OptimizerStep::Rule::kAdam;
-  }
-  throw run_error("unknown optimizer");
-}
 
 OptimizerStep optimizer_step(const OptimizerConfig& config, double learning_rate, int64_t step) {
   OptimizerStep result;
-  result.rule = rule_of(config.type);
+  result.rule = config.type;
   result.lr = static_cast<float>(learning_rate);
   result.eps = static_cast<float>(config.eps);
   result.beta1 = static_cast<float>(config.beta1);
   result.beta2 = static_cast<float>(config.beta2);
-  result.step = static_cast<uint64_t>(step);
   const auto t = static_cast<double>(step + 1);
   result.correction1 = static_cast<float>(1.0 - std::pow(config.beta1, t));
   result.correction2 = static_cast<float>(1.0 - std::pow(config.beta2, t));
