@@ -219,7 +219,7 @@ RunConfig over_nccl(RunConfig c) {
 }
 
 TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsWithTheSameBits) {
-  if (!cuda_is_emulated()) return;  // ranks as threads share one GPU, which NCCL does not
+  if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
   for (const Strategy strategy : {Strategy::kTable, Strategy::kColumn, Strategy::kDataParallel}) {
     RunConfig c = recordable(over_nccl(
         on_device(with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kRowwiseAdagrad))));
@@ -233,7 +233,7 @@ TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsWithTheSameBits) {
 }
 
 TEST_P(OnADevice, GraphsOfSeveralRanksOutliveEvaluationsAndFixedRoutingOfRows) {
-  if (!cuda_is_emulated()) return;
+  if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
   RunConfig c = recordable(over_nccl(on_device(odd_model())));
   c.sharding.strategy = Strategy::kRow;
   c.routing.mode = RoutingMode::kFixed;
@@ -246,7 +246,7 @@ TEST_P(OnADevice, WhatDependsOnIdsOrPassesThroughTheHostIsNotRecorded) {
   RunConfig staged = recordable(on_device(odd_model()));
   staged.comm = CommKind::kStaged;
   EXPECT_EQ(train_recorded(staged, 2, 8, true).launched, 0);
-  if (!cuda_is_emulated()) return;
+  if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
   RunConfig by_ids = recordable(over_nccl(on_device(odd_model())));
   by_ids.sharding.strategy = Strategy::kRow;
   const Trained recorded = train_recorded(by_ids, 2, 8, true);
