@@ -25,6 +25,9 @@ __device__ inline RuleConstants constants_of(const OptimizerStep& s) {
           s.eps,
           s.beta1,
           s.beta2,
+          s.beta,
+          s.l1,
+          s.l2,
           __fsub_rn(1.0f, s.beta1),
           __fsub_rn(1.0f, s.beta2),
           __fdiv_rn(1.0f, now.correction1),
@@ -53,6 +56,17 @@ __device__ inline float new_weight(const RuleConstants& k, float w, float g, flo
     s1 = __fadd_rn(s1, __fmul_rn(g, g));
     const float root = __fadd_rn(__fsqrt_rn(s1), k.eps);
     return __fsub_rn(w, __fdiv_rn(__fmul_rn(k.lr, g), root));
+  } else if constexpr (R == Rule::kFtrl) {
+    s2 = __fadd_rn(s2, __fmul_rn(g, g));
+    const float lr = k.lr > 1e-20f ? k.lr : 1e-20f;
+    const float q = __fadd_rn(__fdiv_rn(__fadd_rn(__fsqrt_rn(s2), k.beta), lr), k.l2);
+    // The weight while its sign lasts, with an error of its change, not of q·w.
+    const float moved = __fsub_rn(w, __fdiv_rn(g, q));
+    s1 = w != 0 ? __fsub_rn(0, __fadd_rn(__fmul_rn(moved, q), w > 0 ? k.l1 : -k.l1))
+                : __fadd_rn(s1, g);
+    if (__fmul_rn(moved, w) > 0) return moved;
+    const float beyond = __fsub_rn(s1, s1 > 0 ? k.l1 : -k.l1);
+    return s1 <= k.l1 && s1 >= -k.l1 ? 0 : __fsub_rn(0, __fdiv_rn(beyond, q));
   } else {
     static_assert(R == Rule::kAdam);
     s1 = __fadd_rn(__fmul_rn(k.beta1, s1), __fmul_rn(k.one_minus_beta1, g));

@@ -11,10 +11,7 @@ const char* name_of(Strategy s) {
   constexpr const char* kNames[] = {"auto", "table", "row", "column", "grid", "data_parallel"};
   return kNames[static_cast<int>(s)];
 }
-const char* name_of(OptimizerRule o) {
-  constexpr const char* kNames[] = {"sgd", "adagrad", "rowwise", "adam"};
-  return kNames[static_cast<int>(o)];
-}
+const char* name_of(OptimizerRule o) { return traits_of(o).name; }
 
 class EveryPlan : public testing::TestWithParam<Case> {
  protected:
@@ -51,7 +48,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values(Strategy::kAuto, Strategy::kTable, Strategy::kRow,
                                      Strategy::kColumn, Strategy::kGrid, Strategy::kDataParallel),
                      testing::Values(OptimizerRule::kSgd, OptimizerRule::kAdagrad,
-                                     OptimizerRule::kRowwiseAdagrad, OptimizerRule::kAdam),
+                                     OptimizerRule::kRowwiseAdagrad, OptimizerRule::kAdam,
+                                     OptimizerRule::kFtrl),
                      testing::Values(Pooling::kSum, Pooling::kMean),
                      testing::Values(Precision::kFp32, Precision::kBf16)),
     [](const auto& info) {

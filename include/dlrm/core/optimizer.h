@@ -14,7 +14,11 @@ namespace dlrm {
 ///   rowwise_adagrad  s1, one a row, += mean of g² over the row; w -= lr·g/(√s1 + eps)
 ///   adam             s1 = β1·s1 + (1-β1)·g; s2 = β2·s2 + (1-β2)·g²;
 ///                    w -= lr·m̂/(√v̂ + eps), m̂ = s1/(1-β1^t), v̂ = s2/(1-β2^t), t from 1
-enum class OptimizerRule : uint8_t { kSgd, kAdagrad, kRowwiseAdagrad, kAdam };
+///   ftrl             s2 += g²; q = (beta + √s2)/lr + l2;
+///                    s1 = g - q·w - l1·sgn(w), or s1 + g if w = 0;
+///                    w = (l1·sgn(s1) - s1)/q, or 0 if |s1| <= l1. s1 is z of FTRL-proximal, s2 is
+///                    n. docs/config.md says why s1 comes from w.
+enum class OptimizerRule : uint8_t { kSgd, kAdagrad, kRowwiseAdagrad, kAdam, kFtrl };
 
 /// A rule and its constants as configured.
 struct OptimizerConfig {
@@ -24,6 +28,9 @@ struct OptimizerConfig {
   double initial_accumulator = 0;
   double beta1 = 0.9;
   double beta2 = 0.999;
+  double beta = 1;
+  double l1 = 0;
+  double l2 = 0;
 
   bool operator==(const OptimizerConfig&) const = default;
 };
@@ -38,7 +45,7 @@ struct OptimizerConstant {
   const char* meaning;
 };
 
-constexpr uint32_t kEps = 1, kInitial = 2, kBeta1 = 4, kBeta2 = 8;
+constexpr uint32_t kEps = 1, kInitial = 2, kBeta1 = 4, kBeta2 = 8, kBeta = 16, kL1 = 32, kL2 = 64;
 
 inline constexpr OptimizerConstant kOptimizerConstants[] = {
     {kEps, "eps", &OptimizerConfig::eps, 1e-30, 1, false, "added to the root"},
@@ -46,6 +53,9 @@ inline constexpr OptimizerConstant kOptimizerConstants[] = {
      "what the sums of squares begin with"},
     {kBeta1, "beta1", &OptimizerConfig::beta1, 0, 1, true, "decay of the first moment"},
     {kBeta2, "beta2", &OptimizerConfig::beta2, 0, 1, true, "decay of the second moment"},
+    {kBeta, "beta", &OptimizerConfig::beta, 1e-30, 1e6, false, "added to the root"},
+    {kL1, "l1", &OptimizerConfig::l1, 0, 1e6, false, "weight of the L1 norm"},
+    {kL2, "l2", &OptimizerConfig::l2, 0, 1e6, false, "weight of half the squared L2 norm"},
 };
 
 /// One array of optimizer state, in fp32.
@@ -82,8 +92,9 @@ inline constexpr OptimizerTraits kOptimizers[] = {
     {"adagrad", kDense | kSparse, kEps | kInitial, 1e-10, {{"adagrad", true}}},
     {"rowwise_adagrad", kSparse | kRowwise, kEps | kInitial, 1e-10, {{"adagrad", true}}},
     {"adam", kDense | kSparse, kEps | kBeta1 | kBeta2, 1e-8, {{"adam_m"}, {"adam_v"}}},
+    {"ftrl", kSparse, kInitial | kBeta | kL1 | kL2, 1e-10, {{"ftrl_z"}, {"ftrl_n", true}}},
 };
-static_assert(std::size(kOptimizers) == static_cast<size_t>(OptimizerRule::kAdam) + 1);
+static_assert(std::size(kOptimizers) == static_cast<size_t>(OptimizerRule::kFtrl) + 1);
 
 constexpr const OptimizerTraits& traits_of(OptimizerRule rule) {
   return kOptimizers[static_cast<size_t>(rule)];
@@ -117,6 +128,9 @@ struct OptimizerStep {
   float eps = 0;
   float beta1 = 0;
   float beta2 = 0;
+  float beta = 0;
+  float l1 = 0;
+  float l2 = 0;
   float correction1 = 1;  ///< 1 - beta1^t, t the global step from 1
   float correction2 = 1;  ///< 1 - beta2^t
   uint64_t step = 0;      ///< the global step from 0, by which bf16 rows are rounded
@@ -137,7 +151,7 @@ OptimizerStep optimizer_step(const OptimizerConfig& config, double learning_rate
 
 /// The numbers of a step in the form that vector code and kernels compute with.
 struct RuleConstants {
-  float lr, eps, beta1, beta2;
+  float lr, eps, beta1, beta2, beta, l1, l2;
   float one_minus_beta1, one_minus_beta2;
   float bias_correction1, bias_correction2;  ///< 1/(1 - beta1^t), 1/(1 - beta2^t)
   uint32_t step;                             ///< the low half

@@ -15,6 +15,9 @@ inline RuleConstants constants_of(const OptimizerStep& s) {
           s.eps,
           s.beta1,
           s.beta2,
+          s.beta,
+          s.l1,
+          s.l2,
           1.0f - s.beta1,
           1.0f - s.beta2,
           1.0f / s.correction1,
@@ -44,6 +47,19 @@ inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, f
     const Floats<N> s = load<N>(s1) + g * g;
     store<N>(s1, s);
     return w - all(k.lr) * g / (square_root<N>(s) + all(k.eps));
+  } else if constexpr (R == Rule::kFtrl) {
+    const Floats<N> n = load<N>(s2) + g * g, zero{};
+    const float lr = k.lr > 1e-20f ? k.lr : 1e-20f;
+    const Floats<N> q = (square_root<N>(n) + all(k.beta)) / all(lr) + all(k.l2);
+    // The weight while its sign lasts, with an error of its change, not of q·w.
+    const Floats<N> moved = w - g / q;
+    const Floats<N> z =
+        w != zero ? zero - (moved * q + (w > zero ? all(k.l1) : all(-k.l1))) : load<N>(s1) + g;
+    const Floats<N> beyond = z - (z > zero ? all(k.l1) : all(-k.l1));
+    const Floats<N> left = z <= all(k.l1) && z >= all(-k.l1) ? zero : zero - beyond / q;
+    store<N>(s1, z);
+    store<N>(s2, n);
+    return moved * w > zero ? moved : left;
   } else {
     static_assert(R == Rule::kAdam);
     const Floats<N> m = all(k.beta1) * load<N>(s1) + all(k.one_minus_beta1) * g;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "dlrm/core/random.h"
@@ -30,6 +31,14 @@ double updated(const OptimizerStep& step, double w, double g, float* s1, float* 
       *s1 = static_cast<float>(m);
       *s2 = static_cast<float>(v);
       return w - lr * (m / step.correction1) / (std::sqrt(v / step.correction2) + eps);
+    }
+    case OptimizerRule::kFtrl: {
+      const double l1 = step.l1, n = *s2 + g * g;
+      const double q = (step.beta + std::sqrt(n)) / std::max(lr, 1e-20) + step.l2;
+      const double z = w != 0 ? g - q * w - std::copysign(l1, w) : *s1 + g;
+      *s1 = static_cast<float>(z);
+      *s2 = static_cast<float>(n);
+      return std::abs(z) <= l1 ? 0 : (std::copysign(l1, z) - z) / q;
     }
   }
   return w;
