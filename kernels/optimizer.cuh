@@ -43,12 +43,34 @@ __device__ inline float row_factor(const RuleConstants& k, float& state, float m
   return __fdiv_rn(k.lr, __fadd_rn(__fsqrt_rn(state), k.eps));
 }
 
-/// The new weight. s1 and s2 are updated where the rule has them for each element; `factor` is the
-/// row's.
+/// Tensorwise rules: the direction of a step.
+template <Rule R>
+__device__ inline float direction(const RuleConstants&, float, float, float) {
+  static_assert(!kTensorwiseRule<R>, "needs a formula");
+  return 0;
+}
+
+/// Tensorwise rules: the new state.
+template <Rule R>
+__device__ inline void new_state(const RuleConstants&, float, float&, float&) {
+  static_assert(!kTensorwiseRule<R>, "needs a formula");
+}
+
+/// Tensorwise rules: the factor of the direction, by the norms of the weights and of the direction.
+template <Rule R>
+__device__ inline float factor_of_norms(float, float) {
+  static_assert(!kTensorwiseRule<R>, "needs a formula");
+  return 0;
+}
+
+/// The new weight. s1 and s2 are updated where the rule has them for each element, but for
+/// tensorwise rules. `factor` is the row's or the tensor's.
 template <Rule R>
 __device__ inline float new_weight(const RuleConstants& k, float w, float g, float& s1, float& s2,
                                    float factor) {
-  if constexpr (R == Rule::kSgd) {
+  if constexpr (kTensorwiseRule<R>) {
+    return __fsub_rn(w, __fmul_rn(__fmul_rn(k.lr, factor), direction<R>(k, w, s1, s2)));
+  } else if constexpr (R == Rule::kSgd) {
     return __fsub_rn(w, __fmul_rn(k.lr, g));
   } else if constexpr (R == Rule::kRowwiseAdagrad) {
     return __fsub_rn(w, __fmul_rn(factor, g));

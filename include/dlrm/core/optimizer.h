@@ -35,17 +35,21 @@ struct OptimizerConfig {
   bool operator==(const OptimizerConfig&) const = default;
 };
 
+using OptimizerMember = double OptimizerConfig::*;
+
 /// A constant that some rules use, as configs set it.
 struct OptimizerConstant {
   uint32_t bit;  ///< in OptimizerTraits::constants
   const char* key;
-  double OptimizerConfig::*value;
+  OptimizerMember value;
   double lowest, highest;
   bool below_highest;  ///< `highest` itself is not allowed
   const char* meaning;
 };
 
 constexpr uint32_t kEps = 1, kInitial = 2, kBeta1 = 4, kBeta2 = 8, kBeta = 16, kL1 = 32, kL2 = 64;
+/// Of rules with two moments.
+constexpr uint32_t kMoments = kEps | kBeta1 | kBeta2;
 
 inline constexpr OptimizerConstant kOptimizerConstants[] = {
     {kEps, "eps", &OptimizerConfig::eps, 1e-30, 1, false, "added to the root"},
@@ -69,13 +73,14 @@ struct StateTraits {
 };
 
 /// What a rule steps: dense layers, rows of tables. kRowwise: the step of an element depends on its
-/// whole row, and state is one number a row.
-constexpr uint32_t kDense = 1, kSparse = 2, kRowwise = 4;
+/// whole row, and state is one number a row. kTensorwise: w -= lr·f(‖w‖, ‖r‖)·r, where r is made of
+/// each element's own numbers and the norms are those of the whole tensor.
+constexpr uint32_t kDense = 1, kSparse = 2, kRowwise = 4, kTensorwise = 8;
 
 /// What is known of a rule without computing by it.
 struct OptimizerTraits {
   const char* name;    ///< in configs
-  uint32_t use;        ///< kDense, kSparse, kRowwise
+  uint32_t use;        ///< kDense, kSparse, kRowwise, kTensorwise
   uint32_t constants;  ///< kEps, ...
   double eps;          ///< default
   StateTraits states[2] = {};
@@ -83,6 +88,7 @@ struct OptimizerTraits {
   constexpr bool dense() const { return (use & kDense) != 0; }
   constexpr bool sparse() const { return (use & kSparse) != 0; }
   constexpr bool rowwise() const { return (use & kRowwise) != 0; }
+  constexpr bool tensorwise() const { return (use & kTensorwise) != 0; }
   constexpr int state_count() const { return states[1].name ? 2 : states[0].name ? 1 : 0; }
 };
 
@@ -91,7 +97,7 @@ inline constexpr OptimizerTraits kOptimizers[] = {
     {"sgd", kDense | kSparse, 0, 1e-10},
     {"adagrad", kDense | kSparse, kEps | kInitial, 1e-10, {{"adagrad", true}}},
     {"rowwise_adagrad", kSparse | kRowwise, kEps | kInitial, 1e-10, {{"adagrad", true}}},
-    {"adam", kDense | kSparse, kEps | kBeta1 | kBeta2, 1e-8, {{"adam_m"}, {"adam_v"}}},
+    {"adam", kDense | kSparse, kMoments, 1e-8, {{"adam_m"}, {"adam_v"}}},
     {"ftrl", kSparse, kInitial | kBeta | kL1 | kL2, 1e-10, {{"ftrl_z"}, {"ftrl_n", true}}},
 };
 static_assert(std::size(kOptimizers) == static_cast<size_t>(OptimizerRule::kFtrl) + 1);
@@ -103,6 +109,8 @@ constexpr const OptimizerTraits& traits_of(OptimizerRule rule) {
 // The same as constants, for code that is compiled for each rule.
 template <OptimizerRule R>
 inline constexpr bool kRowwiseRule = traits_of(R).rowwise();
+template <OptimizerRule R>
+inline constexpr bool kTensorwiseRule = traits_of(R).tensorwise();
 template <OptimizerRule R>
 inline constexpr bool kState1 = traits_of(R).state_count() >= 1;
 template <OptimizerRule R>

@@ -33,13 +33,35 @@ inline float row_factor(const RuleConstants& k, float* state, float mean) {
   return k.lr / (square_root<1>(*state) + k.eps);
 }
 
-/// The new weights. s1 and s2 are updated where the rule has them for each element; `factor` is the
-/// row's.
+/// Tensorwise rules: the direction of a step.
+template <Rule R, int N>
+inline Floats<N> direction(const RuleConstants&, Floats<N>, const float*, const float*) {
+  static_assert(!kTensorwiseRule<R>, "needs a formula");
+  return {};
+}
+
+/// Tensorwise rules: the new state.
+template <Rule R, int N>
+inline void new_state(const RuleConstants&, Floats<N>, float*, float*) {
+  static_assert(!kTensorwiseRule<R>, "needs a formula");
+}
+
+/// Tensorwise rules: the factor of the direction, by the norms of the weights and of the direction.
+template <Rule R>
+inline float factor_of_norms(float, float) {
+  static_assert(!kTensorwiseRule<R>, "needs a formula");
+  return 0;
+}
+
+/// The new weights. s1 and s2 are updated where the rule has them for each element, but for
+/// tensorwise rules. `factor` is the row's or the tensor's.
 template <Rule R, int N>
 inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, float* s1, float* s2,
                              float factor) {
   const auto all = [](float x) { return broadcast<N>(x); };
-  if constexpr (R == Rule::kSgd) {
+  if constexpr (kTensorwiseRule<R>) {
+    return w - all(k.lr * factor) * direction<R, N>(k, w, s1, s2);
+  } else if constexpr (R == Rule::kSgd) {
     return w - all(k.lr) * g;
   } else if constexpr (R == Rule::kRowwiseAdagrad) {
     return w - all(factor) * g;
@@ -229,10 +251,41 @@ void update_rows(const OptimizerStep& step, const RowTable& table, const RowGrad
   });
 }
 
-void update_dense(const OptimizerStep& step, float* w, const float* g, float* s1, float* s2,
-                  BFloat16* copy, int64_t n) {
+void update_state(const OptimizerStep& step, const float* w, const float* g, float* s1, float* s2,
+                  int64_t n, double (&squares)[2]) {
+  with_rule<kDense | kTensorwise>(step.rule, [&]<Rule R>() {
+    const RuleConstants k = constants_of(step);
+    Floats<kLanes> sums[2] = {};
+    float rest[2] = {};
+    for_pieces(n, [&]<int N>(int64_t c) {
+      const Floats<N> old = load<N>(w + c);
+      new_state<R, N>(k, load<N>(g + c), s1 + c, s2 + c);
+      const Floats<N> r = direction<R, N>(k, old, s1 + c, s2 + c);
+      if constexpr (N == kLanes) {
+        sums[0] = sums[0] + old * old;
+        sums[1] = sums[1] + r * r;
+      } else {
+        rest[0] += lane_sum<N>(old * old);
+        rest[1] += lane_sum<N>(r * r);
+      }
+    });
+    for (int i = 0; i < 2; ++i) squares[i] = double{lane_sum<kLanes>(sums[i])} + rest[i];
+  });
+}
+
+float tensor_factor(const OptimizerStep& step, const double (&squares)[2]) {
+  float factor = 0;
+  with_rule<kDense | kTensorwise>(step.rule, [&]<Rule R>() {
+    factor = factor_of_norms<R>(square_root<1>(static_cast<float>(squares[0])),
+                                square_root<1>(static_cast<float>(squares[1])));
+  });
+  return factor;
+}
+
+void update_dense(const OptimizerStep& step, float factor, float* w, const float* g, float* s1,
+                  float* s2, BFloat16* copy, int64_t n) {
   with_rule<kDense>(step.rule,
-                    [&]<Rule R>() { update_span<R>(constants_of(step), w, g, s1, s2, 0, n); });
+                    [&]<Rule R>() { update_span<R>(constants_of(step), w, g, s1, s2, factor, n); });
   if (!copy) return;
   for_pieces(n, [&]<int N>(int64_t c) { store<N>(copy + c, load<N>(w + c)); });
 }

@@ -44,6 +44,16 @@ double updated(const OptimizerStep& step, double w, double g, float* s1, float* 
   return w;
 }
 
+/// Tensorwise rules: the direction of a step. s1 and s2 are updated.
+double direction(const OptimizerStep& step, double, double, float*, float*) {
+  throw run_error("{} is no rule of whole tensors", traits_of(step.rule).name);
+}
+
+/// Tensorwise rules: the factor of the direction, by the norms of the weights and of the direction.
+double tensor_factor(const OptimizerStep& step, double, double) {
+  throw run_error("{} is no rule of whole tensors", traits_of(step.rule).name);
+}
+
 /// Weight (row, c) after an update, rounded as RowTable says.
 void store_updated(const OptimizerStep& step, const RowTable& table, int64_t row, int64_t c,
                    double value) {
@@ -99,11 +109,23 @@ void ReferenceOps::sparse_update(const OptimizerStep& step, const RowTable& tabl
 void ReferenceOps::dense_update(const OptimizerStep& step, View<float> w, View<const float> g,
                                 View<float> s1, View<float> s2, View<BFloat16> copy) {
   if (skips_update(step)) return;
-  for (size_t i = 0; i < w.size(); ++i) {
-    w[i] = static_cast<float>(
-        updated(step, w[i], g[i], s1.empty() ? nullptr : &s1[i], s2.empty() ? nullptr : &s2[i]));
-    if (!copy.empty()) copy[i] = BFloat16(w[i]);
+  const auto of = [](View<float> state, size_t i) { return state.empty() ? nullptr : &state[i]; };
+  if (traits_of(step.rule).tensorwise()) {
+    std::vector<double> r(w.size());
+    double w_squares = 0, r_squares = 0;
+    for (size_t i = 0; i < w.size(); ++i) {
+      r[i] = direction(step, w[i], g[i], of(s1, i), of(s2, i));
+      w_squares += double{w[i]} * w[i];
+      r_squares += r[i] * r[i];
+    }
+    const double factor = tensor_factor(step, std::sqrt(w_squares), std::sqrt(r_squares));
+    for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(w[i] - step.lr * factor * r[i]);
+  } else {
+    for (size_t i = 0; i < w.size(); ++i) {
+      w[i] = static_cast<float>(updated(step, w[i], g[i], of(s1, i), of(s2, i)));
+    }
   }
+  for (size_t i = 0; i < copy.size(); ++i) copy[i] = BFloat16(w[i]);
 }
 
 void ReferenceOps::fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
