@@ -28,6 +28,7 @@ __device__ inline RuleConstants constants_of(const OptimizerStep& s) {
           s.beta,
           s.l1,
           s.l2,
+          s.weight_decay,
           __fsub_rn(1.0f, s.beta1),
           __fsub_rn(1.0f, s.beta2),
           __fdiv_rn(1.0f, now.correction1),
@@ -43,24 +44,28 @@ __device__ inline float row_factor(const RuleConstants& k, float& state, float m
   return __fdiv_rn(k.lr, __fadd_rn(__fsqrt_rn(state), k.eps));
 }
 
-/// Tensorwise rules: the direction of a step.
-template <Rule R>
-__device__ inline float direction(const RuleConstants&, float, float, float) {
-  static_assert(!kTensorwiseRule<R>, "needs a formula");
-  return 0;
-}
-
 /// Tensorwise rules: the new state.
 template <Rule R>
-__device__ inline void new_state(const RuleConstants&, float, float&, float&) {
-  static_assert(!kTensorwiseRule<R>, "needs a formula");
+__device__ inline void new_state(const RuleConstants& k, float g, float& s1, float& s2) {
+  static_assert(R == Rule::kLamb);
+  s1 = __fadd_rn(__fmul_rn(k.beta1, s1), __fmul_rn(k.one_minus_beta1, g));
+  s2 = __fadd_rn(__fmul_rn(k.beta2, s2), __fmul_rn(__fmul_rn(k.one_minus_beta2, g), g));
+}
+
+/// Tensorwise rules: the direction of a step.
+template <Rule R>
+__device__ inline float direction(const RuleConstants& k, float w, float s1, float s2) {
+  static_assert(R == Rule::kLamb);
+  const float m_hat = __fmul_rn(s1, k.bias_correction1);
+  const float root = __fadd_rn(__fsqrt_rn(__fmul_rn(s2, k.bias_correction2)), k.eps);
+  return __fadd_rn(__fdiv_rn(m_hat, root), __fmul_rn(k.weight_decay, w));
 }
 
 /// Tensorwise rules: the factor of the direction, by the norms of the weights and of the direction.
 template <Rule R>
-__device__ inline float factor_of_norms(float, float) {
-  static_assert(!kTensorwiseRule<R>, "needs a formula");
-  return 0;
+__device__ inline float factor_of_norms(float w, float r) {
+  static_assert(R == Rule::kLamb);
+  return w > 0 && r > 0 ? __fdiv_rn(w, r) : 1;
 }
 
 /// The new weight. s1 and s2 are updated where the rule has them for each element, but for

@@ -186,6 +186,8 @@ class PlainTables {
           w = beyond <= 0 ? 0 : -std::copysign(beyond, s1) / ((beta + std::sqrt(n)) / lr + l2);
           break;
         }
+        case OptimizerRule::kLamb:  // of dense layers alone
+          break;
       }
     }
   }

@@ -34,7 +34,8 @@ TEST_F(SmallRun, AResumedRunIsBitwiseTheRunNotInterrupted) {
       {"sparse_optimizer.type=adam", "/adam_m /adam_v"},
       {"sparse_optimizer.type=rowwise_adagrad", "/adagrad"},
       {"sparse_optimizer.type=ftrl", "/ftrl_z /ftrl_n"},
-      {"sparse_optimizer.type=sgd", "/weight"}};
+      {"sparse_optimizer.type=sgd", "/weight"},
+      {"dense_optimizer.type=lamb", "/weight_lamb_m /bias_lamb_v"}};
   for (const auto& [optimizer, state] : optimizers) {
     const std::string rule = std::string("--overwrite --set train.") + optimizer + " ";
     ASSERT_EQ(

@@ -21,7 +21,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS, BATCH, DENSE = 50, 64, 5
 ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
 HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
-MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "gelu_dot", "ftrl_dot"]
+MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "gelu_dot", "ftrl_dot",
+          "lamb_dot"]
 ACTIVATIONS = {
     "relu": torch.relu,
     "gelu": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
@@ -121,6 +122,28 @@ class Ftrl(torch.optim.Optimizer):
                 w.copy_(torch.where(z.abs() <= l1, torch.zeros_like(w), -(z - l1 * z.sign()) / q))
 
 
+class Lamb(torch.optim.Optimizer):
+    """LAMB: algorithm 2 of You et al. (2020), with the norm itself as scaling function."""
+
+    def __init__(self, parameters, lr, weight_decay, beta1=0.9, beta2=0.999, eps=1e-6):
+        super().__init__(parameters, {"lr": lr, "decay": weight_decay, "betas": (beta1, beta2), "eps": eps})
+        self.t = 0
+
+    @torch.no_grad()
+    def step(self):
+        self.t += 1
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for w in group["params"]:
+                state = self.state[w]
+                state["m"] = beta1 * state.get("m", 0) + (1 - beta1) * w.grad
+                state["v"] = beta2 * state.get("v", 0) + (1 - beta2) * w.grad ** 2
+                m, v = state["m"] / (1 - beta1 ** self.t), state["v"] / (1 - beta2 ** self.t)
+                r = m / (v.sqrt() + group["eps"]) + group["decay"] * w
+                trust = w.norm() / r.norm() if w.norm() > 0 and r.norm() > 0 else 1.0
+                w -= group["lr"] * trust * r
+
+
 def optimizers(model, weights):
     """Of the tables and of all else."""
     tables = [w for name, w in weights.items() if name.startswith("tables/")]
@@ -130,6 +153,8 @@ def optimizers(model, weights):
     if model.startswith("ftrl"):
         return [Ftrl(tables, lr=0.5, beta=0.5, l1=0.01, l2=0.1, initial_accumulator=0.01),
                 torch.optim.SGD(dense, lr=0.1)]
+    if model.startswith("lamb"):
+        return [torch.optim.Adagrad(tables, lr=0.05, eps=1e-10), Lamb(dense, lr=0.02, weight_decay=0.01)]
     return [torch.optim.Adagrad(tables + dense, lr=0.05, eps=1e-10)]
 
 

@@ -59,6 +59,7 @@ TEST_P(OnADevice, EveryOptimizerTrainsAsOnACpu) {
   expect_as_on_cpu(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam), 1, 4);
   expect_as_on_cpu(with_optimizers(OptimizerRule::kSgd, OptimizerRule::kRowwiseAdagrad), 1, 4);
   expect_as_on_cpu(with_optimizers(OptimizerRule::kSgd, OptimizerRule::kFtrl), 1, 4);
+  expect_as_on_cpu(with_optimizers(OptimizerRule::kLamb, OptimizerRule::kSgd), 1, 4);
 }
 
 TEST_P(OnADevice, EveryInteractionTrainsAsOnACpu) {
@@ -212,8 +213,8 @@ TEST_P(OnADevice, AResumedRunRecordsAnewAndChangesNoBit) {
   expect_alike(recorded, train_recorded(c, 1, 2 * kRecordedSteps, false), 0, 0);
 }
 
-TEST_P(OnADevice, GraphsTakeTheLearningRateOfEachStepOfFtrl) {
-  RunConfig c = recordable(on_device(with_optimizers(OptimizerRule::kSgd, OptimizerRule::kFtrl)));
+TEST_P(OnADevice, GraphsTakeTheLearningRateOfEachStepOfLambAndFtrl) {
+  RunConfig c = recordable(on_device(with_optimizers(OptimizerRule::kLamb, OptimizerRule::kFtrl)));
   c.train.lr_schedule.warmup_steps = kRecordedSteps;
   const Trained recorded = train_recorded(c, 1, kRecordedSteps, true);
   EXPECT_GT(recorded.launched, 0);

@@ -24,8 +24,9 @@ class EveryPlan : public testing::TestWithParam<Case> {
     c.train.sparse_optimizer.eps = 1e-6;
     c.train.sparse_optimizer.initial_accumulator = 0.1;
     c.train.precision = precision;
-    if (optimizer == OptimizerRule::kAdam) {
-      c.train.dense_optimizer.type = OptimizerRule::kAdam;
+    if (optimizer == OptimizerRule::kAdam || optimizer == OptimizerRule::kFtrl) {
+      const bool adam = optimizer == OptimizerRule::kAdam;
+      c.train.dense_optimizer.type = adam ? OptimizerRule::kAdam : OptimizerRule::kLamb;
       c.train.dense_optimizer.lr = 0.01;
       c.train.dense_optimizer.eps = 1e-6;
     }

@@ -18,7 +18,9 @@ namespace dlrm {
 ///                    s1 = g - q·w - l1·sgn(w), or s1 + g if w = 0;
 ///                    w = (l1·sgn(s1) - s1)/q, or 0 if |s1| <= l1. s1 is z of FTRL-proximal, s2 is
 ///                    n. docs/config.md says why s1 comes from w.
-enum class OptimizerRule : uint8_t { kSgd, kAdagrad, kRowwiseAdagrad, kAdam, kFtrl };
+///   lamb             s1, s2 as adam; r = m̂/(√v̂ + eps) + weight_decay·w; w -= lr·(‖w‖/‖r‖)·r with
+///                    the norms of the whole tensor; w -= lr·r if one of them is 0
+enum class OptimizerRule : uint8_t { kSgd, kAdagrad, kRowwiseAdagrad, kAdam, kFtrl, kLamb };
 
 /// A rule and its constants as configured.
 struct OptimizerConfig {
@@ -31,6 +33,7 @@ struct OptimizerConfig {
   double beta = 1;
   double l1 = 0;
   double l2 = 0;
+  double weight_decay = 0;
 
   bool operator==(const OptimizerConfig&) const = default;
 };
@@ -47,7 +50,8 @@ struct OptimizerConstant {
   const char* meaning;
 };
 
-constexpr uint32_t kEps = 1, kInitial = 2, kBeta1 = 4, kBeta2 = 8, kBeta = 16, kL1 = 32, kL2 = 64;
+constexpr uint32_t kEps = 1, kInitial = 2, kBeta1 = 4, kBeta2 = 8, kBeta = 16, kL1 = 32, kL2 = 64,
+                   kWeightDecay = 128;
 /// Of rules with two moments.
 constexpr uint32_t kMoments = kEps | kBeta1 | kBeta2;
 
@@ -60,6 +64,8 @@ inline constexpr OptimizerConstant kOptimizerConstants[] = {
     {kBeta, "beta", &OptimizerConfig::beta, 1e-30, 1e6, false, "added to the root"},
     {kL1, "l1", &OptimizerConfig::l1, 0, 1e6, false, "weight of the L1 norm"},
     {kL2, "l2", &OptimizerConfig::l2, 0, 1e6, false, "weight of half the squared L2 norm"},
+    {kWeightDecay, "weight_decay", &OptimizerConfig::weight_decay, 0, 1e6, false,
+     "share of the weight in the direction of a step"},
 };
 
 /// One array of optimizer state, in fp32.
@@ -99,8 +105,9 @@ inline constexpr OptimizerTraits kOptimizers[] = {
     {"rowwise_adagrad", kSparse | kRowwise, kEps | kInitial, 1e-10, {{"adagrad", true}}},
     {"adam", kDense | kSparse, kMoments, 1e-8, {{"adam_m"}, {"adam_v"}}},
     {"ftrl", kSparse, kInitial | kBeta | kL1 | kL2, 1e-10, {{"ftrl_z"}, {"ftrl_n", true}}},
+    {"lamb", kDense | kTensorwise, kMoments | kWeightDecay, 1e-6, {{"lamb_m"}, {"lamb_v"}}},
 };
-static_assert(std::size(kOptimizers) == static_cast<size_t>(OptimizerRule::kFtrl) + 1);
+static_assert(std::size(kOptimizers) == static_cast<size_t>(OptimizerRule::kLamb) + 1);
 
 constexpr const OptimizerTraits& traits_of(OptimizerRule rule) {
   return kOptimizers[static_cast<size_t>(rule)];
@@ -139,6 +146,7 @@ struct OptimizerStep {
   float beta = 0;
   float l1 = 0;
   float l2 = 0;
+  float weight_decay = 0;
   float correction1 = 1;  ///< 1 - beta1^t, t the global step from 1
   float correction2 = 1;  ///< 1 - beta2^t
   uint64_t step = 0;      ///< the global step from 0, by which bf16 rows are rounded
@@ -159,7 +167,7 @@ OptimizerStep optimizer_step(const OptimizerConfig& config, double learning_rate
 
 /// The numbers of a step in the form that vector code and kernels compute with.
 struct RuleConstants {
-  float lr, eps, beta1, beta2, beta, l1, l2;
+  float lr, eps, beta1, beta2, beta, l1, l2, weight_decay;
   float one_minus_beta1, one_minus_beta2;
   float bias_correction1, bias_correction2;  ///< 1/(1 - beta1^t), 1/(1 - beta2^t)
   uint32_t step;                             ///< the low half

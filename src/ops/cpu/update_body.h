@@ -18,6 +18,7 @@ inline RuleConstants constants_of(const OptimizerStep& s) {
           s.beta,
           s.l1,
           s.l2,
+          s.weight_decay,
           1.0f - s.beta1,
           1.0f - s.beta2,
           1.0f / s.correction1,
@@ -33,24 +34,30 @@ inline float row_factor(const RuleConstants& k, float* state, float mean) {
   return k.lr / (square_root<1>(*state) + k.eps);
 }
 
-/// Tensorwise rules: the direction of a step.
-template <Rule R, int N>
-inline Floats<N> direction(const RuleConstants&, Floats<N>, const float*, const float*) {
-  static_assert(!kTensorwiseRule<R>, "needs a formula");
-  return {};
-}
-
 /// Tensorwise rules: the new state.
 template <Rule R, int N>
-inline void new_state(const RuleConstants&, Floats<N>, float*, float*) {
-  static_assert(!kTensorwiseRule<R>, "needs a formula");
+inline void new_state(const RuleConstants& k, Floats<N> g, float* s1, float* s2) {
+  static_assert(R == Rule::kLamb);
+  const auto all = [](float x) { return broadcast<N>(x); };
+  store<N>(s1, all(k.beta1) * load<N>(s1) + all(k.one_minus_beta1) * g);
+  store<N>(s2, all(k.beta2) * load<N>(s2) + all(k.one_minus_beta2) * g * g);
+}
+
+/// Tensorwise rules: the direction of a step.
+template <Rule R, int N>
+inline Floats<N> direction(const RuleConstants& k, Floats<N> w, const float* s1, const float* s2) {
+  static_assert(R == Rule::kLamb);
+  const auto all = [](float x) { return broadcast<N>(x); };
+  const Floats<N> m_hat = load<N>(s1) * all(k.bias_correction1);
+  const Floats<N> v_hat = load<N>(s2) * all(k.bias_correction2);
+  return m_hat / (square_root<N>(v_hat) + all(k.eps)) + all(k.weight_decay) * w;
 }
 
 /// Tensorwise rules: the factor of the direction, by the norms of the weights and of the direction.
 template <Rule R>
-inline float factor_of_norms(float, float) {
-  static_assert(!kTensorwiseRule<R>, "needs a formula");
-  return 0;
+inline float factor_of_norms(float w, float r) {
+  static_assert(R == Rule::kLamb);
+  return w > 0 && r > 0 ? w / r : 1;
 }
 
 /// The new weights. s1 and s2 are updated where the rule has them for each element, but for

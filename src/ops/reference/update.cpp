@@ -40,18 +40,37 @@ double updated(const OptimizerStep& step, double w, double g, float* s1, float* 
       *s2 = static_cast<float>(n);
       return std::abs(z) <= l1 ? 0 : (std::copysign(l1, z) - z) / q;
     }
+    case OptimizerRule::kLamb:
+      break;  // direction
   }
   return w;
 }
 
 /// Tensorwise rules: the direction of a step. s1 and s2 are updated.
-double direction(const OptimizerStep& step, double, double, float*, float*) {
-  throw run_error("{} is no rule of whole tensors", traits_of(step.rule).name);
+double direction(const OptimizerStep& step, double w, double g, float* s1, float* s2) {
+  switch (step.rule) {
+    case OptimizerRule::kLamb: {
+      const double b1 = step.beta1, b2 = step.beta2;
+      const double m = b1 * *s1 + (1 - b1) * g;
+      const double v = b2 * *s2 + (1 - b2) * g * g;
+      *s1 = static_cast<float>(m);
+      *s2 = static_cast<float>(v);
+      return (m / step.correction1) / (std::sqrt(v / step.correction2) + step.eps) +
+             step.weight_decay * w;
+    }
+    default:
+      throw run_error("{} is no rule of whole tensors", traits_of(step.rule).name);
+  }
 }
 
 /// Tensorwise rules: the factor of the direction, by the norms of the weights and of the direction.
-double tensor_factor(const OptimizerStep& step, double, double) {
-  throw run_error("{} is no rule of whole tensors", traits_of(step.rule).name);
+double tensor_factor(const OptimizerStep& step, double w_norm, double r_norm) {
+  switch (step.rule) {
+    case OptimizerRule::kLamb:
+      return w_norm > 0 && r_norm > 0 ? w_norm / r_norm : 1;
+    default:
+      throw run_error("{} is no rule of whole tensors", traits_of(step.rule).name);
+  }
 }
 
 /// Weight (row, c) after an update, rounded as RowTable says.
