@@ -10,8 +10,8 @@ constexpr int64_t kGrain = 16384;  // elements a thread
 
 }  // namespace
 
-void CpuOps::dense_update(const OptimizerStep& step, View<float> w, View<const float> g,
-                          View<float> s1, View<float> s2, View<BFloat16> copy) {
+void CpuOps::run(const DenseUpdate& o) {
+  const auto& [step, w, g, s1, s2, copy] = o;
   DLRM_CHECK(step.rule != OptimizerStep::Rule::kRowwiseAdagrad, "no rows in a dense tensor");
   if (skips_update(step)) return;
   parallel_ranges(threads_, static_cast<int64_t>(w.size()), 1, kGrain, [&](int64_t i, int64_t j) {
@@ -21,8 +21,8 @@ void CpuOps::dense_update(const OptimizerStep& step, View<float> w, View<const f
   });
 }
 
-void CpuOps::fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
-                          const RowTable& table) {
+void CpuOps::run(const FillUniform& o) {
+  const auto& [key, first_row, first_column, bound, table] = o;
   parallel_ranges(threads_, table.rows, table.width, kGrain, [&](int64_t r0, int64_t r1) {
     kernels_.uniform_rows(key, first_row, first_column, bound, table, r0, r1);
   });
