@@ -59,7 +59,7 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.memory["host_table_bytes"] = needs.host_tables;
   s.memory["host_optimizer_state_bytes"] = needs.host_optimizer_state;
   s.memory["device_peak_bytes"] = static_cast<double>(context.device.peak_bytes());
-  if (!context.device.is_cpu()) {
+  if (context.device.can_capture()) {
     s.numbers["recorded_steps"] = static_cast<double>(progress.recorded_steps);
   }
   if (const auto& gpu = progress.gpu) {
