@@ -56,7 +56,7 @@ TEST(SyntheticModels, TrainWithKerasAdagradAtTheBatchOfTheirTimings) {
     EXPECT_TRUE(config.model.bottom_mlp.empty()) << name;
     for (const OptimizerConfig& optimizer :
          {config.train.dense_optimizer, config.train.sparse_optimizer}) {
-      EXPECT_EQ(optimizer.type, OptimizerType::kAdagrad) << name;
+      EXPECT_EQ(optimizer.type, OptimizerRule::kAdagrad) << name;
       EXPECT_EQ(optimizer.lr, 0.001) << name;
       EXPECT_EQ(optimizer.initial_accumulator, 0.1) << name;
       EXPECT_EQ(optimizer.eps, 1e-7) << name;
@@ -133,7 +133,7 @@ TEST(BenchModels, AreThoseOfTheComparisonOnCpus) {
   for (const char* name : {"bench/kaggle.yaml", "bench/lookup.yaml", "bench/dle_mlp.yaml"}) {
     const RunConfig config = load_config(config_path(name));
     EXPECT_EQ(config.data.synthetic.alpha, 0) << name;
-    EXPECT_EQ(config.train.sparse_optimizer.type, OptimizerType::kSgd) << name;
+    EXPECT_EQ(config.train.sparse_optimizer.type, OptimizerRule::kSgd) << name;
   }
 }
 

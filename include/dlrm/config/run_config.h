@@ -6,12 +6,12 @@
 
 #include "dlrm/config/interaction_config.h"
 #include "dlrm/core/dtype.h"
+#include "dlrm/core/optimizer.h"
 
 namespace dlrm {
 
 enum class Pooling : uint8_t { kSum, kMean };
 enum class Activation : uint8_t { kRelu, kGelu, kSilu, kSigmoid, kTanh };
-enum class OptimizerType : uint8_t { kSgd, kAdagrad, kRowwiseAdagrad, kAdam };
 enum class Precision : uint8_t { kFp32, kBf16 };
 enum class DataKind : uint8_t { kHdf5, kSynthetic, kReplay };
 enum class InvalidId : uint8_t { kError, kDrop };
@@ -84,18 +84,6 @@ struct DataConfig {
   bool operator==(const DataConfig&) const = default;
 };
 
-/// A constant step size `lr` (the schedule scales it) and the rule's constants.
-struct OptimizerConfig {
-  OptimizerType type = OptimizerType::kSgd;
-  double lr = 0.1;
-  double eps = 1e-10;  ///< 1e-8 for adam unless set
-  double initial_accumulator = 0;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-
-  bool operator==(const OptimizerConfig&) const = default;
-};
-
 struct ScheduleConfig {
   int64_t warmup_steps = 0;
   int64_t decay_start = 0;
@@ -126,8 +114,8 @@ struct TrainConfig {
   bool tf32 = true;
   bool pin_algorithms = false;
   WireConfig wire;
-  OptimizerConfig dense_optimizer{OptimizerType::kSgd, 0.1};
-  OptimizerConfig sparse_optimizer{OptimizerType::kAdagrad, 0.01};
+  OptimizerConfig dense_optimizer{OptimizerRule::kSgd, 0.1};
+  OptimizerConfig sparse_optimizer{OptimizerRule::kAdagrad, 0.01};
   ScheduleConfig lr_schedule;
   int threads = 0;
   double timeout = 300;

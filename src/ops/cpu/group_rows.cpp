@@ -273,7 +273,7 @@ void CpuOps::run(const GroupShardRows& o) {
   const auto& [shards, progress] = o;
   // A thread a shard needs no barriers and sorts within its own cache, where shards are many.
   if (threads_ == 1 || shards.size() < 2 * static_cast<size_t>(threads_)) {
-    Ops::group_rows_of(shards, progress);
+    Ops::run(o);
     return;
   }
   size_t bytes = 0;

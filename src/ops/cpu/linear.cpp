@@ -125,14 +125,14 @@ void CpuOps::run(const ActivationBackward& o) {
 }
 
 void CpuOps::run(const LinearGradients& layer) {
-  if (!small_backward_serves(layer)) return Ops::linear_backward(layer);
+  if (!small_backward_serves(layer)) return Ops::run(layer);
   small_backward(layer, {}, nullptr);
 }
 
 void CpuOps::run(const LinearBackwardUpdate& o) {
   const auto& [step, layer, weight, bias] = o;
   if (!small_backward_serves(layer) || !weight.copy.empty() || skips_update(step)) {
-    return Ops::linear_backward_update(step, layer, weight, bias);
+    return Ops::run(o);
   }
   LayerBackward update;
   update.step = &step;

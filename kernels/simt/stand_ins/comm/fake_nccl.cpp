@@ -1,0 +1,414 @@
+#include "fake_nccl.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "fake_mail.h"
+#include "nccl/nccl_library.h"
+#include "simt/simt.h"
+
+namespace dlrm {
+
+std::atomic<bool> FakeNccl::network_down{false};
+std::atomic<int> FakeNccl::refused_sender{-1};
+
+namespace {
+
+thread_local std::vector<std::string> calls_of_thread;
+
+void note(const char* call) { calls_of_thread.emplace_back(call); }
+
+}  // namespace
+
+std::vector<std::string> FakeNccl::take_calls() { return std::exchange(calls_of_thread, {}); }
+
+namespace {
+
+using Bytes = std::shared_ptr<std::vector<char>>;
+
+/// A copy of what a rank sends, complete once its stream got there.
+struct Parcel {
+  Bytes bytes;
+  cudaEvent_t sent = nullptr;
+};
+
+/// What the ranks bring to one collective.
+struct Gathering {
+  std::map<int, Parcel> parcels;
+  int taken = 0;
+};
+
+/// The ranks of one unique id.
+struct Clique {
+  std::mutex mutex;
+  int ranks = 0;
+  int joined = 0;
+  bool aborted = false;
+  std::map<std::pair<int, int>, std::deque<Parcel>> mail;  // from, to
+  std::map<uint64_t, Gathering> gatherings;
+  std::shared_ptr<FakeMail> late_mail;  // what meets its peers when it runs
+};
+
+enum class Kind { kSend, kReceive, kAllReduce };
+
+struct Op {
+  Kind kind;
+  const void* send;
+  void* receive;
+  size_t count;
+  ncclDataType_t type;
+  int peer;
+  ncclComm_t comm;
+  cudaStream_t stream;
+  uint64_t number = 0;  // of a collective
+};
+
+size_t width_of(ncclDataType_t type) { return type == ncclInt8 ? 1 : type == ncclFloat32 ? 4 : 8; }
+
+}  // namespace
+}  // namespace dlrm
+
+struct ncclComm {
+  std::shared_ptr<dlrm::Clique> clique;
+  int rank = 0;
+  uint64_t collectives = 0;
+  std::deque<std::vector<dlrm::Op>> groups;  // whose peers' parts may be missing yet
+  ncclResult_t broken = ncclSuccess;
+  // Between processes: a peer may wait for what is queued here while this one's host waits for it.
+  std::unique_ptr<simt::KeepRunning> running{};
+};
+
+namespace dlrm {
+namespace {
+
+struct Group {
+  int depth = 0;
+  bool refused = false;  // one of its calls
+  std::vector<Op> ops;
+};
+thread_local Group group_of_thread;
+
+/// The unique ids of this process.
+struct Registry {
+  std::mutex mutex;
+  uint64_t next = 1;
+  std::map<uint64_t, std::shared_ptr<Clique>> cliques;
+};
+Registry& registry() {
+  static Registry all;
+  return all;
+}
+
+Parcel post(const void* data, size_t bytes, cudaStream_t stream) {
+  Parcel parcel{std::make_shared<std::vector<char>>(bytes), nullptr};
+  const Bytes copy = parcel.bytes;
+  simt::stream_operation(
+      stream, [=] { std::memcpy(copy->data(), data, copy->size()); }, "nccl send");
+  cudaEventCreateWithFlags(&parcel.sent, cudaEventDisableTiming);
+  cudaEventRecord(parcel.sent, stream);
+  return parcel;
+}
+
+template <class T>
+void add_up(const std::vector<Bytes>& parts, void* to, size_t count) {
+  T* out = static_cast<T*>(to);
+  for (size_t i = 0; i < count; ++i) {
+    T sum = reinterpret_cast<const T*>(parts[0]->data())[i];
+    for (size_t q = 1; q < parts.size(); ++q) {
+      sum += reinterpret_cast<const T*>(parts[q]->data())[i];
+    }
+    out[i] = sum;
+  }
+}
+
+void reduce(const std::vector<Bytes>& parts, void* to, size_t count, ncclDataType_t type) {
+  if (type == ncclFloat32) return add_up<float>(parts, to, count);
+  if (type == ncclFloat64) return add_up<double>(parts, to, count);
+  add_up<int64_t>(parts, to, count);
+}
+
+/// Shows the peers this rank's part of `op`. Under the clique's mutex.
+void show(Op& op) {
+  ncclComm& comm = *op.comm;
+  const size_t bytes = op.count * width_of(op.type);
+  if (op.kind == Kind::kReceive) return;
+  if (op.kind == Kind::kSend) {
+    comm.clique->mail[{comm.rank, op.peer}].push_back(post(op.send, bytes, op.stream));
+    return;
+  }
+  op.number = comm.collectives++;
+  comm.clique->gatherings[op.number].parcels[comm.rank] = post(op.send, bytes, op.stream);
+}
+
+/// Whether all that `group` needs of the peers is there.
+bool complete(const ncclComm& comm, const std::vector<Op>& group) {
+  std::map<int, size_t> received;
+  for (const Op& op : group) {
+    if (op.kind == Kind::kSend) continue;
+    if (op.kind == Kind::kReceive) {
+      if (comm.clique->mail[{op.peer, comm.rank}].size() < ++received[op.peer]) return false;
+      continue;
+    }
+    const auto parcels = comm.clique->gatherings[op.number].parcels.size();
+    if (parcels < static_cast<size_t>(comm.clique->ranks)) return false;
+  }
+  return true;
+}
+
+void receive(ncclComm& comm, const Op& op) {
+  auto& mail = comm.clique->mail[{op.peer, comm.rank}];
+  const Parcel parcel = mail.front();
+  mail.pop_front();
+  if (parcel.bytes->size() != op.count * width_of(op.type)) comm.broken = ncclInvalidUsage;
+  cudaStreamWaitEvent(op.stream, parcel.sent, 0);
+  cudaEventDestroy(parcel.sent);
+  simt::stream_operation(
+      op.stream,
+      [bytes = parcel.bytes, to = op.receive] { std::memcpy(to, bytes->data(), bytes->size()); },
+      "nccl receive");
+}
+
+void take(ncclComm& comm, const Op& op) {
+  Gathering& gathering = comm.clique->gatherings[op.number];
+  std::vector<Bytes> parts;
+  for (const auto& [rank, parcel] : gathering.parcels) {
+    parts.push_back(parcel.bytes);
+    cudaStreamWaitEvent(op.stream, parcel.sent, 0);
+  }
+  simt::stream_operation(
+      op.stream, [=] { reduce(parts, op.receive, op.count, op.type); }, "nccl collective");
+  if (++gathering.taken < comm.clique->ranks) return;
+  for (const auto& [rank, parcel] : gathering.parcels) cudaEventDestroy(parcel.sent);
+  comm.clique->gatherings.erase(op.number);
+}
+
+void advance(ncclComm& comm) {
+  while (!comm.groups.empty() && complete(comm, comm.groups.front())) {
+    for (const Op& op : comm.groups.front()) {
+      if (op.kind == Kind::kReceive) receive(comm, op);
+      if (op.kind != Kind::kReceive && op.kind != Kind::kSend) take(comm, op);
+    }
+    comm.groups.pop_front();
+  }
+}
+
+ncclResult_t state_of(ncclComm& comm) {
+  if (FakeNccl::network_down.load()) return ncclSystemError;
+  const std::lock_guard lock(comm.clique->mutex);
+  if (comm.clique->aborted) return ncclRemoteError;
+  if (comm.clique->late_mail->between_processes()) return ncclSuccess;
+  if (comm.clique->joined < comm.clique->ranks) return ncclInProgress;
+  advance(comm);
+  if (comm.broken != ncclSuccess) return comm.broken;
+  return comm.groups.empty() ? ncclSuccess : ncclInProgress;
+}
+
+ncclResult_t get_version(int* version) {
+  *version = 22809;
+  return ncclSuccess;
+}
+
+ncclResult_t get_unique_id(ncclUniqueId* id) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const uint64_t number = (static_cast<uint64_t>(::getpid()) << 32) + all.next++;
+  std::memcpy(id->internal, &number, sizeof number);
+  return ncclSuccess;
+}
+
+/// Where ranks that are processes meet; empty: ranks are threads of this one.
+std::string folder_of(uint64_t number) {
+  const char* folder = std::getenv("DLRM_NCCL_STAND_IN");
+  return folder ? std::string(folder) + "/" + std::to_string(number) : "";
+}
+
+ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                   ncclConfig_t* config) {
+  if (config->blocking != 0) return ncclInvalidArgument;
+  uint64_t number = 0;
+  std::memcpy(&number, id.internal, sizeof number);
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  std::shared_ptr<Clique>& clique = all.cliques[number];
+  if (!clique) clique = std::make_shared<Clique>();
+  const std::lock_guard inside(clique->mutex);
+  clique->ranks = ranks;
+  if (!clique->late_mail) clique->late_mail = std::make_shared<FakeMail>(ranks, folder_of(number));
+  ++clique->joined;
+  *comm = new ncclComm{.clique = clique, .rank = rank, .groups = {}};
+  if (clique->late_mail->between_processes()) {
+    (*comm)->running = std::make_unique<simt::KeepRunning>();
+  }
+  if (clique->joined == ranks) all.cliques.erase(number);
+  return ncclInProgress;
+}
+
+ncclResult_t comm_finalize(ncclComm_t comm) {
+  note("finalize");
+  return state_of(*comm);
+}
+
+ncclResult_t comm_destroy(ncclComm_t comm) {
+  note("destroy");
+  delete comm;
+  return ncclSuccess;
+}
+
+ncclResult_t comm_abort(ncclComm_t comm) {
+  if (group_of_thread.depth > 0) {
+    note("abort that waits for the group's end");
+    return ncclInProgress;
+  }
+  note("abort");
+  {
+    const std::lock_guard lock(comm->clique->mutex);
+    comm->clique->aborted = true;
+    comm->clique->late_mail->end();
+  }
+  delete comm;
+  return ncclSuccess;
+}
+
+ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t* state) {
+  *state = state_of(*comm);
+  return ncclSuccess;
+}
+
+const char* get_error_string(ncclResult_t result) {
+  switch (result) {
+    case ncclSystemError:
+      return "unhandled system error";
+    case ncclRemoteError:
+      return "remote process exited or there was a network error";
+    default:
+      return "an error of the stand-in";
+  }
+}
+
+const char* get_last_error(ncclComm_t) { return ""; }
+
+bool is_captured(const Op& op) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaStreamIsCapturing(op.stream, &status);
+  return status != cudaStreamCaptureStatusNone;
+}
+
+/// Queues `ops`, or makes them part of a graph, to meet the peers' when they run.
+void queue_late(const ncclComm& comm, const std::vector<Op>& ops) {
+  FakeMail& mail = *comm.clique->late_mail;
+  for (const Op& op : ops) {  // a group's sends do not wait for what it receives
+    const size_t bytes = op.count * width_of(op.type);
+    if (op.kind == Kind::kSend) mail.send(comm.rank, op.peer, op.send, bytes, op.stream);
+  }
+  for (const Op& op : ops) {
+    const size_t bytes = op.count * width_of(op.type);
+    if (op.kind == Kind::kSend) continue;
+    if (op.kind == Kind::kReceive) {
+      mail.receive(op.peer, comm.rank, op.receive, bytes, op.stream);
+      continue;
+    }
+    const auto add_parts = [op](const std::vector<FakeMail::Bytes>& all) {
+      std::vector<Bytes> parts;
+      for (const auto& part : all) parts.push_back(std::make_shared<std::vector<char>>(part));
+      reduce(parts, op.receive, op.count, op.type);
+    };
+    mail.gather(comm.rank, op.send, bytes, add_parts, op.stream);
+  }
+}
+
+ncclResult_t open_group() {
+  ++group_of_thread.depth;
+  return ncclSuccess;
+}
+
+ncclResult_t close_group() {
+  Group& group = group_of_thread;
+  if (--group.depth > 0) return ncclSuccess;
+  const std::vector<Op> ops = std::exchange(group.ops, {});
+  if (std::exchange(group.refused, false)) return ncclInvalidUsage;
+  if (ops.empty()) return ncclSuccess;
+  ncclComm& comm = *ops.front().comm;
+  if (comm.clique->late_mail->between_processes() || is_captured(ops.front())) {
+    queue_late(comm, ops);
+    return ncclSuccess;
+  }
+  {
+    const std::lock_guard lock(comm.clique->mutex);
+    comm.groups.push_back(ops);
+    for (Op& op : comm.groups.back()) show(op);
+  }
+  return state_of(comm);
+}
+
+ncclResult_t group_start() {
+  note("group start");
+  return open_group();
+}
+
+ncclResult_t group_end() {
+  note("group end");
+  return close_group();
+}
+
+ncclResult_t add(const Op& op) {
+  open_group();
+  if (op.kind == Kind::kSend && op.comm->rank == FakeNccl::refused_sender.load()) {
+    note("refused send");
+    group_of_thread.refused = true;
+    close_group();
+    return ncclSystemError;
+  }
+  group_of_thread.ops.push_back(op);
+  return close_group();
+}
+
+ncclResult_t send(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                  cudaStream_t stream) {
+  return add({Kind::kSend, from, nullptr, count, type, peer, comm, stream});
+}
+ncclResult_t recv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                  cudaStream_t stream) {
+  return add({Kind::kReceive, nullptr, to, count, type, peer, comm, stream});
+}
+ncclResult_t all_reduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t,
+                        ncclComm_t comm, cudaStream_t stream) {
+  return add({Kind::kAllReduce, from, to, count, type, 0, comm, stream});
+}
+
+comm::NcclLibrary stand_in() {
+  comm::NcclLibrary n;
+  n.get_version = get_version;
+  n.get_unique_id = get_unique_id;
+  n.comm_init_rank_config = comm_init_rank_config;
+  n.comm_finalize = comm_finalize;
+  n.comm_destroy = comm_destroy;
+  n.comm_abort = comm_abort;
+  n.comm_get_async_error = comm_get_async_error;
+  n.get_error_string = get_error_string;
+  n.get_last_error = get_last_error;
+  n.group_start = group_start;
+  n.group_end = group_end;
+  n.send = send;
+  n.recv = recv;
+  n.all_reduce = all_reduce;
+  n.version = 22809;
+  return n;
+}
+
+}  // namespace
+
+const comm::NcclLibrary& comm::nccl_library() {
+  static const NcclLibrary library = stand_in();
+  return library;
+}
+
+}  // namespace dlrm
