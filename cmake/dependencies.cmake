@@ -17,9 +17,9 @@ find_path(ISAL_INCLUDE isa-l/crc.h REQUIRED)
 find_library(ISAL_LIBRARY isal REQUIRED)
 
 # Imported, so that an installed dlrm finds them anew on the machine that uses it.
-add_library(dlrm_hdf5 INTERFACE IMPORTED GLOBAL)
-target_include_directories(dlrm_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
-target_link_libraries(dlrm_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
+add_library(dlrm_hdf5_c INTERFACE IMPORTED GLOBAL)
+target_include_directories(dlrm_hdf5_c SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
+target_link_libraries(dlrm_hdf5_c INTERFACE ${HDF5_C_LIBRARIES})
 add_library(dlrm_isal INTERFACE IMPORTED GLOBAL)
 target_include_directories(dlrm_isal SYSTEM INTERFACE ${ISAL_INCLUDE})
 target_link_libraries(dlrm_isal INTERFACE ${ISAL_LIBRARY})
