@@ -22,7 +22,7 @@ struct DenseUpdate {
     if constexpr (kHasState1<R>) s1 = load_pack<N>(p.state1 + i);
     if constexpr (kHasState2<R>) s2 = load_pack<N>(p.state2 + i);
     const Numbers n = numbers_of(step);
-    if (skips_update(step)) return;
+    if (update_is_skipped(step)) return;
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       w.at[k] = new_weight<R>(n, w.at[k], g.at[k], s1.at[k], s2.at[k]);

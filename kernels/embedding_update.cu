@@ -258,7 +258,7 @@ __device__ void finish_all_long_runs(const UpdateList& list, const Sink& sink) {
 template <Rule R>
 __global__ void __launch_bounds__(kThreads, kBlocks<R>)
     update_runs_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks) {
-  if (skips_update(step)) return;
+  if (update_is_skipped(step)) return;
   sum_all_runs(list, UpdateRow<R>{numbers_of(step)}, chunk_blocks, blockIdx.x);
 }
 /// The same in fewer blocks, each of which does the work of several.
@@ -266,7 +266,7 @@ template <Rule R>
 __global__ void __launch_bounds__(kThreads, 1)
     update_runs_over_link_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks,
                                  uint32_t blocks) {
-  if (skips_update(step)) return;
+  if (update_is_skipped(step)) return;
   const UpdateRow<R> sink{numbers_of(step)};
   for (uint32_t block = blockIdx.x; block < blocks; block += gridDim.x) {
     sum_all_runs(list, sink, chunk_blocks, block);
@@ -275,7 +275,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 template <Rule R>
 __global__ void __launch_bounds__(kThreads)
     finish_long_runs_kernel(OptimizerStep step, UpdateList list) {
-  if (skips_update(step)) return;
+  if (update_is_skipped(step)) return;
   finish_all_long_runs(list, UpdateRow<R>{numbers_of(step)});
 }
 __global__ void __launch_bounds__(kThreads, kBlocks<Rule::kSgd>)
@@ -292,7 +292,7 @@ __global__ void __launch_bounds__(kThreads)
   const Lanes lanes(s.shift);
   const int64_t warp = int64_t{blockIdx.x} * kWarps + warp_of();
   const int64_t i = warp * lanes.parts() + lanes.part;
-  if (skips_update(step) || i >= *s.count) return;
+  if (update_is_skipped(step) || i >= *s.count) return;
   const UpdateRow<R> sink{numbers_of(step)};
   const int64_t row = s.rows[i];
   const RowSource source{grads.grads + (grads.by_row ? row : i) * grads.stride, grads.aligned};

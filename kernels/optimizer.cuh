@@ -19,7 +19,7 @@ template <Rule R>
 inline constexpr bool kHasState2 = R == Rule::kAdam;
 
 /// Kernels take an OptimizerStep by value; what it points to is read here.
-__device__ inline bool skips_update(const OptimizerStep& step) {
+__device__ inline bool update_is_skipped(const OptimizerStep& step) {
   return step.skip_update != nullptr && *step.skip_update != 0;
 }
 

@@ -16,7 +16,7 @@ for group in "$@"; do
 done
 
 if ! command -v dpkg-query >/dev/null; then
-  echo "not a Debian system: README.md lists the libraries that must be there" >&2
+  echo "not a Debian system: docs/building.md lists the libraries that it needs" >&2
   exit 0
 fi
 missing=()

@@ -100,7 +100,7 @@ ExitCode run(World& world, Arguments& a) {
         "memory.device a limit");
   }
   check_buildable(a.run.config, {built_with_cuda()});
-  return run_training(world.comm(), &world, a.run);
+  return run_training(world, a.run);
 }
 
 }  // namespace

@@ -153,31 +153,31 @@ SweepPoint sweep_point(Surroundings& s, RunConfig config, const SweepOptions& op
   const std::vector<Batch> batches = load_batches(config, options.samples);
   const Plan plan = make_plan(config, 1, s.execution.plan_options());
   const int depth = config.routing.depth;
-  const bool on_cpu = s.execution.device().is_cpu();
+  const bool records = s.execution.device().can_capture();
   SweepPoint point;
   point.batch = batch;
   point.steps = static_cast<int64_t>(batches.size());
   Measurement measurement(s);
   std::unique_ptr<Trainer> trainer;
   for (int repeat = 0; repeat < options.repeats; ++repeat) {
-    if (on_cpu || !trainer) {
+    if (!records || !trainer) {
       trainer.reset();
       trainer = std::make_unique<Trainer>(s.context, *s.ops, config, plan, true);
       trainer->record_steps(true);
-      if (on_cpu) {
-        train_on({batches.front()}, *trainer, 0, 0, [] {});
-      } else {
+      if (records) {
         warm_up(batches, *trainer, depth);
+      } else {
+        train_on({batches.front()}, *trainer, 0, 0, [] {});
       }
     }
-    if (!on_cpu) trainer->initialise();
+    if (records) trainer->initialise();
     const int64_t launched = trainer->steps_launched();
     measurement.begin();
     train_on(batches, *trainer, depth, 1, [&] { measurement.step_is_done(); });
     measurement.end(point);
     point.recorded_steps = trainer->steps_launched() - launched;
   }
-  point.on_cpu = on_cpu;
+  point.asynchronous = s.execution.device().asynchronous();
   measurement.finish(point);
   return point;
 }
@@ -190,7 +190,7 @@ bool moves_data(const std::string& stage) {
 }
 
 std::optional<double> SweepPoint::moving_share() const {
-  if (!on_cpu) return std::nullopt;
+  if (asynchronous) return std::nullopt;
   double moving = 0, all = 0;
   for (const auto& [name, ms] : stages_ms) {
     all += ms;

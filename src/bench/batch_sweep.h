@@ -39,10 +39,10 @@ struct SweepPoint {
   std::map<std::string, double> stages_ms;  ///< a step's mean of each stage
   std::optional<Utilisation> gpu;  ///< as its driver counts, over the timed loops; none if short
   int64_t recorded_steps = 0;      ///< of the last repeat, launched as graphs
-  bool on_cpu = true;
+  bool asynchronous = false;       ///< the host does not time the device's stages
 
   /// Share of the stages' time that brings data and vectors to where they are used, rather than
-  /// computing with them. Nothing on a device, whose stages the host does not time.
+  /// computing with them. Nothing on an asynchronous device, whose stages the host does not time.
   std::optional<double> moving_share() const;
 };
 

@@ -49,7 +49,7 @@ std::shared_ptr<Device> device_for(const std::string& asked) {
 }  // namespace
 
 void KernelSizes::fill_for(const Device& device) {
-  const bool cpu = device.is_cpu();
+  const bool cpu = !device.runs_cuda();
   fill<int64_t>(batch, cpu ? 2048 : 65536);
   fill<int64_t>(tables, cpu ? 4 : 8);
   fill<int64_t>(rows, cpu ? 250000 : 4000000);
@@ -119,7 +119,7 @@ KernelResult time_kernels(Device& device, Stream& stream, Ops& ops, const Kernel
   result.rows = std::move(clock.rows);
   for (KernelRow& row : result.rows) {
     row.share = share_of(row, result.limits);
-    if (device.is_cpu()) row.goal = 0;
+    if (!device.runs_cuda()) row.goal = 0;
   }
   return result;
 }
@@ -130,9 +130,9 @@ KernelResult time_kernels(KernelOptions& options) {
   CudaOpsOptions products;
   products.tf32 = options.tf32;
   products.timed_products = 8;
-  const std::unique_ptr<Ops> ops = device->is_cpu()
-                                       ? make_cpu_ops(*device, *stream, options.threads)
-                                       : make_cuda_ops(*device, *stream, products);
+  const std::unique_ptr<Ops> ops = device->runs_cuda()
+                                       ? make_cuda_ops(*device, *stream, products)
+                                       : make_cpu_ops(*device, *stream, options.threads);
   options.sizes.fill_for(*device);
   return time_kernels(*device, *stream, *ops, options);
 }

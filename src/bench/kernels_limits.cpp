@@ -32,7 +32,8 @@ double product_rate(KernelClock& clock, DType type) {
 /// What crosses the link between a GPU and its host, each way alone.
 void time_link(KernelClock& clock) {
   const auto bytes = static_cast<size_t>(clock.options.sizes.copied);
-  if (clock.device.is_cpu() || !(clock.wants("copy from host") || clock.wants("copy to host")))
+  if (clock.device.host_visible_memory() ||
+      !(clock.wants("copy from host") || clock.wants("copy to host")))
     return;
   const Array<char> there(clock.device, bytes, "what is copied");
   const HostArray<char> here(clock.device, bytes, "what is copied");

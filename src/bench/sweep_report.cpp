@@ -44,7 +44,7 @@ Json point_json(const SweepOptions& options, const SweepPoint& point) {
   json["memory_share"] =
       static_cast<double>(point.resident_bytes) / static_cast<double>(machine_memory_bytes());
   if (const auto share = point.moving_share()) json["moving_share"] = *share;
-  if (!point.on_cpu) json["recorded_steps"] = point.recorded_steps;
+  if (point.asynchronous) json["recorded_steps"] = point.recorded_steps;
   json["stages_ms"] = point.stages_ms;
   if (point.gpu) {
     json["gpu"] = {{"busy_share", point.gpu->busy_share},
@@ -57,7 +57,7 @@ Json point_json(const SweepOptions& options, const SweepPoint& point) {
 
 Json moving_stages(const SweepResult& result) {
   Json names = Json::array();
-  if (!result.points.front().on_cpu) return names;
+  if (result.points.front().asynchronous) return names;
   for (const auto& [name, ms] : result.points.front().stages_ms) {
     if (moves_data(name)) names.push_back(name);
   }

@@ -12,7 +12,11 @@ class ArenaDevice final : public Device {
  public:
   ArenaDevice(Device& inner, Arena& arena, std::function<void(size_t)> on_refusal,
               std::function<double()> room)
-      : inner_(inner), arena_(arena), on_refusal_(std::move(on_refusal)), room_(std::move(room)) {}
+      : Device(inner.capabilities()),
+        inner_(inner),
+        arena_(arena),
+        on_refusal_(std::move(on_refusal)),
+        room_(std::move(room)) {}
 
   void* allocate(size_t bytes, const char* what) override {
     if (bytes >= Arena::kLarge) require_room(bytes, what);
@@ -42,7 +46,6 @@ class ArenaDevice final : public Device {
   std::unique_ptr<Stream> make_stream() override { return inner_.make_stream(); }
   std::unique_ptr<Event> make_event() override { return inner_.make_event(); }
   std::string describe() const override { return inner_.describe(); }
-  bool is_cpu() const override { return true; }
   size_t bytes_in_use() const override { return in_use_.load() + inner_.bytes_in_use(); }
   size_t peak_bytes() const override { return peak_.load() + inner_.peak_bytes(); }
 

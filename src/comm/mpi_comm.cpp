@@ -97,7 +97,7 @@ class MpiComm final : public Communicator {
   Device& shared_memory(Device& device) override {
     // Alone on its machine a rank has nobody to show it to.
     const bool shows = board_ && board_->node().size() > 1;
-    return shows && device.is_cpu() ? board_->node().memory(device) : device;
+    return shows && device.host_visible_memory() ? board_->node().memory(device) : device;
   }
 
  private:

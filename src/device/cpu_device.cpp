@@ -36,6 +36,8 @@ std::string processor_name() {
 
 class CpuDevice final : public Device {
  public:
+  CpuDevice() : Device(DeviceCapabilities{}) {}
+
   void* allocate(size_t bytes, const char* what) override {
     void* pointer = bytes >= kHugePage ? map(bytes) : std::aligned_alloc(64, rounded(bytes));
     if (!pointer) {
@@ -67,7 +69,6 @@ class CpuDevice final : public Device {
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<CpuStream>(); }
   std::unique_ptr<Event> make_event() override { return std::make_unique<CpuEvent>(); }
   std::string describe() const override { return fmt::format("cpu: {}", processor_name()); }
-  bool is_cpu() const override { return true; }
   size_t bytes_in_use() const override { return ledger_.in_use(); }
   size_t peak_bytes() const override { return ledger_.peak(); }
 

@@ -13,7 +13,7 @@ namespace dlrm {
 class BatchLists {
  public:
   BatchLists(Device& device, const char* what)
-      : upload_(device, what), unpacked_(device, 0, what), packs_(!device.is_cpu()) {}
+      : upload_(device, what), unpacked_(device, 0, what), packs_(!device.host_visible_memory()) {}
 
   bool packs() const { return packs_; }
   /// Makes room for lists of `bytes` and for `unpacked` integers made of them.

@@ -19,7 +19,7 @@ class GatheredUpdate final : public ReplicatedUpdate {
         mine_(comm_->shared_memory(context.device), 0, "gradients of data-parallel tables"),
         all_(context.device, 0, "gradients of data-parallel tables"),
         steps_(context.device, 0, "row positions") {
-    DLRM_CHECK(context.device.is_cpu());
+    DLRM_CHECK(context.device.host_visible_memory());
     const auto world = static_cast<size_t>(comm_->size());
     my_counts_.resize(count());
     counts_.resize(world * count());

@@ -4,7 +4,7 @@ namespace dlrm {
 
 LocalRuns::LocalRuns(Context& context, Ops& ops, ReplicatedList tables)
     : ops_(ops),
-      on_cpu_(context.device.is_cpu()),
+      host_visible_(context.device.host_visible_memory()),
       tables_(std::move(tables)),
       runs_(context.device) {
   size_t features = 0;

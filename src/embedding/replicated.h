@@ -59,7 +59,7 @@ class LocalRuns {
   void group(const RoutedBatch& batch, Ops& ops);
   const SegmentedRows& runs(size_t i) const { return runs_[i]; }
   /// Unique rows of table i; on a device, which alone knows them, as many as there are ids.
-  int64_t count(size_t i) const { return on_cpu_ ? runs_[i].count[0] : capacities_[i]; }
+  int64_t count(size_t i) const { return host_visible_ ? runs_[i].count[0] : capacities_[i]; }
   /// The gradients of table i's features, in feature order; valid until the next group().
   View<const BagGradient> gradients(size_t i, const RoutedBatch& batch, MatrixView<float> de);
   /// One update of each table from the local gradients.
@@ -68,7 +68,7 @@ class LocalRuns {
 
  private:
   Ops& ops_;
-  bool on_cpu_;
+  bool host_visible_;
   ReplicatedList tables_;
   SegmentBuffers runs_;
   std::vector<IdGroup> groups_;

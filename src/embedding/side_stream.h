@@ -10,7 +10,7 @@ namespace dlrm {
 class SideStream {
  public:
   SideStream(Context& context, Ops& ops) : context_(context) {
-    if (context.device.is_cpu()) return;
+    if (!context.device.asynchronous()) return;
     stream_ = context.device.make_stream();
     ops_ = ops.make_for_stream(*stream_);
     forked_ = context.device.make_event();

@@ -62,7 +62,7 @@ void SquareSums::find_intervals(const EmbeddingLayout& layout, int table) {
           if (holds) {
             interval.pieces.push_back(
                 {static_cast<int>(q), columns.begin, slice.rows, mine ? shard : -1, nullptr});
-            if (!context_.device.is_cpu() && slice.rows != interval.rows) {
+            if (!context_.device.host_visible_memory() && slice.rows != interval.rows) {
               throw usage_error(
                   "sharding plan: row-wise Adagrad on a GPU needs column shards of the same rows; "
                   "those of rows [{}, {}) overlap others in part",
@@ -111,7 +111,8 @@ View<const float> SquareSums::totals(size_t shard) const {
 
 int64_t SquareSums::unique_rows(const SegmentBuffers& runs, size_t shard) const {
   const SegmentedRows& all = runs[static_cast<size_t>(shards_[shard].slice)];
-  return context_.device.is_cpu() ? all.count[0] : static_cast<int64_t>(all.rows.size());
+  return context_.device.host_visible_memory() ? all.count[0]
+                                               : static_cast<int64_t>(all.rows.size());
 }
 
 Range SquareSums::runs_of(const Interval& interval, const Piece& piece,

@@ -35,7 +35,7 @@ int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviati
 void Parameters::allocate() {
   const auto n = static_cast<size_t>(size_);
   values_ = Array<float>(context_.device, n, "dense parameters");
-  const size_t flag = context_.device.is_cpu() ? 0 : 1;
+  const size_t flag = context_.device.asynchronous() ? 1 : 0;
   gradients_ = Array<float>(context_.device_comm().shared_memory(context_.device), n + flag,
                             "dense gradients");
   const size_t states = state_names().size();
@@ -59,7 +59,7 @@ void Parameters::make_buckets() {
 }
 
 float* Parameters::skip_update_flag() const {
-  return context_.device.is_cpu() ? nullptr : gradients_.data() + size_;
+  return context_.device.asynchronous() ? gradients_.data() + size_ : nullptr;
 }
 
 void Parameters::initialise(uint64_t seed, float initial_accumulator) {
@@ -128,7 +128,7 @@ DenseTensor Parameters::tensor(int64_t begin, int64_t end) const {
 
 bool Parameters::begin_update(const OptimizerStep& step) {
   step_ = step;
-  at_once_ = alone_ && context_.device.is_cpu();
+  at_once_ = alone_ && !context_.device.asynchronous();
   applied_ = size_;
   return at_once_;
 }

@@ -7,11 +7,6 @@ void Ops::layer_forward(const LayerForward& l) {
   if (l.mask) l.mask->written = false;
 }
 
-void Ops::first_cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) {
-  fill_zero(dx0.data, dx0.rows * dx0.stride * static_cast<int64_t>(size_of(dx0.type)));
-  cross_backward(x0, u, dy, du, dx0);
-}
-
 void Ops::linear_backward(const LinearGradients& layer) {
   activation_backward(layer.act, layer.y, layer.z, layer.dy);
   linear_backward_weight(layer.dy, layer.x, layer.dw, layer.dbias);

@@ -83,7 +83,7 @@ PlanOptions Execution::plan_options() const {
   PlanOptions options;
   options.rank_memory_bytes = memory_bytes_;
   options.ranks_per_node = share_.ranks_here;
-  options.gpu = !device_->is_cpu();
+  options.gpu = device_->runs_cuda();
   if (options.gpu) options.host_memory_bytes = share_.memory_bytes;
   return options;
 }
@@ -94,7 +94,7 @@ Context Execution::context(Trace& trace, const Log& log) {
 
 std::unique_ptr<Ops> Execution::make_ops(int threads, bool check) {
   std::unique_ptr<Ops> ops;
-  if (device_->is_cpu()) {
+  if (!device_->runs_cuda()) {
     ops = make_cpu_ops(*device_, *stream_, threads);
   } else {
     CudaOpsOptions options;

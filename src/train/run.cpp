@@ -59,7 +59,7 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.memory["host_table_bytes"] = needs.host_tables;
   s.memory["host_optimizer_state_bytes"] = needs.host_optimizer_state;
   s.memory["device_peak_bytes"] = static_cast<double>(context.device.peak_bytes());
-  if (!context.device.is_cpu()) {
+  if (context.device.can_capture()) {
     s.numbers["recorded_steps"] = static_cast<double>(progress.recorded_steps);
   }
   if (const auto& gpu = progress.gpu) {
@@ -164,15 +164,16 @@ Sources open_sources(Context& context, const RunOptions& options) {
 
 }  // namespace
 
-ExitCode run_training(Communicator& comm, World* world, const RunOptions& options) {
+ExitCode run_training(World& world, const RunOptions& options) {
+  Communicator& comm = world.comm();
   const RunConfig& config = options.config;
   const Log log(comm.rank());
   Trace trace(!options.profile.empty());
   const StopSignal stop;
-  if (world) world->start_watchdog(config.train.timeout, trace);
+  world.start_watchdog(config.train.timeout, trace);
   const MachineShare share = machine_share(comm);
   const int threads = threads_for(config.train.threads, share);
-  if (world) world->use_threads(threads);
+  world.use_threads(threads);
 
   check_alike(comm, options);
   Execution execution(comm, config, share);
@@ -194,7 +195,7 @@ ExitCode run_training(Communicator& comm, World* world, const RunOptions& option
   // Whatever may be refused is asked for before earlier checkpoints go.
   RunDirectory directory(comm, config.output.directory);
   if (!options.profile.empty()) check_trace_path(comm, options.profile);
-  std::optional<WatchdogPause> loading(world);
+  std::optional<WatchdogPause> loading(std::in_place, world);
   Trainer trainer(context, *ops, config, plan, !start.resumed && !options.eval_only);
   // A graph is launched whole: its stages have no times of their own.
   trainer.record_steps(!options.check && options.profile.empty());

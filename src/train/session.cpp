@@ -26,19 +26,18 @@ namespace {
 
 }  // namespace
 
-ExitCode end_where_it_fails(World* world, const std::function<ExitCode()>& body) {
-  if (!world) return body();
+ExitCode end_where_it_fails(World& world, const std::function<ExitCode()>& body) {
   try {
     return body();
   } catch (...) {
-    end_with_current_error(*world);
+    end_with_current_error(world);
   }
 }
 
 int run_guarded(World& world, const std::function<ExitCode()>& body) {
-  const ExitCode code = end_where_it_fails(&world, body);
+  const ExitCode code = end_where_it_fails(world, body);
   if (code != ExitCode::kDone) world.end_all(code, "");
-  return static_cast<int>(end_where_it_fails(&world, [&] {
+  return static_cast<int>(end_where_it_fails(world, [&] {
     world.finish();
     return ExitCode::kDone;
   }));

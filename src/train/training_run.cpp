@@ -13,7 +13,7 @@ bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
 }  // namespace
 
-TrainingRun::TrainingRun(Context& context, World* world, const RunConfig& config, const Plan& plan,
+TrainingRun::TrainingRun(Context& context, World& world, const RunConfig& config, const Plan& plan,
                          Trainer& trainer, RunDirectory& directory, const BatchSource& train,
                          const BatchSource* test, int threads)
     : context_(context),

@@ -38,23 +38,19 @@ struct RunProgress {
 /// take.
 class WatchdogPause {
  public:
-  explicit WatchdogPause(World* world) : world_(world) {
-    if (world_) world_->pause_watchdog(true);
-  }
-  ~WatchdogPause() {
-    if (world_) world_->pause_watchdog(false);
-  }
+  explicit WatchdogPause(World& world) : world_(world) { world_.pause_watchdog(true); }
+  ~WatchdogPause() { world_.pause_watchdog(false); }
   WatchdogPause(const WatchdogPause&) = delete;
   WatchdogPause& operator=(const WatchdogPause&) = delete;
 
  private:
-  World* world_;
+  World& world_;
 };
 
 /// The loop of a run: steps, evaluations, checkpoints, metrics, stopping.
 class TrainingRun {
  public:
-  TrainingRun(Context& context, World* world, const RunConfig& config, const Plan& plan,
+  TrainingRun(Context& context, World& world, const RunConfig& config, const Plan& plan,
               Trainer& trainer, RunDirectory& directory, const BatchSource& train,
               const BatchSource* test, int threads);
 
@@ -75,7 +71,7 @@ class TrainingRun {
   void record(RunProgress& progress, const StepResult& result, int64_t total, double seconds);
 
   Context& context_;
-  World* world_;
+  World& world_;
   const RunConfig& config_;
   const Plan& plan_;
   Trainer& trainer_;

@@ -44,7 +44,9 @@ INSTANTIATE_TEST_SUITE_P(All, EveryDevice, testing::ValuesIn(devices()),
 
 TEST_P(EveryDevice, SaysWhatItIs) {
   EXPECT_THAT(device->describe(), StartsWith(GetParam() + ": "));
-  EXPECT_EQ(device->is_cpu(), GetParam() == "cpu");
+  EXPECT_EQ(device->runs_cuda(), GetParam() == "cuda");
+  EXPECT_EQ(device->host_visible_memory(), GetParam() == "cpu");
+  EXPECT_EQ(device->asynchronous(), GetParam() == "cuda");
 }
 
 TEST_P(EveryDevice, GivesZeroedMemoryAgainAndAgain) {

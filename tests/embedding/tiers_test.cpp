@@ -30,6 +30,7 @@ TEST(Tiers, OfShardsChangeNoBit) {
 /// A CPU that counts what is asked of each memory.
 class CountingDevice final : public Device {
  public:
+  CountingDevice() : Device(DeviceCapabilities{}) {}
   void* allocate(size_t bytes, const char* what) override {
     if (is_of_rows(what)) rows_on_device += bytes;
     return cpu_->allocate(bytes, what);
@@ -46,7 +47,6 @@ class CountingDevice final : public Device {
   std::unique_ptr<Stream> make_stream() override { return cpu_->make_stream(); }
   std::unique_ptr<Event> make_event() override { return cpu_->make_event(); }
   std::string describe() const override { return cpu_->describe(); }
-  bool is_cpu() const override { return true; }
   size_t bytes_in_use() const override { return cpu_->bytes_in_use(); }
   size_t peak_bytes() const override { return cpu_->peak_bytes(); }
 

@@ -37,31 +37,12 @@ class Faulty final : public reference::ReferenceOps {
     ReferenceOps::linear_backward_update(step, layer, weight, bias);
     weight.values.back() += 1e-3f;
   }
-  void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) override {
-    ReferenceOps::dot_forward(x, e, z);
-    spoil(z);
-  }
-  void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
-                    MatrixView<float> de) override {
-    ReferenceOps::dot_backward(x, e, dz, dx, de);
-    spoil(de);
-  }
-  void average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) override {
-    ReferenceOps::average_pool_forward(e, window, y);
-    spoil(y);
-  }
-  void average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) override {
-    ReferenceOps::average_pool_backward(dy, window, de);
-    spoil(de);
-  }
-  void cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) override {
-    ReferenceOps::cross_forward(x0, u, x, y);
-    spoil(y);
-  }
-  void cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) override {
-    ReferenceOps::cross_backward(x0, u, dy, du, dx0);
-    spoil(dx0);
-  }
+  void run(const DotForward& o) override { run_wrong(o, o.z); }
+  void run(const DotBackward& o) override { run_wrong(o, o.de); }
+  void run(const AveragePoolForward& o) override { run_wrong(o, o.y); }
+  void run(const AveragePoolBackward& o) override { run_wrong(o, o.de); }
+  void run(const CrossForward& o) override { run_wrong(o, o.y); }
+  void run(const CrossBackward& o) override { run_wrong(o, o.dx0); }
   void bce_with_logits(Matrix l, View<const float> y, float scale, View<double> loss,
                        Matrix dl) override {
     ReferenceOps::bce_with_logits(l, y, scale, loss, dl);
@@ -138,6 +119,11 @@ class Faulty final : public reference::ReferenceOps {
   bool spoils_sums = true;
 
  private:
+  template <class Operation>
+  void run_wrong(const Operation& o, const Matrix& result) {
+    ReferenceOps::run(o);
+    spoil(result);
+  }
   /// The last element: as wrong as a lost low half of a product would make it.
   static void spoil(const Matrix& m) {
     float& last = *static_cast<float*>(m.element(m.rows - 1, m.cols - 1));

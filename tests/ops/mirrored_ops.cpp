@@ -191,6 +191,23 @@ const std::function<void()>& mirrored(Mirror&, const std::function<void()>& prog
   return progress;
 }
 
+/// Moves each operand of an operation in place.
+struct MovedOperands {
+  Mirror& mirror;
+  template <class T>
+  void in(const char*, T& operand) {
+    operand = mirrored(mirror, operand);
+  }
+  template <class T>
+  void out(const char*, T& operand, const Tolerance& = {}) {
+    operand = mirrored(mirror, operand);
+  }
+  template <class T>
+  void inout(const char*, T& operand, const Tolerance& = {}) {
+    operand = mirrored(mirror, operand);
+  }
+};
+
 class MirroredOps final : public Ops {
  public:
   MirroredOps(std::shared_ptr<Device> device, std::unique_ptr<Stream> stream,
@@ -222,25 +239,10 @@ class MirroredOps final : public Ops {
     call([&](auto... a) { inner_->linear_backward_update(a...); }, step, layer, weight, bias);
   }
 
-  void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) override {
-    call([&](auto... a) { inner_->dot_forward(a...); }, x, e, z);
-  }
-  void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
-                    MatrixView<float> de) override {
-    call([&](auto... a) { inner_->dot_backward(a...); }, x, e, dz, dx, de);
-  }
-  void average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) override {
-    call([&](auto... a) { inner_->average_pool_forward(a...); }, e, window, y);
-  }
-  void average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) override {
-    call([&](auto... a) { inner_->average_pool_backward(a...); }, dy, window, de);
-  }
-  void cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) override {
-    call([&](auto... a) { inner_->cross_forward(a...); }, x0, u, x, y);
-  }
-  void cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) override {
-    call([&](auto... a) { inner_->cross_backward(a...); }, x0, u, dy, du, dx0);
-  }
+#define DLRM_MIRROR_OPERATION(Operation) \
+  void run(const Operation& operation) override { run_moved(operation); }
+  DLRM_OPERATIONS(DLRM_MIRROR_OPERATION)
+#undef DLRM_MIRROR_OPERATION
 
   void bce_with_logits(Matrix logits, View<const float> labels, float scale, View<double> loss,
                        Matrix dlogits) override {
@@ -329,6 +331,17 @@ class MirroredOps final : public Ops {
   }
 
  private:
+  template <class Operation>
+  void run_moved(Operation operation) {
+    Mirror mirror(*device_, *stream_);
+    MovedOperands moved{mirror};
+    Operation(operation).operands(moved);
+    mirror.upload();
+    operation.operands(moved);
+    inner_->run(operation);
+    mirror.download();
+  }
+
   template <class Operation, class... A>
   void call(const Operation& operation, const A&... arguments) {
     Mirror mirror(*device_, *stream_);

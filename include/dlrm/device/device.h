@@ -63,12 +63,42 @@ inline void settle(Stream& stream) noexcept {
   }
 }
 
+/// What a device can do. Code asks for the capability that it depends on, never for a kind of
+/// device.
+struct DeviceCapabilities {
+  /// The host reads and writes memory of allocate() directly. Nothing is copied to or from it.
+  bool host_visible_memory = true;
+  /// Calls queue work and return before it is done, so that streams overlap. Otherwise an
+  /// operation is done when its call returns.
+  bool asynchronous = false;
+  /// A stream's work can be captured as a Graph.
+  bool can_capture = false;
+  /// CUDA kernels run on it, and libraries such as NCCL know it. Asked at start-up to choose
+  /// operations and communicators, and by reports.
+  bool runs_cuda = false;
+  /// Elements that rows of activations and weights are padded to a multiple of.
+  int64_t row_alignment = 1;
+};
+
 /// Memory and streams of one device. Thread-safe.
 class Device {
  public:
   virtual ~Device() = default;
-  /// Zeroed memory, aligned to 64 bytes at least. The host may touch it only where is_cpu(). Throws
-  /// run_error naming `what`, and who holds the rest, where there is too little.
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const DeviceCapabilities& capabilities() const { return capabilities_; }
+  bool host_visible_memory() const { return capabilities_.host_visible_memory; }
+  bool asynchronous() const { return capabilities_.asynchronous; }
+  bool can_capture() const { return capabilities_.can_capture; }
+  bool runs_cuda() const { return capabilities_.runs_cuda; }
+  int64_t row_alignment() const { return capabilities_.row_alignment; }
+  /// To be replaced by the capability that is the reason.
+  bool is_cpu() const { return !runs_cuda(); }
+
+  /// Zeroed memory, aligned to 64 bytes at least. The host may touch it only if
+  /// host_visible_memory(). Throws run_error naming `what`, and who holds the rest, if there is too
+  /// little.
   virtual void* allocate(size_t bytes, const char* what) = 0;
   virtual void deallocate(void* pointer, size_t bytes) noexcept = 0;
   /// Zeroed memory of the host that the device reads and writes as well (pinned on a GPU).
@@ -83,7 +113,6 @@ class Device {
   virtual std::unique_ptr<Event> make_timed_event() { return make_event(); }
   /// "cpu: <processor>, <n> threads" or "cuda: <gpu>".
   virtual std::string describe() const = 0;
-  virtual bool is_cpu() const = 0;
   /// Bytes of device memory handed out now, and at most so far.
   virtual size_t bytes_in_use() const = 0;
   virtual size_t peak_bytes() const = 0;
@@ -92,6 +121,12 @@ class Device {
   /// How often device memory was given back: once that has changed, a Graph made before may name
   /// memory that is gone.
   virtual uint64_t frees() const { return 0; }
+
+ protected:
+  explicit Device(const DeviceCapabilities& capabilities) : capabilities_(capabilities) {}
+
+ private:
+  const DeviceCapabilities capabilities_;
 };
 
 /// This machine's memory. Large blocks are backed by huge pages where the system allows.

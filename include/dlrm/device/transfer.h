@@ -28,7 +28,7 @@ class Transfer {
   /// `rows` rows of `columns` elements, `stride` elements apart on the device, packed at `to`.
   template <class T>
   void read_rows(const T* from, int64_t stride, int64_t rows, int64_t columns, T* to) {
-    if (device_.is_cpu()) return pack(from, stride, rows, columns, to, columns);
+    if (device_.host_visible_memory()) return pack(from, stride, rows, columns, to, columns);
     in_pieces(rows, columns, stride, sizeof(T),
               [&](int64_t row, int64_t count, int64_t column, int64_t width, int64_t apart) {
                 const size_t bytes = size_of_rows(count, width, apart) * sizeof(T);
@@ -41,7 +41,7 @@ class Transfer {
   /// The same back. What lies between the rows on the device becomes zero.
   template <class T>
   void write_rows(T* to, int64_t stride, int64_t rows, int64_t columns, const T* from) {
-    if (device_.is_cpu()) return pack(from, columns, rows, columns, to, stride);
+    if (device_.host_visible_memory()) return pack(from, columns, rows, columns, to, stride);
     in_pieces(rows, columns, stride, sizeof(T),
               [&](int64_t row, int64_t count, int64_t column, int64_t width, int64_t apart) {
                 const size_t bytes = size_of_rows(count, width, apart) * sizeof(T);

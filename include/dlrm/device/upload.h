@@ -18,7 +18,7 @@ class Upload {
  public:
   Upload(Device& device, const char* what)
       : device_(&device), host_(device, 0, what), there_(device, 0, what) {
-    if (device.is_cpu()) return;
+    if (device.host_visible_memory()) return;
     sent_ = device.make_event();
     released_ = device.make_event();
   }
@@ -32,7 +32,7 @@ class Upload {
   /// Makes room for lists of `bytes` in all, waiting for the last copy to have left the host.
   void begin(size_t bytes) {
     used_ = 0;
-    if (device_->is_cpu()) {
+    if (device_->host_visible_memory()) {
       host_.reserve(bytes);
       return;
     }
@@ -59,13 +59,13 @@ class Upload {
   /// The device's side of a list, or of a place in one.
   template <class T>
   T* on_device(T* list) const {
-    if (device_->is_cpu() || !list) return list;
+    if (device_->host_visible_memory() || !list) return list;
     return reinterpret_cast<T*>(there_.data() +
                                 (reinterpret_cast<const char*>(list) - host_.data()));
   }
 
   void send(Stream& copies) {
-    if (device_->is_cpu() || used_ == 0) return;
+    if (device_->host_visible_memory() || used_ == 0) return;
     copies.wait(*released_);
     device_->copy(there_.data(), host_.data(), used_, copies);
     copies.record(*sent_);

@@ -5,13 +5,12 @@
 
 namespace dlrm {
 
-/// Elements from row to row of activations and weights [., columns] on `device`. A GPU's tensor
-/// cores are fed 16 bytes at a time, so that rows begin at multiples of that there, in fp32 and in
-/// bf16; on a CPU rows leave no gaps.
+/// Elements from row to row of activations and weights [., columns] on `device`: `columns` rounded
+/// up to the device's row alignment. A single column is packed.
 inline int64_t row_stride(const Device& device, int64_t columns) {
-  constexpr int64_t kStep = 8;
-  if (device.is_cpu() || columns == 1) return columns;
-  return (columns + kStep - 1) / kStep * kStep;
+  if (columns == 1) return columns;
+  const int64_t step = device.row_alignment();
+  return (columns + step - 1) / step * step;
 }
 
 }  // namespace dlrm

@@ -10,7 +10,15 @@
 #include "dlrm/core/log.h"
 #include "dlrm/core/view.h"
 #include "dlrm/device/device.h"
+#include "dlrm/ops/interaction.h"
 #include "dlrm/ops/types.h"
+
+/// Every operation. X(Operation) is expanded for each: once in Ops, which declares them, and once
+/// in each execution, which overrides them.
+#define DLRM_OPERATIONS(X) DLRM_INTERACTION_OPERATIONS(X)
+
+/// For the class of an execution.
+#define DLRM_OVERRIDE(Operation) void run(const Operation&) override;
 
 namespace dlrm {
 
@@ -24,6 +32,12 @@ namespace dlrm {
 class Ops {
  public:
   virtual ~Ops() = default;
+
+  /// run(operation) for each operation of the list.
+#define DLRM_RUN(Operation) virtual void run(const Operation&) = 0;
+  DLRM_OPERATIONS(DLRM_RUN)
+#undef DLRM_RUN
+
   /// "reference", "cpu", ... and the instruction set chosen.
   virtual std::string name() const = 0;
   /// Number of threads this object computes with.
@@ -76,24 +90,25 @@ class Ops {
   // ---- Interaction
   // ---------------------------------------------------------------------------------
 
-  /// Dot interaction: z = [x, strict lower triangle of v vᵀ, row i, columns j < i] with v = (x,
-  /// e1..eF). x [b, D], e [b, F·D], z [b, D + (F+1)F/2].
-  virtual void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) = 0;
-  /// dx [b, D] (type of x), de [b, F·D] from dz.
-  virtual void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
-                            MatrixView<float> de) = 0;
-  /// y[:, k] = mean of e[:, k·window - left ... k·window - left + window - 1] over the columns that
-  /// exist, y [b, ceil(W/window)]; left = (ceil(W/window)·window - W)/2 rounded down (TensorFlow's
-  /// "same").
-  virtual void average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) = 0;
-  virtual void average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) = 0;
-  /// y = x0 ⊙ u + x. All [b, n], one type. (Cross layer: u = U(Vx)+b.)
-  virtual void cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) = 0;
-  /// du = x0 ⊙ dy; dx0 += u ⊙ dy. (dx = dy is the caller's.) dx0 [b, n] is accumulated.
-  virtual void cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) = 0;
-  /// The first of several: dx0 is written. Rows of dx0 must leave no gaps that matter: they may be
-  /// written too.
-  virtual void first_cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0);
+  // Described in interaction.h.
+  void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) { run(DotForward{x, e, z}); }
+  void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
+                    MatrixView<float> de) {
+    run(DotBackward{x, e, dz, dx, de});
+  }
+  void average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) {
+    run(AveragePoolForward{e, window, y});
+  }
+  void average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) {
+    run(AveragePoolBackward{dy, window, de});
+  }
+  void cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) { run(CrossForward{x0, u, x, y}); }
+  void cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) {
+    run(CrossBackward{x0, u, dy, du, dx0, true});
+  }
+  void first_cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) {
+    run(CrossBackward{x0, u, dy, du, dx0, false});
+  }
 
   // ---- Loss
   // ----------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ struct RunOptions {
 };
 
 /// A whole run of one rank: plan, data, training, evaluation, checkpoints, the run's directory.
-/// Every rank of `comm` calls it with the same options. `world` gives the watchdog; null where
-/// ranks are threads. Returns kDone or kStopped; everything else is thrown.
-ExitCode run_training(Communicator& comm, World* world, const RunOptions& options);
+/// Every rank of `world` calls it with the same options. Returns kDone or kStopped. Every other
+/// outcome is thrown.
+ExitCode run_training(World& world, const RunOptions& options);
 
 }  // namespace dlrm

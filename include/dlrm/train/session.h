@@ -18,10 +18,10 @@ namespace dlrm {
 /// error's exit code on every rank. Does not return where the code is not 0.
 int run_guarded(World& world, const std::function<ExitCode()>& body);
 
-/// What `body` returns. Where it throws, every rank is ended there and then, before anything that
-/// the caller holds is destroyed: calls in flight may wait for what this rank will never start, and
-/// streams for a device that hangs. Without a world, as among threads, what it throws is thrown.
-ExitCode end_where_it_fails(World* world, const std::function<ExitCode()>& body);
+/// Returns what `body` returns. If `body` throws, ends every rank at once and does not return.
+/// Nothing that the caller holds is destroyed: calls in flight may wait for calls that this rank
+/// will never start, and streams for a device that hangs.
+ExitCode end_where_it_fails(World& world, const std::function<ExitCode()>& body);
 
 /// What a program of one's own needs to use the library: this rank's place among the ranks that
 /// mpirun started, its device, and the operations on it. Make one at the start of main.

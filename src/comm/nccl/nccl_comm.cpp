@@ -212,7 +212,7 @@ std::string first_line(const char* path) {
 }  // namespace
 
 std::string why_no_nccl(Device& device) {
-  return device.is_cpu() ? "the device is no GPU" : nccl_library().obstacle;
+  return device.runs_cuda() ? nccl_library().obstacle : "the device is no GPU";
 }
 
 int nccl_version() { return nccl_library().version; }

@@ -20,6 +20,16 @@ std::string described(int index) {
 #endif
 }
 
+DeviceCapabilities gpu_capabilities() {
+  DeviceCapabilities gpu;
+  gpu.host_visible_memory = false;
+  gpu.asynchronous = true;
+  gpu.can_capture = true;
+  gpu.runs_cuda = true;
+  gpu.row_alignment = 8;  // tensor cores are fed 16 bytes at a time, in fp32 and in bf16
+  return gpu;
+}
+
 /// Keeps all that is freed for the next allocation.
 cudaMemPool_t keeping_pool(int index) {
   cudaMemPool_t pool = nullptr;
@@ -42,7 +52,7 @@ void zero(void* data, size_t bytes) {
 
 }  // namespace
 
-CudaDevice::CudaDevice(int index) : index_(index) {
+CudaDevice::CudaDevice(int index) : Device(gpu_capabilities()), index_(index) {
   DLRM_CUDA_CHECK(cudaSetDevice(index));
   description_ = described(index);
   pool_ = keeping_pool(index);

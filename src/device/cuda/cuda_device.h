@@ -88,7 +88,6 @@ class CudaDevice final : public Device {
   std::unique_ptr<Event> make_event() override;
   std::unique_ptr<Event> make_timed_event() override;
   std::string describe() const override { return description_; }
-  bool is_cpu() const override { return false; }
   size_t bytes_in_use() const override { return ledger_.in_use(); }
   size_t peak_bytes() const override { return ledger_.peak(); }
   size_t available_bytes() const override;

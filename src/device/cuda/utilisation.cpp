@@ -76,7 +76,7 @@ class NvmlProbe final : public UtilisationProbe {
 }  // namespace
 
 std::unique_ptr<UtilisationProbe> make_utilisation_probe(Device& device) {
-  if (device.is_cpu()) return nullptr;
+  if (!device.runs_cuda()) return nullptr;
   char bus[32] = {};
   // The emulator has no bus.
   if (cudaDeviceGetPCIBusId(bus, sizeof(bus), cuda::facts(device).index) != cudaSuccess) {

@@ -31,8 +31,6 @@ auto through(Act act, DType type, const Before& before, const Copy& sizes) {
   };
 }
 
-const auto kExactly = [](int64_t, int64_t) { return 0.0; };
-
 }  // namespace
 
 void CheckedOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
@@ -94,74 +92,6 @@ void CheckedOps::activation_backward(Act act, Matrix y, Matrix z, Matrix dy) {
                [&](int64_t r, int64_t c) { return step * std::abs(before.at(r, c)); });
 }
 
-void CheckedOps::dot_forward(Matrix x, MatrixView<const float> e, Matrix z) {
-  chosen_->dot_forward(x, e, z);
-  const Copy want = Copy::empty_like(z, z.type), sizes = Copy::empty_like(z, DType::kFloat32);
-  reference_.dot_forward(host_.of(x).matrix(), host_.of(e).floats(), want.matrix());
-  reference_.dot_forward(host_.magnitude(x).matrix(), host_.magnitude(e).floats(), sizes.matrix());
-  expect_close(subject("dot_forward", product_shape(x, read_only(e))), "z", host_.of(z).matrix(),
-               want.matrix(), sums(x.cols, sizes));
-}
-
-void CheckedOps::dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
-                              MatrixView<float> de) {
-  chosen_->dot_backward(x, e, dz, dx, de);
-  const Copy want_dx = Copy::empty_like(dx, dx.type),
-             want_de = Copy::empty_like(de, DType::kFloat32);
-  const Copy dx_sizes = Copy::empty_like(dx, DType::kFloat32);
-  const Copy de_sizes = Copy::empty_like(de, DType::kFloat32);
-  reference_.dot_backward(host_.of(x).matrix(), host_.of(e).floats(), host_.of(dz).matrix(),
-                          want_dx.matrix(), want_de.floats());
-  reference_.dot_backward(host_.magnitude(x).matrix(), host_.magnitude(e).floats(),
-                          host_.magnitude(dz).matrix(), dx_sizes.matrix(), de_sizes.floats());
-  const int64_t terms = x.cols == 0 ? 1 : 1 + e.cols / x.cols;
-  const Subject s = subject("dot_backward", product_shape(x, read_only(e)));
-  expect_close(s, "dx", host_.of(dx).matrix(), want_dx.matrix(), sums(terms, dx_sizes));
-  expect_close(s, "de", host_.of(de).matrix(), want_de.matrix(), sums(terms, de_sizes));
-}
-
-void CheckedOps::average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) {
-  chosen_->average_pool_forward(e, window, y);
-  const Copy want = Copy::empty_like(y, y.type), sizes = Copy::empty_like(y, DType::kFloat32);
-  reference_.average_pool_forward(host_.of(e).floats(), window, want.matrix());
-  reference_.average_pool_forward(host_.magnitude(e).floats(), window, sizes.matrix());
-  expect_close(subject("average_pool_forward", shape_of(read_only(e))), "y", host_.of(y).matrix(),
-               want.matrix(), sums(window, sizes));
-}
-
-void CheckedOps::average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) {
-  chosen_->average_pool_backward(dy, window, de);
-  const Copy want = Copy::empty_like(de, DType::kFloat32);
-  reference_.average_pool_backward(host_.of(dy).matrix(), window, want.floats());
-  expect_close(subject("average_pool_backward", shape_of(dy)), "de", host_.of(de).matrix(),
-               want.matrix(), kExactly);
-}
-
-void CheckedOps::cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) {
-  chosen_->cross_forward(x0, u, x, y);
-  const Copy want = Copy::empty_like(y, y.type), sizes = Copy::empty_like(y, DType::kFloat32);
-  reference_.cross_forward(host_.of(x0).matrix(), host_.of(u).matrix(), host_.of(x).matrix(),
-                           want.matrix());
-  reference_.cross_forward(host_.magnitude(x0).matrix(), host_.magnitude(u).matrix(),
-                           host_.magnitude(x).matrix(), sizes.matrix());
-  expect_close(subject("cross_forward", shape_of(y)), "y", host_.of(y).matrix(), want.matrix(),
-               sums(2, sizes));
-}
-
-void CheckedOps::cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) {
-  const Copy want_dx0 = host_.of(dx0), sizes = host_.magnitude(dx0);
-  chosen_->cross_backward(x0, u, dy, du, dx0);
-  const Copy want_du = Copy::empty_like(du, du.type);
-  const Copy du_sizes = Copy::empty_like(du, DType::kFloat32);
-  reference_.cross_backward(host_.of(x0).matrix(), host_.of(u).matrix(), host_.of(dy).matrix(),
-                            want_du.matrix(), want_dx0.matrix());
-  reference_.cross_backward(host_.magnitude(x0).matrix(), host_.magnitude(u).matrix(),
-                            host_.magnitude(dy).matrix(), du_sizes.matrix(), sizes.matrix());
-  const Subject s = subject("cross_backward", shape_of(dy));
-  expect_close(s, "du", host_.of(du).matrix(), want_du.matrix(), kExactly);
-  expect_close(s, "dx0", host_.of(dx0).matrix(), want_dx0.matrix(), sums(2, sizes));
-}
-
 void CheckedOps::bce_with_logits(Matrix logits, View<const float> labels, float scale,
                                  View<double> loss, Matrix dlogits) {
   chosen_->bce_with_logits(logits, labels, scale, loss, dlogits);
@@ -190,11 +120,3 @@ void CheckedOps::sigmoid(Matrix logits, View<float> p) {
 }
 
 }  // namespace dlrm::checked
-
-namespace dlrm {
-
-std::unique_ptr<Ops> make_checked_ops(std::unique_ptr<Ops> chosen, Device& device, Stream& stream) {
-  return std::make_unique<checked::CheckedOps>(std::move(chosen), device, stream);
-}
-
-}  // namespace dlrm

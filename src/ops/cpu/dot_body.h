@@ -1,5 +1,6 @@
 #pragma once
 // Dot interaction of one sample: v vᵀ as a small matrix product; see vec.h for the rules.
+#include "cpu/elementwise_body.h"
 #include "cpu/kernels.h"
 #include "cpu/vec.h"
 
@@ -223,19 +224,13 @@ void dot_backward_of(const Matrix& x, const MatrixView<const float>& e, const Ma
   }
 }
 
-void dot_forward(const Matrix& x, const MatrixView<const float>& e, const Matrix& z, int64_t r0,
-                 int64_t r1, float* scratch) {
-  if (x.type == DType::kFloat32) return dot_forward_of<float>(x, e, z, r0, r1, scratch);
-  dot_forward_of<BFloat16>(x, e, z, r0, r1, scratch);
+void dot_forward(const DotForward& o, int64_t r0, int64_t r1, float* scratch) {
+  with_type(o.x.type, [&]<class T>(T) { dot_forward_of<T>(o.x, o.e, o.z, r0, r1, scratch); });
 }
 
-void dot_backward(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
-                  const Matrix& dx, const MatrixView<float>& de, int64_t r0, int64_t r1,
-                  float* scratch) {
-  if (x.type == DType::kFloat32) {
-    return dot_backward_of<float>(x, e, dz, dx, de, r0, r1, scratch);
-  }
-  dot_backward_of<BFloat16>(x, e, dz, dx, de, r0, r1, scratch);
+void dot_backward(const DotBackward& o, int64_t r0, int64_t r1, float* scratch) {
+  with_type(o.x.type,
+            [&]<class T>(T) { dot_backward_of<T>(o.x, o.e, o.dz, o.dx, o.de, r0, r1, scratch); });
 }
 
 }  // namespace

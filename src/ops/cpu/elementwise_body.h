@@ -191,28 +191,27 @@ bool all_finite(const Matrix& x, int64_t r0, int64_t r1) {
   return largest < 0x7f800000u;
 }
 
-void cross_forward(const Matrix& x0, const Matrix& u, const Matrix& x, const Matrix& y, int64_t r0,
-                   int64_t r1) {
-  with_type(y.type, [&]<class T>(T) {
+void cross_forward(const CrossForward& o, int64_t r0, int64_t r1) {
+  with_type(o.y.type, [&]<class T>(T) {
     for (int64_t r = r0; r < r1; ++r) {
-      const T *a = row_of<T>(x0, r), *b = row_of<T>(u, r), *c = row_of<T>(x, r);
-      T* out = row_of<T>(y, r);
-      for_pieces(y.cols, [&]<int N>(int64_t i) {
+      const T *a = row_of<T>(o.x0, r), *b = row_of<T>(o.u, r), *c = row_of<T>(o.x, r);
+      T* out = row_of<T>(o.y, r);
+      for_pieces(o.y.cols, [&]<int N>(int64_t i) {
         store<N>(out + i, multiply_add<N>(load<N>(a + i), load<N>(b + i), load<N>(c + i)));
       });
     }
   });
 }
 
-void cross_backward(const Matrix& x0, const Matrix& u, const Matrix& dy, const Matrix& du,
-                    const Matrix& dx0, int64_t r0, int64_t r1) {
-  with_type(dy.type, [&]<class T>(T) {
+void cross_backward(const CrossBackward& o, int64_t r0, int64_t r1) {
+  with_type(o.dy.type, [&]<class T>(T) {
     for (int64_t r = r0; r < r1; ++r) {
-      const T *a = row_of<T>(x0, r), *b = row_of<T>(u, r), *g = row_of<T>(dy, r);
-      T *to_u = row_of<T>(du, r), *to_x0 = row_of<T>(dx0, r);
-      for_pieces(dy.cols, [&]<int N>(int64_t i) {
+      const T *a = row_of<T>(o.x0, r), *b = row_of<T>(o.u, r), *g = row_of<T>(o.dy, r);
+      T *to_u = row_of<T>(o.du, r), *to_x0 = row_of<T>(o.dx0, r);
+      for_pieces(o.dy.cols, [&]<int N>(int64_t i) {
         const Floats<N> d = load<N>(g + i);
-        store<N>(to_x0 + i, multiply_add<N>(load<N>(b + i), d, load<N>(to_x0 + i)));
+        const Floats<N> before = o.accumulate_dx0 ? load<N>(to_x0 + i) : Floats<N>{};
+        store<N>(to_x0 + i, multiply_add<N>(load<N>(b + i), d, before));
         store<N>(to_u + i, load<N>(a + i) * d);
       });
     }

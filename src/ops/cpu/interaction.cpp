@@ -18,26 +18,27 @@ int dot_parts(int threads, int64_t samples, int64_t vectors, int64_t width) {
 
 }  // namespace
 
-void CpuOps::dot_forward(Matrix x, MatrixView<const float> e, Matrix z) {
+void CpuOps::run(const DotForward& o) {
+  const Matrix& x = o.x;
   if (x.rows == 0 || x.cols == 0) return;
-  const int64_t vectors = 1 + e.cols / x.cols;
+  const int64_t vectors = 1 + o.e.cols / x.cols;
   const int parts = dot_parts(threads_, x.rows, vectors, x.cols);
   const ThreadScratch scratch = thread_scratch(kernels_.dot_scratch(vectors, x.cols));
   parallel(parts, [&](int part) {
     const Range rows = part_of(x.rows, part, parts);
-    kernels_.dot_forward(x, e, z, rows.begin, rows.end, scratch(part));
+    kernels_.dot_forward(o, rows.begin, rows.end, scratch(part));
   });
 }
 
-void CpuOps::dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
-                          MatrixView<float> de) {
+void CpuOps::run(const DotBackward& o) {
+  const Matrix& x = o.x;
   if (x.rows == 0 || x.cols == 0) return;
-  const int64_t vectors = 1 + e.cols / x.cols;
+  const int64_t vectors = 1 + o.e.cols / x.cols;
   const int parts = dot_parts(threads_, x.rows, vectors, x.cols);
   const ThreadScratch scratch = thread_scratch(kernels_.dot_scratch(vectors, x.cols));
   parallel(parts, [&](int part) {
     const Range rows = part_of(x.rows, part, parts);
-    kernels_.dot_backward(x, e, dz, dx, de, rows.begin, rows.end, scratch(part));
+    kernels_.dot_backward(o, rows.begin, rows.end, scratch(part));
   });
 }
 
@@ -73,7 +74,8 @@ void spread_row(const T* dy, const Windows& w, float* de, int64_t n) {
 
 }  // namespace
 
-void CpuOps::average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) {
+void CpuOps::run(const AveragePoolForward& o) {
+  const auto& [e, window, y] = o;
   const Windows windows(e.cols, window);
   parallel_ranges(threads_, y.rows, e.cols, kGrain, [&](int64_t r0, int64_t r1) {
     for (int64_t r = r0; r < r1; ++r) {
@@ -86,7 +88,8 @@ void CpuOps::average_pool_forward(MatrixView<const float> e, int64_t window, Mat
   });
 }
 
-void CpuOps::average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) {
+void CpuOps::run(const AveragePoolBackward& o) {
+  const auto& [dy, window, de] = o;
   const Windows windows(de.cols, window);
   parallel_ranges(threads_, dy.rows, de.cols, kGrain, [&](int64_t r0, int64_t r1) {
     for (int64_t r = r0; r < r1; ++r) {
@@ -99,15 +102,14 @@ void CpuOps::average_pool_backward(Matrix dy, int64_t window, MatrixView<float> 
   });
 }
 
-void CpuOps::cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) {
-  parallel_ranges(threads_, y.rows, y.cols, kGrain,
-                  [&](int64_t r0, int64_t r1) { kernels_.cross_forward(x0, u, x, y, r0, r1); });
+void CpuOps::run(const CrossForward& o) {
+  parallel_ranges(threads_, o.y.rows, o.y.cols, kGrain,
+                  [&](int64_t r0, int64_t r1) { kernels_.cross_forward(o, r0, r1); });
 }
 
-void CpuOps::cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) {
-  parallel_ranges(threads_, dy.rows, dy.cols, kGrain, [&](int64_t r0, int64_t r1) {
-    kernels_.cross_backward(x0, u, dy, du, dx0, r0, r1);
-  });
+void CpuOps::run(const CrossBackward& o) {
+  parallel_ranges(threads_, o.dy.rows, o.dy.cols, kGrain,
+                  [&](int64_t r0, int64_t r1) { kernels_.cross_backward(o, r0, r1); });
 }
 
 }  // namespace dlrm::cpu

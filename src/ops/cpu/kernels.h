@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string>
 
+#include "dlrm/ops/interaction.h"
 #include "dlrm/ops/types.h"
 
 namespace dlrm::cpu {
@@ -73,10 +74,8 @@ struct Kernels {
   void (*activate_backward)(Act act, const Matrix& from, const Matrix& dy, int64_t r0, int64_t r1);
   void (*add)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
   bool (*all_finite)(const Matrix& x, int64_t r0, int64_t r1);
-  void (*cross_forward)(const Matrix& x0, const Matrix& u, const Matrix& x, const Matrix& y,
-                        int64_t r0, int64_t r1);
-  void (*cross_backward)(const Matrix& x0, const Matrix& u, const Matrix& dy, const Matrix& du,
-                         const Matrix& dx0, int64_t r0, int64_t r1);
+  void (*cross_forward)(const CrossForward& o, int64_t r0, int64_t r1);
+  void (*cross_backward)(const CrossBackward& o, int64_t r0, int64_t r1);
   /// Sums of columns [c0, c1) over all rows, rows in fixed chunks.
   void (*column_sums)(const Matrix& x, int64_t c0, int64_t c1, float* sums);
   /// y[r] = act(x[r]·w + bias), one output.
@@ -93,11 +92,8 @@ struct Kernels {
 
   /// Floats of scratch that the dot kernels need.
   int64_t (*dot_scratch)(int64_t vectors, int64_t width);
-  void (*dot_forward)(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
-                      int64_t r0, int64_t r1, float* scratch);
-  void (*dot_backward)(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
-                       const Matrix& dx, const MatrixView<float>& de, int64_t r0, int64_t r1,
-                       float* scratch);
+  void (*dot_forward)(const DotForward& o, int64_t r0, int64_t r1, float* scratch);
+  void (*dot_backward)(const DotBackward& o, int64_t r0, int64_t r1, float* scratch);
 
   /// Prefetches the first rows of bags [b0, b1): pool_bags itself fetches those that follow.
   void (*fetch_bags)(const BagGroup& group, int64_t b0, int64_t b1);

@@ -26,6 +26,8 @@ class CudaOps final : public Ops {
   std::vector<std::byte> tuned_algorithms() const override;
   void restore_tuned_algorithms(View<const std::byte> choices) override;
 
+  DLRM_OPERATIONS(DLRM_OVERRIDE)
+
   // linear.cpp
   void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
                       Matrix z) override;
@@ -36,16 +38,6 @@ class CudaOps final : public Ops {
   void linear_backward(const LinearGradients& layer) override;
   bool fuses_layers() const override { return true; }
   void layer_forward(const LayerForward& layer) override;
-
-  // interaction.cpp
-  void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) override;
-  void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
-                    MatrixView<float> de) override;
-  void average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) override;
-  void average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) override;
-  void cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) override;
-  void cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) override;
-  void first_cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) override;
 
   // loss.cpp
   void bce_with_logits(Matrix logits, View<const float> labels, float scale, View<double> loss,

@@ -33,7 +33,8 @@ Window window_of(int64_t k, int64_t width, int64_t window) {
 
 }  // namespace
 
-void ReferenceOps::dot_forward(Matrix x, MatrixView<const float> e, Matrix z) {
+void ReferenceOps::run(const DotForward& o) {
+  const auto& [x, e, z] = o;
   for (int64_t r = 0; r < z.rows; ++r) {
     const Vectors v{x, e, r};
     for (int64_t c = 0; c < x.cols; ++c) set(z, r, c, get(x, r, c));
@@ -47,8 +48,8 @@ void ReferenceOps::dot_forward(Matrix x, MatrixView<const float> e, Matrix z) {
   }
 }
 
-void ReferenceOps::dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
-                                MatrixView<float> de) {
+void ReferenceOps::run(const DotBackward& o) {
+  const auto& [x, e, dz, dx, de] = o;
   for (int64_t r = 0; r < dz.rows; ++r) {
     const Vectors v{x, e, r};
     for (int64_t i = 0; i < v.count(); ++i) {
@@ -68,7 +69,8 @@ void ReferenceOps::dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, 
   }
 }
 
-void ReferenceOps::average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) {
+void ReferenceOps::run(const AveragePoolForward& o) {
+  const auto& [e, window, y] = o;
   for (int64_t r = 0; r < y.rows; ++r) {
     for (int64_t k = 0; k < y.cols; ++k) {
       const Window w = window_of(k, e.cols, window);
@@ -79,7 +81,8 @@ void ReferenceOps::average_pool_forward(MatrixView<const float> e, int64_t windo
   }
 }
 
-void ReferenceOps::average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) {
+void ReferenceOps::run(const AveragePoolBackward& o) {
+  const auto& [dy, window, de] = o;
   for (int64_t r = 0; r < dy.rows; ++r) {
     for (int64_t k = 0; k < dy.cols; ++k) {
       const Window w = window_of(k, de.cols, window);
@@ -89,7 +92,8 @@ void ReferenceOps::average_pool_backward(Matrix dy, int64_t window, MatrixView<f
   }
 }
 
-void ReferenceOps::cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) {
+void ReferenceOps::run(const CrossForward& o) {
+  const auto& [x0, u, x, y] = o;
   for (int64_t r = 0; r < y.rows; ++r) {
     for (int64_t c = 0; c < y.cols; ++c) {
       set(y, r, c, get(x0, r, c) * get(u, r, c) + get(x, r, c));
@@ -97,11 +101,12 @@ void ReferenceOps::cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) {
   }
 }
 
-void ReferenceOps::cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) {
+void ReferenceOps::run(const CrossBackward& o) {
+  const auto& [x0, u, dy, du, dx0, accumulate] = o;
   for (int64_t r = 0; r < dy.rows; ++r) {
     for (int64_t c = 0; c < dy.cols; ++c) {
       const double d = get(dy, r, c);
-      set(dx0, r, c, get(dx0, r, c) + get(u, r, c) * d);
+      set(dx0, r, c, (accumulate ? get(dx0, r, c) : 0.0) + get(u, r, c) * d);
       set(du, r, c, get(x0, r, c) * d);
     }
   }

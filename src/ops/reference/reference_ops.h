@@ -12,20 +12,14 @@ class ReferenceOps : public Ops {
   std::string name() const override { return "reference"; }
   int threads() const override { return 1; }
 
+  DLRM_OPERATIONS(DLRM_OVERRIDE)
+
   void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
                       Matrix z) override;
   void linear_backward_input(Matrix dz, Matrix w, Matrix dx) override;
   void linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw,
                               View<float> dbias) override;
   void activation_backward(Act act, Matrix y, Matrix z, Matrix dy) override;
-
-  void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) override;
-  void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
-                    MatrixView<float> de) override;
-  void average_pool_forward(MatrixView<const float> e, int64_t window, Matrix y) override;
-  void average_pool_backward(Matrix dy, int64_t window, MatrixView<float> de) override;
-  void cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) override;
-  void cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) override;
 
   void bce_with_logits(Matrix logits, View<const float> labels, float scale, View<double> loss,
                        Matrix dlogits) override;

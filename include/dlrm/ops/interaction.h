@@ -1,0 +1,103 @@
+#pragma once
+// Operations that combine the dense features x [b, D] with the embeddings e [b, F·D] of F features.
+// b is the local batch. Matrices of one operation have one type, fp32 or bf16; e is fp32.
+#include "dlrm/core/view.h"
+#include "dlrm/ops/operation.h"
+
+namespace dlrm {
+
+/// Dot interaction: z = [x, strict lower triangle of v vᵀ, row i, columns j < i] with
+/// v = (x, e1..eF).
+struct DotForward {
+  Matrix x;                   ///< [b, D]
+  MatrixView<const float> e;  ///< [b, F·D]
+  Matrix z;                   ///< [b, D + (F+1)F/2]
+
+  static constexpr const char* kName = "dot_forward";
+  template <class V>
+  void operands(V& v) {
+    v.in("x", x), v.in("e", e), v.out("z", z, sum_of(x.cols));
+  }
+};
+
+/// Gradients dx and de of the dot interaction from dz.
+struct DotBackward {
+  Matrix x;                   ///< [b, D]
+  MatrixView<const float> e;  ///< [b, F·D]
+  Matrix dz;                  ///< [b, D + (F+1)F/2]
+  Matrix dx;                  ///< [b, D]
+  MatrixView<float> de;       ///< [b, F·D]
+
+  static constexpr const char* kName = "dot_backward";
+  template <class V>
+  void operands(V& v) {
+    const int64_t terms = x.cols == 0 ? 1 : 1 + e.cols / x.cols;
+    v.in("x", x), v.in("e", e), v.in("dz", dz);
+    v.out("dx", dx, sum_of(terms)), v.out("de", de, sum_of(terms));
+  }
+};
+
+/// y[:, k] = mean of e[:, k·window - left ... k·window - left + window - 1] over the columns that
+/// exist; left = (ceil(W/window)·window - W)/2 rounded down (TensorFlow's "same").
+struct AveragePoolForward {
+  MatrixView<const float> e;  ///< [b, W]
+  int64_t window;
+  Matrix y;  ///< [b, ceil(W/window)]
+
+  static constexpr const char* kName = "average_pool_forward";
+  template <class V>
+  void operands(V& v) {
+    v.in("e", e), v.out("y", y, sum_of(window));
+  }
+};
+
+struct AveragePoolBackward {
+  Matrix dy;  ///< [b, ceil(W/window)]
+  int64_t window;
+  MatrixView<float> de;  ///< [b, W]
+
+  static constexpr const char* kName = "average_pool_backward";
+  template <class V>
+  void operands(V& v) {
+    v.in("dy", dy), v.out("de", de);
+  }
+};
+
+/// y = x0 ⊙ u + x, all [b, n]. In a cross layer u = U(Vx) + bias.
+struct CrossForward {
+  Matrix x0, u, x, y;
+
+  static constexpr const char* kName = "cross_forward";
+  template <class V>
+  void operands(V& v) {
+    v.in("x0", x0), v.in("u", u), v.in("x", x), v.out("y", y, sum_of(2));
+  }
+};
+
+/// du = x0 ⊙ dy; dx0 = u ⊙ dy, or dx0 += u ⊙ dy with `accumulate_dx0`. All [b, n]. The gradient of
+/// x is dy itself.
+struct CrossBackward {
+  Matrix x0, u, dy, du, dx0;
+  bool accumulate_dx0 = true;
+
+  static constexpr const char* kName = "cross_backward";
+  template <class V>
+  void operands(V& v) {
+    v.in("x0", x0), v.in("u", u), v.in("dy", dy), v.out("du", du);
+    if (accumulate_dx0) {
+      v.inout("dx0", dx0, sum_of(2));
+    } else {
+      v.out("dx0", dx0);
+    }
+  }
+};
+
+#define DLRM_INTERACTION_OPERATIONS(X) \
+  X(DotForward)                        \
+  X(DotBackward)                       \
+  X(AveragePoolForward)                \
+  X(AveragePoolBackward)               \
+  X(CrossForward)                      \
+  X(CrossBackward)
+
+}  // namespace dlrm

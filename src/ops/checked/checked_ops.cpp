@@ -1,0 +1,32 @@
+#include "checked/checked_ops.h"
+
+#include "checked/host_operation.h"
+
+namespace dlrm::checked {
+
+template <class Operation>
+void CheckedOps::check(const Operation& operation) {
+  const HostOperation<Operation> before(host_, operation);
+  const auto want = before.copy(), sizes = before.magnitudes();
+  chosen_->run(operation);
+  reference_.run(*want);
+  reference_.run(*sizes);
+  compare({Operation::kName, before.shape(), execution_},
+          HostOperation<Operation>::after(host_, operation).results(), want.results(),
+          sizes.results(), before.results());
+}
+
+#define DLRM_CHECK_OPERATION(Operation) \
+  void CheckedOps::run(const Operation& operation) { check(operation); }
+DLRM_OPERATIONS(DLRM_CHECK_OPERATION)
+#undef DLRM_CHECK_OPERATION
+
+}  // namespace dlrm::checked
+
+namespace dlrm {
+
+std::unique_ptr<Ops> make_checked_ops(std::unique_ptr<Ops> chosen, Device& device, Stream& stream) {
+  return std::make_unique<checked::CheckedOps>(std::move(chosen), device, stream);
+}
+
+}  // namespace dlrm

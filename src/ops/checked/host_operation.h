@@ -1,0 +1,175 @@
+#pragma once
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "dlrm/ops/operation.h"
+
+#include "checked/comparison.h"
+#include "checked/host_image.h"
+
+namespace dlrm::checked {
+
+/// A result of an operation as numbers, row by row.
+struct Result {
+  const char* name = nullptr;
+  Tolerance tolerance;
+  int64_t cols = 0;
+  std::vector<double> values;
+  double rounding = 0;  ///< of the stored type, relative
+};
+
+/// Throws for the first element of `got` that is farther from `want` than its tolerance. `sizes`
+/// holds the same sums over magnitudes, `before` what the results held before.
+void compare(const Subject& subject, const std::vector<Result>& got,
+             const std::vector<Result>& want, const std::vector<Result>& sizes,
+             const std::vector<Result>& before);
+
+Result result_of(const char* name, const Tolerance& tolerance, const Matrix& m);
+template <class T>
+Result result_of(const char* name, const Tolerance& tolerance, View<T> values) {
+  Result result{name, tolerance, static_cast<int64_t>(values.size()), {}, 0};
+  for (const T& value : values) result.values.push_back(static_cast<double>(value));
+  if constexpr (std::is_same_v<T, float>) result.rounding = rounding(DType::kFloat32, 1);
+  return result;
+}
+
+std::string shape_of(const Matrix& m);
+template <class T>
+std::string shape_of(View<T> values) {
+  return fmt::format("[{}]", values.size());
+}
+template <class T>
+std::string shape_of(const MatrixView<T>& m) {
+  return shape_of(read_only(m));
+}
+
+/// An operation whose operands are matrices and views of numbers, on operands in the host's memory.
+template <class Operation>
+class HostOperation {
+ public:
+  /// Copies what `operation` reads. Results are zeros, unless it adds to them.
+  HostOperation(HostImage& host, const Operation& operation) : HostOperation(operation) {
+    replace([&](Role role, auto& operand) { take(host, operand, role != Role::kOut); });
+  }
+  /// The results as the device holds them.
+  static HostOperation after(HostImage& host, const Operation& operation) {
+    HostOperation results(operation);
+    results.replace([&](Role, auto& operand) { results.take(host, operand, true); });
+    return results;
+  }
+  HostOperation copy() const {
+    HostOperation same(operation_);
+    same.replace([&](Role, auto& operand) { same.keep_copy(operand); });
+    return same;
+  }
+  /// The operation on the magnitudes of its operands, in fp32.
+  HostOperation magnitudes() const {
+    HostOperation sizes(operation_);
+    sizes.replace([&](Role, auto& operand) { sizes.keep_magnitude(operand); });
+    return sizes;
+  }
+
+  const Operation& operator*() const { return operation_; }
+
+  std::string shape() const {
+    std::string shape;
+    visit([&](const char* name, Role, const auto& operand, const Tolerance&) {
+      shape += fmt::format("{}{} {}", shape.empty() ? "" : ", ", name, shape_of(operand));
+    });
+    return shape;
+  }
+  std::vector<Result> results() const {
+    std::vector<Result> all;
+    visit([&](const char* name, Role role, const auto& operand, const Tolerance& tolerance) {
+      if constexpr (requires { result_of(name, tolerance, operand); }) {
+        if (role != Role::kIn) all.push_back(result_of(name, tolerance, operand));
+      }
+    });
+    return all;
+  }
+
+ private:
+  explicit HostOperation(const Operation& operation) : operation_(operation) {}
+
+  template <class Visit>
+  void visit(const Visit& each) const {
+    EachOperand operands{each};
+    Operation(operation_).operands(operands);
+  }
+  template <class Replace>
+  void replace(const Replace& with) {
+    EachOperand operands{
+        [&](const char*, Role role, auto& operand, const Tolerance&) { with(role, operand); }};
+    operation_.operands(operands);
+  }
+
+  void keep(Matrix& m, Copy copy) {
+    if (m.data) m = matrices_.emplace_back(std::move(copy)).matrix();
+  }
+  template <class T>
+  void keep(MatrixView<T>& m, Copy copy) {
+    m = matrices_.emplace_back(std::move(copy)).floats();
+  }
+  template <class T, class Values>
+  void keep(View<T>& view, const Values& values) {
+    using Number = std::remove_const_t<T>;
+    std::vector<char>& bytes = views_.emplace_back(values.size() * sizeof(Number));
+    auto* to = reinterpret_cast<Number*>(bytes.data());
+    std::copy(values.begin(), values.end(), to);
+    view = {to, values.size()};
+  }
+
+  void take(HostImage& host, Matrix& m, bool read) {
+    keep(m, read ? host.of(m) : Copy::empty_like(m, m.type));
+  }
+  template <class T>
+  void take(HostImage& host, MatrixView<T>& m, bool read) {
+    keep(m, read ? host.of(m) : Copy(m.rows, m.cols, DType::kFloat32));
+  }
+  template <class T>
+  void take(HostImage& host, View<T>& view, bool read) {
+    using Numbers = std::vector<std::remove_const_t<T>>;
+    keep(view, read ? host.of(view) : Numbers(view.size()));
+  }
+
+  static Copy same(const Matrix& m) {
+    Copy copy(m.rows, m.cols, m.type);
+    for (int64_t r = 0; r < m.rows; ++r) {
+      for (int64_t c = 0; c < m.cols; ++c) {
+        reference::set(copy.matrix(), r, c, reference::get(m, r, c));
+      }
+    }
+    return copy;
+  }
+  template <class T>
+  static Copy same(const MatrixView<T>& m) {
+    return same(read_only(m));
+  }
+  template <class T>
+  static const View<T>& same(const View<T>& view) {
+    return view;
+  }
+  template <class T>
+  void keep_copy(T& operand) {
+    keep(operand, same(operand));
+  }
+  void keep_magnitude(Matrix& m) { keep(m, Copy::magnitude(m)); }
+  template <class T>
+  void keep_magnitude(MatrixView<T>& m) {
+    keep(m, Copy::magnitude(read_only(m)));
+  }
+  template <class T>
+  void keep_magnitude(View<T>& view) {
+    keep(view, view);
+    if constexpr (std::is_floating_point_v<T>) {
+      for (T& value : view) value = std::abs(value);
+    }
+  }
+
+  Operation operation_;
+  std::deque<Copy> matrices_;  // what operation_ refers to
+  std::deque<std::vector<char>> views_;
+};
+
+}  // namespace dlrm::checked
