@@ -13,6 +13,7 @@ find_package(nlohmann_json REQUIRED)
 find_path(DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_path(RANDOM123_INCLUDE Random123/philox.h REQUIRED)
+find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
 find_path(ISAL_INCLUDE isa-l/crc.h REQUIRED)
 find_library(ISAL_LIBRARY isal REQUIRED)
 

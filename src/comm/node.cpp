@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <sched.h>
+#include "dlrm/core/cpus.h"
 
 #include "control_group.h"
 #include "mpi_comm.h"
@@ -10,16 +10,7 @@
 namespace dlrm {
 namespace {
 
-cpu_set_t affinity() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof set, &set);
-  return set;
-}
-
-double cpus_of(const cpu_set_t& set) {
-  return std::min<double>(CPU_COUNT(&set), ControlGroup::cpus());
-}
+double cpus_of(const CpuSet& set) { return std::min<double>(set.count(), ControlGroup::cpus()); }
 
 }  // namespace
 
@@ -29,9 +20,8 @@ Node find_node(MPI_Comm world, MPI_Comm beside) {
   MPI_Comm_size(world, &ranks);
   MPI_Comm_rank(beside, &node.rank);
   MPI_Comm_size(beside, &node.size);
-  const cpu_set_t mine = affinity();
-  cpu_set_t all;
-  CPU_ZERO(&all);
+  const CpuSet mine = usable_cpu_set();
+  CpuSet all;
   check_mpi(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, beside), "MPI_Allreduce");
   node.cpus = cpus_of(all);
   node.whole = node.size == ranks;
@@ -40,7 +30,7 @@ Node find_node(MPI_Comm world, MPI_Comm beside) {
 
 Node this_node() {
   Node node;
-  node.cpus = cpus_of(affinity());
+  node.cpus = cpus_of(usable_cpu_set());
   return node;
 }
 

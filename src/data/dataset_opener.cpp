@@ -3,13 +3,12 @@
 #include <cerrno>
 #include <cstring>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "dlrm/core/error.h"
-#include "dlrm/data/file_io.h"
+#include "dlrm/core/file.h"
 
 namespace dlrm {
 namespace {
@@ -37,16 +36,16 @@ void DatasetOpener::open() {
 
 hdf5::File DatasetOpener::open_file(DatasetFile& out) {
   const std::string& path = out.path_;
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const auto mapped = File::try_open(path, File::Mode::kRead);
   struct stat status {};
-  if (!fd.ok() || fstat(fd.get(), &status) != 0) {
+  if (!mapped || fstat(mapped->descriptor(), &status) != 0) {
     throw usage_error("{}: cannot open the dataset: {}", path, std::strerror(errno));
   }
   if (!S_ISREG(status.st_mode)) throw usage_error("{}: not a file", path);
   std::optional<hdf5::File> file = hdf5::File::try_open(path);
   if (!file) throw usage_error("{}: not an HDF5 file, or a damaged one", path);
   out.mapped_bytes_ = static_cast<size_t>(status.st_size);
-  void* mapping = mmap(nullptr, out.mapped_bytes_, PROT_READ, MAP_SHARED, fd.get(), 0);
+  void* mapping = mmap(nullptr, out.mapped_bytes_, PROT_READ, MAP_SHARED, mapped->descriptor(), 0);
   if (mapping == MAP_FAILED) throw run_error("{}: cannot map: {}", path, std::strerror(errno));
   out.mapping_ = mapping;
   return std::move(*file);

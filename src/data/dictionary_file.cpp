@@ -3,12 +3,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "dlrm/core/error.h"
-#include "dlrm/data/file_io.h"
-#include "dlrm/data/partial_file.h"
+#include "dlrm/core/replace_file.h"
 #include "dlrm/hdf5/file.h"
 
 namespace dlrm {
@@ -68,13 +64,12 @@ FeatureVocabulary read_feature(const hdf5::File& file, const std::string& featur
 
 void write_dictionary_file(const std::string& path,
                            const std::vector<FeatureVocabulary>& features) {
-  PartialFile file(path);
-  const std::string& partial = file.name();
-  const std::vector<char> image = file_image(partial, features);
-  const FileDescriptor fd(open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!fd.ok()) throw usage_error("{}: cannot create: {}", path, std::strerror(errno));
-  write_at(fd.get(), image.data(), static_cast<int64_t>(image.size()), 0, partial);
-  file.publish(fd.get());
+  PartialFile partial(path);
+  const std::vector<char> image = file_image(partial.name(), features);
+  auto file = File::try_open(partial.name(), File::Mode::kCreate);
+  if (!file) throw usage_error("{}: cannot create: {}", path, std::strerror(errno));
+  file->write(image.data(), image.size(), 0);
+  partial.publish(*file);
 }
 
 std::vector<FeatureVocabulary> read_dictionary_file(const std::string& path,

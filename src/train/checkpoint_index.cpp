@@ -207,12 +207,12 @@ void write_index(const std::string& folder, const CheckpointIndex& index) {
   write_integers(file, kChoices, pack_tuned_algorithms(index.state.tuned_algorithms));
   file.close();
   File(path, File::Mode::kReadWrite).sync();
-  write_small_file(folder + kIndexCrc, crc_line(path));
+  write_file(folder + kIndexCrc, crc_line(path));
 }
 
 CheckpointIndex read_index(const std::string& folder) {
   const std::string path = folder + kIndexFile;
-  const auto expected = read_small_file(folder + kIndexCrc);
+  const auto expected = read_file(folder + kIndexCrc);
   if (!expected) throw run_error("{}{}: missing", folder, kIndexCrc);
   const std::string found = crc_line(path);
   if (found != *expected) {
