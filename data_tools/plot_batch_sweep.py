@@ -3,9 +3,10 @@
 
     plot_batch_sweep.py FILE.json [MORE.json ...] --output FIGURE.png
 
-Four panels over the batch size: time (mean, standard deviation), samples/s, CPU utilisation and memory, share of the
-time that moves data (CPUs alone). Several files (other machines, other devices) are drawn side by side; a dashed line
-stands wherever a later file overtakes the first, or falls behind it again.
+Four panels over the batch size: time (mean, standard deviation), samples/s, CPU utilisation and
+memory, and the share of time that moves data (only for CPUs). Several files (other machines, other
+devices) are drawn side by side. A dashed line marks each batch size at which a later file overtakes
+the first, or falls behind it again.
 """
 import argparse
 import json
@@ -35,7 +36,7 @@ def utilization(point):
 
 
 def crossovers(one, other):
-    """Where the lines cross, between measured batch sizes: (batch size, whether `other` is the faster from there)."""
+    """Where the lines cross between measured batch sizes: (batch size, is `other` faster from there on)."""
     times = [{p["batch"]: p["seconds"]["mean"] for p in sweep["points"]} for sweep in (one, other)]
     shared = sorted(set(times[0]) & set(times[1]))
     gaps = [math.log(times[1][b] / times[0][b]) for b in shared]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Times PyTorch's operations beside those of `dlrm-bench kernels`.
+"""Times PyTorch's operations for comparison with `dlrm-bench kernels`.
 
 usage: torch_kernels.py KERNELS.json [--seconds S] [--output OUT.json]
 
-Sizes and operations are taken from the JSON that `dlrm-bench kernels --output` wrote, and so is
-the kind of device. Operations that PyTorch has no like of are left out. Exit code 2 where PyTorch,
-or its GPU, is missing.
+Sizes, operations and the kind of device come from the JSON that `dlrm-bench kernels --output` wrote.
+Operations without an equivalent in PyTorch are left out. The exit code is 2 if PyTorch, or its GPU,
+is missing.
 """
 
 import argparse
@@ -25,7 +25,7 @@ ZIPF = 1.05
 
 
 class Clock:
-    """Best seconds of a call; on a GPU by events around a group of calls."""
+    """Best time of a call in seconds; on a GPU measured by events around a group of calls."""
 
     def __init__(self, device, seconds):
         self.device = device
@@ -67,7 +67,7 @@ def draw_ids(rows, count, alpha, device):
 
 
 def lookups(sizes, device):
-    """Tables one after another: PyTorch has no operation on several."""
+    """Tables one after another: PyTorch has no operation on several tables."""
     for dtype, name in ((torch.float32, "fp32"), (torch.bfloat16, "bf16")):
         tables = [torch.rand(sizes["rows"], sizes["width"], device=device, dtype=dtype)
                   for _ in range(sizes["tables"])]

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds from nothing, dependencies included, into build/PRESET/ (programs in build/PRESET/bin/).
+# Installs missing packages and builds into build/PRESET/. Programs are in build/PRESET/bin/.
 #
 #   launch/build.sh [PRESET] [TARGET...]        PRESET: cpu (default), cpu-asan, cpu-tsan;
 #                                             cuda (needs nvcc); simt, simt-asan (emulated GPU)
 #
-# With no TARGET everything is built, the tests included.
+# Without a TARGET it builds everything, tests included.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case "${1:-}" in
@@ -21,7 +21,7 @@ done
 options=(-DDLRM_TESTS=$tests)
 [ $tests = OFF ] || groups+=(test)
 launch/install_deps.sh "${groups[@]}"
-# A build folder that has the tests keeps them.
+# A build folder that has tests keeps them.
 if [ $tests = OFF ] && [ -f "build/$preset/CMakeCache.txt" ]; then options=(); fi
 cmake --preset "$preset" "${options[@]}" >"/tmp/dlrm-configure.$$" 2>&1 || {
   cat "/tmp/dlrm-configure.$$" >&2

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Packs what launch/gpu_acceptance.sh takes to a machine with a GPU on which nothing can be installed: its
-# programs, stripped, their libraries, and Open MPI with mpirun. CUDA's own libraries and NCCL are left out.
+# Packs launch/gpu_acceptance.sh's programs for a GPU machine on which nothing can be installed: stripped,
+# with their libraries and Open MPI with mpirun. CUDA's own libraries and NCCL are left out.
 #
 #   launch/bundle.sh [--preset PRESET] FILE.tar.xz     PRESET: cuda (default), simt
 #
-# There, in a checkout: mkdir -p build/there && tar -xf FILE.tar.xz -C build/there, then
+# On that machine, in a checkout: mkdir -p build/there && tar -xf FILE.tar.xz -C build/there, then
 # launch/gpu_acceptance.sh --bin build/there/bin. Its C library must not be older than this machine's.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -29,7 +29,7 @@ for program in "${programs[@]}"; do
   strip -o "$folder/bin/$program" "$built"
 done
 
-# Open MPI finds its parts below OPAL_PREFIX as below its own prefix here.
+# Open MPI finds its files under OPAL_PREFIX as it does under its own prefix here.
 prefix=$(ompi_info --parsable --path prefix | sed 's/.*://')
 keep() { mkdir -p "$folder/mpi/$(dirname "${1#"$prefix"/}")"; cp -rL "$1" "$folder/mpi/${1#"$prefix"/}"; }
 keep "$(ompi_info --parsable --path pkglibdir | sed 's/.*://')"
@@ -40,7 +40,7 @@ cp -L "$(command -v orted)" "$folder/mpi/bin/orted"
 pmix=$(find "$prefix"/lib* -type d -path '*/pmix2/lib/pmix' 2>/dev/null | head -n 1)
 [ -z "$pmix" ] || keep "$pmix"
 
-# Everything that these need but the C and C++ libraries and what belongs to CUDA and its driver.
+# All libraries that these need, except the C and C++ libraries, CUDA's and the driver's.
 find "$folder" -type f \( -perm -u+x -o -name '*.so*' \) -print0 | xargs -0 ldd 2>/dev/null |
   awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
   grep -vE '/(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s|cuda|cudart|cublas.*|cudnn.*|nccl|nvidia.*)\.so.*)$' |

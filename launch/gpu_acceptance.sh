@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# Proves and measures a CUDA build on this machine's GPU, in about nine minutes, and writes the record.
+# Tests and measures a CUDA build on this machine's GPU in about nine minutes, and writes a record.
 #
 #   launch/gpu_acceptance.sh [--bin DIR] [--output DIR] [--scratch DIR] [--only STEPS] [--skip STEPS]
 #                            [--quick] [--emulated] [--seconds N]
 #   launch/gpu_acceptance.sh --list
 #   launch/gpu_acceptance.sh --merge RECORD.json... [--output DIR]
 #
-# Suites of operations, devices and communicators; training held against the CPU's losses; ranks that share
-# the GPU; the benchmarks of docs/benchmarks/gpu.md; compute-sanitizer where it is installed.
+# It runs the suites of operations, devices and communicators, compares training with the CPU's losses, lets
+# ranks share the GPU, runs the benchmarks of docs/benchmarks/gpu.md, and compute-sanitizer if installed.
 # --bin DIR       programs and tests of the preset cuda (default: build/cuda/bin); no compiler is needed.
-#                 Libraries are looked for in DIR/../lib, in CUDA's toolkit and in Python's wheels too;
+#                 Libraries are also searched in DIR/../lib, in CUDA's toolkit and in Python's wheels;
 #                 launch/bundle.sh packs programs for a machine that has none of them
-# --output DIR    record.json and record.md, written anew after each figure (default: runs/acceptance)
+# --output DIR    record.json and record.md, written again after each figure (default: runs/acceptance)
 # --scratch DIR   logs and runs (default: the same folder)
-# --only STEPS    these alone, added to the record that is there: keys, their beginnings, proof or benchmark,
-#                 as operations,losses,dcnv2-6912; so that several calls share the work. --skip: all but these
-# --list          the steps' keys and how long each may take
+# --only STEPS    runs only these and adds them to the record: keys, beginnings of keys, proof or benchmark,
+#                 as operations,losses,dcnv2-6912. --skip STEPS: all but these. So calls can share the work
+# --list          prints the steps' keys and how long each may take
 # --merge         makes one record of several, of the same GPU and build
 # --quick         proofs, kernels and one model: about three minutes
-# --emulated      programs of the preset simt: everything tiny, no figures; tests this script
-# --seconds N     end after about N seconds (540; with --quick 200); what is left then is skipped
+# --emulated      programs of the preset simt: tiny sizes, no figures; tests this script
+# --seconds N     ends after about N seconds (540; with --quick 200) and skips the remaining steps
 # A step that fails, hangs or takes too long is recorded, with the end of its log, and the next one starts.
 # Exit code: 0 all steps passed or were skipped for a reason; 1 one failed; 2 wrong usage, no GPU, or
-# libraries are missing. Needs python3, without packages.
+# libraries are missing. It needs python3, without packages.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 case " $* " in *" -h "* | *" --help "*) sed -n '2,25p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;; esac

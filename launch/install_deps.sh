@@ -3,7 +3,7 @@
 #
 #   launch/install_deps.sh [GROUP...]
 #
-# Without root or sudo it says which are missing and fails only if some are.
+# Without root or sudo it names the missing packages, and fails only if there are any.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [ $# -gt 0 ] || set -- build

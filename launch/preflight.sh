@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Checks, in seconds and on the machines themselves, what a long run will need: the programs and their
-# libraries, MPI, GPUs, driver, NCCL, a shared folder. One line a check: ok or failed, and what to do.
+# Checks in seconds what a long run needs of its machines: the programs and their libraries, MPI, GPUs,
+# driver, NCCL, a shared folder. Prints one line per check: ok, or failed and what to do.
 #
 #   launch/preflight.sh [-np N] [--hostfile FILE | --host A,B] [--folder DIR] [--need-gpu]
 #
-# Within a Slurm job it runs on the job's nodes and ranks. -np defaults to two ranks here, or to one a
-# machine of the list. --folder is the one that checkpoints go to (default: this one). --need-gpu fails
-# where there is no GPU. Exit code 0: all is well; 2: something is not.
+# In a Slurm job it runs on the job's nodes and ranks. -np defaults to two ranks here, or to one for each
+# machine of the list. --folder is the folder for checkpoints (default: this one). --need-gpu fails if
+# there is no GPU. Exit code 0: every check passed; 2: one failed.
 set -uo pipefail
 usage() { sed -n '5,9p' "$0" | sed 's/^# \{0,1\}//'; }
 wrong_usage() {
@@ -69,7 +69,7 @@ else
   fi
 fi
 
-# Ranks that cannot find one another wait without a word.
+# Ranks that cannot find one another wait without a message.
 timeout -k 5 "${DLRM_PREFLIGHT_SECONDS:-120}" "${start[@]}" "$program" ${arguments[@]+"${arguments[@]}"} </dev/null
 code=$?
 case $code in

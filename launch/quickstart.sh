@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From nothing to a trained model, in under ten minutes on two cores: installs what is needed, builds,
+# From a bare machine to a trained model, in under ten minutes on two cores: installs packages, builds,
 # writes a raw click log in Criteo's format whose best possible AUC is known, converts it, trains on two
 # ranks, and compares.
 #
@@ -14,7 +14,7 @@ esac
 folder=${1:-quickstart}
 samples=${DLRM_QUICKSTART_SAMPLES:-1200000}
 mkdir -p "$folder"
-# mpirun refuses root unless told twice; ranks share the cores of a small machine.
+# mpirun refuses root unless both variables are set. Ranks share the cores of a small machine.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 echo "== 1/4 build"

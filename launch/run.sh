@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Trains on N ranks of this machine, or on the machines of a host file, and stops them well.
+# Trains on N ranks of this machine, or on the machines of a host file. Saves when it is stopped.
 #
 #   launch/run.sh -np N CONFIG [dlrm-train options]
 #   MPIRUN_OPTIONS="--hostfile hosts" launch/run.sh -np 16 CONFIG
 #
-# Takes build/cuda where --device cuda (or the config) asks for GPUs, or where a GPU answers here and nothing
-# asks for CPUs; else build/cpu. DLRM_TRAIN names another program.
+# Uses build/cuda if --device cuda (or the config) asks for GPUs, or if a GPU answers here and nothing asks
+# for CPUs; otherwise build/cpu. DLRM_TRAIN names another program.
 #
 # Plain mpirun kills its ranks a second after Ctrl-C. Here Ctrl-C and SIGTERM become SIGUSR1, which mpirun
-# hands to the ranks: they finish the step, save, and end with 130. A second Ctrl-C ends them at once.
+# forwards to the ranks: they finish the step, save, and end with 130. A second Ctrl-C ends them at once.
 set -uo pipefail
 usage() { sed -n '2,11p' "$0" | sed 's/^# \{0,1\}//'; }
 case "${1:-}" in
@@ -22,7 +22,7 @@ ranks=$2
 shift 2
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-# The device that the arguments ask for: --device goes before --set, and that before the config.
+# The device that the arguments ask for. --device overrides --set, and --set overrides the config.
 asked_device() {
   local word previous="" option="" set="" config=""
   for word in "$@"; do
@@ -73,7 +73,7 @@ fi
 command -v mpirun >/dev/null || { echo "error: mpirun is missing: install openmpi-bin" >&2; exit 2; }
 
 options=(--quiet)
-# One machine: the ranks divide its CPUs themselves.
+# On one machine the ranks divide its CPUs themselves.
 if [ -z "${MPIRUN_OPTIONS:-}" ]; then options+=(--bind-to none --oversubscribe); fi
 if [ "$(id -u)" -eq 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -94,7 +94,7 @@ stop() {
 trap 'stop INT' INT
 trap 'stop TERM' TERM
 trap 'stop USR1' USR1
-# Apart: its own session, so that the terminal's Ctrl-C does not reach mpirun.
+# A session of its own, so that the terminal's Ctrl-C does not reach mpirun.
 # shellcheck disable=SC2086
 setsid mpirun "${options[@]}" ${MPIRUN_OPTIONS:-} -np "$ranks" "$program" "$@" <&0 &
 mpirun_pid=$!
@@ -102,13 +102,13 @@ mpirun_pid=$!
 while :; do
   wait "$mpirun_pid"
   code=$?
-  # A trapped signal ends wait with more than 128 while mpirun goes on.
+  # After a trapped signal, wait returns more than 128 while mpirun continues.
   kill -0 "$mpirun_pid" 2>/dev/null || break
 done
-# mpirun may have ended between a signal and the check: its own code is kept for another wait.
+# mpirun may have ended between a signal and the check. A second wait returns its own code.
 wait "$mpirun_pid" 2>/dev/null
 last=$?
 [ "$last" -eq 127 ] || code=$last
-# Asked before mpirun or the ranks listened: nothing was trained, nothing is lost.
+# The request came before mpirun or the ranks handled signals. Nothing was trained, nothing is lost.
 if [ "$asked" -eq 1 ] && [ "$code" -eq 138 ]; then code=130; fi
 exit "$code"

@@ -15,11 +15,6 @@ int64_t mlp_parameters(int64_t input, const std::vector<int64_t>& widths) {
   return total;
 }
 
-int64_t concat_width(int64_t dense, int64_t embeddings, int64_t average_pool) {
-  const int64_t window = std::max<int64_t>(average_pool, 1);
-  return dense + (embeddings + window - 1) / window;
-}
-
 }  // namespace
 
 int64_t ModelConfig::num_features() const {
@@ -40,18 +35,16 @@ int64_t ModelConfig::bottom_width() const {
   return bottom_mlp.empty() ? dense_features : bottom_mlp.back();
 }
 
+InteractionInputs ModelConfig::interaction_inputs() const {
+  return {bottom_width(), embedding_width(), num_features()};
+}
+
 int64_t ModelConfig::interaction_width() const {
-  const int64_t dense = bottom_width();
-  const int64_t features = num_features();
-  switch (interaction.type) {
-    case InteractionType::kDot:
-      return dense + features * (features + 1) / 2;
-    case InteractionType::kConcat:
-      return concat_width(dense, embedding_width(), interaction.average_pool);
-    case InteractionType::kCross:
-      break;
-  }
-  return dense + embedding_width();
+  return std::visit([&](const auto& i) { return i.width(interaction_inputs()); }, interaction);
+}
+
+InteractionCost ModelConfig::interaction_cost() const {
+  return std::visit([&](const auto& i) { return i.cost(interaction_inputs()); }, interaction);
 }
 
 double ModelConfig::embedding_parameters() const {
@@ -63,12 +56,8 @@ double ModelConfig::embedding_parameters() const {
 }
 
 int64_t ModelConfig::dense_parameters() const {
-  const int64_t width = interaction_width();
-  int64_t total = mlp_parameters(dense_features, bottom_mlp) + mlp_parameters(width, top_mlp);
-  if (interaction.type == InteractionType::kCross) {
-    total += interaction.layers * (2 * interaction.rank * width + width);
-  }
-  return total;
+  return mlp_parameters(dense_features, bottom_mlp) + interaction_cost().parameters +
+         mlp_parameters(interaction_width(), top_mlp);
 }
 
 double ModelConfig::lookups_per_sample() const {

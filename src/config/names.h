@@ -16,11 +16,6 @@ inline const Names<Activation> kActivationNames{{"relu", Activation::kRelu},
                                                 {"silu", Activation::kSilu},
                                                 {"sigmoid", Activation::kSigmoid},
                                                 {"tanh", Activation::kTanh}};
-inline const Names<InteractionType> kInteractionNames{{"dot", InteractionType::kDot},
-                                                      {"concat", InteractionType::kConcat},
-                                                      {"cross", InteractionType::kCross}};
-inline const Names<ConcatOrder> kConcatOrderNames{{"dense_first", ConcatOrder::kDenseFirst},
-                                                  {"dense_last", ConcatOrder::kDenseLast}};
 inline const Names<OptimizerType> kDenseOptimizerNames{{"sgd", OptimizerType::kSgd},
                                                        {"adagrad", OptimizerType::kAdagrad},
                                                        {"adam", OptimizerType::kAdam}};

@@ -50,8 +50,9 @@ class Schema {
     Field& default_shown(std::string text) { return shown_default = std::move(text), *this; }
   };
 
-  template <class V>
-  Field& key(const std::string& name, V T::*member, const Codec<V>& codec,
+  /// `member` takes a T to the value: a pointer to a member, or a function of T&.
+  template <class Member, class V>
+  Field& key(const std::string& name, Member member, const Codec<V>& codec,
              const std::string& meaning) {
     Field field;
     field.name = name;
@@ -59,13 +60,15 @@ class Schema {
     field.meaning = meaning;
     field.is_section = codec.is_section;
     field.read = [member, codec](const Node& node, const std::string& path, T& out) {
-      codec.read(node, path, out.*member);
+      codec.read(node, path, std::invoke(member, out));
     };
-    field.write = [member, codec](const T& value) { return codec.write(value.*member); };
+    field.write = [member, codec](const T& value) {
+      return codec.write(std::invoke(member, value));
+    };
     if (codec.document) {
       field.document = [member, codec](const std::string& path, const T& value,
                                        std::vector<KeyDoc>& rows) {
-        codec.document(path, value.*member, rows);
+        codec.document(path, std::invoke(member, value), rows);
       };
     }
     fields_.push_back(std::move(field));

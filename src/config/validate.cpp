@@ -3,6 +3,8 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "dlrm/core/error.h"
 #include "dlrm/core/nearest.h"
 
@@ -47,15 +49,32 @@ std::map<std::string, V> expanded(const std::map<std::string, V>& written, const
   return out;
 }
 
-void check_dot_widths(const ModelConfig& model, const Node& root) {
+void check_equal_widths(const char* interaction, const ModelConfig& model, const Node& root) {
   const int64_t width = model.bottom_width();
   const char* const dense = model.bottom_mlp.empty() ? "model.dense_features, with no bottom MLP"
                                                      : "the last of bottom_mlp";
   for (const TableConfig& table : model.tables) {
     if (table.dim == width) continue;
     throw usage_error(
-        "{}: interaction dot needs equal widths: table {} has dim {}, the dense side {} ({})",
-        place_of(root, "model.interaction").text(), table.name, table.dim, width, dense);
+        "{}: interaction {} needs equal widths: table {} has dim {}, the dense side {} ({})",
+        place_of(root, "model.interaction").text(), interaction, table.name, table.dim, width,
+        dense);
+  }
+}
+
+void check_limit(const OptionLimit& option, const Node& root) {
+  if (option.value <= option.limit) return;
+  const std::string key = fmt::format("model.interaction.{}", option.key);
+  throw usage_error("{}: {} is {}: needs at most {}, {}", place_of(root, key).text(), key,
+                    option.value, option.what, option.limit);
+}
+
+template <class Interaction>
+void check_interaction(const Interaction& interaction, const ModelConfig& model, const Node& root) {
+  if (interaction.kNeedsEqualWidths) check_equal_widths(interaction.kName, model, root);
+  const InteractionInputs inputs = model.interaction_inputs();
+  if constexpr (requires { interaction.limits(inputs); }) {
+    for (const OptionLimit& option : interaction.limits(inputs)) check_limit(option, root);
   }
 }
 
@@ -64,14 +83,7 @@ void check_model(const ModelConfig& model, const Node& root) {
     throw usage_error("{}: model.top_mlp ends with {}: needs 1 as its last width, the logit",
                       place_of(root, "model.top_mlp").text(), model.top_mlp.back());
   }
-  const InteractionConfig& interaction = model.interaction;
-  if (interaction.type == InteractionType::kDot) check_dot_widths(model, root);
-  if (interaction.average_pool > model.embedding_width()) {
-    throw usage_error(
-        "{}: model.interaction.average_pool is {}: needs at most the embedding width, {}",
-        place_of(root, "model.interaction.average_pool").text(), interaction.average_pool,
-        model.embedding_width());
-  }
+  std::visit([&](const auto& i) { check_interaction(i, model, root); }, model.interaction);
 }
 
 }  // namespace

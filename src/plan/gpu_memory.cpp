@@ -40,13 +40,11 @@ double in_flight(const RunConfig& config) { return config.routing.depth + 1; }
 
 double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter) {
   const ModelConfig& model = config.model;
-  double rows = sum_of(model.bottom_mlp) + sum_of(model.top_mlp);
-  if (model.interaction.type == InteractionType::kCross) {
-    rows += real(model.interaction.layers) *
-            (real(model.interaction.rank) + real(model.interaction_width()));
-  }
+  const InteractionCost interaction = model.interaction_cost();
+  const double rows =
+      sum_of(model.bottom_mlp) + real(interaction.parameter_rows) + sum_of(model.top_mlp);
   const double tensors = 2.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size()) +
-                         3.0 * real(model.interaction.layers) + 1;
+                         real(interaction.tensors) + 1;
   return kPadding * (rows + tensors) * bytes_a_parameter;
 }
 
@@ -54,7 +52,7 @@ double gpu_activation_extra(const RunConfig& config, int64_t local_batch) {
   const ModelConfig& model = config.model;
   const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
   const double buffers = 2.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size()) +
-                         3.0 * real(model.interaction.layers) + 8;
+                         real(model.interaction_cost().tensors) + 8;
   const double masks = (sum_of(model.bottom_mlp) + sum_of(model.top_mlp)) / 8 +
                        16.0 * static_cast<double>(model.bottom_mlp.size() + model.top_mlp.size());
   return real(local_batch) * (kPadding * buffers * element + masks);

@@ -62,13 +62,9 @@ double dense_bytes(const RunConfig& config) {
 
 double activation_bytes(const RunConfig& config, int64_t local_batch) {
   const ModelConfig& model = config.model;
-  double elements = real(model.dense_features) + sum_of(model.bottom_mlp) +
-                    real(model.interaction_width()) + sum_of(model.top_mlp);
-  if (model.interaction.type == InteractionType::kCross) {
-    // Each layer keeps its input, V·x and U·V·x + b.
-    elements += real(model.interaction.layers) *
-                (2.0 * real(model.interaction_width()) + real(model.interaction.rank));
-  }
+  const double elements = real(model.dense_features) + sum_of(model.bottom_mlp) +
+                          real(model.interaction_width() + model.interaction_cost().kept) +
+                          sum_of(model.top_mlp);
   const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
   const bool keeps_inputs =
       model.activation == Activation::kGelu || model.activation == Activation::kSilu;

@@ -9,21 +9,6 @@
 namespace dlrm {
 namespace {
 
-std::unique_ptr<Interaction> make_interaction(const InteractionConfig& config,
-                                              const InteractionSetup& setup,
-                                              Parameters& parameters) {
-  switch (config.type) {
-    case InteractionType::kDot:
-      return make_dot_interaction(setup);
-    case InteractionType::kConcat:
-      return make_concat_interaction(setup, config.order == ConcatOrder::kDenseLast,
-                                     config.average_pool);
-    case InteractionType::kCross:
-      return make_cross_interaction(setup, parameters, config.layers, config.rank);
-  }
-  throw run_error("unknown interaction");
-}
-
 Act act_of(Activation activation) {
   switch (activation) {
     case Activation::kRelu:
@@ -63,8 +48,7 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config)
   bottom_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/bottom", m.dense_features,
                                   m.bottom_mlp, act, act, compute_, batch);
   interaction_ = make_interaction(
-      m.interaction, {context, ops, compute_, batch, m.bottom_width(), m.embedding_width()},
-      parameters_);
+      m.interaction, {context, ops, parameters_, compute_, batch, m.interaction_inputs()});
   top_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/top", interaction_->width(),
                                m.top_mlp, act, Act::kNone, compute_, batch);
   parameters_.allocate();

@@ -51,7 +51,8 @@ TEST(SyntheticModels, TrainWithKerasAdagradAtTheBatchOfTheirTimings) {
     EXPECT_EQ(config.train.global_batch_size, 65536) << name;
     EXPECT_EQ(config.data.source, DataKind::kSynthetic) << name;
     EXPECT_EQ(config.data.synthetic.alpha, 1.05) << name;
-    EXPECT_EQ(config.model.interaction.order, ConcatOrder::kDenseLast) << name;
+    EXPECT_EQ(std::get<ConcatConfig>(config.model.interaction).order, ConcatOrder::kDenseLast)
+        << name;
     EXPECT_TRUE(config.model.bottom_mlp.empty()) << name;
     for (const OptimizerConfig& optimizer :
          {config.train.dense_optimizer, config.train.sparse_optimizer}) {
@@ -136,38 +137,37 @@ TEST(BenchModels, AreThoseOfTheComparisonOnCpus) {
   }
 }
 
-ModelConfig shape(InteractionType type, int64_t average_pool) {
+ModelConfig shape(const InteractionConfig& interaction) {
   ModelConfig model;
   model.dense_features = 5;
   model.top_mlp = {1};
-  model.interaction.type = type;
-  model.interaction.average_pool = average_pool;
-  model.interaction.layers = 2;
-  model.interaction.rank = 3;
+  model.interaction = interaction;
   model.tables = {{"a", "a", 10, 5, DType::kFloat32, {{"a1"}, {"a2", 4}}},
                   {"b", "b", 7, 5, DType::kFloat32, {{"b"}}}};
   return model;
 }
 
+ConcatConfig pooled(int64_t window) { return {ConcatOrder::kDenseFirst, window}; }
+
 TEST(ModelConfig, DotTakesTheDenseSideAndAllPairs) {
-  EXPECT_EQ(shape(InteractionType::kDot, 0).interaction_width(), 5 + 6);
+  EXPECT_EQ(shape(DotConfig()).interaction_width(), 5 + 6);
 }
 
 TEST(ModelConfig, ConcatRoundsTheLastPoolingWindowUp) {
-  EXPECT_EQ(shape(InteractionType::kConcat, 0).interaction_width(), 5 + 15);
-  EXPECT_EQ(shape(InteractionType::kConcat, 1).interaction_width(), 5 + 15);
-  EXPECT_EQ(shape(InteractionType::kConcat, 4).interaction_width(), 5 + 4);
-  EXPECT_EQ(shape(InteractionType::kConcat, 15).interaction_width(), 5 + 1);
+  EXPECT_EQ(shape(pooled(0)).interaction_width(), 5 + 15);
+  EXPECT_EQ(shape(pooled(1)).interaction_width(), 5 + 15);
+  EXPECT_EQ(shape(pooled(4)).interaction_width(), 5 + 4);
+  EXPECT_EQ(shape(pooled(15)).interaction_width(), 5 + 1);
 }
 
 TEST(ModelConfig, CrossCountsBothFactorsAndTheBias) {
-  const ModelConfig model = shape(InteractionType::kCross, 0);
+  const ModelConfig model = shape(CrossConfig{2, 3});
   EXPECT_EQ(model.interaction_width(), 20);
   EXPECT_EQ(model.dense_parameters(), 21 + 2 * (3 * 20 + 20 * 3 + 20));
 }
 
 TEST(ModelConfig, ASharedTableCountsOnceInMemoryAndTwiceInWidth) {
-  const ModelConfig model = shape(InteractionType::kDot, 0);
+  const ModelConfig model = shape(DotConfig());
   EXPECT_EQ(model.embedding_parameters(), 85);
   EXPECT_EQ(model.num_features(), 3);
   EXPECT_EQ(model.embedding_width(), 15);

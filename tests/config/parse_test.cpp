@@ -9,7 +9,7 @@ TEST(ParseConfig, LeavesTheDocumentedDefaults) {
   const RunConfig config = small_config();
   EXPECT_EQ(config.model.bottom_mlp, (std::vector<int64_t>{512, 256, 64, 16}));
   EXPECT_EQ(config.model.embedding_dim, 16);
-  EXPECT_EQ(config.model.interaction.type, InteractionType::kDot);
+  EXPECT_EQ(config.model.interaction, InteractionConfig(DotConfig()));
   EXPECT_EQ(config.train.epochs, 1);
   EXPECT_EQ(config.train.steps, -1);
   EXPECT_EQ(config.train.dense_optimizer, (OptimizerConfig{OptimizerType::kSgd, 0.1}));
@@ -46,14 +46,11 @@ TEST(ParseConfig, ACountOfOneStillSuffixes) {
 }
 
 TEST(ParseConfig, TakesInteractionAsAWordOrAMap) {
-  EXPECT_EQ(small_config({"model.interaction=cross"}).model.interaction.type,
-            InteractionType::kCross);
-  const auto concat =
-      small_config({"model.interaction={type: concat, order: dense_last, average_pool: 7}"})
-          .model.interaction;
-  EXPECT_EQ(concat.type, InteractionType::kConcat);
-  EXPECT_EQ(concat.order, ConcatOrder::kDenseLast);
-  EXPECT_EQ(concat.average_pool, 7);
+  EXPECT_EQ(small_config({"model.interaction=cross"}).model.interaction,
+            InteractionConfig(CrossConfig{3, 512}));
+  const RunConfig concat =
+      small_config({"model.interaction={type: concat, order: dense_last, average_pool: 7}"});
+  EXPECT_EQ(concat.model.interaction, InteractionConfig(ConcatConfig{ConcatOrder::kDenseLast, 7}));
 }
 
 TEST(ParseConfig, GivesAdamItsOwnEps) {

@@ -13,22 +13,18 @@ namespace {
 /// weighs the outputs. Gradients are compared with central differences.
 class Network {
  public:
-  enum Kind { kDot, kConcatFirst, kConcatLastPooled, kCross };
-
-  Network(Kind kind, int64_t dense, int64_t embedding, int64_t batch, Act act = Act::kRelu)
+  Network(const InteractionConfig& interaction, InteractionInputs in, int64_t batch,
+          Act act = Act::kRelu)
       : batch_(batch),
         parameters_(context_, *ops_, OptimizerStep::Rule::kSgd, DType::kFloat32, DType::kFloat32),
-        bottom_(context_, *ops_, parameters_, "/mlp/bottom", dense, {5, dense}, act, act,
+        bottom_(context_, *ops_, parameters_, "/mlp/bottom", in.dense, {5, in.dense}, act, act,
                 DType::kFloat32, batch),
-        x_(random(batch * dense)),
-        e_(random(batch * embedding)),
-        de_(static_cast<size_t>(batch * embedding)),
-        dx_(static_cast<size_t>(batch * dense)) {
-    const InteractionSetup setup{context_, *ops_, DType::kFloat32, batch, dense, embedding};
-    if (kind == kDot) interaction_ = make_dot_interaction(setup);
-    if (kind == kConcatFirst) interaction_ = make_concat_interaction(setup, false, 0);
-    if (kind == kConcatLastPooled) interaction_ = make_concat_interaction(setup, true, 3);
-    if (kind == kCross) interaction_ = make_cross_interaction(setup, parameters_, 2, 4);
+        x_(random(batch * in.dense)),
+        e_(random(batch * in.embeddings)),
+        de_(static_cast<size_t>(batch * in.embeddings)),
+        dx_(static_cast<size_t>(batch * in.dense)) {
+    interaction_ =
+        make_interaction(interaction, {context_, *ops_, parameters_, DType::kFloat32, batch, in});
     top_ =
         std::make_unique<Mlp>(context_, *ops_, parameters_, "/mlp/top", interaction_->width(),
                               std::vector<int64_t>{6, 1}, act, Act::kNone, DType::kFloat32, batch);
@@ -111,22 +107,27 @@ class Network {
   std::vector<float> x_, e_, de_, dx_, dz_, weights_;
 };
 
-TEST(Gradients, OfDotInteractionAndMlpsMatchDifferences) {
-  Network(Network::kDot, 4, 12, 3).expect_gradients();
-}
-TEST(Gradients, OfConcatMatchDifferences) {
-  Network(Network::kConcatFirst, 3, 7, 2).expect_gradients();
-}
-TEST(Gradients, OfPooledConcatWithDenseLastMatchDifferences) {
-  Network(Network::kConcatLastPooled, 3, 7, 2).expect_gradients();
-}
-TEST(Gradients, OfCrossLayersMatchDifferences) {
-  Network(Network::kCross, 3, 5, 2).expect_gradients();
+constexpr InteractionInputs kEqualWidths{4, 12, 3};
+
+TEST(DotInteraction, GradientsMatchFiniteDifferences) {
+  Network(DotConfig(), kEqualWidths, 3).expect_gradients();
 }
 
-TEST(Gradients, OfEverySmoothActivationMatchDifferences) {
+TEST(ConcatInteraction, GradientsMatchFiniteDifferences) {
+  Network(ConcatConfig(), {3, 7, 2}, 2).expect_gradients();
+}
+
+TEST(ConcatInteraction, GradientsWithPoolingAndDenseLastMatchFiniteDifferences) {
+  Network(ConcatConfig{ConcatOrder::kDenseLast, 3}, {3, 7, 2}, 2).expect_gradients();
+}
+
+TEST(CrossInteraction, GradientsMatchFiniteDifferences) {
+  Network(CrossConfig{2, 4}, {3, 5, 1}, 2).expect_gradients();
+}
+
+TEST(Mlp, GradientsOfSmoothActivationsMatchFiniteDifferences) {
   for (const Act act : {Act::kGelu, Act::kSilu, Act::kSigmoid, Act::kTanh}) {
-    Network(Network::kDot, 4, 12, 3, act).expect_gradients();
+    Network(DotConfig(), kEqualWidths, 3, act).expect_gradients();
   }
 }
 

@@ -25,8 +25,8 @@ class Network {
     step_.rule = c.rule;
     step_.lr = 0.05f, step_.eps = 1e-6f, step_.beta1 = 0.9f, step_.beta2 = 0.99f;
     step_.correction1 = 0.1f, step_.correction2 = 0.01f;
-    const InteractionSetup setup{context_, *ops_, compute_, kBatch, 3, kWidth - 3};
-    interaction_ = make_cross_interaction(setup, parameters_, 2, 5);
+    interaction_ = make_interaction(
+        CrossConfig{2, 5}, {context_, *ops_, parameters_, compute_, kBatch, {3, kWidth - 3, 1}});
     top_ = std::make_unique<Mlp>(context_, *ops_, parameters_, "/mlp/top", kWidth,
                                  std::vector<int64_t>{70, 33, 1}, Act::kRelu, Act::kNone, compute_,
                                  kBatch);

@@ -33,7 +33,7 @@ inline RunConfig config_of(std::vector<TableConfig> tables, int64_t batch,
   config.model.dense_features = 13;
   config.model.bottom_mlp = {64, 16};
   config.model.top_mlp = {64, 1};
-  config.model.interaction.type = InteractionType::kConcat;
+  config.model.interaction = ConcatConfig();
   config.model.tables = std::move(tables);
   config.train.global_batch_size = batch;
   config.sharding.strategy = strategy;

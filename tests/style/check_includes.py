@@ -13,7 +13,7 @@ HERE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 DIRECT = {
     "core": [], "config": ["core"], "device": ["core"], "comm": ["core", "device"],
     "plan": ["core", "config"], "hdf5": ["core"], "data": ["core", "config", "hdf5"], "ops": ["core", "device"],
-    "nn": ["ops", "comm"], "embedding": ["ops", "comm", "plan"], "metrics": ["core", "comm"],
+    "nn": ["config", "ops", "comm"], "embedding": ["ops", "comm", "plan"], "metrics": ["core", "comm"],
 }
 DIRECT["train"] = list(DIRECT)
 DIRECT["bench"] = list(DIRECT)

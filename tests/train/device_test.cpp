@@ -61,12 +61,9 @@ TEST_P(OnADevice, EveryOptimizerTrainsAsOnACpu) {
 }
 
 TEST_P(OnADevice, EveryInteractionTrainsAsOnACpu) {
-  for (const InteractionType type : {InteractionType::kConcat, InteractionType::kCross}) {
+  for (const InteractionConfig& interaction : other_interactions()) {
     RunConfig c = odd_model();
-    c.model.interaction.type = type;
-    c.model.interaction.layers = 2;
-    c.model.interaction.rank = 3;
-    if (type == InteractionType::kConcat) c.model.interaction.average_pool = 4;
+    c.model.interaction = interaction;
     expect_as_on_cpu(c, 1, 3);
   }
 }

@@ -67,12 +67,9 @@ TEST(Trainer, TheFastPathTrainsToTheWeightsOfTheReference) {
 }
 
 TEST(Trainer, ConcatAndCrossAgreeOnThreeRanks) {
-  for (const InteractionType type : {InteractionType::kConcat, InteractionType::kCross}) {
+  for (const InteractionConfig& interaction : other_interactions()) {
     RunConfig c = odd_model();
-    c.model.interaction.type = type;
-    c.model.interaction.layers = 2;
-    c.model.interaction.rank = 3;
-    if (type == InteractionType::kConcat) c.model.interaction.average_pool = 4;
+    c.model.interaction = interaction;
     c.sharding.strategy = Strategy::kGrid;
     expect_alike(train_on_threads(c, 3, 4), train_on_threads(c, 1, 4, true), 1e-5, 1e-4);
   }

@@ -257,4 +257,8 @@ train: {global_batch_size: 22, pin_algorithms: true, dense_optimizer: {lr: 0.1},
                       "odd_model");
 }
 
+std::vector<InteractionConfig> other_interactions() {
+  return {ConcatConfig{ConcatOrder::kDenseFirst, 4}, CrossConfig{2, 3}};
+}
+
 }  // namespace dlrm

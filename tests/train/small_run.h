@@ -52,4 +52,7 @@ Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world);
 /// hotness. On a CPU.
 RunConfig odd_model();
 
+/// The interactions that odd_model() does not have but could.
+std::vector<InteractionConfig> other_interactions();
+
 }  // namespace dlrm

@@ -4,14 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "dlrm/config/interaction_config.h"
 #include "dlrm/core/dtype.h"
 
 namespace dlrm {
 
 enum class Pooling : uint8_t { kSum, kMean };
 enum class Activation : uint8_t { kRelu, kGelu, kSilu, kSigmoid, kTanh };
-enum class InteractionType : uint8_t { kDot, kConcat, kCross };
-enum class ConcatOrder : uint8_t { kDenseFirst, kDenseLast };
 enum class OptimizerType : uint8_t { kSgd, kAdagrad, kRowwiseAdagrad, kAdam };
 enum class Precision : uint8_t { kFp32, kBf16 };
 enum class DataKind : uint8_t { kHdf5, kSynthetic, kReplay };
@@ -42,16 +41,6 @@ struct TableConfig {
   bool operator==(const TableConfig&) const = default;
 };
 
-struct InteractionConfig {
-  InteractionType type = InteractionType::kDot;
-  ConcatOrder order = ConcatOrder::kDenseFirst;  ///< concat only
-  int64_t average_pool = 0;                      ///< concat only: window = stride over E; 0 = none
-  int64_t layers = 3;                            ///< cross only
-  int64_t rank = 512;                            ///< cross only
-
-  bool operator==(const InteractionConfig&) const = default;
-};
-
 struct ModelConfig {
   int64_t dense_features = 0;
   int64_t embedding_dim = 16;
@@ -61,12 +50,14 @@ struct ModelConfig {
   InteractionConfig interaction;
   std::vector<TableConfig> tables;
 
-  int64_t num_features() const;         ///< over all tables
-  int64_t embedding_width() const;      ///< W, the sum of the features' widths
-  int64_t bottom_width() const;         ///< width of X: the last of bottom_mlp, or dense_features
+  int64_t num_features() const;     ///< over all tables
+  int64_t embedding_width() const;  ///< W, the sum of the features' widths
+  int64_t bottom_width() const;     ///< width of X: the last of bottom_mlp, or dense_features
+  InteractionInputs interaction_inputs() const;
+  InteractionCost interaction_cost() const;
   int64_t interaction_width() const;    ///< width of the top MLP's input
   double embedding_parameters() const;  ///< sum of rows · dim
-  int64_t dense_parameters() const;     ///< bottom, top and cross, weights and biases
+  int64_t dense_parameters() const;     ///< of both MLPs and the interaction
   double lookups_per_sample() const;    ///< sum of the features' hotness
 
   bool operator==(const ModelConfig&) const = default;

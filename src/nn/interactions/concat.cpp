@@ -4,11 +4,15 @@
 namespace dlrm {
 namespace {
 
-class ConcatInteraction final : public Interaction {
+class Concat final : public Interaction {
  public:
-  ConcatInteraction(const InteractionSetup& setup, bool dense_last, int64_t window)
-      : ops_(setup.ops), compute_(setup.compute), window_(window), dense_(setup.dense_width) {
-    pooled_ = window > 0 ? (setup.embedding_width + window - 1) / window : setup.embedding_width;
+  Concat(const ConcatConfig& config, const InteractionSetup& setup)
+      : ops_(setup.ops),
+        compute_(setup.compute),
+        window_(config.average_pool),
+        dense_(setup.inputs.dense),
+        pooled_(config.width(setup.inputs) - dense_) {
+    const bool dense_last = config.order == ConcatOrder::kDenseLast;
     dense_at_ = dense_last ? pooled_ : 0;
     pooled_at_ = dense_last ? 0 : dense_;
     stride_ = row_stride(setup.context.device, width());
@@ -50,16 +54,16 @@ class ConcatInteraction final : public Interaction {
 
   Ops& ops_;
   DType compute_;
-  int64_t window_, dense_, pooled_ = 0, dense_at_ = 0, pooled_at_ = 0, stride_ = 0;
+  int64_t window_, dense_, pooled_, dense_at_ = 0, pooled_at_ = 0, stride_ = 0;
   Buffer z_;
   Matrix last_;
 };
 
 }  // namespace
 
-std::unique_ptr<Interaction> make_concat_interaction(const InteractionSetup& setup, bool dense_last,
-                                                     int64_t window) {
-  return std::make_unique<ConcatInteraction>(setup, dense_last, window);
+std::unique_ptr<Interaction> make_interaction(const ConcatConfig& config,
+                                              const InteractionSetup& setup) {
+  return std::make_unique<Concat>(config, setup);
 }
 
 }  // namespace dlrm

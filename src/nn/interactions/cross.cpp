@@ -6,35 +6,34 @@
 namespace dlrm {
 namespace {
 
-class CrossInteraction final : public Interaction {
+class Cross final : public Interaction {
  public:
-  CrossInteraction(const InteractionSetup& setup, Parameters& parameters, int64_t layers,
-                   int64_t rank)
+  Cross(const CrossConfig& config, const InteractionSetup& setup)
       : ops_(setup.ops),
-        parameters_(parameters),
-        concat_(make_concat_interaction(setup, false, 0)),
+        parameters_(setup.parameters),
+        concat_(make_interaction(ConcatConfig(), setup)),
         device_(setup.context.device),
         compute_(setup.compute),
-        rank_(rank) {
-    const int64_t n = width();
-    const double deviation = std::sqrt(2.0 / static_cast<double>(n + rank));
+        rank_(config.rank) {
+    const int64_t n = config.width(setup.inputs);
+    const double deviation = std::sqrt(2.0 / static_cast<double>(n + rank_));
     const auto buffer = [&](int64_t columns) {
       const auto elements = static_cast<size_t>(setup.max_batch * row_stride(device_, columns));
       return Buffer(device_, elements * size_of(compute_), "cross layers");
     };
-    for (int64_t i = 0; i < layers; ++i) {
+    for (int64_t i = 0; i < config.layers; ++i) {
       Layer layer;
       layer.path = fmt::format("/cross/{}", i);
-      layer.v = parameters.add(layer.path + "/v", rank, n, deviation);
-      layer.u = parameters.add(layer.path + "/u", n, rank, deviation);
-      layer.bias = parameters.add(layer.path + "/bias", n, 0, 0);
-      layer.low = buffer(rank);
+      layer.v = parameters_.add(layer.path + "/v", rank_, n, deviation);
+      layer.u = parameters_.add(layer.path + "/u", n, rank_, deviation);
+      layer.bias = parameters_.add(layer.path + "/bias", n, 0, 0);
+      layer.low = buffer(rank_);
       layer.gate = buffer(n);
       layer.output = buffer(n);
       layers_.push_back(std::move(layer));
     }
     dgate_ = buffer(n);
-    dlow_ = buffer(rank);
+    dlow_ = buffer(rank_);
     dx0_ = buffer(n);
     if (!ops_.fuses_layers()) dsum_ = buffer(n);
   }
@@ -136,10 +135,9 @@ class CrossInteraction final : public Interaction {
 
 }  // namespace
 
-std::unique_ptr<Interaction> make_cross_interaction(const InteractionSetup& setup,
-                                                    Parameters& parameters, int64_t layers,
-                                                    int64_t rank) {
-  return std::make_unique<CrossInteraction>(setup, parameters, layers, rank);
+std::unique_ptr<Interaction> make_interaction(const CrossConfig& config,
+                                              const InteractionSetup& setup) {
+  return std::make_unique<Cross>(config, setup);
 }
 
 }  // namespace dlrm

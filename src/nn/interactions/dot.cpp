@@ -4,20 +4,19 @@
 namespace dlrm {
 namespace {
 
-class DotInteraction final : public Interaction {
+class Dot final : public Interaction {
  public:
-  explicit DotInteraction(const InteractionSetup& setup)
-      : ops_(setup.ops), compute_(setup.compute) {
-    const int64_t features = setup.embedding_width / setup.dense_width;
-    DLRM_CHECK(features * setup.dense_width == setup.embedding_width,
-               "dot interaction of widths {} and {}", setup.dense_width, setup.embedding_width);
-    width_ = setup.dense_width + features * (features + 1) / 2;
+  Dot(const DotConfig& config, const InteractionSetup& setup)
+      : ops_(setup.ops), compute_(setup.compute), width_(config.width(setup.inputs)) {
+    const InteractionInputs& in = setup.inputs;
+    DLRM_CHECK(in.features * in.dense == in.embeddings, "dot interaction of widths {} and {}",
+               in.dense, in.embeddings);
     stride_ = row_stride(setup.context.device, width_);
     z_ = Buffer(setup.context.device,
                 static_cast<size_t>(setup.max_batch * stride_) * size_of(compute_), "interaction");
-    dx_ = Buffer(setup.context.device,
-                 static_cast<size_t>(setup.max_batch * setup.dense_width) * size_of(compute_),
-                 "interaction");
+    dx_ =
+        Buffer(setup.context.device,
+               static_cast<size_t>(setup.max_batch * in.dense) * size_of(compute_), "interaction");
   }
 
   Matrix forward(Matrix x, MatrixView<const float> e, const Progress&) override {
@@ -41,16 +40,17 @@ class DotInteraction final : public Interaction {
  private:
   Ops& ops_;
   DType compute_;
-  int64_t width_ = 0, stride_ = 0;
-  Buffer z_, dx_;
+  int64_t width_, stride_ = 0;
+  Buffer z_, dx_;  // dx_ if nobody asks for the gradient of X
   Matrix x_, last_;
   MatrixView<const float> e_;
 };
 
 }  // namespace
 
-std::unique_ptr<Interaction> make_dot_interaction(const InteractionSetup& setup) {
-  return std::make_unique<DotInteraction>(setup);
+std::unique_ptr<Interaction> make_interaction(const DotConfig& config,
+                                              const InteractionSetup& setup) {
+  return std::make_unique<Dot>(config, setup);
 }
 
 }  // namespace dlrm
