@@ -5,16 +5,13 @@
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/partition.h"
+#include "dlrm/wire/message_bytes.h"
 
 #include "combine.h"
 #include "exchanges.h"
 #include "progress.h"
 
 namespace dlrm {
-
-// A rank that sends no more than this when everybody sends everything to everybody does so: one
-// latency instead of two.
-inline constexpr int64_t kOneExchangeBytes = 16384;
 
 /// Sums `data` over ranks: every rank adds up its part of what all ranks have, in rank order, and
 /// the parts are gathered. Values travel as W.

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace dlrm {
+namespace dlrm::yaml {
 
 std::string Place::text() const {
   const std::string& name = source ? *source : "";
@@ -33,6 +33,10 @@ std::string Node::shown() const {
   }
   return fmt::format("{}\"{}\"", quoted ? "the quoted text " : "", printable(text, kLongest));
 }
+
+}  // namespace dlrm::yaml
+
+namespace dlrm {
 
 bool has_control_character(std::string_view text) {
   return std::any_of(text.begin(), text.end(),

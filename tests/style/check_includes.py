@@ -11,8 +11,8 @@ HERE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 # What a module names itself; including a module brings what that includes.
 DIRECT = {
-    "core": [], "config": ["core"], "device": ["core"], "comm": ["core", "device"],
-    "plan": ["core", "config"], "hdf5": ["core"], "data": ["core", "config", "hdf5"], "ops": ["core", "device"],
+    "core": [], "config": ["core"], "device": ["core"], "wire": ["core"], "comm": ["core", "device", "wire"],
+    "plan": ["core", "config", "wire"], "hdf5": ["core"], "data": ["core", "config", "hdf5"], "ops": ["core", "device"],
     "nn": ["config", "ops", "comm"], "embedding": ["ops", "comm", "plan"], "metrics": ["core", "comm"],
 }
 DIRECT["train"] = list(DIRECT)
