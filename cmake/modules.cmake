@@ -1,3 +1,31 @@
+# dlrm_precompiled(TARGET library|test): includes what most files include, compiled once for all targets.
+# g++ requires the same -fopenmp and -fPIC of all of them. The list names no file of this folder, so
+# ccache shares the result among clones.
+set(precompiled_library <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable> <cstdint>
+  <cstring> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional>
+  <random> <set> <sstream> <string> <thread> <unordered_map> <utility> <vector>
+  <fmt/core.h> <fmt/format.h> <fmt/ranges.h>)
+set(precompiled_test ${precompiled_library} <gmock/gmock.h> <gtest/gtest.h>)
+function(dlrm_precompiled target kind)
+  set(owner dlrm_precompiled_${kind})
+  if(NOT TARGET ${owner})
+    add_library(${owner} OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cpp)
+    target_precompile_headers(${owner} PRIVATE ${precompiled_${kind}})
+    target_link_libraries(${owner} PRIVATE fmt::fmt)
+    target_compile_options(${owner} PRIVATE -fopenmp)
+    if(kind STREQUAL "test")
+      target_link_libraries(${owner} PRIVATE GTest::gmock)
+    endif()
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${owner})
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE")
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
+endfunction()
+
 # dlrm_module(NAME DEPS modules... LIBS libraries...): the static library dlrm_NAME from src/NAME/*.cpp
 # and src/NAME/*/*.cpp, of cuda/ and nccl/ what cuda.cmake says. Files named *_avx2.cpp and
 # *_avx512*.cpp are compiled for that instruction set and entered only after a check at run time.
@@ -6,7 +34,11 @@ function(dlrm_module name)
   dlrm_cuda_sources(sources ${CMAKE_CURRENT_SOURCE_DIR}/${name})
   add_library(dlrm_${name} STATIC ${sources})
   dlrm_cuda_flags(${sources})
+  dlrm_precompiled(dlrm_${name} library)
   foreach(file ${sources})
+    if(file MATCHES "_avx")
+      set_source_files_properties(${file} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    endif()
     if(file MATCHES "_avx2\\.cpp$")
       set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
     elseif(file MATCHES "_avx512bf16\\.cpp$")
@@ -35,7 +67,11 @@ function(dlrm_test name)
   if(NOT sources)
     return()
   endif()
+  list(FILTER sources EXCLUDE REGEX "/comm/(suite|memory_suite)\\.cpp$")
   add_executable(${name}_test ${sources})
+  dlrm_precompiled(${name}_test test)
+  # Assertions need no optimisation, and it would be most of the time that tests take to compile.
+  target_compile_options(${name}_test PRIVATE -O1)
   target_include_directories(${name}_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   foreach(dep ${T_DEPS})
     target_link_libraries(${name}_test PRIVATE dlrm_${dep})

@@ -19,17 +19,17 @@ struct DenseUpdate {
     auto w = load_pack<N>(p.values + i);
     const auto g = load_pack<N>(p.gradients + i);
     Pack<float, N> s1{}, s2{};
-    if constexpr (kHasState1<R>) s1 = load_pack<N>(p.state1 + i);
-    if constexpr (kHasState2<R>) s2 = load_pack<N>(p.state2 + i);
-    const Numbers n = numbers_of(step);
+    if constexpr (kElementState1<R>) s1 = load_pack<N>(p.state1 + i);
+    if constexpr (kElementState2<R>) s2 = load_pack<N>(p.state2 + i);
+    const RuleConstants constants = constants_of(step);
     if (update_is_skipped(step)) return;
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      w.at[k] = new_weight<R>(n, w.at[k], g.at[k], s1.at[k], s2.at[k]);
+      w.at[k] = new_weight<R>(constants, w.at[k], g.at[k], s1.at[k], s2.at[k], 0);
     }
     store_pack(p.values + i, w);
-    if constexpr (kHasState1<R>) store_pack(p.state1 + i, s1);
-    if constexpr (kHasState2<R>) store_pack(p.state2 + i, s2);
+    if constexpr (kElementState1<R>) store_pack(p.state1 + i, s1);
+    if constexpr (kElementState2<R>) store_pack(p.state2 + i, s2);
     if (!p.copy) return;
     Pack<uint16_t, N> rounded;
 #pragma unroll
@@ -46,10 +46,8 @@ void dense_update(const OptimizerStep& step, const DenseParameters& p, cudaStrea
   const bool fours = p.count % 4 == 0 && aligned(p.values, 16) && aligned(p.gradients, 16) &&
                      aligned(p.state1, 16) && aligned(p.state2, 16) && aligned(p.copy, 8);
   const Extents all{std::min<int64_t>(1, p.count), p.count, fours ? 4 : 1};
-  with_rule(step.rule, [&]<Rule R>() {
-    if constexpr (R != Rule::kRowwiseAdagrad) {
-      with_length<4>(all, [&]<int N>() { over_elements(all, DenseUpdate<R, N>{p, step}, stream); });
-    }
+  with_rule<kDense>(step.rule, [&]<Rule R>() {
+    with_length<4>(all, [&]<int N>() { over_elements(all, DenseUpdate<R, N>{p, step}, stream); });
   });
 }
 

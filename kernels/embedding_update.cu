@@ -27,7 +27,7 @@ constexpr bool kPacksTightly = false;
 
 /// Blocks that a processor should hold, which bounds a thread's registers.
 template <Rule R>
-constexpr int kBlocks = R == Rule::kAdam || (R == Rule::kRowwiseAdagrad && !kPacksTightly) ? 2 : 3;
+constexpr int kBlocks = kElementState2<R> || (kRowwiseRule<R> && !kPacksTightly) ? 2 : 3;
 
 /// The pooled gradient that an occurrence takes.
 struct Part {
@@ -259,7 +259,7 @@ template <Rule R>
 __global__ void __launch_bounds__(kThreads, kBlocks<R>)
     update_runs_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks) {
   if (update_is_skipped(step)) return;
-  sum_all_runs(list, UpdateRow<R>{numbers_of(step)}, chunk_blocks, blockIdx.x);
+  sum_all_runs(list, UpdateRow<R>{constants_of(step)}, chunk_blocks, blockIdx.x);
 }
 /// The same in fewer blocks, each of which does the work of several.
 template <Rule R>
@@ -267,7 +267,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     update_runs_over_link_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks,
                                  uint32_t blocks) {
   if (update_is_skipped(step)) return;
-  const UpdateRow<R> sink{numbers_of(step)};
+  const UpdateRow<R> sink{constants_of(step)};
   for (uint32_t block = blockIdx.x; block < blocks; block += gridDim.x) {
     sum_all_runs(list, sink, chunk_blocks, block);
   }
@@ -276,7 +276,7 @@ template <Rule R>
 __global__ void __launch_bounds__(kThreads)
     finish_long_runs_kernel(OptimizerStep step, UpdateList list) {
   if (update_is_skipped(step)) return;
-  finish_all_long_runs(list, UpdateRow<R>{numbers_of(step)});
+  finish_all_long_runs(list, UpdateRow<R>{constants_of(step)});
 }
 __global__ void __launch_bounds__(kThreads, kBlocks<Rule::kSgd>)
     store_runs_kernel(UpdateList list, uint32_t chunk_blocks) {
@@ -293,7 +293,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t warp = int64_t{blockIdx.x} * kWarps + warp_of();
   const int64_t i = warp * lanes.parts() + lanes.part;
   if (update_is_skipped(step) || i >= *s.count) return;
-  const UpdateRow<R> sink{numbers_of(step)};
+  const UpdateRow<R> sink{constants_of(step)};
   const int64_t row = s.rows[i];
   const RowSource source{grads.grads + (grads.by_row ? row : i) * grads.stride, grads.aligned};
   if (grads.square_sums != nullptr) {
@@ -373,7 +373,7 @@ void find_long_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream
 void update_runs(const OptimizerStep& step, const UpdateList& list, uint32_t blocks,
                  cudaStream_t stream) {
   const uint32_t chunks = chunk_blocks(list);
-  with_rule(step.rule, [&]<Rule R>() {
+  with_rule<kSparse>(step.rule, [&]<Rule R>() {
     launch(update_runs_kernel<R>, {int64_t{chunks} + blocks, kThreads}, stream, step, list, chunks);
     launch(finish_long_runs_kernel<R>, {finish_blocks(list), kThreads}, stream, step, list);
   });
@@ -384,7 +384,7 @@ void update_runs_over_link(const OptimizerStep& step, const UpdateList& list, ui
   const uint32_t chunks = chunk_blocks(list), all = chunks + blocks;
   const Dims few{int64_t{std::min(all, kLinkBlocks)}, kThreads};
   const Dims to_finish{std::min(finish_blocks(list), int64_t{kLinkBlocks}), kThreads};
-  with_rule(step.rule, [&]<Rule R>() {
+  with_rule<kSparse>(step.rule, [&]<Rule R>() {
     launch(update_runs_over_link_kernel<R>, few, stream, step, list, chunks, all);
     launch(finish_long_runs_kernel<R>, to_finish, stream, step, list);
   });
@@ -400,7 +400,7 @@ void update_rows(const OptimizerStep& step, const UpdateShard& shard, const RowG
                  int64_t capacity, cudaStream_t stream) {
   RowGradientList list = grads;
   list.aligned = rows_aligned(grads.grads, grads.stride, 4);
-  with_rule(step.rule, [&]<Rule R>() {
+  with_rule<kSparse>(step.rule, [&]<Rule R>() {
     launch(update_rows_kernel<R>, {row_blocks(capacity, shard.shift), kThreads}, stream, step,
            shard, list);
   });

@@ -42,8 +42,8 @@ struct StoreRow {
 };
 
 /// Rounds columns [c, c + 4) of row `row` as round_stochastically does.
-__device__ inline void store_rounded(const UpdateShard& s, const Numbers& n, int64_t row, int c,
-                                     const Quad& w) {
+__device__ inline void store_rounded(const UpdateShard& s, const RuleConstants& constants,
+                                     int64_t row, int c, const Quad& w) {
   Bf16 rounded[4];
   PhiloxWords words{};
   int64_t drawn = -1;
@@ -53,7 +53,7 @@ __device__ inline void store_rounded(const UpdateShard& s, const Numbers& n, int
     if (column / 8 != drawn) {
       drawn = column / 8;
       words = rounding_words(s.rounding_key, static_cast<uint64_t>(s.first_row + row),
-                             static_cast<uint32_t>(drawn), n.step);
+                             static_cast<uint32_t>(drawn), constants.step);
     }
     const int at = static_cast<int>(column % 8);
     const uint32_t pair = at < 4 ? (at < 2 ? words.word[0] : words.word[1])
@@ -67,12 +67,12 @@ __device__ inline void store_rounded(const UpdateShard& s, const Numbers& n, int
 /// Applies rule R.
 template <Rule R>
 struct UpdateRow {
-  Numbers numbers;
+  RuleConstants constants;
 
   template <class Source>
   __device__ void operator()(const UpdateShard& s, int64_t, int64_t row, const Source& source,
                              const Lanes& lanes) const {
-    if constexpr (R == Rule::kRowwiseAdagrad) {
+    if constexpr (kRowwiseRule<R>) {
       // The gradient is needed twice: it is summed once where a lane has but one quad of it.
       if (s.width <= reach(lanes)) {
         update_at_once(s, row, source, lanes);
@@ -84,21 +84,19 @@ struct UpdateRow {
     }
   }
 
-  /// `mean` of the squares over the whole row, for row-wise Adagrad.
+  /// `mean` of the squares over the whole row, for row-wise rules.
   template <class Source>
   __device__ void with_mean(const UpdateShard& s, int64_t row, const Source& source, float mean,
                             const Lanes& lanes) const {
-    float rate = 0;
-    if constexpr (R == Rule::kRowwiseAdagrad) {
+    float factor = 0;
+    if constexpr (kRowwiseRule<R>) {
       if (lanes.index == 0) {
-        float& state = s.state1[row * s.state_stride];
-        state = __fadd_rn(state, mean);
-        rate = row_rate(numbers, state);
+        factor = row_factor<R>(constants, s.state1[row * s.state_stride], mean);
       }
-      rate = lanes.from_first(rate);
+      factor = lanes.from_first(factor);
     }
     for (int c = 4 * lanes.index; c < s.width; c += reach(lanes)) {
-      update_columns(s, row, source, rate, c, s.width - c);
+      update_columns(s, row, source, factor, c, s.width - c);
     }
   }
 
@@ -127,26 +125,26 @@ struct UpdateRow {
     float* const place = s.state1 + row * s.state_stride;
     float state = lanes.index == 0 ? *place : 0;
     const HeldSource held{mine ? source(c, left) : quad_of(0)};
-    state = __fadd_rn(state, mean_of(held, s.width, lanes));
+    float factor = row_factor<R>(constants, state, mean_of(held, s.width, lanes));
     if (lanes.index == 0) *place = state;
-    const float rate = lanes.from_first(row_rate(numbers, state));
-    if (mine) write_columns(s, row, raw, held.quad, quad_of(0), quad_of(0), rate, c, left);
+    factor = lanes.from_first(factor);
+    if (mine) write_columns(s, row, raw, held.quad, quad_of(0), quad_of(0), factor, c, left);
   }
 
   template <class Source>
   __device__ void update_columns(const UpdateShard& s, int64_t row, const Source& source,
-                                 float rate, int c, int left) const {
+                                 float factor, int c, int left) const {
     const bool state_aligned = s.state_aligned != 0;
     const RawQuad raw = raw_weights(s, row, c, left);
     Quad s1 = quad_of(0), s2 = quad_of(0);
     const int64_t at = row * s.state_stride + c;
-    if constexpr (kHasState1<R>) s1 = load_quad(s.state1 + at, left, state_aligned);
-    if constexpr (kHasState2<R>) s2 = load_quad(s.state2 + at, left, state_aligned);
-    write_columns(s, row, raw, source(c, left), s1, s2, rate, c, left);
+    if constexpr (kElementState1<R>) s1 = load_quad(s.state1 + at, left, state_aligned);
+    if constexpr (kElementState2<R>) s2 = load_quad(s.state2 + at, left, state_aligned);
+    write_columns(s, row, raw, source(c, left), s1, s2, factor, c, left);
   }
 
   __device__ void write_columns(const UpdateShard& s, int64_t row, const RawQuad& raw,
-                                const Quad& g, Quad s1, Quad s2, float rate, int c,
+                                const Quad& g, Quad s1, Quad s2, float factor, int c,
                                 int left) const {
     const bool half = s.half != 0;
     const bool state_aligned = s.state_aligned != 0;
@@ -154,12 +152,12 @@ struct UpdateRow {
     Quad w = values_of(raw, half);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      w.at[i] = new_weight<R>(numbers, w.at[i], g.at[i], s1.at[i], s2.at[i], rate);
+      w.at[i] = new_weight<R>(constants, w.at[i], g.at[i], s1.at[i], s2.at[i], factor);
     }
-    if constexpr (kHasState1<R>) store_quad(s.state1 + at, s1, left, state_aligned);
-    if constexpr (kHasState2<R>) store_quad(s.state2 + at, s2, left, state_aligned);
+    if constexpr (kElementState1<R>) store_quad(s.state1 + at, s1, left, state_aligned);
+    if constexpr (kElementState2<R>) store_quad(s.state2 + at, s2, left, state_aligned);
     if (half) {
-      store_rounded(s, numbers, row, c, w);
+      store_rounded(s, constants, row, c, w);
     } else {
       store_quad(reinterpret_cast<float*>(weights_of(s, row)) + c, w, left, s.weights_aligned != 0);
     }

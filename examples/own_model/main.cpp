@@ -1,5 +1,4 @@
-// A model of one's own around sharded embeddings: the logit is the sum of a sample's pooled
-// vectors.
+// A custom model on sharded embeddings. The logit is the sum of a sample's pooled vectors.
 #include <cmath>
 
 #include "dlrm/train/session.h"

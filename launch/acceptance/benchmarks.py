@@ -1,4 +1,4 @@
-"""The goals of docs/benchmarks/gpu.md, measured."""
+"""Measures the goals of docs/benchmarks/gpu.md."""
 import json
 import os
 import shutil
@@ -13,13 +13,13 @@ SYNTHETIC = {"data.source": "synthetic", "data.train": "''", "data.test": "''", 
 CUT = {f"model.tables.{name}.rows": 20000000 for name in ("C1", "C10", "C20", "C21", "C22")}
 SMALL_STEPS = {f"train.{part}_optimizer.lr": 1e-6 for part in ("dense", "sparse")}
 
-# Tables of configs/dle_23b.yaml that do not fit 60 GiB beside their Adagrad state: one lookup a sample in
-# each table, so that the smallest tables earn most on the device. Rows of 128 columns.
+# Tables of configs/dle_23b.yaml that do not fit 60 GiB with their Adagrad state. Each table has one lookup per
+# sample, so the smallest tables gain most on the device. Rows of 128 columns.
 LARGE = {"C1": 45833188, "C10": 29275261, "C20": 48937457, "C21": 11316796, "C22": 40094537}
 ROW_BYTES = 128 * 4
 DEVICE_PART = 60 * GIB
 
-# Where timing all kernels at once fails, these parts are timed apart (dlrm-bench kernels --only).
+# If timing all kernels at once fails, these parts are timed separately (dlrm-bench kernels --only).
 FAMILIES = ("copy", "lookup", "group", "update", "dot", "cross", "linear", "average pool", "dense", "convert", "fill")
 
 
@@ -36,7 +36,7 @@ def workers():
 
 
 def time_kernels(session, name, *options):
-    """What `dlrm-bench kernels` measured; its file is gone where it failed."""
+    """The results of `dlrm-bench kernels`. It leaves no file if it failed."""
     out = os.path.join(session.scratch, name + ".json")
     if os.path.exists(out):
         os.remove(out)
@@ -99,7 +99,7 @@ def zipf_rows(result):
 
 
 def without_ours():
-    """PyTorch brings libraries of its own."""
+    """PyTorch has its own libraries."""
     return {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
 
 
@@ -126,7 +126,7 @@ def pytorch(session):
 
 
 def rate(session, name, config, values, batch, steps, goal=None, goal_ms=None):
-    """Trains; a row of the steady rate; of a run that its limit ended, what its metrics say."""
+    """Trains, and gives a row with the steady rate. If the time limit ended the run, its metrics give the rate."""
     values = {**SYNTHETIC, "data.workers": workers(), "train.global_batch_size": batch, "train.steps": steps,
               "data.synthetic.samples": batch * max(steps, 8), **values}
     run, folder = train(session, name, config, values, "cuda")
@@ -168,7 +168,7 @@ def dle_4b(session, source):
 
 
 def tables_on_host(folder):
-    """Tables with rows in the host's memory, by the plan that a run went by."""
+    """Tables with rows in host memory, by the plan that a run used."""
     try:
         with open(os.path.join(folder, "plan.json"), encoding="utf-8") as text:
             plan = json.load(text)
@@ -179,11 +179,11 @@ def tables_on_host(folder):
 
 
 def rows_cut_by(available):
-    """By what the rows of DLE's 22.8B model are divided so that what 60 GiB of device leave over, Adagrad's state
-    counted, fits the host: 1, 2, or None."""
+    """The divisor of the rows of DLE's 22.8B model for which the part beyond 60 GiB of the device fits the host,
+    Adagrad's state included: 1, 2, or None."""
     for cut in (1, 2):
         table_bytes = [rows // cut * 2 * ROW_BYTES for rows in LARGE.values()]
-        # Tables are placed whole: what is left of the device's part may be nearly the largest one.
+        # Tables are placed whole, so almost the size of the largest one may remain unused on the device.
         if sum(table_bytes) - DEVICE_PART + max(table_bytes) + 8 * GIB <= available:
             return cut
     return None
@@ -204,7 +204,7 @@ def dle_23b(session):
     link = {kernel["name"]: kernel["gb_per_second"] for kernel in session.facts.get("kernels", {}).get("kernels", [])}
     if "copy from host" not in link:
         return
-    # Read: the row forward, row and state in the update. Written: row and state. Both ways at once.
+    # Read: the row in forward, row and state in the update. Written: row and state. Both directions overlap.
     read, written = 3 * ROW_BYTES * batch * len(names), 2 * ROW_BYTES * batch * len(names)
     least = max(read / link["copy from host"], written / link["copy to host"]) * 1e-9
     share = least / (session.facts["runs"][name]["steady_step_ms"] / 1e3)

@@ -1,4 +1,4 @@
-"""Commands with a time limit, of which nothing is left behind."""
+"""Commands with a time limit that leave no processes behind."""
 import ctypes
 import os
 import signal
@@ -7,11 +7,11 @@ import time
 
 
 class Skip(Exception):
-    """Why a step cannot be made here."""
+    """The reason why a step cannot run here."""
 
 
 class Failure(Exception):
-    """What was wrong."""
+    """The reason why a step failed."""
 
 
 class Run:
@@ -64,7 +64,7 @@ def run_command(command, log, limit, cwd, env, limit_is="limit", silence=None):
 
 
 def wait_for(process, begin, limit, limit_is, log, silence):
-    """None: it ended by itself."""
+    """None if it ended by itself."""
     pause = 0.005
     while process.poll() is None:
         now = time.monotonic()
@@ -78,12 +78,12 @@ def wait_for(process, begin, limit, limit_is, log, silence):
 
 
 def end_with_parent():
-    """Where the acceptance is killed, its command must not keep the GPU. 1 is PR_SET_PDEATHSIG."""
+    """If the acceptance is killed, its command must not keep the GPU. 1 is PR_SET_PDEATHSIG."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def members(session):
-    """Processes of a session that live. Ranks of mpirun have process groups of their own, but its session."""
+    """Living processes of a session. mpirun's ranks have their own process groups, but share its session."""
     found = []
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -99,7 +99,7 @@ def members(session):
 
 
 def end_session(process, gently):
-    """mpirun ends its ranks itself; a program alone would save first, which takes longer than there is."""
+    """mpirun ends its ranks itself. A single program would save first, which takes longer than the time left."""
     if gently and process.poll() is None:
         send(process.pid, signal.SIGTERM)
         try:

@@ -1,4 +1,4 @@
-"""Shared libraries of prebuilt programs, on a machine that they were not built on."""
+"""Finds shared libraries for prebuilt programs on another machine."""
 import ctypes
 import glob
 import os
@@ -27,7 +27,7 @@ def missing(programs, env):
 
 
 def places(bin_dir):
-    """Where CUDA's libraries lie: beside the programs, in the toolkit, in wheels of Python."""
+    """Folders of CUDA's libraries: next to the programs, in the toolkit, in Python's wheels."""
     yield os.path.join(os.path.dirname(bin_dir), "lib")
     for home in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
         if home:
@@ -49,7 +49,7 @@ def loads(name):
 
 
 def bundled_mpi(bin_dir):
-    """The environment of the Open MPI that launch/bundle.sh packed beside the programs, if it did."""
+    """The environment of the Open MPI that launch/bundle.sh packed with the programs, if any."""
     home = os.path.join(os.path.dirname(bin_dir), "mpi")
     if not os.access(os.path.join(home, "bin", "mpirun"), os.X_OK):
         return {}
@@ -60,7 +60,7 @@ def bundled_mpi(bin_dir):
 
 
 def path_for(bin_dir, names):
-    """(environment that lets the programs `names` of the folder start, libraries that are nowhere)."""
+    """(environment in which the programs `names` of the folder start, libraries not found)."""
     programs = [path for path in (os.path.join(bin_dir, name) for name in names) if os.access(path, os.X_OK)]
     env = bundled_mpi(bin_dir)
     if env:

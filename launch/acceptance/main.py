@@ -1,4 +1,4 @@
-"""launch/gpu_acceptance.sh tells what this is."""
+"""The program behind launch/gpu_acceptance.sh, which describes it."""
 import argparse
 import os
 import shlex
@@ -42,7 +42,7 @@ def add_steps(session):
 
 
 def all_steps(emulated, quick):
-    """(group, key, seconds at most, name) of each step, in order."""
+    """(group, key, time limit in seconds, name) of each step, in order."""
     found = []
 
     class Listing(Session):
@@ -55,7 +55,7 @@ def all_steps(emulated, quick):
 
 
 def choice(options):
-    """Which steps are wanted, as a function of group and key."""
+    """A function of group and key that selects the steps to run."""
     known = all_steps(options.emulated, options.quick)
     only, without = ([word for word in text.split(",") if word] for text in (options.only, options.skip))
     for word in only + without:

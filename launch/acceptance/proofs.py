@@ -1,4 +1,4 @@
-"""What must be true on a GPU before any figure counts."""
+"""Tests that must pass on a GPU before any figure counts."""
 import os
 import shutil
 
@@ -14,15 +14,15 @@ def optimizers(text):
 
 
 ADAGRAD = optimizers("{type: adagrad, lr: 0.01, initial_accumulator: 0.1, eps: 1e-6}")
-# Cross layers of a small rank multiply a change: steps small enough for the run to be a stable one.
+# Cross layers of a small rank amplify changes. These steps are small enough for a stable run.
 SMALL_ADAGRAD = optimizers("{type: adagrad, lr: 0.001, initial_accumulator: 0.1, eps: 1e-6}")
 SMALL_SGD = optimizers("{type: sgd, lr: 0.001}")
 CROSS = {"model.interaction": "{type: cross, layers: 2, rank: 6}"}
 CONCAT = {"model.interaction": "{type: concat, average_pool: 4}"}
 BF16 = {"train.precision": "bf16"}
 
-# name, settings, the largest relative difference of a step's loss to the CPU's. TF32 keeps 10 bits of a factor: four
-# times its rounding of 2^-11.
+# name, settings, the largest relative difference of a step's loss from the CPU's. TF32 keeps 10 bits of a factor;
+# the limit is four times its rounding of 2^-11.
 CASES = [
     ("dot-sgd-fp32", {}, 1e-5),
     ("dot-adagrad-fp32", ADAGRAD, 1e-5),
@@ -35,9 +35,9 @@ BF16_CASES = [
     ("dot-sgd-bf16", {}),
     ("concat-sgd-bf16", CONCAT),
 ]
-# A rounding to bf16 is off by up to 2^-9. Of the first loss, a mean over samples, that is a bound. Later steps see weights
-# that differ: two right programs drift apart, each as far as it drifts from fp32 (some 4e-3 a step here, either of them; up
-# to 2e-2 in one step). So what must hold is that the GPU's losses are, on average, no further from fp32 than the CPU's are.
+# A rounding to bf16 is off by up to 2^-9, which bounds the first loss, a mean over samples. Later steps use different
+# weights: two correct programs drift apart, each as far as it drifts from fp32 (some 4e-3 a step here, either of them; up
+# to 2e-2 in one step). On average the GPU's losses may be twice as far from fp32 as the CPU's are.
 BF16_FIRST = 2.0**-9
 BF16_TIMES = 2
 
@@ -100,7 +100,7 @@ def bf16_against_cpu(session, name, values):
 
 
 def host_tier(session):
-    # Bits are compared: algorithms of products must not be chosen by time.
+    # Bits are compared, so algorithms of products must not be chosen by timing.
     values = {**shorten(session, ADAGRAD), "train.pin_algorithms": "true"}
     expected = device_losses(session, "all-on-device", values)
     some = device_losses(session, "user-on-host", {**values, "memory.tables": "{user: host}"})
@@ -125,7 +125,7 @@ def nccl_alone(session):
 
 
 def nccl_two_ranks(session):
-    """NCCL refuses two ranks on one GPU of one machine; with a host's name each it takes them for two."""
+    """NCCL refuses two ranks on one GPU of one machine. With different host ids it takes them for two machines."""
     values = {**shorten(session, ADAGRAD), "comm": "nccl", "train.timeout": 30}
     expected = reference_losses(session, "nccl-2", shorten(session, ADAGRAD))
     own_name = ("bash", "-c", 'NCCL_HOSTID=rank$OMPI_COMM_WORLD_RANK exec "$0" "$@"')
@@ -150,7 +150,7 @@ def sanitizer_program(session):
 
 
 def first_words(run):
-    """Of the first error that the sanitizer printed."""
+    """The first error that the sanitizer printed."""
     lines = [line.strip("= \n") for line in run.text().splitlines() if line.startswith("=========")]
     said = [line for line in lines if line and not line.startswith("COMPUTE-SANITIZER")]
     return "; ".join(said[:3])[:300] or run.last_line()
@@ -199,7 +199,7 @@ def add(session):
 
 
 def add_sanitizer(session):
-    """Slow and of no figures: after all else."""
+    """Runs last: it is slow and gives no figures."""
     for tool in ("memcheck", "racecheck", "synccheck"):
         session.step("proof", f"sanitizer-{tool}", f"compute-sanitizer, {tool}", 60, lambda s, t=tool: sanitized(s, t))
         if session.emulated:

@@ -34,7 +34,7 @@ def describe(session, command):
 
 
 def fingerprint(path):
-    """Tells builds apart."""
+    """An identifier of the build."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         for part in iter(lambda: file.read(1 << 20), b""):
@@ -60,7 +60,7 @@ def read(path):
 
 
 def joined(records):
-    """One record of several of the same GPU and build, later ones before earlier ones."""
+    """Merges records of the same GPU and build. Later ones override earlier ones."""
     head, steps, facts = records[0]
     for new_head, new_steps, new_facts in records[1:]:
         if not alike(head, new_head):

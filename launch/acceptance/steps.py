@@ -1,4 +1,4 @@
-"""Steps: what they measured, and whether that was right. None of them can lose another's results."""
+"""Steps, their measurements and verdicts. No step can lose the results of another."""
 import os
 import shlex
 import time
@@ -10,7 +10,7 @@ TAIL = 15  # lines of a failed step's last log that the record keeps
 
 
 class Session:
-    """Where programs lie, where output goes, which steps are wanted, and how much time is left."""
+    """Folders of programs and output, the steps to run, and the time left."""
 
     def __init__(self, root, bin_dir, scratch, seconds, emulated=False, quick=False, wanted=None, changed=None):
         self.root, self.bin, self.scratch = root, bin_dir, scratch
@@ -37,7 +37,7 @@ class Session:
         return os.path.join(self.root, "configs", name)
 
     def run(self, name, command, env=None, silence=None):
-        """Runs within what is left of the step's limit; all that it started ends with it."""
+        """Runs a command within the rest of the step's limit. All processes that it started end with it."""
         words = [f"{key}={value}" for key, value in (env or {}).items()] + list(command)
         self.records[-1]["commands"].append(" ".join(shlex.quote(w) for w in words))
         limit_is = "limit" if self.limit_end <= self.end else "session"
@@ -80,12 +80,12 @@ class Session:
 
 
 def matches(word, group, key):
-    """`losses` stands for losses-dot-sgd-fp32 and the like, `proof` for the group."""
+    """`losses` selects losses-dot-sgd-fp32 and similar keys, `proof` selects the group."""
     return word in (group, key) or key.startswith(word + "-")
 
 
 def merged(old, new):
-    """Steps of two records: the newer counts, unless it says nothing where the older did."""
+    """Merges the steps of two records. The newer counts, unless it has no result and the older has one."""
     together = {step["key"]: step for step in old}
     for step in new:
         known = together.get(step["key"])

@@ -1,4 +1,4 @@
-"""GoogleTest programs on a device, where one bad kernel spoils the rest of its process."""
+"""GoogleTest programs on a device. After one failing kernel the rest of its process fails too."""
 import os
 import re
 
@@ -22,8 +22,8 @@ def finished(text):
 
 
 def suite(session, name, gtest_filter, wrapper=(), partial=False):
-    """Runs what the filter names. After a failure the rest goes on in a new process: an error of a GPU stays.
-    `partial`: where time ends, what has passed counts."""
+    """Runs the tests of the filter. After a failure the rest runs in a new process, because an error of a GPU persists.
+    `partial`: if time runs out, the tests that have passed count."""
     program = session.program(name)
     passed, broken = set(), {}
     for start in range(MOST_STARTS):

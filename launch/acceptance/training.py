@@ -1,4 +1,4 @@
-"""Runs of dlrm-train, and what they leave behind."""
+"""Runs of dlrm-train and their output."""
 import json
 import os
 import shutil
@@ -10,7 +10,7 @@ def settings(values):
 
 
 def metrics(folder):
-    """The lines of metrics.jsonl that are steps; a run that was ended may have cut its last."""
+    """The steps in metrics.jsonl. The last line of a run that was killed may be incomplete."""
     lines = []
     try:
         with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as file:
@@ -37,13 +37,13 @@ def summary(folder):
 
 
 def steady_rate(folder):
-    """Samples/s: the median of the lines after warming up; None before the third line."""
+    """Samples/s: the median of the lines after the warm-up, or None before the third line."""
     rates = [line["samples_per_second"] for line in metrics(folder)][2:]
     return statistics.median(rates) if rates else None
 
 
 def train(session, name, config, values, device, ranks=1, env=None, wrapper=()):
-    """Returns (run, folder). Ranks are started by mpirun; `wrapper` stands before the program."""
+    """Returns (run, folder). mpirun starts the ranks. `wrapper` precedes the program."""
     folder = os.path.join(session.scratch, name)
     shutil.rmtree(folder, ignore_errors=True)
     command = [session.program("dlrm-train"), session.config(config), "--device", device,

@@ -140,8 +140,8 @@ void warm_up(const std::vector<Batch>& batches, Trainer& trainer, int depth) {
   int64_t launched_before = 0, steady = -1;
   for (int pass = 0; pass < 2 * (depth + 1) + 1; ++pass) {
     train_on(batches, trainer, depth, 1, [] {});
-    const int64_t launched = trainer.steps_launched() - launched_before;
-    launched_before = trainer.steps_launched();
+    const int64_t launched = trainer.steps_replayed() - launched_before;
+    launched_before = trainer.steps_replayed();
     if (launched > 0 && launched == steady) return;
     steady = launched;
   }
@@ -163,7 +163,7 @@ SweepPoint sweep_point(Surroundings& s, RunConfig config, const SweepOptions& op
     if (!records || !trainer) {
       trainer.reset();
       trainer = std::make_unique<Trainer>(s.context, *s.ops, config, plan, true);
-      trainer->record_steps(true);
+      trainer->use_graphs(true);
       if (records) {
         warm_up(batches, *trainer, depth);
       } else {
@@ -171,11 +171,11 @@ SweepPoint sweep_point(Surroundings& s, RunConfig config, const SweepOptions& op
       }
     }
     if (records) trainer->initialise();
-    const int64_t launched = trainer->steps_launched();
+    const int64_t launched = trainer->steps_replayed();
     measurement.begin();
     train_on(batches, *trainer, depth, 1, [&] { measurement.step_is_done(); });
     measurement.end(point);
-    point.recorded_steps = trainer->steps_launched() - launched;
+    point.recorded_steps = trainer->steps_replayed() - launched;
   }
   point.asynchronous = s.execution.device().asynchronous();
   measurement.finish(point);

@@ -128,7 +128,7 @@ void make_positive(KernelClock& clock, View<float> state) {
   const Array<char> w = clock.numbers(1, n, DType::kFloat32, "parameters");
   const Array<char> g = clock.numbers(1, n, DType::kFloat32, "gradients");
   OptimizerStep step;
-  step.rule = OptimizerStep::Rule::kAdagrad;
+  step.rule = OptimizerRule::kAdagrad;
   step.eps = 1.0f;
   clock.ops.fill_zero(state.data(), n * 4);
   clock.ops.dense_update(step, {reinterpret_cast<float*>(w.data()), state.size()},
@@ -136,8 +136,9 @@ void make_positive(KernelClock& clock, View<float> state) {
   clock.stream.synchronize();
 }
 
-void time_update(KernelClock& clock, OptimizerStep::Rule rule, const std::string& name,
-                 int arrays) {
+void time_update(KernelClock& clock, OptimizerRule rule) {
+  const int states = traits_of(rule).state_count();
+  const std::string name = fmt::format("dense {}", traits_of(rule).name);
   if (!clock.wants(name)) return;
   const auto n = static_cast<size_t>(clock.options.sizes.parameters);
   // Numbers as they are in training: divisions and roots of zeros may be faster, and so is memory.
@@ -158,12 +159,10 @@ void time_update(KernelClock& clock, OptimizerStep::Rule rule, const std::string
   step.beta1 = 0.9f;
   step.beta2 = 0.999f;
   KernelRow row{.name = name, .shape = fmt::format("{}", n)};
-  row.bytes = 4.0 * arrays * static_cast<double>(n);
-  const bool adam = rule == OptimizerStep::Rule::kAdam;
+  row.bytes = 4.0 * (3 + 2 * states) * static_cast<double>(n);
   clock.time(row, [&] {
-    clock.ops.dense_update(step, floats(w), floats(g),
-                           rule == OptimizerStep::Rule::kSgd ? View<float>() : floats(s1),
-                           adam ? floats(s2) : View<float>(), {});
+    clock.ops.dense_update(step, floats(w), floats(g), states > 0 ? floats(s1) : View<float>(),
+                           states > 1 ? floats(s2) : View<float>(), {});
   });
 }
 
@@ -190,9 +189,9 @@ void time_dense(KernelClock& clock) {
   time_loss(clock);
   time_blocks(clock);
   time_movement(clock);
-  time_update(clock, OptimizerStep::Rule::kSgd, "dense sgd", 3);
-  time_update(clock, OptimizerStep::Rule::kAdagrad, "dense adagrad", 5);
-  time_update(clock, OptimizerStep::Rule::kAdam, "dense adam", 7);
+  for (size_t i = 0; i < std::size(kOptimizers); ++i) {
+    if (kOptimizers[i].dense()) time_update(clock, static_cast<OptimizerRule>(i));
+  }
   time_initialisation(clock);
 }
 

@@ -189,7 +189,7 @@ void time_update(KernelClock& clock, const Shape& s, const std::string& law, con
   const auto nothing = [] {};
   const auto group = [&] { clock.ops.group_rows_of(updates.shards, nothing); };
   OptimizerStep step;
-  step.rule = OptimizerStep::Rule::kAdagrad;
+  step.rule = OptimizerRule::kAdagrad;
   step.lr = 1e-3f;
   step.eps = 1e-8f;
   const auto update = [&] { clock.ops.embedding_bag_updates(step, updates.shards, nothing); };

@@ -2,21 +2,24 @@
 
 #include "element.h"
 #include "general_allreduce.h"
-#include "shared_allreduce.h"
+#include "shared/shared_allreduce.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 namespace {
 
 template <class Op, class T, class W>
-Pending start_sum(Communicator& comm, Board* board, const char* name, View<T> data) {
+Pending start_sum(Communicator& comm, ExchangeTable* table, const char* name, View<T> data) {
   const auto bytes = static_cast<int64_t>(data.size() * sizeof(W)) * (comm.size() - 1);
-  if (board && bytes > kOneExchangeBytes) {
-    return start_call<SharedAllreduce<Op, T, W>>(comm, *board, name, data);
+  if (table && bytes > kOneExchangeBytes) {
+    return start_call<SharedAllreduce<Op, T, W>>(comm, *table, name, data);
   }
-  return start_call<Allreduce<Op, T, W>>(comm, name, data);
+  return start_call<GeneralAllreduce<Op, T, W>>(comm, name, data);
 }
 
 }  // namespace
+}  // namespace dlrm::comm
+
+namespace dlrm {
 
 Pending Communicator::start_reduction(Reduction reduction) {
   DLRM_CHECK(false, "{} of device memory on a host communicator", reduction.name);
@@ -31,7 +34,7 @@ Pending Communicator::start_allreduce(View<T> data, DType wire, Stream* stream) 
                             .data = data.data(),
                             .out = data.data(),
                             .count = static_cast<int64_t>(data.size()),
-                            .element = element_of<T>(),
+                            .element = comm::element_of<T>(),
                             .wire = wire,
                             .stream = stream});
   }
@@ -40,11 +43,11 @@ Pending Communicator::start_allreduce(View<T> data, DType wire, Stream* stream) 
     return {};
   }
   if (wire == DType::kFloat32) {
-    return start_sum<Sum, T, T>(*this, board(), "allreduce", data);
+    return comm::start_sum<comm::Sum, T, T>(*this, shared_table(), "allreduce", data);
   }
   if constexpr (std::is_same_v<T, float>) {
     DLRM_CHECK(wire == DType::kBFloat16, "allreduce over a wire of {}", name_of(wire));
-    return start_sum<Sum, float, BFloat16>(*this, board(), "allreduce", data);
+    return comm::start_sum<comm::Sum, float, BFloat16>(*this, shared_table(), "allreduce", data);
   }
   DLRM_CHECK(false, "only floats travel as {}", name_of(wire));
 }
@@ -59,7 +62,7 @@ void Communicator::allreduce_max(View<int64_t> data) {
     reserve("allreduce_max", static_cast<int64_t>(data.size_bytes()), 2);
     return;
   }
-  start_sum<Max, int64_t, int64_t>(*this, board(), "allreduce_max", data).wait();
+  comm::start_sum<comm::Max, int64_t, int64_t>(*this, shared_table(), "allreduce_max", data).wait();
 }
 
 }  // namespace dlrm

@@ -10,7 +10,7 @@ Pending Communicator::start_alltoallv(const void* send, void* receive, const Exc
   DLRM_CHECK(layout.send_bytes.size() == ranks && layout.send_offsets.size() == ranks &&
                  layout.receive_bytes.size() == ranks && layout.receive_offsets.size() == ranks,
              "alltoallv among {} ranks", ranks);
-  Exchange exchange = empty_exchange(*this, "alltoallv");
+  Exchange exchange = comm::empty_exchange(*this, "alltoallv");
   exchange.send = send;
   exchange.receive = receive;
   exchange.layout = layout;

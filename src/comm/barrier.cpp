@@ -5,8 +5,8 @@
 namespace dlrm {
 
 Pending Communicator::start_barrier() {
-  Exchange exchange = empty_exchange(*this, "barrier");
-  exchange.rendezvous = true;
+  Exchange exchange = comm::empty_exchange(*this, "barrier");
+  exchange.is_barrier = true;
   exchange.sequence = reserve(exchange.name, 0);
   return start_exchange(std::move(exchange));
 }

@@ -7,7 +7,7 @@ namespace dlrm {
 Pending Communicator::start_broadcast(void* data, int64_t bytes, int root, Stream* stream) {
   const auto ranks = static_cast<size_t>(size());
   DLRM_CHECK(root >= 0 && root < size(), "broadcast from rank {} of {}", root, size());
-  Exchange exchange = empty_exchange(*this, "broadcast");
+  Exchange exchange = comm::empty_exchange(*this, "broadcast");
   exchange.receive = data;
   exchange.send = data;
   if (rank() == root) exchange.layout.send_bytes.assign(ranks, bytes);

@@ -7,7 +7,7 @@
 #include "dlrm/core/partition.h"
 #include "dlrm/core/view.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 
 struct Sum {
   template <class T>
@@ -22,11 +22,13 @@ struct Max {
   }
 };
 
-/// out[i] = parts[0][i] op parts[1][i] op ..., in that order, in the precision of T; W is T or a
-/// narrower type of the wire. `out` may be one of the parts.
+/// out[i] = parts[0][i] op parts[1][i] op ..., in that order and in the precision of T.
+///
+/// @param parts  [ranks] arrays of `count` values. W is T or a narrower wire type.
+/// @param out    [count]; may be one of the parts
 template <class Op, class T, class W, class Out>
 void combine_in_rank_order(View<const W* const> parts, int64_t count, Out* out) {
-  constexpr int64_t kBlock = 1024;  // stays in the first-level cache while the ranks pass over it
+  constexpr int64_t kBlock = 1024;  // stays in the L1 cache while all parts are added
   T sum[kBlock];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t block = std::min(kBlock, count - begin);
@@ -39,7 +41,7 @@ void combine_in_rank_order(View<const W* const> parts, int64_t count, Out* out) 
   }
 }
 
-/// parts[q].values[i] becomes the same combination on every part, for i in `range`.
+/// Replaces parts[q].values[i] by the same combination in every part, for each i in `range`.
 template <class Op, class T, class Part>
 void combine_into_all(View<const Part> parts, Range range) {
   constexpr int64_t kBlock = 1024;
@@ -54,10 +56,10 @@ void combine_into_all(View<const Part> parts, Range range) {
     }
     for (const Part& to : parts) {
       auto* out = to.values + begin;
-      using Wire = std::remove_reference_t<decltype(*out)>;
-      for (int64_t i = 0; i < block; ++i) out[i] = static_cast<Wire>(sum[i]);
+      using Element = std::remove_reference_t<decltype(*out)>;
+      for (int64_t i = 0; i < block; ++i) out[i] = static_cast<Element>(sum[i]);
     }
   }
 }
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

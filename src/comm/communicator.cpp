@@ -3,7 +3,8 @@
 #include <numeric>
 #include <utility>
 
-#include "progress.h"
+#include "call_log.h"
+#include "progress_engine.h"
 
 namespace dlrm {
 namespace {
@@ -33,14 +34,14 @@ ExchangeLayout ExchangeLayout::packed(std::vector<int64_t> send_bytes,
 int64_t ExchangeLayout::send_total() const { return total(send_bytes); }
 int64_t ExchangeLayout::receive_total() const { return total(receive_bytes); }
 
-Communicator::Communicator(std::shared_ptr<ProgressEngine> engine)
-    : engine_(std::move(engine)), activity_(engine_->make_activity()) {}
+Communicator::Communicator(std::shared_ptr<comm::ProgressEngine> engine)
+    : engine_(std::move(engine)), call_log_(engine_->monitor().make_call_log()) {}
 
-Communicator::~Communicator() { engine_->forget(*activity_); }
+Communicator::~Communicator() { engine_->monitor().remove(*call_log_); }
 
 uint64_t Communicator::reserve(const char* name, int64_t bytes, int exchanges) {
-  activity_->enter(name, bytes);
-  engine_->count_progress();
+  call_log_->enter(name, bytes);
+  engine_->monitor().count_progress();
   return std::exchange(next_sequence_, next_sequence_ + static_cast<uint64_t>(exchanges));
 }
 

@@ -5,13 +5,14 @@
 #include <limits>
 #include <sstream>
 
-namespace dlrm {
+namespace dlrm::comm {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
-constexpr double kNoLimit = 0x1p60;  // version 1 writes "none" as a huge number
+constexpr double kNoLimit = 0x1p60;  // version 1 writes a huge number for "no limit"
 
-/// The file's number that follows `key`, or its first one; infinity where there is none ("max").
+/// Returns the number after `key` in a file, or its first number if `key` is empty. Infinity if
+/// there is none ("max").
 double number_of(const std::string& path, const std::string& key = "") {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -58,7 +59,7 @@ double room_of_version1(const std::string& folder) {
          number_or_zero(stat, "total_inactive_file") + number_or_zero(stat, "total_active_file");
 }
 
-/// Whether `controller` is in a list as "cpu,cpuacct".
+/// True if `list`, as in "cpu,cpuacct", contains `controller`.
 bool names(const std::string& list, const std::string& controller) {
   std::istringstream words(list);
   for (std::string word; std::getline(words, word, ',');) {
@@ -67,7 +68,7 @@ bool names(const std::string& list, const std::string& controller) {
   return false;
 }
 
-/// The least that the group in `base` and those around it leave.
+/// Returns the minimum of left(folder) over `group` and all groups that contain it.
 template <class Left>
 double least_of(const std::string& base, std::string group, Left left) {
   double least = kNone;
@@ -107,4 +108,4 @@ double ControlGroup::memory_room(const std::string& root) {
   return std::max(0.0, least(root, "memory", room_of_version2, room_of_version1));
 }
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -1,16 +1,16 @@
 #pragma once
 #include <string>
 
-namespace dlrm {
+namespace dlrm::comm {
 
-/// What the control groups of this process (containers, batch systems) leave it, of versions 1 and
-/// 2. `root` stands before the system's paths.
+/// Limits of this process's control groups (containers, batch systems), versions 1 and 2. `root` is
+/// prefixed to the system's paths.
 struct ControlGroup {
-  /// CPUs' worth of time; infinity without a limit.
+  /// CPU time in units of whole CPUs; infinity without a limit.
   static double cpus(const std::string& root = "");
-  /// Bytes until a limit ends a process of the group; caches of files give way and count as free.
-  /// Infinity without a limit.
+  /// Bytes that the group may still allocate before the kernel kills one of its processes. Page
+  /// cache counts as free. Infinity without a limit.
   static double memory_room(const std::string& root = "");
 };
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -2,18 +2,18 @@
 
 #include <fmt/core.h>
 
-namespace dlrm {
+namespace dlrm::comm {
 
 std::string nccl_version_text(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-std::string obstacle_of(const std::vector<Candidate>& ranks) {
+std::string nccl_obstacle(const std::vector<NcclCandidate>& ranks) {
   for (size_t q = 0; q < ranks.size(); ++q) {
     if (ranks[q].obstacle[0]) return fmt::format("rank {}: {}", q, ranks[q].obstacle);
   }
   for (size_t q = 0; q < ranks.size(); ++q) {
-    // Of different versions they would wait for one another at the start.
+    // NCCL of different versions would hang at the start.
     if (ranks[q].version != ranks[0].version) {
       return fmt::format("rank 0 has NCCL {}, rank {} {}", nccl_version_text(ranks[0].version), q,
                          nccl_version_text(ranks[q].version));
@@ -28,4 +28,4 @@ std::string obstacle_of(const std::vector<Candidate>& ranks) {
   return "";
 }
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -2,20 +2,20 @@
 #include <string>
 #include <vector>
 
-namespace dlrm {
+namespace dlrm::comm {
 
-/// What ranks must know of one another to choose what moves their devices' memory alike.
-struct Candidate {
+/// What ranks tell one another, so that all choose the same kind of device communicator.
+struct NcclCandidate {
   char obstacle[192] = "";   ///< why this rank cannot use NCCL
-  char gpu[64] = "";         ///< names it among all machines
-  bool own_host_id = false;  ///< NCCL_HOSTID tells NCCL to take ranks for different machines
+  char gpu[64] = "";         ///< unique among all nodes
+  bool own_host_id = false;  ///< NCCL_HOSTID is set: NCCL treats ranks as on different machines
   int version = 0;           ///< of NCCL; 22809 is 2.28.9
 };
 
-/// What keeps these ranks from NCCL, naming the rank; empty: nothing.
-std::string obstacle_of(const std::vector<Candidate>& ranks);
+/// Returns why these ranks cannot use NCCL, and names the rank; empty: they can.
+std::string nccl_obstacle(const std::vector<NcclCandidate>& ranks);
 
 /// "2.28.9"
 std::string nccl_version_text(int version);
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

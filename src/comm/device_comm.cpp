@@ -9,17 +9,19 @@
 
 #include "device_choice.h"
 #include "nccl_comm.h"
-#include "staged_comm.h"
+#include "staged/staged_comm.h"
 
 namespace dlrm {
 namespace {
 
-Candidate candidate_of(Device& device) {
-  Candidate mine;
-  std::snprintf(mine.obstacle, sizeof mine.obstacle, "%s", why_no_nccl(device).c_str());
+using comm::NcclCandidate;
+
+NcclCandidate candidate_of(Device& device) {
+  NcclCandidate mine;
+  std::snprintf(mine.obstacle, sizeof mine.obstacle, "%s", comm::why_no_nccl(device).c_str());
   if (mine.obstacle[0] == '\0') {
     std::snprintf(mine.gpu, sizeof mine.gpu, "%s", gpu_identity(device).c_str());
-    mine.version = nccl_version();
+    mine.version = comm::nccl_version();
   }
   mine.own_host_id = std::getenv("NCCL_HOSTID") != nullptr;
   return mine;
@@ -31,17 +33,17 @@ std::unique_ptr<Communicator> make_device_comm(Communicator& host, Device& devic
                                                const DeviceCommOptions& options) {
   const bool nothing_to_send = host.size() == 1 && options.kind == DeviceCommKind::kAuto;
   if (nothing_to_send || options.kind == DeviceCommKind::kStaged) {
-    return make_staged_comm(host, device);
+    return comm::make_staged_comm(host, device);
   }
-  const std::string obstacle = obstacle_of(host.allgather(candidate_of(device)));
-  if (obstacle.empty()) return make_nccl_comm(host, device);
+  const std::string obstacle = comm::nccl_obstacle(host.allgather(candidate_of(device)));
+  if (obstacle.empty()) return comm::make_nccl_comm(host, device);
   if (options.kind == DeviceCommKind::kNccl) {
     throw usage_error("comm nccl: {}; use comm: staged, or auto", obstacle);
   }
   if (host.rank() == 0) {
     Log().warn("GPUs exchange through the host (comm: staged), which is slow: {}", obstacle);
   }
-  return make_staged_comm(host, device);
+  return comm::make_staged_comm(host, device);
 }
 
 }  // namespace dlrm

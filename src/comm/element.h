@@ -4,7 +4,7 @@
 
 #include "dlrm/comm/communicator.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 
 template <class T>
 constexpr Reduction::Element element_of() {
@@ -13,6 +13,7 @@ constexpr Reduction::Element element_of() {
   if constexpr (std::is_same_v<T, int64_t>) return Reduction::Element::kInt64;
 }
 
+/// Bytes of one element.
 constexpr int64_t width_of(Reduction::Element element) {
   return element == Reduction::Element::kFloat ? 4 : 8;
 }
@@ -31,4 +32,4 @@ auto with_type_of(Reduction::Element element, Use use) {
   return use(float());
 }
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -6,21 +6,21 @@
 
 #include "dlrm/device/device.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 
-/// Events of one device that are used again. Thread-safe.
+/// Recycles events of one device. Thread-safe.
 class EventPool {
  public:
   explicit EventPool(Device& device) : device_(device) {}
 
-  std::unique_ptr<Event> take() {
+  std::unique_ptr<Event> acquire() {
     const std::lock_guard lock(mutex_);
     if (free_.empty()) return device_.make_event();
     std::unique_ptr<Event> event = std::move(free_.back());
     free_.pop_back();
     return event;
   }
-  void give_back(std::unique_ptr<Event> event) {
+  void release(std::unique_ptr<Event> event) {
     const std::lock_guard lock(mutex_);
     free_.push_back(std::move(event));
   }
@@ -31,4 +31,4 @@ class EventPool {
   std::vector<std::unique_ptr<Event>> free_;
 };
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -4,14 +4,14 @@
 
 #include "dlrm/core/partition.h"
 
-#include "progress.h"
+#include "progress_engine.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 
 Exchange empty_exchange(const Communicator& comm, const char* name) {
   Exchange exchange;
   exchange.name = name;
-  exchange.layout = comm.engine()->memory()->take_layout(static_cast<size_t>(comm.size()));
+  exchange.layout = comm.engine()->call_pool()->acquire_layout(static_cast<size_t>(comm.size()));
   return exchange;
 }
 
@@ -44,4 +44,4 @@ void copy_own_block(const Exchange& exchange, int rank) {
   if (bytes > 0 && from != to) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

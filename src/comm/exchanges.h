@@ -1,13 +1,14 @@
 #pragma once
 #include "dlrm/comm/communicator.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 
-/// An exchange on `comm` that moves nothing yet; its sequence is still to be set. What runs it may
-/// give the layout back to the engine's memory.
+/// Returns an exchange on `comm` without bytes. Its sequence is not set. The layout comes from the
+/// engine's pool; whoever runs the exchange releases it.
 Exchange empty_exchange(const Communicator& comm, const char* name);
 
-/// The exchange that brings bytes_of(q) bytes of rank q to receive + offset_of(q) everywhere.
+/// Returns the exchange that copies bytes_of(q) bytes of each rank q to receive + offset_of(q) on
+/// every rank.
 template <class Bytes, class Offset>
 Exchange gather_exchange(const Communicator& comm, const char* name, const void* send,
                          void* receive, Bytes bytes_of, Offset offset_of) {
@@ -23,12 +24,12 @@ Exchange gather_exchange(const Communicator& comm, const char* name, const void*
   return exchange;
 }
 
-/// The exchange that brings part q of `count` values of `width` bytes of every rank to rank q,
-/// where it arrives rank after rank but for the rank's own part, which stays where it is.
+/// Returns the exchange that sends part q of `count` values of `width` bytes to each rank q. Parts
+/// arrive in rank order, one slot each. The slot of the rank's own part is left unwritten.
 Exchange scatter_exchange(const Communicator& comm, const char* name, const void* send,
                           void* receive, int64_t count, int64_t width);
 
-/// Copies a rank's block for itself where it is not there already.
+/// Copies a rank's block for itself, unless source and destination are the same.
 void copy_own_block(const Exchange& exchange, int rank);
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

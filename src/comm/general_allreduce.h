@@ -7,18 +7,20 @@
 #include "dlrm/core/partition.h"
 #include "dlrm/wire/message_bytes.h"
 
+#include "call.h"
+#include "call_buffer.h"
 #include "combine.h"
 #include "exchanges.h"
-#include "progress.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 
-/// Sums `data` over ranks: every rank adds up its part of what all ranks have, in rank order, and
-/// the parts are gathered. Values travel as W.
+/// Allreduce of `data` in two exchanges. Each rank receives one part of everybody's values and
+/// combines it in rank order. The combined parts are then gathered. Small data takes one exchange
+/// instead. Values travel as W.
 template <class Op, class T, class W>
-class Allreduce final : public Call {
+class GeneralAllreduce final : public Call {
  public:
-  Allreduce(Communicator& comm, const char* name, View<T> data)
+  GeneralAllreduce(Communicator& comm, const char* name, View<T> data)
       : Call(comm.engine()),
         comm_(comm),
         name_(name),
@@ -26,19 +28,19 @@ class Allreduce final : public Call {
         one_exchange_(static_cast<int64_t>(data.size()) * kWidth * (comm.size() - 1) <=
                       kOneExchangeBytes),
         wire_(comm.engine()),
-        arrived_(comm.engine()),
+        received_(comm.engine()),
         parts_(comm.engine()) {}
 
   void start() { start_at(comm_.reserve(name_, static_cast<int64_t>(data_.size_bytes()), 2)); }
-  /// With `sequence` and the number after it.
+  /// Uses the sequence numbers `sequence` and `sequence` + 1.
   void start_at(uint64_t sequence) {
     sequence_ = sequence;
     if constexpr (!kSame) {
-      wire_.take(count() * kWidth);
+      wire_.allocate(count() * kWidth);
       W* wire = wire_.template as<W>();
       for (size_t i = 0; i < data_.size(); ++i) wire[i] = static_cast<W>(data_[i]);
     }
-    phase_ = one_exchange_ ? gather_everything() : scatter_parts();
+    exchange_ = one_exchange_ ? gather_everything() : scatter_parts();
     engine().add(*this);
   }
 
@@ -47,16 +49,16 @@ class Allreduce final : public Call {
   static constexpr int64_t kWidth = static_cast<int64_t>(sizeof(W));
 
   bool step() override {
-    if (!phase_.poll()) return false;
+    if (!exchange_.poll()) return false;
     if (one_exchange_) {
       combine(count(), data_.data());
       return true;
     }
     if (!gathering_) {
       combine_own_part();
-      phase_ = gather_parts();
+      exchange_ = gather_parts();
       gathering_ = true;
-      return phase_.done() && finish();
+      return exchange_.done() && finish();
     }
     return finish();
   }
@@ -71,17 +73,18 @@ class Allreduce final : public Call {
 
   Pending gather_everything() {
     const int64_t bytes = count() * kWidth;
-    arrived_.take(bytes * comm_.size());
+    received_.allocate(bytes * comm_.size());
     return begin(gather_exchange(
-                     comm_, name_, values(), arrived_.template as<void>(),
+                     comm_, name_, values(), received_.template as<void>(),
                      [&](int) { return bytes; }, [&](int q) { return q * bytes; }),
                  0);
   }
 
   Pending scatter_parts() {
-    arrived_.take(part(comm_.rank()).size() * kWidth * comm_.size());
+    received_.allocate(part(comm_.rank()).size() * kWidth * comm_.size());
     return begin(
-        scatter_exchange(comm_, name_, values(), arrived_.template as<void>(), count(), kWidth), 0);
+        scatter_exchange(comm_, name_, values(), received_.template as<void>(), count(), kWidth),
+        0);
   }
 
   Pending gather_parts() {
@@ -104,10 +107,10 @@ class Allreduce final : public Call {
 
   template <class Out>
   void combine(int64_t length, Out* out) {
-    parts_.take(static_cast<int64_t>(ranks() * sizeof(const W*)));
+    parts_.allocate(static_cast<int64_t>(ranks() * sizeof(const W*)));
     const View<const W*> parts(parts_.template as<const W*>(), ranks());
     for (size_t q = 0; q < ranks(); ++q) {
-      parts[q] = arrived_.template as<W>() + static_cast<int64_t>(q) * length;
+      parts[q] = received_.template as<W>() + static_cast<int64_t>(q) * length;
     }
     if (!one_exchange_) parts[static_cast<size_t>(comm_.rank())] = out_as_wire(out);
     combine_with_rounding(View<const W* const>(parts), length, out);
@@ -123,12 +126,12 @@ class Allreduce final : public Call {
   static void combine_with_rounding(View<const W* const> parts, int64_t length, Out* out) {
     combine_in_rank_order<Op, T, W>(parts, length, out);
     if constexpr (!std::is_same_v<Out, W>) {
-      // One exchange rounds as two would.
+      // As after two exchanges, where the sum travels as W.
       for (int64_t i = 0; i < length; ++i) out[i] = static_cast<Out>(static_cast<W>(out[i]));
     }
   }
 
-  /// What travels: the data itself, or its rounded copy.
+  /// The values that travel: the data itself, or its rounded copy.
   W* values() const {
     if constexpr (kSame) {
       return data_.data();
@@ -146,8 +149,8 @@ class Allreduce final : public Call {
   bool one_exchange_;
   bool gathering_ = false;
   uint64_t sequence_ = 0;
-  Scratch wire_, arrived_, parts_;
-  Pending phase_;  // after the scratch it uses: ends first
+  CallBuffer wire_, received_, parts_;
+  Pending exchange_;  // declared last, so it is destroyed before its buffers
 };
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

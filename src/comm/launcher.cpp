@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-namespace dlrm {
+namespace dlrm::comm {
 namespace {
 
 int number(const char* variable) {
@@ -14,9 +14,9 @@ bool is_set(const char* variable) { return std::getenv(variable) != nullptr; }
 
 }  // namespace
 
-Launch find_launch() {
+Launch detect_launch() {
   Launch launch;
-  // SLURM_PROCID alone is set in batch scripts too; the step's own variables only by srun.
+  // Batch scripts also have SLURM_PROCID. Only srun sets the variables of a step.
   if (is_set("SLURM_STEP_ID") && is_set("SLURM_PROCID")) {
     launch.srun_tasks = number("SLURM_STEP_NUM_TASKS");
   }
@@ -30,4 +30,4 @@ Launch find_launch() {
   return launch;
 }
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -1,14 +1,13 @@
 #pragma once
 
-namespace dlrm {
+namespace dlrm::comm {
 
-/// How this process was started, as its environment tells.
+/// How this process was started, as its environment variables tell.
 struct Launch {
-  bool parallel = false;  ///< by mpirun or srun, as one of several ranks
-  int srun_tasks = 0;     ///< tasks of the srun step; 0 outside of srun
+  bool parallel = false;  ///< mpirun or srun started several ranks; otherwise MPI is not needed
+  int srun_tasks = 0;     ///< tasks of the srun step; 0 without srun
 };
 
-/// A plain process, and the only rank of a job, need no MPI.
-Launch find_launch();
+Launch detect_launch();
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -5,15 +5,16 @@
 #include "dlrm/comm/communicator.h"
 #include "dlrm/device/device.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 
-/// Why NCCL cannot be used in this process with this device; empty where it can.
+/// Returns why this process cannot use NCCL with this device; empty: it can.
 std::string why_no_nccl(Device& device);
 
-/// Of the library that this process finds; 22809 is 2.28.9.
+/// Version of the NCCL library that this process loads; 22809 is 2.28.9.
 int nccl_version();
 
-/// Collective. The host communicator, of which it makes a duplicate, brings the ranks together.
+/// Returns an NCCL communicator among the ranks of `host`, of which it keeps a duplicate.
+/// Collective.
 std::unique_ptr<Communicator> make_nccl_comm(Communicator& host, Device& device);
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -9,11 +9,11 @@
 namespace dlrm {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(2);  // of a rank that failed, for its peers
+constexpr auto kUnwindTimeout = std::chrono::seconds(2);
 
 }  // namespace
 
-void Pending::State::relax(int64_t) { ::sched_yield(); }
+void Pending::State::back_off(int64_t) { ::sched_yield(); }
 
 Pending& Pending::operator=(Pending&& other) {
   if (this == &other) return *this;
@@ -30,14 +30,15 @@ void Pending::end_quietly() noexcept {
     const auto begin = std::chrono::steady_clock::now();
     for (int64_t polls = 0; !poll(); ++polls) {
       const bool failed = std::uncaught_exceptions() > 0;
-      if (failed && (state_->abandoned() || std::chrono::steady_clock::now() - begin > kPatience)) {
+      if (failed &&
+          (state_->abandoned() || std::chrono::steady_clock::now() - begin > kUnwindTimeout)) {
         state_->abandon();
         return;
       }
-      state_->relax(polls);
+      state_->back_off(polls);
     }
   } catch (...) {
-    // Its owner no longer wants to know; the rank that failed reports the error.
+    // The rank that failed reports the error.
   }
 }
 
@@ -54,13 +55,13 @@ bool Pending::poll() {
 }
 
 void Pending::wait() {
-  for (int64_t polls = 0; !poll(); ++polls) state_->relax(polls);
+  for (int64_t polls = 0; !poll(); ++polls) state_->back_off(polls);
 }
 
-bool Pending::State::order(Stream&) { return false; }
+bool Pending::State::enqueue_wait(Stream&) { return false; }
 
 void Pending::wait(Stream& stream) {
-  if (state_ && state_->order(stream)) {
+  if (state_ && state_->enqueue_wait(stream)) {
     state_.reset();
     return;
   }

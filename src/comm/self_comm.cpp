@@ -5,9 +5,9 @@
 #include "dlrm/comm/communicator.h"
 
 #include "exchanges.h"
-#include "progress.h"
+#include "progress_engine.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 namespace {
 
 class SelfComm final : public Communicator {
@@ -21,7 +21,7 @@ class SelfComm final : public Communicator {
   }
   Pending start_exchange(Exchange exchange) override {
     copy_own_block(exchange, 0);
-    engine()->memory()->give_back(std::move(exchange.layout));
+    engine()->call_pool()->release(std::move(exchange.layout));
     return {};
   }
 };
@@ -32,8 +32,12 @@ std::unique_ptr<Communicator> make_self_comm(std::shared_ptr<ProgressEngine> eng
   return std::make_unique<SelfComm>(std::move(engine));
 }
 
+}  // namespace dlrm::comm
+
+namespace dlrm {
+
 std::unique_ptr<Communicator> make_self_comm() {
-  return make_self_comm(std::make_shared<ProgressEngine>(Waiting::kSpin));
+  return comm::make_self_comm(std::make_shared<comm::ProgressEngine>(comm::WaitPolicy::kSpin));
 }
 
 }  // namespace dlrm

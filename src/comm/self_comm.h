@@ -3,9 +3,9 @@
 
 #include "dlrm/comm/communicator.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 
-/// A SelfComm whose calls are counted in `engine`.
+/// Returns a communicator of this process alone, whose calls `engine` counts.
 std::unique_ptr<Communicator> make_self_comm(std::shared_ptr<ProgressEngine> engine);
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -1,10 +1,10 @@
 #pragma once
 #include <csignal>
 
-namespace dlrm {
+namespace dlrm::comm {
 
-/// While one lives, threads started here leave the signals that ask a run to stop to the main
-/// thread.
+/// Blocks the signals that ask a run to stop. Threads started during its lifetime inherit that, so
+/// that the main thread receives the signals.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -21,4 +21,4 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

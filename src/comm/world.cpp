@@ -4,18 +4,22 @@
 
 #include "dlrm/core/log.h"
 
+#include "control/control_thread.h"
 #include "launcher.h"
-#include "mpi_c.h"
-#include "mpi_comm.h"
-#include "node.h"
-#include "progress.h"
+#include "local_ranks.h"
+#include "mpi/mpi_c.h"
+#include "mpi/mpi_comm.h"
+#include "progress_engine.h"
 #include "self_comm.h"
-#include "service.h"
-#include "shared_node.h"
+#include "shared/shared_memory_group.h"
 #include "signals.h"
 
 namespace dlrm {
 namespace {
+
+using comm::check_mpi;
+using comm::ControlThread;
+using comm::WaitPolicy;
 
 MPI_Comm ranks_of_this_node() {
   MPI_Comm comm = MPI_COMM_NULL;
@@ -24,9 +28,9 @@ MPI_Comm ranks_of_this_node() {
   return comm;
 }
 
-/// What MPI grants of MPI_THREAD_MULTIPLE.
+/// Returns the thread level that MPI provides; MPI_THREAD_MULTIPLE is requested.
 int start_mpi(int* argc, char*** argv) {
-  const SignalsBlocked blocked;  // inherited by the threads that MPI starts
+  const comm::SignalsBlocked blocked;  // inherited by the threads that MPI starts
   int granted = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted), "MPI_Init_thread");
   return granted;
@@ -43,20 +47,20 @@ MPI_Comm copy_of_world() {
 class World::Impl {
  public:
   Impl(int* argc, char*** argv) {
-    const Launch launch = find_launch();
+    const comm::Launch launch = comm::detect_launch();
     if (launch.parallel) {
       join(argc, argv, launch);
     } else {
-      node_ = this_node();
-      engine_ = std::make_shared<ProgressEngine>(Waiting::kSpin);
-      comm_ = make_self_comm(engine_);
-      service_ = std::make_unique<Service>(0, 1, nullptr, engine_);
+      local_ = comm::single_process();
+      engine_ = std::make_shared<comm::ProgressEngine>(WaitPolicy::kSpin);
+      comm_ = comm::make_self_comm(engine_);
+      control_ = std::make_unique<ControlThread>(0, 1, nullptr, engine_);
     }
   }
 
   ~Impl() {
     if (std::uncaught_exceptions() > exceptions_) {
-      service_->end_all(ExitCode::kFailure, "ended by an exception that nobody reported");
+      control_->end_all(ExitCode::kFailure, "ended by an exception that nobody reported");
     }
     finish();
   }
@@ -66,47 +70,48 @@ class World::Impl {
     finished_ = true;
     if (comm_->size() > 1) {
       comm_->barrier();
-      service_->hush();
-      comm_->barrier();  // nobody sends reports any more
+      control_->stop_reports();
+      comm_->barrier();  // from here on no rank sends reports
     }
-    service_->stop();
+    control_->stop();
     if (!mpi_) return;
     comm_.reset();
     MPI_Finalize();
   }
 
-  Waiting waiting(int threads) const {
-    if (node_.crowded(threads)) return Waiting::kYield;
-    return node_.whole ? Waiting::kSpin : Waiting::kSpinForMessages;
+  WaitPolicy wait_policy(int threads) const {
+    if (local_.oversubscribed(threads)) return WaitPolicy::kYield;
+    return local_.all_ranks ? WaitPolicy::kSpin : WaitPolicy::kSpinForever;
   }
 
-  Node node_;
-  std::shared_ptr<ProgressEngine> engine_;
-  std::shared_ptr<SharedNode> memory_;  // outlives what was allocated there
+  comm::LocalRanks local_;
+  std::shared_ptr<comm::ProgressEngine> engine_;
+  std::shared_ptr<comm::SharedMemoryGroup> memory_;  // outlives what is allocated there
   std::unique_ptr<Communicator> comm_;
-  std::unique_ptr<Service> service_;
+  std::unique_ptr<ControlThread> control_;
 
  private:
-  void join(int* argc, char*** argv, const Launch& launch) {
+  void join(int* argc, char*** argv, const comm::Launch& launch) {
     const int granted = start_mpi(argc, argv);
     mpi_ = true;
-    MPI_Comm beside = ranks_of_this_node();
-    node_ = find_node(MPI_COMM_WORLD, beside);
+    MPI_Comm local = ranks_of_this_node();
+    local_ = comm::find_local_ranks(MPI_COMM_WORLD, local);
     std::string why_not;
-    memory_ = SharedNode::make(MPI_COMM_WORLD, beside, why_not);
-    MPI_Comm_free(&beside);
-    engine_ = std::make_shared<ProgressEngine>(waiting(1));
-    comm_ = make_mpi_comm(copy_of_world(), engine_, memory_);
+    memory_ = comm::SharedMemoryGroup::make(MPI_COMM_WORLD, local, why_not);
+    MPI_Comm_free(&local);
+    engine_ = std::make_shared<comm::ProgressEngine>(wait_policy(1));
+    comm_ = comm::make_mpi_comm(copy_of_world(), engine_, memory_);
     if (!why_not.empty()) {
       Log(comm_->rank()).info("ranks of a machine exchange through MPI: {}", why_not);
     }
-    std::unique_ptr<Wire> wire;
+    std::unique_ptr<comm::ControlChannel> channel;
     if (granted == MPI_THREAD_MULTIPLE && comm_->size() > 1) {
-      wire = make_mpi_wire(copy_of_world());
+      channel = comm::make_mpi_control_channel(copy_of_world());
     } else if (comm_->size() > 1) {
       Log(comm_->rank()).info("warning: this MPI allows one thread only: there is no watchdog");
     }
-    service_ = std::make_unique<Service>(comm_->rank(), comm_->size(), std::move(wire), engine_);
+    control_ =
+        std::make_unique<ControlThread>(comm_->rank(), comm_->size(), std::move(channel), engine_);
     if (comm_->size() == 1 && launch.srun_tasks > 1) {
       throw usage_error(
           "srun started {} ranks that do not know of one another: try srun --mpi=pmix",
@@ -124,20 +129,20 @@ World::~World() = default;
 
 int World::rank() const { return impl_->comm_->rank(); }
 int World::size() const { return impl_->comm_->size(); }
-int World::local_rank() const { return impl_->node_.rank; }
-int World::local_size() const { return impl_->node_.size; }
+int World::local_rank() const { return impl_->local_.rank; }
+int World::local_size() const { return impl_->local_.size; }
 Communicator& World::comm() { return *impl_->comm_; }
 
 void World::use_threads(int threads) {
-  if (impl_->comm_->size() > 1) impl_->engine_->set_waiting(impl_->waiting(threads));
+  if (impl_->comm_->size() > 1) impl_->engine_->set_wait_policy(impl_->wait_policy(threads));
 }
 
 void World::start_watchdog(double timeout_seconds, const Trace& trace) {
-  impl_->service_->start_watchdog(timeout_seconds, trace);
+  impl_->control_->start_watchdog(timeout_seconds, trace);
 }
-void World::pause_watchdog(bool paused) { impl_->service_->pause(paused); }
+void World::pause_watchdog(bool paused) { impl_->control_->pause_watchdog(paused); }
 void World::end_all(ExitCode code, const std::string& text) {
-  impl_->service_->end_all(code, text);
+  impl_->control_->end_all(code, text);
 }
 void World::finish() { impl_->finish(); }
 

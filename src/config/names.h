@@ -16,14 +16,6 @@ inline const Names<Activation> kActivationNames{{"relu", Activation::kRelu},
                                                 {"silu", Activation::kSilu},
                                                 {"sigmoid", Activation::kSigmoid},
                                                 {"tanh", Activation::kTanh}};
-inline const Names<OptimizerType> kDenseOptimizerNames{{"sgd", OptimizerType::kSgd},
-                                                       {"adagrad", OptimizerType::kAdagrad},
-                                                       {"adam", OptimizerType::kAdam}};
-inline const Names<OptimizerType> kSparseOptimizerNames{
-    {"sgd", OptimizerType::kSgd},
-    {"adagrad", OptimizerType::kAdagrad},
-    {"rowwise_adagrad", OptimizerType::kRowwiseAdagrad},
-    {"adam", OptimizerType::kAdam}};
 inline const Names<Precision> kPrecisionNames{{"fp32", Precision::kFp32},
                                               {"bf16", Precision::kBf16}};
 inline const Names<DataKind> kDataKindNames{

@@ -20,19 +20,40 @@ Schema<WireConfig> wire_schema() {
   return schema;
 }
 
-Schema<OptimizerConfig> optimizer_schema(const Names<OptimizerType>& types) {
+/// "1e-10; adam 1e-08": the first rule's default, and those that differ.
+std::string eps_defaults(uint32_t use) {
+  std::string text = fmt::format("{}", kOptimizers[0].eps);
+  for (const OptimizerTraits& rule : kOptimizers) {
+    if ((rule.use & use) == 0 || rule.eps == kOptimizers[0].eps) continue;
+    text += fmt::format("; {} {}", rule.name, rule.eps);
+  }
+  return text;
+}
+
+/// Of the optimizer of dense layers or of tables: `use` is kDense or kSparse.
+Schema<OptimizerConfig> optimizer_schema(uint32_t use) {
   using O = OptimizerConfig;
+  Names<OptimizerRule> rules;
+  for (size_t i = 0; i < std::size(kOptimizers); ++i) {
+    if ((kOptimizers[i].use & use) == 0) continue;
+    rules.emplace_back(kOptimizers[i].name, static_cast<OptimizerRule>(i));
+  }
   Schema<O> schema;
-  schema.key("type", &O::type, choice(types), "the update rule");
+  schema.key("type", &O::type, choice(rules), "the update rule");
   schema.key("lr", &O::lr, real_number(0, 1e6), "learning rate, which lr_schedule scales");
-  schema.key("eps", &O::eps, real_number(1e-30, 1), "added to the root (adagrads, adam)")
-      .default_shown("1e-10; adam 1e-08");
-  schema.key("initial_accumulator", &O::initial_accumulator, real_number(0, 1e6),
-             "what the sums of squares begin with (adagrads)");
-  schema.key("beta1", &O::beta1, real_number(0, 1, true), "decay of the first moment (adam)");
-  schema.key("beta2", &O::beta2, real_number(0, 1, true), "decay of the second moment (adam)");
+  for (const OptimizerConstant& constant : kOptimizerConstants) {
+    std::vector<std::string> users;
+    for (const auto& [name, rule] : rules) {
+      if ((traits_of(rule).constants & constant.bit) != 0) users.push_back(name);
+    }
+    if (users.empty()) continue;
+    auto& field = schema.key(constant.key, constant.value,
+                             real_number(constant.lowest, constant.highest, constant.below_highest),
+                             fmt::format("{} ({})", constant.meaning, joined(users)));
+    if (constant.bit == kEps) field.default_shown(eps_defaults(use));
+  }
   schema.then([](const Node& node, const std::string&, O& out) {
-    if (!node.find("eps")) out.eps = out.type == OptimizerType::kAdam ? 1e-8 : 1e-10;
+    if (!node.find("eps")) out.eps = traits_of(out.type).eps;
   });
   return schema;
 }
@@ -87,10 +108,10 @@ Schema<TrainConfig> train_schema() {
              "GPU: products take the library's first algorithm, instead of the fastest as timed in "
              "the first step, so that two fresh runs give the same bits");
   schema.key("wire", &T::wire, section(wire_schema()), "types on the wire");
-  schema.key("dense_optimizer", &T::dense_optimizer,
-             section(optimizer_schema(kDenseOptimizerNames)), "of MLPs and cross layers");
-  schema.key("sparse_optimizer", &T::sparse_optimizer,
-             section(optimizer_schema(kSparseOptimizerNames)), "of tables");
+  schema.key("dense_optimizer", &T::dense_optimizer, section(optimizer_schema(kDense)),
+             "of MLPs and cross layers");
+  schema.key("sparse_optimizer", &T::sparse_optimizer, section(optimizer_schema(kSparse)),
+             "of tables");
   schema.key("lr_schedule", &T::lr_schedule, section(schedule_schema()), "of both optimizers");
   schema
       .key("threads", &T::threads, whole_number(0, 4096),

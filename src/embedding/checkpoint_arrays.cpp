@@ -12,35 +12,25 @@ void add_arrays(const EmbeddingOptions& options, const TableConfig& table, const
   whole.columns = columns;
   whole.stride = here.state_stride;
   whole.saves = saves;
-  const auto add = [&](const char* name, float* data) {
-    ShardArray array = whole;
-    array.path = path + name;
-    array.data = data;
-    arrays.push_back(array);
-  };
-
   ShardArray weight = whole;
   weight.path = path + "/weight";
   weight.data = here.weights;
   weight.type = here.type;
   weight.stride = here.stride;
   arrays.push_back(weight);
-  switch (options.optimizer.type) {
-    case OptimizerType::kSgd:
-      return;
-    case OptimizerType::kAdagrad:
-      add("/adagrad", here.state1);
-      return;
-    case OptimizerType::kRowwiseAdagrad:
-      add("/adagrad", here.state1);
-      arrays.back().shape = {table.rows};
-      arrays.back().columns = {0, 1};
-      arrays.back().saves = saves && columns.begin == 0;
-      return;
-    case OptimizerType::kAdam:
-      add("/adam_m", here.state1);
-      add("/adam_v", here.state2);
-      return;
+
+  const OptimizerTraits& traits = traits_of(options.optimizer.type);
+  float* const states[] = {here.state1, here.state2};
+  for (int i = 0; i < traits.state_count(); ++i) {
+    ShardArray state = whole;
+    state.path = path + "/" + traits.states[i].name;
+    state.data = states[i];
+    if (traits.rowwise()) {
+      state.shape = {table.rows};
+      state.columns = {0, 1};
+      state.saves = saves && columns.begin == 0;
+    }
+    arrays.push_back(state);
   }
 }
 

@@ -4,7 +4,6 @@ namespace dlrm {
 
 std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptions& options,
                                           const EmbeddingLayout& layout) {
-  const RowState state = row_state(options.optimizer);
   const OwnerLayout& mine = layout.owner(context.comm.rank());
   std::vector<OwnedShard> shards;
   for (size_t s = 0; s < mine.slices.size(); ++s) {
@@ -20,9 +19,9 @@ std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptio
       shard.features = layout.features_of(slice.table);
       shard.first_block =
           static_cast<size_t>(slice.first_block) + c * static_cast<size_t>(shard.features);
-      shard.store =
-          make_resident_rows(context.device, slice.places[c],
-                             shape_of_rows(table, options.seed, shard.rows, shard.columns), state);
+      shard.store = make_resident_rows(
+          context.device, slice.places[c],
+          shape_of_rows(table, options.seed, shard.rows, shard.columns), options.optimizer.type);
       shards.push_back(std::move(shard));
     }
   }

@@ -6,7 +6,6 @@ namespace dlrm {
 
 ReplicatedTables::ReplicatedTables(Context& context, Ops& ops, const EmbeddingOptions& options,
                                    const EmbeddingLayout& layout) {
-  const RowState state = row_state(options.optimizer);
   for (size_t i = 0; i < layout.replicated.size(); ++i) {
     const int t = layout.replicated[i];
     const TableConfig& table = options.tables[static_cast<size_t>(t)];
@@ -19,9 +18,10 @@ ReplicatedTables::ReplicatedTables(Context& context, Ops& ops, const EmbeddingOp
     for (int f = 0; f < layout.features_of(t); ++f) {
       replicated.features.push_back(layout.first_feature[static_cast<size_t>(t)] + f);
     }
-    replicated.store = make_resident_rows(
-        context.device, layout.replica_places[i],
-        shape_of_rows(table, options.seed, {0, table.rows}, {0, table.dim}), state);
+    replicated.store =
+        make_resident_rows(context.device, layout.replica_places[i],
+                           shape_of_rows(table, options.seed, {0, table.rows}, {0, table.dim}),
+                           options.optimizer.type);
     tables_.push_back(std::move(replicated));
   }
   ReplicatedList gathered, reduced, all;

@@ -11,15 +11,16 @@ namespace {
 
 class ResidentRows final : public RowStore {
  public:
-  ResidentRows(Device& device, Place place, const RowTable& shape, const RowState& state)
+  ResidentRows(Device& device, Place place, const RowTable& shape, OptimizerRule rule)
       : table_(shape) {
     table_.stride = row_stride(table_.width, table_.type);
     table_.on_host = place == Place::kHost;
     weights_ = values(device, place, table_.stride, table_.type, "embedding rows");
     table_.weights = weights_.data();
-    if (state.arrays == 0) return;
-    table_.state_stride = state.per_row ? 1 : row_stride(table_.width, DType::kFloat32);
-    for (int i = 0; i < state.arrays; ++i) {
+    const OptimizerTraits& traits = traits_of(rule);
+    if (traits.state_count() == 0) return;
+    table_.state_stride = traits.rowwise() ? 1 : row_stride(table_.width, DType::kFloat32);
+    for (int i = 0; i < traits.state_count(); ++i) {
       state_[i] =
           values(device, place, table_.state_stride, DType::kFloat32, "embedding optimizer state");
     }
@@ -42,21 +43,6 @@ class ResidentRows final : public RowStore {
 
 }  // namespace
 
-RowState row_state(const OptimizerConfig& optimizer) {
-  const auto initial = static_cast<float>(optimizer.initial_accumulator);
-  switch (optimizer.type) {
-    case OptimizerType::kSgd:
-      return {};
-    case OptimizerType::kAdagrad:
-      return {1, false, initial};
-    case OptimizerType::kRowwiseAdagrad:
-      return {1, true, initial};
-    case OptimizerType::kAdam:
-      return {2, false, 0};
-  }
-  return {};
-}
-
 RowTable shape_of_rows(const TableConfig& table, uint64_t seed, Range rows, Range columns) {
   RowTable shape;
   shape.type = table.dtype;
@@ -69,31 +55,43 @@ RowTable shape_of_rows(const TableConfig& table, uint64_t seed, Range rows, Rang
 }
 
 std::unique_ptr<RowStore> make_resident_rows(Device& device, Place place, const RowTable& shape,
-                                             const RowState& state) {
-  return std::make_unique<ResidentRows>(device, place, shape, state);
+                                             OptimizerRule rule) {
+  return std::make_unique<ResidentRows>(device, place, shape, rule);
 }
 
-void initialise_rows(Context& context, Ops& ops, const RowTable& rows, const RowState& state,
-                     uint64_t seed, const TableConfig& table, int64_t first_row,
-                     int64_t first_column, Array<float>& initial_row) {
-  const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(table.rows)));
-  ops.fill_uniform(stream_key(seed, "/tables/" + table.name), first_row, first_column, bound, rows);
-  const int64_t bytes = rows.rows * rows.state_stride * static_cast<int64_t>(sizeof(float));
-  if (state.arrays > 0) ops.fill_zero(rows.state1, bytes);
-  if (state.arrays > 1) ops.fill_zero(rows.state2, bytes);
-  if (state.arrays == 0 || state.initial == 0) return;
-  const int64_t columns = state.per_row ? 1 : rows.width;
-  const std::vector<float> values(static_cast<size_t>(columns), state.initial);
+namespace {
+
+/// state[r, c] = value for all rows.
+void fill_state(Context& context, Ops& ops, float* state, const RowTable& rows, int64_t columns,
+                float value, Array<float>& initial_row) {
+  ops.fill_zero(state, rows.rows * rows.state_stride * static_cast<int64_t>(sizeof(float)));
+  if (value == 0) return;
+  const std::vector<float> values(static_cast<size_t>(columns), value);
   initial_row.reserve(values.size());
   Transfer(context.device, context.stream)
       .to_device(initial_row.data(), values.data(), values.size() * sizeof(float));
   BlockCopy fill;  // a source stride of 0 repeats one row
   fill.src = initial_row.data();
-  fill.dst = rows.state1;
+  fill.dst = state;
   fill.dst_stride = rows.state_stride;
   fill.rows = rows.rows;
   fill.cols = columns;
   ops.copy_blocks({&fill, 1});
+}
+
+}  // namespace
+
+void initialise_rows(Context& context, Ops& ops, const RowTable& rows,
+                     const OptimizerConfig& optimizer, uint64_t seed, const TableConfig& table,
+                     int64_t first_row, int64_t first_column, Array<float>& initial_row) {
+  const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(table.rows)));
+  ops.fill_uniform(stream_key(seed, "/tables/" + table.name), first_row, first_column, bound, rows);
+  const OptimizerTraits& traits = traits_of(optimizer.type);
+  float* const states[] = {rows.state1, rows.state2};
+  for (int i = 0; i < traits.state_count(); ++i) {
+    fill_state(context, ops, states[i], rows, traits.rowwise() ? 1 : rows.width,
+               static_cast<float>(traits.states[i].initial(optimizer)), initial_row);
+  }
 }
 
 }  // namespace dlrm

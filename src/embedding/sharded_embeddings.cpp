@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "dlrm/core/error.h"
-#include "dlrm/embedding/optimizer_step.h"
 
 #include "checkpoint_arrays.h"
 #include "id_checks.h"
@@ -56,7 +55,7 @@ class ShardedEmbeddings::Impl {
         e_(context.device, 0, "embedding vectors"),
         de_(context.device, 0, "gradients of embedding vectors"),
         side_stream_(context, ops) {
-    if (options_.optimizer.type == OptimizerType::kRowwiseAdagrad && columns_are_cut(layout_)) {
+    if (traits_of(options_.optimizer.type).rowwise() && columns_are_cut(layout_)) {
       square_sums_.emplace(context, ops, layout_, shards_);
     }
     if (options_.initialise) initialise();
@@ -152,19 +151,20 @@ class ShardedEmbeddings::Impl {
     batch.filter(ops_);
   }
 
-  void apply(double learning_rate, int64_t step, const float* skip_update,
-             const StepHyperparams* device_hyperparams) {
+  void apply(const OptimizerStep& now) {
     expect(Phase::kSent, "update");
     side_stream_.join();
-    OptimizerStep now = optimizer_step(options_.optimizer, learning_rate, step);
-    now.skip_update = skip_update;
-    now.device_hyperparams = device_hyperparams;
     path_->finish_backward(*batch_);
     if (square_sums_) sum_squares();
     update_shards(now);
     replicated_.finish(now, *batch_, matrix(de_));
     if (square_sums_) update_cut_shards(now);
     phase_ = Phase::kUpdated;
+  }
+
+  void update(double learning_rate, int64_t step) {
+    apply(optimizer_step(options_.optimizer, learning_rate, step));
+    drop();
   }
 
   void drop() {
@@ -192,13 +192,12 @@ class ShardedEmbeddings::Impl {
   }
 
   void initialise() {
-    const RowState state = row_state(options_.optimizer);
     for (const OwnedShard& shard : shards_) {
-      initialise_rows(context_, ops_, shard.store->table(), state, options_.seed,
+      initialise_rows(context_, ops_, shard.store->table(), options_.optimizer, options_.seed,
                       table(shard.table), shard.rows.begin, shard.columns.begin, initial_row_);
     }
     for (const ReplicatedTable& replica : replicated_.tables()) {
-      initialise_rows(context_, ops_, replica.store->table(), state, options_.seed,
+      initialise_rows(context_, ops_, replica.store->table(), options_.optimizer, options_.seed,
                       table(replica.table), 0, 0, initial_row_);
     }
   }
@@ -357,9 +356,9 @@ void ShardedEmbeddings::group_ahead() { impl_->group_ahead(); }
 void ShardedEmbeddings::start_backward() { impl_->start_backward(); }
 void ShardedEmbeddings::arrive() { impl_->arrive(); }
 void ShardedEmbeddings::append_key(std::vector<uint64_t>& key) { impl_->append_key(key); }
-void ShardedEmbeddings::apply(double learning_rate, int64_t step, const float* skip_update,
-                              const StepHyperparams* device_hyperparams) {
-  impl_->apply(learning_rate, step, skip_update, device_hyperparams);
+void ShardedEmbeddings::apply(const OptimizerStep& step) { impl_->apply(step); }
+void ShardedEmbeddings::update(double learning_rate, int64_t step) {
+  impl_->update(learning_rate, step);
 }
 void ShardedEmbeddings::check_ids(View<float> flag, View<int64_t> where) {
   impl_->check_ids(flag, where);

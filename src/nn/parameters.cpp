@@ -15,8 +15,7 @@ constexpr int64_t kBucketElements =
 
 }  // namespace
 
-Parameters::Parameters(Context& context, Ops& ops, OptimizerStep::Rule rule, DType compute,
-                       DType wire)
+Parameters::Parameters(Context& context, Ops& ops, OptimizerRule rule, DType compute, DType wire)
     : context_(context),
       ops_(ops),
       rule_(rule),
@@ -38,7 +37,7 @@ void Parameters::allocate() {
   const size_t flag = context_.device.asynchronous() ? 1 : 0;
   gradients_ = Array<float>(context_.device_comm().shared_memory(context_.device), n + flag,
                             "dense gradients");
-  const size_t states = state_names().size();
+  const int states = traits_of(rule_).state_count();
   if (states > 0) state1_ = Array<float>(context_.device, n, "dense optimizer state");
   if (states > 1) state2_ = Array<float>(context_.device, n, "dense optimizer state");
   if (compute_ == DType::kBFloat16) copies_ = Array<BFloat16>(context_.device, n, "bf16 weights");
@@ -77,9 +76,11 @@ void Parameters::initialise(uint64_t seed, float initial_accumulator) {
     }
     transfer.to_device(values_.data() + t.offset, drawn.data(), drawn.size() * sizeof(float));
   }
-  if (rule_ == OptimizerStep::Rule::kAdagrad) {
-    drawn.assign(state1_.size(), initial_accumulator);
-    transfer.to_device(state1_.data(), drawn.data(), drawn.size() * sizeof(float));
+  const OptimizerTraits& traits = traits_of(rule_);
+  for (int i = 0; i < traits.state_count(); ++i) {
+    if (!traits.states[i].accumulates) continue;
+    drawn.assign(static_cast<size_t>(size_), initial_accumulator);
+    transfer.to_device(state_array(i).data(), drawn.data(), drawn.size() * sizeof(float));
   }
   refresh_copies();
 }
@@ -223,13 +224,14 @@ void Parameters::update(const OptimizerStep& step, int64_t begin, int64_t end) {
 }
 
 std::vector<std::string> Parameters::state_names() const {
-  if (rule_ == OptimizerStep::Rule::kAdagrad) return {"adagrad"};
-  if (rule_ == OptimizerStep::Rule::kAdam) return {"adam_m", "adam_v"};
-  return {};
+  const OptimizerTraits& traits = traits_of(rule_);
+  std::vector<std::string> names;
+  for (int i = 0; i < traits.state_count(); ++i) names.emplace_back(traits.states[i].name);
+  return names;
 }
 
 float* Parameters::state(int which, int tensor) const {
-  return (which == 0 ? state1_ : state2_).data() + tensors_[index(tensor)].offset;
+  return state_array(which).data() + tensors_[index(tensor)].offset;
 }
 
 }  // namespace dlrm

@@ -121,7 +121,7 @@ void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoa
 }
 
 void add_square_sums(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {
-  if (config.train.sparse_optimizer.type != OptimizerType::kRowwiseAdagrad) return;
+  if (!traits_of(config.train.sparse_optimizer.type).rowwise()) return;
   std::map<int, std::vector<Shard>> by_table;
   for (const Shard& shard : plan.shards) by_table[shard.table].push_back(shard);
   for (const auto& [t, shards] : by_table) {

@@ -85,7 +85,7 @@ double gpu_replicated_bytes(const RunConfig& config, const TableConfig& table, i
 
 double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                             int64_t width) {
-  if (config.train.sparse_optimizer.type != OptimizerType::kRowwiseAdagrad) return 0;
+  if (!traits_of(config.train.sparse_optimizer.type).rowwise()) return 0;
   if (width == table.dim) return 0;
   return ids_of(config, table, rows, config.train.global_batch_size) * (4.0 * real(width) + 24);
 }

@@ -36,7 +36,7 @@ void add_replicas(const RunConfig& config, const Plan& plan, std::vector<RankLoa
 }
 
 void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<RankMemory>& memory) {
-  const OptimizerType optimizer = config.train.sparse_optimizer.type;
+  const OptimizerRule optimizer = config.train.sparse_optimizer.type;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const Shard& shard = plan.shards[i];
     const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];

@@ -18,12 +18,6 @@ double sum_of(const std::vector<int64_t>& values) {
   return real(std::accumulate(values.begin(), values.end(), int64_t{0}));
 }
 
-/// fp32 values of state to each value of weight.
-double state_factor(OptimizerType type) {
-  if (type == OptimizerType::kAdam) return 2;
-  return type == OptimizerType::kAdagrad ? 1 : 0;
-}
-
 }  // namespace
 
 bool plans_for_gpu(const RunConfig& config) { return config.device == DeviceKind::kCuda; }
@@ -46,14 +40,14 @@ double row_bytes(const TableConfig& table, int64_t rows, int64_t width) {
   return real(rows) * real(row_stride(width, table.dtype)) * real(size_of(table.dtype));
 }
 
-double state_bytes(OptimizerType type, int64_t rows, int64_t width) {
-  if (type == OptimizerType::kRowwiseAdagrad) return 4.0 * real(rows);
-  return state_factor(type) * real(rows) * real(row_stride(width, DType::kFloat32)) * 4.0;
+double state_bytes(OptimizerRule rule, int64_t rows, int64_t width) {
+  const OptimizerTraits& traits = traits_of(rule);
+  const int64_t stride = traits.rowwise() ? 1 : row_stride(width, DType::kFloat32);
+  return 4.0 * traits.state_count() * real(rows) * real(stride);
 }
 
 double dense_bytes(const RunConfig& config) {
-  const OptimizerType type = config.train.dense_optimizer.type;
-  const double state = 4.0 * (type == OptimizerType::kRowwiseAdagrad ? 1 : state_factor(type));
+  const double state = 4.0 * traits_of(config.train.dense_optimizer.type).state_count();
   const double copies = config.train.precision == Precision::kBf16 ? 2 : 0;
   const double a_parameter = 4.0 + 4.0 + state + copies;
   const double bytes = real(config.model.dense_parameters()) * a_parameter;

@@ -15,9 +15,8 @@ bool travels_by_pairs(const RunConfig& config, const TableConfig& table, int wor
 /// Rows of a shard of `rows` x `width`: rows · row_stride elements.
 double row_bytes(const TableConfig& table, int64_t rows, int64_t width);
 
-/// Their optimizer state, fp32: sgd none, adagrad as many rows again, row-wise Adagrad a float a
-/// row, adam two.
-double state_bytes(OptimizerType type, int64_t rows, int64_t width);
+/// Their optimizer state, fp32, rows padded alike.
+double state_bytes(OptimizerRule rule, int64_t rows, int64_t width);
 
 /// Weights, gradients (4 bytes each), state, and bf16 copies (2) of the dense parameters.
 double dense_bytes(const RunConfig& config);

@@ -111,7 +111,7 @@ void say_memory(const Log& log, const RunConfig& config, const Plan& plan) {
 void restore(Context& context, Trainer& trainer, const StartingPoint& start, bool evaluates,
              RunProgress& progress) {
   if (start.path.empty()) return;
-  load_pieces(context.comm, start.path, trainer.pieces(), !start.resumed);
+  load_pieces(context.comm, start.path, trainer.shards(), !start.resumed);
   trainer.weights_changed();
   if (start.resumed) trainer.restore_tuned_algorithms(start.state.tuned_algorithms);
   progress.step = start.resumed || evaluates ? start.state.step : 0;
@@ -198,7 +198,7 @@ ExitCode run_training(World& world, const RunOptions& options) {
   std::optional<WatchdogPause> loading(std::in_place, world);
   Trainer trainer(context, *ops, config, plan, !start.resumed && !options.eval_only);
   // A graph is launched whole: its stages have no times of their own.
-  trainer.record_steps(!options.check && options.profile.empty());
+  trainer.use_graphs(!options.check && options.profile.empty());
   if (!options.profile.empty()) trainer.time_stages();
   // Told while the trainer stands, whose calls in flight peers may be waiting in.
   return end_where_it_fails(world, [&] {

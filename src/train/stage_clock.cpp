@@ -17,7 +17,7 @@ void StageClock::end() noexcept {
   try {
     mark(nullptr);
   } catch (const Error&) {
-    // The device has failed; whoever waits for it next says so.
+    // The device has failed. The next wait for it reports that.
     open_ = nullptr;
   }
 }
@@ -33,7 +33,8 @@ void StageClock::collect() {
   while (!marks_.empty() && marks_.front().event->reached()) {
     Mark mark = std::move(marks_.front());
     marks_.pop_front();
-    // From mark to mark: a float of milliseconds is exact enough for a step, not for a run.
+    // Times are added from mark to mark: a float of milliseconds is exact enough for a step, but
+    // not for a run.
     last_ns_ += mark.event->milliseconds_since(*last_) * 1e6;
     spare_.push_back(std::exchange(last_, std::move(mark.event)));
     const auto now = static_cast<int64_t>(last_ns_);

@@ -7,31 +7,31 @@
 
 namespace dlrm {
 
-/// Times stages by when a device's stream gets to their beginning and their end: the host is
-/// further on by then. What a stage waits for on other streams is part of it.
+/// Times stages by a device's clock: from when its stream reaches a stage's first operation to when
+/// it has passed the last one. Waits for other streams and for other ranks are part of a stage.
 class StageClock {
  public:
-  /// Waits for the stream: that moment is known to both clocks.
+  /// Waits for the stream, to know one moment on both clocks.
   explicit StageClock(Context& context);
 
   void begin(const char* name);
   void end() noexcept;
-  /// Adds the stages that the stream has passed to the trace.
+  /// Adds the stages that the stream has passed to the trace. Does not wait.
   void collect();
-  /// Waits for all of them.
+  /// Waits for all stages and adds them.
   void finish();
 
  private:
   struct Mark {
-    const char* name;  ///< null: of the end
+    const char* name;  ///< null: a stage's end
     std::unique_ptr<Event> event;
   };
 
   void mark(const char* name);
 
   Context& context_;
-  std::unique_ptr<Event> last_;  ///< the last mark passed ...
-  double last_ns_ = 0;           ///< ... as the trace counts
+  std::unique_ptr<Event> last_;  ///< the last mark passed
+  double last_ns_ = 0;           ///< its time in the trace
   std::deque<Mark> marks_;
   std::vector<std::unique_ptr<Event>> spare_;
   const char* open_ = nullptr;

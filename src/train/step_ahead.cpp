@@ -17,7 +17,7 @@ StepResult step_ahead(Trainer& trainer, int64_t step, bool stop_requested, int d
                       const NextBatch& next) {
   route_ahead(trainer, depth, next);
   trainer.start_step(step, stop_requested);
-  if (!trainer.on_cpu()) route_ahead(trainer, depth, next);
+  if (trainer.runs_asynchronously()) route_ahead(trainer, depth, next);
   return trainer.finish_step();
 }
 
@@ -25,7 +25,7 @@ void infer_ahead(Trainer& trainer, int depth, const NextBatch& next,
                  std::vector<float>& probabilities, std::vector<float>& labels) {
   route_ahead(trainer, depth, next);
   trainer.start_infer(labels);
-  if (!trainer.on_cpu()) route_ahead(trainer, depth, next);
+  if (trainer.runs_asynchronously()) route_ahead(trainer, depth, next);
   trainer.finish_infer(probabilities);
 }
 

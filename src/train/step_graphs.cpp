@@ -7,62 +7,63 @@
 namespace dlrm {
 namespace {
 
-StepHyperparams numbers_of(const OptimizerStep& step) {
+StepHyperparams hyperparams_of(const OptimizerStep& step) {
   return {step.lr, step.correction1, step.correction2, static_cast<uint32_t>(step.step)};
 }
 
-/// Small enough for thousands of ranks' to be added.
+/// 48 bits, so that the hashes of thousands of ranks can be added without overflow.
 int64_t hash_of(const StepGraphs::Key& key) {
   return static_cast<int64_t>(hash_bytes(key.data(), key.size() * sizeof key[0]) >> 16);
 }
 
 }  // namespace
 
-StepGraphs::StepGraphs(Context& context, size_t most)
+StepGraphs::StepGraphs(Context& context, size_t capacity)
     : context_(context),
-      most_(most),
-      alone_(context.comm.size() == 1),
-      numbers_(context.device, 2, "numbers of a step"),
-      live_(context.device, 2, "numbers of a step") {}
+      capacity_(capacity),
+      host_hyperparams_(context.device, 2, "hyperparameters"),
+      hyperparams_(context.device, 2, "hyperparameters") {}
 
-StepGraphs::DeviceHyperparams StepGraphs::send_numbers(const OptimizerStep& dense,
-                                                       const OptimizerStep& sparse) {
-  numbers_[0] = numbers_of(dense);
-  numbers_[1] = numbers_of(sparse);
-  context_.device.copy(live_.data(), numbers_.data(), 2 * sizeof(StepHyperparams), context_.stream);
-  return {live_.data(), live_.data() + 1};
+void StepGraphs::send_hyperparams(OptimizerStep& dense, OptimizerStep& sparse) {
+  host_hyperparams_[0] = hyperparams_of(dense);
+  host_hyperparams_[1] = hyperparams_of(sparse);
+  context_.device.copy(hyperparams_.data(), host_hyperparams_.data(), 2 * sizeof(StepHyperparams),
+                       context_.stream);
+  dense.device_hyperparams = hyperparams_.data();
+  sparse.device_hyperparams = hyperparams_.data() + 1;
 }
 
-/// Device communication needs the same calls on all ranks, launched or not alike, and recorded in
-/// one step: so ranks forget together, and their keys tell one another's apart.
+/// Collectives between devices need the same calls on all ranks, recorded in the same step and
+/// replayed in the same step. So all ranks discard recordings together, and a key contains the sum
+/// of all ranks' hashes.
 void StepGraphs::agree(Key& key) {
   const uint64_t frees = context_.device.frees();
   int64_t sums[] = {hash_of(key), frees == frees_ ? 0 : 1};
   frees_ = frees;
-  if (!alone_) context_.comm.allreduce<int64_t>(sums);
+  context_.comm.allreduce<int64_t>(sums);
   key.push_back(static_cast<uint64_t>(sums[0]));
   if (sums[1] == 0) return;
-  for (Step& step : steps_) step.met = 0;
+  for (Recording& recording : recordings_) recording.runs = 0;
 }
 
-StepGraphs::Step& StepGraphs::step_of(Key& key) {
+StepGraphs::Recording& StepGraphs::find_or_add(Key& key) {
   agree(key);
-  auto found =
-      std::find_if(steps_.begin(), steps_.end(), [&](const Step& step) { return step.key == key; });
-  if (found == steps_.end()) {
-    if (steps_.size() == most_) steps_.pop_back();
-    steps_.push_front({});
-    found = steps_.begin();
+  auto found = std::find_if(recordings_.begin(), recordings_.end(),
+                            [&](const Recording& recording) { return recording.key == key; });
+  if (found == recordings_.end()) {
+    if (recordings_.size() == capacity_) recordings_.pop_back();
+    recordings_.push_front({});
+    found = recordings_.begin();
     found->key = key;
   }
-  steps_.splice(steps_.begin(), steps_, found);
+  recordings_.splice(recordings_.begin(), recordings_, found);
   return *found;
 }
 
-void StepGraphs::run(const Step& step, std::unique_ptr<Graph>& half,
-                     const std::function<void()>& work) {
-  if (step.met == 0) return work();
-  if (step.met == 1) {
+void StepGraphs::run(Recording& recording, StepHalf half, const std::function<void()>& work) {
+  if (recording.runs == 0) return work();
+  std::unique_ptr<Graph>& graph = recording.halves[static_cast<size_t>(half)];
+  if (recording.runs == 1) {
     context_.stream.begin_capture();
     try {
       work();
@@ -70,9 +71,9 @@ void StepGraphs::run(const Step& step, std::unique_ptr<Graph>& half,
       context_.stream.abandon_capture();
       throw;
     }
-    half = context_.stream.end_capture();
+    graph = context_.stream.end_capture();
   }
-  half->launch(context_.stream);
+  graph->launch(context_.stream);
   ++launched_;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -9,57 +10,51 @@
 #include "dlrm/embedding/sharded_embeddings.h"
 #include "dlrm/ops/types.h"
 
+#include "training_step.h"
+
 namespace dlrm {
 
-/// Steps recorded to be run again. A step's work depends on its batch by sizes and places alone,
-/// its key: a key met for the first time is run as it comes (so that whatever is chosen or grown
-/// once has been), recorded the second time, and launched from then on. Ranks do the same in every
-/// step: what one of them meets for the first time, all run as it comes.
+/// Recordings of steps. The work of a step depends on its batch by sizes and addresses alone: its
+/// key. A step with a new key runs eagerly, so that buffers grow and algorithms are tuned. The
+/// second with that key is recorded, and later ones are replayed. All ranks do the same in every
+/// step: if a key is new to one of them, all run that step eagerly.
 class StepGraphs {
  public:
   using Key = std::vector<uint64_t>;
 
-  /// The two halves of a step: what the host waits for is between them.
-  struct Step {
+  struct Recording {
     Key key;
-    int met = 0;
-    std::unique_ptr<Graph> forward, backward;
-    ShardedEmbeddings::Traffic sent;  ///< by one run of it
+    int runs = 0;  ///< steps with this key so far, since memory was last freed
+    std::array<std::unique_ptr<Graph>, 2> halves;  ///< by StepHalf
+    ShardedEmbeddings::Traffic sent;               ///< by one run
   };
 
-  /// Where updates find a step's numbers on the device.
-  struct DeviceHyperparams {
-    const StepHyperparams* dense;
-    const StepHyperparams* sparse;
-  };
+  /// Keeps the `capacity` most recently used recordings.
+  StepGraphs(Context& context, size_t capacity);
 
-  /// `most` steps are kept, those used last.
-  StepGraphs(Context& context, size_t most);
+  /// Queues the copy of what changes from step to step to the device, and points both optimizers to
+  /// it. The previous step's loss must be known, so that the copy before is done.
+  void send_hyperparams(OptimizerStep& dense, OptimizerStep& sparse);
 
-  /// Queues the copy of a step's numbers. The copy of the step before must be done, as it is once
-  /// that step's loss is known.
-  DeviceHyperparams send_numbers(const OptimizerStep& dense, const OptimizerStep& sparse);
-
-  /// The step of this key, to which what tells the other ranks' steps apart is added. `met` counts
-  /// from 0 for a key that is new, or whose recording may name memory that is gone, on any rank.
-  /// Collective, over the hosts.
-  Step& step_of(Key& key);
-  /// Runs, records or launches one half.
-  void run(const Step& step, std::unique_ptr<Graph>& half, const std::function<void()>& work);
-  /// Halves launched so far, those just recorded included.
+  /// The recording of this key, to which a word is appended that depends on all ranks' keys. `runs`
+  /// is 0 if the key is new on any rank, or if a recording may name memory that any rank has freed
+  /// since. Collective, between hosts.
+  Recording& find_or_add(Key& key);
+  /// Runs, records and replays, or replays one half.
+  void run(Recording& recording, StepHalf half, const std::function<void()>& work);
+  /// Halves replayed so far.
   int64_t launched() const { return launched_; }
 
  private:
   void agree(Key& key);
 
   Context& context_;
-  const size_t most_;
-  const bool alone_;
-  HostArray<StepHyperparams> numbers_;
-  Array<StepHyperparams> live_;
+  const size_t capacity_;
+  HostArray<StepHyperparams> host_hyperparams_;
+  Array<StepHyperparams> hyperparams_;
   int64_t launched_ = 0;
-  uint64_t frees_ = 0;     // as of the last step
-  std::list<Step> steps_;  // the one used last in front
+  uint64_t frees_ = 0;               // Device::frees() as of the last step
+  std::list<Recording> recordings_;  // most recently used first
 };
 
 }  // namespace dlrm

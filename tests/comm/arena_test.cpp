@@ -1,4 +1,4 @@
-#include "comm/arena.h"
+#include "comm/shared/arena.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -13,23 +13,24 @@
 #include "dlrm/core/error.h"
 #include "dlrm/device/device.h"
 
-#include "comm/arena_blocks.h"
-#include "comm/arena_device.h"
+#include "comm/shared/arena_device.h"
+#include "comm/shared/arena_pool.h"
+#include "comm/shared/arena_view.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 namespace {
 
-/// What a view of `address` says; "" where it is had.
-std::string refusal_of(const Arena::Address& address) {
+/// Returns why `handle` cannot be mapped; empty if it can.
+std::string refusal_of(const ArenaHandle& handle) {
   try {
-    ArenaView view(address, 3);
+    ArenaView view(handle, 3);
   } catch (const Error& error) {
     return error.what();
   }
   return "";
 }
 
-/// Bytes of shared memory that lie in this process's pages, each mapping counted.
+/// Bytes of shared memory in this process's pages. Each mapping counts.
 size_t resident_shared_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -39,15 +40,15 @@ size_t resident_shared_bytes() {
   return 0;
 }
 
-TEST(Arena, ShowsAnotherMappingTheSameBytes) {
+TEST(Arena, PeersSeeTheSameBytes) {
   Arena arena;
-  ArenaView view(arena.address(), 1);
+  ArenaView view(arena.handle(), 1);
   for (const size_t bytes : {size_t{1}, size_t{5000}, size_t{3} << 20, size_t{40} << 20}) {
-    auto* own = static_cast<char*>(arena.take(bytes));
+    auto* own = static_cast<char*>(arena.allocate(bytes));
     std::memset(own, 'a', bytes);
-    const Spot spot = arena.find(own, bytes);
-    ASSERT_FALSE(spot.nowhere());
-    auto* seen = reinterpret_cast<char*>(view.at(spot));
+    const ArenaAddress address = arena.address_of(own, bytes);
+    ASSERT_FALSE(address.is_null());
+    auto* seen = reinterpret_cast<char*>(view.at(address));
     EXPECT_NE(seen, own);
     EXPECT_EQ(seen[0], 'a');
     EXPECT_EQ(seen[bytes - 1], 'a');
@@ -56,172 +57,173 @@ TEST(Arena, ShowsAnotherMappingTheSameBytes) {
   }
 }
 
-TEST(Arena, GivesFreedMemoryAgainAndMergesIt) {
+TEST(Arena, FreedBlocksAreMergedAndReused) {
   Arena arena;
   std::vector<void*> blocks;
-  for (int i = 0; i < 8; ++i) blocks.push_back(arena.take(100000));
+  for (int i = 0; i < 8; ++i) blocks.push_back(arena.allocate(100000));
   void* first = blocks.front();
-  for (const size_t i : {1, 3, 5, 7, 0, 2, 4, 6}) EXPECT_TRUE(arena.give_back(blocks[i]));
-  EXPECT_EQ(arena.take(8 * 100000), first);
+  for (const size_t i : {1, 3, 5, 7, 0, 2, 4, 6}) EXPECT_TRUE(arena.deallocate(blocks[i]));
+  EXPECT_EQ(arena.allocate(8 * 100000), first);
 }
 
-TEST(Arena, GivesLargeBlocksBackToTheSystemThoughOthersMappedThem) {
+TEST(Arena, AFreedLargeBlockReturnsToTheSystemEvenIfPeersMappedIt) {
   constexpr size_t kBytes = size_t{24} << 20;
   Arena arena;
-  ArenaView view(arena.address(), 1);
+  ArenaView view(arena.handle(), 1);
   const size_t held = arena.bytes(), resident = resident_shared_bytes();
   for (char round = 1; round < 4; ++round) {
-    auto* block = static_cast<char*>(arena.take(kBytes));
+    auto* block = static_cast<char*>(arena.allocate(kBytes));
     EXPECT_EQ(block[kBytes - 1], 0);
     std::memset(block, round, kBytes);
-    EXPECT_EQ(static_cast<char>(*(view.at(arena.find(block, kBytes)) + kBytes - 1)), round);
+    EXPECT_EQ(static_cast<char>(*(view.at(arena.address_of(block, kBytes)) + kBytes - 1)), round);
     EXPECT_EQ(arena.bytes(), held + kBytes);
-    EXPECT_TRUE(arena.give_back(block));
+    EXPECT_TRUE(arena.deallocate(block));
     EXPECT_EQ(arena.bytes(), held);
     EXPECT_LT(resident_shared_bytes(), resident + kBytes / 4);
   }
   EXPECT_EQ(arena.peak_bytes(), held + kBytes);
 }
 
-TEST(Arena, TakesNoMoreForASmallBlockAfterALargeOneWentThanForTheBlock) {
+TEST(Arena, SmallBlocksAfterAFreedLargeOneTakeLittleMemory) {
   Arena arena;
-  void* large = arena.take(size_t{40} << 20);
-  ASSERT_TRUE(arena.give_back(large));
+  void* large = arena.allocate(size_t{40} << 20);
+  ASSERT_TRUE(arena.deallocate(large));
   const size_t held = arena.bytes();
-  for (int i = 0; i < 8; ++i) ASSERT_TRUE(arena.take(300000));
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(arena.allocate(300000));
   EXPECT_LT(arena.bytes(), held + (size_t{4} << 20));
 }
 
-TEST(Arena, HasAsManyLargeBlocksAsComeAndGo) {
+TEST(Arena, SegmentNumbersAreReused) {
   Arena arena;
-  ArenaView view(arena.address(), 1);
-  for (int round = 0; round < 3 * ArenaDirectory::kSegments; ++round) {
-    auto* block = static_cast<int*>(arena.take(Arena::kLarge));
+  ArenaView view(arena.handle(), 1);
+  for (int round = 0; round < 3 * SegmentTable::kSegments; ++round) {
+    auto* block = static_cast<int*>(arena.allocate(Arena::kLargeBlock));
     ASSERT_TRUE(block) << round;
     *block = round;
-    ASSERT_EQ(*reinterpret_cast<int*>(view.at(arena.find(block, 4))), round);
-    arena.give_back(block);
+    ASSERT_EQ(*reinterpret_cast<int*>(view.at(arena.address_of(block, 4))), round);
+    arena.deallocate(block);
   }
 }
 
-TEST(Arena, TakesNoMoreThanItsLimit) {
+TEST(Arena, AllocationsStayWithinTheLimit) {
   Arena arena;
   arena.limit_to(size_t{5} << 20);
-  void* first = arena.take(Arena::kLarge);
+  void* first = arena.allocate(Arena::kLargeBlock);
   EXPECT_TRUE(first);
-  EXPECT_FALSE(arena.take(Arena::kLarge + 4096));
-  EXPECT_TRUE(arena.take(1000));
-  arena.give_back(first);
-  EXPECT_TRUE(arena.take(Arena::kLarge + 4096));
+  EXPECT_FALSE(arena.allocate(Arena::kLargeBlock + 4096));
+  EXPECT_TRUE(arena.allocate(1000));
+  arena.deallocate(first);
+  EXPECT_TRUE(arena.allocate(Arena::kLargeBlock + 4096));
 }
 
-TEST(ArenaView, RefusesABlockThatWasGivenBack) {
+TEST(ArenaView, AFreedBlockIsRefused) {
   Arena arena;
-  ArenaView view(arena.address(), 1);
-  void* block = arena.take(Arena::kLarge);
-  const Spot spot = arena.find(block, 1);
-  arena.give_back(block);
-  EXPECT_THROW(view.at(spot), Error);
-  EXPECT_THROW(view.at(Spot()), Error);
-  EXPECT_THROW(view.at(Spot(255, 1, 0)), Error);
+  ArenaView view(arena.handle(), 1);
+  void* block = arena.allocate(Arena::kLargeBlock);
+  const ArenaAddress address = arena.address_of(block, 1);
+  arena.deallocate(block);
+  EXPECT_THROW(view.at(address), Error);
+  EXPECT_THROW(view.at(ArenaAddress()), Error);
+  EXPECT_THROW(view.at(ArenaAddress(255, 1, 0)), Error);
 }
 
-TEST(ArenaView, SaysThatARankIsGone) {
+TEST(ArenaView, ADeadRankIsNamed) {
   int to_parent[2], to_child[2];
   ASSERT_EQ(::pipe(to_parent) + ::pipe(to_child), 0);
   struct Told {
-    Arena::Address address;
-    Spot block;
+    ArenaHandle handle;
+    ArenaAddress block;
   } told;
   const pid_t child = ::fork();
   if (child == 0) {
     Arena arena;
-    told = {arena.address(), arena.find(arena.take(Arena::kLarge), 1)};
+    told = {arena.handle(), arena.address_of(arena.allocate(Arena::kLargeBlock), 1)};
     char wait = 0;
     const bool fine = ::write(to_parent[1], &told, sizeof told) == sizeof told &&
                       ::read(to_child[0], &wait, 1) == 1;
     ::_exit(fine ? 0 : 1);
   }
   ASSERT_EQ(::read(to_parent[0], &told, sizeof told), static_cast<ssize_t>(sizeof told));
-  ArenaView view(told.address, 3);
+  ArenaView view(told.handle, 3);
   ASSERT_EQ(::write(to_child[1], "x", 1), 1);
   ::waitpid(child, nullptr, 0);
   try {
     view.at(told.block);
-    ADD_FAILURE() << "there is nothing";
+    ADD_FAILURE() << "the block is still there";
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()), fmt::format("rank 3 is gone (process {})", child));
   }
 }
 
-TEST(Arena, KnowsWhatIsNotItsOwn) {
+TEST(Arena, ForeignMemoryHasNoAddress) {
   Arena arena;
   std::vector<char> ordinary(100);
-  EXPECT_TRUE(arena.find(ordinary.data(), 100).nowhere());
-  EXPECT_FALSE(arena.give_back(ordinary.data()));
-  void* block = arena.take(64);
-  EXPECT_FALSE(arena.find(block, 64).nowhere());
-  EXPECT_TRUE(arena.find(block, size_t{1} << 30).nowhere());
+  EXPECT_TRUE(arena.address_of(ordinary.data(), 100).is_null());
+  EXPECT_FALSE(arena.deallocate(ordinary.data()));
+  void* block = arena.allocate(64);
+  EXPECT_FALSE(arena.address_of(block, 64).is_null());
+  EXPECT_TRUE(arena.address_of(block, size_t{1} << 30).is_null());
 }
 
-TEST(ArenaView, OfAnotherArenaThanExpectedIsRefused) {
+TEST(ArenaView, TheWrongArenaIsRefused) {
   Arena arena, other;
-  Arena::Address address = arena.address();
-  EXPECT_EQ(refusal_of(address), "");
-  address.cookie ^= 1;
-  EXPECT_NE(refusal_of(address).find("is not rank 3"), std::string::npos);
-  address.file = other.address().file;
-  EXPECT_NE(refusal_of(address).find("another rank's memory"), std::string::npos);
-  address.file = -1;
-  EXPECT_NE(refusal_of(address), "");
+  ArenaHandle handle = arena.handle();
+  EXPECT_EQ(refusal_of(handle), "");
+  handle.cookie ^= 1;
+  EXPECT_NE(refusal_of(handle).find("is not rank 3"), std::string::npos);
+  handle.file = other.handle().file;
+  EXPECT_NE(refusal_of(handle).find("another rank's memory"), std::string::npos);
+  handle.file = -1;
+  EXPECT_NE(refusal_of(handle), "");
 }
 
-TEST(ArenaView, TouchesNoFileThatIsNoMemory) {
-  // As where a rank's process number means another process here: mapped, it would end this one.
+TEST(ArenaView, AFileThatIsNoMemoryIsRefused) {
+  // A descriptor of another process may be any file. Accessing an empty one would kill this
+  // process.
   std::string name = "/tmp/dlrm-empty-XXXXXX";
   const int file = ::mkstemp(name.data());
   Arena arena;
-  Arena::Address address = arena.address();
-  address.file = file;
-  EXPECT_NE(refusal_of(address).find("is no memory of a rank"), std::string::npos);
+  ArenaHandle handle = arena.handle();
+  handle.file = file;
+  EXPECT_NE(refusal_of(handle).find("is no memory of a rank"), std::string::npos);
   ::close(file);
   ::unlink(name.c_str());
 }
 
-TEST(ArenaView, RefusesNumbersOfAnotherProcessNamespace) {
+TEST(ArenaView, AnotherProcessNamespaceIsRefused) {
   Arena arena;
-  Arena::Address address = arena.address();
-  address.process_names ^= 1;
-  EXPECT_NE(refusal_of(address).find("a process namespace of its own"), std::string::npos);
+  ArenaHandle handle = arena.handle();
+  handle.pid_namespace ^= 1;
+  EXPECT_NE(refusal_of(handle).find("a process namespace of its own"), std::string::npos);
 }
 
-TEST(ArenaBlocks, KeepNoMoreThanTwiceWhatWasLentAtOnce) {
+TEST(ArenaPool, BlocksTakeAtMostTwiceThePeakInUse) {
   Arena arena;
-  ArenaBlocks blocks(arena);
+  ArenaPool pool(arena);
   const size_t before = arena.bytes();
-  for (size_t mib = 2; mib < 80; ++mib) blocks.give_back(blocks.take(mib << 20));
+  for (size_t mib = 2; mib < 80; ++mib) pool.release(pool.acquire(mib << 20));
   EXPECT_LT(arena.bytes() - before, 2 * (size_t{80} << 20) * 9 / 8);
   const size_t held = arena.bytes();
-  for (int round = 0; round < 5; ++round) blocks.give_back(blocks.take(size_t{79} << 20));
+  for (int round = 0; round < 5; ++round) pool.release(pool.acquire(size_t{79} << 20));
   EXPECT_EQ(arena.bytes(), held);
 }
 
-TEST(ArenaDevice, UsesOrdinaryMemoryWhereTheArenaHasNoMoreAndSaysSo) {
+TEST(ArenaDevice, AnExhaustedArenaIsReportedAndReplacedByOrdinaryMemory) {
   const std::shared_ptr<Device> inner = make_cpu_device();
   Arena arena;
   int refused = 0;
   const auto device = make_arena_device(
       *inner, arena, [&](size_t) { ++refused; }, [] { return 1e18; });
   Array<float> shared(*device, 1 << 20, "values");
-  EXPECT_FALSE(arena.find(shared.data(), 4).nowhere());
+  EXPECT_FALSE(arena.address_of(shared.data(), 4).is_null());
   arena.limit_to(0);
   Array<float> ordinary(*device, 1 << 20, "values");
-  EXPECT_TRUE(arena.find(ordinary.data(), 4).nowhere());
+  EXPECT_TRUE(arena.address_of(ordinary.data(), 4).is_null());
   EXPECT_EQ(ordinary[(1 << 20) - 1], 0.0f);
   EXPECT_EQ(refused, 1);
 }
 
-TEST(ArenaDevice, RefusesWhatAMemoryLimitWouldEndTheProcessFor) {
+TEST(ArenaDevice, AnAllocationBeyondTheMemoryLimitIsRefused) {
   const std::shared_ptr<Device> inner = make_cpu_device();
   Arena arena;
   const auto device = make_arena_device(
@@ -230,16 +232,16 @@ TEST(ArenaDevice, RefusesWhatAMemoryLimitWouldEndTheProcessFor) {
   EXPECT_THROW(Array<char>(*device, size_t{5} << 20, "values"), Error);
 }
 
-TEST(Spot, CarriesSegmentGenerationAndOffset) {
-  const Spot spot(255, Spot::kGenerations - 1, (size_t{1} << 39) + 7);
-  EXPECT_EQ(spot.segment(), 255);
-  EXPECT_EQ(spot.generation(), Spot::kGenerations - 1);
-  EXPECT_EQ(spot.offset(), (size_t{1} << 39) + 7);
-  EXPECT_EQ((spot + 5).offset(), (size_t{1} << 39) + 12);
-  EXPECT_EQ((spot + 5).segment(), 255);
-  EXPECT_TRUE(Spot().nowhere());
-  EXPECT_FALSE(Spot(0, 0, 0).nowhere());
+TEST(ArenaAddress, SegmentGenerationAndOffsetAreKept) {
+  const ArenaAddress address(255, ArenaAddress::kGenerations - 1, (size_t{1} << 39) + 7);
+  EXPECT_EQ(address.segment(), 255);
+  EXPECT_EQ(address.generation(), ArenaAddress::kGenerations - 1);
+  EXPECT_EQ(address.offset(), (size_t{1} << 39) + 7);
+  EXPECT_EQ((address + 5).offset(), (size_t{1} << 39) + 12);
+  EXPECT_EQ((address + 5).segment(), 255);
+  EXPECT_TRUE(ArenaAddress().is_null());
+  EXPECT_FALSE(ArenaAddress(0, 0, 0).is_null());
 }
 
 }  // namespace
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -11,42 +11,42 @@
 namespace dlrm {
 namespace {
 
-class EveryWorldSize : public testing::TestWithParam<int> {};
+class Collectives : public testing::TestWithParam<int> {};
 
-TEST_P(EveryWorldSize, AlltoallvMovesEveryBlockToItsRank) {
+TEST_P(Collectives, AlltoallvMovesEveryBlockToItsRank) {
   run_on_threads(GetParam(), test::check_alltoallv);
 }
-TEST_P(EveryWorldSize, AllgathervBringsEveryRanksPartEverywhere) {
+TEST_P(Collectives, AllgathervCopiesEveryPartToEveryRank) {
   run_on_threads(GetParam(), test::check_allgatherv);
 }
-TEST_P(EveryWorldSize, BroadcastBringsTheRootsData) {
+TEST_P(Collectives, BroadcastCopiesTheRootsData) {
   run_on_threads(GetParam(), test::check_broadcast);
 }
-TEST_P(EveryWorldSize, ReductionsAddInRankOrder) {
+TEST_P(Collectives, ReductionsAddInRankOrder) {
   run_on_threads(GetParam(), test::check_reductions);
 }
-TEST_P(EveryWorldSize, ABf16WireRoundsValuesAndSumOnce) {
+TEST_P(Collectives, ABf16WireRoundsValuesAndSumOnce) {
   run_on_threads(GetParam(), test::check_bf16_allreduce);
 }
-TEST_P(EveryWorldSize, CallsInFlightMayBeAwaitedInAnyOrder) {
+TEST_P(Collectives, CallsInFlightMayBeAwaitedInAnyOrder) {
   run_on_threads(GetParam(), test::check_in_flight);
 }
-TEST_P(EveryWorldSize, DuplicatesKeepTheirCallsApart) {
+TEST_P(Collectives, DuplicatesKeepTheirCallsApart) {
   run_on_threads(GetParam(), test::check_duplicates);
 }
-TEST_P(EveryWorldSize, BuffersMayLieInSharedMemory) {
+TEST_P(Collectives, BuffersMayLieInSharedMemory) {
   run_on_threads(GetParam(), test::check_shared_memory);
 }
-TEST_P(EveryWorldSize, ManyCallsMayBeInFlight) {
+TEST_P(Collectives, ManyCallsMayBeInFlight) {
   run_on_threads(GetParam(), test::check_many_in_flight);
 }
-TEST_P(EveryWorldSize, ARankMayRunAheadOfOthers) {
-  run_on_threads(GetParam(), test::check_a_rank_that_runs_ahead);
+TEST_P(Collectives, ARankMayRunAheadOfOthers) {
+  run_on_threads(GetParam(), test::check_rank_running_ahead);
 }
-TEST_P(EveryWorldSize, RandomPollsAndWaitsGiveTheSameSums) {
+TEST_P(Collectives, RandomPollsAndWaitsGiveTheSameSums) {
   run_on_threads(GetParam(), test::check_random_interleavings);
 }
-TEST_P(EveryWorldSize, NobodyLeavesABarrierBeforeAllHaveEntered) {
+TEST_P(Collectives, NoRankLeavesABarrierBeforeAllHaveEntered) {
   std::atomic<int> entered{0};
   run_on_threads(GetParam(), [&](Communicator& comm) {
     for (int round = 1; round <= 20; ++round) {
@@ -58,18 +58,18 @@ TEST_P(EveryWorldSize, NobodyLeavesABarrierBeforeAllHaveEntered) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, EveryWorldSize, testing::Values(1, 2, 3, 4, 7));
+INSTANTIATE_TEST_SUITE_P(Threads, Collectives, testing::Values(1, 2, 3, 4, 7));
 
-TEST(SelfComm, PassesTheWholeSuite) { test::check_everything(*make_self_comm()); }
+TEST(SelfComm, AllCollectivesWork) { test::check_everything(*make_self_comm()); }
 
-TEST(SelfComm, AgreesBitwiseWithAWorldOfOneThread) {
+TEST(SelfComm, SumsHaveTheBitsOfAWorldOfOneThread) {
   const auto self = test::awkward_sums(*make_self_comm(), 5000, DType::kBFloat16);
   run_on_threads(1, [&](Communicator& comm) {
     EXPECT_EQ(test::awkward_sums(comm, 5000, DType::kBFloat16), self);
   });
 }
 
-TEST(Duplicate, MayBeUsedByAnotherThread) {
+TEST(Duplicate, AnotherThreadMayUseIt) {
   run_on_threads(3, [](Communicator& comm) {
     const std::unique_ptr<Communicator> other = comm.duplicate();
     std::thread worker([&] { test::check_random_interleavings(*other); });

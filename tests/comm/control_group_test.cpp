@@ -8,13 +8,13 @@
 
 #include <gtest/gtest.h>
 
-namespace dlrm {
+namespace dlrm::comm {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder in the place of the system's root.
-class Root : public testing::Test {
+/// A folder in place of the system's root.
+class ControlGroups : public testing::Test {
  protected:
   void SetUp() override {
     std::string name = (fs::temp_directory_path() / "dlrm-root-XXXXXX").string();
@@ -31,12 +31,12 @@ class Root : public testing::Test {
   std::string root_;
 };
 
-TEST_F(Root, WithoutControlGroupsSetsNoLimit) {
+TEST_F(ControlGroups, WithoutAnyThereIsNoLimit) {
   EXPECT_TRUE(std::isinf(ControlGroup::cpus(root_)));
   EXPECT_TRUE(std::isinf(ControlGroup::memory_room(root_)));
 }
 
-TEST_F(Root, OfVersion2GivesTheTightestLimitAroundTheProcess) {
+TEST_F(ControlGroups, TheTightestEnclosingLimitOfVersion2Applies) {
   write("/proc/self/cgroup", "0::/job/step\n");
   write("/sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
   write("/sys/fs/cgroup/job/cpu.max", "250000 100000\n");
@@ -49,13 +49,13 @@ TEST_F(Root, OfVersion2GivesTheTightestLimitAroundTheProcess) {
   EXPECT_EQ(ControlGroup::memory_room(root_), 390000);
 }
 
-TEST_F(Root, OfVersion2IsReadWhereTheGroupIsTheRootItself) {
+TEST_F(ControlGroups, ALimitOfTheRootGroupOfVersion2Applies) {
   write("/proc/self/cgroup", "0::/\n");
   write("/sys/fs/cgroup/cpu.max", "50000 100000\n");
   EXPECT_EQ(ControlGroup::cpus(root_), 0.5);
 }
 
-TEST_F(Root, OfVersion1GivesTheLimitsOfItsControllers) {
+TEST_F(ControlGroups, TheLimitsOfVersion1ControllersApply) {
   write("/proc/self/cgroup", "5:cpu,cpuacct:/docker/a\n3:memory:/docker/a\n0::/\n");
   write("/sys/fs/cgroup/cpu,cpuacct/docker/a/cpu.cfs_quota_us", "300000\n");
   write("/sys/fs/cgroup/cpu,cpuacct/docker/a/cpu.cfs_period_us", "100000\n");
@@ -68,4 +68,4 @@ TEST_F(Root, OfVersion1GivesTheLimitsOfItsControllers) {
 }
 
 }  // namespace
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -9,11 +9,11 @@
 #include "dlrm/comm/device_comm.h"
 #include "dlrm/comm/thread_comm.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 namespace {
 
-std::vector<Candidate> three_ranks() {
-  std::vector<Candidate> ranks(3);
+std::vector<NcclCandidate> three_ranks() {
+  std::vector<NcclCandidate> ranks(3);
   for (size_t q = 0; q < ranks.size(); ++q) {
     std::snprintf(ranks[q].gpu, sizeof ranks[q].gpu, "%zu", q);
     ranks[q].version = 22809;
@@ -21,31 +21,29 @@ std::vector<Candidate> three_ranks() {
   return ranks;
 }
 
-TEST(DeviceChoice, IsNcclWhereEveryRankHasAGpuAndTheSameLibrary) {
-  EXPECT_EQ(obstacle_of(three_ranks()), "");
-}
+TEST(DeviceChoice, OwnGpusAndOneLibraryAllowNccl) { EXPECT_EQ(nccl_obstacle(three_ranks()), ""); }
 
-TEST(DeviceChoice, NamesTheRankThatCannotUseNccl) {
-  std::vector<Candidate> ranks = three_ranks();
+TEST(DeviceChoice, ARankThatCannotUseNcclIsNamed) {
+  std::vector<NcclCandidate> ranks = three_ranks();
   std::snprintf(ranks[2].obstacle, sizeof ranks[2].obstacle, "NCCL cannot be loaded");
-  EXPECT_EQ(obstacle_of(ranks), "rank 2: NCCL cannot be loaded");
+  EXPECT_EQ(nccl_obstacle(ranks), "rank 2: NCCL cannot be loaded");
 }
 
-TEST(DeviceChoice, NamesRanksThatShareAGpu) {
-  std::vector<Candidate> ranks = three_ranks();
+TEST(DeviceChoice, RanksThatShareAGpuAreNamed) {
+  std::vector<NcclCandidate> ranks = three_ranks();
   std::snprintf(ranks[2].gpu, sizeof ranks[2].gpu, "1");
-  EXPECT_EQ(obstacle_of(ranks), "ranks 1 and 2 share GPU 1");
+  EXPECT_EQ(nccl_obstacle(ranks), "ranks 1 and 2 share GPU 1");
   ranks[1].own_host_id = ranks[2].own_host_id = true;
-  EXPECT_EQ(obstacle_of(ranks), "");
+  EXPECT_EQ(nccl_obstacle(ranks), "");
 }
 
-TEST(DeviceChoice, NamesRanksWithAnotherVersion) {
-  std::vector<Candidate> ranks = three_ranks();
+TEST(DeviceChoice, RanksWithDifferentVersionsAreNamed) {
+  std::vector<NcclCandidate> ranks = three_ranks();
   ranks[1].version = 21805;
-  EXPECT_EQ(obstacle_of(ranks), "rank 0 has NCCL 2.28.9, rank 1 2.18.5");
+  EXPECT_EQ(nccl_obstacle(ranks), "rank 0 has NCCL 2.28.9, rank 1 2.18.5");
 }
 
-TEST(DeviceChoice, OfTheSlowWayIsSaidOnceWithItsCause) {
+TEST(DeviceChoice, TheFallbackIsReportedOnceWithItsCause) {
   testing::internal::CaptureStderr();
   run_on_threads(3, [](Communicator& host) {
     const std::shared_ptr<Device> device = make_cpu_device();
@@ -61,4 +59,4 @@ TEST(DeviceChoice, OfTheSlowWayIsSaidOnceWithItsCause) {
 }
 
 }  // namespace
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -6,14 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "dlrm/core/partition.h"
-
 namespace dlrm::test {
 namespace {
 
 const int64_t kSizes[] = {0, 1, 3, 64, 1023, 30011};
 
-/// Memory of the device, filled and read in the order of a stream.
+/// Device memory that is filled and read in stream order.
 template <class T>
 class OnDevice {
  public:
@@ -108,21 +106,6 @@ void check_sum(const DeviceRank& rank, int64_t count, bool exact, DType wire) {
   require_same(data.read(*stream), expected, "allreduce", rank);
 }
 
-template <class T>
-void check_part_of_sum(const DeviceRank& rank, int64_t count, bool exact) {
-  const std::unique_ptr<Stream> stream = rank.device.make_stream();
-  const std::vector<T> mine = values<T>(rank.host.rank(), count, exact);
-  const Range own = part_of(count, rank.host.rank(), rank.host.size());
-  std::vector<T> expected(static_cast<size_t>(own.size()));
-  OnDevice<T> data(rank.device, *stream, mine);
-  OnDevice<T> part(rank.device, *stream, expected);
-  Pending pending = rank.wire.start_reduce_scatter<T>(data.view(), part.view(), stream.get());
-  rank.host.start_reduce_scatter<T>(mine, expected).wait();
-  pending.wait(*stream);
-  require_same(part.read(*stream), expected, "reduce_scatter", rank);
-  require_same(data.read(*stream), mine, "reduce_scatter's input", rank);
-}
-
 }  // namespace
 
 void check_device_alltoallv(const DeviceRank& rank) {
@@ -189,14 +172,6 @@ void check_device_bf16_allreduce(const DeviceRank& rank) {
   for (const int64_t size : kSizes) check_sum<float>(rank, size, true, DType::kBFloat16);
 }
 
-void check_device_reduce_scatter(const DeviceRank& rank, bool exact) {
-  for (const int64_t size : kSizes) {
-    check_part_of_sum<float>(rank, size, exact);
-    check_part_of_sum<double>(rank, size, exact);
-    check_part_of_sum<int64_t>(rank, size, exact);
-  }
-}
-
 void check_device_calls_in_flight(const DeviceRank& rank) {
   const std::unique_ptr<Stream> one = rank.device.make_stream();
   const std::unique_ptr<Stream> two = rank.device.make_stream();
@@ -242,7 +217,7 @@ void check_device_duplicates(const DeviceRank& rank) {
   second.wait(*stream);
   first.wait(*stream);
   rank.host.allreduce<float>(sums);
-  require_same(here.read(*stream), sums, "allreduce beside a duplicate's", rank);
+  require_same(here.read(*stream), sums, "allreduce concurrent with a duplicate's", rank);
   require_same(there.read(*stream), sums, "allreduce of a duplicate", rank);
 }
 
@@ -252,7 +227,6 @@ void check_device_everything(const DeviceRank& rank, bool exact) {
   check_device_broadcast(rank);
   check_device_allreduce(rank, exact);
   check_device_bf16_allreduce(rank);
-  check_device_reduce_scatter(rank, exact);
   check_device_calls_in_flight(rank);
   check_device_duplicates(rank);
 }

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace dlrm {
+namespace dlrm::comm {
 namespace {
 
 /// The environment of a plain process, with these variables added.
@@ -27,29 +27,29 @@ class Environment {
   }
 };
 
-TEST(Launch, OfAPlainProcessIsNotParallel) {
+TEST(DetectLaunch, APlainProcessIsNotParallel) {
   const Environment environment({});
-  EXPECT_FALSE(find_launch().parallel);
+  EXPECT_FALSE(detect_launch().parallel);
 }
 
-TEST(Launch, ByMpirunIsParallelFromTwoRanksOn) {
+TEST(DetectLaunch, MpirunIsParallelFromTwoRanksOn) {
   const Environment two({{"OMPI_COMM_WORLD_SIZE", "2"}, {"PMIX_RANK", "1"}});
-  EXPECT_TRUE(find_launch().parallel);
+  EXPECT_TRUE(detect_launch().parallel);
   const Environment one({{"OMPI_COMM_WORLD_SIZE", "1"}, {"PMIX_RANK", "0"}});
-  EXPECT_FALSE(find_launch().parallel);
+  EXPECT_FALSE(detect_launch().parallel);
 }
 
-TEST(Launch, InABatchScriptIsNotParallel) {
+TEST(DetectLaunch, ABatchScriptIsNotParallel) {
   const Environment environment({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "8"}});
-  EXPECT_FALSE(find_launch().parallel);
+  EXPECT_FALSE(detect_launch().parallel);
 }
 
-TEST(Launch, BySrunIsParallelAndKnowsItsTasks) {
+TEST(DetectLaunch, SrunIsParallelAndTellsItsTasks) {
   const Environment environment(
       {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}});
-  EXPECT_TRUE(find_launch().parallel);
-  EXPECT_EQ(find_launch().srun_tasks, 4);
+  EXPECT_TRUE(detect_launch().parallel);
+  EXPECT_EQ(detect_launch().srun_tasks, 4);
 }
 
 }  // namespace
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -93,7 +93,7 @@ void check_many_in_flight(Communicator& comm) {
   }
 }
 
-void check_a_rank_that_runs_ahead(Communicator& comm) {
+void check_rank_running_ahead(Communicator& comm) {
   const std::unique_ptr<Communicator> other = comm.duplicate();
   // The root need not wait for anybody, and others see each value as it was sent.
   for (int64_t i = 0; i < 500; ++i) {

@@ -1,4 +1,4 @@
-// NcclComm over the emulator's stand-in for NCCL, whose ranks are threads that share one GPU.
+// NcclComm over the emulator's stand-in for NCCL. Ranks are threads that share one GPU.
 #if defined(DLRM_SIMT)
 #include "comm/nccl_comm.h"
 
@@ -14,13 +14,13 @@
 #include "dlrm/comm/thread_comm.h"
 
 #include "comm/nccl/fake_nccl.h"
-#include "comm/progress.h"
+#include "comm/progress_engine.h"
 #include "device_suite.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 namespace {
 
-using test::DeviceRank;
+using dlrm::test::DeviceRank;
 
 void run_nccl(int ranks, const std::function<void(const DeviceRank&)>& body) {
   const std::shared_ptr<Device> device = make_cuda_device(0);
@@ -44,21 +44,17 @@ class NcclComm : public testing::TestWithParam<int> {};
 TEST_P(NcclComm, AlltoallvMovesBlocksBetweenDevices) {
   run_nccl(GetParam(), test::check_device_alltoallv);
 }
-TEST_P(NcclComm, AllgathervBringsEveryRanksPartToEveryDevice) {
+TEST_P(NcclComm, AllgathervCopiesEveryPartToEveryDevice) {
   run_nccl(GetParam(), test::check_device_allgatherv);
 }
-TEST_P(NcclComm, BroadcastBringsTheRootsData) {
+TEST_P(NcclComm, BroadcastCopiesTheRootsData) {
   run_nccl(GetParam(), test::check_device_broadcast);
 }
 TEST_P(NcclComm, AllreduceSums) {
   run_nccl(GetParam(), [](const DeviceRank& rank) { test::check_device_allreduce(rank, false); });
 }
-TEST_P(NcclComm, AllreduceOverBf16IsBitwiseTheHosts) {
+TEST_P(NcclComm, AllreduceOverBf16HasTheBitsOfTheHost) {
   run_nccl(GetParam(), test::check_device_bf16_allreduce);
-}
-TEST_P(NcclComm, ReduceScatterSums) {
-  run_nccl(GetParam(),
-           [](const DeviceRank& rank) { test::check_device_reduce_scatter(rank, false); });
 }
 TEST_P(NcclComm, CallsInFlightMayBeAwaitedInAnyOrder) {
   run_nccl(GetParam(), test::check_device_calls_in_flight);
@@ -69,7 +65,7 @@ TEST_P(NcclComm, DuplicatesShareTheOrderOfCalls) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, NcclComm, testing::Values(1, 2, 3, 5));
 
-TEST(NcclOrder, BlocksNoHostThatWaitsOnAStream) {
+TEST(NcclStream, AWaitDoesNotBlockTheHost) {
   run_nccl(2, [](const DeviceRank& rank) {
     EXPECT_FALSE(rank.wire.blocks_host());
     EXPECT_EQ(rank.wire.describe(), "nccl 2.28.9");
@@ -84,7 +80,7 @@ TEST(NcclOrder, BlocksNoHostThatWaitsOnAStream) {
   });
 }
 
-/// Calls of `wire`, recorded once, do their work at every launch.
+/// Calls of `wire` that are captured once run at every launch.
 void check_graph(Communicator& wire, Device& device) {
   const std::unique_ptr<Stream> stream = device.make_stream();
   HostArray<int64_t> shown(device, 1, "test");
@@ -106,12 +102,12 @@ void check_graph(Communicator& wire, Device& device) {
   }
 }
 
-TEST(NcclGraph, HoldsCallsThatRunAgainWithEveryLaunch) {
+TEST(NcclGraph, CapturedCallsRunAtEveryLaunch) {
   run_nccl(1, [](const DeviceRank& rank) { check_graph(rank.wire, rank.device); });
 }
 
-/// Values of all ranks, exchanged and then added, by launches of what was recorded once.
-TEST(NcclGraph, OfSeveralRanksMeetsThePeersAtEveryLaunch) {
+/// One captured graph exchanges the values of all ranks and adds them.
+TEST(NcclGraph, SeveralRanksExchangeAtEveryLaunch) {
   run_nccl(3, [](const DeviceRank& rank) {
     const int64_t me = rank.host.rank();
     const std::unique_ptr<Stream> stream = rank.device.make_stream();
@@ -143,7 +139,7 @@ TEST(NcclGraph, OfSeveralRanksMeetsThePeersAtEveryLaunch) {
   });
 }
 
-TEST(StagedGraph, HoldsTheCallsOfOneRank) {
+TEST(StagedGraph, CapturedCallsOfOneRankRunAtEveryLaunch) {
   const std::shared_ptr<Device> device = make_cuda_device(0);
   const auto host = make_self_comm();
   const auto wire = make_device_comm(*host, *device);
@@ -151,7 +147,7 @@ TEST(StagedGraph, HoldsTheCallsOfOneRank) {
   check_graph(*wire, *device);
 }
 
-TEST(NcclFailure, OfOneRankEndsTheOthers) {
+TEST(NcclFailure, AFailingRankEndsTheOthers) {
   EXPECT_EQ(failure_of(3,
                        [](const DeviceRank& rank) {
                          const std::unique_ptr<Stream> stream = rank.device.make_stream();
@@ -164,16 +160,17 @@ TEST(NcclFailure, OfOneRankEndsTheOthers) {
             "rank two is unwell");
 }
 
-TEST(NcclFailure, IsHeardByTheWatchdogAndEndsTheNextCall) {
+TEST(NcclFailure, TheWatchdogReportsItAndTheNextCallThrows) {
   const std::string what = failure_of(2, [](const DeviceRank& rank) {
     const std::unique_ptr<Stream> stream = rank.device.make_stream();
     Array<float> data(rank.device, 5000, "test");
     Pending pending = rank.wire.start_allreduce<float>(data.view(), DType::kFloat32, stream.get());
-    EXPECT_EQ(rank.host.engine()->failure(), "");
+    EXPECT_EQ(rank.host.engine()->monitor().failure(), "");
     rank.host.barrier();
     if (rank.host.rank() == 0) FakeNccl::network_down = true;
     rank.host.barrier();
-    EXPECT_NE(rank.host.engine()->failure().find("unhandled system error"), std::string::npos);
+    EXPECT_NE(rank.host.engine()->monitor().failure().find("unhandled system error"),
+              std::string::npos);
     pending.wait();
   });
   FakeNccl::network_down = false;
@@ -182,8 +179,8 @@ TEST(NcclFailure, IsHeardByTheWatchdogAndEndsTheNextCall) {
       << what;
 }
 
-/// What a call that starts an exchange over `wire` says; empty: nothing is wrong.
-std::string words_of_exchange(const DeviceRank& rank, Stream& stream) {
+/// Returns the error of an exchange over `wire`; empty: none.
+std::string error_of_exchange(const DeviceRank& rank, Stream& stream) {
   Array<char> data(rank.device, 64, "test");
   const std::vector<int64_t> bytes(static_cast<size_t>(rank.wire.size()), 8);
   const ExchangeLayout layout = ExchangeLayout::packed(bytes, bytes);
@@ -199,70 +196,70 @@ std::string words_of_exchange(const DeviceRank& rank, Stream& stream) {
 
 using Calls = std::vector<std::string>;
 
-TEST(NcclFailure, OfACallClosesItsGroupAndEndsItsKernelsBeforeAnybodyHears) {
+TEST(NcclFailure, ARefusedCallClosesItsGroupAndAbortsBeforeItThrows) {
   FakeNccl::refused_sender = 0;
   const std::string what = failure_of(2, [](const DeviceRank& rank) {
     const std::unique_ptr<Stream> stream = rank.device.make_stream();
     FakeNccl::take_calls();
-    const std::string words = words_of_exchange(rank, *stream);
+    const std::string error_text = error_of_exchange(rank, *stream);
     if (rank.host.rank() == 1) return;
     EXPECT_EQ(FakeNccl::take_calls(), (Calls{"group start", "refused send", "group end", "abort"}));
-    throw run_error("{}", words);
+    throw run_error("{}", error_text);
   });
   FakeNccl::refused_sender = -1;
   EXPECT_EQ(what, "NCCL failed on rank 0 in alltoallv: unhandled system error");
 }
 
-TEST(NcclFailure, IsSaidAgainByEveryLaterCallWithoutAskingNccl) {
+TEST(NcclFailure, LaterCallsThrowItAgainWithoutCallingNccl) {
   FakeNccl::refused_sender = 0;
   const std::string what = failure_of(2, [](const DeviceRank& rank) {
     const std::unique_ptr<Stream> stream = rank.device.make_stream();
     Array<float> data(rank.device, 5000, "test");
     Pending earlier = rank.wire.start_allreduce<float>(data.view(), DType::kFloat32, stream.get());
-    const std::string words = words_of_exchange(rank, *stream);
+    const std::string error_text = error_of_exchange(rank, *stream);
     if (rank.host.rank() == 1) return;
     FakeNccl::take_calls();
     EXPECT_THROW(earlier.poll(), Error);
-    EXPECT_EQ(words_of_exchange(rank, *stream), words);
+    EXPECT_EQ(error_of_exchange(rank, *stream), error_text);
     EXPECT_THROW(rank.wire.check_alive(), Error);
     EXPECT_EQ(FakeNccl::take_calls(), Calls{});
-    throw run_error("{}", words);
+    throw run_error("{}", error_text);
   });
   FakeNccl::refused_sender = -1;
   EXPECT_EQ(what, "NCCL failed on rank 0 in alltoallv: unhandled system error");
 }
 
-TEST(NcclFailure, ThatItsThreadNeverReportsIsToldByTheWatchdog) {
+TEST(NcclFailure, TheWatchdogReportsItIfItsThreadDoesNot) {
   FakeNccl::refused_sender = 0;
   const std::string what = failure_of(2, [](const DeviceRank& rank) {
     const std::unique_ptr<Stream> stream = rank.device.make_stream();
-    const std::string words = words_of_exchange(rank, *stream);
+    const std::string error_text = error_of_exchange(rank, *stream);
     if (rank.host.rank() == 1) return;
-    EXPECT_EQ(rank.host.engine()->failure(), "");
-    EXPECT_EQ(rank.host.engine()->failure(), "");
-    EXPECT_EQ(rank.host.engine()->failure(), words);
-    throw run_error("{}", words);
+    EXPECT_EQ(rank.host.engine()->monitor().failure(), "");
+    EXPECT_EQ(rank.host.engine()->monitor().failure(), "");
+    EXPECT_EQ(rank.host.engine()->monitor().failure(), error_text);
+    throw run_error("{}", error_text);
   });
   FakeNccl::refused_sender = -1;
   EXPECT_EQ(what, "NCCL failed on rank 0 in alltoallv: unhandled system error");
 }
 
-TEST(NcclFailure, OfAPeerEndsTheKernelsOfThisRankToo) {
+TEST(NcclFailure, APeersFailureAbortsThisRanksKernels) {
   const std::string what = failure_of(2, [](const DeviceRank& rank) {
     const std::unique_ptr<Stream> stream = rank.device.make_stream();
     Array<float> data(rank.device, 5000, "test");
     if (rank.host.rank() == 1) throw run_error("rank one is unwell");
     FakeNccl::take_calls();
-    EXPECT_EQ(words_of_exchange(rank, *stream), "peer lost");
+    EXPECT_EQ(error_of_exchange(rank, *stream), "peer lost");
     const Calls calls = FakeNccl::take_calls();
     EXPECT_EQ(calls.back(), "abort");
-    EXPECT_EQ(words_of_exchange(rank, *stream), "peer lost");
+    EXPECT_EQ(error_of_exchange(rank, *stream), "peer lost");
     EXPECT_EQ(FakeNccl::take_calls(), Calls{});
   });
   EXPECT_EQ(what, "rank one is unwell");
 }
 
-TEST(NcclThread, IsOne) {
+TEST(NcclThread, ASecondThreadIsRefused) {
   run_nccl(1, [](const DeviceRank& rank) {
     Array<float> data(rank.device, 10, "test");
     std::thread([&] { EXPECT_THROW(rank.wire.start_allreduce<float>(data.view()), Error); }).join();
@@ -270,5 +267,5 @@ TEST(NcclThread, IsOne) {
 }
 
 }  // namespace
-}  // namespace dlrm
+}  // namespace dlrm::comm
 #endif

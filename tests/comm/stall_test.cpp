@@ -1,4 +1,4 @@
-#include "comm/stall.h"
+#include "comm/control/stall.h"
 
 #include <cstdio>
 #include <string>
@@ -8,17 +8,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace dlrm {
+namespace dlrm::comm {
 namespace {
 
 using testing::HasSubstr;
 
-Heard rank(int number, double idle, const char* stage,
-           const std::vector<std::pair<const char*, int64_t>>& calls) {
-  Heard heard;
-  heard.ever = true;
-  heard.seconds_ago = 0.2;
-  RankReport& report = heard.report;
+PeerReport rank(int number, double idle, const char* stage,
+                const std::vector<std::pair<const char*, int64_t>>& calls) {
+  PeerReport peer;
+  peer.received = true;
+  peer.seconds_ago = 0.2;
+  RankReport& report = peer.report;
   report.rank = number;
   report.idle_seconds = idle;
   report.timeout_seconds = 300;
@@ -26,18 +26,18 @@ Heard rank(int number, double idle, const char* stage,
   report.comm_count = 1;
   report.comms[0].entered = calls.size();
   for (size_t k = 0; k < calls.size(); ++k) {
-    auto& entry = report.comms[0].calls[(k + 1) % Activity::kKept];
+    auto& entry = report.comms[0].calls[(k + 1) % CallLog::kKept];
     std::snprintf(entry.name, sizeof entry.name, "%s", calls[k].first);
     entry.bytes = calls[k].second;
   }
-  return heard;
+  return peer;
 }
 
-TEST(Stall, IsNotFoundWhereAllMoveOn) {
+TEST(FindStall, ProgressIsNoStall) {
   EXPECT_FALSE(find_stall({rank(0, 299, "a", {}), rank(1, 3, "b", {})}, 300).found);
 }
 
-TEST(Stall, NamesWhoHasNotEnteredACall) {
+TEST(FindStall, ARankThatHasNotEnteredACallIsNamed) {
   const Stall stall = find_stall({rank(0, 301, "return", {{"barrier", 0}, {"alltoallv", 64}}),
                                   rank(1, 301, "lookup", {{"barrier", 0}}),
                                   rank(2, 301, "return", {{"barrier", 0}, {"alltoallv", 32}})},
@@ -50,39 +50,39 @@ TEST(Stall, NamesWhoHasNotEnteredACall) {
   EXPECT_THAT(stall.table, HasSubstr("alltoallv #2 (64 bytes)"));
 }
 
-TEST(Stall, NamesWhoEnteredAnotherCall) {
+TEST(FindStall, RanksInDifferentCallsAreNamed) {
   const Stall stall =
       find_stall({rank(0, 301, "a", {{"barrier", 0}}), rank(1, 301, "b", {{"broadcast", 8}})}, 300);
   ASSERT_TRUE(stall.found);
   EXPECT_THAT(stall.error, HasSubstr("rank 0 barrier, rank 1 broadcast"));
 }
 
-TEST(Stall, NamesWhoNoLongerAnswers) {
-  std::vector<Heard> ranks = {rank(0, 5, "return", {{"barrier", 0}}),
-                              rank(1, 0, "lookup", {{"barrier", 0}})};
+TEST(FindStall, ASilentRankIsNamed) {
+  std::vector<PeerReport> ranks = {rank(0, 5, "return", {{"barrier", 0}}),
+                                   rank(1, 0, "lookup", {{"barrier", 0}})};
   ranks[1].seconds_ago = 300;
   const Stall stall = find_stall(ranks, 300);
   ASSERT_TRUE(stall.found);
   EXPECT_EQ(stall.error, "rank 1 no longer answers: last heard 300 s ago in stage lookup");
 }
 
-TEST(Stall, OfARankThatWasNeverHeardIsFound) {
-  std::vector<Heard> ranks = {rank(0, 5, "return", {}), Heard{}};
+TEST(FindStall, ARankThatNeverReportedIsFound) {
+  std::vector<PeerReport> ranks = {rank(0, 5, "return", {}), PeerReport{}};
   ranks[1].seconds_ago = 301;
   const Stall stall = find_stall(ranks, 300);
   ASSERT_TRUE(stall.found);
   EXPECT_THAT(stall.table, HasSubstr("never"));
 }
 
-TEST(Stall, IsExcusedByAPauseOfAnyRankButSilenceIsNot) {
-  std::vector<Heard> ranks = {rank(0, 400, "wait", {{"barrier", 0}}), rank(1, 0, "load", {})};
+TEST(FindStall, APauseExcusesIdlenessButNotSilence) {
+  std::vector<PeerReport> ranks = {rank(0, 400, "wait", {{"barrier", 0}}), rank(1, 0, "load", {})};
   ranks[1].report.paused = 1;
   EXPECT_FALSE(find_stall(ranks, 300).found);
   ranks[0].seconds_ago = 310;
   EXPECT_TRUE(find_stall(ranks, 300).found);
 }
 
-TEST(Stall, InsideOneCallNamesTheIdlestRank) {
+TEST(FindStall, WithinOneCallTheIdlestRankIsNamed) {
   const Stall stall =
       find_stall({rank(0, 301, "a", {{"barrier", 0}}), rank(1, 350, "b", {{"barrier", 0}})}, 300);
   ASSERT_TRUE(stall.found);
@@ -90,4 +90,4 @@ TEST(Stall, InsideOneCallNamesTheIdlestRank) {
 }
 
 }  // namespace
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/mpi_c.h"
+#include "comm/mpi/mpi_c.h"
 
 namespace dlrm {
 namespace {
 
-TEST(World, OfAPlainProcessIsOneRankAndStartsNoMpi) {
+TEST(World, APlainProcessIsOneRankWithoutMpi) {
   World world(nullptr, nullptr);
   EXPECT_EQ(world.rank(), 0);
   EXPECT_EQ(world.size(), 1);
@@ -18,7 +18,7 @@ TEST(World, OfAPlainProcessIsOneRankAndStartsNoMpi) {
   EXPECT_EQ(started, 0);
 }
 
-TEST(World, MayFinishBeforeItEndsAndOutliveTheTraceItWatches) {
+TEST(World, ItMayFinishTwiceAndOutliveTheWatchedTrace) {
   World world(nullptr, nullptr);
   {
     const Trace trace;
@@ -29,7 +29,7 @@ TEST(World, MayFinishBeforeItEndsAndOutliveTheTraceItWatches) {
   world.finish();
 }
 
-TEST(WorldDeath, EndsWithTheCodeAndTheTextOnce) {
+TEST(WorldDeath, TheCodeIsReturnedAndTheTextPrintedOnce) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(World(nullptr, nullptr).end_all(ExitCode::kUsage, "no such file"),
               testing::ExitedWithCode(2), "^error: no such file\n$");

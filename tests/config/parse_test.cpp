@@ -12,8 +12,8 @@ TEST(ParseConfig, LeavesTheDocumentedDefaults) {
   EXPECT_EQ(config.model.interaction, InteractionConfig(DotConfig()));
   EXPECT_EQ(config.train.epochs, 1);
   EXPECT_EQ(config.train.steps, -1);
-  EXPECT_EQ(config.train.dense_optimizer, (OptimizerConfig{OptimizerType::kSgd, 0.1}));
-  EXPECT_EQ(config.train.sparse_optimizer, (OptimizerConfig{OptimizerType::kAdagrad, 0.01}));
+  EXPECT_EQ(config.train.dense_optimizer, (OptimizerConfig{OptimizerRule::kSgd, 0.1}));
+  EXPECT_EQ(config.train.sparse_optimizer, (OptimizerConfig{OptimizerRule::kAdagrad, 0.01}));
   EXPECT_EQ(config.data.workers, 2);
   EXPECT_EQ(config.data.prefetch, 4);
   EXPECT_EQ(config.memory.cached.fast, "10%");

@@ -7,7 +7,7 @@ namespace {
 
 const std::vector<int64_t> kBatches{13, 2, 16, 13};
 
-EmbeddingOptions bf16_options(OptimizerType optimizer) {
+EmbeddingOptions bf16_options(OptimizerRule optimizer) {
   EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), optimizer);
   for (TableConfig& table : options.tables) table.dtype = DType::kBFloat16;
   return options;
@@ -20,7 +20,7 @@ Tensors trained(const std::string& plan, int ranks, const EmbeddingOptions& opti
 }
 
 TEST(Bf16Tables, StartAsTheRowsOfFp32RoundedToNearest) {
-  const EmbeddingOptions rounded = bf16_options(OptimizerType::kAdagrad);
+  const EmbeddingOptions rounded = bf16_options(OptimizerRule::kAdagrad);
   EmbeddingOptions exact = rounded;
   for (TableConfig& table : exact.tables) table.dtype = DType::kFloat32;
   const auto initial = [](const char* plan, int ranks, const EmbeddingOptions& options) {
@@ -36,7 +36,7 @@ TEST(Bf16Tables, StartAsTheRowsOfFp32RoundedToNearest) {
   }
 }
 
-class Bf16EveryPlan : public ::testing::TestWithParam<std::tuple<const char*, OptimizerType>> {};
+class Bf16EveryPlan : public ::testing::TestWithParam<std::tuple<const char*, OptimizerRule>> {};
 
 /// Sums of gradients may round otherwise, and tip a weight to its other neighbour: rarely.
 TEST_P(Bf16EveryPlan, FourRanksRoundAsOneRankDoes) {
@@ -60,12 +60,12 @@ INSTANTIATE_TEST_SUITE_P(
     Embedding, Bf16EveryPlan,
     ::testing::Combine(::testing::Values("table", "row", "column", "grid", "two_columns_a_rank",
                                          "data_parallel", "mixed", "ragged"),
-                       ::testing::Values(OptimizerType::kSgd, OptimizerType::kAdagrad,
-                                         OptimizerType::kRowwiseAdagrad)));
+                       ::testing::Values(OptimizerRule::kSgd, OptimizerRule::kAdagrad,
+                                         OptimizerRule::kRowwiseAdagrad)));
 
 TEST(Bf16Tables, PlansThatSumAlikeTrainToTheSameBits) {
-  for (const OptimizerType optimizer :
-       {OptimizerType::kSgd, OptimizerType::kAdagrad, OptimizerType::kAdam}) {
+  for (const OptimizerRule optimizer :
+       {OptimizerRule::kSgd, OptimizerRule::kAdagrad, OptimizerRule::kAdam}) {
     const EmbeddingOptions options = bf16_options(optimizer);
     const Tensors one = trained("table", 1, options);
     for (const char* plan : {"table", "column", "two_columns_a_rank"}) {
@@ -75,7 +75,7 @@ TEST(Bf16Tables, PlansThatSumAlikeTrainToTheSameBits) {
 }
 
 TEST(Bf16Tables, AreTrainedByTheFastPathAsByTheReference) {
-  const EmbeddingOptions options = bf16_options(OptimizerType::kAdagrad);
+  const EmbeddingOptions options = bf16_options(OptimizerRule::kAdagrad);
   const Tensors want = trained("mixed", 3, options), got = trained("mixed", 3, options, 2);
   for (const auto& [path, values] : want) {
     for (size_t i = 0; i < values.size(); ++i) {
@@ -85,7 +85,7 @@ TEST(Bf16Tables, AreTrainedByTheFastPathAsByTheReference) {
 }
 
 TEST(Bf16Tables, DriftFromTheExactModelByRoundingAlone) {
-  const EmbeddingOptions options = bf16_options(OptimizerType::kSgd);
+  const EmbeddingOptions options = bf16_options(OptimizerRule::kSgd);
   const MadeUpBags bags(options.tables);
   PlainTables plain(options.tables, options.optimizer, options.seed);
   for (size_t t = 0; t < kBatches.size(); ++t) {

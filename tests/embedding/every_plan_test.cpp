@@ -8,7 +8,7 @@ namespace {
 
 struct Case {
   std::string plan;
-  OptimizerType optimizer;
+  OptimizerRule optimizer;
   Pooling pooling;
   WireConfig wire;
   std::string name;
@@ -17,11 +17,6 @@ struct Case {
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 std::vector<Case> all_cases() {
-  const std::map<std::string, OptimizerType> optimizers{
-      {"Sgd", OptimizerType::kSgd},
-      {"Adagrad", OptimizerType::kAdagrad},
-      {"RowwiseAdagrad", OptimizerType::kRowwiseAdagrad},
-      {"Adam", OptimizerType::kAdam}};
   const std::map<std::string, Pooling> poolings{{"Sum", Pooling::kSum}, {"Mean", Pooling::kMean}};
   WireConfig narrow;
   narrow.forward = DType::kFloat16;
@@ -30,12 +25,13 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const char* plan : {"table", "row", "column", "grid", "two_columns_a_rank", "data_parallel",
                            "mixed", "ragged"}) {
-    for (const auto& [optimizer_name, optimizer] : optimizers) {
+    for (size_t rule = 0; rule < std::size(kOptimizers); ++rule) {
+      if (!kOptimizers[rule].sparse()) continue;
       for (const auto& [pooling_name, pooling] : poolings) {
         for (const auto& [wire_name, wire] : wires) {
-          cases.push_back(
-              {plan, optimizer, pooling, wire,
-               std::string(plan) + "_" + optimizer_name + "_" + pooling_name + "_" + wire_name});
+          cases.push_back({plan, static_cast<OptimizerRule>(rule), pooling, wire,
+                           std::string(plan) + "_" + kOptimizers[rule].name + "_" + pooling_name +
+                               "_" + wire_name});
         }
       }
     }
@@ -58,24 +54,16 @@ void expect_trained_as(const PlainTables& plain, const Tensors& tensors,
     const std::string path = "/tables/" + options.tables[t].name;
     const PlainTables::Table& expected = plain.table(t);
     expect_close(tensors.at(path + "/weight"), expected.weight, tolerance, path + "/weight");
-    switch (options.optimizer.type) {
-      case OptimizerType::kSgd:
-        break;
-      case OptimizerType::kAdagrad:
-        expect_close(tensors.at(path + "/adagrad"), expected.state1, tolerance, path + "/adagrad");
-        break;
-      case OptimizerType::kRowwiseAdagrad: {
-        std::vector<double> by_row;
-        for (int64_t r = 0; r < options.tables[t].rows; ++r) {
-          by_row.push_back(expected.state1[static_cast<size_t>(r * options.tables[t].dim)]);
-        }
-        expect_close(tensors.at(path + "/adagrad"), by_row, tolerance, path + "/adagrad");
-        break;
+    const OptimizerTraits& traits = traits_of(options.optimizer.type);
+    const std::vector<double>* const states[] = {&expected.state1, &expected.state2};
+    for (int i = 0; i < traits.state_count(); ++i) {
+      std::vector<double> state;
+      const int64_t apart = traits.rowwise() ? options.tables[t].dim : 1;
+      for (size_t at = 0; at < states[i]->size(); at += static_cast<size_t>(apart)) {
+        state.push_back((*states[i])[at]);
       }
-      case OptimizerType::kAdam:
-        expect_close(tensors.at(path + "/adam_m"), expected.state1, tolerance, path + "/adam_m");
-        expect_close(tensors.at(path + "/adam_v"), expected.state2, tolerance, path + "/adam_v");
-        break;
+      const std::string name = path + "/" + traits.states[i].name;
+      expect_close(tensors.at(name), state, tolerance, name);
     }
   }
 }
@@ -92,7 +80,7 @@ void expect_ranks_train_as_the_plain_model(const Case& c, int ranks) {
   const bool narrow = c.wire.forward != DType::kFloat32;
   // A step of Adam is lr·sign(g) however small g: with a small eps, rounding on the wire could turn
   // it round.
-  if (narrow && c.optimizer == OptimizerType::kAdam) options.optimizer.eps = 0.1;
+  if (narrow && c.optimizer == OptimizerRule::kAdam) options.optimizer.eps = 0.1;
   const MadeUpBags bags(tables);
   PlainTables plain(tables, options.optimizer, options.seed);
   for (size_t t = 0; t < kBatches.size(); ++t) {

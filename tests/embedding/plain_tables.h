@@ -76,10 +76,9 @@ class PlainTables {
                     table.dim, bound, row.data());
         plain.weight.insert(plain.weight.end(), row.begin(), row.end());
       }
-      const bool adagrad = optimizer.type == OptimizerType::kAdagrad ||
-                           optimizer.type == OptimizerType::kRowwiseAdagrad;
-      plain.state1.assign(plain.weight.size(), adagrad ? optimizer.initial_accumulator : 0);
-      plain.state2.assign(plain.weight.size(), 0);
+      const OptimizerTraits& traits = traits_of(optimizer.type);
+      plain.state1.assign(plain.weight.size(), traits.states[0].initial(optimizer));
+      plain.state2.assign(plain.weight.size(), traits.states[1].initial(optimizer));
     }
   }
 
@@ -148,7 +147,7 @@ class PlainTables {
     Table& plain = plain_[t];
     double mean_square = 0;
     for (const double v : g) mean_square += v * v / static_cast<double>(g.size());
-    if (optimizer_.type == OptimizerType::kRowwiseAdagrad) {
+    if (traits_of(optimizer_.type).rowwise()) {
       plain.state1[at(t, row, 0)] += mean_square;
     }
     for (int64_t c = 0; c < tables_[t].dim; ++c) {
@@ -157,17 +156,17 @@ class PlainTables {
       double& s1 = plain.state1[at(t, row, c)];
       double& s2 = plain.state2[at(t, row, c)];
       switch (optimizer_.type) {
-        case OptimizerType::kSgd:
+        case OptimizerRule::kSgd:
           w -= lr * v;
           break;
-        case OptimizerType::kAdagrad:
+        case OptimizerRule::kAdagrad:
           s1 += v * v;
           w -= lr * v / (std::sqrt(s1) + optimizer_.eps);
           break;
-        case OptimizerType::kRowwiseAdagrad:
+        case OptimizerRule::kRowwiseAdagrad:
           w -= lr * v / (std::sqrt(plain.state1[at(t, row, 0)]) + optimizer_.eps);
           break;
-        case OptimizerType::kAdam: {
+        case OptimizerRule::kAdam: {
           s1 = optimizer_.beta1 * s1 + (1 - optimizer_.beta1) * v;
           s2 = optimizer_.beta2 * s2 + (1 - optimizer_.beta2) * v * v;
           const double m = s1 / (1 - std::pow(optimizer_.beta1, step + 1));

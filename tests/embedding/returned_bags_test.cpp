@@ -51,7 +51,7 @@ class ReturnedBags : public ::testing::TestWithParam<std::tuple<const char*, Poo
   void expect_one_rank_agrees(const BagOf& bag_of) {
     const auto [kind, pooling] = GetParam();
     const Tables tables = one_table(pooling);
-    EmbeddingOptions options = options_for(tables, OptimizerType::kAdagrad);
+    EmbeddingOptions options = options_for(tables, OptimizerRule::kAdagrad);
     const Tensors expected = trained(plan_of("table", tables, 1), options, bag_of);
     const Tensors exact = trained(plan_of(kind, tables, 4), options, bag_of);
     for (const auto& [path, values] : expected) {
@@ -88,7 +88,7 @@ TEST_P(ReturnedBags, NowAndThenEmptyGiveZerosWhateverWasThereBefore) {
   const BagOf bag_of = [](int64_t t, int64_t i) { return t == 0 || i % 3 ? Bag{i} : Bag{}; };
   run_on_threads(4, [&, &plan_kind = kind](Communicator& comm) {
     Rank rank(comm);
-    ShardedEmbeddings embeddings(rank.context, *rank.ops, options_for(tables, OptimizerType::kSgd),
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options_for(tables, OptimizerRule::kSgd),
                                  plan_of(plan_kind, tables, 4));
     for (int64_t t = 0; t < 2; ++t) {
       route(embeddings, comm, bag_of, t);
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(Embedding, ReturnedBags,
 
 TEST(ReturnedVectors, OfRowShardsAreOnesThatHaveAnId) {
   const Tables tables = one_table(Pooling::kSum);
-  EmbeddingOptions options = options_for(tables, OptimizerType::kSgd);
+  EmbeddingOptions options = options_for(tables, OptimizerRule::kSgd);
   // Every id lies on rank 2's rows [20, 30).
   const BagOf bag_of = [](int64_t, int64_t i) { return i % 2 ? Bag{20 + i % 10} : Bag{}; };
   run_on_threads(4, [&](Communicator& comm) {

@@ -13,7 +13,7 @@ class EveryPlanKind : public ::testing::TestWithParam<const char*> {};
 TEST_P(EveryPlanKind, FixedRoutingTrainsBitwiseAsExact) {
   const Tables tables = odd_tables(Pooling::kMean);
   const MadeUpBags bags(tables);
-  EmbeddingOptions options = options_for(tables, OptimizerType::kAdagrad);
+  EmbeddingOptions options = options_for(tables, OptimizerRule::kAdagrad);
   const Plan plan = plan_of(GetParam(), tables, 4);
   const Tensors exact = train_all(plan, options, bags, kBatches);
   options.routing.mode = RoutingMode::kFixed;
@@ -23,7 +23,7 @@ TEST_P(EveryPlanKind, FixedRoutingTrainsBitwiseAsExact) {
 TEST_P(EveryPlanKind, BatchesRoutedAheadChangeNoBit) {
   const Tables tables = odd_tables(Pooling::kSum);
   const MadeUpBags bags(tables);
-  EmbeddingOptions options = options_for(tables, OptimizerType::kRowwiseAdagrad);
+  EmbeddingOptions options = options_for(tables, OptimizerRule::kRowwiseAdagrad);
   const Plan plan = plan_of(GetParam(), tables, 4);
   options.routing.depth = 0;
   const Tensors one_by_one = train_all(plan, options, bags, kBatches);
@@ -36,7 +36,7 @@ TEST_P(EveryPlanKind, BatchesRoutedAheadChangeNoBit) {
 TEST_P(EveryPlanKind, ADroppedBatchGivesThePlainVectorsAndChangesNoRow) {
   const Tables tables = odd_tables(Pooling::kMean);
   const MadeUpBags bags(tables);
-  const EmbeddingOptions options = options_for(tables, OptimizerType::kAdam);
+  const EmbeddingOptions options = options_for(tables, OptimizerRule::kAdam);
   const PlainTables plain(tables, options.optimizer, options.seed);
   const std::vector<double> expected = plain.forward(bags, 3, 11);
   run_on_threads(4, [&](Communicator& comm) {
@@ -62,7 +62,7 @@ TEST_P(EveryPlanKind, ADroppedBatchGivesThePlainVectorsAndChangesNoRow) {
 TEST_P(EveryPlanKind, BatchesDroppedBeforeTheirLookupLeaveNoTrace) {
   const Tables tables = odd_tables(Pooling::kSum);
   const MadeUpBags bags(tables);
-  EmbeddingOptions options = options_for(tables, OptimizerType::kSgd);
+  EmbeddingOptions options = options_for(tables, OptimizerRule::kSgd);
   options.routing.depth = 2;
   run_on_threads(3, [&](Communicator& comm) {
     Rank rank(comm);
@@ -81,7 +81,7 @@ TEST_P(EveryPlanKind, BatchesDroppedBeforeTheirLookupLeaveNoTrace) {
 TEST_P(EveryPlanKind, TheCpuExecutionTrainsAsTheReference) {
   const Tables tables = odd_tables(Pooling::kMean);
   const MadeUpBags bags(tables);
-  const EmbeddingOptions options = options_for(tables, OptimizerType::kRowwiseAdagrad);
+  const EmbeddingOptions options = options_for(tables, OptimizerRule::kRowwiseAdagrad);
   const Plan plan = plan_of(GetParam(), tables, 2);
   const Tensors expected = train_all(plan, options, bags, kBatches);
   for (const auto& [path, values] : train_all(plan, options, bags, kBatches, /*threads=*/2)) {
@@ -93,7 +93,7 @@ TEST_P(EveryPlanKind, TheCpuExecutionTrainsAsTheReference) {
 TEST_P(EveryPlanKind, AFewStepsInNothingIsAllocatedAnyMore) {
   const Tables tables = odd_tables(Pooling::kSum);
   const MadeUpBags bags(tables);
-  const EmbeddingOptions options = options_for(tables, OptimizerType::kRowwiseAdagrad);
+  const EmbeddingOptions options = options_for(tables, OptimizerRule::kRowwiseAdagrad);
   run_on_threads(2, [&](Communicator& comm) {
     Rank rank(comm);
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan_of(GetParam(), tables, 2));
@@ -121,7 +121,7 @@ std::string error_of_id(int64_t id, const std::string& kind) {
     run_on_threads(2, [&](Communicator& comm) {
       Rank rank(comm);
       ShardedEmbeddings embeddings(rank.context, *rank.ops,
-                                   options_for(tables, OptimizerType::kSgd),
+                                   options_for(tables, OptimizerRule::kSgd),
                                    plan_of(kind, tables, 2));
       const Range local = part_of(9, comm.rank(), 2);
       std::vector<int64_t> ids, offsets;
@@ -152,7 +152,7 @@ TEST(Routing, CallsOutOfTurnAreRefused) {
   const Tables tables = odd_tables(Pooling::kSum);
   const auto comm = make_self_comm();
   Rank rank(*comm);
-  ShardedEmbeddings embeddings(rank.context, *rank.ops, options_for(tables, OptimizerType::kSgd),
+  ShardedEmbeddings embeddings(rank.context, *rank.ops, options_for(tables, OptimizerRule::kSgd),
                                plan_of("table", tables, 1));
   EXPECT_THROW(embeddings.lookup(), Error);
   EXPECT_THROW(embeddings.update(0.1, 0), Error);
@@ -168,7 +168,7 @@ TEST(Routing, APlanForAnotherNumberOfRanksIsRefused) {
   const Tables tables = odd_tables(Pooling::kSum);
   const auto comm = make_self_comm();
   Rank rank(*comm);
-  EXPECT_THROW(ShardedEmbeddings(rank.context, *rank.ops, options_for(tables, OptimizerType::kSgd),
+  EXPECT_THROW(ShardedEmbeddings(rank.context, *rank.ops, options_for(tables, OptimizerRule::kSgd),
                                  plan_of("table", tables, 2)),
                Error);
 }

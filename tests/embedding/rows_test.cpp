@@ -11,7 +11,7 @@ Tensors initial_rows(const std::string& kind, int ranks, const EmbeddingOptions&
 }
 
 TEST(InitialRows, AreTheSameBitsForEverySharding) {
-  EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), OptimizerType::kRowwiseAdagrad);
+  EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), OptimizerRule::kRowwiseAdagrad);
   const Tensors whole = initial_rows("table", 1, options);
   for (const char* kind : {"table", "row", "column", "grid", "data_parallel", "mixed", "ragged"}) {
     EXPECT_EQ(initial_rows(kind, 4, options), whole) << kind;
@@ -20,7 +20,7 @@ TEST(InitialRows, AreTheSameBitsForEverySharding) {
 }
 
 TEST(InitialRows, FollowTheUniformFieldOfTheirTable) {
-  const EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), OptimizerType::kAdagrad);
+  const EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), OptimizerRule::kAdagrad);
   const Tensors whole = initial_rows("grid", 4, options);
   const PlainTables plain(options.tables, options.optimizer, options.seed);
   for (size_t t = 0; t < options.tables.size(); ++t) {
@@ -32,7 +32,7 @@ TEST(InitialRows, FollowTheUniformFieldOfTheirTable) {
 
 TEST(Arrays, EveryCellIsSavedByOneRankAndLoadedByAllThatHoldIt) {
   const EmbeddingOptions options =
-      options_for(odd_tables(Pooling::kSum), OptimizerType::kRowwiseAdagrad);
+      options_for(odd_tables(Pooling::kSum), OptimizerRule::kRowwiseAdagrad);
   const Plan plan = plan_of("mixed", options.tables, 4);
   run_on_threads(4, [&](Communicator& comm) {
     Rank rank(comm);
@@ -56,7 +56,7 @@ std::string error_of_difference(const std::string& path, int rank_that_differs) 
     run_on_threads(3, [&](Communicator& comm) {
       Rank rank(comm);
       ShardedEmbeddings embeddings(rank.context, *rank.ops,
-                                   options_for(tables, OptimizerType::kAdagrad),
+                                   options_for(tables, OptimizerRule::kAdagrad),
                                    plan_of("data_parallel", tables, 3));
       for (const ShardArray& array : embeddings.arrays()) {
         if (array.path == path && comm.rank() == rank_that_differs) {

@@ -15,7 +15,7 @@ Plan half_on_host(Plan plan) {
 }
 
 TEST(Tiers, OfShardsChangeNoBit) {
-  for (const OptimizerType optimizer : {OptimizerType::kAdagrad, OptimizerType::kRowwiseAdagrad}) {
+  for (const OptimizerRule optimizer : {OptimizerRule::kAdagrad, OptimizerRule::kRowwiseAdagrad}) {
     const EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), optimizer);
     for (const char* kind : {"mixed", "ragged", "two_columns_a_rank", "data_parallel"}) {
       const Plan plan = plan_of(kind, options.tables, 3);
@@ -62,7 +62,7 @@ class CountingDevice final : public Device {
 TEST(Tiers, SayWhichMemoryAShardTakes) {
   const Tables tables = {table_of("plain", 8, 16, {1}, Pooling::kSum),
                          table_of("copied", 4, 16, {1}, Pooling::kSum)};
-  const EmbeddingOptions options = options_for(tables, OptimizerType::kAdagrad);
+  const EmbeddingOptions options = options_for(tables, OptimizerRule::kAdagrad);
   Plan plan;
   plan.shards = {{0, {0, 5}, {0, 16}, 0}, {0, {5, 8}, {0, 16}, 0, MemoryTier::kHost}};
   plan.data_parallel = {1};

@@ -91,7 +91,7 @@ class Traffic : public ::testing::TestWithParam<Case> {
   EmbeddingOptions options_ = options_for(
       {table_of("a", 40, 5, {1, 3}, Pooling::kSum), table_of("b", 110, 18, {2}, Pooling::kMean),
        table_of("c", 3, 2, {1}, Pooling::kSum)},
-      OptimizerType::kAdagrad);
+      OptimizerRule::kAdagrad);
 };
 
 TEST_P(Traffic, MeasuresAsPlanned) { expect_planned(rows_cut() ? 0.05 : 0); }
@@ -104,7 +104,7 @@ TEST_P(Traffic, OfFixedRoutingMeasuresAsPlannedExactly) {
 }
 
 TEST_P(Traffic, WithSumsOfSquaresMeasuresAsPlanned) {
-  options_.optimizer.type = OptimizerType::kRowwiseAdagrad;
+  options_.optimizer.type = OptimizerRule::kRowwiseAdagrad;
   expect_planned(0.05);
 }
 

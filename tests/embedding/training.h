@@ -36,13 +36,13 @@ inline Tables odd_tables(Pooling pooling) {
           table_of("one", 1, 1, {1}, pooling),    table_of("long", 2000, 4, {2, 5}, pooling)};
 }
 
-inline EmbeddingOptions options_for(const Tables& tables, OptimizerType optimizer) {
+inline EmbeddingOptions options_for(const Tables& tables, OptimizerRule optimizer) {
   EmbeddingOptions options;
   options.tables = tables;
   options.optimizer.type = optimizer;
   options.optimizer.lr = 0.05;
-  options.optimizer.initial_accumulator = optimizer == OptimizerType::kSgd ? 0 : 0.01;
-  options.optimizer.eps = optimizer == OptimizerType::kAdam ? 1e-8 : 1e-10;
+  options.optimizer.initial_accumulator = 0.01;
+  options.optimizer.eps = traits_of(optimizer).eps;
   options.seed = 7;
   options.max_global_batch = 64;
   return options;

@@ -16,7 +16,7 @@ class Network {
   Network(const InteractionConfig& interaction, InteractionInputs in, int64_t batch,
           Act act = Act::kRelu)
       : batch_(batch),
-        parameters_(context_, *ops_, OptimizerStep::Rule::kSgd, DType::kFloat32, DType::kFloat32),
+        parameters_(context_, *ops_, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32),
         bottom_(context_, *ops_, parameters_, "/mlp/bottom", in.dense, {5, in.dense}, act, act,
                 DType::kFloat32, batch),
         x_(random(batch * in.dense)),

@@ -22,8 +22,7 @@ struct Rank {
 TEST(Parameters, InitialWeightsHaveTheVarianceAskedFor) {
   const auto comm = make_self_comm();
   Rank rank(*comm);
-  Parameters p(rank.context, *rank.ops, OptimizerStep::Rule::kSgd, DType::kFloat32,
-               DType::kFloat32);
+  Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32);
   const int w = p.add("/mlp/top/0/weight", 200, 300, 0.5);
   const int zero = p.add("/cross/0/bias", 10, 0, 0);
   p.allocate();
@@ -37,8 +36,7 @@ TEST(Parameters, InitialWeightsHaveTheVarianceAskedFor) {
 TEST(Parameters, GradientsOfEveryRankAreSummedWhateverTheBuckets) {
   run_on_threads(3, [](Communicator& comm) {
     Rank rank(comm);
-    Parameters p(rank.context, *rank.ops, OptimizerStep::Rule::kSgd, DType::kFloat32,
-                 DType::kFloat32);
+    Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32);
     const std::vector<int64_t> rows = {1, 700, 3, 500, 1000};  // several buckets of 256 Ki elements
     std::vector<int> tensors;
     for (const int64_t r : rows) {
@@ -68,8 +66,7 @@ TEST(Parameters, GradientsOfEveryRankAreSummedWhateverTheBuckets) {
 TEST(Parameters, Bf16CopiesFollowTheMasters) {
   const auto comm = make_self_comm();
   Rank rank(*comm);
-  Parameters p(rank.context, *rank.ops, OptimizerStep::Rule::kSgd, DType::kBFloat16,
-               DType::kFloat32);
+  Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kBFloat16, DType::kFloat32);
   const int w = p.add("/w", 3, 5, 1.0);
   p.allocate();
   p.initialise(1, 0);

@@ -8,10 +8,8 @@
 namespace dlrm {
 namespace {
 
-using Rule = OptimizerStep::Rule;
-
 struct Case {
-  Rule rule;
+  OptimizerRule rule;
   DType compute;
 };
 
@@ -103,11 +101,11 @@ TEST_P(UpdateAtOnce, HasTheBitsOfGradientsThenUpdate) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryRule, UpdateAtOnce,
-                         testing::Values(Case{Rule::kSgd, DType::kFloat32},
-                                         Case{Rule::kSgd, DType::kBFloat16},
-                                         Case{Rule::kAdagrad, DType::kFloat32},
-                                         Case{Rule::kAdam, DType::kFloat32},
-                                         Case{Rule::kAdam, DType::kBFloat16}));
+                         testing::Values(Case{OptimizerRule::kSgd, DType::kFloat32},
+                                         Case{OptimizerRule::kSgd, DType::kBFloat16},
+                                         Case{OptimizerRule::kAdagrad, DType::kFloat32},
+                                         Case{OptimizerRule::kAdam, DType::kFloat32},
+                                         Case{OptimizerRule::kAdam, DType::kBFloat16}));
 
 }  // namespace
 }  // namespace dlrm

@@ -245,7 +245,7 @@ TEST_P(Activation, OfALayersBackwardAgreesWithTheReference) {
 TEST_P(Activation, OfAnUpdateAtOnceHasTheBitsOfGradientsThenUpdate) {
   for (const int64_t batch : {7, 150}) {
     for (const Act act : kSmooth) {
-      const OptimizerStep step = every_rule()[1];
+      const OptimizerStep step = step_of(OptimizerRule::kAdagrad);
       LayerCase at_once(*reference, act, batch, 21, 40), apart = at_once;
       ops->linear_backward_update(step, at_once.layer(act), at_once.tensor(at_once.weight),
                                   at_once.tensor(at_once.bias));

@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
 #include "fixture.h"
@@ -75,15 +76,16 @@ struct Table {
   }
 
   /// Row-wise state is the first column of state1.
-  RowTable rows(OptimizerStep::Rule rule = OptimizerStep::Rule::kSgd) {
+  RowTable rows(OptimizerRule rule = OptimizerRule::kSgd) {
     RowTable t;
     t.weights = weights.matrix().data;
     t.type = weights.type();
     t.rows = weights.rows();
     t.width = weights.cols();
     t.stride = weights.stride();
-    if (rule != OptimizerStep::Rule::kSgd) t.state1 = state1.floats().data;
-    if (rule == OptimizerStep::Rule::kAdam) t.state2 = state2.floats().data;
+    const int states = traits_of(rule).state_count();
+    if (states > 0) t.state1 = state1.floats().data;
+    if (states > 1) t.state2 = state2.floats().data;
     t.state_stride = state1.stride();
     return t;
   }
@@ -99,22 +101,24 @@ struct Table {
   }
 };
 
-/// One step of each optimizer.
-inline std::vector<OptimizerStep> every_rule() {
-  using Rule = OptimizerStep::Rule;
+/// Step 1 (the second) of each rule that serves one of `use`.
+inline std::vector<OptimizerStep> every_rule(uint32_t use) {
   std::vector<OptimizerStep> steps;
-  for (const Rule rule : {Rule::kSgd, Rule::kAdagrad, Rule::kRowwiseAdagrad, Rule::kAdam}) {
-    OptimizerStep step;
-    step.rule = rule;
-    step.lr = 0.05f;
-    step.eps = 1e-8f;
-    step.beta1 = 0.9f;
-    step.beta2 = 0.999f;
-    step.correction1 = 1 - 0.9f * 0.9f;
-    step.correction2 = 1 - 0.999f * 0.999f;
-    steps.push_back(step);
+  for (size_t i = 0; i < std::size(kOptimizers); ++i) {
+    if ((kOptimizers[i].use & use) == 0) continue;
+    OptimizerConfig config;
+    config.type = static_cast<OptimizerRule>(i);
+    config.eps = 1e-8;
+    steps.push_back(optimizer_step(config, 0.05, 1));
   }
   return steps;
+}
+
+inline OptimizerStep step_of(OptimizerRule rule) {
+  for (const OptimizerStep& step : every_rule(kDense | kSparse)) {
+    if (step.rule == rule) return step;
+  }
+  throw std::logic_error("no such rule");
 }
 
 }  // namespace dlrm

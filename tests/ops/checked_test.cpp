@@ -166,7 +166,7 @@ struct Calls {
 
   using Call = std::pair<const char*, std::function<void(Ops&)>>;
   std::vector<Call> all() {
-    const OptimizerStep step = every_rule()[1];
+    const OptimizerStep step = step_of(OptimizerRule::kAdagrad);
     const auto gradients = [this] {
       return std::vector<BagGradient>{{pooled_gradient.floats(), nullptr}};
     };
@@ -300,7 +300,7 @@ TEST(Checked, FindsAWrongUpdateBehindRightSums) {
   Calls calls;
   calls.group();
   const BagGradient gradients[] = {{calls.pooled_gradient.floats(), nullptr}};
-  EXPECT_THROW(checked->embedding_bag_update(every_rule()[0], calls.table.rows(),
+  EXPECT_THROW(checked->embedding_bag_update(step_of(OptimizerRule::kSgd), calls.table.rows(),
                                              calls.space.runs(), gradients),
                Error);
 }
@@ -312,7 +312,7 @@ TEST(Checked, FindsAWrongLayerUpdateBehindRightGradients) {
   auto checked = make_checked_ops(std::move(faulty), *machine.device, *machine.stream);
   Calls calls;
   std::vector<float> values(48, 0.5f);
-  EXPECT_THROW(checked->linear_backward_update(every_rule()[0], calls.layer(values),
+  EXPECT_THROW(checked->linear_backward_update(step_of(OptimizerRule::kSgd), calls.layer(values),
                                                {values, {}, {}, {}}, {calls.bias, {}, {}, {}}),
                Error);
 }
@@ -321,7 +321,7 @@ TEST(Checked, PassesEveryOptimizerInBf16Tables) {
   Machine machine;
   auto checked = make_checked_ops(make_cpu_ops(*machine.device, *machine.stream, 1),
                                   *machine.device, *machine.stream);
-  for (const OptimizerStep& step : every_rule()) {
+  for (const OptimizerStep& step : every_rule(kSparse)) {
     Calls calls;
     calls.group();
     Table table(20, 8, DType::kBFloat16, 3);

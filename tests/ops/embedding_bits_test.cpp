@@ -69,7 +69,7 @@ struct Shard {
         pooled{Cells::random(count, table.weights.cols(), seed + 2, DType::kFloat32, 4),
                Cells::random(count / 2, table.weights.cols(), seed + 3)},
         space(bags[0].nnz() + bags[1].nnz()) {}
-  ShardUpdate update(OptimizerStep::Rule rule) {
+  ShardUpdate update(OptimizerRule rule) {
     groups = {bags[0].group(), bags[1].group()};
     gradients.clear();
     for (size_t g = 0; g < 2; ++g) {
@@ -93,7 +93,7 @@ std::vector<Shard> shards() {
   return all;
 }
 
-std::vector<ShardUpdate> updates_of(std::vector<Shard>& list, OptimizerStep::Rule rule) {
+std::vector<ShardUpdate> updates_of(std::vector<Shard>& list, OptimizerRule rule) {
   std::vector<ShardUpdate> updates;
   for (Shard& s : list) updates.push_back(s.update(rule));
   return updates;
@@ -107,7 +107,7 @@ void update(Ops& ops, const OptimizerStep& step, std::vector<Shard>& list) {
 
 TEST_P(EmbeddingBits, RowsUpdatedFromAllShardsAtOnce) {
   const auto baseline = machine.cpu({"baseline", 1});
-  for (const OptimizerStep& step : every_rule()) {
+  for (const OptimizerStep& step : every_rule(kSparse)) {
     std::vector<Shard> got = shards(), want = got;
     update(*ops, step, got);
     update(*baseline, step, want);
@@ -116,7 +116,7 @@ TEST_P(EmbeddingBits, RowsUpdatedFromAllShardsAtOnce) {
                                            << name_of(got[s].table.weights.type());
       EXPECT_EQ(got[s].space.count, want[s].space.count) << what;
       // Squares are summed over a row in an order of each execution's own.
-      if (step.rule == OptimizerStep::Rule::kRowwiseAdagrad) {
+      if (traits_of(step.rule).rowwise()) {
         if (got[s].table.weights.type() == DType::kFloat32) {
           EXPECT_TRUE(got[s].table.close_to(want[s].table)) << what;
         }
@@ -133,23 +133,23 @@ TEST_P(EmbeddingBits, RunsOfShardsWithoutIdsAreNone) {
     list.emplace_back(Table(9, 4, DType::kFloat32, 1), bags, false, 2);
   }
   for (Shard& s : list) s.space.count[0] = 77;
-  ops->group_rows_of(updates_of(list, OptimizerStep::Rule::kSgd), [] {});
+  ops->group_rows_of(updates_of(list, OptimizerRule::kSgd), [] {});
   EXPECT_EQ(list[0].space.count[0], 0);
   EXPECT_EQ(list[0].space.starts[0], 0);
   EXPECT_GT(list[1].space.count[0], 0);
   EXPECT_EQ(list[2].space.count[0], 0);
   ops->group_rows_of({}, [] {});
-  ops->embedding_bag_updates(every_rule()[0], {}, [] {});
+  ops->embedding_bag_updates(step_of(OptimizerRule::kSgd), {}, [] {});
 }
 
 TEST_P(EmbeddingBits, RunsHoldNoMoreThanTheIdsThatThereAre) {
   Shard shard(Table(30, 4, DType::kFloat32, 1), 40, false, 3), want = shard;
-  ShardUpdate wide = shard.update(OptimizerStep::Rule::kSgd);
+  ShardUpdate wide = shard.update(OptimizerRule::kSgd);
   RunSpace space(shard.bags[0].nnz() + shard.bags[1].nnz() + 3000);
   for (IdGroup& g : shard.groups) g.capacity += 1500;
   wide.runs = space.runs();
   ops->group_rows_of({&wide, 1}, [] {});
-  reference->group_rows(want.update(OptimizerStep::Rule::kSgd).groups, 30, want.space.runs());
+  reference->group_rows(want.update(OptimizerRule::kSgd).groups, 30, want.space.runs());
   const auto unique = want.space.count[0];
   ASSERT_EQ(space.count[0], unique);
   EXPECT_TRUE(
@@ -160,7 +160,7 @@ TEST_P(EmbeddingBits, RunsHoldNoMoreThanTheIdsThatThereAre) {
 
 TEST_P(EmbeddingBits, ASetFlagSuppressesTheUpdate) {
   const float flag = 1;
-  for (OptimizerStep step : every_rule()) {
+  for (OptimizerStep step : every_rule(kSparse)) {
     step.skip_update = &flag;
     std::vector<Shard> list;
     list.emplace_back(Table(9, 5, DType::kFloat32, 1), 2500, true, 2);
@@ -179,7 +179,7 @@ class GpuStep : public EveryExecution {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuStep);
 
 TEST_P(GpuStep, TakesTheNumbersThatStandInItsMemory) {
-  for (const OptimizerStep& step : every_rule()) {
+  for (const OptimizerStep& step : every_rule(kSparse)) {
     std::vector<Shard> got, want;
     got.emplace_back(Table(9, 8, DType::kBFloat16, 1), 40, true, 2);
     want = got;
@@ -209,7 +209,7 @@ uint64_t kernels_of(const Work& work) {
 }
 
 TEST_P(GpuStep, RowsOfTheHostAreTakenBesideThoseOfTheDeviceWithTheSameBits) {
-  for (const OptimizerStep& step : every_rule()) {
+  for (const OptimizerStep& step : every_rule(kSparse)) {
     std::vector<Shard> mixed = shards(), apart = mixed;
     const auto run = [&](std::vector<Shard>& list, size_t hosts) {
       std::vector<ShardUpdate> updates = updates_of(list, step.rule);

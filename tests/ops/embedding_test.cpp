@@ -125,7 +125,7 @@ TEST_P(Embedding, SquareSumsAreThoseOfTheRows) {
 
 TEST_P(Embedding, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-    for (const OptimizerStep& step : every_rule()) {
+    for (const OptimizerStep& step : every_rule(kSparse)) {
       for (const int64_t width : {1, 16, 45}) {
         Backward b(*reference, 2200, 100, width);
         Table fused(100, width, type, 1), apart(fused);
@@ -142,7 +142,7 @@ TEST_P(Embedding, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
 
 TEST_P(Embedding, FusedUpdateAgreesWithTheReference) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-    for (const OptimizerStep& step : every_rule()) {
+    for (const OptimizerStep& step : every_rule(kSparse)) {
       for (const int64_t width : {1, 13, 32, 100}) {
         Backward b(*reference, 100, 300, width);
         Table got(300, width, type, 1), want(got);

@@ -139,7 +139,7 @@ TEST(Suppressed, UpdatesChangeNothing) {
   Machine machine;
   const float yes = 1;
   for (const auto& ops : {machine.reference(), machine.cpu({"", 2})}) {
-    for (OptimizerStep step : every_rule()) {
+    for (OptimizerStep step : every_rule(kSparse)) {
       step.skip_update = &yes;
       const int64_t list[] = {0, 2}, count[] = {2};
       Table table(3, 17, DType::kFloat32, 1);

@@ -81,7 +81,7 @@ TEST(Auto, CutsATableThatNoRankCanHold) {
   std::vector<TableConfig> tables = {table("big", 40000000, 64)};
   for (int t = 0; t < 30; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 64, {30}));
   RunConfig config = config_of(tables, 4096);
-  config.train.sparse_optimizer.type = OptimizerType::kSgd;
+  config.train.sparse_optimizer.type = OptimizerRule::kSgd;
   ASSERT_EQ(shards_of(make_plan(config, 4), 0).size(), 1u);  // its lookups do not ask for it
   const double room = 6.5 * 1024 * 1024 * 1024;              // the table is 9.5 GiB
   const Plan plan = make_plan(config, 4, {room, 0});

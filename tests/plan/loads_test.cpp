@@ -94,13 +94,13 @@ TEST_F(TwoRanks, HoldRowsAtTheirStrideAndTheirState) {
 }
 
 TEST_F(TwoRanks, HoldTheStateThatTheOptimizerKeeps) {
-  const auto state = [&](OptimizerType type) {
+  const auto state = [&](OptimizerRule type) {
     config.train.sparse_optimizer.type = type;
     return rank_memory(config, plan)[1].optimizer_state;
   };
-  EXPECT_EQ(state(OptimizerType::kSgd), 0);
-  EXPECT_EQ(state(OptimizerType::kRowwiseAdagrad), 4 * (6 + 2));
-  EXPECT_EQ(state(OptimizerType::kAdam), 2 * (6 * 4 + 2 * 4) * 4);
+  EXPECT_EQ(state(OptimizerRule::kSgd), 0);
+  EXPECT_EQ(state(OptimizerRule::kRowwiseAdagrad), 4 * (6 + 2));
+  EXPECT_EQ(state(OptimizerRule::kAdam), 2 * (6 * 4 + 2 * 4) * 4);
 }
 
 TEST_F(TwoRanks, SumTheirMemoryInTheLoads) {

@@ -12,7 +12,7 @@ using testing::Not;
 RunConfig on_gpu(std::vector<TableConfig> tables, int64_t batch = 8) {
   RunConfig config = config_of(std::move(tables), batch);
   config.device = DeviceKind::kCuda;
-  config.train.sparse_optimizer.type = OptimizerType::kSgd;
+  config.train.sparse_optimizer.type = OptimizerRule::kSgd;
   return config;
 }
 
@@ -69,7 +69,7 @@ TEST(Tiers, CountTheOptimizersStateAsBytesOfARow) {
   RunConfig config = on_gpu({table("rounded", 1000, 64, {5}), table("narrow", 1000, 16, {2})});
   config.model.tables[0].dtype = DType::kBFloat16;
   EXPECT_THAT(chosen(config, with_room(config, 128000)), ElementsAre("narrow"));
-  config.train.sparse_optimizer.type = OptimizerType::kAdam;
+  config.train.sparse_optimizer.type = OptimizerRule::kAdam;
   EXPECT_THAT(chosen(config, with_room(config, 640000)), ElementsAre("rounded"));
 }
 
@@ -166,7 +166,7 @@ TEST(Tiers, AreChosenOnEachRankThatIsTooFull) {
 
 TEST(Tiers, ChangeNoSum) {
   RunConfig config = on_gpu(kThree);
-  config.train.sparse_optimizer.type = OptimizerType::kAdagrad;
+  config.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
   const RankMemory all = rank_memory(config, make_plan(config, 1))[0];
   config.memory.tables = {{"hot", MemoryTier::kHost}};
   const Plan plan = make_plan(config, 1);

@@ -38,13 +38,13 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OnADevice);
 INSTANTIATE_TEST_SUITE_P(All, OnADevice, testing::ValuesIn(devices()),
                          [](const auto&) { return "cuda"; });
 
-RunConfig with_optimizers(OptimizerType dense, OptimizerType sparse) {
+RunConfig with_optimizers(OptimizerRule dense, OptimizerRule sparse) {
   RunConfig c = odd_model();
-  const auto set = [](OptimizerConfig& optimizer, OptimizerType type) {
+  const auto set = [](OptimizerConfig& optimizer, OptimizerRule type) {
     optimizer.type = type;
     optimizer.lr = 0.05;
     optimizer.eps = 1e-6;
-    if (type != OptimizerType::kSgd && type != OptimizerType::kAdam) {
+    if (type != OptimizerRule::kSgd && type != OptimizerRule::kAdam) {
       optimizer.initial_accumulator = 0.1;
     }
   };
@@ -55,9 +55,9 @@ RunConfig with_optimizers(OptimizerType dense, OptimizerType sparse) {
 
 TEST_P(OnADevice, EveryOptimizerTrainsAsOnACpu) {
   expect_as_on_cpu(odd_model(), 1, 4);
-  expect_as_on_cpu(with_optimizers(OptimizerType::kAdagrad, OptimizerType::kAdagrad), 1, 4);
-  expect_as_on_cpu(with_optimizers(OptimizerType::kAdam, OptimizerType::kAdam), 1, 4);
-  expect_as_on_cpu(with_optimizers(OptimizerType::kSgd, OptimizerType::kRowwiseAdagrad), 1, 4);
+  expect_as_on_cpu(with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad), 1, 4);
+  expect_as_on_cpu(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam), 1, 4);
+  expect_as_on_cpu(with_optimizers(OptimizerRule::kSgd, OptimizerRule::kRowwiseAdagrad), 1, 4);
 }
 
 TEST_P(OnADevice, EveryInteractionTrainsAsOnACpu) {
@@ -87,7 +87,7 @@ TEST_P(OnADevice, EveryActivationTrainsAsOnACpu) {
 
 TEST_P(OnADevice, TablesInBf16TrainAsOnACpu) {
   for (const Strategy strategy : {Strategy::kGrid, Strategy::kDataParallel}) {
-    RunConfig c = with_optimizers(OptimizerType::kAdagrad, OptimizerType::kAdagrad);
+    RunConfig c = with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad);
     for (TableConfig& table : c.model.tables) table.dtype = DType::kBFloat16;
     c.sharding.strategy = strategy;
     expect_alike(train_on_threads(on_device(c), 3, 3), train_on_threads(c, 3, 3), 2e-3, 2e-2);
@@ -97,7 +97,7 @@ TEST_P(OnADevice, TablesInBf16TrainAsOnACpu) {
 TEST_P(OnADevice, EveryPlanTrainsAsOnACpu) {
   for (const Strategy strategy : {Strategy::kTable, Strategy::kRow, Strategy::kColumn,
                                   Strategy::kGrid, Strategy::kDataParallel}) {
-    RunConfig c = with_optimizers(OptimizerType::kAdagrad, OptimizerType::kAdagrad);
+    RunConfig c = with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad);
     c.sharding.strategy = strategy;
     expect_as_on_cpu(c, 3, 3);
   }
@@ -111,7 +111,7 @@ TEST_P(OnADevice, RowsCutOnOneRankTrainAsOnACpu) {
 
 TEST_P(OnADevice, RowwiseAdagradOverColumnShardsTrainsAsOnACpu) {
   for (const Strategy strategy : {Strategy::kColumn, Strategy::kGrid}) {
-    RunConfig c = with_optimizers(OptimizerType::kSgd, OptimizerType::kRowwiseAdagrad);
+    RunConfig c = with_optimizers(OptimizerRule::kSgd, OptimizerRule::kRowwiseAdagrad);
     c.sharding.strategy = strategy;
     expect_as_on_cpu(c, 3, 3);
   }
@@ -159,7 +159,7 @@ TEST_P(OnADevice, ASteadyStateAllocatesNothing) {
 
 TEST_P(OnADevice, StepsLaunchedAsGraphsGiveTheSameBits) {
   RunConfig c =
-      of_one_id_a_bag(on_device(with_optimizers(OptimizerType::kAdam, OptimizerType::kAdam)));
+      of_one_id_a_bag(on_device(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam)));
   c.train.lr_schedule.warmup_steps = 7;
   for (const int depth : {0, 1}) {
     c.routing.depth = depth;
@@ -180,12 +180,12 @@ RunConfig recordable(RunConfig c) {
 }
 
 TEST_P(OnADevice, GraphsOfEveryKindOfTableGiveTheSameBits) {
-  RunConfig bf16 = with_optimizers(OptimizerType::kAdagrad, OptimizerType::kAdagrad);
+  RunConfig bf16 = with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad);
   for (TableConfig& table : bf16.model.tables) table.dtype = DType::kBFloat16;
-  RunConfig rowwise = with_optimizers(OptimizerType::kSgd, OptimizerType::kRowwiseAdagrad);
-  RunConfig on_host = with_optimizers(OptimizerType::kAdagrad, OptimizerType::kAdagrad);
+  RunConfig rowwise = with_optimizers(OptimizerRule::kSgd, OptimizerRule::kRowwiseAdagrad);
+  RunConfig on_host = with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad);
   on_host.memory.tables = {{"shared", MemoryTier::kHost}, {"wide", MemoryTier::kHost}};
-  RunConfig rows_cut = with_optimizers(OptimizerType::kSgd, OptimizerType::kAdagrad);
+  RunConfig rows_cut = with_optimizers(OptimizerRule::kSgd, OptimizerRule::kAdagrad);
   rows_cut.sharding.strategy = Strategy::kRow;
   rows_cut.routing.mode = RoutingMode::kFixed;
   for (const RunConfig& config : {bf16, rowwise, on_host, rows_cut}) {
@@ -205,7 +205,7 @@ TEST_P(OnADevice, AnEvaluationBetweenGraphsChangesNoBit) {
 
 TEST_P(OnADevice, AResumedRunRecordsAnewAndChangesNoBit) {
   const RunConfig c =
-      recordable(on_device(with_optimizers(OptimizerType::kAdam, OptimizerType::kAdam)));
+      recordable(on_device(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam)));
   const Trained recorded = train_recorded(c, 1, 2 * kRecordedSteps, true, {.resume = 10});
   EXPECT_GT(recorded.launched, 2);
   expect_alike(recorded, train_recorded(c, 1, 2 * kRecordedSteps, false), 0, 0);
@@ -222,7 +222,7 @@ TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsWithTheSameBits) {
   if (!cuda_is_emulated()) return;  // ranks as threads share one GPU, which NCCL does not
   for (const Strategy strategy : {Strategy::kTable, Strategy::kColumn, Strategy::kDataParallel}) {
     RunConfig c = recordable(over_nccl(
-        on_device(with_optimizers(OptimizerType::kAdagrad, OptimizerType::kRowwiseAdagrad))));
+        on_device(with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kRowwiseAdagrad))));
     c.sharding.strategy = strategy;
     const Trained recorded = train_recorded(c, 2, kRecordedSteps, true);
     EXPECT_GT(recorded.launched, 0);
@@ -255,7 +255,7 @@ TEST_P(OnADevice, WhatDependsOnIdsOrPassesThroughTheHostIsNotRecorded) {
 }
 
 TEST_P(OnADevice, RowsInHostMemoryChangeNoBit) {
-  RunConfig c = on_device(with_optimizers(OptimizerType::kAdagrad, OptimizerType::kAdagrad));
+  RunConfig c = on_device(with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad));
   const Trained all_on_device = train_on_threads(c, 1, 4);
   c.memory.tables = {{"shared", MemoryTier::kHost}, {"wide", MemoryTier::kHost}};
   expect_alike(train_on_threads(c, 1, 4), all_on_device, 0, 0);
@@ -283,12 +283,12 @@ std::pair<int64_t, int64_t> shards_on_host(const RunConfig& c, int ranks) {
 }
 
 TEST_P(OnADevice, ShardsThatFindNoRoomThereChangeNoBit) {
-  for (const OptimizerType sparse : {OptimizerType::kAdagrad, OptimizerType::kRowwiseAdagrad}) {
+  for (const OptimizerRule sparse : {OptimizerRule::kAdagrad, OptimizerRule::kRowwiseAdagrad}) {
     for (const auto& [strategy, ranks] : {std::pair{Strategy::kAuto, 1},
                                           {Strategy::kRow, 3},
                                           {Strategy::kColumn, 3},
                                           {Strategy::kGrid, 4}}) {
-      RunConfig c = on_device(with_optimizers(OptimizerType::kAdagrad, sparse));
+      RunConfig c = on_device(with_optimizers(OptimizerRule::kAdagrad, sparse));
       c.sharding.strategy = strategy;
       const RunConfig mixed = short_of_memory(c, ranks);
       const auto [on_host, shards] = shards_on_host(mixed, ranks);
@@ -300,7 +300,7 @@ TEST_P(OnADevice, ShardsThatFindNoRoomThereChangeNoBit) {
 }
 
 TEST_P(OnADevice, ShardsThatFindNoRoomThereTakeNoneOfItsMemory) {
-  RunConfig c = on_device(with_optimizers(OptimizerType::kSgd, OptimizerType::kAdagrad));
+  RunConfig c = on_device(with_optimizers(OptimizerRule::kSgd, OptimizerRule::kAdagrad));
   for (TableConfig& table : c.model.tables) table.rows *= 100;
   const RunConfig mixed = short_of_memory(c, 1);
   const auto bytes = [](const RunConfig& config) {
@@ -315,7 +315,7 @@ TEST_P(OnADevice, ShardsThatFindNoRoomThereTakeNoneOfItsMemory) {
 
 TEST_P(OnADevice, StepsLaunchedAsGraphsReadBothMemories) {
   RunConfig c =
-      of_one_id_a_bag(on_device(with_optimizers(OptimizerType::kAdam, OptimizerType::kAdam)));
+      of_one_id_a_bag(on_device(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam)));
   const RunConfig mixed = short_of_memory(c, 1);
   EXPECT_GT(shards_on_host(mixed, 1).first, 0);
   const Trained recorded = train_recorded(mixed, 1, 12, true);

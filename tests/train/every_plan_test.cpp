@@ -5,13 +5,13 @@
 namespace dlrm {
 namespace {
 
-using Case = std::tuple<Strategy, OptimizerType, Pooling, Precision>;
+using Case = std::tuple<Strategy, OptimizerRule, Pooling, Precision>;
 
 const char* name_of(Strategy s) {
   constexpr const char* kNames[] = {"auto", "table", "row", "column", "grid", "data_parallel"};
   return kNames[static_cast<int>(s)];
 }
-const char* name_of(OptimizerType o) {
+const char* name_of(OptimizerRule o) {
   constexpr const char* kNames[] = {"sgd", "adagrad", "rowwise", "adam"};
   return kNames[static_cast<int>(o)];
 }
@@ -27,8 +27,8 @@ class EveryPlan : public testing::TestWithParam<Case> {
     c.train.sparse_optimizer.eps = 1e-6;
     c.train.sparse_optimizer.initial_accumulator = 0.1;
     c.train.precision = precision;
-    if (optimizer == OptimizerType::kAdam) {
-      c.train.dense_optimizer.type = OptimizerType::kAdam;
+    if (optimizer == OptimizerRule::kAdam) {
+      c.train.dense_optimizer.type = OptimizerRule::kAdam;
       c.train.dense_optimizer.lr = 0.01;
       c.train.dense_optimizer.eps = 1e-6;
     }
@@ -50,8 +50,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, EveryPlan,
     testing::Combine(testing::Values(Strategy::kAuto, Strategy::kTable, Strategy::kRow,
                                      Strategy::kColumn, Strategy::kGrid, Strategy::kDataParallel),
-                     testing::Values(OptimizerType::kSgd, OptimizerType::kAdagrad,
-                                     OptimizerType::kRowwiseAdagrad, OptimizerType::kAdam),
+                     testing::Values(OptimizerRule::kSgd, OptimizerRule::kAdagrad,
+                                     OptimizerRule::kRowwiseAdagrad, OptimizerRule::kAdam),
                      testing::Values(Pooling::kSum, Pooling::kMean),
                      testing::Values(Precision::kFp32, Precision::kBf16)),
     [](const auto& info) {

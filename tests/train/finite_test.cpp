@@ -45,7 +45,7 @@ class FiniteOnADevice : public testing::TestWithParam<DeviceKind> {
   }
   /// Fills the weights of every table with NaN.
   static void spoil_tables(Trainer& trainer) {
-    for (const TensorShard& piece : trainer.pieces()) {
+    for (const TensorShard& piece : trainer.shards()) {
       if (!piece.path.starts_with("/tables/") || !piece.path.ends_with("/weight")) continue;
       const std::vector<float> nans(static_cast<size_t>(piece.rows.size() * piece.columns.size()),
                                     std::nanf(""));
@@ -54,7 +54,7 @@ class FiniteOnADevice : public testing::TestWithParam<DeviceKind> {
   }
   static std::vector<float> dense_weights(Trainer& trainer) {
     std::vector<float> all;
-    for (const TensorShard& piece : trainer.pieces()) {
+    for (const TensorShard& piece : trainer.shards()) {
       if (piece.path.starts_with("/tables/")) continue;
       const size_t before = all.size();
       all.resize(before + static_cast<size_t>(piece.rows.size() * piece.columns.size()));
@@ -121,7 +121,7 @@ TEST_P(FiniteOnADevice, NothingIsEvaluatedWithEmbeddingsThatAreNotFinite) {
 
 TEST_P(FiniteOnADevice, AWeightThatIsNotFiniteIsNamed) {
   on_ranks(1, [](Trainer& trainer, const RunConfig& config, Communicator& comm) {
-    const auto pieces = trainer.pieces();
+    const auto pieces = trainer.shards();
     const auto piece = std::find_if(pieces.begin(), pieces.end(), [](const TensorShard& p) {
       return p.path == "/mlp/bottom/0/weight";
     });

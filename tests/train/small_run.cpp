@@ -99,26 +99,26 @@ class SmallRun {
 
   void resume() {
     std::vector<std::vector<float>> saved;
-    for (const TensorShard& piece : trainer_->pieces()) {
+    for (const TensorShard& piece : trainer_->shards()) {
       saved.emplace_back(static_cast<size_t>(piece.rows.size() * piece.columns.size()));
       piece.read(0, piece.rows.size(), saved.back().data());
     }
-    launched_ += trainer_->steps_launched();
+    launched_ += trainer_->steps_replayed();
     trainer_.reset();
     make_trainer(false);
     size_t next = 0;
-    for (const TensorShard& piece : trainer_->pieces()) {
+    for (const TensorShard& piece : trainer_->shards()) {
       piece.write(0, piece.rows.size(), saved[next++].data());
     }
     trainer_->weights_changed();
   }
 
-  int64_t launched() const { return launched_ + trainer_->steps_launched(); }
+  int64_t launched() const { return launched_ + trainer_->steps_replayed(); }
 
  private:
   void make_trainer(bool initialise) {
     trainer_ = std::make_unique<Trainer>(context_, ops_, config_, plan_, initialise);
-    trainer_->record_steps(recorded_);
+    trainer_->use_graphs(recorded_);
   }
   void route(int t) {
     trainer_->route(odd_batch(config_, t, context_.comm.rank(), context_.comm.size()));
@@ -161,7 +161,7 @@ Trained train_with(const RunConfig& config, int ranks, int steps, bool recorded,
       trained.sent = {sent.pooled, sent.gradients, sent.replicated};
     }
     const std::lock_guard lock(mutex);
-    for (const TensorShard& piece : run.trainer().pieces()) {
+    for (const TensorShard& piece : run.trainer().shards()) {
       if (piece.saves) place(trained.tensors, piece);
     }
   });

@@ -35,8 +35,8 @@ RunConfig on_this_device() {
   return c;
 }
 
-TEST(Waiting, ForTheLossMovesWhatOtherRanksWaitFor) {
-  if (cuda_device_count() == 0) return;  // a CPU has the loss when its step returns
+TEST(Model, WaitingForTheLossPollsExchangesThatOtherRanksWaitFor) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "a CPU has the loss when its step returns";
   run_on_threads(2, [&](Communicator& comm) {
     const RunConfig c = on_this_device();
     Rank rank(comm, c);
@@ -50,7 +50,7 @@ TEST(Waiting, ForTheLossMovesWhatOtherRanksWaitFor) {
   });
 }
 
-TEST(Recording, KeepsAsManyStepsAsItWasToldTo) {
+TEST(StepGraphs, KeepAsManyRecordingsAsTheyWereToldTo) {
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
   Rank rank(*comm, c);
@@ -58,42 +58,42 @@ TEST(Recording, KeepsAsManyStepsAsItWasToldTo) {
   for (int round = 0; round < 3; ++round) {
     for (uint64_t i = 0; i < 30; ++i) {
       StepGraphs::Key key{i, 7};
-      EXPECT_EQ(graphs.step_of(key).met++, round) << i;
+      EXPECT_EQ(graphs.find_or_add(key).runs++, round) << i;
     }
   }
 }
 
-TEST(Recording, IsAgreedUponByTheRanks) {
+TEST(StepGraphs, AreNewToAllRanksIfTheyAreNewToOne) {
   run_on_threads(2, [&](Communicator& comm) {
     const RunConfig c = odd_model();
     Rank rank(comm, c);
     StepGraphs graphs(rank.context, 8);
-    const auto met = [&](uint64_t mine) {
+    const auto runs = [&](uint64_t mine) {
       StepGraphs::Key key{mine};
-      return graphs.step_of(key).met++;
+      return graphs.find_or_add(key).runs++;
     };
     const auto other = static_cast<uint64_t>(comm.rank());
-    EXPECT_EQ(met(1), 0);
-    EXPECT_EQ(met(1), 1);
-    EXPECT_EQ(met(1 + other), 0);  // new to rank 1 alone
-    EXPECT_EQ(met(1), 2);
-    EXPECT_EQ(met(1 + other), 1);
+    EXPECT_EQ(runs(1), 0);
+    EXPECT_EQ(runs(1), 1);
+    EXPECT_EQ(runs(1 + other), 0);  // new to rank 1 alone
+    EXPECT_EQ(runs(1), 2);
+    EXPECT_EQ(runs(1 + other), 1);
   });
 }
 
-TEST(Recording, ThatFailsTellsWhyAndLeavesTheStreamUsable) {
-  if (cuda_device_count() == 0) return;
+TEST(StepGraphs, AFailedCaptureTellsWhyAndLeavesTheStreamUsable) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "a CPU records no graphs";
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
   Rank rank(*comm, c);
   StepGraphs graphs(rank.context, 4);
-  StepGraphs::Step step;
-  step.met = 1;
+  StepGraphs::Recording recording;
+  recording.runs = 1;
   HostArray<int64_t> shown(rank.context.device, 1, "test");
   Array<int64_t> value(rank.context.device, 1, "test");
   shown[0] = 5;
   try {
-    graphs.run(step, step.forward, [&] {
+    graphs.run(recording, StepHalf::kForward, [&] {
       rank.context.stream.synchronize();  // spoils the capture
     });
     ADD_FAILURE() << "a spoilt capture was taken";
@@ -106,7 +106,7 @@ TEST(Recording, ThatFailsTellsWhyAndLeavesTheStreamUsable) {
   rank.context.stream.synchronize();
 }
 
-TEST(Recording, ThatNeverComesToALaunchIsGivenUpAndSaidOnce) {
+TEST(GraphStep, RecordingIsGivenUpAndReportedOnceIfNoStepRecurs) {
   const RunConfig c = on_this_device();  // bags of varying length
   testing::internal::CaptureStderr();
   EXPECT_EQ(train_recorded(c, 1, 120, true).launched, 0);
@@ -118,7 +118,7 @@ TEST(Recording, ThatNeverComesToALaunchIsGivenUpAndSaidOnce) {
   EXPECT_EQ(said.find(words, first + 1), std::string::npos) << said;
 }
 
-TEST(Dropped, IdsAreThoseOfTheBatchThatWasTrained) {
+TEST(Trainer, DroppedIdsAreThoseOfTheBatchThatWasTrained) {
   const auto comm = make_self_comm();
   RunConfig c = odd_model();
   Rank rank(*comm, c);

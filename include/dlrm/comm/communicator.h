@@ -11,29 +11,37 @@
 
 namespace dlrm {
 
+class Device;
 class Stream;
 
-/// Something started that is not done yet. Movable. Destroying one that was not waited for waits;
-/// in an owner that an exception destroys, for two seconds at most, as peers may never start the
-/// call.
+namespace comm {
+class CallLog;
+class ExchangeTable;
+class ProgressEngine;
+}  // namespace comm
+
+/// A started call. Movable. An empty one counts as done.
+///
+/// The destructor waits for a call that is not done. During stack unwinding it waits for at most
+/// two seconds, because other ranks may never start the call.
 class Pending {
  public:
-  /// What a communicator keeps of a started call.
+  /// Implemented by each kind of call.
   class State {
    public:
     virtual ~State() = default;
-    /// Moves the call on without blocking; true once it is done (buffers are the caller's again).
+    /// Makes progress without blocking. Returns true once the call is done.
     virtual bool poll() = 0;
-    /// Between two polls of a waiting caller, `polls` of which found nothing: leaves the core to
-    /// others sooner or later.
-    virtual void relax(int64_t polls);
-    /// Whether calls beside this one were given up: nobody waits for this one either.
+    /// Called between two polls of a waiting caller, after `polls` polls without success. Yields
+    /// the core if the wait is long.
+    virtual void back_off(int64_t polls);
+    /// Returns true if an earlier call of this rank was abandoned: this one may never complete.
     virtual bool abandoned() const { return false; }
-    /// The call is destroyed undone, and so are those beside it.
+    /// Tells that the call is destroyed before it is done.
     virtual void abandon() {}
-    /// True where a device goes on by itself: `stream` was ordered after the call, and the host
-    /// need not wait. Host communicators leave it at false.
-    virtual bool order(Stream& stream);
+    /// Makes `stream` wait for the call without blocking the host. Returns false if the call does
+    /// not support that.
+    virtual bool enqueue_wait(Stream& stream);
   };
 
   Pending() = default;
@@ -42,12 +50,13 @@ class Pending {
   Pending& operator=(Pending&& other);
   ~Pending();
 
-  /// True once done. Throws what the call ended with: PeerLost when another rank failed.
+  /// Makes progress without blocking. Returns true once the call is done. Throws the error of the
+  /// call: PeerLost if another rank failed.
   bool poll();
-  /// Polls until done. The only place where a host communicator waits.
+  /// Polls until the call is done. Throws as poll() does.
   void wait();
-  /// What `stream` is given from now on finds the call done. Polls until done on a host
-  /// communicator; a device one orders the stream and does not block the host.
+  /// Work enqueued on `stream` after this runs after the call. A device communicator does not
+  /// block the host, unless Communicator::blocks_host(). A host communicator polls until done.
   void wait(Stream& stream);
   bool done() const { return state_ == nullptr; }
 
@@ -57,67 +66,72 @@ class Pending {
   std::unique_ptr<State> state_;
 };
 
-/// Thrown out of a collective on every other rank when one rank reported a failure or vanished. The
-/// error itself is reported by the rank that had it; this one is not printed.
+/// Thrown by a collective if another rank failed or vanished. That rank reports its own error; this
+/// one is not printed.
 class PeerLost : public Error {
  public:
   PeerLost(ExitCode code, int rank);
+  /// The rank that failed.
   int rank() const { return rank_; }
 
  private:
   int rank_;
 };
 
-/// Byte counts and offsets of one rank's part in an all-to-all: to and from each rank, [size].
+/// One rank's blocks in an all-to-all. Each vector has one entry per rank.
 struct ExchangeLayout {
-  std::vector<int64_t> send_bytes, send_offsets;
-  std::vector<int64_t> receive_bytes, receive_offsets;
+  std::vector<int64_t> send_bytes, send_offsets;        ///< block for each rank
+  std::vector<int64_t> receive_bytes, receive_offsets;  ///< block from each rank
 
-  /// Layout with offsets that follow from the counts, blocks back to back in rank order.
+  /// Blocks back to back in rank order.
   static ExchangeLayout packed(std::vector<int64_t> send_bytes, std::vector<int64_t> receive_bytes);
-  int64_t send_total() const;
-  int64_t receive_total() const;
+  int64_t send_total() const;     ///< bytes
+  int64_t receive_total() const;  ///< bytes
 };
 
-/// One exchange of byte blocks among all ranks: what every collective is made of.
+/// One exchange of byte blocks among all ranks. Every host collective consists of these.
 struct Exchange {
-  const char* name = "";  ///< of the collective it is part of; a literal
-  uint64_t sequence = 0;  ///< from Communicator::reserve: the same call has the same on each rank
+  const char* name = "";  ///< of the collective; a string literal
+  uint64_t sequence = 0;  ///< from Communicator::reserve(): equal on all ranks
   const void* send = nullptr;
   void* receive = nullptr;
   ExchangeLayout layout = {};
-  /// True: blocks of no bytes are waited for too, so that nobody leaves before all have entered.
-  bool rendezvous = false;
-  /// Device communicators: the exchange starts after what this stream holds now.
+  /// The exchange completes on no rank before all ranks have started it, even without bytes.
+  bool is_barrier = false;
+  /// Device communicators: the exchange runs after the work that this stream holds now.
   Stream* stream = nullptr;
 };
 
-/// A sum over ranks that a device communicator is asked for.
+/// A sum over ranks of device memory.
 struct Reduction {
   enum class Element : uint8_t { kFloat, kDouble, kInt64 };
 
-  const char* name = "";  ///< of the collective; a literal
-  bool scatter = false;   ///< part_of(count, rank, size) alone arrives in `out`; else all of it
-  const void* data = nullptr;
-  void* out = nullptr;  ///< may be `data`, or with `scatter` the rank's own part of it
+  const char* name = "";       ///< of the collective; a string literal
+  const void* data = nullptr;  ///< [count]
+  void* out = nullptr;         ///< [count]; may equal `data`
   int64_t count = 0;
   Element element = Element::kFloat;
   DType wire = DType::kFloat32;
   Stream* stream = nullptr;  ///< as in Exchange
 };
 
-class Activity;
-class Board;
-class Device;
-class ProgressEngine;
-
-/// Collective calls among ranks, over host memory unless on_device(). Every rank makes the same
-/// calls on a communicator in the same order; several may be in flight at once. Buffers belong to a
-/// started call until it is done. Counts may differ between ranks and be zero. Reductions add in
-/// rank order, whatever the implementation, so that they agree bitwise. One thread at a time uses a
-/// communicator; its duplicates may be used by others. Polling any call moves all of this rank's
-/// calls on, those of duplicates too, so that ranks may wait for several calls in different orders.
-/// A communicator outlives its calls.
+/// Collective calls among ranks.
+///
+/// Ordering: every rank starts the same calls on a communicator in the same order. Several calls
+/// may be in flight. Ranks may wait for them in different orders: polling one call makes progress
+/// on all calls of this rank, including those of duplicates. On device communicators, all ranks
+/// also start the calls of a communicator and of its duplicates in one common order.
+///
+/// Buffers: host memory, or device memory if on_device(). They must stay untouched until the call
+/// is done. Counts may be zero and may differ between ranks.
+///
+/// Sums: host communicators add in rank order, so that every implementation gives the same bits.
+///
+/// Threads: one thread at a time may use a communicator. Another thread may use a duplicate.
+///
+/// Errors: a call throws PeerLost if another rank failed, and run_error if the byte counts of two
+/// ranks do not match. Ranks in different calls may wait for each other; World's watchdog reports
+/// that. A communicator must outlive its calls.
 class Communicator {
  public:
   virtual ~Communicator();
@@ -126,46 +140,49 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Another communicator of the same ranks whose calls never mix with this one's. Collective.
+  /// Returns a communicator of the same ranks with its own sequence of calls. Collective.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
-  /// What moves its bytes: "nccl 2.27.7", "shared memory", "mpi", "staged", "alone".
+  /// Names the transport: "nccl 2.27.7", "shared memory", "mpi", "staged", "alone".
   virtual std::string describe() const { return "host"; }
-  /// Allocates host memory that ranks of the same machine read where it lies, if they can (else
-  /// that of `device`): best for large buffers that are exchanged. To be freed before the world
-  /// ends.
+  /// Returns a device that allocates host memory which ranks of the same node can read in place, or
+  /// `device` if there is none. Use it for large buffers that are exchanged. Free the memory before
+  /// the world ends.
   virtual Device& shared_memory(Device& device) { return device; }
-  /// The most bytes that this rank had in such memory so far.
+  /// Peak bytes that this rank allocated in such memory.
   virtual int64_t shared_memory_peak() const { return 0; }
-  /// Whether buffers are device memory. The calls below that take a `stream` serve such buffers:
-  /// they start after what it holds now (nullptr: at once); the others are for host memory alone.
-  /// Ranks start a device communicator's calls, those of its duplicates included, in one order. A
-  /// call over one rank still orders the stream that waits for it after the stream that it was
-  /// given.
+  /// True if buffers are device memory. Then only calls with a `stream` parameter are allowed, and
+  /// the barrier. They run after the work that the stream holds now; with nullptr, at once.
   virtual bool on_device() const { return false; }
-  /// Whether Pending::wait(Stream&) may wait on the host. Where not, a device communicator's calls
-  /// can be part of a captured graph.
+  /// True if Pending::wait(Stream&) may block the host. If false, a device communicator's calls can
+  /// be captured in a graph.
   virtual bool blocks_host() const { return true; }
-  /// Throws where another rank, or what carries the data, is known to have failed. Open MPI's ranks
-  /// are ended from outside.
+  /// True if this rank must keep polling while it waits, because calls of other ranks depend on it.
+  bool needs_progress() const { return size() > 1; }
+  /// Throws if another rank, or the transport, is known to have failed. Does nothing on MPI, where
+  /// mpirun ends the ranks.
   virtual void check_alive() {}
 
-  // The virtual core.
+  // Implemented by each communicator.
 
-  /// Starts one exchange of blocks. A rank's block for itself is copied, unless it lies where it
-  /// goes to. Send blocks may overlap one another.
+  /// Starts an exchange. A rank's block for itself is copied, unless source and destination are the
+  /// same. Send blocks may overlap one another.
   virtual Pending start_exchange(Exchange exchange) = 0;
-  /// Starts a sum of device memory: device communicators alone.
+  /// Starts a sum of device memory. Device communicators only.
   virtual Pending start_reduction(Reduction reduction);
 
-  // Composed of the core, the same for every implementation.
+  // Collectives, built from the above.
 
-  /// layout.send_bytes[q] bytes at send + layout.send_offsets[q] go to rank q.
+  /// Sends layout.send_bytes[q] bytes at send + layout.send_offsets[q] to each rank q, and receives
+  /// likewise. Each rank passes its own layout.
   Pending start_alltoallv(const void* send, void* receive, const ExchangeLayout& layout,
                           Stream* stream = nullptr);
-  /// Rank q's `bytes[q]` bytes arrive at receive + offsets[q] on every rank. In place allowed: send
-  /// == receive + offsets[rank].
+  /// Copies bytes[q] bytes of each rank q to receive + offsets[q] on every rank. In place if send
+  /// == receive + offsets[rank()].
+  ///
+  /// @param bytes, offsets  [size()]
   Pending start_allgatherv(const void* send, void* receive, View<const int64_t> bytes,
                            View<const int64_t> offsets, Stream* stream = nullptr);
+  /// Copies `bytes` bytes of rank `root` to `data` on every rank.
   Pending start_broadcast(void* data, int64_t bytes, int root, Stream* stream = nullptr);
   /// Done once every rank has started it.
   Pending start_barrier();
@@ -174,24 +191,25 @@ class Communicator {
   void broadcast(void* data, int64_t bytes, int root);
   void barrier();
 
-  /// data[i] becomes the sum over ranks, added in rank order. T: float, double, int64_t. With
-  /// `wire` bf16 (float only), values travel rounded and are added in fp32, and the sum is rounded
-  /// once more, so that all ranks hold the same values. On one rank nothing travels or is rounded.
+  /// Replaces data[i] by its sum over ranks. T: float, double, int64_t.
+  ///
+  /// @param wire  type that values travel as: fp32 means T itself. With bf16 (float only) values
+  /// are
+  ///              rounded, added in fp32, and the sum is rounded again: all ranks get the same
+  ///              values. A single rank rounds nothing.
   template <class T>
   Pending start_allreduce(View<T> data, DType wire = DType::kFloat32, Stream* stream = nullptr);
   template <class T>
   void allreduce(View<T> data, DType wire = DType::kFloat32) {
     start_allreduce<T>(data, wire).wait();
   }
-  /// The element-wise largest over ranks.
+  /// Replaces data[i] by its maximum over ranks.
   void allreduce_max(View<int64_t> data);
 
-  /// Part `rank` (part_of(data.size(), rank, size)) of the sum over ranks arrives in `out`, which
-  /// may be that part of data itself. T as in start_allreduce.
-  template <class T>
-  Pending start_reduce_scatter(View<const T> data, View<T> out, Stream* stream = nullptr);
-
-  /// Everybody's `mine`, rank after rank; counts (optional) receives the elements of each rank.
+  /// Returns the values of all ranks, concatenated in rank order. Their number may differ between
+  /// ranks.
+  ///
+  /// @param counts  optional; receives the number of values of each rank, [size()]
   template <class T>
   std::vector<T> allgatherv(View<const T> mine, std::vector<int64_t>* counts = nullptr) {
     std::vector<int64_t> bytes, offsets;
@@ -205,34 +223,35 @@ class Communicator {
     }
     return result;
   }
-  /// One value from each rank.
+  /// Returns one value from each rank, [size()].
   template <class T>
   std::vector<T> allgather(const T& mine) {
     return allgatherv<T>(View<const T>(&mine, 1));
   }
 
-  // For calls of several exchanges.
+  // For the implementation of collectives.
 
-  /// Sequence numbers of `exchanges` exchanges, given out when the call starts, whenever they are
-  /// made. Counts as entering the collective `name` for the watchdog.
+  /// Returns the first of `exchanges` consecutive sequence numbers, and tells the watchdog that
+  /// this rank enters the collective `name`. Called when a collective starts, even if its exchanges
+  /// start later.
   uint64_t reserve(const char* name, int64_t bytes, int exchanges = 1);
-  const std::shared_ptr<ProgressEngine>& engine() const { return engine_; }
+  const std::shared_ptr<comm::ProgressEngine>& engine() const { return engine_; }
 
  protected:
-  explicit Communicator(std::shared_ptr<ProgressEngine> engine);
+  explicit Communicator(std::shared_ptr<comm::ProgressEngine> engine);
 
  private:
   std::vector<char> allgather_bytes(const void* mine, int64_t mine_bytes,
                                     std::vector<int64_t>& bytes);
-  /// Where all ranks find one another's memory; null where they do not.
-  virtual Board* board() { return nullptr; }
+  /// Returns null unless all ranks share memory.
+  virtual comm::ExchangeTable* shared_table() { return nullptr; }
 
-  std::shared_ptr<ProgressEngine> engine_;
-  std::unique_ptr<Activity> activity_;
+  std::shared_ptr<comm::ProgressEngine> engine_;
+  std::unique_ptr<comm::CallLog> call_log_;
   uint64_t next_sequence_ = 0;
 };
 
-/// One rank that is the whole world.
+/// Returns a communicator of this process alone.
 std::unique_ptr<Communicator> make_self_comm();
 
 }  // namespace dlrm

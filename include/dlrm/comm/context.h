@@ -6,17 +6,17 @@
 
 namespace dlrm {
 
-/// What a part of a rank needs of its surroundings. Passed by reference; owns nothing.
+/// One rank's surroundings. Passed by reference. Owns nothing: all members outlive it.
 struct Context {
   Device& device;
-  Stream& stream;
-  Communicator& comm;  ///< among the hosts: control, ids, metrics
+  Stream& stream;      ///< the main stream of `device`
+  Communicator& comm;  ///< for host memory: control, ids, metrics
   Trace& trace;
   const Log& log;
-  Communicator* gpu_comm = nullptr;  ///< among the devices, where that is another one
-  int threads = 0;                   ///< of the host's own work; 0: as many as Ops computes with
+  Communicator* gpu_comm = nullptr;  ///< for device memory; null: `comm` serves it
+  int threads = 0;                   ///< for work on the host; 0: as many as the operations use
 
-  /// For what lies in device memory: pooled vectors, gradients.
+  /// For memory of `device`: pooled vectors, gradients.
   Communicator& device_comm() const { return gpu_comm ? *gpu_comm : comm; }
 };
 

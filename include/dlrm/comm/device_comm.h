@@ -8,23 +8,23 @@
 namespace dlrm {
 
 enum class DeviceCommKind : uint8_t {
-  kAuto,    ///< NCCL where each rank has a GPU of its own and NCCL is there, else staged
+  kAuto,    ///< NCCL if each rank has its own GPU and NCCL can be loaded, otherwise staged
   kNccl,    ///< between GPUs
-  kStaged,  ///< through host memory, over the host communicator
+  kStaged,  ///< through host memory and the host communicator
 };
 
 struct DeviceCommOptions {
   DeviceCommKind kind = DeviceCommKind::kAuto;
 };
 
-/// A communicator among the ranks of `host` for memory of `device`. Collective; the kind is the
-/// same on every rank. Both arguments outlive it. Throws usage_error saying what would be right
-/// where the kind asked for cannot be had.
+/// Returns a communicator for memory of `device`, among the ranks of `host`. Collective. All ranks
+/// pass the same options and get the same kind. Both arguments must outlive the result. Throws
+/// usage_error if the requested kind is not available; the message names an alternative.
 std::unique_ptr<Communicator> make_device_comm(Communicator& host, Device& device,
                                                const DeviceCommOptions& options = {});
 
-/// Names the GPU of `device` among all machines, in at most 63 characters: ranks that name the
-/// same share one. Empty for a CPU of a build without CUDA.
+/// Returns a name of the GPU that is unique among all nodes, at most 63 characters. Ranks with
+/// equal names share a GPU. Empty for a CPU, in a build without CUDA.
 std::string gpu_identity(Device& device);
 
 }  // namespace dlrm

@@ -6,9 +6,9 @@
 
 namespace dlrm {
 
-/// Runs `body(communicator)` on `ranks` threads of this process, each with its own communicator of
-/// one world, and joins them. When a body throws, the others' collectives throw PeerLost, and the
-/// first error that is not PeerLost (lowest rank) is thrown here.
+/// Runs `body(communicator)` on `ranks` threads of this process, one rank each, and joins them. If
+/// a body throws, the collectives of the other ranks throw PeerLost. Rethrows the error of the
+/// lowest rank whose error is not PeerLost.
 void run_on_threads(int ranks, const std::function<void(Communicator&)>& body);
 
 }  // namespace dlrm

@@ -7,10 +7,9 @@
 
 namespace dlrm {
 
-/// The ranks that mpirun or srun started together, or this process alone: MPI from its start to its
-/// end, the watchdog, and the channel through which errors end every rank alike.
-///
-/// With one process and no launcher MPI is not started at all.
+/// The ranks that mpirun or srun started together, or this process alone. Starts and ends MPI, runs
+/// the watchdog, and ends all ranks if one fails. A single process without a launcher does not
+/// start MPI. Create one per process.
 class World {
  public:
   World(int* argc, char*** argv);
@@ -21,31 +20,30 @@ class World {
   int rank() const;
   int size() const;
   int local_rank() const;  ///< among the ranks of this node
-  int local_size() const;
-  /// The world's communicator (MpiComm, or SelfComm alone).
+  int local_size() const;  ///< ranks of this node
+  /// The world's communicator, for host memory.
   Communicator& comm();
 
-  /// Each rank computes with that many threads: where they are more than the cores of the machine,
-  /// or than a control group grants, a rank that waits gives its core away at once.
+  /// Tells how many threads each rank computes with. If they are more than the available cores,
+  /// waiting ranks yield their core at once. The control group's CPU limit counts.
   void use_threads(int threads);
 
-  /// Starts the watchdog: each rank reports (sequence, collective, bytes, stage) each second; a
-  /// rank without progress for `timeout` seconds is named and the job ends with 3. Progress is a
-  /// call entered or completed on comm() or its duplicates, or another stage of `trace`. Called
-  /// again, it watches that trace.
+  /// Starts the watchdog. If a rank makes no progress for `timeout_seconds`, the job ends with 3
+  /// and a message that names the rank. Progress is a call entered or completed on comm() or its
+  /// duplicates, or a new stage of `trace`. A second call replaces timeout and trace.
   void start_watchdog(double timeout_seconds, const Trace& trace);
-  /// While true on any rank, none is taken for stalled (loading, saving, evaluation of unequal
-  /// parts): never needed between steps. A rank that no longer answers is named all the same.
+  /// Suspends and resumes the check for progress on all ranks. Use it around work of unequal
+  /// length, such as loading and saving. A rank that no longer responds is still detected.
   void pause_watchdog(bool paused);
 
-  /// Ends every rank with `code`: the text is printed once, last on stderr, flushed before any rank
-  /// ends. Callable from one rank alone (others may be inside collectives) or from several at once
-  /// (the lowest rank's text is printed). The line begins with "error: " unless the code is kDone
-  /// or kStopped; an empty text prints nothing. No destructors run: what is to be kept must be
-  /// written before. Does not return.
+  /// Ends all ranks with `code`. Does not return and runs no destructors.
+  ///
+  /// Prints `text` once, last on stderr, before any rank ends. The line begins with "error: "
+  /// unless `code` is kDone or kStopped. An empty text prints nothing. One rank may call it alone,
+  /// while others are inside collectives. If several call it, the text of the lowest rank is
+  /// printed.
   [[noreturn]] void end_all(ExitCode code, const std::string& text);
-  /// The orderly end: waits for every rank, then finalizes MPI. Called by the destructor if not
-  /// before.
+  /// Waits for all ranks, then ends MPI. The destructor calls it if it has not been called.
   void finish();
 
  private:

@@ -6,12 +6,12 @@
 
 #include "dlrm/config/interaction_config.h"
 #include "dlrm/core/dtype.h"
+#include "dlrm/core/optimizer.h"
 
 namespace dlrm {
 
 enum class Pooling : uint8_t { kSum, kMean };
 enum class Activation : uint8_t { kRelu, kGelu, kSilu, kSigmoid, kTanh };
-enum class OptimizerType : uint8_t { kSgd, kAdagrad, kRowwiseAdagrad, kAdam };
 enum class Precision : uint8_t { kFp32, kBf16 };
 enum class DataKind : uint8_t { kHdf5, kSynthetic, kReplay };
 enum class InvalidId : uint8_t { kError, kDrop };
@@ -55,10 +55,9 @@ struct ModelConfig {
   int64_t bottom_width() const;     ///< width of X: the last of bottom_mlp, or dense_features
   InteractionInputs interaction_inputs() const;
   InteractionCost interaction_cost() const;
-  int64_t interaction_width() const;    ///< width of the top MLP's input
-  double embedding_parameters() const;  ///< sum of rows · dim
-  int64_t dense_parameters() const;     ///< of both MLPs and the interaction
-  double lookups_per_sample() const;    ///< sum of the features' hotness
+  int64_t interaction_width() const;  ///< width of the top MLP's input
+  int64_t dense_parameters() const;   ///< of both MLPs and the interaction
+  double lookups_per_sample() const;  ///< sum of the features' hotness
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -82,18 +81,6 @@ struct DataConfig {
   InvalidId invalid_id = InvalidId::kError;
 
   bool operator==(const DataConfig&) const = default;
-};
-
-/// A constant step size `lr` (the schedule scales it) and the rule's constants.
-struct OptimizerConfig {
-  OptimizerType type = OptimizerType::kSgd;
-  double lr = 0.1;
-  double eps = 1e-10;  ///< 1e-8 for adam unless set
-  double initial_accumulator = 0;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-
-  bool operator==(const OptimizerConfig&) const = default;
 };
 
 struct ScheduleConfig {
@@ -126,8 +113,8 @@ struct TrainConfig {
   bool tf32 = true;
   bool pin_algorithms = false;
   WireConfig wire;
-  OptimizerConfig dense_optimizer{OptimizerType::kSgd, 0.1};
-  OptimizerConfig sparse_optimizer{OptimizerType::kAdagrad, 0.01};
+  OptimizerConfig dense_optimizer{OptimizerRule::kSgd, 0.1};
+  OptimizerConfig sparse_optimizer{OptimizerRule::kAdagrad, 0.01};
   ScheduleConfig lr_schedule;
   int threads = 0;
   double timeout = 300;
@@ -211,10 +198,10 @@ struct RunConfig {
   bool operator==(const RunConfig&) const = default;
 };
 
-/// Reads and checks a YAML file. `overrides` are "a.b.c=value" as --set takes them (value is YAML),
-/// applied in order before the checks; a.b may go through a list by an item's number or name.
-/// Setting train.steps takes away the file's train.epochs, and the other way round. Errors (exit 2)
-/// name file:line, or the override, the key, and what would be right; an unknown key names the
+/// Reads and checks a YAML file. `overrides` are "a.b.c=value" as given to --set; the value is
+/// YAML. They are applied in order before the checks. a.b may name an item of a list by number or
+/// name. Setting train.steps removes the file's train.epochs, and vice versa. Errors (exit 2) name
+/// file:line or the override, the key, and what would be right. For an unknown key they name the
 /// nearest known one.
 RunConfig load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
@@ -226,17 +213,13 @@ RunConfig parse_config(const std::string& yaml, const std::string& name,
 /// config.
 std::string to_yaml(const RunConfig& config);
 
-/// Bytes of a size that a config holds: as it says, its share (10%) of `whole`, or all of `whole`
-/// where it is empty.
+/// Bytes of a size in a config: an absolute size, a share of `whole` (10%), or all of `whole` if
+/// empty.
 double size_in_bytes(const std::string& size, double whole);
 
-/// The keys (a.b.c) at which two configs differ, but for those that a resumed run may change
+/// The keys (a.b.c) at which two configs differ, without those that a resumed run may change
 /// (steps, epochs, output, checkpoint, eval, sharding, routing, memory, device, comm, threads,
 /// timeout, workers, prefetch, paths).
 std::vector<std::string> keys_that_block_resume(const RunConfig& saved, const RunConfig& now);
-
-/// A Markdown table of all keys, one line a key: key, default, allowed, meaning. docs/config.md
-/// holds it.
-std::string config_reference();
 
 }  // namespace dlrm

@@ -93,9 +93,6 @@ class Device {
   bool can_capture() const { return capabilities_.can_capture; }
   bool runs_cuda() const { return capabilities_.runs_cuda; }
   int64_t row_alignment() const { return capabilities_.row_alignment; }
-  /// To be replaced by the capability that is the reason.
-  bool is_cpu() const { return !runs_cuda(); }
-
   /// Zeroed memory, aligned to 64 bytes at least. The host may touch it only if
   /// host_visible_memory(). Throws run_error naming `what`, and who holds the rest, if there is too
   /// little.

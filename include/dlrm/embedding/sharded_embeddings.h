@@ -71,10 +71,7 @@ class ShardedEmbeddings {
   void group_ahead();
   void start_backward();
   /// `learning_rate` with the schedule applied; `step` from 0, for Adam's bias correction.
-  void update(double learning_rate, int64_t step) {
-    apply(learning_rate, step, nullptr, nullptr);
-    drop();
-  }
+  void update(double learning_rate, int64_t step);
   /// Ends the oldest batch: without an update once its E is returned, or before its lookup.
   void drop();
   /// Moves started exchanges on; call between layers.
@@ -106,10 +103,8 @@ class ShardedEmbeddings {
   /// Looks through the oldest batch's ids on the device, where nothing has seen them since route()
   /// did; as Ops::check_ids, `where` = {feature, sample, id}.
   void check_ids(View<float> flag, View<int64_t> where);
-  /// update() that leaves the batch to be ended by drop(). `skip_update`, `device_hyperparams`: as
-  /// in OptimizerStep.
-  void apply(double learning_rate, int64_t step, const float* skip_update,
-             const StepHyperparams* device_hyperparams);
+  /// One optimizer update of each row present. The batch is done with drop().
+  void apply(const OptimizerStep& step);
 
   int64_t width() const;  ///< W
   const Plan& plan() const;

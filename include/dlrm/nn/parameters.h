@@ -26,7 +26,7 @@ class Parameters {
     int64_t size() const { return rows * stride; }
   };
 
-  Parameters(Context& context, Ops& ops, OptimizerStep::Rule rule, DType compute, DType wire);
+  Parameters(Context& context, Ops& ops, OptimizerRule rule, DType compute, DType wire);
 
   /// Adds a tensor; all are added before allocate(). Returns its number.
   int add(std::string path, int64_t rows, int64_t cols, double deviation);
@@ -73,8 +73,7 @@ class Parameters {
   void update(const OptimizerStep& step);
 
   const std::vector<Tensor>& tensors() const { return tensors_; }
-  /// Names of the state arrays, as checkpoints append them to a path: "adagrad"; "adam_m",
-  /// "adam_v"; none.
+  /// Names of the state arrays, as checkpoints append them to a path.
   std::vector<std::string> state_names() const;
   float* values(int tensor) const { return values_.data() + tensors_[index(tensor)].offset; }
   float* state(int which, int tensor) const;
@@ -91,11 +90,12 @@ class Parameters {
   void update(const OptimizerStep& step, int64_t begin, int64_t end);
   bool is_finite(float* data, int64_t count);
   static size_t index(int i) { return static_cast<size_t>(i); }
+  const Array<float>& state_array(int which) const { return which == 0 ? state1_ : state2_; }
   void make_buckets();
 
   Context& context_;
   Ops& ops_;
-  OptimizerStep::Rule rule_;
+  OptimizerRule rule_;
   DType compute_;
   DType wire_;
   bool alone_;

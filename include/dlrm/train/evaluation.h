@@ -8,8 +8,8 @@
 
 namespace dlrm {
 
-/// Runs the model over every sample of `source` and measures it over all ranks. Nothing may be
-/// routed before. Absent where some rank was asked to stop meanwhile. Collective.
+/// Runs the model on every sample of `source` and computes metrics over all ranks. The trainer must
+/// have no routed batches. Returns no value if a rank was requested to stop. Collective.
 std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const BatchSource& source,
                                    const DataConfig& data, int depth, const StopSignal& stop);
 

@@ -5,37 +5,43 @@
 #include <vector>
 
 #include "dlrm/config/run_config.h"
-#include "dlrm/device/transfer.h"
 #include "dlrm/nn/interaction.h"
 #include "dlrm/nn/mlp.h"
 #include "dlrm/nn/parameters.h"
 
 namespace dlrm {
 
-/// The data-parallel part of a DLRM as a config states it: bottom MLP, interaction, top MLP, loss.
+class LossReadback;
+class ProbabilityReadback;
+
+/// The data-parallel part of a model: bottom MLP, interaction, top MLP, loss. Its inputs are device
+/// memory. `progress` is called between layers.
 class Model {
  public:
   Model(Context& context, Ops& ops, const RunConfig& config);
+  ~Model();
 
-  /// X [b, D] from dense features [b, n]. These and labels are in the device's memory.
+  /// X [b, D] from dense features [b, n].
   void bottom(View<const float> dense, int64_t b, const Progress& progress);
+  /// The top MLP's input from X and e [b, W].
   void interact(MatrixView<const float> e, const Progress& progress);
+  /// Logits [b, 1].
   void top(const Progress& progress);
-  /// BCE of the local samples; the gradient is scaled for the mean over `global_size`. On a device
-  /// a logit that is not finite suppresses the update of this step and of later ones.
+  /// BCE summed over the local samples; its gradient is scaled for the mean over `global_size`.
+  /// labels [b]. On a GPU a logit that is not finite sets the flag that skips the update of this
+  /// step and of later ones.
   void loss(View<const float> labels, int64_t global_size);
-  /// loss() is queued, or a recording of it: loss_sum() waits for what the stream holds now.
-  void loss_is_queued() { context_.stream.record(*loss_is_known_); }
-  /// Its sum, once it is known. Where several ranks wait for one another, `progress` is called
-  /// meanwhile.
+  /// loss(), or a replay of it, is queued: loss_sum() waits for what the stream holds now.
+  void loss_is_queued();
+  /// The loss summed over the local samples. Waits for it.
   double loss_sum(const Progress& progress);
-  /// Once loss_sum() is known: whether something that is not finite suppresses updates on a device.
-  bool skips_update() const { return known_flag_[0] != 0; }
-  /// The same of all that has been queued; waits for it.
-  bool skips_update_now();
-  /// Queues σ(logit) of the local samples ...
+  /// As of loss_sum(): whether the device skips updates because a value is not finite.
+  bool update_skipped() const;
+  /// The same after all queued work. Waits for it.
+  bool update_skipped_after_all_work();
+  /// Starts σ(logits) of the local samples, an evaluation's result.
   void start_probabilities();
-  /// ... and brings them into the host's memory, once all that was queued before is done.
+  /// Waits for it and copies it to the host's memory. p [b].
   void finish_probabilities(View<float> p, const Progress& progress);
 
   void backward_top(const Progress& progress);
@@ -45,31 +51,36 @@ class Model {
 
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }
-  /// Path of the first layer of the last forward whose output is not finite, if any.
-  std::optional<std::string> first_non_finite(MatrixView<const float> e);
+  /// Path of the first layer whose output is not finite in the last forward pass, if there is one.
+  /// Waits for the device.
+  std::optional<std::string> first_non_finite();
 
  private:
-  void wait(Event& event, const Progress& progress);
-  /// A matrix of the compute type in one of the buffers.
+  /// Gradients and inputs of the compute type, for the largest local batch.
+  struct Buffers {
+    Buffer input, dx, dz, dlogits;
+  };
+  /// Results of the last forward pass.
+  struct Outputs {
+    Matrix x, z, logits;
+    MatrixView<const float> e;
+  };
+
+  /// A matrix of the compute type in `buffer`.
   Matrix in(const Buffer& buffer, int64_t rows, int64_t columns) const;
+  bool is_finite(const Matrix& values);
 
   Context& context_;
   Ops& ops_;
-  const bool alone_;
-  DType compute_;
+  const DType compute_;
   Parameters parameters_;
   std::unique_ptr<Mlp> bottom_;
   std::unique_ptr<Interaction> interaction_;
   std::unique_ptr<Mlp> top_;
-  Buffer input_, dx_, dz_, dlogits_;
-  Array<double> loss_;
-  HostArray<double> known_loss_;
-  HostArray<float> known_flag_;  // parameters_.skip_update_flag() as the host last saw it
-  std::unique_ptr<Event> loss_is_known_, probabilities_are_known_;
-  Array<float> flag_, probabilities_;
-  Transfer transfer_;
-  Matrix x_, z_, logits_;
-  MatrixView<const float> e_;
+  Buffers buffers_;
+  Outputs last_;
+  std::unique_ptr<LossReadback> loss_;
+  std::unique_ptr<ProbabilityReadback> probabilities_;
 };
 
 }  // namespace dlrm

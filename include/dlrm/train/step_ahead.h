@@ -5,11 +5,12 @@
 
 namespace dlrm {
 
-/// A loop's next batch; null where none is to be routed now. What it points to is read at once.
+/// Returns the next batch of a loop, or null if no batch may be routed now. The batch must stay
+/// valid until the next call.
 using NextBatch = std::function<const Batch*()>;
 
-/// Step `step` of a loop that keeps `depth` batches routed beyond the one in work. On a device the
-/// host routes while the device computes.
+/// Step `step` of a loop that keeps `depth` batches routed ahead. If the device runs
+/// asynchronously, the host routes while the device computes.
 StepResult step_ahead(Trainer& trainer, int64_t step, bool stop_requested, int depth,
                       const NextBatch& next);
 /// The same for Trainer::infer().

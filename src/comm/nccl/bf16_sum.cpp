@@ -5,7 +5,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/rank_sum.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 
 Bf16Sum::Bf16Sum(NcclSession& session, const Reduction& reduction)
     : session_(session),
@@ -17,7 +17,7 @@ Bf16Sum::Bf16Sum(NcclSession& session, const Reduction& reduction)
   const int64_t elements = all + part(rank_).size() * ranks_;
   wire_ = reinterpret_cast<uint16_t*>(
       session.scratch(static_cast<size_t>(elements) * sizeof(uint16_t)));
-  arrived_ = wire_ + all;
+  received_ = wire_ + all;
 }
 
 Range Bf16Sum::part(int q) const { return part_of(reduction_.count, q, ranks_); }
@@ -38,7 +38,7 @@ void Bf16Sum::exchange(From from, Into into) {
   });
 }
 
-void Bf16Sum::queue() {
+void Bf16Sum::enqueue() {
   const cudaStream_t stream = cuda::native(session_.stream());
   const Matrix values(const_cast<void*>(reduction_.data), DType::kFloat32, 1, reduction_.count);
   const Matrix rounded(wire_, DType::kBFloat16, 1, reduction_.count);
@@ -47,11 +47,11 @@ void Bf16Sum::queue() {
   };
   const auto own = part_on_wire(rank_);
   kernels::convert(values, rounded, stream);
-  session_.device().copy(arrived(rank_), own.data(), own.size_bytes(), session_.stream());
-  exchange(part_on_wire, [&](int q) { return View<uint16_t>(arrived(q), own.size()); });
-  kernels::sum_of_ranks(arrived_, ranks_, part(rank_).size(), own.data(), stream);
+  session_.device().copy(received(rank_), own.data(), own.size_bytes(), session_.stream());
+  exchange(part_on_wire, [&](int q) { return View<uint16_t>(received(q), own.size()); });
+  kernels::sum_of_ranks(received_, ranks_, part(rank_).size(), own.data(), stream);
   exchange([&](int) { return own; }, part_on_wire);
   kernels::convert(rounded, Matrix(reduction_.out, DType::kFloat32, 1, reduction_.count), stream);
 }
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -4,22 +4,22 @@
 
 #include "nccl_session.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 
-/// An allreduce of floats that travel as bf16, bitwise the host communicators': every rank receives
-/// its part of everybody's rounded values, adds them in fp32 in rank order, rounds the sum, and the
-/// parts are gathered. NCCL's own sum of bf16 would round after every addition.
+/// An allreduce of floats that travel as bf16, with the same bits as on the host. Each rank
+/// receives one part of all rounded values, adds it in fp32 in rank order, and rounds the sum. The
+/// parts are then gathered. NCCL's own sum of bf16 would round after each addition.
 class Bf16Sum {
  public:
-  /// More than one rank.
+  /// For at least two ranks.
   Bf16Sum(NcclSession& session, const Reduction& reduction);
-  /// Puts all of it on the session's stream.
-  void queue();
+  /// Enqueues all of it on the session's stream.
+  void enqueue();
 
  private:
   Range part(int q) const;
-  uint16_t* arrived(int q) const { return arrived_ + q * part(rank_).size(); }
-  /// Blocks between all pairs of ranks: to q what `from(q)` says, from q into what `into(q)` says.
+  uint16_t* received(int q) const { return received_ + q * part(rank_).size(); }
+  /// Sends the block from(q) to each other rank q, and receives the block into(q) from it.
   template <class From, class Into>
   void exchange(From from, Into into);
 
@@ -27,8 +27,8 @@ class Bf16Sum {
   const Reduction& reduction_;
   const int rank_;
   const int ranks_;
-  uint16_t* wire_ = nullptr;     // all values, rounded; then the sums
-  uint16_t* arrived_ = nullptr;  // the own part of each rank, rank after rank
+  uint16_t* wire_ = nullptr;      // all values, rounded; later the sums
+  uint16_t* received_ = nullptr;  // this rank's part of all ranks' values, in rank order
 };
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

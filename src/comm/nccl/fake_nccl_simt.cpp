@@ -57,7 +57,7 @@ struct Clique {
   std::shared_ptr<FakeMail> late_mail;  // what meets its peers when it runs
 };
 
-enum class Kind { kSend, kReceive, kAllGather, kBroadcast, kAllReduce, kReduce };
+enum class Kind { kSend, kReceive, kAllReduce };
 
 struct Op {
   Kind kind;
@@ -65,7 +65,7 @@ struct Op {
   void* receive;
   size_t count;
   ncclDataType_t type;
-  int peer;  // or root
+  int peer;
   ncclComm_t comm;
   cudaStream_t stream;
   uint64_t number = 0;  // of a collective
@@ -145,9 +145,7 @@ void show(Op& op) {
     return;
   }
   op.number = comm.collectives++;
-  const bool sends = op.kind != Kind::kBroadcast || op.peer == comm.rank;
-  comm.clique->gatherings[op.number].parcels[comm.rank] =
-      post(op.send, sends ? bytes : 0, op.stream);
+  comm.clique->gatherings[op.number].parcels[comm.rank] = post(op.send, bytes, op.stream);
 }
 
 /// Whether all that `group` needs of the peers is there.
@@ -178,17 +176,6 @@ void receive(ncclComm& comm, const Op& op) {
       "nccl receive");
 }
 
-void finish(const std::vector<Bytes>& parts, const Op& op) {
-  if (op.kind == Kind::kAllReduce || op.kind == Kind::kReduce) {
-    return reduce(parts, op.receive, op.count, op.type);
-  }
-  char* to = static_cast<char*>(op.receive);
-  for (const Bytes& part : parts) {
-    std::memcpy(to, part->data(), part->size());
-    to += part->size();
-  }
-}
-
 void take(ncclComm& comm, const Op& op) {
   Gathering& gathering = comm.clique->gatherings[op.number];
   std::vector<Bytes> parts;
@@ -196,10 +183,8 @@ void take(ncclComm& comm, const Op& op) {
     parts.push_back(parcel.bytes);
     cudaStreamWaitEvent(op.stream, parcel.sent, 0);
   }
-  if (op.kind != Kind::kReduce || op.peer == comm.rank) {
-    simt::stream_operation(
-        op.stream, [=] { finish(parts, op); }, "nccl collective");
-  }
+  simt::stream_operation(
+      op.stream, [=] { reduce(parts, op.receive, op.count, op.type); }, "nccl collective");
   if (++gathering.taken < comm.clique->ranks) return;
   for (const auto& [rank, parcel] : gathering.parcels) cudaEventDestroy(parcel.sent);
   comm.clique->gatherings.erase(op.number);
@@ -330,17 +315,12 @@ void queue_late(const ncclComm& comm, const std::vector<Op>& ops) {
       mail.receive(op.peer, comm.rank, op.receive, bytes, op.stream);
       continue;
     }
-    const bool sends = op.kind != Kind::kBroadcast || op.peer == comm.rank;
-    const bool receives = op.kind != Kind::kReduce || op.peer == comm.rank;
-    FakeMail::Finish brought;
-    if (receives) {
-      brought = [op](const std::vector<FakeMail::Bytes>& all) {
-        std::vector<Bytes> parts;
-        for (const auto& part : all) parts.push_back(std::make_shared<std::vector<char>>(part));
-        finish(parts, op);
-      };
-    }
-    mail.gather(comm.rank, op.send, sends ? bytes : 0, brought, op.stream);
+    const auto add_parts = [op](const std::vector<FakeMail::Bytes>& all) {
+      std::vector<Bytes> parts;
+      for (const auto& part : all) parts.push_back(std::make_shared<std::vector<char>>(part));
+      reduce(parts, op.receive, op.count, op.type);
+    };
+    mail.gather(comm.rank, op.send, bytes, add_parts, op.stream);
   }
 }
 
@@ -398,25 +378,13 @@ ncclResult_t recv(void* to, size_t count, ncclDataType_t type, int peer, ncclCom
                   cudaStream_t stream) {
   return add({Kind::kReceive, nullptr, to, count, type, peer, comm, stream});
 }
-ncclResult_t all_gather(const void* from, void* to, size_t count, ncclDataType_t type,
-                        ncclComm_t comm, cudaStream_t stream) {
-  return add({Kind::kAllGather, from, to, count, type, 0, comm, stream});
-}
-ncclResult_t broadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root,
-                       ncclComm_t comm, cudaStream_t stream) {
-  return add({Kind::kBroadcast, from, to, count, type, root, comm, stream});
-}
 ncclResult_t all_reduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t,
                         ncclComm_t comm, cudaStream_t stream) {
   return add({Kind::kAllReduce, from, to, count, type, 0, comm, stream});
 }
-ncclResult_t reduce_to(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t,
-                       int root, ncclComm_t comm, cudaStream_t stream) {
-  return add({Kind::kReduce, from, to, count, type, root, comm, stream});
-}
 
-NcclLibrary stand_in() {
-  NcclLibrary n;
+comm::NcclLibrary stand_in() {
+  comm::NcclLibrary n;
   n.get_version = get_version;
   n.get_unique_id = get_unique_id;
   n.comm_init_rank_config = comm_init_rank_config;
@@ -430,17 +398,14 @@ NcclLibrary stand_in() {
   n.group_end = group_end;
   n.send = send;
   n.recv = recv;
-  n.all_gather = all_gather;
-  n.broadcast = broadcast;
   n.all_reduce = all_reduce;
-  n.reduce = reduce_to;
   n.version = 22809;
   return n;
 }
 
 }  // namespace
 
-const NcclLibrary& nccl_library() {
+const comm::NcclLibrary& comm::nccl_library() {
   static const NcclLibrary library = stand_in();
   return library;
 }

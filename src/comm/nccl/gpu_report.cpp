@@ -5,12 +5,13 @@
 
 #include "dlrm/comm/preflight.h"
 
+#include "../device_choice.h"
 #include "nccl_library.h"
 
 namespace dlrm {
 namespace {
 
-/// Of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.82.07  Wed ...".
+/// Parses "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.82.07  Wed ...".
 std::string driver_version() {
   std::ifstream file("/proc/driver/nvidia/version");
   std::string line, word;
@@ -50,12 +51,9 @@ GpuReport inspect_gpus() {
     report.without_peer = pairs_without_peer_access(report.gpus);
   }
   cudaGetLastError();
-  const NcclLibrary& nccl = nccl_library();
+  const comm::NcclLibrary& nccl = comm::nccl_library();
   report.nccl_obstacle = nccl.obstacle;
-  if (nccl.version > 0) {
-    report.nccl =
-        fmt::format("{}.{}.{}", nccl.version / 10000, nccl.version / 100 % 100, nccl.version % 100);
-  }
+  if (nccl.version > 0) report.nccl = comm::nccl_version_text(nccl.version);
   return report;
 }
 

@@ -4,9 +4,9 @@
 
 #include "nccl_types.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 
-/// The functions of NCCL, found at run time: a program built for GPUs starts where NCCL is not.
+/// NCCL's functions, loaded at run time, so that a program built for GPUs also starts without NCCL.
 struct NcclLibrary {
   ncclResult_t (*get_version)(int*) = nullptr;
   ncclResult_t (*get_unique_id)(ncclUniqueId*) = nullptr;
@@ -23,20 +23,14 @@ struct NcclLibrary {
   ncclResult_t (*send)(const void*, size_t, ncclDataType_t, int, ncclComm_t,
                        cudaStream_t) = nullptr;
   ncclResult_t (*recv)(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) = nullptr;
-  ncclResult_t (*all_gather)(const void*, void*, size_t, ncclDataType_t, ncclComm_t,
-                             cudaStream_t) = nullptr;
-  ncclResult_t (*broadcast)(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t,
-                            cudaStream_t) = nullptr;
   ncclResult_t (*all_reduce)(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
                              cudaStream_t) = nullptr;
-  ncclResult_t (*reduce)(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t,
-                         cudaStream_t) = nullptr;
 
   int version = 0;       ///< 22809 is 2.28.9
-  std::string obstacle;  ///< why it cannot be used; empty where it can
+  std::string obstacle;  ///< why NCCL cannot be used; empty if it can
 };
 
-/// Loaded at the first call.
+/// Loads the library at the first call.
 const NcclLibrary& nccl_library();
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -4,13 +4,13 @@
 
 #include "nccl_library.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 namespace {
 
 constexpr const char* kFile = "libnccl.so.2";
 constexpr int kOldest = 21800;
 
-/// Fills in `function`; false, with the reason in `library.obstacle`, where NCCL has none such.
+/// Sets `function`. If NCCL lacks it, returns false and sets `library.obstacle`.
 template <class Function>
 bool find(NcclLibrary& library, void* handle, const char* name, Function*& function) {
   function = reinterpret_cast<Function*>(::dlsym(handle, name));
@@ -40,9 +40,7 @@ NcclLibrary load() {
       find(n, handle, "ncclGetLastError", n.get_last_error) &&
       find(n, handle, "ncclGroupStart", n.group_start) &&
       find(n, handle, "ncclGroupEnd", n.group_end) && find(n, handle, "ncclSend", n.send) &&
-      find(n, handle, "ncclRecv", n.recv) && find(n, handle, "ncclAllGather", n.all_gather) &&
-      find(n, handle, "ncclBroadcast", n.broadcast) &&
-      find(n, handle, "ncclAllReduce", n.all_reduce) && find(n, handle, "ncclReduce", n.reduce);
+      find(n, handle, "ncclRecv", n.recv) && find(n, handle, "ncclAllReduce", n.all_reduce);
   if (!complete) return n;
   if (n.get_version(&n.version) != ncclSuccess || n.version < kOldest) {
     n.obstacle = fmt::format("NCCL {} is too old: 2.18 or later is needed", n.version);
@@ -57,4 +55,4 @@ const NcclLibrary& nccl_library() {
   return library;
 }
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

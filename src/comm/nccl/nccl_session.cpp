@@ -2,26 +2,24 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <exception>
 #include <utility>
 
 #include "dlrm/device/cuda/runtime.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 namespace {
 
-// NCCL's calls return at once and are polled: a rank whose peer is missing still moves its host
-// calls on and hears of failures. The price is a thread that NCCL starts for each group; 1 saves
-// it, and then only the watchdog's thread hears of anything meanwhile.
+// Calls return at once and are polled. A rank that waits for a peer makes progress on its host
+// calls and learns about failures. This costs a thread that NCCL starts for each group. With 1,
+// only the watchdog's thread would learn about failures meanwhile.
 constexpr int kBlocking = 0;
-constexpr auto kPatience = std::chrono::seconds(2);  // for the word of a rank that failed
-constexpr auto kNap = std::chrono::milliseconds(1);
-constexpr int kRemoteErrorsPassed = 4;  // of the watchdog's turns
-constexpr int kFailuresPassed = 2;      // likewise, while the thread that met one reports it
+constexpr auto kPeerErrorTimeout = std::chrono::seconds(2);
+constexpr auto kPollInterval = std::chrono::milliseconds(1);
+constexpr int kRemoteErrorsIgnored = 3;  // reports of the watchdog
 
-/// What graphs hold is used where it lies only if it was allocated for that, at the same offsets on
-/// every rank; memory of a pool is not.
-void register_nothing() { ::setenv("NCCL_GRAPH_REGISTER", "0", 0); }
+/// NCCL must not register the buffers of graphs. That requires memory allocated for it, at equal
+/// offsets on all ranks; memory of a pool is neither.
+void disable_graph_registration() { ::setenv("NCCL_GRAPH_REGISTER", "0", 0); }
 
 }  // namespace
 
@@ -34,7 +32,7 @@ NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device)
       native_(cuda::native(*stream_)),
       events_(std::make_shared<EventPool>(device)),
       scratch_(device, 0, "nccl scratch") {
-  register_nothing();
+  disable_graph_registration();
   ncclUniqueId id{};
   if (host_->rank() == 0) check(nccl_.get_unique_id(&id));
   throw_if_failed();
@@ -42,41 +40,42 @@ NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device)
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = kBlocking;
   DLRM_CUDA_CHECK(cudaSetDevice(gpu_));
-  host_->engine()->add(static_cast<Health&>(*this));
+  Monitor& monitor = host_->engine()->monitor();
+  monitor.add(static_cast<FailureSource&>(*this));
   try {
     {
       const std::lock_guard lock(mutex_);
       check(nccl_.comm_init_rank_config(&comm_, host_->size(), id, host_->rank(), &config));
     }
-    settle();
+    poll_until_ready();
   } catch (...) {
-    host_->engine()->remove(static_cast<Health&>(*this));
+    monitor.remove(static_cast<FailureSource&>(*this));
     abort();
     throw;
   }
 }
 
 NcclSession::~NcclSession() {
-  host_->engine()->remove(static_cast<Health&>(*this));
-  if (failed_ || std::uncaught_exceptions() > exceptions_) {
+  host_->engine()->monitor().remove(static_cast<FailureSource&>(*this));
+  if (failure_.occurred() || std::uncaught_exceptions() > exceptions_) {
     abort();
   } else {
-    end();
+    finalize();
   }
 }
 
-void NcclSession::end() noexcept {
+void NcclSession::finalize() noexcept {
   try {
     {
       const std::lock_guard lock(mutex_);
       name_ = "end";
       check(nccl_.comm_finalize(comm_));
     }
-    settle();
+    poll_until_ready();
     nccl_.comm_destroy(comm_);
     comm_ = nullptr;
   } catch (...) {
-    abort();  // a rank that is gone; what was to be computed is
+    abort();  // another rank is gone; this rank's results are complete
   }
 }
 
@@ -94,60 +93,54 @@ void NcclSession::enter(const char* name) {
   DLRM_CUDA_CHECK(cudaSetDevice(gpu_));
 }
 
-void NcclSession::begin_after(Stream* given) {
-  if (!given) return;
-  std::unique_ptr<Event> event = events_->take();
-  given->record(*event);
+void NcclSession::wait_for(Stream* other) {
+  if (!other) return;
+  std::unique_ptr<Event> event = events_->acquire();
+  other->record(*event);
   stream_->wait(*event);
-  events_->give_back(std::move(event));
+  events_->release(std::move(event));
 }
 
 void NcclSession::check(ncclResult_t result) noexcept {
-  if (result != ncclSuccess && result != ncclInProgress) keep_words(result);
+  if (result == ncclSuccess || result == ncclInProgress || failure_.occurred()) return;
+  failure_.record(describe(result), result == ncclRemoteError);
 }
 
-std::string NcclSession::words_of(ncclResult_t result) const {
+std::string NcclSession::describe(ncclResult_t result) const {
   const char* details = nccl_.get_last_error(nullptr);
   const bool any = details && details[0];
   return fmt::format("NCCL failed on rank {} in {}: {}{}{}", host_->rank(), name_,
                      nccl_.get_error_string(result), any ? ": " : "", any ? details : "");
 }
 
-void NcclSession::keep_words(ncclResult_t result) noexcept {
-  if (failed_) return;
-  std::string words = words_of(result);
-  const std::lock_guard lock(words_mutex_);
-  words_ = std::move(words);
-  peer_failed_ = result == ncclRemoteError;
-  failed_ = true;
-}
-
+/// Aborts NCCL's kernels before it throws, so that streams which wait for them continue.
 void NcclSession::throw_if_failed() {
-  if (!failed_) return;
+  if (!failure_.occurred()) return;
   const bool aborted = comm_ == nullptr;
   abort();
-  if (peer_failed_) {
-    if (!aborted) hear_of_peer();
-    host_->check_alive();  // what the rank that failed says comes first
+  if (failure_.is_remote()) {
+    if (!aborted) wait_for_peer_error();
+    host_->check_alive();  // the error of the rank that failed has precedence
   }
-  throw run_error("{}", words_);
+  throw run_error("{}", failure_.text());
 }
 
-void NcclSession::hear_of_peer() {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
+/// Gives the rank that failed time to end this rank too, with its own error.
+void NcclSession::wait_for_peer_error() {
+  const auto until = std::chrono::steady_clock::now() + kPeerErrorTimeout;
   while (std::chrono::steady_clock::now() < until) {
     host_->engine()->advance();
     host_->check_alive();
-    std::this_thread::sleep_for(kNap);
+    std::this_thread::sleep_for(kPollInterval);
   }
 }
 
-ncclResult_t NcclSession::state() {
+ncclResult_t NcclSession::poll_state() {
   throw_if_failed();
   ncclResult_t found = ncclInProgress;
   {
     const std::lock_guard lock(mutex_);
-    if (!comm_) return found;  // aborted for another rank's failure, of which the host knows
+    if (!comm_) return found;  // aborted because another rank failed, which the host reports
     check(nccl_.comm_get_async_error(comm_, &found));
     check(found);
   }
@@ -155,16 +148,16 @@ ncclResult_t NcclSession::state() {
   return found;
 }
 
-void NcclSession::settle() {
-  for (int64_t polls = 0; state() != ncclSuccess; ++polls) {
+void NcclSession::poll_until_ready() {
+  for (int64_t polls = 0; poll_state() != ncclSuccess; ++polls) {
     host_->engine()->advance();
     check_host();
-    host_->engine()->relax(polls);
+    host_->engine()->back_off(polls);
   }
 }
 
 void NcclSession::check_alive() {
-  state();
+  poll_state();
   check_host();
 }
 
@@ -172,7 +165,7 @@ void NcclSession::check_host() {
   try {
     host_->check_alive();
   } catch (...) {
-    abort();  // kernels that wait for the rank that failed
+    abort();  // ends kernels that wait for the rank that failed
     throw;
   }
 }
@@ -183,20 +176,16 @@ std::byte* NcclSession::scratch(size_t bytes) {
 }
 
 std::string NcclSession::failure() {
-  if (failed_) {
-    // The thread that met it reports it, unless it is stuck.
-    const std::lock_guard lock(words_mutex_);
-    return ++failures_told_ > kFailuresPassed ? words_ : "";
-  }
+  if (failure_.occurred()) return failure_.text_for_watchdog();
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  // A rank that is inside NCCL hears of it there.
+  // A thread inside NCCL learns about the failure itself.
   if (!lock.owns_lock() || !comm_) return "";
   ncclResult_t found = ncclSuccess;
   const ncclResult_t asked = nccl_.comm_get_async_error(comm_, &found);
   if (asked != ncclSuccess) found = asked;
-  // The rank that is the cause says it better, if it still can.
-  if (found == ncclRemoteError && ++remote_errors_heard_ < kRemoteErrorsPassed) return "";
-  return found == ncclSuccess || found == ncclInProgress ? "" : words_of(found);
+  // The rank that failed has the better message, if it can still report it.
+  if (found == ncclRemoteError && ++remote_errors_seen_ <= kRemoteErrorsIgnored) return "";
+  return found == ncclSuccess || found == ncclInProgress ? "" : describe(found);
 }
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

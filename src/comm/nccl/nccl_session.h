@@ -1,6 +1,6 @@
 #pragma once
-#include <atomic>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -10,18 +10,19 @@
 #include "dlrm/device/device.h"
 
 #include "../event_pool.h"
-#include "../progress.h"
+#include "../progress_engine.h"
+#include "nccl_failure.h"
 #include "nccl_library.h"
 
-namespace dlrm {
+namespace dlrm::comm {
 
-/// One rank's NCCL communicator and its stream: what NcclComm and its duplicates share. All calls
-/// come from one thread; failure() from any.
-class NcclSession : public Health {
+/// One rank's NCCL communicator and its stream, which NcclComm and its duplicates share. One thread
+/// makes all calls, except failure().
+class NcclSession : public FailureSource {
  public:
-  /// Collective. `host` brings the ranks together.
+  /// Collective. `host` connects the ranks.
   NcclSession(std::unique_ptr<Communicator> host, Device& device);
-  /// Collective, unless something failed: then NCCL's kernels are ended by force.
+  /// Collective, unless a call failed. Then NCCL's kernels are aborted.
   ~NcclSession() override;
   NcclSession(const NcclSession&) = delete;
   NcclSession& operator=(const NcclSession&) = delete;
@@ -32,10 +33,11 @@ class NcclSession : public Health {
   const std::shared_ptr<EventPool>& events() const { return events_; }
   int version() const { return nccl_.version; }
 
-  /// What comes next on stream() starts after what `given` holds now.
-  void begin_after(Stream* given);
-  /// Runs `queue(library, comm, stream)`, in which each call of NCCL goes through check(), as one
-  /// group, and returns once NCCL has put it on the stream.
+  /// Makes stream() wait for the work that `other` holds now. Null: does nothing.
+  void wait_for(Stream* other);
+  /// Runs `queue(library, comm, stream)` as one NCCL group. Each NCCL call in it goes through
+  /// check(). Returns once NCCL has enqueued the group on stream(). Throws if NCCL or another rank
+  /// failed.
   template <class Queue>
   void group(const char* name, Queue queue) {
     enter(name);
@@ -43,32 +45,29 @@ class NcclSession : public Health {
       const std::lock_guard lock(mutex_);
       check(nccl_.group_start());
       queue(nccl_, comm_, native_);
-      // Also after a refusal: what comes next would be part of a group that was left open.
+      // Also after a failed call: an open group would take up later calls.
       check(nccl_.group_end());
     }
-    settle();
+    poll_until_ready();
   }
-  /// Keeps what NCCL said of a call that it refused. The group's end throws it.
+  /// Records the failure of a call. The end of its group throws it.
   void check(ncclResult_t result) noexcept;
-  /// Throws where NCCL or another rank failed.
+  /// Throws if NCCL or another rank failed.
   void check_alive();
-  /// Device memory for one step of a call, free again when stream() has got past it.
+  /// Returns device memory for one call. It is valid until stream() has passed the call.
   std::byte* scratch(size_t bytes);
 
   std::string failure() override;
 
  private:
   void enter(const char* name);
-  void settle();
-  ncclResult_t state();
-  /// Throws what NCCL failed with, once its kernels are ended: streams that wait for them go on.
+  void poll_until_ready();
+  ncclResult_t poll_state();
   void throw_if_failed();
-  /// Gives the own error of a rank that failed time to end this one too.
-  void hear_of_peer();
+  void wait_for_peer_error();
   void check_host();
-  void keep_words(ncclResult_t result) noexcept;
-  std::string words_of(ncclResult_t result) const;
-  void end() noexcept;
+  std::string describe(ncclResult_t result) const;
+  void finalize() noexcept;
   void abort() noexcept;
 
   const NcclLibrary& nccl_;
@@ -81,17 +80,12 @@ class NcclSession : public Health {
   const cudaStream_t native_;
   const std::shared_ptr<EventPool> events_;
   Array<std::byte> scratch_;
+  NcclFailure failure_;
 
-  std::mutex mutex_;  // around calls of NCCL
+  std::mutex mutex_;  // around NCCL calls
   ncclComm_t comm_ = nullptr;
-  const char* name_ = "start";   // of the group that is made
-  int remote_errors_heard_ = 0;  // by the watchdog, under mutex_
-
-  std::mutex words_mutex_;    // never held while NCCL is called: the watchdog asks whatever happens
-  std::string words_;         // of the first failure
-  bool peer_failed_ = false;  // and that is all NCCL says
-  int failures_told_ = 0;     // to the watchdog, which passes over the first ones
-  std::atomic<bool> failed_{false};
+  const char* name_ = "start";  // of the current group
+  int remote_errors_seen_ = 0;  // by the watchdog
 };
 
-}  // namespace dlrm
+}  // namespace dlrm::comm

@@ -3,7 +3,7 @@
 #if !defined(DLRM_SIMT)
 #include <nccl.h>
 #else
-// The part of NCCL's interface that is used here, for builds without NCCL's header; its values.
+// For builds without NCCL's header: the part of its interface that is used here, with its values.
 #include <climits>
 #include <cstddef>
 

@@ -5,13 +5,12 @@
 namespace dlrm::checked {
 namespace {
 
-using Rule = OptimizerStep::Rule;
-
-/// The state array `data` as a matrix, without columns where the rule has none.
-Matrix state(const OptimizerStep& step, const RowTable& table, float* data) {
-  const bool kept =
-      data && step.rule != Rule::kSgd && (data != table.state2 || step.rule == Rule::kAdam);
-  const int64_t width = step.rule == Rule::kRowwiseAdagrad ? 1 : table.width;
+/// State array `which` as a matrix, without columns where the rule has none.
+Matrix state(const OptimizerStep& step, const RowTable& table, int which) {
+  const OptimizerTraits& traits = traits_of(step.rule);
+  float* data = which == 0 ? table.state1 : table.state2;
+  const int64_t width = traits.rowwise() ? 1 : table.width;
+  const bool kept = data && which < traits.state_count();
   return {data, DType::kFloat32, table.rows, kept ? width : 0, table.state_stride};
 }
 
@@ -23,8 +22,8 @@ RowCopies::RowCopies(HostImage& host, const OptimizerStep& step, const RowTable&
       rows_(std::move(rows)),
       weights_(
           host.rows({table.weights, table.type, table.rows, table.width, table.stride}, rows_)),
-      state1_(host.rows(state(step, table, table.state1), rows_)),
-      state2_(host.rows(state(step, table, table.state2), rows_)),
+      state1_(host.rows(state(step, table, 0), rows_)),
+      state2_(host.rows(state(step, table, 1), rows_)),
       grads_(count(), table.width, DType::kFloat32) {}
 
 void RowCopies::update(Ops& reference, const OptimizerStep& step, MatrixView<const float> grads,
@@ -47,8 +46,9 @@ void RowCopies::update(Ops& reference, const OptimizerStep& step, MatrixView<con
 
 void RowCopies::compare(const Subject& subject, const OptimizerStep& step, const RowCopies& after,
                         const RowCopies& before) const {
-  // Adam's mean may cancel: its error is then relative to the rate, not to the change.
-  const double least = step.rule == Rule::kAdam ? 1e-5 * step.lr : 0.0;
+  // A first moment may cancel: its error is then relative to the rate, not to the change.
+  const bool has_moment = (traits_of(step.rule).constants & kBeta1) != 0;
+  const double least = has_moment ? 1e-5 * step.lr : 0.0;
   for (int64_t i = 0; i < count(); ++i) {
     for (int64_t c = 0; c < table_.width; ++c) {
       const double have = after.weights_.at(i, c), want = weights_.at(i, c);

@@ -143,24 +143,19 @@ inline void pack_gradient(const LayerBackward& layer, int64_t o0, int64_t o1, fl
   }
 }
 
-template <Rule R>
-constexpr bool kHasFirst = R == Rule::kAdagrad || R == Rule::kAdam;
-template <Rule R>
-constexpr bool kHasSecond = R == Rule::kAdam;
-
 /// Up to a vector of weights, their gradients and states.
 template <Rule R>
-inline void update_vector(const Numbers& numbers, float* w, Floats<kLanes> old, Floats<kLanes> g,
-                          float* s1, float* s2, int64_t left) {
+inline void update_vector(const RuleConstants& constants, float* w, Floats<kLanes> old,
+                          Floats<kLanes> g, float* s1, float* s2, int64_t left) {
   if (left >= kLanes) {
-    return store<kLanes>(w, new_weights<R, kLanes>(numbers, old, g, s1, s2));
+    return store<kLanes>(w, new_weights<R, kLanes>(constants, old, g, s1, s2, 0));
   }
   float first[kLanes] = {}, second[kLanes] = {};
-  if constexpr (kHasFirst<R>) store<kLanes>(first, load_partial(s1, left));
-  if constexpr (kHasSecond<R>) store<kLanes>(second, load_partial(s2, left));
-  store_partial(w, new_weights<R, kLanes>(numbers, old, g, first, second), left);
-  if constexpr (kHasFirst<R>) store_partial(s1, load<kLanes>(first), left);
-  if constexpr (kHasSecond<R>) store_partial(s2, load<kLanes>(second), left);
+  if constexpr (kState1<R>) store<kLanes>(first, load_partial(s1, left));
+  if constexpr (kState2<R>) store<kLanes>(second, load_partial(s2, left));
+  store_partial(w, new_weights<R, kLanes>(constants, old, g, first, second, 0), left);
+  if constexpr (kState1<R>) store_partial(s1, load<kLanes>(first), left);
+  if constexpr (kState2<R>) store_partial(s2, load<kLanes>(second), left);
 }
 
 /// Keeps the gradient.
@@ -175,11 +170,11 @@ struct KeepGradient {
 template <Rule R>
 struct ApplyGradient {
   const LayerBackward& layer;
-  Numbers numbers;
+  RuleConstants constants;
   void operator()(int64_t o, int64_t i, Floats<kLanes> w, Floats<kLanes> g) const {
     const int64_t at = o * layer.x.cols + i;
-    update_vector<R>(numbers, layer.w.data + at, w, g, kHasFirst<R> ? layer.s1 + at : nullptr,
-                     kHasSecond<R> ? layer.s2 + at : nullptr, layer.x.cols - i);
+    update_vector<R>(constants, layer.w.data + at, w, g, first_state<R>(layer.s1, at),
+                     second_state<R>(layer.s2, at), layer.x.cols - i);
   }
 };
 
@@ -271,11 +266,9 @@ void layer_backward(const LayerBackward& layer, int64_t o0, int64_t o1, const Ma
   pack_gradient(layer, o0, o1, scratch);
   if (layer.dbias) sum_gradient(layer, o0, o1, scratch);
   if (!layer.step) return backward_with(layer, KeepGradient{layer}, o0, o1, dx, scratch, space);
-  with_rule(layer.step->rule, [&]<Rule R>() {
-    if constexpr (R != Rule::kRowwiseAdagrad) {
-      const ApplyGradient<R> apply{layer, Numbers(*layer.step)};
-      backward_with(layer, apply, o0, o1, dx, scratch, space);
-    }
+  with_rule<kDense>(layer.step->rule, [&]<Rule R>() {
+    const ApplyGradient<R> apply{layer, constants_of(*layer.step)};
+    backward_with(layer, apply, o0, o1, dx, scratch, space);
   });
 }
 

@@ -12,7 +12,7 @@ constexpr int64_t kGrain = 16384;  // elements a thread
 
 void CpuOps::dense_update(const OptimizerStep& step, View<float> w, View<const float> g,
                           View<float> s1, View<float> s2, View<BFloat16> copy) {
-  DLRM_CHECK(step.rule != OptimizerStep::Rule::kRowwiseAdagrad, "no rows in a dense tensor");
+  DLRM_CHECK(traits_of(step.rule).dense(), "{} steps rows of tables", traits_of(step.rule).name);
   if (skips_update(step)) return;
   parallel_ranges(threads_, static_cast<int64_t>(w.size()), 1, kGrain, [&](int64_t i, int64_t j) {
     kernels_.update_dense(step, w.data() + i, g.data() + i, s1.empty() ? nullptr : s1.data() + i,

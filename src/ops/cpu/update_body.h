@@ -8,63 +8,80 @@
 namespace dlrm::cpu {
 namespace {
 
-using Rule = OptimizerStep::Rule;
+using Rule = OptimizerRule;
 
-/// A step's numbers, and what a row adds to them.
-struct Numbers {
-  float lr, eps, beta1, beta2, rest1, rest2, inverse1, inverse2;
-  float row_rate = 0;  ///< row-wise Adagrad: lr / (√s + eps) of the row
+inline RuleConstants constants_of(const OptimizerStep& s) {
+  return {s.lr,
+          s.eps,
+          s.beta1,
+          s.beta2,
+          1.0f - s.beta1,
+          1.0f - s.beta2,
+          1.0f / s.correction1,
+          1.0f / s.correction2,
+          static_cast<uint32_t>(s.step)};
+}
 
-  explicit Numbers(const OptimizerStep& s)
-      : lr(s.lr),
-        eps(s.eps),
-        beta1(s.beta1),
-        beta2(s.beta2),
-        rest1(1.0f - s.beta1),
-        rest2(1.0f - s.beta2),
-        inverse1(1.0f / s.correction1),
-        inverse2(1.0f / s.correction2) {}
-};
+/// Row-wise rules: the factor of a row's gradient, by the row's state and the mean of its squares.
+template <Rule R>
+inline float row_factor(const RuleConstants& k, float* state, float mean) {
+  static_assert(R == Rule::kRowwiseAdagrad);
+  *state += mean;
+  return k.lr / (square_root<1>(*state) + k.eps);
+}
 
+/// The new weights. s1 and s2 are updated where the rule has them for each element; `factor` is the
+/// row's.
 template <Rule R, int N>
-inline Floats<N> new_weights(const Numbers& n, Floats<N> w, Floats<N> g, float* s1, float* s2) {
+inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, float* s1, float* s2,
+                             float factor) {
   const auto all = [](float x) { return broadcast<N>(x); };
   if constexpr (R == Rule::kSgd) {
-    return w - all(n.lr) * g;
+    return w - all(k.lr) * g;
   } else if constexpr (R == Rule::kRowwiseAdagrad) {
-    return w - all(n.row_rate) * g;
+    return w - all(factor) * g;
   } else if constexpr (R == Rule::kAdagrad) {
     const Floats<N> s = load<N>(s1) + g * g;
     store<N>(s1, s);
-    return w - all(n.lr) * g / (square_root<N>(s) + all(n.eps));
+    return w - all(k.lr) * g / (square_root<N>(s) + all(k.eps));
   } else {
-    const Floats<N> m = all(n.beta1) * load<N>(s1) + all(n.rest1) * g;
-    const Floats<N> v = all(n.beta2) * load<N>(s2) + all(n.rest2) * g * g;
+    static_assert(R == Rule::kAdam);
+    const Floats<N> m = all(k.beta1) * load<N>(s1) + all(k.one_minus_beta1) * g;
+    const Floats<N> v = all(k.beta2) * load<N>(s2) + all(k.one_minus_beta2) * g * g;
     store<N>(s1, m);
     store<N>(s2, v);
-    return w -
-           all(n.lr) * (m * all(n.inverse1)) / (square_root<N>(v * all(n.inverse2)) + all(n.eps));
+    const Floats<N> m_hat = m * all(k.bias_correction1), v_hat = v * all(k.bias_correction2);
+    return w - all(k.lr) * m_hat / (square_root<N>(v_hat) + all(k.eps));
   }
 }
 
+/// The state of the element `c` columns on, or none.
+template <Rule R>
+inline float* first_state(float* s1, int64_t c) {
+  return kElementState1<R> ? s1 + c : nullptr;
+}
+template <Rule R>
+inline float* second_state(float* s2, int64_t c) {
+  return kElementState2<R> ? s2 + c : nullptr;
+}
+
 template <Rule R, class T>
-inline void update_span(const Numbers& n, T* w, const float* g, float* s1, float* s2,
-                        int64_t count) {
+inline void update_span(const RuleConstants& k, T* w, const float* g, float* s1, float* s2,
+                        float factor, int64_t count) {
   for_pieces(count, [&]<int N>(int64_t c) {
-    float* first = R == Rule::kAdagrad || R == Rule::kAdam ? s1 + c : nullptr;
-    float* second = R == Rule::kAdam ? s2 + c : nullptr;
-    store<N>(w + c, new_weights<R, N>(n, load<N>(w + c), load<N>(g + c), first, second));
+    store<N>(w + c, new_weights<R, N>(k, load<N>(w + c), load<N>(g + c), first_state<R>(s1, c),
+                                      second_state<R>(s2, c), factor));
   });
 }
 
 /// The same, bf16 weights rounded by `random`.
 template <Rule R>
-inline void update_rounded(const Numbers& n, BFloat16* w, const float* g, float* s1, float* s2,
-                           const uint16_t* random, int64_t count) {
+inline void update_rounded(const RuleConstants& k, BFloat16* w, const float* g, float* s1,
+                           float* s2, float factor, const uint16_t* random, int64_t count) {
   for_pieces(count, [&]<int N>(int64_t c) {
-    float* first = R == Rule::kAdagrad || R == Rule::kAdam ? s1 + c : nullptr;
-    float* second = R == Rule::kAdam ? s2 + c : nullptr;
-    store_rounded<N>(w + c, new_weights<R, N>(n, load<N>(w + c), load<N>(g + c), first, second),
+    store_rounded<N>(w + c,
+                     new_weights<R, N>(k, load<N>(w + c), load<N>(g + c), first_state<R>(s1, c),
+                                       second_state<R>(s2, c), factor),
                      random + c);
   });
 }
@@ -85,38 +102,35 @@ float square_sum(const float* g, int64_t n) {
 template <Rule R, class T>
 struct RowUpdate {
   const RowTable& table;
-  Numbers numbers;
+  RuleConstants constants;
   typename RoundingOf<T>::Type rounding;
 
   RowUpdate(const OptimizerStep& step, const RowTable& rows, const int64_t* list, int64_t end)
-      : table(rows), numbers(step), rounding(step, rows, list, end) {}
+      : table(rows), constants(constants_of(step)), rounding(step, rows, list, end) {}
 
   T* weights(int64_t row) const { return static_cast<T*>(table.weights) + row * table.stride; }
 
   int64_t ahead() const { return rows_ahead(table.stride * static_cast<int64_t>(sizeof(T))); }
   void fetch(int64_t row) const {
     prefetch_row(weights(row), table.width * static_cast<int64_t>(sizeof(T)));
-    const int64_t bytes = R == Rule::kRowwiseAdagrad ? 4 : table.width * 4;
-    if (R != Rule::kSgd) prefetch_row(table.state1 + row * table.state_stride, bytes);
-    if (R == Rule::kAdam) prefetch_row(table.state2 + row * table.state_stride, bytes);
+    const int64_t bytes = (kRowwiseRule<R> ? 1 : table.width) * 4;
+    if (kState1<R>) prefetch_row(table.state1 + row * table.state_stride, bytes);
+    if (kState2<R>) prefetch_row(table.state2 + row * table.state_stride, bytes);
   }
 
   /// Row `row`, the i-th of the list. `mean`: of the squares over the whole row, for row-wise
-  /// Adagrad.
+  /// rules.
   void operator()(int64_t i, int64_t row, const float* g, float mean) {
-    float* s1 = R == Rule::kSgd ? nullptr : table.state1 + row * table.state_stride;
-    float* s2 = R == Rule::kAdam ? table.state2 + row * table.state_stride : nullptr;
-    if constexpr (R == Rule::kRowwiseAdagrad) {
-      *s1 += mean;
-      numbers.row_rate = numbers.lr / (square_root<1>(*s1) + numbers.eps);
-    }
+    float* s1 = kState1<R> ? table.state1 + row * table.state_stride : nullptr;
+    float* s2 = kState2<R> ? table.state2 + row * table.state_stride : nullptr;
+    float factor = 0;
+    if constexpr (kRowwiseRule<R>) factor = row_factor<R>(constants, s1, mean);
     if constexpr (sizeof(T) == sizeof(float)) {
-      update_span<R>(numbers, weights(row), g, s1, s2, table.width);
+      update_span<R>(constants, weights(row), g, s1, s2, factor, table.width);
     } else {
       rounding.of(i, [&](int64_t c0, int64_t c1, const uint16_t* random) {
-        float* first = s1 && R != Rule::kRowwiseAdagrad ? s1 + c0 : s1;
-        update_rounded<R>(numbers, weights(row) + c0, g + c0, first, s2 ? s2 + c0 : s2, random,
-                          c1 - c0);
+        update_rounded<R>(constants, weights(row) + c0, g + c0, first_state<R>(s1, c0),
+                          second_state<R>(s2, c0), factor, random, c1 - c0);
       });
     }
   }
@@ -124,7 +138,7 @@ struct RowUpdate {
 
 template <Rule R>
 inline float mean_square(const float* g, int64_t width) {
-  if constexpr (R != Rule::kRowwiseAdagrad) return 0;
+  if constexpr (!kRowwiseRule<R>) return 0;
   return square_sum(g, width) / static_cast<float>(width);
 }
 
@@ -166,24 +180,9 @@ void update_rows_of(const OptimizerStep& step, const RowTable& table, const RowG
   }
 }
 
-/// body.template operator()<R>() with R the rule as a constant.
-template <class Body>
-inline void with_rule(Rule rule, const Body& body) {
-  switch (rule) {
-    case Rule::kSgd:
-      return body.template operator()<Rule::kSgd>();
-    case Rule::kAdagrad:
-      return body.template operator()<Rule::kAdagrad>();
-    case Rule::kRowwiseAdagrad:
-      return body.template operator()<Rule::kRowwiseAdagrad>();
-    case Rule::kAdam:
-      return body.template operator()<Rule::kAdam>();
-  }
-}
-
 void fetch_runs(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
                 int64_t i1) {
-  with_rule(step.rule, [&]<Rule R>() {
+  with_rule<kSparse>(step.rule, [&]<Rule R>() {
     if (table.type == DType::kFloat32) {
       fetch_runs_of<R, float>(step, table, runs, i0, i1);
     } else {
@@ -194,7 +193,7 @@ void fetch_runs(const OptimizerStep& step, const RowTable& table, const Runs& ru
 
 void update_runs(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
                  int64_t i1, float* scratch) {
-  with_rule(step.rule, [&]<Rule R>() {
+  with_rule<kSparse>(step.rule, [&]<Rule R>() {
     if (table.type == DType::kFloat32) {
       update_runs_of<R, float>(step, table, runs, i0, i1, scratch);
     } else {
@@ -205,7 +204,7 @@ void update_runs(const OptimizerStep& step, const RowTable& table, const Runs& r
 
 void update_rows(const OptimizerStep& step, const RowTable& table, const RowGradients& grads,
                  int64_t i0, int64_t i1) {
-  with_rule(step.rule, [&]<Rule R>() {
+  with_rule<kSparse>(step.rule, [&]<Rule R>() {
     if (table.type == DType::kFloat32) {
       update_rows_of<R, float>(step, table, grads, i0, i1);
     } else {
@@ -216,11 +215,8 @@ void update_rows(const OptimizerStep& step, const RowTable& table, const RowGrad
 
 void update_dense(const OptimizerStep& step, float* w, const float* g, float* s1, float* s2,
                   BFloat16* copy, int64_t n) {
-  with_rule(step.rule, [&]<Rule R>() {
-    if constexpr (R != Rule::kRowwiseAdagrad) {
-      update_span<R>(Numbers(step), w, g, s1, s2, n);
-    }
-  });
+  with_rule<kDense>(step.rule,
+                    [&]<Rule R>() { update_span<R>(constants_of(step), w, g, s1, s2, 0, n); });
   if (!copy) return;
   for_pieces(n, [&]<int N>(int64_t c) { store<N>(copy + c, load<N>(w + c)); });
 }

@@ -8,7 +8,7 @@ namespace dlrm {
 
 void CudaOps::dense_update(const OptimizerStep& step, View<float> w, View<const float> g,
                            View<float> s1, View<float> s2, View<BFloat16> copy) {
-  DLRM_CHECK(step.rule != OptimizerStep::Rule::kRowwiseAdagrad, "no rows in a dense tensor");
+  DLRM_CHECK(traits_of(step.rule).dense(), "{} steps rows of tables", traits_of(step.rule).name);
   parts_->products.library().settle();  // a whole step has been queued
   if (w.empty()) return;
   kernels::DenseParameters parameters{};

@@ -14,16 +14,16 @@ double updated(const OptimizerStep& step, double w, double g, float* s1, float* 
   const double lr = step.lr;
   const double eps = step.eps;
   switch (step.rule) {
-    case OptimizerStep::Rule::kSgd:
+    case OptimizerRule::kSgd:
       return w - lr * g;
-    case OptimizerStep::Rule::kAdagrad: {
+    case OptimizerRule::kAdagrad: {
       const double s = *s1 + g * g;
       *s1 = static_cast<float>(s);
       return w - lr * g / (std::sqrt(s) + eps);
     }
-    case OptimizerStep::Rule::kRowwiseAdagrad:
+    case OptimizerRule::kRowwiseAdagrad:
       return w - lr * g / (std::sqrt(double{*s1}) + eps);
-    case OptimizerStep::Rule::kAdam: {
+    case OptimizerRule::kAdam: {
       const double b1 = step.beta1, b2 = step.beta2;
       const double m = b1 * *s1 + (1 - b1) * g;
       const double v = b2 * *s2 + (1 - b2) * g * g;
@@ -66,7 +66,7 @@ void ReferenceOps::sparse_update(const OptimizerStep& step, const RowTable& tabl
                                  MatrixView<const float> grads, bool by_row,
                                  View<const float> square_sums, int64_t full_width) {
   if (skips_update(step)) return;
-  const bool rowwise = step.rule == OptimizerStep::Rule::kRowwiseAdagrad;
+  const bool rowwise = traits_of(step.rule).rowwise();
   for (size_t i = 0; i < static_cast<size_t>(count[0]); ++i) {
     const int64_t row = rows[i];
     const float* g = grads.row(by_row ? row : static_cast<int64_t>(i));

@@ -1,4 +1,4 @@
-// Every check of the suite among ranks of mpirun, and bitwise agreement with ranks as threads.
+// Runs the suite among ranks of mpirun, and compares sums bitwise with ranks as threads.
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -8,12 +8,11 @@
 #include "dlrm/comm/device_comm.h"
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/comm/world.h"
-#include "dlrm/core/partition.h"
 
 #include "../suite.h"
-#include "comm/mpi_comm.h"
-#include "comm/progress.h"
-#include "comm/shared_node.h"
+#include "comm/mpi/mpi_comm.h"
+#include "comm/progress_engine.h"
+#include "comm/shared/shared_memory_group.h"
 
 namespace {
 
@@ -33,22 +32,18 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 namespace dlrm {
 namespace {
 
-/// Started calls between ranks that share memory take nothing from the heap once they have run.
-void check_that_a_steady_state_allocates_nothing(Communicator& comm) {
+/// After the first rounds, calls between ranks that share memory allocate nothing.
+void check_steady_state_allocates_nothing(Communicator& comm) {
   const auto ranks = static_cast<size_t>(comm.size());
   std::vector<float> small(100), large(50000), rounded(50000), send(50000), receive(50000);
-  std::vector<float> own(50000 / ranks + 1);
   const std::vector<int64_t> bytes(ranks, static_cast<int64_t>(send.size() / ranks) * 4);
   const ExchangeLayout layout = ExchangeLayout::packed(bytes, bytes);
-  own.resize(static_cast<size_t>(part_of(50000, comm.rank(), comm.size()).size()));
   int64_t before = 0;
   for (int round = 0; round < 60; ++round) {
     if (round == 20) before = allocations;
-    Pending calls[] = {comm.start_allreduce<float>(large),
-                       comm.start_allreduce<float>(small),
+    Pending calls[] = {comm.start_allreduce<float>(large), comm.start_allreduce<float>(small),
                        comm.start_allreduce<float>(rounded, DType::kBFloat16),
                        comm.start_alltoallv(send.data(), receive.data(), layout),
-                       comm.start_reduce_scatter<float>(send, own),
                        comm.start_barrier()};
     for (Pending& call : calls) call.wait();
     comm.start_allgatherv(send.data(), receive.data(), bytes, layout.receive_offsets).wait();
@@ -67,8 +62,8 @@ void compare_with_threads(Communicator& comm, int64_t count, DType wire) {
   });
 }
 
-/// The same of calls of a device communicator, after the first rounds.
-void check_that_staged_calls_allocate_nothing(Communicator& host) {
+/// The same for calls of a device communicator.
+void check_staged_calls_allocate_nothing(Communicator& host) {
   const std::shared_ptr<Device> device = make_cpu_device();
   const std::unique_ptr<Stream> stream = device->make_stream();
   const std::unique_ptr<Communicator> comm =
@@ -89,15 +84,16 @@ void check_that_staged_calls_allocate_nothing(Communicator& host) {
                   allocations - before);
 }
 
-/// Sums agree, and nothing fails, where one rank has no shared memory left for what it would show.
+/// Sums agree even if one rank has no shared memory left.
 void check_sums_without_shared_memory(World& world) {
   MPI_Comm all = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &all);
   std::string why_not;
-  const auto node = SharedNode::make(all, all, why_not);
-  if (!node) throw run_error("no shared memory: {}", why_not);
-  const auto comm = make_mpi_comm(all, std::make_shared<ProgressEngine>(Waiting::kYield), node);
-  if (world.rank() == world.size() - 1) node->arena().limit_to(0);
+  const auto group = comm::SharedMemoryGroup::make(all, all, why_not);
+  if (!group) throw run_error("no shared memory: {}", why_not);
+  const auto comm = comm::make_mpi_comm(
+      all, std::make_shared<comm::ProgressEngine>(comm::WaitPolicy::kYield), group);
+  if (world.rank() == world.size() - 1) group->arena().limit_to(0);
   for (const int64_t count : {50001, 3000000}) {
     compare_with_threads(*comm, count, DType::kFloat32);
     compare_with_threads(*comm, count, DType::kBFloat16);
@@ -115,8 +111,8 @@ void check(World& world) {
   world.start_watchdog(20, trace);
   test::check_everything(world.comm());
   if (!std::getenv("DLRM_SHARED_MEMORY")) {
-    check_that_a_steady_state_allocates_nothing(world.comm());
-    check_that_staged_calls_allocate_nothing(world.comm());
+    check_steady_state_allocates_nothing(world.comm());
+    check_staged_calls_allocate_nothing(world.comm());
   }
   for (const int64_t count : {1, 100, 1023, 1025, 50001, 3000000}) {
     compare_with_threads(world.comm(), count, DType::kFloat32);
@@ -124,16 +120,17 @@ void check(World& world) {
   }
 }
 
-/// The suite as on machines of three ranks, which share memory only with those beside them.
+/// The suite as on nodes of three ranks, which share memory only within a node.
 void check_across_machines(World& world) {
-  MPI_Comm all = MPI_COMM_NULL, beside = MPI_COMM_NULL;
+  MPI_Comm all = MPI_COMM_NULL, local = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &all);
-  MPI_Comm_split(MPI_COMM_WORLD, world.rank() / 3, world.rank(), &beside);
+  MPI_Comm_split(MPI_COMM_WORLD, world.rank() / 3, world.rank(), &local);
   std::string why_not;
-  const auto node = SharedNode::make(all, beside, why_not);
-  MPI_Comm_free(&beside);
-  if (!node) throw run_error("no shared memory: {}", why_not);
-  const auto comm = make_mpi_comm(all, std::make_shared<ProgressEngine>(Waiting::kYield), node);
+  const auto group = comm::SharedMemoryGroup::make(all, local, why_not);
+  MPI_Comm_free(&local);
+  if (!group) throw run_error("no shared memory: {}", why_not);
+  const auto comm = comm::make_mpi_comm(
+      all, std::make_shared<comm::ProgressEngine>(comm::WaitPolicy::kYield), group);
   test::check_everything(*comm);
   for (const int64_t count : {1025, 50001}) {
     compare_with_threads(*comm, count, DType::kFloat32);

@@ -1,0 +1,1 @@
+// CMake requires a source for a precompiled header.

@@ -1,0 +1,160 @@
+#pragma once
+// Every optimizer rule. A rule is an enumerator, a line of kOptimizers, and its formula in each
+// execution: src/ops/reference/update.cpp, src/ops/cpu/update_body.h, kernels/optimizer.cuh.
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+
+namespace dlrm {
+
+/// How a parameter w steps by its gradient g. s1 and s2 are its state; lr has the schedule applied.
+///   sgd              w -= lr·g
+///   adagrad          s1 += g²; w -= lr·g/(√s1 + eps)
+///   rowwise_adagrad  s1, one a row, += mean of g² over the row; w -= lr·g/(√s1 + eps)
+///   adam             s1 = β1·s1 + (1-β1)·g; s2 = β2·s2 + (1-β2)·g²;
+///                    w -= lr·m̂/(√v̂ + eps), m̂ = s1/(1-β1^t), v̂ = s2/(1-β2^t), t from 1
+enum class OptimizerRule : uint8_t { kSgd, kAdagrad, kRowwiseAdagrad, kAdam };
+
+/// A rule and its constants as configured.
+struct OptimizerConfig {
+  OptimizerRule type = OptimizerRule::kSgd;
+  double lr = 0.1;
+  double eps = 1e-10;  ///< the rule's own default unless set: OptimizerTraits::eps
+  double initial_accumulator = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+
+  bool operator==(const OptimizerConfig&) const = default;
+};
+
+/// A constant that some rules use, as configs set it.
+struct OptimizerConstant {
+  uint32_t bit;  ///< in OptimizerTraits::constants
+  const char* key;
+  double OptimizerConfig::*value;
+  double lowest, highest;
+  bool below_highest;  ///< `highest` itself is not allowed
+  const char* meaning;
+};
+
+constexpr uint32_t kEps = 1, kInitial = 2, kBeta1 = 4, kBeta2 = 8;
+
+inline constexpr OptimizerConstant kOptimizerConstants[] = {
+    {kEps, "eps", &OptimizerConfig::eps, 1e-30, 1, false, "added to the root"},
+    {kInitial, "initial_accumulator", &OptimizerConfig::initial_accumulator, 0, 1e6, false,
+     "what the sums of squares begin with"},
+    {kBeta1, "beta1", &OptimizerConfig::beta1, 0, 1, true, "decay of the first moment"},
+    {kBeta2, "beta2", &OptimizerConfig::beta2, 0, 1, true, "decay of the second moment"},
+};
+
+/// One array of optimizer state, in fp32.
+struct StateTraits {
+  const char* name = nullptr;  ///< in checkpoints; none: the rule has no such array
+  bool accumulates = false;    ///< starts at initial_accumulator; otherwise at 0
+
+  double initial(const OptimizerConfig& config) const {
+    return accumulates ? config.initial_accumulator : 0;
+  }
+};
+
+/// What a rule steps: dense layers, rows of tables. kRowwise: the step of an element depends on its
+/// whole row, and state is one number a row.
+constexpr uint32_t kDense = 1, kSparse = 2, kRowwise = 4;
+
+/// What is known of a rule without computing by it.
+struct OptimizerTraits {
+  const char* name;    ///< in configs
+  uint32_t use;        ///< kDense, kSparse, kRowwise
+  uint32_t constants;  ///< kEps, ...
+  double eps;          ///< default
+  StateTraits states[2] = {};
+
+  constexpr bool dense() const { return (use & kDense) != 0; }
+  constexpr bool sparse() const { return (use & kSparse) != 0; }
+  constexpr bool rowwise() const { return (use & kRowwise) != 0; }
+  constexpr int state_count() const { return states[1].name ? 2 : states[0].name ? 1 : 0; }
+};
+
+/// By OptimizerRule.
+inline constexpr OptimizerTraits kOptimizers[] = {
+    {"sgd", kDense | kSparse, 0, 1e-10},
+    {"adagrad", kDense | kSparse, kEps | kInitial, 1e-10, {{"adagrad", true}}},
+    {"rowwise_adagrad", kSparse | kRowwise, kEps | kInitial, 1e-10, {{"adagrad", true}}},
+    {"adam", kDense | kSparse, kEps | kBeta1 | kBeta2, 1e-8, {{"adam_m"}, {"adam_v"}}},
+};
+static_assert(std::size(kOptimizers) == static_cast<size_t>(OptimizerRule::kAdam) + 1);
+
+constexpr const OptimizerTraits& traits_of(OptimizerRule rule) {
+  return kOptimizers[static_cast<size_t>(rule)];
+}
+
+// The same as constants, for code that is compiled for each rule.
+template <OptimizerRule R>
+inline constexpr bool kRowwiseRule = traits_of(R).rowwise();
+template <OptimizerRule R>
+inline constexpr bool kState1 = traits_of(R).state_count() >= 1;
+template <OptimizerRule R>
+inline constexpr bool kState2 = traits_of(R).state_count() >= 2;
+// Whether state holds a number for each element.
+template <OptimizerRule R>
+inline constexpr bool kElementState1 = kState1<R> && !kRowwiseRule<R>;
+template <OptimizerRule R>
+inline constexpr bool kElementState2 = kState2<R> && !kRowwiseRule<R>;
+
+/// What of an OptimizerStep changes from step to step.
+struct StepHyperparams {
+  float lr = 0;
+  float correction1 = 1;
+  float correction2 = 1;
+  uint32_t step = 0;  ///< the low half
+};
+
+/// A rule and its constants for one step, schedule applied.
+struct OptimizerStep {
+  OptimizerRule rule = OptimizerRule::kSgd;
+  float lr = 0;
+  float eps = 0;
+  float beta1 = 0;
+  float beta2 = 0;
+  float correction1 = 1;  ///< 1 - beta1^t, t the global step from 1
+  float correction2 = 1;  ///< 1 - beta2^t
+  uint64_t step = 0;      ///< the global step from 0, by which bf16 rows are rounded
+  /// In the device's memory, or none. If it is not 0, no weight, state or copy changes.
+  const float* skip_update = nullptr;
+  /// GPUs: in the device's memory, or none. They take the place of the numbers above when the
+  /// update runs, so that a captured step can be run again with new ones.
+  const StepHyperparams* device_hyperparams = nullptr;
+};
+
+/// For executions whose device memory is this machine's.
+inline bool skips_update(const OptimizerStep& step) {
+  return step.skip_update != nullptr && *step.skip_update != 0;
+}
+
+/// Step `step` (from 0) of a config's optimizer; `learning_rate` has the schedule applied.
+OptimizerStep optimizer_step(const OptimizerConfig& config, double learning_rate, int64_t step);
+
+/// The numbers of a step in the form that vector code and kernels compute with.
+struct RuleConstants {
+  float lr, eps, beta1, beta2;
+  float one_minus_beta1, one_minus_beta2;
+  float bias_correction1, bias_correction2;  ///< 1/(1 - beta1^t), 1/(1 - beta2^t)
+  uint32_t step;                             ///< the low half
+};
+
+/// body.template operator()<R>() for the rule, if it serves all of `use`; otherwise nothing. Rules
+/// that do not are not compiled.
+template <uint32_t Use, class Body>
+void with_rule(OptimizerRule rule, const Body& body) {
+  const auto try_rule = [&]<size_t I>() {
+    if constexpr ((kOptimizers[I].use & Use) == Use) {
+      constexpr auto kRule = static_cast<OptimizerRule>(I);
+      if (rule == kRule) body.template operator()<kRule>();
+    }
+  };
+  [&]<size_t... I>(std::index_sequence<I...>) { (try_rule.template operator()<I>(), ...); }
+  (std::make_index_sequence<std::size(kOptimizers)>());
+}
+
+}  // namespace dlrm

@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "progress_engine.h"
+
+namespace dlrm::comm {
+
+/// Temporary memory of one call, from its engine's pool. The destructor returns it.
+class CallBuffer {
+ public:
+  explicit CallBuffer(std::shared_ptr<ProgressEngine> engine) : engine_(std::move(engine)) {}
+  ~CallBuffer() {
+    const std::lock_guard lock(engine_->mutex());
+    engine_->buffers().release(std::move(block_));
+  }
+  CallBuffer(const CallBuffer&) = delete;
+  CallBuffer& operator=(const CallBuffer&) = delete;
+
+  /// Once per buffer. The content is undefined.
+  void allocate(int64_t bytes) {
+    const std::lock_guard lock(engine_->mutex());
+    block_ = engine_->buffers().acquire(static_cast<size_t>(bytes));
+  }
+  template <class T>
+  T* as() const {
+    return block_.as<T>();
+  }
+
+ private:
+  std::shared_ptr<ProgressEngine> engine_;
+  BufferPool::Block block_;
+};
+
+}  // namespace dlrm::comm

@@ -1,0 +1,113 @@
+#include "control_thread.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include <unistd.h>
+
+#include "../mpi/mpi_c.h"
+#include "../signals.h"
+#include "message_kind.h"
+
+namespace dlrm::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPollInterval = 10ms;
+
+}  // namespace
+
+ControlThread::ControlThread(int rank, int size, std::unique_ptr<ControlChannel> channel,
+                             std::shared_ptr<ProgressEngine> engine)
+    : rank_(rank),
+      size_(size),
+      channel_(std::move(channel)),
+      engine_(std::move(engine)),
+      watchdog_(rank, size, channel_.get(), engine_->monitor()),
+      job_end_(rank, size, channel_.get(), *engine_) {
+  if (channel_) launch();
+}
+
+ControlThread::~ControlThread() { stop(); }
+
+void ControlThread::launch() {
+  if (thread_.joinable()) return;
+  const SignalsBlocked blocked;  // inherited: the main thread receives the signals
+  thread_ = std::thread([this] { run(); });
+}
+
+void ControlThread::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ControlThread::stop_reports() {
+  watchdog_.stop_reports();
+  if (!thread_.joinable()) return;
+  while (!flushed_.load()) std::this_thread::sleep_for(1ms);
+}
+
+void ControlThread::start_watchdog(double timeout_seconds, const Trace& trace) {
+  if (!channel_ && size_ > 1) return;  // the reports of other ranks cannot arrive
+  watchdog_.start(timeout_seconds, trace);
+  launch();
+}
+
+void ControlThread::end_all(ExitCode code, const std::string& text) {
+  if (!thread_.joinable()) {
+    print_last_line(static_cast<int>(code), text);
+    if (size_ > 1) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+    ::_exit(static_cast<int>(code));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    own_requests_.push_back({rank_, static_cast<int32_t>(code), text});
+  }
+  wake_.notify_all();
+  for (;;) std::this_thread::sleep_for(1h);  // the control thread ends the process
+}
+
+void ControlThread::run() {
+  for (;;) {
+    poll();
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, kPollInterval, [&] { return stopping_ || !own_requests_.empty(); });
+    if (stopping_) return;
+    for (JobEnd::Request& request : own_requests_) job_end_.add(std::move(request));
+    own_requests_.clear();
+  }
+}
+
+void ControlThread::poll() {
+  receive_messages();
+  if (job_end_.requested()) {
+    job_end_.advance();
+  } else if (const auto alarm = watchdog_.check()) {
+    job_end_.set_preface(alarm->table);
+    job_end_.add({rank_, static_cast<int32_t>(ExitCode::kFailure), alarm->error});
+    if (alarm->rank0_is_silent) job_end_.end_without_rank0();
+  }
+  if (watchdog_.reports_stopped() && (!channel_ || channel_->all_sent())) flushed_.store(true);
+}
+
+void ControlThread::receive_messages() {
+  ControlChannel::Message message;
+  while (channel_ && channel_->receive(message)) {
+    if (message.kind != kReport) {
+      job_end_.receive(message);
+    } else if (message.bytes.size() == sizeof(RankReport)) {
+      RankReport page;
+      std::memcpy(static_cast<void*>(&page), message.bytes.data(), sizeof page);
+      watchdog_.receive(message.from, page);
+    }
+  }
+}
+
+}  // namespace dlrm::comm

@@ -1,0 +1,37 @@
+#include "local_ranks.h"
+
+#include <algorithm>
+
+#include "dlrm/core/cpus.h"
+
+#include "control_group.h"
+#include "mpi/mpi_comm.h"
+
+namespace dlrm::comm {
+namespace {
+
+double cpus_of(const CpuSet& set) { return std::min<double>(set.count(), ControlGroup::cpus()); }
+
+}  // namespace
+
+LocalRanks find_local_ranks(MPI_Comm world, MPI_Comm local) {
+  LocalRanks ranks;
+  int world_size = 1;
+  MPI_Comm_size(world, &world_size);
+  MPI_Comm_rank(local, &ranks.rank);
+  MPI_Comm_size(local, &ranks.size);
+  const CpuSet mine = usable_cpu_set();
+  CpuSet all;
+  check_mpi(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, local), "MPI_Allreduce");
+  ranks.cpus = cpus_of(all);
+  ranks.all_ranks = ranks.size == world_size;
+  return ranks;
+}
+
+LocalRanks single_process() {
+  LocalRanks ranks;
+  ranks.cpus = cpus_of(usable_cpu_set());
+  return ranks;
+}
+
+}  // namespace dlrm::comm

@@ -1,0 +1,49 @@
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "dlrm/comm/context.h"
+#include "dlrm/data/batch.h"
+#include "dlrm/device/upload.h"
+
+namespace dlrm {
+
+/// What stays on this rank of a batch whose ids were routed: dense features and labels.
+struct PendingBatch {
+  explicit PendingBatch(Device& device) : staging(device, "dense features and labels") {}
+
+  int64_t local_size() const { return static_cast<int64_t>(labels.size()); }
+
+  Upload staging;
+  View<const float> dense;             ///< [b, dense_features], device memory
+  View<const float> labels;            ///< [b], device memory
+  const float* host_labels = nullptr;  ///< [b], the staging buffer's host side
+  int64_t global_size = 0;
+  int64_t dropped = 0;  ///< invalid ids left out of this rank's samples
+};
+
+/// Batches that were routed and wait for their step, oldest first. Buffers are reused: a steady
+/// state allocates nothing.
+class BatchQueue {
+ public:
+  explicit BatchQueue(Context& context);
+  ~BatchQueue();
+
+  /// Copies the batch's dense features and labels and starts their copy to the device.
+  void push(const Batch& batch);
+  /// The oldest batch. Work queued from now on finds its dense features and labels.
+  PendingBatch& front();
+  /// Ends the oldest batch. Its buffers are reused once the work queued so far is done.
+  void pop();
+  int size() const { return static_cast<int>(pending_.size()); }
+  bool empty() const { return pending_.empty(); }
+
+ private:
+  Context& context_;
+  std::unique_ptr<Stream> copies_;
+  std::deque<PendingBatch> pending_;
+  std::deque<PendingBatch> spare_;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,71 @@
+#include "graph_step.h"
+
+namespace dlrm {
+namespace {
+
+/// Batches in flight: each has buffers of its own, and so a recording of its own.
+int64_t batches_in_flight(int routing_depth) { return routing_depth + 1; }
+
+/// Full batches and the last one of an epoch, in every buffer, and all of them once more while
+/// memory still grows.
+size_t recordings(int routing_depth) {
+  return static_cast<size_t>(4 * batches_in_flight(routing_depth));
+}
+
+/// Steps of which one should have been replayed: beyond those in which each buffer was first used
+/// and then recorded.
+int64_t trial_steps(int routing_depth) { return 50 + 2 * batches_in_flight(routing_depth); }
+
+}  // namespace
+
+GraphStep::GraphStep(Context& context, ShardedEmbeddings& embeddings, TrainingStep& step,
+                     int routing_depth)
+    : context_(context),
+      embeddings_(embeddings),
+      step_(step),
+      eager_(step),
+      graphs_(context, recordings(routing_depth)),
+      trial_steps_(trial_steps(routing_depth)) {}
+
+void GraphStep::run(const PendingBatch& batch, const StepOptimizers& now) {
+  if (gave_up_ || !step_.views_fit(batch.global_size)) {
+    eager_.run(batch, now);
+  } else {
+    run_recorded(batch, now);
+  }
+  count_step();
+}
+
+void GraphStep::run_recorded(const PendingBatch& batch, StepOptimizers now) {
+  const Span span(context_.trace, "recorded");
+  embeddings_.arrive();
+  key_ = {static_cast<uint64_t>(batch.global_size), static_cast<uint64_t>(batch.local_size()),
+          reinterpret_cast<uintptr_t>(batch.dense.data()),
+          reinterpret_cast<uintptr_t>(batch.labels.data())};
+  embeddings_.append_key(key_);
+  StepGraphs::Recording& recording = graphs_.find_or_add(key_);
+  graphs_.send_hyperparams(now.dense, now.sparse);
+  const ShardedEmbeddings::Traffic before = embeddings_.traffic();
+  step_.train(batch, now, [&](StepHalf half, const std::function<void()>& work) {
+    graphs_.run(recording, half, work);
+  });
+  if (recording.runs < 2) {
+    recording.sent = embeddings_.traffic() - before;
+    // The host routes ids, whether a step is replayed or not, and perhaps of a later batch.
+    recording.sent.ids = 0;
+  } else {
+    replayed_traffic_ += recording.sent;
+  }
+  ++recording.runs;
+}
+
+void GraphStep::count_step() {
+  if (++steps_ != trial_steps_ || replayed() > 0) return;
+  gave_up_ = true;
+  context_.log.info(
+      "none of the first {} steps was launched as a graph: bags of varying length, or routing that "
+      "depends on ids, give every batch sizes of its own",
+      trial_steps_);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+
+#include "step_graphs.h"
+#include "step_runner.h"
+
+namespace dlrm {
+
+/// Steps whose sizes and addresses recur are recorded as graphs and replayed: the same bits with
+/// less work for the host. Other steps run eagerly. After some 50 steps of which none recurred, all
+/// do, and the log says so once.
+class GraphStep final : public StepRunner {
+ public:
+  /// `routing_depth`: batches routed ahead, which decides how many recordings recur.
+  GraphStep(Context& context, ShardedEmbeddings& embeddings, TrainingStep& step, int routing_depth);
+
+  void run(const PendingBatch& batch, const StepOptimizers& now) override;
+  int64_t replayed() const override { return graphs_.launched() / 2; }
+  ShardedEmbeddings::Traffic replayed_traffic() const override { return replayed_traffic_; }
+
+ private:
+  void run_recorded(const PendingBatch& batch, StepOptimizers now);
+  void count_step();
+
+  Context& context_;
+  ShardedEmbeddings& embeddings_;
+  TrainingStep& step_;
+  EagerStep eager_;
+  StepGraphs graphs_;
+  const int64_t trial_steps_;
+  StepGraphs::Key key_;
+  ShardedEmbeddings::Traffic replayed_traffic_;
+  int64_t steps_ = 0;
+  bool gave_up_ = false;
+};
+
+}  // namespace dlrm

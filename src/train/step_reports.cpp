@@ -1,0 +1,42 @@
+#include "step_reports.h"
+
+namespace dlrm {
+
+StepReports::StepReports(Context& context, const RunConfig& config, RunDirectory& directory)
+    : context_(context), config_(config), directory_(directory), line_(context.log) {}
+
+void StepReports::step(const RunProgress& progress, int64_t samples, double seconds,
+                       int64_t total) {
+  times_.add(seconds);
+  window_seconds_ += seconds;
+  window_samples_ += samples;
+  const double rate = static_cast<double>(window_samples_) / window_seconds_;
+  const bool last = progress.step == total || progress.stopped;
+  const bool logged =
+      progress.step == 1 || is_due(progress.step, config_.output.metrics_every) || last;
+  const double lr =
+      config_.train.dense_optimizer.lr * config_.train.lr_schedule.factor(progress.step - 1);
+  unlogged_ = StepMetrics{progress.step, progress.samples, progress.loss, lr, rate};
+  if (logged) {
+    finish();
+    window_seconds_ = 0;
+    window_samples_ = 0;
+  }
+  line_.update({progress.step, total, progress.loss, rate}, logged);
+}
+
+void StepReports::finish() {
+  if (unlogged_) directory_.log(*unlogged_);
+  unlogged_.reset();
+}
+
+void StepReports::evaluation(const RunProgress& progress) {
+  const EvalResult& result = *progress.eval;
+  directory_.log(progress.step, result);
+  context_.log.info("step {}: test AUC {}, log loss {:.5f}, accuracy {:.4f}, calibration {:.3f}",
+                    progress.step,
+                    result.auc ? fmt::format("{:.5f}", *result.auc) : "none (one class)",
+                    result.log_loss, result.accuracy, result.calibration);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,39 @@
+#pragma once
+#include <optional>
+
+#include "dlrm/comm/context.h"
+#include "dlrm/config/run_config.h"
+#include "dlrm/train/progress.h"
+#include "dlrm/train/run_directory.h"
+#include "dlrm/train/step_times.h"
+
+#include "run_progress.h"
+
+namespace dlrm {
+
+/// What a run reports of its steps: lines of metrics.jsonl, the progress line, and step times.
+class StepReports {
+ public:
+  StepReports(Context& context, const RunConfig& config, RunDirectory& directory);
+
+  /// Reports the last step of `progress`, which took `seconds`, out of `total` steps.
+  void step(const RunProgress& progress, int64_t samples, double seconds, int64_t total);
+  void evaluation(const RunProgress& progress);
+  /// Logs the last step's metrics if it had no line yet.
+  void finish();
+  /// Takes the progress line off the terminal before other text is printed.
+  void clear_line() { line_.clear(); }
+  const StepTimes& times() const { return times_; }
+
+ private:
+  Context& context_;
+  const RunConfig& config_;
+  RunDirectory& directory_;
+  ProgressLine line_;
+  StepTimes times_;
+  double window_seconds_ = 0;  // since the last line of metrics
+  int64_t window_samples_ = 0;
+  std::optional<StepMetrics> unlogged_;  // the last step's metrics if they have no line yet
+};
+
+}  // namespace dlrm

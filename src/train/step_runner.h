@@ -1,0 +1,31 @@
+#pragma once
+#include <cstdint>
+
+#include "training_step.h"
+
+namespace dlrm {
+
+/// How a training step is run: operation by operation, or by replaying a recording of it.
+class StepRunner {
+ public:
+  virtual ~StepRunner() = default;
+  virtual void run(const PendingBatch& batch, const StepOptimizers& now) = 0;
+  /// Steps replayed so far.
+  virtual int64_t replayed() const { return 0; }
+  /// Bytes that replayed steps sent, which ShardedEmbeddings::traffic() does not count.
+  virtual ShardedEmbeddings::Traffic replayed_traffic() const { return {}; }
+};
+
+/// Every operation is issued by the host, in every step.
+class EagerStep final : public StepRunner {
+ public:
+  explicit EagerStep(TrainingStep& step) : step_(step) {}
+  void run(const PendingBatch& batch, const StepOptimizers& now) override {
+    step_.train(batch, now, [](StepHalf, const std::function<void()>& work) { work(); });
+  }
+
+ private:
+  TrainingStep& step_;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,91 @@
+#include "training_step.h"
+
+namespace dlrm {
+
+TrainingStep::TrainingStep(Context& context, ShardedEmbeddings& embeddings, Model& model,
+                           StepStatus& status, BadIdReport& bad_ids)
+    : context_(context),
+      embeddings_(embeddings),
+      model_(model),
+      status_(status),
+      bad_ids_(bad_ids),
+      asynchronous_(context.device.asynchronous()),
+      progress_([this] {
+        embeddings_.poll();
+        model_.parameters().poll();
+        status_.poll();
+      }) {}
+
+/// A stage has the same name in summary.json, in a profile and in the watchdog's table.
+template <class Work>
+void TrainingStep::stage(StageClock* clock, const char* name, const Work& work) {
+  const Span span(context_.trace, name, /*timed=*/clock == nullptr);
+  if (clock) clock->begin(name);
+  work();
+  if (clock) clock->end();
+}
+
+void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
+                         const LaunchHalf& launch) {
+  StageClock* clock = clock_.get();
+  launch(StepHalf::kForward, [&] {
+    forward(batch, clock);
+    stage(clock, "loss", [&] { model_.loss(batch.labels, batch.global_size); });
+  });
+  model_.loss_is_queued();
+  // Otherwise the host does not know the loss yet: Trainer::finish_step() sends it.
+  if (!asynchronous_) status_.send(progress_);
+  launch(StepHalf::kBackward, [&] {
+    // A fused update changes weights during the backward pass, so the loss is checked before.
+    if (model_.parameters().begin_update(now.dense)) status_.finish();
+    stage(clock, "backward", [&] {
+      embeddings_.group_ahead();
+      model_.backward_top(progress_);
+      model_.backward_interaction(embeddings_.gradient(), progress_);
+      embeddings_.start_backward();
+      model_.backward_bottom(progress_);
+    });
+    stage(clock, "allreduce", [&] {
+      if (!asynchronous_) status_.finish();
+      model_.parameters().finish_gradients();
+    });
+    stage(clock, "update", [&] {
+      model_.parameters().update(now.dense);
+      embeddings_.apply(now.sparse);
+    });
+  });
+}
+
+void TrainingStep::forward(const PendingBatch& batch, StageClock* clock) {
+  viewed_size_ = batch.global_size;
+  stage(clock, "lookup", [&] {
+    if (asynchronous_) check_ids();
+    embeddings_.lookup();
+    embeddings_.start_return();
+  });
+  stage(clock, "bottom", [&] { model_.bottom(batch.dense, batch.local_size(), progress_); });
+  MatrixView<const float> pooled;
+  stage(clock, "return", [&] { pooled = embeddings_.finish_return(); });
+  stage(clock, "interact", [&] { model_.interact(pooled, progress_); });
+  stage(clock, "top", [&] { model_.top(progress_); });
+}
+
+/// The second line of defence, in device memory. A bad id sets the flag that skips the update.
+void TrainingStep::check_ids() {
+  embeddings_.check_ids({model_.parameters().skip_update_flag(), 1}, bad_ids_.device());
+  bad_ids_.read_back();
+}
+
+void TrainingStep::time_stages() {
+  if (asynchronous_) clock_ = std::make_unique<StageClock>(context_);
+}
+
+void TrainingStep::collect_stages() {
+  if (clock_) clock_->collect();
+}
+
+void TrainingStep::finish_stages() {
+  if (clock_) clock_->finish();
+}
+
+}  // namespace dlrm

@@ -1,0 +1,97 @@
+#include "dlrm/comm/thread_comm.h"
+
+#include <atomic>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace dlrm {
+namespace {
+
+std::string failure_of(int ranks, const std::function<void(Communicator&)>& body) {
+  try {
+    run_on_threads(ranks, body);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(ThreadComm, AFailureReachesOtherRanksAsPeerLost) {
+  std::atomic<int> lost{0};
+  const std::string what = failure_of(4, [&](Communicator& comm) {
+    if (comm.rank() == 2) throw usage_error("rank two is unwell");
+    try {
+      comm.barrier();
+    } catch (const PeerLost& error) {
+      EXPECT_EQ(error.rank(), 2);
+      ++lost;
+      throw;
+    }
+  });
+  EXPECT_EQ(what, "rank two is unwell");
+  EXPECT_EQ(lost.load(), 3);
+}
+
+TEST(ThreadComm, TheLowestRanksErrorIsThrown) {
+  EXPECT_EQ(failure_of(3,
+                       [](Communicator& comm) {
+                         comm.barrier();
+                         if (comm.rank() > 0) throw run_error("rank {}", comm.rank());
+                       }),
+            "rank 1");
+}
+
+TEST(ThreadComm, AFailureBetweenStartAndWaitEndsEveryRank) {
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_EQ(failure_of(4,
+                         [&](Communicator& comm) {
+                           std::vector<float> data(20000, 1.0f);
+                           Pending first = comm.start_allreduce<float>(data);
+                           if (comm.rank() == round % 4) throw run_error("in between");
+                           std::vector<float> more(20000, 1.0f);
+                           Pending second = comm.start_allreduce<float>(more);
+                           second.wait();
+                         }),
+              "in between");
+  }
+}
+
+TEST(ThreadComm, ARankThatEndsEarlyDoesNotHangTheOthers) {
+  // It made fewer calls than the others and threw later on.
+  EXPECT_EQ(failure_of(2,
+                       [](Communicator& comm) {
+                         std::vector<float> data(3, 1.0f);
+                         comm.allreduce<float>(data);
+                         if (comm.rank() == 0) throw run_error("early");
+                         for (int i = 0; i < 3; ++i) comm.allreduce<float>(data);
+                       }),
+            "early");
+}
+
+TEST(ThreadComm, DifferentCallsAreNamed) {
+  const std::string what = failure_of(2, [](Communicator& comm) {
+    std::vector<float> data(8, 1.0f);
+    if (comm.rank() == 0) {
+      comm.allreduce<float>(data);
+    } else {
+      comm.broadcast(data.data(), 32, 0);
+    }
+  });
+  EXPECT_NE(what.find("allreduce"), std::string::npos) << what;
+  EXPECT_NE(what.find("broadcast"), std::string::npos) << what;
+}
+
+TEST(ThreadComm, DifferentLengthsAreNamed) {
+  const std::string what = failure_of(2, [](Communicator& comm) {
+    std::vector<float> data(8, 1.0f);
+    comm.broadcast(data.data(), comm.rank() == 0 ? 32 : 16, 0);
+  });
+  EXPECT_NE(what.find("32"), std::string::npos) << what;
+  EXPECT_NE(what.find("16"), std::string::npos) << what;
+}
+
+}  // namespace
+}  // namespace dlrm
