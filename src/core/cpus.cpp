@@ -20,7 +20,7 @@ CpuSet usable_cpu_set() {
   CPU_ZERO(&affinity);
   sched_getaffinity(0, sizeof affinity, &affinity);
   CpuSet cpus;
-  std::memcpy(&cpus, &affinity, sizeof cpus);
+  std::memcpy(cpus.words.data(), &affinity, sizeof affinity);
   return cpus;
 }
 
