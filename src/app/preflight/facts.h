@@ -7,12 +7,12 @@
 
 namespace dlrm::preflight {
 
-/// What one rank finds where it runs, as it travels to rank 0.
+/// What one rank knows about its machine, as sent to the other ranks.
 struct Facts {
   char node[64] = "";
   char mpi[96] = "";
   char processor[96] = "";
-  uint64_t program = 0;  ///< a sum over the bytes of this program
+  uint64_t program = 0;  ///< a hash of the bytes of this program
   int local_rank = 0;
   int local_size = 0;
   int cpus = 0;  ///< that this rank may use
