@@ -26,8 +26,6 @@ const char* name_of(WarpOp op) {
       return "a vote";
     case WarpOp::kMatchAny:
       return "__match_any_sync";
-    case WarpOp::kMatchAll:
-      return "__match_all_sync";
     default:
       return "a warp reduction";
   }
@@ -51,20 +49,7 @@ int source_lane(const Request& r, int lane) {
 unsigned long long reduced(const Request& r, unsigned long long a, unsigned long long b) {
   const auto x = static_cast<unsigned>(a), y = static_cast<unsigned>(b);
   const bool less = r.is_signed ? static_cast<int>(x) < static_cast<int>(y) : x < y;
-  switch (r.op) {
-    case WarpOp::kReduceAdd:
-      return x + y;
-    case WarpOp::kReduceMin:
-      return less ? x : y;
-    case WarpOp::kReduceMax:
-      return less ? y : x;
-    case WarpOp::kReduceAnd:
-      return x & y;
-    case WarpOp::kReduceOr:
-      return x | y;
-    default:
-      return x ^ y;
-  }
+  return r.op == WarpOp::kReduceAdd ? x + y : less ? x : y;
 }
 
 int lowest(unsigned mask) { return std::countr_zero(mask); }
@@ -77,7 +62,6 @@ unsigned long long warp_op(WarpOp op, unsigned mask, unsigned long long value, i
                                                where);
 }
 
-unsigned live_lanes() { return ~BlockRunner::of_this_thread().warp().ended; }
 int lane_index() { return BlockRunner::of_this_thread().lane(); }
 
 unsigned long long BlockRunner::warp_op(const Request& request, const Where& where) {
@@ -154,12 +138,11 @@ void BlockRunner::complete(unsigned warp, unsigned mask) {
       const int source = source_lane(mine, lane);
       // What a lane outside the mask holds is undefined.
       mine.result = mask >> source & 1u ? lanes[source].request.value : ~0ull;
-    } else if (mine.op == WarpOp::kMatchAny || mine.op == WarpOp::kMatchAll) {
+    } else if (mine.op == WarpOp::kMatchAny) {
       mine.result = 0;
       for (unsigned other = mask; other != 0; other &= other - 1) {
         if (lanes[lowest(other)].request.value == mine.value) mine.result |= 1u << lowest(other);
       }
-      if (mine.op == WarpOp::kMatchAll && mine.result != mask) mine.result = 0;
     } else {
       mine.result = shared_result;
     }
