@@ -16,7 +16,7 @@ namespace {
 using dlrm::preflight::Facts;
 using dlrm::preflight::Finding;
 
-constexpr double kTimeout = 30;  // seconds in which a trial must get somewhere
+constexpr double kTimeout = 30;  // seconds without progress of a trial
 
 struct Arguments {
   std::string folder = ".";

@@ -27,7 +27,7 @@ std::vector<char> blocks_from(int rank, int ranks) {
   return blocks;
 }
 
-/// Ranks whose block arrived wrong, on this rank.
+/// Ranks whose blocks were wrong on this rank.
 int64_t wrong_blocks(const char* received, int rank, int ranks) {
   int64_t wrong = 0;
   for (int q = 0; q < ranks; ++q) {
@@ -44,7 +44,7 @@ ExchangeLayout all_to_all(int ranks) {
   return ExchangeLayout::packed(bytes, bytes);
 }
 
-/// What an exchange of kRounds rounds came to.
+/// The result of an exchange of kRounds rounds.
 Finding outcome(const char* name, World& world, int64_t wrong, double seconds,
                 const std::string& with) {
   const int64_t all_wrong = [&] {
