@@ -57,18 +57,19 @@ if(DLRM_CUDA_KIND STREQUAL "TOOLKIT")
   endif()
 endif()
 
-# dlrm_cuda_sources(OUT FOLDER): what FOLDER's sources are in this kind of build. *_toolkit.* is for
-# nvcc's builds alone, *_simt.cpp for the emulator's; no_cuda.cpp stands in where cuda/ is left out.
-function(dlrm_cuda_sources out folder)
+# dlrm_cuda_sources(OUT MODULE): the sources of a module in this kind of build. *_toolkit.* is for nvcc;
+# the emulator replaces it by kernels/simt/stand_ins/MODULE. no_cuda.cpp replaces cuda/ if it is left out.
+function(dlrm_cuda_sources out module)
+  set(folder ${PROJECT_SOURCE_DIR}/src/${module})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp ${folder}/*/*.cpp ${folder}/*/*.cu)
   if(DLRM_CUDA_KIND STREQUAL "NONE")
-    list(FILTER sources EXCLUDE REGEX "/(cuda|nccl)/|_simt\\.cpp$|_toolkit\\.cpp$|\\.cu$")
+    list(FILTER sources EXCLUDE REGEX "/(cuda|nccl)/|_toolkit\\.cpp$|\\.cu$")
   else()
-    set(unwanted "_simt\\.cpp$")
     if(DLRM_CUDA_KIND STREQUAL "SIMT")
-      set(unwanted "_toolkit\\.(cpp|cu)$")
+      list(FILTER sources EXCLUDE REGEX "_toolkit\\.(cpp|cu)$")
+      file(GLOB stand_ins CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/simt/stand_ins/${module}/*.cpp)
+      list(APPEND sources ${stand_ins})
     endif()
-    list(FILTER sources EXCLUDE REGEX ${unwanted})
     set(on_device ${sources})
     list(FILTER on_device INCLUDE REGEX "/(cuda|nccl)/")
     if(on_device)

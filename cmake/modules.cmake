@@ -31,7 +31,7 @@ endfunction()
 # *_avx512*.cpp are compiled for that instruction set and entered only after a check at run time.
 function(dlrm_module name)
   cmake_parse_arguments(M "" "" "DEPS;LIBS" ${ARGN})
-  dlrm_cuda_sources(sources ${CMAKE_CURRENT_SOURCE_DIR}/${name})
+  dlrm_cuda_sources(sources ${name})
   add_library(dlrm_${name} STATIC ${sources})
   dlrm_cuda_flags(${sources})
   dlrm_precompiled(dlrm_${name} library)

@@ -13,9 +13,9 @@
 #include "dlrm/comm/device_comm.h"
 #include "dlrm/comm/thread_comm.h"
 
-#include "comm/nccl/fake_nccl.h"
 #include "comm/progress_engine.h"
 #include "device_suite.h"
+#include "kernels/simt/stand_ins/comm/fake_nccl.h"
 
 namespace dlrm::comm {
 namespace {

@@ -54,8 +54,11 @@ class CheckIncludes(unittest.TestCase):
         self.expect(False, "src/device/cuda/a.cpp", "nccl.h")
 
     def test_the_emulator(self):
-        self.expect(True, "src/device/cuda/a_simt.cpp", "simt/simt.h")
-        self.expect(False, "src/train/a.cpp", "simt/simt.h")
+        self.expect(True, "kernels/simt/stand_ins/device/a.cpp", "simt/simt.h")
+        for header in ("simt/simt.h", "kernels/simt/stand_ins/comm/fake_nccl.h"):
+            for bad in ("src/train/a.cpp", "src/device/cuda/a.cpp"):
+                self.expect(False, bad, header)
+            self.expect(True, "tests/comm/a.cpp", header)
 
     def test_lengths_and_special_cases(self):
         self.assertEqual(self.check("src/core/a.h", "\n" * 501)[0], 1)

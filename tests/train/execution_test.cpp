@@ -10,7 +10,7 @@
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/train/machine.h"
 #if defined(DLRM_SIMT)
-#include "comm/nccl/fake_nccl.h"
+#include "kernels/simt/stand_ins/comm/fake_nccl.h"
 #endif
 
 namespace dlrm {

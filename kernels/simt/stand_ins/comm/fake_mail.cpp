@@ -1,4 +1,4 @@
-#include "fake_mail_simt.h"
+#include "fake_mail.h"
 
 #include <algorithm>
 #include <cstring>

@@ -6,10 +6,10 @@
 #include "dlrm/core/hash.h"
 #include "dlrm/device/cuda/runtime.h"
 
-#include "matmul_shape.h"
+#include "cuda/matmul_shape.h"
+#include "cuda/stored.h"
+#include "cuda/tuned_algorithms.h"
 #include "simt/simt.h"
-#include "stored.h"
-#include "tuned_algorithms.h"
 
 namespace dlrm::cuda {
 namespace {

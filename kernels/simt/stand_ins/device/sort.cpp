@@ -1,9 +1,10 @@
+#include "dlrm/device/cuda/sort.h"
+
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
 #include "dlrm/core/error.h"
-#include "dlrm/device/cuda/sort.h"
 
 #include "simt/simt.h"
 

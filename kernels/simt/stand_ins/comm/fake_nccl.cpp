@@ -1,3 +1,5 @@
+#include "fake_nccl.h"
+
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -10,9 +12,8 @@
 
 #include <unistd.h>
 
-#include "fake_mail_simt.h"
-#include "fake_nccl.h"
-#include "nccl_library.h"
+#include "fake_mail.h"
+#include "nccl/nccl_library.h"
 #include "simt/simt.h"
 
 namespace dlrm {

@@ -1,10 +1,11 @@
+#include "dlrm/device/cuda/activation.h"
+
 #include <cmath>
 
-#include "dlrm/device/cuda/activation.h"
 #include "dlrm/device/cuda/runtime.h"
 
+#include "cuda/stored.h"
 #include "simt/simt.h"
-#include "stored.h"
 
 namespace dlrm::cuda {
 namespace {
