@@ -77,15 +77,15 @@ unsigned long long BlockRunner::warp_op(const Request& request, const Where& whe
     fail(std::move(defect));
   }
   size_t at = 0;
-  while (at < warp.meetings.size() && warp.meetings[at].mask != request.mask) ++at;
-  if (at == warp.meetings.size()) {
-    warp.meetings.push_back({request.mask, 0});
+  while (at < warp.waiting.size() && warp.waiting[at].mask != request.mask) ++at;
+  if (at == warp.waiting.size()) {
+    warp.waiting.push_back({request.mask, 0});
   } else {
     check_same(request, where,
-               thread / 32 * 32 + static_cast<unsigned>(lowest(warp.meetings[at].arrived)));
+               thread / 32 * 32 + static_cast<unsigned>(lowest(warp.waiting[at].arrived)));
   }
-  warp.meetings[at].arrived |= bit;
-  if (warp.meetings[at].arrived != request.mask) {
+  warp.waiting[at].arrived |= bit;
+  if (warp.waiting[at].arrived != request.mask) {
     if (request.mask & warp.ended) {
       states_[thread] = ThreadState::kAtWarp;
       fail(stuck());
@@ -93,7 +93,7 @@ unsigned long long BlockRunner::warp_op(const Request& request, const Where& whe
     wait(ThreadState::kAtWarp);
     return threads_[thread].request.result;
   }
-  warp.meetings.erase(warp.meetings.begin() + static_cast<std::ptrdiff_t>(at));
+  warp.waiting.erase(warp.waiting.begin() + static_cast<std::ptrdiff_t>(at));
   complete(thread / 32, request.mask);
   const unsigned first = thread / 32 * 32;
   for (unsigned rest = request.mask & ~bit; rest != 0; rest &= rest - 1) {
@@ -182,14 +182,14 @@ std::string BlockRunner::doing(unsigned thread) const {
 /// Why no thread of the block can go on.
 std::string BlockRunner::stuck() const {
   for (unsigned w = 0; w < warps_.size(); ++w) {
-    for (const Meeting& meeting : warps_[w].meetings) {
-      const unsigned absent = meeting.mask & ~meeting.arrived;
-      const unsigned present = w * 32 + static_cast<unsigned>(lowest(meeting.arrived));
+    for (const LaneGroup& group : warps_[w].waiting) {
+      const unsigned absent = group.mask & ~group.arrived;
+      const unsigned present = w * 32 + static_cast<unsigned>(lowest(group.arrived));
       unsigned missing = absent & warps_[w].ended;
       if (missing == 0) missing = absent;
       const auto lane = static_cast<unsigned>(lowest(missing));
       return fmt::format("{}: missing lane: {} {} for the lanes {:#010x}, but lane {} {}",
-                         describe(), name(present), doing(present), meeting.mask, lane,
+                         describe(), name(present), doing(present), group.mask, lane,
                          doing(w * 32 + lane));
     }
   }

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-namespace dlrm::yaml {
+namespace dlrm {
 
-std::string Place::text() const {
+std::string YamlPlace::text() const {
   const std::string& name = source ? *source : "";
   return line > 0 ? fmt::format("{}:{}", name, line) : name;
 }
@@ -33,10 +33,6 @@ std::string Node::shown() const {
   }
   return fmt::format("{}\"{}\"", quoted ? "the quoted text " : "", printable(text, kLongest));
 }
-
-}  // namespace dlrm::yaml
-
-namespace dlrm {
 
 bool has_control_character(std::string_view text) {
   return std::any_of(text.begin(), text.end(),
@@ -71,8 +67,8 @@ NodePtr make_map(std::vector<Entry> entries) {
   return node;
 }
 
-Place place_of(const Node& root, std::string_view path) {
-  Place place = root.place;
+YamlPlace place_of(const Node& root, std::string_view path) {
+  YamlPlace place = root.place;
   const Node* node = &root;
   while (!path.empty()) {
     const size_t dot = path.find('.');

@@ -4,10 +4,10 @@
 #include <string_view>
 #include <vector>
 
-namespace dlrm::yaml {
+namespace dlrm {
 
 /// Where a part of the config was written: `file:line`, or the --set that gave it.
-struct Place {
+struct YamlPlace {
   std::shared_ptr<const std::string> source;
   int line = 0;  ///< from 1; 0 = the source as a whole
   bool from_override = false;
@@ -20,7 +20,7 @@ using NodePtr = std::shared_ptr<const Node>;
 
 struct Entry {
   std::string key;
-  Place place;
+  YamlPlace place;
   NodePtr value;
 };
 
@@ -30,7 +30,7 @@ struct Node {
   enum class Kind { kNull, kScalar, kList, kMap };
 
   Kind kind = Kind::kNull;
-  Place place;
+  YamlPlace place;
   std::string text;            ///< scalar
   bool quoted = false;         ///< scalar written in quotes: text, never a number or a boolean
   std::vector<NodePtr> items;  ///< list
@@ -46,15 +46,6 @@ struct Node {
   std::string shown() const;
 };
 
-}  // namespace dlrm::yaml
-
-namespace dlrm {
-
-using yaml::Entry;
-using yaml::Node;
-using yaml::NodePtr;
-using yaml::Place;
-
 bool has_control_character(std::string_view text);
 /// At most `longest` characters of `text`, with control characters replaced, for one line of an
 /// error.
@@ -66,7 +57,7 @@ NodePtr make_map(std::vector<Entry> entries);
 
 /// Where the value of the dotted `path` below `root` was written. If it was not written, the place
 /// of the nearest enclosing map.
-Place place_of(const Node& root, std::string_view path);
+YamlPlace place_of(const Node& root, std::string_view path);
 
 /// Reads one YAML document. Anchors are resolved and merge keys (<<) applied. Errors: syntax, a key
 /// that is no word, a key written twice, an alias of what contains it, more than one document.
