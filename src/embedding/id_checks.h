@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "dlrm/ops/types.h"
+#include "dlrm/ops/id_lists.h"
 
 #include "layout.h"
 #include "routed_batch.h"

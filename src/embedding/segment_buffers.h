@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "dlrm/device/device.h"
-#include "dlrm/ops/types.h"
+#include "dlrm/ops/embedding.h"
 
 namespace dlrm {
 
