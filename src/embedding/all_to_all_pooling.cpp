@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
 #include "bag_pooling.h"
+#include "pooled_layout.h"
 
 namespace dlrm {
 namespace {
@@ -25,9 +25,8 @@ class AllToAllPooling final : public BagPooling {
         layout_(layout),
         wire_(wire),
         comm_(context.device_comm().duplicate()),
-        pooled_(comm_->shared_memory(context.device), 0, "pooled vectors"),
-        owner_wire_(comm_->shared_memory(context.device), 0, "pooled vectors on their way"),
-        requester_wire_(comm_->shared_memory(context.device), 0, "pooled vectors on their way") {
+        places_(layout, comm_->rank()),
+        buffers_(context.device, comm_->shared_memory(context.device)) {
     int64_t widest = 0;
     for (size_t q = 0; q < layout.owners.size(); ++q) {
       for (const PooledBlock& block : layout.owners[q].blocks) {
@@ -35,52 +34,44 @@ class AllToAllPooling final : public BagPooling {
         widest = std::max(widest, block.width);
       }
     }
-    zeros_ = Array<float>(context.device, static_cast<size_t>(widest), "zeros");
-    requested_at_.resize(requested_.size());
-    requested_end_.resize(layout.owners.size());
-    owned_end_.resize(layout.owners.size());
+    buffers_.zeros = Array<float>(context.device, static_cast<size_t>(widest), "zeros");
     // A feature's cells come first from the shard of row 0, which copies; later rows are added.
     const auto order = [](const RequestedBlock& r) {
       return std::tuple(r.block.feature, r.block.first_row, r.block.e_column);
     };
     std::sort(requested_.begin(), requested_.end(),
               [&](const auto& a, const auto& b) { return order(a) < order(b); });
-    const auto world = static_cast<size_t>(comm_->size());
-    for (auto* list : {&exchange_.send_bytes, &exchange_.send_offsets, &exchange_.receive_bytes,
-                       &exchange_.receive_offsets}) {
-      list->resize(world);
-    }
     copies_.reserve(2 * requested_.size());
   }
 
   void begin(const RoutedBatch& batch) override {
-    place_owned(batch);
-    place_requested(batch);
-    const auto owned = static_cast<size_t>(padded(owned_end_.back()));
+    places_.set(batch);
+    const auto owned = static_cast<size_t>(padded(places_.owned_size()));
     const bool narrow = wire_.forward != DType::kFloat32 || wire_.backward != DType::kFloat32;
-    pooled_.reserve(owned);
-    if (narrow) owner_wire_.reserve(owned * sizeof(BFloat16));
-    requester_wire_.reserve(static_cast<size_t>(requested_end_.back()) *
-                            std::max(size_of(wire_.forward), size_of(wire_.backward)));
+    buffers_.pooled.reserve(owned);
+    if (narrow) buffers_.owner_wire.reserve(owned * sizeof(BFloat16));
+    buffers_.requester_wire.reserve(static_cast<size_t>(places_.requested_size()) *
+                                    std::max(size_of(wire_.forward), size_of(wire_.backward)));
   }
 
   Piece pooled(const RoutedBatch& batch, size_t block, size_t piece, MatrixView<float>) override {
     const PooledBlock& place = mine().blocks[block];
     const auto group = static_cast<size_t>(place.group);
     const int64_t bags = batch.owner.pieces[group * batch.owner.pieces_per_group + piece].bags;
-    float* data = pooled_.data() + owned_at_[block * batch.owner.pieces_per_group + piece];
+    float* data = buffers_.pooled.data() + places_.owned_at(block, piece);
     return {{data, bags, place.width, place.non_empty ? place.width : mine().width}, nullptr};
   }
 
   void start_return(const RoutedBatch&, Ops& ops, Stream& stream) override {
-    lay_out(size_of(wire_.forward));
-    void* send = pooled_.data();
+    const ExchangeLayout& exchange = places_.forward(size_of(wire_.forward));
+    void* send = buffers_.pooled.data();
     if (wire_.forward != DType::kFloat32) {
-      send = owner_wire_.data();
-      ops.convert(owned(pooled_.data(), DType::kFloat32), owned(owner_wire_.data(), wire_.forward));
+      send = buffers_.owner_wire.data();
+      ops.convert(owned(buffers_.pooled.data(), DType::kFloat32),
+                  owned(buffers_.owner_wire.data(), wire_.forward));
     }
-    pooled_bytes_ += total(exchange_.send_bytes);
-    pending_ = comm_->start_alltoallv(send, requester_wire_.data(), exchange_, &stream);
+    pooled_bytes_ += exchange.send_total();
+    pending_ = comm_->start_alltoallv(send, buffers_.requester_wire.data(), exchange, &stream);
   }
 
   void finish_return(const RoutedBatch& batch, MatrixView<float> e) override {
@@ -120,19 +111,20 @@ class AllToAllPooling final : public BagPooling {
     }
     ops_.copy_blocks(copies_);
 
-    lay_out(size_of(wire_.backward));
-    std::swap(exchange_.send_bytes, exchange_.receive_bytes);
-    std::swap(exchange_.send_offsets, exchange_.receive_offsets);
-    gradient_bytes_ += total(exchange_.send_bytes);
-    void* receive = wire_.backward == DType::kFloat32 ? static_cast<void*>(pooled_.data())
-                                                      : static_cast<void*>(owner_wire_.data());
-    pending_ = comm_->start_alltoallv(requester_wire_.data(), receive, exchange_, &context_.stream);
+    const ExchangeLayout& exchange = places_.backward(size_of(wire_.backward));
+    gradient_bytes_ += exchange.send_total();
+    void* receive = wire_.backward == DType::kFloat32
+                        ? static_cast<void*>(buffers_.pooled.data())
+                        : static_cast<void*>(buffers_.owner_wire.data());
+    pending_ =
+        comm_->start_alltoallv(buffers_.requester_wire.data(), receive, exchange, &context_.stream);
   }
 
   void finish_backward(const RoutedBatch&) override {
     pending_.wait(context_.stream);
     if (wire_.backward == DType::kFloat32) return;
-    ops_.convert(owned(owner_wire_.data(), wire_.backward), owned(pooled_.data(), DType::kFloat32));
+    ops_.convert(owned(buffers_.owner_wire.data(), wire_.backward),
+                 owned(buffers_.pooled.data(), DType::kFloat32));
   }
 
   Piece gradient(const RoutedBatch& batch, size_t block, size_t piece,
@@ -145,73 +137,26 @@ class AllToAllPooling final : public BagPooling {
   int64_t gradient_bytes() const override { return gradient_bytes_; }
 
  private:
+  struct Buffers {
+    Buffers(Device& device, Device& shared)
+        : pooled(shared, 0, "pooled vectors"),
+          owner_wire(shared, 0, "pooled vectors on their way"),
+          requester_wire(shared, 0, "pooled vectors on their way"),
+          zeros(device, 0, "zeros") {}
+    Array<float> pooled;         ///< vectors of my shards, later their gradients
+    Array<char> owner_wire;      ///< the same in the wire's type, if that is not fp32
+    Array<char> requester_wire;  ///< vectors of my samples, later their gradients
+    Array<float> zeros;          ///< as many as the widest block has columns
+  };
+
   const OwnerLayout& mine() const { return layout_.owner(comm_->rank()); }
   int64_t width_of(int owner) const { return layout_.owner(owner).width; }
-
-  int64_t world() const { return comm_->size(); }
-
-  /// Where each piece of each block lies among the vectors of this owner, rank after rank.
-  void place_owned(const RoutedBatch& batch) {
-    const size_t pieces = batch.owner.pieces_per_group;
-    owned_at_.resize(mine().blocks.size() * pieces);
-    int64_t at = 0;
-    for (size_t p = 0; p < static_cast<size_t>(world()); ++p) {
-      const Range samples = part_of(batch.global_size, static_cast<int64_t>(p), world());
-      const int64_t whole = at;
-      at += samples.size() * mine().width;
-      if (p < pieces) {
-        for (size_t k = 0; k < mine().blocks.size(); ++k) {
-          const PooledBlock& block = mine().blocks[k];
-          owned_at_[k * pieces + p] = block.non_empty ? at : whole + block.column;
-          if (!block.non_empty) continue;
-          at +=
-              batch.owner.pieces[static_cast<size_t>(block.group) * pieces + p].bags * block.width;
-        }
-      }
-      owned_end_[p] = at;
-    }
-  }
-
-  /// Where each block of each owner lies among the vectors of the local samples.
-  void place_requested(const RoutedBatch& batch) {
-    int64_t at = 0;
-    size_t number = 0;
-    for (size_t q = 0; q < layout_.owners.size(); ++q) {
-      const OwnerLayout& owner = layout_.owners[q];
-      const int64_t whole = at;
-      at += batch.local.size() * owner.width;
-      for (const PooledBlock& block : owner.blocks) {
-        requested_at_[number++] = block.non_empty ? at : whole + block.column;
-        if (!block.non_empty) continue;
-        at += batch.requester.returned[static_cast<size_t>(owner.first_group + block.group)].count *
-              block.width;
-      }
-      requested_end_[q] = at;
-    }
-  }
 
   static int64_t padded(int64_t elements) {
     return (elements + kConvertWidth - 1) / kConvertWidth * kConvertWidth;
   }
   Matrix owned(void* data, DType type) const {
-    return {data, type, padded(owned_end_.back()) / kConvertWidth, kConvertWidth};
-  }
-
-  /// The layout of the way forward: sends every rank's vectors of my shards, receives every owner's
-  /// for my samples.
-  void lay_out(size_t element) {
-    const auto bytes = static_cast<int64_t>(element);
-    const auto fill = [&](const std::vector<int64_t>& ends, std::vector<int64_t>& sizes,
-                          std::vector<int64_t>& offsets) {
-      for (size_t i = 0; i < ends.size(); ++i) {
-        offsets[i] = (i == 0 ? 0 : ends[i - 1]) * bytes;
-        sizes[i] = ends[i] * bytes - offsets[i];
-      }
-    };
-    fill(owned_end_, exchange_.send_bytes, exchange_.send_offsets);
-    fill(requested_end_, exchange_.receive_bytes, exchange_.receive_offsets);
-    const auto own = static_cast<size_t>(comm_->rank());
-    exchange_.send_bytes[own] = exchange_.receive_bytes[own] = 0;  // used where they are
+    return {data, type, padded(places_.owned_size()) / kConvertWidth, kConvertWidth};
   }
 
   const ReturnedBags& returned_of(const RoutedBatch& batch, const RequestedBlock& requested) const {
@@ -235,7 +180,7 @@ class AllToAllPooling final : public BagPooling {
   /// Zeros for all rows of the columns that `copy` writes.
   BlockCopy zero(const BlockCopy& copy, int64_t rows) const {
     BlockCopy result;
-    result.src = zeros_.data();
+    result.src = buffers_.zeros.data();
     result.dst = copy.dst;
     result.dst_stride = copy.dst_stride;
     result.rows = rows;
@@ -243,26 +188,19 @@ class AllToAllPooling final : public BagPooling {
     return result;
   }
 
-  /// Where a block lies on its way: among those that travel, or, if this rank owns it, among the
-  /// owner's, which are in the same order.
+  /// Where a requested block travels. A block of this rank's own stays among the vectors of its
+  /// shards.
   void* wire_place(const RequestedBlock& requested, DType type) const {
-    const int64_t element = static_cast<int64_t>(size_of(type));
-    const int64_t at = requested_at_[requested.number];
-    if (requested.owner != comm_->rank()) return requester_wire_.data() + at * element;
-    char* owned =
-        type == DType::kFloat32 ? reinterpret_cast<char*>(pooled_.data()) : owner_wire_.data();
-    return owned + (at - start_of(requested_end_) + start_of(owned_end_)) * element;
-  }
-  /// Where this rank's part of a list starts.
-  int64_t start_of(const std::vector<int64_t>& ends) const {
-    return comm_->rank() == 0 ? 0 : ends[static_cast<size_t>(comm_->rank()) - 1];
+    const auto element = static_cast<int64_t>(size_of(type));
+    if (requested.owner != comm_->rank()) {
+      return buffers_.requester_wire.data() + places_.requested_at(requested.number) * element;
+    }
+    char* owned = type == DType::kFloat32 ? reinterpret_cast<char*>(buffers_.pooled.data())
+                                          : buffers_.owner_wire.data();
+    return owned + places_.own_at(requested.number) * element;
   }
   int64_t wire_stride(const RequestedBlock& requested) const {
     return requested.block.non_empty ? requested.block.width : width_of(requested.owner);
-  }
-
-  static int64_t total(const std::vector<int64_t>& bytes) {
-    return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
   }
 
   Context& context_;
@@ -271,14 +209,9 @@ class AllToAllPooling final : public BagPooling {
   const WireConfig wire_;
   std::unique_ptr<Communicator> comm_;
   std::vector<RequestedBlock> requested_;  ///< by feature, then row
-  // Elements: where this batch's pieces and blocks start, and where each rank's part ends.
-  std::vector<int64_t> owned_at_, requested_at_, owned_end_, requested_end_;
-  Array<float> pooled_;         ///< of my shards, rank after rank: vectors, later their gradients
-  Array<char> owner_wire_;      ///< the same in the wire's type, where it is not fp32
-  Array<char> requester_wire_;  ///< of my samples, owner after owner
-  Array<float> zeros_;          ///< as many as the widest block has columns
+  PooledLayout places_;
+  Buffers buffers_;
   std::vector<BlockCopy> copies_;
-  ExchangeLayout exchange_;
   Pending pending_;
   int64_t pooled_bytes_ = 0;
   int64_t gradient_bytes_ = 0;

@@ -15,15 +15,47 @@ bool columns_are_cut(const EmbeddingLayout& layout) {
   return false;
 }
 
+CutShardSums::CutShardSums(Context& context, const std::vector<OwnedShard>& shards)
+    : shards_(shards),
+      host_visible_(context.device.host_visible_memory()),
+      gradients_(context.device, 0, "row gradients"),
+      sums_(context.device, 0, "sums of squares"),
+      totals_(context.device, 0, "sums of squares") {}
+
+void CutShardSums::begin(const SegmentBuffers& segments) {
+  counts_.assign(shards_.size(), 0);
+  gradient_at_.assign(shards_.size(), 0);
+  sum_at_.assign(shards_.size(), 0);
+  int64_t elements = 0, rows = 0;
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    if (!shards_[s].columns_cut) continue;
+    counts_[s] = unique_rows(segments, s);
+    gradient_at_[s] = elements;
+    sum_at_[s] = rows;
+    elements += counts_[s] * shards_[s].columns.size();
+    rows += counts_[s];
+  }
+  gradients_.reserve(static_cast<size_t>(elements));
+  sums_.reserve(static_cast<size_t>(rows));
+  totals_.reserve(static_cast<size_t>(rows));
+}
+
+int64_t CutShardSums::unique_rows(const SegmentBuffers& segments, size_t shard) const {
+  const SegmentedRows& all = segments[static_cast<size_t>(shards_[shard].slice)];
+  return host_visible_ ? all.count[0] : static_cast<int64_t>(all.rows.size());
+}
+
+MatrixView<float> CutShardSums::gradients(size_t shard) const {
+  return {gradients_.data() + gradient_at_[shard], counts_[shard], shards_[shard].columns.size()};
+}
+
 SquareSums::SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout,
                        const std::vector<OwnedShard>& shards)
     : context_(context),
       ops_(ops),
       shards_(shards),
       comm_(context.device_comm().duplicate()),
-      gradients_(context.device, 0, "row gradients"),
-      sums_(context.device, 0, "sums of squares"),
-      totals_(context.device, 0, "sums of squares"),
+      shard_sums_(context, shards),
       send_(context.device, 0, "sums of squares"),
       receive_(context.device, 0, "sums of squares") {
   for (size_t t = 0; t + 1 < layout.first_feature.size(); ++t) {
@@ -64,7 +96,8 @@ void SquareSums::find_intervals(const EmbeddingLayout& layout, int table) {
                 {static_cast<int>(q), columns.begin, slice.rows, mine ? shard : -1, nullptr});
             if (!context_.device.host_visible_memory() && slice.rows != interval.rows) {
               throw usage_error(
-                  "sharding plan: row-wise Adagrad on a GPU needs column shards of the same rows; "
+                  "sharding plan: row-wise Adagrad on a GPU "
+                  "needs column shards of the same rows; "
                   "those of rows [{}, {}) overlap others in part",
                   slice.rows.begin, slice.rows.end);
             }
@@ -83,42 +116,10 @@ void SquareSums::find_intervals(const EmbeddingLayout& layout, int table) {
   }
 }
 
-void SquareSums::begin(const SegmentBuffers& segments) {
-  counts_.assign(shards_.size(), 0);
-  gradient_at_.assign(shards_.size(), 0);
-  sum_at_.assign(shards_.size(), 0);
-  int64_t elements = 0, rows = 0;
-  for (size_t s = 0; s < shards_.size(); ++s) {
-    if (!shards_[s].columns_cut) continue;
-    counts_[s] = unique_rows(segments, s);
-    gradient_at_[s] = elements;
-    sum_at_[s] = rows;
-    elements += counts_[s] * shards_[s].columns.size();
-    rows += counts_[s];
-  }
-  gradients_.reserve(static_cast<size_t>(elements));
-  sums_.reserve(static_cast<size_t>(rows));
-  totals_.reserve(static_cast<size_t>(rows));
-}
-
-MatrixView<float> SquareSums::gradients(size_t shard) const {
-  return {gradients_.data() + gradient_at_[shard], counts_[shard], shards_[shard].columns.size()};
-}
-
-View<const float> SquareSums::totals(size_t shard) const {
-  return {totals_.data() + sum_at_[shard], static_cast<size_t>(counts_[shard])};
-}
-
-int64_t SquareSums::unique_rows(const SegmentBuffers& segments, size_t shard) const {
-  const SegmentedRows& all = segments[static_cast<size_t>(shards_[shard].slice)];
-  return context_.device.host_visible_memory() ? all.count[0]
-                                               : static_cast<int64_t>(all.rows.size());
-}
-
 Range SquareSums::segments_of(const Interval& interval, const Piece& piece,
                               const SegmentBuffers& segments) const {
   const auto number = static_cast<size_t>(piece.local_shard);
-  if (piece.shard_rows == interval.rows) return {0, unique_rows(segments, number)};
+  if (piece.shard_rows == interval.rows) return {0, shard_sums_.unique_rows(segments, number)};
   const OwnedShard& shard = shards_[number];
   const SegmentedRows& all = segments[static_cast<size_t>(shard.slice)];
   const auto first = all.rows.begin();
@@ -133,7 +134,7 @@ void SquareSums::start(const SegmentBuffers& segments) {
   for (size_t s = 0; s < shards_.size(); ++s) {
     if (!shards_[s].columns_cut) continue;
     ops_.row_square_sums(segments[static_cast<size_t>(shards_[s].slice)].count, gradients(s),
-                         {sums_.data() + sum_at_[s], static_cast<size_t>(counts_[s])});
+                         shard_sums_.sums(s));
   }
   lay_out(segments);
   list_additions(segments);
@@ -178,7 +179,7 @@ void SquareSums::lay_out(const SegmentBuffers& segments) {
         } else if (piece.local_shard >= 0) {
           const auto shard = static_cast<size_t>(piece.local_shard);
           copies_.push_back(
-              copy_of(sums_.data() + sum_at_[shard] + segments_of(interval, piece, segments).begin,
+              copy_of(shard_sums_.sums(shard).data() + segments_of(interval, piece, segments).begin,
                       send_.data() + sent, rows));
           sent += rows;
         }
@@ -202,9 +203,9 @@ void SquareSums::list_additions(const SegmentBuffers& segments) {
         const float* from = piece.received;
         if (piece.local_shard >= 0) {
           const auto shard = static_cast<size_t>(piece.local_shard);
-          from = sums_.data() + sum_at_[shard] + segments_of(interval, piece, segments).begin;
+          from = shard_sums_.sums(shard).data() + segments_of(interval, piece, segments).begin;
         }
-        float* to = totals_.data() + sum_at_[static_cast<size_t>(target.local_shard)] + part.begin;
+        float* to = shard_sums_.totals(static_cast<size_t>(target.local_shard)).data() + part.begin;
         BlockCopy copy = copy_of(from, to, part.size());
         copy.accumulate = &piece != &interval.pieces.front();
         sums_added_.push_back(copy);

@@ -12,6 +12,32 @@
 
 namespace dlrm {
 
+/// Gradient sums of the unique rows of this rank's shards of cut columns, and their sums of g².
+class CutShardSums {
+ public:
+  CutShardSums(Context& context, const std::vector<OwnedShard>& shards);
+
+  /// Reserves memory for all unique rows.
+  void begin(const SegmentBuffers& segments);
+  /// Unique rows of shard `shard`; if the device alone knows them, the largest possible number.
+  int64_t unique_rows(const SegmentBuffers& segments, size_t shard) const;
+  MatrixView<float> gradients(size_t shard) const;
+  View<float> sums(size_t shard) const { return part(sums_, shard); }
+  View<float> totals(size_t shard) const { return part(totals_, shard); }
+
+ private:
+  View<float> part(const Array<float>& of, size_t shard) const {
+    return {of.data() + sum_at_[shard], static_cast<size_t>(counts_[shard])};
+  }
+
+  const std::vector<OwnedShard>& shards_;
+  const bool host_visible_;
+  Array<float> gradients_;
+  Array<float> sums_;                                   ///< over this shard's columns
+  Array<float> totals_;                                 ///< over all columns of the table
+  std::vector<int64_t> counts_, gradient_at_, sum_at_;  ///< by shard
+};
+
 /// Row-wise Adagrad over column shards. Each owner sums g² over its columns of every row of the
 /// batch. Owners of the same rows exchange their sums. Each adds all of them in column order, so
 /// that every owner adds the same mean of the whole row to its accumulator.
@@ -31,14 +57,14 @@ class SquareSums {
 
   /// Gradient sums [count, width] of shard `shard`, which the caller fills after begin(). `count`
   /// is the number of unique rows, or the largest possible one.
-  void begin(const SegmentBuffers& segments);
-  MatrixView<float> gradients(size_t shard) const;
+  void begin(const SegmentBuffers& segments) { shard_sums_.begin(segments); }
+  MatrixView<float> gradients(size_t shard) const { return shard_sums_.gradients(shard); }
   /// Sums g² of each local shard of cut columns and starts the exchange.
   void start(const SegmentBuffers& segments);
   /// Waits, and adds in column order.
   void finish();
   /// Σ g² over whole rows, [count] of `shard`.
-  View<const float> totals(size_t shard) const;
+  View<const float> totals(size_t shard) const { return shard_sums_.totals(shard); }
   void poll() { pending_.poll(); }
   int64_t bytes_sent() const { return bytes_sent_; }
 
@@ -59,7 +85,6 @@ class SquareSums {
   /// Part [begin, end) of the unique rows of a local piece that lie in the interval.
   Range segments_of(const Interval& interval, const Piece& piece,
                     const SegmentBuffers& segments) const;
-  int64_t unique_rows(const SegmentBuffers& segments, size_t shard) const;
   void find_intervals(const EmbeddingLayout& layout, int table);
   void lay_out(const SegmentBuffers& segments);
   void list_additions(const SegmentBuffers& segments);
@@ -70,8 +95,8 @@ class SquareSums {
   const std::vector<OwnedShard>& shards_;
   std::unique_ptr<Communicator> comm_;
   std::vector<Interval> intervals_;  ///< of this rank's column-cut shards
-  Array<float> gradients_, sums_, totals_, send_, receive_;
-  std::vector<int64_t> counts_, gradient_at_, sum_at_;  ///< by shard
+  CutShardSums shard_sums_;
+  Array<float> send_, receive_;
   ExchangeLayout layout_;
   std::vector<BlockCopy> copies_;      ///< into send_
   std::vector<BlockCopy> sums_added_;  ///< into totals_
