@@ -160,6 +160,12 @@ TEST(ModelConfig, ConcatRoundsTheLastPoolingWindowUp) {
   EXPECT_EQ(shape(pooled(15)).interaction_width(), 5 + 1);
 }
 
+TEST(ModelConfig, FmAddsOneColumnToAllVectors) {
+  const ModelConfig model = shape(FmConfig());
+  EXPECT_EQ(model.interaction_width(), 5 + 15 + 1);
+  EXPECT_EQ(model.dense_parameters(), 22);
+}
+
 TEST(ModelConfig, CrossCountsBothFactorsAndTheBias) {
   const ModelConfig model = shape(CrossConfig{2, 3});
   EXPECT_EQ(model.interaction_width(), 20);
