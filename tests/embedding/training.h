@@ -43,6 +43,8 @@ inline EmbeddingOptions options_for(const Tables& tables, OptimizerRule optimize
   options.optimizer.lr = 0.05;
   options.optimizer.initial_accumulator = 0.01;
   options.optimizer.eps = traits_of(optimizer).eps;
+  options.optimizer.l1 = 0.02;
+  options.optimizer.l2 = 0.1;
   options.seed = 7;
   options.max_global_batch = 64;
   return options;
@@ -79,6 +81,8 @@ inline void route(ShardedEmbeddings& embeddings, const Communicator& comm, const
 inline void train(ShardedEmbeddings& embeddings, const Communicator& comm, int64_t step,
                   int64_t samples, double lr) {
   const Range local = part_of(samples, comm.rank(), comm.size());
+  embeddings.await_ids();
+  embeddings.prepare_ids();
   embeddings.lookup();
   embeddings.start_return();
   embeddings.poll();

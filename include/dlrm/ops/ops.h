@@ -201,7 +201,8 @@ class Ops {
   // ----------------------------------------------------------------------------------
 
   /// One dense optimizer update of w [n] by g [n] with state s1, s2 ([n], or empty where the rule
-  /// has none); copy (optional, bf16 [n]) receives the rounded new weights.
+  /// has none); copy (optional, bf16 [n]) receives the rounded new weights. Of a tensorwise rule w
+  /// must be one whole tensor; otherwise it may be any stretch of several.
   virtual void dense_update(const OptimizerStep& step, View<float> w, View<const float> g,
                             View<float> s1, View<float> s2, View<BFloat16> copy) = 0;
   /// table[r, c] = U(-bound, bound) at global (first_row + r, first_column + c) of `key`
