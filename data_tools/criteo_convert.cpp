@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "dlrm/core/cpus.h"
 #include "dlrm/core/error.h"
 #include "dlrm/data/dataset_writer.h"
 #include "dlrm/data/dictionary_file.h"
@@ -170,7 +171,7 @@ int64_t test_rows_of(const CriteoOptions& options, int64_t rows) {
 
 CriteoReport convert_criteo(const CriteoOptions& options) {
   check_criteo_options(options);
-  TaskTeam team(options.threads > 0 ? options.threads : available_cpus());
+  TaskTeam team(options.threads > 0 ? options.threads : usable_cpus());
 
   std::optional<CriteoSurvey> survey;
   int64_t rows = -1;

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "dlrm/core/hash.h"
 #include "dlrm/core/view.h"
 
 namespace dlrm {
@@ -9,15 +10,6 @@ namespace dlrm {
 /// A categorical value: a number of 32 bits, or kMissingValue.
 using CategoryValue = uint64_t;
 constexpr CategoryValue kMissingValue = CategoryValue{1} << 32;
-
-/// The finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014): what --max-rows hashes by.
-constexpr uint64_t mix_value(CategoryValue value) {
-  uint64_t z = value + 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
 
 /// Ids of one feature's values, by first appearance from `first_id` on. 8 bytes a slot, at most
 /// 5/8 of them in use.
@@ -47,7 +39,7 @@ class Dictionary {
     int32_t id;  // -1: the slot is free
   };
 
-  size_t place(CategoryValue value) const { return mix_value(value) & mask_; }
+  size_t place(CategoryValue value) const { return mix64(value) & mask_; }
   void prefetch(CategoryValue value) const { __builtin_prefetch(&slots_[place(value)]); }
   int32_t new_id();
   void grow();

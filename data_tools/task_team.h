@@ -38,7 +38,4 @@ class TaskTeam {
   std::vector<std::thread> workers_;
 };
 
-/// CPUs that this process may use.
-int available_cpus();
-
 }  // namespace dlrm

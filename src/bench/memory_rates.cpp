@@ -8,6 +8,8 @@
 #include <omp.h>
 #include <sys/mman.h>
 
+#include "dlrm/core/hash.h"
+
 #include "repeat.h"
 
 namespace dlrm::bench {
@@ -76,7 +78,7 @@ double sum_random_rows(const double* a, uint64_t seed, int threads) {
   double total = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : total)
   {
-    uint64_t state = seed + 0x9E3779B97F4A7C15ull * static_cast<uint64_t>(omp_get_thread_num());
+    uint64_t state = mix64(seed + static_cast<uint64_t>(omp_get_thread_num()));
     const double* rows[kRowsAhead];
     const auto next = [&] {
       state = state * 6364136223846793005ull + 1442695040888963407ull;

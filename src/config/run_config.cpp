@@ -72,15 +72,6 @@ bool may_change(std::string key, const std::set<std::string>& changeable) {
   return true;
 }
 
-std::string escaped_cell(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '|' || c == '<') out += '\\';
-    out += c;
-  }
-  return out;
-}
-
 }  // namespace
 
 RunConfig parse_config(const std::string& yaml, const std::string& name,
@@ -122,15 +113,6 @@ std::vector<std::string> keys_that_block_resume(const RunConfig& saved, const Ru
   }
   std::erase_if(different, [&](const std::string& key) { return may_change(key, changeable); });
   return {different.begin(), different.end()};
-}
-
-std::string config_reference() {
-  std::string out = "| key | default | allowed | meaning |\n| --- | --- | --- | --- |\n";
-  for (const KeyDoc& row : key_docs()) {
-    out += fmt::format("| `{}` | `{}` | {} | {} |\n", row.key, row.default_value,
-                       escaped_cell(row.allowed), escaped_cell(row.meaning));
-  }
-  return out;
 }
 
 }  // namespace dlrm

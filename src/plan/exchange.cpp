@@ -5,6 +5,7 @@
 #include <map>
 
 #include "dlrm/plan/traffic.h"
+#include "dlrm/wire/message_bytes.h"
 
 #include "memory.h"
 

@@ -67,7 +67,7 @@ std::optional<std::string> find_checkpoint(Communicator& comm, const std::string
   char there = fs::is_directory(path, ignored) ? 1 : 0;
   comm.broadcast(&there, 1, 0);
   check_all_see(comm, path, there != 0);
-  const bool named = step_of(folder_name(path)).has_value();
+  const bool named = step_number(folder_name(path)).has_value();
   if (there == 0 && named) throw usage_error("{}: there is no such checkpoint", path);
   if (there == 0) return {};
   if (named) {

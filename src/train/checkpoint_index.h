@@ -1,10 +1,10 @@
 #pragma once
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "dlrm/core/partition.h"
+#include "dlrm/hdf5/file.h"
 #include "dlrm/train/checkpoint.h"
 
 namespace dlrm {
@@ -40,6 +40,9 @@ struct CheckpointIndex {
 
 /// Name of a piece's dataset in its rank file: "/tables/C1/weight/rows_0-25_columns_0-16".
 std::string piece_name(const std::string& tensor, Range rows, Range columns);
+
+/// A new HDF5 file of a checkpoint, in the format that has checksums and virtual datasets.
+hdf5::File create_checkpoint_file(const std::string& path);
 
 /// Writes and syncs index.h5 and index.crc in `folder`.
 void write_index(const std::string& folder, const CheckpointIndex& index);

@@ -27,11 +27,11 @@ std::string random_token() {
 void check_shared(Communicator& comm, const std::string& folder) {
   const std::string file = folder + "/token";
   const std::string token = broadcast_text(comm, random_token());
-  agree_on_root(comm, [&] { write_small_file(file, token); });
+  agree_on_root(comm, [&] { write_file(file, token); });
   agree(comm, [&] {
     // A network file system may take a moment.
     for (int tries = 0; tries < 20; ++tries) {
-      if (read_small_file(file) == token) return;
+      if (read_file(file) == token) return;
       usleep(100'000);
     }
     throw usage_error("{}: {} does not see what rank 0 wrote there; all ranks need the same folder",
@@ -104,7 +104,7 @@ CheckpointIndex gather_index(Communicator& comm, const CheckpointState& state,
 void remove_old(const Log& log, const std::string& directory, int64_t saved, int keep) {
   int kept = 0;
   for (const std::string& name : list_checkpoints(directory)) {
-    const int64_t step = *step_of(name);
+    const int64_t step = *step_number(name);
     if (step <= saved && kept++ < std::max(keep, 1)) continue;
     if (step > saved) log.info("{}/{} is of a step not reached again: removed", directory, name);
     try {

@@ -2,8 +2,11 @@
 #include <fstream>
 #include <sstream>
 
+#include <fmt/format.h>
+
 #include "dlrm/core/nearest.h"
 
+#include "config/run_schema.h"
 #include "sample_config.h"
 
 namespace dlrm {
@@ -19,6 +22,25 @@ std::string read_doc() {
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+std::string escaped_cell(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|' || c == '<') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+/// A Markdown table of all keys, one line per key.
+std::string config_reference() {
+  std::string out = "| key | default | allowed | meaning |\n| --- | --- | --- | --- |\n";
+  for (const KeyDoc& row : key_docs()) {
+    out += fmt::format("| `{}` | `{}` | {} | {} |\n", row.key, row.default_value,
+                       escaped_cell(row.allowed), escaped_cell(row.meaning));
+  }
+  return out;
 }
 
 /// The page with the table of the code between its marks.

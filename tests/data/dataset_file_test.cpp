@@ -10,9 +10,9 @@
 #include <thread>
 
 #include <gmock/gmock.h>
-#include <hdf5.h>
 
 #include "dlrm/data/batch_source.h"
+#include "dlrm/hdf5/file.h"
 
 #include "dataset_fixture.h"
 
@@ -181,14 +181,14 @@ TEST(DatasetFile, ChangedValuesAreAnErrorOrOtherGoodValuesNeverACrash) {
   }
 }
 
-void write_attribute(const std::string& path, const char* object, const char* name, int64_t value) {
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  const hid_t owner = H5Oopen(file, object, H5P_DEFAULT);
-  const hid_t attribute = H5Aopen(owner, name, H5P_DEFAULT);
-  ASSERT_GE(H5Awrite(attribute, H5T_NATIVE_INT64, &value), 0);
-  H5Aclose(attribute);
-  H5Oclose(owner);
-  H5Fclose(file);
+void write_attribute(const std::string& path, const std::string& object, const char* name,
+                     int64_t value) {
+  hdf5::File file = hdf5::File::open(path, hdf5::File::Access::kReadWrite);
+  if (object == "/") {
+    file.set_integer(name, value);
+  } else {
+    file.dataset(object).set_integer(name, value);
+  }
 }
 
 TEST(DatasetFile, AnyNumberInAnAttributeIsAnErrorOrHarmless) {

@@ -44,11 +44,5 @@ TEST(Dictionary, FindsNothingItWasNotGiven) {
   EXPECT_THAT(ids, ::testing::ElementsAre(1, 0, 0));
 }
 
-// The function is part of what --max-rows promises: ids stay the same from release to release.
-TEST(MixValue, AgreesWithThePublishedSequenceOfSplitMix64) {
-  EXPECT_EQ(mix_value(0), 0xe220a8397b1dcdafu);
-  EXPECT_EQ(mix_value(1234567), 6457827717110365317u);
-}
-
 }  // namespace
 }  // namespace dlrm

@@ -152,7 +152,7 @@ TEST(Checkpoint, APieceThatNobodySavedIsNoticedBeforeTheCheckpointStands) {
 
 TEST(Checkpoint, AFolderThatCanNotBeMadeIsAUsageErrorBeforeTraining) {
   TemporaryFolder folder;
-  write_small_file(folder.path("taken"), "");
+  write_file(folder.path("taken"), "");
   run_on_threads(2, [&](Communicator& comm) {
     EXPECT_THAT(error_of([&] { check_checkpoint_folder(comm, folder.path("taken/ckpt")); }),
                 HasSubstr("2: checkpoint.directory"));
@@ -235,7 +235,7 @@ TEST(Checkpoint, APieceLargerThanAChunkIsReadAndWrittenInParts) {
 TEST(Checkpoint, RemovingLeavesOtherFilesAlone) {
   TemporaryFolder folder;
   save_on(1, Cut::kRows, folder.path(), 7);
-  write_small_file(folder.path("notes.txt"), "mine");
+  write_file(folder.path("notes.txt"), "mine");
   run_on_threads(2, [&](Communicator& comm) {
     EXPECT_TRUE(has_checkpoints(comm, folder.path()));
     remove_checkpoints(comm, folder.path());

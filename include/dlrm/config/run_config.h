@@ -55,10 +55,9 @@ struct ModelConfig {
   int64_t bottom_width() const;     ///< width of X: the last of bottom_mlp, or dense_features
   InteractionInputs interaction_inputs() const;
   InteractionCost interaction_cost() const;
-  int64_t interaction_width() const;    ///< width of the top MLP's input
-  double embedding_parameters() const;  ///< sum of rows · dim
-  int64_t dense_parameters() const;     ///< of both MLPs and the interaction
-  double lookups_per_sample() const;    ///< sum of the features' hotness
+  int64_t interaction_width() const;  ///< width of the top MLP's input
+  int64_t dense_parameters() const;   ///< of both MLPs and the interaction
+  double lookups_per_sample() const;  ///< sum of the features' hotness
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -199,10 +198,10 @@ struct RunConfig {
   bool operator==(const RunConfig&) const = default;
 };
 
-/// Reads and checks a YAML file. `overrides` are "a.b.c=value" as --set takes them (value is YAML),
-/// applied in order before the checks; a.b may go through a list by an item's number or name.
-/// Setting train.steps takes away the file's train.epochs, and the other way round. Errors (exit 2)
-/// name file:line, or the override, the key, and what would be right; an unknown key names the
+/// Reads and checks a YAML file. `overrides` are "a.b.c=value" as given to --set; the value is
+/// YAML. They are applied in order before the checks. a.b may name an item of a list by number or
+/// name. Setting train.steps removes the file's train.epochs, and vice versa. Errors (exit 2) name
+/// file:line or the override, the key, and what would be right. For an unknown key they name the
 /// nearest known one.
 RunConfig load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
@@ -214,17 +213,13 @@ RunConfig parse_config(const std::string& yaml, const std::string& name,
 /// config.
 std::string to_yaml(const RunConfig& config);
 
-/// Bytes of a size that a config holds: as it says, its share (10%) of `whole`, or all of `whole`
-/// where it is empty.
+/// Bytes of a size in a config: an absolute size, a share of `whole` (10%), or all of `whole` if
+/// empty.
 double size_in_bytes(const std::string& size, double whole);
 
-/// The keys (a.b.c) at which two configs differ, but for those that a resumed run may change
+/// The keys (a.b.c) at which two configs differ, without those that a resumed run may change
 /// (steps, epochs, output, checkpoint, eval, sharding, routing, memory, device, comm, threads,
 /// timeout, workers, prefetch, paths).
 std::vector<std::string> keys_that_block_resume(const RunConfig& saved, const RunConfig& now);
-
-/// A Markdown table of all keys, one line a key: key, default, allowed, meaning. docs/config.md
-/// holds it.
-std::string config_reference();
 
 }  // namespace dlrm

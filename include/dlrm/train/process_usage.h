@@ -13,9 +13,6 @@ int64_t peak_resident_bytes();
 /// that the ranks of a machine add up to what they take of it.
 int64_t peak_share_bytes();
 
-/// CPUs that this process may run on (its affinity).
-int usable_cpus();
-
 /// CPU time against elapsed time, from construction or the last restart().
 class CpuUsage {
  public:

@@ -11,7 +11,6 @@ class StepTimes {
   StepTimes();
   void add(double seconds);
   int64_t count() const { return count_; }
-  double total_seconds() const { return total_; }
   double mean_ms() const;
   /// The duration that a share `q` of all steps does not exceed; 0 where there are none.
   double percentile_ms(double q) const;
