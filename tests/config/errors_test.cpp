@@ -13,7 +13,7 @@ struct Case {
 
 class BadValue : public ::testing::TestWithParam<Case> {};
 
-TEST_P(BadValue, IsNamedWithItsKeyAndWhatWouldBeRight) {
+TEST_P(BadValue, TheErrorNamesTheKeyAndWhatWouldBeRight) {
   const std::string want =
       std::string("--set ") + GetParam().override_text + ": " + GetParam().error;
   EXPECT_EQ(error_of(kSmallYaml, {GetParam().override_text}), want);
@@ -61,8 +61,16 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Boolean", "data.shuffle=yes", "data.shuffle is \"yes\": needs one of true, false"},
         Case{"Activation", "model.activation=ReLU",
              "model.activation is \"ReLU\": needs one of relu, gelu, silu, sigmoid, tanh"},
+        Case{"SparseLamb", "train.sparse_optimizer.type=lamb",
+             "train.sparse_optimizer.type is \"lamb\": needs one of sgd, adagrad, rowwise_adagrad, "
+             "adam, ftrl"},
+        Case{"ZeroBeta", "train.sparse_optimizer.beta=0",
+             "train.sparse_optimizer.beta is \"0\": needs a number from 1e-30 to 1000000"},
+        Case{"DenseFtrl", "train.dense_optimizer.type=ftrl",
+             "train.dense_optimizer.type is \"ftrl\": needs one of sgd, adagrad, adam, lamb"},
         Case{"DenseRowwiseAdagrad", "train.dense_optimizer.type=rowwise_adagrad",
-             "train.dense_optimizer.type is \"rowwise_adagrad\": needs one of sgd, adagrad, adam"},
+             "train.dense_optimizer.type is \"rowwise_adagrad\": needs one of sgd, adagrad, adam, "
+             "lamb"},
         Case{"BackwardWire", "train.wire.backward=fp16",
              "train.wire.backward is \"fp16\": needs one of fp32, bf16"},
         Case{"TableType", "model.tables.C1.dtype=fp16",
@@ -141,7 +149,7 @@ struct FileCase {
 
 class BadFile : public ::testing::TestWithParam<FileCase> {};
 
-TEST_P(BadFile, IsNamedWithTheLine) { EXPECT_EQ(error_of(GetParam().yaml), GetParam().error); }
+TEST_P(BadFile, TheErrorNamesTheLine) { EXPECT_EQ(error_of(GetParam().yaml), GetParam().error); }
 
 #define DLRM_MODEL "model: {dense_features: 13, top_mlp: [1], tables: [{name: a, rows: 9}]}\n"
 
@@ -217,12 +225,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "side 4 (model.dense_features, with no bottom MLP)"}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(BadFile, NestedTooDeeplyIsRefused) {
+TEST(BadFile, TooDeepNestingIsRefused) {
   EXPECT_THAT(error_of(std::string(5000, '[')), ::testing::HasSubstr("deep"));
   EXPECT_THAT(error_of(std::string(5000, '{')), ::testing::HasSubstr("deep"));
 }
 
-TEST(BadFile, OfAliasesThatMultiplyIsRefusedAtOnce) {
+TEST(BadFile, AliasesThatMultiplyAreRefusedAtOnce) {
   std::string yaml = "a0: &a0 [x, x]\n";
   for (int i = 1; i < 64; ++i) {
     yaml += fmt::format("a{0}: &a{0} [*a{1}, *a{1}]\n", i, i - 1);
@@ -230,7 +238,7 @@ TEST(BadFile, OfAliasesThatMultiplyIsRefusedAtOnce) {
   EXPECT_THAT(error_of(yaml), ::testing::HasSubstr("unknown key a0"));
 }
 
-TEST(BadValue, OfManyLinesIsShownInOne) {
+TEST(BadValue, AValueOfManyLinesIsShownOnOneLine) {
   const std::string error = error_of(kSmallYaml, {"comm=\"a\\nb\""});
   EXPECT_THAT(error, ::testing::Not(::testing::HasSubstr("\n")));
   EXPECT_THAT(error, ::testing::HasSubstr("a?b"));

@@ -43,14 +43,16 @@ inline EmbeddingOptions options_for(const Tables& tables, OptimizerRule optimize
   options.optimizer.lr = 0.05;
   options.optimizer.initial_accumulator = 0.01;
   options.optimizer.eps = traits_of(optimizer).eps;
+  options.optimizer.l1 = 0.02;
+  options.optimizer.l2 = 0.1;
   options.seed = 7;
   options.max_global_batch = 64;
   return options;
 }
 
-/// What one rank of a test has at hand.
+/// A rank of a test: its device, operations and context.
 struct Rank {
-  /// `threads`: 0 for the reference, else the CPU execution with so many.
+  /// `threads`: 0 for the reference, otherwise the CPU execution with so many.
   explicit Rank(Communicator& comm, int threads = 0)
       : device(make_cpu_device()),
         stream(device->make_stream()),

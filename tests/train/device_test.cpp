@@ -58,6 +58,8 @@ TEST_P(OnADevice, EveryOptimizerTrainsAsOnACpu) {
   expect_as_on_cpu(with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad), 1, 4);
   expect_as_on_cpu(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam), 1, 4);
   expect_as_on_cpu(with_optimizers(OptimizerRule::kSgd, OptimizerRule::kRowwiseAdagrad), 1, 4);
+  expect_as_on_cpu(with_optimizers(OptimizerRule::kSgd, OptimizerRule::kFtrl), 1, 4);
+  expect_as_on_cpu(with_optimizers(OptimizerRule::kLamb, OptimizerRule::kSgd), 1, 4);
 }
 
 TEST_P(OnADevice, EveryInteractionTrainsAsOnACpu) {
@@ -209,6 +211,14 @@ TEST_P(OnADevice, AResumedRunRecordsAnewAndChangesNoBit) {
   const Trained recorded = train_recorded(c, 1, 2 * kRecordedSteps, true, {.resume = 10});
   EXPECT_GT(recorded.launched, 2);
   expect_alike(recorded, train_recorded(c, 1, 2 * kRecordedSteps, false), 0, 0);
+}
+
+TEST_P(OnADevice, GraphsTakeTheLearningRateOfEachStepOfLambAndFtrl) {
+  RunConfig c = recordable(on_device(with_optimizers(OptimizerRule::kLamb, OptimizerRule::kFtrl)));
+  c.train.lr_schedule.warmup_steps = kRecordedSteps;
+  const Trained recorded = train_recorded(c, 1, kRecordedSteps, true);
+  EXPECT_GT(recorded.launched, 0);
+  expect_alike(recorded, train_recorded(c, 1, kRecordedSteps, false), 0, 0);
 }
 
 /// Ranks that share a GPU and take one another for machines of their own, as NCCL needs it.
