@@ -11,23 +11,23 @@ namespace dlrm {
 using CategoryValue = uint64_t;
 constexpr CategoryValue kMissingValue = CategoryValue{1} << 32;
 
-/// Ids of one feature's values, by first appearance from `first_id` on. 8 bytes a slot, at most
-/// 5/8 of them in use.
+/// Ids of one feature's values, by first appearance from `first_id` on. 8 bytes per slot, of
+/// which at most 5/8 are in use.
 class Dictionary {
  public:
   explicit Dictionary(int32_t first_id);
 
   int32_t first_id() const { return first_id_; }
-  /// Distinct values, a missing one counted.
+  /// Distinct values, including a missing one.
   int64_t size() const { return next_id_ - first_id_; }
-  /// The value's id, -1 if unknown.
+  /// The value's id, or -1 if unknown.
   int32_t find(CategoryValue value) const;
   /// The value's id, a new one if it is unknown. Throws usage_error when ids of 32 bits run out.
   int32_t insert(CategoryValue value);
 
   /// ids[i] = insert(values[i]), in order.
   void insert_all(View<const CategoryValue> values, View<int32_t> ids);
-  /// ids[i] = find(values[i]), `unknown` where that is none.
+  /// ids[i] = find(values[i]), or `unknown` for values without an id.
   void find_all(View<const CategoryValue> values, View<int32_t> ids, int32_t unknown) const;
 
   /// All values, in the order of their ids.

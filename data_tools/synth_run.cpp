@@ -19,7 +19,7 @@
 namespace dlrm {
 namespace {
 
-// The best AUC is exact over so many samples at most: 128 MiB, and a few seconds.
+// The best AUC is computed over at most so many samples: 128 MiB, and a few seconds.
 constexpr size_t kScoredSamples = size_t{1} << 24;
 
 bool ends_with(const std::string& text, const std::string& end) {
@@ -36,7 +36,7 @@ class Synth {
     seed_ = config.data.synthetic.seed;
     alpha_ = config.data.synthetic.alpha;
     // Small enough for the ids of all threads' blocks to fit in memory. Blocks are whole, so that a
-    // sample does not depend on how many there are.
+    // sample does not depend on the number of samples.
     const auto fit =
         static_cast<uint64_t>(0x1p22 / std::max(1.0, config.model.lookups_per_sample()));
     block_ = static_cast<int64_t>(std::bit_floor(std::clamp<uint64_t>(fit, 64, 8192)));

@@ -7,7 +7,7 @@ namespace {
 
 using hdf5::Type;
 
-// Every column of a page or more begins on one, so that a reader may map or read it directly.
+// Columns of a page or more start on a page, so that a reader may map them or read them directly.
 constexpr int64_t kAlignment = 4096;
 
 /// Creates the datasets of a file and notes where they lie.

@@ -19,23 +19,22 @@ class Crc32c {
   uint32_t state_ = 0xffffffffu;
 };
 
-/// Bytes moved at a time: what saving, verifying and loading hold in memory.
+/// Bytes that saving, verifying and loading hold in memory at a time.
 inline constexpr size_t kCheckpointChunk = size_t{16} << 20;
 
 std::string rank_file_name(int rank);        ///< rank_00000.h5
 std::string step_folder_name(int64_t step);  ///< step_000000000
-/// The step of a checkpoint's folder name; none where it is not one.
+/// The step of a checkpoint's folder name. None for another name.
 std::optional<int64_t> step_number(const std::string& name);
-/// Names of the step_* folders in `directory`, newest first; empty where there is no such folder.
+/// Names of the step_* folders in `directory`, newest first; empty if there is no such folder.
 std::vector<std::string> list_checkpoints(const std::string& directory);
 
 /// CRC32C of a whole file.
 uint32_t crc32c_of_file(const std::string& path);
-/// Removes every .tmp_step_* of the folder; none where there is none. What can not be removed
-/// stays.
+/// Removes every .tmp_step_* of the folder. Errors are ignored.
 void remove_leftovers(const std::string& directory);
-/// Removes one checkpoint: out of the way in one move first, so that a crash leaves no half of it
-/// under its name.
+/// Removes one checkpoint. It is renamed first, so that a crash leaves no part of it under its
+/// name.
 void remove_checkpoint(const std::string& directory, const std::string& name);
 
 }  // namespace dlrm

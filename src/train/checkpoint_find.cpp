@@ -19,7 +19,7 @@ std::string folder_name(const std::string& path) {
   return (clean.has_filename() ? clean : clean.parent_path()).filename().string();
 }
 
-/// Throws where a rank sees a folder that rank 0 does not, or does not see it where rank 0 does.
+/// Throws if a rank and rank 0 disagree on whether the folder exists.
 void check_all_see(Communicator& comm, const std::string& path, bool there) {
   agree(comm, [&] {
     std::error_code ignored;
@@ -40,7 +40,7 @@ CheckpointIndex verify_named(Communicator& comm, const std::string& folder, Veri
   }
 }
 
-/// The text of what is wrong with a checkpoint; none where it is good.
+/// What is wrong with a checkpoint. None if it is good.
 std::optional<std::string> damage(Communicator& comm, const std::string& folder) {
   try {
     verify_checkpoint(comm, folder, Verify::kContents);

@@ -9,13 +9,13 @@
 
 namespace dlrm {
 
-/// Where a rectangle of a tensor lies: contiguous float32, row by row.
+/// Where a rectangle of a tensor is stored: contiguous float32, row by row.
 struct StoredPiece {
   int64_t tensor = 0;  ///< index into CheckpointIndex::tensors
   Range rows;
   Range columns;
   int64_t rank = 0;    ///< of the file
-  int64_t offset = 0;  ///< bytes from the file's begin
+  int64_t offset = 0;  ///< bytes from the start of the file
 };
 
 struct StoredTensor {
@@ -30,7 +30,7 @@ struct StoredFile {
   int64_t crc32c = 0;
 };
 
-/// What index.h5 says.
+/// The contents of index.h5.
 struct CheckpointIndex {
   CheckpointState state;
   std::vector<StoredTensor> tensors;  ///< by path
@@ -50,11 +50,11 @@ void write_index(const std::string& folder, const CheckpointIndex& index);
 /// Verifies index.h5 against index.crc and reads it. A run_error tells what is damaged.
 CheckpointIndex read_index(const std::string& folder);
 
-/// Throws a run_error unless every cell of every tensor lies in exactly one piece, as far as bounds
-/// and the sum of the pieces' sizes tell.
+/// Throws a run_error unless the pieces of every tensor are within its bounds and their sizes add
+/// up to its size.
 void check_coverage(const CheckpointIndex& index, const std::string& where);
 
-/// The parts of an index, on every rank as rank 0 has them.
+/// Gives every rank the index of rank 0. Collective.
 void broadcast_index(Communicator& comm, CheckpointIndex& index);
 
 }  // namespace dlrm

@@ -11,7 +11,7 @@ namespace dlrm {
 
 namespace {
 
-/// index.crc differs from checkpoint to checkpoint: who reads the same sees the same folder.
+/// Each checkpoint has another index.crc, so ranks that read the same one see the same folder.
 void check_same_folder(Communicator& comm, const std::string& folder) {
   const std::string file = folder + "/index.crc";
   const std::string expected =

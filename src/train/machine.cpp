@@ -25,8 +25,7 @@ double first_number(const std::string& path, const std::string& key) {
   return std::numeric_limits<double>::infinity();
 }
 
-/// What the process may still take: the system's available memory, or less where a cgroup limits
-/// it.
+/// Memory that the process may still take: the system's available memory, or the cgroup's limit.
 double available_memory() {
   const double system = first_number("/proc/meminfo", "MemAvailable:") * 1024;
   double limit = std::numeric_limits<double>::infinity();

@@ -29,7 +29,7 @@ double embedding_parameters(const ModelConfig& model) {
 
 class SyntheticModel : public ::testing::TestWithParam<Published> {};
 
-TEST_P(SyntheticModel, HasThePublishedShape) {
+TEST_P(SyntheticModel, TheShapeIsThePublishedOne) {
   const Published& want = GetParam();
   const ModelConfig model =
       load_config(config_path(std::string("synthetic/") + want.name + ".yaml")).model;
@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(
         Published{"colossal", 2002, 2153, 47302, 5.993e12, 22327.4, 336768, 11726, 59179009}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(SyntheticModels, TrainWithKerasAdagradAtTheBatchOfTheirTimings) {
+TEST(SyntheticModels, OptimizerAndBatchAreThoseOfThePublishedTimings) {
   for (const char* name : {"tiny", "small", "medium", "large", "jumbo", "colossal", "criteo"}) {
     const RunConfig config = load_config(config_path(std::string("synthetic/") + name + ".yaml"));
     EXPECT_EQ(config.train.global_batch_size, 65536) << name;
@@ -131,7 +131,7 @@ TEST(CriteoModels, DeepLearningExamplesHaveThePublishedSizes) {
   EXPECT_NEAR(gib("dle_113b.yaml"), 421, 0.5);
 }
 
-TEST(BenchModels, AreThoseOfTheComparisonOnCpus) {
+TEST(BenchModels, ShapesAreThoseOfTheComparisonOnCpus) {
   const RunConfig lookup = load_config(config_path("bench/lookup.yaml"));
   EXPECT_EQ(lookup.model.tables.size(), 8u);
   EXPECT_EQ(lookup.model.lookups_per_sample(), 640);
@@ -158,11 +158,11 @@ ModelConfig shape(const InteractionConfig& interaction) {
 
 ConcatConfig pooled(int64_t window) { return {ConcatOrder::kDenseFirst, window}; }
 
-TEST(ModelConfig, DotTakesTheDenseSideAndAllPairs) {
+TEST(ModelConfig, TheWidthOfDotIsTheDenseWidthAndAllPairs) {
   EXPECT_EQ(shape(DotConfig()).interaction_width(), 5 + 6);
 }
 
-TEST(ModelConfig, ConcatRoundsTheLastPoolingWindowUp) {
+TEST(ModelConfig, TheLastPoolingWindowOfConcatIsRoundedUp) {
   EXPECT_EQ(shape(pooled(0)).interaction_width(), 5 + 15);
   EXPECT_EQ(shape(pooled(1)).interaction_width(), 5 + 15);
   EXPECT_EQ(shape(pooled(4)).interaction_width(), 5 + 4);
@@ -175,7 +175,7 @@ TEST(ModelConfig, FmAddsOneColumnToAllVectors) {
   EXPECT_EQ(model.dense_parameters(), 22);
 }
 
-TEST(ModelConfig, CrossCountsBothFactorsAndTheBias) {
+TEST(ModelConfig, CrossParametersAreBothFactorsAndTheBias) {
   const ModelConfig model = shape(CrossConfig{2, 3});
   EXPECT_EQ(model.interaction_width(), 20);
   EXPECT_EQ(model.dense_parameters(), 21 + 2 * (3 * 20 + 20 * 3 + 20));
@@ -189,13 +189,13 @@ TEST(ModelConfig, ASharedTableCountsOnceInMemoryAndTwiceInWidth) {
   EXPECT_EQ(model.lookups_per_sample(), 6);
 }
 
-TEST(ScheduleConfig, IsOneWhereNothingIsSet) {
+TEST(ScheduleConfig, TheFactorIsOneByDefault) {
   const ScheduleConfig schedule;
   EXPECT_EQ(schedule.factor(0), 1);
   EXPECT_EQ(schedule.factor(1000000), 1);
 }
 
-TEST(ScheduleConfig, WarmsUpHoldsAndDecays) {
+TEST(ScheduleConfig, TheFactorWarmsUpHoldsAndDecays) {
   const ScheduleConfig schedule{4, 10, 8, 2};
   EXPECT_EQ(schedule.factor(0), 0.25);
   EXPECT_EQ(schedule.factor(2), 0.75);
@@ -214,7 +214,7 @@ TEST(ScheduleConfig, WarmUpGoesBeforeADecayThatBeginsEarlier) {
   EXPECT_EQ(schedule.factor(4), 0.5);
 }
 
-TEST(ScheduleConfig, DecaysLinearlyWithPowerOne) {
+TEST(ScheduleConfig, PowerOneDecaysLinearly) {
   const ScheduleConfig schedule{0, 0, 10, 1};
   EXPECT_DOUBLE_EQ(schedule.factor(3), 0.7);
 }

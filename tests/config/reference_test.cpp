@@ -51,13 +51,13 @@ std::string with_reference(const std::string& page) {
   return page.substr(0, begin) + kBegin + config_reference() + page.substr(end);
 }
 
-TEST(Reference, IsTheTableOfTheDocumentation) {
+TEST(Reference, TheDocumentationHoldsTheTableOfTheCode) {
   const std::string want = with_reference(read_doc());
   if (std::getenv("DLRM_UPDATE_DOCS") != nullptr) std::ofstream(doc_path()) << want;
   EXPECT_EQ(read_doc(), want) << "run config_test with DLRM_UPDATE_DOCS=1";
 }
 
-TEST(Reference, HasEveryKeyThatIsWritten) {
+TEST(Reference, EveryKeyHasARow) {
   const std::string reference = config_reference();
   for (const char* key :
        {"model.dense_features", "model.interaction.rank", "model.tables[].features[].pooling",
@@ -68,7 +68,7 @@ TEST(Reference, HasEveryKeyThatIsWritten) {
   }
 }
 
-TEST(EditDistance, CountsLettersAndSwaps) {
+TEST(EditDistance, LettersAndSwapsCountOne) {
   EXPECT_EQ(edit_distance("", ""), 0);
   EXPECT_EQ(edit_distance("", "abc"), 3);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
@@ -76,7 +76,7 @@ TEST(EditDistance, CountsLettersAndSwaps) {
   EXPECT_EQ(edit_distance("ab", "ba"), 1);
 }
 
-TEST(Nearest, PrefersLettersInCommonToShortWords) {
+TEST(Nearest, CommonLettersCountMoreThanAShortWord) {
   EXPECT_EQ(nearest("bach_size", {"epochs", "global_batch_size", "seed"}), "global_batch_size");
   EXPECT_EQ(nearest("Seed", {"steps", "seed"}), "seed");
   EXPECT_EQ(nearest("x", {}), "");

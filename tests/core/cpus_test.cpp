@@ -6,7 +6,7 @@
 namespace dlrm {
 namespace {
 
-TEST(UsableCpus, AreThoseOfTheAffinity) {
+TEST(UsableCpus, TheAffinityDecides) {
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
   EXPECT_EQ(usable_cpus(), CPU_COUNT(&before));

@@ -9,12 +9,12 @@ namespace dlrm {
 namespace {
 
 // Part of what dlrm-data's --max-rows promises: ids stay the same from release to release.
-TEST(Mix64, AgreesWithThePublishedSequenceOfSplitMix64) {
+TEST(Mix64, ValuesAreThePublishedSequenceOfSplitMix64) {
   EXPECT_EQ(mix64(0), 0xe220a8397b1dcdafu);
   EXPECT_EQ(mix64(1234567), 6457827717110365317u);
 }
 
-TEST(HashBytes, DiffersForEveryByteTheLengthAndTheSeed) {
+TEST(HashBytes, EveryByteTheLengthAndTheSeedChangeTheHash) {
   std::array<unsigned char, 40> bytes{};
   std::set<uint64_t> hashes{hash_bytes(bytes.data(), bytes.size()),
                             hash_bytes(bytes.data(), bytes.size() - 1),

@@ -31,7 +31,7 @@ void write_bytes(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<int64_t>(bytes.size()));
 }
 
-TEST(DatasetWriter, LeavesNothingUnlessFinished) {
+TEST(DatasetWriter, NothingIsLeftWithoutFinish) {
   const TemporaryFolder folder;
   {
     const SmallDataset data;
@@ -44,7 +44,7 @@ TEST(DatasetWriter, LeavesNothingUnlessFinished) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(DatasetWriter, WritesTheSameBytesAtAnotherTime) {
+TEST(DatasetWriter, TheTimeChangesNoByte) {
   const TemporaryFolder folder;
   const SmallDataset data;
   data.write(folder / "a.h5");
@@ -53,7 +53,7 @@ TEST(DatasetWriter, WritesTheSameBytesAtAnotherTime) {
   EXPECT_EQ(bytes_of_file(folder / "a.h5"), bytes_of_file(folder / "b.h5"));
 }
 
-TEST(DatasetWriter, KeepsTheFileOfThatNameUntilItIsDone) {
+TEST(DatasetWriter, AnEarlierFileStaysUntilFinish) {
   const TemporaryFolder folder;
   SmallDataset data;
   data.write(folder / "a.h5");
@@ -79,7 +79,7 @@ TEST(DatasetWriter, AFeatureNameThatWouldBeAPathIsRefused) {
   EXPECT_THAT(error_of([&] { DatasetWriter("/tmp/x.h5", layout); }), HasSubstr("a/b"));
 }
 
-TEST(DatasetWriter, RowsMayBeToldAtTheEnd) {
+TEST(DatasetWriter, RowsMayBeSetAtTheEnd) {
   const TemporaryFolder folder;
   for (const int64_t samples : {int64_t{-1}, int64_t{0}}) {
     DatasetLayout layout;

@@ -9,7 +9,7 @@
 namespace dlrm {
 namespace {
 
-TEST(Dictionary, NumbersValuesAsAMapWould) {
+TEST(Dictionary, IdsAreThoseOfAMap) {
   std::mt19937 generator(1);
   std::vector<CategoryValue> values(200000);
   for (CategoryValue& value : values) {
@@ -33,7 +33,7 @@ TEST(Dictionary, NumbersValuesAsAMapWould) {
   }
 }
 
-TEST(Dictionary, FindsNothingItWasNotGiven) {
+TEST(Dictionary, UnknownValuesHaveNoId) {
   Dictionary dictionary(1);
   dictionary.insert(5);
   EXPECT_EQ(dictionary.find(6), -1);

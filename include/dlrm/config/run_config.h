@@ -21,10 +21,10 @@ enum class CommKind : uint8_t { kAuto, kMpi, kNccl, kStaged };
 enum class MemoryTier : uint8_t { kAuto, kDevice, kHost, kCached };
 enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
 
-/// One bag of ids a sample, looked up in its table.
+/// One bag of ids per sample, looked up in its table.
 struct FeatureConfig {
   std::string name;
-  int64_t hotness = 1;  ///< ids in a bag: exact, or the expected mean where the data has offsets
+  int64_t hotness = 1;  ///< ids in a bag: exact, or the expected mean if the data has offsets
   Pooling pooling = Pooling::kSum;
 
   bool operator==(const FeatureConfig&) const = default;
@@ -44,7 +44,7 @@ struct TableConfig {
 struct ModelConfig {
   int64_t dense_features = 0;
   int64_t embedding_dim = 16;
-  std::vector<int64_t> bottom_mlp;  ///< empty = none; YAML that leaves it out: 512, 256, 64, 16
+  std::vector<int64_t> bottom_mlp;  ///< empty: none; if YAML omits it: 512, 256, 64, 16
   std::vector<int64_t> top_mlp;
   Activation activation = Activation::kRelu;
   InteractionConfig interaction;
@@ -106,8 +106,8 @@ struct WireConfig {
 
 struct TrainConfig {
   int64_t global_batch_size = 0;
-  int64_t epochs = 1;  ///< 0 where steps is set
-  int64_t steps = -1;  ///< -1 where epochs decides
+  int64_t epochs = 1;  ///< 0 if steps is set
+  int64_t steps = -1;  ///< -1 if epochs decides
   uint64_t seed = 1;
   Precision precision = Precision::kFp32;
   bool tf32 = true;
@@ -181,7 +181,7 @@ struct OutputConfig {
   bool operator==(const OutputConfig&) const = default;
 };
 
-/// Everything a run is told, checked: what no value of it can break later is checked here.
+/// All settings of a run, checked when they are read.
 struct RunConfig {
   ModelConfig model;
   DataConfig data;
@@ -209,8 +209,7 @@ RunConfig load_config(const std::string& path, const std::vector<std::string>& o
 RunConfig parse_config(const std::string& yaml, const std::string& name,
                        const std::vector<std::string>& overrides = {});
 
-/// The whole config as YAML, every key with the value in force: reading it back gives the same
-/// config.
+/// The whole config as YAML, with the value of every key. Reading it back gives the same config.
 std::string to_yaml(const RunConfig& config);
 
 /// Bytes of a size in a config: an absolute size, a share of `whole` (10%), or all of `whole` if
