@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-#include "dlrm/ops/types.h"
+#include "dlrm/ops/embedding.h"
 
 #include "kernels/link.h"
 

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 
+#include "dlrm/ops/embedding.h"
 #include "dlrm/ops/types.h"
 
 #include "kernels/link.h"

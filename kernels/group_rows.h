@@ -6,7 +6,7 @@
 
 #include <cuda_runtime.h>
 
-#include "dlrm/ops/types.h"
+#include "dlrm/ops/embedding.h"
 
 namespace dlrm::kernels {
 

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-#include "dlrm/ops/types.h"
+#include "dlrm/ops/id_lists.h"
 
 namespace dlrm::kernels {
 

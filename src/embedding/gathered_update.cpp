@@ -2,16 +2,16 @@
 
 #include "dlrm/wire/message_bytes.h"
 
-#include "replicated.h"
+#include "replicas.h"
 
 namespace dlrm {
 namespace {
 
 /// A rank's message: the rows of every table (int64), then the gradients of every table (fp32),
-/// padded to 8 bytes. Counts travel ahead. The host reads counts and rows: CPUs alone.
-class GatheredUpdate final : public ReplicatedUpdate {
+/// padded to 8 bytes. Counts travel ahead. The host reads counts and rows in the device's memory.
+class GatheredUpdate final : public ReplicaUpdate {
  public:
-  GatheredUpdate(Context& context, Ops& ops, ReplicatedList tables)
+  GatheredUpdate(Context& context, Ops& ops, ReplicaList tables)
       : ops_(ops),
         local_(context, ops, std::move(tables)),
         merged_(context.device),
@@ -32,7 +32,7 @@ class GatheredUpdate final : public ReplicatedUpdate {
     }
   }
 
-  void group(const RoutedBatch& batch, Ops& ops) override { local_.group(batch, ops); }
+  void sort(const RoutedBatch& batch, Ops& ops) override { local_.sort(batch, ops); }
 
   void start(const RoutedBatch& batch, MatrixView<float> de) override {
     for (size_t i = 0; i < count(); ++i) my_counts_[i] = local_.count(i);
@@ -86,11 +86,11 @@ class GatheredUpdate final : public ReplicatedUpdate {
     const int64_t* counts = my_counts_.data();
     mine_.reserve(static_cast<size_t>(message_bytes(counts)));
     for (size_t i = 0; i < count(); ++i) {
-      const SegmentedRows& runs = local_.runs(i);
+      const SegmentedRows& segments = local_.segments(i);
       auto* rows = reinterpret_cast<int64_t*>(mine_.data() + rows_at(counts, i));
-      std::copy(runs.rows.begin(), runs.rows.begin() + counts[i], rows);
+      std::copy(segments.rows.begin(), segments.rows.begin() + counts[i], rows);
       auto* gradients = reinterpret_cast<float*>(mine_.data() + gradients_at(counts, i));
-      ops_.embedding_bag_backward(runs, local_.gradients(i, batch, de),
+      ops_.embedding_bag_backward(segments, local_.gradients(i, batch, de),
                                   {gradients, counts[i], width(i)});
     }
   }
@@ -116,7 +116,7 @@ class GatheredUpdate final : public ReplicatedUpdate {
         longest = std::max(longest, counts_of(p)[i]);
       }
     }
-    merged_.make_room(capacities_);
+    merged_.reserve(capacities_);
     const auto have = static_cast<int64_t>(steps_.size());
     if (longest + 1 <= have) return;
     steps_.reserve(static_cast<size_t>(longest + 1));
@@ -135,13 +135,13 @@ class GatheredUpdate final : public ReplicatedUpdate {
       const auto* values = reinterpret_cast<const float*>(message + gradients_at(counts, i));
       gradients_.push_back({{values, counts[i], width(i)}, nullptr});
     }
-    const ReplicatedTable& table = *local_.tables()[i];
+    const Replica& table = *local_.tables()[i];
     ops_.group_rows(groups_, table.rows, merged_[i]);
     ops_.embedding_bag_update(step, table.store->table(), merged_[i], gradients_);
   }
 
   Ops& ops_;
-  LocalRuns local_;
+  ReplicaGradients local_;
   SegmentBuffers merged_;
   std::unique_ptr<Communicator> comm_;
   Array<char> mine_, all_;
@@ -157,8 +157,8 @@ class GatheredUpdate final : public ReplicatedUpdate {
 
 }  // namespace
 
-std::unique_ptr<ReplicatedUpdate> make_gathered_update(Context& context, Ops& ops,
-                                                       ReplicatedList tables) {
+std::unique_ptr<ReplicaUpdate> make_gathered_update(Context& context, Ops& ops,
+                                                    ReplicaList tables) {
   return std::make_unique<GatheredUpdate>(context, ops, std::move(tables));
 }
 

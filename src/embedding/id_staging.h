@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "dlrm/device/staging_buffer.h"
-#include "dlrm/ops/types.h"
+#include "dlrm/ops/id_lists.h"
 
 namespace dlrm {
 

@@ -12,28 +12,29 @@
 
 namespace dlrm {
 
-/// Row-wise Adagrad over column shards: each owner sums g² of its columns of every row of the
-/// batch, owners of the same rows exchange their sums, and each adds all of them in column order,
-/// so that every owner adds the same mean of the whole row to its accumulator.
+/// Row-wise Adagrad over column shards. Each owner sums g² over its columns of every row of the
+/// batch. Owners of the same rows exchange their sums. Each adds all of them in column order, so
+/// that every owner adds the same mean of the whole row to its accumulator.
 ///
-/// Owners of the same rows have the same unique rows in the same order (their ids are the same), so
-/// sums alone travel. Rows are cut at every shard border of their table: an interval is what some
-/// set of shards has in common.
+/// Owners of the same rows have the same ids and so the same unique rows in the same order. Only
+/// sums travel. Rows are cut at every shard border of their table; an interval lies between two
+/// neighbouring borders.
 ///
-/// On a device the host knows only how many unique rows there are at most, which is alike on all
-/// owners of the same rows: so many sums travel, and column shards must be of whole intervals.
+/// If the host does not see the device's memory, it knows only the largest possible number of
+/// unique rows, which is equal on all owners of the same rows. That many sums travel, and column
+/// shards must consist of whole intervals.
 class SquareSums {
  public:
   SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout,
              const std::vector<OwnedShard>& shards);
   ~SquareSums();
 
-  /// Gradient sums [count, width] of shard `shard`, to be filled: begin() first, then one call
-  /// each. On a device count is the most there may be.
-  void begin(const SegmentBuffers& runs);
+  /// Gradient sums [count, width] of shard `shard`, which the caller fills after begin(). `count`
+  /// is the number of unique rows, or the largest possible one.
+  void begin(const SegmentBuffers& segments);
   MatrixView<float> gradients(size_t shard) const;
-  /// Sums g² of each local column-cut shard and starts the exchange.
-  void start(const SegmentBuffers& runs);
+  /// Sums g² of each local shard of cut columns and starts the exchange.
+  void start(const SegmentBuffers& segments);
   /// Waits, and adds in column order.
   void finish();
   /// Σ g² over whole rows, [count] of `shard`.
@@ -56,11 +57,12 @@ class SquareSums {
     size_t own = 0;             ///< one that is this rank's
   };
   /// Part [begin, end) of the unique rows of a local piece that lie in the interval.
-  Range runs_of(const Interval& interval, const Piece& piece, const SegmentBuffers& runs) const;
-  int64_t unique_rows(const SegmentBuffers& runs, size_t shard) const;
+  Range segments_of(const Interval& interval, const Piece& piece,
+                    const SegmentBuffers& segments) const;
+  int64_t unique_rows(const SegmentBuffers& segments, size_t shard) const;
   void find_intervals(const EmbeddingLayout& layout, int table);
-  void lay_out(const SegmentBuffers& runs);
-  void list_additions(const SegmentBuffers& runs);
+  void lay_out(const SegmentBuffers& segments);
+  void list_additions(const SegmentBuffers& segments);
   BlockCopy copy_of(const float* from, float* to, int64_t count) const;
 
   Context& context_;

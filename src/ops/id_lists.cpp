@@ -22,7 +22,8 @@ void make_zero(const IdCheck& list, int64_t k) {
 // Where device memory is the host's. A CPU run buckets in its router and checks ids when they are
 // read, so that plain loops do.
 
-void Ops::check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where) {
+void Ops::run(const CheckIds& o) {
+  const auto& [lists, flag, where] = o;
   for (const IdCheck& list : lists) {
     int64_t k = list.bags > 0 && list.offsets ? list.offsets[0] : 0;
     for (int64_t bag = 0; bag < list.bags; ++bag) {
@@ -43,16 +44,16 @@ void Ops::check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> w
   }
 }
 
-void Ops::unpack(View<const PackedList> lists) {
-  for (const PackedList& list : lists) {
+void Ops::run(const Unpack& o) {
+  for (const PackedList& list : o.lists) {
     for (int64_t i = 0; i < list.count; ++i) {
       list.to[i] = list.from ? list.from[i] : i * list.step;
     }
   }
 }
 
-void Ops::filter_ids(View<const IdFilter> filters) {
-  for (const IdFilter& filter : filters) {
+void Ops::run(const FilterIds& o) {
+  for (const IdFilter& filter : o.filters) {
     int64_t kept = 0;
     int64_t* offset = filter.offsets;
     *offset = 0;

@@ -2,19 +2,14 @@
 
 namespace dlrm {
 
-void Ops::layer_forward(const LayerForward& l) {
-  linear_forward(l.x, l.w, l.bias, l.act, l.y, l.z);
-  if (l.mask) l.mask->written = false;
-}
-
-void Ops::linear_backward(const LinearGradients& layer) {
+void Ops::run(const LinearGradients& layer) {
   activation_backward(layer.act, layer.y, layer.z, layer.dy);
   linear_backward_weight(layer.dy, layer.x, layer.dw, layer.dbias);
   if (layer.dx.data) linear_backward_input(layer.dy, layer.w, layer.dx);
 }
 
-void Ops::linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
-                                 const DenseTensor& weight, const DenseTensor& bias) {
+void Ops::run(const LinearBackwardUpdate& o) {
+  const auto& [step, layer, weight, bias] = o;
   const auto update = [&](const DenseTensor& t, const float* gradient) {
     dense_update(step, t.values, {gradient, t.values.size()}, t.state1, t.state2, t.copy);
   };

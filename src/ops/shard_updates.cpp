@@ -2,15 +2,16 @@
 
 namespace dlrm {
 
-void Ops::group_rows_of(View<const ShardUpdate> shards, const std::function<void()>& progress) {
+void Ops::run(const GroupShardRows& o) {
+  const auto& [shards, progress] = o;
   for (const ShardUpdate& shard : shards) {
     group_rows(shard.groups, shard.table.rows, shard.runs);
     progress();
   }
 }
 
-void Ops::embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
-                                const std::function<void()>& progress) {
+void Ops::run(const UpdateShards& o) {
+  const auto& [step, shards, progress] = o;
   for (const ShardUpdate& shard : shards) {
     embedding_bag_update(step, shard.table, shard.runs, shard.gradients);
     progress();

@@ -11,31 +11,21 @@ class Faulty final : public reference::ReferenceOps {
  public:
   std::string name() const override { return "faulty"; }
 
-  void linear_forward(Matrix x, Matrix w, View<const float> b, Act act, Matrix y,
-                      Matrix z) override {
-    ReferenceOps::linear_forward(x, w, b, act, y, z);
-    spoil(y);
+  using ReferenceOps::run;
+  void run(const LinearForward& o) override { run_wrong(o, o.y); }
+  void run(const LinearBackwardInput& o) override { run_wrong(o, o.dx); }
+  void run(const LinearBackwardWeight& o) override {
+    ReferenceOps::run(o);
+    o.dbias.back() *= 1.01f;
   }
-  void linear_backward_input(Matrix dz, Matrix w, Matrix dx) override {
-    ReferenceOps::linear_backward_input(dz, w, dx);
-    spoil(dx);
-  }
-  void linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw, View<float> db) override {
-    ReferenceOps::linear_backward_weight(dz, x, dw, db);
-    db.back() *= 1.01f;
-  }
-  void activation_backward(Act act, Matrix y, Matrix z, Matrix dy) override {
-    ReferenceOps::activation_backward(act, y, z, dy);
-    spoil(dy);
-  }
-  void linear_backward(const LinearGradients& layer) override {
-    ReferenceOps::linear_backward_weight(layer.dy, layer.x, layer.dw, layer.dbias);
+  void run(const ActivationBackward& o) override { run_wrong(o, o.dy); }
+  void run(const LinearGradients& layer) override {
+    ReferenceOps::run(LinearBackwardWeight{layer.dy, layer.x, layer.dw, layer.dbias});
     layer.dw(0, 0) += spoils_sums ? 1e-2f : 0.0f;
   }
-  void linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
-                              const DenseTensor& weight, const DenseTensor& bias) override {
-    ReferenceOps::linear_backward_update(step, layer, weight, bias);
-    weight.values.back() += 1e-3f;
+  void run(const LinearBackwardUpdate& o) override {
+    ReferenceOps::run(o);
+    o.weight.values.back() += 1e-3f;
   }
   void run(const DotForward& o) override { run_wrong(o, o.z); }
   void run(const DotBackward& o) override { run_wrong(o, o.de); }
@@ -43,77 +33,58 @@ class Faulty final : public reference::ReferenceOps {
   void run(const AveragePoolBackward& o) override { run_wrong(o, o.de); }
   void run(const CrossForward& o) override { run_wrong(o, o.y); }
   void run(const CrossBackward& o) override { run_wrong(o, o.dx0); }
-  void bce_with_logits(Matrix l, View<const float> y, float scale, View<double> loss,
-                       Matrix dl) override {
-    ReferenceOps::bce_with_logits(l, y, scale, loss, dl);
-    loss[0] *= 1.001;
+  void run(const BceWithLogits& o) override {
+    ReferenceOps::run(o);
+    o.loss[0] *= 1.001;
   }
-  void sigmoid(Matrix l, View<float> p) override {
-    ReferenceOps::sigmoid(l, p);
-    p.back() += 1e-4f;
+  void run(const Sigmoid& o) override {
+    ReferenceOps::run(o);
+    o.p.back() += 1e-4f;
   }
-  void embedding_bag_forward(View<const BagGroup> groups) override {
-    ReferenceOps::embedding_bag_forward(groups);
-    spoil(groups.back().pooled);
+  void run(const EmbeddingBagForward& o) override { run_wrong(o, o.groups.back().pooled); }
+  void run(const GroupRows& o) override {
+    ReferenceOps::run(o);
+    o.runs.occurrences.back().bag ^= 1;
   }
-  void group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) override {
-    ReferenceOps::group_rows(groups, rows, runs);
-    runs.occurrences.back().bag ^= 1;
+  void run(const EmbeddingBagBackward& o) override {
+    ReferenceOps::run(o);
+    if (spoils_sums) spoil(o.grads.row_range(0, o.runs.count[0]));
   }
-  void embedding_bag_backward(SegmentedRows runs, View<const BagGradient> g,
-                              MatrixView<float> grads) override {
-    ReferenceOps::embedding_bag_backward(runs, g, grads);
-    if (spoils_sums) spoil(grads.row_range(0, runs.count[0]));
+  void run(const RowSquareSums& o) override {
+    ReferenceOps::run(o);
+    o.sums[0] *= 1.001f;
   }
-  void row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
-                       View<float> sums) override {
-    ReferenceOps::row_square_sums(count, grads, sums);
-    sums[0] *= 1.001f;
+  void run(const SparseUpdate& o) override {
+    ReferenceOps::run(o);
+    spoil_row(o.table, o.rows[0]);
   }
-  void sparse_update(const OptimizerStep& step, const RowTable& table, View<const int64_t> rows,
-                     View<const int64_t> count, MatrixView<const float> grads, bool by_row,
-                     View<const float> sums, int64_t width) override {
-    ReferenceOps::sparse_update(step, table, rows, count, grads, by_row, sums, width);
-    static_cast<float*>(table.weights)[rows[0] * table.stride] += 1e-3f;
+  void run(const EmbeddingBagUpdate& o) override {
+    ReferenceOps::run(o);
+    spoil_row(o.table, o.runs.rows[0]);
   }
-  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, SegmentedRows runs,
-                            View<const BagGradient> g) override {
-    ReferenceOps::embedding_bag_update(step, table, runs, g);
-    static_cast<float*>(table.weights)[runs.rows[0] * table.stride] += 1e-3f;
+  void run(const ScatterRows& o) override {
+    ReferenceOps::run(o);
+    o.touched.back() = 2;
   }
-  void scatter_rows(View<const int64_t> rows, View<const int64_t> count,
-                    MatrixView<const float> grads, MatrixView<float> dense,
-                    View<float> touched) override {
-    ReferenceOps::scatter_rows(rows, count, grads, dense, touched);
-    touched.back() = 2;
+  void run(const TouchedRows& o) override {
+    ReferenceOps::run(o);
+    ++o.rows[0];
   }
-  void touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) override {
-    ReferenceOps::touched_rows(touched, rows, count);
-    ++rows[0];
+  void run(const CopyBlocks& o) override {
+    ReferenceOps::run(o);
+    *static_cast<float*>(o.blocks.back().dst) += 1;
   }
-  void copy_blocks(View<const BlockCopy> blocks) override {
-    ReferenceOps::copy_blocks(blocks);
-    *static_cast<float*>(blocks.back().dst) += 1;
+  void run(const Convert& o) override { run_wrong(o, o.y); }
+  void run(const Add& o) override { run_wrong(o, o.y); }
+  void run(const FillZero& o) override { o.bytes.back() = 1; }
+  void run(const FindNonFinite&) override {}
+  void run(const DenseUpdate& o) override {
+    ReferenceOps::run(o);
+    o.w.back() += 1e-3f;
   }
-  void convert(Matrix x, Matrix y) override {
-    ReferenceOps::convert(x, y);
-    spoil(y);
-  }
-  void add(Matrix x, Matrix y) override {
-    ReferenceOps::add(x, y);
-    spoil(y);
-  }
-  void fill_zero(void* data, int64_t bytes) override { static_cast<char*>(data)[bytes - 1] = 1; }
-  void find_non_finite(Matrix, View<float>) override {}
-  void dense_update(const OptimizerStep& step, View<float> w, View<const float> g, View<float> s1,
-                    View<float> s2, View<BFloat16> copy) override {
-    ReferenceOps::dense_update(step, w, g, s1, s2, copy);
-    w.back() += 1e-3f;
-  }
-  void fill_uniform(uint64_t key, int64_t row, int64_t column, float bound,
-                    const RowTable& table) override {
-    ReferenceOps::fill_uniform(key, row, column, bound, table);
-    static_cast<float*>(table.weights)[0] += 1e-6f;
+  void run(const FillUniform& o) override {
+    ReferenceOps::run(o);
+    static_cast<float*>(o.table.weights)[0] += 1e-6f;
   }
 
   bool spoils_sums = true;
@@ -123,6 +94,9 @@ class Faulty final : public reference::ReferenceOps {
   void run_wrong(const Operation& o, const Matrix& result) {
     ReferenceOps::run(o);
     spoil(result);
+  }
+  static void spoil_row(const RowTable& table, int64_t row) {
+    static_cast<float*>(table.weights)[row * table.stride] += 1e-3f;
   }
   /// The last element: as wrong as a lost low half of a product would make it.
   static void spoil(const Matrix& m) {

@@ -10,87 +10,94 @@
 #include "dlrm/core/log.h"
 #include "dlrm/core/view.h"
 #include "dlrm/device/device.h"
+#include "dlrm/ops/embedding.h"
+#include "dlrm/ops/id_lists.h"
 #include "dlrm/ops/interaction.h"
+#include "dlrm/ops/linear.h"
+#include "dlrm/ops/loss.h"
+#include "dlrm/ops/movement.h"
+#include "dlrm/ops/parameters.h"
 #include "dlrm/ops/types.h"
 
-/// Every operation. X(Operation) is expanded for each: once in Ops, which declares them, and once
-/// in each execution, which overrides them.
-#define DLRM_OPERATIONS(X) DLRM_INTERACTION_OPERATIONS(X)
+// X(Operation) for every operation. Ops declares them and each execution overrides them, so that an
+// operation is added by its description in one of these headers, a line of the list at its end, and
+// a definition in each execution.
+#define DLRM_OPERATIONS(X)       \
+  DLRM_LINEAR_OPERATIONS(X)      \
+  DLRM_INTERACTION_OPERATIONS(X) \
+  DLRM_LOSS_OPERATIONS(X)        \
+  DLRM_EMBEDDING_OPERATIONS(X)   \
+  DLRM_MOVEMENT_OPERATIONS(X)    \
+  DLRM_PARAMETER_OPERATIONS(X)
 
-/// For the class of an execution.
+// Operations that Ops implements by others, or by loops over memory that the host can read. An
+// execution may override them.
+#define DLRM_SEQUENCES(X)   \
+  DLRM_LINEAR_SEQUENCES(X)  \
+  DLRM_ID_LIST_SEQUENCES(X) \
+  DLRM_EMBEDDING_SEQUENCES(X)
+
+// For the class of an execution.
 #define DLRM_OVERRIDE(Operation) void run(const Operation&) override;
 
 namespace dlrm {
 
-/// Everything that a device must compute, each operation by shapes and formula. b is the local
-/// batch, B the global one. Operations are queued in order on the stream that the object was made
-/// with; outputs are written, not accumulated, unless said. Views must not overlap unless said. A
-/// size of zero does nothing. Nothing here checks ids: the router has.
+using LayerForward = LinearForward;
+
+/// Computes operations on a device. They are queued in order on the stream that the object was made
+/// with. Results are written, not accumulated, unless an operation says so. Views must not overlap
+/// unless an operation says so. A size of zero does nothing. Nothing here checks ids but CheckIds.
 ///
-/// Where a Matrix may be fp32 or bf16, products take the stored values and accumulate in fp32 (fp64
-/// in the reference), and results are rounded once to the output's type.
+/// A Matrix is fp32 or bf16. Products take the stored values and accumulate in fp32 (fp64 in the
+/// reference). Results are rounded once to the type of the output.
 class Ops {
  public:
   virtual ~Ops() = default;
 
-  /// run(operation) for each operation of the list.
 #define DLRM_RUN(Operation) virtual void run(const Operation&) = 0;
+#define DLRM_RUN_SEQUENCE(Operation) virtual void run(const Operation&);
   DLRM_OPERATIONS(DLRM_RUN)
+  DLRM_SEQUENCES(DLRM_RUN_SEQUENCE)
 #undef DLRM_RUN
+#undef DLRM_RUN_SEQUENCE
 
   /// "reference", "cpu", ... and the instruction set chosen.
   virtual std::string name() const = 0;
   /// Number of threads this object computes with.
   virtual int threads() const = 0;
-  /// What was chosen by timing (a library's algorithms), as bytes for a checkpoint, and taking such
-  /// choices up again before the first operation, so that a resumed run sums in the same order.
-  /// Choices made by another library or on another GPU are left aside.
+  /// The algorithms that a library chose by timing, as bytes for a checkpoint. A resumed run
+  /// restores them before the first operation, so that it sums in the same order. Choices of
+  /// another library or GPU are ignored.
   virtual std::vector<std::byte> tuned_algorithms() const { return {}; }
   virtual void restore_tuned_algorithms(View<const std::byte>) {}
 
-  // ---- Linear layers
-  // -------------------------------------------------------------------------------
+  /// Whether LinearForward writes masks and LinearGradients takes its last members.
+  virtual bool fuses_layers() const { return false; }
 
-  /// Another execution of the same kind, for a second stream of the device; null where there is no
-  /// use for one. Operations that one of the two is given wait for none of the other's.
+  /// Another execution of the same kind, for a second stream of the device; null if that has no
+  /// use. Operations of the two do not wait for each other.
   virtual std::unique_ptr<Ops> make_for_stream(Stream&) const { return nullptr; }
 
-  /// y = act(x wᵀ + bias). x [b, in], w [out, in], bias [out] fp32, y [b, out]; types of x, w, y
-  /// alike. An empty bias adds nothing; where y is bf16 it may be rounded to bf16 first. Where
-  /// needs_input(act), z [b, out], of y's type, receives x wᵀ + bias, else it is not touched and
-  /// z.data may be null. act is taken of z before or after its rounding to that type. On a GPU
-  /// relu with a bias may make 0 of a NaN; elsewhere a NaN stays one.
-  virtual void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
-                              Matrix z) = 0;
-  /// dx = dz w. dz [b, out], w [out, in], dx [b, in].
-  virtual void linear_backward_input(Matrix dz, Matrix w, Matrix dx) = 0;
-  /// dw = dzᵀ x, dbias = column sums of dz. dz [b, out], x [b, in], dw [out, in] fp32, dbias [out]
-  /// fp32. With b = 0 writes zeros. An empty dbias is left out.
-  virtual void linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw,
-                                      View<float> dbias) = 0;
-  /// dy ← dy ⊙ act'(z), from z where needs_input(act), else from y = act(z) (relu: zero where y is
-  /// 0); the other of the two is not read. dy, y, z [b, n].
-  virtual void activation_backward(Act act, Matrix y, Matrix z, Matrix dy) = 0;
+  // Each call is run() of the operation whose members its parameters are.
 
-  /// Whether layer_forward writes masks and linear_backward takes the last members of
-  /// LinearGradients. Elsewhere a layer's operations are called one by one.
-  virtual bool fuses_layers() const { return false; }
-  /// linear_forward. Where a mask is asked for, mask.written says whether it was written.
-  virtual void layer_forward(const LayerForward& layer);
-
-  /// A layer's backward in one: dz = dy ⊙ act'(z); dx = dz w; dw = dzᵀ x; dbias = column sums of
-  /// dz.
-  virtual void linear_backward(const LinearGradients& layer);
-  /// linear_backward, then dense_update of the weight [out, in] and the bias [out] (empty where
-  /// dbias is), with bitwise the results of the three. layer.w views weight.values or weight.copy;
-  /// dw and dbias are undefined afterwards.
-  virtual void linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
-                                      const DenseTensor& weight, const DenseTensor& bias);
-
-  // ---- Interaction
-  // ---------------------------------------------------------------------------------
-
-  // Described in interaction.h.
+  void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y, Matrix z) {
+    run(LinearForward{x, w, bias, act, y, z});
+  }
+  void linear_backward_input(Matrix dz, Matrix w, Matrix dx) {
+    run(LinearBackwardInput{dz, w, dx});
+  }
+  void linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw, View<float> dbias) {
+    run(LinearBackwardWeight{dz, x, dw, dbias});
+  }
+  void activation_backward(Act act, Matrix y, Matrix z, Matrix dy) {
+    run(ActivationBackward{act, y, z, dy});
+  }
+  void layer_forward(const LayerForward& layer) { run(layer); }
+  void linear_backward(const LinearGradients& layer) { run(layer); }
+  void linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
+                              const DenseTensor& weight, const DenseTensor& bias) {
+    run(LinearBackwardUpdate{step, layer, weight, bias});
+  }
   void dot_forward(Matrix x, MatrixView<const float> e, Matrix z) { run(DotForward{x, e, z}); }
   void dot_backward(Matrix x, MatrixView<const float> e, Matrix dz, Matrix dx,
                     MatrixView<float> de) {
@@ -110,105 +117,69 @@ class Ops {
     run(CrossBackward{x0, u, dy, du, dx0, false});
   }
 
-  // ---- Loss
-  // ----------------------------------------------------------------------------------------
+  void bce_with_logits(Matrix logits, View<const float> labels, float scale, View<double> loss,
+                       Matrix dlogits) {
+    run(BceWithLogits{logits, labels, scale, loss, dlogits});
+  }
+  void sigmoid(Matrix logits, View<float> p) { run(Sigmoid{logits, p}); }
 
-  /// Binary cross-entropy with logits, in fp32: loss[0] = Σ max(l,0) - l·y + log(1+exp(-|l|)) (a
-  /// sum, in fp64, fixed order); dlogits = (σ(l) - y)·scale. logits, dlogits [b, 1]; labels [b].
-  virtual void bce_with_logits(Matrix logits, View<const float> labels, float scale,
-                               View<double> loss, Matrix dlogits) = 0;
-  /// p = σ(l), fp32. logits [b, 1].
-  virtual void sigmoid(Matrix logits, View<float> p) = 0;
+  void check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where) {
+    run(CheckIds{lists, flag, where});
+  }
+  void unpack(View<const PackedList> lists) { run(Unpack{lists}); }
+  void filter_ids(View<const IdFilter> filters) { run(FilterIds{filters}); }
 
-  // ---- Embedding
-  // -----------------------------------------------------------------------------------
+  void embedding_bag_forward(View<const BagGroup> groups) { run(EmbeddingBagForward{groups}); }
+  void group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) {
+    run(GroupRows{groups, rows, runs});
+  }
+  void embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
+                              MatrixView<float> grads) {
+    run(EmbeddingBagBackward{runs, gradients, grads});
+  }
+  void row_square_sums(View<const int64_t> count, MatrixView<const float> grads, View<float> sums) {
+    run(RowSquareSums{count, grads, sums});
+  }
+  void sparse_update(const OptimizerStep& step, const RowTable& table, View<const int64_t> rows,
+                     View<const int64_t> count, MatrixView<const float> grads, bool by_row,
+                     View<const float> square_sums, int64_t full_width) {
+    run(SparseUpdate{step, table, rows, count, grads, by_row, square_sums, full_width});
+  }
+  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, SegmentedRows runs,
+                            View<const BagGradient> gradients) {
+    run(EmbeddingBagUpdate{step, table, runs, gradients});
+  }
+  void group_rows_of(View<const ShardUpdate> shards, const std::function<void()>& progress) {
+    run(GroupShardRows{shards, progress});
+  }
+  void embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
+                             const std::function<void()>& progress) {
+    run(UpdateShards{step, shards, progress});
+  }
+  void scatter_rows(View<const int64_t> rows, View<const int64_t> count,
+                    MatrixView<const float> grads, MatrixView<float> dense, View<float> touched) {
+    run(ScatterRows{rows, count, grads, dense, touched});
+  }
+  void touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) {
+    run(TouchedRows{touched, rows, count});
+  }
 
-  /// For every group and bag: pooled[bag] = scale[bag] · Σ rows[ids] (scale absent: 1); zeros for
-  /// an empty bag. Reads nnz·width elements, writes bags·width: memory-bound. Sums in fp32 in the
-  /// order of ids.
-  virtual void embedding_bag_forward(View<const BagGroup> groups) = 0;
+  void copy_blocks(View<const BlockCopy> blocks) { run(CopyBlocks{blocks}); }
+  void convert(Matrix x, Matrix y) { run(Convert{x, y}); }
+  void add(Matrix x, Matrix y) { run(Add{x, y}); }
+  void fill_zero(void* data, int64_t bytes) {
+    run(FillZero{{static_cast<char*>(data), static_cast<size_t>(bytes)}});
+  }
+  void find_non_finite(Matrix x, View<float> bad) { run(FindNonFinite{x, bad}); }
 
-  /// Ids outside their table become 0, so that nothing reads beside it, and the first of them (by
-  /// list, bag, position) is reported unless one was before: flag[0] = 1, where = {feature, sample,
-  /// id}. With none, neither is touched.
-  virtual void check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where);
-
-  /// For each list: to[i] = from[i], or i · step.
-  virtual void unpack(View<const PackedList> lists);
-
-  /// For each filter: the ids of its parts that lie in its rows, in their order and less first_row,
-  /// in `ids` from the start, and where each bag begins among them, the first at 0.
-  virtual void filter_ids(View<const IdFilter> filters);
-
-  /// Groups the occurrences of equal rows among `groups` (features of one table shard, ids alike in
-  /// range [0, rows)): runs.rows[0..count) unique rows ascending, occurrences of run i at
-  /// [starts[i], starts[i+1]) ordered by group, then bag, then position. Capacity of the views:
-  /// total number of ids, and one more for starts.
-  virtual void group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) = 0;
-
-  /// grads[i] = Σ over the occurrences of run i of scale · gradient of (group, bag), in occurrence
-  /// order, in fp32; very long runs in fixed chunks. grads [count, width].
-  virtual void embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
-                                      MatrixView<float> grads) = 0;
-
-  /// sums[i] = Σ_c grads[i, c]² for i < runs.count. For row-wise Adagrad over column shards.
-  virtual void row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
-                               View<float> sums) = 0;
-
-  /// One optimizer update of each row rows[i], i < count[0], all different, with gradient grads[i]
-  /// (grads[rows[i]] with `by_row`); bf16 rows are rounded stochastically (RowTable). Row-wise
-  /// Adagrad takes `square_sums`[i] / full_width in place of its own mean where square_sums is not
-  /// empty.
-  virtual void sparse_update(const OptimizerStep& step, const RowTable& table,
-                             View<const int64_t> rows, View<const int64_t> count,
-                             MatrixView<const float> grads, bool by_row,
-                             View<const float> square_sums, int64_t full_width) = 0;
-
-  /// embedding_bag_backward and sparse_update in one pass, with bitwise the results of the two.
-  virtual void embedding_bag_update(const OptimizerStep& step, const RowTable& table,
-                                    SegmentedRows runs, View<const BagGradient> gradients) = 0;
-
-  /// group_rows of every shard; `progress` is called between shards where that is worth it.
-  virtual void group_rows_of(View<const ShardUpdate> shards, const std::function<void()>& progress);
-  /// embedding_bag_update of every shard, likewise.
-  virtual void embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
-                                     const std::function<void()>& progress);
-
-  /// dense [rows, width] ← 0, then dense[rows[i]] = grads[i]; touched[rows[i]] = 1, else 0. rows
-  /// ascend. Small data-parallel tables.
-  virtual void scatter_rows(View<const int64_t> rows, View<const int64_t> count,
-                            MatrixView<const float> grads, MatrixView<float> dense,
-                            View<float> touched) = 0;
-  /// rows = the indices i, ascending, where touched[i] > 0; count[0] = how many.
-  virtual void touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) = 0;
-
-  // ---- Data movement
-  // -------------------------------------------------------------------------------
-
-  /// Each block in turn: dst[r, c] = scale[r]·src[r, c], or += with `accumulate`, converting types
-  /// (through fp32, rounded once). Where a side lists its rows, r stands for the row listed there
-  /// (scale[r] stays the r-th). Blocks that write the same place are applied in list order.
-  virtual void copy_blocks(View<const BlockCopy> blocks) = 0;
-  /// y = x converted. x, y [b, n], types as they are.
-  virtual void convert(Matrix x, Matrix y) = 0;
-  /// y += x.
-  virtual void add(Matrix x, Matrix y) = 0;
-  virtual void fill_zero(void* data, int64_t bytes) = 0;
-  /// bad[0] = 1 where any element is NaN or infinite, else unchanged.
-  virtual void find_non_finite(Matrix x, View<float> bad) = 0;
-
-  // ---- Parameters
-  // ----------------------------------------------------------------------------------
-
-  /// One dense optimizer update of w [n] by g [n] with state s1, s2 ([n], or empty where the rule
-  /// has none); copy (optional, bf16 [n]) receives the rounded new weights. Of a tensorwise rule w
-  /// must be one whole tensor; otherwise it may be any stretch of several.
-  virtual void dense_update(const OptimizerStep& step, View<float> w, View<const float> g,
-                            View<float> s1, View<float> s2, View<BFloat16> copy) = 0;
-  /// table[r, c] = U(-bound, bound) at global (first_row + r, first_column + c) of `key`
-  /// (uniform_row).
-  virtual void fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
-                            const RowTable& table) = 0;
+  void dense_update(const OptimizerStep& step, View<float> w, View<const float> g, View<float> s1,
+                    View<float> s2, View<BFloat16> copy) {
+    run(DenseUpdate{step, w, g, s1, s2, copy});
+  }
+  void fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
+                    const RowTable& table) {
+    run(FillUniform{key, first_row, first_column, bound, table});
+  }
 };
 
 /// Plain fp64 loops, one thread: what the formulas say.

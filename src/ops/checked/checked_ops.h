@@ -30,59 +30,31 @@ class CheckedOps final : public Ops {
   }
 
   DLRM_OPERATIONS(DLRM_OVERRIDE)
-
-  void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
-                      Matrix z) override;
-  void linear_backward_input(Matrix dz, Matrix w, Matrix dx) override;
-  void linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw,
-                              View<float> dbias) override;
-  void activation_backward(Act act, Matrix y, Matrix z, Matrix dy) override;
-  void linear_backward(const LinearGradients& layer) override;
-  void linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
-                              const DenseTensor& weight, const DenseTensor& bias) override;
-
-  void bce_with_logits(Matrix logits, View<const float> labels, float scale, View<double> loss,
-                       Matrix dlogits) override;
-  void sigmoid(Matrix logits, View<float> p) override;
-
-  void embedding_bag_forward(View<const BagGroup> groups) override;
-  void check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where) override;
-  void unpack(View<const PackedList> lists) override;
-  void filter_ids(View<const IdFilter> filters) override;
-  void group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) override;
-  void embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
-                              MatrixView<float> grads) override;
-  void row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
-                       View<float> sums) override;
-  void sparse_update(const OptimizerStep& step, const RowTable& table, View<const int64_t> rows,
-                     View<const int64_t> count, MatrixView<const float> grads, bool by_row,
-                     View<const float> square_sums, int64_t full_width) override;
-  void embedding_bag_update(const OptimizerStep& step, const RowTable& table, SegmentedRows runs,
-                            View<const BagGradient> gradients) override;
-  void group_rows_of(View<const ShardUpdate> shards,
-                     const std::function<void()>& progress) override;
-  void embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
-                             const std::function<void()>& progress) override;
-  void scatter_rows(View<const int64_t> rows, View<const int64_t> count,
-                    MatrixView<const float> grads, MatrixView<float> dense,
-                    View<float> touched) override;
-  void touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) override;
-
-  void copy_blocks(View<const BlockCopy> blocks) override;
-  void convert(Matrix x, Matrix y) override;
-  void add(Matrix x, Matrix y) override;
-  void fill_zero(void* data, int64_t bytes) override;
-  void find_non_finite(Matrix x, View<float> bad) override;
-
-  void dense_update(const OptimizerStep& step, View<float> w, View<const float> g, View<float> s1,
-                    View<float> s2, View<BFloat16> copy) override;
-  void fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
-                    const RowTable& table) override;
+  DLRM_SEQUENCES(DLRM_OVERRIDE)
 
  private:
   /// Runs `operation` by both, the reference on copies of its operands, and compares its results.
   template <class Operation>
   void check(const Operation& operation);
+
+  // Operations that are compared in their own way: by the rows that they name, the bytes that they
+  // write, or the operations that they consist of.
+  void check(const LinearForward& o);
+  void check(const LinearGradients& layer);
+  void check(const LinearBackwardUpdate& o);
+  void check(const EmbeddingBagForward& o);
+  void check(const GroupRows& o);
+  void check(const GroupShardRows& o);
+  void check(const EmbeddingBagBackward& o);
+  void check(const SparseUpdate& o);
+  void check(const EmbeddingBagUpdate& o);
+  void check(const UpdateShards& o);
+  void check(const CheckIds& o);
+  void check(const Unpack& o);
+  void check(const FilterIds& o);
+  void check(const CopyBlocks& o);
+  void check(const DenseUpdate& o);
+  void check(const FillUniform& o);
 
   Subject subject(const char* operation, std::string shape) const {
     return {operation, std::move(shape), execution_};

@@ -108,31 +108,32 @@ std::string runs_shape(int64_t count, int64_t occurrences, int64_t width) {
 
 }  // namespace
 
-void CheckedOps::embedding_bag_forward(View<const BagGroup> groups) {
-  chosen_->embedding_bag_forward(groups);
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const BagGroup& g = groups[i];
+void CheckedOps::check(const EmbeddingBagForward& o) {
+  chosen_->run(o);
+  for (size_t i = 0; i < o.groups.size(); ++i) {
+    const BagGroup& g = o.groups[i];
     if (g.bags == 0) continue;
     const Copy want(g.bags, g.table.width, DType::kFloat32);
     const HostBags bags(host_, g);
     const BagGroup again = bags.group(want);
     reference_.embedding_bag_forward({&again, 1});
     expect_close(
-        subject("embedding_bag_forward",
-                fmt::format("group {} of {}, [{} x {}]", i, groups.size(), g.bags, g.table.width)),
+        subject("embedding_bag_forward", fmt::format("group {} of {}, [{} x {}]", i,
+                                                     o.groups.size(), g.bags, g.table.width)),
         "pooled", host_.of(Matrix(g.pooled)).matrix(), want.matrix(),
         [&](int64_t r, int64_t c) { return summing(bags.size(r), bags.magnitude(r, c)); });
   }
 }
 
-void CheckedOps::group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) {
-  chosen_->group_rows(groups, rows, runs);
+void CheckedOps::check(const GroupRows& o) {
+  const auto& [groups, rows, runs] = o;
+  chosen_->run(o);
   check_groups(groups, rows, runs);
 }
 
-void CheckedOps::group_rows_of(View<const ShardUpdate> shards,
-                               const std::function<void()>& progress) {
-  chosen_->group_rows_of(shards, progress);
+void CheckedOps::check(const GroupShardRows& o) {
+  const auto& [shards, progress] = o;
+  chosen_->run(o);
   for (const ShardUpdate& shard : shards) check_groups(shard.groups, shard.table.rows, shard.runs);
 }
 
@@ -186,38 +187,23 @@ void CheckedOps::check_backward(const Subject& subject, const SegmentedRows& run
                });
 }
 
-void CheckedOps::embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
-                                        MatrixView<float> grads) {
-  chosen_->embedding_bag_backward(runs, gradients, grads);
+void CheckedOps::check(const EmbeddingBagBackward& o) {
+  const auto& [runs, gradients, grads] = o;
+  chosen_->run(o);
   const HostRuns named(host_, runs);
   check_backward(subject("embedding_bag_backward",
                          runs_shape(named.count[0], named.starts.back(), grads.cols)),
                  runs, gradients, grads);
 }
 
-void CheckedOps::row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
-                                 View<float> sums) {
-  chosen_->row_square_sums(count, grads, sums);
-  const int64_t rows = host_.of(count.first(1))[0];
-  const Copy want(1, rows, DType::kFloat32);
-  const auto n = static_cast<size_t>(rows);
-  reference_.row_square_sums({&rows, 1}, host_.of(grads.row_range(0, rows)).floats(),
-                             {want.floats().data, n});
-  expect_close(subject("row_square_sums", runs_shape(rows, rows, grads.cols)), "sum",
-               host_.of(as_row(sums.first(n))).matrix(), want.matrix(),
-               [&](int64_t, int64_t c) { return summing(grads.cols, want.at(0, c)); });
-}
-
-void CheckedOps::sparse_update(const OptimizerStep& step, const RowTable& table,
-                               View<const int64_t> rows, View<const int64_t> count,
-                               MatrixView<const float> grads, bool by_row,
-                               View<const float> square_sums, int64_t full_width) {
+void CheckedOps::check(const SparseUpdate& o) {
+  const auto& [step, table, rows, count, grads, by_row, square_sums, full_width] = o;
   const HostStep now(host_, step);
   const auto n = static_cast<size_t>(host_.of(count.first(1))[0]);
   const std::vector<int64_t> named = host_.of(rows.first(n));
   const RowCopies before(host_, *now, table, named);
   RowCopies want = before;
-  chosen_->sparse_update(step, table, rows, count, grads, by_row, square_sums, full_width);
+  chosen_->run(o);
   const auto size = static_cast<int64_t>(n);
   const Copy applied =
       by_row ? host_.rows(read_only(grads), named) : host_.of(grads.row_range(0, size));
@@ -226,17 +212,15 @@ void CheckedOps::sparse_update(const OptimizerStep& step, const RowTable& table,
                RowCopies(host_, *now, table, named), before);
 }
 
-void CheckedOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table,
-                                      SegmentedRows runs, View<const BagGradient> gradients) {
+void CheckedOps::check(const EmbeddingBagUpdate& o) {
+  const auto& [step, table, runs, gradients] = o;
   const ShardUpdate shard{table, {}, gradients, runs};
-  check_updates("embedding_bag_update", step, {&shard, 1},
-                [&] { chosen_->embedding_bag_update(step, table, runs, gradients); });
+  check_updates("embedding_bag_update", step, {&shard, 1}, [&] { chosen_->run(o); });
 }
 
-void CheckedOps::embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
-                                       const std::function<void()>& progress) {
-  check_updates("embedding_bag_updates", step, shards,
-                [&] { chosen_->embedding_bag_updates(step, shards, progress); });
+void CheckedOps::check(const UpdateShards& o) {
+  const auto& [step, shards, progress] = o;
+  check_updates("embedding_bag_updates", step, shards, [&] { chosen_->run(o); });
 }
 
 /// The fused update has the bits of its two halves, so that each is compared by its own arithmetic:
@@ -268,35 +252,6 @@ void CheckedOps::check_updates(const char* operation, const OptimizerStep& step,
     Update& u = updates[i];
     u.want.update(reference_, *now, u.grads.floats(), {}, shards[i].table.width);
     u.want.compare(u.subject, *now, RowCopies(host_, *now, shards[i].table, u.runs.rows), u.before);
-  }
-}
-
-void CheckedOps::scatter_rows(View<const int64_t> rows, View<const int64_t> count,
-                              MatrixView<const float> grads, MatrixView<float> dense,
-                              View<float> touched) {
-  chosen_->scatter_rows(rows, count, grads, dense, touched);
-  const int64_t n = host_.of(count.first(1))[0];
-  const Copy want = Copy::empty_like(dense, DType::kFloat32);
-  const Copy want_touched = Copy::empty_like(as_row(touched), DType::kFloat32);
-  reference_.scatter_rows(host_.of(rows.first(static_cast<size_t>(n))), {&n, 1},
-                          host_.of(grads.row_range(0, n)).floats(), want.floats(),
-                          {want_touched.floats().data, touched.size()});
-  const Subject s = subject("scatter_rows", runs_shape(n, n, dense.cols));
-  const auto exactly = [](int64_t, int64_t) { return 0.0; };
-  expect_close(s, "dense", host_.of(Matrix(dense)).matrix(), want.matrix(), exactly);
-  expect_close(s, "touched", host_.of(as_row(touched)).matrix(), want_touched.matrix(), exactly);
-}
-
-void CheckedOps::touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) {
-  chosen_->touched_rows(touched, rows, count);
-  std::vector<int64_t> want(touched.size()), want_count(1);
-  reference_.touched_rows(host_.of(touched), want, want_count);
-  const Subject s = subject("touched_rows", fmt::format("of {}", touched.size()));
-  const int64_t got_count = host_.of(count.first(1))[0];
-  expect_equal(s, "count", 0, got_count, want_count[0]);
-  const std::vector<int64_t> got = host_.of(rows.first(static_cast<size_t>(got_count)));
-  for (size_t i = 0; i < got.size(); ++i) {
-    expect_equal(s, "row", static_cast<int64_t>(i), got[i], want[i]);
   }
 }
 

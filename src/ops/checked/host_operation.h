@@ -79,6 +79,12 @@ class HostOperation {
     });
     return shape;
   }
+  /// Whether a tolerance needs the sums over magnitudes.
+  bool has_sums() const {
+    bool any = false;
+    visit([&](const char*, Role, const auto&, const Tolerance& t) { any = any || t.terms > 0; });
+    return any;
+  }
   std::vector<Result> results() const {
     std::vector<Result> all;
     visit([&](const char* name, Role role, const auto& operand, const Tolerance& tolerance) {
@@ -161,10 +167,11 @@ class HostOperation {
   }
   template <class T>
   void keep_magnitude(View<T>& view) {
-    keep(view, view);
+    std::vector<std::remove_const_t<T>> values(view.begin(), view.end());
     if constexpr (std::is_floating_point_v<T>) {
-      for (T& value : view) value = std::abs(value);
+      for (auto& value : values) value = std::abs(value);
     }
+    keep(view, values);
   }
 
   Operation operation_;

@@ -64,7 +64,8 @@ struct HostCheck {
 
 }  // namespace
 
-void CheckedOps::check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where) {
+void CheckedOps::check(const CheckIds& o) {
+  const auto& [lists, flag, where] = o;
   std::vector<HostCheck> copies;
   std::vector<IdCheck> again;
   for (const IdCheck& list : lists) {
@@ -75,7 +76,7 @@ void CheckedOps::check_ids(View<const IdCheck> lists, View<float> flag, View<int
   std::vector<float> want_flag = host_.of(flag);
   std::vector<int64_t> want_where = host_.of(where);
   reference_.check_ids(again, want_flag, want_where);
-  chosen_->check_ids(lists, flag, where);
+  chosen_->run(o);
   const Subject s = subject("check_ids", fmt::format("of {} lists", lists.size()));
   size_t i = 0;
   for (const IdCheck& list : lists) {
@@ -87,9 +88,9 @@ void CheckedOps::check_ids(View<const IdCheck> lists, View<float> flag, View<int
   if (host_.of(flag) != want_flag) disagree(s, "flag", host_.of(flag)[0], want_flag[0]);
 }
 
-void CheckedOps::unpack(View<const PackedList> lists) {
-  chosen_->unpack(lists);
-  for (const PackedList& list : lists) {
+void CheckedOps::check(const Unpack& o) {
+  chosen_->run(o);
+  for (const PackedList& list : o.lists) {
     const std::vector<int32_t> from = host_.list(list.from, list.count);
     std::vector<int64_t> to(static_cast<size_t>(list.count));
     PackedList again = list;
@@ -101,9 +102,9 @@ void CheckedOps::unpack(View<const PackedList> lists) {
   }
 }
 
-void CheckedOps::filter_ids(View<const IdFilter> filters) {
-  chosen_->filter_ids(filters);
-  for (const IdFilter& filter : filters) {
+void CheckedOps::check(const FilterIds& o) {
+  chosen_->run(o);
+  for (const IdFilter& filter : o.filters) {
     std::vector<HostPart> kept;
     std::vector<IdPart> parts;
     int64_t bags = 0;

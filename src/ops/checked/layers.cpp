@@ -122,7 +122,7 @@ auto sums(int64_t terms, const Copy& magnitude) {
 
 }  // namespace
 
-void CheckedOps::linear_backward(const LinearGradients& layer) {
+void CheckedOps::check(const LinearGradients& layer) {
   run_backward(subject("linear_backward", shape_of(layer)), layer);
 }
 
@@ -151,15 +151,15 @@ void CheckedOps::run_backward(const Subject& s, const LinearGradients& layer) {
                sums(layer.dy.rows, sizes.dbias));
 }
 
-void CheckedOps::linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
-                                        const DenseTensor& weight, const DenseTensor& bias) {
+void CheckedOps::check(const LinearBackwardUpdate& o) {
+  const auto& [step, layer, weight, bias] = o;
   // The gradients that were applied: the same operation's without the update, checked themselves.
   const Aside kept(device_, *chosen_, layer);
   const Subject s = subject("linear_backward_update", shape_of(layer));
   run_backward(s, kept.layer());
   const HostStep now(host_, step);
   UpdateAgain weights(host_, *now, weight), biases(host_, *now, bias);
-  chosen_->linear_backward_update(step, layer, weight, bias);
+  chosen_->run(o);
   if (layer.dx.data) {
     expect_close(s, "dx", host_.of(layer.dx).matrix(), host_.of(kept.layer().dx).matrix(),
                  [](int64_t, int64_t) { return 0.0; });

@@ -7,8 +7,6 @@
 namespace dlrm::checked {
 namespace {
 
-const auto kExactly = [](int64_t, int64_t) { return 0.0; };
-
 std::string shape_of(const Matrix& m) {
   return fmt::format("[{} x {}] in {}", m.rows, m.cols, name_of(m.type));
 }
@@ -89,11 +87,11 @@ double largest(const Matrix& m) {
 
 }  // namespace
 
-void CheckedOps::copy_blocks(View<const BlockCopy> blocks) {
+void CheckedOps::check(const CopyBlocks& o) {
   // What a block wrote may have been added to by later ones: all are compared as sums.
-  const bool sums =
-      std::any_of(blocks.begin(), blocks.end(), [](const BlockCopy& b) { return b.accumulate; });
-  std::vector<BlockCopy> again(blocks.begin(), blocks.end());
+  const bool sums = std::any_of(o.blocks.begin(), o.blocks.end(),
+                                [](const BlockCopy& b) { return b.accumulate; });
+  std::vector<BlockCopy> again(o.blocks.begin(), o.blocks.end());
   std::vector<HostLists> lists;
   std::vector<Copy> sources;
   std::vector<Matrix> written;
@@ -120,53 +118,22 @@ void CheckedOps::copy_blocks(View<const BlockCopy> blocks) {
   for (BlockCopy& b : again) {
     if (!empty(b)) b.dst = copies.aside(b.dst);
   }
-  chosen_->copy_blocks(blocks);
+  chosen_->run(o);
   reference_.copy_blocks(again);
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    if (empty(blocks[i])) continue;
+  for (size_t i = 0; i < o.blocks.size(); ++i) {
+    if (empty(o.blocks[i])) continue;
     const Matrix& to = written[i];
     const double allowed =
-        sums ? static_cast<double>(blocks.size()) * rounding(to.type, size) : 0.0;
+        sums ? static_cast<double>(o.blocks.size()) * rounding(to.type, size) : 0.0;
     expect_close(
-        subject("copy_blocks", fmt::format("block {} of {}, {}", i, blocks.size(), shape_of(to))),
+        subject("copy_blocks", fmt::format("block {} of {}, {}", i, o.blocks.size(), shape_of(to))),
         "dst", host_.of(to).matrix(), Matrix(again[i].dst, to.type, to.rows, to.cols, to.stride),
         [=](int64_t, int64_t) { return allowed; });
   }
 }
 
-void CheckedOps::convert(Matrix x, Matrix y) {
-  chosen_->convert(x, y);
-  const Copy want = Copy::empty_like(y, y.type);
-  reference_.convert(host_.of(x).matrix(), want.matrix());
-  expect_close(subject("convert", shape_of(y)), "y", host_.of(y).matrix(), want.matrix(), kExactly);
-}
-
-void CheckedOps::add(Matrix x, Matrix y) {
-  const Copy want = host_.of(y);
-  chosen_->add(x, y);
-  reference_.add(host_.of(x).matrix(), want.matrix());
-  expect_close(subject("add", shape_of(y)), "y", host_.of(y).matrix(), want.matrix(), kExactly);
-}
-
-void CheckedOps::fill_zero(void* data, int64_t bytes) {
-  chosen_->fill_zero(data, bytes);
-  const std::vector<char> got = host_.list(static_cast<char*>(data), bytes);
-  const auto other = std::find_if(got.begin(), got.end(), [](char c) { return c != 0; });
-  if (other == got.end()) return;
-  disagree(subject("fill_zero", fmt::format("of {} bytes", bytes)),
-           fmt::format("byte {}", other - got.begin()), *other, 0);
-}
-
-void CheckedOps::find_non_finite(Matrix x, View<float> bad) {
-  float want = host_.of(bad.first(1))[0];
-  chosen_->find_non_finite(x, bad);
-  reference_.find_non_finite(host_.of(x).matrix(), {&want, 1});
-  const float got = host_.of(bad.first(1))[0];
-  if (got != want) disagree(subject("find_non_finite", shape_of(x)), "the flag", got, want);
-}
-
-void CheckedOps::dense_update(const OptimizerStep& step, View<float> w, View<const float> g,
-                              View<float> s1, View<float> s2, View<BFloat16> copy) {
+void CheckedOps::check(const DenseUpdate& o) {
+  const auto& [step, w, g, s1, s2, copy] = o;
   RowTable table;
   table.weights = w.data();
   table.rows = 1;
@@ -177,7 +144,7 @@ void CheckedOps::dense_update(const OptimizerStep& step, View<float> w, View<con
   const RowCopies before(host_, *now, table, {0});
   RowCopies want = before;
   const std::vector<BFloat16> old_copy = host_.of(copy);
-  chosen_->dense_update(step, w, g, s1, s2, copy);
+  chosen_->run(o);
   const std::vector<float> gradient = host_.of(g);
   want.update_dense(reference_, *now, gradient);
   const Subject s = subject("dense_update", fmt::format("of {}", w.size()));
@@ -192,10 +159,10 @@ void CheckedOps::dense_update(const OptimizerStep& step, View<float> w, View<con
   }
 }
 
-void CheckedOps::fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
-                              const RowTable& table) {
+void CheckedOps::check(const FillUniform& o) {
+  const auto& [key, first_row, first_column, bound, table] = o;
   constexpr int64_t kTogether = 4096;
-  chosen_->fill_uniform(key, first_row, first_column, bound, table);
+  chosen_->run(o);
   const Matrix all(table.weights, table.type, table.rows, table.width, table.stride);
   const Subject s = subject("fill_uniform", shape_of(all));
   for (int64_t first = 0; first < table.rows; first += kTogether) {

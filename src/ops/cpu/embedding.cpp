@@ -90,9 +90,9 @@ bool has_long_run(const Runs& runs, int64_t count) {
 
 }  // namespace
 
-void CpuOps::embedding_bag_forward(View<const BagGroup> groups) {
+void CpuOps::run(const EmbeddingBagForward& o) {
   int64_t total = 0;
-  for (const BagGroup& g : groups) {
+  for (const BagGroup& g : o.groups) {
     if (g.bags > 0) total += work_before(g, g.bags);
   }
   const int parts = parts_for(threads_, total, kGrain);
@@ -101,7 +101,7 @@ void CpuOps::embedding_bag_forward(View<const BagGroup> groups) {
     const Range mine = part_of(total, share, shares);
     int64_t passed = 0;
     auto turn = in_turn<BagGroup>(kernels_.fetch_bags, kernels_.pool_bags);
-    for (const BagGroup& g : groups) {
+    for (const BagGroup& g : o.groups) {
       if (g.bags == 0) continue;
       const auto before = [&](int64_t b) { return passed + work_before(g, b); };
       const int64_t b0 = first_at(g.bags, mine.begin, before);
@@ -166,8 +166,8 @@ void CpuOps::for_run_ranges(const Runs& runs, int64_t count, const Body& body) {
   });
 }
 
-void CpuOps::embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
-                                    MatrixView<float> grads) {
+void CpuOps::run(const EmbeddingBagBackward& o) {
+  const auto& [runs, gradients, grads] = o;
   const int64_t count = runs.count[0];
   if (count == 0 || grads.cols == 0) return;
   const Runs prepared = prepare_runs(runs, gradients, grads.cols);
@@ -176,8 +176,8 @@ void CpuOps::embedding_bag_backward(SegmentedRows runs, View<const BagGradient> 
   });
 }
 
-void CpuOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table,
-                                  SegmentedRows runs, View<const BagGradient> gradients) {
+void CpuOps::run(const EmbeddingBagUpdate& o) {
+  const auto& [step, table, runs, gradients] = o;
   const int64_t count = runs.count[0];
   if (count == 0 || table.width == 0 || skips_update(step)) return;
   const Runs prepared = prepare_runs(runs, gradients, table.width);
@@ -186,8 +186,8 @@ void CpuOps::embedding_bag_update(const OptimizerStep& step, const RowTable& tab
   });
 }
 
-void CpuOps::embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
-                                   const std::function<void()>& progress) {
+void CpuOps::run(const UpdateShards& o) {
+  const auto& [step, shards, progress] = o;
   if (skips_update(step)) return;
   together_.clear();
   int64_t total = 0, width = 0;
@@ -234,8 +234,8 @@ void CpuOps::update_share(const OptimizerStep& step, Range share, float* scratch
   turn.finish();
 }
 
-void CpuOps::row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
-                             View<float> sums) {
+void CpuOps::run(const RowSquareSums& o) {
+  const auto& [count, grads, sums] = o;
   parallel_ranges(threads_, count[0], grads.cols, kGrain, [&](int64_t i0, int64_t i1) {
     for (int64_t i = i0; i < i1; ++i) {
       sums[static_cast<size_t>(i)] = kernels_.square_sum(grads.row(i), grads.cols);
@@ -243,10 +243,8 @@ void CpuOps::row_square_sums(View<const int64_t> count, MatrixView<const float> 
   });
 }
 
-void CpuOps::sparse_update(const OptimizerStep& step, const RowTable& table,
-                           View<const int64_t> rows, View<const int64_t> count,
-                           MatrixView<const float> grads, bool by_row,
-                           View<const float> square_sums, int64_t full_width) {
+void CpuOps::run(const SparseUpdate& o) {
+  const auto& [step, table, rows, count, grads, by_row, square_sums, full_width] = o;
   if (table.width == 0 || skips_update(step)) return;
   const RowGradients g{rows.data(),
                        grads.data,
@@ -258,9 +256,8 @@ void CpuOps::sparse_update(const OptimizerStep& step, const RowTable& table,
                   [&](int64_t i0, int64_t i1) { kernels_.update_rows(step, table, g, i0, i1); });
 }
 
-void CpuOps::scatter_rows(View<const int64_t> rows, View<const int64_t> count,
-                          MatrixView<const float> grads, MatrixView<float> dense,
-                          View<float> touched) {
+void CpuOps::run(const ScatterRows& o) {
+  const auto& [rows, count, grads, dense, touched] = o;
   const int64_t* begin = rows.data();
   const int64_t* end = begin + count[0];
   // A thread owns rows of `dense`; `rows` ascend, so that its share of them is one stretch.
@@ -274,7 +271,8 @@ void CpuOps::scatter_rows(View<const int64_t> rows, View<const int64_t> count,
   });
 }
 
-void CpuOps::touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) {
+void CpuOps::run(const TouchedRows& o) {
+  const auto& [touched, rows, count] = o;
   size_t found = 0;
   for (size_t i = 0; i < touched.size(); ++i) {
     if (touched[i] > 0) rows[found++] = static_cast<int64_t>(i);

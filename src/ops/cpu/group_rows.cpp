@@ -260,7 +260,8 @@ void sort_rows(const Ids& ids, int parts, char* entries, int64_t* counters,
 
 }  // namespace
 
-void CpuOps::group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) {
+void CpuOps::run(const GroupRows& o) {
+  const auto& [groups, rows, runs] = o;
   const Ids ids(groups, rows);
   const int parts = parts_for(threads_, ids.count, kGrain);
   entries_.reserve(ids.scratch_bytes());
@@ -268,10 +269,11 @@ void CpuOps::group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows 
   sort_rows(ids, parts, entries_.data(), counters_.data(), runs);
 }
 
-void CpuOps::group_rows_of(View<const ShardUpdate> shards, const std::function<void()>& progress) {
+void CpuOps::run(const GroupShardRows& o) {
+  const auto& [shards, progress] = o;
   // A thread a shard needs no barriers and sorts within its own cache, where shards are many.
   if (threads_ == 1 || shards.size() < 2 * static_cast<size_t>(threads_)) {
-    Ops::group_rows_of(shards, progress);
+    Ops::run(o);
     return;
   }
   size_t bytes = 0;

@@ -2,7 +2,9 @@
 #include <cstdint>
 #include <string>
 
+#include "dlrm/ops/embedding.h"
 #include "dlrm/ops/interaction.h"
+#include "dlrm/ops/movement.h"
 #include "dlrm/ops/types.h"
 
 namespace dlrm::cpu {

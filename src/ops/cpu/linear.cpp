@@ -48,13 +48,12 @@ struct OutputParts {
 
 }  // namespace
 
-void CpuOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
-                            Matrix z) {
-  if (!is_smooth(act)) return layer_outputs(x, w, bias, act, y);
-  const Matrix sums = needs_input(act) ? z : y;
-  layer_outputs(x, w, bias, Act::kNone, sums);
-  parallel_ranges(threads_, y.rows, y.cols * kSmoothCost, kGrain,
-                  [&](int64_t r0, int64_t r1) { kernels_.activate(act, sums, y, r0, r1); });
+void CpuOps::run(const LinearForward& o) {
+  if (!is_smooth(o.act)) return layer_outputs(o.x, o.w, o.bias, o.act, o.y);
+  const Matrix sums = needs_input(o.act) ? o.z : o.y;
+  layer_outputs(o.x, o.w, o.bias, Act::kNone, sums);
+  parallel_ranges(threads_, o.y.rows, o.y.cols * kSmoothCost, kGrain,
+                  [&](int64_t r0, int64_t r1) { kernels_.activate(o.act, sums, o.y, r0, r1); });
 }
 
 void CpuOps::layer_outputs(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y) {
@@ -84,7 +83,8 @@ void CpuOps::layer_outputs(Matrix x, Matrix w, View<const float> bias, Act act, 
                   [&](int64_t r0, int64_t r1) { kernels_.relu(y, r0, r1); });
 }
 
-void CpuOps::linear_backward_input(Matrix dz, Matrix w, Matrix dx) {
+void CpuOps::run(const LinearBackwardInput& o) {
+  const auto& [dz, w, dx] = o;
   if (dx.rows == 0 || dx.cols == 0) return;
   if (dz.cols == 0) {
     for (int64_t r = 0; r < dx.rows; ++r) {
@@ -95,7 +95,8 @@ void CpuOps::linear_backward_input(Matrix dz, Matrix w, Matrix dx) {
   products_.backward_input(dz, w, dx);
 }
 
-void CpuOps::linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw, View<float> dbias) {
+void CpuOps::run(const LinearBackwardWeight& o) {
+  const auto& [dz, x, dw, dbias] = o;
   if (dz.rows == 0) {
     for (int64_t r = 0; r < dw.rows; ++r) std::fill_n(dw.row(r), dw.cols, 0.0f);
     std::fill(dbias.begin(), dbias.end(), 0.0f);
@@ -110,7 +111,8 @@ void CpuOps::linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw, V
   });
 }
 
-void CpuOps::activation_backward(Act act, Matrix y, Matrix z, Matrix dy) {
+void CpuOps::run(const ActivationBackward& o) {
+  const auto& [act, y, z, dy] = o;
   if (act == Act::kNone) return;
   if (act == Act::kRelu) {
     return parallel_ranges(threads_, dy.rows, dy.cols, kGrain,
@@ -122,16 +124,16 @@ void CpuOps::activation_backward(Act act, Matrix y, Matrix z, Matrix dy) {
   });
 }
 
-void CpuOps::linear_backward(const LinearGradients& layer) {
-  if (!small_backward_serves(layer)) return Ops::linear_backward(layer);
+void CpuOps::run(const LinearGradients& layer) {
+  if (!small_backward_serves(layer)) return Ops::run(layer);
   small_backward(layer, {}, nullptr);
 }
 
-void CpuOps::linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
-                                    const DenseTensor& weight, const DenseTensor& bias) {
+void CpuOps::run(const LinearBackwardUpdate& o) {
+  const auto& [step, layer, weight, bias] = o;
   const bool tensorwise = traits_of(step.rule).tensorwise();  // needs all of the gradient first
   if (!small_backward_serves(layer) || tensorwise || !weight.copy.empty() || skips_update(step)) {
-    return Ops::linear_backward_update(step, layer, weight, bias);
+    return Ops::run(o);
   }
   LayerBackward update;
   update.step = &step;

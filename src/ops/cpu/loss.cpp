@@ -28,8 +28,8 @@ double logistic(double l, double e) { return (l >= 0 ? 1.0 : e) / (1.0 + e); }
 
 }  // namespace
 
-void CpuOps::bce_with_logits(Matrix logits, View<const float> labels, float scale,
-                             View<double> loss, Matrix dlogits) {
+void CpuOps::run(const BceWithLogits& o) {
+  const auto& [logits, labels, scale, loss, dlogits] = o;
   const int64_t chunks = (logits.rows + kChunk - 1) / kChunk;
   loss_parts_.reserve(static_cast<size_t>(chunks));
   parallel_ranges(threads_, chunks, 1, 1, [&](int64_t c0, int64_t c1) {
@@ -49,7 +49,8 @@ void CpuOps::bce_with_logits(Matrix logits, View<const float> labels, float scal
   for (int64_t c = 0; c < chunks; ++c) loss[0] += loss_parts_[static_cast<size_t>(c)];
 }
 
-void CpuOps::sigmoid(Matrix logits, View<float> p) {
+void CpuOps::run(const Sigmoid& o) {
+  const auto& [logits, p] = o;
   parallel_ranges(threads_, logits.rows, 1, kChunk, [&](int64_t r0, int64_t r1) {
     for (int64_t r = r0; r < r1; ++r) {
       const double l = logit_at(logits, r);

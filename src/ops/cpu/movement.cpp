@@ -110,10 +110,10 @@ void copy_within(const BlockCopy& b, uintptr_t from, uintptr_t to, const Copy& c
 
 /// Threads own stretches of the address space, so that blocks which write the same cell keep their
 /// order.
-void CpuOps::copy_blocks(View<const BlockCopy> blocks) {
+void CpuOps::run(const CopyBlocks& o) {
   int64_t total = 0;
   Span all{~uintptr_t{0}, 0};
-  for (const BlockCopy& b : blocks) {
+  for (const BlockCopy& b : o.blocks) {
     if (empty(b)) continue;
     const Span s = written(b);
     all = {std::min(all.begin, s.begin), std::max(all.end, s.end)};
@@ -121,22 +121,23 @@ void CpuOps::copy_blocks(View<const BlockCopy> blocks) {
   }
   const int parts = parts_for(threads_, total, kGrain);
   if (parts == 1) {
-    for (const BlockCopy& b : blocks) {
+    for (const BlockCopy& b : o.blocks) {
       if (!empty(b)) kernels_.copy_rows(b);
     }
     return;
   }
   parallel(parts, [&](int part) {
     const double share = static_cast<double>(total) / parts;
-    const uintptr_t from = part == 0 ? all.begin : cut_at(blocks, all, part * share);
-    const uintptr_t to = part + 1 == parts ? all.end : cut_at(blocks, all, (part + 1) * share);
-    for (const BlockCopy& b : blocks) {
+    const uintptr_t from = part == 0 ? all.begin : cut_at(o.blocks, all, part * share);
+    const uintptr_t to = part + 1 == parts ? all.end : cut_at(o.blocks, all, (part + 1) * share);
+    for (const BlockCopy& b : o.blocks) {
       if (!empty(b)) copy_within(b, from, to, kernels_.copy_rows);
     }
   });
 }
 
-void CpuOps::convert(Matrix x, Matrix y) {
+void CpuOps::run(const Convert& o) {
+  const auto& [x, y] = o;
   parallel_ranges(threads_, y.rows, y.cols, kGrain, [&](int64_t r0, int64_t r1) {
     BlockCopy b;
     b.src = x.element(r0, 0);
@@ -151,18 +152,21 @@ void CpuOps::convert(Matrix x, Matrix y) {
   });
 }
 
-void CpuOps::add(Matrix x, Matrix y) {
+void CpuOps::run(const Add& o) {
+  const auto& [x, y] = o;
   parallel_ranges(threads_, y.rows, y.cols, kGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.add(x, y, r0, r1); });
 }
 
-void CpuOps::fill_zero(void* data, int64_t bytes) {
-  parallel_ranges(threads_, bytes, 1, 1 << 20, [&](int64_t b0, int64_t b1) {
-    std::memset(static_cast<char*>(data) + b0, 0, static_cast<size_t>(b1 - b0));
+void CpuOps::run(const FillZero& o) {
+  const auto size = static_cast<int64_t>(o.bytes.size());
+  parallel_ranges(threads_, size, 1, 1 << 20, [&](int64_t b0, int64_t b1) {
+    std::memset(o.bytes.data() + b0, 0, static_cast<size_t>(b1 - b0));
   });
 }
 
-void CpuOps::find_non_finite(Matrix x, View<float> bad) {
+void CpuOps::run(const FindNonFinite& o) {
+  const auto& [x, bad] = o;
   const int parts = std::min(threads_, parts_for(threads_, x.rows * x.cols, kGrain));
   counters_.reserve(static_cast<size_t>(parts));
   parallel(parts, [&](int part) {

@@ -13,8 +13,8 @@ constexpr int64_t kSquaresChunk = 4096;  // elements whose squares are summed in
 
 }  // namespace
 
-void CpuOps::dense_update(const OptimizerStep& step, View<float> w, View<const float> g,
-                          View<float> s1, View<float> s2, View<BFloat16> copy) {
+void CpuOps::run(const DenseUpdate& o) {
+  const auto& [step, w, g, s1, s2, copy] = o;
   DLRM_CHECK(traits_of(step.rule).dense(), "{} steps rows of tables", traits_of(step.rule).name);
   if (skips_update(step)) return;
   const float factor =
@@ -48,8 +48,8 @@ float CpuOps::update_state(const OptimizerStep& step, const DenseTensor& t, View
   return kernels_.tensor_factor(step, sums);
 }
 
-void CpuOps::fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
-                          const RowTable& table) {
+void CpuOps::run(const FillUniform& o) {
+  const auto& [key, first_row, first_column, bound, table] = o;
   parallel_ranges(threads_, table.rows, table.width, kGrain, [&](int64_t r0, int64_t r1) {
     kernels_.uniform_rows(key, first_row, first_column, bound, table, r0, r1);
   });

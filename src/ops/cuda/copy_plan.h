@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "dlrm/ops/types.h"
+#include "dlrm/ops/movement.h"
 
 #include "kernels/copy_blocks.h"
 

@@ -72,11 +72,11 @@ kernels::UpdateList prepare(cuda::UpdateLists& of, Scratch& scratch, DeviceLists
 
 }  // namespace
 
-void CudaOps::embedding_bag_forward(View<const BagGroup> groups) {
+void CudaOps::run(const EmbeddingBagForward& o) {
   cuda::LookupLists& of = parts_->embedding.lookup;
   cuda::LookupLists& over_link = parts_->embedding.lookup_over_link;
-  of.set(groups, /*on_host=*/false);
-  over_link.set(groups, /*on_host=*/true);
+  of.set(o.groups, /*on_host=*/false);
+  over_link.set(o.groups, /*on_host=*/true);
   const bool has_link = !over_link.groups.empty();
   if (has_link) {
     const auto* list = parts_->lists.of(over_link.groups);
@@ -91,7 +91,8 @@ void CudaOps::embedding_bag_forward(View<const BagGroup> groups) {
   if (has_link) parts_->join_link(stream_);
 }
 
-void CudaOps::group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows runs) {
+void CudaOps::run(const GroupRows& o) {
+  const auto& [groups, rows, runs] = o;
   ShardUpdate shard;
   shard.table.rows = rows;
   shard.groups = groups;
@@ -99,7 +100,8 @@ void CudaOps::group_rows(View<const IdGroup> groups, int64_t rows, SegmentedRows
   group_rows_of({&shard, 1}, [] {});
 }
 
-void CudaOps::group_rows_of(View<const ShardUpdate> shards, const std::function<void()>& progress) {
+void CudaOps::run(const GroupShardRows& o) {
+  const auto& [shards, progress] = o;
   cuda::GroupingLists& of = parts_->embedding.grouping;
   of.set(shards);
   if (of.shards.empty()) return;
@@ -111,8 +113,8 @@ void CudaOps::group_rows_of(View<const ShardUpdate> shards, const std::function<
   progress();
 }
 
-void CudaOps::embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
-                                     MatrixView<float> grads) {
+void CudaOps::run(const EmbeddingBagBackward& o) {
+  const auto& [runs, gradients, grads] = o;
   RowTable sums;
   sums.weights = grads.data;
   sums.rows = grads.rows;
@@ -126,8 +128,8 @@ void CudaOps::embedding_bag_backward(SegmentedRows runs, View<const BagGradient>
   kernels::store_runs(list, of.run_blocks.back(), native_);
 }
 
-void CudaOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table,
-                                   SegmentedRows runs, View<const BagGradient> gradients) {
+void CudaOps::run(const EmbeddingBagUpdate& o) {
+  const auto& [step, table, runs, gradients] = o;
   ShardUpdate shard;
   shard.table = table;
   shard.gradients = gradients;
@@ -135,8 +137,8 @@ void CudaOps::embedding_bag_update(const OptimizerStep& step, const RowTable& ta
   embedding_bag_updates(step, {&shard, 1}, [] {});
 }
 
-void CudaOps::embedding_bag_updates(const OptimizerStep& step, View<const ShardUpdate> shards,
-                                    const std::function<void()>& progress) {
+void CudaOps::run(const UpdateShards& o) {
+  const auto& [step, shards, progress] = o;
   cuda::UpdateLists& of = parts_->embedding.update;
   cuda::UpdateLists& over_link = parts_->embedding.update_over_link;
   of.clear();
@@ -160,16 +162,14 @@ void CudaOps::embedding_bag_updates(const OptimizerStep& step, View<const ShardU
   progress();
 }
 
-void CudaOps::row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
-                              View<float> sums) {
+void CudaOps::run(const RowSquareSums& o) {
+  const auto& [count, grads, sums] = o;
   kernels::row_square_sums(count.data(), grads, sums.data(), static_cast<int64_t>(sums.size()),
                            native_);
 }
 
-void CudaOps::sparse_update(const OptimizerStep& step, const RowTable& table,
-                            View<const int64_t> rows, View<const int64_t> count,
-                            MatrixView<const float> grads, bool by_row,
-                            View<const float> square_sums, int64_t full_width) {
+void CudaOps::run(const SparseUpdate& o) {
+  const auto& [step, table, rows, count, grads, by_row, square_sums, full_width] = o;
   if (table.width == 0 || rows.empty()) return;
   kernels::UpdateShard shard = kernels::update_shard(table);
   shard.rows = rows.data();
@@ -183,13 +183,13 @@ void CudaOps::sparse_update(const OptimizerStep& step, const RowTable& table,
   kernels::update_rows(step, shard, list, static_cast<int64_t>(rows.size()), native_);
 }
 
-void CudaOps::scatter_rows(View<const int64_t> rows, View<const int64_t> count,
-                           MatrixView<const float> grads, MatrixView<float> dense,
-                           View<float> touched) {
+void CudaOps::run(const ScatterRows& o) {
+  const auto& [rows, count, grads, dense, touched] = o;
   kernels::scatter_rows(rows, count.data(), grads, dense, touched, native_);
 }
 
-void CudaOps::touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) {
+void CudaOps::run(const TouchedRows& o) {
+  const auto& [touched, rows, count] = o;
   const auto all = static_cast<int64_t>(touched.size());
   const int64_t tiles = kernels::touched_tiles(all);
   uint32_t* in_tiles = parts_->scratch.of<uint32_t>("touched rows of tiles", tiles + 1);

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "dlrm/ops/types.h"
+#include "dlrm/ops/embedding.h"
 
 #include "kernels/embedding_forward.h"
 #include "kernels/embedding_update.h"

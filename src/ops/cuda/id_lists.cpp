@@ -7,7 +7,8 @@
 
 namespace dlrm {
 
-void CudaOps::check_ids(View<const IdCheck> lists, View<float> flag, View<int64_t> where) {
+void CudaOps::run(const CheckIds& o) {
+  const auto& [lists, flag, where] = o;
   std::vector<kernels::CheckList>& with_ids = parts_->embedding.checks;
   std::vector<uint32_t>& first_block = parts_->embedding.id_blocks;
   with_ids.clear();
@@ -37,12 +38,12 @@ void CudaOps::check_ids(View<const IdCheck> lists, View<float> flag, View<int64_
                      where.data(), native_);
 }
 
-void CudaOps::unpack(View<const PackedList> lists) {
+void CudaOps::run(const Unpack& o) {
   std::vector<kernels::UnpackList>& of = parts_->embedding.unpacked;
   std::vector<uint32_t>& first_block = parts_->embedding.id_blocks;
   of.clear();
   first_block.assign(1, 0);
-  for (const PackedList& list : lists) {
+  for (const PackedList& list : o.lists) {
     if (list.count == 0) continue;
     of.push_back({list.from, list.to, list.count, list.step});
     first_block.push_back(first_block.back() + kernels::unpack_blocks(list.count));
@@ -52,13 +53,13 @@ void CudaOps::unpack(View<const PackedList> lists) {
                   first_block.back(), native_);
 }
 
-void CudaOps::filter_ids(View<const IdFilter> filters) {
+void CudaOps::run(const FilterIds& o) {
   std::vector<kernels::FilterPart>& parts = parts_->embedding.filter_parts;
   std::vector<uint32_t>& first_block = parts_->embedding.id_blocks;
   parts.clear();
   first_block.assign(1, 0);
   int64_t bags = 0;
-  for (const IdFilter& filter : filters) {
+  for (const IdFilter& filter : o.filters) {
     const int64_t first_of_filter = bags;
     for (const IdPart& part : filter.parts) {
       if (part.bags == 0) continue;

@@ -55,14 +55,7 @@ Matrix row_matrix(const void* data, DType type, size_t size) {
 
 }  // namespace
 
-void CudaOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
-                             Matrix z) {
-  LayerForward layer;
-  layer.x = x, layer.w = w, layer.bias = bias, layer.act = act, layer.y = y, layer.z = z;
-  layer_forward(layer);
-}
-
-void CudaOps::layer_forward(const LayerForward& l) {
+void CudaOps::run(const LinearForward& l) {
   if (l.mask) l.mask->written = false;
   if (l.y.rows == 0 || l.y.cols == 0) return;
   const Matrix kept = needs_input(l.act) ? l.z : Matrix();
@@ -108,7 +101,7 @@ void CudaOps::layer_forward(const LayerForward& l) {
   if (l.act != Act::kNone) kernels::activate(curve, sums, nullptr, kept, l.y, native_);
 }
 
-bool CudaOps::fused_forward(const LayerForward& l, const Product& with_bias, Matrix kept) {
+bool CudaOps::fused_forward(const LinearForward& l, const Product& with_bias, Matrix kept) {
   Product fused = with_bias;
   fused.d = l.y;
   if (l.act == Act::kRelu) {
@@ -139,7 +132,8 @@ void CudaOps::activate(Act act, Matrix z, Matrix y) {
   kernels::activate(curve_of(act), z, nullptr, {}, y, native_);
 }
 
-void CudaOps::activation_backward(Act act, Matrix y, Matrix z, Matrix dy) {
+void CudaOps::run(const ActivationBackward& o) {
+  const auto& [act, y, z, dy] = o;
   if (act == Act::kNone || dy.rows == 0 || dy.cols == 0) return;
   cuda::Activation function;
   if (named_by_cudnn(act, function) && parts_->activations().backward(function, y, dy, stream_)) {
@@ -148,9 +142,9 @@ void CudaOps::activation_backward(Act act, Matrix y, Matrix z, Matrix dy) {
   kernels::activate_backward(curve_of(act), y, z, dy, native_);
 }
 
-void CudaOps::linear_backward_input(Matrix dz, Matrix w, Matrix dx) {
+void CudaOps::run(const LinearBackwardInput& o) {
   LinearGradients layer;
-  layer.dy = dz, layer.w = w, layer.dx = dx;
+  layer.dy = o.dz, layer.w = o.w, layer.dx = o.dx;
   input_gradient(layer);
 }
 
@@ -198,8 +192,8 @@ bool CudaOps::fused_input_gradient(const LinearGradients& l, const Product& prod
   return true;
 }
 
-void CudaOps::linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw, View<float> dbias) {
-  weight_gradient(dz, x, dw, dbias, Products::kMain);
+void CudaOps::run(const LinearBackwardWeight& o) {
+  weight_gradient(o.dz, o.x, o.dw, o.dbias, Products::kMain);
 }
 
 void CudaOps::weight_gradient(Matrix dz, Matrix x, MatrixView<float> dw, View<float> dbias,
@@ -258,7 +252,7 @@ void CudaOps::one_output_backward(const LinearGradients& l, int lane) {
   if (l.below && !to.relu) activation_backward(l.below->act, l.below->y, l.below->z, l.dx);
 }
 
-void CudaOps::linear_backward(const LinearGradients& l) {
+void CudaOps::run(const LinearGradients& l) {
   activation_backward(l.act, l.y, l.z, l.dy);
   const bool one_output = l.dy.cols == 1 && l.dy.rows > 0 && l.x.cols > 0 && !l.add;
   if (one_output) return one_output_backward(l, Products::kMain);

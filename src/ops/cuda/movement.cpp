@@ -3,8 +3,8 @@
 
 namespace dlrm {
 
-void CudaOps::copy_blocks(View<const BlockCopy> blocks) {
-  const cuda::CopyPlan& plan = parts_->copies.of(blocks);
+void CudaOps::run(const CopyBlocks& o) {
+  const cuda::CopyPlan& plan = parts_->copies.of(o.blocks);
   if (plan.launches.empty()) return;
   const kernels::CopyRectangle* rectangles =
       parts_->lists.of(View<const kernels::CopyRectangle>(plan.rectangles));
@@ -13,17 +13,15 @@ void CudaOps::copy_blocks(View<const BlockCopy> blocks) {
   }
 }
 
-void CudaOps::convert(Matrix x, Matrix y) { kernels::convert(x, y, native_); }
+void CudaOps::run(const Convert& o) { kernels::convert(o.x, o.y, native_); }
 
-void CudaOps::add(Matrix x, Matrix y) { kernels::add(x, y, native_); }
+void CudaOps::run(const Add& o) { kernels::add(o.x, o.y, native_); }
 
-void CudaOps::fill_zero(void* data, int64_t bytes) {
-  if (bytes == 0) return;
-  DLRM_CUDA_CHECK(cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), native_));
+void CudaOps::run(const FillZero& o) {
+  if (o.bytes.empty()) return;
+  DLRM_CUDA_CHECK(cudaMemsetAsync(o.bytes.data(), 0, o.bytes.size(), native_));
 }
 
-void CudaOps::find_non_finite(Matrix x, View<float> bad) {
-  kernels::find_non_finite(x, bad.data(), native_);
-}
+void CudaOps::run(const FindNonFinite& o) { kernels::find_non_finite(o.x, o.bad.data(), native_); }
 
 }  // namespace dlrm

@@ -6,8 +6,8 @@
 
 namespace dlrm {
 
-void CudaOps::dense_update(const OptimizerStep& step, View<float> w, View<const float> g,
-                           View<float> s1, View<float> s2, View<BFloat16> copy) {
+void CudaOps::run(const DenseUpdate& o) {
+  const auto& [step, w, g, s1, s2, copy] = o;
   DLRM_CHECK(traits_of(step.rule).dense(), "{} steps rows of tables", traits_of(step.rule).name);
   parts_->products.library().settle();  // a whole step has been queued
   if (w.empty()) return;
@@ -24,8 +24,8 @@ void CudaOps::dense_update(const OptimizerStep& step, View<float> w, View<const 
   kernels::dense_update(step, parameters, native_);
 }
 
-void CudaOps::fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
-                           const RowTable& table) {
+void CudaOps::run(const FillUniform& o) {
+  const auto& [key, first_row, first_column, bound, table] = o;
   const Matrix all(table.weights, table.type, table.rows, table.width, table.stride);
   kernels::fill_uniform(key, first_row, first_column, bound, all, native_);
 }

@@ -21,8 +21,8 @@ double summed_gradient(const SegmentedRows& runs, View<const BagGradient> gradie
 
 }  // namespace
 
-void ReferenceOps::embedding_bag_forward(View<const BagGroup> groups) {
-  for (const BagGroup& g : groups) {
+void ReferenceOps::run(const EmbeddingBagForward& o) {
+  for (const BagGroup& g : o.groups) {
     for (int64_t bag = 0; bag < g.bags; ++bag) {
       for (int64_t c = 0; c < g.table.width; ++c) {
         double sum = 0;
@@ -35,7 +35,8 @@ void ReferenceOps::embedding_bag_forward(View<const BagGroup> groups) {
   }
 }
 
-void ReferenceOps::group_rows(View<const IdGroup> groups, int64_t, SegmentedRows runs) {
+void ReferenceOps::run(const GroupRows& o) {
+  const auto& [groups, table_rows, runs] = o;
   struct Entry {
     int64_t row;
     Occurrence at;
@@ -61,8 +62,8 @@ void ReferenceOps::group_rows(View<const IdGroup> groups, int64_t, SegmentedRows
   runs.count[0] = static_cast<int64_t>(count);
 }
 
-void ReferenceOps::embedding_bag_backward(SegmentedRows runs, View<const BagGradient> gradients,
-                                          MatrixView<float> grads) {
+void ReferenceOps::run(const EmbeddingBagBackward& o) {
+  const auto& [runs, gradients, grads] = o;
   for (int64_t i = 0; i < runs.count[0]; ++i) {
     for (int64_t c = 0; c < grads.cols; ++c) {
       grads(i, c) = static_cast<float>(summed_gradient(runs, gradients, static_cast<size_t>(i), c));
@@ -70,8 +71,8 @@ void ReferenceOps::embedding_bag_backward(SegmentedRows runs, View<const BagGrad
   }
 }
 
-void ReferenceOps::embedding_bag_update(const OptimizerStep& step, const RowTable& table,
-                                        SegmentedRows runs, View<const BagGradient> gradients) {
+void ReferenceOps::run(const EmbeddingBagUpdate& o) {
+  const auto& [step, table, runs, gradients] = o;
   row_.resize(static_cast<size_t>(table.width));
   const int64_t one = 1;
   for (size_t i = 0; i < static_cast<size_t>(runs.count[0]); ++i) {
@@ -83,9 +84,8 @@ void ReferenceOps::embedding_bag_update(const OptimizerStep& step, const RowTabl
   }
 }
 
-void ReferenceOps::scatter_rows(View<const int64_t> rows, View<const int64_t> count,
-                                MatrixView<const float> grads, MatrixView<float> dense,
-                                View<float> touched) {
+void ReferenceOps::run(const ScatterRows& o) {
+  const auto& [rows, count, grads, dense, touched] = o;
   for (int64_t r = 0; r < dense.rows; ++r) std::fill_n(dense.row(r), dense.cols, 0.0f);
   std::fill(touched.begin(), touched.end(), 0.0f);
   for (int64_t i = 0; i < count[0]; ++i) {
@@ -95,8 +95,8 @@ void ReferenceOps::scatter_rows(View<const int64_t> rows, View<const int64_t> co
   }
 }
 
-void ReferenceOps::touched_rows(View<const float> touched, View<int64_t> rows,
-                                View<int64_t> count) {
+void ReferenceOps::run(const TouchedRows& o) {
+  const auto& [touched, rows, count] = o;
   size_t found = 0;
   for (size_t i = 0; i < touched.size(); ++i) {
     if (touched[i] > 0) rows[found++] = static_cast<int64_t>(i);

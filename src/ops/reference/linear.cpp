@@ -4,8 +4,8 @@
 
 namespace dlrm::reference {
 
-void ReferenceOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y,
-                                  Matrix z) {
+void ReferenceOps::run(const LinearForward& o) {
+  const auto& [x, w, bias, act, y, z, rounded_bias, mask] = o;
   for (int64_t r = 0; r < y.rows; ++r) {
     for (int64_t o = 0; o < y.cols; ++o) {
       double sum = bias.empty() ? 0.0 : bias[static_cast<size_t>(o)];
@@ -16,7 +16,8 @@ void ReferenceOps::linear_forward(Matrix x, Matrix w, View<const float> bias, Ac
   }
 }
 
-void ReferenceOps::linear_backward_input(Matrix dz, Matrix w, Matrix dx) {
+void ReferenceOps::run(const LinearBackwardInput& o) {
+  const auto& [dz, w, dx] = o;
   for (int64_t r = 0; r < dx.rows; ++r) {
     for (int64_t i = 0; i < dx.cols; ++i) {
       double sum = 0;
@@ -26,8 +27,8 @@ void ReferenceOps::linear_backward_input(Matrix dz, Matrix w, Matrix dx) {
   }
 }
 
-void ReferenceOps::linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw,
-                                          View<float> dbias) {
+void ReferenceOps::run(const LinearBackwardWeight& o) {
+  const auto& [dz, x, dw, dbias] = o;
   for (int64_t o = 0; o < dw.rows; ++o) {
     for (int64_t i = 0; i < dw.cols; ++i) {
       double sum = 0;
@@ -42,7 +43,8 @@ void ReferenceOps::linear_backward_weight(Matrix dz, Matrix x, MatrixView<float>
   }
 }
 
-void ReferenceOps::activation_backward(Act act, Matrix y, Matrix z, Matrix dy) {
+void ReferenceOps::run(const ActivationBackward& o) {
+  const auto& [act, y, z, dy] = o;
   if (act == Act::kNone) return;
   const Matrix& from = needs_input(act) ? z : y;
   for (int64_t r = 0; r < dy.rows; ++r) {

@@ -15,8 +15,8 @@ double logistic(double l) {
 
 }  // namespace
 
-void ReferenceOps::bce_with_logits(Matrix logits, View<const float> labels, float scale,
-                                   View<double> loss, Matrix dlogits) {
+void ReferenceOps::run(const BceWithLogits& o) {
+  const auto& [logits, labels, scale, loss, dlogits] = o;
   double sum = 0;
   for (int64_t r = 0; r < logits.rows; ++r) {
     const double l = get(logits, r, 0);
@@ -27,7 +27,8 @@ void ReferenceOps::bce_with_logits(Matrix logits, View<const float> labels, floa
   loss[0] = sum;
 }
 
-void ReferenceOps::sigmoid(Matrix logits, View<float> p) {
+void ReferenceOps::run(const Sigmoid& o) {
+  const auto& [logits, p] = o;
   for (int64_t r = 0; r < logits.rows; ++r) {
     p[static_cast<size_t>(r)] = static_cast<float>(logistic(get(logits, r, 0)));
   }

@@ -1,13 +1,13 @@
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "reference/elements.h"
 #include "reference/reference_ops.h"
 
 namespace dlrm::reference {
 
-void ReferenceOps::copy_blocks(View<const BlockCopy> blocks) {
-  for (const BlockCopy& b : blocks) {
+void ReferenceOps::run(const CopyBlocks& o) {
+  for (const BlockCopy& b : o.blocks) {
     for (int64_t r = 0; r < b.rows; ++r) {
       const int64_t from = b.src_rows ? b.src_rows[r] : r;
       const int64_t to = b.dst_rows ? b.dst_rows[r] : r;
@@ -21,23 +21,24 @@ void ReferenceOps::copy_blocks(View<const BlockCopy> blocks) {
   }
 }
 
-void ReferenceOps::convert(Matrix x, Matrix y) {
+void ReferenceOps::run(const Convert& o) {
+  const auto& [x, y] = o;
   for (int64_t r = 0; r < y.rows; ++r) {
     for (int64_t c = 0; c < y.cols; ++c) set(y, r, c, get(x, r, c));
   }
 }
 
-void ReferenceOps::add(Matrix x, Matrix y) {
+void ReferenceOps::run(const Add& o) {
+  const auto& [x, y] = o;
   for (int64_t r = 0; r < y.rows; ++r) {
     for (int64_t c = 0; c < y.cols; ++c) set(y, r, c, get(y, r, c) + get(x, r, c));
   }
 }
 
-void ReferenceOps::fill_zero(void* data, int64_t bytes) {
-  if (bytes > 0) std::memset(data, 0, static_cast<size_t>(bytes));
-}
+void ReferenceOps::run(const FillZero& o) { std::fill(o.bytes.begin(), o.bytes.end(), char{0}); }
 
-void ReferenceOps::find_non_finite(Matrix x, View<float> bad) {
+void ReferenceOps::run(const FindNonFinite& o) {
+  const auto& [x, bad] = o;
   for (int64_t r = 0; r < x.rows; ++r) {
     for (int64_t c = 0; c < x.cols; ++c) {
       if (!std::isfinite(get(x, r, c))) bad[0] = 1;

@@ -92,17 +92,15 @@ double square_sum(const float* g, int64_t n) {
 
 }  // namespace
 
-void ReferenceOps::row_square_sums(View<const int64_t> count, MatrixView<const float> grads,
-                                   View<float> sums) {
+void ReferenceOps::run(const RowSquareSums& o) {
+  const auto& [count, grads, sums] = o;
   for (int64_t i = 0; i < count[0]; ++i) {
     sums[static_cast<size_t>(i)] = static_cast<float>(square_sum(grads.row(i), grads.cols));
   }
 }
 
-void ReferenceOps::sparse_update(const OptimizerStep& step, const RowTable& table,
-                                 View<const int64_t> rows, View<const int64_t> count,
-                                 MatrixView<const float> grads, bool by_row,
-                                 View<const float> square_sums, int64_t full_width) {
+void ReferenceOps::run(const SparseUpdate& o) {
+  const auto& [step, table, rows, count, grads, by_row, square_sums, full_width] = o;
   if (skips_update(step)) return;
   const bool rowwise = traits_of(step.rule).rowwise();
   for (size_t i = 0; i < static_cast<size_t>(count[0]); ++i) {
@@ -125,8 +123,8 @@ void ReferenceOps::sparse_update(const OptimizerStep& step, const RowTable& tabl
   }
 }
 
-void ReferenceOps::dense_update(const OptimizerStep& step, View<float> w, View<const float> g,
-                                View<float> s1, View<float> s2, View<BFloat16> copy) {
+void ReferenceOps::run(const DenseUpdate& o) {
+  const auto& [step, w, g, s1, s2, copy] = o;
   if (skips_update(step)) return;
   const auto of = [](View<float> state, size_t i) { return state.empty() ? nullptr : &state[i]; };
   if (traits_of(step.rule).tensorwise()) {
@@ -147,8 +145,8 @@ void ReferenceOps::dense_update(const OptimizerStep& step, View<float> w, View<c
   for (size_t i = 0; i < copy.size(); ++i) copy[i] = BFloat16(w[i]);
 }
 
-void ReferenceOps::fill_uniform(uint64_t key, int64_t first_row, int64_t first_column, float bound,
-                                const RowTable& table) {
+void ReferenceOps::run(const FillUniform& o) {
+  const auto& [key, first_row, first_column, bound, table] = o;
   row_.resize(static_cast<size_t>(table.width));
   for (int64_t r = 0; r < table.rows; ++r) {
     uniform_row(key, static_cast<uint64_t>(first_row + r), first_column, table.width, bound,

@@ -2,7 +2,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "pooled_path.h"
+#include "bag_pooling.h"
 
 namespace dlrm {
 namespace {
@@ -17,9 +17,9 @@ struct RequestedBlock {
 /// Buffers are converted in rows of this many elements.
 constexpr int64_t kConvertWidth = 1024;
 
-class ExchangedPath final : public PooledPath {
+class AllToAllPooling final : public BagPooling {
  public:
-  ExchangedPath(Context& context, Ops& ops, const EmbeddingLayout& layout, WireConfig wire)
+  AllToAllPooling(Context& context, Ops& ops, const EmbeddingLayout& layout, WireConfig wire)
       : context_(context),
         ops_(ops),
         layout_(layout),
@@ -64,7 +64,7 @@ class ExchangedPath final : public PooledPath {
                             std::max(size_of(wire_.forward), size_of(wire_.backward)));
   }
 
-  Place pooled(const RoutedBatch& batch, size_t block, size_t piece, MatrixView<float>) override {
+  Piece pooled(const RoutedBatch& batch, size_t block, size_t piece, MatrixView<float>) override {
     const PooledBlock& place = mine().blocks[block];
     const auto group = static_cast<size_t>(place.group);
     const int64_t bags = batch.owner.pieces[group * batch.owner.pieces_per_group + piece].bags;
@@ -135,7 +135,7 @@ class ExchangedPath final : public PooledPath {
     ops_.convert(owned(owner_wire_.data(), wire_.backward), owned(pooled_.data(), DType::kFloat32));
   }
 
-  Place gradient(const RoutedBatch& batch, size_t block, size_t piece,
+  Piece gradient(const RoutedBatch& batch, size_t block, size_t piece,
                  MatrixView<float> de) override {
     return pooled(batch, block, piece, de);
   }
@@ -286,9 +286,10 @@ class ExchangedPath final : public PooledPath {
 
 }  // namespace
 
-std::unique_ptr<PooledPath> make_exchanged_path(Context& context, Ops& ops,
-                                                const EmbeddingLayout& layout, WireConfig wire) {
-  return std::make_unique<ExchangedPath>(context, ops, layout, wire);
+std::unique_ptr<BagPooling> make_all_to_all_pooling(Context& context, Ops& ops,
+                                                    const EmbeddingLayout& layout,
+                                                    WireConfig wire) {
+  return std::make_unique<AllToAllPooling>(context, ops, layout, wire);
 }
 
 }  // namespace dlrm

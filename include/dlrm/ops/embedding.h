@@ -1,0 +1,216 @@
+#pragma once
+// Embedding tables: pooled lookups, gradients of the rows that a batch names, and their updates.
+// The ids have been checked.
+#include <cstdint>
+#include <functional>
+
+#include "dlrm/core/view.h"
+#include "dlrm/ops/operation.h"
+#include "dlrm/ops/types.h"
+
+namespace dlrm {
+
+/// One feature's bags on one shard, to be looked up.
+struct BagGroup {
+  RowTable table;
+  const int64_t* ids = nullptr;      ///< row numbers local to the shard
+  const int64_t* offsets = nullptr;  ///< [bags + 1] into ids
+  int64_t bags = 0;
+  const float* scale = nullptr;  ///< [bags], or null for 1
+  MatrixView<float> pooled;      ///< [bags, width]
+  int64_t capacity = 0;          ///< upper bound of the number of ids, or 0 if unknown
+};
+
+/// pooled[bag] = scale[bag] · Σ rows[ids of the bag] for each group; zeros for an empty bag. Sums
+/// in fp32 in the order of ids. Reads nnz·width elements and writes bags·width: memory-bound.
+struct EmbeddingBagForward {
+  View<const BagGroup> groups;
+
+  static constexpr const char* kName = "embedding_bag_forward";
+  template <class V>
+  void operands(V& v) {
+    v.inout("groups", groups);
+  }
+};
+
+/// The ids of one feature on one shard.
+struct IdGroup {
+  const int64_t* ids = nullptr;
+  const int64_t* offsets = nullptr;  ///< [bags + 1] into ids
+  int64_t bags = 0;
+  int64_t capacity = 0;  ///< upper bound of offsets[bags] - offsets[0], known to the host
+};
+
+/// The bag in which an id occurs.
+struct Occurrence {
+  int32_t group = 0;
+  int32_t bag = 0;
+};
+
+/// Occurrences sorted by row. Those of rows[i] are [starts[i], starts[i + 1]), ordered by group,
+/// bag and position. The capacity is the total number of ids.
+struct SegmentedRows {
+  View<int64_t> rows;            ///< [capacity] unique rows, ascending
+  View<int64_t> starts;          ///< [capacity + 1]
+  View<Occurrence> occurrences;  ///< [capacity]
+  View<int64_t> count;           ///< [1] number of unique rows
+};
+
+/// Groups the occurrences of equal ids. `groups` are the features of one shard, whose ids lie in
+/// [0, rows).
+struct GroupRows {
+  View<const IdGroup> groups;
+  int64_t rows;
+  SegmentedRows runs;
+
+  static constexpr const char* kName = "group_rows";
+  template <class V>
+  void operands(V& v) {
+    v.in("groups", groups), v.out("runs", runs);
+  }
+};
+
+/// Gradients of one feature's pooled bags.
+struct BagGradient {
+  MatrixView<const float> pooled;  ///< [bags, width]
+  const float* scale = nullptr;    ///< [bags], or null for 1
+};
+
+/// grads[i] = Σ scale · gradient over the occurrences of rows[i], in their order, in fp32. Long
+/// segments are summed in fixed chunks.
+struct EmbeddingBagBackward {
+  SegmentedRows runs;
+  View<const BagGradient> gradients;  ///< one for each group
+  MatrixView<float> grads;            ///< [count, width]
+
+  static constexpr const char* kName = "embedding_bag_backward";
+  template <class V>
+  void operands(V& v) {
+    v.in("runs", runs), v.in("gradients", gradients), v.out("grads", grads);
+  }
+};
+
+/// sums[i] = Σ_c grads[i, c]² for i < count[0]. For row-wise Adagrad over column shards.
+struct RowSquareSums {
+  View<const int64_t> count;      ///< [1]
+  MatrixView<const float> grads;  ///< [capacity, width]
+  View<float> sums;               ///< [capacity]
+
+  static constexpr const char* kName = "row_square_sums";
+  template <class V>
+  void operands(V& v) {
+    v.in("count", count), v.in("grads", grads), v.out("sums", sums);
+  }
+};
+
+/// One optimizer update of each row rows[i], i < count[0], all different. bf16 rows are rounded
+/// stochastically; see RowTable.
+struct SparseUpdate {
+  OptimizerStep step;
+  RowTable table;
+  View<const int64_t> rows;
+  View<const int64_t> count;      ///< [1]
+  MatrixView<const float> grads;  ///< of rows[i]: row i, or row rows[i] with `by_row`
+  bool by_row = false;
+  /// Row-wise Adagrad takes square_sums[i] / full_width instead of its own mean, unless empty.
+  View<const float> square_sums = {};
+  int64_t full_width = 0;
+
+  static constexpr const char* kName = "sparse_update";
+  template <class V>
+  void operands(V& v) {
+    v.in("step", step), v.inout("table", table), v.in("rows", rows), v.in("count", count);
+    v.in("grads", grads), v.in("square sums", square_sums);
+  }
+};
+
+/// EmbeddingBagBackward and SparseUpdate in one pass, bitwise.
+struct EmbeddingBagUpdate {
+  OptimizerStep step;
+  RowTable table;
+  SegmentedRows runs;
+  View<const BagGradient> gradients;
+
+  static constexpr const char* kName = "embedding_bag_update";
+  template <class V>
+  void operands(V& v) {
+    v.in("step", step), v.inout("table", table), v.in("runs", runs);
+    v.in("gradients", gradients);
+  }
+};
+
+/// One shard's sparse update.
+struct ShardUpdate {
+  RowTable table;
+  View<const IdGroup> groups;
+  View<const BagGradient> gradients;  ///< one for each group
+  SegmentedRows runs;
+};
+
+/// GroupRows of every shard. Calls `progress` between shards if that is useful.
+struct GroupShardRows {
+  View<const ShardUpdate> shards;
+  const std::function<void()>& progress;
+
+  static constexpr const char* kName = "group_rows";
+  template <class V>
+  void operands(V& v) {
+    v.inout("shards", shards);
+  }
+};
+
+/// EmbeddingBagUpdate of every shard. Calls `progress` between shards if that is useful.
+struct UpdateShards {
+  OptimizerStep step;
+  View<const ShardUpdate> shards;
+  const std::function<void()>& progress;
+
+  static constexpr const char* kName = "embedding_bag_updates";
+  template <class V>
+  void operands(V& v) {
+    v.in("step", step), v.inout("shards", shards);
+  }
+};
+
+/// dense ← 0, then dense[rows[i]] = grads[i] for i < count[0]. touched[r] = 1 for each such row r,
+/// otherwise 0. For small data-parallel tables.
+struct ScatterRows {
+  View<const int64_t> rows;       ///< [capacity] ascending
+  View<const int64_t> count;      ///< [1]
+  MatrixView<const float> grads;  ///< [capacity, width]
+  MatrixView<float> dense;        ///< [table rows, width]
+  View<float> touched;            ///< [table rows]
+
+  static constexpr const char* kName = "scatter_rows";
+  template <class V>
+  void operands(V& v) {
+    v.in("rows", rows), v.in("count", count), v.in("grads", grads);
+    v.out("dense", dense), v.out("touched", touched);
+  }
+};
+
+/// rows = the indices i where touched[i] > 0, ascending; count[0] = their number.
+struct TouchedRows {
+  View<const float> touched;  ///< [table rows]
+  View<int64_t> rows;         ///< [table rows]
+  View<int64_t> count;        ///< [1]
+
+  static constexpr const char* kName = "touched_rows";
+  template <class V>
+  void operands(V& v) {
+    v.in("touched", touched), v.inout("rows", rows), v.out("count", count);
+  }
+};
+
+#define DLRM_EMBEDDING_OPERATIONS(X) \
+  X(EmbeddingBagForward)             \
+  X(GroupRows)                       \
+  X(EmbeddingBagBackward)            \
+  X(RowSquareSums)                   \
+  X(SparseUpdate)                    \
+  X(EmbeddingBagUpdate)              \
+  X(ScatterRows)                     \
+  X(TouchedRows)
+#define DLRM_EMBEDDING_SEQUENCES(X) X(GroupShardRows) X(UpdateShards)
+
+}  // namespace dlrm

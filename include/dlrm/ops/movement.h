@@ -1,0 +1,84 @@
+#pragma once
+#include <cstdint>
+
+#include "dlrm/core/view.h"
+#include "dlrm/ops/operation.h"
+
+namespace dlrm {
+
+/// A rectangle to copy. Row r of a side is its row r, or the row that the side's list names.
+struct BlockCopy {
+  const void* src = nullptr;
+  void* dst = nullptr;
+  DType src_type = DType::kFloat32;
+  DType dst_type = DType::kFloat32;
+  int64_t src_stride = 0;  ///< elements from row to row
+  int64_t dst_stride = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  const float* scale = nullptr;       ///< [rows], or null
+  const int32_t* src_rows = nullptr;  ///< [rows] rows of src, or null
+  const int32_t* dst_rows = nullptr;  ///< [rows] rows of dst, ascending and each once, or null
+  bool accumulate = false;
+};
+
+/// For each block: dst[r, c] = scale[r]·src[r, c], or += with `accumulate`. Types are converted
+/// through fp32 and rounded once. Blocks that write the same place are applied in their order.
+struct CopyBlocks {
+  View<const BlockCopy> blocks;
+
+  static constexpr const char* kName = "copy_blocks";
+  template <class V>
+  void operands(V& v) {
+    v.inout("blocks", blocks);
+  }
+};
+
+/// y = x, converted from and to any type.
+struct Convert {
+  Matrix x, y;  ///< [b, n]
+
+  static constexpr const char* kName = "convert";
+  template <class V>
+  void operands(V& v) {
+    v.in("x", x), v.out("y", y);
+  }
+};
+
+/// y += x.
+struct Add {
+  Matrix x, y;  ///< [b, n]
+
+  static constexpr const char* kName = "add";
+  template <class V>
+  void operands(V& v) {
+    v.in("x", x), v.inout("y", y);
+  }
+};
+
+/// Sets every byte to 0.
+struct FillZero {
+  View<char> bytes;
+
+  static constexpr const char* kName = "fill_zero";
+  template <class V>
+  void operands(V& v) {
+    v.out("bytes", bytes);
+  }
+};
+
+/// bad[0] = 1 if any element of x is NaN or infinite. Otherwise bad is unchanged.
+struct FindNonFinite {
+  Matrix x;
+  View<float> bad;  ///< [1]
+
+  static constexpr const char* kName = "find_non_finite";
+  template <class V>
+  void operands(V& v) {
+    v.in("x", x), v.inout("bad", bad);
+  }
+};
+
+#define DLRM_MOVEMENT_OPERATIONS(X) X(CopyBlocks) X(Convert) X(Add) X(FillZero) X(FindNonFinite)
+
+}  // namespace dlrm
