@@ -68,7 +68,7 @@ class Share:
         if current:
             why = f"took longer than {LIMIT:.0f} s" if late else f"ended the program with status {status}"
             self.note(current, "failed", 0, printed + [why])
-        elif status != 0 and not any(self.results[name]["status"] == "failed" for name in self.results):
+        elif status != 0 and not any(self.results.get(name, {}).get("status") == "failed" for name in names):
             self.note(names[-1], "failed", 0, printed + [f"after the last test the program ended with status {status}"])
         if len(self.results) == before:
             self.note(names[0], "failed", 0, printed + [f"the program ran no test and ended with status {status}"])
