@@ -344,7 +344,7 @@ UpdateShard update_shard(const RowTable& t) {
   s.first_column = t.first_column;
   s.width = static_cast<int32_t>(t.width);
   s.shift = lanes_shift(t.width, 4);
-  s.half = t.type == DType::kBFloat16;
+  s.bf16 = is_bf16(t.type);
   s.weights_aligned = rows_aligned(t.weights, t.stride, size_of(t.type));
   s.state_aligned = rows_aligned(t.state1, t.state_stride, 4) &&
                     (t.state2 == nullptr || rows_aligned(t.state2, t.state_stride, 4));

@@ -105,20 +105,26 @@ void over_elements(const Extents& all, const Body& body, cudaStream_t stream) {
 /// body.operator()<T>() for a type of activations.
 template <class Body>
 void with_type(DType type, const Body& body) {
-  if (type == DType::kFloat32) {
-    body.template operator()<float>();
-  } else {
-    body.template operator()<Bf16>();
+  switch (type) {
+    case DType::kFloat32:
+      return body.template operator()<float>();
+    case DType::kBFloat16:
+      return body.template operator()<Bf16>();
+    case DType::kFloat16:
+      return refuse_type(type);
   }
 }
 
 /// The same for any type that is moved.
 template <class Body>
 void with_any_type(DType type, const Body& body) {
-  if (type == DType::kFloat16) {
-    body.template operator()<Fp16>();
-  } else {
-    with_type(type, body);
+  switch (type) {
+    case DType::kFloat32:
+      return body.template operator()<float>();
+    case DType::kBFloat16:
+      return body.template operator()<Bf16>();
+    case DType::kFloat16:
+      return body.template operator()<Fp16>();
   }
 }
 

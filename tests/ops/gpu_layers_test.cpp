@@ -36,9 +36,9 @@ struct DeviceLayer {
   Matrix of(const Array<float>& array, int64_t rows, int64_t cols) const {
     return {array.data(), type, rows, cols};
   }
-  void run(Ops& ops, Act act) const {
+  void run(Ops& ops, Activation act) const {
     ops.linear_forward(of(x, b, n), of(w, o, n), bias.view(), act, of(y, b, o), of(z, b, o));
-    LinearGradients l;
+    LinearBackward l;
     l.act = act;
     l.y = of(y, b, o), l.z = of(z, b, o), l.dy = of(dy, b, o), l.x = of(x, b, n), l.w = of(w, o, n);
     l.dx = of(dx, b, n);
@@ -82,10 +82,11 @@ class GpuLayers : public testing::Test {
   std::unique_ptr<Ops> ops;
 };
 
-constexpr Act kAll[] = {Act::kNone, Act::kRelu, Act::kGelu, Act::kSilu, Act::kSigmoid, Act::kTanh};
+constexpr Activation kAll[] = {Activation::kNone, Activation::kRelu,    Activation::kGelu,
+                               Activation::kSilu, Activation::kSigmoid, Activation::kTanh};
 
 TEST_F(GpuLayers, ACapturedLayerComputesAgainFromWhatIsThereThen) {
-  for (const Act act : kAll) {
+  for (const Activation act : kAll) {
     const DeviceLayer layer(*device, 37, 13, 24, DType::kFloat32);
     fill(layer.x, 1), fill(layer.w, 2), fill(layer.bias, 3), fill(layer.dy, 4);
     layer.run(*ops, act);  // shapes are first met outside of captures
@@ -106,7 +107,7 @@ TEST_F(GpuLayers, ACapturedLayerComputesAgainFromWhatIsThereThen) {
 #if defined(DLRM_SIMT)
 TEST_F(GpuLayers, ASecondStepNeitherAllocatesNorWaits) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-    for (const Act act : kAll) {
+    for (const Activation act : kAll) {
       const DeviceLayer layer(*device, 70, 13, 72, type);
       layer.run(*ops, act);
       const simt::Counters before = simt::counters();
@@ -130,7 +131,8 @@ TEST_F(GpuLayers, AProductThatNoLibraryTakesIsSaidOnceForItsShape) {
     };
     testing::internal::CaptureStderr();
     for (int i = 0; i < 2; ++i) {
-      ops->linear_forward(matrix(x, 4, in), matrix(w, 8, in), {}, Act::kNone, matrix(y, 4, 8), {});
+      ops->linear_forward(matrix(x, 4, in), matrix(w, 8, in), {}, Activation::kNone,
+                          matrix(y, 4, 8), {});
     }
     stream->synchronize();
     const std::string text = testing::internal::GetCapturedStderr();

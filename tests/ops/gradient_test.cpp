@@ -40,8 +40,8 @@ TEST_P(Gradient, OfALinearLayerByFiniteDifferences) {
   Cells x = Cells::random(3, 5, 1), w = Cells::random(4, 5, 2), bias = Cells::random(1, 4, 3);
   Cells y(3, 4), dz = Cells::random(3, 4, 4), dx(3, 5), dw(4, 5), db(1, 4);
   const auto forward = [&] {
-    ops->linear_forward(x.matrix(), w.matrix(), {bias.floats().data, 4}, Act::kNone, y.matrix(),
-                        {});
+    ops->linear_forward(x.matrix(), w.matrix(), {bias.floats().data, 4}, Activation::kNone,
+                        y.matrix(), {});
   };
   ops->linear_backward_input(dz.matrix(), w.matrix(), dx.matrix());
   ops->linear_backward_weight(dz.matrix(), x.matrix(), dw.floats(), {db.floats().data, 4});
@@ -62,11 +62,11 @@ TEST_P(Gradient, OfReluByFiniteDifferences) {
     }
   }
   const auto forward = [&] {
-    ops->linear_forward(x.matrix(), w.matrix(), {}, Act::kRelu, y.matrix(), {});
+    ops->linear_forward(x.matrix(), w.matrix(), {}, Activation::kRelu, y.matrix(), {});
   };
   forward();
   Cells dx = dy;
-  ops->activation_backward(Act::kRelu, y.matrix(), {}, dx.matrix());
+  ops->activation_backward(Activation::kRelu, y.matrix(), {}, dx.matrix());
   expect_gradient(x, dx, y, dy, forward);
 }
 

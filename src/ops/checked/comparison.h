@@ -53,10 +53,18 @@ inline bool agree(double got, double expected, double allowed) {
 
 /// Half a unit in the last place where rounding differs becomes a whole one.
 inline double rounding(DType type, double value) {
-  const double step = type == DType::kFloat32    ? 0x1p-22
-                      : type == DType::kBFloat16 ? 0x1p-7
-                                                 : 0x1p-10;
-  return step * std::abs(value) + 1e-37;
+  const auto step = [type] {
+    switch (type) {
+      case DType::kFloat32:
+        return 0x1p-22;
+      case DType::kBFloat16:
+        return 0x1p-7;
+      case DType::kFloat16:
+        return 0x1p-10;
+    }
+    return 0.0;
+  };
+  return step() * std::abs(value) + 1e-37;
 }
 
 /// Error of a sum of `terms` fp32 products whose magnitudes add up to `magnitude`.

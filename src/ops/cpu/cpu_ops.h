@@ -43,9 +43,9 @@ class CpuOps final : public Ops {
   void update_share(const OptimizerStep& step, Range share, float* scratch,
                     const std::function<void()>* progress);
   /// y = act(x wᵀ + bias) for none and ReLU.
-  void layer_outputs(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y);
+  void layer_outputs(Matrix x, Matrix w, View<const float> bias, Activation act, Matrix y);
   /// The layer's backward by our own code, with the update where `update.step` is given.
-  void small_backward(const LinearGradients& layer, LayerBackward update, const DenseTensor* bias);
+  void small_backward(const LinearBackward& layer, LayerBackward update, const DenseTensor* bias);
   /// At least `floats` for each part: the same memory for the same part in every operation, so that
   /// it stays in its thread's cache.
   ThreadScratch thread_scratch(int64_t floats);

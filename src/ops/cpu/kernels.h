@@ -40,7 +40,7 @@ struct RowGradients {
 struct LayerForward {
   MatrixView<const float> x, w;
   const float* bias = nullptr;
-  Act act = Act::kNone;
+  Activation act = Activation::kNone;
   MatrixView<float> y;
 };
 
@@ -50,7 +50,7 @@ struct LayerForward {
 struct LayerBackward {
   MatrixView<const float> x, y, dy;
   MatrixView<float> w;
-  Act act = Act::kNone;
+  Activation act = Activation::kNone;
   float* dw = nullptr;
   float* dbias = nullptr;
   const OptimizerStep* step = nullptr;
@@ -71,9 +71,10 @@ struct Kernels {
   void (*relu)(const Matrix& y, int64_t r0, int64_t r1);
   void (*relu_backward)(const Matrix& y, const Matrix& dy, int64_t r0, int64_t r1);
   /// y = act(z), which may be the same matrix, for the smooth activations; types alike.
-  void (*activate)(Act act, const Matrix& z, const Matrix& y, int64_t r0, int64_t r1);
+  void (*activate)(Activation act, const Matrix& z, const Matrix& y, int64_t r0, int64_t r1);
   /// dy ← dy ⊙ act'(z); `from` is z where needs_input(act), else act(z).
-  void (*activate_backward)(Act act, const Matrix& from, const Matrix& dy, int64_t r0, int64_t r1);
+  void (*activate_backward)(Activation act, const Matrix& from, const Matrix& dy, int64_t r0,
+                            int64_t r1);
   void (*add)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
   bool (*all_finite)(const Matrix& x, int64_t r0, int64_t r1);
   void (*cross_forward)(const CrossForward& o, int64_t r0, int64_t r1);
@@ -81,7 +82,7 @@ struct Kernels {
   /// Sums of columns [c0, c1) over all rows, rows in fixed chunks.
   void (*column_sums)(const Matrix& x, int64_t c0, int64_t c1, float* sums);
   /// y[r] = act(x[r]·w + bias), one output.
-  void (*one_output)(const Matrix& x, const void* w, float bias, Act act, const Matrix& y,
+  void (*one_output)(const Matrix& x, const void* w, float bias, Activation act, const Matrix& y,
                      int64_t r0, int64_t r1);
 
   /// Small batches: outputs [o0, o1) of a layer, and floats of scratch that they need.

@@ -30,21 +30,21 @@ class CudaOps final : public Ops {
 
   using Ops::run;
   DLRM_OPERATIONS(DLRM_OVERRIDE)
-  void run(const LinearGradients& layer) override;
+  void run(const LinearBackward& layer) override;
   DLRM_ID_LIST_SEQUENCES(DLRM_OVERRIDE)
   DLRM_EMBEDDING_SEQUENCES(DLRM_OVERRIDE)
 
  private:
-  void activate(Act act, Matrix z, Matrix y);
+  void activate(Activation act, Matrix z, Matrix y);
   /// The whole of a layer in one product, where the library has it.
   bool fused_forward(const LinearForward& layer, const cuda::Product& with_bias, Matrix kept);
-  void input_gradient(const LinearGradients& layer);
-  bool fused_input_gradient(const LinearGradients& layer, const cuda::Product& product);
+  void input_gradient(const LinearBackward& layer);
+  bool fused_input_gradient(const LinearBackward& layer, const cuda::Product& product);
   /// linear_backward_weight on one of the streams of Products.
   void weight_gradient(Matrix dz, Matrix x, MatrixView<float> dw, View<float> dbias, int lane);
   void column_sums(Matrix m, View<float> sums, int lane);
   /// linear_backward of a layer of one output, without its activation.
-  void one_output_backward(const LinearGradients& layer, int lane);
+  void one_output_backward(const LinearBackward& layer, int lane);
 
   struct Parts;  ///< libraries, descriptor lists, scratch: parts.h
   Device& device_;

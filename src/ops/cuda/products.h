@@ -13,13 +13,13 @@
 
 namespace dlrm {
 
-/// Products of any shape on two streams, the operations' own and one beside it.
+/// Products of any shape on two streams, the operations' own and a side stream.
 class Products {
  public:
   static constexpr int kMain = 0;
-  static constexpr int kBeside = 1;
+  static constexpr int kSide = 1;
 
-  Products(Device& device, Stream& main, Stream& beside, Scratch& scratch,
+  Products(Device& device, Stream& main, Stream& side, Scratch& scratch,
            const CudaOpsOptions& options);
 
   /// `product` with inputs that the tensor cores can read, 16 bytes at a time: those whose rows do
