@@ -59,7 +59,7 @@ RunConfig criteo_shape() {
   return config;
 }
 
-void make_criteo(uint64_t seed, int64_t first, Batch& batch, CriteoBlock& block) {
+void make_criteo(uint64_t seed, int64_t first, Batch& batch, CriteoNumbers& block) {
   const auto b = static_cast<size_t>(batch.size());
   block.draws.resize(b * kDraws);
   draw_uniform(stream_key(seed, "criteo/missing"), 0, static_cast<uint64_t>(first * kDraws),
@@ -87,7 +87,7 @@ void make_criteo(uint64_t seed, int64_t first, Batch& batch, CriteoBlock& block)
   }
 }
 
-void append_criteo_lines(const Batch& batch, const CriteoBlock& block, int64_t from, int64_t to,
+void append_criteo_lines(const Batch& batch, const CriteoNumbers& block, int64_t from, int64_t to,
                          std::string& text) {
   // A label, 13 numbers of up to 11 characters, 26 words of 8, and what separates them.
   constexpr size_t kLongestLine = 2 + 13 * 12 + 26 * 9;

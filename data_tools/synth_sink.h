@@ -14,7 +14,7 @@ namespace dlrm {
 /// Samples [from, to) of a generated block, and what is written of them.
 struct SynthBlock {
   Batch batch;
-  CriteoBlock criteo;
+  CriteoNumbers criteo;
   std::vector<float> unit;  ///< dense features scaled to [0, 1], for the teacher
   int64_t from = 0;
   int64_t to = 0;

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "machine.h"
-#include "shared_memory.h"
 
 using simt::answer;
 using simt::guarded;
@@ -32,13 +31,6 @@ constexpr ErrorText kErrors[] = {
     {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
     {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
     {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
-    {cudaErrorPeerAccessAlreadyEnabled, "cudaErrorPeerAccessAlreadyEnabled",
-     "peer access is already enabled"},
-    {cudaErrorHostMemoryAlreadyRegistered, "cudaErrorHostMemoryAlreadyRegistered",
-     "the memory is pinned already"},
-    {cudaErrorHostMemoryNotRegistered, "cudaErrorHostMemoryNotRegistered",
-     "the memory was not pinned"},
-    {cudaErrorNotPermitted, "cudaErrorNotPermitted", "operation not permitted"},
     {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
     {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
      "operation not permitted when stream is capturing"},
@@ -77,7 +69,6 @@ cudaError_t cudaGetLastError() {
   last_error = cudaSuccess;
   return error;
 }
-cudaError_t cudaPeekAtLastError() { return last_error; }
 
 const char* cudaGetErrorString(cudaError_t error) {
   const ErrorText* text = text_of(error);
@@ -92,41 +83,17 @@ cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return answer(cudaSuccess);
 }
-cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
-  return answer(cudaSuccess);
-}
 cudaError_t cudaSetDevice(int device) {
   return answer(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
-cudaError_t cudaSetDeviceFlags(unsigned) { return answer(cudaSuccess); }
-cudaError_t cudaDeviceReset() { return answer(cudaErrorNotSupported); }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device != 0) return answer(cudaErrorInvalidDevice);
   *properties = {};
   std::strcpy(properties->name, "emulated GPU");
-  std::memcpy(properties->uuid.bytes, "dlrm-simt-device", 16);
   properties->totalGlobalMem = Machine::instance().memory.total();
-  properties->sharedMemPerBlock = simt::SharedMemory::kStaticLimit;
-  properties->sharedMemPerMultiprocessor = simt::SharedMemory::kBlockLimit + 1024;
-  properties->sharedMemPerBlockOptin = simt::SharedMemory::kBlockLimit;
-  properties->totalConstMem = 65536;
-  properties->regsPerBlock = 65536;
-  properties->warpSize = 32;
-  properties->maxThreadsPerBlock = 1024;
-  properties->maxThreadsDim[0] = properties->maxThreadsDim[1] = 1024;
-  properties->maxThreadsDim[2] = 64;
-  properties->maxGridSize[0] = 0x7fffffff;
-  properties->maxGridSize[1] = properties->maxGridSize[2] = 65535;
-  properties->maxThreadsPerMultiProcessor = 2048;
   properties->multiProcessorCount = kMultiprocessors;
   properties->major = 9;
-  properties->memoryBusWidth = 1024;
-  properties->l2CacheSize = 8 << 20;
-  properties->asyncEngineCount = 2;
-  properties->canMapHostMemory = properties->unifiedAddressing = 1;
-  properties->concurrentKernels = 1;
   return answer(cudaSuccess);
 }
 
@@ -135,39 +102,14 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   const cudaError_t status = cudaGetDeviceProperties(&properties, device);
   if (status != cudaSuccess) return status;
   switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock:
-      *value = properties.maxThreadsPerBlock;
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlock:
-      *value = static_cast<int>(properties.sharedMemPerBlock);
-      break;
     case cudaDevAttrMultiProcessorCount:
       *value = properties.multiProcessorCount;
-      break;
-    case cudaDevAttrClockRate:
-    case cudaDevAttrMemoryClockRate:
-      *value = 1000000;
-      break;
-    case cudaDevAttrGlobalMemoryBusWidth:
-      *value = properties.memoryBusWidth;
-      break;
-    case cudaDevAttrL2CacheSize:
-      *value = properties.l2CacheSize;
       break;
     case cudaDevAttrComputeCapabilityMajor:
       *value = properties.major;
       break;
     case cudaDevAttrComputeCapabilityMinor:
       *value = properties.minor;
-      break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
-      *value = static_cast<int>(properties.sharedMemPerMultiprocessor);
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = static_cast<int>(properties.sharedMemPerBlockOptin);
-      break;
-    case cudaDevAttrMemoryPoolsSupported:
-      *value = 1;
       break;
   }
   return answer(cudaSuccess);
@@ -183,7 +125,6 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
   *can = 0;
   return answer(cudaSuccess);
 }
-cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return answer(cudaErrorInvalidDevice); }
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = kVersion;
   return answer(cudaSuccess);
@@ -204,9 +145,6 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
   *pool = nullptr;
   return answer(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
-}
-cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
-  return cudaDeviceGetDefaultMemPool(pool, device);
 }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
   return answer(cudaSuccess);

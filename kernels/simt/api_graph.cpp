@@ -72,27 +72,10 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   });
 }
 
-cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) {
-  return answer(cudaErrorNotSupported);
-}
-
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
-  if (!graph) return answer(cudaErrorInvalidValue);
-  if (nodes) {
-    for (size_t i = 0; i < std::min(*count, graph->nodes.size()); ++i) nodes[i] = &graph->nodes[i];
-  }
-  *count = graph->nodes.size();
-  return answer(cudaSuccess);
-}
-
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   if (!graph) return answer(cudaErrorInvalidValue);
   *exec = new SimtGraphExec{*graph, nullptr};
   return answer(cudaSuccess);
-}
-
-cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
-  return answer(exec ? cudaSuccess : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {

@@ -21,12 +21,6 @@ bool valid(const KernelLaunch& launch) {
          uint64_t{block.x} * block.y * block.z <= kMostThreads;
 }
 
-size_t dynamic_limit(const Machine& machine, const void* function) {
-  const auto found = machine.dynamic_limits.find(function);
-  return found == machine.dynamic_limits.end() ? SharedMemory::kStaticLimit
-                                               : static_cast<size_t>(found->second);
-}
-
 /// A kernel cannot follow pointers to memory that is neither the device's nor pinned.
 void check_pointer(const Machine& machine, const KernelLaunch& launch, int argument,
                    const void* pointer) {
@@ -45,7 +39,7 @@ cudaError_t queue(KernelLaunch launch, const void* const* pointers, int pointer_
   return guarded("a kernel launch", [&](Machine& machine) {
     if (!machine.known(stream)) return answer(cudaErrorInvalidResourceHandle);
     if (!valid(launch)) return answer(cudaErrorInvalidConfiguration);
-    if (launch.dynamic_bytes > dynamic_limit(machine, launch.function)) {
+    if (launch.dynamic_bytes > SharedMemory::kStaticLimit) {
       return answer(cudaErrorInvalidValue);
     }
     for (int i = 0; i < pointer_count; ++i) check_pointer(machine, launch, i, pointers[i]);
@@ -94,13 +88,6 @@ Votes barrier(int value, const Where& where) {
   return BlockRunner::of_this_thread().barrier(value, where);
 }
 
-void trap(const Where& where) {
-  BlockRunner& runner = BlockRunner::of_this_thread();
-  std::string defect =
-      fmt::format("{}: __trap at {}:{}", runner.describe_thread(), where.file_name(), where.line());
-  runner.fail(std::move(defect));
-}
-
 void* shared_bytes(SharedSite& site, size_t bytes) {
   BlockRunner& runner = BlockRunner::of_this_thread();
   void* data = runner.shared().allocate(bytes);
@@ -127,35 +114,4 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
         machine.resolve(stream),
         {simt::WorkKind::kHostFunction, "host function", [=] { function(data); }, {}, {}}));
   });
-}
-
-cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
-  return guarded("cudaFuncSetAttribute", [&](Machine& machine) {
-    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return answer(cudaSuccess);
-    if (value < 0 || static_cast<size_t>(value) > simt::SharedMemory::kBlockLimit) {
-      return answer(cudaErrorInvalidValue);
-    }
-    machine.dynamic_limits[function] = value;
-    return answer(cudaSuccess);
-  });
-}
-
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
-  return guarded("cudaFuncGetAttributes", [&](Machine& machine) {
-    *attributes = {};
-    attributes->maxThreadsPerBlock = static_cast<int>(simt::kMostThreads);
-    attributes->numRegs = 32;
-    attributes->maxDynamicSharedSizeBytes =
-        static_cast<int>(simt::dynamic_limit(machine, function));
-    return answer(cudaSuccess);
-  });
-}
-
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int block_size,
-                                                          size_t dynamic_bytes) {
-  if (block_size <= 0 || block_size > 1024) return answer(cudaErrorInvalidValue);
-  size_t fit = static_cast<size_t>(2048 / block_size);
-  if (dynamic_bytes > 0) fit = std::min(fit, (size_t{228} << 10) / (dynamic_bytes + 1024));
-  *blocks = static_cast<int>(std::min<size_t>(fit, 32));
-  return answer(cudaSuccess);
 }

@@ -34,12 +34,6 @@ void release(Machine& machine, void* pointer) {
   machine.memory.free(pointer);
 }
 
-/// Rows of a copy or of a fill.
-struct Area {
-  size_t width, height;
-  size_t span(size_t pitch) const { return height == 0 ? 0 : (height - 1) * pitch + width; }
-};
-
 /// That [data, data + bytes) is memory of one allocation, or of the host.
 void check_range(const Machine& machine, const void* data, size_t bytes, const char* what) {
   if (bytes == 0 || !machine.memory.contains(data)) return;
@@ -65,32 +59,23 @@ bool direction_fits(const Machine& machine, const void* to, const void* from, cu
 
 struct Copy {
   void* to;
-  size_t to_pitch;
   const void* from;
-  size_t from_pitch;
-  Area area;
+  size_t bytes;
 
-  void operator()() const {
-    for (size_t row = 0; row < area.height; ++row) {
-      std::memmove(static_cast<char*>(to) + row * to_pitch,
-                   static_cast<const char*>(from) + row * from_pitch, area.width);
-    }
-  }
+  void operator()() const { std::memmove(to, from, bytes); }
 };
 
 cudaError_t queue_copy(Machine& machine, const Copy& copy, cudaMemcpyKind kind,
                        cudaStream_t native) {
   if (!machine.known(native)) return cudaErrorInvalidResourceHandle;
-  if (copy.area.width == 0 || copy.area.height == 0) return cudaSuccess;
-  const size_t to_bytes = copy.area.span(copy.to_pitch);
-  const size_t from_bytes = copy.area.span(copy.from_pitch);
-  check_range(machine, copy.to, to_bytes, "a copy");
-  check_range(machine, copy.from, from_bytes, "a copy");
+  if (copy.bytes == 0) return cudaSuccess;
+  check_range(machine, copy.to, copy.bytes, "a copy");
+  check_range(machine, copy.from, copy.bytes, "a copy");
   if (!direction_fits(machine, copy.to, copy.from, kind)) return cudaErrorInvalidValue;
   SimtStream* stream = machine.resolve(native);
   Work work;
   work.kind = WorkKind::kCopy;
-  work.name = fmt::format("copy of {} bytes", copy.area.width * copy.area.height);
+  work.name = fmt::format("copy of {} bytes", copy.bytes);
   Copy queued = copy;
   if (pageable(machine, copy.to) || pageable(machine, copy.from)) {
     if (stream->capture) {
@@ -101,12 +86,12 @@ cudaError_t queue_copy(Machine& machine, const Copy& copy, cudaMemcpyKind kind,
   std::shared_ptr<std::vector<char>> staged;
   if (pageable(machine, copy.from)) {  // CUDA has read it when the call returns
     const auto* from = static_cast<const char*>(copy.from);
-    staged = std::make_shared<std::vector<char>>(from, from + from_bytes);
+    staged = std::make_shared<std::vector<char>>(from, from + copy.bytes);
     queued.from = staged->data();
   } else if (machine.pinned.contains(copy.from)) {
-    work.host_source = {copy.from, from_bytes};
+    work.host_source = {copy.from, copy.bytes};
   }
-  if (machine.pinned.contains(copy.to)) work.host_target = {copy.to, to_bytes};
+  if (machine.pinned.contains(copy.to)) work.host_target = {copy.to, copy.bytes};
   work.run = [&machine, queued, staged] {
     ++machine.counted.copies;
     queued();
@@ -159,11 +144,6 @@ cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
   });
 }
 
-cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t,
-                                    cudaStream_t stream) {
-  return cudaMallocAsync(pointer, bytes, stream);
-}
-
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
   return guarded("cudaFreeAsync", [&](Machine& machine) {
     if (!pointer) return answer(cudaSuccess);
@@ -203,61 +183,16 @@ cudaError_t cudaFreeHost(void* pointer) {
   });
 }
 
-cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned) {
-  return guarded("cudaHostRegister", [&](Machine& machine) {
-    if (!pointer || bytes == 0) return answer(cudaErrorInvalidValue);
-    return answer(machine.pinned.add(pointer, bytes) ? cudaSuccess
-                                                     : cudaErrorHostMemoryAlreadyRegistered);
-  });
-}
-
-cudaError_t cudaHostUnregister(void* pointer) {
-  return guarded("cudaHostUnregister", [&](Machine& machine) {
-    machine.pinned.check_unused(pointer);
-    machine.run_all();
-    return answer(machine.pinned.remove(pointer) ? cudaSuccess : cudaErrorHostMemoryNotRegistered);
-  });
-}
-
-cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
-  return guarded("cudaHostGetDevicePointer", [&](Machine& machine) {
-    *device = host;
-    return answer(machine.pinned.contains(host) ? cudaSuccess : cudaErrorInvalidValue);
-  });
-}
-
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
-  return guarded("cudaPointerGetAttributes", [&](Machine& machine) {
-    auto* writable = const_cast<void*>(pointer);
-    *attributes = {cudaMemoryTypeUnregistered, 0, nullptr, writable};
-    if (machine.memory.contains(pointer))
-      *attributes = {cudaMemoryTypeDevice, 0, writable, nullptr};
-    if (machine.pinned.contains(pointer)) *attributes = {cudaMemoryTypeHost, 0, writable, writable};
-    return answer(cudaSuccess);
-  });
-}
-
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   return guarded("cudaMemcpyAsync", [&](Machine& machine) {
-    return answer(queue_copy(machine, {to, bytes, from, bytes, {bytes, 1}}, kind, stream));
-  });
-}
-
-cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
-                              size_t width, size_t height, cudaMemcpyKind kind,
-                              cudaStream_t stream) {
-  return guarded("cudaMemcpy2DAsync", [&](Machine& machine) {
-    if (width > to_pitch || width > from_pitch) return answer(cudaErrorInvalidValue);
-    return answer(
-        queue_copy(machine, {to, to_pitch, from, from_pitch, {width, height}}, kind, stream));
+    return answer(queue_copy(machine, {to, from, bytes}, kind, stream));
   });
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   return guarded("cudaMemcpy", [&](Machine& machine) {
-    const cudaError_t status =
-        queue_copy(machine, {to, bytes, from, bytes, {bytes, 1}}, kind, nullptr);
+    const cudaError_t status = queue_copy(machine, {to, from, bytes}, kind, nullptr);
     if (status != cudaSuccess) return answer(status);
     ++machine.counted.host_waits;
     machine.run_until(machine.resolve(nullptr)->tail);
@@ -269,8 +204,4 @@ cudaError_t cudaMemsetAsync(void* pointer, int value, size_t bytes, cudaStream_t
   return guarded("cudaMemsetAsync", [&](Machine& machine) {
     return answer(fill(machine, pointer, value, bytes, stream));
   });
-}
-
-cudaError_t cudaMemset(void* pointer, int value, size_t bytes) {
-  return cudaMemsetAsync(pointer, value, bytes, nullptr);
 }

@@ -44,16 +44,6 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
 }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
-  return cudaStreamCreateWithFlags(stream, flags);
-}
-
-cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  *least = 0;
-  *greatest = -5;
-  return answer(cudaSuccess);
-}
-
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return guarded("cudaStreamDestroy", [&](Machine& machine) {
     if (!stream || !machine.known(stream)) return answer(cudaErrorInvalidResourceHandle);

@@ -50,7 +50,7 @@ void BlockRunner::run_block(uint64_t block, Random& random) {
   std::memset(static_cast<void*>(states_.data()), 0, threads_count_);
   for (Warp& warp : warps_) {
     warp.ended = 0;
-    warp.meetings.clear();
+    warp.waiting.clear();
   }
   const unsigned last = threads_count_ % 32;
   if (last != 0) warps_.back().ended = ~0u << last;
@@ -180,8 +180,8 @@ void BlockRunner::finish() {
   const unsigned bit = 1u << current_ % 32;
   warp.ended |= bit;
   const bool missed = [&] {
-    for (const Meeting& meeting : warp.meetings) {
-      if (meeting.mask & bit) return true;
+    for (const LaneGroup& group : warp.waiting) {
+      if (group.mask & bit) return true;
     }
     return false;
   }();

@@ -32,13 +32,13 @@ struct Thread {
 };
 
 /// Lanes of one warp that wait for each other.
-struct Meeting {
+struct LaneGroup {
   unsigned mask, arrived;
 };
 
 struct Warp {
   unsigned ended = 0;  ///< lanes that are done, or beyond the block
-  std::vector<Meeting> meetings;
+  std::vector<LaneGroup> waiting;
 };
 
 /// Runs a launch's blocks one after another on the calling host thread. A thread that never waits

@@ -93,7 +93,6 @@ class Machine {
   PinnedMemory pinned;
   Counters counted{};
   Random random{1};
-  std::map<const void*, int> dynamic_limits;  ///< cudaFuncSetAttribute's
   bool executing = false;
   const Work* current = nullptr;
 

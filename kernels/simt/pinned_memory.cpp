@@ -35,26 +35,15 @@ void* PinnedMemory::allocate(size_t bytes) {
   void* data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
   if (!data) return nullptr;
   std::memset(data, 0xff, bytes);
-  blocks_[reinterpret_cast<uintptr_t>(data)] = {bytes, true};
+  blocks_[reinterpret_cast<uintptr_t>(data)] = bytes;
   return data;
 }
 
 bool PinnedMemory::free(void* pointer) {
   const auto found = blocks_.find(reinterpret_cast<uintptr_t>(pointer));
-  if (found == blocks_.end() || !found->second.owned) return false;
+  if (found == blocks_.end()) return false;
   blocks_.erase(found);
   std::free(pointer);
-  return true;
-}
-
-bool PinnedMemory::add(void* pointer, size_t bytes) {
-  return blocks_.insert({reinterpret_cast<uintptr_t>(pointer), {bytes, false}}).second;
-}
-
-bool PinnedMemory::remove(void* pointer) {
-  const auto found = blocks_.find(reinterpret_cast<uintptr_t>(pointer));
-  if (found == blocks_.end() || found->second.owned) return false;
-  blocks_.erase(found);
   return true;
 }
 
@@ -63,7 +52,7 @@ bool PinnedMemory::contains(const void* pointer, bool end_too) const {
   auto next = blocks_.upper_bound(at);
   if (next == blocks_.begin()) return false;
   --next;
-  const uintptr_t end = next->first + next->second.bytes;
+  const uintptr_t end = next->first + next->second;
   return at < end || (end_too && at == end);
 }
 
@@ -95,11 +84,11 @@ void PinnedMemory::check_unused(const void* pointer) const {
   for (const Watched& copy : watched_) {
     const Work& work = *copy.operation->work;
     if (copy.operation->done) continue;
-    if (overlap(work.host_source, found->first, found->second.bytes) ||
-        overlap(work.host_target, found->first, found->second.bytes)) {
+    if (overlap(work.host_source, found->first, found->second) ||
+        overlap(work.host_target, found->first, found->second)) {
       throw Failure(fmt::format(
           "pinned buffer freed too early: {} bytes at {}, which a queued copy ({}) still needs",
-          found->second.bytes, pointer, work.name));
+          found->second, pointer, work.name));
     }
   }
 }

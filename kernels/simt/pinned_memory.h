@@ -15,8 +15,6 @@ class PinnedMemory {
   void* allocate(size_t bytes);
   /// False where allocate returned no such pointer.
   bool free(void* pointer);
-  bool add(void* pointer, size_t bytes);
-  bool remove(void* pointer);
   bool contains(const void* pointer, bool end_too = false) const;
 
   /// Remembers what a queued copy reads, as it is now.
@@ -34,11 +32,7 @@ class PinnedMemory {
     OperationPtr operation;
     uint64_t sum;
   };
-  struct Block {
-    size_t bytes;
-    bool owned;
-  };
-  std::map<uintptr_t, Block> blocks_;
+  std::map<uintptr_t, size_t> blocks_;  ///< sizes in bytes by address
   std::vector<Watched> watched_;
 };
 

@@ -26,8 +26,6 @@ const char* name_of(WarpOp op) {
       return "a vote";
     case WarpOp::kMatchAny:
       return "__match_any_sync";
-    case WarpOp::kMatchAll:
-      return "__match_all_sync";
     default:
       return "a warp reduction";
   }
@@ -51,20 +49,7 @@ int source_lane(const Request& r, int lane) {
 unsigned long long reduced(const Request& r, unsigned long long a, unsigned long long b) {
   const auto x = static_cast<unsigned>(a), y = static_cast<unsigned>(b);
   const bool less = r.is_signed ? static_cast<int>(x) < static_cast<int>(y) : x < y;
-  switch (r.op) {
-    case WarpOp::kReduceAdd:
-      return x + y;
-    case WarpOp::kReduceMin:
-      return less ? x : y;
-    case WarpOp::kReduceMax:
-      return less ? y : x;
-    case WarpOp::kReduceAnd:
-      return x & y;
-    case WarpOp::kReduceOr:
-      return x | y;
-    default:
-      return x ^ y;
-  }
+  return r.op == WarpOp::kReduceAdd ? x + y : less ? x : y;
 }
 
 int lowest(unsigned mask) { return std::countr_zero(mask); }
@@ -77,7 +62,6 @@ unsigned long long warp_op(WarpOp op, unsigned mask, unsigned long long value, i
                                                where);
 }
 
-unsigned live_lanes() { return ~BlockRunner::of_this_thread().warp().ended; }
 int lane_index() { return BlockRunner::of_this_thread().lane(); }
 
 unsigned long long BlockRunner::warp_op(const Request& request, const Where& where) {
@@ -93,15 +77,15 @@ unsigned long long BlockRunner::warp_op(const Request& request, const Where& whe
     fail(std::move(defect));
   }
   size_t at = 0;
-  while (at < warp.meetings.size() && warp.meetings[at].mask != request.mask) ++at;
-  if (at == warp.meetings.size()) {
-    warp.meetings.push_back({request.mask, 0});
+  while (at < warp.waiting.size() && warp.waiting[at].mask != request.mask) ++at;
+  if (at == warp.waiting.size()) {
+    warp.waiting.push_back({request.mask, 0});
   } else {
     check_same(request, where,
-               thread / 32 * 32 + static_cast<unsigned>(lowest(warp.meetings[at].arrived)));
+               thread / 32 * 32 + static_cast<unsigned>(lowest(warp.waiting[at].arrived)));
   }
-  warp.meetings[at].arrived |= bit;
-  if (warp.meetings[at].arrived != request.mask) {
+  warp.waiting[at].arrived |= bit;
+  if (warp.waiting[at].arrived != request.mask) {
     if (request.mask & warp.ended) {
       states_[thread] = ThreadState::kAtWarp;
       fail(stuck());
@@ -109,7 +93,7 @@ unsigned long long BlockRunner::warp_op(const Request& request, const Where& whe
     wait(ThreadState::kAtWarp);
     return threads_[thread].request.result;
   }
-  warp.meetings.erase(warp.meetings.begin() + static_cast<std::ptrdiff_t>(at));
+  warp.waiting.erase(warp.waiting.begin() + static_cast<std::ptrdiff_t>(at));
   complete(thread / 32, request.mask);
   const unsigned first = thread / 32 * 32;
   for (unsigned rest = request.mask & ~bit; rest != 0; rest &= rest - 1) {
@@ -154,12 +138,11 @@ void BlockRunner::complete(unsigned warp, unsigned mask) {
       const int source = source_lane(mine, lane);
       // What a lane outside the mask holds is undefined.
       mine.result = mask >> source & 1u ? lanes[source].request.value : ~0ull;
-    } else if (mine.op == WarpOp::kMatchAny || mine.op == WarpOp::kMatchAll) {
+    } else if (mine.op == WarpOp::kMatchAny) {
       mine.result = 0;
       for (unsigned other = mask; other != 0; other &= other - 1) {
         if (lanes[lowest(other)].request.value == mine.value) mine.result |= 1u << lowest(other);
       }
-      if (mine.op == WarpOp::kMatchAll && mine.result != mask) mine.result = 0;
     } else {
       mine.result = shared_result;
     }
@@ -199,14 +182,14 @@ std::string BlockRunner::doing(unsigned thread) const {
 /// Why no thread of the block can go on.
 std::string BlockRunner::stuck() const {
   for (unsigned w = 0; w < warps_.size(); ++w) {
-    for (const Meeting& meeting : warps_[w].meetings) {
-      const unsigned absent = meeting.mask & ~meeting.arrived;
-      const unsigned present = w * 32 + static_cast<unsigned>(lowest(meeting.arrived));
+    for (const LaneGroup& group : warps_[w].waiting) {
+      const unsigned absent = group.mask & ~group.arrived;
+      const unsigned present = w * 32 + static_cast<unsigned>(lowest(group.arrived));
       unsigned missing = absent & warps_[w].ended;
       if (missing == 0) missing = absent;
       const auto lane = static_cast<unsigned>(lowest(missing));
       return fmt::format("{}: missing lane: {} {} for the lanes {:#010x}, but lane {} {}",
-                         describe(), name(present), doing(present), meeting.mask, lane,
+                         describe(), name(present), doing(present), group.mask, lane,
                          doing(w * 32 + lane));
     }
   }

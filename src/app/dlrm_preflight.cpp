@@ -16,14 +16,14 @@ namespace {
 using dlrm::preflight::Facts;
 using dlrm::preflight::Finding;
 
-constexpr double kTimeout = 30;  // seconds in which a trial must get somewhere
+constexpr double kTimeout = 30;  // seconds without progress
 
 struct Arguments {
   std::string folder = ".";
   bool need_gpu = false;
 };
 
-/// Prints each finding as it is made, on rank 0, and remembers whether all were good.
+/// Prints findings at once, and tells in the end whether all were good.
 class Report {
  public:
   explicit Report(bool prints) : prints_(prints) {}

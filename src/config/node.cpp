@@ -7,7 +7,7 @@
 
 namespace dlrm {
 
-std::string Place::text() const {
+std::string YamlPlace::text() const {
   const std::string& name = source ? *source : "";
   return line > 0 ? fmt::format("{}:{}", name, line) : name;
 }
@@ -67,8 +67,8 @@ NodePtr make_map(std::vector<Entry> entries) {
   return node;
 }
 
-Place place_of(const Node& root, std::string_view path) {
-  Place place = root.place;
+YamlPlace place_of(const Node& root, std::string_view path) {
+  YamlPlace place = root.place;
   const Node* node = &root;
   while (!path.empty()) {
     const size_t dot = path.find('.');

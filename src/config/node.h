@@ -7,7 +7,7 @@
 namespace dlrm {
 
 /// Where a piece of the config was written: `file:line`, or the --set that gave it.
-struct Place {
+struct YamlPlace {
   std::shared_ptr<const std::string> source;
   int line = 0;  ///< from 1; 0 = the source as a whole
   bool from_override = false;
@@ -20,7 +20,7 @@ using NodePtr = std::shared_ptr<const Node>;
 
 struct Entry {
   std::string key;
-  Place place;
+  YamlPlace place;
   NodePtr value;
 };
 
@@ -30,7 +30,7 @@ struct Node {
   enum class Kind { kNull, kScalar, kList, kMap };
 
   Kind kind = Kind::kNull;
-  Place place;
+  YamlPlace place;
   std::string text;            ///< scalar
   bool quoted = false;         ///< scalar written in quotes: text, never a number or a boolean
   std::vector<NodePtr> items;  ///< list
@@ -56,7 +56,7 @@ NodePtr make_map(std::vector<Entry> entries);
 
 /// The innermost place known of the dotted `path` below `root`: the value's where it was written,
 /// else that of the nearest enclosing map.
-Place place_of(const Node& root, std::string_view path);
+YamlPlace place_of(const Node& root, std::string_view path);
 
 /// Reads one YAML document. Anchors are resolved and merge keys (<<) applied. Errors: syntax, a key
 /// that is no word, a key written twice, an alias of what contains it, more than one document.

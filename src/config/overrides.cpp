@@ -15,7 +15,7 @@ namespace {
 
 struct Override {
   std::string source;  // "--set a.b=c", as errors name it
-  Place place;
+  YamlPlace place;
   std::vector<std::string> path;
   NodePtr value;
 };

@@ -73,7 +73,7 @@ class TreeBuilder : public YAML::EventHandler {
     std::map<std::string, size_t> indices;  // of the keys written so far; npos for a merge
   };
 
-  Place place(const YAML::Mark& mark) const {
+  YamlPlace place(const YAML::Mark& mark) const {
     if (is_override_) return {source_, 0, true};
     return {source_, mark.line + 1, false};
   }
@@ -175,7 +175,8 @@ NodePtr parse_yaml(const std::string& text, const std::string& source, bool is_o
   } catch (const YAML::DeepRecursion& error) {
     throw usage_error("{}: not valid YAML: nested more than {} deep", source, error.depth());
   } catch (const YAML::Exception& error) {
-    const Place place{name, is_override || error.mark.is_null() ? 0 : error.mark.line + 1, false};
+    const YamlPlace place{name, is_override || error.mark.is_null() ? 0 : error.mark.line + 1,
+                          false};
     throw usage_error("{}: not valid YAML: {}", place.text(), error.msg);
   }
   return builder.root();

@@ -109,7 +109,7 @@ class UsedNames {
  public:
   UsedNames(const char* what, const char* remedy) : what_(what), remedy_(remedy) {}
 
-  void claim(const std::string& name, const Place& place) {
+  void claim(const std::string& name, const YamlPlace& place) {
     const auto [first, is_new] = places_.emplace(name, place);
     if (is_new) return;
     throw usage_error("{}: {} {} is already used at {}: {}", place.text(), what_, name,
@@ -119,14 +119,14 @@ class UsedNames {
  private:
   const char* what_;
   const char* remedy_;
-  std::map<std::string, Place> places_;
+  std::map<std::string, YamlPlace> places_;
 };
 
 /// Expands the entries of the list one by one.
 class Expansion {
  public:
   void add(const TableEntry& entry, const Node& item, const std::string& key) {
-    const Place& place = item.place;
+    const YamlPlace& place = item.place;
     const int64_t count = std::max<int64_t>(entry.count, 1);
     if (static_cast<int64_t>(tables_.size()) + count > kMaxCount) {
       throw usage_error("{}: {} makes more than {} tables", place_of(item, "count").text(), key,
@@ -141,7 +141,7 @@ class Expansion {
   std::vector<TableConfig> take() { return std::move(tables_); }
 
  private:
-  void add_table(const TableEntry& entry, const std::string& suffix, const Place& place) {
+  void add_table(const TableEntry& entry, const std::string& suffix, const YamlPlace& place) {
     TableConfig table{entry.name + suffix, entry.name, entry.rows, entry.dim, entry.dtype, {}};
     table_names_.claim(table.name, place);
     table.features = entry.features;

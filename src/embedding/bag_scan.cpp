@@ -29,9 +29,10 @@ void scan_feature(const int64_t* offsets, int64_t samples, int64_t ids, BagScan&
   scan.count = offsets[samples] - offsets[0];
 }
 
-/// Word by word without branches; true where some id is negative or above the last.
+/// Copies ids as Id; true if one of them is negative or above the last. There are no branches, so
+/// that the compiler vectorises it.
 template <class Id>
-bool copy(const int64_t* ids, int64_t count, int64_t rows, Id* to) {
+bool copy_and_find_bad(const int64_t* ids, int64_t count, int64_t rows, Id* to) {
   const auto last = static_cast<uint64_t>(rows - 1);
   uint64_t outside = 0;
   for (int64_t k = 0; k < count; ++k) {
@@ -41,7 +42,8 @@ bool copy(const int64_t* ids, int64_t count, int64_t rows, Id* to) {
   }
   return negative(outside);
 }
-bool look_through(const int64_t* ids, int64_t count, int64_t rows) {
+/// The same without a copy.
+bool find_bad(const int64_t* ids, int64_t count, int64_t rows) {
   const auto last = static_cast<uint64_t>(rows - 1);
   uint64_t outside = 0;
   for (int64_t k = 0; k < count; ++k) {
@@ -49,20 +51,6 @@ bool look_through(const int64_t* ids, int64_t count, int64_t rows) {
     outside |= id | (last - id);
   }
   return negative(outside);
-}
-
-/// One chunk of feature `feature`; returns the place of its first bad id among all, or kNone.
-int64_t take_chunk(const LocalBags& bags, const BagScan& scan, int64_t rows, int64_t first,
-                   char* to, int64_t id_bytes) {
-  const int64_t count = std::min(kChunk, scan.count - first);
-  const int64_t* ids = bags.ids.data() + scan.first + first;
-  const bool outside = !to ? look_through(ids, count, rows)
-                       : id_bytes == 8
-                           ? copy(ids, count, rows, reinterpret_cast<int64_t*>(to) + first)
-                           : copy(ids, count, rows, reinterpret_cast<int32_t*>(to) + first);
-  if (!outside) return kNone;
-  const auto bad = [&](int64_t id) { return id < 0 || id >= rows; };
-  return scan.first + first + (std::find_if(ids, ids + count, bad) - ids);
 }
 
 [[noreturn]] void refuse(const EmbeddingLayout& layout, const LocalBags& bags,
@@ -117,21 +105,31 @@ void scan_offsets(const EmbeddingLayout& layout, const LocalBags& bags, int thre
 }
 
 void check_and_copy_ids(const EmbeddingLayout& layout, const LocalBags& bags,
-                        const std::vector<BagScan>& scans, int threads, View<char* const> to,
-                        int64_t id_bytes) {
+                        const std::vector<BagScan>& scans, int threads,
+                        View<const IdDestination> destinations) {
   const int64_t chunks = scans.empty() ? 0 : scans.back().chunks;
-  int64_t bad = kNone;
-#pragma omp parallel for schedule(static) num_threads(threads) reduction(min : bad)
+  int64_t first_bad = kNone;
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(min : first_bad)
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const auto scan =
         std::upper_bound(scans.begin(), scans.end(), chunk,
                          [](int64_t wanted, const BagScan& s) { return wanted < s.chunks; });
     const auto f = static_cast<size_t>(scan - scans.begin());
-    const int64_t before = f == 0 ? 0 : scans[f - 1].chunks;
-    bad = std::min(bad, take_chunk(bags, *scan, layout.features[f].rows, (chunk - before) * kChunk,
-                                   to.empty() ? nullptr : to[f], id_bytes));
+    const int64_t begin = (chunk - (f == 0 ? 0 : scans[f - 1].chunks)) * kChunk;
+    const int64_t count = std::min(kChunk, scan->count - begin);
+    const int64_t rows = layout.features[f].rows;
+    const int64_t* ids = bags.ids.data() + scan->first + begin;
+    const auto [to, id_bytes] = destinations[f];
+    const bool bad = !to ? find_bad(ids, count, rows)
+                     : id_bytes == 8
+                         ? copy_and_find_bad(ids, count, rows, static_cast<int64_t*>(to) + begin)
+                         : copy_and_find_bad(ids, count, rows, static_cast<int32_t*>(to) + begin);
+    if (!bad) continue;
+    const auto outside = [&](int64_t id) { return id < 0 || id >= rows; };
+    const int64_t at = std::find_if(ids, ids + count, outside) - ids;
+    first_bad = std::min(first_bad, scan->first + begin + at);
   }
-  if (bad != kNone) refuse(layout, bags, scans, bad);
+  if (first_bad != kNone) refuse(layout, bags, scans, first_bad);
 }
 
 }  // namespace dlrm

@@ -11,7 +11,7 @@ class DirectPath final : public PooledPath {
   Place pooled(const RoutedBatch& batch, size_t block, size_t, MatrixView<float> e) override {
     const PooledBlock& place = layout_.owners[0].blocks[block];
     return {e.columns(place.e_column, place.width),
-            batch.scales[static_cast<size_t>(place.feature)]};
+            batch.requester.scales[static_cast<size_t>(place.feature)]};
   }
   Place gradient(const RoutedBatch& batch, size_t block, size_t piece,
                  MatrixView<float> de) override {

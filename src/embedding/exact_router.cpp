@@ -71,8 +71,8 @@ TableCuts cuts_of(const EmbeddingLayout& layout, int table, int64_t rows) {
 
 class ExactRouter final : public Router {
  public:
-  ExactRouter(Context& context, const EmbeddingLayout& layout, int slots, int threads)
-      : Router(context, layout, slots, threads) {
+  ExactRouter(Context& context, const EmbeddingLayout& layout, int capacity, int threads)
+      : Router(context, layout, capacity, threads) {
     for (size_t t = 0; t + 1 < layout.first_feature.size(); ++t) {
       const auto first = static_cast<size_t>(layout.first_feature[t]);
       tables_.push_back(cuts_of(layout, static_cast<int>(t), layout.features[first].rows));
@@ -81,11 +81,11 @@ class ExactRouter final : public Router {
     for (const OwnerLayout& owner : layout.owners) {
       for (size_t g = 0; g < owner.groups.size(); ++g) {
         if (!owner.groups[g].non_empty) continue;
-        lists_.push_back({static_cast<size_t>(owner.first_group) + g,
-                          static_cast<size_t>(owner.groups[g].feature)});
+        returned_.push_back({static_cast<size_t>(owner.first_group) + g,
+                             static_cast<size_t>(owner.groups[g].feature)});
       }
     }
-    for (const RoutedGroup& group : layout.owner(rank_).groups) {
+    for (const RoutedGroup& group : layout.owner(rank()).groups) {
       with_samples_.push_back(group.non_empty);
     }
     work_.resize(layout.features.size());
@@ -119,13 +119,17 @@ class ExactRouter final : public Router {
     return {headers_.data() + owner.first_group, owner.groups.size()};
   }
 
+  void reserve(const LocalBags& bags, const std::vector<BagScan>& scans, Transfer& transfer,
+               std::vector<IdDestination>& destinations) override {
+    transfer.batch.requester.begin(layout_, bags, scans, RequesterSide::Keep::kReplicated,
+                                   returned_.size(), threads_for(bags.ids.size()), destinations);
+  }
+
   void encode(const LocalBags& bags, const std::vector<BagScan>& scans,
               Transfer& transfer) override {
     const auto features = static_cast<int64_t>(layout_.features.size());
     const int64_t b = bags.local.size();
     const int threads = threads_for(bags.ids.size());
-    check_and_copy_ids(layout_, bags, scans, threads, {}, id_bytes_);
-    transfer.batch.take_local(layout_, bags, scans, lists_.size());
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t f = 0; f < features; ++f) {
       count(static_cast<size_t>(f), bags.ids.data() + bags.offsets[static_cast<size_t>(f * b)],
@@ -146,17 +150,17 @@ class ExactRouter final : public Router {
     for (int64_t f = 0; f < features; ++f) {
       fill(static_cast<size_t>(f), bags.ids.data(), bags.offsets.data() + f * b, b);
     }
-    list_returned(scans, threads, transfer.batch);
+    add_returned(scans, b, threads, transfer.batch.requester);
   }
 
-  /// What owners will return is known from the lengths that they get.
-  void list_returned(const std::vector<BagScan>& scans, int threads, RoutedBatch& batch) const {
-    const auto lists = static_cast<int64_t>(lists_.size());
+  /// The lengths that owners get tell which bags they will return.
+  void add_returned(const std::vector<BagScan>& scans, int64_t b, int threads,
+                    RequesterSide& requester) const {
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < lists; ++i) {
-      const auto [number, f] = lists_[static_cast<size_t>(i)];
+    for (size_t i = 0; i < returned_.size(); ++i) {
+      const auto [number, f] = returned_[i];
       const bool alone = scans[f].length == 1 && layout_.features[f].hotness == 1;
-      batch.list_returned(number, static_cast<size_t>(i), f, spans_[number].lengths, alone);
+      requester.add_returned(i, number, f, {spans_[number].lengths, static_cast<size_t>(b)}, alone);
     }
   }
 
@@ -221,7 +225,7 @@ class ExactRouter final : public Router {
   }
 
   Pending start_sizes(Transfer& transfer) override {
-    bytes_sent_ += (world_ - 1) * kSizeBytes;
+    bytes_sent_ += (world() - 1) * kSizeBytes;
     return sizes_comm_->start_alltoallv(transfer.send_sizes.data(), transfer.receive_sizes.data(),
                                         transfer.sizes_layout);
   }
@@ -232,16 +236,16 @@ class ExactRouter final : public Router {
     layout.receive_bytes = transfer.receive_sizes;
     grow(transfer.receive, offsets_of(layout.receive_bytes, layout.receive_offsets));
     for (size_t q = 0; q < layout.send_bytes.size(); ++q) {
-      if (static_cast<int>(q) != rank_) bytes_sent_ += layout.send_bytes[q];
+      if (static_cast<int>(q) != rank()) bytes_sent_ += layout.send_bytes[q];
     }
     return messages_comm_->start_alltoallv(transfer.send.data(), transfer.receive.data(), layout);
   }
 
   void assemble(Transfer& transfer) override {
-    const OwnerLayout& mine = layout_.owner(rank_);
+    const OwnerLayout& mine = layout_.owner(rank());
     const auto groups = static_cast<int64_t>(mine.groups.size());
     received_.clear();
-    for (int p = 0; p < world_; ++p) {
+    for (int p = 0; p < world(); ++p) {
       const int64_t samples = samples_of(transfer, p);
       char* message =
           transfer.receive.data() + transfer.layout.receive_offsets[static_cast<size_t>(p)];
@@ -251,38 +255,38 @@ class ExactRouter final : public Router {
       return received_[static_cast<size_t>(p * groups + g)];
     };
     counts_.assign(static_cast<size_t>(groups), 0);
-    for (int p = 0; p < world_; ++p) {
+    for (int p = 0; p < world(); ++p) {
       for (int64_t g = 0; g < groups; ++g) counts_[static_cast<size_t>(g)] += span(p, g).count;
     }
-    RoutedBatch& batch = transfer.batch;
-    const size_t pieces = mine.by_source ? static_cast<size_t>(world_) : 1;
-    const int threads =
-        threads_for(batch.make_room(counts_, pieces, id_bytes_ == 4, with_samples_, rooms_));
+    OwnerSide& owner = transfer.batch.owner;
+    const size_t pieces = mine.by_source ? static_cast<size_t>(world()) : 1;
+    const int threads = threads_for(owner.reserve_groups(
+        counts_, transfer.batch.global_size, pieces, id_bytes_ == 4, with_samples_, buffers_));
     const auto spans_of = [&](int64_t g) { return [&span, g](int p) { return span(p, g); }; };
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t g = 0; g < groups; ++g) {
-      batch.rooms_are_narrow() ? assemble_group<int32_t>(transfer, g, spans_of(g))
-                               : assemble_group<int64_t>(transfer, g, spans_of(g));
+      owner.narrow() ? assemble_group<int32_t>(transfer, g, spans_of(g))
+                     : assemble_group<int64_t>(transfer, g, spans_of(g));
     }
   }
 
   /// Puts a group's bags together from the parts of all ranks.
   template <class T, class Spans>
   void assemble_group(Transfer& transfer, int64_t g, const Spans& span_of) {
-    const OwnerLayout& mine = layout_.owner(rank_);
-    const RoutedBatch::Room& room = rooms_[static_cast<size_t>(g)];
+    const OwnerLayout& mine = layout_.owner(rank());
+    const OwnerSide::GroupBuffer& buffer = buffers_[static_cast<size_t>(g)];
     const bool non_empty = mine.groups[static_cast<size_t>(g)].non_empty;
-    const int64_t pieces = mine.by_source ? world_ : 1;
-    const T* const ids = static_cast<T*>(room.ids);
-    BagCursor<T> cursor{static_cast<T*>(room.ids), static_cast<T*>(room.offsets)};
+    const int64_t pieces = mine.by_source ? world() : 1;
+    const T* const ids = static_cast<T*>(buffer.ids);
+    BagCursor<T> cursor{static_cast<T*>(buffer.ids), static_cast<T*>(buffer.offsets)};
     *cursor.offsets = 0;
     const T* first = cursor.offsets;
-    int32_t* samples = room.samples;
-    for (int p = 0; p < world_; ++p) {
+    int32_t* samples = buffer.samples;
+    for (int p = 0; p < world(); ++p) {
       read_bags(span_of(p), id_bytes_, samples_of(transfer, p), non_empty, cursor);
-      if (!mine.by_source && p + 1 < world_) continue;
-      transfer.batch.set_piece(static_cast<size_t>(g * pieces + (mine.by_source ? p : 0)), ids,
-                               first, cursor.offsets - first, samples);
+      if (!mine.by_source && p + 1 < world()) continue;
+      transfer.batch.owner.set_piece(static_cast<size_t>(g * pieces + (mine.by_source ? p : 0)),
+                                     ids, first, cursor.offsets - first, samples);
       first = cursor.offsets;
       if (samples) samples = list_non_empty(span_of(p), samples_of(transfer, p), samples);
     }
@@ -294,21 +298,21 @@ class ExactRouter final : public Router {
     size_t number;  ///< over all owners
     size_t feature;
   };
-  std::vector<ReturnedGroup> lists_;
+  std::vector<ReturnedGroup> returned_;
   std::vector<GroupHeader> headers_;  ///< owner-major, then group
   std::vector<GroupSpan> spans_;      ///< likewise
   std::vector<GroupSpan> received_;   ///< source-major, then group
   std::vector<FeatureWork> work_;
   std::vector<int64_t> counts_;
-  std::vector<RoutedBatch::Room> rooms_;
+  std::vector<OwnerSide::GroupBuffer> buffers_;
   std::vector<bool> with_samples_;  ///< by group of this owner
 };
 
 }  // namespace
 
 std::unique_ptr<Router> make_exact_router(Context& context, const EmbeddingLayout& layout,
-                                          int slots, int threads) {
-  return std::make_unique<ExactRouter>(context, layout, slots, threads);
+                                          int capacity, int threads) {
+  return std::make_unique<ExactRouter>(context, layout, capacity, threads);
 }
 
 }  // namespace dlrm

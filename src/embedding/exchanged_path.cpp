@@ -67,8 +67,8 @@ class ExchangedPath final : public PooledPath {
   Place pooled(const RoutedBatch& batch, size_t block, size_t piece, MatrixView<float>) override {
     const PooledBlock& place = mine().blocks[block];
     const auto group = static_cast<size_t>(place.group);
-    const int64_t bags = batch.pieces[group * batch.pieces_a_group + piece].bags;
-    float* data = pooled_.data() + owned_at_[block * batch.pieces_a_group + piece];
+    const int64_t bags = batch.owner.pieces[group * batch.owner.pieces_per_group + piece].bags;
+    float* data = pooled_.data() + owned_at_[block * batch.owner.pieces_per_group + piece];
     return {{data, bags, place.width, place.non_empty ? place.width : mine().width}, nullptr};
   }
 
@@ -152,7 +152,7 @@ class ExchangedPath final : public PooledPath {
 
   /// Where each piece of each block lies among the vectors of this owner, rank after rank.
   void place_owned(const RoutedBatch& batch) {
-    const size_t pieces = batch.pieces_a_group;
+    const size_t pieces = batch.owner.pieces_per_group;
     owned_at_.resize(mine().blocks.size() * pieces);
     int64_t at = 0;
     for (size_t p = 0; p < static_cast<size_t>(world()); ++p) {
@@ -164,7 +164,8 @@ class ExchangedPath final : public PooledPath {
           const PooledBlock& block = mine().blocks[k];
           owned_at_[k * pieces + p] = block.non_empty ? at : whole + block.column;
           if (!block.non_empty) continue;
-          at += batch.pieces[static_cast<size_t>(block.group) * pieces + p].bags * block.width;
+          at +=
+              batch.owner.pieces[static_cast<size_t>(block.group) * pieces + p].bags * block.width;
         }
       }
       owned_end_[p] = at;
@@ -182,7 +183,7 @@ class ExchangedPath final : public PooledPath {
       for (const PooledBlock& block : owner.blocks) {
         requested_at_[number++] = block.non_empty ? at : whole + block.column;
         if (!block.non_empty) continue;
-        at += batch.returned[static_cast<size_t>(owner.first_group + block.group)].count *
+        at += batch.requester.returned[static_cast<size_t>(owner.first_group + block.group)].count *
               block.width;
       }
       requested_end_[q] = at;
@@ -215,7 +216,7 @@ class ExchangedPath final : public PooledPath {
 
   const ReturnedBags& returned_of(const RoutedBatch& batch, const RequestedBlock& requested) const {
     const int group = layout_.owner(requested.owner).first_group + requested.block.group;
-    return batch.returned[static_cast<size_t>(group)];
+    return batch.requester.returned[static_cast<size_t>(group)];
   }
 
   BlockCopy copy_of(const RoutedBatch& batch, const RequestedBlock& requested) const {
@@ -226,7 +227,7 @@ class ExchangedPath final : public PooledPath {
       copy.scale = returned_of(batch, requested).scale;
     } else {
       copy.rows = batch.local.size();
-      copy.scale = batch.scales[static_cast<size_t>(requested.block.feature)];
+      copy.scale = batch.requester.scales[static_cast<size_t>(requested.block.feature)];
     }
     return copy;
   }

@@ -10,8 +10,8 @@ namespace {
 
 class FixedRouter final : public Router {
  public:
-  FixedRouter(Context& context, const EmbeddingLayout& layout, int slots, int threads)
-      : Router(context, layout, slots, threads) {
+  FixedRouter(Context& context, const EmbeddingLayout& layout, int capacity, int threads)
+      : Router(context, layout, capacity, threads) {
     place_in_message_.assign(layout.features.size(), -1);
     for (size_t f = 0; f < layout.features.size(); ++f) {
       if (layout.features[f].replicated) continue;
@@ -19,40 +19,42 @@ class FixedRouter final : public Router {
       sent_.push_back(f);
     }
     headers_.resize(sent_.size());
-    one_word_.assign(static_cast<size_t>(world_), sizeof(int64_t));
+    one_word_.assign(static_cast<size_t>(world()), sizeof(int64_t));
     offsets_of(one_word_, word_offsets_);
   }
 
  private:
-  void encode(const LocalBags& bags, const std::vector<BagScan>& scans,
-              Transfer& transfer) override {
-    const int64_t b = bags.local.size();
-    transfer.batch.take_local(layout_, bags, scans);
+  void reserve(const LocalBags& bags, const std::vector<BagScan>& scans, Transfer& transfer,
+               std::vector<IdDestination>& destinations) override {
+    transfer.batch.requester.begin(layout_, bags, scans, RequesterSide::Keep::kReplicated,
+                                   /*returned_groups=*/0, threads_for(bags.ids.size()),
+                                   destinations);
     for (size_t i = 0; i < sent_.size(); ++i) {
       const BagScan& scan = scans[sent_[i]];
       headers_[i] = {scan.length, static_cast<int32_t>(scan.count)};
     }
-    const int64_t bytes = message_bytes(headers_, b, id_bytes_);
-    transfer.send_sizes[0] = bytes;
-    grow(transfer.send, bytes);
+    transfer.send_sizes[0] = message_bytes(headers_, bags.local.size(), id_bytes_);
+    grow(transfer.send, transfer.send_sizes[0]);
     spans_.clear();
-    locate_groups(transfer.send.data(), headers_, b, id_bytes_, spans_);
-    const auto count = static_cast<int64_t>(sent_.size());
-    copies_.assign(layout_.features.size(), nullptr);
-    for (size_t i = 0; i < sent_.size(); ++i) copies_[sent_[i]] = spans_[i].ids;
-    const int threads = threads_for(bags.ids.size());
-    check_and_copy_ids(layout_, bags, scans, threads, copies_, id_bytes_);
-    if (bytes == 0) return;
+    locate_groups(transfer.send.data(), headers_, bags.local.size(), id_bytes_, spans_);
+    for (size_t i = 0; i < sent_.size(); ++i) destinations[sent_[i]] = {spans_[i].ids, id_bytes_};
+  }
+
+  /// Ids were copied into the message when they were checked.
+  void encode(const LocalBags& bags, const std::vector<BagScan>&, Transfer& transfer) override {
+    if (transfer.send_sizes[0] == 0) return;
     std::memcpy(transfer.send.data(), headers_.data(), headers_.size() * sizeof(GroupHeader));
+    const int64_t b = bags.local.size();
+    const int threads = threads_for(bags.ids.size());
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < count; ++i) {
-      const auto f = static_cast<int64_t>(sent_[static_cast<size_t>(i)]);
-      write_lengths(spans_[static_cast<size_t>(i)], bags.offsets.data() + f * b, b);
+    for (size_t i = 0; i < sent_.size(); ++i) {
+      const auto f = static_cast<int64_t>(sent_[i]);
+      write_lengths(spans_[i], bags.offsets.data() + f * b, b);
     }
   }
 
   Pending start_sizes(Transfer& transfer) override {
-    bytes_sent_ += (world_ - 1) * kSizeBytes;
+    bytes_sent_ += (world() - 1) * kSizeBytes;
     return sizes_comm_->start_allgatherv(transfer.send_sizes.data(), transfer.receive_sizes.data(),
                                          one_word_, word_offsets_);
   }
@@ -60,9 +62,9 @@ class FixedRouter final : public Router {
   Pending start_messages(Transfer& transfer) override {
     std::vector<int64_t>& offsets = transfer.layout.receive_offsets;
     const int64_t bytes = offsets_of(transfer.receive_sizes, offsets);
-    bytes_sent_ += (world_ - 1) * transfer.send_sizes[0];
-    if (transfer.batch.on_device()) {
-      transfer.message = transfer.batch.make_message_room(static_cast<size_t>(bytes));
+    bytes_sent_ += (world() - 1) * transfer.send_sizes[0];
+    if (transfer.batch.owner.filters_on_device()) {
+      transfer.message = transfer.batch.owner.reserve_message(static_cast<size_t>(bytes));
     } else {
       grow(transfer.receive, bytes);
       transfer.message = transfer.receive.data();
@@ -73,72 +75,74 @@ class FixedRouter final : public Router {
 
   void assemble(Transfer& transfer) override {
     received_.clear();
-    for (int p = 0; p < world_; ++p) {
+    for (int p = 0; p < world(); ++p) {
       char* message = transfer.message + transfer.layout.receive_offsets[static_cast<size_t>(p)];
       locate_groups(message, headers_of(message, static_cast<int64_t>(sent_.size())),
                     samples_of(transfer, p), id_bytes_, received_);
     }
-    transfer.batch.on_device() ? leave_to_device(transfer) : bucket(transfer);
+    transfer.batch.owner.filters_on_device() ? leave_to_device(transfer) : bucket(transfer);
   }
 
-  /// Each group's ids are picked out there: how many they are, the host need not know.
+  /// The device picks out each group's ids. The host knows only how many arrived.
   void leave_to_device(Transfer& transfer) {
-    RoutedBatch& batch = transfer.batch;
-    const auto groups = static_cast<int64_t>(layout_.owner(rank_).groups.size());
-    const auto world = static_cast<size_t>(world_);
-    batch.parts.clear();
-    batch.part_sizes.clear();
+    OwnerSide& owner = transfer.batch.owner;
+    const auto groups = static_cast<int64_t>(layout_.owner(rank()).groups.size());
+    const auto ranks = static_cast<size_t>(world());
+    owner.parts.clear();
+    owner.part_sizes.clear();
     for (size_t i = 0; i < sent_.size(); ++i) {
-      for (size_t p = 0; p < world; ++p) {
+      for (size_t p = 0; p < ranks; ++p) {
         const GroupSpan& of = received_[p * sent_.size() + i];
         IdPart part;
         part.bags = samples_of(transfer, static_cast<int>(p));
         part.narrow = id_bytes_ == 4;
         if (part.bags > 0) {
-          part.ids = batch.on_device(of.ids);
-          part.lengths = of.length < 0 ? batch.on_device(of.lengths) : nullptr;
+          part.ids = owner.on_device(of.ids);
+          part.lengths = of.length < 0 ? owner.on_device(of.lengths) : nullptr;
           part.length = std::max(of.length, 0);
         }
-        batch.parts.push_back(part);
-        batch.part_sizes.push_back(part.bags > 0 ? of.count : 0);
+        owner.parts.push_back(part);
+        owner.part_sizes.push_back(part.bags > 0 ? of.count : 0);
       }
     }
     counts_.assign(static_cast<size_t>(groups), 0);
     for (int64_t g = 0; g < groups; ++g) {
-      for (int p = 0; p < world_; ++p) counts_[static_cast<size_t>(g)] += span(p, g).count;
+      for (int p = 0; p < world(); ++p) counts_[static_cast<size_t>(g)] += span(p, g).count;
     }
-    batch.make_filters(counts_);
+    owner.reserve_filtered(counts_, transfer.batch.global_size);
     for (int64_t g = 0; g < groups; ++g) {
-      IdFilter& filter = batch.filters[static_cast<size_t>(g)];
+      IdFilter& filter = owner.filters[static_cast<size_t>(g)];
       const auto place =
           static_cast<size_t>(place_in_message_[static_cast<size_t>(group(g).feature)]);
-      filter.parts = View<const IdPart>(batch.parts).subspan(place * world, world);
+      filter.parts = View<const IdPart>(owner.parts).subspan(place * ranks, ranks);
       filter.first_row = slice_of(g).rows.begin;
       filter.rows = slice_of(g).rows.size();
     }
   }
 
   void bucket(Transfer& transfer) {
-    const auto groups = static_cast<int64_t>(layout_.owner(rank_).groups.size());
+    const auto groups = static_cast<int64_t>(layout_.owner(rank()).groups.size());
     counts_.assign(static_cast<size_t>(groups), 0);
     const int threads = threads_for(ids_received());
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t g = 0; g < groups; ++g) {
-      for (int p = 0; p < world_; ++p) {
+      for (int p = 0; p < world(); ++p) {
         counts_[static_cast<size_t>(g)] +=
             slice_of(g).whole ? span(p, g).count
                               : count_within(span(p, g), id_bytes_, slice_of(g).rows);
       }
     }
-    transfer.batch.make_room(counts_, 1, /*narrow=*/false, {}, rooms_);
+    OwnerSide& owner = transfer.batch.owner;
+    const int64_t bags = transfer.batch.global_size;
+    owner.reserve_groups(counts_, bags, 1, /*narrow=*/false, {}, buffers_);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t g = 0; g < groups; ++g) {
-      const RoutedBatch::Room& room = rooms_[static_cast<size_t>(g)];
-      auto* const ids = static_cast<int64_t*>(room.ids);
-      auto* const offsets = static_cast<int64_t*>(room.offsets);
+      const OwnerSide::GroupBuffer& buffer = buffers_[static_cast<size_t>(g)];
+      auto* const ids = static_cast<int64_t*>(buffer.ids);
+      auto* const offsets = static_cast<int64_t*>(buffer.offsets);
       BagCursor<int64_t> cursor{ids, offsets};
       *offsets = 0;
-      for (int p = 0; p < world_; ++p) {
+      for (int p = 0; p < world(); ++p) {
         const int64_t samples = samples_of(transfer, p);
         if (slice_of(g).whole) {
           read_bags(span(p, g), id_bytes_, samples, /*non_empty=*/false, cursor);
@@ -146,7 +150,7 @@ class FixedRouter final : public Router {
           read_bags_within(span(p, g), id_bytes_, samples, slice_of(g).rows, cursor);
         }
       }
-      transfer.batch.set_piece(static_cast<size_t>(g), ids, offsets, transfer.batch.global_size);
+      owner.set_piece(static_cast<size_t>(g), ids, offsets, bags);
     }
   }
 
@@ -156,10 +160,10 @@ class FixedRouter final : public Router {
     return ids;
   }
   const RoutedGroup& group(int64_t g) const {
-    return layout_.owner(rank_).groups[static_cast<size_t>(g)];
+    return layout_.owner(rank()).groups[static_cast<size_t>(g)];
   }
   const Slice& slice_of(int64_t g) const {
-    return layout_.owner(rank_).slices[static_cast<size_t>(group(g).slice)];
+    return layout_.owner(rank()).slices[static_cast<size_t>(group(g).slice)];
   }
   const GroupSpan& span(int source, int64_t g) const {
     const int64_t place = place_in_message_[static_cast<size_t>(group(g).feature)];
@@ -171,16 +175,15 @@ class FixedRouter final : public Router {
   std::vector<GroupHeader> headers_;
   std::vector<GroupSpan> spans_;
   std::vector<GroupSpan> received_;  ///< source-major
-  std::vector<char*> copies_;        ///< by feature: where its ids go
   std::vector<int64_t> one_word_, word_offsets_, counts_;
-  std::vector<RoutedBatch::Room> rooms_;
+  std::vector<OwnerSide::GroupBuffer> buffers_;
 };
 
 }  // namespace
 
 std::unique_ptr<Router> make_fixed_router(Context& context, const EmbeddingLayout& layout,
-                                          int slots, int threads) {
-  return std::make_unique<FixedRouter>(context, layout, slots, threads);
+                                          int capacity, int threads) {
+  return std::make_unique<FixedRouter>(context, layout, capacity, threads);
 }
 
 }  // namespace dlrm

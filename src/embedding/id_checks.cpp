@@ -23,14 +23,14 @@ void list_parts(const RoutedBatch& batch, const EmbeddingLayout& layout,
   for (size_t f = 0; f < layout.features.size(); ++f) {
     if (layout.features[f].replicated) continue;
     for (int64_t p = 0; p < world; ++p) {
-      const IdPart& part = batch.parts[next];
+      const IdPart& part = batch.owner.parts[next];
       IdCheck check;
       check.ids = const_cast<void*>(part.ids);
       check.lengths = part.lengths;
       check.length = part.length;
       check.narrow = part.narrow;
       check.bags = part.bags;
-      check.capacity = batch.part_sizes[next];
+      check.capacity = batch.owner.part_sizes[next];
       check.rows = layout.features[f].rows;
       check.feature = static_cast<int64_t>(f);
       check.first_sample = part_of(batch.global_size, p, world).begin;
@@ -41,15 +41,16 @@ void list_parts(const RoutedBatch& batch, const EmbeddingLayout& layout,
 }
 
 void list_pieces(const RoutedBatch& batch, const OwnerLayout& mine, std::vector<IdCheck>& checks) {
-  const auto sources = static_cast<int64_t>(batch.pieces_a_group);
-  for (size_t i = 0; i < batch.pieces.size(); ++i) {
-    const RoutedGroup& group = mine.groups[i / batch.pieces_a_group];
+  const auto sources = static_cast<int64_t>(batch.owner.pieces_per_group);
+  for (size_t i = 0; i < batch.owner.pieces.size(); ++i) {
+    const RoutedGroup& group = mine.groups[i / batch.owner.pieces_per_group];
     const Range& rows = mine.slices[static_cast<size_t>(group.slice)].rows;
-    const auto source = static_cast<int64_t>(i % batch.pieces_a_group);
-    checks.push_back(check_of(batch.pieces[i], rows.size(), static_cast<size_t>(group.feature),
+    const auto source = static_cast<int64_t>(i % batch.owner.pieces_per_group);
+    checks.push_back(check_of(batch.owner.pieces[i], rows.size(),
+                              static_cast<size_t>(group.feature),
                               part_of(batch.global_size, source, sources).begin));
     checks.back().first_row = rows.begin;
-    checks.back().samples = batch.samples[i];
+    checks.back().samples = batch.owner.samples[i];
   }
 }
 
@@ -58,10 +59,12 @@ void list_pieces(const RoutedBatch& batch, const OwnerLayout& mine, std::vector<
 void list_checks(const RoutedBatch& batch, const OwnerLayout& mine, const EmbeddingLayout& layout,
                  std::vector<IdCheck>& checks) {
   checks.clear();
-  batch.filters.empty() ? list_pieces(batch, mine, checks) : list_parts(batch, layout, checks);
-  for (size_t f = 0; f < batch.replicated.size(); ++f) {
+  batch.owner.filters.empty() ? list_pieces(batch, mine, checks)
+                              : list_parts(batch, layout, checks);
+  for (size_t f = 0; f < batch.requester.kept.size(); ++f) {
     if (!layout.features[f].replicated) continue;
-    checks.push_back(check_of(batch.replicated[f], layout.features[f].rows, f, batch.local.begin));
+    checks.push_back(
+        check_of(batch.requester.kept[f], layout.features[f].rows, f, batch.local.begin));
   }
 }
 

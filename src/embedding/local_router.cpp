@@ -8,9 +8,21 @@ class LocalRouter final : public Router {
   using Router::Router;
 
  private:
-  void encode(const LocalBags& bags, const std::vector<BagScan>& scans,
-              Transfer& transfer) override {
-    transfer.batch.take_all(layout_, bags, scans, threads_for(bags.ids.size()));
+  void reserve(const LocalBags& bags, const std::vector<BagScan>& scans, Transfer& transfer,
+               std::vector<IdDestination>& destinations) override {
+    transfer.batch.requester.begin(layout_, bags, scans, RequesterSide::Keep::kAll,
+                                   /*returned_groups=*/0, threads_for(bags.ids.size()),
+                                   destinations);
+  }
+  /// The owner's groups are the local bags themselves.
+  void encode(const LocalBags&, const std::vector<BagScan>&, Transfer& transfer) override {
+    OwnerSide& owner = transfer.batch.owner;
+    owner.pieces_per_group = 1;
+    owner.pieces.clear();
+    for (const RoutedGroup& group : layout_.owner(0).groups) {
+      owner.pieces.push_back(transfer.batch.requester.kept[static_cast<size_t>(group.feature)]);
+    }
+    owner.samples.assign(owner.pieces.size(), nullptr);
   }
   Pending start_sizes(Transfer&) override { return {}; }
   Pending start_messages(Transfer&) override { return {}; }
@@ -20,8 +32,8 @@ class LocalRouter final : public Router {
 }  // namespace
 
 std::unique_ptr<Router> make_local_router(Context& context, const EmbeddingLayout& layout,
-                                          int slots, int threads) {
-  return std::make_unique<LocalRouter>(context, layout, slots, threads);
+                                          int capacity, int threads) {
+  return std::make_unique<LocalRouter>(context, layout, capacity, threads);
 }
 
 }  // namespace dlrm

@@ -19,7 +19,7 @@ void LocalRuns::group(const RoutedBatch& batch, Ops& ops) {
   IdGroup* next = groups_.data();
   for (const ReplicatedTable* table : tables_) {
     const View<const IdGroup> groups(next, table->features.size());
-    for (const int f : table->features) *next++ = batch.replicated[static_cast<size_t>(f)];
+    for (const int f : table->features) *next++ = batch.requester.kept[static_cast<size_t>(f)];
     capacities_.push_back(ids_in(groups));
     updates_.push_back({table->store->table(), groups, {}, {}});
   }
@@ -34,7 +34,8 @@ View<const BagGradient> LocalRuns::gradients(size_t i, const RoutedBatch& batch,
   BagGradient* next = gradients_.data() + at;
   int64_t column = tables_[i]->first_column;
   for (const int f : tables_[i]->features) {
-    *next++ = {de.columns(column, tables_[i]->width), batch.scales[static_cast<size_t>(f)]};
+    *next++ = {de.columns(column, tables_[i]->width),
+               batch.requester.scales[static_cast<size_t>(f)]};
     column += tables_[i]->width;
   }
   return {gradients_.data() + at, tables_[i]->features.size()};

@@ -33,8 +33,8 @@ void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedB
   for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
     const size_t block = shard.first_block + i;
     const auto group = static_cast<size_t>(mine.blocks[block].group);
-    for (size_t piece = 0; piece < batch.pieces_a_group; ++piece) {
-      const IdGroup& ids = batch.pieces[group * batch.pieces_a_group + piece];
+    for (size_t piece = 0; piece < batch.owner.pieces_per_group; ++piece) {
+      const IdGroup& ids = batch.owner.pieces[group * batch.owner.pieces_per_group + piece];
       const PooledPath::Place place = path.pooled(batch, block, piece, e);
       BagGroup lookup;
       lookup.table = shard.store->table();
@@ -52,7 +52,7 @@ void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedB
 void list_gradients(const OwnedShard& shard, const RoutedBatch& batch, PooledPath& path,
                     MatrixView<float> de, std::vector<BagGradient>& gradients) {
   for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
-    for (size_t piece = 0; piece < batch.pieces_a_group; ++piece) {
+    for (size_t piece = 0; piece < batch.owner.pieces_per_group; ++piece) {
       const PooledPath::Place place = path.gradient(batch, shard.first_block + i, piece, de);
       gradients.push_back({place.pooled, place.scale});
     }

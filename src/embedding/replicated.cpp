@@ -49,11 +49,11 @@ void ReplicatedTables::add_lookups(const EmbeddingLayout& layout, const RoutedBa
       const auto f = static_cast<size_t>(feature);
       BagGroup lookup;
       lookup.table = table.store->table();
-      lookup.ids = batch.replicated[f].ids;
-      lookup.offsets = batch.replicated[f].offsets;
-      lookup.bags = batch.replicated[f].bags;
-      lookup.capacity = batch.replicated[f].capacity;
-      lookup.scale = batch.scales[f];
+      lookup.ids = batch.requester.kept[f].ids;
+      lookup.offsets = batch.requester.kept[f].offsets;
+      lookup.bags = batch.requester.kept[f].bags;
+      lookup.capacity = batch.requester.kept[f].capacity;
+      lookup.scale = batch.requester.scales[f];
       lookup.pooled = e.columns(layout.features[f].column, table.width);
       lookups.push_back(lookup);
     }

@@ -76,18 +76,34 @@ class ShardedEmbeddings::Impl {
                         bags.local.begin, bags.local.end, bags.global_size, expected.begin,
                         expected.end);
     }
-    router_->start(bags);
+    router_->route(bags);
   }
 
   int in_flight() const { return router_->in_flight(); }
 
-  void lookup() {
-    expect(Phase::kReady, "lookup");
-    if (router_->in_flight() == 0) throw run_error("lookup(): no batch was routed");
-    batch_ = &router_->oldest();
-    batch_->unpack(ops_);
-    batch_->filter(ops_);
+  void await_ids() {
+    if (phase_ != Phase::kRouted) return;
+    if (router_->in_flight() == 0) throw run_error("await_ids(): no batch was routed");
+    batch_ = &router_->await_oldest();
     for (OwnedShard& shard : shards_) shard.store->prepare(*batch_);
+    phase_ = Phase::kArrived;
+  }
+
+  void prepare_ids(View<float> flag, View<int64_t> where) {
+    expect(Phase::kArrived, "prepare_ids");
+    for (const IdStaging* staging : {&batch_->requester.staging(), &batch_->owner.staging()}) {
+      if (!staging->packed().empty()) ops_.unpack(staging->packed());
+    }
+    if (!flag.empty() && !context_.device.host_visible_memory()) {
+      list_checks(*batch_, mine_, layout_, checks_);
+      ops_.check_ids(checks_, flag, where);
+    }
+    if (!batch_->owner.filters.empty()) ops_.filter_ids(batch_->owner.filters);
+    phase_ = Phase::kPrepared;
+  }
+
+  void lookup() {
+    expect(Phase::kPrepared, "lookup");
     const auto b = static_cast<size_t>(batch_->local.size());
     e_.reserve(b * static_cast<size_t>(layout_.width));
     lookups_.clear();
@@ -96,7 +112,7 @@ class ShardedEmbeddings::Impl {
       add_lookups(shard, mine_, *batch_, *path_, matrix(e_), lookups_);
     }
     replicated_.add_lookups(layout_, *batch_, matrix(e_), lookups_);
-    if (side_stream_.possible()) side_stream_.fork();
+    if (side_stream_.available()) side_stream_.fork();
     side_ops().embedding_bag_forward(lookups_);
     phase_ = Phase::kLookedUp;
   }
@@ -104,7 +120,7 @@ class ShardedEmbeddings::Impl {
   void start_return() {
     expect(Phase::kLookedUp, "start_return");
     path_->start_return(*batch_, side_ops(),
-                        side_stream_.possible() ? side_stream_.stream() : context_.stream);
+                        side_stream_.available() ? side_stream_.stream() : context_.stream);
     phase_ = Phase::kReturning;
   }
 
@@ -122,37 +138,32 @@ class ShardedEmbeddings::Impl {
     return matrix(de_);
   }
 
-  void group_ahead() {
-    expect(Phase::kReturned, "group_ahead");
-    if (!side_stream_.possible() || grouped_) return;
+  void sort_ids() {
+    expect(Phase::kReturned, "sort_ids");
+    if (!side_stream_.available() || sorted_) return;
     side_stream_.fork();
     replicated_.group(*batch_, side_stream_.ops());
     group_rows(side_stream_.ops());
-    grouped_ = true;
+    sorted_ = true;
   }
 
   void start_backward() {
     expect(Phase::kReturned, "start_backward");
     path_->start_backward(*batch_, gradient());
-    if (!grouped_) replicated_.group(*batch_, ops_);
+    if (!sorted_) replicated_.group(*batch_, ops_);
     if (replicated_.exchange()) side_stream_.join();
     replicated_.start(*batch_, matrix(de_));
-    if (!grouped_) group_rows(ops_);
+    if (!sorted_) group_rows(ops_);
     phase_ = Phase::kSent;
   }
 
-  void arrive() { router_->oldest(); }
-  void append_key(std::vector<uint64_t>& key) { router_->oldest().append_key(key); }
-  void check_ids(View<float> flag, View<int64_t> where) {
-    RoutedBatch& batch = router_->oldest();
-    list_checks(batch, mine_, layout_, checks_);
-    batch.unpack(ops_);
-    ops_.check_ids(checks_, flag, where);
-    batch.filter(ops_);
+  void append_key(std::vector<uint64_t>& key) {
+    expect(Phase::kArrived, "append_key");
+    batch_->append_key(key);
   }
 
   void apply(const OptimizerStep& now) {
-    expect(Phase::kSent, "update");
+    expect(Phase::kSent, "apply");
     side_stream_.join();
     path_->finish_backward(*batch_);
     if (square_sums_) sum_squares();
@@ -168,13 +179,14 @@ class ShardedEmbeddings::Impl {
   }
 
   void drop() {
-    if (phase_ == Phase::kReady && in_flight() > 0) {  // not looked up: only its ids have moved
-      router_->oldest();
-      router_->pop();
-      return;
-    }
-    if (phase_ != Phase::kLookedUp && phase_ != Phase::kUpdated) expect(Phase::kReturned, "drop");
-    end_batch();
+    if (phase_ == Phase::kReturning || phase_ == Phase::kSent) expect(Phase::kUpdated, "drop");
+    await_ids();
+    for (OwnedShard& shard : shards_) shard.store->release(batches_done_);
+    ++batches_done_;
+    side_stream_.join();
+    sorted_ = false;
+    router_->pop();
+    phase_ = Phase::kRouted;
   }
 
   void poll() {
@@ -208,22 +220,35 @@ class ShardedEmbeddings::Impl {
     }
   }
 
-  Traffic traffic() const {
+  Traffic step_traffic() const {
     Traffic sent;
-    sent.ids = router_->bytes_sent();
     sent.pooled = path_->pooled_bytes();
     sent.gradients = path_->gradient_bytes() + (square_sums_ ? square_sums_->bytes_sent() : 0);
     sent.replicated = replicated_.bytes_sent();
     return sent;
   }
+  Traffic traffic() const {
+    Traffic sent = step_traffic();
+    sent.ids = router_->bytes_sent();
+    return sent;
+  }
 
  private:
   /// How far the oldest batch is.
-  enum class Phase : uint8_t { kReady, kLookedUp, kReturning, kReturned, kSent, kUpdated };
+  enum class Phase : uint8_t {
+    kRouted,
+    kArrived,
+    kPrepared,
+    kLookedUp,
+    kReturning,
+    kReturned,
+    kSent,
+    kUpdated
+  };
 
   int slots() const { return options_.routing.depth + 1; }
   /// What looks rows up, beside the bottom MLP if it can be.
-  Ops& side_ops() { return side_stream_.possible() ? side_stream_.ops() : ops_; }
+  Ops& side_ops() { return side_stream_.available() ? side_stream_.ops() : ops_; }
   std::unique_ptr<Router> make_router() {
     const auto make = direct_path_serves(layout_)                    ? make_local_router
                       : options_.routing.mode == RoutingMode::kFixed ? make_fixed_router
@@ -239,8 +264,8 @@ class ShardedEmbeddings::Impl {
   void expect(Phase phase, const char* call) const {
     if (phase_ == phase) return;
     throw run_error(
-        "{}() out of turn: a batch is routed, looked up, returned, then dropped or "
-        "sent back and updated",
+        "{}() out of turn: a batch is routed, its ids are awaited and prepared, its rows looked up "
+        "and returned; then it is dropped, or its gradients are sent back and its rows updated",
         call);
   }
 
@@ -261,8 +286,8 @@ class ShardedEmbeddings::Impl {
     return {shard.store->table(), groups_of(mine_.slices[slice]), {}, runs_[slice]};
   }
   View<const IdGroup> groups_of(const Slice& slice) const {
-    const size_t pieces = batch_->pieces_a_group;
-    return {batch_->pieces.data() + static_cast<size_t>(slice.first_group) * pieces,
+    const size_t pieces = batch_->owner.pieces_per_group;
+    return {batch_->owner.pieces.data() + static_cast<size_t>(slice.first_group) * pieces,
             static_cast<size_t>(layout_.features_of(slice.table)) * pieces};
   }
 
@@ -306,15 +331,6 @@ class ShardedEmbeddings::Impl {
     }
   }
 
-  void end_batch() {
-    for (OwnedShard& shard : shards_) shard.store->release(batches_done_);
-    ++batches_done_;
-    side_stream_.join();
-    grouped_ = false;
-    router_->pop();
-    phase_ = Phase::kReady;
-  }
-
   Context& context_;
   Ops& ops_;
   const EmbeddingOptions options_;
@@ -335,9 +351,9 @@ class ShardedEmbeddings::Impl {
   const std::function<void()> progress_ = [this] { poll(); };
   std::vector<int64_t> capacities_;
   RoutedBatch* batch_ = nullptr;
-  Phase phase_ = Phase::kReady;
+  Phase phase_ = Phase::kRouted;
   int64_t batches_done_ = 0;
-  bool grouped_ = false;    // ahead of start_backward()
+  bool sorted_ = false;     // ahead of start_backward()
   SideStream side_stream_;  // after what its operations use: ends first
 };
 
@@ -352,16 +368,16 @@ void ShardedEmbeddings::lookup() { impl_->lookup(); }
 void ShardedEmbeddings::start_return() { impl_->start_return(); }
 MatrixView<const float> ShardedEmbeddings::finish_return() { return impl_->finish_return(); }
 MatrixView<float> ShardedEmbeddings::gradient() { return impl_->gradient(); }
-void ShardedEmbeddings::group_ahead() { impl_->group_ahead(); }
+void ShardedEmbeddings::sort_ids() { impl_->sort_ids(); }
 void ShardedEmbeddings::start_backward() { impl_->start_backward(); }
-void ShardedEmbeddings::arrive() { impl_->arrive(); }
+void ShardedEmbeddings::await_ids() { impl_->await_ids(); }
+void ShardedEmbeddings::prepare_ids(View<float> flag, View<int64_t> where) {
+  impl_->prepare_ids(flag, where);
+}
 void ShardedEmbeddings::append_key(std::vector<uint64_t>& key) { impl_->append_key(key); }
 void ShardedEmbeddings::apply(const OptimizerStep& step) { impl_->apply(step); }
 void ShardedEmbeddings::update(double learning_rate, int64_t step) {
   impl_->update(learning_rate, step);
-}
-void ShardedEmbeddings::check_ids(View<float> flag, View<int64_t> where) {
-  impl_->check_ids(flag, where);
 }
 void ShardedEmbeddings::drop() { impl_->drop(); }
 void ShardedEmbeddings::poll() { impl_->poll(); }
@@ -370,6 +386,7 @@ const Plan& ShardedEmbeddings::plan() const { return impl_->plan(); }
 std::vector<ShardArray> ShardedEmbeddings::arrays() { return impl_->arrays(); }
 void ShardedEmbeddings::initialise() { impl_->initialise(); }
 void ShardedEmbeddings::check_replicas() { impl_->check_replicas(); }
+ShardedEmbeddings::Traffic ShardedEmbeddings::step_traffic() const { return impl_->step_traffic(); }
 ShardedEmbeddings::Traffic ShardedEmbeddings::traffic() const { return impl_->traffic(); }
 
 }  // namespace dlrm

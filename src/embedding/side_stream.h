@@ -23,7 +23,7 @@ class SideStream {
   SideStream& operator=(const SideStream&) = delete;
 
   /// Whether there are any; the rest is of no use else.
-  bool possible() const { return ops_ != nullptr; }
+  bool available() const { return ops_ != nullptr; }
   Ops& ops() const { return *ops_; }
   Stream& stream() const { return *stream_; }
 

@@ -16,8 +16,8 @@ void BatchQueue::push(const Batch& batch) {
   PendingBatch& pending = pending_.back();
   pending.global_size = batch.global_size;
   pending.dropped = batch.dropped;
-  pending.staging.begin(Upload::bytes_of<float>(batch.dense.size()) +
-                        Upload::bytes_of<float>(batch.labels.size()));
+  pending.staging.begin(StagingBuffer::bytes_of<float>(batch.dense.size()) +
+                        StagingBuffer::bytes_of<float>(batch.labels.size()));
   const auto stage = [&](const std::vector<float>& values) {
     float* host = pending.staging.take<float>(values.size());
     std::copy(values.begin(), values.end(), host);
@@ -31,7 +31,7 @@ void BatchQueue::push(const Batch& batch) {
 }
 
 PendingBatch& BatchQueue::front() {
-  pending_.front().staging.arrive(context_.stream);
+  pending_.front().staging.await(context_.stream);
   return pending_.front();
 }
 

@@ -5,7 +5,7 @@
 
 #include "dlrm/comm/context.h"
 #include "dlrm/data/batch.h"
-#include "dlrm/device/upload.h"
+#include "dlrm/device/staging_buffer.h"
 
 namespace dlrm {
 
@@ -15,7 +15,7 @@ struct PendingBatch {
 
   int64_t local_size() const { return static_cast<int64_t>(labels.size()); }
 
-  Upload staging;
+  StagingBuffer staging;
   View<const float> dense;             ///< [b, dense_features], device memory
   View<const float> labels;            ///< [b], device memory
   const float* host_labels = nullptr;  ///< [b], the staging buffer's host side

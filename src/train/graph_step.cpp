@@ -38,21 +38,18 @@ void GraphStep::run(const PendingBatch& batch, const StepOptimizers& now) {
 
 void GraphStep::run_recorded(const PendingBatch& batch, StepOptimizers now) {
   const Span span(context_.trace, "recorded");
-  embeddings_.arrive();
   key_ = {static_cast<uint64_t>(batch.global_size), static_cast<uint64_t>(batch.local_size()),
           reinterpret_cast<uintptr_t>(batch.dense.data()),
           reinterpret_cast<uintptr_t>(batch.labels.data())};
   embeddings_.append_key(key_);
   StepGraphs::Recording& recording = graphs_.find_or_add(key_);
   graphs_.send_hyperparams(now.dense, now.sparse);
-  const ShardedEmbeddings::Traffic before = embeddings_.traffic();
+  const ShardedEmbeddings::Traffic before = embeddings_.step_traffic();
   step_.train(batch, now, [&](StepHalf half, const std::function<void()>& work) {
     graphs_.run(recording, half, work);
   });
   if (recording.runs < 2) {
-    recording.sent = embeddings_.traffic() - before;
-    // The host routes ids, whether a step is replayed or not, and perhaps of a later batch.
-    recording.sent.ids = 0;
+    recording.sent = embeddings_.step_traffic() - before;
   } else {
     replayed_traffic_ += recording.sent;
   }

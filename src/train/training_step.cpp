@@ -39,7 +39,7 @@ void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
     // A fused update changes weights during the backward pass, so the loss is checked before.
     if (model_.parameters().begin_update(now.dense)) status_.finish();
     stage(clock, "backward", [&] {
-      embeddings_.group_ahead();
+      embeddings_.sort_ids();
       model_.backward_top(progress_);
       model_.backward_interaction(embeddings_.gradient(), progress_);
       embeddings_.start_backward();
@@ -59,7 +59,7 @@ void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
 void TrainingStep::forward(const PendingBatch& batch, StageClock* clock) {
   viewed_size_ = batch.global_size;
   stage(clock, "lookup", [&] {
-    if (asynchronous_) check_ids();
+    prepare_ids();
     embeddings_.lookup();
     embeddings_.start_return();
   });
@@ -71,8 +71,10 @@ void TrainingStep::forward(const PendingBatch& batch, StageClock* clock) {
 }
 
 /// The second line of defence, in device memory. A bad id sets the flag that skips the update.
-void TrainingStep::check_ids() {
-  embeddings_.check_ids({model_.parameters().skip_update_flag(), 1}, bad_ids_.device());
+void TrainingStep::prepare_ids() {
+  float* flag = model_.parameters().skip_update_flag();
+  if (!flag) return embeddings_.prepare_ids();
+  embeddings_.prepare_ids({flag, 1}, bad_ids_.device());
   bad_ids_.read_back();
 }
 

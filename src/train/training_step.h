@@ -48,7 +48,7 @@ class TrainingStep {
 
  private:
   void forward(const PendingBatch& batch, StageClock* clock);
-  void check_ids();
+  void prepare_ids();
   template <class Work>
   void stage(StageClock* clock, const char* name, const Work& work);
 

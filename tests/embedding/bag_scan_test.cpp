@@ -47,17 +47,16 @@ class BagScans : public ::testing::TestWithParam<int> {
   template <class T>
   std::vector<int64_t> copied() const {
     std::vector<T> to(ids_.size(), T{-1});
-    std::vector<char*> places;
-    for (const BagScan& scan : scans()) {
-      places.push_back(reinterpret_cast<char*>(to.data() + scan.first));
-    }
-    places.back() = nullptr;
-    check_and_copy_ids(layout_, bags(), scans(), GetParam(), places, sizeof(T));
+    std::vector<IdDestination> places;
+    for (const BagScan& scan : scans()) places.push_back({to.data() + scan.first, sizeof(T)});
+    places.back() = {};
+    check_and_copy_ids(layout_, bags(), scans(), GetParam(), places);
     return {to.begin(), to.end()};
   }
   std::string error() const {
     try {
-      check_and_copy_ids(layout_, bags(), scans(), GetParam(), {}, 8);
+      check_and_copy_ids(layout_, bags(), scans(), GetParam(),
+                         std::vector<IdDestination>(layout_.features.size()));
     } catch (const Error& error) {
       return error.what();
     }

@@ -92,6 +92,8 @@ TEST_P(ReturnedBags, NowAndThenEmptyGiveZerosWhateverWasThereBefore) {
                                  plan_of(plan_kind, tables, 4));
     for (int64_t t = 0; t < 2; ++t) {
       route(embeddings, comm, bag_of, t);
+      embeddings.await_ids();
+      embeddings.prepare_ids();
       embeddings.lookup();
       embeddings.start_return();
       const MatrixView<const float> e = embeddings.finish_return();

@@ -44,6 +44,8 @@ TEST_P(EveryPlanKind, ADroppedBatchGivesThePlainVectorsAndChangesNoRow) {
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan_of(GetParam(), tables, 4));
     const Tensors before = gather(comm, embeddings);
     route(embeddings, comm, bags, 3, 11);
+    embeddings.await_ids();
+    embeddings.prepare_ids();
     embeddings.lookup();
     embeddings.start_return();
     const MatrixView<const float> e = embeddings.finish_return();
@@ -128,6 +130,8 @@ std::string error_of_id(int64_t id, const std::string& kind) {
       bags.fill(0, local.begin, local.end, ids, offsets);
       if (comm.rank() == 1) ids[static_cast<size_t>(2 * local.size() + 2 * 2 + 1)] = id;
       embeddings.route({local, 9, ids, offsets});
+      embeddings.await_ids();
+      embeddings.prepare_ids();
       embeddings.lookup();
     });
   } catch (const Error& error) {
@@ -154,6 +158,8 @@ TEST(Routing, CallsOutOfTurnAreRefused) {
   Rank rank(*comm);
   ShardedEmbeddings embeddings(rank.context, *rank.ops, options_for(tables, OptimizerRule::kSgd),
                                plan_of("table", tables, 1));
+  EXPECT_THROW(embeddings.await_ids(), Error);
+  EXPECT_THROW(embeddings.prepare_ids(), Error);
   EXPECT_THROW(embeddings.lookup(), Error);
   EXPECT_THROW(embeddings.update(0.1, 0), Error);
   const MadeUpBags bags(tables);

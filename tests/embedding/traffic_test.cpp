@@ -127,6 +127,43 @@ TEST_P(Traffic, IsAllThatTheCommunicatorsMove) {
   }
 }
 
+/// Bytes of a step's exchanges, with or without a later batch routed in the midst of it.
+ShardedEmbeddings::Traffic traffic_of_a_step(Communicator& comm, const EmbeddingOptions& options,
+                                             const Plan& plan, bool routes_meanwhile) {
+  Rank rank(comm);
+  ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
+  const MadeUpBags bags(options.tables, /*variable=*/false);
+  route(embeddings, comm, bags, 0, kBatch);
+  embeddings.await_ids();
+  const ShardedEmbeddings::Traffic before = embeddings.step_traffic();
+  embeddings.prepare_ids();
+  embeddings.lookup();
+  embeddings.start_return();
+  if (routes_meanwhile) {
+    route(embeddings, comm, bags, 1, kBatch);
+    comm.barrier();
+    embeddings.poll();  // every rank's sizes are here: messages start
+  }
+  const MatrixView<const float> e = embeddings.finish_return();
+  std::fill_n(embeddings.gradient().data, e.rows * e.cols, 0.0f);
+  embeddings.start_backward();
+  embeddings.update(0.1, 0);
+  return embeddings.step_traffic() - before;
+}
+
+TEST_P(Traffic, OfAStepLeavesOutTheRoutingOfLaterBatches) {
+  options_.routing.depth = 1;
+  run_on_threads(GetParam().ranks, [&](Communicator& comm) {
+    const ShardedEmbeddings::Traffic alone = traffic_of_a_step(comm, options_, plan(), false);
+    const ShardedEmbeddings::Traffic ahead = traffic_of_a_step(comm, options_, plan(), true);
+    EXPECT_EQ(ahead.total(), alone.total());
+    EXPECT_EQ(ahead.ids, 0);
+    if (comm.size() > 1) {
+      EXPECT_GT(alone.total(), 0);
+    }
+  });
+}
+
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const char* plan : {"table", "row", "column", "grid", "two_columns_a_rank", "data_parallel",

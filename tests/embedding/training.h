@@ -79,6 +79,8 @@ inline void route(ShardedEmbeddings& embeddings, const Communicator& comm, const
 inline void train(ShardedEmbeddings& embeddings, const Communicator& comm, int64_t step,
                   int64_t samples, double lr) {
   const Range local = part_of(samples, comm.rank(), comm.size());
+  embeddings.await_ids();
+  embeddings.prepare_ids();
   embeddings.lookup();
   embeddings.start_return();
   embeddings.poll();

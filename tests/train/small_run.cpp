@@ -196,7 +196,7 @@ std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int rank
     const auto ops = execution.make_ops(1, false);
     Trainer trainer(context, *ops, config, make_plan(config, comm.size()), true);
     trainer.route(odd_batch(config, 0, comm.rank(), comm.size()));
-    trainer.embeddings().arrive();
+    trainer.embeddings().await_ids();
     std::vector<uint64_t> key;
     trainer.embeddings().append_key(key);
     HostArray<int32_t> bad(context.device, 1, "bad id");

@@ -41,80 +41,88 @@ struct ShardArray {
   bool saves = true;             ///< false where another rank saves the same part
 };
 
-/// Embedding tables sharded over the ranks by a plan, in the memory of each shard's tier, with
-/// their exchange and their optimizer: what a training step asks of them, in this order. One world
-/// of ranks makes the same calls with the same global batches.
+/// Embedding tables sharded over the ranks by a plan, with their exchange and their optimizer. All
+/// ranks make the same calls with the same global batches. A training step makes these calls in
+/// this order:
 ///
-///   route(bags)            any number of batches ahead (at most routing depth + 1 in flight)
-///   lookup()               pools the oldest routed batch's rows on their owners
-///   start_return()         sends pooled vectors off
-///   finish_return()        E [b, W]; then either drop() or:
-///   gradient()             dE [b, W], to be filled by the caller
-///   start_backward()       sends pooled gradients off
-///   update(lr, step)       one optimizer update of each row present; the batch is done
+///   route(bags)        checks ids and sends them to their owners; at most routing depth + 1
+///   batches
+///                      are in flight
+///   await_ids()        waits for the oldest batch's ids
+///   prepare_ids()      makes them ready for lookup
+///   lookup()           pools rows on their owners
+///   start_return()     sends pooled vectors off
+///   finish_return()    E [b, W]; then either drop(), or:
+///   gradient()         dE [b, W], which the caller fills
+///   start_backward()   sends gradients of pooled vectors off
+///   apply(step)        updates each row present once
+///   drop()             ends the batch
+///
+/// A call out of turn throws run_error. route(), await_ids(), append_key(), drop() and poll() are
+/// the host's. What the others queue on the context's stream may be captured in a graph.
 class ShardedEmbeddings {
  public:
   ShardedEmbeddings(Context& context, Ops& ops, EmbeddingOptions options, Plan plan);
   ~ShardedEmbeddings();
 
-  /// Checks ids against their tables (usage_error naming sample, feature, value), buckets them by
-  /// owner, and starts the exchange on a communicator of its own. Copies what it needs of `bags`.
+  /// Checks ids, buckets them by owner, and starts their exchange on a communicator of its own.
+  /// Copies what it needs of `bags`. Throws usage_error naming sample, feature and id if an id is
+  /// outside its table.
   void route(const LocalBags& bags);
-  /// Batches routed and not done yet.
+  /// Batches routed and not dropped yet.
   int in_flight() const;
+  /// Waits until the oldest batch's ids are on their owners. The context's stream waits for their
+  /// copy to the device. Idempotent.
+  void await_ids();
+  /// Queues what makes ids ready for lookup: unpacks them, checks them on the device, and filters
+  /// those of this rank's rows. The check guards against memory errors; it is skipped if `flag` is
+  /// empty or if the host sees the device's memory, as route() has checked them there. A bad id
+  /// sets `flag` [1] to 1 and `where` [3] to {feature, sample, id}, as Ops::check_ids.
+  void prepare_ids(View<float> flag = {}, View<int64_t> where = {});
   void lookup();
   void start_return();
   MatrixView<const float> finish_return();
   MatrixView<float> gradient();
-  /// May come before start_backward(), which does it else: sorts the batch's ids for its update,
-  /// beside what the stream is given from now on where the device can.
-  void group_ahead();
+  /// Optional, before start_backward(): sorts the batch's ids for its update on a side stream,
+  /// while the caller's backward pass computes. No effect on a device without one.
+  void sort_ids();
   void start_backward();
-  /// `learning_rate` with the schedule applied; `step` from 0, for Adam's bias correction.
-  void update(double learning_rate, int64_t step);
-  /// Ends the oldest batch: without an update once its E is returned, or before its lookup.
+  void apply(const OptimizerStep& step);
+  /// Ends the oldest batch: before its lookup, once its E is returned, or once it is updated.
   void drop();
-  /// Moves started exchanges on; call between layers.
+  /// Advances started exchanges. Call it between layers.
   void poll();
 
-  /// The steps above in two calls, for models with nothing to overlap: E of `bags`, which are not
-  /// routed ahead ...
+  /// Three calls for models that overlap nothing. E of `bags`, which must not be routed ahead.
   MatrixView<const float> forward(const LocalBags& bags) {
     route(bags);
+    await_ids();
+    prepare_ids();
     lookup();
     start_return();
     return finish_return();
   }
-  /// ... and, gradient() filled, the update.
+  /// gradient() is filled: updates the rows and ends the batch.
   void backward(double learning_rate, int64_t step) {
     start_backward();
     update(learning_rate, step);
   }
+  /// apply() and drop(). `learning_rate` with the schedule applied; `step` from 0.
+  void update(double learning_rate, int64_t step);
 
-  // For a step that is recorded once and launched again: what the host does for each batch, and
-  // what it does to record.
-
-  /// What the stream is given next finds the oldest batch's ids. lookup() does so where this was
-  /// not called before.
-  void arrive();
-  /// Appends the oldest batch's sizes and places: lookup() to apply() of batches that give the same
-  /// queue the same work.
+  /// Appends the oldest batch's sizes and addresses, after await_ids(). Batches of equal keys queue
+  /// the same work, so that one recorded graph serves them.
   void append_key(std::vector<uint64_t>& key);
-  /// Looks through the oldest batch's ids on the device, where nothing has seen them since route()
-  /// did; as Ops::check_ids, `where` = {feature, sample, id}.
-  void check_ids(View<float> flag, View<int64_t> where);
-  /// One optimizer update of each row present. The batch is done with drop().
-  void apply(const OptimizerStep& step);
 
   int64_t width() const;  ///< W
   const Plan& plan() const;
   /// Everything a checkpoint holds of the local shards.
   std::vector<ShardArray> arrays();
-  /// Draws all rows anew from the seed, state to its initial value.
+  /// Draws all rows anew from the seed and resets optimizer state.
   void initialise();
-  /// Throws run_error naming table and row where replicas of a data-parallel table differ.
-  /// Collective.
+  /// Throws run_error naming table and row if replicas of a data-parallel table differ. Collective.
   void check_replicas();
+
   /// Bytes sent to other ranks since the start.
   struct Traffic {
     int64_t ids = 0, pooled = 0, gradients = 0, replicated = 0;
@@ -132,6 +140,8 @@ class ShardedEmbeddings {
     }
   };
   Traffic traffic() const;
+  /// The same without ids. A replayed graph sends these bytes again; ids are sent by the host.
+  Traffic step_traffic() const;
 
  private:
   class Impl;

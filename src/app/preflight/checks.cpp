@@ -8,7 +8,7 @@
 namespace dlrm::preflight {
 namespace {
 
-/// The first rank that `differs` from rank 0; -1: none.
+/// Returns the first rank for which differs(its facts, those of rank 0); -1: none.
 template <class Differs>
 int first_other(const std::vector<Facts>& ranks, Differs differs) {
   for (size_t q = 1; q < ranks.size(); ++q) {

@@ -8,14 +8,14 @@
 
 namespace dlrm::preflight {
 
-/// What a check came to: one line.
+/// The result of one check.
 struct Finding {
   const char* name;
   bool good;
-  std::string text;  ///< what was found; where bad, what to do
+  std::string text;  ///< one line: what was found and, if bad, what to do
 };
 
-// Of what all ranks found; no communication.
+// Checks of the facts of all ranks. No communication.
 
 Finding check_ranks(const std::vector<Facts>& ranks);
 Finding check_program(const std::vector<Facts>& ranks);
@@ -28,12 +28,12 @@ Finding check_driver(const std::vector<Facts>& ranks);
 Finding check_peer_access(const std::vector<Facts>& ranks);
 Finding check_nccl(const std::vector<Facts>& ranks);
 
-/// Whether any rank is offered a GPU.
+/// True if a GPU is visible to any rank.
 bool any_gpu(const std::vector<Facts>& ranks);
-/// Whether every rank can have a GPU of its own.
+/// True if every rank can have its own GPU.
 bool own_gpus(const std::vector<Facts>& ranks);
 
-// Trials among the ranks. Collective.
+// Trials among the ranks of `world`. Collective.
 
 Finding try_exchange(World& world);
 Finding try_folder(World& world, const std::string& folder);

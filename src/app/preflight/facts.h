@@ -7,17 +7,17 @@
 
 namespace dlrm::preflight {
 
-/// What one rank finds where it runs, as it travels to rank 0.
+/// One rank's view of its node, sent to all ranks as raw bytes.
 struct Facts {
   char node[64] = "";
   char mpi[96] = "";
   char processor[96] = "";
-  uint64_t program = 0;  ///< a sum over the bytes of this program
+  uint64_t program = 0;  ///< hash of this program's file
   int local_rank = 0;
   int local_size = 0;
-  int cpus = 0;  ///< that this rank may use
+  int cpus = 0;  ///< in this rank's affinity mask
   int64_t open_files = 0;
-  int64_t locked_bytes = 0;  ///< memory that may be pinned; -1: any
+  int64_t locked_bytes = 0;  ///< limit of pinned memory; -1: none
   bool infiniband = false;
   int64_t shared_memory_bytes = 0;  ///< free in /dev/shm
   double clock = 0;                 ///< seconds, right after a barrier
@@ -33,7 +33,7 @@ struct Facts {
   char nccl_obstacle[192] = "";
 };
 
-/// Every rank's facts, on every rank. Collective.
+/// Returns the facts of all ranks, [size]. Collective.
 std::vector<Facts> gather_facts(World& world);
 
 }  // namespace dlrm::preflight

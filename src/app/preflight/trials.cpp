@@ -27,7 +27,7 @@ std::vector<char> blocks_from(int rank, int ranks) {
   return blocks;
 }
 
-/// Ranks whose block arrived wrong, on this rank.
+/// Returns the number of wrong blocks among those that this rank received.
 int64_t wrong_blocks(const char* received, int rank, int ranks) {
   int64_t wrong = 0;
   for (int q = 0; q < ranks; ++q) {
@@ -44,7 +44,7 @@ ExchangeLayout all_to_all(int ranks) {
   return ExchangeLayout::packed(bytes, bytes);
 }
 
-/// What an exchange of kRounds rounds came to.
+/// Returns the finding about an exchange of kRounds rounds.
 Finding outcome(const char* name, World& world, int64_t wrong, double seconds,
                 const std::string& with) {
   const int64_t all_wrong = [&] {
@@ -76,7 +76,7 @@ Finding try_exchange(World& world) {
   const std::vector<char> send = blocks_from(comm.rank(), comm.size());
   std::vector<char> receive(send.size());
   const ExchangeLayout layout = all_to_all(comm.size());
-  comm.alltoallv(send.data(), receive.data(), layout);  // connects
+  comm.alltoallv(send.data(), receive.data(), layout);  // opens the connections
   const double begin = now();
   for (int round = 0; round < kRounds; ++round) {
     comm.alltoallv(send.data(), receive.data(), layout);

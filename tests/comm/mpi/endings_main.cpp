@@ -1,4 +1,4 @@
-// One way in which a job may end, named by the first argument.
+// Ends a job in the way that the first argument names.
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -59,7 +59,7 @@ void sleeper(World& world) {
   world.comm().allreduce<int64_t>(View<int64_t>(&value, 1));
 }
 
-/// Rank 1 is missing in a call of a communicator that stands behind many others.
+/// Rank 1 does not enter a call of the last of many communicators.
 void sleeper_among_many(World& world) {
   Trace trace;
   world.start_watchdog(kTimeout, trace);
@@ -70,7 +70,7 @@ void sleeper_among_many(World& world) {
   many[35]->barrier();
 }
 
-/// Rank 0 sends rank 1 what that one does not expect.
+/// Rank 0 sends bytes that rank 1 does not expect.
 void send_the_unexpected(World& world, size_t bytes, int times) {
   const std::shared_ptr<Device> device = make_cpu_device();
   Device& memory = world.comm().shared_memory(*device);
@@ -144,7 +144,7 @@ void signals(World& world) {
   sigset_t usr1, before;
   sigemptyset(&usr1);
   sigaddset(&usr1, SIGUSR1);
-  // While the main thread blocks it, no other thread may take it.
+  // While the main thread blocks the signal, no other thread may receive it.
   pthread_sigmask(SIG_BLOCK, &usr1, &before);
   ::kill(::getpid(), SIGUSR1);
   std::this_thread::sleep_for(50ms);
@@ -152,8 +152,7 @@ void signals(World& world) {
   if (!signal_on_main) world.end_all(ExitCode::kFailure, "a service thread took the signal");
 }
 
-/// Rank 1 fails with a call in flight that rank 0 has not started, and starts only once it has
-/// heard that the call was given up.
+/// Rank 1 fails with a call in flight. Rank 0 starts that call after rank 1 has abandoned it.
 void fails_within_a_call(World& world) {
   Trace trace;
   world.start_watchdog(30, trace);
@@ -174,7 +173,7 @@ void fails_within_a_call(World& world) {
   }
   other->barrier();
   std::this_thread::sleep_for(300ms);
-  if (data != std::vector<char>(100000, 'a')) words = "memory that was given up is written to";
+  if (data != std::vector<char>(100000, 'a')) words = "memory of an abandoned call is written to";
   world.end_all(ExitCode::kFailure, words);
 }
 

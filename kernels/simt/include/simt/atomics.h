@@ -45,26 +45,12 @@ using Same = std::type_identity_t<T>;
   template <class T>                                                               \
   T name(T* address, simt::Same<T> value) {                                        \
     return simt::atomic_change(address, [&](T old) -> T { return (expression); }); \
-  }                                                                                \
-  template <class T>                                                               \
-  T name##_block(T* address, simt::Same<T> value) {                                \
-    return name(address, value);                                                   \
-  }                                                                                \
-  template <class T>                                                               \
-  T name##_system(T* address, simt::Same<T> value) {                               \
-    return name(address, value);                                                   \
   }
 
 SIMT_ATOMIC(atomicAdd, old + value)
-SIMT_ATOMIC(atomicSub, old - value)
 SIMT_ATOMIC(atomicMin, value < old ? value : old)
 SIMT_ATOMIC(atomicMax, old < value ? value : old)
-SIMT_ATOMIC(atomicAnd, old& value)
-SIMT_ATOMIC(atomicOr, old | value)
-SIMT_ATOMIC(atomicXor, old ^ value)
-SIMT_ATOMIC(atomicExch, (static_cast<void>(old), value))
 SIMT_ATOMIC(atomicInc, old >= value ? 0 : old + 1)
-SIMT_ATOMIC(atomicDec, old == 0 || old > value ? value : old - 1)
 #undef SIMT_ATOMIC
 
 template <class T>

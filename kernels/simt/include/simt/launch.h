@@ -33,7 +33,6 @@ class BoundKernel final : public Kernel {
 
 struct KernelLaunch {
   std::shared_ptr<const Kernel> kernel;
-  const void* function;  ///< whose attributes hold
   dim3 grid, block;
   size_t dynamic_bytes;
   const char* file;
@@ -61,10 +60,9 @@ cudaError_t queue_kernel(void (*kernel)(Params...), dim3 grid, dim3 block, size_
         return std::array<const void*, sizeof...(value) + 1>{pointer_in(value)..., nullptr};
       },
       values);
-  return queue(
-      {std::make_shared<BoundKernel<Params...>>(kernel, std::move(values)),
-       reinterpret_cast<const void*>(kernel), grid, block, dynamic_bytes, where.file, where.line},
-      pointers.data(), sizeof...(Params), stream);
+  return queue({std::make_shared<BoundKernel<Params...>>(kernel, std::move(values)), grid, block,
+                dynamic_bytes, where.file, where.line},
+               pointers.data(), sizeof...(Params), stream);
 }
 
 /// Where one DLRM_SHARED of a kernel lies in the running block.

@@ -35,13 +35,3 @@ inline int __syncthreads_and(int value, const simt::Where& where = simt::Where::
   const simt::Votes votes = simt::barrier(value, where);
   return votes.count == votes.threads;
 }
-
-inline void __threadfence() {}
-inline void __threadfence_block() {}
-inline void __threadfence_system() {}
-inline void __nanosleep(unsigned) {}
-
-namespace simt {
-[[noreturn]] void trap(const Where& where);
-}  // namespace simt
-inline void __trap(const simt::Where& where = simt::Where::current()) { simt::trap(where); }

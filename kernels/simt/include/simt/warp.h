@@ -16,13 +16,8 @@ enum class WarpOp : unsigned char {
   kXor,
   kBallot,
   kMatchAny,
-  kMatchAll,
   kReduceAdd,
   kReduceMin,
-  kReduceMax,
-  kReduceAnd,
-  kReduceOr,
-  kReduceXor,
 };
 
 /// One lane's part of an operation: `value` by bits, `argument` and `width` as CUDA's shuffles take
@@ -56,8 +51,6 @@ T reduce(WarpOp op, unsigned mask, T value, const Where& where) {
   return value_of<T>(warp_op(op, mask, bits_of(value), 0, 32, std::is_signed_v<T>, where));
 }
 
-/// Lanes of the calling warp that have not ended.
-unsigned live_lanes();
 int lane_index();
 
 }  // namespace simt
@@ -106,14 +99,6 @@ unsigned __match_any_sync(unsigned mask, T value,
       simt::warp_op(simt::WarpOp::kMatchAny, mask, simt::bits_of(value), 0, 32, false, where));
 }
 template <class T>
-unsigned __match_all_sync(unsigned mask, T value, int* all,
-                          const simt::Where& where = simt::Where::current()) {
-  const auto lanes = static_cast<unsigned>(
-      simt::warp_op(simt::WarpOp::kMatchAll, mask, simt::bits_of(value), 0, 32, false, where));
-  *all = lanes != 0;
-  return lanes;
-}
-template <class T>
 T __reduce_add_sync(unsigned mask, T value, const simt::Where& where = simt::Where::current()) {
   return simt::reduce(simt::WarpOp::kReduceAdd, mask, value, where);
 }
@@ -121,20 +106,3 @@ template <class T>
 T __reduce_min_sync(unsigned mask, T value, const simt::Where& where = simt::Where::current()) {
   return simt::reduce(simt::WarpOp::kReduceMin, mask, value, where);
 }
-template <class T>
-T __reduce_max_sync(unsigned mask, T value, const simt::Where& where = simt::Where::current()) {
-  return simt::reduce(simt::WarpOp::kReduceMax, mask, value, where);
-}
-inline unsigned __reduce_and_sync(unsigned mask, unsigned value,
-                                  const simt::Where& where = simt::Where::current()) {
-  return simt::reduce(simt::WarpOp::kReduceAnd, mask, value, where);
-}
-inline unsigned __reduce_or_sync(unsigned mask, unsigned value,
-                                 const simt::Where& where = simt::Where::current()) {
-  return simt::reduce(simt::WarpOp::kReduceOr, mask, value, where);
-}
-inline unsigned __reduce_xor_sync(unsigned mask, unsigned value,
-                                  const simt::Where& where = simt::Where::current()) {
-  return simt::reduce(simt::WarpOp::kReduceXor, mask, value, where);
-}
-inline unsigned __activemask() { return simt::live_lanes(); }

@@ -1,0 +1,97 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "dlrm/device/device.h"
+
+namespace dlrm {
+
+/// Arrays that the host fills and the device reads, copied to it in one piece. The buffer on the
+/// host is pinned. The buffer on the device has the same layout. If the host sees the device's
+/// memory, both are one buffer and nothing is copied.
+///
+///   begin(bytes)       then take() each array and fill it
+///   send(copies)       queues the copy on `copies`
+///   await(stream)      `stream` waits for the copy
+///   release(stream)    the arrays are in use until `stream` has done what it holds now; begin()
+///   may
+///                      be called again at once
+class StagingBuffer {
+ public:
+  StagingBuffer(Device& device, const char* what)
+      : device_(&device), host_(device, 0, what), on_device_(device, 0, what) {
+    if (device.host_visible_memory()) return;
+    sent_ = device.make_event();
+    released_ = device.make_event();
+  }
+
+  /// Bytes that an array of `count` elements takes.
+  template <class T>
+  static size_t bytes_of(size_t count) {
+    return (count * sizeof(T) + kAlign - 1) / kAlign * kAlign;
+  }
+
+  /// Empties the buffer and reserves `bytes`. Waits until the last copy has left the host.
+  void begin(size_t bytes) {
+    used_ = 0;
+    if (device_->host_visible_memory()) {
+      host_.reserve(bytes);
+      return;
+    }
+    sent_->synchronize();
+    host_.reserve(bytes);
+    if (bytes <= on_device_.size()) return;
+    wait_until_released();
+    on_device_.reserve(host_.size());
+  }
+  /// Waits until the stream of the last release() has done what it held then.
+  void wait_until_released() {
+    if (released_) released_->synchronize();
+  }
+
+  /// The next array, on the host. begin() must have reserved bytes_of<T>(count) for it.
+  template <class T>
+  T* take(size_t count) {
+    T* array = reinterpret_cast<T*>(host_.data() + used_);
+    used_ += bytes_of<T>(count);
+    DLRM_CHECK(used_ <= host_.size(), "{} bytes in a staging buffer of {}", used_, host_.size());
+    return array;
+  }
+
+  /// Where a pointer into the host's buffer points to on the device; null for null.
+  template <class T>
+  T* on_device(T* on_host) const {
+    if (device_->host_visible_memory() || !on_host) return on_host;
+    return reinterpret_cast<T*>(on_device_.data() +
+                                (reinterpret_cast<const char*>(on_host) - host_.data()));
+  }
+
+  void send(Stream& copies) {
+    if (device_->host_visible_memory() || used_ == 0) return;
+    copies.wait(*released_);
+    device_->copy(on_device_.data(), host_.data(), used_, copies);
+    copies.record(*sent_);
+    awaited_ = false;
+  }
+  /// Idempotent until the next send().
+  void await(Stream& stream) {
+    if (!awaited_) stream.wait(*sent_);
+    awaited_ = true;
+  }
+  void release(Stream& stream) {
+    if (released_) stream.record(*released_);
+  }
+
+ private:
+  static constexpr size_t kAlign = 64;
+
+  Device* device_;
+  HostArray<char> host_;
+  Array<char> on_device_;
+  std::unique_ptr<Event> sent_, released_;
+  size_t used_ = 0;
+  bool awaited_ = true;  // no stream has to wait for the last copy any more
+};
+
+}  // namespace dlrm

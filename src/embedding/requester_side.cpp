@@ -1,0 +1,135 @@
+#include "requester_side.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace dlrm {
+namespace {
+
+/// Offsets of one feature's local bags: [b + 1].
+const int64_t* offsets_of(const LocalBags& bags, size_t feature) {
+  return bags.offsets.data() + static_cast<int64_t>(feature) * bags.local.size();
+}
+
+bool ids_fit_int32(const EmbeddingLayout& layout, size_t ids) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  return static_cast<int64_t>(ids) <= kMost &&
+         std::all_of(layout.features.begin(), layout.features.end(),
+                     [](const FeaturePlace& place) { return place.rows - 1 <= kMost; });
+}
+
+/// Offsets of a feature's bags, from 0.
+template <class T>
+void copy_offsets(const int64_t* offsets, int64_t bags, T* to) {
+  for (int64_t i = 0; i <= bags; ++i) to[i] = static_cast<T>(offsets[i] - offsets[0]);
+}
+
+}  // namespace
+
+void RequesterSide::begin(const EmbeddingLayout& layout, const LocalBags& bags,
+                          const std::vector<BagScan>& scans, Keep keep, size_t returned_groups,
+                          int threads, std::vector<IdDestination>& destinations) {
+  const auto b = static_cast<size_t>(bags.local.size());
+  features_.clear();
+  size_t ids = 0, uneven = 0, means = 0;
+  for (size_t f = 0; f < layout.features.size(); ++f) {
+    means += layout.features[f].mean;
+    if (keep == Keep::kReplicated && !layout.features[f].replicated) continue;
+    features_.push_back({f, nullptr});
+    ids += static_cast<size_t>(scans[f].count);
+    uneven += scans[f].length < 0;
+  }
+  const bool narrow = staging_.packs() && ids_fit_int32(layout, ids);
+  const size_t offsets = (narrow ? uneven : features_.size()) * (b + 1);
+  const size_t integers = ids + offsets;
+  staging_.begin(StagingBuffer::bytes_of<float>(means * b) +
+                     (narrow ? StagingBuffer::bytes_of<int32_t>(integers)
+                             : StagingBuffer::bytes_of<int64_t>(integers)) +
+                     returned_groups *
+                         (StagingBuffer::bytes_of<int32_t>(b) + StagingBuffer::bytes_of<float>(b)),
+                 narrow ? ids + features_.size() * (b + 1) : 0);
+  set_scales(layout, bags, staging_.take<float>(means * b));
+  kept.assign(layout.features.size(), {});
+  narrow ? place<int32_t>(bags, scans, ids, offsets, threads, destinations)
+         : place<int64_t>(bags, scans, ids, offsets, threads, destinations);
+  returned.assign(returned_groups > 0 ? static_cast<size_t>(layout.groups) : 0, {});
+  returned_samples_.resize(returned_groups);
+  returned_scales_.resize(returned_groups);
+  for (size_t i = 0; i < returned_groups; ++i) {
+    returned_samples_[i] = staging_.take<int32_t>(b);
+    returned_scales_[i] = staging_.take<float>(b);
+  }
+}
+
+void RequesterSide::set_scales(const EmbeddingLayout& layout, const LocalBags& bags, float* next) {
+  scales.assign(layout.features.size(), nullptr);
+  host_scales_.assign(layout.features.size(), nullptr);
+  for (size_t f = 0; f < layout.features.size(); ++f) {
+    if (!layout.features[f].mean) continue;
+    host_scales_[f] = next;
+    scales[f] = staging_.on_device(next);
+    const int64_t* offsets = offsets_of(bags, f);
+    for (int64_t i = 0; i < bags.local.size(); ++i) {
+      const int64_t length = offsets[i + 1] - offsets[i];
+      *next++ = length > 0 ? 1.0f / static_cast<float>(length) : 0.0f;
+    }
+  }
+}
+
+/// Stages `ids` ids and `offsets` offsets. int64 is used where it is staged. int32 is unpacked, and
+/// offsets of bags of one length are not staged at all.
+template <class T>
+void RequesterSide::place(const LocalBags& bags, const std::vector<BagScan>& scans, size_t ids,
+                          size_t offsets, int threads, std::vector<IdDestination>& destinations) {
+  constexpr bool kPacked = sizeof(T) < sizeof(int64_t);
+  const int64_t b = bags.local.size();
+  const auto ends = static_cast<size_t>(b) + 1;
+  T* const first_id = staging_.take<T>(ids + offsets);
+  T* next_id = first_id;
+  T* next_offset = first_id + ids;
+  const int64_t* ids_on_device;
+  if constexpr (kPacked) {
+    ids_on_device = staging_.unpacked(first_id, ids);
+  } else {
+    ids_on_device = staging_.on_device(first_id);
+  }
+  for (Kept& feature : features_) {
+    const BagScan& scan = scans[feature.feature];
+    const int64_t* offsets_on_device;
+    feature.offsets = !kPacked || scan.length < 0 ? next_offset : nullptr;
+    if constexpr (kPacked) {
+      offsets_on_device = feature.offsets ? staging_.unpacked(next_offset, ends)
+                                          : staging_.multiples(scan.length, ends);
+    } else {
+      offsets_on_device = staging_.on_device(next_offset);
+    }
+    if (feature.offsets) next_offset += ends;
+    destinations[feature.feature] = {next_id, sizeof(T)};
+    kept[feature.feature] = {ids_on_device + (next_id - first_id), offsets_on_device, b,
+                             scan.count};
+    next_id += scan.count;
+  }
+#pragma omp parallel for schedule(static) num_threads(threads)
+  for (size_t k = 0; k < features_.size(); ++k) {
+    if (!features_[k].offsets) continue;
+    copy_offsets(offsets_of(bags, features_[k].feature), b, static_cast<T*>(features_[k].offsets));
+  }
+}
+
+void RequesterSide::add_returned(size_t i, size_t number, size_t feature,
+                                 View<const int32_t> lengths, bool alone) {
+  int32_t* samples = returned_samples_[i];
+  int64_t count = 0;
+  for (size_t sample = 0; sample < lengths.size(); ++sample) {
+    samples[count] = static_cast<int32_t>(sample);
+    count += lengths[sample] > 0;
+  }
+  returned[number] = {count, staging_.on_device(samples), nullptr, alone};
+  const float* scale = host_scales_[feature];
+  if (!scale) return;
+  float* scales_here = returned_scales_[i];
+  for (int64_t k = 0; k < count; ++k) scales_here[k] = scale[samples[k]];
+  returned[number].scale = staging_.on_device(scales_here);
+}
+
+}  // namespace dlrm
