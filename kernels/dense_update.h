@@ -16,9 +16,14 @@ struct DenseParameters {
   float* state2;
   uint16_t* copy;  ///< the rounded values (bf16), or null
   int64_t count;
+  float* squares;  ///< room for kSquares floats, of a tensorwise rule
 };
 
-/// One launch for all of them.
+/// Two sums of squares a block, and the factor that follows from them.
+constexpr int64_t kSquareBlocks = 256;
+constexpr int64_t kSquares = 2 * kSquareBlocks + 1;
+
+/// One launch for all of them. Of a tensorwise rule they are one tensor, in three launches.
 void dense_update(const OptimizerStep& step, const DenseParameters& parameters,
                   cudaStream_t stream);
 

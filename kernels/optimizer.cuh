@@ -25,6 +25,10 @@ __device__ inline RuleConstants constants_of(const OptimizerStep& s) {
           s.eps,
           s.beta1,
           s.beta2,
+          s.beta,
+          s.l1,
+          s.l2,
+          s.weight_decay,
           __fsub_rn(1.0f, s.beta1),
           __fsub_rn(1.0f, s.beta2),
           __fdiv_rn(1.0f, now.correction1),
@@ -40,12 +44,38 @@ __device__ inline float row_factor(const RuleConstants& k, float& state, float m
   return __fdiv_rn(k.lr, __fadd_rn(__fsqrt_rn(state), k.eps));
 }
 
-/// The new weight. s1 and s2 are updated where the rule has them for each element; `factor` is the
-/// row's.
+/// Tensorwise rules: the new state.
+template <Rule R>
+__device__ inline void new_state(const RuleConstants& k, float g, float& s1, float& s2) {
+  static_assert(R == Rule::kLamb);
+  s1 = __fadd_rn(__fmul_rn(k.beta1, s1), __fmul_rn(k.one_minus_beta1, g));
+  s2 = __fadd_rn(__fmul_rn(k.beta2, s2), __fmul_rn(__fmul_rn(k.one_minus_beta2, g), g));
+}
+
+/// Tensorwise rules: the direction of a step.
+template <Rule R>
+__device__ inline float direction(const RuleConstants& k, float w, float s1, float s2) {
+  static_assert(R == Rule::kLamb);
+  const float m_hat = __fmul_rn(s1, k.bias_correction1);
+  const float root = __fadd_rn(__fsqrt_rn(__fmul_rn(s2, k.bias_correction2)), k.eps);
+  return __fadd_rn(__fdiv_rn(m_hat, root), __fmul_rn(k.weight_decay, w));
+}
+
+/// Tensorwise rules: the factor of the direction, by the norms of the weights and of the direction.
+template <Rule R>
+__device__ inline float factor_of_norms(float w, float r) {
+  static_assert(R == Rule::kLamb);
+  return w > 0 && r > 0 ? __fdiv_rn(w, r) : 1;
+}
+
+/// The new weight. s1 and s2 are updated where the rule has them for each element, but for
+/// tensorwise rules. `factor` is the row's or the tensor's.
 template <Rule R>
 __device__ inline float new_weight(const RuleConstants& k, float w, float g, float& s1, float& s2,
                                    float factor) {
-  if constexpr (R == Rule::kSgd) {
+  if constexpr (kTensorwiseRule<R>) {
+    return __fsub_rn(w, __fmul_rn(__fmul_rn(k.lr, factor), direction<R>(k, w, s1, s2)));
+  } else if constexpr (R == Rule::kSgd) {
     return __fsub_rn(w, __fmul_rn(k.lr, g));
   } else if constexpr (R == Rule::kRowwiseAdagrad) {
     return __fsub_rn(w, __fmul_rn(factor, g));
@@ -53,6 +83,17 @@ __device__ inline float new_weight(const RuleConstants& k, float w, float g, flo
     s1 = __fadd_rn(s1, __fmul_rn(g, g));
     const float root = __fadd_rn(__fsqrt_rn(s1), k.eps);
     return __fsub_rn(w, __fdiv_rn(__fmul_rn(k.lr, g), root));
+  } else if constexpr (R == Rule::kFtrl) {
+    s2 = __fadd_rn(s2, __fmul_rn(g, g));
+    const float lr = k.lr > 1e-20f ? k.lr : 1e-20f;
+    const float q = __fadd_rn(__fdiv_rn(__fadd_rn(__fsqrt_rn(s2), k.beta), lr), k.l2);
+    // The weight while its sign lasts, with an error of its change, not of q·w.
+    const float moved = __fsub_rn(w, __fdiv_rn(g, q));
+    s1 = w != 0 ? __fsub_rn(0, __fadd_rn(__fmul_rn(moved, q), w > 0 ? k.l1 : -k.l1))
+                : __fadd_rn(s1, g);
+    if (__fmul_rn(moved, w) > 0) return moved;
+    const float beyond = __fsub_rn(s1, s1 > 0 ? k.l1 : -k.l1);
+    return s1 <= k.l1 && s1 >= -k.l1 ? 0 : __fsub_rn(0, __fdiv_rn(beyond, q));
   } else {
     static_assert(R == Rule::kAdam);
     s1 = __fadd_rn(__fmul_rn(k.beta1, s1), __fmul_rn(k.one_minus_beta1, g));

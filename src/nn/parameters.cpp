@@ -218,6 +218,13 @@ void Parameters::update(const OptimizerStep& step) {
 }
 
 void Parameters::update(const OptimizerStep& step, int64_t begin, int64_t end) {
+  if (!traits_of(step.rule).tensorwise()) return update_stretch(step, begin, end);
+  for (const Tensor& t : tensors_) {
+    if (t.offset >= begin && t.offset < end) update_stretch(step, t.offset, t.offset + t.size());
+  }
+}
+
+void Parameters::update_stretch(const OptimizerStep& step, int64_t begin, int64_t end) {
   const DenseTensor t = tensor(begin, end);
   const View<const float> g = {gradients_.data() + begin, static_cast<size_t>(end - begin)};
   ops_.dense_update(step, t.values, g, t.state1, t.state2, t.copy);

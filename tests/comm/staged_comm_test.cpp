@@ -60,7 +60,7 @@ TEST_P(StagedComm, DuplicatesKeepTheirCallsApart) {
 }
 
 TEST_P(StagedComm, AFailingRankEndsTheOthers) {
-  if (GetParam().ranks == 1) return;
+  if (GetParam().ranks == 1) GTEST_SKIP() << "one rank has no others to end";
   std::string what;
   try {
     run_staged(GetParam(), [](const DeviceRank& rank) {

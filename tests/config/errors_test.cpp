@@ -61,8 +61,16 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Boolean", "data.shuffle=yes", "data.shuffle is \"yes\": needs one of true, false"},
         Case{"Activation", "model.activation=ReLU",
              "model.activation is \"ReLU\": needs one of relu, gelu, silu, sigmoid, tanh"},
+        Case{"SparseLamb", "train.sparse_optimizer.type=lamb",
+             "train.sparse_optimizer.type is \"lamb\": needs one of sgd, adagrad, rowwise_adagrad, "
+             "adam, ftrl"},
+        Case{"ZeroBeta", "train.sparse_optimizer.beta=0",
+             "train.sparse_optimizer.beta is \"0\": needs a number from 1e-30 to 1000000"},
+        Case{"DenseFtrl", "train.dense_optimizer.type=ftrl",
+             "train.dense_optimizer.type is \"ftrl\": needs one of sgd, adagrad, adam, lamb"},
         Case{"DenseRowwiseAdagrad", "train.dense_optimizer.type=rowwise_adagrad",
-             "train.dense_optimizer.type is \"rowwise_adagrad\": needs one of sgd, adagrad, adam"},
+             "train.dense_optimizer.type is \"rowwise_adagrad\": needs one of sgd, adagrad, adam, "
+             "lamb"},
         Case{"BackwardWire", "train.wire.backward=fp16",
              "train.wire.backward is \"fp16\": needs one of fp32, bf16"},
         Case{"TableType", "model.tables.C1.dtype=fp16",

@@ -58,7 +58,16 @@ TEST(ParseConfig, GivesAdamItsOwnEps) {
   EXPECT_EQ(adam.eps, 1e-8);
   const auto told = small_config({"train.dense_optimizer={type: adam, eps: 1e-6}"});
   EXPECT_EQ(told.train.dense_optimizer.eps, 1e-6);
+  const auto lamb = small_config({"train.dense_optimizer={type: lamb}"}).train.dense_optimizer;
+  EXPECT_EQ(lamb.eps, 1e-6);
+  EXPECT_EQ(lamb.weight_decay, 0);
   EXPECT_EQ(small_config().train.sparse_optimizer.eps, 1e-10);
+  const auto ftrl =
+      small_config({"train.sparse_optimizer={type: ftrl, l1: 0.5, l2: 2}"}).train.sparse_optimizer;
+  EXPECT_EQ(ftrl.type, OptimizerRule::kFtrl);
+  EXPECT_EQ(ftrl.beta, 1);
+  EXPECT_EQ(ftrl.l1, 0.5);
+  EXPECT_EQ(ftrl.l2, 2);
 }
 
 TEST(ParseConfig, StepsTakeThePlaceOfEpochs) {

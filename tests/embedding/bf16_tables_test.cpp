@@ -61,11 +61,11 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values("table", "row", "column", "grid", "two_columns_a_rank",
                                          "data_parallel", "mixed", "ragged"),
                        ::testing::Values(OptimizerRule::kSgd, OptimizerRule::kAdagrad,
-                                         OptimizerRule::kRowwiseAdagrad)));
+                                         OptimizerRule::kRowwiseAdagrad, OptimizerRule::kFtrl)));
 
 TEST(Bf16Tables, PlansThatSumAlikeTrainToTheSameBits) {
   for (const OptimizerRule optimizer :
-       {OptimizerRule::kSgd, OptimizerRule::kAdagrad, OptimizerRule::kAdam}) {
+       {OptimizerRule::kSgd, OptimizerRule::kAdagrad, OptimizerRule::kAdam, OptimizerRule::kFtrl}) {
     const EmbeddingOptions options = bf16_options(optimizer);
     const Tensors one = trained("table", 1, options);
     for (const char* plan : {"table", "column", "two_columns_a_rank"}) {

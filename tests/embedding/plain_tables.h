@@ -174,6 +174,20 @@ class PlainTables {
           w -= lr * m / (std::sqrt(n) + optimizer_.eps);
           break;
         }
+        case OptimizerRule::kFtrl: {  // z of a weight not updated yet keeps that weight
+          const double l1 = optimizer_.l1, l2 = optimizer_.l2, beta = optimizer_.beta;
+          if (s1 == 0 && w != 0) {
+            s1 = -w * ((beta + std::sqrt(s2)) / lr + l2) - std::copysign(l1, w);
+          }
+          const double n = s2 + v * v;
+          s1 += v - (std::sqrt(n) - std::sqrt(s2)) / lr * w;
+          s2 = n;
+          const double beyond = std::abs(s1) - l1;
+          w = beyond <= 0 ? 0 : -std::copysign(beyond, s1) / ((beta + std::sqrt(n)) / lr + l2);
+          break;
+        }
+        case OptimizerRule::kLamb:  // of dense layers alone
+          break;
       }
     }
   }

@@ -43,6 +43,8 @@ inline EmbeddingOptions options_for(const Tables& tables, OptimizerRule optimize
   options.optimizer.lr = 0.05;
   options.optimizer.initial_accumulator = 0.01;
   options.optimizer.eps = traits_of(optimizer).eps;
+  options.optimizer.l1 = 0.02;
+  options.optimizer.l2 = 0.1;
   options.seed = 7;
   options.max_global_batch = 64;
   return options;

@@ -100,7 +100,7 @@ class OverNccl {
 };
 
 TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsUnlessTheyAreProfiled) {
-  if (!cuda_is_emulated()) return;  // the GPUs of other machines tell
+  if (!cuda_is_emulated()) GTEST_SKIP() << "needs one GPU for each rank, or the emulator";
   const OverNccl nccl(path("nccl").string());
   const std::string run = device() +
                           "--set train.steps=12 --set comm=nccl --set sharding.strategy=table "
@@ -177,7 +177,7 @@ TEST_P(OnADevice, PinnedAlgorithmsGiveFreshRunsTheSameBits) {
   const OnAnotherDay second(2);
   ASSERT_EQ(train(1, run + "two").code, 0);
   EXPECT_EQ(losses(path("one")), losses(path("two")));
-  if (!cuda_is_emulated()) return;
+  if (!cuda_is_emulated()) GTEST_SKIP() << "only the emulator makes other algorithms win";
   ASSERT_EQ(train(1, run + "three --set train.pin_algorithms=false").code, 0);
   EXPECT_NE(losses(path("one")), losses(path("three")));  // or the above would show nothing
 }

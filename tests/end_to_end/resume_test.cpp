@@ -9,37 +9,46 @@ namespace fs = std::filesystem;
 
 std::string kSave = "--set checkpoint.every_steps=10 --set checkpoint.keep=9 ";
 
-/// Whether the tensors of two checkpoints agree bitwise, read whole by h5py.
-Outcome compare_checkpoints(const fs::path& where, const std::string& a, const std::string& b) {
+/// Whether the tensors of two checkpoints agree bitwise, read whole by h5py. Some of them have
+/// names that end in each of `ends`.
+Outcome compare_checkpoints(const fs::path& where, const std::string& a, const std::string& b,
+                            const std::string& ends = "weight") {
   write_file(where / "compare.py", R"(
 import sys, h5py, numpy as np
 a, b = (h5py.File(p + "/index.h5", "r") for p in sys.argv[1:3])
 names = []
 a.visititems(lambda n, o: names.append(n) if isinstance(o, h5py.Dataset) and n.split("/")[0] != "layout" else None)
 assert len(names) >= 10, names
+assert all(any(n.endswith(end) for n in names) for end in sys.argv[3:]), names
 for n in names:
     x, y = a[n][()], b[n][()]
     assert x.dtype == y.dtype and not np.isnan(x).any(), n
     assert x.tobytes() == y.tobytes(), n
 )");
-  return run_command("/usr/bin/python3 compare.py " + a + " " + b, where);
+  return run_command("/usr/bin/python3 compare.py " + a + " " + b + " " + ends, where);
 }
 
 TEST_F(SmallRun, AResumedRunIsBitwiseTheRunNotInterrupted) {
-  for (const char* optimizer : {"adagrad", "adam", "rowwise_adagrad", "sgd"}) {
-    const std::string rule =
-        std::string("--overwrite --set train.sparse_optimizer.type=") + optimizer + " ";
+  const std::vector<std::pair<const char*, const char*>> optimizers{
+      {"sparse_optimizer.type=adagrad", "/adagrad"},
+      {"sparse_optimizer.type=adam", "/adam_m /adam_v"},
+      {"sparse_optimizer.type=rowwise_adagrad", "/adagrad"},
+      {"sparse_optimizer.type=ftrl", "/ftrl_z /ftrl_n"},
+      {"sparse_optimizer.type=sgd", "/weight"},
+      {"dense_optimizer.type=lamb", "/weight_lamb_m /bias_lamb_v"}};
+  for (const auto& [optimizer, state] : optimizers) {
+    const std::string rule = std::string("--overwrite --set train.") + optimizer + " ";
     ASSERT_EQ(
         train(2, rule + kSave + "--set checkpoint.directory=whole --set output.directory=whole_run")
             .code,
         0);
     ASSERT_EQ(train(2, rule + kSave + "--set train.steps=20").code, 0);
-    const Outcome resumed = train(
-        2, std::string("--resume --set train.sparse_optimizer.type=") + optimizer + " " + kSave);
+    const Outcome resumed =
+        train(2, std::string("--resume --set train.") + optimizer + " " + kSave);
     ASSERT_EQ(resumed.code, 0) << resumed.errors;
     EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
     const Outcome same =
-        compare_checkpoints(folder_.path(), "whole/step_000000040", "ckpt/step_000000040");
+        compare_checkpoints(folder_.path(), "whole/step_000000040", "ckpt/step_000000040", state);
     EXPECT_EQ(same.code, 0) << optimizer << same.errors;
   }
 }

@@ -21,7 +21,8 @@ class Network {
         compute_(c.compute),
         parameters_(context_, *ops_, c.rule, c.compute, DType::kFloat32) {
     step_.rule = c.rule;
-    step_.lr = 0.05f, step_.eps = 1e-6f, step_.beta1 = 0.9f, step_.beta2 = 0.99f;
+    step_.lr = 0.05f, step_.eps = 1e-6f, step_.beta1 = 0.9f, step_.beta2 = 0.99f,
+    step_.weight_decay = 0.1f;
     step_.correction1 = 0.1f, step_.correction2 = 0.01f;
     interaction_ = make_interaction(
         CrossConfig{2, 5}, {context_, *ops_, parameters_, compute_, kBatch, {3, kWidth - 3, 1}});
@@ -105,7 +106,9 @@ INSTANTIATE_TEST_SUITE_P(EveryRule, UpdateAtOnce,
                                          Case{OptimizerRule::kSgd, DType::kBFloat16},
                                          Case{OptimizerRule::kAdagrad, DType::kFloat32},
                                          Case{OptimizerRule::kAdam, DType::kFloat32},
-                                         Case{OptimizerRule::kAdam, DType::kBFloat16}));
+                                         Case{OptimizerRule::kAdam, DType::kBFloat16},
+                                         Case{OptimizerRule::kLamb, DType::kFloat32},
+                                         Case{OptimizerRule::kLamb, DType::kBFloat16}));
 
 }  // namespace
 }  // namespace dlrm

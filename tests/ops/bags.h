@@ -109,6 +109,9 @@ inline std::vector<OptimizerStep> every_rule(uint32_t use) {
     OptimizerConfig config;
     config.type = static_cast<OptimizerRule>(i);
     config.eps = 1e-8;
+    config.l1 = 0.3;
+    config.l2 = 0.5;
+    config.weight_decay = 0.1;
     steps.push_back(optimizer_step(config, 0.05, 1));
   }
   return steps;

@@ -21,7 +21,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS, BATCH, DENSE = 50, 64, 5
 ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
 HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
-MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "gelu_dot"]
+MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "gelu_dot", "ftrl_dot",
+          "lamb_dot"]
 ACTIVATIONS = {
     "relu": torch.relu,
     "gelu": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
@@ -98,12 +99,68 @@ def forward(model, w, dense, ids, act):
     return mlp(w, "top", z, act, False)[:, 0]
 
 
+class Ftrl(torch.optim.Optimizer):
+    """FTRL-proximal: algorithm 1 of McMahan et al. (2013), from a z that keeps the initial weights."""
+
+    def __init__(self, parameters, lr, beta, l1, l2, initial_accumulator):
+        super().__init__(parameters, {"lr": lr, "beta": beta, "l1": l1, "l2": l2})
+        for group in self.param_groups:
+            for w in group["params"]:
+                n = torch.full_like(w, initial_accumulator)
+                q = (beta + n.sqrt()) / lr + l2
+                self.state[w] = {"n": n, "z": (-w * q - l1 * w.sign()).detach()}
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            lr, l1 = group["lr"], group["l1"]
+            for w in group["params"]:
+                n, z, g = self.state[w]["n"], self.state[w]["z"], w.grad
+                z += g - ((n + g * g).sqrt() - n.sqrt()) / lr * w
+                n += g * g
+                q = (group["beta"] + n.sqrt()) / lr + group["l2"]
+                w.copy_(torch.where(z.abs() <= l1, torch.zeros_like(w), -(z - l1 * z.sign()) / q))
+
+
+class Lamb(torch.optim.Optimizer):
+    """LAMB: algorithm 2 of You et al. (2020), with the norm itself as scaling function."""
+
+    def __init__(self, parameters, lr, weight_decay, beta1=0.9, beta2=0.999, eps=1e-6):
+        super().__init__(parameters, {"lr": lr, "decay": weight_decay, "betas": (beta1, beta2), "eps": eps})
+        self.t = 0
+
+    @torch.no_grad()
+    def step(self):
+        self.t += 1
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for w in group["params"]:
+                state = self.state[w]
+                state["m"] = beta1 * state.get("m", 0) + (1 - beta1) * w.grad
+                state["v"] = beta2 * state.get("v", 0) + (1 - beta2) * w.grad ** 2
+                m, v = state["m"] / (1 - beta1 ** self.t), state["v"] / (1 - beta2 ** self.t)
+                r = m / (v.sqrt() + group["eps"]) + group["decay"] * w
+                trust = w.norm() / r.norm() if w.norm() > 0 and r.norm() > 0 else 1.0
+                w -= group["lr"] * trust * r
+
+
+def optimizers(model, weights):
+    """Of the tables and of all else."""
+    tables = [w for name, w in weights.items() if name.startswith("tables/")]
+    dense = [w for name, w in weights.items() if not name.startswith("tables/")]
+    if model.startswith("sgd"):
+        return [torch.optim.SGD(tables + dense, lr=0.1)]
+    if model.startswith("ftrl"):
+        return [Ftrl(tables, lr=0.5, beta=0.5, l1=0.01, l2=0.1, initial_accumulator=0.01),
+                torch.optim.SGD(dense, lr=0.1)]
+    if model.startswith("lamb"):
+        return [torch.optim.Adagrad(tables, lr=0.05, eps=1e-10), Lamb(dense, lr=0.02, weight_decay=0.01)]
+    return [torch.optim.Adagrad(tables + dense, lr=0.05, eps=1e-10)]
+
+
 def train(model, weights, activation=None):
     act = ACTIVATIONS[activation or ("gelu" if model.startswith("gelu") else "relu")]
-    sgd = model.startswith("sgd")
-    parameters = list(weights.values())
-    optimizer = (torch.optim.SGD(parameters, lr=0.1) if sgd
-                 else torch.optim.Adagrad(parameters, lr=0.05, eps=1e-10))
+    of_model = optimizers(model, weights)
     losses = []
     with h5py.File(os.path.join(HERE, "data.h5"), "r") as f:
         n = int(f.attrs["samples"])
@@ -114,9 +171,11 @@ def train(model, weights, activation=None):
         part = slice(begin, min(begin + BATCH, n))
         logits = forward(model, weights, dense[part], {k: v[part] for k, v in ids.items()}, act)
         loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, label[part])
-        optimizer.zero_grad()
+        for optimizer in of_model:
+            optimizer.zero_grad()
         loss.backward()
-        optimizer.step()
+        for optimizer in of_model:
+            optimizer.step()
         losses.append(loss.item())
     return losses
 

@@ -101,6 +101,7 @@ TEST_F(TwoRanks, HoldTheStateThatTheOptimizerKeeps) {
   EXPECT_EQ(state(OptimizerRule::kSgd), 0);
   EXPECT_EQ(state(OptimizerRule::kRowwiseAdagrad), 4 * (6 + 2));
   EXPECT_EQ(state(OptimizerRule::kAdam), 2 * (6 * 4 + 2 * 4) * 4);
+  EXPECT_EQ(state(OptimizerRule::kFtrl), 2 * (6 * 4 + 2 * 4) * 4);
 }
 
 TEST_F(TwoRanks, SumTheirMemoryInTheLoads) {

@@ -68,8 +68,8 @@ def links(program, path):
     return not program.startswith("tests") or module not in DIRECT or module_of(path) in allowed(module) | {"kernels"}
 
 
-def main():
-    root = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else HERE
+def find(root):
+    """The number of types in a tree, and those defined twice, each with its files."""
     places = collections.defaultdict(list)
     for path in sorted(sources(root)):
         with open(os.path.join(root, path), encoding="utf-8") as file:
@@ -84,9 +84,14 @@ def main():
         for group in groups:
             if len(group) > 1 and (name, group) not in breaches:
                 breaches.append((name, group))
+    return len(places), breaches
+
+
+def main():
+    count, breaches = find(os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else HERE)
     for name, group in breaches:
         print(f"{name} is defined in {' and in '.join(group)}")
-    print(f"{len(places)} types, {len(breaches)} defined twice")
+    print(f"{count} types, {len(breaches)} defined twice")
     sys.exit(bool(breaches))
 
 

@@ -45,7 +45,7 @@ TEST_P(IdsOnADevice, FixedRoutingGivesTheBitsOfExact) {
 }
 
 TEST_P(IdsOnADevice, FixedRoutingOverNcclGivesTheBitsOfExact) {
-  if (!cuda_is_emulated()) return;  // ranks as threads share one GPU, which NCCL does not
+  if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
   ::setenv("NCCL_HOSTID", "of this rank", 1);
   RunConfig exact = odd_model_of(Strategy::kRow, RoutingMode::kExact);
   RunConfig fixed = odd_model_of(Strategy::kRow, RoutingMode::kFixed);

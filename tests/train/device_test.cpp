@@ -58,6 +58,8 @@ TEST_P(OnADevice, EveryOptimizerTrainsAsOnACpu) {
   expect_as_on_cpu(with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad), 1, 4);
   expect_as_on_cpu(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam), 1, 4);
   expect_as_on_cpu(with_optimizers(OptimizerRule::kSgd, OptimizerRule::kRowwiseAdagrad), 1, 4);
+  expect_as_on_cpu(with_optimizers(OptimizerRule::kSgd, OptimizerRule::kFtrl), 1, 4);
+  expect_as_on_cpu(with_optimizers(OptimizerRule::kLamb, OptimizerRule::kSgd), 1, 4);
 }
 
 TEST_P(OnADevice, EveryInteractionTrainsAsOnACpu) {
@@ -211,6 +213,14 @@ TEST_P(OnADevice, AResumedRunRecordsAnewAndChangesNoBit) {
   expect_alike(recorded, train_recorded(c, 1, 2 * kRecordedSteps, false), 0, 0);
 }
 
+TEST_P(OnADevice, GraphsTakeTheLearningRateOfEachStepOfLambAndFtrl) {
+  RunConfig c = recordable(on_device(with_optimizers(OptimizerRule::kLamb, OptimizerRule::kFtrl)));
+  c.train.lr_schedule.warmup_steps = kRecordedSteps;
+  const Trained recorded = train_recorded(c, 1, kRecordedSteps, true);
+  EXPECT_GT(recorded.launched, 0);
+  expect_alike(recorded, train_recorded(c, 1, kRecordedSteps, false), 0, 0);
+}
+
 /// Ranks that share a GPU and take one another for machines of their own, as NCCL needs it.
 RunConfig over_nccl(RunConfig c) {
   ::setenv("NCCL_HOSTID", "of this rank", 1);
@@ -219,7 +229,7 @@ RunConfig over_nccl(RunConfig c) {
 }
 
 TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsWithTheSameBits) {
-  if (!cuda_is_emulated()) return;  // ranks as threads share one GPU, which NCCL does not
+  if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
   for (const Strategy strategy : {Strategy::kTable, Strategy::kColumn, Strategy::kDataParallel}) {
     RunConfig c = recordable(over_nccl(
         on_device(with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kRowwiseAdagrad))));
@@ -233,7 +243,7 @@ TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsWithTheSameBits) {
 }
 
 TEST_P(OnADevice, GraphsOfSeveralRanksOutliveEvaluationsAndFixedRoutingOfRows) {
-  if (!cuda_is_emulated()) return;
+  if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
   RunConfig c = recordable(over_nccl(on_device(odd_model())));
   c.sharding.strategy = Strategy::kRow;
   c.routing.mode = RoutingMode::kFixed;
@@ -246,7 +256,7 @@ TEST_P(OnADevice, WhatDependsOnIdsOrPassesThroughTheHostIsNotRecorded) {
   RunConfig staged = recordable(on_device(odd_model()));
   staged.comm = CommKind::kStaged;
   EXPECT_EQ(train_recorded(staged, 2, 8, true).launched, 0);
-  if (!cuda_is_emulated()) return;
+  if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
   RunConfig by_ids = recordable(over_nccl(on_device(odd_model())));
   by_ids.sharding.strategy = Strategy::kRow;
   const Trained recorded = train_recorded(by_ids, 2, 8, true);

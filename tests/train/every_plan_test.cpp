@@ -11,10 +11,7 @@ const char* name_of(Strategy s) {
   constexpr const char* kNames[] = {"auto", "table", "row", "column", "grid", "data_parallel"};
   return kNames[static_cast<int>(s)];
 }
-const char* name_of(OptimizerRule o) {
-  constexpr const char* kNames[] = {"sgd", "adagrad", "rowwise", "adam"};
-  return kNames[static_cast<int>(o)];
-}
+const char* name_of(OptimizerRule o) { return traits_of(o).name; }
 
 class EveryPlan : public testing::TestWithParam<Case> {
  protected:
@@ -27,8 +24,9 @@ class EveryPlan : public testing::TestWithParam<Case> {
     c.train.sparse_optimizer.eps = 1e-6;
     c.train.sparse_optimizer.initial_accumulator = 0.1;
     c.train.precision = precision;
-    if (optimizer == OptimizerRule::kAdam) {
-      c.train.dense_optimizer.type = OptimizerRule::kAdam;
+    if (optimizer == OptimizerRule::kAdam || optimizer == OptimizerRule::kFtrl) {
+      const bool adam = optimizer == OptimizerRule::kAdam;
+      c.train.dense_optimizer.type = adam ? OptimizerRule::kAdam : OptimizerRule::kLamb;
       c.train.dense_optimizer.lr = 0.01;
       c.train.dense_optimizer.eps = 1e-6;
     }
@@ -51,7 +49,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values(Strategy::kAuto, Strategy::kTable, Strategy::kRow,
                                      Strategy::kColumn, Strategy::kGrid, Strategy::kDataParallel),
                      testing::Values(OptimizerRule::kSgd, OptimizerRule::kAdagrad,
-                                     OptimizerRule::kRowwiseAdagrad, OptimizerRule::kAdam),
+                                     OptimizerRule::kRowwiseAdagrad, OptimizerRule::kAdam,
+                                     OptimizerRule::kFtrl),
                      testing::Values(Pooling::kSum, Pooling::kMean),
                      testing::Values(Precision::kFp32, Precision::kBf16)),
     [](const auto& info) {

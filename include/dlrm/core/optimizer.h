@@ -14,7 +14,13 @@ namespace dlrm {
 ///   rowwise_adagrad  s1, one a row, += mean of g² over the row; w -= lr·g/(√s1 + eps)
 ///   adam             s1 = β1·s1 + (1-β1)·g; s2 = β2·s2 + (1-β2)·g²;
 ///                    w -= lr·m̂/(√v̂ + eps), m̂ = s1/(1-β1^t), v̂ = s2/(1-β2^t), t from 1
-enum class OptimizerRule : uint8_t { kSgd, kAdagrad, kRowwiseAdagrad, kAdam };
+///   ftrl             s2 += g²; q = (beta + √s2)/lr + l2;
+///                    s1 = g - q·w - l1·sgn(w), or s1 + g if w = 0;
+///                    w = (l1·sgn(s1) - s1)/q, or 0 if |s1| <= l1. s1 is z of FTRL-proximal, s2 is
+///                    n. docs/config.md says why s1 comes from w.
+///   lamb             s1, s2 as adam; r = m̂/(√v̂ + eps) + weight_decay·w; w -= lr·(‖w‖/‖r‖)·r with
+///                    the norms of the whole tensor; w -= lr·r if one of them is 0
+enum class OptimizerRule : uint8_t { kSgd, kAdagrad, kRowwiseAdagrad, kAdam, kFtrl, kLamb };
 
 /// A rule and its constants as configured.
 struct OptimizerConfig {
@@ -24,21 +30,30 @@ struct OptimizerConfig {
   double initial_accumulator = 0;
   double beta1 = 0.9;
   double beta2 = 0.999;
+  double beta = 1;
+  double l1 = 0;
+  double l2 = 0;
+  double weight_decay = 0;
 
   bool operator==(const OptimizerConfig&) const = default;
 };
+
+using OptimizerMember = double OptimizerConfig::*;
 
 /// A constant that some rules use, as configs set it.
 struct OptimizerConstant {
   uint32_t bit;  ///< in OptimizerTraits::constants
   const char* key;
-  double OptimizerConfig::*value;
+  OptimizerMember value;
   double lowest, highest;
   bool below_highest;  ///< `highest` itself is not allowed
   const char* meaning;
 };
 
-constexpr uint32_t kEps = 1, kInitial = 2, kBeta1 = 4, kBeta2 = 8;
+constexpr uint32_t kEps = 1, kInitial = 2, kBeta1 = 4, kBeta2 = 8, kBeta = 16, kL1 = 32, kL2 = 64,
+                   kWeightDecay = 128;
+/// Of rules with two moments.
+constexpr uint32_t kMoments = kEps | kBeta1 | kBeta2;
 
 inline constexpr OptimizerConstant kOptimizerConstants[] = {
     {kEps, "eps", &OptimizerConfig::eps, 1e-30, 1, false, "added to the root"},
@@ -46,6 +61,11 @@ inline constexpr OptimizerConstant kOptimizerConstants[] = {
      "what the sums of squares begin with"},
     {kBeta1, "beta1", &OptimizerConfig::beta1, 0, 1, true, "decay of the first moment"},
     {kBeta2, "beta2", &OptimizerConfig::beta2, 0, 1, true, "decay of the second moment"},
+    {kBeta, "beta", &OptimizerConfig::beta, 1e-30, 1e6, false, "added to the root"},
+    {kL1, "l1", &OptimizerConfig::l1, 0, 1e6, false, "weight of the L1 norm"},
+    {kL2, "l2", &OptimizerConfig::l2, 0, 1e6, false, "weight of half the squared L2 norm"},
+    {kWeightDecay, "weight_decay", &OptimizerConfig::weight_decay, 0, 1e6, false,
+     "share of the weight in the direction of a step"},
 };
 
 /// One array of optimizer state, in fp32.
@@ -59,13 +79,14 @@ struct StateTraits {
 };
 
 /// What a rule steps: dense layers, rows of tables. kRowwise: the step of an element depends on its
-/// whole row, and state is one number a row.
-constexpr uint32_t kDense = 1, kSparse = 2, kRowwise = 4;
+/// whole row, and state is one number a row. kTensorwise: w -= lr·f(‖w‖, ‖r‖)·r, where r is made of
+/// each element's own numbers and the norms are those of the whole tensor.
+constexpr uint32_t kDense = 1, kSparse = 2, kRowwise = 4, kTensorwise = 8;
 
 /// What is known of a rule without computing by it.
 struct OptimizerTraits {
   const char* name;    ///< in configs
-  uint32_t use;        ///< kDense, kSparse, kRowwise
+  uint32_t use;        ///< kDense, kSparse, kRowwise, kTensorwise
   uint32_t constants;  ///< kEps, ...
   double eps;          ///< default
   StateTraits states[2] = {};
@@ -73,6 +94,7 @@ struct OptimizerTraits {
   constexpr bool dense() const { return (use & kDense) != 0; }
   constexpr bool sparse() const { return (use & kSparse) != 0; }
   constexpr bool rowwise() const { return (use & kRowwise) != 0; }
+  constexpr bool tensorwise() const { return (use & kTensorwise) != 0; }
   constexpr int state_count() const { return states[1].name ? 2 : states[0].name ? 1 : 0; }
 };
 
@@ -81,9 +103,11 @@ inline constexpr OptimizerTraits kOptimizers[] = {
     {"sgd", kDense | kSparse, 0, 1e-10},
     {"adagrad", kDense | kSparse, kEps | kInitial, 1e-10, {{"adagrad", true}}},
     {"rowwise_adagrad", kSparse | kRowwise, kEps | kInitial, 1e-10, {{"adagrad", true}}},
-    {"adam", kDense | kSparse, kEps | kBeta1 | kBeta2, 1e-8, {{"adam_m"}, {"adam_v"}}},
+    {"adam", kDense | kSparse, kMoments, 1e-8, {{"adam_m"}, {"adam_v"}}},
+    {"ftrl", kSparse, kInitial | kBeta | kL1 | kL2, 1e-10, {{"ftrl_z"}, {"ftrl_n", true}}},
+    {"lamb", kDense | kTensorwise, kMoments | kWeightDecay, 1e-6, {{"lamb_m"}, {"lamb_v"}}},
 };
-static_assert(std::size(kOptimizers) == static_cast<size_t>(OptimizerRule::kAdam) + 1);
+static_assert(std::size(kOptimizers) == static_cast<size_t>(OptimizerRule::kLamb) + 1);
 
 constexpr const OptimizerTraits& traits_of(OptimizerRule rule) {
   return kOptimizers[static_cast<size_t>(rule)];
@@ -92,6 +116,8 @@ constexpr const OptimizerTraits& traits_of(OptimizerRule rule) {
 // The same as constants, for code that is compiled for each rule.
 template <OptimizerRule R>
 inline constexpr bool kRowwiseRule = traits_of(R).rowwise();
+template <OptimizerRule R>
+inline constexpr bool kTensorwiseRule = traits_of(R).tensorwise();
 template <OptimizerRule R>
 inline constexpr bool kState1 = traits_of(R).state_count() >= 1;
 template <OptimizerRule R>
@@ -117,6 +143,10 @@ struct OptimizerStep {
   float eps = 0;
   float beta1 = 0;
   float beta2 = 0;
+  float beta = 0;
+  float l1 = 0;
+  float l2 = 0;
+  float weight_decay = 0;
   float correction1 = 1;  ///< 1 - beta1^t, t the global step from 1
   float correction2 = 1;  ///< 1 - beta2^t
   uint64_t step = 0;      ///< the global step from 0, by which bf16 rows are rounded
@@ -137,7 +167,7 @@ OptimizerStep optimizer_step(const OptimizerConfig& config, double learning_rate
 
 /// The numbers of a step in the form that vector code and kernels compute with.
 struct RuleConstants {
-  float lr, eps, beta1, beta2;
+  float lr, eps, beta1, beta2, beta, l1, l2, weight_decay;
   float one_minus_beta1, one_minus_beta2;
   float bias_correction1, bias_correction2;  ///< 1/(1 - beta1^t), 1/(1 - beta2^t)
   uint32_t step;                             ///< the low half

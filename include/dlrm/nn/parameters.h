@@ -88,6 +88,8 @@ class Parameters {
   /// Elements [begin, end) of the flat arrays.
   DenseTensor tensor(int64_t begin, int64_t end) const;
   void update(const OptimizerStep& step, int64_t begin, int64_t end);
+  /// In one operation.
+  void update_stretch(const OptimizerStep& step, int64_t begin, int64_t end);
   bool is_finite(float* data, int64_t count);
   static size_t index(int i) { return static_cast<size_t>(i); }
   const Array<float>& state_array(int which) const { return which == 0 ? state1_ : state2_; }

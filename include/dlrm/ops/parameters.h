@@ -8,7 +8,8 @@
 
 namespace dlrm {
 
-/// One update of a dense parameter w by its gradient g. See OptimizerStep for the formulas.
+/// One update of a dense parameter w by its gradient g. See OptimizerStep for the formulas. A
+/// tensorwise rule takes one whole tensor as w. Other rules take any part of several.
 struct DenseUpdate {
   OptimizerStep step;
   View<float> w;        ///< [n]

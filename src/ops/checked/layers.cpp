@@ -32,7 +32,7 @@ class UpdateAgain {
 
   void compare(const Subject& subject, Ops& reference, const Copy& gradient) {
     const RowTable table = as_table(tensor_);
-    want_.update(reference, step_, {gradient.floats().data, 1, table.width}, {}, table.width);
+    want_.update_dense(reference, step_, {gradient.floats().data, tensor_.values.size()});
     want_.compare(subject, step_, RowCopies(host_, step_, table, {0}), before_);
     const std::vector<BFloat16> copy = host_.of(tensor_.copy);
     const std::vector<float> values = host_.of(tensor_.values);

@@ -146,7 +146,7 @@ void CheckedOps::check(const DenseUpdate& o) {
   const std::vector<BFloat16> old_copy = host_.of(copy);
   chosen_->run(o);
   const std::vector<float> gradient = host_.of(g);
-  want.update(reference_, *now, {gradient.data(), 1, table.width}, {}, table.width);
+  want.update_dense(reference_, *now, gradient);
   const Subject s = subject("dense_update", fmt::format("of {}", w.size()));
   want.compare(s, *now, RowCopies(host_, *now, table, {0}), before);
   const std::vector<float> values = host_.of(w);

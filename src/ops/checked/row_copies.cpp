@@ -44,6 +44,15 @@ void RowCopies::update(Ops& reference, const OptimizerStep& step, MatrixView<con
   }
 }
 
+void RowCopies::update_dense(Ops& reference, const OptimizerStep& step,
+                             View<const float> gradient) {
+  const auto all = [](Copy& copy) {
+    return View<float>(copy.floats().data, static_cast<size_t>(copy.matrix().cols));
+  };
+  std::copy(gradient.begin(), gradient.end(), grads_.floats().data);
+  reference.dense_update(step, all(weights_), gradient, all(state1_), all(state2_), {});
+}
+
 void RowCopies::compare(const Subject& subject, const OptimizerStep& step, const RowCopies& after,
                         const RowCopies& before) const {
   // A first moment may cancel: its error is then relative to the rate, not to the change.

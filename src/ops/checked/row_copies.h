@@ -17,6 +17,8 @@ class RowCopies {
   /// The update, on the copies; `grads` is the gradient of each row in turn.
   void update(Ops& reference, const OptimizerStep& step, MatrixView<const float> grads,
               View<const float> square_sums, int64_t full_width);
+  /// The same of a dense tensor, which is the one row.
+  void update_dense(Ops& reference, const OptimizerStep& step, View<const float> gradient);
   /// `after`, the same rows as updated elsewhere, beside these; `before` is what they were.
   void compare(const Subject& subject, const OptimizerStep& step, const RowCopies& after,
                const RowCopies& before) const;

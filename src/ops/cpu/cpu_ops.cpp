@@ -11,6 +11,7 @@ CpuOps::CpuOps(Device& device, int threads, const std::string& isa)
       products_(device, kernels_, threads, isa.empty() || isa == "avx512"),
       scratch_(device, 0, "thread scratch"),
       loss_parts_(device, 0, "loss sums"),
+      squares_(device, 0, "squares of a tensor"),
       entries_(device, 0, "row sorting"),
       counters_(device, 0, "row sorting"),
       long_runs_(device, 0, "long runs"),

@@ -42,6 +42,8 @@ class CpuOps final : public Ops {
   /// Those of the runs of `together_`, one table's after the other's, whose work begins in `share`.
   void update_share(const OptimizerStep& step, Range share, float* scratch,
                     const std::function<void()>* progress);
+  /// Of a tensorwise rule: updates the state of a whole tensor and gives the factor of its step.
+  float update_state(const OptimizerStep& step, const DenseTensor& tensor, View<const float> g);
   /// y = act(x wᵀ + bias) for none and ReLU.
   void layer_outputs(Matrix x, Matrix w, View<const float> bias, Activation act, Matrix y);
   /// The layer's backward by our own code, with the update where `update.step` is given.
@@ -57,6 +59,7 @@ class CpuOps final : public Ops {
   Array<float> scratch_;  // one stretch a thread
   int64_t scratch_stride_ = 0;
   Array<double> loss_parts_;  // one a chunk of samples
+  Array<double> squares_;     // of weights and of directions, two a chunk of a tensor
   Array<char> entries_;       // (row, occurrence) pairs, twice
   Array<int64_t> counters_;   // radix counts, one set a thread
   Array<int64_t> long_runs_;

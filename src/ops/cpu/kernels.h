@@ -114,8 +114,15 @@ struct Kernels {
   float (*square_sum)(const float* g, int64_t n);
   void (*update_rows)(const OptimizerStep& step, const RowTable& table, const RowGradients& grads,
                       int64_t i0, int64_t i1);
-  void (*update_dense)(const OptimizerStep& step, float* w, const float* g, float* s1, float* s2,
-                       BFloat16* copy, int64_t n);
+  /// Of a tensorwise rule: updates the state and writes the sums of the squares of w and of the
+  /// direction.
+  void (*update_state)(const OptimizerStep& step, const float* w, const float* g, float* s1,
+                       float* s2, int64_t n, double (&squares)[2]);
+  /// Of a tensorwise rule: the factor of the direction, by the sums over the whole tensor.
+  float (*tensor_factor)(const OptimizerStep& step, const double (&squares)[2]);
+  /// `factor`: of a tensorwise rule, whose state is updated already.
+  void (*update_dense)(const OptimizerStep& step, float factor, float* w, const float* g, float* s1,
+                       float* s2, BFloat16* copy, int64_t n);
   void (*uniform_rows)(uint64_t key, int64_t first_row, int64_t first_column, float bound,
                        const RowTable& table, int64_t r0, int64_t r1);
 };

@@ -41,6 +41,8 @@ constexpr Kernels kernels_named(const char* name) {
           .update_runs = update_runs,
           .square_sum = square_sum,
           .update_rows = update_rows,
+          .update_state = update_state,
+          .tensor_factor = tensor_factor,
           .update_dense = update_dense,
           .uniform_rows = uniform_rows};
 }

@@ -267,8 +267,10 @@ void layer_backward(const LayerBackward& layer, int64_t o0, int64_t o1, const Ma
   if (layer.dbias) sum_gradient(layer, o0, o1, scratch);
   if (!layer.step) return backward_with(layer, KeepGradient{layer}, o0, o1, dx, scratch, space);
   with_rule<kDense>(layer.step->rule, [&]<Rule R>() {
-    const ApplyGradient<R> apply{layer, constants_of(*layer.step)};
-    backward_with(layer, apply, o0, o1, dx, scratch, space);
+    if constexpr (!kTensorwiseRule<R>) {
+      const ApplyGradient<R> apply{layer, constants_of(*layer.step)};
+      backward_with(layer, apply, o0, o1, dx, scratch, space);
+    }
   });
 }
 

@@ -131,7 +131,8 @@ void CpuOps::run(const LinearBackward& layer) {
 
 void CpuOps::run(const LinearBackwardUpdate& o) {
   const auto& [step, layer, weight, bias] = o;
-  if (!small_backward_serves(layer) || !weight.copy.empty() || skips_update(step)) {
+  const bool tensorwise = traits_of(step.rule).tensorwise();  // needs all of the gradient first
+  if (!small_backward_serves(layer) || tensorwise || !weight.copy.empty() || skips_update(step)) {
     return Ops::run(o);
   }
   LayerBackward update;
@@ -171,7 +172,7 @@ void CpuOps::small_backward(const LinearBackward& l, LayerBackward update,
     if (!bias || l.dbias.empty()) return;
     const auto first = static_cast<size_t>(outputs.begin), n = static_cast<size_t>(outputs.size());
     const auto rest = [&](View<float> v) { return v.empty() ? nullptr : v.data() + first; };
-    kernels_.update_dense(*layer.step, bias->values.data() + first, layer.dbias + first,
+    kernels_.update_dense(*layer.step, 0, bias->values.data() + first, layer.dbias + first,
                           rest(bias->state1), rest(bias->state2), nullptr, static_cast<int64_t>(n));
   };
   if (partial == 0 || parts.count == 1) return parallel(parts.count, compute);

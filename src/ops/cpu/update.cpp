@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "dlrm/core/error.h"
 
 #include "cpu/cpu_ops.h"
@@ -6,7 +8,8 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements a thread
+constexpr int64_t kGrain = 16384;        // elements a thread
+constexpr int64_t kSquaresChunk = 4096;  // elements whose squares are summed in fp32
 
 }  // namespace
 
@@ -14,11 +17,35 @@ void CpuOps::run(const DenseUpdate& o) {
   const auto& [step, w, g, s1, s2, copy] = o;
   DLRM_CHECK(traits_of(step.rule).dense(), "{} steps rows of tables", traits_of(step.rule).name);
   if (skips_update(step)) return;
+  const float factor =
+      traits_of(step.rule).tensorwise() ? update_state(step, {w, s1, s2, copy}, g) : 0;
   parallel_ranges(threads_, static_cast<int64_t>(w.size()), 1, kGrain, [&](int64_t i, int64_t j) {
-    kernels_.update_dense(step, w.data() + i, g.data() + i, s1.empty() ? nullptr : s1.data() + i,
-                          s2.empty() ? nullptr : s2.data() + i,
-                          copy.empty() ? nullptr : copy.data() + i, j - i);
+    kernels_.update_dense(
+        step, factor, w.data() + i, g.data() + i, s1.empty() ? nullptr : s1.data() + i,
+        s2.empty() ? nullptr : s2.data() + i, copy.empty() ? nullptr : copy.data() + i, j - i);
   });
+}
+
+/// In chunks of a fixed size, added in order: the same bits for any number of threads.
+float CpuOps::update_state(const OptimizerStep& step, const DenseTensor& t, View<const float> g) {
+  const auto n = static_cast<int64_t>(g.size());
+  const int64_t chunks = (n + kSquaresChunk - 1) / kSquaresChunk;
+  squares_.reserve(static_cast<size_t>(2 * chunks));
+  const auto from = [](View<float> v, int64_t i) { return v.empty() ? nullptr : v.data() + i; };
+  parallel_ranges(threads_, chunks, kSquaresChunk, kGrain, [&](int64_t first, int64_t last) {
+    for (int64_t c = first; c < last; ++c) {
+      const int64_t i = c * kSquaresChunk;
+      double squares[2] = {};
+      kernels_.update_state(step, t.values.data() + i, g.data() + i, from(t.state1, i),
+                            from(t.state2, i), std::min(kSquaresChunk, n - i), squares);
+      std::copy_n(squares, 2, squares_.data() + 2 * c);
+    }
+  });
+  double sums[2] = {};
+  for (int64_t c = 0; c < chunks; ++c) {
+    for (int k = 0; k < 2; ++k) sums[k] += squares_[static_cast<size_t>(2 * c + k)];
+  }
+  return kernels_.tensor_factor(step, sums);
 }
 
 void CpuOps::run(const FillUniform& o) {

@@ -15,6 +15,10 @@ inline RuleConstants constants_of(const OptimizerStep& s) {
           s.eps,
           s.beta1,
           s.beta2,
+          s.beta,
+          s.l1,
+          s.l2,
+          s.weight_decay,
           1.0f - s.beta1,
           1.0f - s.beta2,
           1.0f / s.correction1,
@@ -30,13 +34,41 @@ inline float row_factor(const RuleConstants& k, float* state, float mean) {
   return k.lr / (square_root<1>(*state) + k.eps);
 }
 
-/// The new weights. s1 and s2 are updated where the rule has them for each element; `factor` is the
-/// row's.
+/// Tensorwise rules: the new state.
+template <Rule R, int N>
+inline void new_state(const RuleConstants& k, Floats<N> g, float* s1, float* s2) {
+  static_assert(R == Rule::kLamb);
+  const auto all = [](float x) { return broadcast<N>(x); };
+  store<N>(s1, all(k.beta1) * load<N>(s1) + all(k.one_minus_beta1) * g);
+  store<N>(s2, all(k.beta2) * load<N>(s2) + all(k.one_minus_beta2) * g * g);
+}
+
+/// Tensorwise rules: the direction of a step.
+template <Rule R, int N>
+inline Floats<N> direction(const RuleConstants& k, Floats<N> w, const float* s1, const float* s2) {
+  static_assert(R == Rule::kLamb);
+  const auto all = [](float x) { return broadcast<N>(x); };
+  const Floats<N> m_hat = load<N>(s1) * all(k.bias_correction1);
+  const Floats<N> v_hat = load<N>(s2) * all(k.bias_correction2);
+  return m_hat / (square_root<N>(v_hat) + all(k.eps)) + all(k.weight_decay) * w;
+}
+
+/// Tensorwise rules: the factor of the direction, by the norms of the weights and of the direction.
+template <Rule R>
+inline float factor_of_norms(float w, float r) {
+  static_assert(R == Rule::kLamb);
+  return w > 0 && r > 0 ? w / r : 1;
+}
+
+/// The new weights. s1 and s2 are updated where the rule has them for each element, but for
+/// tensorwise rules. `factor` is the row's or the tensor's.
 template <Rule R, int N>
 inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, float* s1, float* s2,
                              float factor) {
   const auto all = [](float x) { return broadcast<N>(x); };
-  if constexpr (R == Rule::kSgd) {
+  if constexpr (kTensorwiseRule<R>) {
+    return w - all(k.lr * factor) * direction<R, N>(k, w, s1, s2);
+  } else if constexpr (R == Rule::kSgd) {
     return w - all(k.lr) * g;
   } else if constexpr (R == Rule::kRowwiseAdagrad) {
     return w - all(factor) * g;
@@ -44,6 +76,19 @@ inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, f
     const Floats<N> s = load<N>(s1) + g * g;
     store<N>(s1, s);
     return w - all(k.lr) * g / (square_root<N>(s) + all(k.eps));
+  } else if constexpr (R == Rule::kFtrl) {
+    const Floats<N> n = load<N>(s2) + g * g, zero{};
+    const float lr = k.lr > 1e-20f ? k.lr : 1e-20f;
+    const Floats<N> q = (square_root<N>(n) + all(k.beta)) / all(lr) + all(k.l2);
+    // The weight while its sign lasts, with an error of its change, not of q·w.
+    const Floats<N> moved = w - g / q;
+    const Floats<N> z =
+        w != zero ? zero - (moved * q + (w > zero ? all(k.l1) : all(-k.l1))) : load<N>(s1) + g;
+    const Floats<N> beyond = z - (z > zero ? all(k.l1) : all(-k.l1));
+    const Floats<N> left = z <= all(k.l1) && z >= all(-k.l1) ? zero : zero - beyond / q;
+    store<N>(s1, z);
+    store<N>(s2, n);
+    return moved * w > zero ? moved : left;
   } else {
     static_assert(R == Rule::kAdam);
     const Floats<N> m = all(k.beta1) * load<N>(s1) + all(k.one_minus_beta1) * g;
@@ -202,10 +247,41 @@ void update_rows(const OptimizerStep& step, const RowTable& table, const RowGrad
   });
 }
 
-void update_dense(const OptimizerStep& step, float* w, const float* g, float* s1, float* s2,
-                  BFloat16* copy, int64_t n) {
+void update_state(const OptimizerStep& step, const float* w, const float* g, float* s1, float* s2,
+                  int64_t n, double (&squares)[2]) {
+  with_rule<kDense | kTensorwise>(step.rule, [&]<Rule R>() {
+    const RuleConstants k = constants_of(step);
+    Floats<kLanes> sums[2] = {};
+    float rest[2] = {};
+    for_pieces(n, [&]<int N>(int64_t c) {
+      const Floats<N> old = load<N>(w + c);
+      new_state<R, N>(k, load<N>(g + c), s1 + c, s2 + c);
+      const Floats<N> r = direction<R, N>(k, old, s1 + c, s2 + c);
+      if constexpr (N == kLanes) {
+        sums[0] = sums[0] + old * old;
+        sums[1] = sums[1] + r * r;
+      } else {
+        rest[0] += lane_sum<N>(old * old);
+        rest[1] += lane_sum<N>(r * r);
+      }
+    });
+    for (int i = 0; i < 2; ++i) squares[i] = double{lane_sum<kLanes>(sums[i])} + rest[i];
+  });
+}
+
+float tensor_factor(const OptimizerStep& step, const double (&squares)[2]) {
+  float factor = 0;
+  with_rule<kDense | kTensorwise>(step.rule, [&]<Rule R>() {
+    factor = factor_of_norms<R>(square_root<1>(static_cast<float>(squares[0])),
+                                square_root<1>(static_cast<float>(squares[1])));
+  });
+  return factor;
+}
+
+void update_dense(const OptimizerStep& step, float factor, float* w, const float* g, float* s1,
+                  float* s2, BFloat16* copy, int64_t n) {
   with_rule<kDense>(step.rule,
-                    [&]<Rule R>() { update_span<R>(constants_of(step), w, g, s1, s2, 0, n); });
+                    [&]<Rule R>() { update_span<R>(constants_of(step), w, g, s1, s2, factor, n); });
   if (!copy) return;
   for_pieces(n, [&]<int N>(int64_t c) { store<N>(copy + c, load<N>(w + c)); });
 }

@@ -18,6 +18,9 @@ void CudaOps::run(const DenseUpdate& o) {
   parameters.state2 = s2.empty() ? nullptr : s2.data();
   parameters.copy = copy.empty() ? nullptr : &copy.data()->bits;
   parameters.count = static_cast<int64_t>(w.size());
+  if (traits_of(step.rule).tensorwise()) {
+    parameters.squares = parts_->scratch.of<float>("squares of a tensor", kernels::kSquares);
+  }
   kernels::dense_update(step, parameters, native_);
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "dlrm/core/random.h"
@@ -31,8 +32,45 @@ double updated(const OptimizerStep& step, double w, double g, float* s1, float* 
       *s2 = static_cast<float>(v);
       return w - lr * (m / step.correction1) / (std::sqrt(v / step.correction2) + eps);
     }
+    case OptimizerRule::kFtrl: {
+      const double l1 = step.l1, n = *s2 + g * g;
+      const double q = (step.beta + std::sqrt(n)) / std::max(lr, 1e-20) + step.l2;
+      const double z = w != 0 ? g - q * w - std::copysign(l1, w) : *s1 + g;
+      *s1 = static_cast<float>(z);
+      *s2 = static_cast<float>(n);
+      return std::abs(z) <= l1 ? 0 : (std::copysign(l1, z) - z) / q;
+    }
+    case OptimizerRule::kLamb:
+      break;  // direction
   }
   return w;
+}
+
+/// Tensorwise rules: the direction of a step. s1 and s2 are updated.
+double direction(const OptimizerStep& step, double w, double g, float* s1, float* s2) {
+  switch (step.rule) {
+    case OptimizerRule::kLamb: {
+      const double b1 = step.beta1, b2 = step.beta2;
+      const double m = b1 * *s1 + (1 - b1) * g;
+      const double v = b2 * *s2 + (1 - b2) * g * g;
+      *s1 = static_cast<float>(m);
+      *s2 = static_cast<float>(v);
+      return (m / step.correction1) / (std::sqrt(v / step.correction2) + step.eps) +
+             step.weight_decay * w;
+    }
+    default:
+      throw run_error("{} is no rule of whole tensors", traits_of(step.rule).name);
+  }
+}
+
+/// Tensorwise rules: the factor of the direction, by the norms of the weights and of the direction.
+double tensor_factor(const OptimizerStep& step, double w_norm, double r_norm) {
+  switch (step.rule) {
+    case OptimizerRule::kLamb:
+      return w_norm > 0 && r_norm > 0 ? w_norm / r_norm : 1;
+    default:
+      throw run_error("{} is no rule of whole tensors", traits_of(step.rule).name);
+  }
 }
 
 /// Weight (row, c) after an update, rounded as RowTable says.
@@ -88,11 +126,23 @@ void ReferenceOps::run(const SparseUpdate& o) {
 void ReferenceOps::run(const DenseUpdate& o) {
   const auto& [step, w, g, s1, s2, copy] = o;
   if (skips_update(step)) return;
-  for (size_t i = 0; i < w.size(); ++i) {
-    w[i] = static_cast<float>(
-        updated(step, w[i], g[i], s1.empty() ? nullptr : &s1[i], s2.empty() ? nullptr : &s2[i]));
-    if (!copy.empty()) copy[i] = BFloat16(w[i]);
+  const auto of = [](View<float> state, size_t i) { return state.empty() ? nullptr : &state[i]; };
+  if (traits_of(step.rule).tensorwise()) {
+    std::vector<double> r(w.size());
+    double w_squares = 0, r_squares = 0;
+    for (size_t i = 0; i < w.size(); ++i) {
+      r[i] = direction(step, w[i], g[i], of(s1, i), of(s2, i));
+      w_squares += double{w[i]} * w[i];
+      r_squares += r[i] * r[i];
+    }
+    const double factor = tensor_factor(step, std::sqrt(w_squares), std::sqrt(r_squares));
+    for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(w[i] - step.lr * factor * r[i]);
+  } else {
+    for (size_t i = 0; i < w.size(); ++i) {
+      w[i] = static_cast<float>(updated(step, w[i], g[i], of(s1, i), of(s2, i)));
+    }
   }
+  for (size_t i = 0; i < copy.size(); ++i) copy[i] = BFloat16(w[i]);
 }
 
 void ReferenceOps::run(const FillUniform& o) {
