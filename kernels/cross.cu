@@ -1,6 +1,6 @@
 // Cross layer: y = x0 ⊙ u + x, one fused multiply-add, bitwise the CPU's; back: du = x0 ⊙ dy and
-// dx0 += u ⊙ dy. Bytes an element of s bytes: 4·s forward, 6·s backward (5·s the first); nothing is
-// computed to speak of: the bandwidth of a copy.
+// dx0 += u ⊙ dy. Bytes an element of s bytes: 4·s forward, 6·s backward (5·s without
+// accumulation). Limit: the bandwidth of a copy.
 #include "kernels/cross.h"
 #include "kernels/rows.cuh"
 

@@ -42,7 +42,7 @@ __device__ __forceinline__ void store_pack(T* p, const Pack<T, N>& pack) {
 struct Extents {
   int64_t rows = 0;
   int64_t cols = 0;
-  int length = 1;  ///< 16 bytes of the widest type where all rows are aligned to that, else 1
+  int length = 1;  ///< 16 bytes of the widest type if all rows are aligned to that, otherwise 1
 };
 
 inline Extents extents(std::initializer_list<Matrix> matrices) {
@@ -64,7 +64,7 @@ inline Extents extents(std::initializer_list<Matrix> matrices) {
   return all;
 }
 
-/// How the threads of a block lie over rows: 2^shift beside each other, `down` rows.
+/// How the threads of a block lie over rows: 2^shift side by side, `down` rows.
 struct BlockShape {
   int shift;
   int across() const { return 1 << shift; }

@@ -201,8 +201,8 @@ struct CudaOpsOptions {
 /// Hand-written kernels, cuBLASLt and cuDNN; `device` is a GPU (or the emulator).
 std::unique_ptr<Ops> make_cuda_ops(Device& device, Stream& stream, const CudaOpsOptions& options);
 
-/// Runs `chosen` and the reference beside it on copies, and throws run_error naming the first
-/// operation, its shape and the first element that disagrees beyond rounding.
+/// Runs `chosen`, and the reference on copies of its operands. Throws run_error with the first
+/// operation whose results disagree beyond rounding, its shape and the element.
 std::unique_ptr<Ops> make_checked_ops(std::unique_ptr<Ops> chosen, Device& device, Stream& stream);
 
 }  // namespace dlrm

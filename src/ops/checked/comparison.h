@@ -72,8 +72,8 @@ inline double summing(int64_t terms, double magnitude) {
   return (8 + 2 * std::sqrt(static_cast<double>(terms))) * 0x1p-24 * magnitude;
 }
 
-/// Every element of `got` beside `expected`; allowed(r, c) is what may be between them beyond the
-/// rounding of the stored type.
+/// Compares every element of `got` with `expected`. allowed(r, c) is the difference that is allowed
+/// beyond the rounding of the stored type.
 template <class Allowed>
 void expect_close(const Subject& subject, const char* what, const Matrix& got,
                   const Matrix& expected, const Allowed& allowed) {

@@ -82,7 +82,7 @@ inline Floats<N> activated(Floats<N> z) {
   if constexpr (A == Activation::kTanh) return hyperbolic_tangent<N>(z);
 }
 
-/// act'(z), from z where needs_input(act), else from act(z).
+/// act'(z), from z if needs_input(act), otherwise from act(z).
 template <Activation A, int N>
 inline Floats<N> slope(Floats<N> from) {
   if constexpr (A == Activation::kGelu) {

@@ -11,8 +11,8 @@ namespace cuda {
 struct Product;
 }
 
-/// Ops on a GPU. Every call queues work on the stream and returns; nothing waits for the device.
-/// Lists of descriptors (groups, blocks) are host memory; what they point to is device memory.
+/// Ops on a GPU. Every call queues work on the stream and returns. No call waits for the device.
+/// Lists of descriptors (groups, blocks) lie in host memory and point to device memory.
 class CudaOps final : public Ops {
  public:
   CudaOps(Device& device, Stream& stream, const CudaOpsOptions& options);
@@ -36,7 +36,7 @@ class CudaOps final : public Ops {
 
  private:
   void activate(Activation act, Matrix z, Matrix y);
-  /// The whole of a layer in one product, where the library has it.
+  /// The whole layer in one product. Returns false if the library has none for it.
   bool fused_forward(const LinearForward& layer, const cuda::Product& with_bias, Matrix kept);
   void input_gradient(const LinearBackward& layer);
   bool fused_input_gradient(const LinearBackward& layer, const cuda::Product& product);

@@ -35,7 +35,7 @@ inline double activated(Activation act, double z) {
   return z;
 }
 
-/// act'(z), from `value`: z where needs_input(act), else act(z).
+/// act'(z), from `value`: z if needs_input(act), otherwise act(z).
 inline double activation_slope(Activation act, double value) {
   switch (act) {
     case Activation::kNone:
