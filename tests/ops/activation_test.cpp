@@ -50,9 +50,9 @@ void fill_range(Cells& x) {
   }
 }
 
-using Activation = EveryExecution;
+using LayerActivation = EveryExecution;
 
-TEST_P(Activation, HasTheFormulasValues) {
+TEST_P(LayerActivation, HasTheValuesOfItsFormula) {
   for (const DType type : kTypes) {
     for (const Activation act : kSmooth) {
       Copying layer(131, 17, type);
@@ -74,7 +74,7 @@ TEST_P(Activation, HasTheFormulasValues) {
   }
 }
 
-TEST_P(Activation, OfALayerAgreesWithTheReference) {
+TEST_P(LayerActivation, ForwardAgreesWithTheReference) {
   const int64_t shapes[][3] = {{1, 1, 1},   {8, 13, 96},  {5, 7, 3},     {2, 130, 1},
                                {37, 64, 1}, {64, 33, 65}, {7, 256, 512}, {129, 16, 31}};
   for (const DType type : kTypes) {
@@ -108,7 +108,7 @@ TEST_P(Activation, OfALayerAgreesWithTheReference) {
   }
 }
 
-TEST_P(Activation, BackwardAgreesWithTheReference) {
+TEST_P(LayerActivation, SlopeAgreesWithTheReference) {
   for (const DType type : kTypes) {
     for (const Activation act : kSmooth) {
       for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 1}, {131, 17}, {300, 128}}) {
@@ -127,7 +127,7 @@ TEST_P(Activation, BackwardAgreesWithTheReference) {
   }
 }
 
-TEST_P(Activation, IsTheSlopeOfDifferences) {
+TEST_P(LayerActivation, SlopeAgreesWithFiniteDifferences) {
   for (const Activation act : kSmooth) {
     const double step = 0x1p-7;
     for (double at = -6; at <= 6; at += 0.37) {
@@ -146,7 +146,7 @@ TEST_P(Activation, IsTheSlopeOfDifferences) {
   }
 }
 
-TEST_P(Activation, LetsANanThrough) {
+TEST_P(LayerActivation, PassesOnANan) {
   for (const DType type : kTypes) {
     for (const Activation act : kSmooth) {
       Copying layer(3, 17, type);
@@ -169,7 +169,7 @@ TEST_P(Activation, LetsANanThrough) {
   }
 }
 
-TEST_P(Activation, StaysFiniteFarOut) {
+TEST_P(LayerActivation, IsFiniteForLargeInputs) {
   const float far = std::numeric_limits<float>::max() / 4;
   for (const Activation act : kSmooth) {
     Cells x(1, 2), y(1, 2), z(1, 2), dy(1, 2), w(2, 1);
@@ -225,7 +225,7 @@ struct LayerCase {
   }
 };
 
-TEST_P(Activation, OfALayersBackwardAgreesWithTheReference) {
+TEST_P(LayerActivation, BackwardOfALayerAgreesWithTheReference) {
   for (const auto& [batch, in, out] :
        {std::array<int64_t, 3>{3, 13, 32}, {40, 17, 9}, {200, 20, 24}, {5, 9, 1}}) {
     for (const Activation act : kSmooth) {
@@ -243,7 +243,7 @@ TEST_P(Activation, OfALayersBackwardAgreesWithTheReference) {
   }
 }
 
-TEST_P(Activation, OfAnUpdateAtOnceHasTheBitsOfGradientsThenUpdate) {
+TEST_P(LayerActivation, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
   for (const int64_t batch : {7, 150}) {
     for (const Activation act : kSmooth) {
       const OptimizerStep step = step_of(OptimizerRule::kAdagrad);
@@ -263,7 +263,7 @@ TEST_P(Activation, OfAnUpdateAtOnceHasTheBitsOfGradientsThenUpdate) {
   }
 }
 
-TEST_P(Activation, PassesTheCheckBesideTheReference) {
+TEST_P(LayerActivation, PassesTheCheckedExecution) {
   auto checked = make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
   for (const DType type : kTypes) {
     for (const Activation act : kSmooth) {
@@ -279,7 +279,7 @@ TEST_P(Activation, PassesTheCheckBesideTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, Activation, testing::ValuesIn(executions()), execution_name);
+INSTANTIATE_TEST_SUITE_P(Every, LayerActivation, testing::ValuesIn(executions()), execution_name);
 
 }  // namespace
 }  // namespace dlrm

@@ -245,7 +245,7 @@ struct Calls {
   }
 };
 
-TEST(Checked, PassesWhatTheCpuComputes) {
+TEST(Checked, PassesTheResultsOfTheCpu) {
   Machine machine;
   auto checked = make_checked_ops(make_cpu_ops(*machine.device, *machine.stream, 2),
                                   *machine.device, *machine.stream);
@@ -253,7 +253,7 @@ TEST(Checked, PassesWhatTheCpuComputes) {
   for (const auto& [name, call] : calls.all()) EXPECT_NO_THROW(call(*checked)) << name;
 }
 
-TEST(Checked, NamesTheOperationThatIsWrong) {
+TEST(Checked, NamesAWrongOperation) {
   Machine machine;
   auto checked = make_checked_ops(std::make_unique<Faulty>(), *machine.device, *machine.stream);
   Calls calls;

@@ -102,7 +102,7 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& want, 
   }
 }
 
-TEST_F(GpuChain, ALayersBackwardEndsInThatOfTheOneBelow) {
+TEST_F(GpuChain, IncludesTheActivationOfTheLayerBelow) {
   for (const int day : {0, 1, 2}) {
     const auto fused = timed_on_day(day), plain = timed_on_day(0);
     ASSERT_TRUE(fused->fuses_layers());
@@ -167,7 +167,7 @@ TEST_F(GpuChain, ALayersBackwardEndsInThatOfTheOneBelow) {
 }
 
 #if defined(DLRM_SIMT)
-TEST_F(GpuChain, ReluTakesItsMaskFromTheForwardAndItsSumsAlong) {
+TEST_F(GpuChain, ReluUsesTheMaskOfTheForwardAndSumsTheBias) {
   const auto ops = timed_on_day(0);
   OnDevice x = make(20, 8, DType::kFloat32, 1), w = make(16, 8, DType::kFloat32, 2),
            bias = make(1, 16, DType::kFloat32, 3), y = make(20, 16, DType::kFloat32, 4),
@@ -192,7 +192,7 @@ TEST_F(GpuChain, ReluTakesItsMaskFromTheForwardAndItsSumsAlong) {
   stream->synchronize();
 }
 
-TEST_F(GpuChain, ALayersSecondBackwardNeitherAllocatesNorWaits) {
+TEST_F(GpuChain, NeitherAllocatesNorWaitsInASecondBackward) {
   const auto ops = timed_on_day(1);
   for (const int64_t out : {1, 8}) {
     OnDevice y = make(70, 16, DType::kBFloat16, 1), w = make(out, 16, DType::kBFloat16, 2),
@@ -218,7 +218,7 @@ TEST_F(GpuChain, ALayersSecondBackwardNeitherAllocatesNorWaits) {
 }
 #endif
 
-TEST_F(GpuChain, AnInputGradientIsAddedToWhatIsThere) {
+TEST_F(GpuChain, AccumulatesAnInputGradient) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const ChainCase& s : kCases) {
       const auto ops = timed_on_day(0);
@@ -247,7 +247,7 @@ TEST_F(GpuChain, AnInputGradientIsAddedToWhatIsThere) {
   }
 }
 
-TEST_F(GpuChain, SumsOfManyRowsAreRight) {
+TEST_F(GpuChain, SumsManyRows) {
   const auto ops = timed_on_day(0);
   for (const int64_t cols : {1, 13, 64, 300}) {
     const int64_t rows = 16500;  // chunks of more rows than the least

@@ -85,7 +85,7 @@ class GpuLayers : public testing::Test {
 constexpr Activation kAll[] = {Activation::kNone, Activation::kRelu,    Activation::kGelu,
                                Activation::kSilu, Activation::kSigmoid, Activation::kTanh};
 
-TEST_F(GpuLayers, ACapturedLayerComputesAgainFromWhatIsThereThen) {
+TEST_F(GpuLayers, ReplayACapturedLayerOnNewInputs) {
   for (const Activation act : kAll) {
     const DeviceLayer layer(*device, 37, 13, 24, DType::kFloat32);
     fill(layer.x, 1), fill(layer.w, 2), fill(layer.bias, 3), fill(layer.dy, 4);
@@ -105,7 +105,7 @@ TEST_F(GpuLayers, ACapturedLayerComputesAgainFromWhatIsThereThen) {
 }
 
 #if defined(DLRM_SIMT)
-TEST_F(GpuLayers, ASecondStepNeitherAllocatesNorWaits) {
+TEST_F(GpuLayers, NeitherAllocateNorWaitInASecondStep) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const Activation act : kAll) {
       const DeviceLayer layer(*device, 70, 13, 72, type);
@@ -122,7 +122,7 @@ TEST_F(GpuLayers, ASecondStepNeitherAllocatesNorWaits) {
 #endif
 
 #if defined(DLRM_SIMT)
-TEST_F(GpuLayers, AProductThatNoLibraryTakesIsSaidOnceForItsShape) {
+TEST_F(GpuLayers, LogAProductThatNoLibraryTakesOnceForItsShape) {
   const auto lines_of = [&](int64_t in) {
     const Array<BFloat16> x(*device, DeviceLayer::size(4 * in), "x");
     const Array<BFloat16> w(*device, DeviceLayer::size(8 * in), "w"), y(*device, 4 * 8, "y");
@@ -148,7 +148,7 @@ TEST_F(GpuLayers, AProductThatNoLibraryTakesIsSaidOnceForItsShape) {
 }
 #endif
 
-TEST_F(GpuLayers, TheProductForShapesThatNoLibraryTakesIsRight) {
+TEST_F(GpuLayers, ComputeAProductThatNoLibraryTakes) {
   const int64_t shapes[][3] = {{1, 1, 1}, {33, 31, 70}, {5, 64, 0}, {100, 3, 32}};
   for (const auto& [m, n, k] : shapes) {
     for (int form = 0; form < 4; ++form) {

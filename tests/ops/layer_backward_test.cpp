@@ -104,7 +104,7 @@ TEST_P(LayerBackward, GivesTheGradientsOfTheReference) {
   }
 }
 
-TEST_P(LayerBackward, WithUpdateHasTheBitsOfGradientThenUpdate) {
+TEST_P(LayerBackward, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const OptimizerStep& step : every_rule(kDense)) {
       for (const Shape& s : kShapes) {
@@ -127,7 +127,7 @@ TEST_P(LayerBackward, WithUpdateHasTheBitsOfGradientThenUpdate) {
   }
 }
 
-TEST_P(LayerBackward, WithUpdateWritesNothingBesideTheParameters) {
+TEST_P(LayerBackward, FusedUpdateWritesNothingButTheParameters) {
   for (const Shape& s : kShapes) {
     LayerCase c(s);
     ops->linear_backward_update(step_of(OptimizerRule::kAdagrad), c.layer(Activation::kRelu, true),
@@ -140,7 +140,7 @@ TEST_P(LayerBackward, WithUpdateWritesNothingBesideTheParameters) {
   }
 }
 
-TEST_P(LayerBackward, WithoutABiasLeavesItOut) {
+TEST_P(LayerBackward, LeavesOutAMissingBias) {
   LayerCase with({6, 40, 24}), without({6, 40, 24});
   LinearBackward l = without.layer(Activation::kNone, true);
   l.dbias = {};
@@ -166,7 +166,7 @@ TEST_P(LayerBackward, GivesTheSameBitsTwice) {
   EXPECT_TRUE(first.dx.same_bits(second.dx));
 }
 
-TEST_P(LayerBackward, PassesTheCheckBesideTheReference) {
+TEST_P(LayerBackward, PassesTheCheckedExecution) {
   auto checked = make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const OptimizerStep& step : every_rule(kDense)) {

@@ -42,7 +42,7 @@ TEST_P(Linear, ForwardWithoutBiasAddsNone) {
   EXPECT_TRUE(close(got, want, 3));
 }
 
-TEST_P(Linear, ReluLetsANanThrough) {
+TEST_P(Linear, ReluPassesOnANan) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const Layer& l : kLayers) {
       Cells x = Cells::random(l.batch, l.in, 1, type), w = Cells::random(l.out, l.in, 2, type);
@@ -146,7 +146,7 @@ TEST_P(Linear, RanksAsThreadsComputeWhatOneComputes) {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Linear, testing::ValuesIn(executions()), execution_name);
 
-TEST(ReferenceLinear, ForwardOfAKnownLayer) {
+TEST(ReferenceLinear, ComputesAKnownLayer) {
   Machine machine;
   Cells x(1, 2), w(2, 2), bias(1, 2), y(1, 2);
   x.set(0, 0, 2), x.set(0, 1, 3);
