@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "dlrm/core/cpus.h"
 #include "dlrm/core/error.h"
 #include "dlrm/data/dataset_writer.h"
 #include "dlrm/data/dictionary_file.h"
@@ -38,7 +39,7 @@ Dictionary load(const FeatureVocabulary& vocabulary, const std::string& path) {
   return dictionary;
 }
 
-/// Dictionaries to begin with, one a feature.
+/// The initial dictionaries, one per feature.
 std::vector<Dictionary> initial_dictionaries(const CriteoOptions& options) {
   const int32_t first_id = options.dictionary.empty() && options.frequency_threshold == 0 ? 0 : 1;
   std::vector<Dictionary> result;
@@ -82,8 +83,8 @@ DatasetLayout output_layout(int64_t samples) {
   return layout;
 }
 
-/// The pass that makes the outputs: the first `train_rows` rows go to the one, the rest to the
-/// other.
+/// The pass that writes the outputs: the first `train_rows` rows go to the training file, the rest
+/// to the test file.
 class WritingPass : public CriteoPass {
  public:
   WritingPass(const CriteoOptions& options, IdSources& sources, int64_t rows, int64_t test_rows)
@@ -170,7 +171,7 @@ int64_t test_rows_of(const CriteoOptions& options, int64_t rows) {
 
 CriteoReport convert_criteo(const CriteoOptions& options) {
   check_criteo_options(options);
-  TaskTeam team(options.threads > 0 ? options.threads : available_cpus());
+  TaskTeam team(options.threads > 0 ? options.threads : usable_cpus());
 
   std::optional<CriteoSurvey> survey;
   int64_t rows = -1;

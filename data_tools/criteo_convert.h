@@ -8,7 +8,7 @@
 
 namespace dlrm {
 
-/// What `dlrm-data criteo` is asked for. Empty or 0: not asked for.
+/// Options of `dlrm-data criteo`. Empty or 0: not given.
 struct CriteoOptions {
   std::vector<std::string> inputs;
   std::string output;
@@ -19,7 +19,7 @@ struct CriteoOptions {
   int64_t frequency_threshold = 0;
   int64_t max_rows = 0;
   bool skip_malformed = false;
-  int threads = 0;  ///< 0: as many as CPUs may be used
+  int threads = 0;  ///< 0: the number of usable CPUs
 };
 
 struct CriteoReport {
@@ -33,13 +33,13 @@ struct CriteoReport {
 /// Turns Criteo logs into a dataset file: label uint8, 13 dense floats, features C1 ... C26 of one
 /// int32 id each.
 ///
-/// Ids count values by first appearance over the inputs in order: from 0, or from 1 where 0 stands
-/// for out-of-vocabulary (a dictionary or a frequency threshold is given). A missing category is a
-/// value like others. With test_output, the last rows go there, round(rows · test_fraction) of
-/// them; both share their ids. A frequency threshold and a test part need the count of rows first:
-/// the inputs are then read twice. The results do not depend on `threads`.
+/// Ids count values by first appearance over the inputs in order: from 0, or from 1 if 0 means
+/// out-of-vocabulary (a dictionary or a frequency threshold is given). A missing category is a
+/// value like others. With test_output, the last round(rows · test_fraction) rows go there, with
+/// the same ids. A frequency threshold and a test part need the count of rows first, so the inputs
+/// are read twice. The results do not depend on `threads`.
 ///
-/// Outputs and dictionary appear whole, or not at all; the dictionary first. Errors: usage_error
+/// Outputs and dictionary appear whole or not at all, the dictionary first. Errors: usage_error
 /// for options that contradict each other and for bad input, run_error for failed writes.
 CriteoReport convert_criteo(const CriteoOptions& options);
 

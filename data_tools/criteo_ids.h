@@ -15,15 +15,15 @@ class IdSource {
   virtual void encode(View<const CategoryValue> values, View<int32_t> ids) = 0;
   /// Ids are below it.
   virtual int64_t rows() const = 0;
-  /// What a dictionary file keeps; null where there is none.
+  /// The dictionary for the dictionary file, or null.
   virtual const Dictionary* dictionary() const { return nullptr; }
 };
 
-/// A value not met before gets the next id.
+/// A new value gets the next id.
 std::unique_ptr<IdSource> make_growing_ids(Dictionary dictionary);
 /// A value not in the dictionary gets id 0.
 std::unique_ptr<IdSource> make_known_ids(Dictionary dictionary);
-/// mix_value(value) modulo `rows`.
+/// mix64(value) modulo `rows`.
 std::unique_ptr<IdSource> make_hashed_ids(int64_t rows);
 
 }  // namespace dlrm

@@ -60,7 +60,7 @@ void check_paths(const CriteoOptions& o) {
   }
 }
 
-/// Tells of all inputs before the first is read, which may take long.
+/// Checks all inputs before the first is read, which may take long.
 void check_inputs(const CriteoOptions& o) {
   for (const std::string& input : o.inputs) {
     struct stat info {};

@@ -3,11 +3,11 @@
 
 namespace dlrm {
 
-/// Throws usage_error for options that lack something or contradict each other, before anything is
-/// read or written.
+/// Throws usage_error if options are missing or contradict each other, before anything is read or
+/// written.
 void check_criteo_options(const CriteoOptions& options);
 
-/// Whether the inputs must be read twice.
+/// True if the inputs must be read twice.
 bool needs_survey(const CriteoOptions& options);
 
 }  // namespace dlrm

@@ -29,7 +29,7 @@ uint8_t hex_digit(char c) { return kHexDigits[static_cast<uint8_t>(c)]; }
 
 float dense_value(double x) { return x < 0 ? 0.0f : static_cast<float>(std::log1p(x)); }
 
-/// dense_value of the small integers that most numbers of a log are.
+/// dense_value of small integers, the most frequent numbers of a log.
 class SmallLogs {
  public:
   static constexpr uint64_t kCount = 8192;
@@ -49,8 +49,8 @@ bool parse_real(const char* begin, const char* end, double& x) {
   return fault == std::errc() && rest == end && std::isfinite(x);
 }
 
-/// Reads a number up to the tab behind it. `at` moves past the tab. Lines end in '\n', so that no
-/// scan runs further.
+/// Reads a number up to the next tab. `at` moves past the tab. Every line ends in '\n', which stops
+/// the scan.
 bool parse_number(const char*& at, float& out) {
   const char* begin = at;
   if (*at == '\t') {
@@ -79,7 +79,8 @@ bool parse_number(const char*& at, float& out) {
   return true;
 }
 
-/// Reads a category up to a byte that is no hexadecimal digit, which the caller checks.
+/// Reads a category up to the first byte that is not a hexadecimal digit. The caller checks that
+/// byte.
 bool parse_category(const char*& at, CategoryValue& out) {
   const char* begin = at;
   uint64_t value = 0;

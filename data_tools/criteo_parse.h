@@ -29,7 +29,7 @@ struct CriteoBlock {
   int64_t lines = 0;
   int64_t rows = 0;  ///< lines that are not malformed; vectors may be longer
   std::vector<float> labels;
-  std::vector<float> dense;  ///< [rows, 13]: log(x + 1); 0 where missing or x < 0
+  std::vector<float> dense;  ///< [rows, 13]: log(x + 1); 0 if missing or x < 0
   std::array<std::vector<CategoryValue>, kCriteoCategories> values;
   std::array<std::vector<int32_t>, kCriteoCategories> ids;  ///< filled by a later stage
   std::optional<Malformed> malformed;                       ///< the first malformed line
@@ -39,10 +39,10 @@ struct CriteoBlock {
 
 /// Parses every line of `chunk`: label 0 or 1, 13 numbers or nothing, 26 categories of up to 8
 /// hexadecimal digits or nothing, separated by tabs; the line may end in "\r\n". Malformed lines
-/// are left out, the first of them noted.
+/// are left out; the first is reported.
 void parse_criteo(const TextChunk& chunk, CriteoBlock& block);
 
-/// What is wrong with a line (without its end), empty if nothing.
+/// What is wrong with a line (without its end). Empty if it is valid.
 std::string explain_criteo_line(std::string_view line);
 
 }  // namespace dlrm

@@ -19,7 +19,7 @@ struct Round {
   size_t count = 0;
 };
 
-/// How far a pass is: one line on a terminal, rewritten twice a second.
+/// Shows the progress of a pass: one line on a terminal, rewritten twice a second.
 class Progress {
  public:
   Progress() : terminal_(::isatty(STDERR_FILENO) == 1) {}
@@ -45,7 +45,7 @@ class Progress {
   Clock::time_point last_ = start_;
 };
 
-/// Each step moves every round one stage on: read, parse, encode, write.
+/// Each step moves every round to its next stage: read, parse, encode, write.
 class Pipeline {
  public:
   Pipeline(const std::vector<std::string>& inputs, bool skip_malformed, TaskTeam& team,

@@ -8,14 +8,14 @@
 
 namespace dlrm {
 
-/// What is done with the rows of one pass over the logs.
+/// The work on the rows of one pass over the logs.
 class CriteoPass {
  public:
   virtual ~CriteoPass() = default;
-  /// Fills block.ids[feature]. A feature's blocks come in input order, one at a time; different
-  /// features come at once.
+  /// Fills block.ids[feature]. Blocks of a feature come in input order, one at a time. Different
+  /// features may be encoded at the same time.
   virtual void encode(size_t feature, CriteoBlock& block) = 0;
-  /// Every block in input order, one at a time, after its encode.
+  /// Called for every block after encode, in input order, one at a time.
   virtual void write(const CriteoBlock& block) = 0;
 };
 
@@ -25,11 +25,10 @@ struct PassTotals {
   int64_t bytes = 0;    ///< of text
 };
 
-/// Runs `pass` over every line of `inputs`, in order, and says how far it is on a terminal.
-/// Reading, parsing, encoding and writing of different stretches go on at once on the team's
-/// threads; memory in use is bounded by a few MiB a thread. What the pass sees does not depend on
-/// the number of threads. A malformed line is a usage_error naming file and line, unless
-/// `skip_malformed`.
+/// Runs `pass` over every line of `inputs`, in order, and shows the progress on a terminal. The
+/// team's threads read, parse, encode and write different blocks at the same time, within a few MiB
+/// of memory per thread. What the pass sees does not depend on the number of threads. A malformed
+/// line is a usage_error naming file and line, unless `skip_malformed`.
 PassTotals run_criteo_pass(const std::vector<std::string>& inputs, bool skip_malformed,
                            TaskTeam& team, CriteoPass& pass);
 

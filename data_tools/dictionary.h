@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "dlrm/core/hash.h"
 #include "dlrm/core/view.h"
 
 namespace dlrm {
@@ -10,32 +11,23 @@ namespace dlrm {
 using CategoryValue = uint64_t;
 constexpr CategoryValue kMissingValue = CategoryValue{1} << 32;
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014): what --max-rows hashes by.
-constexpr uint64_t mix_value(CategoryValue value) {
-  uint64_t z = value + 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-/// Ids of one feature's values, by first appearance from `first_id` on. 8 bytes a slot, at most
-/// 5/8 of them in use.
+/// Ids of one feature's values, by first appearance from `first_id` on. 8 bytes per slot, of
+/// which at most 5/8 are in use.
 class Dictionary {
  public:
   explicit Dictionary(int32_t first_id);
 
   int32_t first_id() const { return first_id_; }
-  /// Distinct values, a missing one counted.
+  /// Distinct values, including a missing one.
   int64_t size() const { return next_id_ - first_id_; }
-  /// The value's id, -1 if unknown.
+  /// The value's id, or -1 if unknown.
   int32_t find(CategoryValue value) const;
   /// The value's id, a new one if it is unknown. Throws usage_error when ids of 32 bits run out.
   int32_t insert(CategoryValue value);
 
   /// ids[i] = insert(values[i]), in order.
   void insert_all(View<const CategoryValue> values, View<int32_t> ids);
-  /// ids[i] = find(values[i]), `unknown` where that is none.
+  /// ids[i] = find(values[i]), or `unknown` for values without an id.
   void find_all(View<const CategoryValue> values, View<int32_t> ids, int32_t unknown) const;
 
   /// All values, in the order of their ids.
@@ -47,7 +39,7 @@ class Dictionary {
     int32_t id;  // -1: the slot is free
   };
 
-  size_t place(CategoryValue value) const { return mix_value(value) & mask_; }
+  size_t place(CategoryValue value) const { return mix64(value) & mask_; }
   void prefetch(CategoryValue value) const { __builtin_prefetch(&slots_[place(value)]); }
   int32_t new_id();
   void grow();

@@ -14,7 +14,7 @@
 namespace dlrm {
 namespace {
 
-// Beyond so many rows ids are not counted one by one (4 bytes a row).
+// For more rows, occurrences of each id are not counted (4 bytes per row).
 constexpr int64_t kCountedRows = int64_t{1} << 28;
 
 template <class T>
@@ -123,7 +123,7 @@ FeatureStatistics inspect_feature(const Dataset& dataset, const std::string& nam
   return out;
 }
 
-/// Orders C2 before C10: all stretches of digits made equally long.
+/// A key that sorts C2 before C10: pads all numbers to the same length.
 std::string natural_key(const std::string& name) {
   constexpr size_t kDigits = 20;
   std::string key, digits;

@@ -19,7 +19,7 @@ struct FeatureStatistics {
   double top_hundred = 0;   ///< share of the hundred most frequent
 };
 
-/// What a dataset holds, every value checked.
+/// The contents of a dataset, all values checked.
 struct Inspection {
   std::string path;
   int64_t files = 0;
@@ -34,7 +34,7 @@ struct Inspection {
 /// range. The first defect is a usage_error naming file, record (counted from 0) and column.
 Inspection inspect_dataset(const std::string& path);
 
-/// As the program prints it.
+/// The text that the program prints.
 std::string describe_inspection(const Inspection& inspection);
 
 }  // namespace dlrm

@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "dlrm/core/error.h"
-#include "dlrm/data/partial_file.h"
+#include "dlrm/core/replace_file.h"
 
 #include "commands.h"
 

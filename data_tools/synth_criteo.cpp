@@ -13,7 +13,7 @@
 namespace dlrm {
 namespace {
 
-// Largest log(x+1) of each number, and how often it is missing.
+// The largest log(x+1) of each number, and the rate at which it is missing.
 constexpr std::array<double, kCriteoNumbers> kLogRange{2.0, 4.0, 6.0, 5.0, 7.0, 3.0, 2.5,
                                                        5.0, 6.0, 2.0, 3.0, 4.0, 5.0};
 constexpr std::array<float, kCriteoNumbers> kNumberMissing{

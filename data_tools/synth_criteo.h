@@ -17,9 +17,9 @@ constexpr int64_t kCriteoCategories = 26;
 /// vocabularies, one id each.
 RunConfig criteo_shape();
 
-/// A block of Criteo samples: whole numbers, perhaps missing, and categories, perhaps missing.
+/// A block of Criteo samples: whole numbers and categories, which may be missing.
 struct CriteoNumbers {
-  std::vector<int32_t> numbers;  ///< [b, 13]; kMissing where there is none
+  std::vector<int32_t> numbers;  ///< [b, 13]; kMissing if there is none
   std::vector<float> unit;       ///< [b, 13] log(x+1) as a share of its column's range
   std::vector<float> draws;      ///< scratch
 };
@@ -29,8 +29,8 @@ constexpr int32_t kMissing = INT32_MIN;
 /// Sample i of the batch is number first + i of the stream.
 void make_criteo(uint64_t seed, int64_t first, Batch& batch, CriteoNumbers& block);
 
-/// Appends lines of samples [from, to): label, numbers, categories as 8 hexadecimal digits, tabs
-/// between, nothing where missing. Different ids of a column give different words.
+/// Appends lines of samples [from, to): label, numbers, categories as 8 hexadecimal digits,
+/// separated by tabs. Missing ones are empty. Different ids of a column give different words.
 void append_criteo_lines(const Batch& batch, const CriteoNumbers& block, int64_t from, int64_t to,
                          std::string& text);
 

@@ -5,19 +5,19 @@
 
 namespace dlrm {
 
-/// What `dlrm-data synth` is asked for.
+/// Options of `dlrm-data synth`.
 struct SynthOptions {
   int64_t samples = 0;
   int64_t first_sample = 0;  ///< number of the first in the endless stream of samples
   std::string output;        ///< .h5 or .tsv
-  bool criteo = false;       ///< Criteo's shape, else that of `config`
+  bool criteo = false;       ///< Criteo's shape, otherwise that of `config`
   std::string config;        ///< tables, features and hotness
-  double alpha = 0;          ///< of the ids' power law, where has_alpha
-  bool has_alpha = false;    ///< else the config's, or 1.05
+  double alpha = 0;          ///< of the ids' power law, if has_alpha
+  bool has_alpha = false;    ///< otherwise the config's, or 1.05
   std::optional<uint64_t> teacher;
   uint64_t seed = 1;
-  bool has_seed = false;  ///< else the config's, or 1
-  int threads = 0;        ///< 0: as many as the CPUs that this process may use
+  bool has_seed = false;  ///< otherwise the config's, or 1
+  int threads = 0;        ///< 0: the number of usable CPUs
 };
 
 /// What was written.
@@ -29,7 +29,7 @@ struct SynthReport {
 };
 
 /// Writes the samples (and, with a teacher, OUTPUT.teacher.json). The result is a pure function of
-/// the options, threads apart. Errors: usage_error, run_error.
+/// the options other than threads. Errors: usage_error, run_error.
 SynthReport run_synth(const SynthOptions& options);
 
 }  // namespace dlrm

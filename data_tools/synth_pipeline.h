@@ -8,8 +8,8 @@
 
 namespace dlrm {
 
-/// make(i, item) on `threads` threads for every i in [0, count), each result passed to take(item)
-/// in order of i, one at a time. An Item a thread, reused. Rethrows the first error.
+/// Calls make(i, item) on `threads` threads for every i in [0, count), and take(item) for each
+/// result in order of i, one at a time. Each thread reuses one Item. Rethrows the first error.
 template <class Item, class Make, class Take>
 void run_in_order(int64_t count, int threads, const Make& make, const Take& take) {
   std::mutex mutex;

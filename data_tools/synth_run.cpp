@@ -4,14 +4,11 @@
 #include <cstring>
 #include <filesystem>
 
-#include <fcntl.h>
-#include <sched.h>
-
+#include "dlrm/core/cpus.h"
 #include "dlrm/core/error.h"
 #include "dlrm/core/random.h"
+#include "dlrm/core/replace_file.h"
 #include "dlrm/data/batch_source.h"
-#include "dlrm/data/file_io.h"
-#include "dlrm/data/partial_file.h"
 #include "dlrm/data/synthetic_draws.h"
 
 #include "synth_options.h"
@@ -22,14 +19,8 @@
 namespace dlrm {
 namespace {
 
-// The best AUC is exact over so many samples at most: 128 MiB, and a few seconds.
+// The best AUC is computed over at most so many samples: 128 MiB, and a few seconds.
 constexpr size_t kScoredSamples = size_t{1} << 24;
-
-int usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
-}
 
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
@@ -45,7 +36,7 @@ class Synth {
     seed_ = config.data.synthetic.seed;
     alpha_ = config.data.synthetic.alpha;
     // Small enough for the ids of all threads' blocks to fit in memory. Blocks are whole, so that a
-    // sample does not depend on how many there are.
+    // sample does not depend on the number of samples.
     const auto fit =
         static_cast<uint64_t>(0x1p22 / std::max(1.0, config.model.lookups_per_sample()));
     block_ = static_cast<int64_t>(std::bit_floor(std::clamp<uint64_t>(fit, 64, 8192)));
@@ -174,11 +165,9 @@ class Synth {
         report.best_auc, report.additive_auc, scored, *options_.teacher, seed_, alpha_,
         options_.samples, options_.first_sample, report.label_mean);
     PartialFile partial(path);
-    const FileDescriptor file(
-        open(partial.name().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!file.ok()) throw run_error("{}: cannot create: {}", path, std::strerror(errno));
-    write_at(file.get(), text.data(), static_cast<int64_t>(text.size()), 0, path);
-    partial.publish(file.get());
+    File file(partial.name(), File::Mode::kCreate);
+    file.write(text.data(), text.size(), 0);
+    partial.publish(file);
   }
 
   SynthOptions options_;

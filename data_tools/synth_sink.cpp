@@ -3,14 +3,11 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
-
-#include <fcntl.h>
-#include <unistd.h>
+#include <optional>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/replace_file.h"
 #include "dlrm/data/dataset_writer.h"
-#include "dlrm/data/file_io.h"
-#include "dlrm/data/partial_file.h"
 
 namespace dlrm {
 namespace {
@@ -18,9 +15,8 @@ namespace {
 class TsvSink : public SynthSink {
  public:
   explicit TsvSink(const std::string& path) : path_(path), partial_(path) {
-    file_ = FileDescriptor(
-        open(partial_.name().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!file_.ok()) throw usage_error("{}: cannot create: {}", path_, std::strerror(errno));
+    file_ = File::try_open(partial_.name(), File::Mode::kCreate);
+    if (!file_) throw usage_error("{}: cannot create: {}", path_, std::strerror(errno));
   }
 
   void encode(SynthBlock& block) const override {
@@ -28,16 +24,15 @@ class TsvSink : public SynthSink {
     append_criteo_lines(block.batch, block.criteo, block.from, block.to, block.text);
   }
   void write(const SynthBlock& block) override {
-    const auto size = static_cast<int64_t>(block.text.size());
-    write_at(file_.get(), block.text.data(), size, bytes_, path_);
-    bytes_ += size;
+    file_->write(block.text.data(), block.text.size(), bytes_);
+    bytes_ += static_cast<int64_t>(block.text.size());
   }
-  void finish() override { partial_.publish(file_.get()); }
+  void finish() override { partial_.publish(*file_); }
 
  private:
   std::string path_;
   PartialFile partial_;
-  FileDescriptor file_;
+  std::optional<File> file_;
 };
 
 DatasetLayout layout_of(const ModelConfig& model, int64_t samples) {

@@ -11,7 +11,7 @@
 
 namespace dlrm {
 
-/// Samples [from, to) of a generated block, and what is written of them.
+/// Samples [from, to) of a generated block, and their encoding.
 struct SynthBlock {
   Batch batch;
   CriteoNumbers criteo;
@@ -22,11 +22,11 @@ struct SynthBlock {
   std::vector<std::vector<int32_t>> narrow;  ///< HDF5: ids of 32 bits, a feature
 };
 
-/// Where samples go. A file stands under its name only after finish().
+/// Where samples are written. A file gets its name only in finish().
 class SynthSink {
  public:
   virtual ~SynthSink() = default;
-  /// What can be done for a block apart from others; called by many threads.
+  /// The part of the work that does not depend on other blocks; called by many threads.
   virtual void encode(SynthBlock& block) const = 0;
   /// Writes an encoded block; in order, one call at a time.
   virtual void write(const SynthBlock& block) = 0;

@@ -1,9 +1,5 @@
 #include "task_team.h"
 
-#include <algorithm>
-
-#include <sched.h>
-
 namespace dlrm {
 
 TaskTeam::TaskTeam(int threads) {
@@ -58,15 +54,6 @@ void TaskTeam::take_tasks(std::unique_lock<std::mutex>& lock) {
     errors_[task] = error;
     if (--unfinished_ == 0) finished_.notify_all();
   }
-}
-
-int available_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) {
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  }
-  return std::max(1, CPU_COUNT(&set));
 }
 
 }  // namespace dlrm

@@ -9,18 +9,18 @@
 
 namespace dlrm {
 
-/// Threads that work off lists of independent tasks.
+/// Threads that run lists of independent tasks.
 class TaskTeam {
  public:
-  /// `threads` in all, the caller's own among them.
+  /// `threads` in all, including the caller's.
   explicit TaskTeam(int threads);
   ~TaskTeam();
   TaskTeam(const TaskTeam&) = delete;
   TaskTeam& operator=(const TaskTeam&) = delete;
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
-  /// Runs every task, started in order, and returns when all are done. If some throw, rethrows what
-  /// the first of them in the list threw.
+  /// Starts the tasks in order and returns when all are done. If some throw, rethrows the error of
+  /// the first in the list.
   void run(const std::vector<std::function<void()>>& tasks);
 
  private:
@@ -37,8 +37,5 @@ class TaskTeam {
   bool stopping_ = false;
   std::vector<std::thread> workers_;
 };
-
-/// CPUs that this process may use.
-int available_cpus();
 
 }  // namespace dlrm

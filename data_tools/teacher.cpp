@@ -42,7 +42,7 @@ std::vector<size_t> choose(const std::vector<Teacher::Feature>& features) {
   return order;
 }
 
-/// Takes the mean (by how often each id occurs) out of a column of [ids, width].
+/// Subtracts the mean, weighted by the frequency of each id, from a column of [ids, width].
 void centre(const Teacher::Feature& feature, std::vector<double>& values, size_t column,
             size_t width) {
   const auto ids = static_cast<int64_t>(values.size() / width);

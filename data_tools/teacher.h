@@ -9,12 +9,11 @@
 
 namespace dlrm {
 
-/// A known logistic model that labels are drawn from, so that the best AUC that any model can reach
-/// is known. Its score adds three parts, each of unit variance before its weight: a linear one in
-/// the dense features, an effect of single ids, and products of the latent vectors of pairs of ids.
-/// The last is the largest and cannot be had from ids one by one (latent vectors have mean zero),
-/// so that a linear model stays far behind. Only frequent ids of a few features matter, so that a
-/// million samples suffice to learn it.
+/// A known logistic model from which labels are drawn, so that the best possible AUC is known. Its
+/// score is the weighted sum of three parts of unit variance: a linear function of the dense
+/// features, an effect of single ids, and products of the latent vectors of pairs of ids. The last
+/// part has the largest weight. Latent vectors have mean zero, so a linear model cannot learn it.
+/// Only frequent ids of a few features matter, so a million samples suffice to learn it.
 class Teacher {
  public:
   /// One feature of the data, in the batch's order.
@@ -57,8 +56,8 @@ class Teacher {
   Scale dense_, single_, pairs_;
 };
 
-/// Probability that a sample of label 1 scores above one of label 0, ties counting half: exact, by
-/// sorting. 0.5 where a label is missing.
+/// The exact probability that a sample of label 1 scores above one of label 0; ties count half. 0.5
+/// if one label does not occur.
 double exact_auc(std::vector<std::pair<float, bool>>& scored);
 
 }  // namespace dlrm

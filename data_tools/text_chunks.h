@@ -8,7 +8,7 @@
 
 namespace dlrm {
 
-/// Whole lines of one file, each ended by '\n' (the last of a file too, if the file has none).
+/// Whole lines of one file, each ending in '\n', which is added to the last line if missing.
 struct TextChunk {
   size_t file = 0;  ///< index of the input
   std::vector<char> text;
@@ -29,7 +29,7 @@ class TextChunks {
   /// Fills `chunk`, whose memory is reused; false after the last. A file without a byte, or a line
   /// longer than kLongestLine, is a usage_error.
   bool next(TextChunk& chunk);
-  /// Bytes handed out so far.
+  /// Bytes in all chunks so far.
   int64_t bytes() const { return bytes_; }
 
  private:
@@ -40,7 +40,7 @@ class TextChunks {
   int64_t chunk_bytes_;
   size_t next_file_ = 0;
   std::unique_ptr<TextInput> input_;
-  std::vector<char> rest_;  // of the open file: the begin of a line not handed out yet
+  std::vector<char> rest_;  // of the open file: the start of a line for the next chunk
   int64_t file_bytes_ = 0;
   int64_t bytes_ = 0;
 };

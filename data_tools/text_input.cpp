@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kInputBytes = size_t{1} << 18;
 
-/// What igzip's return codes mean to a user.
+/// The meaning of igzip's return codes.
 const char* inflate_fault(int code) {
   switch (code) {
     case ISAL_INVALID_WRAPPER:

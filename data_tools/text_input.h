@@ -5,8 +5,8 @@
 
 namespace dlrm {
 
-/// A file's bytes in order, decompressed where it is gzip (told by its first bytes, whatever its
-/// name; several members after each other are one text).
+/// A file's bytes in order, decompressed if its first bytes are gzip's. Consecutive gzip members
+/// are one text.
 class TextInput {
  public:
   /// Throws usage_error naming the path if it cannot be opened.
@@ -15,8 +15,8 @@ class TextInput {
   TextInput(const TextInput&) = delete;
   TextInput& operator=(const TextInput&) = delete;
 
-  /// Up to `size` bytes; 0 only at the end. Throws usage_error for damaged or cut off gzip,
-  /// run_error if reading fails.
+  /// Reads up to `size` bytes; returns 0 only at the end. Throws usage_error for damaged or
+  /// truncated gzip, run_error if reading fails.
   int64_t read(char* out, int64_t size);
 
  private:

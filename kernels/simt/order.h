@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 
+#include "dlrm/core/hash.h"
+
 namespace simt {
 
 /// Small random numbers (SplitMix64) for orders.
@@ -8,10 +10,9 @@ class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
   uint64_t next() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    const uint64_t value = dlrm::mix64(state_);
+    state_ += 0x9e3779b97f4a7c15u;
+    return value;
   }
   /// In [0, bound).
   uint64_t below(uint64_t bound) { return next() % bound; }

@@ -5,23 +5,14 @@
 
 #include <fmt/format.h>
 
+#include "dlrm/core/hash.h"
+
 #include "failure.h"
 
 namespace simt {
 namespace {
 
-uint64_t sum_of(const Range& range) {
-  const auto* data = static_cast<const unsigned char*>(range.data);
-  uint64_t sums[4] = {1, 2, 3, 4};
-  size_t i = 0;
-  for (; i + 32 <= range.bytes; i += 32) {
-    uint64_t words[4];
-    std::memcpy(words, data + i, 32);
-    for (int k = 0; k < 4; ++k) sums[k] = (sums[k] ^ words[k]) * 0x9e3779b97f4a7c15u;
-  }
-  for (; i < range.bytes; ++i) sums[0] = (sums[0] ^ data[i]) * 0x9e3779b97f4a7c15u;
-  return sums[0] ^ sums[1] << 1 ^ sums[2] << 2 ^ sums[3] << 3 ^ sums[0] >> 32;
-}
+uint64_t hash_of(const Range& range) { return dlrm::hash_bytes(range.data, range.bytes); }
 
 bool overlap(const Range& range, uintptr_t start, size_t bytes) {
   const auto at = reinterpret_cast<uintptr_t>(range.data);
@@ -59,13 +50,13 @@ bool PinnedMemory::contains(const void* pointer, bool end_too) const {
 void PinnedMemory::watch(const OperationPtr& operation) {
   const Work& work = *operation->work;
   if (work.host_source.bytes == 0 && work.host_target.bytes == 0) return;
-  watched_.push_back({operation, sum_of(work.host_source)});
+  watched_.push_back({operation, hash_of(work.host_source)});
 }
 
 void PinnedMemory::check() const {
   for (const Watched& copy : watched_) {
     const Range& source = copy.operation->work->host_source;
-    if (copy.operation->done || sum_of(source) == copy.sum) continue;
+    if (copy.operation->done || hash_of(source) == copy.sum) continue;
     throw Failure(fmt::format(
         "pinned buffer reused too early: the host changed some of the {} bytes at {} that a queued "
         "copy ({}) has still to read",
@@ -75,7 +66,7 @@ void PinnedMemory::check() const {
 
 void PinnedMemory::look_again() {
   std::erase_if(watched_, [](const Watched& copy) { return copy.operation->done; });
-  for (Watched& copy : watched_) copy.sum = sum_of(copy.operation->work->host_source);
+  for (Watched& copy : watched_) copy.sum = hash_of(copy.operation->work->host_source);
 }
 
 void PinnedMemory::check_unused(const void* pointer) const {

@@ -190,7 +190,7 @@ def add(session):
                      lambda s, n=name, v=values: bf16_against_cpu(s, n, v))
     session.step("proof", "host-tier", "rows in host memory", 30, host_tier)
     if not tiny:
-        session.step("proof", "training", "training", 60, lambda s: suite(s, "train_test", "*OnADevice*:Waiting.*:Recording.*:StageTimes.*"))
+        session.step("proof", "training", "training", 60, lambda s: suite(s, "train_test", "*OnADevice*:Model.*:StepGraphs.*:GraphStep.*:StageClock.*"))
     session.step("proof", "nccl-1", "NCCL, 1 rank", 30, nccl_alone)
     session.step("proof", "staged-2", "2 ranks share the GPU", 60, lambda s: shared_gpu(s, 2))
     if not tiny:

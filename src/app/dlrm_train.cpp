@@ -108,7 +108,7 @@ ExitCode run(World& world, Arguments& a) {
 
 int main(int argc, char** argv) {
   using namespace dlrm;
-  // From the very start: a request that comes while MPI starts counts too.
+  // Before MPI starts, so that a request during its start counts too.
   std::optional<StopSignal> stop(std::in_place);
   World world(&argc, &argv);
   Arguments arguments;

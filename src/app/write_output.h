@@ -7,7 +7,8 @@
 
 namespace dlrm {
 
-/// Writes what `--output` names; empty: nothing. A path that cannot be written is wrong usage.
+/// Writes the file that `--output` names; nothing if `path` is empty. usage_error if it cannot be
+/// written.
 inline void write_output(const std::string& path, std::string_view text) {
   if (path.empty()) return;
   try {

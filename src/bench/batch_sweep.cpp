@@ -54,7 +54,7 @@ std::vector<Batch> load_batches(const RunConfig& config, int64_t samples) {
   return batches;
 }
 
-/// A rank's surroundings for as long as the sweep lasts.
+/// What all sizes of a sweep share.
 struct Surroundings {
   Surroundings(Communicator& comm, const RunConfig& config, const MachineShare& share)
       : threads(threads_for(config.train.threads, share)),
@@ -135,7 +135,7 @@ void train_on(const std::vector<Batch>& batches, Trainer& trainer, int depth, in
   }
 }
 
-/// Passes that are not timed, until one launches as many of its steps whole as the one before.
+/// Untimed passes, until one launches as many steps as graphs as the pass before.
 void warm_up(const std::vector<Batch>& batches, Trainer& trainer, int depth) {
   int64_t launched_before = 0, steady = -1;
   for (int pass = 0; pass < 2 * (depth + 1) + 1; ++pass) {

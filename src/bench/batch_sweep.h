@@ -28,7 +28,7 @@ struct Spread {
 };
 Spread spread_of(const std::vector<double>& values);
 
-/// What one batch size gave.
+/// The results of one batch size.
 struct SweepPoint {
   int64_t batch = 0;
   int64_t steps = 0;                     ///< of one repeat
@@ -36,13 +36,13 @@ struct SweepPoint {
   std::vector<double> core_utilization;  ///< of each CPU of the machine, all processes, 0 to 1
   double process_utilization = 0;        ///< this process: CPU time over elapsed time and threads
   int64_t resident_bytes = 0;            ///< at the end of the last repeat
-  std::map<std::string, double> stages_ms;  ///< a step's mean of each stage
-  std::optional<Utilisation> gpu;  ///< as its driver counts, over the timed loops; none if short
+  std::map<std::string, double> stages_ms;  ///< mean of each stage per step
+  std::optional<Utilisation> gpu;  ///< from its driver, over the timed loops; none if short
   int64_t recorded_steps = 0;      ///< of the last repeat, launched as graphs
   bool asynchronous = false;       ///< the host does not time the device's stages
 
-  /// Share of the stages' time that brings data and vectors to where they are used, rather than
-  /// computing with them. Nothing on an asynchronous device, whose stages the host does not time.
+  /// Share of the stages' time that moves data and vectors instead of computing. None on an
+  /// asynchronous device, whose stages the host does not time.
   std::optional<double> moving_share() const;
 };
 

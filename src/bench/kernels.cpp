@@ -20,7 +20,7 @@ void fill(T& size, T value) {
   if (size == 0) size = value;
 }
 
-/// The larger of the shares of a row's limits that it reaches.
+/// The larger of the shares that a row reaches of its limits.
 double share_of(const KernelRow& row, const KernelLimits& limits) {
   const bool narrow = row.name.find("bf16") != std::string::npos;
   const double flops = narrow && limits.flops_bf16 > 0 ? limits.flops_bf16 : limits.flops_fp32;
@@ -58,7 +58,7 @@ void KernelSizes::fill_for(const Device& device) {
 }
 
 KernelClock::Timing KernelClock::timing_of(const std::function<void()>& call) {
-  call();  // memory that is grown once, and choices that are made once
+  call();  // allocates memory and chooses algorithms, once
   stream.synchronize();
   const double begin = now_seconds();
   call();

@@ -42,13 +42,13 @@ struct KernelRow {
   double seconds = 0;  ///< a call, the best group of calls
   double median = 0;   ///< of the groups
   double bytes = 0;    ///< that a call must move at least
-  double flops = 0;    ///< counted where the products bind, else 0
+  double flops = 0;    ///< if products are the limit, otherwise 0
   double share = 0;    ///< of the limit, once that is known
-  double goal = 0;     ///< share asked of a GPU, or 0
+  double goal = 0;     ///< share expected of a GPU, or 0
 };
 
-/// What the same device does without us: a copy between two of its arrays, counted as read and
-/// written, and plain square products.
+/// Limits of the device, measured with a copy between two of its arrays (bytes read and written)
+/// and with square products.
 struct KernelLimits {
   double bytes_per_second = 0;
   double flops_fp32 = 0;
@@ -64,9 +64,9 @@ struct KernelResult {
 
 /// Times every operation on the device of `options`, whose sizes are filled for it.
 KernelResult time_kernels(KernelOptions& options);
-/// The same on `device`: calls are queued in groups behind each other and waited for
-/// once a group, so that a group's time is that of the device. Short calls are launched as a graph,
-/// as training does, where the device has graphs. `ops` computes on `stream`.
+/// The same on `device`. Calls are queued in groups, and the host waits once per group, so that the
+/// time is the device's. Short calls are launched as a graph, as in training, if the device has
+/// graphs. `ops` computes on `stream`.
 KernelResult time_kernels(Device& device, Stream& stream, Ops& ops, const KernelOptions& options);
 
 std::string to_json(const KernelOptions& options, const KernelResult& result);

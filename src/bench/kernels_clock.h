@@ -10,23 +10,23 @@
 
 namespace dlrm::bench {
 
-/// What the timed operations share: where they run, and what has been timed.
+/// Shared by the timed operations: where they run, and the results.
 class KernelClock {
  public:
   KernelClock(Device& device, Stream& stream, Ops& ops, const KernelOptions& options)
       : device(device), stream(stream), ops(ops), options(options) {}
 
-  /// Seconds of a call, in the best of several groups and in their median. A group is of as many
-  /// calls as a call is short, so that waiting for it weighs little.
+  /// Seconds per call, in the best of several groups and in their median. A group of short calls
+  /// has more of them, so that the wait at its end matters little.
   struct Timing {
     double best = 0;
     double median = 0;
   };
   Timing timing_of(const std::function<void()>& call);
   double seconds_of(const std::function<void()>& call) { return timing_of(call).best; }
-  /// Whether a row of this name was asked for.
+  /// True if a row of this name was requested.
   bool wants(std::string_view name) const { return name.find(options.only) != std::string::npos; }
-  /// Times `call` and keeps it as a row, where it was asked for.
+  /// Times `call` and adds a row, if it was requested.
   void time(KernelRow row, const std::function<void()>& call);
 
   /// Device memory with these values.

@@ -81,7 +81,7 @@ void time_loss(KernelClock& clock) {
   });
 }
 
-/// E put together from the tables' returned blocks.
+/// E assembled from the tables' returned blocks.
 void time_blocks(KernelClock& clock) {
   const KernelSizes& s = clock.options.sizes;
   const int64_t b = s.batch, w = s.width, f = s.features;
@@ -141,7 +141,7 @@ void time_update(KernelClock& clock, OptimizerRule rule) {
   const std::string name = fmt::format("dense {}", traits_of(rule).name);
   if (!clock.wants(name)) return;
   const auto n = static_cast<size_t>(clock.options.sizes.parameters);
-  // Numbers as they are in training: divisions and roots of zeros may be faster, and so is memory.
+  // Values as in training: memory, divisions and roots may be faster for zeros.
   const auto numbers = [&](const char* what) {
     return clock.numbers(1, static_cast<int64_t>(n), DType::kFloat32, what);
   };

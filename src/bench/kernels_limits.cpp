@@ -1,4 +1,4 @@
-// What the device does without our kernels.
+// Limits of the device, measured without our kernels.
 #include <fmt/format.h>
 
 #include "kernels_clock.h"
@@ -29,7 +29,7 @@ double product_rate(KernelClock& clock, DType type) {
   return 2 * size * size * size / seconds;
 }
 
-/// What crosses the link between a GPU and its host, each way alone.
+/// The rate between a GPU and its host, each direction separately.
 void time_link(KernelClock& clock) {
   const auto bytes = static_cast<size_t>(clock.options.sizes.copied);
   if (clock.device.host_visible_memory() ||

@@ -22,9 +22,9 @@ constexpr const char* kUpdate = "update adagrad";
 constexpr const char* kBoth = "group and update";
 constexpr const char* kWorks[] = {kLookups[0], kLookups[1], kGroup, kUpdate, kBoth};
 
-/// Tables of one shape and what a batch names of them.
+/// Tables of one shape, and the ids of a batch.
 struct Shape {
-  std::string name;  ///< after the names of rows; empty for the sizes that were asked for
+  std::string name;  ///< after the names of rows; empty for the requested sizes
   int64_t batch = 0;
   int64_t rows = 0;
   int64_t width = 0;
@@ -48,7 +48,7 @@ std::string row_name(const char* work, const std::string& law, const Shape& shap
   return fmt::format("{}, {} ids{}", work, law, shape.name);
 }
 
-/// The ids of all tables, and how many different rows they name.
+/// The ids of all tables, and the number of different rows.
 struct Ids {
   Array<int64_t> ids;
   double unique = 0;
@@ -110,7 +110,7 @@ Array<int64_t> bag_offsets(KernelClock& clock, const Shape& s) {
   return clock.filled(offsets, "offsets");
 }
 
-/// Bytes: a row for each id, though a cache may hold the hot ones: more than the limit is possible.
+/// Bytes: a row per id. A cache may hold hot rows, so rates above the limit are possible.
 void time_lookup(KernelClock& clock, const Shape& s, DType type, const std::string& law,
                  const Ids& ids, double goal) {
   KernelRow row{.name = row_name(kLookups[type == DType::kFloat32 ? 0 : 1], law, s),
@@ -138,7 +138,7 @@ void time_lookup(KernelClock& clock, const Shape& s, DType type, const std::stri
   clock.time(row, [&] { clock.ops.embedding_bag_forward(groups); });
 }
 
-/// Shards whose gradients lie as E does.
+/// Shards whose gradients have the layout of E.
 struct Updates {
   Array<int64_t> offsets, rows, starts, count;
   Array<Occurrence> occurrences;
@@ -212,7 +212,7 @@ void time_update(KernelClock& clock, const Shape& s, const std::string& law, con
   });
 }
 
-/// What was asked for, then what models are made of: bags of one id (DLE), bags of 1 to 100 at a
+/// The requested sizes, then sizes of models: bags of one id (DLE), bags of 1 to 100 at a
 /// small batch (MLPerf DLRM-DCNv2), narrow rows (DE), and tables past the reach of the GPU's TLB.
 std::vector<Shape> shapes_for(const KernelClock& clock) {
   const KernelSizes& s = clock.options.sizes;
@@ -247,7 +247,7 @@ void time_lookups(KernelClock& clock) {
       const auto wanted = [&](const char* work) { return clock.wants(row_name(work, law, shape)); };
       if (std::none_of(std::begin(kWorks), std::end(kWorks), wanted)) continue;
       const Ids ids = draw(clock, shape, alpha);
-      // With Zipf's ids an update is asked to be no slower than with uniform ones, of more bytes.
+      // The goal for Zipf's ids: no slower than uniform ids, which move more bytes.
       const bool goals = asked && alpha == 0;
       time_lookup(clock, shape, DType::kFloat32, law, ids, goals ? 0.8 : 0);
       time_lookup(clock, shape, DType::kBFloat16, law, ids, 0);

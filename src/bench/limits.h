@@ -13,16 +13,15 @@ struct LimitOptions {
   int threads = 1;
 };
 
-/// The best of the calls that fit the time. A figure that this machine cannot give is absent.
+/// The best of the calls that fit in the time. Figures that this machine cannot give are absent.
 struct Limits {
-  std::optional<double> onednn_sgemm;  ///< GFLOP/s
-  std::optional<double>
-      openblas_sgemm;                 ///< GFLOP/s; absent where libopenblas.so.0 is not installed
-  std::optional<double> onednn_bf16;  ///< GFLOP/s, bf16 inputs summed in fp32
-  double triad = 0;                   ///< GB/s, plain stores, counted as STREAM does: 24 B each
-  double triad_streaming = 0;         ///< GB/s, stores that pass the caches by
-  double read = 0;                    ///< GB/s of reading alone
-  double random_rows = 0;             ///< GB/s of reading rows of 256 bytes at random places
+  std::optional<double> onednn_sgemm;    ///< GFLOP/s
+  std::optional<double> openblas_sgemm;  ///< GFLOP/s; absent if libopenblas.so.0 is not installed
+  std::optional<double> onednn_bf16;     ///< GFLOP/s, bf16 inputs summed in fp32
+  double triad = 0;                      ///< GB/s, plain stores, counted as STREAM does: 24 B each
+  double triad_streaming = 0;            ///< GB/s, stores that bypass the caches
+  double read = 0;                       ///< GB/s of reading alone
+  double random_rows = 0;                ///< GB/s of reading rows of 256 bytes at random places
 
   double sgemm() const;  ///< the better library
 };

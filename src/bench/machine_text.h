@@ -5,10 +5,10 @@
 
 namespace dlrm::bench {
 
-/// The processor's name as /proc/cpuinfo tells it, with family and model where it does.
+/// The processor's name in /proc/cpuinfo, with family and model if given.
 std::string processor_name();
 
-/// Bytes that this process has resident now, and bytes of the machine's memory.
+/// Resident bytes of this process now, and bytes of the machine's memory.
 int64_t resident_bytes();
 int64_t machine_memory_bytes();
 

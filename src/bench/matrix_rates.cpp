@@ -21,8 +21,8 @@ struct Matrices {
   std::vector<float> a, b, c;
 };
 
-/// OpenBLAS as it is installed, found at run time: nothing else here needs it. Stays loaded, as its
-/// threads may outlive a call.
+/// OpenBLAS, found at run time because nothing else needs it. It stays loaded, since its threads
+/// may outlive a call.
 class OpenBlas {
  public:
   OpenBlas() : library_(dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL)) {

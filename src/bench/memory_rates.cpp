@@ -8,6 +8,8 @@
 #include <omp.h>
 #include <sys/mman.h>
 
+#include "dlrm/core/hash.h"
+
 #include "repeat.h"
 
 namespace dlrm::bench {
@@ -26,7 +28,7 @@ Array make_array(int64_t count, double value, int threads) {
   const size_t bytes = (static_cast<size_t>(count) * sizeof(double) + kAlignment - 1) / kAlignment;
   Array array(static_cast<double*>(std::aligned_alloc(kAlignment, bytes * kAlignment)));
   if (!array) throw std::bad_alloc();
-  madvise(array.get(), bytes * kAlignment, MADV_HUGEPAGE);  // as tables lie
+  madvise(array.get(), bytes * kAlignment, MADV_HUGEPAGE);  // as for tables
   double* a = array.get();
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (int64_t i = 0; i < count; ++i) a[i] = value;
@@ -71,12 +73,12 @@ inline void fetch_row(const double* row) {
   for (int64_t i = 0; i < kRow; i += 8) asm volatile("prefetcht1 %0" : : "m"(row[i]));
 }
 
-/// What every lookup of random rows is held by: how many misses a core may have in flight.
+/// Limits every lookup of random rows: the number of cache misses that a core may have in flight.
 double sum_random_rows(const double* a, uint64_t seed, int threads) {
   double total = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : total)
   {
-    uint64_t state = seed + 0x9E3779B97F4A7C15ull * static_cast<uint64_t>(omp_get_thread_num());
+    uint64_t state = mix64(seed + static_cast<uint64_t>(omp_get_thread_num()));
     const double* rows[kRowsAhead];
     const auto next = [&] {
       state = state * 6364136223846793005ull + 1442695040888963407ull;

@@ -26,7 +26,6 @@ class Call : public Pending::State, public PooledCall {
   /// Makes progress without blocking. Returns true once done. Runs under the engine's mutex. The
   /// call's poll() rethrows what it throws.
   virtual bool step() = 0;
-  bool done() const { return done_; }
   ProgressEngine& engine() const { return *engine_; }
 
  private:

@@ -5,6 +5,7 @@
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/partition.h"
+#include "dlrm/wire/message_bytes.h"
 
 #include "call.h"
 #include "call_buffer.h"
@@ -12,10 +13,6 @@
 #include "exchanges.h"
 
 namespace dlrm::comm {
-
-// If each rank can send all its values to all others within this many bytes, it does so: one
-// latency instead of two.
-inline constexpr int64_t kOneExchangeBytes = 16384;
 
 /// Allreduce of `data` in two exchanges. Each rank receives one part of everybody's values and
 /// combines it in rank order. The combined parts are then gathered. Small data takes one exchange

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <sched.h>
+#include "dlrm/core/cpus.h"
 
 #include "control_group.h"
 #include "mpi/mpi_comm.h"
@@ -10,16 +10,7 @@
 namespace dlrm::comm {
 namespace {
 
-cpu_set_t affinity() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof set, &set);
-  return set;
-}
-
-double cpus_of(const cpu_set_t& set) {
-  return std::min<double>(CPU_COUNT(&set), ControlGroup::cpus());
-}
+double cpus_of(const CpuSet& set) { return std::min<double>(set.count(), ControlGroup::cpus()); }
 
 }  // namespace
 
@@ -29,9 +20,8 @@ LocalRanks find_local_ranks(MPI_Comm world, MPI_Comm local) {
   MPI_Comm_size(world, &world_size);
   MPI_Comm_rank(local, &ranks.rank);
   MPI_Comm_size(local, &ranks.size);
-  const cpu_set_t mine = affinity();
-  cpu_set_t all;
-  CPU_ZERO(&all);
+  const CpuSet mine = usable_cpu_set();
+  CpuSet all;
   check_mpi(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, local), "MPI_Allreduce");
   ranks.cpus = cpus_of(all);
   ranks.all_ranks = ranks.size == world_size;
@@ -40,7 +30,7 @@ LocalRanks find_local_ranks(MPI_Comm world, MPI_Comm local) {
 
 LocalRanks single_process() {
   LocalRanks ranks;
-  ranks.cpus = cpus_of(affinity());
+  ranks.cpus = cpus_of(usable_cpu_set());
   return ranks;
 }
 

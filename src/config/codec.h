@@ -20,17 +20,17 @@ struct KeyDoc {
   bool may_change = false;  ///< a resumed run may have another value
 };
 
-/// How values of one kind are read from and written to YAML.
+/// Reads and writes values of one kind as YAML.
 template <class V>
 struct Codec {
-  std::string allowed;  ///< what is right, as the reference and the errors say it
+  std::string allowed;  ///< what is allowed, in the words of the reference and of errors
   /// Replaces or fills `out`; `key` is the dotted name for errors.
   std::function<void(const Node& node, const std::string& key, V& out)> read;
   std::function<NodePtr(const V&)> write;
-  /// Rows of the reference for the keys inside, of which `value` holds the defaults; none for a
-  /// plain value.
+  /// Adds rows of the reference for the keys inside, with `value` as defaults. Null for a plain
+  /// value.
   std::function<void(const std::string& key, const V& value, std::vector<KeyDoc>& rows)> document;
-  bool is_section = false;  ///< a map that is read (for what it requires) even where it is absent
+  bool is_section = false;  ///< a map that is read even if absent, to find missing required keys
 };
 
 /// Throws `place: key is <value>: needs <allowed>`.
@@ -39,19 +39,19 @@ struct Codec {
 /// A whole number in [lo, hi]; 1e6 and 65536.0 are whole, 1.5 is not.
 template <class Int>
 Codec<Int> whole_number(Int lo, Int hi);
-/// A finite number in [lo, hi], or in [lo, hi) where `open_above`.
+/// A finite number in [lo, hi], or in [lo, hi) if `open_above`.
 Codec<double> real_number(double lo, double hi, bool open_above = false);
 Codec<bool> boolean();
 /// A line of text without control characters; `allowed` says what it means.
 Codec<std::string> text(const std::string& allowed = "text");
 /// Text that is not empty.
 Codec<std::string> path_text();
-/// A name of a table or feature: letters, digits, _ - . and not beginning with a dot, as it also
-/// names groups and files.
+/// A name of a table or feature: letters, digits, _ - . but no dot first, since it also names
+/// groups and files.
 Codec<std::string> name_text();
-/// One of some words.
+/// One of a few words.
 Codec<std::string> word(const std::vector<std::string>& words);
-/// An amount of memory as 64MiB or 10%.
+/// An amount of memory, for example 64MiB or 10%.
 Codec<std::string> memory_size(bool may_be_empty);
 /// At most `longest` whole numbers of [lo, hi], at least `shortest`.
 Codec<std::vector<int64_t>> whole_numbers(int64_t lo, int64_t hi, size_t shortest, size_t longest);

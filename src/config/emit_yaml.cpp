@@ -1,92 +1,70 @@
-#include <algorithm>
-#include <cctype>
-#include <string>
-
-#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
 
 #include "node.h"
 
 namespace dlrm {
 namespace {
 
-bool is_plain_safe(const std::string& text) {
-  static constexpr std::string_view kNulls[] = {"~", "null", "Null", "NULL"};
-  if (text.empty() || std::find(std::begin(kNulls), std::end(kNulls), text) != std::end(kNulls)) {
-    return false;
+void emit(YAML::Emitter& out, const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::kNull:
+      out << YAML::Null;
+      return;
+    case Node::Kind::kScalar:
+      out << node.text;
+      return;
+    case Node::Kind::kList:
+      out << YAML::Flow << YAML::BeginSeq;
+      for (const NodePtr& item : node.items) emit(out, *item);
+      out << YAML::EndSeq;
+      return;
+    case Node::Kind::kMap:
+      out << YAML::Flow << YAML::BeginMap;
+      for (const Entry& entry : node.entries) {
+        out << YAML::Key << entry.key << YAML::Value;
+        emit(out, *entry.value);
+      }
+      out << YAML::EndMap;
+      return;
   }
-  const auto is_safe = [](unsigned char c) {
-    return std::isalnum(c) || c == '_' || c == '.' || c == '/' || c == '-' || c == '+';
-  };
-  if (!std::all_of(text.begin(), text.end(), is_safe)) return false;
-  return text[0] != '-' || (text.size() > 1 && std::isdigit(static_cast<unsigned char>(text[1])));
 }
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
+void emit_section_value(YAML::Emitter& out, const Node& node) {
+  if (!node.is_list() || node.items.empty() || !node.items[0]->is_map()) {
+    emit(out, node);
+    return;
   }
-  return out + '"';
-}
-
-std::string scalar(const std::string& text) { return is_plain_safe(text) ? text : quoted(text); }
-
-bool is_list_of_maps(const Node& node) {
-  return node.is_list() && !node.items.empty() && node.items[0]->is_map();
-}
-
-std::string emit_section(const Node& map) {
-  std::string out;
-  for (const Entry& entry : map.entries) {
-    if (!is_list_of_maps(*entry.value)) {
-      out += fmt::format("  {}: {}\n", scalar(entry.key), emit_inline(*entry.value));
-      continue;
-    }
-    out += fmt::format("  {}:\n", scalar(entry.key));
-    for (const NodePtr& item : entry.value->items) {
-      out += fmt::format("    - {}\n", emit_inline(*item));
-    }
-  }
-  return out;
+  out << YAML::BeginSeq;
+  for (const NodePtr& item : node.items) emit(out, *item);
+  out << YAML::EndSeq;
 }
 
 }  // namespace
 
 std::string emit_inline(const Node& node) {
-  switch (node.kind) {
-    case Node::Kind::kNull:
-      return "null";
-    case Node::Kind::kScalar:
-      return scalar(node.text);
-    case Node::Kind::kList: {
-      std::string out;
-      for (const NodePtr& item : node.items) {
-        out += (out.empty() ? "" : ", ") + emit_inline(*item);
-      }
-      return "[" + out + "]";
-    }
-    case Node::Kind::kMap:
-      break;
-  }
-  std::string out;
-  for (const Entry& entry : node.entries) {
-    out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", scalar(entry.key),
-                       emit_inline(*entry.value));
-  }
-  return "{" + out + "}";
+  YAML::Emitter out;
+  emit(out, node);
+  return out.c_str();
 }
 
 std::string emit_document(const Node& map) {
-  std::string out;
+  YAML::Emitter out;
+  out << YAML::BeginMap;
   for (const Entry& entry : map.entries) {
-    if (entry.value->is_map()) {
-      out += fmt::format("{}:\n{}", scalar(entry.key), emit_section(*entry.value));
-    } else {
-      out += fmt::format("{}: {}\n", scalar(entry.key), emit_inline(*entry.value));
+    out << YAML::Key << entry.key << YAML::Value;
+    if (!entry.value->is_map() || entry.value->entries.empty()) {
+      emit(out, *entry.value);
+      continue;
     }
+    out << YAML::BeginMap;
+    for (const Entry& inner : entry.value->entries) {
+      out << YAML::Key << inner.key << YAML::Value;
+      emit_section_value(out, *inner.value);
+    }
+    out << YAML::EndMap;
   }
-  return out;
+  out << YAML::EndMap;
+  return std::string(out.c_str()) + "\n";
 }
 
 }  // namespace dlrm

@@ -4,13 +4,13 @@
 
 namespace dlrm {
 
-/// A size as the config writes it: 64MiB, 1.5GiB, 10%.
+/// A size in a config: 64MiB, 1.5GiB, 10%.
 struct MemorySize {
   double amount = 0;  ///< bytes, or the share of a whole
   bool is_share = false;
 };
 
-/// Nothing where `text` is no size above 0; a share is 100% at most.
+/// None if `text` is not a size above 0. A share is at most 100%.
 std::optional<MemorySize> parsed_size(std::string_view text);
 
 }  // namespace dlrm

@@ -47,14 +47,6 @@ InteractionCost ModelConfig::interaction_cost() const {
   return std::visit([&](const auto& i) { return i.cost(interaction_inputs()); }, interaction);
 }
 
-double ModelConfig::embedding_parameters() const {
-  double total = 0;
-  for (const TableConfig& table : tables) {
-    total += static_cast<double>(table.rows) * static_cast<double>(table.dim);
-  }
-  return total;
-}
-
 int64_t ModelConfig::dense_parameters() const {
   return mlp_parameters(dense_features, bottom_mlp) + interaction_cost().parameters +
          mlp_parameters(interaction_width(), top_mlp);

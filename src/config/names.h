@@ -5,7 +5,7 @@
 
 namespace dlrm {
 
-// What the enumerators are called in YAML.
+// The names of enumerators in YAML.
 
 inline const Names<Pooling> kPoolingNames{{"sum", Pooling::kSum}, {"mean", Pooling::kMean}};
 inline const Names<DType> kTableTypeNames{{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}};

@@ -6,7 +6,7 @@
 
 namespace dlrm {
 
-/// Where a piece of the config was written: `file:line`, or the --set that gave it.
+/// Where a part of the config was written: `file:line`, or the --set that gave it.
 struct YamlPlace {
   std::shared_ptr<const std::string> source;
   int line = 0;  ///< from 1; 0 = the source as a whole
@@ -24,8 +24,8 @@ struct Entry {
   NodePtr value;
 };
 
-/// A parsed piece of YAML that remembers where it was written. Immutable once built, so that
-/// anchored pieces are shared.
+/// A parsed part of YAML that remembers where it was written. Immutable once built, so that
+/// anchored parts are shared.
 struct Node {
   enum class Kind { kNull, kScalar, kList, kMap };
 
@@ -40,29 +40,30 @@ struct Node {
   bool is_list() const { return kind == Kind::kList; }
   bool is_scalar() const { return kind == Kind::kScalar; }
   bool is_null() const { return kind == Kind::kNull; }
-  /// The value of `key`; null where there is none.
+  /// The value of `key`; null if there is none.
   NodePtr find(std::string_view key) const;
-  /// What an error shows of the value: `"abc"`, `the quoted text "1"`, `a list`, `a map`, `empty`.
+  /// The value as errors show it: `"abc"`, `the quoted text "1"`, `a list`, `a map`, `empty`.
   std::string shown() const;
 };
 
 bool has_control_character(std::string_view text);
-/// At most `longest` characters of `text`, control ones replaced: fit for one line of an error.
+/// At most `longest` characters of `text`, with control characters replaced, for one line of an
+/// error.
 std::string printable(std::string_view text, size_t longest);
 
 NodePtr make_scalar(std::string text);
 NodePtr make_list(std::vector<NodePtr> items);
 NodePtr make_map(std::vector<Entry> entries);
 
-/// The innermost place known of the dotted `path` below `root`: the value's where it was written,
-/// else that of the nearest enclosing map.
+/// Where the value of the dotted `path` below `root` was written. If it was not written, the place
+/// of the nearest enclosing map.
 YamlPlace place_of(const Node& root, std::string_view path);
 
 /// Reads one YAML document. Anchors are resolved and merge keys (<<) applied. Errors: syntax, a key
 /// that is no word, a key written twice, an alias of what contains it, more than one document.
 NodePtr parse_yaml(const std::string& text, const std::string& source, bool is_override = false);
 
-/// Writes a map as YAML: its sections as blocks, what lies deeper in one line each.
+/// Writes a map as YAML: its sections as blocks, each key of a section on one line.
 std::string emit_document(const Node& map);
 
 /// Writes a node in YAML's one-line form.

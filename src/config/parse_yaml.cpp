@@ -124,8 +124,7 @@ class TreeBuilder : public YAML::EventHandler {
     map.key = key;
   }
 
-  // Merged keys stand in for those that the map does not write itself; of several maps the earlier
-  // wins.
+  // Merged keys are used if the map does not have them itself. Of several maps the earlier wins.
   static void apply_merges(Open& map) {
     const auto merge = map.indices.find("<<");
     if (merge == map.indices.end()) return;

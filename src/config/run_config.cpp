@@ -37,8 +37,8 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-// Leaves by their dotted keys. Items of a list of maps go by their names, so that one more table
-// does not make all later ones differ.
+// Leaves by their dotted keys. Items of a list of maps are keyed by name, so that an additional
+// table does not change the keys of later ones.
 void flatten(const Node& node, const std::string& key, std::map<std::string, std::string>& out) {
   if (node.is_map()) {
     for (const Entry& entry : node.entries) flatten(*entry.value, dotted(key, entry.key), out);
@@ -70,15 +70,6 @@ bool may_change(std::string key, const std::set<std::string>& changeable) {
     key.resize(dot);
   }
   return true;
-}
-
-std::string escaped_cell(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '|' || c == '<') out += '\\';
-    out += c;
-  }
-  return out;
 }
 
 }  // namespace
@@ -122,15 +113,6 @@ std::vector<std::string> keys_that_block_resume(const RunConfig& saved, const Ru
   }
   std::erase_if(different, [&](const std::string& key) { return may_change(key, changeable); });
   return {different.begin(), different.end()};
-}
-
-std::string config_reference() {
-  std::string out = "| key | default | allowed | meaning |\n| --- | --- | --- | --- |\n";
-  for (const KeyDoc& row : key_docs()) {
-    out += fmt::format("| `{}` | `{}` | {} | {} |\n", row.key, row.default_value,
-                       escaped_cell(row.allowed), escaped_cell(row.meaning));
-  }
-  return out;
 }
 
 }  // namespace dlrm

@@ -14,7 +14,7 @@ Schema<ModelConfig> model_schema();
 Schema<DataConfig> data_schema();
 Schema<TrainConfig> train_schema();
 
-/// What a config is before anything is read.
+/// The config before anything is read.
 RunConfig default_config();
 
 /// The rows of the reference, in the order of the schema.

@@ -14,7 +14,8 @@
 
 namespace dlrm {
 
-/// Names where the unknown key `key` of the map at `path` was written, and the nearest of `known`.
+/// Throws for an unknown key of the map at `path`, naming where it was written and the nearest of
+/// `known`.
 [[noreturn]] void reject_unknown(const Entry& entry, const std::string& path,
                                  const std::vector<std::string>& known);
 
@@ -22,8 +23,8 @@ inline std::string dotted(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
 }
 
-/// The keys of one map, each declared once: reading, writing, the errors and the reference follow
-/// from the declarations. Defaults are what the object holds before it is read.
+/// The keys of one map, each declared once. Reading, writing, errors and the reference follow from
+/// the declarations. Defaults are the values of the object before it is read.
 template <class T>
 class Schema {
  public:
@@ -43,7 +44,7 @@ class Schema {
     Field& required() { return is_required = true, *this; }
     /// A resumed run may have another value.
     Field& may_change() { return can_change = true, *this; }
-    /// Not written, and of no effect, where `condition` holds.
+    /// Not written if `condition` holds, because the key has no effect then.
     Field& omit_if(std::function<bool(const T&)> condition) {
       return is_omitted = std::move(condition), *this;
     }
@@ -75,7 +76,7 @@ class Schema {
     return fields_.back();
   }
 
-  /// Called after the keys of a map have been read: what one key decides about another.
+  /// `step` is called after the keys of a map have been read, for keys that depend on others.
   void then(std::function<void(const Node&, const std::string&, T&)> step) {
     then_ = std::move(step);
   }
@@ -142,7 +143,7 @@ class Schema {
   std::function<void(const Node&, const std::string&, T&)> then_;
 };
 
-/// A map with keys of its own.
+/// A map with its own keys.
 template <class T>
 Codec<T> section(const Schema<T>& keys) {
   const auto schema = std::make_shared<const Schema<T>>(keys);  // codecs are copied often

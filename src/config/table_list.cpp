@@ -104,7 +104,7 @@ Schema<TableEntry> entry_schema() {
   return schema;
 }
 
-/// Names in use and where each was written.
+/// Names in use, and where each was written.
 class UsedNames {
  public:
   UsedNames(const char* what, const char* remedy) : what_(what), remedy_(remedy) {}
@@ -164,7 +164,7 @@ bool is_alike(const FeatureConfig& a, const FeatureConfig& b) {
   return a.hotness == b.hotness && a.pooling == b.pooling;
 }
 
-/// Whether `table` is member `i` of the group that `entry` (names without suffix) began.
+/// True if `table` is member `i` of the group that `entry` (names without suffix) started.
 bool is_member(const TableConfig& table, const TableEntry& entry, int64_t i) {
   const std::string suffix = fmt::format("_{}", i);
   const bool same_shape = table.rows == entry.rows && table.dim == entry.dim &&

@@ -69,7 +69,7 @@ Schema<ScheduleConfig> schedule_schema() {
   return schema;
 }
 
-// Written in the config, one of the two takes the place of the other.
+// If one of the two is in the config, it replaces the other.
 void choose_length(const Node& node, const std::string& path, TrainConfig& train) {
   const NodePtr steps = node.find("steps");
   if (!steps) return;

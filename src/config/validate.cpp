@@ -11,7 +11,7 @@
 namespace dlrm {
 namespace {
 
-/// Expanded names by what the config may call them.
+/// Expanded names by the names that a config may use.
 struct TableNames {
   std::set<std::string> tables;
   std::map<std::string, std::vector<std::string>> groups;

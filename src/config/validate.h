@@ -5,11 +5,11 @@
 
 namespace dlrm {
 
-/// Puts expanded table names in the place of groups in `sharding.tables` and `memory.tables`; a
-/// name of neither is an error. `root` tells where things were written.
+/// Replaces names of groups by expanded table names in `sharding.tables` and `memory.tables`. A
+/// name that is neither is an error. `root` knows where keys were written.
 void resolve_table_overrides(RunConfig& config, const Node& root);
 
-/// Checks what no key can know alone.
+/// Checks conditions among several keys.
 void validate(const RunConfig& config, const Node& root);
 
 }  // namespace dlrm

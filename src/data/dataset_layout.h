@@ -7,17 +7,17 @@
 
 namespace dlrm {
 
-/// A stretch of a file.
+/// A range of bytes of a file.
 struct Extent {
   int64_t offset = 0;
   int64_t bytes = 0;
 };
 
-/// Number of columns that a layout stores: label, dense, then ids and perhaps offsets a feature.
+/// Number of columns of a layout: label, dense, then ids and possibly offsets of each feature.
 size_t column_count(const DatasetLayout& layout);
 
-/// Creates the HDF5 file with space for every column (ids[i]: ids of feature i) and returns where
-/// they lie, in the order of column_count.
+/// Creates the HDF5 file with space for every column; ids[i] is the number of ids of feature i.
+/// Returns the extents of the columns, in the order of column_count.
 std::vector<Extent> create_dataset_file(const std::string& path, const DatasetLayout& layout,
                                         int64_t samples, const std::vector<int64_t>& ids);
 

@@ -1,127 +1,109 @@
 #include "dataset_opener.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 
-#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "dlrm/core/error.h"
-#include "dlrm/data/file_io.h"
+#include "dlrm/core/file.h"
 
 namespace dlrm {
 namespace {
 
-herr_t collect_name(hid_t, const char* name, const H5L_info_t*, void* names) {
-  static_cast<std::vector<std::string>*>(names)->emplace_back(name);
-  return 0;
-}
+using hdf5::Storage;
+using hdf5::Type;
 
-std::string shape_text(const std::vector<int64_t>& dims) {
-  std::string text = "[";
-  for (size_t i = 0; i < dims.size(); ++i) text += (i ? ", " : "") + std::to_string(dims[i]);
-  return text + "]";
+/// Far above any file; products of two such numbers still fit.
+constexpr int64_t kLongestDimension = int64_t{1} << 48;
+
+std::string shape_text(const hdf5::Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
 }  // namespace
 
 void DatasetOpener::open() {
-  open_file();
   read_root();
   read_samples();
-  for (const std::string& name : feature_names()) read_feature(name);
+  if (!file_.exists("/sparse")) return;
+  const auto features = file_.names_in("/sparse");
+  if (!features) throw usage_error("{}: cannot list /sparse (it must be a group)", out_.path_);
+  for (const std::string& name : *features) read_feature(name);
 }
 
-void DatasetOpener::open_file() {
-  const std::string& path = out_.path_;
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+hdf5::File DatasetOpener::open_file(DatasetFile& out) {
+  const std::string& path = out.path_;
+  const auto mapped = File::try_open(path, File::Mode::kRead);
   struct stat status {};
-  if (!fd.ok() || fstat(fd.get(), &status) != 0) {
+  if (!mapped || fstat(mapped->descriptor(), &status) != 0) {
     throw usage_error("{}: cannot open the dataset: {}", path, std::strerror(errno));
   }
   if (!S_ISREG(status.st_mode)) throw usage_error("{}: not a file", path);
-  const H5Id access(H5Pcreate(H5P_FILE_ACCESS));
-  H5Pset_file_locking(access, false, true);  // read-only, and some file systems have no locks
-  file_ = H5Id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access));
-  if (!file_.ok()) throw usage_error("{}: not an HDF5 file, or a damaged one", path);
-  out_.mapped_bytes_ = static_cast<size_t>(status.st_size);
-  void* mapping = mmap(nullptr, out_.mapped_bytes_, PROT_READ, MAP_SHARED, fd.get(), 0);
+  std::optional<hdf5::File> file = hdf5::File::try_open(path);
+  if (!file) throw usage_error("{}: not an HDF5 file, or a damaged one", path);
+  out.mapped_bytes_ = static_cast<size_t>(status.st_size);
+  void* mapping = mmap(nullptr, out.mapped_bytes_, PROT_READ, MAP_SHARED, mapped->descriptor(), 0);
   if (mapping == MAP_FAILED) throw run_error("{}: cannot map: {}", path, std::strerror(errno));
-  out_.mapping_ = mapping;
+  out.mapping_ = mapping;
+  return std::move(*file);
 }
 
 void DatasetOpener::read_root() {
-  if (!has_attribute(file_, "format") || text_attribute(file_, "format") != "dlrm-dataset") {
+  if (file_.text("format") != "dlrm-dataset") {
     throw usage_error("{}: not a dataset: its root has no attribute format = \"dlrm-dataset\"",
                       out_.path_);
   }
-  const int64_t version = int_attribute(file_, "/", "version");
+  const int64_t version = integer_attribute(file_, "version");
   if (version != 1) {
     throw usage_error("{}: dataset version {}; this program reads version 1", out_.path_, version);
   }
-  out_.samples_ = int_attribute(file_, "/", "samples");
+  out_.samples_ = integer_attribute(file_, "samples");
   if (out_.samples_ < 0) {
     throw usage_error("{}: attribute samples is {}", out_.path_, out_.samples_);
   }
 }
 
 void DatasetOpener::read_samples() {
-  const Found label = dataset("/label", 1);
-  if (has_type(label.id, H5T_NATIVE_UINT8)) {
-    out_.label_type_ = LabelType::kUint8;
-  } else if (has_type(label.id, H5T_NATIVE_FLOAT)) {
-    out_.label_type_ = LabelType::kFloat32;
-  } else {
+  const hdf5::Dataset label = find("/label", 1);
+  const auto type = label.type();
+  if (type != Type::kUint8 && type != Type::kFloat32) {
     throw usage_error("{}: /label must hold uint8 or float32", out_.path_);
   }
-  if (label.dims[0] != out_.samples_) {
+  out_.label_type_ = type == Type::kUint8 ? LabelType::kUint8 : LabelType::kFloat32;
+  if (label.shape()[0] != out_.samples_) {
     throw usage_error("{}: /label has {} elements, attribute samples says {}", out_.path_,
-                      label.dims[0], out_.samples_);
+                      label.shape()[0], out_.samples_);
   }
-  out_.labels_ = place(label, "/label", bytes_of(out_.label_type_));
-  const Found dense = dataset("/dense", 2);
-  if (!has_type(dense.id, H5T_NATIVE_FLOAT)) {
+  out_.labels_ = map(label, bytes_of(out_.label_type_));
+  const hdf5::Dataset dense = find("/dense", 2);
+  if (dense.type() != Type::kFloat32) {
     throw usage_error("{}: /dense must hold float32", out_.path_);
   }
-  if (dense.dims[0] != out_.samples_) {
+  if (dense.shape()[0] != out_.samples_) {
     throw usage_error("{}: /dense has shape {}, its first dimension must be {} (samples)",
-                      out_.path_, shape_text(dense.dims), out_.samples_);
+                      out_.path_, shape_text(dense.shape()), out_.samples_);
   }
-  out_.dense_width_ = dense.dims[1];
-  out_.dense_ = place(dense, "/dense", 4);
-}
-
-std::vector<std::string> DatasetOpener::feature_names() const {
-  std::vector<std::string> names;
-  if (H5Lexists(file_, "/sparse", H5P_DEFAULT) <= 0) return names;
-  hsize_t index = 0;
-  if (H5Literate_by_name(file_, "/sparse", H5_INDEX_NAME, H5_ITER_INC, &index, collect_name, &names,
-                         H5P_DEFAULT) < 0) {
-    throw usage_error("{}: cannot list /sparse (it must be a group)", out_.path_);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
+  out_.dense_width_ = dense.shape()[1];
+  out_.dense_ = map(dense, 4);
 }
 
 void DatasetOpener::read_feature(const std::string& name) {
   const std::string group = "/sparse/" + name;
-  const std::string where = group + "/ids";
-  const Found ids = dataset(where, 1);
+  const hdf5::Dataset ids = find(group + "/ids", 1);
   MappedFeature feature;
   feature.name = name;
-  feature.type = id_type(ids.id, where);
-  feature.count = ids.dims[0];
-  feature.ids = place(ids, where, bytes_of(feature.type));
-  feature.rows = int_attribute(ids.id, where, "rows");
+  feature.type = id_type(ids);
+  feature.count = ids.shape()[0];
+  feature.ids = map(ids, bytes_of(feature.type));
+  feature.rows = integer_attribute(ids, "rows");
   if (feature.rows < 0) {
-    throw usage_error("{}: {}: attribute rows is {}", out_.path_, where, feature.rows);
+    throw usage_error("{}: {}: attribute rows is {}", out_.path_, ids.name(), feature.rows);
   }
-  const bool offsets = H5Lexists(file_, (group + "/offsets").c_str(), H5P_DEFAULT) > 0;
-  const bool hotness = has_attribute(ids.id, "hotness");
+  const bool offsets = file_.exists(group + "/offsets");
+  const bool hotness = ids.has_attribute("hotness");
   if (offsets == hotness) {
     throw usage_error("{}: {} must have either attribute hotness on its ids or offsets{}",
                       out_.path_, group, offsets ? ", not both" : "");
@@ -129,34 +111,91 @@ void DatasetOpener::read_feature(const std::string& name) {
   if (offsets) {
     read_offsets(feature, group);
   } else {
-    feature.hotness = int_attribute(ids.id, where, "hotness");
+    feature.hotness = integer_attribute(ids, "hotness");
     if (feature.hotness < 1 || feature.count % feature.hotness != 0 ||
         feature.count / feature.hotness != out_.samples_) {
       throw usage_error("{}: {} holds {} ids; {} samples of hotness {} need another number",
-                        out_.path_, where, feature.count, out_.samples_, feature.hotness);
+                        out_.path_, ids.name(), feature.count, out_.samples_, feature.hotness);
     }
   }
   out_.features_.push_back(std::move(feature));
 }
 
 void DatasetOpener::read_offsets(MappedFeature& feature, const std::string& group) {
-  const std::string where = group + "/offsets";
-  const Found offsets = dataset(where, 1);
-  if (!has_type(offsets.id, H5T_NATIVE_INT64)) {
-    throw usage_error("{}: {} must hold int64", out_.path_, where);
+  const hdf5::Dataset offsets = find(group + "/offsets", 1);
+  if (offsets.type() != Type::kInt64) {
+    throw usage_error("{}: {} must hold int64", out_.path_, offsets.name());
   }
-  if (offsets.dims[0] - 1 != out_.samples_) {
-    throw usage_error("{}: {} has {} elements, samples + 1 = {} are needed", out_.path_, where,
-                      offsets.dims[0], out_.samples_ + 1);
+  if (offsets.shape()[0] - 1 != out_.samples_) {
+    throw usage_error("{}: {} has {} elements, samples + 1 = {} are needed", out_.path_,
+                      offsets.name(), offsets.shape()[0], out_.samples_ + 1);
   }
-  feature.offsets = place(offsets, where, 8);
+  feature.offsets = map(offsets, 8);
   int64_t first = 0, last = 0;
   std::memcpy(&first, feature.offsets, 8);
   std::memcpy(&last, feature.offsets + out_.samples_ * 8, 8);
   if (first != 0 || last != feature.count) {
     throw usage_error("{}: {} goes from {} to {}; it must go from 0 to the number of ids, {}",
-                      out_.path_, where, first, last, feature.count);
+                      out_.path_, offsets.name(), first, last, feature.count);
   }
+}
+
+hdf5::Dataset DatasetOpener::find(const std::string& name, size_t dimensions) const {
+  std::optional<hdf5::Dataset> found = file_.find_dataset(name);
+  if (!found) throw usage_error("{}: there is no dataset {}", out_.path_, name);
+  const hdf5::Shape& shape = found->shape();
+  if (shape.size() != dimensions) {
+    throw usage_error("{}: {} has {} dimensions, {} needed", out_.path_, name, shape.size(),
+                      dimensions);
+  }
+  for (const int64_t length : shape) {
+    if (length < 0 || length > kLongestDimension) {
+      throw usage_error("{}: {} is damaged", out_.path_, name);
+    }
+  }
+  return std::move(*found);
+}
+
+const std::byte* DatasetOpener::map(const hdf5::Dataset& dataset, int64_t width) const {
+  __int128 bytes = width;
+  for (const int64_t length : dataset.shape()) bytes *= length;
+  if (bytes == 0) return nullptr;
+  const Storage storage = dataset.storage();
+  switch (storage.kind) {
+    case Storage::Kind::kContiguous:
+      break;
+    case Storage::Kind::kOther:
+      throw usage_error(
+          "{}: {} must be contiguous and uncompressed ('h5repack -l CONTI -f NONE IN OUT' makes it "
+          "so)",
+          out_.path_, dataset.name());
+    case Storage::Kind::kOtherFile:
+      throw usage_error("{}: {} lies in another file", out_.path_, dataset.name());
+    case Storage::Kind::kNone:
+      throw usage_error("{}: {} was never written", out_.path_, dataset.name());
+  }
+  const auto offset = static_cast<uint64_t>(storage.offset);
+  if (offset > out_.mapped_bytes_ || bytes > static_cast<__int128>(out_.mapped_bytes_ - offset)) {
+    throw usage_error("{}: {} goes beyond the end of the file (cut short?)", out_.path_,
+                      dataset.name());
+  }
+  return static_cast<const std::byte*>(out_.mapping_) + offset;
+}
+
+IdType DatasetOpener::id_type(const hdf5::Dataset& dataset) const {
+  const auto type = dataset.type();
+  if (type == Type::kInt32) return IdType::kInt32;
+  if (type == Type::kInt64) return IdType::kInt64;
+  throw usage_error("{}: {} must hold int32 or int64", out_.path_, dataset.name());
+}
+
+int64_t DatasetOpener::integer_attribute(const hdf5::Object& object, const char* name) const {
+  const auto value = object.integer(name);
+  if (value) return *value;
+  if (!object.has_attribute(name)) {
+    throw usage_error("{}: {} has no attribute {}", out_.path_, object.name(), name);
+  }
+  throw usage_error("{}: {}: attribute {} must be one integer", out_.path_, object.name(), name);
 }
 
 }  // namespace dlrm

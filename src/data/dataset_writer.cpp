@@ -1,16 +1,12 @@
 #include "dlrm/data/dataset_writer.h"
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
-
-#include <fcntl.h>
-#include <unistd.h>
+#include <optional>
 
 #include "dlrm/core/error.h"
-#include "dlrm/data/file_io.h"
-#include "dlrm/data/partial_file.h"
+#include "dlrm/core/replace_file.h"
 
 #include "dataset_layout.h"
 
@@ -84,11 +80,11 @@ class DatasetWriter::Impl {
       create(samples_);
       for (size_t c = 0; c < spools_.size(); ++c) {
         DLRM_CHECK(filled_[c] == extents_[c].bytes, "column {}", c);
-        copy_into(spools_[c].get(), file_.get(), filled_[c], extents_[c].offset, partial());
-        spools_[c] = FileDescriptor();
+        file_->copy(spools_[c], filled_[c], extents_[c].offset);
       }
+      spools_.clear();
     }
-    partial_.publish(file_.get());
+    partial_.publish(*file_);
     finished_ = true;
   }
 
@@ -100,29 +96,27 @@ class DatasetWriter::Impl {
       const int64_t hotness = layout_.features[f].hotness;
       if (hotness > 0) ids_[f] = samples * hotness;
     }
-    // Asked first for the reason that HDF5 does not tell.
-    const FileDescriptor probe(open(partial().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
-    if (!probe.ok()) throw usage_error("{}: cannot create: {}", path_, std::strerror(errno));
+    // Tried first, because HDF5 does not tell the reason of a failure.
+    if (!File::try_open(partial(), File::Mode::kCreate)) {
+      throw usage_error("{}: cannot create: {}", path_, std::strerror(errno));
+    }
     extents_ = create_dataset_file(partial(), layout_, samples, ids_);
-    file_ = FileDescriptor(open(partial().c_str(), O_WRONLY | O_CLOEXEC));
-    if (!file_.ok()) throw run_error("{}: cannot open: {}", partial(), std::strerror(errno));
+    file_.emplace(partial(), File::Mode::kReadWrite);
   }
 
-  // Beside the output, where the space is, and nameless, so that nothing can be left behind.
+  // In the output's folder, which has the space, and without names, so that nothing can be left.
   void open_spools() {
     for (size_t c = 0; c < filled_.size(); ++c) {
-      std::string name = partial() + ".XXXXXX";
-      FileDescriptor fd(mkostemp(name.data(), O_CLOEXEC));
-      if (!fd.ok()) throw usage_error("{}: cannot create: {}", path_, std::strerror(errno));
-      unlink(name.c_str());
-      spools_.push_back(std::move(fd));
+      auto spool = File::try_nameless(partial());
+      if (!spool) throw usage_error("{}: cannot create: {}", path_, std::strerror(errno));
+      spools_.push_back(std::move(*spool));
     }
   }
 
   void put(size_t column, const void* data, int64_t bytes) {
-    const int fd = direct_ ? file_.get() : spools_[column].get();
+    File& file = direct_ ? *file_ : spools_[column];
     const int64_t base = direct_ ? extents_[column].offset : 0;
-    write_at(fd, data, bytes, base + filled_[column], partial());
+    file.write(data, static_cast<size_t>(bytes), base + filled_[column]);
     filled_[column] += bytes;
   }
 
@@ -176,11 +170,11 @@ class DatasetWriter::Impl {
   bool direct_ = false;
   bool finished_ = false;
   int64_t samples_ = 0;
-  FileDescriptor file_;
-  std::vector<FileDescriptor> spools_;
+  std::optional<File> file_;
+  std::vector<File> spools_;
   std::vector<Extent> extents_;
-  std::vector<int64_t> filled_;  // bytes written, a column
-  std::vector<int64_t> ids_;     // a feature: so far where it has offsets, else in all
+  std::vector<int64_t> filled_;  // bytes written, per column
+  std::vector<int64_t> ids_;     // per feature: so far if it has offsets, otherwise in all
   std::vector<uint8_t> bytes_;
   std::vector<int64_t> offsets_;
 };

@@ -11,7 +11,7 @@
 
 namespace dlrm {
 
-/// The first `counters` 4-word blocks from counter `first`: ids, two a counter, or floats, four.
+/// The `counters` 4-word blocks from counter `first`: two ids or four floats per counter.
 struct DrawKernels {
   void (*ids)(const PowerLaw& law, uint64_t key, uint32_t stream, uint64_t first, int64_t* out);
   void (*uniform)(uint64_t key, uint32_t stream, uint64_t first, float scale, float* out);

@@ -8,11 +8,11 @@
 namespace dlrm {
 namespace {
 
-// Workers may be in two neighbouring windows, and one is made ahead.
+// Workers may be in two neighbouring windows, and the next one is prepared.
 constexpr size_t kKeptWindows = 4;
 constexpr size_t kKeptOrders = 2;
 
-/// Numbers of one shuffle, drawn in sequence. `index` tells shuffles of an epoch apart.
+/// Random numbers of one shuffle, in sequence. `index` is the number of the shuffle in its epoch.
 class Draws {
  public:
   Draws(uint64_t key, int64_t epoch, int64_t index)
@@ -71,7 +71,7 @@ std::shared_ptr<const EpochOrder::BlockOrder> EpochOrder::block_order(int64_t ep
   for (int64_t w = 0; w < windows(); ++w) {
     const auto first = order->blocks.begin() + w * kWindowBlocks;
     const auto last = order->blocks.begin() + std::min(blocks(), (w + 1) * kWindowBlocks);
-    // The one short block goes last in its window, so that a place tells block and sample.
+    // The one short block is the last of its window, so that a position gives block and sample.
     std::stable_partition(first, last, [&](int64_t b) { return block_range(b).size() == kBlock; });
     int64_t size = 0;
     for (auto b = first; b != last; ++b) size += block_range(*b).size();

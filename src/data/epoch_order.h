@@ -12,8 +12,8 @@ namespace dlrm {
 
 /// The order in which an epoch visits samples: a permutation of [0, samples) that is a pure
 /// function of (seed, epoch). Blocks of consecutive samples are permuted; then the samples of each
-/// window of blocks are shuffled among themselves. Any stretch of it can be asked for at any time:
-/// that costs at most the shuffle of the windows that it touches, of which a few are kept.
+/// window of blocks are shuffled among themselves. Any range of it can be read at any time. That
+/// costs at most the shuffles of the windows in the range; a few windows are kept.
 /// Thread-safe.
 class EpochOrder {
  public:
@@ -29,9 +29,9 @@ class EpochOrder {
   int64_t windows() const { return (blocks() + kWindowBlocks - 1) / kWindowBlocks; }
   /// The window that holds a position.
   int64_t window_of(int64_t epoch, int64_t position) const;
-  /// The stretches of samples that a window draws from.
+  /// The ranges of samples in a window.
   std::vector<Range> ranges_of(int64_t epoch, int64_t window) const;
-  /// Makes a window's shuffle ahead of its use.
+  /// Shuffles a window ahead of its use.
   void prepare(int64_t epoch, int64_t window) const;
 
  private:

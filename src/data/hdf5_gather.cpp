@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-/// Element `index` of a column, which need not be aligned.
+/// Element `index` of a column that may be unaligned.
 template <class T>
 T element(const std::byte* column, int64_t index) {
   T value;
@@ -16,8 +16,8 @@ T element(const std::byte* column, int64_t index) {
   return value;
 }
 
-/// Whether any of `count` floats is NaN or infinite. Adding one to the exponent carries into the
-/// sign bit where all its bits are set.
+/// True if any of `count` floats is NaN or infinite. Adding one to the exponent carries into the
+/// sign bit if all its bits are set.
 bool any_non_finite(const float* values, size_t count) {
   uint32_t carried = 0;
   for (size_t i = 0; i < count; ++i) {

@@ -11,7 +11,7 @@
 
 namespace dlrm {
 
-/// What a source of dataset samples must match and do.
+/// What a source of dataset samples must match, and how it reads.
 struct Hdf5SourceOptions {
   std::string path;
   int64_t batch_size = 0;
@@ -22,8 +22,8 @@ struct Hdf5SourceOptions {
   int world = 1;
 };
 
-/// Batches from a dataset: this rank's samples gathered from the mapped columns, feature by
-/// feature. The config's features are found by name; further ones in the file are ignored.
+/// Batches of a dataset: gathers this rank's samples from the mapped columns, feature by feature.
+/// The config's features are found by name. Other features of the file are ignored.
 class Hdf5Source : public BatchSource {
  public:
   Hdf5Source(const ModelConfig& model, const Hdf5SourceOptions& options);
@@ -44,7 +44,7 @@ class Hdf5Source : public BatchSource {
     std::vector<const std::byte*> offsets;
     std::vector<int64_t> counts;  // ids in each file
   };
-  /// Where a sample of a batch lies.
+  /// Where a sample of a batch is stored.
   struct Place {
     int64_t file = 0;
     int64_t sample = 0;

@@ -14,8 +14,8 @@
 
 namespace dlrm {
 
-/// Batch t lives in slot (t - first) mod slots. A worker takes the next batch that is not begun, as
-/// soon as its slot is free; next() hands slots out in order and frees the one before.
+/// Batch t is in slot (t - first) mod slots. A worker starts the next batch as soon as its slot is
+/// free. next() returns the slots in order and frees the one before.
 class Prefetcher::Impl {
  public:
   Impl(const BatchSource& source, int64_t first, int64_t last, int workers, int depth)
@@ -42,8 +42,8 @@ class Prefetcher::Impl {
     wait_for(lock, slot);
     if (slot.error) std::rethrow_exception(slot.error);
     ++handed_;
-    // Waking a thread may cost more than a small batch: several batches a time, the others are
-    // begun or ready.
+    // Waking a thread may cost more than a small batch, so several batches are started at a time.
+    // The others are started or ready.
     const bool wake = handed_ + depth_ - begun_ >= std::max<int64_t>(1, depth_ / 2);
     lock.unlock();
     if (wake) work_.notify_one();
@@ -66,7 +66,7 @@ class Prefetcher::Impl {
     return slots_[static_cast<size_t>((t - first_) % static_cast<int64_t>(slots_.size()))];
   }
 
-  /// Signals are for the main thread, which knows what a stop means.
+  /// Only the main thread handles signals.
   void start(int workers) {
     sigset_t blocked, before;
     sigemptyset(&blocked);
@@ -86,7 +86,7 @@ class Prefetcher::Impl {
   void run() {
     std::unique_lock lock(mutex_);
     while (true) {
-      // handed_ - 1 is being read; depth_ batches after it may be begun.
+      // The caller reads handed_ - 1. The depth_ batches after it may be started.
       work_.wait(lock, [&] { return stop_ || begun_ >= last_ || begun_ < handed_ + depth_; });
       if (stop_ || begun_ >= last_) return;
       const int64_t t = begun_++;

@@ -6,8 +6,8 @@
 
 namespace dlrm {
 
-/// The first batch of another source for every t. Epochs keep their number of batches, all as large
-/// as the first.
+/// The first batch of another source for every t. An epoch has as many batches as there, all as
+/// large as the first.
 class ReplaySource : public BatchSource {
  public:
   explicit ReplaySource(const BatchSource& source) : what_(source.describe()) {

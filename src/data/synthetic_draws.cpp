@@ -24,7 +24,7 @@ const DrawKernels& kernels() {
 }
 
 /// Calls `block(counter, buffer)` for as many blocks of counters as elements [first, first + count)
-/// need, `each` elements a counter, and copies the part asked for.
+/// need, `each` elements per counter, and copies the requested part.
 template <int kEach, class T, class Block>
 void draw_blocks(uint64_t first, int64_t count, T* out, const Block& block) {
   constexpr int64_t kElements = kDrawLanes * kEach;

@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-/// A tenth of the training samples, but a batch at least where there are as many.
+/// A tenth of the training samples, but at least one batch if there are so many.
 int64_t samples_of_split(const RunConfig& config, Split split) {
   const int64_t train = config.data.synthetic.samples;
   if (split == Split::kTrain) return train;

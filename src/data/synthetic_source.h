@@ -7,7 +7,7 @@
 
 namespace dlrm {
 
-/// Samples made as they are asked for: ids by PowerLaw, dense features U[0, 100), labels 0 or 1
+/// Samples generated on request: ids by PowerLaw, dense features U[0, 100), labels 0 or 1
 /// with equal chance. Sample i is the same in every epoch, on every rank, at every batch size.
 class SyntheticSource : public BatchSource {
  public:

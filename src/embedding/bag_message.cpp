@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dlrm/plan/traffic.h"
+#include "dlrm/wire/message_bytes.h"
 
 namespace dlrm {
 namespace {

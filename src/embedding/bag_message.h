@@ -14,8 +14,8 @@ namespace dlrm {
 ///   ids      group-major, then sample; int32 where every table has at most 2^31 rows, else
 ///            int64, from a multiple of 8 bytes on
 ///
-/// padded to a multiple of 8 bytes: id_message_bytes in plan/traffic.h. A rank without samples
-/// sends nothing.
+/// padded to a multiple of 8 bytes: id_message_bytes in wire/message_bytes.h. A rank without
+/// samples sends nothing.
 struct GroupHeader {
   int32_t length = 0;
   int32_t count = 0;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dlrm/plan/traffic.h"
+#include "dlrm/wire/message_bytes.h"
 
 #include "router.h"
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "dlrm/plan/traffic.h"
+#include "dlrm/wire/message_bytes.h"
 
 #include "replicated.h"
 

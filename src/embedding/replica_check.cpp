@@ -1,27 +1,16 @@
 #include "replica_check.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/hash.h"
 #include "dlrm/device/transfer.h"
 
 namespace dlrm {
 namespace {
 
 constexpr int64_t kChunkRows = 1 << 14;
-
-template <class T>
-uint64_t mixed(uint64_t hash, const T* values, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    uint32_t bits = 0;
-    std::memcpy(&bits, values + i, sizeof(T));
-    hash = (hash ^ bits) * 0x9e3779b97f4a7c15ull;
-    hash ^= hash >> 29;
-  }
-  return hash;
-}
 
 }  // namespace
 
@@ -36,12 +25,12 @@ void check_replica(Context& context, const std::string& table, const RowTable& r
     transfer.read_rows(from + first * stride, stride, count, width, values.data());
     for (int64_t r = 0; r < count; ++r) {
       uint64_t& hash = hashes[static_cast<size_t>(r)];
-      hash = mixed(hash, values.data() + r * width, width);
+      hash = hash_bytes(values.data() + r * width, static_cast<size_t>(width) * sizeof(T), hash);
     }
   };
   for (int64_t first = 0; first < rows.rows; first += kChunkRows) {
     const int64_t count = std::min(kChunkRows, rows.rows - first);
-    hashes.assign(static_cast<size_t>(count), 0x243f6a8885a308d3ull);
+    hashes.assign(static_cast<size_t>(count), 0);
     if (rows.type == DType::kFloat32) {
       mix(static_cast<const float*>(rows.weights), rows.stride, rows.width, first, count);
     } else {

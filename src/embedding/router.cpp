@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "dlrm/core/error.h"
-#include "dlrm/plan/traffic.h"
+#include "dlrm/wire/message_bytes.h"
 
 namespace dlrm {
 

@@ -11,9 +11,9 @@ namespace {
 constexpr int kPivotDigitBits = 6;
 constexpr size_t kPivotBuckets = size_t{1} << kPivotDigitBits;
 
-/// For each cut between ranks, the lowest score of the next rank's part: found digit by digit from
-/// the top, all cuts at once, so that parts hold equally many words whatever the distribution.
-/// Equal scores stay on one rank.
+/// For each cut between ranks, the lowest score of the next rank's part. All cuts are found
+/// together, digit by digit from the top, so that parts have equally many words for any
+/// distribution. Equal scores stay on one rank.
 std::vector<uint32_t> choose_pivots(Communicator& comm, View<const ScoreWord> words) {
   const auto cuts = static_cast<size_t>(comm.size() - 1);
   int64_t total = static_cast<int64_t>(words.size());
@@ -32,7 +32,7 @@ std::vector<uint32_t> choose_pivots(Communicator& comm, View<const ScoreWord> wo
     for (size_t c = 0; c < cuts; ++c) {
       const int64_t wanted = part_of(total, static_cast<int64_t>(c), comm.size()).end;
       const int64_t* counts = &below[c * kPivotBuckets];
-      // The last score below which no more than wanted words lie; digit 0 always is one.
+      // The last score with at most `wanted` words below it. Digit 0 always is one.
       const auto above = std::upper_bound(counts + 1, counts + kPivotBuckets, wanted);
       pivots[c] |= static_cast<uint32_t>(above - counts - 1) << shift;
     }
@@ -76,7 +76,7 @@ struct PairCounts {
   int64_t negatives = 0;
   unsigned __int128 doubled = 0;
 
-  /// Adds what lies above everything counted so far.
+  /// Adds what is above everything counted so far.
   void add_above(const PairCounts& other) {
     doubled += other.doubled + static_cast<unsigned __int128>(other.positives) * 2 *
                                    static_cast<unsigned __int128>(negatives);
@@ -90,7 +90,7 @@ PairCounts tied(int64_t positives, int64_t negatives) {
           static_cast<unsigned __int128>(positives) * static_cast<unsigned __int128>(negatives)};
 }
 
-/// Walks the runs together in the order of scores.
+/// Merges the runs in the order of scores.
 class Merge {
  public:
   explicit Merge(const Runs& runs) : runs_(runs), at_(runs.begins.begin(), runs.begins.end() - 1) {

@@ -32,7 +32,7 @@ bool fits_on(const RunConfig& config, int world, const PlanOptions& options) {
   return fits_memory(config, make_plan(config, world, options), options);
 }
 
-/// Of a rank, for tables: 0 where it is not known.
+/// Memory of a rank for tables; 0: unknown.
 double room_for_tables(const RunConfig& config, const PlanOptions& options) {
   return device_budget(config, options) +
          (has_two_memories(config, options) ? options.host_memory_bytes : 0);
@@ -46,8 +46,8 @@ double all_tables_bytes(const RunConfig& config) {
   return bytes;
 }
 
-/// The fewest ranks above `world` found to fit: by doubling from what the tables alone need, then
-/// halving the step back.
+/// The smallest number of ranks above `world` that is found to fit. Doubles from what the tables
+/// alone need, then searches back with half steps.
 std::optional<int> ranks_that_fit(const RunConfig& config, int world, const PlanOptions& options) {
   const double needed = std::ceil(all_tables_bytes(config) / room_for_tables(config, options));
   if (needed > kMostRanks) return std::nullopt;

@@ -5,25 +5,25 @@
 
 namespace dlrm {
 
-/// Load and bytes placed on each rank so far; finds the lightest rank that has room. Ties go to
-/// the lower rank, so that equal inputs give equal plans.
+/// Load and bytes placed on each rank so far. Finds the rank of least load that has room. Ties go
+/// to the lower rank, so equal inputs give equal plans.
 class Balance {
  public:
-  /// `capacity` bytes a rank for what is placed; 0: not known.
+  /// Each rank has room for `capacity` bytes; 0: unknown.
   Balance(int world, double capacity);
 
-  /// Loads that differ by less than this count as equal in pick(), where bytes then decide.
+  /// Loads that differ by less than this count as equal in pick(); bytes decide then.
   void set_slack(double seconds) { slack_ = seconds; }
   void set_capacity(double bytes) { capacity_ = bytes; }
 
   void add(int rank, double seconds, double bytes);
 
-  /// The rank of least load (of fewest bytes within the slack) among those not in `taken` (all, if
-  /// every rank is) that has room for `bytes`; where none has, the one that holds the fewest bytes,
-  /// and `overflows()` from then on.
+  /// Among the ranks not in `taken` that have room for `bytes`: the one of least load, or of fewest
+  /// bytes within the slack. If all ranks are in `taken`, all are considered. If none has room, the
+  /// one with the fewest bytes, and `overflows()` is true from then on.
   int pick(double bytes, const std::vector<int>& taken);
 
-  /// `count` distinct ranks, the lightest ones, ascending.
+  /// The `count` ranks of least load, ascending.
   std::vector<int> lightest(int count) const;
 
   int heaviest() const { return by_load_.rbegin()->second; }

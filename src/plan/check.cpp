@@ -18,7 +18,7 @@ std::string text_of(const Shard& shard) {
                      shard.rows.end, shard.columns.begin, shard.columns.end, shard.rank);
 }
 
-/// Rows lie in one of two memories, and only a data-parallel table has replicas.
+/// Rows are in one of two memories, and only a data-parallel table has replicas.
 void check_tiers(const Plan& plan, const ModelConfig& model, const std::vector<char>& replicated,
                  const std::string& where) {
   for (const Shard& shard : plan.shards) {
@@ -49,8 +49,8 @@ void check_bounds(const Shard& shard, const TableConfig& table, int world,
   }
 }
 
-/// Sweeps over the rows with the shards that cross the current row, by first column: a new one can
-/// only overlap its neighbours there.
+/// Goes through the rows and keeps the shards that cross the current row, by first column. A new
+/// shard can only overlap its neighbours there.
 void check_overlap(Shards shards, const TableConfig& table, const std::string& where) {
   std::sort(shards.begin(), shards.end(),
             [](const Shard* a, const Shard* b) { return a->rows.begin < b->rows.begin; });
@@ -91,7 +91,7 @@ std::optional<int64_t> uncovered_column(const Shards& shards, int64_t row, int64
   return column < width ? std::optional(column) : std::nullopt;
 }
 
-/// Shards that do not overlap cover a table when their areas sum to its own.
+/// Shards that do not overlap cover a table if the sum of their areas is its area.
 void check_cover(const Shards& shards, const TableConfig& table, const std::string& where) {
   __int128 area = 0;
   std::vector<int64_t> starts = {0};

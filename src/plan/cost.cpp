@@ -10,7 +10,7 @@
 namespace dlrm {
 namespace {
 
-/// Bytes to other ranks go partly to the own node, partly through its shared network card.
+/// A part of the bytes to other ranks stays on the node, the rest goes through its network card.
 double exchanged_byte(const MachineSpeed& speed, int world, int ranks_per_node) {
   if (world == 1) return 0;
   const int on_node =
@@ -47,7 +47,7 @@ double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width) c
   const double floats = 4.0 * static_cast<double>(width);
   const double vectors = batch * expected_vectors(config_.routing.mode, table, {0, rows});
 
-  // Forward reads a row a lookup; backward reads its bag's gradient, then reads and writes rows
+  // Forward reads a row per lookup. Backward reads its bag's gradient, then reads and writes rows
   // and state.
   const double looked_up =
       lookups * (row_lines(table, width) + floats + speed_.routing_bytes_per_id) +

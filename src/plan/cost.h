@@ -4,37 +4,36 @@
 
 namespace dlrm {
 
-/// What `auto` assumes of a machine. Only the ratios decide; they need to be right within a factor
-/// of two or so.
+/// What `auto` assumes about a machine. Only the ratios matter, within a factor of about two.
 struct MachineSpeed {
-  /// Bytes/s of memory a rank: half of the 28 GB/s that a triad reaches on two Sapphire Rapids
-  /// cores, one rank a core.
+  /// Bytes/s of memory per rank: half of the 28 GB/s that a triad reaches on two Sapphire Rapids
+  /// cores, with one rank per core.
   double memory = 14e9;
-  /// Bytes/s each way between ranks of one node: through shared memory a byte is written and read
+  /// Bytes/s each way between ranks of one node. Through shared memory a byte is written and read
   /// twice.
   double local = 3.5e9;
   /// Bytes/s each way of a node's network card: 100 Gbit/s. Its ranks share it.
   double network = 12.5e9;
-  /// Ranks that share it where ranks_per_node is not given.
+  /// Ranks that share it if ranks_per_node is unknown.
   int assumed_ranks_per_node = 4;
-  /// Memory is read in lines of this many bytes, whatever the row.
+  /// Memory is read in lines of so many bytes.
   double line = 64;
-  /// Bytes of memory that routing moves for an id: bucketed, received, and sorted in about four
-  /// passes of 16 bytes, read and written.
+  /// Bytes of memory that routing moves per id: it is bucketed, received, and sorted in about four
+  /// passes that read and write 16 bytes.
   double routing_bytes_per_id = 160;
-  /// Seconds a step for a stored byte: a checkpoint written at 1 GB/s every 10,000 steps. It also
-  /// spreads the bytes evenly where all else is equal.
+  /// Seconds per step for a stored byte: a checkpoint written at 1 GB/s every 10,000 steps. It also
+  /// spreads the bytes evenly if all other costs are equal.
   double storage = 1e-13;
 };
 
-/// Seconds of a step that a piece of a table costs, by bytes looked up, moved and stored.
+/// Seconds per step that a piece of a table costs, from the bytes looked up, moved and stored.
 class CostModel {
  public:
   CostModel(const RunConfig& config, int world, const PlanOptions& options);
 
-  /// Seconds of the owner of a shard of `rows` x `width`.
+  /// Seconds for the owner of a shard of `rows` x `width`.
   double shard(const TableConfig& table, int64_t rows, int64_t width) const;
-  /// Seconds of every rank for a table that each holds whole.
+  /// Seconds for every rank of a data-parallel table.
   double replica(const TableConfig& table) const;
 
   int world() const { return world_; }

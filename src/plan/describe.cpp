@@ -123,7 +123,7 @@ std::string rank_lines(const std::vector<RankLoad>& loads) {
   return text;
 }
 
-/// Empty where all lies on the device.
+/// Empty if all is on the device.
 std::string tier_line(const RunConfig& config, const Plan& plan) {
   std::set<int> tables(plan.host_replicas.begin(), plan.host_replicas.end());
   int64_t shards = 0;
@@ -164,11 +164,11 @@ std::string part_line(const char* name, double bytes) {
   return fmt::format("  {:<36}{:>12}\n", name, gib_text(bytes));
 }
 
-/// What a rank may use of each memory; 0: not known.
+/// What a rank may use of each memory; 0: unknown.
 struct Room {
   double device = 0;
   double host = 0;
-  bool two = false;  ///< both memories are there
+  bool two = false;  ///< a rank has both memories
   bool device_fits(const RankMemory& rank) const { return device <= 0 || rank.total() <= device; }
   bool fits(const RankMemory& rank) const {
     return device_fits(rank) && (host <= 0 || rank.host_total() <= host);
@@ -180,8 +180,8 @@ Room room_of(const RunConfig& config, const PlanOptions& options) {
   return {device_budget(config, options), two ? options.host_memory_bytes : 0, two};
 }
 
-/// The rank that holds most of the device's memory, or where that fits and the host's does not, of
-/// the host's.
+/// The rank that needs most of the device's memory. If that fits and the host's does not, the rank
+/// that needs most of the host's.
 int rank_to_show(const std::vector<RankMemory>& memory, const Room& room) {
   const auto device = std::max_element(
       memory.begin(), memory.end(),

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "dlrm/plan/traffic.h"
+#include "dlrm/wire/message_bytes.h"
 
 #include "memory.h"
 
@@ -21,7 +22,7 @@ const TableConfig& table_of(const RunConfig& config, int table) {
   return config.model.tables[static_cast<size_t>(table)];
 }
 
-/// What an owner takes and gives for each sample of another rank.
+/// What an owner receives and returns per sample of another rank.
 struct OwnerFlow {
   int64_t groups = 0;
   int64_t length_lists = 0;
@@ -47,7 +48,7 @@ std::vector<OwnerFlow> flows_of(const RunConfig& config, const Plan& plan) {
   return flows;
 }
 
-/// With *fixed* routing every rank takes the ids of every sharded feature.
+/// With *fixed* routing every rank receives the ids of every sharded feature.
 void gather_ids(const RunConfig& config, const Plan& plan, std::vector<OwnerFlow>& flows) {
   std::vector<char> sharded(config.model.tables.size(), 0);
   for (const Shard& shard : plan.shards) sharded[static_cast<size_t>(shard.table)] = 1;
@@ -89,7 +90,7 @@ void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoa
                                                 rounded(flow.ids * static_cast<double>(samples)),
                                                 id_bytes));
   };
-  // Ranks have one of two numbers of samples: messages are summed over ranks once for each.
+  // Ranks have one of two numbers of samples. Messages are summed over ranks once for each.
   std::map<int64_t, int> ranks_of_size;
   for (int rank = 0; rank < plan.world; ++rank) {
     ++ranks_of_size[samples_of(config, rank, plan.world)];
@@ -128,7 +129,7 @@ void add_square_sums(const RunConfig& config, const Plan& plan, std::vector<Rank
     const double unique = expected_unique_rows(
         static_cast<double>(table.rows),
         hotness_of(table) * static_cast<double>(config.train.global_batch_size));
-    // Rows between two borders of shards have the same owners, a piece of columns each.
+    // Rows between two borders of shards have the same owners, each of some columns.
     std::vector<int64_t> cuts;
     for (const Shard& shard : shards) {
       cuts.push_back(shard.rows.begin);
@@ -188,7 +189,7 @@ void add_replica_exchange(const RunConfig& config, const Plan& plan, std::vector
   for (int rank = 0; rank < plan.world; ++rank) {
     RankLoad& load = loads[static_cast<size_t>(rank)];
     const double own = message(samples_of(config, rank, plan.world));
-    // Of an allreduce a rank receives what it sends, but for the rounding of parts.
+    // In an allreduce a rank receives what it sends, up to the rounding of parts.
     const auto reduced =
         static_cast<double>(allreduce_sent_bytes(reduced_floats, rank, plan.world));
     load.replicated_bytes += (plan.world - 1) * own + reduced;

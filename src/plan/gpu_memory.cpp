@@ -27,7 +27,7 @@ double key_bytes(const RunConfig& config) {
   return rows <= real(std::numeric_limits<uint32_t>::max()) ? 4 : 8;
 }
 
-/// How many ids go to cut rows differs from batch to batch, and what grows takes a quarter more.
+/// The number of ids in cut rows differs among batches, and arrays that grow take a quarter more.
 double ids_of(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t samples) {
   const double all = real(samples) * hotness_of(table);
   if (config.routing.mode == RoutingMode::kFixed || rows == table.rows) return all;

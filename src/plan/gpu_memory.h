@@ -3,11 +3,11 @@
 
 #include "dlrm/config/run_config.h"
 
-/// What a rank on a GPU takes of its memory otherwise than on a CPU, one formula a function, bytes;
-/// memory.h chooses. Rows, their state and pooled vectors take the same on both.
+/// Bytes that a rank takes of a GPU's memory, if the formula differs from a CPU's; one formula per
+/// function. memory.h chooses. Rows, their state and pooled vectors take the same on both.
 namespace dlrm {
 
-/// Whatever the model: workspaces of products (32 MiB for each stream that runs some), code that is
+/// For any model: workspaces of products (32 MiB for each stream that runs some), code that is
 /// loaded when it is first called, descriptor lists, scratch that grows with no batch or table, and
 /// what the pool rounds up.
 inline constexpr double kGpuLibraryBytes = 512.0 * 1024 * 1024;
@@ -19,7 +19,7 @@ double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter);
 double gpu_activation_extra(const RunConfig& config, int64_t local_batch);
 
 /// Ids of `samples` samples in `rows` of a table: in each of the depth + 1 batches in flight 4
-/// bytes as they come and 8 as they are used, 16 an offset; once 24 bytes of runs, what sorting
+/// bytes as received and 8 as used, 16 per offset; once 24 bytes of runs, what sorting
 /// takes (keys and bags before, after and between), and the sums of long runs. With *fixed* routing
 /// all of the table's ids may be of these rows.
 double gpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
@@ -36,7 +36,7 @@ double gpu_replicated_bytes(const RunConfig& config, const TableConfig& table, i
 double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                             int64_t width);
 
-/// Dense features and labels of the batches in flight: those read ahead wait on the host.
+/// Dense features and labels of the batches in flight. Batches read ahead are on the host.
 double gpu_input_bytes(const RunConfig& config, int64_t local_batch);
 
 }  // namespace dlrm

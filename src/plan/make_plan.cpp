@@ -42,8 +42,8 @@ double replica_memory(const RunConfig& config, const TableConfig& table, int wor
          routed_bytes(config, table, table.rows, local);
 }
 
-/// Turns auto tables for which exchanging gradients of rows costs less than exchanging pooled
-/// vectors into data-parallel ones, the smallest first.
+/// Makes auto tables data-parallel, the smallest first, if exchanging gradients of rows costs less
+/// than exchanging pooled vectors.
 void choose_replicas(const RunConfig& config, const CostModel& cost, const PlanOptions& options,
                      std::vector<Strategy>& strategies) {
   if (cost.world() == 1) return;
@@ -66,14 +66,14 @@ void choose_replicas(const RunConfig& config, const CostModel& cost, const PlanO
   }
 }
 
-/// Of both memories, as far as tables may be placed in the host's; 0: not known.
+/// Memory for tables: the device's, and the host's if tables may be placed there; 0: unknown.
 double whole_memory(const PlanOptions& options) {
   if (options.rank_memory_bytes <= 0 || std::isinf(options.host_memory_bytes)) return 0;
   return options.rank_memory_bytes + options.host_memory_bytes;
 }
 
-/// Room of a rank for shards: what the rest leaves. Where it leaves none nothing fits, and the
-/// plan is made as if memory were not known.
+/// Room of a rank for shards: what the rest leaves. If there is none, nothing fits, and the plan is
+/// made as if memory were unknown.
 double shard_room(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
   if (whole_memory(options) <= 0) return 0;
   double room = whole_memory(options) - common_bytes(config, plan.world);
@@ -87,7 +87,7 @@ bool has_fixed_cut(Strategy strategy) {
   return strategy == Strategy::kRow || strategy == Strategy::kColumn || strategy == Strategy::kGrid;
 }
 
-/// A part a rank, in order; fewer parts than ranks go to the lightest ones.
+/// One part per rank, in order. Fewer parts than ranks go to those of least load.
 void place_fixed(const RunConfig& config, const CostModel& cost, int t, Strategy strategy,
                  Balance& balance, Plan& plan) {
   const TableConfig& table = config.model.tables[static_cast<size_t>(t)];
@@ -136,9 +136,9 @@ double fullest_rank(const RunConfig& config, const Plan& plan) {
   return most;
 }
 
-/// Placement knows a rank's room only roughly (each row shard of a table brings its own messages).
-/// Where the memory table says that the fullest rank has too little, by less than a tenth, the
-/// tables are placed again with that much less room.
+/// Placement knows a rank's room only roughly, since each row shard of a table has its own
+/// messages. If the memory table says that the fullest rank lacks less than a tenth, the tables are
+/// placed again with that much less room.
 Plan fitted_plan(const RunConfig& config, int world, const PlanOptions& options) {
   Plan plan = place_tables(config, world, options);
   const double available = whole_memory(options);
@@ -162,7 +162,7 @@ bool uses_host(const Plan& plan) {
                      [](const Shard& shard) { return shard.tier == MemoryTier::kHost; });
 }
 
-/// Tables are placed by the room of the device, or where some go to the host, of both memories.
+/// Tables are placed by the room of the device, or of both memories if some go to the host.
 Plan plan_with_tiers(const RunConfig& config, int world, const PlanOptions& options) {
   PlanOptions room = options;
   room.rank_memory_bytes = device_budget(config, options);

@@ -12,12 +12,11 @@ namespace {
 
 /// A column shard narrower than a line of memory reads as much as one of this width.
 constexpr int64_t kNarrowestColumns = 16;
-/// A heaviest rank within this factor of the mean is left as it is.
+/// No table is cut further if the largest load is within this factor of the mean.
 constexpr double kBalanced = 1.1;
-/// Loads within this share of the mean count as equal when bytes are to be spread.
+/// If bytes are to be spread, loads that differ by less than this share of the mean count as equal.
 constexpr double kEqualLoads = 0.03;
-/// A rank's room where its memory is not known, and where all memory is too little for all tables:
-/// this many times the mean rank's bytes.
+/// A rank's room if memory is unknown or too small for all tables, as a multiple of the mean bytes.
 constexpr double kUnknownRoom = 4;
 constexpr double kTightRoom = 1.1;
 /// Trials of one more cut; each places everything anew.
@@ -39,8 +38,8 @@ const TableConfig& Placement::table(size_t i) const {
   return config_.model.tables[static_cast<size_t>(tables_[i])];
 }
 
-/// The cut whose shards lie within `bytes_limit` and promise the lowest heaviest rank: a rank that
-/// holds a shard of it, and its share of the work that the cut adds.
+/// The cut whose shards are within `bytes_limit` and that promises the smallest largest load: that
+/// of a rank with a shard of it, and its share of the work that the cut adds.
 Cut Placement::choose_cut(size_t i, double seconds_limit, double bytes_limit) const {
   const TableConfig& t = table(i);
   const int64_t world = start_.world();
@@ -124,7 +123,7 @@ Placement::Outcome Placement::place(const Cuts& cuts) const {
   return outcome;
 }
 
-/// Cuts the most costly piece of the heaviest rank further, as long as that makes it lighter.
+/// Cuts the most costly piece of the rank of largest load further, as long as that lowers the load.
 Placement::Outcome Placement::balanced(Cuts cuts, double bytes_limit) const {
   Outcome outcome = place(cuts);
   std::vector<char> tried(tables_.size(), 0);
@@ -181,7 +180,7 @@ void Placement::limit_room() {
 
 std::vector<Shard> Placement::shards() {
   limit_room();
-  // Pieces near a rank's whole room leave gaps that nothing fits; finer ones then do.
+  // Pieces nearly as large as a rank's room leave gaps that only finer pieces fill.
   double limit = start_.capacity();
   Cuts cuts = first_cuts(limit);
   Outcome outcome = place(cuts);

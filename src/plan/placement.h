@@ -9,16 +9,16 @@
 
 namespace dlrm {
 
-/// Places whole tables and cuts those that need it: the longest processing time first, each to the
-/// lightest rank with room. A table is cut where it is larger than a rank's room, where it alone
-/// costs more than the mean rank's load, or where that lowers the heaviest rank's load.
+/// Places tables in the order of cost, the largest first, each on the rank of least load that has
+/// room. A table is cut if it is larger than a rank's room, if it alone costs more than the mean
+/// load of a rank, or if cutting lowers the largest load.
 class Placement {
  public:
-  /// `start` holds what is placed already. `may_cut[i]` tells whether tables[i] may be cut.
+  /// `start` holds what is placed already. `may_cut[i]` is true if tables[i] may be cut.
   Placement(const RunConfig& config, const CostModel& cost, Balance start, std::vector<int> tables,
             std::vector<char> may_cut);
 
-  /// Where memory is not known, or too small for all of it, bytes are kept near the mean instead.
+  /// If memory is unknown or too small for everything, bytes are kept near the mean instead.
   std::vector<Shard> shards();
 
  private:

@@ -14,11 +14,11 @@ struct Cut {
   bool operator==(const Cut&) const = default;
 };
 
-/// Orders shards and data-parallel tables as Plan says.
+/// Sorts shards and data-parallel tables in the order that Plan describes.
 void sort_plan(Plan& plan);
 
-/// The parts of table `t`, rows first, then columns; rank 0 each. Never an empty one: a cut is
-/// bounded by the table's rows and columns.
+/// The parts of table `t`, rows first, then columns, all of rank 0. None is empty: a cut is bounded
+/// by the table's rows and columns.
 std::vector<Shard> cut_table(const TableConfig& table, int t, Cut cut);
 
 /// The cut for `world` ranks that a strategy other than auto and data_parallel asks for. A grid is

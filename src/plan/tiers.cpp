@@ -34,7 +34,7 @@ void follow_config(const RunConfig& config, Plan& plan) {
   plan.host_replicas = std::move(on_host);
 }
 
-/// A shard that may lie in either memory.
+/// A shard that may be in either memory.
 struct Candidate {
   Shard* shard;
   double bytes;        ///< rows and state
@@ -75,10 +75,10 @@ double fill(std::vector<Candidate>& candidates, double room) {
   return gone;
 }
 
-/// Puts what does not fit the device of `rank` into the host's memory. `device_room` is for the
-/// candidates, `host_room` (0: not known) for those of them that go.
+/// Puts what does not fit on the device of `rank` into the host's memory. `device_room` is the room
+/// for the candidates, `host_room` (0: unknown) for those that are moved.
 void spill(std::vector<Candidate>& candidates, double device_room, double host_room) {
-  // Stable: of equals the first in the plan stay, on every rank and in every run alike.
+  // Stable: of equal shards the first in the plan stay, on every rank and in every run.
   std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     return a.lookups * b.bytes > b.lookups * a.bytes;
   });

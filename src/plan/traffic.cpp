@@ -2,10 +2,10 @@
 
 #include <cmath>
 
+#include "dlrm/wire/message_bytes.h"
+
 namespace dlrm {
 namespace {
-
-int64_t padded(int64_t bytes) { return (bytes + 7) / 8 * 8; }
 
 double share_of(Range rows, int64_t table_rows) {
   return static_cast<double>(rows.size()) / static_cast<double>(table_rows);
@@ -25,15 +25,7 @@ double expected_unique_rows(double rows, double lookups) {
   return -rows * std::expm1(lookups * std::log1p(-1.0 / rows));
 }
 
-int64_t wire_id_bytes(int64_t largest_rows) { return largest_rows > int64_t{1} << 31 ? 8 : 4; }
-
 bool lengths_travel(const TableConfig& table, Range rows) { return rows.size() < table.rows; }
-
-int64_t id_message_bytes(int64_t groups, int64_t length_lists, int64_t samples, int64_t ids,
-                         int64_t id_bytes) {
-  if (samples == 0) return 0;
-  return 8 * groups + padded(4 * length_lists * samples) + padded(id_bytes * ids);
-}
 
 double id_bytes_per_sample(const TableConfig& table, Range rows) {
   const double lengths =
@@ -57,18 +49,6 @@ double expected_vectors(RoutingMode mode, const TableConfig& table, Range rows) 
     vectors += all ? 1.0 : 1.0 - empty;
   }
   return vectors;
-}
-
-int64_t pairs_message_bytes(int64_t tables, int64_t rows, int64_t floats) {
-  return 8 * tables + padded(8 * rows + 4 * floats);
-}
-
-int64_t allreduce_sent_bytes(int64_t floats, int rank, int world) {
-  constexpr int64_t kOneExchangeBytes = 16384;
-  const int64_t to_all = 4 * floats * (world - 1);
-  if (to_all <= kOneExchangeBytes) return to_all;
-  const int64_t own = part_of(floats, rank, world).size();
-  return 4 * (floats - own) + 4 * own * (world - 1);
 }
 
 double replicated_pair_bytes(const TableConfig& table, double local_batch, int world) {

@@ -8,11 +8,11 @@
 
 namespace dlrm {
 
-/// Runs `work` (no collective calls within) on every rank, then agrees: where it threw on any rank,
-/// the error of the lowest such rank is thrown on all of them.
+/// Runs `work`, which makes no collective calls, on every rank. If it throws on any rank, all ranks
+/// throw the error of the lowest such rank.
 void agree(Communicator& comm, const std::function<void()>& work);
 
-/// The same, `work` running on rank 0 alone.
+/// The same, but `work` runs only on rank 0.
 void agree_on_root(Communicator& comm, const std::function<void()>& work);
 
 /// Rank 0's text, on every rank.
@@ -21,7 +21,7 @@ std::string broadcast_text(Communicator& comm, const std::string& text);
 /// Every rank's text, in rank order.
 std::vector<std::string> gather_texts(Communicator& comm, const std::string& text);
 
-/// "rank 3 on host n17": for errors that tell where.
+/// "rank 3 on host n17", for errors.
 std::string rank_and_host(const Communicator& comm);
 
 }  // namespace dlrm

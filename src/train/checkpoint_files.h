@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "dlrm/core/file.h"
+
 namespace dlrm {
 
 /// CRC-32C (Castagnoli; RFC 3720) of bytes that come in parts.
@@ -17,53 +19,22 @@ class Crc32c {
   uint32_t state_ = 0xffffffffu;
 };
 
-/// An open file whose errors are run_errors naming it.
-class File {
- public:
-  enum class Mode { kRead, kReadWrite, kCreate };
-  File(const std::string& path, Mode mode);
-  ~File();
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  const std::string& path() const { return path_; }
-  int64_t size() const;
-  /// Exactly `bytes` bytes at `offset`.
-  void read(void* data, size_t bytes, int64_t offset) const;
-  void write(const void* data, size_t bytes, int64_t offset);
-  void sync();
-
- private:
-  std::string path_;
-  int fd_ = -1;
-};
-
-/// Bytes moved at a time: what saving, verifying and loading hold in memory.
+/// Bytes that saving, verifying and loading hold in memory at a time.
 inline constexpr size_t kCheckpointChunk = size_t{16} << 20;
 
 std::string rank_file_name(int rank);        ///< rank_00000.h5
 std::string step_folder_name(int64_t step);  ///< step_000000000
-/// The step of a checkpoint's folder name; none where it is not one.
-std::optional<int64_t> step_of(const std::string& name);
-/// Names of the step_* folders in `directory`, newest first; empty where there is no such folder.
+/// The step of a checkpoint's folder name. None for another name.
+std::optional<int64_t> step_number(const std::string& name);
+/// Names of the step_* folders in `directory`, newest first; empty if there is no such folder.
 std::vector<std::string> list_checkpoints(const std::string& directory);
 
 /// CRC32C of a whole file.
 uint32_t crc32c_of_file(const std::string& path);
-/// The whole of a small file; none where it can not be read.
-std::optional<std::string> read_small_file(const std::string& path);
-/// Writes and syncs a small file.
-void write_small_file(const std::string& path, const std::string& text);
-
-void make_folders(const std::string& path);
-void sync_folder(const std::string& path);
-/// Puts `from` in the place of `to`; what lay there before is at `from` afterwards.
-void exchange_or_rename(const std::string& from, const std::string& to);
-/// Removes every .tmp_step_* of the folder; none where there is none. What can not be removed
-/// stays.
+/// Removes every .tmp_step_* of the folder. Errors are ignored.
 void remove_leftovers(const std::string& directory);
-/// Removes one checkpoint: out of the way in one move first, so that a crash leaves no half of it
-/// under its name.
+/// Removes one checkpoint. It is renamed first, so that a crash leaves no part of it under its
+/// name.
 void remove_checkpoint(const std::string& directory, const std::string& name);
 
 }  // namespace dlrm

@@ -19,7 +19,7 @@ std::string folder_name(const std::string& path) {
   return (clean.has_filename() ? clean : clean.parent_path()).filename().string();
 }
 
-/// Throws where a rank sees a folder that rank 0 does not, or does not see it where rank 0 does.
+/// Throws if a rank and rank 0 disagree on whether the folder exists.
 void check_all_see(Communicator& comm, const std::string& path, bool there) {
   agree(comm, [&] {
     std::error_code ignored;
@@ -40,7 +40,7 @@ CheckpointIndex verify_named(Communicator& comm, const std::string& folder, Veri
   }
 }
 
-/// The text of what is wrong with a checkpoint; none where it is good.
+/// What is wrong with a checkpoint. None if it is good.
 std::optional<std::string> damage(Communicator& comm, const std::string& folder) {
   try {
     verify_checkpoint(comm, folder, Verify::kContents);
@@ -67,7 +67,7 @@ std::optional<std::string> find_checkpoint(Communicator& comm, const std::string
   char there = fs::is_directory(path, ignored) ? 1 : 0;
   comm.broadcast(&there, 1, 0);
   check_all_see(comm, path, there != 0);
-  const bool named = step_of(folder_name(path)).has_value();
+  const bool named = step_number(folder_name(path)).has_value();
   if (there == 0 && named) throw usage_error("{}: there is no such checkpoint", path);
   if (there == 0) return {};
   if (named) {

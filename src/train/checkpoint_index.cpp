@@ -1,16 +1,11 @@
 #include "checkpoint_index.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
-#include <numeric>
 
 #include "dlrm/core/error.h"
 
 #include "checkpoint_agreement.h"
 #include "checkpoint_files.h"
-#include "checkpoint_hdf5.h"
 
 namespace dlrm {
 
@@ -29,53 +24,22 @@ std::string crc_line(const std::string& index_path) {
   return fmt::format("crc32c {:08x} bytes {}\n", crc32c_of_file(index_path), file.size());
 }
 
-/// The names in a Virtual Dataset's mapping are patterns in which % begins a block number.
-std::string escaped(const std::string& name) {
-  std::string result;
-  for (const char c : name) {
-    result += c;
-    if (c == '%') result += c;
-  }
-  return result;
-}
-
-void write_virtual_tensor(const H5File& file, const StoredTensor& tensor, const StoredPiece* pieces,
-                          size_t count) {
-  const H5Handle space = simple_space(tensor.shape);
-  const H5Handle layout(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
-  const float missing = std::numeric_limits<float>::quiet_NaN();
-  H5Pset_fill_value(layout.get(), H5T_NATIVE_FLOAT, &missing);
-  const size_t dimensions = tensor.shape.size();
-  for (const StoredPiece* piece = pieces; piece != pieces + count; ++piece) {
-    const hsize_t begin[2] = {static_cast<hsize_t>(piece->rows.begin),
-                              static_cast<hsize_t>(piece->columns.begin)};
-    const hsize_t size[2] = {static_cast<hsize_t>(piece->rows.size()),
-                             static_cast<hsize_t>(piece->columns.size())};
-    file.check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, begin, nullptr, size, nullptr),
-               "select a part of", tensor.path);
-    const H5Handle source(H5Screate_simple(static_cast<int>(dimensions), size, nullptr), H5Sclose);
-    const std::string data = piece_name(tensor.path, piece->rows, piece->columns);
-    file.check(H5Pset_virtual(layout.get(), space.get(),
-                              rank_file_name(static_cast<int>(piece->rank)).c_str(),
-                              escaped(data).c_str(), source.get()),
-               "map a part of", tensor.path);
-  }
-  H5Sselect_all(space.get());
-  const H5Handle groups = intermediate_groups();
-  file.check(H5Dcreate2(file.id(), tensor.path.c_str(), H5T_IEEE_F32LE, space.get(), groups.get(),
-                        layout.get(), H5P_DEFAULT),
-             H5Dclose, "create", tensor.path);
-}
-
-void write_virtual_tensors(const H5File& file, const CheckpointIndex& index) {
-  size_t piece = 0;
+void write_virtual_tensors(hdf5::File& file, const CheckpointIndex& index) {
+  auto piece = index.pieces.begin();
   for (size_t t = 0; t < index.tensors.size(); ++t) {
-    const size_t first = piece;
-    while (piece < index.pieces.size() && index.pieces[piece].tensor == static_cast<int64_t>(t)) {
-      ++piece;
+    const StoredTensor& tensor = index.tensors[t];
+    std::vector<hdf5::VirtualPart> parts;
+    for (; piece != index.pieces.end() && piece->tensor == static_cast<int64_t>(t); ++piece) {
+      parts.push_back({piece->rows, piece->columns, rank_file_name(static_cast<int>(piece->rank)),
+                       piece_name(tensor.path, piece->rows, piece->columns)});
     }
-    write_virtual_tensor(file, index.tensors[t], index.pieces.data() + first, piece - first);
+    file.create_virtual(tensor.path, tensor.shape, parts);
   }
+}
+
+void write_integers(hdf5::File& file, const char* name, const std::vector<int64_t>& values) {
+  file.create_dataset(name, hdf5::Type::kInt64, {static_cast<int64_t>(values.size())})
+      .write(View<const int64_t>(values));
 }
 
 std::vector<int64_t> pack_pieces(const CheckpointIndex& index) {
@@ -165,33 +129,50 @@ std::vector<std::string> unpack_tuned_algorithms(const std::vector<int64_t>& val
   return choices;
 }
 
-void write_state(H5File& file, const CheckpointState& state) {
-  file.set_attribute("format", std::string(kFormat));
-  file.set_attribute("version", kVersion);
-  file.set_attribute("step", state.step);
-  file.set_attribute("samples", state.samples);
-  file.set_attribute("epoch", state.epoch);
-  file.set_attribute("batch", state.batch);
-  file.set_attribute("seed", state.seed);
-  file.set_attribute("config", state.config);
-  file.set_attribute("plan", state.plan);
+void write_state(hdf5::File& file, const CheckpointState& state) {
+  file.set_text("format", kFormat);
+  file.set_integer("version", kVersion);
+  file.set_integer("step", state.step);
+  file.set_integer("samples", state.samples);
+  file.set_integer("epoch", state.epoch);
+  file.set_integer("batch", state.batch);
+  file.set_unsigned_integer("seed", state.seed);
+  file.set_text("config", state.config);
+  file.set_text("plan", state.plan);
 }
 
-CheckpointState read_state(const H5File& file) {
-  const std::string format = file.text_attribute("format");
-  const int64_t version = file.integer_attribute("version");
+/// The value of an attribute that every index has.
+template <class T>
+T required(const hdf5::File& file, const char* name,
+           std::optional<T> (hdf5::Object::*read)(const std::string&) const) {
+  const std::optional<T> value = (file.*read)(name);
+  if (!value) throw run_error("{}: has no valid attribute {}", file.path(), name);
+  return *value;
+}
+
+int64_t integer(const hdf5::File& file, const char* name) {
+  return required(file, name, &hdf5::File::integer);
+}
+
+std::string text(const hdf5::File& file, const char* name) {
+  return required(file, name, &hdf5::File::text);
+}
+
+CheckpointState read_state(const hdf5::File& file) {
+  const std::string format = text(file, "format");
+  const int64_t version = integer(file, "version");
   if (format != kFormat || version != kVersion) {
     throw run_error("{}: format \"{}\" version {}, this program reads \"{}\" version {}",
                     file.path(), format, version, kFormat, kVersion);
   }
   CheckpointState state;
-  state.step = file.integer_attribute("step");
-  state.samples = file.integer_attribute("samples");
-  state.epoch = file.integer_attribute("epoch");
-  state.batch = file.integer_attribute("batch");
-  state.seed = file.unsigned_attribute("seed");
-  state.config = file.text_attribute("config");
-  state.plan = file.text_attribute("plan");
+  state.step = integer(file, "step");
+  state.samples = integer(file, "samples");
+  state.epoch = integer(file, "epoch");
+  state.batch = integer(file, "batch");
+  state.seed = required(file, "seed", &hdf5::File::unsigned_integer);
+  state.config = text(file, "config");
+  state.plan = text(file, "plan");
   return state;
 }
 
@@ -208,38 +189,44 @@ std::string piece_name(const std::string& tensor, Range rows, Range columns) {
                      columns.end);
 }
 
+hdf5::File create_checkpoint_file(const std::string& path) {
+  // No lock: nobody else opens a file of an unfinished checkpoint, and some shared file systems
+  // have none.
+  return hdf5::File::create(path, {.checksums = true, .lock = false});
+}
+
 void write_index(const std::string& folder, const CheckpointIndex& index) {
   const std::string path = folder + kIndexFile;
-  H5File file = H5File::create(path);
+  hdf5::File file = create_checkpoint_file(path);
   write_state(file, index.state);
   write_virtual_tensors(file, index);
-  file.set_attribute("tensors", pack_names(index));
-  file.write_integers("/layout/shapes", pack_shapes(index));
-  file.write_integers("/layout/pieces", pack_pieces(index));
-  file.write_integers("/layout/files", pack_files(index));
-  file.write_integers(kChoices, pack_tuned_algorithms(index.state.tuned_algorithms));
+  file.set_text("tensors", pack_names(index));
+  write_integers(file, "/layout/shapes", pack_shapes(index));
+  write_integers(file, "/layout/pieces", pack_pieces(index));
+  write_integers(file, "/layout/files", pack_files(index));
+  write_integers(file, kChoices, pack_tuned_algorithms(index.state.tuned_algorithms));
   file.close();
   File(path, File::Mode::kReadWrite).sync();
-  write_small_file(folder + kIndexCrc, crc_line(path));
+  write_file(folder + kIndexCrc, crc_line(path));
 }
 
 CheckpointIndex read_index(const std::string& folder) {
   const std::string path = folder + kIndexFile;
-  const auto expected = read_small_file(folder + kIndexCrc);
+  const auto expected = read_file(folder + kIndexCrc);
   if (!expected) throw run_error("{}{}: missing", folder, kIndexCrc);
   const std::string found = crc_line(path);
   if (found != *expected) {
     throw run_error("{}: damaged (its CRC32C or size is not that of index.crc)", path);
   }
-  const H5File file = H5File::open(path);
+  const hdf5::File file = hdf5::File::open(path);
+  const auto read_integers = [&](const char* name) { return file.dataset(name).read<int64_t>(); };
   CheckpointIndex index;
   index.state = read_state(file);
-  index.tensors =
-      unpack_tensors(file.text_attribute("tensors"), file.read_integers("/layout/shapes"));
-  index.pieces = unpack_pieces(file.read_integers("/layout/pieces"));
-  index.files = unpack_files(file.read_integers("/layout/files"));
-  if (H5Lexists(file.id(), kChoices, H5P_DEFAULT) > 0) {
-    index.state.tuned_algorithms = unpack_tuned_algorithms(file.read_integers(kChoices));
+  index.tensors = unpack_tensors(text(file, "tensors"), read_integers("/layout/shapes"));
+  index.pieces = unpack_pieces(read_integers("/layout/pieces"));
+  index.files = unpack_files(read_integers("/layout/files"));
+  if (file.exists(kChoices)) {
+    index.state.tuned_algorithms = unpack_tuned_algorithms(read_integers(kChoices));
   }
   check_coverage(index, path);
   return index;

@@ -1,21 +1,21 @@
 #pragma once
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "dlrm/core/partition.h"
+#include "dlrm/hdf5/file.h"
 #include "dlrm/train/checkpoint.h"
 
 namespace dlrm {
 
-/// Where a rectangle of a tensor lies: contiguous float32, row by row.
+/// Where a rectangle of a tensor is stored: contiguous float32, row by row.
 struct StoredPiece {
   int64_t tensor = 0;  ///< index into CheckpointIndex::tensors
   Range rows;
   Range columns;
   int64_t rank = 0;    ///< of the file
-  int64_t offset = 0;  ///< bytes from the file's begin
+  int64_t offset = 0;  ///< bytes from the start of the file
 };
 
 struct StoredTensor {
@@ -30,7 +30,7 @@ struct StoredFile {
   int64_t crc32c = 0;
 };
 
-/// What index.h5 says.
+/// The contents of index.h5.
 struct CheckpointIndex {
   CheckpointState state;
   std::vector<StoredTensor> tensors;  ///< by path
@@ -41,17 +41,20 @@ struct CheckpointIndex {
 /// Name of a piece's dataset in its rank file: "/tables/C1/weight/rows_0-25_columns_0-16".
 std::string piece_name(const std::string& tensor, Range rows, Range columns);
 
+/// A new HDF5 file of a checkpoint, in the format that has checksums and virtual datasets.
+hdf5::File create_checkpoint_file(const std::string& path);
+
 /// Writes and syncs index.h5 and index.crc in `folder`.
 void write_index(const std::string& folder, const CheckpointIndex& index);
 
 /// Verifies index.h5 against index.crc and reads it. A run_error tells what is damaged.
 CheckpointIndex read_index(const std::string& folder);
 
-/// Throws a run_error unless every cell of every tensor lies in exactly one piece, as far as bounds
-/// and the sum of the pieces' sizes tell.
+/// Throws a run_error unless the pieces of every tensor are within its bounds and their sizes add
+/// up to its size.
 void check_coverage(const CheckpointIndex& index, const std::string& where);
 
-/// The parts of an index, on every rank as rank 0 has them.
+/// Gives every rank the index of rank 0. Collective.
 void broadcast_index(Communicator& comm, CheckpointIndex& index);
 
 }  // namespace dlrm

@@ -86,7 +86,7 @@ class Reader {
     return sources;
   }
 
-  /// What `source` has of the rectangle that is in chunk_.
+  /// Copies the part of `source` that is in the rectangle to chunk_.
   void copy(const StoredPiece& source, Range rows, Range columns) {
     const Range r = overlap(source.rows, rows);
     const Range c = overlap(source.columns, columns);

@@ -6,7 +6,6 @@
 #include "dlrm/core/error.h"
 
 #include "checkpoint_files.h"
-#include "checkpoint_hdf5.h"
 
 namespace dlrm {
 
@@ -17,27 +16,31 @@ std::vector<int64_t> shape_of(const TensorShard& piece) {
   return {piece.rows.size(), piece.columns.size()};
 }
 
-/// HDF5 lays the file out; the data are written past it, straight to their places.
+/// Lets HDF5 lay out the file. The data is then written directly to its places.
 std::vector<int64_t> lay_out(const std::string& path,
                              const std::vector<const TensorShard*>& pieces) {
-  H5File file = H5File::create(path);
-  file.set_attribute("format", std::string("dlrm-checkpoint-part"));
+  hdf5::File file = create_checkpoint_file(path);
+  file.set_text("format", "dlrm-checkpoint-part");
   std::vector<int64_t> offsets;
   for (const TensorShard* piece : pieces) {
-    offsets.push_back(
-        file.create_floats(piece_name(piece->path, piece->rows, piece->columns), shape_of(*piece)));
+    const std::string name = piece_name(piece->path, piece->rows, piece->columns);
+    const auto storage =
+        file.create_dataset(name, hdf5::Type::kFloat32, shape_of(*piece)).storage();
+    DLRM_CHECK(storage.kind == hdf5::Storage::Kind::kContiguous, "{}: {} has no place in the file",
+               path, name);
+    offsets.push_back(storage.offset);
   }
   file.close();
   return offsets;
 }
 
-/// Goes through the file from its first to its last byte.
+/// Writes and checksums the file from its first to its last byte.
 class Sweep {
  public:
   explicit Sweep(const std::string& path)
       : file_(path, File::Mode::kReadWrite), size_(file_.size()) {}
 
-  /// What HDF5 wrote between the pieces.
+  /// Reads what HDF5 wrote between the pieces.
   void pass_to(int64_t end) {
     while (at_ < end) {
       const size_t bytes = std::min(kCheckpointChunk, static_cast<size_t>(end - at_));

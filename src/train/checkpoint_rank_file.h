@@ -15,7 +15,7 @@ struct RankFile {
 };
 
 /// Writes this rank's pieces (none of them empty) to `path`, each as a contiguous dataset, and
-/// syncs it. The CRC comes from the bytes on their way out, not from reading them back.
+/// syncs it. The CRC is computed from the bytes as they are written, without reading them back.
 RankFile write_rank_file(const std::string& path, const std::vector<const TensorShard*>& pieces);
 
 }  // namespace dlrm

@@ -23,15 +23,15 @@ std::string random_token() {
   return fmt::format("{:08x}{:08x}{:08x}\n", device(), device(), device());
 }
 
-/// Throws where a rank does not find in `folder` what rank 0 has just put there.
+/// Throws if a rank does not find in `folder` what rank 0 has just written there.
 void check_shared(Communicator& comm, const std::string& folder) {
   const std::string file = folder + "/token";
   const std::string token = broadcast_text(comm, random_token());
-  agree_on_root(comm, [&] { write_small_file(file, token); });
+  agree_on_root(comm, [&] { write_file(file, token); });
   agree(comm, [&] {
-    // A network file system may take a moment.
+    // A network file system may need some time.
     for (int tries = 0; tries < 20; ++tries) {
-      if (read_small_file(file) == token) return;
+      if (read_file(file) == token) return;
       usleep(100'000);
     }
     throw usage_error("{}: {} does not see what rank 0 wrote there; all ranks need the same folder",
@@ -55,7 +55,7 @@ std::vector<const TensorShard*> pieces_to_save(const std::vector<TensorShard>& p
 
 constexpr size_t kFields = 8;  // dimensions, shape, rows, columns, offset
 
-/// Everybody's pieces and files, on every rank.
+/// The pieces and files of all ranks, on every rank.
 CheckpointIndex gather_index(Communicator& comm, const CheckpointState& state,
                              const std::vector<const TensorShard*>& pieces, const RankFile& mine) {
   std::string names;
@@ -99,12 +99,12 @@ CheckpointIndex gather_index(Communicator& comm, const CheckpointState& state,
   return index;
 }
 
-/// All but the newest `keep` go, counted from the one just saved; one of a later step was left by a
-/// run that this one did not go on from.
+/// Removes all but the newest `keep`, counted from the one just saved. Checkpoints of later steps
+/// are of an earlier run that this one did not continue.
 void remove_old(const Log& log, const std::string& directory, int64_t saved, int keep) {
   int kept = 0;
   for (const std::string& name : list_checkpoints(directory)) {
-    const int64_t step = *step_of(name);
+    const int64_t step = *step_number(name);
     if (step <= saved && kept++ < std::max(keep, 1)) continue;
     if (step > saved) log.info("{}/{} is of a step not reached again: removed", directory, name);
     try {
@@ -150,7 +150,7 @@ void save_checkpoint(Communicator& comm, const Log& log, const std::string& dire
   } catch (const PeerLost&) {
     throw;
   } catch (const Error&) {
-    // Every rank is here: none still writes.
+    // All ranks have thrown, so none is writing.
     if (comm.rank() == 0) remove_leftovers(directory);
     throw;
   }

@@ -11,13 +11,13 @@ namespace dlrm {
 
 namespace {
 
-/// index.crc differs from checkpoint to checkpoint: who reads the same sees the same folder.
+/// Each checkpoint has another index.crc, so ranks that read the same one see the same folder.
 void check_same_folder(Communicator& comm, const std::string& folder) {
   const std::string file = folder + "/index.crc";
   const std::string expected =
-      broadcast_text(comm, comm.rank() == 0 ? read_small_file(file).value_or("") : "");
+      broadcast_text(comm, comm.rank() == 0 ? read_file(file).value_or("") : "");
   agree(comm, [&] {
-    if (read_small_file(file).value_or("") == expected) return;
+    if (read_file(file).value_or("") == expected) return;
     throw usage_error("{}: {} does not see the same folder as rank 0; all ranks need the same one",
                       folder, rank_and_host(comm));
   });

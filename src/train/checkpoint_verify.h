@@ -8,13 +8,13 @@
 namespace dlrm {
 
 enum class Verify {
-  kSizes,     ///< the index, and that every file is there in its size
-  kContents,  ///< the files' CRC32C too, each file read by one rank
+  kSizes,     ///< the index, and the size of every file
+  kContents,  ///< also the CRC32C of the files, each read by one rank
 };
 
 /// Reads a checkpoint's index and verifies its files; every rank gets the index. A run_error on
-/// every rank tells what is damaged, a usage_error which rank does not see the folder as rank 0
-/// does. Collective.
+/// every rank names what is damaged. A usage_error names a rank that does not see the folder of
+/// rank 0. Collective.
 CheckpointIndex verify_checkpoint(Communicator& comm, const std::string& folder, Verify depth);
 
 }  // namespace dlrm

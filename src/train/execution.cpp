@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-constexpr int kTimedProducts = 8;  // algorithms of a product's shape: the next ones hardly win
+constexpr int kTimedProducts = 8;  // algorithms per shape of a product; later ones rarely win
 
 bool on_gpu(Communicator& comm, DeviceKind kind) {
   if (kind == DeviceKind::kCuda) return true;
@@ -31,8 +31,8 @@ DeviceCommKind kind_of(CommKind kind) {
   throw run_error("unknown comm");
 }
 
-/// Makes the first calls of a communicator, which take what memory it needs and connect the ranks:
-/// before memory is planned, and not in a step.
+/// Makes the first calls of a communicator, which allocate its memory and connect the ranks. This
+/// happens before memory is planned and before the first step.
 void warm_up(Communicator& vectors, Device& device, Stream& stream) {
   const auto world = static_cast<size_t>(vectors.size());
   Array<float> sent(device, world, "first exchange"), received(device, world, "first exchange");
@@ -73,7 +73,7 @@ Execution::Execution(Communicator& comm, const RunConfig& config, const MachineS
   warm_up(*device_comm_, *device_, *stream_);
   comm.barrier();
   const auto free = static_cast<double>(device_->available_bytes());
-  comm.barrier();  // every rank has looked before the first takes anything
+  comm.barrier();  // every rank has read the free memory before any rank allocates
   memory_bytes_ = free / ranks_that_name(comm, gpu_identity(*device_));
 }
 

@@ -6,20 +6,13 @@
 #include <limits>
 #include <string>
 
-#include <sched.h>
 #include <unistd.h>
 
+#include "dlrm/core/cpus.h"
 #include "dlrm/core/random.h"
 
 namespace dlrm {
 namespace {
-
-cpu_set_t affinity() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof(set), &set);
-  return set;
-}
 
 double first_number(const std::string& path, const std::string& key) {
   std::ifstream in(path);
@@ -32,8 +25,7 @@ double first_number(const std::string& path, const std::string& key) {
   return std::numeric_limits<double>::infinity();
 }
 
-/// What the process may still take: the system's available memory, or less where a cgroup limits
-/// it.
+/// Memory that the process may still take: the system's available memory, or the cgroup's limit.
 double available_memory() {
   const double system = first_number("/proc/meminfo", "MemAvailable:") * 1024;
   double limit = std::numeric_limits<double>::infinity();
@@ -57,24 +49,23 @@ double available_memory() {
 MachineShare machine_share(Communicator& comm) {
   char host[256] = {};
   gethostname(host, sizeof(host) - 1);
-  const cpu_set_t set = affinity();
-  struct Place {
-    uint64_t host, cpus;
+  struct Location {
+    uint64_t host;
+    CpuSet cpus;
   };
-  const Place mine{stream_key(0, host),
-                   stream_key(0, {reinterpret_cast<const char*>(&set), sizeof(set)})};
+  const Location mine{stream_key(0, host), usable_cpu_set()};
   int sharing = 0;
   MachineShare share;
   share.ranks_here = 0;
-  const std::vector<Place> places = comm.allgather(mine);
+  const std::vector<Location> locations = comm.allgather(mine);
   for (int rank = 0; rank < comm.size(); ++rank) {
-    const Place& other = places[static_cast<size_t>(rank)];
+    const Location& other = locations[static_cast<size_t>(rank)];
     if (other.host != mine.host) continue;
     if (rank == comm.rank()) share.rank_here = share.ranks_here;
     ++share.ranks_here;
     if (other.cpus == mine.cpus) ++sharing;
   }
-  share.cpus = std::max(1, CPU_COUNT(&set) / std::max(1, sharing));
+  share.cpus = std::max(1, mine.cpus.count() / std::max(1, sharing));
   share.machine_cpus = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   share.memory_bytes = available_memory() / share.ranks_here;
   return share;

@@ -5,7 +5,6 @@
 #include <fstream>
 #include <string>
 
-#include <sched.h>
 #include <sys/resource.h>
 
 namespace dlrm {
@@ -43,13 +42,6 @@ int64_t peak_share_bytes() {
     if (word == "Pss:") rollup >> share;
   }
   return peak_resident_bytes() - 1024 * std::max<int64_t>(0, resident - share);
-}
-
-int usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
 }
 
 void CpuUsage::restart() {

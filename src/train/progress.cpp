@@ -62,7 +62,7 @@ void ProgressLine::update(const State& state, bool metrics) {
   const double since = now_ - last_time_;
   if (out_.terminal) {
     if (!first && !last && since < kRedraw) return;
-    // Back to the first column, and what was there before is wiped.
+    // Back to the first column, and erase the line.
     out_.draw("\r" + text(state) + "\x1b[K");
     drawn_ = true;
   } else {

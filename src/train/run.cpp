@@ -86,7 +86,7 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   return s;
 }
 
-/// Beforehand, what the summary's memory is to be held against.
+/// Logged before the run, for comparison with the summary's memory.
 void say_memory(const Log& log, const RunConfig& config, const Plan& plan) {
   const auto all = rank_memory(config, plan);
   const RankMemory& most = *std::max_element(
@@ -107,7 +107,7 @@ void say_memory(const Log& log, const RunConfig& config, const Plan& plan) {
       gib(host.host_total()), gib(host.host_tables), gib(host.host_optimizer_state));
 }
 
-/// Weights, and with a resumed run everything else, from the starting point.
+/// Loads weights, and for a resumed run everything else, from the starting point.
 void restore(Context& context, Trainer& trainer, const StartingPoint& start, bool evaluates,
              RunProgress& progress) {
   if (start.path.empty()) return;
@@ -129,8 +129,7 @@ void open_directory(RunDirectory& directory, const RunOptions& options, const Pl
   directory.start(yaml, plan_json);
 }
 
-/// Adds up over the ranks what each counted for itself. Dropped ids are a warning: the data is not
-/// what the config says.
+/// Adds the counts of all ranks. Dropped ids cause a warning, since data and config disagree.
 void sum_counts(Context& context, RunProgress& progress) {
   int64_t counts[] = {progress.dropped_ids, progress.exchanged_bytes};
   context.comm.allreduce<int64_t>(counts);
@@ -141,7 +140,7 @@ void sum_counts(Context& context, RunProgress& progress) {
   }
 }
 
-/// The sources of a run; an evaluation alone needs no training data.
+/// The sources of a run. An evaluation without training needs no training data.
 struct Sources {
   std::unique_ptr<BatchSource> train, test;
   const BatchSource& main() const { return train ? *train : *test; }
@@ -192,12 +191,12 @@ ExitCode run_training(World& world, const RunOptions& options) {
 
   const auto ops = execution.make_ops(threads, options.check);
   RunProgress progress;
-  // Whatever may be refused is asked for before earlier checkpoints go.
+  // All checks come before earlier checkpoints are removed.
   RunDirectory directory(comm, config.output.directory);
   if (!options.profile.empty()) check_trace_path(comm, options.profile);
   std::optional<WatchdogPause> loading(std::in_place, world);
   Trainer trainer(context, *ops, config, plan, !start.resumed && !options.eval_only);
-  // A graph is launched whole: its stages have no times of their own.
+  // The stages of a graph have no times.
   trainer.use_graphs(!options.check && options.profile.empty());
   if (!options.profile.empty()) trainer.time_stages();
   // Told while the trainer stands, whose calls in flight peers may be waiting in.
@@ -214,7 +213,7 @@ ExitCode run_training(World& world, const RunOptions& options) {
     trace.reset_totals();
     run.train(progress, total, stop);
     if (options.check) trainer.embeddings().check_replicas();
-    // Saved first: an evaluation that fails costs nothing.
+    // Saved first, so that a failing evaluation loses nothing.
     if (!options.eval_only && config.checkpoint.at_end) run.save(progress);
     const bool evaluates = options.eval_only || config.eval.at_end;
     if (!progress.stopped && evaluates && !run.evaluated(progress))

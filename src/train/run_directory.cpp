@@ -21,12 +21,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A JSON number, or null where it is not finite.
+/// A JSON number, or null if it is not finite.
 std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
 }
 
-/// The step of a line of metrics.jsonl; none where the line is torn or something else.
+/// The step of a line of metrics.jsonl. None if the line is incomplete or has no step.
 std::optional<int64_t> step_of_line(const std::string& line) {
   const auto object = nlohmann::json::parse(line, nullptr, false);
   if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) {
@@ -111,7 +111,7 @@ void RunDirectory::open_metrics() {
 
 void RunDirectory::append(const std::string& line) {
   if (metrics_ < 0) return;
-  // One write a line: a reader, or a crash, meets whole lines.
+  // One write per line, so that readers and crashes see whole lines.
   if (::write(metrics_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
     throw run_error("{}: cannot write: {}", path("metrics.jsonl"), std::strerror(errno));
   }

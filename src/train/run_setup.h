@@ -15,13 +15,13 @@ namespace dlrm {
 /// The checkpoint that a run starts from.
 struct StartingPoint {
   std::string path;            ///< empty: from the seed
-  bool resumed = false;        ///< optimizer state and position too; else weights only
-  bool clears_folder = false;  ///< --overwrite: earlier checkpoints of checkpoint.directory go
+  bool resumed = false;        ///< with optimizer state and position; otherwise weights only
+  bool clears_folder = false;  ///< --overwrite: removes earlier checkpoints of checkpoint.directory
   CheckpointState state;
 };
 
-/// Throws usage_error where a rank was given another config or other options than rank 0: ranks
-/// that do not ask for the same would wait for one another, or train different models.
+/// Throws usage_error if a rank's config or options differ from rank 0's. Such ranks would wait for
+/// each other forever, or train different models.
 void check_alike(Communicator& comm, const RunOptions& options);
 /// The same for the plan, which may come from a file.
 void check_alike(Communicator& comm, const Plan& plan, const ModelConfig& model);
@@ -31,16 +31,15 @@ void check_alike(Communicator& comm, const Plan& plan, const ModelConfig& model)
 /// --overwrite.
 StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& options);
 
-/// What ranks plan with so that all make the same plan: the least memory that any of them has.
-/// Collective.
+/// The options with which all ranks make the same plan: the least memory of any rank. Collective.
 PlanOptions agreed_options(Communicator& comm, const PlanOptions& own);
 
-/// The checkpoint's plan where it still fits, else a new one; tiers are chosen anew.
+/// The checkpoint's plan if it still fits, otherwise a new one. Tiers are chosen anew.
 Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
                  const StartingPoint& start, const PlanOptions& options);
 
-/// Throws usage_error, after printing the memory table on rank 0, where `options`, what a rank
-/// may use, are too little.
+/// Throws usage_error if the memory in `options` is too small, after printing the memory table on
+/// rank 0.
 void check_memory(const Log& log, const RunConfig& config, const Plan& plan,
                   const PlanOptions& options);
 

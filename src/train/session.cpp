@@ -11,7 +11,7 @@ namespace dlrm {
 
 namespace {
 
-/// Ends every rank with what is being handled; an error of another rank is reported by that one.
+/// Ends every rank with the current exception. Another rank's error is reported by that rank.
 [[noreturn]] void end_with_current_error(World& world) {
   try {
     throw;

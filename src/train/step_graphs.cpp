@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dlrm/core/hash.h"
+
 namespace dlrm {
 namespace {
 
@@ -11,12 +13,7 @@ StepHyperparams hyperparams_of(const OptimizerStep& step) {
 
 /// 48 bits, so that the hashes of thousands of ranks can be added without overflow.
 int64_t hash_of(const StepGraphs::Key& key) {
-  uint64_t hash = key.size();
-  for (const uint64_t word : key) {
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
-    hash ^= hash >> 32;
-  }
-  return static_cast<int64_t>(hash >> 16);
+  return static_cast<int64_t>(hash_bytes(key.data(), key.size() * sizeof key[0]) >> 16);
 }
 
 }  // namespace

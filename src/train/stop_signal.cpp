@@ -9,7 +9,7 @@ namespace dlrm {
 
 namespace {
 
-// A handler gets no argument of ours: what it sets must be reachable from anywhere.
+// A signal handler takes no argument of ours, so what it sets is global.
 constexpr std::array<int, 3> kSignals = {SIGUSR1, SIGTERM, SIGINT};
 std::atomic<bool> stop_requested{false};
 std::atomic<int> interrupts{0};

@@ -47,7 +47,7 @@ Track pack(const Trace& trace, size_t most) {
   return track;
 }
 
-/// Everybody's events on rank 0 alone, rank after rank.
+/// The events of all ranks in rank order, on rank 0 only.
 std::vector<PackedEvent> gather(Communicator& comm, const std::vector<PackedEvent>& mine,
                                 const std::vector<int64_t>& counts) {
   const auto size = static_cast<size_t>(comm.size());

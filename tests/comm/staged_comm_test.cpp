@@ -118,7 +118,8 @@ TEST(StagedMemory, BuffersAreReused) {
 TEST(StagedBlocks, EachByteIsStoredOnce) {
   // Blocks of 4 ranks: two overlap, one is separate, the rank's own one is left out.
   const std::vector<int64_t> bytes{10, 4, 8, 5}, offsets{100, 0, 105, 40};
-  const StagedBlocks blocks(bytes, offsets, 1);
+  StagedBlocks blocks;
+  blocks.lay_out(bytes, offsets, 1);
   ASSERT_EQ(blocks.runs.size(), 2u);
   EXPECT_EQ(blocks.total, 5 + 13);
   EXPECT_EQ(blocks.runs[0].offset, 40);

@@ -15,7 +15,7 @@ std::string refusal(const std::vector<std::string>& overrides, Capabilities buil
   return "";
 }
 
-TEST(CheckBuildable, LetsEveryShippedConfigThrough) {
+TEST(CheckBuildable, EveryShippedConfigPasses) {
   for (const std::string& path : all_config_paths()) {
     EXPECT_NO_THROW(check_buildable(load_config(path), {.cuda = true})) << path;
     if (load_config(path).device == DeviceKind::kCuda) continue;
@@ -23,33 +23,33 @@ TEST(CheckBuildable, LetsEveryShippedConfigThrough) {
   }
 }
 
-TEST(CheckBuildable, LetsHostMemoryAndFixedRoutingThrough) {
+TEST(CheckBuildable, HostMemoryAndFixedRoutingPass) {
   EXPECT_EQ(refusal({"memory.tier=host", "memory.tables={t: device}", "routing.mode=fixed",
                      "comm=mpi", "device=cpu"}),
             "");
 }
 
-TEST(CheckBuildable, NamesWhatIsNotBuiltYet) {
+TEST(CheckBuildable, TheErrorNamesWhatIsNotBuiltYet) {
   EXPECT_EQ(refusal({"memory.tier=cached"}),
             "memory.tier: cached: not built yet; use auto, device or host");
   EXPECT_EQ(refusal({"memory.tables={C1: cached}"}),
             "memory.tables.C1: cached: not built yet; use auto, device or host");
 }
 
-TEST(CheckBuildable, LetsEveryActivationAndTableTypeThrough) {
+TEST(CheckBuildable, EveryActivationAndTableTypePasses) {
   for (const char* activation : {"relu", "gelu", "silu", "sigmoid", "tanh"}) {
     EXPECT_EQ(refusal({std::string("model.activation=") + activation}), "");
   }
   EXPECT_EQ(refusal({"model.tables.t.dtype=bf16"}), "");
 }
 
-TEST(CheckBuildable, LetsDeviceCudaThroughWhereTheBuildHasIt) {
+TEST(CheckBuildable, DeviceCudaPassesInABuildWithCuda) {
   EXPECT_EQ(refusal({"device=cuda"}, {.cuda = true}), "");
   EXPECT_EQ(refusal({"device=cuda"}),
             "device cuda: this build has no CUDA; `launch/build.sh cuda` makes one that has");
 }
 
-TEST(CheckBuildable, LetsCommunicatorsOfGpusThroughWhereThereMayBeOne) {
+TEST(CheckBuildable, CommunicatorsOfGpusPassIfThereMayBeAGpu) {
   for (const std::string comm : {"nccl", "staged"}) {
     const std::string text =
         "comm: " + comm + ": moves a GPU's memory, and this run is on a CPU; use auto or mpi";

@@ -13,7 +13,7 @@ struct Case {
 
 class BadValue : public ::testing::TestWithParam<Case> {};
 
-TEST_P(BadValue, IsNamedWithItsKeyAndWhatWouldBeRight) {
+TEST_P(BadValue, TheErrorNamesTheKeyAndWhatWouldBeRight) {
   const std::string want =
       std::string("--set ") + GetParam().override_text + ": " + GetParam().error;
   EXPECT_EQ(error_of(kSmallYaml, {GetParam().override_text}), want);
@@ -149,7 +149,7 @@ struct FileCase {
 
 class BadFile : public ::testing::TestWithParam<FileCase> {};
 
-TEST_P(BadFile, IsNamedWithTheLine) { EXPECT_EQ(error_of(GetParam().yaml), GetParam().error); }
+TEST_P(BadFile, TheErrorNamesTheLine) { EXPECT_EQ(error_of(GetParam().yaml), GetParam().error); }
 
 #define DLRM_MODEL "model: {dense_features: 13, top_mlp: [1], tables: [{name: a, rows: 9}]}\n"
 
@@ -225,12 +225,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "side 4 (model.dense_features, with no bottom MLP)"}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(BadFile, NestedTooDeeplyIsRefused) {
+TEST(BadFile, TooDeepNestingIsRefused) {
   EXPECT_THAT(error_of(std::string(5000, '[')), ::testing::HasSubstr("deep"));
   EXPECT_THAT(error_of(std::string(5000, '{')), ::testing::HasSubstr("deep"));
 }
 
-TEST(BadFile, OfAliasesThatMultiplyIsRefusedAtOnce) {
+TEST(BadFile, AliasesThatMultiplyAreRefusedAtOnce) {
   std::string yaml = "a0: &a0 [x, x]\n";
   for (int i = 1; i < 64; ++i) {
     yaml += fmt::format("a{0}: &a{0} [*a{1}, *a{1}]\n", i, i - 1);
@@ -238,7 +238,7 @@ TEST(BadFile, OfAliasesThatMultiplyIsRefusedAtOnce) {
   EXPECT_THAT(error_of(yaml), ::testing::HasSubstr("unknown key a0"));
 }
 
-TEST(BadValue, OfManyLinesIsShownInOne) {
+TEST(BadValue, AValueOfManyLinesIsShownOnOneLine) {
   const std::string error = error_of(kSmallYaml, {"comm=\"a\\nb\""});
   EXPECT_THAT(error, ::testing::Not(::testing::HasSubstr("\n")));
   EXPECT_THAT(error, ::testing::HasSubstr("a?b"));

@@ -5,7 +5,7 @@
 namespace dlrm {
 namespace {
 
-TEST(ParseConfig, LeavesTheDocumentedDefaults) {
+TEST(ParseConfig, AbsentKeysHaveTheDocumentedDefaults) {
   const RunConfig config = small_config();
   EXPECT_EQ(config.model.bottom_mlp, (std::vector<int64_t>{512, 256, 64, 16}));
   EXPECT_EQ(config.model.embedding_dim, 16);
@@ -21,7 +21,7 @@ TEST(ParseConfig, LeavesTheDocumentedDefaults) {
   EXPECT_EQ(config.output.directory, "runs/example");
 }
 
-TEST(ParseConfig, ExpandsACountedTable) {
+TEST(ParseConfig, ACountedTableIsExpanded) {
   const auto tables = small_config().model.tables;
   ASSERT_EQ(tables.size(), 4u);
   EXPECT_EQ(tables[0].group, "C1");
@@ -30,7 +30,7 @@ TEST(ParseConfig, ExpandsACountedTable) {
   EXPECT_EQ(tables[3].features, (std::vector<FeatureConfig>{{"t_2", 2, Pooling::kSum}}));
 }
 
-TEST(ParseConfig, SuffixesTheFeaturesOfACountedTable) {
+TEST(ParseConfig, FeaturesOfACountedTableGetItsSuffix) {
   const auto config = small_config(
       {"model.tables.t={name: u, count: 2, rows: 4, features: [{name: one}, {name: many, hotness: "
        "9, pooling: mean}]}"});
@@ -40,12 +40,12 @@ TEST(ParseConfig, SuffixesTheFeaturesOfACountedTable) {
                                                        {"many_1", 9, Pooling::kMean}}));
 }
 
-TEST(ParseConfig, ACountOfOneStillSuffixes) {
+TEST(ParseConfig, ACountOfOneGetsASuffixToo) {
   const auto config = small_config({"model.tables.t.count=1"});
   EXPECT_EQ(config.model.tables.back().name, "t_0");
 }
 
-TEST(ParseConfig, TakesInteractionAsAWordOrAMap) {
+TEST(ParseConfig, InteractionIsAWordOrAMap) {
   EXPECT_EQ(small_config({"model.interaction=cross"}).model.interaction,
             InteractionConfig(CrossConfig{3, 512}));
   const RunConfig concat =
@@ -53,7 +53,7 @@ TEST(ParseConfig, TakesInteractionAsAWordOrAMap) {
   EXPECT_EQ(concat.model.interaction, InteractionConfig(ConcatConfig{ConcatOrder::kDenseLast, 7}));
 }
 
-TEST(ParseConfig, GivesAdamItsOwnEps) {
+TEST(ParseConfig, AdamHasItsOwnEps) {
   const auto adam = small_config({"train.dense_optimizer.type=adam"}).train.dense_optimizer;
   EXPECT_EQ(adam.eps, 1e-8);
   const auto told = small_config({"train.dense_optimizer={type: adam, eps: 1e-6}"});
@@ -70,7 +70,7 @@ TEST(ParseConfig, GivesAdamItsOwnEps) {
   EXPECT_EQ(ftrl.l2, 2);
 }
 
-TEST(ParseConfig, StepsTakeThePlaceOfEpochs) {
+TEST(ParseConfig, StepsReplaceEpochs) {
   const std::string yaml = kSmallYaml.substr(0, kSmallYaml.find("train: {")) +
                            "train: {global_batch_size: 64, steps: 0}\n";
   const RunConfig config = parse_config(yaml, "small.yaml");
@@ -78,7 +78,7 @@ TEST(ParseConfig, StepsTakeThePlaceOfEpochs) {
   EXPECT_EQ(config.train.epochs, 0);
 }
 
-TEST(ParseConfig, ReadsWholeNumbersWrittenAsReals) {
+TEST(ParseConfig, WholeNumbersMayBeWrittenAsReals) {
   EXPECT_EQ(small_config({"train.global_batch_size=65536.0"}).train.global_batch_size, 65536);
   EXPECT_EQ(small_config({"data.synthetic.samples=1e6"}).data.synthetic.samples, 1000000);
   EXPECT_EQ(small_config({"train.seed=18446744073709551615"}).train.seed, UINT64_MAX);
@@ -141,7 +141,7 @@ TEST(ParseConfig, TheDevicesMemoryHasNoLimitUnlessOneIsSet) {
   EXPECT_EQ(small_config({"memory.device=60GiB"}).memory.device, "60GiB");
 }
 
-TEST(SizeInBytes, IsTheSizeOrItsShareOfTheWhole) {
+TEST(SizeInBytes, APercentageIsAShareOfTheWhole) {
   EXPECT_EQ(size_in_bytes("64KiB", 10), 65536);
   EXPECT_EQ(size_in_bytes("1.5GiB", 0), 1.5 * 0x1p30);
   EXPECT_EQ(size_in_bytes("2TiB", 0), 0x1p41);
@@ -184,7 +184,7 @@ TEST(Overrides, OfTextMayBeEmpty) {
   EXPECT_EQ(small_config({"data.test=a=b.h5"}).data.test, "a=b.h5");
 }
 
-TEST(LoadConfig, NamesAFileThatCannotBeRead) {
+TEST(LoadConfig, AnUnreadableFileIsNamed) {
   EXPECT_THROW(
       {
         try {
@@ -199,9 +199,9 @@ TEST(LoadConfig, NamesAFileThatCannotBeRead) {
       Error);
 }
 
-TEST(LoadConfig, RefusesAFolder) { EXPECT_THROW(load_config(repository_root().string()), Error); }
+TEST(LoadConfig, AFolderIsRefused) { EXPECT_THROW(load_config(repository_root().string()), Error); }
 
-TEST(ToYaml, ReadsBackAsTheSameConfigForEveryShippedFile) {
+TEST(ToYaml, EveryShippedConfigIsReadBackUnchanged) {
   const auto paths = all_config_paths();
   EXPECT_GE(paths.size(), 16u);
   for (const std::string& path : paths) {
@@ -213,7 +213,7 @@ TEST(ToYaml, ReadsBackAsTheSameConfigForEveryShippedFile) {
   }
 }
 
-TEST(ToYaml, ReadsBackEveryUnusualValue) {
+TEST(ToYaml, UnusualValuesAreReadBackUnchanged) {
   const RunConfig config = small_config(
       {"data.train=\"a \\\"b\\\" # \\\\ {c}.h5\"", "data.test=~/x y",
        "model.interaction={type: "
@@ -230,7 +230,7 @@ TEST(ToYaml, ReadsBackEveryUnusualValue) {
   EXPECT_EQ(parse_config(to_yaml(config), "again.yaml"), config);
 }
 
-TEST(ToYaml, FoldsOnlyGroupsThatAreWhole) {
+TEST(ToYaml, OnlyWholeGroupsAreFolded) {
   RunConfig config = small_config();
   config.model.tables.erase(config.model.tables.begin() + 1);  // t_0
   const auto again = parse_config(to_yaml(config), "again.yaml").model.tables;
@@ -239,7 +239,7 @@ TEST(ToYaml, FoldsOnlyGroupsThatAreWhole) {
   EXPECT_EQ(again[1].features, config.model.tables[1].features);
 }
 
-TEST(ToYaml, HoldsTablesMadeWithoutAGroup) {
+TEST(ToYaml, TablesWithoutAGroupAreWritten) {
   RunConfig config = small_config();
   config.model.tables[0].group.clear();
   EXPECT_EQ(parse_config(to_yaml(config), "again.yaml"), small_config());

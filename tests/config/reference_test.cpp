@@ -2,8 +2,11 @@
 #include <fstream>
 #include <sstream>
 
+#include <fmt/format.h>
+
 #include "dlrm/core/nearest.h"
 
+#include "config/run_schema.h"
 #include "sample_config.h"
 
 namespace dlrm {
@@ -21,6 +24,25 @@ std::string read_doc() {
   return text.str();
 }
 
+std::string escaped_cell(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|' || c == '<') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+/// A Markdown table of all keys, one line per key.
+std::string config_reference() {
+  std::string out = "| key | default | allowed | meaning |\n| --- | --- | --- | --- |\n";
+  for (const KeyDoc& row : key_docs()) {
+    out += fmt::format("| `{}` | `{}` | {} | {} |\n", row.key, row.default_value,
+                       escaped_cell(row.allowed), escaped_cell(row.meaning));
+  }
+  return out;
+}
+
 /// The page with the table of the code between its marks.
 std::string with_reference(const std::string& page) {
   const size_t begin = page.find(kBegin);
@@ -29,13 +51,13 @@ std::string with_reference(const std::string& page) {
   return page.substr(0, begin) + kBegin + config_reference() + page.substr(end);
 }
 
-TEST(Reference, IsTheTableOfTheDocumentation) {
+TEST(Reference, TheDocumentationHoldsTheTableOfTheCode) {
   const std::string want = with_reference(read_doc());
   if (std::getenv("DLRM_UPDATE_DOCS") != nullptr) std::ofstream(doc_path()) << want;
   EXPECT_EQ(read_doc(), want) << "run config_test with DLRM_UPDATE_DOCS=1";
 }
 
-TEST(Reference, HasEveryKeyThatIsWritten) {
+TEST(Reference, EveryKeyHasARow) {
   const std::string reference = config_reference();
   for (const char* key :
        {"model.dense_features", "model.interaction.rank", "model.tables[].features[].pooling",
@@ -46,7 +68,7 @@ TEST(Reference, HasEveryKeyThatIsWritten) {
   }
 }
 
-TEST(EditDistance, CountsLettersAndSwaps) {
+TEST(EditDistance, LettersAndSwapsCountOne) {
   EXPECT_EQ(edit_distance("", ""), 0);
   EXPECT_EQ(edit_distance("", "abc"), 3);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
@@ -54,7 +76,7 @@ TEST(EditDistance, CountsLettersAndSwaps) {
   EXPECT_EQ(edit_distance("ab", "ba"), 1);
 }
 
-TEST(Nearest, PrefersLettersInCommonToShortWords) {
+TEST(Nearest, CommonLettersCountMoreThanAShortWord) {
   EXPECT_EQ(nearest("bach_size", {"epochs", "global_batch_size", "seed"}), "global_batch_size");
   EXPECT_EQ(nearest("Seed", {"steps", "seed"}), "seed");
   EXPECT_EQ(nearest("x", {}), "");

@@ -9,9 +9,9 @@ Keys blocked_by(const std::vector<std::string>& overrides) {
   return keys_that_block_resume(small_config(), small_config(overrides));
 }
 
-TEST(KeysThatBlockResume, AreNoneForTheSameConfig) { EXPECT_EQ(blocked_by({}), Keys{}); }
+TEST(KeysThatBlockResume, EqualConfigsHaveNone) { EXPECT_EQ(blocked_by({}), Keys{}); }
 
-TEST(KeysThatBlockResume, LeaveOutWhatAResumedRunMayChange) {
+TEST(KeysThatBlockResume, KeysThatAResumedRunMayChangeAreLeftOut) {
   for (const char* free :
        {"train.steps=7", "train.epochs=9", "output.directory=elsewhere", "output.metrics_every=1",
         "checkpoint={directory: c, every_steps: 3, at_end: true, keep: 9}", "eval.every_steps=4",
@@ -23,7 +23,7 @@ TEST(KeysThatBlockResume, LeaveOutWhatAResumedRunMayChange) {
   }
 }
 
-TEST(KeysThatBlockResume, NameEveryOtherDifference) {
+TEST(KeysThatBlockResume, EveryOtherDifferenceIsNamed) {
   EXPECT_EQ(blocked_by({"train.seed=2", "train.sparse_optimizer.lr=2"}),
             (Keys{"train.seed", "train.sparse_optimizer.lr"}));
   EXPECT_EQ(blocked_by({"train.global_batch_size=2"}), Keys{"train.global_batch_size"});
@@ -33,7 +33,7 @@ TEST(KeysThatBlockResume, NameEveryOtherDifference) {
   EXPECT_EQ(blocked_by({"train.lr_schedule.power=1"}), Keys{"train.lr_schedule.power"});
 }
 
-TEST(KeysThatBlockResume, NameATableByItsName) {
+TEST(KeysThatBlockResume, ATableIsNamedByItsName) {
   EXPECT_EQ(blocked_by({"model.tables.C1.rows=99"}), Keys{"model.tables.C1.rows"});
   EXPECT_EQ(blocked_by({"model.tables.t.count=4"}), Keys{"model.tables.t.count"});
 }

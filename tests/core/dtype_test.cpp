@@ -8,14 +8,14 @@
 namespace dlrm {
 namespace {
 
-TEST(BFloat16, RoundsToNearestTiesToEven) {
+TEST(BFloat16, ConversionRoundsToNearestTiesToEven) {
   EXPECT_EQ(float(BFloat16(1.0f)), 1.0f);
   EXPECT_EQ(float(BFloat16(1.0f + 0x1p-8f)), 1.0f);                // a tie, down to even
   EXPECT_EQ(float(BFloat16(1.0f + 3 * 0x1p-8f)), 1.0f + 0x1p-6f);  // a tie, up to even
   EXPECT_TRUE(std::isnan(float(BFloat16(std::numeric_limits<float>::quiet_NaN()))));
 }
 
-TEST(StochasticRounding, KeepsWhatBFloat16Holds) {
+TEST(StochasticRounding, ABFloat16ValueStaysAsItIs) {
   for (const float value :
        {0.0f, -0.0f, 1.0f, -3.5f, 0x1p-130f, std::numeric_limits<float>::infinity()}) {
     for (const uint32_t random : {0u, 1u, 0xffffu}) {
@@ -25,7 +25,7 @@ TEST(StochasticRounding, KeepsWhatBFloat16Holds) {
   }
 }
 
-TEST(StochasticRounding, GivesEachNeighbourAsOftenAsTheOtherIsFar) {
+TEST(StochasticRounding, TheMeanOverAllRandomBitsIsTheValue) {
   const float value = -(1.0f + 0x1p-7f * 0.25f);  // a quarter of the way from -1 to -(1 + 2^-7)
   int far = 0;
   for (uint32_t random = 0; random < 0x10000; ++random) {
@@ -36,7 +36,7 @@ TEST(StochasticRounding, GivesEachNeighbourAsOftenAsTheOtherIsFar) {
   EXPECT_EQ(far, 0x4000);
 }
 
-TEST(StochasticRounding, LetsANanThrough) {
+TEST(StochasticRounding, NanStaysNan) {
   for (const uint32_t random : {0u, 0xffffu}) {
     const float nan = std::bit_cast<float>(0x7fffffffu);
     EXPECT_TRUE(std::isnan(float(round_stochastically(nan, static_cast<uint16_t>(random)))));
@@ -53,7 +53,7 @@ TEST(Float16, EveryFiniteValueSurvivesTheRoundTrip) {
   }
 }
 
-TEST(Float16, RoundsToTheNearerNeighbourTiesToEven) {
+TEST(Float16, ConversionRoundsToNearestTiesToEven) {
   for (uint32_t bits = 0; bits < 0x7bff; ++bits) {
     Float16 low, high;
     low.bits = static_cast<uint16_t>(bits);

@@ -7,7 +7,7 @@
 namespace dlrm {
 namespace {
 
-TEST(Partition, PartsCoverEverythingOnceAndTheLargestIsNamed) {
+TEST(Partition, PartsCoverEverythingOnceAndTheLastIsTheLargest) {
   for (int64_t total : {0, 1, 7, 64, 119}) {
     for (int64_t parts : {1, 2, 3, 8, 150}) {
       int64_t end = 0, largest = 0;

@@ -9,14 +9,14 @@ namespace dlrm {
 namespace {
 
 // Known answers of Philox4x32-10, from the test vectors published with Random123.
-TEST(Philox, AgreesWithThePublishedVectors) {
+TEST(Philox, ValuesAreThePublishedVectors) {
   EXPECT_EQ(philox(0, {0, 0, 0, 0}),
             (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox(~0ull, {~0u, ~0u, ~0u, ~0u}),
             (std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
 }
 
-TEST(UniformRow, AnyPartOfARowIsThatPartOfTheWholeRow) {
+TEST(UniformRow, APartOfARowEqualsThatPartOfTheWholeRow) {
   const uint64_t key = stream_key(7, "table");
   std::vector<float> whole(37), part(5);
   uniform_row(key, 123456789012ull, 0, 37, 0.25f, whole.data());
@@ -27,7 +27,7 @@ TEST(UniformRow, AnyPartOfARowIsThatPartOfTheWholeRow) {
   for (const float v : whole) EXPECT_LE(std::abs(v), 0.25f);
 }
 
-TEST(RoundingBits, AreTheHalvesOfTheWordsOfOneCounter) {
+TEST(RoundingBits, OneCounterGivesTheBitsOfEightColumns) {
   const auto words = philox(5, {7, 1, 3, 11});
   for (int64_t c = 0; c < 8; ++c) {
     const uint32_t word = words[static_cast<size_t>(c / 2)];
@@ -36,7 +36,7 @@ TEST(RoundingBits, AreTheHalvesOfTheWordsOfOneCounter) {
   }
 }
 
-TEST(NormalAt, HasZeroMeanAndUnitVariance) {
+TEST(NormalAt, TheMeanIsZeroAndTheVarianceOne) {
   double sum = 0, squares = 0;
   const int n = 20000;
   for (int i = 0; i < n; ++i) {
@@ -48,7 +48,7 @@ TEST(NormalAt, HasZeroMeanAndUnitVariance) {
   EXPECT_NEAR(squares / n, 1, 0.04);
 }
 
-TEST(StreamKey, DiffersByNameAndBySeed) {
+TEST(StreamKey, NameAndSeedChangeTheKey) {
   EXPECT_NE(stream_key(1, "a"), stream_key(1, "b"));
   EXPECT_NE(stream_key(1, "a"), stream_key(2, "a"));
 }

@@ -19,7 +19,7 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(ReplaceFile, PutsTheWholeTextInTheOldOnesPlaceOrLeavesIt) {
+TEST(ReplaceFile, TheOldFileIsReplacedWholeOrNotAtAll) {
   const fs::path folder = fs::temp_directory_path() / ("replace_file_" + std::to_string(getpid()));
   fs::create_directory(folder);
   const std::string path = folder / "file";

@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-TEST(Trace, ATotalLeavesOutTheStagesNestedInIt) {
+TEST(Trace, ATotalExcludesNestedStages) {
   Trace trace(true);
   {
     Span outer(trace, "outer");

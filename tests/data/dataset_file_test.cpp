@@ -10,9 +10,9 @@
 #include <thread>
 
 #include <gmock/gmock.h>
-#include <hdf5.h>
 
 #include "dlrm/data/batch_source.h"
+#include "dlrm/hdf5/file.h"
 
 #include "dataset_fixture.h"
 
@@ -31,7 +31,7 @@ void write_bytes(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<int64_t>(bytes.size()));
 }
 
-TEST(DatasetWriter, LeavesNothingUnlessFinished) {
+TEST(DatasetWriter, NothingIsLeftWithoutFinish) {
   const TemporaryFolder folder;
   {
     const SmallDataset data;
@@ -44,7 +44,7 @@ TEST(DatasetWriter, LeavesNothingUnlessFinished) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(DatasetWriter, WritesTheSameBytesAtAnotherTime) {
+TEST(DatasetWriter, TheTimeChangesNoByte) {
   const TemporaryFolder folder;
   const SmallDataset data;
   data.write(folder / "a.h5");
@@ -53,7 +53,7 @@ TEST(DatasetWriter, WritesTheSameBytesAtAnotherTime) {
   EXPECT_EQ(bytes_of_file(folder / "a.h5"), bytes_of_file(folder / "b.h5"));
 }
 
-TEST(DatasetWriter, KeepsTheFileOfThatNameUntilItIsDone) {
+TEST(DatasetWriter, AnEarlierFileStaysUntilFinish) {
   const TemporaryFolder folder;
   SmallDataset data;
   data.write(folder / "a.h5");
@@ -79,7 +79,7 @@ TEST(DatasetWriter, AFeatureNameThatWouldBeAPathIsRefused) {
   EXPECT_THAT(error_of([&] { DatasetWriter("/tmp/x.h5", layout); }), HasSubstr("a/b"));
 }
 
-TEST(DatasetWriter, RowsMayBeToldAtTheEnd) {
+TEST(DatasetWriter, RowsMayBeSetAtTheEnd) {
   const TemporaryFolder folder;
   for (const int64_t samples : {int64_t{-1}, int64_t{0}}) {
     DatasetLayout layout;
@@ -181,14 +181,14 @@ TEST(DatasetFile, ChangedValuesAreAnErrorOrOtherGoodValuesNeverACrash) {
   }
 }
 
-void write_attribute(const std::string& path, const char* object, const char* name, int64_t value) {
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  const hid_t owner = H5Oopen(file, object, H5P_DEFAULT);
-  const hid_t attribute = H5Aopen(owner, name, H5P_DEFAULT);
-  ASSERT_GE(H5Awrite(attribute, H5T_NATIVE_INT64, &value), 0);
-  H5Aclose(attribute);
-  H5Oclose(owner);
-  H5Fclose(file);
+void write_attribute(const std::string& path, const std::string& object, const char* name,
+                     int64_t value) {
+  hdf5::File file = hdf5::File::open(path, hdf5::File::Access::kReadWrite);
+  if (object == "/") {
+    file.set_integer(name, value);
+  } else {
+    file.dataset(object).set_integer(name, value);
+  }
 }
 
 TEST(DatasetFile, AnyNumberInAnAttributeIsAnErrorOrHarmless) {

@@ -24,7 +24,7 @@ std::vector<int64_t> counted(int64_t n) {
   return all;
 }
 
-TEST(EpochOrder, VisitsEverySampleExactlyOnce) {
+TEST(EpochOrder, EverySampleIsVisitedOnce) {
   for (const int64_t samples : {int64_t{1}, int64_t{100}, kBlock, kBlock + 1, 3 * kBlock + 17,
                                 kWindow, kWindow + 5, 2 * kWindow + kBlock + 3}) {
     const EpochOrder order(samples, true, 3);
@@ -36,13 +36,13 @@ TEST(EpochOrder, VisitsEverySampleExactlyOnce) {
   }
 }
 
-TEST(EpochOrder, NotShuffledIsTheOrderOfTheFile) {
+TEST(EpochOrder, WithoutShufflingItIsTheOrderOfTheFile) {
   const EpochOrder order(5000, false, 3);
   EXPECT_EQ(order_of(order, 4, {0, 5000}), counted(5000));
   EXPECT_EQ(order_of(order, 4, {4000, 4002}), (std::vector<int64_t>{4000, 4001}));
 }
 
-TEST(EpochOrder, DiffersByEpochAndBySeedAndRepeatsOtherwise) {
+TEST(EpochOrder, EpochAndSeedAloneChangeTheOrder) {
   const EpochOrder a(40000, true, 3), b(40000, true, 4), again(40000, true, 3);
   const auto first = order_of(a, 0, {0, 40000});
   EXPECT_NE(first, order_of(a, 1, {0, 40000}));
@@ -51,7 +51,7 @@ TEST(EpochOrder, DiffersByEpochAndBySeedAndRepeatsOtherwise) {
   EXPECT_EQ(first, order_of(a, 0, {0, 40000}));  // after other epochs were asked for
 }
 
-TEST(EpochOrder, AnyPartIsThatPartOfTheWhole) {
+TEST(EpochOrder, APartEqualsThatPartOfTheWhole) {
   const int64_t samples = kWindow + 2 * kBlock + 9;
   const EpochOrder order(samples, true, 8);
   const auto whole = order_of(order, 5, {0, samples});
@@ -81,7 +81,7 @@ TEST(EpochOrder, AWindowHoldsWholeBlocks) {
   EXPECT_EQ(position, samples);
 }
 
-TEST(EpochOrder, MixesTheBlocksOfAWindow) {
+TEST(EpochOrder, TheBlocksOfAWindowAreMixed) {
   const EpochOrder order(kWindow, true, 2);
   const auto start = order_of(order, 0, {0, 4096});
   std::set<int64_t> blocks;

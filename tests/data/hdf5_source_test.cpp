@@ -59,7 +59,7 @@ std::vector<int64_t> samples_of_batch(const SmallDataset& data, const RunConfig&
   return samples;
 }
 
-TEST(Hdf5Source, HandsOutEverySampleOnceAnEpochTheSameForAnyWorld) {
+TEST(Hdf5Source, AnEpochHoldsEverySampleOnceForAnyWorld) {
   const TemporaryFolder folder;
   SmallDataset data;
   data.samples = 103;
@@ -83,7 +83,7 @@ TEST(Hdf5Source, HandsOutEverySampleOnceAnEpochTheSameForAnyWorld) {
   }
 }
 
-TEST(Hdf5Source, BatchesGoOnIntoTheNextEpochInAnotherOrder) {
+TEST(Hdf5Source, TheNextEpochHasAnotherOrder) {
   const TemporaryFolder folder;
   SmallDataset data;
   data.samples = 41;
@@ -111,7 +111,7 @@ TEST(Hdf5Source, TheTestSplitIsNeverShuffledAndMayBeAbsent) {
   EXPECT_EQ(check_and_list(data, batch), (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
-TEST(Hdf5Source, AFolderIsItsFilesOneAfterTheOther) {
+TEST(Hdf5Source, AFolderIsTheSequenceOfItsFiles) {
   const TemporaryFolder folder;
   SmallDataset data;
   const std::vector<int64_t> sizes{5, 0, 1, 9};

@@ -30,7 +30,7 @@ class SlowSource : public BatchSource {
   BatchPlan plan_{100, 10};
 };
 
-TEST(Prefetcher, HandsOutBatchesInOrderWhateverTheWorkers) {
+TEST(Prefetcher, BatchesComeInOrderForAnyNumberOfWorkers) {
   const SlowSource source;
   for (const int workers : {1, 2, 5}) {
     for (const int depth : {1, 2, 7}) {
@@ -53,7 +53,7 @@ TEST(Prefetcher, AnEmptyRangeEndsAtOnce) {
   EXPECT_EQ(prefetcher.next(), nullptr);
 }
 
-TEST(Prefetcher, RethrowsAnErrorAtItsTurn) {
+TEST(Prefetcher, AnErrorIsThrownInPlaceOfItsBatch) {
   SlowSource source;
   source.bad = 6;
   Prefetcher prefetcher(source, 0, 20, 3, 8);
@@ -62,7 +62,7 @@ TEST(Prefetcher, RethrowsAnErrorAtItsTurn) {
   EXPECT_THROW(prefetcher.next(), Error);
 }
 
-TEST(Prefetcher, EndsWhileBatchesAreBeingLoaded) {
+TEST(Prefetcher, DestructionWaitsForBatchesBeingLoaded) {
   const SlowSource source;
   for (int64_t taken = 0; taken < 4; ++taken) {
     Prefetcher prefetcher(source, 0, 1000, 3, 5);
@@ -71,7 +71,7 @@ TEST(Prefetcher, EndsWhileBatchesAreBeingLoaded) {
   EXPECT_LT(source.loads, 100);
 }
 
-TEST(Prefetcher, LoadsNoFurtherAheadThanItsDepth) {
+TEST(Prefetcher, TheDepthLimitsWhatIsLoadedAhead) {
   const SlowSource source;
   Prefetcher prefetcher(source, 0, 1000, 4, 3);
   prefetcher.next();
@@ -79,7 +79,7 @@ TEST(Prefetcher, LoadsNoFurtherAheadThanItsDepth) {
   EXPECT_LE(source.loads, 4);  // the one handed out and three more
 }
 
-TEST(Prefetcher, CountsTheSecondsThatTheCallerWaited) {
+TEST(Prefetcher, WaitSecondsAreThoseOfTheCaller) {
   const SlowSource source;
   Prefetcher prefetcher(source, 0, 4, 1, 1);
   while (prefetcher.next()) {

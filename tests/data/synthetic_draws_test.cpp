@@ -32,7 +32,7 @@ double bits_of_element(uint64_t key, uint64_t e) {
   return static_cast<double>(((static_cast<uint64_t>(w[at + 1]) << 32) | w[at]) >> 12) * 0x1p-52;
 }
 
-TEST(DrawIds, FollowThePublishedFormula) {
+TEST(DrawIds, ValuesFollowThePublishedFormula) {
   for (const double alpha : {1.05, 1.2, 0.5, 0.9, 2.0}) {
     for (const int64_t rows : {int64_t{1}, int64_t{3}, int64_t{1000}, int64_t{2000000000}}) {
       const auto drawn = ids(PowerLaw(rows, alpha), 11, 2000);
@@ -47,13 +47,13 @@ TEST(DrawIds, FollowThePublishedFormula) {
   }
 }
 
-TEST(DrawIds, AtAlphaZeroAreUniform) {
+TEST(DrawIds, AlphaZeroIsUniform) {
   std::vector<int64_t> counts(10);
   for (const int64_t id : ids(PowerLaw(10, 0), 0, 100000)) ++counts[static_cast<size_t>(id)];
   for (const int64_t count : counts) EXPECT_NEAR(count, 10000, 500);
 }
 
-TEST(DrawIds, AtAlphaOneAreTheLimitOfItsNeighbours) {
+TEST(DrawIds, AlphaOneIsTheLimitOfItsNeighbours) {
   const auto at = ids(PowerLaw(100000, 1.0), 0, 5000);
   const auto near = ids(PowerLaw(100000, 1.0 + 1e-7), 0, 5000);
   for (size_t i = 0; i < at.size(); ++i) {
@@ -62,7 +62,7 @@ TEST(DrawIds, AtAlphaOneAreTheLimitOfItsNeighbours) {
   }
 }
 
-TEST(DrawIds, StayInRangeAtEveryAlpha) {
+TEST(DrawIds, EveryAlphaStaysInRange) {
   for (const double alpha : {0.0, 0.3, 1.0, 1.05, 3.0, 8.0}) {
     for (const int64_t rows : {int64_t{1}, int64_t{2}, int64_t{77}, int64_t{1} << 40}) {
       for (const int64_t id : ids(PowerLaw(rows, alpha), 3, 1000)) {
@@ -73,7 +73,7 @@ TEST(DrawIds, StayInRangeAtEveryAlpha) {
   }
 }
 
-TEST(DrawIds, AnyPartIsThatPartOfTheWhole) {
+TEST(DrawIds, APartEqualsThatPartOfTheWhole) {
   const PowerLaw law(1000, 1.05);
   const uint64_t far = (uint64_t{1} << 34) - 200;
   const auto whole = ids(law, far, 600);
@@ -83,7 +83,7 @@ TEST(DrawIds, AnyPartIsThatPartOfTheWhole) {
   }
 }
 
-TEST(DrawUniform, IsPhiloxWordByWord) {
+TEST(DrawUniform, EachValueIsAWordOfPhilox) {
   std::vector<float> drawn(50);
   draw_uniform(9, 1, 3, 50, 100.0f, drawn.data());
   for (size_t i = 0; i < drawn.size(); ++i) {
@@ -92,7 +92,7 @@ TEST(DrawUniform, IsPhiloxWordByWord) {
   }
 }
 
-TEST(DrawKernels, GiveTheSameBitsOnEveryInstructionSet) {
+TEST(DrawKernels, EveryInstructionSetGivesTheSameBits) {
   std::vector<const DrawKernels*> sets{&draw_kernels_baseline()};
   if (__builtin_cpu_supports("avx2")) sets.push_back(&draw_kernels_avx2());
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {

@@ -76,7 +76,7 @@ TEST(SyntheticSource, LabelsAreFairAndDenseIsUniformToAHundred) {
   EXPECT_GT(highest, 99);
 }
 
-TEST(ReplaySource, GivesTheFirstBatchForEveryTWithItsOwnNumberAndEpoch) {
+TEST(ReplaySource, EveryTGivesTheFirstBatchWithItsOwnNumberAndEpoch) {
   RunConfig config = synthetic_config(95, 10);
   Batch first, later;
   make_batch_source(config, Split::kTrain, 1, 2)->load(0, first);

@@ -289,7 +289,7 @@ TEST_F(Criteo, AWriteThatFailsLeavesNothingBehind) {
   }
 }
 
-TEST_F(Criteo, ReadsAPipeInOnePass) {
+TEST_F(Criteo, APipeIsReadInOnePass) {
   const std::vector<LogLine> lines = generated_lines(2000, 11);
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   std::thread writer([&] { write("pipe", text_of(lines)); });
@@ -303,7 +303,7 @@ TEST_F(Criteo, ReadsAPipeInOnePass) {
   EXPECT_THAT(error_of(twice), HasSubstr("not from a pipe"));
 }
 
-TEST_F(Criteo, AnOutputThatStoodThereIsReplaced) {
+TEST_F(Criteo, AnExistingOutputIsReplaced) {
   write("in.tsv", first_category({"0a"}));
   write("out.h5", "something else");
   convert(options({"in.tsv"}, "out.h5"));

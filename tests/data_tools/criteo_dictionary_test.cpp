@@ -30,7 +30,7 @@ class CriteoDictionary : public InFolder {
   }
 };
 
-TEST_F(CriteoDictionary, GivesASecondFileTheSameIdsAndGrowsByItsNewValues) {
+TEST_F(CriteoDictionary, ASecondFileGetsTheSameIdsAndAddsItsNewValues) {
   convert(with_dictionary(log("a.tsv", {"0b", "0a", "", "0b"}), "a.h5"));
   EXPECT_THAT(first_ids("a.h5"), ElementsAre(1, 2, 3, 1));
   EXPECT_EQ(read_converted(path("a.h5")).rows[0], 4);
@@ -39,7 +39,7 @@ TEST_F(CriteoDictionary, GivesASecondFileTheSameIdsAndGrowsByItsNewValues) {
   EXPECT_EQ(read_converted(path("b.h5")).rows[0], 5);
 }
 
-TEST_F(CriteoDictionary, OfTwoRunsEqualsThatOfOneRunOverBothFiles) {
+TEST_F(CriteoDictionary, TwoRunsGiveTheDictionaryOfOneRunOverBothFiles) {
   const std::vector<LogLine> first = generated_lines(4000, 1), second = generated_lines(4000, 2);
   write("a.tsv", text_of(first));
   write("b.tsv", text_of(second));
@@ -57,7 +57,7 @@ TEST_F(CriteoDictionary, OfTwoRunsEqualsThatOfOneRunOverBothFiles) {
   }
 }
 
-TEST_F(CriteoDictionary, FrozenMapsNewValuesToZeroAndStaysAsItIs) {
+TEST_F(CriteoDictionary, AFrozenOneMapsNewValuesToZeroAndStaysUnchanged) {
   convert(with_dictionary(log("a.tsv", {"0b", "0a"}), "a.h5"));
   CriteoOptions o = with_dictionary(log("b.tsv", {"0a", "0c", "", "0b"}), "b.h5");
   o.frozen_dictionary = true;
@@ -67,7 +67,7 @@ TEST_F(CriteoDictionary, FrozenMapsNewValuesToZeroAndStaysAsItIs) {
   EXPECT_THAT(read_dictionary_file(path("d.h5"), {"C1"})[0].values, ElementsAre(0xb, 0xa));
 }
 
-TEST_F(CriteoDictionary, WithAThresholdTakesOnlyFrequentNewValues) {
+TEST_F(CriteoDictionary, AThresholdAdmitsOnlyFrequentNewValues) {
   convert(with_dictionary(log("a.tsv", {"0b"}), "a.h5"));
   CriteoOptions o = with_dictionary(log("b.tsv", {"0c", "0d", "0b", "0d"}), "b.h5");
   o.frequency_threshold = 2;
@@ -76,7 +76,7 @@ TEST_F(CriteoDictionary, WithAThresholdTakesOnlyFrequentNewValues) {
   EXPECT_THAT(read_dictionary_file(path("d.h5"), {"C1"})[0].values, ElementsAre(0xb, 0xd));
 }
 
-TEST_F(CriteoDictionary, TellsAMissingCategoryFromTheValueZero) {
+TEST_F(CriteoDictionary, AMissingCategoryIsNotTheValueZero) {
   convert(with_dictionary(log("a.tsv", {"00000000", "", "0a"}), "a.h5"));
   const FeatureVocabulary first = read_dictionary_file(path("d.h5"), {"C1"})[0];
   EXPECT_THAT(first.values, ElementsAre(0, 0, 0xa));
@@ -85,14 +85,14 @@ TEST_F(CriteoDictionary, TellsAMissingCategoryFromTheValueZero) {
   EXPECT_THAT(first_ids("b.h5"), ElementsAre(2, 1));
 }
 
-TEST_F(CriteoDictionary, IsNotTouchedByARunThatFails) {
+TEST_F(CriteoDictionary, AFailedRunDoesNotTouchIt) {
   convert(with_dictionary(log("a.tsv", {"0b"}), "a.h5"));
   write("bad.tsv", "0\tnonsense\n");
   error_of(with_dictionary("bad.tsv", "bad.h5"));
   EXPECT_THAT(read_dictionary_file(path("d.h5"), {"C1"})[0].values, ElementsAre(0xb));
 }
 
-TEST_F(CriteoDictionary, IsTheSameFileForTheSameLog) {
+TEST_F(CriteoDictionary, TheSameLogGivesTheSameFile) {
   log("a.tsv", {"0b", "0a", ""});
   convert(with_dictionary("a.tsv", "a.h5"));
   CriteoOptions again = with_dictionary("a.tsv", "b.h5");
@@ -102,7 +102,7 @@ TEST_F(CriteoDictionary, IsTheSameFileForTheSameLog) {
   EXPECT_EQ(content("d.h5"), content("d2.h5"));
 }
 
-TEST_F(CriteoDictionary, ThatIsNoneIsNamed) {
+TEST_F(CriteoDictionary, AnotherKindOfFileIsNamed) {
   log("a.tsv", {"0b"});
   write("d.h5", "not HDF5");
   EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("d.h5: not an HDF5 file"));
@@ -110,7 +110,7 @@ TEST_F(CriteoDictionary, ThatIsNoneIsNamed) {
   EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("d.h5: not a dictionary"));
 }
 
-TEST_F(CriteoDictionary, WithAValueTwiceIsRefused) {
+TEST_F(CriteoDictionary, AValueTwiceIsRefused) {
   log("a.tsv", {"0b"});
   std::vector<FeatureVocabulary> features;
   for (size_t f = 0; f < 26; ++f) features.push_back({criteo_feature_name(f), {7, 8}, 0});
@@ -120,13 +120,13 @@ TEST_F(CriteoDictionary, WithAValueTwiceIsRefused) {
               HasSubstr("C5 holds the value 00000009 twice"));
 }
 
-TEST_F(CriteoDictionary, WithoutAFeatureIsRefused) {
+TEST_F(CriteoDictionary, AMissingFeatureIsRefused) {
   log("a.tsv", {"0b"});
   write_dictionary_file(path("d.h5"), {{"C1", {7}, 0}});
   EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("there is no /C2/values"));
 }
 
-TEST_F(CriteoDictionary, WithAMissingIdOutOfRangeIsRefused) {
+TEST_F(CriteoDictionary, AMissingIdOutOfRangeIsRefused) {
   log("a.tsv", {"0b"});
   std::vector<FeatureVocabulary> features;
   for (size_t f = 0; f < 26; ++f) features.push_back({criteo_feature_name(f), {7}, 2});

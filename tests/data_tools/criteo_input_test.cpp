@@ -60,7 +60,7 @@ TEST_F(CriteoInput, GzipReadsAsTheTextItHolds) {
   EXPECT_EQ(read_chunks({path("a.tsv.gz")}, 1 << 20), text);
 }
 
-TEST_F(CriteoInput, GzipMembersAfterEachOtherAreOneText) {
+TEST_F(CriteoInput, ConsecutiveGzipMembersAreOneText) {
   std::string all, compressed;
   for (unsigned i = 0; i < 60; ++i) {
     const std::string text = text_of(generated_lines(i % 7 * 40, 3 + i));
@@ -73,14 +73,14 @@ TEST_F(CriteoInput, GzipMembersAfterEachOtherAreOneText) {
   EXPECT_EQ(read_chunks({path("padded.gz")}, 1 << 16), all);
 }
 
-TEST_F(CriteoInput, GzipIsToldByItsContentNotItsName) {
+TEST_F(CriteoInput, GzipIsRecognisedByContentNotByName) {
   const std::string text = text_of(generated_lines(50, 4));
   write("plain.gz", text);
   write("packed.tsv", gzipped(text));
   EXPECT_EQ(read_chunks({path("plain.gz"), path("packed.tsv")}, 4096), text + text);
 }
 
-TEST_F(CriteoInput, GzipCutOffAnywhereIsNamed) {
+TEST_F(CriteoInput, TruncatedGzipIsNamed) {
   const std::string whole = gzipped(text_of(generated_lines(300, 5)));
   for (const size_t left : {size_t{3}, size_t{15}, whole.size() / 2, whole.size() - 9,
                             whole.size() - 8, whole.size() - 1}) {
@@ -115,7 +115,7 @@ class MalformedLine : public InFolder {
   }
 };
 
-TEST_F(MalformedLine, WithTooFewOrManyFieldsIsNamed) {
+TEST_F(MalformedLine, TooFewOrTooManyFieldsAreNamed) {
   const std::string good = generated_lines(1, 8)[0].text();
   EXPECT_THAT(error_with(good.substr(0, good.rfind('\t'))),
               HasSubstr("in.tsv:3: 39 fields; expected 40"));
@@ -126,7 +126,7 @@ TEST_F(MalformedLine, WithTooFewOrManyFieldsIsNamed) {
   EXPECT_THAT(error_with("0\t1\t2"), HasSubstr("in.tsv:3: 3 fields;"));
 }
 
-TEST_F(MalformedLine, WithABadLabelIsNamed) {
+TEST_F(MalformedLine, ABadLabelIsNamed) {
   LogLine line;
   for (const char* label : {"", "2", "-1", "01", "yes"}) {
     line.label = label;
@@ -134,7 +134,7 @@ TEST_F(MalformedLine, WithABadLabelIsNamed) {
   }
 }
 
-TEST_F(MalformedLine, WithABadNumberIsNamed) {
+TEST_F(MalformedLine, ABadNumberIsNamed) {
   for (const char* number : {"x", "-", "1 ", "0x1f", "nan", "inf", "1e999", "--1"}) {
     for (const size_t i : {size_t{0}, size_t{12}}) {
       LogLine line;
@@ -145,7 +145,7 @@ TEST_F(MalformedLine, WithABadNumberIsNamed) {
   }
 }
 
-TEST_F(MalformedLine, WithABadCategoryIsNamed) {
+TEST_F(MalformedLine, ABadCategoryIsNamed) {
   for (const char* category : {"0123456789", "123456789", "wxyz", "12 ", "-1"}) {
     for (const size_t f : {size_t{0}, size_t{25}}) {
       LogLine line;
@@ -156,7 +156,7 @@ TEST_F(MalformedLine, WithABadCategoryIsNamed) {
   }
 }
 
-TEST_F(MalformedLine, IsFoundFarIntoTheSecondFile) {
+TEST_F(MalformedLine, TheErrorCountsLinesOfTheSecondFile) {
   write("a.tsv", text_of(generated_lines(20000, 9)));
   std::vector<LogLine> lines = generated_lines(30000, 10);
   lines[23456].label = "7";
@@ -167,7 +167,7 @@ TEST_F(MalformedLine, IsFoundFarIntoTheSecondFile) {
   }
 }
 
-TEST_F(MalformedLine, IsSkippedAndCountedOnRequest) {
+TEST_F(MalformedLine, OnRequestLinesAreSkippedAndCounted) {
   std::vector<LogLine> lines = generated_lines(20000, 11);
   write("good.tsv", text_of(lines));
   std::string text = "nonsense\n";
@@ -186,14 +186,14 @@ TEST_F(MalformedLine, IsSkippedAndCountedOnRequest) {
   EXPECT_TRUE(read_converted(path("bad.h5")) == read_converted(path("good.h5")));
 }
 
-TEST_F(MalformedLine, AloneLeavesNothingToConvert) {
+TEST_F(MalformedLine, AnInputOfMalformedLinesOnlyIsAnError) {
   write("in.tsv", "nonsense\nmore of it\n");
   CriteoOptions o = options({"in.tsv"}, "out.h5");
   o.skip_malformed = true;
   EXPECT_THAT(error_of(o), HasSubstr("no line is well-formed"));
 }
 
-TEST_F(MalformedLine, OfEndlessLengthIsRefused) {
+TEST_F(MalformedLine, AnEndlessLineIsRefused) {
   write("in.tsv", std::string(static_cast<size_t>(TextChunks::kLongestLine) + 10, 'x'));
   EXPECT_THAT(error_of(options({"in.tsv"}, "out.h5")), HasSubstr("the line at byte 0 is longer"));
 }
@@ -205,7 +205,7 @@ TEST_F(CriteoInput, AnEmptyFileIsNamed) {
               HasSubstr("empty.tsv: the file is empty"));
 }
 
-TEST_F(CriteoInput, AFileThatIsNotThereIsNamed) {
+TEST_F(CriteoInput, AMissingFileIsNamed) {
   EXPECT_THAT(error_of(options({"none.tsv"}, "out.h5")), HasSubstr("none.tsv: cannot open"));
 }
 
@@ -232,7 +232,7 @@ class CriteoCommand : public InFolder {
   }
 };
 
-TEST_F(CriteoCommand, RefusesOptionsThatExcludeOrNeedEachOther) {
+TEST_F(CriteoCommand, OptionsThatExcludeOrNeedEachOtherAreRefused) {
   write("a.tsv", text_of(generated_lines(10, 13)));
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"a.tsv", "--output", "o.h5"});
@@ -253,7 +253,7 @@ TEST_F(CriteoCommand, RefusesOptionsThatExcludeOrNeedEachOther) {
   EXPECT_THAT(files(), ::testing::ElementsAre("a.tsv"));
 }
 
-TEST_F(CriteoCommand, ConvertsWithTheOptionsGiven) {
+TEST_F(CriteoCommand, OptionsReachTheConversion) {
   write("a.tsv", text_of(generated_lines(10, 14)));
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(run({"a.tsv", "--output", "o.h5", "--test-output", "t.h5", "--test-fraction", "0.3",

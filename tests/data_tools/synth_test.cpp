@@ -70,7 +70,7 @@ std::string error_text(const std::function<void()>& body) {
   return "no error";
 }
 
-TEST_F(Synth, IsTheSameAtAnyNumberOfThreads) {
+TEST_F(Synth, TheNumberOfThreadsChangesNothing) {
   SynthOptions options = criteo("a.tsv", 20000);
   options.threads = 1;
   run_synth(options);
@@ -80,7 +80,7 @@ TEST_F(Synth, IsTheSameAtAnyNumberOfThreads) {
   EXPECT_EQ(read("a.tsv"), read("b.tsv"));
 }
 
-TEST_F(Synth, APartOfTheStreamIsThatPartOfTheWhole) {
+TEST_F(Synth, APartOfTheStreamEqualsThatPartOfTheWhole) {
   run_synth(criteo("whole.tsv", 9000));
   SynthOptions options = criteo("part.tsv", 500);
   options.first_sample = 8000;
@@ -185,7 +185,7 @@ TEST_F(Synth, AWrongOutputNameIsRefusedAndNothingIsLeft) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
-TEST(ExactAuc, CountsEveryPairAndTiesHalf) {
+TEST(ExactAuc, EveryPairCountsAndTiesCountHalf) {
   std::mt19937 random(4);
   std::vector<std::pair<float, bool>> scored;
   for (int i = 0; i < 300; ++i)
@@ -201,7 +201,7 @@ TEST(ExactAuc, CountsEveryPairAndTiesHalf) {
   EXPECT_NEAR(exact_auc(scored), above / pairs, 1e-12);
 }
 
-TEST(RunInOrder, TakesResultsInOrderAndRethrows) {
+TEST(RunInOrder, ResultsComeInOrderAndErrorsAreRethrown) {
   std::vector<int64_t> taken;
   run_in_order<int64_t>(
       100, 4, [](int64_t i, int64_t& item) { item = i; },

@@ -15,7 +15,7 @@ std::vector<ScoreWord> random_words(size_t count, uint32_t below, unsigned seed)
   return words;
 }
 
-TEST(SortWords, OrdersAsStdSortDoes) {
+TEST(SortWords, TheOrderIsThatOfStdSort) {
   for (const uint32_t below : {5u, 70000u, 0x7f000002u}) {
     std::vector<ScoreWord> words = random_words(3001, below, 1);
     std::vector<ScoreWord> expected = words;
@@ -25,19 +25,19 @@ TEST(SortWords, OrdersAsStdSortDoes) {
   }
 }
 
-TEST(FoldRepeats, SaysHowManyMoreThereAre) {
+TEST(FoldRepeats, TheNumberOfRepeatsIsKept) {
   std::vector<ScoreWord> words{3, 3, 3, 4, 9, 9};
   fold_repeats(words);
   EXPECT_EQ(words, (std::vector<ScoreWord>{3, kRepeat | 2, 4, 9, kRepeat | 1}));
 }
 
-TEST(FoldRepeats, LeavesNothingOfNothing) {
+TEST(FoldRepeats, NoWordsGiveNoWords) {
   std::vector<ScoreWord> words;
   fold_repeats(words);
   EXPECT_TRUE(words.empty());
 }
 
-TEST(WordsBelow, FindsTheFirstWordOfTheScoreWhateverIsFolded) {
+TEST(WordsBelow, FoldedWordsBelowTheScoreAreCounted) {
   std::vector<ScoreWord> words = random_words(500, 120, 2);
   sort_words(words);
   fold_repeats(words);
@@ -52,7 +52,7 @@ TEST(WordsBelow, FindsTheFirstWordOfTheScoreWhateverIsFolded) {
   }
 }
 
-TEST(ScoreWord, OrdersAsTheProbabilityThenTheClass) {
+TEST(ScoreWord, TheOrderIsByProbabilityThenClass) {
   EXPECT_LT(score_word(0.1f, true), score_word(0.2f, false));
   EXPECT_LT(score_word(0.2f, false), score_word(0.2f, true));
   EXPECT_EQ(score_of(score_word(0.2f, false)), score_of(score_word(0.2f, true)));

@@ -20,13 +20,13 @@ double imbalance(const RunConfig& config, const Plan& plan) {
   return *std::max_element(seconds.begin(), seconds.end()) * plan.world / sum;
 }
 
-TEST(Auto, PutsEverythingOnTheOnlyRank) {
+TEST(Auto, OneRankGetsEverything) {
   const Plan plan = make_plan(kaggle_config(), 1);
   EXPECT_EQ(plan.shards.size(), 26u);
   EXPECT_TRUE(plan.data_parallel.empty());
 }
 
-TEST(Auto, ReplicatesTinyTablesAndNoLargeOnes) {
+TEST(Auto, TinyTablesAreReplicatedAndLargeOnesAreNot) {
   const RunConfig config = kaggle_config();
   for (int world : {2, 8}) {
     const Plan plan = make_plan(config, world);
@@ -41,26 +41,26 @@ TEST(Auto, ReplicatesTinyTablesAndNoLargeOnes) {
 
 class AutoBalance : public testing::TestWithParam<int> {};
 
-TEST_P(AutoBalance, OfKaggleIsWithinAQuarter) {
+TEST_P(AutoBalance, LoadsOfKaggleAreWithinAQuarter) {
   const RunConfig config = kaggle_config();
   EXPECT_LT(imbalance(config, make_plan(config, GetParam())), 1.3);
 }
 
-TEST_P(AutoBalance, OfMlperfIsWithinAQuarter) {
+TEST_P(AutoBalance, LoadsOfMlperfAreWithinAQuarter) {
   const RunConfig config = mlperf_config();
   EXPECT_LT(imbalance(config, make_plan(config, GetParam())), 1.3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, AutoBalance, testing::Values(2, 3, 4, 8, 16));
 
-TEST(Auto, CutsNoTableWhereWholeOnesBalance) {
+TEST(Auto, TablesStayWholeIfTheyBalance) {
   std::vector<TableConfig> tables;
   for (int t = 0; t < 16; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 64));
   const Plan plan = make_plan(config_of(tables, 4096), 4);
   EXPECT_EQ(plan.shards.size(), 16u);
 }
 
-TEST(Auto, CutsColumnsOfAWideTableThatDominates) {
+TEST(Auto, AWideTableThatDominatesIsCutByColumns) {
   std::vector<TableConfig> tables = {table("hot", 50000000, 128, {100})};
   for (int t = 0; t < 8; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 16));
   const Plan plan = make_plan(config_of(tables, 4096), 4);
@@ -69,7 +69,7 @@ TEST(Auto, CutsColumnsOfAWideTableThatDominates) {
   for (const Shard& shard : hot) EXPECT_GE(shard.columns.size(), 16);
 }
 
-TEST(Auto, CutsRowsOfANarrowTableThatDominates) {
+TEST(Auto, ANarrowTableThatDominatesIsCutByRows) {
   std::vector<TableConfig> tables = {table("hot", 50000000, 16, {100})};
   for (int t = 0; t < 8; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 16));
   const std::vector<Shard> hot = shards_of(make_plan(config_of(tables, 4096), 4), 0);
@@ -77,7 +77,7 @@ TEST(Auto, CutsRowsOfANarrowTableThatDominates) {
   for (const Shard& shard : hot) EXPECT_EQ(shard.columns.size(), 16);
 }
 
-TEST(Auto, CutsATableThatNoRankCanHold) {
+TEST(Auto, ATableThatNoRankCanHoldIsCut) {
   std::vector<TableConfig> tables = {table("big", 40000000, 64)};
   for (int t = 0; t < 30; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 64, {30}));
   RunConfig config = config_of(tables, 4096);
@@ -89,7 +89,7 @@ TEST(Auto, CutsATableThatNoRankCanHold) {
   for (const RankMemory& memory : rank_memory(config, plan)) EXPECT_LE(memory.total(), room);
 }
 
-TEST(Auto, FillsRanksToNearlyAllTheirMemory) {
+TEST(Auto, RanksAreFilledToNearlyAllTheirMemory) {
   RunConfig config = mlperf_config();
   const Plan unlimited = make_plan(config, 8);
   double all = 0;
@@ -100,7 +100,7 @@ TEST(Auto, FillsRanksToNearlyAllTheirMemory) {
   }
 }
 
-TEST(Auto, PlansColossalForManyRanks) {
+TEST(Auto, ColossalCanBePlannedForManyRanks) {
   const RunConfig config = colossal_config();
   for (int world : {8, 128, 129}) {
     const Plan plan = make_plan(config, world);
@@ -109,7 +109,7 @@ TEST(Auto, PlansColossalForManyRanks) {
   }
 }
 
-TEST(Auto, PlansMoreRanksThanTablesWithOneSample) {
+TEST(Auto, ThereMayBeMoreRanksThanTablesWithOneSample) {
   const RunConfig config = odd_config(Strategy::kAuto, 1);
   EXPECT_NO_THROW(check_plan(make_plan(config, 300), config.model, "plan"));
 }
@@ -141,7 +141,7 @@ TEST(CostModel, AShardNeverCostsLessForMoreRows) {
   }
 }
 
-TEST(Auto, StaysWithinTheMemoryThatTheMemoryTableCounts) {
+TEST(Auto, PlansFitTheMemoryThatTheMemoryTableCounts) {
   const RunConfig config = colossal_config();
   for (const auto& [ranks, gib] : {std::pair{128, 512.0}, {256, 250.0}}) {
     PlanOptions options;

@@ -12,14 +12,14 @@ constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
-TEST(DescribePlan, ListsEachOfAFewRanks) {
+TEST(DescribePlan, AFewRanksAreAllListed) {
   const RunConfig config = odd_config(Strategy::kRow);
   const std::string text = describe_plan(config, make_plan(config, 8));
   EXPECT_EQ(lines_of(text), 2 + 8 + 4);
   EXPECT_THAT(text, Not(HasSubstr("...")));
 }
 
-TEST(DescribePlan, StaysShortForManyRanks) {
+TEST(DescribePlan, ManyRanksAreSummarised) {
   const RunConfig config = odd_config(Strategy::kRow);
   const std::string text = describe_plan(config, make_plan(config, 129));
   EXPECT_LE(lines_of(text), 32);
@@ -27,7 +27,7 @@ TEST(DescribePlan, StaysShortForManyRanks) {
   EXPECT_THAT(text, HasSubstr("     128 "));
 }
 
-TEST(DescribePlan, CountsHowTablesAreCut) {
+TEST(DescribePlan, TheKindsOfCutsAreCounted) {
   RunConfig config = odd_config(Strategy::kTable);
   config.sharding.tables = {{"long", Strategy::kRow}, {"one_row", Strategy::kDataParallel}};
   EXPECT_THAT(
@@ -35,14 +35,14 @@ TEST(DescribePlan, CountsHowTablesAreCut) {
       HasSubstr("6 tables: 4 whole, 1 cut by rows, 0 by columns, 0 by both, 1 data-parallel"));
 }
 
-TEST(DescribeMemory, FitsWhereMemoryIsNotKnown) {
+TEST(DescribeMemory, UnknownMemorySuffices) {
   const RunConfig config = kaggle_config();
   bool fits = false;
   describe_memory(config, make_plan(config, 2), {}, &fits);
   EXPECT_TRUE(fits);
 }
 
-TEST(DescribeMemory, TellsNeedExactlyAtTheLimit) {
+TEST(DescribeMemory, TheLimitIsExact) {
   const RunConfig config = kaggle_config();
   const Plan plan = make_plan(config, 1);
   const double need = rank_memory(config, plan)[0].total();
@@ -53,7 +53,7 @@ TEST(DescribeMemory, TellsNeedExactlyAtTheLimit) {
   EXPECT_FALSE(fits);
 }
 
-TEST(DescribeMemory, NamesTheLargestTablesAndTheRanksThatWouldFit) {
+TEST(DescribeMemory, TheLargestTablesAndASufficientNumberOfRanksAreNamed) {
   const RunConfig config = kaggle_config();
   bool fits = true;
   const std::string text = describe_memory(config, make_plan(config, 2), {0.8 * kGiB}, &fits);
@@ -62,7 +62,7 @@ TEST(DescribeMemory, NamesTheLargestTablesAndTheRanksThatWouldFit) {
   EXPECT_THAT(text, testing::ContainsRegex("would fit: [0-9]+ ranks"));
 }
 
-TEST(DescribeMemory, AdvisesToCutTheTableThatIsTooLarge) {
+TEST(DescribeMemory, TheAdviceIsToCutATableThatIsTooLarge) {
   RunConfig config = config_of({table("big", 10000000, 64), table("small", 1000, 64)}, 64);
   config.sharding.strategy = Strategy::kTable;
   bool fits = true;
@@ -71,14 +71,14 @@ TEST(DescribeMemory, AdvisesToCutTheTableThatIsTooLarge) {
   EXPECT_THAT(text, HasSubstr("sharding.strategy: auto on 4 ranks, which cuts 'big'"));
 }
 
-TEST(DescribeMemory, SaysThatNoNumberOfRanksHelpsATooLargeDensePart) {
+TEST(DescribeMemory, NoNumberOfRanksHelpsATooLargeDensePart) {
   const RunConfig config = kaggle_config();
   bool fits = true;
   EXPECT_THAT(describe_memory(config, make_plan(config, 2), {1000}, &fits),
               HasSubstr("no number of ranks"));
 }
 
-TEST(PlanReport, EndsWithWhetherItFits) {
+TEST(PlanReport, TheLastLineSaysWhetherThePlanFits) {
   const RunConfig config = kaggle_config();
   const Plan plan = make_plan(config, 2);
   for (const auto& [room, verdict] :

@@ -5,7 +5,7 @@
 namespace dlrm::plan_test {
 namespace {
 
-TEST(RowStride, IsAPowerOfTwoUpTo64BytesThenAMultipleOf64) {
+TEST(RowStride, StridesArePowersOfTwoUpTo64BytesThenMultiplesOf64) {
   EXPECT_EQ(row_stride(1, DType::kFloat32), 1);
   EXPECT_EQ(row_stride(3, DType::kFloat32), 4);
   EXPECT_EQ(row_stride(9, DType::kFloat32), 16);
@@ -16,22 +16,22 @@ TEST(RowStride, IsAPowerOfTwoUpTo64BytesThenAMultipleOf64) {
   EXPECT_EQ(row_stride(5, DType::kBFloat16), 8);
 }
 
-TEST(ExpectedUniqueRows, OfOneLookupIsOne) {
+TEST(ExpectedUniqueRows, OneLookupGivesOne) {
   EXPECT_DOUBLE_EQ(expected_unique_rows(10, 1), 1);
   EXPECT_DOUBLE_EQ(expected_unique_rows(1, 1), 1);
   EXPECT_NEAR(expected_unique_rows(2e9, 1), 1, 1e-12);
 }
 
-TEST(ExpectedUniqueRows, OfTwoLookupsInTwoRowsIsOneAndAHalf) {
+TEST(ExpectedUniqueRows, TwoLookupsInTwoRowsGiveOneAndAHalf) {
   EXPECT_DOUBLE_EQ(expected_unique_rows(2, 2), 1.5);
 }
 
-TEST(ExpectedUniqueRows, OfNoLookupsIsNone) {
+TEST(ExpectedUniqueRows, NoLookupsGiveNone) {
   EXPECT_EQ(expected_unique_rows(1, 0), 0);
   EXPECT_EQ(expected_unique_rows(100, 0), 0);
 }
 
-TEST(ReplicatedGradients, TravelAsPairsWhereFewRowsAreTouched) {
+TEST(ReplicatedGradients, PairsAreSentIfFewRowsAreTouched) {
   EXPECT_TRUE(replicates_by_pairs(table("t", 1000000, 16), 128, 4));
   EXPECT_FALSE(replicates_by_pairs(table("t", 10, 16), 65536, 4));
 }
@@ -45,47 +45,47 @@ class TwoRanks : public testing::Test {
   Plan plan{2, {{0, {0, 100}, {0, 8}, 0}, {1, {0, 4}, {0, 4}, 0}, {1, {4, 10}, {0, 4}, 1}}, {2}};
 };
 
-TEST_F(TwoRanks, CountTablesAndShards) {
+TEST_F(TwoRanks, TablesAndShardsAreCounted) {
   const std::vector<RankLoad> loads = rank_loads(config, plan);
   EXPECT_EQ(loads[0].tables, 2);
   EXPECT_EQ(loads[1].tables, 1);
   EXPECT_EQ(loads[0].shards, 2);
 }
 
-TEST_F(TwoRanks, LookUpTheWholeBatchInShardsAndTheirOwnInReplicas) {
+TEST_F(TwoRanks, ShardsServeTheWholeBatchAndReplicasTheLocalOne) {
   const std::vector<RankLoad> loads = rank_loads(config, plan);
   EXPECT_DOUBLE_EQ(loads[0].lookups, 5 * 3 + 5 * 5 * 0.4 + 2);
   EXPECT_DOUBLE_EQ(loads[1].lookups, 5 * 5 * 0.6 + 3);
 }
 
-TEST_F(TwoRanks, SendIdsToOwnersAndLengthsForRowShardsOnly) {
+TEST_F(TwoRanks, LengthsAreSentForRowShardsOnly) {
   const std::vector<RankLoad> loads = rank_loads(config, plan);
   // The size of the message, headers of its groups, lengths, ids; the last two in words of 8.
   EXPECT_EQ(loads[0].ids_sent_bytes, 8 + 8 + 8 + 24);
   EXPECT_EQ(loads[1].ids_sent_bytes, 8 + 3 * 8 + 16 + 64);
 }
 
-TEST_F(TwoRanks, SendPooledVectorsForTheOtherRanksSamples) {
+TEST_F(TwoRanks, PooledVectorsAreSentForTheOtherRanksSamples) {
   config.train.wire.forward = DType::kBFloat16;
   const std::vector<RankLoad> loads = rank_loads(config, plan);
   EXPECT_DOUBLE_EQ(loads[0].pooled_sent_bytes, 3 * (2 * 8 + 4) * 2);
   EXPECT_DOUBLE_EQ(loads[1].pooled_sent_bytes, 2 * 4 * 2);
 }
 
-TEST_F(TwoRanks, SendGradientsOfTheirSamplesToOwners) {
+TEST_F(TwoRanks, GradientsAreSentToOwners) {
   const std::vector<RankLoad> loads = rank_loads(config, plan);
   EXPECT_DOUBLE_EQ(loads[0].gradient_sent_bytes, 2 * 4 * 4);
   EXPECT_DOUBLE_EQ(loads[1].gradient_sent_bytes, 3 * (2 * 8 + 4) * 4);
 }
 
-TEST_F(TwoRanks, ReduceTheReplicatedTableOfTwoRowsWhole) {
+TEST_F(TwoRanks, TheReplicatedTableOfTwoRowsIsReducedWhole) {
   const std::vector<RankLoad> loads = rank_loads(config, plan);
   // 2·(1/2)·[2, 3 + 1] floats = 32 bytes; pairs of the 1.75 rows that 3 samples touch: 35 bytes.
   EXPECT_DOUBLE_EQ(loads[0].replicated_bytes, 32);
   EXPECT_DOUBLE_EQ(loads[1].replicated_bytes, 32);
 }
 
-TEST_F(TwoRanks, HoldRowsAtTheirStrideAndTheirState) {
+TEST_F(TwoRanks, TableBytesCountRowStridesAndState) {
   const std::vector<RankMemory> memory = rank_memory(config, plan);
   const double replica = 2 * 4 * 4;
   EXPECT_DOUBLE_EQ(memory[0].tables, 100 * 8 * 4 + 4 * 4 * 4 + replica);
@@ -93,7 +93,7 @@ TEST_F(TwoRanks, HoldRowsAtTheirStrideAndTheirState) {
   EXPECT_DOUBLE_EQ(memory[0].optimizer_state, memory[0].tables);
 }
 
-TEST_F(TwoRanks, HoldTheStateThatTheOptimizerKeeps) {
+TEST_F(TwoRanks, StateBytesFollowTheOptimizer) {
   const auto state = [&](OptimizerRule type) {
     config.train.sparse_optimizer.type = type;
     return rank_memory(config, plan)[1].optimizer_state;
@@ -104,7 +104,7 @@ TEST_F(TwoRanks, HoldTheStateThatTheOptimizerKeeps) {
   EXPECT_EQ(state(OptimizerRule::kFtrl), 2 * (6 * 4 + 2 * 4) * 4);
 }
 
-TEST_F(TwoRanks, SumTheirMemoryInTheLoads) {
+TEST_F(TwoRanks, LoadsCountAllMemory) {
   const std::vector<RankLoad> loads = rank_loads(config, plan);
   const std::vector<RankMemory> memory = rank_memory(config, plan);
   for (size_t rank = 0; rank < 2; ++rank) {
@@ -112,14 +112,14 @@ TEST_F(TwoRanks, SumTheirMemoryInTheLoads) {
   }
 }
 
-TEST_F(TwoRanks, GatherAllIdsWhereRoutingIsFixed) {
+TEST_F(TwoRanks, FixedRoutingGathersAllIds) {
   config.routing.mode = RoutingMode::kFixed;
   const std::vector<RankLoad> loads = rank_loads(config, plan);
   EXPECT_EQ(loads[0].ids_sent_bytes, 8 + 3 * 8 + 2 * 4 * (3 + 5));
   EXPECT_EQ(loads[1].ids_sent_bytes, 8 + 3 * 8 + 3 * 4 * (3 + 5));
 }
 
-TEST(RankLoads, CountTheIdsOfColumnShardsOfOneRankOnce) {
+TEST(RankLoads, IdsOfColumnShardsOfOneRankCountOnce) {
   const RunConfig config = config_of({table("t", 10, 8, {3})}, 4);
   const Plan plan{
       2, {{0, {0, 10}, {2, 6}, 0}, {0, {0, 10}, {0, 2}, 1}, {0, {0, 10}, {6, 8}, 1}}, {}};
@@ -131,7 +131,7 @@ TEST(RankLoads, CountTheIdsOfColumnShardsOfOneRankOnce) {
 }
 
 /// A table cut into two halves of its rows: hotness 1 expects half an id a bag in each.
-TEST(RankLoads, CountTheBagsThatAreNotEmptyOnARowShard) {
+TEST(RankLoads, OnlyNonEmptyBagsOfARowShardCount) {
   RunConfig config = config_of({table("t", 10, 8, {1, 4})}, 4);
   const Plan plan{2, {{0, {0, 5}, {0, 8}, 0}, {0, {5, 10}, {0, 8}, 1}}, {}};
   EXPECT_DOUBLE_EQ(rank_loads(config, plan)[0].pooled_sent_bytes, 2 * (0.5 + 1) * 8 * 4);
@@ -140,26 +140,26 @@ TEST(RankLoads, CountTheBagsThatAreNotEmptyOnARowShard) {
   EXPECT_DOUBLE_EQ(rank_loads(config, plan)[0].pooled_sent_bytes, 2 * (1 + 1) * 8 * 4);
 }
 
-TEST(RankLoads, TakeEightBytesAnIdBeyondTwoToThe31Rows) {
+TEST(RankLoads, IdsTakeEightBytesBeyondTwoToThe31Rows) {
   const Plan plan{2, {{0, {0, int64_t{3} << 30}, {0, 8}, 0}}, {}};
   const RunConfig config = config_of({table("t", int64_t{3} << 30, 8, {5})}, 4);
   EXPECT_EQ(rank_loads(config, plan)[1].ids_sent_bytes, 8 + 8 + 2 * 5 * 8);
 }
 
-TEST(RankLoads, OfARankWithoutSamplesAreSizesAlone) {
+TEST(RankLoads, ARankWithoutSamplesSendsOnlySizes) {
   const RunConfig config = config_of({table("t", 10, 8)}, 1);
   const Plan plan{2, {{0, {0, 10}, {0, 8}, 1}}, {}};
   EXPECT_EQ(rank_loads(config, plan)[0].sent_bytes(), 8);
 }
 
-TEST(RankLoads, OfOneRankExchangeNothing) {
+TEST(RankLoads, OneRankExchangesNothing) {
   const RunConfig config = odd_config(Strategy::kTable);
   const RankLoad load = rank_loads(config, make_plan(config, 1))[0];
   EXPECT_EQ(load.sent_bytes(), 0);
   EXPECT_EQ(load.received_bytes, 0);
 }
 
-TEST(RankLoads, OfMoreRanksThanSamplesAreFinite) {
+TEST(RankLoads, MoreRanksThanSamplesGiveFiniteLoads) {
   const RunConfig config = odd_config(Strategy::kGrid, 3);
   for (const RankLoad& load : rank_loads(config, make_plan(config, 8))) {
     EXPECT_GE(load.sent_bytes(), 0);
@@ -167,7 +167,7 @@ TEST(RankLoads, OfMoreRanksThanSamplesAreFinite) {
   }
 }
 
-TEST(RankMemory, GrowsWithBf16CopiesOfDenseParameters) {
+TEST(RankMemory, Bf16CopiesOfDenseParametersCount) {
   RunConfig config = odd_config(Strategy::kTable);
   const Plan plan = make_plan(config, 2);
   const double before = rank_memory(config, plan)[0].dense;
@@ -176,7 +176,7 @@ TEST(RankMemory, GrowsWithBf16CopiesOfDenseParameters) {
   EXPECT_DOUBLE_EQ(rank_memory(config, plan)[0].dense - before, 2 * parameters);
 }
 
-TEST(RankMemory, HoldsListsOfTheBagsThatRowShardsReturn) {
+TEST(RankMemory, ListsOfReturnedBagsCount) {
   RunConfig config = config_of({table("t", 10, 8, {1, 4})}, 4);
   const Plan plan{2, {{0, {0, 5}, {0, 8}, 0}, {0, {5, 10}, {0, 8}, 1}}, {}};
   const double lists = rank_memory(config, plan)[0].routing;
@@ -187,7 +187,7 @@ TEST(RankMemory, HoldsListsOfTheBagsThatRowShardsReturn) {
   EXPECT_DOUBLE_EQ(lists - rank_memory(config, plan)[0].routing, 8 * 2 * 2 * 1 * 2 - other_rows);
 }
 
-TEST(RankMemory, GrowsWithTheRoutingDepth) {
+TEST(RankMemory, TheRoutingDepthCounts) {
   RunConfig config = odd_config(Strategy::kTable);
   const Plan plan = make_plan(config, 1);
   const double before = rank_memory(config, plan)[0].routing;

@@ -25,50 +25,50 @@ class PlanFiles : public testing::Test {
 
 const char* const kWholeA = R"({"table": "a", "rows": [0, 10], "columns": [0, 4], "rank": 1})";
 
-TEST_F(PlanFiles, AreRead) {
+TEST_F(PlanFiles, AllFieldsAreRead) {
   const TemporaryFile file(fmt::format(
       R"({{"world": 2, "shards": [{}], "data_parallel": ["b"], "further": 1}})", kWholeA));
   const Plan expected{2, {{0, {0, 10}, {0, 4}, 1}}, {1}};
   EXPECT_EQ(read_plan(file.path(), model, 2), expected);
 }
 
-TEST_F(PlanFiles, NeedNoWorld) {
+TEST_F(PlanFiles, WorldMayBeMissing) {
   const TemporaryFile file(fmt::format(R"({{"shards": [{}], "data_parallel": ["b"]}})", kWholeA));
   EXPECT_EQ(read_plan(file.path(), model, 2).world, 2);
 }
 
-TEST_F(PlanFiles, NeedNoOrder) {
+TEST_F(PlanFiles, ShardsMayBeInAnyOrder) {
   const TemporaryFile file(R"({"world": 2, "shards": [
     {"table": "b", "rows": [3, 6], "columns": [0, 2], "rank": 1},
     {"table": "b", "rows": [0, 3], "columns": [0, 2], "rank": 0}], "data_parallel": ["a"]})");
   EXPECT_EQ(read_plan(file.path(), model, 2).shards[0].rank, 0);
 }
 
-TEST_F(PlanFiles, KeepNamesWithQuotes) {
+TEST_F(PlanFiles, NamesMayHoldQuotes) {
   model.tables[0].name = "a \"quoted\"\n\\";
   const Plan plan{2, {{0, {0, 10}, {0, 4}, 1}}, {1}};
   const TemporaryFile file(to_json(plan, model));
   EXPECT_EQ(read_plan(file.path(), model, 2), plan);
 }
 
-TEST_F(PlanFiles, ThatAreMissingAreNamed) {
+TEST_F(PlanFiles, AMissingFileIsNamed) {
   EXPECT_THAT(usage_error_of([&] { read_plan("/nowhere/plan.json", model, 2); }),
               HasSubstr("/nowhere/plan.json"));
 }
 
-TEST_F(PlanFiles, ThatAreNotJsonAreRefusedWithLineAndColumn) {
+TEST_F(PlanFiles, InvalidJsonIsRefusedWithLineAndColumn) {
   EXPECT_THAT(error_of("{\"world\": 2,\n  \"shards\": [}\n"), HasSubstr(".json:2:14: not JSON"));
   EXPECT_THAT(error_of(""), HasSubstr(":1:1: not JSON"));
   EXPECT_THAT(error_of("?"), HasSubstr(":1:1: not JSON"));
   EXPECT_THAT(error_of("{\n?"), HasSubstr(":2:1: not JSON"));
 }
 
-TEST_F(PlanFiles, ForAnotherWorldAreRefused) {
+TEST_F(PlanFiles, AnotherWorldIsRefused) {
   EXPECT_THAT(error_of(R"({"world": 4, "shards": []})"),
               AllOf(HasSubstr("4 ranks"), HasSubstr("this run has 2")));
 }
 
-TEST_F(PlanFiles, OfTheWrongTypesAreRefused) {
+TEST_F(PlanFiles, WrongTypesAreRefused) {
   EXPECT_THAT(error_of("[]"), HasSubstr("must be an object"));
   EXPECT_THAT(error_of("{}"), HasSubstr("shards: missing"));
   EXPECT_THAT(error_of(R"({"shards": 3})"), HasSubstr("shards: must be a list"));
@@ -78,7 +78,7 @@ TEST_F(PlanFiles, OfTheWrongTypesAreRefused) {
   EXPECT_THAT(error_of(R"({"shards": [], "data_parallel": [1]})"), HasSubstr("data_parallel[0]"));
 }
 
-TEST_F(PlanFiles, WithBadShardsAreRefusedNamingTheField) {
+TEST_F(PlanFiles, ABadShardIsRefusedNamingTheField) {
   EXPECT_THAT(error_of_shards(R"({"rows": [0, 10], "columns": [0, 4], "rank": 0})"),
               HasSubstr("shards[0].table: missing"));
   EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0], "columns": [0, 4], "rank": 0})"),
@@ -94,18 +94,18 @@ TEST_F(PlanFiles, WithBadShardsAreRefusedNamingTheField) {
       HasSubstr("shards[0].rank"));
 }
 
-TEST_F(PlanFiles, WithAnUnknownTableAreRefused) {
+TEST_F(PlanFiles, AnUnknownTableIsRefused) {
   EXPECT_THAT(error_of_shards(R"({"table": "z", "rows": [0, 1], "columns": [0, 1], "rank": 0})"),
               HasSubstr("shards[0].table: the config has no table \"z\""));
   EXPECT_THAT(error_of(R"({"shards": [], "data_parallel": ["z"]})"), HasSubstr("\"z\""));
 }
 
-TEST_F(PlanFiles, WithARankOutsideTheWorldAreRefused) {
+TEST_F(PlanFiles, ARankOutsideTheWorldIsRefused) {
   EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0, 10], "columns": [0, 4], "rank": 2})"),
               AllOf(HasSubstr("'a'"), HasSubstr("ranks go from 0 to 1")));
 }
 
-TEST_F(PlanFiles, WithRowsOutOfBoundsAreRefused) {
+TEST_F(PlanFiles, RowsOutOfBoundsAreRefused) {
   EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0, 11], "columns": [0, 4], "rank": 0})"),
               AllOf(HasSubstr("'a'"), HasSubstr("10 rows x 4 columns")));
   EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [-1, 10], "columns": [0, 4], "rank": 0})"),
@@ -114,7 +114,7 @@ TEST_F(PlanFiles, WithRowsOutOfBoundsAreRefused) {
               HasSubstr("empty"));
 }
 
-TEST_F(PlanFiles, WithAGapAreRefusedNamingACell) {
+TEST_F(PlanFiles, AGapIsRefusedNamingACell) {
   EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0, 4], "columns": [0, 4], "rank": 0},
                                  {"table": "a", "rows": [4, 10], "columns": [0, 3], "rank": 1})"),
               AllOf(HasSubstr("'a'"), HasSubstr("row 4, column 3")));
@@ -124,33 +124,33 @@ TEST_F(PlanFiles, WithAGapAreRefusedNamingACell) {
               HasSubstr("row 9, column 0"));
 }
 
-TEST_F(PlanFiles, WithAnOverlapAreRefusedNamingBothShards) {
+TEST_F(PlanFiles, AnOverlapIsRefusedNamingBothShards) {
   EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0, 6], "columns": [0, 4], "rank": 0},
                                  {"table": "a", "rows": [5, 10], "columns": [2, 4], "rank": 1})"),
               AllOf(HasSubstr("'a'"), HasSubstr("rows [0, 6)"), HasSubstr("rows [5, 10)"),
                     HasSubstr("overlap")));
 }
 
-TEST_F(PlanFiles, WithTheSameShardTwiceAreRefused) {
+TEST_F(PlanFiles, TheSameShardTwiceIsRefused) {
   EXPECT_THAT(error_of_shards(std::string(kWholeA) + "," + kWholeA), HasSubstr("overlap"));
 }
 
-TEST_F(PlanFiles, WithoutATableAreRefused) {
+TEST_F(PlanFiles, AMissingTableIsRefused) {
   EXPECT_THAT(error_of_shards(""), HasSubstr("'a' is missing"));
 }
 
-TEST_F(PlanFiles, ThatBothShardAndReplicateATableAreRefused) {
+TEST_F(PlanFiles, ATableBothShardedAndReplicatedIsRefused) {
   EXPECT_THAT(error_of_shards(std::string(kWholeA) +
                               R"(,{"table": "b", "rows": [0, 6], "columns": [0, 2], "rank": 0})"),
               AllOf(HasSubstr("'b'"), HasSubstr("data-parallel")));
 }
 
-TEST_F(PlanFiles, ThatReplicateATableTwiceAreRefused) {
+TEST_F(PlanFiles, ATableReplicatedTwiceIsRefused) {
   EXPECT_THAT(error_of(R"({"shards": [], "data_parallel": ["a", "b", "a"]})"),
               AllOf(HasSubstr("'a'"), HasSubstr("twice")));
 }
 
-TEST(CheckPlan, TakesAPinwheelThatNoCutMakes) {
+TEST(CheckPlan, APinwheelOfShardsIsAccepted) {
   const ModelConfig model = config_of({table("a", 3, 3)}, 8).model;
   const Plan plan{1,
                   {{0, {0, 1}, {0, 2}, 0},
@@ -162,7 +162,7 @@ TEST(CheckPlan, TakesAPinwheelThatNoCutMakes) {
   EXPECT_NO_THROW(check_plan(plan, model, "plan"));
 }
 
-TEST(CheckPlan, RefusesAnOverlapThatHidesAGapOfTheSameArea) {
+TEST(CheckPlan, AnOverlapAndAGapOfTheSameAreaAreRefused) {
   const ModelConfig model = config_of({table("a", 4, 4)}, 8).model;
   const Plan plan{1, {{0, {0, 4}, {0, 2}, 0}, {0, {0, 4}, {1, 3}, 0}}, {}};
   EXPECT_THAT(usage_error_of([&] { check_plan(plan, model, "plan"); }), HasSubstr("overlap"));

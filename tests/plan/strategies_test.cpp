@@ -30,7 +30,7 @@ void expect_each_cell_once(const Plan& plan, const ModelConfig& model) {
 
 class EveryStrategyAndWorld : public testing::TestWithParam<std::tuple<Strategy, int>> {};
 
-TEST_P(EveryStrategyAndWorld, HoldsEachCellOnce) {
+TEST_P(EveryStrategyAndWorld, EachCellIsInOneShard) {
   const auto [strategy, world] = GetParam();
   const RunConfig config = odd_config(strategy);
   const Plan plan = make_plan(config, world);
@@ -39,7 +39,7 @@ TEST_P(EveryStrategyAndWorld, HoldsEachCellOnce) {
   EXPECT_NO_THROW(check_plan(plan, config.model, "plan"));
 }
 
-TEST_P(EveryStrategyAndWorld, ListsShardsInOrder) {
+TEST_P(EveryStrategyAndWorld, ShardsAreInOrder) {
   const auto [strategy, world] = GetParam();
   const Plan plan = make_plan(odd_config(strategy), world);
   const auto key = [](const Shard& s) {
@@ -50,12 +50,12 @@ TEST_P(EveryStrategyAndWorld, ListsShardsInOrder) {
   }
 }
 
-TEST_P(EveryStrategyAndWorld, GivesTheSamePlanTwice) {
+TEST_P(EveryStrategyAndWorld, TheSameInputsGiveTheSamePlan) {
   const auto [strategy, world] = GetParam();
   EXPECT_EQ(make_plan(odd_config(strategy), world), make_plan(odd_config(strategy), world));
 }
 
-TEST_P(EveryStrategyAndWorld, SurvivesAJsonRoundTrip) {
+TEST_P(EveryStrategyAndWorld, ThePlanIsReadBackUnchanged) {
   const auto [strategy, world] = GetParam();
   const RunConfig config = odd_config(strategy);
   const Plan plan = make_plan(config, world);
@@ -63,7 +63,7 @@ TEST_P(EveryStrategyAndWorld, SurvivesAJsonRoundTrip) {
   EXPECT_EQ(read_plan(file.path(), config.model, world), plan);
 }
 
-TEST_P(EveryStrategyAndWorld, SendsWhatIsReceived) {
+TEST_P(EveryStrategyAndWorld, SentBytesEqualReceivedBytes) {
   const auto [strategy, world] = GetParam();
   const RunConfig config = odd_config(strategy);
   double sent = 0;
@@ -75,7 +75,7 @@ TEST_P(EveryStrategyAndWorld, SendsWhatIsReceived) {
   EXPECT_NEAR(sent, received, 1e-9 * sent + 1e-9);
 }
 
-TEST_P(EveryStrategyAndWorld, LooksEveryIdUpAtLeastOnce) {
+TEST_P(EveryStrategyAndWorld, EveryIdIsLookedUpAtLeastOnce) {
   const auto [strategy, world] = GetParam();
   const RunConfig config = odd_config(strategy);
   double lookups = 0;
@@ -91,13 +91,13 @@ INSTANTIATE_TEST_SUITE_P(Plans, EveryStrategyAndWorld,
                                                           Strategy::kGrid, Strategy::kDataParallel),
                                           testing::Values(1, 2, 3, 5, 8, 129)));
 
-TEST(TableStrategy, KeepsEachTableWhole) {
+TEST(TableStrategy, TablesStayWhole) {
   const Plan plan = make_plan(odd_config(Strategy::kTable), 3);
   EXPECT_EQ(plan.shards.size(), 6u);
   EXPECT_TRUE(plan.data_parallel.empty());
 }
 
-TEST(RowStrategy, CutsEachTableIntoNearEqualRowsOverAllRanks) {
+TEST(RowStrategy, EachRankGetsANearlyEqualPartOfTheRows) {
   const Plan plan = make_plan(config_of({table("t", 10, 4)}, 8, Strategy::kRow), 4);
   const std::vector<Shard> expected = {{0, {0, 2}, {0, 4}, 0},
                                        {0, {2, 5}, {0, 4}, 1},
@@ -106,7 +106,7 @@ TEST(RowStrategy, CutsEachTableIntoNearEqualRowsOverAllRanks) {
   EXPECT_EQ(plan.shards, expected);
 }
 
-TEST(RowStrategy, GivesATableOfThreeRowsToThreeRanks) {
+TEST(RowStrategy, ATableOfThreeRowsIsOnThreeRanks) {
   const Plan plan = make_plan(config_of({table("t", 3, 4)}, 8, Strategy::kRow), 8);
   std::set<int> ranks;
   for (const Shard& shard : plan.shards) {
@@ -116,38 +116,38 @@ TEST(RowStrategy, GivesATableOfThreeRowsToThreeRanks) {
   EXPECT_EQ(ranks.size(), 3u);
 }
 
-TEST(RowStrategy, SpreadsTheRowsOfTinyTablesOverDifferentRanks) {
+TEST(RowStrategy, RowsOfTinyTablesAreOnDifferentRanks) {
   const RunConfig config = config_of({table("a", 2, 4), table("b", 2, 4)}, 8, Strategy::kRow);
   std::set<int> ranks;
   for (const Shard& shard : make_plan(config, 4).shards) ranks.insert(shard.rank);
   EXPECT_EQ(ranks.size(), 4u);
 }
 
-TEST(ColumnStrategy, CutsColumnsOverAllRanks) {
+TEST(ColumnStrategy, EachRankGetsAPartOfTheColumns) {
   const Plan plan = make_plan(config_of({table("t", 10, 7)}, 8, Strategy::kColumn), 3);
   const std::vector<Shard> expected = {
       {0, {0, 10}, {0, 2}, 0}, {0, {0, 10}, {2, 4}, 1}, {0, {0, 10}, {4, 7}, 2}};
   EXPECT_EQ(plan.shards, expected);
 }
 
-TEST(ColumnStrategy, MakesNoMoreShardsThanColumns) {
+TEST(ColumnStrategy, ThereAreNoMoreShardsThanColumns) {
   EXPECT_EQ(make_plan(config_of({table("t", 10, 5)}, 8, Strategy::kColumn), 8).shards.size(), 5u);
 }
 
-TEST(GridStrategy, CutsSixRanksIntoTwoByThree) {
+TEST(GridStrategy, SixRanksAreTwoByThree) {
   const Plan plan = make_plan(config_of({table("t", 10, 6)}, 8, Strategy::kGrid), 6);
   ASSERT_EQ(plan.shards.size(), 6u);
   EXPECT_EQ(plan.shards[0], (Shard{0, {0, 5}, {0, 2}, 0}));
   EXPECT_EQ(plan.shards[4], (Shard{0, {5, 10}, {2, 4}, 4}));
 }
 
-TEST(GridStrategy, CutsNoMoreColumnsThanThereAre) {
+TEST(GridStrategy, ThereAreNoMorePartsThanColumns) {
   const Plan plan = make_plan(config_of({table("t", 100, 2)}, 8, Strategy::kGrid), 12);
   ASSERT_EQ(plan.shards.size(), 12u);
   EXPECT_EQ(plan.shards[1].columns, (Range{1, 2}));
 }
 
-TEST(DataParallelStrategy, ReplicatesEveryTable) {
+TEST(DataParallelStrategy, EveryTableIsReplicated) {
   const Plan plan = make_plan(odd_config(Strategy::kDataParallel), 3);
   EXPECT_TRUE(plan.shards.empty());
   EXPECT_EQ(plan.data_parallel, (std::vector<int>{0, 1, 2, 3, 4, 5}));
@@ -175,7 +175,7 @@ TEST(Overrides, OfAnUnknownTableAreRefused) {
               testing::HasSubstr("sharding.tables.lnog"));
 }
 
-TEST(PlanFile, IsUsedAsItIs) {
+TEST(ShardingPlan, ANamedPlanIsUsedUnchanged) {
   RunConfig config = odd_config(Strategy::kAuto);
   const Plan rows = make_plan(odd_config(Strategy::kRow), 3);
   const TemporaryFile file(to_json(rows, config.model));

@@ -51,21 +51,21 @@ std::vector<std::string> chosen(const RunConfig& config, const PlanOptions& opti
 const std::vector<TableConfig> kThree = {table("cold", 1000000, 16), table("hot", 500000, 16, {9}),
                                          table("warm", 1000000, 16, {4})};
 
-TEST(Tiers, AreTheDeviceWhereAllFits) {
+TEST(Tiers, AllIsOnTheDeviceIfItFits) {
   const RunConfig config = on_gpu(kThree);
   const double need = rank_memory(config, make_plan(config, 1))[0].total();
   EXPECT_THAT(chosen(config, {need}), IsEmpty());
   EXPECT_THAT(chosen(config, {}), IsEmpty());
 }
 
-TEST(Tiers, KeepOnTheDeviceWhatEarnsMostLookupsAByte) {
+TEST(Tiers, TheDeviceKeepsTablesWithMostLookupsPerByte) {
   const RunConfig config = on_gpu(kThree);
   EXPECT_THAT(chosen(config, with_room(config, 64 * 1.5e6)), ElementsAre("cold"));
   EXPECT_THAT(chosen(config, with_room(config, 64 * 1e6)), ElementsAre("cold", "warm"));
   EXPECT_THAT(chosen(config, with_room(config, 0)), ElementsAre("cold", "hot", "warm"));
 }
 
-TEST(Tiers, CountTheOptimizersStateAsBytesOfARow) {
+TEST(Tiers, OptimizerStateCountsAsBytesOfARow) {
   RunConfig config = on_gpu({table("rounded", 1000, 64, {5}), table("narrow", 1000, 16, {2})});
   config.model.tables[0].dtype = DType::kBFloat16;
   EXPECT_THAT(chosen(config, with_room(config, 128000)), ElementsAre("narrow"));
@@ -73,20 +73,20 @@ TEST(Tiers, CountTheOptimizersStateAsBytesOfARow) {
   EXPECT_THAT(chosen(config, with_room(config, 640000)), ElementsAre("rounded"));
 }
 
-TEST(Tiers, FillTheDeviceWithASmallerTableWhereALargerOneHasNoRoom) {
+TEST(Tiers, ASmallerTableFillsTheRoomThatIsLeft) {
   const RunConfig config = on_gpu(
       {table("a", 1000000, 16, {8}), table("b", 2000000, 16, {12}), table("c", 500000, 16, {1})});
   EXPECT_THAT(chosen(config, with_room(config, 64 * 1.5e6)), ElementsAre("b"));
 }
 
-TEST(Tiers, OfEqualsKeepTheFirst) {
+TEST(Tiers, TheFirstOfEqualTablesStaysOnTheDevice) {
   const RunConfig config =
       on_gpu({table("a", 1000, 16), table("b", 1000, 16), table("c", 1000, 16)});
   EXPECT_THAT(chosen(config, with_room(config, 64 * 2000)), ElementsAre("c"));
   EXPECT_THAT(chosen(config, with_room(config, 64 * 1000)), ElementsAre("b", "c"));
 }
 
-TEST(Tiers, FillTheDeviceByBytesWhereTheHostIsTooSmallOtherwise) {
+TEST(Tiers, BytesDecideIfTheHostIsTooSmallOtherwise) {
   const RunConfig config = on_gpu(
       {table("a", 350000, 16, {9}), table("b", 300000, 16, {1}), table("c", 280000, 16, {1})});
   const double room = 64 * 600000;
@@ -98,7 +98,7 @@ TEST(Tiers, FillTheDeviceByBytesWhereTheHostIsTooSmallOtherwise) {
               ElementsAre("a"));
 }
 
-TEST(Tiers, FollowTheConfigWhateverTheMemory) {
+TEST(Tiers, TheConfigDecidesForAnyMemory) {
   RunConfig config = on_gpu(kThree);
   config.memory.tables = {{"hot", MemoryTier::kHost}};
   EXPECT_THAT(chosen(config, {}), ElementsAre("hot"));
@@ -113,7 +113,7 @@ TEST(Tiers, FollowTheConfigWhateverTheMemory) {
   EXPECT_THAT(chosen(config, with_room(config, 64 * 1e6)), IsEmpty());
 }
 
-TEST(Tiers, LeaveDataParallelTablesOnTheDeviceUnlessToldOtherwise) {
+TEST(Tiers, DataParallelTablesStayOnTheDeviceByDefault) {
   RunConfig config = on_gpu(kThree);
   config.sharding.tables = {{"cold", Strategy::kDataParallel}};
   EXPECT_THAT(chosen(config, with_room(config, 0)), ElementsAre("hot", "warm"));
@@ -121,7 +121,7 @@ TEST(Tiers, LeaveDataParallelTablesOnTheDeviceUnlessToldOtherwise) {
   EXPECT_THAT(chosen(config, {}), ElementsAre("cold"));
 }
 
-TEST(Tiers, AreOneOnACpu) {
+TEST(Tiers, ACpuHasOneTier) {
   RunConfig config = on_gpu(kThree);
   config.memory.tier = MemoryTier::kHost;
   config.memory.device = "1KiB";
@@ -135,7 +135,7 @@ TEST(Tiers, AreOneOnACpu) {
   EXPECT_THAT(chosen(config, found_gpu), ElementsAre("cold", "hot", "warm"));
 }
 
-TEST(Tiers, StayWithinTheDevicesShareThatTheConfigAllows) {
+TEST(Tiers, TheConfigLimitsTheMemoryOfTheDevice) {
   RunConfig config = on_gpu(kThree);
   const PlanOptions known = {0x1p40};
   EXPECT_EQ(device_budget(config, known), 0x1p40);
@@ -150,7 +150,7 @@ TEST(Tiers, StayWithinTheDevicesShareThatTheConfigAllows) {
   EXPECT_LE(rank_memory(config, plan)[0].total(), 0x1p29 + 0x1p27);
 }
 
-TEST(Tiers, AreChosenOnEachRankThatIsTooFull) {
+TEST(Tiers, EachFullRankMovesTablesToTheHost) {
   RunConfig config = on_gpu(kThree);
   config.sharding.strategy = Strategy::kRow;
   const Plan plan = make_plan(config, 4);
@@ -164,7 +164,7 @@ TEST(Tiers, AreChosenOnEachRankThatIsTooFull) {
   EXPECT_EQ(tiered.shards.size(), plan.shards.size());
 }
 
-TEST(Tiers, ChangeNoSum) {
+TEST(Tiers, TheSumOfBothMemoriesStaysTheSame) {
   RunConfig config = on_gpu(kThree);
   config.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
   const RankMemory all = rank_memory(config, make_plan(config, 1))[0];
@@ -178,7 +178,7 @@ TEST(Tiers, ChangeNoSum) {
   EXPECT_EQ(load.table_bytes + load.other_bytes, all.total());
 }
 
-TEST(Tiers, OfAPlanFileStandWhereTheConfigSaysAuto) {
+TEST(Tiers, AutoKeepsTheTiersOfAPlanFile) {
   RunConfig config = on_gpu(kThree);
   config.memory.tables = {{"hot", MemoryTier::kHost}};
   const TemporaryFile file(to_json(make_plan(config, 1), config.model));
@@ -189,7 +189,7 @@ TEST(Tiers, OfAPlanFileStandWhereTheConfigSaysAuto) {
   EXPECT_THAT(chosen(config, {}), IsEmpty());
 }
 
-TEST(TiersInAPlanFile, AreReadBack) {
+TEST(TiersInAPlanFile, TheyAreReadBackUnchanged) {
   const ModelConfig model = config_of({table("a", 10, 4), table("b", 6, 2)}, 8).model;
   const Plan plan{
       2, {{0, {0, 4}, {0, 4}, 0}, {0, {4, 10}, {0, 4}, 1, MemoryTier::kHost}}, {1}, {1}};
@@ -199,14 +199,14 @@ TEST(TiersInAPlanFile, AreReadBack) {
   EXPECT_EQ(parse_plan(text, "plan.json", model, 2), plan);
 }
 
-TEST(TiersInAPlanFile, AreLeftOutOnTheDevice) {
+TEST(TiersInAPlanFile, TheDeviceIsNotWritten) {
   const ModelConfig model = config_of({table("a", 10, 4)}, 8).model;
   const Plan plan{1, {{0, {0, 10}, {0, 4}, 0}}, {}};
   EXPECT_THAT(to_json(plan, model), Not(HasSubstr("tier")));
   EXPECT_THAT(to_json(plan, model), Not(HasSubstr("host")));
 }
 
-TEST(TiersInAPlanFile, ThatAreNoneAreRefused) {
+TEST(TiersInAPlanFile, AnUnknownTierIsRefused) {
   const ModelConfig model = config_of({table("a", 10, 4), table("b", 6, 2)}, 8).model;
   const auto error = [&](const std::string& tier, const std::string& host) {
     return usage_error_of([&] {
@@ -222,7 +222,7 @@ TEST(TiersInAPlanFile, ThatAreNoneAreRefused) {
   EXPECT_THAT(error("", R"(, "data_parallel_host": "b")"), HasSubstr("must be a list"));
 }
 
-TEST(DescribeTiers, TellsBothMemoriesAgainstWhatIsThere) {
+TEST(DescribeTiers, NeedAndRoomOfBothMemoriesAreShown) {
   const RunConfig config = on_gpu(kThree);
   PlanOptions options = with_room(config, 64 * 1.5e6, 0x1p30);
   const Plan plan = make_plan(config, 1, options);
@@ -237,7 +237,7 @@ TEST(DescribeTiers, TellsBothMemoriesAgainstWhatIsThere) {
                         "tables: 'cold'"));
 }
 
-TEST(DescribeTiers, RefusesOnEitherMemory) {
+TEST(DescribeTiers, EitherMemoryMayBeTooSmall) {
   const RunConfig config = on_gpu(kThree);
   const PlanOptions options = with_room(config, 64 * 1.5e6, 64 * 1e6);
   const Plan plan = make_plan(config, 1, options);
@@ -250,7 +250,7 @@ TEST(DescribeTiers, RefusesOnEitherMemory) {
   EXPECT_FALSE(fits_memory(config, plan, less));
 }
 
-TEST(DescribeTiers, NamesWhoNeedsWhatWhereBothMemoriesAreTooSmall) {
+TEST(DescribeTiers, ARankWithTwoTooSmallMemoriesIsNamed) {
   const RunConfig config = on_gpu(kThree);
   const PlanOptions options = with_room(config, 64 * 0.5e6, 64 * 0.5e6);
   bool fits = true;
@@ -260,7 +260,7 @@ TEST(DescribeTiers, NamesWhoNeedsWhatWhereBothMemoriesAreTooSmall) {
   EXPECT_THAT(text, testing::ContainsRegex("would fit: [0-9]+ ranks"));
 }
 
-TEST(DescribeTiers, AdvisesAutoWhereTheConfigAsksForOneMemory) {
+TEST(DescribeTiers, TheAdviceIsAutoIfTheConfigNamesOneMemory) {
   RunConfig config = on_gpu(kThree);
   const PlanOptions options = with_room(config, 64 * 1.5e6, 0x1p40);
   config.memory.tier = MemoryTier::kDevice;

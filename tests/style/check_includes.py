@@ -11,8 +11,8 @@ HERE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 # What a module names itself; including a module brings what that includes.
 DIRECT = {
-    "core": [], "config": ["core"], "device": ["core"], "comm": ["core", "device"],
-    "plan": ["core", "config"], "data": ["core", "config"], "ops": ["core", "device"],
+    "core": [], "config": ["core"], "device": ["core"], "wire": ["core"], "comm": ["core", "device", "wire"],
+    "plan": ["core", "config", "wire"], "hdf5": ["core"], "data": ["core", "config", "hdf5"], "ops": ["core", "device"],
     "nn": ["config", "ops", "comm"], "embedding": ["ops", "comm", "plan"], "metrics": ["core", "comm"],
 }
 DIRECT["train"] = list(DIRECT)
@@ -22,8 +22,8 @@ DIRECT["data_tools"] = ["data"]
 DIRECT["kernels"] = ["core", "ops"]
 
 THIRD_PARTY = {
-    r"mpi\.h": {"comm"}, r"nccl\.h": {"comm"}, r"yaml-cpp/": {"config"}, r"hdf5\.h": {"data", "train"},
-    r"oneapi/dnnl": {"ops", "bench"}, r"Random123/": {"core"}, r"nlohmann/": {"plan", "train", "data_tools", "data", "bench"},
+    r"mpi\.h": {"comm"}, r"nccl\.h": {"comm"}, r"yaml-cpp/": {"config"}, r"hdf5\.h": {"hdf5"},
+    r"oneapi/dnnl": {"ops", "bench"}, r"Random123/": {"core"}, r"xxhash\.h": {"core"}, r"nlohmann/": {"plan", "train", "data_tools", "data", "bench"},
     r"CLI/": {"app", "data_tools"}, r"isa-l": {"train", "data_tools"},
 }
 # Headers of CUDA and of our kernels: the only folders or files that may name them. Tests may.

@@ -27,6 +27,8 @@ class CheckIncludes(unittest.TestCase):
     def test_third_party_headers(self):
         self.expect(True, "src/comm/a.cpp", "mpi.h")
         self.expect(False, "src/train/a.cpp", "mpi.h")
+        self.expect(True, "src/hdf5/a.cpp", "hdf5.h")
+        self.expect(False, "src/data/a.cpp", "hdf5.h")
 
     def test_kernels(self):
         for good in ("src/ops/cuda/a.cpp", "src/comm/nccl/bf16_sum.cpp", "kernels/a.cu", "tests/ops/a.cpp"):

@@ -58,13 +58,13 @@ TEST_F(TwoCheckpoints, OneIsFoundByItsOwnName) {
   EXPECT_EQ(older() + "/", found(older() + "/"));
 }
 
-TEST(FindCheckpoint, ThereIsNoneInAFolderThatIsEmptyOrMissing) {
+TEST(FindCheckpoint, AnEmptyOrMissingFolderHasNone) {
   TemporaryFolder folder;
   EXPECT_EQ("none", found(folder.path()));
   EXPECT_EQ("none", found(folder.path("missing")));
 }
 
-TEST(FindCheckpoint, OneNamedThatDoesNotExistIsAnError) {
+TEST(FindCheckpoint, ANamedOneThatDoesNotExistIsAnError) {
   TemporaryFolder folder;
   EXPECT_THAT(found(folder.path("step_000000010")), HasSubstr("exit 2"));
 }
@@ -77,7 +77,7 @@ TEST(FindCheckpoint, OtherNamesAreNotTakenForCheckpoints) {
   EXPECT_EQ("none", found(folder.path()));
 }
 
-TEST_F(TwoCheckpoints, EveryMissingFileOfTheNewestMakesTheOlderTheAnswer) {
+TEST_F(TwoCheckpoints, TheOlderIsFoundIfAFileOfTheNewestIsMissing) {
   for (const char* file : {"rank_00000.h5", "rank_00001.h5", "index.h5", "index.crc"}) {
     const std::string path = newer() + "/" + file;
     fs::rename(path, folder_.path("aside"));
@@ -88,7 +88,7 @@ TEST_F(TwoCheckpoints, EveryMissingFileOfTheNewestMakesTheOlderTheAnswer) {
   EXPECT_EQ(newer(), found(folder_.path()));
 }
 
-TEST_F(TwoCheckpoints, EveryTruncatedFileOfTheNewestMakesTheOlderTheAnswer) {
+TEST_F(TwoCheckpoints, TheOlderIsFoundIfAFileOfTheNewestIsTruncated) {
   for (const char* file : {"rank_00000.h5", "rank_00001.h5", "index.h5", "index.crc"}) {
     const std::string path = newer() + "/" + file;
     fs::copy_file(path, folder_.path("aside"));
@@ -119,7 +119,7 @@ TEST_F(TwoCheckpoints, EveryFlippedBitOfTheNewestIsNoticed) {
   EXPECT_EQ(newer(), found(folder_.path()));
 }
 
-TEST_F(TwoCheckpoints, WhereAllAreDamagedThatIsAnErrorNotAFreshStart) {
+TEST_F(TwoCheckpoints, DamageOfBothIsAnErrorNotAFreshStart) {
   fs::remove(newer() + "/index.h5");
   fs::remove(older() + "/rank_00000.h5");
   EXPECT_THAT(found(folder_.path()), HasSubstr("exit 2"));
@@ -176,7 +176,7 @@ int status_of(const std::function<void()>& body) {
   return status;
 }
 
-TEST_F(TwoCheckpoints, AFullDiskLeavesTheOlderOnesAsTheyWere) {
+TEST_F(TwoCheckpoints, AFullDiskLeavesThemUnchanged) {
   const int status = status_of([&] {
     // No file may grow past this: the same as a full disk, for this process alone.
     std::signal(SIGXFSZ, SIG_IGN);
@@ -205,7 +205,7 @@ TEST_F(TwoCheckpoints, AFullDiskLeavesTheOlderOnesAsTheyWere) {
   }
 }
 
-TEST(Checkpoint, KilledAtAnyInstantAGoodOneStandsAndHoldsItsOwnValues) {
+TEST(Checkpoint, AfterAKillAtAnyInstantAGoodOneHoldsItsOwnValues) {
   TemporaryFolder folder;
   const auto comm = make_self_comm();
   int64_t last = 0;
@@ -230,14 +230,14 @@ TEST(Checkpoint, KilledAtAnyInstantAGoodOneStandsAndHoldsItsOwnValues) {
   EXPECT_GT(last, 0);
 }
 
-TEST(Crc32c, OfTheCheckStringIsTheKnownOne) {
+TEST(Crc32c, TheCheckStringGivesThePublishedValue) {
   Crc32c crc;
   crc.add("1234", 4);
   crc.add("56789", 5);
   EXPECT_EQ(0xE3069283u, crc.value());
 }
 
-TEST(Crc32c, OfNothingIsZero) { EXPECT_EQ(0u, Crc32c().value()); }
+TEST(Crc32c, NoBytesGiveZero) { EXPECT_EQ(0u, Crc32c().value()); }
 
 }  // namespace
 }  // namespace dlrm::testing

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 /// Runs a Python program in folder / and returns its exit status.
 int python(const std::string& program, const std::string& argument) {
   TemporaryFolder folder;
-  write_small_file(folder.path("program.py"), program);
+  write_file(folder.path("program.py"), program);
   const std::string command =
       fmt::format("cd / && /usr/bin/python3 {} '{}'", folder.path("program.py"), argument);
   return WEXITSTATUS(std::system(command.c_str()));

@@ -45,7 +45,7 @@ std::string error_of(const std::function<void()>& call) {
 
 class Resharding : public ::testing::TestWithParam<std::tuple<Cut, int, Cut>> {};
 
-TEST_P(Resharding, LoadsBitwiseWhatFourRanksSaved) {
+TEST_P(Resharding, LoadedValuesAreBitwiseThoseSavedByFourRanks) {
   const auto [saved, ranks, loaded] = GetParam();
   TemporaryFolder folder;
   save_on(4, saved, folder.path(), 7);
@@ -58,13 +58,13 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(1, 2, 3),
                        ::testing::Values(Cut::kRows, Cut::kColumns, Cut::kGrid, Cut::kByTensor)));
 
-TEST(Checkpoint, MoreRanksThanRowsLoadIt) {
+TEST(Checkpoint, MoreRanksThanRowsCanLoadIt) {
   TemporaryFolder folder;
   save_on(2, Cut::kGrid, folder.path(), 7);
   EXPECT_EQ(0, wrong_after_loading(folder.path() + kFirst, 9, Cut::kRows));
 }
 
-TEST(Checkpoint, StateComesBackOnEveryRank) {
+TEST(Checkpoint, EveryRankReadsTheState) {
   TemporaryFolder folder;
   save_on(2, Cut::kRows, folder.path(), 123);
   run_on_threads(3, [&](Communicator& comm) {
@@ -90,13 +90,13 @@ TEST(Checkpoint, APieceThatAnotherRankSavesIsStoredOnce) {
   EXPECT_EQ(0, wrong_after_loading(folder.path() + kFirst, 2, Cut::kRows));
 }
 
-TEST(Checkpoint, KeepsTheNewest) {
+TEST(Checkpoint, TheNewestAreKept) {
   TemporaryFolder folder;
   for (const int64_t step : {5, 10, 15, 20}) save_on(2, Cut::kRows, folder.path(), step, 2);
   EXPECT_THAT(list_checkpoints(folder.path()), ElementsAre("step_000000020", "step_000000015"));
 }
 
-TEST(Checkpoint, OneOfALaterStepGoesOnceAnEarlierOneIsGoneOnFrom) {
+TEST(Checkpoint, OnesOfLaterStepsAreRemovedAfterARunContinuesFromAnEarlierOne) {
   TemporaryFolder folder;
   for (const int64_t step : {10, 20, 30}) save_on(1, Cut::kRows, folder.path(), step, 3);
   save_on(1, Cut::kRows, folder.path(), 15, 1);
@@ -111,14 +111,14 @@ TEST(Checkpoint, SavingAStepAgainReplacesIt) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() + kFirst + "/rank_00002.h5"));
 }
 
-TEST(Checkpoint, LeftoversOfACrashGoWithTheNextSave) {
+TEST(Checkpoint, TheNextSaveRemovesLeftoversOfACrash) {
   TemporaryFolder folder;
   std::filesystem::create_directories(folder.path(".tmp_step_000000003/deep"));
   save_on(1, Cut::kRows, folder.path(), 7);
   EXPECT_FALSE(std::filesystem::exists(folder.path(".tmp_step_000000003")));
 }
 
-TEST(Checkpoint, OneRanksFailureIsEveryRanksError) {
+TEST(Checkpoint, EveryRankThrowsTheErrorOfOne) {
   TemporaryFolder folder;
   save_on(3, Cut::kRows, folder.path(), 7);
   std::vector<std::string> errors(3);
@@ -136,7 +136,7 @@ TEST(Checkpoint, OneRanksFailureIsEveryRanksError) {
   EXPECT_EQ(0, wrong_after_loading(folder.path() + kFirst, 1, Cut::kRows));
 }
 
-TEST(Checkpoint, APieceThatNobodySavedIsNoticedBeforeTheCheckpointStands) {
+TEST(Checkpoint, APieceThatNobodySavedPreventsTheCheckpoint) {
   TemporaryFolder folder;
   run_on_threads(2, [&](Communicator& comm) {
     auto pieces = pieces_of(held_pieces(comm.rank(), 2, Cut::kRows, true));
@@ -150,9 +150,9 @@ TEST(Checkpoint, APieceThatNobodySavedIsNoticedBeforeTheCheckpointStands) {
   EXPECT_THAT(list_checkpoints(folder.path()), IsEmpty());
 }
 
-TEST(Checkpoint, AFolderThatCanNotBeMadeIsAUsageErrorBeforeTraining) {
+TEST(Checkpoint, AFolderThatCannotBeMadeIsAUsageErrorBeforeTraining) {
   TemporaryFolder folder;
-  write_small_file(folder.path("taken"), "");
+  write_file(folder.path("taken"), "");
   run_on_threads(2, [&](Communicator& comm) {
     EXPECT_THAT(error_of([&] { check_checkpoint_folder(comm, folder.path("taken/ckpt")); }),
                 HasSubstr("2: checkpoint.directory"));
@@ -185,7 +185,7 @@ TEST(Checkpoint, AnotherShapeIsAnErrorWithBothShapes) {
   });
 }
 
-TEST(Checkpoint, WeightsOnlyLeavesOptimizerStateAlone) {
+TEST(Checkpoint, WeightsOnlyDoesNotReadOptimizerState) {
   TemporaryFolder folder;
   save_on(1, Cut::kRows, folder.path(), 7);
   run_on_threads(1, [&](Communicator& comm) {
@@ -235,7 +235,7 @@ TEST(Checkpoint, APieceLargerThanAChunkIsReadAndWrittenInParts) {
 TEST(Checkpoint, RemovingLeavesOtherFilesAlone) {
   TemporaryFolder folder;
   save_on(1, Cut::kRows, folder.path(), 7);
-  write_small_file(folder.path("notes.txt"), "mine");
+  write_file(folder.path("notes.txt"), "mine");
   run_on_threads(2, [&](Communicator& comm) {
     EXPECT_TRUE(has_checkpoints(comm, folder.path()));
     remove_checkpoints(comm, folder.path());

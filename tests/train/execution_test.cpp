@@ -16,7 +16,7 @@
 namespace dlrm {
 namespace {
 
-TEST(RanksThatName, AreCountedWhoeverSeesHowMany) {
+TEST(RanksThatName, EveryRankGetsTheSameCount) {
   const std::vector<std::string> gpus = {"bus 1", "bus 2", "bus 1", "bus 3", "bus 1"};
   const std::vector<int> expected = {3, 1, 3, 1, 3};
   std::vector<int> counts(gpus.size());

@@ -26,7 +26,7 @@ struct Screen {
 
 ProgressLine::State at(int64_t step) { return {step, 1000, 0.5, 2048}; }
 
-TEST(ProgressLine, OnATerminalIsRedrawnAtMostFiveTimesASecond) {
+TEST(ProgressLine, ATerminalIsRedrawnAtMostFiveTimesASecond) {
   Screen screen;
   ProgressLine progress(0, screen.surroundings(true));
   for (int i = 1; i <= 100; ++i, screen.now += 0.01) progress.update(at(i));
@@ -35,7 +35,7 @@ TEST(ProgressLine, OnATerminalIsRedrawnAtMostFiveTimesASecond) {
   EXPECT_THAT(screen.lines, IsEmpty());
 }
 
-TEST(ProgressLine, TellsRateLossAndTimeLeft) {
+TEST(ProgressLine, TheTextHasRateLossAndTimeLeft) {
   Screen screen;
   ProgressLine progress(0, screen.surroundings(true));
   progress.update(at(100));
@@ -44,7 +44,7 @@ TEST(ProgressLine, TellsRateLossAndTimeLeft) {
   EXPECT_EQ("\rstep 200/1000  loss 0.50000  2048 samples/s  1:20 left\x1b[K", screen.drawn.back());
 }
 
-TEST(ProgressLine, IsWipedOnceWhereItWasDrawn) {
+TEST(ProgressLine, ADrawnLineIsWipedOnce) {
   Screen screen;
   {
     ProgressLine progress(0, screen.surroundings(true));
@@ -54,7 +54,7 @@ TEST(ProgressLine, IsWipedOnceWhereItWasDrawn) {
   EXPECT_THAT(screen.drawn, ElementsAre(HasSubstr("step 1/1000"), "\r\x1b[K"));
 }
 
-TEST(ProgressLine, ElsewhereLinesComeWithMetricsAndAfterSilence) {
+TEST(ProgressLine, WithoutATerminalLinesComeWithMetricsAndAfterSilence) {
   Screen screen;
   ProgressLine progress(0, screen.surroundings(false));
   progress.update(at(1), true);

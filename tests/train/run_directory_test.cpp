@@ -35,7 +35,7 @@ std::vector<json> lines_of(const std::string& path) {
 
 StepMetrics at(int64_t step) { return {step, step * 10, 0.123456789123, 0.01, 2000}; }
 
-TEST(RunDirectory, HoldsConfigPlanAndMetrics) {
+TEST(RunDirectory, ConfigPlanAndMetricsAreWritten) {
   TemporaryFolder folder;
   const std::string run = folder.path("runs/a");
   run_on_threads(3, [&](Communicator& comm) {
@@ -56,7 +56,7 @@ TEST(RunDirectory, HoldsConfigPlanAndMetrics) {
             lines[1]);
 }
 
-TEST(RunDirectory, ALineIsInTheFileAtOnce) {
+TEST(RunDirectory, LinesAreNotBuffered) {
   TemporaryFolder folder;
   const auto comm = make_self_comm();
   RunDirectory directory(*comm, folder.path());
@@ -112,7 +112,7 @@ TEST(RunDirectory, AResumeKeepsTheLinesUpToItsStep) {
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(i + 1, lines[i]["step"]);
 }
 
-TEST(RunDirectory, AResumeIntoAnotherFolderLogsItsOwnStepsOnly) {
+TEST(RunDirectory, AResumeIntoAnotherFolderLogsOnlyItsOwnSteps) {
   TemporaryFolder folder;
   const auto comm = make_self_comm();
   RunDirectory directory(*comm, folder.path("new"));
@@ -121,7 +121,7 @@ TEST(RunDirectory, AResumeIntoAnotherFolderLogsItsOwnStepsOnly) {
   EXPECT_EQ(1u, lines_of(folder.path("new/metrics.jsonl")).size());
 }
 
-TEST(RunDirectory, AFolderThatCanNotBeMadeIsAUsageErrorOnEveryRank) {
+TEST(RunDirectory, AFolderThatCannotBeMadeIsAUsageErrorOnEveryRank) {
   TemporaryFolder folder;
   std::ofstream(folder.path("taken")) << "";
   std::vector<int> codes(3);
@@ -135,7 +135,7 @@ TEST(RunDirectory, AFolderThatCanNotBeMadeIsAUsageErrorOnEveryRank) {
   EXPECT_THAT(codes, ::testing::ElementsAre(2, 2, 2));
 }
 
-TEST(RunSummary, HoldsTheFieldsOfTheContract) {
+TEST(RunSummary, TheFieldsAreThoseOfTheContract) {
   RunSummary summary;
   summary.samples_per_second = 1234.5;
   summary.eval = EvalResult{100, 0.75, 0.5, 0.8, std::numeric_limits<double>::infinity()};

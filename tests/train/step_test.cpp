@@ -132,7 +132,7 @@ TEST(Trainer, DroppedIdsAreThoseOfTheBatchThatWasTrained) {
   EXPECT_EQ(trainer.step(1, false).dropped, 5);
 }
 
-TEST(StageTimes, OfADeviceAreItsOwnAndComeInOrder) {
+TEST(StageClock, TimesEveryStageOnceAndInOrder) {
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
   Rank rank(*comm, c);

@@ -11,7 +11,7 @@ namespace {
 
 class EverySignal : public ::testing::TestWithParam<int> {};
 
-TEST_P(EverySignal, AsksToStopInsteadOfEndingTheProcess) {
+TEST_P(EverySignal, TheRunIsAskedToStopAndTheProcessGoesOn) {
   StopSignal stop;
   EXPECT_FALSE(stop.requested());
   std::raise(GetParam());
@@ -20,7 +20,7 @@ TEST_P(EverySignal, AsksToStopInsteadOfEndingTheProcess) {
 
 INSTANTIATE_TEST_SUITE_P(Signals, EverySignal, ::testing::Values(SIGUSR1, SIGTERM, SIGINT));
 
-TEST(StopSignal, EarlierHandlersComeBack) {
+TEST(StopSignal, EarlierHandlersAreRestored) {
   static volatile std::sig_atomic_t calls = 0;
   const auto before = std::signal(SIGUSR1, [](int) { calls = calls + 1; });
   {

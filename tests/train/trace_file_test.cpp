@@ -32,7 +32,7 @@ json trace_of(const std::string& path, int ranks, int spans, int64_t most) {
   return json::parse(file);
 }
 
-TEST(TraceFile, HasATrackARankWithItsSpans) {
+TEST(TraceFile, EachRankHasATrackWithItsSpans) {
   TemporaryFolder folder;
   const json trace = trace_of(folder.path("trace.json"), 3, 5, 1000);
   std::map<int, int> spans;
@@ -51,7 +51,7 @@ TEST(TraceFile, HasATrackARankWithItsSpans) {
   EXPECT_EQ(0, trace["otherData"]["dropped_events"]);
 }
 
-TEST(TraceFile, RanksAreLinedUpByTimeOfDay) {
+TEST(TraceFile, RanksAreAlignedByTimeOfDay) {
   TemporaryFolder folder;
   const std::string path = folder.path("trace.json");
   run_on_threads(2, [&](Communicator& comm) {
@@ -69,13 +69,13 @@ TEST(TraceFile, RanksAreLinedUpByTimeOfDay) {
   EXPECT_GE(begin[1] - begin[0], 20'000);  // microseconds
 }
 
-TEST(TraceFile, SaysHowManySpansAreLeftOut) {
+TEST(TraceFile, TheNumberOfOmittedSpansIsWritten) {
   TemporaryFolder folder;
   const json trace = trace_of(folder.path("trace.json"), 3, 5, 36);
   EXPECT_EQ(8, trace["otherData"]["dropped_events"]);
 }
 
-TEST(TraceFile, AnErrorOfWritingIsEveryRanks) {
+TEST(TraceFile, EveryRankThrowsAWriteError) {
   TemporaryFolder folder;
   run_on_threads(2, [&](Communicator& comm) {
     const Trace trace;

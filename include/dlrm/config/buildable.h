@@ -8,12 +8,12 @@ struct Capabilities {
   bool cuda = false;
 };
 
-/// Throws a usage_error (exit 2) for what a config may say and this build cannot do: cached tables,
-/// device cuda without CUDA, comm nccl and staged where no GPU can be. Planning needs no such
-/// check; training does.
+/// Throws a usage_error (exit 2) if the config asks for something that this build cannot do: cached
+/// tables, device cuda without CUDA, or comm nccl and staged without a GPU. Training needs this
+/// check, planning does not.
 void check_buildable(const RunConfig& config, const Capabilities& build);
 
-/// Throws a usage_error where `comm` can move nothing but a GPU's memory: the run is on a CPU.
+/// For a run on a CPU: throws a usage_error if `comm` only moves memory of a GPU.
 void check_host_comm(CommKind comm);
 
 }  // namespace dlrm

@@ -21,10 +21,10 @@ enum class CommKind : uint8_t { kAuto, kMpi, kNccl, kStaged };
 enum class MemoryTier : uint8_t { kAuto, kDevice, kHost, kCached };
 enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
 
-/// One bag of ids a sample, looked up in its table.
+/// One bag of ids per sample, looked up in its table.
 struct FeatureConfig {
   std::string name;
-  int64_t hotness = 1;  ///< ids in a bag: exact, or the expected mean where the data has offsets
+  int64_t hotness = 1;  ///< ids in a bag: exact, or the expected mean if the data has offsets
   Pooling pooling = Pooling::kSum;
 
   bool operator==(const FeatureConfig&) const = default;
@@ -44,7 +44,7 @@ struct TableConfig {
 struct ModelConfig {
   int64_t dense_features = 0;
   int64_t embedding_dim = 16;
-  std::vector<int64_t> bottom_mlp;  ///< empty = none; YAML that leaves it out: 512, 256, 64, 16
+  std::vector<int64_t> bottom_mlp;  ///< empty: none; if YAML omits it: 512, 256, 64, 16
   std::vector<int64_t> top_mlp;
   Activation activation = Activation::kRelu;  ///< not kNone
   InteractionConfig interaction;
@@ -55,10 +55,9 @@ struct ModelConfig {
   int64_t bottom_width() const;     ///< width of X: the last of bottom_mlp, or dense_features
   InteractionInputs interaction_inputs() const;
   InteractionCost interaction_cost() const;
-  int64_t interaction_width() const;    ///< width of the top MLP's input
-  double embedding_parameters() const;  ///< sum of rows · dim
-  int64_t dense_parameters() const;     ///< of both MLPs and the interaction
-  double lookups_per_sample() const;    ///< sum of the features' hotness
+  int64_t interaction_width() const;  ///< width of the top MLP's input
+  int64_t dense_parameters() const;   ///< of both MLPs and the interaction
+  double lookups_per_sample() const;  ///< sum of the features' hotness
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -107,8 +106,8 @@ struct WireConfig {
 
 struct TrainConfig {
   int64_t global_batch_size = 0;
-  int64_t epochs = 1;  ///< 0 where steps is set
-  int64_t steps = -1;  ///< -1 where epochs decides
+  int64_t epochs = 1;  ///< 0 if steps is set
+  int64_t steps = -1;  ///< -1 if epochs decides
   uint64_t seed = 1;
   Precision precision = Precision::kFp32;
   bool tf32 = true;
@@ -182,7 +181,7 @@ struct OutputConfig {
   bool operator==(const OutputConfig&) const = default;
 };
 
-/// Everything a run is told, checked: what no value of it can break later is checked here.
+/// All settings of a run, checked when they are read.
 struct RunConfig {
   ModelConfig model;
   DataConfig data;
@@ -199,10 +198,10 @@ struct RunConfig {
   bool operator==(const RunConfig&) const = default;
 };
 
-/// Reads and checks a YAML file. `overrides` are "a.b.c=value" as --set takes them (value is YAML),
-/// applied in order before the checks; a.b may go through a list by an item's number or name.
-/// Setting train.steps takes away the file's train.epochs, and the other way round. Errors (exit 2)
-/// name file:line, or the override, the key, and what would be right; an unknown key names the
+/// Reads and checks a YAML file. `overrides` are "a.b.c=value" as given to --set; the value is
+/// YAML. They are applied in order before the checks. a.b may name an item of a list by number or
+/// name. Setting train.steps removes the file's train.epochs, and vice versa. Errors (exit 2) name
+/// file:line or the override, the key, and what would be right. For an unknown key they name the
 /// nearest known one.
 RunConfig load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
@@ -210,21 +209,16 @@ RunConfig load_config(const std::string& path, const std::vector<std::string>& o
 RunConfig parse_config(const std::string& yaml, const std::string& name,
                        const std::vector<std::string>& overrides = {});
 
-/// The whole config as YAML, every key with the value in force: reading it back gives the same
-/// config.
+/// The whole config as YAML, with the value of every key. Reading it back gives the same config.
 std::string to_yaml(const RunConfig& config);
 
-/// Bytes of a size that a config holds: as it says, its share (10%) of `whole`, or all of `whole`
-/// where it is empty.
+/// Bytes of a size in a config: an absolute size, a share of `whole` (10%), or all of `whole` if
+/// empty.
 double size_in_bytes(const std::string& size, double whole);
 
-/// The keys (a.b.c) at which two configs differ, but for those that a resumed run may change
+/// The keys (a.b.c) at which two configs differ, without those that a resumed run may change
 /// (steps, epochs, output, checkpoint, eval, sharding, routing, memory, device, comm, threads,
 /// timeout, workers, prefetch, paths).
 std::vector<std::string> keys_that_block_resume(const RunConfig& saved, const RunConfig& now);
-
-/// A Markdown table of all keys, one line a key: key, default, allowed, meaning. docs/config.md
-/// holds it.
-std::string config_reference();
 
 }  // namespace dlrm

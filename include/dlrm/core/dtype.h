@@ -50,9 +50,8 @@ struct BFloat16 {
   }
 };
 
-/// The upper half of the sum of `value`'s bits and `random`: one of the two neighbours in bf16 (the
-/// value itself where it is one), the farther from zero with a probability that grows with how near
-/// it is, so that the mean over all `random` is `value`. NaN stays NaN.
+/// Rounds to one of the two neighbours in bf16, so that the mean over all `random` is `value`: the
+/// upper half of the sum of the value's bits and `random`. A bf16 value and NaN stay as they are.
 inline BFloat16 round_stochastically(float value, uint16_t random) {
   const uint32_t u = std::bit_cast<uint32_t>(value);
   if ((u & 0x7fffffffu) > 0x7f800000u) return BFloat16(value);

@@ -15,8 +15,8 @@ enum class ExitCode : int {
   kStopped = 130,  ///< stopped on request, after saving
 };
 
-/// An error that ends the program with `code()`. Its text is one line (two at most): what is wrong,
-/// where (file, line, key, record), what would be right.
+/// An error that ends the program with `code()`. Its text has one line, two at most. It says what
+/// is wrong, where (file, line, key, record), and what would be right.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& text) : std::runtime_error(text), code_(code) {}
@@ -38,7 +38,8 @@ Error run_error(fmt::format_string<Args...> format, Args&&... args) {
   return Error(ExitCode::kFailure, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Throws a run_error naming file and line: for what only a defect of this program can break.
+/// Throws a run_error naming file and line. For conditions that only a defect of this program can
+/// break.
 [[noreturn]] void check_failed(const char* file, int line, const char* condition,
                                const std::string& detail);
 

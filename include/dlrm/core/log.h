@@ -5,8 +5,8 @@
 
 namespace dlrm {
 
-/// Plain lines on stderr with the time of day. One writer a line: whole lines never mix. A rank
-/// other than 0 stays silent except for warnings, which carry its number.
+/// Plain lines on stderr with the time of day. Each line is written by one call, so lines of
+/// several ranks do not mix. Ranks other than 0 print only warnings, with their number.
 class Log {
  public:
   explicit Log(int rank = 0) : rank_(rank) {}

@@ -22,7 +22,7 @@ inline Range part_of(int64_t total, int64_t part, int64_t parts) {
   return {cut(part), cut(part + 1)};
 }
 
-/// Elements of the largest of `parts` parts of [0, total): the last is never smaller than another.
+/// Elements of the largest of `parts` parts of [0, total), which is the last.
 inline int64_t largest_part(int64_t total, int64_t parts) {
   return part_of(total, parts - 1, parts).size();
 }

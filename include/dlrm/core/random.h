@@ -6,8 +6,8 @@
 namespace dlrm {
 
 /// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
-/// Random123). A pure function of key and counter, so that any element of any tensor can be drawn
-/// by any rank in any order.
+/// Random123). A pure function of key and counter: any rank can draw any element of any tensor, in
+/// any order.
 std::array<uint32_t, 4> philox(uint64_t key, std::array<uint32_t, 4> counter);
 
 /// Key of a named stream of numbers: mixes `seed` with the FNV-1a hash of `name`, so that tensors

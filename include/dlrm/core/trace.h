@@ -8,8 +8,8 @@
 
 namespace dlrm {
 
-/// Where a rank's time goes: seconds a stage, and every span where a trace was asked for. Used by
-/// the rank's main thread; `current()` may be read by any thread.
+/// Where a rank's time goes: the time of each stage, and every span if events are kept. Used by the
+/// rank's main thread. Any thread may read `current()`.
 class Trace {
  public:
   using Clock = std::chrono::steady_clock;
@@ -26,23 +26,24 @@ class Trace {
 
   explicit Trace(bool keep_events = false) : keep_(keep_events), start_(Clock::now()) {}
 
-  /// The stage being run, "idle" outside of any: what the watchdog reports. Names are literals.
+  /// The stage that runs now, or "idle". The watchdog reports it. Names are literals.
   const char* current() const { return current_->load(std::memory_order_relaxed); }
   /// The same for a thread that may outlive this trace.
   std::shared_ptr<const std::atomic<const char*>> shared_current() const { return current_; }
   const std::vector<Total>& totals() const { return totals_; }
   const std::vector<Event>& events() const { return events_; }
   void reset_totals() { totals_.clear(); }
-  /// Stages that end while this is off do not count: an evaluation is no part of a step.
+  /// If off, stages that end do not count in the totals: an evaluation is not part of a step.
   void count_totals(bool on) { counting_ = on; }
-  /// A stage that something else has timed, a device that worked on it say.
+  /// Adds a stage that was timed elsewhere, for example by a device.
   void add(const char* name, int64_t begin_ns, int64_t end_ns) {
     finish(name, begin_ns, end_ns, 0);
   }
   int64_t now_ns() const {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count();
   }
-  /// The time of day at which the trace began, ns since 1970: lines up the tracks of several ranks.
+  /// The time of day at which the trace began, ns since 1970. It aligns the tracks of several
+  /// ranks.
   int64_t epoch_ns() const { return epoch_ns_; }
 
  private:
@@ -62,9 +63,9 @@ class Trace {
   std::vector<Event> events_;
 };
 
-/// One traced stage, from construction to destruction. `name` is a literal. Spans nest; a stage's
-/// total leaves out the stages nested in it, so that totals add up to the time covered. One that is
-/// not `timed` is current() alone: something else times that stage.
+/// One traced stage, from construction to destruction. `name` is a literal. Spans may be nested. A
+/// stage's total excludes the stages nested in it, so totals add up to the time covered. If `timed`
+/// is false, the span only sets current().
 class Span {
  public:
   Span(Trace& trace, const char* name, bool timed = true);

@@ -7,7 +7,7 @@
 
 namespace dlrm {
 
-/// A run of elements that somebody else owns. Passed by value.
+/// Consecutive elements that the view does not own. Passed by value.
 template <class T>
 using View = std::span<T>;
 
@@ -38,7 +38,7 @@ struct MatrixView {
   }
 };
 
-/// A matrix whose element type is known at run time only: activations and weights in the precision
+/// A matrix whose element type is known only at run time: activations and weights in the precision
 /// of the run.
 struct Matrix {
   void* data = nullptr;
@@ -64,7 +64,7 @@ struct Matrix {
   Matrix row_range(int64_t begin, int64_t count) const {
     return {element(begin, 0), type, count, cols, stride};
   }
-  /// The float view; only where type is kFloat32.
+  /// The float view. The type must be kFloat32.
   MatrixView<float> f32() const { return {static_cast<float*>(data), rows, cols, stride}; }
 };
 

@@ -21,12 +21,12 @@ struct BatchPlan {
   Range samples_of(int64_t t) const;
 };
 
-/// Hands out the local part of global batch t, by t. Thread-safe: several workers load at once.
+/// Gives the local part of global batch t, by t. Thread-safe: several workers load at once.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
   virtual const BatchPlan& plan() const = 0;
-  /// Fills `batch` (its vectors are reused). Errors (exit 2) name file, record, feature and value.
+  /// Fills `batch`, whose vectors are reused. Errors (exit 2) name file, record, feature and value.
   virtual void load(int64_t t, Batch& batch) const = 0;
   /// A hint that batch t will be asked for soon.
   virtual void will_need(int64_t) const {}
@@ -36,10 +36,10 @@ class BatchSource {
 
 enum class Split : uint8_t { kTrain, kTest };
 
-/// The source that the config asks for. For kTest never shuffled; returns null where there is no
-/// test data. hdf5: data.train / data.test; synthetic: generated, the test split being other
-/// samples of the same distribution; replay: batch 0 of the training source (hdf5 where data.train
-/// is set, else synthetic) for every t.
+/// The source that the config asks for. The test split is never shuffled; null if there is no test
+/// data. hdf5 reads data.train or data.test. synthetic generates samples, with other ones of the
+/// same distribution for the test split. replay gives batch 0 of the training source for every t:
+/// hdf5 if data.train is set, otherwise synthetic.
 std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split split, int rank,
                                                int world);
 
@@ -49,10 +49,10 @@ class Prefetcher {
   /// Batches [first, last). `depth` batches ahead, on `workers` threads.
   Prefetcher(const BatchSource& source, int64_t first, int64_t last, int workers, int depth);
   ~Prefetcher();
-  /// The next batch in order; blocks until it is there. Null after the last. Rethrows what a worker
-  /// threw when its batch's turn comes. Valid until the next call.
+  /// The next batch in order; blocks until it is loaded. Null after the last. Throws what a worker
+  /// threw for this batch. Valid until the next call.
   const Batch* next();
-  /// Seconds that next() has blocked.
+  /// Seconds for which next() has blocked.
   double wait_seconds() const;
 
  private:

@@ -9,11 +9,10 @@
 
 namespace dlrm {
 
-/// One sparse feature as it lies in a mapped file. Values need not be aligned and are not checked
-/// yet.
+/// One sparse feature in a mapped file. Values may be unaligned and are not checked yet.
 struct MappedFeature {
   std::string name;
-  int64_t rows = 0;     ///< ids are said to be below it
+  int64_t rows = 0;     ///< ids should be below it
   int64_t hotness = 0;  ///< ids in every bag; 0: bags by `offsets`
   IdType type = IdType::kInt32;
   int64_t count = 0;                   ///< ids in all
@@ -21,9 +20,9 @@ struct MappedFeature {
   const std::byte* offsets = nullptr;  ///< [samples + 1] int64, or null
 };
 
-/// A dataset file, opened, its structure checked, and mapped: reading its columns needs neither
-/// HDF5 nor a lock. Errors (exit 2) name the file, the dataset or attribute, and what would be
-/// right. Of the values only the first and last offset of each feature are checked.
+/// A mapped dataset file whose structure has been checked. Reading its columns needs neither HDF5
+/// nor a lock. Errors (exit 2) name the file, the dataset or attribute, and what would be right. Of
+/// the values only the first and last offset of each feature are checked.
 class DatasetFile {
  public:
   explicit DatasetFile(const std::string& path);

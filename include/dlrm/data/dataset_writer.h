@@ -17,18 +17,18 @@ inline int64_t bytes_of(IdType type) { return type == IdType::kInt32 ? 4 : 8; }
 struct FeatureColumn {
   std::string name;
   int64_t hotness = 1;  ///< ids in every bag; 0: bags of any length, stored with offsets
-  int64_t rows = 0;     ///< ids are below it; 0: told later, by set_rows
+  int64_t rows = 0;     ///< ids are below it; 0: set later, by set_rows
   IdType ids = IdType::kInt32;
 };
 
 /// The shape of a dataset file.
 struct DatasetLayout {
-  int64_t dense = 0;  ///< numbers a sample
+  int64_t dense = 0;  ///< numbers per sample
   std::vector<FeatureColumn> features;
   LabelType label = LabelType::kUint8;
-  /// Samples that will be written, where known: columns then go straight to their final place. -1:
-  /// not known, columns are spooled beside the output first (twice the writing). Spooled too where
-  /// a feature has offsets.
+  /// Samples that will be written, or -1 if unknown. If known, columns are written straight to
+  /// their final place. If unknown, or if a feature has offsets, they are written to temporary
+  /// files in the same folder first: twice the writing.
   int64_t samples = -1;
 };
 
@@ -36,7 +36,7 @@ struct DatasetLayout {
 struct BagColumn {
   View<const int32_t> ids;       ///< kInt32
   View<const int64_t> wide_ids;  ///< kInt64
-  View<const int32_t> lengths;   ///< [samples] bag lengths; only where hotness is 0
+  View<const int32_t> lengths;   ///< [samples] bag lengths, if hotness is 0
 };
 
 /// Some consecutive samples, column by column.
@@ -44,14 +44,13 @@ struct DatasetBlock {
   int64_t samples = 0;
   View<const float> labels;     ///< [samples]
   View<const float> dense;      ///< [samples, dense]
-  std::vector<BagColumn> bags;  ///< one a feature, in the layout's order
+  std::vector<BagColumn> bags;  ///< one per feature, in the layout's order
 };
 
-/// Writes a dataset file (docs/file-formats.md), contiguous and uncompressed, block by block. The
-/// file appears under its name, whole and synced, only by finish(); without it nothing is left.
-/// Values are written as they are: ids below `rows` are the caller's care. Used by one thread at a
-/// time. Errors: usage_error for a path that cannot be created, run_error for a failed write (both
-/// name the path).
+/// Writes a dataset file (docs/file-formats.md), contiguous and uncompressed, block by block.
+/// finish() gives the whole, synced file its name; without it no file remains. Values are not
+/// checked: the caller keeps ids below `rows`. Used by one thread at a time. Errors: usage_error
+/// for a path that cannot be created, run_error for a failed write (both name the path).
 class DatasetWriter {
  public:
   DatasetWriter(const std::string& path, DatasetLayout layout);
@@ -60,12 +59,11 @@ class DatasetWriter {
   DatasetWriter& operator=(const DatasetWriter&) = delete;
 
   void append(const DatasetBlock& block);
-  /// Number of rows of feature `index` (ids are below it), where the layout did not tell or told
-  /// otherwise.
+  /// Sets the number of rows of feature `index`; ids are below it.
   void set_rows(int64_t index, int64_t rows);
   /// Samples appended so far.
   int64_t samples() const;
-  /// Ends the file: fsync, rename to `path`, fsync of the folder. Call once.
+  /// Completes the file: syncs it, renames it to `path`, syncs the folder. Call once.
   void finish();
 
  private:

@@ -9,13 +9,13 @@ namespace dlrm {
 struct FeatureVocabulary {
   std::string feature;
   std::vector<uint32_t> values;
-  int64_t missing_id = 0;  ///< id of the missing category, whose place in `values` holds 0; 0: none
+  int64_t missing_id = 0;  ///< id of the missing category, for which `values` holds 0; 0: none
 };
 
 /// Writes a dictionary file: HDF5 with root attributes format="dlrm-dictionary", version=1,
 /// first_id=1, and for each feature a dataset /<feature>/values uint32 [n] with an attribute
-/// missing_id int64. The file appears whole and synced, or not at all. Errors: usage_error
-/// for a path that cannot be created, run_error for a failed write.
+/// missing_id int64. The file appears whole and synced, or not at all. Errors: usage_error if the
+/// path cannot be created, run_error if a write fails.
 void write_dictionary_file(const std::string& path, const std::vector<FeatureVocabulary>& features);
 
 /// Reads the vocabularies of `features`, in that order. Anything wrong with the file is a

@@ -16,7 +16,7 @@ struct PowerLaw {
 
 /// Elements [first, first + count) of the endless sequence (key, stream) of ids. Element e takes 52
 /// random bits from words 2·(e mod 2) and the next of Philox counter {e/2 low, e/2 high, stream,
-/// 4}, so any part may be drawn by anybody. Bitwise the same on every instruction set.
+/// 4}, so any part may be drawn anywhere. Bitwise the same on every instruction set.
 void draw_ids(const PowerLaw& law, uint64_t key, uint32_t stream, uint64_t first, int64_t count,
               int64_t* out);
 

@@ -15,65 +15,64 @@ struct Shard {
   Range rows;
   Range columns;
   int rank = 0;
-  MemoryTier tier = MemoryTier::kDevice;  ///< kDevice or kHost: where rows and their state lie
+  MemoryTier tier = MemoryTier::kDevice;  ///< kDevice or kHost: where rows and their state are
   bool operator==(const Shard&) const = default;
 };
 
-/// Where every cell of every table lies: in exactly one shard, or whole on every rank.
+/// Where every element of every table is: in exactly one shard, or on every rank.
 struct Plan {
   int world = 1;
   std::vector<Shard> shards;            ///< sorted by rank, table, first row, first column
   std::vector<int> data_parallel;       ///< tables, ascending
-  std::vector<int> host_replicas = {};  ///< those of them that lie in the host's memory, ascending
+  std::vector<int> host_replicas = {};  ///< those of them in the host's memory, ascending
   bool operator==(const Plan&) const = default;
 };
 
-/// What `auto` and the reports may know of the machines.
+/// What `auto` and the reports know of the machines.
 struct PlanOptions {
-  double rank_memory_bytes = 0;  ///< of the device, for all that a rank holds there; 0: not known
-  int ranks_per_node = 0;        ///< consecutive ranks share a node; 0: not known
-  double host_memory_bytes = 0;  ///< a rank's, beside a GPU's own; 0: not known
-  bool gpu = false;              ///< what `config.device: auto` comes to
+  double rank_memory_bytes = 0;  ///< device memory for everything of a rank; 0: unknown
+  int ranks_per_node = 0;        ///< consecutive ranks share a node; 0: unknown
+  double host_memory_bytes = 0;  ///< of a rank, in addition to its GPU's; 0: unknown
+  bool gpu = false;              ///< what `config.device: auto` means here
 };
 
-/// Whether a rank has two memories, a GPU's and the host's: rows of tier host lie in the second.
+/// True if a rank has two memories, a GPU's and the host's. Rows of tier host are in the second.
 bool has_two_memories(const RunConfig& config, const PlanOptions& options);
 
-/// Bytes of the device's memory that a rank may plan with: what is there, on a GPU no more than
-/// `config.memory.device`. 0: not known.
+/// Bytes of the device's memory that a rank may plan with. On a GPU no more than
+/// `config.memory.device`. 0: unknown.
 double device_budget(const RunConfig& config, const PlanOptions& options);
 
-/// `config` with `device: auto` as `options` say it comes to: plans, loads and memory of a GPU are
-/// not a CPU's. What takes options does this itself.
+/// `config` with `device: auto` resolved by `options`, since plans, loads and memory of a GPU and a
+/// CPU differ. Functions that take options do this themselves.
 RunConfig with_known_device(RunConfig config, const PlanOptions& options);
 
-/// Makes the plan that `config.sharding` and `config.memory` ask for (a named plan file, a
-/// strategy, overrides), tiers chosen. Errors (exit 2) name the key. Deterministic; needs no data
-/// and no ranks.
+/// Makes the plan that `config.sharding` and `config.memory` ask for (a plan file, a strategy,
+/// overrides), with tiers. Errors (exit 2) name the key. Deterministic. Needs no data and no ranks.
 Plan make_plan(const RunConfig& config, int world, const PlanOptions& options = {});
 
-/// Puts each shard and data-parallel table into a tier. Without two memories that is the device.
-/// Else what `config.memory` says of its table; where that is auto, the plan's own `host` stands,
-/// and of the other shards of a rank whose device has too little memory for all, those of most
-/// lookups a byte stay there. Data-parallel tables go to the host only where they are told to.
+/// Puts each shard and data-parallel table into a tier. With one memory that is the device.
+/// Otherwise `config.memory` decides for its table. If that is auto, a tier `host` in the plan
+/// stays. If the device of a rank is too small for its other shards, those with the most lookups
+/// per byte stay on it. Data-parallel tables go to the host only if the config says so.
 void choose_tiers(const RunConfig& config, const PlanOptions& options, Plan& plan);
 
-/// Throws usage_error where a plan does not cover each table exactly once with ranks in [0, world).
+/// Throws usage_error unless a plan covers each table exactly once with ranks in [0, world).
 void check_plan(const Plan& plan, const ModelConfig& model, const std::string& where);
 
 /// plan.json: {"world": N, "shards": [{table, rows: [r0, r1], columns: [c0, c1], rank}],
 /// "data_parallel": [table]}. Tables by name. A shard in the host's memory has `tier: "host"`, and
-/// "data_parallel_host" names such data-parallel tables. Read: `world` may be missing, shards may
-/// be in any order, further fields are ignored; everything else that is wrong is a usage_error
-/// naming the file and the place in it.
+/// "data_parallel_host" names such data-parallel tables. When read, `world` may be missing, shards
+/// may be in any order, and further fields are ignored. Anything else wrong is a usage_error naming
+/// the file and the place in it.
 std::string to_json(const Plan& plan, const ModelConfig& model);
 Plan read_plan(const std::string& path, const ModelConfig& model, int world);
 /// The same from text; `name` stands for the file in errors.
 Plan parse_plan(const std::string& text, const std::string& name, const ModelConfig& model,
                 int world);
 
-/// What a rank holds and moves, bytes and expected counts a step, from the config alone.
-/// The formulas of the exchanged bytes are in plan/traffic.h.
+/// What a rank holds and moves, in bytes and expected counts per step, from the config alone. The
+/// expectations are in plan/traffic.h, the sizes of messages in wire/message_bytes.h.
 struct RankLoad {
   int tables = 0;          ///< with a shard here, data-parallel ones not counted
   int shards = 0;          ///< data-parallel tables not counted
@@ -93,7 +92,7 @@ struct RankLoad {
 };
 std::vector<RankLoad> rank_loads(const RunConfig& config, const Plan& plan);
 
-/// The parts of a rank's memory, bytes: the device's, and beside a GPU's the host's.
+/// The parts of a rank's memory in bytes: the device's and, with a GPU, the host's.
 struct RankMemory {
   double tables = 0;           ///< rows of shards and of data-parallel tables
   double optimizer_state = 0;  ///< theirs
@@ -102,7 +101,7 @@ struct RankMemory {
   double exchange = 0;     ///< pooled vectors and gradients, owned and local; replicated gradients
   double routing = 0;      ///< ids, offsets and runs of the batches in flight
   double input = 0;        ///< prefetched batches; on a GPU those in flight
-  double libraries = 0;    ///< of a GPU's: what libraries and code take, whatever the model
+  double libraries = 0;    ///< of a GPU: what libraries and code take, for any model
   double host_tables = 0;  ///< rows of tier host
   double host_optimizer_state = 0;  ///< theirs
   /// Of the device.
@@ -113,15 +112,16 @@ struct RankMemory {
 };
 std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan);
 
-/// The plan as a table: a line a rank (a few ranks and the extremes where there are many), and
+/// The plan as a table: one line per rank (a few ranks and the extremes if there are many), and
 /// totals.
 std::string describe_plan(const RunConfig& config, const Plan& plan);
 
-/// Whether every rank has what `plan` needs of it, in either memory; what is not known suffices.
+/// True if every rank has the memory that `plan` needs of it, in both memories. Unknown memory
+/// suffices.
 bool fits_memory(const RunConfig& config, const Plan& plan, const PlanOptions& options);
 
-/// The memory table: what each part of a rank's memory needs, against what is there, and whether
-/// it fits. Row stride: a power of two up to 64 bytes, then a multiple of 64.
+/// The memory table: what each part of a rank's memory needs, what there is, and whether it fits.
+/// Row stride: a power of two up to 64 bytes, then a multiple of 64.
 std::string describe_memory(const RunConfig& config, const Plan& plan, const PlanOptions& options,
                             bool* fits);
 
@@ -129,7 +129,7 @@ std::string describe_memory(const RunConfig& config, const Plan& plan, const Pla
 void print_plan_report(std::FILE* out, const RunConfig& config, const Plan& plan,
                        const PlanOptions& options);
 
-/// Elements from row to row of a table of `width` elements of `type` on a CPU.
+/// Elements between the starts of two rows of a table of `width` elements of `type` on a CPU.
 int64_t row_stride(int64_t width, DType type);
 
 }  // namespace dlrm

@@ -11,20 +11,20 @@
 
 namespace dlrm {
 
-/// A rectangle of a tensor that lies on this rank, for saving and loading.
+/// A rectangle of a tensor on this rank, for saving and loading.
 struct TensorShard {
   std::string path;            ///< "/tables/C1/weight", "/mlp/top/0/bias", ...
   std::vector<int64_t> shape;  ///< of the whole tensor: one or two dimensions
-  Range rows;                  ///< the part that is here
+  Range rows;                  ///< of the rectangle
   Range columns;               ///< [0, 1) for a one-dimensional tensor
-  bool saves = true;  ///< false where another rank saves the same part; it loads all the same
+  bool saves = true;           ///< false if another rank saves the same part; loading ignores this
   /// Copies rows [first, first + count) of the part (0 = rows.begin) to out [count,
   /// columns.size()].
   std::function<void(int64_t first, int64_t count, float* out)> read;
   std::function<void(int64_t first, int64_t count, const float* in)> write;
 };
 
-/// Where a run stood, root attributes of index.h5.
+/// The progress of a run: root attributes of index.h5.
 struct CheckpointState {
   int64_t step = 0;     ///< steps done
   int64_t samples = 0;  ///< samples trained on
@@ -37,41 +37,41 @@ struct CheckpointState {
   std::vector<std::string> tuned_algorithms;
 };
 
-/// Saves `step_<9 digits>/` in `directory`: one HDF5 file a rank and index.h5 with Virtual Datasets
-/// that show every tensor whole; written aside, synced, renamed; then removes all but the newest
-/// `keep` (this one always stays; those of later steps, left by a run that went on from an earlier
-/// step, go too). Collective: where one rank fails, every rank throws its error, and the older
-/// checkpoints stay as they were. So they do after a crash at any instant.
+/// Saves `step_<9 digits>/` in `directory`: one HDF5 file per rank, and index.h5 with Virtual
+/// Datasets that show every tensor whole. The folder is written under a temporary name, synced and
+/// renamed. Then all but the newest `keep` checkpoints are removed. This one always stays; those of
+/// later steps, from which no run continued, are removed. Collective: if one rank fails, every rank
+/// throws its error. Older checkpoints stay intact then, and after a crash at any time.
 void save_checkpoint(Communicator& comm, const Log& log, const std::string& directory, int keep,
                      const CheckpointState& state, const std::vector<TensorShard>& pieces);
 
-/// Creates the folder for checkpoints where needed and makes sure that every rank sees and may
-/// write it, before any step is spent. Collective: usage_error on every rank naming the rank and
-/// host that does not.
+/// Creates the folder for checkpoints if needed, and checks before the first step that every rank
+/// can see it and write to it. Collective: usage_error on every rank, naming a rank and host that
+/// cannot.
 void check_checkpoint_folder(Communicator& comm, const std::string& directory);
 
-/// The newest good checkpoint in `path`: complete, its files' sizes and CRC32C verified; none where
-/// there is none. A damaged one is warned about and an older one taken; usage_error where all are
-/// damaged, or where `path` itself is one `step_*` folder and is. Collective: every rank gets the
-/// same answer, and usage_error where not all ranks see the folder.
+/// The newest good checkpoint in `path`: complete, with files of the right size and CRC32C. None if
+/// there is no checkpoint. A damaged one causes a warning, and an older one is taken. usage_error
+/// if all are damaged, if `path` is itself a damaged `step_*` folder, or if not all ranks see the
+/// folder. Collective: every rank gets the same answer.
 std::optional<std::string> find_checkpoint(Communicator& comm, const std::string& path);
 
 /// True where `directory` holds a `step_*` folder, good or not. Collective: rank 0's answer.
 bool has_checkpoints(Communicator& comm, const std::string& directory);
 
-/// Verifies file sizes and CRC32C (sizes and the index alone where `verified` says that
-/// find_checkpoint has just done so), and reads the state; usage_error where it is
+/// Verifies file sizes and CRC32C, and reads the state. If `verified`, which says that
+/// find_checkpoint has just done so, only sizes and the index are verified. usage_error if it is
 /// damaged. Collective.
 CheckpointState open_checkpoint(Communicator& comm, const std::string& checkpoint,
                                 bool verified = false);
 
-/// Fills every piece from the checkpoint, whatever sharding wrote it. Shapes must agree
-/// (usage_error naming the tensor). With `weights_only` a piece named */weight or */bias (or cross
-/// v, u) alone is read. Collective.
+/// Fills every piece from a checkpoint of any sharding. Shapes must agree; otherwise a usage_error
+/// names the tensor. With `weights_only`, only pieces named */weight or */bias (or v, u of cross)
+/// are read. Collective.
 void load_pieces(Communicator& comm, const std::string& checkpoint,
                  const std::vector<TensorShard>& pieces, bool weights_only);
 
-/// Removes every step_* and .tmp_step_* of the folder (--overwrite). Rank 0 works, all wait.
+/// Removes every step_* and .tmp_step_* of the folder (--overwrite). Collective; rank 0 removes.
 void remove_checkpoints(Communicator& comm, const std::string& directory);
 
 }  // namespace dlrm

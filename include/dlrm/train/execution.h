@@ -9,13 +9,13 @@
 
 namespace dlrm {
 
-/// What one rank of a run computes on: a device, the stream that orders its work, and the way to
-/// the other ranks' devices.
+/// What one rank of a run computes on: a device, the stream that orders its work, and the
+/// communicator among the ranks' devices.
 class Execution {
  public:
-  /// As `config.device` and `config.comm` ask. `auto` takes GPUs where this program was built for
-  /// them and every rank's machine has one. A rank takes the GPU of its number on its machine,
-  /// counted round. Collective; usage_error saying what is missing.
+  /// Follows `config.device` and `config.comm`. `auto` takes GPUs if this program was built for
+  /// them and every rank's machine has one. A rank takes the GPU of its local number, modulo the
+  /// number of GPUs. Collective; a usage_error says what is missing.
   Execution(Communicator& comm, const RunConfig& config, const MachineShare& share);
   /// Waits for the device.
   ~Execution();
@@ -24,17 +24,17 @@ class Execution {
 
   Device& device() { return *device_; }
   Context context(Trace& trace, const Log& log);
-  /// `threads` of a CPU; with `check` the reference runs beside every operation.
+  /// `threads` are for a CPU. With `check` every operation is compared with the reference.
   std::unique_ptr<Ops> make_ops(int threads, bool check);
-  /// What a plan may know: of the device's memory, an equal part of what is free on this rank's GPU
-  /// or of the machine's memory; beside a GPU an equal part of the machine's too.
+  /// What a plan may know: an equal part of the free memory of this rank's GPU, or of the machine's
+  /// memory; with a GPU also an equal part of the machine's.
   PlanOptions plan_options() const;
 
  private:
   Communicator& comm_;
   const bool tf32_;
   const bool pin_algorithms_;
-  const int threads_;  ///< of the host
+  const int threads_;  ///< on the host
   std::shared_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Communicator> device_comm_;

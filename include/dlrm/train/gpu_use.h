@@ -7,7 +7,7 @@
 
 namespace dlrm {
 
-/// What a GPU did over a stretch of time: its driver's figures, read now and then.
+/// The mean utilisation of a GPU over a period, sampled from its driver.
 class GpuUse {
  public:
   /// `probe` null: there are no figures.

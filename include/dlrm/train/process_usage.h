@@ -6,15 +6,12 @@ namespace dlrm {
 /// CPU seconds (user and system, all threads) that this process has used so far.
 double process_cpu_seconds();
 
-/// The most memory this process has had resident, in bytes.
+/// The peak of this process's resident memory, in bytes.
 int64_t peak_resident_bytes();
 
-/// The same without the parts of other processes in memory that this one shares with them now, so
-/// that the ranks of a machine add up to what they take of it.
+/// The same, without the share of other processes in memory that they share with this one now. The
+/// values of a machine's ranks therefore add up to what they take of it.
 int64_t peak_share_bytes();
-
-/// CPUs that this process may run on (its affinity).
-int usable_cpus();
 
 /// CPU time against elapsed time, from construction or the last restart().
 class CpuUsage {

@@ -7,8 +7,8 @@
 
 namespace dlrm {
 
-/// Tells how training goes: on a terminal one live line, redrawn at most five times a second;
-/// otherwise plain log lines. Silent on ranks other than 0.
+/// Shows the progress of training: one live line on a terminal, redrawn at most five times a
+/// second, otherwise plain log lines. Silent on ranks other than 0.
 class ProgressLine {
  public:
   struct State {
@@ -17,25 +17,26 @@ class ProgressLine {
     double loss = 0;  ///< the last one known
     double samples_per_second = 0;
   };
-  /// Where lines go and what time it is: replaced in tests.
+  /// Where lines are written, and the clock. Tests replace them.
   struct Surroundings {
     bool terminal = false;
     std::function<void(const std::string&)> draw;  ///< raw text to the terminal
     std::function<void(const std::string&)> line;  ///< a log line
-    std::function<double()> seconds;               ///< a clock that never goes back
+    std::function<double()> seconds;               ///< a monotonic clock
   };
 
-  /// Writes to stderr, live where that is a terminal.
+  /// Writes to stderr; a live line if that is a terminal.
   explicit ProgressLine(const Log& log);
   ProgressLine(int rank, Surroundings surroundings);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// After each step; `metrics` where metrics of this step were logged. A plain line comes at the
-  /// first and the last step, at metrics (at most one a second) and after 30 seconds without one.
+  /// Called after each step; `metrics` is true if metrics of this step were logged. A plain line is
+  /// written at the first and the last step, at metrics (at most one a second), and after 30
+  /// seconds without one.
   void update(const State& state, bool metrics = false);
-  /// Takes the live line off the terminal, before anything else is printed there.
+  /// Removes the live line from the terminal, before anything else is printed there.
   void clear();
 
  private:

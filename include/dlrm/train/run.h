@@ -7,7 +7,7 @@
 
 namespace dlrm {
 
-/// What dlrm-train is asked to do, beyond the config.
+/// Options of dlrm-train that are not in the config.
 struct RunOptions {
   RunConfig config;
   std::optional<std::string> resume;  ///< "" = checkpoint.directory

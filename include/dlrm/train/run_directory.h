@@ -18,20 +18,20 @@ struct StepMetrics {
   double samples_per_second = 0;
 };
 
-/// What summary.json says. Numbers that are not finite are written as null.
+/// The contents of summary.json. Numbers that are not finite are written as null.
 struct RunSummary {
-  double samples_per_second = 0;  ///< training loop alone
+  double samples_per_second = 0;  ///< of the training loop alone
   int64_t steps = 0;
   int64_t samples = 0;
   double train_loss = 0;
-  std::optional<EvalResult> eval;  ///< {} in the file where there was none
+  std::optional<EvalResult> eval;  ///< {} in the file if there was none
   int world_size = 1;
   std::string device;  ///< begins with cpu or cuda
   double wall_seconds = 0;
   double step_ms_mean = 0;
   double step_ms_p50 = 0;
   double step_ms_p99 = 0;
-  std::map<std::string, double> stages_ms;  ///< a step's mean of each stage
+  std::map<std::string, double> stages_ms;  ///< mean of each stage per step
   double data_wait_share = 0;
   double cpu_utilization = 0;
   std::map<std::string, double> memory;       ///< bytes
@@ -40,34 +40,36 @@ struct RunSummary {
   std::map<std::string, std::string> labels;  ///< further fields
 };
 
-/// The folder that a run leaves: config.yaml, plan.json, metrics.jsonl, summary.json, and whatever
-/// else is asked for. Rank 0 writes; calls on other ranks do nothing.
+/// The output folder of a run: config.yaml, plan.json, metrics.jsonl, summary.json and further
+/// files on request. Rank 0 writes; calls on other ranks do nothing.
 class RunDirectory {
  public:
-  /// Creates the folder where needed. Collective: usage_error on every rank where rank 0 can not
-  /// write there.
+  /// Creates the folder if needed. Collective: usage_error on every rank if rank 0 cannot write
+  /// there.
   RunDirectory(Communicator& comm, const std::string& directory);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
-  /// A new run: config.yaml and plan.json are rewritten, metrics.jsonl is emptied, an earlier run's
-  /// summary.json and trace.json go. Collective, like resume().
+  /// Starts a new run: rewrites config.yaml and plan.json, empties metrics.jsonl, and removes an
+  /// earlier run's summary.json and trace.json. Collective, like resume().
   void start(const std::string& config_yaml, const std::string& plan_json);
   /// The same for a run resumed at `step`: metrics.jsonl keeps its lines up to that step.
   void resume(const std::string& config_yaml, const std::string& plan_json, int64_t step);
 
-  /// An evaluation alone: what an earlier run left stays, metrics.jsonl is appended to. Collective.
+  /// Starts an evaluation without training: keeps the files of an earlier run and appends to
+  /// metrics.jsonl. Collective.
   void attach(const std::string& config_yaml, const std::string& plan_json);
 
-  /// Appends a line, at once in the file. run_error where that fails (on rank 0 alone).
+  /// Appends a line without buffering. run_error on rank 0 if that fails.
   void log(const StepMetrics& metrics);
   void log(int64_t step, const EvalResult& eval);
 
-  /// Replaces summary.json in one move.
+  /// Replaces summary.json atomically.
   void write_summary(const RunSummary& summary);
 
-  /// After an evaluation alone: replaces `eval` in the summary that is there, else writes this one.
+  /// After an evaluation without training: replaces `eval` in the existing summary. Writes this one
+  /// if there is none.
   void update_evaluation(const RunSummary& summary);
 
   /// A file of this folder.
@@ -82,7 +84,7 @@ class RunDirectory {
 
   Communicator& comm_;
   std::string directory_;
-  int metrics_ = -1;  // file descriptor, rank 0 alone
+  int metrics_ = -1;  // file descriptor, on rank 0 only
 };
 
 /// The text of summary.json.

@@ -14,8 +14,8 @@
 
 namespace dlrm {
 
-/// Runs `body` and ends the program as every program here ends: 0, or one line on stderr and the
-/// error's exit code on every rank. Does not return where the code is not 0.
+/// Runs `body` and returns 0. If `body` throws or returns another code, prints one line on stderr
+/// and ends every rank with the error's exit code.
 int run_guarded(World& world, const std::function<ExitCode()>& body);
 
 /// Returns what `body` returns. If `body` throws, ends every rank at once and does not return.
@@ -23,12 +23,12 @@ int run_guarded(World& world, const std::function<ExitCode()>& body);
 /// will never start, and streams for a device that hangs.
 ExitCode end_where_it_fails(World& world, const std::function<ExitCode()>& body);
 
-/// What a program of one's own needs to use the library: this rank's place among the ranks that
-/// mpirun started, its device, and the operations on it. Make one at the start of main.
+/// What a custom program needs to use the library: this rank among the ranks that mpirun started,
+/// its device, and the operations on it. Create one at the start of main.
 class Session {
  public:
-  /// `threads` 0: OMP_NUM_THREADS, or the CPUs that the launcher gave this rank. On a GPU views of
-  /// device memory are for operations alone: Transfer copies to and from the host.
+  /// `threads` 0: OMP_NUM_THREADS, or the CPUs that the launcher gave this rank. On a GPU, only
+  /// operations may use views of device memory; Transfer copies to and from the host.
   Session(int* argc, char*** argv, int threads = 0, DeviceKind device = DeviceKind::kCpu);
 
   int rank() const { return world_.rank(); }
@@ -38,7 +38,7 @@ class Session {
   Context& context() { return *context_; }
   Ops& ops() { return *ops_; }
   const Log& log() const { return log_; }
-  /// For make_plan, where tables may have too little room.
+  /// For make_plan, if memory may be short.
   PlanOptions plan_options() const { return execution_->plan_options(); }
 
  private:
@@ -50,7 +50,7 @@ class Session {
   std::unique_ptr<Ops> ops_;
 };
 
-/// What a config says of the embeddings.
+/// The embedding options of a config.
 EmbeddingOptions embedding_options(const RunConfig& config);
 
 /// The shards of this rank as save_checkpoint and load_pieces take them.

@@ -4,16 +4,15 @@
 
 namespace dlrm {
 
-/// How long steps took: exact mean, median and 99th percentile within 0.3 %. Fixed memory, however
-/// many steps; adding allocates nothing.
+/// Durations of steps: the exact mean, and percentiles within 0.3 %. Memory is fixed for any number
+/// of steps; add() allocates nothing.
 class StepTimes {
  public:
   StepTimes();
   void add(double seconds);
   int64_t count() const { return count_; }
-  double total_seconds() const { return total_; }
   double mean_ms() const;
-  /// The duration that a share `q` of all steps does not exceed; 0 where there are none.
+  /// The duration that a share `q` of all steps does not exceed; 0 without steps.
   double percentile_ms(double q) const;
 
  private:

@@ -6,12 +6,13 @@
 #include <fstream>
 #include <system_error>
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "dlrm/comm/preflight.h"
+#include "dlrm/core/cpus.h"
+#include "dlrm/core/hash.h"
 
 namespace dlrm::preflight {
 namespace {
@@ -31,12 +32,10 @@ std::string processor() {
 
 uint64_t sum_of_this_program() {
   std::ifstream file("/proc/self/exe", std::ios::binary);
-  uint64_t hash = 1469598103934665603u;
+  uint64_t hash = 0;
   std::vector<char> block(size_t{1} << 20);
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0) {
-    for (std::streamsize i = 0; i < file.gcount(); ++i) {
-      hash = (hash ^ static_cast<unsigned char>(block[static_cast<size_t>(i)])) * 1099511628211u;
-    }
+    hash = hash_bytes(block.data(), static_cast<size_t>(file.gcount()), hash);
   }
   return hash;
 }
@@ -59,9 +58,7 @@ void add_machine(Facts& facts) {
   put(facts.mpi, mpi_version());
   put(facts.processor, processor());
   facts.program = sum_of_this_program();
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) facts.cpus = CPU_COUNT(&cpus);
+  facts.cpus = usable_cpus();
   facts.open_files = limit_of(RLIMIT_NOFILE);
   facts.locked_bytes = limit_of(RLIMIT_MEMLOCK);
   std::error_code none;

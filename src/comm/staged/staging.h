@@ -20,10 +20,6 @@ struct StagedBlocks {
     int64_t staged_offset = 0;  ///< in host memory
   };
 
-  StagedBlocks() = default;
-  StagedBlocks(View<const int64_t> bytes, View<const int64_t> offsets, int own) {
-    lay_out(bytes, offsets, own);
-  }
   /// @param bytes, offsets  [ranks] in the caller's buffer; rank `own`'s block is left out
   void lay_out(View<const int64_t> bytes, View<const int64_t> offsets, int own);
 

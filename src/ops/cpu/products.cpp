@@ -6,6 +6,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/hash.h"
 #include "dlrm/device/device.h"
 
 #include "cpu/parallel.h"
@@ -27,13 +28,16 @@ struct Shape {
 
 struct ShapeHash {
   size_t operator()(const Shape& s) const {
-    uint64_t h = 0;
-    const auto mix = [&](uint64_t v) { h = (h ^ v) * 0x9E3779B97F4A7C15ull, h ^= h >> 29; };
-    for (const int64_t v : {s.m, s.k, s.n, s.lda, s.ldb, s.ldc}) mix(static_cast<uint64_t>(v));
-    mix(static_cast<uint64_t>(s.in) << 8 | static_cast<uint64_t>(s.out) << 4 |
-        static_cast<uint64_t>(s.transposed_a) << 3 | static_cast<uint64_t>(s.transposed_b) << 2 |
-        static_cast<uint64_t>(s.bias));
-    return static_cast<size_t>(h);
+    const int64_t fields[] = {s.m,
+                              s.k,
+                              s.n,
+                              s.lda,
+                              s.ldb,
+                              s.ldc,
+                              static_cast<int64_t>(s.in),
+                              static_cast<int64_t>(s.out),
+                              s.transposed_a * 4 + s.transposed_b * 2 + s.bias};
+    return hash_bytes(fields, sizeof fields);
   }
 };
 

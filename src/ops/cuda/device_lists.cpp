@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/hash.h"
 #include "dlrm/device/cuda/runtime.h"
 
 namespace dlrm {
@@ -12,21 +13,6 @@ namespace {
 
 constexpr size_t kMostEntries = 512;
 constexpr size_t kSmallest = 256;
-
-uint64_t hash_of(const void* data, size_t bytes) {
-  const char* p = static_cast<const char*>(data);
-  uint64_t hash = 0xcbf29ce484222325ull ^ bytes;
-  for (; bytes >= 8; p += 8, bytes -= 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, p, 8);
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
-    hash ^= hash >> 32;
-  }
-  for (size_t i = 0; i < bytes; ++i) {
-    hash = (hash ^ static_cast<unsigned char>(p[i])) * 0x100000001b3ull;
-  }
-  return hash;
-}
 
 size_t room_for(size_t bytes) { return std::max(kSmallest, std::bit_ceil(bytes)); }
 
@@ -44,7 +30,7 @@ DeviceLists::~DeviceLists() {
 
 const void* DeviceLists::place(const void* list, size_t bytes) {
   if (bytes == 0) return nullptr;
-  const uint64_t hash = hash_of(list, bytes);
+  const uint64_t hash = hash_bytes(list, bytes);
   const bool captured = cuda::capturing(cuda::native(stream_));
   auto entry = found(hash, list, bytes);
   if (entry == entries_.end()) {

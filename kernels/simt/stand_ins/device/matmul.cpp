@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "dlrm/core/hash.h"
 #include "dlrm/device/cuda/runtime.h"
 
 #include "cuda/matmul_shape.h"
@@ -228,10 +229,7 @@ class LoopMatmul final : public Matmul {
     const char* text = std::getenv("DLRM_SIMT_TIMING");
     uint64_t mixed = text ? std::strtoull(text, nullptr, 10) : 0;
     if (mixed == 0) return 0;
-    for (const int64_t part : key) {
-      mixed = (mixed ^ static_cast<uint64_t>(part)) * 0x9e3779b97f4a7c15u;
-      mixed ^= mixed >> 29;
-    }
+    for (const int64_t part : key) mixed = mix64(mixed ^ static_cast<uint64_t>(part));
     return mixed % candidates;
   }
 

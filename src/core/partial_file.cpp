@@ -1,17 +1,20 @@
-#include "dlrm/data/partial_file.h"
-
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
 
 #include <unistd.h>
 
-#include "dlrm/data/file_io.h"
+#include "dlrm/core/error.h"
+#include "dlrm/core/replace_file.h"
 
 namespace dlrm {
 namespace {
 
-// A handler gets no argument of ours: what it removes must be reachable from anywhere.
+// A signal handler takes no argument of ours, so the names are global.
 std::array<std::atomic<const char*>, 16> names;
 static_assert(std::atomic<const char*>::is_always_lock_free);
 
@@ -20,7 +23,7 @@ int remember(const char* name) {
     const char* none = nullptr;
     if (names[i].compare_exchange_strong(none, name)) return static_cast<int>(i);
   }
-  return -1;  // more at once than a handler will remove
+  return -1;  // a handler does not remove more files than that
 }
 
 void on_signal(int signal) {
@@ -41,9 +44,18 @@ PartialFile::~PartialFile() {
   forget();
 }
 
-void PartialFile::publish(int fd) {
-  publish_file(fd, name_, target_);
+void PartialFile::publish(File& file) {
+  file.sync();
+  if (std::rename(name_.c_str(), target_.c_str()) != 0) {
+    throw run_error("{}: cannot rename to {}: {}", name_, target_, std::strerror(errno));
+  }
   published_ = true;
+  const std::string folder = std::filesystem::path(target_).parent_path().string();
+  try {
+    sync_folder(folder.empty() ? "." : folder);
+  } catch (const Error&) {
+    // The file is in its place. A folder may be writable and not readable.
+  }
   forget();
 }
 

@@ -1,0 +1,21 @@
+#pragma once
+#include <array>
+#include <cstdint>
+
+namespace dlrm {
+
+/// CPUs of a machine, one bit each.
+struct CpuSet {
+  std::array<uint64_t, 16> words{};
+
+  int count() const;
+  bool operator==(const CpuSet&) const = default;
+};
+
+/// The CPUs that the calling thread may run on: its affinity, which launchers set.
+CpuSet usable_cpu_set();
+
+/// Their number, at least 1.
+int usable_cpus();
+
+}  // namespace dlrm

@@ -1,0 +1,34 @@
+#pragma once
+#include <cstdint>
+
+/// Sizes of the messages between ranks. The code that writes a message and the plan that estimates
+/// it use the same function.
+namespace dlrm {
+
+/// The size of a message of ids, which is sent ahead of it to each other rank.
+inline constexpr int64_t kSizeBytes = 8;
+
+/// Bytes of an id if the largest sharded table has so many rows: 4 up to 2^31 rows, then 8.
+int64_t wire_id_bytes(int64_t largest_rows);
+
+/// A rank's message of bags to an owner: 8 bytes per group, 4 per sample for each group whose
+/// lengths are sent, and the ids. Lengths and ids are each padded to 8 bytes. 0 without samples.
+///
+/// A group is a feature on some rows; column shards of the same rows share it. With *fixed* routing
+/// one message of all sharded features, with uncut rows, goes to every rank.
+int64_t id_message_bytes(int64_t groups, int64_t length_lists, int64_t samples, int64_t ids,
+                         int64_t id_bytes);
+
+/// A rank's message of unique rows and their gradients to each other rank: 8 bytes per table for
+/// its count, 8 per row and 4 per float, padded to 8.
+int64_t pairs_message_bytes(int64_t tables, int64_t rows, int64_t floats);
+
+/// An allreduce sends whole vectors to all ranks if a rank sends no more than this in all: one
+/// exchange instead of two.
+inline constexpr int64_t kOneExchangeBytes = 16384;
+
+/// Bytes that `rank` sends in an allreduce of `floats` floats. In two exchanges it sends each other
+/// rank's part of the vector, then its own summed part to each.
+int64_t allreduce_sent_bytes(int64_t floats, int rank, int world);
+
+}  // namespace dlrm

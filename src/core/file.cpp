@@ -1,0 +1,161 @@
+#include "dlrm/core/file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const char* what) {
+  throw run_error("{}: cannot {}: {}", path, what, std::strerror(errno));
+}
+
+}  // namespace
+
+File::File(const std::string& path, Mode mode) {
+  std::optional<File> file = try_open(path, mode);
+  if (!file) fail(path, mode == Mode::kCreate ? "create" : "open");
+  *this = std::move(*file);
+}
+
+std::optional<File> File::try_open(const std::string& path, Mode mode) {
+  const int flags = mode == Mode::kRead        ? O_RDONLY
+                    : mode == Mode::kReadWrite ? O_RDWR
+                                               : O_RDWR | O_CREAT | O_TRUNC;
+  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  if (fd < 0) return {};
+  return File(path, fd);
+}
+
+std::optional<File> File::try_nameless(const std::string& path) {
+  std::string name = path + ".XXXXXX";
+  const int fd = ::mkostemp(name.data(), O_CLOEXEC);
+  if (fd < 0) return {};
+  ::unlink(name.c_str());
+  return File(path, fd);
+}
+
+File::~File() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+int64_t File::size() const {
+  struct stat info {};
+  if (::fstat(fd_, &info) != 0) fail(path_, "stat");
+  return info.st_size;
+}
+
+void File::read(void* data, size_t bytes, int64_t offset) const {
+  auto* at = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t got = ::pread(fd_, at, bytes, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(path_, "read");
+    if (got == 0) throw run_error("{}: ends at byte {}, too short", path_, offset);
+    at += got;
+    offset += got;
+    bytes -= static_cast<size_t>(got);
+  }
+}
+
+void File::write(const void* data, size_t bytes, int64_t offset) {
+  const auto* at = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t put = ::pwrite(fd_, at, bytes, offset);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) fail(path_, "write");
+    if (put == 0) throw run_error("{}: cannot write {} bytes", path_, bytes);
+    at += put;
+    offset += put;
+    bytes -= static_cast<size_t>(put);
+  }
+}
+
+void File::copy(const File& from, int64_t bytes, int64_t offset) {
+  off_t source = 0;
+  while (source < bytes) {
+    off_t target = offset + source;
+    const ssize_t copied =
+        ::copy_file_range(from.fd_, &source, fd_, &target, static_cast<size_t>(bytes - source), 0);
+    if (copied < 0 && errno == EINTR) continue;
+    if (copied <= 0) break;  // this file system cannot
+  }
+  std::vector<char> buffer(source < bytes ? 4 << 20 : 0);
+  while (source < bytes) {
+    const size_t part = std::min(buffer.size(), static_cast<size_t>(bytes - source));
+    from.read(buffer.data(), part, source);
+    write(buffer.data(), part, offset + source);
+    source += static_cast<off_t>(part);
+  }
+}
+
+void File::sync() {
+  if (::fsync(fd_) != 0) fail(path_, "sync");
+}
+
+std::optional<std::string> read_file(const std::string& path) {
+  try {
+    const File file(path, File::Mode::kRead);
+    std::string text(static_cast<size_t>(file.size()), '\0');
+    file.read(text.data(), text.size(), 0);
+    return text;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  File file(path, File::Mode::kCreate);
+  file.write(text.data(), text.size(), 0);
+  file.sync();
+}
+
+void make_folders(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error || !fs::is_directory(path, error)) {
+    throw run_error("{}: cannot create this folder: {}", path,
+                    error ? error.message() : "something else has its name");
+  }
+}
+
+void sync_folder(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail(path, "open");
+  const int rc = ::fsync(fd);
+  const int why = errno;
+  ::close(fd);
+  // Some file systems have nothing to sync in a folder and say so.
+  if (rc == 0 || why == EINVAL || why == ENOTSUP) return;
+  errno = why;
+  fail(path, "sync");
+}
+
+void exchange_or_rename(const std::string& from, const std::string& to) {
+  if (::access(to.c_str(), F_OK) != 0) {
+    if (::rename(from.c_str(), to.c_str()) != 0) fail(from, "rename");
+    return;
+  }
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
+  // File systems without an exchange: the old one moves aside for a moment.
+  const std::string aside = from + ".old";
+  if (::rename(to.c_str(), aside.c_str()) != 0) fail(to, "rename");
+  if (::rename(from.c_str(), to.c_str()) != 0) fail(from, "rename");
+  if (::rename(aside.c_str(), from.c_str()) != 0) fail(aside, "rename");
+}
+
+}  // namespace dlrm

@@ -1,0 +1,76 @@
+#include "library.h"
+
+#include "dlrm/core/error.h"
+
+namespace dlrm::hdf5 {
+namespace {
+
+std::recursive_mutex& library_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+herr_t keep_deepest(unsigned, const H5E_error2_t* error, void* text) {
+  if (error->desc) *static_cast<std::string*>(text) = error->desc;
+  return 0;
+}
+
+}  // namespace
+
+Lock::Lock() : lock_(library_mutex()) {
+  H5Eget_auto2(H5E_DEFAULT, &print_, &data_);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+Lock::~Lock() { H5Eset_auto2(H5E_DEFAULT, print_, data_); }
+
+std::string last_error() {
+  std::string text = "unknown error";
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_deepest, &text);
+  return text;
+}
+
+Handle::~Handle() {
+  if (id_ < 0) return;
+  const Lock lock;
+  H5Idec_ref(id_);
+}
+
+hid_t stored_type(Type type) {
+  switch (type) {
+    case Type::kUint8:
+      return H5T_STD_U8LE;
+    case Type::kUint32:
+      return H5T_STD_U32LE;
+    case Type::kInt32:
+      return H5T_STD_I32LE;
+    case Type::kInt64:
+      return H5T_STD_I64LE;
+    case Type::kFloat32:
+      return H5T_IEEE_F32LE;
+  }
+  return H5I_INVALID_HID;
+}
+
+hid_t native_type(Type type) {
+  switch (type) {
+    case Type::kUint8:
+      return H5T_NATIVE_UINT8;
+    case Type::kUint32:
+      return H5T_NATIVE_UINT32;
+    case Type::kInt32:
+      return H5T_NATIVE_INT32;
+    case Type::kInt64:
+      return H5T_NATIVE_INT64;
+    case Type::kFloat32:
+      return H5T_NATIVE_FLOAT;
+  }
+  return H5I_INVALID_HID;
+}
+
+Handle make_space(const Shape& shape) {
+  const std::vector<hsize_t> extent(shape.begin(), shape.end());
+  return Handle(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr));
+}
+
+}  // namespace dlrm::hdf5

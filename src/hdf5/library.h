@@ -1,0 +1,35 @@
+#pragma once
+#include <mutex>
+#include <string>
+#include <type_traits>
+
+#include <hdf5.h>
+
+#include "dlrm/hdf5/file.h"
+
+namespace dlrm::hdf5 {
+
+static_assert(std::is_same_v<hid_t, int64_t>, "Handle holds identifiers as int64_t");
+
+/// Holds the library's lock and switches off its own printing of errors. May be nested.
+class Lock {
+ public:
+  Lock();
+  ~Lock();
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  std::lock_guard<std::recursive_mutex> lock_;
+  H5E_auto2_t print_ = nullptr;
+  void* data_ = nullptr;
+};
+
+/// The library's text for the last failure, from the call where it began.
+std::string last_error();
+
+hid_t stored_type(Type type);
+hid_t native_type(Type type);
+Handle make_space(const Shape& shape);
+
+}  // namespace dlrm::hdf5

@@ -1,0 +1,87 @@
+#include "dlrm/core/file.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+
+#include "dlrm/core/error.h"
+#include "dlrm/core/replace_file.h"
+
+namespace dlrm {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class FileTest : public ::testing::Test {
+ protected:
+  FileTest() {
+    std::string name = ::testing::TempDir() + "file_XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~FileTest() override { fs::remove_all(folder_); }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+
+ private:
+  std::string folder_;
+};
+
+TEST_F(FileTest, BytesAreReadWhereTheyWereWritten) {
+  File file(path("a"), File::Mode::kCreate);
+  file.write("cd", 2, 2);
+  file.write("ab", 2, 0);
+  EXPECT_EQ(file.size(), 4);
+  EXPECT_EQ(read_file(path("a")), "abcd");
+  char more[5];
+  EXPECT_THROW(file.read(more, 5, 0), Error);
+}
+
+TEST_F(FileTest, ACopyFollowsWhatIsThere) {
+  auto spool = File::try_nameless(path("a"));
+  ASSERT_TRUE(spool);
+  spool->write("cdef", 4, 0);
+  File file(path("a"), File::Mode::kCreate);
+  file.write("ab", 2, 0);
+  file.copy(*spool, 3, 2);
+  EXPECT_EQ(read_file(path("a")), "abcde");
+  EXPECT_EQ(std::distance(fs::directory_iterator(path("")), fs::directory_iterator()), 1);
+}
+
+TEST_F(FileTest, AMissingFileIsNamed) {
+  try {
+    File(path("none"), File::Mode::kRead);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("none: cannot open: No such file"));
+  }
+  EXPECT_FALSE(read_file(path("none")));
+}
+
+TEST_F(FileTest, APartialFileTakesItsNameOnlyWhenPublished) {
+  {
+    const PartialFile partial(path("a"));
+    write_file(partial.name(), "text");
+  }
+  EXPECT_FALSE(fs::exists(path("a.partial")));
+  PartialFile partial(path("a"));
+  File file(partial.name(), File::Mode::kCreate);
+  file.write("whole", 5, 0);
+  EXPECT_FALSE(fs::exists(path("a")));
+  partial.publish(file);
+  EXPECT_EQ(read_file(path("a")), "whole");
+  EXPECT_FALSE(fs::exists(partial.name()));
+}
+
+TEST_F(FileTest, FoldersAreExchangedWhole) {
+  make_folders(path("old/deep"));
+  make_folders(path("new"));
+  exchange_or_rename(path("new"), path("old"));
+  EXPECT_TRUE(fs::exists(path("new/deep")));
+  exchange_or_rename(path("new"), path("moved"));
+  EXPECT_TRUE(fs::exists(path("moved/deep")));
+  EXPECT_FALSE(fs::exists(path("new")));
+}
+
+}  // namespace
+}  // namespace dlrm

@@ -1,0 +1,105 @@
+#include "dlrm/hdf5/file.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm::hdf5 {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Hdf5File : public ::testing::Test {
+ protected:
+  Hdf5File() {
+    std::string name = ::testing::TempDir() + "hdf5_XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~Hdf5File() override { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+
+ private:
+  std::string folder_;
+};
+
+TEST_F(Hdf5File, AttributesAreReadAsTheyWereWrittenAndNotAsAnotherType) {
+  {
+    File file = File::create(path("a.h5"));
+    file.set_integer("integer", -7);
+    file.set_unsigned_integer("unsigned", 0xfedcba9876543210u);
+    file.set_text("text", "abc");
+    file.set_text("empty", "");
+    file.set_fixed_text("fixed", "def");
+    file.close();
+  }
+  const File file = File::open(path("a.h5"));
+  EXPECT_EQ(file.integer("integer"), -7);
+  EXPECT_EQ(file.unsigned_integer("unsigned"), 0xfedcba9876543210u);
+  EXPECT_EQ(file.text("text"), "abc");
+  EXPECT_EQ(file.text("empty"), "");
+  EXPECT_EQ(file.text("fixed"), "def");
+  EXPECT_FALSE(file.integer("text"));
+  EXPECT_FALSE(file.text("integer"));
+  EXPECT_FALSE(file.integer("none"));
+}
+
+TEST_F(Hdf5File, ADatasetKnowsItsTypeShapeAndPlaceInTheFile) {
+  File file = File::create(path("a.h5"), {.alignment = 4096});
+  Dataset values = file.create_dataset("/group/values", Type::kInt64, {600});
+  std::vector<int64_t> numbers(600);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int64_t>(i * i);
+  values.write(View<const int64_t>(numbers));
+  EXPECT_EQ(values.type(), Type::kInt64);
+  EXPECT_EQ(values.storage().kind, Storage::Kind::kContiguous);
+  EXPECT_EQ(values.storage().offset % 4096, 0);
+  EXPECT_EQ(file.create_dataset("/group/none", Type::kUint8, {0}).storage().kind,
+            Storage::Kind::kNone);
+  EXPECT_TRUE(file.exists("/group/values"));
+  EXPECT_FALSE(file.exists("/nothing/values"));
+  EXPECT_THAT(*file.names_in("/group"), ElementsAre("none", "values"));
+  EXPECT_FALSE(file.names_in("/group/values"));
+  EXPECT_EQ(file.dataset("/group/values").read<int64_t>(), numbers);
+  EXPECT_THAT(file.dataset("/group/values").shape(), ElementsAre(600));
+}
+
+TEST_F(Hdf5File, AFailureNamesTheFileAndTheObject) {
+  std::ofstream(path("text.h5")) << "no HDF5";
+  EXPECT_FALSE(File::try_open(path("text.h5")));
+  File file = File::create(path("a.h5"));
+  try {
+    file.dataset("/values");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kFailure);
+    EXPECT_THAT(error.what(), HasSubstr("a.h5: HDF5 cannot open /values: "));
+  }
+}
+
+TEST_F(Hdf5File, ThreadsMayUseFilesAtOnce) {
+  const auto work = [&](int thread) {
+    for (int round = 0; round < 20; ++round) {
+      const std::string name = path(std::to_string(thread) + ".h5");
+      File file = File::create(name);
+      for (int i = 0; i < 10; ++i) {
+        const std::vector<int64_t> values{thread, round, i};
+        Dataset made = file.create_dataset("/a/" + std::to_string(i), Type::kInt64, {3});
+        made.write(View<const int64_t>(values));
+        made.set_integer("i", i);
+      }
+      file.close();
+      EXPECT_THAT(File::open(name).dataset("/a/9").read<int64_t>(), ElementsAre(thread, round, 9));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) threads.emplace_back(work, t);
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace dlrm::hdf5
