@@ -24,13 +24,13 @@ __device__ Gate gate_at(float x) {
 
 __device__ Gate gelu_gate(float z) { return gate_at(kTwoOverRootPi * (z + kCubic * z * z * z)); }
 
-template <Curve kCurve>
+template <Activation kAct>
 __device__ float value(float z) {
-  if constexpr (kCurve == Curve::kRelu) return z < 0 ? 0.0f : z;
-  if constexpr (kCurve == Curve::kGelu) return z > kFlat ? z : z * gelu_gate(z).open;
-  if constexpr (kCurve == Curve::kSilu) return z * gate_at(z).open;
-  if constexpr (kCurve == Curve::kSigmoid) return gate_at(z).open;
-  if constexpr (kCurve == Curve::kTanh) return tanhf(z);
+  if constexpr (kAct == Activation::kRelu) return z < 0 ? 0.0f : z;
+  if constexpr (kAct == Activation::kGelu) return z > kFlat ? z : z * gelu_gate(z).open;
+  if constexpr (kAct == Activation::kSilu) return z * gate_at(z).open;
+  if constexpr (kAct == Activation::kSigmoid) return gate_at(z).open;
+  if constexpr (kAct == Activation::kTanh) return tanhf(z);
   return z;
 }
 
@@ -46,19 +46,21 @@ __device__ float silu_slope(float z) {
 }
 
 /// f' times dy, of y or, where the curve needs it, of z.
-template <Curve kCurve>
+template <Activation kAct>
 __device__ float product_with_slope(float from, float dy) {
-  if constexpr (kCurve == Curve::kRelu) return from == 0 ? 0.0f : dy;
-  if constexpr (kCurve == Curve::kGelu) return dy * gelu_slope(from);
-  if constexpr (kCurve == Curve::kSilu) return dy * silu_slope(from);
-  if constexpr (kCurve == Curve::kSigmoid) return dy * (from * (1 - from));
-  if constexpr (kCurve == Curve::kTanh) return dy * ((1 - from) * (1 + from));
+  if constexpr (kAct == Activation::kRelu) return from == 0 ? 0.0f : dy;
+  if constexpr (kAct == Activation::kGelu) return dy * gelu_slope(from);
+  if constexpr (kAct == Activation::kSilu) return dy * silu_slope(from);
+  if constexpr (kAct == Activation::kSigmoid) return dy * (from * (1 - from));
+  if constexpr (kAct == Activation::kTanh) return dy * ((1 - from) * (1 + from));
   return dy;
 }
 
-constexpr bool from_z(Curve curve) { return curve == Curve::kGelu || curve == Curve::kSilu; }
+constexpr bool from_z(Activation curve) {
+  return curve == Activation::kGelu || curve == Activation::kSilu;
+}
 
-template <Curve kCurve, class T, int N>
+template <Activation kAct, class T, int N>
 struct Activate {
   Rows<const T> p;
   const float* bias;
@@ -72,14 +74,14 @@ struct Activate {
     for (int i = 0; i < N; ++i) {
       const float sum = to_float(from.at[i]) + added.at[i];
       kept.at[i] = from_float<T>(sum);
-      to.at[i] = from_float<T>(value<kCurve>(sum));
+      to.at[i] = from_float<T>(value<kAct>(sum));
     }
     if (z.data) store_pack(z.row(r) + c, kept);
     store_pack(y.row(r) + c, to);
   }
 };
 
-template <Curve kCurve, class T, int N>
+template <Activation kAct, class T, int N>
 struct ActivateBackward {
   Rows<const T> from;
   Rows<T> dy;
@@ -88,8 +90,7 @@ struct ActivateBackward {
     auto to = load_pack<N>(dy.row(r) + c);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      to.at[i] =
-          from_float<T>(product_with_slope<kCurve>(to_float(given.at[i]), to_float(to.at[i])));
+      to.at[i] = from_float<T>(product_with_slope<kAct>(to_float(given.at[i]), to_float(to.at[i])));
     }
     store_pack(dy.row(r) + c, to);
   }
@@ -107,20 +108,20 @@ struct Clear {
 };
 
 template <class Body>
-void with_curve(Curve curve, const Body& body) {
+void with_curve(Activation curve, const Body& body) {
   switch (curve) {
-    case Curve::kNone:
-      return body.template operator()<Curve::kNone>();
-    case Curve::kRelu:
-      return body.template operator()<Curve::kRelu>();
-    case Curve::kGelu:
-      return body.template operator()<Curve::kGelu>();
-    case Curve::kSilu:
-      return body.template operator()<Curve::kSilu>();
-    case Curve::kSigmoid:
-      return body.template operator()<Curve::kSigmoid>();
-    case Curve::kTanh:
-      return body.template operator()<Curve::kTanh>();
+    case Activation::kNone:
+      return body.template operator()<Activation::kNone>();
+    case Activation::kRelu:
+      return body.template operator()<Activation::kRelu>();
+    case Activation::kGelu:
+      return body.template operator()<Activation::kGelu>();
+    case Activation::kSilu:
+      return body.template operator()<Activation::kSilu>();
+    case Activation::kSigmoid:
+      return body.template operator()<Activation::kSigmoid>();
+    case Activation::kTanh:
+      return body.template operator()<Activation::kTanh>();
   }
 }
 
@@ -143,28 +144,28 @@ Extents row_extents(std::initializer_list<Matrix> matrices) {
 
 }  // namespace
 
-void activate(Curve curve, const Matrix& p, const float* bias, const Matrix& z, const Matrix& y,
-              cudaStream_t stream) {
+void activate(Activation curve, const Matrix& p, const float* bias, const Matrix& z,
+              const Matrix& y, cudaStream_t stream) {
   const Matrix& kept = z.data ? z : y;
   Extents all = bias ? row_extents({y, p, kept}) : extents({y, p, kept});
   const size_t bias_pack = sizeof(float) * static_cast<size_t>(all.length);
   if (reinterpret_cast<uintptr_t>(bias) % bias_pack != 0) all.length = 1;
-  with_curve(curve, [&]<Curve kCurve>() {
+  with_curve(curve, [&]<Activation kAct>() {
     with_packs(all, y.type, [&]<class T, int N>() {
-      const Activate<kCurve, T, N> body{rows_of<const T>(p), bias, rows_of<T>(z), rows_of<T>(y)};
+      const Activate<kAct, T, N> body{rows_of<const T>(p), bias, rows_of<T>(z), rows_of<T>(y)};
       over_elements(all, body, stream);
     });
   });
 }
 
-void activate_backward(Curve curve, const Matrix& y, const Matrix& z, const Matrix& dy,
+void activate_backward(Activation curve, const Matrix& y, const Matrix& z, const Matrix& dy,
                        cudaStream_t stream) {
-  if (curve == Curve::kNone) return;
+  if (curve == Activation::kNone) return;
   const Matrix& from = from_z(curve) ? z : y;
   const Extents all = extents({dy, from});
-  with_curve(curve, [&]<Curve kCurve>() {
+  with_curve(curve, [&]<Activation kAct>() {
     with_packs(all, dy.type, [&]<class T, int N>() {
-      const ActivateBackward<kCurve, T, N> body{rows_of<const T>(from), rows_of<T>(dy)};
+      const ActivateBackward<kAct, T, N> body{rows_of<const T>(from), rows_of<T>(dy)};
       over_elements(all, body, stream);
     });
   });

@@ -18,7 +18,7 @@ inline int64_t chunk_rows(int64_t rows) {
   return blocks_for(std::max<int64_t>(rows, 1), kMostChunks * kLeastRows) * kLeastRows;
 }
 
-/// How a chunk's threads lie: 2^shift beside each other, of `length` columns each.
+/// How a chunk's threads lie: 2^shift side by side, of `length` columns each.
 struct ChunkShape {
   int64_t rows, cols;
   int64_t chunk;

@@ -92,12 +92,13 @@ __device__ __forceinline__ void copy_unit(const CopyRectangle* chain, const Copy
 template <class From>
 __device__ __forceinline__ void copy_from(const CopyRectangle* chain, const CopyRectangle& b,
                                           int64_t unit) {
-  if (b.dst_type == DType::kFloat32) {
-    copy_unit<From, float>(chain, b, unit);
-  } else if (b.dst_type == DType::kBFloat16) {
-    copy_unit<From, Bf16>(chain, b, unit);
-  } else {
-    copy_unit<From, Fp16>(chain, b, unit);
+  switch (b.dst_type) {
+    case DType::kFloat32:
+      return copy_unit<From, float>(chain, b, unit);
+    case DType::kBFloat16:
+      return copy_unit<From, Bf16>(chain, b, unit);
+    case DType::kFloat16:
+      return copy_unit<From, Fp16>(chain, b, unit);
   }
 }
 
@@ -106,12 +107,13 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int64_t unit = blockIdx.x;
   const CopyRectangle* chain = rectangles + rectangle_of(rectangles, count, unit);
   const CopyRectangle b = *chain;
-  if (b.src_type == DType::kFloat32) {
-    copy_from<float>(chain, b, unit - b.first_unit);
-  } else if (b.src_type == DType::kBFloat16) {
-    copy_from<Bf16>(chain, b, unit - b.first_unit);
-  } else {
-    copy_from<Fp16>(chain, b, unit - b.first_unit);
+  switch (b.src_type) {
+    case DType::kFloat32:
+      return copy_from<float>(chain, b, unit - b.first_unit);
+    case DType::kBFloat16:
+      return copy_from<Bf16>(chain, b, unit - b.first_unit);
+    case DType::kFloat16:
+      return copy_from<Fp16>(chain, b, unit - b.first_unit);
   }
 }
 

@@ -21,7 +21,7 @@ struct CopyRectangle {
   int64_t groups;      ///< of `length` columns
   int64_t first_unit;  ///< units of the rectangles before
   int32_t units_across;
-  int8_t shift;  ///< 2^shift groups beside each other in a block
+  int8_t shift;  ///< 2^shift groups side by side in a block
   int8_t length;
   DType src_type, dst_type;
   bool accumulate;
@@ -40,7 +40,7 @@ struct CopyShape {
   int64_t rows, cols;
 };
 
-/// Whether both sides lie so that columns may be moved by fours.
+/// Whether the alignment of both sides allows to move columns by fours.
 bool in_fours(const CopyShape& shape);
 /// The rectangle with its division into units, not yet placed behind others; `units` is how many.
 CopyRectangle divide(const CopyShape& shape, bool fours, int64_t* units);

@@ -1,6 +1,6 @@
 // Cross layer: y = x0 ⊙ u + x, one fused multiply-add, bitwise the CPU's; back: du = x0 ⊙ dy and
-// dx0 += u ⊙ dy. Bytes an element of s bytes: 4·s forward, 6·s backward (5·s the first); nothing is
-// computed to speak of: the bandwidth of a copy.
+// dx0 += u ⊙ dy. Bytes an element of s bytes: 4·s forward, 6·s backward (5·s without
+// accumulation). Limit: the bandwidth of a copy.
 #include "kernels/cross.h"
 #include "kernels/rows.cuh"
 
@@ -24,8 +24,8 @@ struct CrossForward {
   }
 };
 
-/// kAdd: to what dx0 holds.
-template <class T, int N, bool kAdd>
+/// kAccumulate: to what dx0 holds.
+template <class T, int N, bool kAccumulate>
 struct CrossBackward {
   Rows<const T> x0, u, dy;
   Rows<T> du, dx0;
@@ -33,7 +33,7 @@ struct CrossBackward {
     const auto a = load_pack<N>(x0.row(r) + c), b = load_pack<N>(u.row(r) + c),
                d = load_pack<N>(dy.row(r) + c);
     Pack<T, N> out, sum{};
-    if (kAdd) sum = load_pack<N>(dx0.row(r) + c);
+    if (kAccumulate) sum = load_pack<N>(dx0.row(r) + c);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const float g = to_float(d.at[i]);
@@ -61,16 +61,17 @@ void cross_forward(const Matrix& x0, const Matrix& u, const Matrix& x, const Mat
 }
 
 void cross_backward(const Matrix& x0, const Matrix& u, const Matrix& dy, const Matrix& du,
-                    const Matrix& dx0, bool add, cudaStream_t stream) {
+                    const Matrix& dx0, bool accumulate_dx0, cudaStream_t stream) {
   const Extents all = extents({dy, x0, u, du, dx0});
   with_type(dy.type, [&]<class T>() {
     with_length<16 / static_cast<int>(sizeof(T))>(all, [&]<int N>() {
-      const auto run = [&]<bool kAdd>() {
-        const CrossBackward<T, N, kAdd> body{rows_of<const T>(x0), rows_of<const T>(u),
-                                             rows_of<const T>(dy), rows_of<T>(du), rows_of<T>(dx0)};
+      const auto run = [&]<bool kAccumulate>() {
+        const CrossBackward<T, N, kAccumulate> body{rows_of<const T>(x0), rows_of<const T>(u),
+                                                    rows_of<const T>(dy), rows_of<T>(du),
+                                                    rows_of<T>(dx0)};
         over_elements(all, body, stream);
       };
-      add ? run.template operator()<true>() : run.template operator()<false>();
+      accumulate_dx0 ? run.template operator()<true>() : run.template operator()<false>();
     });
   });
 }

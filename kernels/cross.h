@@ -8,8 +8,8 @@ namespace dlrm::kernels {
 
 void cross_forward(const Matrix& x0, const Matrix& u, const Matrix& x, const Matrix& y,
                    cudaStream_t stream);
-/// dx0 is added to, or else written.
+/// dx0 += u ⊙ dy with `accumulate_dx0`, otherwise dx0 = u ⊙ dy.
 void cross_backward(const Matrix& x0, const Matrix& u, const Matrix& dy, const Matrix& du,
-                    const Matrix& dx0, bool add, cudaStream_t stream);
+                    const Matrix& dx0, bool accumulate_dx0, cudaStream_t stream);
 
 }  // namespace dlrm::kernels

@@ -318,11 +318,9 @@ void backward(const Matrix& x, const MatrixView<const float>& e, const Matrix& d
 /// body.operator()<T, kBands>().
 template <class Body>
 void choose(DType type, int vectors, const Body& body) {
-  if (type == DType::kFloat32) {
-    vectors <= 16 ? body.template operator()<float, 1>() : body.template operator()<float, 2>();
-  } else {
-    vectors <= 16 ? body.template operator()<Bf16, 1>() : body.template operator()<Bf16, 2>();
-  }
+  with_type(type, [&]<class T>() {
+    vectors <= 16 ? body.template operator()<T, 1>() : body.template operator()<T, 2>();
+  });
 }
 
 bool aligned(const void* data, int64_t stride, size_t element) {

@@ -169,14 +169,12 @@ void backward(const Matrix& x, const MatrixView<const float>& e, const Matrix& d
 
 void dot_forward_portable(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
                           cudaStream_t stream) {
-  if (x.type == DType::kFloat32) return forward<float>(x, e, z, stream);
-  forward<Bf16>(x, e, z, stream);
+  with_type(x.type, [&]<class T>() { forward<T>(x, e, z, stream); });
 }
 
 void dot_backward_portable(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
                            const Matrix& dx, const MatrixView<float>& de, cudaStream_t stream) {
-  if (x.type == DType::kFloat32) return backward<float>(x, e, dz, dx, de, stream);
-  backward<Bf16>(x, e, dz, dx, de, stream);
+  with_type(x.type, [&]<class T>() { backward<T>(x, e, dz, dx, de, stream); });
 }
 
 }  // namespace dlrm::kernels

@@ -226,7 +226,7 @@ __device__ inline void pool_block(const LookupGroup* groups, const uint32_t* fir
   const int at = find_interval(first_block, count, block);
   const LookupGroup g = groups[at];
   const int64_t warp = int64_t{block - first_block[at]} * kWarps + warp_of();
-  if (g.half != 0) {
+  if (g.bf16 != 0) {
     pool_part<Bf16>(g, warp);
   } else {
     pool_part<float>(g, warp);
@@ -265,7 +265,7 @@ LookupGroup lookup_group(const BagGroup& group) {
   g.pooled_stride = group.pooled.stride;
   g.width = static_cast<int32_t>(t.width);
   g.shift = lanes_shift(t.width, together);
-  g.half = t.type == DType::kBFloat16;
+  g.bf16 = is_bf16(t.type);
   g.aligned = aligned_to(t.weights, 16) && t.stride % together == 0 && t.width % together == 0;
   g.pooled_aligned = aligned_to(group.pooled.data, 16) && group.pooled.stride % 4 == 0;
   g.bags_together = 1;

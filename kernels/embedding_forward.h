@@ -22,7 +22,7 @@ struct LookupGroup {
   int64_t pooled_stride;
   int32_t width;
   int32_t shift;    ///< log2 of the lanes that share a bag
-  int32_t half;     ///< rows are bf16
+  int32_t bf16;     ///< rows are bf16
   int32_t aligned;  ///< rows are read 16 bytes at a time
   int32_t pooled_aligned;
   int32_t pieces;         ///< parts of a row that are worked on apart

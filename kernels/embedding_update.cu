@@ -1,9 +1,9 @@
 // g[row] = Σ scale · pooled gradient over the row's occurrences, in their order; then one update of
 // the row. Runs of at most kLongRun occurrences: a part of a warp each, the row's weights and state
-// loading beside its gradients. Longer ones: chunks of kRunChunk to warps of their own (the first
-// blocks of the grid, so that they run beside the others), sums of chunks added in order after it.
-// Bytes a row of width w: 8·w for SGD, 16·w Adagrad, 8·w + 8 row-wise, 24·w Adam; 4·w + 8 an
-// occurrence; 24 a run. Limit: memory bandwidth.
+// loading together with its gradients. Longer ones: chunks of kRunChunk to warps of their own (the
+// first blocks of the grid, so that they run at the same time as the others), sums of chunks added
+// in order after it. Bytes a row of width w: 8·w for SGD, 16·w Adagrad, 8·w + 8 row-wise, 24·w
+// Adam; 4·w + 8 an occurrence; 24 a run. Limit: memory bandwidth.
 #include "kernels/embedding_update.h"
 #include "kernels/launch.cuh"
 #include "kernels/row_update.cuh"
@@ -344,7 +344,7 @@ UpdateShard update_shard(const RowTable& t) {
   s.first_column = t.first_column;
   s.width = static_cast<int32_t>(t.width);
   s.shift = lanes_shift(t.width, 4);
-  s.half = t.type == DType::kBFloat16;
+  s.bf16 = is_bf16(t.type);
   s.weights_aligned = rows_aligned(t.weights, t.stride, size_of(t.type));
   s.state_aligned = rows_aligned(t.state1, t.state_stride, 4) &&
                     (t.state2 == nullptr || rows_aligned(t.state2, t.state_stride, 4));

@@ -44,7 +44,7 @@ struct UpdateShard {
   int64_t first_column;
   int32_t width;
   int32_t shift;  ///< log2 of the lanes that share a row
-  int32_t half;   ///< rows are bf16
+  int32_t bf16;   ///< rows are bf16
   int32_t weights_aligned;
   int32_t state_aligned;
   int32_t nothing;

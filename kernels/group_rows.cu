@@ -1,8 +1,8 @@
 // (shard, row, group, bag) of every id, sorted by shard and row with ties in their order, then cut
 // where the row changes: key = rows of the shards before + row, value = number of the bag.
-// Bytes an id beside the sort's: 8 read and 8 written for the pair, 16 read and 8 written for the
-// occurrence, 20 a run. Limit: memory bandwidth; the sort (8 bytes in and out for every 8 bits of
-// key) is most of it. Grids are made for the capacity; counts stay on the device.
+// Bytes an id, without those of the sort: 8 read and 8 written for the pair, 16 read and 8 written
+// for the occurrence, 20 a run. Limit: memory bandwidth; the sort (8 bytes in and out for every 8
+// bits of key) is most of it. Grids are made for the capacity; counts stay on the device.
 #include "kernels/group_rows.h"
 #include "kernels/launch.cuh"
 #include "kernels/warps.cuh"

@@ -44,7 +44,7 @@ struct Grouping {
   int32_t list_count;
   int32_t shard_count;
   int64_t capacity;      ///< pairs in all
-  int64_t bags_each;     ///< where all lists have as many, else 0
+  int64_t bags_each;     ///< bags of each list if they are equal, otherwise 0
   Key end;               ///< greater than all keys: pairs that do not exist
   Key* keys;             ///< [capacity]
   uint32_t* bags;        ///< [capacity] the values

@@ -13,4 +13,6 @@ void check_launch(cudaError_t status, const Dims& dims) {
       dims.block.y, dims.block.z, dims.dynamic_bytes, cudaGetErrorString(status));
 }
 
+void refuse_type(DType type) { throw run_error("no kernel computes in {}", name_of(type)); }
+
 }  // namespace dlrm::kernels

@@ -7,6 +7,8 @@
 
 #include <cuda_runtime.h>
 
+#include "dlrm/core/dtype.h"
+
 namespace dlrm::kernels {
 
 /// A place in the source, for messages.
@@ -42,6 +44,21 @@ struct Dims {
 
 /// Throws a run_error naming the launch unless `status` is cudaSuccess.
 void check_launch(cudaError_t status, const Dims& dims);
+
+/// Throws a run_error: no kernel computes in `type`.
+[[noreturn]] void refuse_type(DType type);
+/// Whether rows of a table are bf16; otherwise they are fp32. Throws for other types.
+inline bool is_bf16(DType type) {
+  switch (type) {
+    case DType::kFloat32:
+      return false;
+    case DType::kBFloat16:
+      return true;
+    case DType::kFloat16:
+      break;
+  }
+  refuse_type(type);
+}
 
 /// ceil(count / per), for the number of blocks.
 template <std::integral T>

@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kWarps * 32)
   }
 }
 
-/// kDx: dx is asked for.
+/// kDx: dx is written.
 template <class T, int N, bool kDx>
 __global__ void __launch_bounds__(kChunkThreads)
     one_output_backward_kernel(Rows<const T> dz, Rows<const T> x, const T* w, Rows<T> dx, bool relu,

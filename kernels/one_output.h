@@ -11,7 +11,7 @@ namespace dlrm::kernels {
 void one_output_forward(const Matrix& x, const Matrix& w, const float* bias, const Matrix& y,
                         cudaStream_t stream);
 
-/// What the backward writes; null (dx.data too) for what is not asked for.
+/// Results of the backward. A null pointer (or dx.data) leaves a result out.
 struct OneOutputGradients {
   Matrix dx;                    ///< [b, n] = dz w
   bool relu = false;            ///< x is relu's result: dx is zero where x is

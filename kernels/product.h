@@ -6,8 +6,8 @@
 
 namespace dlrm::kernels {
 
-/// d = op(a) op(b), op(x) = x or, where said, xᵀ. a, b of one type, fp32 or bf16, d of either; no
-/// alignment asked for. d is written or, with `accumulate`, added to; k may be 0.
+/// d = op(a) op(b), or d += with `accumulate`; op(x) = x or xᵀ. a and b have one type, fp32 or
+/// bf16; d has either. Any alignment. k may be 0.
 void product(const Matrix& a, bool transpose_a, const Matrix& b, bool transpose_b, bool accumulate,
              const Matrix& d, cudaStream_t stream);
 

@@ -27,15 +27,15 @@ __device__ inline Quad load_quad(const float* p, int left, bool aligned) {
   return q;
 }
 
-/// Columns of a row of floats or, with `half`, of bf16, as they are in memory: other loads may
+/// Columns of a row of floats or, with `bf16`, of bf16, as they are in memory: other loads may
 /// start before they are looked at.
 struct RawQuad {
   uint32_t word[4];
 };
 
-__device__ inline RawQuad load_raw(const void* row, int c, int left, bool half, bool aligned) {
+__device__ inline RawQuad load_raw(const void* row, int c, int left, bool bf16, bool aligned) {
   RawQuad raw{};
-  if (!half) {
+  if (!bf16) {
     const Quad q = load_quad(static_cast<const float*>(row) + c, left, aligned);
 #pragma unroll
     for (int i = 0; i < 4; ++i) raw.word[i] = __float_as_uint(q.at[i]);
@@ -55,13 +55,13 @@ __device__ inline RawQuad load_raw(const void* row, int c, int left, bool half, 
   return raw;
 }
 
-__device__ inline Quad values_of(const RawQuad& raw, bool half) {
+__device__ inline Quad values_of(const RawQuad& raw, bool bf16) {
   Quad q;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const uint32_t pair = raw.word[i / 2];
     const uint32_t upper = i % 2 == 0 ? pair << 16 : pair & 0xffff0000u;
-    q.at[i] = __uint_as_float(half ? upper : raw.word[i]);
+    q.at[i] = __uint_as_float(bf16 ? upper : raw.word[i]);
   }
   return q;
 }

@@ -107,10 +107,10 @@ struct UpdateRow {
   }
 
   __device__ static char* weights_of(const UpdateShard& s, int64_t row) {
-    return static_cast<char*>(s.weights) + row * s.stride * (s.half != 0 ? 2 : 4);
+    return static_cast<char*>(s.weights) + row * s.stride * (s.bf16 != 0 ? 2 : 4);
   }
   __device__ static RawQuad raw_weights(const UpdateShard& s, int64_t row, int c, int left) {
-    return load_raw(weights_of(s, row), c, left, s.half != 0, s.weights_aligned != 0);
+    return load_raw(weights_of(s, row), c, left, s.bf16 != 0, s.weights_aligned != 0);
   }
 
   /// A row-wise rule on a row of one quad a lane: weights and state are loading beside the
@@ -146,17 +146,17 @@ struct UpdateRow {
   __device__ void write_columns(const UpdateShard& s, int64_t row, const RawQuad& raw,
                                 const Quad& g, Quad s1, Quad s2, float factor, int c,
                                 int left) const {
-    const bool half = s.half != 0;
+    const bool bf16 = s.bf16 != 0;
     const bool state_aligned = s.state_aligned != 0;
     const int64_t at = row * s.state_stride + c;
-    Quad w = values_of(raw, half);
+    Quad w = values_of(raw, bf16);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       w.at[i] = new_weight<R>(constants, w.at[i], g.at[i], s1.at[i], s2.at[i], factor);
     }
     if constexpr (kElementState1<R>) store_quad(s.state1 + at, s1, left, state_aligned);
     if constexpr (kElementState2<R>) store_quad(s.state2 + at, s2, left, state_aligned);
-    if (half) {
+    if (bf16) {
       store_rounded(s, constants, row, c, w);
     } else {
       store_quad(reinterpret_cast<float*>(weights_of(s, row)) + c, w, left, s.weights_aligned != 0);

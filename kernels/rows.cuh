@@ -42,7 +42,7 @@ __device__ __forceinline__ void store_pack(T* p, const Pack<T, N>& pack) {
 struct Extents {
   int64_t rows = 0;
   int64_t cols = 0;
-  int length = 1;  ///< 16 bytes of the widest type where all rows are aligned to that, else 1
+  int length = 1;  ///< 16 bytes of the widest type if all rows are aligned to that, otherwise 1
 };
 
 inline Extents extents(std::initializer_list<Matrix> matrices) {
@@ -64,7 +64,7 @@ inline Extents extents(std::initializer_list<Matrix> matrices) {
   return all;
 }
 
-/// How the threads of a block lie over rows: 2^shift beside each other, `down` rows.
+/// How the threads of a block lie over rows: 2^shift side by side, `down` rows.
 struct BlockShape {
   int shift;
   int across() const { return 1 << shift; }
@@ -105,20 +105,26 @@ void over_elements(const Extents& all, const Body& body, cudaStream_t stream) {
 /// body.operator()<T>() for a type of activations.
 template <class Body>
 void with_type(DType type, const Body& body) {
-  if (type == DType::kFloat32) {
-    body.template operator()<float>();
-  } else {
-    body.template operator()<Bf16>();
+  switch (type) {
+    case DType::kFloat32:
+      return body.template operator()<float>();
+    case DType::kBFloat16:
+      return body.template operator()<Bf16>();
+    case DType::kFloat16:
+      return refuse_type(type);
   }
 }
 
 /// The same for any type that is moved.
 template <class Body>
 void with_any_type(DType type, const Body& body) {
-  if (type == DType::kFloat16) {
-    body.template operator()<Fp16>();
-  } else {
-    with_type(type, body);
+  switch (type) {
+    case DType::kFloat32:
+      return body.template operator()<float>();
+    case DType::kBFloat16:
+      return body.template operator()<Bf16>();
+    case DType::kFloat16:
+      return body.template operator()<Fp16>();
   }
 }
 

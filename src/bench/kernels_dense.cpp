@@ -20,8 +20,8 @@ void time_linear(KernelClock& clock, DType type) {
   const Array<char> dw = clock.numbers(n, n, DType::kFloat32, "weight gradients");
   const Array<char> bias = clock.numbers(2, n, DType::kFloat32, "bias");
   auto* biases = reinterpret_cast<float*>(bias.data());
-  LinearGradients g;
-  g.act = Act::kRelu;
+  LinearBackward g;
+  g.act = Activation::kRelu;
   g.x = {x.data(), type, b, n};
   g.w = {w.data(), type, n, n};
   g.y = {y.data(), type, b, n};

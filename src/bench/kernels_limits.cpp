@@ -22,7 +22,7 @@ double product_rate(KernelClock& clock, DType type) {
   const Array<char> w = clock.numbers(n, n, type, "a factor");
   const Array<char> y = clock.numbers(n, n, type, "a product");
   const double seconds = clock.seconds_of([&] {
-    clock.ops.linear_forward({x.data(), type, n, n}, {w.data(), type, n, n}, {}, Act::kNone,
+    clock.ops.linear_forward({x.data(), type, n, n}, {w.data(), type, n, n}, {}, Activation::kNone,
                              {y.data(), type, n, n}, {});
   });
   const auto size = static_cast<double>(n);

@@ -13,8 +13,8 @@ constexpr int64_t kMaskStep = 128;  // bits: what masks' rows are multiples of
 }  // namespace
 
 Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& path,
-         int64_t inputs, const std::vector<int64_t>& sizes, Act act, Act last_act, DType compute,
-         int64_t max_batch)
+         int64_t inputs, const std::vector<int64_t>& sizes, Activation act, Activation last_act,
+         DType compute, int64_t max_batch)
     : ops_(ops),
       parameters_(parameters),
       inputs_(inputs),
@@ -36,7 +36,7 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
     layer.output = Buffer(context.device, bytes, "activations");
     if (needs_input(layer.act)) layer.input = Buffer(context.device, bytes, "activations");
     // A layer of one output finds out from its input where that was above 0.
-    if (fused_ && layer.act == Act::kRelu && i + 1 < sizes.size() && sizes[i + 1] > 1) {
+    if (fused_ && layer.act == Activation::kRelu && i + 1 < sizes.size() && sizes[i + 1] > 1) {
       layer.mask.stride = (out + kMaskStep - 1) / kMaskStep * kMaskStep;
       layer.bits = Buffer(context.device, static_cast<size_t>(max_batch * layer.mask.stride / 8),
                           "activation masks");
@@ -91,8 +91,8 @@ void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress) {
   bool is_dz = false, has_dbias = false;  // the layer above has done that already
   for (size_t i = layers_.size(); i-- > 0;) {
     Layer& layer = layers_[i];
-    LinearGradients gradients;
-    gradients.act = is_dz ? Act::kNone : layer.act;
+    LinearBackward gradients;
+    gradients.act = is_dz ? Activation::kNone : layer.act;
     gradients.y = layer.y;
     gradients.z = layer.z;
     gradients.dy = dy;

@@ -134,7 +134,7 @@ bool Parameters::begin_update(const OptimizerStep& step) {
   return at_once_;
 }
 
-void Parameters::linear_backward(LinearGradients layer, int weight, int bias, bool with_dbias) {
+void Parameters::linear_backward(LinearBackward layer, int weight, int bias, bool with_dbias) {
   layer.w = this->weight(weight);
   layer.dw = weight_gradient(weight);
   if (with_dbias) layer.dbias = bias_gradient(bias);

@@ -2,7 +2,7 @@
 
 namespace dlrm {
 
-void Ops::run(const LinearGradients& layer) {
+void Ops::run(const LinearBackward& layer) {
   activation_backward(layer.act, layer.y, layer.z, layer.dy);
   linear_backward_weight(layer.dy, layer.x, layer.dw, layer.dbias);
   if (layer.dx.data) linear_backward_input(layer.dy, layer.w, layer.dx);

@@ -60,8 +60,7 @@ double activation_bytes(const RunConfig& config, int64_t local_batch) {
                           real(model.interaction_width() + model.interaction_cost().kept) +
                           sum_of(model.top_mlp);
   const double element = config.train.precision == Precision::kBf16 ? 2 : 4;
-  const bool keeps_inputs =
-      model.activation == Activation::kGelu || model.activation == Activation::kSilu;
+  const bool keeps_inputs = needs_input(model.activation);
   const double inputs =
       keeps_inputs ? sum_of(model.bottom_mlp) + sum_of(model.top_mlp) - model.top_mlp.back() : 0;
   const double bytes = real(local_batch) * (2.0 * elements + inputs) * element;

@@ -10,22 +10,6 @@
 namespace dlrm {
 namespace {
 
-Act act_of(Activation activation) {
-  switch (activation) {
-    case Activation::kRelu:
-      return Act::kRelu;
-    case Activation::kGelu:
-      return Act::kGelu;
-    case Activation::kSilu:
-      return Act::kSilu;
-    case Activation::kSigmoid:
-      return Act::kSigmoid;
-    case Activation::kTanh:
-      return Act::kTanh;
-  }
-  throw run_error("unknown activation");
-}
-
 Matrix readable(const MatrixView<const float>& m) {
   return {const_cast<float*>(m.data), DType::kFloat32, m.rows, m.cols, m.stride};
 }
@@ -40,14 +24,14 @@ Model::Model(Context& context, Ops& ops, const RunConfig& config)
                   config.train.wire.dense),
       probabilities_(std::make_unique<ProbabilityReadback>(context, ops)) {
   const ModelConfig& m = config.model;
-  const Act act = act_of(m.activation);
+  const Activation act = m.activation;
   const int64_t batch = largest_part(config.train.global_batch_size, context.comm.size());
   bottom_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/bottom", m.dense_features,
                                   m.bottom_mlp, act, act, compute_, batch);
   interaction_ = make_interaction(
       m.interaction, {context, ops, parameters_, compute_, batch, m.interaction_inputs()});
   top_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/top", interaction_->width(),
-                               m.top_mlp, act, Act::kNone, compute_, batch);
+                               m.top_mlp, act, Activation::kNone, compute_, batch);
   parameters_.allocate();
   const auto buffer = [&](int64_t columns) {
     const int64_t elements = batch * row_stride(context.device, columns);

@@ -11,8 +11,6 @@
 namespace dlrm {
 namespace {
 
-using cuda::Activation;
-
 double sigmoid(double z) { return 1 / (1 + std::exp(-z)); }
 
 double value(Activation act, double z) {

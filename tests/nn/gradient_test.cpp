@@ -14,7 +14,7 @@ namespace {
 class Network {
  public:
   Network(const InteractionConfig& interaction, InteractionInputs in, int64_t batch,
-          Act act = Act::kRelu)
+          Activation act = Activation::kRelu)
       : batch_(batch),
         parameters_(context_, *ops_, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32),
         bottom_(context_, *ops_, parameters_, "/mlp/bottom", in.dense, {5, in.dense}, act, act,
@@ -25,9 +25,9 @@ class Network {
         dx_(static_cast<size_t>(batch * in.dense)) {
     interaction_ =
         make_interaction(interaction, {context_, *ops_, parameters_, DType::kFloat32, batch, in});
-    top_ =
-        std::make_unique<Mlp>(context_, *ops_, parameters_, "/mlp/top", interaction_->width(),
-                              std::vector<int64_t>{6, 1}, act, Act::kNone, DType::kFloat32, batch);
+    top_ = std::make_unique<Mlp>(context_, *ops_, parameters_, "/mlp/top", interaction_->width(),
+                                 std::vector<int64_t>{6, 1}, act, Activation::kNone,
+                                 DType::kFloat32, batch);
     parameters_.allocate();
     parameters_.initialise(3, 0);
     weights_ = random(batch);
@@ -130,7 +130,8 @@ TEST(FmInteraction, GradientsMatchFiniteDifferences) {
 }
 
 TEST(Mlp, GradientsOfSmoothActivationsMatchFiniteDifferences) {
-  for (const Act act : {Act::kGelu, Act::kSilu, Act::kSigmoid, Act::kTanh}) {
+  for (const Activation act :
+       {Activation::kGelu, Activation::kSilu, Activation::kSigmoid, Activation::kTanh}) {
     Network(DotConfig(), kEqualWidths, 3, act).expect_gradients();
   }
 }

@@ -27,8 +27,8 @@ class Network {
     interaction_ = make_interaction(
         CrossConfig{2, 5}, {context_, *ops_, parameters_, compute_, kBatch, {3, kWidth - 3, 1}});
     top_ = std::make_unique<Mlp>(context_, *ops_, parameters_, "/mlp/top", kWidth,
-                                 std::vector<int64_t>{70, 33, 1}, Act::kRelu, Act::kNone, compute_,
-                                 kBatch);
+                                 std::vector<int64_t>{70, 33, 1}, Activation::kRelu,
+                                 Activation::kNone, compute_, kBatch);
     parameters_.allocate();
     parameters_.initialise(3, 0.1f);
   }

@@ -6,19 +6,20 @@
 namespace dlrm {
 namespace {
 
-const Act kSmooth[] = {Act::kGelu, Act::kSilu, Act::kSigmoid, Act::kTanh};
+const Activation kSmooth[] = {Activation::kGelu, Activation::kSilu, Activation::kSigmoid,
+                              Activation::kTanh};
 const DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 /// act(z) in fp64, by other formulas than the executions'.
-double expected(Act act, double z) {
+double expected(Activation act, double z) {
   switch (act) {
-    case Act::kGelu:
+    case Activation::kGelu:
       return 0.5 * z * (1 + std::tanh(std::sqrt(2 / M_PI) * (z + 0.044715 * std::pow(z, 3))));
-    case Act::kSilu:
+    case Activation::kSilu:
       return z / (1 + std::exp(-z));
-    case Act::kSigmoid:
+    case Activation::kSigmoid:
       return 0.5 * (1 + std::tanh(z / 2));
-    case Act::kTanh:
+    case Activation::kTanh:
       return std::tanh(z);
     default:
       return z;
@@ -35,7 +36,7 @@ struct Copying {
       for (int64_t c = 0; c < cols; ++c) w.set(r, c, r == c ? 1 : 0);
     }
   }
-  void forward(Ops& ops, Act act) {
+  void forward(Ops& ops, Activation act) {
     ops.linear_forward(x.matrix(), w.matrix(), {}, act, y.matrix(), z.matrix());
   }
 };
@@ -49,11 +50,11 @@ void fill_range(Cells& x) {
   }
 }
 
-using Activation = EveryExecution;
+using LayerActivation = EveryExecution;
 
-TEST_P(Activation, HasTheFormulasValues) {
+TEST_P(LayerActivation, HasTheValuesOfItsFormula) {
   for (const DType type : kTypes) {
-    for (const Act act : kSmooth) {
+    for (const Activation act : kSmooth) {
       Copying layer(131, 17, type);
       fill_range(layer.x);
       layer.forward(*ops, act);
@@ -73,12 +74,12 @@ TEST_P(Activation, HasTheFormulasValues) {
   }
 }
 
-TEST_P(Activation, OfALayerAgreesWithTheReference) {
+TEST_P(LayerActivation, ForwardAgreesWithTheReference) {
   const int64_t shapes[][3] = {{1, 1, 1},   {8, 13, 96},  {5, 7, 3},     {2, 130, 1},
                                {37, 64, 1}, {64, 33, 65}, {7, 256, 512}, {129, 16, 31}};
   for (const DType type : kTypes) {
     for (const auto& [batch, in, out] : shapes) {
-      for (const Act act : kSmooth) {
+      for (const Activation act : kSmooth) {
         Cells x = Cells::random(batch, in, 1, type), w = Cells::random(out, in, 2, type);
         Cells bias = Cells::random(1, out, 3).rounded_to(type);
         Cells y(batch, out, type), z(batch, out, type), want(batch, out, type), sums(z);
@@ -107,9 +108,9 @@ TEST_P(Activation, OfALayerAgreesWithTheReference) {
   }
 }
 
-TEST_P(Activation, BackwardAgreesWithTheReference) {
+TEST_P(LayerActivation, SlopeAgreesWithTheReference) {
   for (const DType type : kTypes) {
-    for (const Act act : kSmooth) {
+    for (const Activation act : kSmooth) {
       for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 1}, {131, 17}, {300, 128}}) {
         Copying layer(rows, cols, type);
         if (rows * cols > 1) fill_range(layer.x);
@@ -126,8 +127,8 @@ TEST_P(Activation, BackwardAgreesWithTheReference) {
   }
 }
 
-TEST_P(Activation, IsTheSlopeOfDifferences) {
-  for (const Act act : kSmooth) {
+TEST_P(LayerActivation, SlopeAgreesWithFiniteDifferences) {
+  for (const Activation act : kSmooth) {
     const double step = 0x1p-7;
     for (double at = -6; at <= 6; at += 0.37) {
       Copying layer(1, 3, DType::kFloat32);
@@ -145,9 +146,9 @@ TEST_P(Activation, IsTheSlopeOfDifferences) {
   }
 }
 
-TEST_P(Activation, LetsANanThrough) {
+TEST_P(LayerActivation, PassesOnANan) {
   for (const DType type : kTypes) {
-    for (const Act act : kSmooth) {
+    for (const Activation act : kSmooth) {
       Copying layer(3, 17, type);
       for (int64_t r = 0; r < 3; ++r) {
         for (int64_t c = 0; c < 17; ++c) layer.x.set(r, c, 1);
@@ -168,16 +169,16 @@ TEST_P(Activation, LetsANanThrough) {
   }
 }
 
-TEST_P(Activation, StaysFiniteFarOut) {
+TEST_P(LayerActivation, IsFiniteForLargeInputs) {
   const float far = std::numeric_limits<float>::max() / 4;
-  for (const Act act : kSmooth) {
+  for (const Activation act : kSmooth) {
     Cells x(1, 2), y(1, 2), z(1, 2), dy(1, 2), w(2, 1);
     for (int64_t c = 0; c < 2; ++c) z.set(0, c, c == 0 ? -far : far), dy.set(0, c, 1);
     Cells one(1, 1);
     one.set(0, 0, far), w.set(0, 0, -1), w.set(1, 0, 1);
     ops->linear_forward(one.matrix(), w.matrix(), {}, act, y.matrix(), z.matrix());
     ops->activation_backward(act, y.matrix(), z.matrix(), dy.matrix());
-    const float low = act == Act::kTanh ? -1.0f : 0.0f, high = needs_input(act) ? far : 1.0f;
+    const float low = act == Activation::kTanh ? -1.0f : 0.0f, high = needs_input(act) ? far : 1.0f;
     EXPECT_NEAR(y.at(0, 0), low, 1e-3);
     EXPECT_EQ(y.at(0, 1), high);
     EXPECT_NEAR(dy.at(0, 0), 0, 1e-3);
@@ -192,7 +193,7 @@ struct LayerCase {
   std::vector<float> dw, dbias;
   int64_t in, out;
 
-  LayerCase(Ops& ops, Act act, int64_t batch, int64_t inputs, int64_t outputs)
+  LayerCase(Ops& ops, Activation act, int64_t batch, int64_t inputs, int64_t outputs)
       : x(Cells::random(batch, inputs, 1)),
         y(batch, outputs),
         z(batch, outputs),
@@ -208,8 +209,8 @@ struct LayerCase {
     ops.linear_forward(x.matrix(), w(), {b, static_cast<size_t>(out)}, act, y.matrix(), z.matrix());
   }
   Matrix w() { return {weight.weights.floats().data, DType::kFloat32, out, in}; }
-  LinearGradients layer(Act act) {
-    LinearGradients l;
+  LinearBackward layer(Activation act) {
+    LinearBackward l;
     l.act = act;
     l.y = y.matrix(), l.z = z.matrix(), l.dy = dy.matrix(), l.x = x.matrix(), l.w = w();
     l.dx = dx.matrix();
@@ -224,10 +225,10 @@ struct LayerCase {
   }
 };
 
-TEST_P(Activation, OfALayersBackwardAgreesWithTheReference) {
+TEST_P(LayerActivation, BackwardOfALayerAgreesWithTheReference) {
   for (const auto& [batch, in, out] :
        {std::array<int64_t, 3>{3, 13, 32}, {40, 17, 9}, {200, 20, 24}, {5, 9, 1}}) {
-    for (const Act act : kSmooth) {
+    for (const Activation act : kSmooth) {
       LayerCase got(*reference, act, batch, in, out), want = got;
       ops->linear_backward(got.layer(act));
       reference->linear_backward(want.layer(act));
@@ -242,9 +243,9 @@ TEST_P(Activation, OfALayersBackwardAgreesWithTheReference) {
   }
 }
 
-TEST_P(Activation, OfAnUpdateAtOnceHasTheBitsOfGradientsThenUpdate) {
+TEST_P(LayerActivation, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
   for (const int64_t batch : {7, 150}) {
-    for (const Act act : kSmooth) {
+    for (const Activation act : kSmooth) {
       const OptimizerStep step = step_of(OptimizerRule::kAdagrad);
       LayerCase at_once(*reference, act, batch, 21, 40), apart = at_once;
       ops->linear_backward_update(step, at_once.layer(act), at_once.tensor(at_once.weight),
@@ -262,10 +263,10 @@ TEST_P(Activation, OfAnUpdateAtOnceHasTheBitsOfGradientsThenUpdate) {
   }
 }
 
-TEST_P(Activation, PassesTheCheckBesideTheReference) {
+TEST_P(LayerActivation, PassesTheCheckedExecution) {
   auto checked = make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
   for (const DType type : kTypes) {
-    for (const Act act : kSmooth) {
+    for (const Activation act : kSmooth) {
       Copying layer(40, 17, type);
       fill_range(layer.x);
       EXPECT_NO_THROW(layer.forward(*checked, act));
@@ -278,7 +279,7 @@ TEST_P(Activation, PassesTheCheckBesideTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, Activation, testing::ValuesIn(executions()), execution_name);
+INSTANTIATE_TEST_SUITE_P(Every, LayerActivation, testing::ValuesIn(executions()), execution_name);
 
 }  // namespace
 }  // namespace dlrm

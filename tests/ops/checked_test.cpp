@@ -19,7 +19,7 @@ class Faulty final : public reference::ReferenceOps {
     o.dbias.back() *= 1.01f;
   }
   void run(const ActivationBackward& o) override { run_wrong(o, o.dy); }
-  void run(const LinearGradients& layer) override {
+  void run(const LinearBackward& layer) override {
     ReferenceOps::run(LinearBackwardWeight{layer.dy, layer.x, layer.dw, layer.dbias});
     layer.dw(0, 0) += spoils_sums ? 1e-2f : 0.0f;
   }
@@ -132,8 +132,8 @@ struct Calls {
 
   std::vector<float> layer_dw = std::vector<float>(48), layer_dbias = std::vector<float>(6);
   /// The layer of x, y and w; w may be somewhere else.
-  LinearGradients layer(View<float> weights = {}) {
-    LinearGradients l;
+  LinearBackward layer(View<float> weights = {}) {
+    LinearBackward l;
     l.y = y.matrix(), l.dy = dz.matrix(), l.x = x.matrix(), l.w = w.matrix();
     if (!weights.empty()) l.w = Matrix(weights.data(), DType::kFloat32, 6, 8);
     l.dw = {layer_dw.data(), 6, 8};
@@ -150,7 +150,7 @@ struct Calls {
     return {
         {"linear_forward",
          [=, this](Ops& o) {
-           o.linear_forward(x.matrix(), w.matrix(), bias, Act::kNone, y.matrix(), {});
+           o.linear_forward(x.matrix(), w.matrix(), bias, Activation::kNone, y.matrix(), {});
          }},
         {"linear_backward_input",
          [=, this](Ops& o) { o.linear_backward_input(dz.matrix(), w.matrix(), dx.matrix()); }},
@@ -159,7 +159,9 @@ struct Calls {
            o.linear_backward_weight(dz.matrix(), x.matrix(), dw.floats(), bias);
          }},
         {"activation_backward",
-         [=, this](Ops& o) { o.activation_backward(Act::kRelu, y.matrix(), {}, dz.matrix()); }},
+         [=, this](Ops& o) {
+           o.activation_backward(Activation::kRelu, y.matrix(), {}, dz.matrix());
+         }},
         {"linear_backward", [=, this](Ops& o) { o.linear_backward(layer()); }},
         {"linear_backward_update",
          [=, this](Ops& o) {
@@ -254,7 +256,7 @@ struct Calls {
   }
 };
 
-TEST(Checked, PassesWhatTheCpuComputes) {
+TEST(Checked, PassesTheResultsOfTheCpu) {
   Machine machine;
   auto checked = make_checked_ops(make_cpu_ops(*machine.device, *machine.stream, 2),
                                   *machine.device, *machine.stream);
@@ -262,7 +264,7 @@ TEST(Checked, PassesWhatTheCpuComputes) {
   for (const auto& [name, call] : calls.all()) EXPECT_NO_THROW(call(*checked)) << name;
 }
 
-TEST(Checked, NamesTheOperationThatIsWrong) {
+TEST(Checked, NamesAWrongOperation) {
   Machine machine;
   auto checked = make_checked_ops(std::make_unique<Faulty>(), *machine.device, *machine.stream);
   Calls calls;

@@ -28,7 +28,7 @@ std::vector<Table> tables(int64_t rows) {
   return all;
 }
 
-TEST_P(EmbeddingBits, PooledVectors) {
+TEST_P(EmbeddingBits, AreFixedForPooledVectors) {
   std::vector<Table> of = tables(40);
   const Bags bags[] = {Bags::random(37, 40, 2, 1), Bags::random(0, 40, 3, 2),
                        Bags::random(9, 40, 30, 3, true, true), Bags::random(3, 40, 0, 4)};
@@ -105,7 +105,7 @@ void update(Ops& ops, const OptimizerStep& step, std::vector<Shard>& list) {
   ops.embedding_bag_updates(step, updates, [] {});
 }
 
-TEST_P(EmbeddingBits, RowsUpdatedFromAllShardsAtOnce) {
+TEST_P(EmbeddingBits, AreFixedForRowsOfAllShardsUpdatedAtOnce) {
   const auto baseline = machine.cpu({"baseline", 1});
   for (const OptimizerStep& step : every_rule(kSparse)) {
     std::vector<Shard> got = shards(), want = got;
@@ -127,7 +127,7 @@ TEST_P(EmbeddingBits, RowsUpdatedFromAllShardsAtOnce) {
   }
 }
 
-TEST_P(EmbeddingBits, RunsOfShardsWithoutIdsAreNone) {
+TEST_P(EmbeddingBits, ShardsWithoutIdsHaveNoRuns) {
   std::vector<Shard> list;
   for (const int64_t bags : {0, 6, 0}) {
     list.emplace_back(Table(9, 4, DType::kFloat32, 1), bags, false, 2);
@@ -158,7 +158,7 @@ TEST_P(EmbeddingBits, RunsHoldNoMoreThanTheIdsThatThereAre) {
                          space.starts.begin()));
 }
 
-TEST_P(EmbeddingBits, ASetFlagSuppressesTheUpdate) {
+TEST_P(EmbeddingBits, ASetFlagSkipsTheUpdate) {
   const float flag = 1;
   for (OptimizerStep step : every_rule(kSparse)) {
     step.skip_update = &flag;
@@ -178,7 +178,7 @@ std::vector<Execution> gpus() {
 class GpuStep : public EveryExecution {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuStep);
 
-TEST_P(GpuStep, TakesTheNumbersThatStandInItsMemory) {
+TEST_P(GpuStep, ReadsHyperparamsFromDeviceMemory) {
   for (const OptimizerStep& step : every_rule(kSparse)) {
     std::vector<Shard> got, want;
     got.emplace_back(Table(9, 8, DType::kBFloat16, 1), 40, true, 2);
@@ -208,7 +208,7 @@ uint64_t kernels_of(const Work& work) {
 #endif
 }
 
-TEST_P(GpuStep, RowsOfTheHostAreTakenBesideThoseOfTheDeviceWithTheSameBits) {
+TEST_P(GpuStep, UpdatesRowsOfHostAndDeviceMemoryTogetherWithTheSameBits) {
   for (const OptimizerStep& step : every_rule(kSparse)) {
     std::vector<Shard> mixed = shards(), apart = mixed;
     const auto run = [&](std::vector<Shard>& list, size_t hosts) {
@@ -225,7 +225,7 @@ TEST_P(GpuStep, RowsOfTheHostAreTakenBesideThoseOfTheDeviceWithTheSameBits) {
   }
 }
 
-TEST_P(GpuStep, LookupsInTheHostsRowsAreALaunchOfTheirOwnWithTheSameBits) {
+TEST_P(GpuStep, LooksUpRowsOfHostMemoryInALaunchOfTheirOwnWithTheSameBits) {
   std::vector<Table> of = tables(40);
   const Bags bags = Bags::random(700, 40, 3, 1);
   std::vector<Cells> mixed, apart;

@@ -102,13 +102,14 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& want, 
   }
 }
 
-TEST_F(GpuChain, ALayersBackwardEndsInThatOfTheOneBelow) {
+TEST_F(GpuChain, IncludesTheActivationOfTheLayerBelow) {
   for (const int day : {0, 1, 2}) {
     const auto fused = timed_on_day(day), plain = timed_on_day(0);
     ASSERT_TRUE(fused->fuses_layers());
     for (const ChainCase& s : kCases) {
       for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-        for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kTanh}) {
+        for (const Activation act :
+             {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kTanh}) {
           const int64_t pad = (s.middle + 7) / 8 * 8;
           OnDevice x = make(s.batch, s.in, type, 1), w = make(s.middle, s.in, type, 2),
                    bias = make(1, s.middle, DType::kFloat32, 3),
@@ -127,14 +128,14 @@ TEST_F(GpuChain, ALayersBackwardEndsInThatOfTheOneBelow) {
           LayerForward forward;
           forward.x = x.matrix(), forward.w = w.matrix(), forward.bias = bias.view();
           forward.act = act, forward.y = y.matrix(), forward.z = z.matrix();
-          if (act == Act::kRelu) forward.mask = &mask;
+          if (act == Activation::kRelu) forward.mask = &mask;
           fused->layer_forward(forward);
 
           LayerBelow below;
           below.act = act, below.y = y.matrix(), below.z = z.matrix();
           below.mask = forward.mask;
           below.dbias = below_db.view();
-          LinearGradients layer;
+          LinearBackward layer;
           layer.dy = dy.matrix(), layer.x = y.matrix(), layer.w = above.matrix();
           layer.dx = dx.matrix(), layer.dw = dw.floats(), layer.dbias = db.view();
           layer.below = &below;
@@ -166,7 +167,7 @@ TEST_F(GpuChain, ALayersBackwardEndsInThatOfTheOneBelow) {
 }
 
 #if defined(DLRM_SIMT)
-TEST_F(GpuChain, ReluTakesItsMaskFromTheForwardAndItsSumsAlong) {
+TEST_F(GpuChain, ReluUsesTheMaskOfTheForwardAndSumsTheBias) {
   const auto ops = timed_on_day(0);
   OnDevice x = make(20, 8, DType::kFloat32, 1), w = make(16, 8, DType::kFloat32, 2),
            bias = make(1, 16, DType::kFloat32, 3), y = make(20, 16, DType::kFloat32, 4),
@@ -177,13 +178,13 @@ TEST_F(GpuChain, ReluTakesItsMaskFromTheForwardAndItsSumsAlong) {
   ReluMask mask{bits.data(), 128, false};
   LayerForward forward;
   forward.x = x.matrix(), forward.w = w.matrix(), forward.bias = bias.view();
-  forward.act = Act::kRelu, forward.y = y.matrix(), forward.mask = &mask;
+  forward.act = Activation::kRelu, forward.y = y.matrix(), forward.mask = &mask;
   ops->layer_forward(forward);
   EXPECT_TRUE(mask.written);
   LayerBelow below;
-  below.act = Act::kRelu, below.mask = &mask, below.dbias = sums.view();
+  below.act = Activation::kRelu, below.mask = &mask, below.dbias = sums.view();
   below.y = Matrix(nullptr, DType::kFloat32, 20, 16);  // not read
-  LinearGradients layer;
+  LinearBackward layer;
   layer.dy = dy.matrix(), layer.x = y.matrix(), layer.w = above.matrix(), layer.dx = dx.matrix();
   layer.dw = dw.floats(), layer.below = &below;
   ops->linear_backward(layer);
@@ -191,7 +192,7 @@ TEST_F(GpuChain, ReluTakesItsMaskFromTheForwardAndItsSumsAlong) {
   stream->synchronize();
 }
 
-TEST_F(GpuChain, ALayersSecondBackwardNeitherAllocatesNorWaits) {
+TEST_F(GpuChain, NeitherAllocatesNorWaitsInASecondBackward) {
   const auto ops = timed_on_day(1);
   for (const int64_t out : {1, 8}) {
     OnDevice y = make(70, 16, DType::kBFloat16, 1), w = make(out, 16, DType::kBFloat16, 2),
@@ -200,8 +201,8 @@ TEST_F(GpuChain, ALayersSecondBackwardNeitherAllocatesNorWaits) {
              sums = make(1, 16, DType::kFloat32, 7);
     const auto run = [&] {
       LayerBelow below;
-      below.act = Act::kRelu, below.y = y.matrix(), below.dbias = sums.view();
-      LinearGradients layer;
+      below.act = Activation::kRelu, below.y = y.matrix(), below.dbias = sums.view();
+      LinearBackward layer;
       layer.dy = dy.matrix(), layer.x = y.matrix(), layer.w = w.matrix(), layer.dx = dx.matrix();
       layer.dw = dw.floats(), layer.dbias = db.view(), layer.below = &below;
       ops->linear_backward(layer);
@@ -217,7 +218,7 @@ TEST_F(GpuChain, ALayersSecondBackwardNeitherAllocatesNorWaits) {
 }
 #endif
 
-TEST_F(GpuChain, AnInputGradientIsAddedToWhatIsThere) {
+TEST_F(GpuChain, AccumulatesAnInputGradient) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const ChainCase& s : kCases) {
       const auto ops = timed_on_day(0);
@@ -237,16 +238,16 @@ TEST_F(GpuChain, AnInputGradientIsAddedToWhatIsThere) {
           want[static_cast<size_t>(r * s.in + c)] = static_cast<float>(sum);
         }
       }
-      LinearGradients layer;
+      LinearBackward layer;
       layer.dy = dy.matrix(), layer.x = x.matrix(), layer.w = w.matrix(), layer.dx = dx.matrix();
-      layer.dw = dw.floats(), layer.add = true;
+      layer.dw = dw.floats(), layer.accumulate_dx = true;
       ops->linear_backward(layer);
       expect_near(dx.get(), want, type == DType::kFloat32 ? 1e-5 : 0x1p-8, 1e-5, "dx");
     }
   }
 }
 
-TEST_F(GpuChain, SumsOfManyRowsAreRight) {
+TEST_F(GpuChain, SumsManyRows) {
   const auto ops = timed_on_day(0);
   for (const int64_t cols : {1, 13, 64, 300}) {
     const int64_t rows = 16500;  // chunks of more rows than the least

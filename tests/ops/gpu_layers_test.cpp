@@ -36,9 +36,9 @@ struct DeviceLayer {
   Matrix of(const Array<float>& array, int64_t rows, int64_t cols) const {
     return {array.data(), type, rows, cols};
   }
-  void run(Ops& ops, Act act) const {
+  void run(Ops& ops, Activation act) const {
     ops.linear_forward(of(x, b, n), of(w, o, n), bias.view(), act, of(y, b, o), of(z, b, o));
-    LinearGradients l;
+    LinearBackward l;
     l.act = act;
     l.y = of(y, b, o), l.z = of(z, b, o), l.dy = of(dy, b, o), l.x = of(x, b, n), l.w = of(w, o, n);
     l.dx = of(dx, b, n);
@@ -82,10 +82,11 @@ class GpuLayers : public testing::Test {
   std::unique_ptr<Ops> ops;
 };
 
-constexpr Act kAll[] = {Act::kNone, Act::kRelu, Act::kGelu, Act::kSilu, Act::kSigmoid, Act::kTanh};
+constexpr Activation kAll[] = {Activation::kNone, Activation::kRelu,    Activation::kGelu,
+                               Activation::kSilu, Activation::kSigmoid, Activation::kTanh};
 
-TEST_F(GpuLayers, ACapturedLayerComputesAgainFromWhatIsThereThen) {
-  for (const Act act : kAll) {
+TEST_F(GpuLayers, ReplayACapturedLayerOnNewInputs) {
+  for (const Activation act : kAll) {
     const DeviceLayer layer(*device, 37, 13, 24, DType::kFloat32);
     fill(layer.x, 1), fill(layer.w, 2), fill(layer.bias, 3), fill(layer.dy, 4);
     layer.run(*ops, act);  // shapes are first met outside of captures
@@ -104,9 +105,9 @@ TEST_F(GpuLayers, ACapturedLayerComputesAgainFromWhatIsThereThen) {
 }
 
 #if defined(DLRM_SIMT)
-TEST_F(GpuLayers, ASecondStepNeitherAllocatesNorWaits) {
+TEST_F(GpuLayers, NeitherAllocateNorWaitInASecondStep) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
-    for (const Act act : kAll) {
+    for (const Activation act : kAll) {
       const DeviceLayer layer(*device, 70, 13, 72, type);
       layer.run(*ops, act);
       const simt::Counters before = simt::counters();
@@ -121,7 +122,7 @@ TEST_F(GpuLayers, ASecondStepNeitherAllocatesNorWaits) {
 #endif
 
 #if defined(DLRM_SIMT)
-TEST_F(GpuLayers, AProductThatNoLibraryTakesIsSaidOnceForItsShape) {
+TEST_F(GpuLayers, LogAProductThatNoLibraryTakesOnceForItsShape) {
   const auto lines_of = [&](int64_t in) {
     const Array<BFloat16> x(*device, DeviceLayer::size(4 * in), "x");
     const Array<BFloat16> w(*device, DeviceLayer::size(8 * in), "w"), y(*device, 4 * 8, "y");
@@ -130,7 +131,8 @@ TEST_F(GpuLayers, AProductThatNoLibraryTakesIsSaidOnceForItsShape) {
     };
     testing::internal::CaptureStderr();
     for (int i = 0; i < 2; ++i) {
-      ops->linear_forward(matrix(x, 4, in), matrix(w, 8, in), {}, Act::kNone, matrix(y, 4, 8), {});
+      ops->linear_forward(matrix(x, 4, in), matrix(w, 8, in), {}, Activation::kNone,
+                          matrix(y, 4, 8), {});
     }
     stream->synchronize();
     const std::string text = testing::internal::GetCapturedStderr();
@@ -146,7 +148,7 @@ TEST_F(GpuLayers, AProductThatNoLibraryTakesIsSaidOnceForItsShape) {
 }
 #endif
 
-TEST_F(GpuLayers, TheProductForShapesThatNoLibraryTakesIsRight) {
+TEST_F(GpuLayers, ComputeAProductThatNoLibraryTakes) {
   const int64_t shapes[][3] = {{1, 1, 1}, {33, 31, 70}, {5, 64, 0}, {100, 3, 32}};
   for (const auto& [m, n, k] : shapes) {
     for (int form = 0; form < 4; ++form) {

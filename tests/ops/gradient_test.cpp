@@ -36,12 +36,12 @@ void expect_gradient(Cells& input, Cells& gradient, Cells& output, const Cells& 
 
 using Gradient = EveryExecution;
 
-TEST_P(Gradient, OfALinearLayerByFiniteDifferences) {
+TEST_P(Gradient, LinearLayerAgreesWithFiniteDifferences) {
   Cells x = Cells::random(3, 5, 1), w = Cells::random(4, 5, 2), bias = Cells::random(1, 4, 3);
   Cells y(3, 4), dz = Cells::random(3, 4, 4), dx(3, 5), dw(4, 5), db(1, 4);
   const auto forward = [&] {
-    ops->linear_forward(x.matrix(), w.matrix(), {bias.floats().data, 4}, Act::kNone, y.matrix(),
-                        {});
+    ops->linear_forward(x.matrix(), w.matrix(), {bias.floats().data, 4}, Activation::kNone,
+                        y.matrix(), {});
   };
   ops->linear_backward_input(dz.matrix(), w.matrix(), dx.matrix());
   ops->linear_backward_weight(dz.matrix(), x.matrix(), dw.floats(), {db.floats().data, 4});
@@ -50,7 +50,7 @@ TEST_P(Gradient, OfALinearLayerByFiniteDifferences) {
   expect_gradient(bias, db, y, dz, forward);
 }
 
-TEST_P(Gradient, OfReluByFiniteDifferences) {
+TEST_P(Gradient, ReluAgreesWithFiniteDifferences) {
   Cells x = Cells::random(4, 6, 1), w(6, 6), y(4, 6), dy = Cells::random(4, 6, 2);
   for (int64_t r = 0; r < 6; ++r) {
     for (int64_t c = 0; c < 6; ++c) w.set(r, c, r == c ? 1 : 0);
@@ -62,15 +62,15 @@ TEST_P(Gradient, OfReluByFiniteDifferences) {
     }
   }
   const auto forward = [&] {
-    ops->linear_forward(x.matrix(), w.matrix(), {}, Act::kRelu, y.matrix(), {});
+    ops->linear_forward(x.matrix(), w.matrix(), {}, Activation::kRelu, y.matrix(), {});
   };
   forward();
   Cells dx = dy;
-  ops->activation_backward(Act::kRelu, y.matrix(), {}, dx.matrix());
+  ops->activation_backward(Activation::kRelu, y.matrix(), {}, dx.matrix());
   expect_gradient(x, dx, y, dy, forward);
 }
 
-TEST_P(Gradient, OfTheDotInteractionByFiniteDifferences) {
+TEST_P(Gradient, DotInteractionAgreesWithFiniteDifferences) {
   Cells x = Cells::random(2, 5, 1), e = Cells::random(2, 15, 2), z(2, 11);
   Cells dz = Cells::random(2, 11, 3), dx(2, 5), de(2, 15);
   const auto forward = [&] { ops->dot_forward(x.matrix(), e.floats(), z.matrix()); };
@@ -79,7 +79,7 @@ TEST_P(Gradient, OfTheDotInteractionByFiniteDifferences) {
   expect_gradient(e, de, z, dz, forward);
 }
 
-TEST_P(Gradient, OfTheFmInteractionByFiniteDifferences) {
+TEST_P(Gradient, FmInteractionAgreesWithFiniteDifferences) {
   Cells x = Cells::random(2, 5, 1), e = Cells::random(2, 15, 2), z(2, 21);
   Cells dz = Cells::random(2, 21, 3), dx(2, 5), de(2, 15);
   const auto forward = [&] { ops->run(FmForward{x.matrix(), e.floats(), z.matrix()}); };
@@ -88,13 +88,13 @@ TEST_P(Gradient, OfTheFmInteractionByFiniteDifferences) {
   expect_gradient(e, de, z, dz, forward);
 }
 
-TEST_P(Gradient, OfTheAveragePoolByFiniteDifferences) {
+TEST_P(Gradient, AveragePoolAgreesWithFiniteDifferences) {
   Cells e = Cells::random(2, 16, 1), y(2, 3), dy = Cells::random(2, 3, 2), de(2, 16);
   ops->average_pool_backward(dy.matrix(), 7, de.floats());
   expect_gradient(e, de, y, dy, [&] { ops->average_pool_forward(e.floats(), 7, y.matrix()); });
 }
 
-TEST_P(Gradient, OfACrossLayerByFiniteDifferences) {
+TEST_P(Gradient, CrossLayerAgreesWithFiniteDifferences) {
   Cells x0 = Cells::random(3, 5, 1), u = Cells::random(3, 5, 2), x = Cells::random(3, 5, 3);
   Cells y(3, 5), dy = Cells::random(3, 5, 4), du(3, 5), dx0(3, 5);
   for (int64_t r = 0; r < 3; ++r) {
@@ -107,7 +107,7 @@ TEST_P(Gradient, OfACrossLayerByFiniteDifferences) {
   expect_gradient(x, dy, y, dy, forward);
 }
 
-TEST_P(Gradient, OfTheLossByFiniteDifferences) {
+TEST_P(Gradient, LossAgreesWithFiniteDifferences) {
   Cells logits = Cells::random(6, 1, 1), d(6, 1), aside(6, 1);
   const std::vector<float> labels = {0, 1, 1, 0, 0.5f, 1};
   double loss = 0;
@@ -126,7 +126,7 @@ TEST_P(Gradient, OfTheLossByFiniteDifferences) {
   }
 }
 
-TEST_P(Gradient, OfPooledRowsByFiniteDifferences) {
+TEST_P(Gradient, PooledRowsAgreeWithFiniteDifferences) {
   const Bags bags = Bags::random(8, 6, 2, 1, true);
   Table table(6, 3, DType::kFloat32, 2);
   Cells pooled(8, 3), dy = Cells::random(8, 3, 3), rows(6, 3), grads(6, 3);

@@ -185,7 +185,7 @@ TEST_P(IdLists, EachShardKeepsTheIdsOfItsRowsInTheirOrder) {
   }
 }
 
-TEST_P(IdLists, PassTheCheckBesideTheReference) {
+TEST_P(IdLists, PassTheCheckedExecution) {
   auto checked = make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
   Bags bags = Bags::random(100, 5, 2, 1);
   bags.ids[3] = 5;

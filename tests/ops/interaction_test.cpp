@@ -65,7 +65,7 @@ TEST_P(Interaction, DotBackwardAgreesWithTheReference) {
   }
 }
 
-TEST_P(Interaction, AveragePoolTakesWhatColumnsExist) {
+TEST_P(Interaction, AveragePoolAveragesTheColumnsThatExist) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const int64_t width : {1, 7, 8, 50, 129}) {
       for (const int64_t window : {1, 2, 7, 30}) {
@@ -153,7 +153,7 @@ TEST_P(Interaction, FmGradientOfALargeVectorKeepsTheDigitsOfSmallOnes) {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Interaction, testing::ValuesIn(executions()), execution_name);
 
-TEST(ReferenceInteraction, DotOfKnownVectors) {
+TEST(ReferenceInteraction, ComputesTheDotOfKnownVectors) {
   Cells x(1, 2), e(1, 4), z(1, 5);
   const float vectors[] = {1, 2, 3, 4, 5, 6};
   for (int64_t c = 0; c < 2; ++c) x.set(0, c, vectors[c]);

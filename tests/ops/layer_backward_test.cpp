@@ -42,9 +42,9 @@ struct LayerCase {
     }
   }
 
-  LinearGradients layer(Act act, bool with_dx) {
+  LinearBackward layer(Activation act, bool with_dx) {
     const bool rounded = type == DType::kBFloat16;
-    LinearGradients l;
+    LinearBackward l;
     l.act = act;
     l.y = y.matrix(), l.dy = dy.matrix(), l.x = x.matrix();
     l.w = {rounded ? static_cast<void*>(copy.data()) : weight.weights.floats().data, type,
@@ -86,7 +86,7 @@ using LayerBackward = EveryExecution;
 TEST_P(LayerBackward, GivesTheGradientsOfTheReference) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const Shape& s : kShapes) {
-      for (const Act act : {Act::kNone, Act::kRelu}) {
+      for (const Activation act : {Activation::kNone, Activation::kRelu}) {
         for (const bool with_dx : {false, true}) {
           LayerCase got(s, type), want(s, type);
           ops->linear_backward(got.layer(act, with_dx));
@@ -104,14 +104,14 @@ TEST_P(LayerBackward, GivesTheGradientsOfTheReference) {
   }
 }
 
-TEST_P(LayerBackward, WithUpdateHasTheBitsOfGradientThenUpdate) {
+TEST_P(LayerBackward, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const OptimizerStep& step : every_rule(kDense)) {
       for (const Shape& s : kShapes) {
         LayerCase at_once(s, type), apart(s, type);
-        ops->linear_backward_update(step, at_once.layer(Act::kRelu, true),
+        ops->linear_backward_update(step, at_once.layer(Activation::kRelu, true),
                                     at_once.tensor(at_once.weight), at_once.tensor(at_once.bias));
-        ops->linear_backward(apart.layer(Act::kRelu, true));
+        ops->linear_backward(apart.layer(Activation::kRelu, true));
         for (Table* t : {&apart.weight, &apart.bias}) {
           const DenseTensor d = apart.tensor(*t);
           const auto& g = t == &apart.weight ? apart.dw : apart.dbias;
@@ -127,10 +127,10 @@ TEST_P(LayerBackward, WithUpdateHasTheBitsOfGradientThenUpdate) {
   }
 }
 
-TEST_P(LayerBackward, WithUpdateWritesNothingBesideTheParameters) {
+TEST_P(LayerBackward, FusedUpdateWritesNothingButTheParameters) {
   for (const Shape& s : kShapes) {
     LayerCase c(s);
-    ops->linear_backward_update(step_of(OptimizerRule::kAdagrad), c.layer(Act::kRelu, true),
+    ops->linear_backward_update(step_of(OptimizerRule::kAdagrad), c.layer(Activation::kRelu, true),
                                 c.tensor(c.weight), c.tensor(c.bias));
     for (const Table* t : {&c.weight, &c.bias}) {
       EXPECT_TRUE(t->weights.margins_untouched()) << text(s);
@@ -140,12 +140,12 @@ TEST_P(LayerBackward, WithUpdateWritesNothingBesideTheParameters) {
   }
 }
 
-TEST_P(LayerBackward, WithoutABiasLeavesItOut) {
+TEST_P(LayerBackward, LeavesOutAMissingBias) {
   LayerCase with({6, 40, 24}), without({6, 40, 24});
-  LinearGradients l = without.layer(Act::kNone, true);
+  LinearBackward l = without.layer(Activation::kNone, true);
   l.dbias = {};
   ops->linear_backward_update(step_of(OptimizerRule::kSgd), l, without.tensor(without.weight), {});
-  ops->linear_backward_update(step_of(OptimizerRule::kSgd), with.layer(Act::kNone, true),
+  ops->linear_backward_update(step_of(OptimizerRule::kSgd), with.layer(Activation::kNone, true),
                               with.tensor(with.weight), with.tensor(with.bias));
   EXPECT_TRUE(with.weight.weights.same_bits(without.weight.weights));
 }
@@ -153,25 +153,25 @@ TEST_P(LayerBackward, WithoutABiasLeavesItOut) {
 TEST_P(LayerBackward, NoSamplesGiveZeroGradients) {
   LayerCase c({0, 5, 16});
   std::fill(c.dw.begin(), c.dw.end(), 1.0f), std::fill(c.dbias.begin(), c.dbias.end(), 1.0f);
-  ops->linear_backward(c.layer(Act::kRelu, true));
+  ops->linear_backward(c.layer(Activation::kRelu, true));
   EXPECT_THAT(c.dw, testing::Each(0.0f));
   EXPECT_THAT(c.dbias, testing::Each(0.0f));
 }
 
 TEST_P(LayerBackward, GivesTheSameBitsTwice) {
   LayerCase first({24, 300, 70}), second({24, 300, 70});
-  ops->linear_backward(first.layer(Act::kRelu, true));
-  machine.run_as(GetParam())->linear_backward(second.layer(Act::kRelu, true));
+  ops->linear_backward(first.layer(Activation::kRelu, true));
+  machine.run_as(GetParam())->linear_backward(second.layer(Activation::kRelu, true));
   EXPECT_EQ(first.dw, second.dw);
   EXPECT_TRUE(first.dx.same_bits(second.dx));
 }
 
-TEST_P(LayerBackward, PassesTheCheckBesideTheReference) {
+TEST_P(LayerBackward, PassesTheCheckedExecution) {
   auto checked = make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const OptimizerStep& step : every_rule(kDense)) {
       LayerCase c({6, 37, 19}, type);
-      EXPECT_NO_THROW(checked->linear_backward_update(step, c.layer(Act::kRelu, true),
+      EXPECT_NO_THROW(checked->linear_backward_update(step, c.layer(Activation::kRelu, true),
                                                       c.tensor(c.weight), c.tensor(c.bias)));
     }
   }
@@ -185,8 +185,9 @@ TEST_P(LayerBackward, ForwardOfFewSamplesAgreesWithTheReference) {
         Cells bias = Cells::random(1, out, 3), got(batch, out), want(batch, out);
         const View<const float> b(bias.floats().data, static_cast<size_t>(out));
         for (const View<const float> added : {b, View<const float>()}) {
-          ops->linear_forward(x.matrix(), w.matrix(), added, Act::kRelu, got.matrix(), {});
-          reference->linear_forward(x.matrix(), w.matrix(), added, Act::kRelu, want.matrix(), {});
+          ops->linear_forward(x.matrix(), w.matrix(), added, Activation::kRelu, got.matrix(), {});
+          reference->linear_forward(x.matrix(), w.matrix(), added, Activation::kRelu, want.matrix(),
+                                    {});
           EXPECT_TRUE(close(got, want, 3 * std::sqrt(static_cast<double>(in))))
               << text({batch, in, out});
         }

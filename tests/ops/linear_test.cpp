@@ -18,7 +18,7 @@ using Linear = EveryExecution;
 TEST_P(Linear, ForwardIsTheProductPlusBiasThroughTheActivation) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const Layer& l : kLayers) {
-      for (const Act act : {Act::kNone, Act::kRelu}) {
+      for (const Activation act : {Activation::kNone, Activation::kRelu}) {
         Cells x = Cells::random(l.batch, l.in, 1, type), w = Cells::random(l.out, l.in, 2, type);
         Cells bias = Cells::random(1, l.out, 3).rounded_to(type);
         Cells got(l.batch, l.out, type), want(l.batch, l.out, type);
@@ -36,19 +36,19 @@ TEST_P(Linear, ForwardWithoutBiasAddsNone) {
   Cells x = Cells::random(6, 9, 1), w = Cells::random(5, 9, 2), zero(1, 5);
   for (int64_t c = 0; c < 5; ++c) zero.set(0, c, 0);
   Cells got(6, 5), want(6, 5);
-  ops->linear_forward(x.matrix(), w.matrix(), {}, Act::kNone, got.matrix(), {});
+  ops->linear_forward(x.matrix(), w.matrix(), {}, Activation::kNone, got.matrix(), {});
   reference->linear_forward(x.matrix(), w.matrix(), View<const float>(zero.floats().data, 5),
-                            Act::kNone, want.matrix(), {});
+                            Activation::kNone, want.matrix(), {});
   EXPECT_TRUE(close(got, want, 3));
 }
 
-TEST_P(Linear, ReluLetsANanThrough) {
+TEST_P(Linear, ReluPassesOnANan) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const Layer& l : kLayers) {
       Cells x = Cells::random(l.batch, l.in, 1, type), w = Cells::random(l.out, l.in, 2, type);
       x.set(l.batch - 1, 0, std::nanf(""));
       Cells y(l.batch, l.out, type);
-      ops->linear_forward(x.matrix(), w.matrix(), {}, Act::kRelu, y.matrix(), {});
+      ops->linear_forward(x.matrix(), w.matrix(), {}, Activation::kRelu, y.matrix(), {});
       for (int64_t c = 0; c < l.out; ++c) {
         EXPECT_TRUE(std::isnan(y.at(l.batch - 1, c)))
             << l.batch << " x " << l.in << " -> " << l.out << " " << name_of(type);
@@ -98,7 +98,7 @@ TEST_P(Linear, NoSamplesGiveZeroWeightGradients) {
 
 TEST_P(Linear, NoSamplesDoNothingForward) {
   Cells x(0, 6), w = Cells::random(4, 6, 1), y(0, 4);
-  ops->linear_forward(x.matrix(), w.matrix(), {}, Act::kRelu, y.matrix(), {});
+  ops->linear_forward(x.matrix(), w.matrix(), {}, Activation::kRelu, y.matrix(), {});
   ops->linear_backward_input(y.matrix(), w.matrix(), x.matrix());
   EXPECT_TRUE(y.margins_untouched());
 }
@@ -108,7 +108,7 @@ TEST_P(Linear, ReluBackwardZeroesWhereTheOutputIsZero) {
     Cells y = Cells::random(5, 23, 1, type), dy = Cells::random(5, 23, 2, type);
     for (int64_t c = 0; c < 23; c += 2) y.set(3, c, 0);
     const Cells before = dy;
-    ops->activation_backward(Act::kRelu, y.matrix(), {}, dy.matrix());
+    ops->activation_backward(Activation::kRelu, y.matrix(), {}, dy.matrix());
     for (int64_t r = 0; r < 5; ++r) {
       for (int64_t c = 0; c < 23; ++c) {
         EXPECT_EQ(dy.at(r, c), y.at(r, c) == 0 ? 0 : before.at(r, c));
@@ -121,22 +121,22 @@ TEST_P(Linear, ReluBackwardZeroesWhereTheOutputIsZero) {
 TEST_P(Linear, GivesTheSameBitsTwice) {
   Cells x = Cells::random(70, 40, 1), w = Cells::random(30, 40, 2);
   Cells first(70, 30), second(70, 30);
-  ops->linear_forward(x.matrix(), w.matrix(), {}, Act::kRelu, first.matrix(), {});
+  ops->linear_forward(x.matrix(), w.matrix(), {}, Activation::kRelu, first.matrix(), {});
   machine.run_as(GetParam())
-      ->linear_forward(x.matrix(), w.matrix(), {}, Act::kRelu, second.matrix(), {});
+      ->linear_forward(x.matrix(), w.matrix(), {}, Activation::kRelu, second.matrix(), {});
   EXPECT_TRUE(first.same_bits(second));
 }
 
 TEST_P(Linear, RanksAsThreadsComputeWhatOneComputes) {
   Cells x = Cells::random(90, 70, 1), w = Cells::random(50, 70, 2), alone(90, 50);
-  ops->linear_forward(x.matrix(), w.matrix(), {}, Act::kNone, alone.matrix(), {});
+  ops->linear_forward(x.matrix(), w.matrix(), {}, Activation::kNone, alone.matrix(), {});
   std::vector<Cells> got(4, Cells(90, 50));
   std::vector<std::thread> ranks;
   for (Cells& mine : got) {
     ranks.emplace_back([&] {
       auto own = machine.run_as(GetParam());
       for (int i = 0; i < 5; ++i) {
-        own->linear_forward(x.matrix(), w.matrix(), {}, Act::kNone, mine.matrix(), {});
+        own->linear_forward(x.matrix(), w.matrix(), {}, Activation::kNone, mine.matrix(), {});
       }
     });
   }
@@ -146,14 +146,14 @@ TEST_P(Linear, RanksAsThreadsComputeWhatOneComputes) {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Linear, testing::ValuesIn(executions()), execution_name);
 
-TEST(ReferenceLinear, ForwardOfAKnownLayer) {
+TEST(ReferenceLinear, ComputesAKnownLayer) {
   Machine machine;
   Cells x(1, 2), w(2, 2), bias(1, 2), y(1, 2);
   x.set(0, 0, 2), x.set(0, 1, 3);
   w.set(0, 0, 1), w.set(0, 1, 10), w.set(1, 0, -1), w.set(1, 1, -10);
   bias.set(0, 0, 0.5f), bias.set(0, 1, 0.25f);
-  machine.reference()->linear_forward(x.matrix(), w.matrix(), {bias.floats().data, 2}, Act::kRelu,
-                                      y.matrix(), {});
+  machine.reference()->linear_forward(x.matrix(), w.matrix(), {bias.floats().data, 2},
+                                      Activation::kRelu, y.matrix(), {});
   EXPECT_EQ(y.at(0, 0), 32.5f);
   EXPECT_EQ(y.at(0, 1), 0.0f);
 }

@@ -23,7 +23,7 @@ TEST_P(Loss, IsTheSumOfCrossEntropiesWithItsGradient) {
   }
 }
 
-TEST_P(Loss, OfNoSamplesIsZero) {
+TEST_P(Loss, IsZeroForNoSamples) {
   Cells logits(0, 1), d(0, 1);
   double loss = -1;
   ops->bce_with_logits(logits.matrix(), {}, 1, {&loss, 1}, d.matrix());
@@ -54,7 +54,7 @@ TEST_P(Loss, SigmoidIsExactAtBothEnds) {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Loss, testing::ValuesIn(executions()), execution_name);
 
-TEST(ReferenceLoss, OfALogitOfZeroIsLogTwo) {
+TEST(ReferenceLoss, IsLogTwoForALogitOfZero) {
   Cells logits(1, 1), d(1, 1);
   logits.set(0, 0, 0);
   const float label = 1;

@@ -55,7 +55,7 @@ void for_every_case(const std::function<void(const Case&)>& body) {
   }
 }
 
-TEST_P(Rounding, OfUpdatedRowsGoesByGlobalRowColumnAndStep) {
+TEST_P(Rounding, UpdatedRowsUseTheGlobalRowColumnAndStep) {
   const int64_t list[] = {0, 2, 3, 4, 9, 17, 39}, count[] = {7};
   for_every_case([&](const Case& given) {
     Case got = given;
@@ -76,7 +76,7 @@ TEST_P(Rounding, OfUpdatedRowsGoesByGlobalRowColumnAndStep) {
   });
 }
 
-TEST_P(Rounding, OfFusedUpdatesIsThatOfGradientsThenUpdate) {
+TEST_P(Rounding, FusedUpdatesHaveTheBitsOfBackwardAndUpdate) {
   for_every_case([&](const Case& given) {
     Case fused = given, apart = given;
     const Bags bags = Bags::random(kRows, kRows, 2, 3);
@@ -93,7 +93,7 @@ TEST_P(Rounding, OfFusedUpdatesIsThatOfGradientsThenUpdate) {
   });
 }
 
-TEST_P(Rounding, LetsSmallStepsAddUp) {
+TEST_P(Rounding, AccumulatesSmallSteps) {
   // 256 steps of 2^-12 from 1: each is far below bf16's 2^-7, together 2^-4.
   const int64_t list[] = {0}, count[] = {1}, width = 256;
   Table table(1, width, DType::kBFloat16, 1);
@@ -113,7 +113,7 @@ TEST_P(Rounding, LetsSmallStepsAddUp) {
   EXPECT_NEAR(sum / width, 1 + 0x1p-4, 0x1p-8);
 }
 
-TEST_P(Rounding, KeepsANanANan) {
+TEST_P(Rounding, PassesOnANan) {
   const int64_t list[] = {0}, count[] = {1};
   Table table(1, 19, DType::kBFloat16, 1);
   Cells grads = Cells::random(1, 19, 2);
@@ -122,7 +122,7 @@ TEST_P(Rounding, KeepsANanANan) {
   for (int64_t c = 0; c < 19; ++c) EXPECT_TRUE(std::isnan(table.weights.at(0, c)));
 }
 
-TEST_P(Rounding, OfInitialRowsIsToNearest) {
+TEST_P(Rounding, InitialRowsAreRoundedToNearest) {
   Table exact(20, 21, DType::kFloat32, 1), rounded(20, 21, DType::kBFloat16, 1);
   ops->fill_uniform(77, 3, 5, 0.37f, exact.rows());
   ops->fill_uniform(77, 3, 5, 0.37f, rounded.rows());
@@ -135,7 +135,7 @@ TEST_P(Rounding, OfInitialRowsIsToNearest) {
 
 INSTANTIATE_TEST_SUITE_P(Every, Rounding, testing::ValuesIn(executions()), execution_name);
 
-TEST(Suppressed, UpdatesChangeNothing) {
+TEST(SkipUpdate, ChangesNothing) {
   Machine machine;
   const float yes = 1;
   for (const auto& ops : {machine.reference(), machine.cpu({"", 2})}) {

@@ -5,7 +5,7 @@
 namespace dlrm {
 namespace {
 
-TEST(Scratch, TakesTheFirstSizeAsItIsAndAQuarterMoreWhereItGrows) {
+TEST(Scratch, GrowsByAQuarterMoreThanIsNeeded) {
   const auto device = make_cpu_device();
   Scratch scratch(*device);
   scratch.bytes("sorting", 1 << 20);

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "dlrm/config/interaction_config.h"
+#include "dlrm/core/activation.h"
 #include "dlrm/core/dtype.h"
 #include "dlrm/core/optimizer.h"
 
 namespace dlrm {
 
 enum class Pooling : uint8_t { kSum, kMean };
-enum class Activation : uint8_t { kRelu, kGelu, kSilu, kSigmoid, kTanh };
 enum class Precision : uint8_t { kFp32, kBf16 };
 enum class DataKind : uint8_t { kHdf5, kSynthetic, kReplay };
 enum class InvalidId : uint8_t { kError, kDrop };
@@ -46,7 +46,7 @@ struct ModelConfig {
   int64_t embedding_dim = 16;
   std::vector<int64_t> bottom_mlp;  ///< empty: none; if YAML omits it: 512, 256, 64, 16
   std::vector<int64_t> top_mlp;
-  Activation activation = Activation::kRelu;
+  Activation activation = Activation::kRelu;  ///< not kNone
   InteractionConfig interaction;
   std::vector<TableConfig> tables;
 

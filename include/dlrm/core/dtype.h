@@ -6,11 +6,29 @@
 
 namespace dlrm {
 
+/// A switch over it names every type: the build refuses one that does not (-Werror=switch).
 enum class DType : uint8_t { kFloat32, kBFloat16, kFloat16 };
 
-constexpr size_t size_of(DType type) { return type == DType::kFloat32 ? 4 : 2; }
+constexpr size_t size_of(DType type) {
+  switch (type) {
+    case DType::kFloat32:
+      return 4;
+    case DType::kBFloat16:
+    case DType::kFloat16:
+      return 2;
+  }
+  return 0;
+}
 constexpr const char* name_of(DType type) {
-  return type == DType::kFloat32 ? "fp32" : type == DType::kBFloat16 ? "bf16" : "fp16";
+  switch (type) {
+    case DType::kFloat32:
+      return "fp32";
+    case DType::kBFloat16:
+      return "bf16";
+    case DType::kFloat16:
+      return "fp16";
+  }
+  return "";
 }
 
 /// bfloat16 as stored: the upper half of a float. Conversion rounds to nearest, ties to even; NaN

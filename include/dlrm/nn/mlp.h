@@ -18,7 +18,8 @@ class Mlp {
   /// `path` "/mlp/top"; layer i has tensors <path>/<i>/weight [sizes[i], in] and <path>/<i>/bias.
   /// Weights N(0, 2/(in+out)), biases N(0, 1/out). No sizes: the identity.
   Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& path, int64_t inputs,
-      const std::vector<int64_t>& sizes, Act act, Act last_act, DType compute, int64_t max_batch);
+      const std::vector<int64_t>& sizes, Activation act, Activation last_act, DType compute,
+      int64_t max_batch);
 
   /// y [b, outputs()], valid until the next forward. x [b, inputs] must stay until backward.
   Matrix forward(Matrix x, const Progress& progress);
@@ -36,7 +37,7 @@ class Mlp {
     int weight = 0;
     int bias = 0;
     int64_t outputs = 0;
-    Act act = Act::kNone;
+    Activation act = Activation::kNone;
     int64_t stride = 0;          // of y and z
     Buffer output, input, bits;  // act(z), z where its backward needs it, relu's mask
     Matrix x, y, z;              // of the last forward

@@ -52,7 +52,7 @@ class Parameters {
   /// The backward of a linear layer of two tensors, `bias` added right after `weight`, and
   /// gradients_ready_from(weight). Sets w, dw and, unless the bias has its gradient already, dbias
   /// of `layer`.
-  void linear_backward(LinearGradients layer, int weight, int bias, bool with_dbias = true);
+  void linear_backward(LinearBackward layer, int weight, int bias, bool with_dbias = true);
   /// Says that the gradients of `tensor` and of all added after it are complete: starts the
   /// allreduce of every bucket that now is. The weights may change: what reads them comes before.
   void gradients_ready_from(int tensor);

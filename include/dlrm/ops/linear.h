@@ -23,7 +23,7 @@ struct LinearForward {
   Matrix x;                ///< [b, in]
   Matrix w;                ///< [out, in]
   View<const float> bias;  ///< [out], or empty
-  Act act = Act::kNone;
+  Activation act = Activation::kNone;
   Matrix y;  ///< [b, out]
   Matrix z;  ///< [b, out], or null
 
@@ -71,16 +71,16 @@ struct LinearBackwardWeight {
 /// dy ← dy ⊙ act'(z), from z if needs_input(act), otherwise from y = act(z). The slope of relu is 0
 /// where y is 0. The other of y and z is not read.
 struct ActivationBackward {
-  Act act;
+  Activation act;
   Matrix y, z, dy;  ///< [b, n]
 
   static constexpr const char* kName = "activation_backward";
   template <class V>
   void operands(V& v) {
-    const bool smooth = act != Act::kNone && act != Act::kRelu;
+    const bool smooth = act != Activation::kNone && act != Activation::kRelu;
     if (needs_input(act)) {
       v.in("z", z);
-    } else if (act != Act::kNone) {
+    } else if (act != Activation::kNone) {
       v.in("y", y);
     }
     v.inout("dy", dy, {.initial = smooth ? 0x1p-20 : 0.0});
@@ -90,7 +90,7 @@ struct ActivationBackward {
 /// The layer below: its output y is the input x of this layer. This layer's backward can include
 /// the activation of the layer below.
 struct LayerBelow {
-  Act act = Act::kNone;
+  Activation act = Activation::kNone;
   Matrix y, z;
   const ReluMask* mask = nullptr;
   View<float> dbias;       ///< may be written
@@ -98,8 +98,8 @@ struct LayerBelow {
 };
 
 /// The backward of a layer: dz = dy ⊙ act'(z); dx = dz w; dw = dzᵀ x; dbias = column sums of dz.
-struct LinearGradients {
-  Act act = Act::kNone;
+struct LinearBackward {
+  Activation act = Activation::kNone;
   Matrix y;              ///< [b, out] not read if act is kNone
   Matrix z;              ///< [b, out] read if needs_input(act)
   Matrix dy;             ///< [b, out] undefined afterwards
@@ -110,14 +110,14 @@ struct LinearGradients {
   View<float> dbias;     ///< [out], or empty
 
   // Only if Ops::fuses_layers().
-  bool add = false;             ///< adds to dx instead of writing it
+  bool accumulate_dx = false;   ///< dx += instead of dx =
   LayerBelow* below = nullptr;  ///< dx ← dx ⊙ act'(z) of the layer below
 
   static constexpr const char* kName = "linear_backward";
   template <class V>
   void operands(V& v) {
     if (needs_input(act)) v.in("z", z);
-    if (act != Act::kNone) v.in("y", y);
+    if (act != Activation::kNone) v.in("y", y);
     v.inout("dy", dy), v.in("x", x), v.in("w", w);
     if (dx.data) v.out("dx", dx);
     v.out("dw", dw), v.out("dbias", dbias);
@@ -131,11 +131,11 @@ struct DenseTensor {
   View<BFloat16> copy;         ///< the rounded values that products read, or empty
 };
 
-/// LinearGradients, then DenseUpdate of the weight [out, in] and of the bias [out], bitwise.
+/// LinearBackward, then DenseUpdate of the weight [out, in] and of the bias [out], bitwise.
 /// layer.w views weight.values or weight.copy. dw and dbias are undefined afterwards.
 struct LinearBackwardUpdate {
   OptimizerStep step;
-  LinearGradients layer;
+  LinearBackward layer;
   DenseTensor weight;
   DenseTensor bias;  ///< empty if dbias is
 
@@ -152,7 +152,7 @@ struct LinearBackwardUpdate {
   X(LinearBackwardWeight)         \
   X(ActivationBackward)
 #define DLRM_LINEAR_SEQUENCES(X) \
-  X(LinearGradients)             \
+  X(LinearBackward)              \
   X(LinearBackwardUpdate)
 
 }  // namespace dlrm

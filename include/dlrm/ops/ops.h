@@ -71,7 +71,7 @@ class Ops {
   virtual std::vector<std::byte> tuned_algorithms() const { return {}; }
   virtual void restore_tuned_algorithms(View<const std::byte>) {}
 
-  /// Whether LinearForward writes masks and LinearGradients takes its last members.
+  /// Whether LinearForward writes masks and LinearBackward takes its last members.
   virtual bool fuses_layers() const { return false; }
 
   /// Another execution of the same kind, for a second stream of the device; null if that has no
@@ -80,7 +80,8 @@ class Ops {
 
   // Each call is run() of the operation whose members its parameters are.
 
-  void linear_forward(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y, Matrix z) {
+  void linear_forward(Matrix x, Matrix w, View<const float> bias, Activation act, Matrix y,
+                      Matrix z) {
     run(LinearForward{x, w, bias, act, y, z});
   }
   void linear_backward_input(Matrix dz, Matrix w, Matrix dx) {
@@ -89,12 +90,12 @@ class Ops {
   void linear_backward_weight(Matrix dz, Matrix x, MatrixView<float> dw, View<float> dbias) {
     run(LinearBackwardWeight{dz, x, dw, dbias});
   }
-  void activation_backward(Act act, Matrix y, Matrix z, Matrix dy) {
+  void activation_backward(Activation act, Matrix y, Matrix z, Matrix dy) {
     run(ActivationBackward{act, y, z, dy});
   }
   void layer_forward(const LayerForward& layer) { run(layer); }
-  void linear_backward(const LinearGradients& layer) { run(layer); }
-  void linear_backward_update(const OptimizerStep& step, const LinearGradients& layer,
+  void linear_backward(const LinearBackward& layer) { run(layer); }
+  void linear_backward_update(const OptimizerStep& step, const LinearBackward& layer,
                               const DenseTensor& weight, const DenseTensor& bias) {
     run(LinearBackwardUpdate{step, layer, weight, bias});
   }
@@ -200,8 +201,8 @@ struct CudaOpsOptions {
 /// Hand-written kernels, cuBLASLt and cuDNN; `device` is a GPU (or the emulator).
 std::unique_ptr<Ops> make_cuda_ops(Device& device, Stream& stream, const CudaOpsOptions& options);
 
-/// Runs `chosen` and the reference beside it on copies, and throws run_error naming the first
-/// operation, its shape and the first element that disagrees beyond rounding.
+/// Runs `chosen`, and the reference on copies of its operands. Throws run_error with the first
+/// operation whose results disagree beyond rounding, its shape and the element.
 std::unique_ptr<Ops> make_checked_ops(std::unique_ptr<Ops> chosen, Device& device, Stream& stream);
 
 }  // namespace dlrm

@@ -1,18 +1,12 @@
 #pragma once
 #include <cstdint>
 
+#include "dlrm/core/activation.h"
 #include "dlrm/core/dtype.h"
 #include "dlrm/core/optimizer.h"
 #include "dlrm/core/view.h"
 
 namespace dlrm {
-
-/// Activation of a linear layer: relu max(z, 0); gelu z/2·(1 + tanh(√(2/π)·(z + 0.044715 z³)));
-/// silu z·σ(z); sigmoid σ(z) = 1/(1 + e^-z); tanh.
-enum class Act : uint8_t { kNone, kRelu, kGelu, kSilu, kSigmoid, kTanh };
-
-/// Whether act'(z) cannot be had from act(z), so that the forward pass must keep z.
-constexpr bool needs_input(Act act) { return act == Act::kGelu || act == Act::kSilu; }
 
 /// The rows of one shard as operations see them: weights and optimizer state in separate arrays.
 struct RowTable {

@@ -24,6 +24,10 @@ cudnnActivationMode_t native(Activation act) {
       return CUDNN_ACTIVATION_TANH;
     case Activation::kSilu:
       return CUDNN_ACTIVATION_SWISH;
+    case Activation::kNone:
+    case Activation::kRelu:
+    case Activation::kGelu:
+      break;
   }
   return CUDNN_ACTIVATION_IDENTITY;
 }
@@ -94,7 +98,7 @@ class DnnActivations final : public Activations {
   ~DnnActivations() override { cudnnDestroy(handle_); }
 
   bool forward(Activation act, Matrix z, Matrix y, Stream& stream) override {
-    if (!describable(z) || !describable(y)) return false;
+    if (!in_library(act) || !describable(z) || !describable(y)) return false;
     DLRM_DNN_CHECK(cudnnSetStream(handle_, cuda::native(stream)));
     const ActivationOf function(act);
     const TensorOf in(z), out(y);
@@ -104,7 +108,7 @@ class DnnActivations final : public Activations {
   }
 
   bool backward(Activation act, Matrix y, Matrix dy, Stream& stream) override {
-    if (act == Activation::kSilu || !describable(y) || !describable(dy)) return false;
+    if (!in_library(act) || needs_input(act) || !describable(y) || !describable(dy)) return false;
     DLRM_DNN_CHECK(cudnnSetStream(handle_, cuda::native(stream)));
     const ActivationOf function(act);
     const TensorOf out(y), gradient(dy);

@@ -44,7 +44,7 @@ class Cross final : public Interaction {
     for (const Layer& layer : layers_) {
       const Matrix low = at(layer.low, rank_), gate = at(layer.gate, width());
       const Matrix y = at(layer.output, width());
-      ops_.linear_forward(last_, parameters_.weight(layer.v), {}, Act::kNone, low, {});
+      ops_.linear_forward(last_, parameters_.weight(layer.v), {}, Activation::kNone, low, {});
       LayerForward second;
       second.x = low, second.y = gate;
       second.w = parameters_.weight(layer.u);
@@ -104,17 +104,17 @@ class Cross final : public Interaction {
       ops_.add(through, dz);
       return;
     }
-    LinearGradients second;
+    LinearBackward second;
     second.dy = dgate, second.x = low, second.dx = dlow;
     second.w = parameters_.weight(layer.u);
     second.dw = parameters_.weight_gradient(layer.u);
     second.dbias = parameters_.bias_gradient(layer.bias);
     ops_.linear_backward(second);
-    LinearGradients first;
+    LinearBackward first;
     first.dy = dlow, first.x = input, first.dx = dz;
     first.w = parameters_.weight(layer.v);
     first.dw = parameters_.weight_gradient(layer.v);
-    first.add = true;
+    first.accumulate_dx = true;
     ops_.linear_backward(first);
   }
 

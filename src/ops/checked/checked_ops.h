@@ -40,7 +40,7 @@ class CheckedOps final : public Ops {
   // Operations that are compared in their own way: by the rows that they name, the bytes that they
   // write, or the operations that they consist of.
   void check(const LinearForward& o);
-  void check(const LinearGradients& layer);
+  void check(const LinearBackward& layer);
   void check(const LinearBackwardUpdate& o);
   void check(const EmbeddingBagForward& o);
   void check(const GroupRows& o);
@@ -59,7 +59,7 @@ class CheckedOps final : public Ops {
   Subject subject(const char* operation, std::string shape) const {
     return {operation, std::move(shape), execution_};
   }
-  void run_backward(const Subject& subject, const LinearGradients& layer);
+  void run_backward(const Subject& subject, const LinearBackward& layer);
   void check_groups(View<const IdGroup> groups, int64_t rows, const SegmentedRows& runs);
   void check_backward(const Subject& subject, const SegmentedRows& runs,
                       View<const BagGradient> gradients, const MatrixView<const float>& grads);

@@ -53,10 +53,18 @@ inline bool agree(double got, double expected, double allowed) {
 
 /// Half a unit in the last place where rounding differs becomes a whole one.
 inline double rounding(DType type, double value) {
-  const double step = type == DType::kFloat32    ? 0x1p-22
-                      : type == DType::kBFloat16 ? 0x1p-7
-                                                 : 0x1p-10;
-  return step * std::abs(value) + 1e-37;
+  const auto step = [type] {
+    switch (type) {
+      case DType::kFloat32:
+        return 0x1p-22;
+      case DType::kBFloat16:
+        return 0x1p-7;
+      case DType::kFloat16:
+        return 0x1p-10;
+    }
+    return 0.0;
+  };
+  return step() * std::abs(value) + 1e-37;
 }
 
 /// Error of a sum of `terms` fp32 products whose magnitudes add up to `magnitude`.
@@ -64,8 +72,8 @@ inline double summing(int64_t terms, double magnitude) {
   return (8 + 2 * std::sqrt(static_cast<double>(terms))) * 0x1p-24 * magnitude;
 }
 
-/// Every element of `got` beside `expected`; allowed(r, c) is what may be between them beyond the
-/// rounding of the stored type.
+/// Compares every element of `got` with `expected`. allowed(r, c) is the difference that is allowed
+/// beyond the rounding of the stored type.
 template <class Allowed>
 void expect_close(const Subject& subject, const char* what, const Matrix& got,
                   const Matrix& expected, const Allowed& allowed) {

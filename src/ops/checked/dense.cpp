@@ -18,8 +18,8 @@ auto sums(int64_t terms, const Copy& magnitude) {
 /// What `before` allows of z, after the activation: its slope is below 1.13, it is computed to a
 /// few units, and it may be taken of z rounded to `type`.
 template <class Before>
-auto through(Act act, DType type, const Before& before, const Copy& sizes) {
-  const bool smooth = act != Act::kNone && act != Act::kRelu;
+auto through(Activation act, DType type, const Before& before, const Copy& sizes) {
+  const bool smooth = act != Activation::kNone && act != Activation::kRelu;
   const double step = type == DType::kFloat32 ? 0x1p-21 : 0x1p-8;
   return [=, &sizes](int64_t r, int64_t c) {
     if (!smooth) return before(r, c);
@@ -40,9 +40,9 @@ void CheckedOps::check(const LinearForward& o) {
   };
   reference_.linear_forward(in.matrix(), weights.matrix(), row(added), act, want.matrix(),
                             want_z.matrix());
-  reference_.linear_forward(Copy::magnitude(in.matrix()).matrix(),
-                            Copy::magnitude(weights.matrix()).matrix(),
-                            row(Copy::magnitude(added.matrix())), Act::kNone, sizes.matrix(), {});
+  reference_.linear_forward(
+      Copy::magnitude(in.matrix()).matrix(), Copy::magnitude(weights.matrix()).matrix(),
+      row(Copy::magnitude(added.matrix())), Activation::kNone, sizes.matrix(), {});
   const bool rounds_bias = y.type == DType::kBFloat16 && !bias.empty();
   const auto of_z = [&, of_sum = sums(x.cols, sizes)](int64_t r, int64_t c) {
     return of_sum(r, c) + (rounds_bias ? 0x1p-8 * std::abs(added.at(0, c)) : 0.0);

@@ -9,7 +9,7 @@ void HostImage::bytes(void* to, const void* from, size_t count) {
 
 void HostImage::read(const Matrix& from, void* to) {
   stream_.synchronize();
-  if (from.type == DType::kFloat32) {
+  if (size_of(from.type) == sizeof(float)) {
     transfer_.read_rows(static_cast<const float*>(from.data), from.stride, from.rows, from.cols,
                         static_cast<float*>(to));
   } else {

@@ -4,7 +4,7 @@
 namespace dlrm::checked {
 namespace {
 
-std::string shape_of(const LinearGradients& l) {
+std::string shape_of(const LinearBackward& l) {
   return fmt::format("[{} x {}] by [{} x {}] in {}", l.dy.rows, l.dy.cols, l.w.rows, l.w.cols,
                      name_of(l.x.type));
 }
@@ -53,12 +53,12 @@ class UpdateAgain {
 
 /// All that a layer's backward reads and writes, in the host's memory.
 struct HostLayer {
-  Act act;
+  Activation act;
   Copy y, z, dy, x, w, dx, dw, dbias;
 
-  HostLayer(HostImage& host, const LinearGradients& l)
+  HostLayer(HostImage& host, const LinearBackward& l)
       : act(l.act),
-        y(host.of(l.act == Act::kNone ? Matrix() : l.y)),
+        y(host.of(l.act == Activation::kNone ? Matrix() : l.y)),
         z(host.of(needs_input(l.act) ? l.z : Matrix())),
         dy(host.of(l.dy)),
         x(host.of(l.x)),
@@ -67,8 +67,8 @@ struct HostLayer {
         dw(l.dw.rows, l.dw.cols, DType::kFloat32),
         dbias(1, static_cast<int64_t>(l.dbias.size()), DType::kFloat32) {}
 
-  LinearGradients layer() const {
-    LinearGradients l;
+  LinearBackward layer() const {
+    LinearBackward l;
     l.act = act;
     l.y = y.matrix(), l.z = z.matrix(), l.dy = dy.matrix(), l.x = x.matrix(), l.w = w.matrix();
     if (dx.matrix().cols > 0) l.dx = dx.matrix();
@@ -81,7 +81,7 @@ struct HostLayer {
 /// What one backward writes, elsewhere in the device's memory.
 class Aside {
  public:
-  Aside(Device& device, Ops& ops, const LinearGradients& l)
+  Aside(Device& device, Ops& ops, const LinearBackward& l)
       : layer_(l),
         dy_(like(device, l.dy)),
         dx_(like(device, l.dx)),
@@ -93,21 +93,21 @@ class Aside {
     layer_.dbias = dbias_.view();
     ops.convert(l.dy, layer_.dy);
   }
-  const LinearGradients& layer() const { return layer_; }
+  const LinearBackward& layer() const { return layer_; }
 
  private:
   static Buffer like(Device& device, const Matrix& m) {
     return {device, static_cast<size_t>(m.rows * m.cols) * size_of(m.type), "checked gradients"};
   }
-  LinearGradients layer_;
+  LinearBackward layer_;
   Buffer dy_, dx_;
   Array<float> dw_, dbias_;
 };
 
 /// What the error of dz is relative to: dz, and dy too where slopes are computed to a few units of
 /// one.
-Copy gradient_size(Act act, Copy dz, const Copy& dy) {
-  if (act == Act::kNone || act == Act::kRelu) return dz;
+Copy gradient_size(Activation act, Copy dz, const Copy& dy) {
+  if (act == Activation::kNone || act == Activation::kRelu) return dz;
   for (int64_t r = 0; r < dz.matrix().rows; ++r) {
     for (int64_t c = 0; c < dz.matrix().cols; ++c) {
       reference::set(dz.matrix(), r, c, dz.at(r, c) + 2 * dy.at(r, c));
@@ -122,17 +122,17 @@ auto sums(int64_t terms, const Copy& magnitude) {
 
 }  // namespace
 
-void CheckedOps::check(const LinearGradients& layer) {
+void CheckedOps::check(const LinearBackward& layer) {
   run_backward(subject("linear_backward", shape_of(layer)), layer);
 }
 
-void CheckedOps::run_backward(const Subject& s, const LinearGradients& layer) {
+void CheckedOps::run_backward(const Subject& s, const LinearBackward& layer) {
   HostLayer want(host_, layer);
   const Copy before = want.dy;
   chosen_->linear_backward(layer);
   reference_.linear_backward(want.layer());
   HostLayer sizes(host_, layer);
-  sizes.act = Act::kNone;
+  sizes.act = Activation::kNone;
   sizes.dy =
       gradient_size(layer.act, Copy::magnitude(want.dy.matrix()), Copy::magnitude(before.matrix()));
   sizes.x = Copy::magnitude(want.x.matrix());

@@ -19,7 +19,8 @@ class RowCopies {
               View<const float> square_sums, int64_t full_width);
   /// The same of a dense tensor, which is the one row.
   void update_dense(Ops& reference, const OptimizerStep& step, View<const float> gradient);
-  /// `after`, the same rows as updated elsewhere, beside these; `before` is what they were.
+  /// Compares these rows with `after`, the same rows as another execution updated them. `before` is
+  /// what they were.
   void compare(const Subject& subject, const OptimizerStep& step, const RowCopies& after,
                const RowCopies& before) const;
 

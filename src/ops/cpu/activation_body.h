@@ -74,18 +74,18 @@ inline Logistic<N> gelu_logistic(Floats<N> z) {
   return logistic<N>(z * cubic * broadcast<N>(kGeluTwice));
 }
 
-template <Act A, int N>
+template <Activation A, int N>
 inline Floats<N> activated(Floats<N> z) {
-  if constexpr (A == Act::kGelu) return z * gelu_logistic<N>(z).value;
-  if constexpr (A == Act::kSilu) return z * logistic<N>(z).value;
-  if constexpr (A == Act::kSigmoid) return logistic<N>(z).value;
-  if constexpr (A == Act::kTanh) return hyperbolic_tangent<N>(z);
+  if constexpr (A == Activation::kGelu) return z * gelu_logistic<N>(z).value;
+  if constexpr (A == Activation::kSilu) return z * logistic<N>(z).value;
+  if constexpr (A == Activation::kSigmoid) return logistic<N>(z).value;
+  if constexpr (A == Activation::kTanh) return hyperbolic_tangent<N>(z);
 }
 
-/// act'(z), from z where needs_input(act), else from act(z).
-template <Act A, int N>
+/// act'(z), from z if needs_input(act), otherwise from act(z).
+template <Activation A, int N>
 inline Floats<N> slope(Floats<N> from) {
-  if constexpr (A == Act::kGelu) {
+  if constexpr (A == Activation::kGelu) {
     constexpr float kFar = 64;  // beyond, the slope is 0 or 1; squares must not overflow
     Floats<N> z = from > kFar ? broadcast<N>(kFar) : from;
     z = z < -kFar ? broadcast<N>(-kFar) : z;
@@ -95,35 +95,35 @@ inline Floats<N> slope(Floats<N> from) {
         broadcast<N>(kGeluTwice);
     return multiply_add<N>(z * s.value * s.rest, inner, s.value);
   }
-  if constexpr (A == Act::kSilu) {
+  if constexpr (A == Activation::kSilu) {
     const Logistic<N> s = logistic<N>(from);
     return s.value * multiply_add<N>(from, s.rest, broadcast<N>(1.0f));
   }
-  if constexpr (A == Act::kSigmoid) return from * (1.0f - from);
-  if constexpr (A == Act::kTanh) return (1.0f - from) * (1.0f + from);
+  if constexpr (A == Activation::kSigmoid) return from * (1.0f - from);
+  if constexpr (A == Activation::kTanh) return (1.0f - from) * (1.0f + from);
 }
 
 /// body.template operator()<A>() with A the activation, a smooth one, as a constant.
 template <class Body>
-inline void with_smooth(Act act, const Body& body) {
+inline void with_smooth(Activation act, const Body& body) {
   switch (act) {
-    case Act::kGelu:
-      return body.template operator()<Act::kGelu>();
-    case Act::kSilu:
-      return body.template operator()<Act::kSilu>();
-    case Act::kSigmoid:
-      return body.template operator()<Act::kSigmoid>();
-    case Act::kTanh:
-      return body.template operator()<Act::kTanh>();
-    case Act::kNone:
-    case Act::kRelu:
+    case Activation::kGelu:
+      return body.template operator()<Activation::kGelu>();
+    case Activation::kSilu:
+      return body.template operator()<Activation::kSilu>();
+    case Activation::kSigmoid:
+      return body.template operator()<Activation::kSigmoid>();
+    case Activation::kTanh:
+      return body.template operator()<Activation::kTanh>();
+    case Activation::kNone:
+    case Activation::kRelu:
       return;
   }
 }
 
-void activate(Act act, const Matrix& z, const Matrix& y, int64_t r0, int64_t r1) {
+void activate(Activation act, const Matrix& z, const Matrix& y, int64_t r0, int64_t r1) {
   with_type(y.type, [&]<class T>(T) {
-    with_smooth(act, [&]<Act A>() {
+    with_smooth(act, [&]<Activation A>() {
       for (int64_t r = r0; r < r1; ++r) {
         const T* from = row_of<T>(z, r);
         T* to = row_of<T>(y, r);
@@ -134,9 +134,10 @@ void activate(Act act, const Matrix& z, const Matrix& y, int64_t r0, int64_t r1)
   });
 }
 
-void activate_backward(Act act, const Matrix& from, const Matrix& dy, int64_t r0, int64_t r1) {
+void activate_backward(Activation act, const Matrix& from, const Matrix& dy, int64_t r0,
+                       int64_t r1) {
   with_type(dy.type, [&]<class T>(T) {
-    with_smooth(act, [&]<Act A>() {
+    with_smooth(act, [&]<Activation A>() {
       for (int64_t r = r0; r < r1; ++r) {
         const T* given = row_of<T>(from, r);
         T* to = row_of<T>(dy, r);

@@ -11,27 +11,17 @@ inline T* row_of(const Matrix& m, int64_t r) {
   return static_cast<T*>(m.data) + r * m.stride;
 }
 
-/// body(T{}) with T the element type of `type`, fp32 or bf16.
-template <class Body>
-inline void with_type(DType type, const Body& body) {
-  if (type == DType::kFloat32) {
-    body(float{});
-  } else {
-    body(BFloat16{});
-  }
-}
-
-inline float half_to_float(uint16_t bits) {
+inline float fp16_to_float(uint16_t bits) {
 #if defined(__F16C__)
   return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
 #else
-  Float16 half;
-  half.bits = bits;
-  return static_cast<float>(half);
+  Float16 value;
+  value.bits = bits;
+  return static_cast<float>(value);
 #endif
 }
 
-inline uint16_t float_to_half(float value) {
+inline uint16_t float_to_fp16(float value) {
 #if defined(__F16C__)
   return static_cast<uint16_t>(_mm_cvtsi128_si32(_mm_cvtps_ph(_mm_set_ss(value), 0)));
 #else
@@ -39,17 +29,17 @@ inline uint16_t float_to_half(float value) {
 #endif
 }
 
-void halves_to_float(const uint16_t* src, float* dst, int64_t n) {
+void fp16s_to_floats(const uint16_t* src, float* dst, int64_t n) {
   int64_t i = 0;
 #if defined(__F16C__)
   for (; i + 8 <= n; i += 8) {
     _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(load_raw<__m128i>(src + i)));
   }
 #endif
-  for (; i < n; ++i) dst[i] = half_to_float(src[i]);
+  for (; i < n; ++i) dst[i] = fp16_to_float(src[i]);
 }
 
-void float_to_halves(const float* src, uint16_t* dst, int64_t n) {
+void floats_to_fp16s(const float* src, uint16_t* dst, int64_t n) {
   int64_t i = 0;
 #if defined(__F16C__)
   for (; i + 8 <= n; i += 8) {
@@ -57,7 +47,7 @@ void float_to_halves(const float* src, uint16_t* dst, int64_t n) {
     __builtin_memcpy(dst + i, &halves, sizeof(halves));
   }
 #endif
-  for (; i < n; ++i) dst[i] = float_to_half(src[i]);
+  for (; i < n; ++i) dst[i] = float_to_fp16(src[i]);
 }
 
 template <class From, class To>
@@ -66,12 +56,12 @@ inline void convert_row(const From* src, To* dst, int64_t n) {
 }
 
 void to_float(DType type, const void* src, float* dst, int64_t n) {
-  if (type == DType::kFloat16) return halves_to_float(static_cast<const uint16_t*>(src), dst, n);
+  if (type == DType::kFloat16) return fp16s_to_floats(static_cast<const uint16_t*>(src), dst, n);
   with_type(type, [&]<class T>(T) { convert_row(static_cast<const T*>(src), dst, n); });
 }
 
 void from_float(DType type, const float* src, void* dst, int64_t n) {
-  if (type == DType::kFloat16) return float_to_halves(src, static_cast<uint16_t*>(dst), n);
+  if (type == DType::kFloat16) return floats_to_fp16s(src, static_cast<uint16_t*>(dst), n);
   with_type(type, [&]<class T>(T) { convert_row(src, static_cast<T*>(dst), n); });
 }
 
@@ -103,13 +93,12 @@ void copy_rows_of(const BlockCopy& b) {
   }
 }
 
-/// With a half-precision side, through fp32 a piece at a time.
-void copy_half_rows(const BlockCopy& b) {
+/// One side is fp16: converts through fp32, a piece at a time.
+void copy_fp16_rows(const BlockCopy& b) {
   constexpr int64_t kPiece = 256;
   alignas(64) float x[kPiece];
   alignas(64) float y[kPiece];
-  const int64_t src_size = b.src_type == DType::kFloat32 ? 4 : 2;
-  const int64_t dst_size = b.dst_type == DType::kFloat32 ? 4 : 2;
+  const int64_t src_size = bytes_of(b.src_type), dst_size = bytes_of(b.dst_type);
   for (int64_t r = 0; r < b.rows; ++r) {
     const float scale = b.scale ? b.scale[r] : 1.0f;
     for (int64_t c = 0; c < b.cols; c += kPiece) {
@@ -128,7 +117,7 @@ void copy_half_rows(const BlockCopy& b) {
 }
 
 void copy_rows(const BlockCopy& b) {
-  if (b.src_type == DType::kFloat16 || b.dst_type == DType::kFloat16) return copy_half_rows(b);
+  if (b.src_type == DType::kFloat16 || b.dst_type == DType::kFloat16) return copy_fp16_rows(b);
   with_type(b.src_type, [&]<class From>(From) {
     with_type(b.dst_type, [&]<class To>(To) { copy_rows_of<From, To>(b); });
   });
@@ -238,8 +227,8 @@ void column_sums(const Matrix& x, int64_t c0, int64_t c1, float* sums) {
   });
 }
 
-void one_output(const Matrix& x, const void* w, float bias, Act act, const Matrix& y, int64_t r0,
-                int64_t r1) {
+void one_output(const Matrix& x, const void* w, float bias, Activation act, const Matrix& y,
+                int64_t r0, int64_t r1) {
   with_type(x.type, [&]<class T>(T) {
     const T* weights = static_cast<const T*>(w);
     for (int64_t r = r0; r < r1; ++r) {
@@ -256,7 +245,7 @@ void one_output(const Matrix& x, const void* w, float bias, Act act, const Matri
         tail = multiply_add<1>(load<1>(row + c), load<1>(weights + c), tail);
       }
       const float sum = lane_sum<L>(a + b) + tail;
-      store<1>(row_of<T>(y, r), act == Act::kRelu && sum < 0 ? 0.0f : sum);
+      store<1>(row_of<T>(y, r), act == Activation::kRelu && sum < 0 ? 0.0f : sum);
     }
   });
 }

@@ -100,8 +100,7 @@ void fetch_bags(const BagGroup& g, int64_t b0, int64_t b1) {
 }
 
 void pool_bags(const BagGroup& g, int64_t b0, int64_t b1) {
-  if (g.table.type == DType::kFloat32) return pool_typed<float>(g, b0, b1);
-  pool_typed<BFloat16>(g, b0, b1);
+  with_type(g.table.type, [&]<class T>(T) { pool_typed<T>(g, b0, b1); });
 }
 
 /// The pooled gradient that an occurrence takes.

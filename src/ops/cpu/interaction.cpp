@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "dlrm/core/error.h"
+#include "dlrm/core/dispatch.h"
 
 #include "cpu/cpu_ops.h"
 #include "cpu/parallel.h"
@@ -79,11 +79,9 @@ void CpuOps::run(const AveragePoolForward& o) {
   const Windows windows(e.cols, window);
   parallel_ranges(threads_, y.rows, e.cols, kGrain, [&](int64_t r0, int64_t r1) {
     for (int64_t r = r0; r < r1; ++r) {
-      if (y.type == DType::kFloat32) {
-        pool_row(e.row(r), windows, static_cast<float*>(y.element(r, 0)), y.cols);
-      } else {
-        pool_row(e.row(r), windows, static_cast<BFloat16*>(y.element(r, 0)), y.cols);
-      }
+      dispatch_compute(y.type, [&]<class T>() {
+        pool_row(e.row(r), windows, static_cast<T*>(y.element(r, 0)), y.cols);
+      });
     }
   });
 }
@@ -93,11 +91,9 @@ void CpuOps::run(const AveragePoolBackward& o) {
   const Windows windows(de.cols, window);
   parallel_ranges(threads_, dy.rows, de.cols, kGrain, [&](int64_t r0, int64_t r1) {
     for (int64_t r = r0; r < r1; ++r) {
-      if (dy.type == DType::kFloat32) {
-        spread_row(static_cast<const float*>(dy.element(r, 0)), windows, de.row(r), dy.cols);
-      } else {
-        spread_row(static_cast<const BFloat16*>(dy.element(r, 0)), windows, de.row(r), dy.cols);
-      }
+      dispatch_compute(dy.type, [&]<class T>() {
+        spread_row(static_cast<const T*>(dy.element(r, 0)), windows, de.row(r), dy.cols);
+      });
     }
   });
 }

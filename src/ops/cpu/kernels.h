@@ -9,7 +9,7 @@
 
 namespace dlrm::cpu {
 
-/// Runs longer than this are summed in chunks of so many occurrences, which threads may share.
+/// Longer runs are summed in chunks of so many occurrences. Threads may share the chunks of a run.
 inline constexpr int64_t kRunChunk = 1024;
 
 /// SegmentedRows as plain pointers, and the chunk sums of runs longer than kRunChunk.
@@ -20,7 +20,8 @@ struct Runs {
   const BagGradient* gradients = nullptr;
   int64_t last = 0;  ///< number of the last occurrence
   int64_t width = 0;
-  const int64_t* long_runs = nullptr;   ///< run numbers, ascending; absent: chunks are summed here
+  const int64_t* long_runs =
+      nullptr;  ///< run numbers, ascending; null if the caller sums the chunks
   const int64_t* long_first = nullptr;  ///< first chunk sum of each, one more at the end
   int64_t long_count = 0;
   const float* chunk_sums = nullptr;  ///< [.., width]
@@ -36,21 +37,21 @@ struct RowGradients {
   int64_t full_width = 0;
 };
 
-/// y = act(x wᵀ + bias), all fp32. x [b, in], w [out, in], bias [out] or absent, y [b, out].
+/// y = act(x wᵀ + bias), all fp32. x [b, in], w [out, in], bias [out] or null, y [b, out].
 struct LayerForward {
   MatrixView<const float> x, w;
   const float* bias = nullptr;
-  Act act = Act::kNone;
+  Activation act = Activation::kNone;
   MatrixView<float> y;
 };
 
-/// The backward of that layer: dz = dy ⊙ act'(z), dbias [out] or absent its sums over samples. The
-/// gradient of w is kept in dw or, where `step` is given, applied to w with the states s1 and s2.
-/// w is without gaps then; dw, s1 and s2 always are.
+/// The backward of that layer: dz = dy ⊙ act'(z); dbias [out], or null, is its sum over samples.
+/// The gradient of w is written to dw. If `step` is given, it is applied to w with the states s1
+/// and s2 instead, and w has no gaps. dw, s1 and s2 never have gaps.
 struct LayerBackward {
   MatrixView<const float> x, y, dy;
   MatrixView<float> w;
-  Act act = Act::kNone;
+  Activation act = Activation::kNone;
   float* dw = nullptr;
   float* dbias = nullptr;
   const OptimizerStep* step = nullptr;
@@ -59,7 +60,7 @@ struct LayerBackward {
 };
 
 /// Vector code for one instruction set. Each entry computes a range of rows, bags or runs in the
-/// calling thread; none allocates. Matrices are fp32 or bf16 unless said.
+/// calling thread. None allocates. Matrices are fp32 or bf16 unless an entry says otherwise.
 struct Kernels {
   const char* name;
 
@@ -71,9 +72,10 @@ struct Kernels {
   void (*relu)(const Matrix& y, int64_t r0, int64_t r1);
   void (*relu_backward)(const Matrix& y, const Matrix& dy, int64_t r0, int64_t r1);
   /// y = act(z), which may be the same matrix, for the smooth activations; types alike.
-  void (*activate)(Act act, const Matrix& z, const Matrix& y, int64_t r0, int64_t r1);
-  /// dy ← dy ⊙ act'(z); `from` is z where needs_input(act), else act(z).
-  void (*activate_backward)(Act act, const Matrix& from, const Matrix& dy, int64_t r0, int64_t r1);
+  void (*activate)(Activation act, const Matrix& z, const Matrix& y, int64_t r0, int64_t r1);
+  /// dy ← dy ⊙ act'(z); `from` is z if needs_input(act), otherwise act(z).
+  void (*activate_backward)(Activation act, const Matrix& from, const Matrix& dy, int64_t r0,
+                            int64_t r1);
   void (*add)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
   bool (*all_finite)(const Matrix& x, int64_t r0, int64_t r1);
   void (*cross_forward)(const CrossForward& o, int64_t r0, int64_t r1);
@@ -83,14 +85,14 @@ struct Kernels {
   /// Sums of columns [c0, c1) over all rows, rows in fixed chunks.
   void (*column_sums)(const Matrix& x, int64_t c0, int64_t c1, float* sums);
   /// y[r] = act(x[r]·w + bias), one output.
-  void (*one_output)(const Matrix& x, const void* w, float bias, Act act, const Matrix& y,
+  void (*one_output)(const Matrix& x, const void* w, float bias, Activation act, const Matrix& y,
                      int64_t r0, int64_t r1);
 
   /// Small batches: outputs [o0, o1) of a layer, and floats of scratch that they need.
   int64_t (*layer_forward_scratch)(int64_t in);
   void (*layer_forward)(const LayerForward& layer, int64_t o0, int64_t o1, float* scratch);
   int64_t (*layer_backward_scratch)(int64_t batch, int64_t outputs);
-  /// dx [b, in], where it is given, receives what outputs [o0, o1) add to dz w.
+  /// dx [b, in], if given, receives the part of dz w that outputs [o0, o1) contribute.
   void (*layer_backward)(const LayerBackward& layer, int64_t o0, int64_t o1,
                          const MatrixView<float>& dx, float* scratch);
 
@@ -132,8 +134,8 @@ const Kernels& baseline_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
 
-/// The kernels of `isa`, or of the best set that this processor has where it is "". Throws
-/// usage_error for a set that is unknown or missing.
+/// The kernels of the instruction set `isa`, or of the best one of this processor if `isa` is "".
+/// Throws usage_error if the set is unknown or missing.
 const Kernels& choose_kernels(const std::string& isa);
 
 }  // namespace dlrm::cpu

@@ -83,7 +83,7 @@ struct TileOutput {
 void layer_forward(const LayerForward& layer, int64_t o0, int64_t o1, float* scratch) {
   const int64_t in = layer.x.cols, batch = layer.x.rows, stride = padded(in);
   const int64_t together = samples_together(in);
-  const TileOutput output{layer.y, layer.bias, layer.act == Act::kRelu};
+  const TileOutput output{layer.y, layer.bias, layer.act == Activation::kRelu};
   for (int64_t first = 0; first < batch; first += together) {
     const int64_t samples = smaller(together, batch - first);
     pack_rows(layer.x, first, first + samples, 0, in, stride, scratch);
@@ -121,7 +121,7 @@ int64_t layer_backward_scratch(int64_t batch, int64_t outputs) {
 inline void pack_gradient(const LayerBackward& layer, int64_t o0, int64_t o1, float* dz) {
   constexpr int R = kBackwardRows;
   const int64_t batch = layer.dy.rows;
-  const bool relu = layer.act == Act::kRelu;
+  const bool relu = layer.act == Activation::kRelu;
   for (int64_t o = o0; o < o1; o += R, dz += R * batch) {
     const int64_t outputs = smaller(R, o1 - o);
     for (int64_t s = 0; s < batch; ++s) {

@@ -16,14 +16,14 @@ constexpr int64_t kBackwardSamples = 128;
 constexpr int64_t kForwardInputs = 64;
 constexpr int64_t kBackwardOutputs = 8;
 
-bool is_smooth(Act act) { return act != Act::kNone && act != Act::kRelu; }
+bool is_smooth(Activation act) { return act != Activation::kNone && act != Activation::kRelu; }
 
 bool small_forward_serves(const Matrix& x, const Matrix& w, const Matrix& y) {
   return x.type == DType::kFloat32 && y.type == DType::kFloat32 && x.rows <= kForwardSamples &&
          x.cols >= kForwardInputs && w.rows >= kBackwardOutputs;
 }
 
-bool small_backward_serves(const LinearGradients& l) {
+bool small_backward_serves(const LinearBackward& l) {
   return l.x.type == DType::kFloat32 && l.dy.type == DType::kFloat32 && l.dw.stride == l.dw.cols &&
          l.x.rows > 0 && l.x.cols > 0 && l.x.rows <= kBackwardSamples &&
          l.w.rows >= kBackwardOutputs;
@@ -51,12 +51,12 @@ struct OutputParts {
 void CpuOps::run(const LinearForward& o) {
   if (!is_smooth(o.act)) return layer_outputs(o.x, o.w, o.bias, o.act, o.y);
   const Matrix sums = needs_input(o.act) ? o.z : o.y;
-  layer_outputs(o.x, o.w, o.bias, Act::kNone, sums);
+  layer_outputs(o.x, o.w, o.bias, Activation::kNone, sums);
   parallel_ranges(threads_, o.y.rows, o.y.cols * kSmoothCost, kGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.activate(o.act, sums, o.y, r0, r1); });
 }
 
-void CpuOps::layer_outputs(Matrix x, Matrix w, View<const float> bias, Act act, Matrix y) {
+void CpuOps::layer_outputs(Matrix x, Matrix w, View<const float> bias, Activation act, Matrix y) {
   if (y.rows == 0 || y.cols == 0) return;
   if (y.cols == 1 || x.cols == 0) {
     parallel_ranges(threads_, y.rows, x.cols, kGrain, [&](int64_t r0, int64_t r1) {
@@ -78,7 +78,7 @@ void CpuOps::layer_outputs(Matrix x, Matrix w, View<const float> bias, Act act, 
     });
   }
   products_.forward(x, w, added, y);
-  if (act == Act::kNone) return;
+  if (act == Activation::kNone) return;
   parallel_ranges(threads_, y.rows, y.cols, kGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.relu(y, r0, r1); });
 }
@@ -113,8 +113,8 @@ void CpuOps::run(const LinearBackwardWeight& o) {
 
 void CpuOps::run(const ActivationBackward& o) {
   const auto& [act, y, z, dy] = o;
-  if (act == Act::kNone) return;
-  if (act == Act::kRelu) {
+  if (act == Activation::kNone) return;
+  if (act == Activation::kRelu) {
     return parallel_ranges(threads_, dy.rows, dy.cols, kGrain,
                            [&](int64_t r0, int64_t r1) { kernels_.relu_backward(y, dy, r0, r1); });
   }
@@ -124,7 +124,7 @@ void CpuOps::run(const ActivationBackward& o) {
   });
 }
 
-void CpuOps::run(const LinearGradients& layer) {
+void CpuOps::run(const LinearBackward& layer) {
   if (!small_backward_serves(layer)) return Ops::run(layer);
   small_backward(layer, {}, nullptr);
 }
@@ -142,7 +142,7 @@ void CpuOps::run(const LinearBackwardUpdate& o) {
   small_backward(layer, update, &bias);
 }
 
-void CpuOps::small_backward(const LinearGradients& l, LayerBackward update,
+void CpuOps::small_backward(const LinearBackward& l, LayerBackward update,
                             const DenseTensor* bias) {
   LayerBackward layer = update;
   layer.x = l.x.f32();

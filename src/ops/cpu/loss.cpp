@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dlrm/core/dispatch.h"
+
 #include "cpu/cpu_ops.h"
 #include "cpu/parallel.h"
 
@@ -10,17 +12,12 @@ namespace {
 constexpr int64_t kChunk = 1024;  // samples whose losses are summed together
 
 float logit_at(const Matrix& m, int64_t r) {
-  const void* p = m.element(r, 0);
-  return m.type == DType::kFloat32 ? *static_cast<const float*>(p)
-                                   : static_cast<float>(*static_cast<const BFloat16*>(p));
+  return dispatch_compute(
+      m.type, [&]<class T>() { return static_cast<float>(*static_cast<T*>(m.element(r, 0))); });
 }
 
 void set_at(const Matrix& m, int64_t r, float value) {
-  if (m.type == DType::kFloat32) {
-    *static_cast<float*>(m.element(r, 0)) = value;
-  } else {
-    *static_cast<BFloat16*>(m.element(r, 0)) = BFloat16(value);
-  }
+  dispatch_compute(m.type, [&]<class T>() { *static_cast<T*>(m.element(r, 0)) = T(value); });
 }
 
 /// σ(l), given e = exp(-|l|).

@@ -9,8 +9,8 @@
 
 namespace dlrm::cpu {
 
-/// How many parts `work` is cut into: at least `grain` a part, at most one a thread. Entering a
-/// parallel region costs microseconds, so that small work stays in the calling thread.
+/// The number of parts of `work`: at least `grain` of work for each, at most one for each thread.
+/// Entering a parallel region costs microseconds, so small work stays in the calling thread.
 inline int parts_for(int threads, int64_t work, int64_t grain) {
   return static_cast<int>(std::clamp<int64_t>(work / std::max<int64_t>(grain, 1), 1, threads));
 }
@@ -42,8 +42,8 @@ void parallel_then(int parts, const Body& body, const After& after) {
   }
 }
 
-/// body(part, share) for each of [0, shares): threads take them in order as they are free, so that
-/// one that other work slows takes fewer.
+/// body(part, share) for each of [0, shares). Free threads take them in order, so that a thread
+/// that other work slows down takes fewer.
 template <class Body>
 void parallel_shares(int parts, int shares, const Body& body) {
   std::atomic<int> next{0};
@@ -52,8 +52,7 @@ void parallel_shares(int parts, int shares, const Body& body) {
   });
 }
 
-/// How many shares `work` is cut into for parallel_shares, where a share should have `grain` at
-/// least.
+/// The number of shares of `work` for parallel_shares, each of at least `grain` if possible.
 inline int shares_for(int parts, int64_t work, int64_t grain) {
   constexpr int kSharesAThread = 8;
   if (parts <= 1) return 1;

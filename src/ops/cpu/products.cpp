@@ -47,7 +47,15 @@ struct Primitive {
 };
 
 memory::data_type type_of(DType type) {
-  return type == DType::kBFloat16 ? memory::data_type::bf16 : memory::data_type::f32;
+  switch (type) {
+    case DType::kFloat32:
+      return memory::data_type::f32;
+    case DType::kBFloat16:
+      return memory::data_type::bf16;
+    case DType::kFloat16:
+      break;
+  }
+  throw run_error("{} is no type to compute in", name_of(type));
 }
 
 /// The stride of a single row means nothing, and may be less than its length.

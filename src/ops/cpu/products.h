@@ -10,18 +10,18 @@
 
 namespace dlrm::cpu {
 
-/// Matrix products by oneDNN: primitives are made once a shape and kept. Measured on plain
+/// Matrix products by oneDNN. Primitives are made once for each shape and kept. Measured on plain
 /// row-major operands, `matmul` is as fast as inner_product with packed weights and faster than
 /// inner_product with plain ones, at batches from 8 to 2048.
 ///
-/// bf16 operands go to oneDNN as they are where the processor multiplies them (AVX512-BF16, AMX)
-/// and `allow_bf16`; elsewhere they are widened, multiplied in fp32, and the result rounded.
+/// oneDNN multiplies bf16 operands if the processor does (AVX512-BF16, AMX) and `allow_bf16` is
+/// set. Otherwise they are widened and multiplied in fp32, and the result is rounded.
 class Products {
  public:
   Products(Device& device, const Kernels& kernels, int threads, bool allow_bf16);
   ~Products();
 
-  /// y = x wᵀ + bias; no bias where it is null. (oneDNN's ReLU would turn a NaN into 0.) x [m, k],
+  /// y = x wᵀ + bias; no bias if it is null. (oneDNN's ReLU would turn a NaN into 0.) x [m, k],
   /// w [n, k], y [m, n].
   void forward(const Matrix& x, const Matrix& w, const float* bias, const Matrix& y);
   /// dx = dz w.

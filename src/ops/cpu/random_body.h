@@ -111,10 +111,9 @@ void uniform_rows_of(uint64_t key, int64_t first_row, int64_t first_column, floa
 
 void uniform_rows(uint64_t key, int64_t first_row, int64_t first_column, float bound,
                   const RowTable& table, int64_t r0, int64_t r1) {
-  if (table.type == DType::kFloat32) {
-    return uniform_rows_of<float>(key, first_row, first_column, bound, table, r0, r1);
-  }
-  uniform_rows_of<BFloat16>(key, first_row, first_column, bound, table, r0, r1);
+  with_type(table.type, [&]<class T>(T) {
+    uniform_rows_of<T>(key, first_row, first_column, bound, table, r0, r1);
+  });
 }
 
 }  // namespace

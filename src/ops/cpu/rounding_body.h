@@ -16,10 +16,10 @@ inline void store_rounded(BFloat16* p, Floats<N> v, const uint16_t* random) {
     const uint32_t rounded = (u + load_raw<uint16_t>(random)) >> 16;
     p->bits = static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
   } else {
-    const auto added = __builtin_convertvector(load_raw<Halves<N>>(random), Words<N>);
+    const auto added = __builtin_convertvector(load_raw<Shorts<N>>(random), Words<N>);
     const auto result = (u & 0x7fffffffu) > 0x7f800000u ? quiet : (u + added) >> 16;
-    const auto half = __builtin_convertvector(result, Halves<N>);
-    __builtin_memcpy(&p->bits, &half, sizeof(half));
+    const auto bits = __builtin_convertvector(result, Shorts<N>);
+    __builtin_memcpy(&p->bits, &bits, sizeof(bits));
   }
 }
 

@@ -228,33 +228,22 @@ void update_rows_of(const OptimizerStep& step, const RowTable& table, const RowG
 void fetch_runs(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
                 int64_t i1) {
   with_rule<kSparse>(step.rule, [&]<Rule R>() {
-    if (table.type == DType::kFloat32) {
-      fetch_runs_of<R, float>(step, table, runs, i0, i1);
-    } else {
-      fetch_runs_of<R, BFloat16>(step, table, runs, i0, i1);
-    }
+    with_type(table.type, [&]<class T>(T) { fetch_runs_of<R, T>(step, table, runs, i0, i1); });
   });
 }
 
 void update_runs(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
                  int64_t i1, float* scratch) {
   with_rule<kSparse>(step.rule, [&]<Rule R>() {
-    if (table.type == DType::kFloat32) {
-      update_runs_of<R, float>(step, table, runs, i0, i1, scratch);
-    } else {
-      update_runs_of<R, BFloat16>(step, table, runs, i0, i1, scratch);
-    }
+    with_type(table.type,
+              [&]<class T>(T) { update_runs_of<R, T>(step, table, runs, i0, i1, scratch); });
   });
 }
 
 void update_rows(const OptimizerStep& step, const RowTable& table, const RowGradients& grads,
                  int64_t i0, int64_t i1) {
   with_rule<kSparse>(step.rule, [&]<Rule R>() {
-    if (table.type == DType::kFloat32) {
-      update_rows_of<R, float>(step, table, grads, i0, i1);
-    } else {
-      update_rows_of<R, BFloat16>(step, table, grads, i0, i1);
-    }
+    with_type(table.type, [&]<class T>(T) { update_rows_of<R, T>(step, table, grads, i0, i1); });
   });
 }
 

@@ -33,7 +33,31 @@ using Floats = typename VectorOf<float, N>::Type;
 template <int N>
 using Words = typename VectorOf<uint32_t, N>::Type;
 template <int N>
-using Halves = typename VectorOf<uint16_t, N>::Type;
+using Shorts = typename VectorOf<uint16_t, N>::Type;
+
+/// body(T{}) with T the element type of `type`, fp32 or bf16. No operation computes in fp16.
+template <class Body>
+inline void with_type(DType type, const Body& body) {
+  switch (type) {
+    case DType::kFloat32:
+      return body(float{});
+    case DType::kBFloat16:
+      return body(BFloat16{});
+    case DType::kFloat16:
+      __builtin_trap();
+  }
+}
+
+inline int64_t bytes_of(DType type) {
+  switch (type) {
+    case DType::kFloat32:
+      return 4;
+    case DType::kBFloat16:
+    case DType::kFloat16:
+      return 2;
+  }
+  __builtin_unreachable();
+}
 
 template <class To, class From>
 inline To bits_as(From from) {
@@ -57,11 +81,11 @@ inline Floats<N> load(const float* p) {
 
 template <int N>
 inline Floats<N> load(const BFloat16* p) {
-  const auto half = load_raw<Halves<N>>(p);
+  const auto bits = load_raw<Shorts<N>>(p);
   if constexpr (N == 1) {
-    return bits_as<float>(static_cast<uint32_t>(half) << 16);
+    return bits_as<float>(static_cast<uint32_t>(bits) << 16);
   } else {
-    return bits_as<Floats<N>>(__builtin_convertvector(half, Words<N>) << 16);
+    return bits_as<Floats<N>>(__builtin_convertvector(bits, Words<N>) << 16);
   }
 }
 
@@ -80,8 +104,8 @@ inline void store(BFloat16* p, Floats<N> v) {
   if constexpr (N == 1) {
     p->bits = static_cast<uint16_t>(result);
   } else {
-    const auto half = __builtin_convertvector(result, Halves<N>);
-    __builtin_memcpy(&p->bits, &half, sizeof(half));
+    const auto bits = __builtin_convertvector(result, Shorts<N>);
+    __builtin_memcpy(&p->bits, &bits, sizeof(bits));
   }
 }
 

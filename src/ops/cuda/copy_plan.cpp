@@ -59,7 +59,7 @@ struct Chain {
   int level = 0;
 };
 
-/// A block joins the chain of its place where it may meet no others of the list before it; else it
+/// A block joins the chain of its place if it overlaps no other block before it. Otherwise it
 /// comes behind all those that it may meet.
 std::vector<Chain> chains(View<const BlockCopy> blocks) {
   std::vector<Written> places;  // of each chain

@@ -20,7 +20,8 @@ struct CopyPlan {
   std::vector<Launch> launches;
 };
 
-/// Row lists lie in device memory: a block that lists its rows of dst is taken to write any row.
+/// Row lists lie in device memory. So a block that lists its rows of dst is assumed to write any
+/// row.
 CopyPlan plan_copies(View<const BlockCopy> blocks);
 
 /// The plans of the last few lists, found again by content.

@@ -11,8 +11,8 @@ namespace cuda {
 struct Product;
 }
 
-/// Ops on a GPU. Every call queues work on the stream and returns; nothing waits for the device.
-/// Lists of descriptors (groups, blocks) are host memory; what they point to is device memory.
+/// Ops on a GPU. Every call queues work on the stream and returns. No call waits for the device.
+/// Lists of descriptors (groups, blocks) lie in host memory and point to device memory.
 class CudaOps final : public Ops {
  public:
   CudaOps(Device& device, Stream& stream, const CudaOpsOptions& options);
@@ -30,21 +30,21 @@ class CudaOps final : public Ops {
 
   using Ops::run;
   DLRM_OPERATIONS(DLRM_OVERRIDE)
-  void run(const LinearGradients& layer) override;
+  void run(const LinearBackward& layer) override;
   DLRM_ID_LIST_SEQUENCES(DLRM_OVERRIDE)
   DLRM_EMBEDDING_SEQUENCES(DLRM_OVERRIDE)
 
  private:
-  void activate(Act act, Matrix z, Matrix y);
-  /// The whole of a layer in one product, where the library has it.
+  void activate(Activation act, Matrix z, Matrix y);
+  /// The whole layer in one product. Returns false if the library has none for it.
   bool fused_forward(const LinearForward& layer, const cuda::Product& with_bias, Matrix kept);
-  void input_gradient(const LinearGradients& layer);
-  bool fused_input_gradient(const LinearGradients& layer, const cuda::Product& product);
+  void input_gradient(const LinearBackward& layer);
+  bool fused_input_gradient(const LinearBackward& layer, const cuda::Product& product);
   /// linear_backward_weight on one of the streams of Products.
   void weight_gradient(Matrix dz, Matrix x, MatrixView<float> dw, View<float> dbias, int lane);
   void column_sums(Matrix m, View<float> sums, int lane);
   /// linear_backward of a layer of one output, without its activation.
-  void one_output_backward(const LinearGradients& layer, int lane);
+  void one_output_backward(const LinearBackward& layer, int lane);
 
   struct Parts;  ///< libraries, descriptor lists, scratch: parts.h
   Device& device_;

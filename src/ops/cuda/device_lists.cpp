@@ -24,7 +24,7 @@ DeviceLists::~DeviceLists() {
   try {
     stream_.synchronize();
   } catch (const Error&) {
-    // A device that failed has said so already; nothing runs on it any more.
+    // A failed device has reported its error already, and nothing runs on it any more.
   }
 }
 
@@ -96,10 +96,10 @@ DeviceLists::Entries::iterator DeviceLists::new_entry(size_t bytes) {
 /// Beside a capture and not in it: the list is there whether the graph is ever launched or not, and
 /// no launch uploads it anew.
 void DeviceLists::upload_at_once(Entry& entry) {
-  if (!beside_) beside_ = device_.make_stream();
-  device_.copy(entry.memory.data(), entry.content.data(), entry.bytes, *beside_);
-  beside_->record(*entry.uploaded);
-  beside_->synchronize();
+  if (!upload_stream_) upload_stream_ = device_.make_stream();
+  device_.copy(entry.memory.data(), entry.content.data(), entry.bytes, *upload_stream_);
+  upload_stream_->record(*entry.uploaded);
+  upload_stream_->synchronize();
 }
 
 void DeviceLists::forget(Entries::iterator entry) {

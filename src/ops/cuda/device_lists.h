@@ -10,12 +10,12 @@
 
 namespace dlrm {
 
-/// Lists of descriptors in device memory, found again by their content: in a steady state the lists
-/// of a step are those of an earlier one, and nothing is uploaded. For the operations of one
-/// stream. Elements must leave no bytes undefined, or their list is never found again.
+/// Lists of descriptors in device memory, cached by content. In a steady state the lists of a step
+/// equal those of an earlier one, and nothing is uploaded. For the operations of one stream.
+/// Elements must have no undefined bytes, otherwise their list is never found again.
 ///
-/// A list stays where it is until many others have been asked for after it; what was asked for
-/// while the stream was being captured stays as long as this object.
+/// A list is evicted after many other lists have been used. Lists used during a capture stay as
+/// long as this object.
 class DeviceLists {
  public:
   DeviceLists(Device& device, Stream& stream);
@@ -24,7 +24,7 @@ class DeviceLists {
   DeviceLists(const DeviceLists&) = delete;
   DeviceLists& operator=(const DeviceLists&) = delete;
 
-  /// `list` in device memory, for what is queued on the stream from now on; null for none.
+  /// `list` in device memory, for work queued on the stream from now on; null if it is empty.
   template <class T>
   const T* of(View<const T> list) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -57,7 +57,7 @@ class DeviceLists {
 
   Device& device_;
   Stream& stream_;
-  std::unique_ptr<Stream> beside_;  ///< uploads during a capture
+  std::unique_ptr<Stream> upload_stream_;  ///< uploads during a capture
   Entries entries_;
   std::unordered_multimap<uint64_t, Entries::iterator> by_hash_;
   int64_t uploads_ = 0;

@@ -17,7 +17,7 @@ struct LookupLists {
   std::vector<uint32_t> first_block;  ///< one more at the end
   std::vector<int64_t> ids_a_bag;
 
-  /// Those of `bags` whose table lies in the host's memory, or those whose does not.
+  /// Takes the groups whose table lies in the host's memory, or those whose table does not.
   void set(View<const BagGroup> bags, bool on_host);
 };
 
@@ -27,7 +27,7 @@ struct GroupingLists {
   std::vector<uint32_t> first_block;  ///< one more at the end
   std::vector<kernels::RunList> shards;
   int64_t capacity = 0;   ///< ids in all, at most
-  int64_t bags_each = 0;  ///< where all lists have as many, else 0
+  int64_t bags_each = 0;  ///< bags of each list if they are equal, otherwise 0
   uint64_t rows = 0;      ///< of all shards
 
   void set(View<const ShardUpdate> updates);
@@ -36,8 +36,8 @@ struct GroupingLists {
   void add(const IdGroup& group, int32_t place, int32_t shard, uint64_t key_base);
 };
 
-/// Shards whose runs are to be summed. Gradients are listed shard after shard; pointers to them are
-/// set by place_gradients once they have been uploaded.
+/// Shards whose runs are to be summed. Gradients are listed shard after shard. place_gradients sets
+/// the pointers to them after their upload.
 struct UpdateLists {
   std::vector<kernels::UpdateShard> shards;
   std::vector<kernels::GradientList> gradients;

@@ -12,42 +12,6 @@ namespace {
 
 using cuda::Epilogue;
 using cuda::Product;
-using kernels::Curve;
-
-Curve curve_of(Act act) {
-  switch (act) {
-    case Act::kNone:
-      return Curve::kNone;
-    case Act::kRelu:
-      return Curve::kRelu;
-    case Act::kGelu:
-      return Curve::kGelu;
-    case Act::kSilu:
-      return Curve::kSilu;
-    case Act::kSigmoid:
-      return Curve::kSigmoid;
-    case Act::kTanh:
-      return Curve::kTanh;
-  }
-  return Curve::kNone;
-}
-
-/// The function of cuDNN's that `act` is; false where it has none.
-bool named_by_cudnn(Act act, cuda::Activation& function) {
-  switch (act) {
-    case Act::kSilu:
-      function = cuda::Activation::kSilu;
-      return true;
-    case Act::kSigmoid:
-      function = cuda::Activation::kSigmoid;
-      return true;
-    case Act::kTanh:
-      function = cuda::Activation::kTanh;
-      return true;
-    default:
-      return false;
-  }
-}
 
 Matrix row_matrix(const void* data, DType type, size_t size) {
   return {const_cast<void*>(data), type, 1, static_cast<int64_t>(size)};
@@ -61,10 +25,9 @@ void CudaOps::run(const LinearForward& l) {
   const Matrix kept = needs_input(l.act) ? l.z : Matrix();
   const Matrix sums = kept.data ? kept : l.y;  // x wᵀ + bias, where it is not activated at once
   const float* added = l.bias.empty() ? nullptr : l.bias.data();
-  const Curve curve = curve_of(l.act);
   if (l.x.cols == 0) {
     kernels::clear(sums, native_);
-    return kernels::activate(curve, sums, added, kept, l.y, native_);
+    return kernels::activate(l.act, sums, added, kept, l.y, native_);
   }
   if (l.y.cols == 1) {
     kernels::one_output_forward(l.x, l.w, added, sums, native_);
@@ -75,7 +38,7 @@ void CudaOps::run(const LinearForward& l) {
       products.aligned({.a = l.x, .b = l.w, .d = sums, .transpose_b = true}, Products::kMain);
   if (l.bias.empty()) {
     products.run(product, Products::kMain);
-    if (l.act != Act::kNone) kernels::activate(curve, sums, nullptr, kept, l.y, native_);
+    if (l.act != Activation::kNone) kernels::activate(l.act, sums, nullptr, kept, l.y, native_);
     return;
   }
   product.epilogue = Epilogue::kBias;
@@ -93,18 +56,18 @@ void CudaOps::run(const LinearForward& l) {
   if (products.run_fused(product, Products::kMain)) return activate(l.act, sums, l.y);
   // The bias goes there first: a product that is rounded and then added to is rounded twice.
   kernels::clear(sums, native_);
-  kernels::activate(Curve::kNone, sums, added, {}, sums, native_);
+  kernels::activate(Activation::kNone, sums, added, {}, sums, native_);
   product.epilogue = Epilogue::kNone;
   product.bias = nullptr;
   product.accumulate = true;
   products.run(product, Products::kMain);
-  if (l.act != Act::kNone) kernels::activate(curve, sums, nullptr, kept, l.y, native_);
+  if (l.act != Activation::kNone) kernels::activate(l.act, sums, nullptr, kept, l.y, native_);
 }
 
 bool CudaOps::fused_forward(const LinearForward& l, const Product& with_bias, Matrix kept) {
   Product fused = with_bias;
   fused.d = l.y;
-  if (l.act == Act::kRelu) {
+  if (l.act == Activation::kRelu) {
     if (l.mask) {
       fused.epilogue = Epilogue::kReluAuxBias;
       fused.aux = l.mask->bits;
@@ -116,56 +79,50 @@ bool CudaOps::fused_forward(const LinearForward& l, const Product& with_bias, Ma
     return parts_->products.run_fused(fused, Products::kMain);
   }
   // cuBLASLt's GELU is trusted for bf16 alone: how exact its tanh is, it does not say.
-  if (l.act != Act::kGelu || l.y.type != DType::kBFloat16) return false;
+  if (l.act != Activation::kGelu || l.y.type != DType::kBFloat16) return false;
   fused.epilogue = Epilogue::kGeluAuxBias;
   fused.aux = kept.data;
   fused.aux_stride = kept.stride;
   return parts_->products.run_fused(fused, Products::kMain);
 }
 
-void CudaOps::activate(Act act, Matrix z, Matrix y) {
-  if (act == Act::kNone) return;
-  cuda::Activation function;
-  if (named_by_cudnn(act, function) && parts_->activations().forward(function, z, y, stream_)) {
-    return;
-  }
-  kernels::activate(curve_of(act), z, nullptr, {}, y, native_);
+void CudaOps::activate(Activation act, Matrix z, Matrix y) {
+  if (act == Activation::kNone) return;
+  if (cuda::in_library(act) && parts_->activations().forward(act, z, y, stream_)) return;
+  kernels::activate(act, z, nullptr, {}, y, native_);
 }
 
 void CudaOps::run(const ActivationBackward& o) {
   const auto& [act, y, z, dy] = o;
-  if (act == Act::kNone || dy.rows == 0 || dy.cols == 0) return;
-  cuda::Activation function;
-  if (named_by_cudnn(act, function) && parts_->activations().backward(function, y, dy, stream_)) {
-    return;
-  }
-  kernels::activate_backward(curve_of(act), y, z, dy, native_);
+  if (act == Activation::kNone || dy.rows == 0 || dy.cols == 0) return;
+  if (cuda::in_library(act) && parts_->activations().backward(act, y, dy, stream_)) return;
+  kernels::activate_backward(act, y, z, dy, native_);
 }
 
 void CudaOps::run(const LinearBackwardInput& o) {
-  LinearGradients layer;
+  LinearBackward layer;
   layer.dy = o.dz, layer.w = o.w, layer.dx = o.dx;
   input_gradient(layer);
 }
 
-void CudaOps::input_gradient(const LinearGradients& l) {
+void CudaOps::input_gradient(const LinearBackward& l) {
   if (l.dx.rows == 0 || l.dx.cols == 0) return;
   if (l.dy.cols > 0) {
     Products& products = parts_->products;
     Product product = products.aligned({.a = l.dy, .b = l.w, .d = l.dx}, Products::kMain);
-    product.accumulate = l.add;
+    product.accumulate = l.accumulate_dx;
     if (l.below && fused_input_gradient(l, product)) return;
     products.run(product, Products::kMain);
-  } else if (!l.add) {
+  } else if (!l.accumulate_dx) {
     kernels::clear(l.dx, native_);
   }
   if (l.below) activation_backward(l.below->act, l.below->y, l.below->z, l.dx);
 }
 
 /// relu's mask in the product and, in fp32, the sums too. In bf16 the library would round the sums.
-bool CudaOps::fused_input_gradient(const LinearGradients& l, const Product& product) {
+bool CudaOps::fused_input_gradient(const LinearBackward& l, const Product& product) {
   LayerBelow& below = *l.below;
-  if (below.act != Act::kRelu || !below.mask || !below.mask->written) return false;
+  if (below.act != Activation::kRelu || !below.mask || !below.mask->written) return false;
   Products& products = parts_->products;
   Product masked = product;
   masked.epilogue = Epilogue::kDrelu;
@@ -208,7 +165,7 @@ void CudaOps::weight_gradient(Matrix dz, Matrix x, MatrixView<float> dw, View<fl
   }
   if (dw.cols == 0) return column_sums(dz, dbias, lane);
   if (dw.rows == 1) {
-    LinearGradients layer;
+    LinearBackward layer;
     layer.dy = dz, layer.x = x, layer.dw = dw, layer.dbias = dbias;
     return one_output_backward(layer, lane);
   }
@@ -230,36 +187,38 @@ void CudaOps::weight_gradient(Matrix dz, Matrix x, MatrixView<float> dw, View<fl
 
 void CudaOps::column_sums(Matrix m, View<float> sums, int lane) {
   if (sums.empty()) return;
-  const char* purpose = lane == Products::kMain ? "column sums" : "column sums, beside";
+  const char* purpose = lane == Products::kMain ? "column sums" : "column sums, side stream";
   auto* partial = parts_->scratch.of<float>(purpose, kernels::column_sums_partial(m));
   kernels::column_sums(m, sums.data(), partial, parts_->products.native(lane));
 }
 
-void CudaOps::one_output_backward(const LinearGradients& l, int lane) {
+void CudaOps::one_output_backward(const LinearBackward& l, int lane) {
   kernels::OneOutputGradients to;
   to.dx = l.dx;
-  to.relu = l.below && l.below->act == Act::kRelu;
+  to.relu = l.below && l.below->act == Activation::kRelu;
   to.dw = l.dw.data;
   to.dbias = l.dbias.empty() ? nullptr : l.dbias.data();
-  const bool sums = l.below && (to.relu || l.below->act == Act::kNone) && !l.below->dbias.empty();
+  const bool sums =
+      l.below && (to.relu || l.below->act == Activation::kNone) && !l.below->dbias.empty();
   if (sums) {
     to.sums_of_dx = l.below->dbias.data();
     l.below->has_dbias = true;
   }
-  const char* purpose = lane == Products::kMain ? "sums of a layer" : "sums of a layer, beside";
+  const char* purpose =
+      lane == Products::kMain ? "sums of a layer" : "sums of a layer, side stream";
   auto* partial = parts_->scratch.of<float>(purpose, kernels::one_output_partial(l.x));
   kernels::one_output_backward(l.dy, l.x, l.w, to, partial, parts_->products.native(lane));
   if (l.below && !to.relu) activation_backward(l.below->act, l.below->y, l.below->z, l.dx);
 }
 
-void CudaOps::run(const LinearGradients& l) {
+void CudaOps::run(const LinearBackward& l) {
   activation_backward(l.act, l.y, l.z, l.dy);
-  const bool one_output = l.dy.cols == 1 && l.dy.rows > 0 && l.x.cols > 0 && !l.add;
+  const bool one_output = l.dy.cols == 1 && l.dy.rows > 0 && l.x.cols > 0 && !l.accumulate_dx;
   if (one_output) return one_output_backward(l, Products::kMain);
   if (!l.dx.data) return linear_backward_weight(l.dy, l.x, l.dw, l.dbias);
   stream_.record(*parts_->forked);
   parts_->side->wait(*parts_->forked);
-  weight_gradient(l.dy, l.x, l.dw, l.dbias, Products::kBeside);
+  weight_gradient(l.dy, l.x, l.dw, l.dbias, Products::kSide);
   input_gradient(l);
   parts_->side->record(*parts_->joined);
   stream_.wait(*parts_->joined);

@@ -34,13 +34,13 @@ struct CudaOps::Parts {
     return *activations_;
   }
 
-  /// The link's stream, behind what `main` holds now.
+  /// The link's stream, which first waits for what `main` holds now.
   cudaStream_t fork_link(Stream& main) {
     main.record(*link_forked);
     link->wait(*link_forked);
     return cuda::native(*link);
   }
-  /// What `main` is given next comes after what the link's stream holds.
+  /// `main` waits for the link's stream.
   void join_link(Stream& main) {
     link->record(*link_joined);
     main.wait(*link_joined);
@@ -48,11 +48,12 @@ struct CudaOps::Parts {
 
   Scratch scratch;               ///< of the main stream
   DeviceLists lists;             ///< likewise
-  std::unique_ptr<Stream> side;  ///< weight gradients, beside the input gradients
+  std::unique_ptr<Stream> side;  ///< weight gradients, while `main` computes input gradients
   Products products;             ///< on both
   std::unique_ptr<Event> forked, joined;
-  std::unique_ptr<Stream> link;  ///< rows in the host's memory, beside those of the device
-  Scratch link_scratch;          ///< of that stream
+  std::unique_ptr<Stream>
+      link;              ///< rows in the host's memory, while `main` works on those of the device
+  Scratch link_scratch;  ///< of that stream
   std::unique_ptr<Event> link_forked, link_joined;
   cuda::CopyPlans copies;
   cuda::EmbeddingLists embedding;

@@ -13,9 +13,9 @@ constexpr int64_t kRepaid = 64;  // products that every copied element takes par
 
 }  // namespace
 
-Products::Products(Device& device, Stream& main, Stream& beside, Scratch& scratch,
+Products::Products(Device& device, Stream& main, Stream& side, Scratch& scratch,
                    const CudaOpsOptions& options)
-    : streams_{&main, &beside},
+    : streams_{&main, &side},
       scratch_(scratch),
       tf32_(options.tf32),
       log_(options.log),
@@ -40,8 +40,8 @@ Matrix Products::aligned_copy(const Matrix& m, int64_t other_size, const char* p
 
 cuda::Product Products::aligned(cuda::Product p, int lane) {
   const bool main = lane == kMain;
-  p.a = aligned_copy(p.a, p.d.cols, main ? "aligned left" : "aligned left, beside", lane);
-  p.b = aligned_copy(p.b, p.d.rows, main ? "aligned right" : "aligned right, beside", lane);
+  p.a = aligned_copy(p.a, p.d.cols, main ? "aligned left" : "aligned left, side stream", lane);
+  p.b = aligned_copy(p.b, p.d.rows, main ? "aligned right" : "aligned right, side stream", lane);
   return p;
 }
 

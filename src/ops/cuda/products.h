@@ -13,26 +13,26 @@
 
 namespace dlrm {
 
-/// Products of any shape on two streams, the operations' own and one beside it.
+/// Products of any shape on two streams, the operations' own and a side stream.
 class Products {
  public:
   static constexpr int kMain = 0;
-  static constexpr int kBeside = 1;
+  static constexpr int kSide = 1;
 
-  Products(Device& device, Stream& main, Stream& beside, Scratch& scratch,
+  Products(Device& device, Stream& main, Stream& side, Scratch& scratch,
            const CudaOpsOptions& options);
 
-  /// `product` with inputs that the tensor cores can read, 16 bytes at a time: those whose rows do
-  /// not begin at multiples of 16 bytes (13 features in bf16, say) are copied into rows that do,
-  /// where the product is large enough to repay it. Layers that keep such strides spare the copy.
+  /// `product` with inputs that the tensor cores can read, 16 bytes at a time. Inputs whose rows do
+  /// not begin at multiples of 16 bytes are copied into rows that do, if the product is large
+  /// enough to repay the copy.
   cuda::Product aligned(cuda::Product product, int lane);
-  /// A product without an epilogue. m, n, k > 0. Where the library has none for it, our own kernel
-  /// computes it, slowly: said once a shape.
+  /// A product without an epilogue. m, n, k > 0. If the library has none for it, our own slow
+  /// kernel computes it, and the log says so once for each shape.
   void run(const cuda::Product& product, int lane);
-  /// One with; false, and nothing done, where the library has none for it.
+  /// A product with an epilogue. Returns false and does nothing if the library has none for it.
   bool run_fused(const cuda::Product& product, int lane);
   bool serves(const cuda::Product& product, int lane);
-  /// Which of the ways to `product` is fastest here: cuda::Matmul::fastest.
+  /// The number of the fastest way to compute `product`; see cuda::Matmul::fastest.
   int fastest(const cuda::Product& product, int ways, const std::function<void(int)>& run,
               int lane) {
     return matmul_->fastest(product, ways, run, *streams_[lane]);

@@ -6,10 +6,9 @@
 
 namespace dlrm {
 
-/// Device memory that operations use while they run, one piece for each purpose. It grows when a
-/// larger size is first met, by a quarter more so that slightly larger ones follow at no cost, and
-/// is kept: a steady state allocates nothing. A piece is for
-/// the operations of one stream, which use it one after another.
+/// Device memory that operations use while they run, one piece for each purpose. A piece grows if a
+/// larger size is needed, by a quarter more, and is kept. So a steady state allocates nothing. A
+/// piece belongs to the operations of one stream, which use it one after another.
 class Scratch {
  public:
   explicit Scratch(Device& device) : device_(device) {}

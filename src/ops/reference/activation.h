@@ -17,43 +17,43 @@ inline double gelu_share(double z) {
 }
 
 /// act(z). NaN stays NaN.
-inline double activated(Act act, double z) {
+inline double activated(Activation act, double z) {
   switch (act) {
-    case Act::kNone:
+    case Activation::kNone:
       return z;
-    case Act::kRelu:
+    case Activation::kRelu:
       return std::max(z, 0.0);
-    case Act::kGelu:
+    case Activation::kGelu:
       return z * gelu_share(z);
-    case Act::kSilu:
+    case Activation::kSilu:
       return z * sigmoid_of(z);
-    case Act::kSigmoid:
+    case Activation::kSigmoid:
       return sigmoid_of(z);
-    case Act::kTanh:
+    case Activation::kTanh:
       return std::tanh(z);
   }
   return z;
 }
 
-/// act'(z), from `value`: z where needs_input(act), else act(z).
-inline double activation_slope(Act act, double value) {
+/// act'(z), from `value`: z if needs_input(act), otherwise act(z).
+inline double activation_slope(Activation act, double value) {
   switch (act) {
-    case Act::kNone:
+    case Activation::kNone:
       return 1;
-    case Act::kRelu:
+    case Activation::kRelu:
       return value == 0 ? 0 : 1;
-    case Act::kGelu: {
+    case Activation::kGelu: {
       const double s = gelu_share(value);
       const double inner = 2 * kGeluInner * (1 + 3 * kGeluCubic * value * value);
       return s + value * s * gelu_share(-value) * inner;
     }
-    case Act::kSilu: {
+    case Activation::kSilu: {
       const double s = sigmoid_of(value);
       return s * (1 + value * sigmoid_of(-value));
     }
-    case Act::kSigmoid:
+    case Activation::kSigmoid:
       return value * (1 - value);
-    case Act::kTanh:
+    case Activation::kTanh:
       return 1 - value * value;
   }
   return 1;

@@ -45,7 +45,7 @@ void ReferenceOps::run(const LinearBackwardWeight& o) {
 
 void ReferenceOps::run(const ActivationBackward& o) {
   const auto& [act, y, z, dy] = o;
-  if (act == Act::kNone) return;
+  if (act == Activation::kNone) return;
   const Matrix& from = needs_input(act) ? z : y;
   for (int64_t r = 0; r < dy.rows; ++r) {
     for (int64_t c = 0; c < dy.cols; ++c) {

@@ -20,6 +20,10 @@ double value(Activation act, double z) {
       return std::tanh(z);
     case Activation::kSilu:
       return z * sigmoid(z);
+    case Activation::kNone:
+    case Activation::kRelu:
+    case Activation::kGelu:
+      break;
   }
   return z;
 }
@@ -31,6 +35,7 @@ double slope(Activation act, double y) {
 class LoopActivations final : public Activations {
  public:
   bool forward(Activation act, Matrix z, Matrix y, Stream& stream) override {
+    if (!in_library(act)) return false;
     const auto work = [=] {
       for (int64_t r = 0; r < y.rows; ++r) {
         for (int64_t c = 0; c < y.cols; ++c) {
@@ -44,7 +49,7 @@ class LoopActivations final : public Activations {
   }
 
   bool backward(Activation act, Matrix y, Matrix dy, Stream& stream) override {
-    if (act == Activation::kSilu) return false;
+    if (!in_library(act) || needs_input(act)) return false;
     const auto work = [=] {
       for (int64_t r = 0; r < dy.rows; ++r) {
         for (int64_t c = 0; c < dy.cols; ++c) {
