@@ -60,9 +60,10 @@ function(dlrm_module name)
   set_property(GLOBAL APPEND PROPERTY DLRM_MODULES dlrm_${name})
 endfunction()
 
-# dlrm_test(NAME DEPS modules...): the GoogleTest program NAME_test from tests/NAME/*_test.cpp.
+# dlrm_test(NAME DEPS modules... [SHARES n]): the GoogleTest program NAME_test from tests/NAME/*_test.cpp. ctest
+# runs its tests in n shares, which may run at the same time, and not each in a process of its own.
 function(dlrm_test name)
-  cmake_parse_arguments(T "" "" "DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(T "" "SHARES" "DEPS;LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
   if(NOT sources)
     return()
@@ -80,6 +81,14 @@ function(dlrm_test name)
     target_compile_definitions(${name}_test PRIVATE DLRM_WITH_CUDA)
   endif()
   target_link_libraries(${name}_test PRIVATE ${T_LIBS} GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 LABELS ${name}
-    ENVIRONMENT "OMP_NUM_THREADS=2;OMP_WAIT_POLICY=passive")
+  if(NOT T_SHARES)
+    set(T_SHARES 1)
+  endif()
+  foreach(share RANGE 1 ${T_SHARES})
+    math(EXPR index "${share} - 1")
+    add_test(NAME ${name}.${share} WORKING_DIRECTORY ${CMAKE_BINARY_DIR} COMMAND ${DLRM_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/run_suite.py
+      $<TARGET_FILE:${name}_test> ${CMAKE_BINARY_DIR}/suites/${name}.${share}.json ${index} ${T_SHARES})
+    set_tests_properties(${name}.${share} PROPERTIES TIMEOUT 3600 LABELS ${name}
+      ENVIRONMENT "OMP_NUM_THREADS=2;OMP_WAIT_POLICY=passive")
+  endforeach()
 endfunction()

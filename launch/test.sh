@@ -1,27 +1,41 @@
 #!/usr/bin/env bash
-# Everything that can be tested on this machine without a GPU: installs what it needs, builds, runs all
-# suites; those of GPUs in the emulator; both again under AddressSanitizer and
-# UndefinedBehaviorSanitizer; and, where nvcc is, compiles and links the GPU build with the tests that
-# gpu_acceptance.sh needs, looks for spills, and runs it without a GPU.
+# Tests what can be tested on this machine without a GPU: installs what it needs, builds the preset
+# simt, and runs every test once: those of CPU code, and those of GPU code in the emulator.
 #
-#   launch/test.sh [--quick]      --quick leaves the sanitizers and nvcc out
+#   launch/test.sh [--quick | --all]      --quick: the same as without it
 #
-# The last line counts: "N passed, N failed".
+# --all adds: the same tests under AddressSanitizer and UndefinedBehaviorSanitizer; the build without
+# GPU code; and, if nvcc is there, the build for GPUs, which is searched for spills and run without one.
+#
+# At the end: the time of each part and of each test program, every skipped test with its reason, and
+# "N passed, N failed, N skipped" in the last line.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case "${1:-}" in
-  -h | --help) sed -n '2,9p' "$0"; exit 0 ;;
-  "" | --quick) ;;
-  *) echo "error: launch/test.sh [--quick]" >&2; exit 2 ;;
+  -h | --help) sed -n '2,12p' "$0"; exit 0 ;;
+  "" | --quick | --all) ;;
+  *) echo "error: launch/test.sh [--quick | --all]" >&2; exit 2 ;;
 esac
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMP_WAIT_POLICY=passive
 passed=0
 failed=0
+results=()
+times=""
+
+# part NAME COMMAND...: runs the command and notes its time
+part() {
+  local name=$1 start=$SECONDS status
+  shift
+  echo "== $name"
+  "$@"
+  status=$?
+  times+=$(printf '  %5d s  %s' $((SECONDS - start)) "$name")$'\n'
+  return $status
+}
 
 # build PRESET [TARGET...]
 build() {
-  echo "== $1: build"
   launch/build.sh "$@" >"build-$1.log" 2>&1
   local status=$?
   if [ $status -ne 0 ]; then
@@ -33,59 +47,53 @@ build() {
   return $status
 }
 
-# run PRESET [CTEST OPTION...]: runs and counts
+# run PRESET [CTEST OPTION...]
 run() {
-  local preset=$1 log=build/$1/test.log status bad all
+  local folder=$PWD/build/$1
   shift
-  ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)" "$@" >"$log" 2>&1
-  status=$?
-  bad=$(sed -n 's/.*tests passed, \([0-9]*\) tests failed out of [0-9]*.*/\1/p' "$log")
-  all=$(sed -n 's/.*tests failed out of \([0-9]*\).*/\1/p' "$log")
-  if [ -z "$all" ] || { [ "$status" -ne 0 ] && [ "${bad:-0}" -eq 0 ]; }; then
-    tail -n 40 "$log"
+  rm -rf "$folder/suites" "$folder/ctest.xml"
+  ctest --test-dir "$folder" --output-on-failure -j "$(nproc)" --output-junit "$folder/ctest.xml" "$@" \
+    >"$folder/test.log" 2>&1 ||
+    grep -vE '^ *[0-9]+/[0-9]+ Test.*Passed|^ *Start ' "$folder/test.log" | tail -n 150
+  if [ -s "$folder/ctest.xml" ] && ! grep -q 'No tests were found' "$folder/test.log"; then
+    results+=("$folder/ctest.xml")
+  else
+    echo "$folder: ctest ran no tests" >&2
     failed=$((failed + 1))
-    return
   fi
-  [ "$bad" -eq 0 ] || { grep -vE '^ *[0-9]+/[0-9]+ Test.*Passed|^ *Start ' "$log" | tail -n 150; }
-  passed=$((passed + all - bad))
-  failed=$((failed + bad))
 }
 
-# What an emulated GPU can make different: its own suites, and the others' tests of devices.
-emulated() {
-  echo "== $1: tests"
-  run "$1" -L '^(simt|device)$'
-  run "$1" -LE '^(simt|device)$' -R '(OnADevice|OnGpu|[Cc]uda|Nccl|Staged|Emulated)' -E NOT_BUILT
+spills() {
+  if tests/style/check_kernels.py build/cuda >build/cuda/kernels.txt; then
+    passed=$((passed + 1))
+  else
+    grep -E 'spills|error' build/cuda/kernels.txt
+    failed=$((failed + 1))
+  fi
+  tail -n 1 build/cuda/kernels.txt
 }
 
-if build cpu; then
-  echo "== cpu: tests"
-  run cpu
-fi
-suites=(simt_test device_test ops_test comm_test nn_test train_test end_to_end_test)
-build simt dlrm-train "${suites[@]}" && emulated simt
-if [ "${1:-}" != --quick ]; then
-  if build cpu-asan; then
-    echo "== cpu-asan: tests"
-    run cpu-asan
-  fi
-  build simt-asan simt_test device_test ops_test && emulated simt-asan
+part "simt: build" build simt && part "simt: tests" run simt
+if [ "${1:-}" = --all ]; then
+  # Scripts and sources are the same in every build.
+  part "simt-asan: build" build simt-asan && part "simt-asan: tests" run simt-asan -LE '^scripts$'
+  # Without GPU code only the stubs differ, and what programs say if they are asked for a GPU.
+  part "cpu: build" build cpu dlrm-{train,data,plan,preflight,bench} {device,end_to_end}_test &&
+    part "cpu: tests" run cpu -L '^(device|end_to_end|bench)$'
   if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
     # What gpu_acceptance.sh takes to a machine with a GPU; kernels are compiled once, in the libraries.
     mapfile -t programs <launch/acceptance/programs.txt
-    if build cuda "${programs[@]}"; then
-      echo "== cuda: spills"
-      if tests/style/check_kernels.py build/cuda >build/cuda/kernels.txt; then
-        passed=$((passed + 1))
-      else
-        grep -E 'spills|error' build/cuda/kernels.txt
-        failed=$((failed + 1))
-      fi
-      tail -n 1 build/cuda/kernels.txt
-      echo "== cuda: without a GPU"
-      run cuda -R '^launch\.no_gpu$'
-    fi
+    part "cuda: build" build cuda "${programs[@]}" && {
+      part "cuda: spills" spills
+      part "cuda: without a GPU" run cuda -L '^no_gpu$'
+    }
   fi
 fi
-echo "$passed passed, $failed failed"
+report=$(python3 tests/report.py ${results+"${results[@]}"}) || failed=$((failed + 1))
+sed '$d' <<<"$report"
+printf '\nParts:\n%s\n' "$times"
+read -r good bad skipped <<<"$(tail -n 1 <<<"$report")"
+passed=$((passed + ${good:-0}))
+failed=$((failed + ${bad:-0}))
+echo "$passed passed, $failed failed, ${skipped:-0} skipped"
 [ "$failed" -eq 0 ]

@@ -20,7 +20,7 @@ ROW_BYTES = 128 * 4
 DEVICE_PART = 60 * GIB
 
 # If timing all kernels at once fails, these parts are timed separately (dlrm-bench kernels --only).
-FAMILIES = ("copy", "lookup", "group", "update", "dot", "cross", "linear", "average pool", "dense", "convert", "fill")
+FAMILIES = ("copy", "lookup", "group", "update", "dot", "fm", "cross", "linear", "average pool", "dense", "convert", "fill")
 
 
 def memory_available():

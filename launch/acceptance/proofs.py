@@ -19,6 +19,7 @@ SMALL_ADAGRAD = optimizers("{type: adagrad, lr: 0.001, initial_accumulator: 0.1,
 SMALL_SGD = optimizers("{type: sgd, lr: 0.001}")
 CROSS = {"model.interaction": "{type: cross, layers: 2, rank: 6}"}
 CONCAT = {"model.interaction": "{type: concat, average_pool: 4}"}
+FM = {"model.interaction": "fm"}
 BF16 = {"train.precision": "bf16"}
 
 # name, settings, the largest relative difference of a step's loss from the CPU's. TF32 keeps 10 bits of a factor;
@@ -28,6 +29,7 @@ CASES = [
     ("dot-adagrad-fp32", ADAGRAD, 1e-5),
     ("concat-adagrad-fp32", {**CONCAT, **ADAGRAD}, 1e-5),
     ("cross-sgd-fp32", {**CROSS, **SMALL_SGD}, 1e-5),
+    ("fm-adagrad-fp32", {**FM, **SMALL_ADAGRAD}, 1e-5),
     ("dot-sgd-tf32", {"train.tf32": "true"}, 2e-3),
 ]
 BF16_CASES = [

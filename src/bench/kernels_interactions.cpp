@@ -1,4 +1,4 @@
-// Dot interaction, cross layers, pooling along a row.
+// Dot and fm interactions, cross layers, pooling along a row.
 #include <fmt/format.h>
 
 #include "kernels_clock.h"
@@ -36,6 +36,34 @@ void time_dot(KernelClock& clock, DType type, double goal) {
   clock.time(row, [&] {
     clock.ops.dot_backward({x.data(), type, b, w}, floats(e), {z.data(), type, b, n},
                            {dx.data(), type, b, w}, floats(de));
+  });
+}
+
+void time_fm(KernelClock& clock, DType type) {
+  const KernelSizes& s = clock.options.sizes;
+  const std::string name = fmt::format("fm {}", name_of(type));
+  if (!clock.wants(name + " forward") && !clock.wants(name + " backward")) return;
+  const int64_t b = s.batch, w = s.width, columns = s.features * w, n = w + columns + 1;
+  const Array<char> x = clock.numbers(b, w, type, "dense vectors");
+  const Array<char> e = clock.numbers(b, columns, DType::kFloat32, "embedding vectors");
+  const Array<char> z = clock.numbers(b, n, type, "interaction");
+  const Array<char> dx = clock.numbers(b, w, type, "gradients of dense vectors");
+  const Array<char> de = clock.numbers(b, columns, DType::kFloat32, "gradients of vectors");
+  const auto floats = [&](const Array<char>& a) {
+    return MatrixView<float>(reinterpret_cast<float*>(a.data()), b, columns);
+  };
+  const Matrix in(x.data(), type, b, w), out(z.data(), type, b, n);
+  const auto samples = static_cast<double>(b), size = static_cast<double>(size_of(type));
+  const double vectors = static_cast<double>(columns) * 4;
+  KernelRow row;
+  row.shape = fmt::format("{} x {} x {}", b, s.features + 1, w);
+  row.name = name + " forward";
+  row.bytes = samples * (vectors + size * static_cast<double>(w + n));
+  clock.time(row, [&] { clock.ops.run(FmForward{in, floats(e), out}); });
+  row.name = name + " backward";
+  row.bytes = samples * (2 * vectors + size * static_cast<double>(2 * w + n));
+  clock.time(row, [&] {
+    clock.ops.run(FmBackward{in, floats(e), out, {dx.data(), type, b, w}, floats(de)});
   });
 }
 
@@ -83,6 +111,8 @@ void time_pool(KernelClock& clock) {
 void time_interactions(KernelClock& clock) {
   time_dot(clock, DType::kBFloat16, 0.7);
   time_dot(clock, DType::kFloat32, 0);
+  time_fm(clock, DType::kBFloat16);
+  time_fm(clock, DType::kFloat32);
   time_cross(clock, DType::kBFloat16);
   time_cross(clock, DType::kFloat32);
   time_pool(clock);

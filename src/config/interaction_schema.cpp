@@ -84,7 +84,7 @@ Schema<WrittenInteraction> interaction_schema() {
   Schema<WrittenInteraction> schema;
   schema.key(
       "type", &WrittenInteraction::type, choice(type_names()),
-      "how the dense side X and the embeddings E meet; the name alone may stand for the map");
+      "how the dense side X and the embeddings E combine; the name alone may stand for the map");
   Owners owners;
   for_each_type([&](auto type) { add_options<type>(schema, owners); });
   // An option written for another type would be ignored: more likely a mistake.

@@ -7,12 +7,12 @@
 
 namespace dlrm {
 
-/// One rank's bags of several groups (feature, or feature on a slice) as they travel:
+/// One rank's bags of several groups (a feature, or a feature on a slice) as they travel:
 ///
 ///   headers  {length, count} int32 a group: `length` ids in every bag, or -1; `count` ids in all
 ///   lengths  int32 a sample, for each group whose length is -1
-///   ids      group-major, then sample; int32 where every table has at most 2^31 rows, else
-///            int64, from a multiple of 8 bytes on
+///   ids      group-major, then sample; int32 if every table has at most 2^31 rows, otherwise
+///            int64; they start at a multiple of 8 bytes
 ///
 /// padded to a multiple of 8 bytes: id_message_bytes in wire/message_bytes.h. A rank without
 /// samples sends nothing.
@@ -32,26 +32,26 @@ struct GroupSpan {
   char* ids = nullptr;
 };
 
-/// Where the groups of a message lie, given its headers. Appends to `spans`.
+/// Locates the groups of a message of these headers. Appends to `spans`.
 void locate_groups(char* message, View<const GroupHeader> headers, int64_t samples,
                    int64_t id_bytes, std::vector<GroupSpan>& spans);
 /// The headers of a message that arrived.
 View<const GroupHeader> headers_of(const char* message, int64_t groups);
 
-/// Writes lengths where they travel.
+/// Writes lengths, if they travel.
 void write_lengths(const GroupSpan& span, const int64_t* offsets, int64_t samples);
 /// Writes whole bags: lengths, and ids.
 void write_bags(const GroupSpan& span, int64_t id_bytes, const int64_t* ids, const int64_t* offsets,
                 int64_t samples);
 
-/// Bags being put together from the parts of several ranks; T int32_t or int64_t.
+/// Where the bags of several ranks are being assembled. T is int32_t or int64_t.
 template <class T>
 struct BagCursor {
   T* ids = nullptr;      ///< next id
-  T* offsets = nullptr;  ///< the end of the last bag; the next bag's goes behind it
+  T* offsets = nullptr;  ///< the end of the last bag; that of the next bag follows it
 };
 
-/// Appends the bags of `span`, or the non-empty ones alone.
+/// Appends the bags of `span`, or only the non-empty ones.
 template <class T>
 void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, bool non_empty,
                BagCursor<T>& cursor);

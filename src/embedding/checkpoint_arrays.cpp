@@ -38,7 +38,7 @@ void add_arrays(const EmbeddingOptions& options, const TableConfig& table, const
 
 std::vector<ShardArray> checkpoint_arrays(const EmbeddingOptions& options, const Communicator& comm,
                                           const std::vector<OwnedShard>& shards,
-                                          const std::vector<ReplicatedTable>& replicated) {
+                                          const std::vector<Replica>& replicated) {
   std::vector<ShardArray> arrays;
   for (const OwnedShard& shard : shards) {
     add_arrays(options, options.tables[static_cast<size_t>(shard.table)], shard.store->table(),

@@ -4,15 +4,15 @@
 #include "dlrm/comm/communicator.h"
 
 #include "owned_shards.h"
-#include "replicated.h"
+#include "replicas.h"
 
 namespace dlrm {
 
-/// Weights and optimizer state of everything that lies on this rank. Each cell is saved by one rank
-/// alone: a row's single state number by the owner of its first column, data-parallel table i (of
-/// those) by rank i mod world. Every rank loads all it holds.
+/// Weights and optimizer state of all rows on this rank. One rank saves each cell: the owner of the
+/// first column saves the state of a whole row, and rank i mod world saves replica i. Every rank
+/// loads all that it holds.
 std::vector<ShardArray> checkpoint_arrays(const EmbeddingOptions& options, const Communicator& comm,
                                           const std::vector<OwnedShard>& shards,
-                                          const std::vector<ReplicatedTable>& replicated);
+                                          const std::vector<Replica>& replicated);
 
 }  // namespace dlrm

@@ -8,9 +8,9 @@
 
 namespace dlrm {
 
-/// What a device looks through of a batch: the ids that arrived where it filters them, which may
-/// hold a bad one that no owner would keep, else those of this owner's groups; and those of
-/// replicated tables.
+/// Lists the ids of a batch that the device checks: those of replicated tables, and those that
+/// arrived. If the device filters ids, these are all ids of all ranks, as no owner would keep a bad
+/// one. Otherwise they are the ids of this owner's groups.
 void list_checks(const RoutedBatch& batch, const OwnerLayout& mine, const EmbeddingLayout& layout,
                  std::vector<IdCheck>& checks);
 

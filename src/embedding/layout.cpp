@@ -8,8 +8,8 @@
 namespace dlrm {
 namespace {
 
-Place place_of(MemoryTier tier) {
-  return tier == MemoryTier::kHost ? Place::kHost : Place::kDevice;
+MemoryKind kind_of(MemoryTier tier) {
+  return tier == MemoryTier::kHost ? MemoryKind::kHost : MemoryKind::kDevice;
 }
 
 void place_features(const std::vector<TableConfig>& tables, EmbeddingLayout& layout) {
@@ -44,7 +44,7 @@ void add_shard(const Shard& shard, int64_t table_rows, OwnerLayout& owner) {
     owner.slices.push_back(slice);
   }
   owner.slices.back().columns.push_back(shard.columns);
-  owner.slices.back().places.push_back(place_of(shard.tier));
+  owner.slices.back().kinds.push_back(kind_of(shard.tier));
 }
 
 void place_blocks(const EmbeddingLayout& layout, RoutingMode mode, OwnerLayout& owner) {
@@ -89,7 +89,7 @@ EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const P
   for (const int t : replicated) {
     const auto& host = plan.host_replicas;
     const bool on_host = std::find(host.begin(), host.end(), t) != host.end();
-    replica_places.push_back(on_host ? Place::kHost : Place::kDevice);
+    replica_kinds.push_back(on_host ? MemoryKind::kHost : MemoryKind::kDevice);
   }
   place_features(tables, *this);
   std::vector<Shard> shards = plan.shards;

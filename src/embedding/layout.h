@@ -21,23 +21,23 @@ struct FeaturePlace {
   bool replicated = false;  ///< its table is data-parallel
 };
 
-/// Rows of a table on one owner: what ids are routed to. Column shards of the same rows share it,
-/// so that ids travel and are grouped once.
+/// Rows of a table on one owner, to which ids are routed. Column shards of the same rows share it,
+/// so that ids travel and are sorted once.
 struct Slice {
   int table = 0;
   Range rows;
-  bool whole = true;           ///< all rows of the table
-  std::vector<Range> columns;  ///< of its shards, ascending
-  std::vector<Place> places;   ///< theirs
-  int first_group = 0;         ///< its features' groups follow one another
-  int first_block = 0;         ///< its blocks follow one another: shard-major, then feature
+  bool whole = true;              ///< all rows of the table
+  std::vector<Range> columns;     ///< of its shards, ascending
+  std::vector<MemoryKind> kinds;  ///< theirs
+  int first_group = 0;            ///< its features' groups follow one another
+  int first_block = 0;            ///< its blocks follow one another: shard-major, then feature
 };
 
 /// The ids of one feature that fall into one slice.
 struct RoutedGroup {
   int slice = 0;
   int feature = 0;
-  bool non_empty = false;  ///< only its non-empty bags are pooled and returned
+  bool non_empty = false;  ///< only non-empty bags are pooled and returned
 };
 
 /// The pooled vectors of one feature from one shard.
@@ -48,7 +48,7 @@ struct PooledBlock {
   int64_t first_row = 0;
   int64_t width = 0;
   bool non_empty = false;  ///< of its group
-  int64_t column = 0;      ///< in the owner's whole blocks [b, width]; of no use where non_empty
+  int64_t column = 0;      ///< in the owner's whole blocks [b, width]; unused if non_empty
   int64_t e_column = 0;    ///< in E
 };
 
@@ -58,23 +58,23 @@ struct OwnerLayout {
   std::vector<RoutedGroup> groups;
   std::vector<PooledBlock> blocks;
   int first_group = 0;     ///< groups are numbered over all owners: its own from here on
-  bool by_source = false;  ///< some group is non_empty: bags are kept apart by their samples' rank
+  bool by_source = false;  ///< some group is non_empty, so bags are separate for each samples' rank
   int shards = 0;
   int64_t width = 0;  ///< of the blocks that return every bag
 };
 
-/// Who owns what and where each feature's vectors go: the same on every rank.
+/// Who owns which rows, and where each feature's vectors go. The same on every rank.
 struct EmbeddingLayout {
-  /// With *fixed* routing every bag is returned, so that shapes are constant.
+  /// Under *fixed* routing every bag is returned, so that shapes are constant.
   EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan, RoutingMode mode);
 
   std::vector<FeaturePlace> features;
   std::vector<int> first_feature;  ///< [tables + 1]
   std::vector<OwnerLayout> owners;
-  std::vector<int> replicated;        ///< tables, ascending
-  std::vector<Place> replica_places;  ///< theirs
-  int64_t width = 0;                  ///< W
-  int groups = 0;                     ///< of all owners
+  std::vector<int> replicated;            ///< tables, ascending
+  std::vector<MemoryKind> replica_kinds;  ///< theirs
+  int64_t width = 0;                      ///< W
+  int groups = 0;                         ///< of all owners
 
   int features_of(int table) const {
     return first_feature[static_cast<size_t>(table) + 1] -

@@ -1,14 +1,14 @@
-#include "replicated.h"
+#include "replicas.h"
 
 namespace dlrm {
 namespace {
 
-class LocalUpdate final : public ReplicatedUpdate {
+class LocalUpdate final : public ReplicaUpdate {
  public:
-  LocalUpdate(Context& context, Ops& ops, ReplicatedList tables)
+  LocalUpdate(Context& context, Ops& ops, ReplicaList tables)
       : local_(context, ops, std::move(tables)) {}
 
-  void group(const RoutedBatch& batch, Ops& ops) override { local_.group(batch, ops); }
+  void sort(const RoutedBatch& batch, Ops& ops) override { local_.sort(batch, ops); }
   void start(const RoutedBatch&, MatrixView<float>) override {}
   void poll() override {}
   void finish(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de) override {
@@ -17,13 +17,12 @@ class LocalUpdate final : public ReplicatedUpdate {
   int64_t bytes_sent() const override { return 0; }
 
  private:
-  LocalRuns local_;
+  ReplicaGradients local_;
 };
 
 }  // namespace
 
-std::unique_ptr<ReplicatedUpdate> make_local_update(Context& context, Ops& ops,
-                                                    ReplicatedList tables) {
+std::unique_ptr<ReplicaUpdate> make_local_update(Context& context, Ops& ops, ReplicaList tables) {
   return std::make_unique<LocalUpdate>(context, ops, std::move(tables));
 }
 

@@ -20,7 +20,7 @@ std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptio
       shard.first_block =
           static_cast<size_t>(slice.first_block) + c * static_cast<size_t>(shard.features);
       shard.store = make_resident_rows(
-          context.device, slice.places[c],
+          context.device, slice.kinds[c],
           shape_of_rows(table, options.seed, shard.rows, shard.columns), options.optimizer.type);
       shards.push_back(std::move(shard));
     }
@@ -29,13 +29,13 @@ std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptio
 }
 
 void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
-                 PooledPath& path, MatrixView<float> e, std::vector<BagGroup>& lookups) {
+                 BagPooling& pooling, MatrixView<float> e, std::vector<BagGroup>& lookups) {
   for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
     const size_t block = shard.first_block + i;
     const auto group = static_cast<size_t>(mine.blocks[block].group);
     for (size_t piece = 0; piece < batch.owner.pieces_per_group; ++piece) {
       const IdGroup& ids = batch.owner.pieces[group * batch.owner.pieces_per_group + piece];
-      const PooledPath::Place place = path.pooled(batch, block, piece, e);
+      const BagPooling::Piece place = pooling.pooled(batch, block, piece, e);
       BagGroup lookup;
       lookup.table = shard.store->table();
       lookup.ids = ids.ids;
@@ -49,11 +49,11 @@ void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedB
   }
 }
 
-void list_gradients(const OwnedShard& shard, const RoutedBatch& batch, PooledPath& path,
+void list_gradients(const OwnedShard& shard, const RoutedBatch& batch, BagPooling& pooling,
                     MatrixView<float> de, std::vector<BagGradient>& gradients) {
   for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
     for (size_t piece = 0; piece < batch.owner.pieces_per_group; ++piece) {
-      const PooledPath::Place place = path.gradient(batch, shard.first_block + i, piece, de);
+      const BagPooling::Piece place = pooling.gradient(batch, shard.first_block + i, piece, de);
       gradients.push_back({place.pooled, place.scale});
     }
   }

@@ -7,13 +7,13 @@
 #include "dlrm/embedding/row_store.h"
 #include "dlrm/embedding/sharded_embeddings.h"
 
+#include "bag_pooling.h"
 #include "layout.h"
-#include "pooled_path.h"
 #include "routed_batch.h"
 
 namespace dlrm {
 
-/// A shard that lies on this rank.
+/// A shard on this rank.
 struct OwnedShard {
   int table = 0;
   int slice = 0;  ///< of this rank's OwnerLayout
@@ -29,12 +29,12 @@ struct OwnedShard {
 std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptions& options,
                                           const EmbeddingLayout& layout);
 
-/// Appends what lookup has to pool of `shard`.
+/// Appends what a lookup pools of `shard`.
 void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
-                 PooledPath& path, MatrixView<float> e, std::vector<BagGroup>& lookups);
+                 BagPooling& pooling, MatrixView<float> e, std::vector<BagGroup>& lookups);
 
 /// Appends the gradients of a shard's features, in feature order, each in its pieces.
-void list_gradients(const OwnedShard& shard, const RoutedBatch& batch, PooledPath& path,
+void list_gradients(const OwnedShard& shard, const RoutedBatch& batch, BagPooling& pooling,
                     MatrixView<float> de, std::vector<BagGradient>& gradients);
 
 }  // namespace dlrm

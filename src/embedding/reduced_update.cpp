@@ -2,21 +2,21 @@
 
 #include "dlrm/wire/message_bytes.h"
 
-#include "replicated.h"
+#include "replicas.h"
 
 namespace dlrm {
 namespace {
 
-class ReducedUpdate final : public ReplicatedUpdate {
+class ReducedUpdate final : public ReplicaUpdate {
  public:
-  ReducedUpdate(Context& context, Ops& ops, ReplicatedList tables)
+  ReducedUpdate(Context& context, Ops& ops, ReplicaList tables)
       : context_(context),
         ops_(ops),
         local_(context, ops, std::move(tables)),
         comm_(context.device_comm().duplicate()),
         sums_(context.device, 0, "gradients of data-parallel tables") {
     int64_t elements = 0, most_rows = 0;
-    for (const ReplicatedTable* table : local_.tables()) {
+    for (const Replica* table : local_.tables()) {
       starts_.push_back(elements);
       elements += table->rows * (table->width + 1);
       most_rows = std::max(most_rows, table->rows);
@@ -27,15 +27,16 @@ class ReducedUpdate final : public ReplicatedUpdate {
     touched_count_ = Array<int64_t>(context.device, 1, "touched rows");
   }
 
-  void group(const RoutedBatch& batch, Ops& ops) override { local_.group(batch, ops); }
+  void sort(const RoutedBatch& batch, Ops& ops) override { local_.sort(batch, ops); }
 
   void start(const RoutedBatch& batch, MatrixView<float> de) override {
     for (size_t i = 0; i < local_.tables().size(); ++i) {
       const int64_t count = local_.count(i);
       sums_.reserve(static_cast<size_t>(count * width(i)));
       const MatrixView<float> sums(sums_.data(), count, width(i));
-      ops_.embedding_bag_backward(local_.runs(i), local_.gradients(i, batch, de), sums);
-      ops_.scatter_rows(local_.runs(i).rows, local_.runs(i).count, sums, dense(i), touched(i));
+      ops_.embedding_bag_backward(local_.segments(i), local_.gradients(i, batch, de), sums);
+      ops_.scatter_rows(local_.segments(i).rows, local_.segments(i).count, sums, dense(i),
+                        touched(i));
     }
     bytes_sent_ +=
         allreduce_sent_bytes(static_cast<int64_t>(dense_.size()), comm_->rank(), comm_->size());
@@ -47,7 +48,7 @@ class ReducedUpdate final : public ReplicatedUpdate {
   void finish(const OptimizerStep& step, const RoutedBatch&, MatrixView<float>) override {
     pending_.wait(context_.stream);
     for (size_t i = 0; i < local_.tables().size(); ++i) {
-      const ReplicatedTable& table = *local_.tables()[i];
+      const Replica& table = *local_.tables()[i];
       const View<int64_t> rows = rows_.first(static_cast<size_t>(table.rows));
       ops_.touched_rows(touched(i), rows, touched_count_.view());
       ops_.sparse_update(step, table.store->table(), rows, touched_count_.view(), dense(i),
@@ -70,7 +71,7 @@ class ReducedUpdate final : public ReplicatedUpdate {
 
   Context& context_;
   Ops& ops_;
-  LocalRuns local_;
+  ReplicaGradients local_;
   std::unique_ptr<Communicator> comm_;
   std::vector<int64_t> starts_;
   Array<float> sums_;   ///< one table's gradients by unique row
@@ -82,8 +83,7 @@ class ReducedUpdate final : public ReplicatedUpdate {
 
 }  // namespace
 
-std::unique_ptr<ReplicatedUpdate> make_reduced_update(Context& context, Ops& ops,
-                                                      ReplicatedList tables) {
+std::unique_ptr<ReplicaUpdate> make_reduced_update(Context& context, Ops& ops, ReplicaList tables) {
   return std::make_unique<ReducedUpdate>(context, ops, std::move(tables));
 }
 

@@ -11,18 +11,18 @@ namespace {
 
 class ResidentRows final : public RowStore {
  public:
-  ResidentRows(Device& device, Place place, const RowTable& shape, OptimizerRule rule)
+  ResidentRows(Device& device, MemoryKind kind, const RowTable& shape, OptimizerRule rule)
       : table_(shape) {
     table_.stride = row_stride(table_.width, table_.type);
-    table_.on_host = place == Place::kHost;
-    weights_ = values(device, place, table_.stride, table_.type, "embedding rows");
+    table_.on_host = kind == MemoryKind::kHost;
+    weights_ = values(device, kind, table_.stride, table_.type, "embedding rows");
     table_.weights = weights_.data();
     const OptimizerTraits& traits = traits_of(rule);
     if (traits.state_count() == 0) return;
     table_.state_stride = traits.rowwise() ? 1 : row_stride(table_.width, DType::kFloat32);
     for (int i = 0; i < traits.state_count(); ++i) {
       state_[i] =
-          values(device, place, table_.state_stride, DType::kFloat32, "embedding optimizer state");
+          values(device, kind, table_.state_stride, DType::kFloat32, "embedding optimizer state");
     }
     table_.state1 = static_cast<float*>(state_[0].data());
     table_.state2 = static_cast<float*>(state_[1].data());
@@ -33,8 +33,9 @@ class ResidentRows final : public RowStore {
   void release(int64_t) override {}
 
  private:
-  Buffer values(Device& device, Place place, int64_t stride, DType type, const char* what) const {
-    return {device, static_cast<size_t>(table_.rows * stride) * size_of(type), what, place};
+  Buffer values(Device& device, MemoryKind kind, int64_t stride, DType type,
+                const char* what) const {
+    return {device, static_cast<size_t>(table_.rows * stride) * size_of(type), what, kind};
   }
 
   Buffer weights_, state_[2];
@@ -54,9 +55,9 @@ RowTable shape_of_rows(const TableConfig& table, uint64_t seed, Range rows, Rang
   return shape;
 }
 
-std::unique_ptr<RowStore> make_resident_rows(Device& device, Place place, const RowTable& shape,
+std::unique_ptr<RowStore> make_resident_rows(Device& device, MemoryKind kind, const RowTable& shape,
                                              OptimizerRule rule) {
-  return std::make_unique<ResidentRows>(device, place, shape, rule);
+  return std::make_unique<ResidentRows>(device, kind, shape, rule);
 }
 
 namespace {

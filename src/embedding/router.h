@@ -32,6 +32,8 @@ class Router {
   /// The oldest batch, with all its ids. Waits for them on the host, and the context's stream waits
   /// for their copy.
   RoutedBatch& await_oldest();
+  /// The same, after await_oldest().
+  RoutedBatch& oldest() { return transfers_[0].batch; }
   /// Ends the oldest batch. Its memory is used again once the context's stream has done what it
   /// holds now.
   void pop();

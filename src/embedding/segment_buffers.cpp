@@ -2,21 +2,21 @@
 
 namespace dlrm {
 
-void SegmentBuffers::make_room(View<const int64_t> capacities) {
+void SegmentBuffers::reserve(View<const int64_t> capacities) {
   size_t total = 0;
   for (const int64_t n : capacities) total += static_cast<size_t>(n);
   rows_.reserve(total);
   occurrences_.reserve(total);
   starts_.reserve(total + capacities.size());
   counts_.reserve(capacities.size());
-  runs_.resize(capacities.size());
+  segments_.resize(capacities.size());
   size_t at = 0;
   for (size_t i = 0; i < capacities.size(); ++i) {
     const auto n = static_cast<size_t>(capacities[i]);
-    runs_[i].rows = {rows_.data() + at, n};
-    runs_[i].occurrences = {occurrences_.data() + at, n};
-    runs_[i].starts = {starts_.data() + at + i, n + 1};
-    runs_[i].count = {counts_.data() + i, 1};
+    segments_[i].rows = {rows_.data() + at, n};
+    segments_[i].occurrences = {occurrences_.data() + at, n};
+    segments_[i].starts = {starts_.data() + at + i, n + 1};
+    segments_[i].count = {counts_.data() + i, 1};
     at += n;
   }
 }

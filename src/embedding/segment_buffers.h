@@ -7,14 +7,14 @@
 
 namespace dlrm {
 
-/// Number of ids in a list of groups.
+/// Capacity of all groups together, in ids.
 inline int64_t ids_in(View<const IdGroup> groups) {
   int64_t total = 0;
   for (const IdGroup& group : groups) total += group.capacity;
   return total;
 }
 
-/// Memory of several SegmentedRows, grown and used again.
+/// Memory of several SegmentedRows. It grows and is used again.
 class SegmentBuffers {
  public:
   explicit SegmentBuffers(Device& device)
@@ -23,15 +23,15 @@ class SegmentBuffers {
         counts_(device, 0, "unique rows"),
         occurrences_(device, 0, "unique rows") {}
 
-  /// Makes room for one SegmentedRows of each capacity (number of ids).
-  void make_room(View<const int64_t> capacities);
-  const SegmentedRows& operator[](size_t i) const { return runs_[i]; }
-  size_t size() const { return runs_.size(); }
+  /// Reserves one SegmentedRows for each capacity, which is a number of ids.
+  void reserve(View<const int64_t> capacities);
+  const SegmentedRows& operator[](size_t i) const { return segments_[i]; }
+  size_t size() const { return segments_.size(); }
 
  private:
   Array<int64_t> rows_, starts_, counts_;
   Array<Occurrence> occurrences_;
-  std::vector<SegmentedRows> runs_;
+  std::vector<SegmentedRows> segments_;
 };
 
 }  // namespace dlrm

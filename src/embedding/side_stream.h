@@ -6,13 +6,14 @@
 
 namespace dlrm {
 
-/// Operations beside the context's stream, where the device has room for two things at once.
+/// A second stream with operations of its own, if the device runs asynchronously. Otherwise its
+/// stream and operations are the main ones, and fork() and join() do nothing.
 class SideStream {
  public:
-  SideStream(Context& context, Ops& ops) : context_(context) {
+  SideStream(Context& context, Ops& main_ops) : context_(context), main_ops_(main_ops) {
     if (!context.device.asynchronous()) return;
     stream_ = context.device.make_stream();
-    ops_ = ops.make_for_stream(*stream_);
+    ops_ = main_ops.make_for_stream(*stream_);
     forked_ = context.device.make_event();
     joined_ = context.device.make_event();
   }
@@ -22,31 +23,33 @@ class SideStream {
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
 
-  /// Whether there are any; the rest is of no use else.
+  /// Whether it is a stream apart from the main one.
   bool available() const { return ops_ != nullptr; }
-  Ops& ops() const { return *ops_; }
-  Stream& stream() const { return *stream_; }
+  Ops& ops() const { return ops_ ? *ops_ : main_ops_; }
+  Stream& stream() const { return stream_ ? *stream_ : context_.stream; }
 
-  /// What comes next beside starts after what the context's stream holds now.
+  /// The side stream waits for the main stream.
   void fork() {
+    if (!available()) return;
     context_.stream.record(*forked_);
     stream_->wait(*forked_);
-    apart_ = true;
+    is_forked_ = true;
   }
-  /// ... and what comes next on that stream after all that is beside. Nothing without a fork.
+  /// The main stream waits for the side stream. Does nothing without a fork().
   void join() {
-    if (!apart_) return;
+    if (!is_forked_) return;
     stream_->record(*joined_);
     context_.stream.wait(*joined_);
-    apart_ = false;
+    is_forked_ = false;
   }
 
  private:
   Context& context_;
+  Ops& main_ops_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<Event> forked_, joined_;
-  bool apart_ = false;
+  bool is_forked_ = false;
 };
 
 }  // namespace dlrm

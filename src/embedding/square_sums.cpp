@@ -15,15 +15,47 @@ bool columns_are_cut(const EmbeddingLayout& layout) {
   return false;
 }
 
+CutShardSums::CutShardSums(Context& context, const std::vector<OwnedShard>& shards)
+    : shards_(shards),
+      host_visible_(context.device.host_visible_memory()),
+      gradients_(context.device, 0, "row gradients"),
+      sums_(context.device, 0, "sums of squares"),
+      totals_(context.device, 0, "sums of squares") {}
+
+void CutShardSums::begin(const SegmentBuffers& segments) {
+  counts_.assign(shards_.size(), 0);
+  gradient_at_.assign(shards_.size(), 0);
+  sum_at_.assign(shards_.size(), 0);
+  int64_t elements = 0, rows = 0;
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    if (!shards_[s].columns_cut) continue;
+    counts_[s] = unique_rows(segments, s);
+    gradient_at_[s] = elements;
+    sum_at_[s] = rows;
+    elements += counts_[s] * shards_[s].columns.size();
+    rows += counts_[s];
+  }
+  gradients_.reserve(static_cast<size_t>(elements));
+  sums_.reserve(static_cast<size_t>(rows));
+  totals_.reserve(static_cast<size_t>(rows));
+}
+
+int64_t CutShardSums::unique_rows(const SegmentBuffers& segments, size_t shard) const {
+  const SegmentedRows& all = segments[static_cast<size_t>(shards_[shard].slice)];
+  return host_visible_ ? all.count[0] : static_cast<int64_t>(all.rows.size());
+}
+
+MatrixView<float> CutShardSums::gradients(size_t shard) const {
+  return {gradients_.data() + gradient_at_[shard], counts_[shard], shards_[shard].columns.size()};
+}
+
 SquareSums::SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout,
                        const std::vector<OwnedShard>& shards)
     : context_(context),
       ops_(ops),
       shards_(shards),
       comm_(context.device_comm().duplicate()),
-      gradients_(context.device, 0, "row gradients"),
-      sums_(context.device, 0, "sums of squares"),
-      totals_(context.device, 0, "sums of squares"),
+      shard_sums_(context, shards),
       send_(context.device, 0, "sums of squares"),
       receive_(context.device, 0, "sums of squares") {
   for (size_t t = 0; t + 1 < layout.first_feature.size(); ++t) {
@@ -64,7 +96,8 @@ void SquareSums::find_intervals(const EmbeddingLayout& layout, int table) {
                 {static_cast<int>(q), columns.begin, slice.rows, mine ? shard : -1, nullptr});
             if (!context_.device.host_visible_memory() && slice.rows != interval.rows) {
               throw usage_error(
-                  "sharding plan: row-wise Adagrad on a GPU needs column shards of the same rows; "
+                  "sharding plan: row-wise Adagrad on a GPU "
+                  "needs column shards of the same rows; "
                   "those of rows [{}, {}) overlap others in part",
                   slice.rows.begin, slice.rows.end);
             }
@@ -83,44 +116,12 @@ void SquareSums::find_intervals(const EmbeddingLayout& layout, int table) {
   }
 }
 
-void SquareSums::begin(const SegmentBuffers& runs) {
-  counts_.assign(shards_.size(), 0);
-  gradient_at_.assign(shards_.size(), 0);
-  sum_at_.assign(shards_.size(), 0);
-  int64_t elements = 0, rows = 0;
-  for (size_t s = 0; s < shards_.size(); ++s) {
-    if (!shards_[s].columns_cut) continue;
-    counts_[s] = unique_rows(runs, s);
-    gradient_at_[s] = elements;
-    sum_at_[s] = rows;
-    elements += counts_[s] * shards_[s].columns.size();
-    rows += counts_[s];
-  }
-  gradients_.reserve(static_cast<size_t>(elements));
-  sums_.reserve(static_cast<size_t>(rows));
-  totals_.reserve(static_cast<size_t>(rows));
-}
-
-MatrixView<float> SquareSums::gradients(size_t shard) const {
-  return {gradients_.data() + gradient_at_[shard], counts_[shard], shards_[shard].columns.size()};
-}
-
-View<const float> SquareSums::totals(size_t shard) const {
-  return {totals_.data() + sum_at_[shard], static_cast<size_t>(counts_[shard])};
-}
-
-int64_t SquareSums::unique_rows(const SegmentBuffers& runs, size_t shard) const {
-  const SegmentedRows& all = runs[static_cast<size_t>(shards_[shard].slice)];
-  return context_.device.host_visible_memory() ? all.count[0]
-                                               : static_cast<int64_t>(all.rows.size());
-}
-
-Range SquareSums::runs_of(const Interval& interval, const Piece& piece,
-                          const SegmentBuffers& runs) const {
+Range SquareSums::segments_of(const Interval& interval, const Piece& piece,
+                              const SegmentBuffers& segments) const {
   const auto number = static_cast<size_t>(piece.local_shard);
-  if (piece.shard_rows == interval.rows) return {0, unique_rows(runs, number)};
+  if (piece.shard_rows == interval.rows) return {0, shard_sums_.unique_rows(segments, number)};
   const OwnedShard& shard = shards_[number];
-  const SegmentedRows& all = runs[static_cast<size_t>(shard.slice)];
+  const SegmentedRows& all = segments[static_cast<size_t>(shard.slice)];
   const auto first = all.rows.begin();
   const auto last = first + all.count[0];
   const auto at = [&](int64_t row) {
@@ -129,14 +130,14 @@ Range SquareSums::runs_of(const Interval& interval, const Piece& piece,
   return {at(interval.rows.begin), at(interval.rows.end)};
 }
 
-void SquareSums::start(const SegmentBuffers& runs) {
+void SquareSums::start(const SegmentBuffers& segments) {
   for (size_t s = 0; s < shards_.size(); ++s) {
     if (!shards_[s].columns_cut) continue;
-    ops_.row_square_sums(runs[static_cast<size_t>(shards_[s].slice)].count, gradients(s),
-                         {sums_.data() + sum_at_[s], static_cast<size_t>(counts_[s])});
+    ops_.row_square_sums(segments[static_cast<size_t>(shards_[s].slice)].count, gradients(s),
+                         shard_sums_.sums(s));
   }
-  lay_out(runs);
-  list_additions(runs);
+  lay_out(segments);
+  list_additions(segments);
   ops_.copy_blocks(copies_);
   bytes_sent_ += layout_.send_total();
   pending_ = comm_->start_alltoallv(send_.data(), receive_.data(), layout_, &context_.stream);
@@ -151,10 +152,10 @@ BlockCopy SquareSums::copy_of(const float* from, float* to, int64_t count) const
   return copy;
 }
 
-void SquareSums::lay_out(const SegmentBuffers& runs) {
+void SquareSums::lay_out(const SegmentBuffers& segments) {
   int64_t total = 0;
   for (const Interval& interval : intervals_) {
-    total += runs_of(interval, interval.pieces[interval.own], runs).size() *
+    total += segments_of(interval, interval.pieces[interval.own], segments).size() *
              static_cast<int64_t>(interval.pieces.size());
   }
   const auto world = static_cast<size_t>(comm_->size());
@@ -166,7 +167,7 @@ void SquareSums::lay_out(const SegmentBuffers& runs) {
     const int64_t sent_before = sent, received_before = received;
     const bool self = static_cast<int>(q) == comm_->rank();
     for (Interval& interval : intervals_) {
-      const int64_t rows = runs_of(interval, interval.pieces[interval.own], runs).size();
+      const int64_t rows = segments_of(interval, interval.pieces[interval.own], segments).size();
       const bool theirs =
           !self && std::any_of(interval.pieces.begin(), interval.pieces.end(),
                                [&](const Piece& p) { return p.owner == static_cast<int>(q); });
@@ -178,7 +179,7 @@ void SquareSums::lay_out(const SegmentBuffers& runs) {
         } else if (piece.local_shard >= 0) {
           const auto shard = static_cast<size_t>(piece.local_shard);
           copies_.push_back(
-              copy_of(sums_.data() + sum_at_[shard] + runs_of(interval, piece, runs).begin,
+              copy_of(shard_sums_.sums(shard).data() + segments_of(interval, piece, segments).begin,
                       send_.data() + sent, rows));
           sent += rows;
         }
@@ -192,19 +193,19 @@ void SquareSums::lay_out(const SegmentBuffers& runs) {
   }
 }
 
-void SquareSums::list_additions(const SegmentBuffers& runs) {
+void SquareSums::list_additions(const SegmentBuffers& segments) {
   sums_added_.clear();
   for (const Interval& interval : intervals_) {
     for (const Piece& target : interval.pieces) {
       if (target.local_shard < 0) continue;
-      const Range part = runs_of(interval, target, runs);
+      const Range part = segments_of(interval, target, segments);
       for (const Piece& piece : interval.pieces) {
         const float* from = piece.received;
         if (piece.local_shard >= 0) {
           const auto shard = static_cast<size_t>(piece.local_shard);
-          from = sums_.data() + sum_at_[shard] + runs_of(interval, piece, runs).begin;
+          from = shard_sums_.sums(shard).data() + segments_of(interval, piece, segments).begin;
         }
-        float* to = totals_.data() + sum_at_[static_cast<size_t>(target.local_shard)] + part.begin;
+        float* to = shard_sums_.totals(static_cast<size_t>(target.local_shard)).data() + part.begin;
         BlockCopy copy = copy_of(from, to, part.size());
         copy.accumulate = &piece != &interval.pieces.front();
         sums_added_.push_back(copy);

@@ -12,32 +12,59 @@
 
 namespace dlrm {
 
-/// Row-wise Adagrad over column shards: each owner sums g² of its columns of every row of the
-/// batch, owners of the same rows exchange their sums, and each adds all of them in column order,
-/// so that every owner adds the same mean of the whole row to its accumulator.
+/// Gradient sums of the unique rows of this rank's shards of cut columns, and their sums of g².
+class CutShardSums {
+ public:
+  CutShardSums(Context& context, const std::vector<OwnedShard>& shards);
+
+  /// Reserves memory for all unique rows.
+  void begin(const SegmentBuffers& segments);
+  /// Unique rows of shard `shard`; if the device alone knows them, the largest possible number.
+  int64_t unique_rows(const SegmentBuffers& segments, size_t shard) const;
+  MatrixView<float> gradients(size_t shard) const;
+  View<float> sums(size_t shard) const { return part(sums_, shard); }
+  View<float> totals(size_t shard) const { return part(totals_, shard); }
+
+ private:
+  View<float> part(const Array<float>& of, size_t shard) const {
+    return {of.data() + sum_at_[shard], static_cast<size_t>(counts_[shard])};
+  }
+
+  const std::vector<OwnedShard>& shards_;
+  const bool host_visible_;
+  Array<float> gradients_;
+  Array<float> sums_;                                   ///< over this shard's columns
+  Array<float> totals_;                                 ///< over all columns of the table
+  std::vector<int64_t> counts_, gradient_at_, sum_at_;  ///< by shard
+};
+
+/// Row-wise Adagrad over column shards. Each owner sums g² over its columns of every row of the
+/// batch. Owners of the same rows exchange their sums. Each adds all of them in column order, so
+/// that every owner adds the same mean of the whole row to its accumulator.
 ///
-/// Owners of the same rows have the same unique rows in the same order (their ids are the same), so
-/// sums alone travel. Rows are cut at every shard border of their table: an interval is what some
-/// set of shards has in common.
+/// Owners of the same rows have the same ids and so the same unique rows in the same order. Only
+/// sums travel. Rows are cut at every shard border of their table; an interval lies between two
+/// neighbouring borders.
 ///
-/// On a device the host knows only how many unique rows there are at most, which is alike on all
-/// owners of the same rows: so many sums travel, and column shards must be of whole intervals.
+/// If the host does not see the device's memory, it knows only the largest possible number of
+/// unique rows, which is equal on all owners of the same rows. That many sums travel, and column
+/// shards must consist of whole intervals.
 class SquareSums {
  public:
   SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout,
              const std::vector<OwnedShard>& shards);
   ~SquareSums();
 
-  /// Gradient sums [count, width] of shard `shard`, to be filled: begin() first, then one call
-  /// each. On a device count is the most there may be.
-  void begin(const SegmentBuffers& runs);
-  MatrixView<float> gradients(size_t shard) const;
-  /// Sums g² of each local column-cut shard and starts the exchange.
-  void start(const SegmentBuffers& runs);
+  /// Gradient sums [count, width] of shard `shard`, which the caller fills after begin(). `count`
+  /// is the number of unique rows, or the largest possible one.
+  void begin(const SegmentBuffers& segments) { shard_sums_.begin(segments); }
+  MatrixView<float> gradients(size_t shard) const { return shard_sums_.gradients(shard); }
+  /// Sums g² of each local shard of cut columns and starts the exchange.
+  void start(const SegmentBuffers& segments);
   /// Waits, and adds in column order.
   void finish();
   /// Σ g² over whole rows, [count] of `shard`.
-  View<const float> totals(size_t shard) const;
+  View<const float> totals(size_t shard) const { return shard_sums_.totals(shard); }
   void poll() { pending_.poll(); }
   int64_t bytes_sent() const { return bytes_sent_; }
 
@@ -56,11 +83,11 @@ class SquareSums {
     size_t own = 0;             ///< one that is this rank's
   };
   /// Part [begin, end) of the unique rows of a local piece that lie in the interval.
-  Range runs_of(const Interval& interval, const Piece& piece, const SegmentBuffers& runs) const;
-  int64_t unique_rows(const SegmentBuffers& runs, size_t shard) const;
+  Range segments_of(const Interval& interval, const Piece& piece,
+                    const SegmentBuffers& segments) const;
   void find_intervals(const EmbeddingLayout& layout, int table);
-  void lay_out(const SegmentBuffers& runs);
-  void list_additions(const SegmentBuffers& runs);
+  void lay_out(const SegmentBuffers& segments);
+  void list_additions(const SegmentBuffers& segments);
   BlockCopy copy_of(const float* from, float* to, int64_t count) const;
 
   Context& context_;
@@ -68,8 +95,8 @@ class SquareSums {
   const std::vector<OwnedShard>& shards_;
   std::unique_ptr<Communicator> comm_;
   std::vector<Interval> intervals_;  ///< of this rank's column-cut shards
-  Array<float> gradients_, sums_, totals_, send_, receive_;
-  std::vector<int64_t> counts_, gradient_at_, sum_at_;  ///< by shard
+  CutShardSums shard_sums_;
+  Array<float> send_, receive_;
   ExchangeLayout layout_;
   std::vector<BlockCopy> copies_;      ///< into send_
   std::vector<BlockCopy> sums_added_;  ///< into totals_

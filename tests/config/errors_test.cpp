@@ -132,6 +132,8 @@ INSTANTIATE_TEST_SUITE_P(
              "model.tables.0.features is a list: needs a list of maps, at least one"},
         Case{"RankOfDot", "model.interaction={type: dot, rank: 3}",
              "model.interaction.rank belongs to type cross, and the type is dot"},
+        Case{"LayersOfFm", "model.interaction={type: fm, layers: 3}",
+             "model.interaction.layers belongs to type cross, and the type is fm"},
         Case{"OrderOfCross", "model.interaction={type: cross, order: dense_last}",
              "model.interaction.order belongs to type concat, and the type is cross"},
         Case{"PoolWiderThanE", "model.interaction={type: concat, average_pool: 65}",
@@ -216,6 +218,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "    - {name: a, rows: 3, dim: 8}\n"
                  "train: {global_batch_size: 4}\n",
                  "small.yaml:4: interaction dot needs equal widths: table a has dim 8, the dense "
+                 "side 16 (the last of bottom_mlp)"},
+        FileCase{"FmWidths",
+                 "model:\n  dense_features: 4\n  top_mlp: [1]\n  interaction: fm\n  tables:\n"
+                 "    - {name: a, rows: 3, dim: 8}\n"
+                 "train: {global_batch_size: 4}\n",
+                 "small.yaml:4: interaction fm needs equal widths: table a has dim 8, the dense "
                  "side 16 (the last of bottom_mlp)"},
         FileCase{"DotWithoutABottomMlp",
                  "model:\n  dense_features: 4\n  bottom_mlp: []\n  top_mlp: [1]\n  tables:\n"

@@ -169,6 +169,12 @@ TEST(ModelConfig, TheLastPoolingWindowOfConcatIsRoundedUp) {
   EXPECT_EQ(shape(pooled(15)).interaction_width(), 5 + 1);
 }
 
+TEST(ModelConfig, FmAddsOneColumnToAllVectors) {
+  const ModelConfig model = shape(FmConfig());
+  EXPECT_EQ(model.interaction_width(), 5 + 15 + 1);
+  EXPECT_EQ(model.dense_parameters(), 22);
+}
+
 TEST(ModelConfig, CrossParametersAreBothFactorsAndTheBias) {
   const ModelConfig model = shape(CrossConfig{2, 3});
   EXPECT_EQ(model.interaction_width(), 20);

@@ -55,7 +55,7 @@ TEST_F(ActivationOnGpu, ForwardAndBackwardFollowTheFunctions) {
   }
 }
 
-TEST_F(ActivationOnGpu, KeepsANan) {
+TEST_F(ActivationOnGpu, ANanStaysANan) {
   for (const Activation act : kAll) {
     GpuMatrix z(*device, DType::kFloat32, 1, 4, 4);
     z.fill([](int64_t, int64_t c) { return c == 2 ? std::nanf("") : 1.0f; });

@@ -42,14 +42,14 @@ std::vector<std::string> devices() {
 INSTANTIATE_TEST_SUITE_P(All, EveryDevice, testing::ValuesIn(devices()),
                          [](const auto& info) { return info.param; });
 
-TEST_P(EveryDevice, SaysWhatItIs) {
+TEST_P(EveryDevice, DescriptionAndCapabilitiesNameTheKind) {
   EXPECT_THAT(device->describe(), StartsWith(GetParam() + ": "));
   EXPECT_EQ(device->runs_cuda(), GetParam() == "cuda");
   EXPECT_EQ(device->host_visible_memory(), GetParam() == "cpu");
   EXPECT_EQ(device->asynchronous(), GetParam() == "cuda");
 }
 
-TEST_P(EveryDevice, GivesZeroedMemoryAgainAndAgain) {
+TEST_P(EveryDevice, MemoryIsZeroedAgainAndAgain) {
   for (const size_t size : {1, 1000, 700000}) {
     for (int round = 0; round < 3; ++round) {
       const Array<int> array(*device, size, "numbers");
@@ -60,12 +60,12 @@ TEST_P(EveryDevice, GivesZeroedMemoryAgainAndAgain) {
   }
 }
 
-TEST_P(EveryDevice, GivesZeroedHostMemory) {
+TEST_P(EveryDevice, HostMemoryIsZeroed) {
   HostArray<int> array(*device, 1000, "numbers");
   for (size_t i = 0; i < array.size(); ++i) EXPECT_EQ(array[i], 0);
 }
 
-TEST_P(EveryDevice, CopiesToAndFromItsMemory) {
+TEST_P(EveryDevice, MemoryIsCopiedBothWays) {
   HostArray<int> from(*device, 1000, "from"), to(*device, 1000, "to");
   const Array<int> between(*device, 1000, "between");
   std::iota(from.data(), from.data() + 1000, 7);
@@ -75,12 +75,12 @@ TEST_P(EveryDevice, CopiesToAndFromItsMemory) {
   EXPECT_EQ(std::memcmp(from.data(), to.data(), 4000), 0);
 }
 
-TEST_P(EveryDevice, CopiesNothing) {
+TEST_P(EveryDevice, ACopyOfNoBytesIsAccepted) {
   device->copy(nullptr, nullptr, 0, *stream);
   stream->synchronize();
 }
 
-TEST_P(EveryDevice, CountsWhatItHandsOut) {
+TEST_P(EveryDevice, BytesInUseAndTheirPeakAreCounted) {
   const size_t before = device->bytes_in_use();
   {
     const Buffer a(*device, 1 << 20, "first"), b(*device, 3 << 20, "second");
@@ -90,7 +90,7 @@ TEST_P(EveryDevice, CountsWhatItHandsOut) {
   EXPECT_GE(device->peak_bytes(), before + (4 << 20));
 }
 
-TEST_P(EveryDevice, SaysWhoHoldsMemoryWhereThereIsTooLittle) {
+TEST_P(EveryDevice, OutOfMemoryNamesWhoHoldsIt) {
   const Buffer tables(*device, 3 << 20, "tables"), activations(*device, 1 << 20, "activations");
   try {
     const Buffer all(*device, size_t{1} << 60, "everything");
@@ -131,7 +131,7 @@ TEST_P(EveryDevice, TheHostWaitsForAnEvent) {
   EXPECT_EQ(to[0], 42);
 }
 
-TEST_P(EveryDevice, FreedMemoryIsNotGivenOutBeforeWhatReadsItIsDone) {
+TEST_P(EveryDevice, FreedMemoryIsReusedOnlyAfterItsReadersAreDone) {
   constexpr size_t kSize = 100000;
   HostArray<int> from(*device, kSize, "from"), to(*device, kSize, "to");
   std::iota(from.data(), from.data() + kSize, 1);
@@ -146,7 +146,7 @@ TEST_P(EveryDevice, FreedMemoryIsNotGivenOutBeforeWhatReadsItIsDone) {
   EXPECT_EQ(read(next), std::vector<int>(kSize, 0));
 }
 
-TEST_P(EveryDevice, ThreadsShareIt) {
+TEST_P(EveryDevice, ThreadsShareADevice) {
   std::vector<std::thread> threads;
   std::vector<int> sums(4);
   for (int t = 0; t < 4; ++t) {
@@ -169,14 +169,14 @@ TEST_P(EveryDevice, ThreadsShareIt) {
   for (int t = 0; t < 4; ++t) EXPECT_EQ(sums[static_cast<size_t>(t)], 2000 * t);
 }
 
-TEST_P(EveryDevice, SeveralOfThemLiveInOneProcess) {
+TEST_P(EveryDevice, SeveralDevicesShareAProcess) {
   const auto second = make();
   const Array<int> a(*device, 10, "a"), b(*second, 10, "b");
   EXPECT_EQ(read(a), std::vector<int>(10, 0));
   EXPECT_GE(second->bytes_in_use(), 40u);
 }
 
-TEST_P(EveryDevice, AnArrayTakesItsFirstSizeAsItIsAndAQuarterMoreWhereItGrows) {
+TEST_P(EveryDevice, AnArrayGrowsByAQuarterAfterItsFirstSize) {
   Array<int> array(*device, 0, "growing");
   array.reserve(1000);
   EXPECT_EQ(array.size(), 1000u);
@@ -184,7 +184,7 @@ TEST_P(EveryDevice, AnArrayTakesItsFirstSizeAsItIsAndAQuarterMoreWhereItGrows) {
   EXPECT_EQ(array.size(), 1251u);
 }
 
-TEST_P(EveryDevice, GivesLargeMemoryOfTheHostZeroedAgain) {
+TEST_P(EveryDevice, LargeHostMemoryIsZeroedAgain) {
   const size_t bytes = (size_t{130} << 20) + 1;  // several parts, the last a small one
   for (int time = 0; time < 2; ++time) {
     const HostArray<char> array(*device, bytes, "large");
@@ -195,13 +195,13 @@ TEST_P(EveryDevice, GivesLargeMemoryOfTheHostZeroedAgain) {
   }
 }
 
-TEST(CudaDevices, AreNoneWithoutCudaInTheBuild) {
+TEST(CudaDevices, ABuildWithoutCudaHasNone) {
   if (!built_with_cuda()) {
     EXPECT_EQ(cuda_device_count(), 0);
   }
 }
 
-TEST(CudaDevices, OneThatIsNotThereIsAUsageError) {
+TEST(CudaDevices, AMissingGpuIsAUsageError) {
   try {
     make_cuda_device(cuda_device_count());
     FAIL() << "made a GPU that is not there";
@@ -211,7 +211,7 @@ TEST(CudaDevices, OneThatIsNotThereIsAUsageError) {
   }
 }
 
-TEST(UtilisationProbe, IsNoneOfACpu) {
+TEST(UtilisationProbe, ACpuHasNone) {
   EXPECT_EQ(make_utilisation_probe(*make_cpu_device()), nullptr);
 }
 
@@ -223,7 +223,7 @@ class FailedStream final : public Stream {
   void wait(Event&) override {}
 };
 
-TEST(Settle, LeavesAFailedDeviceAlone) {
+TEST(Settle, AFailedDeviceIsNotWaitedFor) {
   FailedStream stream;
   settle(stream);
   EXPECT_THROW(stream.synchronize(), Error);

@@ -7,7 +7,7 @@ namespace {
 
 int cells[16];  // addresses to account for
 
-TEST(Ledger, ListsHoldersLargestFirst) {
+TEST(Ledger, HoldersAreListedLargestFirst) {
   Ledger ledger;
   ledger.add(&cells[0], 100, "a");
   ledger.add(&cells[1], 300, "b");
@@ -16,7 +16,7 @@ TEST(Ledger, ListsHoldersLargestFirst) {
   EXPECT_EQ(ledger.in_use(), 650u);
 }
 
-TEST(Ledger, SumsUpTheSmallOnes) {
+TEST(Ledger, SmallHoldersAreSummed) {
   Ledger ledger;
   for (int i = 0; i < 8; ++i) {
     ledger.add(&cells[i], static_cast<size_t>(1000 >> i),
@@ -25,7 +25,7 @@ TEST(Ledger, SumsUpTheSmallOnes) {
   EXPECT_EQ(ledger.holders(), "a 1000 B, b 500 B, c 250 B, d 125 B, e 62 B, f 31 B, 2 others 22 B");
 }
 
-TEST(Ledger, ForgetsWhatIsFreedAndKeepsThePeak) {
+TEST(Ledger, FreedMemoryLeavesThePeak) {
   Ledger ledger;
   ledger.add(&cells[0], 100, "a");
   ledger.add(&cells[1], 50, "b");
@@ -36,7 +36,7 @@ TEST(Ledger, ForgetsWhatIsFreedAndKeepsThePeak) {
   EXPECT_EQ(ledger.peak(), 150u);
 }
 
-TEST(Ledger, SaysNothingWhereNothingIsHeld) {
+TEST(Ledger, NoHoldersReadAsNothing) {
   Ledger ledger;
   EXPECT_EQ(ledger.holders(), "nothing");
   ledger.add(&cells[0], 1, "a");
@@ -44,7 +44,7 @@ TEST(Ledger, SaysNothingWhereNothingIsHeld) {
   EXPECT_EQ(ledger.holders(), "nothing");
 }
 
-TEST(ShownBytes, PicksTheUnit) {
+TEST(ShownBytes, TheUnitFitsTheSize) {
   EXPECT_EQ(shown_bytes(1023), "1023 B");
   EXPECT_EQ(shown_bytes(1536), "1.5 KiB");
   EXPECT_EQ(shown_bytes(20 << 20), "20.0 MiB");

@@ -83,7 +83,7 @@ class MatmulOnGpu : public OnGpu {
       device ? cuda::make_matmul(*device, {.tf32 = false}) : nullptr;
 };
 
-TEST_F(MatmulOnGpu, MultipliesEveryShapeTypeTransposeAndStride) {
+TEST_F(MatmulOnGpu, EveryShapeTypeTransposeAndStrideIsMultiplied) {
   for (const Case& s : kCases) {
     for (const auto& [in, out] : {std::pair{DType::kFloat32, DType::kFloat32},
                                   std::pair{DType::kBFloat16, DType::kBFloat16},
@@ -104,7 +104,7 @@ TEST_F(MatmulOnGpu, MultipliesEveryShapeTypeTransposeAndStride) {
   }
 }
 
-TEST_F(MatmulOnGpu, AddsToWhatIsThere) {
+TEST_F(MatmulOnGpu, AProductIsAccumulated) {
   Operands o(*device, *transfer, {9, 12, 20}, DType::kFloat32, DType::kFloat32, false, true);
   Product p = o.product();
   p.accumulate = true;
@@ -118,7 +118,7 @@ TEST_F(MatmulOnGpu, AddsToWhatIsThere) {
   }
 }
 
-TEST_F(MatmulOnGpu, AddsABiasAndAppliesRelu) {
+TEST_F(MatmulOnGpu, ABiasIsAddedBeforeRelu) {
   for (const Epilogue epilogue : {Epilogue::kBias, Epilogue::kReluBias}) {
     Operands o(*device, *transfer, {16, 24, 32}, DType::kFloat32, DType::kFloat32, false, true);
     std::vector<float> bias(24);
@@ -180,7 +180,7 @@ TEST_F(MatmulOnGpu, ReluMaskServesTheBackward) {
   }
 }
 
-TEST_F(MatmulOnGpu, GeluKeepsItsInput) {
+TEST_F(MatmulOnGpu, GeluStoresItsInputForTheBackward) {
   Operands o(*device, *transfer, {16, 24, 32}, DType::kBFloat16, DType::kBFloat16, false, true);
   std::vector<BFloat16> rounded(24, BFloat16(0.25f));
   const Array<BFloat16> bias = upload(rounded);
@@ -204,7 +204,7 @@ TEST_F(MatmulOnGpu, GeluKeepsItsInput) {
   }
 }
 
-TEST_F(MatmulOnGpu, SumsItsInputsAlongTheInnerSize) {
+TEST_F(MatmulOnGpu, InputsAreSummedAlongTheInnerSize) {
   for (const DType in : {DType::kFloat32, DType::kBFloat16}) {
     for (const Epilogue epilogue : {Epilogue::kSumsOfA, Epilogue::kSumsOfB}) {
       Operands o(*device, *transfer, {16, 24, 64}, in, DType::kFloat32, true, false);
@@ -250,7 +250,7 @@ class TimedMatmulOnGpu : public MatmulOnGpu {
   }
 };
 
-TEST_F(TimedMatmulOnGpu, GivesTheSameBitsFromAnotherObjectThatTookUpItsChoices) {
+TEST_F(TimedMatmulOnGpu, RestoredAlgorithmsGiveTheSameBits) {
   const std::vector<float> first = results();
   matmul->settle();
   const std::vector<std::byte> choices = matmul->tuned_algorithms();
@@ -264,7 +264,7 @@ TEST_F(TimedMatmulOnGpu, GivesTheSameBitsFromAnotherObjectThatTookUpItsChoices) 
 #endif
 }
 
-TEST_F(TimedMatmulOnGpu, TimesNothingOnceItHasSettled) {
+TEST_F(TimedMatmulOnGpu, NothingIsTimedOnceAlgorithmsAreChosen) {
   matmul->settle();
   const std::vector<float> first = results();
   matmul = timed_on_day(2);
@@ -272,12 +272,12 @@ TEST_F(TimedMatmulOnGpu, TimesNothingOnceItHasSettled) {
   EXPECT_EQ(results(), first);
 }
 
-TEST_F(TimedMatmulOnGpu, OffersNoChoicesBeforeAllAreMade) {
+TEST_F(TimedMatmulOnGpu, AlgorithmsAreSavedOnlyOnceAllAreChosen) {
   results();
   EXPECT_TRUE(matmul->tuned_algorithms().empty());
 }
 
-TEST_F(TimedMatmulOnGpu, KeepsWhichWayWasFastest) {
+TEST_F(TimedMatmulOnGpu, TheFastestAlgorithmIsKept) {
   Operands o(*device, *transfer, {4, 4, 4}, DType::kFloat32, DType::kFloat32, false, true);
   int runs = 0;
   const auto way = [&](int) { ++runs; };
@@ -293,7 +293,7 @@ TEST_F(TimedMatmulOnGpu, KeepsWhichWayWasFastest) {
   EXPECT_EQ(runs, 0);
 }
 
-TEST_F(TimedMatmulOnGpu, WhatAProductAddsToStaysWhileItIsChosen) {
+TEST_F(TimedMatmulOnGpu, TimingLeavesAccumulatedOutputsAlone) {
   Operands o(*device, *transfer, {9, 12, 20}, DType::kFloat32, DType::kFloat32, false, true);
   Product p = o.product();
   p.accumulate = true;
@@ -303,7 +303,7 @@ TEST_F(TimedMatmulOnGpu, WhatAProductAddsToStaysWhileItIsChosen) {
   EXPECT_EQ(o.d.at(3, 4), before);
 }
 
-TEST_F(MatmulOnGpu, TakesNoChoicesFromForeignBytes) {
+TEST_F(MatmulOnGpu, ForeignBytesRestoreNoAlgorithms) {
   std::vector<std::byte> noise(1000, std::byte{7});
   matmul->restore(noise);
   matmul->restore({});
@@ -311,7 +311,7 @@ TEST_F(MatmulOnGpu, TakesNoChoicesFromForeignBytes) {
   run(o.product());
 }
 
-TEST_F(MatmulOnGpu, ProductsOfTwoStreamsRunSideBySide) {
+TEST_F(MatmulOnGpu, ProductsOfTwoStreamsDoNotDisturbEachOther) {
   const auto beside = device->make_stream();
   Operands o(*device, *transfer, {64, 64, 64}, DType::kFloat32, DType::kFloat32, false, false);
   Operands p(*device, *transfer, {64, 64, 64}, DType::kFloat32, DType::kFloat32, true, false);

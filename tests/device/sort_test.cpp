@@ -47,7 +47,7 @@ class SortOnGpu : public OnGpu {
   }
 };
 
-TEST_F(SortOnGpu, SortsPairsAndKeepsTheOrderOfEquals) {
+TEST_F(SortOnGpu, PairsAreSortedStably) {
   for (const size_t count : {1, 2, 31, 1000, 20000}) {
     sorts<uint32_t>(count, 63, 0, 6);
     sorts<uint32_t>(count, UINT32_MAX, 0, 32);
@@ -56,19 +56,19 @@ TEST_F(SortOnGpu, SortsPairsAndKeepsTheOrderOfEquals) {
   }
 }
 
-TEST_F(SortOnGpu, LooksAtTheNamedBitsOnly) {
+TEST_F(SortOnGpu, OnlyTheGivenBitsAreCompared) {
   sorts<uint32_t>(5000, UINT32_MAX, 8, 13);
   sorts<uint64_t>(5000, UINT64_MAX, 30, 41);
   sorts<uint32_t>(5000, UINT32_MAX, 3, 3);
 }
 
-TEST_F(SortOnGpu, SortsNothing) {
+TEST_F(SortOnGpu, NoPairsAreAccepted) {
   EXPECT_EQ(cuda::sort_pairs_scratch(0, 4), 0u);
   cuda::sort_pairs(static_cast<const uint32_t*>(nullptr), nullptr, nullptr, nullptr, 0, 0, 32,
                    nullptr, 0, native());
 }
 
-TEST_F(SortOnGpu, AddsUpWhatCameBefore) {
+TEST_F(SortOnGpu, PrefixSumsAreExclusiveOrInclusive) {
   for (const size_t count : {1, 3, 777, 50000}) {
     const auto n = static_cast<int64_t>(count);
     std::vector<int64_t> values(count), exclusive(count), inclusive(count);
@@ -85,7 +85,7 @@ TEST_F(SortOnGpu, AddsUpWhatCameBefore) {
   }
 }
 
-TEST_F(SortOnGpu, AddsUpSmallNumbersToo) {
+TEST_F(SortOnGpu, SmallIntegersAreSummed) {
   const std::vector<uint32_t> values{3, 0, 4, 1};
   const auto in = upload(values), out = upload(values);
   const size_t bytes = cuda::sum_scratch(4);

@@ -32,7 +32,7 @@ class BagMessage : public ::testing::TestWithParam<int64_t> {
   }
 };
 
-TEST_P(BagMessage, TakesHeadersLengthsAndIdsEachRoundedUpToEightBytes) {
+TEST_P(BagMessage, HeadersLengthsAndIdsAreRoundedUpToEightBytes) {
   EXPECT_EQ(message_.size(), static_cast<size_t>(2 * 8 + 16 + 10 * GetParam()));
 }
 
@@ -46,7 +46,7 @@ TEST_P(BagMessage, BagsOfSeveralMessagesReadOneAfterTheOther) {
   EXPECT_THAT(offsets, ElementsAre(0, 0, 3, 4, 4, 7, 8));
 }
 
-TEST_P(BagMessage, ReadingWithinRowsKeepsTheirIdsAlone) {
+TEST_P(BagMessage, ReadingWithinRowsKeepsOnlyTheirIds) {
   const Range rows{2, far_ + 1};
   ASSERT_EQ(count_within(spans_[0], GetParam(), rows), 5);
   std::vector<int64_t> ids(5), offsets(4, 0);
@@ -56,9 +56,7 @@ TEST_P(BagMessage, ReadingWithinRowsKeepsTheirIdsAlone) {
   EXPECT_THAT(offsets, ElementsAre(0, 1, 3, 5));
 }
 
-TEST_P(BagMessage, OfNoSamplesTakesNoBytes) {
-  EXPECT_EQ(message_bytes(headers_, 0, GetParam()), 0);
-}
+TEST_P(BagMessage, NoSamplesTakeNoBytes) { EXPECT_EQ(message_bytes(headers_, 0, GetParam()), 0); }
 
 INSTANTIATE_TEST_SUITE_P(Embedding, BagMessage, ::testing::Values(4, 8));
 

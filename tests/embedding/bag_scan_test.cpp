@@ -64,7 +64,7 @@ class BagScans : public ::testing::TestWithParam<int> {
   }
 };
 
-TEST_P(BagScans, IdsAreCopiedWhereAFeatureHasAPlace) {
+TEST_P(BagScans, IdsAreCopiedToTheirDestination) {
   std::vector<int64_t> expected = ids_;
   std::fill(expected.end() - 3 * kSamples, expected.end(), -1);
   EXPECT_EQ(copied<int64_t>(), expected);
@@ -81,7 +81,7 @@ TEST_P(BagScans, TheFirstBadIdOfAllChunksIsNamed) {
   EXPECT_THAT(error(), HasSubstr("sample 330 of the global batch, feature long_0: id 1000000 is"));
 }
 
-TEST_P(BagScans, LengthsAreKnownWhereBagsAreAlike) {
+TEST_P(BagScans, LengthsAreKnownIfBagsAreAlike) {
   std::vector<int32_t> lengths;
   for (const BagScan& scan : scans()) lengths.push_back(scan.length);
   EXPECT_EQ(lengths, (std::vector<int32_t>{100, 0, 1, 3}));

@@ -19,7 +19,7 @@ Tensors trained(const std::string& plan, int ranks, const EmbeddingOptions& opti
                    kBatches, threads);
 }
 
-TEST(Bf16Tables, StartAsTheRowsOfFp32RoundedToNearest) {
+TEST(Bf16Tables, InitialRowsAreThoseOfFp32RoundedToNearest) {
   const EmbeddingOptions rounded = bf16_options(OptimizerRule::kAdagrad);
   EmbeddingOptions exact = rounded;
   for (TableConfig& table : exact.tables) table.dtype = DType::kFloat32;
@@ -74,7 +74,7 @@ TEST(Bf16Tables, PlansThatSumAlikeTrainToTheSameBits) {
   }
 }
 
-TEST(Bf16Tables, AreTrainedByTheFastPathAsByTheReference) {
+TEST(Bf16Tables, TheCpuExecutionTrainsAsTheReference) {
   const EmbeddingOptions options = bf16_options(OptimizerRule::kAdagrad);
   const Tensors want = trained("mixed", 3, options), got = trained("mixed", 3, options, 2);
   for (const auto& [path, values] : want) {
@@ -84,7 +84,7 @@ TEST(Bf16Tables, AreTrainedByTheFastPathAsByTheReference) {
   }
 }
 
-TEST(Bf16Tables, DriftFromTheExactModelByRoundingAlone) {
+TEST(Bf16Tables, TheyDriftFromTheExactModelOnlyByRounding) {
   const EmbeddingOptions options = bf16_options(OptimizerRule::kSgd);
   const MadeUpBags bags(options.tables);
   PlainTables plain(options.tables, options.optimizer, options.seed);

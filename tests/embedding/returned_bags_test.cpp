@@ -62,15 +62,15 @@ class ReturnedBags : public ::testing::TestWithParam<std::tuple<const char*, Poo
   }
 };
 
-TEST_P(ReturnedBags, OfOneIdEachTrainAsOnOneRank) {
+TEST_P(ReturnedBags, BagsOfOneIdTrainAsOnOneRank) {
   expect_one_rank_agrees([](int64_t t, int64_t i) { return Bag{(7 * i + t) % kRows}; });
 }
 
-TEST_P(ReturnedBags, AllOnOneShardTrainAsOnOneRank) {
+TEST_P(ReturnedBags, BagsOnOneShardTrainAsOnOneRank) {
   expect_one_rank_agrees([](int64_t t, int64_t i) { return Bag{kRows - 1 - (i + t) % 5}; });
 }
 
-TEST_P(ReturnedBags, OfManyIdsTrainAsOnOneRank) {
+TEST_P(ReturnedBags, BagsOfManyIdsTrainAsOnOneRank) {
   expect_one_rank_agrees([](int64_t t, int64_t i) {
     Bag bag;
     for (int64_t k = 0; k < (i + t) % 7; ++k) bag.push_back((11 * k + 3 * i) % kRows);
@@ -78,11 +78,11 @@ TEST_P(ReturnedBags, OfManyIdsTrainAsOnOneRank) {
   });
 }
 
-TEST_P(ReturnedBags, NoneAtAllTrainAsOnOneRank) {
+TEST_P(ReturnedBags, EmptyBagsTrainAsOnOneRank) {
   expect_one_rank_agrees([](int64_t, int64_t) { return Bag{}; });
 }
 
-TEST_P(ReturnedBags, NowAndThenEmptyGiveZerosWhateverWasThereBefore) {
+TEST_P(ReturnedBags, EmptyBagsGiveZerosAfterFullOnes) {
   const auto [kind, pooling] = GetParam();
   const Tables tables = one_table(pooling);
   const BagOf bag_of = [](int64_t t, int64_t i) { return t == 0 || i % 3 ? Bag{i} : Bag{}; };
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(Embedding, ReturnedBags,
                                   (std::get<1>(info.param) == Pooling::kSum ? "Sum" : "Mean");
                          });
 
-TEST(ReturnedVectors, OfRowShardsAreOnesThatHaveAnId) {
+TEST(ReturnedVectors, RowShardsReturnOnlyBagsWithAnId) {
   const Tables tables = one_table(Pooling::kSum);
   EmbeddingOptions options = options_for(tables, OptimizerRule::kSgd);
   // Every id lies on rank 2's rows [20, 30).

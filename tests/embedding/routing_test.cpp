@@ -92,7 +92,7 @@ TEST_P(EveryPlanKind, TheCpuExecutionTrainsAsTheReference) {
   }
 }
 
-TEST_P(EveryPlanKind, AFewStepsInNothingIsAllocatedAnyMore) {
+TEST_P(EveryPlanKind, TheSteadyStateAllocatesNothing) {
   const Tables tables = odd_tables(Pooling::kSum);
   const MadeUpBags bags(tables);
   const EmbeddingOptions options = options_for(tables, OptimizerRule::kRowwiseAdagrad);

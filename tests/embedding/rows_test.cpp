@@ -10,7 +10,7 @@ Tensors initial_rows(const std::string& kind, int ranks, const EmbeddingOptions&
   return train_all(plan_of(kind, options.tables, ranks), options, MadeUpBags(options.tables), {});
 }
 
-TEST(InitialRows, AreTheSameBitsForEverySharding) {
+TEST(InitialRows, EveryShardingDrawsTheSameBits) {
   EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), OptimizerRule::kRowwiseAdagrad);
   const Tensors whole = initial_rows("table", 1, options);
   for (const char* kind : {"table", "row", "column", "grid", "data_parallel", "mixed", "ragged"}) {
@@ -19,7 +19,7 @@ TEST(InitialRows, AreTheSameBitsForEverySharding) {
   }
 }
 
-TEST(InitialRows, FollowTheUniformFieldOfTheirTable) {
+TEST(InitialRows, TheyFollowTheUniformFieldOfTheirTable) {
   const EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), OptimizerRule::kAdagrad);
   const Tensors whole = initial_rows("grid", 4, options);
   const PlainTables plain(options.tables, options.optimizer, options.seed);

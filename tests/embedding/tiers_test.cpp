@@ -14,7 +14,7 @@ Plan half_on_host(Plan plan) {
   return plan;
 }
 
-TEST(Tiers, OfShardsChangeNoBit) {
+TEST(Tiers, TheTierOfAShardChangesNoBit) {
   for (const OptimizerRule optimizer : {OptimizerRule::kAdagrad, OptimizerRule::kRowwiseAdagrad}) {
     const EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), optimizer);
     for (const char* kind : {"mixed", "ragged", "two_columns_a_rank", "data_parallel"}) {
@@ -59,7 +59,7 @@ class CountingDevice final : public Device {
   std::shared_ptr<Device> cpu_ = make_cpu_device();
 };
 
-TEST(Tiers, SayWhichMemoryAShardTakes) {
+TEST(Tiers, TheTierOfAShardChoosesItsMemory) {
   const Tables tables = {table_of("plain", 8, 16, {1}, Pooling::kSum),
                          table_of("copied", 4, 16, {1}, Pooling::kSum)};
   const EmbeddingOptions options = options_for(tables, OptimizerRule::kAdagrad);

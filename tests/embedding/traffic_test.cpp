@@ -94,28 +94,28 @@ class Traffic : public ::testing::TestWithParam<Case> {
       OptimizerRule::kAdagrad);
 };
 
-TEST_P(Traffic, MeasuresAsPlanned) { expect_planned(rows_cut() ? 0.05 : 0); }
+TEST_P(Traffic, ExactRoutingSendsWhatWasPlanned) { expect_planned(rows_cut() ? 0.05 : 0); }
 
-TEST_P(Traffic, OfFixedRoutingMeasuresAsPlannedExactly) {
+TEST_P(Traffic, FixedRoutingSendsExactlyWhatWasPlanned) {
   options_.routing.mode = RoutingMode::kFixed;
   options_.wire.forward = DType::kFloat16;
   options_.wire.backward = DType::kBFloat16;
   expect_planned(0);
 }
 
-TEST_P(Traffic, WithSumsOfSquaresMeasuresAsPlanned) {
+TEST_P(Traffic, SumsOfSquaresSendWhatWasPlanned) {
   options_.optimizer.type = OptimizerRule::kRowwiseAdagrad;
   expect_planned(0.05);
 }
 
-TEST_P(Traffic, OfRowsGatheredAsPairsMeasuresAsPlanned) {
+TEST_P(Traffic, GatheredPairsSendWhatWasPlanned) {
   options_.tables.push_back(table_of("sparse", 100000, 3, {2, 1}, Pooling::kSum));
   const bool pairs = replicates_by_pairs(options_.tables.back(), kBatch, GetParam().ranks);
   ASSERT_EQ(pairs, GetParam().ranks > 1);
   expect_planned(0.05);
 }
 
-TEST_P(Traffic, IsAllThatTheCommunicatorsMove) {
+TEST_P(Traffic, AllBytesOfTheCommunicatorsAreCounted) {
   for (const int64_t sparse_rows : {7, 100000}) {
     options_.tables.push_back(table_of("more", sparse_rows, 3, {2, 1}, Pooling::kSum));
     run_on_threads(GetParam().ranks, [&](Communicator& comm) {
@@ -151,7 +151,7 @@ ShardedEmbeddings::Traffic traffic_of_a_step(Communicator& comm, const Embedding
   return embeddings.step_traffic() - before;
 }
 
-TEST_P(Traffic, OfAStepLeavesOutTheRoutingOfLaterBatches) {
+TEST_P(Traffic, BytesOfAStepLeaveOutRoutingOfLaterBatches) {
   options_.routing.depth = 1;
   run_on_threads(GetParam().ranks, [&](Communicator& comm) {
     const ShardedEmbeddings::Traffic alone = traffic_of_a_step(comm, options_, plan(), false);

@@ -50,9 +50,9 @@ inline EmbeddingOptions options_for(const Tables& tables, OptimizerRule optimize
   return options;
 }
 
-/// What one rank of a test has at hand.
+/// A rank of a test: its device, operations and context.
 struct Rank {
-  /// `threads`: 0 for the reference, else the CPU execution with so many.
+  /// `threads`: 0 for the reference, otherwise the CPU execution with so many.
   explicit Rank(Communicator& comm, int threads = 0)
       : device(make_cpu_device()),
         stream(device->make_stream()),

@@ -33,8 +33,8 @@ TEST_P(Parity, EveryLossIsPyTorchsWithinOneInAHundredThousand) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Parity,
                          testing::Combine(testing::Values("sgd_dot", "adagrad_dot", "adagrad_cross",
-                                                          "sgd_concat", "gelu_dot", "ftrl_dot",
-                                                          "lamb_dot"),
+                                                          "sgd_concat", "adagrad_fm", "gelu_dot",
+                                                          "ftrl_dot", "lamb_dot"),
                                           testing::Values(1, 3)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" +

@@ -125,6 +125,10 @@ TEST(CrossInteraction, GradientsMatchFiniteDifferences) {
   Network(CrossConfig{2, 4}, {3, 5, 1}, 2).expect_gradients();
 }
 
+TEST(FmInteraction, GradientsMatchFiniteDifferences) {
+  Network(FmConfig(), kEqualWidths, 3).expect_gradients();
+}
+
 TEST(Mlp, GradientsOfSmoothActivationsMatchFiniteDifferences) {
   for (const Activation act :
        {Activation::kGelu, Activation::kSilu, Activation::kSigmoid, Activation::kTanh}) {

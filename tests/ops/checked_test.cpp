@@ -33,6 +33,8 @@ class Faulty final : public reference::ReferenceOps {
   void run(const AveragePoolBackward& o) override { run_wrong(o, o.de); }
   void run(const CrossForward& o) override { run_wrong(o, o.y); }
   void run(const CrossBackward& o) override { run_wrong(o, o.dx0); }
+  void run(const FmForward& o) override { run_wrong(o, o.z); }
+  void run(const FmBackward& o) override { run_wrong(o, o.de); }
   void run(const BceWithLogits& o) override {
     ReferenceOps::run(o);
     o.loss[0] *= 1.001;
@@ -112,6 +114,7 @@ struct Calls {
   Cells dx0 = Cells::random(5, 8, 13);
   Cells e = Cells::random(5, 24, 6), z = Cells::random(5, 14, 7), de{5, 24};
   Cells pooled_e{5, 4}, logits = Cells::random(5, 1, 8), dlogits{5, 1};
+  Cells fm = Cells::random(5, 33, 14);
   Cells grads = Cells::random(20, 8, 9), dense{20, 8}, pooled{9, 8};
   Cells pooled_gradient = Cells::random(9, 8, 10);
   Table table{20, 8, DType::kFloat32, 11};
@@ -180,6 +183,14 @@ struct Calls {
         {"cross_backward",
          [=, this](Ops& o) {
            o.cross_backward(x.matrix(), u.matrix(), x.matrix(), dx.matrix(), dx0.matrix());
+         }},
+        {"fm_forward",
+         [=, this](Ops& o) {
+           o.run(FmForward{x.matrix(), e.floats(), fm.matrix()});
+         }},
+        {"fm_backward",
+         [=, this](Ops& o) {
+           o.run(FmBackward{x.matrix(), e.floats(), fm.matrix(), dx.matrix(), de.floats()});
          }},
         {"bce_with_logits",
          [=, this](Ops& o) {

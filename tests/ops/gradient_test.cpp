@@ -79,6 +79,15 @@ TEST_P(Gradient, DotInteractionAgreesWithFiniteDifferences) {
   expect_gradient(e, de, z, dz, forward);
 }
 
+TEST_P(Gradient, FmInteractionAgreesWithFiniteDifferences) {
+  Cells x = Cells::random(2, 5, 1), e = Cells::random(2, 15, 2), z(2, 21);
+  Cells dz = Cells::random(2, 21, 3), dx(2, 5), de(2, 15);
+  const auto forward = [&] { ops->run(FmForward{x.matrix(), e.floats(), z.matrix()}); };
+  ops->run(FmBackward{x.matrix(), e.floats(), dz.matrix(), dx.matrix(), de.floats()});
+  expect_gradient(x, dx, z, dz, forward);
+  expect_gradient(e, de, z, dz, forward);
+}
+
 TEST_P(Gradient, AveragePoolAgreesWithFiniteDifferences) {
   Cells e = Cells::random(2, 16, 1), y(2, 3), dy = Cells::random(2, 3, 2), de(2, 16);
   ops->average_pool_backward(dy.matrix(), 7, de.floats());

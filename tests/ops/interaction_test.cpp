@@ -102,6 +102,55 @@ TEST_P(Interaction, CrossMultipliesAndAdds) {
   }
 }
 
+TEST_P(Interaction, FmAppendsTheSumOfAllProducts) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Shape& s : kShapes) {
+      for (const int64_t spare : kSpare) {
+        const int64_t outputs = (s.features + 1) * s.width + 1;
+        Cells x = Cells::random(s.batch, s.width, 1, type, spare);
+        Cells e = Cells::random(s.batch, s.features * s.width, 2, DType::kFloat32, spare);
+        Cells got(s.batch, outputs, type, spare), want(s.batch, outputs, type, spare);
+        ops->run(FmForward{x.matrix(), e.floats(), got.matrix()});
+        reference->run(FmForward{x.matrix(), e.floats(), want.matrix()});
+        EXPECT_TRUE(close(got, want, std::sqrt(static_cast<double>(outputs)) * 3))
+            << s.batch << " of " << s.features << " x " << s.width << " " << name_of(type);
+      }
+    }
+  }
+}
+
+TEST_P(Interaction, FmBackwardAgreesWithTheReference) {
+  const DType wide = DType::kFloat32;
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Shape& s : kShapes) {
+      for (const int64_t spare : kSpare) {
+        const int64_t columns = s.features * s.width;
+        Cells x = Cells::random(s.batch, s.width, 1, type, spare);
+        Cells e = Cells::random(s.batch, columns, 2, wide, spare);
+        Cells dz = Cells::random(s.batch, s.width + columns + 1, 3, type, spare);
+        Cells dx(s.batch, s.width, type, spare), want_dx(s.batch, s.width, type, spare);
+        Cells de(s.batch, columns, wide, spare), want_de(s.batch, columns, wide, spare);
+        Cells alone(s.batch, columns, wide, spare);
+        ops->run(FmBackward{x.matrix(), e.floats(), dz.matrix(), dx.matrix(), de.floats()});
+        ops->run(FmBackward{x.matrix(), e.floats(), dz.matrix(), Matrix(), alone.floats()});
+        reference->run(
+            FmBackward{x.matrix(), e.floats(), dz.matrix(), want_dx.matrix(), want_de.floats()});
+        EXPECT_TRUE(close(dx, want_dx, 3)) << s.features << " x " << s.width << name_of(type);
+        EXPECT_TRUE(close(de, want_de, 3)) << s.features << " x " << s.width << name_of(type);
+        EXPECT_TRUE(alone.same_bits(de)) << "without dx";
+      }
+    }
+  }
+}
+
+TEST_P(Interaction, FmGradientOfALargeVectorKeepsTheDigitsOfSmallOnes) {
+  Cells x(1, 1), e(1, 2), dz(1, 4), dx(1, 1), de(1, 2);
+  x.set(0, 0, 0x1p20f), e.set(0, 0, 1.0f / 3), e.set(0, 1, 1.0f / 7);
+  for (int64_t c = 0; c < 4; ++c) dz.set(0, c, c == 3 ? 1.0f : 0.0f);
+  ops->run(FmBackward{x.matrix(), e.floats(), dz.matrix(), dx.matrix(), de.floats()});
+  EXPECT_FLOAT_EQ(dx.at(0, 0), 1.0f / 3 + 1.0f / 7);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpu, Interaction, testing::ValuesIn(executions()), execution_name);
 
 TEST(ReferenceInteraction, ComputesTheDotOfKnownVectors) {
@@ -112,6 +161,16 @@ TEST(ReferenceInteraction, ComputesTheDotOfKnownVectors) {
   Machine().reference()->dot_forward(x.matrix(), e.floats(), z.matrix());
   const float want[] = {1, 2, 11, 17, 39};  // x, e1·x, e2·x, e2·e1
   for (int64_t c = 0; c < 5; ++c) EXPECT_EQ(z.at(0, c), want[c]);
+}
+
+TEST(ReferenceInteraction, FmOfKnownVectors) {
+  Cells x(1, 2), e(1, 4), z(1, 7);
+  const float vectors[] = {1, 2, 3, 4, 5, 6};
+  for (int64_t c = 0; c < 2; ++c) x.set(0, c, vectors[c]);
+  for (int64_t c = 0; c < 4; ++c) e.set(0, c, vectors[c + 2]);
+  Machine().reference()->run(FmForward{x.matrix(), e.floats(), z.matrix()});
+  for (int64_t c = 0; c < 6; ++c) EXPECT_EQ(z.at(0, c), vectors[c]);
+  EXPECT_EQ(z.at(0, 6), 11 + 17 + 39);  // x·e1 + x·e2 + e1·e2
 }
 
 TEST(ReferenceInteraction, AveragePoolPutsTheOddPaddingRight) {

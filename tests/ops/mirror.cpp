@@ -37,7 +37,7 @@ void Mirror::upload() {
     const auto bytes = static_cast<size_t>(r.end - r.begin);
     const size_t wanted = reinterpret_cast<uintptr_t>(r.begin) % 256;
     r.memory = Buffer(device_, bytes + 512, "a copy of arguments");
-    r.staging = Buffer(device_, bytes, "staged arguments", Place::kHost);
+    r.staging = Buffer(device_, bytes, "staged arguments", MemoryKind::kHost);
     r.shift = (wanted + 256 - reinterpret_cast<uintptr_t>(r.memory.data()) % 256) % 256;
     std::memcpy(r.staging.data(), r.begin, bytes);
     device_.copy(r.on_device(), r.staging.data(), bytes, stream_);

@@ -21,8 +21,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS, BATCH, DENSE = 50, 64, 5
 ROWS = {"a": 1000, "b": 37, "c": 5, "d": 211}
 HOT = {"a": 1, "b": 3, "c": 2, "d": 1}
-MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "gelu_dot", "ftrl_dot",
-          "lamb_dot"]
+MODELS = ["sgd_dot", "adagrad_dot", "adagrad_cross", "sgd_concat", "adagrad_fm", "gelu_dot",
+          "ftrl_dot", "lamb_dot"]
 ACTIVATIONS = {
     "relu": torch.relu,
     "gelu": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
@@ -91,6 +91,10 @@ def forward(model, w, dense, ids, act):
         z = torch.cat([x, products[:, i, j]], 1)
     else:
         z = torch.cat([x] + e, 1)
+    if model.endswith("fm"):
+        v = torch.stack([x] + e, 1)
+        fm = 0.5 * (v.sum(1) ** 2 - (v ** 2).sum(1)).sum(1, keepdim=True)
+        z = torch.cat([z, fm], 1)
     if model.endswith("cross"):
         x0 = z
         for i in range(2):

@@ -176,6 +176,16 @@ TEST(RankMemory, Bf16CopiesOfDenseParametersCount) {
   EXPECT_DOUBLE_EQ(rank_memory(config, plan)[0].dense - before, 2 * parameters);
 }
 
+TEST(RankMemory, OfFmHoldsOneColumnMoreThanThatOfConcat) {
+  RunConfig config = config_of({table("t", 10, 16, {1, 1})}, 8);
+  const Plan plan = make_plan(config, 2);
+  const RankMemory concat = rank_memory(config, plan)[0];
+  config.model.interaction = FmConfig();
+  const RankMemory fm = rank_memory(config, plan)[0];
+  EXPECT_DOUBLE_EQ(fm.activations - concat.activations, 2 * 4 * 4);  // Z and its gradient, b = 4
+  EXPECT_DOUBLE_EQ(fm.dense - concat.dense, 64 * (4 + 4));  // 64 weights of the top MLP, sgd
+}
+
 TEST(RankMemory, ListsOfReturnedBagsCount) {
   RunConfig config = config_of({table("t", 10, 8, {1, 4})}, 4);
   const Plan plan{2, {{0, {0, 5}, {0, 8}, 0}, {0, {5, 10}, {0, 8}, 1}}, {}};

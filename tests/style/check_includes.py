@@ -46,7 +46,7 @@ ONE_RANK = re.compile(
 MAY_ASK_FOR_ONE_RANK = {
     "include/dlrm/nn/parameters.h": "updates parameters within the backward if no gradient is exchanged",
     "src/nn/parameters.cpp": "updates parameters within the backward if no gradient is exchanged",
-    "src/embedding/replicated.cpp": "chooses how data-parallel tables exchange gradients",
+    "src/embedding/replicas.cpp": "chooses how data-parallel tables exchange gradients",
     "src/plan/cost.cpp": "the cost of exchanges is 0 without peers",
     "src/plan/exchange.cpp": "buffers of exchanges take no memory without peers",
     "src/plan/gpu_memory.cpp": "NCCL takes no memory without peers",

@@ -65,12 +65,15 @@ TEST(Trainer, TheFastPathTrainsToTheWeightsOfTheReference) {
   expect_alike(train_on_threads(c, 1, 6), train_on_threads(c, 1, 6, true), 1e-5, 1e-4);
 }
 
-TEST(Trainer, ConcatAndCrossAgreeOnThreeRanks) {
+TEST(Trainer, OtherInteractionsTrainAsTheReferenceOnThreeRanks) {
   for (const InteractionConfig& interaction : other_interactions()) {
     RunConfig c = odd_model();
     c.model.interaction = interaction;
-    c.sharding.strategy = Strategy::kGrid;
-    expect_alike(train_on_threads(c, 3, 4), train_on_threads(c, 1, 4, true), 1e-5, 1e-4);
+    const Trained reference = train_on_threads(c, 1, 4, true);
+    for (const Strategy strategy : {Strategy::kTable, Strategy::kGrid, Strategy::kDataParallel}) {
+      c.sharding.strategy = strategy;
+      expect_alike(train_on_threads(c, 3, 4), reference, 1e-5, 1e-4);
+    }
   }
 }
 

@@ -258,7 +258,7 @@ train: {global_batch_size: 22, pin_algorithms: true, dense_optimizer: {lr: 0.1},
 }
 
 std::vector<InteractionConfig> other_interactions() {
-  return {ConcatConfig{ConcatOrder::kDenseFirst, 4}, CrossConfig{2, 3}};
+  return {ConcatConfig{ConcatOrder::kDenseFirst, 4}, CrossConfig{2, 3}, FmConfig()};
 }
 
 }  // namespace dlrm

@@ -10,51 +10,51 @@
 
 namespace dlrm {
 
-/// A point in a stream's work that another stream, or the host, can wait for. On a CPU always
-/// reached.
+/// A point in a stream's work. Another stream, or the host, can wait for it.
 class Event {
  public:
   virtual ~Event() = default;
-  /// Blocks the host until the work recorded before it is done.
+  /// Blocks the host until the work before it is done.
   virtual void synchronize() = 0;
-  /// True once that work is done; never blocks.
+  /// Whether that work is done. Never blocks.
   virtual bool reached() = 0;
-  /// Between two events of make_timed_event(), both reached; 0 where the device keeps no time.
+  /// Milliseconds between two events of make_timed_event(), both reached. 0 if the device has no
+  /// clock.
   virtual double milliseconds_since(Event&) { return 0; }
 };
 
 class Stream;
 
-/// Work recorded once, to be queued again and again with the same places and sizes.
+/// Work recorded once. Every launch queues it again, with the same addresses and sizes.
 class Graph {
  public:
   virtual ~Graph() = default;
   virtual void launch(Stream& stream) = 0;
 };
 
-/// An ordered queue of work on a device. On a CPU every operation is done when its call returns.
+/// An ordered queue of work on a device.
 class Stream {
  public:
   virtual ~Stream() = default;
-  /// Blocks until all that was queued is done.
+  /// Blocks the host until all queued work is done.
   virtual void synchronize() = 0;
-  /// `event`, made by the same device, becomes what has been queued so far.
+  /// `event`, made by the same device, now marks the end of the work queued so far.
   virtual void record(Event& event) = 0;
-  /// What is queued from now on starts after `event`. Never blocks the host.
+  /// Work queued from now on starts after `event`. Never blocks the host.
   virtual void wait(Event& event) = 0;
-  /// From now to end_capture() what is queued is recorded and not run; no events of other streams,
-  /// no waiting, no allocation. False, and nothing is recorded, where the device cannot (a CPU).
+  /// Until end_capture(), queued work is recorded and not run. The caller must not wait, allocate,
+  /// or use events of other streams. Returns false and records nothing unless can_capture().
   virtual bool begin_capture() { return false; }
   virtual std::unique_ptr<Graph> end_capture() { return nullptr; }
-  /// Ends a capture that failed midway: nothing of it is kept, whatever state it is in.
+  /// Ends a capture that failed, in whatever state it is. Nothing of it is kept.
   virtual void abandon_capture() noexcept {}
-  /// Whether what is queued now is recorded: on a stream that began so, or that has waited for one
-  /// of its events since. Such events are not to be asked whether they are reached.
+  /// Whether queued work is recorded now: after begin_capture(), or after a wait for an event of a
+  /// stream that is captured. Do not call reached() for such events.
   virtual bool capturing() { return false; }
 };
 
-/// Waits for the stream before what its work uses goes. Where the device has failed there is
-/// nothing left to wait for, and whoever met the failure has reported it.
+/// Waits for the stream, before memory that its work uses is freed. If the device has failed, there
+/// is nothing to wait for; the failure was reported where it was met.
 inline void settle(Stream& stream) noexcept {
   try {
     stream.synchronize();
@@ -98,25 +98,25 @@ class Device {
   /// little.
   virtual void* allocate(size_t bytes, const char* what) = 0;
   virtual void deallocate(void* pointer, size_t bytes) noexcept = 0;
-  /// Zeroed memory of the host that the device reads and writes as well (pinned on a GPU).
+  /// Zeroed memory of the host that the device can read and write too. Pinned on a GPU.
   virtual void* allocate_host(size_t bytes, const char* what) = 0;
   virtual void deallocate_host(void* pointer, size_t bytes) noexcept = 0;
-  /// Queues a copy on `stream`; each side is memory of this device or from allocate_host. The host
-  /// may touch either side again once the stream has got there.
+  /// Queues a copy on `stream`. Each side is memory of this device or of allocate_host(). The host
+  /// may touch either side again once the copy is done.
   virtual void copy(void* to, const void* from, size_t bytes, Stream& stream) = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
-  /// One that knows when the device reached it.
+  /// An event that records the time at which it is reached.
   virtual std::unique_ptr<Event> make_timed_event() { return make_event(); }
   /// "cpu: <processor>, <n> threads" or "cuda: <gpu>".
   virtual std::string describe() const = 0;
-  /// Bytes of device memory handed out now, and at most so far.
+  /// Bytes of device memory allocated now, and their maximum so far.
   virtual size_t bytes_in_use() const = 0;
   virtual size_t peak_bytes() const = 0;
-  /// Bytes of device memory that are free now; 0 where the device does not tell (a CPU).
+  /// Bytes of device memory that are free now; 0 if unknown.
   virtual size_t available_bytes() const { return 0; }
-  /// How often device memory was given back: once that has changed, a Graph made before may name
-  /// memory that is gone.
+  /// How often device memory was freed. If that has changed, a Graph recorded before may refer to
+  /// freed memory.
   virtual uint64_t frees() const { return 0; }
 
  protected:
@@ -126,31 +126,30 @@ class Device {
   const DeviceCapabilities capabilities_;
 };
 
-/// This machine's memory. Large blocks are backed by huge pages where the system allows.
+/// This machine's memory. Large blocks use huge pages if the system allows.
 std::shared_ptr<Device> make_cpu_device();
 
-/// Whether this program was built for GPUs (or for the emulator, which counts as one GPU).
+/// Whether this program was built for GPUs. The emulator counts as one GPU.
 bool built_with_cuda();
-/// Whether the one GPU is the emulator: for tests, and never chosen unasked.
+/// Whether the one GPU is the emulator, which is for tests and never chosen by `auto`.
 bool cuda_is_emulated();
-/// GPUs that the driver offers; 0 without one, or without cuda in the build.
+/// GPUs that the driver offers; 0 if the build has no CUDA.
 int cuda_device_count();
-/// GPU `index`. Throws usage_error saying what is missing where there is none.
+/// GPU `index`. Throws usage_error naming what is missing if there is none.
 std::shared_ptr<Device> make_cuda_device(int index);
 
 /// Which memory a Buffer is of.
-enum class Place : uint8_t { kDevice, kHost };
+enum class MemoryKind : uint8_t { kDevice, kHost };
 
-/// Memory of a device, or of the host beside it, freed with its owner. Movable; empty when
-/// default-constructed.
+/// Memory of a device or of its host, freed with its owner. Movable. Empty if default-constructed.
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(Device& device, size_t bytes, const char* what, Place place = Place::kDevice)
-      : device_(&device), bytes_(bytes), place_(place) {
+  Buffer(Device& device, size_t bytes, const char* what, MemoryKind kind = MemoryKind::kDevice)
+      : device_(&device), bytes_(bytes), kind_(kind) {
     if (bytes == 0) return;
-    data_ =
-        place == Place::kDevice ? device.allocate(bytes, what) : device.allocate_host(bytes, what);
+    data_ = kind == MemoryKind::kDevice ? device.allocate(bytes, what)
+                                        : device.allocate_host(bytes, what);
   }
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
@@ -159,7 +158,7 @@ class Buffer {
   }
   ~Buffer() {
     if (!data_) return;
-    if (place_ == Place::kDevice) {
+    if (kind_ == MemoryKind::kDevice) {
       device_->deallocate(data_, bytes_);
     } else {
       device_->deallocate_host(data_, bytes_);
@@ -172,26 +171,25 @@ class Buffer {
     std::swap(device_, other.device_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
-    std::swap(place_, other.place_);
+    std::swap(kind_, other.kind_);
   }
 
  private:
   Device* device_ = nullptr;
   void* data_ = nullptr;
   size_t bytes_ = 0;
-  Place place_ = Place::kDevice;
+  MemoryKind kind_ = MemoryKind::kDevice;
 };
 
-/// A typed Buffer. `reserve` grows it (contents are lost) so that a steady state allocates nothing.
-/// Elements of memory of kDevice may be read here only where the device is a CPU.
-template <class T, Place kPlace = Place::kDevice>
+/// A typed Buffer. The host may access elements of kDevice only if host_visible_memory().
+template <class T, MemoryKind kKind = MemoryKind::kDevice>
 class Array {
  public:
   Array() = default;
   Array(Device& device, size_t size, const char* what)
       : device_(&device),
         what_(what),
-        buffer_(device, size * sizeof(T), what, kPlace),
+        buffer_(device, size * sizeof(T), what, kKind),
         size_(size) {}
 
   T* data() const { return static_cast<T*>(buffer_.data()); }
@@ -199,13 +197,14 @@ class Array {
   View<T> view() const { return {data(), size_}; }
   View<T> first(size_t count) const { return {data(), count}; }
   T& operator[](size_t i) const { return data()[i]; }
-  /// At least `size` elements afterwards; contents are lost where it grew. The first size is taken
-  /// as it is, as most never change; who grows will grow again, and gets a quarter more.
+  /// Holds at least `size` elements afterwards. Contents are lost if it grows. The first size is
+  /// allocated exactly, as most arrays never grow. Later growth adds a quarter, so that a steady
+  /// state allocates nothing.
   void reserve(size_t size) {
     if (size <= size_) return;
     const size_t grown = size_ == 0 ? size : size + size / 4;
     buffer_ = Buffer();
-    buffer_ = Buffer(*device_, grown * sizeof(T), what_, kPlace);
+    buffer_ = Buffer(*device_, grown * sizeof(T), what_, kKind);
     size_ = grown;
   }
 
@@ -218,6 +217,6 @@ class Array {
 
 /// Memory that both the host and the device touch.
 template <class T>
-using HostArray = Array<T, Place::kHost>;
+using HostArray = Array<T, MemoryKind::kHost>;
 
 }  // namespace dlrm

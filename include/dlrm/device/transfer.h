@@ -8,9 +8,9 @@
 
 namespace dlrm {
 
-/// Copies between a device's memory and any memory of the host: through a pinned chunk, after what
-/// `stream` holds, and done when the call returns. For whatever is no part of a step. On a CPU
-/// plain copies.
+/// Copies between a device's memory and any memory of the host, through a pinned chunk. A copy
+/// starts after the work that `stream` holds and is done when the call returns. It blocks the host,
+/// so steps do not use it. If the host sees the device's memory, it copies directly.
 class Transfer {
  public:
   Transfer(Device& device, Stream& stream)
@@ -25,7 +25,8 @@ class Transfer {
                static_cast<const char*>(from));
   }
 
-  /// `rows` rows of `columns` elements, `stride` elements apart on the device, packed at `to`.
+  /// Copies `rows` rows of `columns` elements, `stride` elements apart on the device, to packed
+  /// rows at `to`.
   template <class T>
   void read_rows(const T* from, int64_t stride, int64_t rows, int64_t columns, T* to) {
     if (device_.host_visible_memory()) return pack(from, stride, rows, columns, to, columns);
@@ -38,7 +39,7 @@ class Transfer {
                      to + row * columns + column, columns);
               });
   }
-  /// The same back. What lies between the rows on the device becomes zero.
+  /// The way back. Elements between the rows on the device become zero.
   template <class T>
   void write_rows(T* to, int64_t stride, int64_t rows, int64_t columns, const T* from) {
     if (device_.host_visible_memory()) return pack(from, columns, rows, columns, to, stride);
@@ -68,7 +69,7 @@ class Transfer {
   }
 
   /// Calls piece(first row, rows, first column, columns, stride) for parts that fit the chunk:
-  /// whole rows, or parts of one row where that is longer.
+  /// whole rows, or parts of one row if a row does not fit.
   template <class Piece>
   void in_pieces(int64_t rows, int64_t columns, int64_t stride, size_t element, Piece piece) {
     if (rows <= 0 || columns <= 0) return;

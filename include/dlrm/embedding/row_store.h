@@ -12,32 +12,36 @@ namespace dlrm {
 
 struct RoutedBatch;
 
-/// Where the rows of one shard live. A record is a row's weights with its optimizer state; in
-/// memory the two are separate arrays, row_stride(width) elements from row to row.
+/// The storage of one shard's rows. A record is a row's weights and optimizer state. In memory, the
+/// two are separate arrays of row_stride(width) elements for each row.
+///
+/// Storage that caches rows in tiers hooks in here: it fetches a batch's rows in prepare() and may
+/// evict them from release() on.
 class RowStore {
  public:
   virtual ~RowStore() = default;
-  /// The rows as operations see them. Row numbers in ids are those of `table()` at the time of use.
+  /// The rows as operations see them. Ids number the rows of the table() of that time.
   virtual RowTable table() const = 0;
-  /// Called once a batch's ids are known and before its lookup: tiers fetch the rows it names.
+  /// Called by the host once a batch's ids are on this rank, before its lookup. It is never part of
+  /// a recorded graph.
   virtual void prepare(const RoutedBatch& batch) = 0;
-  /// Called once a batch is done (updated or dropped), `step` counting batches from 0: tiers may
-  /// move its rows away.
+  /// Called by the host once all work of a prepared batch is queued. `step` counts such batches
+  /// from 0.
   virtual void release(int64_t step) = 0;
 };
 
-/// The part of `table` that a store holds: rows, width, type, and by what bf16 rows are rounded; no
-/// memory yet.
+/// Describes the part of `table` that a store holds: rows, width, type, and the key that rounds
+/// bf16 rows. It has no memory yet.
 RowTable shape_of_rows(const TableConfig& table, uint64_t seed, Range rows, Range columns);
 
-/// All rows, with the state that `rule` keeps, in the device's own memory, or in the host's memory
-/// that the device reads and writes too, zeroed; prepare and release do nothing.
-std::unique_ptr<RowStore> make_resident_rows(Device& device, Place place, const RowTable& shape,
+/// All rows, with the state that `rule` keeps, in memory of `kind`, zeroed. prepare() and release()
+/// do nothing.
+std::unique_ptr<RowStore> make_resident_rows(Device& device, MemoryKind kind, const RowTable& shape,
                                              OptimizerRule rule);
 
 /// Draws rows U(±1/sqrt(table_rows)) from (seed, "/tables/<name>", global row, global column), so
-/// that any sharding holds the same numbers, and sets state to its initial value. What every row of
-/// state is a copy of lies in `initial_row`, device memory that is kept for the next call.
+/// that any sharding holds the same numbers, and sets state to its initial value. `initial_row` is
+/// device memory for one row of state, kept for the next call.
 void initialise_rows(Context& context, Ops& ops, const RowTable& rows,
                      const OptimizerConfig& optimizer, uint64_t seed, const TableConfig& table,
                      int64_t first_row, int64_t first_column, Array<float>& initial_row);

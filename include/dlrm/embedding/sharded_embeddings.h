@@ -144,8 +144,8 @@ class ShardedEmbeddings {
   Traffic step_traffic() const;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace dlrm

@@ -41,6 +41,7 @@ std::unique_ptr<Interaction> make_interaction(const ConcatConfig&, const Interac
 /// Tensors /cross/<i>/{v [rank, n], u [n, rank], bias [n]}: v and u are drawn as weights, biases
 /// are zero.
 std::unique_ptr<Interaction> make_interaction(const CrossConfig&, const InteractionSetup&);
+std::unique_ptr<Interaction> make_interaction(const FmConfig&, const InteractionSetup&);
 
 inline std::unique_ptr<Interaction> make_interaction(const InteractionConfig& config,
                                                      const InteractionSetup& setup) {

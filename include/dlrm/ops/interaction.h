@@ -92,12 +92,44 @@ struct CrossBackward {
   }
 };
 
+/// z = [x, e, fm] with fm = Σ_{i<j} v_i · v_j = ½ Σ_d [(Σ_i v_i,d)² − Σ_i v_i,d²], v = (x, e1..eF).
+struct FmForward {
+  Matrix x;                   ///< [b, D]
+  MatrixView<const float> e;  ///< [b, F·D]
+  Matrix z;                   ///< [b, D + F·D + 1]
+
+  static constexpr const char* kName = "fm_forward";
+  template <class V>
+  void operands(V& v) {
+    v.in("x", x), v.in("e", e), v.out("z", z, sum_of(x.cols + e.cols));
+  }
+};
+
+/// With g the gradient of fm, the last column of dz, and S = Σ_i v_i: the gradient of v_i is that
+/// of its copy in z, plus g (S − v_i).
+struct FmBackward {
+  Matrix x;                   ///< [b, D]
+  MatrixView<const float> e;  ///< [b, F·D]
+  Matrix dz;                  ///< [b, D + F·D + 1]
+  Matrix dx;                  ///< [b, D], or without data: it is left out
+  MatrixView<float> de;       ///< [b, F·D]
+
+  static constexpr const char* kName = "fm_backward";
+  template <class V>
+  void operands(V& v) {
+    v.in("x", x), v.in("e", e), v.in("dz", dz);
+    v.out("dx", dx, sum_of(2)), v.out("de", de, sum_of(2));
+  }
+};
+
 #define DLRM_INTERACTION_OPERATIONS(X) \
   X(DotForward)                        \
   X(DotBackward)                       \
   X(AveragePoolForward)                \
   X(AveragePoolBackward)               \
   X(CrossForward)                      \
-  X(CrossBackward)
+  X(CrossBackward)                     \
+  X(FmForward)                         \
+  X(FmBackward)
 
 }  // namespace dlrm

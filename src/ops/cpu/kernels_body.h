@@ -4,6 +4,7 @@
 #include "cpu/dot_body.h"
 #include "cpu/elementwise_body.h"
 #include "cpu/embedding_body.h"
+#include "cpu/fm_body.h"
 #include "cpu/layer_body.h"
 #include "cpu/random_body.h"
 #include "cpu/update_body.h"
@@ -24,6 +25,8 @@ constexpr Kernels kernels_named(const char* name) {
           .all_finite = all_finite,
           .cross_forward = cross_forward,
           .cross_backward = cross_backward,
+          .fm_forward = fm_forward,
+          .fm_backward = fm_backward,
           .column_sums = column_sums,
           .one_output = one_output,
           .layer_forward_scratch = layer_forward_scratch,

@@ -88,7 +88,7 @@ DeviceLists::Entries::iterator DeviceLists::with_room(size_t bytes) {
 DeviceLists::Entries::iterator DeviceLists::new_entry(size_t bytes) {
   const size_t room = room_for(bytes);
   entries_.push_front({0, 0, Buffer(device_, room, "descriptor lists"),
-                       Buffer(device_, room, "descriptor lists", Place::kHost),
+                       Buffer(device_, room, "descriptor lists", MemoryKind::kHost),
                        device_.make_event(), false});
   return entries_.begin();
 }

@@ -1,6 +1,7 @@
 #include "cuda/parts.h"
 #include "kernels/cross.h"
 #include "kernels/dot.h"
+#include "kernels/fm.h"
 #include "kernels/pool.h"
 
 namespace dlrm {
@@ -31,6 +32,14 @@ void CudaOps::run(const CrossForward& o) { kernels::cross_forward(o.x0, o.u, o.x
 
 void CudaOps::run(const CrossBackward& o) {
   kernels::cross_backward(o.x0, o.u, o.dy, o.du, o.dx0, o.accumulate_dx0, native_);
+}
+
+void CudaOps::run(const FmForward& o) {
+  if (o.x.cols > 0) kernels::fm_forward(o.x, o.e, o.z, native_);
+}
+
+void CudaOps::run(const FmBackward& o) {
+  if (o.x.cols > 0) kernels::fm_backward(o.x, o.e, o.dz, o.dx, o.de, native_);
 }
 
 }  // namespace dlrm

@@ -112,4 +112,40 @@ void ReferenceOps::run(const CrossBackward& o) {
   }
 }
 
+void ReferenceOps::run(const FmForward& o) {
+  const auto& [x, e, z] = o;
+  for (int64_t r = 0; r < z.rows; ++r) {
+    const Vectors v{x, e, r};
+    double fm = 0;
+    for (int64_t c = 0; c < x.cols; ++c) {
+      double sum = 0, squares = 0;
+      for (int64_t i = 0; i < v.count(); ++i) {
+        const double value = v.at(i, c);
+        set(z, r, i * x.cols + c, value);
+        sum += value;
+        squares += value * value;
+      }
+      fm += 0.5 * (sum * sum - squares);
+    }
+    set(z, r, x.cols + e.cols, fm);
+  }
+}
+
+void ReferenceOps::run(const FmBackward& o) {
+  const auto& [x, e, dz, dx, de] = o;
+  for (int64_t r = 0; r < dz.rows; ++r) {
+    const Vectors v{x, e, r};
+    const double g = get(dz, r, x.cols + e.cols);
+    for (int64_t c = 0; c < x.cols; ++c) {
+      double sum = 0;
+      for (int64_t i = 0; i < v.count(); ++i) sum += v.at(i, c);
+      if (dx.data) set(dx, r, c, get(dz, r, c) + g * (sum - v.at(0, c)));
+      for (int64_t i = 1; i < v.count(); ++i) {
+        const double passed = get(dz, r, i * x.cols + c);
+        de(r, (i - 1) * x.cols + c) = static_cast<float>(passed + g * (sum - v.at(i, c)));
+      }
+    }
+  }
+}
+
 }  // namespace dlrm::reference

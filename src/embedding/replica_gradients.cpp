@@ -1,35 +1,35 @@
-#include "replicated.h"
+#include "replicas.h"
 
 namespace dlrm {
 
-LocalRuns::LocalRuns(Context& context, Ops& ops, ReplicatedList tables)
+ReplicaGradients::ReplicaGradients(Context& context, Ops& ops, ReplicaList tables)
     : ops_(ops),
       host_visible_(context.device.host_visible_memory()),
       tables_(std::move(tables)),
-      runs_(context.device) {
+      segments_(context.device) {
   size_t features = 0;
-  for (const ReplicatedTable* table : tables_) features += table->features.size();
+  for (const Replica* table : tables_) features += table->features.size();
   groups_.resize(features);
   gradients_.resize(features);
 }
 
-void LocalRuns::group(const RoutedBatch& batch, Ops& ops) {
+void ReplicaGradients::sort(const RoutedBatch& batch, Ops& ops) {
   capacities_.clear();
   updates_.clear();
   IdGroup* next = groups_.data();
-  for (const ReplicatedTable* table : tables_) {
+  for (const Replica* table : tables_) {
     const View<const IdGroup> groups(next, table->features.size());
     for (const int f : table->features) *next++ = batch.requester.kept[static_cast<size_t>(f)];
     capacities_.push_back(ids_in(groups));
     updates_.push_back({table->store->table(), groups, {}, {}});
   }
-  runs_.make_room(capacities_);
-  for (size_t i = 0; i < updates_.size(); ++i) updates_[i].runs = runs_[i];
+  segments_.reserve(capacities_);
+  for (size_t i = 0; i < updates_.size(); ++i) updates_[i].runs = segments_[i];
   ops.group_rows_of(updates_, [] {});
 }
 
-View<const BagGradient> LocalRuns::gradients(size_t i, const RoutedBatch& batch,
-                                             MatrixView<float> de) {
+View<const BagGradient> ReplicaGradients::gradients(size_t i, const RoutedBatch& batch,
+                                                    MatrixView<float> de) {
   const auto at = updates_[i].groups.data() - groups_.data();
   BagGradient* next = gradients_.data() + at;
   int64_t column = tables_[i]->first_column;
@@ -41,7 +41,8 @@ View<const BagGradient> LocalRuns::gradients(size_t i, const RoutedBatch& batch,
   return {gradients_.data() + at, tables_[i]->features.size()};
 }
 
-void LocalRuns::update(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de) {
+void ReplicaGradients::update(const OptimizerStep& step, const RoutedBatch& batch,
+                              MatrixView<float> de) {
   for (size_t i = 0; i < updates_.size(); ++i) updates_[i].gradients = gradients(i, batch, de);
   ops_.embedding_bag_updates(step, updates_, [] {});
 }

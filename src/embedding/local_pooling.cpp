@@ -1,19 +1,19 @@
-#include "pooled_path.h"
+#include "bag_pooling.h"
 
 namespace dlrm {
 namespace {
 
-class DirectPath final : public PooledPath {
+class LocalPooling final : public BagPooling {
  public:
-  explicit DirectPath(const EmbeddingLayout& layout) : layout_(layout) {}
+  explicit LocalPooling(const EmbeddingLayout& layout) : layout_(layout) {}
 
   void begin(const RoutedBatch&) override {}
-  Place pooled(const RoutedBatch& batch, size_t block, size_t, MatrixView<float> e) override {
+  Piece pooled(const RoutedBatch& batch, size_t block, size_t, MatrixView<float> e) override {
     const PooledBlock& place = layout_.owners[0].blocks[block];
     return {e.columns(place.e_column, place.width),
             batch.requester.scales[static_cast<size_t>(place.feature)]};
   }
-  Place gradient(const RoutedBatch& batch, size_t block, size_t piece,
+  Piece gradient(const RoutedBatch& batch, size_t block, size_t piece,
                  MatrixView<float> de) override {
     return pooled(batch, block, piece, de);
   }
@@ -31,12 +31,12 @@ class DirectPath final : public PooledPath {
 
 }  // namespace
 
-bool direct_path_serves(const EmbeddingLayout& layout) {
+bool pools_locally(const EmbeddingLayout& layout) {
   return layout.owners.size() == 1 && layout.rows_uncut();
 }
 
-std::unique_ptr<PooledPath> make_direct_path(const EmbeddingLayout& layout) {
-  return std::make_unique<DirectPath>(layout);
+std::unique_ptr<BagPooling> make_local_pooling(const EmbeddingLayout& layout) {
+  return std::make_unique<LocalPooling>(layout);
 }
 
 }  // namespace dlrm

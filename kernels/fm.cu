@@ -1,0 +1,181 @@
+// z = [x, e, fm], v = (x, e1..eF): fm = Σ_i v_i · (v_0 + .. + v_{i-1}), which is ½ Σ_d [(Σ_i v_id)²
+// − Σ_i v_id²] without its cancellation. Back: dv_i = dz_i + g (S − v_i), S = Σ_i v_i, g the
+// gradient of fm. S is summed with the error of each addition, so that S − v_i is exact to a
+// rounding.
+// Bytes a sample: forward 4·F·D + s·((F+2)·D + 1), backward 8·F·D + s·((F+3)·D + 1), s the size of
+// x's elements. Backward reads x and e twice, the second time out of a cache. A few operations an
+// element: the bandwidth of a copy.
+#include "kernels/fm.h"
+#include "kernels/rows.cuh"
+#include "kernels/warps.cuh"
+
+namespace dlrm::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kAtOnce = 4;  // vectors that a lane loads before it uses the first
+
+/// 2^shift lanes take a sample, N neighbouring columns each at a time.
+struct FmShape {
+  int64_t samples;
+  int64_t width;    ///< D
+  int64_t columns;  ///< F·D
+  int shift;
+
+  int64_t blocks() const { return blocks_for(samples, int64_t{kThreads >> shift}); }
+};
+
+__device__ inline int64_t sample_of(const Lanes& lanes) {
+  const int64_t warp = static_cast<int64_t>(blockIdx.x) * (kThreads / 32) + warp_of();
+  return warp * lanes.parts() + lanes.part;
+}
+
+/// use(k, v) for the columns [k, k + N) = v of each vector of e below column c of the first.
+template <int N, class Use>
+__device__ void over_vectors(const float* e, int64_t c, const FmShape& shape, const Use& use) {
+  for (int64_t first = c; first < shape.columns; first += kAtOnce * shape.width) {
+    Pack<float, N> v[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int64_t k = first + i * shape.width;
+      v[i] = load_pack<N>(e + (k < shape.columns ? k : first));
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int64_t k = first + i * shape.width;
+      if (k < shape.columns) use(k, v[i]);
+    }
+  }
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads)
+    fm_forward_kernel(Rows<const T> x, Rows<const float> e, Rows<T> z, FmShape shape) {
+  const Lanes lanes(shape.shift);
+  const int64_t sample = sample_of(lanes);
+  if (sample >= shape.samples) return;  // all lanes of it
+  T* out = z.row(sample);
+  float fm = 0;
+  for (int64_t c = lanes.index * N; c < shape.width; c += lanes.count * N) {
+    const auto first = load_pack<N>(x.row(sample) + c);
+    store_pack(out + c, first);
+    float sum[N], products[N] = {};
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum[i] = to_float(first.at[i]);
+    over_vectors<N>(e.row(sample), c, shape, [&](int64_t k, const Pack<float, N>& v) {
+      Pack<T, N> copy;
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        products[i] = __fmaf_rn(v.at[i], sum[i], products[i]);
+        sum[i] = __fadd_rn(sum[i], v.at[i]);
+        copy.at[i] = from_float<T>(v.at[i]);
+      }
+      store_pack(out + shape.width + k, copy);
+    });
+#pragma unroll
+    for (int i = 0; i < N; ++i) fm = __fadd_rn(fm, products[i]);
+  }
+  fm = lanes.sum(fm);
+  if (lanes.index == 0) out[shape.width + shape.columns] = from_float<T>(fm);
+}
+
+/// A sum of floats and what rounding took from it.
+struct ExactSum {
+  float sum, error;
+
+  __device__ void add(float v) {
+    const float next = __fadd_rn(sum, v);
+    const float added = __fsub_rn(next, sum);
+    const float lost = __fadd_rn(__fsub_rn(sum, __fsub_rn(next, added)), __fsub_rn(v, added));
+    error = __fadd_rn(error, lost);
+    sum = next;
+  }
+  __device__ float without(float v) const { return __fadd_rn(__fsub_rn(sum, v), error); }
+};
+
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads)
+    fm_backward_kernel(Rows<const T> x, Rows<const float> e, Rows<const T> dz, Rows<T> dx,
+                       Rows<float> de, FmShape shape) {
+  const Lanes lanes(shape.shift);
+  const int64_t sample = sample_of(lanes);
+  if (sample >= shape.samples) return;  // all lanes of it
+  const T* passed = dz.row(sample);
+  const float g = to_float(passed[shape.width + shape.columns]);
+  for (int64_t c = lanes.index * N; c < shape.width; c += lanes.count * N) {
+    const auto first = load_pack<N>(x.row(sample) + c);
+    ExactSum total[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) total[i] = {to_float(first.at[i]), 0};
+    over_vectors<N>(e.row(sample), c, shape, [&](int64_t, const Pack<float, N>& v) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) total[i].add(v.at[i]);
+    });
+    if (dx.data) {
+      const auto d = load_pack<N>(passed + c);
+      Pack<T, N> out;
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float others = total[i].without(to_float(first.at[i]));
+        out.at[i] = from_float<T>(__fmaf_rn(g, others, to_float(d.at[i])));
+      }
+      store_pack(dx.row(sample) + c, out);
+    }
+    over_vectors<N>(e.row(sample), c, shape, [&](int64_t k, const Pack<float, N>& v) {
+      const auto d = load_pack<N>(passed + shape.width + k);
+      Pack<float, N> out;
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        out.at[i] = __fmaf_rn(g, total[i].without(v.at[i]), to_float(d.at[i]));
+      }
+      store_pack(de.row(sample) + k, out);
+    });
+  }
+}
+
+/// Whether packs of `length` elements lie at multiples of their size in every row.
+bool packs_fit(const Matrix& m, int length) {
+  const size_t bytes = size_of(m.type) * static_cast<size_t>(length);
+  return reinterpret_cast<uintptr_t>(m.data) % bytes == 0 && m.stride % length == 0;
+}
+
+/// body.operator()<T, N>(shape), N columns a pack.
+template <class Body>
+void with_packs(const Matrix& x, int64_t columns, std::initializer_list<Matrix> matrices,
+                const Body& body) {
+  constexpr int kLength = 4;
+  bool fit = x.cols % kLength == 0;
+  for (const Matrix& m : matrices) fit &= packs_fit(m, kLength);
+  with_type(x.type, [&]<class T>() {
+    const auto run = [&]<int N>() {
+      body.template operator()<T, N>(FmShape{x.rows, x.cols, columns, lanes_shift(x.cols, N)});
+    };
+    fit ? run.template operator()<kLength>() : run.template operator()<1>();
+  });
+}
+
+Matrix read_only(const MatrixView<const float>& m) {
+  return {const_cast<float*>(m.data), DType::kFloat32, m.rows, m.cols, m.stride};
+}
+
+}  // namespace
+
+void fm_forward(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
+                cudaStream_t stream) {
+  with_packs(x, e.cols, {x, read_only(e), z}, [&]<class T, int N>(const FmShape& shape) {
+    launch(fm_forward_kernel<T, N>, {shape.blocks(), kThreads}, stream, rows_of<const T>(x),
+           Rows<const float>{e.data, e.stride}, rows_of<T>(z), shape);
+  });
+}
+
+void fm_backward(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
+                 const Matrix& dx, const MatrixView<float>& de, cudaStream_t stream) {
+  const auto all = {x, read_only(e), dz, dx, Matrix(de)};
+  with_packs(x, e.cols, all, [&]<class T, int N>(const FmShape& shape) {
+    launch(fm_backward_kernel<T, N>, {shape.blocks(), kThreads}, stream, rows_of<const T>(x),
+           Rows<const float>{e.data, e.stride}, rows_of<const T>(dz), rows_of<T>(dx),
+           Rows<float>{de.data, de.stride}, shape);
+  });
+}
+
+}  // namespace dlrm::kernels

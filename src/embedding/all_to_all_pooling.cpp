@@ -1,0 +1,228 @@
+#include <algorithm>
+#include <tuple>
+
+#include "bag_pooling.h"
+#include "pooled_layout.h"
+
+namespace dlrm {
+namespace {
+
+/// A block of some owner, as the requester of its vectors sees it.
+struct RequestedBlock {
+  int owner = 0;
+  size_t number = 0;  ///< over the blocks of all owners
+  PooledBlock block;
+};
+
+/// Buffers are converted in rows of this many elements.
+constexpr int64_t kConvertWidth = 1024;
+
+class AllToAllPooling final : public BagPooling {
+ public:
+  AllToAllPooling(Context& context, Ops& ops, const EmbeddingLayout& layout, WireConfig wire)
+      : context_(context),
+        ops_(ops),
+        layout_(layout),
+        wire_(wire),
+        comm_(context.device_comm().duplicate()),
+        places_(layout, comm_->rank()),
+        buffers_(context.device, comm_->shared_memory(context.device)) {
+    int64_t widest = 0;
+    for (size_t q = 0; q < layout.owners.size(); ++q) {
+      for (const PooledBlock& block : layout.owners[q].blocks) {
+        requested_.push_back({static_cast<int>(q), requested_.size(), block});
+        widest = std::max(widest, block.width);
+      }
+    }
+    buffers_.zeros = Array<float>(context.device, static_cast<size_t>(widest), "zeros");
+    // A feature's cells come first from the shard of row 0, which copies; later rows are added.
+    const auto order = [](const RequestedBlock& r) {
+      return std::tuple(r.block.feature, r.block.first_row, r.block.e_column);
+    };
+    std::sort(requested_.begin(), requested_.end(),
+              [&](const auto& a, const auto& b) { return order(a) < order(b); });
+    copies_.reserve(2 * requested_.size());
+  }
+
+  void begin(const RoutedBatch& batch) override {
+    places_.set(batch);
+    const auto owned = static_cast<size_t>(padded(places_.owned_size()));
+    const bool narrow = wire_.forward != DType::kFloat32 || wire_.backward != DType::kFloat32;
+    buffers_.pooled.reserve(owned);
+    if (narrow) buffers_.owner_wire.reserve(owned * sizeof(BFloat16));
+    buffers_.requester_wire.reserve(static_cast<size_t>(places_.requested_size()) *
+                                    std::max(size_of(wire_.forward), size_of(wire_.backward)));
+  }
+
+  Piece pooled(const RoutedBatch& batch, size_t block, size_t piece, MatrixView<float>) override {
+    const PooledBlock& place = mine().blocks[block];
+    const auto group = static_cast<size_t>(place.group);
+    const int64_t bags = batch.owner.pieces[group * batch.owner.pieces_per_group + piece].bags;
+    float* data = buffers_.pooled.data() + places_.owned_at(block, piece);
+    return {{data, bags, place.width, place.non_empty ? place.width : mine().width}, nullptr};
+  }
+
+  void start_return(const RoutedBatch&, Ops& ops, Stream& stream) override {
+    const ExchangeLayout& exchange = places_.forward(size_of(wire_.forward));
+    void* send = buffers_.pooled.data();
+    if (wire_.forward != DType::kFloat32) {
+      send = buffers_.owner_wire.data();
+      ops.convert(owned(buffers_.pooled.data(), DType::kFloat32),
+                  owned(buffers_.owner_wire.data(), wire_.forward));
+    }
+    pooled_bytes_ += exchange.send_total();
+    pending_ = comm_->start_alltoallv(send, buffers_.requester_wire.data(), exchange, &stream);
+  }
+
+  void finish_return(const RoutedBatch& batch, MatrixView<float> e) override {
+    pending_.wait(context_.stream);
+    copies_.clear();
+    for (const RequestedBlock& requested : requested_) {
+      const PooledBlock& block = requested.block;
+      BlockCopy copy = copy_of(batch, requested);
+      copy.src = wire_place(requested, wire_.forward);
+      copy.src_type = wire_.forward;
+      copy.src_stride = wire_stride(requested);
+      copy.dst = e.data + block.e_column;
+      copy.dst_stride = e.stride;
+      copy.accumulate = block.first_row > 0;
+      if (block.non_empty) {
+        const ReturnedBags& returned = returned_of(batch, requested);
+        copy.dst_rows = returned.samples;
+        copy.accumulate = !returned.alone;
+        if (block.first_row == 0 && !returned.alone) copies_.push_back(zero(copy, e.rows));
+      }
+      copies_.push_back(copy);
+    }
+    ops_.copy_blocks(copies_);
+  }
+
+  void start_backward(const RoutedBatch& batch, MatrixView<float> de) override {
+    copies_.clear();
+    for (const RequestedBlock& requested : requested_) {
+      BlockCopy copy = copy_of(batch, requested);
+      copy.src = de.data + requested.block.e_column;
+      copy.src_stride = de.stride;
+      copy.dst = wire_place(requested, wire_.backward);
+      copy.dst_type = wire_.backward;
+      copy.dst_stride = wire_stride(requested);
+      if (requested.block.non_empty) copy.src_rows = returned_of(batch, requested).samples;
+      copies_.push_back(copy);
+    }
+    ops_.copy_blocks(copies_);
+
+    const ExchangeLayout& exchange = places_.backward(size_of(wire_.backward));
+    gradient_bytes_ += exchange.send_total();
+    void* receive = wire_.backward == DType::kFloat32
+                        ? static_cast<void*>(buffers_.pooled.data())
+                        : static_cast<void*>(buffers_.owner_wire.data());
+    pending_ =
+        comm_->start_alltoallv(buffers_.requester_wire.data(), receive, exchange, &context_.stream);
+  }
+
+  void finish_backward(const RoutedBatch&) override {
+    pending_.wait(context_.stream);
+    if (wire_.backward == DType::kFloat32) return;
+    ops_.convert(owned(buffers_.owner_wire.data(), wire_.backward),
+                 owned(buffers_.pooled.data(), DType::kFloat32));
+  }
+
+  Piece gradient(const RoutedBatch& batch, size_t block, size_t piece,
+                 MatrixView<float> de) override {
+    return pooled(batch, block, piece, de);
+  }
+
+  void poll() override { pending_.poll(); }
+  int64_t pooled_bytes() const override { return pooled_bytes_; }
+  int64_t gradient_bytes() const override { return gradient_bytes_; }
+
+ private:
+  struct Buffers {
+    Buffers(Device& device, Device& shared)
+        : pooled(shared, 0, "pooled vectors"),
+          owner_wire(shared, 0, "pooled vectors on their way"),
+          requester_wire(shared, 0, "pooled vectors on their way"),
+          zeros(device, 0, "zeros") {}
+    Array<float> pooled;         ///< vectors of my shards, later their gradients
+    Array<char> owner_wire;      ///< the same in the wire's type, if that is not fp32
+    Array<char> requester_wire;  ///< vectors of my samples, later their gradients
+    Array<float> zeros;          ///< as many as the widest block has columns
+  };
+
+  const OwnerLayout& mine() const { return layout_.owner(comm_->rank()); }
+  int64_t width_of(int owner) const { return layout_.owner(owner).width; }
+
+  static int64_t padded(int64_t elements) {
+    return (elements + kConvertWidth - 1) / kConvertWidth * kConvertWidth;
+  }
+  Matrix owned(void* data, DType type) const {
+    return {data, type, padded(places_.owned_size()) / kConvertWidth, kConvertWidth};
+  }
+
+  const ReturnedBags& returned_of(const RoutedBatch& batch, const RequestedBlock& requested) const {
+    const int group = layout_.owner(requested.owner).first_group + requested.block.group;
+    return batch.requester.returned[static_cast<size_t>(group)];
+  }
+
+  BlockCopy copy_of(const RoutedBatch& batch, const RequestedBlock& requested) const {
+    BlockCopy copy;
+    copy.cols = requested.block.width;
+    if (requested.block.non_empty) {
+      copy.rows = returned_of(batch, requested).count;
+      copy.scale = returned_of(batch, requested).scale;
+    } else {
+      copy.rows = batch.local.size();
+      copy.scale = batch.requester.scales[static_cast<size_t>(requested.block.feature)];
+    }
+    return copy;
+  }
+
+  /// Zeros for all rows of the columns that `copy` writes.
+  BlockCopy zero(const BlockCopy& copy, int64_t rows) const {
+    BlockCopy result;
+    result.src = buffers_.zeros.data();
+    result.dst = copy.dst;
+    result.dst_stride = copy.dst_stride;
+    result.rows = rows;
+    result.cols = copy.cols;
+    return result;
+  }
+
+  /// Where a requested block travels. A block of this rank's own stays among the vectors of its
+  /// shards.
+  void* wire_place(const RequestedBlock& requested, DType type) const {
+    const auto element = static_cast<int64_t>(size_of(type));
+    if (requested.owner != comm_->rank()) {
+      return buffers_.requester_wire.data() + places_.requested_at(requested.number) * element;
+    }
+    char* owned = type == DType::kFloat32 ? reinterpret_cast<char*>(buffers_.pooled.data())
+                                          : buffers_.owner_wire.data();
+    return owned + places_.own_at(requested.number) * element;
+  }
+  int64_t wire_stride(const RequestedBlock& requested) const {
+    return requested.block.non_empty ? requested.block.width : width_of(requested.owner);
+  }
+
+  Context& context_;
+  Ops& ops_;
+  const EmbeddingLayout& layout_;
+  const WireConfig wire_;
+  std::unique_ptr<Communicator> comm_;
+  std::vector<RequestedBlock> requested_;  ///< by feature, then row
+  PooledLayout places_;
+  Buffers buffers_;
+  std::vector<BlockCopy> copies_;
+  Pending pending_;
+  int64_t pooled_bytes_ = 0;
+  int64_t gradient_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<BagPooling> make_all_to_all_pooling(Context& context, Ops& ops,
+                                                    const EmbeddingLayout& layout,
+                                                    WireConfig wire) {
+  return std::make_unique<AllToAllPooling>(context, ops, layout, wire);
+}
+
+}  // namespace dlrm

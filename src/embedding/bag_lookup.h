@@ -1,0 +1,30 @@
+#pragma once
+#include <vector>
+
+#include "bag_pooling.h"
+#include "local_tables.h"
+
+namespace dlrm {
+
+/// The forward pass of a batch: pools rows on their owners and brings the vectors to E.
+class BagLookup {
+ public:
+  BagLookup(Context& context, const LocalTables& tables, BagPooling& pooling);
+
+  /// Queues on `ops`, after the batch's ids are prepared.
+  void lookup(const RoutedBatch& batch, Ops& ops);
+  /// E [b, W]. Replicas have been looked up into it.
+  MatrixView<const float> finish_return(const RoutedBatch& batch);
+
+ private:
+  MatrixView<float> e(const RoutedBatch& batch) const {
+    return {e_.data(), batch.local.size(), tables_.layout().width};
+  }
+
+  const LocalTables& tables_;
+  BagPooling& pooling_;
+  Array<float> e_;
+  std::vector<BagGroup> lookups_;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+
+/// How far the oldest batch has come. Refuses calls out of turn with run_error.
+class BatchPhase {
+ public:
+  enum Name : uint8_t {
+    kRouted,
+    kArrived,
+    kPrepared,
+    kLookedUp,
+    kReturning,
+    kReturned,
+    kSorted,  ///< returned, and its ids are being sorted for the update
+    kSent,
+    kUpdated
+  };
+
+  bool is(Name name) const { return now_ == name; }
+  void set(Name name) { now_ = name; }
+  void require(bool in_turn, const char* call) const {
+    if (in_turn) return;
+    throw run_error(
+        "{}() out of turn: a batch is routed, its ids are awaited and prepared, its rows looked up "
+        "and returned; then it is dropped, or its gradients are sent back and its rows updated",
+        call);
+  }
+  void advance(Name from, Name to, const char* call) {
+    require(is(from), call);
+    now_ = to;
+  }
+
+ private:
+  Name now_ = kRouted;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,68 @@
+#include "local_tables.h"
+
+#include "dlrm/core/error.h"
+
+#include "checkpoint_arrays.h"
+#include "replica_check.h"
+
+namespace dlrm {
+namespace {
+
+Plan checked(Plan plan, const EmbeddingOptions& options, const Communicator& comm) {
+  ModelConfig model;
+  model.tables = options.tables;
+  if (plan.world != comm.size()) {
+    throw usage_error("the sharding plan is for {} ranks, but {} run", plan.world, comm.size());
+  }
+  for (const TableConfig& table : options.tables) {
+    DLRM_CHECK(table.dtype != DType::kFloat16, "table {} in fp16", table.name);
+  }
+  check_plan(plan, model, "sharding plan");
+  return plan;
+}
+
+}  // namespace
+
+LocalTables::LocalTables(Context& context, Ops& ops, EmbeddingOptions options, Plan plan)
+    : context_(context),
+      ops_(ops),
+      options_(std::move(options)),
+      plan_(checked(std::move(plan), options_, context.comm)),
+      layout_(options_.tables, plan_, options_.routing.mode),
+      shards_(make_owned_shards(context, options_, layout_)),
+      replicas_(make_replicas(context, options_, layout_)),
+      initial_row_(context.device, 0, "initial optimizer state") {
+  if (options_.initialise) initialise();
+}
+
+void LocalTables::initialise() {
+  for (const OwnedShard& shard : shards_) {
+    initialise_rows(context_, ops_, shard.store->table(), options_.optimizer, options_.seed,
+                    config(shard.table), shard.rows.begin, shard.columns.begin, initial_row_);
+  }
+  for (const Replica& replica : replicas_) {
+    initialise_rows(context_, ops_, replica.store->table(), options_.optimizer, options_.seed,
+                    config(replica.table), 0, 0, initial_row_);
+  }
+}
+
+void LocalTables::prepare(const RoutedBatch& batch) {
+  for (OwnedShard& shard : shards_) shard.store->prepare(batch);
+}
+
+void LocalTables::release() {
+  for (OwnedShard& shard : shards_) shard.store->release(batches_done_);
+  ++batches_done_;
+}
+
+std::vector<ShardArray> LocalTables::arrays() const {
+  return checkpoint_arrays(options_, context_.comm, shards_, replicas_);
+}
+
+void LocalTables::check_replicas() const {
+  for (const Replica& replica : replicas_) {
+    check_replica(context_, config(replica.table).name, replica.store->table());
+  }
+}
+
+}  // namespace dlrm

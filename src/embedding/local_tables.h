@@ -1,0 +1,49 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "dlrm/comm/context.h"
+#include "dlrm/embedding/sharded_embeddings.h"
+
+#include "layout.h"
+#include "owned_shards.h"
+#include "replicas.h"
+#include "routed_batch.h"
+
+namespace dlrm {
+
+/// The plan, and the rows that it puts on this rank: shards, and replicas of data-parallel tables.
+class LocalTables {
+ public:
+  LocalTables(Context& context, Ops& ops, EmbeddingOptions options, Plan plan);
+
+  const EmbeddingOptions& options() const { return options_; }
+  const Plan& plan() const { return plan_; }
+  const EmbeddingLayout& layout() const { return layout_; }
+  const OwnerLayout& mine() const { return layout_.owner(context_.comm.rank()); }
+  const std::vector<OwnedShard>& shards() const { return shards_; }
+  const std::vector<Replica>& replicas() const { return replicas_; }
+  const TableConfig& config(int table) const { return options_.tables[static_cast<size_t>(table)]; }
+
+  /// Draws all rows from the seed and resets optimizer state.
+  void initialise();
+  /// Tell every store of a batch, as RowStore says.
+  void prepare(const RoutedBatch& batch);
+  void release();
+  std::vector<ShardArray> arrays() const;
+  /// Collective.
+  void check_replicas() const;
+
+ private:
+  Context& context_;
+  Ops& ops_;
+  const EmbeddingOptions options_;
+  const Plan plan_;
+  const EmbeddingLayout layout_;
+  std::vector<OwnedShard> shards_;
+  std::vector<Replica> replicas_;
+  Array<float> initial_row_;
+  int64_t batches_done_ = 0;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,59 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dlrm/comm/context.h"
+
+namespace dlrm {
+
+/// All-gathers pairs of a row and its gradient, of several tables. A rank's message holds the rows
+/// of every table (int64), then the gradients of every table (fp32), padded to 8 bytes. Counts of
+/// rows travel ahead. The host reads counts and rows in the device's memory.
+class PairExchange {
+ public:
+  /// `widths` of the tables.
+  PairExchange(Context& context, std::vector<int64_t> widths);
+
+  /// Where a table's pairs lie in a message.
+  struct Pairs {
+    int64_t* rows = nullptr;
+    float* gradients = nullptr;
+    int64_t count = 0;
+  };
+  /// Starts the exchange of counts, by table. The caller fills mine() before the next call.
+  void start(const std::vector<int64_t>& counts);
+  Pairs mine(size_t table) { return pairs_of(mine_.data(), my_counts_.data(), table); }
+  void poll();
+  void finish();
+  /// After finish().
+  Pairs of_rank(size_t rank, size_t table) {
+    return pairs_of(all_.data() + messages_.offsets[rank], counts_of(rank), table);
+  }
+  size_t world() const { return messages_.bytes.size(); }
+  int64_t bytes_sent() const { return bytes_sent_; }
+
+ private:
+  enum class Stage : uint8_t { kIdle, kCounts, kMessages };
+  /// Blocks of an all-gather, by rank.
+  struct Blocks {
+    std::vector<int64_t> bytes, offsets;
+  };
+
+  const int64_t* counts_of(size_t rank) const { return counts_.data() + rank * widths_.size(); }
+  int64_t total_rows(const int64_t* counts) const;
+  int64_t message_bytes(const int64_t* counts) const;
+  Pairs pairs_of(char* message, const int64_t* counts, size_t table) const;
+  void start_messages();
+
+  const std::vector<int64_t> widths_;
+  std::unique_ptr<Communicator> comm_;
+  Array<char> mine_, all_;
+  std::vector<int64_t> my_counts_, counts_;  ///< rows by table; by rank and table
+  Blocks sizes_, messages_;
+  Stage stage_ = Stage::kIdle;
+  Pending pending_;
+  int64_t bytes_sent_ = 0;
+};
+
+}  // namespace dlrm

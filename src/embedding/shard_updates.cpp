@@ -1,0 +1,92 @@
+#include "shard_updates.h"
+
+namespace dlrm {
+
+ShardUpdates::ShardUpdates(Context& context, Ops& ops, const LocalTables& tables,
+                           BagPooling& pooling, std::function<void()> progress)
+    : ops_(ops),
+      tables_(tables),
+      pooling_(pooling),
+      progress_(std::move(progress)),
+      segments_(context.device) {
+  const bool rowwise = traits_of(tables.options().optimizer.type).rowwise();
+  if (rowwise && columns_are_cut(tables.layout())) {
+    square_sums_.emplace(context, ops, tables.layout(), tables.shards());
+  }
+}
+
+void ShardUpdates::sort(const RoutedBatch& batch, Ops& ops) {
+  capacities_.clear();
+  for (const Slice& slice : tables_.mine().slices) {
+    capacities_.push_back(ids_in(groups_of(slice, batch)));
+  }
+  segments_.reserve(capacities_);
+  updates_.clear();
+  for (const OwnedShard& shard : tables_.shards()) {  // column shards of a slice share its segments
+    if (static_cast<size_t>(shard.slice) != updates_.size()) continue;
+    updates_.push_back(update_of(shard, batch));
+  }
+  ops.group_rows_of(updates_, progress_);
+}
+
+void ShardUpdates::start_square_sums(const RoutedBatch& batch, MatrixView<float> de) {
+  if (!square_sums_) return;
+  square_sums_->begin(segments_);
+  for (size_t s = 0; s < tables_.shards().size(); ++s) {
+    const OwnedShard& shard = tables_.shards()[s];
+    if (!shard.columns_cut) continue;
+    gradients_.clear();
+    list_gradients(shard, batch, pooling_, de, gradients_);
+    ops_.embedding_bag_backward(segments_[static_cast<size_t>(shard.slice)], gradients_,
+                                square_sums_->gradients(s));
+  }
+  square_sums_->start(segments_);
+}
+
+void ShardUpdates::update(const OptimizerStep& step, const RoutedBatch& batch,
+                          MatrixView<float> de) {
+  updates_.clear();
+  gradients_.clear();
+  for (const OwnedShard& shard : tables_.shards()) {
+    if (square_sums_ && shard.columns_cut) continue;
+    list_gradients(shard, batch, pooling_, de, gradients_);
+    updates_.push_back(update_of(shard, batch));
+  }
+  const BagGradient* next = gradients_.data();
+  for (ShardUpdate& update : updates_) {
+    update.gradients = {next, update.groups.size()};
+    next += update.groups.size();
+  }
+  ops_.embedding_bag_updates(step, updates_, progress_);
+}
+
+void ShardUpdates::finish_square_sums(const OptimizerStep& step) {
+  if (!square_sums_) return;
+  square_sums_->finish();
+  for (size_t s = 0; s < tables_.shards().size(); ++s) {
+    const OwnedShard& shard = tables_.shards()[s];
+    if (!shard.columns_cut) continue;
+    const SegmentedRows& segments = segments_[static_cast<size_t>(shard.slice)];
+    ops_.sparse_update(step, shard.store->table(), segments.rows, segments.count,
+                       square_sums_->gradients(s), /*by_row=*/false, square_sums_->totals(s),
+                       tables_.config(shard.table).dim);
+  }
+}
+
+void ShardUpdates::poll() {
+  if (square_sums_) square_sums_->poll();
+}
+
+ShardUpdate ShardUpdates::update_of(const OwnedShard& shard, const RoutedBatch& batch) const {
+  const auto slice = static_cast<size_t>(shard.slice);
+  return {
+      shard.store->table(), groups_of(tables_.mine().slices[slice], batch), {}, segments_[slice]};
+}
+
+View<const IdGroup> ShardUpdates::groups_of(const Slice& slice, const RoutedBatch& batch) const {
+  const size_t pieces = batch.owner.pieces_per_group;
+  return {batch.owner.pieces.data() + static_cast<size_t>(slice.first_group) * pieces,
+          static_cast<size_t>(tables_.layout().features_of(slice.table)) * pieces};
+}
+
+}  // namespace dlrm

@@ -1,0 +1,49 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "bag_pooling.h"
+#include "local_tables.h"
+#include "segment_buffers.h"
+#include "square_sums.h"
+
+namespace dlrm {
+
+/// The sparse update of this rank's shards: sorts a batch's ids by row, sums the gradients of each
+/// row, and updates it once. Under row-wise Adagrad the shards of cut columns wait for sums of
+/// squares from other ranks; they are updated last.
+class ShardUpdates {
+ public:
+  /// `progress` is called between shards.
+  ShardUpdates(Context& context, Ops& ops, const LocalTables& tables, BagPooling& pooling,
+               std::function<void()> progress);
+
+  /// Sorts by `ops`. It needs ids alone, so it may run while gradients are on their way.
+  void sort(const RoutedBatch& batch, Ops& ops);
+  /// Gradients are here: starts the exchange of sums of squares, if there are any.
+  void start_square_sums(const RoutedBatch& batch, MatrixView<float> de);
+  /// Updates all shards but those of start_square_sums().
+  void update(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de);
+  /// Waits for sums of squares and updates the rest.
+  void finish_square_sums(const OptimizerStep& step);
+  void poll();
+  int64_t bytes_sent() const { return square_sums_ ? square_sums_->bytes_sent() : 0; }
+
+ private:
+  ShardUpdate update_of(const OwnedShard& shard, const RoutedBatch& batch) const;
+  View<const IdGroup> groups_of(const Slice& slice, const RoutedBatch& batch) const;
+
+  Ops& ops_;
+  const LocalTables& tables_;
+  BagPooling& pooling_;
+  const std::function<void()> progress_;
+  std::optional<SquareSums> square_sums_;
+  SegmentBuffers segments_;  ///< by slice
+  std::vector<int64_t> capacities_;
+  std::vector<BagGradient> gradients_;
+  std::vector<ShardUpdate> updates_;
+};
+
+}  // namespace dlrm
