@@ -11,7 +11,7 @@ namespace dlrm {
 namespace {
 
 /// Lists on a GPU, or on the emulator.
-class DeviceLists : public EveryExecution {
+class UploadedLists : public EveryExecution {
  protected:
   std::vector<int64_t> numbers(int64_t first, size_t count) {
     std::vector<int64_t> list(count);
@@ -29,9 +29,9 @@ class DeviceLists : public EveryExecution {
   Transfer transfer{*gpu, *queue};
   DeviceLists lists{*gpu, *queue};
 };
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceLists);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(UploadedLists);
 
-TEST_P(DeviceLists, UploadsTheSameContentOnce) {
+TEST_P(UploadedLists, UploadsTheSameContentOnce) {
   const int64_t* first = lists.of(numbers(5, 100));
   const int64_t* other = lists.of(numbers(6, 100));
   EXPECT_NE(first, other);
@@ -41,12 +41,12 @@ TEST_P(DeviceLists, UploadsTheSameContentOnce) {
   EXPECT_EQ(content(other, 100), numbers(6, 100));
 }
 
-TEST_P(DeviceLists, AnEmptyListIsNull) {
+TEST_P(UploadedLists, AnEmptyListIsNull) {
   EXPECT_EQ(lists.of(std::vector<int64_t>()), nullptr);
   EXPECT_EQ(lists.uploads(), 0);
 }
 
-TEST_P(DeviceLists, ManyListsTakeBoundedMemoryAndStayRight) {
+TEST_P(UploadedLists, ManyListsTakeBoundedMemoryAndStayRight) {
   size_t in_use = 0;
   for (int64_t i = 0; i < 3000; ++i) {
     const auto size = static_cast<size_t>(1 + i % 70);
@@ -59,7 +59,7 @@ TEST_P(DeviceLists, ManyListsTakeBoundedMemoryAndStayRight) {
   EXPECT_LE(gpu->bytes_in_use(), in_use + in_use / 4);
 }
 
-TEST_P(DeviceLists, AListUsedOftenStays) {
+TEST_P(UploadedLists, AListUsedOftenStays) {
   const int64_t* kept = lists.of(numbers(-9, 40));
   for (int64_t i = 0; i < 2000; ++i) {
     lists.of(numbers(i, 40));
@@ -68,7 +68,7 @@ TEST_P(DeviceLists, AListUsedOftenStays) {
   EXPECT_EQ(content(kept, 40), numbers(-9, 40));
 }
 
-TEST_P(DeviceLists, KeepsAListOfAFailedCapture) {
+TEST_P(UploadedLists, KeepsAListOfAFailedCapture) {
   ASSERT_TRUE(queue->begin_capture());
   const int64_t* met = lists.of(numbers(3, 60));
   queue->abandon_capture();
@@ -80,7 +80,7 @@ TEST_P(DeviceLists, KeepsAListOfAFailedCapture) {
 std::vector<Execution> gpus() {
   return cuda_device_count() > 0 ? std::vector<Execution>{{"cuda", 1}} : std::vector<Execution>{};
 }
-INSTANTIATE_TEST_SUITE_P(Gpu, DeviceLists, testing::ValuesIn(gpus()), execution_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, UploadedLists, testing::ValuesIn(gpus()), execution_name);
 
 }  // namespace
 }  // namespace dlrm
