@@ -10,8 +10,6 @@ namespace dlrm {
 namespace {
 
 constexpr int64_t kAlign = 16;  // floats: each tensor starts on a cache line
-constexpr int64_t kBucketElements =
-    256 * 1024;  // 1 MiB: long enough to use the wire, short enough to overlap
 
 }  // namespace
 
@@ -20,8 +18,8 @@ Parameters::Parameters(Context& context, Ops& ops, OptimizerRule rule, DType com
       ops_(ops),
       rule_(rule),
       compute_(compute),
-      wire_(wire),
-      alone_(context.comm.size() == 1) {}
+      updates_immediately_(context.comm.size() == 1 && !context.device.asynchronous()),
+      buckets_(context, wire) {}
 
 int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviation) {
   DLRM_CHECK(values_.size() == 0, "{} added after allocate()", path);
@@ -41,20 +39,9 @@ void Parameters::allocate() {
   if (states > 0) state1_ = Array<float>(context_.device, n, "dense optimizer state");
   if (states > 1) state2_ = Array<float>(context_.device, n, "dense optimizer state");
   if (compute_ == DType::kBFloat16) copies_ = Array<BFloat16>(context_.device, n, "bf16 weights");
-  make_buckets();
-}
-
-void Parameters::make_buckets() {
-  for (int64_t end = size_; end > 0;) {
-    // Whole tensors, so that a bucket is complete when its first tensor is.
-    auto first = std::find_if(tensors_.rbegin(), tensors_.rend(), [&](const Tensor& t) {
-      return t.offset < end && end - t.offset >= kBucketElements;
-    });
-    const int64_t begin = first == tensors_.rend() ? 0 : first->offset;
-    buckets_.push_back({begin, end, Pending()});
-    end = begin;
-  }
-  if (!buckets_.empty()) buckets_.front().end = static_cast<int64_t>(gradients_.size());
+  std::vector<int64_t> starts;
+  for (const Tensor& t : tensors_) starts.push_back(t.offset);
+  buckets_.cut(gradients_.view(), starts, size_);
 }
 
 float* Parameters::skip_update_flag() const {
@@ -129,16 +116,16 @@ DenseTensor Parameters::tensor(int64_t begin, int64_t end) const {
 
 bool Parameters::begin_update(const OptimizerStep& step) {
   step_ = step;
-  at_once_ = alone_ && !context_.device.asynchronous();
+  in_fused_update_ = updates_immediately_;
   applied_ = size_;
-  return at_once_;
+  return in_fused_update_;
 }
 
 void Parameters::linear_backward(LinearBackward layer, int weight, int bias, bool with_dbias) {
   layer.w = this->weight(weight);
   layer.dw = weight_gradient(weight);
   if (with_dbias) layer.dbias = bias_gradient(bias);
-  if (at_once_) {
+  if (in_fused_update_) {
     const Tensor &w = tensors_[index(weight)], &b = tensors_[index(bias)];
     DLRM_CHECK(b.offset + b.size() > applied_ - kAlign && b.offset < applied_,
                "{} and then {} changed", w.path, b.path);
@@ -154,32 +141,19 @@ void Parameters::linear_backward(LinearBackward layer, int weight, int bias, boo
 
 void Parameters::gradients_ready_from(int tensor) {
   const int64_t from = tensors_[index(tensor)].offset;
-  if (at_once_) {
+  if (in_fused_update_) {
     if (from < applied_) update(step_, from, applied_);
     applied_ = std::min(applied_, from);
     return;
   }
-  while (started_ < buckets_.size() && buckets_[started_].begin >= from) {
-    Bucket& b = buckets_[started_++];
-    if (alone_) continue;
-    b.pending = context_.device_comm().start_allreduce<float>(
-        {gradients_.data() + b.begin, static_cast<size_t>(b.end - b.begin)}, wire_,
-        &context_.stream);
-  }
-  poll();
+  buckets_.ready_from(from);
 }
 
-void Parameters::poll() {
-  for (Bucket& b : buckets_) {
-    if (!b.pending.done()) b.pending.poll();
-  }
-}
+void Parameters::poll() { buckets_.poll(); }
 
 void Parameters::finish_gradients() {
-  if (at_once_) return;
-  DLRM_CHECK(started_ == buckets_.size(), "gradients of some layers were never complete");
-  for (Bucket& b : buckets_) b.pending.wait(context_.stream);
-  started_ = 0;
+  if (in_fused_update_) return;
+  buckets_.finish();
   float* flag = skip_update_flag();
   if (!flag || size_ == 0) return;
   // A fused relu turns a NaN into 0, but what is not finite in a layer's input makes the gradient
@@ -212,9 +186,9 @@ std::optional<std::string> Parameters::first_non_finite() {
 }
 
 void Parameters::update(const OptimizerStep& step) {
-  if (!at_once_) return update(step, 0, size_);
+  if (!in_fused_update_) return update(step, 0, size_);
   DLRM_CHECK(applied_ == 0, "gradients of some layers were never complete");
-  at_once_ = false;
+  in_fused_update_ = false;
 }
 
 void Parameters::update(const OptimizerStep& step, int64_t begin, int64_t end) {

@@ -44,7 +44,7 @@ ONE_RANK = re.compile(
     r"|\balone_\b|\bis_alone\b")
 # The files that may ask, each with its reason: they choose a strategy at start-up, or speak to the user.
 MAY_ASK_FOR_ONE_RANK = {
-    "include/dlrm/nn/parameters.h": "updates parameters within the backward if no gradient is exchanged",
+    "src/nn/gradient_buckets.cpp": "one rank starts no allreduce of gradients",
     "src/nn/parameters.cpp": "updates parameters within the backward if no gradient is exchanged",
     "src/embedding/replicas.cpp": "chooses how data-parallel tables exchange gradients",
     "src/plan/cost.cpp": "the cost of exchanges is 0 without peers",

@@ -16,8 +16,8 @@ struct Case {
 /// Cross layers and an MLP over them, trained for some steps with the CPU's operations.
 class Network {
  public:
-  Network(const Case& c, bool at_once)
-      : at_once_(at_once),
+  Network(const Case& c, bool fused)
+      : fused_(fused),
         compute_(c.compute),
         parameters_(context_, *ops_, c.rule, c.compute, DType::kFloat32) {
     step_.rule = c.rule;
@@ -44,7 +44,7 @@ class Network {
     const Matrix z = interaction_->forward(Matrix(xs.data(), compute_, kBatch, 3),
                                            {e.data(), kBatch, kWidth - 3}, quiet_);
     top_->forward(z, quiet_);
-    const bool applied = at_once_ && parameters_.begin_update(step_);
+    const bool applied = fused_ && parameters_.begin_update(step_);
     const Matrix dzs(dz.data(), compute_, kBatch, kWidth);
     top_->backward(Matrix(dys.data(), compute_, kBatch, 1), dzs, quiet_);
     interaction_->backward(dzs, Matrix(), {de.data(), kBatch, kWidth - 3}, quiet_);
@@ -74,7 +74,7 @@ class Network {
     return buffer;
   }
 
-  bool at_once_;
+  bool fused_;
   DType compute_;
   OptimizerStep step_;
   std::shared_ptr<Device> device_ = make_cpu_device();
@@ -90,18 +90,18 @@ class Network {
   std::unique_ptr<Mlp> top_;
 };
 
-class UpdateAtOnce : public testing::TestWithParam<Case> {};
+class FusedUpdate : public testing::TestWithParam<Case> {};
 
-TEST_P(UpdateAtOnce, HasTheBitsOfGradientsThenUpdate) {
-  Network at_once(GetParam(), true), apart(GetParam(), false);
+TEST_P(FusedUpdate, GivesTheBitsOfBackwardThenUpdate) {
+  Network fused(GetParam(), true), apart(GetParam(), false);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(at_once.step());
+    EXPECT_TRUE(fused.step());
     EXPECT_FALSE(apart.step());
-    ASSERT_EQ(at_once.parameters(), apart.parameters()) << "step " << i;
+    ASSERT_EQ(fused.parameters(), apart.parameters()) << "step " << i;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryRule, UpdateAtOnce,
+INSTANTIATE_TEST_SUITE_P(EveryRule, FusedUpdate,
                          testing::Values(Case{OptimizerRule::kSgd, DType::kFloat32},
                                          Case{OptimizerRule::kSgd, DType::kBFloat16},
                                          Case{OptimizerRule::kAdagrad, DType::kFloat32},

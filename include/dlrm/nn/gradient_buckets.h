@@ -1,0 +1,40 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "dlrm/comm/context.h"
+
+namespace dlrm {
+
+/// Sums an array of gradients over all ranks while backward fills it from its end. The array is cut
+/// into buckets. The allreduce of a bucket starts as soon as it is complete.
+class GradientBuckets {
+ public:
+  /// Values travel as `wire`. One rank has nothing to send: its buckets are complete at once.
+  GradientBuckets(Context& context, DType wire);
+
+  /// Cuts `gradients` at `starts`, the ascending offsets of its tensors: each bucket consists of
+  /// whole tensors. What lies behind the last tensor belongs to the last bucket.
+  void cut(View<float> gradients, const std::vector<int64_t>& starts, int64_t size);
+  /// The elements from `offset` on are complete.
+  void ready_from(int64_t offset);
+  void poll();
+  /// Makes the stream wait for all sums. All elements must be complete.
+  void finish();
+
+ private:
+  struct Bucket {
+    int64_t begin = 0;
+    int64_t end = 0;
+    Pending pending;
+  };
+
+  Context& context_;
+  std::function<Pending(View<float>)> start_sum_;
+  View<float> gradients_;
+  std::vector<Bucket> buckets_;  // from the end of the array to its start
+  size_t started_ = 0;
+};
+
+}  // namespace dlrm
