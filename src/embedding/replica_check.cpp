@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "dlrm/core/dispatch.h"
 #include "dlrm/core/error.h"
 #include "dlrm/core/hash.h"
 #include "dlrm/device/transfer.h"
@@ -31,11 +32,9 @@ void check_replica(Context& context, const std::string& table, const RowTable& r
   for (int64_t first = 0; first < rows.rows; first += kChunkRows) {
     const int64_t count = std::min(kChunkRows, rows.rows - first);
     hashes.assign(static_cast<size_t>(count), 0);
-    if (rows.type == DType::kFloat32) {
-      mix(static_cast<const float*>(rows.weights), rows.stride, rows.width, first, count);
-    } else {
-      mix(static_cast<const BFloat16*>(rows.weights), rows.stride, rows.width, first, count);
-    }
+    dispatch_compute(rows.type, [&]<class T>() {
+      mix(static_cast<const T*>(rows.weights), rows.stride, rows.width, first, count);
+    });
     for (const float* state : {rows.state1, rows.state2}) {
       if (state) mix(state, rows.state_stride, state_width, first, count);
     }

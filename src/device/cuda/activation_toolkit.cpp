@@ -32,15 +32,26 @@ cudnnActivationMode_t native(Activation act) {
   return CUDNN_ACTIVATION_IDENTITY;
 }
 
+cudnnDataType_t native(DType type) {
+  switch (type) {
+    case DType::kFloat32:
+      return CUDNN_DATA_FLOAT;
+    case DType::kBFloat16:
+      return CUDNN_DATA_BFLOAT16;
+    case DType::kFloat16:
+      break;
+  }
+  throw run_error("an activation of {}", name_of(type));
+}
+
 /// A matrix as a tensor [rows, cols, 1, 1].
 class TensorOf {
  public:
   explicit TensorOf(const Matrix& m) {
     DLRM_DNN_CHECK(cudnnCreateTensorDescriptor(&descriptor_));
     const auto size = [](int64_t n) { return static_cast<int>(n); };
-    DLRM_DNN_CHECK(cudnnSetTensor4dDescriptorEx(
-        descriptor_, m.type == DType::kFloat32 ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16,
-        size(m.rows), size(m.cols), 1, 1, size(m.stride), 1, 1, 1));
+    DLRM_DNN_CHECK(cudnnSetTensor4dDescriptorEx(descriptor_, native(m.type), size(m.rows),
+                                                size(m.cols), 1, 1, size(m.stride), 1, 1, 1));
   }
   ~TensorOf() { cudnnDestroyTensorDescriptor(descriptor_); }
   TensorOf(const TensorOf&) = delete;

@@ -8,8 +8,15 @@ namespace dlrm::cuda {
 namespace {
 
 cudaDataType_t native(DType type) {
-  DLRM_CHECK(type != DType::kFloat16, "a product of halves");
-  return type == DType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF;
+  switch (type) {
+    case DType::kFloat32:
+      return CUDA_R_32F;
+    case DType::kBFloat16:
+      return CUDA_R_16BF;
+    case DType::kFloat16:
+      break;
+  }
+  throw run_error("a product of {}", name_of(type));
 }
 
 cublasLtEpilogue_t native(Epilogue epilogue) {

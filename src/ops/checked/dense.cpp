@@ -20,7 +20,8 @@ auto sums(int64_t terms, const Copy& magnitude) {
 template <class Before>
 auto through(Activation act, DType type, const Before& before, const Copy& sizes) {
   const bool smooth = act != Activation::kNone && act != Activation::kRelu;
-  const double step = type == DType::kFloat32 ? 0x1p-21 : 0x1p-8;
+  // Two units of fp32, or half a unit of a shorter type.
+  const double step = size_of(type) == sizeof(float) ? 0x1p-21 : rounding(type, 1) / 2;
   return [=, &sizes](int64_t r, int64_t c) {
     if (!smooth) return before(r, c);
     return 1.13 * (before(r, c) + step * sizes.at(r, c)) + 0x1p-21;

@@ -52,10 +52,11 @@ void ReferenceOps::run(const DotBackward& o) {
   const auto& [x, e, dz, dx, de] = o;
   for (int64_t r = 0; r < dz.rows; ++r) {
     const Vectors v{x, e, r};
-    for (int64_t i = 0; i < v.count(); ++i) {
+    const int64_t vectors = v.count();
+    for (int64_t i = 0; i < vectors; ++i) {
       for (int64_t c = 0; c < x.cols; ++c) {
         double sum = i == 0 ? get(dz, r, c) : 0.0;
-        for (int64_t j = 0; j < v.count(); ++j) {
+        for (int64_t j = 0; j < vectors; ++j) {
           if (j == i) continue;
           sum += get(dz, r, product_column(x.cols, std::max(i, j), std::min(i, j))) * v.at(j, c);
         }
