@@ -38,6 +38,7 @@ void GraphStep::run(const PendingBatch& batch, const StepOptimizers& now) {
 
 void GraphStep::run_recorded(const PendingBatch& batch, StepOptimizers now) {
   const Span span(context_.trace, "recorded");
+  embeddings_.await_ids();  // the host waits, so it is no part of a recording
   key_ = {static_cast<uint64_t>(batch.global_size), static_cast<uint64_t>(batch.local_size()),
           reinterpret_cast<uintptr_t>(batch.dense.data()),
           reinterpret_cast<uintptr_t>(batch.labels.data())};

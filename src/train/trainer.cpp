@@ -97,7 +97,6 @@ void Trainer::start_step(int64_t step, bool stop_requested) {
   DLRM_CHECK(!queue_->empty(), "step {} before its batch was routed", step);
   const PendingBatch& batch = queue_->front();
   status_->begin(batch.global_size, batch.dropped, stop_requested);
-  embeddings_.await_ids();
   runner_->run(batch, optimizers_at(config_.train, step, model_.parameters().skip_update_flag()));
   embeddings_.drop();
   queue_->pop();
@@ -115,7 +114,6 @@ StepResult Trainer::finish_step() {
 
 void Trainer::start_infer(std::vector<float>& labels) {
   const PendingBatch& batch = queue_->front();
-  embeddings_.await_ids();
   step_->infer(batch);
   model_.start_probabilities();
   inferred_ = batch.labels.size();

@@ -59,6 +59,7 @@ void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
 void TrainingStep::forward(const PendingBatch& batch, StageClock* clock) {
   viewed_size_ = batch.global_size;
   stage(clock, "lookup", [&] {
+    embeddings_.await_ids();
     prepare_ids();
     embeddings_.lookup();
     embeddings_.start_return();
