@@ -8,7 +8,7 @@
 
 namespace dlrm {
 
-/// What one rank wrote.
+/// The file that one rank wrote.
 struct RankFile {
   StoredFile file;
   std::vector<int64_t> offsets;  ///< bytes, of each piece

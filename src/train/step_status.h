@@ -9,8 +9,8 @@
 
 namespace dlrm {
 
-/// What the ranks tell one another of a step: its loss, requests to stop, and what went wrong. One
-/// small allreduce a step. If something went wrong, every rank throws the same error.
+/// Exchanges the status of a step among ranks: its loss, requests to stop, and errors. One small
+/// allreduce per step. If a rank has an error, every rank throws the same one.
 class StepStatus {
  public:
   StepStatus(Context& context, Model& model, BadIdReport& bad_ids);

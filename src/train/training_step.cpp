@@ -70,7 +70,7 @@ void TrainingStep::forward(const PendingBatch& batch, StageClock* clock) {
   stage(clock, "top", [&] { model_.top(progress_); });
 }
 
-/// The second line of defence, in device memory. A bad id sets the flag that skips the update.
+/// The second check of ids, in device memory. A bad id sets the flag that skips the update.
 void TrainingStep::prepare_ids() {
   float* flag = model_.parameters().skip_update_flag();
   if (!flag) return embeddings_.prepare_ids();

@@ -7,8 +7,8 @@
 
 namespace dlrm {
 
-/// Shows the progress of training: one live line on a terminal, redrawn at most five times a
-/// second, otherwise plain log lines. Silent on ranks other than 0.
+/// Shows the progress of training. On a terminal it is one live line, redrawn at most five times a
+/// second. Otherwise it is plain log lines. Silent on ranks other than 0.
 class ProgressLine {
  public:
   struct State {
@@ -25,7 +25,7 @@ class ProgressLine {
     std::function<double()> seconds;               ///< a monotonic clock
   };
 
-  /// Writes to stderr; a live line if that is a terminal.
+  /// Writes to stderr: a live line if that is a terminal.
   explicit ProgressLine(const Log& log);
   ProgressLine(int rank, Surroundings surroundings);
   ~ProgressLine();
