@@ -7,7 +7,7 @@
 namespace dlrm {
 namespace {
 
-/// A block of some owner, as the requester of its vectors sees it.
+/// A block of any owner, with the numbers that the requester of its vectors needs.
 struct RequestedBlock {
   int owner = 0;
   size_t number = 0;  ///< over the blocks of all owners
@@ -144,7 +144,7 @@ class AllToAllPooling final : public BagPooling {
           requester_wire(shared, 0, "pooled vectors on their way"),
           zeros(device, 0, "zeros") {}
     Array<float> pooled;         ///< vectors of my shards, later their gradients
-    Array<char> owner_wire;      ///< the same in the wire's type, if that is not fp32
+    Array<char> owner_wire;      ///< `pooled` in the wire's type, if that is not fp32
     Array<char> requester_wire;  ///< vectors of my samples, later their gradients
     Array<float> zeros;          ///< [columns of the widest block]
   };

@@ -48,7 +48,7 @@ void write_bags(const GroupSpan& span, int64_t id_bytes, const int64_t* ids, con
 template <class T>
 struct BagCursor {
   T* ids = nullptr;      ///< next id
-  T* offsets = nullptr;  ///< the end of the last bag; that of the next bag follows it
+  T* offsets = nullptr;  ///< the end of the last bag; the end of the next bag is written after it
 };
 
 /// Appends the bags of `span`, or only the non-empty ones.

@@ -10,7 +10,7 @@
 
 namespace dlrm {
 
-/// Brings pooled vectors from their owners to the samples' ranks, and their gradients back. Blocks
+/// Sends pooled vectors from their owners to the samples' ranks, and their gradients back. Blocks
 /// are those of this rank's OwnerLayout. Each block has as many pieces as the batch's groups.
 class BagPooling {
  public:

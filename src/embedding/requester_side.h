@@ -13,7 +13,7 @@ struct ReturnedBags {
   int64_t count = 0;
   const int32_t* samples = nullptr;  ///< [count] ascending, from 0 for the first local sample
   const float* scale = nullptr;      ///< [count] 1/length of each whole bag; null for sums
-  /// Every local bag has exactly one id, so that no other slice returns anything for these samples.
+  /// Every local bag has exactly one id, so no other slice returns vectors for these samples.
   bool alone = false;
 };
 

@@ -13,7 +13,7 @@
 
 namespace dlrm {
 
-/// Checks ids and brings them to the owners of their rows, some batches ahead. A batch makes two
+/// Checks ids and sends them to the owners of their rows, some batches ahead. A batch needs two
 /// exchanges: sizes (one int64 for each pair of ranks), then messages. Each kind has its own
 /// communicator, so that all ranks start the batches' exchanges in the same order. Both advance in
 /// poll(). The host does all of this. The router has its own stream, which copies staged arrays to

@@ -12,8 +12,8 @@
 namespace dlrm {
 
 /// The sparse update of this rank's shards: sorts a batch's ids by row, sums the gradients of each
-/// row, and updates it once. Under row-wise Adagrad the shards of cut columns wait for sums of
-/// squares from other ranks; they are updated last.
+/// row, and updates it once. With row-wise Adagrad, shards of cut columns need sums of squares from
+/// other ranks. They are updated last.
 class ShardUpdates {
  public:
   /// `progress` is called between shards.

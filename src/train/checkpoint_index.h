@@ -9,7 +9,7 @@
 
 namespace dlrm {
 
-/// Where a rectangle of a tensor is stored: contiguous float32, row by row.
+/// A stored rectangle of a tensor: contiguous float32, row by row.
 struct StoredPiece {
   int64_t tensor = 0;  ///< index into CheckpointIndex::tensors
   Range rows;

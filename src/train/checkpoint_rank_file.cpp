@@ -41,7 +41,7 @@ class Sweep {
   explicit Sweep(const std::string& path)
       : file_(path, File::Mode::kReadWrite), size_(file_.size()) {}
 
-  /// Reads what HDF5 wrote between the pieces.
+  /// Reads the bytes that HDF5 wrote between the pieces.
   void pass_to(int64_t end) {
     while (at_ < end) {
       const size_t bytes = std::min(kCheckpointChunk, static_cast<size_t>(end - at_));

@@ -11,7 +11,7 @@ namespace dlrm {
 /// first 50 steps recurs, all later steps run eagerly. The log reports that once.
 class GraphStep final : public StepRunner {
  public:
-  /// `routing_depth`: batches routed ahead, which decides how many recordings recur.
+  /// `routing_depth` is the number of batches routed ahead. The number of recordings depends on it.
   GraphStep(Context& context, ShardedEmbeddings& embeddings, TrainingStep& step, int routing_depth);
 
   void run(const PendingBatch& batch, const StepOptimizers& now) override;

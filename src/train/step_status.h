@@ -17,7 +17,7 @@ class StepStatus {
 
   /// Begins the status of a step on a batch of `global_size` samples.
   void begin(int64_t global_size, int64_t dropped, bool stop_requested);
-  /// Sends this rank's part. Waits for the loss; `progress` is called meanwhile. Idempotent.
+  /// Sends this rank's part. Waits for the loss and calls `progress` while it waits. Idempotent.
   void send(const Progress& progress);
   /// Waits for all ranks. Throws usage_error for a bad id, run_error for a loss or gradients that
   /// are not finite, naming the first layer. Idempotent.

@@ -73,7 +73,8 @@ CheckpointState open_checkpoint(Communicator& comm, const std::string& checkpoin
 void load_pieces(Communicator& comm, const std::string& checkpoint,
                  const std::vector<TensorShard>& pieces, bool weights_only);
 
-/// Removes every step_* and .tmp_step_* of the folder (--overwrite). Collective; rank 0 removes.
+/// Removes every step_* and .tmp_step_* of the folder (--overwrite). Collective. Rank 0 removes
+/// them.
 void remove_checkpoints(Communicator& comm, const std::string& directory);
 
 }  // namespace dlrm

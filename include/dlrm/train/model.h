@@ -52,8 +52,8 @@ class Model {
 
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }
-  /// Path of the first layer whose output is not finite in the last forward pass, if there is one.
-  /// Waits for the device.
+  /// Path of the first layer whose output is not finite in the last forward pass. Empty if all are
+  /// finite. Waits for the device.
   std::optional<std::string> first_non_finite();
 
  private:

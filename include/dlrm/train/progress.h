@@ -17,7 +17,7 @@ class ProgressLine {
     double loss = 0;  ///< the last one known
     double samples_per_second = 0;
   };
-  /// Where lines are written, and the clock. Tests replace them.
+  /// The outputs for lines, and the clock. Tests replace them.
   struct Surroundings {
     bool terminal = false;
     std::function<void(const std::string&)> draw;  ///< raw text to the terminal
@@ -32,9 +32,9 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// Called after each step; `metrics` is true if metrics of this step were logged. A plain line is
-  /// written at the first and the last step, at metrics (at most one a second), and after 30
-  /// seconds without one.
+  /// Call it after each step. `metrics` is true if metrics of this step were logged. A plain line
+  /// is written at the first and the last step, at metrics (at most one per second), and after 30
+  /// seconds without a line.
   void update(const State& state, bool metrics = false);
   /// Removes the live line from the terminal, before anything else is printed there.
   void clear();

@@ -34,7 +34,7 @@ class Trainer {
   Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan& plan, bool initialise);
   ~Trainer();
 
-  /// Draws all weights anew from the seed and resets optimizer state.
+  /// Draws all weights from the seed again and resets optimizer state.
   void initialise();
   /// Whether steps of recurring shapes are recorded as graphs and replayed, if the device and the
   /// communicator can. The results are bitwise the same.
@@ -71,7 +71,7 @@ class Trainer {
     start_infer(labels);
     finish_infer(probabilities);
   }
-  /// The first part of infer(), as start_step() of step().
+  /// The first part of infer(), like start_step() for step().
   void start_infer(std::vector<float>& labels);
   void finish_infer(std::vector<float>& probabilities);
 
