@@ -19,8 +19,7 @@ class CutShardSums {
 
   /// Reserves memory for all unique rows.
   void begin(const SegmentBuffers& segments);
-  /// Number of unique rows of shard `shard`. If only the device has it, the largest possible
-  /// number.
+  /// Number of unique rows of `shard`. If only the device has it, the largest possible number.
   int64_t unique_rows(const SegmentBuffers& segments, size_t shard) const;
   MatrixView<float> gradients(size_t shard) const;
   View<float> sums(size_t shard) const { return part(sums_, shard); }

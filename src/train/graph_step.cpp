@@ -12,8 +12,8 @@ size_t recordings(int routing_depth) {
   return static_cast<size_t>(4 * batches_in_flight(routing_depth));
 }
 
-/// Steps after which one should have been replayed. Each buffer is first used in one step and
-/// recorded in another; these are added.
+/// The number of steps within which one should be replayed. Each buffer needs one step for its
+/// first use and one for its recording. These steps are added.
 int64_t trial_steps(int routing_depth) { return 50 + 2 * batches_in_flight(routing_depth); }
 
 }  // namespace

@@ -9,13 +9,13 @@ namespace dlrm {
 
 /// The current use of a GPU, as its driver measures it.
 struct Utilisation {
-  double busy_share = 0;  ///< share of the driver's last sampling period with a kernel running
-  double memory_busy_share = 0;  ///< share of it with memory being read or written
+  double busy_share = 0;         ///< share of the last sampling period in which a kernel ran
+  double memory_busy_share = 0;  ///< share of it in which memory was read or written
   size_t memory_used = 0;        ///< bytes, by all programs
   size_t memory_total = 0;
 };
 
-/// Reads the use of a GPU. Thread-safe. A reading takes well under a millisecond and never waits
+/// Reads the use of a GPU. Thread-safe. A reading takes well under a millisecond. It never waits
 /// for the GPU.
 class UtilisationProbe {
  public:

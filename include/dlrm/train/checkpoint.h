@@ -73,8 +73,7 @@ CheckpointState open_checkpoint(Communicator& comm, const std::string& checkpoin
 void load_pieces(Communicator& comm, const std::string& checkpoint,
                  const std::vector<TensorShard>& pieces, bool weights_only);
 
-/// Removes every step_* and .tmp_step_* of the folder (--overwrite). Collective. Rank 0 removes
-/// them.
+/// Rank 0 removes every step_* and .tmp_step_* of the folder (--overwrite). Collective.
 void remove_checkpoints(Communicator& comm, const std::string& directory);
 
 }  // namespace dlrm

@@ -12,10 +12,9 @@
 namespace dlrm::cuda {
 namespace {
 
-constexpr int kRepeats = 5;  // timed runs of each candidate
-constexpr int kUntimed = 4;  // proposals requested if none is timed; the first may not run
-constexpr float kWorth =
-    0.97f;  // a later candidate must take less than this share of the best time
+constexpr int kRepeats = 5;      // timed runs of each candidate
+constexpr int kUntimed = 4;      // proposals requested if none is timed; the first may not run
+constexpr float kWorth = 0.97f;  // a later candidate must take less than this share of the best
 
 /// Measures the time between two events of a stream.
 class Stopwatch {

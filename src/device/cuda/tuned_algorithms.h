@@ -15,8 +15,7 @@ MatmulKey key_of(const Product& product, bool tf32);
 /// The key of the way that a caller computes `product` (Matmul::fastest).
 MatmulKey key_of_way(const Product& product, bool tf32);
 
-/// The largest power of two up to 256 that divides the address. No algorithm asks for more than
-/// 256.
+/// The largest power of two up to 256 that divides the address. Algorithms require at most 256.
 int64_t alignment(const void* pointer);
 
 /// A choice: an algorithm as the library stores it, or a number.

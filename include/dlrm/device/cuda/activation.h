@@ -23,8 +23,8 @@ class Activations {
   /// y = act(z), computed in fp32. z and y [b, n] are both fp32 or both bf16. y may be z. Returns
   /// false and does nothing if the library does not support this activation, type or shape.
   virtual bool forward(Activation act, Matrix z, Matrix y, Stream& stream) = 0;
-  /// dy ← dy ⊙ act'(z), from y = act(z). Returns false as forward() does, and also for silu. The
-  /// derivative of silu cannot be computed from y.
+  /// dy ← dy ⊙ act'(z), from y = act(z). Returns false as forward() does, and also for silu.
+  /// The derivative of silu cannot be computed from y.
   virtual bool backward(Activation act, Matrix y, Matrix dy, Stream& stream) = 0;
 };
 
