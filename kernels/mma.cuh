@@ -30,7 +30,7 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const uint32_t (&a)[4], 
 
 #else
 
-/// The emulator: every lane shows its registers to the warp, then sums its four elements.
+/// The emulator: every lane shares its registers with the warp, then sums its four elements.
 inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   struct Registers {
     uint32_t a[4];
