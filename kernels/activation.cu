@@ -1,7 +1,8 @@
-// y = f(p + bias), dy *= f'(z), element by element in fp32. With σ(x) = 1/(1 + exp(-x)): gelu(z) =
-// z·σ(2u), u = √(2/π)·(z + 0.044715·z³); silu(z) = z·σ(z). A NaN stays NaN, in ReLU too.
-// Bytes per element of s bytes: 2·s forward (3·s if z is kept), 3·s backward. Limit: the
-// bandwidth of a copy.
+// y = f(p + bias), dy *= f'(z), element by element in fp32. With σ(x) = 1/(1 + exp(-x)):
+// gelu(z) = z·σ(2u), u = √(2/π)·(z + 0.044715·z³); silu(z) = z·σ(z).
+// A NaN stays NaN, in ReLU too.
+// Bytes per element of s bytes: 2·s forward (3·s if z is kept), 3·s backward.
+// Limit: the bandwidth of a copy.
 #include <cmath>
 
 #include "kernels/activation.h"

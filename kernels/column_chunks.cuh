@@ -18,7 +18,7 @@ inline int64_t chunk_rows(int64_t rows) {
   return blocks_for(std::max<int64_t>(rows, 1), kMostChunks * kLeastRows) * kLeastRows;
 }
 
-/// The layout of a chunk's threads: 2^shift in a row, each with `length` columns.
+/// The layout of a chunk's threads: 2^shift threads across, each with `length` columns.
 struct ChunkShape {
   int64_t rows, cols;
   int64_t chunk;

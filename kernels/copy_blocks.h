@@ -21,7 +21,7 @@ struct CopyRectangle {
   int64_t groups;      ///< of `length` columns
   int64_t first_unit;  ///< units of the preceding rectangles
   int32_t units_across;
-  int8_t shift;  ///< a block covers 2^shift groups in a row
+  int8_t shift;  ///< a block covers 2^shift groups across
   int8_t length;
   DType src_type, dst_type;
   bool accumulate;

@@ -1,7 +1,7 @@
-// Cross layer: y = x0 ⊙ u + x, one fused multiply-add, bitwise equal to the CPU's. Backward: du =
-// x0 ⊙ dy, dx0 += u ⊙ dy.
-// Bytes per element of s bytes: 4·s forward, 6·s backward (5·s without accumulation). Limit: the
-// bandwidth of a copy.
+// Cross layer: y = x0 ⊙ u + x, one fused multiply-add, bitwise equal to the CPU's.
+// Backward: du = x0 ⊙ dy, dx0 += u ⊙ dy.
+// Bytes per element of s bytes: 4·s forward, 6·s backward (5·s without accumulation).
+// Limit: the bandwidth of a copy.
 #include "kernels/cross.h"
 #include "kernels/rows.cuh"
 

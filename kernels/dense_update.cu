@@ -1,12 +1,12 @@
 // w, s1, s2 ← one step of the rule with gradient g, element by element. Each operation is
-// rounded, so that results are bitwise the CPU's (optimizer.cuh). The parameters are one flat
-// array, and one launch updates them all.
-// Bytes per element: sgd 12, adagrad 20, adam 28, and 2 for the rounded copy. Limit: the bandwidth
-// of a copy. An MLP's few MB stay in L2 between the backward pass and the update.
+// rounded, so results are bitwise equal to the CPU's (optimizer.cuh). The parameters are one flat
+// array. One launch updates them all.
 // A tensorwise rule takes three launches per tensor. The first updates the state and sums squares
 // per block. The second adds these sums in a fixed order and computes the factor. The third updates
-// the weights. Bytes per element: 20 and 16.
-// factor from these sums, added in a fixed order, and the weights. 20 and 16 bytes an element.
+// the weights.
+// Bytes per element: sgd 12, adagrad 20, adam 28, and 2 for the rounded copy. Tensorwise rules: 20
+// and 16. An MLP's few MB stay in L2 between the backward pass and the update. Limit: the bandwidth
+// of a copy.
 #include "kernels/dense_update.h"
 #include "kernels/optimizer.cuh"
 #include "kernels/rows.cuh"

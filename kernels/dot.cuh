@@ -21,7 +21,7 @@ inline DotShape dot_shape(const Matrix& x, int64_t columns) {
 /// Number of products before row i of the strict lower triangle.
 __device__ __host__ inline int products_before(int i) { return i * (i - 1) / 2; }
 
-/// Where z holds the product of two different vectors, counted from the end of x.
+/// Index in z, counted from the end of x, of the product of two different vectors.
 __device__ inline int product_at(int i, int j) {
   return i > j ? products_before(i) + j : products_before(j) + i;
 }

@@ -1,20 +1,20 @@
-// z = [x, v_i · v_j for j < i], v = (x, e1..eF), V = F + 1 <= 32. Backward: dV = S V, and dx also
-// receives its own part of dz. S holds the gradients of the products: it is symmetric with a zero
-// diagonal.
+// z = [x, v_i · v_j for j < i], v = (x, e1..eF), V = F + 1 <= 32.
+// Backward: dV = S V, and dx also receives its own part of dz. S holds the gradients of the
+// products. It is symmetric with a zero diagonal.
 //
-// The tensor cores multiply bf16. A float is split exactly into three parts of 8 bits, v = v1 + v2
+// The tensor cores multiply bf16. A float is split exactly into three parts of 8 bits: v = v1 + v2
 // + v3. Products of parts i and j with i + j <= 4 are summed in fp32. The omitted ones are 2^-24 of
-// a product, like fp32 rounding. If z is bf16, S is one part. V needs three: two would omit 2^-16
-// of a product, which shows if products cancel.
+// a product, like fp32 rounding. If z is bf16, S is one part. V needs three parts: two would omit
+// 2^-16 of a product, which shows if products cancel.
 //
 // A warp computes one sample. Only z passes through shared memory. The sum over columns may take
-// them in any order, so a lane's four neighbouring columns, one 16-byte load, are its elements of a
-// step of 16. The fragments of V serve as A and as B.
+// them in any order. So a lane's elements of a step of 16 are four neighbouring columns, read by
+// one 16-byte load. The fragments of V serve as A and as B.
 //
-// Bytes per sample: forward 4·F·D + 2·s·D + s·V(V-1)/2, s the size of x's elements; backward
+// Bytes per sample, s the size of x's elements: forward 4·F·D + 2·s·D + s·V(V-1)/2, backward
 // 8·F·D + 3·s·D + s·V(V-1)/2. For F 26, D 128, bf16: 14.5 and 28.0 KB, with 288 and 192
 // products of 16x8x16. At 4.8 TB/s and about 1.6 cycles of a multiprocessor per product, the
-// products take two thirds and a quarter of the time of the bytes. Limit: memory bandwidth.
+// products take two thirds and a quarter of the time that the bytes take. Limit: memory bandwidth.
 #include "kernels/dot.cuh"
 #include "kernels/dot.h"
 #include "kernels/launch.cuh"

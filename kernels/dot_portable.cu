@@ -1,10 +1,11 @@
-// z = [x, v_i · v_j for j < i], v = (x, e1..eF). Backward: dv_i = Σ_{j≠i} g_ij v_j, and dx also
-// receives its own part of dz. Every product and every gradient is one chain of fused
-// multiply-adds. Products take columns in ascending order, gradients take vectors in ascending
-// order. Results are bitwise the CPU's with AVX2 or AVX-512.
-// Bytes per sample: forward 4·F·D + 2·s·D + s·V(V-1)/2 with V = F + 1 and s the size of x's
-// elements; backward 8·F·D + 3·s·D + s·V(V-1)/2. Limit: fp32 arithmetic and shared memory, at
-// about 30 % of the memory bandwidth. dot_mma.cu is the fast implementation.
+// z = [x, v_i · v_j for j < i], v = (x, e1..eF).
+// Backward: dv_i = Σ_{j≠i} g_ij v_j, and dx also receives its own part of dz.
+// Every product and every gradient is one chain of fused multiply-adds. A product takes columns in
+// ascending order. A gradient takes vectors in ascending order. Results are bitwise equal to the
+// CPU's with AVX2 or AVX-512.
+// Bytes per sample, V = F + 1, s the size of x's elements: forward 4·F·D + 2·s·D + s·V(V-1)/2,
+// backward 8·F·D + 3·s·D + s·V(V-1)/2. Limit: fp32 arithmetic and shared memory, at about 30 %
+// of the memory bandwidth. dot_mma.cu is the fast implementation.
 #include <algorithm>
 
 #include "kernels/dot.cuh"

@@ -63,7 +63,7 @@ __device__ inline Bytes16 load_columns(const T* p, int left) {
 template <class T>
 using Sums = float[kTogether<T>];
 
-/// -0 + x = x for every x. 0 + x is not: it turns -0 into 0.
+/// Sums start at -0, because -0 + x = x for every x. 0 + x differs for x = -0.
 template <class T>
 __device__ inline void restart(Sums<T>& sums) {
 #pragma unroll

@@ -1,5 +1,5 @@
-// g[row] = Σ scale · pooled gradient over the row's occurrences, in their order; then one update
-// of the row.
+// g[row] = Σ scale · pooled gradient over the row's occurrences in order; then one update of the
+// row.
 // A run of at most kLongRun occurrences takes a part of a warp. The row's weights and state load
 // together with its gradients. A longer run is cut into chunks of kRunChunk. Each chunk takes a
 // warp in the first blocks of the grid, so that chunks run concurrently with the short runs. A

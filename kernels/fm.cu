@@ -1,10 +1,11 @@
-// z = [x, e, fm], v = (x, e1..eF): fm = Σ_i v_i · (v_0 + .. + v_{i-1}). This equals ½ Σ_d
-// [(Σ_i v_id)² − Σ_i v_id²] but has no cancellation. Backward: dv_i = dz_i + g (S − v_i), S
-// = Σ_i v_i, g the gradient of fm. S is summed together with the error of each addition, so that S
-// − v_i is exact to one rounding.
-// Bytes per sample: forward 4·F·D + s·((F+2)·D + 1), backward 8·F·D + s·((F+3)·D + 1), s
-// the size of x's elements. Backward reads x and e twice, the second time from a cache. There are a
-// few operations per element. Limit: the bandwidth of a copy.
+// z = [x, e, fm], v = (x, e1..eF).
+// fm = Σ_i v_i · (v_0 + .. + v_{i-1}), summed over columns. This equals ½ Σ_d [(Σ_i v_id)²
+// − Σ_i v_id²], but has no cancellation.
+// Backward: dv_i = dz_i + g (S − v_i), S = Σ_i v_i, g the gradient of fm. The error of each
+// addition to S is summed too, so S − v_i is exact to one rounding.
+// Bytes per sample, s the size of x's elements: forward 4·F·D + s·((F+2)·D + 1), backward
+// 8·F·D + s·((F+3)·D + 1). Backward reads x and e twice, the second time from a cache. There
+// are a few operations per element. Limit: the bandwidth of a copy.
 #include "kernels/fm.h"
 #include "kernels/rows.cuh"
 #include "kernels/warps.cuh"
@@ -30,7 +31,7 @@ __device__ inline int64_t sample_of(const Lanes& lanes) {
   return warp * lanes.parts() + lanes.part;
 }
 
-/// Calls use(k, v) for each vector of e, where v = its columns [k, k + N). The first vector starts
+/// Calls use(k, v) for each vector of e: v is its columns [k, k + N). For the first vector k = c.
 /// at column c.
 template <int N, class Use>
 __device__ void over_vectors(const float* e, int64_t c, const FmShape& shape, const Use& use) {

@@ -1,6 +1,7 @@
-// d[i, j] = Σ_k a[i, k] b[k, j] [+ d[i, j]], k in order, in fp32. A block computes 32 x 32
-// elements from tiles of 32 k in shared memory, a thread computes four of them. 2·m·n·k
-// operations at a small part of the GPU's rate: the kernel is correct for every shape, not fast.
+// d[i, j] = Σ_k a[i, k] b[k, j] [+ d[i, j]], k in order, in fp32.
+// A block computes 32 x 32 elements from tiles of 32 k in shared memory. A thread computes four of
+// them. The 2·m·n·k operations run at a small part of the GPU's rate: the kernel is correct for
+// every shape, not fast.
 #include "kernels/product.h"
 #include "kernels/rows.cuh"
 

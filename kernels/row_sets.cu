@@ -1,6 +1,6 @@
-// Scatter: dense = 0, then dense[rows[i]] = grads[i], touched[rows[i]] = 1. Gather: the touched
-// rows in order. One pass counts them per tile, then come prefix sums of the counts, then a pass
-// writes the rows.
+// Scatter: dense = 0, then dense[rows[i]] = grads[i], touched[rows[i]] = 1.
+// Gather: the touched rows in order. One pass counts them per tile. Prefix sums of the counts
+// follow. Another pass writes the rows.
 // Bytes per element of dense: 4 written, 8 more if its row is in the list. Bytes per row: 4 for
 // each pass over the flags, 8 if touched. Limit: memory bandwidth.
 #include "kernels/launch.cuh"

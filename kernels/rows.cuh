@@ -64,7 +64,8 @@ inline Extents extents(std::initializer_list<Matrix> matrices) {
   return all;
 }
 
-/// The layout of a block's threads over rows: 2^shift in a row, `down` rows.
+/// The layout of a block's threads: 2^shift threads across the columns, `down` threads down the
+/// rows.
 struct BlockShape {
   int shift;
   int across() const { return 1 << shift; }

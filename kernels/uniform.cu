@@ -1,7 +1,7 @@
-// table[r, c] = (2u - 1)·bound, u = word c mod 4 of Philox(key; row, c / 4) · 2^-24, every
-// operation rounded: bitwise equal to uniform_row of core/random.h. A thread draws one counter,
-// which gives four neighbouring columns.
-// Bytes per element: 4 (bf16: 2) written. Four elements take 10 rounds of 2 wide products, about
+// table[r, c] = (2u - 1)·bound, u = word c mod 4 of Philox(key; row, c / 4) · 2^-24.
+// Every operation is rounded: bitwise equal to uniform_row of core/random.h. A thread draws one
+// counter, which gives four neighbouring columns.
+// Bytes per element: 4 written (2 for bf16). Four elements take 10 rounds of 2 wide products, about
 // half of the time of writing them. Limit: write bandwidth.
 #include "kernels/philox.cuh"
 #include "kernels/rows.cuh"

@@ -51,7 +51,8 @@ inline bool agree(double got, double expected, double allowed) {
   return std::abs(got - expected) <= allowed;
 }
 
-/// Different rounding turns half a unit in the last place into a whole one.
+/// The rounding error allowed at `value`: if two results round differently, half a unit in the last
+/// place becomes a whole unit.
 inline double rounding(DType type, double value) {
   const auto step = [type] {
     switch (type) {

@@ -26,7 +26,7 @@ class HostImage {
   std::vector<std::remove_const_t<T>> of(View<T> values) {
     return list(values.data(), static_cast<int64_t>(values.size()));
   }
-  /// Empty where `from` is null.
+  /// Empty if `from` is null.
   template <class T>
   std::vector<std::remove_const_t<T>> list(T* from, int64_t count) {
     std::vector<std::remove_const_t<T>> copy(from ? static_cast<size_t>(count) : 0);

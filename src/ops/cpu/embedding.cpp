@@ -29,9 +29,9 @@ int64_t first_at(int64_t size, int64_t work, const Before& before) {
   return low;
 }
 
-/// Calls fetch(item, begin, end) and then work(item, begin, end) for ranges of items in order. If
-/// the previous range is short, so that the fetched data stays in the cache, fetches before working
-/// on the previous range.
+/// Calls fetch(item, begin, end) and then work(item, begin, end) for ranges of items in order.
+/// Fetches a range before the work on the previous one. If the previous range is long, its work is
+/// done first, because the fetched data would leave the cache.
 template <class Item, class Fetch, class Work>
 class InTurn {
  public:

@@ -9,8 +9,7 @@
 
 namespace dlrm::cpu {
 
-/// Runs longer than this are summed in chunks of so many occurrences. Threads may share a run's
-/// chunks.
+/// Occurrences in a chunk. Longer runs are summed in chunks, which threads may share.
 inline constexpr int64_t kRunChunk = 1024;
 
 /// SegmentedRows as plain pointers, and the chunk sums of runs longer than kRunChunk.

@@ -58,7 +58,7 @@ inline Floats<kLanes> forward_tile(const float* x, int64_t stride, const float* 
   return lane_sums<kLanes>(sum);
 }
 
-/// What a tile adds to its sums, and what it does with them.
+/// Adds the bias to a tile's sums, applies ReLU and stores the outputs.
 struct TileOutput {
   MatrixView<float> y;
   const float* bias;

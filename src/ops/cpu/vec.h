@@ -131,7 +131,7 @@ inline void store_partial(float* p, Floats<kLanes> v, int64_t n) {
 #endif
 }
 
-/// One vector, of which only the lanes of [0, left) may exist.
+/// Loads one vector. If left < kLanes, only the lanes of [0, left) exist.
 inline Floats<kLanes> load_up_to(const float* p, int64_t left) {
   return left >= kLanes ? load<kLanes>(p) : load_partial(p, left);
 }

@@ -33,7 +33,7 @@ bool may_meet(const Written& a, const Written& b) {
   if (a.stride != b.stride && !a.one_row && !b.one_row) return true;
   const uint64_t stride = a.one_row ? b.stride : a.stride;
   if (stride == 0) return true;
-  // Both blocks have the same stride. b's first column is `behind` bytes after a's, modulo stride.
+  // Compares the columns modulo the stride: b starts `behind` bytes after a.
   const uint64_t behind =
       b.begin >= a.begin ? (b.begin - a.begin) % stride : stride - (a.begin - b.begin) % stride;
   return behind < a.length || behind + b.length > stride;

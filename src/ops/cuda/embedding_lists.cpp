@@ -11,8 +11,7 @@ namespace {
 /// Warps that fill a large GPU a few times. Short lists are cut more finely to reach it.
 constexpr int64_t kManyWarps = 32768;
 constexpr int kMostBagsTogether = 8;
-constexpr int64_t kIdsTogether =
-    128;  // of one lane group, so that long bags do not hold up the rest
+constexpr int64_t kIdsTogether = 128;  // per lane group: long bags must not delay the rest
 constexpr int kMostRunsAWarp = 32;
 constexpr int kFewestRunsAWarp = 4;
 
