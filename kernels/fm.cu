@@ -1,6 +1,6 @@
 // z = [x, e, fm], v = (x, e1..eF).
-// fm = Σ_i v_i · (v_0 + .. + v_{i-1}), summed over columns. This equals ½ Σ_d [(Σ_i v_id)²
-// − Σ_i v_id²], but has no cancellation.
+// fm = Σ_i v_i · (v_0 + .. + v_{i-1}). This has no cancellation, unlike the equal
+// ½ Σ_d [(Σ_i v_id)² − Σ_i v_id²].
 // Backward: dv_i = dz_i + g (S − v_i), S = Σ_i v_i, g the gradient of fm. The error of each
 // addition to S is summed too, so S − v_i is exact to one rounding.
 // Bytes per sample, s the size of x's elements: forward 4·F·D + s·((F+2)·D + 1), backward

@@ -1,7 +1,7 @@
 // y[r] = Σ_c x[r, c] w[c] + bias.
 // Backward: dx[r, c] = dz[r] w[c], dw[c] = Σ_r dz[r] x[r, c], dbias = Σ_r dz[r], and the column
-// sums of dx, which are the bias gradient of the layer below. If x is a ReLU's result, dx is 0 if x
-// is.
+// sums of dx, which are the bias gradient of the layer below. If x is a ReLU's result, dx[r, c] is
+// 0 if x[r, c] is 0.
 // All in fp32. The order of sums depends on shapes only.
 // Bytes per element of x of s bytes: s forward, 2·s backward, each once.
 // Limit: the bandwidth of a copy.

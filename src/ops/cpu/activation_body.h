@@ -14,8 +14,8 @@ struct Exponential {
   Floats<N> power, rest;
 };
 
-/// For x <= 0 or NaN. 0 below -87, at which e^x < 2^-125. x = n·ln 2 + r with an integer n and |r|
-/// <= ln 2 / 2. `rest` is the series of e^r - 1, truncated below half a unit.
+/// For x <= 0 or NaN. 0 below -87, at which e^x < 2^-125. x = n·ln 2 + r with an integer n and
+/// |r| <= ln 2 / 2. `rest` is the series of e^r - 1, truncated below half a unit.
 template <int N>
 inline Exponential<N> exponential(Floats<N> x) {
   const auto all = [](float v) { return broadcast<N>(v); };

@@ -81,9 +81,7 @@ Runs runs_of(const SegmentedRows& runs, View<const BagGradient> gradients, int64
 
 /// Whether a run has chunks that threads may share.
 bool has_long_run(const Runs& runs, int64_t count) {
-  if (runs.last + 2 - count <= kRunChunk)
-    return false;  // every other run has at least one
-                   // occurrence
+  if (runs.last + 2 - count <= kRunChunk) return false;  // others have at least one each
   for (int64_t i = 0; i < count; ++i) {
     if (runs.starts[i + 1] - runs.starts[i] > kRunChunk) return true;
   }
