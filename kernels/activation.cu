@@ -1,6 +1,8 @@
-// y = f(p + bias), dy *= f'(z), element by element in fp32. With σ(x) = 1/(1 + exp(-x)): gelu(z) =
-// z·σ(2u), u = √(2/π)·(z + 0.044715·z³); silu(z) = z·σ(z). A NaN stays one, in ReLU too. Bytes an
-// element: 2·s forward (3·s where z is kept), 3·s backward: the bandwidth of a copy.
+// y = f(p + bias), dy *= f'(z), element by element in fp32. With σ(x) = 1/(1 + exp(-x)):
+// gelu(z) = z·σ(2u), u = √(2/π)·(z + 0.044715·z³); silu(z) = z·σ(z).
+// A NaN stays NaN, in ReLU too.
+// Bytes per element of s bytes: 2·s forward (3·s if z is kept), 3·s backward.
+// Limit: the bandwidth of a copy.
 #include <cmath>
 
 #include "kernels/activation.h"
@@ -11,9 +13,9 @@ namespace {
 
 constexpr float kTwoOverRootPi = 1.5957691216f;  // 2·√(2/π)
 constexpr float kCubic = 0.044715f;
-constexpr float kFlat = 10;  // beyond, gelu is 0 or z to every digit of a float
+constexpr float kFlat = 10;  // beyond, gelu rounds to 0 or z
 
-/// σ(x), and 1 - σ(x) without its cancellation.
+/// σ(x) and 1 - σ(x), both without cancellation.
 struct Gate {
   float open, shut;
 };
@@ -45,7 +47,7 @@ __device__ float silu_slope(float z) {
   return gate.open * (1 + z * gate.shut);
 }
 
-/// f' times dy, of y or, where the curve needs it, of z.
+/// f' times dy, from z if the curve needs it, otherwise from y.
 template <Activation kAct>
 __device__ float product_with_slope(float from, float dy) {
   if constexpr (kAct == Activation::kRelu) return from == 0 ? 0.0f : dy;
@@ -134,7 +136,7 @@ void with_packs(const Extents& all, DType type, const Body& body) {
   });
 }
 
-/// extents() that keep rows apart: the column says which bias is added.
+/// Like extents(), but rows are kept apart: the column selects the bias.
 Extents row_extents(std::initializer_list<Matrix> matrices) {
   const Matrix& first = *matrices.begin();
   Extents all = extents(matrices);

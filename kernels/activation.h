@@ -1,5 +1,5 @@
 #pragma once
-// Activations of layers, where no library's epilogue serves; see Ops.
+// Activations of layers that no library's epilogue computes. See Ops.
 #include <cuda_runtime.h>
 
 #include "dlrm/core/activation.h"
@@ -7,11 +7,11 @@
 
 namespace dlrm::kernels {
 
-/// y = act(p + bias), z = p + bias. bias [cols] fp32 or null; z.data may be null. p may be y or
+/// y = act(p + bias), z = p + bias. bias [cols] fp32 or null. z.data may be null. p may alias y or
 /// z.
 void activate(Activation act, const Matrix& p, const float* bias, const Matrix& z, const Matrix& y,
               cudaStream_t stream);
-/// dy *= act'(z), from z if needs_input(act), otherwise from y. The other one is not read.
+/// dy *= act'(z), computed from z if needs_input(act), otherwise from y. The other one is not read.
 void activate_backward(Activation act, const Matrix& y, const Matrix& z, const Matrix& dy,
                        cudaStream_t stream);
 /// m = 0.

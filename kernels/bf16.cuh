@@ -1,5 +1,5 @@
 #pragma once
-// Element types of kernels, by bits: bitwise what the host's BFloat16 and Float16 do.
+// Element types of kernels, by their bits. Bitwise equal to the host's BFloat16 and Float16.
 #include <cstdint>
 
 #include <cuda_runtime.h>
@@ -16,7 +16,7 @@ struct Fp16 {
   uint16_t bits;
 };
 
-/// Rounds to nearest, ties to even; NaN stays NaN.
+/// Rounds to nearest, ties to even. NaN stays NaN.
 __device__ inline uint16_t bf16_bits(float value) {
   const uint32_t u = __float_as_uint(value);
   const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
@@ -24,7 +24,7 @@ __device__ inline uint16_t bf16_bits(float value) {
   return static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
-/// Rounds to nearest, ties to even; overflow gives infinity.
+/// Rounds to nearest, ties to even. Overflow gives infinity.
 __device__ inline uint16_t fp16_bits(float value) {
   const uint32_t u = __float_as_uint(value);
   const uint32_t sign = (u >> 16) & 0x8000u;
@@ -35,7 +35,7 @@ __device__ inline uint16_t fp16_bits(float value) {
   } else if (magnitude >= 0x477ff000u) {  // rounds to 65536 or more
     half = 0x7c00u;
   } else if (magnitude < 0x38800000u) {  // below 2^-14: subnormal, one unit is 2^-24
-    // Adding 0.5 puts the unit of the subnormal half at the float's last place, rounded to even.
+    // Adding 0.5 aligns the subnormal half's unit with the float's last bit, rounded to even.
     half = __float_as_uint(__fadd_rn(__uint_as_float(magnitude), 0.5f)) - 0x3f000000u;
   } else {
     half = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
@@ -75,13 +75,13 @@ __device__ inline Fp16 from_float<Fp16>(float value) {
   return {fp16_bits(value)};
 }
 
-/// Two elements of a register, the first in the low half.
+/// Packs two elements into a register, the first in the low half.
 __device__ inline uint32_t pack_bits(uint16_t low, uint16_t high) {
   return static_cast<uint32_t>(low) | static_cast<uint32_t>(high) << 16;
 }
 
-/// Two bf16 operands of a product, rounded in one instruction where the GPU has it; of a NaN no
-/// more than that it is one is kept.
+/// Packs two bf16 operands of a product, rounded in one instruction if the GPU has it. A NaN stays
+/// a NaN, but its payload is not kept.
 __device__ inline uint32_t pack_bf16(float low, float high) {
 #if defined(__CUDA_ARCH__)
   uint32_t packed;
@@ -92,8 +92,8 @@ __device__ inline uint32_t pack_bf16(float low, float high) {
 #endif
 }
 
-/// A pair of floats as a sum of N pairs of bf16, each what the rounding before it left: 8 bits of a
-/// float's 24 a part, so that three hold all of them.
+/// A pair of floats as a sum of N pairs of bf16. Each part rounds what the previous parts left
+/// over. A part holds 8 of a float's 24 bits, so three parts hold all.
 template <int N>
 struct SplitPair {
   uint32_t part[N];

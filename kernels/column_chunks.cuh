@@ -1,6 +1,6 @@
 #pragma once
-// Sums over the rows of matrices, in an order that depends on shapes alone: blocks take chunks of
-// rows, a thread some neighbouring columns of every so many-th row; the threads of a column are
+// Sums over the rows of matrices. The order depends on shapes only. A block sums a chunk of rows. A
+// thread sums a few neighbouring columns over rows at a fixed stride. The threads of a column are
 // added in order, then the chunks (add_chunks).
 #include <algorithm>
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace dlrm::kernels {
 
 constexpr int kChunkThreads = 256;
 
-/// Rows of a chunk: few enough chunks that adding them is little, enough to fill a GPU.
+/// Rows per chunk: few chunks, so that adding them is cheap, but enough to fill a GPU.
 inline int64_t chunk_rows(int64_t rows) {
   constexpr int64_t kMostChunks = 256, kLeastRows = 64;
   return blocks_for(std::max<int64_t>(rows, 1), kMostChunks * kLeastRows) * kLeastRows;
 }
 
-/// How a chunk's threads lie: 2^shift side by side, of `length` columns each.
+/// The layout of a chunk's threads: 2^shift threads across, each with `length` columns.
 struct ChunkShape {
   int64_t rows, cols;
   int64_t chunk;
@@ -33,7 +33,7 @@ struct ChunkShape {
   }
 };
 
-/// For matrices of `shape`'s rows and columns: packs of 16 bytes where all of them allow it.
+/// For matrices with `shape`'s rows and columns. Packs have 16 bytes if all matrices are aligned.
 inline ChunkShape chunk_shape(const Matrix& shape, std::initializer_list<Matrix> matrices) {
   int length = 16 / static_cast<int>(size_of(shape.type));
   bool aligned = shape.cols % length == 0;
@@ -50,8 +50,8 @@ inline ChunkShape chunk_shape(const Matrix& shape, std::initializer_list<Matrix>
 /// A thread's place in a chunk.
 struct ChunkThread {
   int across, down, rows_apart;
-  int64_t column;       ///< the first of its own
-  int64_t first, last;  ///< rows: first, first + rows_apart ... below last
+  int64_t column;       ///< the first of the thread's columns
+  int64_t first, last;  ///< rows first, first + rows_apart, ..., below last
 
   __device__ ChunkThread(const ChunkShape& shape, int length)
       : across(static_cast<int>(threadIdx.x) & ((1 << shape.shift) - 1)),
@@ -61,17 +61,17 @@ struct ChunkThread {
     first = blockIdx.y * shape.chunk + down;
     const int64_t end = (blockIdx.y + 1) * shape.chunk;
     last = end < shape.rows ? end : shape.rows;
-    if (column >= shape.cols) last = 0;  // nothing to read
+    if (column >= shape.cols) last = 0;  // no column to read
   }
 };
 
-/// Adds the block's threads of each column in order and writes to[column]. Every thread calls it;
-/// `shared` has kChunkThreads·N floats.
+/// Adds the block's threads of each column in order and writes to[column]. Every thread of the
+/// block calls it. `shared` has kChunkThreads·N floats.
 template <int N>
 __device__ void add_threads(const ChunkShape& shape, const ChunkThread& thread,
                             const float (&sums)[N], float* shared, float* to) {
   const int width = (1 << shape.shift) * N;  // columns of the block
-  __syncthreads();                           // whoever used `shared` before is done
+  __syncthreads();                           // earlier uses of `shared` are done
 #pragma unroll
   for (int i = 0; i < N; ++i) shared[thread.down * width + thread.across * N + i] = sums[i];
   __syncthreads();
@@ -84,13 +84,14 @@ __device__ void add_threads(const ChunkShape& shape, const ChunkThread& thread,
   }
 }
 
-/// Where sums of chunks go: columns [0, counts[0]) to places[0], the next counts[1] to places[1]...
+/// Destinations of the sums: columns [0, counts[0]) to places[0], the next counts[1] to places[1],
+/// and so on.
 struct ChunkTargets {
   float* places[3];
   int64_t counts[3];
   int64_t width() const { return counts[0] + counts[1] + counts[2]; }
 };
-/// Adds partial [chunks, targets.width()] over the chunks (column_sums.cu).
+/// Sums partial [chunks, targets.width()] over the chunks (column_sums.cu).
 void add_chunks(const float* partial, int64_t chunks, const ChunkTargets& targets,
                 cudaStream_t stream);
 

@@ -1,6 +1,6 @@
 // sums[c] = Σ_r m[r, c] in fp32, by chunks of rows and then over the chunks (column_chunks.cuh).
-// Reads s bytes an element, once, 16 bytes a thread and several rows at a time: bandwidth. The
-// second pass reads at most 256 floats a column.
+// Bytes per element: s, each read once. A thread reads 16 bytes at a time and several rows at once.
+// The second pass reads at most 256 floats per column. Limit: memory bandwidth.
 #include "kernels/column_chunks.cuh"
 #include "kernels/column_sums.h"
 
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kChunkThreads)
 }
 
 constexpr int kColumns = 32;  // of a block that adds chunks
-constexpr int kDown = 8;      // threads of a column
+constexpr int kDown = 8;      // threads per column
 
 __global__ void add_chunks_kernel(const float* partial, int64_t chunks, ChunkTargets targets,
                                   int64_t width) {

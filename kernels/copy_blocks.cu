@@ -1,8 +1,8 @@
-// dst[r, c] = scale[r]·src[r, c], or += that, through fp32 and rounded once; rows of either side
-// may be listed. A block of threads takes one unit of one rectangle, found among the prefix sums of
-// units by its warps, 32 entries at a time.
-// Bytes an element: what both sides take (dst twice for a sum), 8 + 4 a row for scale and lists:
-// the bandwidth of a copy where rows are 128 bytes or more.
+// dst[r, c] = scale[r]·src[r, c], or dst += that, computed in fp32 and rounded once. Either side
+// may have a list of row numbers. A block of threads copies one unit of one rectangle. Its warps
+// search the prefix sums of units for the rectangle, 32 entries at a time.
+// Bytes per element: the element of both sides (dst twice for a sum). Bytes per row: 8 + 4 for the
+// scale and the row lists. Limit: the bandwidth of a copy if rows are 128 bytes or longer.
 #include "kernels/copy_blocks.h"
 #include "kernels/rows.cuh"
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kRowsPerThread = 8;
-constexpr int kTogether = 4;  ///< rows whose loads are in flight at once
+constexpr int kTogether = 4;  ///< rows whose loads are in flight together
 
 /// The last rectangle that starts at or before `unit`.
 __device__ int rectangle_of(const CopyRectangle* rectangles, int count, int64_t unit) {
@@ -27,7 +27,7 @@ __device__ int rectangle_of(const CopyRectangle* rectangles, int count, int64_t 
   return first;
 }
 
-/// Rows r, r + step, ... (kTogether of them, below the last) of column c.
+/// Column c of rows r, r + step, ... At most kTogether rows, each below the last.
 template <class From, class To, int N>
 __device__ __forceinline__ void copy_cells(const CopyRectangle* chain, const CopyRectangle& first,
                                            int64_t r, int64_t step, int64_t c) {

@@ -1,5 +1,5 @@
 #pragma once
-// Rectangles copied, scaled, added and converted, many in one launch; see Ops::copy_blocks.
+// Copies, scales, adds and converts many rectangles in one launch. See Ops::copy_blocks.
 #include <cstdint>
 
 #include <cuda_runtime.h>
@@ -8,8 +8,8 @@
 
 namespace dlrm::kernels {
 
-/// One rectangle as the kernel reads it: units of `down` rows by `across` columns (in groups of
-/// `length` columns) are numbered band by band from first_unit.
+/// One rectangle in the kernel's format. A unit is `down` rows by `across` columns. Columns are in
+/// groups of `length`. Units are numbered band by band from first_unit.
 struct CopyRectangle {
   const void* src;
   void* dst;
@@ -19,19 +19,19 @@ struct CopyRectangle {
   int64_t src_stride, dst_stride;
   int64_t rows;
   int64_t groups;      ///< of `length` columns
-  int64_t first_unit;  ///< units of the rectangles before
+  int64_t first_unit;  ///< units of the preceding rectangles
   int32_t units_across;
-  int8_t shift;  ///< 2^shift groups side by side in a block
+  int8_t shift;  ///< a block covers 2^shift groups across
   int8_t length;
   DType src_type, dst_type;
   bool accumulate;
-  uint8_t unused[3];  ///< no byte is left undefined: equal lists are equal bytes
-  /// This one and those listed behind it that go to the same place, one after another: only their
-  /// sources differ, which are of one type.
+  uint8_t unused[3];  ///< zeros: rectangles are compared by their bytes
+  /// Length of the chain that starts here: this rectangle and those that directly follow it with
+  /// the same destination. They differ in their sources only. The sources have one type.
   int32_t chain;
 };
 
-/// What is copied.
+/// What to copy.
 struct CopyShape {
   const void* src;
   void* dst;
@@ -40,12 +40,13 @@ struct CopyShape {
   int64_t rows, cols;
 };
 
-/// Whether the alignment of both sides allows to move columns by fours.
+/// Whether both sides are aligned for groups of four columns.
 bool in_fours(const CopyShape& shape);
-/// The rectangle with its division into units, not yet placed behind others; `units` is how many.
+/// Divides a rectangle into units, `*units` in number. first_unit is not set yet.
 CopyRectangle divide(const CopyShape& shape, bool fours, int64_t* units);
 
-/// rectangles [count] in device memory, whose chains write different places; `units` in all.
+/// Copies rectangles [count] in device memory, with `units` in total. Their chains write different
+/// places.
 void copy_rectangles(const CopyRectangle* rectangles, int count, int64_t units,
                      cudaStream_t stream);
 

@@ -1,6 +1,7 @@
-// Cross layer: y = x0 ⊙ u + x, one fused multiply-add, bitwise the CPU's; back: du = x0 ⊙ dy and
-// dx0 += u ⊙ dy. Bytes an element of s bytes: 4·s forward, 6·s backward (5·s without
-// accumulation). Limit: the bandwidth of a copy.
+// Cross layer: y = x0 ⊙ u + x, one fused multiply-add, bitwise equal to the CPU's.
+// Backward: du = x0 ⊙ dy, dx0 += u ⊙ dy.
+// Bytes per element of s bytes: 4·s forward, 6·s backward (5·s without accumulation).
+// Limit: the bandwidth of a copy.
 #include "kernels/cross.h"
 #include "kernels/rows.cuh"
 
@@ -24,7 +25,7 @@ struct CrossForward {
   }
 };
 
-/// kAccumulate: to what dx0 holds.
+/// kAccumulate: adds to dx0. Otherwise dx0 is overwritten.
 template <class T, int N, bool kAccumulate>
 struct CrossBackward {
   Rows<const T> x0, u, dy;

@@ -1,5 +1,5 @@
 #pragma once
-// A cross layer but for its products; see Ops::cross_forward.
+// A cross layer without its products. See Ops::cross_forward.
 #include <cuda_runtime.h>
 
 #include "dlrm/core/view.h"
@@ -8,7 +8,7 @@ namespace dlrm::kernels {
 
 void cross_forward(const Matrix& x0, const Matrix& u, const Matrix& x, const Matrix& y,
                    cudaStream_t stream);
-/// dx0 += u ⊙ dy with `accumulate_dx0`, otherwise dx0 = u ⊙ dy.
+/// dx0 += u ⊙ dy if `accumulate_dx0`, otherwise dx0 = u ⊙ dy.
 void cross_backward(const Matrix& x0, const Matrix& u, const Matrix& dy, const Matrix& du,
                     const Matrix& dx0, bool accumulate_dx0, cudaStream_t stream);
 

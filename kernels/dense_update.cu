@@ -1,9 +1,12 @@
-// w, s1, s2 ← one step of the rule by g, element by element, each operation rounded: bitwise the
-// CPU's (optimizer.cuh). The parameters are one flat array, so that one launch updates them all.
-// Bytes an element: sgd 12, adagrad 20, adam 28, and 2 for the rounded copy: the bandwidth of a
-// copy. An MLP's few MB stay in L2 between the backward pass and this.
-// A tensorwise rule has three launches a tensor: the state with sums of squares by block, the
-// factor from these sums, added in a fixed order, and the weights. 20 and 16 bytes an element.
+// w, s1, s2 ← one step of the rule with gradient g, element by element. Each operation is
+// rounded, so results are bitwise equal to the CPU's (optimizer.cuh). The parameters are one flat
+// array. One launch updates them all.
+// A tensorwise rule takes three launches per tensor. The first updates the state and sums squares
+// per block. The second adds these sums in a fixed order and computes the factor. The third updates
+// the weights.
+// Bytes per element: sgd 12, adagrad 20, adam 28, and 2 for the rounded copy. Tensorwise rules: 20
+// and 16. An MLP's few MB stay in L2 between the backward pass and the update. Limit: the bandwidth
+// of a copy.
 #include "kernels/dense_update.h"
 #include "kernels/optimizer.cuh"
 #include "kernels/rows.cuh"
@@ -17,17 +20,17 @@ constexpr int kThreads = 256;
 __device__ double block_sum(double value) {
   DLRM_SHARED(double, sums, kThreads);
   const unsigned i = threadIdx.x;
-  __syncthreads();  // an earlier call is done
+  __syncthreads();  // an earlier call has finished
   sums[i] = value;
   for (unsigned half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();
     if (i < half) sums[i] = __dadd_rn(sums[i], sums[i + half]);
   }
-  return sums[0];  // only thread 0 wrote it last
+  return sums[0];  // written last by thread 0
 }
 
-/// squares[2·block] = the block's Σ w², the next one its Σ r². A block has every so many-th
-/// element.
+/// squares[2·block] = the block's Σ w², squares[2·block + 1] = its Σ r². A block takes
+/// elements at a fixed stride.
 template <Rule R>
 __global__ void __launch_bounds__(kThreads)
     update_state_kernel(DenseParameters p, OptimizerStep step) {
@@ -50,7 +53,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < 2; ++i) p.squares[2 * blockIdx.x + i] = static_cast<float>(sums[i]);
 }
 
-/// The factor from the sums of `blocks` blocks, at most one a thread.
+/// The factor, from the sums of `blocks` blocks. At most one block per thread.
 template <Rule R>
 __global__ void __launch_bounds__(kThreads) tensor_factor_kernel(float* squares, int blocks) {
   double sums[2];
@@ -78,7 +81,7 @@ struct DenseUpdate {
   OptimizerStep step;
 
   __device__ void operator()(int64_t, int64_t i) const {
-    // All that is read is on its way before any of it is looked at.
+    // All loads are issued before the first value is used.
     auto w = load_pack<N>(p.values + i);
     const auto g = load_pack<N>(p.gradients + i);
     Pack<float, N> s1{}, s2{};

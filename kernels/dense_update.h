@@ -1,5 +1,5 @@
 #pragma once
-// Optimizer steps of dense parameters; see Ops::dense_update.
+// Optimizer steps of dense parameters. See Ops::dense_update.
 #include <cstdint>
 
 #include <cuda_runtime.h>
@@ -8,22 +8,23 @@
 
 namespace dlrm::kernels {
 
-/// Parameters as one flat array, with what the rule keeps of each.
+/// Parameters as one flat array, with their optimizer state.
 struct DenseParameters {
   float* values;
   const float* gradients;
-  float* state1;  ///< null where the rule has none
+  float* state1;  ///< null if the rule has no state
   float* state2;
   uint16_t* copy;  ///< the rounded values (bf16), or null
   int64_t count;
-  float* squares;  ///< room for kSquares floats, of a tensorwise rule
+  float* squares;  ///< [kSquares], for tensorwise rules
 };
 
-/// Two sums of squares a block, and the factor that follows from them.
+/// Two sums of squares per block, and the factor computed from them.
 constexpr int64_t kSquareBlocks = 256;
 constexpr int64_t kSquares = 2 * kSquareBlocks + 1;
 
-/// One launch for all of them. Of a tensorwise rule they are one tensor, in three launches.
+/// Updates all parameters in one launch. For a tensorwise rule they are one tensor, updated in
+/// three launches.
 void dense_update(const OptimizerStep& step, const DenseParameters& parameters,
                   cudaStream_t stream);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels of the dot interaction share: one sample's vectors v0 = x, v1..vF = e.
+// Shared by the kernels of the dot interaction. One sample's vectors are v0 = x, v1..vF = e.
 #include <cstdint>
 
 #include "dlrm/core/view.h"
@@ -18,10 +18,10 @@ inline DotShape dot_shape(const Matrix& x, int64_t columns) {
   return {x.rows, static_cast<int>(1 + columns / x.cols), static_cast<int>(x.cols)};
 }
 
-/// Products before row i of the strict lower triangle.
+/// Number of products before row i of the strict lower triangle.
 __device__ __host__ inline int products_before(int i) { return i * (i - 1) / 2; }
 
-/// Where z holds the product of two different vectors, behind x.
+/// Index in z, counted from the end of x, of the product of two different vectors.
 __device__ inline int product_at(int i, int j) {
   return i > j ? products_before(i) + j : products_before(j) + i;
 }

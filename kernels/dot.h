@@ -1,24 +1,24 @@
 #pragma once
-// Dot interaction of x [b, D] and e [b, F·D] in fp32; see Ops::dot_forward. x, z and their
-// gradients are of one type, fp32 or bf16.
+// Dot interaction of x [b, D] and e [b, F·D]. e is fp32. See Ops::dot_forward. x, z and their
+// gradients have one type, fp32 or bf16.
 #include <cuda_runtime.h>
 
 #include "dlrm/core/view.h"
 
 namespace dlrm::kernels {
 
-/// Any F, D and strides, in fp32: dot_portable.cu.
+/// Any F, D and strides, computed in fp32 (dot_portable.cu).
 void dot_forward_portable(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
                           cudaStream_t stream);
 void dot_backward_portable(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
                            const Matrix& dx, const MatrixView<float>& de, cudaStream_t stream);
 
-/// Whether the tensor-core kernels of dot_mma.cu take these: at most 32 vectors, D a multiple of 4
-/// up to 1024, rows of x and e aligned to four elements.
+/// Whether the tensor-core kernels of dot_mma.cu support these: at most 32 vectors, D a multiple of
+/// 4 up to 1024, rows of x and e aligned to four elements.
 bool dot_mma_takes(const Matrix& x, const MatrixView<const float>& e);
 void dot_forward_mma(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,
                      cudaStream_t stream);
-/// Needs dot_mma_takes of (x, e) and of (dx, de).
+/// Requires dot_mma_takes for (x, e) and for (dx, de).
 void dot_backward_mma(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
                       const Matrix& dx, const MatrixView<float>& de, cudaStream_t stream);
 

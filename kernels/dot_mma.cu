@@ -1,16 +1,20 @@
-// z = [x, v_i · v_j for j < i], v = (x, e1..eF), V = F + 1 <= 32; back: dV = S V with S the
-// products' gradients as a symmetric matrix with a zero diagonal, and dz's own part to dx. On the
-// tensor cores, which take bf16: a float is split into three parts of 8 bits, v = v1 + v2 + v3,
-// exactly, and products of parts i and j with i + j <= 4 are summed in fp32: what is left out is
-// 2^-24 of a product, as in fp32 itself. (S is one part where z is bf16; of V two parts would leave
-// out 2^-16 of a product, which shows where products cancel.) A warp takes a sample and
-// nothing but z passes through shared memory: the sum over columns may take them in any order, so
-// that a lane's four neighbouring columns are its elements of a step of 16, read as one 16-byte
-// load; and the fragments of V serve as A and as B. Bytes a sample: forward 4·F·D + 2·s·D +
-// s·V(V-1)/2, s the size of x's elements; backward 8·F·D + 3·s·D + s·V(V-1)/2. F 26, D 128,
-// bf16: 14.5 and 28.0 KB against 288 and 192 products of 16x8x16. At 4.8 TB/s and some 1.6 cycles
-// of a multiprocessor a product that is two thirds and a quarter of the time that the bytes take:
-// bound by memory.
+// z = [x, v_i · v_j for j < i], v = (x, e1..eF), V = F + 1 <= 32.
+// Backward: dV = S V, and dx also receives its own part of dz. S holds the gradients of the
+// products. It is symmetric with a zero diagonal.
+//
+// The tensor cores multiply bf16. A float is split exactly into three parts of 8 bits: v = v1 + v2
+// + v3. Products of parts i and j with i + j <= 4 are summed in fp32. The omitted ones are 2^-24 of
+// a product, like fp32 rounding. If z is bf16, S is one part. V needs three parts: two would omit
+// 2^-16 of a product, which shows if products cancel.
+//
+// A warp computes one sample. Only z passes through shared memory. The sum over columns may take
+// them in any order. So a lane's elements of a step of 16 are four neighbouring columns, read by
+// one 16-byte load. The fragments of V serve as A and as B.
+//
+// Bytes per sample, s the size of x's elements: forward 4·F·D + 2·s·D + s·V(V-1)/2, backward
+// 8·F·D + 3·s·D + s·V(V-1)/2. For F 26, D 128, bf16: 14.5 and 28.0 KB, with 288 and 192
+// products of 16x8x16. At 4.8 TB/s and about 1.6 cycles of a multiprocessor per product, the
+// products take two thirds and a quarter of the time that the bytes take. Limit: memory bandwidth.
 #include "kernels/dot.cuh"
 #include "kernels/dot.h"
 #include "kernels/launch.cuh"
@@ -21,7 +25,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kMostVectors = 32;
-constexpr int kParts = 3;  ///< that a vector is split into: all bits of a float
+constexpr int kParts = 3;  ///< of a split vector: three hold all bits of a float
 
 template <class T>
 constexpr int kPerVector = 16 / static_cast<int>(sizeof(T));  ///< elements of a 16-byte access
@@ -56,15 +60,15 @@ struct Vectors {
   const float* e;
   DotShape shape;
 
-  /// Columns [c, c + 4) of vector v; zeros behind the last of either.
+  /// Columns [c, c + 4) of vector v. Zeros beyond the last vector and beyond the last column.
   __device__ __forceinline__ float4 four(int v, int c) const {
     if (v >= shape.vectors || c >= shape.width) return make_float4(0, 0, 0, 0);
     return v == 0 ? load_four(x + c) : load_four(e + (v - 1) * shape.width + c);
   }
 };
 
-/// Elements [0, count) of a row that starts `shift` elements behind a 16-byte boundary, in memory
-/// and in `staged` alike: by 16 bytes but for its ends.
+/// Copies elements [0, count) of a row. The row starts `shift` elements after a 16-byte boundary,
+/// both in memory and in `staged`. Copies 16 bytes at a time except at the ends.
 template <class T, class Out, class In>
 __device__ __forceinline__ void copy_row(const In* from, Out* to, int shift, int count, int lane) {
   constexpr int kPer = kPerVector<T>;
@@ -77,20 +81,20 @@ __device__ __forceinline__ void copy_row(const In* from, Out* to, int shift, int
   for (int i = tail + lane; i < end; i += 32) to[i] = from[i];
 }
 
-/// Elements between the 16-byte boundary before p and p.
+/// Elements from the last 16-byte boundary at or before p to p.
 template <class T>
 __device__ __forceinline__ int shift_of(const T* p) {
   return static_cast<int>(reinterpret_cast<uintptr_t>(p) % 16 / sizeof(T));
 }
 
-/// Elements of shared memory for a warp's row of z, wherever it starts.
+/// Elements of shared memory for a warp's row of z, for any alignment of the row.
 template <class T>
 __host__ __device__ constexpr int staged_size(const DotShape& shape) {
   const int count = shape.width + products_before(shape.vectors) + kPerVector<T> - 1;
   return (count + kPerVector<T> - 1) / kPerVector<T> * kPerVector<T>;
 }
 
-/// A [16, 16] block as fragments of its parts.
+/// A [16, 16] block, split into parts, as fragments.
 template <int N>
 struct Split {
   uint32_t part[N][4];
@@ -132,7 +136,7 @@ __device__ __forceinline__ void multiply(const Split<N> (&v)[kBands],
   }
 }
 
-/// kBands: of 16 vectors.
+/// kBands: bands of 16 vectors.
 template <class T, int kBands>
 __global__ void __launch_bounds__(kWarps * 32, 4)
     dot_forward_mma_kernel(Rows<const T> x, Rows<const float> e, Rows<T> z, DotShape shape) {
@@ -140,7 +144,7 @@ __global__ void __launch_bounds__(kWarps * 32, 4)
   const Lane lane;
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int64_t sample = static_cast<int64_t>(blockIdx.x) * kWarps + warp;
-  if (sample >= shape.samples) return;  // a whole warp
+  if (sample >= shape.samples) return;  // the whole warp returns
   const Vectors<T> v{x.row(sample), e.row(sample), shape};
 
   float sums[kBands][2 * kBands][4] = {};
@@ -186,11 +190,11 @@ __device__ __forceinline__ float gradient_at(const T* products, int i, int j, in
   return i == j || i >= vectors || j >= vectors ? 0.0f : to_float(products[product_at(i, j)]);
 }
 
-/// Parts of S, which is bf16 where z is.
+/// Parts of S: one if z is bf16.
 template <class T>
 constexpr int kGradientParts = sizeof(T) == 4 ? kParts : 1;
 
-/// Rows 16i.. and columns 16k.. of S.
+/// S from row 16i and column 16k.
 template <class T>
 __device__ __forceinline__ Split<kGradientParts<T>> gradient_block(const T* products, int i, int k,
                                                                    int vectors, const Lane& lane) {
@@ -208,7 +212,7 @@ __device__ __forceinline__ float component(const float4& v, int i) {
   return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-/// Which vector of a step of 16 a lane's r-th row is: the fragments of B hold pairs of rows.
+/// The vector of a lane's r-th row within a step of 16. The fragments of B hold pairs of rows.
 __device__ __forceinline__ int row_of_step(int r, int t) { return 2 * t + r % 2 + 8 * (r / 2); }
 
 /// sums[i][q] += rows 16i.. of S times column q of each lane's four.
@@ -236,8 +240,8 @@ __device__ __forceinline__ void multiply_gradients(const Split<N> (&s)[kBands][k
   }
 }
 
-/// Columns of a step of 32: n-th of the four neighbours that a lane reads, so that what it holds of
-/// a result (n = 2t and 2t + 1) are columns 4t.. and 16 + 4t..: whole sectors of a row.
+/// The first column of the n-th lane's four, within a step of 32. A lane's part of a result (n = 2t
+/// and 2t + 1) is then columns 4t.. and 16 + 4t..: whole sectors of a row.
 __device__ __forceinline__ int first_column(int n) { return n % 2 * 16 + n / 2 * 4; }
 
 template <class T, int kBands>
@@ -248,7 +252,7 @@ __global__ void __launch_bounds__(kWarps * 32, sizeof(T) == 4 ? 3 : 4)
   const Lane lane;
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int64_t sample = static_cast<int64_t>(blockIdx.x) * kWarps + warp;
-  if (sample >= shape.samples) return;  // a whole warp
+  if (sample >= shape.samples) return;  // the whole warp returns
   const Vectors<T> v{x.row(sample), e.row(sample), shape};
   const T* g = dz.row(sample);
   const int shift = shift_of(g);

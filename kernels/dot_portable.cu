@@ -1,9 +1,11 @@
-// z = [x, v_i · v_j for j < i], v = (x, e1..eF); back: dv_i = Σ_{j≠i} g_ij v_j, and dz's own part
-// to dx. Every product and every gradient is one chain of fused multiply-adds, columns (vectors)
-// ascending: bitwise the CPU's with AVX2 or AVX-512.
-// Bytes a sample: forward 4·F·D + 2·s·D + s·V(V-1)/2 with V = F + 1 and s the size of x's elements;
-// backward 8·F·D + 3·s·D + s·V(V-1)/2. These kernels are bound by fp32 arithmetic and shared
-// memory, at about 30 % of the bandwidth; dot_mma.cu is the fast one.
+// z = [x, v_i · v_j for j < i], v = (x, e1..eF).
+// Backward: dv_i = Σ_{j≠i} g_ij v_j, and dx also receives its own part of dz.
+// Every product and every gradient is one chain of fused multiply-adds. A product takes columns in
+// ascending order. A gradient takes vectors in ascending order. Results are bitwise equal to the
+// CPU's with AVX2 or AVX-512.
+// Bytes per sample, V = F + 1, s the size of x's elements: forward 4·F·D + 2·s·D + s·V(V-1)/2,
+// backward 8·F·D + 3·s·D + s·V(V-1)/2. Limit: fp32 arithmetic and shared memory, at about 30 %
+// of the memory bandwidth. dot_mma.cu is the fast implementation.
 #include <algorithm>
 
 #include "kernels/dot.cuh"
@@ -19,7 +21,7 @@ constexpr int kSharedBytes = 48 * 1024;
 
 __device__ int tiles_before(int a) { return a * (a + 1) / 2; }
 
-/// Columns [c0, c0 + n) of a sample's vectors to shared memory, zeros behind the last vector.
+/// Copies columns [c0, c0 + n) of a sample's vectors to shared memory. Zeros after the last vector.
 template <class T>
 __device__ void stage(const T* x, const float* e, const DotShape& shape, int c0, int n, int rows,
                       int stride, float* to) {
@@ -37,14 +39,14 @@ __device__ void stage(const T* x, const float* e, const DotShape& shape, int c0,
   }
 }
 
-/// One warp a sample; its lanes take tiles of the lower triangle in turn.
+/// One warp per sample. Its lanes take tiles of the lower triangle in turn.
 template <class T>
 __global__ void dot_forward_kernel(Rows<const T> x, Rows<const float> e, Rows<T> z, DotShape shape,
                                    int piece) {
   DLRM_DYNAMIC_SHARED(float, shared);
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const int64_t sample = static_cast<int64_t>(blockIdx.x) * (blockDim.x / 32) + warp;
-  if (sample >= shape.samples) return;  // a whole warp
+  if (sample >= shape.samples) return;  // the whole warp returns
   const int bands = (shape.vectors + kTile - 1) / kTile, stride = piece + 1;
   float* v = shared + warp * bands * kTile * stride;
   T* out = z.row(sample);
@@ -87,9 +89,9 @@ __global__ void dot_forward_kernel(Rows<const T> x, Rows<const float> e, Rows<T>
   }
 }
 
-constexpr int kBand = 8;  ///< gradients of so many vectors are summed together
+constexpr int kBand = 8;  ///< vectors whose gradients are summed together
 
-/// One block a sample; threads are columns. Factors of `piece` vectors at a time are shared.
+/// One block per sample, one thread per column. Factors of `piece` vectors at a time are shared.
 template <class T>
 __global__ void dot_backward_kernel(Rows<const T> x, Rows<const float> e, Rows<const T> dz,
                                     Rows<T> dx, Rows<float> de, DotShape shape, int piece) {

@@ -1,6 +1,6 @@
-// y = x converted, y += x, and a flag where an element is not finite. Sums in fp32, rounded once,
-// bitwise the CPU's. Bytes an element: what x and y take (y twice for a sum): the bandwidth of a
-// copy.
+// y = x converted, y += x, and a flag for an element that is not finite. Sums are computed in fp32
+// and rounded once, bitwise equal to the CPU's.
+// Bytes per element: the element of x and of y (y twice for a sum). Limit: the bandwidth of a copy.
 #include "kernels/elementwise.h"
 #include "kernels/rows.cuh"
 
@@ -47,11 +47,11 @@ struct FindNonFinite {
       const uint32_t magnitude = __float_as_uint(to_float(elements.at[i])) & 0x7fffffffu;
       largest = magnitude > largest ? magnitude : largest;
     }
-    if (largest >= 0x7f800000u) *bad = 1;  // whoever writes, writes the same
+    if (largest >= 0x7f800000u) *bad = 1;  // all writers write the same value
   }
 };
 
-/// Elements of 16 bytes of the wider type.
+/// Elements of the wider type in 16 bytes.
 template <class X, class Y>
 constexpr int kTogether = 16 / static_cast<int>(sizeof(X) > sizeof(Y) ? sizeof(X) : sizeof(Y));
 

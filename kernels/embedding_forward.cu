@@ -1,9 +1,9 @@
 // pooled[bag] = scale[bag] · Σ rows[ids of the bag], summed in fp32 in the order of the ids.
-// A part of a warp, wide enough for a row at 16 bytes a lane, goes through the ids of several bags
-// one after another, as the ids of neighbouring bags follow each other: kInFlight rows are loading
-// whether bags are long or of one id. Rows wider than a warp's reach are cut in pieces.
-// Bytes an id: width · element + 8; a bag: width · 4 + 8. Limit: memory bandwidth; rows of 512
-// bytes and more read at random come near that of a copy.
+// A part of a warp covers a row with 16 bytes per lane. It processes the ids of several bags in
+// sequence: the ids of neighbouring bags are contiguous. kInFlight rows are loading at any time,
+// even if bags have one id each. Rows wider than a warp can cover are cut into pieces.
+// Bytes per id: width · element + 8. Bytes per bag: width · 4 + 8. Limit: memory bandwidth.
+// Random reads of rows of 512 bytes and more come near the bandwidth of a copy.
 #include <algorithm>
 
 #include "kernels/bf16.cuh"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-// A fourth block fits the registers of sm_90 alone; elsewhere ptxas would spill.
+// A fourth block fits the registers of sm_90 only. On other targets ptxas would spill.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 900
 constexpr int kBlocksAProcessor = 4;
 #else
@@ -25,9 +25,9 @@ constexpr int kBlocksAProcessor = 3;
 constexpr int kInFlight = 4;  // divides a warp
 
 template <class T>
-constexpr int kTogether = 16 / static_cast<int>(sizeof(T));  // columns a lane
+constexpr int kTogether = 16 / static_cast<int>(sizeof(T));  // columns per lane
 
-/// 16 bytes of a row, in four registers whatever the type.
+/// 16 bytes of a row, in four registers for any type.
 struct alignas(16) Bytes16 {
   uint32_t word[4];
 };
@@ -44,7 +44,7 @@ __device__ inline float column_of(const Bytes16& b, int i) {
 __device__ inline uint32_t bits_of(float x) { return __float_as_uint(x); }
 __device__ inline uint32_t bits_of(Bf16 x) { return x.bits; }
 
-/// The first `left` columns from p, one by one.
+/// Columns [p, p + left), read one by one.
 template <class T>
 __device__ inline Bytes16 load_columns(const T* p, int left) {
   constexpr int kInWord = 4 / static_cast<int>(sizeof(T));
@@ -63,21 +63,21 @@ __device__ inline Bytes16 load_columns(const T* p, int left) {
 template <class T>
 using Sums = float[kTogether<T>];
 
-/// -0 + x is x for every x, which 0 + x is not.
+/// Sums start at -0, because -0 + x = x for every x. 0 + x differs for x = -0.
 template <class T>
 __device__ inline void restart(Sums<T>& sums) {
 #pragma unroll
   for (int i = 0; i < kTogether<T>; ++i) sums[i] = -0.0f;
 }
 
-/// What the calling lane works on: its columns of the rows, and of bags next to each other.
+/// The work of the calling lane: its columns of the rows, and of consecutive bags.
 template <class T>
 struct Work {
   const T* rows;
   const int64_t* ids;      ///< of the first bag
-  const int64_t* offsets;  ///< the next bag's
-  const float* scale;      ///< the next bag's, or absent
-  float* pooled;           ///< the next bag's
+  const int64_t* offsets;  ///< of the next bag
+  const float* scale;      ///< of the next bag, or null
+  float* pooled;           ///< of the next bag
   int64_t stride;
   int64_t pooled_stride;
   int left;  ///< columns that exist
@@ -85,7 +85,7 @@ struct Work {
   bool pooled_aligned;
 };
 
-/// Writes the next bag, and goes on to the one after it.
+/// Writes the next bag and advances to the one after it.
 template <class T>
 __device__ inline void write_bag(Work<T>& work, bool empty, Sums<T>& sums) {
   const float scale = work.scale != nullptr ? *work.scale : 1.0f;
@@ -113,7 +113,7 @@ __device__ inline void write_bag(Work<T>& work, bool empty, Sums<T>& sums) {
   if (work.scale != nullptr) ++work.scale;
 }
 
-/// `count` rows at most: all loads are started before one is waited for.
+/// Loads at most `count` rows. All loads are issued before the first value is used.
 template <class T>
 __device__ inline void load_rows(const Work<T>& work, int count, const int64_t (&id)[kInFlight],
                                  Bytes16 (&row)[kInFlight]) {
@@ -132,8 +132,8 @@ __device__ inline void load_rows(const Work<T>& work, int count, const int64_t (
   }
 }
 
-/// Ids as the lanes get them: a whole warp loads 32 and shows them around; a part of one reads the
-/// next few, the same address in each lane, while rows of the last are loading.
+/// Ids of the next rows. A whole warp loads 32 ids and shares them by shuffles. In a part of a
+/// warp, every lane reads the next few ids from the same addresses while earlier rows are loading.
 template <bool kWholeWarp>
 struct Ids {
   static constexpr int kHeld = kWholeWarp ? 1 : kInFlight;
@@ -155,7 +155,7 @@ struct Ids {
   }
 };
 
-/// `bags` bags, not none. Ids are counted from the first one.
+/// Pools `bags` bags, at least one. Ids are counted from the first id of the first bag.
 template <class T, bool kWholeWarp>
 __device__ void pool_run(Work<T>& work, int bags) {
   const int64_t base = work.offsets[0];
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAProcessor)
   pool_block(groups, first_block, count, blockIdx.x);
 }
 
-/// The same in fewer blocks, each of which does the work of several.
+/// The same in fewer blocks: each does the work of several.
 __global__ void __launch_bounds__(kThreads, 1)
     pool_bags_over_link_kernel(const LookupGroup* groups, const uint32_t* first_block, int count,
                                uint32_t blocks) {

@@ -1,5 +1,5 @@
 #pragma once
-// Pooled lookup of any number of groups in one launch; see Ops::embedding_bag_forward.
+// Pooled lookup of any number of groups in one launch. See Ops::embedding_bag_forward.
 #include <cstdint>
 
 #include <cuda_runtime.h>
@@ -10,7 +10,7 @@
 
 namespace dlrm::kernels {
 
-/// A BagGroup as the kernel takes it: no bytes left undefined.
+/// A BagGroup in the kernel's format. It has no undefined bytes.
 struct LookupGroup {
   const void* weights;
   const int64_t* ids;
@@ -25,17 +25,17 @@ struct LookupGroup {
   int32_t bf16;     ///< rows are bf16
   int32_t aligned;  ///< rows are read 16 bytes at a time
   int32_t pooled_aligned;
-  int32_t pieces;         ///< parts of a row that are worked on apart
-  int32_t bags_together;  ///< bags that are one lane group's work
+  int32_t pieces;         ///< parts of a row that are processed separately
+  int32_t bags_together;  ///< bags that one lane group processes
   int32_t nothing;
 };
 
-/// `group` with bags > 0 and width > 0; one bag at a time.
+/// Converts `group`, which has bags > 0 and width > 0. bags_together is 1.
 LookupGroup lookup_group(const BagGroup& group);
-/// Blocks that a group takes.
+/// Blocks that a group needs.
 uint32_t lookup_blocks(const LookupGroup& group);
 
-/// first_block[g] is the first block of group g, ascending from 0; `blocks` in all.
+/// first_block[g] is the first block of group g, ascending from 0. There are `blocks` in total.
 void pool_bags(const LookupGroup* groups, const uint32_t* first_block, int count, uint32_t blocks,
                cudaStream_t stream);
 /// The same for tables in the host's memory, in at most kLinkBlocks blocks.

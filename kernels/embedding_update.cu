@@ -1,9 +1,11 @@
-// g[row] = Σ scale · pooled gradient over the row's occurrences, in their order; then one update of
-// the row. Runs of at most kLongRun occurrences: a part of a warp each, the row's weights and state
-// loading together with its gradients. Longer ones: chunks of kRunChunk to warps of their own (the
-// first blocks of the grid, so that they run at the same time as the others), sums of chunks added
-// in order after it. Bytes a row of width w: 8·w for SGD, 16·w Adagrad, 8·w + 8 row-wise, 24·w
-// Adam; 4·w + 8 an occurrence; 24 a run. Limit: memory bandwidth.
+// g[row] = Σ scale · pooled gradient over the row's occurrences in order; then one update of the
+// row.
+// A run of at most kLongRun occurrences takes a part of a warp. The row's weights and state load
+// together with its gradients. A longer run is cut into chunks of kRunChunk. Each chunk takes a
+// warp in the first blocks of the grid, so that chunks run concurrently with the short runs. A
+// later launch adds the sums of chunks in order.
+// Bytes per row of width w: 8·w for SGD, 16·w Adagrad, 8·w + 8 row-wise, 24·w Adam. Bytes per
+// occurrence: 4·w + 8. Bytes per run: 24. Limit: memory bandwidth.
 #include "kernels/embedding_update.h"
 #include "kernels/launch.cuh"
 #include "kernels/row_update.cuh"
@@ -18,18 +20,18 @@ constexpr int kChunkInFlight = 16;  // divides a warp
 constexpr int kChunksAhead = 8;
 constexpr int64_t kMostChunkBlocks = 264;
 
-// ptxas needs fewer registers for sm_90 than elsewhere, where row-wise Adagrad would spill.
+// ptxas needs fewer registers for sm_90 than for others, on which row-wise Adagrad would spill.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 900
 constexpr bool kPacksTightly = true;
 #else
 constexpr bool kPacksTightly = false;
 #endif
 
-/// Blocks that a processor should hold, which bounds a thread's registers.
+/// Blocks that a multiprocessor should hold. This bounds a thread's registers.
 template <Rule R>
 constexpr int kBlocks = kElementState2<R> || (kRowwiseRule<R> && !kPacksTightly) ? 2 : 3;
 
-/// The pooled gradient that an occurrence takes.
+/// The pooled gradient of an occurrence.
 struct Part {
   const float* row;
   float scale;
@@ -40,7 +42,7 @@ __device__ inline Part part_of(const UpdateShard& s, const Occurrence& o) {
   return {g.pooled + o.bag * g.stride, g.scale != nullptr ? g.scale[o.bag] : 1.0f, g.aligned != 0};
 }
 
-/// A run's gradient, summed where it is asked for: -0 + x is x for every x.
+/// A run's gradient, summed on demand. Sums start at -0, because -0 + x = x for every x.
 struct RunSource {
   const UpdateShard& shard;
   const Occurrence* occurrences;
@@ -70,7 +72,7 @@ struct RunSource {
   }
 };
 
-/// Sums of chunks added in order; `stride` floats apart.
+/// Adds the sums of chunks in order. They are `stride` floats apart.
 struct ChunkSource {
   const float* sums;
   int chunks;
@@ -123,7 +125,7 @@ __global__ void find_long_runs_kernel(UpdateList list) {
     job = atomicAdd(&list.used->jobs, static_cast<uint32_t>(chunks * pieces));
     list.long_runs[place] = {run, static_cast<int64_t>(sums), at, chunks};
   }
-  // The warp lists the chunks of one run after another: a hot row has many.
+  // The warp writes the chunk jobs of one run after another: a hot row has many.
   for (unsigned left = __ballot_sync(kAllLanes, is_long); left != 0; left &= left - 1) {
     const int lane = __ffs(static_cast<int>(left)) - 1;
     const int jobs = __shfl_sync(kAllLanes, chunks, lane) * pieces;
@@ -133,7 +135,7 @@ __global__ void find_long_runs_kernel(UpdateList list) {
   }
 }
 
-/// total += lanes [from, from + kChunkInFlight) of `part`, those of the first `count` lanes.
+/// total += the values of lanes [from, from + kChunkInFlight), those below `count` only.
 __device__ inline void add_parts(const Part& part, int from, int count, int column, float& total) {
   float values[kChunkInFlight];
 #pragma unroll
@@ -149,7 +151,7 @@ __device__ inline void add_parts(const Part& part, int from, int count, int colu
   }
 }
 
-/// A column a lane; each lane finds one of the next 32 gradients for all.
+/// One column per lane. Each lane finds one of the next 32 gradients for the whole warp.
 __device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
   const LongRun run = list.long_runs[job.long_run];
   const UpdateShard& s = list.shards[run.shard];
@@ -164,7 +166,7 @@ __device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
   float total = -0.0f;
   Part part = find(lane_of());
   for (int k = 0; k < count; k += 32) {
-    const Part next = find(k + 32 + lane_of());  // on its way while these are added
+    const Part next = find(k + 32 + lane_of());  // loads while the current ones are added
 #pragma unroll 1
     for (int from = 0; from < 32; from += kChunkInFlight) {
       add_parts(part, from, count - k, column, total);
@@ -174,11 +176,11 @@ __device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
   if (column >= 0) list.sums[run.sums + int64_t{job.chunk} * padded(s.width) + column] = total;
 }
 
-/// What a lane knows of one of the runs of its warp.
+/// One of the warp's runs, as one lane holds it.
 struct RunFacts {
   int64_t row;
   int64_t start;
-  int length;  ///< 0: none, or a long one
+  int length;  ///< 0: no run, or a long one
   Part first;
 };
 __device__ inline RunFacts facts_of(const UpdateShard& s, int64_t run, bool exists) {
@@ -207,8 +209,8 @@ __device__ inline RunFacts from_lane(const RunFacts& mine, int lane) {
   return facts;
 }
 
-/// The short ones of `runs` runs from `first` on: each lane finds out about one, and parts of the
-/// warp go through them.
+/// Processes the short runs among runs [first, first + runs). Each lane reads the facts of one run.
+/// Then the parts of the warp process the runs in turn.
 template <class Sink>
 __device__ void sum_runs(const UpdateShard& s, const Sink& sink, int64_t first, int runs) {
   const Lanes lanes(s.shift);
@@ -261,7 +263,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<R>)
   if (update_is_skipped(step)) return;
   sum_all_runs(list, UpdateRow<R>{constants_of(step)}, chunk_blocks, blockIdx.x);
 }
-/// The same in fewer blocks, each of which does the work of several.
+/// The same in fewer blocks: each does the work of several.
 template <Rule R>
 __global__ void __launch_bounds__(kThreads, 1)
     update_runs_over_link_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks,

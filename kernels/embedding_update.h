@@ -1,6 +1,6 @@
 #pragma once
-// Gradients of pooled bags summed for each row and applied to it, for all shards of a list; see
-// Ops::embedding_bag_updates. The same without a rule stores the sums.
+// Sums the gradients of pooled bags for each row and applies the sum to the row, for all shards of
+// a list. See Ops::embedding_bag_updates. Without a rule the sums are stored instead.
 #include <cstdint>
 
 #include <cuda_runtime.h>
@@ -12,13 +12,13 @@
 
 namespace dlrm::kernels {
 
-/// Runs longer than this are cut in chunks of kRunChunk occurrences (one, if they are no longer)
-/// that are summed by warps of their own.
+/// A run longer than this is cut into chunks, each summed by its own warp. A run of at most
+/// kRunChunk occurrences is one chunk.
 constexpr int64_t kLongRun = 64;
-/// Longer runs are summed in chunks of so many, then chunk by chunk, as on the CPU.
+/// Occurrences per chunk. The sums of a run's chunks are then added in order, as on the CPU.
 constexpr int64_t kRunChunk = 1024;
 
-/// A BagGradient; no bytes left undefined.
+/// A BagGradient. It has no undefined bytes.
 struct GradientList {
   const float* pooled;
   const float* scale;
@@ -26,8 +26,8 @@ struct GradientList {
   int64_t aligned;  ///< rows are read 16 bytes at a time
 };
 
-/// One shard's table and runs; no bytes left undefined. Where sums are stored instead, `weights`
-/// is where: fp32, one row a run.
+/// One shard's table and runs. It has no undefined bytes. If sums are stored instead of applied,
+/// `weights` receives them: fp32, one row per run.
 struct UpdateShard {
   void* weights;
   float* state1;
@@ -53,7 +53,7 @@ struct UpdateShard {
 /// `table` without runs.
 UpdateShard update_shard(const RowTable& table);
 
-/// A run of more than kLongRun occurrences; `sums`: where those of its chunks stand, in floats.
+/// A run of more than kLongRun occurrences. `sums` is the offset of its chunks' sums, in floats.
 struct LongRun {
   int64_t run;
   int64_t sums;
@@ -66,19 +66,19 @@ struct ChunkJob {
   int32_t chunk;
   int32_t piece;
 };
-/// How much of the lists below is in use; zeros before find_long_runs.
+/// How much of the arrays of an UpdateList is used. Zeros before find_long_runs.
 struct LongCounts {
   unsigned long long sums;
   uint32_t runs;
   uint32_t jobs;
 };
 
-/// A list of shards with `count` > 0, and room for their long runs: what long_run_room says of each
-/// capacity, summed up. All in device memory.
+/// Shards, each with a `count` > 0, and room for their long runs: the total of long_run_room over
+/// the shards' capacities. All pointers are to device memory.
 struct UpdateList {
   const UpdateShard* shards;
-  const uint32_t* search_blocks;  ///< first block of each shard where long runs are found
-  const uint32_t* run_blocks;     ///< and where short ones are summed
+  const uint32_t* search_blocks;  ///< first block of each shard in find_long_runs
+  const uint32_t* run_blocks;     ///< first block of each shard when short runs are summed
   int32_t count;
   int32_t runs_a_warp;
   LongRun* long_runs;
@@ -95,12 +95,12 @@ struct LongRunRoom {
   int64_t sums = 0;
 };
 LongRunRoom long_run_room(int64_t capacity, int64_t width);
-/// Blocks of a shard whose runs may be `capacity`.
+/// Blocks for a shard of at most `capacity` runs.
 uint32_t search_blocks(int64_t capacity);
 uint32_t run_blocks(int64_t capacity, int runs_a_warp);
 
 void find_long_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream);
-/// Short runs whole, long ones in chunks; then finish_long_runs.
+/// Processes short runs, and sums the chunks of long runs. Then finishes the long runs.
 void update_runs(const OptimizerStep& step, const UpdateList& list, uint32_t blocks,
                  cudaStream_t stream);
 /// The same for tables in the host's memory, in at most kLinkBlocks blocks.
@@ -108,12 +108,12 @@ void update_runs_over_link(const OptimizerStep& step, const UpdateList& list, ui
                            cudaStream_t stream);
 void store_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream);
 
-/// One update of each row rows[i] of `shard`, i < *shard.count <= capacity, with gradient grads[i],
-/// or grads[rows[i]] with `by_row`.
+/// Updates each row rows[i] of `shard` once, i < *shard.count <= capacity. The gradient is
+/// grads[i], or grads[rows[i]] if `by_row`.
 struct RowGradientList {
   const float* grads;
   int64_t stride;
-  const float* square_sums;  ///< of whole rows, or absent
+  const float* square_sums;  ///< of whole rows, or null
   float full_width;
   bool by_row;
   bool aligned;

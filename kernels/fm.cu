@@ -1,10 +1,11 @@
-// z = [x, e, fm], v = (x, e1..eF): fm = Σ_i v_i · (v_0 + .. + v_{i-1}), which is ½ Σ_d [(Σ_i v_id)²
-// − Σ_i v_id²] without its cancellation. Back: dv_i = dz_i + g (S − v_i), S = Σ_i v_i, g the
-// gradient of fm. S is summed with the error of each addition, so that S − v_i is exact to a
-// rounding.
-// Bytes a sample: forward 4·F·D + s·((F+2)·D + 1), backward 8·F·D + s·((F+3)·D + 1), s the size of
-// x's elements. Backward reads x and e twice, the second time out of a cache. A few operations an
-// element: the bandwidth of a copy.
+// z = [x, e, fm], v = (x, e1..eF).
+// fm = Σ_i v_i · (v_0 + .. + v_{i-1}). This has no cancellation, unlike the equal
+// ½ Σ_d [(Σ_i v_id)² − Σ_i v_id²].
+// Backward: dv_i = dz_i + g (S − v_i), S = Σ_i v_i, g the gradient of fm. The error of each
+// addition to S is summed too, so S − v_i is exact to one rounding.
+// Bytes per sample, s the size of x's elements: forward 4·F·D + s·((F+2)·D + 1), backward
+// 8·F·D + s·((F+3)·D + 1). Backward reads x and e twice, the second time from a cache. There
+// are a few operations per element. Limit: the bandwidth of a copy.
 #include "kernels/fm.h"
 #include "kernels/rows.cuh"
 #include "kernels/warps.cuh"
@@ -15,7 +16,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kAtOnce = 4;  // vectors that a lane loads before it uses the first
 
-/// 2^shift lanes take a sample, N neighbouring columns each at a time.
+/// 2^shift lanes compute one sample. Each lane takes N neighbouring columns at a time.
 struct FmShape {
   int64_t samples;
   int64_t width;    ///< D
@@ -30,7 +31,8 @@ __device__ inline int64_t sample_of(const Lanes& lanes) {
   return warp * lanes.parts() + lanes.part;
 }
 
-/// use(k, v) for the columns [k, k + N) = v of each vector of e below column c of the first.
+/// Calls use(k, v) for each vector of e: v is its columns [k, k + N). For the first vector k = c.
+/// at column c.
 template <int N, class Use>
 __device__ void over_vectors(const float* e, int64_t c, const FmShape& shape, const Use& use) {
   for (int64_t first = c; first < shape.columns; first += kAtOnce * shape.width) {
@@ -53,7 +55,7 @@ __global__ void __launch_bounds__(kThreads)
     fm_forward_kernel(Rows<const T> x, Rows<const float> e, Rows<T> z, FmShape shape) {
   const Lanes lanes(shape.shift);
   const int64_t sample = sample_of(lanes);
-  if (sample >= shape.samples) return;  // all lanes of it
+  if (sample >= shape.samples) return;  // all lanes of the sample return
   T* out = z.row(sample);
   float fm = 0;
   for (int64_t c = lanes.index * N; c < shape.width; c += lanes.count * N) {
@@ -79,7 +81,7 @@ __global__ void __launch_bounds__(kThreads)
   if (lanes.index == 0) out[shape.width + shape.columns] = from_float<T>(fm);
 }
 
-/// A sum of floats and what rounding took from it.
+/// A sum of floats, and the accumulated rounding error.
 struct ExactSum {
   float sum, error;
 
@@ -99,7 +101,7 @@ __global__ void __launch_bounds__(kThreads)
                        Rows<float> de, FmShape shape) {
   const Lanes lanes(shape.shift);
   const int64_t sample = sample_of(lanes);
-  if (sample >= shape.samples) return;  // all lanes of it
+  if (sample >= shape.samples) return;  // all lanes of the sample return
   const T* passed = dz.row(sample);
   const float g = to_float(passed[shape.width + shape.columns]);
   for (int64_t c = lanes.index * N; c < shape.width; c += lanes.count * N) {
@@ -133,13 +135,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Whether packs of `length` elements lie at multiples of their size in every row.
+/// Whether packs of `length` elements are aligned to their size in every row.
 bool packs_fit(const Matrix& m, int length) {
   const size_t bytes = size_of(m.type) * static_cast<size_t>(length);
   return reinterpret_cast<uintptr_t>(m.data) % bytes == 0 && m.stride % length == 0;
 }
 
-/// body.operator()<T, N>(shape), N columns a pack.
+/// body.operator()<T, N>(shape) with N columns per pack.
 template <class Body>
 void with_packs(const Matrix& x, int64_t columns, std::initializer_list<Matrix> matrices,
                 const Body& body) {

@@ -1,5 +1,5 @@
 #pragma once
-// The factorization machine's second-order term; see FmForward and FmBackward.
+// The factorization machine's second-order term. See FmForward and FmBackward.
 #include <cuda_runtime.h>
 
 #include "dlrm/core/view.h"

@@ -1,8 +1,8 @@
-// (shard, row, group, bag) of every id, sorted by shard and row with ties in their order, then cut
-// where the row changes: key = rows of the shards before + row, value = number of the bag.
-// Bytes an id, without those of the sort: 8 read and 8 written for the pair, 16 read and 8 written
-// for the occurrence, 20 a run. Limit: memory bandwidth; the sort (8 bytes in and out for every 8
-// bits of key) is most of it. Grids are made for the capacity; counts stay on the device.
+// Sorts (shard, row, group, bag) of all ids by shard and row, stably, then cuts the list at each
+// change of row. key = rows of the preceding shards + row, value = number of the bag.
+// Bytes per id, without the sort: 8 read and 8 written for the pair, 16 read and 8 written for the
+// occurrence. Bytes per run: 20. Limit: memory bandwidth. The sort dominates: 8 bytes in and out
+// for every 8 bits of key. Grids are sized for the capacity. Counts stay on the device.
 #include "kernels/group_rows.h"
 #include "kernels/launch.cuh"
 #include "kernels/warps.cuh"
@@ -13,9 +13,9 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 constexpr int kRounds = 4;
-constexpr int kTile = kThreads * kRounds;  // keys a block
+constexpr int kTile = kThreads * kRounds;  // keys per block
 
-/// Ids of each list, summed up: one block.
+/// Prefix sums of the ids of each list. One block.
 template <class Key>
 __global__ void list_starts_kernel(Grouping<Key> all) {
   DLRM_SHARED(int64_t, warp_sums, kWarps);
@@ -41,8 +41,8 @@ __global__ void list_starts_kernel(Grouping<Key> all) {
   if (threadIdx.x == 0) all.list_starts[all.list_count] = before;
 }
 
-/// A warp takes 32 bags: each lane holds where one begins, and for 32 ids at a time the lanes
-/// search among them.
+/// A warp takes 32 bags. Each lane holds the start of one bag. The lanes search these starts for
+/// the bags of 32 ids at a time.
 template <class Key>
 __global__ void write_keys_kernel(Grouping<Key> all) {
   const int at = find_interval(all.list_blocks, all.list_count, blockIdx.x);
@@ -60,7 +60,7 @@ __global__ void write_keys_kernel(Grouping<Key> all) {
   const int begin = static_cast<int>(list.offsets[mine] - base - from);
   for (int k0 = 0; k0 < count; k0 += 32) {
     const int k = k0 + lane_of();
-    int found = 0;  // the last lane whose bag begins at k or before
+    int found = 0;  // the last lane whose bag starts at or before k
     for (int step = 16; step > 0; step /= 2) {
       const int begins = __shfl_sync(kAllLanes, begin, found + step);
       if (begins <= k) found += step;
@@ -103,7 +103,7 @@ __global__ void count_runs_kernel(Grouping<Key> all) {
   if (blockIdx.x + 1 == gridDim.x) all.tile_runs[gridDim.x] = 0;
 }
 
-/// Runs that start before sorted key i; the whole block calls it.
+/// Runs that start before sorted key i. Every thread of the block calls it.
 template <class Key>
 __device__ inline int64_t runs_before(const Grouping<Key>& all, int64_t i, int* warp_counts) {
   int count = 0;
@@ -120,7 +120,7 @@ __device__ inline int64_t runs_before(const Grouping<Key>& all, int64_t i, int* 
   return runs;
 }
 
-/// A block a shard: how many runs, and what the last of them ends at.
+/// One block per shard: the number of runs, and the end of the last one.
 template <class Key>
 __global__ void shard_runs_kernel(Grouping<Key> all) {
   DLRM_SHARED(int, warp_counts, kWarps);
@@ -138,7 +138,7 @@ __global__ void shard_runs_kernel(Grouping<Key> all) {
   s.count[0] = count;
 }
 
-/// The list that bag `bag` belongs to.
+/// The list that contains bag `bag`.
 template <class Key>
 __device__ inline int list_of(const Grouping<Key>& all, uint32_t bag) {
   if (all.bags_each > 0) return static_cast<int>(bag / static_cast<uint32_t>(all.bags_each));

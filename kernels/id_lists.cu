@@ -1,10 +1,11 @@
-// Checked: ids outside [0, rows) are replaced by 0 and the first is reported: the least (list,
-// position) by an atomic minimum, then a second pass that ends at once where there was none.
-// Filtered: ids in [first_row, first_row + rows), order kept: count per bag, sums, then 32 ids of a
-// warp's 32 bags at a time closed up by votes.
-// Unpacked: int32 become int64 element by element.
-// Bytes an id: 4 or 8 to check; 12 to unpack; to filter 2 · its own, and 8 if kept; a bag: 40.
-// Limit: bandwidth.
+// Check: ids outside [0, rows) are replaced by 0. The first bad id, by (list, position), is
+// reported. One pass finds it by an atomic minimum. A second pass replaces bad ids and returns at
+// once if there are none.
+// Filter: keeps the ids in [first_row, first_row + rows) in their order. It counts ids per bag,
+// takes prefix sums, then compacts 32 ids of a warp's 32 bags at a time by ballots.
+// Unpack: int32 to int64, element by element.
+// Bytes per id: check 4 or 8; unpack 12; filter twice the id's size, and 8 if kept. Bytes per bag:
+// 40. Limit: memory bandwidth.
 #include "kernels/id_lists.h"
 #include "kernels/launch.cuh"
 #include "kernels/warps.cuh"
@@ -21,14 +22,14 @@ __device__ inline int64_t first_of(const CheckList& list) {
   return list.offsets != nullptr ? list.offsets[0] : 0;
 }
 
-/// Of a list or a part of one.
+/// Id k of a list, or of a part of one.
 template <class Ids>
 __device__ inline int64_t id_of(const Ids& of, int64_t k) {
   return of.narrow != 0 ? static_cast<const int32_t*>(of.ids)[k]
                         : static_cast<const int64_t*>(of.ids)[k];
 }
 
-/// Calls body(list, its number, position, id) for each bad id of the block's part.
+/// Calls body(list, its number, position, id) for each bad id in the block's part.
 template <class Body>
 __device__ void for_bad_ids(const CheckList* lists, const uint32_t* first_block, int count,
                             const Body& body) {
@@ -58,7 +59,8 @@ __global__ void find_bad_ids_kernel(const CheckList* lists, const uint32_t* firs
   });
 }
 
-/// The bag that position k of a list stands in; without offsets bag by bag, as it is rarely asked.
+/// The bag that contains position k of a list. Without offsets it scans bag by bag, because calls
+/// are rare.
 __device__ inline int64_t bag_at(const CheckList& list, int64_t k) {
   if (list.offsets == nullptr) {
     if (list.lengths == nullptr) return k / list.length;
@@ -109,7 +111,7 @@ __global__ void unpack_kernel(const UnpackList* lists, const uint32_t* first_blo
   }
 }
 
-/// The part that a block works on, and the first of its warp's 32 bags there.
+/// The part of the filter that a block processes, and the first of its warp's 32 bags there.
 struct WarpBags {
   FilterPart part;
   int64_t first;

@@ -1,6 +1,6 @@
 #pragma once
-// How every kernel is started, and how it names shared memory; the same sources compile for GPUs
-// and for the emulator in kernels/simt.
+// Launches kernels and declares their shared memory. The same sources compile for GPUs and for the
+// emulator in kernels/simt.
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
@@ -15,7 +15,7 @@
 #include "simt/launch.h"
 #endif
 
-/// DLRM_SHARED(type, name, count): `name` is an array of `count` (a constant), one for each block.
+/// DLRM_SHARED(type, name, count): declares `name`, an array of `count` (a constant) per block.
 /// DLRM_DYNAMIC_SHARED(type, name): `name` points to the launch's dynamic bytes, aligned to 16.
 #if defined(DLRM_SIMT)
 #define DLRM_SHARED(type, name, count)                          \
@@ -32,8 +32,8 @@
 
 namespace dlrm::kernels {
 
-/// Queues kernel<<<grid, block, dynamic_bytes>>>(args...) on `stream`; a grid without blocks queues
-/// nothing. Throws run_error where the device refuses the launch.
+/// Queues kernel<<<grid, block, dynamic_bytes>>>(args...) on `stream`. A grid without blocks queues
+/// nothing. Throws run_error if the device refuses the launch.
 template <class... Params, class... Args>
 void launch(void (*kernel)(Params...), const Dims& dims, cudaStream_t stream, Args&&... args) {
   static_assert(sizeof...(Params) == sizeof...(Args), "as many arguments as the kernel takes");

@@ -11,20 +11,20 @@
 
 namespace dlrm::kernels {
 
-/// A place in the source, for messages.
+/// A source location, for messages.
 struct SourceLine {
   const char* file;
   int line;
 };
 
-/// An extent of a grid or a block: a number or a dim3.
+/// An extent of a grid or of a block: a number or a dim3.
 struct Extent {
   dim3 value;
   Extent(dim3 extent) : value(extent) {}  // NOLINT: numbers and dim3 both convert
   template <std::integral T>
   Extent(T count)  // NOLINT
       : value(count<0 || static_cast<uint64_t>(count)> std::numeric_limits<int32_t>::max()
-                  ? std::numeric_limits<uint32_t>::max()  // refused by the launch
+                  ? std::numeric_limits<uint32_t>::max()  // the launch is then refused
                   : static_cast<unsigned>(count)) {}
 };
 
@@ -42,12 +42,12 @@ struct Dims {
         where{file, line} {}
 };
 
-/// Throws a run_error naming the launch unless `status` is cudaSuccess.
+/// Throws a run_error that names the launch if `status` is not cudaSuccess.
 void check_launch(cudaError_t status, const Dims& dims);
 
 /// Throws a run_error: no kernel computes in `type`.
 [[noreturn]] void refuse_type(DType type);
-/// Whether rows of a table are bf16; otherwise they are fp32. Throws for other types.
+/// Returns true if a table's rows are bf16, false if they are fp32. Throws for other types.
 inline bool is_bf16(DType type) {
   switch (type) {
     case DType::kFloat32:
@@ -60,7 +60,7 @@ inline bool is_bf16(DType type) {
   refuse_type(type);
 }
 
-/// ceil(count / per), for the number of blocks.
+/// ceil(count / per): the number of blocks.
 template <std::integral T>
 constexpr T blocks_for(T count, std::type_identity_t<T> per) {
   return (count + per - 1) / per;

@@ -1,7 +1,8 @@
-// loss = Σ max(l, 0) - l·y + log1p(exp(-|l|)), dl = (σ(l) - y)·scale, all in fp64. The sum: a
-// thread adds four samples, a block's threads are added as a tree, then the blocks' sums likewise:
-// one fixed order, whatever the GPU does first. Bytes a sample: 4 + 2·s. Some 150 fp64 instructions
-// a sample and two launches: a few µs.
+// loss = Σ max(l, 0) - l·y + log1p(exp(-|l|)), dl = (σ(l) - y)·scale, all in fp64. The order of
+// the sum is fixed: a thread adds four samples, a tree adds a block's threads, and another tree
+// adds the blocks' sums.
+// Bytes per sample: 4 + 2·s. There are about 150 fp64 instructions per sample and two launches: a
+// few µs.
 #include <cmath>
 
 #include "kernels/loss.h"
@@ -23,7 +24,7 @@ __device__ double block_sum(double value) {
     __syncthreads();
     if (i < half) sums[i] = __dadd_rn(sums[i], sums[i + half]);
   }
-  return sums[0];  // only thread 0 wrote it last
+  return sums[0];  // written last by thread 0
 }
 
 /// σ(l), given e = exp(-|l|).

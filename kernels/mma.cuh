@@ -5,8 +5,8 @@
 //   a[1] = A[g+8, 2t..2t+1]    b[1] = B[2t+8..2t+9, g]   d[2..3] = D[g+8, 2t..2t+1]
 //   a[2] = A[g, 2t+8..2t+9]
 //   a[3] = A[g+8, 2t+8..2t+9]
-// two elements a register, the first in the low half. The 16 products of an element are summed in
-// the tensor core's own order.
+// A register holds two elements, the first in the low half. The 16 products of an element are
+// summed in the tensor core's own order.
 #include <cstdint>
 
 #include <cuda_runtime.h>
@@ -30,7 +30,7 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const uint32_t (&a)[4], 
 
 #else
 
-/// The emulator: every lane shows its registers to the warp, then sums its four elements.
+/// The emulator: every lane shares its registers with the warp, then sums its four elements.
 inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   struct Registers {
     uint32_t a[4];

@@ -1,7 +1,10 @@
-// y[r] = Σ_c x[r, c] w[c] + bias; back: dx[r, c] = dz[r] w[c] (0 where relu's x is), dw[c] = Σ_r
-// dz[r] x[r, c], dbias = Σ_r dz[r], and the column sums of dx, which are the bias gradient of the
-// layer below. In fp32; sums in an order that depends on shapes alone. Bytes an element of x of s
-// bytes: s forward, 2·s backward, each once: the bandwidth of a copy.
+// y[r] = Σ_c x[r, c] w[c] + bias.
+// Backward: dx[r, c] = dz[r] w[c], dw[c] = Σ_r dz[r] x[r, c], dbias = Σ_r dz[r], and the column
+// sums of dx, which are the bias gradient of the layer below. If x is a ReLU's result, dx[r, c] is
+// 0 if x[r, c] is 0.
+// All in fp32. The order of sums depends on shapes only.
+// Bytes per element of x of s bytes: s forward, 2·s backward, each once.
+// Limit: the bandwidth of a copy.
 #include "kernels/column_chunks.cuh"
 #include "kernels/one_output.h"
 #include "kernels/warps.cuh"
@@ -10,14 +13,14 @@ namespace dlrm::kernels {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr int kRowsAtOnce = 4;  // of a warp: enough loads in flight
+constexpr int kRowsAtOnce = 4;  // per warp: enough loads in flight
 
 template <class T, int N>
 __global__ void __launch_bounds__(kWarps * 32)
     one_output_forward_kernel(Rows<const T> x, const T* w, const float* bias, Rows<T> y,
                               int64_t rows, int64_t cols) {
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * kWarps + warp_of()) * kRowsAtOnce;
-  if (first >= rows) return;  // a whole warp
+  if (first >= rows) return;  // the whole warp returns
   float sums[kRowsAtOnce] = {};
   for (int64_t c = lane_of() * N; c < cols; c += 32 * N) {
     const auto weights = load_pack<N>(w + c);
@@ -77,8 +80,8 @@ __global__ void __launch_bounds__(kChunkThreads)
   float* to = partial + blockIdx.y * (parts * shape.cols + 1);
   add_threads<N>(shape, thread, dw, shared, to);
   if (kDx) add_threads<N>(shape, thread, sums, shared, to + shape.cols);
-  // Every column of threads has the sum of dz; the first one's is kept.
-  if (blockIdx.x != 0) return;  // a whole block
+  // Every column of threads holds the sum of dz. The first one's is kept.
+  if (blockIdx.x != 0) return;  // the whole block returns
   __syncthreads();
   if (thread.across == 0) shared[thread.down] = dbias[0];
   __syncthreads();

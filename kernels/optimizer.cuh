@@ -1,5 +1,5 @@
 #pragma once
-// The optimizers' rules for one element, each operation rounded by itself and in the CPU's order,
+// The optimizers' rules for one element. Each operation is rounded separately, in the CPU's order,
 // so that both give the same bits. Formulas: dlrm/core/optimizer.h.
 #include <cstdint>
 
@@ -13,7 +13,7 @@ namespace dlrm::kernels {
 
 using Rule = OptimizerRule;
 
-/// Kernels take an OptimizerStep by value; what it points to is read here.
+/// Kernels take an OptimizerStep by value. What it points to is read here.
 __device__ inline bool update_is_skipped(const OptimizerStep& step) {
   return step.skip_update != nullptr && *step.skip_update != 0;
 }
@@ -36,7 +36,8 @@ __device__ inline RuleConstants constants_of(const OptimizerStep& s) {
           now.step};
 }
 
-/// Row-wise rules: the factor of a row's gradient, by the row's state and the mean of its squares.
+/// Row-wise rules: the factor of a row's gradient, from the row's state and the mean of the squares
+/// of its gradient.
 template <Rule R>
 __device__ inline float row_factor(const RuleConstants& k, float& state, float mean) {
   static_assert(R == Rule::kRowwiseAdagrad);
@@ -61,15 +62,15 @@ __device__ inline float direction(const RuleConstants& k, float w, float s1, flo
   return __fadd_rn(__fdiv_rn(m_hat, root), __fmul_rn(k.weight_decay, w));
 }
 
-/// Tensorwise rules: the factor of the direction, by the norms of the weights and of the direction.
+/// Tensorwise rules: the factor of the direction, from the norms of the weights and the direction.
 template <Rule R>
 __device__ inline float factor_of_norms(float w, float r) {
   static_assert(R == Rule::kLamb);
   return w > 0 && r > 0 ? __fdiv_rn(w, r) : 1;
 }
 
-/// The new weight. s1 and s2 are updated where the rule has them for each element, but for
-/// tensorwise rules. `factor` is the row's or the tensor's.
+/// Returns the new weight. Updates s1 and s2 if the rule keeps them per element and is not
+/// tensorwise. `factor` is the row's or the tensor's.
 template <Rule R>
 __device__ inline float new_weight(const RuleConstants& k, float w, float g, float& s1, float& s2,
                                    float factor) {
@@ -87,7 +88,7 @@ __device__ inline float new_weight(const RuleConstants& k, float w, float g, flo
     s2 = __fadd_rn(s2, __fmul_rn(g, g));
     const float lr = k.lr > 1e-20f ? k.lr : 1e-20f;
     const float q = __fadd_rn(__fdiv_rn(__fadd_rn(__fsqrt_rn(s2), k.beta), lr), k.l2);
-    // The weight while its sign lasts, with an error of its change, not of q·w.
+    // While the sign is unchanged, the error is relative to the weight's change, not to q·w.
     const float moved = __fsub_rn(w, __fdiv_rn(g, q));
     s1 = w != 0 ? __fsub_rn(0, __fadd_rn(__fmul_rn(moved, q), w > 0 ? k.l1 : -k.l1))
                 : __fadd_rn(s1, g);
@@ -104,14 +105,14 @@ __device__ inline float new_weight(const RuleConstants& k, float w, float g, flo
   }
 }
 
-/// The words whose halves round columns [8·eight, 8·eight + 8) of a row: rounding_bits in
+/// The words whose halves round columns [8·eight, 8·eight + 8) of a row. Same as rounding_bits in
 /// dlrm/core/random.h.
 __device__ inline PhiloxWords rounding_words(uint64_t key, uint64_t row, uint32_t eight,
                                              uint32_t step) {
   return philox(key, static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32), eight, step);
 }
 
-/// round_stochastically of dlrm/core/dtype.h.
+/// Same as round_stochastically of dlrm/core/dtype.h.
 __device__ inline Bf16 rounded_stochastically(float value, uint32_t random) {
   const uint32_t u = __float_as_uint(value);
   if ((u & 0x7fffffffu) > 0x7f800000u) return {bf16_bits(value)};

@@ -1,5 +1,5 @@
 #pragma once
-// Philox4x32-10 as core/random.h has it, bit for bit.
+// Philox4x32-10, bitwise equal to core/random.h.
 #include <cstdint>
 
 #include <cuda_runtime.h>
@@ -28,12 +28,12 @@ __device__ inline PhiloxWords philox(uint64_t key, uint32_t c0, uint32_t c1, uin
   return {{c0, c1, c2, c3}};
 }
 
-/// [0, 1) in steps of 2^-24, exact.
+/// Maps to [0, 1) in steps of 2^-24, exactly.
 __device__ inline float uniform01(uint32_t bits) {
   return __fmul_rn(static_cast<float>(bits >> 8), 0x1p-24f);
 }
 
-/// [-bound, bound): each operation rounded.
+/// Maps to [-bound, bound). Each operation is rounded.
 __device__ inline float uniform_in(uint32_t bits, float bound) {
   return __fmul_rn(__fadd_rn(__fmul_rn(uniform01(bits), 2.0f), -1.0f), bound);
 }

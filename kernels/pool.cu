@@ -1,14 +1,14 @@
-// y[k] = mean of the columns of window k that exist, summed ascending and divided once, bitwise the
-// CPU's; back: each column takes dy[k] / columns. Bytes a column of e: 4 + s / window each way, s
-// the size of y's elements. A window's columns are neighbours, so that L1 joins the lanes' reads:
-// the bandwidth of a copy.
+// y[k] = mean of the existing columns of window k, summed in ascending order and divided once,
+// bitwise equal to the CPU's. Backward: each column receives dy[k] / columns.
+// Bytes per column of e: 4 + s / window each way, s the size of y's elements. A window's columns
+// are neighbours, so L1 merges the lanes' reads. Limit: the bandwidth of a copy.
 #include "kernels/pool.h"
 #include "kernels/rows.cuh"
 
 namespace dlrm::kernels {
 namespace {
 
-/// Columns [begin, end) of window k; `left` cells of padding stand before the first.
+/// Columns [begin, end) of window k. `left` cells of padding precede the first column.
 struct Windows {
   int64_t width, window, left;
   Windows(int64_t columns, int64_t size)

@@ -1,5 +1,5 @@
 #pragma once
-// Average pooling along a row; see Ops::average_pool_forward.
+// Average pooling along a row. See Ops::average_pool_forward.
 #include <cuda_runtime.h>
 
 #include "dlrm/core/view.h"

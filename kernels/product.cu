@@ -1,6 +1,7 @@
-// d[i, j] = Σ_k a[i, k] b[k, j] [+ d[i, j]], k in order, in fp32: a block computes 32 x 32 elements
-// from tiles of 32 k in shared memory, a thread four of them. 2·m·n·k operations at a small part of
-// the GPU's rate: it is there to be right for every shape, not to be fast.
+// d[i, j] = Σ_k a[i, k] b[k, j] [+ d[i, j]], k in order, in fp32.
+// A block computes 32 x 32 elements from tiles of 32 k in shared memory. A thread computes four of
+// them. The 2·m·n·k operations run at a small part of the GPU's rate: the kernel is correct for
+// every shape, not fast.
 #include "kernels/product.h"
 #include "kernels/rows.cuh"
 
@@ -10,9 +11,9 @@ namespace {
 constexpr int kTile = 32;
 constexpr int kThreads = 256;
 constexpr int kRowsApart = kThreads / kTile;  // a thread's rows are 8 apart
-constexpr int kPitch = kTile + 1;             // neighbours in a column lie in different banks
+constexpr int kPitch = kTile + 1;             // neighbours in a column are in different banks
 
-/// A matrix as op(m): element (r, c) lies at data[r·down + c·across].
+/// A matrix as op(m): element (r, c) is data[r·down + c·across].
 template <class T>
 struct Operand {
   const T* data;

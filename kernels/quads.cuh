@@ -1,6 +1,6 @@
 #pragma once
-// Four neighbouring columns of a row: what a lane of the sparse updates works on. The same columns
-// lie on the same lanes whatever the alignment, so that sums over a row have one order.
+// A Quad is four neighbouring columns of a row, the unit of a lane in the sparse updates. A lane
+// has the same columns for any alignment, so that sums over a row have one order.
 #include <cstdint>
 
 #include "kernels/bf16.cuh"
@@ -13,7 +13,8 @@ struct Quad {
 
 __device__ inline Quad quad_of(float x) { return {{x, x, x, x}}; }
 
-/// Columns of p that exist, zeros for the others; `aligned`: p may be read in one access.
+/// Loads the existing columns of p, zeros for the others. If `aligned`, p may be read in one
+/// access.
 __device__ inline Quad load_quad(const float* p, int left, bool aligned) {
   if (aligned && left >= 4) {
     const float4 v = *reinterpret_cast<const float4*>(p);
@@ -27,8 +28,8 @@ __device__ inline Quad load_quad(const float* p, int left, bool aligned) {
   return q;
 }
 
-/// Columns of a row of floats or, with `bf16`, of bf16, as they are in memory: other loads may
-/// start before they are looked at.
+/// Four columns of a row of floats (of bf16 if `bf16`), as stored. Converting them later lets other
+/// loads start first.
 struct RawQuad {
   uint32_t word[4];
 };
@@ -97,7 +98,7 @@ __device__ inline void add_scaled(Quad& total, const Quad& part, float scale) {
   }
 }
 
-/// sum + the squares, in the order of columns.
+/// sum + the squares, in column order.
 __device__ inline float add_squares(float sum, const Quad& q) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) sum = __fadd_rn(sum, __fmul_rn(q.at[i], q.at[i]));

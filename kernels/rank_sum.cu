@@ -1,5 +1,6 @@
-// out[i] = bf16(sum over ranks q of float(parts[q][i])), in the order of ranks: bitwise the host's
-// allreduce over a bf16 wire. Bytes an element: 2 a rank and 2 written: the bandwidth of a copy.
+// out[i] = bf16(sum over ranks q of float(parts[q][i])), in rank order: bitwise equal to the host's
+// allreduce over a bf16 wire.
+// Bytes per element: 2 read for each rank and 2 written. Limit: the bandwidth of a copy.
 #include <algorithm>
 
 #include "kernels/bf16.cuh"

@@ -6,7 +6,7 @@
 namespace dlrm::kernels {
 
 /// out[i] = bf16(parts[0][i] + parts[1][i] + ...), added in fp32 in that order. `parts` holds
-/// `ranks` runs of `count` bf16 values, one after another; `out` is none of them.
+/// `ranks` contiguous arrays of `count` bf16 values. `out` does not overlap `parts`.
 void sum_of_ranks(const uint16_t* parts, int ranks, int64_t count, uint16_t* out,
                   cudaStream_t stream);
 

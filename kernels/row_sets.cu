@@ -1,7 +1,8 @@
-// dense = 0, then dense[rows[i]] = grads[i], touched[rows[i]] = 1; and back: the rows touched, in
-// order, by counting those of a tile, the sums of the counts, then writing.
-// Bytes an element of dense: 4 written, 8 more where its row is listed; a row: 4 a pass over the
-// flags, 8 if touched. Limit: memory bandwidth.
+// Scatter: dense = 0, then dense[rows[i]] = grads[i], touched[rows[i]] = 1.
+// Gather: the touched rows in order. One pass counts them per tile. Prefix sums of the counts
+// follow. Another pass writes the rows.
+// Bytes per element of dense: 4 written, 8 more if its row is in the list. Bytes per row: 4 for
+// each pass over the flags, 8 if touched. Limit: memory bandwidth.
 #include "kernels/launch.cuh"
 #include "kernels/row_sets.h"
 #include "kernels/rows.cuh"

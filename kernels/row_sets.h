@@ -1,5 +1,5 @@
 #pragma once
-// Sets of rows as lists and as flags; see Ops::scatter_rows and Ops::touched_rows.
+// Converts sets of rows between lists and flags. See Ops::scatter_rows and Ops::touched_rows.
 #include <cstdint>
 
 #include <cuda_runtime.h>
@@ -13,9 +13,9 @@ void scatter_rows(View<const int64_t> rows, const int64_t* count,
                   View<float> touched, cudaStream_t stream);
 
 int64_t touched_tiles(int64_t rows);
-/// in_tiles[t] = touched rows of tile t; one more, 0.
+/// in_tiles[t] = number of touched rows in tile t. One more entry, 0, follows.
 void count_touched(View<const float> touched, uint32_t* in_tiles, cudaStream_t stream);
-/// From the exclusive sums of in_tiles.
+/// Writes the touched rows. Needs the exclusive sums of in_tiles.
 void write_touched(View<const float> touched, const uint32_t* before_tiles, int64_t* rows,
                    int64_t* count, cudaStream_t stream);
 

@@ -1,6 +1,6 @@
 #pragma once
-// One optimizer update of one row by a part of a warp. Where the gradient comes from is a `Source`:
-// source(column, left) is the Quad of its columns.
+// One optimizer update of one row by a part of a warp. A `Source` provides the gradient:
+// source(column, left) is the Quad of columns from `column`.
 #include <cstdint>
 
 #include "kernels/embedding_update.h"
@@ -10,10 +10,10 @@
 
 namespace dlrm::kernels {
 
-/// Columns that a part of a warp covers at once.
+/// Columns that a part of a warp covers at a time.
 __device__ inline int reach(const Lanes& lanes) { return 4 * lanes.count; }
 
-/// Σ of the squares of a row: of a lane's columns in their order, then over the lanes.
+/// Σ of the squares of a row: over a lane's columns in order, then over the lanes.
 template <class Source>
 __device__ inline float square_sum(const Source& source, int width, const Lanes& lanes) {
   float sum = 0;
@@ -23,13 +23,13 @@ __device__ inline float square_sum(const Source& source, int width, const Lanes&
   return lanes.sum(sum);
 }
 
-/// A gradient that a lane holds already.
+/// A gradient already in registers.
 struct HeldSource {
   Quad quad;
   __device__ Quad operator()(int, int) const { return quad; }
 };
 
-/// Writes a row's gradient itself.
+/// Stores a row's gradient instead of an update.
 struct StoreRow {
   template <class Source>
   __device__ void operator()(const UpdateShard& s, int64_t i, int64_t, const Source& source,
@@ -41,7 +41,7 @@ struct StoreRow {
   }
 };
 
-/// Rounds columns [c, c + 4) of row `row` as round_stochastically does.
+/// Rounds columns [c, c + 4) of row `row` like round_stochastically.
 __device__ inline void store_rounded(const UpdateShard& s, const RuleConstants& constants,
                                      int64_t row, int c, const Quad& w) {
   Bf16 rounded[4];
@@ -73,7 +73,7 @@ struct UpdateRow {
   __device__ void operator()(const UpdateShard& s, int64_t, int64_t row, const Source& source,
                              const Lanes& lanes) const {
     if constexpr (kRowwiseRule<R>) {
-      // The gradient is needed twice: it is summed once where a lane has but one quad of it.
+      // The gradient is needed twice. It is summed only once if a lane has a single quad of it.
       if (s.width <= reach(lanes)) {
         update_at_once(s, row, source, lanes);
       } else {
@@ -84,7 +84,7 @@ struct UpdateRow {
     }
   }
 
-  /// `mean` of the squares over the whole row, for row-wise rules.
+  /// `mean`: of the gradient's squares over the whole row, for row-wise rules.
   template <class Source>
   __device__ void with_mean(const UpdateShard& s, int64_t row, const Source& source, float mean,
                             const Lanes& lanes) const {
@@ -113,8 +113,8 @@ struct UpdateRow {
     return load_raw(weights_of(s, row), c, left, s.bf16 != 0, s.weights_aligned != 0);
   }
 
-  /// A row-wise rule on a row of one quad a lane: weights and state are loading beside the
-  /// gradient, not after its mean.
+  /// A row-wise rule on a row of one quad per lane. Weights and state load together with the
+  /// gradient instead of after its mean.
   template <class Source>
   __device__ void update_at_once(const UpdateShard& s, int64_t row, const Source& source,
                                  const Lanes& lanes) const {

@@ -1,5 +1,5 @@
 #pragma once
-// Rows of elements, and kernels that treat every element alike.
+// Rows of elements, and kernels that process every element alike.
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
@@ -23,7 +23,7 @@ Rows<T> rows_of(const Matrix& m) {
   return {static_cast<T*>(m.data), m.stride};
 }
 
-/// N neighbouring elements, read or written at once.
+/// N neighbouring elements, read or written in one access.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {
   T at[N];
@@ -37,8 +37,8 @@ __device__ __forceinline__ void store_pack(T* p, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(p) = pack;
 }
 
-/// Where the elements of matrices of one shape lie: `length` at a time, as one long row where they
-/// leave no gaps.
+/// The elements of matrices of one shape, in groups of `length`. If no matrix has gaps, all
+/// elements are one long row.
 struct Extents {
   int64_t rows = 0;
   int64_t cols = 0;
@@ -64,7 +64,8 @@ inline Extents extents(std::initializer_list<Matrix> matrices) {
   return all;
 }
 
-/// How the threads of a block lie over rows: 2^shift side by side, `down` rows.
+/// The layout of a block's threads: 2^shift threads across the columns, `down` threads down the
+/// rows.
 struct BlockShape {
   int shift;
   int across() const { return 1 << shift; }
@@ -102,7 +103,7 @@ void over_elements(const Extents& all, const Body& body, cudaStream_t stream) {
          shape.shift, body);
 }
 
-/// body.operator()<T>() for a type of activations.
+/// body.operator()<T>() with the element type of `type`, for types that kernels compute in.
 template <class Body>
 void with_type(DType type, const Body& body) {
   switch (type) {
@@ -115,7 +116,7 @@ void with_type(DType type, const Body& body) {
   }
 }
 
-/// The same for any type that is moved.
+/// The same for all types, for kernels that only move data.
 template <class Body>
 void with_any_type(DType type, const Body& body) {
   switch (type) {
@@ -128,7 +129,7 @@ void with_any_type(DType type, const Body& body) {
   }
 }
 
-/// body.operator()<N>() with the length of `all`; kLength where it is not 1.
+/// body.operator()<N>() with N = 1 if all.length is 1, otherwise kLength.
 template <int kLength, class Body>
 void with_length(const Extents& all, const Body& body) {
   all.length == 1 ? body.template operator()<1>() : body.template operator()<kLength>();

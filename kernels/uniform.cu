@@ -1,7 +1,8 @@
-// table[r, c] = (2u - 1)·bound, u = word c mod 4 of Philox(key; row, c / 4) · 2^-24, every
-// operation rounded: bitwise uniform_row of core/random.h. A thread draws one counter, four
-// neighbours. Bytes an element: 4 (2) written; 10 rounds of 2 wide products for four elements:
-// about half of the writing bandwidth's time, so bound by writing.
+// table[r, c] = (2u - 1)·bound, u = word c mod 4 of Philox(key; row, c / 4) · 2^-24.
+// Every operation is rounded: bitwise equal to uniform_row of core/random.h. A thread draws one
+// counter, which gives four neighbouring columns.
+// Bytes per element: 4 written (2 for bf16). Four elements take 10 rounds of 2 wide products, about
+// half of the time of writing them. Limit: write bandwidth.
 #include "kernels/philox.cuh"
 #include "kernels/rows.cuh"
 #include "kernels/uniform.h"
@@ -18,7 +19,7 @@ struct FillUniform {
   int64_t cols;
   bool aligned;
 
-  /// `quad`-th counter of the row: four columns, of which some may lie outside.
+  /// The row's counter number `quad`: four columns, some of which may not exist.
   __device__ void operator()(int64_t r, int64_t quad) const {
     const auto row = static_cast<uint64_t>(first_row + r);
     const int64_t counter = first_column / 4 + quad, c = counter * 4 - first_column;

@@ -1,5 +1,5 @@
 #pragma once
-// Uniform initial tables; see Ops::fill_uniform.
+// Uniform initial tables. See Ops::fill_uniform.
 #include <cstdint>
 
 #include <cuda_runtime.h>

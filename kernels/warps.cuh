@@ -1,5 +1,5 @@
 #pragma once
-// What kernels do with a warp, or with a part of it that works on one row.
+// Operations of a warp, or of a part of it that works on one row.
 #include <cstdint>
 
 #include <cuda_runtime.h>
@@ -11,8 +11,8 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 __device__ inline int lane_of() { return static_cast<int>(threadIdx.x & 31u); }
 __device__ inline int warp_of() { return static_cast<int>(threadIdx.x >> 5); }
 
-/// The last i < count with first[i] <= x: the interval that x lies in, empty ones passed over.
-/// first[0] <= x. The whole warp calls it.
+/// Returns the last i < count with first[i] <= x: the interval that contains x, skipping empty
+/// ones. first[0] <= x. The whole warp calls it.
 __device__ inline int find_interval(const uint32_t* first, int count, uint32_t x) {
   int low = 0, high = count;
   while (high - low > 1) {
@@ -29,8 +29,8 @@ __device__ inline int find_interval(const uint32_t* first, int count, uint32_t x
 struct Lanes {
   int shift;
   int count;      ///< 2^shift
-  int part;       ///< which of the warp's parts
-  int index;      ///< of the calling lane in its part
+  int part;       ///< number of the part within its warp
+  int index;      ///< of the calling lane within its part
   unsigned mask;  ///< the part's lanes
 
   __device__ explicit Lanes(int log2)
@@ -40,12 +40,12 @@ struct Lanes {
         index(lane_of() & ((1 << log2) - 1)),
         mask((log2 == 5 ? kAllLanes : (1u << (1 << log2)) - 1u) << (part << log2)) {}
 
-  /// The parts of a warp.
+  /// The number of parts of a warp.
   __device__ int parts() const { return 32 >> shift; }
-  /// What the part's first lane has.
+  /// The value of the part's first lane.
   __device__ float from_first(float x) const { return __shfl_sync(mask, x, 0, count); }
-  /// The sum over the part's lanes: halves added, and so on. Lanes of zeros beside them would
-  /// change nothing, so that the order is that of a whole warp.
+  /// The sum over the part's lanes, by halving. Additional lanes of zeros would not change it, so
+  /// the order equals that of a whole warp.
   __device__ float sum(float x) const {
     for (int half = count / 2; half > 0; half /= 2) {
       x = __fadd_rn(x, __shfl_xor_sync(mask, x, half, count));
@@ -54,15 +54,15 @@ struct Lanes {
   }
 };
 
-/// Lanes for rows of `width` columns, `together` a lane: log2 of the power of two that covers them,
-/// at most a warp.
+/// log2 of the number of lanes for rows of `width` columns, `together` per lane. The smallest power
+/// of two that covers the row, at most a warp.
 inline int lanes_shift(int64_t width, int64_t together) {
   int shift = 0;
   while (shift < 5 && (together << shift) < width) ++shift;
   return shift;
 }
 
-/// The sum of what lanes before this one have; `all` receives the warp's.
+/// The sum over the preceding lanes. `all` receives the sum over the warp.
 __device__ inline int64_t sum_before(int64_t x, int64_t& all) {
   int64_t sum = x;
   for (int back = 1; back < 32; back *= 2) {

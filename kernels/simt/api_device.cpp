@@ -1,5 +1,4 @@
-// What the emulated GPU says of itself: one device of compute capability 9.0 with few
-// multiprocessors.
+// The emulated GPU's properties: one device of compute capability 9.0 with few multiprocessors.
 #include <cstring>
 
 #include "machine.h"

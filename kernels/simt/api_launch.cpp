@@ -1,4 +1,4 @@
-// Kernels, library work and host functions, queued.
+// Queues kernels, library work and host functions.
 #include <fmt/format.h>
 
 #include "block.h"
@@ -21,7 +21,7 @@ bool valid(const KernelLaunch& launch) {
          uint64_t{block.x} * block.y * block.z <= kMostThreads;
 }
 
-/// A kernel cannot follow pointers to memory that is neither the device's nor pinned.
+/// Fails for memory that is neither the device's nor pinned: a kernel cannot read it.
 void check_pointer(const Machine& machine, const KernelLaunch& launch, int argument,
                    const void* pointer) {
   if (!pointer || machine.pinned.contains(pointer, true)) return;

@@ -34,7 +34,7 @@ void release(Machine& machine, void* pointer) {
   machine.memory.free(pointer);
 }
 
-/// That [data, data + bytes) is memory of one allocation, or of the host.
+/// Fails if device memory [data, data + bytes) is not within one allocation.
 void check_range(const Machine& machine, const void* data, size_t bytes, const char* what) {
   if (bytes == 0 || !machine.memory.contains(data)) return;
   const size_t left = machine.memory.bytes_from(data);
@@ -52,7 +52,7 @@ bool direction_fits(const Machine& machine, const void* to, const void* from, cu
   if (kind == cudaMemcpyDefault) return true;
   const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
   const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  // Pinned memory may be named either way.
+  // The direction may treat pinned memory as the host's or the device's.
   return (machine.pinned.contains(to) || machine.memory.contains(to) == to_device) &&
          (machine.pinned.contains(from) || machine.memory.contains(from) == from_device);
 }
@@ -84,7 +84,7 @@ cudaError_t queue_copy(Machine& machine, const Copy& copy, cudaMemcpyKind kind,
     }
   }
   std::shared_ptr<std::vector<char>> staged;
-  if (pageable(machine, copy.from)) {  // CUDA has read it when the call returns
+  if (pageable(machine, copy.from)) {  // CUDA reads it before the call returns
     const auto* from = static_cast<const char*>(copy.from);
     staged = std::make_shared<std::vector<char>>(from, from + copy.bytes);
     queued.from = staged->data();
@@ -178,7 +178,7 @@ cudaError_t cudaFreeHost(void* pointer) {
   return guarded("cudaFreeHost", [&](Machine& machine) {
     if (!pointer) return answer(cudaSuccess);
     machine.pinned.check_unused(pointer);
-    machine.run_all();  // kernels may reach it
+    machine.run_all();  // queued kernels may access it
     return answer(machine.pinned.free(pointer) ? cudaSuccess : cudaErrorInvalidValue);
   });
 }

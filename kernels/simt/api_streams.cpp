@@ -10,7 +10,7 @@ using simt::Work;
 
 namespace {
 
-/// Runs what `operation` needs, as a call that blocks the host.
+/// Runs what `operation` needs, for a call that blocks the host.
 cudaError_t wait_for(Machine& machine, const OperationPtr& operation) {
   ++machine.counted.host_waits;
   machine.run_until(operation);
@@ -22,7 +22,7 @@ cudaError_t progress_of(Machine& machine, const OperationPtr& operation) {
   return !operation || operation->done ? cudaSuccess : answer(cudaErrorNotReady);
 }
 
-/// A stream that is captured cannot be waited for, nor can anything in a capture that forbids it.
+/// A captured stream cannot be waited for. A capture may also forbid waiting for other streams.
 cudaError_t refused_for(Machine& machine, SimtStream* stream) {
   if (stream && stream->capture) {
     stream->capture->invalid = true;
@@ -107,7 +107,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     event->capture_tails = queue->capture_tails;
     event->operation = nullptr;
     if (queue->capture) return answer(cudaSuccess);
-    // An operation of its own, so that its time is known.
+    // A separate operation, so that its time is known.
     const cudaError_t status = machine.queue(queue, {});
     if (status == cudaSuccess) event->operation = queue->tail;
     return answer(status);
@@ -121,7 +121,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     if (event->capture) {
       if (!queue->capture) {
         if (event->capture->origin == nullptr) return answer(cudaErrorCapturedEvent);
-        queue->capture = event->capture;  // it joins
+        queue->capture = event->capture;  // the stream joins the capture
       }
       if (queue->capture != event->capture) return answer(cudaErrorStreamCaptureMerge);
       for (const size_t node : event->capture_tails) queue->capture_tails.push_back(node);

@@ -80,7 +80,7 @@ void BlockRunner::run_block(uint64_t block, Random& random) {
   throw Failure(failure_);
 }
 
-/// Abandons what the block's threads were doing.
+/// Abandons the state of the block's threads.
 void BlockRunner::clear() {
   idle_.clear();
   for (auto& fiber : fibers_) {
@@ -144,7 +144,7 @@ void BlockRunner::become(unsigned thread) {
   states_[thread] = ThreadState::kRunning;
 }
 
-/// Another fiber to go on with: a thread that may, one not begun, or the host once none is left.
+/// The next fiber to run: a ready thread, one that has not started, or the host if none is left.
 Fiber& BlockRunner::next_fiber() {
   if (!ready_.empty() && (ready_first_ || fresh_ == 0)) {
     const size_t at = pick_ == 0   ? ready_.size() - 1
@@ -165,7 +165,7 @@ void BlockRunner::wait(ThreadState state) {
   states_[thread] = state;
   threads_[thread].fiber = &self;
   Fiber& next = next_fiber();
-  if (&next != &self) switch_from(self, next);  // a barrier's last thread may be picked at once
+  if (&next != &self) switch_from(self, next);  // the last thread at a barrier may be chosen again
 }
 
 void BlockRunner::wake(unsigned thread) {
@@ -223,7 +223,7 @@ Votes BlockRunner::barrier(int value, const Where& where) {
   return votes_;
 }
 
-/// The stack that calls this is abandoned: what it owns would never be freed.
+/// The calling stack is abandoned: objects on it would never be destroyed.
 void BlockRunner::fail(std::string&& defect) {
   std::string().swap(failure_);
   failure_.swap(defect);

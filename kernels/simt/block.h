@@ -14,7 +14,7 @@ namespace simt {
 
 enum class ThreadState : unsigned char { kFresh, kRunning, kReady, kAtBarrier, kAtWarp, kDone };
 
-/// What a lane asked for in a warp operation, and got.
+/// A lane's arguments of a warp operation, and its result.
 struct Request {
   WarpOp op;
   bool is_signed;
@@ -26,8 +26,8 @@ struct Request {
 /// A thread of the running block.
 struct Thread {
   uint3 index;
-  Fiber* fiber;  ///< while it waits
-  Where where;   ///< the operation that it waits in
+  Fiber* fiber;  ///< while the thread waits
+  Where where;   ///< the operation at which it waits
   Request request;
 };
 
@@ -37,21 +37,21 @@ struct LaneGroup {
 };
 
 struct Warp {
-  unsigned ended = 0;  ///< lanes that are done, or beyond the block
+  unsigned ended = 0;  ///< lanes that have ended or are beyond the block
   std::vector<LaneGroup> waiting;
 };
 
 /// Runs a launch's blocks one after another on the calling host thread. A thread that never waits
-/// runs to its end on the stack where the one before it did; one that waits keeps its stack, and
-/// another goes on.
+/// runs to its end and leaves its stack to the next thread. A thread that waits keeps its stack,
+/// and another thread continues.
 class BlockRunner {
  public:
   static BlockRunner& of_this_thread();
 
-  /// Throws Failure at a defect.
+  /// Throws Failure if it finds a defect.
   void run(const KernelLaunch& launch, Random& random);
   bool running() const { return launch_ != nullptr; }
-  /// "kernel launched at file:line, block (x,y,z)", and ", thread ..." for the running one.
+  /// "kernel launched at file:line, block (x,y,z)". describe_thread() adds the running thread.
   std::string describe() const;
   std::string describe_thread() const { return describe() + ", " + name(current_); }
 
@@ -96,7 +96,7 @@ class BlockRunner {
   Fiber* on_ = nullptr;
   unsigned current_ = 0;
 
-  // Orders of the running block.
+  // Random choices of the running block.
   bool ready_first_ = true, scattered_ = false;
   int pick_ = 0;
   Order thread_order_, warp_order_, lane_order_;

@@ -18,11 +18,11 @@ constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kAlignment = 256;
 constexpr size_t kGap = 256;
 constexpr unsigned char kCanary = 0xc5;
-constexpr size_t kFilled = size_t{64} << 20;  // of a larger allocation only so much
+constexpr size_t kFilled = size_t{64} << 20;  // at most so much of an allocation is filled
 
 size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
-/// Slots come in eight sizes between powers of two, so that freed ones fit again.
+/// There are eight slot sizes between powers of two, so that freed slots fit again.
 size_t slot_size(size_t bytes) {
   const size_t least = rounded(bytes + kGap, kAlignment);
   return rounded(least, std::max(kAlignment, std::bit_floor(least) / 8));
@@ -35,7 +35,7 @@ DeviceMemory::DeviceMemory() {
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) throw std::bad_alloc();
   base_ = top_ = rounded(reinterpret_cast<uintptr_t>(base), kHugePage);
-  // Opening and shutting change each page's entry: the fewer pages, the better.
+  // Opening and shutting change each page's entry, so fewer pages are faster.
   ::madvise(reinterpret_cast<void*>(base_), kReserved, MADV_HUGEPAGE);
   const char* limit = std::getenv("DLRM_SIMT_MEMORY");
   total_ = limit ? std::strtoull(limit, nullptr, 10) : size_t{8} << 30;
@@ -118,7 +118,7 @@ std::string DeviceMemory::overrun_of(uintptr_t start, const Allocation& allocati
   auto* end = reinterpret_cast<unsigned char*>(start) + allocation.bytes;
   for (size_t i = 0; i < kGap; ++i) {
     if (end[i] != kCanary) {
-      std::memset(end, kCanary, kGap);  // said once
+      std::memset(end, kCanary, kGap);  // reported once
       return fmt::format("wrote out of bounds, {} bytes past the end of allocation {} of {} bytes",
                          i, allocation.serial, allocation.bytes);
     }

@@ -7,26 +7,26 @@
 
 namespace simt {
 
-/// The emulated GPU's memory: a range of addresses that the host cannot touch while it is shut.
-/// Between allocations lies what nobody may write.
+/// The emulated GPU's memory: a range of addresses that the host cannot access while it is shut.
+/// Nobody may write between allocations.
 class DeviceMemory {
  public:
   DeviceMemory();
 
-  /// Null where too little is left. Filled with 0xff. The memory must be open.
+  /// Returns null if too little is left. The memory must be open. It is filled with 0xff.
   void* allocate(size_t bytes);
-  /// False where nothing that was allocated starts at `pointer`.
+  /// Returns false if no allocation starts at `pointer`.
   bool free(void* pointer);
   bool contains(const void* pointer) const {
     const auto at = reinterpret_cast<uintptr_t>(pointer);
     return at >= base_ && at < base_ + kReserved;
   }
-  /// Bytes from `pointer` to its allocation's end; 0 outside. An end itself counts as 1 inside
-  /// where `end_too`.
+  /// Bytes from `pointer` to the end of its allocation, 0 if it is in none. If `end_too`, an
+  /// allocation's end counts as 1 byte inside.
   size_t bytes_from(const void* pointer, bool end_too = false) const;
-  /// "allocation 3 of 4096 bytes at 0x..., offset 16", or what lies there instead.
+  /// "allocation 3 of 4096 bytes at 0x..., offset 16", or a description of other memory.
   std::string describe(const void* pointer) const;
-  /// What was written between allocations, or "".
+  /// Describes a write between allocations. "" if there was none.
   std::string overrun() const;
 
   void open();

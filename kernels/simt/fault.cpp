@@ -1,4 +1,4 @@
-// SIGSEGV: who touched which memory of the device that it may not.
+// SIGSEGV handler: reports who made an invalid access, and to which device memory.
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -32,7 +32,7 @@ const char* access_of(const void* context) {
   std::_Exit(3);
 }
 
-/// A program that faulted cannot go on, so that what the handler calls need not be safe in signals.
+/// The program ends after a fault, so the handler may call functions that are not signal-safe.
 void on_fault(int signal, siginfo_t* info, void* context) {
   Machine& machine = Machine::instance();
   const BlockRunner& runner = BlockRunner::of_this_thread();
@@ -49,7 +49,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     say(fmt::format("{}: {} of {}, which is no memory (or the thread's stack overflowed)",
                     runner.describe_thread(), access_of(context), info->si_addr));
   }
-  ::sigaction(signal, &before, nullptr);  // the access is tried again and meets the old handler
+  ::sigaction(signal, &before, nullptr);  // the access is retried and meets the old handler
 }
 
 }  // namespace

@@ -18,14 +18,14 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kStack = size_t{kAddressSanitizer ? 256 : 128} << 10;
 
-thread_local Fiber* left = nullptr;  // the fiber that the running one came from
+thread_local Fiber* left = nullptr;  // the fiber that switched to the running one
 thread_local Fiber* running_on = nullptr;
 
 }  // namespace
 
 #if defined(__x86_64__)
-// Saves the registers that a call keeps on the old stack, its pointer in *from, and goes on where
-// `to` was saved.
+// Saves the registers that a call preserves on the old stack and the stack pointer in *from. Then
+// continues where `to` was saved.
 extern "C" void simt_switch_stack(void** from, void* to);
 asm(R"(
 .text
@@ -71,7 +71,8 @@ Fiber::~Fiber() {
 void Fiber::restart() {
   if (kAddressSanitizer) unpoison(stack_ + kPage, kStack);
 #if defined(__x86_64__)
-  // As simt_switch_stack would have left it, with `entry` to return to and the stack aligned there.
+  // The layout that simt_switch_stack leaves, with `entry` as the return address and the stack
+  // aligned at that point.
   auto* top = reinterpret_cast<void**>(stack_ + stack_bytes_) - 8;
   std::memset(top, 0, 8 * sizeof(void*));
   top[6] = reinterpret_cast<void*>(entry_);
@@ -105,7 +106,7 @@ void Fiber::entered() {
   const void* bottom = nullptr;
   size_t bytes = 0;
   finish_switch(running_on->fake_stack_, &bottom, &bytes);
-  if (!left->stack_) {  // a thread's own stack: only now is it known
+  if (!left->stack_) {  // a thread's own stack: known only now
     left->bottom_ = bottom;
     left->stack_bytes_ = bytes;
   }

@@ -4,21 +4,21 @@
 
 namespace simt {
 
-/// A stack of its own, and where it stopped. The host thread's own stack is one too.
+/// A separate stack and the point at which it stopped. The host thread's own stack is a Fiber too.
 class Fiber {
  public:
   Fiber() = default;  ///< the calling thread's stack
-  /// `entry` runs on the new stack at the first switch, and never returns.
+  /// `entry` runs on the new stack at the first switch and never returns.
   explicit Fiber(void (*entry)());
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Leaves `this`, which is running, for `next`.
+  /// Switches from `this`, which is running, to `next`.
   void switch_to(Fiber& next);
-  /// Forgets what ran here: the next switch enters `entry` anew.
+  /// Discards the state: the next switch enters `entry` again.
   void restart();
-  /// To be called first in `entry`.
+  /// `entry` must call it first.
   static void entered();
 
  private:
@@ -27,7 +27,7 @@ class Fiber {
   size_t stack_bytes_ = 0;
   void* context_ = nullptr;  ///< saved stack pointer, or ucontext_t
   void* fake_stack_ = nullptr;
-  const void* bottom_ = nullptr;  ///< of the stack, as AddressSanitizer wants it
+  const void* bottom_ = nullptr;  ///< of the stack, for AddressSanitizer
 };
 
 }  // namespace simt

@@ -28,7 +28,7 @@ double now_ms() {
 }  // namespace
 
 Machine& Machine::instance() {
-  static auto* machine = new Machine;  // outlives whatever frees memory at exit
+  static auto* machine = new Machine;  // never destroyed: memory may be freed at exit
   return *machine;
 }
 
@@ -115,8 +115,8 @@ void Machine::mark_needs(const OperationPtr& operation, uint64_t mark) {
   }
 }
 
-/// One of the operations that can run now, among those with `mark` unless it is 0. Copies last,
-/// more often than not.
+/// Picks one of the operations that can run now. If `mark` is not 0, only among those with that
+/// mark. Usually picks copies last.
 OperationPtr Machine::pick(uint64_t mark) {
   const bool copies_last = random.below(4) != 0;
   OperationPtr chosen;
@@ -132,7 +132,7 @@ OperationPtr Machine::pick(uint64_t mark) {
   return chosen;
 }
 
-/// Runs what `more` picks until it picks nothing.
+/// Executes what `more` returns until it returns null.
 template <class Choose>
 void Machine::drain(Choose more) {
   OpenMemory open(memory);
@@ -177,7 +177,7 @@ void Machine::run_until(const OperationPtr& operation) {
   const double begin_ms = now_ms();
   for (bool first = true; !operation->done; first = false) {
     if (!first) wait_for_others();
-    // Mostly what is needed and nothing else; at times whatever can run.
+    // Usually runs only what is needed, sometimes whatever can run.
     uint64_t mark = 0;
     if (first && random.below(4) != 0) mark_needs(operation, mark = ++marks_);
     drain([&] { return operation->done ? nullptr : pick(mark); });

@@ -12,7 +12,7 @@
 #include "pinned_memory.h"
 #include "simt/graph_api.h"
 
-/// A node of a graph: work, and the nodes that come before it.
+/// A node of a graph: its work, and the nodes that precede it.
 struct SimtGraphNode {
   std::shared_ptr<const simt::Work> work;
   std::vector<size_t> needs;
@@ -24,7 +24,7 @@ struct SimtGraph {
 
 struct SimtGraphExec {
   SimtGraph graph;
-  simt::OperationPtr last;  ///< the end of the launch before
+  simt::OperationPtr last;  ///< the end of the previous launch
 };
 
 namespace simt {
@@ -34,14 +34,14 @@ struct Capture {
   SimtGraph graph;
   cudaStream_t origin = nullptr;
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
-  const void* thread = nullptr;  ///< who began it
+  const void* thread = nullptr;  ///< the thread that began it
   bool invalid = false;
 };
 
 }  // namespace simt
 
 struct SimtStream {
-  bool blocking = true;  ///< waits for the legacy stream, and that one for it
+  bool blocking = true;  ///< the stream and the legacy stream wait for each other
   simt::OperationPtr tail;
   std::shared_ptr<simt::Capture> capture;
   std::vector<size_t> capture_tails;
@@ -56,25 +56,25 @@ struct SimtEvent {
 
 namespace simt {
 
-/// The emulated GPU: its memory, its streams, and what they have still to do. Operations run on the
-/// host thread that waits for one of them, in any order that their needs allow.
+/// The emulated GPU: its memory, its streams and their queued work. A host thread that waits for an
+/// operation runs operations, in any order that respects their dependencies.
 class Machine {
  public:
-  /// CUDA's runtime is one for a process, and so is this.
+  /// One per process, like CUDA's runtime.
   static Machine& instance();
 
-  /// Adds work at the end of `stream`, or to the graph that it is captured into.
+  /// Adds work at the end of `stream`, or to the graph if the stream is captured.
   cudaError_t queue(SimtStream* stream, Work work);
-  /// A marker that follows all that was queued on `stream`, legacy rules included.
+  /// A marker that follows all work queued on `stream`. Respects the legacy stream's rules.
   OperationPtr tail_of(SimtStream* stream);
   OperationPtr add(std::shared_ptr<const Work> work, const std::vector<OperationPtr>& needs);
   void set_tail(SimtStream* stream, OperationPtr operation);
   std::vector<OperationPtr> needs_of(SimtStream* stream);
 
-  /// Runs operations until `operation` is done. Where that needs what other host threads have still
-  /// to queue, lets them.
+  /// Runs operations until `operation` is done. If it depends on work that other host threads have
+  /// not queued yet, lets them run.
   void run_until(const OperationPtr& operation);
-  /// Runs something, if anything can run, and at last what `operation` needs.
+  /// Runs a few operations that can run, or none. Prefers what `operation` needs.
   void run_some(const OperationPtr& operation);
   void run_all();
 
@@ -83,7 +83,7 @@ class Machine {
   cudaStream_t make_stream(bool blocking);
   void destroy_stream(cudaStream_t stream);
 
-  /// A capture that forbids the calling thread what is not captured; null without one.
+  /// The capture that forbids the calling thread uncaptured calls. Null if there is none.
   Capture* forbidding_capture();
   void begin_capture(std::shared_ptr<Capture> capture);
   void end_capture(const Capture* capture);
@@ -116,7 +116,7 @@ class Machine {
   std::vector<std::shared_ptr<Capture>> captures_;
 };
 
-/// Device memory is open to the host thread while one lives.
+/// Opens device memory to the host thread during its lifetime.
 class OpenMemory {
  public:
   explicit OpenMemory(DeviceMemory& memory) : memory_(memory) { memory_.open(); }
@@ -128,12 +128,13 @@ class OpenMemory {
   DeviceMemory& memory_;
 };
 
-/// Remembers `error` for cudaGetLastError and returns it.
+/// Stores `error` for cudaGetLastError and returns it.
 cudaError_t answer(cudaError_t error);
-/// cudaSuccess, or the error of a call that an active capture forbids, which then is invalid.
+/// Returns cudaSuccess, or an error if an active capture forbids the call. Then the capture becomes
+/// invalid.
 cudaError_t refuse_in_capture(Machine& machine);
-/// `body(machine)` with the machine held; a Failure is reported, and so is a call from host code
-/// that a stream runs.
+/// Calls `body(machine)` while holding the machine's mutex. Reports a Failure. Also reports CUDA
+/// calls from host code that a stream runs.
 template <class F>
 auto guarded(const char* name, F body) {
   Machine& machine = Machine::instance();
@@ -147,7 +148,7 @@ auto guarded(const char* name, F body) {
     report(failure.what());
   }
 }
-/// Names what a wrong access of the host or of a kernel met.
+/// Reports the memory that an invalid access of the host or of a kernel touched.
 void install_fault_handler();
 
 }  // namespace simt

@@ -10,24 +10,24 @@ namespace simt {
 
 enum class WorkKind : unsigned char { kKernel, kCopy, kLibrary, kHostFunction, kFree, kMarker };
 
-/// What an operation does; a graph's launches share it.
+/// The content of an operation. A graph's launches share it.
 struct Work {
   WorkKind kind = WorkKind::kMarker;
   std::string name;
   std::function<void()> run;      ///< empty for a marker
   Range host_source{nullptr, 0};  ///< pinned memory that a copy reads
   Range host_target{nullptr, 0};  ///< pinned memory that a copy writes
-  std::function<bool()> ready{};  ///< whether it may run, where its needs do not tell
+  std::function<bool()> ready{};  ///< if set: whether it may run, in addition to its needs
 };
 
-/// A queued piece of work. It may run once all that it needs is done.
+/// A queued piece of work. It may run once its needs are done.
 struct Operation {
   std::shared_ptr<const Work> work;
   std::vector<std::shared_ptr<Operation>> dependents;
-  size_t waiting_for = 0;  ///< operations that must still be done before
+  size_t waiting_for = 0;  ///< needs that are not done yet
   std::vector<std::weak_ptr<Operation>> needs;
   bool done = false;
-  uint64_t marked = 0;  ///< the last search that found it
+  uint64_t marked = 0;  ///< the last search that reached it
   double finished_ms = 0;
 };
 

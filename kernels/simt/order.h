@@ -5,7 +5,7 @@
 
 namespace simt {
 
-/// Small random numbers (SplitMix64) for orders.
+/// Small random numbers (SplitMix64), used for orders.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -14,15 +14,14 @@ class Random {
     state_ += 0x9e3779b97f4a7c15u;
     return value;
   }
-  /// In [0, bound).
+  /// A number in [0, bound).
   uint64_t below(uint64_t bound) { return next() % bound; }
 
  private:
   uint64_t state_;
 };
 
-/// 0 .. count-1, each once: forward, backward, or jumping by a stride that shares no factor with
-/// count.
+/// 0 .. count-1, each once: forward, backward, or by a stride that shares no factor with count.
 class Order {
  public:
   Order() = default;

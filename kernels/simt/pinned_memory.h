@@ -9,21 +9,21 @@
 
 namespace simt {
 
-/// Host memory that the device may touch, and the copies that have still to read or write it.
+/// Host memory that the device may access, and the queued copies that will read or write it.
 class PinnedMemory {
  public:
   void* allocate(size_t bytes);
-  /// False where allocate returned no such pointer.
+  /// Returns false if `pointer` did not come from allocate().
   bool free(void* pointer);
   bool contains(const void* pointer, bool end_too = false) const;
 
-  /// Remembers what a queued copy reads, as it is now.
+  /// Remembers the current content that a queued copy will read.
   void watch(const OperationPtr& operation);
-  /// Throws Failure where the host changed what a queued copy has still to read.
+  /// Throws Failure if the host changed memory that a queued copy will read.
   void check() const;
-  /// The device had its turn and may have written: what is there now is what must stay.
+  /// The device may have written. Takes the current content as the one that must not change.
   void look_again();
-  /// Throws Failure where a queued copy still needs memory in [pointer, its end).
+  /// Throws Failure if a queued copy needs memory in [pointer, the end of its allocation).
   void check_unused(const void* pointer) const;
   void forget() { watched_.clear(); }
 

@@ -1,4 +1,4 @@
-// How a found defect reaches the reader: one line and the end of the program, or an exception.
+// Reports a defect: one line and the end of the program, or an exception.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 namespace simt {
 namespace {
 
-constexpr int kExitCode = 3;  // a failure while running
+constexpr int kExitCode = 3;  // a failure at run time
 std::atomic<int> throwing{0};
 
 }  // namespace

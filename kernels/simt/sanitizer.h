@@ -1,5 +1,5 @@
 #pragma once
-// AddressSanitizer's view of stacks and memory; nothing in builds without it.
+// Informs AddressSanitizer of stacks and memory. Does nothing in builds without it.
 #include <cstddef>
 
 #if defined(__SANITIZE_ADDRESS__)

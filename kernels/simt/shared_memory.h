@@ -5,7 +5,7 @@
 
 namespace simt {
 
-/// One block's shared memory. Arrays lie apart; between them is what no kernel may touch.
+/// One block's shared memory. Between its arrays are gaps that no kernel may access.
 class SharedMemory {
  public:
   static constexpr size_t kStaticLimit = size_t{48} << 10;
@@ -16,13 +16,13 @@ class SharedMemory {
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  /// Empty but for the dynamic bytes, which hold 0xff: NaN as floats, -1 as integers.
+  /// Removes all arrays. The dynamic bytes hold 0xff: NaN as floats, -1 as integers.
   void start_block(size_t dynamic_bytes);
-  /// Bytes of 0xff; null where the block has too many.
+  /// Returns bytes of 0xff. Null if the block exceeds its limit.
   void* allocate(size_t bytes);
   void* dynamic() const { return base_; }
   size_t dynamic_bytes() const { return dynamic_bytes_; }
-  /// What was written outside the arrays, or "".
+  /// Describes a write outside the arrays. "" if there was none.
   std::string overrun() const;
 
  private:

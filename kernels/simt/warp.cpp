@@ -1,4 +1,4 @@
-// Warp operations, and what can be wrong with them.
+// Warp operations and their checks.
 #include "simt/warp.h"
 
 #include <bit>
@@ -31,7 +31,7 @@ const char* name_of(WarpOp op) {
   }
 }
 
-/// The lane that `lane` reads in a shuffle; outside its segment it keeps its own value.
+/// The lane that `lane` reads in a shuffle. Beyond its segment a lane keeps its own value.
 int source_lane(const Request& r, int lane) {
   const int first = lane & ~(r.width - 1);
   switch (r.op) {
@@ -136,7 +136,7 @@ void BlockRunner::complete(unsigned warp, unsigned mask) {
     Request& mine = lanes[lane].request;
     if (mine.op <= WarpOp::kXor) {
       const int source = source_lane(mine, lane);
-      // What a lane outside the mask holds is undefined.
+      // The value of a lane outside the mask is undefined.
       mine.result = mask >> source & 1u ? lanes[source].request.value : ~0ull;
     } else if (mine.op == WarpOp::kMatchAny) {
       mine.result = 0;
@@ -179,7 +179,7 @@ std::string BlockRunner::doing(unsigned thread) const {
   }
 }
 
-/// Why no thread of the block can go on.
+/// Describes why no thread of the block can continue.
 std::string BlockRunner::stuck() const {
   for (unsigned w = 0; w < warps_.size(); ++w) {
     for (const LaneGroup& group : warps_[w].waiting) {

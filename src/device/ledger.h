@@ -7,17 +7,18 @@
 
 namespace dlrm {
 
-/// Who holds how much of a device's memory, by the names that allocations were asked for with.
+/// Records which allocations hold a device's memory, by the names passed to allocate().
 /// Thread-safe.
 class Ledger {
  public:
   void add(const void* pointer, size_t bytes, const char* what);
-  /// Forgets `pointer`; returns its bytes.
+  /// Forgets `pointer`. Returns its bytes.
   size_t remove(const void* pointer) noexcept;
 
   size_t in_use() const;
   size_t peak() const;
-  /// "tables 90.0 GiB, activations 1.2 GiB, 3 others 0.1 GiB", largest first; "nothing" if so.
+  /// "tables 90.0 GiB, activations 1.2 GiB, 3 others 0.1 GiB", largest first. "nothing" if nothing
+  /// is allocated.
   std::string holders() const;
 
  private:
@@ -32,7 +33,7 @@ class Ledger {
   size_t peak_ = 0;
 };
 
-/// "1.5 GiB", "20.0 MiB", "512 B": as messages show sizes.
+/// A size as messages show it: "1.5 GiB", "20.0 MiB", "512 B".
 std::string shown_bytes(size_t bytes);
 
 }  // namespace dlrm

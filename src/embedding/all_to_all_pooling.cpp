@@ -7,7 +7,7 @@
 namespace dlrm {
 namespace {
 
-/// A block of some owner, as the requester of its vectors sees it.
+/// A block of any owner, with the numbers that the requester of its vectors needs.
 struct RequestedBlock {
   int owner = 0;
   size_t number = 0;  ///< over the blocks of all owners
@@ -35,7 +35,7 @@ class AllToAllPooling final : public BagPooling {
       }
     }
     buffers_.zeros = Array<float>(context.device, static_cast<size_t>(widest), "zeros");
-    // A feature's cells come first from the shard of row 0, which copies; later rows are added.
+    // The shard of row 0 is first: its vectors are copied. Those of later rows are added.
     const auto order = [](const RequestedBlock& r) {
       return std::tuple(r.block.feature, r.block.first_row, r.block.e_column);
     };
@@ -144,9 +144,9 @@ class AllToAllPooling final : public BagPooling {
           requester_wire(shared, 0, "pooled vectors on their way"),
           zeros(device, 0, "zeros") {}
     Array<float> pooled;         ///< vectors of my shards, later their gradients
-    Array<char> owner_wire;      ///< the same in the wire's type, if that is not fp32
+    Array<char> owner_wire;      ///< `pooled` in the wire's type, if that is not fp32
     Array<char> requester_wire;  ///< vectors of my samples, later their gradients
-    Array<float> zeros;          ///< as many as the widest block has columns
+    Array<float> zeros;          ///< [columns of the widest block]
   };
 
   const OwnerLayout& mine() const { return layout_.owner(comm_->rank()); }
@@ -188,8 +188,8 @@ class AllToAllPooling final : public BagPooling {
     return result;
   }
 
-  /// Where a requested block travels. A block of this rank's own stays among the vectors of its
-  /// shards.
+  /// The memory that a requested block is received in or sent from. A block of this rank's own
+  /// shards stays with the vectors of its shards.
   void* wire_place(const RequestedBlock& requested, DType type) const {
     const auto element = static_cast<int64_t>(size_of(type));
     if (requested.owner != comm_->rank()) {

@@ -6,7 +6,7 @@
 
 namespace dlrm {
 
-/// The forward pass of a batch: pools rows on their owners and brings the vectors to E.
+/// The forward pass of a batch: pools rows on their owners and collects the vectors in E.
 class BagLookup {
  public:
   BagLookup(Context& context, const LocalTables& tables, BagPooling& pooling);

@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-/// Groups whose lengths travel.
+/// Number of groups whose lengths are sent.
 int64_t lists_in(View<const GroupHeader> headers) {
   return std::count_if(headers.begin(), headers.end(),
                        [](const GroupHeader& h) { return h.length < 0; });
@@ -23,7 +23,7 @@ void read_all(const GroupSpan& span, int64_t samples, bool non_empty, BagCursor<
   for (int64_t i = 0; i < samples; ++i) {
     const int32_t length = span.length < 0 ? span.lengths[i] : span.length;
     end += length;
-    cursor.offsets[1] = end;  // of a bag left out: written over by the next one
+    cursor.offsets[1] = end;  // if this bag is left out, the next bag overwrites it
     cursor.offsets += !non_empty || length > 0;
   }
 }

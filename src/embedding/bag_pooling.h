@@ -10,20 +10,20 @@
 
 namespace dlrm {
 
-/// Brings pooled vectors from their owners to the samples' ranks, and their gradients back. Blocks
+/// Sends pooled vectors from their owners to the samples' ranks, and their gradients back. Blocks
 /// are those of this rank's OwnerLayout. Each block has as many pieces as the batch's groups.
 class BagPooling {
  public:
   /// The vectors of one piece, or their gradients.
   struct Piece {
     MatrixView<float> pooled;      ///< [bags of the piece, block width]
-    const float* scale = nullptr;  ///< [bags] or absent
+    const float* scale = nullptr;  ///< [bags] or null
   };
 
   virtual ~BagPooling() = default;
   /// Reserves memory for a batch, before its lookup.
   virtual void begin(const RoutedBatch& batch) = 0;
-  /// Where a lookup writes a piece of block `block`. `e` [b, W].
+  /// The memory that a lookup writes for a piece of block `block`. `e` [b, W].
   virtual Piece pooled(const RoutedBatch& batch, size_t block, size_t piece,
                        MatrixView<float> e) = 0;
   /// Starts the exchange once `stream` has computed the vectors. `ops` queue on that stream.
@@ -33,12 +33,12 @@ class BagPooling {
   virtual void finish_return(const RoutedBatch& batch, MatrixView<float> e) = 0;
   virtual void start_backward(const RoutedBatch& batch, MatrixView<float> de) = 0;
   virtual void finish_backward(const RoutedBatch& batch) = 0;
-  /// Where a piece's gradients are after finish_backward(). `de` [b, W].
+  /// A piece's gradients after finish_backward(). `de` [b, W].
   virtual Piece gradient(const RoutedBatch& batch, size_t block, size_t piece,
                          MatrixView<float> de) = 0;
   virtual void poll() = 0;
   virtual int64_t pooled_bytes() const = 0;    ///< sent to other ranks so far
-  virtual int64_t gradient_bytes() const = 0;  ///< likewise
+  virtual int64_t gradient_bytes() const = 0;  ///< sent to other ranks so far
 };
 
 /// Whether LocalPooling serves a plan: one rank, and no table's rows are cut.
@@ -48,9 +48,10 @@ bool pools_locally(const EmbeddingLayout& layout);
 std::unique_ptr<BagPooling> make_local_pooling(const EmbeddingLayout& layout);
 
 /// All-to-all. An owner sends to a rank of b samples [b, width of its whole blocks], sample-major,
-/// then for each other block its non-empty bags [n, width]. Gradients travel the same way back.
-/// Values travel in the types of `wire`. Mean features travel as sums: the requester divides them,
-/// as it knows the whole length of the bag.
+/// then for each other block its non-empty bags [n, width]. A whole block returns every bag.
+/// Gradients are sent back in the same layout. Values are sent in the types of `wire`. Mean
+/// features are sent as sums. The requester divides them, because it knows the whole length of the
+/// bag.
 std::unique_ptr<BagPooling> make_all_to_all_pooling(Context& context, Ops& ops,
                                                     const EmbeddingLayout& layout, WireConfig wire);
 

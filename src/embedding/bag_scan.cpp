@@ -13,7 +13,7 @@ constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 
 bool negative(uint64_t word) { return static_cast<int64_t>(word) < 0; }
 
-/// Lengths and order, from one pass without branches: a sign bit stands for a falling offset.
+/// Finds lengths and order in one pass without branches. A falling offset sets a sign bit.
 void scan_feature(const int64_t* offsets, int64_t samples, int64_t ids, BagScan& scan) {
   const auto at = [&](int64_t i) { return static_cast<uint64_t>(offsets[i]); };
   const uint64_t length = samples > 0 ? at(1) - at(0) : 0;
@@ -29,8 +29,8 @@ void scan_feature(const int64_t* offsets, int64_t samples, int64_t ids, BagScan&
   scan.count = offsets[samples] - offsets[0];
 }
 
-/// Copies ids as Id; true if one of them is negative or above the last. There are no branches, so
-/// that the compiler vectorises it.
+/// Copies ids as Id. Returns true if an id is negative or above the last row. There are no
+/// branches, so that the compiler vectorises it.
 template <class Id>
 bool copy_and_find_bad(const int64_t* ids, int64_t count, int64_t rows, Id* to) {
   const auto last = static_cast<uint64_t>(rows - 1);
@@ -42,7 +42,7 @@ bool copy_and_find_bad(const int64_t* ids, int64_t count, int64_t rows, Id* to) 
   }
   return negative(outside);
 }
-/// The same without a copy.
+/// Like copy_and_find_bad(), without a copy.
 bool find_bad(const int64_t* ids, int64_t count, int64_t rows) {
   const auto last = static_cast<uint64_t>(rows - 1);
   uint64_t outside = 0;

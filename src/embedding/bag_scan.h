@@ -8,22 +8,22 @@
 
 namespace dlrm {
 
-/// What one pass over the offsets of a feature's local bags finds.
+/// The result of one pass over the offsets of a feature's local bags.
 struct BagScan {
-  bool ordered = false;  ///< offsets rise and lie within the ids; if false, nothing else is set
+  bool ordered = false;  ///< offsets rise and are within the ids; if false, ignore the other fields
   int32_t length = 0;    ///< ids in every bag, or -1 if bags differ
-  int64_t first = 0;     ///< the feature's first id among all
-  int64_t count = 0;     ///< ids in all
-  int64_t chunks = 0;    ///< chunks of ids up to this feature's last
+  int64_t first = 0;     ///< position of the feature's first id among all ids
+  int64_t count = 0;     ///< number of the feature's ids
+  int64_t chunks = 0;    ///< number of chunks of ids, up to and including this feature
 };
 
 /// Scans every feature's offsets. Throws usage_error if they do not rise or leave the ids.
 void scan_offsets(const EmbeddingLayout& layout, const LocalBags& bags, int threads,
                   std::vector<BagScan>& scans);
 
-/// Where a feature's ids are copied to.
+/// The destination of a feature's ids.
 struct IdDestination {
-  void* ids = nullptr;   ///< absent: ids are checked alone
+  void* ids = nullptr;   ///< null: ids are checked and not copied
   int64_t id_bytes = 8;  ///< 8 for int64, 4 for int32
 };
 

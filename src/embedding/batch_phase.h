@@ -5,7 +5,7 @@
 
 namespace dlrm {
 
-/// How far the oldest batch has come. Refuses calls out of turn with run_error.
+/// The phase of the oldest batch. A call out of turn throws run_error.
 class BatchPhase {
  public:
   enum Name : uint8_t {

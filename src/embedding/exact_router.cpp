@@ -8,11 +8,11 @@
 namespace dlrm {
 namespace {
 
-/// A slice that a table's ids may go to.
+/// A slice that may receive ids of a table.
 struct Target {
   int first_group = 0;  ///< numbered over all owners
   int64_t first_row = 0;
-  bool whole = false;  ///< all rows: bags go there as they are
+  bool whole = false;  ///< it has all rows, so it receives the bags unchanged
 };
 
 /// A table's rows cut at every slice border, and the slices that hold each piece.
@@ -20,15 +20,16 @@ struct TableCuts {
   std::vector<int64_t> cuts;  ///< [pieces + 1], from 0 to rows
   std::vector<Target> targets;
   std::vector<int> first_of_piece;  ///< [pieces + 1] into of_piece
-  std::vector<int> of_piece;        ///< targets of each piece, but whole ones
+  std::vector<int> of_piece;        ///< targets of each piece, without whole ones
   double pieces_per_row = 0;
 
   int64_t pieces() const { return static_cast<int64_t>(cuts.size()) - 1; }
-  /// The piece of a row: near-equal pieces, as plans make them, are guessed at once.
   View<const int> targets_of(size_t piece) const {
     const auto first = static_cast<size_t>(first_of_piece[piece]);
     return {of_piece.data() + first, static_cast<size_t>(first_of_piece[piece + 1]) - first};
   }
+  /// The piece that contains `row`. Plans make pieces of near-equal size, so the first guess is
+  /// right or close.
   size_t piece_of(int64_t row) const {
     auto p = static_cast<size_t>(static_cast<double>(row) * pieces_per_row);
     while (row < cuts[p]) --p;
@@ -98,7 +99,7 @@ class ExactRouter final : public Router {
   }
 
  private:
-  /// What bucketing one feature keeps: counts, and where its targets' next ids go.
+  /// Working memory for bucketing one feature: counts, and each target's position in its message.
   struct FeatureWork {
     std::vector<int64_t> piece_counts;
     std::vector<int32_t> pieces;  ///< by id
@@ -153,7 +154,7 @@ class ExactRouter final : public Router {
     add_returned(scans, b, threads, transfer.batch.requester);
   }
 
-  /// The lengths that owners get tell which bags they will return.
+  /// Finds the bags that owners will return, from the lengths that are sent to them.
   void add_returned(const std::vector<BagScan>& scans, int64_t b, int threads,
                     RequesterSide& requester) const {
 #pragma omp parallel for schedule(static) num_threads(threads)
@@ -270,7 +271,7 @@ class ExactRouter final : public Router {
     }
   }
 
-  /// Puts a group's bags together from the parts of all ranks.
+  /// Assembles a group's bags from the messages of all ranks.
   template <class T, class Spans>
   void assemble_group(Transfer& transfer, int64_t g, const Spans& span_of) {
     const OwnerLayout& mine = layout_.owner(rank());
@@ -300,7 +301,7 @@ class ExactRouter final : public Router {
   };
   std::vector<ReturnedGroup> returned_;
   std::vector<GroupHeader> headers_;  ///< owner-major, then group
-  std::vector<GroupSpan> spans_;      ///< likewise
+  std::vector<GroupSpan> spans_;      ///< owner-major, then group
   std::vector<GroupSpan> received_;   ///< source-major, then group
   std::vector<FeatureWork> work_;
   std::vector<int64_t> counts_;

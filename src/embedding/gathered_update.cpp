@@ -84,7 +84,7 @@ class GatheredUpdate final : public ReplicaUpdate {
   PairExchange exchange_;
   SegmentBuffers merged_;
   Array<int64_t> steps_;         ///< 0, 1, 2, ...: the offsets of bags of one row
-  std::vector<int64_t> counts_;  ///< unique rows by table, of this rank or of all together
+  std::vector<int64_t> counts_;  ///< unique rows by table: of this rank, or the sum of all ranks
   std::vector<IdGroup> groups_;
   std::vector<BagGradient> gradients_;
 };

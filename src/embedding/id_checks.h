@@ -8,9 +8,9 @@
 
 namespace dlrm {
 
-/// Lists the ids of a batch that the device checks: those of replicated tables, and those that
-/// arrived. If the device filters ids, these are all ids of all ranks, as no owner would keep a bad
-/// one. Otherwise they are the ids of this owner's groups.
+/// Finds the ids of a batch that the device checks: those of replicated tables, and those that
+/// arrived. If the device filters ids, the arrived ids are all ids of all ranks, because no owner
+/// would keep a bad id. Otherwise they are the ids of this owner's groups.
 void list_checks(const RoutedBatch& batch, const OwnerLayout& mine, const EmbeddingLayout& layout,
                  std::vector<IdCheck>& checks);
 

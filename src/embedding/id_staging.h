@@ -8,7 +8,7 @@
 namespace dlrm {
 
 /// A batch's staging buffer, and the int64 arrays that a device unpacks from it. Ids and offsets
-/// travel to a device as int32. If the host sees the device's memory, they are int64 from the start
+/// are copied to a device as int32. If the host sees the device's memory, they are written as int64
 /// and nothing is unpacked.
 class IdStaging {
  public:
@@ -16,7 +16,7 @@ class IdStaging {
       : staging_(device, what), unpacked_(device, 0, what), packs_(!device.host_visible_memory()) {}
 
   bool packs() const { return packs_; }
-  /// Empties both and reserves `bytes` of staging and `integers` to be unpacked from them.
+  /// Empties both. Reserves `bytes` of staging and `integers` int64 to unpack to.
   void begin(size_t bytes, size_t integers = 0) {
     staging_.begin(bytes);
     packed_.clear();
@@ -38,7 +38,7 @@ class IdStaging {
     return staging_.on_device(on_host);
   }
 
-  /// The next `count` integers on the device. The caller has operations write them.
+  /// The next `count` integers on the device. The caller queues operations that write them.
   int64_t* take_integers(size_t count) {
     DLRM_CHECK(used_ + count <= unpacked_.size(), "{} integers of {}", used_ + count,
                unpacked_.size());
@@ -46,11 +46,11 @@ class IdStaging {
     used_ += count;
     return integers;
   }
-  /// The integers to be unpacked from a staged array.
+  /// The integers that a staged array is unpacked to.
   int64_t* unpacked(const int32_t* array, size_t count) { return add(on_device(array), count, 0); }
   /// The integers 0, step, 2 · step, ..., also made by the unpacking.
   int64_t* multiples(int64_t step, size_t count) { return add(nullptr, count, step); }
-  /// What Ops::unpack has to do.
+  /// The arguments of Ops::unpack.
   const std::vector<PackedList>& packed() const { return packed_; }
 
   void send(Stream& copies) { staging_.send(copies); }

@@ -21,16 +21,16 @@ struct FeaturePlace {
   bool replicated = false;  ///< its table is data-parallel
 };
 
-/// Rows of a table on one owner, to which ids are routed. Column shards of the same rows share it,
-/// so that ids travel and are sorted once.
+/// Rows of a table on one owner. Ids are routed to a slice. Column shards of the same rows share
+/// it, so that ids are sent and sorted once.
 struct Slice {
   int table = 0;
   Range rows;
   bool whole = true;              ///< all rows of the table
   std::vector<Range> columns;     ///< of its shards, ascending
-  std::vector<MemoryKind> kinds;  ///< theirs
-  int first_group = 0;            ///< its features' groups follow one another
-  int first_block = 0;            ///< its blocks follow one another: shard-major, then feature
+  std::vector<MemoryKind> kinds;  ///< of its shards
+  int first_group = 0;            ///< the groups of its features are consecutive
+  int first_block = 0;            ///< its blocks are consecutive: shard-major, then feature
 };
 
 /// The ids of one feature that fall into one slice.
@@ -48,31 +48,31 @@ struct PooledBlock {
   int64_t first_row = 0;
   int64_t width = 0;
   bool non_empty = false;  ///< of its group
-  int64_t column = 0;      ///< in the owner's whole blocks [b, width]; unused if non_empty
+  int64_t column = 0;      ///< in the owner's blocks that return every bag; unused if non_empty
   int64_t e_column = 0;    ///< in E
 };
 
-/// What one rank owns.
+/// The slices of one rank.
 struct OwnerLayout {
   std::vector<Slice> slices;  ///< by table, then first row
   std::vector<RoutedGroup> groups;
   std::vector<PooledBlock> blocks;
-  int first_group = 0;     ///< groups are numbered over all owners: its own from here on
-  bool by_source = false;  ///< some group is non_empty, so bags are separate for each samples' rank
+  int first_group = 0;     ///< number of its first group, counted over all owners
+  bool by_source = false;  ///< a group is non_empty, so the bags of each source rank are separate
   int shards = 0;
   int64_t width = 0;  ///< of the blocks that return every bag
 };
 
-/// Who owns which rows, and where each feature's vectors go. The same on every rank.
+/// The owner of every row, and the place of every feature's vectors. The same on every rank.
 struct EmbeddingLayout {
-  /// Under *fixed* routing every bag is returned, so that shapes are constant.
+  /// With *fixed* routing every bag is returned, so that shapes are constant.
   EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan, RoutingMode mode);
 
   std::vector<FeaturePlace> features;
   std::vector<int> first_feature;  ///< [tables + 1]
   std::vector<OwnerLayout> owners;
   std::vector<int> replicated;            ///< tables, ascending
-  std::vector<MemoryKind> replica_kinds;  ///< theirs
+  std::vector<MemoryKind> replica_kinds;  ///< of the replicated tables
   int64_t width = 0;                      ///< W
   int groups = 0;                         ///< of all owners
 

@@ -27,8 +27,9 @@ class LocalTables {
 
   /// Draws all rows from the seed and resets optimizer state.
   void initialise();
-  /// Tell every store of a batch, as RowStore says.
+  /// Calls RowStore::prepare() of every shard.
   void prepare(const RoutedBatch& batch);
+  /// Calls RowStore::release() of every shard.
   void release();
   std::vector<ShardArray> arrays() const;
   /// Collective.

@@ -20,7 +20,7 @@ struct OwnedShard {
   Range rows;
   Range columns;
   bool columns_cut = false;  ///< not all columns of the table
-  size_t first_block = 0;    ///< its features' blocks follow one another
+  size_t first_block = 0;    ///< the blocks of its features are consecutive
   int features = 0;
   std::unique_ptr<RowStore> store;
 };
@@ -29,7 +29,7 @@ struct OwnedShard {
 std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptions& options,
                                           const EmbeddingLayout& layout);
 
-/// Appends what a lookup pools of `shard`.
+/// Appends the groups that a lookup pools from `shard`.
 void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
                  BagPooling& pooling, MatrixView<float> e, std::vector<BagGroup>& lookups);
 

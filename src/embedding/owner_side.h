@@ -13,24 +13,24 @@ class OwnerSide {
  public:
   explicit OwnerSide(Device& device) : staging_(device, "routed ids") {}
 
-  /// Forgets the last batch.
+  /// Removes the previous batch.
   void begin();
 
-  /// Where a group's ids and offsets are written on the host: int32 if narrow(), otherwise int64.
+  /// A group's ids and offsets on the host: int32 if narrow(), otherwise int64.
   struct GroupBuffer {
     void* ids;
     void* offsets;
-    int32_t* samples;  ///< of a piece's bags, if requested
+    int32_t* samples;  ///< of a piece's bags; null if not requested
   };
-  /// Reserves one buffer for each group: `counts` ids, offsets of `bags` bags. `narrow` says that
-  /// ids fit int32. `with_samples` says which groups list their bags' samples, as a device reads
-  /// them. Returns the number of ids. The caller sets the pieces.
+  /// Reserves one buffer for each group, for `counts` ids and the offsets of `bags` bags. `narrow`:
+  /// ids fit int32. `with_samples`: groups whose bags' samples a device reads. Returns the number
+  /// of ids. The caller sets the pieces.
   size_t reserve_groups(View<const int64_t> counts, int64_t bags, size_t pieces_in_each,
                         bool narrow, const std::vector<bool>& with_samples,
                         std::vector<GroupBuffer>& buffers);
   bool narrow() const { return narrow_ != nullptr; }
-  /// Piece `piece` is `bags` bags, its ids and offsets filled in a group's buffer. Offsets count
-  /// from `ids`.
+  /// Sets piece `piece` to `bags` bags, whose ids and offsets are in a group's buffer. Offsets
+  /// count from `ids`.
   template <class T>
   void set_piece(size_t piece, const T* ids, const T* offsets, int64_t bags,
                  const int32_t* bag_samples = nullptr) {
@@ -40,7 +40,7 @@ class OwnerSide {
 
   /// Whether a device filters the ids of all ranks. Otherwise the host buckets them.
   bool filters_on_device() const { return staging_.packs(); }
-  /// Memory of the host for the messages of all ranks, which the device filters.
+  /// Reserves host memory for the messages of all ranks, which the device filters.
   char* reserve_message(size_t bytes);
   template <class T>
   T* on_device(T* in_message) const {
@@ -53,15 +53,15 @@ class OwnerSide {
   IdStaging& staging() { return staging_; }
   const IdStaging& staging() const { return staging_; }
 
-  /// Group-major: one piece of all samples for each group, or, if the layout says by_source, one
-  /// for each rank's samples.
+  /// Group-major. Each group has one piece of all samples. If the layout is by_source, it has one
+  /// piece for each rank's samples.
   std::vector<IdGroup> pieces;
   size_t pieces_per_group = 1;
-  /// By piece: the sample of each bag, counted from the piece's first; absent if that is the bag's
-  /// number.
+  /// By piece: the sample of each bag, counted from the piece's first sample. Null if bag i is of
+  /// sample i.
   std::vector<const int32_t*> samples;
-  /// If a device filters: the ids of all ranks as they arrived, by feature and then rank, and what
-  /// each group keeps of them. Otherwise empty.
+  /// If a device filters: the ids of all ranks as they arrived, by feature and then rank, and the
+  /// filter of each group. Otherwise empty.
   std::vector<IdPart> parts;
   std::vector<int64_t> part_sizes;  ///< ids of each part
   std::vector<IdFilter> filters;
@@ -71,8 +71,8 @@ class OwnerSide {
   const int64_t* ids_of(const int32_t* staged) const { return unpacked_ + (staged - narrow_); }
 
   IdStaging staging_;
-  const int32_t* narrow_ = nullptr;    ///< where the groups' int32 are staged ...
-  const int64_t* unpacked_ = nullptr;  ///< ... and unpacked to
+  const int32_t* narrow_ = nullptr;    ///< the groups' staged int32, if narrow()
+  const int64_t* unpacked_ = nullptr;  ///< the integers that narrow_ is unpacked to
 };
 
 }  // namespace dlrm

@@ -9,13 +9,13 @@ namespace dlrm {
 
 /// All-gathers pairs of a row and its gradient, of several tables. A rank's message holds the rows
 /// of every table (int64), then the gradients of every table (fp32), padded to 8 bytes. Counts of
-/// rows travel ahead. The host reads counts and rows in the device's memory.
+/// rows are exchanged first. The host reads counts and rows in the device's memory.
 class PairExchange {
  public:
   /// `widths` of the tables.
   PairExchange(Context& context, std::vector<int64_t> widths);
 
-  /// Where a table's pairs lie in a message.
+  /// A table's pairs in a message.
   struct Pairs {
     int64_t* rows = nullptr;
     float* gradients = nullptr;
@@ -49,7 +49,7 @@ class PairExchange {
   const std::vector<int64_t> widths_;
   std::unique_ptr<Communicator> comm_;
   Array<char> mine_, all_;
-  std::vector<int64_t> my_counts_, counts_;  ///< rows by table; by rank and table
+  std::vector<int64_t> my_counts_, counts_;  ///< rows: mine by table; all by rank, then table
   Blocks sizes_, messages_;
   Stage stage_ = Stage::kIdle;
   Pending pending_;

@@ -9,9 +9,10 @@
 
 namespace dlrm {
 
-/// Where a batch's pooled vectors lie, in elements: those of my shards, rank after rank, and those
-/// of my samples, owner after owner. Blocks that return all bags come first in a rank's part, side
-/// by side; the others follow.
+/// The positions of a batch's pooled vectors in two buffers, in elements. The owned buffer holds
+/// the vectors of my shards, rank after rank. The requested buffer holds those of my samples, owner
+/// after owner. In a rank's part, the blocks that return all bags are first, as columns of one
+/// matrix. The other blocks follow, one after the other.
 class PooledLayout {
  public:
   PooledLayout(const EmbeddingLayout& layout, int rank);
@@ -20,18 +21,19 @@ class PooledLayout {
 
   int64_t owned_size() const { return owned_end_.back(); }
   int64_t requested_size() const { return requested_end_.back(); }
-  /// A piece of my block `block` among the vectors of my shards.
+  /// Position of a piece of my block `block` in the owned buffer.
   int64_t owned_at(size_t block, size_t piece) const { return owned_at_[block * pieces_ + piece]; }
-  /// Block `number`, counted over all owners, among the vectors of my samples.
+  /// Position of block `number`, counted over all owners, in the requested buffer.
   int64_t requested_at(size_t number) const { return requested_at_[number]; }
-  /// The same of a block of mine, among the vectors of my shards. The two orders are the same.
+  /// Position of my own block `number` in the owned buffer. Both buffers have the same order.
   int64_t own_at(size_t number) const {
     return requested_at_[number] - start_of(requested_end_) + start_of(owned_end_);
   }
 
-  /// Owners to requesters, in elements of `element_bytes`. A rank's own vectors stay in place.
+  /// The exchange from owners to requesters, in elements of `element_bytes`. A rank's own vectors
+  /// stay in place.
   const ExchangeLayout& forward(size_t element_bytes);
-  /// Requesters to owners.
+  /// The exchange from requesters to owners.
   const ExchangeLayout& backward(size_t element_bytes);
 
  private:
@@ -39,7 +41,7 @@ class PooledLayout {
   void place_requested(const RoutedBatch& batch);
   void fill(const std::vector<int64_t>& ends, size_t element_bytes, std::vector<int64_t>& sizes,
             std::vector<int64_t>& offsets) const;
-  /// Where this rank's part starts.
+  /// The start of this rank's part.
   int64_t start_of(const std::vector<int64_t>& ends) const {
     return rank_ == 0 ? 0 : ends[static_cast<size_t>(rank_) - 1];
   }
@@ -49,7 +51,7 @@ class PooledLayout {
   size_t pieces_ = 1;
   std::vector<int64_t> owned_at_;                   ///< by block, then piece
   std::vector<int64_t> requested_at_;               ///< by number of the block
-  std::vector<int64_t> owned_end_, requested_end_;  ///< where each rank's part ends
+  std::vector<int64_t> owned_end_, requested_end_;  ///< the end of each rank's part
   ExchangeLayout exchange_;
 };
 

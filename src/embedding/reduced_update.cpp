@@ -75,7 +75,7 @@ class ReducedUpdate final : public ReplicaUpdate {
   std::unique_ptr<Communicator> comm_;
   std::vector<int64_t> starts_;
   Array<float> sums_;   ///< one table's gradients by unique row
-  Array<float> dense_;  ///< every table's gradients by row, and masks: what is reduced
+  Array<float> dense_;  ///< the reduced buffer: every table's gradients by row, and its mask
   Array<int64_t> rows_, touched_count_;
   Pending pending_;
   int64_t bytes_sent_ = 0;

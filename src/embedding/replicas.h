@@ -17,7 +17,7 @@ namespace dlrm {
 struct Replica {
   int table = 0;
   std::vector<int> features;
-  int64_t first_column = 0;  ///< of its first feature in E; the others follow
+  int64_t first_column = 0;  ///< of its first feature in E; its features are consecutive
   int64_t rows = 0;
   int64_t width = 0;
   std::unique_ptr<RowStore> store;
@@ -27,12 +27,12 @@ struct Replica {
 std::vector<Replica> make_replicas(Context& context, const EmbeddingOptions& options,
                                    const EmbeddingLayout& layout);
 
-/// Appends what a lookup pools of `replica`.
+/// Appends the groups that a lookup pools from `replica`.
 void add_lookups(const Replica& replica, const EmbeddingLayout& layout, const RoutedBatch& batch,
                  MatrixView<float> e, std::vector<BagGroup>& lookups);
 
-/// One way in which all ranks make the identical update of some replicas. Gradients are summed rank
-/// by rank, and within a rank by feature, sample and position. They travel in fp32.
+/// A way in which all ranks make the identical update of some replicas. Gradients are summed rank
+/// by rank, and within a rank by feature, sample and position. They are sent in fp32.
 class ReplicaUpdate {
  public:
   virtual ~ReplicaUpdate() = default;
@@ -49,7 +49,7 @@ class ReplicaUpdate {
 
 using ReplicaList = std::vector<const Replica*>;
 
-/// One rank alone: nothing travels.
+/// For one rank. Nothing is sent.
 std::unique_ptr<ReplicaUpdate> make_local_update(Context& context, Ops& ops, ReplicaList tables);
 /// Ranks all-gather pairs of a row and its summed gradient.
 std::unique_ptr<ReplicaUpdate> make_gathered_update(Context& context, Ops& ops, ReplicaList tables);
@@ -63,7 +63,7 @@ class ReplicaGradients {
   /// Sorts the ids of every table, on `ops`.
   void sort(const RoutedBatch& batch, Ops& ops);
   const SegmentedRows& segments(size_t i) const { return segments_[i]; }
-  /// Unique rows of table i. If the device alone knows them, the number of ids.
+  /// Number of unique rows of table i. If only the device has it, the number of ids.
   int64_t count(size_t i) const { return host_visible_ ? segments_[i].count[0] : capacities_[i]; }
   /// The gradients of table i's features, in feature order. Valid until the next sort().
   View<const BagGradient> gradients(size_t i, const RoutedBatch& batch, MatrixView<float> de);
@@ -82,7 +82,7 @@ class ReplicaGradients {
   std::vector<BagGradient> gradients_;
 };
 
-/// The updates of all replicas, each in the way that sends less.
+/// The updates of all replicas. Each uses the way that sends less.
 class ReplicaUpdates {
  public:
   ReplicaUpdates(Context& context, Ops& ops, const EmbeddingOptions& options,

@@ -76,8 +76,8 @@ void RequesterSide::set_scales(const EmbeddingLayout& layout, const LocalBags& b
   }
 }
 
-/// Stages `ids` ids and `offsets` offsets. int64 is used where it is staged. int32 is unpacked, and
-/// offsets of bags of one length are not staged at all.
+/// Stages `ids` ids and `offsets` offsets. If T is int64, operations read the staged arrays. If T
+/// is int32, the device unpacks them, and offsets of bags of one length are not staged.
 template <class T>
 void RequesterSide::place(const LocalBags& bags, const std::vector<BagScan>& scans, size_t ids,
                           size_t offsets, int threads, std::vector<IdDestination>& destinations) {

@@ -4,8 +4,8 @@
 
 namespace dlrm {
 
-/// A queue in a fixed number of places. A place's contents stay when it leaves the queue, so that
-/// its memory is used again.
+/// A queue with a fixed number of places. A place keeps its contents when it leaves the queue, so
+/// that its memory is used again.
 template <class T>
 class Ring {
  public:

@@ -13,7 +13,7 @@ namespace dlrm {
 struct RoutedBatch {
   explicit RoutedBatch(Device& device) : requester(device), owner(device) {}
 
-  /// Takes a batch's shape and forgets the last one's ids.
+  /// Sets the batch's shape and removes the previous batch's ids.
   void begin(const LocalBags& bags) {
     global_size = bags.global_size;
     local = bags.local;
@@ -25,7 +25,7 @@ struct RoutedBatch {
     requester.staging().await(stream);
     owner.staging().await(stream);
   }
-  /// Staged arrays may be overwritten once `stream` has done what it holds now.
+  /// Staged arrays may be overwritten once `stream` has done the work it holds now.
   void release(Stream& stream) {
     requester.staging().release(stream);
     owner.staging().release(stream);

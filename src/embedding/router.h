@@ -13,11 +13,11 @@
 
 namespace dlrm {
 
-/// Checks ids and brings them to the owners of their rows, some batches ahead. A batch makes two
-/// exchanges: sizes (one int64 for each pair of ranks), then messages. Each kind has a communicator
-/// of its own, so that all ranks start the batches' exchanges in the same order. Both advance in
-/// poll(). All of this is work of the host. Staged arrays are copied to a device on a stream of the
-/// router's own.
+/// Checks ids and sends them to the owners of their rows, some batches ahead. A batch needs two
+/// exchanges: sizes (one int64 for each pair of ranks), then messages. Each kind has its own
+/// communicator, so that all ranks start the batches' exchanges in the same order. Both advance in
+/// poll(). The host does all of this. The router has its own stream, which copies staged arrays to
+/// a device.
 class Router {
  public:
   /// At most `capacity` batches in flight.
@@ -26,7 +26,8 @@ class Router {
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
 
-  /// Checks the local bags of the next batch and sends them off. If it throws, nothing has changed.
+  /// Checks the local bags of the next batch and starts to send them. If it throws, nothing has
+  /// changed.
   void route(const LocalBags& bags);
   void poll();
   /// The oldest batch, with all its ids. Waits for them on the host, and the context's stream waits
@@ -34,7 +35,7 @@ class Router {
   RoutedBatch& await_oldest();
   /// The same, after await_oldest().
   RoutedBatch& oldest() { return transfers_[0].batch; }
-  /// Ends the oldest batch. Its memory is used again once the context's stream has done what it
+  /// Ends the oldest batch. Its memory is used again once the context's stream has done the work it
   /// holds now.
   void pop();
   int in_flight() const { return transfers_.size(); }
@@ -49,23 +50,23 @@ class Router {
     RoutedBatch batch;
     Stage stage = Stage::kArrived;
     std::vector<char> send, receive;
-    char* message = nullptr;  ///< where the messages of all ranks arrive, if not in `receive`
+    char* message = nullptr;  ///< buffer for the messages of all ranks, if it is not `receive`
     std::vector<int64_t> send_sizes, receive_sizes;  ///< bytes, by rank
     ExchangeLayout sizes_layout, layout;
     Pending pending;
   };
 
-  /// Reserves memory for what is kept of the bags, and names the destinations to which their ids
-  /// are copied as they are.
+  /// Reserves memory for the bags that this rank keeps. Sets the destinations of ids that are
+  /// copied unchanged.
   virtual void reserve(const LocalBags& bags, const std::vector<BagScan>& scans, Transfer& transfer,
                        std::vector<IdDestination>& destinations) = 0;
-  /// Writes what is sent, and send_sizes. All ids have been checked.
+  /// Writes the messages and send_sizes. All ids have been checked.
   virtual void encode(const LocalBags& bags, const std::vector<BagScan>& scans,
                       Transfer& transfer) = 0;
   virtual Pending start_sizes(Transfer& transfer) = 0;
   /// Reserves memory for messages of receive_sizes and starts their exchange.
   virtual Pending start_messages(Transfer& transfer) = 0;
-  /// Makes the owner's groups of the messages.
+  /// Makes the owner's groups from the messages.
   virtual void assemble(Transfer& transfer) = 0;
 
   int rank() const { return messages_comm_->rank(); }
@@ -96,7 +97,7 @@ class Router {
   Ring<Transfer> transfers_;
 };
 
-/// Offsets of blocks that follow one another; returns the total.
+/// Offsets of consecutive blocks. Returns their total size.
 int64_t offsets_of(const std::vector<int64_t>& bytes, std::vector<int64_t>& offsets);
 inline void grow(std::vector<char>& buffer, int64_t bytes) {
   if (static_cast<int64_t>(buffer.size()) < bytes) buffer.resize(static_cast<size_t>(bytes));
@@ -105,14 +106,14 @@ inline void grow(std::vector<char>& buffer, int64_t bytes) {
 /// As wire_id_bytes of the largest sharded table.
 int64_t id_bytes_of(const EmbeddingLayout& layout);
 
-/// One rank owns all rows uncut: ids stay where they are, whatever the mode.
+/// For one rank that owns all rows uncut. Ids are not sent, in either mode.
 std::unique_ptr<Router> make_local_router(Context& context, const EmbeddingLayout& layout,
                                           int capacity, int threads);
-/// *exact*: the host buckets ids by owner. Each owner gets the ids of its rows alone.
+/// *exact*: the host buckets ids by owner. Each owner receives only the ids of its rows.
 std::unique_ptr<Router> make_exact_router(Context& context, const EmbeddingLayout& layout,
                                           int capacity, int threads);
-/// *fixed*: every rank gets every sharded feature's ids and keeps those of its rows. On a device,
-/// the device filters them, and the host knows only how many arrived.
+/// *fixed*: every rank receives every sharded feature's ids and keeps those of its rows. If memory
+/// is on a device, the device filters them. The host then knows only how many ids arrived.
 std::unique_ptr<Router> make_fixed_router(Context& context, const EmbeddingLayout& layout,
                                           int capacity, int threads);
 

@@ -14,7 +14,7 @@ inline int64_t ids_in(View<const IdGroup> groups) {
   return total;
 }
 
-/// Memory of several SegmentedRows. It grows and is used again.
+/// Memory for several SegmentedRows. It grows if needed and is used again.
 class SegmentBuffers {
  public:
   explicit SegmentBuffers(Device& device)

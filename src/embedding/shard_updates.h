@@ -12,21 +12,21 @@
 namespace dlrm {
 
 /// The sparse update of this rank's shards: sorts a batch's ids by row, sums the gradients of each
-/// row, and updates it once. Under row-wise Adagrad the shards of cut columns wait for sums of
-/// squares from other ranks; they are updated last.
+/// row, and updates it once. With row-wise Adagrad, shards of cut columns need sums of squares from
+/// other ranks. They are updated last.
 class ShardUpdates {
  public:
   /// `progress` is called between shards.
   ShardUpdates(Context& context, Ops& ops, const LocalTables& tables, BagPooling& pooling,
                std::function<void()> progress);
 
-  /// Sorts by `ops`. It needs ids alone, so it may run while gradients are on their way.
+  /// Sorts the ids, on `ops`. It does not need gradients, so it may run while they are exchanged.
   void sort(const RoutedBatch& batch, Ops& ops);
-  /// Gradients are here: starts the exchange of sums of squares, if there are any.
+  /// Call it when gradients have arrived. Starts the exchange of sums of squares, if there are any.
   void start_square_sums(const RoutedBatch& batch, MatrixView<float> de);
-  /// Updates all shards but those of start_square_sums().
+  /// Updates all shards that need no sums of squares from other ranks.
   void update(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de);
-  /// Waits for sums of squares and updates the rest.
+  /// Waits for sums of squares and updates the other shards.
   void finish_square_sums(const OptimizerStep& step);
   void poll();
   int64_t bytes_sent() const { return square_sums_ ? square_sums_->bytes_sent() : 0; }

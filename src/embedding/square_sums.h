@@ -12,14 +12,14 @@
 
 namespace dlrm {
 
-/// Gradient sums of the unique rows of this rank's shards of cut columns, and their sums of g².
+/// For this rank's shards of cut columns: the gradient sums of their unique rows, and sums of g².
 class CutShardSums {
  public:
   CutShardSums(Context& context, const std::vector<OwnedShard>& shards);
 
   /// Reserves memory for all unique rows.
   void begin(const SegmentBuffers& segments);
-  /// Unique rows of shard `shard`; if the device alone knows them, the largest possible number.
+  /// Number of unique rows of `shard`. If only the device has it, the largest possible number.
   int64_t unique_rows(const SegmentBuffers& segments, size_t shard) const;
   MatrixView<float> gradients(size_t shard) const;
   View<float> sums(size_t shard) const { return part(sums_, shard); }
@@ -42,21 +42,21 @@ class CutShardSums {
 /// batch. Owners of the same rows exchange their sums. Each adds all of them in column order, so
 /// that every owner adds the same mean of the whole row to its accumulator.
 ///
-/// Owners of the same rows have the same ids and so the same unique rows in the same order. Only
-/// sums travel. Rows are cut at every shard border of their table; an interval lies between two
-/// neighbouring borders.
+/// Owners of the same rows have the same ids. They therefore have the same unique rows in the same
+/// order, and only sums are sent. Rows are cut at every shard border of their table. An interval is
+/// the rows between two neighbouring borders.
 ///
-/// If the host does not see the device's memory, it knows only the largest possible number of
-/// unique rows, which is equal on all owners of the same rows. That many sums travel, and column
-/// shards must consist of whole intervals.
+/// If the host cannot read the device's memory, it does not know the number of unique rows. It
+/// sends the largest possible number of sums, which is equal on all owners of the same rows. The
+/// rows of a column shard must then be exactly one interval.
 class SquareSums {
  public:
   SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout,
              const std::vector<OwnedShard>& shards);
   ~SquareSums();
 
-  /// Gradient sums [count, width] of shard `shard`, which the caller fills after begin(). `count`
-  /// is the number of unique rows, or the largest possible one.
+  /// Gradient sums [count, width] of shard `shard`. The caller fills them after begin(). `count` is
+  /// CutShardSums::unique_rows().
   void begin(const SegmentBuffers& segments) { shard_sums_.begin(segments); }
   MatrixView<float> gradients(size_t shard) const { return shard_sums_.gradients(shard); }
   /// Sums g² of each local shard of cut columns and starts the exchange.
@@ -74,15 +74,15 @@ class SquareSums {
     int owner = 0;
     int64_t first_column = 0;
     Range shard_rows;
-    int local_shard = -1;  ///< where it is this rank's
+    int local_shard = -1;  ///< number of this rank's shard, or -1 if another rank has it
     const float* received = nullptr;
   };
   struct Interval {
     Range rows;
     std::vector<Piece> pieces;  ///< in column order
-    size_t own = 0;             ///< one that is this rank's
+    size_t own = 0;             ///< index of the first piece of this rank
   };
-  /// Part [begin, end) of the unique rows of a local piece that lie in the interval.
+  /// The part [begin, end) of a local piece's unique rows that is in the interval.
   Range segments_of(const Interval& interval, const Piece& piece,
                     const SegmentBuffers& segments) const;
   void find_intervals(const EmbeddingLayout& layout, int table);

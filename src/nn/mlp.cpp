@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-constexpr int64_t kMaskStep = 128;  // bits: what masks' rows are multiples of
+constexpr int64_t kMaskStep = 128;  // bits; a mask's row is a multiple of it
 
 }  // namespace
 
@@ -35,7 +35,7 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
     const size_t bytes = static_cast<size_t>(max_batch * layer.stride) * size_of(compute);
     layer.output = Buffer(context.device, bytes, "activations");
     if (needs_input(layer.act)) layer.input = Buffer(context.device, bytes, "activations");
-    // A layer of one output finds out from its input where that was above 0.
+    // A next layer of one output needs no mask. It sees from its input which elements are above 0.
     if (fused_ && layer.act == Activation::kRelu && i + 1 < sizes.size() && sizes[i + 1] > 1) {
       layer.mask.stride = (out + kMaskStep - 1) / kMaskStep * kMaskStep;
       layer.bits = Buffer(context.device, static_cast<size_t>(max_batch * layer.mask.stride / 8),
@@ -88,7 +88,7 @@ LayerBelow Mlp::below(const Layer& layer) const {
 
 void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress) {
   if (layers_.empty() && dx.data) ops_.convert(dy, dx);
-  bool is_dz = false, has_dbias = false;  // the layer above has done that already
+  bool is_dz = false, has_dbias = false;  // whether the layer above has computed dz and dbias
   for (size_t i = layers_.size(); i-- > 0;) {
     Layer& layer = layers_[i];
     LinearBackward gradients;

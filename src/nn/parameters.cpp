@@ -156,8 +156,9 @@ void Parameters::finish_gradients() {
   buckets_.finish();
   float* flag = skip_update_flag();
   if (!flag || size_ == 0) return;
-  // A fused relu turns a NaN into 0, but what is not finite in a layer's input makes the gradient
-  // of its weights so, and weights that were finite stay so.
+  // A fused relu turns a NaN into 0, so outputs may not show it. If a layer's input is not finite,
+  // the gradient of its weights is not finite either. The flag skips the update, so weights that
+  // were finite stay finite.
   for (float* data : {gradients_.data(), values_.data()}) {
     ops_.find_non_finite(Matrix(data, DType::kFloat32, 1, size_), {flag, 1});
   }

@@ -19,8 +19,8 @@ void make_zero(const IdCheck& list, int64_t k) {
 
 }  // namespace
 
-// Where device memory is the host's. A CPU run buckets in its router and checks ids when they are
-// read, so that plain loops do.
+// For devices whose memory is the host's. Plain loops suffice: a CPU run distributes ids in its
+// router and checks ids when they are read.
 
 void Ops::run(const CheckIds& o) {
   const auto& [lists, flag, where] = o;

@@ -9,16 +9,16 @@
 namespace dlrm {
 
 /// The first id outside its table that a device found in its own memory. The reader and the router
-/// have checked all ids before: this is the second line of defence.
+/// have checked all ids before. This is a second check.
 class BadIdReport {
  public:
   BadIdReport(Context& context, const ModelConfig& model);
 
-  /// Device memory, {feature, sample, id}: where Ops::check_ids reports.
+  /// Device memory, {feature, sample, id}. Ops::check_ids writes it.
   View<int64_t> device() const { return found_.view(); }
   /// Queues the copy to the host.
   void read_back();
-  /// As of the last read_back() that is done.
+  /// Whether the last completed read_back() copied a bad id.
   bool any() const { return host_[0] != kNone; }
   /// "sample 3, feature C1: id 7 ...", or empty.
   std::string text() const;

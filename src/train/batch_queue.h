@@ -9,7 +9,7 @@
 
 namespace dlrm {
 
-/// What stays on this rank of a batch whose ids were routed: dense features and labels.
+/// The part of a routed batch that stays on this rank: dense features and labels.
 struct PendingBatch {
   explicit PendingBatch(Device& device) : staging(device, "dense features and labels") {}
 
@@ -32,7 +32,7 @@ class BatchQueue {
 
   /// Copies the batch's dense features and labels and starts their copy to the device.
   void push(const Batch& batch);
-  /// The oldest batch. Work queued from now on finds its dense features and labels.
+  /// The oldest batch. Work queued from now on may read its dense features and labels.
   PendingBatch& front();
   /// Ends the oldest batch. Its buffers are reused once the work queued so far is done.
   void pop();

@@ -8,8 +8,8 @@
 
 namespace dlrm {
 
-/// Runs `work`, which makes no collective calls, on every rank. If it throws on any rank, all ranks
-/// throw the error of the lowest such rank.
+/// Runs `work` on every rank. `work` must make no collective calls. If it throws on any rank, all
+/// ranks throw the error of the lowest such rank.
 void agree(Communicator& comm, const std::function<void()>& work);
 
 /// The same, but `work` runs only on rank 0.

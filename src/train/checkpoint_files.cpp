@@ -22,7 +22,7 @@ constexpr const char* kTemporary = ".tmp_step_";
 }  // namespace
 
 void Crc32c::add(const void* data, size_t bytes) {
-  // The library counts in int and takes a pointer to non-const that it only reads.
+  // The library takes an int count and a non-const pointer. It only reads.
   constexpr size_t kMost = size_t{1} << 30;
   auto* at = const_cast<unsigned char*>(static_cast<const unsigned char*>(data));
   while (bytes > 0) {

@@ -9,7 +9,7 @@
 
 namespace dlrm {
 
-/// CRC-32C (Castagnoli; RFC 3720) of bytes that come in parts.
+/// CRC-32C (Castagnoli; RFC 3720) of bytes that are passed in parts.
 class Crc32c {
  public:
   void add(const void* data, size_t bytes);
@@ -24,16 +24,16 @@ inline constexpr size_t kCheckpointChunk = size_t{16} << 20;
 
 std::string rank_file_name(int rank);        ///< rank_00000.h5
 std::string step_folder_name(int64_t step);  ///< step_000000000
-/// The step of a checkpoint's folder name. None for another name.
+/// The step of a checkpoint's folder name. Empty for any other name.
 std::optional<int64_t> step_number(const std::string& name);
-/// Names of the step_* folders in `directory`, newest first; empty if there is no such folder.
+/// Names of the step_* folders in `directory`, newest first. Empty if there are none.
 std::vector<std::string> list_checkpoints(const std::string& directory);
 
 /// CRC32C of a whole file.
 uint32_t crc32c_of_file(const std::string& path);
 /// Removes every .tmp_step_* of the folder. Errors are ignored.
 void remove_leftovers(const std::string& directory);
-/// Removes one checkpoint. It is renamed first, so that a crash leaves no part of it under its
+/// Removes one checkpoint. Renames it first, so that a crash leaves no incomplete folder of that
 /// name.
 void remove_checkpoint(const std::string& directory, const std::string& name);
 

@@ -29,7 +29,7 @@ void check_all_see(Communicator& comm, const std::string& path, bool there) {
   });
 }
 
-/// A damaged checkpoint that was asked for by name is bad input.
+/// Verifies a checkpoint that the user named. Damage is a usage_error.
 CheckpointIndex verify_named(Communicator& comm, const std::string& folder, Verify depth) {
   try {
     return verify_checkpoint(comm, folder, depth);
@@ -40,7 +40,7 @@ CheckpointIndex verify_named(Communicator& comm, const std::string& folder, Veri
   }
 }
 
-/// What is wrong with a checkpoint. None if it is good.
+/// The damage of a checkpoint, as text. Empty if it is good.
 std::optional<std::string> damage(Communicator& comm, const std::string& folder) {
   try {
     verify_checkpoint(comm, folder, Verify::kContents);

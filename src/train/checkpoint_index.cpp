@@ -102,7 +102,7 @@ std::vector<StoredFile> unpack_files(const std::vector<int64_t>& values) {
   return files;
 }
 
-/// [ranks, bytes of each, then the bytes, each rank's from a new element].
+/// Packs [ranks, bytes of each rank, then the bytes]. The bytes of each rank start a new element.
 std::vector<int64_t> pack_tuned_algorithms(const std::vector<std::string>& choices) {
   std::vector<int64_t> values{static_cast<int64_t>(choices.size())};
   for (const std::string& bytes : choices) values.push_back(static_cast<int64_t>(bytes.size()));
@@ -190,8 +190,8 @@ std::string piece_name(const std::string& tensor, Range rows, Range columns) {
 }
 
 hdf5::File create_checkpoint_file(const std::string& path) {
-  // No lock: nobody else opens a file of an unfinished checkpoint, and some shared file systems
-  // have none.
+  // No lock is needed, because no other process opens a file of an unfinished checkpoint. Some
+  // shared file systems have no locks.
   return hdf5::File::create(path, {.checksums = true, .lock = false});
 }
 

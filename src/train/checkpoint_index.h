@@ -9,7 +9,7 @@
 
 namespace dlrm {
 
-/// Where a rectangle of a tensor is stored: contiguous float32, row by row.
+/// A stored rectangle of a tensor: contiguous float32, row by row.
 struct StoredPiece {
   int64_t tensor = 0;  ///< index into CheckpointIndex::tensors
   Range rows;
@@ -41,13 +41,13 @@ struct CheckpointIndex {
 /// Name of a piece's dataset in its rank file: "/tables/C1/weight/rows_0-25_columns_0-16".
 std::string piece_name(const std::string& tensor, Range rows, Range columns);
 
-/// A new HDF5 file of a checkpoint, in the format that has checksums and virtual datasets.
+/// Creates an HDF5 file of a checkpoint, in the format that has checksums and virtual datasets.
 hdf5::File create_checkpoint_file(const std::string& path);
 
 /// Writes and syncs index.h5 and index.crc in `folder`.
 void write_index(const std::string& folder, const CheckpointIndex& index);
 
-/// Verifies index.h5 against index.crc and reads it. A run_error tells what is damaged.
+/// Verifies index.h5 against index.crc and reads it. A run_error names the damaged part.
 CheckpointIndex read_index(const std::string& folder);
 
 /// Throws a run_error unless the pieces of every tensor are within its bounds and their sizes add

@@ -30,7 +30,7 @@ Range overlap(Range a, Range b) {
   return both.size() > 0 ? both : Range{both.begin, both.begin};
 }
 
-/// Reads rectangles of stored tensors, keeping the last rank file open.
+/// Reads rectangles of stored tensors. The last rank file stays open.
 class Reader {
  public:
   Reader(const std::string& folder, const CheckpointIndex& index)

@@ -16,7 +16,8 @@ std::vector<int64_t> shape_of(const TensorShard& piece) {
   return {piece.rows.size(), piece.columns.size()};
 }
 
-/// Lets HDF5 lay out the file. The data is then written directly to its places.
+/// Lets HDF5 lay out the file. Returns the offset of each piece. The data is later written there
+/// directly.
 std::vector<int64_t> lay_out(const std::string& path,
                              const std::vector<const TensorShard*>& pieces) {
   hdf5::File file = create_checkpoint_file(path);
@@ -34,13 +35,13 @@ std::vector<int64_t> lay_out(const std::string& path,
   return offsets;
 }
 
-/// Writes and checksums the file from its first to its last byte.
+/// Writes the file and computes its CRC from the first byte to the last.
 class Sweep {
  public:
   explicit Sweep(const std::string& path)
       : file_(path, File::Mode::kReadWrite), size_(file_.size()) {}
 
-  /// Reads what HDF5 wrote between the pieces.
+  /// Reads the bytes that HDF5 wrote between the pieces.
   void pass_to(int64_t end) {
     while (at_ < end) {
       const size_t bytes = std::min(kCheckpointChunk, static_cast<size_t>(end - at_));

@@ -23,7 +23,7 @@ std::string random_token() {
   return fmt::format("{:08x}{:08x}{:08x}\n", device(), device(), device());
 }
 
-/// Throws if a rank does not find in `folder` what rank 0 has just written there.
+/// Throws if a rank does not find the file in `folder` that rank 0 has just written there.
 void check_shared(Communicator& comm, const std::string& folder) {
   const std::string file = folder + "/token";
   const std::string token = broadcast_text(comm, random_token());
@@ -99,8 +99,8 @@ CheckpointIndex gather_index(Communicator& comm, const CheckpointState& state,
   return index;
 }
 
-/// Removes all but the newest `keep`, counted from the one just saved. Checkpoints of later steps
-/// are of an earlier run that this one did not continue.
+/// Keeps the newest `keep` checkpoints, counted from the one just saved, and removes all others.
+/// Checkpoints of later steps belong to an earlier run that this one did not continue.
 void remove_old(const Log& log, const std::string& directory, int64_t saved, int keep) {
   int kept = 0;
   for (const std::string& name : list_checkpoints(directory)) {
@@ -150,7 +150,7 @@ void save_checkpoint(Communicator& comm, const Log& log, const std::string& dire
   } catch (const PeerLost&) {
     throw;
   } catch (const Error&) {
-    // All ranks have thrown, so none is writing.
+    // All ranks have thrown, so no rank is still writing.
     if (comm.rank() == 0) remove_leftovers(directory);
     throw;
   }

@@ -11,7 +11,8 @@ namespace dlrm {
 
 namespace {
 
-/// Each checkpoint has another index.crc, so ranks that read the same one see the same folder.
+/// Checks that all ranks read the same index.crc. It differs between checkpoints, so these ranks
+/// see the same folder.
 void check_same_folder(Communicator& comm, const std::string& folder) {
   const std::string file = folder + "/index.crc";
   const std::string expected =

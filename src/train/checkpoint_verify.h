@@ -12,9 +12,9 @@ enum class Verify {
   kContents,  ///< also the CRC32C of the files, each read by one rank
 };
 
-/// Reads a checkpoint's index and verifies its files; every rank gets the index. A run_error on
-/// every rank names what is damaged. A usage_error names a rank that does not see the folder of
-/// rank 0. Collective.
+/// Reads a checkpoint's index and verifies its files. Every rank gets the index. If a part is
+/// damaged, every rank throws a run_error that names it. A usage_error names a rank that does not
+/// see the folder of rank 0. Collective.
 CheckpointIndex verify_checkpoint(Communicator& comm, const std::string& folder, Verify depth);
 
 }  // namespace dlrm

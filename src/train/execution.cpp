@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-constexpr int kTimedProducts = 8;  // algorithms per shape of a product; later ones rarely win
+constexpr int kTimedProducts = 8;  // algorithms timed per shape of a product; later ones rarely win
 
 bool on_gpu(Communicator& comm, DeviceKind kind) {
   if (kind == DeviceKind::kCuda) return true;

@@ -3,17 +3,17 @@
 namespace dlrm {
 namespace {
 
-/// Batches in flight: each has buffers of its own, and so a recording of its own.
+/// Batches in flight. Each has its own buffers and therefore its own recording.
 int64_t batches_in_flight(int routing_depth) { return routing_depth + 1; }
 
-/// Full batches and the last one of an epoch, in every buffer, and all of them once more while
-/// memory still grows.
+/// Recordings to keep. Every buffer has one of full batches and one of an epoch's last batch. All
+/// of them are counted twice, because keys change while memory still grows.
 size_t recordings(int routing_depth) {
   return static_cast<size_t>(4 * batches_in_flight(routing_depth));
 }
 
-/// Steps of which one should have been replayed: beyond those in which each buffer was first used
-/// and then recorded.
+/// The number of steps within which one should be replayed. Each buffer needs one step for its
+/// first use and one for its recording. These steps are added.
 int64_t trial_steps(int routing_depth) { return 50 + 2 * batches_in_flight(routing_depth); }
 
 }  // namespace

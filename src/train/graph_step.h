@@ -6,12 +6,12 @@
 
 namespace dlrm {
 
-/// Steps whose sizes and addresses recur are recorded as graphs and replayed: the same bits with
-/// less work for the host. Other steps run eagerly. After some 50 steps of which none recurred, all
-/// do, and the log says so once.
+/// Records steps whose sizes and addresses recur as graphs and replays them. The results are
+/// bitwise the same, with less work for the host. Other steps run eagerly. If none of about the
+/// first 50 steps recurs, all later steps run eagerly. The log reports that once.
 class GraphStep final : public StepRunner {
  public:
-  /// `routing_depth`: batches routed ahead, which decides how many recordings recur.
+  /// `routing_depth` is the number of batches routed ahead. The number of recordings depends on it.
   GraphStep(Context& context, ShardedEmbeddings& embeddings, TrainingStep& step, int routing_depth);
 
   void run(const PendingBatch& batch, const StepOptimizers& now) override;

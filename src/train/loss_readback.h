@@ -7,7 +7,7 @@
 
 namespace dlrm {
 
-/// The loss of a step and the flag that skips updates, on their way from the device to the host.
+/// Copies the loss of a step and the flag that skips updates from the device to the host.
 class LossReadback {
  public:
   LossReadback(Context& context, const float* skip_update_flag);
@@ -16,18 +16,18 @@ class LossReadback {
   View<double> device() const { return loss_.view(); }
   /// Queues the copies to the host.
   void copy();
-  /// wait() waits for what the stream holds now.
+  /// wait() waits for the work that the stream holds now.
   void record() { context_.stream.record(*copied_); }
   /// Returns the loss once it is on the host.
   double wait(const Progress& progress);
-  /// As of wait(): whether the device skips updates. Always false if there is no flag.
+  /// Whether the device skipped updates at the time of wait(). Always false if there is no flag.
   bool update_skipped() const { return host_flag_[0] != 0; }
-  /// The same after all queued work. Waits for it.
+  /// Whether it skips updates after all queued work. Waits for that work.
   bool update_skipped_after_all_work();
 
  private:
   Context& context_;
-  const float* flag_;  // in the device's memory, or null
+  const float* flag_;  // device memory, or null
   Array<double> loss_;
   HostArray<double> host_loss_;
   HostArray<float> host_flag_;

@@ -8,7 +8,7 @@
 
 namespace dlrm {
 
-/// Probabilities of an evaluation's batch, on their way from the device to the host.
+/// Copies the probabilities of an evaluation's batch from the device to the host.
 class ProbabilityReadback {
  public:
   ProbabilityReadback(Context& context, Ops& ops);

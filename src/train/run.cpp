@@ -107,7 +107,7 @@ void say_memory(const Log& log, const RunConfig& config, const Plan& plan) {
       gib(host.host_total()), gib(host.host_tables), gib(host.host_optimizer_state));
 }
 
-/// Loads weights, and for a resumed run everything else, from the starting point.
+/// Loads weights from the starting point. If the run is resumed, loads all other state as well.
 void restore(Context& context, Trainer& trainer, const StartingPoint& start, bool evaluates,
              RunProgress& progress) {
   if (start.path.empty()) return;
@@ -196,10 +196,10 @@ ExitCode run_training(World& world, const RunOptions& options) {
   if (!options.profile.empty()) check_trace_path(comm, options.profile);
   std::optional<WatchdogPause> loading(std::in_place, world);
   Trainer trainer(context, *ops, config, plan, !start.resumed && !options.eval_only);
-  // The stages of a graph have no times.
+  // A replayed graph has no stage times.
   trainer.use_graphs(!options.check && options.profile.empty());
   if (!options.profile.empty()) trainer.time_stages();
-  // Told while the trainer stands, whose calls in flight peers may be waiting in.
+  // An error is reported before the trainer is destroyed: other ranks may wait in its calls.
   return end_where_it_fails(world, [&] {
     restore(context, trainer, start, options.eval_only, progress);
     if (start.clears_folder) remove_checkpoints(comm, config.checkpoint.directory);

@@ -26,7 +26,7 @@ std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
 }
 
-/// The step of a line of metrics.jsonl. None if the line is incomplete or has no step.
+/// The step of a line of metrics.jsonl. Empty if the line is incomplete or has no step.
 std::optional<int64_t> step_of_line(const std::string& line) {
   const auto object = nlohmann::json::parse(line, nullptr, false);
   if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) {
@@ -89,7 +89,7 @@ void RunDirectory::attach(const std::string& config_yaml, const std::string& pla
   });
 }
 
-/// Keeps whole lines up to `step`, none without one.
+/// Keeps whole lines up to `step`. Without a step, keeps no line.
 void RunDirectory::truncate_metrics(std::optional<int64_t> step) {
   FileReplacement kept(path("metrics.jsonl"));
   std::ifstream old(path("metrics.jsonl"));

@@ -7,24 +7,24 @@
 
 namespace dlrm {
 
-/// How far a run is, and what its summary tells of the training loop.
+/// The progress of a run, and the figures of its training loop for the summary.
 struct RunProgress {
   int64_t step = 0;          ///< steps done, those of resumed runs included
   int64_t samples = 0;       ///< trained on, those of resumed runs included
   int64_t samples_here = 0;  ///< trained on by this process
   double loss = 0;           ///< of the last step
-  double wait_seconds = 0;   ///< that steps waited for data
+  double wait_seconds = 0;   ///< time that steps waited for data
   double loop_seconds = 0;   ///< of training steps, without evaluations and checkpoints
   double cpu_utilization = 0;
   int64_t exchanged_bytes = 0;     ///< sent by this rank's embeddings to other ranks, in steps
-  int64_t dropped_ids = 0;         ///< of this rank's samples, until the end of the run sums them
+  int64_t dropped_ids = 0;         ///< of this rank's samples; of all ranks at the end of the run
   int64_t recorded_steps = 0;      ///< replayed as graphs
   std::optional<Utilisation> gpu;  ///< over the training loop, if the driver has figures
   bool stopped = false;
   std::optional<EvalResult> eval;
 };
 
-/// Whether something that happens every `every` steps, or never if that is 0, happens after `step`.
+/// Whether `step` is a multiple of `every`. Always false if `every` is 0.
 inline bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
 }  // namespace dlrm

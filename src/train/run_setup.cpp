@@ -88,7 +88,7 @@ StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& o
   const bool resume_elsewhere = options.resume && !options.resume->empty();
   const std::string saved_in = resume_elsewhere ? *options.resume : own.directory;
   StartingPoint start;
-  // With both options, a requeued job continues, and its first start takes the weights.
+  // With both options, the first start loads the weights, and a requeued job resumes.
   if (options.resume && !options.eval_only) start = resume_point(comm, log, options, saved_in);
   if (!start.resumed && (!options.init_from.empty() || options.eval_only)) {
     const std::string from = options.init_from.empty() ? saved_in : options.init_from;
@@ -129,7 +129,7 @@ Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
     try {
       Plan plan =
           parse_plan(start.state.plan, start.path + "/index.h5 (plan)", config.model, comm.size());
-      // Tiers follow this run's memory, unless a plan file sets them.
+      // Tiers are chosen for this run's memory, unless a plan file sets them.
       if (config.sharding.plan.empty()) clear_tiers(plan);
       choose_tiers(config, options, plan);
       return plan;

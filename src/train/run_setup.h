@@ -14,24 +14,25 @@ namespace dlrm {
 
 /// The checkpoint that a run starts from.
 struct StartingPoint {
-  std::string path;            ///< empty: from the seed
+  std::string path;            ///< empty if weights are drawn from the seed
   bool resumed = false;        ///< with optimizer state and position; otherwise weights only
   bool clears_folder = false;  ///< --overwrite: removes earlier checkpoints of checkpoint.directory
   CheckpointState state;
 };
 
 /// Throws usage_error if a rank's config or options differ from rank 0's. Such ranks would wait for
-/// each other forever, or train different models.
+/// each other forever or train different models.
 void check_alike(Communicator& comm, const RunOptions& options);
 /// The same for the plan, which may come from a file.
 void check_alike(Communicator& comm, const Plan& plan, const ModelConfig& model);
 
-/// Finds what --resume, --init-from or --eval-only ask for, and checks that it fits the config. A
-/// start that does not continue the checkpoints of checkpoint.directory is refused without
-/// --overwrite.
+/// Finds the checkpoint that --resume, --init-from or --eval-only ask for, and checks that it fits
+/// the config. A start that does not continue the checkpoints of checkpoint.directory is refused
+/// without --overwrite.
 StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& options);
 
-/// The options with which all ranks make the same plan: the least memory of any rank. Collective.
+/// Options that are equal on all ranks, so that all make the same plan. Each memory size is the
+/// smallest of any rank. Collective.
 PlanOptions agreed_options(Communicator& comm, const PlanOptions& own);
 
 /// The checkpoint's plan if it still fits, otherwise a new one. Tiers are chosen anew.

@@ -33,7 +33,7 @@ void StageClock::collect() {
   while (!marks_.empty() && marks_.front().event->reached()) {
     Mark mark = std::move(marks_.front());
     marks_.pop_front();
-    // Times are added from mark to mark: a float of milliseconds is exact enough for a step, but
+    // Times are added from mark to mark. Milliseconds in a float are exact enough for a step, but
     // not for a run.
     last_ns_ += mark.event->milliseconds_since(*last_) * 1e6;
     spare_.push_back(std::exchange(last_, std::move(mark.event)));

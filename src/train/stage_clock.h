@@ -7,11 +7,12 @@
 
 namespace dlrm {
 
-/// Times stages by a device's clock: from when its stream reaches a stage's first operation to when
-/// it has passed the last one. Waits for other streams and for other ranks are part of a stage.
+/// Times stages by a device's clock. A stage begins when the stream reaches its first operation and
+/// ends when the stream has passed its last one. Waits for other streams and for other ranks are
+/// part of a stage.
 class StageClock {
  public:
-  /// Waits for the stream, to know one moment on both clocks.
+  /// Waits for the stream, to read both clocks at the same moment.
   explicit StageClock(Context& context);
 
   void begin(const char* name);

@@ -14,17 +14,17 @@
 
 namespace dlrm {
 
-/// Recordings of steps. The work of a step depends on its batch by sizes and addresses alone: its
-/// key. A step with a new key runs eagerly, so that buffers grow and algorithms are tuned. The
-/// second with that key is recorded, and later ones are replayed. All ranks do the same in every
-/// step: if a key is new to one of them, all run that step eagerly.
+/// Recordings of steps. A step has a key: the sizes and addresses of its batch. Steps with equal
+/// keys do the same work. A step with a new key runs eagerly, so that buffers grow and algorithms
+/// are tuned. The second step with that key is recorded, and later ones are replayed. All ranks do
+/// the same in every step: if a key is new to one rank, all ranks run that step eagerly.
 class StepGraphs {
  public:
   using Key = std::vector<uint64_t>;
 
   struct Recording {
     Key key;
-    int runs = 0;  ///< steps with this key so far, since memory was last freed
+    int runs = 0;  ///< steps with this key since memory was last freed
     std::array<std::unique_ptr<Graph>, 2> halves;  ///< by StepHalf
     ShardedEmbeddings::Traffic sent;               ///< by one run
   };
@@ -32,12 +32,12 @@ class StepGraphs {
   /// Keeps the `capacity` most recently used recordings.
   StepGraphs(Context& context, size_t capacity);
 
-  /// Queues the copy of what changes from step to step to the device, and points both optimizers to
-  /// it. The previous step's loss must be known, so that the copy before is done.
+  /// Queues the copy of the hyperparameters of this step to the device, and points both optimizers
+  /// to it. The previous step's loss must be known, so that the previous copy is done.
   void send_hyperparams(OptimizerStep& dense, OptimizerStep& sparse);
 
-  /// The recording of this key, to which a word is appended that depends on all ranks' keys. `runs`
-  /// is 0 if the key is new on any rank, or if a recording may name memory that any rank has freed
+  /// The recording of this key. Appends a word to `key` that depends on all ranks' keys. `runs` is
+  /// 0 if the key is new on any rank, or if a recording may refer to memory that any rank has freed
   /// since. Collective, between hosts.
   Recording& find_or_add(Key& key);
   /// Runs, records and replays, or replays one half.

@@ -11,7 +11,7 @@
 
 namespace dlrm {
 
-/// What a run reports of its steps: lines of metrics.jsonl, the progress line, and step times.
+/// The reports on a run's steps: lines of metrics.jsonl, the progress line, and step times.
 class StepReports {
  public:
   StepReports(Context& context, const RunConfig& config, RunDirectory& directory);
@@ -21,7 +21,7 @@ class StepReports {
   void evaluation(const RunProgress& progress);
   /// Logs the last step's metrics if it had no line yet.
   void finish();
-  /// Takes the progress line off the terminal before other text is printed.
+  /// Removes the progress line from the terminal. Call it before other text is printed.
   void clear_line() { line_.clear(); }
   const StepTimes& times() const { return times_; }
 

@@ -5,7 +5,7 @@
 
 namespace dlrm {
 
-/// How a training step is run: operation by operation, or by replaying a recording of it.
+/// A way to run a training step: operation by operation, or by replaying a recording of it.
 class StepRunner {
  public:
   virtual ~StepRunner() = default;
@@ -16,7 +16,7 @@ class StepRunner {
   virtual ShardedEmbeddings::Traffic replayed_traffic() const { return {}; }
 };
 
-/// Every operation is issued by the host, in every step.
+/// The host issues every operation in every step.
 class EagerStep final : public StepRunner {
  public:
   explicit EagerStep(TrainingStep& step) : step_(step) {}

@@ -9,15 +9,15 @@
 
 namespace dlrm {
 
-/// What the ranks tell one another of a step: its loss, requests to stop, and what went wrong. One
-/// small allreduce a step. If something went wrong, every rank throws the same error.
+/// Exchanges the status of a step among ranks: its loss, requests to stop, and errors. One small
+/// allreduce per step. If a rank has an error, every rank throws the same one.
 class StepStatus {
  public:
   StepStatus(Context& context, Model& model, BadIdReport& bad_ids);
 
   /// Begins the status of a step on a batch of `global_size` samples.
   void begin(int64_t global_size, int64_t dropped, bool stop_requested);
-  /// Sends this rank's part. Waits for the loss; `progress` is called meanwhile. Idempotent.
+  /// Sends this rank's part. Waits for the loss and calls `progress` while it waits. Idempotent.
   void send(const Progress& progress);
   /// Waits for all ranks. Throws usage_error for a bad id, run_error for a loss or gradients that
   /// are not finite, naming the first layer. Idempotent.

@@ -9,7 +9,7 @@ namespace dlrm {
 
 namespace {
 
-// A signal handler takes no argument of ours, so what it sets is global.
+// A signal handler receives no argument from this program, so it sets a global variable.
 constexpr std::array<int, 3> kSignals = {SIGUSR1, SIGTERM, SIGINT};
 std::atomic<bool> stop_requested{false};
 std::atomic<int> interrupts{0};

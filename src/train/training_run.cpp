@@ -75,13 +75,13 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   reports_.clear_line();
 }
 
-/// The step before which the next evaluation comes, or the end.
+/// The next step before which an evaluation runs, or `total`.
 int64_t TrainingRun::boundary_after(int64_t step, int64_t total) const {
   const int64_t every = test_ ? config_.eval.every_steps : 0;
   return every > 0 ? std::min(total, (step / every + 1) * every) : total;
 }
 
-/// Leaves out what the GPU did since its figures were read last.
+/// Excludes the GPU's work since its figures were last read.
 void TrainingRun::restart_gpu_figures() { gpu_.begin(seconds_since_start(context_.trace)); }
 
 bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {

@@ -14,8 +14,8 @@
 
 namespace dlrm {
 
-/// While it exists, the watchdog expects no progress of this rank: loading and saving have no time
-/// limit.
+/// While an object exists, the watchdog expects no progress of this rank. Loading and saving have
+/// no time limit.
 class WatchdogPause {
  public:
   explicit WatchdogPause(World& world) : world_(world) { world_.pause_watchdog(true); }
@@ -30,7 +30,7 @@ class WatchdogPause {
 /// The loop of a run: steps, evaluations, checkpoints, stopping.
 class TrainingRun {
  public:
-  /// `test` may be null: no evaluation.
+  /// If `test` is null, there is no evaluation.
   TrainingRun(Context& context, World& world, const RunConfig& config, const Plan& plan,
               Trainer& trainer, RunDirectory& directory, const BatchSource& train,
               const BatchSource* test, int threads);

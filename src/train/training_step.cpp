@@ -33,7 +33,7 @@ void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
     stage(clock, "loss", [&] { model_.loss(batch.labels, batch.global_size); });
   });
   model_.loss_is_queued();
-  // Otherwise the host does not know the loss yet: Trainer::finish_step() sends it.
+  // If asynchronous, the host does not know the loss yet. Trainer::finish_step() then sends it.
   if (!asynchronous_) status_.send(progress_);
   launch(StepHalf::kBackward, [&] {
     // A fused update changes weights during the backward pass, so the loss is checked before.
@@ -71,7 +71,7 @@ void TrainingStep::forward(const PendingBatch& batch, StageClock* clock) {
   stage(clock, "top", [&] { model_.top(progress_); });
 }
 
-/// The second line of defence, in device memory. A bad id sets the flag that skips the update.
+/// The second check of ids, in device memory. A bad id sets the flag that skips the update.
 void TrainingStep::prepare_ids() {
   float* flag = model_.parameters().skip_update_flag();
   if (!flag) return embeddings_.prepare_ids();

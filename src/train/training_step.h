@@ -11,7 +11,7 @@
 
 namespace dlrm {
 
-/// The optimizers' constants for one step, schedule applied.
+/// The optimizers' constants for one step. The learning-rate schedule is applied.
 struct StepOptimizers {
   OptimizerStep dense, sparse;
 };
@@ -30,10 +30,10 @@ class TrainingStep {
   /// Trains on the oldest routed batch, whose dense part is `batch`. On a device that runs
   /// asynchronously the work is queued and the status is not sent yet.
   void train(const PendingBatch& batch, const StepOptimizers& now, const LaunchHalf& launch);
-  /// The forward pass alone, up to the logits.
+  /// Only the forward pass, up to the logits.
   void infer(const PendingBatch& batch) { forward(batch, nullptr); }
 
-  /// Moves this rank's exchanges on while it computes or waits.
+  /// Advances this rank's exchanges while it computes or waits.
   const Progress& progress() const { return progress_; }
   /// Whether the last forward pass that the host ran was for a batch of this size, so that the
   /// model's views fit a replay.

@@ -46,15 +46,15 @@ class Stream {
   /// or use events of other streams. Returns false and records nothing unless can_capture().
   virtual bool begin_capture() { return false; }
   virtual std::unique_ptr<Graph> end_capture() { return nullptr; }
-  /// Ends a capture that failed, in whatever state it is. Nothing of it is kept.
+  /// Ends a failed capture, whatever its state. Nothing of it is kept.
   virtual void abandon_capture() noexcept {}
   /// Whether queued work is recorded now: after begin_capture(), or after a wait for an event of a
   /// stream that is captured. Do not call reached() for such events.
   virtual bool capturing() { return false; }
 };
 
-/// Waits for the stream, before memory that its work uses is freed. If the device has failed, there
-/// is nothing to wait for; the failure was reported where it was met.
+/// Waits for the stream, before memory that its work uses is freed. Ignores a failure of the
+/// device: the call that met it has reported it.
 inline void settle(Stream& stream) noexcept {
   try {
     stream.synchronize();
@@ -73,8 +73,8 @@ struct DeviceCapabilities {
   bool asynchronous = false;
   /// A stream's work can be captured as a Graph.
   bool can_capture = false;
-  /// CUDA kernels run on it, and libraries such as NCCL know it. Asked at start-up to choose
-  /// operations and communicators, and by reports.
+  /// CUDA kernels run on it, and libraries such as NCCL can use it. Start-up reads this to choose
+  /// operations and communicators. Reports read it too.
   bool runs_cuda = false;
   /// Elements that rows of activations and weights are padded to a multiple of.
   int64_t row_alignment = 1;
@@ -93,16 +93,16 @@ class Device {
   bool can_capture() const { return capabilities_.can_capture; }
   bool runs_cuda() const { return capabilities_.runs_cuda; }
   int64_t row_alignment() const { return capabilities_.row_alignment; }
-  /// Zeroed memory, aligned to 64 bytes at least. The host may touch it only if
-  /// host_visible_memory(). Throws run_error naming `what`, and who holds the rest, if there is too
-  /// little.
+  /// Zeroed memory, aligned to 64 bytes at least. The host may access it only if
+  /// host_visible_memory(). If there is too little memory, throws run_error naming `what` and the
+  /// allocations that hold the rest.
   virtual void* allocate(size_t bytes, const char* what) = 0;
   virtual void deallocate(void* pointer, size_t bytes) noexcept = 0;
   /// Zeroed memory of the host that the device can read and write too. Pinned on a GPU.
   virtual void* allocate_host(size_t bytes, const char* what) = 0;
   virtual void deallocate_host(void* pointer, size_t bytes) noexcept = 0;
   /// Queues a copy on `stream`. Each side is memory of this device or of allocate_host(). The host
-  /// may touch either side again once the copy is done.
+  /// may access either side again once the copy is done.
   virtual void copy(void* to, const void* from, size_t bytes, Stream& stream) = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
@@ -131,14 +131,14 @@ std::shared_ptr<Device> make_cpu_device();
 
 /// Whether this program was built for GPUs. The emulator counts as one GPU.
 bool built_with_cuda();
-/// Whether the one GPU is the emulator, which is for tests and never chosen by `auto`.
+/// Whether the one GPU is the emulator. It is for tests; `auto` never chooses it.
 bool cuda_is_emulated();
-/// GPUs that the driver offers; 0 if the build has no CUDA.
+/// Number of GPUs that the driver offers. 0 if the build has no CUDA.
 int cuda_device_count();
-/// GPU `index`. Throws usage_error naming what is missing if there is none.
+/// GPU `index`. If there is none, throws usage_error that names the missing part.
 std::shared_ptr<Device> make_cuda_device(int index);
 
-/// Which memory a Buffer is of.
+/// The memory that a Buffer is allocated in.
 enum class MemoryKind : uint8_t { kDevice, kHost };
 
 /// Memory of a device or of its host, freed with its owner. Movable. Empty if default-constructed.
@@ -215,7 +215,7 @@ class Array {
   size_t size_ = 0;
 };
 
-/// Memory that both the host and the device touch.
+/// Memory that both the host and the device access.
 template <class T>
 using HostArray = Array<T, MemoryKind::kHost>;
 

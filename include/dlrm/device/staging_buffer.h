@@ -14,9 +14,8 @@ namespace dlrm {
 ///   begin(bytes)       then take() each array and fill it
 ///   send(copies)       queues the copy on `copies`
 ///   await(stream)      `stream` waits for the copy
-///   release(stream)    the arrays are in use until `stream` has done what it holds now; begin()
-///   may
-///                      be called again at once
+///   release(stream)    the arrays are in use until `stream` has done the work it holds now;
+///                      begin() may be called again at once
 class StagingBuffer {
  public:
   StagingBuffer(Device& device, const char* what)
@@ -45,7 +44,7 @@ class StagingBuffer {
     wait_until_released();
     on_device_.reserve(host_.size());
   }
-  /// Waits until the stream of the last release() has done what it held then.
+  /// Waits until the stream of the last release() has done the work it held then.
   void wait_until_released() {
     if (released_) released_->synchronize();
   }

@@ -7,24 +7,25 @@
 
 namespace dlrm {
 
-/// What a GPU is doing at this moment, as its driver counts it.
+/// The current use of a GPU, as its driver measures it.
 struct Utilisation {
-  double busy_share = 0;         ///< of the driver's last sampling period, in which a kernel ran
-  double memory_busy_share = 0;  ///< likewise, memory read or written
+  double busy_share = 0;         ///< share of the last sampling period in which a kernel ran
+  double memory_busy_share = 0;  ///< share of it in which memory was read or written
   size_t memory_used = 0;        ///< bytes, by all programs
   size_t memory_total = 0;
 };
 
-/// Reads it. Thread-safe; a reading takes well under a millisecond and never waits for the GPU.
+/// Reads the use of a GPU. Thread-safe. A reading takes well under a millisecond. It never waits
+/// for the GPU.
 class UtilisationProbe {
  public:
   virtual ~UtilisationProbe() = default;
-  /// Nothing where the driver does not answer.
+  /// Empty if the driver does not answer.
   virtual std::optional<Utilisation> read() = 0;
 };
 
-/// A probe of `device`, or null where there are no figures: on a CPU, in the emulator, or where
-/// NVML (loaded at run time) is missing.
+/// A probe of `device`. Null if there are no figures: on a CPU, in the emulator, or if NVML is
+/// missing. NVML is loaded at run time.
 std::unique_ptr<UtilisationProbe> make_utilisation_probe(Device& device);
 
 }  // namespace dlrm

@@ -33,45 +33,47 @@ struct CheckpointState {
   uint64_t seed = 0;
   std::string config;  ///< resolved YAML
   std::string plan;    ///< plan.json
-  /// By rank, what its operations chose by timing (Ops::tuned_algorithms).
+  /// By rank: the algorithms that its operations chose by timing (Ops::tuned_algorithms).
   std::vector<std::string> tuned_algorithms;
 };
 
 /// Saves `step_<9 digits>/` in `directory`: one HDF5 file per rank, and index.h5 with Virtual
 /// Datasets that show every tensor whole. The folder is written under a temporary name, synced and
-/// renamed. Then all but the newest `keep` checkpoints are removed. This one always stays; those of
-/// later steps, from which no run continued, are removed. Collective: if one rank fails, every rank
-/// throws its error. Older checkpoints stay intact then, and after a crash at any time.
+/// renamed. Then all but the newest `keep` checkpoints are removed. This one always stays.
+/// Checkpoints of later steps, which this run did not continue, are removed. Collective: if one
+/// rank fails, every rank throws its error. After a failure, or a crash at any time, older
+/// checkpoints are intact.
 void save_checkpoint(Communicator& comm, const Log& log, const std::string& directory, int keep,
                      const CheckpointState& state, const std::vector<TensorShard>& pieces);
 
 /// Creates the folder for checkpoints if needed, and checks before the first step that every rank
-/// can see it and write to it. Collective: usage_error on every rank, naming a rank and host that
-/// cannot.
+/// can see it and write to it. If a rank cannot, every rank throws a usage_error that names the
+/// rank and its host. Collective.
 void check_checkpoint_folder(Communicator& comm, const std::string& directory);
 
-/// The newest good checkpoint in `path`: complete, with files of the right size and CRC32C. None if
-/// there is no checkpoint. A damaged one causes a warning, and an older one is taken. usage_error
-/// if all are damaged, if `path` is itself a damaged `step_*` folder, or if not all ranks see the
-/// folder. Collective: every rank gets the same answer.
+/// The newest good checkpoint in `path`. A good checkpoint is complete, and its files have the
+/// right size and CRC32C. Empty if there is no checkpoint. A damaged one causes a warning, and an
+/// older one is used. usage_error if all are damaged, if `path` is itself a damaged `step_*`
+/// folder, or if not all ranks see the folder. Collective: every rank gets the same result.
 std::optional<std::string> find_checkpoint(Communicator& comm, const std::string& path);
 
-/// True where `directory` holds a `step_*` folder, good or not. Collective: rank 0's answer.
+/// Whether `directory` has a `step_*` folder, good or not. Collective: every rank gets rank 0's
+/// result.
 bool has_checkpoints(Communicator& comm, const std::string& directory);
 
-/// Verifies file sizes and CRC32C, and reads the state. If `verified`, which says that
-/// find_checkpoint has just done so, only sizes and the index are verified. usage_error if it is
+/// Verifies file sizes and CRC32C, and reads the state. Set `verified` if find_checkpoint has just
+/// verified them. Then only sizes and the index are verified. usage_error if the checkpoint is
 /// damaged. Collective.
 CheckpointState open_checkpoint(Communicator& comm, const std::string& checkpoint,
                                 bool verified = false);
 
-/// Fills every piece from a checkpoint of any sharding. Shapes must agree; otherwise a usage_error
-/// names the tensor. With `weights_only`, only pieces named */weight or */bias (or v, u of cross)
-/// are read. Collective.
+/// Fills every piece from a checkpoint of any sharding. If shapes differ, a usage_error names the
+/// tensor. With `weights_only`, only pieces named */weight or */bias (or v, u of cross) are read.
+/// Collective.
 void load_pieces(Communicator& comm, const std::string& checkpoint,
                  const std::vector<TensorShard>& pieces, bool weights_only);
 
-/// Removes every step_* and .tmp_step_* of the folder (--overwrite). Collective; rank 0 removes.
+/// Rank 0 removes every step_* and .tmp_step_* of the folder (--overwrite). Collective.
 void remove_checkpoints(Communicator& comm, const std::string& directory);
 
 }  // namespace dlrm

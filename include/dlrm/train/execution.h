@@ -9,13 +9,13 @@
 
 namespace dlrm {
 
-/// What one rank of a run computes on: a device, the stream that orders its work, and the
-/// communicator among the ranks' devices.
+/// The device of one rank, the stream that orders its work, and the communicator among the ranks'
+/// devices.
 class Execution {
  public:
   /// Follows `config.device` and `config.comm`. `auto` takes GPUs if this program was built for
   /// them and every rank's machine has one. A rank takes the GPU of its local number, modulo the
-  /// number of GPUs. Collective; a usage_error says what is missing.
+  /// number of GPUs. Collective. A usage_error names the missing part.
   Execution(Communicator& comm, const RunConfig& config, const MachineShare& share);
   /// Waits for the device.
   ~Execution();
@@ -24,10 +24,10 @@ class Execution {
 
   Device& device() { return *device_; }
   Context context(Trace& trace, const Log& log);
-  /// `threads` are for a CPU. With `check` every operation is compared with the reference.
+  /// `threads` is used on a CPU. With `check` every operation is compared with the reference.
   std::unique_ptr<Ops> make_ops(int threads, bool check);
-  /// What a plan may know: an equal part of the free memory of this rank's GPU, or of the machine's
-  /// memory; with a GPU also an equal part of the machine's.
+  /// The memory that a plan may use: an equal part of the free memory of this rank's GPU, and an
+  /// equal part of the machine's memory. Without a GPU only the latter.
   PlanOptions plan_options() const;
 
  private:

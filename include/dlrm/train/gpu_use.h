@@ -10,15 +10,15 @@ namespace dlrm {
 /// The mean utilisation of a GPU over a period, sampled from its driver.
 class GpuUse {
  public:
-  /// `probe` null: there are no figures.
+  /// If `probe` is null, there are no figures.
   explicit GpuUse(std::unique_ptr<UtilisationProbe> probe);
 
-  /// A stretch begins at `now`, seconds of any clock: what was read before stays, what the driver's
-  /// counters hold of the time before is left out.
+  /// Begins an interval of the period at `now`, in seconds of any clock. Earlier readings are kept.
+  /// The next reading is at least kInterval seconds later, because the driver's counters look back.
   void begin(double now);
-  /// To be called often: reads where kInterval seconds have passed since the last time.
+  /// Call it often. It reads the figures if kInterval seconds have passed since the last reading.
   void sample(double now);
-  /// The mean of the shares, and of the memory the most; nothing where nothing was read.
+  /// The means of the shares, and the maximum of the memory used. Empty if nothing was read.
   std::optional<Utilisation> mean() const;
 
   /// Seconds; the driver's counters look back 1/6 to 1 s.

@@ -17,7 +17,7 @@ struct MachineShare {
 };
 MachineShare machine_share(Communicator& comm);
 
-/// The number of ranks that pass the same name, including this one. Collective.
+/// The number of ranks that pass the same `name`, including this one. Collective.
 int ranks_that_name(Communicator& comm, const std::string& name);
 
 /// Threads for a rank: `configured` if not 0, otherwise OMP_NUM_THREADS if set, otherwise the

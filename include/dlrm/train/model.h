@@ -27,21 +27,22 @@ class Model {
   void interact(MatrixView<const float> e, const Progress& progress);
   /// Logits [b, 1].
   void top(const Progress& progress);
-  /// BCE summed over the local samples; its gradient is scaled for the mean over `global_size`.
-  /// labels [b]. On a GPU a logit that is not finite sets the flag that skips the update of this
+  /// BCE summed over the local samples. Its gradient is scaled for the mean over `global_size`.
+  /// labels [b]. On a GPU, a logit that is not finite sets the flag that skips the updates of this
   /// step and of later ones.
   void loss(View<const float> labels, int64_t global_size);
-  /// loss(), or a replay of it, is queued: loss_sum() waits for what the stream holds now.
+  /// Call it when loss(), or a replay of it, is queued. loss_sum() waits for the work that the
+  /// stream holds now.
   void loss_is_queued();
   /// The loss summed over the local samples. Waits for it.
   double loss_sum(const Progress& progress);
-  /// As of loss_sum(): whether the device skips updates because a value is not finite.
+  /// Whether, at the time of loss_sum(), the device skipped updates because a value was not finite.
   bool update_skipped() const;
-  /// The same after all queued work. Waits for it.
+  /// Whether the device skips updates after all queued work. Waits for that work.
   bool update_skipped_after_all_work();
-  /// Starts σ(logits) of the local samples, an evaluation's result.
+  /// Starts to compute σ(logits) of the local samples, for an evaluation.
   void start_probabilities();
-  /// Waits for it and copies it to the host's memory. p [b].
+  /// Waits for the result and copies it to the host's memory. p [b].
   void finish_probabilities(View<float> p, const Progress& progress);
 
   void backward_top(const Progress& progress);
@@ -51,8 +52,8 @@ class Model {
 
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }
-  /// Path of the first layer whose output is not finite in the last forward pass, if there is one.
-  /// Waits for the device.
+  /// Path of the first layer whose output is not finite in the last forward pass. Empty if all are
+  /// finite. Waits for the device.
   std::optional<std::string> first_non_finite();
 
  private:

@@ -9,8 +9,8 @@ double process_cpu_seconds();
 /// The peak of this process's resident memory, in bytes.
 int64_t peak_resident_bytes();
 
-/// The same, without the share of other processes in memory that they share with this one now. The
-/// values of a machine's ranks therefore add up to what they take of it.
+/// The same, without the part of shared memory that is currently counted for other processes. The
+/// values of a machine's ranks therefore add up to the memory that they use together.
 int64_t peak_share_bytes();
 
 /// CPU time against elapsed time, from construction or the last restart().

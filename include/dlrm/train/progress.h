@@ -7,8 +7,8 @@
 
 namespace dlrm {
 
-/// Shows the progress of training: one live line on a terminal, redrawn at most five times a
-/// second, otherwise plain log lines. Silent on ranks other than 0.
+/// Shows the progress of training. On a terminal it is one live line, redrawn at most five times a
+/// second. Otherwise it is plain log lines. Silent on ranks other than 0.
 class ProgressLine {
  public:
   struct State {
@@ -17,7 +17,7 @@ class ProgressLine {
     double loss = 0;  ///< the last one known
     double samples_per_second = 0;
   };
-  /// Where lines are written, and the clock. Tests replace them.
+  /// The outputs for lines, and the clock. Tests replace them.
   struct Surroundings {
     bool terminal = false;
     std::function<void(const std::string&)> draw;  ///< raw text to the terminal
@@ -25,16 +25,16 @@ class ProgressLine {
     std::function<double()> seconds;               ///< a monotonic clock
   };
 
-  /// Writes to stderr; a live line if that is a terminal.
+  /// Writes to stderr: a live line if that is a terminal.
   explicit ProgressLine(const Log& log);
   ProgressLine(int rank, Surroundings surroundings);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// Called after each step; `metrics` is true if metrics of this step were logged. A plain line is
-  /// written at the first and the last step, at metrics (at most one a second), and after 30
-  /// seconds without one.
+  /// Call it after each step. `metrics` is true if metrics of this step were logged. A plain line
+  /// is written at the first and the last step, at metrics (at most one per second), and after 30
+  /// seconds without a line.
   void update(const State& state, bool metrics = false);
   /// Removes the live line from the terminal, before anything else is printed there.
   void clear();

@@ -20,7 +20,7 @@ struct StepMetrics {
 
 /// The contents of summary.json. Numbers that are not finite are written as null.
 struct RunSummary {
-  double samples_per_second = 0;  ///< of the training loop alone
+  double samples_per_second = 0;  ///< of the training loop only
   int64_t steps = 0;
   int64_t samples = 0;
   double train_loss = 0;
@@ -41,11 +41,11 @@ struct RunSummary {
 };
 
 /// The output folder of a run: config.yaml, plan.json, metrics.jsonl, summary.json and further
-/// files on request. Rank 0 writes; calls on other ranks do nothing.
+/// files on request. Rank 0 writes. Calls on other ranks do nothing.
 class RunDirectory {
  public:
-  /// Creates the folder if needed. Collective: usage_error on every rank if rank 0 cannot write
-  /// there.
+  /// Creates the folder if needed. Collective: usage_error on every rank if rank 0 cannot write to
+  /// it.
   RunDirectory(Communicator& comm, const std::string& directory);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
@@ -68,8 +68,8 @@ class RunDirectory {
   /// Replaces summary.json atomically.
   void write_summary(const RunSummary& summary);
 
-  /// After an evaluation without training: replaces `eval` in the existing summary. Writes this one
-  /// if there is none.
+  /// Replaces `eval` in the existing summary, after an evaluation without training. If there is no
+  /// summary, writes `summary`.
   void update_evaluation(const RunSummary& summary);
 
   /// A file of this folder.

@@ -19,12 +19,13 @@ namespace dlrm {
 int run_guarded(World& world, const std::function<ExitCode()>& body);
 
 /// Returns what `body` returns. If `body` throws, ends every rank at once and does not return.
-/// Nothing that the caller holds is destroyed: calls in flight may wait for calls that this rank
-/// will never start, and streams for a device that hangs.
+/// No object of the caller is destroyed: a destructor could wait forever for calls that this rank
+/// will never start, or for a device that hangs.
 ExitCode end_where_it_fails(World& world, const std::function<ExitCode()>& body);
 
-/// What a custom program needs to use the library: this rank among the ranks that mpirun started,
-/// its device, and the operations on it. Create one at the start of main.
+/// The entry point for a custom program that uses the library. It holds this rank's communicator
+/// among the ranks that mpirun started, its device, and the operations on it. Create one at the
+/// start of main.
 class Session {
  public:
   /// `threads` 0: OMP_NUM_THREADS, or the CPUs that the launcher gave this rank. On a GPU, only
@@ -38,7 +39,7 @@ class Session {
   Context& context() { return *context_; }
   Ops& ops() { return *ops_; }
   const Log& log() const { return log_; }
-  /// For make_plan, if memory may be short.
+  /// Options for make_plan: the memory that a plan may use. Pass them if memory may be short.
   PlanOptions plan_options() const { return execution_->plan_options(); }
 
  private:
@@ -53,7 +54,7 @@ class Session {
 /// The embedding options of a config.
 EmbeddingOptions embedding_options(const RunConfig& config);
 
-/// The shards of this rank as save_checkpoint and load_pieces take them.
+/// The shards of this rank, for save_checkpoint and load_pieces.
 std::vector<TensorShard> pieces_of(Context& context, ShardedEmbeddings& embeddings);
 
 }  // namespace dlrm

@@ -4,7 +4,7 @@ namespace dlrm {
 
 /// While an object exists, SIGUSR1, SIGTERM and SIGINT ask the run to stop instead of ending the
 /// process. A second SIGINT ends it at once. The destructor restores the earlier handlers. Several
-/// objects may exist at once (ranks as threads); they share the request.
+/// objects may exist at once, if ranks are threads. They share the request.
 class StopSignal {
  public:
   StopSignal();

@@ -18,7 +18,7 @@ class StepRunner;
 class StepStatus;
 class TrainingStep;
 
-/// The result of one step, the same on every rank but for `dropped`.
+/// The result of one step. All fields but `dropped` are the same on every rank.
 struct StepResult {
   double loss = 0;      ///< mean over the global batch, before its update
   int64_t samples = 0;  ///< of the global batch
@@ -26,26 +26,25 @@ struct StepResult {
   int64_t dropped = 0;  ///< invalid ids left out of this rank's samples
 };
 
-/// One rank's share of training and evaluating a model. A batch goes through route() and, after the
-/// batches routed before it, through step() or infer(). All ranks make the same calls in the same
-/// order.
+/// One rank's part in training and evaluating a model. Each batch is passed to route(). step() or
+/// infer() takes the oldest routed batch. All ranks make the same calls in the same order.
 class Trainer {
  public:
   /// `initialise` draws the initial weights. Pass false if a checkpoint will fill them.
   Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan& plan, bool initialise);
   ~Trainer();
 
-  /// Draws all weights anew from the seed and resets optimizer state.
+  /// Draws all weights from the seed again and resets optimizer state.
   void initialise();
   /// Whether steps of recurring shapes are recorded as graphs and replayed, if the device and the
   /// communicator can. The results are bitwise the same.
   void use_graphs(bool yes);
   /// Steps that were replayed.
   int64_t steps_replayed() const;
-  /// From now on the device's clock times the stages of training steps. Exclude use_graphs(). No
-  /// effect on a CPU, where the host's clock times them.
+  /// From now on the device's clock times the stages of training steps. Do not combine it with
+  /// use_graphs(). No effect on a CPU, because the host's clock times them there.
   void time_stages();
-  /// Adds the stages still under way to the trace.
+  /// Waits for the queued stages and adds them to the trace.
   void finish_stages();
 
   /// Sends a batch's ids to the owners of their rows, and keeps its dense part until its step.
@@ -55,15 +54,15 @@ class Trainer {
   /// Discards the routed batches.
   void drop_routed();
 
-  /// Trains on the oldest routed batch; `step` counts from 0. Throws run_error naming the first
-  /// layer whose output is not finite if the loss is not finite, and usage_error for a bad id. No
-  /// weight changes then.
+  /// Trains on the oldest routed batch. `step` counts from 0. If the loss is not finite, throws
+  /// run_error naming the first layer whose output is not finite. Throws usage_error for a bad id.
+  /// No weight changes if it throws.
   StepResult step(int64_t step, bool stop_requested) {
     start_step(step, stop_requested);
     return finish_step();
   }
-  /// The first part of step(). On a device that runs asynchronously it queues the whole step, and
-  /// the host may do other work before finish_step() waits for the loss.
+  /// The first part of step(). On a device that runs asynchronously, it queues the whole step. The
+  /// host may then do other work before finish_step() waits for the loss.
   void start_step(int64_t step, bool stop_requested);
   StepResult finish_step();
 
@@ -72,11 +71,11 @@ class Trainer {
     start_infer(labels);
     finish_infer(probabilities);
   }
-  /// The first part of infer(), as start_step() of step().
+  /// The first part of infer(), like start_step() for step().
   void start_infer(std::vector<float>& labels);
   void finish_infer(std::vector<float>& probabilities);
 
-  /// Throws as the next step would if the last step's gradients were not finite. Call it before
+  /// Throws if the last step's gradients were not finite, as the next step would. Call it before
   /// weights are saved and after the last step. Collective.
   void check_last_update();
 
@@ -86,7 +85,7 @@ class Trainer {
   void weights_changed() { model_.parameters().refresh_copies(); }
   /// The algorithms that each rank's libraries chose by timing, for a checkpoint. Collective.
   std::vector<std::string> tuned_algorithms() const;
-  /// Uses them again if the world size is the same. Call it before the first step.
+  /// Uses such algorithms again if the world size is the same. Call it before the first step.
   void restore_tuned_algorithms(const std::vector<std::string>& by_rank);
   ShardedEmbeddings& embeddings() { return embeddings_; }
   /// Bytes that the embeddings have sent to other ranks, in replayed steps too.

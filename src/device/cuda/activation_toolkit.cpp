@@ -81,13 +81,13 @@ class ActivationOf {
   cudnnActivationDescriptor_t descriptor_ = nullptr;
 };
 
-/// Sizes and strides are ints there.
+/// cuDNN takes sizes and strides as int.
 bool describable(const Matrix& m) {
   return m.type != DType::kFloat16 &&
          m.rows * std::max(m.stride, m.cols) <= std::numeric_limits<int>::max();
 }
 
-/// The kind of a status: since cuDNN 9 there are several for "not supported" and the like.
+/// The category of a status. Since cuDNN 9 a category such as "not supported" has several statuses.
 cudnnStatus_t kind_of(cudnnStatus_t status) {
 #ifdef CUDNN_STATUS_CATEGORY
   return static_cast<cudnnStatus_t>(CUDNN_STATUS_CATEGORY(status));
@@ -123,7 +123,7 @@ class DnnActivations final : public Activations {
     DLRM_DNN_CHECK(cudnnSetStream(handle_, cuda::native(stream)));
     const ActivationOf function(act);
     const TensorOf out(y), gradient(dy);
-    // y stands for the input as well, as where activations are applied in place.
+    // y is passed as the input as well, as if the activation had been applied in place.
     return taken(
         cudnnActivationBackward(handle_, function.get(), &kOne, out.get(), y.data, gradient.get(),
                                 dy.data, out.get(), y.data, &kZero, gradient.get(), dy.data),

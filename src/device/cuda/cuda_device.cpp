@@ -30,7 +30,7 @@ DeviceCapabilities gpu_capabilities() {
   return gpu;
 }
 
-/// Keeps all that is freed for the next allocation.
+/// The device's default pool. It keeps all freed memory for later allocations.
 cudaMemPool_t keeping_pool(int index) {
   cudaMemPool_t pool = nullptr;
   DLRM_CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, index));
@@ -39,7 +39,7 @@ cudaMemPool_t keeping_pool(int index) {
   return pool;
 }
 
-/// By all threads: tables of tier host are hundreds of GiB.
+/// Uses all threads, because tables of tier host take hundreds of GiB.
 void zero(void* data, size_t bytes) {
   constexpr size_t kPart = size_t{64} << 20;
   const auto parts = static_cast<int64_t>((bytes + kPart - 1) / kPart);
@@ -65,14 +65,15 @@ CudaDevice::~CudaDevice() {
   free_waiting();
   cudaStreamSynchronize(memory_stream_);
   cudaStreamDestroy(memory_stream_);
-  // Another device object of this process may use the pool still; what it holds stays.
+  // Another device object of this process may still use the pool. Its memory stays.
   cudaMemPoolTrimTo(pool_, 0);
 }
 
 cudaError_t CudaDevice::from_pool(void** pointer, size_t bytes) {
   const cudaError_t status = cudaMallocAsync(pointer, bytes, memory_stream_);
   if (status != cudaErrorMemoryAllocation) return status;
-  // What was freed in other sizes goes back to the driver, and is asked for once more.
+  // The pool may keep freed memory in sizes that do not fit. It goes back to the driver, and the
+  // allocation is tried once more.
   cudaGetLastError();
   DLRM_CUDA_CHECK(cudaStreamSynchronize(memory_stream_));
   DLRM_CUDA_CHECK(cudaMemPoolTrimTo(pool_, 0));
@@ -116,7 +117,7 @@ size_t CudaDevice::available_bytes() const {
   DLRM_CUDA_CHECK(cudaSetDevice(index_));
   size_t free = 0, total = 0;
   DLRM_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  uint64_t reserved = 0, used = 0;  // what the pool keeps is free as well
+  uint64_t reserved = 0, used = 0;  // memory that the pool keeps is free as well
   DLRM_CUDA_CHECK(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &reserved));
   DLRM_CUDA_CHECK(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemCurrent, &used));
   return free + static_cast<size_t>(reserved > used ? reserved - used : 0);
@@ -152,7 +153,7 @@ void* CudaDevice::allocate_host(size_t bytes, const char* what) {
 
 void CudaDevice::deallocate_host(void* pointer, size_t) noexcept {
   host_ledger_.remove(pointer);
-  cudaFreeHost(pointer);  // waits for the device itself
+  cudaFreeHost(pointer);  // it waits for the device
 }
 
 void CudaDevice::copy(void* to, const void* from, size_t bytes, Stream& stream) {

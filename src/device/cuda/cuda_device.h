@@ -15,13 +15,13 @@
 
 namespace dlrm::cuda {
 
-/// The streams of a device that are alive: what freed memory may still be in use on.
+/// The streams of a device that are alive. Freed memory may still be in use on them.
 class StreamList {
  public:
   void add(cudaStream_t stream);
   void remove(cudaStream_t stream) noexcept;
-  /// Makes `later` wait for all that they hold now. False, and nothing done, while one of them is
-  /// being captured: a wait would become part of the graph.
+  /// Makes `later` wait for all work that the streams hold now. Returns false and does nothing if
+  /// one of them is being captured, because a wait would become part of the graph.
   bool order_before(cudaStream_t later) noexcept;
 
  private:
@@ -72,8 +72,8 @@ class CudaStream final : public Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// A GPU. Device memory comes from the driver's stream-ordered pool, which keeps what is freed;
-/// freed memory is given out again only behind all work that was queued when it was freed.
+/// A GPU. Device memory is allocated from the driver's stream-ordered pool, which keeps freed
+/// memory. Freed memory is used again only after all work that was queued when it was freed.
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int index);
@@ -109,7 +109,7 @@ class CudaDevice final : public Device {
   Ledger ledger_;
   Ledger host_ledger_;
   std::mutex mutex_;
-  std::vector<void*> waiting_;  // freed during a capture, to be given back after it
+  std::vector<void*> waiting_;  // freed during a capture; returned to the pool after it
 };
 
 }  // namespace dlrm::cuda

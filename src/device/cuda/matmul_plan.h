@@ -9,12 +9,12 @@
 
 namespace dlrm::cuda {
 
-/// Throws run_error with `call` and the library's words where `status` is an error.
+/// Throws run_error with `call` and the library's text if `status` is an error.
 void check_lt(cublasStatus_t status, const char* call);
 #define DLRM_LT_CHECK(...) ::dlrm::cuda::check_lt((__VA_ARGS__), #__VA_ARGS__)
 
-/// cuBLASLt's descriptions of one shape. The library is column-major: what is row-major here is its
-/// own transpose there, so it computes dᵀ = op(b)ᵀ op(a)ᵀ; its A is our b, its B our a.
+/// cuBLASLt's descriptions of one shape. The library is column-major. It reads our row-major matrix
+/// as its transpose, so it computes dᵀ = op(b)ᵀ op(a)ᵀ. Its A is our b, and its B is our a.
 class MatmulPlan {
  public:
   MatmulPlan(const Product& product, bool tf32);
@@ -22,11 +22,11 @@ class MatmulPlan {
   MatmulPlan(const MatmulPlan&) = delete;
   MatmulPlan& operator=(const MatmulPlan&) = delete;
 
-  /// The library's proposals, best first; none where it has no algorithm. None splits the inner
-  /// size and adds the parts in anything but fp32 (or at all in an order that timing decides).
+  /// The library's proposals, best first. Empty if it has no algorithm. A proposal that splits the
+  /// inner size adds the parts in fp32 and in a fixed order.
   std::vector<cublasLtMatmulAlgo_t> propose(cublasLtHandle_t handle, const Product& product,
                                             size_t workspace_bytes, int count);
-  /// Whether `algo` serves here within the workspace, and sums as proposals must.
+  /// Whether `algo` computes this shape within the workspace and sums as a proposal does.
   bool takes(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algo,
              size_t workspace_bytes) const;
   cublasStatus_t run(cublasLtHandle_t handle, const Product& product,

@@ -55,8 +55,8 @@ void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribut
   DLRM_LT_CHECK(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)));
 }
 
-/// How an algorithm may add the parts of a split inner size: in fp32, one after the other. The
-/// others round each part to the type of the result.
+/// The allowed way to add the parts of a split inner size: in fp32, one after the other. The other
+/// schemes are excluded: they round each part to the type of the result.
 constexpr uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 bool reduces_in_fp32(const cublasLtMatmulAlgo_t& algo) {
@@ -67,7 +67,7 @@ bool reduces_in_fp32(const cublasLtMatmulAlgo_t& algo) {
   return status == CUBLAS_STATUS_SUCCESS && (scheme & ~kReductions) == 0;
 }
 
-/// What proposals must keep to.
+/// The limits on proposals.
 class Preference {
  public:
   Preference(const Product& p, size_t workspace_bytes) {
@@ -136,7 +136,7 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::propose(cublasLtHandle_t handle, c
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle, operation_, a_, b_, d_, d_, preference.get(), count, results.data(), &found);
   std::vector<cublasLtMatmulAlgo_t> algos;
-  // No algorithm is an answer, be it said as not supported or as an invalid value.
+  // The library reports a lack of algorithms as "not supported" or as an invalid value.
   if (status != CUBLAS_STATUS_SUCCESS) return algos;
   for (int i = 0; i < found; ++i) {
     const auto& result = results[static_cast<size_t>(i)];

@@ -12,11 +12,11 @@
 namespace dlrm::cuda {
 namespace {
 
-constexpr int kRepeats = 5;      // of one candidate, when candidates are timed
-constexpr int kUntimed = 4;      // proposals asked for where none is timed: the first may not run
-constexpr float kWorth = 0.97f;  // of the time so far: what comes later must be faster by that
+constexpr int kRepeats = 5;      // timed runs of each candidate
+constexpr int kUntimed = 4;      // proposals requested if none is timed; the first may not run
+constexpr float kWorth = 0.97f;  // a later candidate must take less than this share of the best
 
-/// Events that measure.
+/// Measures the time between two events of a stream.
 class Stopwatch {
  public:
   explicit Stopwatch(cudaStream_t stream) : stream_(stream) {
@@ -138,11 +138,11 @@ class LtMatmul final : public Matmul {
     }
   }
 
-  /// None where none of them runs.
+  /// Empty if none of them runs.
   std::optional<cublasLtMatmulAlgo_t> first_or_fastest(
       MatmulPlan& plan, const std::vector<cublasLtMatmulAlgo_t>& proposed, const Product& product,
       cudaStream_t stream) {
-    // What it would add to must stay.
+    // Trials must not change the d that the product adds to.
     Buffer aside;
     Product trial = product;
     if (product.accumulate) {
@@ -171,7 +171,7 @@ class LtMatmul final : public Matmul {
     return chosen;
   }
 
-  /// Each stream's own: products of two streams run side by side.
+  /// Each stream has its own workspace, because products of two streams run concurrently.
   void* workspace(cudaStream_t stream) {
     Buffer& buffer = workspaces_[stream];
     if (!buffer.data()) buffer = Buffer(device_, options_.workspace_bytes, "matmul workspace");

@@ -10,14 +10,14 @@
 namespace dlrm::cuda {
 namespace {
 
-/// CUB's sums count in int as of CUDA 12.4: more would be cut off without a word.
+/// As of CUDA 12.4, CUB's sums count in int and would silently truncate a larger count.
 int items(int64_t count) {
   const bool fits = count <= std::numeric_limits<int>::max();
   check(fits ? cudaSuccess : cudaErrorInvalidValue, "a sum over 2^31 numbers or more");
   return static_cast<int>(count);
 }
 
-/// What `call` answers for scratch when it is given none.
+/// The scratch bytes that `call` reports when it is called without scratch.
 template <class Call>
 size_t asked(const Call& call) {
   size_t bytes = 0;
@@ -25,7 +25,7 @@ size_t asked(const Call& call) {
   return bytes;
 }
 
-/// Counts in 32 bits where they fit: CUB's kernels need fewer registers for them.
+/// Passes the count in 32 bits if it fits, because CUB's kernels then need fewer registers.
 template <class Key>
 cudaError_t sort(void* scratch, size_t& bytes, const Key* keys, Key* sorted_keys,
                  const uint32_t* values, uint32_t* sorted_values, int64_t count, int begin_bit,

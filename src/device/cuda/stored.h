@@ -5,7 +5,7 @@
 
 namespace dlrm::cuda {
 
-/// Element `i` of fp32 or bf16 values, for host code that stands in for a library.
+/// Element `i` of fp32 or bf16 values. Host code that emulates a library reads values with it.
 inline float load(const void* data, DType type, int64_t i) {
   return dispatch_compute(
       type, [&]<class T>() { return static_cast<float>(static_cast<const T*>(data)[i]); });

@@ -89,7 +89,7 @@ void CudaStream::abandon_capture() noexcept {
   cudaGraph_t graph = nullptr;
   cudaStreamEndCapture(stream_, &graph);
   if (graph) cudaGraphDestroy(graph);
-  cudaGetLastError();  // an invalid capture: what made it so is told by who met it
+  cudaGetLastError();  // the call that made the capture invalid has reported the error
 }
 
 CudaGraph::CudaGraph(cudaGraph_t graph) {

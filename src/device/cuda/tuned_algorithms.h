@@ -9,31 +9,31 @@
 
 namespace dlrm::cuda {
 
-/// All that an algorithm's choice depends on.
+/// Everything that the choice of an algorithm depends on.
 using MatmulKey = std::array<int64_t, 20>;
 MatmulKey key_of(const Product& product, bool tf32);
-/// The key of which way a caller takes to `product` (Matmul::fastest).
+/// The key of the way that a caller computes `product` (Matmul::fastest).
 MatmulKey key_of_way(const Product& product, bool tf32);
 
-/// The largest power of two up to 256, what algorithms ask for at most, that divides the address.
+/// The largest power of two up to 256 that divides the address. Algorithms require at most 256.
 int64_t alignment(const void* pointer);
 
-/// What was chosen: a library's algorithm as it stores it, or a number.
+/// A choice: an algorithm as the library stores it, or a number.
 struct MatmulChoice {
   std::array<uint64_t, 8> data{};
 };
 using TunedAlgorithms = std::map<MatmulKey, MatmulChoice>;
 
-/// Whose algorithms they are.
+/// The library and the GPU that the algorithms belong to.
 struct MatmulOrigin {
   uint64_t library = 0;
   int64_t capability = 0;
 };
 
-/// Choices as bytes, with where they are from.
+/// Choices and their origin as bytes.
 std::vector<std::byte> pack_tuned_algorithms(const TunedAlgorithms& choices,
                                              const MatmulOrigin& origin);
-/// Nothing where the bytes are of another origin, or no such bytes at all.
+/// Empty if the bytes are of another origin or not in this format.
 TunedAlgorithms unpack_tuned_algorithms(std::span<const std::byte> bytes,
                                         const MatmulOrigin& origin);
 

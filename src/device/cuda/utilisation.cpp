@@ -7,7 +7,7 @@
 namespace dlrm {
 namespace {
 
-// What this file needs of NVML's C interface, which is stable across drivers.
+// The part of NVML's C interface that this file uses. It is stable across drivers.
 using NvmlDevice = void*;
 struct NvmlShares {
   unsigned int gpu, memory;  // percent
@@ -17,7 +17,7 @@ struct NvmlMemory {
 };
 constexpr int kSuccess = 0;
 
-/// libnvidia-ml.so.1 of the driver, or nothing.
+/// libnvidia-ml.so.1 of the driver, if it can be loaded.
 class Nvml {
  public:
   Nvml() : library_(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
@@ -78,7 +78,7 @@ class NvmlProbe final : public UtilisationProbe {
 std::unique_ptr<UtilisationProbe> make_utilisation_probe(Device& device) {
   if (!device.runs_cuda()) return nullptr;
   char bus[32] = {};
-  // The emulator has no bus.
+  // The emulator has no PCI bus.
   if (cudaDeviceGetPCIBusId(bus, sizeof(bus), cuda::facts(device).index) != cudaSuccess) {
     cudaGetLastError();
     return nullptr;

@@ -41,7 +41,7 @@ class Dot final : public Interaction {
   Ops& ops_;
   DType compute_;
   int64_t width_, stride_ = 0;
-  Buffer z_, dx_;  // dx_ if nobody asks for the gradient of X
+  Buffer z_, dx_;  // dx_ is written if no caller needs the gradient of X
   Matrix x_, last_;
   MatrixView<const float> e_;
 };

@@ -11,9 +11,9 @@
 
 namespace dlrm::checked {
 
-/// Runs each operation as chosen, then the reference on copies of what it reads and writes, in the
-/// host's memory, and compares.
-/// Tables are never copied whole: only the rows that an operation names.
+/// Runs each operation with the chosen Ops, then with the reference on copies in the host's memory,
+/// and compares the results. Tables are never copied whole: only the rows that an operation names
+/// are.
 class CheckedOps final : public Ops {
  public:
   CheckedOps(std::unique_ptr<Ops> chosen, Device& device, Stream& stream)
@@ -33,12 +33,13 @@ class CheckedOps final : public Ops {
   DLRM_SEQUENCES(DLRM_OVERRIDE)
 
  private:
-  /// Runs `operation` by both, the reference on copies of its operands, and compares its results.
+  /// Runs `operation` with the chosen Ops, and with the reference on copies of its operands.
+  /// Compares the results.
   template <class Operation>
   void check(const Operation& operation);
 
-  // Operations that are compared in their own way: by the rows that they name, the bytes that they
-  // write, or the operations that they consist of.
+  // Operations that are compared differently: by the rows that they name, by the bytes that they
+  // write, or by the operations that they consist of.
   void check(const LinearForward& o);
   void check(const LinearBackward& layer);
   void check(const LinearBackwardUpdate& o);
@@ -63,7 +64,7 @@ class CheckedOps final : public Ops {
   void check_groups(View<const IdGroup> groups, int64_t rows, const SegmentedRows& runs);
   void check_backward(const Subject& subject, const SegmentedRows& runs,
                       View<const BagGradient> gradients, const MatrixView<const float>& grads);
-  /// Updates the shards by `chosen`, and again by the reference.
+  /// Updates the shards by calling `chosen`, and again with the reference. Compares the results.
   void check_updates(const char* operation, const OptimizerStep& step,
                      View<const ShardUpdate> shards, const std::function<void()>& chosen);
 

@@ -10,7 +10,7 @@
 
 namespace dlrm::checked {
 
-/// A matrix of its own, rows without gaps.
+/// A matrix with its own memory, without gaps between rows.
 class Copy {
  public:
   Copy(int64_t rows, int64_t cols, DType type)
@@ -22,7 +22,7 @@ class Copy {
   Copy(Copy&&) = default;
   Copy& operator=(Copy&&) = default;
 
-  /// |m|, in fp32, of what is in the host's memory.
+  /// |m| in fp32. m is in the host's memory.
   static Copy magnitude(const Matrix& m);
   static Copy empty_like(const Matrix& m, DType type);
 
@@ -35,7 +35,7 @@ class Copy {
   Matrix matrix_;
 };
 
-/// What was run, for the message.
+/// What was run, for messages.
 struct Subject {
   const char* operation;
   std::string shape;
@@ -45,13 +45,14 @@ struct Subject {
 [[noreturn]] void disagree(const Subject& subject, const std::string& element, double got,
                            double expected);
 
-/// Equal, both NaN, or within `allowed`.
+/// True if the values are equal, both NaN, or differ by at most `allowed`.
 inline bool agree(double got, double expected, double allowed) {
   if (got == expected || (std::isnan(got) && std::isnan(expected))) return true;
   return std::abs(got - expected) <= allowed;
 }
 
-/// Half a unit in the last place where rounding differs becomes a whole one.
+/// The rounding error allowed at `value`: if two results round differently, half a unit in the last
+/// place becomes a whole unit.
 inline double rounding(DType type, double value) {
   const auto step = [type] {
     switch (type) {
@@ -67,13 +68,13 @@ inline double rounding(DType type, double value) {
   return step() * std::abs(value) + 1e-37;
 }
 
-/// Error of a sum of `terms` fp32 products whose magnitudes add up to `magnitude`.
+/// Error of a sum of `terms` fp32 products whose magnitudes sum to `magnitude`.
 inline double summing(int64_t terms, double magnitude) {
   return (8 + 2 * std::sqrt(static_cast<double>(terms))) * 0x1p-24 * magnitude;
 }
 
-/// Compares every element of `got` with `expected`. allowed(r, c) is the difference that is allowed
-/// beyond the rounding of the stored type.
+/// Compares every element of `got` with `expected`. allowed(r, c) is the allowed difference in
+/// addition to the rounding of the stored type.
 template <class Allowed>
 void expect_close(const Subject& subject, const char* what, const Matrix& got,
                   const Matrix& expected, const Allowed& allowed) {

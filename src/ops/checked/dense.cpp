@@ -10,13 +10,13 @@ std::string product_shape(const Matrix& x, const Matrix& w) {
                      name_of(x.type));
 }
 
-/// The error of sums of `terms` products, by the magnitudes that the reference summed.
+/// The error of sums of `terms` products. `magnitude`: the reference's sums of their magnitudes.
 auto sums(int64_t terms, const Copy& magnitude) {
   return [terms, &magnitude](int64_t r, int64_t c) { return summing(terms, magnitude.at(r, c)); };
 }
 
-/// What `before` allows of z, after the activation: its slope is below 1.13, it is computed to a
-/// few units, and it may be taken of z rounded to `type`.
+/// The error after the activation if z has the error `before`. The activation's slope is below
+/// 1.13. It is computed to a few units in the last place, and possibly from z rounded to `type`.
 template <class Before>
 auto through(Activation act, DType type, const Before& before, const Copy& sizes) {
   const bool smooth = act != Activation::kNone && act != Activation::kRelu;

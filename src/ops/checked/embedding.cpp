@@ -6,7 +6,7 @@
 namespace dlrm::checked {
 namespace {
 
-/// One feature's bags in the host's memory, and of the table the rows that they name.
+/// One feature's bags in the host's memory, with the table rows that they name.
 class HostBags {
  public:
   HostBags(HostImage& host, const BagGroup& g)
@@ -26,7 +26,7 @@ class HostBags {
                       named);
   }
 
-  /// With what is at `pooled` as results.
+  /// The bags over the copied rows, with `pooled` as the result.
   BagGroup group(const Copy& pooled) const {
     BagGroup g;
     g.table.weights = rows_.matrix().data;
@@ -44,7 +44,7 @@ class HostBags {
     const auto b = static_cast<size_t>(bag);
     return offsets_[b + 1] - offsets_[b];
   }
-  /// What the sum of a bag's magnitudes is in column c.
+  /// The sum of magnitudes of a bag in column c.
   double magnitude(int64_t bag, int64_t c) const {
     const auto b = static_cast<size_t>(bag);
     double sum = 0;
@@ -64,7 +64,7 @@ class HostBags {
   Copy rows_;
 };
 
-/// SegmentedRows in the host's memory: what is filled of them.
+/// The used part of SegmentedRows in the host's memory.
 struct HostRuns {
   std::vector<int64_t> count, rows, starts;
   std::vector<Occurrence> occurrences;
@@ -223,8 +223,8 @@ void CheckedOps::check(const UpdateShards& o) {
   check_updates("embedding_bag_updates", step, shards, [&] { chosen_->run(o); });
 }
 
-/// The fused update has the bits of its two halves, so that each is compared by its own arithmetic:
-/// the sums first, then the rule applied to the sums as they came out.
+/// The fused update gives the bits of its two halves. Each half is compared by its own arithmetic:
+/// first the sums, then the rule applied to the sums that the device computed.
 void CheckedOps::check_updates(const char* operation, const OptimizerStep& step,
                                View<const ShardUpdate> shards,
                                const std::function<void()>& chosen) {

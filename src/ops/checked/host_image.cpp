@@ -25,7 +25,7 @@ Copy HostImage::of(const Matrix& m) {
     read(m, copy.matrix().data);
     return copy;
   }
-  return rows(m, std::vector<int64_t>(static_cast<size_t>(m.rows)));  // one row, again and again
+  return rows(m, std::vector<int64_t>(static_cast<size_t>(m.rows)));  // row 0, repeatedly
 }
 
 Copy HostImage::rows(const Matrix& table, const std::vector<int64_t>& listed) {

@@ -9,8 +9,8 @@
 
 namespace dlrm::checked {
 
-/// Copies of what operations read and write, in the host's memory, where the reference works: a
-/// device may have memory of its own. Each copy is made after what the stream holds.
+/// Copies in the host's memory of what operations read and write, for the reference. A device may
+/// have separate memory. A copy is made after the work queued on the stream so far.
 class HostImage {
  public:
   HostImage(Device& device, Stream& stream) : stream_(stream), transfer_(device, stream) {}
@@ -26,14 +26,14 @@ class HostImage {
   std::vector<std::remove_const_t<T>> of(View<T> values) {
     return list(values.data(), static_cast<int64_t>(values.size()));
   }
-  /// Empty where `from` is null.
+  /// Empty if `from` is null.
   template <class T>
   std::vector<std::remove_const_t<T>> list(T* from, int64_t count) {
     std::vector<std::remove_const_t<T>> copy(from ? static_cast<size_t>(count) : 0);
     if (!copy.empty()) bytes(copy.data(), from, copy.size() * sizeof(T));
     return copy;
   }
-  /// The listed rows of `table`, one after the other.
+  /// The rows of `table` whose numbers are given, in that order.
   Copy rows(const Matrix& table, const std::vector<int64_t>& listed);
   void bytes(void* to, const void* from, size_t count);
 
@@ -44,7 +44,7 @@ class HostImage {
   Transfer transfer_;
 };
 
-/// A step whose numbers lie in the host's memory.
+/// A step whose numbers are in the host's memory.
 class HostStep {
  public:
   HostStep(HostImage& host, const OptimizerStep& step);

@@ -10,17 +10,17 @@
 
 namespace dlrm::checked {
 
-/// A result of an operation as numbers, row by row.
+/// A result of an operation as numbers, in row-major order.
 struct Result {
   const char* name = nullptr;
   Tolerance tolerance;
   int64_t cols = 0;
   std::vector<double> values;
-  double rounding = 0;  ///< of the stored type, relative
+  double rounding = 0;  ///< relative rounding error of the stored type
 };
 
-/// Throws for the first element of `got` that is farther from `want` than its tolerance. `sizes`
-/// holds the same sums over magnitudes, `before` what the results held before.
+/// Throws for the first element of `got` that differs from `want` by more than its tolerance.
+/// `sizes` holds the same sums over magnitudes, `before` the previous content of the results.
 void compare(const Subject& subject, const std::vector<Result>& got,
              const std::vector<Result>& want, const std::vector<Result>& sizes,
              const std::vector<Result>& before);
@@ -44,15 +44,15 @@ std::string shape_of(const MatrixView<T>& m) {
   return shape_of(read_only(m));
 }
 
-/// An operation whose operands are matrices and views of numbers, on operands in the host's memory.
+/// An operation on matrices and views of numbers, with copies of its operands in the host's memory.
 template <class Operation>
 class HostOperation {
  public:
-  /// Copies what `operation` reads. Results are zeros, unless it adds to them.
+  /// Copies what `operation` reads. Results are zeros unless the operation adds to them.
   HostOperation(HostImage& host, const Operation& operation) : HostOperation(operation) {
     replace([&](Role role, auto& operand) { take(host, operand, role != Role::kOut); });
   }
-  /// The results as the device holds them.
+  /// The results currently in the device's memory.
   static HostOperation after(HostImage& host, const Operation& operation) {
     HostOperation results(operation);
     results.replace([&](Role, auto& operand) { results.take(host, operand, true); });
@@ -175,7 +175,7 @@ class HostOperation {
   }
 
   Operation operation_;
-  std::deque<Copy> matrices_;  // what operation_ refers to
+  std::deque<Copy> matrices_;  // the operands of operation_
   std::deque<std::vector<char>> views_;
 };
 

@@ -30,7 +30,7 @@ struct HostPart {
   IdPart view;
 };
 
-/// A list of ids to be checked, likewise.
+/// A list of ids to check, in the host's memory.
 struct HostCheck {
   HostCheck(HostImage& host, const IdCheck& list)
       : offsets(host.list(list.offsets, list.bags + 1)),

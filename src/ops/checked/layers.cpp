@@ -20,7 +20,7 @@ RowTable as_table(const DenseTensor& t) {
   return table;
 }
 
-/// One parameter's update, done again by the reference.
+/// One parameter's update, repeated by the reference.
 class UpdateAgain {
  public:
   UpdateAgain(HostImage& host, const OptimizerStep& step, const DenseTensor& tensor)
@@ -51,7 +51,7 @@ class UpdateAgain {
   RowCopies before_, want_;
 };
 
-/// All that a layer's backward reads and writes, in the host's memory.
+/// The operands and results of a layer's backward in the host's memory.
 struct HostLayer {
   Activation act;
   Copy y, z, dy, x, w, dx, dw, dbias;
@@ -78,7 +78,7 @@ struct HostLayer {
   }
 };
 
-/// What one backward writes, elsewhere in the device's memory.
+/// The results of a second backward, in other device memory.
 class Aside {
  public:
   Aside(Device& device, Ops& ops, const LinearBackward& l)
@@ -104,8 +104,8 @@ class Aside {
   Array<float> dw_, dbias_;
 };
 
-/// What the error of dz is relative to: dz, and dy too where slopes are computed to a few units of
-/// one.
+/// The magnitude that the error of dz is relative to: dz. If slopes are computed to a few units of
+/// 1, dy is added.
 Copy gradient_size(Activation act, Copy dz, const Copy& dy) {
   if (act == Activation::kNone || act == Activation::kRelu) return dz;
   for (int64_t r = 0; r < dz.matrix().rows; ++r) {
@@ -153,7 +153,8 @@ void CheckedOps::run_backward(const Subject& s, const LinearBackward& layer) {
 
 void CheckedOps::check(const LinearBackwardUpdate& o) {
   const auto& [step, layer, weight, bias] = o;
-  // The gradients that were applied: the same operation's without the update, checked themselves.
+  // The gradients that were applied: those of the same operation without the update. They are
+  // checked too.
   const Aside kept(device_, *chosen_, layer);
   const Subject s = subject("linear_backward_update", shape_of(layer));
   run_backward(s, kept.layer());

@@ -13,7 +13,7 @@ std::string shape_of(const Matrix& m) {
 
 bool empty(const BlockCopy& b) { return b.rows <= 0 || b.cols <= 0; }
 
-/// A block's lists in the host's memory.
+/// A block's scales and row numbers in the host's memory.
 struct HostLists {
   std::vector<float> scale;
   std::vector<int32_t> src_rows, dst_rows;
@@ -24,12 +24,12 @@ struct HostLists {
         dst_rows(host.list(b.dst_rows, b.rows)) {}
 };
 
-/// Rows of a side from its first one to the last that its list names.
+/// Rows of a side, from row 0 to the last one that `list` names.
 int64_t rows_of(const BlockCopy& b, const std::vector<int32_t>& list) {
   return list.empty() ? b.rows : *std::max_element(list.begin(), list.end()) + 1;
 }
 
-/// Copies of all memory that blocks write, one stretch for those that overlap.
+/// Copies of all memory that blocks write. Overlapping ranges become one stretch.
 class Destinations {
  public:
   void add(const Matrix& written) {
@@ -56,7 +56,7 @@ class Destinations {
     for (Stretch& s : stretches_) s.copy = host.list(s.begin, s.end - s.begin);
   }
 
-  /// Where the copy of `p` is.
+  /// The address in the copy that corresponds to `p`.
   void* aside(void* p) {
     const auto after =
         std::upper_bound(stretches_.begin(), stretches_.end(), static_cast<char*>(p),
@@ -88,7 +88,7 @@ double largest(const Matrix& m) {
 }  // namespace
 
 void CheckedOps::check(const CopyBlocks& o) {
-  // What a block wrote may have been added to by later ones: all are compared as sums.
+  // Later blocks may add to what a block wrote, so all results are compared as sums.
   const bool sums = std::any_of(o.blocks.begin(), o.blocks.end(),
                                 [](const BlockCopy& b) { return b.accumulate; });
   std::vector<BlockCopy> again(o.blocks.begin(), o.blocks.end());

@@ -8,19 +8,19 @@
 
 namespace dlrm::checked {
 
-/// The rows of a table that an update names, with their state, in the host's memory.
+/// Copies in the host's memory: the rows of a table that an update names, with their state.
 class RowCopies {
  public:
   RowCopies(HostImage& host, const OptimizerStep& step, const RowTable& table,
             std::vector<int64_t> rows);
 
-  /// The update, on the copies; `grads` is the gradient of each row in turn.
+  /// Updates the copies. Row i of `grads` is the gradient of the i-th copied row.
   void update(Ops& reference, const OptimizerStep& step, MatrixView<const float> grads,
               View<const float> square_sums, int64_t full_width);
-  /// The same of a dense tensor, which is the one row.
+  /// The same for a dense tensor, copied as a single row.
   void update_dense(Ops& reference, const OptimizerStep& step, View<const float> gradient);
-  /// Compares these rows with `after`, the same rows as another execution updated them. `before` is
-  /// what they were.
+  /// Compares these rows with `after`, the same rows updated by another execution. `before` holds
+  /// their values before the update.
   void compare(const Subject& subject, const OptimizerStep& step, const RowCopies& after,
                const RowCopies& before) const;
 

@@ -1,6 +1,6 @@
 #pragma once
-// Smooth activations; see vec.h for the rules of these files. All come from e^x for x <= 0, to
-// about two units in the last place.
+// Smooth activations. See vec.h for the rules of these files. All are computed from e^x for x <= 0,
+// to about two units in the last place.
 #include "cpu/elementwise_body.h"
 #include "cpu/kernels.h"
 #include "cpu/vec.h"
@@ -14,8 +14,8 @@ struct Exponential {
   Floats<N> power, rest;
 };
 
-/// For x <= 0 or NaN; 0 below -87, where e^x < 2^-125. x = n·ln 2 + r with n whole and
-/// |r| <= ln 2 / 2; `rest` is the series of e^r - 1, cut where it is below half a unit.
+/// For x <= 0 or NaN. 0 below -87, at which e^x < 2^-125. x = n·ln 2 + r with an integer n and
+/// |r| <= ln 2 / 2. `rest` is the series of e^r - 1, truncated below half a unit.
 template <int N>
 inline Exponential<N> exponential(Floats<N> x) {
   const auto all = [](float v) { return broadcast<N>(v); };
@@ -24,10 +24,10 @@ inline Exponential<N> exponential(Floats<N> x) {
   };
   const auto nothing = x < -87.0f;
   x = nothing ? all(-87.0f) : x;
-  constexpr float kWhole = 0x1.8p23f;  // added to a float, leaves no bits for fractions
+  constexpr float kWhole = 0x1.8p23f;  // adding it to a float leaves no fraction bits
   const Floats<N> shifted = x * all(0x1.715476p0f) + all(kWhole);  // log2(e)
   const Floats<N> n = shifted - all(kWhole);
-  Floats<N> r = multiply_add<N>(n, all(-0x1.63p-1f), x);  // ln 2 in two parts, the first exact
+  Floats<N> r = multiply_add<N>(n, all(-0x1.63p-1f), x);  // ln 2 in two parts, the first one exact
   r = multiply_add<N>(n, all(0x1.bd0106p-13f), r);
   Floats<N> sum = all(1.0f / 5040);
   for (const float c : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f}) sum = next(sum, r, c);
@@ -41,7 +41,7 @@ inline Floats<N> magnitude(Floats<N> x) {
   return bits_as<Floats<N>>(bits_as<Words<N>>(x) & 0x7fffffffu);
 }
 
-/// σ(z) and 1 - σ(z), neither by subtraction.
+/// σ(z) and 1 - σ(z), both without subtraction.
 template <int N>
 struct Logistic {
   Floats<N> value, rest;
@@ -54,7 +54,7 @@ inline Logistic<N> logistic(Floats<N> z) {
   return {z < 0.0f ? far : near, z < 0.0f ? near : far};
 }
 
-/// With e^x - 1, x = -2|z|: -(e^x - 1) / (2 + (e^x - 1)).
+/// tanh by e^x - 1, x = -2|z|: -(e^x - 1) / (2 + (e^x - 1)).
 template <int N>
 inline Floats<N> hyperbolic_tangent(Floats<N> z) {
   const Floats<N> size = magnitude<N>(z);
@@ -86,7 +86,7 @@ inline Floats<N> activated(Floats<N> z) {
 template <Activation A, int N>
 inline Floats<N> slope(Floats<N> from) {
   if constexpr (A == Activation::kGelu) {
-    constexpr float kFar = 64;  // beyond, the slope is 0 or 1; squares must not overflow
+    constexpr float kFar = 64;  // beyond, the slope is 0 or 1, and squares might overflow
     Floats<N> z = from > kFar ? broadcast<N>(kFar) : from;
     z = z < -kFar ? broadcast<N>(-kFar) : z;
     const Logistic<N> s = gelu_logistic<N>(z);
@@ -103,7 +103,7 @@ inline Floats<N> slope(Floats<N> from) {
   if constexpr (A == Activation::kTanh) return (1.0f - from) * (1.0f + from);
 }
 
-/// body.template operator()<A>() with A the activation, a smooth one, as a constant.
+/// body.template operator()<A>() with the smooth activation A as a constant.
 template <class Body>
 inline void with_smooth(Activation act, const Body& body) {
   switch (act) {

@@ -11,7 +11,7 @@
 
 namespace dlrm::cpu {
 
-/// Scratch of each thread of an operation.
+/// Scratch memory of an operation, one piece per thread.
 struct ThreadScratch {
   float* base = nullptr;
   int64_t stride = 0;
@@ -19,7 +19,7 @@ struct ThreadScratch {
 };
 
 /// Ops on this machine's cores. What a thread computes depends only on shapes, data and the number
-/// of threads. Embedding operations give the same bits with any number of threads.
+/// of threads. Embedding operations give the same bits for any number of threads.
 class CpuOps final : public Ops {
  public:
   CpuOps(Device& device, int threads, const std::string& isa);
@@ -34,34 +34,34 @@ class CpuOps final : public Ops {
 
  private:
   Runs prepare_runs(const SegmentedRows& runs, View<const BagGradient> gradients, int64_t width);
-  /// Chunk sums of the runs longer than kRunChunk, by all threads.
+  /// Computes the chunk sums of the runs longer than kRunChunk with all threads.
   void sum_long_runs(Runs& runs, int64_t count);
-  /// body(i0, i1, scratch [2·width]) for ranges of runs of about equal work.
+  /// Calls body(i0, i1, scratch [2·width]) for ranges of runs of about equal work.
   template <class Body>
   void for_run_ranges(const Runs& runs, int64_t count, const Body& body);
-  /// Those of the runs of `together_`, one table's after the other's, whose work begins in `share`.
+  /// Updates the runs of `together_`, table after table, whose work begins in `share`.
   void update_share(const OptimizerStep& step, Range share, float* scratch,
                     const std::function<void()>* progress);
-  /// Of a tensorwise rule: updates the state of a whole tensor and gives the factor of its step.
+  /// Tensorwise rules: updates the state of a whole tensor and returns the factor of its step.
   float update_state(const OptimizerStep& step, const DenseTensor& tensor, View<const float> g);
   /// y = act(x wᵀ + bias) for none and ReLU.
   void layer_outputs(Matrix x, Matrix w, View<const float> bias, Activation act, Matrix y);
   /// The layer's backward by our own code, with the update if `update.step` is given.
   void small_backward(const LinearBackward& layer, LayerBackward update, const DenseTensor* bias);
-  /// At least `floats` for each part. A part has the same memory in every operation, so that it
-  /// stays in its thread's cache.
+  /// At least `floats` for each part. A part has the same memory in every operation, so that the
+  /// memory stays in its thread's cache.
   ThreadScratch thread_scratch(int64_t floats);
 
   Device& device_;
   int threads_;
   const Kernels& kernels_;
   Products products_;
-  Array<float> scratch_;  // one stretch a thread
+  Array<float> scratch_;  // one piece per thread
   int64_t scratch_stride_ = 0;
-  Array<double> loss_parts_;  // one a chunk of samples
-  Array<double> squares_;     // of weights and of directions, two a chunk of a tensor
+  Array<double> loss_parts_;  // one per chunk of samples
+  Array<double> squares_;     // of weights and of directions, two per chunk of a tensor
   Array<char> entries_;       // (row, occurrence) pairs, twice
-  Array<int64_t> counters_;   // radix counts, one set a thread
+  Array<int64_t> counters_;   // radix counts, one set per thread
   Array<int64_t> long_runs_;
   Array<int64_t> long_first_;
   Array<float> chunk_sums_;

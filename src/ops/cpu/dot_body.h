@@ -1,5 +1,5 @@
 #pragma once
-// Dot interaction of one sample: v vᵀ as a small matrix product; see vec.h for the rules.
+// Dot interaction of one sample: v vᵀ as a small matrix product. See vec.h for the rules.
 #include "cpu/elementwise_body.h"
 #include "cpu/kernels.h"
 #include "cpu/vec.h"
@@ -9,13 +9,13 @@ namespace {
 
 inline int64_t rounded_up(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-/// Rows of v that are worked on together: their products share the loads of the other operand.
+/// Rows of v that are processed as a unit: their products share the loads of the other operand.
 constexpr int kRowsTogether = 4;
 
-/// Scratch of one thread: v [vectors, padded width], its transpose or the gradients of its
+/// Scratch of one thread: v [vectors, padded width], v's transpose or the gradients of its
 /// products, and an output row.
 struct DotScratch {
-  int64_t width;    ///< of a row of v, padded with zeros
+  int64_t width;    ///< length of a row of v, padded with zeros
   int64_t columns;  ///< vectors, padded
   float* v;
   float* square;  ///< forward: vᵀ [width, columns]; backward: symmetric [vectors, columns]
@@ -83,7 +83,7 @@ inline void transpose4(const float* from, int64_t from_stride, float* to, int64_
   _mm_storeu_ps(to + 3 * to_stride, r3);
 }
 
-/// s.square = vᵀ, four by four; both sides are padded that far.
+/// s.square = vᵀ, transposed in 4 x 4 tiles. Both sides are padded to multiples of 4.
 inline void transpose(const DotScratch& s, int64_t vectors, int64_t width) {
   for (int64_t i = 0; i < vectors; i += 4) {
     for (int64_t c = 0; c < width; c += 4) {
@@ -92,9 +92,9 @@ inline void transpose(const DotScratch& s, int64_t vectors, int64_t width) {
   }
 }
 
-/// Products of rows [i, i + rows) of v with those before each, one row after the other at `out`;
-/// where these end. A whole vector may be stored where less is needed: what it covers beyond is
-/// written later, and it does not pass `end`. All vectors fit V registers.
+/// Writes the products of rows [i, i + rows) of v with the preceding rows to `out`, row by row.
+/// Returns their end. May store a whole vector if fewer products are needed: later stores overwrite
+/// the excess, and no store passes `end`. All vectors fit V registers.
 template <int V, class T>
 inline T* multiply_triangle(const DotScratch& s, int64_t depth, int64_t i, int64_t rows, T* out,
                             const T* end) {
@@ -161,8 +161,8 @@ void dot_forward_of(const Matrix& x, const MatrixView<const float>& e, const Mat
   }
 }
 
-/// s.square = the gradients of the products as a symmetric matrix with a zero diagonal. Rows are
-/// loaded by whole vectors where `dz` has so much left: what lies right of the diagonal is
+/// s.square = the gradients of the products as a symmetric matrix with a zero diagonal. Loads whole
+/// vectors unless that passes the end of `dz`. What this stores right of the diagonal is
 /// overwritten.
 template <class T>
 inline void load_product_gradients(const T* dz, int64_t vectors, const DotScratch& s) {
@@ -178,7 +178,8 @@ inline void load_product_gradients(const T* dz, int64_t vectors, const DotScratc
     }
     dz += i;
   }
-  // The upper side is the lower one's transpose, four by four; then the squares on the diagonal.
+  // Transposes the lower triangle into the upper one in 4 x 4 tiles. Then fills the tiles on the
+  // diagonal.
   for (int64_t i = 4; i < vectors; i += 4) {
     for (int64_t j = 0; j < i; j += 4) {
       transpose4(s.square + i * s.columns + j, s.columns, s.square + j * s.columns + i, s.columns);

@@ -1,5 +1,5 @@
 #pragma once
-// Element by element kernels; see vec.h for the rules of these files.
+// Element-by-element kernels. See vec.h for the rules of these files.
 #include "cpu/kernels.h"
 #include "cpu/vec.h"
 
@@ -65,7 +65,7 @@ void from_float(DType type, const float* src, void* dst, int64_t n) {
   with_type(type, [&]<class T>(T) { convert_row(src, static_cast<T*>(dst), n); });
 }
 
-/// Elements before row r of a block's sides.
+/// Element offsets of row r in a block's source and destination.
 inline int64_t src_start(const BlockCopy& b, int64_t r) {
   return (b.src_rows ? b.src_rows[r] : r) * b.src_stride;
 }
@@ -93,7 +93,7 @@ void copy_rows_of(const BlockCopy& b) {
   }
 }
 
-/// One side is fp16: converts through fp32, a piece at a time.
+/// One side is fp16. Converts through fp32, a piece at a time.
 void copy_fp16_rows(const BlockCopy& b) {
   constexpr int64_t kPiece = 256;
   alignas(64) float x[kPiece];
@@ -123,7 +123,7 @@ void copy_rows(const BlockCopy& b) {
   });
 }
 
-/// A NaN stays one, so that a model that has diverged shows it.
+/// A NaN stays NaN, so that a diverged model is noticed.
 void relu(const Matrix& y, int64_t r0, int64_t r1) {
   with_type(y.type, [&]<class T>(T) {
     for (int64_t r = r0; r < r1; ++r) {
@@ -207,7 +207,7 @@ void cross_backward(const CrossBackward& o, int64_t r0, int64_t r1) {
   });
 }
 
-/// Sums of N columns: rows in chunks, whose sums are added in order.
+/// Sums of N columns. Sums rows in chunks, then adds the chunks' sums in order.
 template <class T, int N>
 inline void sum_columns(const Matrix& x, int64_t c, float* sums) {
   constexpr int64_t kChunk = 256;

@@ -6,15 +6,15 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements a thread
-constexpr int64_t kBagCost = 8;    // a bag's own work, in elements
+constexpr int64_t kGrain = 16384;  // elements per thread
+constexpr int64_t kBagCost = 8;    // work per bag, in elements
 
 /// Work of the first `b` bags of a group, in elements.
 int64_t work_before(const BagGroup& g, int64_t b) {
   return (g.offsets[b] - g.offsets[0]) * g.table.width + b * (g.table.width + kBagCost);
 }
 
-/// The first of `size` items before which at least `work` lies; before(i) does not fall.
+/// The first i of `size` items with before(i) >= work. before(i) does not decrease.
 template <class Before>
 int64_t first_at(int64_t size, int64_t work, const Before& before) {
   int64_t low = 0, high = size;
@@ -29,9 +29,9 @@ int64_t first_at(int64_t size, int64_t work, const Before& before) {
   return low;
 }
 
-/// Calls fetch(item, begin, end) and then work(item, begin, end) for stretches of items in order;
-/// the fetch of one before the work of the last where that is short enough to leave it in the
-/// cache.
+/// Calls fetch(item, begin, end) and then work(item, begin, end) for ranges of items in order.
+/// Fetches a range before the work on the previous one. If the previous range is long, its work is
+/// done first, because the fetched data would leave the cache.
 template <class Item, class Fetch, class Work>
 class InTurn {
  public:
@@ -81,7 +81,7 @@ Runs runs_of(const SegmentedRows& runs, View<const BagGradient> gradients, int64
 
 /// Whether a run has chunks that threads may share.
 bool has_long_run(const Runs& runs, int64_t count) {
-  if (runs.last + 2 - count <= kRunChunk) return false;  // all others have one occurrence at least
+  if (runs.last + 2 - count <= kRunChunk) return false;  // others have at least one each
   for (int64_t i = 0; i < count; ++i) {
     if (runs.starts[i + 1] - runs.starts[i] > kRunChunk) return true;
   }
@@ -260,7 +260,7 @@ void CpuOps::run(const ScatterRows& o) {
   const auto& [rows, count, grads, dense, touched] = o;
   const int64_t* begin = rows.data();
   const int64_t* end = begin + count[0];
-  // A thread owns rows of `dense`; `rows` ascend, so that its share of them is one stretch.
+  // A thread owns rows of `dense`. `rows` ascend, so its entries of `rows` are contiguous.
   parallel_ranges(threads_, dense.rows, dense.cols + 1, kGrain, [&](int64_t r0, int64_t r1) {
     for (int64_t r = r0; r < r1; ++r) std::fill_n(dense.row(r), dense.cols, 0.0f);
     std::fill(touched.begin() + r0, touched.begin() + r1, 0.0f);

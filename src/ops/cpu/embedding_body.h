@@ -1,12 +1,12 @@
 #pragma once
-// Pooled lookup and the sums of its gradient; see vec.h for the rules of these files.
+// Pooled lookup, and the sums of its gradient. See vec.h for the rules of these files.
 #include "cpu/kernels.h"
 #include "cpu/vec.h"
 
 namespace dlrm::cpu {
 namespace {
 
-/// Gradients of bags lie close together: fetched so many occurrences early.
+/// Prefetch distance in occurrences. The gradients of bags are close to each other in memory.
 constexpr int64_t kAhead = 12;
 
 /// N columns of one bag.
@@ -37,7 +37,7 @@ inline const T* weights_of(const RowTable& table) {
   return static_cast<const T*>(table.weights);
 }
 
-/// The last id of bags [.., b1), where prefetching ends; where there is none, none is read.
+/// The last id of bags [.., b1), at which prefetching ends. Not read if there is none.
 inline const int64_t* last_id(const BagGroup& g, int64_t b1) {
   return g.offsets[b1] > 0 ? g.ids + (g.offsets[b1] - 1) : g.ids;
 }
@@ -103,7 +103,7 @@ void pool_bags(const BagGroup& g, int64_t b0, int64_t b1) {
   with_type(g.table.type, [&]<class T>(T) { pool_typed<T>(g, b0, b1); });
 }
 
-/// The pooled gradient that an occurrence takes.
+/// The pooled gradient of an occurrence.
 struct Part {
   const float* data;
   float scale;
@@ -144,14 +144,14 @@ inline void copy_row(const float* x, float* y, int64_t n) {
   for_pieces(n, [&]<int N>(int64_t c) { store<N>(y + c, load<N>(x + c)); });
 }
 
-/// Reads the gradient of run after run, in order.
+/// Returns the gradients of consecutive runs, in order.
 class RunReader {
  public:
   RunReader(const Runs& runs, int64_t first) : runs_(runs) {
     while (long_ < runs.long_count && runs.long_runs[long_] < first) ++long_;
   }
 
-  /// Gradient of run i: where it stands, or `sum` [2·width] after summing into it.
+  /// Gradient of run i: a pointer to its only gradient, or `sum` [2·width] after summing into it.
   const float* operator()(int64_t i, float* sum) {
     const int64_t k0 = runs_.starts[i];
     const int64_t k1 = runs_.starts[i + 1];

@@ -1,5 +1,5 @@
 #pragma once
-// The factorization machine's second-order term of one sample; see vec.h for the rules.
+// The factorization machine's second-order term of one sample. See vec.h for the rules.
 #include "cpu/elementwise_body.h"
 #include "cpu/kernels.h"
 #include "cpu/vec.h"
@@ -7,7 +7,7 @@
 namespace dlrm::cpu {
 namespace {
 
-/// sum + error ← sum + error + v, without a loss: `error` collects what rounding takes from `sum`.
+/// sum + error ← sum + error + v without loss: `error` accumulates the rounding errors of `sum`.
 template <int N>
 inline void add_exactly(Floats<N>& sum, Floats<N>& error, Floats<N> v) {
   const Floats<N> next = sum + v;
@@ -16,8 +16,8 @@ inline void add_exactly(Floats<N>& sum, Floats<N>& error, Floats<N> v) {
   sum = next;
 }
 
-/// Each vector is multiplied by the sum of those before it. That is the sum of the products of all
-/// pairs, without the cancellation of (Σ v)² − Σ v².
+/// Multiplies each vector by the sum of the preceding ones. The total is the sum over all pairs,
+/// without the cancellation of (Σ v)² − Σ v².
 template <class T>
 void fm_forward_of(const FmForward& o, int64_t r0, int64_t r1) {
   const int64_t width = o.x.cols;

@@ -11,9 +11,9 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 2048;  // ids a thread
+constexpr int64_t kGrain = 2048;  // ids per thread
 
-/// An id and where it stood: any row, any place.
+/// An id and its occurrence, for any row, group and bag.
 struct WideEntry {
   uint64_t row;
   Occurrence at;
@@ -23,7 +23,7 @@ struct WideEntry {
   Occurrence place(int) const { return at; }
 };
 
-/// Half of it, where row and place fit 32 bits each: the place is group · 2^bag_bits + bag.
+/// Half the size, if the row and the place fit 32 bits each. Place = group · 2^bag_bits + bag.
 struct Entry {
   uint32_t row;
   uint32_t at;
@@ -41,7 +41,7 @@ int bits_of(int64_t values) {
   return static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(values, 1) - 1)));
 }
 
-/// What a sort of some groups' ids needs.
+/// The ids of some groups, and the parameters for sorting them.
 struct Ids {
   View<const IdGroup> groups;
   int64_t rows = 0;
@@ -75,14 +75,14 @@ struct Digits {
 
   Digits(int64_t rows, int64_t count) {
     const int needed = std::max(1, bits_of(rows));
-    // A pass costs its buckets too: few ids take narrower digits.
+    // A pass also scans its buckets, so few ids use narrower digits.
     const int widest = count < 512 ? 6 : count < 8192 ? 8 : 11;
     passes = (needed + widest - 1) / widest;
     bits = (needed + passes - 1) / passes;
   }
 };
 
-/// Entries [range) of the list of all ids: group, then bag, then position.
+/// Writes entries [range) of the list of all ids, ordered by group, then bag, then position.
 template <class E>
 void write_entries(const Ids& ids, Range range, E* entries) {
   int64_t passed = 0;
@@ -104,8 +104,7 @@ void write_entries(const Ids& ids, Range range, E* entries) {
   }
 }
 
-/// The list of all ids, and how many of them have each value of each digit: counters [passes,
-/// buckets].
+/// Writes the list of all ids and counts the values of each digit: counters [passes, buckets].
 template <class E>
 void write_and_count(const Ids& ids, const Digits& digits, E* entries, int64_t* counters) {
   const uint64_t mask = static_cast<uint64_t>(digits.buckets() - 1);
@@ -125,7 +124,7 @@ void write_and_count(const Ids& ids, const Digits& digits, E* entries, int64_t* 
   }
 }
 
-/// Turns counts of values into where each value's entries begin.
+/// Turns the counts of values into the index of each value's first entry.
 void counts_to_starts(int64_t* counts, int64_t buckets) {
   int64_t next = 0;
   for (int64_t b = 0; b < buckets; ++b) {
@@ -135,7 +134,7 @@ void counts_to_starts(int64_t* counts, int64_t buckets) {
   }
 }
 
-/// One stable pass by one digit, by one thread. starts: [buckets].
+/// One stable pass by one digit, in one thread. starts: [buckets].
 template <class E>
 void scatter(const E* from, E* to, int64_t count, int shift, uint64_t mask, int64_t* starts) {
   for (int64_t k = 0; k < count; ++k) {
@@ -172,7 +171,7 @@ void radix_pass(const E* from, E* to, int64_t count, int shift, const Digits& di
   });
 }
 
-/// Cuts entries [range) into runs, the first of which is run number `run`; gives the next number.
+/// Cuts entries [range) into runs. The first one has number `run`. Returns the next number.
 template <class E>
 int64_t cut_runs(const E* sorted, Range range, int bag_bits, int64_t run,
                  const SegmentedRows& runs) {
@@ -210,7 +209,7 @@ void write_runs(const E* sorted, int64_t count, int bag_bits, int parts, int64_t
   end_runs(firsts[parts], count, runs);
 }
 
-/// entries: [2·count]; counters: counters_for() one part.
+/// entries: [2·count]; counters: counters_for() of one part.
 template <class E>
 void sort_rows_alone(const Ids& ids, const Digits& digits, E* entries, int64_t* counters,
                      const SegmentedRows& runs) {
@@ -226,7 +225,7 @@ void sort_rows_alone(const Ids& ids, const Digits& digits, E* entries, int64_t* 
   end_runs(cut_runs(sorted, {0, ids.count}, ids.bag_bits, 0, runs), ids.count, runs);
 }
 
-/// entries: [2·count]; counters: counters_for() of them.
+/// entries: [2·count]; counters: counters_for() of `parts` parts.
 template <class E>
 void sort_rows(const Ids& ids, int parts, E* entries, int64_t* counters,
                const SegmentedRows& runs) {
@@ -271,7 +270,8 @@ void CpuOps::run(const GroupRows& o) {
 
 void CpuOps::run(const GroupShardRows& o) {
   const auto& [shards, progress] = o;
-  // A thread a shard needs no barriers and sorts within its own cache, where shards are many.
+  // If there are many shards, each is sorted by one thread: no barriers, and the data stays in the
+  // thread's own cache.
   if (threads_ == 1 || shards.size() < 2 * static_cast<size_t>(threads_)) {
     Ops::run(o);
     return;

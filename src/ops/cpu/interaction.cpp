@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kGrain = 16384;
 
-/// Parts for `samples` of v [vectors, width] each, by multiplications.
+/// The number of parts for `samples` of v [vectors, width], by the number of multiplications.
 int dot_parts(int threads, int64_t samples, int64_t vectors, int64_t width) {
   const int parts = parts_for(threads, samples * vectors * vectors * width, 16 * kGrain);
   return static_cast<int>(std::clamp<int64_t>(samples, 1, parts));

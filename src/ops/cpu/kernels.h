@@ -9,7 +9,7 @@
 
 namespace dlrm::cpu {
 
-/// Longer runs are summed in chunks of so many occurrences. Threads may share the chunks of a run.
+/// Occurrences in a chunk. Longer runs are summed in chunks, which threads may share.
 inline constexpr int64_t kRunChunk = 1024;
 
 /// SegmentedRows as plain pointers, and the chunk sums of runs longer than kRunChunk.
@@ -22,7 +22,7 @@ struct Runs {
   int64_t width = 0;
   const int64_t* long_runs =
       nullptr;  ///< run numbers, ascending; null if the caller sums the chunks
-  const int64_t* long_first = nullptr;  ///< first chunk sum of each, one more at the end
+  const int64_t* long_first = nullptr;  ///< first chunk sum of each long run, one more at the end
   int64_t long_count = 0;
   const float* chunk_sums = nullptr;  ///< [.., width]
 };
@@ -64,16 +64,16 @@ struct LayerBackward {
 struct Kernels {
   const char* name;
 
-  // Any type to and from fp32.
+  // Any type to fp32, and fp32 to any type.
   void (*to_float)(DType type, const void* src, float* dst, int64_t n);
   void (*from_float)(DType type, const float* src, void* dst, int64_t n);
   void (*copy_rows)(const BlockCopy& block);
 
   void (*relu)(const Matrix& y, int64_t r0, int64_t r1);
   void (*relu_backward)(const Matrix& y, const Matrix& dy, int64_t r0, int64_t r1);
-  /// y = act(z), which may be the same matrix, for the smooth activations; types alike.
+  /// y = act(z) for the smooth activations. y may be z. Both have one type.
   void (*activate)(Activation act, const Matrix& z, const Matrix& y, int64_t r0, int64_t r1);
-  /// dy ← dy ⊙ act'(z); `from` is z if needs_input(act), otherwise act(z).
+  /// dy ← dy ⊙ act'(z). `from` is z if needs_input(act), otherwise act(z).
   void (*activate_backward)(Activation act, const Matrix& from, const Matrix& dy, int64_t r0,
                             int64_t r1);
   void (*add)(const Matrix& x, const Matrix& y, int64_t r0, int64_t r1);
@@ -84,15 +84,15 @@ struct Kernels {
   void (*fm_backward)(const FmBackward& o, int64_t r0, int64_t r1);
   /// Sums of columns [c0, c1) over all rows, rows in fixed chunks.
   void (*column_sums)(const Matrix& x, int64_t c0, int64_t c1, float* sums);
-  /// y[r] = act(x[r]·w + bias), one output.
+  /// y[r] = act(x[r]·w + bias), for one output.
   void (*one_output)(const Matrix& x, const void* w, float bias, Activation act, const Matrix& y,
                      int64_t r0, int64_t r1);
 
-  /// Small batches: outputs [o0, o1) of a layer, and floats of scratch that they need.
+  /// Small batches: outputs [o0, o1) of a layer, and the number of floats of scratch for them.
   int64_t (*layer_forward_scratch)(int64_t in);
   void (*layer_forward)(const LayerForward& layer, int64_t o0, int64_t o1, float* scratch);
   int64_t (*layer_backward_scratch)(int64_t batch, int64_t outputs);
-  /// dx [b, in], if given, receives the part of dz w that outputs [o0, o1) contribute.
+  /// dx [b, in], if given, receives the contribution of outputs [o0, o1) to dz w.
   void (*layer_backward)(const LayerBackward& layer, int64_t o0, int64_t o1,
                          const MatrixView<float>& dx, float* scratch);
 
@@ -101,7 +101,7 @@ struct Kernels {
   void (*dot_forward)(const DotForward& o, int64_t r0, int64_t r1, float* scratch);
   void (*dot_backward)(const DotBackward& o, int64_t r0, int64_t r1, float* scratch);
 
-  /// Prefetches the first rows of bags [b0, b1): pool_bags itself fetches those that follow.
+  /// Prefetches the first rows of bags [b0, b1). pool_bags itself prefetches the following ones.
   void (*fetch_bags)(const BagGroup& group, int64_t b0, int64_t b1);
   void (*pool_bags)(const BagGroup& group, int64_t b0, int64_t b1);
   /// Sum over occurrences [k0, k1), at most kRunChunk of them.
@@ -109,7 +109,7 @@ struct Kernels {
   /// out[i] = gradient of run i. `scratch`: 2·width floats.
   void (*sum_runs)(const Runs& runs, int64_t i0, int64_t i1, float* scratch, float* out,
                    int64_t stride);
-  /// As fetch_bags, for update_runs.
+  /// Like fetch_bags, for update_runs.
   void (*fetch_runs)(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
                      int64_t i1);
   void (*update_runs)(const OptimizerStep& step, const RowTable& table, const Runs& runs,
@@ -117,13 +117,13 @@ struct Kernels {
   float (*square_sum)(const float* g, int64_t n);
   void (*update_rows)(const OptimizerStep& step, const RowTable& table, const RowGradients& grads,
                       int64_t i0, int64_t i1);
-  /// Of a tensorwise rule: updates the state and writes the sums of the squares of w and of the
+  /// Tensorwise rules: updates the state, and writes the sums of the squares of w and of the
   /// direction.
   void (*update_state)(const OptimizerStep& step, const float* w, const float* g, float* s1,
                        float* s2, int64_t n, double (&squares)[2]);
-  /// Of a tensorwise rule: the factor of the direction, by the sums over the whole tensor.
+  /// Tensorwise rules: the factor of the direction, from the sums over the whole tensor.
   float (*tensor_factor)(const OptimizerStep& step, const double (&squares)[2]);
-  /// `factor`: of a tensorwise rule, whose state is updated already.
+  /// `factor`: of a tensorwise rule, whose state is already updated.
   void (*update_dense)(const OptimizerStep& step, float factor, float* w, const float* g, float* s1,
                        float* s2, BFloat16* copy, int64_t n);
   void (*uniform_rows)(uint64_t key, int64_t first_row, int64_t first_column, float bound,

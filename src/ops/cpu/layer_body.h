@@ -1,7 +1,7 @@
 #pragma once
-// Linear layers for batches so small that a library's preparations cost more than they save; see
-// vec.h for the rules of these files. A thread has a range of the layer's outputs, the same forward
-// and backward: its rows of the weights stay in its cache.
+// Linear layers for batches so small that a library's preparations cost more than they save. See
+// vec.h for the rules of these files. A thread has the same range of outputs forward and backward,
+// so its rows of the weights stay in its cache.
 #include "cpu/kernels.h"
 #include "cpu/update_body.h"
 #include "cpu/vec.h"
@@ -13,11 +13,11 @@ namespace {
 
 constexpr int kTileOutputs = 4;
 constexpr int kTileSamples = kLanes / kTileOutputs;
-constexpr int64_t kSampleBytes = 16384;  // samples worked on together: half of a first-level cache
+constexpr int64_t kSampleBytes = 16384;  // samples processed as a unit: half of a first-level cache
 
 inline int64_t padded(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-/// Samples of `in` inputs that are worked on together: whole tiles.
+/// Samples of `in` inputs that are processed as a unit: whole tiles.
 inline int64_t samples_together(int64_t in) {
   const int64_t fit = kSampleBytes / (4 * padded(in)) / kTileSamples * kTileSamples;
   return fit > kTileSamples ? fit : kTileSamples;
@@ -25,8 +25,8 @@ inline int64_t samples_together(int64_t in) {
 
 int64_t layer_forward_scratch(int64_t in) { return samples_together(in) * padded(in); }
 
-/// Columns [c, c + n) of rows [r0, r1) of m one after the other in `to`, rows `stride` apart,
-/// filled up with zeros.
+/// Copies columns [c, c + n) of rows [r0, r1) of m to `to`, with `stride` between rows. Fills the
+/// rest with zeros.
 inline void pack_rows(const MatrixView<const float>& m, int64_t r0, int64_t r1, int64_t c,
                       int64_t n, int64_t stride, float* to) {
   for (int64_t r = r0; r < r1; ++r, to += stride) {
@@ -58,7 +58,7 @@ inline Floats<kLanes> forward_tile(const float* x, int64_t stride, const float* 
   return lane_sums<kLanes>(sum);
 }
 
-/// What a tile adds to and does with its sums.
+/// Adds the bias to a tile's sums, applies ReLU and stores the outputs.
 struct TileOutput {
   MatrixView<float> y;
   const float* bias;
@@ -101,12 +101,12 @@ void layer_forward(const LayerForward& layer, int64_t o0, int64_t o1, float* scr
   }
 }
 
-// ---- Backward: each vector of the weights is loaded once, gives its part of dx, gets its gradient
-// and, where the layer is updated at once, its new value.
+// ---- Backward: loads each vector of the weights once, adds its part of dx, computes its gradient
+// and, if the layer is updated at once, its new value.
 
 constexpr int kBackwardRows = kLanes == 16 ? 8 : 4;
 
-/// Inputs worked on together: x and dx of a batch in the first-level cache.
+/// Inputs processed as a unit: x and dx of a batch fit the first-level cache.
 inline int64_t inputs_together(int64_t batch) {
   return batch <= 32 ? 4 * kLanes : batch <= 64 ? 2 * kLanes : kLanes;
 }
@@ -116,8 +116,8 @@ int64_t layer_backward_scratch(int64_t batch, int64_t outputs) {
   return batch * (blocks * kBackwardRows + 2 * inputs_together(batch));
 }
 
-/// dz = dy ⊙ act'(z) of outputs [o0, o1): blocks of kBackwardRows outputs, each by samples; zeros
-/// fill the last block.
+/// dz = dy ⊙ act'(z) of outputs [o0, o1), in blocks of kBackwardRows outputs. Each block is
+/// ordered by samples. Zeros fill the last block.
 inline void pack_gradient(const LayerBackward& layer, int64_t o0, int64_t o1, float* dz) {
   constexpr int R = kBackwardRows;
   const int64_t batch = layer.dy.rows;
@@ -143,7 +143,7 @@ inline void pack_gradient(const LayerBackward& layer, int64_t o0, int64_t o1, fl
   }
 }
 
-/// Up to a vector of weights, their gradients and states.
+/// Updates up to a vector of weights with their gradients and states.
 template <Rule R>
 inline void update_vector(const RuleConstants& constants, float* w, Floats<kLanes> old,
                           Floats<kLanes> g, float* s1, float* s2, int64_t left) {
@@ -158,7 +158,7 @@ inline void update_vector(const RuleConstants& constants, float* w, Floats<kLane
   if constexpr (kState2<R>) store_partial(s2, load<kLanes>(second), left);
 }
 
-/// Keeps the gradient.
+/// Stores the gradient.
 struct KeepGradient {
   const LayerBackward& layer;
   void operator()(int64_t o, int64_t i, Floats<kLanes>, Floats<kLanes> g) const {
@@ -178,8 +178,8 @@ struct ApplyGradient {
   }
 };
 
-/// One vector of inputs of up to kBackwardRows outputs, all samples. x, dx: `stride` between
-/// samples.
+/// One vector of inputs of up to kBackwardRows outputs, for all samples. `stride` separates the
+/// samples of x and of dx.
 template <bool HasDx>
 inline void backward_tile(const Floats<kLanes>* w, const float* dz, int64_t batch, const float* x,
                           float* dx, int64_t stride, Floats<kLanes>* g) {
@@ -200,7 +200,7 @@ inline void backward_tile(const Floats<kLanes>* w, const float* dz, int64_t batc
   for (int k = 0; k < R; ++k) g[k] = sum[k];
 }
 
-/// Outputs [o0, o1) of one layer; their part of dx goes to `dx` where HasDx.
+/// Outputs [o0, o1) of one layer. If HasDx, `dx` receives their part of dx.
 template <bool HasDx, class Finish>
 inline void backward_outputs(const LayerBackward& layer, const Finish& finish, int64_t o0,
                              int64_t o1, const MatrixView<float>& dx, const float* dz,
@@ -238,7 +238,7 @@ inline void backward_outputs(const LayerBackward& layer, const Finish& finish, i
   }
 }
 
-/// Sums of dz over samples, in order; to layer.dbias.
+/// Sums dz over samples, in order, into layer.dbias.
 inline void sum_gradient(const LayerBackward& layer, int64_t o0, int64_t o1, const float* dz) {
   constexpr int R = kBackwardRows;
   const int64_t batch = layer.dy.rows;

@@ -6,10 +6,10 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;   // elements a thread, for what memory bounds
-constexpr int64_t kSmoothCost = 4;  // of an element through a smooth activation
+constexpr int64_t kGrain = 16384;   // elements per thread, if bound by memory
+constexpr int64_t kSmoothCost = 4;  // of an element of a smooth activation
 
-// Up to here our own layers are faster than oneDNN's products and the passes around them
+// Up to these sizes our own layers are faster than oneDNN's products with the passes that they need
 // (measured).
 constexpr int64_t kForwardSamples = 8;
 constexpr int64_t kBackwardSamples = 128;
@@ -29,9 +29,9 @@ bool small_backward_serves(const LinearBackward& l) {
          l.w.rows >= kBackwardOutputs;
 }
 
-/// The outputs of a layer cut among threads, alike in all operations of the layer.
+/// A layer's outputs, divided among threads in the same way in all operations of the layer.
 struct OutputParts {
-  static constexpr int64_t kTogether = 8;  // outputs that kernels work on at once
+  static constexpr int64_t kTogether = 8;  // outputs that kernels process as a unit
   int64_t outputs;
   int count;
 
@@ -104,7 +104,7 @@ void CpuOps::run(const LinearBackwardWeight& o) {
   }
   if (dw.rows > 0 && dw.cols > 0) products_.backward_weight(dz, x, dw);
   if (dbias.empty()) return;
-  // Cut at cache lines: threads then share none of dz.
+  // Divided at cache lines, so that threads share no line of dz.
   const int64_t lines = (dz.cols + 31) / 32;
   parallel_ranges(threads_, lines, 32 * dz.rows, kGrain, [&](int64_t l0, int64_t l1) {
     kernels_.column_sums(dz, l0 * 32, std::min(l1 * 32, dz.cols), dbias.data());
@@ -131,7 +131,7 @@ void CpuOps::run(const LinearBackward& layer) {
 
 void CpuOps::run(const LinearBackwardUpdate& o) {
   const auto& [step, layer, weight, bias] = o;
-  const bool tensorwise = traits_of(step.rule).tensorwise();  // needs all of the gradient first
+  const bool tensorwise = traits_of(step.rule).tensorwise();  // needs the whole gradient first
   if (!small_backward_serves(layer) || tensorwise || !weight.copy.empty() || skips_update(step)) {
     return Ops::run(o);
   }
@@ -162,7 +162,7 @@ void CpuOps::small_backward(const LinearBackward& l, LayerBackward update,
       kernels_.layer_backward_scratch(batch, parts[0].size() + OutputParts::kTogether);
   const int64_t partial = l.dx.data ? batch * in : 0;
   const ThreadScratch scratch = thread_scratch(own + partial);
-  const auto dx_of = [&](int part) {  // the first part's is dx itself
+  const auto dx_of = [&](int part) {  // the first part writes dx itself
     if (!l.dx.data) return MatrixView<float>();
     return part == 0 ? l.dx.f32() : MatrixView<float>(scratch(part) + own, batch, in);
   };

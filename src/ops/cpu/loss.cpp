@@ -9,7 +9,7 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kChunk = 1024;  // samples whose losses are summed together
+constexpr int64_t kChunk = 1024;  // samples whose losses are summed as a unit
 
 float logit_at(const Matrix& m, int64_t r) {
   return dispatch_compute(

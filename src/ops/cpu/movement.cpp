@@ -7,7 +7,7 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements a thread
+constexpr int64_t kGrain = 16384;  // elements per thread
 
 struct Span {
   uintptr_t begin;
@@ -30,7 +30,8 @@ Span written(const BlockCopy& b) {
 
 bool empty(const BlockCopy& b) { return b.rows <= 0 || b.cols <= 0; }
 
-/// Elements written below `address`, about: blocks are taken as evenly spread.
+/// About how many elements are written below `address`. Assumes that a block's writes are spread
+/// evenly.
 double work_below(View<const BlockCopy> blocks, uintptr_t address) {
   double sum = 0;
   for (const BlockCopy& b : blocks) {
@@ -45,7 +46,7 @@ double work_below(View<const BlockCopy> blocks, uintptr_t address) {
   return sum;
 }
 
-/// An address, a whole cache line's, below which about `work` elements are written.
+/// An address at a cache line's start below which about `work` elements are written.
 uintptr_t cut_at(View<const BlockCopy> blocks, Span all, double work) {
   uintptr_t low = all.begin, high = all.end;
   for (int i = 0; i < 20; ++i) {
@@ -70,8 +71,8 @@ BlockCopy cut(const BlockCopy& b, int64_t r0, int64_t r1, int64_t c0, int64_t c1
   return part;
 }
 
-/// The first cell of `b` at or behind an address: a row of the block, and a column of it, which is
-/// `cols` where the address lies between two rows.
+/// The first cell of `b` at or after an address: a row of the block and a column. The column is
+/// `cols` if the address is between two rows.
 struct Cell {
   int64_t row;
   int64_t column;
@@ -89,7 +90,7 @@ Cell cell_at(const BlockCopy& b, uintptr_t address) {
   return {listed, listed < b.rows && b.dst_rows[listed] == row ? column : 0};
 }
 
-/// The cells of `b` whose addresses lie in [from, to), by columns where a cut goes through a row.
+/// Copies the cells of `b` with addresses in [from, to). Cuts rows that contain `from` or `to`.
 template <class Copy>
 void copy_within(const BlockCopy& b, uintptr_t from, uintptr_t to, const Copy& copy) {
   const Cell begin = cell_at(b, from), end = cell_at(b, to);
@@ -108,8 +109,7 @@ void copy_within(const BlockCopy& b, uintptr_t from, uintptr_t to, const Copy& c
 
 }  // namespace
 
-/// Threads own stretches of the address space, so that blocks which write the same cell keep their
-/// order.
+/// Threads own disjoint address ranges, so that blocks that write the same cell keep their order.
 void CpuOps::run(const CopyBlocks& o) {
   int64_t total = 0;
   Span all{~uintptr_t{0}, 0};

@@ -15,7 +15,7 @@ inline int parts_for(int threads, int64_t work, int64_t grain) {
   return static_cast<int>(std::clamp<int64_t>(work / std::max<int64_t>(grain, 1), 1, threads));
 }
 
-/// body(part) for each part of [0, parts), whatever number of threads the system grants.
+/// Calls body(part) for each part of [0, parts), even if the system grants fewer threads.
 template <class Body>
 void parallel(int parts, const Body& body) {
   if (parts <= 1) {
@@ -26,7 +26,7 @@ void parallel(int parts, const Body& body) {
   for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) body(part);
 }
 
-/// As parallel, with after(part) for each part once all of body is done.
+/// Like parallel, then after(part) for each part once all calls of body have returned.
 template <class Body, class After>
 void parallel_then(int parts, const Body& body, const After& after) {
   if (parts <= 1) {
@@ -42,8 +42,8 @@ void parallel_then(int parts, const Body& body, const After& after) {
   }
 }
 
-/// body(part, share) for each of [0, shares). Free threads take them in order, so that a thread
-/// that other work slows down takes fewer.
+/// Calls body(part, share) for each share of [0, shares). Free threads take the next share, so that
+/// a thread slowed down by other work takes fewer.
 template <class Body>
 void parallel_shares(int parts, int shares, const Body& body) {
   std::atomic<int> next{0};
@@ -59,7 +59,7 @@ inline int shares_for(int parts, int64_t work, int64_t grain) {
   return static_cast<int>(std::clamp<int64_t>(work / grain, parts, parts * kSharesAThread));
 }
 
-/// body(begin, end) for near-equal ranges of [0, size), `cost` units of work an item.
+/// Calls body(begin, end) for near-equal ranges of [0, size). An item costs `cost` units of work.
 template <class Body>
 void parallel_ranges(int threads, int64_t size, int64_t cost, int64_t grain, const Body& body) {
   if (size <= 0) return;
@@ -71,8 +71,8 @@ void parallel_ranges(int threads, int64_t size, int64_t cost, int64_t grain, con
   });
 }
 
-/// Runs a library that takes its number of threads from OpenMP with ours, then restores the
-/// caller's.
+/// Sets OpenMP's number of threads to ours for a library that reads it. Then restores the caller's
+/// number.
 class ThreadScope {
  public:
   explicit ThreadScope(int threads) : before_(omp_get_max_threads()), threads_(threads) {

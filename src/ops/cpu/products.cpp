@@ -58,7 +58,7 @@ memory::data_type type_of(DType type) {
   throw run_error("{} is no type to compute in", name_of(type));
 }
 
-/// The stride of a single row means nothing, and may be less than its length.
+/// The stride of a single row has no meaning and may be less than its length.
 int64_t leading(const Matrix& m) { return m.rows > 1 ? m.stride : std::max<int64_t>(m.cols, 1); }
 
 memory::desc described(int64_t rows, int64_t cols, int64_t stride, bool transposed, DType type) {
@@ -115,7 +115,7 @@ class Products::Impl {
 
  private:
   void run(const Shape& shape, void* a, void* b, const float* bias, void* c) {
-    // A small product is done before a second thread has begun.
+    // A small product is done before a second thread would have started.
     const ThreadScope scope(parts_for(threads_, shape.m * shape.n * shape.k, 1 << 18));
     Primitive& p = primitive(shape);
     p.a.set_data_handle(a);

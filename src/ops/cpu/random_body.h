@@ -1,5 +1,5 @@
 #pragma once
-// Uniform initial rows; see vec.h for the rules. Philox4x32-10 as core/random.h has it, several
+// Uniform initial rows. See vec.h for the rules. Computes Philox4x32-10 like core/random.h, several
 // counters at once.
 #include "cpu/kernels.h"
 #include "cpu/vec.h"
@@ -7,8 +7,8 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int kCounters = kLanes / 2;  ///< drawn together, 4 numbers each
-/// One 32-bit word of each counter, in the low halves; the high halves hold nothing of use.
+constexpr int kCounters = kLanes / 2;  ///< drawn in one call, 4 numbers each
+/// One 32-bit word of each counter, in the low halves. The high halves are unused.
 using Wide = typename VectorOf<uint64_t, kCounters>::Type;
 
 /// Products of the low halves.
@@ -62,7 +62,7 @@ struct UniformField {
   int64_t first_quad() const { return first_column / 4; }
   int64_t quads() const { return (first_column + table.width + 3) / 4 - first_quad(); }
 
-  /// Quads [t, t + count) of the table, counted row after row.
+  /// Quads [t, t + count) of the table, numbered row after row.
   void fill(int64_t t, int64_t count) const {
     Counters at{};
     int64_t row = t / quads(), quad = t % quads();
@@ -89,7 +89,7 @@ struct UniformField {
     }
   }
 
-  /// Four values at column c, as far as there are columns.
+  /// Stores four values from column c, as far as columns exist.
   void put(int64_t row, int64_t c, const float* values) const {
     T* to = static_cast<T*>(table.weights) + row * table.stride;
     if (c >= 0 && c + 4 <= table.width) return store<4>(to + c, load<4>(values));

@@ -1,5 +1,5 @@
 #pragma once
-// Stochastic rounding of bf16 rows; see vec.h for the rules of these files.
+// Stochastic rounding of bf16 rows. See vec.h for the rules of these files.
 #include "cpu/kernels.h"
 #include "cpu/random_body.h"
 #include "cpu/vec.h"
@@ -24,7 +24,8 @@ inline void store_rounded(BFloat16* p, Floats<N> v, const uint16_t* random) {
 }
 
 /// The rounding_bits (core/random.h) of listed rows of a table, in the order of the list. A counter
-/// holds those of eight columns; as many counters as fit are drawn together, of one row or several.
+/// gives the bits of eight columns. As many counters as fit are drawn in one call, of one or more
+/// rows.
 class RoundingBits {
  public:
   RoundingBits(const OptimizerStep& step, const RowTable& table, const int64_t* rows, int64_t end)
@@ -35,7 +36,7 @@ class RoundingBits {
         first_(table.first_column / 8),
         counters_((table.first_column + table.width + 7) / 8 - first_) {}
 
-  /// piece(c0, c1, bits of c0 ... c1 - 1) for pieces that cover the columns of row rows[i].
+  /// Calls piece(c0, c1, bits of c0 ... c1 - 1) for pieces that cover the columns of row rows[i].
   template <class Piece>
   void of(int64_t i, const Piece& piece) {
     const int64_t skipped = table_.first_column - first_ * 8;
@@ -75,7 +76,7 @@ class RoundingBits {
     at.third[n] = static_cast<uint64_t>(first_ + k);
     at.fourth[n] = step_;
   }
-  /// Two 64-bit words a counter: the bits of its eight columns, in order.
+  /// Each counter gives two 64-bit words: the bits of its eight columns, in order.
   void draw_bits(const Counters& at) {
     uint64_t words[4][kCounters];
     draw(table_.rounding_key, at, words);
@@ -89,12 +90,12 @@ class RoundingBits {
   const int64_t* rows_;
   int64_t end_;
   uint64_t step_;
-  int64_t first_, counters_;  // of a row
+  int64_t first_, counters_;  // in a row
   int64_t drawn_ = 0, drawn_end_ = 0;
   uint64_t bits_[2 * kCounters];
 };
 
-/// Rows of fp32 need none.
+/// fp32 rows need no rounding bits.
 struct NoRounding {
   NoRounding(const OptimizerStep&, const RowTable&, const int64_t*, int64_t) {}
 };

@@ -8,7 +8,7 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;        // elements a thread
+constexpr int64_t kGrain = 16384;        // elements per thread
 constexpr int64_t kSquaresChunk = 4096;  // elements whose squares are summed in fp32
 
 }  // namespace
@@ -26,7 +26,7 @@ void CpuOps::run(const DenseUpdate& o) {
   });
 }
 
-/// In chunks of a fixed size, added in order: the same bits for any number of threads.
+/// Sums in chunks of a fixed size, added in order: the same bits for any number of threads.
 float CpuOps::update_state(const OptimizerStep& step, const DenseTensor& t, View<const float> g) {
   const auto n = static_cast<int64_t>(g.size());
   const int64_t chunks = (n + kSquaresChunk - 1) / kSquaresChunk;

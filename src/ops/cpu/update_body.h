@@ -1,5 +1,5 @@
 #pragma once
-// Optimizer rules; see vec.h for the rules of these files.
+// Optimizer rules. See vec.h for the rules of these files.
 #include "cpu/embedding_body.h"
 #include "cpu/kernels.h"
 #include "cpu/rounding_body.h"
@@ -26,7 +26,8 @@ inline RuleConstants constants_of(const OptimizerStep& s) {
           static_cast<uint32_t>(s.step)};
 }
 
-/// Row-wise rules: the factor of a row's gradient, by the row's state and the mean of its squares.
+/// Row-wise rules: the factor of a row's gradient, from the row's state and the mean of the squares
+/// of its gradient.
 template <Rule R>
 inline float row_factor(const RuleConstants& k, float* state, float mean) {
   static_assert(R == Rule::kRowwiseAdagrad);
@@ -53,15 +54,15 @@ inline Floats<N> direction(const RuleConstants& k, Floats<N> w, const float* s1,
   return m_hat / (square_root<N>(v_hat) + all(k.eps)) + all(k.weight_decay) * w;
 }
 
-/// Tensorwise rules: the factor of the direction, by the norms of the weights and of the direction.
+/// Tensorwise rules: the factor of the direction, from the norms of the weights and the direction.
 template <Rule R>
 inline float factor_of_norms(float w, float r) {
   static_assert(R == Rule::kLamb);
   return w > 0 && r > 0 ? w / r : 1;
 }
 
-/// The new weights. s1 and s2 are updated where the rule has them for each element, but for
-/// tensorwise rules. `factor` is the row's or the tensor's.
+/// Returns the new weights. Updates s1 and s2 if the rule keeps them per element and is not
+/// tensorwise. `factor` is the row's or the tensor's.
 template <Rule R, int N>
 inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, float* s1, float* s2,
                              float factor) {
@@ -80,7 +81,7 @@ inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, f
     const Floats<N> n = load<N>(s2) + g * g, zero{};
     const float lr = k.lr > 1e-20f ? k.lr : 1e-20f;
     const Floats<N> q = (square_root<N>(n) + all(k.beta)) / all(lr) + all(k.l2);
-    // The weight while its sign lasts, with an error of its change, not of q·w.
+    // While the sign is unchanged, the error is relative to the weight's change, not to q·w.
     const Floats<N> moved = w - g / q;
     const Floats<N> z =
         w != zero ? zero - (moved * q + (w > zero ? all(k.l1) : all(-k.l1))) : load<N>(s1) + g;
@@ -100,7 +101,7 @@ inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, f
   }
 }
 
-/// The state of the element `c` columns on, or none.
+/// The state advanced by `c` elements. Null if there is none.
 template <Rule R>
 inline float* first_state(float* s1, int64_t c) {
   return kElementState1<R> ? s1 + c : nullptr;
@@ -119,7 +120,7 @@ inline void update_span(const RuleConstants& k, T* w, const float* g, float* s1,
   });
 }
 
-/// The same, bf16 weights rounded by `random`.
+/// The same for bf16 weights, rounded by `random`.
 template <Rule R>
 inline void update_rounded(const RuleConstants& k, BFloat16* w, const float* g, float* s1,
                            float* s2, float factor, const uint16_t* random, int64_t count) {
@@ -163,8 +164,8 @@ struct RowUpdate {
     if (kState2<R>) prefetch_row(table.state2 + row * table.state_stride, bytes);
   }
 
-  /// Row `row`, the i-th of the list. `mean`: of the squares over the whole row, for row-wise
-  /// rules.
+  /// Updates row `row`, the i-th of the list. `mean`: of the gradient's squares over the whole row,
+  /// for row-wise rules.
   void operator()(int64_t i, int64_t row, const float* g, float mean) {
     float* s1 = kState1<R> ? table.state1 + row * table.state_stride : nullptr;
     float* s2 = kState2<R> ? table.state2 + row * table.state_stride : nullptr;

@@ -1,7 +1,8 @@
 #pragma once
-// Short vectors of floats for the instruction set that the including file is compiled for. All that
-// is here, and in the *_body.h files, lies in an unnamed namespace and calls no inline function of
-// other headers: code compiled for a newer processor must never be linked in for an older one.
+// Short vectors of floats for the instruction set that the including file is compiled for.
+// Everything in this file and in the *_body.h files is in an unnamed namespace and calls no inline
+// function of other headers. Otherwise the linker could use code compiled for a newer processor on
+// an older one.
 #include <cstdint>
 #include <utility>
 
@@ -94,7 +95,7 @@ inline void store(float* p, Floats<N> v) {
   __builtin_memcpy(p, &v, sizeof(v));
 }
 
-/// To nearest, ties to even; NaN stays NaN.
+/// Rounds to nearest, ties to even. NaN stays NaN.
 template <int N>
 inline void store(BFloat16* p, Floats<N> v) {
   const auto u = bits_as<Words<N>>(v);
@@ -109,7 +110,7 @@ inline void store(BFloat16* p, Floats<N> v) {
   }
 }
 
-/// The first `n` lanes from memory, zeros behind them; nothing beyond is read. 0 < n < kLanes.
+/// Loads the first `n` lanes, zeros for the others. Reads nothing beyond them. 0 < n < kLanes.
 inline Floats<kLanes> load_partial(const float* p, int64_t n) {
 #if defined(__AVX512F__)
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1u), p);
@@ -130,7 +131,7 @@ inline void store_partial(float* p, Floats<kLanes> v, int64_t n) {
 #endif
 }
 
-/// One vector where the lanes of [0, left) may end within it.
+/// Loads one vector. If left < kLanes, only the lanes of [0, left) exist.
 inline Floats<kLanes> load_up_to(const float* p, int64_t left) {
   return left >= kLanes ? load<kLanes>(p) : load_partial(p, left);
 }
@@ -149,7 +150,7 @@ inline Floats<N> broadcast(float x) {
   }
 }
 
-/// a·b + c, in one rounding where the instruction set has it.
+/// a·b + c, rounded once if the instruction set has such an instruction.
 template <int N>
 inline Floats<N> multiply_add(Floats<N> a, Floats<N> b, Floats<N> c) {
 #if defined(__FMA__)
@@ -175,7 +176,7 @@ inline Floats<N> square_root(Floats<N> a) {
   if constexpr (N == 1) return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(a)));
 }
 
-/// Sum of the lanes, halves first.
+/// Sum of the lanes, by halving.
 template <int N>
 inline float lane_sum(Floats<N> v) {
   if constexpr (N == 1) {
@@ -191,8 +192,8 @@ inline float lane_sum(Floats<N> v) {
   }
 }
 
-/// One level of lane_sums: segments of L lanes of `a` and `b` to segments of L/2 lanes of their
-/// sums.
+/// One level of lane_sums: turns segments of L lanes of `a` and `b` into segments of L/2 lanes that
+/// hold their sums.
 template <int L, int N, int... I>
 inline Floats<N> fold_pair(Floats<N> a, Floats<N> b, std::integer_sequence<int, I...>) {
   return __builtin_shufflevector(a, b, (I % L < L / 2 ? I : N + I - L / 2)...) +
@@ -252,7 +253,7 @@ struct Block {
   }
 };
 
-/// The widest Block that leaves registers over.
+/// The widest Block that does not use up the registers.
 constexpr int kBlockMax = 8 * kLanes;
 
 /// step.template operator()<N>(c) for blocks of N = kBlockMax ... 4, 1 columns that cover [0, n).
@@ -266,25 +267,25 @@ inline void for_blocks(int64_t n, const Step& step, int64_t c = 0) {
   }
 }
 
-/// The first four lines at most: the processor's own prefetching takes it from there.
-// In assembly, as GCC takes a function of nothing but __builtin_prefetch for one without effect and
-// drops its calls.
+/// Prefetches at most the first four lines. The processor prefetches the following ones itself.
+/// Uses assembly because GCC treats a function with nothing but __builtin_prefetch as without
+/// effect and drops its calls.
 inline void prefetch_bytes(const void* p, int64_t bytes) {
   const char* at = static_cast<const char*>(p);
   const int64_t end = smaller(bytes, 256);
   for (int64_t i = 0; i < end; i += 64) asm volatile("prefetcht0 %0" : : "m"(at[i]));
 }
 
-/// A row at a random place of memory, into the second-level cache: it has more misses in flight
-/// than the first, so that random rows arrive twice as fast (docs/benchmarks/cpu.md).
+/// Prefetches a row at a random address into the second-level cache. That cache has more misses in
+/// flight than the first one, so random rows arrive twice as fast (docs/benchmarks/cpu.md).
 inline void prefetch_row(const void* p, int64_t bytes) {
   const char* at = static_cast<const char*>(p);
   const int64_t end = smaller(bytes, 1024);
   for (int64_t i = 0; i < end; i += 64) asm volatile("prefetcht1 %0" : : "m"(at[i]));
 }
 
-/// How many rows ahead: 8 KiB of them, more than a core has in flight, and which stay in that cache
-/// until they are used.
+/// Prefetch distance in rows: 8 KiB. That is more than a core has in flight, and it stays in the
+/// second-level cache until it is used.
 constexpr int64_t rows_ahead(int64_t row_bytes) {
   const int64_t rows = 8192 / (row_bytes > 0 ? row_bytes : 1);
   return rows < 8 ? 8 : rows > 64 ? 64 : rows;

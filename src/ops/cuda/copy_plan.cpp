@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kPlansKept = 16;
 
-/// Where a block writes, in bytes: `length` of each row.
+/// The bytes that a block writes: `length` in each row.
 struct Written {
   uintptr_t begin, end;
   uint64_t stride, length;
@@ -27,13 +27,13 @@ Written written(const BlockCopy& b) {
   return w;
 }
 
-/// False where two blocks write different places for certain.
+/// False if two blocks certainly write different places.
 bool may_meet(const Written& a, const Written& b) {
   if (a.end <= b.begin || b.end <= a.begin) return false;
   if (a.stride != b.stride && !a.one_row && !b.one_row) return true;
   const uint64_t stride = a.one_row ? b.stride : a.stride;
   if (stride == 0) return true;
-  // Columns of a pitch that both share: a takes the first of it, b lies `behind`.
+  // Compares the columns modulo the stride: b starts `behind` bytes after a.
   const uint64_t behind =
       b.begin >= a.begin ? (b.begin - a.begin) % stride : stride - (a.begin - b.begin) % stride;
   return behind < a.length || behind + b.length > stride;
@@ -46,23 +46,23 @@ bool same(const BlockCopy& a, const BlockCopy& b) {
          a.dst_rows == b.dst_rows && a.accumulate == b.accumulate;
 }
 
-/// Whether both write the same cells in the same order, through sources of one type.
+/// Whether both write the same cells in the same order, from sources of one type.
 bool same_place(const BlockCopy& a, const BlockCopy& b) {
   return a.dst == b.dst && a.dst_type == b.dst_type && a.src_type == b.src_type &&
          a.dst_stride == b.dst_stride && a.rows == b.rows && a.cols == b.cols && !a.dst_rows &&
          !b.dst_rows;
 }
 
-/// Blocks that one thread applies in turn, and the launch that they belong to.
+/// Blocks that one thread applies in turn, and the number of their launch.
 struct Chain {
   std::vector<size_t> blocks;
   int level = 0;
 };
 
-/// A block joins the chain of its place if it overlaps no other block before it. Otherwise it
-/// comes behind all those that it may meet.
+/// A block joins the chain of its place if it overlaps no block of another chain before it.
+/// Otherwise it gets a later launch than all chains that it may overlap.
 std::vector<Chain> chains(View<const BlockCopy> blocks) {
-  std::vector<Written> places;  // of each chain
+  std::vector<Written> places;  // one per chain
   std::vector<Chain> all;
   for (size_t i = 0; i < blocks.size(); ++i) {
     const Written place = written(blocks[i]);
@@ -97,7 +97,7 @@ kernels::CopyRectangle rectangle(const BlockCopy& b, bool fours, int64_t* units)
   return r;
 }
 
-/// A chain behind what `launch` holds. Its members stand behind its first and have no units of
+/// Appends a chain to `launch`. The members directly follow the first one and have no units of
 /// their own.
 void append(View<const BlockCopy> blocks, const Chain& chain, CopyPlan& plan,
             CopyPlan::Launch& launch) {

@@ -8,11 +8,11 @@
 
 namespace dlrm::cuda {
 
-/// Blocks of a list in launches: those of one launch write different places, and blocks that may
-/// write the same place are in the order of the list.
+/// Blocks of a list, divided into launches. Blocks of one launch write different places. Blocks
+/// that may write the same place keep the order of the list.
 struct CopyPlan {
   struct Launch {
-    int first = 0;  ///< of its rectangles
+    int first = 0;  ///< of the launch's rectangles
     int count = 0;
     int64_t units = 0;
   };
@@ -20,11 +20,11 @@ struct CopyPlan {
   std::vector<Launch> launches;
 };
 
-/// Row lists lie in device memory. So a block that lists its rows of dst is assumed to write any
-/// row.
+/// Row lists are in device memory and unknown here. So a block with a list of dst rows is assumed
+/// to write any row.
 CopyPlan plan_copies(View<const BlockCopy> blocks);
 
-/// The plans of the last few lists, found again by content.
+/// The plans of the most recent lists, found by content.
 class CopyPlans {
  public:
   const CopyPlan& of(View<const BlockCopy> blocks);

@@ -12,7 +12,7 @@ struct Product;
 }
 
 /// Ops on a GPU. Every call queues work on the stream and returns. No call waits for the device.
-/// Lists of descriptors (groups, blocks) lie in host memory and point to device memory.
+/// Lists of descriptors (groups, blocks) are in host memory and point to device memory.
 class CudaOps final : public Ops {
  public:
   CudaOps(Device& device, Stream& stream, const CudaOpsOptions& options);

@@ -24,7 +24,7 @@ DeviceLists::~DeviceLists() {
   try {
     stream_.synchronize();
   } catch (const Error&) {
-    // A failed device has reported its error already, and nothing runs on it any more.
+    // A failed device has already reported its error and runs nothing more.
   }
 }
 
@@ -62,8 +62,9 @@ DeviceLists::Entries::iterator DeviceLists::found(uint64_t hash, const void* lis
   return entries_.end();
 }
 
-/// A new entry or, where there are many, the memory of one that was not used for long: the stream
-/// orders the new content behind what read the old one, and its pinned copy is free once uploaded.
+/// Returns a new entry. If there are many, returns an entry of the same size that was not used
+/// recently. The stream orders its new content after the readers of the old one, and its pinned
+/// copy is free once uploaded.
 DeviceLists::Entries::iterator DeviceLists::with_room(size_t bytes) {
   const size_t room = room_for(bytes);
   if (entries_.size() >= kMostEntries) {
@@ -74,7 +75,7 @@ DeviceLists::Entries::iterator DeviceLists::with_room(size_t bytes) {
       forget(at);
       return at;
     }
-    // None of this size: one of another size gives up its place, so that their number is bounded.
+    // None has this size. An entry of another size is erased, so that their number is bounded.
     for (at = std::prev(entries_.end()); at != entries_.begin(); --at) {
       if (at->stays || !at->uploaded->reached()) continue;
       forget(at);
@@ -93,8 +94,8 @@ DeviceLists::Entries::iterator DeviceLists::new_entry(size_t bytes) {
   return entries_.begin();
 }
 
-/// Beside a capture and not in it: the list is there whether the graph is ever launched or not, and
-/// no launch uploads it anew.
+/// Uploads outside the capture, on another stream. The list is then valid even if the graph is
+/// never launched, and launches do not upload it again.
 void DeviceLists::upload_at_once(Entry& entry) {
   if (!upload_stream_) upload_stream_ = device_.make_stream();
   device_.copy(entry.memory.data(), entry.content.data(), entry.bytes, *upload_stream_);

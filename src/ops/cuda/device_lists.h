@@ -14,17 +14,18 @@ namespace dlrm {
 /// equal those of an earlier one, and nothing is uploaded. For the operations of one stream.
 /// Elements must have no undefined bytes, otherwise their list is never found again.
 ///
-/// A list is evicted after many other lists have been used. Lists used during a capture stay as
+/// A list is evicted after many other lists have been used. Lists used during a capture are kept as
 /// long as this object.
 class DeviceLists {
  public:
   DeviceLists(Device& device, Stream& stream);
-  /// Waits for the stream: uploads may still read what is freed here.
+  /// Waits for the stream: uploads may still read the memory to be freed.
   ~DeviceLists();
   DeviceLists(const DeviceLists&) = delete;
   DeviceLists& operator=(const DeviceLists&) = delete;
 
-  /// `list` in device memory, for work queued on the stream from now on; null if it is empty.
+  /// Returns `list` in device memory, for work queued on the stream after this call. Null if it is
+  /// empty.
   template <class T>
   const T* of(View<const T> list) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -34,7 +35,7 @@ class DeviceLists {
   const T* of(const std::vector<T>& list) {
     return of(View<const T>(list));
   }
-  /// Uploads so far.
+  /// Number of uploads so far.
   int64_t uploads() const { return uploads_; }
 
  private:
@@ -42,11 +43,11 @@ class DeviceLists {
     uint64_t hash = 0;
     size_t bytes = 0;
     Buffer memory;
-    Buffer content;  ///< pinned: what is compared and uploaded
+    Buffer content;  ///< pinned memory, compared and uploaded
     std::unique_ptr<Event> uploaded;
     bool stays = false;
   };
-  using Entries = std::list<Entry>;  ///< the one used last in front
+  using Entries = std::list<Entry>;  ///< the most recently used first
 
   const void* place(const void* list, size_t bytes);
   Entries::iterator found(uint64_t hash, const void* list, size_t bytes);

@@ -47,7 +47,7 @@ void group_with_keys(const cuda::GroupingLists& of, Scratch& scratch, DeviceList
   kernels::write_runs(all, stream);
 }
 
-/// `of` in device memory, its long runs found.
+/// `of` in device memory. Its long runs have been found.
 kernels::UpdateList prepare(cuda::UpdateLists& of, Scratch& scratch, DeviceLists& lists,
                             cudaStream_t stream) {
   of.finish();

@@ -11,22 +11,23 @@
 
 namespace dlrm::cuda {
 
-/// The groups of a lookup that have work, and how blocks are shared out among them.
+/// The groups of a lookup that are not empty, and their blocks.
 struct LookupLists {
   std::vector<kernels::LookupGroup> groups;
-  std::vector<uint32_t> first_block;  ///< one more at the end
+  std::vector<uint32_t> first_block;  ///< one more entry at the end
   std::vector<int64_t> ids_a_bag;
 
-  /// Takes the groups whose table lies in the host's memory, or those whose table does not.
+  /// If `on_host`, takes the groups whose table is in the host's memory, otherwise the other
+  /// groups.
   void set(View<const BagGroup> bags, bool on_host);
 };
 
 /// The ids of shards whose rows are to be grouped.
 struct GroupingLists {
   std::vector<kernels::IdList> lists;
-  std::vector<uint32_t> first_block;  ///< one more at the end
+  std::vector<uint32_t> first_block;  ///< one more entry at the end
   std::vector<kernels::RunList> shards;
-  int64_t capacity = 0;   ///< ids in all, at most
+  int64_t capacity = 0;   ///< most ids in total
   int64_t bags_each = 0;  ///< bags of each list if they are equal, otherwise 0
   uint64_t rows = 0;      ///< of all shards
 
@@ -36,21 +37,21 @@ struct GroupingLists {
   void add(const IdGroup& group, int32_t place, int32_t shard, uint64_t key_base);
 };
 
-/// Shards whose runs are to be summed. Gradients are listed shard after shard. place_gradients sets
-/// the pointers to them after their upload.
+/// Shards whose runs are to be summed. Gradients are stored shard after shard. After their upload
+/// place_gradients sets the pointers to them.
 struct UpdateLists {
   std::vector<kernels::UpdateShard> shards;
   std::vector<kernels::GradientList> gradients;
   std::vector<int64_t> first_gradient;
-  std::vector<uint32_t> search_blocks, run_blocks;  ///< one more at the end
+  std::vector<uint32_t> search_blocks, run_blocks;  ///< one more entry at the end
   kernels::LongRunRoom room;
   int runs_a_warp = 0;
 
   void clear();
-  /// `shard` has a width; `runs` at most runs.occurrences.size() occurrences.
+  /// `shard` has a width > 0. `runs` has at most runs.occurrences.size() occurrences.
   void add(kernels::UpdateShard shard, const SegmentedRows& runs,
            View<const BagGradient> of_groups);
-  /// After the last add().
+  /// To be called after the last add().
   void finish();
   void place_gradients(const kernels::GradientList* on_device);
 
@@ -58,7 +59,7 @@ struct UpdateLists {
   std::vector<int64_t> capacities_;
 };
 
-/// Kept from call to call, so that a steady state allocates nothing.
+/// Kept between calls, so that a steady state allocates nothing.
 struct EmbeddingLists {
   LookupLists lookup, lookup_over_link;
   GroupingLists grouping;

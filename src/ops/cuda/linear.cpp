@@ -1,4 +1,4 @@
-// Linear layers: products by cuBLASLt with what it can fuse, and kernels for the rest.
+// Linear layers. cuBLASLt computes products and what it can fuse with them, kernels the rest.
 #include "cuda/cuda_ops.h"
 #include "cuda/parts.h"
 #include "cuda/products.h"
@@ -23,7 +23,7 @@ void CudaOps::run(const LinearForward& l) {
   if (l.mask) l.mask->written = false;
   if (l.y.rows == 0 || l.y.cols == 0) return;
   const Matrix kept = needs_input(l.act) ? l.z : Matrix();
-  const Matrix sums = kept.data ? kept : l.y;  // x wᵀ + bias, where it is not activated at once
+  const Matrix sums = kept.data ? kept : l.y;  // x wᵀ + bias, unless it is activated at once
   const float* added = l.bias.empty() ? nullptr : l.bias.data();
   if (l.x.cols == 0) {
     kernels::clear(sums, native_);
@@ -44,7 +44,7 @@ void CudaOps::run(const LinearForward& l) {
   product.epilogue = Epilogue::kBias;
   product.bias = const_cast<float*>(added);
   if (l.y.type != DType::kFloat32) {
-    // The library adds a bias of the result's type only.
+    // The library only adds a bias of the result's type.
     product.bias = const_cast<BFloat16*>(l.rounded_bias.data());
     if (l.rounded_bias.empty()) {
       product.bias = parts_->scratch.bytes("bias in bf16", l.bias.size() * size_of(l.y.type));
@@ -54,7 +54,7 @@ void CudaOps::run(const LinearForward& l) {
   }
   if (fused_forward(l, product, kept)) return;
   if (products.run_fused(product, Products::kMain)) return activate(l.act, sums, l.y);
-  // The bias goes there first: a product that is rounded and then added to is rounded twice.
+  // The bias is stored first: adding it after the product would round twice.
   kernels::clear(sums, native_);
   kernels::activate(Activation::kNone, sums, added, {}, sums, native_);
   product.epilogue = Epilogue::kNone;
@@ -78,7 +78,7 @@ bool CudaOps::fused_forward(const LinearForward& l, const Product& with_bias, Ma
     fused.epilogue = Epilogue::kReluBias;
     return parts_->products.run_fused(fused, Products::kMain);
   }
-  // cuBLASLt's GELU is trusted for bf16 alone: how exact its tanh is, it does not say.
+  // cuBLASLt does not document the accuracy of its tanh, so its GELU is used for bf16 only.
   if (l.act != Activation::kGelu || l.y.type != DType::kBFloat16) return false;
   fused.epilogue = Epilogue::kGeluAuxBias;
   fused.aux = kept.data;
@@ -119,7 +119,7 @@ void CudaOps::input_gradient(const LinearBackward& l) {
   if (l.below) activation_backward(l.below->act, l.below->y, l.below->z, l.dx);
 }
 
-/// relu's mask in the product and, in fp32, the sums too. In bf16 the library would round the sums.
+/// Fuses ReLU's mask and, in fp32, the sums too. In bf16 the library would round the sums.
 bool CudaOps::fused_input_gradient(const LinearBackward& l, const Product& product) {
   LayerBelow& below = *l.below;
   if (below.act != Activation::kRelu || !below.mask || !below.mask->written) return false;

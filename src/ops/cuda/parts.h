@@ -14,7 +14,7 @@
 
 namespace dlrm {
 
-/// What the files of CudaOps share.
+/// What the source files of CudaOps share.
 struct CudaOps::Parts {
   Parts(Device& device, Stream& stream, const CudaOpsOptions& options)
       : scratch(device),
@@ -47,13 +47,13 @@ struct CudaOps::Parts {
   }
 
   Scratch scratch;               ///< of the main stream
-  DeviceLists lists;             ///< likewise
+  DeviceLists lists;             ///< of the main stream
   std::unique_ptr<Stream> side;  ///< weight gradients, while `main` computes input gradients
-  Products products;             ///< on both
+  Products products;             ///< on the main and the side stream
   std::unique_ptr<Event> forked, joined;
   std::unique_ptr<Stream>
-      link;              ///< rows in the host's memory, while `main` works on those of the device
-  Scratch link_scratch;  ///< of that stream
+      link;              ///< rows in the host's memory, while `main` processes those of the device
+  Scratch link_scratch;  ///< of the link's stream
   std::unique_ptr<Event> link_forked, link_joined;
   cuda::CopyPlans copies;
   cuda::EmbeddingLists embedding;

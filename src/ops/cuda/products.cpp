@@ -9,7 +9,7 @@ namespace dlrm {
 namespace {
 
 constexpr int64_t kAlignment = 16;
-constexpr int64_t kRepaid = 64;  // products that every copied element takes part in
+constexpr int64_t kRepaid = 64;  // least number of products per copied element
 
 }  // namespace
 

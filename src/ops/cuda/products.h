@@ -32,7 +32,7 @@ class Products {
   /// A product with an epilogue. Returns false and does nothing if the library has none for it.
   bool run_fused(const cuda::Product& product, int lane);
   bool serves(const cuda::Product& product, int lane);
-  /// The number of the fastest way to compute `product`; see cuda::Matmul::fastest.
+  /// The number of the fastest way to compute `product`. See cuda::Matmul::fastest.
   int fastest(const cuda::Product& product, int ways, const std::function<void(int)>& run,
               int lane) {
     return matmul_->fastest(product, ways, run, *streams_[lane]);

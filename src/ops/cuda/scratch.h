@@ -6,19 +6,19 @@
 
 namespace dlrm {
 
-/// Device memory that operations use while they run, one piece for each purpose. A piece grows if a
-/// larger size is needed, by a quarter more, and is kept. So a steady state allocates nothing. A
-/// piece belongs to the operations of one stream, which use it one after another.
+/// Device memory that operations use while they run, one piece per purpose. If a larger size is
+/// needed, a piece grows, by a quarter more than needed. Pieces are kept, so a steady state
+/// allocates nothing. A piece serves the operations of one stream, which use it in stream order.
 class Scratch {
  public:
   explicit Scratch(Device& device) : device_(device) {}
 
-  /// At least `bytes`, aligned to 256. Contents are what the last user left, or zeros.
+  /// At least `bytes`, aligned to 256. Contains zeros or what the previous use left.
   void* bytes(const char* purpose, size_t bytes) {
     Buffer& piece = pieces_[purpose];
     if (piece.bytes() < bytes) {
       const size_t grown = piece.bytes() == 0 ? bytes : bytes + bytes / 4;
-      piece = Buffer();  // before the larger one: both need not fit
+      piece = Buffer();  // freed first: both may not fit
       piece = Buffer(device_, grown, purpose);
     }
     return piece.data();

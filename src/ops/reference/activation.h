@@ -11,7 +11,7 @@ inline constexpr double kGeluCubic = 0.044715;
 
 inline double sigmoid_of(double z) { return 1 / (1 + std::exp(-z)); }
 
-/// (1 + tanh of what gelu has inside) / 2 = σ of twice that, which does not cancel.
+/// (1 + tanh(u)) / 2 = σ(2u) for gelu's inner u, without cancellation.
 inline double gelu_share(double z) {
   return sigmoid_of(2 * kGeluInner * (z + kGeluCubic * z * z * z));
 }

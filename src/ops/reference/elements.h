@@ -9,7 +9,7 @@
 
 namespace dlrm::reference {
 
-/// A float from which one more rounding gives what rounding `value` itself would: rounded to odd.
+/// Rounds to odd. Rounding the result to a shorter type equals rounding `value` to it directly.
 inline float round_to_odd(double value) {
   const float nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || !std::isfinite(nearest)) return nearest;

@@ -6,7 +6,7 @@
 
 namespace dlrm::reference {
 
-/// Each operation as its formula says: fp64 loops in one thread, stored values rounded once.
+/// Each operation by its formula: fp64 loops in one thread. Stored values are rounded once.
 class ReferenceOps : public Ops {
  public:
   std::string name() const override { return "reference"; }

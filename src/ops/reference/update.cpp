@@ -9,8 +9,8 @@
 namespace dlrm::reference {
 namespace {
 
-/// The new weight; s1 and s2 are updated where the rule has them. Row-wise Adagrad's state is a
-/// row's, so that it comes in already updated.
+/// Returns the new weight. Updates s1 and s2 if the rule has them. Row-wise Adagrad's state belongs
+/// to a row and is already updated.
 double updated(const OptimizerStep& step, double w, double g, float* s1, float* s2) {
   const double lr = step.lr;
   const double eps = step.eps;
@@ -63,7 +63,7 @@ double direction(const OptimizerStep& step, double w, double g, float* s1, float
   }
 }
 
-/// Tensorwise rules: the factor of the direction, by the norms of the weights and of the direction.
+/// Tensorwise rules: the factor of the direction, from the norms of the weights and the direction.
 double tensor_factor(const OptimizerStep& step, double w_norm, double r_norm) {
   switch (step.rule) {
     case OptimizerRule::kLamb:
@@ -73,7 +73,7 @@ double tensor_factor(const OptimizerStep& step, double w_norm, double r_norm) {
   }
 }
 
-/// Weight (row, c) after an update, rounded as RowTable says.
+/// Weight (row, c) after an update, rounded as RowTable describes.
 void store_updated(const OptimizerStep& step, const RowTable& table, int64_t row, int64_t c,
                    double value) {
   const int64_t at = row * table.stride + c;

@@ -15,16 +15,16 @@ constexpr bool in_library(Activation act) {
   return act == Activation::kSigmoid || act == Activation::kTanh || act == Activation::kSilu;
 }
 
-/// Activations by cuDNN (host loops in the emulator). The first call may allocate; later ones only
-/// queue work. Not thread-safe.
+/// Activations by cuDNN, or by host loops in the emulator. The first call may allocate. Later calls
+/// only queue work. Not thread-safe.
 class Activations {
  public:
   virtual ~Activations() = default;
-  /// y = act(z), computed in fp32. z, y [b, n] of one type, fp32 or bf16; y may be z. Returns false
-  /// and does nothing if the library does not take this activation, type or shape.
+  /// y = act(z), computed in fp32. z and y [b, n] are both fp32 or both bf16. y may be z. Returns
+  /// false and does nothing if the library does not support this activation, type or shape.
   virtual bool forward(Activation act, Matrix z, Matrix y, Stream& stream) = 0;
-  /// dy ← dy ⊙ act'(z), from y = act(z). Returns false as above, and for silu, whose slope does not
-  /// follow from y.
+  /// dy ← dy ⊙ act'(z), from y = act(z). Returns false as forward() does, and also for silu.
+  /// The derivative of silu cannot be computed from y.
   virtual bool backward(Activation act, Matrix y, Matrix dy, Stream& stream) = 0;
 };
 

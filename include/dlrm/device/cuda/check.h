@@ -3,10 +3,10 @@
 
 namespace dlrm::cuda {
 
-/// Throws run_error with `call` and CUDA's own words where `status` is an error.
+/// Throws run_error with `call` and CUDA's text if `status` is an error.
 void check(cudaError_t status, const char* call);
 
 }  // namespace dlrm::cuda
 
-/// DLRM_CUDA_CHECK(cudaMemsetAsync(...)): a call of the CUDA runtime that must succeed.
+/// Wraps a call of the CUDA runtime that must succeed: DLRM_CUDA_CHECK(cudaMemsetAsync(...)).
 #define DLRM_CUDA_CHECK(...) ::dlrm::cuda::check((__VA_ARGS__), #__VA_ARGS__)

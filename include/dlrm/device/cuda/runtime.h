@@ -6,23 +6,23 @@
 
 namespace dlrm::cuda {
 
-/// The CUDA stream of a Stream that a CUDA device made, and the event of such an Event.
+/// The CUDA stream of a Stream, and the CUDA event of an Event. A CUDA device must have made it.
 cudaStream_t native(Stream& stream);
 cudaEvent_t native(Event& event);
 
-/// Whether what is queued on `stream` is being captured into a graph: nothing may then be
-/// allocated, timed or waited for.
+/// Whether work queued on `stream` is being captured into a graph. If so, the caller must not
+/// allocate, time or wait.
 bool capturing(cudaStream_t stream);
 
-/// Figures of the GPU that a program shows and plans by.
+/// Facts about a GPU, for planning and reports.
 struct GpuFacts {
   int index = 0;
   int major = 0, minor = 0;  ///< compute capability
   int processors = 0;        ///< streaming multiprocessors
-  size_t memory_bytes = 0;   ///< all of it, whoever uses it
-  size_t free_bytes = 0;     ///< when asked
+  size_t memory_bytes = 0;   ///< total
+  size_t free_bytes = 0;     ///< at the time of the call
 };
-/// Of the GPU behind `device`, which make_cuda_device made.
+/// The facts of the GPU of `device`. make_cuda_device must have made it.
 GpuFacts facts(Device& device);
 
 }  // namespace dlrm::cuda

@@ -1,5 +1,6 @@
 #pragma once
-// Atomic operations on device and shared memory: atomic among host threads too, relaxed as CUDA's.
+// Atomic operations on device and shared memory. They are atomic among host threads too, and
+// relaxed like CUDA's.
 #include <bit>
 #include <cstring>
 #include <type_traits>
@@ -21,7 +22,7 @@ struct Word<8> {
   using Type = unsigned long long;
 };
 
-/// Replaces *address by change(*address) in one step; returns what was there.
+/// Atomically replaces *address by change(*address). Returns the old value.
 template <class T, class Change>
 T atomic_change(T* address, Change change) {
   using Bits = typename Word<sizeof(T)>::Type;

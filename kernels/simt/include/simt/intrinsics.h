@@ -1,6 +1,6 @@
 #pragma once
-// CUDA's intrinsics and the functions that it has outside namespace std. -ffp-contract=off keeps
-// the rounded operations apart.
+// CUDA's intrinsics, and its functions outside namespace std. -ffp-contract=off keeps rounded
+// operations separate.
 #include <bit>
 #include <cmath>
 

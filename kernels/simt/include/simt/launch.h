@@ -1,5 +1,5 @@
 #pragma once
-// What launch.cuh needs in the emulator: queueing a kernel, and shared memory.
+// The emulator's part of launch.cuh: queues kernels and provides shared memory.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace simt {
 
-/// A kernel with its arguments, started as often as its launch (or its graph) is executed.
+/// A kernel with its arguments. It is started each time its launch or its graph is executed.
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// Runs the thread that threadIdx and blockIdx name.
+  /// Runs the thread given by threadIdx and blockIdx.
   virtual void run_thread() const = 0;
 };
 
@@ -39,7 +39,7 @@ struct KernelLaunch {
   int line;
 };
 
-/// Checks the launch as a driver would and queues it.
+/// Checks the launch like a driver and queues it.
 cudaError_t queue(KernelLaunch launch, const void* const* pointers, int pointer_count,
                   cudaStream_t stream);
 
@@ -65,12 +65,12 @@ cudaError_t queue_kernel(void (*kernel)(Params...), dim3 grid, dim3 block, size_
                pointers.data(), sizeof...(Params), stream);
 }
 
-/// Where one DLRM_SHARED of a kernel lies in the running block.
+/// The place of one DLRM_SHARED array in the running block.
 struct SharedSite {
   uint64_t block = 0;  ///< serial number of the block that `data` belongs to
   void* data = nullptr;
 };
-/// Bytes of shared memory for `site`, filled with 0xff before the block's first use of them.
+/// Shared memory for `site`, filled with 0xff before its first use in the block.
 void* shared_bytes(SharedSite& site, size_t bytes);
 extern constinit thread_local uint64_t block_serial;
 

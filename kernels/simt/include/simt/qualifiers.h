@@ -1,5 +1,5 @@
 #pragma once
-// CUDA's words for where code and data live: all is host code here.
+// CUDA's qualifiers of code and data. All of it is host code here.
 #define __global__
 #define __device__
 #define __host__

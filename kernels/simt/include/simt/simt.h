@@ -1,5 +1,5 @@
 #pragma once
-// What the emulator offers beside CUDA's names: to stand-ins for library calls, and to tests.
+// What the emulator offers in addition to CUDA's API, for stand-ins of libraries and for tests.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,12 +11,12 @@
 
 namespace simt {
 
-/// A defect that the emulator found. Ends the program with one line, except within ErrorsThrow.
+/// A defect that the emulator found. It ends the program with one line, except within ErrorsThrow.
 class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// While one lives, defects are thrown as Error from the call that executed the operation.
+/// During its lifetime, defects are thrown as Error from the call that executed the operation.
 class ErrorsThrow {
  public:
   ErrorsThrow();
@@ -31,33 +31,33 @@ struct Range {
   size_t bytes;
 };
 
-/// Queues host code that may touch device memory, as a library's kernels would: it runs when the
-/// stream gets there, may run again where a graph captured it, and must not call CUDA.
+/// Queues host code that may access device memory, like a library's kernels. It runs in stream
+/// order. It may run repeatedly if a graph captured it. It must not call CUDA.
 void stream_operation(cudaStream_t stream, std::function<void()> work,
                       const char* name = "library");
 
-/// The same for work that needs what another host thread's streams bring: it runs only once
-/// `ready()`, which is asked where `work` would run.
+/// The same for work that depends on another host thread's streams. It runs only once `ready()`
+/// returns true. `ready` is called on the thread that would run `work`.
 void stream_operation(cudaStream_t stream, std::function<bool()> ready, std::function<void()> work,
                       const char* name);
 
-/// Starts the orders of blocks, threads and streams anew. DLRM_SIMT_SEED gives the first seed.
+/// Restarts the random orders of blocks, threads and streams. DLRM_SIMT_SEED gives the first seed.
 void set_seed(uint64_t seed);
 
-/// What was done so far; differences tell what a step did.
+/// Totals so far. Differences describe a step.
 struct Counters {
   uint64_t kernels, copies, graphs;
-  uint64_t host_waits;   ///< calls that blocked the host until the device got somewhere
+  uint64_t host_waits;   ///< calls that blocked the host until the device progressed
   uint64_t allocations;  ///< of device and of pinned memory
 };
 Counters counters();
 
-/// Operations that are queued and not executed.
+/// Operations that are queued but not executed.
 size_t pending_operations();
 
-/// While one lives, a thread of its own runs what can run, as a GPU would: for host threads that
-/// wait for another process by other means than the emulator's, where that process waits for these
-/// operations.
+/// During its lifetime, a separate thread runs whatever can run, like a GPU. It serves host threads
+/// that wait for another process by other means than the emulator's. That process may be waiting
+/// for these operations.
 class KeepRunning {
  public:
   KeepRunning();

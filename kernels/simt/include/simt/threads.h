@@ -13,12 +13,12 @@ inline constexpr int warpSize = 32;
 namespace simt {
 using Where = std::source_location;
 
-/// What a block's barrier also computes of every thread's value.
+/// The results of a block's barrier over every thread's value.
 struct Votes {
-  int count;  ///< how many were not zero
+  int count;  ///< how many values were not zero
   int threads;
 };
-/// Waits until every thread of the block is here.
+/// Waits until every thread of the block has arrived.
 Votes barrier(int value, const Where& where);
 }  // namespace simt
 

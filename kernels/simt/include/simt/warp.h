@@ -1,6 +1,6 @@
 #pragma once
-// Operations of a warp: a rendezvous of the lanes that the mask names. A lane that ended or waits
-// elsewhere, lanes at different operations and a caller outside its mask are reported.
+// Operations of a warp: the lanes of the mask wait for each other. Reports a lane that ended or
+// waits at something different, lanes at different operations, and a caller outside its mask.
 #include <cstring>
 #include <type_traits>
 
@@ -20,8 +20,8 @@ enum class WarpOp : unsigned char {
   kReduceMin,
 };
 
-/// One lane's part of an operation: `value` by bits, `argument` and `width` as CUDA's shuffles take
-/// them. Returns the lane's result by bits.
+/// One lane's part of an operation. `value` and the result are the bits of the lane's values.
+/// `argument` and `width` are those of CUDA's shuffles.
 unsigned long long warp_op(WarpOp op, unsigned mask, unsigned long long value, int argument,
                            int width, bool is_signed, const Where& where);
 

@@ -13,25 +13,25 @@
 
 namespace dlrm {
 
-/// What the stand-in for NCCL sends where the peers' calls are not at hand: from within graphs, and
-/// between processes. Who sends to whom is fixed when a call is made, what meets whom when it runs.
-/// Each call adds operations to `stream`, which run, and touch the rest of this, under the
-/// emulator's lock.
+/// Transfers for the stand-in for NCCL if the peers' calls are unknown when a call is made: within
+/// graphs, and between processes. A call fixes the sender and the receiver. Messages are matched
+/// when the operations run. Each call adds operations to `stream`. They run under the emulator's
+/// lock, which also protects this object.
 class FakeMail : public std::enable_shared_from_this<FakeMail> {
  public:
   using Bytes = std::vector<char>;
   /// Receives every rank's part, in rank order.
   using Finish = std::function<void(const std::vector<Bytes>& parts)>;
 
-  /// Among threads of this process where `folder` is empty; else through files in it, which is
-  /// made where it is missing.
+  /// If `folder` is empty, ranks are threads of this process. Otherwise they exchange files in
+  /// `folder`, which is created if it is missing.
   FakeMail(int ranks, std::string folder);
 
   void send(int from, int to, const void* data, size_t bytes, cudaStream_t stream);
   void receive(int from, int to, void* data, size_t bytes, cudaStream_t stream);
-  /// The ranks' gatherings meet in the order in which they run on each of them.
+  /// Gatherings are matched by the order in which they run on each rank.
   void gather(int rank, const void* data, size_t bytes, Finish finish, cudaStream_t stream);
-  /// Nothing waits any more, and nothing arrives.
+  /// Stops all waiting. Nothing arrives afterwards.
   void end() { ended_ = true; }
   bool between_processes() const { return !folder_.empty(); }
 
@@ -40,7 +40,7 @@ class FakeMail : public std::enable_shared_from_this<FakeMail> {
   using Channel = std::tuple<int, int, int>;  ///< kind, from, to
 
   void put(const Channel& channel, Bytes bytes);
-  /// Whether the next of a channel is there.
+  /// Whether the next message of a channel has arrived.
   bool has(const Channel& channel);
   Bytes take(const Channel& channel);
   std::string file_of(const Channel& channel, uint64_t number) const;
@@ -49,7 +49,7 @@ class FakeMail : public std::enable_shared_from_this<FakeMail> {
   const std::string folder_;
   std::atomic<bool> ended_{false};
   std::map<Channel, uint64_t> sent_, taken_;
-  std::map<std::pair<Channel, uint64_t>, Bytes> mail_;  ///< among threads
+  std::map<std::pair<Channel, uint64_t>, Bytes> mail_;  ///< between threads
 };
 
 }  // namespace dlrm

@@ -35,13 +35,13 @@ namespace {
 
 using Bytes = std::shared_ptr<std::vector<char>>;
 
-/// A copy of what a rank sends, complete once its stream got there.
+/// A copy of what a rank sends. It is complete once `sent` has occurred on the sender's stream.
 struct Parcel {
   Bytes bytes;
   cudaEvent_t sent = nullptr;
 };
 
-/// What the ranks bring to one collective.
+/// The ranks' contributions to one collective.
 struct Gathering {
   std::map<int, Parcel> parcels;
   int taken = 0;
@@ -55,7 +55,7 @@ struct Clique {
   bool aborted = false;
   std::map<std::pair<int, int>, std::deque<Parcel>> mail;  // from, to
   std::map<uint64_t, Gathering> gatherings;
-  std::shared_ptr<FakeMail> late_mail;  // what meets its peers when it runs
+  std::shared_ptr<FakeMail> late_mail;  // for calls that meet their peers when they run
 };
 
 enum class Kind { kSend, kReceive, kAllReduce };
@@ -69,7 +69,7 @@ struct Op {
   int peer;
   ncclComm_t comm;
   cudaStream_t stream;
-  uint64_t number = 0;  // of a collective
+  uint64_t number = 0;  // of the collective
 };
 
 size_t width_of(ncclDataType_t type) { return type == ncclInt8 ? 1 : type == ncclFloat32 ? 4 : 8; }
@@ -81,9 +81,10 @@ struct ncclComm {
   std::shared_ptr<dlrm::Clique> clique;
   int rank = 0;
   uint64_t collectives = 0;
-  std::deque<std::vector<dlrm::Op>> groups;  // whose peers' parts may be missing yet
+  std::deque<std::vector<dlrm::Op>> groups;  // waiting for parts of their peers
   ncclResult_t broken = ncclSuccess;
-  // Between processes: a peer may wait for what is queued here while this one's host waits for it.
+  // Used between processes. A peer may wait for work queued here while this process's host thread
+  // waits for the peer.
   std::unique_ptr<simt::KeepRunning> running{};
 };
 
@@ -92,7 +93,7 @@ namespace {
 
 struct Group {
   int depth = 0;
-  bool refused = false;  // one of its calls
+  bool refused = false;  // whether one of its calls was refused
   std::vector<Op> ops;
 };
 thread_local Group group_of_thread;
@@ -136,7 +137,7 @@ void reduce(const std::vector<Bytes>& parts, void* to, size_t count, ncclDataTyp
   add_up<int64_t>(parts, to, count);
 }
 
-/// Shows the peers this rank's part of `op`. Under the clique's mutex.
+/// Publishes this rank's part of `op` to the peers. The caller holds the clique's mutex.
 void show(Op& op) {
   ncclComm& comm = *op.comm;
   const size_t bytes = op.count * width_of(op.type);
@@ -149,7 +150,7 @@ void show(Op& op) {
   comm.clique->gatherings[op.number].parcels[comm.rank] = post(op.send, bytes, op.stream);
 }
 
-/// Whether all that `group` needs of the peers is there.
+/// Whether all parts that `group` needs from the peers have arrived.
 bool complete(const ncclComm& comm, const std::vector<Op>& group) {
   std::map<int, size_t> received;
   for (const Op& op : group) {
@@ -225,7 +226,8 @@ ncclResult_t get_unique_id(ncclUniqueId* id) {
   return ncclSuccess;
 }
 
-/// Where ranks that are processes meet; empty: ranks are threads of this one.
+/// The folder in which ranks meet if they are processes. Empty if ranks are threads of this
+/// process.
 std::string folder_of(uint64_t number) {
   const char* folder = std::getenv("DLRM_NCCL_STAND_IN");
   return folder ? std::string(folder) + "/" + std::to_string(number) : "";
@@ -302,10 +304,10 @@ bool is_captured(const Op& op) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-/// Queues `ops`, or makes them part of a graph, to meet the peers' when they run.
+/// Queues `ops`, or captures them into a graph. They meet the peers' operations when they run.
 void queue_late(const ncclComm& comm, const std::vector<Op>& ops) {
   FakeMail& mail = *comm.clique->late_mail;
-  for (const Op& op : ops) {  // a group's sends do not wait for what it receives
+  for (const Op& op : ops) {  // a group's sends do not wait for its receives
     const size_t bytes = op.count * width_of(op.type);
     if (op.kind == Kind::kSend) mail.send(comm.rank, op.peer, op.send, bytes, op.stream);
   }

@@ -5,14 +5,14 @@
 
 namespace dlrm {
 
-/// What tests do to the stand-in for NCCL, whose ranks are threads of one process that share the
-/// emulated GPU. Like NCCL's, its communicators answer ncclInProgress until the peers are there.
+/// Test controls of the stand-in for NCCL. Its ranks are threads of one process that share the
+/// emulated GPU. Its communicators report ncclInProgress until the peers have joined, like NCCL's.
 struct FakeNccl {
   /// While true, every communicator reports ncclSystemError.
   static std::atomic<bool> network_down;
-  /// The rank whose sends are refused; -1: none.
+  /// The rank whose sends are refused, -1 for none.
   static std::atomic<int> refused_sender;
-  /// What this thread called since it asked last, those calls apart that only look at a state.
+  /// Returns and clears the calls of this thread, except those that only query a state.
   static std::vector<std::string> take_calls();
 };
 

@@ -14,14 +14,14 @@
 namespace dlrm::cuda {
 namespace {
 
-// Blocks that stay in the caches. Sums over k are taken in chunks: shorter sums round less.
+// Blocks that fit the caches. Sums over k are taken in chunks: shorter sums have less rounding.
 constexpr int64_t kRows = 8;
 constexpr int64_t kColumns = 256;
-/// Chunks of the inner size: what algorithms differ in here.
+/// Chunk sizes of the inner dimension. Algorithms differ in them.
 constexpr int64_t kInner[] = {256, 64, 16};
 constexpr uint64_t kAlgorithms = 3;
 
-/// op(m) as floats, rows one after another.
+/// op(m) as floats, row-major without gaps.
 std::vector<float> unpacked(const Matrix& m, bool transpose) {
   const int64_t rows = transpose ? m.cols : m.rows, cols = transpose ? m.rows : m.cols;
   std::vector<float> values(static_cast<size_t>(rows * cols));
@@ -115,7 +115,7 @@ class EpilogueLoop {
         return sum + bias(c);
       case Epilogue::kReluBias:
         sum += bias(c);
-        return sum > 0 ? sum : 0;  // cuBLASLt's makes 0 of a NaN
+        return sum > 0 ? sum : 0;  // as in cuBLASLt, a NaN becomes 0
       case Epilogue::kReluAuxBias:
         sum += bias(c);
         byte(r, c) = static_cast<uint8_t>(sum > 0 ? byte(r, c) | bit : byte(r, c) & ~bit);
@@ -161,11 +161,10 @@ void compute(const Product& p, int64_t inner) {
 
 bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
 
-/// Host loops. Refuses epilogues at pointers that are not aligned, and products of bf16 with an
-/// inner size of 1, as the library does for some shapes, so that callers' other ways are taken in
-/// tests too. Where candidates are timed, a clock
-/// that DLRM_SIMT_TIMING sets (a number; 0: the first is always fastest) says which is the fastest,
-/// as another day's measurement would.
+/// Matrix products by loops on the host. Refuses epilogues at unaligned pointers, and bf16 products
+/// with an inner size of 1. The library refuses some shapes too, so tests cover the callers'
+/// alternatives. If candidates are timed, DLRM_SIMT_TIMING (a number) selects the fastest one, like
+/// a measurement on another day. With 0 the first is always the fastest.
 class LoopMatmul final : public Matmul {
  public:
   explicit LoopMatmul(const MatmulOptions& options) : options_(options) {}
