@@ -27,10 +27,10 @@ struct IdDestination {
   int64_t id_bytes = 8;  ///< 8 for int64, 4 for int32
 };
 
-/// Checks all local ids and, in the same pass, copies those of feature f to `destinations[f]`. This
-/// is the host's only check of ids. Threads share the ids in chunks, so that one long feature does
-/// not delay the others. Throws usage_error for the first id outside [0, rows), naming sample,
-/// feature, id and range.
+/// Checks all local ids and, in the same pass, copies those of feature f to `destinations[f]`. No
+/// other code on the host checks ids against the tables' rows. Threads share the ids in chunks, so
+/// that one long feature does not delay the others. Throws usage_error for the first id outside [0,
+/// rows), naming sample, feature, id and range.
 void check_and_copy_ids(const EmbeddingLayout& layout, const LocalBags& bags,
                         const std::vector<BagScan>& scans, int threads,
                         View<const IdDestination> destinations);

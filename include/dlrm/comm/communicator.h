@@ -193,9 +193,8 @@ class Communicator {
 
   /// Replaces data[i] by its sum over ranks. T: float, double, int64_t.
   ///
-  /// @param wire  type that values travel as: fp32 means T itself. With bf16 (float only) values
-  /// are
-  ///              rounded, added in fp32, and the sum is rounded again: all ranks get the same
+  /// @param wire  type that values travel as: fp32 means T itself. With bf16 (float only), values
+  ///              are rounded, added in fp32, and the sum is rounded again: all ranks get the same
   ///              values. A single rank rounds nothing.
   template <class T>
   Pending start_allreduce(View<T> data, DType wire = DType::kFloat32, Stream* stream = nullptr);

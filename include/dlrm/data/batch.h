@@ -6,7 +6,8 @@
 
 namespace dlrm {
 
-/// The local samples of one global batch, on the host. Ids are checked against their table's rows.
+/// The local samples of one global batch, on the host. The hdf5 reader has checked ids
+/// against the dataset's rows. The router checks all ids against their table's rows.
 struct Batch {
   int64_t t = 0;  ///< global batch number, from 0, over all epochs
   int64_t epoch = 0;

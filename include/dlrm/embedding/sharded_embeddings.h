@@ -45,9 +45,8 @@ struct ShardArray {
 /// ranks make the same calls with the same global batches. A training step makes these calls in
 /// this order:
 ///
-///   route(bags)        checks ids and sends them to their owners; at most routing depth + 1
-///   batches
-///                      are in flight
+///   route(bags)        checks ids and sends them to their owners; at most routing.depth + 1
+///                      batches are in flight
 ///   await_ids()        waits for the oldest batch's ids
 ///   prepare_ids()      makes them ready for lookup
 ///   lookup()           pools rows on their owners
