@@ -89,6 +89,6 @@ function(dlrm_test name)
     add_test(NAME ${name}.${share} WORKING_DIRECTORY ${CMAKE_BINARY_DIR} COMMAND ${DLRM_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/run_suite.py
       $<TARGET_FILE:${name}_test> ${CMAKE_BINARY_DIR}/suites/${name}.${share}.json ${index} ${T_SHARES})
     set_tests_properties(${name}.${share} PROPERTIES TIMEOUT 3600 LABELS ${name}
-      ENVIRONMENT "OMP_NUM_THREADS=2;OMP_WAIT_POLICY=passive")
+      ENVIRONMENT "OMP_NUM_THREADS=2;OMP_WAIT_POLICY=passive;LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_SOURCE_DIR}/sanitizer/leaks.txt:print_suppressions=0")
   endforeach()
 endfunction()
