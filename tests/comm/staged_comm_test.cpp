@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -129,6 +131,45 @@ TEST(StagedBlocks, EachByteIsStoredOnce) {
   EXPECT_EQ(blocks.offsets[3], 0);
   EXPECT_EQ(blocks.offsets[0], 5);
   EXPECT_EQ(blocks.offsets[2], 10);
+}
+
+TEST(StagedBlocks, ABlockInsideAnotherAddsNothing) {
+  const std::vector<int64_t> bytes{20, 4, 6, 3}, offsets{100, 0, 105, 120};
+  StagedBlocks blocks;
+  blocks.lay_out(bytes, offsets, 1);
+  ASSERT_EQ(blocks.runs.size(), 1u);
+  EXPECT_EQ(blocks.runs[0].bytes, 23);
+  EXPECT_EQ(blocks.total, 23);
+  EXPECT_EQ(blocks.offsets, (std::vector<int64_t>{0, 0, 5, 20}));
+}
+
+TEST_P(StagedComm, SumsOnTwoStreamsKeepTheirHostMemoryApart) {
+  run_staged(GetParam(), [](const DeviceRank& rank) {
+    constexpr size_t kCount = 3000;
+    const std::unique_ptr<Stream> first = rank.device.make_stream(),
+                                  second = rank.device.make_stream();
+    HostArray<float> shown(rank.device, kCount, "test");
+    Array<float> one(rank.device, kCount, "test"), two(rank.device, kCount, "test");
+    const auto ranks = static_cast<float>(rank.host.size());
+    for (int round = 0; round < 20; ++round) {
+      const auto fill = [&](Array<float>& data, float value, Stream& stream) {
+        std::fill_n(shown.data(), kCount, value);
+        rank.device.copy(data.data(), shown.data(), kCount * sizeof(float), stream);
+        stream.synchronize();
+      };
+      fill(one, 1, *first);
+      fill(two, 5, *second);
+      // The host waits for neither: the second call may get the first one's memory.
+      rank.wire.start_allreduce<float>(one.view(), DType::kFloat32, first.get()).wait(*first);
+      rank.wire.start_allreduce<float>(two.view(), DType::kFloat32, second.get()).wait(*second);
+      for (const auto& [data, stream, sum] :
+           {std::tuple{&one, first.get(), ranks}, std::tuple{&two, second.get(), 5 * ranks}}) {
+        rank.device.copy(shown.data(), data->data(), kCount * sizeof(float), *stream);
+        stream->synchronize();
+        EXPECT_EQ(std::count(shown.data(), shown.data() + kCount, sum), kCount) << round;
+      }
+    }
+  });
 }
 
 TEST(DeviceComm, WithoutNcclItIsStaged) {

@@ -64,6 +64,16 @@ TEST(EpochOrder, APartEqualsThatPartOfTheWhole) {
   }
 }
 
+// Checkpoints hold a place in this order, so it stays the same from release to release.
+TEST(EpochOrder, ItIsAPinnedPermutation) {
+  EXPECT_EQ(order_of(EpochOrder(12, true, 3), 0, {0, 12}),
+            (std::vector<int64_t>{1, 2, 10, 9, 0, 7, 3, 11, 5, 4, 8, 6}));
+  EXPECT_EQ(order_of(EpochOrder(12, true, 3), 1, {0, 12}),
+            (std::vector<int64_t>{7, 3, 10, 6, 11, 0, 2, 8, 9, 5, 4, 1}));
+  const EpochOrder blocks(5 * kBlock, true, 3);
+  EXPECT_EQ(order_of(blocks, 0, {0, 4}), (std::vector<int64_t>{18366, 55888, 79718, 77390}));
+}
+
 TEST(EpochOrder, AWindowHoldsWholeBlocks) {
   const int64_t samples = 2 * kWindow + 5 * kBlock + 100;
   const EpochOrder order(samples, true, 2);

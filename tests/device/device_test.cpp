@@ -1,5 +1,6 @@
 #include "dlrm/device/device.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -8,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "dlrm/device/staging_buffer.h"
 #include "dlrm/device/transfer.h"
 #include "dlrm/device/utilisation.h"
 
@@ -144,6 +146,32 @@ TEST_P(EveryDevice, FreedMemoryIsReusedOnlyAfterItsReadersAreDone) {
   stream->synchronize();
   EXPECT_EQ(std::memcmp(from.data(), to.data(), kSize * 4), 0);
   EXPECT_EQ(read(next), std::vector<int>(kSize, 0));
+}
+
+TEST_P(EveryDevice, AStagingBufferIsRefilledWhileEarlierContentIsInUse) {
+  constexpr size_t kRounds = 30;
+  const std::unique_ptr<Stream> copies = device->make_stream();
+  StagingBuffer staging(*device, "staging");
+  std::vector<HostArray<int>> shown;
+  for (size_t round = 0; round < kRounds; ++round) {
+    // It grows now and then.
+    const size_t count = 500 + 100 * (round / 10);
+    staging.begin(StagingBuffer::bytes_of<int>(count));
+    int* values = staging.take<int>(count);
+    std::fill_n(values, count, static_cast<int>(round));
+    staging.send(*copies);
+    staging.await(*stream);
+    shown.emplace_back(*device, count, "shown");
+    device->copy(shown.back().data(), staging.on_device(values), count * sizeof(int), *stream);
+    staging.release(*stream);
+    if (device->host_visible_memory()) stream->synchronize();
+  }
+  stream->synchronize();
+  for (size_t round = 0; round < kRounds; ++round) {
+    const HostArray<int>& s = shown[round];
+    EXPECT_EQ(std::count(s.data(), s.data() + s.size(), static_cast<int>(round)),
+              static_cast<int64_t>(s.size()));
+  }
 }
 
 TEST_P(EveryDevice, ThreadsShareADevice) {

@@ -143,26 +143,30 @@ class OnAnotherDay {
 
 TEST_P(OnADevice, AResumedRunIsBitwiseTheRunNotInterruptedWhateverIsFastestThatDay) {
   // The fifth step's batch is a partial one: shapes that neither run had met when it was saved.
+  const std::string seven = device() + "--set eval.at_end=false --set comm=staged " +
+                            "--set checkpoint.keep=9 --set checkpoint.every_steps=4 " +
+                            "--set train.global_batch_size=450 --set train.steps=7 "
+                            "--set output.directory=";
   for (const int ranks : {1, 2}) {
     const std::string whole = "whole" + std::to_string(ranks);
     const std::string rest = "rest" + std::to_string(ranks);
-    const std::string seven = device() + "--overwrite --set eval.at_end=false --set comm=staged " +
-                              "--set checkpoint.keep=9 --set checkpoint.every_steps=4 " +
-                              "--set train.global_batch_size=450 --set train.steps=7 "
-                              "--set output.directory=";
     {
       const OnAnotherDay first(1);
-      ASSERT_EQ(train(ranks, seven + whole).code, 0);
+      ASSERT_EQ(train(ranks, seven + whole + " --overwrite").code, 0);
     }
-    const OnAnotherDay second(2);
-    const Outcome resumed =
-        train(ranks, device() + "--resume --set eval.at_end=false --set comm=staged " +
-                         "--set checkpoint.keep=9 --set checkpoint.every_steps=4 " +
-                         "--set train.global_batch_size=450 --set train.steps=7 "
-                         "--set output.directory=" +
-                         rest);
+    const std::vector<double> all = losses(path(whole));
+    // A day on which other algorithms win. Only the emulator knows one.
+    int day = 2;
+    for (; cuda_is_emulated(); ++day) {
+      ASSERT_LT(day, 12) << "the same algorithms win every day";
+      const OnAnotherDay other(day);
+      ASSERT_EQ(train(ranks, seven + "other --overwrite --set checkpoint.directory=other").code, 0);
+      if (losses(path("other")) != all) break;
+    }
+    const OnAnotherDay second(day);
+    const Outcome resumed = train(ranks, seven + rest + " --resume");
     ASSERT_EQ(resumed.code, 0) << resumed.errors;
-    const std::vector<double> all = losses(path(whole)), last = losses(path(rest));
+    const std::vector<double> last = losses(path(rest));
     ASSERT_EQ(last.size(), 3u);
     EXPECT_EQ(last, std::vector(all.begin() + 4, all.end()));
   }

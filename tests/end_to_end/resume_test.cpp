@@ -53,6 +53,27 @@ TEST_F(SmallRun, AResumedRunIsBitwiseTheRunNotInterrupted) {
   }
 }
 
+TEST_F(SmallRun, InBf16ARunResumedInItsSecondEpochIsBitwiseTheRunNotInterrupted) {
+  const std::string save =
+      "--set train.precision=bf16 --set checkpoint.every_steps=34 "
+      "--set checkpoint.at_end=true --set checkpoint.keep=9 ";
+  ASSERT_EQ(
+      train(1, save + "--set checkpoint.directory=whole --set output.directory=whole_run").code, 0);
+  ASSERT_EQ(train(1, save + "--set train.steps=34").code, 0);
+  const Outcome resumed = train(1, "--resume " + save);
+  ASSERT_EQ(resumed.code, 0) << resumed.errors;
+  EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
+  const Outcome same =
+      compare_checkpoints(folder_.path(), "whole/step_000000040", "ckpt/step_000000040");
+  EXPECT_EQ(same.code, 0) << same.errors;
+  // An epoch is 30 batches of 65 samples and one of 50.
+  for (const char* run : {"whole_run", "run"}) {
+    const auto summary = nlohmann::json::parse(read_file(path(run + std::string("/summary.json"))));
+    EXPECT_EQ(summary["samples"], 2000 + 9 * 65) << run;
+    EXPECT_EQ(summary["eval"]["samples"], 501) << run;
+  }
+}
+
 TEST_F(SmallRun, ACheckpointResumesOntoAnyWorldAndPlan) {
   ASSERT_EQ(
       train(2, kSave + "--set checkpoint.directory=whole --set output.directory=whole_run").code,

@@ -112,6 +112,11 @@ TEST_P(OnRanks, TiesCountHalf) {
   }
 }
 
+TEST_P(OnRanks, AProbabilityOfOneHalfCountsAsPositive) {
+  const Samples s{{0.5f, 0.5f, 0.5f, 0.1f}, {1, 1, 0, 0}};
+  EXPECT_EQ(evaluate(s, GetParam()).accuracy, 0.75);
+}
+
 TEST_P(OnRanks, AucOfManySamplesIsThatOfASortOfEverything) {
   for (const int levels : {0, 100, 65536}) {
     const Samples s = random_samples(60000, levels, 3);

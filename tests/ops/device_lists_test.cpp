@@ -77,6 +77,21 @@ TEST_P(UploadedLists, KeepsAListOfAFailedCapture) {
   EXPECT_EQ(content(met, 60), numbers(3, 60));
 }
 
+TEST_P(UploadedLists, AListOfAGraphStaysWhileManyOthersAreUsed) {
+  HostArray<int64_t> shown(*gpu, 40, "test");
+  lists.of(numbers(-9, 40));  // known before the capture
+  ASSERT_TRUE(queue->begin_capture());
+  gpu->copy(shown.data(), lists.of(numbers(-9, 40)), 40 * sizeof(int64_t), *queue);
+  const auto graph = queue->end_capture();
+  for (int64_t i = 0; i < 2000; ++i) {
+    lists.of(numbers(i, 40));
+    if (i % 100 == 0) queue->synchronize();
+  }
+  graph->launch(*queue);
+  queue->synchronize();
+  EXPECT_EQ(std::vector<int64_t>(shown.data(), shown.data() + 40), numbers(-9, 40));
+}
+
 std::vector<Execution> gpus() {
   return cuda_device_count() > 0 ? std::vector<Execution>{{"cuda", 1}} : std::vector<Execution>{};
 }

@@ -74,6 +74,39 @@ TEST_P(Embedding, GroupsRowsLikeAnOrderedMap) {
   }
 }
 
+TEST_P(Embedding, GroupsRowsOfMoreListsThanABlockHasThreads) {
+  constexpr int64_t kRows = 50;
+  for (unsigned seed = 0; seed < 3; ++seed) {
+    std::vector<Bags> bags;
+    std::vector<IdGroup> groups;
+    std::vector<int64_t> named(kRows);
+    int64_t ids = 0;
+    for (unsigned g = 0; g < 700; ++g) {
+      bags.push_back(Bags::random(1 + g % 3, kRows, 1, seed * 1000 + g));
+      ids += bags.back().nnz();
+    }
+    for (const Bags& b : bags) {
+      groups.push_back(b.group());
+      for (const int64_t id : b.ids) ++named[static_cast<size_t>(id)];
+    }
+    RunSpace space(ids);
+    ops->group_rows(groups, kRows, space.runs());
+    ASSERT_EQ(space.count[0], kRows);
+    for (size_t r = 0; r < kRows; ++r) {
+      ASSERT_EQ(space.rows[r], static_cast<int64_t>(r));
+      ASSERT_EQ(space.starts[r + 1] - space.starts[r], named[r]) << "row " << r;
+      int32_t last = -1;
+      for (int64_t i = space.starts[r]; i < space.starts[r + 1]; ++i) {
+        const Occurrence o = space.occurrences[static_cast<size_t>(i)];
+        ASSERT_LE(last, o.group);
+        last = o.group;
+        const auto of_bag = bags[static_cast<size_t>(o.group)].of(o.bag);
+        ASSERT_NE(std::find(of_bag.begin(), of_bag.end(), static_cast<int64_t>(r)), of_bag.end());
+      }
+    }
+  }
+}
+
 /// Two features of one table with a row that half of the bags name.
 struct Backward {
   Bags bags[2];

@@ -61,6 +61,21 @@ TEST_P(Movement, BlocksOfOnePlaceAreAppliedInOrder) {
   EXPECT_TRUE(got.same_bits(want));
 }
 
+TEST_P(Movement, ALaterBlockReplacesAnEarlierOneOfItsPlace) {
+  Cells a = Cells::random(90, 36, 1), b = Cells::random(90, 36, 2), c = Cells::random(90, 36, 3);
+  Cells got(90, 36), want(90, 36);
+  const auto blocks = [&](Cells& dst) {
+    std::vector<BlockCopy> list = {block(a, dst, 36), block(b, dst, 36), block(c, dst, 36)};
+    list[2].accumulate = true;
+    return list;
+  };
+  ops->copy_blocks(blocks(got));
+  for (int64_t r = 0; r < 90; ++r) {
+    for (int64_t col = 0; col < 36; ++col) want.set(r, col, b.at(r, col) + c.at(r, col));
+  }
+  EXPECT_TRUE(got.same_bits(want));
+}
+
 TEST_P(Movement, PartialSumsOfOnePlaceAreAddedInOrder) {
   for (const DType from : kTypes) {
     for (const DType to : {DType::kFloat32, DType::kBFloat16}) {

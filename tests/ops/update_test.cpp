@@ -28,6 +28,32 @@ TEST_P(Update, SparseRulesAgreeWithTheReference) {
   }
 }
 
+TEST_P(Update, ASetFlagSkipsIt) {
+  const int64_t rows[] = {0, 3}, count[] = {2};
+  const float sums[] = {4, 9}, flag = 1;
+  for (OptimizerStep step : every_rule(kDense | kSparse)) {
+    step.skip_update = &flag;
+    const uint32_t use = traits_of(step.rule).use;
+    Table table(9, 5, DType::kFloat32, 1, 0);
+    const Table before = table;
+    Cells grads = Cells::random(9, 5, 2, DType::kFloat32, 0);
+    if (use & kSparse) {
+      for (const bool by_row : {false, true}) {
+        ops->sparse_update(step, table.rows(step.rule), rows, count, grads.floats(), by_row, {}, 5);
+      }
+      if (traits_of(step.rule).rowwise()) {
+        ops->sparse_update(step, table.rows(step.rule), rows, count, grads.floats(), false, sums,
+                           20);
+      }
+    }
+    if (use & kDense) {
+      ops->dense_update(step, {table.weights.floats().data, 45}, {grads.floats().data, 45},
+                        {table.state1.floats().data, 45}, {table.state2.floats().data, 45}, {});
+    }
+    EXPECT_TRUE(table.same_bits(before)) << traits_of(step.rule).name;
+  }
+}
+
 TEST_P(Update, RowwiseAdagradTakesTheSquareSumsOfTheWholeRow) {
   const int64_t rows[] = {1, 2}, count[] = {2};
   const float sums[] = {4, 9};

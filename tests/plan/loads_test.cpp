@@ -197,6 +197,43 @@ TEST(RankMemory, ListsOfReturnedBagsCount) {
   EXPECT_DOUBLE_EQ(lists - rank_memory(config, plan)[0].routing, 8 * 2 * 2 * 1 * 2 - other_rows);
 }
 
+TEST(RankMemory, IdsOfColumnShardsOfOneRankAreRoutedOnce) {
+  const RunConfig config = config_of({table("t", 10, 8, {3})}, 4);
+  const Plan one{1, {{0, {0, 10}, {0, 8}, 0}}, {}};
+  const Plan two{1, {{0, {0, 10}, {0, 3}, 0}, {0, {0, 10}, {3, 8}, 0}}, {}};
+  // 2 batches in flight, 4 bags of 3 ids.
+  EXPECT_DOUBLE_EQ(rank_memory(config, one)[0].routing, 2 * (24 * 4 * 3 + 8 * (4 + 1)));
+  EXPECT_DOUBLE_EQ(rank_memory(config, two)[0].routing, rank_memory(config, one)[0].routing);
+}
+
+TEST(RankMemory, PrefetchedBatchesCount) {
+  RunConfig config = config_of({table("t", 10, 8, {1, 3})}, 4);
+  const Plan plan{1, {{0, {0, 10}, {0, 8}, 0}}, {}};
+  const double a_sample = 4 * 13 + 4 + 8 * (4 + 2);
+  for (const int depth : {0, 5}) {
+    config.data.prefetch = depth;
+    EXPECT_DOUBLE_EQ(rank_memory(config, plan)[0].input, (depth + 1) * 4 * a_sample);
+  }
+}
+
+TEST(RankMemory, OnAGpuBatchesInFlightCount) {
+  RunConfig config = config_of({table("t", 10, 8, {1, 3})}, 4);
+  config.device = DeviceKind::kCuda;
+  const Plan plan{1, {{0, {0, 10}, {0, 8}, 0}}, {}};
+  const auto at_depth = [&](int depth) {
+    config.routing.depth = depth;
+    return rank_memory(config, plan)[0];
+  };
+  for (const int depth : {0, 3}) {
+    EXPECT_DOUBLE_EQ(at_depth(depth).input, (depth + 2) * 4 * 4.0 * (13 + 1));
+  }
+  // Of each batch 4·4 ids, and the offsets of 2 features.
+  EXPECT_DOUBLE_EQ(at_depth(3).routing - at_depth(0).routing, 3 * (12 * 16 + 16 * 5 * 2));
+  // Runs, sorting, and room for long runs do not depend on the depth.
+  const double long_runs = 16 / 64.0 * 1.1 * (4 * 8 + 12 + 64);
+  EXPECT_DOUBLE_EQ(at_depth(0).routing, 12 * 16 + 16 * 5 * 2 + 16 * (24 + 3 * 8) + long_runs);
+}
+
 TEST(RankMemory, TheRoutingDepthCounts) {
   RunConfig config = odd_config(Strategy::kTable);
   const Plan plan = make_plan(config, 1);

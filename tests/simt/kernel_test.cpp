@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/launch.cuh"
+#include "kernels/rows.cuh"
 #include "on_device.h"
 
 namespace dlrm::kernels {
@@ -24,6 +24,21 @@ TEST(Kernel, AddsTwoVectors) {
   const OnDevice<float> x(a), y(b), sum(std::vector<float>(n, 0.0f));
   launch(add, {blocks_for(n, 256), 256}, nullptr, x.data(), y.data(), sum.data(), n);
   EXPECT_EQ(sum.download(), expected);
+}
+
+struct Count {
+  int* times;
+  int64_t columns;
+  __device__ void operator()(int64_t r, int64_t c) const { ++times[r * columns + c]; }
+};
+
+TEST(Kernel, OverElementsTakesMoreRowsThanOnePassOfItsGrid) {
+  constexpr int64_t kRows = 1000, kColumns = 5;
+  const OnDevice<int> times(std::vector<int>(kRows * kColumns));
+  // 8 columns by 32 rows in a block; two blocks down.
+  launch(over_elements_kernel<Count>, {dim3(1, 2), 256}, nullptr, kRows, kColumns, 1, 3,
+         Count{times.data(), kColumns});
+  EXPECT_EQ(times.download(), std::vector<int>(kRows * kColumns, 1));
 }
 
 }  // namespace

@@ -100,6 +100,18 @@ TEST_F(TwoCheckpoints, TheOlderIsFoundIfAFileOfTheNewestIsTruncated) {
   }
 }
 
+TEST_F(TwoCheckpoints, TheOlderIsFoundIfABitOfTheNewestIsFlipped) {
+  for (const char* name : {"rank_00000.h5", "rank_00001.h5", "index.h5", "index.crc"}) {
+    File file(newer() + "/" + name, File::Mode::kReadWrite);
+    char byte = 0;
+    file.read(&byte, 1, file.size() / 2);
+    const char flipped = static_cast<char>(byte ^ 4);
+    file.write(&flipped, 1, file.size() / 2);
+    EXPECT_EQ(older(), found(folder_.path())) << name;
+    file.write(&byte, 1, file.size() / 2);
+  }
+}
+
 TEST_F(TwoCheckpoints, EveryFlippedBitOfTheNewestIsNoticed) {
   uint32_t draw = 0;
   for (const char* name : {"rank_00000.h5", "rank_00001.h5", "index.h5", "index.crc"}) {
@@ -194,6 +206,31 @@ TEST_F(TwoCheckpoints, AFullDiskLeavesThemUnchanged) {
   EXPECT_EQ(newer(), found(folder_.path()));
   EXPECT_EQ(older(), found(older()));
   EXPECT_FALSE(fs::exists(folder_.path(".tmp_step_000000030")));
+}
+
+TEST_F(TwoCheckpoints, AStepStaysAsItWasIfTheIndexThatReplacesItCannotBeWritten) {
+  // The index holds the config and is larger than the tensors.
+  const auto largest = std::max(fs::file_size(newer() + "/rank_00000.h5"),
+                                fs::file_size(newer() + "/rank_00001.h5"));
+  ASSERT_GT(fs::file_size(newer() + "/index.h5"), 3 * largest);
+  const int status = status_of([&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{3 * largest, 3 * largest};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const auto comm = make_self_comm();
+    try {
+      save_checkpoint(*comm, Log(), folder_.path(), 2, state_at(20),
+                      pieces_of(held_pieces(0, 1, Cut::kRows, true, 1)));
+    } catch (const Error& error) {
+      _exit(static_cast<int>(error.code()));
+    }
+  });
+  EXPECT_EQ(3, WEXITSTATUS(status));
+  EXPECT_EQ(newer(), found(folder_.path()));
+  const auto comm = make_self_comm();
+  const auto held = held_pieces(0, 1, Cut::kRows, false);
+  load_pieces(*comm, newer(), pieces_of(held), false);
+  EXPECT_EQ(0, wrong_elements(held));
 }
 
 /// Saves again and again, each step with values of its own, until killed.

@@ -54,12 +54,10 @@ RunConfig with_optimizers(OptimizerRule dense, OptimizerRule sparse) {
 }
 
 TEST_P(OnADevice, EveryOptimizerTrainsAsOnACpu) {
-  expect_as_on_cpu(odd_model(), 1, 4);
-  expect_as_on_cpu(with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad), 1, 4);
-  expect_as_on_cpu(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam), 1, 4);
-  expect_as_on_cpu(with_optimizers(OptimizerRule::kSgd, OptimizerRule::kRowwiseAdagrad), 1, 4);
-  expect_as_on_cpu(with_optimizers(OptimizerRule::kSgd, OptimizerRule::kFtrl), 1, 4);
-  expect_as_on_cpu(with_optimizers(OptimizerRule::kLamb, OptimizerRule::kSgd), 1, 4);
+  for (const auto& [dense, sparse] : optimizer_pairs()) {
+    SCOPED_TRACE(fmt::format("{} {}", traits_of(dense).name, traits_of(sparse).name));
+    expect_as_on_cpu(with_optimizers(dense, sparse), 1, 4);
+  }
 }
 
 TEST_P(OnADevice, EveryInteractionTrainsAsOnACpu) {

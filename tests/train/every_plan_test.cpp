@@ -5,7 +5,7 @@
 namespace dlrm {
 namespace {
 
-using Case = std::tuple<Strategy, OptimizerRule, Pooling, Precision>;
+using Case = std::tuple<Strategy, OptimizerPair, Pooling, Precision>;
 
 const char* name_of(Strategy s) {
   constexpr const char* kNames[] = {"auto", "table", "row", "column", "grid", "data_parallel"};
@@ -16,20 +16,17 @@ const char* name_of(OptimizerRule o) { return traits_of(o).name; }
 class EveryPlan : public testing::TestWithParam<Case> {
  protected:
   static RunConfig config() {
-    const auto [strategy, optimizer, pooling, precision] = GetParam();
+    const auto [strategy, optimizers, pooling, precision] = GetParam();
     RunConfig c = odd_model();
     c.sharding.strategy = strategy;
-    c.train.sparse_optimizer.type = optimizer;
+    c.train.sparse_optimizer.type = optimizers.sparse;
     c.train.sparse_optimizer.lr = 0.05;
     c.train.sparse_optimizer.eps = 1e-6;
     c.train.sparse_optimizer.initial_accumulator = 0.1;
     c.train.precision = precision;
-    if (optimizer == OptimizerRule::kAdam || optimizer == OptimizerRule::kFtrl) {
-      const bool adam = optimizer == OptimizerRule::kAdam;
-      c.train.dense_optimizer.type = adam ? OptimizerRule::kAdam : OptimizerRule::kLamb;
-      c.train.dense_optimizer.lr = 0.01;
-      c.train.dense_optimizer.eps = 1e-6;
-    }
+    c.train.dense_optimizer = c.train.sparse_optimizer;
+    c.train.dense_optimizer.type = optimizers.dense;
+    c.train.dense_optimizer.lr = optimizers.dense == OptimizerRule::kSgd ? 0.1 : 0.01;
     for (TableConfig& table : c.model.tables) {
       for (FeatureConfig& feature : table.features) feature.pooling = pooling;
     }
@@ -44,21 +41,20 @@ TEST_P(EveryPlan, FourRanksTrainToTheWeightsOfOneRank) {
                bf16 ? 2e-2 : 1e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, EveryPlan,
-    testing::Combine(testing::Values(Strategy::kAuto, Strategy::kTable, Strategy::kRow,
-                                     Strategy::kColumn, Strategy::kGrid, Strategy::kDataParallel),
-                     testing::Values(OptimizerRule::kSgd, OptimizerRule::kAdagrad,
-                                     OptimizerRule::kRowwiseAdagrad, OptimizerRule::kAdam,
-                                     OptimizerRule::kFtrl),
-                     testing::Values(Pooling::kSum, Pooling::kMean),
-                     testing::Values(Precision::kFp32, Precision::kBf16)),
-    [](const auto& info) {
-      return std::string(name_of(std::get<0>(info.param))) + "_" +
-             name_of(std::get<1>(info.param)) +
-             (std::get<2>(info.param) == Pooling::kSum ? "_sum" : "_mean") +
-             (std::get<3>(info.param) == Precision::kFp32 ? "_fp32" : "_bf16");
-    });
+INSTANTIATE_TEST_SUITE_P(All, EveryPlan,
+                         testing::Combine(testing::Values(Strategy::kAuto, Strategy::kTable,
+                                                          Strategy::kRow, Strategy::kColumn,
+                                                          Strategy::kGrid, Strategy::kDataParallel),
+                                          testing::ValuesIn(optimizer_pairs()),
+                                          testing::Values(Pooling::kSum, Pooling::kMean),
+                                          testing::Values(Precision::kFp32, Precision::kBf16)),
+                         [](const auto& info) {
+                           return std::string(name_of(std::get<0>(info.param))) + "_" +
+                                  name_of(std::get<1>(info.param).sparse) + "_" +
+                                  name_of(std::get<1>(info.param).dense) +
+                                  (std::get<2>(info.param) == Pooling::kSum ? "_sum" : "_mean") +
+                                  (std::get<3>(info.param) == Precision::kFp32 ? "_fp32" : "_bf16");
+                         });
 
 TEST(Trainer, TheFastPathTrainsToTheWeightsOfTheReference) {
   const RunConfig c = odd_model();

@@ -257,6 +257,25 @@ train: {global_batch_size: 22, pin_algorithms: true, dense_optimizer: {lr: 0.1},
                       "odd_model");
 }
 
+std::vector<OptimizerPair> optimizer_pairs() {
+  std::vector<OptimizerPair> pairs;
+  std::vector<OptimizerRule> dense_alone, sparse_alone;
+  for (size_t i = 0; i < std::size(kOptimizers); ++i) {
+    const auto rule = static_cast<OptimizerRule>(i);
+    const bool dense = kOptimizers[i].dense(), sparse = kOptimizers[i].sparse();
+    if (dense && sparse) pairs.push_back({rule, rule});
+    if (dense && !sparse) dense_alone.push_back(rule);
+    if (sparse && !dense) sparse_alone.push_back(rule);
+  }
+  const auto of = [](const std::vector<OptimizerRule>& rules, size_t i) {
+    return rules.empty() ? OptimizerRule::kSgd : rules[i % rules.size()];
+  };
+  for (size_t i = 0; i < std::max(dense_alone.size(), sparse_alone.size()); ++i) {
+    pairs.push_back({of(dense_alone, i), of(sparse_alone, i)});
+  }
+  return pairs;
+}
+
 std::vector<InteractionConfig> other_interactions() {
   return {ConcatConfig{ConcatOrder::kDenseFirst, 4}, CrossConfig{2, 3}, FmConfig()};
 }

@@ -52,6 +52,14 @@ Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world);
 /// hotness. On a CPU.
 RunConfig odd_model();
 
+/// A dense and a sparse optimizer.
+struct OptimizerPair {
+  OptimizerRule dense, sparse;
+};
+/// Pairs that hold every rule of kOptimizers in each of its uses. A rule of both uses is paired
+/// with itself.
+std::vector<OptimizerPair> optimizer_pairs();
+
 /// The interactions that odd_model() does not have but could.
 std::vector<InteractionConfig> other_interactions();
 

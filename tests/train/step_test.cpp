@@ -1,5 +1,8 @@
 // What goes on around a step: waiting, recording, timing.
+#include <cmath>
 #include <map>
+#include <set>
+#include <stdexcept>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -81,6 +84,26 @@ TEST(StepGraphs, AreNewToAllRanksIfTheyAreNewToOne) {
   });
 }
 
+TEST(StepGraphs, AreRecordedAnewAfterAnyRankHasFreedMemory) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "a CPU records no graphs";
+  run_on_threads(2, [&](Communicator& comm) {
+    const RunConfig c = on_this_device();
+    Rank rank(comm, c);
+    StepGraphs graphs(rank.context, 8);
+    const auto runs = [&](uint64_t mine) {
+      StepGraphs::Key key{mine};
+      return graphs.find_or_add(key).runs++;
+    };
+    EXPECT_EQ(runs(1), 0);
+    EXPECT_EQ(runs(1), 1);
+    Array<char> growing(rank.context.device, 100, "test");
+    if (comm.rank() == 1) growing.reserve(200);
+    EXPECT_EQ(runs(2), 0);
+    EXPECT_EQ(runs(1), 0);
+    EXPECT_EQ(runs(1), 1);
+  });
+}
+
 TEST(StepGraphs, AFailedCaptureTellsWhyAndLeavesTheStreamUsable) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "a CPU records no graphs";
   const auto comm = make_self_comm();
@@ -130,6 +153,117 @@ TEST(Trainer, DroppedIdsAreThoseOfTheBatchThatWasTrained) {
   }
   EXPECT_EQ(trainer.step(0, false).dropped, 3);
   EXPECT_EQ(trainer.step(1, false).dropped, 5);
+}
+
+TEST(Trainer, GradientsOfAPartialBatchAreTheMeanOverItsOwnSamples) {
+  const auto comm = make_self_comm();
+  RunConfig c = on_this_device();
+  Rank rank(*comm, c);
+  Trainer trainer(rank.context, *rank.ops, c, make_plan(c, 1), true);
+  const auto bias = [&] {
+    for (const TensorShard& shard : trainer.shards()) {
+      if (shard.path != "/mlp/top/1/bias") continue;
+      float value = 0;
+      shard.read(0, 1, &value);
+      return value;
+    }
+    throw std::logic_error("no such bias");
+  };
+  trainer.route(odd_batch(c, 0, 0, 1));
+  trainer.step(0, false);
+  const Batch partial = odd_batch(c, 2, 0, 1);
+  ASSERT_LT(partial.global_size, c.train.global_batch_size);
+  trainer.route(partial);
+  std::vector<float> p, y;
+  trainer.infer(p, y);
+  double gradient = 0, loss = 0;
+  for (size_t i = 0; i < p.size(); ++i) {
+    gradient += (p[i] - y[i]) / static_cast<double>(p.size());
+    loss -= std::log(y[i] > 0 ? p[i] : 1 - p[i]) / static_cast<double>(p.size());
+  }
+  const float before = bias();
+  trainer.route(partial);
+  EXPECT_NEAR(trainer.step(1, false).loss, loss, 1e-5);
+  EXPECT_NEAR(before - bias(), c.train.dense_optimizer.lr * gradient, 1e-6);
+}
+
+TEST(Trainer, ARankThatHasNoSamplesAfterItHadSomeAddsNoLoss) {
+  const auto losses = [&](int ranks) {
+    std::vector<double> all;
+    run_on_threads(ranks, [&](Communicator& comm) {
+      const RunConfig c = on_this_device();
+      Rank rank(comm, c);
+      Trainer trainer(rank.context, *rank.ops, c, make_plan(c, ranks), true);
+      RunConfig of_one = c;
+      of_one.train.global_batch_size = 1;
+      trainer.route(odd_batch(c, 0, comm.rank(), ranks));
+      const double full = trainer.step(0, false).loss;
+      trainer.route(odd_batch(of_one, 1, comm.rank(), ranks));
+      const double one = trainer.step(1, false).loss;
+      if (comm.rank() == 0) all = {full, one};
+    });
+    return all;
+  };
+  const std::vector<double> alone = losses(1), three = losses(3);
+  for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(three[i], alone[i], 1e-5);
+}
+
+/// Exchanges that start in the stage `route` are complete only in the stage `lookup`.
+class LateIds final : public Communicator {
+ public:
+  struct Shared {
+    const Trace* trace = nullptr;
+    std::set<std::string> waited_in;  ///< stages that polled long enough to wait
+  };
+  LateIds(Communicator& inner, std::shared_ptr<Shared> shared)
+      : Communicator(inner.engine()), inner_(inner), shared_(std::move(shared)) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  std::unique_ptr<Communicator> duplicate() override {
+    auto own = inner_.duplicate();
+    auto result = std::make_unique<LateIds>(*own, shared_);
+    result->owned_ = std::move(own);
+    return result;
+  }
+  Pending start_exchange(Exchange exchange) override {
+    Pending started = inner_.start_exchange(std::move(exchange));
+    if (!shared_->trace || std::string(shared_->trace->current()) != "route") return started;
+    return Pending(std::make_unique<Late>(std::move(started), shared_));
+  }
+
+ private:
+  struct Late final : Pending::State {
+    Late(Pending of, std::shared_ptr<Shared> by) : inner(std::move(of)), shared(std::move(by)) {}
+    bool poll() override {
+      const std::string stage = shared->trace->current();
+      if (stage != "lookup" && ++polls[stage] < 1000) return false;
+      shared->waited_in.insert(stage);
+      return inner.poll();
+    }
+    Pending inner;
+    std::shared_ptr<Shared> shared;
+    std::map<std::string, int> polls;
+  };
+
+  std::unique_ptr<Communicator> owned_;
+  Communicator& inner_;
+  std::shared_ptr<Shared> shared_;
+};
+
+TEST(TrainingStep, WaitsForIdsInTheStageLookup) {
+  run_on_threads(2, [&](Communicator& comm) {
+    const RunConfig c = odd_model();
+    const auto shared = std::make_shared<LateIds::Shared>();
+    LateIds late(comm, shared);
+    Rank rank(late, c);
+    Trainer trainer(rank.context, *rank.ops, c, make_plan(c, 2), true);
+    shared->trace = &rank.trace;
+    for (int step = 0; step < 2; ++step) {
+      trainer.route(odd_batch(c, step, comm.rank(), 2));
+      trainer.step(step, false);
+    }
+    EXPECT_EQ(shared->waited_in, std::set<std::string>{"lookup"});
+  });
 }
 
 TEST(StageClock, TimesEveryStageOnceAndInOrder) {

@@ -120,6 +120,22 @@ void check(World& world) {
   }
 }
 
+/// A block that takes several messages, because the counts of MPI are ints.
+void check_long_block(Communicator& comm) {
+  constexpr int64_t kBytes = (int64_t{1} << 30) + 12;
+  const bool sends = comm.rank() == 0;
+  std::vector<uint32_t> block(static_cast<size_t>(kBytes / 4));
+  const auto value_at = [](size_t i) { return static_cast<uint32_t>(i * 2654435761u); };
+  for (size_t i = 0; sends && i < block.size(); ++i) block[i] = value_at(i);
+  const std::vector<int64_t> to_next{0, kBytes}, none{0, 0};
+  const auto layout =
+      sends ? ExchangeLayout::packed(to_next, none) : ExchangeLayout::packed(none, {kBytes, 0});
+  comm.alltoallv(block.data(), block.data(), layout);
+  for (size_t i = 0; i < block.size(); ++i) {
+    if (block[i] != value_at(i)) throw run_error("rank {}: word {} is wrong", comm.rank(), i);
+  }
+}
+
 /// The suite as on nodes of three ranks, which share memory only within a node.
 void check_across_machines(World& world) {
   MPI_Comm all = MPI_COMM_NULL, local = MPI_COMM_NULL;
@@ -149,6 +165,8 @@ int main(int argc, char** argv) {
       dlrm::check_across_machines(world);
     } else if (argc > 1 && std::string_view(argv[1]) == "exhausted") {
       dlrm::check_sums_without_shared_memory(world);
+    } else if (argc > 1 && std::string_view(argv[1]) == "long") {
+      dlrm::check_long_block(world.comm());
     } else {
       dlrm::check(world);
     }

@@ -1,0 +1,179 @@
+// Kernels beyond their limits: several bags, jobs or passes for each lane group, warp or block. The
+// arguments set low limits, so that few rows reach them.
+#ifdef DLRM_WITH_CUDA
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <random>
+
+#include "device/gpu_fixture.h"
+#include "ops/cuda/embedding_lists.h"
+
+namespace dlrm {
+namespace {
+
+/// Bags of one feature, with empty ones next to each other, in device memory.
+class BagsTogether : public OnGpu {
+ protected:
+  /// The pooled vectors [bags, width] if `together` bags share a lane group.
+  std::vector<float> pool(DType type, int64_t width, bool mean, int together) {
+    constexpr int64_t kRows = 40, kBags = 61;
+    std::mt19937 generator(5);
+    std::vector<int64_t> ids, offsets{0};
+    std::vector<float> scale;
+    for (int64_t b = 0; b < kBags; ++b) {
+      const uint32_t length = b % 5 < 2 ? 0 : generator() % 7;
+      for (uint32_t i = 0; i < length; ++i) ids.push_back(generator() % kRows);
+      offsets.push_back(static_cast<int64_t>(ids.size()));
+      scale.push_back(1.0f / static_cast<float>(b + 2));
+    }
+    GpuMatrix table(*device, type, kRows, width, width);
+    std::normal_distribution<float> normal;
+    table.fill([&](int64_t, int64_t) { return normal(generator); });
+    table.upload(*transfer);
+    const auto id_array = upload(ids), offset_array = upload(offsets);
+    const auto scale_array = upload(scale);
+    const auto pooled = upload(std::vector<float>(kBags * width, 77.0f));
+    BagGroup group;
+    group.table.weights = table.matrix().data;
+    group.table.type = type;
+    group.table.rows = kRows;
+    group.table.width = group.table.stride = width;
+    group.ids = id_array.data();
+    group.offsets = offset_array.data();
+    group.bags = kBags;
+    group.scale = mean ? scale_array.data() : nullptr;
+    group.pooled = {pooled.data(), kBags, width};
+    kernels::LookupGroup lookup = kernels::lookup_group(group);
+    lookup.bags_together = together;
+    const uint32_t blocks = kernels::lookup_blocks(lookup);
+    const auto groups = upload(std::vector{lookup});
+    const auto first_block = upload(std::vector<uint32_t>{0, blocks});
+    kernels::pool_bags(groups.data(), first_block.data(), 1, blocks, native());
+    return download(pooled.data(), kBags * width);
+  }
+};
+
+TEST_F(BagsTogether, ArePooledToTheBitsOfBagsAlone) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t width : {3, 16, 128, 130}) {
+      for (const bool mean : {false, true}) {
+        const std::vector<float> alone = pool(type, width, mean, 1);
+        for (const int together : {2, 4, 8}) {
+          const std::vector<float> got = pool(type, width, mean, together);
+          EXPECT_EQ(std::memcmp(got.data(), alone.data(), got.size() * sizeof(float)), 0)
+              << name_of(type) << " width " << width << " mean " << mean << " together "
+              << together;
+        }
+      }
+    }
+  }
+}
+
+/// A group with room for `ids` ids and as much memory as the lists look at: none.
+BagGroup group_of(int64_t bags, int64_t width, int64_t ids) {
+  BagGroup group;
+  group.table.rows = 10;
+  group.table.width = group.table.stride = width;
+  group.bags = bags;
+  group.pooled = {nullptr, bags, width};
+  group.capacity = ids;
+  return group;
+}
+
+TEST(LookupLists, TakeBagsTogetherIfTheyFillTheGpuSeveralTimes) {
+  const auto together = [](const BagGroup& group) {
+    cuda::LookupLists lists;
+    lists.set({&group, 1}, false);
+    const kernels::LookupGroup& g = lists.groups[0];
+    EXPECT_EQ(lists.first_block.back(), kernels::lookup_blocks(g));
+    return g.bags_together;
+  };
+  // A row of 128 floats takes a warp.
+  EXPECT_EQ(together(group_of(32768, 128, 32768)), 1);
+  EXPECT_EQ(together(group_of(32769, 128, 32769)), 2);
+  EXPECT_EQ(together(group_of(100'000, 128, 100'000)), 4);
+  EXPECT_EQ(together(group_of(2'000'000, 128, 2'000'000)), 8);
+  EXPECT_EQ(together(group_of(2'000'000, 16, 2'000'000)), 8);
+  EXPECT_EQ(together(group_of(200'000, 16, 200'000)), 1);
+  // Long bags stay apart.
+  EXPECT_EQ(together(group_of(2'000'000, 128, 2'000'000 * 64)), 2);
+  EXPECT_EQ(together(group_of(2'000'000, 128, 2'000'000 * 128)), 1);
+}
+
+/// Runs longer than a chunk, whose chunks are summed by fewer warps than there are jobs.
+class ChunkJobs : public OnGpu {
+ protected:
+  /// The weights after SGD with gradient 1 for each of 2500 occurrences of every row.
+  std::vector<float> update(uint32_t most_jobs, bool over_link) {
+    constexpr int64_t kRows = 3, kLength = 2500, kWidth = 70;
+    std::vector<int64_t> rows, starts{0};
+    std::vector<Occurrence> occurrences;
+    for (int64_t r = 0; r < kRows; ++r) {
+      rows.push_back(r);
+      for (int32_t i = 0; i < kLength; ++i) occurrences.push_back({0, i % 7});
+      starts.push_back(static_cast<int64_t>(occurrences.size()));
+    }
+    const auto weights = upload(std::vector<float>(kRows * kWidth, 0.0f));
+    std::vector<float> gradient(7 * kWidth);
+    for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i % 13) - 6;
+    const auto pooled = upload(gradient);
+    const auto row_array = upload(rows), start_array = upload(starts);
+    const auto occurrence_array = upload(occurrences);
+    const auto count = upload(std::vector<int64_t>{kRows});
+    RowTable table;
+    table.weights = weights.data();
+    table.rows = kRows;
+    table.width = table.stride = table.state_stride = kWidth;
+    cuda::UpdateLists of;
+    const BagGradient bags{{pooled.data(), 7, kWidth}, nullptr};
+    of.add(kernels::update_shard(table),
+           {row_array.view(), start_array.view(), occurrence_array.view(), count.view()},
+           {&bags, 1});
+    of.finish();
+    const auto gradients = upload(of.gradients);
+    of.place_gradients(gradients.data());
+    const auto shards = upload(of.shards);
+    const auto search_blocks = upload(of.search_blocks), run_blocks = upload(of.run_blocks);
+    const auto size = [](int64_t n) { return static_cast<size_t>(n); };
+    const auto used = upload(std::vector<kernels::LongCounts>(1));
+    const Array<kernels::LongRun> long_runs(*device, size(of.room.runs), "test");
+    const Array<kernels::ChunkJob> jobs(*device, size(of.room.jobs), "test");
+    const Array<float> sums(*device, size(of.room.sums), "test");
+    kernels::UpdateList list{};
+    list.shards = shards.data();
+    list.search_blocks = search_blocks.data();
+    list.run_blocks = run_blocks.data();
+    list.count = 1;
+    list.runs_a_warp = of.runs_a_warp;
+    list.long_runs = long_runs.data();
+    list.jobs = jobs.data();
+    list.sums = sums.data();
+    list.used = used.data();
+    list.most_long_runs = static_cast<uint32_t>(of.room.runs);
+    list.most_jobs = most_jobs;
+    kernels::find_long_runs(list, of.search_blocks.back(), native());
+    OptimizerStep step;
+    step.lr = 1;
+    over_link ? kernels::update_runs_over_link(step, list, of.run_blocks.back(), native())
+              : kernels::update_runs(step, list, of.run_blocks.back(), native());
+    return download(weights.data(), kRows * kWidth);
+  }
+};
+
+TEST_F(ChunkJobs, OfMoreWarpsThanTheGridHasAreAllDone) {
+  std::vector<float> want(3 * 70);
+  for (size_t i = 0; i < want.size(); ++i) {
+    for (size_t k = 0; k < 2500; ++k) {
+      want[i] -= static_cast<float>((k % 7 * 70 + i % 70) % 13) - 6;
+    }
+  }
+  for (const uint32_t most_jobs : {27u, 9u, 1u}) {  // of 3 rows, 3 chunks, 3 pieces
+    EXPECT_EQ(update(most_jobs, false), want) << most_jobs;
+    EXPECT_EQ(update(most_jobs, true), want) << most_jobs;
+  }
+}
+
+}  // namespace
+}  // namespace dlrm
+#endif

@@ -1,0 +1,122 @@
+#include "train/training_run.h"
+
+#include <cmath>
+#include <filesystem>
+#include <mutex>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dlrm/comm/world.h"
+#include "dlrm/train/checkpoint.h"
+#include "dlrm/train/execution.h"
+
+#include "checkpoint_tensors.h"
+#include "small_run.h"
+
+namespace dlrm {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// 50 odd samples an epoch, in batches of 22. Notes which batches were loaded.
+class OddSource final : public BatchSource {
+ public:
+  explicit OddSource(const RunConfig& config) : config_(config) {}
+  const BatchPlan& plan() const override { return plan_; }
+  void load(int64_t t, Batch& batch) const override {
+    batch = odd_batch(config_, t, 0, 1);
+    const std::lock_guard lock(mutex_);
+    loaded.push_back(t);
+  }
+  std::string describe() const override { return "odd"; }
+
+  mutable std::vector<int64_t> loaded;
+
+ private:
+  const RunConfig& config_;
+  const BatchPlan plan_{50, 22};
+  mutable std::mutex mutex_;
+};
+
+/// A run of one rank with folders of its own.
+class OneRun : public ::testing::Test {
+ protected:
+  OneRun() {
+    if (cuda_device_count() > 0) config_.device = DeviceKind::kCuda;
+    config_.checkpoint.directory = folder_.path("ckpt");
+    config_.output.directory = folder_.path("run");
+    config_.data.workers = 1;
+  }
+  void SetUp() override {
+    execution_ = std::make_unique<Execution>(world_.comm(), config_, machine_share(world_.comm()));
+    context_ = std::make_unique<Context>(execution_->context(trace_, log_));
+    ops_ = execution_->make_ops(1, false);
+    trainer_ = std::make_unique<Trainer>(*context_, *ops_, config_, plan_, true);
+    run_ = std::make_unique<TrainingRun>(*context_, world_, config_, plan_, *trainer_, directory_,
+                                         source_, nullptr, 1);
+    directory_.start("", "");
+  }
+
+  testing::TemporaryFolder folder_;
+  World world_{nullptr, nullptr};
+  RunConfig config_ = odd_model();
+  Plan plan_ = make_plan(config_, 1);
+  Trace trace_;
+  Log log_;
+  OddSource source_{config_};
+  StopSignal stop_;
+  RunDirectory directory_{world_.comm(), folder_.path("run")};
+  std::unique_ptr<Execution> execution_;
+  std::unique_ptr<Context> context_;
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<TrainingRun> run_;
+};
+
+TEST_F(OneRun, ResumedInALaterEpochGoesOnWithThatEpochsBatches) {
+  RunProgress progress;
+  progress.step = 4;
+  progress.samples = 72;
+  run_->train(progress, 7, stop_);
+  EXPECT_THAT(source_.loaded, ElementsAre(4, 5, 6));
+  EXPECT_EQ(progress.step, 7);
+  EXPECT_EQ(progress.samples, 72 + 22 + 18 + 22);
+}
+
+TEST_F(OneRun, SavesItsPlaceInTheEpoch) {
+  RunProgress progress;
+  progress.step = 7;
+  progress.samples = 144;
+  run_->save(progress);
+  const CheckpointState state = open_checkpoint(world_.comm(), folder_.path("ckpt/step_000000007"));
+  EXPECT_EQ(state.step, 7);
+  EXPECT_EQ(state.samples, 144);
+  EXPECT_EQ(state.epoch, 2);
+  EXPECT_EQ(state.batch, 1);
+}
+
+TEST_F(OneRun, DoesNotSaveWeightsAfterAnUpdateThatWasNotFinite) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "a CPU shows it in the loss";
+  trainer_->route(odd_batch(config_, 0, 0, 1));
+  for (const TensorShard& shard : trainer_->shards()) {
+    if (!shard.path.starts_with("/tables/") || !shard.path.ends_with("/weight")) continue;
+    const std::vector<float> nans(static_cast<size_t>(shard.rows.size() * shard.columns.size()),
+                                  std::nanf(""));
+    shard.write(0, shard.rows.size(), nans.data());
+  }
+  ASSERT_TRUE(std::isfinite(trainer_->step(0, false).loss));
+  RunProgress progress;
+  progress.step = 1;
+  try {
+    run_->save(progress);
+    ADD_FAILURE() << "saved";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("not finite"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("ckpt/step_000000001")));
+}
+
+}  // namespace
+}  // namespace dlrm
