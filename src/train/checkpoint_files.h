@@ -5,19 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "dlrm/core/crc32c.h"
 #include "dlrm/core/file.h"
 
 namespace dlrm {
-
-/// CRC-32C (Castagnoli; RFC 3720) of bytes that are passed in parts.
-class Crc32c {
- public:
-  void add(const void* data, size_t bytes);
-  uint32_t value() const { return ~state_; }
-
- private:
-  uint32_t state_ = 0xffffffffu;
-};
 
 /// Bytes that saving, verifying and loading hold in memory at a time.
 inline constexpr size_t kCheckpointChunk = size_t{16} << 20;
