@@ -154,7 +154,8 @@ void open_directory(RunDirectory& directory, const RunOptions& options, const Pl
   directory.start(yaml, plan_json);
 }
 
-/// Adds the counts of all ranks. Dropped ids cause a warning, since data and config disagree.
+/// Adds the counts of all ranks. Warns about dropped ids, because they show that data and config
+/// disagree.
 void sum_counts(Context& context, RunProgress& progress) {
   int64_t counts[] = {progress.dropped_ids, progress.exchanged_bytes};
   context.comm.allreduce<int64_t>(counts);
@@ -220,7 +221,7 @@ ExitCode run_training(World& world, const RunOptions& options) {
 
   const auto ops = execution.make_ops(threads, options.check);
   RunProgress progress;
-  // All checks come before earlier checkpoints are removed.
+  // All checks precede the removal of earlier checkpoints.
   RunDirectory directory(comm, config.output.directory);
   if (!options.profile.empty()) check_trace_path(comm, options.profile);
   std::optional<WatchdogPause> loading(std::in_place, world);
@@ -243,7 +244,7 @@ ExitCode run_training(World& world, const RunOptions& options) {
     trace.reset_totals();
     run.train(progress, total, stop);
     if (options.check) trainer.embeddings().check_replicas();
-    // Saved first, so that a failing evaluation loses nothing.
+    // Saved before the evaluation, so that nothing is lost if the evaluation fails.
     if (!options.eval_only && config.checkpoint.at_end) run.save(progress);
     const bool evaluates = options.eval_only || config.eval.at_end;
     if (!progress.stopped && evaluates && !run.evaluated(progress))

@@ -32,7 +32,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   const CpuUsage usage;
   const int64_t sent_before = trainer_.traffic().total();
   evaluation_bytes_ = 0;
-  int64_t next_step = progress.step;  // of the batch that is routed next
+  int64_t next_step = progress.step;  // the step of the batch that is routed next
   int64_t boundary = 0;
   // Training and evaluation share a queue, so no batch is routed past an evaluation.
   const NextBatch next = [&]() -> const Batch* {
@@ -82,7 +82,7 @@ int64_t TrainingRun::boundary_after(int64_t step, int64_t total) const {
   return every > 0 ? std::min(total, (step / every + 1) * every) : total;
 }
 
-/// Excludes the GPU's work since its figures were last read.
+/// Excludes GPU work done since the figures were last read.
 void TrainingRun::restart_gpu_figures() { gpu_.begin(seconds_since_start(context_.trace)); }
 
 bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {

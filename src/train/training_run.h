@@ -40,7 +40,7 @@ class TrainingRun {
   void train(RunProgress& progress, int64_t total, const StopSignal& stop);
   /// Evaluates and reports. Returns true if the target AUC is reached.
   bool evaluate_now(RunProgress& progress, const StopSignal& stop);
-  /// Whether the weights of `progress` have been evaluated.
+  /// True if the weights of `progress` have been evaluated.
   bool evaluated(const RunProgress& progress) const { return last_evaluated_ == progress.step; }
   void save(const RunProgress& progress);
   const StepTimes& times() const { return reports_.times(); }
