@@ -163,7 +163,7 @@ void reject_unknown(const Entry& entry, const std::string& path,
                     const std::vector<std::string>& known) {
   std::string suggestion = dotted(path, nearest(entry.key, known));
   auto fewest = std::numeric_limits<std::ptrdiff_t>::max();
-  for (const KeyDoc& row : key_docs()) {  // the right word in the wrong section
+  for (const KeyDoc& row : key_docs()) {  // suggests the same word in another section
     const auto sections = std::count(row.key.begin(), row.key.end(), '.');
     if (last_segment(row.key) != entry.key || sections >= fewest) continue;
     suggestion = row.key;
