@@ -11,11 +11,12 @@ double seconds_since_start(const Trace& trace) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(Context& context, World& world, const RunConfig& config, const Plan& plan,
-                         Trainer& trainer, RunDirectory& directory, const BatchSource& train,
-                         const BatchSource* test, int threads)
+TrainingRun::TrainingRun(Context& context, World& world, JobLocks& locks, const RunConfig& config,
+                         const Plan& plan, Trainer& trainer, RunDirectory& directory,
+                         const BatchSource& train, const BatchSource* test, int threads)
     : context_(context),
       world_(world),
+      locks_(locks),
       config_(config),
       plan_(plan),
       trainer_(trainer),
@@ -123,6 +124,7 @@ void TrainingRun::save(const RunProgress& progress) {
   state.config = to_yaml(config_);
   state.plan = to_json(plan_, config_.model);
   state.tuned_algorithms = trainer_.tuned_algorithms();
+  locks_.reserve("checkpoint.directory", config_.checkpoint.directory);
   save_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
                   config_.checkpoint.keep, state, trainer_.shards());
   last_saved_ = progress.step;
