@@ -148,7 +148,7 @@ TEST_F(SmallRun, KillingARankCostsNoMoreThanTheStepsSinceTheLastCheckpoint) {
   run_command(
       "mpirun -np 2 dlrm-train config.yaml --set train.steps=100000000 --set eval.at_end=false "
       "--set checkpoint.every_steps=10 & job=$!\n"
-      "for i in $(seq 300); do ls -d ckpt/step_* >/dev/null 2>&1 && break; sleep 0.05; done\n"
+      "for i in $(seq 1200); do ls -d ckpt/step_* >/dev/null 2>&1 && break; sleep 0.05; done\n"
       "pkill -9 -n -P $job dlrm-train; wait",
       folder_.path());
   const std::string logged = read_file(path("run/metrics.jsonl"));

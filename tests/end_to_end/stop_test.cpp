@@ -85,7 +85,7 @@ TEST_F(Stopping, AStoppedEvaluationRemovesNoCheckpoint) {
   ASSERT_EQ(made.code, 0) << made.errors;
   const Outcome outcome = run_command(
       "dlrm-train config.yaml --eval-only --set data.test=long.h5 2>log & job=$!\n"
-      "for i in $(seq 600); do grep -q 'weights from' log && break; sleep 0.02; done\n"
+      "for i in $(seq 600); do grep -q 'weights from' log && break; sleep 0.05; done\n"
       "kill -TERM $job\nwait $job",
       folder_.path());
   EXPECT_EQ(outcome.code, 130) << read_file(path("log"));
@@ -104,12 +104,12 @@ TEST_F(Stopping, AKilledRankEndsTheJobAndLeavesTheLastCheckpoint) {
 
 TEST_F(Stopping, AStalledRankIsNamedByTheWatchdog) {
   const Outcome outcome = run_command(
-      script(std::string("mpirun -np 3 dlrm-train") + kEndless + " --set train.timeout=3",
+      script(std::string("mpirun -np 3 dlrm-train") + kEndless + " --set train.timeout=10",
              "kill -STOP $(pgrep -n -P $job dlrm-train)"),
       folder_.path());
   EXPECT_EQ(outcome.code, 3) << outcome.errors;
   EXPECT_NE(outcome.errors.find("rank 2"), std::string::npos) << outcome.errors;
-  run_command("pkill -9 -f 'train.timeout=3' || true", folder_.path());
+  run_command("pkill -9 -f 'train.timeout=10' || true", folder_.path());
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ the mutants:
         equivalent: the caller waits as well
 
 An ID and the kind of the mistake stand in one line. Below is the text of the source around the mistake;
-white space does not matter. ⟦old → new⟧ marks what is replaced: an expression, or whole statements,
+white space and comments do not matter. ⟦old → new⟧ marks what is replaced: an expression, or whole statements,
 which end in `;` or `}`. Statements that declare a name used later cannot be replaced. `program=FILTER`
 runs part of a program; `ctest=REGEX` runs tests of ctest. A text that is not found exactly once is an
 error. A mutant is caught if a program fails or takes longer than its limit."""
@@ -99,9 +99,12 @@ def read_list(path):
     return mutants
 
 
+GAP = r"(?:\s|//[^\n]*\n)*"  # white space and comments
+
+
 def pattern_of(text):
-    """Matches `text` with any white space between its words and around its marks."""
-    return r"\s*".join(re.escape(word) for word in text.split())
+    """Matches `text` with any gaps between its words."""
+    return GAP.join(re.escape(word) for word in text.split())
 
 
 def place(mutant, source):
@@ -111,7 +114,7 @@ def place(mutant, source):
         raise ListError(f"{mutant.where}: {mutant.name} has no ⟦old → new⟧")
     before, old, new, after = marked.groups()
     found = [m.span(1) for m in re.finditer(
-        r"\s*".join([pattern_of(before), "(" + pattern_of(old) + ")", pattern_of(after)]), source)]
+        GAP.join([pattern_of(before), "(" + pattern_of(old) + ")", pattern_of(after)]), source)]
     if len(found) != 1:
         raise ListError(f"{mutant.where}: the text of {mutant.name} occurs {len(found)} times in {mutant.file}")
     mutant.begin, mutant.end = found[0]
