@@ -3,6 +3,7 @@
 #include <optional>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 #include "dlrm/config/buildable.h"
 #include "dlrm/device/device.h"
@@ -126,6 +127,8 @@ int main(int argc, char** argv) {
       if (world.rank() == 0) app.exit(error);
       return ExitCode::kDone;
     }
+    arguments.run.version = DLRM_VERSION;
+    arguments.run.command = fmt::format("{}", fmt::join(argv, argv + argc, " "));
     if (resume->count() > 0) arguments.run.resume = arguments.resume;
     if (arguments.plan_only) stop.reset();  // nothing to save: a signal ends it
     return run(world, arguments);
