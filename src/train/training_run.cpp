@@ -28,11 +28,13 @@ bool is_enough(const EvaluationHistory& evaluations, const EvalConfig& config, c
   return false;
 }
 
-TrainingRun::TrainingRun(Context& context, World& world, const RunConfig& config, const Plan& plan,
-                         Trainer& trainer, RunDirectory& directory, const BatchSource& train,
-                         const BatchSource* test, EvaluationHistory& evaluations, int threads)
+TrainingRun::TrainingRun(Context& context, World& world, JobLocks& locks, const RunConfig& config,
+                         const Plan& plan, Trainer& trainer, RunDirectory& directory,
+                         const BatchSource& train, const BatchSource* test,
+                         EvaluationHistory& evaluations, int threads)
     : context_(context),
       world_(world),
+      locks_(locks),
       config_(config),
       plan_(plan),
       trainer_(trainer),
@@ -52,7 +54,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   const CpuUsage usage;
   const int64_t sent_before = trainer_.traffic().total();
   evaluation_bytes_ = 0;
-  int64_t next_step = progress.step;  // of the batch that is routed next
+  int64_t next_step = progress.step;  // the step of the batch that is routed next
   int64_t boundary = 0;
   // Training and evaluation share a queue, so no batch is routed past an evaluation.
   const NextBatch next = [&]() -> const Batch* {
@@ -103,7 +105,7 @@ int64_t TrainingRun::boundary_after(int64_t step, int64_t total) const {
   return every > 0 ? std::min(total, (step / every + 1) * every) : total;
 }
 
-/// Excludes the GPU's work since its figures were last read.
+/// Excludes GPU work done since the figures were last read.
 void TrainingRun::restart_gpu_figures() { gpu_.begin(seconds_since_start(context_.trace)); }
 
 /// Evaluates if the weights of `progress` are due and training goes on.
@@ -156,6 +158,7 @@ void TrainingRun::save(const RunProgress& progress) {
   state.plan = to_json(plan_, config_.model);
   state.tuned_algorithms = trainer_.tuned_algorithms();
   state.evaluations = evaluations_.text();
+  locks_.reserve("checkpoint.directory", config_.checkpoint.directory);
   save_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
                   config_.checkpoint.keep, state, trainer_.shards());
   last_saved_ = progress.step;

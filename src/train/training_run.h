@@ -8,6 +8,7 @@
 #include "dlrm/train/stop_signal.h"
 #include "dlrm/train/trainer.h"
 
+#include "job_locks.h"
 #include "run_progress.h"
 #include "run_setup.h"
 #include "step_reports.h"
@@ -35,8 +36,8 @@ bool is_enough(const EvaluationHistory& evaluations, const EvalConfig& config,
 class TrainingRun {
  public:
   /// If `test` is null, there is no evaluation.
-  TrainingRun(Context& context, World& world, const RunConfig& config, const Plan& plan,
-              Trainer& trainer, RunDirectory& directory, const BatchSource& train,
+  TrainingRun(Context& context, World& world, JobLocks& locks, const RunConfig& config,
+              const Plan& plan, Trainer& trainer, RunDirectory& directory, const BatchSource& train,
               const BatchSource* test, EvaluationHistory& evaluations, int threads);
 
   /// Trains from `progress.step` to `total` steps, until `stop` is requested, or until an
@@ -57,6 +58,7 @@ class TrainingRun {
 
   Context& context_;
   World& world_;
+  JobLocks& locks_;
   const RunConfig& config_;
   const Plan& plan_;
   Trainer& trainer_;
