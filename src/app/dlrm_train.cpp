@@ -67,7 +67,8 @@ void declare(CLI::App& app, Arguments& a, CLI::Option*& resume) {
       ->type_name("FILE");
 }
 
-/// CLI11 would take the config's name for --resume's optional value.
+/// Moves a --resume without a value to the end. CLI11 would otherwise take the config's name as its
+/// value.
 std::vector<std::string> normalised(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   std::string resume;
@@ -79,7 +80,7 @@ std::vector<std::string> normalised(int argc, char** argv) {
                              }),
               words.end());
   if (found) words.push_back("--resume");
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  std::reverse(words.begin(), words.end());  // CLI11 takes the words in reverse order
   return words;
 }
 
@@ -127,7 +128,7 @@ ExitCode run(World& world, const Arguments& a) {
 
 int main(int argc, char** argv) {
   using namespace dlrm;
-  // Before MPI starts, so that a request during its start counts too.
+  // Created before MPI starts, so that a request to stop during its start counts too.
   std::optional<StopSignal> stop(std::in_place);
   CLI::App app{"Trains deep-learning recommendation models (DLRM) on one or many ranks.",
                "dlrm-train"};
@@ -150,7 +151,8 @@ int main(int argc, char** argv) {
       if (world.rank() == 0) app.exit(help);
       return ExitCode::kDone;
     }
-    if (arguments.plan_only) stop.reset();  // nothing to save: a signal ends it
+    if (arguments.plan_only)
+      stop.reset();  // there is nothing to save, so a signal may end the process
     return run(world, arguments);
   });
 }

@@ -86,7 +86,7 @@ class World::Impl {
       comm_->barrier();  // ranks may come late: the watchdog, if started, waits for them
       limit("the other ranks to end");
       control_->stop_reports();
-      comm_->barrier();  // from here on no rank sends reports
+      comm_->barrier();  // no rank sends reports after this
     }
     control_->stop();
     if (!mpi_) return;
@@ -103,7 +103,8 @@ class World::Impl {
 
   comm::LocalRanks local_;
   std::shared_ptr<comm::ProgressEngine> engine_;
-  std::shared_ptr<comm::SharedMemoryGroup> memory_;  // outlives what is allocated there
+  std::shared_ptr<comm::SharedMemoryGroup>
+      memory_;  // destroyed after all memory that is allocated from it
   std::unique_ptr<Communicator> comm_;
   std::unique_ptr<WaitLimit> limit_;  // null without MPI
   std::unique_ptr<ControlThread> control_;

@@ -6,7 +6,7 @@
 
 namespace dlrm {
 
-/// Maps a dataset file and fills a DatasetFile with the places of its columns in the mapping.
+/// Maps a dataset file and sets the addresses of a DatasetFile's columns.
 class DatasetOpener {
  public:
   explicit DatasetOpener(DatasetFile& out) : out_(out), file_(open_file(out)) {}
@@ -19,10 +19,10 @@ class DatasetOpener {
   void read_feature(const std::string& name);
   void read_offsets(MappedFeature& feature, const std::string& group);
 
-  /// The dataset `name`, which must exist and have `dimensions` dimensions.
+  /// Returns the dataset `name`, which must exist and have `dimensions` dimensions.
   hdf5::Dataset find(const std::string& name, size_t dimensions) const;
-  /// Where its elements of `width` bytes are mapped; null if it has none. Errors if they are not
-  /// contiguous in this file.
+  /// Returns the address of its elements of `width` bytes; null if it has none. Throws if they are
+  /// not contiguous in this file.
   const std::byte* map(const hdf5::Dataset& dataset, int64_t width) const;
   IdType id_type(const hdf5::Dataset& dataset) const;
   int64_t integer_attribute(const hdf5::Object& object, const char* name) const;

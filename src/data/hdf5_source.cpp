@@ -124,7 +124,7 @@ void Hdf5Source::will_need(int64_t t) const {
   const int64_t now = epoch * order_.windows() + order_.window_of(epoch, plan_.samples_of(t).begin);
   int64_t first = 0;
   {
-    // The window of t and the next one are requested, each once.
+    // Requests the window of t and the next one, each only once.
     const std::lock_guard lock(mutex_);
     first = advised_ > now + 2 ? now : std::max(advised_, now);
     advised_ = now + 2;
@@ -159,7 +159,7 @@ void Hdf5Source::advise_samples(Range samples) const {
     for (const Column& column : columns_) {
       const int64_t width = bytes_of(column.type) * column.hotness;
       advise(column.ids[f], begin * width, end * width);
-      // The ids of bags with offsets are left to the kernel's readahead.
+      // Leaves the ids of bags with offsets to the kernel's readahead.
       advise(column.offsets[f], begin * 8, (end + 1) * 8);
     }
   }

@@ -11,7 +11,7 @@
 
 namespace dlrm {
 
-/// What a source of dataset samples must match, and how it reads.
+/// Requirements on the samples of a dataset, and options for reading them.
 struct Hdf5SourceOptions {
   std::string path;
   int64_t batch_size = 0;
@@ -34,17 +34,17 @@ class Hdf5Source : public BatchSource {
   std::string describe() const override;
 
  private:
-  /// One feature of the config, its columns in every file.
+  /// One feature of the config, with its columns in every file.
   struct Column {
     std::string name;
     int64_t rows = 0;     // ids must be below it
-    int64_t hotness = 0;  // 0: offsets
+    int64_t hotness = 0;  // 0: bags are given by offsets
     IdType type = IdType::kInt32;
     std::vector<const std::byte*> ids;
     std::vector<const std::byte*> offsets;
     std::vector<int64_t> counts;  // ids in each file
   };
-  /// Where a sample of a batch is stored.
+  /// The file and position of a sample.
   struct Place {
     int64_t file = 0;
     int64_t sample = 0;
@@ -85,7 +85,7 @@ class Hdf5Source : public BatchSource {
   int64_t dense_width_ = 0;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Scratch>> free_;
-  mutable int64_t advised_ = 0;  // windows advised so far, over epochs
+  mutable int64_t advised_ = 0;  // windows requested so far, over all epochs
 };
 
 }  // namespace dlrm

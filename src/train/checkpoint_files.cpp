@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include <isa-l/crc.h>
-
 #include "dlrm/core/error.h"
 
 namespace dlrm {
@@ -20,18 +18,6 @@ namespace {
 constexpr const char* kTemporary = ".tmp_step_";
 
 }  // namespace
-
-void Crc32c::add(const void* data, size_t bytes) {
-  // The library takes an int count and a non-const pointer. It only reads.
-  constexpr size_t kMost = size_t{1} << 30;
-  auto* at = const_cast<unsigned char*>(static_cast<const unsigned char*>(data));
-  while (bytes > 0) {
-    const size_t part = std::min(bytes, kMost);
-    state_ = crc32_iscsi(at, static_cast<int>(part), state_);
-    at += part;
-    bytes -= part;
-  }
-}
 
 std::string rank_file_name(int rank) { return fmt::format("rank_{:05}.h5", rank); }
 

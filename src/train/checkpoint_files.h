@@ -5,26 +5,17 @@
 #include <string>
 #include <vector>
 
+#include "dlrm/core/crc32c.h"
 #include "dlrm/core/file.h"
 
 namespace dlrm {
-
-/// CRC-32C (Castagnoli; RFC 3720) of bytes that are passed in parts.
-class Crc32c {
- public:
-  void add(const void* data, size_t bytes);
-  uint32_t value() const { return ~state_; }
-
- private:
-  uint32_t state_ = 0xffffffffu;
-};
 
 /// Bytes that saving, verifying and loading hold in memory at a time.
 inline constexpr size_t kCheckpointChunk = size_t{16} << 20;
 
 std::string rank_file_name(int rank);        ///< rank_00000.h5
 std::string step_folder_name(int64_t step);  ///< step_000000000
-/// The step of a checkpoint's folder name. Empty for any other name.
+/// The step of a checkpoint's folder name. Empty if the name is not one.
 std::optional<int64_t> step_number(const std::string& name);
 /// Names of the step_* folders in `directory`, newest first. Empty if there are none.
 std::vector<std::string> list_checkpoints(const std::string& directory);

@@ -37,7 +37,7 @@ class Pending {
     virtual void back_off(int64_t polls);
     /// Returns true if an earlier call of this rank was abandoned: this one may never complete.
     virtual bool abandoned() const { return false; }
-    /// Tells that the call is destroyed before it is done.
+    /// Called if the call is destroyed before it is done.
     virtual void abandon() {}
     /// Makes `stream` wait for the call without blocking the host. Returns false if the call does
     /// not support that.

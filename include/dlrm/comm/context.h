@@ -16,7 +16,7 @@ struct Context {
   Communicator* gpu_comm = nullptr;  ///< for device memory; null: `comm` serves it
   int threads = 0;                   ///< for work on the host; 0: as many as the operations use
 
-  /// For memory of `device`: pooled vectors, gradients.
+  /// Returns the communicator for memory of `device`: pooled vectors, gradients.
   Communicator& device_comm() const { return gpu_comm ? *gpu_comm : comm; }
 };
 

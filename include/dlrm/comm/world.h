@@ -27,13 +27,13 @@ class World {
   /// The world's communicator, for host memory.
   Communicator& comm();
 
-  /// Tells how many threads each rank computes with. If they are more than the available cores,
-  /// waiting ranks yield their core at once. The control group's CPU limit counts.
+  /// Sets the number of threads that each rank computes with. If there are more threads than
+  /// available cores, waiting ranks yield their core at once. The control group's CPU limit counts.
   void use_threads(int threads);
 
-  /// Starts the watchdog. If a rank makes no progress for `timeout_seconds`, the job ends with 3
-  /// and a message that names the rank. Progress is a call entered or completed on comm() or its
-  /// duplicates, or a new stage of `trace`. A second call replaces timeout and trace.
+  /// Starts the watchdog. If a rank makes no progress for `timeout_seconds`, the job ends with exit
+  /// code 3 and a message that names the rank. Progress is a call entered or completed on comm() or
+  /// its duplicates, or a new stage of `trace`. A second call replaces timeout and trace.
   void start_watchdog(double timeout_seconds, const Trace& trace);
   /// Suspends and resumes the check for progress on all ranks. Use it around work of unequal
   /// length, such as loading and saving. A rank that no longer responds is still detected.

@@ -3,7 +3,7 @@
 
 namespace dlrm {
 
-/// What a build can do.
+/// The capabilities of a build.
 struct Capabilities {
   bool cuda = false;
 };
@@ -13,7 +13,7 @@ struct Capabilities {
 /// check, planning does not.
 void check_buildable(const RunConfig& config, const Capabilities& build);
 
-/// For a run on a CPU: throws a usage_error if `comm` only moves memory of a GPU.
+/// For a run on a CPU: throws a usage_error if `comm` serves only GPU memory.
 void check_host_comm(CommKind comm);
 
 }  // namespace dlrm

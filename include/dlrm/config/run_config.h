@@ -44,7 +44,7 @@ struct TableConfig {
 struct ModelConfig {
   int64_t dense_features = 0;
   int64_t embedding_dim = 16;
-  std::vector<int64_t> bottom_mlp;  ///< empty: none; if YAML omits it: 512, 256, 64, 16
+  std::vector<int64_t> bottom_mlp;  ///< empty: no MLP. Default of the key: 512, 256, 64, 16
   std::vector<int64_t> top_mlp;
   Activation activation = Activation::kRelu;  ///< not kNone
   InteractionConfig interaction;
@@ -89,8 +89,8 @@ struct ScheduleConfig {
   int64_t decay_steps = 0;
   double power = 2;
 
-  /// The factor on lr at step t, counted from 0: (t+1)/warmup, then 1, then
-  /// max(0, 1 - (t - decay_start)/decay_steps)^power.
+  /// The factor on the learning rate at step t, counted from 0:
+  ///   (t+1)/warmup, then 1, then max(0, 1 - (t - decay_start)/decay_steps)^power
   double factor(int64_t t) const;
 
   bool operator==(const ScheduleConfig&) const = default;
@@ -200,12 +200,12 @@ struct RunConfig {
 
 /// Reads and checks a YAML file. `overrides` are "a.b.c=value" as given to --set; the value is
 /// YAML. They are applied in order before the checks. a.b may name an item of a list by number or
-/// name. Setting train.steps removes the file's train.epochs, and vice versa. Errors (exit 2) name
-/// file:line or the override, the key, and what would be right. For an unknown key they name the
-/// nearest known one.
+/// name. Setting train.steps removes the file's train.epochs, and vice versa. Errors (exit code 2)
+/// name the file and line, or the override. They name the key and say what would be right. For an
+/// unknown key they suggest the nearest known key.
 RunConfig load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
-/// The same from text; `name` stands for the file in errors.
+/// Like load_config(), from text. Errors give `name` in place of the file name.
 RunConfig parse_config(const std::string& yaml, const std::string& name,
                        const std::vector<std::string>& overrides = {});
 
@@ -216,9 +216,9 @@ std::string to_yaml(const RunConfig& config);
 /// empty.
 double size_in_bytes(const std::string& size, double whole);
 
-/// The keys (a.b.c) at which two configs differ, without those that a resumed run may change
-/// (steps, epochs, output, checkpoint, eval, sharding, routing, memory, device, comm, threads,
-/// timeout, workers, prefetch, paths).
+/// The keys (a.b.c) at which two configs differ, except those that a resumed run may change (steps,
+/// epochs, output, checkpoint, eval, sharding, routing, memory, device, comm, threads, timeout,
+/// workers, prefetch, paths).
 std::vector<std::string> keys_that_block_resume(const RunConfig& saved, const RunConfig& now);
 
 }  // namespace dlrm

@@ -15,7 +15,7 @@ struct CpuSet {
 /// The CPUs that the calling thread may run on: its affinity, which launchers set.
 CpuSet usable_cpu_set();
 
-/// Their number, at least 1.
+/// The number of CPUs in usable_cpu_set(), at least 1.
 int usable_cpus();
 
 }  // namespace dlrm

@@ -5,7 +5,7 @@
 namespace dlrm {
 
 /// Returns body.template operator()<T>() with T the type of activations and weights: float or
-/// BFloat16. Throws run_error for other types. The compiler refuses a switch that lacks a type.
+/// BFloat16. Throws run_error for other types. A switch that lacks a type does not compile.
 template <class Body>
 decltype(auto) dispatch_compute(DType type, const Body& body) {
   switch (type) {

@@ -6,7 +6,8 @@
 
 namespace dlrm {
 
-/// A switch over it names every type: the build refuses one that does not (-Werror=switch).
+/// Element types. A switch over this enum must name all of them; otherwise the build fails
+/// (-Werror=switch).
 enum class DType : uint8_t { kFloat32, kBFloat16, kFloat16 };
 
 constexpr size_t size_of(DType type) {
@@ -50,8 +51,9 @@ struct BFloat16 {
   }
 };
 
-/// Rounds to one of the two neighbours in bf16, so that the mean over all `random` is `value`: the
-/// upper half of the sum of the value's bits and `random`. A bf16 value and NaN stay as they are.
+/// Rounds to one of the two neighbouring bf16 values. The mean over all values of `random` is
+/// `value`. The result is the upper half of the sum of the value's bits and `random`. NaN, and
+/// values that bf16 can represent, do not change.
 inline BFloat16 round_stochastically(float value, uint16_t random) {
   const uint32_t u = std::bit_cast<uint32_t>(value);
   if ((u & 0x7fffffffu) > 0x7f800000u) return BFloat16(value);

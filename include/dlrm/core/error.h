@@ -7,7 +7,7 @@
 
 namespace dlrm {
 
-/// What a program returns to the shell, the same on every rank.
+/// The exit code of a program, the same on every rank.
 enum class ExitCode : int {
   kDone = 0,
   kUsage = 2,      ///< bad usage, config or data, or too little memory, known before the first step
@@ -26,20 +26,20 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// Bad usage, config or data: exit code 2. Arguments as fmt::format takes them.
+/// Makes an error for bad usage, config or data: exit code 2. Takes the arguments of fmt::format.
 template <class... Args>
 Error usage_error(fmt::format_string<Args...> format, Args&&... args) {
   return Error(ExitCode::kUsage, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// A failure while running: exit code 3.
+/// Makes an error for a failure while running: exit code 3.
 template <class... Args>
 Error run_error(fmt::format_string<Args...> format, Args&&... args) {
   return Error(ExitCode::kFailure, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Throws a run_error naming file and line. For conditions that only a defect of this program can
-/// break.
+/// Throws a run_error naming file and line. For conditions that fail only if this program has a
+/// defect.
 [[noreturn]] void check_failed(const char* file, int line, const char* condition,
                                const std::string& detail);
 

@@ -7,14 +7,14 @@
 
 namespace dlrm {
 
-/// An open file, read and written at given places. Errors are run_errors that name the file.
+/// An open file, read and written at given offsets. Errors are run_errors that name the file.
 class File {
  public:
   enum class Mode { kRead, kReadWrite, kCreate };
   File(const std::string& path, Mode mode);
-  /// None if the file cannot be opened or created; errno tells why.
+  /// Returns no value if the file cannot be opened or created; errno then gives the reason.
   static std::optional<File> try_open(const std::string& path, Mode mode);
-  /// A file without a name in the folder of `path`. None if it cannot be created.
+  /// Creates a file without a name in the folder of `path`. Returns no value if that fails.
   static std::optional<File> try_nameless(const std::string& path);
   File(File&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
   File& operator=(File&& other) noexcept {
@@ -30,7 +30,7 @@ class File {
   /// Reads exactly `bytes` bytes at `offset`.
   void read(void* data, size_t bytes, int64_t offset) const;
   void write(const void* data, size_t bytes, int64_t offset);
-  /// Copies the first `bytes` bytes of `from` to `offset`, inside the kernel if it can.
+  /// Copies the first `bytes` bytes of `from` to `offset`, within the kernel if possible.
   void copy(const File& from, int64_t bytes, int64_t offset);
   void sync();
 
@@ -41,16 +41,17 @@ class File {
   int fd_ = -1;
 };
 
-/// The whole of a small file. None if it cannot be read.
+/// Reads a whole small file. Returns no value if it cannot be read.
 std::optional<std::string> read_file(const std::string& path);
 /// Writes and syncs a small file.
 void write_file(const std::string& path, const std::string& text);
 
-/// Creates a folder and those above it; nothing happens if it exists.
+/// Creates a folder and its missing parents. Does nothing if it exists.
 void make_folders(const std::string& path);
-/// Makes the names in a folder permanent. File systems that cannot sync folders are ignored.
+/// Syncs a folder, so that names in it survive a crash. Does nothing on file systems that cannot
+/// sync folders.
 void sync_folder(const std::string& path);
-/// Puts `from` in the place of `to`. What was at `to` is at `from` afterwards.
+/// Exchanges `from` and `to`. If `to` does not exist, renames `from` to `to`.
 void exchange_or_rename(const std::string& from, const std::string& to);
 
 }  // namespace dlrm

@@ -5,12 +5,14 @@
 
 namespace dlrm {
 
-/// Letters to insert, delete, replace or swap with a neighbour to make `a` into `b`.
+/// The number of letters to insert, delete, replace, or swap with a neighbour, to turn `a` into
+/// `b`.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The nearest of `known`, or the first of several; empty if `known` is empty. The measure is the
-/// edit distance minus the length of the longest common run of letters: bach_size finds
-/// global_batch_size rather than a short word. Case is ignored.
+/// Returns the element of `known` nearest to `word`, the first if several are equally near, or an
+/// empty string if `known` is empty. The distance is the edit distance minus the length of the
+/// longest common substring: bach_size finds global_batch_size rather than a short word. Ignores
+/// case.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace dlrm

@@ -8,25 +8,26 @@
 
 namespace dlrm {
 
-/// How a parameter w steps by its gradient g. s1 and s2 are its state; lr has the schedule applied.
+/// The update of a parameter w by its gradient g. s1 and s2 are the optimizer state. lr includes
+/// the schedule's factor.
 ///   sgd              w -= lr·g
 ///   adagrad          s1 += g²; w -= lr·g/(√s1 + eps)
-///   rowwise_adagrad  s1, one a row, += mean of g² over the row; w -= lr·g/(√s1 + eps)
+///   rowwise_adagrad  s1, one per row, += mean of g² over the row; w -= lr·g/(√s1 + eps)
 ///   adam             s1 = β1·s1 + (1-β1)·g; s2 = β2·s2 + (1-β2)·g²;
 ///                    w -= lr·m̂/(√v̂ + eps), m̂ = s1/(1-β1^t), v̂ = s2/(1-β2^t), t from 1
 ///   ftrl             s2 += g²; q = (beta + √s2)/lr + l2;
 ///                    s1 = g - q·w - l1·sgn(w), or s1 + g if w = 0;
 ///                    w = (l1·sgn(s1) - s1)/q, or 0 if |s1| <= l1. s1 is z of FTRL-proximal, s2 is
-///                    n. docs/config.md says why s1 comes from w.
-///   lamb             s1, s2 as adam; r = m̂/(√v̂ + eps) + weight_decay·w; w -= lr·(‖w‖/‖r‖)·r with
-///                    the norms of the whole tensor; w -= lr·r if one of them is 0
+///                    n. docs/config.md explains why s1 is computed from w.
+///   lamb             s1, s2 as in adam; r = m̂/(√v̂ + eps) + weight_decay·w;
+///                    w -= lr·(‖w‖/‖r‖)·r with norms of the whole tensor; w -= lr·r if one is 0
 enum class OptimizerRule : uint8_t { kSgd, kAdagrad, kRowwiseAdagrad, kAdam, kFtrl, kLamb };
 
 /// A rule and its constants as configured.
 struct OptimizerConfig {
   OptimizerRule type = OptimizerRule::kSgd;
   double lr = 0.1;
-  double eps = 1e-10;  ///< the rule's own default unless set: OptimizerTraits::eps
+  double eps = 1e-10;  ///< default: OptimizerTraits::eps of the rule
   double initial_accumulator = 0;
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -40,7 +41,7 @@ struct OptimizerConfig {
 
 using OptimizerMember = double OptimizerConfig::*;
 
-/// A constant that some rules use, as configs set it.
+/// A constant of some rules that a config can set.
 struct OptimizerConstant {
   uint32_t bit;  ///< in OptimizerTraits::constants
   const char* key;
@@ -52,7 +53,7 @@ struct OptimizerConstant {
 
 constexpr uint32_t kEps = 1, kInitial = 2, kBeta1 = 4, kBeta2 = 8, kBeta = 16, kL1 = 32, kL2 = 64,
                    kWeightDecay = 128;
-/// Of rules with two moments.
+/// The constants of rules with two moments.
 constexpr uint32_t kMoments = kEps | kBeta1 | kBeta2;
 
 inline constexpr OptimizerConstant kOptimizerConstants[] = {
@@ -70,7 +71,7 @@ inline constexpr OptimizerConstant kOptimizerConstants[] = {
 
 /// One array of optimizer state, in fp32.
 struct StateTraits {
-  const char* name = nullptr;  ///< in checkpoints; none: the rule has no such array
+  const char* name = nullptr;  ///< name in checkpoints; null: the rule has no such array
   bool accumulates = false;    ///< starts at initial_accumulator; otherwise at 0
 
   double initial(const OptimizerConfig& config) const {
@@ -78,12 +79,15 @@ struct StateTraits {
   }
 };
 
-/// What a rule steps: dense layers, rows of tables. kRowwise: the step of an element depends on its
-/// whole row, and state is one number a row. kTensorwise: w -= lr·f(‖w‖, ‖r‖)·r, where r is made of
-/// each element's own numbers and the norms are those of the whole tensor.
+/// Flags of OptimizerTraits::use.
+///   kDense        The rule updates dense layers.
+///   kSparse       The rule updates rows of tables.
+///   kRowwise      The update of an element depends on its whole row. State is one number per row.
+///   kTensorwise   w -= lr·f(‖w‖, ‖r‖)·r with norms of the whole tensor. An element of r depends
+///                 only on that element's values.
 constexpr uint32_t kDense = 1, kSparse = 2, kRowwise = 4, kTensorwise = 8;
 
-/// What is known of a rule without computing by it.
+/// The properties of a rule.
 struct OptimizerTraits {
   const char* name;    ///< in configs
   uint32_t use;        ///< kDense, kSparse, kRowwise, kTensorwise
@@ -98,7 +102,7 @@ struct OptimizerTraits {
   constexpr int state_count() const { return states[1].name ? 2 : states[0].name ? 1 : 0; }
 };
 
-/// By OptimizerRule.
+/// Indexed by OptimizerRule.
 inline constexpr OptimizerTraits kOptimizers[] = {
     {"sgd", kDense | kSparse, 0, 1e-10},
     {"adagrad", kDense | kSparse, kEps | kInitial, 1e-10, {{"adagrad", true}}},
@@ -113,7 +117,7 @@ constexpr const OptimizerTraits& traits_of(OptimizerRule rule) {
   return kOptimizers[static_cast<size_t>(rule)];
 }
 
-// The same as constants, for code that is compiled for each rule.
+// Compile-time traits, for code that is compiled for each rule.
 template <OptimizerRule R>
 inline constexpr bool kRowwiseRule = traits_of(R).rowwise();
 template <OptimizerRule R>
@@ -122,21 +126,21 @@ template <OptimizerRule R>
 inline constexpr bool kState1 = traits_of(R).state_count() >= 1;
 template <OptimizerRule R>
 inline constexpr bool kState2 = traits_of(R).state_count() >= 2;
-// Whether state holds a number for each element.
+// True if the state has one number per element.
 template <OptimizerRule R>
 inline constexpr bool kElementState1 = kState1<R> && !kRowwiseRule<R>;
 template <OptimizerRule R>
 inline constexpr bool kElementState2 = kState2<R> && !kRowwiseRule<R>;
 
-/// What of an OptimizerStep changes from step to step.
+/// The values of an OptimizerStep that change from step to step.
 struct StepHyperparams {
   float lr = 0;
   float correction1 = 1;
   float correction2 = 1;
-  uint32_t step = 0;  ///< the low half
+  uint32_t step = 0;  ///< the low 32 bits
 };
 
-/// A rule and its constants for one step, schedule applied.
+/// A rule and its constants for one step. lr includes the schedule's factor.
 struct OptimizerStep {
   OptimizerRule rule = OptimizerRule::kSgd;
   float lr = 0;
@@ -149,32 +153,32 @@ struct OptimizerStep {
   float weight_decay = 0;
   float correction1 = 1;  ///< 1 - beta1^t, t the global step from 1
   float correction2 = 1;  ///< 1 - beta2^t
-  uint64_t step = 0;      ///< the global step from 0, by which bf16 rows are rounded
-  /// In the device's memory, or none. If it is not 0, no weight, state or copy changes.
+  uint64_t step = 0;      ///< the global step from 0, which determines the rounding of bf16 rows
+  /// Device memory, or null. If the value is not 0, no weight, state or copy changes.
   const float* skip_update = nullptr;
-  /// GPUs: in the device's memory, or none. They take the place of the numbers above when the
-  /// update runs, so that a captured step can be run again with new ones.
+  /// GPUs: device memory, or null. If set, the update reads these values in place of those above,
+  /// so that a captured step can be replayed with new ones.
   const StepHyperparams* device_hyperparams = nullptr;
 };
 
-/// For executions whose device memory is this machine's.
+/// For executions whose device memory the host can read.
 inline bool skips_update(const OptimizerStep& step) {
   return step.skip_update != nullptr && *step.skip_update != 0;
 }
 
-/// Step `step` (from 0) of a config's optimizer; `learning_rate` has the schedule applied.
+/// The constants of step `step`, counted from 0. `learning_rate` includes the schedule's factor.
 OptimizerStep optimizer_step(const OptimizerConfig& config, double learning_rate, int64_t step);
 
-/// The numbers of a step in the form that vector code and kernels compute with.
+/// The constants of a step in the form that vector code and kernels use.
 struct RuleConstants {
   float lr, eps, beta1, beta2, beta, l1, l2, weight_decay;
   float one_minus_beta1, one_minus_beta2;
   float bias_correction1, bias_correction2;  ///< 1/(1 - beta1^t), 1/(1 - beta2^t)
-  uint32_t step;                             ///< the low half
+  uint32_t step;                             ///< the low 32 bits
 };
 
-/// body.template operator()<R>() for the rule, if it serves all of `use`; otherwise nothing. Rules
-/// that do not are not compiled.
+/// Calls body.template operator()<R>() if `rule` has all flags of Use; otherwise does nothing. The
+/// body is not compiled for rules that lack one of them.
 template <uint32_t Use, class Body>
 void with_rule(OptimizerRule rule, const Body& body) {
   const auto try_rule = [&]<size_t I>() {

@@ -31,9 +31,9 @@ double normal_at(uint64_t key, uint64_t row, uint32_t column);
 void uniform_row(uint64_t key, uint64_t row, int64_t column, int64_t count, float bound,
                  float* out);
 
-/// The 16 random bits by which element (row, column) of the field `key` is rounded at `step`: those
-/// of counter {row low, row high, column / 8, step low}, whose words hold columns 0 and 1, 2 and 3,
-/// 4 and 5, 6 and 7 of each eight, the even one in the lower half.
+/// The 16 random bits that round element (row, column) of the field `key` at `step`. They come from
+/// counter {row low, row high, column / 8, step low}. Each of its four words serves two columns:
+/// the even column takes the lower half, the odd column the upper half.
 uint16_t rounding_bits(uint64_t key, uint64_t row, int64_t column, uint64_t step);
 
 }  // namespace dlrm

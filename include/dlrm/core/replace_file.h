@@ -7,8 +7,8 @@
 
 namespace dlrm {
 
-/// Writes text to a temporary file, which takes the place of `path` in commit(). Without a commit
-/// it is removed. Nothing is synced. Errors are run_errors naming the file.
+/// Writes text to a temporary file, which commit() renames to `path`. If commit() is not called,
+/// the destructor removes it. Nothing is synced. Errors are run_errors naming the file.
 class FileReplacement {
  public:
   explicit FileReplacement(const std::string& path);
@@ -28,9 +28,9 @@ class FileReplacement {
 /// Replaces the whole text of a file.
 void replace_file(const std::string& path, std::string_view text);
 
-/// The name `<target>.partial` of a file that is being written. The file takes the target's name in
-/// publish(). Without that it is removed; also by a signal, once remove_partial_files_on_signals()
-/// has been called.
+/// Owns `<target>.partial`, the name of a file that is being written. publish() renames it to the
+/// target. If publish() is not called, the destructor removes it. After
+/// remove_partial_files_on_signals() a signal removes it, too.
 class PartialFile {
  public:
   explicit PartialFile(const std::string& target);
@@ -39,7 +39,7 @@ class PartialFile {
   PartialFile& operator=(const PartialFile&) = delete;
 
   const std::string& name() const { return name_; }
-  /// Syncs `file`, which has name() open, gives it the target's name, and syncs the folder.
+  /// Syncs `file`, which must have name() open, renames it to the target, and syncs the folder.
   void publish(File& file);
 
  private:
@@ -50,8 +50,8 @@ class PartialFile {
   bool published_ = false;
 };
 
-/// From now on SIGINT, SIGTERM and SIGHUP remove the partial files that exist, and then end the
-/// process as they would have. Signals that are ignored stay ignored.
+/// From now on SIGINT, SIGTERM and SIGHUP first remove the existing partial files, and then end the
+/// process. Ignored signals stay ignored.
 void remove_partial_files_on_signals();
 
 }  // namespace dlrm

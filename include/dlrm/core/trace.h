@@ -8,8 +8,8 @@
 
 namespace dlrm {
 
-/// Where a rank's time goes: the time of each stage, and every span if events are kept. Used by the
-/// rank's main thread. Any thread may read `current()`.
+/// Records where a rank's time goes: the time of each stage, and every span if events are kept.
+/// Used by the rank's main thread. Any thread may read `current()`.
 class Trace {
  public:
   using Clock = std::chrono::steady_clock;
@@ -28,12 +28,13 @@ class Trace {
 
   /// The stage that runs now, or "idle". The watchdog reports it. Names are literals.
   const char* current() const { return current_->load(std::memory_order_relaxed); }
-  /// The same for a thread that may outlive this trace.
+  /// Like current(), for a thread that may outlive this trace.
   std::shared_ptr<const std::atomic<const char*>> shared_current() const { return current_; }
   const std::vector<Total>& totals() const { return totals_; }
   const std::vector<Event>& events() const { return events_; }
   void reset_totals() { totals_.clear(); }
-  /// If off, stages that end do not count in the totals: an evaluation is not part of a step.
+  /// If off, stages that end do not count in the totals. Evaluations use this, because they are not
+  /// part of a step.
   void count_totals(bool on) { counting_ = on; }
   /// Adds a stage that was timed elsewhere, for example by a device.
   void add(const char* name, int64_t begin_ns, int64_t end_ns) {

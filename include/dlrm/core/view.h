@@ -23,7 +23,7 @@ struct MatrixView {
   MatrixView(T* data, int64_t rows, int64_t cols) : MatrixView(data, rows, cols, cols) {}
   MatrixView(T* data, int64_t rows, int64_t cols, int64_t stride)
       : data(data), rows(rows), cols(cols), stride(stride) {}
-  /// A view that may write is a view that may read.
+  /// Converts a writable view to a read-only view.
   template <class U>
   requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) MatrixView(MatrixView<U> other)
       : data(other.data), rows(other.rows), cols(other.cols), stride(other.stride) {}

@@ -21,36 +21,36 @@ struct BatchPlan {
   Range samples_of(int64_t t) const;
 };
 
-/// Gives the local part of global batch t, by t. Thread-safe: several workers load at once.
+/// Loads the local part of any global batch. Thread-safe: several workers load at once.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
   virtual const BatchPlan& plan() const = 0;
   /// Fills `batch`, whose vectors are reused. Errors (exit 2) name file, record, feature and value.
   virtual void load(int64_t t, Batch& batch) const = 0;
-  /// A hint that batch t will be asked for soon.
+  /// Hints that batch t will be loaded soon.
   virtual void will_need(int64_t) const {}
-  /// What it is, for the log: "train.h5: 1000000 samples".
+  /// A description for the log: "train.h5: 1000000 samples".
   virtual std::string describe() const = 0;
 };
 
 enum class Split : uint8_t { kTrain, kTest };
 
-/// The source that the config asks for. The test split is never shuffled; null if there is no test
-/// data. hdf5 reads data.train or data.test. synthetic generates samples, with other ones of the
-/// same distribution for the test split. replay gives batch 0 of the training source for every t:
-/// hdf5 if data.train is set, otherwise synthetic.
+/// Makes the source that the config selects. The test split is never shuffled. The result is null
+/// if there is no test data. hdf5 reads data.train or data.test. synthetic generates samples; the
+/// test split has other samples of the same distribution. replay gives batch 0 of the training
+/// source for every t. That source is hdf5 if data.train is set, otherwise synthetic.
 std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split split, int rank,
                                                int world);
 
 /// Loads batches first, first+1, ... on worker threads, a bounded number ahead.
 class Prefetcher {
  public:
-  /// Batches [first, last). `depth` batches ahead, on `workers` threads.
+  /// Loads batches [first, last) on `workers` threads, at most `depth` ahead of the caller.
   Prefetcher(const BatchSource& source, int64_t first, int64_t last, int workers, int depth);
   ~Prefetcher();
-  /// The next batch in order; blocks until it is loaded. Null after the last. Throws what a worker
-  /// threw for this batch. Valid until the next call.
+  /// Returns the next batch in order, or null after the last. Blocks until it is loaded. Throws the
+  /// error of the worker that loaded it. The batch is valid until the next call.
   const Batch* next();
   /// Seconds for which next() has blocked.
   double wait_seconds() const;

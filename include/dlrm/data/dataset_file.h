@@ -13,9 +13,9 @@ namespace dlrm {
 struct MappedFeature {
   std::string name;
   int64_t rows = 0;     ///< ids should be below it
-  int64_t hotness = 0;  ///< ids in every bag; 0: bags by `offsets`
+  int64_t hotness = 0;  ///< ids in every bag; 0: `offsets` gives the bags
   IdType type = IdType::kInt32;
-  int64_t count = 0;                   ///< ids in all
+  int64_t count = 0;                   ///< ids of all bags
   const std::byte* ids = nullptr;      ///< [count] int32 or int64
   const std::byte* offsets = nullptr;  ///< [samples + 1] int64, or null
 };
@@ -54,7 +54,7 @@ class DatasetFile {
 };
 
 /// A dataset: the samples of one file, or of the *.h5 and *.hdf5 files of a folder, sorted by name,
-/// one after the other. Files agree in dense width, types, feature names and hotness.
+/// one after the other. All files have the same dense width, types, feature names and hotness.
 class Dataset {
  public:
   explicit Dataset(const std::string& path);

@@ -27,8 +27,8 @@ struct DatasetLayout {
   std::vector<FeatureColumn> features;
   LabelType label = LabelType::kUint8;
   /// Samples that will be written, or -1 if unknown. If known, columns are written straight to
-  /// their final place. If unknown, or if a feature has offsets, they are written to temporary
-  /// files in the same folder first: twice the writing.
+  /// their final place. If unknown, or if a feature has offsets, they are first written to
+  /// temporary files in the same folder, so every byte is written twice.
   int64_t samples = -1;
 };
 

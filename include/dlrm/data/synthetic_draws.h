@@ -11,7 +11,7 @@ struct PowerLaw {
 
   int64_t rows;
   double span;     ///< (rows + 1)^g − 1; at alpha 1 ln(rows + 1)
-  double inverse;  ///< 1/g; 0 says alpha 1, and 1 (alpha 0) uniform
+  double inverse;  ///< 1/g; 0 stands for alpha 1; 1 (alpha 0) is uniform
 };
 
 /// Elements [first, first + count) of the endless sequence (key, stream) of ids. Element e takes 52

@@ -38,7 +38,7 @@ class Stream {
   virtual ~Stream() = default;
   /// Blocks the host until all queued work is done.
   virtual void synchronize() = 0;
-  /// `event`, made by the same device, now marks the end of the work queued so far.
+  /// Records the end of the work queued so far in `event`, which the same device must have made.
   virtual void record(Event& event) = 0;
   /// Work queued from now on starts after `event`. Never blocks the host.
   virtual void wait(Event& event) = 0;
@@ -53,8 +53,8 @@ class Stream {
   virtual bool capturing() { return false; }
 };
 
-/// Waits for the stream, before memory that its work uses is freed. Ignores a failure of the
-/// device: the call that met it has reported it.
+/// Waits for the stream before memory that its work uses is freed. Ignores errors of the device,
+/// because the call that failed has reported them.
 inline void settle(Stream& stream) noexcept {
   try {
     stream.synchronize();

@@ -7,15 +7,15 @@
 
 namespace dlrm {
 
-/// Arrays that the host fills and the device reads, copied to it in one piece. The buffer on the
-/// host is pinned. The buffer on the device has the same layout. If the host sees the device's
-/// memory, both are one buffer and nothing is copied.
+/// Arrays that the host fills and the device reads, copied to the device in one piece. The buffer
+/// on the host is pinned. The buffer on the device has the same layout. If the host sees the
+/// device's memory, both are one buffer and nothing is copied.
 ///
-///   begin(bytes)       then take() each array and fill it
-///   send(copies)       queues the copy on `copies`
-///   await(stream)      `stream` waits for the copy
-///   release(stream)    the arrays are in use until `stream` has done the work it holds now;
-///                      begin() may be called again at once
+/// Use:
+///   begin(bytes)       empties the buffer; the caller then takes and fills arrays
+///   send(copies)       queues the copy to the device on stream `copies`
+///   await(stream)      makes `stream` wait for that copy
+///   release(stream)    marks the arrays as unused once the work queued on `stream` so far is done
 class StagingBuffer {
  public:
   StagingBuffer(Device& device, const char* what)
@@ -31,7 +31,9 @@ class StagingBuffer {
     return (count * sizeof(T) + kAlign - 1) / kAlign * kAlign;
   }
 
-  /// Empties the buffer and reserves `bytes`. Waits until the last copy has left the host.
+  /// Empties the buffer and reserves `bytes`. Blocks until the previous copy has read the host's
+  /// buffer. May be called right after release(): send() waits until the device's arrays are
+  /// unused.
   void begin(size_t bytes) {
     used_ = 0;
     if (device_->host_visible_memory()) {
@@ -44,7 +46,7 @@ class StagingBuffer {
     wait_until_released();
     on_device_.reserve(host_.size());
   }
-  /// Waits until the stream of the last release() has done the work it held then.
+  /// Blocks until the work that release() marked is done.
   void wait_until_released() {
     if (released_) released_->synchronize();
   }
@@ -73,7 +75,7 @@ class StagingBuffer {
     copies.record(*sent_);
     awaited_ = false;
   }
-  /// Idempotent until the next send().
+  /// Does nothing if a stream already waits for the last copy.
   void await(Stream& stream) {
     if (!awaited_) stream.wait(*sent_);
     awaited_ = true;
@@ -90,7 +92,7 @@ class StagingBuffer {
   Array<char> on_device_;
   std::unique_ptr<Event> sent_, released_;
   size_t used_ = 0;
-  bool awaited_ = true;  // no stream has to wait for the last copy any more
+  bool awaited_ = true;  // no copy, or a stream waits for it
 };
 
 }  // namespace dlrm

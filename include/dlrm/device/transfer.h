@@ -39,7 +39,7 @@ class Transfer {
                      to + row * columns + column, columns);
               });
   }
-  /// The reverse of read_rows(). Elements between the rows on the device become zero.
+  /// Like read_rows(), in the other direction. Elements between the rows on the device become zero.
   template <class T>
   void write_rows(T* to, int64_t stride, int64_t rows, int64_t columns, const T* from) {
     if (device_.host_visible_memory()) return pack(from, columns, rows, columns, to, stride);

@@ -15,12 +15,12 @@ struct RoutedBatch;
 /// The storage of one shard's rows. A record is a row's weights and optimizer state. In memory, the
 /// two are separate arrays of row_stride(width) elements for each row.
 ///
-/// Storage that caches rows in tiers hooks in here: it fetches a batch's rows in prepare() and may
-/// evict them from release() on.
+/// A cached tier implements this interface. It fetches a batch's rows in prepare() and may evict
+/// them from release() on.
 class RowStore {
  public:
   virtual ~RowStore() = default;
-  /// The rows as operations see them. Ids number the rows of the table() of that time.
+  /// The rows as operations see them now. Ids are row numbers of this table.
   virtual RowTable table() const = 0;
   /// Called by the host once a batch's ids are on this rank, before its lookup. It is never part of
   /// a recorded graph.
@@ -40,8 +40,8 @@ std::unique_ptr<RowStore> make_resident_rows(Device& device, MemoryKind kind, co
                                              OptimizerRule rule);
 
 /// Draws rows U(±1/sqrt(table_rows)) from (seed, "/tables/<name>", global row, global column), so
-/// that any sharding holds the same numbers, and sets state to its initial value. `initial_row` is
-/// device memory for one row of state, kept for the next call.
+/// that weights do not depend on the sharding, and sets state to its initial value. `initial_row`
+/// is device memory for one row of state, kept for the next call.
 void initialise_rows(Context& context, Ops& ops, const RowTable& rows,
                      const OptimizerConfig& optimizer, uint64_t seed, const TableConfig& table,
                      int64_t first_row, int64_t first_column, Array<float>& initial_row);

@@ -11,7 +11,7 @@
 
 namespace dlrm {
 
-/// A rank's bags of one global batch: what every embedding user must hand in.
+/// The bags of one rank's samples in one global batch.
 struct LocalBags {
   Range local;  ///< this rank's samples of [0, global_size): part_of(global_size, rank, world)
   int64_t global_size = 0;
@@ -26,19 +26,19 @@ struct EmbeddingOptions {
   RoutingConfig routing;
   uint64_t seed = 1;  ///< of the initial rows U(±1/sqrt(rows))
   int64_t max_global_batch = 0;
-  bool initialise = true;  ///< false where a checkpoint will fill the rows
+  bool initialise = true;  ///< false if a checkpoint will fill the rows
 };
 
-/// One array of one local shard: where a checkpoint reads and writes it.
+/// One array of one local shard, as a checkpoint reads and writes it.
 struct ShardArray {
   std::string path;            ///< "/tables/C1/weight", ".../adagrad", ".../adam_m", ".../adam_v"
   std::vector<int64_t> shape;  ///< of the whole tensor: [rows, D] or [rows]
-  Range rows;                  ///< the part that is here
+  Range rows;                  ///< the part on this rank
   Range columns;               ///< [0, 1) for a one-dimensional tensor
   void* data = nullptr;
   DType type = DType::kFloat32;  ///< fp32 or bf16; checkpoints hold fp32
   int64_t stride = 0;            ///< elements from row to row
-  bool saves = true;             ///< false where another rank saves the same part
+  bool saves = true;             ///< false if another rank saves the same part
 };
 
 /// Embedding tables sharded over the ranks by a plan, with their exchange and their optimizer. All
@@ -50,49 +50,52 @@ struct ShardArray {
 ///   await_ids()        waits for the oldest batch's ids
 ///   prepare_ids()      makes them ready for lookup
 ///   lookup()           pools rows on their owners
-///   start_return()     sends pooled vectors off
-///   finish_return()    E [b, W]; then either drop(), or:
-///   gradient()         dE [b, W], which the caller fills
-///   start_backward()   sends gradients of pooled vectors off
+///   start_return()     starts to send pooled vectors to the ranks of the samples
+///   finish_return()    returns E [b, W]; then either drop(), or:
+///   gradient()         returns dE [b, W], which the caller fills
+///   start_backward()   starts to send gradients of pooled vectors to the owners
 ///   apply(step)        updates each row present once
 ///   drop()             ends the batch
 ///
-/// A call out of turn throws run_error. route(), await_ids(), append_key(), drop() and poll() are
-/// the host's. What the others queue on the context's stream may be captured in a graph.
+/// Calls in another order throw run_error. route(), await_ids(), append_key(), drop() and poll()
+/// run on the host. The other calls queue work on the context's stream, which may be captured in a
+/// graph.
 class ShardedEmbeddings {
  public:
   ShardedEmbeddings(Context& context, Ops& ops, EmbeddingOptions options, Plan plan);
   ~ShardedEmbeddings();
 
   /// Checks ids, buckets them by owner, and starts their exchange on a communicator of its own.
-  /// Copies what it needs of `bags`. Throws usage_error naming sample, feature and id if an id is
-  /// outside its table.
+  /// Copies the data that it needs, so `bags` may change afterwards. Throws usage_error naming
+  /// sample, feature and id if an id is outside its table.
   void route(const LocalBags& bags);
   /// Batches routed and not dropped yet.
   int in_flight() const;
   /// Waits until the oldest batch's ids are on their owners. The context's stream waits for their
   /// copy to the device. Idempotent.
   void await_ids();
-  /// Queues what makes ids ready for lookup: unpacks them, checks them on the device, and filters
-  /// those of this rank's rows. The check guards against memory errors; it is skipped if `flag` is
-  /// empty or if the host sees the device's memory, as route() has checked them there. A bad id
-  /// sets `flag` [1] to 1 and `where` [3] to {feature, sample, id}, as Ops::check_ids.
+  /// Prepares ids for lookup: unpacks them, checks them on the device, and selects those of this
+  /// rank's rows. The check guards against memory errors. It is skipped if `flag` is empty. It is
+  /// also skipped if the host sees the device's memory, because route() has checked the ids there.
+  /// A bad id sets `flag` [1] to 1 and `where` [3] to {feature, sample, id}, as in CheckIds.
   void prepare_ids(View<float> flag = {}, View<int64_t> where = {});
   void lookup();
   void start_return();
   MatrixView<const float> finish_return();
   MatrixView<float> gradient();
-  /// Optional, before start_backward(): sorts the batch's ids for its update on a side stream,
-  /// while the caller's backward pass computes. No effect on a device without one.
+  /// Optional, before start_backward(). Sorts the batch's ids for its update on a side stream while
+  /// the caller's backward pass computes. Has no effect on a device without a side stream.
   void sort_ids();
   void start_backward();
   void apply(const OptimizerStep& step);
-  /// Ends the oldest batch: before its lookup, once its E is returned, or once it is updated.
+  /// Ends the oldest batch. May be called before its lookup, after finish_return(), or after
+  /// apply().
   void drop();
   /// Advances started exchanges. Call it between layers.
   void poll();
 
-  /// Three calls for models that overlap nothing. E of `bags`, which must not be routed ahead.
+  /// Three calls for models that do not overlap stages. forward() returns E of `bags`, which must
+  /// not have been routed.
   MatrixView<const float> forward(const LocalBags& bags) {
     route(bags);
     await_ids();
@@ -101,12 +104,13 @@ class ShardedEmbeddings {
     start_return();
     return finish_return();
   }
-  /// gradient() is filled: updates the rows and ends the batch.
+  /// Updates the rows with gradient(), which the caller has filled, and ends the batch.
   void backward(double learning_rate, int64_t step) {
     start_backward();
     update(learning_rate, step);
   }
-  /// apply() and drop(). `learning_rate` with the schedule applied; `step` from 0.
+  /// Calls apply() and drop(). `learning_rate` includes the schedule's factor. `step` counts from
+  /// 0.
   void update(double learning_rate, int64_t step);
 
   /// Appends the oldest batch's sizes and addresses, after await_ids(). Batches of equal keys queue
@@ -115,9 +119,9 @@ class ShardedEmbeddings {
 
   int64_t width() const;  ///< W
   const Plan& plan() const;
-  /// Everything a checkpoint holds of the local shards.
+  /// All arrays of the local shards that a checkpoint holds.
   std::vector<ShardArray> arrays();
-  /// Draws all rows anew from the seed and resets optimizer state.
+  /// Draws all rows from the seed again and resets optimizer state.
   void initialise();
   /// Throws run_error naming table and row if replicas of a data-parallel table differ. Collective.
   void check_replicas();
@@ -139,7 +143,8 @@ class ShardedEmbeddings {
     }
   };
   Traffic traffic() const;
-  /// The same without ids. A replayed graph sends these bytes again; ids are sent by the host.
+  /// The bytes sent without those of ids. A replayed graph sends them again, but the host sends
+  /// ids.
   Traffic step_traffic() const;
 
  private:

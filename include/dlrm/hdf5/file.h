@@ -37,15 +37,16 @@ class Handle {
   int64_t id_ = -1;
 };
 
-/// What attributes belong to: a file (its root group) or a dataset.
+/// An object with attributes: a file (its root group) or a dataset.
 class Object {
  public:
   const std::string& path() const { return path_; }  ///< of the file
   const std::string& name() const { return name_; }  ///< "/" for a file
 
   bool has_attribute(const std::string& name) const;
-  /// The value of a scalar attribute, or of one with a single element. None if there is no such
-  /// attribute or its type is another. Integers may have any width, texts fixed or variable length.
+  /// The value of a scalar attribute, or of one with a single element. Empty if there is no such
+  /// attribute or if it has another type. Integers may have any width, texts fixed or variable
+  /// length.
   std::optional<int64_t> integer(const std::string& name) const;
   std::optional<uint64_t> unsigned_integer(const std::string& name) const;
   std::optional<std::string> text(const std::string& name) const;
@@ -83,10 +84,10 @@ class Dataset : public Object {
  public:
   const Shape& shape() const { return shape_; }
   int64_t elements() const;
-  /// None for a type not listed in Type, or for another byte order.
+  /// Empty for a type not listed in Type, or for another byte order.
   std::optional<Type> type() const;
   Storage storage() const;
-  /// Bytes in the file, less than the elements need if they were not written.
+  /// Bytes stored in the file. Less than the elements need if some were not written.
   int64_t stored_bytes() const;
 
   /// All elements, converted to T: uint32_t or int64_t.
@@ -138,33 +139,33 @@ struct CreateOptions {
 class File : public Object {
  public:
   enum class Access { kRead, kReadWrite };
-  /// A new file in the place of what lies at `path`.
+  /// Creates a file. Replaces a file that exists at `path`.
   static File create(const std::string& path, const CreateOptions& options = {});
-  /// A file in memory that image() returns. `path` is only a name; memory grows by `step` bytes.
+  /// Creates a file in memory, for image(). `path` is only a name. Memory grows by `step` bytes.
   static File create_in_memory(const std::string& path, int64_t step);
-  /// Reading locks nothing: some file systems have no locks.
+  /// Opens without locking the file for reading, because some file systems have no locks.
   static File open(const std::string& path, Access access = Access::kRead);
-  /// Opens for reading. None if it is not an HDF5 file, or a damaged one.
+  /// Opens for reading. Returns no value if it is not an HDF5 file, or a damaged one.
   static std::optional<File> try_open(const std::string& path);
 
-  /// Writes what is buffered and closes. Errors are lost if the destructor does it.
+  /// Flushes and closes the file. The destructor does the same and ignores errors.
   void close();
   /// The bytes of the file so far.
   std::vector<char> image();
 
   /// True if the object and the groups above it exist.
   bool exists(const std::string& name) const;
-  /// Names in a group, sorted. None if it is no group.
+  /// Names in a group, sorted. Empty if it is not a group.
   std::optional<std::vector<std::string>> names_in(const std::string& group) const;
 
-  /// None if there is no such dataset.
+  /// Returns no value if there is no such dataset.
   std::optional<Dataset> find_dataset(const std::string& name) const;
   Dataset dataset(const std::string& name) const;
   /// Creates a contiguous dataset and the groups above it. Its space is allocated at once and not
   /// filled. Equal calls give equal bytes: no times are stored.
   Dataset create_dataset(const std::string& name, Type type, const Shape& shape);
-  /// Creates a float32 dataset of one or two dimensions that shows `parts`; NaN where there is none
-  /// or its file is missing. Needs CreateOptions::checksums.
+  /// Creates a float32 dataset of one or two dimensions that shows `parts`. Elements are NaN if no
+  /// part covers them or the part's file is missing. Needs CreateOptions::checksums.
   void create_virtual(const std::string& name, const Shape& shape, View<const VirtualPart> parts);
 
  private:

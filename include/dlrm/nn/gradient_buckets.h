@@ -11,11 +11,11 @@ namespace dlrm {
 /// into buckets. The allreduce of a bucket starts as soon as it is complete.
 class GradientBuckets {
  public:
-  /// Values travel as `wire`. One rank has nothing to send: its buckets are complete at once.
+  /// Values are sent as `wire`. On one rank nothing is sent, and buckets are complete at once.
   GradientBuckets(Context& context, DType wire);
 
   /// Cuts `gradients` at `starts`, the ascending offsets of its tensors: each bucket consists of
-  /// whole tensors. What lies behind the last tensor belongs to the last bucket.
+  /// whole tensors. Elements after the last tensor belong to the last bucket.
   void cut(View<float> gradients, const std::vector<int64_t>& starts, int64_t size);
   /// The elements from `offset` on are complete.
   void ready_from(int64_t offset);

@@ -10,23 +10,24 @@
 
 namespace dlrm {
 
-/// Joins the bottom MLP's output X [b, D] and the pooled embeddings E [b, W] into Z, the input of
-/// the top MLP. dlrm/config/interactions has the formula and the width of each interaction.
+/// Combines the bottom MLP's output X [b, D] and the pooled embeddings E [b, W] into Z, the input
+/// of the top MLP. dlrm/config/interactions has the formula and the width of each interaction.
 class Interaction {
  public:
   virtual ~Interaction() = default;
   /// Z [b, width()] in the compute type, valid until the next forward. x and e must stay until
   /// backward.
   virtual Matrix forward(Matrix x, MatrixView<const float> e, const Progress& progress) = 0;
-  /// From dz [b, width()], which may be overwritten: dx [b, D], unless dx.data is null, and
-  /// de [b, W].
+  /// Computes de [b, W], and dx [b, D] unless dx.data is null, from dz [b, width()]. May overwrite
+  /// dz.
   virtual void backward(Matrix dz, Matrix dx, MatrixView<float> de, const Progress& progress) = 0;
   virtual int64_t width() const = 0;
-  /// Outputs of the last forward by the path of what made them, to find the origin of a NaN.
+  /// Outputs of the last forward pass, with the path of the layer that computed each. Serves to
+  /// find the origin of a NaN.
   virtual std::vector<std::pair<std::string, Matrix>> activations() const = 0;
 };
 
-/// What every interaction is made with.
+/// The arguments that every interaction is made with.
 struct InteractionSetup {
   Context& context;
   Ops& ops;

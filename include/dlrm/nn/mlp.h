@@ -11,24 +11,26 @@ namespace dlrm {
 /// Called between layers. Moves exchanges in flight on.
 using Progress = std::function<void()>;
 
-/// A multilayer perceptron. Keeps what backward needs for at most `max_batch` samples.
+/// A multilayer perceptron. Keeps the data that backward needs, for at most `max_batch` samples.
 class Mlp {
  public:
-  /// Layer i has the tensors <path>/<i>/weight [sizes[i], in] and <path>/<i>/bias [sizes[i]], with
-  /// a path as "/mlp/top". Weights are drawn from N(0, 2/(in+out)), biases from N(0, 1/out). `act`
-  /// follows each layer but the last, which `last_act` follows. Without sizes it is the identity.
+  /// Layer i has the tensors <path>/<i>/weight [sizes[i], in] and <path>/<i>/bias [sizes[i]]. A
+  /// path is, for example, "/mlp/top". Weights are drawn from N(0, 2/(in+out)), and biases from
+  /// N(0, 1/out). `act` is applied after each layer but the last, `last_act` after the last.
+  /// Without sizes the MLP is the identity.
   Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& path, int64_t inputs,
       const std::vector<int64_t>& sizes, Activation act, Activation last_act, DType compute,
       int64_t max_batch);
 
   /// y [b, outputs()], valid until the next forward. x [b, inputs] must stay until backward.
   Matrix forward(Matrix x, const Progress& progress);
-  /// Computes the gradients of the parameters, and dx [b, inputs] unless dx.data is null, from
-  /// dy [b, outputs()], which is overwritten. A fused update applies the gradients, too.
+  /// Computes the gradients of the parameters, and dx [b, inputs] unless dx.data is null, from dy
+  /// [b, outputs()], which is overwritten. During a fused update it also applies the gradients.
   void backward(Matrix dy, Matrix dx, const Progress& progress);
 
   int64_t outputs() const { return layers_.empty() ? inputs_ : layers_.back().outputs; }
-  /// Outputs of the last forward by the path of their layer, to find the origin of a NaN.
+  /// Outputs of the last forward pass with the path of their layer. Serves to find the origin of a
+  /// NaN.
   std::vector<std::pair<std::string, Matrix>> activations() const;
 
  private:
@@ -50,9 +52,9 @@ class Mlp {
   Parameters& parameters_;
   int64_t inputs_;
   DType compute_;
-  bool fused_;  // layers share passes if the execution can
+  bool fused_;  // layers share passes if the execution supports it
   std::vector<Layer> layers_;
-  Buffer gradient_[2];  // in turn, the gradient of a layer's output and of its input
+  Buffer gradient_[2];  // alternate between the gradient of a layer's output and of its input
 };
 
 }  // namespace dlrm

@@ -38,7 +38,7 @@ class Parameters {
   /// Refreshes the rounded copies after values changed from outside.
   void refresh_copies();
 
-  /// What products read: the bf16 copy in bf16 runs, otherwise the master.
+  /// The weight that products read: the bf16 copy in bf16 runs, otherwise the master.
   Matrix weight(int tensor) const;
   View<const float> bias(int tensor) const;
   /// The bias rounded to bf16. Empty in fp32 runs.
@@ -46,15 +46,15 @@ class Parameters {
   MatrixView<float> weight_gradient(int tensor) const;
   View<float> bias_gradient(int tensor) const;
 
-  /// Starts a fused backward and update. Returns true if gradients are applied immediately, which
-  /// one rank on a CPU does. update(step) ends it in either case.
+  /// Starts a fused backward and update. Returns true if gradients are applied immediately, as on
+  /// one rank on a CPU. update(step) ends it in either case.
   bool begin_update(const OptimizerStep& step);
   /// Runs the backward of a linear layer, then gradients_ready_from(weight). `bias` is the tensor
   /// that was added right after `weight`. Sets w and dw of `layer`, and dbias if `with_dbias`.
   void linear_backward(LinearBackward layer, int weight, int bias, bool with_dbias = true);
   /// Marks the gradients of `tensor`, and of all tensors added after it, as complete. Starts the
-  /// allreduce of the buckets that are complete now. May change those weights: whatever reads them
-  /// must be queued before.
+  /// allreduce of the buckets that are complete now. May change those weights, so operations that
+  /// read them must be queued before this call.
   void gradients_ready_from(int tensor);
   /// Moves allreduces in flight on.
   void poll();
@@ -66,7 +66,7 @@ class Parameters {
   /// ends, all ranks skip the update.
   float* skip_update_flag() const;
   /// On a device, after an update was skipped: the path of the first tensor with a value that is
-  /// not finite, otherwise of the first with such a gradient. None if all are finite now.
+  /// not finite, otherwise of the first with such a gradient. Empty if all are finite now.
   std::optional<std::string> first_non_finite();
   /// flag[0] = 1 if a value is not finite, otherwise unchanged.
   void find_non_finite_values(View<float> flag);
@@ -84,7 +84,7 @@ class Parameters {
   /// Elements [begin, end) of the flat arrays.
   DenseTensor tensor(int64_t begin, int64_t end) const;
   void update(const OptimizerStep& step, int64_t begin, int64_t end);
-  /// In one operation.
+  /// Updates elements [begin, end) in one operation.
   void update_stretch(const OptimizerStep& step, int64_t begin, int64_t end);
   bool is_finite(float* data, int64_t count);
   static size_t index(int i) { return static_cast<size_t>(i); }
@@ -94,7 +94,7 @@ class Parameters {
   Ops& ops_;
   OptimizerRule rule_;
   DType compute_;
-  const bool updates_immediately_;  // after begin_update(): one rank on a CPU
+  const bool updates_immediately_;  // true for one rank on a CPU; read by begin_update()
   std::vector<Tensor> tensors_;
   int64_t size_ = 0;
   Array<float> values_, gradients_, state1_, state2_;

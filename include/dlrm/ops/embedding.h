@@ -1,6 +1,6 @@
 #pragma once
-// Embedding tables: pooled lookups, gradients of the rows that a batch names, and their updates.
-// The ids have been checked.
+// Embedding tables: pooled lookups, gradients of the rows in a batch, and their updates. The ids
+// have been checked.
 #include <cstdint>
 #include <functional>
 
@@ -47,8 +47,9 @@ struct Occurrence {
   int32_t bag = 0;
 };
 
-/// Occurrences sorted by row. Those of rows[i] are [starts[i], starts[i + 1]), ordered by group,
-/// bag and position. The capacity is the total number of ids.
+/// The occurrences of ids on one shard, sorted by row. The occurrences of one row form a segment.
+/// Segment i belongs to rows[i] and consists of occurrences [starts[i], starts[i + 1]), ordered by
+/// group, bag and position. The capacity is the total number of ids.
 struct SegmentedRows {
   View<int64_t> rows;            ///< [capacity] unique rows, ascending
   View<int64_t> starts;          ///< [capacity + 1]
@@ -56,8 +57,8 @@ struct SegmentedRows {
   View<int64_t> count;           ///< [1] number of unique rows
 };
 
-/// Groups the occurrences of equal ids. `groups` are the features of one shard, whose ids lie in
-/// [0, rows).
+/// Sorts the occurrences of ids into segments of equal rows. `groups` are the features of one
+/// shard, whose ids lie in [0, rows).
 struct GroupRows {
   View<const IdGroup> groups;
   int64_t rows;
@@ -76,8 +77,8 @@ struct BagGradient {
   const float* scale = nullptr;    ///< [bags], or null for 1
 };
 
-/// grads[i] = Σ scale · gradient over the occurrences of rows[i], in their order, in fp32. Long
-/// segments are summed in fixed chunks.
+/// grads[i] = Σ scale · gradient over segment i, in its order, in fp32. Long segments are summed in
+/// chunks of fixed size.
 struct EmbeddingBagBackward {
   SegmentedRows runs;
   View<const BagGradient> gradients;  ///< one for each group
@@ -103,7 +104,7 @@ struct RowSquareSums {
   }
 };
 
-/// One optimizer update of each row rows[i], i < count[0], all different. bf16 rows are rounded
+/// Updates each row rows[i], i < count[0], once. All of them differ. bf16 rows are rounded
 /// stochastically; see RowTable.
 struct SparseUpdate {
   OptimizerStep step;
@@ -112,7 +113,7 @@ struct SparseUpdate {
   View<const int64_t> count;      ///< [1]
   MatrixView<const float> grads;  ///< of rows[i]: row i, or row rows[i] with `by_row`
   bool by_row = false;
-  /// Row-wise Adagrad takes square_sums[i] / full_width instead of its own mean, unless empty.
+  /// If not empty, row-wise Adagrad uses square_sums[i] / full_width as the mean of squares.
   View<const float> square_sums = {};
   int64_t full_width = 0;
 
@@ -124,7 +125,7 @@ struct SparseUpdate {
   }
 };
 
-/// EmbeddingBagBackward and SparseUpdate in one pass, bitwise.
+/// EmbeddingBagBackward and SparseUpdate in one pass. The result is bitwise the same.
 struct EmbeddingBagUpdate {
   OptimizerStep step;
   RowTable table;
@@ -139,7 +140,8 @@ struct EmbeddingBagUpdate {
   }
 };
 
-/// One shard's sparse update.
+/// One shard in GroupShardRows and UpdateShards: its rows, the ids and gradients of its features,
+/// and the segments of equal rows. GroupShardRows writes `runs`. UpdateShards reads it.
 struct ShardUpdate {
   RowTable table;
   View<const IdGroup> groups;
@@ -147,7 +149,7 @@ struct ShardUpdate {
   SegmentedRows runs;
 };
 
-/// GroupRows of every shard. Calls `progress` between shards if that is useful.
+/// GroupRows of every shard. May call `progress` between shards.
 struct GroupShardRows {
   View<const ShardUpdate> shards;
   const std::function<void()>& progress;
@@ -159,7 +161,7 @@ struct GroupShardRows {
   }
 };
 
-/// EmbeddingBagUpdate of every shard. Calls `progress` between shards if that is useful.
+/// EmbeddingBagUpdate of every shard. May call `progress` between shards.
 struct UpdateShards {
   OptimizerStep step;
   View<const ShardUpdate> shards;

@@ -39,7 +39,7 @@ struct CheckIds {
   }
 };
 
-/// Integers that came to the device as int32.
+/// Integers that were copied to the device as int32.
 struct PackedList {
   const int32_t* from = nullptr;  ///< [count]; if null, the multiples of `step` from 0 on
   int64_t* to = nullptr;          ///< [count]

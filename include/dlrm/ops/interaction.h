@@ -111,7 +111,7 @@ struct FmBackward {
   Matrix x;                   ///< [b, D]
   MatrixView<const float> e;  ///< [b, F·D]
   Matrix dz;                  ///< [b, D + F·D + 1]
-  Matrix dx;                  ///< [b, D], or without data: it is left out
+  Matrix dx;                  ///< [b, D]; not computed if it has no data
   MatrixView<float> de;       ///< [b, F·D]
 
   static constexpr const char* kName = "fm_backward";

@@ -16,9 +16,9 @@ struct ReluMask {
   bool written = false;  ///< by the last forward
 };
 
-/// z = x wᵀ + bias, y = act(z). z is written only if needs_input(act). act is taken of z before or
-/// after z's rounding. An execution may round the bias to bf16 if y is bf16. A NaN stays a NaN,
-/// except in relu with a bias on a GPU.
+/// z = x wᵀ + bias, y = act(z). z is written only if needs_input(act). act may be computed from z
+/// before or after z is rounded. An execution may round the bias to bf16 if y is bf16. A NaN stays
+/// a NaN, except in relu with a bias on a GPU.
 struct LinearForward {
   Matrix x;                ///< [b, in]
   Matrix w;                ///< [out, in]
@@ -124,15 +124,16 @@ struct LinearBackward {
   }
 };
 
-/// A dense parameter and its optimizer state, flat, one element each.
+/// A dense parameter and its optimizer state, as flat arrays.
 struct DenseTensor {
   View<float> values;
   View<float> state1, state2;  ///< empty if the rule has none
   View<BFloat16> copy;         ///< the rounded values that products read, or empty
 };
 
-/// LinearBackward, then DenseUpdate of the weight [out, in] and of the bias [out], bitwise.
-/// layer.w views weight.values or weight.copy. dw and dbias are undefined afterwards.
+/// LinearBackward, then DenseUpdate of the weight [out, in] and of the bias [out]. The result is
+/// bitwise the same as that of the separate operations. layer.w views weight.values or weight.copy.
+/// dw and dbias are undefined afterwards.
 struct LinearBackwardUpdate {
   OptimizerStep step;
   LinearBackward layer;

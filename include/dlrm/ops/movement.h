@@ -6,7 +6,7 @@
 
 namespace dlrm {
 
-/// A rectangle to copy. Row r of a side is its row r, or the row that the side's list names.
+/// A rectangle to copy. Row r of a side is its row r, or the row src_rows[r] or dst_rows[r].
 struct BlockCopy {
   const void* src = nullptr;
   void* dst = nullptr;
@@ -18,7 +18,7 @@ struct BlockCopy {
   int64_t cols = 0;
   const float* scale = nullptr;       ///< [rows], or null
   const int32_t* src_rows = nullptr;  ///< [rows] rows of src, or null
-  const int32_t* dst_rows = nullptr;  ///< [rows] rows of dst, ascending and each once, or null
+  const int32_t* dst_rows = nullptr;  ///< [rows] distinct rows of dst, ascending, or null
   bool accumulate = false;
 };
 

@@ -27,13 +27,13 @@ namespace dlrm {
 /// The error that a result may have relative to the reference, beyond one rounding to its type.
 /// The parts add up.
 struct Tolerance {
-  int64_t terms = 0;    ///< a sum of so many fp32 products, relative to the sum of magnitudes
-  double absolute = 0;  ///< as it is
-  double relative = 0;  ///< times the magnitude of the result
-  double initial = 0;   ///< times the magnitude of what the operand held before
+  int64_t terms = 0;    ///< of a sum of this many fp32 products, relative to the sum of magnitudes
+  double absolute = 0;  ///< absolute error
+  double relative = 0;  ///< relative to the magnitude of the result
+  double initial = 0;   ///< relative to the magnitude of the operand's value before the operation
 };
 
-/// Results that differ by rounding to their type at most.
+/// No error beyond one rounding to the type of the result.
 inline constexpr Tolerance kRounded = {};
 constexpr Tolerance sum_of(int64_t terms) { return {.terms = terms}; }
 

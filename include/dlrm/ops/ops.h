@@ -30,14 +30,14 @@
   DLRM_MOVEMENT_OPERATIONS(X)    \
   DLRM_PARAMETER_OPERATIONS(X)
 
-// Operations that Ops implements by others, or by loops over memory that the host can read. An
-// execution may override them.
+// Operations that Ops composes from others, or implements as loops over memory that the host can
+// read. An execution may override them.
 #define DLRM_SEQUENCES(X)   \
   DLRM_LINEAR_SEQUENCES(X)  \
   DLRM_ID_LIST_SEQUENCES(X) \
   DLRM_EMBEDDING_SEQUENCES(X)
 
-// For the class of an execution.
+// Declares the override of an operation in the class of an execution.
 #define DLRM_OVERRIDE(Operation) void run(const Operation&) override;
 
 namespace dlrm {
@@ -46,7 +46,7 @@ using LayerForward = LinearForward;
 
 /// Computes operations on a device. They are queued in order on the stream that the object was made
 /// with. Results are written, not accumulated, unless an operation says so. Views must not overlap
-/// unless an operation says so. A size of zero does nothing. Nothing here checks ids but CheckIds.
+/// unless an operation says so. A size of zero does nothing. Only CheckIds checks ids.
 ///
 /// A Matrix is fp32 or bf16. Products take the stored values and accumulate in fp32 (fp64 in the
 /// reference). Results are rounded once to the type of the output.
@@ -74,8 +74,8 @@ class Ops {
   /// Whether LinearForward writes masks and LinearBackward takes its last members.
   virtual bool fuses_layers() const { return false; }
 
-  /// Another execution of the same kind, for a second stream of the device; null if that has no
-  /// use. Operations of the two do not wait for each other.
+  /// Makes an execution of the same kind for a second stream of the device. Null if a second stream
+  /// would not help. Operations of the two do not wait for each other.
   virtual std::unique_ptr<Ops> make_for_stream(Stream&) const { return nullptr; }
 
   // Each call is run() of the operation whose members its parameters are.
@@ -183,20 +183,20 @@ class Ops {
   }
 };
 
-/// Plain fp64 loops, one thread: what the formulas say.
+/// Plain fp64 loops on one thread that follow the formulas.
 std::unique_ptr<Ops> make_reference_ops(Device& device, Stream& stream);
 
-/// oneDNN, OpenMP with `threads` threads, and vector code chosen at run time. `isa` (tests): "" for
-/// the best this processor has, or "baseline", "avx2", "avx512".
+/// oneDNN, OpenMP with `threads` threads, and vector code chosen at run time. Tests set `isa` to
+/// "baseline", "avx2" or "avx512"; "" stands for the best that this processor supports.
 std::unique_ptr<Ops> make_cpu_ops(Device& device, Stream& stream, int threads,
                                   const std::string& isa = "");
 
 struct CudaOpsOptions {
   bool tf32 = true;  ///< products of fp32 values round them to TF32 first
-  /// How many algorithms are timed when a product's shape is first met, up to the first
-  /// dense_update; 0: the library's first.
+  /// Number of algorithms that are timed for a new shape of a product, until the first
+  /// dense_update. 0 takes the library's first.
   int timed_products = 0;
-  Log log;  ///< for what a user may want to know of how it computes
+  Log log;  ///< for messages about how it computes
 };
 /// Hand-written kernels, cuBLASLt and cuDNN; `device` is a GPU (or the emulator).
 std::unique_ptr<Ops> make_cuda_ops(Device& device, Stream& stream, const CudaOpsOptions& options);

@@ -8,8 +8,8 @@
 
 namespace dlrm {
 
-/// One update of a dense parameter w by its gradient g. See OptimizerStep for the formulas. A
-/// tensorwise rule takes one whole tensor as w. Other rules take any part of several.
+/// One update of a dense parameter w by its gradient g. See OptimizerRule for the formulas. For a
+/// tensorwise rule, w is one whole tensor. For other rules, w may be any part of several tensors.
 struct DenseUpdate {
   OptimizerStep step;
   View<float> w;        ///< [n]

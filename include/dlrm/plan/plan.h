@@ -19,7 +19,7 @@ struct Shard {
   bool operator==(const Shard&) const = default;
 };
 
-/// Where every element of every table is: in exactly one shard, or on every rank.
+/// The placement of every element of every table: in exactly one shard, or on every rank.
 struct Plan {
   int world = 1;
   std::vector<Shard> shards;            ///< sorted by rank, table, first row, first column
@@ -28,27 +28,28 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// What `auto` and the reports know of the machines.
+/// Facts about the machines, which `auto` and the reports use.
 struct PlanOptions {
   double rank_memory_bytes = 0;  ///< device memory for everything of a rank; 0: unknown
   int ranks_per_node = 0;        ///< consecutive ranks share a node; 0: unknown
   double host_memory_bytes = 0;  ///< of a rank, in addition to its GPU's; 0: unknown
-  bool gpu = false;              ///< what `config.device: auto` means here
+  bool gpu = false;              ///< `config.device: auto` means a GPU
 };
 
 /// True if a rank has two memories, a GPU's and the host's. Rows of tier host are in the second.
 bool has_two_memories(const RunConfig& config, const PlanOptions& options);
 
-/// Bytes of the device's memory that a rank may plan with. On a GPU no more than
-/// `config.memory.device`. 0: unknown.
+/// Bytes of the device's memory that a rank may plan with. On a GPU at most `config.memory.device`.
+/// 0: unknown.
 double device_budget(const RunConfig& config, const PlanOptions& options);
 
 /// `config` with `device: auto` resolved by `options`, since plans, loads and memory of a GPU and a
 /// CPU differ. Functions that take options do this themselves.
 RunConfig with_known_device(RunConfig config, const PlanOptions& options);
 
-/// Makes the plan that `config.sharding` and `config.memory` ask for (a plan file, a strategy,
-/// overrides), with tiers. Errors (exit 2) name the key. Deterministic. Needs no data and no ranks.
+/// Makes the plan that `config.sharding` and `config.memory` describe (a plan file, a strategy,
+/// overrides), with tiers. Errors (exit code 2) name the key. Deterministic. Needs no data and no
+/// ranks.
 Plan make_plan(const RunConfig& config, int world, const PlanOptions& options = {});
 
 /// Puts each shard and data-parallel table into a tier. With one memory that is the device.
@@ -67,15 +68,15 @@ void check_plan(const Plan& plan, const ModelConfig& model, const std::string& w
 /// the file and the place in it.
 std::string to_json(const Plan& plan, const ModelConfig& model);
 Plan read_plan(const std::string& path, const ModelConfig& model, int world);
-/// The same from text; `name` stands for the file in errors.
+/// Like the function above, from text. Errors give `name` in place of the file name.
 Plan parse_plan(const std::string& text, const std::string& name, const ModelConfig& model,
                 int world);
 
-/// What a rank holds and moves, in bytes and expected counts per step, from the config alone. The
-/// expectations are in plan/traffic.h, the sizes of messages in wire/message_bytes.h.
+/// The memory and traffic of a rank: bytes, and expected counts per step, computed from the config
+/// alone. The expectations are in plan/traffic.h, the sizes of messages in wire/message_bytes.h.
 struct RankLoad {
-  int tables = 0;          ///< with a shard here, data-parallel ones not counted
-  int shards = 0;          ///< data-parallel tables not counted
+  int tables = 0;          ///< with a shard on this rank; data-parallel tables are not counted
+  int shards = 0;          ///< on this rank; data-parallel tables are not counted
   double table_bytes = 0;  ///< rows and optimizer state, in either memory
   double other_bytes =
       0;  ///< dense parameters and state, activations, exchange buffers, routing queues
@@ -95,16 +96,16 @@ std::vector<RankLoad> rank_loads(const RunConfig& config, const Plan& plan);
 /// The parts of a rank's memory in bytes: the device's and, with a GPU, the host's.
 struct RankMemory {
   double tables = 0;           ///< rows of shards and of data-parallel tables
-  double optimizer_state = 0;  ///< theirs
+  double optimizer_state = 0;  ///< of these rows
   double dense = 0;            ///< MLP and cross weights, gradients, state, bf16 copies
   double activations = 0;      ///< of the local batch, and their gradients
   double exchange = 0;     ///< pooled vectors and gradients, owned and local; replicated gradients
   double routing = 0;      ///< ids, offsets and runs of the batches in flight
   double input = 0;        ///< prefetched batches; on a GPU those in flight
-  double libraries = 0;    ///< of a GPU: what libraries and code take, for any model
+  double libraries = 0;    ///< GPU memory of libraries and code, for any model
   double host_tables = 0;  ///< rows of tier host
-  double host_optimizer_state = 0;  ///< theirs
-  /// Of the device.
+  double host_optimizer_state = 0;  ///< of these rows
+  /// Bytes of device memory.
   double total() const {
     return tables + optimizer_state + dense + activations + exchange + routing + input + libraries;
   }
@@ -116,16 +117,16 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan);
 /// totals.
 std::string describe_plan(const RunConfig& config, const Plan& plan);
 
-/// True if every rank has the memory that `plan` needs of it, in both memories. Unknown memory
-/// suffices.
+/// True if every rank has enough device and host memory for `plan`. Unknown memory counts as
+/// enough.
 bool fits_memory(const RunConfig& config, const Plan& plan, const PlanOptions& options);
 
-/// The memory table: what each part of a rank's memory needs, what there is, and whether it fits.
-/// Row stride: a power of two up to 64 bytes, then a multiple of 64.
+/// The memory table: what each part of a rank's memory needs, the available memory, and whether the
+/// plan fits. Row stride: a power of two up to 64 bytes, then a multiple of 64.
 std::string describe_memory(const RunConfig& config, const Plan& plan, const PlanOptions& options,
                             bool* fits);
 
-/// Prints what `--plan-only` and dlrm-plan print: both tables and whether it fits.
+/// Prints the report of `--plan-only` and of dlrm-plan: both tables and whether the plan fits.
 void print_plan_report(std::FILE* out, const RunConfig& config, const Plan& plan,
                        const PlanOptions& options);
 

@@ -4,8 +4,8 @@
 #include "dlrm/config/run_config.h"
 #include "dlrm/core/partition.h"
 
-/// What the embedding exchange is expected to send in a step, and the choices that depend on it.
-/// Ids are taken as uniform over their table's rows, and every bag has its config's hotness.
+/// The expected traffic of the embedding exchange in a step, and the choices that depend on it. Ids
+/// are taken as uniform over their table's rows, and every bag has its config's hotness.
 namespace dlrm {
 
 /// Ids that one sample looks up in a table: the sum of its features' hotness.
@@ -16,8 +16,8 @@ double expected_unique_rows(double rows, double lookups);
 
 // ---- Ids
 
-/// True if the lengths of bags are sent with the ids of a shard: if its rows are cut, since the
-/// counts then depend on the data. (They are sent too where bags differ in length.)
+/// True if the lengths of bags are always sent with the ids of a shard. That is so if its rows are
+/// cut, because the counts then depend on the data. Lengths are also sent if bags differ in length.
 bool lengths_travel(const TableConfig& table, Range rows);
 
 /// Bytes of ids and lengths that a sample sends to a shard, without headers and padding.

@@ -21,24 +21,25 @@ class Model {
   Model(Context& context, Ops& ops, const RunConfig& config);
   ~Model();
 
-  /// X [b, D] from dense features [b, n].
+  /// Computes X [b, D] from dense features [b, n].
   void bottom(View<const float> dense, int64_t b, const Progress& progress);
-  /// The top MLP's input from X and e [b, W].
+  /// Computes the top MLP's input from X and e [b, W].
   void interact(MatrixView<const float> e, const Progress& progress);
-  /// Logits [b, 1].
+  /// Computes the logits [b, 1].
   void top(const Progress& progress);
-  /// BCE summed over the local samples. Its gradient is scaled for the mean over `global_size`.
-  /// labels [b]. On a GPU, a logit that is not finite sets the flag that skips the updates of this
-  /// step and of later ones.
+  /// Computes the BCE summed over the local samples. Its gradient is scaled for the mean over
+  /// `global_size`. labels [b]. On a GPU, a logit that is not finite sets the flag that skips the
+  /// updates of this step and of later ones.
   void loss(View<const float> labels, int64_t global_size);
-  /// Call it when loss(), or a replay of it, is queued. loss_sum() waits for the work that the
-  /// stream holds now.
+  /// Marks the point of the stream that loss_sum() waits for. Call it after loss(), or a replay of
+  /// it, was queued.
   void loss_is_queued();
-  /// The loss summed over the local samples. Waits for it.
+  /// Waits for the loss and returns its sum over the local samples.
   double loss_sum(const Progress& progress);
-  /// Whether, at the time of loss_sum(), the device skipped updates because a value was not finite.
+  /// True if the device had skipped updates by the time of loss_sum(), because a value was not
+  /// finite.
   bool update_skipped() const;
-  /// Whether the device skips updates after all queued work. Waits for that work.
+  /// Waits for all queued work. Returns true if the device skips updates after it.
   bool update_skipped_after_all_work();
   /// Starts to compute σ(logits) of the local samples, for an evaluation.
   void start_probabilities();

@@ -55,8 +55,9 @@ class Trainer {
   void drop_routed();
 
   /// Trains on the oldest routed batch. `step` counts from 0. If the loss is not finite, throws
-  /// run_error naming the first layer whose output is not finite. Throws usage_error for a bad id.
-  /// No weight changes if it throws.
+  /// run_error naming the first layer whose output is not finite. On a GPU, also throws run_error
+  /// if the update of the step before was skipped (see check_last_update()). Throws usage_error for
+  /// a bad id. No weight changes if it throws.
   StepResult step(int64_t step, bool stop_requested) {
     start_step(step, stop_requested);
     return finish_step();
@@ -75,17 +76,18 @@ class Trainer {
   void start_infer(std::vector<float>& labels);
   void finish_infer(std::vector<float>& probabilities);
 
-  /// Throws if the last step's gradients were not finite, as the next step would. Call it before
+  /// On a GPU, throws run_error if the last update was skipped because a gradient was not finite.
+  /// The next step() would throw the same error. On a CPU nothing is skipped. Call it before
   /// weights are saved and after the last step. Collective.
   void check_last_update();
 
   /// The shards of all tensors on this rank, as checkpoints hold them.
   std::vector<TensorShard> shards();
-  /// Call it after a checkpoint filled the shards.
+  /// Refreshes rounded copies of weights. Call it after a checkpoint has filled the shards.
   void weights_changed() { model_.parameters().refresh_copies(); }
   /// The algorithms that each rank's libraries chose by timing, for a checkpoint. Collective.
   std::vector<std::string> tuned_algorithms() const;
-  /// Uses such algorithms again if the world size is the same. Call it before the first step.
+  /// Restores the algorithms if the world size is the same. Call it before the first step.
   void restore_tuned_algorithms(const std::vector<std::string>& by_rank);
   ShardedEmbeddings& embeddings() { return embeddings_; }
   /// Bytes that the embeddings have sent to other ranks, in replayed steps too.

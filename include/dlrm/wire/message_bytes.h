@@ -5,7 +5,7 @@
 /// it use the same function.
 namespace dlrm {
 
-/// The size of a message of ids, which is sent ahead of it to each other rank.
+/// Bytes of a message's size, which is sent ahead of the message to each other rank.
 inline constexpr int64_t kSizeBytes = 8;
 
 /// Bytes of an id if the largest sharded table has so many rows: 4 up to 2^31 rows, then 8.

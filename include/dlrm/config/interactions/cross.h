@@ -3,7 +3,7 @@
 
 namespace dlrm {
 
-/// The low-rank cross layers of DCN V2 (Wang et al., WWW 2021): x0 = [X, E]; each layer takes x to
+/// The low-rank cross layers of DCN V2 (Wang et al., WWW 2021): x0 = [X, E]; each layer maps x to
 /// x0 ⊙ (U(Vx) + b) + x. Z is the last layer's output.
 struct CrossConfig {
   static constexpr const char* kName = "cross";

@@ -6,7 +6,8 @@ namespace dlrm {
 /// DeepFM (Guo et al., IJCAI 2017): Z = [X, E, fm] with the second-order term of a factorization
 /// machine over v = (X, E1 .. EF),
 ///   fm = Σ_{i<j} v_i · v_j = ½ Σ_d [(Σ_i v_i,d)² − Σ_i v_i,d²].
-/// The top MLP is DeepFM's deep part: it sees every vector. Its first layer weighs fm, too.
+/// The top MLP is the deep part of DeepFM. Its input contains every vector. Its first layer also
+/// has a weight for fm.
 struct FmConfig {
   static constexpr const char* kName = "fm";
   static constexpr bool kNeedsEqualWidths = true;

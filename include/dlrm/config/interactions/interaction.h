@@ -4,16 +4,16 @@
 #include <tuple>
 #include <utility>
 
-/// What the description of an interaction consists of. An interaction joins the bottom MLP's output
-/// X [b, D] and the pooled embeddings E [b, W] into Z, the input of the top MLP.
+/// Descriptions of interactions. An interaction combines the bottom MLP's output X [b, D] and the
+/// pooled embeddings E [b, W] into Z, the input of the top MLP.
 ///
-/// A description is a struct of the interaction's options. It has
-///   kName               its name in a config;
-///   kNeedsEqualWidths   whether every feature must be as wide as X;
-///   keys()              a tuple with a key for each option;
-///   width(in)           columns of Z;
-///   cost(in)            what it adds to the model;
-///   limits(in)          if options have bounds that depend on the model: a list of OptionLimit.
+/// A description is a struct of the interaction's options with these members:
+///   kName               its name in a config
+///   kNeedsEqualWidths   true if every feature must be as wide as X
+///   keys()              a tuple with a key for each option
+///   width(in)           number of columns of Z
+///   cost(in)            parameters and memory that it adds to the model
+///   limits(in)          a list of OptionLimit, if bounds of options depend on the model
 namespace dlrm {
 
 struct InteractionInputs {
@@ -25,8 +25,8 @@ struct InteractionInputs {
 struct InteractionCost {
   int64_t parameters = 0;      ///< elements of its trained tensors
   int64_t parameter_rows = 0;  ///< rows of its trained matrices
-  int64_t kept = 0;            ///< elements that backward needs from forward, a sample, besides Z
-  int64_t tensors = 9;  ///< a bound on its trained tensors, and on the matrices that it keeps
+  int64_t kept = 0;            ///< elements per sample that backward needs from forward, without Z
+  int64_t tensors = 9;  ///< upper bound of the number of trained tensors, and of kept matrices
 };
 
 /// An option that is a whole number in [lo, hi].
@@ -47,7 +47,7 @@ struct ChoiceKey {
   const char* meaning;
 };
 
-/// An option must be at most `limit`, which is `what` ("the embedding width").
+/// The upper limit of an option. Errors describe it as `what`: "the embedding width".
 struct OptionLimit {
   const char* key;
   int64_t value;

@@ -45,7 +45,7 @@ struct Product {
 
 struct MatmulOptions {
   bool tf32 = true;  ///< fp32 values are rounded to TF32 before they are multiplied
-  /// How many of the library's proposals are timed for a new shape, until settle(). 0 takes the
+  /// Number of the library's proposals that are timed for a new shape, until settle(). 0 takes the
   /// first that runs.
   int timed_candidates = 0;
   size_t workspace_bytes = size_t{32} << 20;  ///< for each stream that products run on
@@ -70,10 +70,10 @@ class Matmul {
   /// From now on nothing is timed. Later shapes take the first algorithm, so that the results of a
   /// run do not depend on when it was interrupted.
   virtual void settle() = 0;
-  /// The choices so far, as opaque bytes. Empty before settle(). `restore` uses them again and
-  /// settles if library and GPU are the same, so that a resumed run sums in the same order.
-  /// Otherwise it does nothing.
+  /// The algorithms chosen so far, as opaque bytes. Empty before settle().
   virtual std::vector<std::byte> tuned_algorithms() const = 0;
+  /// Uses these algorithms again and calls settle(), so that a resumed run sums in the same order.
+  /// Does nothing if another library or GPU chose them.
   virtual void restore(std::span<const std::byte> choices) = 0;
 };
 
