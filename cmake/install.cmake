@@ -17,7 +17,7 @@ if(DLRM_CUDA_KIND STREQUAL "TOOLKIT")
   install(FILES ${CMAKE_BINARY_DIR}/dlrmToolkit.cmake DESTINATION ${package_folder})
 endif()
 
-# Only what was built: launch/build.sh builds single programs too.
+# Installs only what was built, because launch/build.sh can build single programs.
 foreach(program dlrm-train dlrm-data dlrm-plan dlrm-preflight dlrm-bench)
   install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
   install(CODE "if(NOT EXISTS \"$<TARGET_FILE:${program}>\")
