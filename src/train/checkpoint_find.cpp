@@ -19,6 +19,17 @@ std::string folder_name(const std::string& path) {
   return (clean.has_filename() ? clean : clean.parent_path()).filename().string();
 }
 
+/// `given`, or if it is a link on rank 0, the checkpoint that rank 0 finds there. Each rank keeps
+/// its own parent folder, so that ranks which see another one are found.
+std::string resolved(Communicator& comm, const std::string& given) {
+  const std::string own = resolve_link(given);
+  const std::string target = broadcast_text(comm, own == given ? "" : folder_name(own));
+  if (target.empty()) return given;
+  const fs::path clean = fs::path(given).lexically_normal();
+  const fs::path link = clean.has_filename() ? clean : clean.parent_path();
+  return (link.parent_path() / target).string();
+}
+
 /// Throws if a rank and rank 0 disagree on whether the folder exists.
 void check_all_see(Communicator& comm, const std::string& path, bool there) {
   agree(comm, [&] {
@@ -63,7 +74,7 @@ bool has_checkpoints(Communicator& comm, const std::string& directory) {
 }
 
 std::optional<std::string> find_checkpoint(Communicator& comm, const std::string& given) {
-  const std::string path = broadcast_text(comm, resolve_link(given));
+  const std::string path = resolved(comm, given);
   std::error_code ignored;
   char there = fs::is_directory(path, ignored) ? 1 : 0;
   comm.broadcast(&there, 1, 0);

@@ -148,6 +148,8 @@ TEST_P(OnADevice, AResumedRunIsBitwiseTheRunNotInterruptedWhateverIsFastestThatD
                             "--set checkpoint.keep=9 --set checkpoint.every_steps=4 " +
                             "--set train.global_batch_size=450 --set train.steps=7 "
                             "--set output.directory=";
+  // A day on which other algorithms win on one rank. Only the emulator knows one.
+  int day = 2;
   for (const int ranks : {1, 2}) {
     const std::string whole = "whole" + std::to_string(ranks);
     const std::string rest = "rest" + std::to_string(ranks);
@@ -156,9 +158,7 @@ TEST_P(OnADevice, AResumedRunIsBitwiseTheRunNotInterruptedWhateverIsFastestThatD
       ASSERT_EQ(train(ranks, seven + whole + " --overwrite").code, 0);
     }
     const std::vector<double> all = losses(path(whole));
-    // A day on which other algorithms win. Only the emulator knows one.
-    int day = 2;
-    for (; cuda_is_emulated(); ++day) {
+    for (; ranks == 1 && cuda_is_emulated(); ++day) {
       ASSERT_LT(day, 12) << "the same algorithms win every day";
       const OnAnotherDay other(day);
       ASSERT_EQ(train(ranks, seven + "other --overwrite --set checkpoint.directory=other").code, 0);

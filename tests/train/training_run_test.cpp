@@ -54,13 +54,15 @@ class OneRun : public ::testing::Test {
     context_ = std::make_unique<Context>(execution_->context(trace_, log_));
     ops_ = execution_->make_ops(1, false);
     trainer_ = std::make_unique<Trainer>(*context_, *ops_, config_, plan_, true);
-    run_ = std::make_unique<TrainingRun>(*context_, world_, config_, plan_, *trainer_, directory_,
-                                         source_, nullptr, 1);
+    run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
+                                         directory_, source_, nullptr, evaluations_, 1);
     directory_.start("", "");
   }
 
   testing::TemporaryFolder folder_;
   World world_{nullptr, nullptr};
+  JobLocks locks_{world_.comm()};
+  EvaluationHistory evaluations_{BestMetric::kNone};
   RunConfig config_ = odd_model();
   Plan plan_ = make_plan(config_, 1);
   Trace trace_;
