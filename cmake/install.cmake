@@ -13,8 +13,7 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/dlrmConfigVersion.cmake
 install(FILES cmake/dlrmConfig.cmake cmake/dependencies.cmake
   ${CMAKE_BINARY_DIR}/dlrmConfigVersion.cmake DESTINATION ${package_folder})
 if(DLRM_CUDA_KIND STREQUAL "TOOLKIT")
-  file(WRITE ${CMAKE_BINARY_DIR}/dlrmToolkit.cmake "find_package(CUDAToolkit REQUIRED)\n")
-  install(FILES ${CMAKE_BINARY_DIR}/dlrmToolkit.cmake DESTINATION ${package_folder})
+  install(FILES cmake/toolkit.cmake DESTINATION ${package_folder})
 endif()
 
 # Installs only what was built, because launch/build.sh can build single programs.

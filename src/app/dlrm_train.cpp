@@ -4,6 +4,7 @@
 #include <optional>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 #include "dlrm/config/buildable.h"
 #include "dlrm/device/device.h"
@@ -153,6 +154,8 @@ int main(int argc, char** argv) {
       if (world.rank() == 0) app.exit(help);
       return ExitCode::kDone;
     }
+    arguments.run.version = DLRM_VERSION;
+    arguments.run.command = fmt::format("{}", fmt::join(argv, argv + argc, " "));
     if (arguments.plan_only)
       stop.reset();  // there is nothing to save, so a signal may end the process
     return run(world, arguments);
