@@ -6,6 +6,7 @@
 #include "dlrm/device/device.h"
 #include "dlrm/train/machine.h"
 #include "dlrm/train/session.h"
+#include "dlrm/train/spin_limit.h"
 
 #include "bench/batch_sweep.h"
 #include "bench/kernels.h"
@@ -128,6 +129,7 @@ void run_sweep(World& world, Arguments& a) {
 
 int main(int argc, char** argv) {
   using namespace dlrm;
+  limit_spinning(argv);
   World world(&argc, &argv);
   Arguments arguments;
   CLI::App app{"Measures the training of recommendation models (DLRM) and the machine.",

@@ -11,6 +11,7 @@
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/run.h"
 #include "dlrm/train/session.h"
+#include "dlrm/train/spin_limit.h"
 #include "dlrm/train/stop_signal.h"
 
 #include "memory_option.h"
@@ -130,6 +131,7 @@ ExitCode run(World& world, const Arguments& a) {
 
 int main(int argc, char** argv) {
   using namespace dlrm;
+  limit_spinning(argv);
   // Created before MPI starts, so that a request to stop during its start counts too.
   std::optional<StopSignal> stop(std::in_place);
   CLI::App app{"Trains deep-learning recommendation models (DLRM) on one or many ranks.",

@@ -95,8 +95,8 @@ Schema<CheckpointConfig> checkpoint_schema() {
   schema.key("keep", &C::keep, whole_number(1, 1000000),
              "number of checkpoints to keep, the newest");
   schema.key("keep_best", &C::keep_best, choice(kBestMetricNames),
-             "the checkpoint with the best evaluation is kept too, as the link best; "
-             "eval.patience uses the same metric, or AUC if it is none");
+             "also keep the checkpoint with the best evaluation, as the link best; "
+             "eval.patience uses the same metric, or AUC if this is none");
   return schema;
 }
 

@@ -33,6 +33,26 @@ TEST_F(Training, TwoThreeAndEightRanksTrainAsOneDoes) {
   }
 }
 
+TEST_F(Training, OpenMpThreadsSpinBrieflyUnlessTheUserSetsAPolicy) {
+  const auto spins = [&](const std::string& variables) {
+    return run_command("env -u OMP_WAIT_POLICY " + variables +
+                           " dlrm-train config.yaml --overwrite --set train.steps=100000000 & "
+                           "job=$!\n"
+                           "until [ -s run/metrics.jsonl ]; do sleep 0.02; done\n"
+                           "tr '\\0' '\\n' </proc/$job/environ | grep GOMP_SPINCOUNT\n"
+                           "kill -9 $job; rm run/metrics.jsonl",
+                       folder_.path())
+        .output;
+  };
+  const std::string chosen = spins("");
+  ASSERT_EQ(chosen.rfind("GOMP_SPINCOUNT=", 0), 0u) << chosen;
+  const int count = std::stoi(chosen.substr(chosen.find('=') + 1));
+  EXPECT_GT(count, 100);
+  EXPECT_LT(count, 30000);  // a tenth of the library's own
+  EXPECT_EQ(spins("OMP_WAIT_POLICY=active"), "");
+  EXPECT_EQ(spins("GOMP_SPINCOUNT=7"), "GOMP_SPINCOUNT=7\n");
+}
+
 TEST_F(Training, TheRunDirectoryHoldsTheDocumentedFiles) {
   const Outcome outcome = train(2, "--profile run/trace.json");
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
