@@ -53,7 +53,7 @@ TEST(Model, WaitingForTheLossPollsExchangesThatOtherRanksWaitFor) {
   });
 }
 
-TEST(StepGraphs, KeepAsManyRecordingsAsTheyWereToldTo) {
+TEST(StepGraphs, AsManyRecordingsAsRequestedAreKept) {
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
   Rank rank(*comm, c);
@@ -66,7 +66,7 @@ TEST(StepGraphs, KeepAsManyRecordingsAsTheyWereToldTo) {
   }
 }
 
-TEST(StepGraphs, AreNewToAllRanksIfTheyAreNewToOne) {
+TEST(StepGraphs, AKeyThatIsNewToOneRankIsNewToAll) {
   run_on_threads(2, [&](Communicator& comm) {
     const RunConfig c = odd_model();
     Rank rank(comm, c);
@@ -104,7 +104,7 @@ TEST(StepGraphs, AreRecordedAnewAfterAnyRankHasFreedMemory) {
   });
 }
 
-TEST(StepGraphs, AFailedCaptureTellsWhyAndLeavesTheStreamUsable) {
+TEST(StepGraphs, AFailedCaptureReportsItsCauseAndLeavesTheStreamUsable) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "a CPU records no graphs";
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
@@ -266,7 +266,7 @@ TEST(TrainingStep, WaitsForIdsInTheStageLookup) {
   });
 }
 
-TEST(StageClock, TimesEveryStageOnceAndInOrder) {
+TEST(StageClock, EveryStageIsTimedOnceAndInOrder) {
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
   Rank rank(*comm, c);
