@@ -69,6 +69,29 @@ TEST_P(Errors, ANanLossNamesTheFirstLayerAndEndsWith3) {
   EXPECT_NE(error_line(outcome).find("/mlp/"), std::string::npos) << outcome.errors;
 }
 
+TEST_P(Errors, AStateThatOverflowsInTheLastStepIsNamedAndNotSaved) {
+  // A finite value whose gradient's square is not. Step 5 is the last and the first to read it.
+  ASSERT_EQ(run_command("/usr/bin/python3 -c \"import h5py; f = h5py.File('train.h5', 'r+'); "
+                        "f['dense'][4 * 65 + 3, 1] = 1e26\"",
+                        folder_.path())
+                .code,
+            0);
+  for (const char* rule : {"adagrad", "adam"}) {
+    const Outcome outcome = train(
+        GetParam(), std::string("--set train.steps=5 --set data.shuffle=false --set "
+                                "eval.at_end=false --set checkpoint.every_steps=2 --set "
+                                "checkpoint.at_end=true --overwrite --set train.dense_optimizer="
+                                "'{type: ") +
+                        rule + ", lr: 0.01}'");
+    EXPECT_EQ(outcome.code, 3) << outcome.errors;
+    const std::string error = error_line(outcome);
+    EXPECT_NE(error.find("the last update is not finite: /mlp/bottom/0/weight"), std::string::npos)
+        << outcome.errors;
+    EXPECT_TRUE(std::filesystem::exists(path("ckpt/step_000000004")));
+    EXPECT_FALSE(std::filesystem::exists(path("ckpt/step_000000005")));
+  }
+}
+
 TEST_P(Errors, WhatIsNotBuiltYetIsSaid) {
   for (const char* set : {"memory.tier=cached", "memory.tables.big=cached"}) {
     expect_usage_error(train(GetParam(), std::string("--set ") + set), {"not built"});
