@@ -124,12 +124,34 @@ void TrainingRun::save(const RunProgress& progress) {
   state.config = to_yaml(config_);
   state.plan = to_json(plan_, config_.model);
   state.tuned_algorithms = trainer_.tuned_algorithms();
-  locks_.reserve("checkpoint.directory", config_.checkpoint.directory);
-  save_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
-                  config_.checkpoint.keep, state, trainer_.shards());
+  try {
+    locks_.reserve("checkpoint.directory", config_.checkpoint.directory);
+    save_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
+                    config_.checkpoint.keep, state, trainer_.shards());
+  } catch (const PeerLost&) {
+    throw;
+  } catch (const NotFinite&) {
+    throw;
+  } catch (const Error& error) {  // the same on every rank
+    return note_failed_save(progress.step, error.what());
+  }
+  unsaved_.clear();
   last_saved_ = progress.step;
   restart_gpu_figures();
   context_.log.info("step {}: saved in {}", progress.step, config_.checkpoint.directory);
+}
+
+/// Warns about the first of several failures in a row.
+void TrainingRun::note_failed_save(int64_t step, const std::string& why) {
+  ++failed_saves_;
+  if (unsaved_.empty() && context_.comm.rank() == 0) {
+    context_.log.warn(
+        "step {}: not saved: {}; training continues, and the next checkpoint is tried when it is "
+        "due",
+        step, why);
+  }
+  unsaved_ = why;
+  restart_gpu_figures();
 }
 
 }  // namespace dlrm

@@ -42,10 +42,18 @@ class TrainingRun {
   bool evaluate_now(RunProgress& progress, const StopSignal& stop);
   /// True if the weights of `progress` have been evaluated.
   bool evaluated(const RunProgress& progress) const { return last_evaluated_ == progress.step; }
+  /// Saves a checkpoint. If that fails, a warning says so, and training can go on: the last
+  /// checkpoint stands, and the next call tries again. Throws NotFinite if there is nothing worth
+  /// saving.
   void save(const RunProgress& progress);
+  /// Why the last call of save() failed. Empty if it did not. The same on every rank.
+  const std::string& unsaved() const { return unsaved_; }
+  /// Calls of save() that failed.
+  int64_t failed_saves() const { return failed_saves_; }
   const StepTimes& times() const { return reports_.times(); }
 
  private:
+  void note_failed_save(int64_t step, const std::string& why);
   int64_t boundary_after(int64_t step, int64_t total) const;
   void restart_gpu_figures();
 
@@ -62,6 +70,8 @@ class TrainingRun {
   GpuUse gpu_;
   int64_t evaluation_bytes_ = 0;  // sent by evaluations since training began
   int64_t last_saved_ = -1;
+  std::string unsaved_;
+  int64_t failed_saves_ = 0;
   int64_t last_evaluated_ = -1;
 };
 
