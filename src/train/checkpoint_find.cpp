@@ -14,11 +14,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string folder_name(const std::string& path) {
-  const fs::path clean = fs::path(path).lexically_normal();
-  return (clean.has_filename() ? clean : clean.parent_path()).filename().string();
-}
-
 /// Throws if a rank and rank 0 disagree on whether the folder exists.
 void check_all_see(Communicator& comm, const std::string& path, bool there) {
   agree(comm, [&] {
