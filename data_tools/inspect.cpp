@@ -14,7 +14,8 @@
 namespace dlrm {
 namespace {
 
-// For more rows, occurrences of each id are not counted (4 bytes per row).
+// If a feature has more rows, occurrences of its ids are not counted. Counting takes 4 bytes per
+// row.
 constexpr int64_t kCountedRows = int64_t{1} << 28;
 
 template <class T>
@@ -123,7 +124,7 @@ FeatureStatistics inspect_feature(const Dataset& dataset, const std::string& nam
   return out;
 }
 
-/// A key that sorts C2 before C10: pads all numbers to the same length.
+/// A sort key that places C2 before C10. It pads all numbers to the same length.
 std::string natural_key(const std::string& name) {
   constexpr size_t kDigits = 20;
   std::string key, digits;

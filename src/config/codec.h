@@ -42,10 +42,10 @@ Codec<Int> whole_number(Int lo, Int hi);
 /// A finite number in [lo, hi], or in [lo, hi) if `open_above`.
 Codec<double> real_number(double lo, double hi, bool open_above = false);
 Codec<bool> boolean();
-/// A line of text without control characters. `allowed` describes its meaning.
-Codec<std::string> text(const std::string& allowed = "text");
-/// Text that is not empty.
+/// A path without control characters. `${env:NAME}` in it stands for that environment variable.
 Codec<std::string> path_text();
+/// The same, or empty.
+Codec<std::string> optional_path(const std::string& allowed = "a path, or empty");
 /// A name of a table or feature: letters, digits, _ - and dots. It must not begin with a dot,
 /// because it also names groups and files.
 Codec<std::string> name_text();

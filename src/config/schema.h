@@ -146,8 +146,7 @@ class Schema {
 /// A codec of a map with its own keys.
 template <class T>
 Codec<T> section(const Schema<T>& keys) {
-  const auto schema =
-      std::make_shared<const Schema<T>>(keys);  // shared, because codecs are copied often
+  const auto schema = std::make_shared<const Schema<T>>(keys);  // codecs are copied often
   Codec<T> codec;
   codec.allowed = "a map";
   codec.is_section = true;

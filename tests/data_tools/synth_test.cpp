@@ -44,7 +44,7 @@ class Synth : public ::testing::Test {
     options.teacher = 3;
     return options;
   }
-  /// A config of two tables, one of which feeds a feature of three ids.
+  /// A config of two tables. One of them serves a feature with three ids.
   SynthOptions from_config(const std::string& output, int64_t samples) const {
     std::ofstream(path("c.yaml"))
         << "model:\n  dense_features: 4\n  embedding_dim: 4\n  bottom_mlp: [4]\n  top_mlp: [1]\n"

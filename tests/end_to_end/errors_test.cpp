@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-/// A run that must end with 2 and one line that holds every one of `words`, said once.
+/// The run must end with 2 and print exactly one error line, which contains every one of `words`.
 void expect_usage_error(const Outcome& outcome, const std::vector<std::string>& words) {
   EXPECT_EQ(outcome.code, 2) << outcome.errors;
   const std::string line = error_line(outcome);

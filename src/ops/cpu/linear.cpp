@@ -131,8 +131,7 @@ void CpuOps::run(const LinearBackward& layer) {
 
 void CpuOps::run(const LinearBackwardUpdate& o) {
   const auto& [step, layer, weight, bias] = o;
-  const bool tensorwise =
-      traits_of(step.rule).tensorwise();  // needs the whole gradient before it updates
+  const bool tensorwise = traits_of(step.rule).tensorwise();  // needs the whole gradient first
   if (!small_backward_serves(layer) || tensorwise || !weight.copy.empty() || skips_update(step)) {
     return Ops::run(o);
   }
