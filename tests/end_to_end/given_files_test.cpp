@@ -8,7 +8,7 @@ namespace fs = std::filesystem;
 
 class GivenFiles : public SmallRun {
  protected:
-  /// Runs with at most 400 MB of memory, and expects exit code 2 and an error with these words.
+  /// Runs with bounded memory, and expects exit code 2 and an error with these words.
   void expect_refused(const std::string& command, const std::vector<std::string>& words) const {
     const Outcome outcome = run_command("(ulimit -v 1500000; " + command + ")", folder_.path(), 30);
     EXPECT_EQ(outcome.code, 2) << command << outcome.errors;
@@ -53,8 +53,10 @@ TEST_F(GivenFiles, ALinkWhereDlrmDataWritesIsNotFollowed) {
   write_file(path("precious"), "precious");
   for (const char* name : {"new.h5", "new.tsv"}) {
     fs::create_symlink(path("precious"), path(std::string(name) + ".partial"));
-    const Outcome outcome = run_command(
-        std::string("dlrm-data synth --samples 10 --criteo --output ") + name, folder_.path());
+    const Outcome outcome = run_command(std::string("dlrm-data synth --samples 10 ") +
+                                            (name[4] == 'h' ? "--config config.yaml" : "--criteo") +
+                                            " --output " + name,
+                                        folder_.path());
     EXPECT_EQ(outcome.code, 0) << outcome.errors;
     EXPECT_EQ(read_file(path("precious")), "precious");
   }
