@@ -122,7 +122,10 @@ std::string read_text(const std::string& path, size_t most) {
   for (size_t got = kBlock; got > 0;) {  // files of /proc do not tell their size
     const size_t before = text.size();
     text.resize(before + kBlock);
-    const ssize_t count = ::pread(fd, text.data() + before, kBlock, static_cast<off_t>(before));
+    ssize_t count;
+    do {
+      count = ::pread(fd, text.data() + before, kBlock, static_cast<off_t>(before));
+    } while (count < 0 && errno == EINTR);
     if (count < 0) throw usage_error("{}: cannot be read: {}", path, std::strerror(errno));
     got = static_cast<size_t>(count);
     text.resize(before + got);
