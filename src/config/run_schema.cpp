@@ -137,6 +137,10 @@ Schema<DataConfig> data_schema() {
   schema.key("prefetch", &D::prefetch, whole_number(1, 1024), "batches read ahead").may_change();
   schema.key("invalid_id", &D::invalid_id, choice(kInvalidIdNames),
              "an id outside its table ends the run, or counts as absent");
+  schema
+      .key("verify", &D::verify, boolean(),
+           "compare blocks of dataset files with their checksums when they are first read")
+      .may_change();
   return schema;
 }
 
