@@ -17,6 +17,13 @@ if(DLRM_CUDA_KIND STREQUAL "TOOLKIT")
   install(FILES ${CMAKE_BINARY_DIR}/dlrmToolkit.cmake DESTINATION ${package_folder})
 endif()
 
+# Only what was built: launch/build.sh builds single programs too.
+foreach(program dlrm-train dlrm-data dlrm-plan dlrm-preflight dlrm-bench)
+  install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
+  install(CODE "if(NOT EXISTS \"$<TARGET_FILE:${program}>\")
+  message(STATUS \"Not built, not installed: ${program}\")
+endif()")
+endforeach()
 install(PROGRAMS launch/run.sh DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME dlrm-run)
 install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/dlrm)
 install(DIRECTORY launch/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/dlrm)

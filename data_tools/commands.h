@@ -3,8 +3,8 @@
 
 namespace dlrm {
 
-/// Each adds one subcommand of dlrm-data; its work is done in the subcommand's callback, which
-/// throws Error on bad input.
+/// Each function adds one subcommand of dlrm-data. The subcommand's callback does the work and
+/// throws Error for bad input.
 void add_criteo_command(CLI::App& app);
 void add_synth_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);

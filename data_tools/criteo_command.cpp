@@ -17,7 +17,7 @@ constexpr const char* kNotes =
     "value too. With --dictionary or --frequency-threshold they count from 1, and 0 stands for\n"
     "out-of-vocabulary.";
 
-/// Like CLI11's ranges, which print bounds with 300 digits.
+/// Like CLI11's range checks, whose messages print bounds with 300 digits.
 CLI::Validator at_least_one() {
   return CLI::Validator(
       [](std::string& text) {

@@ -83,8 +83,8 @@ DatasetLayout output_layout(int64_t samples) {
   return layout;
 }
 
-/// The pass that writes the outputs: the first `train_rows` rows go to the training file, the rest
-/// to the test file.
+/// The pass that writes the outputs. The first `train_rows` rows go to the training file, the
+/// others to the test file.
 class WritingPass : public CriteoPass {
  public:
   WritingPass(const CriteoOptions& options, IdSources& sources, int64_t rows, int64_t test_rows)

@@ -8,7 +8,7 @@
 
 namespace dlrm {
 
-/// Options of `dlrm-data criteo`. Empty or 0: not given.
+/// Options of `dlrm-data criteo`. Empty or 0 stands for an option that was not given.
 struct CriteoOptions {
   std::vector<std::string> inputs;
   std::string output;
@@ -23,11 +23,12 @@ struct CriteoOptions {
 };
 
 struct CriteoReport {
-  int64_t rows = 0;  ///< of the output, or of both
+  int64_t rows = 0;  ///< of the output, or of both outputs together
   int64_t test_rows = 0;
   int64_t skipped = 0;
   int64_t text_bytes = 0;
-  std::array<int64_t, kCriteoCategories> feature_rows{};  ///< ids of each feature are below
+  std::array<int64_t, kCriteoCategories>
+      feature_rows{};  ///< ids of each feature are less than this
 };
 
 /// Turns Criteo logs into a dataset file: label uint8, 13 dense floats, features C1 ... C26 of one

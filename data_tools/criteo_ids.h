@@ -13,7 +13,7 @@ class IdSource {
  public:
   virtual ~IdSource() = default;
   virtual void encode(View<const CategoryValue> values, View<int32_t> ids) = 0;
-  /// Ids are below it.
+  /// All ids are less than this number.
   virtual int64_t rows() const = 0;
   /// The dictionary for the dictionary file, or null.
   virtual const Dictionary* dictionary() const { return nullptr; }

@@ -48,7 +48,7 @@ bool same_file(const std::string& a, const std::string& b) {
              std::filesystem::absolute(b).lexically_normal();
 }
 
-/// No output may replace an input or another output.
+/// Throws if an output would replace an input or another output.
 void check_paths(const CriteoOptions& o) {
   std::vector<std::string> paths = o.inputs;
   for (const std::string& path : {o.output, o.test_output, o.dictionary}) {
@@ -60,7 +60,7 @@ void check_paths(const CriteoOptions& o) {
   }
 }
 
-/// Checks all inputs before the first is read, which may take long.
+/// Checks all inputs before the first is read, because reading may take long.
 void check_inputs(const CriteoOptions& o) {
   for (const std::string& input : o.inputs) {
     struct stat info {};

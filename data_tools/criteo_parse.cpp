@@ -29,7 +29,7 @@ uint8_t hex_digit(char c) { return kHexDigits[static_cast<uint8_t>(c)]; }
 
 float dense_value(double x) { return x < 0 ? 0.0f : static_cast<float>(std::log1p(x)); }
 
-/// dense_value of small integers, the most frequent numbers of a log.
+/// dense_value of small integers, which are the most frequent numbers of a log.
 class SmallLogs {
  public:
   static constexpr uint64_t kCount = 8192;
@@ -43,7 +43,7 @@ class SmallLogs {
 };
 const SmallLogs kSmallLogs;
 
-/// Any number that std::from_chars reads whole and that is finite.
+/// Parses a finite number that std::from_chars reads as a whole.
 bool parse_real(const char* begin, const char* end, double& x) {
   const auto [rest, fault] = std::from_chars(begin, end, x);
   return fault == std::errc() && rest == end && std::isfinite(x);
@@ -92,8 +92,8 @@ bool parse_category(const char*& at, CategoryValue& out) {
   return count <= kLongestCategory;
 }
 
-/// Parses the line at `at` into row `row`; false if it is malformed. `at` moves past its end then,
-/// and stays within the line otherwise.
+/// Parses the line at `at` into row `row`. Returns false if it is malformed. In that case `at`
+/// stays within the line; otherwise it moves past the line's end.
 bool parse_line(const char*& at, size_t row, CriteoBlock& block) {
   if ((*at != '0' && *at != '1') || at[1] != '\t') return false;
   block.labels[row] = *at == '1' ? 1.0f : 0.0f;

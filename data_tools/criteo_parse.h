@@ -38,11 +38,11 @@ struct CriteoBlock {
 };
 
 /// Parses every line of `chunk`: label 0 or 1, 13 numbers or nothing, 26 categories of up to 8
-/// hexadecimal digits or nothing, separated by tabs; the line may end in "\r\n". Malformed lines
-/// are left out; the first is reported.
+/// hexadecimal digits or nothing, separated by tabs. A line may end in "\r\n". Malformed lines are
+/// left out, and the first one is reported.
 void parse_criteo(const TextChunk& chunk, CriteoBlock& block);
 
-/// What is wrong with a line (without its end). Empty if it is valid.
+/// Describes the error in a line, which is passed without its end. Empty if the line is valid.
 std::string explain_criteo_line(std::string_view line);
 
 }  // namespace dlrm

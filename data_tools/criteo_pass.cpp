@@ -12,7 +12,7 @@
 namespace dlrm {
 namespace {
 
-/// Some chunks that pass from stage to stage together.
+/// Several chunks that pass from stage to stage together.
 struct Round {
   std::vector<TextChunk> chunks;
   std::vector<CriteoBlock> blocks;
@@ -45,7 +45,7 @@ class Progress {
   Clock::time_point last_ = start_;
 };
 
-/// Each step moves every round to its next stage: read, parse, encode, write.
+/// Runs the stages read, parse, encode and write. Each step moves every round to its next stage.
 class Pipeline {
  public:
   Pipeline(const std::vector<std::string>& inputs, bool skip_malformed, TaskTeam& team,

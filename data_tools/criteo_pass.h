@@ -8,12 +8,12 @@
 
 namespace dlrm {
 
-/// The work on the rows of one pass over the logs.
+/// Processes the rows of one pass over the logs.
 class CriteoPass {
  public:
   virtual ~CriteoPass() = default;
-  /// Fills block.ids[feature]. Blocks of a feature come in input order, one at a time. Different
-  /// features may be encoded at the same time.
+  /// Fills block.ids[feature]. Called for a feature's blocks in input order, one at a time.
+  /// Different features may be encoded at the same time.
   virtual void encode(size_t feature, CriteoBlock& block) = 0;
   /// Called for every block after encode, in input order, one at a time.
   virtual void write(const CriteoBlock& block) = 0;
@@ -27,8 +27,8 @@ struct PassTotals {
 
 /// Runs `pass` over every line of `inputs`, in order, and shows the progress on a terminal. The
 /// team's threads read, parse, encode and write different blocks at the same time, within a few MiB
-/// of memory per thread. What the pass sees does not depend on the number of threads. A malformed
-/// line is a usage_error naming file and line, unless `skip_malformed`.
+/// of memory per thread. The order of calls to `pass` does not depend on the number of threads. A
+/// malformed line is a usage_error naming file and line, unless `skip_malformed` is set.
 PassTotals run_criteo_pass(const std::vector<std::string>& inputs, bool skip_malformed,
                            TaskTeam& team, CriteoPass& pass);
 

@@ -6,7 +6,7 @@
 
 namespace dlrm {
 
-/// A first pass that counts rows and, on request, how often each value occurs.
+/// A first pass that counts rows and, on request, the occurrences of each value.
 class CriteoSurvey : public CriteoPass {
  public:
   explicit CriteoSurvey(bool count_values);
@@ -22,7 +22,7 @@ class CriteoSurvey : public CriteoPass {
     Dictionary values{0};
     std::vector<int64_t> of_id;
   };
-  std::vector<Counts> counts_;  // one per feature; none if values are not counted
+  std::vector<Counts> counts_;  // one per feature; empty if values are not counted
 };
 
 }  // namespace dlrm

@@ -8,7 +8,7 @@ namespace dlrm {
 namespace {
 
 constexpr size_t kFirstSlots = 1024;
-constexpr size_t kPrefetchAhead = 16;  // covers a cache miss or two
+constexpr size_t kPrefetchAhead = 16;  // far enough to cover a cache miss or two
 
 }  // namespace
 

@@ -7,12 +7,12 @@
 
 namespace dlrm {
 
-/// A categorical value: a number of 32 bits, or kMissingValue.
+/// A categorical value: a 32-bit number, or kMissingValue.
 using CategoryValue = uint64_t;
 constexpr CategoryValue kMissingValue = CategoryValue{1} << 32;
 
-/// Ids of one feature's values, by first appearance from `first_id` on. 8 bytes per slot, of
-/// which at most 5/8 are in use.
+/// Assigns ids to one feature's values in the order of first appearance, from `first_id` on. Takes
+/// 8 bytes per slot. At most 5/8 of the slots are in use.
 class Dictionary {
  public:
   explicit Dictionary(int32_t first_id);
@@ -22,7 +22,8 @@ class Dictionary {
   int64_t size() const { return next_id_ - first_id_; }
   /// The value's id, or -1 if unknown.
   int32_t find(CategoryValue value) const;
-  /// The value's id, a new one if it is unknown. Throws usage_error when ids of 32 bits run out.
+  /// Returns the value's id. An unknown value gets the next id. Throws usage_error if there are no
+  /// more 32-bit ids.
   int32_t insert(CategoryValue value);
 
   /// ids[i] = insert(values[i]), in order.

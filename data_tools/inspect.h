@@ -5,7 +5,7 @@
 
 namespace dlrm {
 
-/// One feature over all records.
+/// Statistics of one feature over all records.
 struct FeatureStatistics {
   std::string name;
   int64_t rows = 0;
@@ -14,27 +14,29 @@ struct FeatureStatistics {
   int64_t longest_bag = 0;
   int64_t empty_bags = 0;
   int64_t largest_id = -1;  ///< -1: no id
-  int64_t distinct = -1;    ///< ids that occur; -1: too many rows to count
-  double top_share = 0;     ///< share of all ids that the most frequent id has
-  double top_hundred = 0;   ///< share of the hundred most frequent
+  int64_t distinct = -1;    ///< number of ids that occur; -1: too many rows to count
+  double top_share = 0;     ///< share of the most frequent id in all ids
+  double top_hundred = 0;   ///< share of the hundred most frequent ids in all ids
 };
 
-/// The contents of a dataset, all values checked.
+/// The contents of a dataset. All values have been checked.
 struct Inspection {
   std::string path;
   int64_t files = 0;
   int64_t samples = 0;
+  int64_t files_with_checksums = 0;
   double label_mean = 0;
   std::vector<float> dense_min, dense_max;
   std::vector<double> dense_mean;
   std::vector<FeatureStatistics> features;
 };
 
-/// Reads everything: structure, labels in [0, 1], finite dense values, offsets that rise, ids in
-/// range. The first defect is a usage_error naming file, record (counted from 0) and column.
+/// Reads and checks the whole dataset: structure, labels in [0, 1], finite dense values, offsets
+/// that do not fall, ids in range. The first defect is a usage_error naming file, record (counted
+/// from 0) and column.
 Inspection inspect_dataset(const std::string& path);
 
-/// The text that the program prints.
+/// The report that the program prints.
 std::string describe_inspection(const Inspection& inspection);
 
 }  // namespace dlrm

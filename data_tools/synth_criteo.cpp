@@ -29,8 +29,8 @@ constexpr std::array<float, kCriteoCategories> kCategoryMissing{
     0, 0, 0.03f, 0, 0, 0.4f, 0.4f, 0, 0.7f, 0, 0.03f, 0.4f,  0.4f};
 constexpr int64_t kDraws = kCriteoNumbers + kCriteoCategories;
 
-/// A bijection of 32-bit words that looks random: multiplications by odd numbers and xors of the
-/// upper bits into the lower.
+/// A bijection of 32-bit words whose results look random. It multiplies by odd numbers and combines
+/// upper bits with lower bits by xor.
 uint32_t scatter(uint32_t x) {
   x = (x ^ (x >> 15)) * 0x2c9277b5u;
   x = (x ^ (x >> 13)) * 0x5f356495u;
@@ -89,7 +89,7 @@ void make_criteo(uint64_t seed, int64_t first, Batch& batch, CriteoNumbers& bloc
 
 void append_criteo_lines(const Batch& batch, const CriteoNumbers& block, int64_t from, int64_t to,
                          std::string& text) {
-  // A label, 13 numbers of up to 11 characters, 26 words of 8, and what separates them.
+  // A label, 13 numbers of up to 11 characters, 26 words of 8, and separators.
   constexpr size_t kLongestLine = 2 + 13 * 12 + 26 * 9;
   const auto b = static_cast<size_t>(batch.size());
   const size_t start = text.size();

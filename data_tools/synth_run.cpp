@@ -19,7 +19,7 @@
 namespace dlrm {
 namespace {
 
-// The best AUC is computed over at most so many samples: 128 MiB, and a few seconds.
+// The best AUC is computed over at most this many samples. That takes 128 MiB and a few seconds.
 constexpr size_t kScoredSamples = size_t{1} << 24;
 
 bool ends_with(const std::string& text, const std::string& end) {
@@ -35,8 +35,8 @@ class Synth {
     if (options.has_seed || criteo_) config.data.synthetic.seed = options.seed;
     seed_ = config.data.synthetic.seed;
     alpha_ = config.data.synthetic.alpha;
-    // Small enough for the ids of all threads' blocks to fit in memory. Blocks are whole, so that a
-    // sample does not depend on the number of samples.
+    // Small enough that the ids of all threads' blocks fit in memory. All blocks are whole, so that
+    // a sample does not depend on the number of samples.
     const auto fit =
         static_cast<uint64_t>(0x1p22 / std::max(1.0, config.model.lookups_per_sample()));
     block_ = static_cast<int64_t>(std::bit_floor(std::clamp<uint64_t>(fit, 64, 8192)));
@@ -80,7 +80,7 @@ class Synth {
   void check() const {
     if (options_.samples < 1) throw usage_error("--samples must be at least 1");
     if (options_.first_sample < 0) throw usage_error("--first-sample must not be negative");
-    // Far from where numbers of draws would not fit in 64 bits.
+    // Well below the limit at which numbers of draws exceed 64 bits.
     if (options_.samples > (int64_t{1} << 40) || options_.first_sample > (int64_t{1} << 40)) {
       throw usage_error("--samples and --first-sample go up to 2^40");
     }

@@ -11,7 +11,7 @@
 
 namespace dlrm {
 
-/// Samples [from, to) of a generated block, and their encoding.
+/// Samples [from, to) of a generated block, and their encoded form.
 struct SynthBlock {
   Batch batch;
   CriteoNumbers criteo;
@@ -19,16 +19,16 @@ struct SynthBlock {
   int64_t from = 0;
   int64_t to = 0;
   std::string text;                          ///< TSV: the lines
-  std::vector<std::vector<int32_t>> narrow;  ///< HDF5: ids of 32 bits, a feature
+  std::vector<std::vector<int32_t>> narrow;  ///< HDF5: 32-bit ids of each feature
 };
 
-/// Where samples are written. A file gets its name only in finish().
+/// The output of samples. A file gets its name only in finish().
 class SynthSink {
  public:
   virtual ~SynthSink() = default;
-  /// The part of the work that does not depend on other blocks; called by many threads.
+  /// Does the work that does not depend on other blocks. Many threads call it.
   virtual void encode(SynthBlock& block) const = 0;
-  /// Writes an encoded block; in order, one call at a time.
+  /// Writes an encoded block. Blocks are passed in order, one at a time.
   virtual void write(const SynthBlock& block) = 0;
   virtual void finish() = 0;
   int64_t bytes() const { return bytes_; }
@@ -38,7 +38,7 @@ class SynthSink {
 };
 
 std::unique_ptr<SynthSink> make_tsv_sink(const std::string& path);
-/// `samples` samples of the config's features, dense U[0, 100).
+/// Writes `samples` samples with the config's features and dense values U[0, 100).
 std::unique_ptr<SynthSink> make_dataset_sink(const std::string& path, const ModelConfig& model,
                                              int64_t samples);
 

@@ -12,20 +12,20 @@ namespace dlrm {
 /// Threads that run lists of independent tasks.
 class TaskTeam {
  public:
-  /// `threads` in all, including the caller's.
+  /// `threads` includes the caller's thread.
   explicit TaskTeam(int threads);
   ~TaskTeam();
   TaskTeam(const TaskTeam&) = delete;
   TaskTeam& operator=(const TaskTeam&) = delete;
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
-  /// Starts the tasks in order and returns when all are done. If some throw, rethrows the error of
-  /// the first in the list.
+  /// Starts the tasks in order and returns when all are done. If several throw, rethrows the error
+  /// of the first in the list.
   void run(const std::vector<std::function<void()>>& tasks);
 
  private:
   void work();
-  /// Takes tasks until none is left. Called and left with the lock held.
+  /// Runs tasks until none is left. The caller holds the lock before and after.
   void take_tasks(std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;

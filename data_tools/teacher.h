@@ -24,8 +24,8 @@ class Teacher {
 
   Teacher(uint64_t seed, int64_t dense_width, const std::vector<Feature>& features);
 
-  /// Sets scales from a block of samples, always the same one of a stream. `unit`: [b, dense_width]
-  /// dense features scaled to [0, 1].
+  /// Sets scales from a block of samples. It must be the same block of a stream in every run.
+  /// `unit`: [b, dense_width] dense features scaled to [0, 1].
   void calibrate(const std::vector<float>& unit, const Batch& batch);
 
   struct Scores {
@@ -52,12 +52,12 @@ class Teacher {
   Parts parts(const std::vector<float>& unit, const Batch& batch, size_t sample) const;
 
   std::vector<double> dense_weights_;
-  std::vector<Informative> informative_;  // 2k pairs with 2k + 1
+  std::vector<Informative> informative_;  // element 2k is paired with 2k + 1
   Scale dense_, single_, pairs_;
 };
 
-/// The exact probability that a sample of label 1 scores above one of label 0; ties count half. 0.5
-/// if one label does not occur.
+/// The exact probability that a sample of label 1 has a higher score than one of label 0. Ties
+/// count half. 0.5 if one label does not occur.
 double exact_auc(std::vector<std::pair<float, bool>>& scored);
 
 }  // namespace dlrm

@@ -30,7 +30,7 @@ bool TextChunks::next(TextChunk& chunk) {
   }
 }
 
-/// As many whole lines as fit, one at least; false at the end of the file.
+/// Reads as many whole lines as fit, at least one. Returns false at the end of the file.
 bool TextChunks::fill(TextChunk& chunk) {
   chunk.file = next_file_ - 1;
   std::vector<char>& text = chunk.text;

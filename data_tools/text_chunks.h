@@ -8,7 +8,7 @@
 
 namespace dlrm {
 
-/// Whole lines of one file, each ending in '\n', which is added to the last line if missing.
+/// Whole lines of one file. Each ends in '\n', which is added to the last line if it is missing.
 struct TextChunk {
   size_t file = 0;  ///< index of the input
   std::vector<char> text;
@@ -26,8 +26,8 @@ class TextChunks {
 
   explicit TextChunks(std::vector<std::string> paths, int64_t chunk_bytes = kChunkBytes);
 
-  /// Fills `chunk`, whose memory is reused; false after the last. A file without a byte, or a line
-  /// longer than kLongestLine, is a usage_error.
+  /// Fills `chunk`, whose memory is reused. Returns false after the last chunk. An empty file, or a
+  /// line longer than kLongestLine, is a usage_error.
   bool next(TextChunk& chunk);
   /// Bytes in all chunks so far.
   int64_t bytes() const { return bytes_; }
@@ -40,7 +40,7 @@ class TextChunks {
   int64_t chunk_bytes_;
   size_t next_file_ = 0;
   std::unique_ptr<TextInput> input_;
-  std::vector<char> rest_;  // of the open file: the start of a line for the next chunk
+  std::vector<char> rest_;  // start of a line of the open file, for the next chunk
   int64_t file_bytes_ = 0;
   int64_t bytes_ = 0;
 };

@@ -73,7 +73,7 @@ class TextInput::Impl {
     }
   }
 
-  /// Appends to the held bytes; false at the end of the file.
+  /// Appends to the held bytes. Returns false at the end of the file.
   bool refill() {
     std::memmove(input_.data(), input_.data() + begin_, held_);
     begin_ = 0;
@@ -112,7 +112,8 @@ class TextInput::Impl {
     return wanted - state_->avail_out;
   }
 
-  /// After the end of a member: another one follows, or nothing but zeros (tapes pad so).
+  /// Called after the end of a member. Another member may follow, or only zeros, which tapes add as
+  /// padding.
   bool next_member() {
     while (held_ < 2 && refill()) {
     }
@@ -136,7 +137,7 @@ class TextInput::Impl {
   int fd_;
   bool gzip_ = false;
   bool padded_ = false;
-  std::vector<uint8_t> input_;  // bytes [begin_, begin_ + held_) are read and not used yet
+  std::vector<uint8_t> input_;  // bytes [begin_, begin_ + held_) are read but not used yet
   size_t begin_ = 0;
   size_t held_ = 0;
   std::unique_ptr<inflate_state> state_;

@@ -15,8 +15,8 @@ class TextInput {
   TextInput(const TextInput&) = delete;
   TextInput& operator=(const TextInput&) = delete;
 
-  /// Reads up to `size` bytes; returns 0 only at the end. Throws usage_error for damaged or
-  /// truncated gzip, run_error if reading fails.
+  /// Reads up to `size` bytes. Returns 0 only at the end. Throws usage_error for damaged or
+  /// truncated gzip, and run_error if reading fails.
   int64_t read(char* out, int64_t size);
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kTwoOverRootPi = 1.5957691216f;  // 2·√(2/π)
 constexpr float kCubic = 0.044715f;
-constexpr float kFlat = 10;  // beyond, gelu rounds to 0 or z
+constexpr float kFlat = 10;  // for larger magnitudes gelu rounds to 0 or z
 
 /// σ(x) and 1 - σ(x), both without cancellation.
 struct Gate {
@@ -47,7 +47,7 @@ __device__ float silu_slope(float z) {
   return gate.open * (1 + z * gate.shut);
 }
 
-/// f' times dy, from z if the curve needs it, otherwise from y.
+/// Computes f' times dy, from z if the derivative needs it, otherwise from y.
 template <Activation kAct>
 __device__ float product_with_slope(float from, float dy) {
   if constexpr (kAct == Activation::kRelu) return from == 0 ? 0.0f : dy;
@@ -127,7 +127,7 @@ void with_curve(Activation curve, const Body& body) {
   }
 }
 
-/// body.operator()<T, N>() for the type and packs of `matrices`.
+/// Calls body.operator()<T, N>() for the type and packs of `matrices`.
 template <class Body>
 void with_packs(const Extents& all, DType type, const Body& body) {
   with_type(type, [&]<class T>() {
@@ -136,7 +136,7 @@ void with_packs(const Extents& all, DType type, const Body& body) {
   });
 }
 
-/// Like extents(), but rows are kept apart: the column selects the bias.
+/// Like extents(), but rows stay separate, because the column selects the bias.
 Extents row_extents(std::initializer_list<Matrix> matrices) {
   const Matrix& first = *matrices.begin();
   Extents all = extents(matrices);

@@ -14,7 +14,7 @@ void activate(Activation act, const Matrix& p, const float* bias, const Matrix& 
 /// dy *= act'(z), computed from z if needs_input(act), otherwise from y. The other one is not read.
 void activate_backward(Activation act, const Matrix& y, const Matrix& z, const Matrix& dy,
                        cudaStream_t stream);
-/// m = 0.
+/// Sets all elements of m to 0.
 void clear(const Matrix& m, cudaStream_t stream);
 
 }  // namespace dlrm::kernels

@@ -92,8 +92,8 @@ __device__ inline uint32_t pack_bf16(float low, float high) {
 #endif
 }
 
-/// A pair of floats as a sum of N pairs of bf16. Each part rounds what the previous parts left
-/// over. A part holds 8 of a float's 24 bits, so three parts hold all.
+/// A pair of floats as a sum of N pairs of bf16. Each part rounds the remainder of the previous
+/// parts. A part holds 8 of a float's 24 bits, so three parts hold all.
 template <int N>
 struct SplitPair {
   uint32_t part[N];

@@ -12,7 +12,7 @@ namespace dlrm::kernels {
 
 constexpr int kChunkThreads = 256;
 
-/// Rows per chunk: few chunks, so that adding them is cheap, but enough to fill a GPU.
+/// Rows per chunk: large, so that there are few chunks to add, but small enough to fill a GPU.
 inline int64_t chunk_rows(int64_t rows) {
   constexpr int64_t kMostChunks = 256, kLeastRows = 64;
   return blocks_for(std::max<int64_t>(rows, 1), kMostChunks * kLeastRows) * kLeastRows;

@@ -27,11 +27,11 @@ struct CopyRectangle {
   bool accumulate;
   uint8_t unused[3];  ///< zeros: rectangles are compared by their bytes
   /// Length of the chain that starts here: this rectangle and those that directly follow it with
-  /// the same destination. They differ in their sources only. The sources have one type.
+  /// the same destination. They differ only in their sources. The sources have one type.
   int32_t chain;
 };
 
-/// What to copy.
+/// The arguments of one copy.
 struct CopyShape {
   const void* src;
   void* dst;
@@ -40,9 +40,9 @@ struct CopyShape {
   int64_t rows, cols;
 };
 
-/// Whether both sides are aligned for groups of four columns.
+/// True if both sides are aligned for groups of four columns.
 bool in_fours(const CopyShape& shape);
-/// Divides a rectangle into units, `*units` in number. first_unit is not set yet.
+/// Divides a rectangle into units and sets `*units` to their number. Does not set first_unit.
 CopyRectangle divide(const CopyShape& shape, bool fours, int64_t* units);
 
 /// Copies rectangles [count] in device memory, with `units` in total. Their chains write different

@@ -13,7 +13,7 @@ void dot_forward_portable(const Matrix& x, const MatrixView<const float>& e, con
 void dot_backward_portable(const Matrix& x, const MatrixView<const float>& e, const Matrix& dz,
                            const Matrix& dx, const MatrixView<float>& de, cudaStream_t stream);
 
-/// Whether the tensor-core kernels of dot_mma.cu support these: at most 32 vectors, D a multiple of
+/// True if the tensor-core kernels of dot_mma.cu support these: at most 32 vectors, D a multiple of
 /// 4 up to 1024, rows of x and e aligned to four elements.
 bool dot_mma_takes(const Matrix& x, const MatrixView<const float>& e);
 void dot_forward_mma(const Matrix& x, const MatrixView<const float>& e, const Matrix& z,

@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAProcessor)
   pool_block(groups, first_block, count, blockIdx.x);
 }
 
-/// The same in fewer blocks: each does the work of several.
+/// The same in fewer blocks. Each does the work of several blocks.
 __global__ void __launch_bounds__(kThreads, 1)
     pool_bags_over_link_kernel(const LookupGroup* groups, const uint32_t* first_block, int count,
                                uint32_t blocks) {

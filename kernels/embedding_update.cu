@@ -263,7 +263,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<R>)
   if (update_is_skipped(step)) return;
   sum_all_runs(list, UpdateRow<R>{constants_of(step)}, chunk_blocks, blockIdx.x);
 }
-/// The same in fewer blocks: each does the work of several.
+/// The same in fewer blocks. Each does the work of several blocks.
 template <Rule R>
 __global__ void __launch_bounds__(kThreads, 1)
     update_runs_over_link_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks,

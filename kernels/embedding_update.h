@@ -50,7 +50,7 @@ struct UpdateShard {
   int32_t nothing;
 };
 
-/// `table` without runs.
+/// Describes `table`, without runs.
 UpdateShard update_shard(const RowTable& table);
 
 /// A run of more than kLongRun occurrences. `sums` is the offset of its chunks' sums, in floats.
@@ -66,7 +66,7 @@ struct ChunkJob {
   int32_t chunk;
   int32_t piece;
 };
-/// How much of the arrays of an UpdateList is used. Zeros before find_long_runs.
+/// The used sizes of the arrays of an UpdateList. All zero before find_long_runs.
 struct LongCounts {
   unsigned long long sums;
   uint32_t runs;

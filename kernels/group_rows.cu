@@ -78,7 +78,7 @@ __global__ void write_keys_kernel(Grouping<Key> all) {
   }
 }
 
-/// Whether a run starts at sorted key i.
+/// True if a run starts at sorted key i.
 template <class Key>
 __device__ inline bool starts_run(const Grouping<Key>& all, int64_t i) {
   if (i >= all.capacity) return false;

@@ -1,5 +1,5 @@
 #pragma once
-// A linear layer of one output, the last layer of most models. A matrix product would not pay.
+// A linear layer of one output, the last layer of most models. A matrix product would be slower.
 #include <cuda_runtime.h>
 
 #include "dlrm/core/view.h"

@@ -13,7 +13,7 @@ namespace dlrm::kernels {
 
 using Rule = OptimizerRule;
 
-/// Kernels take an OptimizerStep by value. What it points to is read here.
+/// Kernels take an OptimizerStep by value. The flag it points to is read here.
 __device__ inline bool update_is_skipped(const OptimizerStep& step) {
   return step.skip_update != nullptr && *step.skip_update != 0;
 }

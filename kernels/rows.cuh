@@ -77,7 +77,7 @@ inline BlockShape block_shape(int64_t across, int threads) {
   return {shift};
 }
 
-/// body(r, c) for each row and each `length`-th column.
+/// Calls body(r, c) for each row and each `length`-th column.
 template <class Body>
 __global__ void over_elements_kernel(int64_t rows, int64_t groups, int length, int shift,
                                      Body body) {
@@ -103,7 +103,7 @@ void over_elements(const Extents& all, const Body& body, cudaStream_t stream) {
          shape.shift, body);
 }
 
-/// body.operator()<T>() with the element type of `type`, for types that kernels compute in.
+/// Calls body.operator()<T>() with the element type of `type`, for types that kernels compute in.
 template <class Body>
 void with_type(DType type, const Body& body) {
   switch (type) {
@@ -116,7 +116,7 @@ void with_type(DType type, const Body& body) {
   }
 }
 
-/// The same for all types, for kernels that only move data.
+/// Like the function above, for all types. For kernels that only move data.
 template <class Body>
 void with_any_type(DType type, const Body& body) {
   switch (type) {
@@ -129,7 +129,7 @@ void with_any_type(DType type, const Body& body) {
   }
 }
 
-/// body.operator()<N>() with N = 1 if all.length is 1, otherwise kLength.
+/// Calls body.operator()<N>() with N = 1 if all.length is 1, otherwise kLength.
 template <int kLength, class Body>
 void with_length(const Extents& all, const Body& body) {
   all.length == 1 ? body.template operator()<1>() : body.template operator()<kLength>();

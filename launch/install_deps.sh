@@ -1,18 +1,27 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of the named groups of launch/deps.txt that are missing (default: build).
+# Installs the Debian packages of the named groups of launch/deps.txt that are missing.
 #
-#   launch/install_deps.sh [GROUP...]
+#   launch/install_deps.sh [GROUP...]        GROUP: build (default), test, plot, compare, root
 #
 # Without root or sudo it names the missing packages, and fails only if there are any.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+case " $* " in
+  *" -h "* | *" --help "*) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+esac
 [ $# -gt 0 ] || set -- build
 
 wanted=()
 for group in "$@"; do
+  before=${#wanted[@]}
   while read -r name package _; do
-    [ "$name" = "$group" ] && wanted+=("$package")
+    if [ "$name" = "$group" ] && [ "$name" != "#" ]; then wanted+=("$package"); fi
   done <"$here/deps.txt"
+  if [ ${#wanted[@]} -eq "$before" ]; then
+    known=$(sed '/^#/d; s/ .*//' "$here/deps.txt" | uniq | paste -sd ' ')
+    echo "error: unknown group $group: launch/install_deps.sh [GROUP...], of $known" >&2
+    exit 2
+  fi
 done
 
 if ! command -v dpkg-query >/dev/null; then

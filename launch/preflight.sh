@@ -45,13 +45,15 @@ for candidate in "$here/../build/cuda/bin/dlrm-preflight" "$here/../build/cpu/bi
   "$here/dlrm-preflight" "$(command -v dlrm-preflight || true)"; do
   [ -z "$program" ] && [ -x "$candidate" ] && program=$candidate
 done
-[ -x "$program" ] || failed programs "dlrm-preflight is not built: launch/build.sh, or launch/build.sh cuda"
+[ -x "$program" ] || failed programs "dlrm-preflight is not built: launch/build.sh cpu programs, or launch/build.sh cuda programs"
 missing=$(ldd "$program" 2>/dev/null | awk '/not found/ { print $1 }' | tr '\n' ' ')
 [ -z "$missing" ] || failed libraries "${missing}not found: install them, or put them on LD_LIBRARY_PATH"
 ok programs "$program, its libraries are there"
 
 if [ -n "${SLURM_JOB_ID:-}" ] && [ ${#machines[@]} -eq 0 ]; then
   command -v srun >/dev/null || failed mpi "srun is missing within a Slurm job"
+  srun --mpi=list 2>&1 | grep -qw pmix ||
+    failed mpi "this srun has no PMIx (srun --mpi=list): install Slurm's mpi_pmix plugin, or start ranks with mpirun"
   start=(srun --mpi=pmix)
   [ -z "$ranks" ] || start+=(-n "$ranks")
 else

@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case "${1:-}" in
-  -h | --help) sed -n '2,6p' "$0"; exit 0 ;;
+  -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
   -*) echo "error: launch/quickstart.sh [FOLDER]" >&2; exit 2 ;;
 esac
 [ $# -le 1 ] || { echo "error: launch/quickstart.sh [FOLDER]" >&2; exit 2; }
@@ -18,10 +18,7 @@ mkdir -p "$folder"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 echo "== 1/4 build"
-launch/build.sh cpu dlrm-train dlrm-data dlrm-plan >"$folder/build.log" 2>&1 || {
-  tail -n 30 "$folder/build.log" >&2
-  exit 2
-}
+launch/build.sh --log "$folder/build.log" cpu programs
 export PATH="$PWD/build/cpu/bin:$PATH"
 
 echo "== 2/4 a raw click log of $samples lines"

@@ -1,4 +1,4 @@
-// A custom model on sharded embeddings. The logit is the sum of a sample's pooled vectors.
+// A custom model on sharded embeddings. Its logit is the sum of a sample's pooled vectors.
 #include <cmath>
 
 #include "dlrm/train/session.h"

@@ -12,7 +12,7 @@ using simt::Work;
 
 namespace {
 
-/// Whether `tails` depend on all other nodes. Then a launch ends when they end.
+/// True if `tails` depend on all other nodes. Then a launch ends when they end.
 bool joined(const SimtGraph& graph, const std::vector<size_t>& tails) {
   std::vector<char> reached(graph.nodes.size(), 0);
   std::vector<size_t> todo = tails;

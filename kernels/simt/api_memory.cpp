@@ -52,7 +52,7 @@ bool direction_fits(const Machine& machine, const void* to, const void* from, cu
   if (kind == cudaMemcpyDefault) return true;
   const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
   const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  // The direction may treat pinned memory as the host's or the device's.
+  // The copy direction may treat pinned memory as host or device memory.
   return (machine.pinned.contains(to) || machine.memory.contains(to) == to_device) &&
          (machine.pinned.contains(from) || machine.memory.contains(from) == from_device);
 }

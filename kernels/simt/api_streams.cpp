@@ -10,7 +10,7 @@ using simt::Work;
 
 namespace {
 
-/// Runs what `operation` needs, for a call that blocks the host.
+/// Runs the operations that `operation` needs, for a call that blocks the host.
 cudaError_t wait_for(Machine& machine, const OperationPtr& operation) {
   ++machine.counted.host_waits;
   machine.run_until(operation);

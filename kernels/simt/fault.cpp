@@ -49,7 +49,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     say(fmt::format("{}: {} of {}, which is no memory (or the thread's stack overflowed)",
                     runner.describe_thread(), access_of(context), info->si_addr));
   }
-  ::sigaction(signal, &before, nullptr);  // the access is retried and meets the old handler
+  ::sigaction(signal, &before, nullptr);  // the access is retried and reaches the previous handler
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ OperationPtr Machine::pick(uint64_t mark) {
   return chosen;
 }
 
-/// Executes what `more` returns until it returns null.
+/// Executes operations that `more` returns, until it returns null.
 template <class Choose>
 void Machine::drain(Choose more) {
   OpenMemory open(memory);
@@ -177,7 +177,7 @@ void Machine::run_until(const OperationPtr& operation) {
   const double begin_ms = now_ms();
   for (bool first = true; !operation->done; first = false) {
     if (!first) wait_for_others();
-    // Usually runs only what is needed, sometimes whatever can run.
+    // Usually runs only the operations that are needed, sometimes any that can run.
     uint64_t mark = 0;
     if (first && random.below(4) != 0) mark_needs(operation, mark = ++marks_);
     drain([&] { return operation->done ? nullptr : pick(mark); });

@@ -17,7 +17,7 @@ struct Work {
   std::function<void()> run;      ///< empty for a marker
   Range host_source{nullptr, 0};  ///< pinned memory that a copy reads
   Range host_target{nullptr, 0};  ///< pinned memory that a copy writes
-  std::function<bool()> ready{};  ///< if set: whether it may run, in addition to its needs
+  std::function<bool()> ready{};  ///< if set: it may run only if this returns true
 };
 
 /// A queued piece of work. It may run once its needs are done.

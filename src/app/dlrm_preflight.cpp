@@ -23,7 +23,7 @@ struct Arguments {
   bool need_gpu = false;
 };
 
-/// Prints findings at once, and tells in the end whether all were good.
+/// Prints each finding at once. Returns true at the end if all of them were good.
 class Report {
  public:
   explicit Report(bool prints) : prints_(prints) {}

@@ -63,7 +63,8 @@ void declare(CLI::App& app, Arguments& a, CLI::Option*& resume) {
       ->type_name("FILE");
 }
 
-/// CLI11 would take the config's name for --resume's optional value.
+/// Moves a --resume without a value to the end. CLI11 would otherwise take the config's name as its
+/// value.
 std::vector<std::string> normalised(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   std::string resume;
@@ -75,7 +76,7 @@ std::vector<std::string> normalised(int argc, char** argv) {
                              }),
               words.end());
   if (found) words.push_back("--resume");
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  std::reverse(words.begin(), words.end());  // CLI11 takes the words in reverse order
   return words;
 }
 
@@ -108,7 +109,7 @@ ExitCode run(World& world, Arguments& a) {
 
 int main(int argc, char** argv) {
   using namespace dlrm;
-  // Before MPI starts, so that a request during its start counts too.
+  // Created before MPI starts, so that a request to stop during its start counts too.
   std::optional<StopSignal> stop(std::in_place);
   World world(&argc, &argv);
   Arguments arguments;
@@ -127,7 +128,8 @@ int main(int argc, char** argv) {
       return ExitCode::kDone;
     }
     if (resume->count() > 0) arguments.run.resume = arguments.resume;
-    if (arguments.plan_only) stop.reset();  // nothing to save: a signal ends it
+    if (arguments.plan_only)
+      stop.reset();  // there is nothing to save, so a signal may end the process
     return run(world, arguments);
   });
 }

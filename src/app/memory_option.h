@@ -6,7 +6,7 @@
 
 namespace dlrm {
 
-/// More than any job has.
+/// An upper limit that no job reaches.
 constexpr int kMostRanks = 65536;
 
 /// A finite number above 0.

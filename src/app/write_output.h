@@ -7,8 +7,8 @@
 
 namespace dlrm {
 
-/// Writes the file that `--output` names; nothing if `path` is empty. usage_error if it cannot be
-/// written.
+/// Writes the file that `--output` names. Does nothing if `path` is empty. Throws usage_error if
+/// the file cannot be written.
 inline void write_output(const std::string& path, std::string_view text) {
   if (path.empty()) return;
   try {

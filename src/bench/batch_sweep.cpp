@@ -54,7 +54,7 @@ std::vector<Batch> load_batches(const RunConfig& config, int64_t samples) {
   return batches;
 }
 
-/// What all sizes of a sweep share.
+/// Objects that all batch sizes of a sweep share.
 struct Surroundings {
   Surroundings(Communicator& comm, const RunConfig& config, const MachineShare& share)
       : threads(threads_for(config.train.threads, share)),
@@ -88,7 +88,7 @@ class Measurement {
   void step_is_done() { gpu_.sample(now_seconds()); }
 
   void end(SweepPoint& point) {
-    surroundings_.context.stream.synchronize();  // the last update counts
+    surroundings_.context.stream.synchronize();  // so that the last update counts
     point.seconds.push_back(now_seconds() - start_);
     cpu_total_ += process_cpu_seconds() - cpu_;
     const std::vector<CoreTicks> after = core_ticks();
@@ -123,7 +123,7 @@ class Measurement {
   double cpu_ = 0, start_ = 0, cpu_total_ = 0;
 };
 
-/// One pass over the batches, ids routed ahead.
+/// One pass over the batches. Ids are routed ahead.
 template <class AfterStep>
 void train_on(const std::vector<Batch>& batches, Trainer& trainer, int depth, int64_t first_step,
               AfterStep after_step) {
@@ -135,7 +135,7 @@ void train_on(const std::vector<Batch>& batches, Trainer& trainer, int depth, in
   }
 }
 
-/// Untimed passes, until one launches as many steps as graphs as the pass before.
+/// Untimed passes. The last one launches as many steps as graphs as the pass before it.
 void warm_up(const std::vector<Batch>& batches, Trainer& trainer, int depth) {
   int64_t launched_before = 0, steady = -1;
   for (int pass = 0; pass < 2 * (depth + 1) + 1; ++pass) {

@@ -41,8 +41,8 @@ struct SweepPoint {
   int64_t recorded_steps = 0;      ///< of the last repeat, launched as graphs
   bool asynchronous = false;       ///< the host does not time the device's stages
 
-  /// Share of the stages' time that moves data and vectors instead of computing. None on an
-  /// asynchronous device, whose stages the host does not time.
+  /// Share of the stages' time that moves data and vectors instead of computing. Empty on an
+  /// asynchronous device, because the host does not time its stages.
   std::optional<double> moving_share() const;
 };
 
@@ -55,12 +55,13 @@ struct SweepResult {
 /// True for a stage that moves data: reading batches, routing ids, fetching rows, exchanges.
 bool moves_data(const std::string& stage);
 
-/// Trains on the same first samples at each batch size: batches are loaded beforehand; every
-/// repeat starts from fresh weights. Not timed: on a CPU one step before each repeat, on a device
-/// passes over all batches until as many steps as can be are launched as graphs. One rank.
+/// Trains on the same first samples at each batch size. Batches are loaded beforehand. Every repeat
+/// starts from fresh weights. On a CPU one step before each repeat is not timed. On a device passes
+/// over all batches are not timed until as many steps as possible are launched as graphs. One rank.
 SweepResult run_batch_sweep(Communicator& comm, const SweepOptions& options);
 
-/// "8..1024" (doubling from the first to the last) or "8,32,100". usage_error otherwise.
+/// Parses "8..1024" (doubling from the first to the last) or "8,32,100". Throws usage_error for
+/// anything else.
 std::vector<int64_t> parse_batches(const std::string& text);
 
 std::string to_json(const SweepOptions& options, const SweepResult& result);

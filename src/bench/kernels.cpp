@@ -20,7 +20,7 @@ void fill(T& size, T value) {
   if (size == 0) size = value;
 }
 
-/// The larger of the shares that a row reaches of its limits.
+/// The larger of the row's shares of its two limits.
 double share_of(const KernelRow& row, const KernelLimits& limits) {
   const bool narrow = row.name.find("bf16") != std::string::npos;
   const double flops = narrow && limits.flops_bf16 > 0 ? limits.flops_bf16 : limits.flops_fp32;
@@ -63,7 +63,8 @@ KernelClock::Timing KernelClock::timing_of(const std::function<void()>& call) {
   const double begin = now_seconds();
   call();
   stream.synchronize();
-  // Queueing a short call takes longer than the call.
+  // Launches a graph, because the host would take longer to queue a short call than the device to
+  // run it.
   if (now_seconds() - begin > kShortSeconds || !stream.begin_capture()) return groups_of(call);
   call();
   const std::unique_ptr<Graph> graph = stream.end_capture();

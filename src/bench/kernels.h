@@ -8,20 +8,20 @@
 
 namespace dlrm::bench {
 
-/// Sizes of what is timed; 0 stands for what fits the device (KernelSizes::for_device).
+/// Problem sizes. 0 stands for a size that fits the device (KernelSizes::for_device).
 struct KernelSizes {
-  int64_t batch = 0;             ///< samples
-  int64_t tables = 0;            ///< that are looked up
-  int64_t rows = 0;              ///< of each table: together far more than the last cache holds
-  int64_t hotness = 20;          ///< ids of a bag
-  int64_t width = 128;           ///< of a row, and of an interacting vector
-  int64_t features = 26;         ///< that interact with x
-  int64_t matrix = 0;            ///< of the plain square product
-  int64_t copied = 0;            ///< bytes of the plain copy
-  int64_t layer = 1024;          ///< inputs and outputs of the linear layer
-  int64_t crossed = 3456;        ///< columns of the cross layer: MLPerf's 27 vectors of 128
+  int64_t batch = 0;       ///< samples
+  int64_t tables = 0;      ///< tables that are looked up
+  int64_t rows = 0;        ///< of each table; together far more than the last-level cache holds
+  int64_t hotness = 20;    ///< ids of a bag
+  int64_t width = 128;     ///< of a row, and of an interacting vector
+  int64_t features = 26;   ///< that interact with x
+  int64_t matrix = 0;      ///< of the plain square product
+  int64_t copied = 0;      ///< bytes of the plain copy
+  int64_t layer = 1024;    ///< inputs and outputs of the linear layer
+  int64_t crossed = 3456;  ///< columns of the cross layer: MLPerf's 27 vectors of 128
   int64_t parameters = 1 << 24;  ///< of dense updates: more than caches hold
-  bool variants = true;          ///< lookups of other shapes besides, as models have them
+  bool variants = true;          ///< also times lookups of other shapes, as real models have them
 
   void fill_for(const Device& device);
 };
@@ -35,20 +35,20 @@ struct KernelOptions {
   bool tf32 = true;             ///< fp32 products of a GPU
 };
 
-/// One operation timed. A share is of the time that the limit which binds it allows.
+/// One timed operation. `share` is relative to the time that its tighter limit allows.
 struct KernelRow {
   std::string name;
   std::string shape;
-  double seconds = 0;  ///< a call, the best group of calls
-  double median = 0;   ///< of the groups
-  double bytes = 0;    ///< that a call must move at least
+  double seconds = 0;  ///< per call, in the best group of calls
+  double median = 0;   ///< per call, the median over the groups
+  double bytes = 0;    ///< least number that a call must move
   double flops = 0;    ///< if products are the limit, otherwise 0
-  double share = 0;    ///< of the limit, once that is known
+  double share = 0;    ///< of the limit; set once the limit is known
   double goal = 0;     ///< share expected of a GPU, or 0
 };
 
-/// Limits of the device, measured with a copy between two of its arrays (bytes read and written)
-/// and with square products.
+/// Limits of the device: the rate of a copy between two of its arrays (bytes read and written), and
+/// the rate of square products.
 struct KernelLimits {
   double bytes_per_second = 0;
   double flops_fp32 = 0;
@@ -62,11 +62,11 @@ struct KernelResult {
   std::vector<KernelRow> rows;
 };
 
-/// Times every operation on the device of `options`, whose sizes are filled for it.
+/// Times every operation on the device of `options`. Fills in sizes that are 0.
 KernelResult time_kernels(KernelOptions& options);
-/// The same on `device`. Calls are queued in groups, and the host waits once per group, so that the
-/// time is the device's. Short calls are launched as a graph, as in training, if the device has
-/// graphs. `ops` computes on `stream`.
+/// Like the function above, on `device`. Calls are queued in groups, and the host waits once per
+/// group, so that the time is the device's. Short calls are launched as a graph, as in training, if
+/// the device supports graphs. `ops` computes on `stream`.
 KernelResult time_kernels(Device& device, Stream& stream, Ops& ops, const KernelOptions& options);
 
 std::string to_json(const KernelOptions& options, const KernelResult& result);

@@ -10,14 +10,14 @@
 
 namespace dlrm::bench {
 
-/// Shared by the timed operations: where they run, and the results.
+/// Times operations. The files kernels_*.cpp share one clock, its device and its results.
 class KernelClock {
  public:
   KernelClock(Device& device, Stream& stream, Ops& ops, const KernelOptions& options)
       : device(device), stream(stream), ops(ops), options(options) {}
 
-  /// Seconds per call, in the best of several groups and in their median. A group of short calls
-  /// has more of them, so that the wait at its end matters little.
+  /// Seconds per call: of the best of several groups, and the median over groups. A group of short
+  /// calls has more of them, so that the wait at its end matters little.
   struct Timing {
     double best = 0;
     double median = 0;
@@ -26,7 +26,7 @@ class KernelClock {
   double seconds_of(const std::function<void()>& call) { return timing_of(call).best; }
   /// True if a row of this name was requested.
   bool wants(std::string_view name) const { return name.find(options.only) != std::string::npos; }
-  /// Times `call` and adds a row, if it was requested.
+  /// Times `call` and adds a row if it was requested.
   void time(KernelRow row, const std::function<void()>& call);
 
   /// Device memory with these values.
@@ -52,7 +52,7 @@ class KernelClock {
   Timing groups_of(const std::function<void()>& call);
 };
 
-/// Parts of the list of operations: kernels_*.cpp.
+/// The groups of operations; one for each file kernels_*.cpp.
 KernelLimits time_limits(KernelClock& clock);
 void time_lookups(KernelClock& clock);
 void time_interactions(KernelClock& clock);

@@ -41,7 +41,7 @@ void time_linear(KernelClock& clock, DType type) {
   clock.time(row, [&] { clock.ops.linear_backward(g); });
 }
 
-/// Products whose sums run over the whole batch, of layers as small as DLRM's: dw = dzᵀ x.
+/// Weight gradients dw = dzᵀ x of layers as small as DLRM's, summed over the whole batch.
 void time_weight_gradients(KernelClock& clock) {
   const int64_t b = clock.options.sizes.batch;
   const std::pair<int64_t, int64_t> layers[] = {
@@ -50,7 +50,7 @@ void time_weight_gradients(KernelClock& clock) {
     KernelRow row{.name = fmt::format("linear bf16 weight gradient, {} to {}", in, out),
                   .shape = fmt::format("{} x {} x {}", out, in, b)};
     if (!clock.wants(row.name)) continue;
-    const int64_t stride = (in + 7) / 8 * 8;  // as models lay out what is not a multiple
+    const int64_t stride = (in + 7) / 8 * 8;  // models pad rows to a multiple of 8
     const Array<char> x = clock.numbers(b, stride, DType::kBFloat16, "activations");
     const Array<char> dz = clock.numbers(b, out, DType::kBFloat16, "gradients");
     const Array<float> dw(clock.device, static_cast<size_t>(out * in), "weight gradients");
@@ -81,7 +81,7 @@ void time_loss(KernelClock& clock) {
   });
 }
 
-/// E assembled from the tables' returned blocks.
+/// Assembles E from the blocks that owners return.
 void time_blocks(KernelClock& clock) {
   const KernelSizes& s = clock.options.sizes;
   const int64_t b = s.batch, w = s.width, f = s.features;
@@ -122,7 +122,7 @@ void time_movement(KernelClock& clock) {
   clock.time(row, [&] { clock.ops.find_non_finite(from, bad.view()); });
 }
 
-/// Adds the squares of numbers in [-1, 1) to zeros, as Adagrad does.
+/// Adds the squares of random numbers in [-1, 1) to zeros, as Adagrad does.
 void make_positive(KernelClock& clock, View<float> state) {
   const auto n = static_cast<int64_t>(state.size());
   const Array<char> w = clock.numbers(1, n, DType::kFloat32, "parameters");
@@ -141,7 +141,7 @@ void time_update(KernelClock& clock, OptimizerRule rule) {
   const std::string name = fmt::format("dense {}", traits_of(rule).name);
   if (!clock.wants(name)) return;
   const auto n = static_cast<size_t>(clock.options.sizes.parameters);
-  // Values as in training: memory, divisions and roots may be faster for zeros.
+  // Random values as in training: memory, divisions and roots may be faster for zeros.
   const auto numbers = [&](const char* what) {
     return clock.numbers(1, static_cast<int64_t>(n), DType::kFloat32, what);
   };

@@ -72,7 +72,7 @@ Ids draw(KernelClock& clock, const Shape& s, double alpha) {
   return drawn;
 }
 
-/// Tables with Adagrad's state, side by side in two arrays.
+/// Tables with Adagrad's state, in two arrays.
 class Tables {
  public:
   Tables(KernelClock& clock, const Shape& shape, DType type, bool state)
@@ -101,7 +101,7 @@ class Tables {
   Array<float> state_;
 };
 
-/// [tables][batch + 1]: every bag of a table has as many ids.
+/// [tables][batch + 1]: all bags of a table have the same number of ids.
 Array<int64_t> bag_offsets(KernelClock& clock, const Shape& s) {
   std::vector<int64_t> offsets;
   for (const int64_t hotness : s.hotness) {
@@ -110,7 +110,7 @@ Array<int64_t> bag_offsets(KernelClock& clock, const Shape& s) {
   return clock.filled(offsets, "offsets");
 }
 
-/// Bytes: a row per id. A cache may hold hot rows, so rates above the limit are possible.
+/// Counts one row per id. A cache may hold frequent rows, so rates above the limit are possible.
 void time_lookup(KernelClock& clock, const Shape& s, DType type, const std::string& law,
                  const Ids& ids, double goal) {
   KernelRow row{.name = row_name(kLookups[type == DType::kFloat32 ? 0 : 1], law, s),
@@ -176,8 +176,9 @@ struct Updates {
   }
 };
 
-/// Bytes: a gradient for each id, weight and state of each different row read and written, and
-/// the list of occurrences; of grouping, ids and list once. `goal`: of the update.
+/// Counts a gradient for each id, the weights and state of each unique row read and written, and
+/// the list of occurrences. For the grouping it counts ids and the list once. `goal` is that of the
+/// update.
 void time_update(KernelClock& clock, const Shape& s, const std::string& law, const Ids& ids,
                  double goal) {
   const std::string updated = row_name(kUpdate, law, s);
@@ -212,8 +213,8 @@ void time_update(KernelClock& clock, const Shape& s, const std::string& law, con
   });
 }
 
-/// The requested sizes, then sizes of models: bags of one id (DLE), bags of 1 to 100 at a
-/// small batch (MLPerf DLRM-DCNv2), narrow rows (DE), and tables past the reach of the GPU's TLB.
+/// The requested sizes, then sizes of models: bags of one id (DLE), bags of 1 to 100 at a small
+/// batch (MLPerf DLRM-DCNv2), narrow rows (DE), and tables larger than the GPU's TLB covers.
 std::vector<Shape> shapes_for(const KernelClock& clock) {
   const KernelSizes& s = clock.options.sizes;
   const auto tables = static_cast<size_t>(s.tables);
@@ -247,7 +248,7 @@ void time_lookups(KernelClock& clock) {
       const auto wanted = [&](const char* work) { return clock.wants(row_name(work, law, shape)); };
       if (std::none_of(std::begin(kWorks), std::end(kWorks), wanted)) continue;
       const Ids ids = draw(clock, shape, alpha);
-      // The goal for Zipf's ids: no slower than uniform ids, which move more bytes.
+      // Ids of a power law must be no slower than uniform ids, which move more bytes.
       const bool goals = asked && alpha == 0;
       time_lookup(clock, shape, DType::kFloat32, law, ids, goals ? 0.8 : 0);
       time_lookup(clock, shape, DType::kBFloat16, law, ids, 0);

@@ -53,7 +53,7 @@ std::vector<CoreTicks> core_ticks() {
     std::string name;
     words >> name;
     CoreTicks core;
-    // user nice system idle iowait irq softirq steal; guests are in user already.
+    // The fields are user nice system idle iowait irq softirq steal. user includes guests.
     for (int i = 0; i < 8; ++i) {
       int64_t ticks = 0;
       words >> ticks;

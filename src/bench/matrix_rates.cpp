@@ -21,7 +21,7 @@ struct Matrices {
   std::vector<float> a, b, c;
 };
 
-/// OpenBLAS, found at run time because nothing else needs it. It stays loaded, since its threads
+/// OpenBLAS, loaded at run time because nothing else needs it. It stays loaded, because its threads
 /// may outlive a call.
 class OpenBlas {
  public:

@@ -15,7 +15,7 @@
 namespace dlrm::bench {
 namespace {
 
-constexpr int64_t kBlock = 1024;  // elements: a thread's share is whole blocks
+constexpr int64_t kBlock = 1024;  // elements; a thread's share is a number of whole blocks
 constexpr size_t kAlignment = 2 << 20;
 
 struct Free {
@@ -23,12 +23,12 @@ struct Free {
 };
 using Array = std::unique_ptr<double[], Free>;
 
-/// Touched by the threads that use it later, in the same parts.
+/// First touched by the threads that use it later, in the same parts.
 Array make_array(int64_t count, double value, int threads) {
   const size_t bytes = (static_cast<size_t>(count) * sizeof(double) + kAlignment - 1) / kAlignment;
   Array array(static_cast<double*>(std::aligned_alloc(kAlignment, bytes * kAlignment)));
   if (!array) throw std::bad_alloc();
-  madvise(array.get(), bytes * kAlignment, MADV_HUGEPAGE);  // as for tables
+  madvise(array.get(), bytes * kAlignment, MADV_HUGEPAGE);  // like the memory of tables
   double* a = array.get();
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (int64_t i = 0; i < count; ++i) a[i] = value;
@@ -67,13 +67,14 @@ double sum(const double* a, int64_t count, int threads) {
 constexpr int64_t kRow = 32;                       // doubles: 256 bytes
 constexpr int64_t kRandomRows = int64_t{1} << 22;  // a GiB
 constexpr int64_t kRowsRead = 1 << 17;             // in a pass, by each thread
-constexpr int64_t kRowsAhead = 32;                 // as lookups of such rows fetch (ops/cpu/vec.h)
+constexpr int64_t kRowsAhead = 32;  // prefetch distance, as in lookups of such rows (ops/cpu/vec.h)
 
 inline void fetch_row(const double* row) {
   for (int64_t i = 0; i < kRow; i += 8) asm volatile("prefetcht1 %0" : : "m"(row[i]));
 }
 
-/// Limits every lookup of random rows: the number of cache misses that a core may have in flight.
+/// Reads random rows. Any lookup of random rows has this limit: the number of cache misses that a
+/// core may have in flight.
 double sum_random_rows(const double* a, uint64_t seed, int threads) {
   double total = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : total)
@@ -102,7 +103,7 @@ double sum_random_rows(const double* a, uint64_t seed, int threads) {
 
 double random_rows_rate(double seconds, int threads) {
   const Array a = make_array(kRandomRows * kRow, 1, threads);
-  volatile double kept = 0;  // the sums are used
+  volatile double kept = 0;  // the sums are computed
   uint64_t seed = 0;
   const double best =
       fastest_seconds(seconds, [&] { kept = kept + sum_random_rows(a.get(), ++seed, threads); });
@@ -123,7 +124,7 @@ MemoryRates measure_memory(int64_t megabytes, double seconds, int threads) {
   rates.triad_streaming = 3 * bytes / fastest_seconds(seconds, [&] {
                             triad_streaming(a.get(), b.get(), c.get(), 0.5, count, threads);
                           });
-  volatile double kept = 0;  // the sums are used
+  volatile double kept = 0;  // the sums are computed
   rates.read =
       bytes / fastest_seconds(seconds, [&] { kept = kept + sum(a.get(), count, threads); });
   rates.random_rows = random_rows_rate(seconds, threads);

@@ -9,8 +9,8 @@ inline double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Seconds of the fastest of as many calls as fit in `seconds`, at least three. One call before
-/// them is not timed.
+/// Seconds of the fastest call. Makes as many calls as fit in `seconds`, at least three, after one
+/// call that is not timed.
 template <typename Call>
 double fastest_seconds(double seconds, Call&& call) {
   call();

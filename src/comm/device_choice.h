@@ -4,7 +4,7 @@
 
 namespace dlrm::comm {
 
-/// What ranks tell one another, so that all choose the same kind of device communicator.
+/// The facts that ranks exchange so that all of them choose the same kind of device communicator.
 struct NcclCandidate {
   char obstacle[192] = "";   ///< why this rank cannot use NCCL
   char gpu[64] = "";         ///< unique among all nodes

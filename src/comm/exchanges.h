@@ -4,7 +4,7 @@
 namespace dlrm::comm {
 
 /// Returns an exchange on `comm` without bytes. Its sequence is not set. The layout comes from the
-/// engine's pool; whoever runs the exchange releases it.
+/// engine's pool. The code that runs the exchange releases it.
 Exchange empty_exchange(const Communicator& comm, const char* name);
 
 /// Returns the exchange that copies bytes_of(q) bytes of each rank q to receive + offset_of(q) on

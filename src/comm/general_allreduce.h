@@ -126,7 +126,7 @@ class GeneralAllreduce final : public Call {
   static void combine_with_rounding(View<const W* const> parts, int64_t length, Out* out) {
     combine_in_rank_order<Op, T, W>(parts, length, out);
     if constexpr (!std::is_same_v<Out, W>) {
-      // As after two exchanges, where the sum travels as W.
+      // Rounds as after two exchanges, in which the sum is sent as W.
       for (int64_t i = 0; i < length; ++i) out[i] = static_cast<Out>(static_cast<W>(out[i]));
     }
   }

@@ -2,7 +2,7 @@
 
 namespace dlrm::comm {
 
-/// How this process was started, as its environment variables tell.
+/// How this process was started, according to its environment variables.
 struct Launch {
   bool parallel = false;  ///< mpirun or srun started several ranks; otherwise MPI is not needed
   int srun_tasks = 0;     ///< tasks of the srun step; 0 without srun

@@ -32,7 +32,7 @@ class ProgressEngine {
   /// Use under mutex() only.
   BufferPool& buffers() { return buffers_; }
 
-  /// Tells that a call was destroyed before it was done. From then on this rank's calls no longer
+  /// Notes that a call was destroyed before it was done. From then on this rank's calls no longer
   /// match those of other ranks.
   void abandon() { abandoned_.store(true); }
   bool abandoned() const { return abandoned_.load(); }

@@ -35,7 +35,7 @@ class ThreadComm final : public Communicator {
   uint64_t duplicates_ = 0;
 };
 
-/// What a rank threw: an error of its own, or PeerLost because another rank failed.
+/// The error that a rank threw: its own, or PeerLost because another rank failed.
 struct Outcome {
   std::exception_ptr error, peer_lost;
 };

@@ -71,7 +71,7 @@ class World::Impl {
     if (comm_->size() > 1) {
       comm_->barrier();
       control_->stop_reports();
-      comm_->barrier();  // from here on no rank sends reports
+      comm_->barrier();  // no rank sends reports after this
     }
     control_->stop();
     if (!mpi_) return;
@@ -86,7 +86,8 @@ class World::Impl {
 
   comm::LocalRanks local_;
   std::shared_ptr<comm::ProgressEngine> engine_;
-  std::shared_ptr<comm::SharedMemoryGroup> memory_;  // outlives what is allocated there
+  std::shared_ptr<comm::SharedMemoryGroup>
+      memory_;  // destroyed after all memory that is allocated from it
   std::unique_ptr<Communicator> comm_;
   std::unique_ptr<ControlThread> control_;
 

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <optional>
 #include <type_traits>
@@ -46,6 +47,12 @@ bool is_name(const std::string& text) {
          std::all_of(text.begin(), text.end(), is_allowed);
 }
 
+bool is_variable(const std::string& name) {
+  const auto is_allowed = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
+  return !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) &&
+         std::all_of(name.begin(), name.end(), is_allowed);
+}
+
 Codec<std::string> checked_text(const std::string& allowed,
                                 std::function<bool(const std::string&)> is_right) {
   Codec<std::string> codec;
@@ -57,6 +64,45 @@ Codec<std::string> checked_text(const std::string& allowed,
     out = node.text;
   };
   codec.write = [](const std::string& value) { return make_scalar(value); };
+  return codec;
+}
+
+// The node's text with each ${env:NAME} replaced by the value of that environment variable.
+std::string with_environment(const Node& node, const std::string& key) {
+  constexpr std::string_view kBegin = "${env:";
+  std::string out;
+  size_t done = 0;
+  for (size_t at; (at = node.text.find(kBegin, done)) != std::string::npos;) {
+    const size_t first = at + kBegin.size();
+    const size_t end = node.text.find('}', first);
+    const std::string name = end == std::string::npos ? "" : node.text.substr(first, end - first);
+    if (!is_variable(name)) reject(node, key, "${env:NAME}, with the name of a variable");
+    const char* value = std::getenv(name.c_str());
+    if (value == nullptr || *value == '\0') {
+      throw usage_error("{}: {} is {}: the environment variable {} is not set", node.place.text(),
+                        key, node.shown(), name);
+    }
+    out.append(node.text, done, at - done).append(value);
+    done = end + 1;
+  }
+  out.append(node.text, done);
+  // The result is written to config.yaml and read again from there.
+  if (has_control_character(out) || out.find(kBegin) != std::string::npos) {
+    throw usage_error("{}: {} is {}, which becomes \"{}\": needs a path", node.place.text(), key,
+                      node.shown(), printable(out, 200));
+  }
+  return out;
+}
+
+Codec<std::string> environment_path(const std::string& allowed,
+                                    bool (*is_right)(const std::string&)) {
+  Codec<std::string> codec = checked_text(allowed, [is_right](const std::string& value) {
+    return is_right(value) && !has_control_character(value);
+  });
+  codec.read = [plain = codec.read](const Node& node, const std::string& key, std::string& out) {
+    plain(node, key, out);
+    out = with_environment(node, key);
+  };
   return codec;
 }
 
@@ -106,15 +152,12 @@ Codec<double> real_number(double lo, double hi, bool open_above) {
 
 Codec<bool> boolean() { return choice<bool>({{"true", true}, {"false", false}}); }
 
-Codec<std::string> text(const std::string& allowed) {
-  return checked_text(allowed,
-                      [](const std::string& value) { return !has_control_character(value); });
+Codec<std::string> path_text() {
+  return environment_path("a path", [](const std::string& value) { return !value.empty(); });
 }
 
-Codec<std::string> path_text() {
-  return checked_text("a path", [](const std::string& value) {
-    return !value.empty() && !has_control_character(value);
-  });
+Codec<std::string> optional_path(const std::string& allowed) {
+  return environment_path(allowed, [](const std::string&) { return true; });
 }
 
 Codec<std::string> name_text() {

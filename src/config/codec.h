@@ -11,7 +11,7 @@
 
 namespace dlrm {
 
-/// One key of the reference.
+/// One row of the key reference.
 struct KeyDoc {
   std::string key;
   std::string default_value;
@@ -23,12 +23,12 @@ struct KeyDoc {
 /// Reads and writes values of one kind as YAML.
 template <class V>
 struct Codec {
-  std::string allowed;  ///< what is allowed, in the words of the reference and of errors
-  /// Replaces or fills `out`; `key` is the dotted name for errors.
+  std::string allowed;  ///< the allowed values, as the reference and errors describe them
+  /// Reads a value into `out`. `key` is the dotted name for errors.
   std::function<void(const Node& node, const std::string& key, V& out)> read;
   std::function<NodePtr(const V&)> write;
-  /// Adds rows of the reference for the keys inside, with `value` as defaults. Null for a plain
-  /// value.
+  /// Adds rows of the reference for the keys inside, with `value` as defaults. Null for a codec
+  /// without keys.
   std::function<void(const std::string& key, const V& value, std::vector<KeyDoc>& rows)> document;
   bool is_section = false;  ///< a map that is read even if absent, to find missing required keys
 };
@@ -42,18 +42,18 @@ Codec<Int> whole_number(Int lo, Int hi);
 /// A finite number in [lo, hi], or in [lo, hi) if `open_above`.
 Codec<double> real_number(double lo, double hi, bool open_above = false);
 Codec<bool> boolean();
-/// A line of text without control characters; `allowed` says what it means.
-Codec<std::string> text(const std::string& allowed = "text");
-/// Text that is not empty.
+/// A path without control characters. `${env:NAME}` in it stands for that environment variable.
 Codec<std::string> path_text();
-/// A name of a table or feature: letters, digits, _ - . but no dot first, since it also names
-/// groups and files.
+/// The same, or empty.
+Codec<std::string> optional_path(const std::string& allowed = "a path, or empty");
+/// A name of a table or feature: letters, digits, _ - and dots. It must not begin with a dot,
+/// because it also names groups and files.
 Codec<std::string> name_text();
 /// One of a few words.
 Codec<std::string> word(const std::vector<std::string>& words);
 /// An amount of memory, for example 64MiB or 10%.
 Codec<std::string> memory_size(bool may_be_empty);
-/// At most `longest` whole numbers of [lo, hi], at least `shortest`.
+/// A list of whole numbers in [lo, hi], with `shortest` to `longest` items.
 Codec<std::vector<int64_t>> whole_numbers(int64_t lo, int64_t hi, size_t shortest, size_t longest);
 
 /// "a, b, c"

@@ -63,7 +63,7 @@ Codec<Value> codec_of(const ChoiceKey<Config, Value, N>& key) {
   return choice(Names<Value>(key.names.begin(), key.names.end()));
 }
 
-/// Of each option, the type that has it.
+/// The name of each option, and the type that has it.
 using Owners = std::vector<std::pair<std::string, size_t>>;
 
 template <size_t type>
@@ -87,7 +87,7 @@ Schema<WrittenInteraction> interaction_schema() {
       "how the dense side X and the embeddings E combine; the name alone may stand for the map");
   Owners owners;
   for_each_type([&](auto type) { add_options<type>(schema, owners); });
-  // An option written for another type would be ignored: more likely a mistake.
+  // Rejects an option of another type. It would be ignored, so it is more likely a mistake.
   schema.then([owners](const Node& node, const std::string& path, WrittenInteraction& out) {
     for (const auto& [name, owner] : owners) {
       const NodePtr value = node.find(name);

@@ -5,8 +5,8 @@
 
 namespace dlrm {
 
-/// Reads and writes `model.interaction`: a map with the type and that type's options, or the type's
-/// name alone.
+/// Reads and writes `model.interaction`: a map with the type and its options, or just the type's
+/// name.
 Codec<InteractionConfig> interaction_codec();
 
 }  // namespace dlrm

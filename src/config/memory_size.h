@@ -10,7 +10,7 @@ struct MemorySize {
   bool is_share = false;
 };
 
-/// None if `text` is not a size above 0. A share is at most 100%.
+/// Returns no value if `text` is not a size above 0. A share is at most 100%.
 std::optional<MemorySize> parsed_size(std::string_view text);
 
 }  // namespace dlrm

@@ -6,7 +6,7 @@
 
 namespace dlrm {
 
-/// Where a part of the config was written: `file:line`, or the --set that gave it.
+/// The place where a part of the config was written: `file:line`, or the --set option.
 struct YamlPlace {
   std::shared_ptr<const std::string> source;
   int line = 0;  ///< from 1; 0 = the source as a whole
@@ -40,9 +40,9 @@ struct Node {
   bool is_list() const { return kind == Kind::kList; }
   bool is_scalar() const { return kind == Kind::kScalar; }
   bool is_null() const { return kind == Kind::kNull; }
-  /// The value of `key`; null if there is none.
+  /// Returns the value of `key`, or null if there is none.
   NodePtr find(std::string_view key) const;
-  /// The value as errors show it: `"abc"`, `the quoted text "1"`, `a list`, `a map`, `empty`.
+  /// The value as errors quote it: `"abc"`, `the quoted text "1"`, `a list`, `a map`, `empty`.
   std::string shown() const;
 };
 
@@ -55,15 +55,16 @@ NodePtr make_scalar(std::string text);
 NodePtr make_list(std::vector<NodePtr> items);
 NodePtr make_map(std::vector<Entry> entries);
 
-/// Where the value of the dotted `path` below `root` was written. If it was not written, the place
-/// of the nearest enclosing map.
+/// The place where the value of the dotted `path` below `root` was written. If it was not written,
+/// the place of the nearest enclosing map.
 YamlPlace place_of(const Node& root, std::string_view path);
 
-/// Reads one YAML document. Anchors are resolved and merge keys (<<) applied. Errors: syntax, a key
-/// that is no word, a key written twice, an alias of what contains it, more than one document.
+/// Reads one YAML document. Resolves anchors and applies merge keys (<<). Throws for a syntax
+/// error, a key that is not a word, a repeated key, an alias of an enclosing node, and more than
+/// one document.
 NodePtr parse_yaml(const std::string& text, const std::string& source, bool is_override = false);
 
-/// Writes a map as YAML: its sections as blocks, each key of a section on one line.
+/// Writes a map as YAML: sections as blocks, and each key of a section on one line.
 std::string emit_document(const Node& map);
 
 /// Writes a node in YAML's one-line form.

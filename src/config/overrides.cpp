@@ -109,7 +109,7 @@ NodePtr replaced(const NodePtr& node, const Override& set, size_t depth) {
   return replaced_in_map(map, set, depth);
 }
 
-// The root without train.<name>, where the file (and no override) wrote it.
+// Returns the root without train.<name> if the file, and no override, wrote it.
 NodePtr without_in_train(const NodePtr& root, const std::string& name) {
   auto out = std::make_shared<Node>(*root);
   for (Entry& section : out->entries) {

@@ -21,8 +21,8 @@ using MutableNode = std::shared_ptr<Node>;
 
 constexpr size_t kLongestKey = 200;
 
-/// Builds the tree from the parser's events: yaml-cpp's own nodes keep neither the anchors apart
-/// nor the keys that are written twice.
+/// Builds the tree from the parser's events, because yaml-cpp's own nodes keep neither anchors nor
+/// repeated keys.
 class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(std::shared_ptr<const std::string> source, bool is_override)
@@ -69,8 +69,8 @@ class TreeBuilder : public YAML::EventHandler {
   struct Open {
     MutableNode node;
     YAML::anchor_t anchor;
-    NodePtr key;                            // read, waiting for its value
-    std::map<std::string, size_t> indices;  // of the keys written so far; npos for a merge
+    NodePtr key;                            // key that was read and waits for its value
+    std::map<std::string, size_t> indices;  // positions of the keys so far; npos for a merge
   };
 
   YamlPlace place(const YAML::Mark& mark) const {
@@ -124,7 +124,8 @@ class TreeBuilder : public YAML::EventHandler {
     map.key = key;
   }
 
-  // Merged keys are used if the map does not have them itself. Of several maps the earlier wins.
+  // Adds merged keys that the map does not have itself. If several maps are merged, the earlier one
+  // wins.
   static void apply_merges(Open& map) {
     const auto merge = map.indices.find("<<");
     if (merge == map.indices.end()) return;

@@ -37,8 +37,8 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-// Leaves by their dotted keys. Items of a list of maps are keyed by name, so that an additional
-// table does not change the keys of later ones.
+// Lists leaves by their dotted keys. Items of a list of maps are keyed by name, so that an
+// additional table does not change the keys of later ones.
 void flatten(const Node& node, const std::string& key, std::map<std::string, std::string>& out) {
   if (node.is_map()) {
     for (const Entry& entry : node.entries) flatten(*entry.value, dotted(key, entry.key), out);

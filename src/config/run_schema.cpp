@@ -28,7 +28,7 @@ Schema<ShardingConfig> sharding_schema() {
   schema.key("strategy", &S::strategy, choice(kStrategyNames), "how tables are cut over the ranks");
   schema.key("tables", &S::tables, map_of("tables or groups", choice(kStrategyNames)),
              "overrides, as {C3: row}; a table's own one goes before its group's");
-  schema.key("plan", &S::plan, text("a path, or empty"), "a plan.json to use as it is");
+  schema.key("plan", &S::plan, optional_path(), "a plan.json to use as it is");
   return schema;
 }
 
@@ -48,7 +48,7 @@ Schema<CachedConfig> cached_schema() {
   schema.key("middle", &C::middle, memory_size(true),
              "host memory between the device and the SSD; empty = none");
   schema.key("backing", &C::backing, word({"host", "ssd"}), "where all rows lie");
-  schema.key("directory", &C::directory, text("a path, or empty"), "of the SSD's files");
+  schema.key("directory", &C::directory, optional_path(), "of the SSD's files");
   schema.key("policy", &C::policy, word({"lookahead", "lru16", "static"}), "which rows stay");
   return schema;
 }
@@ -124,11 +124,13 @@ Schema<DataConfig> data_schema() {
   schema.key("source", &D::source, choice(kDataKindNames),
              "hdf5: dataset files; synthetic: made on the fly; replay: the first batch again and "
              "again");
-  schema.key("train", &D::train, text("a path"), "the training data: a file or a folder of files")
+  schema
+      .key("train", &D::train, optional_path("a path"),
+           "the training data: a file or a folder of files")
       .default_shown("required for hdf5")
       .may_change();
   schema
-      .key("test", &D::test, text("a path, or empty"),
+      .key("test", &D::test, optional_path(),
            "the data that evaluations read; empty = no evaluation")
       .may_change();
   schema.key("synthetic", &D::synthetic, section(synthetic_schema()), "the synthetic source");
@@ -165,7 +167,7 @@ void reject_unknown(const Entry& entry, const std::string& path,
                     const std::vector<std::string>& known) {
   std::string suggestion = dotted(path, nearest(entry.key, known));
   auto fewest = std::numeric_limits<std::ptrdiff_t>::max();
-  for (const KeyDoc& row : key_docs()) {  // the right word in the wrong section
+  for (const KeyDoc& row : key_docs()) {  // suggests the same word in another section
     const auto sections = std::count(row.key.begin(), row.key.end(), '.');
     if (last_segment(row.key) != entry.key || sections >= fewest) continue;
     suggestion = row.key;

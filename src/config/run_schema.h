@@ -7,14 +7,14 @@
 
 namespace dlrm {
 
-/// All keys of a config: the one place where each is declared.
+/// Declares all keys of a config.
 const Schema<RunConfig>& run_schema();
 
 Schema<ModelConfig> model_schema();
 Schema<DataConfig> data_schema();
 Schema<TrainConfig> train_schema();
 
-/// The config before anything is read.
+/// The config before anything is read: all defaults.
 RunConfig default_config();
 
 /// The rows of the reference, in the order of the schema.

@@ -14,8 +14,8 @@
 
 namespace dlrm {
 
-/// Throws for an unknown key of the map at `path`, naming where it was written and the nearest of
-/// `known`.
+/// Throws for an unknown key of the map at `path`. Names the place where it was written and the
+/// nearest of `known`.
 [[noreturn]] void reject_unknown(const Entry& entry, const std::string& path,
                                  const std::vector<std::string>& known);
 
@@ -23,8 +23,8 @@ inline std::string dotted(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
 }
 
-/// The keys of one map, each declared once. Reading, writing, errors and the reference follow from
-/// the declarations. Defaults are the values of the object before it is read.
+/// The keys of one map, each declared once. Reading, writing, errors and the reference all use
+/// these declarations. Defaults are the values of the object before it is read.
 template <class T>
 class Schema {
  public:
@@ -42,16 +42,16 @@ class Schema {
     std::function<bool(const T&)> is_omitted = [](const T&) { return false; };
 
     Field& required() { return is_required = true, *this; }
-    /// A resumed run may have another value.
+    /// Allows a resumed run to have another value.
     Field& may_change() { return can_change = true, *this; }
-    /// Not written if `condition` holds, because the key has no effect then.
+    /// Omits the key on writing if `condition` holds, because it has no effect then.
     Field& omit_if(std::function<bool(const T&)> condition) {
       return is_omitted = std::move(condition), *this;
     }
     Field& default_shown(std::string text) { return shown_default = std::move(text), *this; }
   };
 
-  /// `member` takes a T to the value: a pointer to a member, or a function of T&.
+  /// `member` gives the value of a T. It is a pointer to a member, or a function of T&.
   template <class Member, class V>
   Field& key(const std::string& name, Member member, const Codec<V>& codec,
              const std::string& meaning) {
@@ -76,7 +76,7 @@ class Schema {
     return fields_.back();
   }
 
-  /// `step` is called after the keys of a map have been read, for keys that depend on others.
+  /// Calls `step` after the keys of a map have been read. For keys that depend on others.
   void then(std::function<void(const Node&, const std::string&, T&)> step) {
     then_ = std::move(step);
   }
@@ -143,7 +143,7 @@ class Schema {
   std::function<void(const Node&, const std::string&, T&)> then_;
 };
 
-/// A map with its own keys.
+/// A codec of a map with its own keys.
 template <class T>
 Codec<T> section(const Schema<T>& keys) {
   const auto schema = std::make_shared<const Schema<T>>(keys);  // codecs are copied often

@@ -15,13 +15,13 @@ constexpr int64_t kMaxRows = int64_t{1} << 40;
 constexpr int64_t kMaxDim = 16384;
 constexpr int64_t kMaxHotness = 1000000;
 
-/// An entry of the list as it is written.
+/// An entry of the list in the form in which it is written.
 struct TableEntry {
   std::string name;
   int64_t rows = 0;
   int64_t dim = 0;
   DType dtype = DType::kFloat32;
-  int64_t count = 0;  // 0: one table, named as the entry
+  int64_t count = 0;  // 0: one table with the entry's name
   int64_t hotness = 1;
   Pooling pooling = Pooling::kSum;
   std::vector<FeatureConfig> features;
@@ -104,7 +104,7 @@ Schema<TableEntry> entry_schema() {
   return schema;
 }
 
-/// Names in use, and where each was written.
+/// The names in use, and the place where each was written.
 class UsedNames {
  public:
   UsedNames(const char* what, const char* remedy) : what_(what), remedy_(remedy) {}
@@ -164,7 +164,7 @@ bool is_alike(const FeatureConfig& a, const FeatureConfig& b) {
   return a.hotness == b.hotness && a.pooling == b.pooling;
 }
 
-/// True if `table` is member `i` of the group that `entry` (names without suffix) started.
+/// True if `table` is member `i` of the group that began with `entry`, whose names have no suffix.
 bool is_member(const TableConfig& table, const TableEntry& entry, int64_t i) {
   const std::string suffix = fmt::format("_{}", i);
   const bool same_shape = table.rows == entry.rows && table.dim == entry.dim &&
@@ -179,7 +179,7 @@ bool is_member(const TableConfig& table, const TableEntry& entry, int64_t i) {
   return true;
 }
 
-/// Features named as their table and alone need no list.
+/// Omits the list of features if the only feature has the name of its table.
 void fold_single_feature(TableEntry& entry) {
   if (entry.features.size() != 1 || entry.features[0].name != entry.name) return;
   entry.hotness = entry.features[0].hotness;
@@ -187,7 +187,7 @@ void fold_single_feature(TableEntry& entry) {
   entry.features.clear();
 }
 
-/// The entry that stands for tables[first] and those of its group that follow it.
+/// Makes the entry for tables[first] and the members of its group that follow.
 TableEntry entry_at(const std::vector<TableConfig>& tables, size_t first) {
   const TableConfig& table = tables[first];
   TableEntry entry{table.name, table.rows, table.dim,     table.dtype,

@@ -7,9 +7,9 @@
 
 namespace dlrm {
 
-/// `model.tables`: every entry is a table, or `count` tables of the same shape (<name>_0, <name>_1,
-/// ..., with the same suffixes on their features). Tables without their own width have dim 0 after
-/// reading, until `set_default_dim`.
+/// Reads and writes `model.tables`. Every entry is a table, or `count` tables of the same shape:
+/// <name>_0, <name>_1, ..., with the same suffixes on their features. Tables without their own
+/// width have dim 0 after reading, until `set_default_dim` is called.
 Codec<std::vector<TableConfig>> table_list();
 
 void set_default_dim(std::vector<TableConfig>& tables, int64_t dim);

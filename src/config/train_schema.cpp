@@ -20,7 +20,7 @@ Schema<WireConfig> wire_schema() {
   return schema;
 }
 
-/// "1e-10; adam 1e-08": the first rule's default, and those that differ.
+/// The default of the first rule, and the defaults that differ from it: "1e-10; adam 1e-08".
 std::string eps_defaults(uint32_t use) {
   std::string text = fmt::format("{}", kOptimizers[0].eps);
   for (const OptimizerTraits& rule : kOptimizers) {
@@ -30,7 +30,7 @@ std::string eps_defaults(uint32_t use) {
   return text;
 }
 
-/// Of the optimizer of dense layers or of tables: `use` is kDense or kSparse.
+/// Schema of the optimizer of dense layers or of tables: `use` is kDense or kSparse.
 Schema<OptimizerConfig> optimizer_schema(uint32_t use) {
   using O = OptimizerConfig;
   Names<OptimizerRule> rules;
@@ -69,7 +69,7 @@ Schema<ScheduleConfig> schedule_schema() {
   return schema;
 }
 
-// If one of the two is in the config, it replaces the other.
+// If train.steps is set, it replaces the default of train.epochs. Setting both is an error.
 void choose_length(const Node& node, const std::string& path, TrainConfig& train) {
   const NodePtr steps = node.find("steps");
   if (!steps) return;

@@ -11,7 +11,7 @@
 namespace dlrm {
 namespace {
 
-/// Expanded names by the names that a config may use.
+/// The expanded table names for each name that a config may use.
 struct TableNames {
   std::set<std::string> tables;
   std::map<std::string, std::vector<std::string>> groups;

@@ -5,11 +5,11 @@
 
 namespace dlrm {
 
-/// Replaces names of groups by expanded table names in `sharding.tables` and `memory.tables`. A
-/// name that is neither is an error. `root` knows where keys were written.
+/// Replaces group names by expanded table names in `sharding.tables` and `memory.tables`. Throws
+/// for a name that is neither a group nor a table. `root` knows where keys were written.
 void resolve_table_overrides(RunConfig& config, const Node& root);
 
-/// Checks conditions among several keys.
+/// Checks conditions that involve several keys.
 void validate(const RunConfig& config, const Node& root);
 
 }  // namespace dlrm

@@ -92,7 +92,7 @@ void File::copy(const File& from, int64_t bytes, int64_t offset) {
     const ssize_t copied =
         ::copy_file_range(from.fd_, &source, fd_, &target, static_cast<size_t>(bytes - source), 0);
     if (copied < 0 && errno == EINTR) continue;
-    if (copied <= 0) break;  // this file system cannot
+    if (copied <= 0) break;  // the file system does not support it
   }
   std::vector<char> buffer(source < bytes ? 4 << 20 : 0);
   while (source < bytes) {
@@ -139,7 +139,7 @@ void sync_folder(const std::string& path) {
   const int rc = ::fsync(fd);
   const int why = errno;
   ::close(fd);
-  // Some file systems have nothing to sync in a folder and say so.
+  // Some file systems report that there is nothing to sync in a folder.
   if (rc == 0 || why == EINVAL || why == ENOTSUP) return;
   errno = why;
   fail(path, "sync");
@@ -151,7 +151,7 @@ void exchange_or_rename(const std::string& from, const std::string& to) {
     return;
   }
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
-  // File systems without an exchange: the old one moves aside for a moment.
+  // The file system has no exchange, so the old file is renamed for a moment.
   const std::string aside = from + ".old";
   if (::rename(to.c_str(), aside.c_str()) != 0) fail(to, "rename");
   if (::rename(from.c_str(), to.c_str()) != 0) fail(from, "rename");

@@ -12,7 +12,7 @@ void Log::line(const std::string& text) const {
   localtime_r(&now, &local);
   const std::string whole =
       fmt::format("{:02}:{:02}:{:02} {}\n", local.tm_hour, local.tm_min, local.tm_sec, text);
-  // One write, so that lines of several ranks do not mix.
+  // One call, so that lines of several ranks do not mix.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, whole.data(), whole.size());
 }
 

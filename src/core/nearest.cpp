@@ -32,7 +32,7 @@ std::string lower_case(std::string_view text) {
 }
 
 int longest_common_run(std::string_view a, std::string_view b) {
-  std::vector<int> run(b.size() + 1);  // ending at a[i], b[j - 1]
+  std::vector<int> run(b.size() + 1);  // length of the common run that ends at a[i], b[j - 1]
   int longest = 0;
   for (const char c : a) {
     for (size_t j = b.size(); j > 0; --j) {

@@ -14,7 +14,7 @@
 namespace dlrm {
 namespace {
 
-// A signal handler takes no argument of ours, so the names are global.
+// Global, because a signal handler cannot be passed an argument.
 std::array<std::atomic<const char*>, 16> names;
 static_assert(std::atomic<const char*>::is_always_lock_free);
 
@@ -23,7 +23,7 @@ int remember(const char* name) {
     const char* none = nullptr;
     if (names[i].compare_exchange_strong(none, name)) return static_cast<int>(i);
   }
-  return -1;  // a handler does not remove more files than that
+  return -1;  // more files than the handler can remove
 }
 
 void on_signal(int signal) {
@@ -54,7 +54,7 @@ void PartialFile::publish(File& file) {
   try {
     sync_folder(folder.empty() ? "." : folder);
   } catch (const Error&) {
-    // The file is in its place. A folder may be writable and not readable.
+    // The file has its final name already. A folder may be writable but not readable.
   }
   forget();
 }

@@ -7,10 +7,11 @@ namespace {
 
 using hdf5::Type;
 
-// Columns of a page or more start on a page, so that a reader may map them or read them directly.
+// Columns of a page or more start on a page boundary, so that a reader may map or read them
+// directly.
 constexpr int64_t kAlignment = 4096;
 
-/// Creates the datasets of a file and notes where they lie.
+/// Creates the datasets of a file and records their extents.
 class Creator {
  public:
   Creator(const std::string& path, int64_t samples)

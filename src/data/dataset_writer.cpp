@@ -137,7 +137,7 @@ class DatasetWriter::Impl {
       const int64_t hotness = layout_.features[f].hotness;
       if (hotness > 0) ids_[f] = samples * hotness;
     }
-    // Tried first, because HDF5 does not tell the reason of a failure.
+    // Tried before HDF5 creates the file, because HDF5 does not report the reason of a failure.
     if (!File::try_open(partial(), File::Mode::kCreate)) {
       throw usage_error("{}: cannot create: {}", path_, std::strerror(errno));
     }
@@ -145,7 +145,8 @@ class DatasetWriter::Impl {
     file_.emplace(partial(), File::Mode::kReadWrite);
   }
 
-  // In the output's folder, which has the space, and without names, so that nothing can be left.
+  // Creates them in the output's folder, which has the space. They have no names, so none can be
+  // left behind.
   void open_spools() {
     for (size_t c = 0; c < filled_.size(); ++c) {
       auto spool = File::try_nameless(partial());
@@ -257,7 +258,8 @@ class DatasetWriter::Impl {
   std::vector<Extent> extents_;
   std::vector<int64_t> filled_;  // bytes written, per column
   std::vector<BlockSums> sums_;  // per column
-  std::vector<int64_t> ids_;     // per feature: so far if it has offsets, otherwise in all
+  std::vector<int64_t>
+      ids_;  // per feature; the number so far if it has offsets, otherwise the total
   std::vector<uint8_t> bytes_;
   std::vector<int64_t> offsets_;
 };

@@ -14,7 +14,7 @@ constexpr const char* kFormat = "dlrm-dictionary";
 constexpr int64_t kVersion = 1;
 constexpr int64_t kFirstId = 1;
 
-/// The file's bytes, built in memory: HDF5 copes badly with a disk that is full.
+/// Builds the file's bytes in memory, because HDF5 handles a full disk badly.
 std::vector<char> file_image(const std::string& path,
                              const std::vector<FeatureVocabulary>& features) {
   int64_t bytes = int64_t{1} << 20;

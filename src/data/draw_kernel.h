@@ -5,13 +5,13 @@
 #include "dlrm/data/synthetic_draws.h"
 
 // Included by one source file per instruction set. Everything is in an unnamed namespace and calls
-// no library template, so that no function compiled for one set is linked into another. Loops over
-// kLanes independent lanes are what the compiler vectorises. Nothing is fused or reordered: every
-// set gives the same bits.
+// no library template, so that no function compiled for one set is linked into another. Loops run
+// over kLanes independent lanes, so that the compiler vectorises them. Nothing is fused or
+// reordered, so every set gives the same bits.
 
 namespace dlrm {
 
-/// The `counters` 4-word blocks from counter `first`: two ids or four floats per counter.
+/// Draws the `counters` 4-word blocks from counter `first` on: two ids or four floats per counter.
 struct DrawKernels {
   void (*ids)(const PowerLaw& law, uint64_t key, uint32_t stream, uint64_t first, int64_t* out);
   void (*uniform)(uint64_t key, uint32_t stream, uint64_t first, float scale, float* out);
@@ -61,14 +61,15 @@ inline void philox_lanes(uint64_t key, uint64_t first, uint32_t stream, uint32_t
 inline double from_bits(uint64_t bits) { return __builtin_bit_cast(double, bits); }
 inline uint64_t to_bits(double value) { return __builtin_bit_cast(uint64_t, value); }
 
-// Adding it leaves an integer (of magnitude below 2^51) in the low bits of the sum.
+// Adding it to a number of magnitude below 2^51 leaves the rounded integer in the low bits of the
+// sum.
 constexpr double kMagic = 0x1.8p52;
 constexpr uint64_t kMagicBits = 0x4338000000000000ull;
 
 /// ln x for normal x > 0, to about 1e-16 absolute near 1: ln m = 2 atanh((m - 1)/(m + 1)).
 inline double natural_log(double x) {
   const uint64_t bits = to_bits(x);
-  // Splits at √2 rather than at a power of two, so that m lies in [√½, √2).
+  // Splits at √2 instead of a power of two, so that m lies in [√½, √2).
   const uint64_t shifted = bits - 0x3fe6a09e667f3bcdull;
   const uint64_t exponent = (shifted >> 52) | ((shifted >> 63) ? ~uint64_t{0} << 12 : 0);
   const double m = from_bits(bits - (exponent << 52));
@@ -88,7 +89,9 @@ inline double natural_log(double x) {
   return e * 0x1.62e42fefa39efp-1 + (2.0 * f + f * s * p);
 }
 
-/// e^y for |y| < 700: 2^n times a Taylor sum of the rest.
+/// e^y for
+/// y
+/// < 700: 2^n times the Taylor sum of the remainder.
 inline double exponential(double y) {
   const double n = (y * 0x1.71547652b82fep+0 + kMagic) - kMagic;
   const double r = (y - n * 0x1.62e42fefa3800p-1) - n * 0x1.ef35793c76730p-45;

@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-// Workers may be in two neighbouring windows, and the next one is prepared.
+// Workers may be in two neighbouring windows, and the next one may be in preparation.
 constexpr size_t kKeptWindows = 4;
 constexpr size_t kKeptOrders = 2;
 
@@ -40,7 +40,7 @@ void shuffle(std::vector<T>& values, Draws draws) {
 
 struct EpochOrder::BlockOrder {
   int64_t epoch = 0;
-  std::vector<int64_t> blocks;        // in the order of their visit, window after window
+  std::vector<int64_t> blocks;        // in visiting order, window after window
   std::vector<int64_t> window_begin;  // [windows + 1] first position of each window
 };
 
@@ -71,7 +71,8 @@ std::shared_ptr<const EpochOrder::BlockOrder> EpochOrder::block_order(int64_t ep
   for (int64_t w = 0; w < windows(); ++w) {
     const auto first = order->blocks.begin() + w * kWindowBlocks;
     const auto last = order->blocks.begin() + std::min(blocks(), (w + 1) * kWindowBlocks);
-    // The one short block is the last of its window, so that a position gives block and sample.
+    // Moves the one short block to the end of its window, so that block and sample follow from a
+    // position.
     std::stable_partition(first, last, [&](int64_t b) { return block_range(b).size() == kBlock; });
     int64_t size = 0;
     for (auto b = first; b != last; ++b) size += block_range(*b).size();
@@ -98,7 +99,7 @@ std::shared_ptr<const EpochOrder::Window> EpochOrder::window(int64_t epoch, int6
       if (windows_.size() > kKeptWindows) windows_.pop_back();
     }
   }
-  // Made outside the lock: other windows stay usable meanwhile.
+  // Made without holding the lock, so that other windows stay usable.
   std::call_once(window->made, [&] {
     const auto w = static_cast<size_t>(index);
     window->begin = order->window_begin[w];

@@ -11,10 +11,9 @@
 namespace dlrm {
 
 /// The order in which an epoch visits samples: a permutation of [0, samples) that is a pure
-/// function of (seed, epoch). Blocks of consecutive samples are permuted; then the samples of each
-/// window of blocks are shuffled among themselves. Any range of it can be read at any time. That
-/// costs at most the shuffles of the windows in the range; a few windows are kept.
-/// Thread-safe.
+/// function of (seed, epoch). Blocks of consecutive samples are permuted. Then the samples of each
+/// window of blocks are shuffled. Any range can be read at any time, at the cost of shuffling the
+/// windows that it touches. A few windows are kept. Thread-safe.
 class EpochOrder {
  public:
   static constexpr int64_t kBlock = 16384;
@@ -47,8 +46,8 @@ class EpochOrder {
   bool shuffle_;
   uint64_t seed_;
   mutable std::mutex mutex_;
-  mutable std::deque<std::shared_ptr<const BlockOrder>> orders_;  // latest first
-  mutable std::deque<std::shared_ptr<Window>> windows_;           // latest first
+  mutable std::deque<std::shared_ptr<const BlockOrder>> orders_;  // most recent first
+  mutable std::deque<std::shared_ptr<Window>> windows_;           // most recent first
 };
 
 }  // namespace dlrm

@@ -125,7 +125,7 @@ bool Hdf5Source::gather_feature(const Column& column, const std::vector<Place>& 
       const int64_t id =
           element<Id>(column.ids[static_cast<size_t>(places[i].file)], places[i].sample);
       out[i] = id;
-      bad |= static_cast<uint64_t>(id) >= limit;  // negative ones too
+      bad |= static_cast<uint64_t>(id) >= limit;  // also finds negative ids
     }
     return bad;
   }

@@ -193,7 +193,7 @@ void Hdf5Source::advise_samples(Range samples) const {
     for (const Column& column : columns_) {
       const int64_t width = bytes_of(column.type) * column.hotness;
       advise(column.ids[f], begin * width, end * width);
-      // The ids of bags with offsets are left to the kernel's readahead.
+      // Leaves the ids of bags with offsets to the kernel's readahead.
       advise(column.offsets[f], begin * 8, (end + 1) * 8);
     }
   }

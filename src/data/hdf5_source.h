@@ -13,7 +13,7 @@
 
 namespace dlrm {
 
-/// What a source of dataset samples must match, and how it reads.
+/// Requirements on the samples of a dataset, and options for reading them.
 struct Hdf5SourceOptions {
   std::string path;
   int64_t batch_size = 0;
@@ -37,11 +37,11 @@ class Hdf5Source : public BatchSource {
   std::string describe() const override;
 
  private:
-  /// One feature of the config, its columns in every file.
+  /// One feature of the config, with its columns in every file.
   struct Column {
     std::string name;
     int64_t rows = 0;     // ids must be below it
-    int64_t hotness = 0;  // 0: offsets
+    int64_t hotness = 0;  // 0: bags are given by offsets
     IdType type = IdType::kInt32;
     std::vector<const std::byte*> ids;
     std::vector<const std::byte*> offsets;

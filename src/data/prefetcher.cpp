@@ -15,12 +15,12 @@
 namespace dlrm {
 
 /// Batch t is in slot (t - first) mod slots. A worker starts the next batch as soon as its slot is
-/// free. next() returns the slots in order and frees the one before.
+/// free. next() returns the slots in order and frees the previous slot.
 class Prefetcher::Impl {
  public:
   Impl(const BatchSource& source, int64_t first, int64_t last, int workers, int depth)
       : source_(source), first_(first), last_(last), depth_(std::max(depth, 1)) {
-    // One slot more than the depth: the one that the caller is reading.
+    // One slot more than the depth, for the batch that the caller is reading.
     slots_.resize(static_cast<size_t>(depth_) + 1);
     begun_ = handed_ = first;
     start(std::max(workers, 1));
@@ -42,8 +42,9 @@ class Prefetcher::Impl {
     wait_for(lock, slot);
     if (slot.error) std::rethrow_exception(slot.error);
     ++handed_;
-    // Waking a thread may cost more than a small batch, so several batches are started at a time.
-    // The others are started or ready.
+    // Wakes workers only if several batches can be started, because waking a thread may cost more
+    // than loading a small batch. Up to that point, the batches ahead are being loaded or are
+    // ready.
     const bool wake = handed_ + depth_ - begun_ >= std::max<int64_t>(1, depth_ / 2);
     lock.unlock();
     if (wake) work_.notify_one();
@@ -58,7 +59,7 @@ class Prefetcher::Impl {
  private:
   struct Slot {
     Batch batch;
-    int64_t ready = -1;  // the batch that it holds
+    int64_t ready = -1;  // number of the batch in this slot
     std::exception_ptr error;
   };
 
@@ -66,7 +67,7 @@ class Prefetcher::Impl {
     return slots_[static_cast<size_t>((t - first_) % static_cast<int64_t>(slots_.size()))];
   }
 
-  /// Only the main thread handles signals.
+  /// Blocks signals in the workers, so that the main thread handles them.
   void start(int workers) {
     sigset_t blocked, before;
     sigemptyset(&blocked);

@@ -6,8 +6,8 @@
 
 namespace dlrm {
 
-/// The first batch of another source for every t. An epoch has as many batches as there, all as
-/// large as the first.
+/// Gives the first batch of another source for every t. An epoch has as many batches as an epoch of
+/// that source. All of them have the size of the first.
 class ReplaySource : public BatchSource {
  public:
   explicit ReplaySource(const BatchSource& source) : what_(source.describe()) {

@@ -12,7 +12,7 @@ namespace {
 using hdf5::Storage;
 using hdf5::Type;
 
-/// Far above any file; products of two such numbers still fit.
+/// Larger than any file, and small enough that products of two such numbers fit.
 constexpr int64_t kLongestDimension = int64_t{1} << 48;
 
 std::string shape_text(const hdf5::Shape& shape) {

@@ -19,9 +19,10 @@ class StructureReader {
   void read_feature(const std::string& name);
   void read_offsets(StoredFeature& feature, const std::string& group);
 
-  /// The dataset `name`, which must exist and have `dimensions` dimensions.
+  /// Returns the dataset `name`, which must exist and have `dimensions` dimensions.
   hdf5::Dataset find(const std::string& name, size_t dimensions) const;
-  /// The place of a dataset and of its checksums. Errors if it is not contiguous in this file.
+  /// Returns the place of a dataset and of its checksums. Throws if one is not contiguous in this
+  /// file.
   StoredColumn locate(const hdf5::Dataset& dataset) const;
   int64_t offset_of(const hdf5::Dataset& dataset) const;
   int64_t sums_of(const hdf5::Dataset& dataset) const;

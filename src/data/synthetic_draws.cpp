@@ -23,8 +23,8 @@ const DrawKernels& kernels() {
   return chosen;
 }
 
-/// Calls `block(counter, buffer)` for as many blocks of counters as elements [first, first + count)
-/// need, `each` elements per counter, and copies the requested part.
+/// Calls `block(counter, buffer)` for all blocks of counters that hold elements [first, first +
+/// count), and copies the requested elements. A counter gives `kEach` elements.
 template <int kEach, class T, class Block>
 void draw_blocks(uint64_t first, int64_t count, T* out, const Block& block) {
   constexpr int64_t kElements = kDrawLanes * kEach;

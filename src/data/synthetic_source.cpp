@@ -8,7 +8,8 @@
 namespace dlrm {
 namespace {
 
-/// A tenth of the training samples, but at least one batch if there are so many.
+/// The test split has a tenth of the training samples, or one batch if that is more. It has at most
+/// as many samples as the training split.
 int64_t samples_of_split(const RunConfig& config, Split split) {
   const int64_t train = config.data.synthetic.samples;
   if (split == Split::kTrain) return train;

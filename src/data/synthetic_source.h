@@ -25,7 +25,7 @@ class SyntheticSource : public BatchSource {
   };
 
   BatchPlan plan_;
-  uint32_t stream_;  // tells the splits apart
+  uint32_t stream_;  // differs between the splits
   uint64_t dense_key_, label_key_;
   double alpha_;
   int64_t dense_width_;

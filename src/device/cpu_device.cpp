@@ -79,7 +79,8 @@ class CpuDevice final : public Device {
     void* pointer =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pointer == MAP_FAILED) return nullptr;
-    ::madvise(pointer, bytes, MADV_HUGEPAGE);  // random rows then miss the TLB far less often
+    ::madvise(pointer, bytes,
+              MADV_HUGEPAGE);  // reads of random rows then cause far fewer TLB misses
     return pointer;
   }
 

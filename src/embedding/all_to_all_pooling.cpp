@@ -7,7 +7,7 @@
 namespace dlrm {
 namespace {
 
-/// A block of any owner, with the numbers that the requester of its vectors needs.
+/// A block of any owner, with the data that its requester needs.
 struct RequestedBlock {
   int owner = 0;
   size_t number = 0;  ///< over the blocks of all owners
@@ -35,7 +35,7 @@ class AllToAllPooling final : public BagPooling {
       }
     }
     buffers_.zeros = Array<float>(context.device, static_cast<size_t>(widest), "zeros");
-    // The shard of row 0 is first: its vectors are copied. Those of later rows are added.
+    // The shard of row 0 is first. Its vectors are copied, and those of later rows are added.
     const auto order = [](const RequestedBlock& r) {
       return std::tuple(r.block.feature, r.block.first_row, r.block.e_column);
     };
@@ -177,7 +177,7 @@ class AllToAllPooling final : public BagPooling {
     return copy;
   }
 
-  /// Zeros for all rows of the columns that `copy` writes.
+  /// Writes zeros to all rows of the columns that `copy` writes.
   BlockCopy zero(const BlockCopy& copy, int64_t rows) const {
     BlockCopy result;
     result.src = buffers_.zeros.data();

@@ -11,9 +11,9 @@ class BagLookup {
  public:
   BagLookup(Context& context, const LocalTables& tables, BagPooling& pooling);
 
-  /// Queues on `ops`, after the batch's ids are prepared.
+  /// Queues the lookups on `ops`. The batch's ids must be prepared.
   void lookup(const RoutedBatch& batch, Ops& ops);
-  /// E [b, W]. Replicas have been looked up into it.
+  /// Returns E [b, W]. lookup() has written the columns of replicas.
   MatrixView<const float> finish_return(const RoutedBatch& batch);
 
  private:

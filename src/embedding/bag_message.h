@@ -9,8 +9,9 @@ namespace dlrm {
 
 /// A message with one rank's bags of several groups. A group is a feature, or a feature on a slice.
 ///
-///   headers  {length, count} int32 a group: `length` ids in every bag, or -1; `count` ids in all
-///   lengths  int32 a sample, for each group whose length is -1
+///   headers  {length, count} int32 per group: `length` ids in every bag, or -1; `count` ids in
+///            total
+///   lengths  int32 per sample, for each group whose length is -1
 ///   ids      group-major, then sample; int32 if every table has at most 2^31 rows, otherwise
 ///            int64; they start at a multiple of 8 bytes
 ///
@@ -35,12 +36,12 @@ struct GroupSpan {
 /// Locates the groups of a message that has these headers. Appends to `spans`.
 void locate_groups(char* message, View<const GroupHeader> headers, int64_t samples,
                    int64_t id_bytes, std::vector<GroupSpan>& spans);
-/// The headers of a message that arrived.
+/// Returns the headers of a received message.
 View<const GroupHeader> headers_of(const char* message, int64_t groups);
 
-/// Writes lengths, if they are sent.
+/// Writes the lengths of bags if they are sent.
 void write_lengths(const GroupSpan& span, const int64_t* offsets, int64_t samples);
-/// Writes whole bags: lengths, and ids.
+/// Writes whole bags: their lengths and ids.
 void write_bags(const GroupSpan& span, int64_t id_bytes, const int64_t* ids, const int64_t* offsets,
                 int64_t samples);
 
@@ -55,7 +56,8 @@ struct BagCursor {
 template <class T>
 void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, bool non_empty,
                BagCursor<T>& cursor);
-/// Writes the numbers of the samples whose bags in `span` are not empty. Returns the end of them.
+/// Writes the numbers of the samples whose bags in `span` are not empty. Returns the end of the
+/// list.
 int32_t* list_non_empty(const GroupSpan& span, int64_t samples, int32_t* to);
 /// Appends the bags of `span` with only the ids in `rows`. Ids are then counted from rows.begin.
 void read_bags_within(const GroupSpan& span, int64_t id_bytes, int64_t samples, Range rows,

@@ -41,17 +41,17 @@ class BagPooling {
   virtual int64_t gradient_bytes() const = 0;  ///< sent to other ranks so far
 };
 
-/// Whether LocalPooling serves a plan: one rank, and no table's rows are cut.
+/// True if LocalPooling serves the plan: one rank, and no table's rows are cut.
 bool pools_locally(const EmbeddingLayout& layout);
 
-/// One rank owns all rows. Bags are pooled in E itself and gradients are read from dE.
+/// For one rank that owns all rows. Bags are pooled in E itself, and gradients are read from dE.
 std::unique_ptr<BagPooling> make_local_pooling(const EmbeddingLayout& layout);
 
-/// All-to-all. An owner sends to a rank of b samples [b, width of its whole blocks], sample-major,
-/// then for each other block its non-empty bags [n, width]. A whole block returns every bag.
-/// Gradients are sent back in the same layout. Values are sent in the types of `wire`. Mean
-/// features are sent as sums. The requester divides them, because it knows the whole length of the
-/// bag.
+/// For several ranks, or rows that are cut. An owner sends to a rank of b samples a matrix [b,
+/// width of its whole blocks], sample-major. After it follow, for each other block, the vectors [n,
+/// width] of its n non-empty bags. A whole block returns every bag. Gradients are sent back in the
+/// same layout. Values are sent in the types of `wire`. Features with mean pooling are sent as
+/// sums. The requester divides them, because it knows the whole length of the bag.
 std::unique_ptr<BagPooling> make_all_to_all_pooling(Context& context, Ops& ops,
                                                     const EmbeddingLayout& layout, WireConfig wire);
 

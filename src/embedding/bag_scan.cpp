@@ -13,7 +13,8 @@ constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 
 bool negative(uint64_t word) { return static_cast<int64_t>(word) < 0; }
 
-/// Finds lengths and order in one pass without branches. A falling offset sets a sign bit.
+/// Finds lengths and order in one pass without branches. An offset less than its predecessor sets a
+/// sign bit.
 void scan_feature(const int64_t* offsets, int64_t samples, int64_t ids, BagScan& scan) {
   const auto at = [&](int64_t i) { return static_cast<uint64_t>(offsets[i]); };
   const uint64_t length = samples > 0 ? at(1) - at(0) : 0;
@@ -29,8 +30,8 @@ void scan_feature(const int64_t* offsets, int64_t samples, int64_t ids, BagScan&
   scan.count = offsets[samples] - offsets[0];
 }
 
-/// Copies ids as Id. Returns true if an id is negative or above the last row. There are no
-/// branches, so that the compiler vectorises it.
+/// Copies ids as type Id. Returns true if an id is negative or above the last row. Has no branches,
+/// so that the compiler vectorises it.
 template <class Id>
 bool copy_and_find_bad(const int64_t* ids, int64_t count, int64_t rows, Id* to) {
   const auto last = static_cast<uint64_t>(rows - 1);

@@ -5,7 +5,7 @@
 
 namespace dlrm {
 
-/// The phase of the oldest batch. A call out of turn throws run_error.
+/// The phase of the oldest batch. A call that does not fit the phase throws run_error.
 class BatchPhase {
  public:
   enum Name : uint8_t {

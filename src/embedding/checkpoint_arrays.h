@@ -8,9 +8,9 @@
 
 namespace dlrm {
 
-/// Weights and optimizer state of all rows on this rank. One rank saves each cell: the owner of the
-/// first column saves the state of a whole row, and rank i mod world saves replica i. Every rank
-/// loads all that it holds.
+/// The weights and optimizer state of all rows on this rank. One rank saves each cell: the owner of
+/// the first column saves the state of a whole row, and rank i mod world saves replica i. Every
+/// rank loads all of its arrays.
 std::vector<ShardArray> checkpoint_arrays(const EmbeddingOptions& options, const Communicator& comm,
                                           const std::vector<OwnedShard>& shards,
                                           const std::vector<Replica>& replicated);

@@ -64,7 +64,7 @@ TableCuts cuts_of(const EmbeddingLayout& layout, int table, int64_t rows) {
     }
   }
   result.first_of_piece.push_back(static_cast<int>(result.of_piece.size()));
-  // A little less than the exact ratio, so that the guess is never past the last piece.
+  // Slightly less than the exact ratio, so that the guess is never past the last piece.
   result.pieces_per_row =
       static_cast<double>(result.pieces()) / static_cast<double>(rows) * (1.0 - 1e-12);
   return result;
@@ -154,7 +154,7 @@ class ExactRouter final : public Router {
     add_returned(scans, b, threads, transfer.batch.requester);
   }
 
-  /// Finds the bags that owners will return, from the lengths that are sent to them.
+  /// Finds the bags that owners will return from the lengths that are sent to them.
   void add_returned(const std::vector<BagScan>& scans, int64_t b, int threads,
                     RequesterSide& requester) const {
 #pragma omp parallel for schedule(static) num_threads(threads)

@@ -83,7 +83,7 @@ class FixedRouter final : public Router {
     transfer.batch.owner.filters_on_device() ? leave_to_device(transfer) : bucket(transfer);
   }
 
-  /// Lets the device filter each group's ids. The host knows only how many ids arrived.
+  /// Lets the device filter each group's ids. The host knows only the number of ids that arrived.
   void leave_to_device(Transfer& transfer) {
     OwnerSide& owner = transfer.batch.owner;
     const auto groups = static_cast<int64_t>(layout_.owner(rank()).groups.size());

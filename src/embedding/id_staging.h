@@ -16,7 +16,7 @@ class IdStaging {
       : staging_(device, what), unpacked_(device, 0, what), packs_(!device.host_visible_memory()) {}
 
   bool packs() const { return packs_; }
-  /// Empties both. Reserves `bytes` of staging and `integers` int64 to unpack to.
+  /// Empties both. Reserves `bytes` of staging memory, and memory for `integers` unpacked int64.
   void begin(size_t bytes, size_t integers = 0) {
     staging_.begin(bytes);
     packed_.clear();
@@ -28,7 +28,7 @@ class IdStaging {
     staging_.wait_until_released();
     unpacked_.reserve(integers);
   }
-  /// The next staged array, on the host.
+  /// Returns the next staged array, on the host.
   template <class T>
   T* take(size_t count) {
     return staging_.take<T>(count);
@@ -38,7 +38,7 @@ class IdStaging {
     return staging_.on_device(on_host);
   }
 
-  /// The next `count` integers on the device. The caller queues operations that write them.
+  /// Returns the next `count` integers on the device. The caller queues operations that write them.
   int64_t* take_integers(size_t count) {
     DLRM_CHECK(used_ + count <= unpacked_.size(), "{} integers of {}", used_ + count,
                unpacked_.size());
@@ -46,9 +46,9 @@ class IdStaging {
     used_ += count;
     return integers;
   }
-  /// The integers that a staged array is unpacked to.
+  /// Returns the integers that a staged array is unpacked to.
   int64_t* unpacked(const int32_t* array, size_t count) { return add(on_device(array), count, 0); }
-  /// The integers 0, step, 2 · step, ..., also made by the unpacking.
+  /// Returns the integers 0, step, 2 · step, ..., which the unpacking writes.
   int64_t* multiples(int64_t step, size_t count) { return add(nullptr, count, step); }
   /// The arguments of Ops::unpack.
   const std::vector<PackedList>& packed() const { return packed_; }

@@ -21,8 +21,8 @@ struct FeaturePlace {
   bool replicated = false;  ///< its table is data-parallel
 };
 
-/// Rows of a table on one owner. Ids are routed to a slice. Column shards of the same rows share
-/// it, so that ids are sent and sorted once.
+/// Rows of a table on one owner. Ids are routed to slices. Column shards of the same rows share a
+/// slice, so that ids are sent and sorted once.
 struct Slice {
   int table = 0;
   Range rows;
@@ -48,8 +48,8 @@ struct PooledBlock {
   int64_t first_row = 0;
   int64_t width = 0;
   bool non_empty = false;  ///< of its group
-  int64_t column = 0;      ///< in the owner's blocks that return every bag; unused if non_empty
-  int64_t e_column = 0;    ///< in E
+  int64_t column = 0;  ///< first column in the owner's matrix of whole blocks; unused if non_empty
+  int64_t e_column = 0;  ///< in E
 };
 
 /// The slices of one rank.
@@ -58,12 +58,12 @@ struct OwnerLayout {
   std::vector<RoutedGroup> groups;
   std::vector<PooledBlock> blocks;
   int first_group = 0;     ///< number of its first group, counted over all owners
-  bool by_source = false;  ///< a group is non_empty, so the bags of each source rank are separate
+  bool by_source = false;  ///< true if a group is non_empty: each source rank has its own pieces
   int shards = 0;
-  int64_t width = 0;  ///< of the blocks that return every bag
+  int64_t width = 0;  ///< of the blocks that return every bag, together
 };
 
-/// The owner of every row, and the place of every feature's vectors. The same on every rank.
+/// The owner of every row, and the columns of every feature's vectors. The same on every rank.
 struct EmbeddingLayout {
   /// With *fixed* routing every bag is returned, so that shapes are constant.
   EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan, RoutingMode mode);
@@ -81,7 +81,7 @@ struct EmbeddingLayout {
            first_feature[static_cast<size_t>(table)];
   }
   const OwnerLayout& owner(int rank) const { return owners[static_cast<size_t>(rank)]; }
-  /// Whether every shard has all rows of its table.
+  /// True if every shard has all rows of its table.
   bool rows_uncut() const;
 };
 

@@ -12,7 +12,7 @@
 
 namespace dlrm {
 
-/// The plan, and the rows that it puts on this rank: shards, and replicas of data-parallel tables.
+/// The plan, and this rank's rows under it: shards, and replicas of data-parallel tables.
 class LocalTables {
  public:
   LocalTables(Context& context, Ops& ops, EmbeddingOptions options, Plan plan);

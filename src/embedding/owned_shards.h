@@ -33,7 +33,8 @@ std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptio
 void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
                  BagPooling& pooling, MatrixView<float> e, std::vector<BagGroup>& lookups);
 
-/// Appends the gradients of a shard's features, in feature order, each in its pieces.
+/// Appends the gradients of a shard's features, in feature order. Each feature has one entry per
+/// piece.
 void list_gradients(const OwnedShard& shard, const RoutedBatch& batch, BagPooling& pooling,
                     MatrixView<float> de, std::vector<BagGradient>& gradients);
 

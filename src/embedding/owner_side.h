@@ -22,15 +22,15 @@ class OwnerSide {
     void* offsets;
     int32_t* samples;  ///< of a piece's bags; null if not requested
   };
-  /// Reserves one buffer for each group, for `counts` ids and the offsets of `bags` bags. `narrow`:
-  /// ids fit int32. `with_samples`: groups whose bags' samples a device reads. Returns the number
-  /// of ids. The caller sets the pieces.
+  /// Reserves one buffer for each group, for `counts` ids and the offsets of `bags` bags. If
+  /// `narrow`, ids fit int32. `with_samples` marks the groups for which a device reads the sample
+  /// of each bag. Returns the number of ids. The caller sets the pieces.
   size_t reserve_groups(View<const int64_t> counts, int64_t bags, size_t pieces_in_each,
                         bool narrow, const std::vector<bool>& with_samples,
                         std::vector<GroupBuffer>& buffers);
   bool narrow() const { return narrow_ != nullptr; }
-  /// Sets piece `piece` to `bags` bags, whose ids and offsets are in a group's buffer. Offsets
-  /// count from `ids`.
+  /// Sets piece `piece` to `bags` bags, whose ids and offsets are in a group's buffer. Offsets are
+  /// relative to `ids`.
   template <class T>
   void set_piece(size_t piece, const T* ids, const T* offsets, int64_t bags,
                  const int32_t* bag_samples = nullptr) {
@@ -38,7 +38,7 @@ class OwnerSide {
     samples[piece] = staging_.on_device(bag_samples);
   }
 
-  /// Whether a device filters the ids of all ranks. Otherwise the host buckets them.
+  /// True if a device filters the ids of all ranks. Otherwise the host buckets them.
   bool filters_on_device() const { return staging_.packs(); }
   /// Reserves host memory for the messages of all ranks, which the device filters.
   char* reserve_message(size_t bytes);
@@ -57,10 +57,10 @@ class OwnerSide {
   /// piece for each rank's samples.
   std::vector<IdGroup> pieces;
   size_t pieces_per_group = 1;
-  /// By piece: the sample of each bag, counted from the piece's first sample. Null if bag i is of
-  /// sample i.
+  /// For each piece, [bags] the sample of each bag, relative to the piece's first sample. Null if
+  /// bag i belongs to sample i.
   std::vector<const int32_t*> samples;
-  /// If a device filters: the ids of all ranks as they arrived, by feature and then rank, and the
+  /// If a device filters: the ids of all ranks as received, by feature and then rank, and the
   /// filter of each group. Otherwise empty.
   std::vector<IdPart> parts;
   std::vector<int64_t> part_sizes;  ///< ids of each part
@@ -72,7 +72,7 @@ class OwnerSide {
 
   IdStaging staging_;
   const int32_t* narrow_ = nullptr;    ///< the groups' staged int32, if narrow()
-  const int64_t* unpacked_ = nullptr;  ///< the integers that narrow_ is unpacked to
+  const int64_t* unpacked_ = nullptr;  ///< the unpacked integers of narrow_
 };
 
 }  // namespace dlrm

@@ -7,7 +7,7 @@
 
 namespace dlrm {
 
-/// All-gathers pairs of a row and its gradient, of several tables. A rank's message holds the rows
+/// All-gathers pairs of a row and its gradient for several tables. A rank's message holds the rows
 /// of every table (int64), then the gradients of every table (fp32), padded to 8 bytes. Counts of
 /// rows are exchanged first. The host reads counts and rows in the device's memory.
 class PairExchange {
@@ -26,7 +26,7 @@ class PairExchange {
   Pairs mine(size_t table) { return pairs_of(mine_.data(), my_counts_.data(), table); }
   void poll();
   void finish();
-  /// After finish().
+  /// Valid after finish().
   Pairs of_rank(size_t rank, size_t table) {
     return pairs_of(all_.data() + messages_.offsets[rank], counts_of(rank), table);
   }

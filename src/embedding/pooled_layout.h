@@ -10,9 +10,9 @@
 namespace dlrm {
 
 /// The positions of a batch's pooled vectors in two buffers, in elements. The owned buffer holds
-/// the vectors of my shards, rank after rank. The requested buffer holds those of my samples, owner
-/// after owner. In a rank's part, the blocks that return all bags are first, as columns of one
-/// matrix. The other blocks follow, one after the other.
+/// the vectors of this rank's shards, by the rank that they are sent to. The requested buffer holds
+/// the vectors of this rank's samples, by owner. In each rank's part, the blocks that return all
+/// bags come first, as columns of one matrix. The other blocks follow one after another.
 class PooledLayout {
  public:
   PooledLayout(const EmbeddingLayout& layout, int rank);

@@ -61,7 +61,7 @@ class ReducedUpdate final : public ReplicaUpdate {
  private:
   int64_t width(size_t i) const { return local_.tables()[i]->width; }
   int64_t rows(size_t i) const { return local_.tables()[i]->rows; }
-  /// Table i's gradients [rows, width] and, behind them, the mask [rows].
+  /// The gradients [rows, width] of table i, which are followed by the mask [rows].
   MatrixView<float> dense(size_t i) const {
     return {dense_.data() + starts_[i], rows(i), width(i)};
   }

@@ -49,8 +49,8 @@ ReplicaUpdates::ReplicaUpdates(Context& context, Ops& ops, const EmbeddingOption
                                const std::vector<Replica>& replicas) {
   ReplicaList gathered, reduced, all;
   for (const Replica& replica : replicas) {
-    // Pairs need the number of rows that a batch touches. If the communicator is on the device, the
-    // host does not know it.
+    // Pairs need the number of rows in the batch. If the communicator is on the device, the host
+    // does not know it.
     const bool pairs = !context.device_comm().on_device() &&
                        replicates_by_pairs(options.tables[static_cast<size_t>(replica.table)],
                                            options.max_global_batch, context.comm.size());

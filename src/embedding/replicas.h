@@ -31,8 +31,8 @@ std::vector<Replica> make_replicas(Context& context, const EmbeddingOptions& opt
 void add_lookups(const Replica& replica, const EmbeddingLayout& layout, const RoutedBatch& batch,
                  MatrixView<float> e, std::vector<BagGroup>& lookups);
 
-/// A way in which all ranks make the identical update of some replicas. Gradients are summed rank
-/// by rank, and within a rank by feature, sample and position. They are sent in fp32.
+/// A method by which all ranks make the identical update of some replicas. Gradients are summed
+/// rank by rank, and within a rank by feature, sample and position. They are sent in fp32.
 class ReplicaUpdate {
  public:
   virtual ~ReplicaUpdate() = default;
@@ -49,7 +49,7 @@ class ReplicaUpdate {
 
 using ReplicaList = std::vector<const Replica*>;
 
-/// For one rank. Nothing is sent.
+/// For one rank. Sends nothing.
 std::unique_ptr<ReplicaUpdate> make_local_update(Context& context, Ops& ops, ReplicaList tables);
 /// Ranks all-gather pairs of a row and its summed gradient.
 std::unique_ptr<ReplicaUpdate> make_gathered_update(Context& context, Ops& ops, ReplicaList tables);
@@ -82,14 +82,14 @@ class ReplicaGradients {
   std::vector<BagGradient> gradients_;
 };
 
-/// The updates of all replicas. Each uses the way that sends less.
+/// The updates of all replicas. For each replica the method is chosen that sends less.
 class ReplicaUpdates {
  public:
   ReplicaUpdates(Context& context, Ops& ops, const EmbeddingOptions& options,
                  const std::vector<Replica>& replicas);
   void sort(const RoutedBatch& batch, Ops& ops);
   void start(const RoutedBatch& batch, MatrixView<float> de);
-  /// Whether start() exchanges anything.
+  /// True if start() exchanges anything.
   bool exchanges() const { return exchanges_; }
   void poll();
   void finish(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de);

@@ -18,7 +18,7 @@ bool ids_fit_int32(const EmbeddingLayout& layout, size_t ids) {
                      [](const FeaturePlace& place) { return place.rows - 1 <= kMost; });
 }
 
-/// Offsets of a feature's bags, from 0.
+/// Copies the offsets of a feature's bags, relative to the first.
 template <class T>
 void copy_offsets(const int64_t* offsets, int64_t bags, T* to) {
   for (int64_t i = 0; i <= bags; ++i) to[i] = static_cast<T>(offsets[i] - offsets[0]);
@@ -76,8 +76,10 @@ void RequesterSide::set_scales(const EmbeddingLayout& layout, const LocalBags& b
   }
 }
 
-/// Stages `ids` ids and `offsets` offsets. If T is int64, operations read the staged arrays. If T
-/// is int32, the device unpacks them, and offsets of bags of one length are not staged.
+/// Reserves staging memory for `ids` ids and `offsets` offsets of type T, and copies the offsets.
+/// If T is int64, operations read the staged arrays themselves. If T is int32, the device unpacks
+/// them to int64. The unpacking also makes the offsets of bags of equal length, so these are not
+/// staged.
 template <class T>
 void RequesterSide::place(const LocalBags& bags, const std::vector<BagScan>& scans, size_t ids,
                           size_t offsets, int threads, std::vector<IdDestination>& destinations) {

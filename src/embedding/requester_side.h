@@ -8,44 +8,45 @@
 
 namespace dlrm {
 
-/// The local samples whose bags are not empty on one slice. Its owner returns only their vectors.
+/// The local samples whose bags are not empty on one slice. The slice's owner returns vectors for
+/// these samples only.
 struct ReturnedBags {
   int64_t count = 0;
   const int32_t* samples = nullptr;  ///< [count] ascending, from 0 for the first local sample
   const float* scale = nullptr;      ///< [count] 1/length of each whole bag; null for sums
-  /// Every local bag has exactly one id, so no other slice returns vectors for these samples.
+  /// Every local bag has one id, so no other slice returns vectors for these samples.
   bool alone = false;
 };
 
-/// A batch's data on the rank of its samples. It has the bags of tables that are stored whole on
-/// that rank, and the data that the use of returned vectors needs. Pointers are the device's.
+/// A batch's data on the rank of its samples: the bags of features whose tables are whole on that
+/// rank, and the data needed to place returned vectors. Pointers are to device memory.
 class RequesterSide {
  public:
   explicit RequesterSide(Device& device) : staging_(device, "ids of local samples") {}
 
-  /// Which features' bags stay on this rank.
+  /// The features whose bags are looked up on this rank: those of replicated tables, or all.
   enum class Keep : uint8_t { kReplicated, kAll };
-  /// Copies the offsets of the features to keep and computes scales from bag lengths. Sets the
-  /// destinations of the features' ids. Reserves memory for `returned_groups` calls of
-  /// add_returned().
+  /// Prepares the batch. For the features in `keep`, stages offsets, and points `destinations` to
+  /// staging memory for ids. Computes scales from bag lengths. Reserves memory for
+  /// `returned_groups` calls of add_returned().
   void begin(const EmbeddingLayout& layout, const LocalBags& bags,
              const std::vector<BagScan>& scans, Keep keep, size_t returned_groups, int threads,
              std::vector<IdDestination>& destinations);
-  /// Sets the returned bags of group `number` of feature `feature`: those of samples whose lengths
-  /// [b] are not 0. `i` numbers the calls.
+  /// Sets the returned bags of group `number` of feature `feature`: the samples whose lengths [b]
+  /// are not 0. Call i of add_returned() passes `i`.
   void add_returned(size_t i, size_t number, size_t feature, View<const int32_t> lengths,
                     bool alone);
 
   IdStaging& staging() { return staging_; }
   const IdStaging& staging() const { return staging_; }
 
-  std::vector<IdGroup> kept;           ///< by feature; empty for those that are not kept
+  std::vector<IdGroup> kept;           ///< by feature; empty for features that are not kept
   std::vector<const float*> scales;    ///< by feature: [b] 1/length of each bag; null for sums
-  std::vector<ReturnedBags> returned;  ///< by number of the group; empty if all are returned
+  std::vector<ReturnedBags> returned;  ///< by number of the group; empty if all bags are returned
 
  private:
-  /// A feature whose bags are kept, and its staged offsets. Offsets are null if they are not
-  /// staged, because they are multiples of the bag length.
+  /// A kept feature and its staged offsets. Offsets are null if the device computes them, because
+  /// all bags have the same length.
   struct Kept {
     size_t feature;
     void* offsets;

@@ -62,7 +62,7 @@ std::unique_ptr<RowStore> make_resident_rows(Device& device, MemoryKind kind, co
 
 namespace {
 
-/// state[r, c] = value for all rows.
+/// Sets state[r, c] to `value` for all rows.
 void fill_state(Context& context, Ops& ops, float* state, const RowTable& rows, int64_t columns,
                 float value, Array<float>& initial_row) {
   ops.fill_zero(state, rows.rows * rows.state_stride * static_cast<int64_t>(sizeof(float)));

@@ -4,8 +4,8 @@
 
 namespace dlrm {
 
-/// A queue with a fixed number of places. A place keeps its contents when it leaves the queue, so
-/// that its memory is used again.
+/// A queue with a fixed number of places. An entry that leaves the queue keeps its contents, so
+/// that its memory can be reused.
 template <class T>
 class Ring {
  public:

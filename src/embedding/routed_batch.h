@@ -9,7 +9,7 @@
 
 namespace dlrm {
 
-/// One global batch on its way through the embeddings of a rank.
+/// One global batch in the embeddings of a rank, from route() to drop().
 struct RoutedBatch {
   explicit RoutedBatch(Device& device) : requester(device), owner(device) {}
 
@@ -20,12 +20,12 @@ struct RoutedBatch {
     owner.begin();
   }
 
-  /// `stream` waits for the copies of all staged arrays. Idempotent.
+  /// Makes `stream` wait for the copies of all staged arrays. Idempotent.
   void await(Stream& stream) {
     requester.staging().await(stream);
     owner.staging().await(stream);
   }
-  /// Staged arrays may be overwritten once `stream` has done the work it holds now.
+  /// Allows staged arrays to be overwritten once the work queued on `stream` so far is done.
   void release(Stream& stream) {
     requester.staging().release(stream);
     owner.staging().release(stream);

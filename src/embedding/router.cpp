@@ -67,7 +67,7 @@ void Router::poll() {
   for (int i = 0; i < in_flight(); ++i) {
     Transfer& transfer = transfers_[i];
     if (transfer.stage == Stage::kSizes && transfer.pending.poll()) begin_messages(transfer);
-    // Later batches' messages start after this one's, on every rank.
+    // On every rank, later batches' messages start after those of this batch.
     if (transfer.stage == Stage::kSizes) return;
     if (transfer.stage == Stage::kMessages && transfer.pending.poll()) finish_messages(transfer);
   }

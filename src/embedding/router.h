@@ -15,12 +15,12 @@ namespace dlrm {
 
 /// Checks ids and sends them to the owners of their rows, some batches ahead. A batch needs two
 /// exchanges: sizes (one int64 for each pair of ranks), then messages. Each kind has its own
-/// communicator, so that all ranks start the batches' exchanges in the same order. Both advance in
-/// poll(). The host does all of this. The router has its own stream, which copies staged arrays to
+/// communicator, so that all ranks start the batches' exchanges in the same order. poll() advances
+/// both. All of this runs on the host. The router has its own stream, which copies staged arrays to
 /// a device.
 class Router {
  public:
-  /// At most `capacity` batches in flight.
+  /// At most `capacity` batches may be in flight.
   Router(Context& context, const EmbeddingLayout& layout, int capacity, int threads);
   virtual ~Router();
   Router(const Router&) = delete;
@@ -30,12 +30,12 @@ class Router {
   /// changed.
   void route(const LocalBags& bags);
   void poll();
-  /// The oldest batch, with all its ids. Waits for them on the host, and the context's stream waits
-  /// for their copy.
+  /// Returns the oldest batch with all its ids. Blocks the host until they arrive. Makes the
+  /// context's stream wait for their copy.
   RoutedBatch& await_oldest();
-  /// The same, after await_oldest().
+  /// Returns the oldest batch. Call await_oldest() before.
   RoutedBatch& oldest() { return transfers_[0].batch; }
-  /// Ends the oldest batch. Its memory is used again once the context's stream has done the work it
+  /// Ends the oldest batch. Its memory is reused once the context's stream has done the work it
   /// holds now.
   void pop();
   int in_flight() const { return transfers_.size(); }
@@ -44,13 +44,13 @@ class Router {
 
  protected:
   enum class Stage : uint8_t { kSizes, kMessages, kArrived };
-  /// One batch on its way.
+  /// A batch in flight.
   struct Transfer {
     explicit Transfer(Device& device) : batch(device) {}
     RoutedBatch batch;
     Stage stage = Stage::kArrived;
     std::vector<char> send, receive;
-    char* message = nullptr;  ///< buffer for the messages of all ranks, if it is not `receive`
+    char* message = nullptr;  ///< receives the messages of all ranks, if not `receive`
     std::vector<int64_t> send_sizes, receive_sizes;  ///< bytes, by rank
     ExchangeLayout sizes_layout, layout;
     Pending pending;
@@ -66,7 +66,7 @@ class Router {
   virtual Pending start_sizes(Transfer& transfer) = 0;
   /// Reserves memory for messages of receive_sizes and starts their exchange.
   virtual Pending start_messages(Transfer& transfer) = 0;
-  /// Makes the owner's groups from the messages.
+  /// Makes the owner's groups from the received messages.
   virtual void assemble(Transfer& transfer) = 0;
 
   int rank() const { return messages_comm_->rank(); }
@@ -75,7 +75,7 @@ class Router {
   int64_t samples_of(const Transfer& transfer, int source) const {
     return part_of(transfer.batch.global_size, source, world()).size();
   }
-  /// Threads worth starting for so many ids.
+  /// The number of threads that is worth starting for this many ids.
   int threads_for(size_t ids) const { return ids < kIdsPerThread ? 1 : threads_; }
 
   const EmbeddingLayout& layout_;
@@ -91,19 +91,19 @@ class Router {
 
   const int threads_;
   Stream& stream_;
-  std::unique_ptr<Stream> copies_;  ///< staged arrays are copied to the device on it
+  std::unique_ptr<Stream> copies_;  ///< copies staged arrays to the device
   std::vector<BagScan> scans_;
   std::vector<IdDestination> destinations_;
   Ring<Transfer> transfers_;
 };
 
-/// Offsets of consecutive blocks. Returns their total size.
+/// Sets the offsets of consecutive blocks. Returns their total size.
 int64_t offsets_of(const std::vector<int64_t>& bytes, std::vector<int64_t>& offsets);
 inline void grow(std::vector<char>& buffer, int64_t bytes) {
   if (static_cast<int64_t>(buffer.size()) < bytes) buffer.resize(static_cast<size_t>(bytes));
 }
 
-/// As wire_id_bytes of the largest sharded table.
+/// Returns wire_id_bytes() of the largest sharded table.
 int64_t id_bytes_of(const EmbeddingLayout& layout);
 
 /// For one rank that owns all rows uncut. Ids are not sent, in either mode.
@@ -113,7 +113,8 @@ std::unique_ptr<Router> make_local_router(Context& context, const EmbeddingLayou
 std::unique_ptr<Router> make_exact_router(Context& context, const EmbeddingLayout& layout,
                                           int capacity, int threads);
 /// *fixed*: every rank receives every sharded feature's ids and keeps those of its rows. If memory
-/// is on a device, the device filters them. The host then knows only how many ids arrived.
+/// is on a device, the device filters them. The host then knows only the number of ids that
+/// arrived.
 std::unique_ptr<Router> make_fixed_router(Context& context, const EmbeddingLayout& layout,
                                           int capacity, int threads);
 

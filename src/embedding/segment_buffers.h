@@ -7,14 +7,14 @@
 
 namespace dlrm {
 
-/// Capacity of all groups together, in ids.
+/// The capacity of all groups together, in ids.
 inline int64_t ids_in(View<const IdGroup> groups) {
   int64_t total = 0;
   for (const IdGroup& group : groups) total += group.capacity;
   return total;
 }
 
-/// Memory for several SegmentedRows. It grows if needed and is used again.
+/// Memory for several SegmentedRows. It grows if needed and is reused.
 class SegmentBuffers {
  public:
   explicit SegmentBuffers(Device& device)

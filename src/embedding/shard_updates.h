@@ -16,15 +16,17 @@ namespace dlrm {
 /// other ranks. They are updated last.
 class ShardUpdates {
  public:
-  /// `progress` is called between shards.
+  /// Calls `progress` between shards.
   ShardUpdates(Context& context, Ops& ops, const LocalTables& tables, BagPooling& pooling,
                std::function<void()> progress);
 
-  /// Sorts the ids, on `ops`. It does not need gradients, so it may run while they are exchanged.
+  /// Queues the sort of ids on `ops`. It does not need gradients, so it may run while they are
+  /// exchanged.
   void sort(const RoutedBatch& batch, Ops& ops);
-  /// Call it when gradients have arrived. Starts the exchange of sums of squares, if there are any.
+  /// Starts the exchange of sums of squares, if a shard needs them. Call it after gradients have
+  /// arrived.
   void start_square_sums(const RoutedBatch& batch, MatrixView<float> de);
-  /// Updates all shards that need no sums of squares from other ranks.
+  /// Updates all shards that do not need sums of squares from other ranks.
   void update(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de);
   /// Waits for sums of squares and updates the other shards.
   void finish_square_sums(const OptimizerStep& step);

@@ -23,7 +23,7 @@ class SideStream {
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
 
-  /// Whether it differs from the main stream.
+  /// True if the side stream differs from the main stream.
   bool available() const { return ops_ != nullptr; }
   Ops& ops() const { return ops_ ? *ops_ : main_ops_; }
   Stream& stream() const { return stream_ ? *stream_ : context_.stream; }

@@ -12,7 +12,7 @@
 
 namespace dlrm {
 
-/// For this rank's shards of cut columns: the gradient sums of their unique rows, and sums of g².
+/// The gradient sums of unique rows, and the sums of g², of this rank's shards of cut columns.
 class CutShardSums {
  public:
   CutShardSums(Context& context, const std::vector<OwnedShard>& shards);
@@ -44,11 +44,11 @@ class CutShardSums {
 ///
 /// Owners of the same rows have the same ids. They therefore have the same unique rows in the same
 /// order, and only sums are sent. Rows are cut at every shard border of their table. An interval is
-/// the rows between two neighbouring borders.
+/// the set of rows between two neighbouring borders.
 ///
-/// If the host cannot read the device's memory, it does not know the number of unique rows. It
-/// sends the largest possible number of sums, which is equal on all owners of the same rows. The
-/// rows of a column shard must then be exactly one interval.
+/// If the host cannot read the device's memory, it does not know the number of unique rows. It then
+/// sends the largest possible number of sums, which is equal on all owners of the same rows. In
+/// that case the rows of a column shard must be exactly one interval.
 class SquareSums {
  public:
   SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout,
@@ -61,7 +61,7 @@ class SquareSums {
   MatrixView<float> gradients(size_t shard) const { return shard_sums_.gradients(shard); }
   /// Sums g² of each local shard of cut columns and starts the exchange.
   void start(const SegmentBuffers& segments);
-  /// Waits, and adds in column order.
+  /// Waits for the sums of other owners, and adds all sums in column order.
   void finish();
   /// Σ g² over whole rows, [count] of `shard`.
   View<const float> totals(size_t shard) const { return shard_sums_.totals(shard); }
@@ -104,7 +104,7 @@ class SquareSums {
   int64_t bytes_sent_ = 0;
 };
 
-/// Whether some table's columns are cut in this plan.
+/// True if the plan cuts the columns of a table.
 bool columns_are_cut(const EmbeddingLayout& layout);
 
 }  // namespace dlrm

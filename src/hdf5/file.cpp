@@ -12,7 +12,7 @@ namespace {
 
 Handle file_access() {
   Handle access(H5Pcreate(H5P_FILE_ACCESS));
-  // Closing the file closes what is open in it, so that everything is written then.
+  // Closing the file closes all open objects in it, so that everything is written.
   H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG);
   return access;
 }
@@ -48,7 +48,7 @@ herr_t collect_name(hid_t, const char* name, const H5L_info_t*, void* names) {
   return 0;
 }
 
-/// A name in the mapping of a virtual dataset is a pattern in which % begins a block number.
+/// Escapes a name for a virtual dataset's mapping, in which % begins a block number.
 std::string escape_pattern(const std::string& name) {
   std::string result;
   for (const char c : name) result.append(c == '%' ? 2 : 1, c);

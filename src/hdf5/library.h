@@ -11,7 +11,7 @@ namespace dlrm::hdf5 {
 
 static_assert(std::is_same_v<hid_t, int64_t>, "Handle holds identifiers as int64_t");
 
-/// Holds the library's lock and switches off its own printing of errors. May be nested.
+/// Holds the library's lock and disables the library's own error output. May be nested.
 class Lock {
  public:
   Lock();
@@ -25,7 +25,7 @@ class Lock {
   void* data_ = nullptr;
 };
 
-/// The library's text for the last failure, from the call where it began.
+/// The library's text for the last failure, from the innermost call.
 std::string last_error();
 
 hid_t stored_type(Type type);

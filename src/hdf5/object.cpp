@@ -9,13 +9,13 @@ namespace {
 
 constexpr size_t kLongestFixedText = size_t{1} << 20;
 
-/// Attributes come as scalars or as arrays of one element.
+/// True for a scalar, or for an array of one element.
 bool is_single(hid_t attribute) {
   const Handle space(H5Aget_space(attribute));
   return space.ok() && H5Sget_simple_extent_npoints(space.id()) == 1;
 }
 
-/// An attribute with one element of that class; a handle that is not ok otherwise.
+/// Opens an attribute with one element of that class. Otherwise returns a handle that is not ok.
 Handle open_single(hid_t object, const std::string& name, H5T_class_t type_class) {
   if (H5Aexists(object, name.c_str()) <= 0) return {};
   Handle attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT));
@@ -37,7 +37,7 @@ std::optional<std::string> read_variable_text(hid_t attribute, hid_t type) {
   H5Tset_size(type, H5T_VARIABLE);
   char* text = nullptr;
   if (H5Aread(attribute, type, &text) < 0) return {};
-  std::string result(text ? text : "");  // null is the empty text
+  std::string result(text ? text : "");  // null stands for the empty text
   H5free_memory(text);
   return result;
 }
@@ -48,7 +48,7 @@ std::optional<std::string> read_fixed_text(hid_t attribute, hid_t type, size_t s
   H5Tset_size(type, text.size());
   if (H5Aread(attribute, type, text.data()) < 0) return {};
   text.resize(std::strlen(text.c_str()));
-  while (!text.empty() && text.back() == ' ') text.pop_back();  // may be padded with spaces
+  while (!text.empty() && text.back() == ' ') text.pop_back();  // removes padding
   return text;
 }
 

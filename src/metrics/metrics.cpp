@@ -10,7 +10,7 @@ namespace dlrm {
 namespace {
 
 constexpr double kClip = 1e-15;
-constexpr size_t kBlock = 4096;  // summed separately, so that long sums keep their digits
+constexpr size_t kBlock = 4096;  // summed separately, so that long sums keep their precision
 
 struct Sums {
   double loss = 0;
@@ -57,7 +57,7 @@ Sums sum_block(View<const float> probabilities, View<const float> labels) {
     const double p = probabilities[i];
     const double y = labels[i];
     const double clipped = std::clamp(p, kClip, 1 - kClip);
-    // A label of 0 or 1 has one term, so that 0 times a logarithm is never computed.
+    // A label of 0 or 1 contributes one term only, so that 0 times a logarithm is never computed.
     if (y != 0) sums.loss -= y * std::log(clipped);
     if (y != 1) sums.loss -= (1 - y) * std::log1p(-clipped);
     sums.probability += p;

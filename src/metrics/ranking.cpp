@@ -11,9 +11,9 @@ namespace {
 constexpr int kPivotDigitBits = 6;
 constexpr size_t kPivotBuckets = size_t{1} << kPivotDigitBits;
 
-/// For each cut between ranks, the lowest score of the next rank's part. All cuts are found
-/// together, digit by digit from the top, so that parts have equally many words for any
-/// distribution. Equal scores stay on one rank.
+/// Returns, for each boundary between ranks, the lowest score of the next rank's part. All
+/// boundaries are found together, digit by digit from the highest, so that parts have equally many
+/// words for any distribution. Equal scores stay on one rank.
 std::vector<uint32_t> choose_pivots(Communicator& comm, View<const ScoreWord> words) {
   const auto cuts = static_cast<size_t>(comm.size() - 1);
   int64_t total = static_cast<int64_t>(words.size());
@@ -32,7 +32,7 @@ std::vector<uint32_t> choose_pivots(Communicator& comm, View<const ScoreWord> wo
     for (size_t c = 0; c < cuts; ++c) {
       const int64_t wanted = part_of(total, static_cast<int64_t>(c), comm.size()).end;
       const int64_t* counts = &below[c * kPivotBuckets];
-      // The last score with at most `wanted` words below it. Digit 0 always is one.
+      // The last score with at most `wanted` words below it. Digit 0 always qualifies.
       const auto above = std::upper_bound(counts + 1, counts + kPivotBuckets, wanted);
       pivots[c] |= static_cast<uint32_t>(above - counts - 1) << shift;
     }
@@ -40,7 +40,7 @@ std::vector<uint32_t> choose_pivots(Communicator& comm, View<const ScoreWord> wo
   return pivots;
 }
 
-/// Folded words from each rank in turn, each rank's sorted.
+/// Folded words from all ranks, one sorted run per rank.
 struct Runs {
   std::vector<ScoreWord> words;
   std::vector<int64_t> begins;  ///< [ranks + 1]
@@ -70,13 +70,13 @@ Runs redistribute(Communicator& comm, const std::vector<ScoreWord>& words,
   return runs;
 }
 
-/// Pairs of a range of scores, counted twice so that ties count one.
+/// Pairs within a range of scores, counted twice so that a tie counts as one.
 struct PairCounts {
   int64_t positives = 0;
   int64_t negatives = 0;
   unsigned __int128 doubled = 0;
 
-  /// Adds what is above everything counted so far.
+  /// Adds the counts of a range above all ranges added so far.
   void add_above(const PairCounts& other) {
     doubled += other.doubled + static_cast<unsigned __int128>(other.positives) * 2 *
                                    static_cast<unsigned __int128>(negatives);
@@ -120,7 +120,7 @@ class Merge {
     heads_.push(static_cast<uint64_t>(word) << 32 | run);
   }
 
-  /// Everything of this score in the run: at most both classes, each with its repeats.
+  /// Takes all words of this score from the run: at most two classes, each with its repeats.
   void take_score(size_t run, uint32_t score, int64_t* of_class) {
     int64_t& at = at_[run];
     while (at < runs_.begins[run + 1]) {

@@ -8,7 +8,7 @@ namespace dlrm {
 namespace {
 
 constexpr int kDigitBits = 11;
-constexpr int kDigits = 3;  // 33 bits and more than the 31 of a word
+constexpr int kDigits = 3;  // 33 bits, enough for the 31 of a word
 constexpr size_t kBuckets = size_t{1} << kDigitBits;
 
 size_t digit(ScoreWord word, int d) {

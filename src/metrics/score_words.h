@@ -7,8 +7,8 @@
 namespace dlrm {
 
 /// A sample as one word: the bits of its probability (in [0, 1], so below 2^30), then its class.
-/// Words have the order of probabilities. If the top bit is set, the word tells how many more times
-/// the word before it occurs.
+/// Words have the order of probabilities. If the top bit is set, the word is a count: how many more
+/// times the preceding word occurs.
 using ScoreWord = uint32_t;
 
 constexpr ScoreWord kRepeat = 0x80000000u;
@@ -21,14 +21,14 @@ constexpr bool is_repeat(ScoreWord word) { return (word & kRepeat) != 0; }
 /// `probability` in [0, 1]; -0 counts as 0.
 ScoreWord score_word(float probability, bool positive);
 
-/// Sorts words without repeats, by radix: O(n), one more buffer of the same size.
+/// Sorts words without repeats by radix, in O(n), with one more buffer of the same size.
 void sort_words(std::vector<ScoreWord>& words);
 
 /// Replaces runs of equal sorted words by one word and the number of repeats. The result is never
 /// longer.
 void fold_repeats(std::vector<ScoreWord>& words);
 
-/// The number of folded sorted words before the first whose score is `score` or more.
+/// The number of folded sorted words that precede the first word whose score is at least `score`.
 int64_t words_below(View<const ScoreWord> words, uint32_t score);
 
 }  // namespace dlrm

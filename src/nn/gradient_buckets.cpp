@@ -7,7 +7,7 @@
 namespace dlrm {
 namespace {
 
-/// 1 MiB: long enough to use the wire, short enough to overlap.
+/// 1 MiB: long enough for the full rate of the network, short enough to overlap.
 constexpr int64_t kBucketElements = 256 * 1024;
 
 }  // namespace

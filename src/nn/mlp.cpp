@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-constexpr int64_t kMaskStep = 128;  // bits; a mask's row is a multiple of it
+constexpr int64_t kMaskStep = 128;  // bits; the rows of a mask are a multiple of it
 
 }  // namespace
 
@@ -35,7 +35,8 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
     const size_t bytes = static_cast<size_t>(max_batch * layer.stride) * size_of(compute);
     layer.output = Buffer(context.device, bytes, "activations");
     if (needs_input(layer.act)) layer.input = Buffer(context.device, bytes, "activations");
-    // A next layer of one output needs no mask. It sees from its input which elements are above 0.
+    // A next layer with one output does not use a mask: its backward pass finds from its input
+    // which elements are above 0.
     if (fused_ && layer.act == Activation::kRelu && i + 1 < sizes.size() && sizes[i + 1] > 1) {
       layer.mask.stride = (out + kMaskStep - 1) / kMaskStep * kMaskStep;
       layer.bits = Buffer(context.device, static_cast<size_t>(max_batch * layer.mask.stride / 8),
@@ -88,7 +89,8 @@ LayerBelow Mlp::below(const Layer& layer) const {
 
 void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress) {
   if (layers_.empty() && dx.data) ops_.convert(dy, dx);
-  bool is_dz = false, has_dbias = false;  // whether the layer above has computed dz and dbias
+  bool is_dz = false,
+       has_dbias = false;  // the layer above has computed this layer's dz, and its dbias
   for (size_t i = layers_.size(); i-- > 0;) {
     Layer& layer = layers_[i];
     LinearBackward gradients;

@@ -19,8 +19,8 @@ void make_zero(const IdCheck& list, int64_t k) {
 
 }  // namespace
 
-// For devices whose memory is the host's. Plain loops suffice: a CPU run distributes ids in its
-// router and checks ids when they are read.
+// Default implementations, for executions whose device memory the host can read. Plain loops
+// suffice, because on a CPU ids are checked when they are read and distributed by the router.
 
 void Ops::run(const CheckIds& o) {
   const auto& [lists, flag, where] = o;

@@ -46,8 +46,8 @@ double all_tables_bytes(const RunConfig& config) {
   return bytes;
 }
 
-/// The smallest number of ranks above `world` that is found to fit. Doubles from what the tables
-/// alone need, then searches back with half steps.
+/// The smallest number of ranks above `world` found with which the plan fits. Doubles from the
+/// number that the tables alone need, then searches back in half steps.
 std::optional<int> ranks_that_fit(const RunConfig& config, int world, const PlanOptions& options) {
   const double needed = std::ceil(all_tables_bytes(config) / room_for_tables(config, options));
   if (needed > kMostRanks) return std::nullopt;
@@ -65,7 +65,7 @@ std::optional<int> ranks_that_fit(const RunConfig& config, int world, const Plan
   return fit;
 }
 
-/// The tables that a plan cuts, the largest first.
+/// Names the tables that a plan cuts, the largest first.
 std::string cut_tables(const RunConfig& config, const Plan& plan) {
   std::vector<std::pair<double, int>> cut;
   for (const Shard& shard : plan.shards) {

@@ -5,22 +5,22 @@
 
 namespace dlrm {
 
-/// Load and bytes placed on each rank so far. Finds the rank of least load that has room. Ties go
-/// to the lower rank, so equal inputs give equal plans.
+/// The load and the bytes placed on each rank so far. Finds the rank of least load that has room.
+/// Ties go to the lower rank, so equal inputs give equal plans.
 class Balance {
  public:
-  /// Each rank has room for `capacity` bytes; 0: unknown.
+  /// Each rank has room for `capacity` bytes. 0: unknown.
   Balance(int world, double capacity);
 
-  /// Loads that differ by less than this count as equal in pick(); bytes decide then.
+  /// Loads that differ by less than this count as equal in pick(), and bytes decide.
   void set_slack(double seconds) { slack_ = seconds; }
   void set_capacity(double bytes) { capacity_ = bytes; }
 
   void add(int rank, double seconds, double bytes);
 
-  /// Among the ranks not in `taken` that have room for `bytes`: the one of least load, or of fewest
-  /// bytes within the slack. If all ranks are in `taken`, all are considered. If none has room, the
-  /// one with the fewest bytes, and `overflows()` is true from then on.
+  /// Returns the rank of least load, or of fewest bytes within the slack, among the ranks that are
+  /// not in `taken` and have room for `bytes`. If all ranks are in `taken`, considers all. If none
+  /// has room, returns the rank with the fewest bytes; `overflows()` is true from then on.
   int pick(double bytes, const std::vector<int>& taken);
 
   /// The `count` ranks of least load, ascending.

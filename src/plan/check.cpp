@@ -18,7 +18,8 @@ std::string text_of(const Shard& shard) {
                      shard.rows.end, shard.columns.begin, shard.columns.end, shard.rank);
 }
 
-/// Rows are in one of two memories, and only a data-parallel table has replicas.
+/// Checks that rows are in one of the two memories, and that only data-parallel tables have
+/// replicas.
 void check_tiers(const Plan& plan, const ModelConfig& model, const std::vector<char>& replicated,
                  const std::string& where) {
   for (const Shard& shard : plan.shards) {
@@ -49,8 +50,8 @@ void check_bounds(const Shard& shard, const TableConfig& table, int world,
   }
 }
 
-/// Goes through the rows and keeps the shards that cross the current row, by first column. A new
-/// shard can only overlap its neighbours there.
+/// Visits the rows and keeps the shards that cross the current row, by first column. A new shard
+/// can only overlap its neighbours there.
 void check_overlap(Shards shards, const TableConfig& table, const std::string& where) {
   std::sort(shards.begin(), shards.end(),
             [](const Shard* a, const Shard* b) { return a->rows.begin < b->rows.begin; });
@@ -76,7 +77,7 @@ void check_overlap(Shards shards, const TableConfig& table, const std::string& w
   }
 }
 
-/// The first column of row `row` that no shard holds.
+/// The first column of row `row` that is in no shard.
 std::optional<int64_t> uncovered_column(const Shards& shards, int64_t row, int64_t width) {
   std::vector<Range> held;
   for (const Shard* shard : shards) {

@@ -10,7 +10,7 @@
 namespace dlrm {
 namespace {
 
-/// A part of the bytes to other ranks stays on the node, the rest goes through its network card.
+/// Some of the bytes to other ranks stay on the node. The others pass through its network card.
 double exchanged_byte(const MachineSpeed& speed, int world, int ranks_per_node) {
   if (world == 1) return 0;
   const int on_node =

@@ -4,7 +4,7 @@
 
 namespace dlrm {
 
-/// What `auto` assumes about a machine. Only the ratios matter, within a factor of about two.
+/// Assumptions of `auto` about a machine. Only the ratios matter, within a factor of about two.
 struct MachineSpeed {
   /// Bytes/s of memory per rank: half of the 28 GB/s that a triad reaches on two Sapphire Rapids
   /// cores, with one rank per core.
@@ -12,21 +12,22 @@ struct MachineSpeed {
   /// Bytes/s each way between ranks of one node. Through shared memory a byte is written and read
   /// twice.
   double local = 3.5e9;
-  /// Bytes/s each way of a node's network card: 100 Gbit/s. Its ranks share it.
+  /// Bytes/s each way of a node's network card: 100 Gbit/s. The node's ranks share it.
   double network = 12.5e9;
-  /// Ranks that share it if ranks_per_node is unknown.
+  /// Ranks that share a network card if ranks_per_node is unknown.
   int assumed_ranks_per_node = 4;
-  /// Memory is read in lines of so many bytes.
+  /// Bytes of a memory line. Memory is read in whole lines.
   double line = 64;
-  /// Bytes of memory that routing moves per id: it is bucketed, received, and sorted in about four
-  /// passes that read and write 16 bytes.
+  /// Bytes of memory that routing moves per id. Ids are bucketed, received, and sorted in about
+  /// four passes that read and write 16 bytes.
   double routing_bytes_per_id = 160;
-  /// Seconds per step for a stored byte: a checkpoint written at 1 GB/s every 10,000 steps. It also
-  /// spreads the bytes evenly if all other costs are equal.
+  /// Seconds per step for a stored byte: a checkpoint written at 1 GB/s every 10,000 steps. If all
+  /// other costs are equal, this spreads the bytes evenly.
   double storage = 1e-13;
 };
 
-/// Seconds per step that a piece of a table costs, from the bytes looked up, moved and stored.
+/// Estimates the seconds per step that a part of a table costs, from the bytes looked up, moved and
+/// stored.
 class CostModel {
  public:
   CostModel(const RunConfig& config, int world, const PlanOptions& options);

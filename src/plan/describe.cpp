@@ -14,7 +14,7 @@
 namespace dlrm {
 namespace {
 
-/// Up to this many ranks, all are listed.
+/// Up to this number of ranks, all of them are listed.
 constexpr int kListedRanks = 16;
 
 struct CutCounts {
@@ -123,7 +123,7 @@ std::string rank_lines(const std::vector<RankLoad>& loads) {
   return text;
 }
 
-/// Empty if all is on the device.
+/// Empty if all rows are on the device.
 std::string tier_line(const RunConfig& config, const Plan& plan) {
   std::set<int> tables(plan.host_replicas.begin(), plan.host_replicas.end());
   int64_t shards = 0;
@@ -164,7 +164,7 @@ std::string part_line(const char* name, double bytes) {
   return fmt::format("  {:<36}{:>12}\n", name, gib_text(bytes));
 }
 
-/// What a rank may use of each memory; 0: unknown.
+/// The memory that a rank may use; 0: unknown.
 struct Room {
   double device = 0;
   double host = 0;
@@ -180,8 +180,8 @@ Room room_of(const RunConfig& config, const PlanOptions& options) {
   return {device_budget(config, options), two ? options.host_memory_bytes : 0, two};
 }
 
-/// The rank that needs most of the device's memory. If that fits and the host's does not, the rank
-/// that needs most of the host's.
+/// The rank that needs most device memory. If that fits but host memory does not, the rank that
+/// needs most host memory.
 int rank_to_show(const std::vector<RankMemory>& memory, const Room& room) {
   const auto device = std::max_element(
       memory.begin(), memory.end(),

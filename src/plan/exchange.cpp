@@ -22,7 +22,7 @@ const TableConfig& table_of(const RunConfig& config, int table) {
   return config.model.tables[static_cast<size_t>(table)];
 }
 
-/// What an owner receives and returns per sample of another rank.
+/// The ids that an owner receives, and the vectors that it returns, per sample of another rank.
 struct OwnerFlow {
   int64_t groups = 0;
   int64_t length_lists = 0;
@@ -90,7 +90,8 @@ void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoa
                                                 rounded(flow.ids * static_cast<double>(samples)),
                                                 id_bytes));
   };
-  // Ranks have one of two numbers of samples. Messages are summed over ranks once for each.
+  // A rank has one of two numbers of samples. Message sizes are summed over ranks once for each
+  // number.
   std::map<int64_t, int> ranks_of_size;
   for (int rank = 0; rank < plan.world; ++rank) {
     ++ranks_of_size[samples_of(config, rank, plan.world)];
@@ -129,7 +130,8 @@ void add_square_sums(const RunConfig& config, const Plan& plan, std::vector<Rank
     const double unique = expected_unique_rows(
         static_cast<double>(table.rows),
         hotness_of(table) * static_cast<double>(config.train.global_batch_size));
-    // Rows between two borders of shards have the same owners, each of some columns.
+    // The rows between two shard borders have the same owners, and each owner holds some of the
+    // columns.
     std::vector<int64_t> cuts;
     for (const Shard& shard : shards) {
       cuts.push_back(shard.rows.begin);
@@ -189,7 +191,7 @@ void add_replica_exchange(const RunConfig& config, const Plan& plan, std::vector
   for (int rank = 0; rank < plan.world; ++rank) {
     RankLoad& load = loads[static_cast<size_t>(rank)];
     const double own = message(samples_of(config, rank, plan.world));
-    // In an allreduce a rank receives what it sends, up to the rounding of parts.
+    // In an allreduce a rank receives as much as it sends, up to the rounding of parts.
     const auto reduced =
         static_cast<double>(allreduce_sent_bytes(reduced_floats, rank, plan.world));
     load.replicated_bytes += (plan.world - 1) * own + reduced;

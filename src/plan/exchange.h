@@ -5,7 +5,7 @@
 
 namespace dlrm {
 
-/// True if shard `i` has the ids of the shard before it: other columns of the same rows.
+/// True if shard `i` has the same rows as the preceding shard, and so receives the same ids.
 bool shares_ids(const Plan& plan, size_t i);
 
 /// Adds the bytes of ids, pooled vectors and their gradients.

@@ -60,8 +60,8 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
 std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
   std::vector<RankMemory> memory(static_cast<size_t>(plan.world));
   add_shard_memory(config, plan, memory);
-  double message_bytes = 0, list_bytes = 0;  // a sample, of all shards
-  double id_messages = 0;                    // that every rank takes
+  double message_bytes = 0, list_bytes = 0;  // per sample, of all shards
+  double id_messages = 0;                    // per sample, received by every rank
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const Shard& shard = plan.shards[i];
     const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];

@@ -14,7 +14,8 @@
 namespace dlrm {
 namespace {
 
-/// A replicated table is at most this large, and all of them at most this share of a rank's memory.
+/// Limits of data-parallel tables chosen by `auto`: the size of one, and the share of a rank's
+/// memory for all.
 constexpr double kLargestReplica = 64.0 * 1024 * 1024;
 constexpr double kReplicatedShare = 0.05;
 
@@ -35,7 +36,7 @@ double replica_bytes(const RunConfig& config, const TableConfig& table) {
          state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
 }
 
-/// All that a rank needs for a replica.
+/// All memory that a rank needs for a replica.
 double replica_memory(const RunConfig& config, const TableConfig& table, int world) {
   const int64_t local = largest_part(config.train.global_batch_size, world);
   return replica_bytes(config, table) + replicated_gradient_bytes(config, table, world) +
@@ -72,8 +73,8 @@ double whole_memory(const PlanOptions& options) {
   return options.rank_memory_bytes + options.host_memory_bytes;
 }
 
-/// Room of a rank for shards: what the rest leaves. If there is none, nothing fits, and the plan is
-/// made as if memory were unknown.
+/// The memory that a rank has for shards after everything else. If there is none, nothing fits, and
+/// the plan is made as if memory were unknown.
 double shard_room(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
   if (whole_memory(options) <= 0) return 0;
   double room = whole_memory(options) - common_bytes(config, plan.world);
@@ -87,7 +88,8 @@ bool has_fixed_cut(Strategy strategy) {
   return strategy == Strategy::kRow || strategy == Strategy::kColumn || strategy == Strategy::kGrid;
 }
 
-/// One part per rank, in order. Fewer parts than ranks go to those of least load.
+/// Assigns one part to each rank, in order. If there are fewer parts than ranks, they go to the
+/// ranks of least load.
 void place_fixed(const RunConfig& config, const CostModel& cost, int t, Strategy strategy,
                  Balance& balance, Plan& plan) {
   const TableConfig& table = config.model.tables[static_cast<size_t>(t)];
@@ -136,9 +138,9 @@ double fullest_rank(const RunConfig& config, const Plan& plan) {
   return most;
 }
 
-/// Placement knows a rank's room only roughly, since each row shard of a table has its own
-/// messages. If the memory table says that the fullest rank lacks less than a tenth, the tables are
-/// placed again with that much less room.
+/// Placement knows a rank's room only approximately, since each row shard of a table has its own
+/// messages. If the memory table shows that the fullest rank lacks less than a tenth, the tables
+/// are placed again with that much less room.
 Plan fitted_plan(const RunConfig& config, int world, const PlanOptions& options) {
   Plan plan = place_tables(config, world, options);
   const double available = whole_memory(options);
@@ -162,7 +164,7 @@ bool uses_host(const Plan& plan) {
                      [](const Shard& shard) { return shard.tier == MemoryTier::kHost; });
 }
 
-/// Tables are placed by the room of the device, or of both memories if some go to the host.
+/// Places tables by the room of the device, or of both memories if some tables go to the host.
 Plan plan_with_tiers(const RunConfig& config, int world, const PlanOptions& options) {
   PlanOptions room = options;
   room.rank_memory_bytes = device_budget(config, options);

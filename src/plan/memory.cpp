@@ -99,7 +99,7 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples) {
   if (plans_for_gpu(config)) return gpu_routed_bytes(config, table, rows, samples);
-  // With fixed routing an owner receives the ids of all rows.
+  // With *fixed* routing an owner receives the ids of all rows.
   const bool all = config.routing.mode == RoutingMode::kFixed;
   const double share = all ? 1.0 : real(rows) / real(table.rows);
   const double ids = real(samples) * hotness_of(table) * share;

@@ -10,16 +10,17 @@
 namespace dlrm {
 namespace {
 
-/// A column shard narrower than a line of memory reads as much as one of this width.
+/// Fewest columns of a shard. A narrower row still reads a whole line of memory.
 constexpr int64_t kNarrowestColumns = 16;
-/// No table is cut further if the largest load is within this factor of the mean.
+/// Tables are not cut further if the largest load is within this factor of the mean.
 constexpr double kBalanced = 1.1;
-/// If bytes are to be spread, loads that differ by less than this share of the mean count as equal.
+/// If bytes are to be spread evenly, loads that differ by less than this share of the mean count as
+/// equal.
 constexpr double kEqualLoads = 0.03;
 /// A rank's room if memory is unknown or too small for all tables, as a multiple of the mean bytes.
 constexpr double kUnknownRoom = 4;
 constexpr double kTightRoom = 1.1;
-/// Trials of one more cut; each places everything anew.
+/// Number of trials of one more cut. Each trial places everything again.
 constexpr int kTrials = 64;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -38,8 +39,9 @@ const TableConfig& Placement::table(size_t i) const {
   return config_.model.tables[static_cast<size_t>(tables_[i])];
 }
 
-/// The cut whose shards are within `bytes_limit` and that promises the smallest largest load: that
-/// of a rank with a shard of it, and its share of the work that the cut adds.
+/// Chooses the cut whose shards are within `bytes_limit` and that gives the smallest estimate of
+/// the largest load. The estimate is the load of a rank with one of the shards, and its share of
+/// the additional work of the cut.
 Cut Placement::choose_cut(size_t i, double seconds_limit, double bytes_limit) const {
   const TableConfig& t = table(i);
   const int64_t world = start_.world();
@@ -123,7 +125,7 @@ Placement::Outcome Placement::place(const Cuts& cuts) const {
   return outcome;
 }
 
-/// Cuts the most costly piece of the rank of largest load further, as long as that lowers the load.
+/// Cuts the most costly part on the rank of largest load further, as long as that lowers the load.
 Placement::Outcome Placement::balanced(Cuts cuts, double bytes_limit) const {
   Outcome outcome = place(cuts);
   std::vector<char> tried(tables_.size(), 0);
@@ -160,7 +162,7 @@ Placement::Outcome Placement::balanced(Cuts cuts, double bytes_limit) const {
   return outcome;
 }
 
-/// Bytes of what is to be placed, uncut: no plan needs fewer.
+/// Bytes of all tables, uncut. No plan needs fewer.
 double Placement::least_bytes() const {
   double bytes = start_.total_bytes();
   for (size_t i = 0; i < tables_.size(); ++i) {
@@ -180,7 +182,7 @@ void Placement::limit_room() {
 
 std::vector<Shard> Placement::shards() {
   limit_room();
-  // Pieces nearly as large as a rank's room leave gaps that only finer pieces fill.
+  // Parts that are nearly as large as a rank's room leave gaps that only smaller parts can fill.
   double limit = start_.capacity();
   Cuts cuts = first_cuts(limit);
   Outcome outcome = place(cuts);

@@ -14,11 +14,12 @@ namespace dlrm {
 /// load of a rank, or if cutting lowers the largest load.
 class Placement {
  public:
-  /// `start` holds what is placed already. `may_cut[i]` is true if tables[i] may be cut.
+  /// `start` holds the loads that are placed already. `may_cut[i]` is true if tables[i] may be cut.
   Placement(const RunConfig& config, const CostModel& cost, Balance start, std::vector<int> tables,
             std::vector<char> may_cut);
 
-  /// If memory is unknown or too small for everything, bytes are kept near the mean instead.
+  /// Places the tables. If memory is unknown or too small for all of them, keeps bytes near the
+  /// mean instead.
   std::vector<Shard> shards();
 
  private:
@@ -32,7 +33,7 @@ class Placement {
     std::vector<Piece> pieces;
     Balance balance;
   };
-  using Cuts = std::vector<Cut>;  ///< one a table of tables_
+  using Cuts = std::vector<Cut>;  ///< one per table of tables_
 
   const TableConfig& table(size_t i) const;
   Cut choose_cut(size_t i, double seconds_limit, double bytes_limit) const;

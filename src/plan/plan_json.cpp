@@ -29,7 +29,7 @@ std::string names(const std::vector<int>& tables, const ModelConfig& model) {
   return fmt::format("[{}]", fmt::join(words, ", "));
 }
 
-/// Reads the parsed file; errors begin with the file and the place: `plan.json: shards[3].rows`.
+/// Reads the parsed file. Errors begin with the file and the place: `plan.json: shards[3].rows`.
 class PlanReader {
  public:
   PlanReader(const std::string& path, const ModelConfig& model) : path_(path), model_(model) {

@@ -14,7 +14,7 @@ Cut nearest_square(int world, int64_t width) {
   for (int columns = 2; columns <= world && columns <= width; ++columns) {
     if (world % columns != 0) continue;
     const Cut cut{world / columns, columns};
-    // A row cut returns one partial vector per part. A column cut returns each column once.
+    // A row cut returns one partial vector per part. A column cut returns each column only once.
     if (std::abs(cut.rows - cut.columns) <= std::abs(best.rows - best.columns)) best = cut;
   }
   return best;

@@ -17,13 +17,13 @@ struct Cut {
 /// Sorts shards and data-parallel tables in the order that Plan describes.
 void sort_plan(Plan& plan);
 
-/// The parts of table `t`, rows first, then columns, all of rank 0. None is empty: a cut is bounded
-/// by the table's rows and columns.
+/// The parts of table `t`, rows first, then columns, all on rank 0. None is empty, because a cut is
+/// bounded by the table's rows and columns.
 std::vector<Shard> cut_table(const TableConfig& table, int t, Cut cut);
 
-/// The cut for `world` ranks that a strategy other than auto and data_parallel asks for. A grid is
-/// the factorisation of `world` nearest to a square, more columns than rows where that is open,
-/// and never more columns than the table has.
+/// The cut for `world` ranks under a strategy other than auto and data_parallel. A grid is the
+/// factorisation of `world` nearest to a square. If two are equally near, it has more columns than
+/// rows. It never has more columns than the table.
 Cut cut_of(Strategy strategy, const TableConfig& table, int world);
 
 }  // namespace dlrm

@@ -14,7 +14,8 @@ MemoryTier asked_tier(const RunConfig& config, int table) {
   return own == config.memory.tables.end() ? config.memory.tier : own->second;
 }
 
-/// What `asked` makes of a tier chosen so far. Rows that are cached count as the device's.
+/// The tier that results from the config's `asked` and a tier chosen before. Cached rows count as
+/// the device's.
 MemoryTier resolved(MemoryTier asked, MemoryTier so_far) {
   if (asked == MemoryTier::kAuto) return so_far;
   return asked == MemoryTier::kHost ? MemoryTier::kHost : MemoryTier::kDevice;
@@ -34,7 +35,7 @@ void follow_config(const RunConfig& config, Plan& plan) {
   plan.host_replicas = std::move(on_host);
 }
 
-/// A shard that may be in either memory.
+/// A shard that may be placed in either memory.
 struct Candidate {
   Shard* shard;
   double bytes;        ///< rows and state
@@ -61,7 +62,8 @@ std::vector<Candidate> candidates_of(const RunConfig& config, int rank, Plan& pl
   return candidates;
 }
 
-/// Takes candidates in this order as long as there is room; returns the bytes of those that go.
+/// Keeps candidates on the device in this order as long as there is room. Returns the bytes of the
+/// others.
 double fill(std::vector<Candidate>& candidates, double room) {
   double gone = 0;
   for (Candidate& candidate : candidates) {
@@ -75,17 +77,17 @@ double fill(std::vector<Candidate>& candidates, double room) {
   return gone;
 }
 
-/// Puts what does not fit on the device of `rank` into the host's memory. `device_room` is the room
-/// for the candidates, `host_room` (0: unknown) for those that are moved.
+/// Moves shards that do not fit on the device of `rank` to the host's memory. `device_room` is the
+/// room for the candidates, `host_room` (0: unknown) the room for those that are moved.
 void spill(std::vector<Candidate>& candidates, double device_room, double host_room) {
-  // Stable: of equal shards the first in the plan stay, on every rank and in every run.
+  // Stable, so that of equal shards the first in the plan stay, on every rank and in every run.
   std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     return a.lookups * b.bytes > b.lookups * a.bytes;
   });
   std::vector<Candidate> by_lookups = candidates;
   const double gone = fill(by_lookups, device_room);
   if (host_room > 0 && gone > host_room) {
-    // The host is too small for what is left: the largest shards fill the device better.
+    // The host is too small for the others. The largest shards fill the device better.
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
     if (fill(candidates, device_room) < gone) by_lookups.swap(candidates);

@@ -18,7 +18,7 @@ class BadIdReport {
   View<int64_t> device() const { return found_.view(); }
   /// Queues the copy to the host.
   void read_back();
-  /// Whether the last completed read_back() copied a bad id.
+  /// True if the last completed read_back() copied a bad id.
   bool any() const { return host_[0] != kNone; }
   /// "sample 3, feature C1: id 7 ...", or empty.
   std::string text() const;

@@ -12,13 +12,13 @@ namespace dlrm {
 /// ranks throw the error of the lowest such rank.
 void agree(Communicator& comm, const std::function<void()>& work);
 
-/// The same, but `work` runs only on rank 0.
+/// Like agree(), but `work` runs only on rank 0.
 void agree_on_root(Communicator& comm, const std::function<void()>& work);
 
-/// Rank 0's text, on every rank.
+/// Returns rank 0's text on every rank.
 std::string broadcast_text(Communicator& comm, const std::string& text);
 
-/// Every rank's text, in rank order.
+/// Returns every rank's text, in rank order.
 std::vector<std::string> gather_texts(Communicator& comm, const std::string& text);
 
 /// "rank 3 on host n17", for errors.

@@ -15,7 +15,7 @@ inline constexpr size_t kCheckpointChunk = size_t{16} << 20;
 
 std::string rank_file_name(int rank);        ///< rank_00000.h5
 std::string step_folder_name(int64_t step);  ///< step_000000000
-/// The step of a checkpoint's folder name. Empty for any other name.
+/// The step of a checkpoint's folder name. Empty if the name is not one.
 std::optional<int64_t> step_number(const std::string& name);
 /// Names of the step_* folders in `directory`, newest first. Empty if there are none.
 std::vector<std::string> list_checkpoints(const std::string& directory);

@@ -40,7 +40,7 @@ CheckpointIndex verify_named(Communicator& comm, const std::string& folder, Veri
   }
 }
 
-/// The damage of a checkpoint, as text. Empty if it is good.
+/// Describes the damage of a checkpoint. Empty if it is good.
 std::optional<std::string> damage(Communicator& comm, const std::string& folder) {
   try {
     verify_checkpoint(comm, folder, Verify::kContents);

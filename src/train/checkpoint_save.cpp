@@ -55,7 +55,7 @@ std::vector<const TensorShard*> pieces_to_save(const std::vector<TensorShard>& p
 
 constexpr size_t kFields = 8;  // dimensions, shape, rows, columns, offset
 
-/// The pieces and files of all ranks, on every rank.
+/// Collects the pieces and files of all ranks on every rank.
 CheckpointIndex gather_index(Communicator& comm, const CheckpointState& state,
                              const std::vector<const TensorShard*>& pieces, const RankFile& mine) {
   std::string names;

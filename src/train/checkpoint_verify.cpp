@@ -11,8 +11,8 @@ namespace dlrm {
 
 namespace {
 
-/// Checks that all ranks read the same index.crc. It differs between checkpoints, so these ranks
-/// see the same folder.
+/// Checks that all ranks read the same index.crc. It differs between checkpoints, so equal contents
+/// prove that all ranks see the same folder.
 void check_same_folder(Communicator& comm, const std::string& folder) {
   const std::string file = folder + "/index.crc";
   const std::string expected =

@@ -16,13 +16,14 @@ class LossReadback {
   View<double> device() const { return loss_.view(); }
   /// Queues the copies to the host.
   void copy();
-  /// wait() waits for the work that the stream holds now.
+  /// Marks the point of the stream that wait() waits for.
   void record() { context_.stream.record(*copied_); }
   /// Returns the loss once it is on the host.
   double wait(const Progress& progress);
-  /// Whether the device skipped updates at the time of wait(). Always false if there is no flag.
+  /// True if the device had skipped updates by the time of wait(). Always false if there is no
+  /// flag.
   bool update_skipped() const { return host_flag_[0] != 0; }
-  /// Whether it skips updates after all queued work. Waits for that work.
+  /// Waits for all queued work. Returns true if the device skips updates after it.
   bool update_skipped_after_all_work();
 
  private:

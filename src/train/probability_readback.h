@@ -16,7 +16,8 @@ class ProbabilityReadback {
   /// Queues σ(logits). On a GPU also searches `e` and the parameters for values that are not
   /// finite, because a fused relu may turn a NaN into 0. logits [b, 1], e [b, W].
   void start(Matrix logits, Matrix e, Parameters& parameters);
-  /// Copies them to p [b] once they are known. Throws run_error if a value was not finite.
+  /// Waits for the probabilities and copies them to p [b]. Throws run_error if a value was not
+  /// finite.
   void finish(View<float> p, const Progress& progress);
 
  private:

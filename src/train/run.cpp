@@ -4,6 +4,7 @@
 #include "dlrm/train/session.h"
 #include "dlrm/train/trace_file.h"
 
+#include "job_locks.h"
 #include "training_run.h"
 
 namespace dlrm {
@@ -120,6 +121,30 @@ void restore(Context& context, Trainer& trainer, const StartingPoint& start, boo
                    start.state.step);
 }
 
+/// Reserves checkpoint.directory, before anything in it is read, if this run may save or remove
+/// checkpoints. A run without checkpoints reserves it only if it is asked to stop and save.
+void reserve_checkpoints(JobLocks& locks, Communicator& comm, const RunOptions& options) {
+  const CheckpointConfig& own = options.config.checkpoint;
+  const bool saves = own.every_steps > 0 || own.at_end;
+  const bool removes = options.overwrite && has_checkpoints(comm, own.directory);
+  if (options.eval_only || (!saves && !removes)) return;
+  locks.reserve("checkpoint.directory", own.directory);
+}
+
+/// Reserves output.directory. An evaluation alone reserves nothing. It writes nothing either, and
+/// says so, while another job has the folder. Returns whether to write.
+bool reserve_output(JobLocks& locks, Context& context, const RunOptions& options) {
+  const std::string& directory = options.config.output.directory;
+  if (!options.eval_only) {
+    locks.reserve("output.directory", directory);
+    return true;
+  }
+  const std::string user = user_of(context.comm, directory);
+  if (user.empty()) return true;
+  if (context.comm.rank() == 0) context.log.warn("{}; the evaluation is only logged", user);
+  return false;
+}
+
 void open_directory(RunDirectory& directory, const RunOptions& options, const Plan& plan,
                     const StartingPoint& start) {
   const std::string yaml = to_yaml(options.config);
@@ -129,7 +154,8 @@ void open_directory(RunDirectory& directory, const RunOptions& options, const Pl
   directory.start(yaml, plan_json);
 }
 
-/// Adds the counts of all ranks. Dropped ids cause a warning, since data and config disagree.
+/// Adds the counts of all ranks. Warns about dropped ids, because they show that data and config
+/// disagree.
 void sum_counts(Context& context, RunProgress& progress) {
   int64_t counts[] = {progress.dropped_ids, progress.exchanged_bytes};
   context.comm.allreduce<int64_t>(counts);
@@ -180,6 +206,10 @@ ExitCode run_training(World& world, const RunOptions& options) {
   say_threads(context, share, threads);
 
   const Sources sources = open_sources(context, options);
+  std::optional<WatchdogPause> waiting(std::in_place, world);
+  JobLocks locks(comm);
+  reserve_checkpoints(locks, comm, options);
+  waiting.reset();
   const StartingPoint start = find_start(comm, log, options);
   const PlanOptions known = agreed_options(comm, execution.plan_options());
   const RunConfig planned = with_known_device(config, known);
@@ -191,10 +221,11 @@ ExitCode run_training(World& world, const RunOptions& options) {
 
   const auto ops = execution.make_ops(threads, options.check);
   RunProgress progress;
-  // All checks come before earlier checkpoints are removed.
+  // All checks precede the removal of earlier checkpoints.
   RunDirectory directory(comm, config.output.directory);
   if (!options.profile.empty()) check_trace_path(comm, options.profile);
   std::optional<WatchdogPause> loading(std::in_place, world);
+  const bool writes = reserve_output(locks, context, options);
   Trainer trainer(context, *ops, config, plan, !start.resumed && !options.eval_only);
   // A replayed graph has no stage times.
   trainer.use_graphs(!options.check && options.profile.empty());
@@ -205,15 +236,15 @@ ExitCode run_training(World& world, const RunOptions& options) {
     if (start.clears_folder) remove_checkpoints(comm, config.checkpoint.directory);
     loading.reset();
 
-    open_directory(directory, options, plan, start);
+    if (writes) open_directory(directory, options, plan, start);
 
-    TrainingRun run(context, world, config, plan, trainer, directory, sources.main(),
+    TrainingRun run(context, world, locks, config, plan, trainer, directory, sources.main(),
                     sources.test.get(), threads);
     const int64_t total = options.eval_only ? 0 : total_steps(config, sources.main());
     trace.reset_totals();
     run.train(progress, total, stop);
     if (options.check) trainer.embeddings().check_replicas();
-    // Saved first, so that a failing evaluation loses nothing.
+    // Saved before the evaluation, so that nothing is lost if the evaluation fails.
     if (!options.eval_only && config.checkpoint.at_end) run.save(progress);
     const bool evaluates = options.eval_only || config.eval.at_end;
     if (!progress.stopped && evaluates && !run.evaluated(progress))
@@ -222,10 +253,10 @@ ExitCode run_training(World& world, const RunOptions& options) {
 
     sum_counts(context, progress);
     const RunSummary summary = summarise(context, planned, plan, progress, run);
-    if (options.eval_only) {
-      directory.update_evaluation(summary);
-    } else {
+    if (!options.eval_only) {
       directory.write_summary(summary);
+    } else if (writes) {
+      directory.update_evaluation(summary);
     }
     if (!options.profile.empty()) write_trace(comm, trace, options.profile);
     comm.barrier();
@@ -233,7 +264,7 @@ ExitCode run_training(World& world, const RunOptions& options) {
       log.info("{} steps, {:.0f} samples/s, {:.3f} ms a step", progress.step,
                summary.samples_per_second, summary.step_ms_mean);
     }
-    log.info("files in {}", config.output.directory);
+    if (writes) log.info("files in {}", config.output.directory);
     if (!progress.stopped) return ExitCode::kDone;
     log.info("stopped on request at step {}; --resume continues", progress.step);
     return ExitCode::kStopped;

@@ -24,7 +24,7 @@ struct RunProgress {
   std::optional<EvalResult> eval;
 };
 
-/// Whether `step` is a multiple of `every`. Always false if `every` is 0.
+/// True if `step` is a multiple of `every`. Always false if `every` is 0.
 inline bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
 }  // namespace dlrm

@@ -23,19 +23,19 @@ struct StartingPoint {
 /// Throws usage_error if a rank's config or options differ from rank 0's. Such ranks would wait for
 /// each other forever or train different models.
 void check_alike(Communicator& comm, const RunOptions& options);
-/// The same for the plan, which may come from a file.
+/// Like the function above, for the plan, which may come from a file.
 void check_alike(Communicator& comm, const Plan& plan, const ModelConfig& model);
 
-/// Finds the checkpoint that --resume, --init-from or --eval-only ask for, and checks that it fits
-/// the config. A start that does not continue the checkpoints of checkpoint.directory is refused
-/// without --overwrite.
+/// Finds the checkpoint that --resume, --init-from or --eval-only requests, and checks that it fits
+/// the config. Refuses a start that does not continue the checkpoints of checkpoint.directory,
+/// unless --overwrite is given.
 StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& options);
 
 /// Options that are equal on all ranks, so that all make the same plan. Each memory size is the
 /// smallest of any rank. Collective.
 PlanOptions agreed_options(Communicator& comm, const PlanOptions& own);
 
-/// The checkpoint's plan if it still fits, otherwise a new one. Tiers are chosen anew.
+/// Returns the checkpoint's plan if it still fits, otherwise a new one. Tiers are chosen again.
 Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
                  const StartingPoint& start, const PlanOptions& options);
 

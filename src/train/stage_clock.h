@@ -7,12 +7,12 @@
 
 namespace dlrm {
 
-/// Times stages by a device's clock. A stage begins when the stream reaches its first operation and
-/// ends when the stream has passed its last one. Waits for other streams and for other ranks are
-/// part of a stage.
+/// Times stages by a device's clock. A stage begins when the stream reaches its first operation,
+/// and ends when the stream has passed its last one. Waits for other streams and for other ranks
+/// are part of a stage.
 class StageClock {
  public:
-  /// Waits for the stream, to read both clocks at the same moment.
+  /// Waits for the stream, in order to read both clocks at the same moment.
   explicit StageClock(Context& context);
 
   void begin(const char* name);

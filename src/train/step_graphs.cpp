@@ -34,8 +34,8 @@ void StepGraphs::send_hyperparams(OptimizerStep& dense, OptimizerStep& sparse) {
 }
 
 /// Collectives between devices need the same calls on all ranks, recorded in the same step and
-/// replayed in the same step. So all ranks discard recordings together, and a key contains the sum
-/// of all ranks' hashes.
+/// replayed in the same step. Therefore all ranks discard recordings together, and a key contains
+/// the sum of all ranks' hashes.
 void StepGraphs::agree(Key& key) {
   const uint64_t frees = context_.device.frees();
   int64_t sums[] = {hash_of(key), frees == frees_ ? 0 : 1};

@@ -25,7 +25,7 @@ class StepStatus {
   void poll();
   const StepResult& result() const { return result_; }
 
-  /// Throws as finish() of the next step would if the last update was skipped. Waits for all queued
+  /// Throws if the last update was skipped, like finish() of the next step. Waits for all queued
   /// work. Collective.
   void check_last_update();
   /// Throws usage_error if this rank's device found a bad id.

@@ -74,7 +74,7 @@ std::vector<std::string> quoted_lines(const std::string& text) {
   return lines;
 }
 
-/// The data of every rank's track, on rank 0.
+/// The tracks of all ranks, on rank 0.
 struct Tracks {
   std::vector<std::string> names;
   std::vector<int64_t> epochs;

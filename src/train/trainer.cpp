@@ -17,7 +17,8 @@ EmbeddingOptions options_for(const RunConfig& config, bool initialise) {
   return options;
 }
 
-/// Both optimizers at `step`. If *skip_update is not 0 when they run, they change nothing.
+/// The constants of both optimizers at `step`. If *skip_update is not 0 when the updates run, they
+/// change nothing.
 StepOptimizers optimizers_at(const TrainConfig& train, int64_t step, const float* skip_update) {
   const double factor = train.lr_schedule.factor(step);
   const auto at_step = [&](const OptimizerConfig& optimizer) {
@@ -59,7 +60,7 @@ void Trainer::initialise_dense() {
 }
 
 void Trainer::use_graphs(bool yes) {
-  // A recording cannot contain exchanges that pass through the host.
+  // A recording cannot contain exchanges that involve the host.
   if (yes && context_.device.can_capture() && !context_.device_comm().blocks_host()) {
     runner_ = std::make_unique<GraphStep>(context_, embeddings_, *step_, config_.routing.depth);
   } else {

@@ -11,11 +11,12 @@ double seconds_since_start(const Trace& trace) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(Context& context, World& world, const RunConfig& config, const Plan& plan,
-                         Trainer& trainer, RunDirectory& directory, const BatchSource& train,
-                         const BatchSource* test, int threads)
+TrainingRun::TrainingRun(Context& context, World& world, JobLocks& locks, const RunConfig& config,
+                         const Plan& plan, Trainer& trainer, RunDirectory& directory,
+                         const BatchSource& train, const BatchSource* test, int threads)
     : context_(context),
       world_(world),
+      locks_(locks),
       config_(config),
       plan_(plan),
       trainer_(trainer),
@@ -31,7 +32,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   const CpuUsage usage;
   const int64_t sent_before = trainer_.traffic().total();
   evaluation_bytes_ = 0;
-  int64_t next_step = progress.step;  // of the batch that is routed next
+  int64_t next_step = progress.step;  // the step of the batch that is routed next
   int64_t boundary = 0;
   // Training and evaluation share a queue, so no batch is routed past an evaluation.
   const NextBatch next = [&]() -> const Batch* {
@@ -81,7 +82,7 @@ int64_t TrainingRun::boundary_after(int64_t step, int64_t total) const {
   return every > 0 ? std::min(total, (step / every + 1) * every) : total;
 }
 
-/// Excludes the GPU's work since its figures were last read.
+/// Excludes GPU work done since the figures were last read.
 void TrainingRun::restart_gpu_figures() { gpu_.begin(seconds_since_start(context_.trace)); }
 
 bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {
@@ -123,6 +124,7 @@ void TrainingRun::save(const RunProgress& progress) {
   state.config = to_yaml(config_);
   state.plan = to_json(plan_, config_.model);
   state.tuned_algorithms = trainer_.tuned_algorithms();
+  locks_.reserve("checkpoint.directory", config_.checkpoint.directory);
   save_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
                   config_.checkpoint.keep, state, trainer_.shards());
   last_saved_ = progress.step;

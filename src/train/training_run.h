@@ -8,6 +8,7 @@
 #include "dlrm/train/stop_signal.h"
 #include "dlrm/train/trainer.h"
 
+#include "job_locks.h"
 #include "run_progress.h"
 #include "run_setup.h"
 #include "step_reports.h"
@@ -31,15 +32,15 @@ class WatchdogPause {
 class TrainingRun {
  public:
   /// If `test` is null, there is no evaluation.
-  TrainingRun(Context& context, World& world, const RunConfig& config, const Plan& plan,
-              Trainer& trainer, RunDirectory& directory, const BatchSource& train,
+  TrainingRun(Context& context, World& world, JobLocks& locks, const RunConfig& config,
+              const Plan& plan, Trainer& trainer, RunDirectory& directory, const BatchSource& train,
               const BatchSource* test, int threads);
 
   /// Trains from `progress.step` to `total` steps, or until `stop` is requested.
   void train(RunProgress& progress, int64_t total, const StopSignal& stop);
   /// Evaluates and reports. Returns true if the target AUC is reached.
   bool evaluate_now(RunProgress& progress, const StopSignal& stop);
-  /// Whether the weights of `progress` have been evaluated.
+  /// True if the weights of `progress` have been evaluated.
   bool evaluated(const RunProgress& progress) const { return last_evaluated_ == progress.step; }
   void save(const RunProgress& progress);
   const StepTimes& times() const { return reports_.times(); }
@@ -50,6 +51,7 @@ class TrainingRun {
 
   Context& context_;
   World& world_;
+  JobLocks& locks_;
   const RunConfig& config_;
   const Plan& plan_;
   Trainer& trainer_;

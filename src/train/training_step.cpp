@@ -33,10 +33,10 @@ void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
     stage(clock, "loss", [&] { model_.loss(batch.labels, batch.global_size); });
   });
   model_.loss_is_queued();
-  // If asynchronous, the host does not know the loss yet. Trainer::finish_step() then sends it.
+  // On an asynchronous device the host does not know the loss yet. Trainer::finish_step() sends it.
   if (!asynchronous_) status_.send(progress_);
   launch(StepHalf::kBackward, [&] {
-    // A fused update changes weights during the backward pass, so the loss is checked before.
+    // A fused update changes weights during the backward pass, so the loss is checked before it.
     if (model_.parameters().begin_update(now.dense)) status_.finish();
     stage(clock, "backward", [&] {
       embeddings_.sort_ids();

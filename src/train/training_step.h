@@ -11,12 +11,12 @@
 
 namespace dlrm {
 
-/// The optimizers' constants for one step. The learning-rate schedule is applied.
+/// The optimizers' constants for one step. Learning rates include the schedule's factor.
 struct StepOptimizers {
   OptimizerStep dense, sparse;
 };
 
-/// A step is launched in two halves. The loss is known after the first.
+/// The halves in which a step is launched. The loss is known after the first.
 enum class StepHalf : uint8_t { kForward, kBackward };
 /// Runs a half's work, or replays a recording of it.
 using LaunchHalf = std::function<void(StepHalf half, const std::function<void()>& work)>;
@@ -30,13 +30,13 @@ class TrainingStep {
   /// Trains on the oldest routed batch, whose dense part is `batch`. On a device that runs
   /// asynchronously the work is queued and the status is not sent yet.
   void train(const PendingBatch& batch, const StepOptimizers& now, const LaunchHalf& launch);
-  /// Only the forward pass, up to the logits.
+  /// Runs only the forward pass, up to the logits.
   void infer(const PendingBatch& batch) { forward(batch, nullptr); }
 
   /// Advances this rank's exchanges while it computes or waits.
   const Progress& progress() const { return progress_; }
-  /// Whether the last forward pass that the host ran was for a batch of this size, so that the
-  /// model's views fit a replay.
+  /// True if the last forward pass that the host ran was for a batch of this size. The model's
+  /// views then fit a replay.
   bool views_fit(int64_t global_size) const { return viewed_size_ == global_size; }
 
   /// From now on training stages are timed by the device's clock. No effect on a CPU.

@@ -55,7 +55,7 @@ std::vector<T> values(int rank, int64_t count, bool awkward = true) {
   std::vector<T> result;
   for (int64_t i = 0; i < count; ++i) {
     const auto bits = static_cast<uint32_t>(rank * 40503 + i * 2654435761);
-    const float small = static_cast<float>(bits % 2001) - 1000;  // sums of such are exact
+    const float small = static_cast<float>(bits % 2001) - 1000;  // integers, so that sums are exact
     const float scale = bits % 7 == 0 ? 1e6f : bits % 5 == 0 ? 1e-4f : 0.37f;
     result.push_back(static_cast<T>(awkward ? small * scale : small));
   }
@@ -188,7 +188,7 @@ void check_device_calls_in_flight(const DeviceRank& rank) {
     Pending third = rank.wire.start_barrier();
     Pending fourth =
         rank.wire.start_allreduce<double>(doubles_there.view(), DType::kFloat32, one.get());
-    // Ranks wait in orders of their own, on streams or on the host.
+    // Each rank waits in an order of its own, on streams or on the host.
     Pending* order[] = {&first, &second, &third, &fourth};
     std::rotate(order, order + (rank.host.rank() + round) % 4, order + 4);
     for (Pending* pending : order) {

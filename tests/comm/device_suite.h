@@ -11,10 +11,10 @@ struct DeviceRank {
   Device& device;
 };
 
-// Each compares one collective on device memory with the host communicator, bitwise, and throws
-// run_error if they differ. Work is queued on a stream before and after, without synchronisation.
-// Collective. With `exact` false the values of sums are chosen so that every order of addition
-// gives the same bits.
+// Each function compares one collective on device memory with the host communicator, bitwise, and
+// throws run_error if they differ. Work is queued on a stream before and after, without
+// synchronisation. Collective. If `exact` is false, values are chosen such that sums have the same
+// bits in every order of addition.
 
 void check_device_alltoallv(const DeviceRank& rank);
 void check_device_allgatherv(const DeviceRank& rank);

@@ -9,7 +9,7 @@
 namespace dlrm::comm {
 namespace {
 
-/// The environment of a plain process, with these variables added.
+/// The environment of a process without a launcher, with these variables added.
 class Environment {
  public:
   explicit Environment(const std::vector<std::pair<const char*, const char*>>& variables) {

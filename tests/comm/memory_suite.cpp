@@ -15,7 +15,7 @@ void require(bool condition, const char* what, int64_t size, const Communicator&
   throw run_error("{} of {} is wrong on rank {} of {}", what, size, comm.rank(), comm.size());
 }
 
-/// What rank `from` holds at `i`: sums of floats are exact.
+/// The value of rank `from` at `i`, an integer, so that sums of floats are exact.
 int64_t cell(int from, int64_t i) { return (from * 7919 + i * 31 + (i >> 9)) % 4093 - 2000; }
 
 template <class T>
@@ -35,7 +35,7 @@ bool is_sum(View<const T> data, int ranks) {
   return true;
 }
 
-/// Every rank sends `cells` floats to every other; odd ones send from ordinary memory.
+/// Every rank sends `cells` floats to every other rank. Odd ranks send from ordinary memory.
 void check_blocks(Communicator& comm, Device& device, int64_t cells) {
   const auto ranks = static_cast<size_t>(comm.size());
   const auto n = static_cast<size_t>(cells);
@@ -84,7 +84,7 @@ void check_many_in_flight(Communicator& comm) {
     pending.push_back(comm.start_allreduce<float>(data[k].view()));
     if (k % 10 == 9) pending.push_back(comm.start_barrier());
   }
-  // The first rank waits for the last call first, the others for the first.
+  // The first rank waits for the last call first. The others wait for the first call first.
   if (comm.rank() == 0) std::reverse(pending.begin(), pending.end());
   for (Pending& call : pending) call.wait();
   for (const Array<float>& sums : data) {
@@ -95,7 +95,8 @@ void check_many_in_flight(Communicator& comm) {
 
 void check_rank_running_ahead(Communicator& comm) {
   const std::unique_ptr<Communicator> other = comm.duplicate();
-  // The root need not wait for anybody, and others see each value as it was sent.
+  // The root does not have to wait for other ranks, and each of them receives the value that was
+  // sent.
   for (int64_t i = 0; i < 500; ++i) {
     int64_t value = comm.rank() == 0 ? i : -1;
     other->broadcast(&value, sizeof value, 0);

@@ -88,7 +88,7 @@ void check_graph(Communicator& wire, Device& device) {
   stream->begin_capture();
   Pending moved =
       wire.start_alltoallv(from.data(), to.data(), ExchangeLayout::packed({8}, {8}), stream.get());
-  EXPECT_FALSE(moved.poll());  // as between layers
+  EXPECT_FALSE(moved.poll());  // as training does between layers
   moved.wait(*stream);
   wire.start_allreduce<int64_t>(to.view(), DType::kFloat32, stream.get()).wait(*stream);
   const std::unique_ptr<Graph> graph = stream->end_capture();

@@ -24,7 +24,7 @@ char byte_of(int from, int to, int64_t i) {
   return static_cast<char>(from * 31 + to * 17 + i * 7 + (i >> 8));
 }
 
-/// Element i of a rank. The sum over ranks depends on their order.
+/// Element i of a rank. The bits of the sum depend on the order of ranks.
 float awkward(int rank, int64_t i) {
   const auto bits = static_cast<uint32_t>(rank * 2654435761u + static_cast<uint32_t>(i) * 40503u);
   const auto mantissa = static_cast<float>(bits % 1000003u) / 1000.0f - 500.0f;
@@ -222,8 +222,9 @@ void check_duplicates(Communicator& comm) {
 }
 
 void check_random_interleavings(Communicator& comm) {
-  std::mt19937 shared(5);  // the same on every rank: what is called
-  std::mt19937 own(static_cast<unsigned>(comm.rank()) + 100);  // when it is polled and waited for
+  std::mt19937 shared(5);  // the same on every rank: determines the calls
+  std::mt19937 own(static_cast<unsigned>(comm.rank()) +
+                   100);  // differs among ranks: determines polls and waits
   for (int round = 0; round < 20; ++round) {
     const size_t calls = 1 + shared() % 6;
     std::vector<std::vector<float>> data;
@@ -241,7 +242,7 @@ void check_random_interleavings(Communicator& comm) {
     for (const size_t k : order) {
       if (own() % 4) pending[k].wait();
     }
-    pending.clear();  // waits for the rest
+    pending.clear();  // waits for the others
     for (const auto& sums : data) {
       for (size_t i = 0; i < sums.size(); ++i) {
         require(sums[i] == sum_at<float>(comm.size(), static_cast<int64_t>(i)), "interleaved",

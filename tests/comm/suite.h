@@ -3,8 +3,8 @@
 
 namespace dlrm::test {
 
-// Each compares one collective with plain loops on every rank, and throws run_error if they differ.
-// Collective, for any implementation and number of ranks.
+// Each function compares one collective with plain loops on every rank, and throws run_error if
+// they differ. Collective. Works for any implementation and number of ranks.
 
 void check_alltoallv(Communicator& comm);
 void check_allgatherv(Communicator& comm);
@@ -14,7 +14,7 @@ void check_bf16_allreduce(Communicator& comm);
 void check_in_flight(Communicator& comm);
 void check_duplicates(Communicator& comm);
 void check_random_interleavings(Communicator& comm);
-/// Small and large buffers, in shared and in ordinary memory.
+/// Checks small and large buffers, in shared and in ordinary memory.
 void check_shared_memory(Communicator& comm);
 void check_many_in_flight(Communicator& comm);
 void check_rank_running_ahead(Communicator& comm);

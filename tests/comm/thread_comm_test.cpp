@@ -60,7 +60,7 @@ TEST(ThreadComm, AFailureBetweenStartAndWaitEndsEveryRank) {
 }
 
 TEST(ThreadComm, ARankThatEndsEarlyDoesNotHangTheOthers) {
-  // It made fewer calls than the others and threw later on.
+  // The failing rank made fewer calls than the others and threw later.
   EXPECT_EQ(failure_of(2,
                        [](Communicator& comm) {
                          std::vector<float> data(3, 1.0f);

@@ -44,7 +44,7 @@ TEST(LocalRanks, MoreThreadsThanCpusAreOversubscribed) {
   EXPECT_FALSE(ranks.oversubscribed(1));
   EXPECT_FALSE(ranks.oversubscribed(2));
   EXPECT_TRUE(ranks.oversubscribed(3));
-  ranks.cpus = 1.5;  // as a control group may grant of 64 cores
+  ranks.cpus = 1.5;  // a control group may grant this much of 64 cores
   EXPECT_TRUE(ranks.oversubscribed(1));
 }
 

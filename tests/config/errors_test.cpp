@@ -89,6 +89,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Percentage", "memory.cached.fast=101%",
              "memory.cached.fast is \"101%\": needs a size as 64MiB (KiB, MiB, GiB, TiB) or 10%"},
         Case{"EmptyFolder", "output.directory=", "output.directory is empty: needs a path"},
+        Case{"UnsetVariable", "output.directory=runs/${env:DLRM_NO_SUCH}",
+             "output.directory is \"runs/${env:DLRM_NO_SUCH}\": the environment variable "
+             "DLRM_NO_SUCH is not set"},
+        Case{"NoVariable", "data.test=${env:}",
+             "data.test is \"${env:}\": needs ${env:NAME}, with the name of a variable"},
+        Case{"VariableWithoutEnd", "data.train=a/${env:HOME",
+             "data.train is \"a/${env:HOME\": needs ${env:NAME}, with the name of a variable"},
         Case{"OverrideValue", "sharding.tables={t: rows}",
              "sharding.tables.t is \"rows\": needs one of auto, table, row, column, grid, "
              "data_parallel"}),
@@ -190,6 +197,11 @@ INSTANTIATE_TEST_SUITE_P(
         FileCase{"NoTrainingData", DLRM_MODEL "train: {global_batch_size: 4}\n",
                  "small.yaml:1: data.train is missing: needs the path of a dataset (data.source is "
                  "hdf5)"},
+        FileCase{"UnsetVariable",
+                 DLRM_MODEL "data: {train: a.h5}\ntrain: {global_batch_size: 4}\n"
+                            "checkpoint:\n  directory: ckpt/${env:DLRM_NO_SUCH}\n",
+                 "small.yaml:5: checkpoint.directory is \"ckpt/${env:DLRM_NO_SUCH}\": the "
+                 "environment variable DLRM_NO_SUCH is not set"},
         FileCase{"StepsAndEpochs",
                  DLRM_MODEL "train:\n  global_batch_size: 4\n  epochs: 1\n  steps: 2\n",
                  "small.yaml:5: train.steps and train.epochs (at small.yaml:4) are both set: set "

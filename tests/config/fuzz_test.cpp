@@ -23,7 +23,7 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
-/// Draws positions and changes from one seed, the same on every machine.
+/// Draws positions and changes from a seed. The sequence is the same on every machine.
 class Mutator {
  public:
   explicit Mutator(uint32_t seed) : random_(seed) {}
@@ -52,7 +52,7 @@ class Mutator {
       case 1:
         text[below(text.size())] = static_cast<char>(below(256));
         return;
-      case 2: {  // a line less
+      case 2: {  // removes a line
         const size_t begin = text.rfind('\n', at) + 1;
         text.erase(begin, text.find('\n', begin) - begin + 1);
         return;
@@ -60,7 +60,7 @@ class Mutator {
       case 3:
         text.erase(at, length);
         return;
-      case 4: {  // one token in another's place
+      case 4: {  // replaces one token by another
         const auto [from, count] = token(text);
         text.replace(at, length, text.substr(from, count));
         return;
@@ -73,8 +73,8 @@ class Mutator {
   std::mt19937 random_;
 };
 
-// Anything but a config or a usage error fails the test; so does an accepted config that does not
-// survive being written.
+// Parses `yaml`. Fails the test if the result is neither a config nor a usage error, or if an
+// accepted config changes when it is written and read again.
 bool is_accepted(const std::string& yaml) {
   try {
     const RunConfig config = parse_config(yaml, "fuzz.yaml");
@@ -99,7 +99,7 @@ TEST(Fuzz, AMutatedConfigIsReadOrRefusedAndNothingElse) {
     const std::string& seed = seeds[static_cast<size_t>(round) % seeds.size()];
     accepted += is_accepted(mutator.changed(seed));
   }
-  EXPECT_GT(accepted, kRounds / 20);  // some changes must get past the syntax
+  EXPECT_GT(accepted, kRounds / 20);  // some changes must keep the syntax valid
   EXPECT_LT(accepted, kRounds);
 }
 

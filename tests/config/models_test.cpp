@@ -5,14 +5,14 @@
 namespace dlrm {
 namespace {
 
-/// A line of the table that the authors of the synthetic models publish.
+/// A line of the table published by the authors of the synthetic models.
 struct Published {
   const char* name;
   size_t tables;
   int64_t inputs;
   double lookups;
-  double parameters;  // to four digits
-  double gib;         // to one decimal
+  double parameters;  // rounded to four digits
+  double gib;         // rounded to one decimal
   int64_t embedding_width;
   int64_t mlp_input;
   int64_t mlp_parameters;

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <fstream>
 
 #include "sample_config.h"
@@ -98,6 +99,29 @@ TEST(ParseConfig, AGroupOverridesAllItsTablesAndATableItsGroup) {
                                              {"t_1", Strategy::kColumn},
                                              {"t_2", Strategy::kRow}};
   EXPECT_EQ(tables, want);
+}
+
+TEST(ParseConfig, PathsMayContainEnvironmentVariables) {
+  ::setenv("DLRM_TEST_TASK", "12", 1);
+  ::setenv("DLRM_TEST_USER", "me", 1);
+  const RunConfig config = small_config(
+      {"output.directory=/scratch/${env:DLRM_TEST_USER}/run-${env:DLRM_TEST_TASK}",
+       "checkpoint.directory=\"ckpt/${env:DLRM_TEST_TASK}\"", "data.train=${env:DLRM_TEST_USER}",
+       "data.test=${env:DLRM_TEST_TASK}.h5", "sharding.plan=$HOME/${x}"});
+  EXPECT_EQ(config.output.directory, "/scratch/me/run-12");
+  EXPECT_EQ(config.checkpoint.directory, "ckpt/12");
+  EXPECT_EQ(config.data.train, "me");
+  EXPECT_EQ(config.data.test, "12.h5");
+  EXPECT_EQ(config.sharding.plan, "$HOME/${x}");
+  ::setenv("DLRM_TEST_TASK", "13", 1);
+  EXPECT_EQ(parse_config(to_yaml(config), "again.yaml"), config);
+}
+
+TEST(ParseConfig, AVariableIsNotReplacedTwice) {
+  ::setenv("DLRM_TEST_NESTED", "${env:HOME}", 1);
+  EXPECT_EQ(error_of(kSmallYaml, {"data.test=${env:DLRM_TEST_NESTED}"}),
+            "--set data.test=${env:DLRM_TEST_NESTED}: data.test is \"${env:DLRM_TEST_NESTED}\", "
+            "which becomes \"${env:HOME}\": needs a path");
 }
 
 TEST(ParseConfig, AppliesAnchorsAndMergeKeys) {

@@ -43,7 +43,7 @@ std::string config_reference() {
   return out;
 }
 
-/// The page with the table of the code between its marks.
+/// The page with the table that the code gives between its marks.
 std::string with_reference(const std::string& page) {
   const size_t begin = page.find(kBegin);
   const size_t end = page.find(kEnd);

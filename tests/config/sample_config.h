@@ -10,7 +10,7 @@
 
 namespace dlrm {
 
-/// The shortest config that is right, on lines known to the tests.
+/// The shortest valid config. Tests know its line numbers.
 inline const std::string kSmallYaml =
     "model:\n"                                           // 1
     "  dense_features: 13\n"                             // 2
@@ -25,7 +25,7 @@ inline RunConfig small_config(const std::vector<std::string>& overrides = {}) {
   return parse_config(kSmallYaml, "small.yaml", overrides);
 }
 
-/// The text of the usage error that reading `yaml` ends with; empty where it is read.
+/// The text of the usage error for `yaml`; empty if there is none.
 inline std::string error_of(const std::string& yaml,
                             const std::vector<std::string>& overrides = {}) {
   try {

@@ -8,7 +8,8 @@
 namespace dlrm {
 namespace {
 
-// Part of what dlrm-data's --max-rows promises: ids stay the same from release to release.
+// The promise of dlrm-data's --max-rows that ids stay the same from release to release depends on
+// it.
 TEST(Mix64, ValuesAreThePublishedSequenceOfSplitMix64) {
   EXPECT_EQ(mix64(0), 0xe220a8397b1dcdafu);
   EXPECT_EQ(mix64(1234567), 6457827717110365317u);

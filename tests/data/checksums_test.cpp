@@ -7,9 +7,9 @@
 #include "dlrm/data/batch_source.h"
 #include "dlrm/data/dataset_file.h"
 
-#include "dataset_fixture.h"
 #include "data/dataset_layout.h"
 #include "data/recent_numbers.h"
+#include "dataset_fixture.h"
 
 namespace dlrm {
 namespace {

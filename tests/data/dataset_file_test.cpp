@@ -48,7 +48,8 @@ TEST(DatasetWriter, TheTimeChangesNoByte) {
   const TemporaryFolder folder;
   const SmallDataset data;
   data.write(folder / "a.h5");
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // HDF5 counts seconds
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(1100));  // more than a second, the resolution of HDF5's times
   data.write(folder / "b.h5");
   EXPECT_EQ(bytes_of_file(folder / "a.h5"), bytes_of_file(folder / "b.h5"));
 }
@@ -121,7 +122,7 @@ TEST(Dataset, AnEmptyFolderIsNamed) {
   EXPECT_THAT(error_of([&] { Dataset(folder.path()); }), HasSubstr(folder.path()));
 }
 
-/// Opens a file and, where that succeeds, loads all of it: an Error is fine, a crash is not.
+/// Opens a file. If that succeeds, loads all of it. An Error is allowed, a crash is not.
 void open_and_load(const std::string& path, const RunConfig& config) {
   try {
     const auto source = make_batch_source(config, Split::kTrain, 0, 1);
@@ -142,7 +143,7 @@ void open_and_load(const std::string& path, const RunConfig& config) {
   }
 }
 
-/// Where the columns of a file lie in it: what is there is values, not the library's structures.
+/// The extents of a file's columns. Bytes in them are values, not the library's structures.
 std::vector<std::pair<size_t, size_t>> column_extents(const std::string& path) {
   const std::string whole = bytes_of_file(path);
   const DatasetFile file(path);
@@ -247,7 +248,7 @@ TEST_F(FromPython, FilesReadLikeOurOwn) {
 }
 
 TEST_F(FromPython, EveryMalformedFileIsRefusedByName) {
-  // What each message must speak of.
+  // A word that each message must contain.
   const std::map<std::string, std::string> about{{"bad_format", "format"},
                                                  {"no_version", "version"},
                                                  {"later_version", "version 2"},

@@ -14,7 +14,7 @@
 
 namespace dlrm {
 
-/// A folder that is gone with the test.
+/// A folder that is removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -29,9 +29,9 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// A small dataset whose values tell where they came from: sample i has label i mod 2, dense
-/// {i, -i, ...}, id i mod rows in `one` (hotness 1, int32), i·3+k mod rows in `three` (hotness 3,
-/// int64), and bags of i mod 4 ids i+k mod rows in `bags` (offsets, int32).
+/// A small dataset whose values identify their sample: sample i has label i mod 2, dense {i, -i,
+/// ...}, id i mod rows in `one` (hotness 1, int32), i·3+k mod rows in `three` (hotness 3, int64),
+/// and bags of i mod 4 ids i+k mod rows in `bags` (offsets, int32).
 struct SmallDataset {
   int64_t first = 0;  // number of the first sample
   int64_t samples = 10;
@@ -83,7 +83,7 @@ struct SmallDataset {
     writer.append(data);
   }
 
-  /// A config that reads it, features in another order than the file's.
+  /// A config for this dataset. Its features are in another order than in the file.
   RunConfig config(const std::string& path, int64_t batch) const {
     RunConfig config;
     config.model.dense_features = dense;
@@ -104,7 +104,8 @@ struct SmallDataset {
   }
 };
 
-/// The text of the dlrm::Error that `body` throws; "" and a failure where it throws none.
+/// The text of the dlrm::Error that `body` throws. If it throws none, fails the test and returns
+/// "".
 inline std::string error_of(const std::function<void()>& body) {
   try {
     body();

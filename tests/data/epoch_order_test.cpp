@@ -48,7 +48,7 @@ TEST(EpochOrder, EpochAndSeedAloneChangeTheOrder) {
   EXPECT_NE(first, order_of(a, 1, {0, 40000}));
   EXPECT_NE(first, order_of(b, 0, {0, 40000}));
   EXPECT_EQ(first, order_of(again, 0, {0, 40000}));
-  EXPECT_EQ(first, order_of(a, 0, {0, 40000}));  // after other epochs were asked for
+  EXPECT_EQ(first, order_of(a, 0, {0, 40000}));  // after other epochs were read
 }
 
 TEST(EpochOrder, APartEqualsThatPartOfTheWhole) {

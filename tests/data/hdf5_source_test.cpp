@@ -15,7 +15,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// Checks every value of a batch against the sample number that its first dense value tells, and
+/// Checks every value of a batch against the sample number that its first dense value gives, and
 /// returns those numbers.
 std::vector<int64_t> check_and_list(const SmallDataset& data, const Batch& batch) {
   const auto b = static_cast<size_t>(batch.size());
@@ -140,7 +140,7 @@ TEST(Hdf5Source, FilesThatDoNotBelongTogetherAreNamed) {
               AllOf(HasSubstr("a.h5"), HasSubstr("b.h5"), HasSubstr("/dense")));
 }
 
-/// What make_batch_source says of a small dataset after `change` to the config.
+/// The error of make_batch_source for a small dataset after `change` to the config.
 std::string refusal(const std::function<void(RunConfig&)>& change) {
   const TemporaryFolder folder;
   const SmallDataset data;
@@ -187,7 +187,7 @@ TEST(Hdf5Source, MoreRowsInTheTableAndFewerFeaturesThanTheFileAreFine) {
   EXPECT_EQ(batch.offsets.size(), 21u);
 }
 
-/// One sample a file's worth of damage: writes 10 samples, of which `spoil` changes one block.
+/// Writes a file of 10 samples, of which `spoil` changes one block.
 struct Spoilt {
   std::vector<float> labels = std::vector<float>(10, 1.0f);
   std::vector<float> dense = std::vector<float>(20, 0.5f);
@@ -290,7 +290,7 @@ TEST(Hdf5Source, ManyWorkersLoadWhatOneDoes) {
   const RunConfig config = data.config(folder / "a.h5", 3000);
   const auto alone = make_batch_source(config, Split::kTrain, 1, 2);
   const auto shared = make_batch_source(config, Split::kTrain, 1, 2);
-  Prefetcher prefetcher(*shared, 20, 70, 4, 6);  // over two ends of epochs
+  Prefetcher prefetcher(*shared, 20, 70, 4, 6);  // crosses the ends of two epochs
   Batch want;
   for (int64_t t = 20; t < 70; ++t) {
     const Batch* got = prefetcher.next();

@@ -10,7 +10,7 @@
 namespace dlrm {
 namespace {
 
-/// Batches that take a while, some longer; batch `bad` fails.
+/// Batches that take some time to load. Some take longer. Batch `bad` fails.
 class SlowSource : public BatchSource {
  public:
   const BatchPlan& plan() const override { return plan_; }
@@ -76,7 +76,7 @@ TEST(Prefetcher, TheDepthLimitsWhatIsLoadedAhead) {
   Prefetcher prefetcher(source, 0, 1000, 4, 3);
   prefetcher.next();
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
-  EXPECT_LE(source.loads, 4);  // the one handed out and three more
+  EXPECT_LE(source.loads, 4);  // the batch handed out and three more
 }
 
 TEST(Prefetcher, WaitSecondsAreThoseOfTheCaller) {

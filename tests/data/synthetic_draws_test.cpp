@@ -18,7 +18,7 @@ std::vector<int64_t> ids(const PowerLaw& law, uint64_t first, int64_t count, uin
   return out;
 }
 
-/// The formula as published, by the standard library's pow.
+/// The published formula, computed with the standard library's pow.
 int64_t direct_id(double r, int64_t rows, double alpha) {
   const double g = 1.0 - alpha;
   const double top = std::pow(static_cast<double>(rows) + 1.0, g);
@@ -42,7 +42,7 @@ TEST(DrawIds, ValuesFollowThePublishedFormula) {
         ASSERT_NEAR(drawn[i], want, 1) << alpha << " " << rows;
         differing += drawn[i] != want;
       }
-      EXPECT_LE(differing, 2);  // where rounding falls on either side of an integer
+      EXPECT_LE(differing, 2);  // rounding may fall on either side of an integer
     }
   }
 }

@@ -19,7 +19,7 @@ RunConfig synthetic_config(int64_t samples, int64_t batch) {
   return config;
 }
 
-/// All samples of an epoch, one string of values each.
+/// All samples of an epoch, each as a vector of its values.
 std::vector<std::vector<double>> samples_of(const RunConfig& config, Split split, int world) {
   std::vector<std::vector<double>> samples;
   Batch batch;

@@ -21,14 +21,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Criteo = InFolder;
 
-/// Lines whose C1 takes the given values in turn, everything else missing.
+/// Lines whose C1 has the given values in turn. All other fields are missing.
 std::string first_category(const std::vector<std::string>& values) {
   std::vector<LogLine> lines(values.size());
   for (size_t i = 0; i < values.size(); ++i) lines[i].categories[0] = values[i];
   return text_of(lines);
 }
 
-/// The plain way: strings and maps, one line after another.
+/// A plain conversion with strings and maps, line by line.
 struct Reference {
   std::array<std::map<std::string, int64_t>, 26> ids;
   Converted out;
@@ -250,10 +250,10 @@ TEST_F(Criteo, MaxRowsSpreadsManyValuesOverAllRows) {
   for (const int64_t id : out.ids[15]) {
     ++counts[static_cast<size_t>(id)];
   }
-  for (const int count : counts) EXPECT_GT(count, 300);  // 600 each where spread evenly
+  for (const int count : counts) EXPECT_GT(count, 300);  // an even distribution has 600 each
 }
 
-/// While it lives, no file grows beyond `bytes`: a disk that fills up.
+/// During its lifetime, no file grows beyond `bytes`, as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

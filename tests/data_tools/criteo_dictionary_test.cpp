@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 class CriteoDictionary : public InFolder {
  protected:
-  /// Writes a log whose C1 takes the given values; its name.
+  /// Writes a log whose C1 has the given values. Returns its name.
   std::string log(const std::string& name, const std::vector<std::string>& values) const {
     std::vector<LogLine> lines(values.size());
     for (size_t i = 0; i < values.size(); ++i) lines[i].categories[0] = values[i];

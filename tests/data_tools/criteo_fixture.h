@@ -11,7 +11,7 @@
 
 namespace dlrm {
 
-/// A dataset file's content, read back.
+/// The content of a dataset file.
 struct Converted {
   std::vector<int> labels;
   std::vector<float> dense;                  ///< [samples, 13]
@@ -22,7 +22,7 @@ struct Converted {
 
 Converted read_converted(const std::string& path);
 
-/// One line of a log as the fields it has.
+/// The fields of one line of a log.
 struct LogLine {
   std::string label = "0";
   std::array<std::string, 13> numbers;
@@ -30,11 +30,11 @@ struct LogLine {
   std::string text() const;
 };
 
-/// `count` lines with values of few to many repetitions, some missing.
+/// `count` lines. Some values are rare and some frequent, and some are missing.
 std::vector<LogLine> generated_lines(size_t count, unsigned seed);
 std::string text_of(const std::vector<LogLine>& lines);
 
-/// A folder of its own for each test, removed afterwards.
+/// Gives each test its own folder, which is removed afterwards.
 class InFolder : public ::testing::Test {
  protected:
   InFolder();
@@ -43,11 +43,11 @@ class InFolder : public ::testing::Test {
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string write(const std::string& name, const std::string& content) const;
   std::string content(const std::string& name) const;
-  /// Converts with the paths and options given, `threads` 2 unless set.
+  /// Converts with the given options. `threads` is 2 unless set.
   CriteoReport convert(CriteoOptions options) const;
-  /// Options that turn `inputs` into `output`.
+  /// Options that convert `inputs` to `output`.
   CriteoOptions options(const std::vector<std::string>& inputs, const std::string& output) const;
-  /// The text of the Error that conversion ends with; also checks that no output appears.
+  /// The text of the Error of a conversion. Also checks that no output remains.
   std::string error_of(const CriteoOptions& options) const;
   std::vector<std::string> files() const;
 

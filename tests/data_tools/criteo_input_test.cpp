@@ -31,7 +31,7 @@ std::string gzipped(const std::string& text) {
   return out;
 }
 
-/// Everything that the chunks hold, each checked to end a line.
+/// The text of all chunks. Checks that each chunk ends with a line's end.
 std::string read_chunks(const std::vector<std::string>& paths, int64_t chunk_bytes) {
   TextChunks chunks(paths, chunk_bytes);
   TextChunk chunk;
@@ -105,7 +105,7 @@ TEST_F(CriteoInput, DamagedGzipIsNamed) {
 
 class MalformedLine : public InFolder {
  protected:
-  /// The error of a log whose line `bad` (from 1) of `count` is `line`.
+  /// The error of a log of `count` lines in which line `bad` (from 1) is `line`.
   std::string error_with(const std::string& line, size_t bad = 3, size_t count = 5) const {
     std::string text;
     const std::vector<LogLine> lines = generated_lines(count, 7);
@@ -211,7 +211,7 @@ TEST_F(CriteoInput, AMissingFileIsNamed) {
 
 class CriteoCommand : public InFolder {
  protected:
-  /// The text of the Error or ParseError that the arguments end with; {} stands for the folder.
+  /// The text of the Error or ParseError for the arguments. {} stands for the folder.
   std::string run(std::vector<std::string> arguments) const {
     CLI::App app;
     add_criteo_command(app);

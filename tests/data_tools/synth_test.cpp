@@ -44,7 +44,7 @@ class Synth : public ::testing::Test {
     options.teacher = 3;
     return options;
   }
-  /// A config of two tables, one of which feeds a feature of three ids.
+  /// A config of two tables. One of them serves a feature with three ids.
   SynthOptions from_config(const std::string& output, int64_t samples) const {
     std::ofstream(path("c.yaml"))
         << "model:\n  dense_features: 4\n  embedding_dim: 4\n  bottom_mlp: [4]\n  top_mlp: [1]\n"
@@ -161,6 +161,24 @@ TEST_F(Synth, InspectListsFeaturesByTheirNumbers) {
   std::vector<std::string> expected;
   for (int i = 0; i < 12; ++i) expected.push_back("C_" + std::to_string(i));
   EXPECT_EQ(names, expected);
+}
+
+TEST_F(Synth, InspectVerifiesTheChecksumsOfAllColumns) {
+  run_synth(from_config("x.h5", 5000));
+  EXPECT_THAT(describe_inspection(inspect_dataset(path("x.h5"))), HasSubstr("checksums: verified"));
+  {
+    // The last bit of a number: the value stays valid.
+    std::fstream file(path("x.h5"), std::ios::binary | std::ios::in | std::ios::out);
+    std::string whole{std::istreambuf_iterator<char>(file), {}};
+    const DatasetFile mapped(path("x.h5"));
+    const std::string start(reinterpret_cast<const char*>(mapped.dense()), 64);
+    const size_t at = whole.find(start);
+    ASSERT_NE(at, std::string::npos);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(static_cast<char>(whole[at] ^ 1));
+  }
+  EXPECT_THAT(error_text([&] { inspect_dataset(path("x.h5")); }),
+              AllOf(HasSubstr("x.h5"), HasSubstr("/dense"), HasSubstr("samples 0 to 4999")));
 }
 
 TEST_F(Synth, InspectNamesTheRecordOfABadValue) {

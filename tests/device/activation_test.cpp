@@ -18,7 +18,7 @@ double value(Activation act, double z) {
   return act == Activation::kSilu ? z * sigmoid(z) : sigmoid(z);
 }
 
-/// By a difference, which shares no formula with what is tested.
+/// A difference quotient, which shares no formula with the tested code.
 double slope(Activation act, double z) {
   return (value(act, z + 1e-5) - value(act, z - 1e-5)) / 2e-5;
 }

@@ -185,7 +185,7 @@ TEST_P(EveryDevice, AnArrayGrowsByAQuarterAfterItsFirstSize) {
 }
 
 TEST_P(EveryDevice, LargeHostMemoryIsZeroedAgain) {
-  const size_t bytes = (size_t{130} << 20) + 1;  // several parts, the last a small one
+  const size_t bytes = (size_t{130} << 20) + 1;  // several parts, of which the last is small
   for (int time = 0; time < 2; ++time) {
     const HostArray<char> array(*device, bytes, "large");
     for (const size_t at : {size_t{0}, bytes / 2, (bytes >> 26 << 26) - 1, bytes - 1}) {
@@ -215,7 +215,7 @@ TEST(UtilisationProbe, ACpuHasNone) {
   EXPECT_EQ(make_utilisation_probe(*make_cpu_device()), nullptr);
 }
 
-/// What a stream is after the device has failed.
+/// Behaves like a stream of a device that has failed.
 class FailedStream final : public Stream {
  public:
   void synchronize() override { throw run_error("the device has failed"); }

@@ -40,7 +40,7 @@ class OnGpu : public testing::Test {
       device ? std::make_unique<Transfer>(*device, *stream) : nullptr;
 };
 
-/// A matrix on the device, and on the host as the doubles that it stores.
+/// A matrix on the device, and its stored values on the host as doubles.
 class GpuMatrix {
  public:
   GpuMatrix(Device& device, DType type, int64_t rows, int64_t cols, int64_t stride)
@@ -74,7 +74,7 @@ class GpuMatrix {
   void upload(Transfer& transfer) {
     transfer.to_device(array_.data(), bytes_.data(), bytes_.size());
   }
-  /// Fails where cells beside the matrix changed.
+  /// Reads the matrix back. Fails the test if cells outside the matrix changed.
   void download(Transfer& transfer) {
     const std::vector<char> before = bytes_;
     transfer.to_host(bytes_.data(), array_.data(), bytes_.size());

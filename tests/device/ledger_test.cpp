@@ -5,7 +5,7 @@
 namespace dlrm {
 namespace {
 
-int cells[16];  // addresses to account for
+int cells[16];  // their addresses stand for allocations
 
 TEST(Ledger, HoldersAreListedLargestFirst) {
   Ledger ledger;

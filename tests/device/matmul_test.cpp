@@ -68,7 +68,7 @@ class MatmulOnGpu : public OnGpu {
  protected:
   void run(const Product& product) {
     ASSERT_TRUE(matmul->serves(product, *stream));
-    // Choosing may have written d.
+    // Choosing the algorithm may have written d.
     matmul->run(product, *stream);
     stream->synchronize();
   }
@@ -225,7 +225,8 @@ TEST_F(MatmulOnGpu, InputsAreSummedAlongTheInnerSize) {
   }
 }
 
-/// Products with algorithms as one day's timing chose them: the emulator's clock is set by number.
+/// Products with algorithms chosen by the timing of one day. In the emulator a number sets the
+/// result of that timing.
 class TimedMatmulOnGpu : public MatmulOnGpu {
  protected:
   void SetUp() override {
@@ -260,7 +261,7 @@ TEST_F(TimedMatmulOnGpu, RestoredAlgorithmsGiveTheSameBits) {
   EXPECT_EQ(matmul->tuned_algorithms(), choices);
 #if defined(DLRM_SIMT)
   matmul = timed_on_day(2);
-  EXPECT_NE(results(), first);  // or the above would show nothing
+  EXPECT_NE(results(), first);  // otherwise the comparison above proves nothing
 #endif
 }
 

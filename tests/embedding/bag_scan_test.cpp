@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Features whose lists are of many chunks, of none, and of a part of one.
+/// Features whose id lists have many chunks, none, and part of one.
 class BagScans : public ::testing::TestWithParam<int> {
  protected:
   static constexpr int64_t kSamples = 500;

@@ -38,7 +38,8 @@ TEST(Bf16Tables, InitialRowsAreThoseOfFp32RoundedToNearest) {
 
 class Bf16EveryPlan : public ::testing::TestWithParam<std::tuple<const char*, OptimizerRule>> {};
 
-/// Sums of gradients may round otherwise, and tip a weight to its other neighbour: rarely.
+/// Sums of gradients may round differently. In rare cases a weight then rounds to its other
+/// neighbour.
 TEST_P(Bf16EveryPlan, FourRanksRoundAsOneRankDoes) {
   const auto [plan, optimizer] = GetParam();
   const EmbeddingOptions options = bf16_options(optimizer);

@@ -70,7 +70,7 @@ void expect_trained_as(const PlainTables& plain, const Tensors& tensors,
 
 class EveryPlan : public ::testing::TestWithParam<Case> {};
 
-// Batches that 4 ranks do not divide, one with fewer samples than ranks.
+// Batch sizes that 4 ranks do not divide. One is less than the number of ranks.
 const std::vector<int64_t> kBatches{13, 2, 16, 13};
 
 void expect_ranks_train_as_the_plain_model(const Case& c, int ranks) {
@@ -78,8 +78,8 @@ void expect_ranks_train_as_the_plain_model(const Case& c, int ranks) {
   EmbeddingOptions options = options_for(tables, c.optimizer);
   options.wire = c.wire;
   const bool narrow = c.wire.forward != DType::kFloat32;
-  // A step of Adam is lr·sign(g) however small g: with a small eps, rounding on the wire could turn
-  // it round.
+  // A step of Adam is lr·sign(g), however small g is. With a small eps, rounding of the exchanged
+  // values could change its sign.
   if (narrow && c.optimizer == OptimizerRule::kAdam) options.optimizer.eps = 0.1;
   const MadeUpBags bags(tables);
   PlainTables plain(tables, options.optimizer, options.seed);

@@ -9,10 +9,11 @@
 
 namespace dlrm::testing {
 
-/// Bags of a made-up data set: a pure function of (step, sample, feature).
+/// Bags of a generated data set: a pure function of (step, sample, feature).
 class MadeUpBags {
  public:
-  /// `variable`: features of even number have bags of 0 to 2·hotness ids instead of hotness.
+  /// If `variable`, features of even number have bags of 0 to 2·hotness ids. Otherwise every bag
+  /// has hotness ids.
   explicit MadeUpBags(const std::vector<TableConfig>& tables, bool variable = true)
       : variable_(variable) {
     for (const TableConfig& table : tables) {
@@ -56,13 +57,13 @@ class MadeUpBags {
   std::vector<int64_t> rows_, hotness_;
 };
 
-/// The gradient that stands in for a model: of E's element (sample, column) with value e.
+/// A gradient in place of a model's, for E's element (sample, column) with value e.
 inline double made_up_gradient(int64_t step, int64_t sample, int64_t column, double e) {
   const double pattern = static_cast<double>((step * 31 + sample * 17 + column * 7) % 23) - 11.5;
   return 0.3 * e + 0.05 * pattern;
 }
 
-/// Embedding tables and their optimizer in fp64, row by row, as the formulas say.
+/// Embedding tables and their optimizer in fp64, computed row by row from the formulas.
 class PlainTables {
  public:
   PlainTables(std::vector<TableConfig> tables, OptimizerConfig optimizer, uint64_t seed)
@@ -174,7 +175,7 @@ class PlainTables {
           w -= lr * m / (std::sqrt(n) + optimizer_.eps);
           break;
         }
-        case OptimizerRule::kFtrl: {  // z of a weight not updated yet keeps that weight
+        case OptimizerRule::kFtrl: {  // z of a weight that was never updated keeps that weight
           const double l1 = optimizer_.l1, l2 = optimizer_.l2, beta = optimizer_.beta;
           if (s1 == 0 && w != 0) {
             s1 = -w * ((beta + std::sqrt(s2)) / lr + l2) - std::copysign(l1, w);
@@ -186,7 +187,7 @@ class PlainTables {
           w = beyond <= 0 ? 0 : -std::copysign(beyond, s1) / ((beta + std::sqrt(n)) / lr + l2);
           break;
         }
-        case OptimizerRule::kLamb:  // of dense layers alone
+        case OptimizerRule::kLamb:  // for dense layers only
           break;
       }
     }

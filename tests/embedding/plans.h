@@ -25,7 +25,8 @@ inline void add_grid(Plan& plan, const Tables& tables, int t, int row_parts, int
   }
 }
 
-/// Columns cut at random, and the rows of each column part cut apart from the others'.
+/// Adds shards whose columns are cut at random, and whose rows are cut differently for each column
+/// part.
 inline void add_ragged(Plan& plan, const Tables& tables, int t, std::mt19937& random) {
   const TableConfig& table = tables[static_cast<size_t>(t)];
   const auto cuts = [&](int64_t size) {

@@ -9,13 +9,13 @@ namespace dlrm::testing {
 namespace {
 
 using Bag = std::vector<int64_t>;
-/// The bag of (step, sample).
+/// Gives the bag of (step, sample).
 using BagOf = std::function<Bag(int64_t, int64_t)>;
 
 constexpr int64_t kRows = 40;
 constexpr int64_t kBatch = 23;
 
-/// One table of 40 rows whose feature's config says hotness 1.
+/// One table of 40 rows. Its feature has hotness 1 in the config.
 Tables one_table(Pooling pooling) { return {table_of("t", kRows, 6, {1}, pooling)}; }
 
 void route(ShardedEmbeddings& embeddings, const Communicator& comm, const BagOf& bag_of,
@@ -29,7 +29,7 @@ void route(ShardedEmbeddings& embeddings, const Communicator& comm, const BagOf&
   embeddings.route({local, kBatch, ids, offsets});
 }
 
-/// Trained by the CPU execution, checked against the reference.
+/// Trains with the CPU execution, which is checked against the reference.
 Tensors trained(const Plan& plan, const EmbeddingOptions& options, const BagOf& bag_of) {
   Tensors result;
   run_on_threads(plan.world, [&](Communicator& comm) {
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Embedding, ReturnedBags,
 TEST(ReturnedVectors, RowShardsReturnOnlyBagsWithAnId) {
   const Tables tables = one_table(Pooling::kSum);
   EmbeddingOptions options = options_for(tables, OptimizerRule::kSgd);
-  // Every id lies on rank 2's rows [20, 30).
+  // Every id is in rank 2's rows [20, 30).
   const BagOf bag_of = [](int64_t, int64_t i) { return i % 2 ? Bag{20 + i % 10} : Bag{}; };
   run_on_threads(4, [&](Communicator& comm) {
     Rank rank(comm);

@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(Embedding, EveryPlanKind,
                                            "data_parallel", "mixed", "ragged"),
                          [](const auto& info) { return std::string(info.param); });
 
-/// The error of a world in which rank 1's third bag of the last feature names `id`.
+/// The error if the third bag of rank 1's last feature contains `id`.
 std::string error_of_id(int64_t id, const std::string& kind) {
   const Tables tables{table_of("a", 10, 4, {1}, Pooling::kSum),
                       table_of("b", 20, 4, {1, 2}, Pooling::kSum)};

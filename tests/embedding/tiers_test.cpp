@@ -5,7 +5,7 @@
 namespace dlrm::testing {
 namespace {
 
-/// Every other shard and data-parallel table in the host's memory.
+/// Moves every other shard and data-parallel table to the host's memory.
 Plan half_on_host(Plan plan) {
   for (size_t i = 0; i < plan.shards.size(); i += 2) plan.shards[i].tier = MemoryTier::kHost;
   for (size_t i = 0; i < plan.data_parallel.size(); i += 2) {
@@ -27,7 +27,7 @@ TEST(Tiers, TheTierOfAShardChangesNoBit) {
   }
 }
 
-/// A CPU that counts what is asked of each memory.
+/// A CPU device that counts the allocations of each memory.
 class CountingDevice final : public Device {
  public:
   CountingDevice() : Device(DeviceCapabilities{}) {}

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kBatch = 4001;
 
-/// Counts the bytes of every exchange that go to other ranks, those of duplicates too.
+/// Counts the bytes that exchanges send to other ranks. Includes the exchanges of duplicates.
 class CountingComm final : public Communicator {
  public:
   CountingComm(Communicator& inner, std::shared_ptr<std::atomic<int64_t>> sent)
@@ -42,7 +42,7 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.plan << c.ranks; }
 
-/// Ids uniform, every bag at its hotness, every rank's samples different in number.
+/// Uniform ids, bags of the config's hotness, and a different number of samples on every rank.
 class Traffic : public ::testing::TestWithParam<Case> {
  protected:
   Traffic() { options_.max_global_batch = kBatch; }
@@ -71,7 +71,7 @@ class Traffic : public ::testing::TestWithParam<Case> {
     train(embeddings, comm, 0, kBatch, 0.1);
     return embeddings.traffic();
   }
-  /// Every kind of bytes of every rank, measured beside planned.
+  /// Compares measured with planned bytes, for every kind and every rank.
   void expect_planned(double share) const {
     const std::vector<RankLoad> loads = planned();
     run_on_threads(GetParam().ranks, [&](Communicator& comm) {
@@ -127,7 +127,7 @@ TEST_P(Traffic, AllBytesOfTheCommunicatorsAreCounted) {
   }
 }
 
-/// Bytes of a step's exchanges, with or without a later batch routed in the midst of it.
+/// The bytes of a step's exchanges, with or without a later batch that is routed during the step.
 ShardedEmbeddings::Traffic traffic_of_a_step(Communicator& comm, const EmbeddingOptions& options,
                                              const Plan& plan, bool routes_meanwhile) {
   Rank rank(comm);
@@ -142,7 +142,7 @@ ShardedEmbeddings::Traffic traffic_of_a_step(Communicator& comm, const Embedding
   if (routes_meanwhile) {
     route(embeddings, comm, bags, 1, kBatch);
     comm.barrier();
-    embeddings.poll();  // every rank's sizes are here: messages start
+    embeddings.poll();  // the sizes of every rank have arrived: messages start
   }
   const MatrixView<const float> e = embeddings.finish_return();
   std::fill_n(embeddings.gradient().data, e.rows * e.cols, 0.0f);

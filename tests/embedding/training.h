@@ -28,8 +28,8 @@ inline TableConfig table_of(const std::string& name, int64_t rows, int64_t dim,
   return table;
 }
 
-/// Odd in every way: fewer rows than ranks, one row of width 1, widths that no rank count divides,
-/// features that share a table, bags with repeats.
+/// Tables of unusual shapes: fewer rows than ranks, one row of width 1, widths that no number of
+/// ranks divides, features that share a table, bags with repeated ids.
 inline Tables odd_tables(Pooling pooling) {
   return {table_of("plain", 37, 5, {1}, pooling), table_of("shared", 101, 7, {1, 4, 2}, pooling),
           table_of("tiny", 2, 3, {2}, pooling),   table_of("wide", 11, 18, {3}, pooling),
@@ -52,7 +52,7 @@ inline EmbeddingOptions options_for(const Tables& tables, OptimizerRule optimize
 
 /// A rank of a test: its device, operations and context.
 struct Rank {
-  /// `threads`: 0 for the reference, otherwise the CPU execution with so many.
+  /// `threads`: 0 for the reference, otherwise the number of threads of the CPU execution.
   explicit Rank(Communicator& comm, int threads = 0)
       : device(make_cpu_device()),
         stream(device->make_stream()),
@@ -77,7 +77,7 @@ inline void route(ShardedEmbeddings& embeddings, const Communicator& comm, const
   embeddings.route({local, samples, ids, offsets});
 }
 
-/// The rest of a training step, with the made-up gradient.
+/// Completes a training step with the generated gradient.
 inline void train(ShardedEmbeddings& embeddings, const Communicator& comm, int64_t step,
                   int64_t samples, double lr) {
   const Range local = part_of(samples, comm.rank(), comm.size());
@@ -105,7 +105,7 @@ inline float value_of(const ShardArray& array, int64_t r, int64_t c) {
              : static_cast<float>(static_cast<const BFloat16*>(array.data)[at]);
 }
 
-/// Whole tensors by path, put together from what each rank would save.
+/// Whole tensors by path, assembled from the parts that each rank would save.
 using Tensors = std::map<std::string, std::vector<float>>;
 
 inline Tensors gather(Communicator& comm, ShardedEmbeddings& embeddings) {
@@ -124,7 +124,8 @@ inline Tensors gather(Communicator& comm, ShardedEmbeddings& embeddings) {
       }
     }
   }
-  // A rank without a shard of a table has no array of it: sum over the paths of all.
+  // A rank without a shard of a table has no array for it. Therefore the paths of all ranks are
+  // combined.
   std::string mine;
   for (const auto& [path, values] : tensors) {
     mine += path + " " + std::to_string(values.size()) + "\n";
@@ -144,7 +145,7 @@ inline Tensors gather(Communicator& comm, ShardedEmbeddings& embeddings) {
   return tensors;
 }
 
-/// Batches of these sizes one after the other; the whole tensors at the end.
+/// Trains batches of these sizes in turn. Returns the whole tensors at the end.
 inline Tensors train_all(const Plan& plan, const EmbeddingOptions& options, const MadeUpBags& bags,
                          const std::vector<int64_t>& batches, int threads = 0) {
   Tensors result;

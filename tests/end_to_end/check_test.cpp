@@ -5,7 +5,7 @@
 namespace dlrm {
 namespace {
 
-/// `--check` computes every operation a second time by the reference.
+/// `--check` compares every operation with the reference.
 class Checked : public SmallRun, public testing::WithParamInterface<const char*> {};
 
 TEST_P(Checked, TrainingDisagreesNowhere) {

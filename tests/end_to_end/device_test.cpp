@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-/// Whole runs on a GPU, or on the emulator; the parameter is the device's name.
+/// Whole runs on a GPU, or on the emulator. The parameter is the device's name.
 class OnADevice : public SmallRun, public testing::WithParamInterface<const char*> {
  protected:
   static std::string device() { return std::string("--device ") + GetParam() + " "; }
@@ -43,7 +43,7 @@ TEST_P(OnADevice, ARunGivesTheLossesAndTheAucOfACpu) {
 }
 
 TEST_P(OnADevice, ARunTakesNoMoreOfItsMemoryThanThePlanSaid) {
-  // Ids of long bags weigh most; what libraries may take beside is not taken in the emulator.
+  // Most memory is taken by the ids of long bags. Libraries take no memory in the emulator.
   const std::string model =
       "--set data.source=synthetic --set data.synthetic.alpha=0 --set data.train= --set data.test= "
       "--set train.steps=3 "
@@ -85,8 +85,8 @@ TEST_P(OnADevice, RanksThatFilterIdsOnTheDeviceTrainBitwiseAsThoseThatGetTheirOw
   EXPECT_EQ(summary("run")["eval"]["auc"], summary("exact")["eval"]["auc"]);
 }
 
-/// Between processes the stand-in for NCCL meets in a folder; ranks that share a GPU take one
-/// another for machines of their own.
+/// Ranks in several processes exchange files in a folder, through the stand-in for NCCL. Each rank
+/// has its own host id, so that ranks may share a GPU.
 class OverNccl {
  public:
   explicit OverNccl(const std::string& folder) {
@@ -134,7 +134,8 @@ TEST_P(OnADevice, ACheckpointGoesFromOneKindOfDeviceToTheOther) {
   expect_losses_alike("run", "cpu", 1e-5);
 }
 
-/// On another day other algorithms are the fastest; in the emulator its clock is set by number.
+/// Another day, on which other algorithms are the fastest. In the emulator a number sets the result
+/// of timing.
 class OnAnotherDay {
  public:
   explicit OnAnotherDay(int day) { setenv("DLRM_SIMT_TIMING", std::to_string(day).c_str(), 1); }
@@ -142,7 +143,7 @@ class OnAnotherDay {
 };
 
 TEST_P(OnADevice, AResumedRunIsBitwiseTheRunNotInterruptedWhateverIsFastestThatDay) {
-  // The fifth step's batch is a partial one: shapes that neither run had met when it was saved.
+  // The fifth step has a partial batch: neither run had seen its shapes before the checkpoint.
   for (const int ranks : {1, 2}) {
     const std::string whole = "whole" + std::to_string(ranks);
     const std::string rest = "rest" + std::to_string(ranks);
@@ -178,7 +179,8 @@ TEST_P(OnADevice, PinnedAlgorithmsGiveFreshRunsTheSameBits) {
   ASSERT_EQ(train(1, run + "two").code, 0);
   EXPECT_EQ(losses(path("one")), losses(path("two")));
   if (!cuda_is_emulated()) GTEST_SKIP() << "only the emulator makes other algorithms win";
-  // Otherwise the equality above would show nothing. On some days the same algorithms win.
+  // Otherwise the comparison above proves nothing. On some days the same algorithms are the
+  // fastest.
   bool differ = false;
   for (int day = 2; day < 12 && !differ; ++day) {
     const OnAnotherDay other(day);
@@ -194,7 +196,7 @@ TEST_P(OnADevice, TablesThatFindNoRoomGoToTheHostAndBackOnAResume) {
   ASSERT_EQ(train(1, device() + short_run + "whole").code, 0);
   const auto memory = summary("whole")["memory"];
   EXPECT_EQ(memory["host_table_bytes"].get<double>(), 0);
-  // Of all tables `big` earns the fewest lookups a byte.
+  // `big` has the fewest lookups per byte of all tables.
   const auto kibibytes = static_cast<int64_t>(memory["planned_bytes"].get<double>() / 1024) - 20;
   const std::string limit = "--set memory.device=" + std::to_string(kibibytes) + "KiB ";
   const std::string half = device() + limit + short_run + "run --set checkpoint.at_end=true ";

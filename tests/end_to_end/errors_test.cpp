@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-/// A run that must end with 2 and one line that holds every one of `words`, said once.
+/// The run must end with 2 and print exactly one error line, which contains every one of `words`.
 void expect_usage_error(const Outcome& outcome, const std::vector<std::string>& words) {
   EXPECT_EQ(outcome.code, 2) << outcome.errors;
   const std::string line = error_line(outcome);
@@ -45,6 +45,7 @@ TEST_P(Errors, ATableTooSmallForTheFileIsNamed) {
 
 TEST_P(Errors, AnIdOutOfRangeNamesFileRecordFeatureAndValue) {
   ASSERT_EQ(run_command("/usr/bin/python3 -c \"import h5py; f = h5py.File('train.h5', 'r+'); "
+                        "del f.attrs['checksum_samples']; "
                         "f['sparse/left/ids'][1234] = 4001\"",
                         folder_.path())
                 .code,
@@ -56,6 +57,7 @@ TEST_P(Errors, AnIdOutOfRangeNamesFileRecordFeatureAndValue) {
 
 TEST_P(Errors, ANonFiniteDenseValueNamesRecordAndColumn) {
   ASSERT_EQ(run_command("/usr/bin/python3 -c \"import h5py; f = h5py.File('train.h5', 'r+'); "
+                        "del f.attrs['checksum_samples']; "
                         "f['dense'][777, 2] = float('nan')\"",
                         folder_.path())
                 .code,

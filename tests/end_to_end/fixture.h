@@ -10,12 +10,12 @@ namespace dlrm {
 /// The last line on stderr that begins with "error: ".
 std::string error_line(const Outcome& outcome);
 
-/// A folder with a small data set (train.h5, test.h5) and a config (config.yaml) of odd shapes.
+/// A folder with a small data set (train.h5, test.h5) and a config (config.yaml) of unusual shapes.
 class SmallRun : public testing::Test {
  protected:
   void SetUp() override;
 
-  /// dlrm-train in the folder, on `ranks` ranks (1: without mpirun).
+  /// Runs dlrm-train in the folder on `ranks` ranks. One rank runs without mpirun.
   Outcome train(int ranks, const std::string& arguments,
                 const std::string& config = "config.yaml") const;
   std::filesystem::path path(const std::string& name) const { return folder_ / name; }

@@ -7,7 +7,8 @@
 namespace dlrm {
 namespace {
 
-/// Losses of 50 steps against those of the same model in PyTorch (tests/parity/make_golden.py).
+/// Compares the losses of 50 steps with those of the same model in PyTorch
+/// (tests/parity/make_golden.py).
 class Parity : public testing::TestWithParam<std::tuple<const char*, int>> {};
 
 TEST_P(Parity, EveryLossIsPyTorchsWithinOneInAHundredThousand) {

@@ -15,7 +15,7 @@ Outcome preflight(const std::string& options, const std::string& environment = "
       folder.path());
 }
 
-/// The line of check `name`, without its runs of spaces; empty: none.
+/// The line of check `name`, with single spaces. Empty if there is none.
 std::string line_of(const Outcome& outcome, const std::string& name) {
   for (const char* word : {"ok      ", "failed  "}) {
     const size_t at = outcome.output.find(word + name + " ");

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 Outcome run_command(const std::string& command, const fs::path& where, int seconds) {
   const TemporaryFolder folder;
   write_file(folder / "command", command);
-  // Open MPI leaves memory behind when it ends, in modules that it has unloaded by then; programs
+  // Open MPI leaks memory at its end, in modules that it has unloaded by then. Only programs
   // without it are checked for leaks.
   const bool with_mpi = command.find(" -np ") != std::string::npos;
   const std::string shell = "cd '" + where.string() +

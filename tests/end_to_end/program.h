@@ -7,19 +7,19 @@
 
 namespace dlrm {
 
-/// What a program left behind.
+/// The results of a program.
 struct Outcome {
   int code = -1;
   std::string output;  ///< stdout
   std::string errors;  ///< stderr
 };
 
-/// Runs a shell command, at most `seconds` long, in folder `where`, with the programs' folder on
-/// PATH and mpirun allowed to run as root.
+/// Runs a shell command for at most `seconds`, in folder `where`. The folder of the programs is on
+/// PATH, and mpirun may run as root.
 Outcome run_command(const std::string& command, const std::filesystem::path& where,
                     int seconds = 120);
 
-/// A folder of the test's own, removed afterwards.
+/// A folder for one test, removed afterwards.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -36,7 +36,7 @@ std::string read_file(const std::filesystem::path& path);
 
 /// The objects of a metrics.jsonl.
 std::vector<nlohmann::json> read_lines(const std::filesystem::path& path);
-/// The losses in it, in order of steps.
+/// The losses in it, in the order of steps.
 std::vector<double> losses(const std::filesystem::path& run_directory);
 
 std::filesystem::path source_folder();

@@ -9,8 +9,8 @@ namespace fs = std::filesystem;
 
 std::string kSave = "--set checkpoint.every_steps=10 --set checkpoint.keep=9 ";
 
-/// Whether the tensors of two checkpoints agree bitwise, read whole by h5py. Some of them have
-/// names that end in each of `ends`.
+/// Compares the tensors of two checkpoints bitwise, read whole by h5py. For each of `ends`, some
+/// tensor's name must end in it.
 Outcome compare_checkpoints(const fs::path& where, const std::string& a, const std::string& b,
                             const std::string& ends = "weight") {
   write_file(where / "compare.py", R"(
@@ -135,7 +135,7 @@ TEST_F(SmallRun, KillingARankCostsNoMoreThanTheStepsSinceTheLastCheckpoint) {
   const Outcome evaluated = train(1, "--eval-only --set output.directory=after");
   EXPECT_EQ(evaluated.code, 0) << evaluated.errors;
 
-  // Ten more steps from what is left, beside a run that nobody killed.
+  // Runs ten more steps from the checkpoint that is left. Compares with a run that was not killed.
   int64_t saved = 0;
   for (const auto& entry : fs::directory_iterator(path("ckpt"))) {
     const std::string name = entry.path().filename();

@@ -5,11 +5,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Long enough never to end by itself; checkpoints only when asked to stop.
+// Never ends by itself. Saves checkpoints only on a request to stop.
 constexpr const char* kEndless = " config.yaml --set train.steps=100000000 --set eval.at_end=false";
 
-/// Starts `start &`, waits until training runs (metrics are written), sends `signal` as told, and
-/// returns the exit code of the command that was started.
+/// Starts `start &`, waits until training runs (metrics are written), runs `signal`, and returns
+/// the exit code of the started command.
 std::string script(const std::string& start, const std::string& signal) {
   return start +
          " & job=$!\n"
@@ -45,7 +45,7 @@ TEST_F(Stopping, AloneASigtermSavesAndEndsWith130) {
 }
 
 TEST_F(Stopping, AloneASigintSavesAndEndsWith130) {
-  // Bash starts background jobs with SIGINT ignored; the program installs its own handler.
+  // Bash starts background jobs with SIGINT ignored, but the program installs its own handler.
   expect_saved_and_resumable(
       run_command(script(std::string("dlrm-train") + kEndless, "kill -INT $job"), folder_.path()));
 }
@@ -70,7 +70,7 @@ TEST_F(Stopping, RunShTurnsSigtermIntoASave) {
 }
 
 TEST_F(Stopping, RunShTurnsCtrlCIntoASave) {
-  // Job control gives the job a process group of its own, as a terminal's foreground job has.
+  // With job control the job has its own process group, as a foreground job of a terminal has.
   const std::string start =
       "set -m\n" + (source_folder() / "launch/run.sh").string() + " -np 2" + kEndless;
   expect_saved_and_resumable(

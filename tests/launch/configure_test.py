@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Build files that CMake writes on a machine without ccache."""
+"""Build files that CMake writes: those of a machine without ccache, and those that install."""
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -41,6 +42,39 @@ class WithoutCcache(unittest.TestCase):
         lines = self.expect_no_ccache("ON")
         launched = [line for line in lines if "cmake/keep_ptxas.sh" in line and "nvcc" in line]
         self.assertTrue(launched, "nvcc is not started by keep_ptxas.sh")
+
+
+class Installation(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.run_cmake("-S", ROOT, "-B", self.folder, "-G", "Ninja", "-DDLRM_TESTS=OFF")
+
+    def run_cmake(self, *arguments):
+        done = subprocess.run(["cmake", *arguments], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def pretend_to_build(self, target):
+        """Files in the places of the libraries and programs that a target builds."""
+        plan = subprocess.run(["ninja", "-C", self.folder, "-t", "commands", target], capture_output=True, text=True,
+                              check=True)
+        for path in set(re.findall(r"\bbin/dlrm[\w-]+|\b[\w/]+/libdlrm_\w+\.a", plan.stdout)):
+            os.makedirs(os.path.dirname(os.path.join(self.folder, path)), exist_ok=True)
+            shutil.copy("/bin/true", os.path.join(self.folder, path))
+
+    def installed(self):
+        prefix = os.path.join(self.folder, "prefix")
+        said = self.run_cmake("--install", self.folder, "--prefix", prefix)
+        return sorted(os.listdir(os.path.join(prefix, "bin"))), re.findall("Not built, not installed: (.*)", said)
+
+    def test_takes_what_is_built_and_names_the_rest(self):
+        self.pretend_to_build("dlrm-train")
+        self.assertEqual(self.installed(), (["dlrm-run", "dlrm-train"],
+                                            ["dlrm-data", "dlrm-plan", "dlrm-preflight", "dlrm-bench"]))
+        self.pretend_to_build("programs")  # as the quickstart does
+        self.assertEqual(self.installed(), (["dlrm-data", "dlrm-plan", "dlrm-preflight", "dlrm-run", "dlrm-train"],
+                                            ["dlrm-bench"]))
 
 
 if __name__ == "__main__":

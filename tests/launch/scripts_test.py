@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""launch/run.sh and the Slurm scripts, with stand-ins for mpirun, srun, nvidia-smi and the programs."""
+"""Scripts of launch/, with stand-ins for cmake, mpirun, srun, nvidia-smi and the programs."""
 import os
 import shutil
 import subprocess
@@ -33,6 +33,78 @@ class Tree(unittest.TestCase):
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("DLRM_", "SLURM_"))}
         environment.update(PATH=os.path.join(self.folder, "bin") + ":/usr/bin:/bin", **variables)
         return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60)
+
+
+class EveryScript(Tree):
+    SCRIPTS = ["build", "bundle", "fresh_root", "gpu_acceptance", "install_deps", "preflight", "quickstart", "run", "test"]
+
+    def test_is_known_here(self):
+        found = sorted(name[:-3] for name in os.listdir(os.path.join(ROOT, "launch")) if name.endswith(".sh"))
+        self.assertEqual(found, self.SCRIPTS)
+
+    def test_has_help(self):
+        for name in self.SCRIPTS:
+            for option in ("-h", "--help"):
+                done = self.start([f"launch/{name}.sh", option])
+                self.assertEqual((done.returncode, done.stderr), (0, ""), name)
+                self.assertRegex(done.stdout, rf"(?m)^  launch/{name}\.sh|^usage: ", name)
+                for line in done.stdout.splitlines():
+                    self.assertFalse(line.startswith(("#", "set ")), f"{name}: {line}")
+
+    def test_ends_with_2_for_an_unknown_option(self):
+        for name in self.SCRIPTS:
+            done = self.start([f"launch/{name}.sh", "--wrong"])
+            self.assertEqual((done.returncode, done.stdout), (2, ""), name)
+            self.assertIn(f"launch/{name}.sh", done.stderr)
+
+
+class InstallDeps(Tree):
+    def test_names_the_groups_if_one_is_unknown(self):
+        for group in ("WRONG", "buil", "#"):
+            done = self.start(["launch/install_deps.sh", "build", group])
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertEqual(done.stderr, f"error: unknown group {group}: launch/install_deps.sh [GROUP...], "
+                                          "of build test plot compare root\n")
+
+
+class Build(Tree):
+    """With stand-ins for what builds."""
+
+    def setUp(self):
+        super().setUp()
+        shutil.copy(os.path.join(ROOT, "CMakePresets.json"), self.folder)
+        self.program("bin/dpkg-query", "echo install ok installed")
+
+    def ninja(self, of, code=0):
+        self.program("bin/cmake", f'[ "$1" = --build ] || exit 0\nfor i in $(seq {of}); do echo "[$i/{of}] Building $i"; '
+                                  f'done\necho "what ninja said last" >&2\nexit {code}')
+
+    def test_names_the_presets_if_one_is_unknown(self):
+        done = self.start(["launch/build.sh", "gpu"])
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("unknown preset gpu (there are cpu ", done.stderr)
+
+    def test_shows_each_tenth_and_keeps_the_rest_in_the_log(self):
+        self.ninja(200)
+        done = self.start(["launch/build.sh", "--log", "log", "cpu", "programs"])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([line.split(",")[0].split() for line in done.stdout.splitlines()],
+                         [[str(10 * tenth), "%", "built"] for tenth in range(11)])
+        with open(os.path.join(self.folder, "log"), encoding="utf-8") as file:
+            self.assertEqual(len(file.read().splitlines()), 201)
+
+    def test_shows_the_end_of_a_failure(self):
+        self.ninja(3, code=1)
+        done = self.start(["launch/build.sh", "--log", "log", "simt"])
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("what ninja said last\nerror: the preset simt was not built", done.stderr)
+
+
+class FreshRoot(Tree):
+    def test_says_why_it_cannot_run(self):
+        done = self.start(["launch/fresh_root.sh"])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"^fresh root: not run: .*\n$")
 
 
 class RunSh(Tree):
@@ -133,14 +205,18 @@ class Bundle(Tree):
 class Slurm(Tree):
     def setUp(self):
         super().setUp()
-        self.program("bin/srun", 'echo "srun $@"\nwhile [[ "$1" == -* ]]; do shift; done\nexec "$@"')
+        self.srun("none pmi2 pmix pmix_v4")
         self.program("bin/scontrol", 'echo "scontrol $@"')
         self.program("bin/dlrm-preflight")
         self.program("bin/dlrm-train")
 
+    def srun(self, plugins):
+        self.program("bin/srun", f'[ "$1" = --mpi=list ] && {{ echo "MPI plugin types are {plugins}" >&2; exit; }}\n'
+                                 'echo "srun $@"\nwhile [[ "$1" == -* ]]; do shift; done\nexec "$@"')
+
     def submit(self, script, *arguments):
         return self.start(["bash", f"launch/slurm/{script}.sbatch", "config.yaml", *arguments], SLURM_JOB_ID="7",
-                          SLURM_CPUS_PER_TASK="3")
+                          SLURM_CPUS_PER_TASK="3", SLURM_NTASKS="4")
 
     def test_a_gpu_job_looks_at_its_nodes_and_then_trains(self):
         done = self.submit("gpu", "--set", "train.steps=5")
@@ -162,6 +238,22 @@ class Slurm(Tree):
             done = self.submit(script)
             self.assertEqual(done.returncode, 130)
             self.assertIn("scontrol requeue 7", done.stdout)
+
+    def test_without_pmix_nothing_is_started(self):
+        self.srun("none pmi2")
+        for script in ("cpu", "gpu"):
+            done = self.submit(script)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, "^error: this srun has no PMIx .*: mpirun -np 4\n$")
+        self.program("build/cpu/bin/dlrm-preflight")
+        done = self.start(["launch/preflight.sh"], SLURM_JOB_ID="7")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("failed  mpi           this srun has no PMIx", done.stdout)
+
+    def test_a_requeued_job_continues_its_log(self):
+        for script in ("cpu", "gpu"):
+            with open(os.path.join(self.folder, f"launch/slurm/{script}.sbatch"), encoding="utf-8") as file:
+                self.assertIn("#SBATCH --open-mode=append\n", file.read())
 
     def test_a_failed_job_is_not(self):
         self.program("bin/dlrm-train", "exit 3")

@@ -22,7 +22,7 @@ struct Samples {
   std::vector<float> y;
 };
 
-/// The definition: every pair of a positive and a negative.
+/// AUC by its definition: counts every pair of a positive and a negative.
 double auc_of_all_pairs(const Samples& s) {
   double right = 0, pairs = 0;
   for (size_t i = 0; i < s.p.size(); ++i) {
@@ -35,7 +35,7 @@ double auc_of_all_pairs(const Samples& s) {
   return right / pairs;
 }
 
-/// By mean ranks of everything sorted together.
+/// AUC by mean ranks of all sorted samples.
 double auc_of_sorted(const Samples& s) {
   std::vector<size_t> order(s.p.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -55,8 +55,8 @@ double auc_of_sorted(const Samples& s) {
   return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives);
 }
 
-/// Evaluates on `ranks` ranks, of which rank r holds the samples between cuts r and r + 1; checks
-/// that all ranks agree bit by bit.
+/// Evaluates on `ranks` ranks. Rank r holds the samples between cuts r and r + 1. Checks that all
+/// ranks agree bitwise.
 EvalResult evaluate_cut(const Samples& s, const std::vector<size_t>& cuts) {
   std::mutex mutex;
   std::vector<EvalResult> results;
@@ -83,7 +83,8 @@ EvalResult evaluate(const Samples& s, size_t ranks) {
   return evaluate_cut(s, cuts);
 }
 
-/// `levels` distinct probabilities (0: all floats), labels drawn with the probability itself.
+/// Samples with `levels` distinct probabilities (0: all floats). Each label is 1 with that
+/// probability.
 Samples random_samples(size_t count, int levels, unsigned seed) {
   std::mt19937 generator(seed);
   std::uniform_real_distribution<float> uniform(0, 1);

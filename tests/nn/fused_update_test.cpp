@@ -13,7 +13,7 @@ struct Case {
   DType compute;
 };
 
-/// Cross layers and an MLP over them, trained for some steps with the CPU's operations.
+/// Cross layers followed by an MLP, trained for some steps with the CPU's operations.
 class Network {
  public:
   Network(const Case& c, bool fused)

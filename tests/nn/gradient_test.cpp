@@ -9,8 +9,8 @@
 namespace dlrm {
 namespace {
 
-/// A small network on the fp64 reference: interaction over X and E, then an MLP, and a loss that
-/// weighs the outputs. Gradients are compared with central differences.
+/// A small network on the fp64 reference: an interaction of X and E, an MLP, and a loss that is a
+/// weighted sum of the outputs. Gradients are compared with central differences.
 class Network {
  public:
   Network(const InteractionConfig& interaction, InteractionInputs in, int64_t batch,

@@ -10,7 +10,7 @@ const Activation kSmooth[] = {Activation::kGelu, Activation::kSilu, Activation::
                               Activation::kTanh};
 const DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
 
-/// act(z) in fp64, by other formulas than the executions'.
+/// act(z) in fp64, by formulas that differ from those of the executions.
 double expected(Activation act, double z) {
   switch (act) {
     case Activation::kGelu:
@@ -91,7 +91,7 @@ TEST_P(LayerActivation, ForwardAgreesWithTheReference) {
           for (int64_t c = 0; c < out; ++c) {
             const double exact = want.at(r, c);
             double allowed = relative_step(type) * 1.01 * std::abs(exact) + error;
-            if (needs_input(act)) {  // taken of z before or after its rounding
+            if (needs_input(act)) {  // computed from z before or after it is rounded
               const double kept = sums.at(r, c), off = relative_step(type) * std::abs(kept);
               ASSERT_NEAR(z.at(r, c), kept, off + error);
               if (type == DType::kBFloat16) allowed += 1.13 * off;
@@ -153,7 +153,7 @@ TEST_P(LayerActivation, PassesOnANan) {
       for (int64_t r = 0; r < 3; ++r) {
         for (int64_t c = 0; c < 17; ++c) layer.x.set(r, c, 1);
       }
-      layer.x.set(1, 4, std::nanf(""));  // the whole row's sums then are
+      layer.x.set(1, 4, std::nanf(""));  // all sums of the row are then NaN
       layer.forward(*ops, act);
       for (int64_t c = 0; c < 17; ++c) {
         EXPECT_FALSE(std::isnan(layer.y.at(0, c)));
@@ -186,7 +186,7 @@ TEST_P(LayerActivation, IsFiniteForLargeInputs) {
   }
 }
 
-/// One layer's backward and all that it needs.
+/// The arguments of one layer's backward.
 struct LayerCase {
   Cells x, y, z, dy, dx;
   Table weight, bias;

@@ -13,8 +13,8 @@ struct Bags {
   std::vector<int64_t> offsets = {0};
   std::vector<float> scale;
 
-  /// Bags of 0 to 2·mean ids below `rows`, the highest and lowest among them; `hot`: half of the
-  /// bags name row 0.
+  /// Bags of 0 to 2·mean ids below `rows`, including the highest and lowest. If `hot`, half of the
+  /// bags contain row 0.
   static Bags random(int64_t bags, int64_t rows, int64_t mean, unsigned seed, bool scaled = false,
                      bool hot = false) {
     Bags b;
@@ -46,7 +46,7 @@ struct Bags {
   }
 };
 
-/// Room for the runs of `ids` occurrences.
+/// Memory for the segments of `ids` occurrences.
 struct RunSpace {
   std::vector<int64_t> rows, starts, count;
   std::vector<Occurrence> occurrences;
@@ -75,7 +75,7 @@ struct Table {
     }
   }
 
-  /// Row-wise state is the first column of state1.
+  /// The state of a row-wise rule is the first column of state1.
   RowTable rows(OptimizerRule rule = OptimizerRule::kSgd) {
     RowTable t;
     t.weights = weights.matrix().data;
@@ -101,7 +101,7 @@ struct Table {
   }
 };
 
-/// Step 1 (the second) of each rule that serves one of `use`.
+/// Step 1 (the second) of each rule that has one of the flags `use`.
 inline std::vector<OptimizerStep> every_rule(uint32_t use) {
   std::vector<OptimizerStep> steps;
   for (size_t i = 0; i < std::size(kOptimizers); ++i) {

@@ -100,14 +100,14 @@ class Faulty final : public reference::ReferenceOps {
   static void spoil_row(const RowTable& table, int64_t row) {
     static_cast<float*>(table.weights)[row * table.stride] += 1e-3f;
   }
-  /// The last element: as wrong as a lost low half of a product would make it.
+  /// Makes the last element as wrong as a lost low half of a product would.
   static void spoil(const Matrix& m) {
     float& last = *static_cast<float*>(m.element(m.rows - 1, m.cols - 1));
     last += 1e-3f * (1 + std::abs(last));
   }
 };
 
-/// Small inputs for one call of each operation.
+/// Small arguments for one call of each operation.
 struct Calls {
   Cells x = Cells::random(5, 8, 1), w = Cells::random(6, 8, 2), y = Cells::random(5, 6, 3);
   Cells dz = Cells::random(5, 6, 4), dw{6, 8}, dx{5, 8}, u = Cells::random(5, 8, 5);
@@ -131,7 +131,7 @@ struct Calls {
   }
 
   std::vector<float> layer_dw = std::vector<float>(48), layer_dbias = std::vector<float>(6);
-  /// The layer of x, y and w; w may be somewhere else.
+  /// The layer of x, y and w. `weights` may replace w.
   LinearBackward layer(View<float> weights = {}) {
     LinearBackward l;
     l.y = y.matrix(), l.dy = dz.matrix(), l.x = x.matrix(), l.w = w.matrix();

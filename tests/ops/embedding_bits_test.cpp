@@ -8,13 +8,14 @@
 namespace dlrm {
 namespace {
 
-/// Sums in the order of ids, each operation rounded: executions give the same bits, in lists of
-/// every width and type at once.
+/// All executions sum in the order of ids and round each operation, so they give the same bits.
+/// Lists mix tables of all widths and types.
 using EmbeddingBits = EveryExecution;
 
 const int64_t kWidths[] = {1, 3, 4, 7, 16, 33, 64, 128, 130, 260, 1024};
 
-/// Tables of every width and type, whose rows are aligned to 16 bytes (a margin of 8) or not (3).
+/// Tables of every width and type. Their rows are aligned to 16 bytes with a margin of 8, and
+/// unaligned with a margin of 3.
 std::vector<Table> tables(int64_t rows) {
   std::vector<Table> all;
   unsigned seed = 1;
@@ -53,7 +54,7 @@ TEST_P(EmbeddingBits, AreFixedForPooledVectors) {
   ops->embedding_bag_forward({});
 }
 
-/// A shard of a table, named by two features, one of which may name row 0 in half of its bags.
+/// A shard of a table that two features use. In one of them half of the bags may contain row 0.
 struct Shard {
   Table table;
   Bags bags[2];
@@ -115,7 +116,7 @@ TEST_P(EmbeddingBits, AreFixedForRowsOfAllShardsUpdatedAtOnce) {
       const auto what = testing::Message() << "width " << got[s].table.weights.cols() << " "
                                            << name_of(got[s].table.weights.type());
       EXPECT_EQ(got[s].space.count, want[s].space.count) << what;
-      // Squares are summed over a row in an order of each execution's own.
+      // Each execution has its own order of summing the squares of a row.
       if (traits_of(step.rule).rowwise()) {
         if (got[s].table.weights.type() == DType::kFloat32) {
           EXPECT_TRUE(got[s].table.close_to(want[s].table)) << what;
@@ -195,7 +196,7 @@ TEST_P(GpuStep, ReadsHyperparamsFromDeviceMemory) {
   }
 }
 
-/// Kernels that `work` queues; 0 on a GPU, which does not count.
+/// The number of kernels that `work` queues. 0 on a GPU, which does not count them.
 template <class Work>
 uint64_t kernels_of(const Work& work) {
 #if defined(DLRM_SIMT)

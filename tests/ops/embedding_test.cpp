@@ -74,7 +74,7 @@ TEST_P(Embedding, GroupsRowsLikeAnOrderedMap) {
   }
 }
 
-/// Two features of one table with a row that half of the bags name.
+/// Two features of one table. Half of the bags contain the same row.
 struct Backward {
   Bags bags[2];
   Cells pooled[2];

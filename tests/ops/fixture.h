@@ -17,14 +17,14 @@
 
 namespace dlrm {
 
-/// One way to compute: an instruction set and a number of threads, or a GPU.
+/// One execution to test: an instruction set and a number of threads, or a GPU.
 struct Execution {
   std::string isa;
   int threads = 1;
   bool gpu() const { return isa == "cuda"; }
 };
 
-/// A CPU device with its stream. What it makes takes arguments in the host's memory.
+/// A CPU device with its stream. Its executions take arguments in the host's memory.
 struct Machine {
   std::shared_ptr<Device> device = make_cpu_device();
   std::unique_ptr<Stream> stream = device->make_stream();
@@ -33,7 +33,7 @@ struct Machine {
   std::unique_ptr<Ops> cpu(const Execution& e) const {
     return make_cpu_ops(*device, *stream, e.threads, e.isa);
   }
-  /// The GPU's own products in fp32, on copies in its memory.
+  /// The GPU's execution with fp32 products, on copies of arguments in its memory.
   std::unique_ptr<Ops> gpu() const {
     auto own = make_cuda_device(0);
     auto queue = own->make_stream();
@@ -45,7 +45,7 @@ struct Machine {
   std::unique_ptr<Ops> reference() const { return make_reference_ops(*device, *stream); }
 };
 
-/// What this machine can execute.
+/// All executions that this machine supports.
 inline std::vector<Execution> executions() {
   std::vector<Execution> all;
   for (const char* isa : {"baseline", "avx2", "avx512"}) {
@@ -65,7 +65,7 @@ inline std::string execution_name(const testing::TestParamInfo<Execution>& info)
   return info.param.isa + "_" + std::to_string(info.param.threads);
 }
 
-/// A matrix with columns to spare on both sides, which operations must leave alone.
+/// A matrix with a margin on both sides, which operations must not change.
 class Cells {
  public:
   Cells(int64_t rows, int64_t cols, DType type = DType::kFloat32, int64_t spare = 3)
@@ -128,8 +128,8 @@ class Cells {
     }
   }
 
-  /// Each cell rounded to `type`: a bias that every execution adds exactly, since some libraries
-  /// add it in the type of the result only.
+  /// Rounds each cell to `type`. Some libraries add a bias in the type of the result; every
+  /// execution adds a rounded one exactly.
   Cells& rounded_to(DType type) {
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {
@@ -141,7 +141,7 @@ class Cells {
 
   bool same_bits(const Cells& other) const { return bytes_ == other.bytes_; }
 
-  /// Nothing but the cells themselves was written.
+  /// True if only the cells themselves were written.
   bool margins_untouched() const {
     const auto size = static_cast<int64_t>(size_of(type_));
     for (int64_t i = 0; i < static_cast<int64_t>(bytes_.size()); ++i) {
@@ -160,12 +160,13 @@ class Cells {
   std::vector<char> bytes_;
 };
 
-/// What a stored value may differ by where sums of another order round to its neighbour.
+/// The relative difference of stored values if sums in another order round to the neighbouring
+/// value.
 inline double relative_step(DType type) {
   return type == DType::kFloat32 ? 0x1p-20 : type == DType::kBFloat16 ? 0x1p-7 : 0x1p-10;
 }
 
-/// Every cell within `scale` · arithmetic error of the expected one.
+/// Checks that every cell is within `scale` times the arithmetic error of the expected one.
 inline testing::AssertionResult close(const Cells& got, const Cells& expected, double scale = 1) {
   for (int64_t r = 0; r < expected.rows(); ++r) {
     for (int64_t c = 0; c < expected.cols(); ++c) {
@@ -181,7 +182,7 @@ inline testing::AssertionResult close(const Cells& got, const Cells& expected, d
   return testing::AssertionSuccess();
 }
 
-/// Tests of every execution on this machine beside the reference.
+/// Compares every execution of this machine with the reference.
 class EveryExecution : public testing::TestWithParam<Execution> {
  protected:
   Machine machine;

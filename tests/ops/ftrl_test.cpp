@@ -15,7 +15,7 @@ OptimizerConfig ftrl_config() {
   return config;
 }
 
-/// Rows whose weights and state lie without gaps.
+/// Rows whose weights and state have no gaps.
 struct Rows {
   int64_t rows, width;
   std::vector<float> w, z, n, g;
@@ -39,7 +39,8 @@ struct Rows {
   }
 };
 
-/// Algorithm 1 of McMahan et al. (2013) for one coordinate, from a z that keeps the first weight.
+/// Algorithm 1 of McMahan et al. (2013) for one coordinate, starting from a z that preserves the
+/// initial weight.
 struct PaperCoordinate {
   double w, z, n;
 
@@ -87,7 +88,7 @@ TEST_P(Ftrl, TakesTheStepsOfThePaper) {
       }
     }
     if (got.w.size() > 1) {
-      EXPECT_GT(zeros, got.w.size());  // l1 holds some weights at 0 for some steps
+      EXPECT_GT(zeros, got.w.size());  // l1 keeps some weights at 0 for some steps
     }
   }
 }

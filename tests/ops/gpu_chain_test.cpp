@@ -1,5 +1,4 @@
-// Layers that share passes, as executions on GPUs do: what a layer's backward does for the one
-// below.
+// Layers that share passes on GPUs: a layer's backward does part of the work of the layer below.
 #ifdef DLRM_WITH_CUDA
 #include <cstdlib>
 
@@ -14,7 +13,7 @@
 namespace dlrm {
 namespace {
 
-/// A matrix in device memory, its rows `stride` apart.
+/// A matrix in device memory. Its rows are `stride` elements apart.
 class OnDevice {
  public:
   OnDevice(Device& device, Transfer& transfer, int64_t rows, int64_t cols, DType type,
@@ -33,7 +32,7 @@ class OnDevice {
   MatrixView<float> floats() const { return matrix_.f32(); }
   View<float> view() const { return {matrix_.f32().data, static_cast<size_t>(matrix_.cols)}; }
 
-  /// Rows with what lies between them.
+  /// All rows, including the gaps between them.
   std::vector<float> get() {
     std::vector<float> values(static_cast<size_t>(matrix_.rows * stride_));
     if (matrix_.type == DType::kFloat32) {
@@ -77,7 +76,7 @@ class GpuChain : public testing::Test {
     transfer = std::make_unique<Transfer>(*device, *stream);
   }
   void TearDown() override { unsetenv("DLRM_SIMT_TIMING"); }
-  /// Ways and algorithms as some day's timing would choose them.
+  /// Operations with the algorithms that the timing of one day would choose.
   std::unique_ptr<Ops> timed_on_day(int day) {
     setenv("DLRM_SIMT_TIMING", std::to_string(day).c_str(), 1);
     CudaOpsOptions options;
@@ -250,7 +249,7 @@ TEST_F(GpuChain, AccumulatesAnInputGradient) {
 TEST_F(GpuChain, SumsManyRows) {
   const auto ops = timed_on_day(0);
   for (const int64_t cols : {1, 13, 64, 300}) {
-    const int64_t rows = 16500;  // chunks of more rows than the least
+    const int64_t rows = 16500;  // more rows than the smallest chunk
     OnDevice dz = make(rows, cols, DType::kBFloat16, 1), x = make(rows, 1, DType::kBFloat16, 2),
              dw = make(cols, 1, DType::kFloat32, 3), db = make(1, cols, DType::kFloat32, 4);
     ops->linear_backward_weight(dz.matrix(), x.matrix(), dw.floats(), db.view());

@@ -1,4 +1,5 @@
-// What only GPU executions have: captured layers, a steady state, products of their own kernel.
+// Properties that only GPU executions have: captured layers, no allocation in a steady state, and
+// products by their own kernel.
 #ifdef DLRM_WITH_CUDA
 #include <cuda_runtime.h>
 
@@ -89,7 +90,7 @@ TEST_F(GpuLayers, ReplayACapturedLayerOnNewInputs) {
   for (const Activation act : kAll) {
     const DeviceLayer layer(*device, 37, 13, 24, DType::kFloat32);
     fill(layer.x, 1), fill(layer.w, 2), fill(layer.bias, 3), fill(layer.dy, 4);
-    layer.run(*ops, act);  // shapes are first met outside of captures
+    layer.run(*ops, act);  // the first call of a shape must not be captured
     ASSERT_TRUE(stream->begin_capture());
     layer.run(*ops, act);
     const auto graph = stream->end_capture();

@@ -5,8 +5,8 @@
 namespace dlrm {
 namespace {
 
-/// Central differences of Σ weight ⊙ output by each element of `input`, beside `gradient`. The
-/// weights are what the gradient was computed with.
+/// Compares `gradient` with central differences of Σ weight ⊙ output for each element of `input`.
+/// The gradient must have been computed with these weights.
 void expect_gradient(Cells& input, Cells& gradient, Cells& output, const Cells& weight,
                      const std::function<void()>& forward) {
   const auto total = [&] {
@@ -57,7 +57,7 @@ TEST_P(Gradient, ReluAgreesWithFiniteDifferences) {
   }
   for (int64_t r = 0; r < 4; ++r) {
     for (int64_t c = 0; c < 6; ++c) {
-      const float value = x.at(r, c);  // away from the kink
+      const float value = x.at(r, c);  // keeps a distance from the kink
       x.set(r, c, std::abs(value) < 0.1f ? 0.5f : value);
     }
   }

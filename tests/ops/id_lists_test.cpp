@@ -7,7 +7,7 @@ namespace {
 
 using IdLists = EveryExecution;
 
-/// Bags whose ids are checked.
+/// A check of the ids of `bags`.
 IdCheck check_of(Bags& bags, int64_t rows, int64_t feature, int64_t first_sample = 0) {
   IdCheck check;
   check.ids = bags.ids.data();
@@ -119,7 +119,7 @@ TEST_P(IdLists, PackedListsAreUnpackedElementByElement) {
   }
 }
 
-/// The parts that ranks send of one feature: bags of their own lengths, or of one length.
+/// The parts of one feature that ranks send: bags of different lengths, or of one length.
 struct Sent {
   std::vector<std::vector<int64_t>> wide;
   std::vector<std::vector<int32_t>> narrow, lengths;

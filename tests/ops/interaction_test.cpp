@@ -16,7 +16,7 @@ int64_t outputs(const Shape& s) { return s.width + (s.features + 1) * s.features
 
 using Interaction = EveryExecution;
 
-/// Columns beside the matrices: rows that start anywhere, and rows aligned to 16 bytes.
+/// Columns of margin: with 3, rows start anywhere; with 8, rows are aligned to 16 bytes.
 const int64_t kSpare[] = {3, 8};
 
 void expect_dot_of_the_reference(Ops& ops, Ops& reference, const Shape& s, DType type,
@@ -177,7 +177,7 @@ TEST(ReferenceInteraction, AveragePoolPutsTheOddPaddingRight) {
   Cells e(1, 5), y(1, 2);
   for (int64_t c = 0; c < 5; ++c) e.set(0, c, static_cast<float>(c + 1));
   Machine().reference()->average_pool_forward(e.floats(), 4, y.matrix());
-  EXPECT_EQ(y.at(0, 0), 2.0f);  // one cell of padding at the left: columns 0, 1, 2
+  EXPECT_EQ(y.at(0, 0), 2.0f);  // one cell of padding on the left: columns 0, 1, 2
   EXPECT_EQ(y.at(0, 1), 4.5f);  // columns 3, 4
 }
 

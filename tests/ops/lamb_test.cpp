@@ -72,7 +72,7 @@ using Lamb = EveryExecution;
 TEST_P(Lamb, TakesTheStepsOfThePaper) {
   for (const size_t n : {1, 7, 4096, 4099, 100001}) {
     expect_the_steps_of_the_paper(*ops, n, 1);
-    expect_the_steps_of_the_paper(*ops, n, 50);  // another norm, another step
+    expect_the_steps_of_the_paper(*ops, n, 50);  // the step depends on the norm
   }
 }
 

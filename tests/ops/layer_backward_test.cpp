@@ -8,17 +8,17 @@ namespace {
 struct Shape {
   int64_t batch, in, out;
 };
-// Below, at and above the sizes that kernels work on together, and beyond the small batches.
+// Sizes below, at and above the blocks that kernels process, and beyond small batches.
 const Shape kShapes[] = {{1, 1, 8},     {3, 13, 512},  {8, 367, 20}, {5, 64, 9},
                          {33, 130, 17}, {64, 31, 40},  {65, 100, 8}, {7, 16, 1},
                          {128, 48, 31}, {200, 20, 24}, {2, 512, 70}};
 
-/// A layer, the gradient of its output, and room for everything that its backward writes.
+/// A layer, the gradient of its output, and memory for the results of its backward.
 struct LayerCase {
   Shape shape;
   DType type;
   Cells x, y, dy, dx;
-  Table weight, bias;  // tables of one row, so that they bring optimizer states
+  Table weight, bias;  // tables of one row, because they have optimizer state
   std::vector<BFloat16> copy;
   std::vector<float> dw, dbias;
 

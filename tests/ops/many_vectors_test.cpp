@@ -3,7 +3,7 @@
 namespace dlrm {
 namespace {
 
-/// More vectors than a block of a GPU shares at once.
+/// More vectors than a GPU's block processes together.
 using ManyVectors = EveryExecution;
 
 TEST_P(ManyVectors, DotBackwardAgreesWithTheReference) {

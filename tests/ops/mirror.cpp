@@ -54,7 +54,7 @@ void Mirror::download() {
     if (!piece.writable) continue;
     const Region& r = region_of(piece.host);
     const char* result = r.staged() + (piece.host - r.begin);
-    // What is only read may be shared among threads, and is not touched.
+    // Does not write read-only memory, because threads may share it.
     if (std::memcmp(piece.host, result, piece.bytes) == 0) continue;
     std::memcpy(const_cast<char*>(piece.host), result, piece.bytes);
   }

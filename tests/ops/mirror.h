@@ -8,15 +8,16 @@
 
 namespace dlrm {
 
-/// The memory of one call's arguments, copied to a device before the call and back after it. The
-/// arguments are gone through twice: first what they point to is collected, then, after upload(),
-/// the same pointers become those of the copies. Pieces that overlap in the host's memory do so in
-/// the device's, and keep their alignment up to 256 bytes.
+/// Copies the memory of one call's arguments to a device before the call, and back after it. The
+/// arguments are visited twice. The first visit collects the memory that they point to. After
+/// upload(), the second visit replaces the pointers by those to the copies. Pieces that overlap in
+/// the host's memory also overlap in the device's. They keep their alignment up to 256 bytes.
 class Mirror {
  public:
   Mirror(Device& device, Stream& stream) : device_(device), stream_(stream) {}
 
-  /// Collects [p, p + bytes), or gives its place on the device. What is const is not copied back.
+  /// Collects [p, p + bytes), or returns its address on the device. Const memory is not copied
+  /// back.
   template <class T>
   T* at(T* p, int64_t count) {
     const size_t size = sizeof(std::conditional_t<std::is_void_v<T>, char, T>);
@@ -26,7 +27,7 @@ class Mirror {
   }
 
   void upload();
-  /// Waits for the call, then copies back.
+  /// Waits for the call, then copies results back.
   void download();
 
  private:
@@ -56,7 +57,7 @@ class Mirror {
   bool uploaded_ = false;
 };
 
-/// Runs `inner`, whose arguments lie on `device`, on copies of arguments in the host's memory.
+/// Runs `inner`, whose arguments are on `device`, on copies of arguments in the host's memory.
 std::unique_ptr<Ops> make_mirrored_ops(std::shared_ptr<Device> device,
                                        std::unique_ptr<Stream> stream, std::unique_ptr<Ops> inner);
 

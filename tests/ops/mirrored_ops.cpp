@@ -7,7 +7,7 @@
 namespace dlrm {
 namespace {
 
-// mirrored(m, x): x with its pointers collected or moved.
+// mirrored(m, x) collects the memory that x points to, or returns x with pointers to the copies.
 
 template <class T>
 requires(std::is_arithmetic_v<T> || std::is_enum_v<T>) T mirrored(Mirror&, T value) {
@@ -125,8 +125,8 @@ DenseTensor mirrored(Mirror& m, DenseTensor t) {
   return {mirrored(m, t.values), mirrored(m, t.state1), mirrored(m, t.state2), mirrored(m, t.copy)};
 }
 
-/// Moves each operand of an operation in place. Lists of descriptors stay in the host's memory: it
-/// keeps the moved ones.
+/// Replaces the pointers of each operand of an operation. Lists of descriptors stay in the host's
+/// memory; this object keeps the changed lists.
 class MovedOperands {
  public:
   explicit MovedOperands(Mirror& mirror) : mirror_(mirror) {}

@@ -108,7 +108,7 @@ TEST_P(Movement, ManyNarrowBlocksCoverAMatrix) {
   EXPECT_TRUE(got.same_bits(want));
 }
 
-/// Ascending rows with gaps, the first and the last of `all` among them.
+/// Some rows of `all`, ascending with gaps, including the first and the last.
 std::vector<int32_t> some_rows(int32_t all, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<int32_t> rows;
@@ -122,7 +122,7 @@ TEST_P(Movement, GathersListedRows) {
   for (const DType to : kTypes) {
     Cells src = Cells::random(900, 64, 1);
     std::vector<int32_t> rows = some_rows(900, 5);
-    std::reverse(rows.begin() + 7, rows.end());  // any order, for a source
+    std::reverse(rows.begin() + 7, rows.end());  // source rows may be in any order
     Cells got(static_cast<int64_t>(rows.size()), 64, to), want = got;
     const std::vector<float> scale(rows.size(), 0.5f);
     BlockCopy b = block(src, got, 64);

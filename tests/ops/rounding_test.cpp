@@ -11,8 +11,8 @@ using Rounding = EveryExecution;
 
 constexpr int64_t kRows = 40;
 
-/// A bf16 table at (first_row, first_column) of a larger one, and gradients with which a step of
-/// SGD at rate 1/8 is exact in fp32: all executions then round the very same numbers.
+/// A bf16 table at (first_row, first_column) of a larger one. With its gradients, a step of SGD at
+/// rate 1/8 is exact in fp32, so that all executions round the same numbers.
 struct Case {
   Table table;
   Cells grads;
@@ -94,7 +94,7 @@ TEST_P(Rounding, FusedUpdatesHaveTheBitsOfBackwardAndUpdate) {
 }
 
 TEST_P(Rounding, AccumulatesSmallSteps) {
-  // 256 steps of 2^-12 from 1: each is far below bf16's 2^-7, together 2^-4.
+  // 256 steps of 2^-12 from 1. Each is far below bf16's 2^-7. Their sum is 2^-4.
   const int64_t list[] = {0}, count[] = {1}, width = 256;
   Table table(1, width, DType::kBFloat16, 1);
   Cells grads(1, width);

@@ -107,7 +107,7 @@ TEST_P(Update, UniformRowsHaveTheBitsOfUniformRow) {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Update, testing::ValuesIn(executions()), execution_name);
 
-// One step from weight 1 with gradient 2, state 0.25, by hand.
+// One step from weight 1 with gradient 2 and state 0.25, calculated by hand.
 TEST(ReferenceUpdate, StepsByTheFormulas) {
   Machine machine;
   const auto step_with = [&](OptimizerStep step) {

@@ -6,7 +6,7 @@
 namespace dlrm::plan_test {
 namespace {
 
-/// Largest over mean of what the ranks' shards cost.
+/// Ratio of the largest to the mean cost of the ranks' shards.
 double imbalance(const RunConfig& config, const Plan& plan) {
   const CostModel cost(config, plan.world, {});
   std::vector<double> seconds(static_cast<size_t>(plan.world));
@@ -82,8 +82,9 @@ TEST(Auto, ATableThatNoRankCanHoldIsCut) {
   for (int t = 0; t < 30; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 64, {30}));
   RunConfig config = config_of(tables, 4096);
   config.train.sparse_optimizer.type = OptimizerRule::kSgd;
-  ASSERT_EQ(shards_of(make_plan(config, 4), 0).size(), 1u);  // its lookups do not ask for it
-  const double room = 6.5 * 1024 * 1024 * 1024;              // the table is 9.5 GiB
+  ASSERT_EQ(shards_of(make_plan(config, 4), 0).size(),
+            1u);                                 // its lookups alone do not require a cut
+  const double room = 6.5 * 1024 * 1024 * 1024;  // the table is 9.5 GiB
   const Plan plan = make_plan(config, 4, {room, 0});
   EXPECT_GT(shards_of(plan, 0).size(), 1u);
   for (const RankMemory& memory : rank_memory(config, plan)) EXPECT_LE(memory.total(), room);

@@ -36,7 +36,7 @@ TEST(ReplicatedGradients, PairsAreSentIfFewRowsAreTouched) {
   EXPECT_FALSE(replicates_by_pairs(table("t", 10, 16), 65536, 4));
 }
 
-/// Batch 5 over 2 ranks: samples [0, 2) and [2, 5). `a` lies whole on rank 0 (two features), `b` is
+/// Batch 5 over 2 ranks: samples [0, 2) and [2, 5). `a` is whole on rank 0 (two features), `b` is
 /// cut by rows at 4 of 10, `c` is data-parallel.
 class TwoRanks : public testing::Test {
  protected:
@@ -60,7 +60,8 @@ TEST_F(TwoRanks, ShardsServeTheWholeBatchAndReplicasTheLocalOne) {
 
 TEST_F(TwoRanks, LengthsAreSentForRowShardsOnly) {
   const std::vector<RankLoad> loads = rank_loads(config, plan);
-  // The size of the message, headers of its groups, lengths, ids; the last two in words of 8.
+  // The size of the message, headers of its groups, lengths, and ids. The last two are padded to 8
+  // bytes.
   EXPECT_EQ(loads[0].ids_sent_bytes, 8 + 8 + 8 + 24);
   EXPECT_EQ(loads[1].ids_sent_bytes, 8 + 3 * 8 + 16 + 64);
 }
@@ -80,7 +81,7 @@ TEST_F(TwoRanks, GradientsAreSentToOwners) {
 
 TEST_F(TwoRanks, TheReplicatedTableOfTwoRowsIsReducedWhole) {
   const std::vector<RankLoad> loads = rank_loads(config, plan);
-  // 2·(1/2)·[2, 3 + 1] floats = 32 bytes; pairs of the 1.75 rows that 3 samples touch: 35 bytes.
+  // 2·(1/2)·[2, 3 + 1] floats = 32 bytes. Pairs of the 1.75 rows that 3 samples use: 35 bytes.
   EXPECT_DOUBLE_EQ(loads[0].replicated_bytes, 32);
   EXPECT_DOUBLE_EQ(loads[1].replicated_bytes, 32);
 }
@@ -130,7 +131,7 @@ TEST(RankLoads, IdsOfColumnShardsOfOneRankCountOnce) {
   EXPECT_EQ(loads[1].shards, 2);
 }
 
-/// A table cut into two halves of its rows: hotness 1 expects half an id a bag in each.
+/// A table cut into two halves of its rows. With hotness 1, half an id per bag is expected in each.
 TEST(RankLoads, OnlyNonEmptyBagsOfARowShardCount) {
   RunConfig config = config_of({table("t", 10, 8, {1, 4})}, 4);
   const Plan plan{2, {{0, {0, 5}, {0, 8}, 0}, {0, {5, 10}, {0, 8}, 1}}, {}};
@@ -191,8 +192,8 @@ TEST(RankMemory, ListsOfReturnedBagsCount) {
   const Plan plan{2, {{0, {0, 5}, {0, 8}, 0}, {0, {5, 10}, {0, 8}, 1}}, {}};
   const double lists = rank_memory(config, plan)[0].routing;
   config.routing.mode = RoutingMode::kFixed;
-  // 2 shards, 2 samples, 1 feature, 2 batches in flight; but then ids of all rows arrive, twice as
-  // many of 4 samples with 5 ids.
+  // 2 shards, 2 samples, 1 feature, 2 batches in flight. With fixed routing ids of all rows arrive,
+  // twice as many of 4 samples with 5 ids.
   const double other_rows = 24 * 2 * (4 * 5 / 2);
   EXPECT_DOUBLE_EQ(lists - rank_memory(config, plan)[0].routing, 8 * 2 * 2 * 1 * 2 - other_rows);
 }

@@ -17,7 +17,7 @@ class PlanFiles : public testing::Test {
     EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 0);
     return error;
   }
-  /// A plan of the given shards of `a`, and of `b` data-parallel.
+  /// The error of a plan with these shards of `a`, and with `b` data-parallel.
   std::string error_of_shards(const std::string& shards) {
     return error_of(R"({"world": 2, "shards": [)" + shards + R"(], "data_parallel": ["b"]})");
   }

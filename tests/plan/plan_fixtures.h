@@ -40,7 +40,7 @@ inline RunConfig config_of(std::vector<TableConfig> tables, int64_t batch,
   return config;
 }
 
-/// Odd shapes: one row, one column, fewer rows or columns than ranks, shared tables.
+/// Unusual shapes: one row, one column, fewer rows or columns than ranks, shared tables.
 inline RunConfig odd_config(Strategy strategy, int64_t batch = 37) {
   return config_of(
       {table("one_row", 1, 5), table("one_column", 11, 1, {3}), table("shared", 29, 16, {1, 10}),
@@ -100,7 +100,7 @@ inline RunConfig colossal_config() {
   return config_of(tables, 65536);
 }
 
-/// A file of this test alone, removed at its end.
+/// A file for one test, removed at its end.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text) {
@@ -117,7 +117,7 @@ class TemporaryFile {
   std::string path_;
 };
 
-/// The text of the usage_error that `call` throws; empty where it throws none.
+/// The text of the usage_error that `call` throws. Empty if it throws none.
 template <class Call>
 std::string usage_error_of(const Call& call) {
   try {

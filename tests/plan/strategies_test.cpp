@@ -6,7 +6,7 @@
 namespace dlrm::plan_test {
 namespace {
 
-/// How often each cell of each table is held, counted one by one.
+/// Checks that exactly one shard holds each cell of each table, by counting.
 void expect_each_cell_once(const Plan& plan, const ModelConfig& model) {
   for (size_t t = 0; t < model.tables.size(); ++t) {
     const TableConfig& table = model.tables[t];

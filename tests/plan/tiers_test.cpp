@@ -8,7 +8,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-/// Tables of 64-byte rows with SGD, so that bytes are 64 · rows; on one rank of a GPU.
+/// Tables of 64-byte rows with SGD, so that bytes are 64 · rows, on one rank with a GPU.
 RunConfig on_gpu(std::vector<TableConfig> tables, int64_t batch = 8) {
   RunConfig config = config_of(std::move(tables), batch);
   config.device = DeviceKind::kCuda;
@@ -16,13 +16,13 @@ RunConfig on_gpu(std::vector<TableConfig> tables, int64_t batch = 8) {
   return config;
 }
 
-/// What a rank needs on the device beside its tables.
+/// The device memory that a rank needs in addition to its tables.
 double other_bytes(const RunConfig& config, const Plan& plan) {
   const RankMemory memory = rank_memory(config, plan)[0];
   return memory.total() - memory.tables - memory.optimizer_state;
 }
 
-/// A device with room for the rest and `table_bytes` of tables, where not all tables fit.
+/// A device with room for `table_bytes` of tables, so that not all tables fit.
 PlanOptions with_room(const RunConfig& config, double table_bytes, double host_bytes = 0) {
   PlanOptions options;
   options.rank_memory_bytes = (other_bytes(config, make_plan(config, 1)) + table_bytes) + 1;

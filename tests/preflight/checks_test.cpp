@@ -1,4 +1,4 @@
-// What the preflight says of machines that are not at hand.
+// The preflight's findings about machines that are only described.
 #include "app/preflight/checks.h"
 
 #include <cstdio>
@@ -46,7 +46,7 @@ std::vector<Facts> healthy() {
 
 using Check = std::function<Finding(const std::vector<Facts>&)>;
 
-/// What `check` says when rank 3 differs as `spoil` makes it; it must not be well.
+/// The finding of `check` if `spoil` changes the facts of rank 3. It must not be good.
 std::string complaint(const Check& check, const std::function<void(Facts&)>& spoil) {
   std::vector<Facts> ranks = healthy();
   EXPECT_TRUE(check(ranks).good) << check(ranks).text;

@@ -1,4 +1,4 @@
-// Kernels with planted defects, and what the emulator says of each.
+// Kernels with planted defects, and the emulator's reports of them.
 #include <cmath>
 #include <set>
 #include <vector>
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr unsigned kAll = 0xffffffffu;
 
-/// What is reported while `work` and all that it queued runs; "" where nothing is.
+/// The defect reported while `work` and its queued operations run. "" if there is none.
 template <class F>
 std::string defect_of(F work) {
   const simt::ErrorsThrow throwing;
@@ -39,7 +39,7 @@ __global__ void neighbour(const int* in, int* out) {
   out[threadIdx.x] = tile[(threadIdx.x + 33) % 64];
 }
 
-/// Results of `kernel` over ten seeds.
+/// The results of `kernel` for ten seeds.
 std::set<std::vector<int>> results(void (*kernel)(const int*, int*)) {
   std::vector<int> values(64);
   for (int i = 0; i < 64; ++i) values[i] = i;

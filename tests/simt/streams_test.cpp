@@ -1,4 +1,4 @@
-// Streams, events and copies: what order is promised, and what shows where it is not asked for.
+// Streams, events and copies: the guaranteed order, and the effects of a missing dependency.
 #include <cstring>
 #include <set>
 #include <thread>
@@ -34,7 +34,8 @@ class Streams : public testing::Test {
     cudaStreamDestroy(second_);
   }
 
-  /// What two streams make of 1 over many seeds, with or without the event between them.
+  /// The results of two streams that start from 1, for many seeds, with or without an event between
+  /// them.
   std::set<int> results(bool waits) {
     const OnDevice<int> value({1});
     std::set<int> seen;
@@ -207,7 +208,8 @@ TEST_F(Streams, RunByThemselvesWhereAskedTo) {
   const OnDevice<int> value({1});
   const simt::KeepRunning running;
   launch(add_to, {1, 1}, first_, value.data(), 3);
-  while (simt::pending_operations() > 0) std::this_thread::yield();  // no call that waits
+  while (simt::pending_operations() > 0)
+    std::this_thread::yield();  // calls nothing that waits for operations
   EXPECT_EQ(value.download(), std::vector<int>{5});
 }
 

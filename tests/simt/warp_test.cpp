@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kAll = 0xffffffffu;
 
-/// What `function` gives each lane of one warp.
+/// The result of `function` on each lane of one warp.
 template <class T>
 std::vector<T> lanes(void (*kernel)(T*)) {
   const OnDevice<T> out(std::vector<T>(32, T{}));

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// The checkpoint that three ranks find, or the error; the same on each.
+/// The checkpoint that three ranks find, or the error. It must be the same on each.
 std::string found(const std::string& path) {
   std::vector<std::string> answers(3);
   run_on_threads(3, [&](Communicator& comm) {
@@ -178,7 +178,7 @@ int status_of(const std::function<void()>& body) {
 
 TEST_F(TwoCheckpoints, AFullDiskLeavesThemUnchanged) {
   const int status = status_of([&] {
-    // No file may grow past this: the same as a full disk, for this process alone.
+    // Limits the size of files of this process, as a full disk would.
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{4096, 4096};
     setrlimit(RLIMIT_FSIZE, &limit);
@@ -196,7 +196,7 @@ TEST_F(TwoCheckpoints, AFullDiskLeavesThemUnchanged) {
   EXPECT_FALSE(fs::exists(folder_.path(".tmp_step_000000030")));
 }
 
-/// Saves again and again, each step with values of its own, until killed.
+/// Saves repeatedly, with different values in each step, until it is killed.
 [[noreturn]] void save_for_ever(const std::string& directory, int64_t first) {
   const auto comm = make_self_comm();
   for (int64_t step = first;; ++step) {

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Runs a Python program in folder / and returns its exit status.
+/// Runs a Python program and returns its exit status.
 int python(const std::string& program, const std::string& argument) {
   TemporaryFolder folder;
   write_file(folder.path("program.py"), program);
@@ -44,7 +44,7 @@ with h5py.File(folder + '/index.h5', 'r') as whole, h5py.File(folder + '/expecte
     assert a['format'] == 'dlrm-checkpoint' and a['version'] == 1
 )";
 
-/// Flattens: reads the rank files' pieces by their names, without the index.
+/// Reads the pieces of the rank files by their names, without the index.
 constexpr const char* kExpected = R"(
 import sys, re, glob, h5py, numpy as np
 folder = sys.argv[1]

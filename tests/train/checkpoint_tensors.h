@@ -8,7 +8,7 @@
 
 namespace dlrm::testing {
 
-/// A folder of its own, removed with its owner.
+/// A folder that is removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -23,26 +23,26 @@ class TemporaryFolder {
 
 enum class Cut { kRows, kColumns, kGrid, kByTensor };
 
-/// The part of a tensor that one rank holds, dense, row by row.
+/// The part of a tensor that one rank holds, without gaps, row by row.
 struct HeldPiece {
   TensorShard piece;
   std::shared_ptr<std::vector<float>> values;
 };
 
-/// What element (row, column) of a tensor is; `salt` makes another set of values.
+/// The value of element (row, column) of a tensor. Another `salt` gives other values.
 float element_of(const std::string& path, int64_t row, int64_t column, int salt);
 
-/// Some tensors of odd shapes, cut for `ranks` ranks: this rank's parts, filled with element_of, or
-/// with zeros where `filled` is false. A grid gives a rank two pieces of a tensor.
+/// This rank's parts of some tensors of unusual shapes, cut for `ranks` ranks. Filled with
+/// element_of, or with zeros if `filled` is false. With a grid a rank has two pieces of a tensor.
 std::vector<HeldPiece> held_pieces(int rank, int ranks, Cut cut, bool filled, int salt = 0);
 std::vector<TensorShard> pieces_of(const std::vector<HeldPiece>& held);
 
-/// Elements that differ from element_of, bit by bit.
+/// The number of elements that differ bitwise from element_of.
 int64_t wrong_elements(const std::vector<HeldPiece>& held, int salt = 0);
 
 CheckpointState state_at(int64_t step);
 
-/// Saves what `ranks` ranks hold.
+/// Saves the pieces of `ranks` ranks.
 void save_on(int ranks, Cut cut, const std::string& directory, int64_t step, int keep = 2,
              int salt = 0);
 

@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 
 constexpr const char* kFirst = "/step_000000007";
 
-/// What `ranks` ranks hold after loading, as the number of elements that are wrong.
+/// The number of wrong elements after `ranks` ranks have loaded the checkpoint.
 int64_t wrong_after_loading(const std::string& checkpoint, int ranks, Cut cut, int salt = 0) {
   std::vector<int64_t> wrong(static_cast<size_t>(ranks));
   run_on_threads(ranks, [&](Communicator& comm) {

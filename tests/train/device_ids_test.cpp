@@ -16,7 +16,7 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 
-/// Ids on their way to a GPU, or to the emulated one.
+/// Ids that are copied to a GPU, or to the emulated one.
 class IdsOnADevice : public testing::TestWithParam<DeviceKind> {
  protected:
   static RunConfig odd_model_of(Strategy strategy, RoutingMode mode) {

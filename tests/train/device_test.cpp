@@ -16,12 +16,12 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 
-/// Devices of this build that are no CPU: a GPU, or the emulator.
+/// Devices of this build other than the CPU: a GPU, or the emulator.
 std::vector<DeviceKind> devices() {
   return cuda_device_count() > 0 ? std::vector{DeviceKind::kCuda} : std::vector<DeviceKind>{};
 }
 
-/// Trains where the test says and on the CPU, and compares.
+/// Trains on the device and on the CPU, and compares the results.
 class OnADevice : public testing::TestWithParam<DeviceKind> {
  protected:
   static RunConfig on_device(RunConfig config) {
@@ -172,7 +172,7 @@ TEST_P(OnADevice, StepsLaunchedAsGraphsGiveTheSameBits) {
   }
 }
 
-/// Enough steps for each shape of batch to be met, recorded and launched.
+/// Enough steps to run, record and replay each shape of batch.
 constexpr int kRecordedSteps = 11;
 
 RunConfig recordable(RunConfig c) {
@@ -221,7 +221,7 @@ TEST_P(OnADevice, GraphsTakeTheLearningRateOfEachStepOfLambAndFtrl) {
   expect_alike(recorded, train_recorded(c, 1, kRecordedSteps, false), 0, 0);
 }
 
-/// Ranks that share a GPU and take one another for machines of their own, as NCCL needs it.
+/// Gives each rank its own host id, because NCCL requires it of ranks that share a GPU.
 RunConfig over_nccl(RunConfig c) {
   ::setenv("NCCL_HOSTID", "of this rank", 1);
   c.comm = CommKind::kNccl;
@@ -273,7 +273,7 @@ TEST_P(OnADevice, RowsInHostMemoryChangeNoBit) {
   expect_alike(train_on_threads(c, 1, 4), all_on_device, 0, 0);
 }
 
-/// `c` on a device with too little memory for all tables of a rank.
+/// `c` on a device whose memory is too small for all tables of a rank.
 RunConfig short_of_memory(RunConfig c, int ranks) {
   double room = 0;
   for (const RankMemory& memory : rank_memory(c, make_plan(c, ranks))) {
@@ -283,7 +283,7 @@ RunConfig short_of_memory(RunConfig c, int ranks) {
   return c;
 }
 
-/// Shards of the plan of `c` in the host's memory, and all.
+/// The number of shards in the host's memory in the plan of `c`, and of all shards.
 std::pair<int64_t, int64_t> shards_on_host(const RunConfig& c, int ranks) {
   const Plan plan = make_plan(c, ranks);
   const auto on_host =
@@ -317,7 +317,7 @@ TEST_P(OnADevice, ShardsThatFindNoRoomThereTakeNoneOfItsMemory) {
     return train_on_threads(config, 1, 1).memory.back().first;
   };
   const RankMemory planned = rank_memory(mixed, make_plan(mixed, 1))[0];
-  constexpr double kLists = 8192;  // of the rows beside, their scratch
+  constexpr double kLists = 8192;  // scratch of the operations in addition to the rows
   EXPECT_GT(planned.host_total(), 4 * kLists);
   EXPECT_GE(static_cast<double>(bytes(c)) + kLists,
             static_cast<double>(bytes(mixed)) + planned.host_total());
@@ -347,7 +347,7 @@ TEST_P(OnADevice, AnIdSpoiltOnTheDeviceEndsEveryRankWithItsPlace) {
 TEST_P(OnADevice, AnEvaluationWithoutLocalSamplesSeesASpoiltId) {
   RunConfig c = on_device(odd_model());
   c.sharding.strategy = Strategy::kTable;
-  c.train.global_batch_size = 1;  // of the last rank
+  c.train.global_batch_size = 1;  // the last rank has this sample
   EXPECT_THAT(errors_of_a_spoilt_id(c, 2, true)[0], HasSubstr("in the device's memory is outside"));
 }
 

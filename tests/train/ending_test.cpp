@@ -1,4 +1,4 @@
-// How an error that is met while a trainer stands ends a program.
+// An error that occurs while a trainer exists, and how it ends a program.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 namespace dlrm {
 namespace {
 
-/// What must not be destroyed on the way.
+/// An object that must not be destroyed when the program ends.
 struct Standing {
   ~Standing() { ::_exit(99); }
 };

@@ -45,7 +45,7 @@ TEST(ExecutionOnADevice, RanksOfOneGpuPlanWithEqualPartsOfIt) {
 }
 
 TEST(ExecutionOnADevice, TheFirstCallsOfNcclAreMadeBeforeMemoryIsPlanned) {
-  ::setenv("NCCL_HOSTID", "of this rank", 1);  // ranks as threads share one GPU
+  ::setenv("NCCL_HOSTID", "of this rank", 1);  // because ranks are threads that share one GPU
   run_on_threads(2, [&](Communicator& comm) {
     FakeNccl::take_calls();
     Execution execution(comm, on_gpu(CommKind::kNccl), machine_share(comm));

@@ -1,5 +1,5 @@
-// What is not finite changes no weight on a device, where a fused relu may make 0 of a NaN before
-// any loss shows it.
+// Values that are not finite change no weight on a device. A fused relu may turn a NaN into 0
+// before a loss shows it.
 #include <cmath>
 #include <limits>
 
@@ -22,7 +22,7 @@ std::vector<DeviceKind> devices() {
   return cuda_device_count() > 0 ? std::vector{DeviceKind::kCuda} : std::vector<DeviceKind>{};
 }
 
-/// A trainer of one or more ranks on a device, some of whose weights a test spoils.
+/// A trainer on a device, with one or more ranks. Tests spoil some of its weights.
 class FiniteOnADevice : public testing::TestWithParam<DeviceKind> {
  protected:
   using Work = std::function<void(Trainer&, const RunConfig&, Communicator&)>;

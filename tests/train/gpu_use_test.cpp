@@ -8,7 +8,7 @@
 namespace dlrm {
 namespace {
 
-/// A driver that gives one reading after another.
+/// A driver that returns the given readings in turn.
 class Readings final : public UtilisationProbe {
  public:
   explicit Readings(std::vector<std::optional<Utilisation>> all) : all_(std::move(all)) {}

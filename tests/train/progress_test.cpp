@@ -58,7 +58,7 @@ TEST(ProgressLine, WithoutATerminalLinesComeWithMetricsAndAfterSilence) {
   Screen screen;
   ProgressLine progress(0, screen.surroundings(false));
   progress.update(at(1), true);
-  progress.update(at(2));  // nothing new
+  progress.update(at(2));  // no new step
   screen.now += 2;
   progress.update(at(100), true);
   progress.update(at(101), true);  // too soon

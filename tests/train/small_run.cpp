@@ -17,7 +17,7 @@ namespace dlrm {
 Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
   Batch batch;
   batch.t = t;
-  // The last batch is a partial one.
+  // Each third batch is a partial one.
   batch.global_size = config.train.global_batch_size - (t % 3 == 2 ? 4 : 0);
   batch.local = part_of(batch.global_size, rank, world);
   const auto draw = [&](uint64_t what, int64_t sample, uint32_t position) {
@@ -38,7 +38,7 @@ Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world) {
         const int64_t length = f.hotness == 1 ? 1 : draw(feature, s, 999) % (2 * f.hotness + 1);
         for (int64_t i = 0; i < length; ++i) {
           const uint32_t r = draw(feature, s, static_cast<uint32_t>(i));
-          // A hot row, the bounds, and the rest.
+          // A frequent row, the bounds, and random rows.
           const int64_t id = r % 4 == 0 ? 0 : r % 7 == 0 ? table.rows - 1 : r % table.rows;
           batch.ids.push_back(id);
         }
@@ -71,7 +71,7 @@ namespace {
 
 using MakeOps = std::function<std::unique_ptr<Ops>(Execution&, Context&)>;
 
-/// A trainer and what goes on around it.
+/// A trainer with its data and options.
 class SmallRun {
  public:
   SmallRun(Context& context, Ops& ops, const RunConfig& config, bool recorded)

@@ -10,7 +10,8 @@
 
 namespace dlrm {
 
-/// What a few steps of training on ranks-as-threads left: the losses, and every tensor whole.
+/// The results of a few steps of training with threads as ranks: the losses, and every tensor as a
+/// whole.
 struct Trained {
   std::vector<double> losses;
   std::map<std::string, std::vector<float>> tensors;
@@ -20,23 +21,22 @@ struct Trained {
 };
 
 /// Trains `steps` steps of `config` on `ranks` threads with the plan of config.sharding, on the
-/// device of config.device, a CPU with one compute thread each; with `reference` on the fp64
-/// execution, with `recorded` by graphs where steps recur.
+/// device of config.device. A CPU uses one compute thread per rank. If `reference`, trains with the
+/// fp64 reference. If `recorded`, recurring steps are replayed as graphs.
 Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool reference = false,
                          bool recorded = false);
 
-/// What is done to the trainer on the way: before a step of this number, where it is not negative.
+/// Events during training. Each happens before the step of this number, unless it is negative.
 struct OnTheWay {
   int evaluate = -1;  ///< infers a batch
-  int resume = -1;    ///< puts a new trainer in its place, which takes over its tensors
+  int resume = -1;    ///< replaces the trainer by a new one, which takes over its tensors
 };
 Trained train_recorded(const RunConfig& config, int ranks, int steps, bool recorded,
                        OnTheWay on_the_way = {});
 
-/// Trains a batch of which the first id that rank `spoilt` has on its device becomes 2^30 there,
-/// after all that looks at ids has seen it; returns the error of each step. On a device that is no
-/// CPU.
-/// With `inferred` it is evaluated instead, and a rank without one has an empty text.
+/// Trains on a batch in which the first id on rank `spoilt`'s device becomes 2^30 after all host
+/// checks. Returns the error of each step. For devices other than the CPU. If `inferred`, the batch
+/// is evaluated instead. A rank without an error has an empty text.
 std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int ranks,
                                                bool inferred = false, int spoilt = 0);
 
@@ -44,15 +44,15 @@ std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int rank
 void expect_alike(const Trained& a, const Trained& b, double loss_tolerance,
                   double weight_tolerance);
 
-/// Batch t of a rank, with bags of any length, empty ones too, made from (t, sample) alone. Each
-/// third is a partial one.
+/// Batch t of a rank, with bags of any length including 0, generated from (t, sample) alone. Each
+/// third batch is a partial one.
 Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world);
 
-/// A model of odd shapes: a table of one row, one narrower than the ranks, a shared one, variable
-/// hotness. On a CPU.
+/// A model of unusual shapes: a table of one row, one with fewer columns than ranks, a shared one,
+/// variable hotness. On a CPU.
 RunConfig odd_model();
 
-/// The interactions that odd_model() does not have but could.
+/// The interactions that odd_model() could use but does not.
 std::vector<InteractionConfig> other_interactions();
 
 }  // namespace dlrm

@@ -1,4 +1,4 @@
-// What goes on around a step: waiting, recording, timing.
+// The environment of a step: waits, recordings, timing.
 #include <map>
 #include <string>
 
@@ -14,7 +14,7 @@
 namespace dlrm {
 namespace {
 
-/// A rank's surroundings on the GPU of this build, if it has one.
+/// A rank with its context on the GPU of this build, if there is one.
 struct Rank {
   Rank(Communicator& comm, const RunConfig& config)
       : log(comm.rank()),
@@ -94,7 +94,7 @@ TEST(StepGraphs, AFailedCaptureTellsWhyAndLeavesTheStreamUsable) {
   shown[0] = 5;
   try {
     graphs.run(recording, StepHalf::kForward, [&] {
-      rank.context.stream.synchronize();  // spoils the capture
+      rank.context.stream.synchronize();  // invalidates the capture
     });
     ADD_FAILURE() << "a spoilt capture was taken";
   } catch (const Error& error) {
@@ -107,7 +107,7 @@ TEST(StepGraphs, AFailedCaptureTellsWhyAndLeavesTheStreamUsable) {
 }
 
 TEST(GraphStep, RecordingIsGivenUpAndReportedOnceIfNoStepRecurs) {
-  const RunConfig c = on_this_device();  // bags of varying length
+  const RunConfig c = on_this_device();  // bags of different lengths
   testing::internal::CaptureStderr();
   EXPECT_EQ(train_recorded(c, 1, 120, true).launched, 0);
   const std::string said = testing::internal::GetCapturedStderr();

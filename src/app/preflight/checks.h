@@ -33,7 +33,7 @@ bool any_gpu(const std::vector<Facts>& ranks);
 /// True if every rank can have its own GPU.
 bool own_gpus(const std::vector<Facts>& ranks);
 
-// Trials among the ranks of `world`. Collective.
+// Trials of communication among the ranks of `world`. Collective.
 
 Finding try_exchange(World& world);
 Finding try_folder(World& world, const std::string& folder);

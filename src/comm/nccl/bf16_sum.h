@@ -13,7 +13,7 @@ class Bf16Sum {
  public:
   /// For at least two ranks.
   Bf16Sum(NcclSession& session, const Reduction& reduction);
-  /// Enqueues all of it on the session's stream.
+  /// Enqueues the whole sum on the session's stream.
   void enqueue();
 
  private:

@@ -11,12 +11,12 @@ namespace dlrm::comm {
 
 class StagedCall;
 
-/// What the calls of one staged communicator share.
+/// The objects that the calls of one staged communicator share.
 struct StagedContext {
   Communicator& host;
   Staging& staging;
-  /// Calls whose host part has not started. The host parts start in this order, which is the same
-  /// on all ranks, whichever data is ready first.
+  /// Calls whose host part has not started. The host parts start in this order. It is the same on
+  /// all ranks, even if their data is ready in another order.
   std::vector<const StagedCall*>& queue;
 };
 

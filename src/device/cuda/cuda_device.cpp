@@ -26,7 +26,7 @@ DeviceCapabilities gpu_capabilities() {
   gpu.asynchronous = true;
   gpu.can_capture = true;
   gpu.runs_cuda = true;
-  gpu.row_alignment = 8;  // tensor cores are fed 16 bytes at a time, in fp32 and in bf16
+  gpu.row_alignment = 8;  // tensor cores read 16 bytes at a time, in fp32 and in bf16
   return gpu;
 }
 
@@ -72,8 +72,8 @@ CudaDevice::~CudaDevice() {
 cudaError_t CudaDevice::from_pool(void** pointer, size_t bytes) {
   const cudaError_t status = cudaMallocAsync(pointer, bytes, memory_stream_);
   if (status != cudaErrorMemoryAllocation) return status;
-  // The pool may keep freed memory in sizes that do not fit. It goes back to the driver, and the
-  // allocation is tried once more.
+  // The pool may keep freed memory in sizes that do not fit. Returns it to the driver and tries the
+  // allocation once more.
   cudaGetLastError();
   DLRM_CUDA_CHECK(cudaStreamSynchronize(memory_stream_));
   DLRM_CUDA_CHECK(cudaMemPoolTrimTo(pool_, 0));

@@ -13,7 +13,7 @@ namespace dlrm::cuda {
 void check_lt(cublasStatus_t status, const char* call);
 #define DLRM_LT_CHECK(...) ::dlrm::cuda::check_lt((__VA_ARGS__), #__VA_ARGS__)
 
-/// cuBLASLt's descriptions of one shape. The library is column-major. It reads our row-major matrix
+/// cuBLASLt's descriptors for one shape. The library is column-major. It reads our row-major matrix
 /// as its transpose, so it computes dᵀ = op(b)ᵀ op(a)ᵀ. Its A is our b, and its B is our a.
 class MatmulPlan {
  public:
@@ -26,7 +26,7 @@ class MatmulPlan {
   /// inner size adds the parts in fp32 and in a fixed order.
   std::vector<cublasLtMatmulAlgo_t> propose(cublasLtHandle_t handle, const Product& product,
                                             size_t workspace_bytes, int count);
-  /// Whether `algo` computes this shape within the workspace and sums as a proposal does.
+  /// True if `algo` computes this shape within the workspace and sums as a proposal does.
   bool takes(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algo,
              size_t workspace_bytes) const;
   cublasStatus_t run(cublasLtHandle_t handle, const Product& product,

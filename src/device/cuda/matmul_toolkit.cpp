@@ -12,8 +12,8 @@
 namespace dlrm::cuda {
 namespace {
 
-constexpr int kRepeats = 5;      // timed runs of each candidate
-constexpr int kUntimed = 4;      // proposals requested if none is timed; the first may not run
+constexpr int kRepeats = 5;  // timed runs of each candidate
+constexpr int kUntimed = 4;  // proposals requested if none is timed, because the first may not run
 constexpr float kWorth = 0.97f;  // a later candidate must take less than this share of the best
 
 /// Measures the time between two events of a stream.
@@ -138,7 +138,7 @@ class LtMatmul final : public Matmul {
     }
   }
 
-  /// Empty if none of them runs.
+  /// Returns no value if none of the proposals runs.
   std::optional<cublasLtMatmulAlgo_t> first_or_fastest(
       MatmulPlan& plan, const std::vector<cublasLtMatmulAlgo_t>& proposed, const Product& product,
       cudaStream_t stream) {

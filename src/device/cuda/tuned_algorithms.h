@@ -30,10 +30,10 @@ struct MatmulOrigin {
   int64_t capability = 0;
 };
 
-/// Choices and their origin as bytes.
+/// Packs the choices and their origin.
 std::vector<std::byte> pack_tuned_algorithms(const TunedAlgorithms& choices,
                                              const MatmulOrigin& origin);
-/// Empty if the bytes are of another origin or not in this format.
+/// Returns no choices if the bytes are of another origin or not in this format.
 TunedAlgorithms unpack_tuned_algorithms(std::span<const std::byte> bytes,
                                         const MatmulOrigin& origin);
 

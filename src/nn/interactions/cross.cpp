@@ -91,7 +91,8 @@ class Cross final : public Interaction {
     Buffer low, gate, output;  // Vx [b, rank], U(Vx)+b [b, n], the layer's output [b, n]
   };
 
-  /// From the gradient of U(Vx)+b: those of U, V and the bias, and dz += that of x.
+  /// Computes the gradients of U, V and the bias from that of U(Vx)+b, and adds the gradient of x
+  /// to dz.
   void products_backward(const Layer& layer, Matrix input, Matrix dz) {
     const Matrix dgate = at(dgate_, width()), dlow = at(dlow_, rank_), low = at(layer.low, rank_);
     if (!ops_.fuses_layers()) {

@@ -38,7 +38,7 @@ class CheckedOps final : public Ops {
   template <class Operation>
   void check(const Operation& operation);
 
-  // Operations that are compared differently: by the rows that they name, by the bytes that they
+  // Operations with comparisons of their own: by the rows that they use, by the bytes that they
   // write, or by the operations that they consist of.
   void check(const LinearForward& o);
   void check(const LinearBackward& layer);
@@ -64,7 +64,7 @@ class CheckedOps final : public Ops {
   void check_groups(View<const IdGroup> groups, int64_t rows, const SegmentedRows& runs);
   void check_backward(const Subject& subject, const SegmentedRows& runs,
                       View<const BagGradient> gradients, const MatrixView<const float>& grads);
-  /// Updates the shards by calling `chosen`, and again with the reference. Compares the results.
+  /// Updates the shards with the chosen Ops, and again with the reference. Compares the results.
   void check_updates(const char* operation, const OptimizerStep& step,
                      View<const ShardUpdate> shards, const std::function<void()>& chosen);
 

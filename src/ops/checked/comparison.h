@@ -35,7 +35,7 @@ class Copy {
   Matrix matrix_;
 };
 
-/// What was run, for messages.
+/// The operation that was run, for messages.
 struct Subject {
   const char* operation;
   std::string shape;

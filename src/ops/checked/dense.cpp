@@ -16,7 +16,8 @@ auto sums(int64_t terms, const Copy& magnitude) {
 }
 
 /// The error after the activation if z has the error `before`. The activation's slope is below
-/// 1.13. It is computed to a few units in the last place, and possibly from z rounded to `type`.
+/// 1.13. The activation is computed to a few units in the last place, possibly from z rounded to
+/// `type`.
 template <class Before>
 auto through(Activation act, DType type, const Before& before, const Copy& sizes) {
   const bool smooth = act != Activation::kNone && act != Activation::kRelu;

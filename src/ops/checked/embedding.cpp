@@ -6,7 +6,7 @@
 namespace dlrm::checked {
 namespace {
 
-/// One feature's bags in the host's memory, with the table rows that they name.
+/// One feature's bags in the host's memory, with the table rows that they look up.
 class HostBags {
  public:
   HostBags(HostImage& host, const BagGroup& g)
@@ -223,8 +223,8 @@ void CheckedOps::check(const UpdateShards& o) {
   check_updates("embedding_bag_updates", step, shards, [&] { chosen_->run(o); });
 }
 
-/// The fused update gives the bits of its two halves. Each half is compared by its own arithmetic:
-/// first the sums, then the rule applied to the sums that the device computed.
+/// The fused update must give the bits of its two halves. Each half is compared separately: first
+/// the sums, then the rule applied to the sums that the device computed.
 void CheckedOps::check_updates(const char* operation, const OptimizerStep& step,
                                View<const ShardUpdate> shards,
                                const std::function<void()>& chosen) {

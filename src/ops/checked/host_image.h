@@ -9,8 +9,8 @@
 
 namespace dlrm::checked {
 
-/// Copies in the host's memory of what operations read and write, for the reference. A device may
-/// have separate memory. A copy is made after the work queued on the stream so far.
+/// Copies of operands in the host's memory, for the reference. A device may have separate memory. A
+/// copy is made after the work queued on the stream so far.
 class HostImage {
  public:
   HostImage(Device& device, Stream& stream) : stream_(stream), transfer_(device, stream) {}
@@ -26,7 +26,7 @@ class HostImage {
   std::vector<std::remove_const_t<T>> of(View<T> values) {
     return list(values.data(), static_cast<int64_t>(values.size()));
   }
-  /// Empty if `from` is null.
+  /// Returns an empty list if `from` is null.
   template <class T>
   std::vector<std::remove_const_t<T>> list(T* from, int64_t count) {
     std::vector<std::remove_const_t<T>> copy(from ? static_cast<size_t>(count) : 0);
@@ -44,7 +44,7 @@ class HostImage {
   Transfer transfer_;
 };
 
-/// A step whose numbers are in the host's memory.
+/// An optimizer step whose constants are in the host's memory.
 class HostStep {
  public:
   HostStep(HostImage& host, const OptimizerStep& step);

@@ -48,11 +48,12 @@ std::string shape_of(const MatrixView<T>& m) {
 template <class Operation>
 class HostOperation {
  public:
-  /// Copies what `operation` reads. Results are zeros unless the operation adds to them.
+  /// Copies the operands that `operation` reads. Results are zeros unless the operation adds to
+  /// them.
   HostOperation(HostImage& host, const Operation& operation) : HostOperation(operation) {
     replace([&](Role role, auto& operand) { take(host, operand, role != Role::kOut); });
   }
-  /// The results currently in the device's memory.
+  /// The results that are now in the device's memory.
   static HostOperation after(HostImage& host, const Operation& operation) {
     HostOperation results(operation);
     results.replace([&](Role, auto& operand) { results.take(host, operand, true); });
@@ -63,7 +64,7 @@ class HostOperation {
     same.replace([&](Role, auto& operand) { same.keep_copy(operand); });
     return same;
   }
-  /// The operation on the magnitudes of its operands, in fp32.
+  /// The same operation on the magnitudes of its operands, in fp32.
   HostOperation magnitudes() const {
     HostOperation sizes(operation_);
     sizes.replace([&](Role, auto& operand) { sizes.keep_magnitude(operand); });
@@ -79,7 +80,7 @@ class HostOperation {
     });
     return shape;
   }
-  /// Whether a tolerance needs the sums over magnitudes.
+  /// True if a tolerance needs the sums over magnitudes.
   bool has_sums() const {
     bool any = false;
     visit([&](const char*, Role, const auto&, const Tolerance& t) { any = any || t.terms > 0; });

@@ -104,8 +104,8 @@ class Aside {
   Array<float> dw_, dbias_;
 };
 
-/// The magnitude that the error of dz is relative to: dz. If slopes are computed to a few units of
-/// 1, dy is added.
+/// The magnitude that the error of dz is relative to: that of dz. If slopes are computed to a few
+/// units in the last place of 1, dy is added.
 Copy gradient_size(Activation act, Copy dz, const Copy& dy) {
   if (act == Activation::kNone || act == Activation::kRelu) return dz;
   for (int64_t r = 0; r < dz.matrix().rows; ++r) {
@@ -154,7 +154,7 @@ void CheckedOps::run_backward(const Subject& s, const LinearBackward& layer) {
 void CheckedOps::check(const LinearBackwardUpdate& o) {
   const auto& [step, layer, weight, bias] = o;
   // The gradients that were applied: those of the same operation without the update. They are
-  // checked too.
+  // compared too.
   const Aside kept(device_, *chosen_, layer);
   const Subject s = subject("linear_backward_update", shape_of(layer));
   run_backward(s, kept.layer());

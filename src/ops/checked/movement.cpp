@@ -24,12 +24,12 @@ struct HostLists {
         dst_rows(host.list(b.dst_rows, b.rows)) {}
 };
 
-/// Rows of a side, from row 0 to the last one that `list` names.
+/// Rows of a side, from row 0 to the last row in `list`.
 int64_t rows_of(const BlockCopy& b, const std::vector<int32_t>& list) {
   return list.empty() ? b.rows : *std::max_element(list.begin(), list.end()) + 1;
 }
 
-/// Copies of all memory that blocks write. Overlapping ranges become one stretch.
+/// Copies of all memory that blocks write. Overlapping ranges share one copy.
 class Destinations {
  public:
   void add(const Matrix& written) {

@@ -31,7 +31,7 @@ void RowCopies::update(Ops& reference, const OptimizerStep& step, MatrixView<con
   const int64_t first = 0, one = 1;
   for (int64_t i = 0; i < count(); ++i) {
     std::copy_n(grads.row(i), grads.cols, grads_.floats().row(i));
-    RowTable row = table_;  // one row, with its number in the whole table
+    RowTable row = table_;  // one row, which keeps its number in the whole table
     row.first_row = table_.first_row + rows_[static_cast<size_t>(i)];
     row.weights = weights_.matrix().element(i, 0);
     row.rows = 1;
@@ -55,7 +55,8 @@ void RowCopies::update_dense(Ops& reference, const OptimizerStep& step,
 
 void RowCopies::compare(const Subject& subject, const OptimizerStep& step, const RowCopies& after,
                         const RowCopies& before) const {
-  // A first moment may cancel. Its error is then relative to the learning rate, not to the change.
+  // A first moment may cancel. Its error is then relative to the learning rate instead of the
+  // change.
   const bool has_moment = (traits_of(step.rule).constants & kBeta1) != 0;
   const double least = has_moment ? 1e-5 * step.lr : 0.0;
   for (int64_t i = 0; i < count(); ++i) {

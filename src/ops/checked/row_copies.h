@@ -8,7 +8,7 @@
 
 namespace dlrm::checked {
 
-/// Copies in the host's memory: the rows of a table that an update names, with their state.
+/// Copies in the host's memory of the rows that an update changes, with their state.
 class RowCopies {
  public:
   RowCopies(HostImage& host, const OptimizerStep& step, const RowTable& table,
@@ -17,7 +17,7 @@ class RowCopies {
   /// Updates the copies. Row i of `grads` is the gradient of the i-th copied row.
   void update(Ops& reference, const OptimizerStep& step, MatrixView<const float> grads,
               View<const float> square_sums, int64_t full_width);
-  /// The same for a dense tensor, copied as a single row.
+  /// Like update(), for a dense tensor that was copied as a single row.
   void update_dense(Ops& reference, const OptimizerStep& step, View<const float> gradient);
   /// Compares these rows with `after`, the same rows updated by another execution. `before` holds
   /// their values before the update.

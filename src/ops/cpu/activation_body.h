@@ -14,7 +14,7 @@ struct Exponential {
   Floats<N> power, rest;
 };
 
-/// For x <= 0 or NaN. 0 below -87, at which e^x < 2^-125. x = n·ln 2 + r with an integer n and
+/// For x <= 0 or NaN. 0 below -87, where e^x < 2^-125. x = n·ln 2 + r with an integer n and
 /// |r| <= ln 2 / 2. `rest` is the series of e^r - 1, truncated below half a unit.
 template <int N>
 inline Exponential<N> exponential(Floats<N> x) {
@@ -24,7 +24,7 @@ inline Exponential<N> exponential(Floats<N> x) {
   };
   const auto nothing = x < -87.0f;
   x = nothing ? all(-87.0f) : x;
-  constexpr float kWhole = 0x1.8p23f;  // adding it to a float leaves no fraction bits
+  constexpr float kWhole = 0x1.8p23f;  // adding it to a float removes the fraction bits
   const Floats<N> shifted = x * all(0x1.715476p0f) + all(kWhole);  // log2(e)
   const Floats<N> n = shifted - all(kWhole);
   Floats<N> r = multiply_add<N>(n, all(-0x1.63p-1f), x);  // ln 2 in two parts, the first one exact
@@ -86,7 +86,7 @@ inline Floats<N> activated(Floats<N> z) {
 template <Activation A, int N>
 inline Floats<N> slope(Floats<N> from) {
   if constexpr (A == Activation::kGelu) {
-    constexpr float kFar = 64;  // beyond, the slope is 0 or 1, and squares might overflow
+    constexpr float kFar = 64;  // for larger values the slope is 0 or 1, and squares might overflow
     Floats<N> z = from > kFar ? broadcast<N>(kFar) : from;
     z = z < -kFar ? broadcast<N>(-kFar) : z;
     const Logistic<N> s = gelu_logistic<N>(z);
@@ -103,7 +103,7 @@ inline Floats<N> slope(Floats<N> from) {
   if constexpr (A == Activation::kTanh) return (1.0f - from) * (1.0f + from);
 }
 
-/// body.template operator()<A>() with the smooth activation A as a constant.
+/// Calls body.template operator()<A>() with the smooth activation as a constant.
 template <class Body>
 inline void with_smooth(Activation act, const Body& body) {
   switch (act) {

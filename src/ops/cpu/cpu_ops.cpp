@@ -25,7 +25,7 @@ std::string CpuOps::name() const {
 }
 
 ThreadScratch CpuOps::thread_scratch(int64_t floats) {
-  constexpr int64_t kPage = 1024;  // in floats: threads share no page, hence no cache line
+  constexpr int64_t kPage = 1024;  // in floats; threads share no page, and therefore no cache line
   if (floats > scratch_stride_) {
     scratch_stride_ = (floats + kPage - 1) / kPage * kPage;
     scratch_.reserve(static_cast<size_t>(threads_) * static_cast<size_t>(scratch_stride_));

@@ -18,8 +18,8 @@ struct ThreadScratch {
   float* operator()(int part) const { return base + part * stride; }
 };
 
-/// Ops on this machine's cores. What a thread computes depends only on shapes, data and the number
-/// of threads. Embedding operations give the same bits for any number of threads.
+/// Ops on this machine's cores. The work of a thread depends only on shapes, data and the number of
+/// threads. Embedding operations give the same bits for any number of threads.
 class CpuOps final : public Ops {
  public:
   CpuOps(Device& device, int threads, const std::string& isa);
@@ -46,10 +46,10 @@ class CpuOps final : public Ops {
   float update_state(const OptimizerStep& step, const DenseTensor& tensor, View<const float> g);
   /// y = act(x wᵀ + bias) for none and ReLU.
   void layer_outputs(Matrix x, Matrix w, View<const float> bias, Activation act, Matrix y);
-  /// The layer's backward by our own code, with the update if `update.step` is given.
+  /// The layer's backward in our own code, with the update if `update.step` is given.
   void small_backward(const LinearBackward& layer, LayerBackward update, const DenseTensor* bias);
-  /// At least `floats` for each part. A part has the same memory in every operation, so that the
-  /// memory stays in its thread's cache.
+  /// At least `floats` floats for each part. A part has the same memory in every operation, so that
+  /// it stays in its thread's cache.
   ThreadScratch thread_scratch(int64_t floats);
 
   Device& device_;

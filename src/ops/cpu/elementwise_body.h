@@ -93,7 +93,7 @@ void copy_rows_of(const BlockCopy& b) {
   }
 }
 
-/// One side is fp16. Converts through fp32, a piece at a time.
+/// One side is fp16. Converts through fp32, a few elements at a time.
 void copy_fp16_rows(const BlockCopy& b) {
   constexpr int64_t kPiece = 256;
   alignas(64) float x[kPiece];

@@ -14,7 +14,8 @@ int64_t work_before(const BagGroup& g, int64_t b) {
   return (g.offsets[b] - g.offsets[0]) * g.table.width + b * (g.table.width + kBagCost);
 }
 
-/// The first i of `size` items with before(i) >= work. before(i) does not decrease.
+/// The first i of `size` items with before(i) >= work, found by bisection. before(i) must not
+/// decrease.
 template <class Before>
 int64_t first_at(int64_t size, int64_t work, const Before& before) {
   int64_t low = 0, high = size;
@@ -63,7 +64,7 @@ InTurn<Item, Fetch, Work> in_turn(Fetch fetch, Work work) {
   return {fetch, work};
 }
 
-/// Work of the first `i` runs, in elements.
+/// Work of the first `i` segments, in elements.
 int64_t work_before(const Runs& runs, int64_t i) {
   return (runs.starts[i] + 2 * i) * (runs.width + kBagCost);
 }
@@ -79,9 +80,10 @@ Runs runs_of(const SegmentedRows& runs, View<const BagGradient> gradients, int64
   return r;
 }
 
-/// Whether a run has chunks that threads may share.
+/// True if a segment has more than one chunk, so that threads may share its sum.
 bool has_long_run(const Runs& runs, int64_t count) {
-  if (runs.last + 2 - count <= kRunChunk) return false;  // others have at least one each
+  if (runs.last + 2 - count <= kRunChunk)
+    return false;  // every segment has an occurrence, so none can be long
   for (int64_t i = 0; i < count; ++i) {
     if (runs.starts[i + 1] - runs.starts[i] > kRunChunk) return true;
   }

@@ -23,7 +23,8 @@ struct WideEntry {
   Occurrence place(int) const { return at; }
 };
 
-/// Half the size, if the row and the place fit 32 bits each. Place = group · 2^bag_bits + bag.
+/// Half the size of WideEntry, for rows and places of at most 32 bits each. The place is group ·
+/// 2^bag_bits + bag.
 struct Entry {
   uint32_t row;
   uint32_t at;
@@ -75,7 +76,7 @@ struct Digits {
 
   Digits(int64_t rows, int64_t count) {
     const int needed = std::max(1, bits_of(rows));
-    // A pass also scans its buckets, so few ids use narrower digits.
+    // A pass also scans its buckets, so a few ids are sorted faster with narrower digits.
     const int widest = count < 512 ? 6 : count < 8192 ? 8 : 11;
     passes = (needed + widest - 1) / widest;
     bits = (needed + passes - 1) / passes;
@@ -171,7 +172,7 @@ void radix_pass(const E* from, E* to, int64_t count, int shift, const Digits& di
   });
 }
 
-/// Cuts entries [range) into runs. The first one has number `run`. Returns the next number.
+/// Cuts entries [range) into segments. The first one has number `run`. Returns the next number.
 template <class E>
 int64_t cut_runs(const E* sorted, Range range, int bag_bits, int64_t run,
                  const SegmentedRows& runs) {
@@ -189,7 +190,7 @@ void end_runs(int64_t found, int64_t count, const SegmentedRows& runs) {
   runs.count[0] = found;
 }
 
-/// Cuts sorted entries into runs. firsts: [parts + 1] scratch.
+/// Cuts sorted entries into segments. firsts: [parts + 1] scratch.
 template <class E>
 void write_runs(const E* sorted, int64_t count, int bag_bits, int parts, int64_t* firsts,
                 const SegmentedRows& runs) {
@@ -270,8 +271,8 @@ void CpuOps::run(const GroupRows& o) {
 
 void CpuOps::run(const GroupShardRows& o) {
   const auto& [shards, progress] = o;
-  // If there are many shards, each is sorted by one thread: no barriers, and the data stays in the
-  // thread's own cache.
+  // With many shards, each is sorted by one thread. There are no barriers, and the data stays in
+  // that thread's cache.
   if (threads_ == 1 || shards.size() < 2 * static_cast<size_t>(threads_)) {
     Ops::run(o);
     return;

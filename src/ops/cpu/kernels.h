@@ -27,7 +27,7 @@ struct Runs {
   const float* chunk_sums = nullptr;  ///< [.., width]
 };
 
-/// The rows of `sparse_update`.
+/// The gradients of a SparseUpdate.
 struct RowGradients {
   const int64_t* rows = nullptr;
   const float* grads = nullptr;
@@ -96,7 +96,7 @@ struct Kernels {
   void (*layer_backward)(const LayerBackward& layer, int64_t o0, int64_t o1,
                          const MatrixView<float>& dx, float* scratch);
 
-  /// Floats of scratch that the dot kernels need.
+  /// The number of floats of scratch that the dot kernels need.
   int64_t (*dot_scratch)(int64_t vectors, int64_t width);
   void (*dot_forward)(const DotForward& o, int64_t r0, int64_t r1, float* scratch);
   void (*dot_backward)(const DotBackward& o, int64_t r0, int64_t r1, float* scratch);

@@ -1,7 +1,7 @@
 #pragma once
 // Linear layers for batches so small that a library's preparations cost more than they save. See
-// vec.h for the rules of these files. A thread has the same range of outputs forward and backward,
-// so its rows of the weights stay in its cache.
+// vec.h for the rules of these files. A thread has the same range of outputs in forward and
+// backward, so that its rows of the weights stay in its cache.
 #include "cpu/kernels.h"
 #include "cpu/update_body.h"
 #include "cpu/vec.h"
@@ -102,7 +102,7 @@ void layer_forward(const LayerForward& layer, int64_t o0, int64_t o1, float* scr
 }
 
 // ---- Backward: loads each vector of the weights once, adds its part of dx, computes its gradient
-// and, if the layer is updated at once, its new value.
+// and, during a fused update, its new value.
 
 constexpr int kBackwardRows = kLanes == 16 ? 8 : 4;
 

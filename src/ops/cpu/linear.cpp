@@ -6,11 +6,11 @@
 namespace dlrm::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;   // elements per thread, if bound by memory
-constexpr int64_t kSmoothCost = 4;  // of an element of a smooth activation
+constexpr int64_t kGrain = 16384;   // elements per thread, for work limited by memory
+constexpr int64_t kSmoothCost = 4;  // cost of an element of a smooth activation
 
-// Up to these sizes our own layers are faster than oneDNN's products with the passes that they need
-// (measured).
+// Up to these sizes our own layers are faster than oneDNN's products and the additional passes that
+// these need (measured).
 constexpr int64_t kForwardSamples = 8;
 constexpr int64_t kBackwardSamples = 128;
 constexpr int64_t kForwardInputs = 64;

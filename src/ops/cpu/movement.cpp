@@ -30,8 +30,8 @@ Span written(const BlockCopy& b) {
 
 bool empty(const BlockCopy& b) { return b.rows <= 0 || b.cols <= 0; }
 
-/// About how many elements are written below `address`. Assumes that a block's writes are spread
-/// evenly.
+/// The approximate number of elements that are written below `address`. Assumes that a block's
+/// writes are spread evenly.
 double work_below(View<const BlockCopy> blocks, uintptr_t address) {
   double sum = 0;
   for (const BlockCopy& b : blocks) {
@@ -46,7 +46,7 @@ double work_below(View<const BlockCopy> blocks, uintptr_t address) {
   return sum;
 }
 
-/// An address at a cache line's start below which about `work` elements are written.
+/// An address at the start of a cache line such that about `work` elements are written below it.
 uintptr_t cut_at(View<const BlockCopy> blocks, Span all, double work) {
   uintptr_t low = all.begin, high = all.end;
   for (int i = 0; i < 20; ++i) {
@@ -71,7 +71,7 @@ BlockCopy cut(const BlockCopy& b, int64_t r0, int64_t r1, int64_t c0, int64_t c1
   return part;
 }
 
-/// The first cell of `b` at or after an address: a row of the block and a column. The column is
+/// The first cell of `b` at or after an address: a row of the block, and a column. The column is
 /// `cols` if the address is between two rows.
 struct Cell {
   int64_t row;

@@ -9,8 +9,9 @@
 
 namespace dlrm::cpu {
 
-/// The number of parts of `work`: at least `grain` of work for each, at most one for each thread.
-/// Entering a parallel region costs microseconds, so small work stays in the calling thread.
+/// The number of parts of `work`: each has at least `grain`, and there is at most one for each
+/// thread. Entering a parallel region takes microseconds, so small work stays in the calling
+/// thread.
 inline int parts_for(int threads, int64_t work, int64_t grain) {
   return static_cast<int>(std::clamp<int64_t>(work / std::max<int64_t>(grain, 1), 1, threads));
 }
@@ -42,8 +43,8 @@ void parallel_then(int parts, const Body& body, const After& after) {
   }
 }
 
-/// Calls body(part, share) for each share of [0, shares). Free threads take the next share, so that
-/// a thread slowed down by other work takes fewer.
+/// Calls body(part, share) for each share of [0, shares). A thread that is free takes the next
+/// share, so that threads slowed down by other load take fewer.
 template <class Body>
 void parallel_shares(int parts, int shares, const Body& body) {
   std::atomic<int> next{0};
@@ -71,8 +72,8 @@ void parallel_ranges(int threads, int64_t size, int64_t cost, int64_t grain, con
   });
 }
 
-/// Sets OpenMP's number of threads to ours for a library that reads it. Then restores the caller's
-/// number.
+/// Sets OpenMP's number of threads for a library that reads it. Restores the caller's number
+/// afterwards.
 class ThreadScope {
  public:
   explicit ThreadScope(int threads) : before_(omp_get_max_threads()), threads_(threads) {

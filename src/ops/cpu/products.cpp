@@ -67,7 +67,7 @@ memory::desc described(int64_t rows, int64_t cols, int64_t stride, bool transpos
 }
 
 bool multiplies_bf16() {
-  // The bits of an instruction set include those of the sets below it.
+  // The bits of an instruction set include those of lesser sets.
   const auto have = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto need = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   return (have & need) == need;
@@ -115,7 +115,7 @@ class Products::Impl {
 
  private:
   void run(const Shape& shape, void* a, void* b, const float* bias, void* c) {
-    // A small product is done before a second thread would have started.
+    // A second thread would start too late to help with a small product.
     const ThreadScope scope(parts_for(threads_, shape.m * shape.n * shape.k, 1 << 18));
     Primitive& p = primitive(shape);
     p.a.set_data_handle(a);

@@ -28,7 +28,7 @@ class Products {
   void backward_input(const Matrix& dz, const Matrix& w, const Matrix& dx);
   /// dw = dzᵀ x.
   void backward_weight(const Matrix& dz, const Matrix& x, const MatrixView<float>& dw);
-  /// Whether bf16 is multiplied as bf16.
+  /// True if bf16 is multiplied as bf16.
   bool native_bf16() const;
 
  private:

@@ -7,7 +7,7 @@
 namespace dlrm::cpu {
 namespace {
 
-/// v's bits and the random ones added, the upper halves of the sums; NaN stays NaN.
+/// Adds the random bits to the bits of v and keeps the upper halves of the sums. NaN stays NaN.
 template <int N>
 inline void store_rounded(BFloat16* p, Floats<N> v, const uint16_t* random) {
   const auto u = bits_as<Words<N>>(v);

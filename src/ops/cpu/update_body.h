@@ -120,7 +120,7 @@ inline void update_span(const RuleConstants& k, T* w, const float* g, float* s1,
   });
 }
 
-/// The same for bf16 weights, rounded by `random`.
+/// Like the function above, for bf16 weights, which are rounded with `random`.
 template <Rule R>
 inline void update_rounded(const RuleConstants& k, BFloat16* w, const float* g, float* s1,
                            float* s2, float factor, const uint16_t* random, int64_t count) {
@@ -144,7 +144,7 @@ float square_sum(const float* g, int64_t n) {
   return lane_sum<kLanes>(sum) + tail;
 }
 
-/// Listed rows of one table under one rule.
+/// Updates listed rows of one table with one rule.
 template <Rule R, class T>
 struct RowUpdate {
   const RowTable& table;
@@ -164,8 +164,8 @@ struct RowUpdate {
     if (kState2<R>) prefetch_row(table.state2 + row * table.state_stride, bytes);
   }
 
-  /// Updates row `row`, the i-th of the list. `mean`: of the gradient's squares over the whole row,
-  /// for row-wise rules.
+  /// Updates row `row`, the i-th of the list. For row-wise rules `mean` is the mean of the
+  /// gradient's squares over the whole row.
   void operator()(int64_t i, int64_t row, const float* g, float mean) {
     float* s1 = kState1<R> ? table.state1 + row * table.state_stride : nullptr;
     float* s2 = kState2<R> ? table.state2 + row * table.state_stride : nullptr;

@@ -36,7 +36,7 @@ using Words = typename VectorOf<uint32_t, N>::Type;
 template <int N>
 using Shorts = typename VectorOf<uint16_t, N>::Type;
 
-/// body(T{}) with T the element type of `type`, fp32 or bf16. No operation computes in fp16.
+/// Calls body(T{}) with T the element type of `type`, fp32 or bf16. No operation computes in fp16.
 template <class Body>
 inline void with_type(DType type, const Body& body) {
   switch (type) {
@@ -110,7 +110,8 @@ inline void store(BFloat16* p, Floats<N> v) {
   }
 }
 
-/// Loads the first `n` lanes, zeros for the others. Reads nothing beyond them. 0 < n < kLanes.
+/// Loads the first `n` lanes and sets the others to zero. Reads nothing beyond lane n. 0 < n <
+/// kLanes.
 inline Floats<kLanes> load_partial(const float* p, int64_t n) {
 #if defined(__AVX512F__)
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1u), p);
@@ -131,7 +132,7 @@ inline void store_partial(float* p, Floats<kLanes> v, int64_t n) {
 #endif
 }
 
-/// Loads one vector. If left < kLanes, only the lanes of [0, left) exist.
+/// Loads one vector. If left < kLanes, only lanes [0, left) are read.
 inline Floats<kLanes> load_up_to(const float* p, int64_t left) {
   return left >= kLanes ? load<kLanes>(p) : load_partial(p, left);
 }
@@ -192,8 +193,8 @@ inline float lane_sum(Floats<N> v) {
   }
 }
 
-/// One level of lane_sums: turns segments of L lanes of `a` and `b` into segments of L/2 lanes that
-/// hold their sums.
+/// One level of lane_sums: replaces segments of L lanes of `a` and `b` by segments of L/2 lanes
+/// that hold their sums.
 template <int L, int N, int... I>
 inline Floats<N> fold_pair(Floats<N> a, Floats<N> b, std::integer_sequence<int, I...>) {
   return __builtin_shufflevector(a, b, (I % L < L / 2 ? I : N + I - L / 2)...) +
@@ -253,7 +254,7 @@ struct Block {
   }
 };
 
-/// The widest Block that does not use up the registers.
+/// The widest Block that leaves some registers free.
 constexpr int kBlockMax = 8 * kLanes;
 
 /// step.template operator()<N>(c) for blocks of N = kBlockMax ... 4, 1 columns that cover [0, n).
@@ -268,24 +269,24 @@ inline void for_blocks(int64_t n, const Step& step, int64_t c = 0) {
 }
 
 /// Prefetches at most the first four lines. The processor prefetches the following ones itself.
-/// Uses assembly because GCC treats a function with nothing but __builtin_prefetch as without
-/// effect and drops its calls.
+/// Uses assembly, because GCC drops calls of a function that contains only __builtin_prefetch.
 inline void prefetch_bytes(const void* p, int64_t bytes) {
   const char* at = static_cast<const char*>(p);
   const int64_t end = smaller(bytes, 256);
   for (int64_t i = 0; i < end; i += 64) asm volatile("prefetcht0 %0" : : "m"(at[i]));
 }
 
-/// Prefetches a row at a random address into the second-level cache. That cache has more misses in
-/// flight than the first one, so random rows arrive twice as fast (docs/benchmarks/cpu.md).
+/// Prefetches a row at a random address into the second-level cache. That cache allows more misses
+/// in flight than the first-level cache, so random rows arrive twice as fast
+/// (docs/benchmarks/cpu.md).
 inline void prefetch_row(const void* p, int64_t bytes) {
   const char* at = static_cast<const char*>(p);
   const int64_t end = smaller(bytes, 1024);
   for (int64_t i = 0; i < end; i += 64) asm volatile("prefetcht1 %0" : : "m"(at[i]));
 }
 
-/// Prefetch distance in rows: 8 KiB. That is more than a core has in flight, and it stays in the
-/// second-level cache until it is used.
+/// Prefetch distance in rows: 8 KiB. That is more than a core can have in flight, and it stays in
+/// the second-level cache until it is used.
 constexpr int64_t rows_ahead(int64_t row_bytes) {
   const int64_t rows = 8192 / (row_bytes > 0 ? row_bytes : 1);
   return rows < 8 ? 8 : rows > 64 ? 64 : rows;

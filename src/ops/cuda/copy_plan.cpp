@@ -27,7 +27,7 @@ Written written(const BlockCopy& b) {
   return w;
 }
 
-/// False if two blocks certainly write different places.
+/// False if two blocks can never write the same place.
 bool may_meet(const Written& a, const Written& b) {
   if (a.end <= b.begin || b.end <= a.begin) return false;
   if (a.stride != b.stride && !a.one_row && !b.one_row) return true;
@@ -46,7 +46,7 @@ bool same(const BlockCopy& a, const BlockCopy& b) {
          a.dst_rows == b.dst_rows && a.accumulate == b.accumulate;
 }
 
-/// Whether both write the same cells in the same order, from sources of one type.
+/// True if both write the same cells in the same order, from sources of one type.
 bool same_place(const BlockCopy& a, const BlockCopy& b) {
   return a.dst == b.dst && a.dst_type == b.dst_type && a.src_type == b.src_type &&
          a.dst_stride == b.dst_stride && a.rows == b.rows && a.cols == b.cols && !a.dst_rows &&

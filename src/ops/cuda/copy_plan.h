@@ -20,8 +20,8 @@ struct CopyPlan {
   std::vector<Launch> launches;
 };
 
-/// Row lists are in device memory and unknown here. So a block with a list of dst rows is assumed
-/// to write any row.
+/// Row lists are in device memory, so the host does not know them. A block with a list of dst rows
+/// is therefore assumed to write any row.
 CopyPlan plan_copies(View<const BlockCopy> blocks);
 
 /// The plans of the most recent lists, found by content.

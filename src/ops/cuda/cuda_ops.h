@@ -36,7 +36,7 @@ class CudaOps final : public Ops {
 
  private:
   void activate(Activation act, Matrix z, Matrix y);
-  /// The whole layer in one product. Returns false if the library has none for it.
+  /// Computes the whole layer in one product. Returns false if the library has no algorithm for it.
   bool fused_forward(const LinearForward& layer, const cuda::Product& with_bias, Matrix kept);
   void input_gradient(const LinearBackward& layer);
   bool fused_input_gradient(const LinearBackward& layer, const cuda::Product& product);

@@ -63,8 +63,8 @@ DeviceLists::Entries::iterator DeviceLists::found(uint64_t hash, const void* lis
 }
 
 /// Returns a new entry. If there are many, returns an entry of the same size that was not used
-/// recently. The stream orders its new content after the readers of the old one, and its pinned
-/// copy is free once uploaded.
+/// recently. On the stream, its new content follows all readers of the old one. Its pinned copy is
+/// free once it was uploaded.
 DeviceLists::Entries::iterator DeviceLists::with_room(size_t bytes) {
   const size_t room = room_for(bytes);
   if (entries_.size() >= kMostEntries) {
@@ -75,7 +75,7 @@ DeviceLists::Entries::iterator DeviceLists::with_room(size_t bytes) {
       forget(at);
       return at;
     }
-    // None has this size. An entry of another size is erased, so that their number is bounded.
+    // No entry has this size. Erases an entry of another size, so that their number is bounded.
     for (at = std::prev(entries_.end()); at != entries_.begin(); --at) {
       if (at->stays || !at->uploaded->reached()) continue;
       forget(at);

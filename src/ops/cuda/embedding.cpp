@@ -47,7 +47,7 @@ void group_with_keys(const cuda::GroupingLists& of, Scratch& scratch, DeviceList
   kernels::write_runs(all, stream);
 }
 
-/// `of` in device memory. Its long runs have been found.
+/// Puts `of` into device memory and finds its long segments.
 kernels::UpdateList prepare(cuda::UpdateLists& of, Scratch& scratch, DeviceLists& lists,
                             cudaStream_t stream) {
   of.finish();

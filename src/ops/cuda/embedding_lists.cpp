@@ -11,7 +11,7 @@ namespace {
 /// Warps that fill a large GPU a few times. Short lists are cut more finely to reach it.
 constexpr int64_t kManyWarps = 32768;
 constexpr int kMostBagsTogether = 8;
-constexpr int64_t kIdsTogether = 128;  // per lane group: long bags must not delay the rest
+constexpr int64_t kIdsTogether = 128;  // per lane group, so that long bags do not delay the others
 constexpr int kMostRunsAWarp = 32;
 constexpr int kFewestRunsAWarp = 4;
 
@@ -20,7 +20,7 @@ constexpr int kFewestRunsAWarp = 4;
 void LookupLists::set(View<const BagGroup> bags, bool on_host) {
   groups.clear();
   ids_a_bag.clear();
-  int64_t warps = 0;  // if each unit is one bag
+  int64_t warps = 0;  // number of warps if each unit is one bag
   for (const BagGroup& b : bags) {
     if (b.bags == 0 || b.table.width == 0 || b.table.on_host != on_host) continue;
     groups.push_back(kernels::lookup_group(b));

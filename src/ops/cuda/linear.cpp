@@ -1,4 +1,4 @@
-// Linear layers. cuBLASLt computes products and what it can fuse with them, kernels the rest.
+// Linear layers. cuBLASLt computes products and fuses as much as it supports. Kernels do the rest.
 #include "cuda/cuda_ops.h"
 #include "cuda/parts.h"
 #include "cuda/products.h"
@@ -23,7 +23,7 @@ void CudaOps::run(const LinearForward& l) {
   if (l.mask) l.mask->written = false;
   if (l.y.rows == 0 || l.y.cols == 0) return;
   const Matrix kept = needs_input(l.act) ? l.z : Matrix();
-  const Matrix sums = kept.data ? kept : l.y;  // x wᵀ + bias, unless it is activated at once
+  const Matrix sums = kept.data ? kept : l.y;  // x wᵀ + bias, unless the activation is fused
   const float* added = l.bias.empty() ? nullptr : l.bias.data();
   if (l.x.cols == 0) {
     kernels::clear(sums, native_);

@@ -14,7 +14,7 @@
 
 namespace dlrm {
 
-/// What the source files of CudaOps share.
+/// The objects that the source files of CudaOps share.
 struct CudaOps::Parts {
   Parts(Device& device, Stream& stream, const CudaOpsOptions& options)
       : scratch(device),
@@ -34,13 +34,13 @@ struct CudaOps::Parts {
     return *activations_;
   }
 
-  /// The link's stream, which first waits for what `main` holds now.
+  /// Returns the link's stream, which first waits for the work that `main` holds now.
   cudaStream_t fork_link(Stream& main) {
     main.record(*link_forked);
     link->wait(*link_forked);
     return cuda::native(*link);
   }
-  /// `main` waits for the link's stream.
+  /// Makes `main` wait for the link's stream.
   void join_link(Stream& main) {
     link->record(*link_joined);
     main.wait(*link_joined);

@@ -22,17 +22,18 @@ class Products {
   Products(Device& device, Stream& main, Stream& side, Scratch& scratch,
            const CudaOpsOptions& options);
 
-  /// `product` with inputs that the tensor cores can read, 16 bytes at a time. Inputs whose rows do
-  /// not begin at multiples of 16 bytes are copied into rows that do, if the product is large
-  /// enough to repay the copy.
+  /// Returns `product` with inputs that the tensor cores can read, 16 bytes at a time. Inputs whose
+  /// rows do not begin at multiples of 16 bytes are copied into rows that do, if the product is
+  /// large enough to repay the copy.
   cuda::Product aligned(cuda::Product product, int lane);
-  /// A product without an epilogue. m, n, k > 0. If the library has none for it, our own slow
-  /// kernel computes it, and the log says so once for each shape.
+  /// Computes a product without an epilogue. m, n, k > 0. If the library has no algorithm for it,
+  /// our own slow kernel computes it, and the log says so once for each shape.
   void run(const cuda::Product& product, int lane);
-  /// A product with an epilogue. Returns false and does nothing if the library has none for it.
+  /// Computes a product with an epilogue. Returns false and does nothing if the library has no
+  /// algorithm for it.
   bool run_fused(const cuda::Product& product, int lane);
   bool serves(const cuda::Product& product, int lane);
-  /// The number of the fastest way to compute `product`. See cuda::Matmul::fastest.
+  /// Returns the number of the fastest way to compute `product`. See cuda::Matmul::fastest.
   int fastest(const cuda::Product& product, int ways, const std::function<void(int)>& run,
               int lane) {
     return matmul_->fastest(product, ways, run, *streams_[lane]);

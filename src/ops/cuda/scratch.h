@@ -6,19 +6,19 @@
 
 namespace dlrm {
 
-/// Device memory that operations use while they run, one piece per purpose. If a larger size is
-/// needed, a piece grows, by a quarter more than needed. Pieces are kept, so a steady state
-/// allocates nothing. A piece serves the operations of one stream, which use it in stream order.
+/// Device memory that operations use while they run, one buffer per purpose. A buffer that is too
+/// small grows to the needed size and a quarter more. Buffers are kept, so that a steady state
+/// allocates nothing. The operations of one stream share a buffer in stream order.
 class Scratch {
  public:
   explicit Scratch(Device& device) : device_(device) {}
 
-  /// At least `bytes`, aligned to 256. Contains zeros or what the previous use left.
+  /// At least `bytes`, aligned to 256. Contains zeros or the data of the previous use.
   void* bytes(const char* purpose, size_t bytes) {
     Buffer& piece = pieces_[purpose];
     if (piece.bytes() < bytes) {
       const size_t grown = piece.bytes() == 0 ? bytes : bytes + bytes / 4;
-      piece = Buffer();  // freed first: both may not fit
+      piece = Buffer();  // freed first, because both may not fit
       piece = Buffer(device_, grown, purpose);
     }
     return piece.data();

@@ -9,7 +9,8 @@
 
 namespace dlrm::reference {
 
-/// Rounds to odd. Rounding the result to a shorter type equals rounding `value` to it directly.
+/// Rounds to odd. Rounding the result to a shorter type gives the same as rounding `value` to it
+/// directly.
 inline float round_to_odd(double value) {
   const float nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || !std::isfinite(nearest)) return nearest;

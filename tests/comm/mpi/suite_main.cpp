@@ -62,7 +62,7 @@ void compare_with_threads(Communicator& comm, int64_t count, DType wire) {
   });
 }
 
-/// The same for calls of a device communicator.
+/// Like the check above, for calls of a device communicator.
 void check_staged_calls_allocate_nothing(Communicator& host) {
   const std::shared_ptr<Device> device = make_cpu_device();
   const std::unique_ptr<Stream> stream = device->make_stream();
@@ -120,7 +120,7 @@ void check(World& world) {
   }
 }
 
-/// The suite as on nodes of three ranks, which share memory only within a node.
+/// Runs the suite as if on nodes of three ranks, which share memory only within a node.
 void check_across_machines(World& world) {
   MPI_Comm all = MPI_COMM_NULL, local = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &all);

@@ -1,5 +1,5 @@
 #pragma once
-// What the emulator offers in addition to CUDA's API, for stand-ins of libraries and for tests.
+// The emulator's functions in addition to CUDA's API, for stand-ins of libraries and for tests.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -55,9 +55,9 @@ Counters counters();
 /// Operations that are queued but not executed.
 size_t pending_operations();
 
-/// During its lifetime, a separate thread runs whatever can run, like a GPU. It serves host threads
-/// that wait for another process by other means than the emulator's. That process may be waiting
-/// for these operations.
+/// During its lifetime, a separate thread runs all operations that can run, like a GPU. It serves
+/// host threads that wait for another process by means that the emulator does not know. That
+/// process may be waiting for these operations.
 class KeepRunning {
  public:
   KeepRunning();

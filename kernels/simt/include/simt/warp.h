@@ -1,6 +1,6 @@
 #pragma once
 // Operations of a warp: the lanes of the mask wait for each other. Reports a lane that ended or
-// waits at something different, lanes at different operations, and a caller outside its mask.
+// waits at another place, lanes at different operations, and a caller outside its mask.
 #include <cstring>
 #include <type_traits>
 

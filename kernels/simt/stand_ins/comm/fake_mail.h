@@ -14,7 +14,7 @@
 namespace dlrm {
 
 /// Transfers for the stand-in for NCCL if the peers' calls are unknown when a call is made: within
-/// graphs, and between processes. A call fixes the sender and the receiver. Messages are matched
+/// graphs, and between processes. A call names the sender and the receiver. Messages are matched
 /// when the operations run. Each call adds operations to `stream`. They run under the emulator's
 /// lock, which also protects this object.
 class FakeMail : public std::enable_shared_from_this<FakeMail> {
@@ -40,7 +40,7 @@ class FakeMail : public std::enable_shared_from_this<FakeMail> {
   using Channel = std::tuple<int, int, int>;  ///< kind, from, to
 
   void put(const Channel& channel, Bytes bytes);
-  /// Whether the next message of a channel has arrived.
+  /// True if the next message of a channel has arrived.
   bool has(const Channel& channel);
   Bytes take(const Channel& channel);
   std::string file_of(const Channel& channel, uint64_t number) const;

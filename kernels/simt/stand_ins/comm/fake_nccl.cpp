@@ -35,7 +35,8 @@ namespace {
 
 using Bytes = std::shared_ptr<std::vector<char>>;
 
-/// A copy of what a rank sends. It is complete once `sent` has occurred on the sender's stream.
+/// A copy of the data that a rank sends. It is complete once `sent` has occurred on the sender's
+/// stream.
 struct Parcel {
   Bytes bytes;
   cudaEvent_t sent = nullptr;
@@ -93,7 +94,7 @@ namespace {
 
 struct Group {
   int depth = 0;
-  bool refused = false;  // whether one of its calls was refused
+  bool refused = false;  // true if one of its calls was refused
   std::vector<Op> ops;
 };
 thread_local Group group_of_thread;
@@ -150,7 +151,7 @@ void show(Op& op) {
   comm.clique->gatherings[op.number].parcels[comm.rank] = post(op.send, bytes, op.stream);
 }
 
-/// Whether all parts that `group` needs from the peers have arrived.
+/// True if all parts that `group` needs from the peers have arrived.
 bool complete(const ncclComm& comm, const std::vector<Op>& group) {
   std::map<int, size_t> received;
   for (const Op& op : group) {

@@ -11,7 +11,7 @@
 namespace dlrm::cuda {
 namespace {
 
-/// Requires as much as a GPU's library might. A caller that provides no scratch then fails.
+/// Requires as much scratch as a GPU's library might, so that a caller that provides none fails.
 size_t scratch_for(int64_t count, size_t bytes) {
   return count == 0 ? 0 : 256 + static_cast<size_t>(count) * bytes;
 }

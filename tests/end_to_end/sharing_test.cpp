@@ -1,0 +1,107 @@
+#include "fixture.h"
+
+namespace dlrm {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kEndless =
+    "config.yaml --set train.steps=100000000 --set eval.at_end=false "
+    "--set checkpoint.every_steps=500 ";
+const std::string kWaitUntilItSaved =
+    "for i in $(seq 1200); do ls -d ckpt/step_* >/dev/null 2>&1 && break; sleep 0.05; done\n";
+
+/// A job of two ranks that saves into ckpt and logs into run. Other jobs share its folders.
+class SharedFolders : public SmallRun {
+ protected:
+  /// Starts the job, waits for its first checkpoint, runs `other`, and asks the job to stop.
+  /// The exit code is the job's. `other` leaves its own in the file code.
+  Outcome beside(const std::string& other) const {
+    return run_command("mpirun -np 2 dlrm-train " + kEndless + "2>first.log & job=$!\n" +
+                           kWaitUntilItSaved + other +
+                           "\necho $? >code\nkill -USR1 $job\nwait $job; code=$?\n"
+                           "while kill -0 $job 2>/dev/null; do wait $job; code=$?; done\n"
+                           "cat first.log >&2\nexit $code\n",
+                       folder_.path());
+  }
+  void expect_refused(const std::string& second) const {
+    const Outcome first = beside(second + " 2>second.log");
+    EXPECT_EQ(read_file(path("code")), "2\n") << read_file(path("second.log"));
+    const std::string said = read_file(path("second.log"));
+    for (const char* word : {"in use by another job", "host ", "pid ", "started 20"}) {
+      EXPECT_NE(said.find(word), std::string::npos) << word << " is missing in " << said;
+    }
+    EXPECT_EQ(first.code, 130) << first.errors;
+    EXPECT_EQ(first.errors.find("warning"), std::string::npos) << first.errors;
+    EXPECT_EQ(train(2, "--resume --eval-only --set output.directory=after").code, 0);
+  }
+};
+
+TEST_F(SharedFolders, ASecondJobThatWouldSaveThereIsRefused) {
+  expect_refused("mpirun -np 2 dlrm-train " + kEndless + "--resume --set output.directory=other");
+}
+
+TEST_F(SharedFolders, ASecondJobThatWouldOverwriteIsRefused) {
+  expect_refused("dlrm-train config.yaml --overwrite --set output.directory=other");
+}
+
+TEST_F(SharedFolders, ASecondJobThatWouldLogThereIsRefused) {
+  expect_refused("mpirun -np 2 dlrm-train " + kEndless + "--set checkpoint.directory=other");
+}
+
+TEST_F(SharedFolders, ReadingThereNeedsNoLock) {
+  const Outcome first = beside(
+      "cp -r ckpt saved && before=$(stat -c %y saved) &&\n"
+      "dlrm-train config.yaml --eval-only --init-from=saved >/dev/null 2>eval.log &&\n"
+      "mpirun -np 2 dlrm-train config.yaml --init-from=saved --set checkpoint.directory=a "
+      "--set output.directory=a --set train.steps=2 2>init.log &&\n"
+      "[ \"$before\" = \"$(stat -c %y saved)\" ]");
+  EXPECT_EQ(read_file(path("code")), "0\n")
+      << read_file(path("eval.log")) << read_file(path("init.log"));
+  EXPECT_NE(read_file(path("eval.log")).find("only logged"), std::string::npos);
+  EXPECT_EQ(first.code, 130) << first.errors;
+  for (const auto& line : read_lines(path("run/metrics.jsonl"))) EXPECT_FALSE(line.contains("auc"));
+}
+
+TEST_F(SmallRun, OneFolderMayServeForCheckpointsAndOutput) {
+  const Outcome outcome = train(2, "--set checkpoint.directory=run --set checkpoint.at_end=true");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_TRUE(fs::exists(path("run/step_000000040")) && fs::exists(path("run/summary.json")));
+  EXPECT_FALSE(fs::exists(path("run/.dlrm-train.lock")));
+}
+
+TEST_F(SmallRun, OfTwoJobsStartedAtOneInstantOneTrains) {
+  for (const char* launcher : {"", "", "", "mpirun -np 2 "}) {
+    const std::string job = std::string(launcher) +
+                            "dlrm-train config.yaml --set checkpoint.at_end=true "
+                            "--set train.steps=3000 --set eval.at_end=false ";
+    const Outcome outcome =
+        run_command("rm -rf ckpt; " + job + "--set output.directory=a 2>a.log & first=$!\n" + job +
+                        "--set output.directory=b 2>b.log & second=$!\n"
+                        "wait $first; a=$?; wait $second; echo $a $?",
+                    folder_.path());
+    EXPECT_TRUE(outcome.output == "0 2\n" || outcome.output == "2 0\n")
+        << outcome.output << read_file(path("a.log")) << read_file(path("b.log"));
+    EXPECT_EQ(train(1, "--eval-only --set output.directory=after").code, 0);
+  }
+}
+
+TEST_F(SmallRun, AfterAKillTheNextJobStartsAtOnce) {
+  for (const char* launcher : {"", "", "mpirun -np 2 "}) {
+    const Outcome outcome =
+        run_command("rm -rf ckpt run\n" + std::string(launcher) + "dlrm-train " + kEndless +
+                        "2>first.log & job=$!\n" + kWaitUntilItSaved +
+                        "kill -9 $job\n"
+                        "dlrm-train config.yaml --resume --set train.steps=200000 "
+                        "--set checkpoint.every_steps=500 2>second.log & job=$!\n"
+                        "for i in $(seq 1200); do grep -q 'step .*: saved' second.log && break; "
+                        "kill -0 $job || break; sleep 0.05; done\n"
+                        "kill -TERM $job; wait $job",
+                    folder_.path());
+    EXPECT_EQ(outcome.code, 130) << read_file(path("second.log"));
+    EXPECT_NE(read_file(path("second.log")).find("resumed from"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace dlrm
