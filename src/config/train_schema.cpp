@@ -1,5 +1,7 @@
 #include <limits>
 
+#include "dlrm/core/cpus.h"
+
 #include "names.h"
 #include "run_schema.h"
 
@@ -114,7 +116,7 @@ Schema<TrainConfig> train_schema() {
              "of tables");
   schema.key("lr_schedule", &T::lr_schedule, section(schedule_schema()), "of both optimizers");
   schema
-      .key("threads", &T::threads, whole_number(0, 4096),
+      .key("threads", &T::threads, whole_number(0, kMostThreads),
            "compute threads a rank; 0 = OMP_NUM_THREADS if set, else the CPUs that the launcher "
            "gave")
       .may_change();
