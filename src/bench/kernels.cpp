@@ -148,7 +148,7 @@ KernelResult time_kernels(KernelOptions& options) {
                                        ? make_cuda_ops(*device, *stream, products)
                                        : make_cpu_ops(*device, *stream, options.threads);
   options.sizes.fill_for(*device);
-  if (!device->runs_cuda() && options.memory_bytes > 0) {
+  if (!device->runs_cuda() || cuda_is_emulated()) {
     check_memory("these sizes", options.sizes.bytes(), options.memory_bytes);
   }
   return time_kernels(*device, *stream, *ops, options);

@@ -34,7 +34,7 @@ struct KernelOptions {
   std::string only;             ///< names that contain this, and the limits
   std::string device = "auto";  ///< cpu, cuda or auto
   int threads = 1;              ///< of a CPU
-  double memory_bytes = 0;      ///< of a CPU: available; 0: unknown
+  double memory_bytes = 0;      ///< of the machine, that is available
   bool tf32 = true;             ///< fp32 products of a GPU
 };
 

@@ -59,7 +59,8 @@ TEST_F(OptionBounds, OfDlrmPlanAndDlrmTrainAreNamed) {
       expect_refused("dlrm-train config.yaml --plan-only " + words, option);
     }
   }
-  expect_refused("OMP_NUM_THREADS=40000 dlrm-train config.yaml", "OMP_NUM_THREADS");
+  expect_refused("OMP_NUM_THREADS=40000 dlrm-train config.yaml --set train.threads=0",
+                 "OMP_NUM_THREADS");
 }
 
 }  // namespace
