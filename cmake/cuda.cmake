@@ -48,7 +48,7 @@ if(DLRM_CUDA_KIND STREQUAL "TOOLKIT")
   if(CCACHE)
     list(APPEND CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
   endif()
-  find_package(CUDAToolkit REQUIRED)
+  include(cmake/toolkit.cmake)
   find_path(CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
   find_path(NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})  # the library is loaded at run time

@@ -9,7 +9,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
-# Not through Debian's dnnl-config.cmake, which asks for OpenCL's headers.
+# Does not use Debian's dnnl-config.cmake, because it requires OpenCL's headers.
 find_path(DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_path(RANDOM123_INCLUDE Random123/philox.h REQUIRED)
@@ -17,7 +17,7 @@ find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
 find_path(ISAL_INCLUDE isa-l/crc.h REQUIRED)
 find_library(ISAL_LIBRARY isal REQUIRED)
 
-# Imported, so that an installed dlrm finds them anew on the machine that uses it.
+# Imported targets, so that an installed dlrm searches for them on the machine that uses it.
 add_library(dlrm_hdf5_c INTERFACE IMPORTED GLOBAL)
 target_include_directories(dlrm_hdf5_c SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
 target_link_libraries(dlrm_hdf5_c INTERFACE ${HDF5_C_LIBRARIES})

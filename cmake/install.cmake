@@ -13,11 +13,10 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/dlrmConfigVersion.cmake
 install(FILES cmake/dlrmConfig.cmake cmake/dependencies.cmake
   ${CMAKE_BINARY_DIR}/dlrmConfigVersion.cmake DESTINATION ${package_folder})
 if(DLRM_CUDA_KIND STREQUAL "TOOLKIT")
-  file(WRITE ${CMAKE_BINARY_DIR}/dlrmToolkit.cmake "find_package(CUDAToolkit REQUIRED)\n")
-  install(FILES ${CMAKE_BINARY_DIR}/dlrmToolkit.cmake DESTINATION ${package_folder})
+  install(FILES cmake/toolkit.cmake DESTINATION ${package_folder})
 endif()
 
-# Only what was built: launch/build.sh builds single programs too.
+# Installs only what was built, because launch/build.sh can build single programs.
 foreach(program dlrm-train dlrm-data dlrm-plan dlrm-preflight dlrm-bench)
   install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
   install(CODE "if(NOT EXISTS \"$<TARGET_FILE:${program}>\")

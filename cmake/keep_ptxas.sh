@@ -1,6 +1,6 @@
 #!/bin/sh
-# keep_ptxas.sh COMPILER... -o OBJECT...: runs nvcc and keeps what ptxas says of each kernel in
-# OBJECT.ptxas, where tests/style/check_kernels.py reads it; everything else is passed on.
+# keep_ptxas.sh COMPILER... -o OBJECT...: runs nvcc and keeps the output of ptxas for each kernel in
+# OBJECT.ptxas, where tests/style/check_kernels.py reads it; all other output is passed on.
 object=
 previous=
 for word in "$@"; do

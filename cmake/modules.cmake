@@ -26,6 +26,11 @@ function(dlrm_precompiled target kind)
   endif()
 endfunction()
 
+# dlrm_cold(FILES...): code that takes no time in a run. -O1 takes a third off its time to compile.
+function(dlrm_cold)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O1)
+endfunction()
+
 # dlrm_module(NAME DEPS modules... LIBS libraries...): the static library dlrm_NAME from src/NAME/*.cpp
 # and src/NAME/*/*.cpp, of cuda/ and nccl/ what cuda.cmake says. Files named *_avx2.cpp and
 # *_avx512*.cpp are compiled for that instruction set and entered only after a check at run time.

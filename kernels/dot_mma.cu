@@ -319,7 +319,7 @@ void backward(const Matrix& x, const MatrixView<const float>& e, const Matrix& d
          Rows<float>{de.data, de.stride}, shape);
 }
 
-/// body.operator()<T, kBands>().
+/// Calls body.operator()<T, kBands>().
 template <class Body>
 void choose(DType type, int vectors, const Body& body) {
   with_type(type, [&]<class T>() {

@@ -141,7 +141,7 @@ bool packs_fit(const Matrix& m, int length) {
   return reinterpret_cast<uintptr_t>(m.data) % bytes == 0 && m.stride % length == 0;
 }
 
-/// body.operator()<T, N>(shape) with N columns per pack.
+/// Calls body.operator()<T, N>(shape) with N columns per pack.
 template <class Body>
 void with_packs(const Matrix& x, int64_t columns, std::initializer_list<Matrix> matrices,
                 const Body& body) {

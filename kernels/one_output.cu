@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kChunkThreads)
   to[parts * shape.cols] = sum;
 }
 
-/// body.operator()<T, N>().
+/// Calls body.operator()<T, N>().
 template <class Body>
 void with_packs(DType type, int length, const Body& body) {
   with_type(type, [&]<class T>() {

@@ -9,8 +9,11 @@
 #
 # Plain mpirun kills its ranks a second after Ctrl-C. Here Ctrl-C and SIGTERM become SIGUSR1, which mpirun
 # forwards to the ranks: they finish the step, save, and end with 130. A second Ctrl-C ends them at once.
+#
+# On one machine the ranks must meet within DLRM_START_SECONDS (default: train.timeout and 30 s more). If
+# they do not, they are killed, and the exit code is 3.
 set -uo pipefail
-usage() { sed -n '2,11p' "$0" | sed 's/^# \{0,1\}//'; }
+usage() { sed -n '2,14p' "$0" | sed 's/^# \{0,1\}//'; }
 case "${1:-}" in
   -h | --help) usage; exit 0 ;;
 esac
@@ -39,6 +42,21 @@ asked_device() {
     previous=$word
   done
   echo "${option:-${set:-${config:-auto}}}"
+}
+# train.timeout in whole seconds, as the arguments or the config set it.
+asked_timeout() {
+  local word found="" config=""
+  for word in "$@"; do
+    word=${word#--set=}
+    case "$word" in
+      train.timeout=*) found=${word#train.timeout=} ;;
+      -*) ;;
+      *) if [ -z "$config" ] && [ -f "$word" ]; then
+           config=$(sed -n 's/#.*//; s/\(^\|.*[ {,]\)timeout: *\([0-9][0-9.e+]*\).*/\2/p' "$word" 2>/dev/null | tail -n 1)
+         fi ;;
+    esac
+  done
+  LC_ALL=C printf '%.0f\n' "${found:-${config:-300}}" 2>/dev/null
 }
 gpu_answers() { [[ "$(timeout 20 nvidia-smi -L 2>/dev/null)" == GPU* ]]; }
 
@@ -79,6 +97,38 @@ if [ "$(id -u)" -eq 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 
+# The ranks write DLRM_START_FILE when they have met. Only this machine's can be read here; those of a
+# host file end themselves.
+start_seconds=
+folder=
+if [ -z "${MPIRUN_OPTIONS:-}" ] && folder=$(mktemp -d); then
+  trap 'rm -rf "$folder"' EXIT
+  export DLRM_START_FILE=$folder/met
+  start_seconds=${DLRM_START_SECONDS:-$(($(asked_timeout "$@") + 30))}
+fi
+# Kills mpirun and its ranks: all processes of its session.
+kill_job() {
+  local stat fields
+  for stat in /proc/[0-9]*/stat; do
+    read -r -a fields < <(sed 's/.*) //' "$stat" 2>/dev/null)
+    [ "${fields[3]:-}" != "$mpirun_pid" ] || kill -KILL "$(basename "${stat%/stat}")"
+  done
+}
+# Kills the job, stopped ranks too, unless the ranks meet in time.
+limit_start() {
+  local left=$start_seconds
+  until [ -e "$DLRM_START_FILE" ]; do
+    kill -0 "$mpirun_pid" 2>/dev/null || return
+    if [ "$left" -le 0 ]; then
+      touch "$folder/late"
+      kill_job
+      return
+    fi
+    left=$((left - 1))
+    sleep 1
+  done
+}
+
 mpirun_pid=
 asked=0
 stop() {
@@ -99,6 +149,11 @@ trap 'stop USR1' USR1
 setsid mpirun "${options[@]}" ${MPIRUN_OPTIONS:-} -np "$ranks" "$program" "$@" <&0 &
 mpirun_pid=$!
 [ "$asked" -eq 0 ] || kill -USR1 "$mpirun_pid" 2>/dev/null
+limit_pid=
+if [ -n "$start_seconds" ]; then
+  limit_start </dev/null >/dev/null 2>&1 &
+  limit_pid=$!
+fi
 while :; do
   wait "$mpirun_pid"
   code=$?
@@ -109,6 +164,13 @@ done
 wait "$mpirun_pid" 2>/dev/null
 last=$?
 [ "$last" -eq 127 ] || code=$last
+if [ -n "$folder" ]; then
+  if [ -e "$folder/late" ]; then
+    echo "error: the ranks did not meet within $start_seconds s: they were killed (DLRM_START_SECONDS sets the limit)" >&2
+    exit 3
+  fi
+  kill "$limit_pid" 2>/dev/null
+fi
 # The request came before mpirun or the ranks handled signals. Nothing was trained, nothing is lost.
 if [ "$asked" -eq 1 ] && [ "$code" -eq 138 ]; then code=130; fi
 exit "$code"

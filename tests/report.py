@@ -2,7 +2,7 @@
 """What ctest ran in one or more build folders: the time of each test program, the skipped tests with their reasons,
 each reason's tests once, and the counts. A program run by run_suite.py counts as its tests, other commands as one.
 
-    report.py LOG...        the JUnit files of ctest --output-junit; other tests' results lie in suites/ beside them
+    report.py LOG...        the JUnit files of ctest --output-junit; other tests' results are in suites/ of the same folder
 
 Prints "passed failed skipped" last."""
 import collections

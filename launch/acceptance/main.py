@@ -88,7 +88,7 @@ def run(options, bin_dir, output, wanted):
         names = file.read().split()
     env, nowhere = libraries.path_for(bin_dir, names)
     if nowhere:
-        fail(f"libraries are missing: {', '.join(nowhere)}: put them on LD_LIBRARY_PATH, or into a folder lib beside {bin_dir}")
+        fail(f"libraries are missing: {', '.join(nowhere)}: put them on LD_LIBRARY_PATH, or into a folder lib next to {bin_dir}")
     scratch = os.path.abspath(options.scratch) if options.scratch else output
     os.makedirs(scratch, exist_ok=True)
     session = Session(ROOT, bin_dir, scratch, options.seconds or (200 if options.quick else 540), options.emulated,

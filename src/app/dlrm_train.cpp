@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <optional>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 #include "dlrm/config/buildable.h"
 #include "dlrm/device/device.h"
@@ -15,6 +17,9 @@
 
 namespace dlrm {
 namespace {
+
+/// Seconds for MPI to start. A train.timeout may be short because steps are.
+constexpr double kLeastMpiTimeout = 20;
 
 struct Arguments {
   std::string config;
@@ -90,9 +95,24 @@ ExitCode plan_only(const Arguments& a, int ranks) {
   return ExitCode::kDone;
 }
 
-ExitCode run(World& world, Arguments& a) {
+/// Reads the command line and the config. Throws usage_error, or CLI::Success if help is all that
+/// is asked for.
+void read(CLI::App& app, Arguments& a, int argc, char** argv) {
+  CLI::Option* resume = nullptr;
+  declare(app, a, resume);
+  try {
+    app.parse(normalised(argc, argv));
+  } catch (const CLI::Success&) {
+    throw;
+  } catch (const CLI::ParseError& error) {
+    throw usage_error("{} (dlrm-train --help tells the usage)", error.what());
+  }
+  if (resume->count() > 0) a.run.resume = a.resume;
   if (!a.device.empty()) a.set.push_back("device=" + a.device);
   a.run.config = load_config(a.config, a.set);
+}
+
+ExitCode run(World& world, const Arguments& a) {
   if (a.plan_only) return world.rank() == 0 ? plan_only(a, world.size()) : ExitCode::kDone;
   if (a.ranks > 0 || a.device_memory_gib > 0 || a.host_memory_gib > 0) {
     throw usage_error(
@@ -111,23 +131,29 @@ int main(int argc, char** argv) {
   using namespace dlrm;
   // Created before MPI starts, so that a request to stop during its start counts too.
   std::optional<StopSignal> stop(std::in_place);
-  World world(&argc, &argv);
-  Arguments arguments;
   CLI::App app{"Trains deep-learning recommendation models (DLRM) on one or many ranks.",
                "dlrm-train"};
-  CLI::Option* resume = nullptr;
-  declare(app, arguments, resume);
+  Arguments arguments;
+  // Also before MPI starts, which train.timeout limits too. The ranks report an error together.
+  std::exception_ptr error;
+  try {
+    read(app, arguments, argc, argv);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const double timeout = arguments.run.config.train.timeout;
+  World world(&argc, &argv, std::max(timeout, kLeastMpiTimeout));
+  const Trace starting;
+  world.start_watchdog(timeout, starting);
   return run_guarded(world, [&] {
     try {
-      app.parse(normalised(argc, argv));
-    } catch (const CLI::ParseError& error) {
-      if (error.get_exit_code() != 0) {
-        throw usage_error("{} (dlrm-train --help tells the usage)", error.what());
-      }
-      if (world.rank() == 0) app.exit(error);
+      if (error) std::rethrow_exception(error);
+    } catch (const CLI::Success& help) {
+      if (world.rank() == 0) app.exit(help);
       return ExitCode::kDone;
     }
-    if (resume->count() > 0) arguments.run.resume = arguments.resume;
+    arguments.run.version = DLRM_VERSION;
+    arguments.run.command = fmt::format("{}", fmt::join(argv, argv + argc, " "));
     if (arguments.plan_only)
       stop.reset();  // there is nothing to save, so a signal may end the process
     return run(world, arguments);

@@ -14,7 +14,7 @@
 
 namespace dlrm::comm {
 
-/// Allreduce of `data` in two exchanges. Each rank receives one part of everybody's values and
+/// Allreduce of `data` in two exchanges. Each rank receives one part of the values of all ranks and
 /// combines it in rank order. The combined parts are then gathered. Small data takes one exchange
 /// instead. Values travel as W.
 template <class Op, class T, class W>

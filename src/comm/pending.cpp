@@ -54,6 +54,7 @@ bool Pending::poll() {
   return true;
 }
 
+// The watchdog limits the wait: it counts calls entered and completed.
 void Pending::wait() {
   for (int64_t polls = 0; !poll(); ++polls) state_->back_off(polls);
 }

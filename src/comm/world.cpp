@@ -1,10 +1,14 @@
 #include "dlrm/comm/world.h"
 
+#include <cstdlib>
 #include <exception>
+#include <fstream>
 
 #include "dlrm/core/log.h"
 
 #include "control/control_thread.h"
+#include "control/stopped_ranks.h"
+#include "control/wait_limit.h"
 #include "launcher.h"
 #include "local_ranks.h"
 #include "mpi/mpi_c.h"
@@ -19,6 +23,7 @@ namespace {
 
 using comm::check_mpi;
 using comm::ControlThread;
+using comm::WaitLimit;
 using comm::WaitPolicy;
 
 MPI_Comm ranks_of_this_node() {
@@ -42,20 +47,29 @@ MPI_Comm copy_of_world() {
   return copy;
 }
 
+/// launch/run.sh waits for this file.
+void tell_that_ranks_have_met() {
+  if (const char* path = std::getenv("DLRM_START_FILE")) std::ofstream(path, std::ios::app);
+}
+
 }  // namespace
 
 class World::Impl {
  public:
-  Impl(int* argc, char*** argv) {
+  Impl(int* argc, char*** argv, double mpi_timeout) : mpi_timeout_(mpi_timeout) {
     const comm::Launch launch = comm::detect_launch();
     if (launch.parallel) {
+      limit_ = std::make_unique<WaitLimit>(comm::rank_of_environment());
+      limit("MPI to start");
       join(argc, argv, launch);
+      limit_->end(WaitLimit::Who::kMainThread);
     } else {
       local_ = comm::single_process();
       engine_ = std::make_shared<comm::ProgressEngine>(WaitPolicy::kSpin);
       comm_ = comm::make_self_comm(engine_);
       control_ = std::make_unique<ControlThread>(0, 1, nullptr, engine_);
     }
+    if (local_.rank == 0) tell_that_ranks_have_met();
   }
 
   ~Impl() {
@@ -69,14 +83,17 @@ class World::Impl {
     if (finished_) return;
     finished_ = true;
     if (comm_->size() > 1) {
-      comm_->barrier();
+      comm_->barrier();  // ranks may come late: the watchdog, if started, waits for them
+      limit("the other ranks to end");
       control_->stop_reports();
       comm_->barrier();  // no rank sends reports after this
     }
     control_->stop();
     if (!mpi_) return;
+    limit("MPI to end");
     comm_.reset();
     MPI_Finalize();
+    limit_->end(WaitLimit::Who::kMainThread);
   }
 
   WaitPolicy wait_policy(int threads) const {
@@ -89,11 +106,16 @@ class World::Impl {
   std::shared_ptr<comm::SharedMemoryGroup>
       memory_;  // destroyed after all memory that is allocated from it
   std::unique_ptr<Communicator> comm_;
+  std::unique_ptr<WaitLimit> limit_;  // null without MPI
   std::unique_ptr<ControlThread> control_;
 
  private:
+  /// The watchdog does not see this wait.
+  void limit(const char* what) { limit_->begin(WaitLimit::Who::kMainThread, what, mpi_timeout_); }
+
   void join(int* argc, char*** argv, const comm::Launch& launch) {
     const int granted = start_mpi(argc, argv);
+    limit("all ranks after MPI started");
     mpi_ = true;
     MPI_Comm local = ranks_of_this_node();
     local_ = comm::find_local_ranks(MPI_COMM_WORLD, local);
@@ -111,8 +133,8 @@ class World::Impl {
     } else if (comm_->size() > 1) {
       Log(comm_->rank()).info("warning: this MPI allows one thread only: there is no watchdog");
     }
-    control_ =
-        std::make_unique<ControlThread>(comm_->rank(), comm_->size(), std::move(channel), engine_);
+    control_ = std::make_unique<ControlThread>(comm_->rank(), comm_->size(), std::move(channel),
+                                               engine_, limit_.get());
     if (comm_->size() == 1 && launch.srun_tasks > 1) {
       throw usage_error(
           "srun started {} ranks that do not know of one another: try srun --mpi=pmix",
@@ -120,12 +142,14 @@ class World::Impl {
     }
   }
 
+  const double mpi_timeout_;
   bool mpi_ = false;
   bool finished_ = false;
   const int exceptions_ = std::uncaught_exceptions();
 };
 
-World::World(int* argc, char*** argv) : impl_(std::make_unique<Impl>(argc, argv)) {}
+World::World(int* argc, char*** argv, double mpi_timeout)
+    : impl_(std::make_unique<Impl>(argc, argv, mpi_timeout)) {}
 World::~World() = default;
 
 int World::rank() const { return impl_->comm_->rank(); }

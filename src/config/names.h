@@ -36,6 +36,8 @@ inline const Names<MemoryTier> kMemoryTierNames{{"auto", MemoryTier::kAuto},
                                                 {"device", MemoryTier::kDevice},
                                                 {"host", MemoryTier::kHost},
                                                 {"cached", MemoryTier::kCached}};
+inline const Names<BestMetric> kBestMetricNames{
+    {"none", BestMetric::kNone}, {"auc", BestMetric::kAuc}, {"log_loss", BestMetric::kLogLoss}};
 inline const Names<DeviceKind> kDeviceNames{
     {"auto", DeviceKind::kAuto}, {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}};
 

@@ -74,6 +74,8 @@ Schema<EvalConfig> eval_schema() {
   schema.key("at_end", &E::at_end, boolean(), "evaluate after the last step");
   schema.key("stop_at_auc", &E::stop_at_auc, real_number(0, 1),
              "training ends when an evaluation reaches it; 0 = never");
+  schema.key("patience", &E::patience, whole_number<int64_t>(0, 1000000),
+             "training ends after so many evaluations in a row without a better one; 0 = never");
   return schema;
 }
 
@@ -85,6 +87,9 @@ Schema<CheckpointConfig> checkpoint_schema() {
              "steps between checkpoints; 0 = none");
   schema.key("at_end", &C::at_end, boolean(), "save after the last step");
   schema.key("keep", &C::keep, whole_number(1, 1000000), "newest checkpoints kept");
+  schema.key("keep_best", &C::keep_best, choice(kBestMetricNames),
+             "the checkpoint with the best evaluation is kept too, as the link best; "
+             "eval.patience uses the same metric, or AUC if it is none");
   return schema;
 }
 

@@ -33,6 +33,7 @@ class Prefetcher::Impl {
       stop_ = true;
     }
     work_.notify_all();
+    // A worker may still read a batch. The watchdog limits that too.
     for (std::thread& thread : threads_) thread.join();
   }
 
@@ -86,6 +87,7 @@ class Prefetcher::Impl {
   void wait_for(std::unique_lock<std::mutex>& lock, const Slot& slot) {
     if (slot.ready == handed_) return;
     const auto begin = std::chrono::steady_clock::now();
+    // The watchdog limits the wait: the stage does not change meanwhile.
     ready_.wait(lock, [&] { return slot.ready == handed_; });
     waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }

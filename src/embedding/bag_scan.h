@@ -10,18 +10,19 @@ namespace dlrm {
 
 /// The result of one pass over the offsets of a feature's local bags.
 struct BagScan {
-  bool ordered = false;  ///< offsets rise and are within the ids; if false, ignore the other fields
+  bool ordered = false;  ///< offsets are valid; if false, the other fields are not
   int32_t length = 0;    ///< ids in every bag, or -1 if bags differ
   int64_t first = 0;     ///< position of the feature's first id among all ids
   int64_t count = 0;     ///< number of the feature's ids
   int64_t chunks = 0;    ///< number of chunks of ids, up to and including this feature
 };
 
-/// Scans every feature's offsets. Throws usage_error if they do not rise or leave the ids.
+/// Scans every feature's offsets. Throws usage_error if an offset is less than the previous one or
+/// outside [0, number of ids]. The first offset may be above 0.
 void scan_offsets(const EmbeddingLayout& layout, const LocalBags& bags, int threads,
                   std::vector<BagScan>& scans);
 
-/// The destination of a feature's ids.
+/// Where check_and_copy_ids() copies a feature's ids.
 struct IdDestination {
   void* ids = nullptr;   ///< null: ids are checked and not copied
   int64_t id_bytes = 8;  ///< 8 for int64, 4 for int32

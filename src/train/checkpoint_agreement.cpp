@@ -1,9 +1,8 @@
 #include "checkpoint_agreement.h"
 
-#include <array>
 #include <exception>
 
-#include <unistd.h>
+#include "dlrm/core/host_name.h"
 
 namespace dlrm {
 
@@ -70,9 +69,7 @@ std::vector<std::string> gather_texts(Communicator& comm, const std::string& tex
 }
 
 std::string rank_and_host(const Communicator& comm) {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  return fmt::format("rank {} on host {}", comm.rank(), host.data());
+  return fmt::format("rank {} on host {}", comm.rank(), host_name());
 }
 
 }  // namespace dlrm

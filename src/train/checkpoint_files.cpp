@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kTemporary = ".tmp_step_";
+constexpr const char* kBest = "/best";
 
 }  // namespace
 
@@ -43,6 +44,40 @@ std::vector<std::string> list_checkpoints(const std::string& directory) {
     return *step_number(a) > *step_number(b);
   });
   return names;
+}
+
+std::optional<std::string> best_checkpoint(const std::string& directory) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(directory + kBest, error);
+  if (error || !step_number(target.string())) return {};
+  return target.string();
+}
+
+void link_best(const std::string& directory, const std::string& name) {
+  const std::string link = directory + kBest;
+  // Under a name that remove_leftovers() removes after a crash.
+  const std::string fresh = directory + "/" + kTemporary + "best";
+  std::error_code error;
+  fs::remove_all(fresh, error);
+  fs::create_symlink(name, fresh, error);
+  if (!error) fs::rename(fresh, link, error);
+  if (error) throw run_error("{}: cannot link to {}: {}", link, name, error.message());
+}
+
+void unlink_best(const std::string& directory, bool always) {
+  std::error_code error;
+  const std::string link = directory + kBest;
+  if (!fs::is_symlink(link, error)) return;
+  if (always || !fs::exists(link, error)) fs::remove(link, error);
+}
+
+std::string resolve_link(const std::string& path) {
+  std::error_code error;
+  fs::path link = fs::path(path).lexically_normal();
+  if (!link.has_filename()) link = link.parent_path();
+  const fs::path target = fs::read_symlink(link, error);
+  if (error || !step_number(target.string())) return path;
+  return (link.parent_path() / target).string();
 }
 
 uint32_t crc32c_of_file(const std::string& path) {

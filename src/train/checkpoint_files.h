@@ -20,6 +20,15 @@ std::optional<int64_t> step_number(const std::string& name);
 /// Names of the step_* folders in `directory`, newest first. Empty if there are none.
 std::vector<std::string> list_checkpoints(const std::string& directory);
 
+/// The folder name of the checkpoint that the link `best` names. Empty if there is none.
+std::optional<std::string> best_checkpoint(const std::string& directory);
+/// Makes `best` a link to `name`, atomically. Throws run_error if that fails.
+void link_best(const std::string& directory, const std::string& name);
+/// Removes the link `best` if it names no checkpoint, or in any case if `always`.
+void unlink_best(const std::string& directory, bool always);
+/// If `path` is a link to a step_* folder beside it, that folder's path, otherwise `path`.
+std::string resolve_link(const std::string& path);
+
 /// CRC32C of a whole file.
 uint32_t crc32c_of_file(const std::string& path);
 /// Removes every .tmp_step_* of the folder. Errors are ignored.

@@ -62,7 +62,8 @@ bool has_checkpoints(Communicator& comm, const std::string& directory) {
   return found != 0;
 }
 
-std::optional<std::string> find_checkpoint(Communicator& comm, const std::string& path) {
+std::optional<std::string> find_checkpoint(Communicator& comm, const std::string& given) {
+  const std::string path = broadcast_text(comm, resolve_link(given));
   std::error_code ignored;
   char there = fs::is_directory(path, ignored) ? 1 : 0;
   comm.broadcast(&there, 1, 0);

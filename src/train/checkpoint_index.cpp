@@ -139,6 +139,7 @@ void write_state(hdf5::File& file, const CheckpointState& state) {
   file.set_unsigned_integer("seed", state.seed);
   file.set_text("config", state.config);
   file.set_text("plan", state.plan);
+  file.set_text("evaluations", state.evaluations);
 }
 
 /// The value of an attribute that every index has.
@@ -173,6 +174,8 @@ CheckpointState read_state(const hdf5::File& file) {
   state.seed = required(file, "seed", &hdf5::File::unsigned_integer);
   state.config = text(file, "config");
   state.plan = text(file, "plan");
+  // Checkpoints of earlier versions have none.
+  state.evaluations = file.text("evaluations").value_or("");
   return state;
 }
 
@@ -264,6 +267,7 @@ void broadcast_index(Communicator& comm, CheckpointIndex& index) {
       {state.step, state.samples, state.epoch, state.batch, static_cast<int64_t>(state.seed)});
   state.config = broadcast_text(comm, state.config);
   state.plan = broadcast_text(comm, state.plan);
+  state.evaluations = broadcast_text(comm, state.evaluations);
   state.tuned_algorithms =
       unpack_tuned_algorithms(integers(pack_tuned_algorithms(state.tuned_algorithms)));
   state.step = numbers[0];

@@ -99,13 +99,15 @@ CheckpointIndex gather_index(Communicator& comm, const CheckpointState& state,
   return index;
 }
 
-/// Keeps the newest `keep` checkpoints, counted from the one just saved, and removes all others.
+/// Keeps the newest `keep` checkpoints, counted from the one just saved, and the best one. Removes
+/// all others.
 /// Checkpoints of later steps belong to an earlier run that this one did not continue.
 void remove_old(const Log& log, const std::string& directory, int64_t saved, int keep) {
   int kept = 0;
+  const auto best = best_checkpoint(directory);
   for (const std::string& name : list_checkpoints(directory)) {
     const int64_t step = *step_number(name);
-    if (step <= saved && kept++ < std::max(keep, 1)) continue;
+    if (step <= saved && (kept++ < std::max(keep, 1) || name == best)) continue;
     if (step > saved) log.info("{}/{} is of a step not reached again: removed", directory, name);
     try {
       remove_checkpoint(directory, name);
@@ -113,6 +115,7 @@ void remove_old(const Log& log, const std::string& directory, int64_t saved, int
       log.warn("{}", error.what());
     }
   }
+  unlink_best(directory, false);
   remove_leftovers(directory);
 }
 
@@ -158,6 +161,14 @@ void save_checkpoint(Communicator& comm, const Log& log, const std::string& dire
   comm.barrier();
 }
 
+void mark_best_checkpoint(Communicator& comm, const Log& log, const std::string& directory,
+                          int keep, int64_t step) {
+  agree_on_root(comm, [&] {
+    link_best(directory, step_folder_name(step));
+    remove_old(log, directory, step, keep);
+  });
+}
+
 void check_checkpoint_folder(Communicator& comm, const std::string& directory) {
   const std::string folder = directory + "/.tmp_step_check";
   try {
@@ -180,6 +191,7 @@ void check_checkpoint_folder(Communicator& comm, const std::string& directory) {
 void remove_checkpoints(Communicator& comm, const std::string& directory) {
   agree_on_root(comm, [&] {
     for (const std::string& name : list_checkpoints(directory)) remove_checkpoint(directory, name);
+    unlink_best(directory, true);
     remove_leftovers(directory);
   });
 }

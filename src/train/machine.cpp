@@ -10,6 +10,7 @@
 
 #include "dlrm/core/cpus.h"
 #include "dlrm/core/error.h"
+#include "dlrm/core/host_name.h"
 #include "dlrm/core/random.h"
 
 namespace dlrm {
@@ -48,13 +49,11 @@ double available_memory() {
 }  // namespace
 
 MachineShare machine_share(Communicator& comm) {
-  char host[256] = {};
-  gethostname(host, sizeof(host) - 1);
   struct Location {
     uint64_t host;
     CpuSet cpus;
   };
-  const Location mine{stream_key(0, host), usable_cpu_set()};
+  const Location mine{stream_key(0, host_name()), usable_cpu_set()};
   int sharing = 0;
   MachineShare share;
   share.ranks_here = 0;

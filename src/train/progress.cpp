@@ -6,6 +6,8 @@
 
 #include <unistd.h>
 
+#include "dlrm/core/terminal.h"
+
 namespace dlrm {
 
 namespace {
@@ -16,7 +18,7 @@ constexpr double kSilence = 30;      // at most, between plain lines
 
 ProgressLine::Surroundings standard_error(const Log& log) {
   ProgressLine::Surroundings out;
-  out.terminal = isatty(STDERR_FILENO) == 1;
+  out.terminal = errors_reach_terminal();
   out.draw = [](const std::string& text) {
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
   };
@@ -80,13 +82,14 @@ void ProgressLine::clear() {
 }
 
 std::string ProgressLine::text(const State& state) const {
-  std::string result = fmt::format("step {}/{}  loss {:.5f}  {} samples/s", state.step,
-                                   state.total_steps, state.loss, rate(state.samples_per_second));
+  std::string result = fmt::format("step {}/{}  epoch {:.2f}  loss {:.5f}  {} samples/s  {}",
+                                   state.step, state.total_steps, state.epoch, state.loss,
+                                   rate(state.samples_per_second), duration(now_ - first_time_));
   const int64_t done = state.step - first_step_;
   const int64_t left = state.total_steps - state.step;
   if (done > 0 && left > 0) {
     const double a_step = (now_ - first_time_) / static_cast<double>(done);
-    result += fmt::format("  {} left", duration(a_step * static_cast<double>(left)));
+    result += fmt::format(", {} left", duration(a_step * static_cast<double>(left)));
   }
   return result;
 }

@@ -1,5 +1,7 @@
 #include "dlrm/train/run.h"
 
+#include "dlrm/core/host_name.h"
+#include "dlrm/core/utc.h"
 #include "dlrm/train/execution.h"
 #include "dlrm/train/session.h"
 #include "dlrm/train/trace_file.h"
@@ -29,7 +31,8 @@ int64_t total_steps(const RunConfig& config, const BatchSource& source) {
 }
 
 RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan,
-                     const RunProgress& progress, const TrainingRun& run) {
+                     const RunProgress& progress, const EvaluationHistory& evaluations,
+                     const TrainingRun& run) {
   RunSummary s;
   const int64_t steps = run.times().count();
   if (progress.loop_seconds > 0) {
@@ -39,7 +42,8 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.steps = progress.step;
   s.samples = progress.samples;
   s.train_loss = progress.loss;
-  s.eval = progress.eval;
+  s.eval = evaluations.last();
+  s.best_eval = evaluations.best();
   s.world_size = context.comm.size();
   s.device = context.device.describe();
   s.wall_seconds = static_cast<double>(context.trace.now_ns()) * 1e-9;
@@ -110,24 +114,32 @@ void say_memory(const Log& log, const RunConfig& config, const Plan& plan) {
 
 /// Loads weights from the starting point. If the run is resumed, loads all other state as well.
 void restore(Context& context, Trainer& trainer, const StartingPoint& start, bool evaluates,
-             RunProgress& progress) {
+             RunProgress& progress, EvaluationHistory& evaluations) {
   if (start.path.empty()) return;
   load_pieces(context.comm, start.path, trainer.shards(), !start.resumed);
   trainer.weights_changed();
   if (start.resumed) trainer.restore_tuned_algorithms(start.state.tuned_algorithms);
   progress.step = start.resumed || evaluates ? start.state.step : 0;
   progress.samples = start.resumed ? start.state.samples : 0;
+  if (start.resumed) evaluations.restore(start.state.evaluations);
   context.log.info("{} {} (step {})", start.resumed ? "resumed from" : "weights from", start.path,
                    start.state.step);
+}
+
+/// Of the restored step, the lines of metrics.jsonl remain that an uninterrupted run has too.
+KeptLines kept_lines(const RunConfig& config, const EvaluationHistory& evaluations, int64_t step,
+                     int64_t total) {
+  const bool logged = step == 1 || step == total || is_due(step, config.output.metrics_every) ||
+                      is_enough(evaluations, config.eval);
+  return {step, logged, evaluations.has(step)};
 }
 
 /// Reserves checkpoint.directory, before anything in it is read, if this run may save or remove
 /// checkpoints. A run without checkpoints reserves it only if it is asked to stop and save.
 void reserve_checkpoints(JobLocks& locks, Communicator& comm, const RunOptions& options) {
   const CheckpointConfig& own = options.config.checkpoint;
-  const bool saves = own.every_steps > 0 || own.at_end;
   const bool removes = options.overwrite && has_checkpoints(comm, own.directory);
-  if (options.eval_only || (!saves && !removes)) return;
+  if (options.eval_only || (!saves_checkpoints(own) && !removes)) return;
   locks.reserve("checkpoint.directory", own.directory);
 }
 
@@ -146,11 +158,11 @@ bool reserve_output(JobLocks& locks, Context& context, const RunOptions& options
 }
 
 void open_directory(RunDirectory& directory, const RunOptions& options, const Plan& plan,
-                    const StartingPoint& start) {
+                    const StartingPoint& start, const KeptLines& kept) {
   const std::string yaml = to_yaml(options.config);
   const std::string plan_json = to_json(plan, options.config.model);
   if (options.eval_only) return directory.attach(yaml, plan_json);
-  if (start.resumed) return directory.resume(yaml, plan_json, start.state.step);
+  if (start.resumed) return directory.resume(yaml, plan_json, kept);
   directory.start(yaml, plan_json);
 }
 
@@ -179,6 +191,13 @@ Sources open_sources(Context& context, const RunOptions& options) {
   if (options.eval_only && !sources.test) {
     throw usage_error("--eval-only: data.test names no file to evaluate on");
   }
+  const bool compares =
+      options.config.checkpoint.keep_best != BestMetric::kNone || options.config.eval.patience > 0;
+  if (compares && !sources.test) {
+    throw usage_error(
+        "checkpoint.keep_best and eval.patience compare evaluations: data.test names no file to "
+        "evaluate on");
+  }
   if (!options.eval_only) {
     sources.train = make_batch_source(options.config, Split::kTrain, rank, size);
     context.log.info("training on {}", sources.train->describe());
@@ -195,6 +214,7 @@ ExitCode run_training(World& world, const RunOptions& options) {
   const Log log(comm.rank());
   Trace trace(!options.profile.empty());
   const StopSignal stop;
+  const std::string started = utc_text(std::time(nullptr));
   world.start_watchdog(config.train.timeout, trace);
   const MachineShare share = machine_share(comm);
   const int threads = threads_for(config.train.threads, share);
@@ -221,6 +241,7 @@ ExitCode run_training(World& world, const RunOptions& options) {
 
   const auto ops = execution.make_ops(threads, options.check);
   RunProgress progress;
+  EvaluationHistory evaluations(config.checkpoint.keep_best);
   // All checks precede the removal of earlier checkpoints.
   RunDirectory directory(comm, config.output.directory);
   if (!options.profile.empty()) check_trace_path(comm, options.profile);
@@ -232,27 +253,37 @@ ExitCode run_training(World& world, const RunOptions& options) {
   if (!options.profile.empty()) trainer.time_stages();
   // An error is reported before the trainer is destroyed: other ranks may wait in its calls.
   return end_where_it_fails(world, [&] {
-    restore(context, trainer, start, options.eval_only, progress);
+    restore(context, trainer, start, options.eval_only, progress, evaluations);
     if (start.clears_folder) remove_checkpoints(comm, config.checkpoint.directory);
     loading.reset();
 
-    if (writes) open_directory(directory, options, plan, start);
+    const int64_t total = options.eval_only ? 0 : total_steps(config, sources.main());
+    if (writes) {
+      open_directory(directory, options, plan, start,
+                     kept_lines(config, evaluations, progress.step, total));
+    }
 
     TrainingRun run(context, world, locks, config, plan, trainer, directory, sources.main(),
-                    sources.test.get(), threads);
-    const int64_t total = options.eval_only ? 0 : total_steps(config, sources.main());
+                    sources.test.get(), evaluations, threads);
     trace.reset_totals();
     run.train(progress, total, stop);
     if (options.check) trainer.embeddings().check_replicas();
     // Saved before the evaluation, so that nothing is lost if the evaluation fails.
     if (!options.eval_only && config.checkpoint.at_end) run.save(progress);
     const bool evaluates = options.eval_only || config.eval.at_end;
-    if (!progress.stopped && evaluates && !run.evaluated(progress))
-      run.evaluate_now(progress, stop);
+    if (!progress.stopped && evaluates && run.evaluate_now(progress, stop) && !options.eval_only) {
+      run.keep_best(progress);
+    }
     if (!options.eval_only && progress.stopped) run.save(progress);
 
     sum_counts(context, progress);
-    const RunSummary summary = summarise(context, planned, plan, progress, run);
+    RunSummary summary = summarise(context, planned, plan, progress, evaluations, run);
+    summary.labels.merge(
+        std::map<std::string, std::string>{{"version", options.version},
+                                           {"command", options.command},
+                                           {"host", host_name()},
+                                           {"started", started},
+                                           {"ended", utc_text(std::time(nullptr))}});
     if (!options.eval_only) {
       directory.write_summary(summary);
     } else if (writes) {

@@ -12,6 +12,7 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/core/replace_file.h"
+#include "dlrm/core/utc.h"
 
 #include "checkpoint_agreement.h"
 
@@ -26,14 +27,19 @@ std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
 }
 
-/// The step of a line of metrics.jsonl. Empty if the line is incomplete or has no step.
-std::optional<int64_t> step_of_line(const std::string& line) {
+/// Whether a line of metrics.jsonl is kept. An incomplete line is not.
+bool is_kept(const std::string& line, const KeptLines& kept) {
   const auto object = nlohmann::json::parse(line, nullptr, false);
   if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) {
-    return {};
+    return false;
   }
-  return object["step"].get<int64_t>();
+  const auto step = object["step"].get<int64_t>();
+  if (step != kept.step) return step < kept.step;
+  return object.contains("auc") ? kept.evaluation : kept.metrics;
 }
+
+/// The time of day as "2026-01-31T12:00:00Z".
+std::string now() { return utc_text(std::time(nullptr)); }
 
 }  // namespace
 
@@ -63,12 +69,12 @@ void RunDirectory::start(const std::string& config_yaml, const std::string& plan
 }
 
 void RunDirectory::resume(const std::string& config_yaml, const std::string& plan_json,
-                          int64_t step) {
-  begin(config_yaml, plan_json, step);
+                          const KeptLines& kept) {
+  begin(config_yaml, plan_json, kept);
 }
 
 void RunDirectory::begin(const std::string& config_yaml, const std::string& plan_json,
-                         std::optional<int64_t> step) {
+                         const std::optional<KeptLines>& kept) {
   agree_on_root(comm_, [&] {
     for (const char* stale : {"summary.json", "trace.json"}) {
       std::error_code ignored;
@@ -76,7 +82,7 @@ void RunDirectory::begin(const std::string& config_yaml, const std::string& plan
     }
     replace_file(path("config.yaml"), config_yaml);
     replace_file(path("plan.json"), plan_json);
-    truncate_metrics(step);
+    truncate_metrics(kept);
     open_metrics();
   });
 }
@@ -89,16 +95,15 @@ void RunDirectory::attach(const std::string& config_yaml, const std::string& pla
   });
 }
 
-/// Keeps whole lines up to `step`. Without a step, keeps no line.
-void RunDirectory::truncate_metrics(std::optional<int64_t> step) {
-  FileReplacement kept(path("metrics.jsonl"));
+/// Without `kept`, keeps no line.
+void RunDirectory::truncate_metrics(const std::optional<KeptLines>& kept) {
+  FileReplacement metrics(path("metrics.jsonl"));
   std::ifstream old(path("metrics.jsonl"));
   std::string line;
-  while (step && std::getline(old, line)) {
-    const auto at = step_of_line(line);
-    if (at && *at <= *step) kept.write(line + "\n");
+  while (kept && std::getline(old, line)) {
+    if (is_kept(line, *kept)) metrics.write(line + "\n");
   }
-  kept.commit();
+  metrics.commit();
 }
 
 void RunDirectory::open_metrics() {
@@ -118,17 +123,20 @@ void RunDirectory::append(const std::string& line) {
 }
 
 void RunDirectory::log(const StepMetrics& m) {
-  append(fmt::format(
-      "{{\"step\": {}, \"samples\": {}, \"loss\": {}, \"lr\": {}, \"samples_per_second\": {}}}\n",
-      m.step, m.samples, number(m.loss, 9), number(m.lr, 9), number(m.samples_per_second, 6)));
+  append(
+      fmt::format("{{\"step\": {}, \"epoch\": {}, \"samples\": {}, \"loss\": {}, \"lr\": {}, "
+                  "\"samples_per_second\": {}, \"time\": \"{}\"}}\n",
+                  m.step, number(m.epoch, 6), m.samples, number(m.loss, 9), number(m.lr, 9),
+                  number(m.samples_per_second, 6), now()));
 }
 
-void RunDirectory::log(int64_t step, const EvalResult& eval) {
-  append(
-      fmt::format("{{\"step\": {}, \"auc\": {}, \"log_loss\": {}, \"accuracy\": {}, "
-                  "\"calibration\": {}}}\n",
-                  step, eval.auc ? number(*eval.auc, 9) : "null", number(eval.log_loss, 9),
-                  number(eval.accuracy, 9), number(eval.calibration, 9)));
+void RunDirectory::log(const Evaluation& evaluation, double epoch) {
+  const EvalResult& eval = evaluation.result;
+  append(fmt::format(
+      "{{\"step\": {}, \"epoch\": {}, \"auc\": {}, \"log_loss\": {}, "
+      "\"accuracy\": {}, \"calibration\": {}, \"time\": \"{}\"}}\n",
+      evaluation.step, number(epoch, 6), eval.auc ? number(*eval.auc, 9) : "null",
+      number(eval.log_loss, 9), number(eval.accuracy, 9), number(eval.calibration, 9), now()));
 }
 
 void RunDirectory::update_evaluation(const RunSummary& summary) {

@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "dlrm/device/utilisation.h"
-#include "dlrm/metrics/metrics.h"
 
 namespace dlrm {
 
@@ -21,7 +20,6 @@ struct RunProgress {
   int64_t recorded_steps = 0;      ///< replayed as graphs
   std::optional<Utilisation> gpu;  ///< over the training loop, if the driver has figures
   bool stopped = false;
-  std::optional<EvalResult> eval;
 };
 
 /// True if `step` is a multiple of `every`. Always false if `every` is 0.

@@ -72,6 +72,10 @@ bool lies_in(const std::string& checkpoint, const std::string& directory) {
 
 }  // namespace
 
+bool saves_checkpoints(const CheckpointConfig& config) {
+  return config.every_steps > 0 || config.at_end || config.keep_best != BestMetric::kNone;
+}
+
 void check_alike(Communicator& comm, const RunOptions& options) {
   const std::string text = fmt::format(
       "{}\n{}\n{}\n{}{}{}{}\n", options.resume.value_or(""), options.init_from, options.profile,
@@ -100,7 +104,7 @@ StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& o
     start = *found;
   }
   if (options.eval_only) return start;
-  if (own.every_steps > 0 || own.at_end) check_checkpoint_folder(comm, own.directory);
+  if (saves_checkpoints(own)) check_checkpoint_folder(comm, own.directory);
   const bool continues = start.resumed && lies_in(start.path, own.directory);
   start.clears_folder = !continues && has_checkpoints(comm, own.directory);
   if (start.clears_folder && !options.overwrite) {

@@ -26,6 +26,9 @@ void check_alike(Communicator& comm, const RunOptions& options);
 /// Like the function above, for the plan, which may come from a file.
 void check_alike(Communicator& comm, const Plan& plan, const ModelConfig& model);
 
+/// Whether a run with this config saves checkpoints even if nobody asks it to stop.
+bool saves_checkpoints(const CheckpointConfig& config);
+
 /// Finds the checkpoint that --resume, --init-from or --eval-only requests, and checks that it fits
 /// the config. Refuses a start that does not continue the checkpoints of checkpoint.directory,
 /// unless --overwrite is given.

@@ -24,14 +24,16 @@ Json numbers(const std::map<std::string, double>& values) {
   return object;
 }
 
-Json evaluation(const std::optional<EvalResult>& eval) {
+Json to_json(const std::optional<Evaluation>& evaluation) {
   Json object = Json::object();
-  if (!eval) return object;
-  object["auc"] = eval->auc ? Json(*eval->auc) : Json(nullptr);
-  object["log_loss"] = number(eval->log_loss);
-  object["accuracy"] = number(eval->accuracy);
-  object["calibration"] = number(eval->calibration);
-  object["samples"] = eval->samples;
+  if (!evaluation) return object;
+  const EvalResult& eval = evaluation->result;
+  object["step"] = evaluation->step;
+  object["auc"] = eval.auc ? Json(*eval.auc) : Json(nullptr);
+  object["log_loss"] = number(eval.log_loss);
+  object["accuracy"] = number(eval.accuracy);
+  object["calibration"] = number(eval.calibration);
+  object["samples"] = eval.samples;
   return object;
 }
 
@@ -43,7 +45,8 @@ std::string to_json(const RunSummary& summary) {
   object["steps"] = summary.steps;
   object["samples"] = summary.samples;
   object["train_loss"] = number(summary.train_loss);
-  object["eval"] = evaluation(summary.eval);
+  object["eval"] = to_json(summary.eval);
+  object["best_eval"] = to_json(summary.best_eval);
   object["world_size"] = summary.world_size;
   object["device"] = summary.device;
   object["wall_seconds"] = number(summary.wall_seconds);

@@ -2,8 +2,17 @@
 
 namespace dlrm {
 
-StepReports::StepReports(Context& context, const RunConfig& config, RunDirectory& directory)
-    : context_(context), config_(config), directory_(directory), line_(context.log) {}
+StepReports::StepReports(Context& context, const RunConfig& config, RunDirectory& directory,
+                         int64_t steps_per_epoch)
+    : context_(context),
+      config_(config),
+      directory_(directory),
+      steps_per_epoch_(static_cast<double>(steps_per_epoch)),
+      line_(context.log) {}
+
+double StepReports::epoch(int64_t step) const {
+  return static_cast<double>(step) / steps_per_epoch_;
+}
 
 void StepReports::step(const RunProgress& progress, int64_t samples, double seconds,
                        int64_t total) {
@@ -16,13 +25,14 @@ void StepReports::step(const RunProgress& progress, int64_t samples, double seco
       progress.step == 1 || is_due(progress.step, config_.output.metrics_every) || last;
   const double lr =
       config_.train.dense_optimizer.lr * config_.train.lr_schedule.factor(progress.step - 1);
-  unlogged_ = StepMetrics{progress.step, progress.samples, progress.loss, lr, rate};
+  unlogged_ =
+      StepMetrics{progress.step, progress.samples, progress.loss, lr, rate, epoch(progress.step)};
   if (logged) {
     finish();
     window_seconds_ = 0;
     window_samples_ = 0;
   }
-  line_.update({progress.step, total, progress.loss, rate}, logged);
+  line_.update({progress.step, total, epoch(progress.step), progress.loss, rate}, logged);
 }
 
 void StepReports::finish() {
@@ -30,11 +40,11 @@ void StepReports::finish() {
   unlogged_.reset();
 }
 
-void StepReports::evaluation(const RunProgress& progress) {
-  const EvalResult& result = *progress.eval;
-  directory_.log(progress.step, result);
+void StepReports::evaluation(const Evaluation& evaluation) {
+  const EvalResult& result = evaluation.result;
+  directory_.log(evaluation, epoch(evaluation.step));
   context_.log.info("step {}: test AUC {}, log loss {:.5f}, accuracy {:.4f}, calibration {:.3f}",
-                    progress.step,
+                    evaluation.step,
                     result.auc ? fmt::format("{:.5f}", *result.auc) : "none (one class)",
                     result.log_loss, result.accuracy, result.calibration);
 }

@@ -14,11 +14,12 @@ namespace dlrm {
 /// The reports on a run's steps: lines of metrics.jsonl, the progress line, and step times.
 class StepReports {
  public:
-  StepReports(Context& context, const RunConfig& config, RunDirectory& directory);
+  StepReports(Context& context, const RunConfig& config, RunDirectory& directory,
+              int64_t steps_per_epoch);
 
   /// Reports the last step of `progress`, which took `seconds`, out of `total` steps.
   void step(const RunProgress& progress, int64_t samples, double seconds, int64_t total);
-  void evaluation(const RunProgress& progress);
+  void evaluation(const Evaluation& evaluation);
   /// Logs the last step's metrics if it had no line yet.
   void finish();
   /// Removes the progress line from the terminal. Call it before other text is printed.
@@ -26,9 +27,12 @@ class StepReports {
   const StepTimes& times() const { return times_; }
 
  private:
+  double epoch(int64_t step) const;
+
   Context& context_;
   const RunConfig& config_;
   RunDirectory& directory_;
+  const double steps_per_epoch_;
   ProgressLine line_;
   StepTimes times_;
   double window_seconds_ = 0;  // since the last line of metrics

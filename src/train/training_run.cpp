@@ -11,9 +11,27 @@ double seconds_since_start(const Trace& trace) {
 
 }  // namespace
 
+bool is_enough(const EvaluationHistory& evaluations, const EvalConfig& config, const Log* log) {
+  const auto& last = evaluations.last();
+  if (!last) return false;
+  if (config.stop_at_auc > 0 && last->result.auc.value_or(0) >= config.stop_at_auc) {
+    if (log) log->info("step {}: the target AUC {} is reached", last->step, config.stop_at_auc);
+    return true;
+  }
+  if (config.patience > 0 && evaluations.since_best() >= config.patience) {
+    if (log) {
+      log->info("step {}: {} evaluations without a better one end training (eval.patience)",
+                last->step, evaluations.since_best());
+    }
+    return true;
+  }
+  return false;
+}
+
 TrainingRun::TrainingRun(Context& context, World& world, JobLocks& locks, const RunConfig& config,
                          const Plan& plan, Trainer& trainer, RunDirectory& directory,
-                         const BatchSource& train, const BatchSource* test, int threads)
+                         const BatchSource& train, const BatchSource* test,
+                         EvaluationHistory& evaluations, int threads)
     : context_(context),
       world_(world),
       locks_(locks),
@@ -22,12 +40,16 @@ TrainingRun::TrainingRun(Context& context, World& world, JobLocks& locks, const 
       trainer_(trainer),
       train_(train),
       test_(test),
-      reports_(context, config, directory),
+      evaluations_(evaluations),
+      reports_(context, config, directory, train.plan().batches_per_epoch()),
       threads_(threads),
       gpu_(make_utilisation_probe(context.device)) {}
 
 void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& stop) {
-  if (progress.step >= total) return;
+  if (progress.step >= total || is_enough(evaluations_, config_.eval, &context_.log)) return;
+  // A run that was stopped before its evaluation makes up for it.
+  evaluate_if_due(progress, total, stop);
+  if (progress.stopped || is_enough(evaluations_, config_.eval)) return;
   Prefetcher batches(train_, progress.step, total, config_.data.workers, config_.data.prefetch);
   const CpuUsage usage;
   const int64_t sent_before = trainer_.traffic().total();
@@ -61,10 +83,11 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
     reports_.step(progress, result.samples, seconds, total);
     progress.cpu_utilization = usage.utilization(threads_);
     if (progress.stopped) break;
-    const bool reached = is_due(progress.step, config_.eval.every_steps) && progress.step < total &&
-                         evaluate_now(progress, stop);
+    evaluate_if_due(progress, total, stop);
     if (is_due(progress.step, config_.checkpoint.every_steps)) save(progress);
-    if (reached) break;
+    if (evaluations_.has(progress.step) && is_enough(evaluations_, config_.eval, &context_.log)) {
+      break;
+    }
   }
   reports_.finish();
   trainer_.check_last_update();
@@ -85,8 +108,15 @@ int64_t TrainingRun::boundary_after(int64_t step, int64_t total) const {
 /// Excludes GPU work done since the figures were last read.
 void TrainingRun::restart_gpu_figures() { gpu_.begin(seconds_since_start(context_.trace)); }
 
+/// Evaluates if the weights of `progress` are due and training goes on.
+void TrainingRun::evaluate_if_due(RunProgress& progress, int64_t total, const StopSignal& stop) {
+  if (progress.step == 0 || progress.step >= total) return;
+  if (!is_due(progress.step, config_.eval.every_steps)) return;
+  if (evaluate_now(progress, stop)) keep_best(progress);
+}
+
 bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {
-  if (!test_) return false;
+  if (!test_ || evaluations_.has(progress.step)) return false;
   reports_.clear_line();
   context_.trace.count_totals(false);
   const int64_t sent_before = trainer_.traffic().total();
@@ -99,13 +129,16 @@ bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {
     progress.stopped = true;
     return false;
   }
-  progress.eval = result;
-  last_evaluated_ = progress.step;
-  reports_.evaluation(progress);
-  const double target = config_.eval.stop_at_auc;
-  if (target <= 0 || !result->auc || *result->auc < target) return false;
-  context_.log.info("step {}: the target AUC {} is reached", progress.step, target);
-  return true;
+  const bool best = evaluations_.add({progress.step, *result});
+  reports_.evaluation(*evaluations_.last());
+  return best;
+}
+
+void TrainingRun::keep_best(const RunProgress& progress) {
+  if (config_.checkpoint.keep_best == BestMetric::kNone) return;
+  save(progress);
+  mark_best_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
+                       config_.checkpoint.keep, progress.step);
 }
 
 void TrainingRun::save(const RunProgress& progress) {
@@ -124,6 +157,7 @@ void TrainingRun::save(const RunProgress& progress) {
   state.config = to_yaml(config_);
   state.plan = to_json(plan_, config_.model);
   state.tuned_algorithms = trainer_.tuned_algorithms();
+  state.evaluations = evaluations_.text();
   locks_.reserve("checkpoint.directory", config_.checkpoint.directory);
   save_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
                   config_.checkpoint.keep, state, trainer_.shards());

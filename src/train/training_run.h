@@ -28,24 +28,31 @@ class WatchdogPause {
   World& world_;
 };
 
+/// Whether the evaluations so far end training. Logs why if `log` is given.
+bool is_enough(const EvaluationHistory& evaluations, const EvalConfig& config,
+               const Log* log = nullptr);
+
 /// The loop of a run: steps, evaluations, checkpoints, stopping.
 class TrainingRun {
  public:
   /// If `test` is null, there is no evaluation.
   TrainingRun(Context& context, World& world, JobLocks& locks, const RunConfig& config,
               const Plan& plan, Trainer& trainer, RunDirectory& directory, const BatchSource& train,
-              const BatchSource* test, int threads);
+              const BatchSource* test, EvaluationHistory& evaluations, int threads);
 
-  /// Trains from `progress.step` to `total` steps, or until `stop` is requested.
+  /// Trains from `progress.step` to `total` steps, until `stop` is requested, or until an
+  /// evaluation ends training (eval.stop_at_auc, eval.patience).
   void train(RunProgress& progress, int64_t total, const StopSignal& stop);
-  /// Evaluates and reports. Returns true if the target AUC is reached.
+  /// Evaluates and reports, unless these weights have been evaluated. Returns true if the result is
+  /// the best so far.
   bool evaluate_now(RunProgress& progress, const StopSignal& stop);
-  /// True if the weights of `progress` have been evaluated.
-  bool evaluated(const RunProgress& progress) const { return last_evaluated_ == progress.step; }
+  /// Keeps these weights as the best if checkpoint.keep_best asks for that.
+  void keep_best(const RunProgress& progress);
   void save(const RunProgress& progress);
   const StepTimes& times() const { return reports_.times(); }
 
  private:
+  void evaluate_if_due(RunProgress& progress, int64_t total, const StopSignal& stop);
   int64_t boundary_after(int64_t step, int64_t total) const;
   void restart_gpu_figures();
 
@@ -57,12 +64,12 @@ class TrainingRun {
   Trainer& trainer_;
   const BatchSource& train_;
   const BatchSource* test_;
+  EvaluationHistory& evaluations_;
   StepReports reports_;
   const int threads_;
   GpuUse gpu_;
   int64_t evaluation_bytes_ = 0;  // sent by evaluations since training began
   int64_t last_saved_ = -1;
-  int64_t last_evaluated_ = -1;
 };
 
 }  // namespace dlrm

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What dlrm-bench prints and writes: form and counts, never times. bench_test.py PATH/TO/dlrm-bench"""
+"""The output of dlrm-bench: its form and counts, not its times. bench_test.py PATH/TO/dlrm-bench"""
 import json
 import math
 import os

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""dlrm-train beside DLRM in PyTorch on this machine: same shapes, in turn, several rounds, with the machine's limits.
+"""Compares dlrm-train with DLRM in PyTorch on this machine: same shapes, in turn, several rounds, with the
+machine's limits.
 
     tests/bench/compare.py [--programs build/cpu/bin] [--rows 'kaggle-*,dle-2048'] [--rounds 3] [--output FILE.json]
 

@@ -43,7 +43,7 @@ def limit_samples(result, row):
 
 
 def share(result, row, source):
-    """Of the limit: the whole step's where MLPs bind; the lookup stage's where lookups do."""
+    """Share of the limit: that of the whole step if MLPs limit it, that of the lookup stage if lookups do."""
     if row["bound_by"] != "lookups":
         return statistics.median(ours(row, source)) / limit_samples(result, row)
     ms = statistics.median(r["stages_ms"]["lookup"] for r in row["ours"][source])
@@ -58,7 +58,7 @@ def over_base(result, row, source):
 
 
 def with_goal(value, goal, form):
-    """A figure and, after it, what is aimed at."""
+    """A figure and its goal."""
     if value is None:
         return "-"
     return form(value) + (f" (goal {form(goal)})" if goal else "")

@@ -32,7 +32,7 @@ class Row:
 
     @property
     def goals(self):
-        """What is aimed at: share of the limit, ratio over PyTorch, ratio over the base row; None where nothing is."""
+        """The goals: share of the limit, ratio over PyTorch, ratio over the base row. None if there is no goal."""
         if self.precision == "bf16":
             return None, None, 1.6  # with AVX512-BF16; 4 with AMX
         if self.ranks > 1:

@@ -24,7 +24,7 @@ def run(command, **options):
 
 
 class Ours:
-    """dlrm-train on a dataset file, or on its own synthetic source, whose workers draw beside the training."""
+    """dlrm-train on a dataset file, or on its own synthetic source, whose workers draw samples during training."""
 
     def __init__(self, programs, data_folder):
         self.programs, self.data_folder = programs, data_folder
@@ -65,8 +65,8 @@ class Ours:
 class Peer:
     """A process of pytorch_dlrm.py that holds one model and measures on request.
 
-    Its OpenMP threads sleep while they wait: by default they spin beside OpenBLAS' own threads, which made two threads
-    six times slower at batch 8 than they are this way.
+    Its OpenMP threads sleep while they wait: by default they spin and compete with OpenBLAS' own threads, which
+    made two threads six times slower at batch 8.
     """
 
     def __init__(self, config):

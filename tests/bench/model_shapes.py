@@ -1,4 +1,4 @@
-"""The shapes of a model as a training config (YAML) states them, for programs that run beside dlrm-train."""
+"""The shapes of a model as a training config (YAML) states them, for programs that are compared with dlrm-train."""
 from dataclasses import dataclass
 
 import yaml

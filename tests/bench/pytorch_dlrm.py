@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""DLRM in PyTorch on the CPU, timed: the peer that compare.py sets beside dlrm-train.
+"""DLRM in PyTorch on the CPU, timed: compare.py compares dlrm-train with it.
 
     pytorch_dlrm.py CONFIG --batch 8,128 --threads 1,2 [--seconds 2]
     pytorch_dlrm.py CONFIG --serve      requests on stdin, one JSON object a line: {"batch", "threads", "seconds"}

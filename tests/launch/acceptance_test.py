@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What launch/gpu_acceptance.sh promises: no step loses another's results, and nothing is left running."""
+"""The guarantees of launch/gpu_acceptance.sh: no step loses another's results, and no process is left running."""
 import json
 import os
 import shutil

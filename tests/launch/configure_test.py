@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Build files that CMake writes: those of a machine without ccache, and those that install."""
+"""Build files that CMake writes: on a machine without ccache, and for the installation."""
 import os
 import re
 import shutil

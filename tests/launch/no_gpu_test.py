@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs built with CUDA where there is no GPU: they run on the CPU, or say in one line why they do not.
+"""Programs built with CUDA on a machine without a GPU: they run on the CPU, or give the reason in one line.
 
     no_gpu_test.py FOLDER_OF_PROGRAMS"""
 import json
@@ -20,7 +20,7 @@ class NoGpu(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
 
     def start(self, program, *arguments, ranks=1):
-        # Also where there is a GPU: this hides it.
+        # If there is a GPU, this hides it.
         environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1"}
         launcher = ["mpirun", "--quiet", "--oversubscribe", "-np", str(ranks)] if ranks > 1 else []

@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 class Tree(unittest.TestCase):
-    """A folder with launch/, a config, and whatever a test builds in it."""
+    """A folder with launch/, a config, and files that a test adds."""
 
     def setUp(self):
         self.folder = tempfile.mkdtemp()
@@ -68,7 +68,7 @@ class InstallDeps(Tree):
 
 
 class Build(Tree):
-    """With stand-ins for what builds."""
+    """With stand-ins for the build tools."""
 
     def setUp(self):
         super().setUp()

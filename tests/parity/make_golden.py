@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains the parity models in PyTorch (fp64) and writes the golden losses beside this file.
+"""Trains the parity models in PyTorch (fp64) and writes the golden losses to the folder of this file.
 
     make_golden.py PATH/TO/dlrm-train [--check]
 
@@ -149,7 +149,7 @@ class Lamb(torch.optim.Optimizer):
 
 
 def optimizers(model, weights):
-    """Of the tables and of all else."""
+    """The optimizer of the tables, and that of the dense layers."""
     tables = [w for name, w in weights.items() if name.startswith("tables/")]
     dense = [w for name, w in weights.items() if not name.startswith("tables/")]
     if model.startswith("sgd"):

@@ -22,8 +22,8 @@ TYPE = re.compile(r"\b(?:class|struct|union|enum(?:\s+(?:class|struct))?)\s+(?:a
 
 
 def definitions(text):
-    """Qualified names of the types that `text` defines where other files can meet them: in no unnamed namespace
-    and in no function."""
+    """Qualified names of the types that `text` defines with external visibility: not in an unnamed namespace
+    or in a function."""
     text = NO_CODE.sub(" ", text)
     scopes, found, start = [], [], 0  # a scope is its name, or None where nothing within is visible
     for brace in re.finditer(r"[{};]", text):
@@ -53,7 +53,7 @@ def sources(root):
 
 
 def program_of(path):
-    """What only some programs link: a folder of tests, or the file of a main function. Otherwise ""."""
+    """A folder of tests, or the file of a main function, which only some programs link. Otherwise ""."""
     parts = path.split(os.sep)
     if parts[0] == "tests":
         return os.sep.join(parts[:2])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_definitions.py finds planted types that are defined twice, and lets through what one program never links."""
+"""check_definitions.py finds planted types that are defined twice, and accepts types that no program links together."""
 import os
 import tempfile
 import unittest

@@ -9,7 +9,7 @@ import sys
 
 HERE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
-# What a module names itself; including a module brings what that includes.
+# The direct dependencies of a module. A module may also include what its dependencies include.
 DIRECT = {
     "core": [], "config": ["core"], "device": ["core"], "wire": ["core"], "comm": ["core", "device", "wire"],
     "plan": ["core", "config", "wire"], "hdf5": ["core"], "data": ["core", "config", "hdf5"], "ops": ["core", "device"],
@@ -36,13 +36,13 @@ PLACES = {
     r"(kernels/)?simt/": ("kernels/",),
 }
 LONGEST = 500
-# One rank is no special case: comm makes its calls cheap. These forms ask for it.
+# One rank is no special case, because comm makes its calls cheap. These expressions test for it.
 ONE_RANK = re.compile(
     r"\b\w*comm\w*(\(\))?(\.|->)size\(\) *(==|!=|>|<=) *1\b|\b1 *(==|!=|<|>=) *\w*comm\w*(\(\))?(\.|->)size\(\)"
     r"|\b\w*comm\w*(\(\))?(\.|->)size\(\) *(<|>=) *2\b"
     r"|\b(\w*(\.|->))?world\w*(\(\))?((\.|->)size\(\))? *((==|!=|>|<=) *1|(<|>=) *2)\b"
     r"|\balone_\b|\bis_alone\b")
-# The files that may ask, each with its reason: they choose a strategy at start-up, or speak to the user.
+# The files that may test for it, each with its reason: they choose a strategy at start-up, or print messages.
 MAY_ASK_FOR_ONE_RANK = {
     "src/nn/gradient_buckets.cpp": "one rank starts no allreduce of gradients",
     "src/nn/parameters.cpp": "updates parameters within the backward if no gradient is exchanged",
@@ -51,7 +51,7 @@ MAY_ASK_FOR_ONE_RANK = {
     "src/plan/exchange.cpp": "buffers of exchanges take no memory without peers",
     "src/plan/gpu_memory.cpp": "NCCL takes no memory without peers",
     "src/plan/make_plan.cpp": "chooses the placement of tables",
-    "src/app/preflight/trials.cpp": "says that one rank exchanges nothing",
+    "src/app/preflight/trials.cpp": "reports that one rank exchanges nothing",
     "src/app/dlrm_bench.cpp": "refuses several ranks",
     "src/bench/batch_sweep.cpp": "refuses several ranks",
     "src/train/run.cpp": "prints 'rank' or 'ranks'",
@@ -86,7 +86,7 @@ def module_of(path):
 
 
 def out_of_place(path, header):
-    """The places that a header is kept to, where `path` is none of them."""
+    """The only places that may include a header, if `path` is none of them."""
     for pattern, places in PLACES.items():
         if re.match(pattern, header) and not path.startswith(places):
             return places

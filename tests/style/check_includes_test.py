@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every rule of check_includes.py finds a planted breach, and lets through what is right."""
+"""Every rule of check_includes.py finds a planted breach, and accepts correct input."""
 import os
 import tempfile
 import unittest

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What nvcc made of the kernels: registers, spilled bytes, static shared memory and the warps that a multiprocessor
+"""The compiled kernels: registers, spilled bytes, static shared memory and the warps that a multiprocessor
 can hold, for every kernel and architecture.
 
     check_kernels.py BUILD_FOLDER [--all]      a folder built with DLRM_CUDA=ON
 
-Reads what ptxas said while they were compiled (kept beside the objects by cmake/keep_ptxas.sh). Prints one line a
-kernel (worst architecture; --all: each), and exits with 1 where a kernel spills registers, cold ones apart."""
+Reads the output of ptxas, which cmake/keep_ptxas.sh keeps next to the objects. Prints one line a
+kernel (worst architecture; --all: each), and exits with 1 if a kernel spills registers, except rarely used ones."""
 import os
 import re
 import subprocess

@@ -24,7 +24,7 @@ struct Screen {
   }
 };
 
-ProgressLine::State at(int64_t step) { return {step, 1000, 0.5, 2048}; }
+ProgressLine::State at(int64_t step) { return {step, 1000, 1.25, 0.5, 2048}; }
 
 TEST(ProgressLine, ATerminalIsRedrawnAtMostFiveTimesASecond) {
   Screen screen;
@@ -41,7 +41,8 @@ TEST(ProgressLine, TheTextHasRateLossAndTimeLeft) {
   progress.update(at(100));
   screen.now += 10;
   progress.update(at(200));
-  EXPECT_EQ("\rstep 200/1000  loss 0.50000  2048 samples/s  1:20 left\x1b[K", screen.drawn.back());
+  EXPECT_EQ("\rstep 200/1000  epoch 1.25  loss 0.50000  2048 samples/s  0:10, 1:20 left\x1b[K",
+            screen.drawn.back());
 }
 
 TEST(ProgressLine, ADrawnLineIsWipedOnce) {

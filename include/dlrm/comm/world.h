@@ -12,7 +12,10 @@ namespace dlrm {
 /// start MPI. Create one per process.
 class World {
  public:
-  World(int* argc, char*** argv);
+  /// @param mpi_timeout  seconds for MPI to start and to end, which the watchdog does not see. If a
+  ///                     rank waits longer for the others, the job ends with 3 and a message that
+  ///                     names the ranks of this machine that are stopped.
+  World(int* argc, char*** argv, double mpi_timeout = 300);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;

@@ -19,6 +19,8 @@ enum class Strategy : uint8_t { kAuto, kTable, kRow, kColumn, kGrid, kDataParall
 enum class RoutingMode : uint8_t { kExact, kFixed };
 enum class CommKind : uint8_t { kAuto, kMpi, kNccl, kStaged };
 enum class MemoryTier : uint8_t { kAuto, kDevice, kHost, kCached };
+/// The metric by which evaluations are compared.
+enum class BestMetric : uint8_t { kNone, kAuc, kLogLoss };
 enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
 
 /// One bag of ids per sample, looked up in its table.
@@ -162,6 +164,7 @@ struct EvalConfig {
   int64_t every_steps = 0;
   bool at_end = true;
   double stop_at_auc = 0;
+  int64_t patience = 0;  ///< evaluations without a better one after which training ends; 0 = none
 
   bool operator==(const EvalConfig&) const = default;
 };
@@ -171,6 +174,7 @@ struct CheckpointConfig {
   int64_t every_steps = 0;
   bool at_end = false;
   int keep = 2;
+  BestMetric keep_best = BestMetric::kNone;
 
   bool operator==(const CheckpointConfig&) const = default;
 };

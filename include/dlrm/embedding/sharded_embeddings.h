@@ -16,7 +16,7 @@ struct LocalBags {
   Range local;  ///< this rank's samples of [0, global_size): part_of(global_size, rank, world)
   int64_t global_size = 0;
   View<const int64_t> ids;      ///< feature-major (tables in order, features in order), then sample
-  View<const int64_t> offsets;  ///< [features·b + 1], into ids
+  View<const int64_t> offsets;  ///< [features·b + 1] into ids, from any first id
 };
 
 struct EmbeddingOptions {

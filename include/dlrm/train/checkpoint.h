@@ -31,30 +31,37 @@ struct CheckpointState {
   int64_t epoch = 0;
   int64_t batch = 0;  ///< next batch of the epoch
   uint64_t seed = 0;
-  std::string config;  ///< resolved YAML
-  std::string plan;    ///< plan.json
+  std::string config;       ///< resolved YAML
+  std::string plan;         ///< plan.json
+  std::string evaluations;  ///< EvaluationHistory::text(), empty if there were none
   /// By rank: the algorithms that its operations chose by timing (Ops::tuned_algorithms).
   std::vector<std::string> tuned_algorithms;
 };
 
 /// Saves `step_<9 digits>/` in `directory`: one HDF5 file per rank, and index.h5 with Virtual
 /// Datasets that show every tensor whole. The folder is written under a temporary name, synced and
-/// renamed. Then all but the newest `keep` checkpoints are removed. This one always stays.
-/// Checkpoints of later steps, which this run did not continue, are removed. Collective: if one
-/// rank fails, every rank throws its error. After a failure, or a crash at any time, older
-/// checkpoints are intact.
+/// renamed. Then all but the newest `keep` checkpoints are removed. This one and the best one
+/// always stay. Checkpoints of later steps, which this run did not continue, are removed.
+/// Collective: if one rank fails, every rank throws its error. After a failure, or a crash at any
+/// time, older checkpoints are intact.
 void save_checkpoint(Communicator& comm, const Log& log, const std::string& directory, int keep,
                      const CheckpointState& state, const std::vector<TensorShard>& pieces);
+
+/// Lets the link `best` in `directory` name the checkpoint of `step`, and removes the one that it
+/// named before unless that is one of the newest `keep`. Collective.
+void mark_best_checkpoint(Communicator& comm, const Log& log, const std::string& directory,
+                          int keep, int64_t step);
 
 /// Creates the folder for checkpoints if needed, and checks before the first step that every rank
 /// can see it and write to it. If a rank cannot, every rank throws a usage_error that names the
 /// rank and its host. Collective.
 void check_checkpoint_folder(Communicator& comm, const std::string& directory);
 
-/// The newest good checkpoint in `path`. A good checkpoint is complete, and its files have the
-/// right size and CRC32C. Empty if there is no checkpoint. A damaged one causes a warning, and an
-/// older one is used. usage_error if all are damaged, if `path` is itself a damaged `step_*`
-/// folder, or if not all ranks see the folder. Collective: every rank gets the same result.
+/// The newest good checkpoint in `path`, which may be a link to one, such as `best`. A good
+/// checkpoint is complete, and its files have the right size and CRC32C. Empty if there is no
+/// checkpoint. A damaged one causes a warning, and an older one is used. usage_error if all are
+/// damaged, if `path` is itself a damaged `step_*` folder, or if not all ranks see the folder.
+/// Collective: every rank gets the same result.
 std::optional<std::string> find_checkpoint(Communicator& comm, const std::string& path);
 
 /// Whether `directory` has a `step_*` folder, good or not. Collective: every rank gets rank 0's
@@ -73,7 +80,8 @@ CheckpointState open_checkpoint(Communicator& comm, const std::string& checkpoin
 void load_pieces(Communicator& comm, const std::string& checkpoint,
                  const std::vector<TensorShard>& pieces, bool weights_only);
 
-/// Rank 0 removes every step_* and .tmp_step_* of the folder (--overwrite). Collective.
+/// Rank 0 removes every step_* and .tmp_step_* of the folder, and the link `best` (--overwrite).
+/// Collective.
 void remove_checkpoints(Communicator& comm, const std::string& directory);
 
 }  // namespace dlrm

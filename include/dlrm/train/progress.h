@@ -14,7 +14,8 @@ class ProgressLine {
   struct State {
     int64_t step = 0;  ///< steps done
     int64_t total_steps = 0;
-    double loss = 0;  ///< the last one known
+    double epoch = 0;  ///< epochs trained on
+    double loss = 0;   ///< the last one known
     double samples_per_second = 0;
   };
   /// The outputs for lines, and the clock. Tests replace them.
@@ -25,7 +26,7 @@ class ProgressLine {
     std::function<double()> seconds;               ///< a monotonic clock
   };
 
-  /// Writes to stderr: a live line if that is a terminal.
+  /// Writes to stderr: a live line if that is a terminal, or if mpirun shows it on one.
   explicit ProgressLine(const Log& log);
   ProgressLine(int rank, Surroundings surroundings);
   ~ProgressLine();

@@ -16,6 +16,8 @@ struct RunOptions {
   bool eval_only = false;
   bool overwrite = false;
   bool check = false;
+  std::string version;  ///< of the program, for the summary
+  std::string command;  ///< the command line, for the summary
 };
 
 /// A whole run of one rank: plan, data, training, evaluation, checkpoints, the run's directory.

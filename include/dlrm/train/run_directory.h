@@ -5,7 +5,7 @@
 #include <string>
 
 #include "dlrm/comm/communicator.h"
-#include "dlrm/metrics/metrics.h"
+#include "dlrm/train/evaluation_history.h"
 
 namespace dlrm {
 
@@ -16,6 +16,15 @@ struct StepMetrics {
   double loss = 0;      ///< of the step's global batch, before its update
   double lr = 0;
   double samples_per_second = 0;
+  double epoch = 0;  ///< epochs trained on so far, this step included
+};
+
+/// The lines of metrics.jsonl that a run resumed at `step` keeps: those of earlier steps, and those
+/// of `step` that an uninterrupted run has too.
+struct KeptLines {
+  int64_t step = 0;
+  bool metrics = true;
+  bool evaluation = true;
 };
 
 /// The contents of summary.json. Numbers that are not finite are written as null.
@@ -24,7 +33,8 @@ struct RunSummary {
   int64_t steps = 0;
   int64_t samples = 0;
   double train_loss = 0;
-  std::optional<EvalResult> eval;  ///< {} in the file if there was none
+  std::optional<Evaluation> eval;       ///< the last; {} in the file if there was none
+  std::optional<Evaluation> best_eval;  ///< by checkpoint.keep_best; {} if there was none
   int world_size = 1;
   std::string device;  ///< begins with cpu or cuda
   double wall_seconds = 0;
@@ -54,8 +64,8 @@ class RunDirectory {
   /// Starts a new run: rewrites config.yaml and plan.json, empties metrics.jsonl, and removes an
   /// earlier run's summary.json and trace.json. Collective, like resume().
   void start(const std::string& config_yaml, const std::string& plan_json);
-  /// The same for a run resumed at `step`: metrics.jsonl keeps its lines up to that step.
-  void resume(const std::string& config_yaml, const std::string& plan_json, int64_t step);
+  /// The same for a resumed run: metrics.jsonl keeps the lines that `kept` describes.
+  void resume(const std::string& config_yaml, const std::string& plan_json, const KeptLines& kept);
 
   /// Starts an evaluation without training: keeps the files of an earlier run and appends to
   /// metrics.jsonl. Collective.
@@ -63,7 +73,7 @@ class RunDirectory {
 
   /// Appends a line without buffering. run_error on rank 0 if that fails.
   void log(const StepMetrics& metrics);
-  void log(int64_t step, const EvalResult& eval);
+  void log(const Evaluation& evaluation, double epoch);
 
   /// Replaces summary.json atomically.
   void write_summary(const RunSummary& summary);
@@ -77,8 +87,8 @@ class RunDirectory {
 
  private:
   void begin(const std::string& config_yaml, const std::string& plan_json,
-             std::optional<int64_t> step);
-  void truncate_metrics(std::optional<int64_t> step);
+             const std::optional<KeptLines>& kept);
+  void truncate_metrics(const std::optional<KeptLines>& kept);
   void open_metrics();
   void append(const std::string& line);
 

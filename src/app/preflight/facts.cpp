@@ -8,11 +8,11 @@
 
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "dlrm/comm/preflight.h"
 #include "dlrm/core/cpus.h"
 #include "dlrm/core/hash.h"
+#include "dlrm/core/host_name.h"
 
 namespace dlrm::preflight {
 namespace {
@@ -53,8 +53,7 @@ int64_t free_shared_memory() {
 }
 
 void add_machine(Facts& facts) {
-  if (gethostname(facts.node, sizeof facts.node) != 0) put(facts.node, "unknown");
-  facts.node[sizeof facts.node - 1] = '\0';
+  put(facts.node, host_name());
   put(facts.mpi, mpi_version());
   put(facts.processor, processor());
   facts.program = sum_of_this_program();

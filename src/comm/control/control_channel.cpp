@@ -24,15 +24,22 @@ class MpiControlChannel final : public ControlChannel {
     sent_.push_back(std::move(message));
   }
 
-  int unsent(int to) override {
-    test_sends();
+  int unsent(int to) const override {
     return static_cast<int>(
         std::count_if(sent_.begin(), sent_.end(), [&](const auto& m) { return m->to == to; }));
   }
 
   bool all_sent() override {
-    test_sends();
+    make_progress();
     return sent_.empty();
+  }
+
+  void make_progress() override {
+    std::erase_if(sent_, [](const std::unique_ptr<Sent>& message) {
+      int done = 0;
+      MPI_Test(&message->request, &done, MPI_STATUS_IGNORE);
+      return done != 0;
+    });
   }
 
   bool receive(Message& message) override {
@@ -61,14 +68,6 @@ class MpiControlChannel final : public ControlChannel {
     std::vector<char> bytes;
     MPI_Request request = MPI_REQUEST_NULL;
   };
-
-  void test_sends() {
-    std::erase_if(sent_, [](const std::unique_ptr<Sent>& message) {
-      int done = 0;
-      MPI_Test(&message->request, &done, MPI_STATUS_IGNORE);
-      return done != 0;
-    });
-  }
 
   MPI_Comm comm_;
   std::vector<std::unique_ptr<Sent>> sent_;

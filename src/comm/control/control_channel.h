@@ -21,9 +21,10 @@ class ControlChannel {
 
   virtual ~ControlChannel() = default;
   virtual void send(int to, int kind, const void* data, size_t bytes) = 0;
-  /// Makes progress and returns the number of messages to `to` that have not left yet. A stopped
-  /// process receives none.
-  virtual int unsent(int to) = 0;
+  virtual void make_progress() = 0;
+  /// Returns the number of messages to `to` that had not left when progress was made last. A
+  /// stopped process receives none.
+  virtual int unsent(int to) const = 0;
   /// Makes progress and returns true once all messages have left.
   virtual bool all_sent() = 0;
   /// Returns false if there is no message.

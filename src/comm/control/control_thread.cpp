@@ -1,5 +1,6 @@
 #include "control_thread.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -18,14 +19,20 @@ using namespace std::chrono_literals;
 
 constexpr auto kPollInterval = 10ms;
 
+// For the MPI calls of one poll, which never wait for another rank, so that MPI itself must hang:
+// a rank that is stopped while it writes to a queue in shared memory holds up all that read it.
+constexpr double kLeastPollSeconds = 10;
+constexpr double kUnwatchedPollSeconds = 300;
+
 }  // namespace
 
 ControlThread::ControlThread(int rank, int size, std::unique_ptr<ControlChannel> channel,
-                             std::shared_ptr<ProgressEngine> engine)
+                             std::shared_ptr<ProgressEngine> engine, WaitLimit* limit)
     : rank_(rank),
       size_(size),
       channel_(std::move(channel)),
       engine_(std::move(engine)),
+      limit_(limit),
       watchdog_(rank, size, channel_.get(), engine_->monitor()),
       job_end_(rank, size, channel_.get(), *engine_) {
   if (channel_) launch();
@@ -51,7 +58,7 @@ void ControlThread::stop() {
 void ControlThread::stop_reports() {
   watchdog_.stop_reports();
   if (!thread_.joinable()) return;
-  while (!flushed_.load()) std::this_thread::sleep_for(1ms);
+  while (!flushed_.load()) std::this_thread::sleep_for(1ms);  // World::finish() limits it
 }
 
 void ControlThread::start_watchdog(double timeout_seconds, const Trace& trace) {
@@ -76,7 +83,13 @@ void ControlThread::end_all(ExitCode code, const std::string& text) {
 
 void ControlThread::run() {
   for (;;) {
+    if (limit_) {
+      const double timeout = watchdog_.timeout();
+      limit_->begin(WaitLimit::Who::kControlThread, "MPI in its watchdog",
+                    timeout > 0 ? std::max(kLeastPollSeconds, timeout) : kUnwatchedPollSeconds);
+    }
     poll();
+    if (limit_) limit_->end(WaitLimit::Who::kControlThread);
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, kPollInterval, [&] { return stopping_ || !own_requests_.empty(); });
     if (stopping_) return;
@@ -100,7 +113,9 @@ void ControlThread::poll() {
 void ControlThread::receive_messages() {
   ControlChannel::Message message;
   while (channel_ && channel_->receive(message)) {
-    if (message.kind != kReport) {
+    if (message.kind == kAlive) {
+      watchdog_.hear(message.from);
+    } else if (message.kind != kReport) {
       job_end_.receive(message);
     } else if (message.bytes.size() == sizeof(RankReport)) {
       RankReport page;

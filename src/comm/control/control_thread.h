@@ -13,6 +13,7 @@
 #include "../progress_engine.h"
 #include "control_channel.h"
 #include "job_end.h"
+#include "wait_limit.h"
 #include "watchdog.h"
 
 namespace dlrm::comm {
@@ -24,8 +25,9 @@ class ControlThread {
   /// @param channel  to the other ranks; null for a single rank, and if MPI does not support
   /// threads.
   ///                 Without a channel the thread starts with the watchdog.
+  /// @param limit    for the MPI calls of this thread; null: none
   ControlThread(int rank, int size, std::unique_ptr<ControlChannel> channel,
-                std::shared_ptr<ProgressEngine> engine);
+                std::shared_ptr<ProgressEngine> engine, WaitLimit* limit = nullptr);
   ~ControlThread();
   ControlThread(const ControlThread&) = delete;
   ControlThread& operator=(const ControlThread&) = delete;
@@ -34,7 +36,7 @@ class ControlThread {
   void start_watchdog(double timeout_seconds, const Trace& trace);
   void pause_watchdog(bool paused) { watchdog_.pause(paused); }
   [[noreturn]] void end_all(ExitCode code, const std::string& text);
-  /// Sends no further reports. Returns once all messages have left.
+  /// Sends no further reports. Returns once all messages have left. Has no time limit of its own.
   void stop_reports();
   /// Ends the thread.
   void stop();
@@ -49,6 +51,7 @@ class ControlThread {
   const int size_;
   const std::unique_ptr<ControlChannel> channel_;
   const std::shared_ptr<ProgressEngine> engine_;
+  WaitLimit* const limit_;
   Watchdog watchdog_;
   JobEnd job_end_;
   std::mutex mutex_;

@@ -66,7 +66,7 @@ void JobEnd::advance() {
     return;
   }
   if (!asked_rank0_) ask_rank0();
-  channel_->unsent(0);  // makes progress
+  channel_->make_progress();
   // One rank after another, so that only the lowest one alive prints its text.
   if (now - first_request_ >= kRank0Timeout + rank_ * kRankInterval) end_without_rank0();
 }

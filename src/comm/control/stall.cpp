@@ -128,10 +128,15 @@ std::string table_of(const std::vector<PeerReport>& ranks, const std::vector<Dif
 
 std::string error_of(const std::vector<PeerReport>& ranks, const std::vector<Difference>& found,
                      double timeout) {
+  std::vector<int> silent;
   for (size_t r = 0; r < ranks.size(); ++r) {
-    if (ranks[r].seconds_ago < timeout) continue;
-    return fmt::format("rank {} no longer answers: last heard {:.0f} s ago in stage {}", r,
-                       ranks[r].seconds_ago, ranks[r].received ? ranks[r].report.stage : "start");
+    if (ranks[r].seconds_ago >= timeout) silent.push_back(static_cast<int>(r));
+  }
+  if (!silent.empty()) {
+    const PeerReport& first = ranks[static_cast<size_t>(silent.front())];
+    return fmt::format("{} no longer answer{}: last heard {:.0f} s ago in stage {}",
+                       names_of(silent), silent.size() == 1 ? "s" : "", first.seconds_ago,
+                       first.received ? first.report.stage : "start");
   }
   for (const Difference& d : found) {
     if (d.missing.empty()) continue;

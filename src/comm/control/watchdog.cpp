@@ -13,9 +13,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kReportInterval = 1000ms;
-constexpr auto kStoppedTime = 2s;  // between two checks: this process itself was stopped
-constexpr double kGraceSeconds = 10;
 constexpr int kMaxUnsent = 2;  // reports to a rank that receives none
+constexpr int kJudges = 2;     // ranks that receive the reports of all
 
 double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -47,27 +46,40 @@ std::optional<Alarm> Watchdog::check() {
   const double timeout = timeout_.load();
   if (timeout <= 0) return std::nullopt;
   const auto now = Clock::now();
-  if (now - last_check_ > kStoppedTime) restart_clocks(now);
-  last_check_ = now;
+  skip_lost_time(now);
   observe_progress(now);
-  const auto interval = std::min<Clock::duration>(
-      kReportInterval,
-      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout / 4)));
-  if (now - last_report_ < interval || reports_stopped()) return std::nullopt;
-  last_report_ = now;
+  if (now - looks_.report < interval() || reports_stopped()) return std::nullopt;
+  looks_.report = now;
   const std::string failure = monitor_.failure();
   if (!failure.empty()) return Alarm{"", failure};
   Peer& own = peers_[static_cast<size_t>(rank_)];
   own.last = make_report(now);
   own.received = now;
   send(own.last);
-  return judge(now);
+  std::optional<Alarm> alarm = rank_ < kJudges ? judge(now) : judge_judges(now);
+  // The second look finds all ranks that fell silent together.
+  looks_.alarms = alarm ? looks_.alarms + 1 : 0;
+  return looks_.alarms > 1 ? std::move(alarm) : std::nullopt;
 }
 
-/// Neither the silence of other ranks nor this rank's own idle time counts before `now`.
-void Watchdog::restart_clocks(Clock::time_point now) {
-  progress_.changed = now;
-  for (Peer& peer : peers_) peer.received = now;
+Watchdog::Clock::duration Watchdog::interval() const {
+  const std::chrono::duration<double> quarter(timeout_.load() / 4);
+  return std::min<Clock::duration>(kReportInterval,
+                                   std::chrono::duration_cast<Clock::duration>(quarter));
+}
+
+/// Time in which this thread did not run counts as one interval: this process may have been
+/// stopped. The clocks do not start anew, since on a loaded machine that would put off every alarm.
+void Watchdog::skip_lost_time(Clock::time_point now) {
+  const bool first = looks_.check == Clock::time_point{};
+  const auto lost = now - looks_.check - interval();
+  looks_.check = now;
+  if (!first && lost <= Clock::duration::zero()) return;
+  const auto skip = [&](Clock::time_point& time) {
+    time = first ? now : std::min(now, time + lost);
+  };
+  skip(progress_.changed);
+  for (Peer& peer : peers_) skip(peer.received);
 }
 
 const char* Watchdog::current_stage() {
@@ -115,12 +127,20 @@ PeerReport Watchdog::make_report(Clock::time_point now) const {
 
 void Watchdog::send(const PeerReport& own) {
   static_assert(sizeof(RankReport) <= ControlChannel::kMaxBytes);
-  for (int q = 0; channel_ && q < std::min(size_, 2); ++q) {
+  if (!channel_) return;
+  channel_->make_progress();
+  for (int q = 0; q < std::min(size_, kJudges); ++q) {
     if (q == rank_ || channel_->unsent(q) >= kMaxUnsent) continue;
     channel_->send(q, kReport, &own.report, sizeof own.report);
     for (const RankReport& page : own.more) channel_->send(q, kReport, &page, sizeof page);
   }
+  if (rank_ >= kJudges) return;
+  for (int q = kJudges; q < size_; ++q) {
+    if (channel_->unsent(q) < kMaxUnsent) channel_->send(q, kAlive, nullptr, 0);
+  }
 }
+
+void Watchdog::hear(int from) { peers_[static_cast<size_t>(from)].received = Clock::now(); }
 
 /// Pages arrive in order. A report counts once its last page has arrived.
 void Watchdog::receive(int from, const RankReport& page) {
@@ -137,24 +157,29 @@ void Watchdog::receive(int from, const RankReport& page) {
   peer.received = Clock::now();
 }
 
-std::optional<Alarm> Watchdog::judge(Clock::time_point now) {
+std::optional<Alarm> Watchdog::judge(Clock::time_point now) const {
   const double timeout = timeout_.load();
   std::vector<PeerReport> reports;
   for (const Peer& peer : peers_) {
     reports.push_back(peer.last);
     reports.back().seconds_ago = seconds(now - peer.received);
   }
-  const bool rank0_is_silent = rank_ == 1 && reports[0].seconds_ago >= timeout;
-  if (rank_ == 0 || rank0_is_silent) {
-    const Stall stall = find_stall(reports, timeout);
-    if (!stall.found) return std::nullopt;
-    return Alarm{stall.table, stall.error, rank0_is_silent};
-  }
-  // Ranks 0 and 1 would have ended the job by now if they could.
-  const double idle = seconds(now - progress_.changed);
-  if (idle < timeout + kGraceSeconds) return std::nullopt;
-  return Alarm{"", fmt::format("rank {} made no progress for {:.0f} s in stage {}", rank_, idle,
-                               progress_.stage)};
+  const bool rank0_is_silent = rank_ > 0 && reports[0].seconds_ago >= timeout;
+  if (rank_ > 0 && !rank0_is_silent) return std::nullopt;
+  const Stall stall = find_stall(reports, timeout);
+  if (!stall.found) return std::nullopt;
+  return Alarm{stall.table, stall.error, rank0_is_silent};
+}
+
+/// For ranks that receive no reports. As long as a judge is alive, it sees what this rank cannot.
+/// If none is, the lowest rank alive ends the job: higher ones wait until it has had its two looks.
+std::optional<Alarm> Watchdog::judge_judges(Clock::time_point now) const {
+  const double silence =
+      std::min(seconds(now - peers_[0].received), seconds(now - peers_[1].received));
+  const double turn = 2 * (rank_ - kJudges) * seconds(interval());
+  if (silence < timeout_.load() + turn) return std::nullopt;
+  return Alarm{"", fmt::format("ranks 0, 1 no longer answer: last heard {:.0f} s ago", silence),
+               true};
 }
 
 }  // namespace dlrm::comm

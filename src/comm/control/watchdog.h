@@ -24,7 +24,8 @@ struct Alarm {
 };
 
 /// Detects ranks that make no progress or no longer respond. Each rank reports to rank 0, which
-/// judges, and to rank 1, which takes over if rank 0 is silent. The control thread calls receive()
+/// judges, and to rank 1, which takes over if rank 0 is silent. Both tell all ranks that they are
+/// alive, so that the others notice if both are silent. The control thread calls receive(), hear()
 /// and check(); any thread may call the rest.
 class Watchdog {
  public:
@@ -35,20 +36,25 @@ class Watchdog {
   void pause(bool paused) { paused_.store(paused); }
   void stop_reports() { reports_stopped_.store(true); }
   bool reports_stopped() const { return reports_stopped_.load(); }
+  double timeout() const { return timeout_.load(); }  ///< seconds; 0: not started
 
   void receive(int from, const RankReport& page);
+  /// Rank `from` is alive.
+  void hear(int from);
   /// Observes progress, sends a report when one is due, and judges the reports of all ranks.
   std::optional<Alarm> check();
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  Clock::duration interval() const;
   const char* current_stage();
-  void restart_clocks(Clock::time_point now);
+  void skip_lost_time(Clock::time_point now);
   void observe_progress(Clock::time_point now);
   PeerReport make_report(Clock::time_point now) const;
   void send(const PeerReport& own);
-  std::optional<Alarm> judge(Clock::time_point now);
+  std::optional<Alarm> judge(Clock::time_point now) const;
+  std::optional<Alarm> judge_judges(Clock::time_point now) const;
 
   /// This rank's last change of progress.
   struct Progress {
@@ -61,6 +67,11 @@ class Watchdog {
     PeerReport last;
     PeerReport partial;  ///< some pages are missing
     Clock::time_point received{};
+  };
+  /// When this rank last looked, last reported, and how often in a row it found a reason to end.
+  struct Looks {
+    Clock::time_point check{}, report{};
+    int alarms = 0;
   };
 
   const int rank_;
@@ -76,7 +87,7 @@ class Watchdog {
 
   // Of the control thread alone.
   Progress progress_;
-  Clock::time_point last_report_{}, last_check_{};
+  Looks looks_;
   std::vector<Peer> peers_;
 };
 

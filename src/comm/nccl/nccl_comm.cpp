@@ -3,9 +3,8 @@
 #include <fstream>
 #include <utility>
 
-#include <unistd.h>
-
 #include "dlrm/comm/device_comm.h"
+#include "dlrm/core/host_name.h"
 #include "dlrm/device/cuda/runtime.h"
 
 #include "../device_call.h"
@@ -155,13 +154,11 @@ std::unique_ptr<Communicator> make_nccl_comm(Communicator& host, Device& device)
 namespace dlrm {
 
 std::string gpu_identity(Device& device) {
-  char bus[32] = "", machine[32] = "";
+  char bus[32] = "";
   DLRM_CUDA_CHECK(cudaDeviceGetPCIBusId(bus, sizeof bus, cuda::facts(device).index));
-  if (::gethostname(machine, sizeof machine) != 0) machine[0] = '\0';
-  machine[sizeof machine - 1] = '\0';
   // Machines may share a name, as containers do.
   const std::string boot = comm::first_line("/proc/sys/kernel/random/boot_id").substr(0, 8);
-  return fmt::format("{} of {} ({})", bus, machine, boot).substr(0, 63);
+  return fmt::format("{} of {} ({})", bus, host_name().substr(0, 31), boot).substr(0, 63);
 }
 
 }  // namespace dlrm

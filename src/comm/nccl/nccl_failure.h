@@ -23,7 +23,7 @@ class NcclFailure {
     const std::lock_guard lock(mutex_);
     return text_;
   }
-  /// True if NCCL only tells that another rank failed.
+  /// True if NCCL only reports that another rank failed.
   bool is_remote() const { return is_remote_.load(); }
 
   /// The text for the watchdog. Empty at first, while the thread that made the call reports it.

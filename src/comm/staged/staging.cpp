@@ -17,7 +17,7 @@ Staging::~Staging() {
     out_->synchronize();
     in_->synchronize();
   } catch (...) {
-    // A failed device copies nothing any more.
+    // A failed device makes no further copies.
   }
 }
 

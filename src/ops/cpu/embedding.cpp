@@ -30,9 +30,10 @@ int64_t first_at(int64_t size, int64_t work, const Before& before) {
   return low;
 }
 
-/// Calls fetch(item, begin, end) and then work(item, begin, end) for ranges of items in order.
-/// Fetches a range before the work on the previous one. If the previous range is long, its work is
-/// done first, because the fetched data would leave the cache.
+/// Processes ranges of items in order: fetch(item, begin, end) prefetches a range, and
+/// work(item, begin, end) processes it. A range is fetched before the work on the previous range.
+/// If the previous range is long, its work is done first, because fetched data would leave the
+/// cache.
 template <class Item, class Fetch, class Work>
 class InTurn {
  public:

@@ -30,14 +30,38 @@ void sleep_forever() {
   for (;;) std::this_thread::sleep_for(1h);
 }
 
-void stop_itself(World& world, int rank) {
+void stop(World& world, const std::vector<int>& ranks, bool paused = false) {
   Trace trace;
   world.start_watchdog(kTimeout, trace);
+  world.pause_watchdog(paused);
   Span span(trace, "interact");
   world.comm().barrier();
   std::this_thread::sleep_for(300ms);
-  if (world.rank() == rank) std::raise(SIGSTOP);
+  for (const int rank : ranks) {
+    if (world.rank() == rank) std::raise(SIGSTOP);
+  }
   for (;;) world.comm().barrier();
+}
+
+/// All ranks are stopped for longer than the timeout, as a batch system may do.
+void suspended(World& world) {
+  constexpr double kSuspendedTimeout = 6;
+  Trace trace;
+  world.start_watchdog(kSuspendedTimeout, trace);
+  world.comm().barrier();
+  std::thread waker([process = ::getpid()] {
+    const pid_t child = ::fork();
+    if (child != 0) return;
+    ::sleep(8);
+    ::kill(process, SIGCONT);
+    ::_exit(0);
+  });
+  waker.join();
+  std::raise(SIGSTOP);
+  for (int i = 0; i < 100; ++i) {
+    world.comm().barrier();
+    std::this_thread::sleep_for(10ms);
+  }
 }
 
 void one_ends(World& world, int rank, ExitCode code, const char* text) {
@@ -191,9 +215,25 @@ const std::map<std::string, std::function<void(World&)>> kEndings = {
     {"all-done", [](World& w) { w.end_all(ExitCode::kDone, ""); }},
     {"all-usage", all_end},
     {"sleeper", sleeper},
-    {"stop-0", [](World& w) { stop_itself(w, 0); }},
-    {"stop-1", [](World& w) { stop_itself(w, 1); }},
-    {"stop-2", [](World& w) { stop_itself(w, 2); }},
+    {"stop-0", [](World& w) { stop(w, {0}); }},
+    {"stop-2", [](World& w) { stop(w, {2}); }},
+    {"stop-01",
+     [](World& w) {
+       stop(w, {0, 1});
+     }},
+    {"stop-01-paused",
+     [](World& w) {
+       stop(w, {0, 1}, true);
+     }},
+    {"stop-012-paused",
+     [](World& w) {
+       stop(w, {0, 1, 2}, true);
+     }},
+    {"stop-13",
+     [](World& w) {
+       stop(w, {1, 3});
+     }},
+    {"suspended", suspended},
     {"sleeper-among-many", sleeper_among_many},
     {"unexpected-large", [](World& w) { send_the_unexpected(w, 100000, 1); }},
     {"unexpected-small", [](World& w) { send_the_unexpected(w, 100, w.rank() == 0 ? 10000 : 2); }},

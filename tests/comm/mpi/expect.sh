@@ -2,6 +2,7 @@
 # expect.sh CODE LAST_LINE [PATTERN...] -- COMMAND...
 # The command must end with CODE. LAST_LINE (a regular expression; "" for silence) must be the last
 # line on stderr that is not mpirun's own, and occur once; each PATTERN must occur there somewhere.
+# No process of the command may remain.
 code=$1 last=$2
 shift 2
 patterns=()
@@ -10,7 +11,7 @@ shift
 
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
-timeout 60 "$@" >"$directory/out" 2>"$directory/all"
+EXPECT_JOB=$directory timeout 60 "$@" >"$directory/out" 2>"$directory/all"
 status=$?
 # mpirun's own words follow a line of dashes, or begin with [host:pid].
 sed -E '/^-----/,$d; /^\[[^]]*:[0-9]+\] /d' "$directory/all" >"$directory/err"
@@ -21,6 +22,12 @@ fail() {
   exit 1
 }
 [ "$status" = "$code" ] || fail "exit status is not $code"
+# A process is removed some time after it has ended.
+for _ in $(seq 100); do
+  remain=$(grep -lsz "^EXPECT_JOB=$directory$" /proc/[0-9]*/environ) || break
+  sleep 0.1
+done
+[ -z "$remain" ] || { kill -9 $(grep -o '[0-9]*' <<<"$remain"); fail "processes remain: $remain"; }
 if [ -z "$last" ]; then
   [ ! -s "$directory/err" ] || fail "stderr is not empty"
 else

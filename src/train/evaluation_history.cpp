@@ -1,0 +1,91 @@
+#include "dlrm/train/evaluation_history.h"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The metric as a value of which more is better.
+std::optional<double> merit(BestMetric metric, const EvalResult& result) {
+  switch (metric) {
+    case BestMetric::kNone:
+    case BestMetric::kAuc:
+      return result.auc;
+    case BestMetric::kLogLoss:
+      break;
+  }
+  if (!std::isfinite(result.log_loss)) return std::nullopt;
+  return -result.log_loss;
+}
+
+/// JSON has no infinities or NaNs. They become null.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+double number_of(const Json& value) { return value.is_null() ? std::nan("") : value.get<double>(); }
+
+Json to_json(const std::optional<Evaluation>& evaluation) {
+  if (!evaluation) return nullptr;
+  const EvalResult& result = evaluation->result;
+  return {{"step", evaluation->step},
+          {"samples", result.samples},
+          {"auc", result.auc ? Json(*result.auc) : Json(nullptr)},
+          {"log_loss", number(result.log_loss)},
+          {"accuracy", number(result.accuracy)},
+          {"calibration", number(result.calibration)}};
+}
+
+std::optional<Evaluation> from_json(const Json& object) {
+  if (object.is_null()) return std::nullopt;
+  Evaluation evaluation;
+  evaluation.step = object.at("step").get<int64_t>();
+  EvalResult& result = evaluation.result;
+  result.samples = object.at("samples").get<int64_t>();
+  if (!object.at("auc").is_null()) result.auc = object.at("auc").get<double>();
+  result.log_loss = number_of(object.at("log_loss"));
+  result.accuracy = number_of(object.at("accuracy"));
+  result.calibration = number_of(object.at("calibration"));
+  return evaluation;
+}
+
+}  // namespace
+
+bool EvaluationHistory::add(const Evaluation& evaluation) {
+  last_ = evaluation;
+  const auto now = merit(metric_, evaluation.result);
+  const auto before = best_ ? merit(metric_, best_->result) : std::nullopt;
+  if (!now || (before && *now <= *before)) {
+    ++since_best_;
+    return false;
+  }
+  best_ = evaluation;
+  since_best_ = 0;
+  return true;
+}
+
+std::string EvaluationHistory::text() const {
+  return Json{{"last", to_json(last_)}, {"best", to_json(best_)}, {"since_best", since_best_}}
+      .dump();
+}
+
+void EvaluationHistory::restore(const std::string& text) {
+  EvaluationHistory restored(metric_);
+  if (!text.empty()) {
+    try {
+      const Json object = Json::parse(text);
+      restored.last_ = from_json(object.at("last"));
+      restored.best_ = from_json(object.at("best"));
+      restored.since_best_ = object.at("since_best").get<int64_t>();
+    } catch (const Json::exception& error) {
+      throw run_error("the checkpoint's evaluations are damaged: {}", error.what());
+    }
+  }
+  *this = restored;
+}
+
+}  // namespace dlrm

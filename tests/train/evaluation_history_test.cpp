@@ -1,0 +1,80 @@
+#include "dlrm/train/evaluation_history.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+namespace {
+
+Evaluation at(int64_t step, std::optional<double> auc, double log_loss) {
+  return {step, {100, auc, log_loss, 0.5, 1}};
+}
+
+TEST(EvaluationHistory, MoreAucIsBetter) {
+  EvaluationHistory history(BestMetric::kAuc);
+  EXPECT_TRUE(history.add(at(1, 0.6, 0.5)));
+  EXPECT_FALSE(history.add(at(2, 0.5, 0.4)));
+  EXPECT_FALSE(history.add(at(3, 0.6, 0.3)));
+  EXPECT_EQ(history.since_best(), 2);
+  EXPECT_EQ(history.best()->step, 1);
+  EXPECT_TRUE(history.add(at(4, 0.7, 0.5)));
+  EXPECT_EQ(history.since_best(), 0);
+  EXPECT_EQ(history.best()->step, 4);
+}
+
+TEST(EvaluationHistory, LessLogLossIsBetter) {
+  EvaluationHistory history(BestMetric::kLogLoss);
+  EXPECT_TRUE(history.add(at(1, 0.6, 0.5)));
+  EXPECT_FALSE(history.add(at(2, 0.7, 0.5)));
+  EXPECT_TRUE(history.add(at(3, 0.5, 0.4)));
+  EXPECT_EQ(history.last()->step, 3);
+}
+
+TEST(EvaluationHistory, WithoutTheMetricNoEvaluationIsBetter) {
+  EvaluationHistory auc(BestMetric::kNone);
+  EXPECT_FALSE(auc.add(at(1, std::nullopt, 0.5)));
+  EXPECT_FALSE(auc.best().has_value());
+  EXPECT_TRUE(auc.add(at(2, 0.1, 0.5)));
+  EvaluationHistory loss(BestMetric::kLogLoss);
+  EXPECT_FALSE(loss.add(at(1, 0.6, std::nan(""))));
+  EXPECT_TRUE(loss.add(at(2, 0.6, 9.0)));
+}
+
+TEST(EvaluationHistory, TheTextKeepsAllBits) {
+  EvaluationHistory history(BestMetric::kAuc);
+  history.add(at(3, 2.0 / 3, 0.1 + 0.2));
+  history.add({4, {7, std::nullopt, 1.0 / 3, 0.5, std::numeric_limits<double>::infinity()}});
+  EvaluationHistory restored(BestMetric::kAuc);
+  restored.restore(history.text());
+  EXPECT_EQ(restored.best()->result.auc, 2.0 / 3);
+  EXPECT_EQ(restored.best()->result.log_loss, 0.1 + 0.2);
+  EXPECT_EQ(restored.best()->step, 3);
+  EXPECT_TRUE(restored.has(4));
+  EXPECT_FALSE(restored.has(3));
+  EXPECT_FALSE(restored.last()->result.auc.has_value());
+  EXPECT_FALSE(std::isfinite(restored.last()->result.calibration));
+  EXPECT_EQ(restored.last()->result.samples, 7);
+  EXPECT_EQ(restored.since_best(), 1);
+}
+
+TEST(EvaluationHistory, AnEmptyTextHasNoEvaluations) {
+  EvaluationHistory history(BestMetric::kAuc);
+  history.add(at(1, 0.6, 0.5));
+  history.restore("");
+  EXPECT_FALSE(history.last().has_value());
+  EXPECT_FALSE(history.best().has_value());
+}
+
+TEST(EvaluationHistory, ADamagedTextIsRefused) {
+  EvaluationHistory history(BestMetric::kAuc);
+  for (const char* text : {"{", "[]", "{\"last\": null}", "{\"last\": 3, \"best\": 1}"}) {
+    EXPECT_THROW(history.restore(text), Error) << text;
+  }
+}
+
+}  // namespace
+}  // namespace dlrm
