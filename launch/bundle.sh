@@ -18,6 +18,7 @@ case "${1:-}" in
 esac
 [ -n "${target:-}" ] || { echo "error: launch/bundle.sh [--preset PRESET] FILE.tar.xz" >&2; exit 2; }
 command -v mpirun >/dev/null || { echo "error: mpirun is missing: install openmpi-bin" >&2; exit 2; }
+command -v xz >/dev/null || { echo "error: xz is missing: install xz-utils" >&2; exit 2; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir -p "$folder/bin" "$folder/lib" "$folder/mpi"

@@ -116,7 +116,7 @@ in_root() {
     "$root" "$cache/packages" "$cuda" $((limit - SECONDS)) "$@" </dev/null
 }
 in_root apt-get update -q --error-on=any >"$scratch/log" 2>&1 ||
-  not_run "apt-get update: $(grep -E '^[EW]:' "$scratch/log" | head -n 1)"
+  not_run "apt-get update: $(grep -E '^E:' "$scratch/log" || tail -n 1 "$scratch/log")"
 code=0
 for command in launch/quickstart.sh "launch/test.sh --quick"; do
   echo "== fresh root: $command"

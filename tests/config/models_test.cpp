@@ -215,7 +215,7 @@ TEST(ScheduleConfig, TheFactorWarmsUpHoldsAndDecays) {
   EXPECT_EQ(schedule.factor(1000), 0);
 }
 
-TEST(ScheduleConfig, WarmUpGoesBeforeADecayThatBeginsEarlier) {
+TEST(ScheduleConfig, WarmUpPrecedesADecayThatBeginsEarlier) {
   const ScheduleConfig schedule{4, 2, 4, 1};
   EXPECT_EQ(schedule.factor(3), 1);
   EXPECT_EQ(schedule.factor(4), 0.5);

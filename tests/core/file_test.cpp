@@ -37,7 +37,7 @@ TEST_F(FileTest, BytesAreReadWhereTheyWereWritten) {
   EXPECT_THROW(file.read(more, 5, 0), Error);
 }
 
-TEST_F(FileTest, ACopyFollowsWhatIsThere) {
+TEST_F(FileTest, ACopyIsWrittenAfterExistingBytes) {
   auto spool = File::try_nameless(path("a"));
   ASSERT_TRUE(spool);
   spool->write("cdef", 4, 0);

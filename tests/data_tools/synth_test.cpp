@@ -130,7 +130,7 @@ TEST_F(Synth, ADatasetHoldsTheSamplesOfTheSyntheticSource) {
   }
 }
 
-TEST_F(Synth, InspectCountsWhatIsThere) {
+TEST_F(Synth, InspectCountsSamplesAndIds) {
   run_synth(from_config("x.h5", 5000));
   const Inspection seen = inspect_dataset(path("x.h5"));
   EXPECT_EQ(seen.samples, 5000);

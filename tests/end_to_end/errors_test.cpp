@@ -8,6 +8,9 @@
 namespace dlrm {
 namespace {
 
+using Programs = SmallRun;
+using Planning = SmallRun;
+
 /// The run must end with 2 and print exactly one error line, which contains every one of `words`.
 void expect_usage_error(const Outcome& outcome, const std::vector<std::string>& words) {
   EXPECT_EQ(outcome.code, 2) << outcome.errors;
@@ -31,7 +34,7 @@ TEST_P(Errors, AMissingConfigIsNamed) {
   expect_usage_error(train(GetParam(), "", "absent.yaml"), {"absent.yaml"});
 }
 
-TEST_P(Errors, ABadOptionTellsOfHelp) {
+TEST_P(Errors, ABadOptionPointsToHelp) {
   expect_usage_error(train(GetParam(), "--bogus"), {"--bogus", "--help"});
 }
 
@@ -71,13 +74,13 @@ TEST_P(Errors, ANanLossNamesTheFirstLayerAndEndsWith3) {
   EXPECT_NE(error_line(outcome).find("/mlp/"), std::string::npos) << outcome.errors;
 }
 
-TEST_P(Errors, WhatIsNotBuiltYetIsSaid) {
+TEST_P(Errors, AnUnsupportedTierIsNamed) {
   for (const char* set : {"memory.tier=cached", "memory.tables.big=cached"}) {
     expect_usage_error(train(GetParam(), std::string("--set ") + set), {"not built"});
   }
 }
 
-TEST_P(Errors, WhatNeedsAGpuIsSaid) {
+TEST_P(Errors, AKeyThatNeedsAGpuIsNamed) {
   expect_usage_error(train(GetParam(), "--device cpu --set comm=nccl"), {"comm: nccl", "CPU"});
   if (!built_with_cuda()) expect_usage_error(train(GetParam(), "--device cuda"), {"no CUDA"});
 }
@@ -98,7 +101,7 @@ TEST_P(Errors, AnOverwriteThatIsRefusedRemovesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(OneAndThreeRanks, Errors, testing::Values(1, 3));
 
-TEST_F(SmallRun, RanksGivenDifferentConfigsAreTold) {
+TEST_F(Programs, RanksWithDifferentConfigsAreRefused) {
   const Outcome outcome = run_command(
       "mpirun -np 1 --oversubscribe dlrm-train config.yaml : -np 1 dlrm-train config.yaml --set "
       "train.seed=2",
@@ -106,7 +109,7 @@ TEST_F(SmallRun, RanksGivenDifferentConfigsAreTold) {
   expect_usage_error(outcome, {"rank 1", "config"});
 }
 
-TEST_F(SmallRun, BoundsOfOptionsAreToldShortly) {
+TEST_F(Programs, BoundsOfOptionsAreReportedBriefly) {
   for (const char* options :
        {"--ranks 0", "--ranks 100000000", "--ranks 1.5", "--ranks 2 --device-memory -1",
         "--ranks 2 --device-memory nan", "--ranks 2 --host-memory 0"}) {
@@ -119,7 +122,7 @@ TEST_F(SmallRun, BoundsOfOptionsAreToldShortly) {
   }
 }
 
-TEST_F(SmallRun, ASignalLeavesNoPartOfADataFile) {
+TEST_F(Programs, ASignalLeavesNoPartOfADataFile) {
   for (const char* signal : {"INT", "TERM"}) {
     const Outcome outcome = run_command(
         "exec /usr/bin/python3 -c \"import signal, os, subprocess, sys, time\n"
@@ -136,7 +139,7 @@ TEST_F(SmallRun, ASignalLeavesNoPartOfADataFile) {
   }
 }
 
-TEST_F(SmallRun, EveryProgramHasHelpAndVersion) {
+TEST_F(Programs, EveryProgramHasHelpAndVersion) {
   for (const char* program : {"dlrm-train", "dlrm-plan", "dlrm-data"}) {
     for (const char* option : {"--help", "--version"}) {
       const Outcome outcome = run_command(std::string(program) + " " + option, folder_.path());
@@ -146,13 +149,13 @@ TEST_F(SmallRun, EveryProgramHasHelpAndVersion) {
   }
 }
 
-TEST_F(SmallRun, AnOutputThatCannotBeWrittenIsNamed) {
+TEST_F(Programs, AnOutputThatCannotBeWrittenIsNamed) {
   expect_usage_error(
       run_command("dlrm-plan config.yaml --ranks 2 --output nowhere/out", folder_.path()),
       {"--output", "nowhere/out"});
 }
 
-TEST_F(SmallRun, EveryReadyConfigCanBePlanned) {
+TEST_F(Planning, EveryReadyConfigCanBePlanned) {
   int configs = 0;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(source_folder() / "configs")) {
@@ -167,7 +170,7 @@ TEST_F(SmallRun, EveryReadyConfigCanBePlanned) {
   EXPECT_GE(configs, 15);
 }
 
-TEST_F(SmallRun, APartOfAGpuIsGivenToTheTablesThatEarnMostThere) {
+TEST_F(Planning, TheTablesWithFewestLookupsPerByteLeaveALimitedGpu) {
   const std::string config = (source_folder() / "configs/dle_23b.yaml").string();
   const Outcome outcome =
       run_command("dlrm-plan '" + config +
@@ -180,7 +183,7 @@ TEST_F(SmallRun, APartOfAGpuIsGivenToTheTablesThatEarnMostThere) {
   EXPECT_NE(outcome.output.find("\nfits: "), std::string::npos) << outcome.output;
 }
 
-TEST_F(SmallRun, APlanForAGpuCountsBothMemories) {
+TEST_F(Planning, APlanForAGpuCountsBothMemories) {
   const std::string config = (source_folder() / "configs/single/device_host.yaml").string();
   const auto plan = [&](const std::string& arguments) {
     const Outcome outcome = run_command(

@@ -108,7 +108,7 @@ TEST_P(Update, UniformRowsHaveTheBitsOfUniformRow) {
 INSTANTIATE_TEST_SUITE_P(Cpu, Update, testing::ValuesIn(executions()), execution_name);
 
 // One step from weight 1 with gradient 2 and state 0.25, calculated by hand.
-TEST(ReferenceUpdate, StepsByTheFormulas) {
+TEST(ReferenceUpdate, StepsFollowTheFormulas) {
   Machine machine;
   const auto step_with = [&](OptimizerStep step) {
     step.lr = 0.1f;

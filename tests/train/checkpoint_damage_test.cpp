@@ -53,7 +53,7 @@ class TwoCheckpoints : public ::testing::Test {
 
 TEST_F(TwoCheckpoints, TheNewestIsFound) { EXPECT_EQ(newer(), found(folder_.path())); }
 
-TEST_F(TwoCheckpoints, OneIsFoundByItsOwnName) {
+TEST_F(TwoCheckpoints, ACheckpointIsFoundByItsName) {
   EXPECT_EQ(older(), found(older()));
   EXPECT_EQ(older() + "/", found(older() + "/"));
 }
@@ -64,7 +64,7 @@ TEST(FindCheckpoint, AnEmptyOrMissingFolderHasNone) {
   EXPECT_EQ("none", found(folder.path("missing")));
 }
 
-TEST(FindCheckpoint, ANamedOneThatDoesNotExistIsAnError) {
+TEST(FindCheckpoint, AMissingNamedCheckpointIsAnError) {
   TemporaryFolder folder;
   EXPECT_THAT(found(folder.path("step_000000010")), HasSubstr("exit 2"));
 }
@@ -205,7 +205,7 @@ TEST_F(TwoCheckpoints, AFullDiskLeavesThemUnchanged) {
   }
 }
 
-TEST(Checkpoint, AfterAKillAtAnyInstantAGoodOneHoldsItsOwnValues) {
+TEST(Checkpoint, AfterAKillAtAnyTimeAGoodCheckpointHoldsItsOwnValues) {
   TemporaryFolder folder;
   const auto comm = make_self_comm();
   int64_t last = 0;

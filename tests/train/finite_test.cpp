@@ -76,7 +76,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FiniteOnADevice);
 INSTANTIATE_TEST_SUITE_P(All, FiniteOnADevice, testing::ValuesIn(devices()),
                          [](const auto&) { return "cuda"; });
 
-TEST_P(FiniteOnADevice, ANanThatNoLossShowsChangesNoWeightAndIsSaidInTheNextStep) {
+TEST_P(FiniteOnADevice, ANanThatNoLossShowsChangesNoWeightAndIsReportedInTheNextStep) {
   for (const int ranks : {1, 3}) {
     on_ranks(ranks, [](Trainer& trainer, const RunConfig& config, Communicator& comm) {
       spoil_tables(trainer);
@@ -94,7 +94,7 @@ TEST_P(FiniteOnADevice, ANanThatNoLossShowsChangesNoWeightAndIsSaidInTheNextStep
   }
 }
 
-TEST_P(FiniteOnADevice, TheLastStepsGradientsAreAskedForBeforeWeightsAreSaved) {
+TEST_P(FiniteOnADevice, TheLastStepsGradientsAreCheckedBeforeWeightsAreSaved) {
   on_ranks(2, [](Trainer& trainer, const RunConfig& config, Communicator& comm) {
     route(trainer, config, comm, 0);
     trainer.step(0, false);

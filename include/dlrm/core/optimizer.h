@@ -57,16 +57,18 @@ constexpr uint32_t kEps = 1, kInitial = 2, kBeta1 = 4, kBeta2 = 8, kBeta = 16, k
 constexpr uint32_t kMoments = kEps | kBeta1 | kBeta2;
 
 inline constexpr OptimizerConstant kOptimizerConstants[] = {
-    {kEps, "eps", &OptimizerConfig::eps, 1e-30, 1, false, "added to the root"},
+    {kEps, "eps", &OptimizerConfig::eps, 1e-30, 1, false,
+     "added to the square root in the denominator"},
     {kInitial, "initial_accumulator", &OptimizerConfig::initial_accumulator, 0, 1e6, false,
-     "what the sums of squares begin with"},
-    {kBeta1, "beta1", &OptimizerConfig::beta1, 0, 1, true, "decay of the first moment"},
-    {kBeta2, "beta2", &OptimizerConfig::beta2, 0, 1, true, "decay of the second moment"},
-    {kBeta, "beta", &OptimizerConfig::beta, 1e-30, 1e6, false, "added to the root"},
-    {kL1, "l1", &OptimizerConfig::l1, 0, 1e6, false, "weight of the L1 norm"},
-    {kL2, "l2", &OptimizerConfig::l2, 0, 1e6, false, "weight of half the squared L2 norm"},
+     "initial value of the sums of squares"},
+    {kBeta1, "beta1", &OptimizerConfig::beta1, 0, 1, true, "decay rate of the first moment"},
+    {kBeta2, "beta2", &OptimizerConfig::beta2, 0, 1, true, "decay rate of the second moment"},
+    {kBeta, "beta", &OptimizerConfig::beta, 1e-30, 1e6, false,
+     "added to the square root in the denominator"},
+    {kL1, "l1", &OptimizerConfig::l1, 0, 1e6, false, "coefficient of the L1 norm"},
+    {kL2, "l2", &OptimizerConfig::l2, 0, 1e6, false, "coefficient of half the squared L2 norm"},
     {kWeightDecay, "weight_decay", &OptimizerConfig::weight_decay, 0, 1e6, false,
-     "share of the weight in the direction of a step"},
+     "coefficient of the weight in the direction of a step"},
 };
 
 /// One array of optimizer state, in fp32.

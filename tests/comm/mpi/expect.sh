@@ -10,7 +10,13 @@ while [ "$1" != -- ]; do patterns+=("$1") && shift; done
 shift
 
 directory=$(mktemp -d)
-trap 'rm -rf "$directory"' EXIT
+processes_left() { grep -lsz "^EXPECT_JOB=$directory$" /proc/[0-9]*/environ | grep -o '[0-9]*'; }
+clean() {
+  # shellcheck disable=SC2046
+  kill -9 $(processes_left) 2>/dev/null
+  rm -rf "$directory"
+}
+trap clean EXIT
 EXPECT_JOB=$directory timeout 60 "$@" >"$directory/out" 2>"$directory/all"
 status=$?
 # mpirun's own words follow a line of dashes, or begin with [host:pid].
@@ -24,10 +30,10 @@ fail() {
 [ "$status" = "$code" ] || fail "exit status is not $code"
 # A process is removed some time after it has ended.
 for _ in $(seq 100); do
-  remain=$(grep -lsz "^EXPECT_JOB=$directory$" /proc/[0-9]*/environ) || break
+  left=$(processes_left) || break
   sleep 0.1
 done
-[ -z "$remain" ] || { kill -9 $(grep -o '[0-9]*' <<<"$remain"); fail "processes remain: $remain"; }
+[ -z "$left" ] || fail "processes are left: $left"
 if [ -z "$last" ]; then
   [ ! -s "$directory/err" ] || fail "stderr is not empty"
 else

@@ -1,0 +1,14 @@
+#pragma once
+
+namespace dlrm {
+
+/// Lets OpenMP's threads wait actively for about 0.1 ms only, and then sleep. By default
+/// they spin for milliseconds. If the machine has other work, they take that time from the threads
+/// that they wait for, and small batches become many times slower.
+///
+/// The OpenMP library reads its settings before main. So this starts the program again, once, in
+/// the same process and with GOMP_SPINCOUNT set. Call it first in main. Does nothing if the user
+/// has set GOMP_SPINCOUNT or OMP_WAIT_POLICY.
+void limit_spinning(char** argv);
+
+}  // namespace dlrm
