@@ -97,8 +97,8 @@ ExitCode plan_only(const Arguments& a, int ranks) {
   return ExitCode::kDone;
 }
 
-/// Reads the command line and the config. Throws usage_error, or CLI::Success if help is all that
-/// is asked for.
+/// Reads the command line and the config. Throws usage_error, or CLI::Success if only help or the
+/// version is requested.
 void read(CLI::App& app, Arguments& a, int argc, char** argv) {
   CLI::Option* resume = nullptr;
   declare(app, a, resume);

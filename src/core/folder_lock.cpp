@@ -70,7 +70,7 @@ std::string own_identity() {
       pid_namespace(), ticks, random(), random());
 }
 
-/// What the file at `fd` says.
+/// The content of the file `fd`.
 std::string text_of(int fd) {
   std::array<char, 1024> text{};
   const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
@@ -140,7 +140,7 @@ FolderLock::~FolderLock() {
     stop_.notify_one();
     heart_.join();
   }
-  // Removed while it is locked. Whoever waits for the lock of a removed file opens the next one.
+  // Removed while it is locked. A process that gets the lock of a removed file opens the new one.
   if (in_place() && text_of(fd_).rfind(identity_, 0) == 0) ::unlink(path_.c_str());
   close();
 }

@@ -26,7 +26,8 @@ std::optional<std::string> best_checkpoint(const std::string& directory);
 void link_best(const std::string& directory, const std::string& name);
 /// Removes the link `best` if it names no checkpoint, or in any case if `always`.
 void unlink_best(const std::string& directory, bool always);
-/// If `path` is a link to a step_* folder beside it, that folder's path, otherwise `path`.
+/// Returns the path of the step_* folder if `path` is a link to one in the same folder, otherwise
+/// `path`.
 std::string resolve_link(const std::string& path);
 
 /// CRC32C of a whole file.

@@ -143,8 +143,8 @@ void reserve_checkpoints(JobLocks& locks, Communicator& comm, const RunOptions& 
   locks.reserve("checkpoint.directory", own.directory);
 }
 
-/// Reserves output.directory. An evaluation alone reserves nothing. It writes nothing either, and
-/// says so, while another job has the folder. Returns whether to write.
+/// Reserves output.directory. An evaluation without training reserves nothing. If another job uses
+/// the folder, it writes nothing and logs that. Returns true if this run may write.
 bool reserve_output(JobLocks& locks, Context& context, const RunOptions& options) {
   const std::string& directory = options.config.output.directory;
   if (!options.eval_only) {
