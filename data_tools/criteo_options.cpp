@@ -9,6 +9,8 @@
 
 #include "dlrm/core/error.h"
 
+#include "thread_option.h"
+
 namespace dlrm {
 namespace {
 
@@ -89,7 +91,9 @@ void check_criteo_options(const CriteoOptions& o) {
   if (o.max_rows < 0 || o.max_rows > kMostRows) {
     throw usage_error("--max-rows {}; expected 1 to {}", o.max_rows, kMostRows);
   }
-  if (o.threads < 0) throw usage_error("--threads is at least 1");
+  if (o.threads < 0 || o.threads > kMostToolThreads) {
+    throw usage_error("--threads {}; expected 1 to {}", o.threads, kMostToolThreads);
+  }
   check_dictionary_options(o);
   check_test_options(o);
   check_paths(o);

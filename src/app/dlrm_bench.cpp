@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "dlrm/config/buildable.h"
+#include "dlrm/core/cpus.h"
 #include "dlrm/device/device.h"
 #include "dlrm/train/machine.h"
 #include "dlrm/train/session.h"
@@ -11,10 +12,15 @@
 #include "bench/batch_sweep.h"
 #include "bench/kernels.h"
 #include "bench/limits.h"
+#include "bench/memory_check.h"
 #include "write_output.h"
 
 namespace dlrm {
 namespace {
+
+// Of one size. Together, sizes are compared with the machine's memory.
+constexpr int64_t kMostElements = int64_t{1} << 40;
+constexpr int64_t kMostSamples = int64_t{1} << 40;
 
 struct Arguments {
   bench::LimitOptions limits;
@@ -37,7 +43,7 @@ CLI::App* declare_limits(CLI::App& app, Arguments& a) {
   command->add_option("--seconds", a.limits.seconds, "time spent on each figure (1)")
       ->check(CLI::Range(0.0, 3600.0));
   command->add_option("--threads", a.threads, "0: OMP_NUM_THREADS, or all CPUs if that is not set")
-      ->check(CLI::Range(0, 4096));
+      ->check(CLI::Range(0, kMostThreads));
   command->add_option("--output", a.output, "also write the JSON to this file");
   return command;
 }
@@ -51,9 +57,9 @@ CLI::App* declare_sweep(CLI::App& app, Arguments& a) {
   command->add_option("CONFIG", a.sweep.config_path, "a training config")->required();
   command->add_option("--batches", a.batches, "8..1024 (doubling) or 8,32,128");
   command->add_option("--samples", a.sweep.samples, "samples to train on in each repeat (10000)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(int64_t{1}, kMostSamples));
   command->add_option("--repeats", a.sweep.repeats, "repeats of each batch size (10)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1000000));
   command->add_option("--set", a.set, "a.b.c=value: replaces one key of the config; repeatable")
       ->allow_extra_args(false);
   command->add_option("--device", a.device, "cpu, cuda or auto; replaces the config's key")
@@ -72,7 +78,7 @@ CLI::App* declare_kernels(CLI::App& app, Arguments& a) {
       "Sizes that are not given fit the device. data_tools/torch_kernels.py times the same\n"
       "operations of PyTorch.");
   const auto size = [&](const char* name, int64_t& value, const char* what) {
-    command->add_option(name, value, what)->check(CLI::PositiveNumber);
+    command->add_option(name, value, what)->check(CLI::Range(int64_t{1}, kMostElements));
   };
   bench::KernelSizes& s = a.kernels.sizes;
   size("--batch", s.batch, "samples");
@@ -93,14 +99,19 @@ CLI::App* declare_kernels(CLI::App& app, Arguments& a) {
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
   command->add_option("--tf32", a.kernels.tf32, "allow TF32 in fp32 products of a GPU (true)");
   command->add_option("--threads", a.threads, "0: OMP_NUM_THREADS, or all CPUs if that is not set")
-      ->check(CLI::Range(0, 4096));
+      ->check(CLI::Range(0, kMostThreads));
   command->add_option("--output", a.output, "write the JSON to this file");
   return command;
 }
 
 void run_limits(World& world, Arguments& a) {
   if (world.size() != 1) throw usage_error("limits measures one process; mpirun started more");
-  a.limits.threads = threads_for(a.threads, machine_share(world.comm()));
+  const MachineShare share = machine_share(world.comm());
+  a.limits.threads = threads_for(a.threads, share);
+  const auto size = static_cast<double>(a.limits.size);
+  bench::check_memory("--size", 3 * size * size * 4, share.memory_bytes);
+  bench::check_memory("--megabytes", 3e6 * static_cast<double>(a.limits.megabytes),
+                      share.memory_bytes);
   const std::string json = bench::to_json(a.limits, bench::measure_limits(a.limits));
   fmt::print("{}", json);
   write_output(a.output, json);
@@ -108,7 +119,9 @@ void run_limits(World& world, Arguments& a) {
 
 void run_kernels(World& world, Arguments& a) {
   if (world.size() != 1) throw usage_error("kernels measures one process; mpirun started more");
-  a.kernels.threads = threads_for(a.threads, machine_share(world.comm()));
+  const MachineShare share = machine_share(world.comm());
+  a.kernels.threads = threads_for(a.threads, share);
+  a.kernels.memory_bytes = share.memory_bytes;
   const bench::KernelResult result = bench::time_kernels(a.kernels);
   fmt::print("{}", bench::to_table(result));
   write_output(a.output, bench::to_json(a.kernels, result));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -134,6 +135,8 @@ int main(int argc, char** argv) {
   limit_spinning(argv);
   // Created before MPI starts, so that a request to stop during its start counts too.
   std::optional<StopSignal> stop(std::in_place);
+  // A file at its size limit is then an error of that write, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app{"Trains deep-learning recommendation models (DLRM) on one or many ranks.",
                "dlrm-train"};
   Arguments arguments;

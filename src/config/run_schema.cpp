@@ -150,6 +150,10 @@ Schema<DataConfig> data_schema() {
   schema.key("prefetch", &D::prefetch, whole_number(1, 1024), "batches read ahead").may_change();
   schema.key("invalid_id", &D::invalid_id, choice(kInvalidIdNames),
              "error: an id outside its table ends the run; drop: it is left out");
+  schema
+      .key("verify", &D::verify, boolean(),
+           "compare each block of a dataset file with its checksums when it is first read")
+      .may_change();
   return schema;
 }
 

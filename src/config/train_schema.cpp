@@ -1,5 +1,7 @@
 #include <limits>
 
+#include "dlrm/core/cpus.h"
+
 #include "names.h"
 #include "run_schema.h"
 
@@ -119,7 +121,7 @@ Schema<TrainConfig> train_schema() {
   schema.key("lr_schedule", &T::lr_schedule, section(schedule_schema()),
              "learning-rate schedule of both optimizers");
   schema
-      .key("threads", &T::threads, whole_number(0, 4096),
+      .key("threads", &T::threads, whole_number(0, kMostThreads),
            "compute threads per rank; 0 = OMP_NUM_THREADS if set, otherwise the CPUs that the "
            "launcher assigned")
       .may_change();

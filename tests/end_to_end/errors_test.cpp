@@ -48,6 +48,7 @@ TEST_P(Errors, ATableTooSmallForTheFileIsNamed) {
 
 TEST_P(Errors, AnIdOutOfRangeNamesFileRecordFeatureAndValue) {
   ASSERT_EQ(run_command("/usr/bin/python3 -c \"import h5py; f = h5py.File('train.h5', 'r+'); "
+                        "del f.attrs['checksum_samples']; "
                         "f['sparse/left/ids'][1234] = 4001\"",
                         folder_.path())
                 .code,
@@ -59,6 +60,7 @@ TEST_P(Errors, AnIdOutOfRangeNamesFileRecordFeatureAndValue) {
 
 TEST_P(Errors, ANonFiniteDenseValueNamesRecordAndColumn) {
   ASSERT_EQ(run_command("/usr/bin/python3 -c \"import h5py; f = h5py.File('train.h5', 'r+'); "
+                        "del f.attrs['checksum_samples']; "
                         "f['dense'][777, 2] = float('nan')\"",
                         folder_.path())
                 .code,
@@ -70,6 +72,30 @@ TEST_P(Errors, ANanLossNamesTheFirstLayerAndEndsWith3) {
   const Outcome outcome = train(GetParam(), "--set train.dense_optimizer.lr=1e6");
   EXPECT_EQ(outcome.code, 3) << outcome.errors;
   EXPECT_NE(error_line(outcome).find("/mlp/"), std::string::npos) << outcome.errors;
+}
+
+TEST_P(Errors, AStateThatOverflowsInTheLastStepIsNamedAndNotSaved) {
+  // Finite values whose gradients' squares are not. Step 5 is the last and the first to read them.
+  // Some of their labels do not fit their logits.
+  ASSERT_EQ(run_command("/usr/bin/python3 -c \"import h5py; f = h5py.File('train.h5', 'r+'); "
+                        "f['dense'][262:268] = 1e26; f['label'][262:268] = [0, 1] * 3\"",
+                        folder_.path())
+                .code,
+            0);
+  for (const char* rule : {"adagrad", "adam"}) {
+    const Outcome outcome = train(
+        GetParam(), std::string("--set train.steps=5 --set data.shuffle=false --set "
+                                "eval.at_end=false --set checkpoint.every_steps=2 --set "
+                                "checkpoint.at_end=true --overwrite --set train.dense_optimizer="
+                                "'{type: ") +
+                        rule + ", lr: 0.01}'");
+    EXPECT_EQ(outcome.code, 3) << outcome.errors;
+    const std::string error = error_line(outcome);
+    EXPECT_NE(error.find("the last update is not finite: /"), std::string::npos) << outcome.errors;
+    EXPECT_NE(error.find(", row "), std::string::npos) << outcome.errors;
+    EXPECT_TRUE(std::filesystem::exists(path("ckpt/step_000000004")));
+    EXPECT_FALSE(std::filesystem::exists(path("ckpt/step_000000005")));
+  }
 }
 
 TEST_P(Errors, AnUnsupportedTierIsNamed) {

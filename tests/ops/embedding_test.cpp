@@ -173,6 +173,25 @@ TEST_P(Embedding, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
   }
 }
 
+TEST_P(Embedding, FusedUpdateReportsWhatIsNotFinite) {
+  if (GetParam().gpu()) GTEST_SKIP() << "a GPU looks for such values before the update";
+  for (const OptimizerStep& rule : every_rule(kSparse)) {
+    for (const int64_t width : {1, 13, 32}) {
+      Backward b(*reference, 2200, 100, width);
+      const auto reported = [&](Table& table) {
+        return reports(rule, [&](const OptimizerStep& step) {
+          ops->embedding_bag_update(step, table.rows(step.rule), b.space.runs(), b.gradients);
+        });
+      };
+      Table table(100, width, DType::kFloat32, 1);
+      EXPECT_FALSE(reported(table));
+      if (traits_of(rule.rule).state_count() == 0) continue;
+      last_state(table, rule.rule).set(99, 0, HUGE_VALF);
+      EXPECT_TRUE(reported(table)) << traits_of(rule.rule).name << ", width " << width;
+    }
+  }
+}
+
 TEST_P(Embedding, FusedUpdateAgreesWithTheReference) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const OptimizerStep& step : every_rule(kSparse)) {

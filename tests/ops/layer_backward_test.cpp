@@ -127,6 +127,24 @@ TEST_P(LayerBackward, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
   }
 }
 
+TEST_P(LayerBackward, FusedUpdateReportsASquareThatOverflows) {
+  if (GetParam().gpu()) GTEST_SKIP() << "a GPU looks for such values before the update";
+  for (const OptimizerStep& rule : every_rule(kDense)) {
+    for (const Shape& s : kShapes) {
+      LayerCase c(s);
+      const auto reported = [&] {
+        return reports(rule, [&](const OptimizerStep& step) {
+          ops->linear_backward_update(step, c.layer(Activation::kNone, true), c.tensor(c.weight),
+                                      c.tensor(c.bias));
+        });
+      };
+      EXPECT_FALSE(reported()) << text(s);
+      c.dy.set(s.batch - 1, s.out - 1, 1e25f);
+      EXPECT_EQ(reported(), traits_of(rule.rule).state_count() > 0) << text(s);
+    }
+  }
+}
+
 TEST_P(LayerBackward, FusedUpdateWritesNothingButTheParameters) {
   for (const Shape& s : kShapes) {
     LayerCase c(s);

@@ -158,6 +158,9 @@ struct OptimizerStep {
   uint64_t step = 0;      ///< the global step from 0, which determines the rounding of bf16 rows
   /// Device memory, or null. If the value is not 0, no weight, state or copy changes.
   const float* skip_update = nullptr;
+  /// CPUs: host memory, or null. Becomes 1 if a new weight or state is not finite. Several threads
+  /// may set it.
+  int* not_finite = nullptr;
   /// GPUs: device memory, or null. If set, the update reads these values in place of those above,
   /// so that a captured step can be replayed with new ones.
   const StepHyperparams* device_hyperparams = nullptr;
@@ -166,6 +169,11 @@ struct OptimizerStep {
 /// For executions whose device memory the host can read.
 inline bool skips_update(const OptimizerStep& step) {
   return step.skip_update != nullptr && *step.skip_update != 0;
+}
+
+/// Sets *step.not_finite, if there is one.
+inline void raise_not_finite(const OptimizerStep& step) {
+  if (step.not_finite) __atomic_store_n(step.not_finite, 1, __ATOMIC_RELAXED);
 }
 
 /// The constants of step `step`, counted from 0. `learning_rate` includes the schedule's factor.
