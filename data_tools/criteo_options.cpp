@@ -9,6 +9,8 @@
 
 #include "dlrm/core/error.h"
 
+#include "thread_option.h"
+
 namespace dlrm {
 namespace {
 
@@ -37,7 +39,7 @@ void check_test_options(const CriteoOptions& o) {
     throw usage_error("--test-output and --test-fraction need each other");
   }
   if (!(o.test_fraction >= 0 && o.test_fraction < 1)) {
-    throw usage_error("--test-fraction {}; expected between 0 and 1, both apart", o.test_fraction);
+    throw usage_error("--test-fraction {}; expected a number above 0 and below 1", o.test_fraction);
   }
 }
 
@@ -89,7 +91,9 @@ void check_criteo_options(const CriteoOptions& o) {
   if (o.max_rows < 0 || o.max_rows > kMostRows) {
     throw usage_error("--max-rows {}; expected 1 to {}", o.max_rows, kMostRows);
   }
-  if (o.threads < 0) throw usage_error("--threads is at least 1");
+  if (o.threads < 0 || o.threads > kMostToolThreads) {
+    throw usage_error("--threads {}; expected 1 to {}", o.threads, kMostToolThreads);
+  }
   check_dictionary_options(o);
   check_test_options(o);
   check_paths(o);

@@ -12,6 +12,8 @@ namespace {
 
 constexpr uint8_t kNoDigit = 0xff;
 constexpr size_t kLongestCategory = 8;  // 32 bits
+// A label, a tab before each other field, and the line's end.
+constexpr int64_t kShortestLine = 1 + (kCriteoFields - 1) + 1;
 
 constexpr std::array<uint8_t, 256> make_hex_digits() {
   std::array<uint8_t, 256> digits{};
@@ -152,12 +154,14 @@ std::string criteo_feature_name(size_t feature) { return fmt::format("C{}", feat
 
 std::string explain_criteo_line(std::string_view line) {
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-  const std::vector<std::string_view> fields = split_fields(line);
-  if (fields.size() != kCriteoFields) {
+  // Counted first: a line may have millions.
+  const auto count = std::count(line.begin(), line.end(), '\t') + 1;
+  if (count != static_cast<std::ptrdiff_t>(kCriteoFields)) {
     return fmt::format("{} field{}; expected {}: a label, {} numbers, {} categories, tabs between",
-                       fields.size(), fields.size() == 1 ? "" : "s", kCriteoFields, kCriteoNumbers,
+                       count, count == 1 ? "" : "s", kCriteoFields, kCriteoNumbers,
                        kCriteoCategories);
   }
+  const std::vector<std::string_view> fields = split_fields(line);
   if (fields[0] != "0" && fields[0] != "1") {
     return fmt::format("label '{}'; expected 0 or 1", shown(fields[0]));
   }
@@ -181,7 +185,10 @@ void parse_criteo(const TextChunk& chunk, CriteoBlock& block) {
   block.lines = std::count(chunk.begin(), chunk.end(), '\n');
   block.rows = 0;
   block.malformed.reset();
-  resize_block(block, static_cast<size_t>(block.lines));
+  // A chunk may have millions of empty lines, but only so many that are well-formed. One more row
+  // is written to by a line that turns out to be malformed.
+  const int64_t most_rows = std::min(block.lines, chunk.size / kShortestLine + 1);
+  resize_block(block, static_cast<size_t>(most_rows));
 
   const char* at = chunk.begin();
   for (int64_t line = 1; at < chunk.end(); ++line) {

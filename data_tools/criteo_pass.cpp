@@ -1,5 +1,6 @@
 #include "criteo_pass.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
@@ -51,7 +52,7 @@ class Pipeline {
   Pipeline(const std::vector<std::string>& inputs, bool skip_malformed, TaskTeam& team,
            CriteoPass& pass)
       : inputs_(inputs), skip_malformed_(skip_malformed), team_(team), pass_(pass), text_(inputs) {
-    const auto size = static_cast<size_t>(2 * team.threads());
+    const auto size = static_cast<size_t>(std::min(2 * team.threads(), kMostChunks));
     for (Round& round : ring_) {
       round.chunks.resize(size);
       round.blocks.resize(size);
@@ -70,6 +71,8 @@ class Pipeline {
 
  private:
   static constexpr size_t kStages = 4;
+  // Of a round: bounds the memory, however many threads there are.
+  static constexpr int kMostChunks = 256;
 
   Round& round_at(size_t step, size_t stage) { return ring_[(step + kStages - stage) % kStages]; }
 

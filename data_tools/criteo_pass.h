@@ -26,9 +26,10 @@ struct PassTotals {
 };
 
 /// Runs `pass` over every line of `inputs`, in order, and shows the progress on a terminal. The
-/// team's threads read, parse, encode and write different blocks at the same time, within a few MiB
-/// of memory per thread. The order of calls to `pass` does not depend on the number of threads. A
-/// malformed line is a usage_error naming file and line, unless `skip_malformed` is set.
+/// team's threads read, parse, encode and write different blocks at the same time, within 50 MiB
+/// of memory per thread for real logs and 200 MiB for any input. The order of calls to `pass` does
+/// not depend on the number of threads. A malformed line is a usage_error naming file and line,
+/// unless `skip_malformed` is set.
 PassTotals run_criteo_pass(const std::vector<std::string>& inputs, bool skip_malformed,
                            TaskTeam& team, CriteoPass& pass);
 

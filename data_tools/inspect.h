@@ -24,6 +24,7 @@ struct Inspection {
   std::string path;
   int64_t files = 0;
   int64_t samples = 0;
+  int64_t files_with_checksums = 0;
   double label_mean = 0;
   std::vector<float> dense_min, dense_max;
   std::vector<double> dense_mean;

@@ -10,8 +10,8 @@ namespace dlrm {
 void add_inspect_command(CLI::App& app) {
   auto path = std::make_shared<std::string>();
   CLI::App* command =
-      app.add_subcommand("inspect", "Checks a dataset wholly and prints its statistics.");
-  command->add_option("path", *path, "Dataset file, or a folder of them")->required();
+      app.add_subcommand("inspect", "Checks a whole dataset and prints its statistics.");
+  command->add_option("path", *path, "Dataset file, or a folder of dataset files")->required();
   command->callback([=] { fmt::print("{}", describe_inspection(inspect_dataset(*path))); });
 }
 

@@ -9,7 +9,7 @@
 #include "commands.h"
 
 int main(int argc, char** argv) {
-  CLI::App app{"Makes, converts and checks datasets for dlrm-train.", "dlrm-data"};
+  CLI::App app{"Generates, converts and checks datasets for dlrm-train.", "dlrm-data"};
   app.set_version_flag("--version", DLRM_VERSION);
   app.require_subcommand(1);
   dlrm::add_criteo_command(app);
@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "error: {} (dlrm-data --help tells the usage)\n", error.what());
+    fmt::print(stderr, "error: {} (see dlrm-data --help)\n", error.what());
     return static_cast<int>(dlrm::ExitCode::kUsage);
   } catch (const dlrm::Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());

@@ -10,15 +10,14 @@ namespace dlrm {
 namespace {
 
 constexpr const char* kNotes =
-    "--config takes dense features, tables, features and hotness from a training config and "
-    "writes\n"
-    "a dataset file, dense U[0, 100). --criteo writes a click log in Criteo's format. Ids follow "
-    "a\n"
-    "power law. Without --teacher labels are coin flips; with it they come from a known model, "
-    "and\n"
-    "the best AUC that any model can reach is printed and written to OUTPUT.teacher.json. The "
-    "same\n"
-    "seeds give the same endless stream of samples: --first-sample takes another part of it.";
+    "With --config the samples have the dense features, tables, features and hotness of a "
+    "training\n"
+    "config, and the output is a dataset file. Dense values are U[0, 100). --criteo writes a "
+    "click\n"
+    "log in Criteo's format. Ids follow a power law. Without --teacher labels are random. With it\n"
+    "they are drawn from a known model, and the best AUC that any model can reach is printed and\n"
+    "written to OUTPUT.teacher.json. Equal seeds give the same infinite stream of samples.\n"
+    "--first-sample selects another part of it.";
 
 void run_command(const SynthOptions& options) {
   const auto start = std::chrono::steady_clock::now();
@@ -38,23 +37,25 @@ void run_command(const SynthOptions& options) {
 void add_synth_command(CLI::App& app) {
   auto options = std::make_shared<SynthOptions>();
   CLI::App* command =
-      app.add_subcommand("synth", "Makes a dataset, perhaps with a planted teacher.");
+      app.add_subcommand("synth", "Generates a dataset, optionally with labels of a known model.");
   command->footer(kNotes);
   command->add_option("--samples", options->samples, "Number of samples")->required();
   command->add_option("--output", options->output, "File to write: OUT.h5 or OUT.tsv")->required();
   CLI::Option* config =
-      command->add_option("--config", options->config, "Training config whose data to make");
+      command->add_option("--config", options->config, "Training config to generate data for");
   CLI::Option* criteo =
       command->add_flag("--criteo", options->criteo, "Criteo's format: 13 numbers, 26 categories");
   config->excludes(criteo);
   CLI::Option* alpha = command->add_option(
-      "--alpha", options->alpha, "Skew of the ids, 0 for uniform (else the config's, 1.05)");
-  command->add_option("--teacher", options->teacher, "Seed of the model that labels come from");
-  CLI::Option* seed =
-      command->add_option("--seed", options->seed, "Seed of the samples (else the config's, 1)");
+      "--alpha", options->alpha,
+      "Exponent of the ids' power law; 0: uniform (default: the config's, otherwise 1.05)");
+  command->add_option("--teacher", options->teacher,
+                      "Seed of the model that labels are drawn from");
+  CLI::Option* seed = command->add_option(
+      "--seed", options->seed, "Seed of the samples (default: the config's, otherwise 1)");
   command->add_option("--first-sample", options->first_sample,
                       "Number of the first sample, from 0");
-  command->add_option("--threads", options->threads, "Threads; 0: one a CPU");
+  command->add_option("--threads", options->threads, "Number of threads; 0: one per CPU");
   command->callback([=] {
     if (options->criteo != options->config.empty()) {
       throw usage_error("dlrm-data synth needs --config CONFIG or --criteo");

@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
+
+#include "thread_option.h"
 
 namespace dlrm {
 
@@ -39,7 +42,13 @@ void run_in_order(int64_t count, int threads, const Make& make, const Take& take
     }
   };
   std::vector<std::thread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back(work);
+  try {
+    for (int i = 1; i < threads; ++i) others.emplace_back(work);
+  } catch (const std::system_error&) {
+    const std::lock_guard lock(mutex);
+    if (!error) error = std::make_exception_ptr(too_many_threads(threads));
+    turned.notify_all();
+  }
   work();
   for (std::thread& thread : others) thread.join();
   if (error) std::rethrow_exception(error);

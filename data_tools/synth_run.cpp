@@ -15,6 +15,7 @@
 #include "synth_pipeline.h"
 #include "synth_sink.h"
 #include "teacher.h"
+#include "thread_option.h"
 
 namespace dlrm {
 namespace {
@@ -78,6 +79,9 @@ class Synth {
   };
 
   void check() const {
+    if (options_.threads < 0 || options_.threads > kMostToolThreads) {
+      throw usage_error("--threads {}; expected 0 to {}", options_.threads, kMostToolThreads);
+    }
     if (options_.samples < 1) throw usage_error("--samples must be at least 1");
     if (options_.first_sample < 0) throw usage_error("--first-sample must not be negative");
     // Well below the limit at which numbers of draws exceed 64 bits.

@@ -1,12 +1,23 @@
 #include "task_team.h"
 
+#include <system_error>
+
+#include "thread_option.h"
+
 namespace dlrm {
 
 TaskTeam::TaskTeam(int threads) {
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  try {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {
+    stop();
+    throw too_many_threads(threads);
+  }
 }
 
-TaskTeam::~TaskTeam() {
+TaskTeam::~TaskTeam() { stop(); }
+
+void TaskTeam::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

@@ -13,6 +13,7 @@ namespace dlrm {
 class TaskTeam {
  public:
   /// `threads` includes the caller's thread.
+  /// Throws usage_error if the system starts fewer.
   explicit TaskTeam(int threads);
   ~TaskTeam();
   TaskTeam(const TaskTeam&) = delete;
@@ -24,6 +25,7 @@ class TaskTeam {
   void run(const std::vector<std::function<void()>>& tasks);
 
  private:
+  void stop();
   void work();
   /// Runs tasks until none is left. The caller holds the lock before and after.
   void take_tasks(std::unique_lock<std::mutex>& lock);

@@ -22,7 +22,7 @@ struct TextChunk {
 class TextChunks {
  public:
   static constexpr int64_t kChunkBytes = int64_t{1} << 21;
-  static constexpr int64_t kLongestLine = int64_t{1} << 24;
+  static constexpr int64_t kLongestLine = kChunkBytes;
 
   explicit TextChunks(std::vector<std::string> paths, int64_t chunk_bytes = kChunkBytes);
 

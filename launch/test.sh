@@ -86,7 +86,7 @@ has_nvcc() { command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; }
 quick() {
   part "cpu: build" build cpu programs {core,config,plan,hdf5,data,end_to_end}_test && {
     part "cpu: tests" run cpu -L '^(core|config|plan|hdf5|data|scripts)$'
-    GTEST_FILTER='Install.*:Preflight.*:SmallRun.TwoThree*:SmallRun.AResumed*:SmallRun.EveryProgram*' \
+    GTEST_FILTER='Install.*:Preflight.*:Training.TwoThree*:Resuming.AResumed*:Programs.EveryProgram*' \
       part "cpu: programs" run cpu -L '^end_to_end$'
   }
   has_nvcc && part "cuda: one kernel" one_kernel

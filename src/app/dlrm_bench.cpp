@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "dlrm/config/buildable.h"
+#include "dlrm/core/cpus.h"
 #include "dlrm/device/device.h"
 #include "dlrm/train/machine.h"
 #include "dlrm/train/session.h"
@@ -11,10 +12,15 @@
 #include "bench/batch_sweep.h"
 #include "bench/kernels.h"
 #include "bench/limits.h"
+#include "bench/memory_check.h"
 #include "write_output.h"
 
 namespace dlrm {
 namespace {
+
+// Of one size. Together, sizes are compared with the machine's memory.
+constexpr int64_t kMostElements = int64_t{1} << 40;
+constexpr int64_t kMostSamples = int64_t{1} << 40;
 
 struct Arguments {
   bench::LimitOptions limits;
@@ -29,48 +35,50 @@ struct Arguments {
 
 CLI::App* declare_limits(CLI::App& app, Arguments& a) {
   CLI::App* command = app.add_subcommand(
-      "limits", "Measures what the machine can do: matrix products and memory, as JSON.");
+      "limits", "Measures the machine's rates of matrix products and memory, as JSON.");
   command->add_option("--size", a.limits.size, "rows and columns of the matrices (2048)")
       ->check(CLI::Range(1, 32768));
   command->add_option("--megabytes", a.limits.megabytes, "size of each array of the triad (128)")
       ->check(CLI::Range(1, 65536));
   command->add_option("--seconds", a.limits.seconds, "time spent on each figure (1)")
       ->check(CLI::Range(0.0, 3600.0));
-  command->add_option("--threads", a.threads, "0: OMP_NUM_THREADS, or all CPUs")
-      ->check(CLI::Range(0, 4096));
-  command->add_option("--output", a.output, "write the JSON here too");
+  command->add_option("--threads", a.threads, "0: OMP_NUM_THREADS, or all CPUs if that is not set")
+      ->check(CLI::Range(0, kMostThreads));
+  command->add_option("--output", a.output, "also write the JSON to this file");
   return command;
 }
 
 CLI::App* declare_sweep(CLI::App& app, Arguments& a) {
   CLI::App* command = app.add_subcommand(
-      "batch-sweep", "Times training on a number of samples at each of several batch sizes.");
+      "batch-sweep", "Times training on the same samples at several batch sizes.");
   command->footer(
-      "Batches are loaded before, weights are fresh for every repeat, and the training loop\n"
-      "alone is timed. data_tools/plot_batch_sweep.py draws the JSON.");
+      "Batches are loaded beforehand, and every repeat starts from new weights. Only the\n"
+      "training loop is timed. data_tools/plot_batch_sweep.py plots the JSON.");
   command->add_option("CONFIG", a.sweep.config_path, "a training config")->required();
   command->add_option("--batches", a.batches, "8..1024 (doubling) or 8,32,128");
-  command->add_option("--samples", a.sweep.samples, "trained on in each repeat (10000)")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--repeats", a.sweep.repeats, "of each batch size (10)")
-      ->check(CLI::PositiveNumber);
+  command->add_option("--samples", a.sweep.samples, "samples to train on in each repeat (10000)")
+      ->check(CLI::Range(int64_t{1}, kMostSamples));
+  command->add_option("--repeats", a.sweep.repeats, "repeats of each batch size (10)")
+      ->check(CLI::Range(1, 1000000));
   command->add_option("--set", a.set, "a.b.c=value: replaces one key of the config; repeatable")
       ->allow_extra_args(false);
   command->add_option("--device", a.device, "cpu, cuda or auto; replaces the config's key")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
-  command->add_option("--output", a.output, "write the JSON here");
+  command->add_option("--output", a.output, "write the JSON to this file");
   return command;
 }
 
 CLI::App* declare_kernels(CLI::App& app, Arguments& a) {
   CLI::App* command = app.add_subcommand(
-      "kernels", "Times every operation beside a plain copy and plain matrix products.");
+      "kernels",
+      "Times every operation, and compares it with a plain copy and plain matrix products.");
   command->footer(
-      "A share is of the time that copying the bytes, or multiplying, would take at the measured\n"
-      "rates; of ids, a row is counted for each even where caches hold it. Sizes that are not\n"
-      "given fit the device. data_tools/torch_kernels.py times PyTorch's like.");
+      "A share is the time that the copies or products alone would take at the measured rates,\n"
+      "divided by the operation's time. Each id counts as one row, even if a cache holds the row.\n"
+      "Sizes that are not given fit the device. data_tools/torch_kernels.py times the same\n"
+      "operations of PyTorch.");
   const auto size = [&](const char* name, int64_t& value, const char* what) {
-    command->add_option(name, value, what)->check(CLI::PositiveNumber);
+    command->add_option(name, value, what)->check(CLI::Range(int64_t{1}, kMostElements));
   };
   bench::KernelSizes& s = a.kernels.sizes;
   size("--batch", s.batch, "samples");
@@ -86,20 +94,24 @@ CLI::App* declare_kernels(CLI::App& app, Arguments& a) {
   size("--parameters", s.parameters, "of dense updates (16777216)");
   command->add_option("--seconds", a.kernels.seconds, "time spent on each figure (0.2)")
       ->check(CLI::Range(0.0, 3600.0));
-  command->add_option("--only", a.kernels.only, "operations whose name contains this");
+  command->add_option("--only", a.kernels.only, "only operations whose name contains this");
   command->add_option("--device", a.kernels.device, "cpu, cuda or auto (auto)")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
-  command->add_option("--tf32", a.kernels.tf32,
-                      "whether fp32 products of a GPU may be TF32 (true)");
-  command->add_option("--threads", a.threads, "0: OMP_NUM_THREADS, or all CPUs")
-      ->check(CLI::Range(0, 4096));
-  command->add_option("--output", a.output, "write the JSON here");
+  command->add_option("--tf32", a.kernels.tf32, "allow TF32 in fp32 products of a GPU (true)");
+  command->add_option("--threads", a.threads, "0: OMP_NUM_THREADS, or all CPUs if that is not set")
+      ->check(CLI::Range(0, kMostThreads));
+  command->add_option("--output", a.output, "write the JSON to this file");
   return command;
 }
 
 void run_limits(World& world, Arguments& a) {
   if (world.size() != 1) throw usage_error("limits measures one process; mpirun started more");
-  a.limits.threads = threads_for(a.threads, machine_share(world.comm()));
+  const MachineShare share = machine_share(world.comm());
+  a.limits.threads = threads_for(a.threads, share);
+  const auto size = static_cast<double>(a.limits.size);
+  bench::check_memory("--size", 3 * size * size * 4, share.memory_bytes);
+  bench::check_memory("--megabytes", 3e6 * static_cast<double>(a.limits.megabytes),
+                      share.memory_bytes);
   const std::string json = bench::to_json(a.limits, bench::measure_limits(a.limits));
   fmt::print("{}", json);
   write_output(a.output, json);
@@ -107,7 +119,9 @@ void run_limits(World& world, Arguments& a) {
 
 void run_kernels(World& world, Arguments& a) {
   if (world.size() != 1) throw usage_error("kernels measures one process; mpirun started more");
-  a.kernels.threads = threads_for(a.threads, machine_share(world.comm()));
+  const MachineShare share = machine_share(world.comm());
+  a.kernels.threads = threads_for(a.threads, share);
+  a.kernels.memory_bytes = share.memory_bytes;
   const bench::KernelResult result = bench::time_kernels(a.kernels);
   fmt::print("{}", bench::to_table(result));
   write_output(a.output, bench::to_json(a.kernels, result));
@@ -131,7 +145,7 @@ int main(int argc, char** argv) {
   limit_spinning(argv);
   World world(&argc, &argv);
   Arguments arguments;
-  CLI::App app{"Measures training of recommendation models (DLRM) and the machine below it.",
+  CLI::App app{"Measures the training of recommendation models (DLRM) and the machine.",
                "dlrm-bench"};
   app.set_version_flag("--version", DLRM_VERSION);
   app.require_subcommand(1);
@@ -143,7 +157,7 @@ int main(int argc, char** argv) {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() != 0) {
-        throw usage_error("{} (dlrm-bench --help tells the usage)", error.what());
+        throw usage_error("{} (see dlrm-bench --help)", error.what());
       }
       if (world.rank() == 0) app.exit(error);
       return ExitCode::kDone;

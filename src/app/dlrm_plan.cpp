@@ -30,18 +30,19 @@ struct Arguments {
 void declare(CLI::App& app, Arguments& arguments) {
   app.set_version_flag("--version", std::string("dlrm-plan ") + DLRM_VERSION);
   app.add_option("config", arguments.config, "the run's YAML config")->required();
-  app.add_option("--ranks", arguments.ranks, "ranks to plan for")
+  app.add_option("--ranks", arguments.ranks, "number of ranks to plan for")
       ->required()
       ->check(CLI::Range(1, dlrm::kMostRanks));
-  app.add_option("--ranks-per-node", arguments.ranks_per_node, "ranks that share a node")
+  app.add_option("--ranks-per-node", arguments.ranks_per_node, "number of ranks on each node")
       ->check(CLI::Range(1, dlrm::kMostRanks));
-  app.add_option("--device-memory", arguments.device_memory, "GiB that a rank may use")
+  app.add_option("--device-memory", arguments.device_memory,
+                 "GiB of device memory that a rank may use")
       ->check(dlrm::gibibytes());
   app.add_option("--host-memory", arguments.host_memory,
-                 "GiB of the host that a rank may use beside its GPU's (device: cuda)")
+                 "GiB of host memory that a rank may use in addition (device: cuda)")
       ->check(dlrm::gibibytes());
-  app.add_option("--output", arguments.output, "write the plan here as plan.json");
-  app.add_option("--set", arguments.set, "a.b.c=value: overrides a key of the config")
+  app.add_option("--output", arguments.output, "write the plan to this file, as plan.json");
+  app.add_option("--set", arguments.set, "a.b.c=value: replaces one key of the config; repeatable")
       ->allow_extra_args(false);
 }
 
@@ -59,8 +60,9 @@ int code(dlrm::ExitCode exit) { return static_cast<int>(exit); }
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Prints how a config's tables are sharded over ranks, and the memory they need.",
-               "dlrm-plan");
+  CLI::App app(
+      "Prints how the tables of a config are sharded over ranks, and the memory that they need.",
+      "dlrm-plan");
   Arguments arguments;
   declare(app, arguments);
   try {
@@ -69,7 +71,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "error: {} (dlrm-plan --help tells the usage)\n", error.what());
+    fmt::print(stderr, "error: {} (see dlrm-plan --help)\n", error.what());
     return code(dlrm::ExitCode::kUsage);
   } catch (const dlrm::Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());

@@ -64,11 +64,11 @@ void check_all(dlrm::World& world, const Arguments& arguments, Report& report) {
 int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app(
-      "Checks, among the ranks that mpirun or srun started, what a long run will need. "
+      "Checks the requirements of a long run among the ranks that mpirun or srun started. "
       "launch/preflight.sh starts it.");
   app.set_version_flag("--version", std::string("dlrm-preflight ") + DLRM_VERSION);
-  app.add_option("--folder", arguments.folder, "a folder that all ranks should share");
-  app.add_flag("--need-gpu", arguments.need_gpu, "fail where there is no GPU");
+  app.add_option("--folder", arguments.folder, "a folder that all ranks must share");
+  app.add_flag("--need-gpu", arguments.need_gpu, "fail if a rank has no GPU");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -36,7 +37,7 @@ struct Arguments {
 
 void declare(CLI::App& app, Arguments& a, CLI::Option*& resume) {
   app.set_version_flag("--version", DLRM_VERSION);
-  app.add_option("CONFIG", a.config, "the run's YAML file; docs/config.md tells its keys")
+  app.add_option("CONFIG", a.config, "the run's YAML file; docs/config.md lists its keys")
       ->required();
   app.add_option("--set", a.set, "a.b.c=value: replaces one key of the config; repeatable")
       ->allow_extra_args(false);
@@ -45,27 +46,28 @@ void declare(CLI::App& app, Arguments& a, CLI::Option*& resume) {
                      "continue from the newest checkpoint in DIR (default: checkpoint.directory)")
           ->expected(0, 1)
           ->type_name("[=DIR]");
-  app.add_option("--init-from", a.run.init_from,
-                 "take the weights of a checkpoint, and nothing else")
+  app.add_option("--init-from", a.run.init_from, "load only the weights of a checkpoint")
       ->type_name("DIR");
-  app.add_flag("--eval-only", a.run.eval_only, "evaluate a checkpoint on data.test, train nothing");
-  app.add_flag("--overwrite", a.run.overwrite,
-               "start afresh: remove the checkpoints that are there");
+  app.add_flag("--eval-only", a.run.eval_only,
+               "evaluate a checkpoint on data.test without training");
+  app.add_flag("--overwrite", a.run.overwrite, "start a new run: remove existing checkpoints");
   app.add_flag("--plan-only", a.plan_only,
-               "print where each table would lie and what memory it needs");
-  app.add_option("--ranks", a.ranks, "with --plan-only: for that many ranks")
+               "print where each table is placed and the memory that it needs");
+  app.add_option("--ranks", a.ranks, "with --plan-only: number of ranks")
       ->check(CLI::Range(1, kMostRanks));
-  app.add_option("--device-memory", a.device_memory_gib, "with --plan-only: GiB a rank has")
+  app.add_option("--device-memory", a.device_memory_gib,
+                 "with --plan-only: GiB of device memory per rank")
       ->check(gibibytes());
   app.add_option("--host-memory", a.host_memory_gib,
-                 "with --plan-only: GiB of the host that a rank has beside its GPU's")
+                 "with --plan-only: GiB of host memory per rank, in addition to its GPU's")
       ->check(gibibytes());
   app.add_option("--device", a.device, "cpu, cuda or auto; replaces the config's key")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
   app.add_flag(
       "--check", a.run.check,
-      "run the fp64 reference beside every operation; name the first that disagrees (slow)");
-  app.add_option("--profile", a.run.profile, "write a Chrome trace of every rank's stages")
+      "compare every operation with the fp64 reference; name the first that disagrees (slow)");
+  app.add_option("--profile", a.run.profile,
+                 "write a Chrome trace of the stages of every rank to this file")
       ->type_name("FILE");
 }
 
@@ -96,8 +98,8 @@ ExitCode plan_only(const Arguments& a, int ranks) {
   return ExitCode::kDone;
 }
 
-/// Reads the command line and the config. Throws usage_error, or CLI::Success if help is all that
-/// is asked for.
+/// Reads the command line and the config. Throws usage_error, or CLI::Success if only help or the
+/// version is requested.
 void read(CLI::App& app, Arguments& a, int argc, char** argv) {
   CLI::Option* resume = nullptr;
   declare(app, a, resume);
@@ -106,7 +108,7 @@ void read(CLI::App& app, Arguments& a, int argc, char** argv) {
   } catch (const CLI::Success&) {
     throw;
   } catch (const CLI::ParseError& error) {
-    throw usage_error("{} (dlrm-train --help tells the usage)", error.what());
+    throw usage_error("{} (see dlrm-train --help)", error.what());
   }
   if (resume->count() > 0) a.run.resume = a.resume;
   if (!a.device.empty()) a.set.push_back("device=" + a.device);
@@ -133,6 +135,8 @@ int main(int argc, char** argv) {
   limit_spinning(argv);
   // Created before MPI starts, so that a request to stop during its start counts too.
   std::optional<StopSignal> stop(std::in_place);
+  // A file at its size limit is then an error of that write, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app{"Trains deep-learning recommendation models (DLRM) on one or many ranks.",
                "dlrm-train"};
   Arguments arguments;

@@ -1,5 +1,4 @@
 #pragma once
-#include <cmath>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -9,14 +8,13 @@ namespace dlrm {
 /// An upper limit that no job reaches.
 constexpr int kMostRanks = 65536;
 
-/// A finite number above 0.
+/// A number above 0, and at most an exbibyte.
 inline CLI::Validator gibibytes() {
   return CLI::Validator(
       [](std::string& text) {
         double value = 0;
-        const bool good =
-            CLI::detail::lexical_cast(text, value) && std::isfinite(value) && value > 0;
-        return good ? std::string() : "needs a number of GiB above 0, not " + text;
+        const bool good = CLI::detail::lexical_cast(text, value) && value > 0 && value <= 0x1p30;
+        return good ? std::string() : "needs a number of GiB above 0, at most 2^30, not " + text;
       },
       "");
 }

@@ -15,6 +15,7 @@
 #include "dlrm/train/step_ahead.h"
 
 #include "machine_text.h"
+#include "memory_check.h"
 #include "repeat.h"
 
 namespace dlrm::bench {
@@ -52,6 +53,15 @@ std::vector<Batch> load_batches(const RunConfig& config, int64_t samples) {
     loaded += batch.size();
   }
   return batches;
+}
+
+/// The memory of the batches that load_batches returns.
+double bytes_of_samples(const SweepOptions& options) {
+  const ModelConfig& model = options.config.model;
+  const double numbers = 4.0 * static_cast<double>(model.dense_features + 1);
+  const double bags =
+      8.0 * (static_cast<double>(model.num_features()) + model.lookups_per_sample());
+  return static_cast<double>(options.samples) * (numbers + bags);
 }
 
 /// Objects that all batch sizes of a sweep share.
@@ -214,7 +224,9 @@ Spread spread_of(const std::vector<double>& values) {
 
 SweepResult run_batch_sweep(Communicator& comm, const SweepOptions& options) {
   if (comm.size() != 1) throw usage_error("batch-sweep measures one rank; mpirun started more");
-  Surroundings s(comm, options.config, machine_share(comm));
+  const MachineShare share = machine_share(comm);
+  check_memory("--samples", bytes_of_samples(options), share.memory_bytes);
+  Surroundings s(comm, options.config, share);
   SweepResult result;
   result.threads = s.threads;
   result.device = s.execution.device().describe();

@@ -7,6 +7,7 @@
 
 #include "kernels_clock.h"
 #include "machine_text.h"
+#include "memory_check.h"
 
 namespace dlrm::bench {
 namespace {
@@ -55,6 +56,18 @@ void KernelSizes::fill_for(const Device& device) {
   fill<int64_t>(rows, cpu ? 250000 : 4000000);
   fill<int64_t>(matrix, cpu ? 1024 : 8192);
   fill<int64_t>(copied, cpu ? 128000000 : 2000000000);
+}
+
+double KernelSizes::bytes() const {
+  const auto real = [](int64_t value) { return static_cast<double>(value); };
+  const double b = real(batch), w = real(width);
+  const double stored = real(tables) * real(rows) * w * 2 * 4;  // with the optimizer's state
+  const double ids = b * real(tables) * real(hotness) * 2 * 8;
+  const double vectors = b * (real(tables) + real(features) + 1) * w * 2 * 4;
+  const double products =
+      b * (real(features) * real(features) + 4 * real(layer) + 4 * real(crossed)) * 4;
+  const double weights = 3 * (real(matrix) * real(matrix) + real(layer) * real(layer)) * 4;
+  return stored + ids + vectors + products + weights + 2 * real(copied) + 4 * real(parameters) * 4;
 }
 
 KernelClock::Timing KernelClock::timing_of(const std::function<void()>& call) {
@@ -135,6 +148,9 @@ KernelResult time_kernels(KernelOptions& options) {
                                        ? make_cuda_ops(*device, *stream, products)
                                        : make_cpu_ops(*device, *stream, options.threads);
   options.sizes.fill_for(*device);
+  if (!device->runs_cuda() || cuda_is_emulated()) {
+    check_memory("these sizes", options.sizes.bytes(), options.memory_bytes);
+  }
   return time_kernels(*device, *stream, *ops, options);
 }
 

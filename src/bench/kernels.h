@@ -24,6 +24,8 @@ struct KernelSizes {
   bool variants = true;          ///< also times lookups of other shapes, as real models have them
 
   void fill_for(const Device& device);
+  /// Bytes of the largest arrays, over all operations.
+  double bytes() const;
 };
 
 struct KernelOptions {
@@ -32,6 +34,7 @@ struct KernelOptions {
   std::string only;             ///< names that contain this, and the limits
   std::string device = "auto";  ///< cpu, cuda or auto
   int threads = 1;              ///< of a CPU
+  double memory_bytes = 0;      ///< of the machine, that is available
   bool tf32 = true;             ///< fp32 products of a GPU
 };
 

@@ -42,14 +42,18 @@ Pending Communicator::start_allreduce(View<T> data, DType wire, Stream* stream) 
     reserve("allreduce", static_cast<int64_t>(data.size_bytes()), 2);
     return {};
   }
-  if (wire == DType::kFloat32) {
-    return comm::start_sum<comm::Sum, T, T>(*this, shared_table(), "allreduce", data);
+  switch (wire) {
+    case DType::kFloat32:
+      return comm::start_sum<comm::Sum, T, T>(*this, shared_table(), "allreduce", data);
+    case DType::kBFloat16:
+      if constexpr (std::is_same_v<T, float>) {
+        return comm::start_sum<comm::Sum, T, BFloat16>(*this, shared_table(), "allreduce", data);
+      }
+      break;
+    case DType::kFloat16:
+      break;
   }
-  if constexpr (std::is_same_v<T, float>) {
-    DLRM_CHECK(wire == DType::kBFloat16, "allreduce over a wire of {}", name_of(wire));
-    return comm::start_sum<comm::Sum, float, BFloat16>(*this, shared_table(), "allreduce", data);
-  }
-  DLRM_CHECK(false, "only floats travel as {}", name_of(wire));
+  DLRM_CHECK(false, "allreduce of these values over a wire of {}", name_of(wire));
 }
 
 template Pending Communicator::start_allreduce<float>(View<float>, DType, Stream*);

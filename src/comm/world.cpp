@@ -74,7 +74,7 @@ class World::Impl {
 
   ~Impl() {
     if (std::uncaught_exceptions() > exceptions_) {
-      control_->end_all(ExitCode::kFailure, "ended by an exception that nobody reported");
+      control_->end_all(ExitCode::kFailure, "ended by an exception that was not reported");
     }
     finish();
   }

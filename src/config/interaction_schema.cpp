@@ -84,7 +84,8 @@ Schema<WrittenInteraction> interaction_schema() {
   Schema<WrittenInteraction> schema;
   schema.key(
       "type", &WrittenInteraction::type, choice(type_names()),
-      "how the dense side X and the embeddings E combine; the name alone may stand for the map");
+      "how the bottom MLP's output X and the embeddings E are combined; if no option is set, the "
+      "name may stand for the map");
   Owners owners;
   for_each_type([&](auto type) { add_options<type>(schema, owners); });
   // Rejects an option of another type. It would be ignored, so it is more likely a mistake.

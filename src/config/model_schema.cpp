@@ -16,19 +16,19 @@ Schema<ModelConfig> model_schema() {
   Schema<M> schema;
   schema
       .key("dense_features", &M::dense_features, whole_number<int64_t>(1, 1000000),
-           "numbers in a sample")
+           "numbers per sample")
       .required();
   schema.key("embedding_dim", &M::embedding_dim, whole_number<int64_t>(1, 16384),
-             "the width of tables without a dim of their own");
+             "width of tables without their own dim");
   schema.key("bottom_mlp", &M::bottom_mlp, whole_numbers(1, kMaxLayerWidth, 0, kMaxLayers),
-             "layer widths; [] = none: the dense features are X");
+             "layer widths; [] = no bottom MLP: X is the dense features");
   schema
       .key("top_mlp", &M::top_mlp, whole_numbers(1, kMaxLayerWidth, 1, kMaxLayers),
-           "layer widths; the last is 1, the logit")
+           "layer widths; the last one is 1, the logit")
       .required();
   schema.key("activation", &M::activation, choice(kActivationNames),
-             "after every bottom layer and every top layer but the last; gelu in its tanh form");
-  schema.key("interaction", &M::interaction, interaction_codec(), "how X and E meet");
+             "activation of every layer but the last of the top MLP; gelu is the tanh form");
+  schema.key("interaction", &M::interaction, interaction_codec(), "how X and E are combined");
   schema.key("tables", &M::tables, table_list(), "the embedding tables").required();
   schema.then([](const Node&, const std::string&, M& model) {
     set_default_dim(model.tables, model.embedding_dim);

@@ -1,13 +1,9 @@
 #include "dlrm/config/run_config.h"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/file.h"
 
 #include "overrides.h"
 #include "run_schema.h"
@@ -16,26 +12,7 @@
 namespace dlrm {
 namespace {
 
-constexpr size_t kLongestFile = size_t{64} << 20;
-
-std::string read_file(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    throw usage_error("{}: is a folder; needs a YAML file", path);
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw usage_error("{}: cannot be read: {}", path, std::strerror(errno));
-  std::string text;
-  std::string block(size_t{1} << 16, '\0');
-  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
-    text.append(block, 0, static_cast<size_t>(file.gcount()));
-    if (text.size() > kLongestFile) {
-      throw usage_error("{}: is longer than 64 MiB: needs a YAML config", path);
-    }
-  }
-  if (file.bad()) throw usage_error("{}: cannot be read: {}", path, std::strerror(errno));
-  return text;
-}
+constexpr size_t kLongestFile = size_t{16} << 20;
 
 // Lists leaves by their dotted keys. Items of a list of maps are keyed by name, so that an
 // additional table does not change the keys of later ones.
@@ -91,7 +68,7 @@ RunConfig parse_config(const std::string& yaml, const std::string& name,
 }
 
 RunConfig load_config(const std::string& path, const std::vector<std::string>& overrides) {
-  return parse_config(read_file(path), path, overrides);
+  return parse_config(read_text(path, kLongestFile), path, overrides);
 }
 
 std::string to_yaml(const RunConfig& config) { return emit_document(*run_schema().write(config)); }

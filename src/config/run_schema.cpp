@@ -14,29 +14,32 @@ Schema<SyntheticConfig> synthetic_schema() {
   using S = SyntheticConfig;
   Schema<S> schema;
   schema.key("samples", &S::samples, whole_number<int64_t>(1, int64_t{1} << 53),
-             "samples in an epoch");
+             "samples per epoch");
   schema.key("alpha", &S::alpha, real_number(0, 10),
-             "exponent of the ids' power law, 0 the hottest id; 0 = uniform");
+             "exponent of the power law of the ids; id 0 is the most frequent; 0 = uniform");
   schema.key("seed", &S::seed, whole_number<uint64_t>(0, std::numeric_limits<uint64_t>::max()),
-             "of the samples");
+             "seed of the samples");
   return schema;
 }
 
 Schema<ShardingConfig> sharding_schema() {
   using S = ShardingConfig;
   Schema<S> schema;
-  schema.key("strategy", &S::strategy, choice(kStrategyNames), "how tables are cut over the ranks");
+  schema.key("strategy", &S::strategy, choice(kStrategyNames),
+             "how tables are sharded over the ranks");
   schema.key("tables", &S::tables, map_of("tables or groups", choice(kStrategyNames)),
-             "overrides, as {C3: row}; a table's own one goes before its group's");
-  schema.key("plan", &S::plan, optional_path(), "a plan.json to use as it is");
+             "strategies of single tables, for example {C3: row}; a table overrides its group");
+  schema.key("plan", &S::plan, optional_path(), "a plan.json to use unchanged");
   return schema;
 }
 
 Schema<RoutingConfig> routing_schema() {
   using R = RoutingConfig;
   Schema<R> schema;
-  schema.key("mode", &R::mode, choice(kRoutingModeNames),
-             "exact: ids go to their owners; fixed: all ids to all ranks, in constant shapes");
+  schema.key(
+      "mode", &R::mode, choice(kRoutingModeNames),
+      "exact: each owner receives its ids; fixed: every rank receives all ids, so that sizes are "
+      "constant");
   schema.key("depth", &R::depth, whole_number(0, 64), "batches routed ahead");
   return schema;
 }
@@ -44,12 +47,14 @@ Schema<RoutingConfig> routing_schema() {
 Schema<CachedConfig> cached_schema() {
   using C = CachedConfig;
   Schema<C> schema;
-  schema.key("fast", &C::fast, memory_size(false), "the fast tier, or its share of the tables");
+  schema.key("fast", &C::fast, memory_size(false),
+             "size of the fast tier, or its share of the tables");
   schema.key("middle", &C::middle, memory_size(true),
              "host memory between the device and the SSD; empty = none");
-  schema.key("backing", &C::backing, word({"host", "ssd"}), "where all rows lie");
-  schema.key("directory", &C::directory, optional_path(), "of the SSD's files");
-  schema.key("policy", &C::policy, word({"lookahead", "lru16", "static"}), "which rows stay");
+  schema.key("backing", &C::backing, word({"host", "ssd"}), "where all rows are stored");
+  schema.key("directory", &C::directory, optional_path(), "directory of the files on the SSD");
+  schema.key("policy", &C::policy, word({"lookahead", "lru16", "static"}),
+             "which rows stay in the fast tier");
   return schema;
 }
 
@@ -57,12 +62,12 @@ Schema<MemoryConfig> memory_schema() {
   using M = MemoryConfig;
   Schema<M> schema;
   schema.key("tier", &M::tier, choice(kMemoryTierNames),
-             "where tables live; on a CPU run device and host are the same");
+             "where tables are stored; on a CPU device and host are the same");
   schema.key("tables", &M::tables, map_of("tables or groups", choice(kMemoryTierNames)),
-             "overrides, as {big: host}; a table's own one goes before its group's");
+             "tiers of single tables, for example {big: host}; a table overrides its group");
   schema.key("device", &M::device, memory_size(true),
-             "GPU: the most of its memory that a rank plans with; empty = what is free");
-  schema.key("cached", &M::cached, section(cached_schema()), "the cached tier");
+             "GPU: the most device memory that a rank may plan with; empty = all free memory");
+  schema.key("cached", &M::cached, section(cached_schema()), "the tier cached");
   return schema;
 }
 
@@ -73,23 +78,25 @@ Schema<EvalConfig> eval_schema() {
              "steps between evaluations; 0 = none");
   schema.key("at_end", &E::at_end, boolean(), "evaluate after the last step");
   schema.key("stop_at_auc", &E::stop_at_auc, real_number(0, 1),
-             "training ends when an evaluation reaches it; 0 = never");
-  schema.key("patience", &E::patience, whole_number<int64_t>(0, 1000000),
-             "training ends after so many evaluations in a row without a better one; 0 = never");
+             "training ends when an evaluation reaches this AUC; 0 = never");
+  schema.key(
+      "patience", &E::patience, whole_number<int64_t>(0, 1000000),
+      "training ends after this many consecutive evaluations without an improvement; 0 = never");
   return schema;
 }
 
 Schema<CheckpointConfig> checkpoint_schema() {
   using C = CheckpointConfig;
   Schema<C> schema;
-  schema.key("directory", &C::directory, path_text(), "holds step_<9 digits> folders");
+  schema.key("directory", &C::directory, path_text(), "contains the folders step_<9 digits>");
   schema.key("every_steps", &C::every_steps, whole_number<int64_t>(0, kMaxSteps),
              "steps between checkpoints; 0 = none");
   schema.key("at_end", &C::at_end, boolean(), "save after the last step");
-  schema.key("keep", &C::keep, whole_number(1, 1000000), "newest checkpoints kept");
+  schema.key("keep", &C::keep, whole_number(1, 1000000),
+             "number of checkpoints to keep, the newest");
   schema.key("keep_best", &C::keep_best, choice(kBestMetricNames),
-             "the checkpoint with the best evaluation is kept too, as the link best; "
-             "eval.patience uses the same metric, or AUC if it is none");
+             "also keep the checkpoint with the best evaluation, as the link best; "
+             "eval.patience uses the same metric, or AUC if this is none");
   return schema;
 }
 
@@ -110,12 +117,12 @@ Schema<RunConfig> make_run_schema() {
   schema.key("train", &R::train, section(train_schema()), "");
   schema.key("sharding", &R::sharding, section(sharding_schema()), "").may_change();
   schema.key("routing", &R::routing, section(routing_schema()), "").may_change();
-  schema.key("comm", &R::comm, choice(kCommNames), "what moves bytes between ranks").may_change();
+  schema.key("comm", &R::comm, choice(kCommNames), "how ranks communicate").may_change();
   schema.key("memory", &R::memory, section(memory_schema()), "").may_change();
   schema.key("eval", &R::eval, section(eval_schema()), "").may_change();
   schema.key("checkpoint", &R::checkpoint, section(checkpoint_schema()), "").may_change();
   schema.key("output", &R::output, section(output_schema()), "").may_change();
-  schema.key("device", &R::device, choice(kDeviceNames), "what computes").may_change();
+  schema.key("device", &R::device, choice(kDeviceNames), "the device that computes").may_change();
   return schema;
 }
 
@@ -127,23 +134,26 @@ Schema<DataConfig> data_schema() {
   using D = DataConfig;
   Schema<D> schema;
   schema.key("source", &D::source, choice(kDataKindNames),
-             "hdf5: dataset files; synthetic: made on the fly; replay: the first batch again and "
-             "again");
+             "hdf5: dataset files; synthetic: generated during the run; replay: the first batch in "
+             "every step");
   schema
       .key("train", &D::train, optional_path("a path"),
            "the training data: a file or a folder of files")
       .default_shown("required for hdf5")
       .may_change();
-  schema
-      .key("test", &D::test, optional_path(),
-           "the data that evaluations read; empty = no evaluation")
+  schema.key("test", &D::test, optional_path(), "the test data; empty = no evaluation")
       .may_change();
-  schema.key("synthetic", &D::synthetic, section(synthetic_schema()), "the synthetic source");
-  schema.key("shuffle", &D::shuffle, boolean(), "another order in each epoch");
-  schema.key("workers", &D::workers, whole_number(1, 256), "reading threads a rank").may_change();
+  schema.key("synthetic", &D::synthetic, section(synthetic_schema()),
+             "options of the source synthetic");
+  schema.key("shuffle", &D::shuffle, boolean(), "shuffle the samples differently in each epoch");
+  schema.key("workers", &D::workers, whole_number(1, 256), "reading threads per rank").may_change();
   schema.key("prefetch", &D::prefetch, whole_number(1, 1024), "batches read ahead").may_change();
   schema.key("invalid_id", &D::invalid_id, choice(kInvalidIdNames),
-             "an id outside its table ends the run, or counts as absent");
+             "error: an id outside its table ends the run; drop: it is left out");
+  schema
+      .key("verify", &D::verify, boolean(),
+           "compare each block of a dataset file with its checksums when it is first read")
+      .may_change();
   return schema;
 }
 

@@ -32,9 +32,9 @@ Schema<FeatureConfig> feature_schema() {
   schema.key("name", &FeatureConfig::name, name_text(), "the feature's name in the data")
       .required();
   schema.key("hotness", &FeatureConfig::hotness, whole_number<int64_t>(1, kMaxHotness),
-             "ids in a bag; the expected mean where the data has offsets");
+             "ids in a bag; the expected mean if the data has offsets");
   schema.key("pooling", &FeatureConfig::pooling, choice(kPoolingNames),
-             "how the rows of a bag become one vector");
+             "how the rows of a bag are combined");
   return schema;
 }
 
@@ -66,30 +66,32 @@ bool has_features(const TableEntry& entry) { return !entry.features.empty(); }
 
 Schema<TableEntry> entry_schema() {
   Schema<TableEntry> schema;
-  schema.key("name", &TableEntry::name, name_text(), "the table's name, and its feature's")
+  schema
+      .key("name", &TableEntry::name, name_text(),
+           "name of the table, and of its feature if none are listed")
       .required();
   schema
       .key("rows", &TableEntry::rows, whole_number<int64_t>(1, kMaxRows),
-           "rows: every id is below it")
+           "number of rows; ids are less than it")
       .required();
-  schema.key("dim", &TableEntry::dim, whole_number<int64_t>(1, kMaxDim), "the table's width")
+  schema.key("dim", &TableEntry::dim, whole_number<int64_t>(1, kMaxDim), "width of the table")
       .default_shown("model.embedding_dim");
-  schema.key("dtype", &TableEntry::dtype, choice(kTableTypeNames), "how weights are stored");
+  schema.key("dtype", &TableEntry::dtype, choice(kTableTypeNames), "type of the stored weights");
   schema
       .key("count", &TableEntry::count, whole_number<int64_t>(1, kMaxCount),
-           "stands for that many tables, <name>_0, <name>_1, ..., features suffixed alike; "
-           "elsewhere <name> means all of them")
+           "number of tables of this shape: <name>_0, <name>_1, ..., with the same suffixes on "
+           "their features; elsewhere <name> stands for all of them")
       .default_shown("one table, <name>")
       .omit_if([](const TableEntry& entry) { return entry.count == 0; });
   schema
       .key("hotness", &TableEntry::hotness, whole_number<int64_t>(1, kMaxHotness),
-           "of the one feature, where none are listed")
+           "hotness of the only feature, if none are listed")
       .omit_if(has_features);
   schema
       .key("pooling", &TableEntry::pooling, choice(kPoolingNames),
-           "of the one feature, where none are listed")
+           "pooling of the only feature, if none are listed")
       .omit_if(has_features);
-  schema.key("features", &TableEntry::features, feature_list(), "the features that the table feeds")
+  schema.key("features", &TableEntry::features, feature_list(), "features that use the table")
       .default_shown("one, of the table's name")
       .omit_if([](const TableEntry& entry) { return !has_features(entry); });
   schema.then([](const Node& node, const std::string& path, TableEntry& entry) {
@@ -97,7 +99,7 @@ Schema<TableEntry> entry_schema() {
     for (const char* name : {"hotness", "pooling"}) {
       const NodePtr value = node.find(name);
       if (!value) continue;
-      throw usage_error("{}: {}.{} is set beside features: write it in each feature",
+      throw usage_error("{}: {}.{} is set together with features: set it in each feature",
                         value->place.text(), path, name);
     }
   });

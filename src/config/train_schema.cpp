@@ -1,5 +1,7 @@
 #include <limits>
 
+#include "dlrm/core/cpus.h"
+
 #include "names.h"
 #include "run_schema.h"
 
@@ -12,11 +14,11 @@ Schema<WireConfig> wire_schema() {
   using W = WireConfig;
   Schema<W> schema;
   schema.key("forward", &W::forward, choice(kForwardWireNames),
-             "type in which pooled vectors travel; sums are in fp32 throughout");
+             "type in which pooled vectors are sent; sums are in fp32");
   schema.key("backward", &W::backward, choice(kTableTypeNames),
-             "type in which pooled gradients travel");
+             "type in which gradients of pooled vectors are sent");
   schema.key("dense", &W::dense, choice(kTableTypeNames),
-             "type in which gradients of the dense layers travel");
+             "type in which gradients of dense parameters are sent");
   return schema;
 }
 
@@ -39,8 +41,8 @@ Schema<OptimizerConfig> optimizer_schema(uint32_t use) {
     rules.emplace_back(kOptimizers[i].name, static_cast<OptimizerRule>(i));
   }
   Schema<O> schema;
-  schema.key("type", &O::type, choice(rules), "the update rule");
-  schema.key("lr", &O::lr, real_number(0, 1e6), "learning rate, which lr_schedule scales");
+  schema.key("type", &O::type, choice(rules), "the optimizer");
+  schema.key("lr", &O::lr, real_number(0, 1e6), "learning rate before lr_schedule");
   for (const OptimizerConstant& constant : kOptimizerConstants) {
     std::vector<std::string> users;
     for (const auto& [name, rule] : rules) {
@@ -62,10 +64,13 @@ Schema<ScheduleConfig> schedule_schema() {
   using S = ScheduleConfig;
   const auto steps = whole_number<int64_t>(0, kMaxSteps);
   Schema<S> schema;
-  schema.key("warmup_steps", &S::warmup_steps, steps, "steps over which lr rises linearly");
-  schema.key("decay_start", &S::decay_start, steps, "the step, from 0, at which decay begins");
-  schema.key("decay_steps", &S::decay_steps, steps, "steps until lr is 0; 0 = no decay");
-  schema.key("power", &S::power, real_number(0, 100), "of the polynomial decay");
+  schema.key("warmup_steps", &S::warmup_steps, steps,
+             "steps in which the learning rate rises linearly");
+  schema.key("decay_start", &S::decay_start, steps,
+             "step at which the decay begins, counted from 0");
+  schema.key("decay_steps", &S::decay_steps, steps,
+             "steps of decay, after which the learning rate is 0; 0 = no decay");
+  schema.key("power", &S::power, real_number(0, 100), "exponent of the polynomial decay");
   return schema;
 }
 
@@ -88,35 +93,37 @@ Schema<TrainConfig> train_schema() {
   schema
       .key("global_batch_size", &T::global_batch_size,
            whole_number<int64_t>(1, std::numeric_limits<int32_t>::max()),
-           "samples in a step, over all ranks")
+           "samples per step, over all ranks")
       .required();
   schema.key("epochs", &T::epochs, whole_number<int64_t>(1, 1000000), "passes over the data")
       .may_change()
       .omit_if([](const T& train) { return train.steps >= 0; });
   schema
       .key("steps", &T::steps, whole_number<int64_t>(0, kMaxSteps),
-           "steps in all, resumed ones included, instead of epochs; 0 only initialises")
-      .default_shown("epochs decides")
+           "total number of steps, including those before a resume; replaces epochs; 0 only "
+           "initialises")
+      .default_shown("set by epochs")
       .may_change()
       .omit_if([](const T& train) { return train.steps < 0; });
   schema.key("seed", &T::seed, whole_number<uint64_t>(0, std::numeric_limits<uint64_t>::max()),
-             "of initial weights and shuffling");
+             "seed of initial weights and shuffling");
   schema.key("precision", &T::precision, choice(kPrecisionNames),
-             "of matrix products and activations; weights, sums and updates are fp32");
+             "type of matrix products and activations; weights, sums and updates are fp32");
   schema.key("tf32", &T::tf32, boolean(), "GPU: fp32 products may use TF32");
   schema.key("pin_algorithms", &T::pin_algorithms, boolean(),
-             "GPU: products take the library's first algorithm, instead of the fastest as timed in "
-             "the first step, so that two fresh runs give the same bits");
-  schema.key("wire", &T::wire, section(wire_schema()), "types on the wire");
+             "GPU: use the library's first algorithm for each product instead of timing several in "
+             "the first step, so that two new runs give the same bits");
+  schema.key("wire", &T::wire, section(wire_schema()), "types of the values that ranks send");
   schema.key("dense_optimizer", &T::dense_optimizer, section(optimizer_schema(kDense)),
-             "of MLPs and cross layers");
+             "optimizer of MLPs and cross layers");
   schema.key("sparse_optimizer", &T::sparse_optimizer, section(optimizer_schema(kSparse)),
-             "of tables");
-  schema.key("lr_schedule", &T::lr_schedule, section(schedule_schema()), "of both optimizers");
+             "optimizer of tables");
+  schema.key("lr_schedule", &T::lr_schedule, section(schedule_schema()),
+             "learning-rate schedule of both optimizers");
   schema
-      .key("threads", &T::threads, whole_number(0, 4096),
-           "compute threads a rank; 0 = OMP_NUM_THREADS if set, else the CPUs that the launcher "
-           "gave")
+      .key("threads", &T::threads, whole_number(0, kMostThreads),
+           "compute threads per rank; 0 = OMP_NUM_THREADS if set, otherwise the CPUs that the "
+           "launcher assigned")
       .may_change();
   schema
       .key("timeout", &T::timeout, real_number(0.01, 1e7),

@@ -107,12 +107,37 @@ void File::sync() {
   if (::fsync(fd_) != 0) fail(path_, "sync");
 }
 
+std::string read_text(const std::string& path, size_t most) {
+  // Opening a pipe would wait for its writer.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0) throw usage_error("{}: cannot be read: {}", path, std::strerror(errno));
+  const File file(path, fd);
+  struct stat info {};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    throw usage_error("{}: is {}; needs a text file", path,
+                      S_ISDIR(info.st_mode) ? "a folder" : "not a regular file");
+  }
+  std::string text;
+  constexpr size_t kBlock = size_t{1} << 16;
+  for (size_t got = kBlock; got > 0;) {  // files of /proc do not tell their size
+    const size_t before = text.size();
+    text.resize(before + kBlock);
+    ssize_t count;
+    do {
+      count = ::pread(fd, text.data() + before, kBlock, static_cast<off_t>(before));
+    } while (count < 0 && errno == EINTR);
+    if (count < 0) throw usage_error("{}: cannot be read: {}", path, std::strerror(errno));
+    got = static_cast<size_t>(count);
+    text.resize(before + got);
+    if (text.size() > most) throw usage_error("{}: is longer than {} bytes", path, most);
+  }
+  return text;
+}
+
 std::optional<std::string> read_file(const std::string& path) {
+  constexpr size_t kMost = size_t{64} << 20;
   try {
-    const File file(path, File::Mode::kRead);
-    std::string text(static_cast<size_t>(file.size()), '\0');
-    file.read(text.data(), text.size(), 0);
-    return text;
+    return read_text(path, kMost);
   } catch (const Error&) {
     return {};
   }

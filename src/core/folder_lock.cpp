@@ -70,11 +70,29 @@ std::string own_identity() {
       pid_namespace(), ticks, random(), random());
 }
 
-/// What the file at `fd` says.
+/// The content of the file `fd`.
 std::string text_of(int fd) {
-  std::array<char, 1024> text{};
-  const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
-  return {text.data(), static_cast<size_t>(std::max<ssize_t>(0, size))};
+  std::string text;
+  std::array<char, 1024> part{};
+  while (text.size() < part.size()) {
+    const ssize_t size = ::pread(fd, part.data(), part.size(), static_cast<off_t>(text.size()));
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) break;
+    text.append(part.data(), static_cast<size_t>(size));
+  }
+  return text;
+}
+
+bool write_text(int fd, const std::string& text) {
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t put =
+        ::pwrite(fd, text.data() + done, text.size() - done, static_cast<off_t>(done));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    done += static_cast<size_t>(put);
+  }
+  return ::ftruncate(fd, static_cast<off_t>(done)) == 0;
 }
 
 /// The same, read from the server if it is a network file.
@@ -140,7 +158,7 @@ FolderLock::~FolderLock() {
     stop_.notify_one();
     heart_.join();
   }
-  // Removed while it is locked. Whoever waits for the lock of a removed file opens the next one.
+  // Removed while it is locked. A process that gets the lock of a removed file opens the new one.
   if (in_place() && text_of(fd_).rfind(identity_, 0) == 0) ::unlink(path_.c_str());
   close();
 }
@@ -189,11 +207,8 @@ bool FolderLock::has_live_holder() const {
 
 void FolderLock::write_record() {
   const std::string text = fmt::format("{}beat {:012}\n", identity_, beats_++);
-  const bool written =
-      ::pwrite(fd_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
-      ::ftruncate(fd_, static_cast<off_t>(text.size())) == 0;
   // A lock without a record still holds, and a later beat may find room on the disk.
-  if (written) ::fdatasync(fd_);
+  if (write_text(fd_, text)) ::fdatasync(fd_);
 }
 
 void FolderLock::refuse() {

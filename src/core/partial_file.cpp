@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
@@ -37,7 +38,13 @@ void on_signal(int signal) {
 }  // namespace
 
 PartialFile::PartialFile(const std::string& target)
-    : target_(target), name_(target + ".partial"), slot_(remember(name_.c_str())) {}
+    : target_(target), name_(target + ".partial"), slot_(remember(name_.c_str())) {
+  // A file that is there, or a link, gives way to a new file. Whoever opens the name reports an
+  // error.
+  unlink(name_.c_str());
+  const int fd = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (fd >= 0) ::close(fd);
+}
 
 PartialFile::~PartialFile() {
   if (!published_) unlink(name_.c_str());

@@ -2,15 +2,46 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <random>
+#include <vector>
+
+#include <fcntl.h>
 
 #include "dlrm/core/error.h"
 
 namespace dlrm {
 
-FileReplacement::FileReplacement(const std::string& path)
-    : path_(path), temporary_(path + ".tmp"), file_(std::fopen(temporary_.c_str(), "w")) {
-  if (!file_) throw run_error("{}: cannot create: {}", temporary_, std::strerror(errno));
+namespace {
+
+constexpr const char* kSuffix = ".tmp";
+constexpr size_t kDigits = 8;
+
+/// Creates a file of a name that nobody can predict. Follows no link and opens no file that is
+/// there. Returns its name.
+std::string create_beside(const std::string& path, std::FILE*& file) {
+  std::random_device random;
+  for (;;) {
+    const std::string name = fmt::format("{}.{:08x}{}", path, random(), kSuffix);
+    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST) continue;
+    file = fd < 0 ? nullptr : ::fdopen(fd, "w");
+    if (!file) throw run_error("{}: cannot create: {}", name, std::strerror(errno));
+    return name;
+  }
 }
+
+bool is_interrupted(const std::string& name, const std::string& target) {
+  const size_t digits = target.size() + 1;
+  return name.size() == digits + kDigits + std::strlen(kSuffix) &&
+         name.compare(0, digits, target + ".") == 0 && name.ends_with(kSuffix) &&
+         name.find_first_not_of("0123456789abcdef", digits) == digits + kDigits;
+}
+
+}  // namespace
+
+FileReplacement::FileReplacement(const std::string& path)
+    : path_(path), temporary_(create_beside(path, file_)) {}
 
 FileReplacement::~FileReplacement() {
   if (!file_) return;
@@ -37,6 +68,18 @@ void replace_file(const std::string& path, std::string_view text) {
   FileReplacement file(path);
   file.write(text);
   file.commit();
+}
+
+void remove_interrupted_replacements(const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path target(path);
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator it(target.parent_path(), error), end; !error && it != end;
+       it.increment(error)) {
+    if (is_interrupted(it->path().filename(), target.filename())) found.push_back(it->path());
+  }
+  for (const fs::path& name : found) fs::remove(name, error);
 }
 
 }  // namespace dlrm

@@ -1,13 +1,13 @@
 #include "dlrm/data/dataset_file.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
-
-#include <sys/mman.h>
 
 #include "dlrm/core/error.h"
 
-#include "dataset_opener.h"
+#include "dataset_structure.h"
+#include "mapped_file.h"
 
 namespace dlrm {
 namespace {
@@ -43,18 +43,79 @@ void check_alike(const DatasetFile& first, const DatasetFile& other) {
   }
 }
 
+/// Finds the columns of a structure in its mapped file.
+class Columns {
+ public:
+  Columns(const MappedFile& file, const DatasetStructure& structure)
+      : file_(file), structure_(structure) {}
+
+  const std::byte* find(const std::string& name, const StoredColumn& column, int64_t elements,
+                        int64_t bytes) const {
+    return file_.column(name, column.offset, elements, bytes);
+  }
+
+  const std::byte* sums(const std::string& name, const StoredColumn& column, int64_t blocks) const {
+    return file_.column("/checksums" + name, column.sums, blocks, 4);
+  }
+
+  MappedFeature feature(const StoredFeature& stored, int64_t blocks) const {
+    const std::string ids = "/sparse/" + stored.name + "/ids";
+    const std::string offsets = "/sparse/" + stored.name + "/offsets";
+    MappedFeature mapped{stored.name, stored.rows, stored.hotness, stored.type, stored.count};
+    mapped.ids = find(ids, stored.ids, stored.count, bytes_of(stored.type));
+    mapped.id_sums = sums(ids, stored.ids, blocks);
+    if (stored.hotness > 0) return mapped;
+    mapped.offsets = find(offsets, stored.offsets, structure_.samples + 1, 8);
+    mapped.offset_sums = sums(offsets, stored.offsets, blocks);
+    check_ends(mapped, offsets);
+    return mapped;
+  }
+
+ private:
+  void check_ends(const MappedFeature& feature, const std::string& name) const {
+    int64_t first = 0, last = 0;
+    std::memcpy(&first, feature.offsets, 8);
+    std::memcpy(&last, feature.offsets + structure_.samples * 8, 8);
+    if (first == 0 && last == feature.count) return;
+    file_.check_whole();
+    throw usage_error("{}: {} goes from {} to {}; it must go from 0 to the number of ids, {}",
+                      file_.path(), name, first, last, feature.count);
+  }
+
+  const MappedFile& file_;
+  const DatasetStructure& structure_;
+};
+
 }  // namespace
 
-DatasetFile::DatasetFile(const std::string& path) : path_(path) {
-  try {
-    DatasetOpener(*this).open();
-  } catch (...) {
-    if (mapping_) munmap(mapping_, mapped_bytes_);
-    throw;
+DatasetFile::DatasetFile(const std::string& path)
+    : DatasetFile(std::make_unique<MappedFile>(path), read_structures({path}).front()) {}
+
+DatasetFile::DatasetFile(std::unique_ptr<MappedFile> file, const DatasetStructure& structure)
+    : file_(std::move(file)),
+      samples_(structure.samples),
+      checksum_samples_(structure.checksum_samples),
+      dense_width_(structure.dense_width),
+      label_type_(structure.label_type) {
+  const Columns columns(*file_, structure);
+  labels_ = columns.find("/label", structure.labels, samples_, bytes_of(label_type_));
+  dense_ = columns.find("/dense", structure.dense, samples_, dense_width_ * 4);
+  label_sums_ = columns.sums("/label", structure.labels, blocks());
+  dense_sums_ = columns.sums("/dense", structure.dense, blocks());
+  for (const StoredFeature& feature : structure.features) {
+    features_.push_back(columns.feature(feature, blocks()));
   }
 }
 
-DatasetFile::~DatasetFile() { munmap(mapping_, mapped_bytes_); }
+DatasetFile::~DatasetFile() = default;
+
+const std::string& DatasetFile::path() const { return file_->path(); }
+
+int64_t DatasetFile::blocks() const {
+  return checksum_samples_ > 0 ? (samples_ + checksum_samples_ - 1) / checksum_samples_ : 0;
+}
+
+void DatasetFile::check_whole() const { file_->check_whole(); }
 
 const MappedFeature* DatasetFile::find(const std::string& name) const {
   for (const MappedFeature& feature : features_) {
@@ -64,8 +125,12 @@ const MappedFeature* DatasetFile::find(const std::string& name) const {
 }
 
 Dataset::Dataset(const std::string& path) : starts_{0} {
-  for (const std::string& file : files_of(path)) {
-    files_.push_back(std::make_unique<DatasetFile>(file));
+  const std::vector<std::string> paths = files_of(path);
+  std::vector<std::unique_ptr<MappedFile>> mapped;
+  for (const std::string& file : paths) mapped.push_back(std::make_unique<MappedFile>(file));
+  const std::vector<DatasetStructure> structures = read_structures(paths);
+  for (size_t f = 0; f < paths.size(); ++f) {
+    files_.push_back(std::make_unique<DatasetFile>(std::move(mapped[f]), structures[f]));
     check_alike(*files_.front(), *files_.back());
     starts_.push_back(starts_.back() + files_.back()->samples());
   }

@@ -14,37 +14,43 @@ constexpr int64_t kAlignment = 4096;
 /// Creates the datasets of a file and records their extents.
 class Creator {
  public:
-  explicit Creator(const std::string& path) : file_(hdf5::File::create(path, {kAlignment})) {}
+  Creator(const std::string& path, int64_t samples)
+      : file_(hdf5::File::create(path, {kAlignment})),
+        blocks_((samples + kChecksumSamples - 1) / kChecksumSamples) {}
 
   hdf5::File& file() { return file_; }
 
-  hdf5::Dataset dataset(const std::string& name, Type type, const hdf5::Shape& shape,
-                        int64_t width) {
+  hdf5::Dataset column(const std::string& name, Type type, const hdf5::Shape& shape,
+                       int64_t width) {
     hdf5::Dataset made = file_.create_dataset(name, type, shape);
-    extents_.push_back({made.storage().offset, made.elements() * width});
+    columns_.push_back({made.storage().offset, made.elements() * width});
+    const auto sums = file_.create_dataset("/checksums" + name, Type::kUint32, {blocks_});
+    sums_.push_back({sums.storage().offset, blocks_ * 4});
     return made;
   }
 
   std::vector<Extent> close() {
     file_.close();
-    return std::move(extents_);
+    columns_.insert(columns_.end(), sums_.begin(), sums_.end());
+    return std::move(columns_);
   }
 
  private:
   hdf5::File file_;
-  std::vector<Extent> extents_;
+  int64_t blocks_;
+  std::vector<Extent> columns_, sums_;
 };
 
 void create_feature(Creator& creator, const FeatureColumn& feature, int64_t samples, int64_t ids) {
   const std::string group = "/sparse/" + feature.name;
   const Type type = feature.ids == IdType::kInt32 ? Type::kInt32 : Type::kInt64;
-  hdf5::Dataset made = creator.dataset(group + "/ids", type, {ids}, bytes_of(feature.ids));
+  hdf5::Dataset made = creator.column(group + "/ids", type, {ids}, bytes_of(feature.ids));
   made.set_integer("rows", feature.rows);
   if (feature.hotness > 0) {
     made.set_integer("hotness", feature.hotness);
     return;
   }
-  creator.dataset(group + "/offsets", Type::kInt64, {samples + 1}, 8);
+  creator.column(group + "/offsets", Type::kInt64, {samples + 1}, 8);
 }
 
 }  // namespace
@@ -57,13 +63,14 @@ size_t column_count(const DatasetLayout& layout) {
 
 std::vector<Extent> create_dataset_file(const std::string& path, const DatasetLayout& layout,
                                         int64_t samples, const std::vector<int64_t>& ids) {
-  Creator creator(path);
+  Creator creator(path, samples);
   creator.file().set_fixed_text("format", "dlrm-dataset");
   creator.file().set_integer("version", 1);
   creator.file().set_integer("samples", samples);
+  creator.file().set_integer("checksum_samples", kChecksumSamples);
   const Type label = layout.label == LabelType::kUint8 ? Type::kUint8 : Type::kFloat32;
-  creator.dataset("/label", label, {samples}, bytes_of(layout.label));
-  creator.dataset("/dense", Type::kFloat32, {samples, layout.dense}, 4);
+  creator.column("/label", label, {samples}, bytes_of(layout.label));
+  creator.column("/dense", Type::kFloat32, {samples, layout.dense}, 4);
   for (size_t f = 0; f < layout.features.size(); ++f) {
     create_feature(creator, layout.features[f], samples, ids[f]);
   }

@@ -7,6 +7,9 @@
 
 namespace dlrm {
 
+/// Samples of a block with a checksum: those of a block of the shuffled order.
+constexpr int64_t kChecksumSamples = 16384;
+
 /// A range of bytes of a file.
 struct Extent {
   int64_t offset = 0;
@@ -17,7 +20,8 @@ struct Extent {
 size_t column_count(const DatasetLayout& layout);
 
 /// Creates the HDF5 file with space for every column; ids[i] is the number of ids of feature i.
-/// Returns the extents of the columns, in the order of column_count.
+/// Returns the extents of the columns, in the order of column_count, and then those of their
+/// checksums.
 std::vector<Extent> create_dataset_file(const std::string& path, const DatasetLayout& layout,
                                         int64_t samples, const std::vector<int64_t>& ids);
 

@@ -1,10 +1,12 @@
 #include "dlrm/data/dataset_writer.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <limits>
 #include <optional>
 
+#include "dlrm/core/crc32c.h"
 #include "dlrm/core/error.h"
 #include "dlrm/core/replace_file.h"
 
@@ -34,6 +36,41 @@ bool has_offsets(const DatasetLayout& layout) {
   return false;
 }
 
+/// The checksums of a column: of its finished blocks, and of the bytes of the block in work.
+struct BlockSums {
+  Crc32c block;
+  std::vector<uint32_t> finished;
+};
+
+/// Samples [from, from + count) of a block. `used` are the ids of each feature before `from`; those
+/// of the part are added.
+DatasetBlock part_of(const DatasetLayout& layout, const DatasetBlock& block, int64_t from,
+                     int64_t count, std::vector<size_t>& used) {
+  const auto begin = static_cast<size_t>(from), n = static_cast<size_t>(count);
+  const auto width = static_cast<size_t>(layout.dense);
+  DatasetBlock part;
+  part.samples = count;
+  part.labels = block.labels.subspan(begin, n);
+  part.dense = block.dense.subspan(begin * width, n * width);
+  for (size_t f = 0; f < block.bags.size(); ++f) {
+    const BagColumn& bags = block.bags[f];
+    BagColumn column;
+    size_t ids = n * static_cast<size_t>(layout.features[f].hotness);
+    if (layout.features[f].hotness == 0) {
+      column.lengths = bags.lengths.subspan(begin, n);
+      for (const int32_t length : column.lengths) ids += static_cast<size_t>(length);
+    }
+    if (layout.features[f].ids == IdType::kInt32) {
+      column.ids = bags.ids.subspan(used[f], ids);
+    } else {
+      column.wide_ids = bags.wide_ids.subspan(used[f], ids);
+    }
+    used[f] += ids;
+    part.bags.push_back(column);
+  }
+  return part;
+}
+
 }  // namespace
 
 class DatasetWriter::Impl {
@@ -44,24 +81,25 @@ class DatasetWriter::Impl {
     direct_ = layout_.samples >= 0 && !has_offsets(layout_);
     ids_.assign(layout_.features.size(), 0);
     filled_.assign(column_count(layout_), 0);
+    sums_.resize(filled_.size());
     if (direct_) {
       create(layout_.samples);
     } else {
       open_spools();
     }
-    for (size_t c = 2, f = 0; f < ids_.size(); ++f) {
-      if (layout_.features[f].hotness == 0) put(c + 1, &ids_[f], 8);  // the first offset: 0
-      c += layout_.features[f].hotness > 0 ? 1 : 2;
-    }
+    for_each_offsets([&](size_t column, size_t f) { write(column, &ids_[f], 8); });
   }
 
   void append(const DatasetBlock& block) {
     check_block(block);
-    put_labels(block);
-    put(1, block.dense.data(), block.samples * layout_.dense * 4);
-    size_t column = 2;
-    for (size_t f = 0; f < ids_.size(); ++f) column = put_bags(column, f, block);
-    samples_ += block.samples;
+    std::vector<size_t> used(ids_.size(), 0);
+    for (int64_t from = 0; from < block.samples;) {
+      const int64_t room = kChecksumSamples - samples_ % kChecksumSamples;
+      const int64_t count = std::min(room, block.samples - from);
+      append_part(part_of(layout_, block, from, count, used));
+      if (count == room) finish_block();
+      from += count;
+    }
   }
 
   void set_rows(int64_t index, int64_t rows) {
@@ -73,6 +111,7 @@ class DatasetWriter::Impl {
   void finish() {
     DLRM_CHECK(!finished_, "{}", path_);
     check_layout(path_, layout_);
+    if (samples_ % kChecksumSamples > 0) finish_block();
     if (direct_) {
       DLRM_CHECK(samples_ == layout_.samples, "{}: {} of {}", path_, samples_, layout_.samples);
       write_rows_attributes(partial(), layout_);
@@ -84,6 +123,8 @@ class DatasetWriter::Impl {
       }
       spools_.clear();
     }
+    for (size_t c = 0; c < sums_.size(); ++c)
+      write_sums(sums_[c].finished, extents_[sums_.size() + c]);
     partial_.publish(*file_);
     finished_ = true;
   }
@@ -114,7 +155,48 @@ class DatasetWriter::Impl {
     }
   }
 
+  /// Calls body(column, feature) for every column of offsets.
+  template <class Body>
+  void for_each_offsets(const Body& body) {
+    for (size_t column = 2, f = 0; f < ids_.size(); ++f) {
+      const bool bags = layout_.features[f].hotness == 0;
+      if (bags) body(column + 1, f);
+      column += bags ? 2 : 1;
+    }
+  }
+
+  /// Appends samples that end with the checksums' block, or before.
+  void append_part(const DatasetBlock& part) {
+    if (samples_ % kChecksumSamples == 0) {
+      // The offset at which a block's first bag begins belongs to the block too.
+      for_each_offsets([&](size_t column, size_t f) { sums_[column].block.add(&ids_[f], 8); });
+    }
+    put_labels(part);
+    put(1, part.dense.data(), part.samples * layout_.dense * 4);
+    size_t column = 2;
+    for (size_t f = 0; f < ids_.size(); ++f) column = put_bags(column, f, part);
+    samples_ += part.samples;
+  }
+
+  void finish_block() {
+    for (BlockSums& sums : sums_) {
+      sums.finished.push_back(sums.block.value());
+      sums.block = {};
+    }
+  }
+
+  void write_sums(const std::vector<uint32_t>& sums, const Extent& extent) {
+    DLRM_CHECK(static_cast<int64_t>(sums.size()) * 4 == extent.bytes, "{}", path_);
+    if (!sums.empty()) file_->write(sums.data(), sums.size() * 4, extent.offset);
+  }
+
+  /// Appends bytes to a column and to the checksum of its block.
   void put(size_t column, const void* data, int64_t bytes) {
+    sums_[column].block.add(data, static_cast<size_t>(bytes));
+    write(column, data, bytes);
+  }
+
+  void write(size_t column, const void* data, int64_t bytes) {
     File& file = direct_ ? *file_ : spools_[column];
     const int64_t base = direct_ ? extents_[column].offset : 0;
     file.write(data, static_cast<size_t>(bytes), base + filled_[column]);
@@ -175,6 +257,7 @@ class DatasetWriter::Impl {
   std::vector<File> spools_;
   std::vector<Extent> extents_;
   std::vector<int64_t> filled_;  // bytes written, per column
+  std::vector<BlockSums> sums_;  // per column
   std::vector<int64_t>
       ids_;  // per feature; the number so far if it has offsets, otherwise the total
   std::vector<uint8_t> bytes_;

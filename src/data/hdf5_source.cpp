@@ -16,6 +16,7 @@ Hdf5Source::Hdf5Source(const ModelConfig& model, const Hdf5SourceOptions& option
       options_(options),
       plan_{dataset_.samples(), options.batch_size},
       order_(dataset_.samples(), options.shuffle, options.seed),
+      verifier_(make_verifier(model)),
       dense_width_(model.dense_features) {
   if (dataset_.samples() == 0) throw usage_error("{}: holds no samples", options_.path);
   const DatasetFile& first = *dataset_.files().front();
@@ -30,6 +31,21 @@ Hdf5Source::Hdf5Source(const ModelConfig& model, const Hdf5SourceOptions& option
   for (const TableConfig& table : model.tables) {
     for (const FeatureConfig& feature : table.features) match(table, feature);
   }
+}
+
+/// Verifies what the config uses. Features that files lack are reported later.
+BlockVerifier Hdf5Source::make_verifier(const ModelConfig& model) const {
+  std::vector<std::vector<size_t>> features(dataset_.files().size());
+  for (size_t f = 0; f < features.size(); ++f) {
+    const DatasetFile& file = *dataset_.files()[f];
+    for (const TableConfig& table : model.tables) {
+      for (const FeatureConfig& feature : table.features) {
+        const MappedFeature* found = file.find(feature.name);
+        if (found) features[f].push_back(static_cast<size_t>(found - file.features().data()));
+      }
+    }
+  }
+  return {dataset_, std::move(features)};
 }
 
 void Hdf5Source::match(const TableConfig& table, const FeatureConfig& feature) {
@@ -75,11 +91,29 @@ void Hdf5Source::load(int64_t t, Batch& batch) const {
   batch.dropped = 0;
   std::unique_ptr<Scratch> scratch = take_scratch();
   find_places(batch, {all.begin + batch.local.begin, all.begin + batch.local.end}, *scratch);
-  gather_labels(scratch->places, batch);
-  gather_dense(scratch->places, batch);
-  gather_offsets(scratch->places, batch);
-  gather_ids(scratch->places, batch);
+  try {
+    gather(scratch->places, batch);
+  } catch (const Error&) {
+    // A file that was cut short has zeros in the place of values.
+    check_whole(*scratch);
+    throw;
+  }
+  check_whole(*scratch);
   give_back(std::move(scratch));
+}
+
+void Hdf5Source::gather(const std::vector<Place>& places, Batch& batch) const {
+  if (options_.verify) verifier_.verify(places);
+  gather_labels(places, batch);
+  gather_dense(places, batch);
+  gather_offsets(places, batch);
+  gather_ids(places, batch);
+}
+
+void Hdf5Source::check_whole(const Scratch& scratch) const {
+  for (size_t f = 0; f < scratch.files.size(); ++f) {
+    if (scratch.files[f]) dataset_.files()[f]->check_whole();
+  }
 }
 
 void Hdf5Source::find_places(const Batch& batch, Range positions, Scratch& scratch) const {
@@ -88,6 +122,7 @@ void Hdf5Source::find_places(const Batch& batch, Range positions, Scratch& scrat
   scratch.places.resize(b);
   order_.samples_at(batch.epoch, positions, scratch.samples);
   const std::vector<int64_t>& starts = dataset_.starts();
+  scratch.files.assign(starts.size() - 1, starts.size() == 2);
   if (starts.size() == 2) {
     for (size_t i = 0; i < b; ++i) scratch.places[i] = {0, scratch.samples[i]};
     return;
@@ -97,6 +132,7 @@ void Hdf5Source::find_places(const Batch& batch, Range positions, Scratch& scrat
     const int64_t file =
         std::upper_bound(starts.begin(), starts.end(), sample) - starts.begin() - 1;
     scratch.places[i] = {file, sample - starts[static_cast<size_t>(file)]};
+    scratch.files[static_cast<size_t>(file)] = true;
   }
 }
 
@@ -122,14 +158,12 @@ void Hdf5Source::give_back(std::unique_ptr<Scratch> scratch) const {
 void Hdf5Source::will_need(int64_t t) const {
   const int64_t epoch = plan_.epoch_of(t);
   const int64_t now = epoch * order_.windows() + order_.window_of(epoch, plan_.samples_of(t).begin);
-  int64_t first = 0;
-  {
-    // Requests the window of t and the next one, each only once.
-    const std::lock_guard lock(mutex_);
-    first = advised_ > now + 2 ? now : std::max(advised_, now);
-    advised_ = now + 2;
-  }
-  for (int64_t window = first; window < now + 2; ++window) {
+  for (const int64_t window : {now, now + 1}) {
+    {
+      // Workers that are in two windows must not request them again and again.
+      const std::lock_guard lock(mutex_);
+      if (!advised_.add(window)) continue;
+    }
     advise(window / order_.windows(), window % order_.windows());
   }
 }

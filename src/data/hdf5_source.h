@@ -7,7 +7,9 @@
 #include "dlrm/data/batch_source.h"
 #include "dlrm/data/dataset_file.h"
 
+#include "block_verifier.h"
 #include "epoch_order.h"
+#include "recent_numbers.h"
 
 namespace dlrm {
 
@@ -18,6 +20,7 @@ struct Hdf5SourceOptions {
   bool shuffle = false;
   uint64_t seed = 1;
   InvalidId invalid_id = InvalidId::kError;
+  bool verify = true;  ///< blocks, when they are first read
   int rank = 0;
   int world = 1;
 };
@@ -44,19 +47,19 @@ class Hdf5Source : public BatchSource {
     std::vector<const std::byte*> offsets;
     std::vector<int64_t> counts;  // ids in each file
   };
-  /// The file and position of a sample.
-  struct Place {
-    int64_t file = 0;
-    int64_t sample = 0;
-  };
+  using Place = SamplePlace;
   struct Scratch {
     std::vector<int64_t> samples;
     std::vector<Place> places;
+    std::vector<bool> files;  // that hold any of them
   };
 
   void match(const TableConfig& table, const FeatureConfig& feature);
   std::vector<std::string> names_in_file() const;
+  BlockVerifier make_verifier(const ModelConfig& model) const;
   void find_places(const Batch& batch, Range positions, Scratch& scratch) const;
+  void gather(const std::vector<Place>& places, Batch& batch) const;
+  void check_whole(const Scratch& scratch) const;
   void gather_dense(const std::vector<Place>& places, Batch& batch) const;
   void gather_labels(const std::vector<Place>& places, Batch& batch) const;
   template <class Label>
@@ -80,12 +83,13 @@ class Hdf5Source : public BatchSource {
   Hdf5SourceOptions options_;
   BatchPlan plan_;
   EpochOrder order_;
+  BlockVerifier verifier_;
   std::vector<Column> columns_;
   std::vector<const std::byte*> labels_, dense_;
   int64_t dense_width_ = 0;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Scratch>> free_;
-  mutable int64_t advised_ = 0;  // windows requested so far, over all epochs
+  mutable RecentNumbers advised_;  // windows, counted over epochs
 };
 
 }  // namespace dlrm

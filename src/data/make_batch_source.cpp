@@ -20,6 +20,7 @@ std::unique_ptr<BatchSource> make_hdf5(const RunConfig& config, Split split, int
   options.shuffle = config.data.shuffle && training;
   options.seed = config.train.seed;
   options.invalid_id = config.data.invalid_id;
+  options.verify = config.data.verify;
   options.rank = rank;
   options.world = world;
   return std::make_unique<Hdf5Source>(config.model, options);

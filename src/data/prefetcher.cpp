@@ -4,6 +4,7 @@
 #include <csignal>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -74,8 +75,13 @@ class Prefetcher::Impl {
     sigemptyset(&blocked);
     for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&blocked, signal);
     pthread_sigmask(SIG_BLOCK, &blocked, &before);
-    for (int w = 0; w < workers; ++w) threads_.emplace_back([this] { run(); });
+    try {
+      for (int w = 0; w < workers; ++w) threads_.emplace_back([this] { run(); });
+    } catch (const std::system_error&) {
+      // Fewer workers load the same batches.
+    }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (threads_.empty()) throw run_error("this system starts no thread that reads batches");
   }
 
   void wait_for(std::unique_lock<std::mutex>& lock, const Slot& slot) {

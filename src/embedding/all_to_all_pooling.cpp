@@ -14,6 +14,18 @@ struct RequestedBlock {
   PooledBlock block;
 };
 
+/// True if vectors are converted between fp32 and the wire's type.
+bool is_converted(DType wire) {
+  switch (wire) {
+    case DType::kFloat32:
+      return false;
+    case DType::kBFloat16:
+    case DType::kFloat16:
+      return true;
+  }
+  return true;
+}
+
 /// Buffers are converted in rows of this many elements.
 constexpr int64_t kConvertWidth = 1024;
 
@@ -47,9 +59,10 @@ class AllToAllPooling final : public BagPooling {
   void begin(const RoutedBatch& batch) override {
     places_.set(batch);
     const auto owned = static_cast<size_t>(padded(places_.owned_size()));
-    const bool narrow = wire_.forward != DType::kFloat32 || wire_.backward != DType::kFloat32;
     buffers_.pooled.reserve(owned);
-    if (narrow) buffers_.owner_wire.reserve(owned * sizeof(BFloat16));
+    for (const DType type : {wire_.forward, wire_.backward}) {
+      if (is_converted(type)) buffers_.owner_wire.reserve(owned * size_of(type));
+    }
     buffers_.requester_wire.reserve(static_cast<size_t>(places_.requested_size()) *
                                     std::max(size_of(wire_.forward), size_of(wire_.backward)));
   }
@@ -65,7 +78,7 @@ class AllToAllPooling final : public BagPooling {
   void start_return(const RoutedBatch&, Ops& ops, Stream& stream) override {
     const ExchangeLayout& exchange = places_.forward(size_of(wire_.forward));
     void* send = buffers_.pooled.data();
-    if (wire_.forward != DType::kFloat32) {
+    if (is_converted(wire_.forward)) {
       send = buffers_.owner_wire.data();
       ops.convert(owned(buffers_.pooled.data(), DType::kFloat32),
                   owned(buffers_.owner_wire.data(), wire_.forward));
@@ -113,16 +126,15 @@ class AllToAllPooling final : public BagPooling {
 
     const ExchangeLayout& exchange = places_.backward(size_of(wire_.backward));
     gradient_bytes_ += exchange.send_total();
-    void* receive = wire_.backward == DType::kFloat32
-                        ? static_cast<void*>(buffers_.pooled.data())
-                        : static_cast<void*>(buffers_.owner_wire.data());
+    void* receive = is_converted(wire_.backward) ? static_cast<void*>(buffers_.owner_wire.data())
+                                                 : static_cast<void*>(buffers_.pooled.data());
     pending_ =
         comm_->start_alltoallv(buffers_.requester_wire.data(), receive, exchange, &context_.stream);
   }
 
   void finish_backward(const RoutedBatch&) override {
     pending_.wait(context_.stream);
-    if (wire_.backward == DType::kFloat32) return;
+    if (!is_converted(wire_.backward)) return;
     ops_.convert(owned(buffers_.owner_wire.data(), wire_.backward),
                  owned(buffers_.pooled.data(), DType::kFloat32));
   }
@@ -195,8 +207,8 @@ class AllToAllPooling final : public BagPooling {
     if (requested.owner != comm_->rank()) {
       return buffers_.requester_wire.data() + places_.requested_at(requested.number) * element;
     }
-    char* owned = type == DType::kFloat32 ? reinterpret_cast<char*>(buffers_.pooled.data())
-                                          : buffers_.owner_wire.data();
+    char* owned = is_converted(type) ? buffers_.owner_wire.data()
+                                     : reinterpret_cast<char*>(buffers_.pooled.data());
     return owned + places_.own_at(requested.number) * element;
   }
   int64_t wire_stride(const RequestedBlock& requested) const {

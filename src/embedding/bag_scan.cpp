@@ -93,7 +93,7 @@ void scan_offsets(const EmbeddingLayout& layout, const LocalBags& bags, int thre
   int64_t chunks = 0;
   for (size_t f = 0; f < scans.size(); ++f) {
     if (!scans[f].ordered) {
-      throw usage_error("local bags: offsets must rise from 0 to at most {}, the number of ids",
+      throw usage_error("local bags: offsets must not fall and must be within [0, {}], the ids",
                         bags.ids.size());
     }
     if (scans[f].count > std::numeric_limits<int32_t>::max()) {

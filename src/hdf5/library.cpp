@@ -1,5 +1,7 @@
 #include "library.h"
 
+#include <algorithm>
+
 #include "dlrm/core/error.h"
 
 namespace dlrm::hdf5 {
@@ -15,6 +17,19 @@ herr_t keep_deepest(unsigned, const H5E_error2_t* error, void* text) {
   return 0;
 }
 
+/// One line. Errors of the system come with times, addresses and the system's own text, in several
+/// lines, of which only that text is wanted.
+std::string shortened(std::string text) {
+  const std::string key = "error message = '";
+  const size_t begin = text.find(key);
+  if (begin != std::string::npos) {
+    const size_t from = begin + key.size();
+    text = text.substr(0, text.find(':')) + ": " + text.substr(from, text.find('\'', from) - from);
+  }
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
 }  // namespace
 
 Lock::Lock() : lock_(library_mutex()) {
@@ -27,7 +42,7 @@ Lock::~Lock() { H5Eset_auto2(H5E_DEFAULT, print_, data_); }
 std::string last_error() {
   std::string text = "unknown error";
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_deepest, &text);
-  return text;
+  return shortened(std::move(text));
 }
 
 Handle::~Handle() {

@@ -68,14 +68,14 @@ Matrix Mlp::forward(Matrix x, const Progress& progress) {
 }
 
 void Mlp::forward(Layer& layer) {
-  LayerForward all;
+  LinearForward all;
   all.x = layer.x, all.y = layer.y, all.z = layer.z;
   all.act = layer.act;
   all.w = parameters_.weight(layer.weight);
   all.bias = parameters_.bias(layer.bias);
   all.rounded_bias = parameters_.rounded_bias(layer.bias);
   if (layer.mask.bits) all.mask = &layer.mask;
-  ops_.layer_forward(all);
+  ops_.run(all);
 }
 
 LayerBelow Mlp::below(const Layer& layer) const {

@@ -128,13 +128,13 @@ void Parameters::linear_backward(LinearBackward layer, int weight, int bias, boo
   if (in_fused_update_) {
     const Tensor &w = tensors_[index(weight)], &b = tensors_[index(bias)];
     DLRM_CHECK(b.offset + b.size() > applied_ - kAlign && b.offset < applied_,
-               "{} and then {} changed", w.path, b.path);
+               "the backward of {} and {} is not in reverse order", w.path, b.path);
     DenseTensor biases = tensor(b.offset, b.offset + b.size());
     biases.copy = {};  // products read biases in fp32
     ops_.linear_backward_update(step_, layer, tensor(w.offset, w.offset + w.size()), biases);
     applied_ = w.offset;
   } else {
-    ops_.linear_backward(layer);
+    ops_.run(layer);
   }
   gradients_ready_from(weight);
 }

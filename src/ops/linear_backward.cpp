@@ -13,7 +13,7 @@ void Ops::run(const LinearBackwardUpdate& o) {
   const auto update = [&](const DenseTensor& t, const float* gradient) {
     dense_update(step, t.values, {gradient, t.values.size()}, t.state1, t.state2, t.copy);
   };
-  linear_backward(layer);
+  run(layer);
   update(weight, layer.dw.data);
   if (!layer.dbias.empty()) update(bias, layer.dbias.data());
 }

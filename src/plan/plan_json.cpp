@@ -1,7 +1,4 @@
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <unordered_map>
 
@@ -10,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/file.h"
 #include "dlrm/plan/plan.h"
 
 #include "shards.h"
@@ -168,11 +166,13 @@ std::string to_json(const Plan& plan, const ModelConfig& model) {
 }
 
 Plan read_plan(const std::string& path, const ModelConfig& model, int world) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path)) {
-    throw usage_error("{}: the plan cannot be read; sharding.plan must name a plan.json", path);
+  constexpr size_t kLongestPlan = size_t{64} << 20;
+  std::string text;
+  try {
+    text = read_text(path, kLongestPlan);
+  } catch (const Error& error) {
+    throw usage_error("{}; sharding.plan must name a plan.json", error.what());
   }
-  const std::string text(std::istreambuf_iterator<char>(file), {});
   return parse_plan(text, path, model, world);
 }
 

@@ -33,6 +33,11 @@ std::optional<int64_t> step_number(const std::string& name) {
   return std::stoll(name.substr(kPrefix));
 }
 
+std::string folder_name(const std::string& path) {
+  const fs::path clean = fs::path(path).lexically_normal();
+  return (clean.has_filename() ? clean : clean.parent_path()).filename().string();
+}
+
 std::vector<std::string> list_checkpoints(const std::string& directory) {
   std::error_code error;
   std::vector<std::string> names;

@@ -17,6 +17,8 @@ std::string rank_file_name(int rank);        ///< rank_00000.h5
 std::string step_folder_name(int64_t step);  ///< step_000000000
 /// The step of a checkpoint's folder name. Empty if the name is not one.
 std::optional<int64_t> step_number(const std::string& name);
+/// The last name of a path, whether or not a slash follows it.
+std::string folder_name(const std::string& path);
 /// Names of the step_* folders in `directory`, newest first. Empty if there are none.
 std::vector<std::string> list_checkpoints(const std::string& directory);
 
@@ -26,7 +28,8 @@ std::optional<std::string> best_checkpoint(const std::string& directory);
 void link_best(const std::string& directory, const std::string& name);
 /// Removes the link `best` if it names no checkpoint, or in any case if `always`.
 void unlink_best(const std::string& directory, bool always);
-/// If `path` is a link to a step_* folder beside it, that folder's path, otherwise `path`.
+/// Returns the path of the step_* folder if `path` is a link to one in the same folder, otherwise
+/// `path`.
 std::string resolve_link(const std::string& path);
 
 /// CRC32C of a whole file.

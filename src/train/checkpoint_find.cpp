@@ -14,9 +14,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string folder_name(const std::string& path) {
+std::string beside(const std::string& path, const std::string& name) {
   const fs::path clean = fs::path(path).lexically_normal();
-  return (clean.has_filename() ? clean : clean.parent_path()).filename().string();
+  return ((clean.has_filename() ? clean : clean.parent_path()).parent_path() / name).string();
 }
 
 /// Throws if a rank and rank 0 disagree on whether the folder exists.
@@ -63,7 +63,11 @@ bool has_checkpoints(Communicator& comm, const std::string& directory) {
 }
 
 std::optional<std::string> find_checkpoint(Communicator& comm, const std::string& given) {
-  const std::string path = broadcast_text(comm, resolve_link(given));
+  // Rank 0 reads a link such as `best`, which another run may change meanwhile. Folders are each
+  // rank's own, so that a rank which sees another one is noticed.
+  const std::string target = resolve_link(given);
+  const std::string name = broadcast_text(comm, target == given ? "" : folder_name(target));
+  const std::string path = name.empty() ? given : beside(given, name);
   std::error_code ignored;
   char there = fs::is_directory(path, ignored) ? 1 : 0;
   comm.broadcast(&there, 1, 0);

@@ -1,5 +1,6 @@
 #include "checkpoint_index.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "dlrm/core/error.h"
@@ -16,6 +17,7 @@ constexpr int64_t kVersion = 1;
 constexpr const char* kIndexFile = "/index.h5";
 constexpr const char* kIndexCrc = "/index.crc";
 constexpr const char* kChoices = "/layout/choices";
+constexpr const char* kPieceCrcs = "/layout/piece_crcs";
 constexpr size_t kPieceFields = 7;
 constexpr size_t kTensorFields = 3;
 
@@ -52,11 +54,20 @@ std::vector<int64_t> pack_pieces(const CheckpointIndex& index) {
   return values;
 }
 
-std::vector<StoredPiece> unpack_pieces(const std::vector<int64_t>& values) {
+std::vector<int64_t> pack_piece_crcs(const CheckpointIndex& index) {
+  std::vector<int64_t> values;
+  for (const StoredPiece& p : index.pieces) values.push_back(p.crc32c);
+  return values;
+}
+
+/// Without `crcs`, the pieces have none.
+std::vector<StoredPiece> unpack_pieces(const std::vector<int64_t>& values,
+                                       const std::vector<int64_t>& crcs) {
   std::vector<StoredPiece> pieces;
   for (size_t i = 0; i + kPieceFields <= values.size(); i += kPieceFields) {
     const int64_t* v = values.data() + i;
     pieces.push_back({v[0], {v[1], v[2]}, {v[3], v[4]}, v[5], v[6]});
+    if (!crcs.empty()) pieces.back().crc32c = crcs[pieces.size() - 1];
   }
   return pieces;
 }
@@ -116,7 +127,7 @@ std::vector<int64_t> pack_tuned_algorithms(const std::vector<std::string>& choic
 
 std::vector<std::string> unpack_tuned_algorithms(const std::vector<int64_t>& values) {
   const auto ranks = values.empty() ? 0 : static_cast<size_t>(values[0]);
-  if (ranks + 1 > values.size()) return {};
+  if (ranks >= values.size()) return {};
   std::vector<std::string> choices;
   size_t at = 1 + ranks;
   for (size_t rank = 0; rank < ranks; ++rank) {
@@ -179,10 +190,34 @@ CheckpointState read_state(const hdf5::File& file) {
   return state;
 }
 
-bool inside(const StoredPiece& piece, const StoredTensor& tensor) {
-  return piece.rows.begin >= 0 && piece.rows.size() > 0 && piece.rows.end <= tensor.rows() &&
-         piece.columns.begin >= 0 && piece.columns.size() > 0 &&
-         piece.columns.end <= tensor.columns();
+/// Tensors have one dimension or two. With one, the number of columns is 1.
+void check_dimensions(const std::vector<int64_t>& shapes, const std::string& where) {
+  for (size_t i = 0; i < shapes.size(); i += kTensorFields) {
+    const bool fits = shapes[i] == 2 || (shapes[i] == 1 && shapes[i + 2] == 1);
+    if (!fits) throw run_error("{}: tensor {} has {} dimensions", where, i / 3, shapes[i]);
+  }
+}
+
+/// Reads a list of integers. It is stored as it is, so it is no longer than its file.
+std::vector<int64_t> read_integers(const hdf5::File& file, const char* name, int64_t file_bytes) {
+  const hdf5::Dataset dataset = file.dataset(name);
+  const int64_t most = file_bytes / static_cast<int64_t>(sizeof(int64_t));
+  if (dataset.type() != hdf5::Type::kInt64 || dataset.elements() < 0 || dataset.elements() > most) {
+    throw run_error("{}: {} is no list of 64-bit integers", file.path(), name);
+  }
+  return dataset.read<int64_t>();
+}
+
+/// A list of records with `fields` numbers each, `count` of them if that is not negative.
+std::vector<int64_t> read_records(const hdf5::File& file, const char* name, int64_t file_bytes,
+                                  size_t fields, int64_t count = -1) {
+  auto values = read_integers(file, name, file_bytes);
+  const auto expected = static_cast<size_t>(count) * fields;
+  if (values.size() % fields != 0 || (count >= 0 && values.size() != expected)) {
+    throw run_error("{}: {} has {} numbers, which is no multiple of {}, or too many or too few",
+                    file.path(), name, values.size(), fields);
+  }
+  return values;
 }
 
 }  // namespace
@@ -206,6 +241,7 @@ void write_index(const std::string& folder, const CheckpointIndex& index) {
   file.set_text("tensors", pack_names(index));
   write_integers(file, "/layout/shapes", pack_shapes(index));
   write_integers(file, "/layout/pieces", pack_pieces(index));
+  write_integers(file, kPieceCrcs, pack_piece_crcs(index));
   write_integers(file, "/layout/files", pack_files(index));
   write_integers(file, kChoices, pack_tuned_algorithms(index.state.tuned_algorithms));
   file.close();
@@ -222,36 +258,31 @@ CheckpointIndex read_index(const std::string& folder) {
     throw run_error("{}: damaged (its CRC32C or size is not that of index.crc)", path);
   }
   const hdf5::File file = hdf5::File::open(path);
-  const auto read_integers = [&](const char* name) { return file.dataset(name).read<int64_t>(); };
+  const int64_t bytes = File(path, File::Mode::kRead).size();
   CheckpointIndex index;
   index.state = read_state(file);
-  index.tensors = unpack_tensors(text(file, "tensors"), read_integers("/layout/shapes"));
-  index.pieces = unpack_pieces(read_integers("/layout/pieces"));
-  index.files = unpack_files(read_integers("/layout/files"));
+  const std::string names = text(file, "tensors");
+  const auto tensors = std::count(names.begin(), names.end(), '\n');
+  const auto shapes = read_records(file, "/layout/shapes", bytes, kTensorFields, tensors);
+  check_dimensions(shapes, path);
+  index.tensors = unpack_tensors(names, shapes);
+  const auto pieces = read_records(file, "/layout/pieces", bytes, kPieceFields);
+  std::vector<int64_t> crcs;
+  if (file.exists(kPieceCrcs)) {
+    const auto count = static_cast<int64_t>(pieces.size() / kPieceFields);
+    crcs = read_records(file, kPieceCrcs, bytes, 1, count);
+  }
+  index.pieces = unpack_pieces(pieces, crcs);
+  index.files = unpack_files(read_records(file, "/layout/files", bytes, 2));
   if (file.exists(kChoices)) {
-    index.state.tuned_algorithms = unpack_tuned_algorithms(read_integers(kChoices));
+    index.state.tuned_algorithms = unpack_tuned_algorithms(read_integers(file, kChoices, bytes));
   }
-  check_coverage(index, path);
+  check_index(index, path);
+  const auto step = step_number(folder_name(folder));
+  if (step && *step != index.state.step) {
+    throw run_error("{}: is of step {}, its folder is not", path, index.state.step);
+  }
   return index;
-}
-
-void check_coverage(const CheckpointIndex& index, const std::string& where) {
-  std::vector<__int128> cells(index.tensors.size(), 0);
-  for (const StoredPiece& piece : index.pieces) {
-    const bool known = piece.tensor >= 0 && piece.tensor < static_cast<int64_t>(cells.size());
-    if (!known || piece.rank < 0 || piece.rank >= static_cast<int64_t>(index.files.size()) ||
-        !inside(piece, index.tensors[static_cast<size_t>(piece.tensor)])) {
-      throw run_error("{}: a piece lies outside of its tensor", where);
-    }
-    cells[static_cast<size_t>(piece.tensor)] +=
-        static_cast<__int128>(piece.rows.size()) * piece.columns.size();
-  }
-  for (size_t t = 0; t < cells.size(); ++t) {
-    const StoredTensor& tensor = index.tensors[t];
-    if (cells[t] != static_cast<__int128>(tensor.rows()) * tensor.columns()) {
-      throw run_error("{}: the pieces of {} do not make up the whole of it", where, tensor.path);
-    }
-  }
 }
 
 void broadcast_index(Communicator& comm, CheckpointIndex& index) {
@@ -277,7 +308,8 @@ void broadcast_index(Communicator& comm, CheckpointIndex& index) {
   state.seed = static_cast<uint64_t>(numbers[4]);
   const std::string names = broadcast_text(comm, pack_names(index));
   index.tensors = unpack_tensors(names, integers(pack_shapes(index)));
-  index.pieces = unpack_pieces(integers(pack_pieces(index)));
+  const auto crcs = integers(pack_piece_crcs(index));
+  index.pieces = unpack_pieces(integers(pack_pieces(index)), crcs);
   index.files = unpack_files(integers(pack_files(index)));
 }
 

@@ -16,6 +16,12 @@ struct StoredPiece {
   Range columns;
   int64_t rank = 0;    ///< of the file
   int64_t offset = 0;  ///< bytes from the start of the file
+  int64_t crc32c = kNoCrc;
+
+  static constexpr int64_t kNoCrc = -1;  ///< checkpoints before CRCs of pieces
+  int64_t bytes() const {
+    return rows.size() * columns.size() * static_cast<int64_t>(sizeof(float));
+  }
 };
 
 struct StoredTensor {
@@ -47,12 +53,14 @@ hdf5::File create_checkpoint_file(const std::string& path);
 /// Writes and syncs index.h5 and index.crc in `folder`.
 void write_index(const std::string& folder, const CheckpointIndex& index);
 
-/// Verifies index.h5 against index.crc and reads it. A run_error names the damaged part.
+/// Verifies index.h5 against index.crc and reads it. A run_error names the damaged part, or what
+/// check_index() finds.
 CheckpointIndex read_index(const std::string& folder);
 
-/// Throws a run_error unless the pieces of every tensor are within its bounds and their sizes add
-/// up to its size.
-void check_coverage(const CheckpointIndex& index, const std::string& where);
+/// Throws a run_error that begins with `where` unless all numbers of the index fit one another:
+/// tensors are in order, each of their cells lies in exactly one piece, and pieces lie within their
+/// files and apart. Needs time n·log n.
+void check_index(const CheckpointIndex& index, const std::string& where);
 
 /// Gives every rank the index of rank 0. Collective.
 void broadcast_index(Communicator& comm, CheckpointIndex& index);

@@ -6,6 +6,7 @@
 #include "dlrm/core/error.h"
 
 #include "checkpoint_files.h"
+#include "piece_digest.h"
 
 namespace dlrm {
 
@@ -47,11 +48,13 @@ class Sweep {
       const size_t bytes = std::min(kCheckpointChunk, static_cast<size_t>(end - at_));
       void* chunk = reserve(bytes);
       file_.read(chunk, bytes, at_);
-      advance(bytes);
+      crc_.add(chunk, bytes);
+      at_ += static_cast<int64_t>(bytes);
     }
   }
 
-  void write(const TensorShard& piece) {
+  PieceDigest write(const TensorShard& piece) {
+    PieceDigest digest;
     const int64_t columns = piece.columns.size();
     const int64_t row_bytes = columns * static_cast<int64_t>(sizeof(float));
     const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(kCheckpointChunk) / row_bytes);
@@ -60,9 +63,12 @@ class Sweep {
       const size_t bytes = static_cast<size_t>(count * row_bytes);
       auto* chunk = static_cast<float*>(reserve(bytes));
       piece.read(row, count, chunk);
+      digest.add({chunk, bytes / sizeof(float)});
       file_.write(chunk, bytes, at_);
-      advance(bytes);
+      at_ += static_cast<int64_t>(bytes);
     }
+    crc_.append(digest.crc(), digest.bytes());
+    return digest;
   }
 
   StoredFile finish() {
@@ -77,10 +83,6 @@ class Sweep {
     chunk_.resize(std::max(chunk_.size(), bytes / sizeof(float) + 1));
     return chunk_.data();
   }
-  void advance(size_t bytes) {
-    crc_.add(chunk_.data(), bytes);
-    at_ += static_cast<int64_t>(bytes);
-  }
 
   File file_;
   int64_t size_;
@@ -94,6 +96,7 @@ class Sweep {
 RankFile write_rank_file(const std::string& path, const std::vector<const TensorShard*>& pieces) {
   RankFile result;
   result.offsets = lay_out(path, pieces);
+  result.crcs.resize(pieces.size());
   std::vector<size_t> order(pieces.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(),
@@ -101,7 +104,13 @@ RankFile write_rank_file(const std::string& path, const std::vector<const Tensor
   Sweep sweep(path);
   for (const size_t i : order) {
     sweep.pass_to(result.offsets[i]);
-    sweep.write(*pieces[i]);
+    const TensorShard& piece = *pieces[i];
+    const PieceDigest digest = sweep.write(piece);
+    result.crcs[i] = digest.crc().value();
+    if (digest.not_finite() && result.not_finite.empty()) {
+      const int64_t row = piece.rows.begin + *digest.not_finite() / piece.columns.size();
+      result.not_finite = fmt::format("{}, row {}", piece.path, row);
+    }
   }
   result.file = sweep.finish();
   return result;

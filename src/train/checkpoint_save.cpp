@@ -53,7 +53,7 @@ std::vector<const TensorShard*> pieces_to_save(const std::vector<TensorShard>& p
   return chosen;
 }
 
-constexpr size_t kFields = 8;  // dimensions, shape, rows, columns, offset
+constexpr size_t kFields = 9;  // dimensions, shape, rows, columns, offset, CRC
 
 /// Collects the pieces and files of all ranks on every rank.
 CheckpointIndex gather_index(Communicator& comm, const CheckpointState& state,
@@ -65,7 +65,7 @@ CheckpointIndex gather_index(Communicator& comm, const CheckpointState& state,
     names += p.path + "\n";
     fields.insert(fields.end(), {static_cast<int64_t>(p.shape.size()), p.shape[0],
                                  p.shape.size() > 1 ? p.shape[1] : 1, p.rows.begin, p.rows.end,
-                                 p.columns.begin, p.columns.end, mine.offsets[i]});
+                                 p.columns.begin, p.columns.end, mine.offsets[i], mine.crcs[i]});
   }
   const std::vector<std::string> all_names = gather_texts(comm, names);
   const std::vector<int64_t> all_fields = comm.allgatherv(View<const int64_t>(fields));
@@ -84,7 +84,8 @@ CheckpointIndex gather_index(Communicator& comm, const CheckpointState& state,
       std::vector<int64_t> shape(f + 1, f + 1 + f[0]);
       const auto known = shapes.emplace(path, shape).first;
       DLRM_CHECK(known->second == shape, "ranks disagree on the shape of {}", path);
-      by_tensor[path].push_back({0, {f[3], f[4]}, {f[5], f[6]}, static_cast<int64_t>(rank), f[7]});
+      by_tensor[path].push_back(
+          {0, {f[3], f[4]}, {f[5], f[6]}, static_cast<int64_t>(rank), f[7], f[8]});
       begin = end + 1;
     }
   }
@@ -122,15 +123,23 @@ void remove_old(const Log& log, const std::string& directory, int64_t saved, int
 void write_checkpoint(Communicator& comm, const std::string& directory, const std::string& folder,
                       const CheckpointState& state, const std::vector<TensorShard>& pieces) {
   check_shared(comm, folder);
-  const std::vector<const TensorShard*> chosen = pieces_to_save(pieces);
+  std::vector<const TensorShard*> chosen;
   RankFile mine;
   agree(comm, [&] {
+    chosen = pieces_to_save(pieces);
     mine = write_rank_file(folder + "/" + rank_file_name(comm.rank()), chosen);
     sync_folder(folder);
   });
+  const std::vector<std::string> bad = gather_texts(comm, mine.not_finite);
+  for (size_t rank = 0; rank < bad.size(); ++rank) {
+    if (bad[rank].empty()) continue;
+    throw NotFinite(
+        fmt::format("step {} is not saved: {} is not finite (rank {}); the last checkpoint stands",
+                    state.step, bad[rank], rank));
+  }
   const CheckpointIndex index = gather_index(comm, state, chosen, mine);
   agree_on_root(comm, [&] {
-    check_coverage(index, folder);
+    check_index(index, folder);
     write_index(folder, index);
     sync_folder(folder);
     exchange_or_rename(folder, directory + "/" + step_folder_name(state.step));

@@ -9,7 +9,7 @@ namespace dlrm {
 
 enum class Verify {
   kSizes,     ///< the index, and the size of every file
-  kContents,  ///< also the CRC32C of the files, each read by one rank
+  kContents,  ///< also the contents of the files, each read by one rank: CRC32C, finite values
 };
 
 /// Reads a checkpoint's index and verifies its files. Every rank gets the index. If a part is

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "dlrm/core/cpus.h"
+#include "dlrm/core/error.h"
 #include "dlrm/core/host_name.h"
 #include "dlrm/core/random.h"
 
@@ -80,6 +81,10 @@ int threads_for(int configured, const MachineShare& share) {
   if (configured > 0) return configured;
   if (const char* text = std::getenv("OMP_NUM_THREADS")) {
     const int threads = std::atoi(text);
+    if (threads > kMostThreads) {
+      throw usage_error("OMP_NUM_THREADS is {}; needs a whole number from 1 to {}", text,
+                        kMostThreads);
+    }
     if (threads > 0) return threads;
   }
   return share.cpus;

@@ -6,6 +6,7 @@
 #include "dlrm/train/session.h"
 #include "dlrm/train/trace_file.h"
 
+#include "checkpoint_agreement.h"
 #include "job_locks.h"
 #include "training_run.h"
 
@@ -56,6 +57,8 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
     s.stages_ms[name] = static_cast<double>(total.ns) * 1e-6 / static_cast<double>(steps);
   }
   s.numbers["dropped_ids"] = static_cast<double>(progress.dropped_ids);
+  if (run.failed_saves() > 0)
+    s.numbers["failed_checkpoints"] = static_cast<double>(run.failed_saves());
   s.cpu_utilization = progress.cpu_utilization;
   const auto needs = rank_memory(config, plan)[static_cast<size_t>(context.comm.rank())];
   s.memory["planned_bytes"] = needs.total();
@@ -143,8 +146,8 @@ void reserve_checkpoints(JobLocks& locks, Communicator& comm, const RunOptions& 
   locks.reserve("checkpoint.directory", own.directory);
 }
 
-/// Reserves output.directory. An evaluation alone reserves nothing. It writes nothing either, and
-/// says so, while another job has the folder. Returns whether to write.
+/// Reserves output.directory. An evaluation without training reserves nothing. If another job uses
+/// the folder, it writes nothing and logs that. Returns true if this run may write.
 bool reserve_output(JobLocks& locks, Context& context, const RunOptions& options) {
   const std::string& directory = options.config.output.directory;
   if (!options.eval_only) {
@@ -176,6 +179,13 @@ void sum_counts(Context& context, RunProgress& progress) {
   if (progress.dropped_ids > 0 && context.comm.rank() == 0) {
     context.log.warn("{} invalid ids were dropped (data.invalid_id: drop)", progress.dropped_ids);
   }
+}
+
+/// What this run should have left and did not, because it could not be written. On rank 0.
+std::string lost_output(const TrainingRun& run, RunDirectory& directory) {
+  const std::string files = directory.lost();
+  if (run.unsaved().empty()) return files;
+  return "no checkpoint: " + run.unsaved() + (files.empty() ? "" : "; " + files);
 }
 
 /// The sources of a run. An evaluation without training needs no training data.
@@ -284,6 +294,8 @@ ExitCode run_training(World& world, const RunOptions& options) {
                                            {"host", host_name()},
                                            {"started", started},
                                            {"ended", utc_text(std::time(nullptr))}});
+    const std::string lost_so_far = lost_output(run, directory);
+    if (!lost_so_far.empty()) summary.labels["lost_output"] = lost_so_far;
     if (!options.eval_only) {
       directory.write_summary(summary);
     } else if (writes) {
@@ -296,6 +308,8 @@ ExitCode run_training(World& world, const RunOptions& options) {
                summary.samples_per_second, summary.step_ms_mean);
     }
     if (writes) log.info("files in {}", config.output.directory);
+    const std::string lost = broadcast_text(comm, lost_output(run, directory));
+    if (!lost.empty()) throw run_error("output was lost at step {}: {}", progress.step, lost);
     if (!progress.stopped) return ExitCode::kDone;
     log.info("stopped on request at step {}; --resume continues", progress.step);
     return ExitCode::kStopped;

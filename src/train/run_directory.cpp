@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "dlrm/core/utc.h"
 
 #include "checkpoint_agreement.h"
+#include "metrics_file.h"
 
 namespace dlrm {
 
@@ -44,7 +44,9 @@ std::string now() { return utc_text(std::time(nullptr)); }
 }  // namespace
 
 RunDirectory::RunDirectory(Communicator& comm, const std::string& directory)
-    : comm_(comm), directory_(directory) {
+    : comm_(comm),
+      directory_(directory),
+      metrics_(std::make_unique<MetricsFile>(Log(comm.rank()))) {
   agree_on_root(comm, [&] {
     std::error_code error;
     fs::create_directories(directory, error);
@@ -58,9 +60,7 @@ RunDirectory::RunDirectory(Communicator& comm, const std::string& directory)
   });
 }
 
-RunDirectory::~RunDirectory() {
-  if (metrics_ >= 0) ::close(metrics_);
-}
+RunDirectory::~RunDirectory() = default;
 
 std::string RunDirectory::path(const std::string& name) const { return directory_ + "/" + name; }
 
@@ -80,10 +80,13 @@ void RunDirectory::begin(const std::string& config_yaml, const std::string& plan
       std::error_code ignored;
       fs::remove(path(stale), ignored);
     }
+    for (const char* name : {"config.yaml", "plan.json", "metrics.jsonl", "summary.json"}) {
+      remove_interrupted_replacements(path(name));
+    }
     replace_file(path("config.yaml"), config_yaml);
     replace_file(path("plan.json"), plan_json);
     truncate_metrics(kept);
-    open_metrics();
+    metrics_->open(path("metrics.jsonl"));
   });
 }
 
@@ -91,39 +94,24 @@ void RunDirectory::attach(const std::string& config_yaml, const std::string& pla
   agree_on_root(comm_, [&] {
     if (!fs::exists(path("config.yaml"))) replace_file(path("config.yaml"), config_yaml);
     if (!fs::exists(path("plan.json"))) replace_file(path("plan.json"), plan_json);
-    open_metrics();
+    metrics_->open(path("metrics.jsonl"));
   });
 }
 
 /// Without `kept`, keeps no line.
 void RunDirectory::truncate_metrics(const std::optional<KeptLines>& kept) {
   FileReplacement metrics(path("metrics.jsonl"));
-  std::ifstream old(path("metrics.jsonl"));
+  std::ifstream old;
+  if (kept && fs::is_regular_file(path("metrics.jsonl"))) old.open(path("metrics.jsonl"));
   std::string line;
-  while (kept && std::getline(old, line)) {
+  while (std::getline(old, line)) {
     if (is_kept(line, *kept)) metrics.write(line + "\n");
   }
   metrics.commit();
 }
 
-void RunDirectory::open_metrics() {
-  if (metrics_ >= 0) ::close(metrics_);
-  metrics_ = ::open(path("metrics.jsonl").c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  if (metrics_ < 0) {
-    throw run_error("{}: cannot open: {}", path("metrics.jsonl"), std::strerror(errno));
-  }
-}
-
-void RunDirectory::append(const std::string& line) {
-  if (metrics_ < 0) return;
-  // One write per line, so that readers and crashes see whole lines.
-  if (::write(metrics_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-    throw run_error("{}: cannot write: {}", path("metrics.jsonl"), std::strerror(errno));
-  }
-}
-
 void RunDirectory::log(const StepMetrics& m) {
-  append(
+  metrics_->append(
       fmt::format("{{\"step\": {}, \"epoch\": {}, \"samples\": {}, \"loss\": {}, \"lr\": {}, "
                   "\"samples_per_second\": {}, \"time\": \"{}\"}}\n",
                   m.step, number(m.epoch, 6), m.samples, number(m.loss, 9), number(m.lr, 9),
@@ -132,7 +120,7 @@ void RunDirectory::log(const StepMetrics& m) {
 
 void RunDirectory::log(const Evaluation& evaluation, double epoch) {
   const EvalResult& eval = evaluation.result;
-  append(fmt::format(
+  metrics_->append(fmt::format(
       "{{\"step\": {}, \"epoch\": {}, \"auc\": {}, \"log_loss\": {}, "
       "\"accuracy\": {}, \"calibration\": {}, \"time\": \"{}\"}}\n",
       evaluation.step, number(epoch, 6), eval.auc ? number(*eval.auc, 9) : "null",
@@ -141,15 +129,26 @@ void RunDirectory::log(const Evaluation& evaluation, double epoch) {
 
 void RunDirectory::update_evaluation(const RunSummary& summary) {
   if (comm_.rank() != 0) return;
-  std::ifstream in(path("summary.json"));
-  auto earlier = nlohmann::ordered_json::parse(in, nullptr, false);
-  if (!in.is_open() || !earlier.is_object()) return write_summary(summary);
+  auto earlier =
+      nlohmann::ordered_json::parse(read_file(path("summary.json")).value_or(""), nullptr, false);
+  if (!earlier.is_object()) return write_summary(summary);
   earlier["eval"] = nlohmann::ordered_json::parse(to_json(summary))["eval"];
   replace_file(path("summary.json"), earlier.dump(2) + "\n");
 }
 
 void RunDirectory::write_summary(const RunSummary& summary) {
-  if (comm_.rank() == 0) replace_file(path("summary.json"), to_json(summary));
+  if (comm_.rank() != 0) return;
+  try {
+    replace_file(path("summary.json"), to_json(summary));
+  } catch (const Error& error) {
+    lost_summary_ = error.what();
+  }
+}
+
+std::string RunDirectory::lost() {
+  const std::string missing = metrics_->missing();
+  if (missing.empty() || lost_summary_.empty()) return missing + lost_summary_;
+  return missing + "; " + lost_summary_;
 }
 
 }  // namespace dlrm

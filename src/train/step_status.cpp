@@ -25,8 +25,13 @@ RankText first_text(Communicator& comm, const std::string& mine) {
 
 }  // namespace
 
-StepStatus::StepStatus(Context& context, Model& model, BadIdReport& bad_ids)
-    : context_(context), model_(model), bad_ids_(bad_ids), fields_(kFields) {}
+StepStatus::StepStatus(Context& context, Model& model, BadIdReport& bad_ids,
+                       FindBadValue find_bad_value)
+    : context_(context),
+      model_(model),
+      bad_ids_(bad_ids),
+      find_bad_value_(std::move(find_bad_value)),
+      fields_(kFields) {}
 
 void StepStatus::begin(int64_t global_size, int64_t dropped, bool stop_requested) {
   result_ = {};
@@ -41,6 +46,7 @@ void StepStatus::send(const Progress& progress) {
   fields_[kLoss] = model_.loss_sum(progress);
   fields_[kBadIds] = bad_ids_.any() ? 1 : 0;
   fields_[kUpdateSkipped] = model_.update_skipped() ? 1 : 0;
+  fields_[kBadUpdate] = bad_update_;
   pending_ = context_.comm.start_allreduce<double>(fields_);
   phase_ = Phase::kSent;
 }
@@ -54,6 +60,7 @@ void StepStatus::finish() {
   if (fields_[kBadIds] > 0) throw_bad_id();
   if (!std::isfinite(result_.loss)) throw_not_finite();
   if (fields_[kUpdateSkipped] > 0) throw_update_skipped();
+  if (fields_[kBadUpdate] > 0) throw_bad_update();
 }
 
 void StepStatus::poll() {
@@ -61,9 +68,10 @@ void StepStatus::poll() {
 }
 
 void StepStatus::check_last_update() {
-  int64_t skipped = model_.update_skipped_after_all_work() ? 1 : 0;
-  context_.comm.allreduce_max({&skipped, 1});
-  if (skipped > 0) throw_update_skipped();
+  int64_t found[] = {model_.update_skipped_after_all_work() ? 1 : 0, bad_update_};
+  context_.comm.allreduce_max(found);
+  if (found[0] > 0) throw_update_skipped();
+  if (found[1] > 0) throw_bad_update();
 }
 
 void StepStatus::check_own_ids() const {
@@ -96,6 +104,13 @@ void StepStatus::throw_update_skipped() {
       "gradients are not finite: {} gave the first value that is not finite (rank {}); a smaller "
       "learning rate or a warm-up may help",
       path, rank);
+}
+
+void StepStatus::throw_bad_update() {
+  const auto [where, rank] = first_text(context_.comm, bad_update_ ? find_bad_value_() : "");
+  throw run_error(
+      "the last update is not finite: {} (rank {}); a smaller learning rate or a warm-up may help",
+      where.empty() ? "a value" : where, rank);
 }
 
 }  // namespace dlrm

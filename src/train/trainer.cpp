@@ -4,6 +4,7 @@
 #include "dlrm/train/session.h"
 
 #include "batch_queue.h"
+#include "finite.h"
 #include "graph_step.h"
 #include "step_status.h"
 #include "training_step.h"
@@ -18,12 +19,14 @@ EmbeddingOptions options_for(const RunConfig& config, bool initialise) {
 }
 
 /// The constants of both optimizers at `step`. If *skip_update is not 0 when the updates run, they
-/// change nothing.
-StepOptimizers optimizers_at(const TrainConfig& train, int64_t step, const float* skip_update) {
+/// change nothing. They set *not_finite if they store a value that is not finite.
+StepOptimizers optimizers_at(const TrainConfig& train, int64_t step, const float* skip_update,
+                             int* not_finite) {
   const double factor = train.lr_schedule.factor(step);
   const auto at_step = [&](const OptimizerConfig& optimizer) {
     OptimizerStep now = optimizer_step(optimizer, optimizer.lr * factor, step);
     now.skip_update = skip_update;
+    now.not_finite = not_finite;
     return now;
   };
   return {at_step(train.dense_optimizer), at_step(train.sparse_optimizer)};
@@ -40,7 +43,8 @@ Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan
       model_(context, ops, config),
       queue_(std::make_unique<BatchQueue>(context)),
       bad_ids_(std::make_unique<BadIdReport>(context, config.model)),
-      status_(std::make_unique<StepStatus>(context, model_, *bad_ids_)),
+      status_(std::make_unique<StepStatus>(context, model_, *bad_ids_,
+                                           [this] { return first_non_finite(shards()); })),
       step_(std::make_unique<TrainingStep>(context, embeddings_, model_, *status_, *bad_ids_)),
       runner_(std::make_unique<EagerStep>(*step_)) {
   if (initialise) initialise_dense();
@@ -98,7 +102,8 @@ void Trainer::start_step(int64_t step, bool stop_requested) {
   DLRM_CHECK(!queue_->empty(), "step {} before its batch was routed", step);
   const PendingBatch& batch = queue_->front();
   status_->begin(batch.global_size, batch.dropped, stop_requested);
-  runner_->run(batch, optimizers_at(config_.train, step, model_.parameters().skip_update_flag()));
+  runner_->run(batch, optimizers_at(config_.train, step, model_.parameters().skip_update_flag(),
+                                    status_->bad_update()));
   embeddings_.drop();
   queue_->pop();
 }

@@ -137,8 +137,34 @@ bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {
 void TrainingRun::keep_best(const RunProgress& progress) {
   if (config_.checkpoint.keep_best == BestMetric::kNone) return;
   save(progress);
-  mark_best_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
-                       config_.checkpoint.keep, progress.step);
+  if (last_saved_ != progress.step) return;  // `best` stays what it is
+  write_or_go_on(progress.step, [&] {
+    mark_best_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
+                         config_.checkpoint.keep, progress.step);
+  });
+}
+
+/// Runs a collective call that writes checkpoints. An error in it, which is the same on every rank,
+/// does not end training. Warns about the first of several in a row.
+template <class Write>
+void TrainingRun::write_or_go_on(int64_t step, const Write& write) {
+  try {
+    write();
+    unsaved_.clear();
+  } catch (const PeerLost&) {
+    throw;
+  } catch (const NotFinite&) {
+    throw;
+  } catch (const Error& error) {
+    ++failed_saves_;
+    if (unsaved_.empty() && context_.comm.rank() == 0) {
+      context_.log.warn(
+          "step {}: not saved: {}; training continues, and the next checkpoint is tried when it is "
+          "due",
+          step, error.what());
+    }
+    unsaved_ = error.what();
+  }
 }
 
 void TrainingRun::save(const RunProgress& progress) {
@@ -158,11 +184,14 @@ void TrainingRun::save(const RunProgress& progress) {
   state.plan = to_json(plan_, config_.model);
   state.tuned_algorithms = trainer_.tuned_algorithms();
   state.evaluations = evaluations_.text();
-  locks_.reserve("checkpoint.directory", config_.checkpoint.directory);
-  save_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
-                  config_.checkpoint.keep, state, trainer_.shards());
-  last_saved_ = progress.step;
+  write_or_go_on(progress.step, [&] {
+    locks_.reserve("checkpoint.directory", config_.checkpoint.directory);
+    save_checkpoint(context_.comm, context_.log, config_.checkpoint.directory,
+                    config_.checkpoint.keep, state, trainer_.shards());
+  });
   restart_gpu_figures();
+  if (!unsaved_.empty()) return;
+  last_saved_ = progress.step;
   context_.log.info("step {}: saved in {}", progress.step, config_.checkpoint.directory);
 }
 

@@ -48,10 +48,19 @@ class TrainingRun {
   bool evaluate_now(RunProgress& progress, const StopSignal& stop);
   /// Keeps these weights as the best if checkpoint.keep_best asks for that.
   void keep_best(const RunProgress& progress);
+  /// Saves a checkpoint. If that fails, a warning says so, and training can go on: the last
+  /// checkpoint stands, and the next call tries again. Throws NotFinite if there is nothing worth
+  /// saving.
   void save(const RunProgress& progress);
+  /// Why the last call of save() failed. Empty if it did not. The same on every rank.
+  const std::string& unsaved() const { return unsaved_; }
+  /// Calls of save() that failed.
+  int64_t failed_saves() const { return failed_saves_; }
   const StepTimes& times() const { return reports_.times(); }
 
  private:
+  template <class Write>
+  void write_or_go_on(int64_t step, const Write& write);
   void evaluate_if_due(RunProgress& progress, int64_t total, const StopSignal& stop);
   int64_t boundary_after(int64_t step, int64_t total) const;
   void restart_gpu_figures();
@@ -70,6 +79,8 @@ class TrainingRun {
   GpuUse gpu_;
   int64_t evaluation_bytes_ = 0;  // sent by evaluations since training began
   int64_t last_saved_ = -1;
+  std::string unsaved_;
+  int64_t failed_saves_ = 0;
 };
 
 }  // namespace dlrm

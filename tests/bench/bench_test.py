@@ -33,6 +33,30 @@ def built_without_gpu():
     return done.returncode == 2
 
 
+class Options(unittest.TestCase):
+    def assert_refused(self, *words):
+        done = bench(*words)
+        self.assertEqual(done.returncode, 2, (words, done.stderr))
+        self.assertEqual(done.stderr.count("\n"), 1, (words, done.stderr))
+        return done.stderr
+
+    def test_out_of_bounds_are_named(self):
+        cases = {"limits": ["--size", "--megabytes", "--seconds", "--threads"],
+                 "kernels": ["--batch", "--tables", "--rows", "--hotness", "--width", "--features", "--matrix", "--copied",
+                             "--layer", "--crossed", "--parameters", "--seconds", "--threads"],
+                 "batch-sweep": ["--samples", "--repeats", "--batches"]}
+        for command, options in cases.items():
+            first = [command, TINY] if command == "batch-sweep" else [command]
+            for option in options:
+                for value in ("-1", "1e300", "99999999999999999999"):
+                    self.assertIn(option, self.assert_refused(*first, f"{option}={value}"))
+
+    def test_larger_than_the_memory_are_refused(self):
+        self.assertIn("memory", self.assert_refused("kernels", "--rows", "1000000000000"))
+        self.assertIn("memory", self.assert_refused("kernels", "--device", "cpu", "--copied", "1000000000000"))
+        self.assertIn("memory", self.assert_refused("batch-sweep", TINY, "--samples", "1000000000000"))
+
+
 class BatchSweep(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()

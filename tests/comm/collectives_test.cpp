@@ -69,7 +69,7 @@ TEST(SelfComm, SumsHaveTheBitsOfAWorldOfOneThread) {
   });
 }
 
-TEST(Duplicate, AnotherThreadMayUseIt) {
+TEST(Duplicate, AnotherThreadMayUseADuplicate) {
   run_on_threads(3, [](Communicator& comm) {
     const std::unique_ptr<Communicator> other = comm.duplicate();
     std::thread worker([&] { test::check_random_interleavings(*other); });

@@ -31,7 +31,7 @@ class ControlGroups : public testing::Test {
   std::string root_;
 };
 
-TEST_F(ControlGroups, WithoutAnyThereIsNoLimit) {
+TEST_F(ControlGroups, WithoutAControlGroupNothingIsLimited) {
   EXPECT_TRUE(std::isinf(ControlGroup::cpus(root_)));
   EXPECT_TRUE(std::isinf(ControlGroup::memory_room(root_)));
 }

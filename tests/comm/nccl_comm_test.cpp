@@ -160,7 +160,7 @@ TEST(NcclFailure, AFailingRankEndsTheOthers) {
             "rank two is unwell");
 }
 
-TEST(NcclFailure, TheWatchdogReportsItAndTheNextCallThrows) {
+TEST(NcclFailure, TheWatchdogReportsAFailureAndTheNextCallThrows) {
   const std::string what = failure_of(2, [](const DeviceRank& rank) {
     const std::unique_ptr<Stream> stream = rank.device.make_stream();
     Array<float> data(rank.device, 5000, "test");
@@ -210,7 +210,7 @@ TEST(NcclFailure, ARefusedCallClosesItsGroupAndAbortsBeforeItThrows) {
   EXPECT_EQ(what, "NCCL failed on rank 0 in alltoallv: unhandled system error");
 }
 
-TEST(NcclFailure, LaterCallsThrowItAgainWithoutCallingNccl) {
+TEST(NcclFailure, LaterCallsThrowTheFailureAgainWithoutCallingNccl) {
   FakeNccl::refused_sender = 0;
   const std::string what = failure_of(2, [](const DeviceRank& rank) {
     const std::unique_ptr<Stream> stream = rank.device.make_stream();
@@ -229,7 +229,7 @@ TEST(NcclFailure, LaterCallsThrowItAgainWithoutCallingNccl) {
   EXPECT_EQ(what, "NCCL failed on rank 0 in alltoallv: unhandled system error");
 }
 
-TEST(NcclFailure, TheWatchdogReportsItIfItsThreadDoesNot) {
+TEST(NcclFailure, TheWatchdogReportsAFailureThatItsThreadDoesNotReport) {
   FakeNccl::refused_sender = 0;
   const std::string what = failure_of(2, [](const DeviceRank& rank) {
     const std::unique_ptr<Stream> stream = rank.device.make_stream();

@@ -131,7 +131,7 @@ TEST(StagedBlocks, EachByteIsStoredOnce) {
   EXPECT_EQ(blocks.offsets[2], 10);
 }
 
-TEST(DeviceComm, WithoutNcclItIsStaged) {
+TEST(DeviceComm, WithoutNcclTheCommunicatorIsStaged) {
   const std::shared_ptr<Device> device = make_cpu_device();
   run_on_threads(2, [&](Communicator& host) {
     EXPECT_EQ(make_device_comm(host, *device)->describe(), "staged");

@@ -18,7 +18,7 @@ TEST(World, APlainProcessIsOneRankWithoutMpi) {
   EXPECT_EQ(started, 0);
 }
 
-TEST(World, ItMayFinishTwiceAndOutliveTheWatchedTrace) {
+TEST(World, AWorldMayFinishTwiceAndOutliveTheWatchedTrace) {
   World world(nullptr, nullptr);
   {
     const Trace trace;

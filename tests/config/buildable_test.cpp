@@ -29,7 +29,7 @@ TEST(CheckBuildable, HostMemoryAndFixedRoutingPass) {
             "");
 }
 
-TEST(CheckBuildable, TheErrorNamesWhatIsNotBuiltYet) {
+TEST(CheckBuildable, TheErrorNamesTheMissingFeature) {
   EXPECT_EQ(refusal({"memory.tier=cached"}),
             "memory.tier: cached: not built yet; use auto, device or host");
   EXPECT_EQ(refusal({"memory.tables={C1: cached}"}),

@@ -206,11 +206,12 @@ INSTANTIATE_TEST_SUITE_P(
                  DLRM_MODEL "train:\n  global_batch_size: 4\n  epochs: 1\n  steps: 2\n",
                  "small.yaml:5: train.steps and train.epochs (at small.yaml:4) are both set: set "
                  "one"},
-        FileCase{"HotnessBesideFeatures",
-                 "model:\n  dense_features: 4\n  top_mlp: [1]\n  tables:\n"
-                 "    - name: a\n      rows: 3\n      hotness: 2\n      features: [{name: b}]\n",
-                 "small.yaml:7: model.tables.0.hotness is set beside features: write it in each "
-                 "feature"},
+        FileCase{
+            "HotnessBesideFeatures",
+            "model:\n  dense_features: 4\n  top_mlp: [1]\n  tables:\n"
+            "    - name: a\n      rows: 3\n      hotness: 2\n      features: [{name: b}]\n",
+            "small.yaml:7: model.tables.0.hotness is set together with features: set it in each "
+            "feature"},
         FileCase{"TableTwice",
                  "model:\n  dense_features: 4\n  top_mlp: [1]\n  tables:\n"
                  "    - {name: a_1, rows: 3}\n    - {name: a, rows: 3, count: 2}\n",

@@ -97,6 +97,13 @@ TEST(CriteoModels, KaggleHasTheRowsOfTheWholeDataSet) {
   EXPECT_EQ(model.interaction_width(), 16 + 27 * 26 / 2);
 }
 
+TEST(CriteoModels, KaggleWithADictionaryHasARowMoreInEachTable) {
+  const ModelConfig plain = load_config(config_path("criteo_kaggle.yaml")).model;
+  ModelConfig model = load_config(config_path("criteo_kaggle_dictionary.yaml")).model;
+  for (TableConfig& table : model.tables) --table.rows;
+  EXPECT_EQ(model, plain);
+}
+
 TEST(CriteoModels, EveryCopyOfKaggleHasItsTablesAndLayers) {
   const ModelConfig kaggle = load_config(config_path("criteo_kaggle.yaml")).model;
   for (const char* name : {"bench/kaggle.yaml", "single/cpu.yaml", "single/device.yaml"}) {
@@ -208,7 +215,7 @@ TEST(ScheduleConfig, TheFactorWarmsUpHoldsAndDecays) {
   EXPECT_EQ(schedule.factor(1000), 0);
 }
 
-TEST(ScheduleConfig, WarmUpGoesBeforeADecayThatBeginsEarlier) {
+TEST(ScheduleConfig, WarmUpPrecedesADecayThatBeginsEarlier) {
   const ScheduleConfig schedule{4, 2, 4, 1};
   EXPECT_EQ(schedule.factor(3), 1);
   EXPECT_EQ(schedule.factor(4), 0.5);

@@ -124,7 +124,7 @@ TEST(ParseConfig, AVariableIsNotReplacedTwice) {
             "which becomes \"${env:HOME}\": needs a path");
 }
 
-TEST(ParseConfig, AppliesAnchorsAndMergeKeys) {
+TEST(ParseConfig, AnchorsAndMergeKeysAreApplied) {
   const std::string yaml =
       "model:\n"
       "  dense_features: 13\n"
@@ -173,21 +173,21 @@ TEST(SizeInBytes, APercentageIsAShareOfTheWhole) {
   EXPECT_EQ(size_in_bytes("", 4096), 4096);
 }
 
-TEST(Overrides, ReachIntoListsByNumberAndByName) {
+TEST(Overrides, ItemsOfListsAreNamedByNumberOrName) {
   EXPECT_EQ(small_config({"model.tables.0.rows=10"}).model.tables[0].rows, 10);
   EXPECT_EQ(small_config({"model.tables.t.rows=11"}).model.tables[2].rows, 11);
   EXPECT_EQ(small_config({"model.top_mlp.0=9"}).model.top_mlp[0], 9);
 }
 
-TEST(Overrides, AreAppliedInOrder) {
+TEST(Overrides, OverridesAreAppliedInOrder) {
   EXPECT_EQ(small_config({"train.seed=5", "train.seed=6"}).train.seed, 6u);
 }
 
-TEST(Overrides, MakeTheSectionsThatAreNotThere) {
+TEST(Overrides, MissingSectionsAreCreated) {
   EXPECT_EQ(small_config({"eval.every_steps=5"}).eval.every_steps, 5);
 }
 
-TEST(Overrides, LeaveTheOtherUsesOfAnAnchorAlone) {
+TEST(Overrides, OtherUsesOfAnAnchorAreNotChanged) {
   const std::string yaml = kSmallYaml.substr(0, kSmallYaml.find("train: {")) +
                            "train: {global_batch_size: 4, dense_optimizer: &o {type: sgd, lr: 1}, "
                            "sparse_optimizer: *o}\n";
@@ -196,14 +196,14 @@ TEST(Overrides, LeaveTheOtherUsesOfAnAnchorAlone) {
   EXPECT_EQ(config.train.sparse_optimizer.lr, 1);
 }
 
-TEST(Overrides, OfStepsTakeAwayTheEpochsOfTheFile) {
+TEST(Overrides, AnOverrideOfStepsRemovesTheEpochsOfTheFile) {
   const std::string yaml = kSmallYaml.substr(0, kSmallYaml.find("train: {")) +
                            "train: {global_batch_size: 64, epochs: 3}\n";
   EXPECT_EQ(parse_config(yaml, "a.yaml", {"train.steps=7"}).train.steps, 7);
   EXPECT_NE(error_of(yaml, {"train.steps=7", "train.epochs=2"}), "");
 }
 
-TEST(Overrides, OfTextMayBeEmpty) {
+TEST(Overrides, AnOverrideOfTextMayBeEmpty) {
   EXPECT_EQ(small_config({"data.test="}).data.test, "");
   EXPECT_EQ(small_config({"data.test=a=b.h5"}).data.test, "a=b.h5");
 }

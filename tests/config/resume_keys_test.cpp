@@ -9,7 +9,7 @@ Keys blocked_by(const std::vector<std::string>& overrides) {
   return keys_that_block_resume(small_config(), small_config(overrides));
 }
 
-TEST(KeysThatBlockResume, EqualConfigsHaveNone) { EXPECT_EQ(blocked_by({}), Keys{}); }
+TEST(KeysThatBlockResume, EqualConfigsDifferInNoKey) { EXPECT_EQ(blocked_by({}), Keys{}); }
 
 TEST(KeysThatBlockResume, KeysThatAResumedRunMayChangeAreLeftOut) {
   for (const char* free :

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include "dlrm/core/error.h"
 #include "dlrm/core/replace_file.h"
@@ -37,7 +38,7 @@ TEST_F(FileTest, BytesAreReadWhereTheyWereWritten) {
   EXPECT_THROW(file.read(more, 5, 0), Error);
 }
 
-TEST_F(FileTest, ACopyFollowsWhatIsThere) {
+TEST_F(FileTest, ACopyIsWrittenAfterExistingBytes) {
   auto spool = File::try_nameless(path("a"));
   ASSERT_TRUE(spool);
   spool->write("cdef", 4, 0);
@@ -56,6 +57,34 @@ TEST_F(FileTest, AMissingFileIsNamed) {
     EXPECT_THAT(error.what(), HasSubstr("none: cannot open: No such file"));
   }
   EXPECT_FALSE(read_file(path("none")));
+}
+
+TEST_F(FileTest, ATextIsReadUpToALengthAndFromRegularFilesAlone) {
+  write_file(path("a"), "12345");
+  EXPECT_EQ(read_text(path("a"), 5), "12345");
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  const auto error_of = [&](const std::string& name, size_t most) -> std::string {
+    try {
+      read_text(name, most);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(error_of(path("a"), 4), HasSubstr("a: is longer than 4 bytes"));
+  EXPECT_THAT(error_of(path("none"), 4), HasSubstr("none: cannot be read: No such file"));
+  EXPECT_THAT(error_of(path("pipe"), 4), HasSubstr("pipe: is not a regular file"));
+  EXPECT_THAT(error_of(path(""), 4), HasSubstr("is a folder"));
+  EXPECT_THAT(error_of("/dev/zero", 4), HasSubstr("is not a regular file"));
+}
+
+TEST_F(FileTest, APartialFileDoesNotFollowALinkOfItsName) {
+  write_file(path("victim"), "precious");
+  fs::create_symlink(path("victim"), path("a.partial"));
+  const PartialFile partial(path("a"));
+  write_file(partial.name(), "text");
+  EXPECT_EQ(read_file(path("victim")), "precious");
 }
 
 TEST_F(FileTest, APartialFileTakesItsNameOnlyWhenPublished) {

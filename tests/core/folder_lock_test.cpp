@@ -45,9 +45,12 @@ class FolderLockTest : public ::testing::Test {
   }
   /// The record of a holder on another host.
   void write_foreign_record(int beat) const {
-    write_file(file(), fmt::format("host elsewhere\npid 77\nstarted long ago\nboot another\n"
-                                   "namespace pid:[1]\nticks 5\ntoken abc\nbeat {:012}\n",
-                                   beat));
+    const std::string text = fmt::format(
+        "host elsewhere\npid 77\nstarted long ago\nboot another\nnamespace pid:[1]\nticks 5\n"
+        "token abc\nbeat {:012}\n",
+        beat);
+    const auto mode = fs::exists(file()) ? File::Mode::kReadWrite : File::Mode::kCreate;
+    File(file(), mode).write(text.data(), text.size(), 0);  // in place, as a holder does
   }
   void age_record(int seconds) const {
     fs::last_write_time(file(), fs::file_time_type::clock::now() - std::chrono::seconds(seconds));

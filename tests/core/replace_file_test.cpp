@@ -36,5 +36,20 @@ TEST(ReplaceFile, TheOldFileIsReplacedWholeOrNotAtAll) {
   fs::remove_all(folder);
 }
 
+TEST(ReplaceFile, WhatAKillLeftIsRemovedAndNothingElse) {
+  const fs::path folder = fs::temp_directory_path() / ("interrupted_" + std::to_string(getpid()));
+  fs::create_directory(folder);
+  const std::string path = folder / "file";
+  for (const char* kept : {"file.tmp", "file.0123456.tmp", "file.0123456x.tmp",
+                           "other.01234567.tmp", "file.01234567.tmp2"}) {
+    std::ofstream(folder / kept) << "kept";
+  }
+  std::ofstream(folder / "file.01234567.tmp") << "half";
+  remove_interrupted_replacements(path);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 5);
+  EXPECT_FALSE(fs::exists(folder / "file.01234567.tmp"));
+  fs::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace dlrm

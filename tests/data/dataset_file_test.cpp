@@ -69,7 +69,7 @@ TEST(DatasetWriter, AnEarlierFileStaysUntilFinish) {
   EXPECT_EQ(DatasetFile(folder / "a.h5").samples(), 20);
 }
 
-TEST(DatasetWriter, AFolderThatIsNotThereIsNamed) {
+TEST(DatasetWriter, AMissingFolderIsNamed) {
   EXPECT_THAT(error_of([] { DatasetWriter("/nowhere/a.h5", DatasetLayout{}); }),
               HasSubstr("/nowhere/a.h5"));
 }
@@ -161,7 +161,7 @@ std::vector<std::pair<size_t, size_t>> column_extents(const std::string& path) {
   return extents;
 }
 
-TEST(DatasetFile, ChangedValuesAreAnErrorOrOtherGoodValuesNeverACrash) {
+TEST(DatasetFile, ChangedValuesGiveAnErrorOrOtherValidValues) {
   const TemporaryFolder folder;
   SmallDataset data;
   data.samples = 50;
@@ -217,7 +217,7 @@ TEST(DatasetFile, AnyNumberInAnAttributeIsAnErrorOrHarmless) {
 }
 
 /// Files written by h5py.
-class FromPython : public ::testing::Test {
+class H5pyFiles : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::string script =
@@ -238,7 +238,7 @@ RunConfig python_config(const std::string& path) {
   return config;
 }
 
-TEST_F(FromPython, FilesReadLikeOurOwn) {
+TEST_F(H5pyFiles, ValidFilesAreReadLikeOurOwn) {
   Batch batch;
   make_batch_source(python_config(folder_ / "good.h5"), Split::kTrain, 0, 1)->load(0, batch);
   EXPECT_EQ(batch.ids, (std::vector<int64_t>{9, 8, 7, 5, 4, 3, 2, 1, 0}));
@@ -247,7 +247,7 @@ TEST_F(FromPython, FilesReadLikeOurOwn) {
   EXPECT_EQ(batch.dense[11], 11.0f);
 }
 
-TEST_F(FromPython, EveryMalformedFileIsRefusedByName) {
+TEST_F(H5pyFiles, EveryMalformedFileIsRefusedByName) {
   // A word that each message must contain.
   const std::map<std::string, std::string> about{{"bad_format", "format"},
                                                  {"no_version", "version"},
@@ -282,7 +282,7 @@ TEST_F(FromPython, EveryMalformedFileIsRefusedByName) {
   }
 }
 
-TEST_F(FromPython, FallingOffsetsAreFoundBeforeTheirUse) {
+TEST_F(H5pyFiles, FallingOffsetsAreFoundBeforeTheirUse) {
   const std::string path = folder_ / "values_falling_offsets.h5";
   const auto source = make_batch_source(python_config(path), Split::kTrain, 0, 1);
   Batch batch;

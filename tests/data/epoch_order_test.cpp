@@ -36,13 +36,13 @@ TEST(EpochOrder, EverySampleIsVisitedOnce) {
   }
 }
 
-TEST(EpochOrder, WithoutShufflingItIsTheOrderOfTheFile) {
+TEST(EpochOrder, WithoutShufflingTheOrderIsThatOfTheFile) {
   const EpochOrder order(5000, false, 3);
   EXPECT_EQ(order_of(order, 4, {0, 5000}), counted(5000));
   EXPECT_EQ(order_of(order, 4, {4000, 4002}), (std::vector<int64_t>{4000, 4001}));
 }
 
-TEST(EpochOrder, EpochAndSeedAloneChangeTheOrder) {
+TEST(EpochOrder, OnlyEpochAndSeedChangeTheOrder) {
   const EpochOrder a(40000, true, 3), b(40000, true, 4), again(40000, true, 3);
   const auto first = order_of(a, 0, {0, 40000});
   EXPECT_NE(first, order_of(a, 1, {0, 40000}));

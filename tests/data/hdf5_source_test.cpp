@@ -282,7 +282,7 @@ TEST(Hdf5Source, AHintChangesNothing) {
   }
 }
 
-TEST(Hdf5Source, ManyWorkersLoadWhatOneDoes) {
+TEST(Hdf5Source, ManyWorkersLoadTheBatchesOfOneWorker) {
   const TemporaryFolder folder;
   SmallDataset data;
   data.samples = 70000;

@@ -71,7 +71,7 @@ TEST(Prefetcher, DestructionWaitsForBatchesBeingLoaded) {
   EXPECT_LT(source.loads, 100);
 }
 
-TEST(Prefetcher, TheDepthLimitsWhatIsLoadedAhead) {
+TEST(Prefetcher, TheDepthLimitsTheBatchesLoadedAhead) {
   const SlowSource source;
   Prefetcher prefetcher(source, 0, 1000, 4, 3);
   prefetcher.next();

@@ -116,7 +116,7 @@ TEST_F(Criteo, NumbersBecomeLogarithmsMissingAndNegativeOnesZero) {
   }
 }
 
-TEST_F(Criteo, ManyLinesAreWhatAPlainReadingMakesOfThem) {
+TEST_F(Criteo, ManyLinesGiveTheResultOfAPlainConversion) {
   const std::vector<LogLine> lines = generated_lines(50000, 1);
   write("in.tsv", text_of(lines));
   const CriteoReport report = convert(options({"in.tsv"}, "out.h5"));

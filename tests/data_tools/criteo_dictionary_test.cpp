@@ -57,7 +57,7 @@ TEST_F(CriteoDictionary, TwoRunsGiveTheDictionaryOfOneRunOverBothFiles) {
   }
 }
 
-TEST_F(CriteoDictionary, AFrozenOneMapsNewValuesToZeroAndStaysUnchanged) {
+TEST_F(CriteoDictionary, AFrozenDictionaryMapsNewValuesToZeroAndStaysUnchanged) {
   convert(with_dictionary(log("a.tsv", {"0b", "0a"}), "a.h5"));
   CriteoOptions o = with_dictionary(log("b.tsv", {"0a", "0c", "", "0b"}), "b.h5");
   o.frozen_dictionary = true;
@@ -85,7 +85,7 @@ TEST_F(CriteoDictionary, AMissingCategoryIsNotTheValueZero) {
   EXPECT_THAT(first_ids("b.h5"), ElementsAre(2, 1));
 }
 
-TEST_F(CriteoDictionary, AFailedRunDoesNotTouchIt) {
+TEST_F(CriteoDictionary, AFailedRunDoesNotChangeTheDictionary) {
   convert(with_dictionary(log("a.tsv", {"0b"}), "a.h5"));
   write("bad.tsv", "0\tnonsense\n");
   error_of(with_dictionary("bad.tsv", "bad.h5"));

@@ -130,7 +130,7 @@ TEST_F(Synth, ADatasetHoldsTheSamplesOfTheSyntheticSource) {
   }
 }
 
-TEST_F(Synth, InspectCountsWhatIsThere) {
+TEST_F(Synth, InspectCountsSamplesAndIds) {
   run_synth(from_config("x.h5", 5000));
   const Inspection seen = inspect_dataset(path("x.h5"));
   EXPECT_EQ(seen.samples, 5000);
@@ -161,6 +161,24 @@ TEST_F(Synth, InspectListsFeaturesByTheirNumbers) {
   std::vector<std::string> expected;
   for (int i = 0; i < 12; ++i) expected.push_back("C_" + std::to_string(i));
   EXPECT_EQ(names, expected);
+}
+
+TEST_F(Synth, InspectVerifiesTheChecksumsOfAllColumns) {
+  run_synth(from_config("x.h5", 5000));
+  EXPECT_THAT(describe_inspection(inspect_dataset(path("x.h5"))), HasSubstr("checksums: verified"));
+  {
+    // The last bit of a number: the value stays valid.
+    std::fstream file(path("x.h5"), std::ios::binary | std::ios::in | std::ios::out);
+    std::string whole{std::istreambuf_iterator<char>(file), {}};
+    const DatasetFile mapped(path("x.h5"));
+    const std::string start(reinterpret_cast<const char*>(mapped.dense()), 64);
+    const size_t at = whole.find(start);
+    ASSERT_NE(at, std::string::npos);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(static_cast<char>(whole[at] ^ 1));
+  }
+  EXPECT_THAT(error_text([&] { inspect_dataset(path("x.h5")); }),
+              AllOf(HasSubstr("x.h5"), HasSubstr("/dense"), HasSubstr("samples 0 to 4999")));
 }
 
 TEST_F(Synth, InspectNamesTheRecordOfABadValue) {

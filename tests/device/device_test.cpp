@@ -49,7 +49,7 @@ TEST_P(EveryDevice, DescriptionAndCapabilitiesNameTheKind) {
   EXPECT_EQ(device->asynchronous(), GetParam() == "cuda");
 }
 
-TEST_P(EveryDevice, MemoryIsZeroedAgainAndAgain) {
+TEST_P(EveryDevice, ReusedMemoryIsZeroed) {
   for (const size_t size : {1, 1000, 700000}) {
     for (int round = 0; round < 3; ++round) {
       const Array<int> array(*device, size, "numbers");
@@ -90,7 +90,7 @@ TEST_P(EveryDevice, BytesInUseAndTheirPeakAreCounted) {
   EXPECT_GE(device->peak_bytes(), before + (4 << 20));
 }
 
-TEST_P(EveryDevice, OutOfMemoryNamesWhoHoldsIt) {
+TEST_P(EveryDevice, OutOfMemoryNamesTheHoldersOfMemory) {
   const Buffer tables(*device, 3 << 20, "tables"), activations(*device, 1 << 20, "activations");
   try {
     const Buffer all(*device, size_t{1} << 60, "everything");

@@ -82,7 +82,7 @@ class GpuMatrix {
     const auto used = static_cast<size_t>(cols_) * size_of(type_);
     for (size_t i = 0; i < bytes_.size(); ++i) {
       if (i % row >= used && bytes_[i] != before[i]) {
-        ADD_FAILURE() << "wrote beside the matrix, byte " << i;
+        ADD_FAILURE() << "wrote outside the matrix, byte " << i;
         return;
       }
     }

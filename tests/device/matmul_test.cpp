@@ -313,14 +313,14 @@ TEST_F(MatmulOnGpu, ForeignBytesRestoreNoAlgorithms) {
 }
 
 TEST_F(MatmulOnGpu, ProductsOfTwoStreamsDoNotDisturbEachOther) {
-  const auto beside = device->make_stream();
+  const auto side = device->make_stream();
   Operands o(*device, *transfer, {64, 64, 64}, DType::kFloat32, DType::kFloat32, false, false);
   Operands p(*device, *transfer, {64, 64, 64}, DType::kFloat32, DType::kFloat32, true, false);
-  ASSERT_TRUE(matmul->serves(o.product(), *stream) && matmul->serves(p.product(), *beside));
+  ASSERT_TRUE(matmul->serves(o.product(), *stream) && matmul->serves(p.product(), *side));
   matmul->run(o.product(), *stream);
-  matmul->run(p.product(), *beside);
+  matmul->run(p.product(), *side);
   stream->synchronize();
-  beside->synchronize();
+  side->synchronize();
   o.d.download(*transfer);
   p.d.download(*transfer);
   EXPECT_TRUE(near(o.d.at(63, 1), o.expected(63, 1), DType::kFloat32));

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -81,12 +82,38 @@ TEST_P(BagScans, TheFirstBadIdOfAllChunksIsNamed) {
   EXPECT_THAT(error(), HasSubstr("sample 330 of the global batch, feature long_0: id 1000000 is"));
 }
 
-TEST_P(BagScans, LengthsAreKnownIfBagsAreAlike) {
+TEST_P(BagScans, LengthsAreKnownIfAllBagsAreEquallyLong) {
   std::vector<int32_t> lengths;
   for (const BagScan& scan : scans()) lengths.push_back(scan.length);
   EXPECT_EQ(lengths, (std::vector<int32_t>{100, 0, 1, 3}));
   ++offsets_[3 * kSamples - 1];
   EXPECT_EQ(scans()[2].length, -1);
+}
+
+TEST_P(BagScans, OffsetsMayBeginAboveZero) {
+  std::vector<int64_t> expected = ids_;
+  std::fill(expected.end() - 3 * kSamples, expected.end(), -1);
+  expected.insert(expected.begin(), 2, -1);
+  ids_.insert(ids_.begin(), 2, -5);
+  for (int64_t& offset : offsets_) offset += 2;
+  EXPECT_EQ(copied<int64_t>(), expected);
+  EXPECT_EQ(error(), "none");
+  ids_.back() = 300;
+  EXPECT_THAT(error(), HasSubstr("sample 499 of the global batch, feature short_1: id 300 is"));
+}
+
+TEST_P(BagScans, OffsetsThatFallOrLeaveTheIdsAreRefused) {
+  const std::string expected = fmt::format(
+      "local bags: offsets must not fall and must be within [0, {}], the ids", ids_.size());
+  const std::vector<int64_t> good = offsets_;
+  offsets_[7] = offsets_[8] + 1;
+  EXPECT_EQ(error(), expected);
+  offsets_ = good;
+  offsets_.front() = -1;
+  EXPECT_EQ(error(), expected);
+  offsets_ = good;
+  ++offsets_.back();
+  EXPECT_EQ(error(), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Embedding, BagScans, ::testing::Values(1, 2, 5));

@@ -85,7 +85,7 @@ TEST(Bf16Tables, TheCpuExecutionTrainsAsTheReference) {
   }
 }
 
-TEST(Bf16Tables, TheyDriftFromTheExactModelOnlyByRounding) {
+TEST(Bf16Tables, WeightsDifferFromTheExactModelOnlyByRounding) {
   const EmbeddingOptions options = bf16_options(OptimizerRule::kSgd);
   const MadeUpBags bags(options.tables);
   PlainTables plain(options.tables, options.optimizer, options.seed);

@@ -80,6 +80,30 @@ TEST_P(EveryPlanKind, BatchesDroppedBeforeTheirLookupLeaveNoTrace) {
   });
 }
 
+TEST_P(EveryPlanKind, OffsetsThatBeginAboveZeroChangeNoBit) {
+  const Tables tables = odd_tables(Pooling::kMean);
+  const MadeUpBags bags(tables);
+  EmbeddingOptions options = options_for(tables, OptimizerRule::kSgd);
+  for (const RoutingMode mode : {RoutingMode::kExact, RoutingMode::kFixed}) {
+    options.routing.mode = mode;
+    run_on_threads(3, [&](Communicator& comm) {
+      Rank rank(comm);
+      ShardedEmbeddings plain(rank.context, *rank.ops, options, plan_of(GetParam(), tables, 3));
+      ShardedEmbeddings shifted(rank.context, *rank.ops, options, plan_of(GetParam(), tables, 3));
+      const Range local = part_of(13, comm.rank(), 3);
+      std::vector<int64_t> ids, offsets;
+      bags.fill(0, local.begin, local.end, ids, offsets);
+      plain.route({local, 13, ids, offsets});
+      train(plain, comm, 0, 13, 0.1);
+      ids.insert(ids.begin(), 3, -1);
+      for (int64_t& offset : offsets) offset += 3;
+      shifted.route({local, 13, ids, offsets});
+      train(shifted, comm, 0, 13, 0.1);
+      EXPECT_EQ(gather(comm, shifted), gather(comm, plain));
+    });
+  }
+}
+
 TEST_P(EveryPlanKind, TheCpuExecutionTrainsAsTheReference) {
   const Tables tables = odd_tables(Pooling::kMean);
   const MadeUpBags bags(tables);

@@ -19,7 +19,7 @@ TEST(InitialRows, EveryShardingDrawsTheSameBits) {
   }
 }
 
-TEST(InitialRows, TheyFollowTheUniformFieldOfTheirTable) {
+TEST(InitialRows, RowsFollowTheUniformFieldOfTheirTable) {
   const EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), OptimizerRule::kAdagrad);
   const Tensors whole = initial_rows("grid", 4, options);
   const PlainTables plain(options.tables, options.optimizer, options.seed);

@@ -94,21 +94,21 @@ class Traffic : public ::testing::TestWithParam<Case> {
       OptimizerRule::kAdagrad);
 };
 
-TEST_P(Traffic, ExactRoutingSendsWhatWasPlanned) { expect_planned(rows_cut() ? 0.05 : 0); }
+TEST_P(Traffic, ExactRoutingSendsThePlannedBytes) { expect_planned(rows_cut() ? 0.05 : 0); }
 
-TEST_P(Traffic, FixedRoutingSendsExactlyWhatWasPlanned) {
+TEST_P(Traffic, FixedRoutingSendsExactlyThePlannedBytes) {
   options_.routing.mode = RoutingMode::kFixed;
   options_.wire.forward = DType::kFloat16;
   options_.wire.backward = DType::kBFloat16;
   expect_planned(0);
 }
 
-TEST_P(Traffic, SumsOfSquaresSendWhatWasPlanned) {
+TEST_P(Traffic, SumsOfSquaresSendThePlannedBytes) {
   options_.optimizer.type = OptimizerRule::kRowwiseAdagrad;
   expect_planned(0.05);
 }
 
-TEST_P(Traffic, GatheredPairsSendWhatWasPlanned) {
+TEST_P(Traffic, GatheredPairsSendThePlannedBytes) {
   options_.tables.push_back(table_of("sparse", 100000, 3, {2, 1}, Pooling::kSum));
   const bool pairs = replicates_by_pairs(options_.tables.back(), kBatch, GetParam().ranks);
   ASSERT_EQ(pairs, GetParam().ranks > 1);

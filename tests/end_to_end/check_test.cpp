@@ -8,7 +8,7 @@ namespace {
 /// `--check` compares every operation with the reference.
 class Checked : public SmallRun, public testing::WithParamInterface<const char*> {};
 
-TEST_P(Checked, TrainingDisagreesNowhere) {
+TEST_P(Checked, TrainingPasses) {
   if (std::string(GetParam()) == "cuda" && cuda_device_count() == 0) {
     GTEST_SKIP() << "no GPU here";
   }

@@ -9,7 +9,7 @@ namespace dlrm {
 namespace {
 
 /// Whole runs on a GPU, or on the emulator. The parameter is the device's name.
-class OnADevice : public SmallRun, public testing::WithParamInterface<const char*> {
+class RunOnADevice : public SmallRun, public testing::WithParamInterface<const char*> {
  protected:
   static std::string device() { return std::string("--device ") + GetParam() + " "; }
   nlohmann::json summary(const std::string& run) const {
@@ -23,8 +23,8 @@ class OnADevice : public SmallRun, public testing::WithParamInterface<const char
     }
   }
 };
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OnADevice);
-INSTANTIATE_TEST_SUITE_P(All, OnADevice,
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RunOnADevice);
+INSTANTIATE_TEST_SUITE_P(All, RunOnADevice,
                          testing::ValuesIn(cuda_device_count() > 0 ? std::vector{"cuda"}
                                                                    : std::vector<const char*>{}),
                          [](const auto& info) { return info.param; });
@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(All, OnADevice,
 constexpr const char* kShort =
     "--set train.steps=8 --set train.tf32=false --set train.pin_algorithms=true ";
 
-TEST_P(OnADevice, ARunGivesTheLossesAndTheAucOfACpu) {
+TEST_P(RunOnADevice, ARunGivesTheLossesAndTheAucOfACpu) {
   ASSERT_EQ(train(1, std::string("--device cpu --set output.directory=cpu ") + kShort).code, 0);
   const Outcome outcome = train(1, device() + kShort);
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
@@ -42,7 +42,7 @@ TEST_P(OnADevice, ARunGivesTheLossesAndTheAucOfACpu) {
               summary("cpu")["eval"]["auc"].get<double>(), 1e-3);
 }
 
-TEST_P(OnADevice, ARunTakesNoMoreOfItsMemoryThanThePlanSaid) {
+TEST_P(RunOnADevice, ARunTakesNoMoreDeviceMemoryThanPlanned) {
   // Most memory is taken by the ids of long bags. Libraries take no memory in the emulator.
   const std::string model =
       "--set data.source=synthetic --set data.synthetic.alpha=0 --set data.train= --set data.test= "
@@ -64,7 +64,7 @@ TEST_P(OnADevice, ARunTakesNoMoreOfItsMemoryThanThePlanSaid) {
   expect_within_plan("--set routing.depth=0 --set train.precision=bf16");
 }
 
-TEST_P(OnADevice, RanksShareADeviceThroughHostMemory) {
+TEST_P(RunOnADevice, RanksShareADeviceThroughHostMemory) {
   ASSERT_EQ(train(1, std::string("--device cpu --set output.directory=cpu ") + kShort).code, 0);
   for (const char* strategy : {"auto", "row", "grid"}) {
     const Outcome outcome =
@@ -75,7 +75,7 @@ TEST_P(OnADevice, RanksShareADeviceThroughHostMemory) {
   }
 }
 
-TEST_P(OnADevice, RanksThatFilterIdsOnTheDeviceTrainBitwiseAsThoseThatGetTheirOwn) {
+TEST_P(RunOnADevice, FilteringIdsOnTheDeviceTrainsBitwiseAsReceivingOwnIds) {
   const std::string rows =
       device() + kShort + "--set comm=staged --set sharding.strategy=row --set routing.mode=";
   ASSERT_EQ(train(2, rows + "exact --set output.directory=exact").code, 0);
@@ -99,7 +99,7 @@ class OverNccl {
   }
 };
 
-TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsUnlessTheyAreProfiled) {
+TEST_P(RunOnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsUnlessTheyAreProfiled) {
   if (!cuda_is_emulated()) GTEST_SKIP() << "needs one GPU for each rank, or the emulator";
   const OverNccl nccl(path("nccl").string());
   const std::string run = device() +
@@ -121,7 +121,7 @@ TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsUnlessTheyAreProfiled) {
   EXPECT_FALSE(summary("eager")["stages_ms"].contains("recorded"));
 }
 
-TEST_P(OnADevice, ACheckpointGoesFromOneKindOfDeviceToTheOther) {
+TEST_P(RunOnADevice, ACheckpointGoesFromOneKindOfDeviceToTheOther) {
   ASSERT_EQ(train(1, std::string("--device cpu --set output.directory=cpu ") + kShort).code, 0);
   const std::string half =
       "--set checkpoint.at_end=true --set eval.at_end=false "
@@ -142,7 +142,7 @@ class OnAnotherDay {
   ~OnAnotherDay() { unsetenv("DLRM_SIMT_TIMING"); }
 };
 
-TEST_P(OnADevice, AResumedRunIsBitwiseTheRunNotInterruptedWhateverIsFastestThatDay) {
+TEST_P(RunOnADevice, AResumedRunIsBitwiseTheUninterruptedRunEvenIfOtherAlgorithmsAreFastest) {
   // The fifth step has a partial batch: neither run had seen its shapes before the checkpoint.
   for (const int ranks : {1, 2}) {
     const std::string whole = "whole" + std::to_string(ranks);
@@ -169,7 +169,7 @@ TEST_P(OnADevice, AResumedRunIsBitwiseTheRunNotInterruptedWhateverIsFastestThatD
   }
 }
 
-TEST_P(OnADevice, PinnedAlgorithmsGiveFreshRunsTheSameBits) {
+TEST_P(RunOnADevice, PinnedAlgorithmsGiveFreshRunsTheSameBits) {
   const std::string run = device() + kShort + "--set eval.at_end=false --set output.directory=";
   {
     const OnAnotherDay first(1);
@@ -190,7 +190,7 @@ TEST_P(OnADevice, PinnedAlgorithmsGiveFreshRunsTheSameBits) {
   EXPECT_TRUE(differ);
 }
 
-TEST_P(OnADevice, TablesThatFindNoRoomGoToTheHostAndBackOnAResume) {
+TEST_P(RunOnADevice, TablesThatDoNotFitGoToTheHostAndBackOnAResume) {
   const std::string short_run =
       std::string(kShort) + "--set eval.at_end=false --set output.directory=";
   ASSERT_EQ(train(1, device() + short_run + "whole").code, 0);
@@ -213,7 +213,7 @@ TEST_P(OnADevice, TablesThatFindNoRoomGoToTheHostAndBackOnAResume) {
   EXPECT_EQ(losses(path("run")), losses(path("whole")));
 }
 
-TEST_P(OnADevice, TooLittleMemoryForWhatMustLieThereEndsWith2) {
+TEST_P(RunOnADevice, TooLittleDeviceMemoryEndsWith2) {
   const Outcome outcome =
       train(1, device() + kShort + "--set 'memory={tier: device, device: 64KiB}'");
   EXPECT_EQ(outcome.code, 2);
@@ -223,7 +223,7 @@ TEST_P(OnADevice, TooLittleMemoryForWhatMustLieThereEndsWith2) {
   EXPECT_NE(outcome.errors.find("total of the host's memory"), std::string::npos);
 }
 
-TEST_P(OnADevice, ANanLossNamesTheFirstLayerAndEndsWith3) {
+TEST_P(RunOnADevice, ANanLossNamesTheFirstLayerAndEndsWith3) {
   const Outcome outcome =
       train(1, device() + "--set train.steps=8 --set train.dense_optimizer.lr=1e6");
   EXPECT_EQ(outcome.code, 3) << outcome.errors;

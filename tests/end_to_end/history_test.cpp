@@ -9,8 +9,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using ::testing::HasSubstr;
+using History = SmallRun;
 
-/// The lines of metrics.jsonl without what depends on the clock.
+/// The lines of metrics.jsonl without the fields that depend on the clock.
 std::vector<json> history(const std::string& run) {
   std::vector<json> lines = read_lines(run + "/metrics.jsonl");
   for (json& line : lines) {
@@ -28,7 +29,7 @@ std::vector<int64_t> evaluated_steps(const std::string& run) {
   return steps;
 }
 
-TEST_F(SmallRun, StopsAndResumesLeaveTheMetricsOfAnUninterruptedRun) {
+TEST_F(History, StopsAndResumesLeaveTheMetricsOfAnUninterruptedRun) {
   for (const std::string every : {"--set eval.every_steps=1 --set output.metrics_every=7 ",
                                   "--set eval.every_steps=50 --set output.metrics_every=2 "}) {
     const std::string options = every + "--set train.steps=300 ";
@@ -62,7 +63,7 @@ wait $job
   }
 }
 
-TEST_F(SmallRun, TheBestCheckpointIsKept) {
+TEST_F(History, TheBestCheckpointIsKept) {
   const std::string options =
       "--set eval.every_steps=4 --set checkpoint.keep=1 --set checkpoint.every_steps=10 "
       "--set train.dense_optimizer.lr=2 --set checkpoint.keep_best=log_loss ";
@@ -99,7 +100,7 @@ TEST_F(SmallRun, TheBestCheckpointIsKept) {
   EXPECT_FALSE(fs::is_symlink(path("ckpt/best")));
 }
 
-TEST_F(SmallRun, TheBestEvaluationOutlivesAResume) {
+TEST_F(History, TheBestEvaluationOutlivesAResume) {
   const std::string options =
       "--set eval.every_steps=10 --set checkpoint.every_steps=20 --set checkpoint.keep_best=auc ";
   ASSERT_EQ(train(1, options + "--set output.directory=whole --set checkpoint.directory=w").code,
@@ -116,7 +117,7 @@ TEST_F(SmallRun, TheBestEvaluationOutlivesAResume) {
   EXPECT_TRUE(fs::exists(path("ckpt/best/index.h5")));
 }
 
-TEST_F(SmallRun, TrainingEndsWhenPatienceDoes) {
+TEST_F(History, TrainingEndsWhenPatienceDoes) {
   const std::string options =
       "--set train.dense_optimizer.lr=0 --set train.sparse_optimizer.lr=0 "
       "--set eval.every_steps=5 --set eval.patience=2 --set checkpoint.at_end=true ";
@@ -129,7 +130,7 @@ TEST_F(SmallRun, TrainingEndsWhenPatienceDoes) {
   EXPECT_EQ(history(path("run")), before);
 }
 
-TEST_F(SmallRun, ComparingEvaluationsNeedsTestData) {
+TEST_F(History, ComparingEvaluationsNeedsTestData) {
   for (const char* key : {"checkpoint.keep_best=auc", "eval.patience=3"}) {
     const Outcome outcome = train(1, std::string("--set data.test= --set ") + key);
     EXPECT_EQ(outcome.code, 2);
@@ -137,7 +138,7 @@ TEST_F(SmallRun, ComparingEvaluationsNeedsTestData) {
   }
 }
 
-TEST_F(SmallRun, TheSummarySaysWhatRanWhereAndWhen) {
+TEST_F(History, TheSummaryDescribesProgramHostAndTime) {
   ASSERT_EQ(train(2, "--set train.steps=2").code, 0);
   const json summary = json::parse(read_file(path("run/summary.json")));
   EXPECT_THAT(summary["command"].get<std::string>(),
@@ -149,7 +150,7 @@ TEST_F(SmallRun, TheSummarySaysWhatRanWhereAndWhen) {
   EXPECT_THAT(summary["version"].get<std::string>(), ::testing::MatchesRegex("[0-9]+[.].*"));
 }
 
-TEST_F(SmallRun, MpirunOnATerminalShowsTheLiveLine) {
+TEST_F(History, MpirunOnATerminalShowsTheLiveLine) {
   const auto typescript = [&](const std::string& options) {
     const Outcome outcome = run_command(
         "script -qec 'mpirun " + options + " -np 2 --oversubscribe dlrm-train config.yaml' text",

@@ -3,7 +3,7 @@
 namespace dlrm {
 namespace {
 
-TEST(Install, AnExampleOfOnesOwnBuildsAgainstTheInstalledLibraryAndTrains) {
+TEST(Install, ACustomProgramBuildsAgainstTheInstalledLibraryAndTrains) {
   const TemporaryFolder folder;
   const Outcome built = run_command(
       "cmake --install '" DLRM_BUILD

@@ -11,7 +11,7 @@ namespace {
 /// (tests/parity/make_golden.py).
 class Parity : public testing::TestWithParam<std::tuple<const char*, int>> {};
 
-TEST_P(Parity, EveryLossIsPyTorchsWithinOneInAHundredThousand) {
+TEST_P(Parity, EveryLossEqualsPyTorchsWithinOneInAHundredThousand) {
   const auto [model, ranks] = GetParam();
   const TemporaryFolder folder;
   const auto parity = source_folder() / "tests/parity";

@@ -29,7 +29,7 @@ void expect_ok(const Outcome& outcome, const std::string& name) {
   EXPECT_EQ(line_of(outcome, name).substr(0, 3), "ok ") << name << "\n" << outcome.output;
 }
 
-TEST(Preflight, ChecksMpiAndSaysThatThereIsNoGpu) {
+TEST(Preflight, MpiIsCheckedAndAMissingGpuIsReported) {
   const Outcome outcome = preflight("-np 2");
   EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
   for (const char* name : {"programs", "ranks", "program", "mpi", "processors", "limits", "clocks",
@@ -39,39 +39,39 @@ TEST(Preflight, ChecksMpiAndSaysThatThereIsNoGpu) {
   EXPECT_NE(line_of(outcome, "exchange").find("GB/s"), std::string::npos) << outcome.output;
 }
 
-TEST(Preflight, ChecksOneRank) {
+TEST(Preflight, OneRankIsChecked) {
   const Outcome outcome = preflight("-np 1");
   EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
   expect_ok(outcome, "exchange");
 }
 
-TEST(Preflight, FailsWhereTheFolderIsNotThere) {
+TEST(Preflight, AMissingFolderIsAFailure) {
   const Outcome outcome = preflight("-np 2 --folder /nowhere/at/all");
   EXPECT_EQ(outcome.code, 2) << outcome.output << outcome.errors;
   EXPECT_NE(line_of(outcome, "folder").find("cannot write"), std::string::npos) << outcome.output;
 }
 
-TEST(Preflight, FailsWhereRanksDoNotStart) {
+TEST(Preflight, RanksThatDoNotStartAreAFailure) {
   const Outcome outcome = preflight("-np 2", "DLRM_PREFLIGHT=/bin/false");
   EXPECT_EQ(outcome.code, 2) << outcome.output;
   EXPECT_NE(line_of(outcome, "start").find("mpirun ended with"), std::string::npos)
       << outcome.output;
 }
 
-TEST(Preflight, RefusesWhatItDoesNotKnow) {
+TEST(Preflight, BadOptionsAreRefused) {
   for (const char* options : {"--hosts a", "-np", "-np 0", "--hostfile /nowhere"}) {
     EXPECT_EQ(preflight(options).code, 2) << options;
   }
 }
 
 #if !defined(DLRM_SIMT)
-TEST(Preflight, FailsWhereGpusAreNeededAndThereAreNone) {
+TEST(Preflight, MissingGpusThatAreNeededAreAFailure) {
   const Outcome outcome = preflight("-np 1 --need-gpu", "CUDA_VISIBLE_DEVICES=");
   EXPECT_EQ(outcome.code, 2) << outcome.output;
   EXPECT_EQ(line_of(outcome, "gpus").substr(0, 6), "failed") << outcome.output;
 }
 #else
-TEST(Preflight, ExchangesBetweenEmulatedDevices) {
+TEST(Preflight, EmulatedDevicesExchange) {
   const Outcome outcome = preflight("-np 2");
   EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
   EXPECT_NE(line_of(outcome, "gpu exchange").find("staged"), std::string::npos) << outcome.output;

@@ -7,6 +7,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using Resuming = SmallRun;
+
 std::string kSave = "--set checkpoint.every_steps=10 --set checkpoint.keep=9 ";
 
 /// Compares the tensors of two checkpoints bitwise, read whole by h5py. For each of `ends`, some
@@ -28,7 +30,7 @@ for n in names:
   return run_command("/usr/bin/python3 compare.py " + a + " " + b + " " + ends, where);
 }
 
-TEST_F(SmallRun, AResumedRunIsBitwiseTheRunNotInterrupted) {
+TEST_F(Resuming, AResumedRunIsBitwiseTheUninterruptedRun) {
   const std::vector<std::pair<const char*, const char*>> optimizers{
       {"sparse_optimizer.type=adagrad", "/adagrad"},
       {"sparse_optimizer.type=adam", "/adam_m /adam_v"},
@@ -53,7 +55,7 @@ TEST_F(SmallRun, AResumedRunIsBitwiseTheRunNotInterrupted) {
   }
 }
 
-TEST_F(SmallRun, ACheckpointResumesOntoAnyWorldAndPlan) {
+TEST_F(Resuming, ACheckpointResumesOntoAnyWorldAndPlan) {
   ASSERT_EQ(
       train(2, kSave + "--set checkpoint.directory=whole --set output.directory=whole_run").code,
       0);
@@ -70,7 +72,7 @@ TEST_F(SmallRun, ACheckpointResumesOntoAnyWorldAndPlan) {
   }
 }
 
-TEST_F(SmallRun, StartingAfreshWhereCheckpointsAreIsRefused) {
+TEST_F(Resuming, ANewRunInAFolderWithCheckpointsIsRefused) {
   ASSERT_EQ(train(1, kSave).code, 0);
   const Outcome outcome = train(2, kSave);
   EXPECT_EQ(outcome.code, 2);
@@ -79,20 +81,20 @@ TEST_F(SmallRun, StartingAfreshWhereCheckpointsAreIsRefused) {
   EXPECT_FALSE(fs::exists(path("ckpt/step_000000010")));
 }
 
-TEST_F(SmallRun, ResumingWithAnotherModelNamesTheKey) {
+TEST_F(Resuming, ResumingWithAnotherModelNamesTheKey) {
   ASSERT_EQ(train(1, kSave).code, 0);
   const Outcome outcome = train(1, "--resume --set train.seed=5");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_NE(error_line(outcome).find("train.seed"), std::string::npos) << outcome.errors;
 }
 
-TEST_F(SmallRun, ResumingWithNothingSavedStartsAnewAndSaysSo) {
+TEST_F(Resuming, ResumingWithoutACheckpointStartsANewRunAndLogsIt) {
   const Outcome outcome = train(2, "--resume");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_NE(outcome.errors.find("starting anew"), std::string::npos);
 }
 
-TEST_F(SmallRun, OverwritingTheCheckpointThatIsStartedFromLosesNothing) {
+TEST_F(Resuming, OverwritingTheCheckpointThatIsStartedFromLosesNothing) {
   ASSERT_EQ(train(1, kSave).code, 0);
   EXPECT_EQ(train(1, "--init-from=ckpt").code, 2);
   const auto before = losses(path("run"));
@@ -100,7 +102,7 @@ TEST_F(SmallRun, OverwritingTheCheckpointThatIsStartedFromLosesNothing) {
   EXPECT_LT(losses(path("run"))[0], before[0]);
 }
 
-TEST_F(SmallRun, ResumeGoesBeforeInitFromWhereSomethingIsSaved) {
+TEST_F(Resuming, ResumePrecedesInitFromIfACheckpointExists) {
   ASSERT_EQ(train(1, kSave + "--set train.steps=20").code, 0);
   ASSERT_EQ(
       train(1, kSave +
@@ -114,7 +116,7 @@ TEST_F(SmallRun, ResumeGoesBeforeInitFromWhereSomethingIsSaved) {
       << again.errors;
 }
 
-TEST_F(SmallRun, ADamagedCheckpointIsPassedOver) {
+TEST_F(Resuming, ADamagedCheckpointIsSkipped) {
   ASSERT_EQ(train(2, kSave + "--set train.steps=20").code, 0);
   fs::resize_file(path("ckpt/step_000000020/rank_00001.h5"), 100);
   const Outcome outcome = train(2, "--resume " + kSave);
@@ -123,7 +125,7 @@ TEST_F(SmallRun, ADamagedCheckpointIsPassedOver) {
   EXPECT_EQ(losses(path("run")).size(), 40u);
 }
 
-TEST_F(SmallRun, KillingARankCostsNoMoreThanTheStepsSinceTheLastCheckpoint) {
+TEST_F(Resuming, KillingARankCostsNoMoreThanTheStepsSinceTheLastCheckpoint) {
   run_command(
       "mpirun -np 2 dlrm-train config.yaml --set train.steps=100000000 --set eval.at_end=false "
       "--set checkpoint.every_steps=10 & job=$!\n"
@@ -152,7 +154,7 @@ TEST_F(SmallRun, KillingARankCostsNoMoreThanTheStepsSinceTheLastCheckpoint) {
   EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
 }
 
-TEST_F(SmallRun, TablesInBf16ResumeBitwise) {
+TEST_F(Resuming, TablesInBf16ResumeBitwise) {
   for (const char* optimizer : {"adagrad", "sgd"}) {
     const std::string rule = std::string("--set train.sparse_optimizer.type=") + optimizer +
                              " --set model.tables.big.dtype=bf16 "

@@ -5,6 +5,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using FolderUse = SmallRun;
+
 const std::string kEndless =
     "config.yaml --set train.steps=100000000 --set eval.at_end=false "
     "--set checkpoint.every_steps=500 ";
@@ -37,19 +39,19 @@ class SharedFolders : public SmallRun {
   }
 };
 
-TEST_F(SharedFolders, ASecondJobThatWouldSaveThereIsRefused) {
+TEST_F(SharedFolders, ASecondJobThatWouldSaveToTheFolderIsRefused) {
   expect_refused("mpirun -np 2 dlrm-train " + kEndless + "--resume --set output.directory=other");
 }
 
-TEST_F(SharedFolders, ASecondJobThatWouldOverwriteIsRefused) {
+TEST_F(SharedFolders, ASecondJobThatWouldOverwriteTheFolderIsRefused) {
   expect_refused("dlrm-train config.yaml --overwrite --set output.directory=other");
 }
 
-TEST_F(SharedFolders, ASecondJobThatWouldLogThereIsRefused) {
+TEST_F(SharedFolders, ASecondJobThatWouldLogToTheFolderIsRefused) {
   expect_refused("mpirun -np 2 dlrm-train " + kEndless + "--set checkpoint.directory=other");
 }
 
-TEST_F(SharedFolders, ReadingThereNeedsNoLock) {
+TEST_F(SharedFolders, ReadingTheFolderNeedsNoLock) {
   const Outcome first = beside(
       "cp -r ckpt saved && before=$(stat -c %y saved) &&\n"
       "dlrm-train config.yaml --eval-only --init-from=saved >/dev/null 2>eval.log &&\n"
@@ -63,14 +65,14 @@ TEST_F(SharedFolders, ReadingThereNeedsNoLock) {
   for (const auto& line : read_lines(path("run/metrics.jsonl"))) EXPECT_FALSE(line.contains("auc"));
 }
 
-TEST_F(SmallRun, OneFolderMayServeForCheckpointsAndOutput) {
+TEST_F(FolderUse, OneFolderMayServeForCheckpointsAndOutput) {
   const Outcome outcome = train(2, "--set checkpoint.directory=run --set checkpoint.at_end=true");
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   EXPECT_TRUE(fs::exists(path("run/step_000000040")) && fs::exists(path("run/summary.json")));
   EXPECT_FALSE(fs::exists(path("run/.dlrm-train.lock")));
 }
 
-TEST_F(SmallRun, OfTwoJobsStartedAtOneInstantOneTrains) {
+TEST_F(FolderUse, OneOfTwoJobsStartedTogetherTrains) {
   for (const char* launcher : {"", "", "", "mpirun -np 2 "}) {
     const std::string job = std::string(launcher) +
                             "dlrm-train config.yaml --set checkpoint.at_end=true "
@@ -86,7 +88,7 @@ TEST_F(SmallRun, OfTwoJobsStartedAtOneInstantOneTrains) {
   }
 }
 
-TEST_F(SmallRun, AfterAKillTheNextJobStartsAtOnce) {
+TEST_F(FolderUse, AfterAKillTheNextJobStartsAtOnce) {
   for (const char* launcher : {"", "", "mpirun -np 2 "}) {
     const Outcome outcome =
         run_command("rm -rf ckpt run\n" + std::string(launcher) + "dlrm-train " + kEndless +

@@ -39,12 +39,12 @@ class Stopping : public SmallRun {
   }
 };
 
-TEST_F(Stopping, AloneASigtermSavesAndEndsWith130) {
+TEST_F(Stopping, ASigtermToASingleProcessSavesAndEndsWith130) {
   expect_saved_and_resumable(
       run_command(script(std::string("dlrm-train") + kEndless, "kill -TERM $job"), folder_.path()));
 }
 
-TEST_F(Stopping, AloneASigintSavesAndEndsWith130) {
+TEST_F(Stopping, ASigintToASingleProcessSavesAndEndsWith130) {
   // Bash starts background jobs with SIGINT ignored, but the program installs its own handler.
   expect_saved_and_resumable(
       run_command(script(std::string("dlrm-train") + kEndless, "kill -INT $job"), folder_.path()));

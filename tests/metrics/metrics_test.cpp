@@ -98,40 +98,40 @@ Samples random_samples(size_t count, int levels, unsigned seed) {
   return s;
 }
 
-class OnRanks : public ::testing::TestWithParam<size_t> {};
-INSTANTIATE_TEST_SUITE_P(Metrics, OnRanks, ::testing::Values(1, 2, 3, 4, 5));
+class MetricsOnRanks : public ::testing::TestWithParam<size_t> {};
+INSTANTIATE_TEST_SUITE_P(Metrics, MetricsOnRanks, ::testing::Values(1, 2, 3, 4, 5));
 
-TEST_P(OnRanks, AucIsTheShareOfPairsOrderedRightly) {
+TEST_P(MetricsOnRanks, AucIsTheShareOfPairsOrderedRightly) {
   const Samples s = random_samples(701, 0, 1);
   EXPECT_NEAR(*evaluate(s, GetParam()).auc, auc_of_all_pairs(s), 1e-14);
 }
 
-TEST_P(OnRanks, TiesCountHalf) {
+TEST_P(MetricsOnRanks, TiesCountHalf) {
   for (const int levels : {2, 3, 17}) {
     const Samples s = random_samples(503, levels, 2);
     EXPECT_NEAR(*evaluate(s, GetParam()).auc, auc_of_all_pairs(s), 1e-14) << levels;
   }
 }
 
-TEST_P(OnRanks, AucOfManySamplesIsThatOfASortOfEverything) {
+TEST_P(MetricsOnRanks, AucOfManySamplesIsThatOfASortOfEverything) {
   for (const int levels : {0, 100, 65536}) {
     const Samples s = random_samples(60000, levels, 3);
     EXPECT_NEAR(*evaluate(s, GetParam()).auc, auc_of_sorted(s), 1e-12) << levels;
   }
 }
 
-TEST_P(OnRanks, AucHasTheSameBitsOnAnyNumberOfRanks) {
+TEST_P(MetricsOnRanks, AucHasTheSameBitsOnAnyNumberOfRanks) {
   const Samples s = random_samples(20011, 5000, 4);
   EXPECT_EQ(*evaluate(s, GetParam()).auc, *evaluate(s, 1).auc);
 }
 
-TEST_P(OnRanks, ProbabilitiesThatAreAllEqualGiveAHalf) {
+TEST_P(MetricsOnRanks, EqualProbabilitiesGiveAnAucOfAHalf) {
   Samples s = random_samples(1000, 0, 5);
   std::fill(s.p.begin(), s.p.end(), 0.26f);
   EXPECT_EQ(evaluate(s, GetParam()).auc, 0.5);
 }
 
-TEST_P(OnRanks, PerfectOrderGivesOneAndItsReverseZero) {
+TEST_P(MetricsOnRanks, PerfectOrderGivesAnAucOfOneAndItsReverseZero) {
   Samples s = random_samples(257, 0, 6);
   for (size_t i = 0; i < s.p.size(); ++i) s.y[i] = s.p[i] > 0.4f ? 1.0f : 0.0f;
   EXPECT_EQ(evaluate(s, GetParam()).auc, 1.0);
@@ -139,7 +139,7 @@ TEST_P(OnRanks, PerfectOrderGivesOneAndItsReverseZero) {
   EXPECT_EQ(evaluate(s, GetParam()).auc, 0.0);
 }
 
-TEST_P(OnRanks, NeighbouringFloatsAreDistinct) {
+TEST_P(MetricsOnRanks, NeighbouringFloatsAreDistinct) {
   Samples s;
   float p = 0.02597f;
   for (int i = 0; i < 300; ++i) {
@@ -150,7 +150,7 @@ TEST_P(OnRanks, NeighbouringFloatsAreDistinct) {
   EXPECT_NEAR(*evaluate(s, GetParam()).auc, auc_of_all_pairs(s), 1e-14);
 }
 
-TEST_P(OnRanks, OneClassAloneHasNoAuc) {
+TEST_P(MetricsOnRanks, OneClassAloneHasNoAuc) {
   Samples s = random_samples(40, 0, 7);
   for (const float label : {0.0f, 1.0f}) {
     std::fill(s.y.begin(), s.y.end(), label);
@@ -161,7 +161,7 @@ TEST_P(OnRanks, OneClassAloneHasNoAuc) {
   }
 }
 
-TEST_P(OnRanks, NoSamplesAtAllGiveZeros) {
+TEST_P(MetricsOnRanks, NoSamplesGiveZeros) {
   const EvalResult result = evaluate({}, GetParam());
   EXPECT_EQ(result.samples, 0);
   EXPECT_FALSE(result.auc.has_value());
@@ -169,7 +169,7 @@ TEST_P(OnRanks, NoSamplesAtAllGiveZeros) {
   EXPECT_EQ(result.calibration, 0);
 }
 
-TEST_P(OnRanks, FewerSamplesThanRanksAreEnough) {
+TEST_P(MetricsOnRanks, FewerSamplesThanRanksAreEnough) {
   const Samples s{{0.25f, 0.75f}, {0, 1}};
   const EvalResult result = evaluate(s, GetParam());
   EXPECT_EQ(result.auc, 1.0);
@@ -177,7 +177,7 @@ TEST_P(OnRanks, FewerSamplesThanRanksAreEnough) {
   EXPECT_EQ(result.accuracy, 1.0);
 }
 
-TEST_P(OnRanks, LogLossAccuracyAndCalibrationFollowTheirFormulas) {
+TEST_P(MetricsOnRanks, LogLossAccuracyAndCalibrationFollowTheirFormulas) {
   const Samples s = random_samples(999, 0, 8);
   double loss = 0, p_sum = 0, y_sum = 0, right = 0;
   for (size_t i = 0; i < s.p.size(); ++i) {
@@ -193,7 +193,7 @@ TEST_P(OnRanks, LogLossAccuracyAndCalibrationFollowTheirFormulas) {
   EXPECT_EQ(result.accuracy, right / 999);
 }
 
-TEST_P(OnRanks, ABadProbabilityIsTheSameErrorOnEveryRank) {
+TEST_P(MetricsOnRanks, ABadProbabilityIsTheSameErrorOnEveryRank) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -0.25f, 1.5f}) {
     Samples s = random_samples(50, 0, 9);
     s.p[49] = bad;
@@ -224,7 +224,7 @@ TEST(Metrics, EmptyRanksAndUnequalCountsChangeNothing) {
   EXPECT_EQ(*evaluate_cut(s, {0, 1, 1, 999, 1000}).auc, expected);
 }
 
-TEST(Metrics, CertaintyThatIsWrongCostsAFiniteLoss) {
+TEST(Metrics, AWrongCertaintyGivesAFiniteLoss) {
   const Samples s{{0, 1}, {1, 0}};
   const EvalResult result = evaluate(s, 1);
   EXPECT_NEAR(result.log_loss, -std::log(1e-15), 1e-1);

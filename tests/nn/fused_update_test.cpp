@@ -92,7 +92,7 @@ class Network {
 
 class FusedUpdate : public testing::TestWithParam<Case> {};
 
-TEST_P(FusedUpdate, GivesTheBitsOfBackwardThenUpdate) {
+TEST_P(FusedUpdate, BitsAreThoseOfBackwardThenUpdate) {
   Network fused(GetParam(), true), apart(GetParam(), false);
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(fused.step());

@@ -19,7 +19,7 @@ struct Rank {
   std::unique_ptr<Ops> ops = make_reference_ops(*device, *stream);
 };
 
-TEST(Parameters, InitialWeightsHaveTheVarianceAskedFor) {
+TEST(Parameters, InitialWeightsHaveTheRequestedVariance) {
   const auto comm = make_self_comm();
   Rank rank(*comm);
   Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32);

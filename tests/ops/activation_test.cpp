@@ -52,7 +52,7 @@ void fill_range(Cells& x) {
 
 using LayerActivation = EveryExecution;
 
-TEST_P(LayerActivation, HasTheValuesOfItsFormula) {
+TEST_P(LayerActivation, ValuesAreThoseOfTheFormula) {
   for (const DType type : kTypes) {
     for (const Activation act : kSmooth) {
       Copying layer(131, 17, type);
@@ -146,7 +146,7 @@ TEST_P(LayerActivation, SlopeAgreesWithFiniteDifferences) {
   }
 }
 
-TEST_P(LayerActivation, PassesOnANan) {
+TEST_P(LayerActivation, ANanStaysANan) {
   for (const DType type : kTypes) {
     for (const Activation act : kSmooth) {
       Copying layer(3, 17, type);
@@ -169,7 +169,7 @@ TEST_P(LayerActivation, PassesOnANan) {
   }
 }
 
-TEST_P(LayerActivation, IsFiniteForLargeInputs) {
+TEST_P(LayerActivation, LargeInputsGiveFiniteValues) {
   const float far = std::numeric_limits<float>::max() / 4;
   for (const Activation act : kSmooth) {
     Cells x(1, 2), y(1, 2), z(1, 2), dy(1, 2), w(2, 1);
@@ -230,8 +230,8 @@ TEST_P(LayerActivation, BackwardOfALayerAgreesWithTheReference) {
        {std::array<int64_t, 3>{3, 13, 32}, {40, 17, 9}, {200, 20, 24}, {5, 9, 1}}) {
     for (const Activation act : kSmooth) {
       LayerCase got(*reference, act, batch, in, out), want = got;
-      ops->linear_backward(got.layer(act));
-      reference->linear_backward(want.layer(act));
+      ops->run(got.layer(act));
+      reference->run(want.layer(act));
       EXPECT_TRUE(close(got.dx, want.dx, 20));
       for (size_t i = 0; i < want.dw.size(); ++i) {
         ASSERT_NEAR(got.dw[i], want.dw[i], 2e-5 * (1 + std::abs(want.dw[i])));
@@ -250,7 +250,7 @@ TEST_P(LayerActivation, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
       LayerCase at_once(*reference, act, batch, 21, 40), apart = at_once;
       ops->linear_backward_update(step, at_once.layer(act), at_once.tensor(at_once.weight),
                                   at_once.tensor(at_once.bias));
-      ops->linear_backward(apart.layer(act));
+      ops->run(apart.layer(act));
       for (auto& [table, g] : {std::pair<Table*, std::vector<float>*>{&apart.weight, &apart.dw},
                                {&apart.bias, &apart.dbias}}) {
         const DenseTensor t = apart.tensor(*table);
@@ -263,7 +263,7 @@ TEST_P(LayerActivation, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
   }
 }
 
-TEST_P(LayerActivation, PassesTheCheckedExecution) {
+TEST_P(LayerActivation, TheCheckedExecutionPasses) {
   auto checked = make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
   for (const DType type : kTypes) {
     for (const Activation act : kSmooth) {
@@ -274,7 +274,7 @@ TEST_P(LayerActivation, PassesTheCheckedExecution) {
       EXPECT_NO_THROW(
           checked->activation_backward(act, layer.y.matrix(), layer.z.matrix(), dy.matrix()));
       LayerCase whole(*reference, act, 12, 19, 20);
-      EXPECT_NO_THROW(checked->linear_backward(whole.layer(act)));
+      EXPECT_NO_THROW(checked->run(whole.layer(act)));
     }
   }
 }

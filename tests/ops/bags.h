@@ -101,6 +101,21 @@ struct Table {
   }
 };
 
+/// Whether `update`, which gets a step of `rule` that asks for it, reports a value that is not
+/// finite.
+template <class UpdateOnce>
+bool reports(OptimizerStep step, const UpdateOnce& update) {
+  int not_finite = 0;
+  step.not_finite = &not_finite;
+  update(step);
+  return not_finite != 0;
+}
+
+/// The array of `t` whose values decide alone whether a rule's new state is finite.
+inline Cells& last_state(Table& t, OptimizerRule rule) {
+  return traits_of(rule).state_count() > 1 ? t.state2 : t.state1;
+}
+
 /// Step 1 (the second) of each rule that has one of the flags `use`.
 inline std::vector<OptimizerStep> every_rule(uint32_t use) {
   std::vector<OptimizerStep> steps;

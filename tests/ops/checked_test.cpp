@@ -162,7 +162,7 @@ struct Calls {
          [=, this](Ops& o) {
            o.activation_backward(Activation::kRelu, y.matrix(), {}, dz.matrix());
          }},
-        {"linear_backward", [=, this](Ops& o) { o.linear_backward(layer()); }},
+        {"linear_backward", [=, this](Ops& o) { o.run(layer()); }},
         {"linear_backward_update",
          [=, this](Ops& o) {
            std::vector<float> values(48, 0.5f), state(48, 0.25f), more(6, 0.25f);
@@ -256,7 +256,7 @@ struct Calls {
   }
 };
 
-TEST(Checked, PassesTheResultsOfTheCpu) {
+TEST(Checked, TheResultsOfTheCpuPass) {
   Machine machine;
   auto checked = make_checked_ops(make_cpu_ops(*machine.device, *machine.stream, 2),
                                   *machine.device, *machine.stream);
@@ -264,7 +264,7 @@ TEST(Checked, PassesTheResultsOfTheCpu) {
   for (const auto& [name, call] : calls.all()) EXPECT_NO_THROW(call(*checked)) << name;
 }
 
-TEST(Checked, NamesAWrongOperation) {
+TEST(Checked, AWrongOperationIsNamed) {
   Machine machine;
   auto checked = make_checked_ops(std::make_unique<Faulty>(), *machine.device, *machine.stream);
   Calls calls;
@@ -279,7 +279,7 @@ TEST(Checked, NamesAWrongOperation) {
   }
 }
 
-TEST(Checked, FindsAWrongUpdateBehindRightSums) {
+TEST(Checked, AWrongUpdateAfterRightSumsIsFound) {
   Machine machine;
   auto faulty = std::make_unique<Faulty>();
   faulty->spoils_sums = false;
@@ -292,7 +292,7 @@ TEST(Checked, FindsAWrongUpdateBehindRightSums) {
                Error);
 }
 
-TEST(Checked, FindsAWrongLayerUpdateBehindRightGradients) {
+TEST(Checked, AWrongLayerUpdateAfterRightGradientsIsFound) {
   Machine machine;
   auto faulty = std::make_unique<Faulty>();
   faulty->spoils_sums = false;
@@ -304,7 +304,7 @@ TEST(Checked, FindsAWrongLayerUpdateBehindRightGradients) {
                Error);
 }
 
-TEST(Checked, PassesEveryOptimizerInBf16Tables) {
+TEST(Checked, EveryOptimizerPassesInBf16Tables) {
   Machine machine;
   auto checked = make_checked_ops(make_cpu_ops(*machine.device, *machine.stream, 1),
                                   *machine.device, *machine.stream);

@@ -31,7 +31,7 @@ class UploadedLists : public EveryExecution {
 };
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(UploadedLists);
 
-TEST_P(UploadedLists, UploadsTheSameContentOnce) {
+TEST_P(UploadedLists, EqualContentIsUploadedOnce) {
   const int64_t* first = lists.of(numbers(5, 100));
   const int64_t* other = lists.of(numbers(6, 100));
   EXPECT_NE(first, other);
@@ -68,7 +68,7 @@ TEST_P(UploadedLists, AListUsedOftenStays) {
   EXPECT_EQ(content(kept, 40), numbers(-9, 40));
 }
 
-TEST_P(UploadedLists, KeepsAListOfAFailedCapture) {
+TEST_P(UploadedLists, AListOfAFailedCaptureIsKept) {
   ASSERT_TRUE(queue->begin_capture());
   const int64_t* met = lists.of(numbers(3, 60));
   queue->abandon_capture();

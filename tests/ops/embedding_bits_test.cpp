@@ -29,7 +29,7 @@ std::vector<Table> tables(int64_t rows) {
   return all;
 }
 
-TEST_P(EmbeddingBits, AreFixedForPooledVectors) {
+TEST_P(EmbeddingBits, PooledVectorsHaveTheBitsOfTheReference) {
   std::vector<Table> of = tables(40);
   const Bags bags[] = {Bags::random(37, 40, 2, 1), Bags::random(0, 40, 3, 2),
                        Bags::random(9, 40, 30, 3, true, true), Bags::random(3, 40, 0, 4)};
@@ -106,7 +106,7 @@ void update(Ops& ops, const OptimizerStep& step, std::vector<Shard>& list) {
   ops.embedding_bag_updates(step, updates, [] {});
 }
 
-TEST_P(EmbeddingBits, AreFixedForRowsOfAllShardsUpdatedAtOnce) {
+TEST_P(EmbeddingBits, RowsOfAllShardsUpdatedAtOnceHaveTheBitsOfTheReference) {
   const auto baseline = machine.cpu({"baseline", 1});
   for (const OptimizerStep& step : every_rule(kSparse)) {
     std::vector<Shard> got = shards(), want = got;
@@ -143,7 +143,7 @@ TEST_P(EmbeddingBits, ShardsWithoutIdsHaveNoRuns) {
   ops->embedding_bag_updates(step_of(OptimizerRule::kSgd), {}, [] {});
 }
 
-TEST_P(EmbeddingBits, RunsHoldNoMoreThanTheIdsThatThereAre) {
+TEST_P(EmbeddingBits, SegmentsHoldOnlyTheIdsWithinACapacity) {
   Shard shard(Table(30, 4, DType::kFloat32, 1), 40, false, 3), want = shard;
   ShardUpdate wide = shard.update(OptimizerRule::kSgd);
   RunSpace space(shard.bags[0].nnz() + shard.bags[1].nnz() + 3000);
@@ -179,7 +179,7 @@ std::vector<Execution> gpus() {
 class GpuStep : public EveryExecution {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuStep);
 
-TEST_P(GpuStep, ReadsHyperparamsFromDeviceMemory) {
+TEST_P(GpuStep, HyperparamsAreReadFromDeviceMemory) {
   for (const OptimizerStep& step : every_rule(kSparse)) {
     std::vector<Shard> got, want;
     got.emplace_back(Table(9, 8, DType::kBFloat16, 1), 40, true, 2);
@@ -209,7 +209,7 @@ uint64_t kernels_of(const Work& work) {
 #endif
 }
 
-TEST_P(GpuStep, UpdatesRowsOfHostAndDeviceMemoryTogetherWithTheSameBits) {
+TEST_P(GpuStep, RowsOfHostAndDeviceMemoryAreUpdatedTogetherWithTheSameBits) {
   for (const OptimizerStep& step : every_rule(kSparse)) {
     std::vector<Shard> mixed = shards(), apart = mixed;
     const auto run = [&](std::vector<Shard>& list, size_t hosts) {
@@ -226,7 +226,7 @@ TEST_P(GpuStep, UpdatesRowsOfHostAndDeviceMemoryTogetherWithTheSameBits) {
   }
 }
 
-TEST_P(GpuStep, LooksUpRowsOfHostMemoryInALaunchOfTheirOwnWithTheSameBits) {
+TEST_P(GpuStep, RowsOfHostMemoryAreLookedUpInASeparateLaunchWithTheSameBits) {
   std::vector<Table> of = tables(40);
   const Bags bags = Bags::random(700, 40, 3, 1);
   std::vector<Cells> mixed, apart;

@@ -8,7 +8,7 @@ namespace {
 
 using Embedding = EveryExecution;
 
-TEST_P(Embedding, PoolsEveryBagOfEveryGroup) {
+TEST_P(Embedding, EveryBagOfEveryGroupIsPooled) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const int64_t width : {1, 4, 8, 13, 16, 32, 64, 128, 130}) {
       Table table(50, width, type, 1);
@@ -30,7 +30,7 @@ TEST_P(Embedding, PoolsEveryBagOfEveryGroup) {
   }
 }
 
-TEST_P(Embedding, ManyBagsAreSharedOutWithoutLosingOne) {
+TEST_P(Embedding, ThreadsPoolEveryOneOfManyBags) {
   Table table(1000, 16, DType::kFloat32, 1);
   const Bags bags = Bags::random(4000, 1000, 5, 1);
   Cells got(4000, 16), want(4000, 16);
@@ -41,7 +41,7 @@ TEST_P(Embedding, ManyBagsAreSharedOutWithoutLosingOne) {
   EXPECT_TRUE(close(got, want, 5));
 }
 
-TEST_P(Embedding, GroupsRowsLikeAnOrderedMap) {
+TEST_P(Embedding, GroupRowsAgreesWithAnOrderedMap) {
   struct Case {
     int64_t bags, rows;
     bool hot;
@@ -140,6 +140,25 @@ TEST_P(Embedding, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
   }
 }
 
+TEST_P(Embedding, FusedUpdateReportsWhatIsNotFinite) {
+  if (GetParam().gpu()) GTEST_SKIP() << "a GPU looks for such values before the update";
+  for (const OptimizerStep& rule : every_rule(kSparse)) {
+    for (const int64_t width : {1, 13, 32}) {
+      Backward b(*reference, 2200, 100, width);
+      const auto reported = [&](Table& table) {
+        return reports(rule, [&](const OptimizerStep& step) {
+          ops->embedding_bag_update(step, table.rows(step.rule), b.space.runs(), b.gradients);
+        });
+      };
+      Table table(100, width, DType::kFloat32, 1);
+      EXPECT_FALSE(reported(table));
+      if (traits_of(rule.rule).state_count() == 0) continue;
+      last_state(table, rule.rule).set(99, 0, HUGE_VALF);
+      EXPECT_TRUE(reported(table)) << traits_of(rule.rule).name << ", width " << width;
+    }
+  }
+}
+
 TEST_P(Embedding, FusedUpdateAgreesWithTheReference) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const OptimizerStep& step : every_rule(kSparse)) {
@@ -154,7 +173,7 @@ TEST_P(Embedding, FusedUpdateAgreesWithTheReference) {
   }
 }
 
-TEST_P(Embedding, ScattersRowsAndFindsThemAgain) {
+TEST_P(Embedding, ScatteredRowsAreFoundAgain) {
   const int64_t rows[] = {0, 3, 9, 4000}, count[] = {4};
   Cells grads = Cells::random(4, 5, 1), dense = Cells::random(4001, 5, 2), want = dense;
   std::vector<float> touched(4001, 7), expected(4001);
@@ -171,7 +190,7 @@ TEST_P(Embedding, ScattersRowsAndFindsThemAgain) {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Embedding, testing::ValuesIn(executions()), execution_name);
 
-TEST(ReferenceEmbedding, PoolsAMeanAndAnEmptyBag) {
+TEST(ReferenceEmbedding, AMeanAndAnEmptyBagArePooled) {
   Table table(3, 2, DType::kFloat32, 1);
   Bags bags;
   bags.ids = {0, 2};

@@ -178,7 +178,7 @@ inline testing::AssertionResult close(const Cells& got, const Cells& expected, d
       }
     }
   }
-  if (!got.margins_untouched()) return testing::AssertionFailure() << "wrote beside the matrix";
+  if (!got.margins_untouched()) return testing::AssertionFailure() << "wrote outside the matrix";
   return testing::AssertionSuccess();
 }
 

@@ -62,7 +62,7 @@ struct PaperCoordinate {
 
 using Ftrl = EveryExecution;
 
-TEST_P(Ftrl, TakesTheStepsOfThePaper) {
+TEST_P(Ftrl, StepsAreThoseOfThePaper) {
   constexpr double kRate = 0.5;
   for (const auto& [rows, width] : {std::pair<int64_t, int64_t>{1, 1}, {3, 7}, {5, 33}}) {
     Rows got(rows, width);
@@ -93,7 +93,7 @@ TEST_P(Ftrl, TakesTheStepsOfThePaper) {
   }
 }
 
-TEST_P(Ftrl, KeepsItsWeightsWhenTheLearningRateChanges) {
+TEST_P(Ftrl, WeightsAreKeptWhenTheLearningRateChanges) {
   Rows rows(2, 17);
   for (size_t i = 0; i < rows.w.size(); ++i) {
     rows.w[i] = i % 3 == 0 ? 0 : 0.01f * static_cast<float>(i) - 0.2f;
@@ -106,7 +106,7 @@ TEST_P(Ftrl, KeepsItsWeightsWhenTheLearningRateChanges) {
   }
 }
 
-TEST_P(Ftrl, LeavesAWeightAtZeroUntilItsGradientsExceedL1) {
+TEST_P(Ftrl, AWeightStaysAtZeroUntilItsGradientsExceedL1) {
   Rows row(1, 1);
   row.g[0] = 0.15f;
   row.step(*ops, 0.5);
@@ -116,7 +116,7 @@ TEST_P(Ftrl, LeavesAWeightAtZeroUntilItsGradientsExceedL1) {
   EXPECT_NEAR(row.w[0], -(0.3 - 0.2) / ((0.7 + std::sqrt(n)) / 0.5 + 0.3), 1e-6);
 }
 
-TEST_P(Ftrl, PassesOnANan) {
+TEST_P(Ftrl, ANanStaysANan) {
   Rows rows(1, 3);
   rows.w = {0.5f, 0, -0.5f};
   rows.g = {NAN, NAN, 0.1f};
@@ -127,7 +127,7 @@ TEST_P(Ftrl, PassesOnANan) {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Ftrl, testing::ValuesIn(executions()), execution_name);
 
-TEST(ReferenceFtrl, TakesTheStepsOfThePaper) {
+TEST(ReferenceFtrl, StepsAreThoseOfThePaper) {
   Machine machine;
   Rows got(1, 3);
   got.w = {0.4f, -0.1f, 0.02f};

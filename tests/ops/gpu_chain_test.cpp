@@ -101,7 +101,7 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& want, 
   }
 }
 
-TEST_F(GpuChain, IncludesTheActivationOfTheLayerBelow) {
+TEST_F(GpuChain, BackwardIncludesTheActivationOfTheLayerBelow) {
   for (const int day : {0, 1, 2}) {
     const auto fused = timed_on_day(day), plain = timed_on_day(0);
     ASSERT_TRUE(fused->fuses_layers());
@@ -124,11 +124,11 @@ TEST_F(GpuChain, IncludesTheActivationOfTheLayerBelow) {
                    below_db = make(1, s.middle, DType::kFloat32, 11);
           const Buffer bits(*device, static_cast<size_t>(s.batch * 16), "mask");
           ReluMask mask{bits.data(), 128, false};
-          LayerForward forward;
+          LinearForward forward;
           forward.x = x.matrix(), forward.w = w.matrix(), forward.bias = bias.view();
           forward.act = act, forward.y = y.matrix(), forward.z = z.matrix();
           if (act == Activation::kRelu) forward.mask = &mask;
-          fused->layer_forward(forward);
+          fused->run(forward);
 
           LayerBelow below;
           below.act = act, below.y = y.matrix(), below.z = z.matrix();
@@ -138,7 +138,7 @@ TEST_F(GpuChain, IncludesTheActivationOfTheLayerBelow) {
           layer.dy = dy.matrix(), layer.x = y.matrix(), layer.w = above.matrix();
           layer.dx = dx.matrix(), layer.dw = dw.floats(), layer.dbias = db.view();
           layer.below = &below;
-          fused->linear_backward(layer);
+          fused->run(layer);
 
           plain->linear_backward_input(dy.matrix(), above.matrix(), want.matrix());
           plain->activation_backward(act, y.matrix(), z.matrix(), want.matrix());
@@ -175,10 +175,10 @@ TEST_F(GpuChain, ReluUsesTheMaskOfTheForwardAndSumsTheBias) {
            sums = make(1, 16, DType::kFloat32, 9);
   const Buffer bits(*device, 20 * 16, "mask");
   ReluMask mask{bits.data(), 128, false};
-  LayerForward forward;
+  LinearForward forward;
   forward.x = x.matrix(), forward.w = w.matrix(), forward.bias = bias.view();
   forward.act = Activation::kRelu, forward.y = y.matrix(), forward.mask = &mask;
-  ops->layer_forward(forward);
+  ops->run(forward);
   EXPECT_TRUE(mask.written);
   LayerBelow below;
   below.act = Activation::kRelu, below.mask = &mask, below.dbias = sums.view();
@@ -186,12 +186,12 @@ TEST_F(GpuChain, ReluUsesTheMaskOfTheForwardAndSumsTheBias) {
   LinearBackward layer;
   layer.dy = dy.matrix(), layer.x = y.matrix(), layer.w = above.matrix(), layer.dx = dx.matrix();
   layer.dw = dw.floats(), layer.below = &below;
-  ops->linear_backward(layer);
+  ops->run(layer);
   EXPECT_TRUE(below.has_dbias);
   stream->synchronize();
 }
 
-TEST_F(GpuChain, NeitherAllocatesNorWaitsInASecondBackward) {
+TEST_F(GpuChain, ASecondBackwardNeitherAllocatesNorWaits) {
   const auto ops = timed_on_day(1);
   for (const int64_t out : {1, 8}) {
     OnDevice y = make(70, 16, DType::kBFloat16, 1), w = make(out, 16, DType::kBFloat16, 2),
@@ -204,7 +204,7 @@ TEST_F(GpuChain, NeitherAllocatesNorWaitsInASecondBackward) {
       LinearBackward layer;
       layer.dy = dy.matrix(), layer.x = y.matrix(), layer.w = w.matrix(), layer.dx = dx.matrix();
       layer.dw = dw.floats(), layer.dbias = db.view(), layer.below = &below;
-      ops->linear_backward(layer);
+      ops->run(layer);
     };
     run();
     const simt::Counters before = simt::counters();
@@ -217,7 +217,7 @@ TEST_F(GpuChain, NeitherAllocatesNorWaitsInASecondBackward) {
 }
 #endif
 
-TEST_F(GpuChain, AccumulatesAnInputGradient) {
+TEST_F(GpuChain, AnInputGradientIsAccumulated) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const ChainCase& s : kCases) {
       const auto ops = timed_on_day(0);
@@ -240,13 +240,13 @@ TEST_F(GpuChain, AccumulatesAnInputGradient) {
       LinearBackward layer;
       layer.dy = dy.matrix(), layer.x = x.matrix(), layer.w = w.matrix(), layer.dx = dx.matrix();
       layer.dw = dw.floats(), layer.accumulate_dx = true;
-      ops->linear_backward(layer);
+      ops->run(layer);
       expect_near(dx.get(), want, type == DType::kFloat32 ? 1e-5 : 0x1p-8, 1e-5, "dx");
     }
   }
 }
 
-TEST_F(GpuChain, SumsManyRows) {
+TEST_F(GpuChain, ManyRowsAreSummed) {
   const auto ops = timed_on_day(0);
   for (const int64_t cols : {1, 13, 64, 300}) {
     const int64_t rows = 16500;  // more rows than the smallest chunk

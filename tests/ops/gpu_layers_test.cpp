@@ -45,7 +45,7 @@ struct DeviceLayer {
     l.dx = of(dx, b, n);
     l.dw = {dw.data(), o, n};
     l.dbias = dbias.view();
-    ops.linear_backward(l);
+    ops.run(l);
   }
 
   Array<float> x, w, y, z, dy, dx, dw, bias, dbias;
@@ -86,7 +86,7 @@ class GpuLayers : public testing::Test {
 constexpr Activation kAll[] = {Activation::kNone, Activation::kRelu,    Activation::kGelu,
                                Activation::kSilu, Activation::kSigmoid, Activation::kTanh};
 
-TEST_F(GpuLayers, ReplayACapturedLayerOnNewInputs) {
+TEST_F(GpuLayers, ACapturedLayerIsReplayedOnNewInputs) {
   for (const Activation act : kAll) {
     const DeviceLayer layer(*device, 37, 13, 24, DType::kFloat32);
     fill(layer.x, 1), fill(layer.w, 2), fill(layer.bias, 3), fill(layer.dy, 4);
@@ -106,7 +106,7 @@ TEST_F(GpuLayers, ReplayACapturedLayerOnNewInputs) {
 }
 
 #if defined(DLRM_SIMT)
-TEST_F(GpuLayers, NeitherAllocateNorWaitInASecondStep) {
+TEST_F(GpuLayers, ASecondStepNeitherAllocatesNorWaits) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const Activation act : kAll) {
       const DeviceLayer layer(*device, 70, 13, 72, type);
@@ -123,7 +123,7 @@ TEST_F(GpuLayers, NeitherAllocateNorWaitInASecondStep) {
 #endif
 
 #if defined(DLRM_SIMT)
-TEST_F(GpuLayers, LogAProductThatNoLibraryTakesOnceForItsShape) {
+TEST_F(GpuLayers, AProductWithoutALibraryAlgorithmIsLoggedOncePerShape) {
   const auto lines_of = [&](int64_t in) {
     const Array<BFloat16> x(*device, DeviceLayer::size(4 * in), "x");
     const Array<BFloat16> w(*device, DeviceLayer::size(8 * in), "w"), y(*device, 4 * 8, "y");
@@ -149,7 +149,7 @@ TEST_F(GpuLayers, LogAProductThatNoLibraryTakesOnceForItsShape) {
 }
 #endif
 
-TEST_F(GpuLayers, ComputeAProductThatNoLibraryTakes) {
+TEST_F(GpuLayers, AProductWithoutALibraryAlgorithmIsComputed) {
   const int64_t shapes[][3] = {{1, 1, 1}, {33, 31, 70}, {5, 64, 0}, {100, 3, 32}};
   for (const auto& [m, n, k] : shapes) {
     for (int form = 0; form < 4; ++form) {

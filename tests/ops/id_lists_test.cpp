@@ -20,7 +20,7 @@ IdCheck check_of(Bags& bags, int64_t rows, int64_t feature, int64_t first_sample
   return check;
 }
 
-TEST_P(IdLists, GoodIdsAreLeftAndNothingIsReported) {
+TEST_P(IdLists, GoodIdsStayAndNothingIsReported) {
   Bags bags[] = {Bags::random(900, 50, 3, 1), Bags::random(0, 50, 3, 2), Bags::random(1, 7, 2, 3)};
   const Bags before[] = {bags[0], bags[1], bags[2]};
   const IdCheck lists[] = {check_of(bags[0], 50, 1), check_of(bags[1], 50, 2),
@@ -185,7 +185,7 @@ TEST_P(IdLists, EachShardKeepsTheIdsOfItsRowsInTheirOrder) {
   }
 }
 
-TEST_P(IdLists, PassTheCheckedExecution) {
+TEST_P(IdLists, TheCheckedExecutionPasses) {
   auto checked = make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
   Bags bags = Bags::random(100, 5, 2, 1);
   bags.ids[3] = 5;

@@ -153,7 +153,7 @@ TEST_P(Interaction, FmGradientOfALargeVectorKeepsTheDigitsOfSmallOnes) {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Interaction, testing::ValuesIn(executions()), execution_name);
 
-TEST(ReferenceInteraction, ComputesTheDotOfKnownVectors) {
+TEST(ReferenceInteraction, TheDotOfKnownVectorsIsRight) {
   Cells x(1, 2), e(1, 4), z(1, 5);
   const float vectors[] = {1, 2, 3, 4, 5, 6};
   for (int64_t c = 0; c < 2; ++c) x.set(0, c, vectors[c]);
@@ -163,7 +163,7 @@ TEST(ReferenceInteraction, ComputesTheDotOfKnownVectors) {
   for (int64_t c = 0; c < 5; ++c) EXPECT_EQ(z.at(0, c), want[c]);
 }
 
-TEST(ReferenceInteraction, FmOfKnownVectors) {
+TEST(ReferenceInteraction, TheFmOfKnownVectorsIsRight) {
   Cells x(1, 2), e(1, 4), z(1, 7);
   const float vectors[] = {1, 2, 3, 4, 5, 6};
   for (int64_t c = 0; c < 2; ++c) x.set(0, c, vectors[c]);

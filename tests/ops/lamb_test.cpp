@@ -69,14 +69,14 @@ void expect_the_steps_of_the_paper(Ops& ops, size_t n, float scale) {
 
 using Lamb = EveryExecution;
 
-TEST_P(Lamb, TakesTheStepsOfThePaper) {
+TEST_P(Lamb, StepsAreThoseOfThePaper) {
   for (const size_t n : {1, 7, 4096, 4099, 100001}) {
     expect_the_steps_of_the_paper(*ops, n, 1);
     expect_the_steps_of_the_paper(*ops, n, 50);  // the step depends on the norm
   }
 }
 
-TEST_P(Lamb, StepsByTheLearningRateIfANormIsZero) {
+TEST_P(Lamb, AZeroNormGivesAStepOfTheLearningRate) {
   expect_the_steps_of_the_paper(*ops, 5, 0);
   OptimizerConfig without_decay = lamb_config();
   without_decay.weight_decay = 0;
@@ -87,7 +87,7 @@ TEST_P(Lamb, StepsByTheLearningRateIfANormIsZero) {
   EXPECT_EQ(still.w, before);
 }
 
-TEST_P(Lamb, GivesTheSameBitsForAnyNumberOfThreads) {
+TEST_P(Lamb, AnyNumberOfThreadsGivesTheSameBits) {
   if (GetParam().gpu()) GTEST_SKIP() << "threads of a CPU";
   const auto alone = machine.cpu({GetParam().isa, 1});
   Tensor got(150001), want(150001);
@@ -99,7 +99,7 @@ TEST_P(Lamb, GivesTheSameBitsForAnyNumberOfThreads) {
   EXPECT_EQ(got.m, want.m);
 }
 
-TEST_P(Lamb, ChangesNothingIfTheUpdateIsSkipped) {
+TEST_P(Lamb, ASkippedUpdateChangesNothing) {
   const float flag = 1;
   Tensor got(300);
   const Tensor before = got;
@@ -111,7 +111,7 @@ TEST_P(Lamb, ChangesNothingIfTheUpdateIsSkipped) {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Lamb, testing::ValuesIn(executions()), execution_name);
 
-TEST(ReferenceLamb, TakesTheStepsOfThePaper) {
+TEST(ReferenceLamb, StepsAreThoseOfThePaper) {
   Machine machine;
   expect_the_steps_of_the_paper(*machine.reference(), 7, 3);
 }

@@ -83,14 +83,14 @@ std::string text(const Shape& s) { return fmt::format("{} x {} -> {}", s.batch, 
 
 using LayerBackward = EveryExecution;
 
-TEST_P(LayerBackward, GivesTheGradientsOfTheReference) {
+TEST_P(LayerBackward, GradientsAgreeWithTheReference) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const Shape& s : kShapes) {
       for (const Activation act : {Activation::kNone, Activation::kRelu}) {
         for (const bool with_dx : {false, true}) {
           LayerCase got(s, type), want(s, type);
-          ops->linear_backward(got.layer(act, with_dx));
-          reference->linear_backward(want.layer(act, with_dx));
+          ops->run(got.layer(act, with_dx));
+          reference->run(want.layer(act, with_dx));
           const double scale = 3 * std::sqrt(static_cast<double>(s.batch));
           EXPECT_TRUE(near(got.dw, want.dw, scale)) << text(s);
           EXPECT_TRUE(near(got.dbias, want.dbias, scale)) << text(s);
@@ -111,7 +111,7 @@ TEST_P(LayerBackward, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
         LayerCase at_once(s, type), apart(s, type);
         ops->linear_backward_update(step, at_once.layer(Activation::kRelu, true),
                                     at_once.tensor(at_once.weight), at_once.tensor(at_once.bias));
-        ops->linear_backward(apart.layer(Activation::kRelu, true));
+        ops->run(apart.layer(Activation::kRelu, true));
         for (Table* t : {&apart.weight, &apart.bias}) {
           const DenseTensor d = apart.tensor(*t);
           const auto& g = t == &apart.weight ? apart.dw : apart.dbias;
@@ -123,6 +123,24 @@ TEST_P(LayerBackward, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
           ASSERT_EQ(at_once.copy[i].bits, apart.copy[i].bits);
         }
       }
+    }
+  }
+}
+
+TEST_P(LayerBackward, FusedUpdateReportsASquareThatOverflows) {
+  if (GetParam().gpu()) GTEST_SKIP() << "a GPU looks for such values before the update";
+  for (const OptimizerStep& rule : every_rule(kDense)) {
+    for (const Shape& s : kShapes) {
+      LayerCase c(s);
+      const auto reported = [&] {
+        return reports(rule, [&](const OptimizerStep& step) {
+          ops->linear_backward_update(step, c.layer(Activation::kNone, true), c.tensor(c.weight),
+                                      c.tensor(c.bias));
+        });
+      };
+      EXPECT_FALSE(reported()) << text(s);
+      c.dy.set(s.batch - 1, s.out - 1, 1e25f);
+      EXPECT_EQ(reported(), traits_of(rule.rule).state_count() > 0) << text(s);
     }
   }
 }
@@ -140,7 +158,7 @@ TEST_P(LayerBackward, FusedUpdateWritesNothingButTheParameters) {
   }
 }
 
-TEST_P(LayerBackward, LeavesOutAMissingBias) {
+TEST_P(LayerBackward, AMissingBiasIsLeftOut) {
   LayerCase with({6, 40, 24}), without({6, 40, 24});
   LinearBackward l = without.layer(Activation::kNone, true);
   l.dbias = {};
@@ -153,20 +171,20 @@ TEST_P(LayerBackward, LeavesOutAMissingBias) {
 TEST_P(LayerBackward, NoSamplesGiveZeroGradients) {
   LayerCase c({0, 5, 16});
   std::fill(c.dw.begin(), c.dw.end(), 1.0f), std::fill(c.dbias.begin(), c.dbias.end(), 1.0f);
-  ops->linear_backward(c.layer(Activation::kRelu, true));
+  ops->run(c.layer(Activation::kRelu, true));
   EXPECT_THAT(c.dw, testing::Each(0.0f));
   EXPECT_THAT(c.dbias, testing::Each(0.0f));
 }
 
-TEST_P(LayerBackward, GivesTheSameBitsTwice) {
+TEST_P(LayerBackward, ASecondCallGivesTheSameBits) {
   LayerCase first({24, 300, 70}), second({24, 300, 70});
-  ops->linear_backward(first.layer(Activation::kRelu, true));
-  machine.run_as(GetParam())->linear_backward(second.layer(Activation::kRelu, true));
+  ops->run(first.layer(Activation::kRelu, true));
+  machine.run_as(GetParam())->run(second.layer(Activation::kRelu, true));
   EXPECT_EQ(first.dw, second.dw);
   EXPECT_TRUE(first.dx.same_bits(second.dx));
 }
 
-TEST_P(LayerBackward, PassesTheCheckedExecution) {
+TEST_P(LayerBackward, TheCheckedExecutionPasses) {
   auto checked = make_checked_ops(machine.run_as(GetParam()), *machine.device, *machine.stream);
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const OptimizerStep& step : every_rule(kDense)) {

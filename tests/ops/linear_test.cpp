@@ -96,7 +96,7 @@ TEST_P(Linear, NoSamplesGiveZeroWeightGradients) {
   }
 }
 
-TEST_P(Linear, NoSamplesDoNothingForward) {
+TEST_P(Linear, ForwardOfNoSamplesDoesNothing) {
   Cells x(0, 6), w = Cells::random(4, 6, 1), y(0, 4);
   ops->linear_forward(x.matrix(), w.matrix(), {}, Activation::kRelu, y.matrix(), {});
   ops->linear_backward_input(y.matrix(), w.matrix(), x.matrix());
@@ -118,7 +118,7 @@ TEST_P(Linear, ReluBackwardZeroesWhereTheOutputIsZero) {
   }
 }
 
-TEST_P(Linear, GivesTheSameBitsTwice) {
+TEST_P(Linear, ASecondCallGivesTheSameBits) {
   Cells x = Cells::random(70, 40, 1), w = Cells::random(30, 40, 2);
   Cells first(70, 30), second(70, 30);
   ops->linear_forward(x.matrix(), w.matrix(), {}, Activation::kRelu, first.matrix(), {});
@@ -127,7 +127,7 @@ TEST_P(Linear, GivesTheSameBitsTwice) {
   EXPECT_TRUE(first.same_bits(second));
 }
 
-TEST_P(Linear, RanksAsThreadsComputeWhatOneComputes) {
+TEST_P(Linear, RanksAsThreadsComputeTheResultsOfOneRank) {
   Cells x = Cells::random(90, 70, 1), w = Cells::random(50, 70, 2), alone(90, 50);
   ops->linear_forward(x.matrix(), w.matrix(), {}, Activation::kNone, alone.matrix(), {});
   std::vector<Cells> got(4, Cells(90, 50));
@@ -146,7 +146,7 @@ TEST_P(Linear, RanksAsThreadsComputeWhatOneComputes) {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Linear, testing::ValuesIn(executions()), execution_name);
 
-TEST(ReferenceLinear, ComputesAKnownLayer) {
+TEST(ReferenceLinear, AKnownLayerIsRight) {
   Machine machine;
   Cells x(1, 2), w(2, 2), bias(1, 2), y(1, 2);
   x.set(0, 0, 2), x.set(0, 1, 3);

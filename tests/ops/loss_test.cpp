@@ -7,7 +7,7 @@ namespace {
 
 using Loss = EveryExecution;
 
-TEST_P(Loss, IsTheSumOfCrossEntropiesWithItsGradient) {
+TEST_P(Loss, SumAndGradientAgreeWithTheReference) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const int64_t batch : {1, 7, 1024, 3001}) {
       Cells logits = Cells::random(batch, 1, 1, type), d(batch, 1, type), want(batch, 1, type);
@@ -23,14 +23,14 @@ TEST_P(Loss, IsTheSumOfCrossEntropiesWithItsGradient) {
   }
 }
 
-TEST_P(Loss, IsZeroForNoSamples) {
+TEST_P(Loss, NoSamplesGiveZero) {
   Cells logits(0, 1), d(0, 1);
   double loss = -1;
   ops->bce_with_logits(logits.matrix(), {}, 1, {&loss, 1}, d.matrix());
   EXPECT_EQ(loss, 0);
 }
 
-TEST_P(Loss, HasTheSameBitsWithAnyNumberOfThreads) {
+TEST_P(Loss, AnyNumberOfThreadsGivesTheSameBits) {
   Cells logits = Cells::random(5000, 1, 1), d(5000, 1);
   const std::vector<float> labels(5000, 1.0f);
   double loss = 0, alone = 0;
@@ -54,7 +54,7 @@ TEST_P(Loss, SigmoidIsExactAtBothEnds) {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Loss, testing::ValuesIn(executions()), execution_name);
 
-TEST(ReferenceLoss, IsLogTwoForALogitOfZero) {
+TEST(ReferenceLoss, ALogitOfZeroGivesLogTwo) {
   Cells logits(1, 1), d(1, 1);
   logits.set(0, 0, 0);
   const float label = 1;

@@ -24,7 +24,7 @@ BlockCopy block(Cells& src, Cells& dst, int64_t cols) {
   return b;
 }
 
-TEST_P(Movement, CopiesScalesAddsAndConverts) {
+TEST_P(Movement, BlocksAreCopiedScaledAddedAndConverted) {
   std::vector<float> scale(120);
   for (size_t i = 0; i < scale.size(); ++i) scale[i] = 1.0f / static_cast<float>(i + 1);
   for (const DType from : kTypes) {
@@ -118,7 +118,7 @@ std::vector<int32_t> some_rows(int32_t all, unsigned seed) {
   return rows;
 }
 
-TEST_P(Movement, GathersListedRows) {
+TEST_P(Movement, ListedRowsAreGathered) {
   for (const DType to : kTypes) {
     Cells src = Cells::random(900, 64, 1);
     std::vector<int32_t> rows = some_rows(900, 5);
@@ -139,7 +139,7 @@ TEST_P(Movement, GathersListedRows) {
   }
 }
 
-TEST_P(Movement, ScattersToListedRowsAndLeavesTheOthers) {
+TEST_P(Movement, ScatteringChangesOnlyListedRows) {
   for (const DType from : kTypes) {
     const std::vector<int32_t> rows = some_rows(900, 6), others = some_rows(700, 7);
     Cells src = Cells::random(900, 70, 1, from), got = Cells::random(900, 120, 2), want = got;
@@ -180,7 +180,7 @@ TEST_P(Movement, EmptyBlocksDoNothing) {
   EXPECT_TRUE(dst.same_bits(before));
 }
 
-TEST_P(Movement, ConvertsAndAdds) {
+TEST_P(Movement, MatricesAreConvertedAndAdded) {
   for (const DType from : {DType::kFloat32, DType::kBFloat16}) {
     for (const DType to : kTypes) {
       Cells x = Cells::random(9, 77, 1, from), got(9, 77, to), want(9, 77, to);
@@ -209,7 +209,7 @@ TEST_P(Movement, ConversionToBf16KeepsNaNAndInfinity) {
   }
 }
 
-TEST_P(Movement, FindsOneNonFiniteElementAnywhere) {
+TEST_P(Movement, OneNonFiniteElementIsFoundAnywhere) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     Cells x = Cells::random(300, 70, 1, type);
     std::vector<float> bad = {0};
@@ -221,7 +221,7 @@ TEST_P(Movement, FindsOneNonFiniteElementAnywhere) {
   }
 }
 
-TEST_P(Movement, FillsWithZeros) {
+TEST_P(Movement, MemoryIsFilledWithZeros) {
   for (const size_t n : {size_t{0}, size_t{5}, size_t{3} << 20}) {
     std::vector<char> bytes(n + 1, 7);
     ops->fill_zero(bytes.data(), static_cast<int64_t>(n));

@@ -93,7 +93,7 @@ TEST_P(Rounding, FusedUpdatesHaveTheBitsOfBackwardAndUpdate) {
   });
 }
 
-TEST_P(Rounding, AccumulatesSmallSteps) {
+TEST_P(Rounding, SmallStepsAccumulate) {
   // 256 steps of 2^-12 from 1. Each is far below bf16's 2^-7. Their sum is 2^-4.
   const int64_t list[] = {0}, count[] = {1}, width = 256;
   Table table(1, width, DType::kBFloat16, 1);
@@ -113,7 +113,7 @@ TEST_P(Rounding, AccumulatesSmallSteps) {
   EXPECT_NEAR(sum / width, 1 + 0x1p-4, 0x1p-8);
 }
 
-TEST_P(Rounding, PassesOnANan) {
+TEST_P(Rounding, ANanStaysANan) {
   const int64_t list[] = {0}, count[] = {1};
   Table table(1, 19, DType::kBFloat16, 1);
   Cells grads = Cells::random(1, 19, 2);
@@ -135,7 +135,7 @@ TEST_P(Rounding, InitialRowsAreRoundedToNearest) {
 
 INSTANTIATE_TEST_SUITE_P(Every, Rounding, testing::ValuesIn(executions()), execution_name);
 
-TEST(SkipUpdate, ChangesNothing) {
+TEST(SkipUpdate, ASkippedUpdateChangesNothing) {
   Machine machine;
   const float yes = 1;
   for (const auto& ops : {machine.reference(), machine.cpu({"", 2})}) {

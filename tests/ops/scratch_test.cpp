@@ -5,7 +5,7 @@
 namespace dlrm {
 namespace {
 
-TEST(Scratch, GrowsByAQuarterMoreThanIsNeeded) {
+TEST(Scratch, ABufferGrowsByAQuarterMoreThanIsNeeded) {
   const auto device = make_cpu_device();
   Scratch scratch(*device);
   scratch.bytes("sorting", 1 << 20);

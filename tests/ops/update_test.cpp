@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "dlrm/core/random.h"
 
@@ -87,6 +88,54 @@ TEST_P(Update, DenseRulesAgreeWithTheReferenceAndKeepARoundedCopy) {
   }
 }
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+TEST_P(Update, SparseRulesReportWhatIsNotFinite) {
+  if (GetParam().gpu()) GTEST_SKIP() << "a GPU looks for such values before the update";
+  const int64_t rows[] = {0, 3, 29}, count[] = {3};
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const OptimizerStep& rule : every_rule(kSparse)) {
+      for (const int64_t width : {1, 7, 16, 37}) {
+        Cells grads = Cells::random(3, width, 5);
+        const auto reported = [&](Table& table) {
+          return reports(rule, [&](const OptimizerStep& step) {
+            ops->sparse_update(step, table.rows(step.rule), rows, count, grads.floats(), false, {},
+                               width);
+          });
+        };
+        Table good(30, width, type, 1), bad_weight(good), bad_state(good);
+        EXPECT_FALSE(reported(good));
+        bad_weight.weights.set(29, width - 1, -kInfinity);
+        EXPECT_TRUE(reported(bad_weight)) << "width " << width;
+        const OptimizerTraits& traits = traits_of(rule.rule);
+        last_state(bad_state, rule.rule).set(3, traits.rowwise() ? 0 : width - 1, kInfinity);
+        EXPECT_EQ(reported(bad_state), traits.state_count() > 0) << traits.name << width;
+        grads.set(1, width - 1, std::nanf(""));
+        EXPECT_TRUE(reported(good)) << "width " << width;
+      }
+    }
+  }
+}
+
+TEST_P(Update, DenseRulesReportASquareThatOverflows) {
+  if (GetParam().gpu()) GTEST_SKIP() << "a GPU looks for such values before the update";
+  for (const OptimizerStep& rule : every_rule(kDense)) {
+    for (const size_t n : {size_t{1}, size_t{37}, size_t{40000}}) {
+      Table t(1, static_cast<int64_t>(n), DType::kFloat32, 1);
+      Cells g = Cells::random(1, static_cast<int64_t>(n), 2);
+      const auto reported = [&] {
+        return reports(rule, [&](const OptimizerStep& step) {
+          ops->dense_update(step, {t.weights.floats().data, n}, {g.floats().data, n},
+                            {t.state1.floats().data, n}, {t.state2.floats().data, n}, {});
+        });
+      };
+      EXPECT_FALSE(reported());
+      g.set(0, static_cast<int64_t>(n) - 1, 1e25f);  // finite, but its square is not
+      EXPECT_EQ(reported(), traits_of(rule.rule).state_count() > 0) << traits_of(rule.rule).name;
+    }
+  }
+}
+
 TEST_P(Update, UniformRowsHaveTheBitsOfUniformRow) {
   for (const int64_t width : {1, 3, 16, 61, 128, 130}) {
     for (const int64_t column : {0, 1, 6, 63}) {
@@ -108,7 +157,7 @@ TEST_P(Update, UniformRowsHaveTheBitsOfUniformRow) {
 INSTANTIATE_TEST_SUITE_P(Cpu, Update, testing::ValuesIn(executions()), execution_name);
 
 // One step from weight 1 with gradient 2 and state 0.25, calculated by hand.
-TEST(ReferenceUpdate, StepsByTheFormulas) {
+TEST(ReferenceUpdate, StepsFollowTheFormulas) {
   Machine machine;
   const auto step_with = [&](OptimizerStep step) {
     step.lr = 0.1f;

@@ -177,7 +177,7 @@ TEST(RankMemory, Bf16CopiesOfDenseParametersCount) {
   EXPECT_DOUBLE_EQ(rank_memory(config, plan)[0].dense - before, 2 * parameters);
 }
 
-TEST(RankMemory, OfFmHoldsOneColumnMoreThanThatOfConcat) {
+TEST(RankMemory, FmTakesOneColumnMoreThanConcat) {
   RunConfig config = config_of({table("t", 10, 16, {1, 1})}, 8);
   const Plan plan = make_plan(config, 2);
   const RankMemory concat = rank_memory(config, plan)[0];

@@ -153,7 +153,7 @@ TEST(DataParallelStrategy, EveryTableIsReplicated) {
   EXPECT_EQ(plan.data_parallel, (std::vector<int>{0, 1, 2, 3, 4, 5}));
 }
 
-TEST(Overrides, HoldForTheirTableAlone) {
+TEST(Overrides, AnOverrideAppliesToItsTableOnly) {
   RunConfig config = odd_config(Strategy::kTable);
   config.sharding.tables = {
       {"long", Strategy::kRow}, {"wide", Strategy::kColumn}, {"one_row", Strategy::kDataParallel}};
@@ -168,7 +168,7 @@ TEST(Overrides, HoldForTheirTableAlone) {
   EXPECT_EQ(shards_of(plan, 5)[0].rows, (Range{0, 252}));
 }
 
-TEST(Overrides, OfAnUnknownTableAreRefused) {
+TEST(Overrides, AnOverrideOfAnUnknownTableIsRefused) {
   RunConfig config = odd_config(Strategy::kTable);
   config.sharding.tables = {{"lnog", Strategy::kRow}};
   EXPECT_THAT(usage_error_of([&] { make_plan(config, 2); }),

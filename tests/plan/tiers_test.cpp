@@ -51,7 +51,7 @@ std::vector<std::string> chosen(const RunConfig& config, const PlanOptions& opti
 const std::vector<TableConfig> kThree = {table("cold", 1000000, 16), table("hot", 500000, 16, {9}),
                                          table("warm", 1000000, 16, {4})};
 
-TEST(Tiers, AllIsOnTheDeviceIfItFits) {
+TEST(Tiers, EverythingIsOnTheDeviceIfItFits) {
   const RunConfig config = on_gpu(kThree);
   const double need = rank_memory(config, make_plan(config, 1))[0].total();
   EXPECT_THAT(chosen(config, {need}), IsEmpty());
@@ -189,7 +189,7 @@ TEST(Tiers, AutoKeepsTheTiersOfAPlanFile) {
   EXPECT_THAT(chosen(config, {}), IsEmpty());
 }
 
-TEST(TiersInAPlanFile, TheyAreReadBackUnchanged) {
+TEST(TiersInAPlanFile, TiersAreReadBackUnchanged) {
   const ModelConfig model = config_of({table("a", 10, 4), table("b", 6, 2)}, 8).model;
   const Plan plan{
       2, {{0, {0, 4}, {0, 4}, 0}, {0, {4, 10}, {0, 4}, 1, MemoryTier::kHost}}, {1}, {1}};
@@ -199,7 +199,7 @@ TEST(TiersInAPlanFile, TheyAreReadBackUnchanged) {
   EXPECT_EQ(parse_plan(text, "plan.json", model, 2), plan);
 }
 
-TEST(TiersInAPlanFile, TheDeviceIsNotWritten) {
+TEST(TiersInAPlanFile, TheTierDeviceIsNotWritten) {
   const ModelConfig model = config_of({table("a", 10, 4)}, 8).model;
   const Plan plan{1, {{0, {0, 10}, {0, 4}, 0}}, {}};
   EXPECT_THAT(to_json(plan, model), Not(HasSubstr("tier")));

@@ -62,20 +62,20 @@ void expect_words(const std::string& text, const std::vector<std::string>& words
   }
 }
 
-TEST(PreflightChecks, CountRanksAndNodes) {
+TEST(PreflightChecks, RanksAndNodesAreCounted) {
   EXPECT_EQ(check_ranks(healthy()).text, "4 on 2 nodes, 2 a node");
 }
 
-TEST(PreflightChecks, NameARankOfAnotherMpi) {
+TEST(PreflightChecks, ARankOfAnotherMpiIsNamed) {
   expect_words(complaint(check_mpi, [](Facts& f) { put(f.mpi, "Open MPI v5.0.3"); }),
                {"v4.1.4", "v5.0.3", "rank 3 on right"});
 }
 
-TEST(PreflightChecks, NameARankOfAnotherBuild) {
+TEST(PreflightChecks, ARankOfAnotherBuildIsNamed) {
   expect_words(complaint(check_program, [](Facts& f) { f.program = 8; }), {"rank 3 on right"});
 }
 
-TEST(PreflightChecks, NameLimitsThatAreTooTight) {
+TEST(PreflightChecks, LimitsThatAreTooTightAreNamed) {
   expect_words(complaint(check_limits, [](Facts& f) { f.open_files = 256; }), {"ulimit -n"});
   expect_words(complaint(check_limits, [](Facts& f) { f.locked_bytes = 65536; }),
                {"64 KiB", "ulimit -l unlimited"});
@@ -83,7 +83,7 @@ TEST(PreflightChecks, NameLimitsThatAreTooTight) {
                {"/dev/shm", "right"});
 }
 
-TEST(PreflightChecks, AskForPinnedMemoryOnlyWhereInfiniBandIs) {
+TEST(PreflightChecks, PinnedMemoryIsRequiredOnlyWithInfiniBand) {
   std::vector<Facts> ranks = healthy();
   for (Facts& f : ranks) {
     f.infiniband = false;
@@ -92,23 +92,23 @@ TEST(PreflightChecks, AskForPinnedMemoryOnlyWhereInfiniBandIs) {
   EXPECT_TRUE(check_limits(ranks).good);
 }
 
-TEST(PreflightChecks, NoticeAClockThatIsOff) {
+TEST(PreflightChecks, AClockThatIsOffIsNoticed) {
   expect_words(complaint(check_clocks, [](Facts& f) { f.clock += 60; }), {"60.3 s"});
 }
 
-TEST(PreflightChecks, NameARankWithoutGpu) {
+TEST(PreflightChecks, ARankWithoutGpuIsNamed) {
   const Check check = [](const auto& ranks) { return check_gpus(ranks, false); };
   expect_words(complaint(check, [](Facts& f) { f.gpus = 0; }), {"rank 3 on right", "nvidia-smi"});
 }
 
-TEST(PreflightChecks, SayWhenRanksShareGpus) {
+TEST(PreflightChecks, RanksThatShareGpusAreReported) {
   std::vector<Facts> ranks = healthy();
   for (Facts& f : ranks) f.gpus = 1;
   EXPECT_FALSE(own_gpus(ranks));
   expect_words(check_gpus(ranks, true).text, {"ranks share them"});
 }
 
-TEST(PreflightChecks, NameADriverThatDiffersOrIsTooOld) {
+TEST(PreflightChecks, ADriverThatDiffersOrIsTooOldIsNamed) {
   expect_words(complaint(check_driver, [](Facts& f) { put(f.driver, "550.54.15"); }),
                {"550.54.15", "580.82.07", "rank 3 on right"});
   std::vector<Facts> ranks = healthy();
@@ -116,13 +116,13 @@ TEST(PreflightChecks, NameADriverThatDiffersOrIsTooOld) {
   expect_words(check_driver(ranks).text, {"serves CUDA 13.0", "needs 14.0", "newer driver"});
 }
 
-TEST(PreflightChecks, NamePairsWithoutPeerAccess) {
+TEST(PreflightChecks, PairsWithoutPeerAccessAreNamed) {
   std::vector<Facts> ranks = healthy();
   put(ranks[2].without_peer, "0-1");
   expect_words(check_peer_access(ranks).text, {"right", "0-1"});
 }
 
-TEST(PreflightChecks, NameARankWithoutOrWithAnotherNccl) {
+TEST(PreflightChecks, ARankWithoutOrWithAnotherNcclIsNamed) {
   expect_words(complaint(check_nccl, [](Facts& f) { put(f.nccl, "2.18.1"); }),
                {"2.28.9", "2.18.1", "rank 3 on right"});
   expect_words(complaint(check_nccl, [](Facts& f) { put(f.nccl_obstacle, "cannot be loaded"); }),

@@ -95,7 +95,7 @@ TEST_F(Graphs, WorkThatNeverJoinsIsRefused) {
   EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaErrorStreamCaptureUnjoined);
 }
 
-TEST_F(Graphs, SynchronisingWithinACaptureSpoilsIt) {
+TEST_F(Graphs, SynchronisingDuringACaptureInvalidatesIt) {
   const OnDevice<int> a({1});
   ASSERT_EQ(begin(), cudaSuccess);
   launch(fold, {1, 1}, stream_, a.data(), 0);
@@ -104,7 +104,7 @@ TEST_F(Graphs, SynchronisingWithinACaptureSpoilsIt) {
   EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaErrorStreamCaptureInvalidated);
 }
 
-TEST_F(Graphs, AllocatingWithinACaptureSpoilsIt) {
+TEST_F(Graphs, AllocatingDuringACaptureInvalidatesIt) {
   ASSERT_EQ(begin(), cudaSuccess);
   void* data = nullptr;
   EXPECT_EQ(cudaMalloc(&data, 16), cudaErrorStreamCaptureUnsupported);

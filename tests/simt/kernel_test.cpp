@@ -13,7 +13,7 @@ __global__ void add(const float* a, const float* b, float* sum, int n) {
   if (i < static_cast<unsigned>(n)) sum[i] = a[i] + b[i];
 }
 
-TEST(Kernel, AddsTwoVectors) {
+TEST(Kernel, AKernelAddsTwoVectors) {
   constexpr int n = 1000;
   std::vector<float> a(n), b(n), expected(n);
   for (int i = 0; i < n; ++i) {

@@ -66,7 +66,7 @@ TEST_F(Streams, MissingEventWaitShowsInResultsThatDependOnTheOrder) {
   EXPECT_GT(results(false).size(), 1u);
 }
 
-TEST_F(Streams, WorkRunsOnlyOnceSomebodyWaits) {
+TEST_F(Streams, WorkRunsOnlyOnceAThreadWaits) {
   const OnDevice<int> value({1});
   host_[1] = 0;
   launch(add_to, {1, 1}, first_, value.data(), 1);
@@ -77,7 +77,7 @@ TEST_F(Streams, WorkRunsOnlyOnceSomebodyWaits) {
   EXPECT_EQ(host_[1], 3);
 }
 
-TEST_F(Streams, PollingAnEventGetsThere) {
+TEST_F(Streams, PollingAnEventReachesIt) {
   const OnDevice<int> value({1});
   for (int i = 0; i < 20; ++i) launch(add_to, {1, 1}, first_, value.data(), 0);
   cudaEventRecord(event_, first_);
@@ -173,7 +173,7 @@ TEST_F(Streams, LibraryWorkRunsInItsPlaceWithDeviceMemoryOpen) {
   EXPECT_EQ(value.download().at(0), 26);
 }
 
-TEST_F(Streams, FreedInStreamOrderMemoryLivesUntilThen) {
+TEST_F(Streams, MemoryFreedInStreamOrderLivesUntilItsTurn) {
   int* value = nullptr;
   ASSERT_EQ(cudaMallocAsync(&value, sizeof(int), first_), cudaSuccess);
   cudaMemsetAsync(value, 0, sizeof(int), first_);
@@ -184,14 +184,14 @@ TEST_F(Streams, FreedInStreamOrderMemoryLivesUntilThen) {
   EXPECT_EQ(host_[0], 8);
 }
 
-TEST_F(Streams, MoreMemoryThanThereIsIsRefused) {
+TEST_F(Streams, AnAllocationBeyondTheMemoryIsRefused) {
   void* data = nullptr;
   EXPECT_EQ(cudaMalloc(&data, size_t{1} << 60), cudaErrorMemoryAllocation);
   EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-TEST_F(Streams, CountersTellWhatAStepDid) {
+TEST_F(Streams, CountersDescribeAStep) {
   const OnDevice<int> value({1});
   const simt::Counters before = simt::counters();
   launch(add_to, {1, 1}, first_, value.data(), 1);
@@ -204,7 +204,7 @@ TEST_F(Streams, CountersTellWhatAStepDid) {
   EXPECT_EQ(after.allocations - before.allocations, 0u);
 }
 
-TEST_F(Streams, RunByThemselvesWhereAskedTo) {
+TEST_F(Streams, StreamsRunByThemselvesOnRequest) {
   const OnDevice<int> value({1});
   const simt::KeepRunning running;
   launch(add_to, {1, 1}, first_, value.data(), 3);

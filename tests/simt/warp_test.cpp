@@ -94,7 +94,7 @@ __global__ void halves(int* out) {
   const unsigned mine = lane < 16 ? 0x0000ffffu : 0xffff0000u;
   out[lane] = lane < 16 ? __shfl_sync(mine, lane, 3) : __shfl_sync(mine, lane, 20);
 }
-TEST(Warp, HalvesMayMeetApart) {
+TEST(Warp, HalvesMaySynchroniseSeparately) {
   EXPECT_EQ(lanes(halves), expected<int>([](int lane) { return lane < 16 ? 3 : 20; }));
 }
 
@@ -119,7 +119,7 @@ __global__ void reverse(int* data) {
   __syncthreads();
   data[blockIdx.x * 200 + threadIdx.x] = copy[threadIdx.x] + copy[(threadIdx.x + 1) % 200];
 }
-TEST(Block, SharedMemoryIsOfTheBlock) {
+TEST(Block, EachBlockHasItsOwnSharedMemory) {
   std::vector<int> values(1000), wanted(1000);
   std::iota(values.begin(), values.end(), 0);
   for (int i = 0; i < 1000; ++i) {
@@ -137,7 +137,7 @@ __global__ void add_up(int* sum, float* most, unsigned* wrapped) {
   atomicInc(wrapped, 6u);
   atomicCAS(sum + 1, 0, 17);
 }
-TEST(Atomics, AddUpOverBlocks) {
+TEST(Atomics, UpdatesOfAllBlocksAddUp) {
   const OnDevice<int> sum({0, 0});
   const OnDevice<float> most({0.0f});
   const OnDevice<unsigned> wrapped({0u});

@@ -91,5 +91,28 @@ TEST(Checkpoint, AMissingRankFileShowsAsNan) {
   EXPECT_EQ(0, python(kMissing, folder.path("step_000000007")));
 }
 
+constexpr const char* kHuge = R"(
+import sys, h5py
+with h5py.File(sys.argv[1] + '/index.h5', 'r+') as f:
+    del f['layout/choices']
+    f.create_dataset('layout/choices', shape=(1 << 29,), dtype='i8')  # nothing of it is stored
+)";
+
+TEST(Checkpoint, AListThatClaimsMoreThanItsFileHoldsIsRefusedBeforeItTakesMemory) {
+  TemporaryFolder folder;
+  save_on(1, Cut::kRows, folder.path(), 20);
+  const std::string saved = folder.path("step_000000020"), index = saved + "/index.h5";
+  ASSERT_EQ(0, python(kHuge, saved));
+  write_file(saved + "/index.crc",
+             fmt::format("crc32c {:08x} bytes {}\n", crc32c_of_file(index), fs::file_size(index)));
+  try {
+    open_checkpoint(*make_self_comm(), saved);
+    ADD_FAILURE() << "opened";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("/layout/choices is no list"), std::string::npos)
+        << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace dlrm::testing

@@ -96,7 +96,7 @@ TEST(Checkpoint, TheNewestAreKept) {
   EXPECT_THAT(list_checkpoints(folder.path()), ElementsAre("step_000000020", "step_000000015"));
 }
 
-TEST(Checkpoint, OnesOfLaterStepsAreRemovedAfterARunContinuesFromAnEarlierOne) {
+TEST(Checkpoint, CheckpointsOfLaterStepsAreRemovedAfterARunContinuesFromAnEarlierOne) {
   TemporaryFolder folder;
   for (const int64_t step : {10, 20, 30}) save_on(1, Cut::kRows, folder.path(), step, 3);
   save_on(1, Cut::kRows, folder.path(), 15, 1);

@@ -60,7 +60,7 @@ TEST_P(IdsOnADevice, MoreRanksThanSamplesTrainAlikeInBothModes) {
   expect_alike(train_on_threads(fixed, 6, 3), train_on_threads(exact, 6, 3), 0, 0);
 }
 
-TEST_P(IdsOnADevice, ABadOneInARowShardIsNamedAsItsTableNumbersIt) {
+TEST_P(IdsOnADevice, ABadIdInARowShardIsNamedByItsRowInTheTable) {
   const RunConfig c = odd_model_of(Strategy::kRow, RoutingMode::kExact);
   int64_t first_row = -1;
   for (const Shard& shard : make_plan(c, 2).shards) {
@@ -73,7 +73,7 @@ TEST_P(IdsOnADevice, ABadOneInARowShardIsNamedAsItsTableNumbersIt) {
   EXPECT_THAT(errors, Each(errors[0]));
 }
 
-TEST_P(IdsOnADevice, ABadOneIsFoundBeforeFixedRoutingLeavesItOut) {
+TEST_P(IdsOnADevice, ABadIdIsFoundBeforeFixedRoutingDropsIt) {
   for (const int ranks : {1, 2}) {
     const RunConfig c = odd_model_of(Strategy::kRow, RoutingMode::kFixed);
     const std::vector<std::string> errors = errors_of_a_spoilt_id(c, ranks);

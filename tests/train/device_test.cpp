@@ -22,7 +22,7 @@ std::vector<DeviceKind> devices() {
 }
 
 /// Trains on the device and on the CPU, and compares the results.
-class OnADevice : public testing::TestWithParam<DeviceKind> {
+class TrainingOnADevice : public testing::TestWithParam<DeviceKind> {
  protected:
   static RunConfig on_device(RunConfig config) {
     config.device = GetParam();
@@ -34,8 +34,8 @@ class OnADevice : public testing::TestWithParam<DeviceKind> {
                  bf16 ? 2e-3 : 1e-5, bf16 ? 2e-2 : 1e-4);
   }
 };
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OnADevice);
-INSTANTIATE_TEST_SUITE_P(All, OnADevice, testing::ValuesIn(devices()),
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TrainingOnADevice);
+INSTANTIATE_TEST_SUITE_P(All, TrainingOnADevice, testing::ValuesIn(devices()),
                          [](const auto&) { return "cuda"; });
 
 RunConfig with_optimizers(OptimizerRule dense, OptimizerRule sparse) {
@@ -53,7 +53,7 @@ RunConfig with_optimizers(OptimizerRule dense, OptimizerRule sparse) {
   return c;
 }
 
-TEST_P(OnADevice, EveryOptimizerTrainsAsOnACpu) {
+TEST_P(TrainingOnADevice, EveryOptimizerTrainsAsOnACpu) {
   expect_as_on_cpu(odd_model(), 1, 4);
   expect_as_on_cpu(with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad), 1, 4);
   expect_as_on_cpu(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam), 1, 4);
@@ -62,7 +62,7 @@ TEST_P(OnADevice, EveryOptimizerTrainsAsOnACpu) {
   expect_as_on_cpu(with_optimizers(OptimizerRule::kLamb, OptimizerRule::kSgd), 1, 4);
 }
 
-TEST_P(OnADevice, EveryInteractionTrainsAsOnACpu) {
+TEST_P(TrainingOnADevice, EveryInteractionTrainsAsOnACpu) {
   for (const InteractionConfig& interaction : other_interactions()) {
     RunConfig c = odd_model();
     c.model.interaction = interaction;
@@ -70,13 +70,13 @@ TEST_P(OnADevice, EveryInteractionTrainsAsOnACpu) {
   }
 }
 
-TEST_P(OnADevice, Bf16TrainsAsOnACpu) {
+TEST_P(TrainingOnADevice, Bf16TrainsAsOnACpu) {
   RunConfig c = odd_model();
   c.train.precision = Precision::kBf16;
   expect_as_on_cpu(c, 1, 3);
 }
 
-TEST_P(OnADevice, EveryActivationTrainsAsOnACpu) {
+TEST_P(TrainingOnADevice, EveryActivationTrainsAsOnACpu) {
   for (const Activation activation :
        {Activation::kGelu, Activation::kSilu, Activation::kSigmoid, Activation::kTanh}) {
     RunConfig c = odd_model();
@@ -87,7 +87,7 @@ TEST_P(OnADevice, EveryActivationTrainsAsOnACpu) {
   }
 }
 
-TEST_P(OnADevice, TablesInBf16TrainAsOnACpu) {
+TEST_P(TrainingOnADevice, TablesInBf16TrainAsOnACpu) {
   for (const Strategy strategy : {Strategy::kGrid, Strategy::kDataParallel}) {
     RunConfig c = with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad);
     for (TableConfig& table : c.model.tables) table.dtype = DType::kBFloat16;
@@ -96,7 +96,7 @@ TEST_P(OnADevice, TablesInBf16TrainAsOnACpu) {
   }
 }
 
-TEST_P(OnADevice, EveryPlanTrainsAsOnACpu) {
+TEST_P(TrainingOnADevice, EveryPlanTrainsAsOnACpu) {
   for (const Strategy strategy : {Strategy::kTable, Strategy::kRow, Strategy::kColumn,
                                   Strategy::kGrid, Strategy::kDataParallel}) {
     RunConfig c = with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad);
@@ -105,13 +105,13 @@ TEST_P(OnADevice, EveryPlanTrainsAsOnACpu) {
   }
 }
 
-TEST_P(OnADevice, RowsCutOnOneRankTrainAsOnACpu) {
+TEST_P(TrainingOnADevice, RowsCutOnOneRankTrainAsOnACpu) {
   RunConfig c = odd_model();
   c.sharding.strategy = Strategy::kRow;
   expect_as_on_cpu(c, 1, 3);
 }
 
-TEST_P(OnADevice, RowwiseAdagradOverColumnShardsTrainsAsOnACpu) {
+TEST_P(TrainingOnADevice, RowwiseAdagradOverColumnShardsTrainsAsOnACpu) {
   for (const Strategy strategy : {Strategy::kColumn, Strategy::kGrid}) {
     RunConfig c = with_optimizers(OptimizerRule::kSgd, OptimizerRule::kRowwiseAdagrad);
     c.sharding.strategy = strategy;
@@ -119,7 +119,7 @@ TEST_P(OnADevice, RowwiseAdagradOverColumnShardsTrainsAsOnACpu) {
   }
 }
 
-TEST_P(OnADevice, FixedRoutingAndRoundedWiresTrainAsOnACpu) {
+TEST_P(TrainingOnADevice, FixedRoutingAndRoundedWiresTrainAsOnACpu) {
   RunConfig c = odd_model();
   c.sharding.strategy = Strategy::kRow;
   c.routing = {RoutingMode::kFixed, 2};
@@ -128,13 +128,13 @@ TEST_P(OnADevice, FixedRoutingAndRoundedWiresTrainAsOnACpu) {
   expect_alike(train_on_threads(on_device(c), 3, 3), train_on_threads(c, 3, 3), 5e-3, 2e-2);
 }
 
-TEST_P(OnADevice, MoreRanksThanSamplesTrainAsOnACpu) {
+TEST_P(TrainingOnADevice, MoreRanksThanSamplesTrainAsOnACpu) {
   RunConfig c = odd_model();
   c.train.global_batch_size = 5;
   expect_as_on_cpu(c, 6, 3);
 }
 
-TEST_P(OnADevice, RoutingDepthChangesNoBit) {
+TEST_P(TrainingOnADevice, RoutingDepthChangesNoBit) {
   RunConfig c = on_device(odd_model());
   c.routing.depth = 0;
   const Trained shallow = train_on_threads(c, 1, 5);
@@ -149,7 +149,7 @@ RunConfig of_one_id_a_bag(RunConfig c) {
   return c;
 }
 
-TEST_P(OnADevice, ASteadyStateAllocatesNothing) {
+TEST_P(TrainingOnADevice, ASteadyStateAllocatesNothing) {
   const RunConfig c = of_one_id_a_bag(on_device(odd_model()));
   for (const int ranks : {1, 2}) {
     const Trained trained = train_on_threads(c, ranks, 14);
@@ -159,7 +159,7 @@ TEST_P(OnADevice, ASteadyStateAllocatesNothing) {
   }
 }
 
-TEST_P(OnADevice, StepsLaunchedAsGraphsGiveTheSameBits) {
+TEST_P(TrainingOnADevice, StepsLaunchedAsGraphsGiveTheSameBits) {
   RunConfig c =
       of_one_id_a_bag(on_device(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam)));
   c.train.lr_schedule.warmup_steps = 7;
@@ -181,7 +181,7 @@ RunConfig recordable(RunConfig c) {
   return c;
 }
 
-TEST_P(OnADevice, GraphsOfEveryKindOfTableGiveTheSameBits) {
+TEST_P(TrainingOnADevice, GraphsOfEveryKindOfTableGiveTheSameBits) {
   RunConfig bf16 = with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad);
   for (TableConfig& table : bf16.model.tables) table.dtype = DType::kBFloat16;
   RunConfig rowwise = with_optimizers(OptimizerRule::kSgd, OptimizerRule::kRowwiseAdagrad);
@@ -198,14 +198,14 @@ TEST_P(OnADevice, GraphsOfEveryKindOfTableGiveTheSameBits) {
   }
 }
 
-TEST_P(OnADevice, AnEvaluationBetweenGraphsChangesNoBit) {
+TEST_P(TrainingOnADevice, AnEvaluationBetweenGraphsChangesNoBit) {
   const RunConfig c = recordable(on_device(odd_model()));
   const Trained recorded = train_recorded(c, 1, kRecordedSteps + 3, true, {.evaluate = 8});
   EXPECT_GT(recorded.launched, 1);
   expect_alike(recorded, train_recorded(c, 1, kRecordedSteps + 3, false), 0, 0);
 }
 
-TEST_P(OnADevice, AResumedRunRecordsAnewAndChangesNoBit) {
+TEST_P(TrainingOnADevice, AResumedRunRecordsAgainAndChangesNoBit) {
   const RunConfig c =
       recordable(on_device(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam)));
   const Trained recorded = train_recorded(c, 1, 2 * kRecordedSteps, true, {.resume = 10});
@@ -213,7 +213,7 @@ TEST_P(OnADevice, AResumedRunRecordsAnewAndChangesNoBit) {
   expect_alike(recorded, train_recorded(c, 1, 2 * kRecordedSteps, false), 0, 0);
 }
 
-TEST_P(OnADevice, GraphsTakeTheLearningRateOfEachStepOfLambAndFtrl) {
+TEST_P(TrainingOnADevice, GraphsTakeTheLearningRateOfEachStepOfLambAndFtrl) {
   RunConfig c = recordable(on_device(with_optimizers(OptimizerRule::kLamb, OptimizerRule::kFtrl)));
   c.train.lr_schedule.warmup_steps = kRecordedSteps;
   const Trained recorded = train_recorded(c, 1, kRecordedSteps, true);
@@ -228,7 +228,7 @@ RunConfig over_nccl(RunConfig c) {
   return c;
 }
 
-TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsWithTheSameBits) {
+TEST_P(TrainingOnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsWithTheSameBits) {
   if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
   for (const Strategy strategy : {Strategy::kTable, Strategy::kColumn, Strategy::kDataParallel}) {
     RunConfig c = recordable(over_nccl(
@@ -242,7 +242,7 @@ TEST_P(OnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsWithTheSameBits) {
   }
 }
 
-TEST_P(OnADevice, GraphsOfSeveralRanksOutliveEvaluationsAndFixedRoutingOfRows) {
+TEST_P(TrainingOnADevice, GraphsOfSeveralRanksOutliveEvaluationsAndFixedRoutingOfRows) {
   if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
   RunConfig c = recordable(over_nccl(on_device(odd_model())));
   c.sharding.strategy = Strategy::kRow;
@@ -252,7 +252,7 @@ TEST_P(OnADevice, GraphsOfSeveralRanksOutliveEvaluationsAndFixedRoutingOfRows) {
   expect_alike(recorded, train_recorded(c, 3, kRecordedSteps + 3, false), 0, 0);
 }
 
-TEST_P(OnADevice, WhatDependsOnIdsOrPassesThroughTheHostIsNotRecorded) {
+TEST_P(TrainingOnADevice, StepsThatDependOnIdsOrPassThroughTheHostAreNotRecorded) {
   RunConfig staged = recordable(on_device(odd_model()));
   staged.comm = CommKind::kStaged;
   EXPECT_EQ(train_recorded(staged, 2, 8, true).launched, 0);
@@ -264,7 +264,7 @@ TEST_P(OnADevice, WhatDependsOnIdsOrPassesThroughTheHostIsNotRecorded) {
   expect_alike(recorded, train_recorded(by_ids, 2, 8, false), 0, 0);
 }
 
-TEST_P(OnADevice, RowsInHostMemoryChangeNoBit) {
+TEST_P(TrainingOnADevice, RowsInHostMemoryChangeNoBit) {
   RunConfig c = on_device(with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad));
   const Trained all_on_device = train_on_threads(c, 1, 4);
   c.memory.tables = {{"shared", MemoryTier::kHost}, {"wide", MemoryTier::kHost}};
@@ -292,7 +292,7 @@ std::pair<int64_t, int64_t> shards_on_host(const RunConfig& c, int ranks) {
   return {on_host, static_cast<int64_t>(plan.shards.size())};
 }
 
-TEST_P(OnADevice, ShardsThatFindNoRoomThereChangeNoBit) {
+TEST_P(TrainingOnADevice, ShardsThatDoNotFitOnTheDeviceChangeNoBit) {
   for (const OptimizerRule sparse : {OptimizerRule::kAdagrad, OptimizerRule::kRowwiseAdagrad}) {
     for (const auto& [strategy, ranks] : {std::pair{Strategy::kAuto, 1},
                                           {Strategy::kRow, 3},
@@ -309,7 +309,7 @@ TEST_P(OnADevice, ShardsThatFindNoRoomThereChangeNoBit) {
   }
 }
 
-TEST_P(OnADevice, ShardsThatFindNoRoomThereTakeNoneOfItsMemory) {
+TEST_P(TrainingOnADevice, ShardsThatDoNotFitOnTheDeviceTakeNoDeviceMemory) {
   RunConfig c = on_device(with_optimizers(OptimizerRule::kSgd, OptimizerRule::kAdagrad));
   for (TableConfig& table : c.model.tables) table.rows *= 100;
   const RunConfig mixed = short_of_memory(c, 1);
@@ -323,7 +323,7 @@ TEST_P(OnADevice, ShardsThatFindNoRoomThereTakeNoneOfItsMemory) {
             static_cast<double>(bytes(mixed)) + planned.host_total());
 }
 
-TEST_P(OnADevice, StepsLaunchedAsGraphsReadBothMemories) {
+TEST_P(TrainingOnADevice, StepsLaunchedAsGraphsReadBothMemories) {
   RunConfig c =
       of_one_id_a_bag(on_device(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam)));
   const RunConfig mixed = short_of_memory(c, 1);
@@ -333,7 +333,7 @@ TEST_P(OnADevice, StepsLaunchedAsGraphsReadBothMemories) {
   expect_alike(recorded, train_on_threads(c, 1, 12), 0, 0);
 }
 
-TEST_P(OnADevice, AnIdSpoiltOnTheDeviceEndsEveryRankWithItsPlace) {
+TEST_P(TrainingOnADevice, AnIdSpoiltOnTheDeviceEndsEveryRankWithItsPlace) {
   for (const int ranks : {1, 2}) {
     RunConfig c = on_device(odd_model());
     c.sharding.strategy = Strategy::kTable;
@@ -344,14 +344,14 @@ TEST_P(OnADevice, AnIdSpoiltOnTheDeviceEndsEveryRankWithItsPlace) {
   }
 }
 
-TEST_P(OnADevice, AnEvaluationWithoutLocalSamplesSeesASpoiltId) {
+TEST_P(TrainingOnADevice, AnEvaluationWithoutLocalSamplesSeesASpoiltId) {
   RunConfig c = on_device(odd_model());
   c.sharding.strategy = Strategy::kTable;
   c.train.global_batch_size = 1;  // the last rank has this sample
   EXPECT_THAT(errors_of_a_spoilt_id(c, 2, true)[0], HasSubstr("in the device's memory is outside"));
 }
 
-TEST_P(OnADevice, ALossThatIsNotFiniteNamesTheFirstLayerOnEveryRank) {
+TEST_P(TrainingOnADevice, ALossThatIsNotFiniteNamesTheFirstLayerOnEveryRank) {
   for (const int ranks : {1, 3}) {
     RunConfig c = on_device(odd_model());
     c.train.dense_optimizer.lr = 1e30;

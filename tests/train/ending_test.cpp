@@ -21,12 +21,12 @@ struct Standing {
   ::_exit(98);
 }
 
-TEST(Ending, TellsAnErrorBeforeAnythingIsDestroyed) {
+TEST(Ending, AnErrorIsReportedBeforeAnythingIsDestroyed) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(fail_while_something_stands(), testing::ExitedWithCode(3), "error: no more memory");
 }
 
-TEST(Ending, OfWhatEndsWellIsItsCode) {
+TEST(Ending, ASuccessfulBodyGivesItsExitCode) {
   World world(nullptr, nullptr);
   EXPECT_EQ(end_where_it_fails(world, [] { return ExitCode::kStopped; }), ExitCode::kStopped);
 }

@@ -1,7 +1,8 @@
 // Values that are not finite change no weight on a device. A fused relu may turn a NaN into 0
-// before a loss shows it.
+// before a loss shows it. On a CPU they end the run before they are saved.
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,7 +77,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FiniteOnADevice);
 INSTANTIATE_TEST_SUITE_P(All, FiniteOnADevice, testing::ValuesIn(devices()),
                          [](const auto&) { return "cuda"; });
 
-TEST_P(FiniteOnADevice, ANanThatNoLossShowsChangesNoWeightAndIsSaidInTheNextStep) {
+TEST_P(FiniteOnADevice, ANanThatNoLossShowsChangesNoWeightAndIsReportedInTheNextStep) {
   for (const int ranks : {1, 3}) {
     on_ranks(ranks, [](Trainer& trainer, const RunConfig& config, Communicator& comm) {
       spoil_tables(trainer);
@@ -94,7 +95,7 @@ TEST_P(FiniteOnADevice, ANanThatNoLossShowsChangesNoWeightAndIsSaidInTheNextStep
   }
 }
 
-TEST_P(FiniteOnADevice, TheLastStepsGradientsAreAskedForBeforeWeightsAreSaved) {
+TEST_P(FiniteOnADevice, TheLastStepsGradientsAreCheckedBeforeWeightsAreSaved) {
   on_ranks(2, [](Trainer& trainer, const RunConfig& config, Communicator& comm) {
     route(trainer, config, comm, 0);
     trainer.step(0, false);
@@ -137,6 +138,61 @@ TEST_P(FiniteOnADevice, AWeightThatIsNotFiniteIsNamed) {
     });
     EXPECT_THAT(error, HasSubstr("/mlp/bottom/0"));
   });
+}
+
+/// Trains on a CPU whose tensors with one of these endings were spoilt, and returns the error of
+/// check_last_update() after the first step. The second step must throw the same.
+std::string error_after_spoiling(int ranks, OptimizerRule rule, const std::string& ending) {
+  RunConfig config = odd_model();
+  config.train.sparse_optimizer.type = config.train.dense_optimizer.type = rule;
+  std::vector<std::string> errors(static_cast<size_t>(ranks));
+  run_on_threads(ranks, [&](Communicator& comm) {
+    Execution execution(comm, config, machine_share(comm));
+    Trace trace;
+    const Log log(comm.rank());
+    Context context = execution.context(trace, log);
+    const auto ops = execution.make_ops(1, false);
+    Trainer trainer(context, *ops, config, make_plan(config, comm.size()), true);
+    for (int step = 0; step < 2; ++step) {
+      trainer.route(odd_batch(config, step, comm.rank(), comm.size()));
+    }
+    for (const TensorShard& piece : trainer.shards()) {
+      if (!piece.path.ends_with(ending) || piece.rows.size() == 0) continue;
+      const std::vector<float> row(static_cast<size_t>(piece.columns.size()), HUGE_VALF);
+      for (int64_t r = 0; r < piece.rows.size(); ++r) piece.write(r, 1, row.data());
+    }
+    const auto error_of = [](const auto& call) -> std::string {
+      try {
+        call();
+      } catch (const Error& error) {
+        return error.what();
+      }
+      return "";
+    };
+    EXPECT_EQ(error_of([&] { trainer.step(0, false); }), "");
+    const std::string error = error_of([&] { trainer.check_last_update(); });
+    EXPECT_EQ(error_of([&] { trainer.step(1, false); }), error);
+    errors[static_cast<size_t>(comm.rank())] = error;
+  });
+  for (const std::string& error : errors) EXPECT_EQ(error, errors[0]);
+  return errors[0];
+}
+
+TEST(FiniteOnACpu, AStateThatIsNotFiniteEndsTheRunAndIsNamed) {
+  for (const int ranks : {1, 3}) {
+    for (const auto& [rule, ending] : {std::pair{OptimizerRule::kAdagrad, "/adagrad"},
+                                       {OptimizerRule::kAdagrad, "/weight_adagrad"},
+                                       {OptimizerRule::kAdam, "/adam_v"},
+                                       {OptimizerRule::kAdam, "/bias_adam_v"}}) {
+      const std::string error = error_after_spoiling(ranks, rule, ending);
+      EXPECT_THAT(error, HasSubstr("the last update is not finite: /")) << ranks << ending;
+      EXPECT_THAT(error, HasSubstr(std::string(ending) + ", row ")) << ranks;
+    }
+  }
+}
+
+TEST(FiniteOnACpu, AnUpdateThatIsFiniteEndsNothing) {
+  EXPECT_EQ(error_after_spoiling(1, OptimizerRule::kAdam, "/no such tensor"), "");
 }
 
 }  // namespace

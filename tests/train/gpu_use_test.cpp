@@ -23,7 +23,7 @@ GpuUse use_of(std::vector<std::optional<Utilisation>> readings) {
   return GpuUse(std::make_unique<Readings>(std::move(readings)));
 }
 
-TEST(GpuUse, IsTheMeanOfTheSharesAndTheMostMemory) {
+TEST(GpuUse, SharesAreAveragedAndTheMostMemoryIsKept) {
   GpuUse use = use_of({Utilisation{0.25, 0.5, 700, 1000}, Utilisation{0.75, 0, 300, 1000}});
   use.begin(10);
   use.sample(10.3);
@@ -34,14 +34,14 @@ TEST(GpuUse, IsTheMeanOfTheSharesAndTheMostMemory) {
   EXPECT_EQ(use.mean()->memory_used, 700u);
 }
 
-TEST(GpuUse, IsReadAtMostFiveTimesASecond) {
+TEST(GpuUse, TheDriverIsReadAtMostFiveTimesASecond) {
   GpuUse use = use_of({Utilisation{1, 1, 1, 1}, Utilisation{0, 1, 1, 1}});
   use.begin(0);
   for (int i = 1; i < 1000; ++i) use.sample(0.0005 * i);  // a third reading would throw
   EXPECT_EQ(use.mean()->busy_share, 0.5);
 }
 
-TEST(GpuUse, LeavesOutWhatWasBeforeAStretch) {
+TEST(GpuUse, UseBeforeAPeriodIsLeftOut) {
   GpuUse use = use_of({Utilisation{1, 1, 1, 1}});
   use.begin(5);
   use.sample(5.1);
@@ -52,7 +52,7 @@ TEST(GpuUse, LeavesOutWhatWasBeforeAStretch) {
   use.sample(9.1);
 }
 
-TEST(GpuUse, IsNothingWithoutFigures) {
+TEST(GpuUse, WithoutFiguresThereIsNoMean) {
   GpuUse none(nullptr);
   none.begin(0);
   none.sample(1);

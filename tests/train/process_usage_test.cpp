@@ -18,7 +18,7 @@ TEST(ProcessUsage, CpuSecondsGrowWithWork) {
   EXPECT_GT(CpuUsage().utilization(1), -1e-9);
 }
 
-TEST(ProcessUsage, PeakMemoryCoversWhatWasTouched) {
+TEST(ProcessUsage, PeakMemoryIncludesTouchedMemory) {
   constexpr size_t kBytes = size_t{64} << 20;
   const std::vector<char> touched(kBytes, 1);
   EXPECT_GE(peak_resident_bytes(), static_cast<int64_t>(kBytes) + touched[kBytes / 2]);

@@ -195,7 +195,9 @@ TEST(RunSummary, TheFieldsAreThoseOfTheContract) {
   EXPECT_TRUE(object["step_ms"].contains("p99"));
 }
 
-TEST(RunSummary, EvalIsEmptyWithoutOne) { EXPECT_TRUE(json::parse(to_json({}))["eval"].empty()); }
+TEST(RunSummary, EvalIsEmptyWithoutAnEvaluation) {
+  EXPECT_TRUE(json::parse(to_json({}))["eval"].empty());
+}
 
 }  // namespace
 }  // namespace dlrm::testing

@@ -50,7 +50,7 @@ TEST(Model, WaitingForTheLossPollsExchangesThatOtherRanksWaitFor) {
   });
 }
 
-TEST(StepGraphs, KeepAsManyRecordingsAsTheyWereToldTo) {
+TEST(StepGraphs, AsManyRecordingsAsRequestedAreKept) {
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
   Rank rank(*comm, c);
@@ -63,7 +63,7 @@ TEST(StepGraphs, KeepAsManyRecordingsAsTheyWereToldTo) {
   }
 }
 
-TEST(StepGraphs, AreNewToAllRanksIfTheyAreNewToOne) {
+TEST(StepGraphs, AKeyThatIsNewToOneRankIsNewToAll) {
   run_on_threads(2, [&](Communicator& comm) {
     const RunConfig c = odd_model();
     Rank rank(comm, c);
@@ -81,7 +81,7 @@ TEST(StepGraphs, AreNewToAllRanksIfTheyAreNewToOne) {
   });
 }
 
-TEST(StepGraphs, AFailedCaptureTellsWhyAndLeavesTheStreamUsable) {
+TEST(StepGraphs, AFailedCaptureReportsItsCauseAndLeavesTheStreamUsable) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "a CPU records no graphs";
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
@@ -132,7 +132,7 @@ TEST(Trainer, DroppedIdsAreThoseOfTheBatchThatWasTrained) {
   EXPECT_EQ(trainer.step(1, false).dropped, 5);
 }
 
-TEST(StageClock, TimesEveryStageOnceAndInOrder) {
+TEST(StageClock, EveryStageIsTimedOnceAndInOrder) {
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
   Rank rank(*comm, c);

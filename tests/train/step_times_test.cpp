@@ -17,7 +17,7 @@ TEST(StepTimes, NoStepsGiveZeros) {
   EXPECT_EQ(0, times.percentile_ms(0.5));
 }
 
-TEST(StepTimes, PercentilesAreThoseOfASortWithinAThird) {
+TEST(StepTimes, PercentilesAreThoseOfASortWithinAThirdOfAPercent) {
   StepTimes times;
   std::vector<double> all;
   double sum = 0;
@@ -34,7 +34,7 @@ TEST(StepTimes, PercentilesAreThoseOfASortWithinAThird) {
   EXPECT_EQ(5000, times.count());
 }
 
-TEST(StepTimes, TakesTheShortestAndTheLongest) {
+TEST(StepTimes, TheShortestAndTheLongestTimesAreAccepted) {
   StepTimes times;
   times.add(0);
   times.add(1e9);

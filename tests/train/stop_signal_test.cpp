@@ -11,7 +11,7 @@ namespace {
 
 class EverySignal : public ::testing::TestWithParam<int> {};
 
-TEST_P(EverySignal, TheRunIsAskedToStopAndTheProcessGoesOn) {
+TEST_P(EverySignal, TheRunIsRequestedToStopAndTheProcessContinues) {
   StopSignal stop;
   EXPECT_FALSE(stop.requested());
   std::raise(GetParam());
@@ -35,7 +35,7 @@ TEST(StopSignal, EarlierHandlersAreRestored) {
   std::signal(SIGUSR1, before);
 }
 
-TEST(StopSignal, ANewOneHasNoRequest) {
+TEST(StopSignal, ANewObjectHasNoRequest) {
   {
     StopSignal stop;
     std::raise(SIGTERM);

@@ -81,6 +81,7 @@ struct DataConfig {
   int workers = 2;
   int prefetch = 4;
   InvalidId invalid_id = InvalidId::kError;
+  bool verify = true;  ///< the checksums of dataset files
 
   bool operator==(const DataConfig&) const = default;
 };

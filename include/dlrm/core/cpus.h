@@ -4,6 +4,9 @@
 
 namespace dlrm {
 
+/// The largest number of threads that a rank may be told to use.
+constexpr int kMostThreads = 4096;
+
 /// CPUs of a machine, one bit each.
 struct CpuSet {
   std::array<uint64_t, 16> words{};

@@ -8,6 +8,8 @@ namespace dlrm {
 class Crc32c {
  public:
   void add(const void* data, size_t bytes);
+  /// Continues with `bytes` bytes of which only the CRC is known.
+  void append(const Crc32c& crc, int64_t bytes);
   uint32_t value() const { return ~state_; }
 
  private:

@@ -35,6 +35,7 @@ class File {
   void sync();
 
  private:
+  friend std::string read_text(const std::string& path, size_t most);
   File(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
 
   std::string path_;
@@ -43,6 +44,9 @@ class File {
 
 /// Reads a whole small file. Returns no value if it cannot be read.
 std::optional<std::string> read_file(const std::string& path);
+/// The whole of a text file that a user names. usage_error if it cannot be read, is not a regular
+/// file (a pipe or a device may never end), or is longer than `most` bytes.
+std::string read_text(const std::string& path, size_t most);
 /// Writes and syncs a small file.
 void write_file(const std::string& path, const std::string& text);
 

@@ -19,8 +19,8 @@ struct LockTiming {
 /// Reserves a folder for one process. The folder must exist. The lock is the file
 /// `.dlrm-train.lock` in it, under a lock of the kernel (fcntl), which ends with the process
 /// however that ends, and which NFSv4 carries to other hosts. The file names its holder, who
-/// rewrites it at every beat. So a holder on another host is recognised where the file system does
-/// not carry locks, and a dead one is recognised everywhere.
+/// rewrites it at every beat. Therefore a holder on another host is recognised even if the file
+/// system does not carry locks, and a dead holder is always recognised.
 class FolderLock {
  public:
   /// A usage_error names the holder: its host, process and start. A run_error if the file cannot be

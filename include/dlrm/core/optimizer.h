@@ -57,16 +57,18 @@ constexpr uint32_t kEps = 1, kInitial = 2, kBeta1 = 4, kBeta2 = 8, kBeta = 16, k
 constexpr uint32_t kMoments = kEps | kBeta1 | kBeta2;
 
 inline constexpr OptimizerConstant kOptimizerConstants[] = {
-    {kEps, "eps", &OptimizerConfig::eps, 1e-30, 1, false, "added to the root"},
+    {kEps, "eps", &OptimizerConfig::eps, 1e-30, 1, false,
+     "added to the square root in the denominator"},
     {kInitial, "initial_accumulator", &OptimizerConfig::initial_accumulator, 0, 1e6, false,
-     "what the sums of squares begin with"},
-    {kBeta1, "beta1", &OptimizerConfig::beta1, 0, 1, true, "decay of the first moment"},
-    {kBeta2, "beta2", &OptimizerConfig::beta2, 0, 1, true, "decay of the second moment"},
-    {kBeta, "beta", &OptimizerConfig::beta, 1e-30, 1e6, false, "added to the root"},
-    {kL1, "l1", &OptimizerConfig::l1, 0, 1e6, false, "weight of the L1 norm"},
-    {kL2, "l2", &OptimizerConfig::l2, 0, 1e6, false, "weight of half the squared L2 norm"},
+     "initial value of the sums of squares"},
+    {kBeta1, "beta1", &OptimizerConfig::beta1, 0, 1, true, "decay rate of the first moment"},
+    {kBeta2, "beta2", &OptimizerConfig::beta2, 0, 1, true, "decay rate of the second moment"},
+    {kBeta, "beta", &OptimizerConfig::beta, 1e-30, 1e6, false,
+     "added to the square root in the denominator"},
+    {kL1, "l1", &OptimizerConfig::l1, 0, 1e6, false, "coefficient of the L1 norm"},
+    {kL2, "l2", &OptimizerConfig::l2, 0, 1e6, false, "coefficient of half the squared L2 norm"},
     {kWeightDecay, "weight_decay", &OptimizerConfig::weight_decay, 0, 1e6, false,
-     "share of the weight in the direction of a step"},
+     "coefficient of the weight in the direction of a step"},
 };
 
 /// One array of optimizer state, in fp32.
@@ -156,6 +158,9 @@ struct OptimizerStep {
   uint64_t step = 0;      ///< the global step from 0, which determines the rounding of bf16 rows
   /// Device memory, or null. If the value is not 0, no weight, state or copy changes.
   const float* skip_update = nullptr;
+  /// CPUs: host memory, or null. Becomes 1 if a new weight or state is not finite. Several threads
+  /// may set it.
+  int* not_finite = nullptr;
   /// GPUs: device memory, or null. If set, the update reads these values in place of those above,
   /// so that a captured step can be replayed with new ones.
   const StepHyperparams* device_hyperparams = nullptr;
@@ -164,6 +169,11 @@ struct OptimizerStep {
 /// For executions whose device memory the host can read.
 inline bool skips_update(const OptimizerStep& step) {
   return step.skip_update != nullptr && *step.skip_update != 0;
+}
+
+/// Sets *step.not_finite, if there is one.
+inline void raise_not_finite(const OptimizerStep& step) {
+  if (step.not_finite) __atomic_store_n(step.not_finite, 1, __ATOMIC_RELAXED);
 }
 
 /// The constants of step `step`, counted from 0. `learning_rate` includes the schedule's factor.

@@ -21,12 +21,16 @@ class FileReplacement {
 
  private:
   std::string path_;
-  std::string temporary_;
   std::FILE* file_ = nullptr;
+  std::string temporary_;
 };
 
 /// Replaces the whole text of a file.
 void replace_file(const std::string& path, std::string_view text);
+
+/// Removes the temporary files of replacements of `path` that were killed. No other process may be
+/// replacing it.
+void remove_interrupted_replacements(const std::string& path);
 
 /// Owns `<target>.partial`, the name of a file that is being written. publish() renames it to the
 /// target. If publish() is not called, the destructor removes it. After

@@ -3,8 +3,8 @@
 
 namespace dlrm {
 
-/// Whether a reader sees stderr at once on a terminal: stderr is one, or this process is a child of
-/// mpirun, whose stderr is one. mpirun passes on what its ranks write.
+/// True if lines on stderr appear on a terminal at once: stderr is a terminal, or this process is a
+/// child of mpirun, whose stderr is one. mpirun passes on the output of its ranks.
 bool errors_reach_terminal();
 
 /// Whether `process` is an mpirun that passes on its ranks' stderr to a terminal unchanged, without

@@ -5,9 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "dlrm/core/partition.h"
+#include "dlrm/core/view.h"
 #include "dlrm/data/dataset_writer.h"
 
 namespace dlrm {
+
+class MappedFile;
+struct DatasetStructure;
 
 /// One sparse feature in a mapped file. Values may be unaligned and are not checked yet.
 struct MappedFeature {
@@ -18,19 +23,23 @@ struct MappedFeature {
   int64_t count = 0;                   ///< ids of all bags
   const std::byte* ids = nullptr;      ///< [count] int32 or int64
   const std::byte* offsets = nullptr;  ///< [samples + 1] int64, or null
+  const std::byte* id_sums = nullptr;  ///< [blocks] uint32 CRC32C, or null
+  const std::byte* offset_sums = nullptr;
 };
 
 /// A mapped dataset file whose structure has been checked. Reading its columns needs neither HDF5
 /// nor a lock. Errors (exit 2) name the file, the dataset or attribute, and what would be right. Of
-/// the values only the first and last offset of each feature are checked.
+/// the values only the first and last offset of each feature are checked. What is cut off the file
+/// while it is mapped reads as zeros; check_whole() tells.
 class DatasetFile {
  public:
   explicit DatasetFile(const std::string& path);
+  DatasetFile(std::unique_ptr<MappedFile> file, const DatasetStructure& structure);
   ~DatasetFile();
   DatasetFile(const DatasetFile&) = delete;
   DatasetFile& operator=(const DatasetFile&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const;
   int64_t samples() const { return samples_; }
   int64_t dense_width() const { return dense_width_; }
   LabelType label_type() const { return label_type_; }
@@ -40,17 +49,26 @@ class DatasetFile {
   /// The feature of that name, or null.
   const MappedFeature* find(const std::string& name) const;
 
+  /// Samples in a block with a checksum, a power of 2. 0: the file has no checksums.
+  int64_t checksum_samples() const { return checksum_samples_; }
+  int64_t blocks() const;  ///< with a checksum
+  /// Compares the labels, dense features and `features` (numbers in features()) of a block with
+  /// their checksums. An error (exit 2) names the file, the column and the block's samples.
+  void verify(int64_t block, View<const size_t> features) const;
+  /// Throws run_error naming the file if it was cut short, or if a part could not be read.
+  void check_whole() const;
+
  private:
-  friend class DatasetOpener;
-  std::string path_;
+  std::unique_ptr<MappedFile> file_;
   int64_t samples_ = 0;
+  int64_t checksum_samples_ = 0;
   int64_t dense_width_ = 0;
   LabelType label_type_ = LabelType::kUint8;
   const std::byte* labels_ = nullptr;
   const std::byte* dense_ = nullptr;
+  const std::byte* label_sums_ = nullptr;
+  const std::byte* dense_sums_ = nullptr;
   std::vector<MappedFeature> features_;
-  void* mapping_ = nullptr;
-  size_t mapped_bytes_ = 0;
 };
 
 /// A dataset: the samples of one file, or of the *.h5 and *.hdf5 files of a folder, sorted by name,

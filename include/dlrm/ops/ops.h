@@ -42,8 +42,6 @@
 
 namespace dlrm {
 
-using LayerForward = LinearForward;
-
 /// Computes operations on a device. They are queued in order on the stream that the object was made
 /// with. Results are written, not accumulated, unless an operation says so. Views must not overlap
 /// unless an operation says so. A size of zero does nothing. Only CheckIds checks ids.
@@ -93,8 +91,6 @@ class Ops {
   void activation_backward(Activation act, Matrix y, Matrix z, Matrix dy) {
     run(ActivationBackward{act, y, z, dy});
   }
-  void layer_forward(const LayerForward& layer) { run(layer); }
-  void linear_backward(const LinearBackward& layer) { run(layer); }
   void linear_backward_update(const OptimizerStep& step, const LinearBackward& layer,
                               const DenseTensor& weight, const DenseTensor& bias) {
     run(LinearBackwardUpdate{step, layer, weight, bias});

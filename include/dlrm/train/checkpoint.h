@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dlrm/comm/communicator.h"
+#include "dlrm/core/error.h"
 #include "dlrm/core/log.h"
 #include "dlrm/core/partition.h"
 
@@ -38,12 +39,19 @@ struct CheckpointState {
   std::vector<std::string> tuned_algorithms;
 };
 
+/// A run_error: what was to be saved holds a value that is NaN or infinite.
+class NotFinite : public Error {
+ public:
+  explicit NotFinite(const std::string& text) : Error(ExitCode::kFailure, text) {}
+};
+
 /// Saves `step_<9 digits>/` in `directory`: one HDF5 file per rank, and index.h5 with Virtual
 /// Datasets that show every tensor whole. The folder is written under a temporary name, synced and
 /// renamed. Then all but the newest `keep` checkpoints are removed. This one and the best one
 /// always stay. Checkpoints of later steps, which this run did not continue, are removed.
-/// Collective: if one rank fails, every rank throws its error. After a failure, or a crash at any
-/// time, older checkpoints are intact.
+/// Collective: if one rank fails, every rank throws its error. Throws NotFinite, which names the
+/// tensor and the row, if a value is not finite. After a failure, or a crash at any time, older
+/// checkpoints are intact.
 void save_checkpoint(Communicator& comm, const Log& log, const std::string& directory, int keep,
                      const CheckpointState& state, const std::vector<TensorShard>& pieces);
 
@@ -58,10 +66,10 @@ void mark_best_checkpoint(Communicator& comm, const Log& log, const std::string&
 void check_checkpoint_folder(Communicator& comm, const std::string& directory);
 
 /// The newest good checkpoint in `path`, which may be a link to one, such as `best`. A good
-/// checkpoint is complete, and its files have the right size and CRC32C. Empty if there is no
-/// checkpoint. A damaged one causes a warning, and an older one is used. usage_error if all are
-/// damaged, if `path` is itself a damaged `step_*` folder, or if not all ranks see the folder.
-/// Collective: every rank gets the same result.
+/// checkpoint is complete, its files have the right size and CRC32C, and its values are finite.
+/// Empty if there is no checkpoint. A damaged one causes a warning, and an older one is used.
+/// usage_error if all are damaged, if `path` is itself a damaged `step_*` folder, or if not all
+/// ranks see the folder. Collective: every rank gets the same result.
 std::optional<std::string> find_checkpoint(Communicator& comm, const std::string& path);
 
 /// Whether `directory` has a `step_*` folder, good or not. Collective: every rank gets rank 0's

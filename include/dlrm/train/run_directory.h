@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -8,6 +9,8 @@
 #include "dlrm/train/evaluation_history.h"
 
 namespace dlrm {
+
+class MetricsFile;
 
 /// One step's line of metrics.jsonl.
 struct StepMetrics {
@@ -71,12 +74,17 @@ class RunDirectory {
   /// metrics.jsonl. Collective.
   void attach(const std::string& config_yaml, const std::string& plan_json);
 
-  /// Appends a line without buffering. run_error on rank 0 if that fails.
+  /// Appends a line without buffering. If that fails, the line is kept and written later, and a
+  /// warning says so: see lost().
   void log(const StepMetrics& metrics);
   void log(const Evaluation& evaluation, double epoch);
 
-  /// Replaces summary.json atomically.
+  /// Replaces summary.json atomically. If that fails, lost() tells it.
   void write_summary(const RunSummary& summary);
+
+  /// What this folder should hold and does not, because it could not be written. Empty if nothing
+  /// is missing, and on ranks other than 0.
+  std::string lost();
 
   /// Replaces `eval` in the existing summary, after an evaluation without training. If there is no
   /// summary, writes `summary`.
@@ -89,12 +97,11 @@ class RunDirectory {
   void begin(const std::string& config_yaml, const std::string& plan_json,
              const std::optional<KeptLines>& kept);
   void truncate_metrics(const std::optional<KeptLines>& kept);
-  void open_metrics();
-  void append(const std::string& line);
 
   Communicator& comm_;
   std::string directory_;
-  int metrics_ = -1;  // file descriptor, on rank 0 only
+  std::unique_ptr<MetricsFile> metrics_;
+  std::string lost_summary_;  // why it could not be written
 };
 
 /// The text of summary.json.

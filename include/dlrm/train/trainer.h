@@ -56,8 +56,9 @@ class Trainer {
 
   /// Trains on the oldest routed batch. `step` counts from 0. If the loss is not finite, throws
   /// run_error naming the first layer whose output is not finite. On a GPU, also throws run_error
-  /// if the update of the step before was skipped (see check_last_update()). Throws usage_error for
-  /// a bad id. No weight changes if it throws.
+  /// if the update of the step before was skipped, and on a CPU if that update stored a value that
+  /// is not finite (see check_last_update()). Throws usage_error for a bad id. No weight changes if
+  /// it throws.
   StepResult step(int64_t step, bool stop_requested) {
     start_step(step, stop_requested);
     return finish_step();
@@ -77,7 +78,8 @@ class Trainer {
   void finish_infer(std::vector<float>& probabilities);
 
   /// On a GPU, throws run_error if the last update was skipped because a gradient was not finite.
-  /// The next step() would throw the same error. On a CPU nothing is skipped. Call it before
+  /// On a CPU, throws run_error naming the first weight or state that the last update made not
+  /// finite. The next step() would throw the same error. Call it before
   /// weights are saved and after the last step. Collective.
   void check_last_update();
 

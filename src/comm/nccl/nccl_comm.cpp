@@ -27,6 +27,20 @@ ncclDataType_t type_of(Reduction::Element element) {
   return ncclFloat32;
 }
 
+/// True if the values of a sum are rounded to bf16 on their way.
+bool is_rounded(const Reduction& r) {
+  switch (r.wire) {
+    case DType::kFloat32:
+      return false;
+    case DType::kBFloat16:
+      DLRM_CHECK(r.element == Reduction::Element::kFloat, "only floats are sent as bf16");
+      return true;
+    case DType::kFloat16:
+      break;
+  }
+  DLRM_CHECK(false, "{} over a wire of {}", r.name, name_of(r.wire));
+}
+
 class NcclCall final : public DeviceCall {
  public:
   explicit NcclCall(std::shared_ptr<NcclSession> session)
@@ -73,11 +87,7 @@ class NcclComm final : public Communicator {
 
   Pending start_reduction(Reduction r) override {
     session_->wait_for(r.stream);
-    const bool rounded = r.wire == DType::kBFloat16 && size() > 1;
-    DLRM_CHECK(rounded || r.wire == DType::kFloat32 || size() == 1, "{} over a wire of {}", r.name,
-               name_of(r.wire));
-    if (rounded) {
-      DLRM_CHECK(r.element == Reduction::Element::kFloat, "only floats travel as bf16");
+    if (size() > 1 && is_rounded(r)) {
       Bf16Sum(*session_, r).enqueue();
     } else {
       session_->group(r.name, [&](const NcclLibrary& nccl, ncclComm_t comm, cudaStream_t stream) {

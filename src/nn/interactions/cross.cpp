@@ -45,12 +45,12 @@ class Cross final : public Interaction {
       const Matrix low = at(layer.low, rank_), gate = at(layer.gate, width());
       const Matrix y = at(layer.output, width());
       ops_.linear_forward(last_, parameters_.weight(layer.v), {}, Activation::kNone, low, {});
-      LayerForward second;
+      LinearForward second;
       second.x = low, second.y = gate;
       second.w = parameters_.weight(layer.u);
       second.bias = parameters_.bias(layer.bias);
       second.rounded_bias = parameters_.rounded_bias(layer.bias);
-      ops_.layer_forward(second);
+      ops_.run(second);
       ops_.cross_forward(x0_, gate, last_, y);
       last_ = y;
       progress();
@@ -110,13 +110,13 @@ class Cross final : public Interaction {
     second.w = parameters_.weight(layer.u);
     second.dw = parameters_.weight_gradient(layer.u);
     second.dbias = parameters_.bias_gradient(layer.bias);
-    ops_.linear_backward(second);
+    ops_.run(second);
     LinearBackward first;
     first.dy = dlow, first.x = input, first.dx = dz;
     first.w = parameters_.weight(layer.v);
     first.dw = parameters_.weight_gradient(layer.v);
     first.accumulate_dx = true;
-    ops_.linear_backward(first);
+    ops_.run(first);
   }
 
   Matrix at(const Buffer& buffer, int64_t columns) const {

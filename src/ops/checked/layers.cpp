@@ -129,8 +129,8 @@ void CheckedOps::check(const LinearBackward& layer) {
 void CheckedOps::run_backward(const Subject& s, const LinearBackward& layer) {
   HostLayer want(host_, layer);
   const Copy before = want.dy;
-  chosen_->linear_backward(layer);
-  reference_.linear_backward(want.layer());
+  chosen_->run(layer);
+  reference_.run(want.layer());
   HostLayer sizes(host_, layer);
   sizes.act = Activation::kNone;
   sizes.dy =
@@ -140,7 +140,7 @@ void CheckedOps::run_backward(const Subject& s, const LinearBackward& layer) {
   if (layer.dx.data) {
     sizes.dx = Copy(layer.dx.rows, layer.dx.cols, DType::kFloat32);
   }
-  reference_.linear_backward(sizes.layer());
+  reference_.run(sizes.layer());
   if (layer.dx.data) {
     expect_close(s, "dx", host_.of(layer.dx).matrix(), want.dx.matrix(),
                  sums(layer.dy.cols, sizes.dx));

@@ -146,14 +146,15 @@ inline void pack_gradient(const LayerBackward& layer, int64_t o0, int64_t o1, fl
 /// Updates up to a vector of weights with their gradients and states.
 template <Rule R>
 inline void update_vector(const RuleConstants& constants, float* w, Floats<kLanes> old,
-                          Floats<kLanes> g, float* s1, float* s2, int64_t left) {
+                          Floats<kLanes> g, float* s1, float* s2, int64_t left,
+                          FiniteCheck& check) {
   if (left >= kLanes) {
-    return store<kLanes>(w, new_weights<R, kLanes>(constants, old, g, s1, s2, 0));
+    return store<kLanes>(w, new_weights<R, kLanes>(constants, old, g, s1, s2, 0, check));
   }
   float first[kLanes] = {}, second[kLanes] = {};
   if constexpr (kState1<R>) store<kLanes>(first, load_partial(s1, left));
   if constexpr (kState2<R>) store<kLanes>(second, load_partial(s2, left));
-  store_partial(w, new_weights<R, kLanes>(constants, old, g, first, second, 0), left);
+  store_partial(w, new_weights<R, kLanes>(constants, old, g, first, second, 0, check), left);
   if constexpr (kState1<R>) store_partial(s1, load<kLanes>(first), left);
   if constexpr (kState2<R>) store_partial(s2, load<kLanes>(second), left);
 }
@@ -171,10 +172,11 @@ template <Rule R>
 struct ApplyGradient {
   const LayerBackward& layer;
   RuleConstants constants;
+  FiniteCheck& check;
   void operator()(int64_t o, int64_t i, Floats<kLanes> w, Floats<kLanes> g) const {
     const int64_t at = o * layer.x.cols + i;
     update_vector<R>(constants, layer.w.data + at, w, g, first_state<R>(layer.s1, at),
-                     second_state<R>(layer.s2, at), layer.x.cols - i);
+                     second_state<R>(layer.s2, at), layer.x.cols - i, check);
   }
 };
 
@@ -268,8 +270,10 @@ void layer_backward(const LayerBackward& layer, int64_t o0, int64_t o1, const Ma
   if (!layer.step) return backward_with(layer, KeepGradient{layer}, o0, o1, dx, scratch, space);
   with_rule<kDense>(layer.step->rule, [&]<Rule R>() {
     if constexpr (!kTensorwiseRule<R>) {
-      const ApplyGradient<R> apply{layer, constants_of(*layer.step)};
+      FiniteCheck check;
+      const ApplyGradient<R> apply{layer, constants_of(*layer.step), check};
       backward_with(layer, apply, o0, o1, dx, scratch, space);
+      check.report(*layer.step);
     }
   });
 }

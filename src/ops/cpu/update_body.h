@@ -26,22 +26,48 @@ inline RuleConstants constants_of(const OptimizerStep& s) {
           static_cast<uint32_t>(s.step)};
 }
 
+/// Whether all values that an update stores are finite. The values are in registers then, so the
+/// check reads no memory. x - x is 0 for finite x and NaN for others.
+struct FiniteCheck {
+  Floats<kLanes> vectors{};
+  float rest = 0;
+
+  template <int N>
+  void add(Floats<N> x) {
+    if constexpr (N == kLanes) {
+      vectors = vectors + (x - x);
+    } else {
+      rest += lane_sum<N>(x - x);
+    }
+  }
+  void report(const OptimizerStep& step) const {
+    if (!step.not_finite || lane_sum<kLanes>(vectors) + rest == 0) return;
+    __atomic_store_n(step.not_finite, 1, __ATOMIC_RELAXED);
+  }
+};
+
 /// Row-wise rules: the factor of a row's gradient, from the row's state and the mean of the squares
 /// of its gradient.
 template <Rule R>
-inline float row_factor(const RuleConstants& k, float* state, float mean) {
+inline float row_factor(const RuleConstants& k, float* state, float mean, FiniteCheck& check) {
   static_assert(R == Rule::kRowwiseAdagrad);
   *state += mean;
+  check.add<1>(*state);
   return k.lr / (square_root<1>(*state) + k.eps);
 }
 
 /// Tensorwise rules: the new state.
 template <Rule R, int N>
-inline void new_state(const RuleConstants& k, Floats<N> g, float* s1, float* s2) {
+inline void new_state(const RuleConstants& k, Floats<N> g, float* s1, float* s2,
+                      FiniteCheck& check) {
   static_assert(R == Rule::kLamb);
   const auto all = [](float x) { return broadcast<N>(x); };
-  store<N>(s1, all(k.beta1) * load<N>(s1) + all(k.one_minus_beta1) * g);
-  store<N>(s2, all(k.beta2) * load<N>(s2) + all(k.one_minus_beta2) * g * g);
+  const Floats<N> m = all(k.beta1) * load<N>(s1) + all(k.one_minus_beta1) * g;
+  const Floats<N> v = all(k.beta2) * load<N>(s2) + all(k.one_minus_beta2) * g * g;
+  store<N>(s1, m);
+  store<N>(s2, v);
+  check.add<N>(m);
+  check.add<N>(v);
 }
 
 /// Tensorwise rules: the direction of a step.
@@ -63,9 +89,10 @@ inline float factor_of_norms(float w, float r) {
 
 /// Returns the new weights. Updates s1 and s2 if the rule keeps them per element and is not
 /// tensorwise. `factor` is the row's or the tensor's.
+/// `check` gets the new states.
 template <Rule R, int N>
-inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, float* s1, float* s2,
-                             float factor) {
+inline Floats<N> stepped(const RuleConstants& k, Floats<N> w, Floats<N> g, float* s1, float* s2,
+                         float factor, FiniteCheck& check) {
   const auto all = [](float x) { return broadcast<N>(x); };
   if constexpr (kTensorwiseRule<R>) {
     return w - all(k.lr * factor) * direction<R, N>(k, w, s1, s2);
@@ -76,6 +103,7 @@ inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, f
   } else if constexpr (R == Rule::kAdagrad) {
     const Floats<N> s = load<N>(s1) + g * g;
     store<N>(s1, s);
+    check.add<N>(s);
     return w - all(k.lr) * g / (square_root<N>(s) + all(k.eps));
   } else if constexpr (R == Rule::kFtrl) {
     const Floats<N> n = load<N>(s2) + g * g, zero{};
@@ -89,6 +117,8 @@ inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, f
     const Floats<N> left = z <= all(k.l1) && z >= all(-k.l1) ? zero : zero - beyond / q;
     store<N>(s1, z);
     store<N>(s2, n);
+    check.add<N>(z);
+    check.add<N>(n);
     return moved * w > zero ? moved : left;
   } else {
     static_assert(R == Rule::kAdam);
@@ -96,9 +126,20 @@ inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, f
     const Floats<N> v = all(k.beta2) * load<N>(s2) + all(k.one_minus_beta2) * g * g;
     store<N>(s1, m);
     store<N>(s2, v);
+    check.add<N>(m);
+    check.add<N>(v);
     const Floats<N> m_hat = m * all(k.bias_correction1), v_hat = v * all(k.bias_correction2);
     return w - all(k.lr) * m_hat / (square_root<N>(v_hat) + all(k.eps));
   }
+}
+
+/// Like stepped(). `check` gets the new weights too.
+template <Rule R, int N>
+inline Floats<N> new_weights(const RuleConstants& k, Floats<N> w, Floats<N> g, float* s1, float* s2,
+                             float factor, FiniteCheck& check) {
+  const Floats<N> next = stepped<R, N>(k, w, g, s1, s2, factor, check);
+  check.add<N>(next);
+  return next;
 }
 
 /// The state advanced by `c` elements. Null if there is none.
@@ -113,21 +154,22 @@ inline float* second_state(float* s2, int64_t c) {
 
 template <Rule R, class T>
 inline void update_span(const RuleConstants& k, T* w, const float* g, float* s1, float* s2,
-                        float factor, int64_t count) {
+                        float factor, int64_t count, FiniteCheck& check) {
   for_pieces(count, [&]<int N>(int64_t c) {
     store<N>(w + c, new_weights<R, N>(k, load<N>(w + c), load<N>(g + c), first_state<R>(s1, c),
-                                      second_state<R>(s2, c), factor));
+                                      second_state<R>(s2, c), factor, check));
   });
 }
 
 /// Like the function above, for bf16 weights, which are rounded with `random`.
 template <Rule R>
 inline void update_rounded(const RuleConstants& k, BFloat16* w, const float* g, float* s1,
-                           float* s2, float factor, const uint16_t* random, int64_t count) {
+                           float* s2, float factor, const uint16_t* random, int64_t count,
+                           FiniteCheck& check) {
   for_pieces(count, [&]<int N>(int64_t c) {
     store_rounded<N>(w + c,
                      new_weights<R, N>(k, load<N>(w + c), load<N>(g + c), first_state<R>(s1, c),
-                                       second_state<R>(s2, c), factor),
+                                       second_state<R>(s2, c), factor, check),
                      random + c);
   });
 }
@@ -150,6 +192,7 @@ struct RowUpdate {
   const RowTable& table;
   RuleConstants constants;
   typename RoundingOf<T>::Type rounding;
+  FiniteCheck check;
 
   RowUpdate(const OptimizerStep& step, const RowTable& rows, const int64_t* list, int64_t end)
       : table(rows), constants(constants_of(step)), rounding(step, rows, list, end) {}
@@ -170,13 +213,13 @@ struct RowUpdate {
     float* s1 = kState1<R> ? table.state1 + row * table.state_stride : nullptr;
     float* s2 = kState2<R> ? table.state2 + row * table.state_stride : nullptr;
     float factor = 0;
-    if constexpr (kRowwiseRule<R>) factor = row_factor<R>(constants, s1, mean);
+    if constexpr (kRowwiseRule<R>) factor = row_factor<R>(constants, s1, mean, check);
     if constexpr (sizeof(T) == sizeof(float)) {
-      update_span<R>(constants, weights(row), g, s1, s2, factor, table.width);
+      update_span<R>(constants, weights(row), g, s1, s2, factor, table.width, check);
     } else {
       rounding.of(i, [&](int64_t c0, int64_t c1, const uint16_t* random) {
         update_rounded<R>(constants, weights(row) + c0, g + c0, first_state<R>(s1, c0),
-                          second_state<R>(s2, c0), factor, random, c1 - c0);
+                          second_state<R>(s2, c0), factor, random, c1 - c0, check);
       });
     }
   }
@@ -200,6 +243,7 @@ void update_runs_of(const OptimizerStep& step, const RowTable& table, const Runs
     const float* g = gradient(i, scratch);
     update(i, runs.rows[i], g, mean_square<R>(g, table.width));
   }
+  update.check.report(step);
 }
 
 template <Rule R, class T>
@@ -224,6 +268,7 @@ void update_rows_of(const OptimizerStep& step, const RowTable& table, const RowG
                            : mean_square<R>(g, table.width);
     update(i, row, g, mean);
   }
+  update.check.report(step);
 }
 
 void fetch_runs(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
@@ -254,9 +299,10 @@ void update_state(const OptimizerStep& step, const float* w, const float* g, flo
     const RuleConstants k = constants_of(step);
     Floats<kLanes> sums[2] = {};
     float rest[2] = {};
+    FiniteCheck check;
     for_pieces(n, [&]<int N>(int64_t c) {
       const Floats<N> old = load<N>(w + c);
-      new_state<R, N>(k, load<N>(g + c), s1 + c, s2 + c);
+      new_state<R, N>(k, load<N>(g + c), s1 + c, s2 + c, check);
       const Floats<N> r = direction<R, N>(k, old, s1 + c, s2 + c);
       if constexpr (N == kLanes) {
         sums[0] = sums[0] + old * old;
@@ -266,6 +312,7 @@ void update_state(const OptimizerStep& step, const float* w, const float* g, flo
         rest[1] += lane_sum<N>(r * r);
       }
     });
+    check.report(step);
     for (int i = 0; i < 2; ++i) squares[i] = double{lane_sum<kLanes>(sums[i])} + rest[i];
   });
 }
@@ -281,8 +328,11 @@ float tensor_factor(const OptimizerStep& step, const double (&squares)[2]) {
 
 void update_dense(const OptimizerStep& step, float factor, float* w, const float* g, float* s1,
                   float* s2, BFloat16* copy, int64_t n) {
-  with_rule<kDense>(step.rule,
-                    [&]<Rule R>() { update_span<R>(constants_of(step), w, g, s1, s2, factor, n); });
+  FiniteCheck check;
+  with_rule<kDense>(step.rule, [&]<Rule R>() {
+    update_span<R>(constants_of(step), w, g, s1, s2, factor, n, check);
+  });
+  check.report(step);
   if (!copy) return;
   for_pieces(n, [&]<int N>(int64_t c) { store<N>(copy + c, load<N>(w + c)); });
 }

@@ -84,6 +84,12 @@ void store_updated(const OptimizerStep& step, const RowTable& table, int64_t row
                     table.first_column + c, step.step));
 }
 
+void check_finite(const OptimizerStep& step, double w, const float* s1, const float* s2) {
+  const bool finite = std::isfinite(static_cast<float>(w)) && (!s1 || std::isfinite(*s1)) &&
+                      (!s2 || std::isfinite(*s2));
+  if (!finite) raise_not_finite(step);
+}
+
 double square_sum(const float* g, int64_t n) {
   double sum = 0;
   for (int64_t c = 0; c < n; ++c) sum += double{g[c]} * g[c];
@@ -116,9 +122,11 @@ void ReferenceOps::run(const SparseUpdate& o) {
     }
     for (int64_t c = 0; c < table.width; ++c) {
       const double w = load(table.weights, table.type, row * table.stride + c);
-      store_updated(
-          step, table, row, c,
-          updated(step, w, g[c], s1 ? s1 + (rowwise ? 0 : c) : nullptr, s2 ? s2 + c : nullptr));
+      float* state1 = s1 ? s1 + (rowwise ? 0 : c) : nullptr;
+      float* state2 = s2 ? s2 + c : nullptr;
+      const double next = updated(step, w, g[c], state1, state2);
+      store_updated(step, table, row, c, next);
+      check_finite(step, next, state1, state2);
     }
   }
 }
@@ -142,6 +150,7 @@ void ReferenceOps::run(const DenseUpdate& o) {
       w[i] = static_cast<float>(updated(step, w[i], g[i], of(s1, i), of(s2, i)));
     }
   }
+  for (size_t i = 0; i < w.size(); ++i) check_finite(step, w[i], of(s1, i), of(s2, i));
   for (size_t i = 0; i < copy.size(); ++i) copy[i] = BFloat16(w[i]);
 }
 

@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <optional>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dlrm/core/error.h"
+
+#include "structure_bytes.h"
+#include "structure_reader.h"
+
+namespace dlrm {
+namespace {
+
+// The first argument of a process that reads structures for another one.
+constexpr const char* kChildName = "dlrm-read-structures";
+// A command line may have 128 KiB at least.
+constexpr size_t kFilesOfAChild = 256;
+constexpr rlim_t kChildCpuSeconds = 60;
+constexpr rlim_t kChildMemory = rlim_t{4} << 30;
+
+/// What the child sends for a file.
+struct Reply {
+  int64_t code = 0;   // of an Error, or 0
+  std::string error;  // its text
+  DatasetStructure structure;
+};
+
+template <class Stream>
+void visit(Stream& stream, Reply& reply) {
+  stream(reply.code);
+  stream(reply.error);
+  visit(stream, reply.structure);
+}
+
+Reply read_here(const std::string& path) {
+  Reply reply;
+  try {
+    reply.structure = StructureReader(path).read();
+  } catch (const Error& error) {
+    reply.code = static_cast<int64_t>(error.code());
+    reply.error = error.what();
+  } catch (const std::exception&) {
+    reply.code = static_cast<int64_t>(ExitCode::kUsage);
+    reply.error = path + ": damaged: its metadata cannot be read";
+  }
+  return reply;
+}
+
+DatasetStructure structure_of(Reply reply) {
+  if (reply.code != 0) throw Error(static_cast<ExitCode>(reply.code), reply.error);
+  return std::move(reply.structure);
+}
+
+// The child.
+
+void limit(int resource, rlim_t most) {
+  rlimit now{};
+  if (getrlimit(resource, &now) != 0) return;
+  now.rlim_cur = std::min(most, now.rlim_max);
+  setrlimit(resource, &now);
+}
+
+/// Damaged metadata may ask for any amount of time and memory.
+void limit_child() {
+  limit(RLIMIT_CORE, 0);
+  limit(RLIMIT_CPU, kChildCpuSeconds);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  limit(RLIMIT_DATA, kChildMemory);
+#endif
+}
+
+void send(const std::string& bytes) {
+  for (size_t at = 0; at < bytes.size();) {
+    const ssize_t put = ::write(STDOUT_FILENO, bytes.data() + at, bytes.size() - at);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) _exit(1);
+    at += static_cast<size_t>(put);
+  }
+}
+
+/// Runs before main() in every program. So any program that reads datasets is its own child, and no
+/// other program has to be found.
+[[gnu::constructor]] void serve_as_child(int argc, char** argv, char**) {
+  if (argc < 1 || std::strcmp(argv[0], kChildName) != 0) return;
+  limit_child();
+  for (int i = 1; i < argc; ++i) {
+    Reply reply = read_here(argv[i]);
+    Packer packer;
+    visit(packer, reply);
+    send(packer.bytes);
+  }
+  _exit(0);
+}
+
+// The parent.
+
+/// A started child and the end of the pipe that it writes to.
+struct Child {
+  pid_t pid = -1;
+  int output = -1;
+};
+
+/// None if this system cannot start one.
+std::optional<Child> start_child(const std::vector<std::string>& paths) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  // Signals to a group of processes are for the parent.
+  sigset_t blocked, defaults;
+  sigemptyset(&blocked);
+  for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&blocked, s);
+  sigfillset(&defaults);
+  posix_spawnattr_setsigmask(&attributes, &blocked);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+
+  std::vector<char*> arguments{const_cast<char*>(kChildName)};
+  for (const std::string& path : paths) arguments.push_back(const_cast<char*>(path.c_str()));
+  arguments.push_back(nullptr);
+  // Not fork(): that copies page tables, and is unsafe beside MPI's threads and pinned memory.
+  Child child{-1, ends[0]};
+  const int error =
+      posix_spawn(&child.pid, "/proc/self/exe", &files, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  ::close(ends[1]);
+  if (error == 0) return child;
+  ::close(ends[0]);
+  return {};
+}
+
+/// Reads what the child sends until it ends. Returns how it ended, as waitpid() tells.
+int await_child(const Child& child, std::string& bytes) {
+  std::array<char, 65536> buffer{};
+  while (true) {
+    const ssize_t got = ::read(child.output, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    bytes.append(buffer.data(), static_cast<size_t>(got));
+  }
+  ::close(child.output);
+  int status = 0;
+  while (waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+std::string how_it_ended(int status) {
+  if (WIFSIGNALED(status)) return fmt::format("signal {}", strsignal(WTERMSIG(status)));
+  return fmt::format("exit code {}", WEXITSTATUS(status));
+}
+
+/// Appends the structures of a few files.
+void read_some(const std::vector<std::string>& paths, std::vector<DatasetStructure>& out) {
+  const std::optional<Child> child = start_child(paths);
+  if (!child) {
+    for (const std::string& path : paths) out.push_back(structure_of(read_here(path)));
+    return;
+  }
+  std::string bytes;
+  const int status = await_child(*child, bytes);
+  Unpacker unpacker(bytes);
+  for (const std::string& path : paths) {
+    if (unpacker.at_end()) {
+      throw usage_error("{}: damaged: the HDF5 library ended with {} while it read the metadata",
+                        path, how_it_ended(status));
+    }
+    Reply reply;
+    visit(unpacker, reply);
+    out.push_back(structure_of(std::move(reply)));
+  }
+}
+
+}  // namespace
+
+std::vector<DatasetStructure> read_structures(const std::vector<std::string>& paths) {
+  std::vector<DatasetStructure> structures;
+  for (size_t first = 0; first < paths.size(); first += kFilesOfAChild) {
+    const size_t last = std::min(paths.size(), first + kFilesOfAChild);
+    read_some({paths.begin() + static_cast<std::ptrdiff_t>(first),
+               paths.begin() + static_cast<std::ptrdiff_t>(last)},
+              structures);
+  }
+  return structures;
+}
+
+}  // namespace dlrm

@@ -1,0 +1,99 @@
+#include <csignal>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+
+#include "dlrm/data/batch_source.h"
+
+#include "dataset_fixture.h"
+
+namespace dlrm {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// A file that is cut short after it was opened.
+class CutFile : public ::testing::Test {
+ protected:
+  CutFile() {
+    data_.samples = 40000;
+    data_.write(path_, data_.samples);
+  }
+
+  std::unique_ptr<BatchSource> open(bool verify) const {
+    RunConfig config = data_.config(path_, 5000);
+    config.data.verify = verify;
+    return make_batch_source(config, Split::kTrain, 0, 1);
+  }
+
+  /// The text of the run_error that loading one of the epoch's batches ends with.
+  static std::string failure(const BatchSource& source) {
+    Batch batch;
+    try {
+      for (int64_t t = 0; t < source.plan().batches_per_epoch(); ++t) source.load(t, batch);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kFailure) << error.what();
+      return error.what();
+    }
+    ADD_FAILURE() << "no error";
+    return {};
+  }
+
+  TemporaryFolder folder_;
+  const std::string path_ = folder_ / "a.h5";
+  SmallDataset data_;
+};
+
+TEST_F(CutFile, IsARunErrorThatNamesItWhateverIsLeft) {
+  const auto whole = static_cast<int64_t>(std::filesystem::file_size(path_));
+  for (const bool verify : {true, false}) {
+    // The last leaves all pages, one of them with fewer bytes.
+    for (const int64_t left : {int64_t{0}, int64_t{5000}, whole / 2, whole - 1}) {
+      const auto source = open(verify);
+      Batch batch;
+      source->load(0, batch);
+      std::filesystem::resize_file(path_, static_cast<uintmax_t>(left));
+      EXPECT_THAT(failure(*source), AllOf(HasSubstr(path_), HasSubstr("cut short"))) << left;
+      data_.write(path_, data_.samples);
+    }
+  }
+}
+
+TEST_F(CutFile, IsReportedByPrefetchingWorkers) {
+  const auto source = open(true);
+  std::filesystem::resize_file(path_, 8192);
+  Prefetcher prefetcher(*source, 0, 8, 3, 4);
+  EXPECT_THROW(prefetcher.next(), Error);
+}
+
+TEST_F(CutFile, AFileThatIsReplacedOrRemovedCanStillBeRead) {
+  const auto source = open(true);
+  SmallDataset other = data_;
+  other.samples = 3;
+  other.write(path_);
+  Batch batch;
+  source->load(1, batch);
+  std::filesystem::remove(path_);
+  source->load(2, batch);
+  EXPECT_EQ(batch.size(), 5000);
+}
+
+TEST_F(CutFile, AnotherFileIsNotAffected) {
+  data_.write(folder_ / "b.h5", data_.samples);
+  RunConfig config = data_.config(folder_ / "b.h5", 5000);
+  const auto other = make_batch_source(config, Split::kTrain, 0, 1);
+  const auto source = open(true);
+  std::filesystem::resize_file(path_, 0);
+  failure(*source);
+  Batch batch;
+  for (int64_t t = 0; t < 8; ++t) other->load(t, batch);
+}
+
+TEST_F(CutFile, ASigbusOfAnotherCauseStillEndsTheProcess) {
+  const auto source = open(true);
+  EXPECT_EXIT(std::raise(SIGBUS), ::testing::KilledBySignal(SIGBUS), "");
+}
+
+}  // namespace
+}  // namespace dlrm

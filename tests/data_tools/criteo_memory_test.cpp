@@ -1,0 +1,158 @@
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <isa-l/igzip_lib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dlrm/core/error.h"
+
+#include "criteo_fixture.h"
+#include "synth_pipeline.h"
+#include "task_team.h"
+#include "thread_option.h"
+
+namespace dlrm {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // memory is counted and limited otherwise
+#else
+constexpr bool kSanitized = false;
+#endif
+
+struct Ended {
+  int code = -1;  // of an Error, or 0
+  double mebibytes = 0;
+};
+
+/// Runs `body` in a process of its own.
+Ended run_apart(const std::function<void()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      body();
+    } catch (const Error& error) {
+      _exit(static_cast<int>(error.code()));
+    } catch (...) {
+      _exit(100);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  rusage usage{};
+  wait4(child, &status, 0, &usage);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+          static_cast<double>(usage.ru_maxrss) / 1024};
+}
+
+class CriteoMemory : public InFolder {
+ protected:
+  void SetUp() override {
+    if (kSanitized) GTEST_SKIP() << "a sanitizer's memory would be counted too";
+  }
+
+  /// A log whose first line is good, so that something is converted.
+  std::string log(const std::string& name, const std::string& rest) const {
+    return write(name, text_of(generated_lines(1, 1)) + rest);
+  }
+
+  Ended convert_apart(const std::string& input, bool skip_malformed) const {
+    CriteoOptions o = options({input}, "out.h5");
+    o.threads = 2;
+    o.skip_malformed = skip_malformed;
+    return run_apart([&] { convert_criteo(o); });
+  }
+};
+
+constexpr size_t kBytes = size_t{40} << 20;
+// What run_criteo_pass promises for two threads, and what the process takes besides.
+constexpr double kMostMebibytes = 2 * 200 + 100;
+
+TEST_F(CriteoMemory, IsBoundedForBlankLines) {
+  log("blank.tsv", std::string(kBytes, '\n'));
+  const Ended refused = convert_apart("blank.tsv", false);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_LT(refused.mebibytes, kMostMebibytes);
+  const Ended skipped = convert_apart("blank.tsv", true);
+  EXPECT_EQ(skipped.code, 0);
+  EXPECT_LT(skipped.mebibytes, kMostMebibytes);
+}
+
+TEST_F(CriteoMemory, IsBoundedForASmallGzipOfManyBlankLines) {
+  std::string packed(size_t{1} << 20, '\0');
+  const std::string text = text_of(generated_lines(1, 1)) + std::string(kBytes, '\n');
+  isal_zstream stream;
+  isal_deflate_init(&stream);
+  stream.gzip_flag = IGZIP_GZIP;
+  stream.end_of_stream = 1;
+  stream.next_in = reinterpret_cast<uint8_t*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uint32_t>(text.size());
+  stream.next_out = reinterpret_cast<uint8_t*>(packed.data());
+  stream.avail_out = static_cast<uint32_t>(packed.size());
+  ASSERT_EQ(isal_deflate(&stream), COMP_OK);
+  ASSERT_EQ(stream.avail_in, 0u);
+  packed.resize(stream.total_out);
+  write("blank.tsv.gz", packed);
+  const Ended skipped = convert_apart("blank.tsv.gz", true);
+  EXPECT_EQ(skipped.code, 0);
+  EXPECT_LT(skipped.mebibytes, kMostMebibytes);
+}
+
+TEST_F(CriteoMemory, IsBoundedForTheShortestGoodLines) {
+  std::string text;
+  while (text.size() < kBytes) text += "0" + std::string(39, '\t') + "\n";
+  log("short.tsv", text);
+  const Ended converted = convert_apart("short.tsv", false);
+  EXPECT_EQ(converted.code, 0);
+  EXPECT_LT(converted.mebibytes, kMostMebibytes);
+}
+
+TEST_F(CriteoMemory, IsBoundedForEndlessLines) {
+  for (const char byte : {'x', '\t', '0'}) {
+    log("endless.tsv", std::string(kBytes, byte));
+    for (const bool skip : {false, true}) {
+      const Ended refused = convert_apart("endless.tsv", skip);
+      EXPECT_EQ(refused.code, 2);
+      EXPECT_LT(refused.mebibytes, kMostMebibytes);
+    }
+  }
+}
+
+TEST_F(CriteoMemory, IsBoundedForLongMalformedLines) {
+  std::string text;
+  while (text.size() < kBytes) text += std::string(1500000, '\t') + "\n";
+  log("long.tsv", text);
+  const Ended skipped = convert_apart("long.tsv", true);
+  EXPECT_EQ(skipped.code, 0);
+  EXPECT_LT(skipped.mebibytes, kMostMebibytes);
+}
+
+/// Leaves room for a few thread stacks more.
+void limit_address_space() {
+  rlimit limit{};
+  getrlimit(RLIMIT_AS, &limit);
+  limit.rlim_cur = rlim_t{1} << 30;
+  setrlimit(RLIMIT_AS, &limit);
+}
+
+TEST(ToolThreads, AreAnErrorIfTheSystemStartsFewer) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs more address space";
+  EXPECT_EQ(run_apart([] {
+              limit_address_space();
+              const TaskTeam team(kMostToolThreads);
+            }).code,
+            2);
+  EXPECT_EQ(run_apart([] {
+              limit_address_space();
+              run_in_order<int>(
+                  5, kMostToolThreads, [](int64_t, int&) {}, [](const int&) {});
+            }).code,
+            2);
+}
+
+}  // namespace
+}  // namespace dlrm
