@@ -89,11 +89,16 @@ function(dlrm_test name)
   if(NOT T_SHARES)
     set(T_SHARES 1)
   endif()
+  set(threads "OMP_NUM_THREADS=2")
+  if(DLRM_SANITIZE STREQUAL "thread")
+    # ThreadSanitizer does not see the barriers of OpenMP's library. Ranks are threads of their own.
+    set(threads "OMP_NUM_THREADS=1;OMP_THREAD_LIMIT=1;TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/sanitizer/threads.txt")
+  endif()
   foreach(share RANGE 1 ${T_SHARES})
     math(EXPR index "${share} - 1")
     add_test(NAME ${name}.${share} WORKING_DIRECTORY ${CMAKE_BINARY_DIR} COMMAND ${DLRM_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/run_suite.py
       $<TARGET_FILE:${name}_test> ${CMAKE_BINARY_DIR}/suites/${name}.${share}.json ${index} ${T_SHARES})
     set_tests_properties(${name}.${share} PROPERTIES TIMEOUT 3600 LABELS ${name}
-      ENVIRONMENT "OMP_NUM_THREADS=2;OMP_WAIT_POLICY=passive;LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_SOURCE_DIR}/sanitizer/leaks.txt:print_suppressions=0")
+      ENVIRONMENT "${threads};OMP_WAIT_POLICY=passive;LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_SOURCE_DIR}/sanitizer/leaks.txt:print_suppressions=0")
   endforeach()
 endfunction()

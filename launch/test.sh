@@ -7,8 +7,8 @@
 # --quick: a small part, in a few minutes after quickstart.sh, whose build it continues: the tests of
 # core, config, plan, HDF5, data and scripts, some runs of dlrm-train, and an installation. If nvcc is
 # there, it compiles one kernel.
-# --all adds: the same tests under AddressSanitizer and UndefinedBehaviorSanitizer; the build without
-# GPU code; and, if nvcc is there, the build for GPUs, which is searched for spills and run without one.
+# --all adds: the same tests under AddressSanitizer and UndefinedBehaviorSanitizer; those of comm, data
+# and train under ThreadSanitizer; the build without GPU code; and, if nvcc is there, the build for GPUs, which is searched for spills and run without one.
 #
 # At the end: the time of each part and of each test program, every skipped test with its reason, and
 # "N passed, N failed, N skipped" in the last line.
@@ -105,6 +105,9 @@ whole() {
 rest() {
   # Scripts and sources are the same in every build.
   part "simt-asan: build" build simt-asan && part "simt-asan: tests" run simt-asan -LE '^scripts$'
+  # Where threads share data, ranks as threads among them.
+  part "tsan: build" build cpu-tsan {comm,data,train}_test &&
+    part "tsan: tests" run cpu-tsan -L '^(comm|data|train)$'
   # Without GPU code only the stubs differ, and what programs say if they are asked for a GPU.
   part "cpu: build" build cpu programs dlrm-bench {device,end_to_end}_test &&
     part "cpu: tests" run cpu -L '^(device|end_to_end|bench)$'
