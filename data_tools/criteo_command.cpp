@@ -34,7 +34,7 @@ CLI::Validator between_zero_and_one() {
       [](std::string& text) {
         double value = 0;
         const bool good = CLI::detail::lexical_cast(text, value) && value > 0 && value < 1;
-        return good ? std::string() : "needs a number above 0 and below 1, not " + text;
+        return good ? std::string() : "needs a number between 0 and 1, both excluded, not " + text;
       },
       "");
 }

@@ -39,7 +39,7 @@ void check_test_options(const CriteoOptions& o) {
     throw usage_error("--test-output and --test-fraction need each other");
   }
   if (!(o.test_fraction >= 0 && o.test_fraction < 1)) {
-    throw usage_error("--test-fraction {}; expected a number above 0 and below 1", o.test_fraction);
+    throw usage_error("--test-fraction {}; expected a number between 0 and 1", o.test_fraction);
   }
 }
 
