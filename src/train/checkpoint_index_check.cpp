@@ -14,9 +14,10 @@ namespace {
 constexpr int64_t kMostElements = int64_t{1} << 60;
 
 void check_state(const CheckpointState& s, const std::string& where) {
-  // Each step trains on at least one sample.
-  const bool possible = s.step >= 0 && s.samples >= s.step && (s.step > 0 || s.samples == 0) &&
-                        s.epoch >= 0 && s.epoch <= s.step && s.batch >= 0 && s.batch <= s.step;
+  // Each step trains on at least one sample. A program of one's own may save no number of samples.
+  const bool counted = s.samples == 0 || (s.step > 0 && s.samples >= s.step);
+  const bool possible = s.step >= 0 && counted && s.epoch >= 0 && s.epoch <= s.step &&
+                        s.batch >= 0 && s.batch <= s.step;
   if (possible) return;
   throw run_error("{}: step {}, samples {}, epoch {}, batch {} do not belong together", where,
                   s.step, s.samples, s.epoch, s.batch);
