@@ -8,7 +8,8 @@
 # core, config, plan, HDF5, data and scripts, some runs of dlrm-train, and an installation. If nvcc is
 # there, it compiles one kernel.
 # --all adds: the same tests under AddressSanitizer and UndefinedBehaviorSanitizer; those of comm, data
-# and train under ThreadSanitizer; the build without GPU code; and, if nvcc is there, the build for GPUs, which is searched for spills and run without one.
+# and train under ThreadSanitizer; the build without GPU code; and, if nvcc is there, the build for
+# GPUs, which is searched for spills and run without one.
 #
 # At the end: the time of each part and of each test program, every skipped test with its reason, and
 # "N passed, N failed, N skipped" in the last line.
