@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,6 +29,8 @@ TEST(ProcessUsage, PeakShareExcludesTheShareOfOtherProcesses) {
   constexpr size_t kBytes = size_t{64} << 20;
   void* shared = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
+  // The mapping may lie where the stack of a thread that has ended was poisoned.
+  ASAN_UNPOISON_MEMORY_REGION(shared, kBytes);
   std::memset(shared, 1, kBytes);
   int to_child[2], to_parent[2];
   ASSERT_EQ(::pipe(to_child) + ::pipe(to_parent), 0);
