@@ -12,6 +12,7 @@
 #include "dlrm/train/trainer.h"
 
 #include "small_run.h"
+#include "train/batch_queue.h"
 #include "train/step_graphs.h"
 
 namespace dlrm {
@@ -53,6 +54,32 @@ TEST(Model, WaitingForTheLossPollsExchangesThatOtherRanksWaitFor) {
   });
 }
 
+TEST(BatchQueue, ABufferIsFilledAgainOnlyAfterTheWorkThatReadsIt) {
+  const auto comm = make_self_comm();
+  const RunConfig c = on_this_device();
+  Rank rank(*comm, c);
+  Device& device = rank.context.device;
+  BatchQueue queue(rank.context);
+  HostArray<float> shown(device, 1, "test");
+  const auto push = [&](float value) {
+    Batch batch;
+    batch.dense = {value};
+    batch.labels = {0};
+    queue.push(batch);
+  };
+  for (int i = 0; i < 8; ++i) {
+    push(static_cast<float>(i));
+    device.copy(shown.data(), queue.front().dense.data(), sizeof(float), rank.context.stream);
+    queue.pop();
+    push(-1);
+    queue.pop();
+    push(-2);  // waits until the batch before is on the device, in the first one's place
+    queue.pop();
+    rank.context.stream.synchronize();
+    EXPECT_EQ(shown[0], static_cast<float>(i));
+  }
+}
+
 TEST(StepGraphs, AsManyRecordingsAsRequestedAreKept) {
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
@@ -64,6 +91,36 @@ TEST(StepGraphs, AsManyRecordingsAsRequestedAreKept) {
       EXPECT_EQ(graphs.find_or_add(key).runs++, round) << i;
     }
   }
+}
+
+TEST(StepGraphs, TheLeastRecentlyUsedRecordingIsDropped) {
+  const auto comm = make_self_comm();
+  const RunConfig c = odd_model();
+  Rank rank(*comm, c);
+  StepGraphs graphs(rank.context, 2);
+  const auto runs = [&](uint64_t name) {
+    StepGraphs::Key key{name};
+    return graphs.find_or_add(key).runs++;
+  };
+  EXPECT_EQ(runs(1), 0);
+  EXPECT_EQ(runs(2), 0);
+  EXPECT_EQ(runs(1), 1);
+  EXPECT_EQ(runs(3), 0);  // in place of 2
+  EXPECT_EQ(runs(1), 2);
+  EXPECT_EQ(runs(2), 0);
+}
+
+TEST(StepGraphs, EachOptimizerReadsItsOwnHyperparams) {
+  const auto comm = make_self_comm();
+  const RunConfig c = odd_model();
+  Rank rank(*comm, c);
+  StepGraphs graphs(rank.context, 1);
+  OptimizerStep dense, sparse;
+  dense.lr = 1;
+  sparse.lr = 2;
+  graphs.send_hyperparams(dense, sparse);
+  EXPECT_EQ(dense.device_hyperparams->lr, 1);
+  EXPECT_EQ(sparse.device_hyperparams->lr, 2);
 }
 
 TEST(StepGraphs, AKeyThatIsNewToOneRankIsNewToAll) {
