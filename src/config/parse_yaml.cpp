@@ -198,7 +198,8 @@ NodePtr parse_yaml(const std::string& text, const std::string& source, bool is_o
   } catch (const YAML::Exception& error) {
     const YamlPlace place{name, is_override || error.mark.is_null() ? 0 : error.mark.line + 1,
                           false};
-    throw usage_error("{}: not valid YAML: {}", place.text(), error.msg);
+    // The parser quotes the character that it cannot read.
+    throw usage_error("{}: not valid YAML: {}", place.text(), printable(error.msg, 200));
   }
   return builder.root();
 }
