@@ -162,6 +162,19 @@ TEST(CheckPlan, APinwheelOfShardsIsAccepted) {
   EXPECT_NO_THROW(check_plan(plan, model, "plan"));
 }
 
+TEST(CheckPlan, AGapAfterManyShardsIsFoundQuickly) {
+  constexpr int64_t kRows = 200000;
+  const ModelConfig model = config_of({table("a", kRows + 2, 2)}, 8).model;
+  Plan plan{1, {}, {}};
+  for (int64_t row = 0; row < kRows; ++row) plan.shards.push_back({0, {row, row + 1}, {0, 2}, 0});
+  EXPECT_THAT(usage_error_of([&] { check_plan(plan, model, "plan"); }),
+              HasSubstr("row 200000, column 0"));
+  plan.shards.push_back({0, {kRows + 1, kRows + 2}, {0, 2}, 0});
+  plan.shards.push_back({0, {kRows, kRows + 1}, {0, 1}, 0});
+  EXPECT_THAT(usage_error_of([&] { check_plan(plan, model, "plan"); }),
+              HasSubstr("row 200000, column 1"));
+}
+
 TEST(CheckPlan, AnOverlapAndAGapOfTheSameAreaAreRefused) {
   const ModelConfig model = config_of({table("a", 4, 4)}, 8).model;
   const Plan plan{1, {{0, {0, 4}, {0, 2}, 0}, {0, {0, 4}, {1, 3}, 0}}, {}};
