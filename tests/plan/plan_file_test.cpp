@@ -63,6 +63,10 @@ TEST_F(PlanFiles, InvalidJsonIsRefusedWithLineAndColumn) {
   EXPECT_THAT(error_of("{\n?"), HasSubstr(":2:1: not JSON"));
 }
 
+TEST_F(PlanFiles, ANumberThatNoDoubleHoldsIsRefused) {
+  EXPECT_THAT(error_of(R"({"shards": [], "further": 1e400})"), HasSubstr("number is too large"));
+}
+
 TEST_F(PlanFiles, AnotherWorldIsRefused) {
   EXPECT_THAT(error_of(R"({"world": 4, "shards": []})"),
               AllOf(HasSubstr("4 ranks"), HasSubstr("this run has 2")));
