@@ -26,8 +26,13 @@ void check_tiers(const Plan& plan, const ModelConfig& model, const std::vector<c
     DLRM_CHECK(shard.tier == MemoryTier::kDevice || shard.tier == MemoryTier::kHost,
                "{}: a shard of table number {} is in no memory", where, shard.table);
   }
+  std::vector<char> named(model.tables.size(), 0);
   for (const int t : plan.host_replicas) {
     const bool known = t >= 0 && t < static_cast<int>(replicated.size());
+    if (known && named[static_cast<size_t>(t)]++) {
+      throw usage_error("{}: data_parallel_host names table '{}' twice", where,
+                        model.tables[static_cast<size_t>(t)].name);
+    }
     if (known && replicated[static_cast<size_t>(t)]) continue;
     throw usage_error("{}: data_parallel_host names table {}, which is not data-parallel", where,
                       known ? "'" + model.tables[static_cast<size_t>(t)].name + "'"

@@ -154,6 +154,12 @@ TEST_F(PlanFiles, ATableReplicatedTwiceIsRefused) {
               AllOf(HasSubstr("'a'"), HasSubstr("twice")));
 }
 
+TEST_F(PlanFiles, AReplicaOnTheHostNamedTwiceIsRefused) {
+  EXPECT_THAT(
+      error_of(R"({"shards": [], "data_parallel": ["a", "b"], "data_parallel_host": ["a", "a"]})"),
+      AllOf(HasSubstr("data_parallel_host"), HasSubstr("'a' twice")));
+}
+
 TEST(CheckPlan, APinwheelOfShardsIsAccepted) {
   const ModelConfig model = config_of({table("a", 3, 3)}, 8).model;
   const Plan plan{1,
