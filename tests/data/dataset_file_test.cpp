@@ -100,6 +100,22 @@ TEST(DatasetFile, AFileOfNoSamplesOpens) {
               HasSubstr("no samples"));
 }
 
+TEST(DatasetFile, AFeatureWithAControlCharacterIsRefusedInOneLine) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.h5";
+  SmallDataset().write(path);
+  hdf5::File file = hdf5::File::open(path, hdf5::File::Access::kReadWrite);
+  file.create_dataset("/sparse/two\nlines/ids", hdf5::Type::kInt32, {10});
+  file.close();
+  try {
+    DatasetFile opened(path);
+    ADD_FAILURE() << "it is opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_EQ(error.what(), path + ": the name of a feature in /sparse has a control character");
+  }
+}
+
 TEST(DatasetFile, AFileCutShortIsRefused) {
   const TemporaryFolder folder;
   const SmallDataset data;
