@@ -3,7 +3,8 @@
 #
 #   launch/build.sh [--log FILE] [PRESET] [TARGET...]
 #
-# PRESET: cpu (default), cpu-asan, cpu-tsan; cuda (needs nvcc); simt, simt-asan (emulated GPU)
+# PRESET: cpu (default), cpu-asan, cpu-tsan; cuda (needs nvcc); simt, simt-asan (emulated GPU);
+# fuzz (needs clang; only the harnesses of tests/fuzz)
 # TARGET: programs (dlrm-train, dlrm-data, dlrm-plan and dlrm-preflight), or one of them, or a test.
 # Without a TARGET it builds everything, tests included.
 # --log FILE writes the compiler's output there, and prints the progress and the end of a failure alone.
@@ -37,6 +38,7 @@ for target in "$@"; do
 done
 options=(-DDLRM_TESTS=$tests)
 [ $tests = OFF ] || groups+=(test)
+[ "$preset" != fuzz ] || groups=(build fuzz)
 launch/install_deps.sh "${groups[@]}"
 # A build folder that has tests keeps them.
 if [ $tests = OFF ] && [ -f "build/$preset/CMakeCache.txt" ]; then options=(); fi

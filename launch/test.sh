@@ -8,8 +8,9 @@
 # core, config, plan, HDF5, data and scripts, some runs of dlrm-train, and an installation. If nvcc is
 # there, it compiles one kernel.
 # --all adds: the same tests under AddressSanitizer and UndefinedBehaviorSanitizer; those of comm, data
-# and train under ThreadSanitizer; the build without GPU code; and, if nvcc is there, the build for
-# GPUs, which is searched for spills and run without one.
+# and train under ThreadSanitizer; 30 seconds of each harness of tests/fuzz, if clang with libFuzzer
+# is there (launch/install_deps.sh fuzz); the build without GPU code; and, if nvcc is there, the build
+# for GPUs, which is searched for spills and run without one.
 #
 # At the end: the time of each part and of each test program, every skipped test with its reason, and
 # "N passed, N failed, N skipped" in the last line.
@@ -31,6 +32,7 @@ passed=0
 failed=0
 results=()
 times=""
+left_out=0
 
 # part NAME COMMAND...: runs the command and notes its time
 part() {
@@ -41,6 +43,13 @@ part() {
   status=$?
   times+=$(printf '  %5d s  %s' $((SECONDS - start)) "$name")$'\n'
   return $status
+}
+
+# leave_out NAME REASON: notes a part that cannot run here
+leave_out() {
+  echo "== $1: SKIPPED: $2"
+  left_out=$((left_out + 1))
+  times+="  skipped  $1: $2"$'\n'
 }
 
 # build PRESET [TARGET...]
@@ -82,6 +91,11 @@ spills() {
   tail -n 1 build/cuda/kernels.txt
 }
 
+has_libfuzzer() {
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+    clang++ -fsanitize=fuzzer,address,undefined -x c++ - -o /dev/null 2>/dev/null
+}
+
 has_nvcc() { command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; }
 
 quick() {
@@ -109,6 +123,11 @@ rest() {
   # Where threads share data, ranks as threads among them.
   part "tsan: build" build cpu-tsan {comm,data,train}_test &&
     part "tsan: tests" run cpu-tsan -L '^(comm|data|train)$'
+  if has_libfuzzer; then
+    part "fuzz: build" build fuzz && part "fuzz: tests" run fuzz
+  else
+    leave_out fuzz "no clang with libFuzzer is installed"
+  fi
   # Without GPU code only the stubs differ, and what programs say if they are asked for a GPU.
   part "cpu: build" build cpu programs dlrm-bench {device,end_to_end}_test &&
     part "cpu: tests" run cpu -L '^(device|end_to_end|bench)$'
@@ -132,5 +151,5 @@ printf '\nParts:\n%s\n' "$times"
 read -r good bad skipped <<<"$(tail -n 1 <<<"$report")"
 passed=$((passed + ${good:-0}))
 failed=$((failed + ${bad:-0}))
-echo "$passed passed, $failed failed, ${skipped:-0} skipped"
+echo "$passed passed, $failed failed, $((${skipped:-0} + left_out)) skipped"
 [ "$failed" -eq 0 ]

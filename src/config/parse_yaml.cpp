@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
@@ -20,6 +21,9 @@ namespace {
 using MutableNode = std::shared_ptr<Node>;
 
 constexpr size_t kLongestKey = 200;
+// Aliases and merges repeat what a file writes once. These bound the tree that they make.
+constexpr int kDeepest = 500;
+constexpr size_t kMostMerged = 1000000;
 
 /// Builds the tree from the parser's events, because yaml-cpp's own nodes keep neither anchors nor
 /// repeated keys.
@@ -42,7 +46,7 @@ class TreeBuilder : public YAML::EventHandler {
           "{}: an alias (*) of what contains it; it can only repeat what ended before",
           place(mark).text());
     }
-    add(found->second, 0);
+    add(found->second.node, 0, found->second.depth);
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
@@ -53,12 +57,12 @@ class TreeBuilder : public YAML::EventHandler {
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
-    open_.push_back({node_at(mark, Node::Kind::kList), anchor, {}, {}});
+    open_.push_back({node_at(mark, Node::Kind::kList), anchor});
   }
   void OnSequenceEnd() override { close(); }
   void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
-    open_.push_back({node_at(mark, Node::Kind::kMap), anchor, {}, {}});
+    open_.push_back({node_at(mark, Node::Kind::kMap), anchor});
   }
   void OnMapEnd() override {
     apply_merges(open_.back());
@@ -69,8 +73,14 @@ class TreeBuilder : public YAML::EventHandler {
   struct Open {
     MutableNode node;
     YAML::anchor_t anchor;
+    int depth = 1;
     NodePtr key;                            // key that was read and waits for its value
     std::map<std::string, size_t> indices;  // positions of the keys so far; npos for a merge
+  };
+
+  struct Anchored {
+    NodePtr node;
+    int depth;
   };
 
   YamlPlace place(const YAML::Mark& mark) const {
@@ -87,16 +97,21 @@ class TreeBuilder : public YAML::EventHandler {
   void close() {
     const Open done = std::move(open_.back());
     open_.pop_back();
-    add(done.node, done.anchor);
+    add(done.node, done.anchor, done.depth);
   }
 
-  void add(const NodePtr& node, YAML::anchor_t anchor) {
-    if (anchor != 0) anchors_[anchor] = node;
+  void add(const NodePtr& node, YAML::anchor_t anchor, int depth = 1) {
+    if (depth > kDeepest) {
+      throw usage_error("{}: not valid YAML: nested more than {} deep", node->place.text(),
+                        kDeepest);
+    }
+    if (anchor != 0) anchors_[anchor] = {node, depth};
     if (open_.empty()) {
       root_ = node;
       return;
     }
     Open& top = open_.back();
+    top.depth = std::max(top.depth, depth + 1);
     if (top.node->is_list()) {
       top.node->items.push_back(node);
     } else if (!top.key) {
@@ -126,20 +141,25 @@ class TreeBuilder : public YAML::EventHandler {
 
   // Adds merged keys that the map does not have itself. If several maps are merged, the earlier one
   // wins.
-  static void apply_merges(Open& map) {
+  void apply_merges(Open& map) {
     const auto merge = map.indices.find("<<");
     if (merge == map.indices.end()) return;
     std::vector<Entry>& entries = map.node->entries;
-    const NodePtr value = entries[merge->second].value;
+    const Entry merged = entries[merge->second];
     entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(merge->second));
     std::set<std::string> present;
     for (const Entry& entry : entries) present.insert(entry.key);
-    std::vector<NodePtr> sources{value};
-    if (value->is_list()) sources = value->items;
+    std::vector<NodePtr> sources{merged.value};
+    if (merged.value->is_list()) sources = merged.value->items;
     for (const NodePtr& source : sources) {
       if (!source->is_map()) {
         throw usage_error("{}: << merges {}; it takes a map or a list of maps",
                           source->place.text(), source->shown());
+      }
+      merged_ += source->entries.size();
+      if (merged_ > kMostMerged) {
+        throw usage_error("{}: << merges more than {} keys in all", merged.place.text(),
+                          kMostMerged);
       }
       for (const Entry& entry : source->entries) {
         if (present.insert(entry.key).second) entries.push_back(entry);
@@ -151,7 +171,8 @@ class TreeBuilder : public YAML::EventHandler {
   bool is_override_;
   NodePtr root_;
   std::vector<Open> open_;
-  std::map<YAML::anchor_t, NodePtr> anchors_;
+  std::map<YAML::anchor_t, Anchored> anchors_;
+  size_t merged_ = 0;
 };
 
 }  // namespace
@@ -177,7 +198,8 @@ NodePtr parse_yaml(const std::string& text, const std::string& source, bool is_o
   } catch (const YAML::Exception& error) {
     const YamlPlace place{name, is_override || error.mark.is_null() ? 0 : error.mark.line + 1,
                           false};
-    throw usage_error("{}: not valid YAML: {}", place.text(), error.msg);
+    // The parser quotes the character that it cannot read.
+    throw usage_error("{}: not valid YAML: {}", place.text(), printable(error.msg, 200));
   }
   return builder.root();
 }

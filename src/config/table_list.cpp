@@ -11,6 +11,7 @@ namespace dlrm {
 namespace {
 
 constexpr int64_t kMaxCount = 1000000;
+constexpr int64_t kMaxFeatures = 2 * kMaxCount;  // of all tables
 constexpr int64_t kMaxRows = int64_t{1} << 40;
 constexpr int64_t kMaxDim = 16384;
 constexpr int64_t kMaxHotness = 1000000;
@@ -134,6 +135,11 @@ class Expansion {
       throw usage_error("{}: {} makes more than {} tables", place_of(item, "count").text(), key,
                         kMaxCount);
     }
+    features_ += count * std::max<int64_t>(static_cast<int64_t>(entry.features.size()), 1);
+    if (features_ > kMaxFeatures) {
+      throw usage_error("{}: {} makes more than {} features", place_of(item, "features").text(),
+                        key, kMaxFeatures);
+    }
     if (entry.count > 0) table_names_.claim(entry.name, place);
     for (int64_t i = 0; i < count; ++i) {
       add_table(entry, entry.count > 0 ? fmt::format("_{}", i) : "", place);
@@ -158,6 +164,7 @@ class Expansion {
   }
 
   std::vector<TableConfig> tables_;
+  int64_t features_ = 0;
   UsedNames table_names_{"table name", "names must differ"};
   UsedNames feature_names_{"feature name", "names must differ"};
 };

@@ -96,4 +96,8 @@ void visit(Stream& stream, DatasetStructure& structure) {
   }
 }
 
+/// Throws run_error if no StructureReader makes such a structure. What the HDF5 library did to its
+/// process may show in what that process sends.
+void check_structure(const DatasetStructure& structure);
+
 }  // namespace dlrm

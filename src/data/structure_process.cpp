@@ -164,6 +164,20 @@ std::string how_it_ended(int status) {
   return fmt::format("exit code {}", WEXITSTATUS(status));
 }
 
+/// Takes the next reply of a child that ended like this. The reply may be cut short or garbled.
+Reply take_reply(Unpacker& unpacker, const std::string& path, int status) {
+  try {
+    Reply reply;
+    visit(unpacker, reply);
+    if (reply.code == 0) check_structure(reply.structure);
+    return reply;
+  } catch (const Error&) {
+    if (status == 0) throw usage_error("{}: damaged: its metadata makes no sense", path);
+    throw usage_error("{}: damaged: the HDF5 library ended with {} while it read the metadata",
+                      path, how_it_ended(status));
+  }
+}
+
 /// Appends the structures of a few files.
 void read_some(const std::vector<std::string>& paths, std::vector<DatasetStructure>& out) {
   const std::optional<Child> child = start_child(paths);
@@ -175,13 +189,7 @@ void read_some(const std::vector<std::string>& paths, std::vector<DatasetStructu
   const int status = await_child(*child, bytes);
   Unpacker unpacker(bytes);
   for (const std::string& path : paths) {
-    if (unpacker.at_end()) {
-      throw usage_error("{}: damaged: the HDF5 library ended with {} while it read the metadata",
-                        path, how_it_ended(status));
-    }
-    Reply reply;
-    visit(unpacker, reply);
-    out.push_back(structure_of(std::move(reply)));
+    out.push_back(structure_of(take_reply(unpacker, path, status)));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "structure_reader.h"
 
+#include <algorithm>
 #include <bit>
 
 #include <fmt/format.h>
@@ -19,6 +20,11 @@ std::string shape_text(const hdf5::Shape& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
+bool is_printable(const std::string& text) {
+  return std::none_of(text.begin(), text.end(),
+                      [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
 hdf5::File open_file(const std::string& path) {
   std::optional<hdf5::File> file = hdf5::File::try_open(path);
   if (!file) throw usage_error("{}: not an HDF5 file, or a damaged one", path);
@@ -35,7 +41,12 @@ DatasetStructure StructureReader::read() {
   if (!file_.exists("/sparse")) return std::move(out_);
   const auto features = file_.names_in("/sparse");
   if (!features) throw usage_error("{}: cannot list /sparse (it must be a group)", path_);
-  for (const std::string& name : *features) read_feature(name);
+  for (const std::string& name : *features) {
+    if (!is_printable(name)) {
+      throw usage_error("{}: the name of a feature in /sparse has a control character", path_);
+    }
+    read_feature(name);
+  }
   return std::move(out_);
 }
 

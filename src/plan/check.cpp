@@ -26,8 +26,13 @@ void check_tiers(const Plan& plan, const ModelConfig& model, const std::vector<c
     DLRM_CHECK(shard.tier == MemoryTier::kDevice || shard.tier == MemoryTier::kHost,
                "{}: a shard of table number {} is in no memory", where, shard.table);
   }
+  std::vector<char> named(model.tables.size(), 0);
   for (const int t : plan.host_replicas) {
     const bool known = t >= 0 && t < static_cast<int>(replicated.size());
+    if (known && named[static_cast<size_t>(t)]++) {
+      throw usage_error("{}: data_parallel_host names table '{}' twice", where,
+                        model.tables[static_cast<size_t>(t)].name);
+    }
     if (known && replicated[static_cast<size_t>(t)]) continue;
     throw usage_error("{}: data_parallel_host names table {}, which is not data-parallel", where,
                       known ? "'" + model.tables[static_cast<size_t>(t)].name + "'"
@@ -92,26 +97,26 @@ std::optional<int64_t> uncovered_column(const Shards& shards, int64_t row, int64
   return column < width ? std::optional(column) : std::nullopt;
 }
 
-/// Shards that do not overlap cover a table if the sum of their areas is its area.
+/// Shards that do not overlap cover a row if the sum of their widths is the table's. Needs time
+/// n·log n.
 void check_cover(const Shards& shards, const TableConfig& table, const std::string& where) {
-  __int128 area = 0;
-  std::vector<int64_t> starts = {0};
+  // Covered columns of the rows from one key to the next, as differences.
+  std::map<int64_t, int64_t> changes = {{0, 0}};
   for (const Shard* shard : shards) {
-    area += static_cast<__int128>(shard->rows.size()) * shard->columns.size();
-    starts.push_back(shard->rows.begin);
-    if (shard->rows.end < table.rows) starts.push_back(shard->rows.end);
+    changes[shard->rows.begin] += shard->columns.size();
+    changes[shard->rows.end] -= shard->columns.size();
   }
-  if (area == static_cast<__int128>(table.rows) * table.dim) return;
-  std::sort(starts.begin(), starts.end());
-  for (int64_t row : starts) {
+  int64_t covered = 0;
+  for (const auto& [row, change] : changes) {
+    covered += change;
+    if (row == table.rows || covered == table.dim) continue;
     const auto column = uncovered_column(shards, row, table.dim);
-    if (!column) continue;
+    DLRM_CHECK(column.has_value(), "row {} of table '{}' is covered", row, table.name);
     throw usage_error(
         "{}: table '{}': row {}, column {} is in no shard; each cell must lie in "
         "exactly one",
         where, table.name, row, *column);
   }
-  DLRM_CHECK(false, "areas differ, yet every cell of table '{}' is covered", table.name);
 }
 
 }  // namespace

@@ -140,6 +140,8 @@ json parse(const std::string& path, const std::string& text) {
     const size_t start = text.rfind('\n', at == 0 ? 0 : at - 1);
     const size_t column = start == std::string::npos || at == 0 ? at + 1 : at - start;
     throw usage_error("{}:{}:{}: not JSON (byte {})", path, line, column, at);
+  } catch (const json::out_of_range&) {
+    throw usage_error("{}: not JSON: a number is too large", path);
   }
 }
 

@@ -23,12 +23,16 @@ void check_state(const CheckpointState& s, const std::string& where) {
                   s.step, s.samples, s.epoch, s.batch);
 }
 
+bool is_path(const std::string& text) {
+  return text.size() > 1 && text[0] == '/' && std::all_of(text.begin(), text.end(), [](char c) {
+           return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
+         });
+}
+
 void check_tensors(const std::vector<StoredTensor>& tensors, const std::string& where) {
   for (size_t t = 0; t < tensors.size(); ++t) {
     const StoredTensor& tensor = tensors[t];
-    if (tensor.path.size() < 2 || tensor.path[0] != '/') {
-      throw run_error("{}: \"{}\" is no path of a tensor", where, tensor.path);
-    }
+    if (!is_path(tensor.path)) throw run_error("{}: tensor {} has no path", where, t);
     if (t > 0 && tensors[t - 1].path >= tensor.path) {
       throw run_error("{}: tensor {} comes before {}", where, tensors[t - 1].path, tensor.path);
     }

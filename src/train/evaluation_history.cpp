@@ -27,6 +27,16 @@ std::optional<double> merit(BestMetric metric, const EvalResult& result) {
 /// JSON has no infinities or NaNs. They become null.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
+[[noreturn]] void refuse() { throw run_error("the checkpoint's evaluations are damaged"); }
+
+/// A number of steps, samples or evaluations.
+int64_t count_of(const Json& value) {
+  constexpr int64_t kMost = int64_t{1} << 53;
+  const int64_t count = value.is_number_integer() ? value.get<int64_t>() : -1;
+  if (count < 0 || count > kMost) refuse();
+  return count;
+}
+
 double number_of(const Json& value) { return value.is_null() ? std::nan("") : value.get<double>(); }
 
 Json to_json(const std::optional<Evaluation>& evaluation) {
@@ -43,9 +53,9 @@ Json to_json(const std::optional<Evaluation>& evaluation) {
 std::optional<Evaluation> from_json(const Json& object) {
   if (object.is_null()) return std::nullopt;
   Evaluation evaluation;
-  evaluation.step = object.at("step").get<int64_t>();
+  evaluation.step = count_of(object.at("step"));
   EvalResult& result = evaluation.result;
-  result.samples = object.at("samples").get<int64_t>();
+  result.samples = count_of(object.at("samples"));
   if (!object.at("auc").is_null()) result.auc = object.at("auc").get<double>();
   result.log_loss = number_of(object.at("log_loss"));
   result.accuracy = number_of(object.at("accuracy"));
@@ -80,9 +90,9 @@ void EvaluationHistory::restore(const std::string& text) {
       const Json object = Json::parse(text);
       restored.last_ = from_json(object.at("last"));
       restored.best_ = from_json(object.at("best"));
-      restored.since_best_ = object.at("since_best").get<int64_t>();
-    } catch (const Json::exception& error) {
-      throw run_error("the checkpoint's evaluations are damaged: {}", error.what());
+      restored.since_best_ = count_of(object.at("since_best"));
+    } catch (const Json::exception&) {
+      refuse();
     }
   }
   *this = restored;

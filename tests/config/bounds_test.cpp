@@ -1,5 +1,6 @@
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "dlrm/config/run_config.h"
@@ -47,6 +48,37 @@ TEST(ConfigBounds, NoNumberMayBeEndless) {
     }
   }
   EXPECT_GT(numbers, 40);
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_config(text, "text");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ConfigBounds, AliasesMakeNoTreeTooDeepToRemove) {
+  std::string text = "model: [&a0 []";
+  for (int i = 1; i < 200000; ++i) text += fmt::format(", &a{} [*a{}]", i, i - 1);
+  EXPECT_THAT(error_of(text + "]"), ::testing::HasSubstr("nested more than 500 deep"));
+}
+
+TEST(ConfigBounds, MergesRepeatNoMoreThanAMillionKeys) {
+  std::string text = "a: &a {";
+  for (int i = 0; i < 1100; ++i) text += fmt::format("k{}: 1, ", i);
+  text += "}\nb: [";
+  for (int i = 0; i < 1000; ++i) text += "{<<: *a}, ";
+  EXPECT_THAT(error_of(text + "]"), ::testing::HasSubstr("text:2: << merges more than"));
+}
+
+TEST(ConfigBounds, TablesHaveNoMoreThanTwoMillionFeatures) {
+  std::string text = "model:\n  dense_features: 1\n  top_mlp: [1]\n  tables: [{name: t, rows: 1, ";
+  text += "count: 1000000,\n    features: [{name: a}, {name: b}, {name: c}]}]\n";
+  EXPECT_THAT(error_of(text),
+              ::testing::HasSubstr("text:5: model.tables.0 makes more than 2000000 features"));
 }
 
 }  // namespace

@@ -259,6 +259,10 @@ TEST(BadFile, AliasesThatMultiplyAreRefusedAtOnce) {
   EXPECT_THAT(error_of(yaml), ::testing::HasSubstr("unknown key a0"));
 }
 
+TEST(BadFile, AnEscapeThatIsNoneIsShownWithoutControlCharacters) {
+  EXPECT_THAT(error_of("model: \"\\\x1b\""), ::testing::EndsWith("unknown escape character: ?"));
+}
+
 TEST(BadValue, AValueOfManyLinesIsShownOnOneLine) {
   const std::string error = error_of(kSmallYaml, {"comm=\"a\\nb\""});
   EXPECT_THAT(error, ::testing::Not(::testing::HasSubstr("\n")));

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <random>
 #include <thread>
@@ -21,11 +20,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string bytes_of_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
 
 void write_bytes(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<int64_t>(bytes.size()));
@@ -104,6 +98,22 @@ TEST(DatasetFile, AFileOfNoSamplesOpens) {
   const RunConfig config = data.config(folder / "a.h5", 4);
   EXPECT_THAT(error_of([&] { make_batch_source(config, Split::kTrain, 0, 1); }),
               HasSubstr("no samples"));
+}
+
+TEST(DatasetFile, AFeatureWithAControlCharacterIsRefusedInOneLine) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.h5";
+  SmallDataset().write(path);
+  hdf5::File file = hdf5::File::open(path, hdf5::File::Access::kReadWrite);
+  file.create_dataset("/sparse/two\nlines/ids", hdf5::Type::kInt32, {10});
+  file.close();
+  try {
+    DatasetFile opened(path);
+    ADD_FAILURE() << "it is opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_EQ(error.what(), path + ": the name of a feature in /sparse has a control character");
+  }
 }
 
 TEST(DatasetFile, AFileCutShortIsRefused) {

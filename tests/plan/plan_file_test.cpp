@@ -63,6 +63,10 @@ TEST_F(PlanFiles, InvalidJsonIsRefusedWithLineAndColumn) {
   EXPECT_THAT(error_of("{\n?"), HasSubstr(":2:1: not JSON"));
 }
 
+TEST_F(PlanFiles, ANumberThatNoDoubleHoldsIsRefused) {
+  EXPECT_THAT(error_of(R"({"shards": [], "further": 1e400})"), HasSubstr("number is too large"));
+}
+
 TEST_F(PlanFiles, AnotherWorldIsRefused) {
   EXPECT_THAT(error_of(R"({"world": 4, "shards": []})"),
               AllOf(HasSubstr("4 ranks"), HasSubstr("this run has 2")));
@@ -150,6 +154,12 @@ TEST_F(PlanFiles, ATableReplicatedTwiceIsRefused) {
               AllOf(HasSubstr("'a'"), HasSubstr("twice")));
 }
 
+TEST_F(PlanFiles, AReplicaOnTheHostNamedTwiceIsRefused) {
+  EXPECT_THAT(
+      error_of(R"({"shards": [], "data_parallel": ["a", "b"], "data_parallel_host": ["a", "a"]})"),
+      AllOf(HasSubstr("data_parallel_host"), HasSubstr("'a' twice")));
+}
+
 TEST(CheckPlan, APinwheelOfShardsIsAccepted) {
   const ModelConfig model = config_of({table("a", 3, 3)}, 8).model;
   const Plan plan{1,
@@ -160,6 +170,19 @@ TEST(CheckPlan, APinwheelOfShardsIsAccepted) {
                    {0, {2, 3}, {1, 3}, 0}},
                   {}};
   EXPECT_NO_THROW(check_plan(plan, model, "plan"));
+}
+
+TEST(CheckPlan, AGapAfterManyShardsIsFoundQuickly) {
+  constexpr int64_t kRows = 200000;
+  const ModelConfig model = config_of({table("a", kRows + 2, 2)}, 8).model;
+  Plan plan{1, {}, {}};
+  for (int64_t row = 0; row < kRows; ++row) plan.shards.push_back({0, {row, row + 1}, {0, 2}, 0});
+  EXPECT_THAT(usage_error_of([&] { check_plan(plan, model, "plan"); }),
+              HasSubstr("row 200000, column 0"));
+  plan.shards.push_back({0, {kRows + 1, kRows + 2}, {0, 2}, 0});
+  plan.shards.push_back({0, {kRows, kRows + 1}, {0, 1}, 0});
+  EXPECT_THAT(usage_error_of([&] { check_plan(plan, model, "plan"); }),
+              HasSubstr("row 200000, column 1"));
 }
 
 TEST(CheckPlan, AnOverlapAndAGapOfTheSameAreaAreRefused) {

@@ -162,6 +162,18 @@ TEST_F(CheckpointIndexTest, NoChangedFieldOfACheckpointWithoutPieceCrcsGivesOthe
   EXPECT_GT(refused_, tried_ * 3 / 4);
 }
 
+TEST_F(CheckpointIndexTest, NamesThatAreNoPrintableLinesAreRefused) {
+  const std::string names = good_.texts.at("tensors");
+  const std::map<std::string, std::string> wrong = {
+      {names + "x", "the last name of a tensor has no end"},
+      {"/\x1b" + names.substr(1), "tensor 0 has no path"}};
+  for (const auto& [text, error] : wrong) {
+    Fields changed = good_;
+    changed.texts["tensors"] = text;
+    EXPECT_THAT(outcome(changed), HasSubstr(error));
+  }
+}
+
 TEST_F(CheckpointIndexTest, ThePiecesOfTwoTensorsOfOneSizeAreToldApart) {
   for (const bool with_crcs : {true, false}) {
     Fields swapped = good_;

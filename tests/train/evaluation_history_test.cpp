@@ -1,6 +1,7 @@
 #include "dlrm/train/evaluation_history.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -73,6 +74,30 @@ TEST(EvaluationHistory, ADamagedTextIsRefused) {
   EvaluationHistory history(BestMetric::kAuc);
   for (const char* text : {"{", "[]", "{\"last\": null}", "{\"last\": 3, \"best\": 1}"}) {
     EXPECT_THROW(history.restore(text), Error) << text;
+  }
+}
+
+TEST(EvaluationHistory, ATextWithImpossibleCountsIsRefused) {
+  EvaluationHistory history(BestMetric::kAuc);
+  history.add(at(3, 0.6, 0.5));
+  const std::string good = history.text();
+  for (const char* key : {"\"step\":", "\"samples\":", "\"since_best\":"}) {
+    for (const char* count : {"-1", "1e300", "1.5", "9223372036854775807", "\"3\"", "null"}) {
+      const size_t begin = good.find(key) + std::strlen(key);
+      std::string text = good;
+      text.replace(begin, good.find_first_of(",}", begin) - begin, count);
+      EXPECT_THROW(history.restore(text), Error) << text;
+    }
+  }
+}
+
+TEST(EvaluationHistory, TheErrorOfADamagedTextIsOnePrintableLine) {
+  EvaluationHistory history(BestMetric::kAuc);
+  try {
+    history.restore("{\"la\x7fst\n");
+    ADD_FAILURE() << "it is accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the checkpoint's evaluations are damaged");
   }
 }
 

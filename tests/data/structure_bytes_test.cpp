@@ -1,0 +1,73 @@
+#include "data/structure_bytes.h"
+
+#include <functional>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace dlrm {
+namespace {
+
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+DatasetStructure structure() {
+  DatasetStructure s;
+  s.samples = 3;
+  s.checksum_samples = 2;
+  s.labels = {2048, 4096};
+  s.dense_width = 2;
+  s.dense = {2052, 4104};
+  s.features = {{"bags", 10, 0, IdType::kInt64, 4, {2100, 4112}, {2200, 4120}},
+                {"two", 5, 2, IdType::kInt32, 6, {2300, 4128}, {}}};
+  return s;
+}
+
+std::string packed(DatasetStructure s) {
+  Packer packer;
+  visit(packer, s);
+  return packer.bytes;
+}
+
+TEST(StructureBytes, GiveTheStructureAgain) {
+  const std::string bytes = packed(structure());
+  Unpacker unpacker(bytes);
+  DatasetStructure again;
+  visit(unpacker, again);
+  EXPECT_TRUE(unpacker.at_end());
+  EXPECT_NO_THROW(check_structure(again));
+  EXPECT_EQ(packed(again), bytes);
+}
+
+TEST(StructureBytes, AreRefusedIfTheyAreCutShort) {
+  const std::string whole = packed(structure());
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const std::string bytes = whole.substr(0, size);
+    Unpacker unpacker(bytes);
+    DatasetStructure again;
+    EXPECT_THROW(visit(unpacker, again), Error) << size;
+  }
+}
+
+TEST(StructureBytes, AreRefusedIfNoFileHasSuchNumbers) {
+  const std::vector<std::function<void(DatasetStructure&)>> changes = {
+      [](auto& s) { s.samples = kMost; },
+      [](auto& s) { s.samples = -1; },
+      [](auto& s) { s.samples = 4; },  // of `two` there are ids for 3
+      [](auto& s) { s.checksum_samples = kMost; },
+      [](auto& s) { s.checksum_samples = -2; },
+      [](auto& s) { s.dense_width = -1; },
+      [](auto& s) { s.label_type = static_cast<LabelType>(7); },
+      [](auto& s) { s.features[0].type = static_cast<IdType>(7); },
+      [](auto& s) { s.features[0].rows = -1; },
+      [](auto& s) { s.features[0].count = -4; },
+      [](auto& s) { s.features[1].hotness = -2; },
+      [](auto& s) { s.features[1].hotness = 3; }};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    DatasetStructure changed = structure();
+    changes[i](changed);
+    EXPECT_THROW(check_structure(changed), Error) << i;
+  }
+}
+
+}  // namespace
+}  // namespace dlrm
