@@ -193,6 +193,18 @@ TEST(Trainer, DroppedIdsAreThoseOfTheBatchThatWasTrained) {
   EXPECT_EQ(trainer.step(1, false).dropped, 5);
 }
 
+TEST(Trainer, AStopThatOneRankRequestsReachesAll) {
+  run_on_threads(2, [&](Communicator& comm) {
+    const RunConfig c = odd_model();
+    TestRank rank(comm, c);
+    Trainer trainer(rank.context, *rank.ops, c, make_plan(c, 2), true);
+    for (int step = 0; step < 3; ++step) {
+      trainer.route(odd_batch(c, step, comm.rank(), 2));
+      EXPECT_EQ(trainer.step(step, step == 1 && comm.rank() == 1).stop, step == 1);
+    }
+  });
+}
+
 TEST(Trainer, GradientsOfAPartialBatchAreTheMeanOverItsOwnSamples) {
   const auto comm = make_self_comm();
   RunConfig c = on_this_device();
