@@ -29,18 +29,8 @@ import time
 import h5py
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CONFIG = """
-model:
-  dense_features: 4
-  embedding_dim: 8
-  bottom_mlp: [16, 8]
-  top_mlp: [16, 1]
-  tables:
-    - {name: tiny, rows: 3}
-    - {name: middle, rows: 500, hotness: 3, pooling: mean}
-    - {name: big, rows: 4001, features: [{name: left}, {name: right, hotness: 2}]}
-data: {train: train.h5, test: test.h5}
-train: {global_batch_size: 65, steps: 240, threads: 1, timeout: 6}
+MODEL = os.path.join(HERE, "end_to_end", "small_model.yaml")
+TRAINING = """train: {global_batch_size: 65, steps: 240, threads: 1, timeout: 6}
 eval: {every_steps: 60}
 checkpoint: {directory: ckpt, every_steps: 15, at_end: true}
 output: {directory: run, metrics_every: 4}
@@ -178,7 +168,8 @@ class Storm:
         self.cuda = subprocess.run(["nm", "-C", self.bins["train"]], capture_output=True, text=True,
                                    check=False).stdout.find("simt") >= 0
         with open(os.path.join(self.folder, "config.yaml"), "w", encoding="utf-8") as file:
-            file.write(CONFIG)
+            with open(MODEL, encoding="utf-8") as model:
+                file.write(model.read() + TRAINING)
         tool = os.path.join(arguments.bin, "dlrm-data")
         for name, samples, seed in (("train", 2000, 1), ("test", 501, 9)):
             subprocess.run([os.path.abspath(tool), "synth", "--samples", str(samples), "--config",

@@ -1,4 +1,4 @@
-#include "launcher.h"
+#include "dlrm/comm/launcher.h"
 
 #include <cstdlib>
 

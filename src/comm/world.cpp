@@ -4,12 +4,12 @@
 #include <exception>
 #include <fstream>
 
+#include "dlrm/comm/launcher.h"
 #include "dlrm/core/log.h"
 
 #include "control/control_thread.h"
 #include "control/stopped_ranks.h"
 #include "control/wait_limit.h"
-#include "launcher.h"
 #include "local_ranks.h"
 #include "mpi/mpi_c.h"
 #include "mpi/mpi_comm.h"

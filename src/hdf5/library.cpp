@@ -9,6 +9,9 @@ namespace {
 
 std::recursive_mutex& library_mutex() {
   static std::recursive_mutex mutex;
+  // At exit, HDF5 1.10 crashes in a file whose close failed because the disk was full. Every file
+  // is closed before. This must precede the first call of the library.
+  [[maybe_unused]] static const herr_t no_cleanup = H5dont_atexit();
   return mutex;
 }
 

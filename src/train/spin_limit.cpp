@@ -5,10 +5,14 @@
 #include <chrono>
 #include <climits>
 #include <cstdlib>
+#include <fstream>
 #include <string>
+#include <thread>
 
 #include <immintrin.h>
 #include <unistd.h>
+
+#include "dlrm/comm/launcher.h"
 
 namespace dlrm {
 namespace {
@@ -35,13 +39,35 @@ double spin_nanoseconds() {
   return std::max(best, 1.0);
 }
 
+/// Threads of the machine that run or wait for a core, without the caller. 0 if unknown.
+int others_running() {
+  std::ifstream stat("/proc/stat");
+  for (std::string key; stat >> key; stat.ignore(INT_MAX, '\n')) {
+    int running = 0;
+    if (key == "procs_running" && stat >> running) return running - 1;
+  }
+  return 0;
+}
+
+/// Whether other work keeps half of the cores busy, each time of several. Not in a parallel job:
+/// there the other ranks start at the same time.
+bool machine_is_busy() {
+  if (comm::detect_launch().parallel) return false;
+  const long cores = ::sysconf(_SC_NPROCESSORS_ONLN);
+  for (int i = 0; i < 10; ++i) {
+    if (2 * others_running() < cores) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
 }  // namespace
 
 void limit_spinning(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
   char program[PATH_MAX] = "";
   if (::readlink("/proc/self/exe", program, sizeof program - 1) <= 0) return;
-  const auto spins = static_cast<int>(kSpinNanoseconds / spin_nanoseconds());
+  const int spins = machine_is_busy() ? 0 : static_cast<int>(kSpinNanoseconds / spin_nanoseconds());
   ::setenv("GOMP_SPINCOUNT", std::to_string(spins).c_str(), 1);
   ::execv(program, argv);  // on failure training is only slower, and only on a busy machine
 }

@@ -1,4 +1,4 @@
-#include "comm/launcher.h"
+#include "dlrm/comm/launcher.h"
 
 #include <cstdlib>
 #include <utility>

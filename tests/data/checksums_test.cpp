@@ -1,6 +1,5 @@
 #include <cstring>
 #include <fstream>
-#include <iterator>
 
 #include <gmock/gmock.h>
 
@@ -16,11 +15,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string bytes_of_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
 
 /// CRC-32C, bit by bit.
 uint32_t plain_crc32c(const std::byte* data, size_t bytes) {

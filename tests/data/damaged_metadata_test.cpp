@@ -1,5 +1,4 @@
 #include <fstream>
-#include <iterator>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -83,8 +82,7 @@ std::string damaged(const std::string& whole, unsigned seed) {
 TEST(DamagedMetadata, IsAnErrorThatNamesTheFileOrIsReadRightAndNeverASignal) {
   const TemporaryFolder folder;
   write_many_features(folder / "good.h5");
-  std::ifstream in(folder / "good.h5", std::ios::binary);
-  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  const std::string whole = bytes_of_file(folder / "good.h5");
   const std::string path = folder / "damaged.h5";
   const RunConfig config = config_of(path);
   int refused = 0;

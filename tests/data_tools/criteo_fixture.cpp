@@ -5,6 +5,7 @@
 #include <fstream>
 #include <random>
 
+#include <isa-l/igzip_lib.h>
 #include <stdlib.h>
 
 #include "dlrm/core/error.h"
@@ -67,6 +68,21 @@ std::vector<LogLine> generated_lines(size_t count, unsigned seed) {
     }
   }
   return lines;
+}
+
+std::string gzipped(const std::string& text) {
+  std::string out(text.size() * 2 + 4096, '\0');
+  isal_zstream stream;
+  isal_deflate_init(&stream);
+  stream.gzip_flag = IGZIP_GZIP;
+  stream.end_of_stream = 1;
+  stream.next_in = reinterpret_cast<uint8_t*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uint32_t>(text.size());
+  stream.next_out = reinterpret_cast<uint8_t*>(out.data());
+  stream.avail_out = static_cast<uint32_t>(out.size());
+  EXPECT_EQ(isal_deflate(&stream), COMP_OK);
+  out.resize(stream.total_out);
+  return out;
 }
 
 InFolder::InFolder() {

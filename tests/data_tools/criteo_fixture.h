@@ -33,6 +33,7 @@ struct LogLine {
 /// `count` lines. Some values are rare and some frequent, and some are missing.
 std::vector<LogLine> generated_lines(size_t count, unsigned seed);
 std::string text_of(const std::vector<LogLine>& lines);
+std::string gzipped(const std::string& text);
 
 /// Gives each test its own folder, which is removed afterwards.
 class InFolder : public ::testing::Test {

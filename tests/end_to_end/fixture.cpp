@@ -6,17 +6,7 @@ namespace dlrm {
 
 namespace {
 
-constexpr const char* kConfig = R"(
-model:
-  dense_features: 4
-  embedding_dim: 8
-  bottom_mlp: [16, 8]
-  top_mlp: [16, 1]
-  tables:
-    - {name: tiny, rows: 3}
-    - {name: middle, rows: 500, hotness: 3, pooling: mean}
-    - {name: big, rows: 4001, features: [{name: left}, {name: right, hotness: 2}]}
-data: {train: train.h5, test: test.h5}
+constexpr const char* kTraining = R"(
 train:
   global_batch_size: 65
   steps: 40
@@ -30,7 +20,8 @@ output: {directory: run, metrics_every: 1}
 }  // namespace
 
 void SmallRun::SetUp() {
-  write_file(path("config.yaml"), kConfig);
+  const auto model = source_folder() / "tests/end_to_end/small_model.yaml";
+  write_file(path("config.yaml"), read_file(model) + kTraining);
   const Outcome made = run_command(
       "dlrm-data synth --samples 2000 --config config.yaml --output train.h5 --teacher 3 && "
       "dlrm-data synth --samples 501 --config config.yaml --output test.h5 --teacher 3 --seed 9",

@@ -1,11 +1,13 @@
 #include "dlrm/hdf5/file.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include "dlrm/core/error.h"
 
@@ -99,6 +101,26 @@ TEST_F(Hdf5File, ThreadsMayUseFilesAtOnce) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) threads.emplace_back(work, t);
   for (std::thread& thread : threads) thread.join();
+}
+
+/// Writes a file that its limit of 4 KiB cuts short, and exits.
+[[noreturn]] void exit_after_a_failed_close(const std::string& path) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{4096, 4096};
+  setrlimit(RLIMIT_FSIZE, &limit);
+  try {
+    File file = File::create(path);
+    file.create_dataset("values", Type::kInt64, {4000})
+        .write(View<const int64_t>(std::vector<int64_t>(4000)));
+    file.close();
+  } catch (const Error&) {
+    std::exit(7);
+  }
+  std::exit(0);
+}
+
+TEST_F(Hdf5File, AProcessWhoseCloseFailedExitsWithoutASignal) {
+  EXPECT_EXIT(exit_after_a_failed_close(path("a.h5")), testing::ExitedWithCode(7), "");
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/thread_comm.h"
-#include "dlrm/train/execution.h"
 
 #include "small_run.h"
+#include "test_rank.h"
 
 namespace dlrm {
 namespace {
@@ -16,16 +16,12 @@ TEST(Evaluation, TakesEverySampleOnce) {
     c.data.synthetic.samples = samples;
     for (const int ranks : {1, 3}) {
       run_on_threads(ranks, [&](Communicator& comm) {
-        Execution execution(comm, c, machine_share(comm));
-        Trace trace;
-        const Log log(comm.rank());
-        Context context = execution.context(trace, log);
-        const auto ops = execution.make_ops(1, false);
-        Trainer trainer(context, *ops, c, make_plan(c, ranks), true);
+        TestRank rank(comm, c);
+        Trainer trainer(rank.context, *rank.ops, c, make_plan(c, ranks), true);
         const auto source = make_batch_source(c, Split::kTrain, comm.rank(), ranks);
         const StopSignal stop;
         for (const int depth : {0, 1}) {
-          const auto result = evaluate(context, trainer, *source, c.data, depth, stop);
+          const auto result = evaluate(rank.context, trainer, *source, c.data, depth, stop);
           ASSERT_TRUE(result.has_value());
           EXPECT_EQ(result->samples, samples) << ranks << " ranks";
         }

@@ -8,11 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/thread_comm.h"
-#include "dlrm/core/error.h"
-#include "dlrm/train/execution.h"
 #include "dlrm/train/trainer.h"
 
 #include "small_run.h"
+#include "test_rank.h"
 
 namespace dlrm {
 namespace {
@@ -32,12 +31,8 @@ class FiniteOnADevice : public testing::TestWithParam<DeviceKind> {
     RunConfig config = odd_model();
     config.device = GetParam();
     run_on_threads(ranks, [&](Communicator& comm) {
-      Execution execution(comm, config, machine_share(comm));
-      Trace trace;
-      const Log log(comm.rank());
-      Context context = execution.context(trace, log);
-      const auto ops = execution.make_ops(1, false);
-      Trainer trainer(context, *ops, config, make_plan(config, comm.size()), true);
+      TestRank rank(comm, config);
+      Trainer trainer(rank.context, *rank.ops, config, make_plan(config, comm.size()), true);
       work(trainer, config, comm);
     });
   }
@@ -62,15 +57,6 @@ class FiniteOnADevice : public testing::TestWithParam<DeviceKind> {
       piece.read(0, piece.rows.size(), all.data() + before);
     }
     return all;
-  }
-  template <class Call>
-  static std::string error_of(const Call& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
   }
 };
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FiniteOnADevice);
@@ -147,12 +133,8 @@ std::string error_after_spoiling(int ranks, OptimizerRule rule, const std::strin
   config.train.sparse_optimizer.type = config.train.dense_optimizer.type = rule;
   std::vector<std::string> errors(static_cast<size_t>(ranks));
   run_on_threads(ranks, [&](Communicator& comm) {
-    Execution execution(comm, config, machine_share(comm));
-    Trace trace;
-    const Log log(comm.rank());
-    Context context = execution.context(trace, log);
-    const auto ops = execution.make_ops(1, false);
-    Trainer trainer(context, *ops, config, make_plan(config, comm.size()), true);
+    TestRank rank(comm, config);
+    Trainer trainer(rank.context, *rank.ops, config, make_plan(config, comm.size()), true);
     for (int step = 0; step < 2; ++step) {
       trainer.route(odd_batch(config, step, comm.rank(), comm.size()));
     }
@@ -161,14 +143,6 @@ std::string error_after_spoiling(int ranks, OptimizerRule rule, const std::strin
       const std::vector<float> row(static_cast<size_t>(piece.columns.size()), HUGE_VALF);
       for (int64_t r = 0; r < piece.rows.size(); ++r) piece.write(r, 1, row.data());
     }
-    const auto error_of = [](const auto& call) -> std::string {
-      try {
-        call();
-      } catch (const Error& error) {
-        return error.what();
-      }
-      return "";
-    };
     EXPECT_EQ(error_of([&] { trainer.step(0, false); }), "");
     const std::string error = error_of([&] { trainer.check_last_update(); });
     EXPECT_EQ(error_of([&] { trainer.step(1, false); }), error);

@@ -1,7 +1,6 @@
 #include "small_run.h"
 
 #include <cmath>
-#include <functional>
 #include <mutex>
 
 #include <gtest/gtest.h>
@@ -9,8 +8,9 @@
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/core/random.h"
 #include "dlrm/data/batch_source.h"
-#include "dlrm/train/execution.h"
 #include "dlrm/train/trainer.h"
+
+#include "test_rank.h"
 
 namespace dlrm {
 
@@ -64,12 +64,6 @@ void place(std::map<std::string, std::vector<float>>& whole, const TensorShard& 
     }
   }
 }
-
-}  // namespace
-
-namespace {
-
-using MakeOps = std::function<std::unique_ptr<Ops>(Execution&, Context&)>;
 
 /// A trainer with its data and options.
 class SmallRun {
@@ -134,16 +128,14 @@ class SmallRun {
 };
 
 Trained train_with(const RunConfig& config, int ranks, int steps, bool recorded,
-                   OnTheWay on_the_way, const MakeOps& make_ops) {
+                   OnTheWay on_the_way, bool reference) {
   Trained trained;
   std::mutex mutex;
   run_on_threads(ranks, [&](Communicator& comm) {
-    Execution execution(comm, config, machine_share(comm));
-    Trace trace;
-    const Log log(comm.rank());
-    Context context = execution.context(trace, log);
-    const auto ops = make_ops(execution, context);
-    SmallRun run(context, *ops, config, recorded);
+    TestRank rank(comm, config);
+    Context& context = rank.context;
+    if (reference) rank.ops = make_reference_ops(context.device, context.stream);
+    SmallRun run(context, *rank.ops, config, recorded);
     for (int step = 0; step < steps; ++step) {
       if (step == on_the_way.evaluate) run.evaluate();
       if (step == on_the_way.resume) run.resume();
@@ -172,29 +164,21 @@ Trained train_with(const RunConfig& config, int ranks, int steps, bool recorded,
 
 Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool reference,
                          bool recorded) {
-  return train_with(config, ranks, steps, recorded, {},
-                    [&](Execution& execution, Context& context) {
-                      return reference ? make_reference_ops(context.device, context.stream)
-                                       : execution.make_ops(1, false);
-                    });
+  return train_with(config, ranks, steps, recorded, {}, reference);
 }
 
 Trained train_recorded(const RunConfig& config, int ranks, int steps, bool recorded,
                        OnTheWay on_the_way) {
-  return train_with(config, ranks, steps, recorded, on_the_way,
-                    [](Execution& execution, Context&) { return execution.make_ops(1, false); });
+  return train_with(config, ranks, steps, recorded, on_the_way, false);
 }
 
 std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int ranks, bool inferred,
                                                int spoilt) {
   std::vector<std::string> errors(static_cast<size_t>(ranks));
   run_on_threads(ranks, [&](Communicator& comm) {
-    Execution execution(comm, config, machine_share(comm));
-    Trace trace;
-    const Log log(comm.rank());
-    Context context = execution.context(trace, log);
-    const auto ops = execution.make_ops(1, false);
-    Trainer trainer(context, *ops, config, make_plan(config, comm.size()), true);
+    TestRank rank(comm, config);
+    Context& context = rank.context;
+    Trainer trainer(context, *rank.ops, config, make_plan(config, comm.size()), true);
     trainer.route(odd_batch(config, 0, comm.rank(), comm.size()));
     trainer.embeddings().await_ids();
     std::vector<uint64_t> key;

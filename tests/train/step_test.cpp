@@ -8,29 +8,21 @@
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/thread_comm.h"
-#include "dlrm/train/execution.h"
 #include "dlrm/train/trainer.h"
 
 #include "small_run.h"
+#include "test_rank.h"
+#include "train/batch_queue.h"
 #include "train/step_graphs.h"
 
 namespace dlrm {
 namespace {
 
-/// A rank with its context on the GPU of this build, if there is one.
-struct Rank {
-  Rank(Communicator& comm, const RunConfig& config)
-      : log(comm.rank()),
-        execution(comm, config, machine_share(comm)),
-        context(execution.context(trace, log)),
-        ops(execution.make_ops(1, false)) {}
-
-  Trace trace{true};
-  Log log;
-  Execution execution;
-  Context context;
-  std::unique_ptr<Ops> ops;
-};
+/// How often a key was found before, by the graphs of one rank.
+int64_t runs_before(StepGraphs& graphs, uint64_t key) {
+  StepGraphs::Key whole{key};
+  return graphs.find_or_add(whole).runs++;
+}
 
 RunConfig on_this_device() {
   RunConfig c = odd_model();
@@ -42,7 +34,7 @@ TEST(Model, WaitingForTheLossPollsExchangesThatOtherRanksWaitFor) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "a CPU has the loss when its step returns";
   run_on_threads(2, [&](Communicator& comm) {
     const RunConfig c = on_this_device();
-    Rank rank(comm, c);
+    TestRank rank(comm, c);
     Model model(rank.context, *rank.ops, c);
     Array<char> data(rank.context.device, 64, "test");
     for (int i = 0; i < 200; ++i) rank.ops->fill_zero(data.data(), 64);
@@ -53,10 +45,36 @@ TEST(Model, WaitingForTheLossPollsExchangesThatOtherRanksWaitFor) {
   });
 }
 
+TEST(BatchQueue, ABufferIsFilledAgainOnlyAfterTheWorkThatReadsIt) {
+  const auto comm = make_self_comm();
+  const RunConfig c = on_this_device();
+  TestRank rank(*comm, c);
+  Device& device = rank.context.device;
+  BatchQueue queue(rank.context);
+  HostArray<float> shown(device, 1, "test");
+  const auto push = [&](float value) {
+    Batch batch;
+    batch.dense = {value};
+    batch.labels = {0};
+    queue.push(batch);
+  };
+  for (int i = 0; i < 8; ++i) {
+    push(static_cast<float>(i));
+    device.copy(shown.data(), queue.front().dense.data(), sizeof(float), rank.context.stream);
+    queue.pop();
+    push(-1);
+    queue.pop();
+    push(-2);  // waits until the batch before is on the device, in the first one's place
+    queue.pop();
+    rank.context.stream.synchronize();
+    EXPECT_EQ(shown[0], static_cast<float>(i));
+  }
+}
+
 TEST(StepGraphs, AsManyRecordingsAsRequestedAreKept) {
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
-  Rank rank(*comm, c);
+  TestRank rank(*comm, c);
   StepGraphs graphs(rank.context, 30);
   for (int round = 0; round < 3; ++round) {
     for (uint64_t i = 0; i < 30; ++i) {
@@ -66,15 +84,38 @@ TEST(StepGraphs, AsManyRecordingsAsRequestedAreKept) {
   }
 }
 
+TEST(StepGraphs, TheLeastRecentlyUsedRecordingIsDropped) {
+  const auto comm = make_self_comm();
+  const RunConfig c = odd_model();
+  TestRank rank(*comm, c);
+  StepGraphs graphs(rank.context, 2);
+  EXPECT_EQ(runs_before(graphs, 1), 0);
+  EXPECT_EQ(runs_before(graphs, 2), 0);
+  EXPECT_EQ(runs_before(graphs, 1), 1);
+  EXPECT_EQ(runs_before(graphs, 3), 0);  // in place of 2
+  EXPECT_EQ(runs_before(graphs, 1), 2);
+  EXPECT_EQ(runs_before(graphs, 2), 0);
+}
+
+TEST(StepGraphs, EachOptimizerReadsItsOwnHyperparams) {
+  const auto comm = make_self_comm();
+  const RunConfig c = odd_model();
+  TestRank rank(*comm, c);
+  StepGraphs graphs(rank.context, 1);
+  OptimizerStep dense, sparse;
+  dense.lr = 1;
+  sparse.lr = 2;
+  graphs.send_hyperparams(dense, sparse);
+  EXPECT_EQ(dense.device_hyperparams->lr, 1);
+  EXPECT_EQ(sparse.device_hyperparams->lr, 2);
+}
+
 TEST(StepGraphs, AKeyThatIsNewToOneRankIsNewToAll) {
   run_on_threads(2, [&](Communicator& comm) {
     const RunConfig c = odd_model();
-    Rank rank(comm, c);
+    TestRank rank(comm, c);
     StepGraphs graphs(rank.context, 8);
-    const auto runs = [&](uint64_t mine) {
-      StepGraphs::Key key{mine};
-      return graphs.find_or_add(key).runs++;
-    };
+    const auto runs = [&](uint64_t key) { return runs_before(graphs, key); };
     const auto other = static_cast<uint64_t>(comm.rank());
     EXPECT_EQ(runs(1), 0);
     EXPECT_EQ(runs(1), 1);
@@ -88,12 +129,9 @@ TEST(StepGraphs, AreRecordedAnewAfterAnyRankHasFreedMemory) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "a CPU records no graphs";
   run_on_threads(2, [&](Communicator& comm) {
     const RunConfig c = on_this_device();
-    Rank rank(comm, c);
+    TestRank rank(comm, c);
     StepGraphs graphs(rank.context, 8);
-    const auto runs = [&](uint64_t mine) {
-      StepGraphs::Key key{mine};
-      return graphs.find_or_add(key).runs++;
-    };
+    const auto runs = [&](uint64_t key) { return runs_before(graphs, key); };
     EXPECT_EQ(runs(1), 0);
     EXPECT_EQ(runs(1), 1);
     Array<char> growing(rank.context.device, 100, "test");
@@ -108,7 +146,7 @@ TEST(StepGraphs, AFailedCaptureReportsItsCauseAndLeavesTheStreamUsable) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "a CPU records no graphs";
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
-  Rank rank(*comm, c);
+  TestRank rank(*comm, c);
   StepGraphs graphs(rank.context, 4);
   StepGraphs::Recording recording;
   recording.runs = 1;
@@ -144,7 +182,7 @@ TEST(GraphStep, RecordingIsGivenUpAndReportedOnceIfNoStepRecurs) {
 TEST(Trainer, DroppedIdsAreThoseOfTheBatchThatWasTrained) {
   const auto comm = make_self_comm();
   RunConfig c = odd_model();
-  Rank rank(*comm, c);
+  TestRank rank(*comm, c);
   Trainer trainer(rank.context, *rank.ops, c, make_plan(c, 1), true);
   for (const int64_t dropped : {3, 5}) {
     Batch batch = odd_batch(c, 0, 0, 1);
@@ -158,7 +196,7 @@ TEST(Trainer, DroppedIdsAreThoseOfTheBatchThatWasTrained) {
 TEST(Trainer, GradientsOfAPartialBatchAreTheMeanOverItsOwnSamples) {
   const auto comm = make_self_comm();
   RunConfig c = on_this_device();
-  Rank rank(*comm, c);
+  TestRank rank(*comm, c);
   Trainer trainer(rank.context, *rank.ops, c, make_plan(c, 1), true);
   const auto bias = [&] {
     for (const TensorShard& shard : trainer.shards()) {
@@ -192,7 +230,7 @@ TEST(Trainer, ARankThatHasNoSamplesAfterItHadSomeAddsNoLoss) {
     std::vector<double> all;
     run_on_threads(ranks, [&](Communicator& comm) {
       const RunConfig c = on_this_device();
-      Rank rank(comm, c);
+      TestRank rank(comm, c);
       Trainer trainer(rank.context, *rank.ops, c, make_plan(c, ranks), true);
       RunConfig of_one = c;
       of_one.train.global_batch_size = 1;
@@ -255,7 +293,7 @@ TEST(TrainingStep, WaitsForIdsInTheStageLookup) {
     const RunConfig c = odd_model();
     const auto shared = std::make_shared<LateIds::Shared>();
     LateIds late(comm, shared);
-    Rank rank(late, c);
+    TestRank rank(late, c);
     Trainer trainer(rank.context, *rank.ops, c, make_plan(c, 2), true);
     shared->trace = &rank.trace;
     for (int step = 0; step < 2; ++step) {
@@ -269,7 +307,7 @@ TEST(TrainingStep, WaitsForIdsInTheStageLookup) {
 TEST(StageClock, EveryStageIsTimedOnceAndInOrder) {
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
-  Rank rank(*comm, c);
+  TestRank rank(*comm, c, true);
   Trainer trainer(rank.context, *rank.ops, c, make_plan(c, 1), true);
   trainer.time_stages();
   constexpr int kSteps = 3;

@@ -96,6 +96,8 @@ void JobEnd::end_as_rank0() {
 void JobEnd::end_without_rank0() {
   const Request& request = requests_.front();
   print(preface_ + last_line(request.code, request.text));
+  // mpirun wakes a stopped rank 0 to end it. Rank 0 must not print a text then.
+  send_end(0, request.code);
   std::this_thread::sleep_for(kTextDelay);
   channel_->abort(request.code);
   leave(request.code);
@@ -104,12 +106,16 @@ void JobEnd::end_without_rank0() {
 void JobEnd::tell_all_to_end(int code) {
   if (!channel_) return;
   std::this_thread::sleep_for(kTextDelay);
-  const int32_t value = code;
   for (int q = 0; q < size_; ++q) {
-    if (q != rank_) channel_->send(q, kEndNow, &value, sizeof value);
+    if (q != rank_) send_end(q, code);
   }
   const auto until = Clock::now() + kFlushTimeout;
   while (!channel_->all_sent() && Clock::now() < until) std::this_thread::sleep_for(1ms);
+}
+
+void JobEnd::send_end(int to, int code) {
+  const int32_t value = code;
+  channel_->send(to, kEndNow, &value, sizeof value);
 }
 
 void JobEnd::leave(int code) {

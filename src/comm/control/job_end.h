@@ -45,6 +45,7 @@ class JobEnd {
   void ask_rank0();
   [[noreturn]] void end_as_rank0();
   void tell_all_to_end(int code);
+  void send_end(int to, int code);
   [[noreturn]] void leave(int code);
 
   const int rank_;

@@ -172,8 +172,8 @@ template <Rule R>
 struct ApplyGradient {
   const LayerBackward& layer;
   RuleConstants constants;
-  FiniteCheck& check;
-  void operator()(int64_t o, int64_t i, Floats<kLanes> w, Floats<kLanes> g) const {
+  FiniteCheck check;
+  void operator()(int64_t o, int64_t i, Floats<kLanes> w, Floats<kLanes> g) {
     const int64_t at = o * layer.x.cols + i;
     update_vector<R>(constants, layer.w.data + at, w, g, first_state<R>(layer.s1, at),
                      second_state<R>(layer.s2, at), layer.x.cols - i, check);
@@ -202,11 +202,14 @@ inline void backward_tile(const Floats<kLanes>* w, const float* dz, int64_t batc
   for (int k = 0; k < R; ++k) g[k] = sum[k];
 }
 
-/// Outputs [o0, o1) of one layer. If HasDx, `dx` receives their part of dx.
+/// Outputs [o0, o1) of one layer. If HasDx, `dx` receives their part of dx. Returns what
+/// `given` became. Not inline: in a larger function GCC lacks registers in the loop of
+/// backward_tile().
 template <bool HasDx, class Finish>
-inline void backward_outputs(const LayerBackward& layer, const Finish& finish, int64_t o0,
-                             int64_t o1, const MatrixView<float>& dx, const float* dz,
-                             float* space) {
+[[gnu::noinline]] Finish backward_outputs(const LayerBackward& layer, const Finish& given,
+                                          int64_t o0, int64_t o1, const MatrixView<float>& dx,
+                                          const float* dz, float* space) {
+  Finish finish = given;  // a local object stays in registers
   constexpr int R = kBackwardRows;
   const int64_t batch = layer.x.rows, in = layer.x.cols, together = inputs_together(batch);
   float* x = space;
@@ -238,6 +241,7 @@ inline void backward_outputs(const LayerBackward& layer, const Finish& finish, i
       }
     }
   }
+  return Finish(finish);
 }
 
 /// Sums dz over samples, in order, into layer.dbias.
@@ -254,10 +258,11 @@ inline void sum_gradient(const LayerBackward& layer, int64_t o0, int64_t o1, con
 }
 
 template <class Finish>
-inline void backward_with(const LayerBackward& layer, const Finish& finish, int64_t o0, int64_t o1,
-                          const MatrixView<float>& dx, const float* dz, float* space) {
+inline Finish backward_with(const LayerBackward& layer, const Finish& finish, int64_t o0,
+                            int64_t o1, const MatrixView<float>& dx, const float* dz,
+                            float* space) {
   if (dx.data) return backward_outputs<true>(layer, finish, o0, o1, dx, dz, space);
-  backward_outputs<false>(layer, finish, o0, o1, dx, dz, space);
+  return backward_outputs<false>(layer, finish, o0, o1, dx, dz, space);
 }
 
 void layer_backward(const LayerBackward& layer, int64_t o0, int64_t o1, const MatrixView<float>& dx,
@@ -267,13 +272,14 @@ void layer_backward(const LayerBackward& layer, int64_t o0, int64_t o1, const Ma
   float* space = scratch + blocks * kBackwardRows * batch;
   pack_gradient(layer, o0, o1, scratch);
   if (layer.dbias) sum_gradient(layer, o0, o1, scratch);
-  if (!layer.step) return backward_with(layer, KeepGradient{layer}, o0, o1, dx, scratch, space);
+  if (!layer.step) {
+    backward_with(layer, KeepGradient{layer}, o0, o1, dx, scratch, space);
+    return;
+  }
   with_rule<kDense>(layer.step->rule, [&]<Rule R>() {
     if constexpr (!kTensorwiseRule<R>) {
-      FiniteCheck check;
-      const ApplyGradient<R> apply{layer, constants_of(*layer.step), check};
-      backward_with(layer, apply, o0, o1, dx, scratch, space);
-      check.report(*layer.step);
+      const ApplyGradient<R> apply{layer, constants_of(*layer.step), {}};
+      backward_with(layer, apply, o0, o1, dx, scratch, space).check.report(*layer.step);
     }
   });
 }

@@ -27,7 +27,8 @@ inline RuleConstants constants_of(const OptimizerStep& s) {
 }
 
 /// Whether all values that an update stores are finite. The values are in registers then, so the
-/// check reads no memory. x - x is 0 for finite x and NaN for others.
+/// check reads no memory. 0·x is 0 for finite x and NaN for others. Loops use a local object, which
+/// the compiler keeps in registers.
 struct FiniteCheck {
   Floats<kLanes> vectors{};
   float rest = 0;
@@ -35,10 +36,14 @@ struct FiniteCheck {
   template <int N>
   void add(Floats<N> x) {
     if constexpr (N == kLanes) {
-      vectors = vectors + (x - x);
+      vectors = multiply_add<N>(x, Floats<N>{}, vectors);
     } else {
-      rest += lane_sum<N>(x - x);
+      rest += lane_sum<N>(x * Floats<N>{});
     }
+  }
+  void add(const FiniteCheck& other) {
+    vectors = vectors + other.vectors;
+    rest += other.rest;
   }
   void report(const OptimizerStep& step) const {
     if (!step.not_finite || lane_sum<kLanes>(vectors) + rest == 0) return;
@@ -56,11 +61,14 @@ inline float row_factor(const RuleConstants& k, float* state, float mean, Finite
   return k.lr / (square_root<1>(*state) + k.eps);
 }
 
-/// Tensorwise rules: the new state.
-template <Rule R, int N>
-inline void new_state(const RuleConstants& k, Floats<N> g, float* s1, float* s2,
-                      FiniteCheck& check) {
-  static_assert(R == Rule::kLamb);
+/// Stores Adam's new moments, the means of g and of g², and returns them.
+template <int N>
+struct Moments {
+  Floats<N> m, v;
+};
+template <int N>
+inline Moments<N> new_moments(const RuleConstants& k, Floats<N> g, float* s1, float* s2,
+                              FiniteCheck& check) {
   const auto all = [](float x) { return broadcast<N>(x); };
   const Floats<N> m = all(k.beta1) * load<N>(s1) + all(k.one_minus_beta1) * g;
   const Floats<N> v = all(k.beta2) * load<N>(s2) + all(k.one_minus_beta2) * g * g;
@@ -68,6 +76,15 @@ inline void new_state(const RuleConstants& k, Floats<N> g, float* s1, float* s2,
   store<N>(s2, v);
   check.add<N>(m);
   check.add<N>(v);
+  return {m, v};
+}
+
+/// Tensorwise rules: the new state.
+template <Rule R, int N>
+inline void new_state(const RuleConstants& k, Floats<N> g, float* s1, float* s2,
+                      FiniteCheck& check) {
+  static_assert(R == Rule::kLamb);
+  new_moments<N>(k, g, s1, s2, check);
 }
 
 /// Tensorwise rules: the direction of a step.
@@ -122,12 +139,7 @@ inline Floats<N> stepped(const RuleConstants& k, Floats<N> w, Floats<N> g, float
     return moved * w > zero ? moved : left;
   } else {
     static_assert(R == Rule::kAdam);
-    const Floats<N> m = all(k.beta1) * load<N>(s1) + all(k.one_minus_beta1) * g;
-    const Floats<N> v = all(k.beta2) * load<N>(s2) + all(k.one_minus_beta2) * g * g;
-    store<N>(s1, m);
-    store<N>(s2, v);
-    check.add<N>(m);
-    check.add<N>(v);
+    const auto [m, v] = new_moments<N>(k, g, s1, s2, check);
     const Floats<N> m_hat = m * all(k.bias_correction1), v_hat = v * all(k.bias_correction2);
     return w - all(k.lr) * m_hat / (square_root<N>(v_hat) + all(k.eps));
   }
@@ -155,10 +167,12 @@ inline float* second_state(float* s2, int64_t c) {
 template <Rule R, class T>
 inline void update_span(const RuleConstants& k, T* w, const float* g, float* s1, float* s2,
                         float factor, int64_t count, FiniteCheck& check) {
+  FiniteCheck mine;
   for_pieces(count, [&]<int N>(int64_t c) {
     store<N>(w + c, new_weights<R, N>(k, load<N>(w + c), load<N>(g + c), first_state<R>(s1, c),
-                                      second_state<R>(s2, c), factor, check));
+                                      second_state<R>(s2, c), factor, mine));
   });
+  check.add(mine);
 }
 
 /// Like the function above, for bf16 weights, which are rounded with `random`.
@@ -166,12 +180,14 @@ template <Rule R>
 inline void update_rounded(const RuleConstants& k, BFloat16* w, const float* g, float* s1,
                            float* s2, float factor, const uint16_t* random, int64_t count,
                            FiniteCheck& check) {
+  FiniteCheck mine;
   for_pieces(count, [&]<int N>(int64_t c) {
     store_rounded<N>(w + c,
                      new_weights<R, N>(k, load<N>(w + c), load<N>(g + c), first_state<R>(s1, c),
-                                       second_state<R>(s2, c), factor, check),
+                                       second_state<R>(s2, c), factor, mine),
                      random + c);
   });
+  check.add(mine);
 }
 
 float square_sum(const float* g, int64_t n) {

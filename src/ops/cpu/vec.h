@@ -217,8 +217,9 @@ inline Floats<N> lane_sums(Floats<N>* v) {
 inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /// step.template operator()<N>(c) for pieces of N = kLanes, ..., 8, 4, 1 columns that cover [0, n).
+/// Always inline, so that what the steps share stays in registers.
 template <class Step>
-inline void for_pieces(int64_t n, const Step& step) {
+[[gnu::always_inline]] inline void for_pieces(int64_t n, const Step& step) {
   int64_t c = 0;
   for (; c + kLanes <= n; c += kLanes) step.template operator()<kLanes>(c);
   if constexpr (kLanes > 8) {
