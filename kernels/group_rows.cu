@@ -100,7 +100,6 @@ __global__ void count_runs_kernel(Grouping<Key> all) {
   int sum = 0;
   for (int w = 0; w < kWarps; ++w) sum += warp_counts[w];
   all.tile_runs[blockIdx.x] = static_cast<uint32_t>(sum);
-  if (blockIdx.x + 1 == gridDim.x) all.tile_runs[gridDim.x] = 0;
 }
 
 /// Runs that start before sorted key i. Every thread of the block calls it.

@@ -62,7 +62,7 @@ int64_t grouping_tiles(int64_t capacity);
 /// Writes the keys and bags of all ids in the order of occurrences, and list_starts.
 template <class Key>
 void write_keys(const Grouping<Key>& all, uint32_t blocks, cudaStream_t stream);
-/// Counts the runs of sorted keys per tile into tile_runs. The last entry is 0.
+/// Counts the runs of sorted keys per tile into tile_runs. The last entry is not written.
 template <class Key>
 void count_runs(const Grouping<Key>& all, cudaStream_t stream);
 /// Writes the runs of every shard. Needs sorted keys and bags, and the exclusive sums of tile_runs.

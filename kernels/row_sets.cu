@@ -50,7 +50,6 @@ __global__ void count_touched_kernel(const float* touched, int64_t rows, uint32_
   int sum = 0;
   for (int w = 0; w < kWarps; ++w) sum += warp_counts[w];
   in_tiles[blockIdx.x] = static_cast<uint32_t>(sum);
-  if (blockIdx.x + 1 == gridDim.x) in_tiles[gridDim.x] = 0;
 }
 
 __global__ void write_touched_kernel(const float* touched, int64_t all,

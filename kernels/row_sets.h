@@ -13,7 +13,7 @@ void scatter_rows(View<const int64_t> rows, const int64_t* count,
                   View<float> touched, cudaStream_t stream);
 
 int64_t touched_tiles(int64_t rows);
-/// in_tiles[t] = number of touched rows in tile t. One more entry, 0, follows.
+/// in_tiles[t] = number of touched rows in tile t.
 void count_touched(View<const float> touched, uint32_t* in_tiles, cudaStream_t stream);
 /// Writes the touched rows. Needs the exclusive sums of in_tiles.
 void write_touched(View<const float> touched, const uint32_t* before_tiles, int64_t* rows,

@@ -93,7 +93,7 @@ spills() {
 
 has_libfuzzer() {
   echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
-    clang++ -fsanitize=fuzzer,address,undefined -x c++ - -o /dev/null 2>/dev/null
+    clang++ -fopenmp -fsanitize=fuzzer,address,undefined -x c++ - -o /dev/null 2>/dev/null
 }
 
 has_nvcc() { command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; }
@@ -126,7 +126,7 @@ rest() {
   if has_libfuzzer; then
     part "fuzz: build" build fuzz && part "fuzz: tests" run fuzz
   else
-    leave_out fuzz "no clang with libFuzzer is installed"
+    leave_out fuzz "clang, libFuzzer or OpenMP for it is not installed"
   fi
   # Without GPU code only the stubs differ, and what programs say if they are asked for a GPU.
   part "cpu: build" build cpu programs dlrm-bench {device,end_to_end}_test &&

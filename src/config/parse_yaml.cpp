@@ -57,12 +57,12 @@ class TreeBuilder : public YAML::EventHandler {
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
-    open_.push_back({node_at(mark, Node::Kind::kList), anchor});
+    open_.push_back({node_at(mark, Node::Kind::kList), anchor, 1, {}, {}});
   }
   void OnSequenceEnd() override { close(); }
   void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
-    open_.push_back({node_at(mark, Node::Kind::kMap), anchor});
+    open_.push_back({node_at(mark, Node::Kind::kMap), anchor, 1, {}, {}});
   }
   void OnMapEnd() override {
     apply_merges(open_.back());
@@ -73,7 +73,7 @@ class TreeBuilder : public YAML::EventHandler {
   struct Open {
     MutableNode node;
     YAML::anchor_t anchor;
-    int depth = 1;
+    int depth;
     NodePtr key;                            // key that was read and waits for its value
     std::map<std::string, size_t> indices;  // positions of the keys so far; npos for a merge
   };

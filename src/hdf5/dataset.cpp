@@ -20,7 +20,6 @@ std::optional<Type> Dataset::type() const {
 
 Storage Dataset::storage() const {
   const Lock lock;
-  if (elements() == 0) return {};
   const Handle creation(H5Dget_create_plist(handle_.id()));
   if (H5Pget_layout(creation.id()) != H5D_CONTIGUOUS || H5Pget_external_count(creation.id()) != 0) {
     return {Storage::Kind::kOther};

@@ -30,7 +30,7 @@ std::string names(const std::vector<int>& tables, const ModelConfig& model) {
 /// Reads the parsed file. Errors begin with the file and the place: `plan.json: shards[3].rows`.
 class PlanReader {
  public:
-  PlanReader(const std::string& path, const ModelConfig& model) : path_(path), model_(model) {
+  PlanReader(const std::string& path, const ModelConfig& model) : path_(path) {
     for (size_t t = 0; t < model.tables.size(); ++t) {
       index_.emplace(model.tables[t].name, static_cast<int>(t));
     }
@@ -126,7 +126,6 @@ class PlanReader {
   }
 
   const std::string& path_;
-  const ModelConfig& model_;
   std::unordered_map<std::string, int> index_;
 };
 

@@ -62,7 +62,6 @@ void Model::top(const Progress& progress) { last_.logits = top_->forward(last_.z
 void Model::loss(View<const float> labels, int64_t global_size) {
   const Matrix dlogits = in(buffers_.dlogits, last_.logits.rows, 1);
   const View<double> loss = loss_->device();
-  if (last_.logits.rows == 0) ops_.fill_zero(loss.data(), sizeof(double));
   ops_.bce_with_logits(last_.logits, labels, 1.0f / static_cast<float>(global_size), loss, dlogits);
   if (float* flag = parameters_.skip_update_flag()) {
     ops_.find_non_finite(last_.logits, {flag, 1});

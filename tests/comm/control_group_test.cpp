@@ -67,5 +67,14 @@ TEST_F(ControlGroups, TheLimitsOfVersion1ControllersApply) {
   EXPECT_EQ(ControlGroup::memory_room(root_), 0);
 }
 
+TEST_F(ControlGroups, TheFileCacheOfAVersion1GroupIsRoom) {
+  write("/proc/self/cgroup", "3:memory:/docker/a\n");
+  write("/sys/fs/cgroup/memory/docker/a/memory.limit_in_bytes", "500000\n");
+  write("/sys/fs/cgroup/memory/docker/a/memory.usage_in_bytes", "200000\n");
+  write("/sys/fs/cgroup/memory/docker/a/memory.stat",
+        "active_file 7\ntotal_inactive_file 30000\ntotal_active_file 4000\n");
+  EXPECT_EQ(ControlGroup::memory_room(root_), 334000);
+}
+
 }  // namespace
 }  // namespace dlrm::comm

@@ -207,6 +207,23 @@ void check_device_calls_in_flight(const DeviceRank& rank) {
   }
 }
 
+void check_device_calls_in_turn(const DeviceRank& rank) {
+  const std::unique_ptr<Stream> one = rank.device.make_stream();
+  const std::unique_ptr<Stream> two = rank.device.make_stream();
+  for (int round = 0; round < 8; ++round) {
+    Blocks a = blocks_of(rank.host, 777), b = blocks_of(rank.host, 777);
+    for (char& byte : b.send) byte = static_cast<char>(~byte);
+    OnDevice<char> a_send(rank.device, *one, a.send), a_receive(rank.device, *one, a.receive);
+    OnDevice<char> b_send(rank.device, *two, b.send), b_receive(rank.device, *two, b.receive);
+    rank.wire.start_alltoallv(a_send.data(), a_receive.data(), a.layout, one.get()).wait(*one);
+    rank.wire.start_alltoallv(b_send.data(), b_receive.data(), b.layout, two.get()).wait(*two);
+    rank.host.alltoallv(a.send.data(), a.receive.data(), a.layout);
+    rank.host.alltoallv(b.send.data(), b.receive.data(), b.layout);
+    require_same(a_receive.read(*one), a.receive, "an alltoallv before another", rank);
+    require_same(b_receive.read(*two), b.receive, "an alltoallv after another", rank);
+  }
+}
+
 void check_device_duplicates(const DeviceRank& rank) {
   const std::unique_ptr<Communicator> other = rank.wire.duplicate();
   const std::unique_ptr<Stream> stream = rank.device.make_stream();
@@ -228,6 +245,7 @@ void check_device_everything(const DeviceRank& rank, bool exact) {
   check_device_allreduce(rank, exact);
   check_device_bf16_allreduce(rank);
   check_device_calls_in_flight(rank);
+  check_device_calls_in_turn(rank);
   check_device_duplicates(rank);
 }
 

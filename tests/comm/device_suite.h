@@ -22,6 +22,7 @@ void check_device_broadcast(const DeviceRank& rank);
 void check_device_allreduce(const DeviceRank& rank, bool exact);
 void check_device_bf16_allreduce(const DeviceRank& rank);
 void check_device_calls_in_flight(const DeviceRank& rank);
+void check_device_calls_in_turn(const DeviceRank& rank);
 void check_device_duplicates(const DeviceRank& rank);
 void check_device_everything(const DeviceRank& rank, bool exact);
 

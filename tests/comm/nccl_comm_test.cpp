@@ -59,6 +59,9 @@ TEST_P(NcclComm, AllreduceOverBf16HasTheBitsOfTheHost) {
 TEST_P(NcclComm, CallsInFlightMayBeAwaitedInAnyOrder) {
   run_nccl(GetParam(), test::check_device_calls_in_flight);
 }
+TEST_P(NcclComm, CallsInTurnOnTwoStreamsMoveTheirOwnBlocks) {
+  run_nccl(GetParam(), test::check_device_calls_in_turn);
+}
 TEST_P(NcclComm, DuplicatesShareTheOrderOfCalls) {
   run_nccl(GetParam(), test::check_device_duplicates);
 }
@@ -257,6 +260,23 @@ TEST(NcclFailure, APeersFailureAbortsThisRanksKernels) {
     EXPECT_EQ(FakeNccl::take_calls(), Calls{});
   });
   EXPECT_EQ(what, "rank one is unwell");
+}
+
+TEST(NcclFailure, APeersFailureThatNcclDoesNotReportAbortsThisRanksKernels) {
+  const std::shared_ptr<Device> device = make_cuda_device(0);
+  std::unique_ptr<Communicator> wires[2];  // rank 1's part of NCCL outlives its failure
+  const auto run = [&] {
+    run_on_threads(2, [&](Communicator& host) {
+      wires[host.rank()] = make_nccl_comm(host, *device);
+      if (host.rank() == 1) throw run_error("rank one is unwell");
+      const std::unique_ptr<Stream> stream = device->make_stream();
+      FakeNccl::take_calls();
+      EXPECT_EQ(error_of_exchange({host, *wires[0], *device}, *stream), "peer lost");
+      EXPECT_EQ(FakeNccl::take_calls().back(), "abort");
+      wires[0].reset();
+    });
+  };
+  EXPECT_THROW(run(), Error);
 }
 
 TEST(NcclThread, ASecondThreadIsRefused) {

@@ -57,6 +57,9 @@ TEST_P(StagedComm, AllreduceOverBf16HasTheBitsOfTheHost) {
 TEST_P(StagedComm, CallsInFlightMayBeAwaitedInAnyOrder) {
   run_staged(GetParam(), test::check_device_calls_in_flight);
 }
+TEST_P(StagedComm, CallsInTurnOnTwoStreamsKeepTheirHostMemoryApart) {
+  run_staged(GetParam(), test::check_device_calls_in_turn);
+}
 TEST_P(StagedComm, DuplicatesKeepTheirCallsApart) {
   run_staged(GetParam(), test::check_device_duplicates);
 }

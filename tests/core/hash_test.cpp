@@ -28,5 +28,14 @@ TEST(HashBytes, EveryByteTheLengthAndTheSeedChangeTheHash) {
   EXPECT_EQ(hashes.size(), 3 + bytes.size());
 }
 
+TEST(HashBytes, EveryLengthHasItsOwnHash) {
+  const std::array<unsigned char, 40> bytes{};
+  std::set<uint64_t> hashes;
+  for (size_t length = 0; length <= bytes.size(); ++length) {
+    hashes.insert(hash_bytes(bytes.data(), length));
+  }
+  EXPECT_EQ(hashes.size(), 1 + bytes.size());
+}
+
 }  // namespace
 }  // namespace dlrm

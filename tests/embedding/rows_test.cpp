@@ -79,5 +79,14 @@ TEST(Replicas, ADifferenceIsNamedByTableAndRow) {
   EXPECT_EQ(error_of_difference("", 1), "no error");
 }
 
+TEST(Replicas, ABatchWithOneRowMoreThanAnyBeforeItTrainsAsOnOneRank) {
+  const Tables tables{table_of("t", 20000, 4, {1}, Pooling::kSum)};
+  const EmbeddingOptions options = options_for(tables, OptimizerRule::kAdagrad);
+  const MadeUpBags bags(tables, /*variable=*/false);
+  const std::vector<int64_t> batches{14, 16};  // 7 and 8 rows of each rank
+  EXPECT_EQ(train_all(plan_of("data_parallel", tables, 2), options, bags, batches),
+            train_all(plan_of("table", tables, 1), options, bags, batches));
+}
+
 }  // namespace
 }  // namespace dlrm::testing

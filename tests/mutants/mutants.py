@@ -200,6 +200,18 @@ def build(tree, programs):
     subprocess.run(["ninja", "-C", os.path.join(tree, "build/simt"), *targets], check=True)
 
 
+def check_selection(tree, programs):
+    """Every part of a filter must select a test."""
+    for program in programs:
+        name, _, chosen = program.partition("=")
+        if name == "ctest":
+            continue  # --no-tests=error
+        for part in filter(None, chosen.split(":")):
+            command = [os.path.join(tree, "build/simt/bin", name), "--gtest_list_tests", "--gtest_filter=" + part]
+            if not subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip():
+                raise ListError(f"{program}: {name} has no test {part}")
+
+
 def run_program(tree, program, number, limit):
     """Why the program fails, or "" if it passes."""
     name, _, chosen = program.partition("=")
@@ -282,6 +294,7 @@ def main():
     programs = sorted({program for m in chosen for program in m.runs})
     make_tree(tree, texts)
     build(tree, programs)
+    check_selection(tree, programs)
     times = {} if given.limit else baseline(tree, programs)
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
         waiting = {pool.submit(judge, tree, m, times, given.limit): m for m in chosen}

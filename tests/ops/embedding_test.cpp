@@ -41,14 +41,34 @@ TEST_P(Embedding, ThreadsPoolEveryOneOfManyBags) {
   EXPECT_TRUE(close(got, want, 5));
 }
 
+TEST_P(Embedding, ABagAtTheEndOfAThreadsShareIsPooled) {
+  // 10 units of work a bag: with 2 or 3 more ids the first share ends one unit behind a bag.
+  constexpr int64_t kBags = 3400;
+  Table table(1, 1, DType::kFloat32, 1);
+  table.weights.set(0, 0, 1);
+  for (int64_t more = 0; more < 4; ++more) {
+    const std::vector<int64_t> ids(kBags + more, 0);
+    std::vector<int64_t> offsets(kBags + 1);
+    for (int64_t b = 0; b < kBags; ++b) offsets[b] = b;
+    offsets[kBags] = kBags + more;
+    Cells pooled(kBags, 1);
+    const BagGroup group{table.rows(), ids.data(),      offsets.data(), kBags,
+                         nullptr,      pooled.floats(), kBags + more};
+    ops->embedding_bag_forward({&group, 1});
+    for (int64_t b = 0; b + 1 < kBags; ++b) ASSERT_EQ(pooled.at(b, 0), 1) << b << " of " << more;
+    EXPECT_EQ(pooled.at(kBags - 1, 0), static_cast<float>(1 + more));
+  }
+}
+
 TEST_P(Embedding, GroupRowsAgreesWithAnOrderedMap) {
   struct Case {
     int64_t bags, rows;
     bool hot;
   };
-  for (const Case c : {Case{0, 7, false}, Case{1, 1, false}, Case{50, 1, false}, Case{300, 3, true},
-                       Case{3000, 25000000, false}, Case{7000, 70000, true},
-                       Case{200, int64_t{1} << 40, false}, Case{700, 256, false}}) {
+  for (const Case c :
+       {Case{0, 7, false}, Case{1, 1, false}, Case{50, 1, false}, Case{300, 3, true},
+        Case{3000, 25000000, false}, Case{7000, 70000, true}, Case{200, int64_t{1} << 40, false},
+        Case{700, 256, false}, Case{2000, 3, false}}) {
     const Bags bags[] = {Bags::random(c.bags, c.rows, 3, 1, false, c.hot),
                          Bags::random(c.bags / 2, c.rows, 1, 2, false, c.hot)};
     std::map<int64_t, std::vector<std::pair<int32_t, int32_t>>> want;
@@ -107,6 +127,49 @@ TEST_P(Embedding, GroupsRowsOfMoreListsThanABlockHasThreads) {
   }
 }
 
+TEST_P(Embedding, GroupsRowsOfListsThatStartInTheMiddleOfTheirIds) {
+  constexpr int64_t kBags = 3000, kSkipped = 5;
+  const Bags bags = Bags::random(kBags, 300, 3, 1);
+  const IdGroup whole[] = {bags.group()};
+  IdGroup rest[] = {bags.group()};
+  rest[0].offsets += kSkipped;
+  rest[0].bags -= kSkipped;
+  RunSpace space(bags.nnz()), all(bags.nnz());
+  ops->group_rows(rest, 300, space.runs());
+  ops->group_rows(whole, 300, all.runs());
+  std::vector<std::pair<int64_t, int32_t>> got, want;  // row, bag
+  const auto list = [](const RunSpace& of, int32_t first_bag, auto& to) {
+    for (size_t r = 0; r < static_cast<size_t>(of.count[0]); ++r) {
+      for (int64_t i = of.starts[r]; i < of.starts[r + 1]; ++i) {
+        const int32_t bag = of.occurrences[static_cast<size_t>(i)].bag + first_bag;
+        if (bag >= kSkipped) to.emplace_back(of.rows[r], bag);
+      }
+    }
+  };
+  list(space, kSkipped, got);
+  list(all, 0, want);
+  EXPECT_EQ(got, want);
+}
+
+TEST(CpuEmbedding, GroupsRowsOfListsWhosePlacesNeedMoreThan32Bits) {
+  const std::vector<int64_t> of_one{0, 1};
+  std::vector<int64_t> of_many(size_t{1} << 20, 0);  // 20 bits for a bag
+  of_many.push_back(1);
+  const int64_t row = 3;
+  std::vector<IdGroup> groups((size_t{1} << 12) + 1, {&row, of_one.data(), 1, 1});  // 13 bits
+  groups[0] = {&row, of_many.data(), int64_t{1} << 20, 1};
+  const auto count = static_cast<int64_t>(groups.size());
+  for (const int threads : {1, 2}) {
+    RunSpace space(count);
+    Machine().cpu({"baseline", threads})->group_rows(groups, 5, space.runs());
+    ASSERT_EQ(space.count[0], 1);
+    for (int32_t g = 0; g < count; ++g) {
+      const Occurrence& o = space.occurrences[static_cast<size_t>(g)];
+      ASSERT_EQ(std::make_pair(o.group, o.bag), std::make_pair(g, g == 0 ? (1 << 20) - 1 : 0));
+    }
+  }
+}
+
 /// Two features of one table. Half of the bags contain the same row.
 struct Backward {
   Bags bags[2];
@@ -136,6 +199,14 @@ TEST_P(Embedding, BackwardSumsTheOccurrencesOfARow) {
     reference->embedding_bag_backward(b.space.runs(), b.gradients, want.floats());
     EXPECT_TRUE(close(got, want, 100)) << "width " << width;
   }
+}
+
+TEST_P(Embedding, BackwardSumsSeveralRowsOfManyChunks) {
+  Backward b(*reference, 2200, 3, 16);
+  Cells got(3, 16), want(3, 16);
+  ops->embedding_bag_backward(b.space.runs(), b.gradients, got.floats());
+  reference->embedding_bag_backward(b.space.runs(), b.gradients, want.floats());
+  EXPECT_TRUE(close(got, want, 300));
 }
 
 TEST_P(Embedding, BackwardGivesTheSameBitsWithAnyNumberOfThreads) {

@@ -9,9 +9,10 @@ struct Shape {
   int64_t batch, in, out;
 };
 // Sizes below, at and above the blocks that kernels process, and beyond small batches.
-const Shape kShapes[] = {{1, 1, 8},     {3, 13, 512},  {8, 367, 20}, {5, 64, 9},
-                         {33, 130, 17}, {64, 31, 40},  {65, 100, 8}, {7, 16, 1},
-                         {128, 48, 31}, {200, 20, 24}, {2, 512, 70}};
+const Shape kShapes[] = {
+    {1, 1, 8},    {3, 13, 512}, {8, 367, 20}, {5, 64, 9},    {33, 130, 17},
+    {64, 31, 40}, {65, 100, 8}, {7, 16, 1},   {128, 48, 31}, {200, 20, 24},
+    {2, 512, 70}, {128, 70, 50}};  // the last one is divided among three threads
 
 /// A layer, the gradient of its output, and memory for the results of its backward.
 struct LayerCase {

@@ -12,6 +12,7 @@
 
 #include "small_run.h"
 #include "test_rank.h"
+#include "train/batch_queue.h"
 #include "train/step_graphs.h"
 
 namespace dlrm {
@@ -44,6 +45,32 @@ TEST(Model, WaitingForTheLossPollsExchangesThatOtherRanksWaitFor) {
   });
 }
 
+TEST(BatchQueue, ABufferIsFilledAgainOnlyAfterTheWorkThatReadsIt) {
+  const auto comm = make_self_comm();
+  const RunConfig c = on_this_device();
+  TestRank rank(*comm, c);
+  Device& device = rank.context.device;
+  BatchQueue queue(rank.context);
+  HostArray<float> shown(device, 1, "test");
+  const auto push = [&](float value) {
+    Batch batch;
+    batch.dense = {value};
+    batch.labels = {0};
+    queue.push(batch);
+  };
+  for (int i = 0; i < 8; ++i) {
+    push(static_cast<float>(i));
+    device.copy(shown.data(), queue.front().dense.data(), sizeof(float), rank.context.stream);
+    queue.pop();
+    push(-1);
+    queue.pop();
+    push(-2);  // waits until the batch before is on the device, in the first one's place
+    queue.pop();
+    rank.context.stream.synchronize();
+    EXPECT_EQ(shown[0], static_cast<float>(i));
+  }
+}
+
 TEST(StepGraphs, AsManyRecordingsAsRequestedAreKept) {
   const auto comm = make_self_comm();
   const RunConfig c = on_this_device();
@@ -55,6 +82,32 @@ TEST(StepGraphs, AsManyRecordingsAsRequestedAreKept) {
       EXPECT_EQ(graphs.find_or_add(key).runs++, round) << i;
     }
   }
+}
+
+TEST(StepGraphs, TheLeastRecentlyUsedRecordingIsDropped) {
+  const auto comm = make_self_comm();
+  const RunConfig c = odd_model();
+  TestRank rank(*comm, c);
+  StepGraphs graphs(rank.context, 2);
+  EXPECT_EQ(runs_before(graphs, 1), 0);
+  EXPECT_EQ(runs_before(graphs, 2), 0);
+  EXPECT_EQ(runs_before(graphs, 1), 1);
+  EXPECT_EQ(runs_before(graphs, 3), 0);  // in place of 2
+  EXPECT_EQ(runs_before(graphs, 1), 2);
+  EXPECT_EQ(runs_before(graphs, 2), 0);
+}
+
+TEST(StepGraphs, EachOptimizerReadsItsOwnHyperparams) {
+  const auto comm = make_self_comm();
+  const RunConfig c = odd_model();
+  TestRank rank(*comm, c);
+  StepGraphs graphs(rank.context, 1);
+  OptimizerStep dense, sparse;
+  dense.lr = 1;
+  sparse.lr = 2;
+  graphs.send_hyperparams(dense, sparse);
+  EXPECT_EQ(dense.device_hyperparams->lr, 1);
+  EXPECT_EQ(sparse.device_hyperparams->lr, 2);
 }
 
 TEST(StepGraphs, AKeyThatIsNewToOneRankIsNewToAll) {
@@ -138,6 +191,18 @@ TEST(Trainer, DroppedIdsAreThoseOfTheBatchThatWasTrained) {
   }
   EXPECT_EQ(trainer.step(0, false).dropped, 3);
   EXPECT_EQ(trainer.step(1, false).dropped, 5);
+}
+
+TEST(Trainer, AStopThatOneRankRequestsReachesAll) {
+  run_on_threads(2, [&](Communicator& comm) {
+    const RunConfig c = odd_model();
+    TestRank rank(comm, c);
+    Trainer trainer(rank.context, *rank.ops, c, make_plan(c, 2), true);
+    for (int step = 0; step < 3; ++step) {
+      trainer.route(odd_batch(c, step, comm.rank(), 2));
+      EXPECT_EQ(trainer.step(step, step == 1 && comm.rank() == 1).stop, step == 1);
+    }
+  });
 }
 
 TEST(Trainer, GradientsOfAPartialBatchAreTheMeanOverItsOwnSamples) {

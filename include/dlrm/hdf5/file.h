@@ -74,7 +74,7 @@ struct Storage {
     kContiguous,
     kOther,      ///< chunked, compact, virtual, or in external files
     kOtherFile,  ///< reached through a link to another HDF5 file
-    kNone,       ///< never written, or no elements
+    kNone,       ///< contiguous, but never written or without elements
   };
   Kind kind = Kind::kNone;
   int64_t offset = 0;  ///< of kContiguous, in bytes from the start of the file

@@ -57,7 +57,7 @@ NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device)
 
 NcclSession::~NcclSession() {
   host_->engine()->monitor().remove(static_cast<FailureSource&>(*this));
-  if (failure_.occurred() || std::uncaught_exceptions() > exceptions_) {
+  if (!comm_ || failure_.occurred() || std::uncaught_exceptions() > exceptions_) {
     abort();
   } else {
     finalize();

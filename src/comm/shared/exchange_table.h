@@ -26,19 +26,24 @@ class alignas(64) ExchangeDescriptor {
 
   /// Makes it visible as exchange `sequence`, which `readers` ranks will read.
   void publish(uint64_t sequence, int readers) {
-    readers_.store(readers, std::memory_order_relaxed);
-    number_.store(sequence + 1, std::memory_order_release);
+    state_.store((sequence + 1) << kReaderBits | static_cast<uint64_t>(readers),
+                 std::memory_order_release);
   }
   bool has_sequence(uint64_t sequence) const {
-    return number_.load(std::memory_order_acquire) == sequence + 1;
+    return state_.load(std::memory_order_acquire) >> kReaderBits == sequence + 1;
   }
   /// Called by a reader that no longer needs the descriptor or its blocks.
-  void finish_reading() { readers_.fetch_sub(1, std::memory_order_acq_rel); }
-  bool all_have_read() const { return readers_.load(std::memory_order_acquire) == 0; }
+  void finish_reading() { state_.fetch_sub(1, std::memory_order_acq_rel); }
+  bool all_have_read() const {
+    return state_.load(std::memory_order_acquire) % (uint64_t{1} << kReaderBits) == 0;
+  }
 
  private:
-  std::atomic<uint64_t> number_{0};  ///< sequence + 1; 0: never published
-  std::atomic<int32_t> readers_{0};  ///< that have not finished
+  static constexpr int kReaderBits = 16;
+
+  /// sequence + 1, 0 if never published, then the number of readers that have not finished. One
+  /// word, so that a reader sees both.
+  std::atomic<uint64_t> state_{0};
 };
 
 /// The exchange descriptors of one communicator. Each rank publishes in its own table and reads
