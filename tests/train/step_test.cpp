@@ -38,7 +38,7 @@ TEST(Model, WaitingForTheLossPollsExchangesThatOtherRanksWaitFor) {
     Model model(rank.context, *rank.ops, c);
     Array<char> data(rank.context.device, 64, "test");
     for (int i = 0; i < 200; ++i) rank.ops->fill_zero(data.data(), 64);
-    model.loss_is_queued();
+    model.mark_loss();
     int moved = 0;
     model.loss_sum([&] { ++moved; });
     EXPECT_GT(moved, 0);
