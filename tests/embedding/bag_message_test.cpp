@@ -36,6 +36,10 @@ TEST_P(BagMessage, HeadersLengthsAndIdsAreRoundedUpToEightBytes) {
   EXPECT_EQ(message_.size(), static_cast<size_t>(2 * 8 + 16 + 10 * GetParam()));
 }
 
+TEST_P(BagMessage, TheEndOfARangeOfRowsIsNotCounted) {
+  EXPECT_EQ(count_within(spans_[0], GetParam(), {2, 5}), 3);
+}
+
 TEST_P(BagMessage, BagsOfSeveralMessagesReadOneAfterTheOther) {
   std::vector<int64_t> ids(8), offsets(7, -1);
   offsets[0] = 0;
