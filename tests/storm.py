@@ -113,6 +113,10 @@ class Job:
         self.end()
         raise Finding(f"processes {left} are left behind")
 
+    def is_over_but_for(self, pids):
+        """Whether all ranks but these, which are stopped, have ended."""
+        return set(self.pids()) <= set(pids)
+
     def end(self):
         for pid in self.pids():
             self.send(pid, signal.SIGKILL)
@@ -252,6 +256,16 @@ class Storm:
             if fault == "stopped rank" and ranks == 1:
                 # Nobody is left who could notice.
                 time.sleep(0.5)
+                for pid in victims:
+                    job.send(pid, signal.SIGCONT)
+        if fault == "stopped rank":
+            # A rank that has left MPI when it is stopped keeps mpirun alone waiting.
+            deadline = time.monotonic() + limit
+            while job.process.poll() is None and not job.is_over_but_for(victims):
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(0.05)
+            if job.is_over_but_for(victims):
                 for pid in victims:
                     job.send(pid, signal.SIGCONT)
         code = job.wait(limit)

@@ -29,7 +29,7 @@ Hdf5Source::Hdf5Source(const ModelConfig& model, const Hdf5SourceOptions& option
     dense_.push_back(file->dense());
   }
   for (const TableConfig& table : model.tables) {
-    for (const FeatureConfig& feature : table.features) match(table, feature);
+    for (const FeatureConfig& feature : table.features) add_column(table, feature);
   }
 }
 
@@ -48,7 +48,7 @@ BlockVerifier Hdf5Source::make_verifier(const ModelConfig& model) const {
   return {dataset_, std::move(features)};
 }
 
-void Hdf5Source::match(const TableConfig& table, const FeatureConfig& feature) {
+void Hdf5Source::add_column(const TableConfig& table, const FeatureConfig& feature) {
   Column column;
   column.name = feature.name;
   for (const auto& file : dataset_.files()) {

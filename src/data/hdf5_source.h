@@ -13,7 +13,7 @@
 
 namespace dlrm {
 
-/// Requirements on the samples of a dataset, and options for reading them.
+/// How the samples of a dataset are read.
 struct Hdf5SourceOptions {
   std::string path;
   int64_t batch_size = 0;
@@ -54,7 +54,7 @@ class Hdf5Source : public BatchSource {
     std::vector<bool> files;  // that hold any of them
   };
 
-  void match(const TableConfig& table, const FeatureConfig& feature);
+  void add_column(const TableConfig& table, const FeatureConfig& feature);
   std::vector<std::string> names_in_file() const;
   BlockVerifier make_verifier(const ModelConfig& model) const;
   void find_places(const Batch& batch, Range positions, Scratch& scratch) const;

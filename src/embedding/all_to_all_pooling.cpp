@@ -72,7 +72,8 @@ class AllToAllPooling final : public BagPooling {
     const auto group = static_cast<size_t>(place.group);
     const int64_t bags = batch.owner.pieces[group * batch.owner.pieces_per_group + piece].bags;
     float* data = buffers_.pooled.data() + places_.owned_at(block, piece);
-    return {{data, bags, place.width, place.non_empty ? place.width : mine().width}, nullptr};
+    return {{data, bags, place.width, place.skips_empty_bags ? place.width : mine().width},
+            nullptr};
   }
 
   void start_return(const RoutedBatch&, Ops& ops, Stream& stream) override {
@@ -99,7 +100,7 @@ class AllToAllPooling final : public BagPooling {
       copy.dst = e.data + block.e_column;
       copy.dst_stride = e.stride;
       copy.accumulate = block.first_row > 0;
-      if (block.non_empty) {
+      if (block.skips_empty_bags) {
         const ReturnedBags& returned = returned_of(batch, requested);
         copy.dst_rows = returned.samples;
         copy.accumulate = !returned.alone;
@@ -119,7 +120,7 @@ class AllToAllPooling final : public BagPooling {
       copy.dst = wire_place(requested, wire_.backward);
       copy.dst_type = wire_.backward;
       copy.dst_stride = wire_stride(requested);
-      if (requested.block.non_empty) copy.src_rows = returned_of(batch, requested).samples;
+      if (requested.block.skips_empty_bags) copy.src_rows = returned_of(batch, requested).samples;
       copies_.push_back(copy);
     }
     ops_.copy_blocks(copies_);
@@ -179,7 +180,7 @@ class AllToAllPooling final : public BagPooling {
   BlockCopy copy_of(const RoutedBatch& batch, const RequestedBlock& requested) const {
     BlockCopy copy;
     copy.cols = requested.block.width;
-    if (requested.block.non_empty) {
+    if (requested.block.skips_empty_bags) {
       copy.rows = returned_of(batch, requested).count;
       copy.scale = returned_of(batch, requested).scale;
     } else {
@@ -212,7 +213,7 @@ class AllToAllPooling final : public BagPooling {
     return owned + places_.own_at(requested.number) * element;
   }
   int64_t wire_stride(const RequestedBlock& requested) const {
-    return requested.block.non_empty ? requested.block.width : width_of(requested.owner);
+    return requested.block.skips_empty_bags ? requested.block.width : width_of(requested.owner);
   }
 
   Context& context_;

@@ -15,7 +15,7 @@ int64_t lists_in(View<const GroupHeader> headers) {
 }
 
 template <class Id, class T>
-void read_all(const GroupSpan& span, int64_t samples, bool non_empty, BagCursor<T>& cursor) {
+void read_all(const GroupSpan& span, int64_t samples, bool skips_empty_bags, BagCursor<T>& cursor) {
   const Id* ids = reinterpret_cast<const Id*>(span.ids);
   for (int32_t k = 0; k < span.count; ++k) cursor.ids[k] = static_cast<T>(ids[k]);
   cursor.ids += span.count;
@@ -24,7 +24,7 @@ void read_all(const GroupSpan& span, int64_t samples, bool non_empty, BagCursor<
     const int32_t length = span.length < 0 ? span.lengths[i] : span.length;
     end += length;
     cursor.offsets[1] = end;  // if this bag is left out, the next bag overwrites it
-    cursor.offsets += !non_empty || length > 0;
+    cursor.offsets += !skips_empty_bags || length > 0;
   }
 }
 
@@ -100,10 +100,10 @@ void write_lengths(const GroupSpan& span, const int64_t* offsets, int64_t sample
 }
 
 template <class T>
-void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, bool non_empty,
+void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, bool skips_empty_bags,
                BagCursor<T>& cursor) {
-  id_bytes == 8 ? read_all<int64_t>(span, samples, non_empty, cursor)
-                : read_all<int32_t>(span, samples, non_empty, cursor);
+  id_bytes == 8 ? read_all<int64_t>(span, samples, skips_empty_bags, cursor)
+                : read_all<int32_t>(span, samples, skips_empty_bags, cursor);
 }
 template void read_bags(const GroupSpan&, int64_t, int64_t, bool, BagCursor<int32_t>&);
 template void read_bags(const GroupSpan&, int64_t, int64_t, bool, BagCursor<int64_t>&);

@@ -12,7 +12,8 @@ namespace dlrm {
 ///   headers  {length, count} int32 per group: `length` ids in every bag, or -1; `count` ids in
 ///            total
 ///   lengths  int32 per sample, for each group whose length is -1
-///   ids      group-major, then sample; int32 if every table has at most 2^31 rows, otherwise
+///   ids      group-major, then sample; int32 if every sharded table has at most 2^31 rows,
+///   otherwise
 ///            int64; they start at a multiple of 8 bytes
 ///
 /// The message is padded to a multiple of 8 bytes: id_message_bytes in wire/message_bytes.h. A rank
@@ -54,7 +55,7 @@ struct BagCursor {
 
 /// Appends the bags of `span`, or only the non-empty ones.
 template <class T>
-void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, bool non_empty,
+void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, bool skips_empty_bags,
                BagCursor<T>& cursor);
 /// Writes the numbers of the samples whose bags in `span` are not empty. Returns the end of the
 /// list.

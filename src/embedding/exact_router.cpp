@@ -12,7 +12,7 @@ namespace {
 struct Target {
   int first_group = 0;  ///< numbered over all owners
   int64_t first_row = 0;
-  bool whole = false;  ///< it has all rows, so it receives the bags unchanged
+  bool all_rows = false;  ///< it has all rows, so it receives the bags unchanged
 };
 
 /// A table's rows cut at every slice border, and the slices that hold each piece.
@@ -20,7 +20,7 @@ struct TableCuts {
   std::vector<int64_t> cuts;  ///< [pieces + 1], from 0 to rows
   std::vector<Target> targets;
   std::vector<int> first_of_piece;  ///< [pieces + 1] into of_piece
-  std::vector<int> of_piece;        ///< targets of each piece, without whole ones
+  std::vector<int> of_piece;        ///< targets of each piece, without those of all rows
   double pieces_per_row = 0;
 
   int64_t pieces() const { return static_cast<int64_t>(cuts.size()) - 1; }
@@ -46,7 +46,7 @@ TableCuts cuts_of(const EmbeddingLayout& layout, int table, int64_t rows) {
     for (const Slice& slice : owner.slices) {
       if (slice.table != table) continue;
       result.targets.push_back(
-          {owner.first_group + slice.first_group, slice.rows.begin, slice.whole});
+          {owner.first_group + slice.first_group, slice.rows.begin, slice.all_rows});
       ranges.push_back(slice.rows);
       result.cuts.push_back(slice.rows.begin);
       result.cuts.push_back(slice.rows.end);
@@ -58,7 +58,7 @@ TableCuts cuts_of(const EmbeddingLayout& layout, int table, int64_t rows) {
     result.first_of_piece.push_back(static_cast<int>(result.of_piece.size()));
     for (size_t t = 0; t < ranges.size(); ++t) {
       const bool holds = ranges[t].begin <= result.cuts[p] && result.cuts[p] < ranges[t].end;
-      if (holds && !result.targets[t].whole) {
+      if (holds && !result.targets[t].all_rows) {
         result.of_piece.push_back(static_cast<int>(t));
       }
     }
@@ -81,13 +81,13 @@ class ExactRouter final : public Router {
     headers_.resize(static_cast<size_t>(layout.groups));
     for (const OwnerLayout& owner : layout.owners) {
       for (size_t g = 0; g < owner.groups.size(); ++g) {
-        if (!owner.groups[g].non_empty) continue;
+        if (!owner.groups[g].skips_empty_bags) continue;
         returned_.push_back({static_cast<size_t>(owner.first_group) + g,
                              static_cast<size_t>(owner.groups[g].feature)});
       }
     }
     for (const RoutedGroup& group : layout.owner(rank()).groups) {
-      with_samples_.push_back(group.non_empty);
+      with_samples_.push_back(group.skips_empty_bags);
     }
     work_.resize(layout.features.size());
     for (size_t f = 0; f < work_.size(); ++f) {
@@ -169,7 +169,7 @@ class ExactRouter final : public Router {
     const TableCuts& table = cuts_for(feature);
     const GroupHeader all{scan.length, static_cast<int32_t>(scan.count)};
     for (const Target& target : table.targets) {
-      headers_[header_of(feature, target)] = target.whole ? all : GroupHeader{-1, 0};
+      headers_[header_of(feature, target)] = target.all_rows ? all : GroupHeader{-1, 0};
     }
     if (table.pieces() == 1) return;
     FeatureWork& work = work_[feature];
@@ -194,7 +194,7 @@ class ExactRouter final : public Router {
     FeatureWork& work = work_[feature];
     for (size_t t = 0; t < table.targets.size(); ++t) {
       const GroupSpan& span = spans_[header_of(feature, table.targets[t])];
-      if (table.targets[t].whole) {
+      if (table.targets[t].all_rows) {
         write_bags(span, id_bytes_, ids, offsets, samples);
         continue;
       }
@@ -276,7 +276,7 @@ class ExactRouter final : public Router {
   void assemble_group(Transfer& transfer, int64_t g, const Spans& span_of) {
     const OwnerLayout& mine = layout_.owner(rank());
     const OwnerSide::GroupBuffer& buffer = buffers_[static_cast<size_t>(g)];
-    const bool non_empty = mine.groups[static_cast<size_t>(g)].non_empty;
+    const bool skips_empty_bags = mine.groups[static_cast<size_t>(g)].skips_empty_bags;
     const int64_t pieces = mine.by_source ? world() : 1;
     const T* const ids = static_cast<T*>(buffer.ids);
     BagCursor<T> cursor{static_cast<T*>(buffer.ids), static_cast<T*>(buffer.offsets)};
@@ -284,7 +284,7 @@ class ExactRouter final : public Router {
     const T* first = cursor.offsets;
     int32_t* samples = buffer.samples;
     for (int p = 0; p < world(); ++p) {
-      read_bags(span_of(p), id_bytes_, samples_of(transfer, p), non_empty, cursor);
+      read_bags(span_of(p), id_bytes_, samples_of(transfer, p), skips_empty_bags, cursor);
       if (!mine.by_source && p + 1 < world()) continue;
       transfer.batch.owner.set_piece(static_cast<size_t>(g * pieces + (mine.by_source ? p : 0)),
                                      ids, first, cursor.offsets - first, samples);

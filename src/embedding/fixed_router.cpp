@@ -128,8 +128,8 @@ class FixedRouter final : public Router {
     for (int64_t g = 0; g < groups; ++g) {
       for (int p = 0; p < world(); ++p) {
         counts_[static_cast<size_t>(g)] +=
-            slice_of(g).whole ? span(p, g).count
-                              : count_within(span(p, g), id_bytes_, slice_of(g).rows);
+            slice_of(g).all_rows ? span(p, g).count
+                                 : count_within(span(p, g), id_bytes_, slice_of(g).rows);
       }
     }
     OwnerSide& owner = transfer.batch.owner;
@@ -144,8 +144,8 @@ class FixedRouter final : public Router {
       *offsets = 0;
       for (int p = 0; p < world(); ++p) {
         const int64_t samples = samples_of(transfer, p);
-        if (slice_of(g).whole) {
-          read_bags(span(p, g), id_bytes_, samples, /*non_empty=*/false, cursor);
+        if (slice_of(g).all_rows) {
+          read_bags(span(p, g), id_bytes_, samples, /*skips_empty_bags=*/false, cursor);
         } else {
           read_bags_within(span(p, g), id_bytes_, samples, slice_of(g).rows, cursor);
         }

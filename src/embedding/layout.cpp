@@ -40,7 +40,7 @@ void add_shard(const Shard& shard, int64_t table_rows, OwnerLayout& owner) {
     Slice slice;
     slice.table = shard.table;
     slice.rows = shard.rows;
-    slice.whole = shard.rows.size() == table_rows;
+    slice.all_rows = shard.rows.size() == table_rows;
     owner.slices.push_back(slice);
   }
   owner.slices.back().columns.push_back(shard.columns);
@@ -56,10 +56,10 @@ void place_blocks(const EmbeddingLayout& layout, RoutingMode mode, OwnerLayout& 
     slice.first_block = static_cast<int>(owner.blocks.size());
     for (int f = first; f < first + count; ++f) {
       const FeaturePlace& place = layout.features[static_cast<size_t>(f)];
-      const bool non_empty =
+      const bool skips_empty_bags =
           returns_only_non_empty_bags(mode, place.hotness, slice.rows, place.rows);
-      owner.groups.push_back({static_cast<int>(s), f, non_empty});
-      owner.by_source |= non_empty;
+      owner.groups.push_back({static_cast<int>(s), f, skips_empty_bags});
+      owner.by_source |= skips_empty_bags;
     }
     for (const Range& columns : slice.columns) {
       for (int f = first; f < first + count; ++f) {
@@ -69,11 +69,11 @@ void place_blocks(const EmbeddingLayout& layout, RoutingMode mode, OwnerLayout& 
         block.shard = owner.shards;
         block.first_row = slice.rows.begin;
         block.width = columns.size();
-        block.non_empty = owner.groups[static_cast<size_t>(block.group)].non_empty;
+        block.skips_empty_bags = owner.groups[static_cast<size_t>(block.group)].skips_empty_bags;
         block.column = owner.width;
         block.e_column = layout.features[static_cast<size_t>(f)].column + columns.begin;
         owner.blocks.push_back(block);
-        if (!block.non_empty) owner.width += columns.size();
+        if (!block.skips_empty_bags) owner.width += columns.size();
       }
       ++owner.shards;
     }
@@ -113,7 +113,7 @@ EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const P
 bool EmbeddingLayout::rows_uncut() const {
   return std::all_of(owners.begin(), owners.end(), [](const OwnerLayout& owner) {
     return std::all_of(owner.slices.begin(), owner.slices.end(),
-                       [](const Slice& slice) { return slice.whole; });
+                       [](const Slice& slice) { return slice.all_rows; });
   });
 }
 

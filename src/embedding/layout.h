@@ -26,7 +26,7 @@ struct FeaturePlace {
 struct Slice {
   int table = 0;
   Range rows;
-  bool whole = true;              ///< all rows of the table
+  bool all_rows = true;           ///< all rows of the table
   std::vector<Range> columns;     ///< of its shards, ascending
   std::vector<MemoryKind> kinds;  ///< of its shards
   int first_group = 0;            ///< the groups of its features are consecutive
@@ -37,7 +37,7 @@ struct Slice {
 struct RoutedGroup {
   int slice = 0;
   int feature = 0;
-  bool non_empty = false;  ///< only non-empty bags are pooled and returned
+  bool skips_empty_bags = false;  ///< only non-empty bags are pooled and returned
 };
 
 /// The pooled vectors of one feature from one shard.
@@ -47,8 +47,9 @@ struct PooledBlock {
   int shard = 0;  ///< of the owner, counted over its slices
   int64_t first_row = 0;
   int64_t width = 0;
-  bool non_empty = false;  ///< of its group
-  int64_t column = 0;  ///< first column in the owner's matrix of whole blocks; unused if non_empty
+  bool skips_empty_bags = false;  ///< of its group
+  /// The first column in the owner's matrix of blocks that return every bag. Unused in others.
+  int64_t column = 0;
   int64_t e_column = 0;  ///< in E
 };
 
@@ -57,8 +58,9 @@ struct OwnerLayout {
   std::vector<Slice> slices;  ///< by table, then first row
   std::vector<RoutedGroup> groups;
   std::vector<PooledBlock> blocks;
-  int first_group = 0;     ///< number of its first group, counted over all owners
-  bool by_source = false;  ///< true if a group is non_empty: each source rank has its own pieces
+  int first_group = 0;  ///< number of its first group, counted over all owners
+  bool by_source =
+      false;  ///< true if a group is skips_empty_bags: each source rank has its own pieces
   int shards = 0;
   int64_t width = 0;  ///< of the blocks that return every bag, together
 };

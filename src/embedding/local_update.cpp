@@ -3,9 +3,9 @@
 namespace dlrm {
 namespace {
 
-class LocalUpdate final : public ReplicaUpdate {
+class LocalReplicaUpdate final : public ReplicaUpdate {
  public:
-  LocalUpdate(Context& context, Ops& ops, ReplicaList tables)
+  LocalReplicaUpdate(Context& context, Ops& ops, ReplicaList tables)
       : local_(context, ops, std::move(tables)) {}
 
   void sort(const RoutedBatch& batch, Ops& ops) override { local_.sort(batch, ops); }
@@ -23,7 +23,7 @@ class LocalUpdate final : public ReplicaUpdate {
 }  // namespace
 
 std::unique_ptr<ReplicaUpdate> make_local_update(Context& context, Ops& ops, ReplicaList tables) {
-  return std::make_unique<LocalUpdate>(context, ops, std::move(tables));
+  return std::make_unique<LocalReplicaUpdate>(context, ops, std::move(tables));
 }
 
 }  // namespace dlrm

@@ -28,12 +28,12 @@ void PooledLayout::place_owned(const RoutedBatch& batch) {
   for (size_t p = 0; p < world; ++p) {
     const Range samples =
         part_of(batch.global_size, static_cast<int64_t>(p), static_cast<int64_t>(world));
-    const int64_t whole = at;
+    const int64_t start = at;
     at += samples.size() * mine.width;
     for (size_t k = 0; p < pieces_ && k < mine.blocks.size(); ++k) {
       const PooledBlock& block = mine.blocks[k];
-      owned_at_[k * pieces_ + p] = block.non_empty ? at : whole + block.column;
-      if (!block.non_empty) continue;
+      owned_at_[k * pieces_ + p] = block.skips_empty_bags ? at : start + block.column;
+      if (!block.skips_empty_bags) continue;
       at += batch.owner.pieces[static_cast<size_t>(block.group) * pieces_ + p].bags * block.width;
     }
     owned_end_[p] = at;
@@ -45,11 +45,11 @@ void PooledLayout::place_requested(const RoutedBatch& batch) {
   size_t number = 0;
   for (size_t q = 0; q < layout_.owners.size(); ++q) {
     const OwnerLayout& owner = layout_.owners[q];
-    const int64_t whole = at;
+    const int64_t start = at;
     at += batch.local.size() * owner.width;
     for (const PooledBlock& block : owner.blocks) {
-      requested_at_[number++] = block.non_empty ? at : whole + block.column;
-      if (!block.non_empty) continue;
+      requested_at_[number++] = block.skips_empty_bags ? at : start + block.column;
+      if (!block.skips_empty_bags) continue;
       const auto group = static_cast<size_t>(owner.first_group + block.group);
       at += batch.requester.returned[group].count * block.width;
     }

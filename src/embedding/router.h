@@ -13,11 +13,11 @@
 
 namespace dlrm {
 
-/// Checks ids and sends them to the owners of their rows, some batches ahead. A batch needs two
-/// exchanges: sizes (one int64 for each pair of ranks), then messages. Each kind has its own
-/// communicator, so that all ranks start the batches' exchanges in the same order. poll() advances
-/// both. All of this runs on the host. The router has its own stream, which copies staged arrays to
-/// a device.
+/// Checks ids and sends them to the owners of their rows, some batches ahead. If rows are on
+/// several ranks, a batch needs two exchanges: sizes (one int64 for each pair of ranks), then
+/// messages. Each kind has its own communicator, so that all ranks start the batches' exchanges in
+/// the same order. poll() advances both. All of this runs on the host. The router has its own
+/// stream, which copies staged arrays to a device.
 class Router {
  public:
   /// At most `capacity` batches may be in flight.

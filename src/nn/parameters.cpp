@@ -18,7 +18,7 @@ Parameters::Parameters(Context& context, Ops& ops, OptimizerRule rule, DType com
       ops_(ops),
       rule_(rule),
       compute_(compute),
-      updates_immediately_(context.comm.size() == 1 && !context.device.asynchronous()),
+      can_fuse_update_(context.comm.size() == 1 && !context.device.asynchronous()),
       buckets_(context, wire) {}
 
 int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviation) {
@@ -114,10 +114,10 @@ DenseTensor Parameters::tensor(int64_t begin, int64_t end) const {
   return {part(values_), part(state1_), part(state2_), part(copies_)};
 }
 
-bool Parameters::begin_update(const OptimizerStep& step) {
+bool Parameters::begin_fused_update(const OptimizerStep& step) {
   step_ = step;
-  in_fused_update_ = updates_immediately_;
-  applied_ = size_;
+  in_fused_update_ = can_fuse_update_;
+  applied_from_ = size_;
   return in_fused_update_;
 }
 
@@ -127,12 +127,12 @@ void Parameters::linear_backward(LinearBackward layer, int weight, int bias, boo
   if (with_dbias) layer.dbias = bias_gradient(bias);
   if (in_fused_update_) {
     const Tensor &w = tensors_[index(weight)], &b = tensors_[index(bias)];
-    DLRM_CHECK(b.offset + b.size() > applied_ - kAlign && b.offset < applied_,
+    DLRM_CHECK(b.offset + b.size() > applied_from_ - kAlign && b.offset < applied_from_,
                "the backward of {} and {} is not in reverse order", w.path, b.path);
     DenseTensor biases = tensor(b.offset, b.offset + b.size());
     biases.copy = {};  // products read biases in fp32
     ops_.linear_backward_update(step_, layer, tensor(w.offset, w.offset + w.size()), biases);
-    applied_ = w.offset;
+    applied_from_ = w.offset;
   } else {
     ops_.run(layer);
   }
@@ -142,8 +142,8 @@ void Parameters::linear_backward(LinearBackward layer, int weight, int bias, boo
 void Parameters::gradients_ready_from(int tensor) {
   const int64_t from = tensors_[index(tensor)].offset;
   if (in_fused_update_) {
-    if (from < applied_) update(step_, from, applied_);
-    applied_ = std::min(applied_, from);
+    if (from < applied_from_) update(step_, from, applied_from_);
+    applied_from_ = std::min(applied_from_, from);
     return;
   }
   buckets_.ready_from(from);
@@ -177,7 +177,7 @@ void Parameters::find_non_finite_values(View<float> flag) {
   ops_.find_non_finite(Matrix(values_.data(), DType::kFloat32, 1, size_), flag);
 }
 
-std::optional<std::string> Parameters::first_non_finite() {
+std::optional<std::string> Parameters::first_bad_tensor() {
   for (const Array<float>* array : {&values_, &gradients_}) {
     for (const Tensor& t : tensors_) {
       if (!is_finite(array->data() + t.offset, t.size())) return t.path;
@@ -188,7 +188,7 @@ std::optional<std::string> Parameters::first_non_finite() {
 
 void Parameters::update(const OptimizerStep& step) {
   if (!in_fused_update_) return update(step, 0, size_);
-  DLRM_CHECK(applied_ == 0, "gradients of some layers were never complete");
+  DLRM_CHECK(applied_from_ == 0, "gradients of some layers were never complete");
   in_fused_update_ = false;
 }
 

@@ -9,7 +9,7 @@
 namespace dlrm {
 
 /// The first id outside its table that a device found in its own memory. The reader and the router
-/// have checked all ids before. This is a second check.
+/// have checked all ids before.
 class BadIdReport {
  public:
   BadIdReport(Context& context, const ModelConfig& model);

@@ -30,7 +30,7 @@ std::optional<size_t> find_non_finite(View<const float> values) {
   return static_cast<size_t>(bad - values.begin());
 }
 
-std::string first_non_finite(const std::vector<TensorShard>& shards) {
+std::string first_bad_row(const std::vector<TensorShard>& shards) {
   std::vector<float> chunk;
   for (const TensorShard& shard : shards) {
     const int64_t columns = shard.columns.size();

@@ -14,6 +14,6 @@ std::optional<size_t> find_non_finite(View<const float> values);
 
 /// Names the first value of the shards that is not finite: "/tables/C1/adagrad, row 17". Empty if
 /// all are finite.
-std::string first_non_finite(const std::vector<TensorShard>& shards);
+std::string first_bad_row(const std::vector<TensorShard>& shards);
 
 }  // namespace dlrm

@@ -69,7 +69,7 @@ void Model::loss(View<const float> labels, int64_t global_size) {
   loss_->copy();
 }
 
-void Model::loss_is_queued() { loss_->record(); }
+void Model::mark_loss() { loss_->record(); }
 double Model::loss_sum(const Progress& progress) { return loss_->wait(progress); }
 bool Model::update_skipped() const { return loss_->update_skipped(); }
 bool Model::update_skipped_after_all_work() { return loss_->update_skipped_after_all_work(); }
@@ -100,7 +100,7 @@ void Model::backward_bottom(const Progress& progress) {
   parameters_.gradients_ready_from(0);
 }
 
-std::optional<std::string> Model::first_non_finite() {
+std::optional<std::string> Model::first_bad_output() {
   auto outputs = bottom_->activations();
   outputs.emplace_back("embeddings", readable(last_.e));
   for (const auto& part : {interaction_->activations(), top_->activations()}) {
@@ -110,7 +110,7 @@ std::optional<std::string> Model::first_non_finite() {
     if (!is_finite(value)) return path;
   }
   // A GPU's fused relu may turn a NaN into 0, so that only weights and gradients show it.
-  return parameters_.skip_update_flag() ? parameters_.first_non_finite() : std::nullopt;
+  return parameters_.skip_update_flag() ? parameters_.first_bad_tensor() : std::nullopt;
 }
 
 bool Model::is_finite(const Matrix& values) {

@@ -15,7 +15,7 @@ struct RunProgress {
   double wait_seconds = 0;   ///< time that steps waited for data
   double loop_seconds = 0;   ///< of training steps, without evaluations and checkpoints
   double cpu_utilization = 0;
-  int64_t exchanged_bytes = 0;     ///< sent by this rank's embeddings to other ranks, in steps
+  int64_t exchanged_bytes = 0;     ///< sent by embeddings, in steps; counted like dropped_ids
   int64_t dropped_ids = 0;         ///< of this rank's samples; of all ranks at the end of the run
   int64_t recorded_steps = 0;      ///< replayed as graphs
   std::optional<Utilisation> gpu;  ///< over the training loop, if the driver has figures

@@ -85,7 +85,7 @@ void StepStatus::throw_bad_id() {
 
 void StepStatus::throw_not_finite() {
   const double loss = std::abs(result_.loss);  // prints "nan" rather than "-nan"
-  const auto [path, rank] = first_text(context_.comm, model_.first_non_finite().value_or(""));
+  const auto [path, rank] = first_text(context_.comm, model_.first_bad_output().value_or(""));
   if (path.empty()) throw run_error("the loss is {} though every layer's output is finite", loss);
   throw run_error(
       "the loss is {}: {} gave the first value that is not finite (rank {}); a smaller learning "
@@ -94,7 +94,7 @@ void StepStatus::throw_not_finite() {
 }
 
 void StepStatus::throw_update_skipped() {
-  const auto [path, rank] = first_text(context_.comm, model_.first_non_finite().value_or(""));
+  const auto [path, rank] = first_text(context_.comm, model_.first_bad_output().value_or(""));
   if (path.empty()) {
     throw run_error(
         "the gradients of the step before were not finite, and no weight was changed by them; a "

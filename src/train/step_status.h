@@ -16,7 +16,7 @@ namespace dlrm {
 class StepStatus {
  public:
   /// Finds the first stored value of this rank that is not finite, for an error; see
-  /// first_non_finite().
+  /// first_bad_row().
   using FindBadValue = std::function<std::string()>;
 
   StepStatus(Context& context, Model& model, BadIdReport& bad_ids, FindBadValue find_bad_value);

@@ -43,7 +43,11 @@ StopSignal::StopSignal() {
 StopSignal::~StopSignal() {
   const std::lock_guard lock(mutex);
   if (--alive > 0) return;
-  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &earlier[i], nullptr);
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    // By default SIGUSR1 ends a process. A request that comes after the run must not.
+    if (kSignals[i] == SIGUSR1 && earlier[i].sa_handler == SIG_DFL) earlier[i].sa_handler = SIG_IGN;
+    sigaction(kSignals[i], &earlier[i], nullptr);
+  }
 }
 
 bool StopSignal::requested() const { return stop_requested.load(std::memory_order_relaxed); }

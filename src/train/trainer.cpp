@@ -44,7 +44,7 @@ Trainer::Trainer(Context& context, Ops& ops, const RunConfig& config, const Plan
       queue_(std::make_unique<BatchQueue>(context)),
       bad_ids_(std::make_unique<BadIdReport>(context, config.model)),
       status_(std::make_unique<StepStatus>(context, model_, *bad_ids_,
-                                           [this] { return first_non_finite(shards()); })),
+                                           [this] { return first_bad_row(shards()); })),
       step_(std::make_unique<TrainingStep>(context, embeddings_, model_, *status_, *bad_ids_)),
       runner_(std::make_unique<EagerStep>(*step_)) {
   if (initialise) initialise_dense();

@@ -55,10 +55,10 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   const int64_t sent_before = trainer_.traffic().total();
   evaluation_bytes_ = 0;
   int64_t next_step = progress.step;  // the step of the batch that is routed next
-  int64_t boundary = 0;
+  int64_t route_limit = 0;
   // Training and evaluation share a queue, so no batch is routed past an evaluation.
   const NextBatch next = [&]() -> const Batch* {
-    if (next_step >= boundary) return nullptr;
+    if (next_step >= route_limit) return nullptr;
     const Span span(context_.trace, "data");
     const Batch* batch = batches.next();
     DLRM_CHECK(batch != nullptr, "the batches ended early");
@@ -68,7 +68,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   restart_gpu_figures();
   while (progress.step < total && !progress.stopped) {
     const auto begin = Trace::Clock::now();
-    boundary = boundary_after(progress.step, total);
+    route_limit = boundary_after(progress.step, total);
     const StepResult result =
         step_ahead(trainer_, progress.step, stop.requested(), config_.routing.depth, next);
     const double seconds = std::chrono::duration<double>(Trace::Clock::now() - begin).count();

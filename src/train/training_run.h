@@ -32,7 +32,8 @@ class WatchdogPause {
 bool is_enough(const EvaluationHistory& evaluations, const EvalConfig& config,
                const Log* log = nullptr);
 
-/// The loop of a run: steps, evaluations, checkpoints, stopping.
+/// The loop of a run: steps, evaluations, checkpoints, stopping. train() saves the checkpoints of
+/// every_steps and keep_best. run_training() saves those of at_end and of a request to stop.
 class TrainingRun {
  public:
   /// If `test` is null, there is no evaluation.

@@ -25,6 +25,8 @@ void TrainingStep::stage(StageClock* clock, const char* name, const Work& work) 
   if (clock) clock->end();
 }
 
+/// `launch` runs its argument at once, unless the step is recorded or replayed as a graph.
+/// The clock is null unless a GPU's stages are timed.
 void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
                          const LaunchHalf& launch) {
   StageClock* clock = clock_.get();
@@ -32,12 +34,12 @@ void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
     forward(batch, clock);
     stage(clock, "loss", [&] { model_.loss(batch.labels, batch.global_size); });
   });
-  model_.loss_is_queued();
+  model_.mark_loss();
   // On an asynchronous device the host does not know the loss yet. Trainer::finish_step() sends it.
   if (!asynchronous_) status_.send(progress_);
   launch(StepHalf::kBackward, [&] {
     // A fused update changes weights during the backward pass, so the loss is checked before it.
-    if (model_.parameters().begin_update(now.dense)) status_.finish();
+    if (model_.parameters().begin_fused_update(now.dense)) status_.finish();
     stage(clock, "backward", [&] {
       embeddings_.sort_ids();
       model_.backward_top(progress_);
@@ -71,7 +73,7 @@ void TrainingStep::forward(const PendingBatch& batch, StageClock* clock) {
   stage(clock, "top", [&] { model_.top(progress_); });
 }
 
-/// The second check of ids, in device memory. A bad id sets the flag that skips the update.
+/// The last check of ids, in device memory. A bad id sets the flag that skips the update.
 void TrainingStep::prepare_ids() {
   float* flag = model_.parameters().skip_update_flag();
   if (!flag) return embeddings_.prepare_ids();

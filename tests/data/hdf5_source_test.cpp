@@ -256,6 +256,17 @@ TEST(Hdf5Source, ANonFiniteNumberNamesRecordAndColumn) {
   }
 }
 
+TEST(Hdf5Source, ANonFiniteLastNumberOfABatchIsFound) {
+  const TemporaryFolder folder;
+  Spoilt spoilt;
+  spoilt.dense.back() = NAN;
+  RunConfig config = spoilt.write(folder);
+  config.data.shuffle = false;
+  const auto source = make_batch_source(config, Split::kTrain, 0, 1);
+  Batch batch;
+  EXPECT_THROW(source->load(0, batch), Error);
+}
+
 TEST(Hdf5Source, ALabelOutsideZeroToOneNamesTheRecord) {
   for (const float value : {-0.5f, 1.5f, NAN}) {
     Spoilt spoilt;

@@ -36,12 +36,16 @@ TEST_P(BagMessage, HeadersLengthsAndIdsAreRoundedUpToEightBytes) {
   EXPECT_EQ(message_.size(), static_cast<size_t>(2 * 8 + 16 + 10 * GetParam()));
 }
 
+TEST_P(BagMessage, TheEndOfARangeOfRowsIsNotCounted) {
+  EXPECT_EQ(count_within(spans_[0], GetParam(), {2, 5}), 3);
+}
+
 TEST_P(BagMessage, BagsOfSeveralMessagesReadOneAfterTheOther) {
   std::vector<int64_t> ids(8), offsets(7, -1);
   offsets[0] = 0;
   BagCursor<int64_t> cursor{ids.data(), offsets.data()};
-  read_bags(spans_[1], GetParam(), kSamples, /*non_empty=*/false, cursor);
-  read_bags(spans_[1], GetParam(), kSamples, /*non_empty=*/false, cursor);
+  read_bags(spans_[1], GetParam(), kSamples, /*skips_empty_bags=*/false, cursor);
+  read_bags(spans_[1], GetParam(), kSamples, /*skips_empty_bags=*/false, cursor);
   EXPECT_THAT(ids, ElementsAre(7, far_ + 1, 9, 8, 7, far_ + 1, 9, 8));
   EXPECT_THAT(offsets, ElementsAre(0, 0, 3, 4, 4, 7, 8));
 }

@@ -193,7 +193,8 @@ TEST(Routing, MessagesAreSentInTheOrderOfBatchesIfLaterSizesArriveFirst) {
 }
 
 /// The error if the third bag of rank 1's last feature contains `id`.
-std::string error_of_id(int64_t id, const std::string& kind) {
+/// The error if number `place` of the ids of feature b_1 on rank 1 is `id`.
+std::string error_of_id(int64_t id, const std::string& kind, int64_t place = 2 * 2 + 1) {
   const Tables tables{table_of("a", 10, 4, {1}, Pooling::kSum),
                       table_of("b", 20, 4, {1, 2}, Pooling::kSum)};
   const MadeUpBags bags(tables, /*variable=*/false);
@@ -206,7 +207,7 @@ std::string error_of_id(int64_t id, const std::string& kind) {
       const Range local = part_of(9, comm.rank(), 2);
       std::vector<int64_t> ids, offsets;
       bags.fill(0, local.begin, local.end, ids, offsets);
-      if (comm.rank() == 1) ids[static_cast<size_t>(2 * local.size() + 2 * 2 + 1)] = id;
+      if (comm.rank() == 1) ids[static_cast<size_t>(2 * local.size() + place)] = id;
       embeddings.route({local, 9, ids, offsets});
       embeddings.await_ids();
       embeddings.prepare_ids();
@@ -226,6 +227,11 @@ TEST(Routing, AnIdOutsideItsTableIsRefusedNamingSampleFeatureAndRange) {
     EXPECT_EQ(error_of_id(-1, kind),
               "sample 6 of the global batch, feature b_1: id -1 is not in [0, 20)");
   }
+}
+
+TEST(Routing, TheFirstIdOfAFeatureIsNamedAsItsOwn) {
+  EXPECT_EQ(error_of_id(20, "table", 0),
+            "sample 4 of the global batch, feature b_1: id 20 is not in [0, 20)");
 }
 
 TEST(Routing, TheLastIdOfATableIsAccepted) { EXPECT_EQ(error_of_id(19, "row"), "no error"); }

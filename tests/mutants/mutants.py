@@ -35,7 +35,6 @@ import glob
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -225,10 +224,13 @@ def run_program(tree, program, number, limit):
                        OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, start_new_session=True, text=True, errors="replace")
+    # A test that ends early leaves the jobs that it started.
+    end_session = ["pkill", "-KILL", "-s", str(process.pid)]
     try:
         output, _ = process.communicate(timeout=limit)
+        subprocess.run(end_session, check=False)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        subprocess.run(end_session, check=False)
         output, _ = process.communicate()
         return f"{name}: longer than {limit:.0f} s, in " + (re.findall(r"^\[ RUN +\] (\S+)", output, re.M) or ["?"])[-1]
     if process.returncode == 0:

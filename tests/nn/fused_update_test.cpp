@@ -44,7 +44,7 @@ class Network {
     const Matrix z = interaction_->forward(Matrix(xs.data(), compute_, kBatch, 3),
                                            {e.data(), kBatch, kWidth - 3}, quiet_);
     top_->forward(z, quiet_);
-    const bool applied = fused_ && parameters_.begin_update(step_);
+    const bool applied = fused_ && parameters_.begin_fused_update(step_);
     const Matrix dzs(dz.data(), compute_, kBatch, kWidth);
     top_->backward(Matrix(dys.data(), compute_, kBatch, 1), dzs, quiet_);
     interaction_->backward(dzs, Matrix(), {de.data(), kBatch, kWidth - 3}, quiet_);

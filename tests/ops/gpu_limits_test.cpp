@@ -9,6 +9,7 @@
 #include "dlrm/ops/ops.h"
 
 #include "device/gpu_fixture.h"
+#include "kernels/group_rows.h"
 #include "ops/cuda/embedding_lists.h"
 
 namespace dlrm {
@@ -173,6 +174,30 @@ TEST_F(ChunkJobs, OfMoreWarpsThanTheGridHasAreAllDone) {
   for (const uint32_t most_jobs : {27u, 9u, 1u}) {  // of 3 rows, 3 chunks, 3 pieces
     EXPECT_EQ(update(most_jobs, false), want) << most_jobs;
     EXPECT_EQ(update(most_jobs, true), want) << most_jobs;
+  }
+}
+
+using ListStarts = OnGpu;
+
+TEST_F(ListStarts, AreTheSumsOfMoreListsThanABlockHasThreads) {
+  constexpr int32_t kLists = 700;
+  std::vector<int64_t> offsets{0};
+  for (int32_t i = 0; i < kLists; ++i) offsets.push_back(offsets.back() + i % 5);
+  const auto offset_array = upload(offsets);
+  std::vector<kernels::IdList> lists(kLists);
+  for (int32_t i = 0; i < kLists; ++i) {
+    lists[static_cast<size_t>(i)].offsets = offset_array.data() + i;
+    lists[static_cast<size_t>(i)].bags = 1;
+  }
+  const auto list_array = upload(lists);
+  const Array<int64_t> starts(*device, offsets.size(), "test");
+  kernels::Grouping<uint32_t> all{};
+  all.lists = list_array.data();
+  all.list_count = kLists;
+  all.list_starts = starts.data();
+  for (int i = 0; i < 20; ++i) {  // in the emulator, threads run in another order each time
+    kernels::write_keys(all, 0, native());
+    EXPECT_EQ(download(starts.data(), offsets.size()), offsets);
   }
 }
 

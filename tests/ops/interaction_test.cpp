@@ -143,6 +143,32 @@ TEST_P(Interaction, FmBackwardAgreesWithTheReference) {
   }
 }
 
+TEST_P(Interaction, FmOfRowsAlignedToFourElementsAgreesWithTheReference) {
+  constexpr int64_t kBatch = 5, kFeatures = 3, kSpareOfFour = 4;
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t width : {4, 16, 132}) {
+      const int64_t columns = kFeatures * width, outputs = width + columns + 1;
+      const auto cells = [&](int64_t cols, DType of, unsigned seed) {
+        return Cells::random(kBatch, cols, seed, of, kSpareOfFour);
+      };
+      Cells x = cells(width, type, 1), e = cells(columns, DType::kFloat32, 2);
+      Cells dz = cells(outputs + 3, type, 3);  // a multiple of four columns, not all used
+      const auto run = [&](Ops& execution) {
+        std::vector<Cells> results{cells(outputs + 3, type, 4), cells(width, type, 5),
+                                   cells(columns, DType::kFloat32, 6)};
+        execution.run(FmForward{x.matrix(), e.floats(), results[0].matrix().columns(0, outputs)});
+        execution.run(FmBackward{x.matrix(), e.floats(), dz.matrix().columns(0, outputs),
+                                 results[1].matrix(), results[2].floats()});
+        return results;
+      };
+      const std::vector<Cells> got = run(*ops), want = run(*reference);
+      for (size_t i = 0; i < 3; ++i) {
+        EXPECT_TRUE(close(got[i], want[i], 60)) << i << ", width " << width << name_of(type);
+      }
+    }
+  }
+}
+
 TEST_P(Interaction, FmGradientOfALargeVectorKeepsTheDigitsOfSmallOnes) {
   Cells x(1, 1), e(1, 2), dz(1, 4), dx(1, 1), de(1, 2);
   x.set(0, 0, 0x1p20f), e.set(0, 0, 1.0f / 3), e.set(0, 1, 1.0f / 7);

@@ -129,6 +129,21 @@ TEST(CostModel, AShardOfHalfTheColumnsCostsMoreThanHalf) {
   }
 }
 
+TEST(CostModel, BytesBetweenNodesPassASharedNetworkCard) {
+  const RunConfig config = mlperf_config();
+  const auto seconds = [&](int ranks_per_node) {
+    PlanOptions options;
+    options.ranks_per_node = ranks_per_node;
+    return CostModel(config, 3, options).shard(config.model.tables[0], 1000, 128);
+  };
+  // Seconds for a byte to another rank, of 1, 2 and 3 ranks per node.
+  const MachineSpeed speed;
+  const double one = 1 / speed.network, three = 1 / speed.local;
+  const double two = 0.5 / speed.local + 0.5 * 2 / speed.network;
+  EXPECT_NEAR((seconds(2) - seconds(1)) / (seconds(3) - seconds(1)), (two - one) / (three - one),
+              1e-6);
+}
+
 TEST(CostModel, AShardNeverCostsLessForMoreRows) {
   const RunConfig config = mlperf_config();
   const CostModel cost(config, 8, {});

@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <sstream>
 
 #include "plan_fixtures.h"
 
@@ -51,6 +52,21 @@ TEST(DescribeMemory, TheLimitIsExact) {
   EXPECT_TRUE(fits);
   describe_memory(config, plan, {need - 1}, &fits);
   EXPECT_FALSE(fits);
+}
+
+TEST(DescribeMemory, ItsPartsAddUp) {
+  const RunConfig config = kaggle_config();
+  bool fits = false;
+  const std::string text = describe_memory(config, make_plan(config, 2), {}, &fits);
+  double sum = 0, total = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line) && total == 0;) {
+    if (line.compare(0, 2, "  ") != 0) continue;
+    const double gib = std::stod(line.substr(line.rfind(' ')));
+    (line.find("total") == std::string::npos ? sum : total) += gib;
+  }
+  EXPECT_GT(total, 0);
+  EXPECT_NEAR(sum, total, 0.05) << text;
 }
 
 TEST(DescribeMemory, TheLargestTablesAndASufficientNumberOfRanksAreNamed) {

@@ -111,6 +111,14 @@ TEST(Trainer, TheSameRunTwiceIsBitwiseTheSame) {
   expect_alike(train_on_threads(c, 4, 5), train_on_threads(c, 4, 5), 0, 0);
 }
 
+TEST(Trainer, TheScheduleScalesBothLearningRates) {
+  RunConfig warm = odd_model(), half = warm;
+  warm.train.lr_schedule.warmup_steps = 2;
+  half.train.dense_optimizer.lr /= 2;
+  half.train.sparse_optimizer.lr /= 2;
+  EXPECT_EQ(train_on_threads(warm, 1, 1).tensors, train_on_threads(half, 1, 1).tensors);
+}
+
 TEST(Trainer, RoundedWiresStayNearTheExactRun) {
   RunConfig c = odd_model();
   const Trained exact = train_on_threads(c, 1, 4);

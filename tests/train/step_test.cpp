@@ -38,7 +38,7 @@ TEST(Model, WaitingForTheLossPollsExchangesThatOtherRanksWaitFor) {
     Model model(rank.context, *rank.ops, c);
     Array<char> data(rank.context.device, 64, "test");
     for (int i = 0; i < 200; ++i) rank.ops->fill_zero(data.data(), 64);
-    model.loss_is_queued();
+    model.mark_loss();
     int moved = 0;
     model.loss_sum([&] { ++moved; });
     EXPECT_GT(moved, 0);
@@ -191,6 +191,18 @@ TEST(Trainer, DroppedIdsAreThoseOfTheBatchThatWasTrained) {
   }
   EXPECT_EQ(trainer.step(0, false).dropped, 3);
   EXPECT_EQ(trainer.step(1, false).dropped, 5);
+}
+
+TEST(Trainer, AStopThatOneRankRequestsReachesAll) {
+  run_on_threads(2, [&](Communicator& comm) {
+    const RunConfig c = odd_model();
+    TestRank rank(comm, c);
+    Trainer trainer(rank.context, *rank.ops, c, make_plan(c, 2), true);
+    for (int step = 0; step < 3; ++step) {
+      trainer.route(odd_batch(c, step, comm.rank(), 2));
+      EXPECT_EQ(trainer.step(step, step == 1 && comm.rank() == 1).stop, step == 1);
+    }
+  });
 }
 
 TEST(Trainer, GradientsOfAPartialBatchAreTheMeanOverItsOwnSamples) {

@@ -71,5 +71,13 @@ TEST(StopSignal, AnInterruptAfterAnotherRequestDoesNotEndTheProcess) {
             }));
 }
 
+TEST(StopSignal, ARequestAfterTheRunDoesNotEndTheProcess) {
+  EXPECT_EQ(0, signal_that_ended([] {
+              std::signal(SIGUSR1, SIG_DFL);
+              { StopSignal stop; }
+              std::raise(SIGUSR1);
+            }));
+}
+
 }  // namespace
 }  // namespace dlrm

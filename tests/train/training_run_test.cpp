@@ -59,6 +59,27 @@ class OneRun : public ::testing::Test {
     directory_.start("", "");
   }
 
+  void fill_tables(float value) {
+    for (const TensorShard& shard : trainer_->shards()) {
+      if (!shard.path.starts_with("/tables/") || !shard.path.ends_with("/weight")) continue;
+      const std::vector<float> values(static_cast<size_t>(shard.rows.size() * shard.columns.size()),
+                                      value);
+      shard.write(0, shard.rows.size(), values.data());
+    }
+  }
+  /// Step 1 is refused because something of it is not finite.
+  void expect_not_saved() {
+    RunProgress progress;
+    progress.step = 1;
+    try {
+      run_->save(progress);
+      ADD_FAILURE() << "saved";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("not finite"));
+    }
+    EXPECT_FALSE(std::filesystem::exists(folder_.path("ckpt/step_000000001")));
+  }
+
   testing::TemporaryFolder folder_;
   World world_{nullptr, nullptr};
   JobLocks locks_{world_.comm()};
@@ -102,22 +123,18 @@ TEST_F(OneRun, SavesItsPlaceInTheEpoch) {
 TEST_F(OneRun, DoesNotSaveWeightsAfterAnUpdateThatWasNotFinite) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "a CPU shows it in the loss";
   trainer_->route(odd_batch(config_, 0, 0, 1));
-  for (const TensorShard& shard : trainer_->shards()) {
-    if (!shard.path.starts_with("/tables/") || !shard.path.ends_with("/weight")) continue;
-    const std::vector<float> nans(static_cast<size_t>(shard.rows.size() * shard.columns.size()),
-                                  std::nanf(""));
-    shard.write(0, shard.rows.size(), nans.data());
-  }
+  fill_tables(std::nanf(""));
   ASSERT_TRUE(std::isfinite(trainer_->step(0, false).loss));
-  RunProgress progress;
-  progress.step = 1;
-  try {
-    run_->save(progress);
-    ADD_FAILURE() << "saved";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("not finite"));
-  }
-  EXPECT_FALSE(std::filesystem::exists(folder_.path("ckpt/step_000000001")));
+  expect_not_saved();
+}
+
+TEST_F(OneRun, DoesNotSaveFiniteWeightsThatLackAnUpdate) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "a CPU shows it in the loss";
+  trainer_->route(odd_batch(config_, 0, 0, 1));
+  fill_tables(std::nanf(""));
+  ASSERT_TRUE(std::isfinite(trainer_->step(0, false).loss));
+  fill_tables(0);
+  expect_not_saved();
 }
 
 }  // namespace

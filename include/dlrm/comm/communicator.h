@@ -89,7 +89,8 @@ struct ExchangeLayout {
   int64_t receive_total() const;  ///< bytes
 };
 
-/// One exchange of byte blocks among all ranks. Every host collective consists of these.
+/// One exchange of byte blocks among all ranks. Host collectives consist of these, except
+/// sums in shared memory.
 struct Exchange {
   const char* name = "";  ///< of the collective; a string literal
   uint64_t sequence = 0;  ///< from Communicator::reserve(): equal on all ranks

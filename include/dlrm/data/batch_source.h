@@ -26,7 +26,8 @@ class BatchSource {
  public:
   virtual ~BatchSource() = default;
   virtual const BatchPlan& plan() const = 0;
-  /// Fills `batch`, whose vectors are reused. Errors (exit 2) name file, record, feature and value.
+  /// Fills `batch`, whose vectors are reused. Bad values (exit 2), with file, record, feature and
+  /// value, and lost files (exit 3) are errors.
   virtual void load(int64_t t, Batch& batch) const = 0;
   /// Hints that batch t will be loaded soon.
   virtual void will_need(int64_t) const {}

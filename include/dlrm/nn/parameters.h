@@ -46,14 +46,15 @@ class Parameters {
   MatrixView<float> weight_gradient(int tensor) const;
   View<float> bias_gradient(int tensor) const;
 
-  /// Starts a fused backward and update. Returns true if gradients are applied immediately, as on
-  /// one rank on a CPU. update(step) ends it in either case.
-  bool begin_update(const OptimizerStep& step);
+  /// Returns true if the backward pass applies each gradient immediately, as on one CPU rank. Then
+  /// a fused backward and update starts. update(step) ends the step in either case.
+  bool begin_fused_update(const OptimizerStep& step);
   /// Runs the backward of a linear layer, then gradients_ready_from(weight). `bias` is the tensor
   /// that was added right after `weight`. Sets w and dw of `layer`, and dbias if `with_dbias`.
   void linear_backward(LinearBackward layer, int weight, int bias, bool with_dbias = true);
-  /// Marks the gradients of `tensor`, and of all tensors added after it, as complete. Starts the
-  /// allreduce of the buckets that are complete now. May change those weights, so operations that
+  /// Marks the gradients of `tensor`, and of all tensors added after it, as complete. In a fused
+  /// update, applies those that are left. Otherwise starts the allreduce of the buckets that are
+  /// complete now. May change those weights, so operations that
   /// read them must be queued before this call.
   void gradients_ready_from(int tensor);
   /// Moves allreduces in flight on.
@@ -67,7 +68,7 @@ class Parameters {
   float* skip_update_flag() const;
   /// On a device, after an update was skipped: the path of the first tensor with a value that is
   /// not finite, otherwise of the first with such a gradient. Empty if all are finite now.
-  std::optional<std::string> first_non_finite();
+  std::optional<std::string> first_bad_tensor();
   /// flag[0] = 1 if a value is not finite, otherwise unchanged.
   void find_non_finite_values(View<float> flag);
   /// Updates all parameters once.
@@ -94,7 +95,7 @@ class Parameters {
   Ops& ops_;
   OptimizerRule rule_;
   DType compute_;
-  const bool updates_immediately_;  // true for one rank on a CPU; read by begin_update()
+  const bool can_fuse_update_;  // true for one rank on a CPU; read by begin_fused_update()
   std::vector<Tensor> tensors_;
   int64_t size_ = 0;
   Array<float> values_, gradients_, state1_, state2_;
@@ -102,7 +103,7 @@ class Parameters {
   GradientBuckets buckets_;
   OptimizerStep step_;
   bool in_fused_update_ = false;  // gradients are applied as soon as they are complete
-  int64_t applied_ = 0;           // gradients from this element on have been applied
+  int64_t applied_from_ = 0;      // gradients from this element on have been applied
 };
 
 }  // namespace dlrm

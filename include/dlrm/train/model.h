@@ -33,7 +33,7 @@ class Model {
   void loss(View<const float> labels, int64_t global_size);
   /// Marks the point of the stream that loss_sum() waits for. Call it after loss(), or a replay of
   /// it, was queued.
-  void loss_is_queued();
+  void mark_loss();
   /// Waits for the loss and returns its sum over the local samples.
   double loss_sum(const Progress& progress);
   /// True if the device had skipped updates by the time of loss_sum(), because a value was not
@@ -53,9 +53,10 @@ class Model {
 
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }
-  /// Path of the first layer whose output is not finite in the last forward pass. Empty if all are
-  /// finite. Waits for the device.
-  std::optional<std::string> first_non_finite();
+  /// The first part whose output is not finite in the last forward pass: the path of a layer, or
+  /// "embeddings". If all are finite, on a device the first tensor with a bad value or gradient.
+  /// Empty if there is none. Waits for the device.
+  std::optional<std::string> first_bad_output();
 
  private:
   /// Gradients and inputs of the compute type, for the largest local batch.

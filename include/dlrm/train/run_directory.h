@@ -17,7 +17,7 @@ struct StepMetrics {
   int64_t step = 0;     ///< from 1
   int64_t samples = 0;  ///< trained on so far, this step included
   double loss = 0;      ///< of the step's global batch, before its update
-  double lr = 0;
+  double lr = 0;        ///< of the dense optimizer
   double samples_per_second = 0;
   double epoch = 0;  ///< epochs trained on so far, this step included
 };

@@ -3,8 +3,9 @@
 namespace dlrm {
 
 /// While an object exists, SIGUSR1, SIGTERM and SIGINT ask the run to stop instead of ending the
-/// process. A second SIGINT ends it at once. The destructor restores the earlier handlers. Several
-/// objects may exist at once, if ranks are threads. They share the request.
+/// process. A second SIGINT ends it at once. The destructor restores the earlier handlers, but
+/// ignores SIGUSR1 if it had none. Several objects may exist at once, if ranks are threads. They
+/// share the request.
 class StopSignal {
  public:
   StopSignal();

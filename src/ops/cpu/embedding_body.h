@@ -90,7 +90,7 @@ void pool_typed(const BagGroup& g, int64_t b0, int64_t b1) {
 }
 
 void fetch_bags(const BagGroup& g, int64_t b0, int64_t b1) {
-  const int64_t size = static_cast<int64_t>(size_of(g.table.type));
+  const int64_t size = bytes_of(g.table.type);
   const char* table = static_cast<const char*>(g.table.weights);
   const int64_t rows = smaller(rows_ahead(g.table.width * size), g.offsets[b1] - g.offsets[b0]);
   const int64_t* id = g.ids + g.offsets[b0];

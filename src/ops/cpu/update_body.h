@@ -45,6 +45,7 @@ struct FiniteCheck {
     vectors = vectors + other.vectors;
     rest += other.rest;
   }
+  /// Like raise_not_finite(), which vec.h's rule excludes.
   void report(const OptimizerStep& step) const {
     if (!step.not_finite || lane_sum<kLanes>(vectors) + rest == 0) return;
     __atomic_store_n(step.not_finite, 1, __ATOMIC_RELAXED);

@@ -1,8 +1,8 @@
 #pragma once
 // Short vectors of floats for the instruction set that the including file is compiled for.
 // Everything in this file and in the *_body.h files is in an unnamed namespace and calls no inline
-// function of other headers. Otherwise the linker could use code compiled for a newer processor on
-// an older one.
+// function of other headers, only templates with a lambda of its own. Otherwise the linker could
+// use code compiled for a newer processor on an older one.
 #include <cstdint>
 #include <utility>
 
