@@ -247,26 +247,6 @@ TEST(NcclFailure, TheWatchdogReportsAFailureThatItsThreadDoesNotReport) {
   EXPECT_EQ(what, "NCCL failed on rank 0 in alltoallv: unhandled system error");
 }
 
-TEST(NcclFailure, TheWatchdogGivesTheRankThatFailedTimeToReport) {
-  FakeNccl::refused_sender = 1;
-  failure_of(2, [](const DeviceRank& rank) {
-    const std::unique_ptr<Stream> stream = rank.device.make_stream();
-    if (rank.host.rank() == 1) {
-      EXPECT_NE(error_of_exchange(rank, *stream), "");
-    }
-    rank.host.barrier();
-    if (rank.host.rank() == 0) {
-      for (int look = 0; look < 3; ++look) {
-        EXPECT_EQ(rank.host.engine()->monitor().failure(), "") << look;
-      }
-      EXPECT_NE(rank.host.engine()->monitor().failure().find("remote process exited"),
-                std::string::npos);
-    }
-    rank.host.barrier();
-  });
-  FakeNccl::refused_sender = -1;
-}
-
 TEST(NcclFailure, APeersFailureAbortsThisRanksKernels) {
   const std::string what = failure_of(2, [](const DeviceRank& rank) {
     const std::unique_ptr<Stream> stream = rank.device.make_stream();

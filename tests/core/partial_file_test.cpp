@@ -31,6 +31,8 @@ class PartialFiles : public ::testing::Test {
   static int status_of(const std::function<void()>& body) {
     const pid_t child = fork();
     if (child == 0) {
+      // nohup, for example, starts programs that ignore a signal.
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
       remove_partial_files_on_signals();
       body();
       _exit(7);
