@@ -73,6 +73,27 @@ TEST(Trainer, OtherInteractionsTrainAsTheReferenceOnThreeRanks) {
   }
 }
 
+TEST(Trainer, AModelWithoutABottomMlpTrainsAsTheReference) {
+  std::vector<InteractionConfig> interactions = other_interactions();
+  interactions.push_back(DotConfig());
+  for (const InteractionConfig& interaction : interactions) {
+    RunConfig c = odd_model();
+    c.model.interaction = interaction;
+    c.model.bottom_mlp.clear();
+    c.model.dense_features = c.model.embedding_dim;
+    for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+      const bool bf16 = precision == Precision::kBf16;
+      c.train.precision = Precision::kFp32;
+      const Trained reference = train_on_threads(c, 1, 4, true);
+      c.train.precision = precision;
+      for (const int ranks : {1, 3}) {
+        expect_alike(train_on_threads(c, ranks, 4), reference, bf16 ? 1e-2 : 1e-5,
+                     bf16 ? 3e-2 : 1e-4);
+      }
+    }
+  }
+}
+
 TEST(Trainer, EveryActivationAgreesOnThreeRanksAndWithTheReference) {
   for (const Activation activation :
        {Activation::kGelu, Activation::kSilu, Activation::kSigmoid, Activation::kTanh}) {
@@ -125,6 +146,17 @@ TEST(Trainer, RoundedWiresStayNearTheExactRun) {
   for (const DType forward : {DType::kBFloat16, DType::kFloat16}) {
     c.train.wire = {forward, DType::kBFloat16, DType::kBFloat16};
     expect_alike(train_on_threads(c, 4, 4), exact, 5e-3, 2e-2);
+  }
+}
+
+TEST(Trainer, WiresOfTwoTypesStayNearTheExactRun) {
+  RunConfig c = odd_model();
+  c.train.global_batch_size = 400;  // messages longer than a page
+  const Trained exact = train_on_threads(c, 4, 3);
+  for (const auto& [forward, backward] :
+       {std::pair{DType::kBFloat16, DType::kFloat32}, {DType::kFloat32, DType::kFloat16}}) {
+    c.train.wire = {forward, backward, DType::kFloat32};
+    expect_alike(train_on_threads(c, 4, 3), exact, 5e-3, 2e-2);
   }
 }
 

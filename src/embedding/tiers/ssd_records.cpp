@@ -157,6 +157,7 @@ int64_t SsdRecords::take_free_segment() {
       grow();
       lock.lock();
     } else {
+      DLRM_CHECK(read_under_way_);
       read_ended_.wait(lock);
     }
   }
@@ -204,6 +205,7 @@ void SsdRecords::compact() {
     });
   }
   std::lock_guard lock(state_);
+  DLRM_CHECK(!open_.full());
   segments_.free(segment, read_under_way_ ? reads_ : 0);
 }
 
