@@ -70,7 +70,9 @@ TEST_F(PartialFiles, FilesThatAreDoneLeaveTheirPlaceInTheList) {
     }
     fs::remove(path("done"));
     // The memory of the names above is in use again.
-    const std::vector<std::string> others(1000, std::string(path("done.partial").size(), 'x'));
+    const size_t length = path("done.partial").size();
+    const std::string other(length, 'x');
+    const std::vector<std::string> others(1000, other);
     const PartialFile last(path("last"));
     std::raise(SIGTERM);
   });
