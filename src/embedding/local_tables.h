@@ -31,19 +31,19 @@ class LocalTables {
   void prepare(const RoutedBatch& batch);
   /// Calls RowStore::release() of every shard.
   void release();
-  std::vector<ShardArray> arrays() const;
+  /// See ShardedEmbeddings::shards().
+  std::vector<TensorShard> tensor_shards() const;
   /// Collective.
   void check_replicas() const;
 
  private:
   Context& context_;
-  Ops& ops_;
+  RowTools tools_;  ///< declared before the stores, which use it
   const EmbeddingOptions options_;
   const Plan plan_;
   const EmbeddingLayout layout_;
   std::vector<OwnedShard> shards_;
   std::vector<Replica> replicas_;
-  Array<float> initial_row_;
   int64_t batches_done_ = 0;
 };
 

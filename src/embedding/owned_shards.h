@@ -26,7 +26,7 @@ struct OwnedShard {
 };
 
 /// This rank's shards, in the order of its OwnerLayout.
-std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptions& options,
+std::vector<OwnedShard> make_owned_shards(RowTools& tools, const EmbeddingOptions& options,
                                           const EmbeddingLayout& layout);
 
 /// Appends the groups that a lookup pools from `shard`.

@@ -197,7 +197,7 @@ void ShardedEmbeddings::append_key(std::vector<uint64_t>& key) {
 
 int64_t ShardedEmbeddings::width() const { return parts_->tables.layout().width; }
 const Plan& ShardedEmbeddings::plan() const { return parts_->tables.plan(); }
-std::vector<ShardArray> ShardedEmbeddings::arrays() { return parts_->tables.arrays(); }
+std::vector<TensorShard> ShardedEmbeddings::shards() { return parts_->tables.tensor_shards(); }
 void ShardedEmbeddings::initialise() { parts_->tables.initialise(); }
 void ShardedEmbeddings::check_replicas() { parts_->tables.check_replicas(); }
 

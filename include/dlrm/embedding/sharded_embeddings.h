@@ -6,6 +6,7 @@
 
 #include "dlrm/comm/context.h"
 #include "dlrm/config/run_config.h"
+#include "dlrm/core/tensor_shard.h"
 #include "dlrm/ops/ops.h"
 #include "dlrm/plan/plan.h"
 
@@ -27,18 +28,6 @@ struct EmbeddingOptions {
   uint64_t seed = 1;  ///< of the initial rows U(±1/sqrt(rows))
   int64_t max_global_batch = 0;
   bool initialise = true;  ///< false if a checkpoint will fill the rows
-};
-
-/// One array of one local shard, as a checkpoint reads and writes it.
-struct ShardArray {
-  std::string path;            ///< "/tables/C1/weight", ".../adagrad", ".../adam_m", ".../adam_v"
-  std::vector<int64_t> shape;  ///< of the whole tensor: [rows, D] or [rows]
-  Range rows;                  ///< the part on this rank
-  Range columns;               ///< [0, 1) for a one-dimensional tensor
-  void* data = nullptr;
-  DType type = DType::kFloat32;  ///< fp32 or bf16; checkpoints hold fp32
-  int64_t stride = 0;            ///< elements from row to row
-  bool saves = true;             ///< false if another rank saves the same part
 };
 
 /// Embedding tables sharded over the ranks by a plan, with their exchange and their optimizer. All
@@ -119,8 +108,9 @@ class ShardedEmbeddings {
 
   int64_t width() const;  ///< W
   const Plan& plan() const;
-  /// All arrays of the local shards that a checkpoint holds.
-  std::vector<ShardArray> arrays();
+  /// The weights and optimizer state on this rank, for save_checkpoint() and load_pieces(). They
+  /// refer to this object.
+  std::vector<TensorShard> shards();
   /// Draws all rows from the seed again and resets optimizer state.
   void initialise();
   /// Throws run_error naming table and row if replicas of a data-parallel table differ. Collective.
