@@ -248,7 +248,7 @@ class Storm:
             number = {"stop request": signal.SIGUSR1, "stopped rank": signal.SIGSTOP}.get(
                 fault, signal.SIGKILL)
             # Before its handlers are set, a request ends a process. That is as a kill.
-            young = not os.path.exists(os.path.join(folder, "run/metrics.jsonl"))
+            young = not job.log()
             for pid in victims:
                 job.send(pid, number)
             if fault == "stop request" and young:

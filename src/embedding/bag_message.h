@@ -13,8 +13,7 @@ namespace dlrm {
 ///            total
 ///   lengths  int32 per sample, for each group whose length is -1
 ///   ids      group-major, then sample; int32 if every sharded table has at most 2^31 rows,
-///   otherwise
-///            int64; they start at a multiple of 8 bytes
+///            otherwise int64; they start at a multiple of 8 bytes
 ///
 /// The message is padded to a multiple of 8 bytes: id_message_bytes in wire/message_bytes.h. A rank
 /// without samples sends nothing.

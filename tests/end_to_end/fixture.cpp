@@ -6,8 +6,7 @@ namespace dlrm {
 
 namespace {
 
-constexpr const char* kTraining = R"(
-train:
+constexpr const char* kTraining = R"(train:
   global_batch_size: 65
   steps: 40
   threads: 1

@@ -54,8 +54,8 @@ class Parameters {
   void linear_backward(LinearBackward layer, int weight, int bias, bool with_dbias = true);
   /// Marks the gradients of `tensor`, and of all tensors added after it, as complete. In a fused
   /// update, applies those that are left. Otherwise starts the allreduce of the buckets that are
-  /// complete now. May change those weights, so operations that
-  /// read them must be queued before this call.
+  /// complete now. May change those weights, so operations that read them must be queued before
+  /// this call.
   void gradients_ready_from(int tensor);
   /// Moves allreduces in flight on.
   void poll();
