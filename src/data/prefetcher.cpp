@@ -69,18 +69,12 @@ class Prefetcher::Impl {
     return slots_[static_cast<size_t>((t - first_) % static_cast<int64_t>(slots_.size()))];
   }
 
-  /// Blocks signals in the workers, so that the main thread handles them.
   void start(int workers) {
-    sigset_t blocked, before;
-    sigemptyset(&blocked);
-    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&blocked, signal);
-    pthread_sigmask(SIG_BLOCK, &blocked, &before);
     try {
-      for (int w = 0; w < workers; ++w) threads_.emplace_back([this] { run(); });
+      for (int w = 0; w < workers; ++w) threads_.push_back(background_thread([this] { run(); }));
     } catch (const std::system_error&) {
       // Fewer workers load the same batches.
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (threads_.empty()) throw run_error("this system starts no thread that reads batches");
   }
 

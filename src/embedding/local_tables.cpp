@@ -4,6 +4,7 @@
 
 #include "replica_check.h"
 #include "tensor_shards.h"
+#include "tiers/make_placement.h"
 
 namespace dlrm {
 namespace {
@@ -29,7 +30,8 @@ LocalTables::LocalTables(Context& context, Ops& ops, EmbeddingOptions options, P
       options_(std::move(options)),
       plan_(checked(std::move(plan), options_, context.comm)),
       layout_(options_.tables, plan_, options_.routing.mode),
-      shards_(make_owned_shards(tools_, options_, layout_)),
+      placement_(make_placement(tools_, options_, plan_, layout_)),
+      shards_(make_owned_shards(tools_, options_, layout_, placement_.get())),
       replicas_(make_replicas(tools_, options_, layout_)) {
   if (options_.initialise) initialise();
 }
@@ -37,15 +39,6 @@ LocalTables::LocalTables(Context& context, Ops& ops, EmbeddingOptions options, P
 void LocalTables::initialise() {
   for (const OwnedShard& shard : shards_) shard.store->initialise();
   for (const Replica& replica : replicas_) replica.store->initialise();
-}
-
-void LocalTables::prepare(const RoutedBatch& batch) {
-  for (OwnedShard& shard : shards_) shard.store->prepare(batch);
-}
-
-void LocalTables::release() {
-  for (OwnedShard& shard : shards_) shard.store->release(batches_done_);
-  ++batches_done_;
 }
 
 std::vector<TensorShard> LocalTables::tensor_shards() const {

@@ -77,9 +77,6 @@ class ResidentRows final : public RowStore {
     });
   }
 
-  void prepare(const RoutedBatch&) override {}
-  void release(int64_t) override {}
-
  private:
   Buffer values(MemoryKind kind, int64_t stride, DType type, const char* what) const {
     return {tools_.context.device, static_cast<size_t>(table_.rows * stride) * size_of(type), what,

@@ -20,7 +20,7 @@ std::unique_ptr<Router> make_router(Context& context, Ops& ops, const LocalTable
                     : routing.mode == RoutingMode::kFixed ? make_fixed_router
                                                           : make_exact_router;
   const int threads = context.threads > 0 ? context.threads : ops.threads();
-  return make(context, tables.layout(), routing.depth + 1, threads);
+  return make(context, tables.layout(), routing.depth + 1, threads, tables.placement());
 }
 
 std::unique_ptr<BagPooling> make_pooling(Context& context, Ops& ops, const LocalTables& tables) {
@@ -89,7 +89,8 @@ int ShardedEmbeddings::in_flight() const { return parts_->router->in_flight(); }
 void ShardedEmbeddings::await_ids() {
   if (!parts_->phase.is(BatchPhase::kRouted)) return;
   if (in_flight() == 0) throw run_error("await_ids(): no batch was routed");
-  parts_->tables.prepare(parts_->router->await_oldest());
+  parts_->router->await_oldest();
+  parts_->router->await_rows();
   parts_->phase.set(BatchPhase::kArrived);
 }
 
@@ -173,13 +174,9 @@ void ShardedEmbeddings::drop() {
   BatchPhase& phase = parts_->phase;
   const bool travels = phase.is(BatchPhase::kReturning) || phase.is(BatchPhase::kSent);
   phase.require(in_flight() > 0 && !travels, "drop");
-  if (phase.is(BatchPhase::kRouted)) {
-    parts_->router->await_oldest();
-  } else {
-    parts_->tables.release();
-  }
+  if (phase.is(BatchPhase::kRouted)) parts_->router->await_oldest();
   parts_->side.join();
-  parts_->router->pop();
+  parts_->router->pop(phase.is(BatchPhase::kUpdated));
   phase.set(BatchPhase::kRouted);
 }
 

@@ -146,6 +146,7 @@ struct CachedConfig {
   std::string backing = "ssd";
   std::string directory;
   std::string policy = "lookahead";
+  int window = 0;  ///< batches whose rows are placed ahead, and the one in use; 0: routing.depth + 1
 
   bool operator==(const CachedConfig&) const = default;
 };

@@ -10,8 +10,6 @@
 
 namespace dlrm {
 
-struct RoutedBatch;
-
 /// The arrays of a store. The optimizer's rule decides which states there are.
 enum class RowArray : uint8_t { kWeights, kState1, kState2 };
 
@@ -44,13 +42,11 @@ struct RowTools {
 
 /// The storage of one shard's rows. A record is a row's weights and optimizer state. In memory, the
 /// two are separate arrays of row_stride(width) elements for each row.
-///
-/// A cached tier implements this interface. It fetches a batch's rows in prepare() and may evict
-/// them from release() on.
 class RowStore {
  public:
   virtual ~RowStore() = default;
-  /// The rows as operations see them now. Ids are row numbers of this table.
+  /// The rows as operations see them. Ids are row numbers of this table. In a cached tier these are
+  /// the slots of fast memory.
   virtual RowTable table() const = 0;
   /// Gives all rows their values before training.
   virtual void initialise() = 0;
@@ -59,16 +55,9 @@ class RowStore {
   virtual void read(RowArray array, int64_t first, int64_t count, float* out) = 0;
   /// Like read(), in the other direction. bf16 rows are rounded to nearest.
   virtual void write(RowArray array, int64_t first, int64_t count, const float* in) = 0;
-  /// Called by the host once a batch's ids are on this rank, before its lookup. It is never part of
-  /// a recorded graph.
-  virtual void prepare(const RoutedBatch& batch) = 0;
-  /// Called by the host once all work of a prepared batch is queued. `step` counts such batches
-  /// from 0.
-  virtual void release(int64_t step) = 0;
 };
 
-/// All rows in memory of `kind`, zeroed. prepare() and release() do nothing. `tools` must outlive
-/// the store.
+/// All rows in memory of `kind`, zeroed. `tools` must outlive the store.
 std::unique_ptr<RowStore> make_resident_rows(RowTools& tools, MemoryKind kind,
                                              const RowShape& shape);
 

@@ -25,6 +25,7 @@ struct EmbeddingOptions {
   OptimizerConfig optimizer;
   WireConfig wire;
   RoutingConfig routing;
+  CachedConfig cached;  ///< of the shards of tier cached
   uint64_t seed = 1;  ///< of the initial rows U(±1/sqrt(rows))
   int64_t max_global_batch = 0;
   bool initialise = true;  ///< false if a checkpoint will fill the rows

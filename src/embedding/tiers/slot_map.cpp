@@ -20,35 +20,50 @@ void SlotMap::begin() {
   batches_.emplace_back();
 }
 
-int64_t SlotMap::place(View<int64_t> ids, std::vector<SlotChange>& changes) {
-  std::vector<int32_t>& mine = batches_.back();
+template <class Id>
+int64_t SlotMap::place(View<Id> ids, std::vector<SlotChange>& changes) {
+  // Rows are far apart in memory. The map's entries, and then the slots' states, are fetched ahead.
+  constexpr size_t kAhead = 16;
   for (size_t i = 0; i < ids.size(); ++i) {
-    int32_t& slot = slot_of_[static_cast<size_t>(ids[i])];
-    if (slot < 0) {
-      const int64_t taken = free_slot();
-      if (taken < 0) return static_cast<int64_t>(i);
-      SlotChange change{taken, ids[i], row_of_[static_cast<size_t>(taken)]};
-      SlotState& state = states_[static_cast<size_t>(taken)];
-      if (change.evicted >= 0) {
-        change.dirty = state.dirty;
-        slot_of_[static_cast<size_t>(change.evicted)] = -1;
-      }
-      state = {};
-      row_of_[static_cast<size_t>(taken)] = ids[i];
-      slot = static_cast<int32_t>(taken);
-      changes.push_back(change);
+    if (i + 2 * kAhead < ids.size()) {
+      __builtin_prefetch(&slot_of_[static_cast<size_t>(ids[i + 2 * kAhead])], 1);
     }
-    SlotState& state = states_[static_cast<size_t>(slot)];
-    if (state.batch != batch_) {
-      state.batch = batch_;
-      pinned_ += state.pins == 0;
-      ++state.pins;
-      state.uses = static_cast<uint8_t>(std::min<int>(state.uses + 1, kMostUses));
-      mine.push_back(slot);
+    if (i + kAhead < ids.size()) {
+      const int32_t later = slot_of_[static_cast<size_t>(ids[i + kAhead])];
+      if (later >= 0) __builtin_prefetch(&states_[static_cast<size_t>(later)], 1);
     }
-    ids[i] = slot;
+    int64_t slot = slot_of(ids[i]);
+    if (slot < 0) slot = take_slot(ids[i], changes);
+    if (slot < 0) return static_cast<int64_t>(i);
+    use(slot);
+    ids[i] = static_cast<Id>(slot);
   }
   return static_cast<int64_t>(ids.size());
+}
+template int64_t SlotMap::place(View<int32_t>, std::vector<SlotChange>&);
+template int64_t SlotMap::place(View<int64_t>, std::vector<SlotChange>&);
+
+int64_t SlotMap::take_slot(int64_t row, std::vector<SlotChange>& changes) {
+  const int64_t slot = free_slot();
+  if (slot < 0) return -1;
+  SlotState& state = states_[static_cast<size_t>(slot)];
+  SlotChange change{slot, row, row_of_[static_cast<size_t>(slot)], state.dirty};
+  if (change.evicted >= 0) slot_of_[static_cast<size_t>(change.evicted)] = -1;
+  state = {};
+  row_of_[static_cast<size_t>(slot)] = row;
+  slot_of_[static_cast<size_t>(row)] = static_cast<int32_t>(slot);
+  changes.push_back(change);
+  return slot;
+}
+
+void SlotMap::use(int64_t slot) {
+  SlotState& state = states_[static_cast<size_t>(slot)];
+  if (state.batch == batch_) return;
+  state.batch = batch_;
+  pinned_ += state.pins == 0;
+  ++state.pins;
+  state.uses = static_cast<uint8_t>(std::min<int>(state.uses + 1, kMostUses));
+  batches_.back().push_back(static_cast<int32_t>(slot));
 }
 
 void SlotMap::release(bool updated) {
@@ -59,7 +74,7 @@ void SlotMap::release(bool updated) {
     --state.pins;
     pinned_ -= state.pins == 0;
   }
-  batches_.erase(batches_.begin());
+  batches_.pop_front();
 }
 
 void SlotMap::clear() {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "dlrm/core/view.h"
@@ -32,13 +33,19 @@ class SlotMap {
   /// Gives the rows `ids` slots, and replaces each id by its slot. Appends a change for each row
   /// that had none. Stops at the first id that finds no free slot and returns the number of ids
   /// replaced; the caller releases an older batch and continues with the rest.
-  int64_t place(View<int64_t> ids, std::vector<SlotChange>& changes);
-  /// Rows of the current batch so far.
-  int64_t unique_rows() const { return static_cast<int64_t>(batches_.back().size()); }
+  template <class Id>
+  int64_t place(View<Id> ids, std::vector<SlotChange>& changes);
+  /// Distinct rows that the current batch uses so far.
+  int64_t rows_in_batch() const { return static_cast<int64_t>(batches_.back().size()); }
+  /// True if the current batch uses the row.
+  bool is_in_batch(int64_t row) const {
+    const int64_t slot = slot_of(row);
+    return slot >= 0 && states_[static_cast<size_t>(slot)].batch == batch_;
+  }
   /// Ends the oldest batch. If `updated`, its rows are dirty.
   void release(bool updated);
-  /// The row in the slot is the same as in the slower tier.
-  void mark_clean(int64_t slot) { states_[static_cast<size_t>(slot)].dirty = false; }
+  /// The slot's row differs from the slower tier's.
+  void mark_dirty(int64_t slot) { states_[static_cast<size_t>(slot)].dirty = true; }
   /// Empties all slots. No batch may be in flight.
   void clear();
 
@@ -54,11 +61,15 @@ class SlotMap {
   /// A slot without a batch, by the clock algorithm: the hand passes over slots and lowers their
   /// uses, and takes the first that has none left. -1 if every slot is in use.
   int64_t free_slot();
+  /// Gives `row` a free slot. -1 if there is none.
+  int64_t take_slot(int64_t row, std::vector<SlotChange>& changes);
+  /// The current batch uses the slot.
+  void use(int64_t slot);
 
   std::vector<int32_t> slot_of_;
   std::vector<int64_t> row_of_;
   std::vector<SlotState> states_;
-  std::vector<std::vector<int32_t>> batches_;  ///< slots of each batch in flight, the oldest first
+  std::deque<std::vector<int32_t>> batches_;  ///< slots of each batch in flight, the oldest first
   int64_t batch_ = -1;                         ///< number of the current batch
   int64_t pinned_ = 0;                         ///< slots with pins
   int64_t used_ = 0;                           ///< slots that were ever filled since clear()

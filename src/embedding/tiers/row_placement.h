@@ -1,0 +1,113 @@
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tiers/row_cache.h"
+#include "tiers/worker.h"
+
+namespace dlrm {
+
+/// The ids of one group of a batch on the host. They are rows of a cached slice.
+struct PlacedIds {
+  int cache = 0;
+  void* ids = nullptr;
+  int64_t count = 0;
+  bool narrow = false;  ///< int32 instead of int64
+};
+
+/// What a rank's caches did since the start.
+struct CacheCounters {
+  int64_t accesses = 0;       ///< ids
+  int64_t rows = 0;           ///< distinct rows of a batch, over all batches
+  int64_t misses = 0;         ///< those of `rows` that were in no slot
+  int64_t fetched_bytes = 0;  ///< of records that the slower tier read
+  int64_t written_bytes = 0;  ///< of records that were written to the slower tier
+  double fetch_seconds = 0;   ///< in which rows were brought to the fast tier
+  double write_seconds = 0;
+  double exposed_seconds = 0;  ///< in which a step waited for its rows
+};
+
+/// Brings the rows of batches to the fast tier ahead of their steps. Batches pass through these
+/// calls in order:
+///
+///   place()     gives the batch's rows slots, and replaces each id by its row's slot
+///   placed()    true once all ids are slots
+///   await()     waits until the rows are in their slots
+///   release()   the batch's rows may leave
+///
+/// Three threads work beside the step. One places batches. One moves rows in and out of slots. One
+/// writes to the slower tier. The placing thread waits if the batches in flight use all slots.
+class RowPlacement {
+ public:
+  explicit RowPlacement(bool looks_ahead);
+  ~RowPlacement();
+  RowPlacement(const RowPlacement&) = delete;
+  RowPlacement& operator=(const RowPlacement&) = delete;
+
+  /// Adds a slice's cache. `bytes_for` returns the fast memory of all caches that gives this one a
+  /// number of slots. Call it before the first place().
+  RowCache& add(std::unique_ptr<RowCache> cache, std::function<int64_t(int64_t)> bytes_for);
+  RowCache& cache(int number) const { return *caches_[static_cast<size_t>(number)]; }
+
+  /// The bytes of fast memory in which the batch would fit, 0 if it does. Takes longer than placing
+  /// it.
+  int64_t count_bytes_needed(const std::vector<PlacedIds>& ids) const;
+  /// The arrays must stay until the batch is placed. Returns the batch's number.
+  int64_t place(std::vector<PlacedIds> ids);
+  bool placed(int64_t batch);
+  void await_placed(int64_t batch);
+  /// 0 if a placed batch fits. Otherwise the bytes of fast memory in which it would, and its ids are
+  /// no slots.
+  int64_t fast_bytes_needed(int64_t batch);
+  /// Waits for the rows of the oldest batch.
+  void await();
+  /// Ends the oldest batch. `updated`: its rows have changed.
+  void release(bool updated);
+  /// Waits until nothing moves. Until the next place() or release(), the caches may be used.
+  void settle();
+  CacheCounters counters();
+  /// Ends the threads. Afterwards ids of batches in flight may vanish.
+  void stop();
+
+ private:
+  struct BatchState {
+    bool placed = false, resident = false;
+    int64_t fast_bytes_needed = 0;
+  };
+
+  BatchState& state_of(int64_t batch) { return batches_[static_cast<size_t>(batch - first_)]; }
+  template <class Done>
+  void wait_until(std::unique_lock<std::mutex>& lock, const Done& done);
+  void fail(std::exception_ptr error);
+  // On the placing thread.
+  void place_batch(int64_t batch, std::vector<PlacedIds> ids);
+  bool place_ids(RowCache& cache, PlacedIds& group);
+  int64_t slots_needed(const std::vector<PlacedIds>& ids, size_t from) const;
+  void hand_over(RowCache& cache, std::vector<SlotChange>& changes);
+  void apply_releases();
+  bool await_release();
+  // On the moving thread.
+  void move(RowCache& cache, View<const SlotChange> changes);
+
+  const bool looks_ahead_;
+  std::vector<std::unique_ptr<RowCache>> caches_;
+  std::vector<std::function<int64_t(int64_t)>> bytes_for_;  ///< by cache
+  std::mutex mutex_;  ///< guards the members up to counters_
+  std::condition_variable changed_;
+  std::deque<BatchState> batches_;  ///< in flight
+  int64_t first_ = 0;               ///< number of the oldest batch in flight
+  std::deque<bool> releases_;       ///< that the slot maps do not know yet
+  int64_t in_maps_ = 0;             ///< batches that the slot maps know
+  bool waits_for_release_ = false, stops_ = false;
+  std::exception_ptr error_;
+  CacheCounters counters_;
+  Worker writer_, mover_, planner_;  // declared last, so that they end first
+};
+
+}  // namespace dlrm
