@@ -162,7 +162,7 @@ SweepPoint sweep_point(Surroundings& s, RunConfig config, const SweepOptions& op
   config.train.global_batch_size = batch;
   const std::vector<Batch> batches = load_batches(config, options.samples);
   const Plan plan = make_plan(config, 1, s.execution.plan_options());
-  const int depth = config.routing.depth;
+  const int depth = config.batches_ahead();
   const bool records = s.execution.device().can_capture();
   SweepPoint point;
   point.batch = batch;

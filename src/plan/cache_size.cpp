@@ -11,6 +11,9 @@
 namespace dlrm {
 namespace {
 
+/// Of an SSD store: the place of each row, and its buffers.
+constexpr double kIndexRow = 6, kBufferBytes = 6 << 20;
+
 /// Slots if there are `per_lookup` for each lookup of a step.
 int64_t slots_at(const CachedRows& rows, double per_lookup) {
   const double slots = std::min(std::floor(rows.lookups * per_lookup), static_cast<double>(rows.rows));
@@ -51,6 +54,26 @@ double fast_bytes(const CachedConfig& config, View<const CachedRows> cached) {
   double all = 0;
   for (const CachedRows& rows : cached) all += static_cast<double>(rows.rows * rows.slot_bytes);
   return std::min(size_in_bytes(config.fast, all), all);
+}
+
+double cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
+  const std::vector<CachedRows> cached =
+      cached_rows(config.model.tables, config.train.sparse_optimizer.type,
+                  config.train.global_batch_size, plan, rank);
+  if (cached.empty()) return 0;
+  const std::vector<int64_t> slots =
+      cache_slots(cached, fast_bytes(config.memory.cached, cached));
+  // SlotMap: a slot of each row; a row and a state of each slot.
+  constexpr double kMapRow = 4, kMapSlot = 24;
+  const bool on_ssd = config.memory.cached.backing == "ssd";
+  double bytes = 0;
+  for (size_t i = 0; i < cached.size(); ++i) {
+    const auto rows = static_cast<double>(cached[i].rows);
+    const auto slot_bytes = static_cast<double>(cached[i].slot_bytes);
+    bytes += static_cast<double>(slots[i]) * (slot_bytes + kMapSlot) + rows * kMapRow;
+    bytes += on_ssd ? rows * kIndexRow + kBufferBytes : rows * slot_bytes;
+  }
+  return bytes;
 }
 
 std::vector<int64_t> cache_slots(View<const CachedRows> cached, double bytes) {

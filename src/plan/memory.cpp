@@ -104,7 +104,7 @@ double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t r
   const double share = all ? 1.0 : real(rows) / real(table.rows);
   const double ids = real(samples) * hotness_of(table) * share;
   const double bags = real(samples) * real(table.features.size());
-  return (config.routing.depth + 1) * (24.0 * ids + 8.0 * (bags + 1));
+  return (config.batches_ahead() + 1) * (24.0 * ids + 8.0 * (bags + 1));
 }
 
 double returned_list_bytes(const RunConfig& config, const TableConfig& table, Range rows,
@@ -113,7 +113,7 @@ double returned_list_bytes(const RunConfig& config, const TableConfig& table, Ra
       table.features.begin(), table.features.end(), [&](const FeatureConfig& feature) {
         return returns_only_non_empty_bags(config.routing.mode, feature.hotness, rows, table.rows);
       });
-  return (config.routing.depth + 1) * 8.0 * real(local_batch) * real(int64_t{lists});
+  return (config.batches_ahead() + 1) * 8.0 * real(local_batch) * real(int64_t{lists});
 }
 
 double input_bytes(const RunConfig& config, int64_t local_batch) {

@@ -60,6 +60,8 @@ EmbeddingOptions embedding_options(const RunConfig& config) {
   options.optimizer = config.train.sparse_optimizer;
   options.wire = config.train.wire;
   options.routing = config.routing;
+  options.routing.depth = config.batches_ahead();
+  options.cached = config.memory.cached;
   options.seed = config.train.seed;
   options.max_global_batch = config.train.global_batch_size;
   return options;

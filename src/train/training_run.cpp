@@ -70,7 +70,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
     const auto begin = Trace::Clock::now();
     route_limit = boundary_after(progress.step, total);
     const StepResult result =
-        step_ahead(trainer_, progress.step, stop.requested(), config_.routing.depth, next);
+        step_ahead(trainer_, progress.step, stop.requested(), config_.batches_ahead(), next);
     const double seconds = std::chrono::duration<double>(Trace::Clock::now() - begin).count();
     ++progress.step;
     progress.samples += result.samples;
@@ -121,7 +121,7 @@ bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {
   context_.trace.count_totals(false);
   const int64_t sent_before = trainer_.traffic().total();
   const auto result =
-      evaluate(context_, trainer_, *test_, config_.data, config_.routing.depth, stop);
+      evaluate(context_, trainer_, *test_, config_.data, config_.batches_ahead(), stop);
   context_.trace.count_totals(true);
   evaluation_bytes_ += trainer_.traffic().total() - sent_before;
   restart_gpu_figures();

@@ -25,6 +25,10 @@ std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, Opti
 /// The bytes that memory.cached.fast means for these rows. A share is one of all their bytes.
 double fast_bytes(const CachedConfig& config, View<const CachedRows> cached);
 
+/// Memory that a rank takes for its cached rows: slots, the map between rows and slots, and the
+/// slower tier's records or their index.
+double cache_bytes(const RunConfig& config, const Plan& plan, int rank);
+
 /// Divides `bytes` of fast memory: the slots of each, at least 1. Slots are in proportion to
 /// lookups, because a batch needs a slot for each of its rows, up to the number of rows.
 std::vector<int64_t> cache_slots(View<const CachedRows> cached, double bytes);

@@ -124,7 +124,7 @@ class RowCache::Rows final : public RowStore {
   }
 
   void read(RowArray array, int64_t first, int64_t count, float* out) override {
-    const RecordLayout::Field& field = cache_.layout_.field(shard_, array);
+    const SlotRecords::Field& field = cache_.layout_.field(shard_, array);
     each_chunk(first, count, [&](int64_t begin, int64_t end) {
       const std::vector<int64_t>& stored = read_stored(begin, end);
       size_t next = 0;
@@ -138,7 +138,7 @@ class RowCache::Rows final : public RowStore {
   }
 
   void write(RowArray array, int64_t first, int64_t count, const float* in) override {
-    const RecordLayout::Field& field = cache_.layout_.field(shard_, array);
+    const SlotRecords::Field& field = cache_.layout_.field(shard_, array);
     each_chunk(first, count, [&](int64_t begin, int64_t end) {
       const std::vector<int64_t>& stored = read_stored(begin, end);
       size_t next = 0;

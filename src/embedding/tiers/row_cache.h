@@ -9,7 +9,7 @@
 
 #include "dlrm/embedding/row_store.h"
 
-#include "tiers/record_layout.h"
+#include "tiers/slot_records.h"
 #include "tiers/record_store.h"
 #include "tiers/slot_map.h"
 
@@ -60,7 +60,7 @@ class RowCache {
   std::vector<Buffer> memory_;
   std::vector<RowShape> shapes_;
   std::vector<RowTable> tables_;  ///< of slots, by shard
-  RecordLayout layout_;
+  SlotRecords layout_;
   std::unique_ptr<RecordStore> store_;
   std::mutex mutex_;
   std::unordered_map<int64_t, Record> evicted_;  ///< by row, guarded by mutex_

@@ -9,7 +9,7 @@ namespace dlrm {
 
 /// The records of a slice: for each of its column shards a row's weights, then its optimizer state,
 /// without padding. The slots of the fast tier hold the same arrays as RowTables.
-class RecordLayout {
+class SlotRecords {
  public:
   /// Adds a shard. `slots` has its memory, which the host reads and writes.
   void add(const RowShape& shape, const RowTable& slots);

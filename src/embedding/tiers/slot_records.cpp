@@ -1,4 +1,4 @@
-#include "tiers/record_layout.h"
+#include "tiers/slot_records.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 namespace dlrm {
 
-void RecordLayout::Field::read(const std::byte* from, float* out) const {
+void SlotRecords::Field::read(const std::byte* from, float* out) const {
   dispatch_compute(type, [&]<class T>() {
     for (int64_t c = 0; c < columns; ++c) {
       T value;
@@ -18,7 +18,7 @@ void RecordLayout::Field::read(const std::byte* from, float* out) const {
   });
 }
 
-void RecordLayout::Field::write(const float* in, std::byte* to) const {
+void SlotRecords::Field::write(const float* in, std::byte* to) const {
   dispatch_compute(type, [&]<class T>() {
     for (int64_t c = 0; c < columns; ++c) {
       const T value(in[c]);
@@ -27,7 +27,7 @@ void RecordLayout::Field::write(const float* in, std::byte* to) const {
   });
 }
 
-void RecordLayout::add(const RowShape& shape, const RowTable& slots) {
+void SlotRecords::add(const RowShape& shape, const RowTable& slots) {
   shapes_.push_back(shape);
   first_fields_.push_back(fields_.size());
   add(slots.weights, slots.stride, shape.table.width, shape.table.type);
@@ -37,7 +37,7 @@ void RecordLayout::add(const RowShape& shape, const RowTable& slots) {
   }
 }
 
-void RecordLayout::add(void* slots, int64_t stride, int64_t columns, DType type) {
+void SlotRecords::add(void* slots, int64_t stride, int64_t columns, DType type) {
   Field field;
   field.slots = static_cast<std::byte*>(slots);
   field.stride = stride * static_cast<int64_t>(size_of(type));
@@ -48,19 +48,19 @@ void RecordLayout::add(void* slots, int64_t stride, int64_t columns, DType type)
   bytes_ += field.bytes();
 }
 
-void RecordLayout::gather(int64_t slot, std::byte* record) const {
+void SlotRecords::gather(int64_t slot, std::byte* record) const {
   for (const Field& field : fields_) {
     std::memcpy(record + field.at, field.slot(slot), static_cast<size_t>(field.bytes()));
   }
 }
 
-void RecordLayout::scatter(const std::byte* record, int64_t slot) const {
+void SlotRecords::scatter(const std::byte* record, int64_t slot) const {
   for (const Field& field : fields_) {
     std::memcpy(field.slot(slot), record + field.at, static_cast<size_t>(field.bytes()));
   }
 }
 
-void RecordLayout::initial(int64_t row, std::byte* record) {
+void SlotRecords::initial(int64_t row, std::byte* record) {
   for (size_t s = 0; s < shapes_.size(); ++s) {
     const RowShape& shape = shapes_[s];
     row_.resize(static_cast<size_t>(shape.table.width));
@@ -79,7 +79,7 @@ void RecordLayout::initial(int64_t row, std::byte* record) {
 }
 
 int64_t record_bytes(View<const RowShape> shards) {
-  RecordLayout layout;
+  SlotRecords layout;
   for (const RowShape& shape : shards) layout.add(shape, {});
   return layout.bytes();
 }
