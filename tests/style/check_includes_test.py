@@ -28,6 +28,7 @@ class CheckIncludes(unittest.TestCase):
         self.expect(True, "src/comm/a.cpp", "mpi.h")
         self.expect(False, "src/train/a.cpp", "mpi.h")
         self.expect(True, "src/hdf5/a.cpp", "hdf5.h")
+        self.expect(False, "src/train/a.cpp", "liburing.h")
         self.expect(False, "src/data/a.cpp", "hdf5.h")
 
     def test_kernels(self):

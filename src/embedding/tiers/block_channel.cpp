@@ -1,0 +1,119 @@
+#include "block_channel.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <numeric>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+
+namespace {
+
+constexpr int64_t kWriteBytes = int64_t{256} << 10;  // of a transfer
+constexpr int kAttempts = 100;                       // without progress
+
+const char* advice(int error) {
+  if (error == ENOSPC || error == EDQUOT) {
+    return "; free space there, or set memory.cached.directory to a larger disk";
+  }
+  if (error == EIO) {
+    return "; the disk may be failing: resume with memory.cached.directory on another one";
+  }
+  return "; resume with memory.cached.directory on another disk if this one cannot be mended";
+}
+
+}  // namespace
+
+BlockChannel::BlockChannel(BlockFile& file, std::string label, int depth, int64_t most_blocks)
+    : label_(std::move(label)),
+      most_blocks_(most_blocks),
+      buffers_(depth * most_blocks * kBlockBytes),
+      queue_(file.queue(depth, {buffers_.data(), static_cast<size_t>(buffers_.size())})),
+      pending_(static_cast<size_t>(depth)),
+      free_(static_cast<size_t>(depth)) {
+  std::iota(free_.begin(), free_.end(), 0);
+}
+
+void BlockChannel::read(View<const BlockRange> ranges, const Arrived& arrived) {
+  run(
+      ranges.size(),
+      [&](size_t i, int id) {
+        const BlockRange& range = ranges[i];
+        DLRM_CHECK(range.count <= most_blocks_);
+        return BlockTransfer{false, buffer(id), range.count * kBlockBytes,
+                             range.first * kBlockBytes};
+      },
+      [&](size_t i, int id) {
+        bytes_read_ += ranges[i].count * kBlockBytes;
+        arrived(i, buffer(id));
+      });
+}
+
+void BlockChannel::write(int64_t first, View<std::byte> data) {
+  const auto size = static_cast<int64_t>(data.size());
+  const auto part = [&](size_t i) { return static_cast<int64_t>(i) * kWriteBytes; };
+  run(
+      static_cast<size_t>((size + kWriteBytes - 1) / kWriteBytes),
+      [&](size_t i, int) {
+        return BlockTransfer{true, data.data() + part(i), std::min(kWriteBytes, size - part(i)),
+                             first * kBlockBytes + part(i)};
+      },
+      [](size_t, int) {});
+  bytes_written_ += size;
+}
+
+void BlockChannel::run(size_t count, const std::function<BlockTransfer(size_t, int)>& first,
+                       const std::function<void(size_t, int)>& ended) {
+  std::exception_ptr failure;
+  size_t next = 0;
+  while ((next < count && !failure) || free_.size() < pending_.size()) {
+    for (; next < count && !failure && !free_.empty(); ++next) {
+      const int id = free_.back();
+      free_.pop_back();
+      Pending& pending = pending_[static_cast<size_t>(id)];
+      pending = {first(next, id), next, kAttempts};
+      queue_->start(id, pending.rest);
+    }
+    completions_.clear();
+    queue_->finish(completions_);
+    for (const auto& [id, result] : completions_) {
+      try {
+        if (!advance(id, result)) continue;
+        if (!failure) ended(pending_[static_cast<size_t>(id)].range, id);
+      } catch (...) {
+        if (!failure) failure = std::current_exception();
+      }
+      free_.push_back(id);
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+bool BlockChannel::advance(int id, int64_t result) {
+  Pending& pending = pending_[static_cast<size_t>(id)];
+  BlockTransfer& rest = pending.rest;
+  const char* verb = rest.write ? "write" : "read";
+  const int64_t block = rest.offset / kBlockBytes;
+  if (result < 0 && result != -EINTR && result != -EAGAIN) {
+    const auto error = static_cast<int>(-result);
+    throw run_error("{}: cannot {} {} blocks at block {}: {} (errno {}){}", label_, verb,
+                    rest.bytes / kBlockBytes, block, std::strerror(error), error, advice(error));
+  }
+  if (result == rest.bytes) return true;
+  // The rest of a short transfer begins with a whole block, as O_DIRECT requires.
+  const int64_t moved = std::max<int64_t>(0, result) / kBlockBytes * kBlockBytes;
+  if (result == 0 || result > rest.bytes || (moved == 0 && --pending.attempts_left == 0)) {
+    throw run_error("{}: cannot {} {} blocks at block {}: only {} bytes were moved{}", label_, verb,
+                    rest.bytes / kBlockBytes, block, std::max<int64_t>(0, result), advice(0));
+  }
+  rest.data += moved;
+  rest.offset += moved;
+  rest.bytes -= moved;
+  queue_->start(id, rest);
+  return false;
+}
+
+}  // namespace dlrm

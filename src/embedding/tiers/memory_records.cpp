@@ -1,0 +1,86 @@
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+
+#include "record_store.h"
+#include "zeroed_array.h"
+
+namespace dlrm {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int64_t kWordBits = 64;
+
+class MemoryRecords final : public RecordStore {
+ public:
+  MemoryRecords(int64_t rows, int64_t record_bytes)
+      : record_bytes_(record_bytes),
+        records_(rows * record_bytes),
+        written_((rows + kWordBits - 1) / kWordBits) {}
+
+  void read(View<const int64_t> rows, std::byte* out, uint8_t* written) override {
+    const auto start = Clock::now();
+    int64_t found = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      written[i] = (word(rows[i]).load(std::memory_order_relaxed) & bit(rows[i])) != 0;
+      if (!written[i]) continue;
+      std::memcpy(out + static_cast<int64_t>(i) * record_bytes_, record(rows[i]), size());
+      ++found;
+    }
+    count(traffic_.read, rows.size(), found, start);
+  }
+
+  void write(View<const int64_t> rows, const std::byte* records) override {
+    const auto start = Clock::now();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      std::memcpy(record(rows[i]), records + static_cast<int64_t>(i) * record_bytes_, size());
+      // Another row of the word may be read at the same time, but not this one.
+      word(rows[i]).fetch_or(bit(rows[i]), std::memory_order_relaxed);
+    }
+    count(traffic_.written, rows.size(), static_cast<int64_t>(rows.size()), start);
+  }
+
+  void clear() override {
+    written_.clear();
+    records_.clear();
+  }
+
+  TierTraffic traffic() const override {
+    std::lock_guard lock(mutex_);
+    return traffic_;
+  }
+
+  std::string description() const override { return "host memory"; }
+
+ private:
+  size_t size() const { return static_cast<size_t>(record_bytes_); }
+  std::byte* record(int64_t row) { return records_.data() + row * record_bytes_; }
+  std::atomic_ref<uint64_t> word(int64_t row) {
+    return std::atomic_ref<uint64_t>(written_[row / kWordBits]);
+  }
+  static uint64_t bit(int64_t row) { return uint64_t{1} << (row % kWordBits); }
+
+  void count(TierTraffic::Direction& direction, size_t rows, int64_t moved,
+             Clock::time_point start) {
+    std::lock_guard lock(mutex_);
+    direction.rows += static_cast<int64_t>(rows);
+    direction.bytes += moved * record_bytes_;
+    direction.seconds += std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  const int64_t record_bytes_;
+  ZeroedArray<std::byte> records_;
+  ZeroedArray<uint64_t> written_;  // a bit a row
+  mutable std::mutex mutex_;       // of traffic_
+  TierTraffic traffic_;
+};
+
+}  // namespace
+
+std::unique_ptr<RecordStore> make_memory_records(int64_t rows, int64_t record_bytes) {
+  return std::make_unique<MemoryRecords>(rows, record_bytes);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,63 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dlrm/core/view.h"
+
+namespace dlrm {
+
+/// What a tier moved since it was made.
+struct TierTraffic {
+  struct Direction {
+    int64_t rows = 0;    ///< that the caller asked for
+    int64_t bytes = 0;   ///< that the memory or the disk moved, compaction included
+    double seconds = 0;  ///< within calls
+  };
+  Direction read, written;
+};
+
+/// The slower tier of a slice's rows: whole records (weights and optimizer state) by row number.
+/// One thread may read while another writes, but not the same row. A failure is a run_error. After
+/// it every call throws the same error.
+class RecordStore {
+ public:
+  virtual ~RecordStore() = default;
+  /// Reads the records of distinct rows to out [rows.size()][record_bytes]. written[i] is 0 if the
+  /// row was never written. Its bytes in `out` are then unspecified.
+  virtual void read(View<const int64_t> rows, std::byte* out, uint8_t* written) = 0;
+  /// Writes records [rows.size()][record_bytes] of distinct rows.
+  virtual void write(View<const int64_t> rows, const std::byte* records) = 0;
+  /// Forgets all records.
+  virtual void clear() = 0;
+  virtual TierTraffic traffic() const = 0;
+  /// How the records are kept, for people: "host memory", "io_uring with O_DIRECT".
+  virtual std::string description() const = 0;
+};
+
+/// Records in host memory. A row that was never written takes a bit, no memory of its own.
+std::unique_ptr<RecordStore> make_memory_records(int64_t rows, int64_t record_bytes);
+
+struct SsdRecordsOptions {
+  std::string directory;                     ///< is created if it does not exist
+  std::string name;                          ///< of the slice, in messages and in the file's name
+  int64_t segment_bytes = int64_t{2} << 20;  ///< at most; small stores have smaller segments
+  int queue_depth = 128;                     ///< reads under way at a time
+  bool direct = true;    ///< O_DIRECT. Without effect where the file system refuses it.
+  bool io_uring = true;  ///< otherwise, and where io_uring is refused, threads use pread and pwrite
+};
+
+/// Records in a file that has no name, so that it vanishes with the process however that ends.
+/// usage_error if the file cannot be made, or for more rows than 32-bit places can number.
+///
+/// The file takes at most 1.5 times the bytes of the rows written, and 12 segments. Only rows that
+/// were written take space.
+std::unique_ptr<RecordStore> make_ssd_records(int64_t rows, int64_t record_bytes,
+                                              const SsdRecordsOptions& options);
+
+/// The most host memory that an SSD store takes: 4 bytes a row, 4 bytes for each 4 KiB of the file,
+/// and buffers of about 5 MiB.
+int64_t ssd_records_memory(int64_t rows, int64_t record_bytes, const SsdRecordsOptions& options);
+
+}  // namespace dlrm

@@ -1,0 +1,241 @@
+#include "ssd_records.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+
+namespace {
+
+constexpr int kCompactionDepth = 16;
+
+}  // namespace
+
+SsdRecords::SsdRecords(int64_t rows, int64_t record_bytes, const SsdRecordsOptions& options,
+                       std::unique_ptr<BlockFile> file)
+    : label_(fmt::format("{}: rows of {}", options.directory, options.name)),
+      layout_(rows, record_bytes, options),
+      file_(std::move(file)),
+      places_(rows),
+      sums_(layout_.most_segments * layout_.segment_blocks, label_),
+      open_(layout_),
+      reader_(*file_, label_, options.queue_depth, layout_, sums_),
+      compactor_(*file_, label_, kCompactionDepth, layout_, sums_) {}
+
+template <class Function>
+void SsdRecords::keep_error(Function function) {
+  try {
+    function();
+  } catch (const std::exception& error) {
+    std::lock_guard lock(state_);
+    if (error_.empty()) error_ = error.what();
+    throw;
+  }
+}
+
+void SsdRecords::throw_kept_error() {
+  if (!error_.empty()) throw run_error("{}", error_);
+}
+
+void SsdRecords::read(View<const int64_t> rows, std::byte* out, uint8_t* written) {
+  std::lock_guard one_read(reading_);
+  const auto start = Clock::now();
+  const int64_t bytes_before = reader_.channel().bytes_read();
+  look_up(rows, out, written);
+  struct EndRead {
+    SsdRecords& records;
+    ~EndRead() { records.end_read(); }
+  } end_read{*this};
+  keep_error([&] {
+    reader_.read(wanted_, [&](uint32_t i, const std::byte* record) {
+      std::memcpy(out + i * layout_.record_bytes, record,
+                  static_cast<size_t>(layout_.record_bytes));
+    });
+  });
+  std::lock_guard lock(state_);
+  traffic_.read.rows += static_cast<int64_t>(rows.size());
+  traffic_.read.bytes += reader_.channel().bytes_read() - bytes_before;
+  traffic_.read.seconds += std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void SsdRecords::look_up(View<const int64_t> rows, std::byte* out, uint8_t* written) {
+  wanted_.clear();
+  std::lock_guard lock(state_);
+  throw_kept_error();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const uint32_t entry = places_[rows[i]];
+    written[i] = entry != 0;
+    if (entry == 0) continue;
+    const uint32_t place = entry - 1;
+    if (open_.holds(place)) {
+      std::memcpy(out + static_cast<int64_t>(i) * layout_.record_bytes, open_.record(place),
+                  static_cast<size_t>(layout_.record_bytes));
+    } else {
+      wanted_.push_back({place, static_cast<uint32_t>(i)});
+    }
+  }
+  ++reads_;
+  read_under_way_ = true;
+}
+
+void SsdRecords::end_read() {
+  {
+    std::lock_guard lock(state_);
+    read_under_way_ = false;
+  }
+  read_ended_.notify_one();
+}
+
+void SsdRecords::write(View<const int64_t> rows, const std::byte* records) {
+  std::lock_guard one_write(writing_);
+  const auto start = Clock::now();
+  BlockChannel& channel = compactor_.channel();
+  const int64_t read_before = channel.bytes_read(), written_before = channel.bytes_written();
+  keep_error([&] {
+    for (size_t i = 0; i < rows.size();) {
+      if (open_.full()) {
+        if (open_.exists()) write_open_segment();
+        open_next_segment();
+      }
+      std::lock_guard lock(state_);
+      throw_kept_error();
+      for (; i < rows.size() && !open_.full(); ++i) {
+        append(rows[i], records + static_cast<int64_t>(i) * layout_.record_bytes);
+      }
+    }
+  });
+  std::lock_guard lock(state_);
+  traffic_.written.rows += static_cast<int64_t>(rows.size());
+  traffic_.written.bytes += channel.bytes_written() - written_before;
+  traffic_.written.seconds += std::chrono::duration<double>(Clock::now() - start).count();
+  traffic_.read.bytes += channel.bytes_read() - read_before;
+}
+
+void SsdRecords::append(int64_t row, const std::byte* record) {
+  uint32_t& entry = places_[row];
+  if (entry != 0) {
+    const uint32_t place = entry - 1;
+    if (open_.holds(place)) {
+      std::memcpy(open_.record(place), record, static_cast<size_t>(layout_.record_bytes));
+      return;
+    }
+    segments_.drop_record(layout_.segment_of(place));
+  }
+  segments_.add_record(open_.segment());
+  entry = static_cast<uint32_t>(open_.add(row, record)) + 1;
+}
+
+// Reads meanwhile take records of this segment from memory. Nobody else changes it.
+void SsdRecords::write_open_segment() {
+  const int64_t first = open_.segment() * layout_.segment_blocks;
+  sums_.set(first, open_.bytes());
+  compactor_.channel().write(first, open_.bytes());
+}
+
+void SsdRecords::open_next_segment() {
+  const int64_t next = take_free_segment();
+  bool may_grow;
+  {
+    std::lock_guard lock(state_);
+    if (open_.exists()) segments_.seal(open_.segment());
+    open_.begin(next);
+    if (segments_.has_free()) return;
+    may_grow = segments_.size() < layout_.segments_for(segments_.live());
+  }
+  may_grow ? grow() : compact();
+}
+
+int64_t SsdRecords::take_free_segment() {
+  std::unique_lock lock(state_);
+  for (;;) {
+    if (const auto segment = segments_.take_free(read_under_way_ ? reads_ : 0)) return *segment;
+    const int64_t most = layout_.segments_for(segments_.live()) + SegmentTable::kSlack;
+    if (segments_.size() < most) {
+      lock.unlock();
+      grow();
+      lock.lock();
+    } else {
+      read_ended_.wait(lock);
+    }
+  }
+}
+
+void SsdRecords::grow() {
+  const int64_t bytes = (segments_.size() + 1) * layout_.segment_bytes();
+  if (const int error = file_->resize(bytes); error != 0) {
+    throw run_error(
+        "{}: cannot lengthen the file to {} bytes: {} (errno {}); all rows written would take {}; "
+        "free space there, or set memory.cached.directory to a larger disk",
+        label_, bytes, std::strerror(error), error,
+        layout_.most_segments * layout_.segment_bytes());
+  }
+  std::lock_guard lock(state_);
+  segments_.grow();
+}
+
+// The open segment is new, and the emptiest one has at most two thirds of its records live, because
+// the file is as long as all live records allow. So they fit.
+void SsdRecords::compact() {
+  int64_t segment;
+  bool empty;
+  {
+    std::lock_guard lock(state_);
+    segment = segments_.emptiest();
+    empty = segments_.live(segment) == 0;
+  }
+  if (!empty) {
+    std::vector<uint32_t> rows;
+    compactor_.read_rows(segment, rows);
+    std::vector<Wanted> live;
+    {
+      std::lock_guard lock(state_);
+      auto place = static_cast<uint32_t>(segment * layout_.segment_records);
+      for (const uint32_t row : rows) {
+        if (places_[row] == place + 1) live.push_back({place, row});
+        ++place;
+      }
+    }
+    compactor_.read(live, [&](uint32_t row, const std::byte* record) {
+      std::lock_guard lock(state_);
+      DLRM_CHECK(!open_.full());
+      append(row, record);
+    });
+  }
+  std::lock_guard lock(state_);
+  segments_.free(segment, read_under_way_ ? reads_ : 0);
+}
+
+void SsdRecords::clear() {
+  std::scoped_lock lock(reading_, writing_, state_);
+  throw_kept_error();
+  places_.clear();
+  segments_.clear();
+  open_.clear();
+  if (const int error = file_->resize(0); error != 0) {
+    throw run_error("{}: cannot empty the file: {} (errno {})", label_, std::strerror(error),
+                    error);
+  }
+}
+
+TierTraffic SsdRecords::traffic() const {
+  std::lock_guard lock(state_);
+  return traffic_;
+}
+
+std::unique_ptr<RecordStore> make_ssd_records(int64_t rows, int64_t record_bytes,
+                                              const SsdRecordsOptions& options) {
+  return std::make_unique<SsdRecords>(rows, record_bytes, options, open_block_file(options));
+}
+
+int64_t ssd_records_memory(int64_t rows, int64_t record_bytes, const SsdRecordsOptions& options) {
+  const RecordLayout layout(rows, record_bytes, options);
+  return rows * static_cast<int64_t>(sizeof(uint32_t)) +
+         layout.most_segments * (layout.segment_blocks * static_cast<int64_t>(sizeof(uint32_t)) +
+                                 static_cast<int64_t>(sizeof(int64_t) + 1)) +
+         layout.segment_bytes() +
+         (options.queue_depth + kCompactionDepth) * most_blocks_of(layout) * kBlockBytes;
+}
+
+}  // namespace dlrm

@@ -1,0 +1,78 @@
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "block_file.h"
+#include "open_segment.h"
+#include "record_layout.h"
+#include "record_reader.h"
+#include "record_store.h"
+#include "segment_table.h"
+
+namespace dlrm {
+
+/// Records in a log on a disk. A record that is written goes to the end of the log, which is one
+/// segment in memory. A full segment is written to the file whole. Its records die as their rows
+/// are written again. If the file is as long as its live records allow, the live records of the
+/// emptiest segment are added to the log again, and that segment becomes free.
+///
+/// A free segment is used again only after the reads have ended that may have looked it up.
+class SsdRecords final : public RecordStore {
+ public:
+  SsdRecords(int64_t rows, int64_t record_bytes, const SsdRecordsOptions& options,
+             std::unique_ptr<BlockFile> file);
+
+  void read(View<const int64_t> rows, std::byte* out, uint8_t* written) override;
+  void write(View<const int64_t> rows, const std::byte* records) override;
+  void clear() override;
+  TierTraffic traffic() const override;
+  std::string description() const override { return file_->description(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// Calls a function. Keeps its error for later calls.
+  template <class Function>
+  void keep_error(Function function);
+  void throw_kept_error();
+
+  /// Begins a read: copies the records that are in memory, and lists the others in wanted_.
+  void look_up(View<const int64_t> rows, std::byte* out, uint8_t* written);
+  void end_read();
+
+  /// Adds a record to the open segment, which is not full. state_ is locked.
+  void append(int64_t row, const std::byte* record);
+  void write_open_segment();
+  /// Opens a free segment, and leaves one free.
+  void open_next_segment();
+  int64_t take_free_segment();
+  void grow();
+  /// Frees the emptiest segment.
+  void compact();
+
+  const std::string label_;
+  const RecordLayout layout_;
+  const std::unique_ptr<BlockFile> file_;
+  ZeroedArray<uint32_t> places_;  // of each row: 1 + its record's place, or 0
+  BlockSums sums_;
+  SegmentTable segments_;
+  OpenSegment open_;
+
+  // read() and write() lock one of the first two, then briefly state_.
+  std::mutex reading_, writing_;
+  mutable std::mutex state_;  // of places_, segments_, open_, and all below but wanted_
+  std::condition_variable read_ended_;
+  uint64_t reads_ = 0;  // started so far
+  bool read_under_way_ = false;
+  TierTraffic traffic_;
+  std::string error_;
+  std::vector<Wanted> wanted_;  // of the read under way
+
+  RecordReader reader_;     // of read()
+  RecordReader compactor_;  // of write()
+};
+
+}  // namespace dlrm

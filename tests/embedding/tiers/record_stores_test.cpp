@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include "stores.h"
+
+namespace dlrm::testing {
+namespace {
+
+using ::testing::IsEmpty;
+
+enum class Engine { kMemory, kUring, kUringBuffered, kThreads, kThreadsBuffered };
+
+std::unique_ptr<RecordStore> make_store(Engine engine, const std::string& directory, int64_t rows,
+                                        int64_t record_bytes) {
+  if (engine == Engine::kMemory) return make_memory_records(rows, record_bytes);
+  SsdRecordsOptions options = small_segments(directory);
+  options.io_uring = engine == Engine::kUring || engine == Engine::kUringBuffered;
+  options.direct = engine == Engine::kUring || engine == Engine::kThreads;
+  return make_ssd_records(rows, record_bytes, options);
+}
+
+class EveryRecordStore : public ::testing::TestWithParam<std::tuple<Engine, int64_t>> {
+ protected:
+  Engine engine() const { return std::get<0>(GetParam()); }
+  int64_t record_bytes() const { return std::get<1>(GetParam()); }
+  /// Enough for about 15 segments, of the shortest records for 3.
+  int64_t rows() const { return std::clamp<int64_t>(15 * 2 * 4096 / record_bytes(), 50, 3 * 4096); }
+  std::unique_ptr<RecordStore> make() const {
+    return make_store(engine(), folder_.path(), rows(), record_bytes());
+  }
+
+  StoreFolder folder_;
+};
+
+TEST_P(EveryRecordStore, ReadsTheRecordThatWasWrittenLast) {
+  const auto store = make();
+  std::mt19937_64 random(static_cast<uint64_t>(record_bytes()));
+  Rows versions(static_cast<size_t>(rows()), -1);
+  const auto version_of = [&](int64_t row) { return versions[static_cast<size_t>(row)]; };
+  Rows all = row_range(0, rows());
+  for (int64_t step = 0; step < 80; ++step) {
+    std::shuffle(all.begin(), all.end(), random);
+    const Rows some(all.begin(), all.begin() + static_cast<int64_t>(random() % all.size()) / 2);
+    const uint64_t action = random() % 40;
+    if (action == 0) {
+      store->clear();
+      std::fill(versions.begin(), versions.end(), -1);
+    } else if (action < 25) {
+      write_version(*store, some, record_bytes(), step);
+      for (const int64_t row : some) versions[static_cast<size_t>(row)] = step;
+    } else {
+      ASSERT_THAT(wrong_rows(*store, some, record_bytes(), version_of), IsEmpty());
+    }
+  }
+  EXPECT_THAT(wrong_rows(*store, all, record_bytes(), version_of), IsEmpty());
+}
+
+// The writer leaves so few records live in the oldest segments that compaction moves them while
+// they are read.
+TEST_P(EveryRecordStore, OneThreadReadsWhileAnotherWritesOtherRows) {
+  const auto store = make();
+  write_version(*store, row_range(0, rows()), record_bytes(), 0);
+  Rows versions(static_cast<size_t>(rows()), 0);
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    std::mt19937_64 random(1);
+    for (int64_t version = 1; version <= 20; ++version) {
+      Rows some;
+      for (int64_t row = 0; row < rows(); ++row) {
+        if (row % 4 != 0 && random() % 2 == 0) some.push_back(row);
+      }
+      write_version(*store, some, record_bytes(), version);
+      for (const int64_t row : some) versions[static_cast<size_t>(row)] = version;
+    }
+    done = true;
+  });
+  Rows wrong;
+  const Rows constant = row_range(0, rows(), 4);
+  for (int64_t reads = 0; !done || reads < 3; ++reads) {
+    const Rows found = wrong_rows(*store, constant, record_bytes(), [](int64_t) { return 0; });
+    wrong.insert(wrong.end(), found.begin(), found.end());
+  }
+  writer.join();
+  EXPECT_THAT(wrong, IsEmpty());
+  EXPECT_THAT(wrong_rows(*store, row_range(0, rows()), record_bytes(),
+                         [&](int64_t row) { return versions[static_cast<size_t>(row)]; }),
+              IsEmpty());
+}
+
+TEST_P(EveryRecordStore, CountsRowsAndBytes) {
+  const auto store = make();
+  const Rows first = row_range(0, 40), second = row_range(20, 50);
+  write_version(*store, row_range(0, rows()), record_bytes(), 0);
+  write_version(*store, first, record_bytes(), 1);
+  read_records(*store, second, record_bytes());
+  const TierTraffic traffic = store->traffic();
+  EXPECT_EQ(traffic.written.rows, rows() + 40);
+  EXPECT_EQ(traffic.read.rows, 30);
+  EXPECT_GT(traffic.written.bytes, 0);
+  EXPECT_GT(traffic.written.seconds, 0);
+  EXPECT_GT(traffic.read.seconds, 0);
+  if (engine() != Engine::kMemory) return;
+  EXPECT_EQ(traffic.read.bytes, 30 * record_bytes());
+}
+
+std::string name_of(const ::testing::TestParamInfo<std::tuple<Engine, int64_t>>& info) {
+  const char* const names[] = {"memory", "uring", "uring_buffered", "threads", "threads_buffered"};
+  return fmt::format("{}_{}", names[static_cast<int>(std::get<0>(info.param))],
+                     std::get<1>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    RecordSizes, EveryRecordStore,
+    ::testing::Combine(::testing::Values(Engine::kMemory, Engine::kUring, Engine::kUringBuffered,
+                                         Engine::kThreads, Engine::kThreadsBuffered),
+                       ::testing::Values(1, 64, 128, 516, 2052, 4096, 5000)),
+    name_of);
+
+int64_t resident_bytes() {
+  int64_t size = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> size >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST(MemoryRecords, RowsThatWereNeverWrittenTakeNoMemory) {
+  constexpr int64_t kRows = int64_t{1} << 20, kRecordBytes = 1024;
+  const int64_t before = resident_bytes();
+  const auto store = make_memory_records(kRows, kRecordBytes);
+  write_version(*store, row_range(0, kRows, kRows / 10), kRecordBytes, 1);
+  read_records(*store, row_range(1, kRows, kRows / 10), kRecordBytes);
+  EXPECT_LT(resident_bytes() - before, kRows * kRecordBytes / 16);
+}
+
+}  // namespace
+}  // namespace dlrm::testing
