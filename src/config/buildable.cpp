@@ -6,7 +6,7 @@ namespace dlrm {
 namespace {
 
 void check_tier(const RunConfig& config, const std::string& key, MemoryTier tier) {
-  if (tier != MemoryTier::kCached || config.device == DeviceKind::kCpu) return;
+  if (tier != MemoryTier::kCached || config.device != DeviceKind::kCuda) return;
   throw usage_error("{}: cached: needs device: cpu; on a GPU use auto, device or host", key);
 }
 

@@ -1,15 +1,13 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
-#include <pthread.h>
-
+#include "dlrm/core/background_thread.h"
 #include "dlrm/core/error.h"
 #include "dlrm/data/batch_source.h"
 

@@ -313,8 +313,7 @@ class ExactRouter final : public Router {
 }  // namespace
 
 std::unique_ptr<Router> make_exact_router(Context& context, const EmbeddingLayout& layout,
-                                          int capacity, int threads,
-                                          RowPlacement* placement) {
+                                          int capacity, int threads, RowPlacement* placement) {
   return std::make_unique<ExactRouter>(context, layout, capacity, threads, placement);
 }
 

@@ -183,8 +183,7 @@ class FixedRouter final : public Router {
 }  // namespace
 
 std::unique_ptr<Router> make_fixed_router(Context& context, const EmbeddingLayout& layout,
-                                          int capacity, int threads,
-                                          RowPlacement* placement) {
+                                          int capacity, int threads, RowPlacement* placement) {
   return std::make_unique<FixedRouter>(context, layout, capacity, threads, placement);
 }
 

@@ -112,9 +112,8 @@ EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const P
 }
 
 bool EmbeddingLayout::caches_rows() const {
-  return std::any_of(owners.begin(), owners.end(), [](const OwnerLayout& owner) {
-    return owner.caches > 0;
-  });
+  return std::any_of(owners.begin(), owners.end(),
+                     [](const OwnerLayout& owner) { return owner.caches > 0; });
 }
 
 bool EmbeddingLayout::rows_uncut() const {

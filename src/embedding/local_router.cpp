@@ -37,8 +37,7 @@ class LocalRouter final : public Router {
 }  // namespace
 
 std::unique_ptr<Router> make_local_router(Context& context, const EmbeddingLayout& layout,
-                                          int capacity, int threads,
-                                          RowPlacement* placement) {
+                                          int capacity, int threads, RowPlacement* placement) {
   return std::make_unique<LocalRouter>(context, layout, capacity, threads, placement);
 }
 

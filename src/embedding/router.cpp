@@ -1,7 +1,6 @@
 #include "router.h"
 
 #include <algorithm>
-#include <string>
 
 #include "dlrm/core/error.h"
 #include "dlrm/wire/message_bytes.h"
@@ -53,10 +52,9 @@ Router::Router(Context& context, const EmbeddingLayout& layout, int capacity, in
 
 namespace {
 
-std::string too_small(int64_t needed) {
-  return fmt::format(
-      "memory.cached.fast: too small for the rows of a batch; {}KiB would do",
-      (needed + 1023) / 1024);
+RowsDoNotFit rows_do_not_fit(ExitCode code, int64_t needed) {
+  return {code, fmt::format("memory.cached.fast: too small for the rows of a batch; {}KiB would do",
+                            (needed + 1023) / 1024)};
 }
 
 }  // namespace
@@ -114,7 +112,7 @@ void Router::await_rows() {
     check_first_window();
   }
   const int64_t needed = transfers_[0].fast_bytes_needed;
-  if (needed > 0) throw run_error("{}", too_small(needed));
+  if (needed > 0) throw rows_do_not_fit(ExitCode::kFailure, needed);
   placement_->await();
 }
 
@@ -123,11 +121,10 @@ void Router::check_first_window() {
   for (int i = 0; i < in_flight(); ++i) finish_exchange(transfers_[i]);
   // No exchange of sizes is under way on any rank.
   std::vector<int64_t> by_rank(static_cast<size_t>(world()));
-  sizes_comm_
-      ->start_allgatherv(&first_window_needs_, by_rank.data(), word_sizes_, word_offsets_)
+  sizes_comm_->start_allgatherv(&first_window_needs_, by_rank.data(), word_sizes_, word_offsets_)
       .wait();
   const int64_t needed = *std::max_element(by_rank.begin(), by_rank.end());
-  if (needed > 0) throw usage_error("{}", too_small(needed));
+  if (needed > 0) throw rows_do_not_fit(ExitCode::kUsage, needed);
 }
 
 void Router::pop(bool updated) {
@@ -187,9 +184,8 @@ void Router::begin_placing(Transfer& transfer) {
 
 void Router::begin_agreeing(Transfer& transfer) {
   transfer.fast_bytes_needed = placement_->fast_bytes_needed(transfer.placed_as);
-  transfer.pending =
-      fit_comm_->start_allgatherv(&transfer.fast_bytes_needed, transfer.needed_by_rank.data(),
-                                  word_sizes_, word_offsets_);
+  transfer.pending = fit_comm_->start_allgatherv(
+      &transfer.fast_bytes_needed, transfer.needed_by_rank.data(), word_sizes_, word_offsets_);
   transfer.stage = Stage::kAgreeing;
 }
 

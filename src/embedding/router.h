@@ -64,8 +64,8 @@ class Router {
     char* message = nullptr;  ///< receives the messages of all ranks, if not `receive`
     std::vector<int64_t> send_sizes, receive_sizes;  ///< bytes, by rank
     ExchangeLayout sizes_layout, layout;
-    int64_t placed_as = 0;                             ///< number of the batch in the placement
-    int64_t fast_bytes_needed = 0;                     ///< 0: the rows fit
+    int64_t placed_as = 0;          ///< number of the batch in the placement
+    int64_t fast_bytes_needed = 0;  ///< 0: the rows fit
     std::vector<int64_t> needed_by_rank;
     Pending pending;
   };
@@ -135,17 +135,14 @@ int64_t id_bytes_of(const EmbeddingLayout& layout);
 
 /// For one rank that owns all rows uncut. Ids are not sent, in either mode.
 std::unique_ptr<Router> make_local_router(Context& context, const EmbeddingLayout& layout,
-                                          int capacity, int threads,
-                                          RowPlacement* placement);
+                                          int capacity, int threads, RowPlacement* placement);
 /// *exact*: the host buckets ids by owner. Each owner receives only the ids of its rows.
 std::unique_ptr<Router> make_exact_router(Context& context, const EmbeddingLayout& layout,
-                                          int capacity, int threads,
-                                          RowPlacement* placement);
+                                          int capacity, int threads, RowPlacement* placement);
 /// *fixed*: every rank receives every sharded feature's ids and keeps those of its rows. If memory
 /// is on a device, the device filters them. The host then knows only the number of ids that
 /// arrived.
 std::unique_ptr<Router> make_fixed_router(Context& context, const EmbeddingLayout& layout,
-                                          int capacity, int threads,
-                                          RowPlacement* placement);
+                                          int capacity, int threads, RowPlacement* placement);
 
 }  // namespace dlrm

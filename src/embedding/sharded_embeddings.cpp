@@ -206,6 +206,11 @@ ShardedEmbeddings::Traffic ShardedEmbeddings::step_traffic() const {
   return sent;
 }
 
+std::optional<CacheCounters> ShardedEmbeddings::cache_counters() const {
+  RowPlacement* const placement = parts_->tables.placement();
+  return placement ? std::optional(placement->counters()) : std::nullopt;
+}
+
 ShardedEmbeddings::Traffic ShardedEmbeddings::traffic() const {
   Traffic sent = step_traffic();
   sent.ids = parts_->router->bytes_sent();

@@ -142,9 +142,9 @@ Range SquareSums::segments_of(const Interval& interval, const Piece& piece,
   const OwnedShard& shard = shards_[number];
   const SegmentedRows& all = segments[static_cast<size_t>(shard.slice)];
   const auto order = orders_.find(shard.slice);
-  const View<const int64_t> rows =
-      order != orders_.end() ? View<const int64_t>(order->second.rows())
-                             : all.rows.subspan(0, static_cast<size_t>(all.count[0]));
+  const View<const int64_t> rows = order != orders_.end()
+                                       ? View<const int64_t>(order->second.rows())
+                                       : all.rows.subspan(0, static_cast<size_t>(all.count[0]));
   const auto first = rows.begin(), last = rows.end();
   const auto at = [&](int64_t row) {
     return std::lower_bound(first, last, row - piece.shard_rows.begin) - first;

@@ -16,7 +16,8 @@ constexpr double kIndexRow = 6, kBufferBytes = 6 << 20;
 
 /// Slots if there are `per_lookup` for each lookup of a step.
 int64_t slots_at(const CachedRows& rows, double per_lookup) {
-  const double slots = std::min(std::floor(rows.lookups * per_lookup), static_cast<double>(rows.rows));
+  const double slots =
+      std::min(std::floor(rows.lookups * per_lookup), static_cast<double>(rows.rows));
   return std::max<int64_t>(static_cast<int64_t>(slots), 1);
 }
 
@@ -38,8 +39,7 @@ std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, Opti
     if (shard.rank != rank || shard.tier != MemoryTier::kCached) continue;
     const TableConfig& table = tables[static_cast<size_t>(shard.table)];
     if (!shares_ids(plan, i)) {
-      const double share =
-          static_cast<double>(shard.rows.size()) / static_cast<double>(table.rows);
+      const double share = static_cast<double>(shard.rows.size()) / static_cast<double>(table.rows);
       cached.push_back(
           {shard.rows.size(), 0, static_cast<double>(global_batch) * hotness_of(table) * share});
     }
@@ -61,8 +61,7 @@ double cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
       cached_rows(config.model.tables, config.train.sparse_optimizer.type,
                   config.train.global_batch_size, plan, rank);
   if (cached.empty()) return 0;
-  const std::vector<int64_t> slots =
-      cache_slots(cached, fast_bytes(config.memory.cached, cached));
+  const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(config.memory.cached, cached));
   // SlotMap: a slot of each row; a row and a state of each slot.
   constexpr double kMapRow = 4, kMapSlot = 24;
   const bool on_ssd = config.memory.cached.backing == "ssd";

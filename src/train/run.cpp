@@ -64,6 +64,7 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.memory["planned_bytes"] = needs.total();
   s.memory["library_bytes"] = needs.libraries;
   s.memory["table_bytes"] = needs.tables + needs.optimizer_state;
+  if (needs.cache > 0) s.memory["cache_bytes"] = needs.cache;
   s.memory["host_table_bytes"] = needs.host_tables;
   s.memory["host_optimizer_state_bytes"] = needs.host_optimizer_state;
   s.memory["device_peak_bytes"] = static_cast<double>(context.device.peak_bytes());
@@ -84,6 +85,18 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
     bytes += load.sent_bytes();
     most = std::max(most, load.lookups);
     sum += load.lookups;
+  }
+  if (const auto& cache = progress.cache) {
+    const auto rows = static_cast<double>(std::max<int64_t>(cache->rows, 1));
+    s.cache["accesses"] = static_cast<double>(cache->accesses);
+    s.cache["rows"] = static_cast<double>(cache->rows);
+    s.cache["misses"] = static_cast<double>(cache->misses);
+    s.cache["hit_rate"] = 1 - static_cast<double>(cache->misses) / rows;
+    s.cache["fetched_bytes"] = static_cast<double>(cache->fetched_bytes);
+    s.cache["written_bytes"] = static_cast<double>(cache->written_bytes);
+    s.cache["fetch_seconds"] = cache->fetch_seconds;
+    s.cache["write_seconds"] = cache->write_seconds;
+    s.cache["exposed_seconds"] = cache->exposed_seconds;
   }
   s.plan["shards"] = static_cast<double>(plan.shards.size());
   s.plan["data_parallel_tables"] = static_cast<double>(plan.data_parallel.size());
@@ -171,11 +184,21 @@ void open_directory(RunDirectory& directory, const RunOptions& options, const Pl
 
 /// Adds the counts of all ranks. Warns about dropped ids, because they show that data and config
 /// disagree.
+/// Sums over all ranks.
+void add_up(Communicator& comm, CacheCounters& cache) {
+  int64_t* const counts[] = {&cache.accesses, &cache.rows, &cache.misses, &cache.fetched_bytes,
+                             &cache.written_bytes};
+  for (int64_t* count : counts) comm.allreduce<int64_t>({count, 1});
+  double* const times[] = {&cache.fetch_seconds, &cache.write_seconds, &cache.exposed_seconds};
+  for (double* seconds : times) comm.allreduce<double>({seconds, 1});
+}
+
 void sum_counts(Context& context, RunProgress& progress) {
   int64_t counts[] = {progress.dropped_ids, progress.exchanged_bytes};
   context.comm.allreduce<int64_t>(counts);
   progress.dropped_ids = counts[0];
   progress.exchanged_bytes = counts[1];
+  if (progress.cache) add_up(context.comm, *progress.cache);
   if (progress.dropped_ids > 0 && context.comm.rank() == 0) {
     context.log.warn("{} invalid ids were dropped (data.invalid_id: drop)", progress.dropped_ids);
   }

@@ -62,6 +62,7 @@ EmbeddingOptions embedding_options(const RunConfig& config) {
   options.routing = config.routing;
   options.routing.depth = config.batches_ahead();
   options.cached = config.memory.cached;
+  if (options.cached.directory.empty()) options.cached.directory = config.output.directory;
   options.seed = config.train.seed;
   options.max_global_batch = config.train.global_batch_size;
   return options;

@@ -69,8 +69,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   while (progress.step < total && !progress.stopped) {
     const auto begin = Trace::Clock::now();
     route_limit = boundary_after(progress.step, total);
-    const StepResult result =
-        step_ahead(trainer_, progress.step, stop.requested(), config_.batches_ahead(), next);
+    const StepResult result = run_step(progress, stop, next);
     const double seconds = std::chrono::duration<double>(Trace::Clock::now() - begin).count();
     ++progress.step;
     progress.samples += result.samples;
@@ -95,8 +94,20 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   progress.wait_seconds = batches.wait_seconds();
   progress.exchanged_bytes = trainer_.traffic().total() - sent_before - evaluation_bytes_;
   progress.recorded_steps = trainer_.steps_replayed();
+  progress.cache = trainer_.embeddings().cache_counters();
   progress.gpu = gpu_.mean();
   reports_.clear_line();
+}
+
+/// Runs the next step. If its rows do not fit, saves what the steps before it have made.
+StepResult TrainingRun::run_step(const RunProgress& progress, const StopSignal& stop,
+                                 const NextBatch& next) {
+  try {
+    return step_ahead(trainer_, progress.step, stop.requested(), config_.batches_ahead(), next);
+  } catch (const RowsDoNotFit& error) {
+    if (error.code() == ExitCode::kFailure) save(progress);
+    throw;
+  }
 }
 
 /// The next step before which an evaluation runs, or `total`.

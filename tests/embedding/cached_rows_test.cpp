@@ -1,8 +1,8 @@
-#include <gtest/gtest.h>
-
 #include <map>
 #include <optional>
 #include <regex>
+
+#include <gtest/gtest.h>
 
 #include "dlrm/core/error.h"
 

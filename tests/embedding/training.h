@@ -46,6 +46,7 @@ inline EmbeddingOptions options_for(const Tables& tables, OptimizerRule optimize
   options.optimizer.l1 = 0.02;
   options.optimizer.l2 = 0.1;
   options.seed = 7;
+  options.cached.backing = "host";
   options.max_global_batch = 64;
   return options;
 }

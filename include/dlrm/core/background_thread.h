@@ -7,8 +7,8 @@
 
 namespace dlrm {
 
-/// Starts a thread that blocks the signals by which a run is stopped, so that the main thread handles
-/// them. Throws std::system_error if the system starts none.
+/// Starts a thread that blocks the signals by which a run is stopped, so that the main thread
+/// handles them. Throws std::system_error if the system starts none.
 template <class Run>
 std::thread background_thread(Run run) {
   sigset_t blocked, before;

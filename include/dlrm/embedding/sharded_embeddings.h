@@ -1,12 +1,15 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dlrm/comm/context.h"
 #include "dlrm/config/run_config.h"
+#include "dlrm/core/error.h"
 #include "dlrm/core/tensor_shard.h"
+#include "dlrm/embedding/cache_counters.h"
 #include "dlrm/ops/ops.h"
 #include "dlrm/plan/plan.h"
 
@@ -26,9 +29,16 @@ struct EmbeddingOptions {
   WireConfig wire;
   RoutingConfig routing;
   CachedConfig cached;  ///< of the shards of tier cached
-  uint64_t seed = 1;  ///< of the initial rows U(±1/sqrt(rows))
+  uint64_t seed = 1;    ///< of the initial rows U(±1/sqrt(rows))
   int64_t max_global_batch = 0;
   bool initialise = true;  ///< false if a checkpoint will fill the rows
+};
+
+/// The rows of a batch do not fit the fast tier of cached tables. Before the first step its code is
+/// kUsage, later kFailure.
+class RowsDoNotFit : public Error {
+ public:
+  using Error::Error;
 };
 
 /// Embedding tables sharded over the ranks by a plan, with their exchange and their optimizer. All
@@ -61,8 +71,9 @@ class ShardedEmbeddings {
   void route(const LocalBags& bags);
   /// Batches routed and not dropped yet.
   int in_flight() const;
-  /// Waits until the oldest batch's ids are on their owners. The context's stream waits for their
-  /// copy to the device. Idempotent.
+  /// Waits until the oldest batch's ids are on their owners, and its cached rows in the fast tier.
+  /// The context's stream waits for the ids' copy to the device. Throws RowsDoNotFit on every rank.
+  /// Idempotent.
   void await_ids();
   /// Prepares ids for lookup: unpacks them, checks them on the device, and selects those of this
   /// rank's rows. The check guards against memory errors. It is skipped if `flag` is empty. It is
@@ -134,6 +145,8 @@ class ShardedEmbeddings {
     }
   };
   Traffic traffic() const;
+  /// Of this rank's cached tables. Nothing if no rank caches rows.
+  std::optional<CacheCounters> cache_counters() const;
   /// The bytes sent without those of ids. A replayed graph sends them again, but the host sends
   /// ids.
   Traffic step_traffic() const;

@@ -26,7 +26,7 @@ struct RowTable {
   int64_t first_row = 0;
   int64_t first_column = 0;
   const int64_t* row_of = nullptr;  ///< [rows] the row of each slot of a cached tier
-  bool on_host = false;  ///< a GPU reaches weights and state over its link to the host
+  bool on_host = false;             ///< a GPU reaches weights and state over its link to the host
 
   /// The number in the whole table of row r.
   int64_t number_of(int64_t r) const { return first_row + (row_of ? row_of[r] : r); }

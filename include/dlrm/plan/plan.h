@@ -109,7 +109,8 @@ struct RankMemory {
   double host_optimizer_state = 0;  ///< of these rows
   /// Bytes of device memory.
   double total() const {
-    return tables + optimizer_state + cache + dense + activations + exchange + routing + input + libraries;
+    return tables + optimizer_state + cache + dense + activations + exchange + routing + input +
+           libraries;
   }
   double host_total() const { return host_tables + host_optimizer_state; }
 };

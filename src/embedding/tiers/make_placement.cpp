@@ -34,7 +34,13 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
     if (slice.cache < 0) continue;
     const auto number = static_cast<size_t>(slice.cache);
     const auto make_store = [&](int64_t record_bytes) {
-      return make_memory_records(slice.rows.size(), record_bytes);
+      if (options.cached.backing == "host") {
+        return make_memory_records(slice.rows.size(), record_bytes);
+      }
+      SsdRecordsOptions ssd;
+      ssd.directory = options.cached.directory;
+      ssd.name = options.tables[static_cast<size_t>(slice.table)].name;
+      return make_ssd_records(slice.rows.size(), record_bytes, ssd);
     };
     auto cache = std::make_unique<RowCache>(tools, MemoryKind::kDevice, shapes_of(slice, options),
                                             slots[number], make_store);

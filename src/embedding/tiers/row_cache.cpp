@@ -130,8 +130,8 @@ class RowCache::Rows final : public RowStore {
       size_t next = 0;
       for (int64_t row = begin; row < end; ++row) {
         const bool is_stored = next < stored.size() && stored[next] == row;
-        const std::byte* from = is_stored ? record(next++) + field.at
-                                          : field.slot(cache_.map_.slot_of(row));
+        const std::byte* from =
+            is_stored ? record(next++) + field.at : field.slot(cache_.map_.slot_of(row));
         field.read(from, out + (row - first) * field.columns);
       }
     });

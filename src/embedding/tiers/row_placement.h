@@ -8,6 +8,8 @@
 #include <mutex>
 #include <vector>
 
+#include "dlrm/embedding/cache_counters.h"
+
 #include "tiers/row_cache.h"
 #include "tiers/worker.h"
 
@@ -19,18 +21,6 @@ struct PlacedIds {
   void* ids = nullptr;
   int64_t count = 0;
   bool narrow = false;  ///< int32 instead of int64
-};
-
-/// What a rank's caches did since the start.
-struct CacheCounters {
-  int64_t accesses = 0;       ///< ids
-  int64_t rows = 0;           ///< distinct rows of a batch, over all batches
-  int64_t misses = 0;         ///< those of `rows` that were in no slot
-  int64_t fetched_bytes = 0;  ///< of records that the slower tier read
-  int64_t written_bytes = 0;  ///< of records that were written to the slower tier
-  double fetch_seconds = 0;   ///< in which rows were brought to the fast tier
-  double write_seconds = 0;
-  double exposed_seconds = 0;  ///< in which a step waited for its rows
 };
 
 /// Brings the rows of batches to the fast tier ahead of their steps. Batches pass through these
@@ -62,8 +52,8 @@ class RowPlacement {
   int64_t place(std::vector<PlacedIds> ids);
   bool placed(int64_t batch);
   void await_placed(int64_t batch);
-  /// 0 if a placed batch fits. Otherwise the bytes of fast memory in which it would, and its ids are
-  /// no slots.
+  /// 0 if a placed batch fits. Otherwise the bytes of fast memory in which it would, and its ids
+  /// are no slots.
   int64_t fast_bytes_needed(int64_t batch);
   /// Waits for the rows of the oldest batch.
   void await();
@@ -98,7 +88,7 @@ class RowPlacement {
   const bool looks_ahead_;
   std::vector<std::unique_ptr<RowCache>> caches_;
   std::vector<std::function<int64_t(int64_t)>> bytes_for_;  ///< by cache
-  std::mutex mutex_;  ///< guards the members up to counters_
+  std::mutex mutex_;                                        ///< guards the members up to counters_
   std::condition_variable changed_;
   std::deque<BatchState> batches_;  ///< in flight
   int64_t first_ = 0;               ///< number of the oldest batch in flight

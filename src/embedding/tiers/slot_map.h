@@ -70,9 +70,9 @@ class SlotMap {
   std::vector<int64_t> row_of_;
   std::vector<SlotState> states_;
   std::deque<std::vector<int32_t>> batches_;  ///< slots of each batch in flight, the oldest first
-  int64_t batch_ = -1;                         ///< number of the current batch
-  int64_t pinned_ = 0;                         ///< slots with pins
-  int64_t used_ = 0;                           ///< slots that were ever filled since clear()
+  int64_t batch_ = -1;                        ///< number of the current batch
+  int64_t pinned_ = 0;                        ///< slots with pins
+  int64_t used_ = 0;                          ///< slots that were ever filled since clear()
   int64_t hand_ = 0;
 };
 
