@@ -122,18 +122,22 @@ class SlotMaps : public ::testing::Test {};
 using IdTypes = ::testing::Types<int32_t, int64_t>;
 TYPED_TEST_SUITE(SlotMaps, IdTypes);
 
+constexpr std::unique_ptr<SlotChoice> (*kChoices[])() = {make_clock, make_lru16};
+
 TYPED_TEST(SlotMaps, PlaceRandomBatchesLikeAPlainModel) {
   for (const int64_t slots : {kMostIds, kMostIds + 1, int64_t{40}, kRows - 1, kRows}) {
-    std::mt19937 random(static_cast<unsigned>(slots));
-    SlotMap map(kRows, slots);
-    PlainSlots plain(slots);
-    for (int batch = 0; batch < 300 && !this->HasFailure(); ++batch) {
-      SCOPED_TRACE("batch " + std::to_string(batch) + ", " + std::to_string(slots) + " slots");
-      place_like(map, plain, random_ids<TypeParam>(random), random);
-      while (plain.in_flight() > random() % 5) {
-        const bool updated = random() % 2 == 0;
-        map.release(updated);
-        plain.release(updated);
+    for (const auto make_choice : kChoices) {
+      std::mt19937 random(static_cast<unsigned>(slots));
+      SlotMap map(kRows, slots, make_choice());
+      PlainSlots plain(slots);
+      for (int batch = 0; batch < 200 && !this->HasFailure(); ++batch) {
+        SCOPED_TRACE("batch " + std::to_string(batch) + ", " + std::to_string(slots) + " slots");
+        place_like(map, plain, random_ids<TypeParam>(random), random);
+        while (plain.in_flight() > random() % 5) {
+          const bool updated = random() % 2 == 0;
+          map.release(updated);
+          plain.release(updated);
+        }
       }
     }
   }
@@ -149,7 +153,7 @@ std::vector<SlotChange> changes_of(SlotMap& map, std::vector<int64_t> ids, bool 
 }
 
 TEST(SlotMap, RowsOfEveryBatchStayWhileRowsOfOneBatchPass) {
-  SlotMap map(1000, 8);
+  SlotMap map(1000, 8, make_clock());
   changes_of(map, {0, 1, 2, 3});
   for (int64_t row = 4; row < 1000; row += 2) {
     // The passing rows take slots while no batch uses the others.
@@ -158,14 +162,14 @@ TEST(SlotMap, RowsOfEveryBatchStayWhileRowsOfOneBatchPass) {
 }
 
 TEST(SlotMap, RowsThatAreNoLongerUsedLeave) {
-  SlotMap map(1000, 8);
+  SlotMap map(1000, 8, make_clock());
   for (int i = 0; i < 100; ++i) changes_of(map, {0, 1, 2, 3});
   for (int64_t row = 4; row < 100; ++row) changes_of(map, {row});
   for (int64_t row = 0; row < 4; ++row) EXPECT_EQ(map.slot_of(row), -1) << "row " << row;
 }
 
 TEST(SlotMap, ARowIsDirtyFromItsUpdateUntilItLeaves) {
-  SlotMap map(10, 1);
+  SlotMap map(10, 1, make_clock());
   EXPECT_FALSE(changes_of(map, {0}, true).at(0).dirty);  // the slot was empty
   EXPECT_TRUE(changes_of(map, {0}, false).empty());
   EXPECT_TRUE(changes_of(map, {1}, false).at(0).dirty);
@@ -175,7 +179,7 @@ TEST(SlotMap, ARowIsDirtyFromItsUpdateUntilItLeaves) {
 }
 
 TEST(SlotMap, AClearedMapIsEmpty) {
-  SlotMap map(10, 3);
+  SlotMap map(10, 3, make_clock());
   changes_of(map, {0, 1, 2}, true);
   map.clear();
   for (int64_t row = 0; row < 10; ++row) EXPECT_EQ(map.slot_of(row), -1) << "row " << row;
@@ -183,6 +187,48 @@ TEST(SlotMap, AClearedMapIsEmpty) {
     EXPECT_EQ(change.evicted, -1);
     EXPECT_FALSE(change.dirty);
   }
+}
+
+/// First slot and slots of the set that a slot belongs to.
+std::pair<int64_t, int64_t> set_of(int64_t slot, int64_t slots) {
+  const int64_t sets = std::max<int64_t>(slots / 16, 1), set = std::min(slot / 16, sets - 1);
+  return {16 * set, set + 1 == sets ? slots - 16 * set : 16};
+}
+
+TEST(Lru16, ARowReplacesTheLeastRecentlyUsedRowOfItsSet) {
+  for (const int64_t slots : {1, 5, 15, 16, 17, 31, 32, 47, 100}) {
+    SlotMap map(kRows + 20, slots, make_lru16());
+    std::mt19937 random(1);
+    std::map<int64_t, int64_t> set_of_row;
+    std::vector<int> last_use(static_cast<size_t>(slots), -1);
+    for (int batch = 0; batch < 2000; ++batch) {
+      SCOPED_TRACE(std::to_string(slots) + " slots, batch " + std::to_string(batch));
+      const auto row = static_cast<int64_t>(random() % (kRows + 20));
+      for (const SlotChange& change : changes_of(map, {row})) {
+        const auto [first, count] = set_of(change.slot, slots);
+        EXPECT_EQ(set_of_row.emplace(row, first).first->second, first);
+        const auto begin = last_use.begin() + first;
+        EXPECT_EQ(last_use[static_cast<size_t>(change.slot)],
+                  *std::min_element(begin, begin + count));
+      }
+      last_use[static_cast<size_t>(map.slot_of(row))] = batch;
+    }
+    std::set<int64_t> sets;
+    for (const auto& [row, first] : set_of_row) sets.insert(first);
+    EXPECT_EQ(static_cast<int64_t>(sets.size()), std::max<int64_t>(slots / 16, 1));
+  }
+}
+
+TEST(Lru16, ABatchThatOverflowsASetTakesSlotsOfOthers) {
+  constexpr int64_t kSlots = 70;
+  SlotMap map(2000, kSlots, make_lru16());
+  std::vector<int64_t> ids;
+  for (int64_t row = 0; std::ssize(ids) < kSlots; ++row) {
+    if (set_of(changes_of(map, {row}).at(0).slot, kSlots).first == 16) ids.push_back(row);
+  }
+  changes_of(map, ids);
+  for (const int64_t row : ids) EXPECT_GE(map.slot_of(row), 0) << "row " << row;
+  EXPECT_TRUE(changes_of(map, ids).empty());
 }
 
 }  // namespace
