@@ -28,6 +28,9 @@ void check_host_comm(CommKind comm) {
 
 void check_buildable(const RunConfig& config, const Capabilities& build) {
   check_device(config, build);
+  if (config.caches_tables() && !config.memory.cached.middle.empty()) {
+    throw usage_error("memory.cached.middle: not built yet; leave it empty");
+  }
   check_tier(config, "memory.tier", config.memory.tier);
   for (const auto& [table, tier] : config.memory.tables) {
     check_tier(config, "memory.tables." + table, tier);

@@ -56,6 +56,16 @@ double fast_bytes(const CachedConfig& config, View<const CachedRows> cached) {
   return std::min(size_in_bytes(config.fast, all), all);
 }
 
+double cached_share(const RunConfig& config) {
+  double all = 0;
+  for (const TableConfig& table : config.model.tables) {
+    if (config.memory.tier_of(table.name) != MemoryTier::kCached) continue;
+    all += row_bytes(table, table.rows, table.dim) +
+           state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
+  }
+  return all > 0 ? std::min(size_in_bytes(config.memory.cached.fast, all) / all, 1.0) : 1;
+}
+
 double cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
   const std::vector<CachedRows> cached =
       cached_rows(config.model.tables, config.train.sparse_optimizer.type,

@@ -4,6 +4,7 @@
 #include <bit>
 #include <numeric>
 
+#include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/traffic.h"
 
 #include "gpu_memory.h"
@@ -127,8 +128,11 @@ double input_bytes(const RunConfig& config, int64_t local_batch) {
 
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width) {
-  return row_bytes(table, rows, width) +
-         state_bytes(config.train.sparse_optimizer.type, rows, width) +
+  const double held =
+      row_bytes(table, rows, width) + state_bytes(config.train.sparse_optimizer.type, rows, width);
+  const bool cached =
+      !plans_for_gpu(config) && config.memory.tier_of(table.name) == MemoryTier::kCached;
+  return (cached ? held * cached_share(config) : held) +
          owner_exchange_bytes(config, table, width) +
          routed_bytes(config, table, rows, config.train.global_batch_size);
 }

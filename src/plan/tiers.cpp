@@ -131,7 +131,10 @@ void choose_tiers(const RunConfig& given, const PlanOptions& options, Plan& plan
   const RunConfig config = with_known_device(given, options);
   if (!has_two_memories(config, options)) {
     for (Shard& shard : plan.shards) {
-      shard.tier = is_cached(config, shard.table) ? MemoryTier::kCached : MemoryTier::kDevice;
+      const bool from_file =
+          asked_tier(config, shard.table) == MemoryTier::kAuto && shard.tier == MemoryTier::kCached;
+      const bool cached = from_file || is_cached(config, shard.table);
+      shard.tier = cached ? MemoryTier::kCached : MemoryTier::kDevice;
     }
     plan.host_replicas.clear();
     return;

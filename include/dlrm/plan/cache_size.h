@@ -24,6 +24,9 @@ std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, Opti
 /// The bytes that memory.cached.fast means for these rows. A share is one of all their bytes.
 double fast_bytes(const CachedConfig& config, View<const CachedRows> cached);
 
+/// The part of cached tables that is in fast memory, if one rank had all of them.
+double cached_share(const RunConfig& config);
+
 /// Memory that a rank takes for its cached rows: slots, the map between rows and slots, and the
 /// slower tier's records or their index.
 double cache_bytes(const RunConfig& config, const Plan& plan, int rank);

@@ -53,10 +53,11 @@ RunConfig with_known_device(RunConfig config, const PlanOptions& options);
 Plan make_plan(const RunConfig& config, int world, const PlanOptions& options = {});
 
 /// Puts each shard and data-parallel table into a tier. With one memory that is the device, or the
-/// cached tier if the config says so and the table takes at least 1 MiB.
-/// Otherwise `config.memory` decides for its table. If that is auto, a tier `host` in the plan
-/// stays. If the device of a rank is too small for its other shards, those with the most lookups
-/// per byte stay on it. Data-parallel tables go to the host only if the config says so.
+/// cached tier: if the config says so and the table takes at least 1 MiB, or if the config says
+/// auto and the plan has it there. Otherwise `config.memory` decides for its table. If that is
+/// auto, a tier `host` in the plan stays. If the device of a rank is too small for its other
+/// shards, those with the most lookups per byte stay on it. Data-parallel tables go to the host
+/// only if the config says so.
 void choose_tiers(const RunConfig& config, const PlanOptions& options, Plan& plan);
 
 /// Throws usage_error unless a plan covers each table exactly once with ranks in [0, world).
