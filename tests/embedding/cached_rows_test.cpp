@@ -53,10 +53,12 @@ constexpr Placement kPlacements[] = {{"table", 1},  {"table", 3},  {"row", 3},
                                      {"column", 3}, {"ragged", 3}, {"two_columns_a_rank", 3},
                                      {"mixed", 3}};
 
-class CachedRows : public ::testing::TestWithParam<OptimizerRule> {};
+class CachedRows : public ::testing::TestWithParam<std::tuple<OptimizerRule, const char*>> {};
 
 TEST_P(CachedRows, AreTrainedBitwiseLikeResidentOnes) {
-  EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), GetParam());
+  const auto [optimizer, policy] = GetParam();
+  EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), optimizer);
+  options.cached.policy = policy;
   std::map<std::string, int> runs;
   for (const auto& [kind, ranks] : kPlacements) {
     const Plan plan = plan_of(kind, options.tables, ranks);
@@ -80,10 +82,12 @@ TEST_P(CachedRows, AreTrainedBitwiseLikeResidentOnes) {
   EXPECT_GT(runs["75%"], 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizers, CachedRows,
-                         ::testing::Values(OptimizerRule::kSgd, OptimizerRule::kAdagrad,
-                                           OptimizerRule::kRowwiseAdagrad, OptimizerRule::kAdam,
-                                           OptimizerRule::kFtrl));
+INSTANTIATE_TEST_SUITE_P(
+    Policies, CachedRows,
+    ::testing::Combine(::testing::Values(OptimizerRule::kSgd, OptimizerRule::kAdagrad,
+                                         OptimizerRule::kRowwiseAdagrad, OptimizerRule::kAdam,
+                                         OptimizerRule::kFtrl),
+                       ::testing::Values("lookahead", "lru16")));
 
 }  // namespace
 }  // namespace dlrm::testing

@@ -42,8 +42,9 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
       ssd.name = options.tables[static_cast<size_t>(slice.table)].name;
       return make_ssd_records(slice.rows.size(), record_bytes, ssd);
     };
-    auto cache = std::make_unique<RowCache>(tools, MemoryKind::kDevice, shapes_of(slice, options),
-                                            slots[number], make_store);
+    auto cache = std::make_unique<RowCache>(
+        tools, MemoryKind::kDevice, shapes_of(slice, options), slots[number],
+        options.cached.policy == "lru16" ? make_lru16() : make_clock(), make_store);
     placement->add(std::move(cache), [cached, number](int64_t needed) {
       return static_cast<int64_t>(std::ceil(bytes_for_slots(cached, number, needed)));
     });

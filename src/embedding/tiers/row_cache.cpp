@@ -8,8 +8,9 @@
 namespace dlrm {
 
 RowCache::RowCache(RowTools& tools, MemoryKind kind, std::vector<RowShape> shards, int64_t slots,
+                   std::unique_ptr<SlotChoice> choice,
                    const std::function<std::unique_ptr<RecordStore>(int64_t)>& make_store)
-    : map_(shards.front().table.rows, slots), shapes_(std::move(shards)) {
+    : map_(shards.front().table.rows, slots, std::move(choice)), shapes_(std::move(shards)) {
   for (const RowShape& shape : shapes_) allocate(tools, kind, shape);
   store_ = make_store(layout_.bytes());
 }

@@ -26,9 +26,10 @@ struct WriteBack {
 /// order.
 class RowCache {
  public:
-  /// Slots in memory of `kind` for the column shards of a slice. `make_store` gets the bytes of a
-  /// record.
+  /// Slots in memory of `kind` for the column shards of a slice. `choice` decides which rows leave
+  /// them. `make_store` gets the bytes of a record.
   RowCache(RowTools& tools, MemoryKind kind, std::vector<RowShape> shards, int64_t slots,
+           std::unique_ptr<SlotChoice> choice,
            const std::function<std::unique_ptr<RecordStore>(int64_t)>& make_store);
 
   int64_t record_bytes() const { return layout_.bytes(); }

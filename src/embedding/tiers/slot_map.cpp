@@ -7,10 +7,11 @@
 
 namespace dlrm {
 
-SlotMap::SlotMap(int64_t rows, int64_t slots)
+SlotMap::SlotMap(int64_t rows, int64_t slots, std::unique_ptr<SlotChoice> choice)
     : slot_of_(static_cast<size_t>(rows), -1),
       row_of_(static_cast<size_t>(slots), -1),
-      states_(static_cast<size_t>(slots)) {
+      states_(static_cast<size_t>(slots)),
+      choice_(std::move(choice)) {
   DLRM_CHECK(slots > 0 && slots <= rows && rows < std::numeric_limits<int32_t>::max(),
              "{} slots for {} rows", slots, rows);
 }
@@ -44,8 +45,8 @@ template int64_t SlotMap::place(View<int32_t>, std::vector<SlotChange>&);
 template int64_t SlotMap::place(View<int64_t>, std::vector<SlotChange>&);
 
 int64_t SlotMap::take_slot(int64_t row, std::vector<SlotChange>& changes) {
-  const int64_t slot = free_slot();
-  if (slot < 0) return -1;
+  if (pinned_ == slots()) return -1;
+  const int64_t slot = choice_->choose(row, states_);
   SlotState& state = states_[static_cast<size_t>(slot)];
   SlotChange change{slot, row, row_of_[static_cast<size_t>(slot)], state.dirty};
   if (change.evicted >= 0) slot_of_[static_cast<size_t>(change.evicted)] = -1;
@@ -67,7 +68,7 @@ void SlotMap::use(int64_t slot) {
   state.batch = batch_;
   pinned_ += state.pins == 0;
   ++state.pins;
-  state.uses = static_cast<uint8_t>(std::min<int>(state.uses + 1, kMostUses));
+  state.uses = static_cast<uint8_t>(std::min<int>(state.uses + 1, kMostSlotUses));
   batches_.back().push_back(static_cast<int32_t>(slot));
 }
 
@@ -87,21 +88,6 @@ void SlotMap::clear() {
   std::fill(slot_of_.begin(), slot_of_.end(), -1);
   std::fill(row_of_.begin(), row_of_.end(), -1);
   std::fill(states_.begin(), states_.end(), SlotState());
-  used_ = hand_ = 0;
-}
-
-int64_t SlotMap::free_slot() {
-  if (used_ < slots()) return used_++;
-  if (pinned_ == slots()) return -1;
-  for (;; hand_ = (hand_ + 1) % slots()) {
-    SlotState& state = states_[static_cast<size_t>(hand_)];
-    if (state.pins > 0) continue;
-    if (state.uses == 0) break;
-    --state.uses;
-  }
-  const int64_t taken = hand_;
-  hand_ = (hand_ + 1) % slots();
-  return taken;
 }
 
 }  // namespace dlrm

@@ -1,9 +1,12 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "dlrm/core/view.h"
+
+#include "slot_choice.h"
 
 namespace dlrm {
 
@@ -20,7 +23,7 @@ struct SlotChange {
 class SlotMap {
  public:
   /// `rows` < 2^31 - 1, 0 < `slots` <= `rows`.
-  SlotMap(int64_t rows, int64_t slots);
+  SlotMap(int64_t rows, int64_t slots, std::unique_ptr<SlotChoice> choice);
 
   int64_t slots() const { return static_cast<int64_t>(row_of_.size()); }
   /// The slot of a row, -1 if it has none.
@@ -52,17 +55,6 @@ class SlotMap {
   void clear();
 
  private:
-  struct SlotState {
-    int64_t batch = -1;  ///< the last batch that uses it
-    int32_t pins = 0;    ///< batches in flight that use it
-    uint8_t uses = 0;    ///< recent ones, at most kMostUses
-    bool dirty = false;
-  };
-  static constexpr uint8_t kMostUses = 3;
-
-  /// A slot without a batch, by the clock algorithm: the hand passes over slots and lowers their
-  /// uses, and takes the first that has none left. -1 if every slot is in use.
-  int64_t free_slot();
   /// Gives `row` a free slot. -1 if there is none.
   int64_t take_slot(int64_t row, std::vector<SlotChange>& changes);
   /// The current batch uses the slot.
@@ -74,8 +66,7 @@ class SlotMap {
   std::deque<std::vector<int32_t>> batches_;  ///< slots of each batch in flight, the oldest first
   int64_t batch_ = -1;                        ///< number of the current batch
   int64_t pinned_ = 0;                        ///< slots with pins
-  int64_t used_ = 0;                          ///< slots that were ever filled since clear()
-  int64_t hand_ = 0;
+  std::unique_ptr<SlotChoice> choice_;
 };
 
 }  // namespace dlrm
