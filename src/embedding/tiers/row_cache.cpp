@@ -160,15 +160,19 @@ class RowCache::Rows final : public RowStore {
  private:
   /// Puts the rows of records_ into empty slots, and the rest into the store.
   void write_back(const std::vector<int64_t>& rows) {
-    size_t placed = 0;
-    for (; placed < rows.size(); ++placed) {
-      const int64_t slot = cache_.map_.fill(rows[placed]);
-      if (slot < 0) break;
-      cache_.layout_.scatter(record(placed), slot);
-      cache_.map_.mark_dirty(slot);
+    std::vector<int64_t> others;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const int64_t slot = cache_.map_.fill(rows[i]);
+      if (slot >= 0) {
+        cache_.layout_.scatter(record(i), slot);
+        cache_.map_.mark_dirty(slot);
+        continue;
+      }
+      const auto bytes = static_cast<size_t>(cache_.record_bytes());
+      std::memmove(record(others.size()), record(i), bytes);
+      others.push_back(rows[i]);
     }
-    if (placed == rows.size()) return;
-    cache_.store_->write(View<const int64_t>(rows).subspan(placed), record(placed));
+    if (!others.empty()) cache_.store_->write(others, record(0));
   }
   /// Calls work(begin, end) for parts of [first, first + count) whose records fill a buffer of
   /// bounded size.

@@ -58,8 +58,12 @@ int64_t SlotMap::take_slot(int64_t row, std::vector<SlotChange>& changes) {
 }
 
 int64_t SlotMap::fill(int64_t row) {
-  std::vector<SlotChange> only_this;
-  return used_ < slots() ? take_slot(row, only_this) : -1;
+  if (pinned_ == slots()) return -1;
+  const int64_t slot = choice_->choose(row, states_);
+  if (row_of_[static_cast<size_t>(slot)] >= 0) return -1;
+  row_of_[static_cast<size_t>(slot)] = row;
+  slot_of_[static_cast<size_t>(row)] = static_cast<int32_t>(slot);
+  return slot;
 }
 
 void SlotMap::use(int64_t slot) {

@@ -47,7 +47,7 @@ class SlotMap {
   }
   /// Ends the oldest batch. If `updated`, its rows are dirty.
   void release(bool updated);
-  /// Gives a row that has no slot an empty one, for no batch. -1 if no slot is empty.
+  /// Gives a row that has no slot an empty one, for no batch. -1 if it would take another row's.
   int64_t fill(int64_t row);
   /// The slot's row differs from the slower tier's.
   void mark_dirty(int64_t slot) { states_[static_cast<size_t>(slot)].dirty = true; }
