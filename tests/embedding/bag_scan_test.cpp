@@ -116,6 +116,16 @@ TEST_P(BagScans, OffsetsThatFallOrLeaveTheIdsAreRefused) {
   EXPECT_EQ(error(), expected);
 }
 
+TEST_P(BagScans, AnotherNumberOfOffsetsIsRefused) {
+  const std::vector<int64_t> good = offsets_;
+  for (const size_t size : {good.size() - 1, good.size() + 1, size_t{0}}) {
+    offsets_ = good;
+    offsets_.resize(size, good.back());
+    EXPECT_EQ(error(),
+              fmt::format("local bags have {} offsets; 4 features of 500 samples need 2001", size));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Embedding, BagScans, ::testing::Values(1, 2, 5));
 
 }  // namespace

@@ -65,5 +65,57 @@ TEST(RoutedBatch, EverySizeAndAddressIsPartOfItsKey) {
   }
 }
 
+TEST(RoutedBatch, WhatTheDeviceUnpacksIsPartOfItsKey) {
+  using Lists = std::function<void(IdStaging&)>;
+  const auto key_of = [](FilledBatch& filled, bool owner, const Lists& add) {
+    IdStaging& staging = owner ? filled.batch.owner.staging() : filled.batch.requester.staging();
+    staging.begin(1024, 100);
+    add(staging);
+    return filled.key();
+  };
+  FilledBatch filled;  // the same memory in every case
+  for (const bool owner : {false, true}) {
+    std::set<std::vector<uint64_t>> keys;
+    const std::vector<Lists> all = {
+        [](IdStaging&) {},
+        [](IdStaging& s) { s.unpacked(s.take<int32_t>(7), 7); },
+        [](IdStaging& s) { s.unpacked(s.take<int32_t>(7), 6); },
+        [](IdStaging& s) { s.unpacked(s.take<int32_t>(7) + 1, 6); },
+        [](IdStaging& s) { s.take_integers(1), s.unpacked(s.take<int32_t>(7), 7); },
+        [](IdStaging& s) { s.multiples(3, 7); },
+        [](IdStaging& s) { s.multiples(4, 7); },
+        [](IdStaging& s) { s.multiples(3, 8); },
+        [](IdStaging& s) { s.multiples(3, 7), s.multiples(3, 7); }};
+    for (size_t i = 0; i < all.size(); ++i) {
+      EXPECT_TRUE(keys.insert(key_of(filled, owner, all[i])).second) << i << " " << owner;
+    }
+    key_of(filled, owner, all[0]);
+  }
+}
+
+TEST(IdStaging, ListsThatFollowOneAnotherAreUnpackedTogether) {
+  const std::shared_ptr<Device> device = make_cpu_device();
+  IdStaging staging(*device, "test");
+  staging.begin(4096, 100);
+  int32_t* const first = staging.take<int32_t>(30);
+  int64_t* const to = staging.unpacked(first, 10);
+  EXPECT_EQ(staging.unpacked(first + 10, 5), to + 10);
+  EXPECT_EQ(staging.unpacked(first + 16, 5), to + 15);  // after a gap
+  staging.multiples(2, 4);
+  staging.multiples(2, 4);
+  staging.unpacked(first, 0);
+  ASSERT_EQ(staging.packed().size(), 4u);
+  EXPECT_EQ(staging.packed()[0].count, 15);
+  EXPECT_EQ(staging.packed()[1].count, 5);
+  EXPECT_EQ(staging.packed()[1].from, first + 16);
+  EXPECT_EQ(staging.packed()[2].from, nullptr);
+  EXPECT_EQ(staging.packed()[2].step, 2);
+  EXPECT_EQ(staging.packed()[3].to, to + 24);
+  EXPECT_THROW(staging.take_integers(73), std::exception);
+  staging.take_integers(72);
+  staging.begin(0);
+  EXPECT_TRUE(staging.packed().empty());
+}
+
 }  // namespace
 }  // namespace dlrm

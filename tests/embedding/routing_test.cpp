@@ -1,3 +1,5 @@
+#include <functional>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -252,6 +254,92 @@ TEST(Routing, CallsOutOfTurnAreRefused) {
   EXPECT_EQ(embeddings.in_flight(), 2);
   EXPECT_THROW(route(embeddings, *comm, bags, 2, 4), Error);
   EXPECT_THROW(embeddings.start_return(), Error);
+}
+
+/// The error of `call`. Empty without one.
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Routing, BatchesThatWereNotAnnouncedOrAreNotTheRanksAreRefused) {
+  const Tables tables = odd_tables(Pooling::kSum);
+  const MadeUpBags bags(tables);
+  EmbeddingOptions options = options_for(tables, OptimizerRule::kSgd);
+  options.max_global_batch = 9;
+  run_on_threads(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan_of("table", tables, 2));
+    EXPECT_EQ(error_of([&] { route(embeddings, comm, bags, 0, 10); }),
+              "a global batch of 10 samples; at most 9 were announced");
+    const Range mine = part_of(9, comm.rank(), 2), other = part_of(9, 1 - comm.rank(), 2);
+    std::vector<int64_t> ids, offsets;
+    bags.fill(0, other.begin, other.end, ids, offsets);
+    EXPECT_EQ(
+        error_of([&] {
+          embeddings.route({other, 9, ids, offsets});
+        }),
+        fmt::format("samples [{}, {}) of a batch of 9 are not this rank's, which are [{}, {})",
+                    other.begin, other.end, mine.begin, mine.end));
+    route(embeddings, comm, bags, 0, 9);
+    EXPECT_EQ(embeddings.in_flight(), 1);
+  });
+}
+
+TEST(Routing, EachCallNamesItselfOutOfTurn) {
+  const Tables tables = odd_tables(Pooling::kSum);
+  const MadeUpBags bags(tables);
+  const auto comm = make_self_comm();
+  Rank rank(*comm);
+  ShardedEmbeddings e(rank.context, *rank.ops, options_for(tables, OptimizerRule::kSgd),
+                      plan_of("table", tables, 1));
+  std::vector<uint64_t> key;
+  OptimizerStep step;
+  const std::vector<std::pair<std::string, std::function<void()>>> calls = {
+      {"append_key", [&] { e.append_key(key); }},
+      {"prepare_ids", [&] { e.prepare_ids(); }},
+      {"lookup", [&] { e.lookup(); }},
+      {"start_return", [&] { e.start_return(); }},
+      {"finish_return", [&] { e.finish_return(); }},
+      {"gradient", [&] { e.gradient(); }},
+      {"start_backward", [&] { e.start_backward(); }},
+      {"apply", [&] { e.apply(step); }},
+      {"drop", [&] { e.drop(); }}};
+  const auto expect_in_turn = [&](const std::vector<std::string>& allowed) {
+    for (const auto& [name, call] : calls) {
+      if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
+      const std::string said = error_of(call);
+      const std::string named = name == "start_backward" ? "gradient" : name;
+      EXPECT_EQ(said.substr(0, said.find("()")), named) << said;
+      EXPECT_THAT(said, ::testing::HasSubstr(" out of turn: ")) << name;
+    }
+  };
+  expect_in_turn({});
+  route(e, *comm, bags, 0, 4);
+  expect_in_turn({"drop"});
+  e.await_ids();
+  e.append_key(key);
+  EXPECT_FALSE(key.empty());
+  expect_in_turn({"append_key", "prepare_ids", "drop"});
+  e.prepare_ids();
+  expect_in_turn({"lookup", "drop"});
+  e.lookup();
+  expect_in_turn({"start_return", "drop"});
+  e.start_return();
+  expect_in_turn({"finish_return"});
+  e.finish_return();
+  expect_in_turn({"gradient", "start_backward", "drop"});
+  std::fill_n(e.gradient().data, 4 * e.width(), 0.0f);
+  e.start_backward();
+  expect_in_turn({"apply"});
+  e.apply(step);
+  expect_in_turn({"drop"});
+  e.drop();
+  expect_in_turn({});
 }
 
 TEST(Routing, APlanForAnotherNumberOfRanksIsRefused) {

@@ -78,6 +78,32 @@ TEST(Replicas, ADifferenceIsNamedByTableAndRow) {
   EXPECT_EQ(error_of_difference("", 1), "no error");
 }
 
+TEST(Replicas, ADifferenceOfAnyArrayInAnyChunkIsNamed) {
+  const Tables tables{table_of("big", 40000, 3, {1}, Pooling::kSum)};
+  for (const char* array : {"weight", "adam_m", "adam_v"}) {
+    for (const int64_t row : {0, 16383, 16384, 32768, 39999}) {
+      std::string error = "no error";
+      try {
+        run_on_threads(2, [&](Communicator& comm) {
+          Rank rank(comm);
+          ShardedEmbeddings embeddings(rank.context, *rank.ops,
+                                       options_for(tables, OptimizerRule::kAdam),
+                                       plan_of("data_parallel", tables, 2));
+          for (const ShardArray& a : embeddings.arrays()) {
+            if (a.path != std::string("/tables/big/") + array || comm.rank() == 0) continue;
+            static_cast<float*>(a.data)[row * a.stride + 2] += 1e-6f;
+          }
+          embeddings.check_replicas();
+        });
+      } catch (const Error& e) {
+        error = e.what();
+      }
+      EXPECT_EQ(error, fmt::format("table big, row {}: the copies of ranks 0 and 1 differ", row))
+          << array;
+    }
+  }
+}
+
 TEST(Replicas, ABatchWithOneRowMoreThanAnyBeforeItTrainsAsOnOneRank) {
   const Tables tables{table_of("t", 20000, 4, {1}, Pooling::kSum)};
   const EmbeddingOptions options = options_for(tables, OptimizerRule::kAdagrad);

@@ -1,10 +1,14 @@
 #include "dlrm/nn/parameters.h"
 
 #include <cmath>
+#include <map>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/thread_comm.h"
+#include "dlrm/nn/interaction.h"
+#include "dlrm/nn/mlp.h"
 
 namespace dlrm {
 namespace {
@@ -31,6 +35,101 @@ TEST(Parameters, InitialWeightsHaveTheRequestedVariance) {
   for (int64_t i = 0; i < 60000; ++i) squares += std::pow(p.values(w)[i], 2);
   EXPECT_NEAR(squares / 60000, 0.25, 0.01);
   for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(p.values(zero)[i], 0);
+}
+
+TEST(Parameters, LayersAreDrawnWithTheDeviationsOfTheirShapes) {
+  const auto comm = make_self_comm();
+  Rank rank(*comm);
+  Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32);
+  const auto cross = make_interaction(CrossConfig{2, 7},
+                                      {rank.context, *rank.ops, p, DType::kFloat32, 4, {3, 20, 2}});
+  const Mlp mlp(rank.context, *rank.ops, p, "/mlp/top", cross->width(), {11, 5}, Activation::kRelu,
+                Activation::kNone, DType::kFloat32, 4);
+  const std::map<std::string, double> expected = {{"/cross/0/v", 2.0 / (23 + 7)},
+                                                  {"/cross/0/u", 2.0 / (23 + 7)},
+                                                  {"/cross/0/bias", 0},
+                                                  {"/cross/1/v", 2.0 / (23 + 7)},
+                                                  {"/cross/1/u", 2.0 / (23 + 7)},
+                                                  {"/cross/1/bias", 0},
+                                                  {"/mlp/top/0/weight", 2.0 / (23 + 11)},
+                                                  {"/mlp/top/0/bias", 1.0 / 11},
+                                                  {"/mlp/top/1/weight", 2.0 / (11 + 5)},
+                                                  {"/mlp/top/1/bias", 1.0 / 5}};
+  ASSERT_EQ(p.tensors().size(), expected.size());
+  for (const Parameters::Tensor& t : p.tensors()) {
+    EXPECT_NEAR(t.deviation * t.deviation, expected.at(t.path), 1e-12) << t.path;
+  }
+}
+
+TEST(Parameters, AnMlpWithoutLayersPassesOnWhatItGets) {
+  const auto comm = make_self_comm();
+  Rank rank(*comm);
+  Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32);
+  Mlp mlp(rank.context, *rank.ops, p, "/mlp/bottom", 3, {}, Activation::kRelu, Activation::kRelu,
+          DType::kFloat32, 2);
+  p.allocate();
+  std::vector<float> x = {1, -2, 3, 4, -5, 6}, dy = {7, 8, 9, 10, 11, 12}, dx(6);
+  const auto matrix = [](std::vector<float>& v) { return Matrix(v.data(), DType::kFloat32, 2, 3); };
+  EXPECT_EQ(mlp.outputs(), 3);
+  EXPECT_EQ(mlp.forward(matrix(x), [] {}).data, x.data());
+  mlp.backward(matrix(dy), matrix(dx), [] {});
+  EXPECT_EQ(dx, dy);
+  EXPECT_TRUE(mlp.activations().empty());
+}
+
+TEST(Parameters, NoneIsAddedAfterTheirMemory) {
+  const auto comm = make_self_comm();
+  Rank rank(*comm);
+  Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32);
+  p.add("/w", 3, 5, 1.0);
+  p.allocate();
+  EXPECT_THROW(p.add("/late", 3, 5, 1.0), std::exception);
+}
+
+TEST(Parameters, OnlyStatesThatAccumulateStartAboveZero) {
+  for (const auto& [rule, first, second] : {std::tuple{OptimizerRule::kAdagrad, 0.25f, 0.0f},
+                                            {OptimizerRule::kAdam, 0.0f, 0.0f},
+                                            {OptimizerRule::kFtrl, 0.0f, 0.25f},
+                                            {OptimizerRule::kLamb, 0.0f, 0.0f}}) {
+    const auto comm = make_self_comm();
+    Rank rank(*comm);
+    Parameters p(rank.context, *rank.ops, rule, DType::kFloat32, DType::kFloat32);
+    const int w = p.add("/w", 3, 5, 1.0);
+    p.allocate();
+    p.initialise(1, 0.25f);
+    const int states = traits_of(rule).state_count();
+    for (int64_t i = 0; i < 15; ++i) {
+      EXPECT_EQ(p.state(0, w)[i], first) << traits_of(rule).name;
+      if (states > 1) {
+        EXPECT_EQ(p.state(1, w)[i], second) << traits_of(rule).name;
+      }
+    }
+  }
+}
+
+TEST(Parameters, TheFirstThatIsNotFiniteIsNamed) {
+  const auto comm = make_self_comm();
+  Rank rank(*comm);
+  Parameters p(rank.context, *rank.ops, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32);
+  const int a = p.add("/a", 3, 5, 1.0), b = p.add("/b", 7, 0, 1.0);
+  p.allocate();
+  p.initialise(1, 0);
+  for (const int t : {a, b}) std::fill_n(p.weight_gradient(t).data, t == a ? 15 : 7, 1.0f);
+  const auto flag = [&] {
+    std::vector<float> flag{0};
+    p.find_non_finite_values(flag);
+    return flag[0];
+  };
+  EXPECT_EQ(p.first_bad_tensor(), std::nullopt);
+  EXPECT_EQ(flag(), 0);
+  p.weight_gradient(b).data[6] = INFINITY;
+  EXPECT_EQ(p.first_bad_tensor(), "/b");
+  EXPECT_EQ(flag(), 0);  // a gradient is no value
+  p.weight_gradient(a).data[0] = NAN;
+  EXPECT_EQ(p.first_bad_tensor(), "/a");
+  p.values(b)[0] = -INFINITY;
+  EXPECT_EQ(p.first_bad_tensor(), "/b");  // values precede gradients
+  EXPECT_EQ(flag(), 1);
 }
 
 TEST(Parameters, GradientsOfEveryRankAreSummedWhateverTheBuckets) {

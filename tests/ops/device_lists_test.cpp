@@ -59,6 +59,18 @@ TEST_P(UploadedLists, ManyListsTakeBoundedMemoryAndStayRight) {
   EXPECT_LE(gpu->bytes_in_use(), in_use + in_use / 4);
 }
 
+TEST_P(UploadedLists, ListsThatGaveWayToLongerOnesAreUploadedAnew) {
+  for (int64_t i = 0; i < 520; ++i) lists.of(numbers(i, 20));
+  queue->synchronize();
+  for (int64_t i = 0; i < 520; ++i) {
+    lists.of(numbers(i, 500));
+    if (i % 10 == 0) queue->synchronize();
+  }
+  for (int64_t i = 0; i < 520; ++i) {
+    ASSERT_EQ(content(lists.of(numbers(i, 20)), 20), numbers(i, 20)) << i;
+  }
+}
+
 TEST_P(UploadedLists, AListUsedOftenStays) {
   const int64_t* kept = lists.of(numbers(-9, 40));
   for (int64_t i = 0; i < 2000; ++i) {

@@ -94,6 +94,75 @@ TEST_P(Embedding, GroupRowsAgreesWithAnOrderedMap) {
   }
 }
 
+TEST_P(Embedding, GroupsRowsOfTablesOfAPowerOfTwoRowsWithinACapacity) {
+  for (const int64_t rows : {int64_t{1}, int64_t{2}, int64_t{4}, int64_t{64}, int64_t{2048},
+                             int64_t{1} << 16, int64_t{1} << 32}) {
+    const Bags bags = Bags::random(300, rows, 3, 1);  // contains the last row
+    IdGroup group = bags.group();
+    group.capacity += 1500;
+    RunSpace space(group.capacity), want(bags.nnz());
+    ops->group_rows({&group, 1}, rows, space.runs());
+    const IdGroup exact = bags.group();
+    reference->group_rows({&exact, 1}, rows, want.runs());
+    ASSERT_EQ(space.count[0], want.count[0]) << rows;
+    for (size_t i = 0; i < static_cast<size_t>(want.count[0]); ++i) {
+      ASSERT_EQ(space.rows[i], want.rows[i]) << rows;
+      ASSERT_EQ(space.starts[i + 1], want.starts[i + 1]) << rows;
+    }
+  }
+}
+
+TEST_P(Embedding, GroupsNoMoreIdsThanThereIsRoomFor) {
+  if (GetParam().gpu()) GTEST_SKIP() << "arguments in the host's memory";
+  const Bags bags = Bags::random(30, 50, 3, 1);
+  const IdGroup groups[] = {bags.group()};
+  RunSpace space(bags.nnz() - 1);
+  try {
+    ops->group_rows(groups, 50, space.runs());
+    ADD_FAILURE() << "grouped";
+  } catch (const std::exception& error) {
+    const std::string ids = std::to_string(bags.nnz());
+    EXPECT_NE(std::string(error.what()).find("of " + ids + " ids"), std::string::npos)
+        << error.what();
+  }
+}
+
+/// A batch in which row r occurs lengths[r] times, in bags of one id.
+Bags bags_of_rows(const std::vector<int64_t>& lengths) {
+  Bags b;
+  for (size_t r = 0; r < lengths.size(); ++r) {
+    b.ids.insert(b.ids.end(), static_cast<size_t>(lengths[r]), static_cast<int64_t>(r));
+  }
+  std::shuffle(b.ids.begin(), b.ids.end(), std::mt19937(5));
+  for (int64_t i = 1; i <= b.nnz(); ++i) b.offsets.push_back(i);
+  return b;
+}
+
+TEST_P(Embedding, RowsThatOccurAnyNumberOfTimesAreSummedAndUpdated) {
+  // Around the limits of a chunk, and of a run that a GPU sums by a part of a warp.
+  const std::vector<int64_t> lengths = {1,  2,  3,   4,   5,   8,    9,    31,   32,   33,   63,
+                                        64, 65, 127, 128, 129, 1023, 1024, 1025, 2047, 2048, 2049};
+  const Bags bags = bags_of_rows(lengths);
+  const auto rows = static_cast<int64_t>(lengths.size());
+  RunSpace space(bags.nnz());
+  const IdGroup groups[] = {bags.group()};
+  ops->group_rows(groups, rows, space.runs());
+  for (const int64_t width : {4, 33}) {
+    Cells pooled = Cells::random(bags.count(), width, 3);
+    const BagGradient gradients[] = {{pooled.floats(), nullptr}};
+    Cells got(rows, width), want(rows, width);
+    ops->embedding_bag_backward(space.runs(), gradients, got.floats());
+    reference->embedding_bag_backward(space.runs(), gradients, want.floats());
+    EXPECT_TRUE(close(got, want, 150)) << width;
+    for (const OptimizerRule rule : {OptimizerRule::kSgd, OptimizerRule::kRowwiseAdagrad}) {
+      Table mine(rows, width, DType::kFloat32, 1), other(mine);
+      ops->embedding_bag_update(step_of(rule), mine.rows(rule), space.runs(), gradients);
+      reference->embedding_bag_update(step_of(rule), other.rows(rule), space.runs(), gradients);
+      EXPECT_TRUE(close(mine.weights, other.weights, 30)) << width;
+    }
+  }
+}
+
 TEST_P(Embedding, GroupsRowsOfMoreListsThanABlockHasThreads) {
   constexpr int64_t kRows = 50;
   for (unsigned seed = 0; seed < 3; ++seed) {

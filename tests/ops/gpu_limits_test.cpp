@@ -2,7 +2,9 @@
 // arguments set low limits, so that few rows reach them.
 #ifdef DLRM_WITH_CUDA
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <random>
 
@@ -199,6 +201,158 @@ TEST_F(ListStarts, AreTheSumsOfMoreListsThanABlockHasThreads) {
     kernels::write_keys(all, 0, native());
     EXPECT_EQ(download(starts.data(), offsets.size()), offsets);
   }
+}
+
+/// An error that names what was refused. Empty without one.
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(GroupingLists, RefuseMoreIdsThanThereIsRoomForAndMoreBagsThanAreNumbered) {
+  std::vector<int64_t> rows(9), starts(10), count(1);
+  std::vector<Occurrence> occurrences(9);
+  std::vector<IdGroup> groups = {{nullptr, nullptr, 3, 4}, {nullptr, nullptr, 5, 5}};
+  ShardUpdate shard;
+  shard.table.rows = 10;
+  shard.groups = groups;
+  shard.runs = {rows, starts, occurrences, count};
+  cuda::GroupingLists lists;
+  lists.set({&shard, 1});
+  EXPECT_EQ(lists.capacity, 9);
+  EXPECT_EQ(lists.bags_each, 0);
+  EXPECT_EQ(lists.rows, 10u);
+  EXPECT_EQ(lists.lists.at(1).first_bag, 3u);
+  EXPECT_EQ(lists.lists.at(1).slot, 4);
+  EXPECT_EQ(lists.lists.at(1).group, 1);
+  groups[1].capacity = 6;
+  EXPECT_NE(refusal([&] {
+              lists.set({&shard, 1});
+            }).find("room for 9 of 10 ids"),
+            std::string::npos);
+  groups = {{nullptr, nullptr, (int64_t{1} << 32) - 2, 4}, {nullptr, nullptr, 1, 5}};
+  lists.set({&shard, 1});
+  groups[1].bags = 2;
+  EXPECT_NE(refusal([&] {
+              lists.set({&shard, 1});
+            }).find("4294967294 bags and more in one update"),
+            std::string::npos);
+}
+
+TEST(GroupingLists, KnowWhetherAllListsHaveTheSameNumberOfBags) {
+  std::vector<int64_t> rows(90), starts(91), count(1);
+  std::vector<Occurrence> occurrences(90);
+  const auto each = [&](const std::vector<int64_t>& bags) {
+    std::vector<IdGroup> groups;
+    for (const int64_t n : bags) groups.push_back({nullptr, nullptr, n, n});
+    ShardUpdate shard;
+    shard.table.rows = 10;
+    shard.groups = groups;
+    shard.runs = {rows, starts, occurrences, count};
+    const std::vector<ShardUpdate> twice{shard, shard};
+    cuda::GroupingLists lists;
+    lists.set(twice);
+    EXPECT_EQ(lists.rows, 20u);
+    EXPECT_EQ(lists.shards.at(1).key_base, 10u);
+    return lists.bags_each;
+  };
+  EXPECT_EQ(each({4, 4, 4}), 4);
+  EXPECT_EQ(each({4, 0, 4}), 4);  // a list without bags is left out
+  EXPECT_EQ(each({4, 4, 5}), 0);
+  EXPECT_EQ(each({5, 4, 4}), 0);
+}
+
+alignas(64) float memory[64];
+
+TEST(Alignment, OfLookupsIsThatOfEveryRow) {
+  const auto group = [](DType type, int64_t weights_at, int64_t stride, int64_t pooled_at,
+                        int64_t pooled_stride, int64_t width) {
+    BagGroup g;
+    g.table.weights = reinterpret_cast<char*>(memory) + weights_at;
+    g.table.type = type;
+    g.table.rows = 10;
+    g.table.width = width;
+    g.table.stride = stride;
+    g.bags = 2;
+    g.pooled = {memory + pooled_at, 2, width, pooled_stride};
+    return kernels::lookup_group(g);
+  };
+  const DType wide = DType::kFloat32, narrow = DType::kBFloat16;
+  EXPECT_TRUE(group(wide, 16, 8, 0, 8, 8).aligned);
+  EXPECT_FALSE(group(wide, 8, 8, 0, 8, 8).aligned);
+  EXPECT_FALSE(group(wide, 16, 9, 0, 8, 8).aligned);
+  EXPECT_TRUE(group(narrow, 16, 8, 0, 8, 8).aligned);
+  EXPECT_FALSE(group(narrow, 8, 8, 0, 8, 8).aligned);
+  EXPECT_FALSE(group(narrow, 16, 12, 0, 8, 8).aligned);  // 24 bytes
+  EXPECT_TRUE(group(wide, 0, 8, 4, 12, 8).pooled_aligned);
+  EXPECT_FALSE(group(wide, 0, 8, 2, 12, 8).pooled_aligned);
+  EXPECT_FALSE(group(wide, 0, 8, 4, 10, 8).pooled_aligned);
+}
+
+TEST(Alignment, OfUpdatesIsThatOfEveryArray) {
+  RowTable good;
+  good.weights = memory;
+  good.rows = 4;
+  good.width = 6, good.stride = good.state_stride = 8;
+  good.state1 = memory + 16, good.state2 = memory + 32;
+  const auto flags = [&](const std::function<void(RowTable&)>& change) {
+    RowTable t = good;
+    change(t);
+    const kernels::UpdateShard s = kernels::update_shard(t);
+    return std::pair(s.weights_aligned != 0, s.state_aligned != 0);
+  };
+  EXPECT_EQ(flags([](RowTable&) {}), std::pair(true, true));
+  EXPECT_EQ(flags([](RowTable& t) { t.weights = memory + 1; }), std::pair(false, true));
+  EXPECT_EQ(flags([](RowTable& t) { t.stride = 7; }), std::pair(false, true));
+  EXPECT_EQ(flags([](RowTable& t) { t.state1 = memory + 17; }), std::pair(true, false));
+  EXPECT_EQ(flags([](RowTable& t) { t.state2 = memory + 34; }), std::pair(true, false));
+  EXPECT_EQ(flags([](RowTable& t) { t.state2 = nullptr; }), std::pair(true, true));
+  EXPECT_EQ(flags([](RowTable& t) { t.state_stride = 6; }), std::pair(true, false));
+  // Four bf16 numbers are 8 bytes.
+  EXPECT_EQ(flags([](RowTable& t) { t.type = DType::kBFloat16, t.weights = memory + 2; }),
+            std::pair(true, true));
+  EXPECT_EQ(flags([](RowTable& t) { t.type = DType::kBFloat16, t.weights = memory + 1; }),
+            std::pair(false, true));
+}
+
+TEST(Alignment, OfGradientsIsThatOfEveryRow) {
+  const auto aligned = [](int64_t at, int64_t stride) {
+    std::vector<int64_t> rows(2), starts(3), count(1);
+    std::vector<Occurrence> occurrences(2);
+    const BagGradient gradient{{memory + at, 2, 5, stride}, nullptr};
+    cuda::UpdateLists lists;
+    lists.clear();
+    lists.add({}, {rows, starts, occurrences, count}, {&gradient, 1});
+    return lists.gradients.at(0).aligned != 0;
+  };
+  EXPECT_TRUE(aligned(0, 8));
+  EXPECT_TRUE(aligned(4, 12));
+  EXPECT_FALSE(aligned(2, 8));
+  EXPECT_FALSE(aligned(4, 10));
+}
+
+/// Operations on a GPU whose results are compared with the reference.
+using CheckedOnGpu = OnGpu;
+
+TEST_F(CheckedOnGpu, AnUpdateTakesTheHyperparametersOfTheDevice) {
+  const auto checked =
+      make_checked_ops(make_cuda_ops(*device, *stream, CudaOpsOptions()), *device, *stream);
+  const auto w = upload(std::vector<float>(20, 1.0f)), g = upload(std::vector<float>(20, 0.5f));
+  const auto s1 = upload(std::vector<float>(20, 0.1f)), s2 = upload(std::vector<float>(20, 0.2f));
+  const auto now = upload(std::vector<StepHyperparams>{{0.25f, 0.5f, 0.25f, 3}});
+  OptimizerStep step;
+  step.rule = OptimizerRule::kAdam;
+  step.lr = 0.01f, step.eps = 1e-8f, step.beta1 = 0.9f, step.beta2 = 0.99f;
+  step.device_hyperparams = now.data();
+  EXPECT_EQ(
+      refusal([&] { checked->dense_update(step, w.view(), g.view(), s1.view(), s2.view(), {}); }),
+      "");
+  const float m = 0.9f * 0.1f + 0.1f * 0.5f, v = 0.99f * 0.2f + 0.01f * 0.25f;
+  EXPECT_NEAR(download(w.data(), 20)[7], 1 - 0.25f * (m / 0.5f) / std::sqrt(v / 0.25f), 1e-5);
 }
 
 /// A table of two rows. Each occurs in more than a chunk of ids, always with the same gradient.

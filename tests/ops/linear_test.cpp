@@ -2,6 +2,8 @@
 #include <cmath>
 #include <thread>
 
+#include <omp.h>
+
 #include "fixture.h"
 
 namespace dlrm {
@@ -103,6 +105,42 @@ TEST_P(Linear, ForwardOfNoSamplesDoesNothing) {
   EXPECT_TRUE(y.margins_untouched());
 }
 
+TEST_P(Linear, ALayerWithoutInputsOrOutputsIsItsBias) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    Cells none(5, 0, type), no_weights(7, 0, type), bias = Cells::random(1, 7, 3).rounded_to(type);
+    const View<const float> b(bias.floats().data, 7);
+    for (const Activation act : {Activation::kNone, Activation::kRelu, Activation::kTanh}) {
+      Cells y = Cells::random(5, 7, 4, type), want = y;
+      ops->linear_forward(none.matrix(), no_weights.matrix(), b, act, y.matrix(), {});
+      reference->linear_forward(none.matrix(), no_weights.matrix(), b, act, want.matrix(), {});
+      EXPECT_TRUE(close(y, want, 3)) << name_of(type);
+    }
+    // Its outputs' gradients reach the bias alone.
+    Cells dz = Cells::random(5, 7, 5, type), dw(7, 0), db(1, 7), want_db(1, 7);
+    ops->linear_backward_weight(dz.matrix(), none.matrix(), dw.floats(), {db.floats().data, 7});
+    reference->linear_backward_weight(dz.matrix(), none.matrix(), dw.floats(),
+                                      {want_db.floats().data, 7});
+    EXPECT_TRUE(close(db, want_db, 10)) << name_of(type);
+    // Without outputs, inputs have no gradient.
+    Cells no_outputs(0, 6, type), dx = Cells::random(5, 6, 6, type);
+    ops->linear_backward_input(none.matrix(), no_outputs.matrix(), dx.matrix());
+    for (int64_t c = 0; c < 30; ++c) EXPECT_EQ(dx.at(c / 6, c % 6), 0);
+    EXPECT_TRUE(dx.margins_untouched());
+  }
+}
+
+TEST_P(Linear, TheCallersNumberOfThreadsStays) {
+  for (const int threads : {1, 3, 5}) {
+    omp_set_num_threads(threads);
+    for (const int64_t n : {3, 200}) {
+      Cells x = Cells::random(n, n, 1), w = Cells::random(n, n, 2), y(n, n);
+      ops->linear_forward(x.matrix(), w.matrix(), {}, Activation::kNone, y.matrix(), {});
+      EXPECT_EQ(omp_get_max_threads(), threads);
+    }
+  }
+  omp_set_num_threads(2);
+}
+
 TEST_P(Linear, ReluBackwardZeroesWhereTheOutputIsZero) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     Cells y = Cells::random(5, 23, 1, type), dy = Cells::random(5, 23, 2, type);
@@ -145,6 +183,31 @@ TEST_P(Linear, RanksAsThreadsComputeTheResultsOfOneRank) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Linear, testing::ValuesIn(executions()), execution_name);
+
+TEST(CpuOps, UseTheInstructionSetThatIsAskedFor) {
+  for (const Execution& e : executions()) {
+    if (e.gpu()) continue;
+    const std::string name = Machine().cpu(e)->name();
+    EXPECT_EQ(name.rfind("cpu " + e.isa, 0), 0u) << name;
+    EXPECT_EQ(Machine().cpu(e)->threads(), e.threads);
+  }
+  const std::string best = Machine().cpu({"", 1})->name();
+  EXPECT_EQ(best.rfind("cpu " + executions()[executions().size() - 2].isa, 0) == 0 ||
+                best.rfind("cpu " + executions().back().isa, 0) == 0,
+            true)
+      << best;
+  for (const char* isa : {"sse9", "avx", "AVX2", " "}) {
+    try {
+      Machine().cpu({isa, 1});
+      ADD_FAILURE() << isa;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      EXPECT_NE(std::string(error.what()).find("instruction set '" + std::string(isa) + "'"),
+                std::string::npos);
+    }
+  }
+  EXPECT_THROW(Machine().cpu({"", 0}), std::exception);
+}
 
 TEST(ReferenceLinear, AKnownLayerIsRight) {
   Machine machine;

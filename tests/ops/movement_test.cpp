@@ -123,6 +123,117 @@ TEST_P(Movement, ManyNarrowBlocksCoverAMatrix) {
   EXPECT_TRUE(got.same_bits(want));
 }
 
+TEST_P(Movement, RowsOfAnyLengthAndAlignmentAreCopied) {
+  for (const DType from : kTypes) {
+    for (const DType to : kTypes) {
+      for (const int64_t spare : {0, 1, 8}) {
+        for (const int64_t width : {22, 23, 24}) {  // the first row may be aligned, others not
+          for (const int64_t cols : {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 20}) {
+            Cells src = Cells::random(3, width, 1, from, spare);
+            Cells got = Cells::random(3, width, 2, to, spare), want = got;
+            const BlockCopy b = block(src, got, cols);
+            ops->copy_blocks({&b, 1});
+            for (int64_t r = 0; r < 3; ++r) {
+              for (int64_t c = 0; c < cols; ++c) want.set(r, c, src.at(r, c));
+            }
+            ASSERT_TRUE(got.same_bits(want)) << name_of(from) << " to " << name_of(to) << cols;
+            got = Cells::random(3, width, 2, to, spare);
+            ops->convert(src.matrix().columns(0, cols), got.matrix().columns(0, cols));
+            ASSERT_TRUE(got.same_bits(want)) << name_of(from) << " to " << name_of(to) << cols;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Movement, AnyNumberOfBlocksIsCopied) {
+  for (const int64_t count : {1, 2, 31, 32, 33, 63, 64, 65, 100, 1025, 1100}) {
+    Cells src = Cells::random(2, count * 3, 1), got(2, count * 3), want(2, count * 3);
+    std::vector<BlockCopy> list;
+    for (int64_t i = 0; i < count; ++i) {
+      list.push_back(block(src, got, 3));
+      list.back().src = src.matrix().element(0, i * 3);
+      list.back().dst = got.matrix().element(0, (count - 1 - i) * 3);
+      for (int64_t c = 0; c < 6; ++c) {
+        want.set(c / 3, (count - 1 - i) * 3 + c % 3, src.at(c / 3, i * 3 + c % 3));
+      }
+    }
+    ops->copy_blocks(list);
+    EXPECT_TRUE(got.same_bits(want)) << count;
+  }
+}
+
+TEST_P(Movement, BlocksThatDifferInOneFieldAreDifferent) {
+  Cells src = Cells::random(6, 20, 1), other = Cells::random(6, 20, 2);
+  std::vector<float> halves(3, 0.5f), thirds(3, 1.0f / 3);
+  std::vector<int32_t> even = {0, 2, 4}, odd = {1, 3, 5};
+  Cells got = Cells::random(6, 20, 3), want = got;
+  BlockCopy plain = block(src, got, 5);
+  plain.rows = 3;
+  std::vector<BlockCopy> calls(14, plain);
+  calls[1].src = other.matrix().data;
+  calls[2].dst = got.matrix().element(0, 7);
+  calls[3].src_stride *= 2;
+  calls[4].dst_stride *= 2;
+  calls[5].rows = 2;
+  calls[6].cols = 6;
+  calls[7].scale = halves.data();
+  calls[8].scale = thirds.data();
+  calls[9].src_rows = even.data();
+  calls[10].src_rows = odd.data();
+  calls[11].dst_rows = even.data();
+  calls[12].dst_rows = odd.data();
+  calls[13].accumulate = true;
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = 0; i < calls.size(); ++i) {
+      ops->copy_blocks({&calls[i], 1});
+      BlockCopy b = calls[i];
+      b.dst = static_cast<char*>(static_cast<void*>(want.matrix().data)) +
+              (static_cast<char*>(calls[i].dst) - static_cast<char*>(got.matrix().data));
+      reference->copy_blocks({&b, 1});
+      ASSERT_TRUE(close(got, want)) << "call " << i;
+    }
+  }
+}
+
+TEST_P(Movement, ValuesAreRoundedToTheNearestHalf) {
+  // Each number of a type, the middle between it and the next, and the numbers beside the middle.
+  for (const DType type : {DType::kFloat16, DType::kBFloat16}) {
+    std::vector<float> values;
+    for (uint32_t bits = 0; bits < 0x7c00u; ++bits) {
+      float low = 0, high = 0;
+      if (type == DType::kFloat16) {
+        Float16 a, b;
+        a.bits = static_cast<uint16_t>(bits), b.bits = static_cast<uint16_t>(bits + 1);
+        low = static_cast<float>(a);
+        high = bits == 0x7bffu ? 65536.0f : static_cast<float>(b);
+      } else {
+        BFloat16 a, b;
+        a.bits = static_cast<uint16_t>(bits), b.bits = static_cast<uint16_t>(bits + 1);
+        low = static_cast<float>(a), high = static_cast<float>(b);
+      }
+      const float middle = low + (high - low) / 2;
+      for (const float v :
+           {low, std::nextafter(middle, 0.0f), middle, std::nextafter(middle, INFINITY)}) {
+        values.push_back(bits % 2 ? -v : v);
+      }
+    }
+    const auto n = static_cast<int64_t>(values.size());
+    Cells x(1, n), y(1, n, type), back(1, n);
+    for (int64_t c = 0; c < n; ++c) x.set(0, c, values[static_cast<size_t>(c)]);
+    ops->convert(x.matrix(), y.matrix());
+    ops->convert(y.matrix(), back.matrix());
+    for (int64_t c = 0; c < n; ++c) {
+      const float v = values[static_cast<size_t>(c)];
+      const float want = type == DType::kFloat16 ? static_cast<float>(Float16(v))
+                                                 : static_cast<float>(BFloat16(v));
+      ASSERT_EQ(y.at(0, c), want) << v << " to " << name_of(type);
+      ASSERT_EQ(back.at(0, c), want) << v << " from " << name_of(type);
+    }
+  }
+}
+
 /// Some rows of `all`, ascending with gaps, including the first and the last.
 std::vector<int32_t> some_rows(int32_t all, unsigned seed) {
   std::mt19937 random(seed);
@@ -230,9 +341,20 @@ TEST_P(Movement, OneNonFiniteElementIsFoundAnywhere) {
     std::vector<float> bad = {0};
     ops->find_non_finite(x.matrix(), bad);
     EXPECT_EQ(bad[0], 0);
-    x.set(299, 69, std::numeric_limits<float>::quiet_NaN());
-    ops->find_non_finite(x.matrix(), bad);
-    EXPECT_EQ(bad[0], 1);
+    for (const float value : {std::numeric_limits<float>::quiet_NaN(), INFINITY, -INFINITY}) {
+      for (const auto& [r, c] : {std::pair<int64_t, int64_t>{0, 0}, {150, 31}, {299, 69}}) {
+        const float before = x.at(r, c);
+        bad[0] = 0;
+        x.set(r, c, value);
+        ops->find_non_finite(x.matrix(), bad);
+        EXPECT_EQ(bad[0], 1) << value << " at " << r;
+        x.set(r, c, before);
+      }
+    }
+    x.set(0, 0, std::numeric_limits<float>::lowest());
+    bad[0] = 0;
+    if (type == DType::kFloat32) ops->find_non_finite(x.matrix(), bad);
+    EXPECT_EQ(bad[0], 0);
   }
 }
 

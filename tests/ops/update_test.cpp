@@ -29,6 +29,95 @@ TEST_P(Update, SparseRulesAgreeWithTheReference) {
   }
 }
 
+TEST_P(Update, ARuleForRowsAloneIsRefusedForParameters) {
+  if (GetParam().gpu()) GTEST_SKIP() << "arguments in the host's memory";
+  for (const OptimizerStep& step : every_rule(kSparse)) {
+    if (traits_of(step.rule).dense()) continue;
+    std::vector<float> w(4, 1.0f), g(4, 1.0f), s1(4, 1.0f);
+    try {
+      ops->dense_update(step, w, g, s1, {}, {});
+      ADD_FAILURE() << traits_of(step.rule).name;
+    } catch (const std::exception& error) {
+      EXPECT_NE(std::string(error.what()).find("steps rows of tables"), std::string::npos);
+    }
+    EXPECT_EQ(w, std::vector<float>(4, 1.0f));
+  }
+}
+
+TEST_P(Update, ParametersOfAnyNumberAndAlignmentAreUpdated) {
+  for (const OptimizerStep& step : every_rule(kDense)) {
+    const auto states = static_cast<size_t>(traits_of(step.rule).state_count());
+    for (const size_t n : {1u, 3u, 4u, 5u, 16u, 17u, 4096u, 4100u}) {
+      for (const size_t first : {0u, 1u, 2u, 4u}) {
+        const size_t apart = n / 16 % 2;  // the copy may be aligned otherwise than the values
+        const auto values = [&](unsigned seed) {
+          std::vector<float> v(n + 8);
+          std::mt19937 generator(seed);
+          for (float& x : v) x = 0.5f + static_cast<float>(generator() % 1000) / 1000;
+          return v;
+        };
+        std::vector<float> w = values(1), s1 = values(2), s2 = values(3), g = values(4);
+        std::vector<float> want_w = w, want_s1 = s1, want_s2 = s2;
+        std::vector<BFloat16> copy(n + 9);
+        const auto part = [&](std::vector<float>& v) { return View<float>(v.data() + first, n); };
+        ops->dense_update(step, part(w), part(g), states > 0 ? part(s1) : View<float>(),
+                          states > 1 ? part(s2) : View<float>(), {copy.data() + first + apart, n});
+        reference->dense_update(step, part(want_w), part(g),
+                                states > 0 ? part(want_s1) : View<float>(),
+                                states > 1 ? part(want_s2) : View<float>(), {});
+        for (size_t i = 0; i < n + 8; ++i) {
+          ASSERT_NEAR(w[i], want_w[i], 2e-5) << traits_of(step.rule).name << n << " " << first;
+          ASSERT_NEAR(s1[i], want_s1[i], 1e-4) << traits_of(step.rule).name << n << " " << first;
+          ASSERT_NEAR(s2[i], want_s2[i], 1e-4) << traits_of(step.rule).name << n << " " << first;
+          const bool inside = i >= first && i < first + n;
+          ASSERT_EQ(copy[i + apart].bits, inside ? BFloat16(w[i]).bits : 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Update, RowsOfAnyColumnsAndAlignmentAreFilled) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t spare : {0, 3, 4}) {
+      for (int64_t first = 0; first < 6; ++first) {
+        for (const int64_t width : {1, 2, 3, 4, 5, 8, 12, 13, 16}) {
+          Table got(5, width, type, 1, spare), want(got);
+          ops->fill_uniform(77, 3, first, 0.37f, got.rows());
+          reference->fill_uniform(77, 3, first, 0.37f, want.rows());
+          ASSERT_TRUE(got.same_bits(want)) << width << " from column " << first;
+        }
+      }
+    }
+  }
+}
+
+TEST(ReferenceUpdate, ReportsEveryValueThatIsNotFinite) {
+  Machine machine;
+  const int64_t rows[] = {2}, count[] = {1};
+  for (const OptimizerStep& step : every_rule(kSparse)) {
+    for (int spoilt = 0; spoilt < 4; ++spoilt) {  // nothing, the weights, a state
+      const bool there = spoilt < 2 + traits_of(step.rule).state_count();
+      Table table(3, 5, DType::kFloat32, 1);
+      Cells grads = Cells::random(1, 5, 2);
+      // The state of a row-wise rule is in the first column.
+      if (spoilt == 1) table.weights.set(2, 4, INFINITY);
+      if (spoilt == 2 && step.rule == OptimizerRule::kFtrl) {
+        table.weights.set(2, 4, 0);  // otherwise this state follows from the weight
+      }
+      if (spoilt > 1) {
+        Cells& state = spoilt == 2 ? table.state1 : table.state2;
+        state.set(2, traits_of(step.rule).rowwise() ? 0 : 4, INFINITY);
+      }
+      const bool reported = reports(step, [&](const OptimizerStep& now) {
+        machine.reference()->sparse_update(now, table.rows(step.rule), rows, count, grads.floats(),
+                                           false, {}, 5);
+      });
+      EXPECT_EQ(reported, spoilt > 0 && there) << traits_of(step.rule).name << " " << spoilt;
+    }
+  }
+}
+
 TEST_P(Update, ASetFlagSkipsIt) {
   const int64_t rows[] = {0, 3}, count[] = {2};
   const float sums[] = {4, 9}, flag = 1;

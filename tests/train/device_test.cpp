@@ -7,7 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/train/session.h"
+
 #include "small_run.h"
+#include "test_rank.h"
 
 namespace dlrm {
 namespace {
@@ -339,6 +343,62 @@ TEST_P(TrainingOnADevice, AnIdSpoiltOnTheDeviceEndsEveryRankWithItsPlace) {
     EXPECT_THAT(errors[0], HasSubstr(": id 1073741824 in the device's memory is outside its"));
     EXPECT_THAT(errors[0], AllOf(HasSubstr("sample "), HasSubstr("feature "), HasSubstr("rank 0")));
     EXPECT_THAT(errors, Each(errors[0]));
+  }
+}
+
+TEST_P(TrainingOnADevice, ASpoiltIdIsNamedByTheSampleOfItsRank) {
+  for (const RoutingMode mode : {RoutingMode::kExact, RoutingMode::kFixed}) {
+    for (const Strategy strategy : {Strategy::kDataParallel, Strategy::kTable, Strategy::kRow}) {
+      for (const int spoilt : {0, 1, 2}) {
+        RunConfig c = on_device(odd_model());
+        c.sharding.strategy = strategy;
+        c.routing.mode = mode;
+        const std::string error = errors_of_a_spoilt_id(c, 3, false, spoilt)[0];
+        const size_t at = error.find("sample ");
+        ASSERT_NE(at, std::string::npos) << error;
+        const int64_t sample = std::stoll(error.substr(at + 7));
+        // The first id that a rank holds is of its own samples if it keeps its ids, otherwise of
+        // the first rank's.
+        const Range samples = part_of(22, strategy == Strategy::kDataParallel ? spoilt : 0, 3);
+        EXPECT_GE(sample, samples.begin) << error;
+        EXPECT_LT(sample, samples.end) << error;
+      }
+    }
+  }
+}
+
+TEST_P(TrainingOnADevice, RowwiseAdagradRefusesColumnShardsOfOverlappingRows) {
+  RunConfig c = on_device(odd_model());
+  c.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
+  Plan plan;
+  for (int t = 0; t < static_cast<int>(c.model.tables.size()); ++t) {
+    const int64_t rows = c.model.tables[static_cast<size_t>(t)].rows;
+    if (t == 3) {
+      plan.shards.push_back({t, {0, 50}, {0, 3}, 0});
+      plan.shards.push_back({t, {50, rows}, {0, 3}, 0});
+      plan.shards.push_back({t, {0, rows}, {3, 6}, 0});
+    } else {
+      plan.shards.push_back({t, {0, rows}, {0, 6}, 0});
+    }
+  }
+  const auto comm = make_self_comm();
+  TestRank rank(*comm, c);
+  const std::string error =
+      error_of([&] { ShardedEmbeddings(rank.context, *rank.ops, embedding_options(c), plan); });
+  EXPECT_THAT(error, HasSubstr("row-wise Adagrad on a GPU needs column shards of the same rows"));
+}
+
+TEST_P(TrainingOnADevice, WiresOfTwoTypesTrainNearFp32) {
+  const Trained exact = train_on_threads(on_device(odd_model()), 3, 4);
+  for (const auto& [forward, backward] : {std::pair{DType::kBFloat16, DType::kFloat32},
+                                          {DType::kFloat32, DType::kFloat16},
+                                          {DType::kFloat16, DType::kBFloat16}}) {
+    for (const RoutingMode mode : {RoutingMode::kExact, RoutingMode::kFixed}) {
+      RunConfig c = on_device(odd_model());
+      c.routing.mode = mode;
+      c.train.wire = {forward, backward, DType::kFloat32};
+      expect_alike(train_on_threads(c, 3, 4), exact, 5e-3, 2e-2);
+    }
   }
 }
 

@@ -149,6 +149,17 @@ TEST(Trainer, RoundedWiresStayNearTheExactRun) {
   }
 }
 
+TEST(Trainer, WiresOfTwoTypesStayNearTheExactRun) {
+  RunConfig c = odd_model();
+  c.train.global_batch_size = 400;  // messages longer than a page
+  const Trained exact = train_on_threads(c, 4, 3);
+  for (const auto& [forward, backward] :
+       {std::pair{DType::kBFloat16, DType::kFloat32}, {DType::kFloat32, DType::kFloat16}}) {
+    c.train.wire = {forward, backward, DType::kFloat32};
+    expect_alike(train_on_threads(c, 4, 3), exact, 5e-3, 2e-2);
+  }
+}
+
 TEST(Trainer, MoreRanksThanSamplesAgree) {
   RunConfig c = odd_model();
   c.train.global_batch_size = 6;

@@ -37,8 +37,8 @@ class RecordReader {
   RecordReader(BlockFile& file, const std::string& label, int depth, const RecordLayout& layout,
                const BlockSums& sums);
 
-  /// Reads the records of distinct places and sorts them by place. Each block is read once.
-  /// Neighbouring blocks make one transfer. Calls take(tag, record) in any order.
+  /// Reads the records of distinct places and sorts them by place. Each block is read once. Blocks
+  /// that are close to each other make one transfer. Calls take(tag, record) in any order.
   using Take = std::function<void(uint32_t tag, const std::byte* record)>;
   void read(std::vector<Wanted>& wanted, const Take& take);
   /// The row numbers of a sealed segment's records.

@@ -48,16 +48,20 @@ struct SsdRecordsOptions {
   bool io_uring = true;  ///< otherwise, and where io_uring is refused, threads use pread and pwrite
 };
 
-/// Records in a file that has no name, so that it vanishes with the process however that ends.
-/// usage_error if the file cannot be made, or for more rows than 32-bit places can number.
+/// Records in a file that has no name. It vanishes with the process however that ends, and other
+/// stores, ranks and jobs may use the folder. usage_error if the file cannot be made, or for more
+/// rows than 32-bit places can number (about 2.8 billion).
 ///
-/// The file takes at most 1.5 times the bytes of the rows written, and 12 segments. Only rows that
-/// were written take space.
+/// The file takes at most 1.5 times the bytes of the rows written, and 12 segments. Packing loses
+/// up to an eighth of that. Rows that were never written take no space.
+///
+/// Rows of a read that lie in one block are read once, so large reads cost less. A write waits for
+/// a read under way if it fills more than 8 segments meanwhile.
 std::unique_ptr<RecordStore> make_ssd_records(int64_t rows, int64_t record_bytes,
                                               const SsdRecordsOptions& options);
 
 /// The most host memory that an SSD store takes: 4 bytes a row, 4 bytes for each 4 KiB of the file,
-/// and buffers of about 5 MiB.
+/// and buffers of about 7 MiB.
 int64_t ssd_records_memory(int64_t rows, int64_t record_bytes, const SsdRecordsOptions& options);
 
 }  // namespace dlrm

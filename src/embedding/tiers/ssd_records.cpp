@@ -205,6 +205,7 @@ void SsdRecords::compact() {
     });
   }
   std::lock_guard lock(state_);
+  DLRM_CHECK(!open_.full());
   segments_.free(segment, read_under_way_ ? reads_ : 0);
 }
 

@@ -101,12 +101,12 @@ TEST_F(SsdRecordsTest, ABlockIsReadOnceForAllOfItsRows) {
   };
   const auto store = make_disturbed();
   write_version(*store, row_range(0, kRows), kRecordBytes, 1);
-  // Rows lie in the order in which they were written, 32 in a block, 64 in a segment.
-  read_records(*store, {5, 70, 31, 0, 64}, kRecordBytes);
-  EXPECT_THAT(reads, ElementsAre(std::pair(0, 4096), std::pair(layout().segment_bytes(), 4096)));
+  // Rows lie in the order in which they were written, 32 in a block, 64 in a segment of 3 blocks.
+  read_records(*store, {5, 197, 31, 0, 192}, kRecordBytes);
+  EXPECT_THAT(reads, ElementsAre(std::pair(0, 4096), std::pair(9 * 4096, 4096)));
   reads.clear();
-  read_records(*store, {40, 3}, kRecordBytes);
-  EXPECT_THAT(reads, ElementsAre(std::pair(0, 8192))) << "neighbours are read together";
+  read_records(*store, {70, 3}, kRecordBytes);
+  EXPECT_THAT(reads, ElementsAre(std::pair(0, 4 * 4096))) << "blocks that are close to each other";
 }
 
 /// Holds the first transfer of a read until release().
