@@ -25,8 +25,7 @@ std::string first_value(const std::string& path, const std::string& key) {
 
 }  // namespace
 
-std::string processor_name() {
-  const std::string file = "/proc/cpuinfo";
+std::string processor_name(const std::string& file) {
   const std::string name = first_value(file, "model name");
   const std::string family = first_value(file, "cpu family"), model = first_value(file, "model");
   if (name.empty()) return "unknown";
@@ -43,10 +42,10 @@ int64_t resident_bytes() {
 
 int64_t machine_memory_bytes() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
 
-std::vector<CoreTicks> core_ticks() {
-  std::ifstream file("/proc/stat");
+std::vector<CoreTicks> core_ticks(const std::string& file) {
+  std::ifstream stat(file);
   std::vector<CoreTicks> cores;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(stat, line);) {
     if (line.rfind("cpu", 0) != 0) break;
     if (line.rfind("cpu ", 0) == 0) continue;  // the sum over all
     std::istringstream words(line);

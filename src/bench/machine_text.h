@@ -5,18 +5,20 @@
 
 namespace dlrm::bench {
 
-/// The processor's name in /proc/cpuinfo, with family and model if given.
-std::string processor_name();
+/// The processor's name in /proc/cpuinfo, or in another file of its form, with family and model if
+/// given.
+std::string processor_name(const std::string& file = "/proc/cpuinfo");
 
 /// Resident bytes of this process now, and bytes of the machine's memory.
 int64_t resident_bytes();
 int64_t machine_memory_bytes();
 
 /// Busy and total time of each CPU of the machine since it started, of all processes, in ticks.
+/// From /proc/stat, or another file of its form.
 struct CoreTicks {
   int64_t busy = 0;
   int64_t total = 0;
 };
-std::vector<CoreTicks> core_ticks();
+std::vector<CoreTicks> core_ticks(const std::string& file = "/proc/stat");
 
 }  // namespace dlrm::bench

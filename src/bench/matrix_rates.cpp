@@ -10,11 +10,6 @@
 namespace dlrm::bench {
 namespace {
 
-double gflops(int64_t n, double seconds) {
-  const auto size = static_cast<double>(n);
-  return 2e-9 * size * size * size / seconds;
-}
-
 /// Square matrices of ones and of the product.
 struct Matrices {
   explicit Matrices(int64_t n) : a(static_cast<size_t>(n * n), 1), b(a), c(a) {}

@@ -4,6 +4,12 @@
 
 namespace dlrm::bench {
 
+/// GFLOP/s of one product of square matrices of size n. A multiplication and an addition are two.
+inline double gflops(int64_t n, double seconds) {
+  const auto size = static_cast<double>(n);
+  return 2e-9 * size * size * size / seconds;
+}
+
 /// GFLOP/s of square matrix products of size n, the best call within `seconds`. None if the
 /// library or the processor does not support it. oneDNN uses the OpenMP threads of the caller.
 std::optional<double> onednn_sgemm_rate(int64_t n, double seconds);

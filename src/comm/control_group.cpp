@@ -39,7 +39,8 @@ double cpus_of_version2(const std::string& folder) {
 double cpus_of_version1(const std::string& folder) {
   const double quota = number_of(folder + "/cpu.cfs_quota_us");
   const double period = number_of(folder + "/cpu.cfs_period_us");
-  return quota > 0 && quota != kNone && period > 0 ? quota / period : kNone;
+  const bool limited = quota > 0 && quota != kNone && period > 0 && period != kNone;
+  return limited ? quota / period : kNone;
 }
 
 double room_of_version2(const std::string& folder) {

@@ -152,10 +152,7 @@ void write_file(const std::string& path, const std::string& text) {
 void make_folders(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error || !fs::is_directory(path, error)) {
-    throw run_error("{}: cannot create this folder: {}", path,
-                    error ? error.message() : "something else has its name");
-  }
+  if (error) throw run_error("{}: cannot create this folder: {}", path, error.message());
 }
 
 void sync_folder(const std::string& path) {

@@ -14,11 +14,9 @@ struct RankText {
 RankText first_text(Communicator& comm, const std::string& mine) {
   std::vector<int64_t> lengths;
   const std::vector<char> all = comm.allgatherv<char>(mine, &lengths);
-  size_t at = 0;
   for (size_t rank = 0; rank < lengths.size(); ++rank) {
-    const std::string text(all.data() + at, static_cast<size_t>(lengths[rank]));
-    at += text.size();
-    if (!text.empty()) return {text, rank};
+    const auto length = static_cast<size_t>(lengths[rank]);
+    if (length > 0) return {std::string(all.data(), length), rank};
   }
   return {};
 }

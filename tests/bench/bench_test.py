@@ -89,6 +89,27 @@ class BatchSweep(unittest.TestCase):
         moving = sum(point["stages_ms"][s] for s in result["moving_stages"])
         self.assertTrue(math.isclose(point["moving_share"], moving / sum(point["stages_ms"].values()), rel_tol=1e-6))
 
+    def test_times_of_stages_are_those_of_a_step(self):
+        result, _ = sweep(self.folder.name, "--batches", "8", "--samples", "200")
+        point = result["points"][0]
+        # Stages follow one another, so together they take no longer than the loop.
+        self.assertLessEqual(sum(point["stages_ms"].values()) * point["steps"], 1e3 * point["seconds"]["mean"])
+        self.assertGreater(sum(point["stages_ms"].values()), 0)
+
+    def test_the_process_uses_at_most_the_cores(self):
+        result, _ = sweep(self.folder.name, "--batches", "8", "--samples", "2000",
+                          "--set", f"train.threads={4 * os.cpu_count()}")
+        self.assertEqual(result["threads"], 4 * os.cpu_count())
+        for point in result["points"]:
+            self.assertGreater(point["process_utilization"], 0)
+            self.assertLess(point["process_utilization"], 0.3)  # a quarter of the threads
+
+    def test_samples_that_need_too_much_memory_are_refused_with_their_bytes(self):
+        done = bench("batch-sweep", TINY, "--batches", "8", "--samples", str(1 << 40))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        # 3 numbers and a label of 4 bytes, 3 offsets and 7 ids of 8.
+        self.assertIn("--samples would take 98304.0 GiB of memory", done.stderr)
+
     def test_prints_a_line_for_each_batch_size(self):
         _, table = sweep(self.folder.name, "--batches", "8..16", "--samples", "40")
         self.assertEqual([line.split()[0] for line in table.splitlines()[2:]], ["8", "16"])

@@ -1,5 +1,6 @@
 #include "comm/shared/arena.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -127,6 +128,24 @@ TEST(ArenaView, AFreedBlockIsRefused) {
   EXPECT_THROW(view.at(ArenaAddress(255, 1, 0)), Error);
 }
 
+TEST(ArenaView, ABlockOfAnEarlierGenerationIsRefused) {
+  Arena arena;
+  ArenaView view(arena.handle(), 1);
+  void* block = arena.allocate(Arena::kLargeBlock);
+  const ArenaAddress old = arena.address_of(block, 1);
+  arena.deallocate(block);
+  ArenaAddress now;
+  for (int i = 0; i < SegmentTable::kSegments && now.segment() != old.segment(); ++i) {
+    block = arena.allocate(Arena::kLargeBlock);
+    now = arena.address_of(block, 1);
+    if (now.segment() != old.segment()) arena.deallocate(block);
+  }
+  ASSERT_EQ(now.segment(), old.segment());
+  EXPECT_NE(now.generation(), old.generation());
+  EXPECT_THROW(view.at(old), Error);
+  EXPECT_NO_THROW(view.at(now));
+}
+
 TEST(ArenaView, ADeadRankIsNamed) {
   int to_parent[2], to_child[2];
   ASSERT_EQ(::pipe(to_parent) + ::pipe(to_child), 0);
@@ -206,6 +225,40 @@ TEST(ArenaPool, BlocksTakeAtMostTwiceThePeakInUse) {
   const size_t held = arena.bytes();
   for (int round = 0; round < 5; ++round) pool.release(pool.acquire(size_t{79} << 20));
   EXPECT_EQ(arena.bytes(), held);
+}
+
+TEST(ArenaPool, ABlockOfTheSizeInUseBeforeIsKept) {
+  Arena arena;
+  ArenaPool pool(arena);
+  const ArenaPool::Block first = pool.acquire(size_t{40} << 20);
+  const size_t held = arena.bytes();
+  pool.release(first);
+  EXPECT_EQ(arena.bytes(), held);
+  const ArenaPool::Block again = pool.acquire(size_t{39} << 20);
+  EXPECT_EQ(again.data, first.data);
+  EXPECT_EQ(again.bytes, first.bytes);
+  pool.release(again);
+}
+
+TEST(ArenaDevice, MemoryOfBothKindsIsCountedAndZeroed) {
+  const std::shared_ptr<Device> inner = make_cpu_device();
+  Arena arena;
+  const auto device = make_arena_device(
+      *inner, arena, [](size_t) {}, [] { return 1e18; });
+  for (int round = 0; round < 3; ++round) {
+    Array<char> small(*device, 1000, "small");
+    EXPECT_EQ(std::count(small.data(), small.data() + 1000, 0), 1000);
+    std::memset(small.data(), 'x', 1000);
+  }
+  {
+    const Array<char> shared(*device, size_t{4} << 20, "shared");
+    arena.limit_to(0);
+    const Array<char> ordinary(*device, size_t{8} << 20, "ordinary");
+    EXPECT_EQ(device->bytes_in_use(), size_t{12} << 20);
+    EXPECT_EQ(inner->bytes_in_use(), size_t{8} << 20);
+  }
+  EXPECT_EQ(device->bytes_in_use(), 0u);
+  EXPECT_EQ(device->peak_bytes(), size_t{12} << 20);
 }
 
 TEST(ArenaDevice, AnExhaustedArenaIsReportedAndReplacedByOrdinaryMemory) {

@@ -44,9 +44,10 @@ TEST_F(ControlGroups, TheTightestEnclosingLimitOfVersion2Applies) {
   write("/sys/fs/cgroup/job/memory.max", "1000000\n");
   write("/sys/fs/cgroup/job/memory.current", "700000\n");
   write("/sys/fs/cgroup/job/memory.stat",
-        "anon 400000\nfile 300000\nactive_file 40000\ninactive_file 50000\n");
+        "anon 400000\nfile 300000\nactive_file 40000\ninactive_file 50000\n"
+        "slab_reclaimable 600\nslab 9999\n");
   EXPECT_EQ(ControlGroup::cpus(root_), 2.5);
-  EXPECT_EQ(ControlGroup::memory_room(root_), 390000);
+  EXPECT_EQ(ControlGroup::memory_room(root_), 390600);
 }
 
 TEST_F(ControlGroups, ALimitOfTheRootGroupOfVersion2Applies) {
@@ -65,6 +66,24 @@ TEST_F(ControlGroups, TheLimitsOfVersion1ControllersApply) {
   write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   EXPECT_EQ(ControlGroup::cpus(root_), 3);
   EXPECT_EQ(ControlGroup::memory_room(root_), 0);
+}
+
+TEST_F(ControlGroups, AFullGroupHasNoRoom) {
+  write("/proc/self/cgroup", "0::/job\n");
+  write("/sys/fs/cgroup/job/memory.max", "1000\n");
+  write("/sys/fs/cgroup/job/memory.current", "5000\n");
+  EXPECT_EQ(ControlGroup::memory_room(root_), 0);
+}
+
+TEST_F(ControlGroups, AQuotaWithoutAPeriodIsNone) {
+  write("/proc/self/cgroup", "5:cpu:/a\nnonsense\n0::/b\n");
+  write("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "300000\n");
+  EXPECT_TRUE(std::isinf(ControlGroup::cpus(root_)));
+  write("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "0\n");
+  write("/sys/fs/cgroup/b/cpu.max", "100 0\n");
+  EXPECT_TRUE(std::isinf(ControlGroup::cpus(root_)));
+  write("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(ControlGroup::cpus(root_), 3);
 }
 
 TEST_F(ControlGroups, TheFileCacheOfAVersion1GroupIsRoom) {

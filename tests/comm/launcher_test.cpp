@@ -39,6 +39,24 @@ TEST(DetectLaunch, MpirunIsParallelFromTwoRanksOn) {
   EXPECT_FALSE(detect_launch().parallel);
 }
 
+TEST(DetectLaunch, AnotherLaunchersSizeDecides) {
+  const Environment one({{"PMI_SIZE", "1"}, {"PMI_RANK", "0"}});
+  EXPECT_FALSE(detect_launch().parallel);
+  const Environment two({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}});
+  EXPECT_TRUE(detect_launch().parallel);
+}
+
+TEST(DetectLaunch, ARankWithoutASizeIsParallel) {
+  for (const char* name : {"PMI_RANK", "PMIX_RANK"}) {
+    const std::vector<std::pair<const char*, const char*>> variables{{name, "0"}};
+    const Environment environment(variables);
+    EXPECT_TRUE(detect_launch().parallel) << name;
+  }
+  const Environment step(
+      {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}});
+  EXPECT_FALSE(detect_launch().parallel);
+}
+
 TEST(DetectLaunch, ABatchScriptIsNotParallel) {
   const Environment environment({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "8"}});
   EXPECT_FALSE(detect_launch().parallel);

@@ -120,6 +120,27 @@ TEST(StagedMemory, BuffersAreReused) {
   });
 }
 
+TEST(StagedMemory, TheSmallestSufficientSlotIsTakenOrTheLargestGrows) {
+  const std::shared_ptr<Device> device = make_cpu_device();
+  Staging staging(*device);
+  std::vector<std::unique_ptr<Staging::Slot>> slots;
+  for (const int64_t bytes : {300, 100, 200}) slots.push_back(staging.acquire(bytes, bytes));
+  const std::vector<const Staging::Slot*> known{slots[0].get(), slots[1].get(), slots[2].get()};
+  for (auto& slot : slots) staging.release(std::move(slot));
+  const auto taken = [&](int64_t send, int64_t receive) {
+    std::unique_ptr<Staging::Slot> slot = staging.acquire(send, receive);
+    EXPECT_GE(slot->send.size(), static_cast<size_t>(send));
+    EXPECT_GE(slot->receive.size(), static_cast<size_t>(receive));
+    const Staging::Slot* found = slot.get();
+    staging.release(std::move(slot));
+    return std::find(known.begin(), known.end(), found) - known.begin();
+  };
+  EXPECT_EQ(taken(50, 50), 1);
+  EXPECT_EQ(taken(150, 10), 2);
+  EXPECT_EQ(taken(10, 250), 0);
+  EXPECT_EQ(taken(1000, 10), 0);
+}
+
 TEST(StagedBlocks, EachByteIsStoredOnce) {
   // Blocks of 4 ranks: two overlap, one is separate, the rank's own one is left out.
   const std::vector<int64_t> bytes{10, 4, 8, 5}, offsets{100, 0, 105, 40};

@@ -50,6 +50,62 @@ TEST(FindStall, ARankThatHasNotEnteredACallIsNamed) {
   EXPECT_THAT(stall.table, HasSubstr("alltoallv #2 (64 bytes)"));
 }
 
+TEST(FindStall, TheFirstCallThatARankLacksIsNamed) {
+  const std::vector<std::pair<const char*, int64_t>> calls{
+      {"barrier", 0}, {"broadcast", 1}, {"alltoallv", 2}, {"allgatherv", 3}, {"allreduce", 4}};
+  const auto entered = [&](int number, size_t count) {
+    return rank(number, 301, "s", {calls.begin(), calls.begin() + static_cast<int>(count)});
+  };
+  const Stall stall = find_stall({entered(0, 5), entered(1, 2), entered(2, 4)}, 300);
+  EXPECT_EQ(stall.error,
+            "rank 1 made no progress for 300 s: not in alltoallv #3 where others wait, stage s");
+  const Stall two = find_stall({entered(0, 2), entered(1, 3), entered(2, 2)}, 300);
+  EXPECT_EQ(
+      two.error,
+      "ranks 0, 2 made no progress for 300 s: not in alltoallv #3 where others wait, stage s");
+}
+
+TEST(FindStall, TheTimeSinceAReportCountsAsIdle) {
+  std::vector<PeerReport> ranks = {rank(0, 200, "a", {}), rank(1, 1, "b", {})};
+  ranks[0].seconds_ago = ranks[1].seconds_ago = 99;
+  EXPECT_FALSE(find_stall(ranks, 300).found);
+  ranks[0].seconds_ago = ranks[1].seconds_ago = 100;
+  EXPECT_TRUE(find_stall(ranks, 300).found);
+  ranks[0].report.timeout_seconds = 0;  // not watched
+  EXPECT_FALSE(find_stall(ranks, 300).found);
+}
+
+TEST(FindStall, TheTableShowsWhatEachRankDid) {
+  std::vector<PeerReport> ranks = {rank(0, 301, "return", {{"barrier", 0}, {"alltoallv", 64}}),
+                                   rank(1, 5.25, "lookup", {{"barrier", 0}, {"broadcast", 8}}),
+                                   PeerReport{}, rank(3, 2, "load", {})};
+  // Rank 0 has entered one call of another communicator.
+  ranks[0].report.comm_count = 2;
+  ranks[0].report.comms[1] = ranks[0].report.comms[0];
+  ranks[0].report.comms[1].id = 7;
+  ranks[0].report.comms[1].entered = 1;
+  ranks[2].seconds_ago = 400;
+  const Stall stall = find_stall(ranks, 300);
+  EXPECT_EQ(stall.table,
+            "watchdog: no progress for 300 s\n"
+            "  rank  last heard       idle  stage         last call\n"
+            "     0       0.2 s    301.2 s  return        alltoallv #2 (64 bytes)\n"
+            "     1       0.2 s      5.5 s  lookup        broadcast #2 (8 bytes)\n"
+            "     2       never\n"
+            "     3       0.2 s      2.2 s  load          none\n"
+            "  communicator 0, call #1: barrier not entered by ranks 2, 3\n"
+            "  communicator 7, call #1: barrier not entered by ranks 1, 2, 3\n");
+  EXPECT_EQ(stall.error, "rank 2 no longer answers: last heard 400 s ago in stage start");
+}
+
+TEST(FindStall, SeveralSilentRanksAreNamed) {
+  std::vector<PeerReport> ranks = {rank(0, 1, "a", {}), rank(1, 1, "b", {}), rank(2, 1, "c", {})};
+  ranks[1].seconds_ago = 301;
+  ranks[2].seconds_ago = 310;
+  EXPECT_EQ(find_stall(ranks, 300).error,
+            "ranks 1, 2 no longer answer: last heard 301 s ago in stage b");
+}
+
 TEST(FindStall, RanksInDifferentCallsAreNamed) {
   const Stall stall =
       find_stall({rank(0, 301, "a", {{"barrier", 0}}), rank(1, 301, "b", {{"broadcast", 8}})}, 300);

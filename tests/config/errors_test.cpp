@@ -110,6 +110,8 @@ INSTANTIATE_TEST_SUITE_P(
              "unknown key epochs; the nearest known one is train.epochs"},
         Case{"InTheWrongSectionBesideADeeperOne", "train.device=cpu",
              "unknown key train.device; the nearest known one is device"},
+        Case{"InTheFirstOfTwoSections", "train.every_steps=4",
+             "unknown key train.every_steps; the nearest known one is eval.every_steps"},
         Case{"InATable", "model.tables.C1.row=4",
              "unknown key model.tables.0.row; the nearest known one is model.tables.0.rows"},
         Case{"NoEquals", "train.seed", "needs the form a.b.c=value"},
@@ -120,6 +122,8 @@ INSTANTIATE_TEST_SUITE_P(
              "model.tables.C1.rows is \"100\", which has nothing inside; set it as a whole"},
         Case{"NoSuchItem", "model.tables.9.rows=4",
              "model.tables has no item 9: needs a number below 2, or an item's name"},
+        Case{"NoSuchNumber", "model.tables.2.rows=4",
+             "model.tables has no item 2: needs a number below 2, or an item's name"},
         Case{"UnknownTable", "memory.tables={T: host}",
              "memory.tables names T, which is no table; the nearest is t"},
         Case{"UnknownMember", "sharding.tables={t_3: row}",
@@ -246,6 +250,13 @@ INSTANTIATE_TEST_SUITE_P(
                  "side 4 (model.dense_features, with no bottom MLP)"}),
     [](const auto& info) { return std::string(info.param.name); });
 
+TEST(BadFile, OfMergedMapsTheFirstIsNamed) {
+  const std::string yaml =
+      "model: {<<: [{interaction: dot},\n    {interaction: fm}], dense_features: 4, top_mlp: [1],\n"
+      "  tables: [{name: t, rows: 3, dim: 8}]}\ntrain: {global_batch_size: 4}\n";
+  EXPECT_THAT(error_of(yaml), ::testing::StartsWith("small.yaml:1: interaction dot needs equal"));
+}
+
 TEST(BadFile, TooDeepNestingIsRefused) {
   EXPECT_THAT(error_of(std::string(5000, '[')), ::testing::HasSubstr("deep"));
   EXPECT_THAT(error_of(std::string(5000, '{')), ::testing::HasSubstr("deep"));
@@ -261,6 +272,15 @@ TEST(BadFile, AliasesThatMultiplyAreRefusedAtOnce) {
 
 TEST(BadFile, AnEscapeThatIsNoneIsShownWithoutControlCharacters) {
   EXPECT_THAT(error_of("model: \"\\\x1b\""), ::testing::EndsWith("unknown escape character: ?"));
+}
+
+TEST(BadValue, ALongValueIsShownInPart) {
+  const std::string sixty(60, 'x');
+  const char* const needs = "\": needs one of auto, mpi, nccl, staged";
+  EXPECT_THAT(error_of(kSmallYaml, {"comm=" + sixty}),
+              ::testing::EndsWith("comm is \"" + sixty + needs));
+  EXPECT_THAT(error_of(kSmallYaml, {"comm=" + sixty + "y"}),
+              ::testing::EndsWith("comm is \"" + sixty + "..." + needs));
 }
 
 TEST(BadValue, AValueOfManyLinesIsShownOnOneLine) {

@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 
 #include "sample_config.h"
 
@@ -203,6 +204,17 @@ TEST(Overrides, AnOverrideOfStepsRemovesTheEpochsOfTheFile) {
   EXPECT_NE(error_of(yaml, {"train.steps=7", "train.epochs=2"}), "");
 }
 
+TEST(Overrides, AnOverrideOfEpochsRemovesTheStepsOfTheFile) {
+  const std::string yaml = kSmallYaml.substr(0, kSmallYaml.find("train: {")) +
+                           "train: {global_batch_size: 64, steps: 3}\n";
+  const RunConfig config = parse_config(yaml, "a.yaml", {"train.epochs=2"});
+  EXPECT_EQ(config.train.epochs, 2);
+  EXPECT_EQ(config.train.steps, -1);
+  EXPECT_NE(error_of(yaml, {"train.epochs=2", "train.steps=7"}), "");
+  EXPECT_EQ(parse_config(yaml, "a.yaml", {"train={global_batch_size: 4, epochs: 5}"}).train.epochs,
+            5);
+}
+
 TEST(Overrides, AnOverrideOfTextMayBeEmpty) {
   EXPECT_EQ(small_config({"data.test="}).data.test, "");
   EXPECT_EQ(small_config({"data.test=a=b.h5"}).data.test, "a=b.h5");
@@ -261,6 +273,32 @@ TEST(ToYaml, OnlyWholeGroupsAreFolded) {
   ASSERT_EQ(again.size(), 3u);
   EXPECT_EQ(again[1].name, "t_1");
   EXPECT_EQ(again[1].features, config.model.tables[1].features);
+}
+
+/// A table that differs from its group in anything is written apart.
+TEST(ToYaml, TablesUnlikeTheirGroupAreReadBackUnchanged) {
+  const std::vector<std::function<void(TableConfig&)>> changes{
+      [](TableConfig& t) { t.rows = 7; },
+      [](TableConfig& t) { t.dim = 7; },
+      [](TableConfig& t) { t.dtype = DType::kBFloat16; },
+      [](TableConfig& t) { t.name = "t_9"; },
+      [](TableConfig& t) { t.group = "other"; },
+      [](TableConfig& t) { t.features[0].name = "f"; },
+      [](TableConfig& t) { t.features[0].hotness = 7; },
+      [](TableConfig& t) { t.features[0].pooling = Pooling::kMean; },
+      [](TableConfig& t) {
+        t.features.push_back({"more", 2, Pooling::kSum});
+      }};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    for (const size_t t : {1, 2, 3}) {
+      RunConfig config = small_config({"model.interaction=concat"});
+      changes[i](config.model.tables[t]);
+      auto again = parse_config(to_yaml(config), "again.yaml").model.tables;
+      ASSERT_EQ(again.size(), 4u);
+      for (size_t k = 0; k < again.size(); ++k) again[k].group = config.model.tables[k].group;
+      EXPECT_EQ(again, config.model.tables) << i << " " << t;
+    }
+  }
 }
 
 TEST(ToYaml, TablesWithoutAGroupAreWritten) {

@@ -74,12 +74,26 @@ TEST(EditDistance, LettersAndSwapsCountOne) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
   EXPECT_EQ(edit_distance("seed", "sede"), 1);
   EXPECT_EQ(edit_distance("ab", "ba"), 1);
+  EXPECT_EQ(edit_distance("xyab", "xyba"), 1);
+  EXPECT_EQ(edit_distance("abxycd", "baxydc"), 2);
+  EXPECT_EQ(edit_distance("ca", "abc"), 3);
+  EXPECT_EQ(edit_distance("abc", ""), 3);
+  EXPECT_EQ(edit_distance("steps", "step"), 1);
 }
 
 TEST(Nearest, CommonLettersCountMoreThanAShortWord) {
   EXPECT_EQ(nearest("bach_size", {"epochs", "global_batch_size", "seed"}), "global_batch_size");
   EXPECT_EQ(nearest("Seed", {"steps", "seed"}), "seed");
   EXPECT_EQ(nearest("x", {}), "");
+}
+
+TEST(Nearest, OfEquallyNearWordsTheFirstWinsAndCaseDoesNotCount) {
+  EXPECT_EQ(nearest("x", {"ax", "bx"}), "ax");
+  EXPECT_EQ(nearest("SEED", {"abcd", "seed"}), "seed");
+  EXPECT_EQ(nearest("seed", {"abcd", "SEED"}), "SEED");
+  // Only the first 64 letters are compared.
+  const std::string long_word(64, 'w');
+  EXPECT_EQ(nearest(long_word + "b", {long_word + "a", long_word + "b"}), long_word + "a");
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "sample_config.h"
 
 namespace dlrm {
@@ -36,6 +38,58 @@ TEST(KeysThatBlockResume, EveryOtherDifferenceIsNamed) {
 TEST(KeysThatBlockResume, ATableIsNamedByItsName) {
   EXPECT_EQ(blocked_by({"model.tables.C1.rows=99"}), Keys{"model.tables.C1.rows"});
   EXPECT_EQ(blocked_by({"model.tables.t.count=4"}), Keys{"model.tables.t.count"});
+}
+
+TEST(KeysThatBlockResume, TheOrderAndTheNumberOfTablesAreNamed) {
+  const RunConfig now = small_config();
+  RunConfig other = now;
+  std::swap(other.model.tables[0], other.model.tables[1]);
+  const Keys swapped = keys_that_block_resume(other, now);
+  EXPECT_NE(std::find(swapped.begin(), swapped.end(), "model.tables"), swapped.end());
+  other = now;
+  other.model.tables.push_back(other.model.tables[0]);
+  other.model.tables.back().name = other.model.tables.back().group = "new";
+  other.model.tables.back().features[0].name = "new";
+  const Keys keys{"model.tables",           "model.tables.new.dim",
+                  "model.tables.new.dtype", "model.tables.new.hotness",
+                  "model.tables.new.name",  "model.tables.new.pooling",
+                  "model.tables.new.rows"};
+  EXPECT_EQ(keys_that_block_resume(now, other), keys);  // added
+  EXPECT_EQ(keys_that_block_resume(other, now), keys);  // removed
+}
+
+/// Every key of the reference is either one that a resumed run may change, or is named.
+TEST(KeysThatBlockResume, OnlyTheKeysThatMayChangeDoNotBlock) {
+  const std::vector<std::pair<std::string, std::string>> blocking{
+      {"data.shuffle", "false"},
+      {"data.invalid_id", "drop"},
+      {"data.synthetic.samples", "5"},
+      {"data.synthetic.alpha", "0.5"},
+      {"data.synthetic.seed", "5"},
+      {"train.seed", "5"},
+      {"train.precision", "bf16"},
+      {"train.tf32", "false"},
+      {"train.pin_algorithms", "true"},
+      {"train.wire.forward", "bf16"},
+      {"train.wire.backward", "bf16"},
+      {"train.dense_optimizer.lr", "5"},
+      {"train.sparse_optimizer.eps", "0.5"},
+      {"train.sparse_optimizer.initial_accumulator", "0.5"},
+      {"train.lr_schedule.warmup_steps", "5"},
+      {"train.lr_schedule.decay_start", "5"},
+      {"train.lr_schedule.decay_steps", "5"},
+      {"model.activation", "tanh"},
+      {"model.bottom_mlp", "[8, 16]"},
+      {"model.top_mlp", "[1]"}};
+  for (const auto& [key, value] : blocking) {
+    EXPECT_EQ(blocked_by({key + "=" + value}), Keys{key});
+  }
+  for (const char* free :
+       {"data.verify=false", "eval.at_end=false", "eval.stop_at_auc=0.5", "eval.patience=3",
+        "checkpoint.directory=c", "checkpoint.every_steps=5", "checkpoint.at_end=true",
+        "checkpoint.keep=7", "checkpoint.keep_best=auc", "routing.mode=fixed"}) {
+    EXPECT_EQ(blocked_by({free}), Keys{}) << free;
+  }
 }
 
 }  // namespace

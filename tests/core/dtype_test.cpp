@@ -53,6 +53,17 @@ TEST(Float16, EveryFiniteValueSurvivesTheRoundTrip) {
   }
 }
 
+TEST(Float16, InfinityAndNanStay) {
+  for (const uint32_t bits : {0x7c00u, 0xfc00u, 0x7c01u, 0x7e00u, 0xffffu}) {
+    Float16 h;
+    h.bits = static_cast<uint16_t>(bits);
+    EXPECT_EQ(std::isnan(float(h)), (bits & 0x3ffu) != 0) << bits;
+    EXPECT_EQ(std::isinf(float(h)), (bits & 0x3ffu) == 0) << bits;
+    EXPECT_EQ(std::signbit(float(h)), bits >= 0x8000u) << bits;
+    EXPECT_EQ(std::isnan(float(Float16(float(h)))), std::isnan(float(h))) << bits;
+  }
+}
+
 TEST(Float16, ConversionRoundsToNearestTiesToEven) {
   for (uint32_t bits = 0; bits < 0x7bff; ++bits) {
     Float16 low, high;

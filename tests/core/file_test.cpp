@@ -79,6 +79,35 @@ TEST_F(FileTest, ATextIsReadUpToALengthAndFromRegularFilesAlone) {
   EXPECT_THAT(error_of("/dev/zero", 4), HasSubstr("is not a regular file"));
 }
 
+TEST_F(FileTest, ATextOfManyBlocksIsReadWhole) {
+  // A block has 65,536 bytes.
+  for (const size_t size : {0, 1, 65535, 65536, 65537, 200000}) {
+    std::string text(size, 'x');
+    for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>('a' + i % 23);
+    write_file(path("a"), text);
+    EXPECT_EQ(read_text(path("a"), size), text);
+    EXPECT_EQ(read_file(path("a")), text);
+    if (size == 0) continue;
+    EXPECT_THROW(read_text(path("a"), size - 1), Error);
+  }
+}
+
+TEST_F(FileTest, AFileIsNoFolder) {
+  write_file(path("a"), "12345");
+  for (const std::string name : {"a", "a/b"}) {
+    try {
+      make_folders(path(name));
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kFailure);
+      EXPECT_THAT(error.what(), HasSubstr(path(name) + ": cannot create this folder: Not a dir"));
+    }
+  }
+  make_folders(path("c/d"));
+  make_folders(path("c/d"));
+  EXPECT_TRUE(fs::is_directory(path("c/d")));
+}
+
 TEST_F(FileTest, APartialFileDoesNotFollowALinkOfItsName) {
   write_file(path("victim"), "precious");
   fs::create_symlink(path("victim"), path("a.partial"));

@@ -3,11 +3,13 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,6 +83,53 @@ TEST_F(FolderLockTest, ASecondHolderIsRefusedAndToldWhoHasIt) {
               AllOf(HasSubstr(folder_), HasSubstr(std::string("host ") + host),
                     HasSubstr("pid " + std::to_string(getpid())), HasSubstr("started 20")));
   EXPECT_TRUE(first.in_place());
+}
+
+/// The time after "started " as seconds since 1970.
+std::time_t start_in(const std::string& error) {
+  std::tm utc{};
+  const size_t at = error.find("started ");
+  if (at == std::string::npos) return 0;
+  EXPECT_NE(strptime(error.c_str() + at + 8, "%Y-%m-%d %H:%M:%S UTC;", &utc), nullptr) << error;
+  return timegm(&utc);
+}
+
+TEST_F(FolderLockTest, TheStartOfTheHoldingProcessIsTold) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const std::time_t before = std::time(nullptr);
+  const pid_t child = start([&] {
+    const FolderLock lock(folder_, kShort);
+    EXPECT_EQ(write(ready[1], "x", 1), 1);
+    pause();
+  });
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  const std::time_t started = start_in(error_of_locking());
+  EXPECT_GE(started, before - 2);  // the two clocks are read one after the other
+  EXPECT_LE(started, std::time(nullptr) + 2);
+  kill(child, SIGKILL);
+  code_of(child);
+  for (const int end : ready) close(end);
+}
+
+TEST_F(FolderLockTest, AHolderWithoutARecordIsUnknown) {
+  const int file_lock = open(file().c_str(), O_RDWR | O_CREAT, 0600);
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  ASSERT_EQ(fcntl(file_lock, F_OFD_SETLK, &whole), 0);
+  EXPECT_THAT(error_of_locking(), HasSubstr("another job: host unknown, pid ?, started ?; let"));
+  close(file_lock);
+}
+
+TEST_F(FolderLockTest, TheRecordReplacesALongerOne) {
+  const std::string old = "host " + std::string(500, 'h') + "\npid 77\n";
+  write_file(file(), old);  // without a token: of nobody
+  const FolderLock lock(folder_, kShort);
+  const std::string record = read_file(file()).value_or("");
+  EXPECT_LT(record.size(), old.size());
+  EXPECT_EQ(record.find("hhh"), std::string::npos);
+  EXPECT_EQ(record.rfind("beat "), record.size() - 18) << record;
 }
 
 TEST_F(FolderLockTest, AReleasedFolderIsEmptyAndFree) {

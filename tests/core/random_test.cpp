@@ -48,6 +48,29 @@ TEST(NormalAt, TheMeanIsZeroAndTheVarianceOne) {
   EXPECT_NEAR(squares / n, 1, 0.04);
 }
 
+TEST(NormalAt, EveryPartOfKeyRowAndColumnCounts) {
+  const uint64_t row = 5, high = uint64_t{1} << 32;
+  const double value = normal_at(3, row, 8);
+  for (const double other :
+       {normal_at(4, row, 8), normal_at(3 + high, row, 8), normal_at(3, row + 1, 8),
+        normal_at(3, row + high, 8), normal_at(3, row, 9), normal_at(3, row, 10)}) {
+    EXPECT_NE(other, value);
+  }
+  // Two columns share the words of a counter.
+  EXPECT_NE(normal_at(3, row, 9), normal_at(3, row, 11));
+  EXPECT_EQ(normal_at(3, row, 8), value);
+}
+
+TEST(UniformRow, EachValueIsAWordOfPhilox) {
+  const uint64_t row = (uint64_t{7} << 32) + 5;
+  std::vector<float> values(10);
+  uniform_row(99, row, 6, 10, 0.5f, values.data());
+  for (size_t i = 0; i < 10; ++i) {
+    const auto c = static_cast<uint32_t>(6 + i);
+    EXPECT_EQ(values[i], (uniform01(philox(99, {5, 7, c / 4, 0})[c % 4]) * 2.0f - 1.0f) * 0.5f);
+  }
+}
+
 TEST(StreamKey, NameAndSeedChangeTheKey) {
   EXPECT_NE(stream_key(1, "a"), stream_key(1, "b"));
   EXPECT_NE(stream_key(1, "a"), stream_key(2, "a"));

@@ -1,10 +1,12 @@
 #include "dlrm/core/replace_file.h"
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
@@ -36,17 +38,54 @@ TEST(ReplaceFile, TheOldFileIsReplacedWholeOrNotAtAll) {
   fs::remove_all(folder);
 }
 
+/// The text of the Error of replacing a file by `text` if files may have 4096 bytes.
+std::string error_beyond_the_limit(const std::string& path, const std::string& text) {
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  rlimit limited = before;
+  limited.rlim_cur = 4096;
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &limited);
+  std::string error;
+  try {
+    replace_file(path, text);
+  } catch (const Error& thrown) {
+    error = thrown.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  return error;
+}
+
+TEST(ReplaceFile, AFailedWriteIsAnErrorAndLeavesTheOldFile) {
+  const fs::path folder = fs::temp_directory_path() / ("failed_write_" + std::to_string(getpid()));
+  fs::create_directory(folder);
+  const std::string path = folder / "file";
+  replace_file(path, "old");
+  EXPECT_EQ(error_beyond_the_limit(path, std::string(4096, 'x')), "");
+  replace_file(path, "old");
+  // The first text is written when the file is closed, the second one before.
+  for (const size_t bytes : {size_t{4097}, size_t{1} << 20}) {
+    const std::string error = error_beyond_the_limit(path, std::string(bytes, 'x'));
+    EXPECT_NE(error.find(": cannot write: File too large"), std::string::npos) << error;
+    EXPECT_EQ(text_of(path), "old");
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
+  }
+  fs::remove_all(folder);
+}
+
 TEST(ReplaceFile, WhatAKillLeftIsRemovedAndNothingElse) {
   const fs::path folder = fs::temp_directory_path() / ("interrupted_" + std::to_string(getpid()));
   fs::create_directory(folder);
   const std::string path = folder / "file";
-  for (const char* kept : {"file.tmp", "file.0123456.tmp", "file.0123456x.tmp",
-                           "other.01234567.tmp", "file.01234567.tmp2"}) {
+  for (const char* kept :
+       {"file.tmp", "file.0123456.tmp", "file.0123456x.tmp", "file.012345678.tmp",
+        "file.01234567.tmq", "other.01234567.tmp", "file.01234567.tmp2"}) {
     std::ofstream(folder / kept) << "kept";
   }
   std::ofstream(folder / "file.01234567.tmp") << "half";
   remove_interrupted_replacements(path);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 5);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 7);
   EXPECT_FALSE(fs::exists(folder / "file.01234567.tmp"));
   fs::remove_all(folder);
 }

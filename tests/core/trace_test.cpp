@@ -27,6 +27,30 @@ TEST(Trace, ATotalExcludesNestedStages) {
   EXPECT_EQ(inner.ns + outer.ns, whole.end_ns - whole.begin_ns);
 }
 
+TEST(Trace, EveryEndOfAStageIsCounted) {
+  Trace trace;
+  for (int i = 0; i < 3; ++i) Span(trace, "step");
+  trace.add("copy", 5, 12);
+  trace.add("copy", 20, 23);
+  ASSERT_EQ(trace.totals().size(), 2u);
+  EXPECT_EQ(trace.totals()[0].count, 3);
+  EXPECT_EQ(trace.totals()[1].count, 2);
+  EXPECT_EQ(trace.totals()[1].ns, 7 + 3);
+  EXPECT_TRUE(trace.events().empty());
+}
+
+TEST(Trace, AStageThatIsNotTimedOnlyHasAName) {
+  Trace trace(true);
+  {
+    Span outer(trace, "outer");
+    Span named(trace, "named", false);
+    EXPECT_STREQ(trace.current(), "named");
+  }
+  ASSERT_EQ(trace.totals().size(), 1u);
+  EXPECT_STREQ(trace.totals()[0].name, "outer");
+  EXPECT_EQ(trace.events().size(), 1u);
+}
+
 TEST(Trace, StagesThatEndWhileCountingIsOffDoNotCount) {
   Trace trace(true);
   trace.count_totals(false);

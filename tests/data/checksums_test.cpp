@@ -118,6 +118,27 @@ TEST_F(DatasetChecksums, AreNotComparedWithVerifyOff) {
   load_all(trusting);
 }
 
+TEST_F(DatasetChecksums, ADamagedBlockIsFoundEachTimeItIsRead) {
+  damage(DatasetFile(path_).dense(), 0);
+  const auto source = make_batch_source(config(false), Split::kTrain, 0, 1);
+  Batch batch;
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_THAT(error_of([&] { source->load(0, batch); }), HasSubstr("/dense is damaged"));
+  }
+}
+
+TEST_F(DatasetChecksums, TheOffsetAtTheEndOfABlockBelongsToBothBlocks) {
+  damage(DatasetFile(path_).find("bags")->offsets, kChecksumSamples * 8);
+  const DatasetFile file(path_);
+  std::vector<size_t> bags;
+  for (size_t f = 0; f < file.features().size(); ++f) {
+    if (file.features()[f].name == "bags") bags.push_back(f);
+  }
+  EXPECT_THAT(error_of([&] { file.verify(0, bags); }), HasSubstr("offsets is damaged"));
+  EXPECT_THAT(error_of([&] { file.verify(1, bags); }), HasSubstr("offsets is damaged"));
+  EXPECT_NO_THROW(file.verify(2, bags));
+}
+
 TEST_F(DatasetChecksums, ABlockIsVerifiedOnce) {
   const auto source = make_batch_source(config(false), Split::kTrain, 0, 1);
   Batch batch;

@@ -13,6 +13,7 @@
 #include "dlrm/data/batch_source.h"
 #include "dlrm/hdf5/file.h"
 
+#include "data/mapped_file.h"
 #include "dataset_fixture.h"
 
 namespace dlrm {
@@ -74,6 +75,73 @@ TEST(DatasetWriter, AFeatureNameThatWouldBeAPathIsRefused) {
   EXPECT_THAT(error_of([&] { DatasetWriter("/tmp/x.h5", layout); }), HasSubstr("a/b"));
 }
 
+TEST(DatasetWriter, NarrowIdsAllowTwoToThe31Rows) {
+  const TemporaryFolder folder;
+  const int64_t most = int64_t{1} << 31;
+  const auto write = [&](IdType ids, int64_t rows, int64_t later) {
+    DatasetLayout layout;
+    layout.features = {{"f", 1, rows, ids}};
+    layout.samples = 0;
+    DatasetWriter writer(folder / "a.h5", layout);
+    writer.set_rows(0, later);
+    writer.finish();
+  };
+  EXPECT_NO_THROW(write(IdType::kInt32, most, most));
+  EXPECT_NO_THROW(write(IdType::kInt64, most + 1, most + 1));
+  const std::string why = "feature f has 2147483649 rows, too many for 32-bit ids";
+  EXPECT_THAT(error_of([&] { write(IdType::kInt32, most + 1, 5); }), HasSubstr(why));
+  EXPECT_THAT(error_of([&] { write(IdType::kInt32, 5, most + 1); }), HasSubstr(why));
+}
+
+/// A writer checks the blocks of its caller, which is a part of this program.
+TEST(DatasetWriter, ABlockOfOtherSizesIsADefect) {
+  const std::vector<float> floats(8);
+  const std::vector<int32_t> ids(8, 1), lengths(4, 1);
+  const std::vector<int64_t> wide(8, 1);
+  const auto failure = [&](const std::function<void(DatasetBlock&)>& change, int64_t samples) {
+    const TemporaryFolder folder;
+    DatasetLayout layout;
+    layout.dense = 2;
+    layout.features = {{"two", 2, 5, IdType::kInt32}, {"wide", 1, 5, IdType::kInt64}};
+    layout.samples = samples;
+    if (samples < 0) layout.features.push_back({"bags", 0, 5, IdType::kInt32});
+    DatasetWriter writer(folder / "a.h5", layout);
+    DatasetBlock block;
+    block.samples = 4;
+    block.labels = View<const float>(floats).first(4);
+    block.dense = floats;
+    block.bags.resize(layout.features.size());
+    block.bags[0].ids = ids;
+    block.bags[1].wide_ids = View<const int64_t>(wide).first(4);
+    if (samples < 0) {
+      block.bags[2].lengths = lengths;
+      block.bags[2].ids = View<const int32_t>(ids).first(4);
+    }
+    change(block);
+    try {
+      writer.append(block);
+      writer.finish();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kFailure) << error.what();
+      return std::string(error.what()).rfind("internal error", 0) == 0;
+    }
+    return false;
+  };
+  for (const int64_t samples : {int64_t{4}, int64_t{-1}}) {
+    EXPECT_FALSE(failure([](auto&) {}, samples));
+    EXPECT_TRUE(failure([](auto& b) { b.labels = b.labels.first(3); }, samples));
+    EXPECT_TRUE(failure([](auto& b) { b.dense = b.dense.first(7); }, samples));
+    EXPECT_TRUE(failure([](auto& b) { b.bags.pop_back(); }, samples));
+    EXPECT_TRUE(failure([](auto& b) { b.bags[0].ids = b.bags[0].ids.first(7); }, samples));
+    EXPECT_TRUE(
+        failure([](auto& b) { b.bags[1].wide_ids = b.bags[1].wide_ids.first(3); }, samples));
+  }
+  EXPECT_TRUE(failure([](auto& b) { b.bags[2].lengths = b.bags[2].lengths.first(3); }, -1));
+  EXPECT_TRUE(failure([](auto& b) { b.bags[2].ids = b.bags[2].ids.first(3); }, -1));
+  EXPECT_TRUE(failure([](auto&) {}, 3));  // more than were announced
+  EXPECT_TRUE(failure([](auto&) {}, 5));  // fewer
+}
+
 TEST(DatasetWriter, RowsMayBeSetAtTheEnd) {
   const TemporaryFolder folder;
   for (const int64_t samples : {int64_t{-1}, int64_t{0}}) {
@@ -114,6 +182,58 @@ TEST(DatasetFile, AFeatureWithAControlCharacterIsRefusedInOneLine) {
     EXPECT_EQ(error.code(), ExitCode::kUsage);
     EXPECT_EQ(error.what(), path + ": the name of a feature in /sparse has a control character");
   }
+}
+
+TEST(DatasetFile, NumbersThatCannotBeAreNamed) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.h5";
+  const auto error = [&](const std::string& object, const char* name, int64_t value) {
+    SmallDataset().write(path);
+    hdf5::File file = hdf5::File::open(path, hdf5::File::Access::kReadWrite);
+    if (object == "/") {
+      file.set_integer(name, value);
+    } else {
+      file.dataset(object).set_integer(name, value);
+    }
+    file.close();
+    return error_of([&] { DatasetFile opened(path); });
+  };
+  const std::string power = "; it must be a power of 2";
+  for (const int64_t block :
+       {int64_t{0}, int64_t{-4}, int64_t{3}, (int64_t{1} << 48) + 1, int64_t{1} << 49}) {
+    EXPECT_EQ(error("/", "checksum_samples", block),
+              fmt::format("{}: attribute checksum_samples is {}{}", path, block, power));
+  }
+  // 10 samples have 3 blocks of 4. The file has the checksum of one.
+  EXPECT_EQ(
+      error("/", "checksum_samples", 4),
+      path + ": /checksums/label must hold 3 numbers uint32, one for each block of 4 samples");
+  EXPECT_EQ(error("/sparse/one/ids", "rows", -1), path + ": /sparse/one/ids: attribute rows is -1");
+  EXPECT_EQ(error("/", "samples", -1), path + ": attribute samples is -1");
+  EXPECT_EQ(error("/", "samples", 11),
+            path + ": /label has 10 elements, attribute samples says 11");
+  EXPECT_EQ(error("/sparse/three/ids", "hotness", 2),
+            path + ": /sparse/three/ids holds 30 ids; 10 samples of hotness 2 need another number");
+}
+
+TEST(MappedFile, AColumnLiesWithinTheFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a";
+  write_bytes(path, "0123456789");
+  const MappedFile file(path);
+  EXPECT_EQ(static_cast<char>(*file.column("c", 2, 2, 4)), '2');
+  EXPECT_EQ(static_cast<char>(*file.column("c", 0, 10, 1)), '0');
+  EXPECT_EQ(file.column("c", 99, 0, 4), nullptr);
+  const auto refused = [&](int64_t offset, int64_t elements, int64_t bytes) {
+    return error_of([&] { file.column("c", offset, elements, bytes); });
+  };
+  const std::string beyond = path + ": c goes beyond the end of the file (cut short?)";
+  EXPECT_EQ(refused(3, 2, 4), beyond);
+  EXPECT_EQ(refused(0, 11, 1), beyond);
+  EXPECT_EQ(refused(11, 1, 1), beyond);
+  EXPECT_EQ(refused(-1, 1, 1), beyond);
+  EXPECT_EQ(refused(0, -1, 1), beyond);
+  EXPECT_EQ(refused(0, INT64_MAX, INT64_MAX), beyond);
 }
 
 TEST(DatasetFile, AFileCutShortIsRefused) {
@@ -275,6 +395,8 @@ TEST_F(H5pyFiles, EveryMalformedFileIsRefusedByName) {
                                                  {"chunked_ids", "contiguous"},
                                                  {"compressed_dense", "h5repack"},
                                                  {"short_ids", "hotness 1"},
+                                                 {"two_samples", "attribute samples must be"},
+                                                 {"chunked_sums", "/checksums/label"},
                                                  {"no_rows", "rows"},
                                                  {"text_rows", "rows"},
                                                  {"hotness_and_offsets", "both"},

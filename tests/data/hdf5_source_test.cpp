@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "dlrm/data/batch_source.h"
+#include "dlrm/data/dataset_file.h"
 
 #include "dataset_fixture.h"
 
@@ -140,6 +141,71 @@ TEST(Hdf5Source, FilesThatDoNotBelongTogetherAreNamed) {
               AllOf(HasSubstr("a.h5"), HasSubstr("b.h5"), HasSubstr("/dense")));
 }
 
+TEST(Hdf5Source, FilesOfAFolderHaveTheSameColumns) {
+  /// Layouts that differ from {uint8 labels, f: hotness 2, int32} in one thing each.
+  const auto layout = [](LabelType label, const std::vector<FeatureColumn>& features) {
+    DatasetLayout made;
+    made.dense = 1;
+    made.label = label;
+    made.features = features;
+    made.samples = 0;
+    return made;
+  };
+  const FeatureColumn f{"f", 2, 10, IdType::kInt32};
+  const DatasetLayout first = layout(LabelType::kUint8, {f});
+  const std::vector<std::pair<DatasetLayout, std::string>> others{
+      {layout(LabelType::kFloat32, {f}), "the type of /label"},
+      {layout(LabelType::kUint8, {}), "the number of features"},
+      {layout(LabelType::kUint8, {{"g", 2, 10, IdType::kInt32}}), "the set of features (f, g)"},
+      {layout(LabelType::kUint8, {{"f", 3, 10, IdType::kInt32}}), "the hotness of feature f"},
+      {layout(LabelType::kUint8, {{"f", 0, 10, IdType::kInt32}}), "the hotness of feature f"},
+      {layout(LabelType::kUint8, {{"f", 2, 10, IdType::kInt64}}),
+       "the type of the ids of feature f"}};
+  for (const auto& [other, what] : others) {
+    const TemporaryFolder folder;
+    DatasetWriter(folder / "a.h5", first).finish();
+    DatasetWriter(folder / "b.h5", other).finish();
+    EXPECT_EQ(error_of([&] { Dataset(folder.path()); }),
+              fmt::format("{} and {} do not belong together: {} differs", folder / "a.h5",
+                          folder / "b.h5", what));
+  }
+}
+
+TEST(Dataset, RowsAreTheMostOfAnyFileAndOtherFilesAreLeftOut) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  const std::vector<int64_t> rows{20, 50, 30};
+  for (size_t f = 0; f < rows.size(); ++f) {
+    data.rows_one = rows[f];
+    data.write(folder / (std::to_string(f) + (f == 1 ? ".hdf5" : ".h5")));
+  }
+  for (const char* name : {".hidden.h5", "readme.txt", "3.h5.partial", "h5"}) {
+    std::ofstream(folder / name) << "no dataset";
+  }
+  const Dataset dataset(folder.path());
+  ASSERT_EQ(dataset.files().size(), 3u);
+  EXPECT_EQ(dataset.files()[1]->path(), folder / "1.hdf5");
+  EXPECT_EQ(dataset.samples(), 30);
+  EXPECT_EQ(dataset.starts(), (std::vector<int64_t>{0, 10, 20, 30}));
+  EXPECT_EQ(dataset.rows("one"), 50);
+  EXPECT_EQ(dataset.rows("three"), 70);
+  EXPECT_EQ(dataset.rows("none"), 0);
+}
+
+TEST(Dataset, AFolderMayHaveMoreFilesThanAChildReads) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  data.samples = 3;
+  data.write(folder / "0.h5");
+  constexpr int kFiles = 258;  // a child reads 256
+  for (int f = 1; f < kFiles; ++f) {
+    std::filesystem::copy_file(folder / "0.h5", folder / fmt::format("{}.h5", f));
+  }
+  const Dataset dataset(folder.path());
+  EXPECT_EQ(dataset.files().size(), static_cast<size_t>(kFiles));
+  EXPECT_EQ(dataset.samples(), 3 * kFiles);
+}
+
 /// The error of make_batch_source for a small dataset after `change` to the config.
 std::string refusal(const std::function<void(RunConfig&)>& change) {
   const TemporaryFolder folder;
@@ -246,6 +312,50 @@ TEST(Hdf5Source, InvalidIdsAreLeftOutAndCountedOnRequest) {
   EXPECT_EQ(batch.dropped, 2);
   EXPECT_EQ(batch.ids, std::vector<int64_t>(8, 3));
   EXPECT_EQ(batch.offsets, (std::vector<int64_t>{0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 8}));
+}
+
+TEST(Hdf5Source, ABatchWithoutInvalidIdsHasDroppedNone) {
+  const TemporaryFolder folder;
+  Spoilt spoilt;
+  spoilt.ids[1] = 8;
+  RunConfig config = spoilt.write(folder);
+  config.train.global_batch_size = 5;
+  config.data.invalid_id = InvalidId::kDrop;
+  config.data.shuffle = false;
+  const auto source = make_batch_source(config, Split::kTrain, 0, 1);
+  Batch batch;
+  source->load(0, batch);
+  EXPECT_EQ(batch.dropped, 1);
+  source->load(1, batch);
+  EXPECT_EQ(batch.dropped, 0);
+  EXPECT_EQ(batch.ids, std::vector<int64_t>(5, 3));
+}
+
+TEST(Hdf5Source, TheSeedAndTheSwitchDecideTheOrder) {
+  const TemporaryFolder folder;
+  SmallDataset data;
+  data.samples = 40;
+  data.write(folder / "a.h5");
+  RunConfig config = data.config(folder / "a.h5", 40);
+  const auto first = samples_of_batch(data, config, 0, 1);
+  EXPECT_EQ(samples_of_batch(data, config, 0, 1), first);
+  config.train.seed = 2;
+  EXPECT_NE(samples_of_batch(data, config, 0, 1), first);
+}
+
+TEST(Hdf5Source, BagsOfOffsetsMayHaveAnotherMeanThanTheFeature) {
+  EXPECT_EQ(
+      [] {
+        const TemporaryFolder folder;
+        const SmallDataset data;
+        data.write(folder / "a.h5");
+        RunConfig config = data.config(folder / "a.h5", 4);
+        config.model.tables[0].features[0].hotness = 9;
+        return make_batch_source(config, Split::kTrain, 0, 1)
+            ->describe()
+            .substr(folder.path().size());
+      }(),
+      "/a.h5: 10 samples");
 }
 
 TEST(Hdf5Source, ANonFiniteNumberNamesRecordAndColumn) {

@@ -52,6 +52,15 @@ def negative_samples(f):
     f.attrs["samples"] = -6
 
 
+def two_samples(f):
+    f.attrs["samples"] = np.array([N, N])
+
+
+def chunked_sums(f):
+    f.attrs["checksum_samples"] = 8
+    f["checksums/label"] = np.zeros(1, np.uint64)
+
+
 def no_label(f):
     del f["label"]
 
@@ -146,7 +155,7 @@ def falling_offsets(f):
     f["sparse/bags/offsets"][3] = 1
 
 
-STRUCTURE = [bad_format, no_version, later_version, float_samples, negative_samples, no_label, double_label,
+STRUCTURE = [bad_format, no_version, later_version, float_samples, negative_samples, two_samples, chunked_sums, no_label, double_label,
              short_label, flat_dense, short_dense, double_dense, big_endian_dense, unsigned_ids, chunked_ids,
              compressed_dense, short_ids, no_rows, text_rows, hotness_and_offsets, neither_hotness_nor_offsets,
              zero_hotness, short_offsets, narrow_offsets, offsets_from_one, offsets_beyond_ids, no_ids,

@@ -21,11 +21,12 @@ class SlowSource : public BatchSource {
     batch.t = t;
     batch.labels.assign(3, static_cast<float>(t));
   }
+  void will_need(int64_t) const override { ++hints; }
   std::string describe() const override { return "slow"; }
 
   int64_t bad = -1;
   std::chrono::microseconds slowest{900};
-  mutable std::atomic<int64_t> loads{0};
+  mutable std::atomic<int64_t> loads{0}, hints{0};
 
  private:
   BatchPlan plan_{100, 10};
@@ -87,6 +88,24 @@ TEST(Prefetcher, WaitSecondsAreThoseOfTheCaller) {
   Prefetcher prefetcher(source, 0, 1, 1, 1);
   prefetcher.next();
   EXPECT_GT(prefetcher.wait_seconds(), 0.0);
+}
+
+TEST(Prefetcher, WaitSecondsAreAddedUp) {
+  SlowSource source;
+  source.slowest = std::chrono::milliseconds(100);
+  Prefetcher prefetcher(source, 0, 2, 1, 1);
+  prefetcher.next();
+  const double first = prefetcher.wait_seconds();
+  prefetcher.next();  // takes a thousandth of the time
+  EXPECT_GE(prefetcher.wait_seconds(), first);
+}
+
+TEST(Prefetcher, EveryBatchIsAnnouncedOnce) {
+  const SlowSource source;
+  Prefetcher prefetcher(source, 2, 12, 3, 4);
+  while (prefetcher.next() != nullptr) {
+  }
+  EXPECT_EQ(source.hints, 10);
 }
 
 }  // namespace

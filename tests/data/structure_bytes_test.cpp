@@ -61,7 +61,12 @@ TEST(StructureBytes, AreRefusedIfNoFileHasSuchNumbers) {
       [](auto& s) { s.features[0].rows = -1; },
       [](auto& s) { s.features[0].count = -4; },
       [](auto& s) { s.features[1].hotness = -2; },
-      [](auto& s) { s.features[1].hotness = 3; }};
+      [](auto& s) { s.features[1].hotness = 3; },
+      [](auto& s) { s.features[1].count = 7; },  // 3 bags of 2, and a rest
+      [](auto& s) { s.features[1].count = 5; },
+      [](auto& s) { s.features[0].count = kMost; },
+      [](auto& s) { s.features[0].hotness = kMost; },
+      [](auto& s) { s.dense_width = kMost; }};
   for (size_t i = 0; i < changes.size(); ++i) {
     DatasetStructure changed = structure();
     changes[i](changed);

@@ -60,6 +60,18 @@ TEST(SyntheticSource, SeedAndSplitGiveOtherSamples) {
   EXPECT_NE(samples_of(config, Split::kTrain, 1), train);
 }
 
+TEST(SyntheticSource, TheTestSplitIsATenthButAtLeastABatch) {
+  const auto tests = [](int64_t samples, int64_t batch) {
+    return make_batch_source(synthetic_config(samples, batch), Split::kTest, 0, 1)->plan().samples;
+  };
+  EXPECT_EQ(tests(1000, 10), 100);
+  EXPECT_EQ(tests(1009, 10), 100);
+  EXPECT_EQ(tests(1000, 100), 100);
+  EXPECT_EQ(tests(1000, 101), 101);
+  EXPECT_EQ(tests(50, 200), 50);
+  EXPECT_EQ(make_batch_source(synthetic_config(50, 200), Split::kTrain, 0, 1)->plan().samples, 50);
+}
+
 TEST(SyntheticSource, LabelsAreFairAndDenseIsUniformToAHundred) {
   double labels = 0, dense = 0, highest = 0;
   const auto samples = samples_of(synthetic_config(20000, 20000), Split::kTrain, 1);
@@ -89,6 +101,28 @@ TEST(ReplaySource, EveryTGivesTheFirstBatchWithItsOwnNumberAndEpoch) {
   EXPECT_EQ(later.ids, first.ids);
   EXPECT_EQ(later.dense, first.dense);
   EXPECT_EQ(replay->plan().samples_of(9).size(), later.global_size);
+}
+
+TEST(ReplaySource, OfAFileRepeatsItsFirstBatchInTrainingOnly) {
+  const TemporaryFolder folder;
+  const SmallDataset data;
+  data.write(folder / "a.h5");
+  RunConfig config = data.config(folder / "a.h5", 4);
+  config.data.test = config.data.train;
+  config.data.source = DataKind::kReplay;
+  config.data.shuffle = false;
+  const auto first_number = [&](Split split, int64_t t) {
+    Batch batch;
+    make_batch_source(config, split, 0, 1)->load(t, batch);
+    EXPECT_EQ(batch.t, t);
+    return batch.dense[0];
+  };
+  EXPECT_EQ(first_number(Split::kTrain, 0), 0);
+  EXPECT_EQ(first_number(Split::kTrain, 1), 0);
+  EXPECT_EQ(first_number(Split::kTest, 0), 0);
+  EXPECT_EQ(first_number(Split::kTest, 1), 4);
+  config.data.test.clear();
+  EXPECT_EQ(make_batch_source(config, Split::kTest, 0, 1), nullptr);
 }
 
 }  // namespace

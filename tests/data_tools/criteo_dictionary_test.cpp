@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "dlrm/data/dictionary_file.h"
+#include "dlrm/hdf5/file.h"
 
 #include "criteo_fixture.h"
 
@@ -128,10 +129,37 @@ TEST_F(CriteoDictionary, AMissingFeatureIsRefused) {
 
 TEST_F(CriteoDictionary, AMissingIdOutOfRangeIsRefused) {
   log("a.tsv", {"0b"});
-  std::vector<FeatureVocabulary> features;
-  for (size_t f = 0; f < 26; ++f) features.push_back({criteo_feature_name(f), {7}, 2});
-  write_dictionary_file(path("d.h5"), features);
-  EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("missing_id from 0 to 1"));
+  for (const int64_t missing : {int64_t{-1}, int64_t{2}}) {
+    std::vector<FeatureVocabulary> features;
+    for (size_t f = 0; f < 26; ++f) features.push_back({criteo_feature_name(f), {7}, missing});
+    write_dictionary_file(path("d.h5"), features);
+    EXPECT_THAT(error_of(with_dictionary("a.tsv", "out.h5")), HasSubstr("missing_id from 0 to 1"));
+  }
+}
+
+TEST_F(CriteoDictionary, AnotherVersionOrFirstIdIsRefused) {
+  log("a.tsv", {"0b"});
+  for (const char* name : {"version", "first_id"}) {
+    convert(with_dictionary("a.tsv", "a.h5"));
+    hdf5::File file = hdf5::File::open(path("d.h5"), hdf5::File::Access::kReadWrite);
+    file.set_integer(name, 2);
+    file.close();
+    EXPECT_EQ(error_of(with_dictionary("a.tsv", "out.h5")),
+              path("d.h5") + ": expected version 1 and first_id 1");
+    std::filesystem::remove(path("d.h5"));
+  }
+}
+
+TEST_F(CriteoDictionary, ValuesOfAnotherShapeAreRefused) {
+  log("a.tsv", {"0b"});
+  hdf5::File file = hdf5::File::create(path("d.h5"));
+  file.set_fixed_text("format", "dlrm-dictionary");
+  file.set_integer("version", 1);
+  file.set_integer("first_id", 1);
+  file.create_dataset("/C1/values", hdf5::Type::kUint32, {2, 2});
+  file.close();
+  EXPECT_EQ(error_of(with_dictionary("a.tsv", "out.h5")),
+            path("d.h5") + ": /C1/values must have one dimension");
 }
 
 }  // namespace

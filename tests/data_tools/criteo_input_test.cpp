@@ -1,3 +1,6 @@
+#include <cmath>
+#include <filesystem>
+#include <functional>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -8,6 +11,7 @@
 #include "commands.h"
 #include "criteo_fixture.h"
 #include "text_chunks.h"
+#include "thread_option.h"
 
 namespace dlrm {
 namespace {
@@ -83,6 +87,8 @@ TEST_F(CriteoInput, DamagedGzipIsNamed) {
     write("bad.tsv.gz", damaged);
     EXPECT_THAT(error_of(options({"bad.tsv.gz"}, "out.h5")), HasSubstr("bad.tsv.gz")) << at;
   }
+  write("padded.tsv.gz", whole + std::string(10, '\0') + whole);
+  EXPECT_THAT(error_of(options({"padded.tsv.gz"}, "out.h5")), HasSubstr("that are not gzip"));
   write("tail.tsv.gz", whole + "something");
   EXPECT_THAT(error_of(options({"tail.tsv.gz"}, "out.h5")), HasSubstr("not gzip"));
 }
@@ -140,6 +146,24 @@ TEST_F(MalformedLine, ABadCategoryIsNamed) {
   }
 }
 
+TEST_F(MalformedLine, ALongFieldIsShownInPart) {
+  LogLine line;
+  line.numbers[1] = std::string(24, 'x');
+  EXPECT_THAT(error_with(line.text()), HasSubstr("I2 is '" + std::string(24, 'x') + "';"));
+  line.numbers[1] = std::string(24, 'x') + "y";
+  EXPECT_THAT(error_with(line.text()), HasSubstr("I2 is '" + std::string(24, 'x') + "...';"));
+  line.numbers[1] = "a\x01\x7f\xc3";
+  EXPECT_THAT(error_with(line.text()), HasSubstr("I2 is 'a" + std::string(3, '?') + "';"));
+}
+
+TEST_F(MalformedLine, AnEndAsOnWindowsIsNoPartOfAField) {
+  LogLine line;
+  line.categories[25] = "123456789";
+  EXPECT_THAT(error_with(line.text() + "\r"), HasSubstr("C26 is '123456789'; expected up to 8"));
+  line.categories[25] = "1\r";
+  EXPECT_THAT(error_with(line.text() + "\r"), HasSubstr("C26 is '1?'; expected up to 8"));
+}
+
 TEST_F(MalformedLine, TheErrorCountsLinesOfTheSecondFile) {
   write("a.tsv", text_of(generated_lines(20000, 9)));
   std::vector<LogLine> lines = generated_lines(30000, 10);
@@ -180,6 +204,11 @@ TEST_F(MalformedLine, AnInputOfMalformedLinesOnlyIsAnError) {
 TEST_F(MalformedLine, AnEndlessLineIsRefused) {
   write("in.tsv", std::string(static_cast<size_t>(TextChunks::kLongestLine) + 10, 'x'));
   EXPECT_THAT(error_of(options({"in.tsv"}, "out.h5")), HasSubstr("the line at byte 0 is longer"));
+  const std::string good = generated_lines(1, 3)[0].text() + "\n";
+  write("in.tsv", good + std::string(static_cast<size_t>(TextChunks::kLongestLine) + 10, 'x'));
+  EXPECT_THAT(error_of(options({"in.tsv"}, "out.h5")),
+              HasSubstr(fmt::format("in.tsv: the line at byte {} is longer than {} bytes",
+                                    good.size(), TextChunks::kLongestLine)));
 }
 
 TEST_F(CriteoInput, AnEmptyFileIsNamed) {
@@ -235,6 +264,72 @@ TEST_F(CriteoCommand, OptionsThatExcludeOrNeedEachOtherAreRefused) {
   EXPECT_NE(with({"--max-rows", "0"}), "");
   EXPECT_NE(with({"--threads", "-1"}), "");
   EXPECT_THAT(files(), ::testing::ElementsAre("a.tsv"));
+}
+
+TEST_F(CriteoInput, OptionsOutOfRangeAreNamed) {
+  write("a.tsv", text_of(generated_lines(10, 13)));
+  const auto error = [&](const std::function<void(CriteoOptions&)>& change) {
+    CriteoOptions o = options({"a.tsv"}, "o.h5");
+    change(o);
+    return error_of(o);
+  };
+  EXPECT_EQ(error([](auto& o) { o.inputs.clear(); }),
+            "no input file; expected IN.tsv or IN.tsv.gz");
+  EXPECT_EQ(error([](auto& o) { o.output.clear(); }), "--output FILE is missing");
+  EXPECT_EQ(error([](auto& o) { o.frequency_threshold = -1; }),
+            "--frequency-threshold is at least 1");
+  EXPECT_EQ(error([](auto& o) { o.max_rows = -1; }), "--max-rows -1; expected 1 to 2147483647");
+  EXPECT_EQ(error([](auto& o) { o.max_rows = int64_t{1} << 31; }),
+            "--max-rows 2147483648; expected 1 to 2147483647");
+  EXPECT_EQ(error([](auto& o) { o.threads = -1; }),
+            fmt::format("--threads -1; expected 1 to {}", kMostToolThreads));
+  EXPECT_EQ(error([](auto& o) { o.threads = kMostToolThreads + 1; }),
+            fmt::format("--threads {}; expected 1 to {}", kMostToolThreads + 1, kMostToolThreads));
+  for (const double fraction : {-0.5, 1.0, std::nan("")}) {
+    EXPECT_THAT(error([&](auto& o) {
+                  o.test_output = path("t.h5");
+                  o.test_fraction = fraction;
+                }),
+                HasSubstr("expected a number between 0 and 1"));
+  }
+  EXPECT_EQ(error([&](auto& o) { o.inputs[0] = path("."); }),
+            path(".") + ": is a folder, not a file");
+  CriteoOptions most = options({"a.tsv"}, "o.h5");
+  most.max_rows = (int64_t{1} << 31) - 1;
+  EXPECT_EQ(convert(most).rows, 10);
+}
+
+TEST_F(CriteoInput, AnOutputThatIsAnInputUnderAnotherNameIsRefused) {
+  write("a.tsv", text_of(generated_lines(10, 13)));
+  std::filesystem::create_hard_link(path("a.tsv"), path("hard.h5"));
+  std::filesystem::create_symlink(path("a.tsv"), path("soft.h5"));
+  for (const char* output : {"./a.tsv", "x/../a.tsv", "hard.h5", "soft.h5"}) {
+    EXPECT_EQ(error_of(options({"a.tsv"}, output)), path(output) + " is named twice");
+  }
+  CriteoOptions o = options({"a.tsv"}, "o.h5");
+  o.dictionary = path("./o.h5");
+  EXPECT_EQ(error_of(o), path("./o.h5") + " is named twice");
+}
+
+TEST_F(CriteoCommand, TheReportCountsRowsOfFilesAndTables) {
+  std::vector<LogLine> lines(10);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    lines[i].categories[1] = std::to_string(i % 4);
+    lines[i].categories[2] = std::to_string(i % 3);
+  }
+  write("a.tsv", text_of(lines) + "nonsense\n");
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(run({"a.tsv", "--output", "o.h5", "--test-output", "t.h5", "--test-fraction", "0.3",
+                 "--skip-malformed"}),
+            "");
+  const std::string report = ::testing::internal::GetCapturedStdout();
+  std::string expected = path("o.h5") + ": 7 rows\n" + path("t.h5") + ": 3 rows\n";
+  expected += "malformed lines skipped: 1\ntable rows: 31 in total, 4 in the largest; by feature:";
+  expected += " 1 4 3";
+  for (int f = 3; f < 26; ++f) expected += " 1";
+  EXPECT_EQ(report.substr(0, expected.size() + 1), expected + "\n");
+  EXPECT_THAT(report.substr(expected.size() + 1),
+              ::testing::MatchesRegex("[0-9.]+ MB of text in [0-9.]+ s, [0-9]+ MB/s\n"));
 }
 
 TEST_F(CriteoCommand, OptionsReachTheConversion) {

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -9,13 +10,16 @@
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/hash.h"
 #include "dlrm/data/batch_source.h"
 #include "dlrm/data/dataset_file.h"
 
 #include "inspect.h"
 #include "synth_options.h"
 #include "synth_pipeline.h"
+#include "task_team.h"
 #include "teacher.h"
+#include "thread_option.h"
 
 namespace dlrm {
 namespace {
@@ -130,6 +134,109 @@ TEST_F(Synth, ADatasetHoldsTheSamplesOfTheSyntheticSource) {
   }
 }
 
+/// Equal seeds give the same samples in every version.
+TEST_F(Synth, TheStreamIsPinned) {
+  run_synth(criteo("a.tsv", 3000));
+  const std::string text = read("a.tsv");
+  EXPECT_EQ(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)), "bccd8ce166415132");
+  EXPECT_EQ(
+      read("a.tsv.teacher.json"),
+      "{\"best_auc\": 0.808534, \"auc_without_interactions\": 0.661351, \"scored_samples\": 3000, "
+      "\"teacher\": 3, \"seed\": 1, \"alpha\": 1.05, \"samples\": 3000, \"first_sample\": 0, "
+      "\"label_mean\": 0.315000}\n");
+  SynthOptions options = from_config("x.h5", 500);
+  options.teacher = 5;
+  options.has_seed = options.has_alpha = true;
+  options.seed = 9;
+  options.alpha = 0.5;
+  options.first_sample = 100;
+  run_synth(options);
+  EXPECT_EQ(
+      read("x.h5.teacher.json"),
+      "{\"best_auc\": 0.750586, \"auc_without_interactions\": 0.669068, \"scored_samples\": 500, "
+      "\"teacher\": 5, \"seed\": 9, \"alpha\": 0.5, \"samples\": 500, \"first_sample\": 100, "
+      "\"label_mean\": 0.304000}\n");
+}
+
+TEST_F(Synth, SeedAndAlphaAreThoseGivenOrTheConfigs) {
+  const auto first_lines = [&](const std::function<void(SynthOptions&)>& change) {
+    SynthOptions options = from_config("x.h5", 200);
+    change(options);
+    run_synth(options);
+    RunConfig config = load_config(options.config);
+    config.data.shuffle = false;
+    Batch batch;
+    make_batch_source(config, Split::kTrain, 0, 1)->load(0, batch);
+    return batch.ids;
+  };
+  const auto plain = first_lines([](auto&) {});
+  EXPECT_EQ(first_lines([](auto& o) { o.seed = 7; }), plain);  // not given
+  EXPECT_EQ(first_lines([](auto& o) { o.alpha = 7; }), plain);
+  EXPECT_EQ(first_lines([](auto& o) { o.has_seed = true; }), plain);  // 1, as the config's
+  const auto seeded = first_lines([](auto& o) {
+    o.has_seed = true;
+    o.seed = 7;
+  });
+  EXPECT_NE(seeded, plain);
+  EXPECT_NE(first_lines([](auto& o) {
+              o.has_alpha = true;
+              o.alpha = 0;
+            }),
+            plain);
+}
+
+TEST_F(Synth, BytesAndLabelsOfTheWrittenSamplesAreReported) {
+  SynthOptions options = from_config("x.h5", 300);
+  options.first_sample = 77;
+  const SynthReport report = run_synth(options);
+  EXPECT_EQ(report.bytes, 300 * (1 + 4 * 4 + 4 * (1 + 3)));
+  EXPECT_EQ(report.label_mean, inspect_dataset(path("x.h5")).label_mean);
+  EXPECT_GT(report.label_mean, 0.3);
+  SynthOptions lines = criteo("a.tsv", 50);
+  const int64_t bytes = run_synth(lines).bytes;
+  EXPECT_EQ(bytes, static_cast<int64_t>(read("a.tsv").size()));
+}
+
+TEST_F(Synth, IdsOfLargeTablesAreWide) {
+  const int64_t most = int64_t{1} << 31;
+  for (const auto& [rows, type] : {std::pair{most, IdType::kInt32}, {most + 1, IdType::kInt64}}) {
+    std::ofstream(path("c.yaml"))
+        << "model:\n  dense_features: 1\n  embedding_dim: 4\n  bottom_mlp: [4]\n  top_mlp: [1]\n"
+           "  tables: [{name: t, rows: "
+        << rows << "}]\ndata: {train: x.h5}\ntrain: {global_batch_size: 10}\n";
+    SynthOptions options;
+    options.config = path("c.yaml");
+    options.samples = 100;
+    options.output = path("x.h5");
+    EXPECT_EQ(run_synth(options).bytes, 100 * (1 + 4 + bytes_of(type)));
+    EXPECT_EQ(DatasetFile(path("x.h5")).find("t")->type, type);
+    EXPECT_EQ(DatasetFile(path("x.h5")).find("t")->rows, rows);
+  }
+}
+
+TEST_F(Synth, OptionsOutOfRangeAreNamed) {
+  const auto error = [&](const std::function<void(SynthOptions&)>& change) {
+    SynthOptions options = criteo("a.tsv", 10);
+    change(options);
+    return error_text([&] { run_synth(options); });
+  };
+  const std::string most = "--samples and --first-sample go up to 2^40";
+  EXPECT_EQ(error([](auto& o) { o.first_sample = -1; }), "--first-sample must not be negative");
+  EXPECT_EQ(error([](auto& o) { o.samples = (int64_t{1} << 40) + 1; }), most);
+  EXPECT_EQ(error([](auto& o) { o.first_sample = (int64_t{1} << 40) + 1; }), most);
+  EXPECT_EQ(error([](auto& o) { o.samples = 0; }), "--samples must be at least 1");
+  for (const double alpha : {-0.1, 100.1, std::nan("")}) {
+    EXPECT_EQ(error([&](auto& o) { o.alpha = alpha; }), "--alpha must be from 0 to 100");
+  }
+  EXPECT_EQ(error([](auto& o) { o.threads = -1; }),
+            fmt::format("--threads -1; expected 0 to {}", kMostToolThreads));
+  EXPECT_EQ(error([](auto& o) { o.threads = kMostToolThreads + 1; }),
+            fmt::format("--threads {}; expected 0 to {}", kMostToolThreads + 1, kMostToolThreads));
+  EXPECT_EQ(error([](auto& o) { o.output = "a.h5"; }), "--output a.h5: --criteo writes .tsv files");
+  EXPECT_EQ(error([](auto& o) { o.output = "tsv"; }), "--output tsv: --criteo writes .tsv files");
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
 TEST_F(Synth, InspectCountsSamplesAndIds) {
   run_synth(from_config("x.h5", 5000));
   const Inspection seen = inspect_dataset(path("x.h5"));
@@ -217,6 +324,32 @@ TEST(ExactAuc, EveryPairCountsAndTiesCountHalf) {
     }
   }
   EXPECT_NEAR(exact_auc(scored), above / pairs, 1e-12);
+}
+
+TEST(ExactAuc, OfOneLabelIsAHalf) {
+  std::vector<std::pair<float, bool>> ones{{0.5f, true}, {0.7f, true}}, none;
+  EXPECT_EQ(exact_auc(ones), 0.5);
+  EXPECT_EQ(exact_auc(none), 0.5);
+}
+
+TEST(TaskTeam, TheFirstErrorOfTheListIsThrownAfterAllTasksAreDone) {
+  for (const int threads : {1, 4}) {
+    TaskTeam team(threads);
+    EXPECT_EQ(team.threads(), threads);
+    for (int round = 0; round < 3; ++round) {
+      std::atomic<int> done{0};
+      std::vector<std::function<void()>> tasks;
+      for (int i = 0; i < 20; ++i) {
+        tasks.emplace_back([i, round, &done] {
+          ++done;
+          if (round > 0 && (i == 7 || i == 13)) throw usage_error("task {}", i);
+        });
+      }
+      EXPECT_EQ(error_text([&] { team.run(tasks); }), round > 0 ? "task 7" : "no error");
+      EXPECT_EQ(done, 20);
+    }
+    team.run({});
+  }
 }
 
 TEST(RunInOrder, ResultsComeInOrderAndErrorsAreRethrown) {

@@ -30,6 +30,7 @@ class EveryDevice : public testing::TestWithParam<std::string> {
     return values;
   }
 
+  std::vector<char> dirty_;
   std::shared_ptr<Device> device = make();
   std::unique_ptr<Stream> stream = device->make_stream();
   Transfer transfer{*device, *stream};
@@ -59,6 +60,21 @@ TEST_P(EveryDevice, ReusedMemoryIsZeroed) {
       const std::vector<int> ones(size, 1);
       transfer.to_device(array.data(), ones.data(), size * sizeof(int));
     }
+  }
+}
+
+TEST_P(EveryDevice, MemoryAroundAHugePageIsZeroed) {
+  constexpr size_t kHugePage = size_t{2} << 20;
+  for (const size_t bytes : {kHugePage - 1, kHugePage, kHugePage + 1}) {
+    for (int round = 0; round < 3; ++round) {
+      // Leaves the heap with memory that is not zero.
+      std::vector<char>(2 * kHugePage, 'x').swap(dirty_);
+      dirty_ = {};
+      const HostArray<char> array(*device, bytes, "page");
+      EXPECT_EQ(std::count(array.data(), array.data() + bytes, 0), static_cast<int64_t>(bytes));
+      std::memset(const_cast<char*>(array.data()), 'y', bytes);
+    }
+    EXPECT_EQ(device->bytes_in_use(), 0u);
   }
 }
 

@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <fstream>
+#include <sstream>
 
 #include "dlrm/device/device.h"
 
@@ -193,6 +194,39 @@ TEST_F(Planning, EveryReadyConfigCanBePlanned) {
     EXPECT_NE(outcome.output.find("fit"), std::string::npos) << entry.path();
   }
   EXPECT_GE(configs, 15);
+}
+
+TEST_F(Planning, OptionsOfMemoryAreGiBAndReachThePlan) {
+  for (const std::string program : {"dlrm-plan", "dlrm-train --plan-only"}) {
+    const std::string command = program + " config.yaml --ranks 3 --set device=cuda";
+    const Outcome known =
+        run_command(command + " --device-memory 1.5 --host-memory 0.25", folder_.path());
+    EXPECT_EQ(known.code, 0) << known.errors;
+    EXPECT_EQ(known.output.rfind("plan: 3 ranks, ", 0), 0u) << known.output;
+    std::string available;
+    std::istringstream lines(known.output);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.rfind("  available", 0) == 0) available += line.substr(line.rfind(' '));
+    }
+    EXPECT_EQ(available, " 1.500 0.250") << known.output;
+    const Outcome unknown = run_command(command, folder_.path());
+    EXPECT_NE(unknown.output.find("available memory not known"), std::string::npos);
+  }
+}
+
+TEST_F(Planning, OptionsOfAPlanGoWithPlanOnly) {
+  for (const char* option : {"--ranks 2", "--device-memory 1", "--host-memory 1"}) {
+    expect_usage_error(run_command(std::string("dlrm-train config.yaml ") + option, folder_.path()),
+                       {"go with --plan-only"});
+  }
+}
+
+TEST_F(Planning, TheOptionDeviceReplacesTheConfigs) {
+  const std::string command = "dlrm-train config.yaml --plan-only --set device=cuda";
+  const Outcome gpu = run_command(command, folder_.path());
+  EXPECT_NE(gpu.output.find("\n  libraries "), std::string::npos) << gpu.output << gpu.errors;
+  const Outcome cpu = run_command(command + " --device cpu", folder_.path());
+  EXPECT_EQ(cpu.output.find("\n  libraries "), std::string::npos) << cpu.output;
 }
 
 TEST_F(Planning, TheTablesWithFewestLookupsPerByteLeaveALimitedGpu) {

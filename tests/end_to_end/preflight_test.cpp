@@ -45,6 +45,14 @@ TEST(Preflight, OneRankIsChecked) {
   expect_ok(outcome, "exchange");
 }
 
+TEST(Preflight, NothingIsLeftInTheFolder) {
+  const TemporaryFolder folder;
+  const Outcome outcome = preflight("-np 2 --folder '" + folder.path().string() + "'");
+  EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
+  expect_ok(outcome, "folder");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
 TEST(Preflight, AMissingFolderIsAFailure) {
   const Outcome outcome = preflight("-np 2 --folder /nowhere/at/all");
   EXPECT_EQ(outcome.code, 2) << outcome.output << outcome.errors;

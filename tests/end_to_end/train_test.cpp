@@ -109,7 +109,7 @@ TEST_F(Training, MemoryIsAtMostTablesStateAndHalfAGiBAsPlanned) {
   EXPECT_GT(memory["process_peak_bytes"].get<double>(), tables);
   EXPECT_LT(memory["process_peak_bytes"].get<double>(), tables + allowed);
   EXPECT_NE(outcome.errors.find("memory: 0.24 GiB for the fullest rank: tables 0.12, their "
-                                "optimizer state 0.12"),
+                                "optimizer state 0.12, all else 0.00\n"),
             std::string::npos)
       << outcome.errors;
 }
@@ -195,7 +195,10 @@ TEST_F(Training, EvalOnlyGivesTheAucOfTheEndOfTraining) {
 TEST_F(Training, EvalOnlyKeepsTheFilesOfTheTrainingRun) {
   ASSERT_EQ(train(2, "--set checkpoint.at_end=true").code, 0);
   const auto trained = losses(path("run"));
-  ASSERT_EQ(train(1, "--eval-only --set data.train=gone.h5").code, 0);
+  // An evaluation saves no checkpoint, not even the best one.
+  ASSERT_EQ(train(1, "--eval-only --set data.train=gone.h5 --set checkpoint.keep_best=auc").code,
+            0);
+  EXPECT_FALSE(std::filesystem::is_symlink(path("ckpt/best")));
   EXPECT_EQ(losses(path("run")), trained);
   EXPECT_EQ(read_lines(path("run/metrics.jsonl")).back()["step"], 40);
   EXPECT_EQ(nlohmann::json::parse(read_file(path("run/summary.json")))["steps"], 40);
@@ -209,6 +212,22 @@ TEST_F(Training, InitFromLoadsOnlyTheWeights) {
                                 "output.directory=warm --set train.steps=2");
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   EXPECT_LT(losses(path("warm"))[0], first[0]);
+  // Steps and samples are those of the new run.
+  const auto summary = nlohmann::json::parse(read_file(path("warm/summary.json")));
+  EXPECT_EQ(summary["steps"], 2);
+  EXPECT_EQ(summary["samples"], 2 * 65);
+}
+
+TEST_F(Training, CpusThatTheLauncherLeavesIdleAreReported) {
+  const std::string run = "dlrm-train config.yaml --set train.steps=1";
+  const Outcome free = run_command(run, folder_.path());
+  EXPECT_EQ(free.code, 0) << free.errors;
+  EXPECT_EQ(free.errors.find("the launcher bound"), std::string::npos) << free.errors;
+  if (run_command("nproc --all", folder_.path()).output == "1\n") GTEST_SKIP() << "one CPU";
+  const Outcome bound = run_command("taskset -c 0 " + run + " --overwrite", folder_.path());
+  EXPECT_NE(bound.errors.find("the launcher bound this rank to 1 of the machine's "),
+            std::string::npos)
+      << bound.errors;
 }
 
 TEST_F(Training, ASavedPlanCanBeReadBack) {

@@ -51,6 +51,51 @@ TEST_F(Hdf5File, AttributesAreReadAsTheyWereWrittenAndNotAsAnotherType) {
   EXPECT_FALSE(file.integer("none"));
 }
 
+TEST_F(Hdf5File, PaddingIsNoPartOfAText) {
+  File file = File::create(path("a.h5"));
+  for (const auto& [written, read] :
+       {std::pair{"abc  ", "abc"}, {"a b", "a b"}, {" a ", " a"}, {"   ", ""}}) {
+    file.set_fixed_text("text " + std::string(written), written);
+    EXPECT_EQ(file.text("text " + std::string(written)), read);
+  }
+}
+
+TEST_F(Hdf5File, AnAttributeMayBeWrittenAgain) {
+  File file = File::create(path("a.h5"));
+  for (const int64_t value : {int64_t{1}, int64_t{-2}, INT64_MAX}) {
+    file.set_integer("n", value);
+    EXPECT_EQ(file.integer("n"), value);
+  }
+  EXPECT_TRUE(file.has_attribute("n"));
+  EXPECT_FALSE(file.has_attribute("m"));
+}
+
+TEST_F(Hdf5File, ADatasetExistsOnlyWithAllItsGroups) {
+  File file = File::create(path("a.h5"));
+  file.create_dataset("/a/b/c", Type::kUint8, {1});
+  for (const char* there : {"/a", "/a/b", "/a/b/c"}) EXPECT_TRUE(file.exists(there)) << there;
+  for (const char* absent : {"/b", "/a/c", "/a/b/d", "/x/b/c", "/a/x/c"}) {
+    EXPECT_FALSE(file.exists(absent)) << absent;
+  }
+}
+
+TEST_F(Hdf5File, EveryTypeIsStoredAsItself) {
+  File file = File::create(path("a.h5"));
+  const std::vector<std::pair<Type, int64_t>> types{{Type::kUint8, 1},
+                                                    {Type::kUint32, 4},
+                                                    {Type::kInt32, 4},
+                                                    {Type::kInt64, 8},
+                                                    {Type::kFloat32, 4}};
+  for (const auto& [type, bytes] : types) {
+    const std::string name = "/t" + std::to_string(static_cast<int>(type));
+    const Dataset made = file.create_dataset(name, type, {3, 5});
+    EXPECT_EQ(made.type(), type);
+    EXPECT_EQ(made.elements(), 15);
+    EXPECT_EQ(made.stored_bytes(), 15 * bytes);
+    EXPECT_EQ(file.dataset(name).type(), type);
+  }
+}
+
 TEST_F(Hdf5File, ADatasetKnowsItsTypeShapeAndPlaceInTheFile) {
   File file = File::create(path("a.h5"), {.alignment = 4096});
   Dataset values = file.create_dataset("/group/values", Type::kInt64, {600});

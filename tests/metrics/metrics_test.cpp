@@ -221,6 +221,31 @@ TEST_P(MetricsOnRanks, ABadProbabilityIsTheSameErrorOnEveryRank) {
   }
 }
 
+TEST_P(MetricsOnRanks, ABadLabelIsNamedWithItsRankAndSample) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Samples s = random_samples(50, 0, 9);
+    s.y[49] = bad;
+    run_on_threads(static_cast<int>(GetParam()), [&](Communicator& comm) {
+      const auto r = static_cast<size_t>(comm.rank());
+      const size_t begin = r * 50 / GetParam(), end = (r + 1) * 50 / GetParam();
+      std::string text;
+      try {
+        evaluate_metrics(comm, View<const float>(s.p).subspan(begin, end - begin),
+                         View<const float>(s.y).subspan(begin, end - begin));
+      } catch (const PeerLost&) {
+        throw;
+      } catch (const Error& error) {
+        text = error.what();
+      }
+      const size_t last = GetParam() - 1, sample = 49 - last * 50 / GetParam();
+      EXPECT_EQ(text, fmt::format("evaluation: sample {} of rank {} has probability {} and label "
+                                  "{}; a probability lies in [0, 1] and a label is finite",
+                                  sample, last, s.p[49], bad));
+    });
+  }
+}
+
 TEST(Metrics, EmptyRanksAndUnequalCountsChangeNothing) {
   const Samples s = random_samples(1000, 50, 10);
   const double expected = *evaluate(s, 1).auc;

@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "plan_fixtures.h"
 
 namespace dlrm::plan_test {
@@ -60,7 +62,8 @@ TEST_F(PlanFiles, InvalidJsonIsRefusedWithLineAndColumn) {
   EXPECT_THAT(error_of("{\"world\": 2,\n  \"shards\": [}\n"), HasSubstr(".json:2:14: not JSON"));
   EXPECT_THAT(error_of(""), HasSubstr(":1:1: not JSON"));
   EXPECT_THAT(error_of("?"), HasSubstr(":1:1: not JSON"));
-  EXPECT_THAT(error_of("{\n?"), HasSubstr(":2:1: not JSON"));
+  EXPECT_THAT(error_of("{\n?"), HasSubstr(":2:1: not JSON (byte 2)"));
+  EXPECT_THAT(error_of("{\n\n  ?"), HasSubstr(":3:3: not JSON (byte 5)"));
 }
 
 TEST_F(PlanFiles, ANumberThatNoDoubleHoldsIsRefused) {
@@ -96,6 +99,25 @@ TEST_F(PlanFiles, ABadShardIsRefusedNamingTheField) {
   EXPECT_THAT(
       error_of_shards(R"({"table": "a", "rows": [0, 10], "columns": [0, 4], "rank": 4294967296})"),
       HasSubstr("shards[0].rank"));
+}
+
+TEST_F(PlanFiles, ANumberOutOfRangeIsRefusedNamingTheField) {
+  EXPECT_THAT(
+      error_of_shards(R"({"table": "a", "rows": [0, 5, 10], "columns": [0, 4], "rank": 0})"),
+      HasSubstr("shards[0].rows: must be [first, end]"));
+  EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0, 10], "columns": [], "rank": 0})"),
+              HasSubstr("shards[0].columns: must be [first, end]"));
+  EXPECT_THAT(error_of_shards(R"({"table": "a", "rows": [0, 10], "columns": [0, 4], "rank": -1})"),
+              HasSubstr("shards[0].rank: -1 is no rank"));
+  EXPECT_THAT(
+      error_of_shards(R"({"table": "a", "rows": [0, 10], "columns": [0, 4], "rank": 2147483648})"),
+      HasSubstr("shards[0].rank: 2147483648 is no rank"));
+  EXPECT_THAT(
+      error_of_shards(R"({"table": "a", "rows": [0, 10], "columns": [0, 4], "rank": 2147483647})"),
+      HasSubstr("ranks go from 0 to 1"));
+  EXPECT_THAT(error_of_shards(R"({"table": 1, "rows": [0, 10], "columns": [0, 4], "rank": 0})"),
+              HasSubstr("shards[0].table: must be a table's name"));
+  EXPECT_THAT(error_of(R"({"world": 1, "shards": []})"), HasSubstr("the plan is for 1 rank, this"));
 }
 
 TEST_F(PlanFiles, AnUnknownTableIsRefused) {
@@ -158,6 +180,56 @@ TEST_F(PlanFiles, AReplicaOnTheHostNamedTwiceIsRefused) {
   EXPECT_THAT(
       error_of(R"({"shards": [], "data_parallel": ["a", "b"], "data_parallel_host": ["a", "a"]})"),
       AllOf(HasSubstr("data_parallel_host"), HasSubstr("'a' twice")));
+}
+
+/// Plans that no file can hold are refused too.
+TEST(CheckPlan, NumbersOutOfRangeAreRefused) {
+  const ModelConfig model = config_of({table("a", 10, 4), table("b", 6, 2)}, 8).model;
+  const Plan good{2, {{0, {0, 10}, {0, 4}, 1}}, {1}};
+  EXPECT_EQ(usage_error_of([&] { check_plan(good, model, "plan"); }), "");
+  const auto error = [&](const std::function<void(Plan&)>& spoil) {
+    Plan plan = good;
+    spoil(plan);
+    return usage_error_of([&] { check_plan(plan, model, "here"); });
+  };
+  EXPECT_EQ(error([](Plan& p) { p.world = 0; }), "here: world is 0; it must be at least 1");
+  for (const int t : {-1, 2}) {
+    EXPECT_EQ(error([&](Plan& p) { p.data_parallel = {t}; }),
+              fmt::format("here: data_parallel names table number {}; there are 2 tables", t));
+    EXPECT_EQ(error([&](Plan& p) { p.shards[0].table = t; }),
+              fmt::format("here: a shard of table number {}; there are 2 tables", t));
+    EXPECT_EQ(error([&](Plan& p) { p.host_replicas = {t}; }),
+              fmt::format(
+                  "here: data_parallel_host names table number {}, which is not data-parallel", t));
+  }
+  for (const int rank : {-1, 2}) {
+    EXPECT_THAT(error([&](Plan& p) { p.shards[0].rank = rank; }),
+                HasSubstr(fmt::format("on rank {}, but ranks go from 0 to 1", rank)));
+  }
+  const auto cut = [&](Range rows, Range columns) {
+    return error([&](Plan& p) {
+      p.shards[0].rows = rows;
+      p.shards[0].columns = columns;
+    });
+  };
+  EXPECT_THAT(cut({0, 10}, {-1, 4}), HasSubstr("is empty or not within its 10 rows x 4 columns"));
+  EXPECT_THAT(cut({0, 10}, {0, 5}), HasSubstr("is empty or not within"));
+  EXPECT_THAT(cut({0, 10}, {2, 2}), HasSubstr("is empty or not within"));
+  EXPECT_THAT(cut({0, 10}, {3, 2}), HasSubstr("is empty or not within"));
+  EXPECT_THAT(cut({10, 10}, {0, 4}), HasSubstr("is empty or not within"));
+}
+
+/// Two shards of the same rows overlap in columns: the second begins, or ends, within the first.
+TEST(CheckPlan, AnOverlapOnEitherSideIsRefused) {
+  const ModelConfig model = config_of({table("a", 4, 8)}, 8).model;
+  for (const Range first : {Range{0, 5}, Range{3, 8}, Range{2, 6}}) {
+    for (const Range second : {Range{4, 8}, Range{0, 4}, Range{3, 5}, Range{0, 8}}) {
+      for (const int64_t row : {0, 1}) {
+        const Plan plan{1, {{0, {0, 4}, first, 0}, {0, {row, 4}, second, 0}}, {}};
+        EXPECT_THAT(usage_error_of([&] { check_plan(plan, model, "plan"); }), HasSubstr("overlap"));
+      }
+    }
+  }
 }
 
 TEST(CheckPlan, APinwheelOfShardsIsAccepted) {

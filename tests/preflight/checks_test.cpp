@@ -83,6 +83,123 @@ TEST(PreflightChecks, LimitsThatAreTooTightAreNamed) {
                {"/dev/shm", "right"});
 }
 
+using Spoil = std::function<void(Facts&)>;
+
+/// Whether `check` is satisfied if `spoil` changes the facts of every rank.
+bool passes(const Check& check, const Spoil& spoil) {
+  std::vector<Facts> ranks = healthy();
+  for (Facts& f : ranks) spoil(f);
+  return check(ranks).good;
+}
+
+TEST(PreflightChecks, EveryLimitIsExact) {
+  EXPECT_TRUE(passes(check_limits, [](Facts& f) { f.open_files = 1024; }));
+  EXPECT_FALSE(passes(check_limits, [](Facts& f) { f.open_files = 1023; }));
+  EXPECT_FALSE(passes(check_limits, [](Facts& f) { f.open_files = 0; }));
+  EXPECT_TRUE(passes(check_limits, [](Facts& f) { f.open_files = -1; }));  // no limit
+  EXPECT_TRUE(passes(check_limits, [](Facts& f) { f.locked_bytes = int64_t{64} << 20; }));
+  EXPECT_FALSE(passes(check_limits, [](Facts& f) { f.locked_bytes = (int64_t{64} << 20) - 1; }));
+  EXPECT_TRUE(passes(check_limits, [](Facts& f) { f.shared_memory_bytes = int64_t{64} << 20; }));
+  EXPECT_FALSE(
+      passes(check_limits, [](Facts& f) { f.shared_memory_bytes = (int64_t{64} << 20) - 1; }));
+  // Alone on its node, a rank shares no memory.
+  EXPECT_TRUE(passes(check_limits, [](Facts& f) {
+    f.local_size = 1;
+    f.shared_memory_bytes = 0;
+  }));
+  // On one node nothing is pinned.
+  EXPECT_TRUE(passes(check_limits, [](Facts& f) {
+    f.local_size = 4;
+    f.locked_bytes = 0;
+  }));
+}
+
+TEST(PreflightChecks, ClocksMayDifferByTwoSeconds) {
+  for (const double early : {-1.0, 0.0, 1.0}) {
+    std::vector<Facts> ranks = healthy();
+    for (Facts& f : ranks) f.clock = 1000;
+    ranks[1].clock += early;
+    ranks[2].clock = ranks[1].clock < 1000 ? 1001 : 1002;
+    EXPECT_TRUE(check_clocks(ranks).good) << early;
+    ranks[2].clock += 0.01;
+    EXPECT_FALSE(check_clocks(ranks).good) << early;
+  }
+}
+
+TEST(PreflightChecks, FindingsOfHealthyRanksTellWhatTheyHave) {
+  const std::vector<Facts> ranks = healthy();
+  EXPECT_EQ(check_program(ranks).text, "the same build everywhere");
+  EXPECT_EQ(check_mpi(ranks).text, "Open MPI v4.1.4");
+  EXPECT_EQ(check_processors(ranks).text, "a processor, 16 CPUs a rank");
+  EXPECT_EQ(check_limits(ranks).text, "open files, pinned memory and /dev/shm suffice");
+  EXPECT_EQ(check_clocks(ranks).text, "agree");
+  EXPECT_EQ(check_gpus(ranks, true).text, "2 a node: NVIDIA H200");
+  EXPECT_EQ(check_driver(ranks).text, "580.82.07, serves CUDA 13.0; this program has 12.4");
+  EXPECT_EQ(check_peer_access(ranks).text, "between all GPUs of a node");
+  EXPECT_EQ(check_nccl(ranks).text, "2.28.9");
+  EXPECT_TRUE(any_gpu(ranks) && own_gpus(ranks));
+}
+
+TEST(PreflightChecks, DifferencesThatDoNoHarmAreTold) {
+  std::vector<Facts> ranks = healthy();
+  put(ranks[2].processor, "another");
+  EXPECT_TRUE(check_processors(ranks).good);
+  EXPECT_EQ(
+      check_processors(ranks).text,
+      "rank 2 on right has another, rank 0 a processor: a resume on other nodes may differ in "
+      "last bits");
+  put(ranks[1].gpu, "NVIDIA H100");
+  EXPECT_EQ(check_gpus(ranks, true).text, "2 a node: NVIDIA H200 and NVIDIA H100");
+  ranks[3].local_size = 3;
+  EXPECT_EQ(check_ranks(ranks).text, "4 on 2 nodes, 2 to 3 a node");
+  EXPECT_FALSE(own_gpus(ranks));
+  ranks.resize(1);
+  EXPECT_EQ(check_ranks(ranks).text, "1 on 1 node, 2 a node");
+}
+
+TEST(PreflightChecks, AMissingGpuIsExplained) {
+  const auto finding = [](bool built, const char* driver, bool needed) {
+    std::vector<Facts> ranks = healthy();
+    for (Facts& f : ranks) {
+      f.gpus = 0;
+      f.built_with_cuda = built;
+      put(f.driver, driver);
+    }
+    EXPECT_FALSE(any_gpu(ranks));
+    EXPECT_EQ(check_gpus(ranks, needed).good, !needed);
+    return check_gpus(ranks, needed).text;
+  };
+  EXPECT_EQ(finding(false, "", false),
+            "none (this build is for CPUs): dlrm-train runs with --device cpu");
+  EXPECT_EQ(finding(false, "", true),
+            "none (this build is for CPUs): build with launch/build.sh cuda");
+  EXPECT_EQ(finding(true, "580", true),
+            "none (the driver offers none): look at nvidia-smi and CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(finding(true, "", true),
+            "none (no NVIDIA driver here): look at nvidia-smi and CUDA_VISIBLE_DEVICES");
+}
+
+TEST(PreflightChecks, ADriverServesEveryMinorVersionOfItsCuda) {
+  EXPECT_TRUE(passes(check_driver, [](Facts& f) {
+    f.driver_cuda = 12000;
+    f.program_cuda = 12080;
+  }));
+  EXPECT_FALSE(passes(check_driver, [](Facts& f) {
+    f.driver_cuda = 12080;
+    f.program_cuda = 13000;
+  }));
+  std::vector<Facts> ranks = healthy();
+  for (Facts& f : ranks) put(f.driver, "");
+  EXPECT_EQ(check_driver(ranks).text,
+            "of an unknown version, serves CUDA 13.0; this program has 12.4");
+}
+
+TEST(PreflightChecks, OneGpuANodeHasNoPeers) {
+  std::vector<Facts> ranks = healthy();
+  for (Facts& f : ranks) f.gpus = 1;
+  EXPECT_EQ(check_peer_access(ranks).text, "one GPU a node");
+}
+
 TEST(PreflightChecks, PinnedMemoryIsRequiredOnlyWithInfiniBand) {
   std::vector<Facts> ranks = healthy();
   for (Facts& f : ranks) {

@@ -134,7 +134,9 @@ TEST_F(TwoCheckpoints, EveryFlippedBitOfTheNewestIsNoticed) {
 TEST_F(TwoCheckpoints, DamageOfBothIsAnErrorNotAFreshStart) {
   fs::remove(newer() + "/index.h5");
   fs::remove(older() + "/rank_00000.h5");
-  EXPECT_THAT(found(folder_.path()), HasSubstr("exit 2"));
+  EXPECT_THAT(found(folder_.path()),
+              AllOf(HasSubstr("exit 2: " + folder_.path() + ": no checkpoint in it is good: "),
+                    HasSubstr(newer() + "/index.h5")));
 }
 
 TEST_F(TwoCheckpoints, ARankThatDoesNotSeeTheFolderIsNamed) {

@@ -162,6 +162,29 @@ TEST_F(CheckpointIndexTest, NoChangedFieldOfACheckpointWithoutPieceCrcsGivesOthe
   EXPECT_GT(refused_, tried_ * 3 / 4);
 }
 
+TEST_F(CheckpointIndexTest, AnotherFormatOrVersionIsRefused) {
+  Fields other = good_;
+  other.integers["version"] = 2;
+  EXPECT_THAT(outcome(other), HasSubstr("format \"dlrm-checkpoint\" version 2, this program reads "
+                                        "\"dlrm-checkpoint\" version 1"));
+  other = good_;
+  other.texts["format"] = "dlrm-checkpoint-part";
+  EXPECT_THAT(outcome(other), HasSubstr("format \"dlrm-checkpoint-part\" version 1, this program"));
+}
+
+TEST_F(CheckpointIndexTest, AMissingFieldIsNamed) {
+  for (const auto& [name, value] : good_.integers) {
+    Fields without = good_;
+    without.integers.erase(name);
+    EXPECT_THAT(outcome(without), HasSubstr("has no valid attribute " + name));
+  }
+  for (const auto& [name, value] : good_.texts) {
+    Fields without = good_;
+    without.texts.erase(name);
+    EXPECT_THAT(outcome(without), HasSubstr("has no valid attribute " + name));
+  }
+}
+
 TEST_F(CheckpointIndexTest, NamesThatAreNoPrintableLinesAreRefused) {
   const std::string names = good_.texts.at("tensors");
   const std::map<std::string, std::string> wrong = {
@@ -193,6 +216,33 @@ TEST_F(CheckpointIndexTest, ThePiecesOfTwoTensorsOfOneSizeAreToldApart) {
     }
     ASSERT_TRUE(done);
     EXPECT_THAT(outcome(swapped), HasSubstr(with_crcs ? "not those of index.h5" : "does not lie"));
+  }
+}
+
+TEST(CheckpointPlaces, ADatasetOfAnotherSizeIsNoPieceOfAnOldCheckpoint) {
+  for (const int64_t stored : {2, 3}) {
+    TemporaryFolder folder;
+    const std::string path = folder.path(rank_file_name(0));
+    hdf5::File file = create_checkpoint_file(path);
+    const int64_t offset =
+        file.create_dataset(piece_name("/a", {0, 2}, {0, 1}), hdf5::Type::kFloat32, {stored})
+            .storage()
+            .offset;
+    CheckpointIndex index;
+    index.tensors = {{"/a", {2}}};
+    index.pieces = {{0, {0, 2}, {0, 1}, 0, offset, StoredPiece::kNoCrc}};
+    file.close();
+    index.files = {{static_cast<int64_t>(fs::file_size(path)), crc32c_of_file(path)}};
+    write_index(folder.path(), index);
+    const auto comm = make_self_comm();
+    std::string error;
+    try {
+      open_checkpoint(*comm, folder.path());
+    } catch (const Error& e) {
+      error = e.what();
+    }
+    EXPECT_THAT(error, HasSubstr(stored == 2 ? "" : "a piece of /a does not lie where index.h5"));
+    EXPECT_EQ(error.empty(), stored == 2);
   }
 }
 
@@ -248,7 +298,11 @@ TEST(CheckpointValues, WhatIsNotFiniteIsNotSavedAndTheOlderOneStays) {
   save_on(3, Cut::kRows, folder.path(), 10, 1);
   run_on_threads(3, [&](Communicator& comm) {
     const auto held = held_pieces(comm.rank(), 3, Cut::kRows, true);
-    if (comm.rank() == 1) held[4].values->back() = std::numeric_limits<float>::infinity();
+    for (const int rank : {1, 2}) {
+      if (comm.rank() != rank) continue;
+      held[4].values->back() = std::numeric_limits<float>::infinity();
+      held[6].values->front() = std::nanf("");
+    }
     try {
       save_checkpoint(comm, Log(comm.rank()), folder.path(), 1, state_at(20), pieces_of(held));
       ADD_FAILURE() << "saved";

@@ -126,6 +126,8 @@ CheckpointState state_at(int64_t step) {
   state.seed = 0xfedcba9876543210u;
   state.config = "train: {seed: 1}\n" + std::string(100'000, '#') + "\n";
   state.plan = "{\"world\": 4}";
+  state.evaluations = "{\"last\": 1}";
+  state.tuned_algorithms = {"", "123456789"};
   return state;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <tuple>
 
 #include <gmock/gmock.h>
@@ -77,6 +78,47 @@ TEST(Checkpoint, EveryRankReadsTheState) {
     EXPECT_EQ(expected.seed, state.seed);
     EXPECT_EQ(expected.config, state.config);
     EXPECT_EQ(expected.plan, state.plan);
+    EXPECT_EQ("{\"last\": 1}", state.evaluations);
+    EXPECT_EQ((std::vector<std::string>{"", "123456789"}), state.tuned_algorithms);
+  });
+}
+
+TEST(Checkpoint, OfAnotherStepThanItsFolderIsRefused) {
+  TemporaryFolder folder;
+  save_on(1, Cut::kRows, folder.path(), 7);
+  std::filesystem::rename(folder.path("step_000000007"), folder.path("step_000000008"));
+  const auto comm = make_self_comm();
+  EXPECT_EQ(error_of([&] { open_checkpoint(*comm, folder.path("step_000000008")); }),
+            "2: " + folder.path("step_000000008/index.h5") + ": is of step 7, its folder is not");
+  std::filesystem::rename(folder.path("step_000000008"), folder.path("copy"));
+  EXPECT_EQ(error_of([&] { open_checkpoint(*comm, folder.path("copy")); }), "");
+}
+
+TEST(Checkpoint, WeightsAreThoseOfEveryKindOfLayer) {
+  TemporaryFolder folder;
+  run_on_threads(1, [&](Communicator& comm) {
+    std::vector<TensorShard> pieces;
+    std::map<std::string, float> loaded;
+    const std::vector<std::string> paths = {
+        "/cross/0/bias",      "/cross/0/bias_adam_m", "/cross/0/u",
+        "/cross/0/u_adagrad", "/cross/0/v",           "/cross/0/v_adam_v",
+        "/mlp/top/weight",    "/tables/v/adagrad",    "/tables/v/weight"};
+    for (const std::string& path : paths) {
+      TensorShard piece{path, {1}, {0, 1}, {0, 1}, true, {}, {}};
+      piece.read = [](int64_t, int64_t, float* out) { *out = 3; };
+      piece.write = [&loaded, path](int64_t, int64_t, const float* in) { loaded[path] = *in; };
+      pieces.push_back(piece);
+    }
+    save_checkpoint(comm, Log(), folder.path(), 1, state_at(7), pieces);
+    load_pieces(comm, folder.path() + kFirst, pieces, true);
+    EXPECT_EQ(loaded, (std::map<std::string, float>{{"/cross/0/bias", 3.0f},
+                                                    {"/cross/0/u", 3.0f},
+                                                    {"/cross/0/v", 3.0f},
+                                                    {"/mlp/top/weight", 3.0f},
+                                                    {"/tables/v/weight", 3.0f}}));
+    loaded.clear();
+    load_pieces(comm, folder.path() + kFirst, pieces, false);
+    EXPECT_EQ(loaded.size(), paths.size());
   });
 }
 

@@ -1,4 +1,6 @@
 // An error that occurs while a trainer exists, and how it ends a program.
+#include <stdexcept>
+
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -24,6 +26,21 @@ struct Standing {
 TEST(Ending, AnErrorIsReportedBeforeAnythingIsDestroyed) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(fail_while_something_stands(), testing::ExitedWithCode(3), "error: no more memory");
+}
+
+template <class Thrown>
+[[noreturn]] void fail_with(const Thrown& error) {
+  World world(nullptr, nullptr);
+  run_guarded(world, [&]() -> ExitCode { throw error; });
+  ::_exit(98);
+}
+
+TEST(Ending, TheExitCodeIsThatOfTheError) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(fail_with(usage_error("a key")), testing::ExitedWithCode(2), "error: a key\n");
+  EXPECT_EXIT(fail_with(run_error("a disk")), testing::ExitedWithCode(3), "error: a disk\n");
+  EXPECT_EXIT(fail_with(std::runtime_error("a library")), testing::ExitedWithCode(3),
+              "error: a library\n");
 }
 
 TEST(Ending, ASuccessfulBodyGivesItsExitCode) {

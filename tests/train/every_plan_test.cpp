@@ -73,6 +73,27 @@ TEST(Trainer, OtherInteractionsTrainAsTheReferenceOnThreeRanks) {
   }
 }
 
+TEST(Trainer, AModelWithoutABottomMlpTrainsAsTheReference) {
+  std::vector<InteractionConfig> interactions = other_interactions();
+  interactions.push_back(DotConfig());
+  for (const InteractionConfig& interaction : interactions) {
+    RunConfig c = odd_model();
+    c.model.interaction = interaction;
+    c.model.bottom_mlp.clear();
+    c.model.dense_features = c.model.embedding_dim;
+    for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+      const bool bf16 = precision == Precision::kBf16;
+      c.train.precision = Precision::kFp32;
+      const Trained reference = train_on_threads(c, 1, 4, true);
+      c.train.precision = precision;
+      for (const int ranks : {1, 3}) {
+        expect_alike(train_on_threads(c, ranks, 4), reference, bf16 ? 1e-2 : 1e-5,
+                     bf16 ? 3e-2 : 1e-4);
+      }
+    }
+  }
+}
+
 TEST(Trainer, EveryActivationAgreesOnThreeRanksAndWithTheReference) {
   for (const Activation activation :
        {Activation::kGelu, Activation::kSilu, Activation::kSigmoid, Activation::kTanh}) {

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "dlrm/comm/thread_comm.h"
+#include "dlrm/core/cpus.h"
+#include "dlrm/core/error.h"
 #include "dlrm/train/machine.h"
 #if defined(DLRM_SIMT)
 #include "kernels/simt/stand_ins/comm/fake_nccl.h"
@@ -27,6 +31,90 @@ TEST(RanksThatName, EveryRankGetsTheSameCount) {
   EXPECT_EQ(counts, expected);
 }
 
+TEST(MachineShare, DividesCpusAndMemoryAmongTheRanksOfAMachine) {
+  const auto self = make_self_comm();
+  const MachineShare alone = machine_share(*self);
+  EXPECT_EQ(alone.ranks_here, 1);
+  EXPECT_EQ(alone.rank_here, 0);
+  EXPECT_EQ(alone.machine_cpus, sysconf(_SC_NPROCESSORS_ONLN));
+  const int ranks = 2 * alone.cpus + 1;
+  run_on_threads(ranks, [&](Communicator& comm) {
+    const MachineShare share = machine_share(comm);
+    EXPECT_EQ(share.ranks_here, ranks);
+    EXPECT_EQ(share.rank_here, comm.rank());
+    EXPECT_EQ(share.cpus, 1);
+    EXPECT_EQ(share.machine_cpus, alone.machine_cpus);
+    EXPECT_NEAR(share.memory_bytes * ranks / alone.memory_bytes, 1, 0.5);
+  });
+  run_on_threads(2, [&](Communicator& comm) {
+    EXPECT_EQ(machine_share(comm).cpus, std::max(1, alone.cpus / 2));
+  });
+}
+
+TEST(MachineShare, OfMemoryIsWhatTheMachineHasAvailable) {
+  const auto comm = make_self_comm();
+  std::ifstream info("/proc/meminfo");
+  std::string word;
+  double total = 0;
+  while (info >> word && word != "MemTotal:") {
+  }
+  ASSERT_TRUE(info >> total);
+  const double bytes = machine_share(*comm).memory_bytes;
+  EXPECT_LE(bytes, total * 1024);
+  EXPECT_GT(bytes, total * 1024 / 1000);
+}
+
+TEST(ThreadsFor, TheConfigPrecedesTheEnvironmentAndTheCpus) {
+  const char* const before = std::getenv("OMP_NUM_THREADS");
+  const std::string kept = before ? before : "";
+  MachineShare share;
+  share.cpus = 5;
+  ::unsetenv("OMP_NUM_THREADS");
+  EXPECT_EQ(threads_for(0, share), 5);
+  EXPECT_EQ(threads_for(3, share), 3);
+  for (const auto& [text, threads] :
+       std::vector<std::pair<std::string, int>>{{"7", 7},
+                                                {"1", 1},
+                                                {"0", 5},
+                                                {"-2", 5},
+                                                {"many", 5},
+                                                {std::to_string(kMostThreads), kMostThreads}}) {
+    ::setenv("OMP_NUM_THREADS", text.c_str(), 1);
+    EXPECT_EQ(threads_for(0, share), threads) << text;
+    EXPECT_EQ(threads_for(2, share), 2) << text;
+  }
+  const std::string most = std::to_string(kMostThreads), more = std::to_string(kMostThreads + 1);
+  ::setenv("OMP_NUM_THREADS", more.c_str(), 1);
+  EXPECT_EQ(threads_for(2, share), 2);
+  try {
+    threads_for(0, share);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_EQ(error.what(),
+              "OMP_NUM_THREADS is " + more + "; needs a whole number from 1 to " + most);
+  }
+  before ? ::setenv("OMP_NUM_THREADS", kept.c_str(), 1) : ::unsetenv("OMP_NUM_THREADS");
+}
+
+MachineShare share_of_three() {
+  MachineShare share;
+  share.ranks_here = 3;
+  share.memory_bytes = 12345;
+  return share;
+}
+
+TEST(Execution, OnACpuPlansWithTheMachinesMemory) {
+  const auto comm = make_self_comm();
+  RunConfig config;
+  config.device = DeviceKind::kCpu;
+  const PlanOptions options = Execution(*comm, config, share_of_three()).plan_options();
+  EXPECT_EQ(options.rank_memory_bytes, 12345);
+  EXPECT_EQ(options.ranks_per_node, 3);
+  EXPECT_EQ(options.host_memory_bytes, 0);
+  EXPECT_FALSE(options.gpu);
+}
+
 #if defined(DLRM_SIMT)
 RunConfig on_gpu(CommKind comm) {
   RunConfig config;
@@ -42,6 +130,16 @@ TEST(ExecutionOnADevice, RanksOfOneGpuPlanWithEqualPartsOfIt) {
     EXPECT_EQ(execution.plan_options().rank_memory_bytes, free / 3);
     comm.barrier();
   });
+}
+
+TEST(ExecutionOnADevice, PlansWithBothMemories) {
+  const auto comm = make_self_comm();
+  Execution execution(*comm, on_gpu(CommKind::kStaged), share_of_three());
+  const PlanOptions options = execution.plan_options();
+  EXPECT_EQ(options.rank_memory_bytes, static_cast<double>(execution.device().available_bytes()));
+  EXPECT_EQ(options.ranks_per_node, 3);
+  EXPECT_EQ(options.host_memory_bytes, 12345);
+  EXPECT_TRUE(options.gpu);
 }
 
 TEST(ExecutionOnADevice, TheFirstCallsOfNcclAreMadeBeforeMemoryIsPlanned) {

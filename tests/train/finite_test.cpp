@@ -1,5 +1,7 @@
 // Values that are not finite change no weight on a device. A fused relu may turn a NaN into 0
 // before a loss shows it. On a CPU they end the run before they are saved.
+#include "train/finite.h"
+
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -12,6 +14,7 @@
 
 #include "small_run.h"
 #include "test_rank.h"
+#include "train/checkpoint_files.h"
 
 namespace dlrm {
 namespace {
@@ -126,9 +129,11 @@ TEST_P(FiniteOnADevice, AWeightThatIsNotFiniteIsNamed) {
   });
 }
 
-/// Trains on a CPU whose tensors with one of these endings were spoilt, and returns the error of
-/// check_last_update() after the first step. The second step must throw the same.
-std::string error_after_spoiling(int ranks, OptimizerRule rule, const std::string& ending) {
+/// Trains on a CPU whose tensors with one of these endings were spoilt, on rank `only` if that is
+/// given, and returns the error of check_last_update() after the first step. The second step must
+/// throw the same.
+std::string error_after_spoiling(int ranks, OptimizerRule rule, const std::string& ending,
+                                 int only = -1) {
   RunConfig config = odd_model();
   config.train.sparse_optimizer.type = config.train.dense_optimizer.type = rule;
   std::vector<std::string> errors(static_cast<size_t>(ranks));
@@ -140,6 +145,7 @@ std::string error_after_spoiling(int ranks, OptimizerRule rule, const std::strin
     }
     for (const TensorShard& piece : trainer.shards()) {
       if (!piece.path.ends_with(ending) || piece.rows.size() == 0) continue;
+      if (only >= 0 && comm.rank() != only) continue;
       const std::vector<float> row(static_cast<size_t>(piece.columns.size()), HUGE_VALF);
       for (int64_t r = 0; r < piece.rows.size(); ++r) piece.write(r, 1, row.data());
     }
@@ -161,8 +167,62 @@ TEST(FiniteOnACpu, AStateThatIsNotFiniteEndsTheRunAndIsNamed) {
       const std::string error = error_after_spoiling(ranks, rule, ending);
       EXPECT_THAT(error, HasSubstr("the last update is not finite: /")) << ranks << ending;
       EXPECT_THAT(error, HasSubstr(std::string(ending) + ", row ")) << ranks;
+      EXPECT_THAT(error, HasSubstr("(rank 0); a smaller learning rate or a warm-up may help"));
     }
   }
+}
+
+/// A shard of rows [100, 100 + rows) that are zero but for one value.
+TensorShard shard_with(const std::string& path, int64_t rows, int64_t columns, int64_t bad_row,
+                       int64_t bad_column, float value) {
+  TensorShard shard{path, {1000, columns}, {100, 100 + rows}, {0, columns}, true, {}, {}};
+  shard.read = [=](int64_t first, int64_t count, float* out) {
+    std::fill_n(out, count * columns, 0.0f);
+    if (bad_row >= first && bad_row < first + count) {
+      out[(bad_row - first) * columns + bad_column] = value;
+    }
+  };
+  return shard;
+}
+
+TEST(FirstBadRow, IsNamedInAnyChunk) {
+  constexpr int64_t kColumns = 3, kRows = 13;
+  // As many rows fill a chunk, or one is longer than a chunk.
+  const auto floats = static_cast<int64_t>(kCheckpointChunk / sizeof(float));
+  for (const int64_t columns : {kColumns, floats / 5, floats + 1}) {
+    for (const int64_t row :
+         {int64_t{0}, int64_t{4}, int64_t{5}, int64_t{9}, int64_t{10}, kRows - 1}) {
+      for (const int64_t column : {int64_t{0}, columns - 1}) {
+        const TensorShard good = shard_with("/good", kRows, columns, -1, 0, 0);
+        const TensorShard none = shard_with("/none", 0, columns, -1, 0, 0);
+        const TensorShard bad = shard_with("/bad", kRows, columns, row, column, -HUGE_VALF);
+        EXPECT_EQ(first_bad_row({none, good, bad, shard_with("/later", 1, 1, 0, 0, NAN)}),
+                  "/bad, row " + std::to_string(100 + row));
+        EXPECT_EQ(first_bad_row({none, good}), "");
+        if (columns != kColumns && column == 0) break;  // reading is slow
+      }
+    }
+  }
+}
+
+TEST(FindNonFinite, FindsTheFirstNanOrInfinity) {
+  for (const size_t size : {1u, 2u, 15u, 16u, 17u, 100u}) {
+    for (const float bad : {NAN, -NAN, HUGE_VALF, -HUGE_VALF}) {
+      for (size_t i = 0; i < size; ++i) {
+        std::vector<float> values(size, std::numeric_limits<float>::lowest());
+        EXPECT_FALSE(find_non_finite(View<const float>(values)));
+        values[i] = values.back() = bad;
+        EXPECT_EQ(find_non_finite(View<const float>(values)), i);
+      }
+    }
+  }
+  EXPECT_FALSE(find_non_finite({}));
+}
+
+TEST(FiniteOnACpu, TheRankOfAStateThatIsNotFiniteIsNamed) {
+  const std::string error = error_after_spoiling(3, OptimizerRule::kAdagrad, "/adagrad", 2);
+  EXPECT_THAT(error, HasSubstr("/adagrad, row "));
+  EXPECT_THAT(error, HasSubstr("(rank 2); a smaller learning rate or a warm-up may help"));
 }
 
 TEST(FiniteOnACpu, AnUpdateThatIsFiniteEndsNothing) {

@@ -32,6 +32,7 @@ TEST(GpuUse, SharesAreAveragedAndTheMostMemoryIsKept) {
   EXPECT_EQ(use.mean()->busy_share, 0.5);
   EXPECT_EQ(use.mean()->memory_busy_share, 0.25);
   EXPECT_EQ(use.mean()->memory_used, 700u);
+  EXPECT_EQ(use.mean()->memory_total, 1000u);
 }
 
 TEST(GpuUse, TheDriverIsReadAtMostFiveTimesASecond) {

@@ -1,8 +1,12 @@
 #include "dlrm/train/process_usage.h"
 
 #include <cstring>
+#include <ctime>
+#include <fstream>
+#include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
@@ -17,6 +21,49 @@ TEST(ProcessUsage, CpuSecondsGrowWithWork) {
   while (process_cpu_seconds() < before + 0.01) {
   }
   EXPECT_GT(CpuUsage().utilization(1), -1e-9);
+}
+
+/// The process's CPU time by another clock.
+double clock_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+TEST(ProcessUsage, CpuSecondsAreThoseOfTheProgramAndOfTheSystem) {
+  const int zeros = ::open("/dev/zero", O_RDONLY);
+  std::vector<char> read(size_t{1} << 20);
+  double before = clock_seconds();
+  while (clock_seconds() < before + 0.1) ASSERT_GT(::read(zeros, read.data(), read.size()), 0);
+  ::close(zeros);
+  before = clock_seconds();
+  const double seconds = process_cpu_seconds();
+  EXPECT_GE(seconds, before - 0.02);
+  EXPECT_LE(seconds, clock_seconds() + 0.02);
+}
+
+TEST(ProcessUsage, UtilizationIsAShareOfTheThreads) {
+  CpuUsage usage;
+  usage.restart();
+  const double before = process_cpu_seconds();
+  while (process_cpu_seconds() < before + 0.05) {
+  }
+  const double one = usage.utilization(1);
+  EXPECT_GT(one, 0);
+  EXPECT_LE(one, 1.1);  // this thread alone runs
+  EXPECT_NEAR(usage.utilization(4), one / 4, one / 20);
+  EXPECT_EQ(usage.utilization(0), 0);
+}
+
+TEST(ProcessUsage, PeakMemoryIsThatOfTheKernelInBytes) {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  int64_t peak = 0;
+  while (status >> word && word != "VmHWM:") {
+  }
+  ASSERT_TRUE(status >> peak);
+  EXPECT_NEAR(static_cast<double>(peak_resident_bytes()), 1024.0 * static_cast<double>(peak),
+              0x1p22);
 }
 
 TEST(ProcessUsage, PeakMemoryIncludesTouchedMemory) {

@@ -45,6 +45,58 @@ TEST(ProgressLine, TheTextHasRateLossAndTimeLeft) {
             screen.drawn.back());
 }
 
+/// The text of a first line at this rate, and of a second one `seconds` and 10 steps later.
+std::pair<std::string, std::string> texts(double rate, double seconds) {
+  Screen screen;
+  ProgressLine progress(0, screen.surroundings(true));
+  progress.update({500, 1000, 1, 0.5, rate});
+  screen.now += seconds;
+  progress.update({510, 1000, 1, 0.5, rate});
+  return {screen.drawn.front(), screen.drawn.back()};
+}
+
+TEST(ProgressLine, RatesAreShortened) {
+  for (const auto& [rate, text] :
+       std::vector<std::pair<double, std::string>>{{0.4, "0"},
+                                                   {999.6, "1000"},
+                                                   {9999, "9999"},
+                                                   {1e4, "10.0k"},
+                                                   {123456, "123.5k"},
+                                                   {999949, "999.9k"},
+                                                   {1e6, "1.00M"},
+                                                   {23456789, "23.46M"}}) {
+    EXPECT_THAT(texts(rate, 1).first, HasSubstr("  " + text + " samples/s  ")) << rate;
+  }
+}
+
+TEST(ProgressLine, TimesHaveHoursMinutesAndSeconds) {
+  for (const auto& [seconds, text] :
+       std::vector<std::pair<double, std::string>>{{0.2, "0:00, 0:10 left"},
+                                                   {59.4, "0:59, 48:31 left"},
+                                                   {59.6, "1:00, 48:40 left"},
+                                                   {3599, "59:59, 48:59:11 left"},
+                                                   {3600, "1:00:00, 49:00:00 left"},
+                                                   {7325, "2:02:05, 99:42:05 left"}}) {
+    EXPECT_THAT(texts(1, seconds).second, HasSubstr("samples/s  " + text + "\x1b[K")) << seconds;
+  }
+}
+
+TEST(ProgressLine, TheFirstLineOfAResumedRunHasNoTimeLeft) {
+  EXPECT_EQ(texts(5, 1).first,
+            "\rstep 500/1000  epoch 1.00  loss 0.50000  5 samples/s  0:00\x1b[K");
+}
+
+TEST(ProgressLine, TheLastStepIsDrawnAtOnce) {
+  Screen screen;
+  ProgressLine progress(0, screen.surroundings(true));
+  progress.update(at(998));
+  screen.now += 0.01;
+  progress.update(at(999));
+  progress.update(at(1000));
+  EXPECT_THAT(screen.drawn, ElementsAre(HasSubstr("step 998/"), HasSubstr("step 1000/1000")));
+  EXPECT_THAT(screen.drawn.back(), testing::Not(HasSubstr("left")));
+}
+
 TEST(ProgressLine, ADrawnLineIsWipedOnce) {
   Screen screen;
   {

@@ -156,6 +156,34 @@ TEST(RunDirectory, AResumeIntoAnotherFolderLogsOnlyItsOwnSteps) {
   EXPECT_EQ(1u, lines_of(folder.path("new/metrics.jsonl")).size());
 }
 
+TEST(RunDirectory, NumbersOfMetricsHaveTheirDigits) {
+  TemporaryFolder folder;
+  const auto comm = make_self_comm();
+  RunDirectory directory(*comm, folder.path());
+  directory.start("", "");
+  directory.log({3, 4, 1 / 3.0, 2 / 3.0, 1e7 / 3, 4 / 3.0});
+  directory.log({5, EvalResult{6, 1 / 3.0, 2 / 3.0, 4 / 3.0, 5 / 3.0}}, 7 / 3.0);
+  const std::string text = text_of(folder.path("metrics.jsonl"));
+  EXPECT_THAT(text,
+              ::testing::StartsWith(
+                  "{\"step\": 3, \"epoch\": 1.33333, \"samples\": 4, \"loss\": 0.333333333, "
+                  "\"lr\": 0.666666667, \"samples_per_second\": 3.33333e+06, \"time\": \"20"));
+  EXPECT_THAT(text,
+              ::testing::HasSubstr(
+                  "\n{\"step\": 5, \"epoch\": 2.33333, \"auc\": 0.333333333, \"log_loss\": "
+                  "0.666666667, \"accuracy\": 1.33333333, \"calibration\": 1.66666667, \"time\""));
+}
+
+TEST(RunDirectory, LinesThatAreNoMetricsAreNotKept) {
+  TemporaryFolder folder;
+  const auto comm = make_self_comm();
+  std::ofstream(folder.path("metrics.jsonl"))
+      << "[]\n3\n{}\n{\"step\": \"1\"}\n{\"step\": 1.5}\n\n{\"step\": 1}\n{\"step\": -1}\n";
+  RunDirectory directory(*comm, folder.path());
+  directory.resume("", "", {1});
+  EXPECT_EQ(text_of(folder.path("metrics.jsonl")), "{\"step\": 1}\n{\"step\": -1}\n");
+}
+
 TEST(RunDirectory, AFolderThatCannotBeMadeIsAUsageErrorOnEveryRank) {
   TemporaryFolder folder;
   std::ofstream(folder.path("taken")) << "";
@@ -193,6 +221,113 @@ TEST(RunSummary, TheFieldsAreThoseOfTheContract) {
   EXPECT_TRUE(object["best_eval"].empty());
   EXPECT_TRUE(object["eval"]["calibration"].is_null());
   EXPECT_TRUE(object["step_ms"].contains("p99"));
+}
+
+TEST(RunSummary, EveryFieldHasItsOwnValue) {
+  RunSummary summary;
+  summary.samples_per_second = 1.5;
+  summary.steps = 2;
+  summary.samples = 3;
+  summary.train_loss = 0.25;
+  summary.eval = {7, EvalResult{100, 0.75, 0.5, 0.8, 1.25}};
+  summary.best_eval = {6, EvalResult{101, std::nullopt, 0.4, 0.7, 1.5}};
+  summary.world_size = 4;
+  summary.device = "cpu: some";
+  summary.wall_seconds = 5.5;
+  summary.step_ms_mean = 6.5;
+  summary.step_ms_p50 = 7.5;
+  summary.step_ms_p99 = 8.5;
+  summary.stages_ms["top"] = 9.5;
+  summary.data_wait_share = 0.125;
+  summary.cpu_utilization = 0.625;
+  summary.memory["planned_bytes"] = 0x1p53;
+  summary.plan["shards"] = 10;
+  summary.numbers["dropped_ids"] = std::numeric_limits<double>::quiet_NaN();
+  summary.labels["host"] = "some";
+  EXPECT_EQ(json::parse(to_json(summary)), json::parse(R"({
+      "samples_per_second": 1.5, "steps": 2, "samples": 3, "train_loss": 0.25,
+      "eval": {"step": 7, "auc": 0.75, "log_loss": 0.5, "accuracy": 0.8, "calibration": 1.25,
+               "samples": 100},
+      "best_eval": {"step": 6, "auc": null, "log_loss": 0.4, "accuracy": 0.7, "calibration": 1.5,
+                    "samples": 101},
+      "world_size": 4, "device": "cpu: some", "wall_seconds": 5.5,
+      "step_ms": {"mean": 6.5, "p50": 7.5, "p99": 8.5}, "stages_ms": {"top": 9.5},
+      "data_wait_share": 0.125, "cpu_utilization": 0.625,
+      "memory": {"planned_bytes": 9007199254740992.0}, "plan": {"shards": 10},
+      "dropped_ids": null, "host": "some"})"));
+}
+
+TEST(RunSummary, WholeNumbersHaveNoFraction) {
+  RunSummary summary;
+  summary.numbers = {{"count", 3}, {"negative", -3}, {"large", 0x1p53 - 1}};
+  const std::string text = to_json(summary);
+  EXPECT_THAT(text, ::testing::HasSubstr("\"count\": 3,"));
+  EXPECT_THAT(text, ::testing::HasSubstr("\"negative\": -3\n"));
+  EXPECT_THAT(text, ::testing::HasSubstr("\"large\": 9007199254740991,"));
+}
+
+RunSummary summary_of(int64_t steps, double auc) {
+  RunSummary summary;
+  summary.steps = steps;
+  summary.eval = {steps, EvalResult{100, auc, 0.5, 0.8, 1}};
+  return summary;
+}
+
+TEST(RunDirectory, AnEvaluationReplacesThatOfTheSummaryAlone) {
+  TemporaryFolder folder;
+  run_on_threads(2, [&](Communicator& comm) {
+    RunDirectory directory(comm, folder.path());
+    directory.start("a: 1\n", "{}\n");
+    directory.log(at(1));
+    directory.write_summary(summary_of(40, 0.75));
+  });
+  run_on_threads(2, [&](Communicator& comm) {
+    RunDirectory directory(comm, folder.path());
+    directory.attach("a: 2\n", "{\"b\": 1}\n");
+    directory.log({2, EvalResult{}}, 0.5);
+    directory.update_evaluation(summary_of(0, 0.5));
+  });
+  EXPECT_EQ("a: 1\n", text_of(folder.path("config.yaml")));
+  EXPECT_EQ("{}\n", text_of(folder.path("plan.json")));
+  EXPECT_EQ(2u, lines_of(folder.path("metrics.jsonl")).size());
+  const json summary = json::parse(text_of(folder.path("summary.json")));
+  EXPECT_EQ(40, summary["steps"]);
+  EXPECT_EQ(0.5, summary["eval"]["auc"]);
+  EXPECT_EQ(0, summary["eval"]["step"]);
+}
+
+TEST(RunDirectory, AnEvaluationInANewFolderWritesAllFiles) {
+  for (const std::string summary : {"", "[]", "{\"half"}) {
+    TemporaryFolder folder;
+    const auto comm = make_self_comm();
+    RunDirectory directory(*comm, folder.path());
+    if (!summary.empty()) std::ofstream(folder.path("summary.json")) << summary;
+    directory.attach("a: 2\n", "{\"b\": 1}\n");
+    directory.update_evaluation(summary_of(3, 0.5));
+    EXPECT_EQ("a: 2\n", text_of(folder.path("config.yaml")));
+    EXPECT_EQ("{\"b\": 1}\n", text_of(folder.path("plan.json")));
+    const json written = json::parse(text_of(folder.path("summary.json")));
+    EXPECT_EQ(3, written["steps"]);
+    EXPECT_EQ(0.5, written["eval"]["auc"]);
+  }
+}
+
+TEST(RunDirectory, TellsEverythingThatIsLost) {
+  TemporaryFolder folder;
+  const auto comm = make_self_comm();
+  RunDirectory directory(*comm, folder.path("run"));
+  directory.start("", "");
+  directory.log(at(1));
+  EXPECT_EQ("", directory.lost());
+  fs::create_directory(folder.path("run/summary.json"));  // no file can take its place
+  std::ofstream(folder.path("run/summary.json/file")) << "";
+  directory.write_summary({});
+  EXPECT_THAT(directory.lost(), ::testing::HasSubstr("run/summary.json"));
+  fs::remove(folder.path("run/metrics.jsonl"));
+  directory.log(at(2));
+  EXPECT_THAT(directory.lost(),
+              ::testing::MatchesRegex(".*run/metrics.jsonl lacks lines: those before it was "
+                                      "deleted; .*run/summary.json.*"));
 }
 
 TEST(RunSummary, EvalIsEmptyWithoutAnEvaluation) {

@@ -13,6 +13,7 @@
 #include "small_run.h"
 #include "test_rank.h"
 #include "train/batch_queue.h"
+#include "train/stage_clock.h"
 #include "train/step_graphs.h"
 
 namespace dlrm {
@@ -314,6 +315,47 @@ TEST(TrainingStep, WaitsForIdsInTheStageLookup) {
     }
     EXPECT_EQ(shared->waited_in, std::set<std::string>{"lookup"});
   });
+}
+
+TEST(StageClock, AStageLastsAsLongAsTheDeviceTakes) {
+  const auto comm = make_self_comm();
+  const RunConfig c = on_this_device();
+  TestRank rank(*comm, c, true);
+  Context& context = rank.context;
+  if (!context.device.asynchronous()) GTEST_SKIP() << "the host times the stages of a CPU";
+  StageClock clock(context);
+  std::vector<std::unique_ptr<Event>> events;
+  const auto record = [&] {
+    events.push_back(context.device.make_timed_event());
+    context.stream.record(*events.back());
+  };
+  const Array<char> data(context.device, 64, "test");
+  const auto work = [&] {
+    for (int i = 0; i < 50; ++i) rank.ops->fill_zero(data.data(), 64);
+  };
+  record();
+  clock.begin("stage");
+  record();
+  work();
+  record();
+  clock.end();
+  record();
+  work();
+  clock.begin("next");
+  clock.end();
+  clock.finish();
+  context.stream.synchronize();
+  const std::vector<Trace::Event>& stages = rank.trace.events();
+  ASSERT_EQ(stages.size(), 2u);
+  const auto nanoseconds = [&](size_t from, size_t to) {
+    return 1e6 * events[to]->milliseconds_since(*events[from]);
+  };
+  const auto time = static_cast<double>(stages[0].end_ns - stages[0].begin_ns);
+  EXPECT_GE(time, 0.999 * nanoseconds(1, 2) - 2);
+  EXPECT_LE(time, 1.001 * nanoseconds(0, 3) + 2);
+  EXPECT_GT(time, 0);
+  // The time between two stages belongs to none.
+  EXPECT_GT(stages[1].begin_ns, stages[0].end_ns);
 }
 
 TEST(StageClock, EveryStageIsTimedOnceAndInOrder) {

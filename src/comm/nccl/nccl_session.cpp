@@ -102,7 +102,7 @@ void NcclSession::wait_for(Stream* other) {
 }
 
 void NcclSession::check(ncclResult_t result) noexcept {
-  if (result == ncclSuccess || result == ncclInProgress || failure_.occurred()) return;
+  if (result == ncclSuccess || result == ncclInProgress) return;
   failure_.record(describe(result), result == ncclRemoteError);
 }
 

@@ -10,7 +10,7 @@ namespace dlrm {
 
 namespace {
 
-constexpr int64_t kMostGroupBlocks = 8;
+constexpr int64_t kMostGroupBlocks = 16;
 constexpr int64_t kLostShare = 8;  // an eighth
 constexpr int64_t kRowBytes = sizeof(uint32_t);
 constexpr int64_t kSegmentsOfStore = 16;

@@ -153,11 +153,23 @@ class RowCache::Rows final : public RowStore {
           cache_.map_.mark_dirty(slot);
         }
       }
-      if (!stored.empty()) cache_.store_->write(stored, cache_.records_.data());
+      write_back(stored);
     });
   }
 
  private:
+  /// Puts the rows of records_ into empty slots, and the rest into the store.
+  void write_back(const std::vector<int64_t>& rows) {
+    size_t placed = 0;
+    for (; placed < rows.size(); ++placed) {
+      const int64_t slot = cache_.map_.fill(rows[placed]);
+      if (slot < 0) break;
+      cache_.layout_.scatter(record(placed), slot);
+      cache_.map_.mark_dirty(slot);
+    }
+    if (placed == rows.size()) return;
+    cache_.store_->write(View<const int64_t>(rows).subspan(placed), record(placed));
+  }
   /// Calls work(begin, end) for parts of [first, first + count) whose records fill a buffer of
   /// bounded size.
   template <class Work>

@@ -63,6 +63,11 @@ int64_t SlotMap::take_slot(int64_t row, std::vector<SlotChange>& changes) {
   return slot;
 }
 
+int64_t SlotMap::fill(int64_t row) {
+  std::vector<SlotChange> only_this;
+  return used_ < slots() ? take_slot(row, only_this) : -1;
+}
+
 void SlotMap::use(int64_t slot) {
   SlotState& state = states_[static_cast<size_t>(slot)];
   if (state.batch == batch_) return;

@@ -47,6 +47,8 @@ class SlotMap {
   }
   /// Ends the oldest batch. If `updated`, its rows are dirty.
   void release(bool updated);
+  /// Gives a row that has no slot an empty one, for no batch. -1 if no slot is empty.
+  int64_t fill(int64_t row);
   /// The slot's row differs from the slower tier's.
   void mark_dirty(int64_t slot) { states_[static_cast<size_t>(slot)].dirty = true; }
   /// From now on the rows with rows[row] stay in the slots that they take. Such a row leaves only

@@ -157,6 +157,7 @@ int64_t SsdRecords::take_free_segment() {
       grow();
       lock.lock();
     } else {
+      DLRM_CHECK(read_under_way_);
       read_ended_.wait(lock);
     }
   }

@@ -112,6 +112,19 @@ void send_the_unexpected(World& world, size_t bytes, int times) {
   }
 }
 
+/// Rank 0 sends rank 1 fewer bytes than it expects.
+void send_too_few(World& world) {
+  const int64_t sent = world.rank() == 0 ? 8 : 0, expected = world.rank() == 1 ? 16 : 0;
+  std::vector<char> data(16), received(16);
+  try {
+    world.comm().alltoallv(data.data(), received.data(),
+                           ExchangeLayout::packed({0, sent}, {expected, 0}));
+  } catch (const Error& error) {
+    world.end_all(error.code(), error.what());
+  }
+  for (;;) world.comm().barrier();
+}
+
 void mismatch(World& world) {
   Trace trace;
   world.start_watchdog(kTimeout, trace);
@@ -214,6 +227,9 @@ const std::map<std::string, std::function<void(World&)>> kEndings = {
     {"all-stopped", [](World& w) { w.end_all(ExitCode::kStopped, "stopped after step 7"); }},
     {"all-done", [](World& w) { w.end_all(ExitCode::kDone, ""); }},
     {"all-usage", all_end},
+    {"text-of-one",
+     [](World& w) { w.end_all(ExitCode::kUsage, w.rank() == 1 ? "rank one says why" : ""); }},
+    {"too-few", send_too_few},
     {"sleeper", sleeper},
     {"stop-0", [](World& w) { stop(w, {0}); }},
     {"stop-2", [](World& w) { stop(w, {2}); }},

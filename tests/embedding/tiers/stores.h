@@ -87,10 +87,17 @@ inline Records read_records(RecordStore& store, const Rows& rows, int64_t record
   return read;
 }
 
-/// Rows whose record is not that of `version_of(row)`, where -1 stands for never written.
+/// Rows whose record is not that of `version_of(row)`, where -1 stands for never written. All rows
+/// if they cannot be read.
 template <class VersionOf>
 Rows wrong_rows(RecordStore& store, const Rows& rows, int64_t record_bytes, VersionOf version_of) {
-  const Records read = read_records(store, rows, record_bytes);
+  Records read;
+  try {
+    read = read_records(store, rows, record_bytes);
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.what();
+    return rows;
+  }
   Rows wrong;
   for (size_t r = 0; r < rows.size(); ++r) {
     const int64_t version = version_of(rows[r]);

@@ -1,0 +1,110 @@
+#include <cstdlib>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "bench/limits.h"
+#include "bench/machine_text.h"
+#include "bench/matrix_rates.h"
+#include "bench/memory_check.h"
+
+namespace dlrm::bench {
+namespace {
+
+/// A file with this text, removed with the object.
+class TextFile {
+ public:
+  explicit TextFile(const std::string& text) {
+    const int fd = ::mkstemp(path_.data());
+    EXPECT_EQ(::write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    ::close(fd);
+  }
+  ~TextFile() { ::unlink(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/tmp/dlrm_bench_XXXXXX";
+};
+
+TEST(Processor, IsNamedWithFamilyAndModelIfTheyAreGiven) {
+  const TextFile all(
+      "vendor_id\t: X\ncpu family\t: 6\nmodel name\t: Some CPU @ 2\nmodel\t\t: 143\n"
+      "model name\t: Another\n");
+  EXPECT_EQ(processor_name(all.path()), "Some CPU @ 2 (family 6, model 143)");
+  EXPECT_EQ(processor_name(TextFile("model name : Some CPU\nmodel : 3\n").path()), "Some CPU");
+  EXPECT_EQ(processor_name(TextFile("model name\t: Some CPU\ncpu family\t: 3\nmodel\t:\n").path()),
+            "Some CPU");
+  EXPECT_EQ(processor_name(TextFile("model without value\nmodel : 3\n").path()), "unknown");
+  EXPECT_EQ(processor_name("/nowhere"), "unknown");
+}
+
+TEST(CoreTicks, AreBusyUnlessTheyAreIdleOrWaitForDevices) {
+  const TextFile stat(
+      "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 20 300 4000 50000 600000 7000000 80000000 9 9\n"
+      "cpu1 1 0 0 2 0 0 0 0 0 0\nintr 5\ncpu2 1 1 1 1 1 1 1 1 1 1\n");
+  const std::vector<CoreTicks> cores = core_ticks(stat.path());
+  ASSERT_EQ(cores.size(), 2u);
+  EXPECT_EQ(cores[0].busy, 87600321);
+  EXPECT_EQ(cores[0].total, 87654321);
+  EXPECT_EQ(cores[1].busy, 1);
+  EXPECT_EQ(cores[1].total, 3);
+  EXPECT_TRUE(core_ticks("/nowhere").empty());
+}
+
+TEST(Memory, OfTheProcessAndOfTheMachineIsInBytes) {
+  const int64_t before = resident_bytes();
+  const std::vector<char> touched(size_t{64} << 20, 1);
+  EXPECT_GT(resident_bytes(), before + (int64_t{60} << 20) * touched[5]);
+  std::ifstream info("/proc/meminfo");
+  std::string key;
+  int64_t kib = 0;
+  info >> key >> kib;
+  ASSERT_EQ(key, "MemTotal:");
+  EXPECT_EQ(machine_memory_bytes() / 1024, kib);
+}
+
+TEST(Memory, ThatIsNotAvailableIsRefused) {
+  check_memory("--size", 0x1p30, 0x1p30);
+  try {
+    check_memory("--size", 3 * 0x1p30, 2.5 * 0x1p30);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_STREQ(error.what(), "--size would take 3.0 GiB of memory; 2.5 GiB are available here");
+  }
+}
+
+TEST(Limits, CountAMultiplicationAndAnAdditionAsTwo) { EXPECT_DOUBLE_EQ(gflops(1000, 0.5), 4); }
+
+TEST(Limits, OfProductsAreThoseOfTheBetterLibrary) {
+  Limits limits;
+  EXPECT_EQ(limits.sgemm(), 0);
+  limits.openblas_sgemm = 3;
+  EXPECT_EQ(limits.sgemm(), 3);
+  limits.onednn_sgemm = 5;
+  EXPECT_EQ(limits.sgemm(), 5);
+  limits.openblas_sgemm = 7;
+  EXPECT_EQ(limits.sgemm(), 7);
+}
+
+TEST(Limits, AreReportedWithTheirConditions) {
+  const LimitOptions options{64, 3, 0.5, 2};
+  const Limits limits{1, {}, 3, 4, 5, 6, 7};
+  const auto all = nlohmann::json::parse(to_json(options, limits));
+  EXPECT_EQ(all["processor"], processor_name());
+  EXPECT_EQ(all["threads"], 2);
+  EXPECT_EQ(all["matrix_size"], 64);
+  EXPECT_EQ(all["array_megabytes"], 3);
+  EXPECT_EQ(
+      all["gflops"],
+      nlohmann::json::parse(
+          R"({"sgemm": 1.0, "onednn_sgemm": 1.0, "openblas_sgemm": null, "onednn_bf16": 3.0})"));
+  EXPECT_EQ(all["gb_per_second"],
+            nlohmann::json::parse(
+                R"({"triad": 4.0, "triad_streaming": 5.0, "read": 6.0, "random_rows": 7.0})"));
+}
+
+}  // namespace
+}  // namespace dlrm::bench

@@ -1,0 +1,117 @@
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dlrm/core/error.h"
+#include "dlrm/core/replace_file.h"
+
+namespace dlrm {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PartialFiles : public ::testing::Test {
+ protected:
+  PartialFiles() {
+    std::string name = ::testing::TempDir() + "partial_XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~PartialFiles() override { fs::remove_all(folder_); }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+
+  /// How a child that runs `body` ends, as waitpid() tells.
+  static int status_of(const std::function<void()>& body) {
+    const pid_t child = fork();
+    if (child == 0) {
+      remove_partial_files_on_signals();
+      body();
+      _exit(7);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return status;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(PartialFiles, ASignalRemovesAllThatAreNotPublished) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const int status = status_of([&] {
+      PartialFile published(path("published"));
+      File file(published.name(), File::Mode::kCreate);
+      published.publish(file);
+      const PartialFile first(path("first")), second(path("second"));
+      std::raise(signal);
+    });
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
+    EXPECT_TRUE(fs::exists(path("published")));
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
+  }
+}
+
+TEST_F(PartialFiles, FilesThatAreDoneLeaveTheirPlaceInTheList) {
+  const int status = status_of([&] {
+    for (int i = 0; i < 40; ++i) {
+      PartialFile done(path("done"));
+      if (i % 2 == 0) continue;
+      File file(done.name(), File::Mode::kCreate);
+      done.publish(file);
+    }
+    fs::remove(path("done"));
+    const PartialFile last(path("last"));
+    std::raise(SIGTERM);
+  });
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(PartialFiles, MoreThanTheListHoldsAreWrittenToo) {
+  std::vector<std::unique_ptr<PartialFile>> many;
+  for (int i = 0; i < 20; ++i) {
+    many.push_back(std::make_unique<PartialFile>(path(std::to_string(i))));
+    File file(many.back()->name(), File::Mode::kCreate);
+    many.back()->publish(file);
+  }
+  many.clear();
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 20);
+}
+
+TEST_F(PartialFiles, ASignalThatWasIgnoredStaysIgnored) {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGHUP, SIG_IGN);
+    remove_partial_files_on_signals();
+    std::raise(SIGHUP);
+    _exit(7);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+}
+
+TEST_F(PartialFiles, AFolderInThePlaceOfTheTargetIsNamed) {
+  fs::create_directories(path("target/full"));
+  try {
+    PartialFile partial(path("target"));
+    File file(partial.name(), File::Mode::kCreate);
+    partial.publish(file);
+    ADD_FAILURE() << "it was published";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).rfind(path("target.partial") + ": cannot rename to ", 0),
+              0u)
+        << error.what();
+  }
+  EXPECT_FALSE(fs::exists(path("target.partial")));
+}
+
+}  // namespace
+}  // namespace dlrm

@@ -1,0 +1,183 @@
+#include "inspect.h"
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dlrm/core/error.h"
+#include "dlrm/data/dataset_writer.h"
+
+#include "criteo_fixture.h"
+
+namespace dlrm {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Three samples in each of two files: labels 0, 0.5, 1; dense i and -2·i; one id of 200 rows, and
+/// bags of 0, 2 and 3 ids.
+class Inspected : public InFolder {
+ protected:
+  DatasetLayout layout() const {
+    DatasetLayout made;
+    made.dense = 2;
+    made.label = LabelType::kFloat32;
+    made.features = {{"C10", 1, 200, IdType::kInt32}, {"C2", 0, 8, IdType::kInt64}};
+    return made;
+  }
+  void write_file(const std::string& name, float shift, int32_t step) const {
+    DatasetWriter writer(path(name), layout());
+    const std::vector<float> labels{0, 0.5f, 1};
+    const std::vector<float> dense{shift,          -2 * shift, shift + 1,
+                                   -2 * shift - 2, shift + 2,  -2 * shift - 4};
+    const std::vector<int32_t> ids{0, step, 2 * step}, lengths{0, 2, 3};
+    const std::vector<int64_t> wide{1, 1, 6, 1, 0};
+    DatasetBlock block{3, labels, dense, {}};
+    block.bags.resize(2);
+    block.bags[0].ids = ids;
+    block.bags[1].wide_ids = wide;
+    block.bags[1].lengths = lengths;
+    writer.append(block);
+    writer.finish();
+  }
+};
+
+TEST_F(Inspected, EveryFigureIsThatOfTheData) {
+  std::filesystem::create_directory(path("data"));
+  write_file("data/a.h5", 1, 50);
+  write_file("data/b.h5", 5, 0);
+  const Inspection seen = inspect_dataset(path("data"));
+  EXPECT_EQ(seen.path, path("data"));
+  EXPECT_EQ(seen.files, 2);
+  EXPECT_EQ(seen.samples, 6);
+  EXPECT_EQ(seen.files_with_checksums, 2);
+  EXPECT_EQ(seen.label_mean, 0.5);
+  EXPECT_EQ(seen.dense_min, (std::vector<float>{1, -14}));
+  EXPECT_EQ(seen.dense_max, (std::vector<float>{7, -2}));
+  EXPECT_EQ(seen.dense_mean, (std::vector<double>{4, -8}));
+  ASSERT_EQ(seen.features.size(), 2u);
+  const FeatureStatistics& bags = seen.features[0];  // C2 before C10
+  EXPECT_EQ(bags.name, "C2");
+  EXPECT_EQ(bags.rows, 8);
+  EXPECT_EQ(bags.ids, 10);
+  EXPECT_EQ(bags.hotness, 0);
+  EXPECT_EQ(bags.longest_bag, 3);
+  EXPECT_EQ(bags.empty_bags, 2);
+  EXPECT_EQ(bags.largest_id, 6);
+  EXPECT_EQ(bags.distinct, 3);
+  EXPECT_EQ(bags.top_share, 0.6);
+  EXPECT_EQ(bags.top_hundred, 1);
+  const FeatureStatistics& one = seen.features[1];
+  EXPECT_EQ(one.rows, 200);
+  EXPECT_EQ(one.ids, 6);
+  EXPECT_EQ(one.hotness, 1);
+  EXPECT_EQ(one.longest_bag, 1);
+  EXPECT_EQ(one.empty_bags, 0);
+  EXPECT_EQ(one.largest_id, 100);
+  EXPECT_EQ(one.distinct, 3);
+  EXPECT_DOUBLE_EQ(one.top_share, 4 / 6.0);
+  EXPECT_EQ(describe_inspection(seen), path("data") + R"(: 6 samples in 2 files, label mean 0.500000
+checksums: verified
+dense 0   min 1            max 7            mean 4
+dense 1   min -14          max -2           mean -8
+feature                          rows  ids/bag   longest   empty   largest id     distinct   top 1 top 100
+C2                                  8     1.67         3       2            6            3  0.6000  1.0000
+C10                               200     1.00         1       0          100            3  0.6667  1.0000
+good
+)");
+}
+
+/// 300 ids of which the first occur twice.
+TEST_F(Inspected, TheHundredMostFrequentIdsHaveAShare) {
+  DatasetLayout made;
+  made.features = {{"f", 1, 500, IdType::kInt32}};
+  DatasetWriter writer(path("a.h5"), made);
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < 240; ++i) ids.push_back(i);
+  for (int32_t i = 0; i < 60; ++i) ids.push_back(4 * i);
+  const std::vector<float> labels(300, 1.0f);
+  DatasetBlock block{300, labels, {}, {}};
+  block.bags.resize(1);
+  block.bags[0].ids = ids;
+  writer.append(block);
+  writer.finish();
+  const FeatureStatistics f = inspect_dataset(path("a.h5")).features[0];
+  EXPECT_EQ(f.distinct, 240);
+  EXPECT_DOUBLE_EQ(f.top_share, 2 / 300.0);
+  EXPECT_DOUBLE_EQ(f.top_hundred, (60 * 2 + 40) / 300.0);
+}
+
+TEST_F(Inspected, ADatasetWithoutSamplesIsDescribed) {
+  DatasetLayout made = layout();
+  made.samples = -1;
+  DatasetWriter(path("none.h5"), made).finish();
+  EXPECT_THAT(
+      describe_inspection(inspect_dataset(path("none.h5"))),
+      HasSubstr(": 0 samples in 1 file, label mean 0.000000\nchecksums: verified\nfeature"));
+}
+
+TEST(DescribeInspection, FilesWithoutChecksumsAndUncountedIdsAreSaid) {
+  Inspection seen;
+  seen.path = "d";
+  seen.samples = 4;
+  seen.files = 2;
+  const auto second_line = [&] {
+    const std::string text = describe_inspection(seen);
+    const size_t at = text.find('\n') + 1;
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  EXPECT_EQ(second_line(), "checksums: none");
+  seen.files_with_checksums = 1;
+  EXPECT_EQ(second_line(), "checksums: none in some files");
+  seen.files_with_checksums = 2;
+  EXPECT_EQ(second_line(), "checksums: verified");
+  seen.features.resize(1);
+  seen.features[0].name = "f";
+  seen.features[0].ids = 6;
+  EXPECT_THAT(describe_inspection(seen), HasSubstr("     1.50         0       0           -1  "
+                                                   "not counted  0.0000  0.0000\ngood\n"));
+}
+
+/// The error of a dataset of three samples in which one value is bad.
+class BadRecord : public InFolder {
+ protected:
+  std::string error(float label, float dense, int64_t id) const {
+    DatasetLayout made;
+    made.dense = 2;
+    made.label = LabelType::kFloat32;
+    made.features = {{"f", 2, 5, IdType::kInt64}};
+    DatasetWriter writer(path("a.h5"), made);
+    const std::vector<float> labels{0, label, 1}, numbers{0, 0, 0, dense, 0, 0};
+    const std::vector<int64_t> ids{0, 4, 0, id, 0, 0};
+    DatasetBlock block{3, labels, numbers, {}};
+    block.bags.resize(1);
+    block.bags[0].wide_ids = ids;
+    writer.append(block);
+    writer.finish();
+    try {
+      inspect_dataset(path("a.h5"));
+    } catch (const Error& thrown) {
+      EXPECT_EQ(thrown.code(), ExitCode::kUsage);
+      return std::string(thrown.what()).substr(path("a.h5").size());
+    }
+    return "";
+  }
+};
+
+TEST_F(BadRecord, IsNamedWithItsValue) {
+  EXPECT_EQ(error(0.5f, 1, 4), "");
+  const std::string record = ": record 1 (counted from 0)";
+  EXPECT_EQ(error(-0.5f, 1, 4), record + ": label -0.5; labels are 0, 1 or between");
+  EXPECT_EQ(error(1.5f, 1, 4), record + ": label 1.5; labels are 0, 1 or between");
+  EXPECT_EQ(error(NAN, 1, 4), record + ": label nan; labels are 0, 1 or between");
+  EXPECT_EQ(error(1, INFINITY, 4), record + ", column 1 of /dense: inf is not a finite number");
+  EXPECT_EQ(error(1, 1, 5), record + ", feature f: id 5 is not in [0, 5)");
+  EXPECT_EQ(error(1, 1, -1), record + ", feature f: id -1 is not in [0, 5)");
+}
+
+}  // namespace
+}  // namespace dlrm

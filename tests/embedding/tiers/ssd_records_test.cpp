@@ -1,0 +1,337 @@
+#include "embedding/tiers/ssd_records.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstddef>
+#include <fstream>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "disturbed_file.h"
+#include "stores.h"
+
+namespace dlrm::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+constexpr int64_t kRecordBytes = 128;
+constexpr int64_t kRows = 1000;
+
+class SsdRecordsTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<RecordStore> make() const {
+    return make_ssd_records(kRows, kRecordBytes, options_);
+  }
+  /// A store whose file may be disturbed.
+  std::unique_ptr<RecordStore> make_disturbed() const {
+    return std::make_unique<SsdRecords>(
+        kRows, kRecordBytes, options_,
+        std::make_unique<DisturbedFile>(open_block_file(options_), faults_));
+  }
+  RecordLayout layout() const { return RecordLayout(kRows, kRecordBytes, options_); }
+
+  const StoreFolder folder_;
+  const SsdRecordsOptions options_ = small_segments(folder_.path());
+  const std::shared_ptr<FileFaults> faults_ = std::make_shared<FileFaults>();
+};
+
+// Rows of a random order, so that segments are left with few live records and not with none.
+TEST_F(SsdRecordsTest, RowsThatAreWrittenAgainAndAgainTakeBoundedSpace) {
+  int64_t longest = 0;
+  faults_->resize = [&](int64_t bytes) {
+    longest = std::max(longest, bytes);
+    return 0;
+  };
+  const auto store = make_disturbed();
+  std::mt19937_64 random(1);
+  Rows rows = row_range(0, kRows / 2);
+  for (int64_t version = 0; version < 100; ++version) {
+    std::shuffle(rows.begin(), rows.end(), random);
+    write_version(*store, Rows(rows.begin(), rows.begin() + kRows / 4), kRecordBytes, version);
+  }
+  const RecordLayout l = layout();
+  const int64_t live_segments = (kRows / 2 + l.segment_records - 1) / l.segment_records;
+  EXPECT_LE(longest, (live_segments * 3 / 2 + 4) * l.segment_bytes());
+  EXPECT_GT(store->traffic().read.bytes, 0) << "nothing was compacted";
+}
+
+TEST_F(SsdRecordsTest, RowsThatAreInTheOpenSegmentAreWrittenInPlace) {
+  const auto store = make();
+  for (int64_t version = 0; version < 100; ++version) {
+    write_version(*store, row_range(0, 5), kRecordBytes, version);
+  }
+  EXPECT_EQ(store->traffic().written.bytes, 0);
+  EXPECT_THAT(wrong_rows(*store, row_range(0, 5), kRecordBytes, [](int64_t) { return 99; }),
+              IsEmpty());
+}
+
+TEST_F(SsdRecordsTest, RowsThatWereNeverWrittenTakeNoSpace) {
+  int64_t longest = 0;
+  faults_->resize = [&](int64_t bytes) {
+    longest = std::max(longest, bytes);
+    return 0;
+  };
+  const auto store = make_disturbed();
+  EXPECT_EQ(longest, 0);
+  write_version(*store, row_range(0, kRows, 50), kRecordBytes, 1);
+  EXPECT_LE(longest, 2 * layout().segment_bytes());
+  store->clear();
+}
+
+TEST_F(SsdRecordsTest, ABlockIsReadOnceForAllOfItsRows) {
+  std::vector<std::pair<int64_t, int64_t>> reads;
+  faults_->transfer = [&](const BlockTransfer& transfer) {
+    if (!transfer.write) reads.emplace_back(transfer.offset, transfer.bytes);
+    return Disturbance{};
+  };
+  const auto store = make_disturbed();
+  write_version(*store, row_range(0, kRows), kRecordBytes, 1);
+  // Rows lie in the order in which they were written, 32 in a block, 64 in a segment.
+  read_records(*store, {5, 70, 31, 0, 64}, kRecordBytes);
+  EXPECT_THAT(reads, ElementsAre(std::pair(0, 4096), std::pair(layout().segment_bytes(), 4096)));
+  reads.clear();
+  read_records(*store, {40, 3}, kRecordBytes);
+  EXPECT_THAT(reads, ElementsAre(std::pair(0, 8192))) << "neighbours are read together";
+}
+
+/// Holds the first transfer of a read until release().
+class HeldRead {
+ public:
+  explicit HeldRead(FileFaults& faults) {
+    faults.transfer = [this, first = true](const BlockTransfer& transfer) mutable {
+      if (!transfer.write && first) {
+        first = false;
+        std::unique_lock lock(mutex_);
+        held_ = true;
+        changed_.notify_all();
+        changed_.wait(lock, [&] { return released_; });
+      }
+      return Disturbance{};
+    };
+  }
+  void await() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return held_; });
+  }
+  void release() {
+    std::lock_guard lock(mutex_);
+    released_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool held_ = false, released_ = false;
+};
+
+class HeldReadTest : public SsdRecordsTest {
+ protected:
+  /// Writes all rows but those of the read, in a new order.
+  void rewrite(RecordStore& store, int64_t version) {
+    Rows rows = row_range(8, kRows);
+    std::shuffle(rows.begin(), rows.end(), random_);
+    write_version(store, rows, kRecordBytes, version);
+  }
+  std::mt19937_64 random_{1};
+};
+
+// The rows of the read are the last ones of their segment. While the read waits, compaction moves
+// them, and the segment could be used again.
+TEST_F(HeldReadTest, RowsAreRightThatMoveWhileTheyAreRead) {
+  const auto store = make_disturbed();
+  write_version(*store, row_range(0, kRows), kRecordBytes, 0);
+  write_version(*store, row_range(8, layout().segment_records), kRecordBytes, 1);
+  HeldRead held(*faults_);
+  Rows wrong;
+  std::thread reader([&] {
+    wrong = wrong_rows(*store, row_range(0, 8), kRecordBytes, [](int64_t) { return 0; });
+  });
+  held.await();
+  Rows others = row_range(layout().segment_records, kRows);
+  const auto write_segment = [&] {
+    std::shuffle(others.begin(), others.end(), random_);
+    write_version(*store, Rows(others.begin(), others.begin() + layout().segment_records),
+                  kRecordBytes, 2);
+  };
+  while (store->traffic().read.bytes == 0) write_segment();
+  for (int64_t segment = 0; segment < SegmentTable::kSlack / 2; ++segment) write_segment();
+  held.release();
+  reader.join();
+  EXPECT_THAT(wrong, IsEmpty());
+}
+
+TEST_F(HeldReadTest, ALongReadDoesNotLetTheFileGrowBeyondItsBound) {
+  std::mutex mutex;
+  std::condition_variable grown;
+  int64_t longest = 0;
+  faults_->resize = [&](int64_t bytes) {
+    std::lock_guard lock(mutex);
+    longest = std::max(longest, bytes);
+    grown.notify_all();
+    return 0;
+  };
+  const auto store = make_disturbed();
+  rewrite(*store, 0);
+  write_version(*store, row_range(0, 8), kRecordBytes, 0);
+  rewrite(*store, 1);
+  const int64_t most = layout().most_segments * layout().segment_bytes();
+  HeldRead held(*faults_);
+  Rows wrong;
+  std::thread reader([&] {
+    wrong = wrong_rows(*store, row_range(0, 8), kRecordBytes, [](int64_t) { return 0; });
+  });
+  held.await();
+  bool written = false;
+  std::thread writer([&] {
+    for (int64_t version = 2; version < 12; ++version) rewrite(*store, version);
+    std::lock_guard lock(mutex);
+    written = true;
+    grown.notify_all();
+  });
+  {
+    std::unique_lock lock(mutex);
+    grown.wait(lock, [&] { return longest >= most || written; });
+    // Time for a mistake to show. It decides nothing else.
+    grown.wait_for(lock, std::chrono::milliseconds(50), [&] { return longest > most; });
+  }
+  held.release();
+  reader.join();
+  writer.join();
+  EXPECT_EQ(longest, most);
+  EXPECT_THAT(wrong, IsEmpty());
+  EXPECT_THAT(wrong_rows(*store, row_range(8, kRows), kRecordBytes, [](int64_t) { return 11; }),
+              IsEmpty());
+}
+
+TEST_F(SsdRecordsTest, ItsFileHasNoName) {
+  const auto store = make();
+  write_version(*store, row_range(0, kRows), kRecordBytes, 1);
+  EXPECT_THAT(folder_.names(), IsEmpty());
+}
+
+TEST_F(SsdRecordsTest, StoresOfOneFolderAndNameDoNotMeet) {
+  const auto first = make(), second = make();
+  write_version(*first, row_range(0, kRows), kRecordBytes, 1);
+  write_version(*second, row_range(0, kRows), kRecordBytes, 2);
+  const auto third = make();
+  const Rows all = row_range(0, kRows);
+  EXPECT_THAT(wrong_rows(*first, all, kRecordBytes, [](int64_t) { return 1; }), IsEmpty());
+  EXPECT_THAT(wrong_rows(*second, all, kRecordBytes, [](int64_t) { return 2; }), IsEmpty());
+  EXPECT_THAT(wrong_rows(*third, all, kRecordBytes, [](int64_t) { return -1; }), IsEmpty());
+}
+
+TEST_F(SsdRecordsTest, LeftoversOfAKilledRunAreRemovedAndOtherFilesAreNot) {
+  for (const char* name : {"dlrm-rows.C3.a1B2c3", "dlrm-rows.C4.zzzzzz", "other"}) {
+    std::ofstream(folder_.path() + "/" + name);
+  }
+  std::ofstream(folder_.path() + "/dlrm-rows.txt") << "a user's";
+  const auto store = make();
+  EXPECT_THAT(folder_.names(), ::testing::UnorderedElementsAre("other", "dlrm-rows.txt"));
+}
+
+/// Runs a function in a child process. Returns its exit status, as waitpid() does.
+template <class Function>
+int in_child(Function function) {
+  const pid_t child = fork();
+  if (child == 0) {
+    int code = 1;
+    try {
+      code = function() ? 0 : 2;
+    } catch (...) {
+    }
+    _exit(code);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST_F(SsdRecordsTest, AKilledProcessLeavesNothing) {
+  const int status = in_child([&] {
+    const auto store = make();
+    write_version(*store, row_range(0, kRows), kRecordBytes, 1);
+    return raise(SIGKILL) == 0;
+  });
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  EXPECT_THAT(folder_.names(), IsEmpty());
+}
+
+/// Lets io_uring_setup fail in this process, as containers do.
+bool refuse_uring(int error) {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{sizeof filter / sizeof *filter, filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST_F(SsdRecordsTest, ThreadsReadAndWriteWhereUringIsRefused) {
+  for (const int error : {EPERM, ENOSYS}) {
+    EXPECT_EQ(in_child([&] {
+                if (!refuse_uring(error)) return false;
+                const auto store = make();
+                write_version(*store, row_range(0, kRows), kRecordBytes, 1);
+                return store->description().rfind("pread and pwrite", 0) == 0 &&
+                       wrong_rows(*store, row_range(0, kRows), kRecordBytes, [](int64_t) {
+                         return 1;
+                       }).empty();
+              }),
+              0)
+        << error;
+  }
+}
+
+TEST_F(SsdRecordsTest, UringAndDirectTransfersCanBeSwitchedOff) {
+  SsdRecordsOptions options = options_;
+  options.io_uring = options.direct = false;
+  EXPECT_EQ(make_ssd_records(kRows, kRecordBytes, options)->description(),
+            "pread and pwrite without O_DIRECT");
+}
+
+TEST_F(SsdRecordsTest, AStoreWorksInMemory) {
+  const StoreFolder folder("/dev/shm");
+  const auto store = make_ssd_records(kRows, kRecordBytes, small_segments(folder.path()));
+  write_version(*store, row_range(0, kRows), kRecordBytes, 1);
+  EXPECT_THAT(wrong_rows(*store, row_range(0, kRows), kRecordBytes, [](int64_t) { return 1; }),
+              IsEmpty());
+}
+
+TEST_F(SsdRecordsTest, AFolderThatCannotBeUsedIsRefused) {
+  std::ofstream(folder_.path() + "/file") << "x";
+  const auto error_in = [&](const std::string& folder) {
+    return error_of(ExitCode::kUsage,
+                    [&] { make_ssd_records(kRows, kRecordBytes, small_segments(folder)); });
+  };
+  EXPECT_THAT(error_in(folder_.path() + "/file"), HasSubstr("memory.cached.directory must name"));
+  EXPECT_THAT(error_in("/proc"), AllOf(StartsWith("/proc: cannot create a file"),
+                                       HasSubstr("memory.cached.directory must name")));
+}
+
+TEST(SsdRecordsMemory, IsAboutFourBytesARowAndBuffers) {
+  const int64_t bytes = ssd_records_memory(100'000'000, 128, SsdRecordsOptions{});
+  EXPECT_GT(bytes, 4 * 100'000'000);
+  EXPECT_LT(bytes, 4 * 100'000'000 + 100'000'000 / 4 + (int64_t{8} << 20));
+}
+
+}  // namespace
+}  // namespace dlrm::testing

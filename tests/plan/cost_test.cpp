@@ -1,0 +1,91 @@
+// The seconds that `auto` estimates, term by term.
+#include "plan/cost.h"
+
+#include <cmath>
+
+#include "dlrm/plan/traffic.h"
+
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+const MachineSpeed kSpeed;
+
+/// A table of 1000 rows of 40 floats (2.5 lines), 4 and 1 ids a sample, batch 30.
+RunConfig one_table() {
+  RunConfig config = config_of({table("t", 1000, 40, {4, 1})}, 30);
+  config.train.sparse_optimizer.type = OptimizerRule::kAdam;
+  return config;
+}
+
+TEST(CostModel, AShardReadsMovesAndStoresItsBytes) {
+  RunConfig config = one_table();
+  config.train.wire.forward = DType::kBFloat16;
+  const TableConfig& t = config.model.tables[0];
+  PlanOptions options;
+  options.ranks_per_node = 1;
+  const CostModel cost(config, 3, options);
+  // A quarter of the rows, 20 of 40 columns: rows of two lines, and state of 2·20 floats in three.
+  const double lookups = 30 * 5 * 0.25;
+  const double unique = 0.25 * 1000 * (1 - std::pow(1 - 1e-3, 150));
+  const double vectors = 30 * (1.0 + 0.25);  // of hotness 4, and the bags of hotness 1
+  const double memory = lookups * (128 + 80 + 160) + 2 * unique * (128 + 256) + 2 * vectors * 80;
+  const double moved = 30 * (4 * 5 * 0.25 + 4 * 2) + vectors * 20 * (2 + 4);
+  const double stored = 250 * 32 * 4 + 2 * 250 * 32 * 4;
+  EXPECT_NEAR(cost.shard(t, 250, 20),
+              memory / kSpeed.memory + moved * 2 / 3 / kSpeed.network + stored * kSpeed.storage,
+              1e-15);
+}
+
+TEST(CostModel, AReplicaIsReadLocallyAndUpdatedEverywhere) {
+  const RunConfig config = one_table();
+  const TableConfig& t = config.model.tables[0];
+  PlanOptions options;
+  options.ranks_per_node = 3;
+  const CostModel cost(config, 3, options);
+  const double touched = 1000 * (1 - std::pow(1 - 1e-3, 150));
+  const double sent = 2 * 1000 * (1 - std::pow(1 - 1e-3, 50)) * (8 + 4 * 40);  // pairs
+  const double memory =
+      10 * 5 * (192 + 160 + 160) + 2 * touched * (192 + 384) + 2 * 10 * 2 * 160 + 2 * sent;
+  const double stored = 1000 * 48 * 4 + 2 * 1000 * 48 * 4;
+  EXPECT_NEAR(cost.replica(t),
+              memory / kSpeed.memory + sent / kSpeed.local + stored * kSpeed.storage, 1e-15);
+}
+
+TEST(CostModel, AFullyTouchedReplicaIsReduced) {
+  const RunConfig config = config_of({table("t", 2, 16)}, 3000);
+  const TableConfig& t = config.model.tables[0];
+  PlanOptions options;
+  options.ranks_per_node = 3;
+  const CostModel cost(config, 3, options);
+  const double sent = replicated_allreduce_bytes(t, 3);
+  const double memory = 1000 * (64 + 64 + 160) + 2 * 2 * (64 + 64) + 2 * 1000 * 64 + 2 * sent;
+  EXPECT_NEAR(cost.replica(t),
+              memory / kSpeed.memory + sent / kSpeed.local + 2 * 2 * 64 * kSpeed.storage, 1e-15);
+}
+
+TEST(CostModel, OneRankExchangesNothing) {
+  RunConfig config = one_table();
+  const TableConfig& t = config.model.tables[0];
+  const double seconds = CostModel(config, 1, {}).shard(t, 1000, 40);
+  config.train.wire.forward = DType::kBFloat16;
+  EXPECT_EQ(CostModel(config, 1, {}).shard(t, 1000, 40), seconds);
+}
+
+TEST(CostModel, FourRanksShareANodeIfTheirNumberIsUnknown) {
+  const RunConfig config = one_table();
+  const TableConfig& t = config.model.tables[0];
+  for (const int world : {2, 3, 4, 16}) {
+    PlanOptions known;
+    known.ranks_per_node = 4;
+    EXPECT_EQ(CostModel(config, world, {}).shard(t, 1000, 40),
+              CostModel(config, world, known).shard(t, 1000, 40));
+    known.ranks_per_node = 1;
+    EXPECT_NE(CostModel(config, world, {}).shard(t, 1000, 40),
+              CostModel(config, world, known).shard(t, 1000, 40));
+  }
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test

@@ -1,0 +1,291 @@
+// Each estimate of a rank's memory, byte by byte.
+#include "plan/memory.h"
+
+#include <cmath>
+
+#include "plan/gpu_memory.h"
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+/// 13 dense features, a bottom MLP of 64 and 16, a top MLP of 64 and 1, and Z = [X, E] of width 39.
+RunConfig three_tables() {
+  return config_of({table("a", 100, 8, {1, 2}), table("b", 10, 4, {5}), table("c", 2, 3)}, 5);
+}
+
+RunConfig on_gpu(RunConfig config) {
+  config.device = DeviceKind::kCuda;
+  return config;
+}
+
+constexpr int64_t kParameters = 14 * 64 + 65 * 16 + 40 * 64 + 65;
+constexpr int64_t kOutputs = 64 + 16 + 64 + 1;  // of the layers
+
+TEST(DenseBytes, WeightsGradientsStateAndCopiesCount) {
+  RunConfig config = three_tables();
+  EXPECT_EQ(dense_bytes(config), kParameters * 8);
+  config.train.dense_optimizer.type = OptimizerRule::kAdagrad;
+  EXPECT_EQ(dense_bytes(config), kParameters * 12);
+  config.train.dense_optimizer.type = OptimizerRule::kAdam;
+  EXPECT_EQ(dense_bytes(config), kParameters * 16);
+  config.train.precision = Precision::kBf16;
+  EXPECT_EQ(dense_bytes(config), kParameters * 18);
+}
+
+TEST(DenseBytes, OnAGpuRowsAndTensorsArePadded) {
+  RunConfig config = on_gpu(three_tables());
+  // A row for each output; a weight and a bias for each layer, and one array more. An interaction
+  // has at most 9 tensors unless it says how many.
+  EXPECT_EQ(dense_bytes(config), (kParameters + 16 * (kOutputs + 2 * 4 + 9 + 1)) * 8);
+  config.train.dense_optimizer.type = OptimizerRule::kAdam;
+  config.model.interaction = CrossConfig{2, 3};
+  const int64_t cross = 2 * (3 * 39 + 39 * 3 + 39);
+  EXPECT_EQ(dense_bytes(config),
+            (kParameters + cross + 16 * (kOutputs + 2 * (3 + 39) + 2 * 4 + 3 * 2 + 1)) * 16);
+}
+
+TEST(ActivationBytes, EveryLayersOutputAndGradientCount) {
+  RunConfig config = three_tables();
+  const int64_t elements = 13 + kOutputs + 39;
+  EXPECT_EQ(activation_bytes(config, 3), 3 * 2 * elements * 4);
+  config.train.precision = Precision::kBf16;
+  EXPECT_EQ(activation_bytes(config, 3), 3 * 2 * elements * 2);
+  config.model.interaction = CrossConfig{2, 3};
+  EXPECT_EQ(activation_bytes(config, 3), 3 * 2 * (elements + 2 * (2 * 39 + 3)) * 2);
+}
+
+TEST(ActivationBytes, SomeActivationsKeepTheirInputsExceptOfTheLogit) {
+  RunConfig config = three_tables();
+  const double relu = activation_bytes(config, 3);
+  config.model.activation = Activation::kGelu;
+  EXPECT_EQ(activation_bytes(config, 3) - relu, 3 * (kOutputs - 1) * 4);
+  config.model.activation = Activation::kTanh;
+  EXPECT_EQ(activation_bytes(config, 3), relu);
+}
+
+TEST(ActivationBytes, OnAGpuRowsArePaddedAndReluHasMasks) {
+  RunConfig config = three_tables();
+  const int64_t buffers = 2 * 4 + 8;  // beside the interaction's
+  const double masks = kOutputs / 8.0 + 16 * 4;
+  for (const auto& [precision, element] : {std::pair{Precision::kFp32, 4}, {Precision::kBf16, 2}}) {
+    config.train.precision = precision;
+    EXPECT_EQ(activation_bytes(on_gpu(config), 3) - activation_bytes(config, 3),
+              3 * (16 * (buffers + 9) * element + masks));
+  }
+  config.model.interaction = CrossConfig{2, 3};
+  EXPECT_EQ(activation_bytes(on_gpu(config), 3) - activation_bytes(config, 3),
+            3 * (16 * (buffers + 6) * 2 + masks));
+}
+
+TEST(ExchangeBytes, VectorsAndGradientsCountInTheirTypes) {
+  RunConfig config = three_tables();
+  const TableConfig& a = config.model.tables[0];
+  EXPECT_EQ(local_exchange_bytes(config, 3), 3 * 2 * 4 * (2 * 8 + 4 + 3));
+  EXPECT_EQ(shard_message_bytes(config, a, 6, 3), 3 * 2 * 6 * (4 + 4));
+  EXPECT_EQ(owner_exchange_bytes(config, a, 6), 5 * 2 * 6 * (4 + 4));
+  config.train.wire.forward = DType::kFloat16;
+  EXPECT_EQ(shard_message_bytes(config, a, 6, 3), 3 * 2 * 6 * (2 + 4));
+  EXPECT_EQ(owner_exchange_bytes(config, a, 6), 5 * 2 * 6 * (4 + 2 + 4));
+  config.train.wire.backward = DType::kBFloat16;
+  EXPECT_EQ(shard_message_bytes(config, a, 6, 3), 3 * 2 * 6 * (2 + 2));
+  EXPECT_EQ(owner_exchange_bytes(config, a, 6), 5 * 2 * 6 * (4 + 2 + 4 + 2));
+}
+
+TEST(ReplicatedGradientBytes, PairsOfAllRanksOrAllRowsCount) {
+  const RunConfig config = config_of({table("large", 1000000, 7, {2})}, 5);
+  const TableConfig& large = config.model.tables[0];
+  // The largest rank has 3 samples.
+  const double unique = 1e6 * (1 - std::pow(1 - 1e-6, 6));
+  EXPECT_NEAR(replicated_gradient_bytes(config, large, 2), 2 * unique * (8 + 4 * 7), 1e-6);
+  const RunConfig small = three_tables();
+  EXPECT_EQ(replicated_gradient_bytes(small, small.model.tables[2], 2), 2 * (3 + 1) * 4);
+}
+
+TEST(ReplicatedGradientBytes, OnAGpuRowsMasksListsAndLocalGradientsCount) {
+  const RunConfig config = on_gpu(three_tables());
+  const TableConfig& a = config.model.tables[0];
+  EXPECT_EQ(replicated_gradient_bytes(config, a, 2), 100 * (4 * 9 + 12) + 3 * 3 * 4 * 8);
+  EXPECT_EQ(replicated_gradient_bytes(config, a, 1), 0);
+}
+
+TEST(RoutedBytes, IdsAndOffsetsOfTheBatchesInFlightCount) {
+  RunConfig config = three_tables();
+  const TableConfig& a = config.model.tables[0];
+  config.routing.depth = 2;
+  EXPECT_EQ(routed_bytes(config, a, 25, 4), 3 * (24 * 4 * 3 * 0.25 + 8 * (4 * 2 + 1)));
+  config.routing.mode = RoutingMode::kFixed;
+  EXPECT_EQ(routed_bytes(config, a, 25, 4), 3 * (24 * 4 * 3 + 8 * (4 * 2 + 1)));
+}
+
+/// What the ids of a GPU take: in the batches in flight, segments, sorting, and long segments.
+double on_gpu_routed(int in_flight, double ids, double offsets, int key_bytes, int64_t dim) {
+  const double lists = static_cast<double>(dim) * 4 + 12 * std::ceil(static_cast<double>(dim) / 32);
+  return in_flight * (12 * ids + 16 * offsets) + ids * (24 + 3 * (key_bytes + 4)) +
+         ids / 64 * 1.1 * (lists + 64);
+}
+
+TEST(RoutedBytes, OnAGpuIdsOfCutRowsMayGrowByAQuarter) {
+  RunConfig config = on_gpu(three_tables());
+  const TableConfig& a = config.model.tables[0];
+  EXPECT_DOUBLE_EQ(routed_bytes(config, a, 100, 4), on_gpu_routed(2, 12, 10, 4, 8));
+  EXPECT_DOUBLE_EQ(routed_bytes(config, a, 50, 4), on_gpu_routed(2, 1.25 * 6, 10, 4, 8));
+  config.routing.mode = RoutingMode::kFixed;
+  EXPECT_DOUBLE_EQ(routed_bytes(config, a, 50, 4), on_gpu_routed(2, 12, 10, 4, 8));
+}
+
+TEST(RoutedBytes, OnAGpuKeysAreWideIfAllTablesHaveTooManyRows) {
+  const int64_t half = int64_t{1} << 31;
+  for (const auto& [rows, key_bytes] : {std::pair{half - 1, 4}, {half, 8}}) {
+    const RunConfig config = on_gpu(config_of({table("a", half, 40), table("b", rows, 4)}, 4));
+    EXPECT_DOUBLE_EQ(routed_bytes(config, config.model.tables[0], half, 4),
+                     on_gpu_routed(2, 4, 5, key_bytes, 40));
+  }
+}
+
+TEST(ReturnedListBytes, OnlyFeaturesWithLessThanAnIdABagHaveLists) {
+  RunConfig config = config_of({table("t", 12, 8, {1, 2, 3})}, 4);
+  const TableConfig& t = config.model.tables[0];
+  config.routing.depth = 2;
+  EXPECT_EQ(returned_list_bytes(config, t, {0, 4}, 5), 3 * 8 * 5 * 2);
+  EXPECT_EQ(returned_list_bytes(config, t, {0, 6}, 5), 3 * 8 * 5 * 1);
+  EXPECT_EQ(returned_list_bytes(config, t, {0, 12}, 5), 0);
+  config.routing.mode = RoutingMode::kFixed;
+  EXPECT_EQ(returned_list_bytes(config, t, {0, 4}, 5), 0);
+}
+
+TEST(GpuMessageBytes, OnlyFixedRoutingReceivesAllIds) {
+  RunConfig config = on_gpu(three_tables());
+  EXPECT_EQ(gpu_message_bytes(config, config.model.tables[0]), 0);
+  config.routing.mode = RoutingMode::kFixed;
+  EXPECT_EQ(gpu_message_bytes(config, config.model.tables[0]), 2 * 5 * (8 * 3 + 4 * 2));
+}
+
+TEST(GpuSquareSumBytes, OnlyColumnsOfRowwiseAdagradHaveThem) {
+  RunConfig config = on_gpu(three_tables());
+  const TableConfig& a = config.model.tables[0];
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 6), 0);
+  config.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 6), 5 * 3 * (4 * 6 + 24));
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 50, 6), 1.25 * 5 * 3 * 0.5 * (4 * 6 + 24));
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 8), 0);
+}
+
+TEST(ShardOwnerBytes, RowsStateVectorsAndIdsCount) {
+  const RunConfig config = three_tables();
+  const TableConfig& a = config.model.tables[0];
+  EXPECT_EQ(shard_owner_bytes(config, a, 50, 3),
+            50 * 4 * 4 + 50 * 4 * 4 + 5 * 2 * 3 * 8 + 2 * (24 * 5 * 3 * 0.5 + 8 * (5 * 2 + 1)));
+}
+
+TEST(CommonBytes, EverythingOfTheLargestRankButShardsCounts) {
+  const RunConfig config = three_tables();
+  const double messages = 3 * 8 * (2 * 8 + 4 + 3);
+  EXPECT_EQ(common_bytes(config, 2), dense_bytes(config) + activation_bytes(config, 3) +
+                                         local_exchange_bytes(config, 3) + input_bytes(config, 3) +
+                                         messages);
+  EXPECT_EQ(common_bytes(on_gpu(config), 2) - library_bytes(on_gpu(config)),
+            dense_bytes(on_gpu(config)) + activation_bytes(on_gpu(config), 3) +
+                local_exchange_bytes(config, 3) + input_bytes(on_gpu(config), 3) + messages);
+  EXPECT_EQ(library_bytes(on_gpu(config)), 512.0 * 1024 * 1024);
+}
+
+/// Batch 5 over 2 ranks: `a` is whole on rank 0, `b` is cut at row 4 of 10, `c` is on both. Ranks 0
+/// and 1 have 2 and 3 samples.
+class MemoryOfTwoRanks : public testing::TestWithParam<DeviceKind> {
+ protected:
+  MemoryOfTwoRanks() { config.device = GetParam(); }
+  const TableConfig& a() const { return config.model.tables[0]; }
+  const TableConfig& b() const { return config.model.tables[1]; }
+  const TableConfig& c() const { return config.model.tables[2]; }
+
+  RunConfig config = three_tables();
+  Plan plan{2, {{0, {0, 100}, {0, 8}, 0}, {1, {0, 4}, {0, 4}, 0}, {1, {4, 10}, {0, 4}, 1}}, {2}};
+};
+
+TEST_P(MemoryOfTwoRanks, IsTheSumOfItsParts) {
+  const std::vector<RankMemory> memory = rank_memory(config, plan);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const int64_t local = rank == 0 ? 2 : 3;
+    EXPECT_EQ(memory[rank].dense, dense_bytes(config));
+    EXPECT_EQ(memory[rank].activations, activation_bytes(config, local));
+    EXPECT_EQ(memory[rank].input, input_bytes(config, local));
+    EXPECT_EQ(memory[rank].libraries, library_bytes(config));
+    // Vectors of all shards are received, and those of the own shards are pooled.
+    const double owned = (rank == 0 ? owner_exchange_bytes(config, a(), 8) : 0) +
+                         owner_exchange_bytes(config, b(), 4);
+    EXPECT_DOUBLE_EQ(memory[rank].exchange, owned + replicated_gradient_bytes(config, c(), 2) +
+                                                local_exchange_bytes(config, local) +
+                                                static_cast<double>(local) * 8 * (2 * 8 + 4 + 4));
+    const double routed = rank == 0
+                              ? routed_bytes(config, a(), 100, 5) + routed_bytes(config, b(), 4, 5)
+                              : routed_bytes(config, b(), 6, 5);
+    EXPECT_DOUBLE_EQ(memory[rank].routing, routed + routed_bytes(config, c(), 2, 3));
+  }
+}
+
+TEST_P(MemoryOfTwoRanks, RowsAreInTheirTier) {
+  config.train.sparse_optimizer.type = OptimizerRule::kAdam;
+  plan.shards[1].tier = MemoryTier::kHost;
+  plan.host_replicas = {2};
+  const std::vector<RankMemory> memory = rank_memory(config, plan);
+  EXPECT_EQ(memory[0].tables, 100 * 8 * 4);
+  EXPECT_EQ(memory[0].optimizer_state, 2 * 100 * 8 * 4);
+  EXPECT_EQ(memory[0].host_tables, 4 * 4 * 4 + 2 * 4 * 4);
+  EXPECT_EQ(memory[0].host_optimizer_state, 2 * (4 * 4 * 4 + 2 * 4 * 4));
+  EXPECT_EQ(memory[1].tables, 6 * 4 * 4);
+  EXPECT_EQ(memory[1].host_tables, 2 * 4 * 4);
+  const std::vector<RankLoad> loads = rank_loads(config, plan);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const RankMemory& own = memory[rank];
+    EXPECT_DOUBLE_EQ(loads[rank].table_bytes,
+                     own.tables + own.optimizer_state + own.host_tables + own.host_optimizer_state);
+    EXPECT_DOUBLE_EQ(loads[rank].other_bytes, own.dense + own.activations + own.exchange +
+                                                  own.routing + own.input + own.libraries);
+  }
+}
+
+TEST_P(MemoryOfTwoRanks, ListsOfReturnedBagsCountForEveryShard) {
+  config.model.tables[1].features[0].hotness = 1;
+  const std::vector<RankMemory> memory = rank_memory(config, plan);
+  // Of both parts of `b`, on both ranks.
+  const double lists =
+      returned_list_bytes(config, b(), {0, 4}, 1) + returned_list_bytes(config, b(), {4, 10}, 1);
+  EXPECT_EQ(lists, 2 * 2 * 8);
+  EXPECT_DOUBLE_EQ(memory[1].routing,
+                   routed_bytes(config, b(), 6, 5) + routed_bytes(config, c(), 2, 3) + 3 * lists);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, MemoryOfTwoRanks,
+                         testing::Values(DeviceKind::kCpu, DeviceKind::kCuda),
+                         [](const auto& info) {
+                           return std::string(info.param == DeviceKind::kCpu ? "Cpu" : "Gpu");
+                         });
+
+TEST(RankMemory, FixedRoutingOnAGpuReceivesTheIdsOfATableOnce) {
+  RunConfig config = on_gpu(config_of({table("t", 10, 8, {3})}, 4));
+  const Plan plan{2,
+                  {{0, {0, 5}, {0, 4}, 0},
+                   {0, {0, 5}, {4, 8}, 0},
+                   {0, {5, 10}, {0, 4}, 1},
+                   {0, {5, 10}, {4, 8}, 1}},
+                  {}};
+  config.routing.mode = RoutingMode::kFixed;
+  const TableConfig& t = config.model.tables[0];
+  for (const RankMemory& memory : rank_memory(config, plan)) {
+    EXPECT_DOUBLE_EQ(memory.routing, routed_bytes(config, t, 5, 4) + 2 * 4 * (8 * 3 + 4));
+  }
+}
+
+TEST(RankMemory, ColumnsOfRowwiseAdagradOnAGpuExchangeSquares) {
+  RunConfig config = on_gpu(config_of({table("t", 10, 8, {3})}, 4));
+  const Plan plan{2, {{0, {0, 10}, {0, 5}, 0}, {0, {0, 10}, {5, 8}, 1}}, {}};
+  const double before = rank_memory(config, plan)[1].exchange;
+  config.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
+  EXPECT_EQ(rank_memory(config, plan)[1].exchange - before, 4 * 3 * (4 * 3 + 24));
+  config.device = DeviceKind::kCpu;
+  EXPECT_EQ(rank_memory(config, plan)[1].exchange, before);
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test

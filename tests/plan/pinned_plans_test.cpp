@@ -1,0 +1,91 @@
+// A resumed run has the bits of an undisturbed one only if its plan is the same. Whoever changes
+// these plans changes the last bits of resumed runs.
+#include <map>
+
+#include "dlrm/core/hash.h"
+
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+struct Case {
+  const char* name;
+  RunConfig config;
+  int world;
+  PlanOptions options;
+};
+
+RunConfig gpu(RunConfig config) {
+  config.device = DeviceKind::kCuda;
+  return config;
+}
+
+RunConfig with(RunConfig config, OptimizerRule rule, DType wire, RoutingMode mode) {
+  config.train.sparse_optimizer.type = rule;
+  config.train.wire.forward = config.train.wire.backward = wire;
+  config.routing.mode = mode;
+  return config;
+}
+
+std::vector<Case> cases() {
+  RunConfig mixed = mlperf_config();
+  mixed.sharding.tables = {{"C1", Strategy::kRow},          {"C2", Strategy::kTable},
+                           {"C3", Strategy::kColumn},       {"C10", Strategy::kGrid},
+                           {"C9", Strategy::kDataParallel}, {"C13", Strategy::kTable}};
+  RunConfig host = gpu(mlperf_config());
+  host.memory.tables = {{"C22", MemoryTier::kHost}, {"C1", MemoryTier::kDevice}};
+  const RunConfig adam =
+      with(mlperf_config(), OptimizerRule::kAdam, DType::kFloat32, RoutingMode::kFixed);
+  const RunConfig rowwise =
+      with(kaggle_config(), OptimizerRule::kRowwiseAdagrad, DType::kBFloat16, RoutingMode::kExact);
+  return {{"kaggle on 2", kaggle_config(), 2, {}},
+          {"kaggle on 3 with little memory", kaggle_config(), 3, {1.1 * kGiB}},
+          {"kaggle on 4 with too little memory", kaggle_config(), 4, {0.5 * kGiB}},
+          {"kaggle on 8", kaggle_config(65536), 8, {0, 4}},
+          {"kaggle on 5, row-wise", rowwise, 5, {4 * kGiB, 1}},
+          {"mlperf on 4", mlperf_config(), 4, {0, 2}},
+          {"mlperf on 8", mlperf_config(), 8, {0, 8}},
+          {"mlperf on 16 with little memory", mlperf_config(), 16, {17 * kGiB, 8}},
+          {"mlperf on 6, adam, fixed", adam, 6, {120 * kGiB, 2}},
+          {"mlperf on 8, mixed", mixed, 8, {0, 4}},
+          {"mlperf on 4 GPUs", gpu(mlperf_config()), 4, {36 * kGiB, 4, 200 * kGiB}},
+          {"mlperf on 4 GPUs, host unknown", gpu(mlperf_config()), 4, {36 * kGiB, 4}},
+          {"mlperf on 4 GPUs, small host", gpu(mlperf_config()), 4, {36 * kGiB, 4, 22 * kGiB}},
+          {"mlperf on 4 GPUs, some on the host", host, 4, {50 * kGiB, 4, 64 * kGiB}},
+          {"colossal on 129", colossal_config(), 129, {}},
+          {"odd on 7", odd_config(Strategy::kAuto), 7, {}}};
+}
+
+TEST(PinnedPlans, AreTheSameInEveryVersion) {
+  const std::map<std::string, std::string> pinned = {
+      {"kaggle on 2", "17 shards, 9 data-parallel, f6c180ec88ce5653"},
+      {"kaggle on 3 with little memory", "24 shards, 9 data-parallel, 441d7ed84e4c47a7"},
+      {"kaggle on 4 with too little memory", "29 shards, 8 data-parallel, a48be158096e26ac"},
+      {"kaggle on 8", "16 shards, 14 data-parallel, 1d9e64555eb1eb7c"},
+      {"kaggle on 5, row-wise", "19 shards, 7 data-parallel, e86b91a8bf551fee"},
+      {"mlperf on 4", "17 shards, 11 data-parallel, d678dc1463290eeb"},
+      {"mlperf on 8", "20 shards, 11 data-parallel, deebb1285fd8600d"},
+      {"mlperf on 16 with little memory", "37 shards, 11 data-parallel, 12ffe254aff679c0"},
+      {"mlperf on 6, adam, fixed", "18 shards, 11 data-parallel, 7160eeaaba34ad38"},
+      {"mlperf on 8, mixed", "42 shards, 10 data-parallel, a1dce295d3a75df8"},
+      {"mlperf on 4 GPUs", "15 shards, 13 data-parallel, d95f76caf4e2254d"},
+      {"mlperf on 4 GPUs, host unknown", "15 shards, 13 data-parallel, 356736ff07254b36"},
+      {"mlperf on 4 GPUs, small host", "15 shards, 13 data-parallel, 67d6062ca3d5709d"},
+      {"mlperf on 4 GPUs, some on the host", "15 shards, 13 data-parallel, e3fe265bdbadfe2b"},
+      {"colossal on 129", "1955 shards, 100 data-parallel, 9fbefced9e126032"},
+      {"odd on 7", "11 shards, 1 data-parallel, ddf19c59b89cb812"}};
+  for (const Case& c : cases()) {
+    const Plan plan = make_plan(c.config, c.world, c.options);
+    const std::string json = to_json(plan, c.config.model);
+    const std::string got =
+        fmt::format("{} shards, {} data-parallel, {:016x}", plan.shards.size(),
+                    plan.data_parallel.size(), hash_bytes(json.data(), json.size(), 0));
+    EXPECT_EQ(got, pinned.at(c.name)) << c.name;
+  }
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test

@@ -1,0 +1,339 @@
+// The reports of plans, letter by letter.
+#include <cstdlib>
+#include <sstream>
+
+#include "plan/advice.h"
+#include "plan/text.h"
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string report(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
+  char* data = nullptr;
+  size_t size = 0;
+  std::FILE* out = open_memstream(&data, &size);
+  print_plan_report(out, config, plan, options);
+  std::fclose(out);
+  std::string text(data, size);
+  std::free(data);
+  return text;
+}
+
+/// Tables of every cut, on 4 ranks.
+RunConfig four_cuts() {
+  return config_of(
+      {table("whole", 1 << 22, 16), table("rows", 1 << 23, 16, {2}), table("columns", 1 << 21, 64),
+       table("grid", 1 << 22, 32), table("small", 1 << 14, 4)},
+      (1 << 16) + 2);
+}
+
+Plan plan_of_cuts() {
+  const int64_t m = 1 << 20;
+  Plan plan{4,
+            {{0, {0, 4 * m}, {0, 16}, 0},
+             {1, {0, 2 * m}, {0, 16}, 0},
+             {1, {2 * m, 8 * m}, {0, 16}, 1},
+             {2, {0, 2 * m}, {0, 16}, 1},
+             {2, {0, 2 * m}, {16, 64}, 2},
+             {3, {0, 4 * m}, {0, 16}, 2},
+             {3, {0, m}, {16, 32}, 3},
+             {3, {m, 4 * m}, {16, 32}, 3}},
+            {4}};
+  return plan;
+}
+
+/// The same on GPUs, with parts of two tables and the replica in the host's memory.
+Plan plan_with_host() {
+  Plan plan = plan_of_cuts();
+  plan.shards[2].tier = plan.shards[5].tier = MemoryTier::kHost;
+  plan.host_replicas = {4};
+  return plan;
+}
+
+TEST(Report, OfACpuShowsLoadsMemoryAndAdvice) {
+  EXPECT_EQ(
+      report(four_cuts(), plan_of_cuts(), {1.2 * kGiB, 3}),
+      R"(plan: 4 ranks, 5 tables: 1 whole, 1 cut by rows, 1 by columns, 1 by both, 1 data-parallel (on every rank)
+    rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
+       0       2       2       0.859          114691            12.3           12.3
+       1       2       2       1.111          180230            13.4           13.6
+       2       2       2       1.376          147460            17.5           17.3
+       3       1       2       0.607           81923            11.4           11.5
+   total       7       8       3.953          524304            54.6           54.6
+    mean     1.8     2.0       0.988          131076            13.6           13.6
+max/mean                        1.39            1.38            1.28           1.27
+exchange of a step, MiB over all ranks: ids 2.1, pooled 25.3, gradients 25.3, data-parallel gradients 1.9
+nodes: 2 of 3 ranks, the fullest with 3.346 GiB
+memory of rank 2, the fullest, GiB:
+  tables                                     0.625
+  optimizer state of tables                  0.625
+  dense parameters, gradients, state         0.000
+  activations                                0.037
+  exchange                                   0.067
+  routing                                    0.010
+  input pipeline                             0.011
+  total                                      1.376
+  available                                  1.200
+  largest there: 'columns' rows [0, 2097152) columns [16, 64) 0.750 GiB, 'grid' rows [0, 4194304) columns [0, 16) 0.500 GiB, 'small' (data-parallel) 0.000 GiB
+  would fit: sharding.strategy: auto on 4 ranks, which cuts 'columns'
+does not fit: needs 1.376 GiB a rank of 1.200 GiB
+)");
+}
+
+const std::string kGpuLoads =
+    R"(plan: 4 ranks, 5 tables: 1 whole, 1 cut by rows, 1 by columns, 1 by both, 1 data-parallel (on every rank)
+    rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
+       0       2       2       1.382          114691            12.3           12.3
+       1       2       2       1.638          180230            13.4           13.6
+       2       2       2       1.899          147460            17.5           17.3
+       3       1       2       1.130           81923            11.4           11.5
+   total       7       8       6.049          524304            54.6           54.6
+    mean     1.8     2.0       1.512          131076            13.6           13.6
+max/mean                        1.26            1.38            1.28           1.27
+in the host's memory: 2 shards, 1 data-parallel table: 'rows', 'grid', 'small'
+exchange of a step, MiB over all ranks: ids 2.1, pooled 25.3, gradients 25.3, data-parallel gradients 1.9
+)";
+
+TEST(Report, OfAGpuShowsBothMemories) {
+  RunConfig config = four_cuts();
+  config.device = DeviceKind::kCuda;
+  EXPECT_EQ(report(config, plan_with_host(), {}), kGpuLoads + R"(memory of rank 2, the fullest, GiB:
+  tables                                     0.375
+  optimizer state of tables                  0.375
+  dense parameters, gradients, state         0.000
+  activations                                0.063
+  exchange                                   0.068
+  routing                                    0.016
+  input pipeline                             0.003
+  libraries                                  0.500
+  total on the device                        1.399
+  available memory not known
+  tables in the host's memory                0.250
+  optimizer state of these                   0.250
+  total of the host's memory                 0.500
+  available memory not known
+needs 1.399 GiB a rank, and 0.750 GiB in the host's memory
+)");
+  EXPECT_EQ(report(config, plan_with_host(), {2.0 * kGiB, 0, 0.9 * kGiB}),
+            kGpuLoads + R"(memory of rank 2, the fullest, GiB:
+  tables                                     0.375
+  optimizer state of tables                  0.375
+  dense parameters, gradients, state         0.000
+  activations                                0.063
+  exchange                                   0.068
+  routing                                    0.016
+  input pipeline                             0.003
+  libraries                                  0.500
+  total on the device                        1.399
+  available                                  2.000
+  tables in the host's memory                0.250
+  optimizer state of these                   0.250
+  total of the host's memory                 0.500
+  available                                  0.900
+fits: needs 1.399 GiB a rank of 2.000 GiB, and 0.750 GiB of 0.900 GiB in the host's memory
+)");
+}
+
+TEST(Report, ShowsTheRankWhoseHostMemoryIsTooSmall) {
+  RunConfig config = four_cuts();
+  config.device = DeviceKind::kCuda;
+  EXPECT_EQ(report(config, plan_with_host(), {2.0 * kGiB, 2, 0.25 * kGiB}),
+            kGpuLoads + R"(nodes: 2 of 2 ranks, the fullest with 3.030 GiB
+memory of rank 1, the fullest, GiB:
+  tables                                     0.125
+  optimizer state of tables                  0.125
+  dense parameters, gradients, state         0.000
+  activations                                0.063
+  exchange                                   0.052
+  routing                                    0.020
+  input pipeline                             0.003
+  libraries                                  0.500
+  total on the device                        0.887
+  available                                  2.000
+  tables in the host's memory                0.375
+  optimizer state of these                   0.375
+  total of the host's memory                 0.750
+  available                                  0.250
+  largest there: 'rows' rows [2097152, 8388608) columns [0, 16) (host) 0.750 GiB, 'columns' rows [0, 2097152) columns [0, 16) 0.250 GiB, 'small' (data-parallel) 0.000 GiB
+  would fit: sharding.strategy: auto on 4 ranks, which cuts 'columns', 'grid'
+does not fit: needs 1.399 GiB a rank of 2.000 GiB, and 0.750 GiB of 0.250 GiB in the host's memory
+)");
+}
+
+TEST(Report, OfOneRankWithoutExchangeIsInTheSingular) {
+  const RunConfig config = config_of({table("t", 1 << 20, 16)}, 1 << 16);
+  const Plan plan{1, {{0, {0, 1 << 20}, {0, 16}, 0}}, {}};
+  EXPECT_EQ(
+      report(config, plan, {0, 1}),
+      R"(plan: 1 rank, 1 table: 1 whole, 0 cut by rows, 0 by columns, 0 by both, 0 data-parallel (on every rank)
+    rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
+       0       1       1       0.267           65536             0.0            0.0
+   total       1       1       0.267           65536             0.0            0.0
+    mean     1.0     1.0       0.267           65536             0.0            0.0
+max/mean                        1.00            1.00            1.00           1.00
+exchange of a step, MiB over all ranks: ids 0.0, pooled 0.0, gradients 0.0, data-parallel gradients 0.0
+nodes: 1 of 1 rank, the fullest with 0.267 GiB
+memory of rank 0, the fullest, GiB:
+  tables                                     0.062
+  optimizer state of tables                  0.062
+  dense parameters, gradients, state         0.000
+  activations                                0.093
+  exchange                                   0.023
+  routing                                    0.004
+  input pipeline                             0.022
+  total                                      0.267
+  available memory not known
+needs 0.267 GiB a rank
+)");
+}
+
+/// Of more than 16 ranks the first three, the last, and those with the most and the least memory,
+/// lookups, and bytes out and in are listed.
+TEST(DescribePlan, OfManyRanksTheExtremesAreListed) {
+  std::vector<TableConfig> tables;
+  for (int t = 0; t < 17; ++t) tables.push_back(table(fmt::format("t{}", t), 1000, 16));
+  tables[5].rows = 1 << 20;
+  tables[8].rows = 10;
+  tables[11].features[0].hotness = 50;
+  tables[13].dim = 64;
+  Plan plan{17, {}, {}};
+  for (int t = 0; t < 17; ++t) {
+    const TableConfig& made = tables[static_cast<size_t>(t)];
+    plan.shards.push_back({t, {0, made.rows}, {0, made.dim}, t});
+  }
+  const std::string text = describe_plan(config_of(tables, 170), plan);
+  std::vector<std::string> ranks;
+  std::istringstream lines(text.substr(text.find("MiB in/step") + 12));
+  for (std::string line; std::getline(lines, line) && line.find("total") == std::string::npos;) {
+    ranks.push_back(
+        line.substr(line.find_first_not_of(' '), line.find(' ', 8) - line.find_first_not_of(' ')));
+  }
+  EXPECT_THAT(ranks, testing::ElementsAre("0", "1", "2", "...", "5", "...", "8", "...", "11", "...",
+                                          "13", "...", "16"));
+}
+
+TEST(DescribePlan, OfManyTablesInTheHostsMemoryEightAreNamed) {
+  std::vector<TableConfig> tables;
+  Plan plan{1, {}, {}};
+  for (int t = 0; t < 9; ++t) {
+    tables.push_back(table(fmt::format("t{}", t), 10, 4));
+    plan.shards.push_back({t, {0, 10}, {0, 4}, 0, MemoryTier::kHost});
+  }
+  RunConfig config = config_of(tables, 4);
+  config.device = DeviceKind::kCuda;
+  EXPECT_THAT(
+      describe_plan(config, plan),
+      HasSubstr("\nin the host's memory: 9 shards, 0 data-parallel tables: 't0', 't1', 't2', "
+                "'t3', 't4', 't5', 't6', 't7', 1 more\n"));
+  plan.shards[0].tier = MemoryTier::kDevice;
+  EXPECT_THAT(describe_plan(config, plan),
+              HasSubstr("'t1', 't2', 't3', 't4', 't5', 't6', 't7', 't8'\n"));
+}
+
+/// 16 ranks are all listed, 17 are not.
+TEST(DescribePlan, SixteenRanksAreAllListed) {
+  const RunConfig config = odd_config(Strategy::kRow);
+  const auto lines = [&](int world) {
+    const std::string text = describe_plan(config, make_plan(config, world));
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  EXPECT_EQ(lines(16), 2 + 16 + 4);
+  EXPECT_LT(lines(17), 2 + 17 + 4);
+}
+
+TEST(GibText, SmallSizesHaveThreeDecimals) {
+  EXPECT_EQ(gib_text(9.9994 * kGiB), "9.999");
+  EXPECT_EQ(gib_text(10 * kGiB), "10.0");
+  EXPECT_EQ(gib_text(0), "0.000");
+}
+
+// Advice.
+
+/// `count` tables of 64 MiB each with SGD, on as many ranks as `world`.
+RunConfig equal_tables(int count) {
+  std::vector<TableConfig> tables;
+  for (int t = 0; t < count; ++t) tables.push_back(table(fmt::format("t{}", t), 1 << 20, 16));
+  RunConfig config = config_of(tables, 64, Strategy::kTable);
+  config.train.sparse_optimizer.type = OptimizerRule::kSgd;
+  return config;
+}
+
+TEST(LargestTables, ThreeOfTheRankAreNamedTheLargestFirst) {
+  const RunConfig config =
+      config_of({table("a", 1 << 18, 16), table("b", 1 << 20, 16), table("c", 1 << 19, 16),
+                 table("d", 1 << 19, 32), table("e", 1 << 22, 16)},
+                64);
+  const Plan plan{2,
+                  {{0, {0, 1 << 18}, {0, 16}, 0},
+                   {1, {0, 1 << 20}, {0, 16}, 0},
+                   {3, {0, 1 << 19}, {4, 20}, 0, MemoryTier::kHost},
+                   {4, {0, 1 << 22}, {0, 16}, 1}},
+                  {2}};
+  // Rows and state.
+  EXPECT_EQ(largest_tables(config, plan, 0),
+            "'b' 0.125 GiB, 'd' rows [0, 524288) columns [4, 20) (host) 0.062 GiB, "
+            "'c' (data-parallel) 0.062 GiB");
+  EXPECT_EQ(largest_tables(config, plan, 1), "'e' 0.500 GiB, 'c' (data-parallel) 0.062 GiB");
+  EXPECT_EQ(largest_tables(config, {1, {}, {}}, 0), "no table");
+}
+
+TEST(WhatWouldFit, TheFewestRanksAreFound) {
+  const RunConfig config = equal_tables(40);
+  RunConfig automatic = config;
+  automatic.sharding.strategy = Strategy::kAuto;
+  for (const double room : {0.07 * kGiB, 0.1 * kGiB, 0.2 * kGiB, 0.5 * kGiB}) {
+    const auto fits = [&](int ranks) {
+      return fits_memory(automatic, make_plan(automatic, ranks, {room}), {room});
+    };
+    const std::string advice = what_would_fit(config, make_plan(config, 3), {room});
+    const int ranks = std::atoi(advice.c_str());
+    EXPECT_EQ(advice, fmt::format("{} ranks with sharding.strategy: auto", ranks));
+    EXPECT_TRUE(fits(ranks)) << ranks;
+    EXPECT_FALSE(fits(ranks - 1)) << ranks;
+  }
+}
+
+TEST(WhatWouldFit, MemoryOfTheHostIsRoomToo) {
+  RunConfig config = equal_tables(12);
+  config.device = DeviceKind::kCuda;
+  const PlanOptions options{0.6 * kGiB, 0, 0.1 * kGiB};
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), options),
+            "5 ranks with sharding.strategy: auto");
+}
+
+TEST(WhatWouldFit, AutoNamesThreeOfTheTablesThatItCuts) {
+  RunConfig config = equal_tables(0);
+  for (int t = 0; t < 5; ++t) {
+    config.model.tables.push_back(table(fmt::format("u{}", t), (8 + t) << 20, 16));
+  }
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 8), {0.45 * kGiB}),
+            "sharding.strategy: auto on 8 ranks, which cuts 'u4', 'u3', 'u2', 2 more");
+}
+
+TEST(WhatWouldFit, OpenTiersAreNotAdvised) {
+  RunConfig config = equal_tables(12);
+  config.device = DeviceKind::kCuda;
+  config.memory.tables = {{"t1", MemoryTier::kDevice}};
+  const PlanOptions options{0.8 * kGiB, 0, 4 * kGiB};
+  const std::string tiers = "memory.tier: auto, and no memory.tables";
+  config.memory.tier = MemoryTier::kDevice;
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), options), tiers);
+  config.memory.tables.clear();
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), options), tiers);
+  config.memory.tier = MemoryTier::kAuto;
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), options),
+            "sharding.strategy: auto on 1 rank");
+}
+
+TEST(WhatWouldFit, TooManyTablesNeedMoreRanksThanAreTried) {
+  const RunConfig config = config_of({table("t", int64_t{1} << 40, 1024)}, 64, Strategy::kTable);
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), {kGiB}),
+            "up to 16384 ranks nothing was found (all tables need 8388608.0 GiB); a smaller "
+            "train.global_batch_size, tables, or a lighter train.sparse_optimizer");
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test

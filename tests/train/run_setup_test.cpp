@@ -1,0 +1,201 @@
+#include "train/run_setup.h"
+
+#include <functional>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/core/error.h"
+
+#include "small_run.h"
+
+namespace dlrm {
+namespace {
+
+using ::testing::HasSubstr;
+
+RunOptions options() {
+  RunOptions o;
+  o.config = odd_model();
+  o.init_from = "from";
+  o.profile = "trace.json";
+  return o;
+}
+
+/// The errors of three ranks, of which rank 1 has other options.
+std::vector<std::string> errors_of(const std::function<void(RunOptions&)>& change) {
+  std::vector<std::string> errors(3);
+  run_on_threads(3, [&](Communicator& comm) {
+    RunOptions mine = options();
+    if (comm.rank() == 1) change(mine);
+    try {
+      check_alike(comm, mine);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      errors[static_cast<size_t>(comm.rank())] = error.what();
+    }
+  });
+  return errors;
+}
+
+TEST(CheckAlike, EveryOptionOfARankIsCompared) {
+  const std::vector<std::function<void(RunOptions&)>> changes = {[](RunOptions& o) { ++o.config.train.seed; },
+                                                                 [](RunOptions& o) { o.resume = ""; },
+                                                                 [](RunOptions& o) { o.resume = "ckpt"; },
+                                                                 [](RunOptions& o) { o.init_from = "elsewhere"; },
+                                                                 [](RunOptions& o) { o.profile = ""; },
+                                                                 [](RunOptions& o) { o.eval_only = true; },
+                                                                 [](RunOptions& o) { o.overwrite = true; },
+                                                                 [](RunOptions& o) { o.check = true; }};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    for (const std::string& error : errors_of(changes[i])) {
+      EXPECT_THAT(error, HasSubstr("rank 1 on host ")) << i;
+      EXPECT_THAT(error, HasSubstr("has another config or command line than rank 0")) << i;
+    }
+  }
+  for (const std::string& error : errors_of([](RunOptions&) {})) EXPECT_EQ(error, "");
+}
+
+TEST(CheckAlike, PlansAreCompared) {
+  const RunConfig config = odd_model();
+  run_on_threads(2, [&](Communicator& comm) {
+    Plan plan = make_plan(config, 2);
+    EXPECT_NO_THROW(check_alike(comm, plan, config.model));
+    if (comm.rank() == 1) plan.shards[0].rank = 1 - plan.shards[0].rank;
+    try {
+      check_alike(comm, plan, config.model);
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("has another plan than rank 0"));
+    }
+  });
+}
+
+TEST(SavesCheckpoints, IfAnyKeyAsksForThem) {
+  CheckpointConfig config;
+  config.every_steps = 0;
+  config.at_end = false;
+  EXPECT_FALSE(saves_checkpoints(config));
+  config.every_steps = 1;
+  EXPECT_TRUE(saves_checkpoints(config));
+  config.every_steps = 0, config.at_end = true;
+  EXPECT_TRUE(saves_checkpoints(config));
+  config.at_end = false, config.keep_best = BestMetric::kLogLoss;
+  EXPECT_TRUE(saves_checkpoints(config));
+}
+
+TEST(AgreedOptions, AreTheLeastMemoryOfAnyRankAndTheNodesOfRankZero) {
+  run_on_threads(3, [](Communicator& comm) {
+    PlanOptions mine;
+    mine.rank_memory_bytes =
+        std::vector<double>{30e9, 10e9, 20e9}[static_cast<size_t>(comm.rank())];
+    mine.host_memory_bytes = std::vector<double>{5e9, 7e9, 6e9}[static_cast<size_t>(comm.rank())];
+    mine.ranks_per_node = comm.rank() + 2;
+    mine.gpu = true;
+    const PlanOptions agreed = agreed_options(comm, mine);
+    EXPECT_EQ(agreed.rank_memory_bytes, 10e9);
+    EXPECT_EQ(agreed.host_memory_bytes, 5e9);
+    EXPECT_EQ(agreed.ranks_per_node, 2);
+    EXPECT_TRUE(agreed.gpu);
+    mine.rank_memory_bytes = std::numeric_limits<double>::infinity();
+    EXPECT_EQ(agreed_options(comm, mine).rank_memory_bytes, 0x1p62);
+  });
+}
+
+StartingPoint start_of(const RunConfig& config, const Plan& plan) {
+  StartingPoint start;
+  start.path = "ckpt/step_000000007";
+  start.resumed = true;
+  start.state.config = to_yaml(config);
+  start.state.plan = to_json(plan, config.model);
+  return start;
+}
+
+Plan chosen(const RunConfig& config, const StartingPoint& start, int ranks) {
+  Plan plan;
+  run_on_threads(ranks, [&](Communicator& comm) {
+    const Plan mine = choose_plan(comm, Log(comm.rank()), config, start, {});
+    if (comm.rank() == 0) plan = mine;
+  });
+  return plan;
+}
+
+TEST(ChoosePlan, TheCheckpointsPlanIsKeptIfItStillFits) {
+  RunConfig config = odd_model();
+  config.sharding.strategy = Strategy::kTable;
+  const Plan made = make_plan(config, 2);
+  Plan saved = made;
+  for (Shard& shard : saved.shards) shard.rank = 1 - shard.rank;
+  std::stable_sort(saved.shards.begin(), saved.shards.end(),
+                   [](const Shard& a, const Shard& b) { return a.rank < b.rank; });
+  ASSERT_NE(saved, made);
+  StartingPoint start = start_of(config, saved);
+  EXPECT_EQ(chosen(config, start, 2), saved);
+  // Another number of ranks, another strategy, or only the weights: a new plan.
+  EXPECT_EQ(chosen(config, start, 3), make_plan(config, 3));
+  RunConfig other = config;
+  other.sharding.strategy = Strategy::kRow;
+  EXPECT_EQ(chosen(other, start, 2), make_plan(other, 2));
+  start.resumed = false;
+  EXPECT_EQ(chosen(config, start, 2), made);
+}
+
+TEST(ChoosePlan, TiersOfTheCheckpointAreChosenAgain) {
+  RunConfig config = odd_model();
+  config.sharding.strategy = Strategy::kDataParallel;
+  Plan saved = make_plan(config, 2);
+  saved.host_replicas = saved.data_parallel;
+  EXPECT_TRUE(chosen(config, start_of(config, saved), 2).host_replicas.empty());
+  config.sharding.strategy = Strategy::kTable;
+  saved = make_plan(config, 2);
+  for (Shard& shard : saved.shards) shard.tier = MemoryTier::kHost;
+  for (const Shard& shard : chosen(config, start_of(config, saved), 2).shards) {
+    EXPECT_EQ(shard.tier, MemoryTier::kDevice);
+  }
+}
+
+TEST(CheckMemory, TooLittleIsRefusedWithTheTable) {
+  const RunConfig config = odd_model();
+  const Plan plan = make_plan(config, 2);
+  PlanOptions enough;
+  enough.rank_memory_bytes = 0x1p34;
+  check_memory(Log(), config, plan, enough);
+  check_memory(Log(), config, plan, {});  // unknown
+  PlanOptions little;
+  little.rank_memory_bytes = 16;  // the dense part alone needs more
+  for (const int rank : {0, 1}) {
+    ::testing::internal::CaptureStderr();
+    try {
+      check_memory(Log(rank), config, plan, little);
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      EXPECT_THAT(error.what(), HasSubstr("too little memory: a rank may use 0.00 GiB here, and "));
+    }
+    const std::string table = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(table.find("memory") != std::string::npos, rank == 0) << table;
+  }
+}
+
+TEST(CheckMemory, OfAGpuNamesBothMemories) {
+  RunConfig config = odd_model();
+  config.device = DeviceKind::kCuda;
+  PlanOptions little;
+  little.rank_memory_bytes = 0x1p28;  // the libraries alone need more
+  little.host_memory_bytes = 0x1p29;
+  little.gpu = true;
+  ::testing::internal::CaptureStderr();
+  try {
+    check_memory(Log(), config, make_plan(config, 1), little);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("a rank may use 0.25 GiB of its GPU and 0.50 GiB of the host, "));
+  }
+  ::testing::internal::GetCapturedStderr();
+}
+
+}  // namespace
+}  // namespace dlrm
