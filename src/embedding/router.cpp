@@ -175,7 +175,7 @@ void Router::begin_placing(Transfer& transfer) {
     const OwnerSide::HostIds& of_group = transfer.batch.owner.host_ids[g];
     if (cache >= 0) ids.push_back({cache, of_group.ids, of_group.count, of_group.narrow});
   }
-  if (first_window_) {
+  if (first_window_ && !placement_->counts()) {
     first_window_needs_ = std::max(first_window_needs_, placement_->count_bytes_needed(ids));
   }
   transfer.placed_as = placement_->place(std::move(ids));
@@ -184,6 +184,9 @@ void Router::begin_placing(Transfer& transfer) {
 
 void Router::begin_agreeing(Transfer& transfer) {
   transfer.fast_bytes_needed = placement_->fast_bytes_needed(transfer.placed_as);
+  if (first_window_) {
+    first_window_needs_ = std::max(first_window_needs_, transfer.fast_bytes_needed);
+  }
   transfer.pending = fit_comm_->start_allgatherv(
       &transfer.fast_bytes_needed, transfer.needed_by_rank.data(), word_sizes_, word_offsets_);
   transfer.stage = Stage::kAgreeing;

@@ -38,7 +38,8 @@ class Router {
   /// Returns the oldest batch. Call await_oldest() before.
   RoutedBatch& oldest() { return transfers_[0].batch; }
   /// Waits until the rows of the oldest batch are in fast memory. Throws on every rank if they do
-  /// not fit: usage_error if no batch of the first window has been trained, otherwise run_error.
+  /// not fit: usage_error before the first step, also for other batches of the first window and for
+  /// those whose rows were counted, otherwise run_error.
   void await_rows();
   /// Ends the oldest batch. Its memory is reused once the context's stream has done the work it
   /// holds now. `updated`: its rows have changed.

@@ -180,6 +180,22 @@ void ShardedEmbeddings::drop() {
   phase.set(BatchPhase::kRouted);
 }
 
+int64_t ShardedEmbeddings::keep_hot_rows(const std::function<bool()>& route_next) {
+  RowPlacement* const placement = parts_->tables.placement();
+  const EmbeddingOptions& options = parts_->tables.options();
+  if (!placement || options.cached.policy != "static") return 0;
+  if (in_flight() > 0) throw run_error("keep_hot_rows(): {} batches are in flight", in_flight());
+  placement->begin_counting();
+  int64_t batches = 0;
+  for (bool more = true; true; ++batches) {
+    while (more && in_flight() <= options.routing.depth) more = route_next();
+    if (in_flight() == 0) break;
+    drop();
+  }
+  placement->end_counting();
+  return batches;
+}
+
 void ShardedEmbeddings::poll() {
   parts_->router->poll();
   parts_->pooling->poll();

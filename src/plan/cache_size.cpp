@@ -72,14 +72,15 @@ double cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
                   config.train.global_batch_size, plan, rank);
   if (cached.empty()) return 0;
   const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(config.memory.cached, cached));
-  // SlotMap: a slot of each row; a row and a state of each slot.
-  constexpr double kMapRow = 4, kMapSlot = 24;
+  // SlotMap: a slot of each row; a row and a state of each slot. Policy static counts rows.
+  const double map_row = config.memory.cached.policy == "static" ? 4 + 2.25 : 4;
+  constexpr double kMapSlot = 24;
   const bool on_ssd = config.memory.cached.backing == "ssd";
   double bytes = 0;
   for (size_t i = 0; i < cached.size(); ++i) {
     const auto rows = static_cast<double>(cached[i].rows);
     const auto slot_bytes = static_cast<double>(cached[i].slot_bytes);
-    bytes += static_cast<double>(slots[i]) * (slot_bytes + kMapSlot) + rows * kMapRow;
+    bytes += static_cast<double>(slots[i]) * (slot_bytes + kMapSlot) + rows * map_row;
     bytes += on_ssd ? rows * kIndexRow + kBufferBytes : rows * slot_bytes;
   }
   return bytes;

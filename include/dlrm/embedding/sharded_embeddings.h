@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -117,6 +118,13 @@ class ShardedEmbeddings {
   /// Appends the oldest batch's sizes and addresses, after await_ids(). Batches of equal keys queue
   /// the same work, so that one recorded graph serves them.
   void append_key(std::vector<uint64_t>& key);
+
+  /// For cached rows of policy static: calls `route_next`, which routes a batch, until it returns
+  /// false on all ranks. Counts the rows of these batches and drops them. From now on the rows that
+  /// most of them use stay in the fast tier. If one of these batches does not fit there, the first
+  /// await_ids() throws. Returns the number of batches. For other policies it returns 0 without a
+  /// call. No batch may be in flight.
+  int64_t keep_hot_rows(const std::function<bool()>& route_next);
 
   int64_t width() const;  ///< W
   const Plan& plan() const;

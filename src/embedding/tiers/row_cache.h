@@ -32,6 +32,7 @@ class RowCache {
            std::unique_ptr<SlotChoice> choice,
            const std::function<std::unique_ptr<RecordStore>(int64_t)>& make_store);
 
+  int64_t rows() const { return shapes_.front().table.rows; }
   int64_t record_bytes() const { return layout_.bytes(); }
   const RecordStore& store() const { return *store_; }
   /// The rows of a shard. The store must not outlive this object. Its read(), write() and

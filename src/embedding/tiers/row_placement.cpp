@@ -15,15 +15,6 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Calls visit(row) for each id.
-template <class Visit>
-void each_id(const PlacedIds& group, const Visit& visit) {
-  for (int64_t i = 0; i < group.count; ++i) {
-    visit(group.narrow ? static_cast<const int32_t*>(group.ids)[i]
-                       : static_cast<const int64_t*>(group.ids)[i]);
-  }
-}
-
 /// The part of a group's ids from `begin` on.
 PlacedIds rest_of(const PlacedIds& group, int64_t begin) {
   PlacedIds rest = group;
@@ -122,7 +113,7 @@ void RowPlacement::await_placed(int64_t batch) {
   std::unique_lock lock(mutex_);
   const auto begin = Clock::now();
   wait_until(lock, [&] { return state_of(batch).placed; });
-  counters_.exposed_seconds += seconds_since(begin);
+  if (!counts()) counters_.exposed_seconds += seconds_since(begin);
 }
 
 int64_t RowPlacement::fast_bytes_needed(int64_t batch) {
@@ -161,6 +152,20 @@ void RowPlacement::settle() {
   if (!waits_for_release_) apply_releases();
 }
 
+void RowPlacement::begin_counting() {
+  settle();
+  for (const auto& cache : caches_) counts_.emplace_back(cache->rows());
+}
+
+void RowPlacement::end_counting() {
+  settle();
+  for (size_t c = 0; c < caches_.size(); ++c) {
+    SlotMap& map = caches_[c]->map();
+    map.keep(counts_[c].hottest(map.slots()));
+  }
+  counts_.clear();
+}
+
 CacheCounters RowPlacement::counters() {
   const std::lock_guard lock(mutex_);
   return counters_;
@@ -192,6 +197,22 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids) {
   }
   ++in_maps_;
   for (const auto& cache : caches_) cache->map().begin();
+  const int64_t needed = counts() ? count_groups(ids) : place_groups(ids);
+  mover_.post([this, batch] {
+    const std::lock_guard lock(mutex_);
+    if (batch >= first_) state_of(batch).resident = true;
+    changed_.notify_all();
+  });
+  const std::lock_guard lock(mutex_);
+  if (batch >= first_) {
+    state_of(batch).placed = true;
+    state_of(batch).fast_bytes_needed = needed;
+  }
+  changed_.notify_all();
+}
+
+/// Returns 0 if the batch fits. Otherwise the bytes of fast memory in which it would.
+int64_t RowPlacement::place_groups(std::vector<PlacedIds>& ids) {
   int64_t needed = 0, accesses = 0, rows = 0;
   for (size_t g = 0; g < ids.size(); ++g) {
     accesses += ids[g].count;
@@ -201,19 +222,20 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids) {
     needed = std::max(needed, bytes_for_[static_cast<size_t>(ids[g].cache)](slots));
   }
   for (const auto& cache : caches_) rows += cache->map().rows_in_batch();
-  mover_.post([this, batch] {
-    const std::lock_guard lock(mutex_);
-    if (batch >= first_) state_of(batch).resident = true;
-    changed_.notify_all();
-  });
   const std::lock_guard lock(mutex_);
   counters_.accesses += accesses;
   counters_.rows += rows;
-  if (batch >= first_) {
-    state_of(batch).placed = true;
-    state_of(batch).fast_bytes_needed = needed;
+  return needed;
+}
+
+/// Returns the same as place_groups().
+int64_t RowPlacement::count_groups(const std::vector<PlacedIds>& ids) {
+  int64_t needed = 0;
+  for (size_t c = 0; c < caches_.size(); ++c) {
+    const int64_t rows = counts_[c].add(ids, static_cast<int>(c));
+    if (rows > caches_[c]->map().slots()) needed = std::max(needed, bytes_for_[c](rows));
   }
-  changed_.notify_all();
+  return needed;
 }
 
 /// Returns false if the cache has fewer slots than the batch needs. The ids are then unchanged from

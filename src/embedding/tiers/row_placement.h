@@ -10,18 +10,12 @@
 
 #include "dlrm/embedding/cache_counters.h"
 
+#include "tiers/placed_ids.h"
 #include "tiers/row_cache.h"
+#include "tiers/row_counts.h"
 #include "tiers/worker.h"
 
 namespace dlrm {
-
-/// The ids of one group of a batch on the host. They are rows of a cached slice.
-struct PlacedIds {
-  int cache = 0;
-  void* ids = nullptr;
-  int64_t count = 0;
-  bool narrow = false;  ///< int32 instead of int64
-};
 
 /// Brings the rows of batches to the fast tier ahead of their steps. Batches pass through these
 /// calls in order:
@@ -52,8 +46,8 @@ class RowPlacement {
   int64_t place(std::vector<PlacedIds> ids);
   bool placed(int64_t batch);
   void await_placed(int64_t batch);
-  /// 0 if a placed batch fits. Otherwise the bytes of fast memory in which it would, and its ids
-  /// are no slots.
+  /// 0 if a placed or counted batch fits. Otherwise the bytes of fast memory in which it would, and
+  /// its ids are no slots.
   int64_t fast_bytes_needed(int64_t batch);
   /// Waits for the rows of the oldest batch.
   void await();
@@ -61,6 +55,12 @@ class RowPlacement {
   void release(bool updated);
   /// Waits until nothing moves. Until the next place() or release(), the caches may be used.
   void settle();
+  /// Counts the rows of the batches placed from now on. Their ids stay rows, and nothing moves. No
+  /// batch may be in flight.
+  void begin_counting();
+  bool counts() const { return !counts_.empty(); }
+  /// From now on the rows that most of these batches use keep their slots.
+  void end_counting();
   CacheCounters counters();
   /// Ends the threads. Afterwards ids of batches in flight may vanish.
   void stop();
@@ -77,6 +77,8 @@ class RowPlacement {
   void fail(std::exception_ptr error);
   // On the placing thread.
   void place_batch(int64_t batch, std::vector<PlacedIds> ids);
+  int64_t place_groups(std::vector<PlacedIds>& ids);
+  int64_t count_groups(const std::vector<PlacedIds>& ids);
   bool place_ids(RowCache& cache, PlacedIds& group);
   int64_t slots_needed(const std::vector<PlacedIds>& ids, size_t from) const;
   void hand_over(RowCache& cache, std::vector<SlotChange>& changes);
@@ -88,6 +90,7 @@ class RowPlacement {
   const bool looks_ahead_;
   std::vector<std::unique_ptr<RowCache>> caches_;
   std::vector<std::function<int64_t(int64_t)>> bytes_for_;  ///< by cache
+  std::vector<RowCounts> counts_;                           ///< by cache, if rows are counted
   std::mutex mutex_;                                        ///< guards the members up to counters_
   std::condition_variable changed_;
   std::deque<BatchState> batches_;  ///< in flight

@@ -9,12 +9,12 @@ namespace {
 
 class Clock final : public SlotChoice {
  public:
-  int64_t choose(int64_t, View<SlotState> slots) override {
+  int64_t choose(int64_t, View<SlotState> slots, bool all_kept) override {
     while (true) {
       const size_t slot = hand_;
       hand_ = (hand_ + 1) % slots.size();
       SlotState& state = slots[slot];
-      if (state.pins > 0) continue;
+      if (state.pins > 0 || (state.kept && !all_kept)) continue;
       if (state.uses == 0) return static_cast<int64_t>(slot);
       --state.uses;
     }
@@ -26,7 +26,7 @@ class Clock final : public SlotChoice {
 
 class Lru16 final : public SlotChoice {
  public:
-  int64_t choose(int64_t row, View<SlotState> slots) override {
+  int64_t choose(int64_t row, View<SlotState> slots, bool) override {
     constexpr size_t kWays = 16;
     const size_t sets = std::max<size_t>(slots.size() / kWays, 1);
     const size_t set = mix64(static_cast<uint64_t>(row)) % sets;

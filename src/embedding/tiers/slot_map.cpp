@@ -46,11 +46,17 @@ template int64_t SlotMap::place(View<int64_t>, std::vector<SlotChange>&);
 
 int64_t SlotMap::take_slot(int64_t row, std::vector<SlotChange>& changes) {
   if (pinned_ == slots()) return -1;
-  const int64_t slot = choice_->choose(row, states_);
+  const int64_t slot = choice_->choose(row, states_, pinned_ + kept_unpinned_ == slots());
   SlotState& state = states_[static_cast<size_t>(slot)];
   SlotChange change{slot, row, row_of_[static_cast<size_t>(slot)], state.dirty};
   if (change.evicted >= 0) slot_of_[static_cast<size_t>(change.evicted)] = -1;
+  if (state.kept) {
+    kept_[static_cast<size_t>(change.evicted)] = false;
+    --kept_unpinned_;
+  }
   state = {};
+  state.kept = !kept_.empty() && kept_[static_cast<size_t>(row)];
+  kept_unpinned_ += state.kept;
   row_of_[static_cast<size_t>(slot)] = row;
   slot_of_[static_cast<size_t>(row)] = static_cast<int32_t>(slot);
   changes.push_back(change);
@@ -70,8 +76,10 @@ void SlotMap::use(int64_t slot) {
   SlotState& state = states_[static_cast<size_t>(slot)];
   if (state.batch == batch_) return;
   state.batch = batch_;
-  pinned_ += state.pins == 0;
-  ++state.pins;
+  if (state.pins++ == 0) {
+    ++pinned_;
+    kept_unpinned_ -= state.kept;
+  }
   state.uses = static_cast<uint8_t>(std::min<int>(state.uses + 1, kMostSlotUses));
   batches_.back().push_back(static_cast<int32_t>(slot));
 }
@@ -81,10 +89,22 @@ void SlotMap::release(bool updated) {
   for (const int32_t slot : batches_.front()) {
     SlotState& state = states_[static_cast<size_t>(slot)];
     state.dirty |= updated;
-    --state.pins;
-    pinned_ -= state.pins == 0;
+    if (--state.pins > 0) continue;
+    --pinned_;
+    kept_unpinned_ += state.kept;
   }
   batches_.pop_front();
+}
+
+void SlotMap::keep(std::vector<bool> rows) {
+  DLRM_CHECK(batches_.empty() && rows.size() == slot_of_.size());
+  kept_ = std::move(rows);
+  kept_unpinned_ = 0;
+  for (size_t slot = 0; slot < states_.size(); ++slot) {
+    const int64_t row = row_of_[slot];
+    states_[slot].kept = row >= 0 && kept_[static_cast<size_t>(row)];
+    kept_unpinned_ += states_[slot].kept;
+  }
 }
 
 void SlotMap::clear() {
@@ -92,6 +112,7 @@ void SlotMap::clear() {
   std::fill(slot_of_.begin(), slot_of_.end(), -1);
   std::fill(row_of_.begin(), row_of_.end(), -1);
   std::fill(states_.begin(), states_.end(), SlotState());
+  kept_unpinned_ = 0;
 }
 
 }  // namespace dlrm

@@ -51,6 +51,10 @@ class SlotMap {
   int64_t fill(int64_t row);
   /// The slot's row differs from the slower tier's.
   void mark_dirty(int64_t slot) { states_[static_cast<size_t>(slot)].dirty = true; }
+  /// From now on the rows with rows[row] stay in the slots that they take. Such a row leaves only
+  /// if batches in flight use the slots of all others. It is then like any other row. No batch may
+  /// be in flight.
+  void keep(std::vector<bool> rows);
   /// Empties all slots. No batch may be in flight.
   void clear();
 
@@ -66,6 +70,8 @@ class SlotMap {
   std::deque<std::vector<int32_t>> batches_;  ///< slots of each batch in flight, the oldest first
   int64_t batch_ = -1;                        ///< number of the current batch
   int64_t pinned_ = 0;                        ///< slots with pins
+  std::vector<bool> kept_;                    ///< by row; empty if none is kept
+  int64_t kept_unpinned_ = 0;                 ///< slots of kept rows without pins
   std::unique_ptr<SlotChoice> choice_;
 };
 

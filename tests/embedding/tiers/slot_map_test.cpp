@@ -117,6 +117,12 @@ void place_like(SlotMap& map, PlainSlots& plain, const std::vector<Id>& rows,
   }
 }
 
+std::vector<bool> rows_below(int64_t end, int64_t rows) {
+  std::vector<bool> below(static_cast<size_t>(rows));
+  std::fill_n(below.begin(), end, true);
+  return below;
+}
+
 template <class Id>
 class SlotMaps : public ::testing::Test {};
 using IdTypes = ::testing::Types<int32_t, int64_t>;
@@ -129,6 +135,7 @@ TYPED_TEST(SlotMaps, PlaceRandomBatchesLikeAPlainModel) {
     for (const auto make_choice : kChoices) {
       std::mt19937 random(static_cast<unsigned>(slots));
       SlotMap map(kRows, slots, make_choice());
+      if (make_choice == make_clock) map.keep(rows_below(random() % 2 * 30, kRows));
       PlainSlots plain(slots);
       for (int batch = 0; batch < 200 && !this->HasFailure(); ++batch) {
         SCOPED_TRACE("batch " + std::to_string(batch) + ", " + std::to_string(slots) + " slots");
@@ -186,6 +193,33 @@ TEST(SlotMap, AClearedMapIsEmpty) {
   for (const SlotChange& change : changes_of(map, {2, 3, 4})) {
     EXPECT_EQ(change.evicted, -1);
     EXPECT_FALSE(change.dirty);
+  }
+}
+
+TEST(SlotMap, KeptRowsStayWhileOthersPass) {
+  SlotMap map(1000, 6, make_clock());
+  changes_of(map, {0, 500});
+  map.keep(rows_below(4, 1000));
+  changes_of(map, {1, 2});  // row 0 had its slot before
+  for (int64_t row = 4; row < 500; row += 2) changes_of(map, {row, row + 1}, true);
+  for (int64_t row = 0; row < 3; ++row) EXPECT_GE(map.slot_of(row), 0) << "row " << row;
+}
+
+TEST(SlotMap, KeptRowsLeaveIfABatchNeedsTheirSlotsAndAreThenLikeOthers) {
+  SlotMap map(1000, 6, make_clock());
+  map.keep(rows_below(5, 1000));
+  changes_of(map, {0, 1, 2, 3, 4}, true);
+  EXPECT_EQ(changes_of(map, {5, 6, 7}).size(), 3U);  // two of the kept rows leave
+  std::vector<int64_t> kept;
+  for (int64_t row = 0; row < 5; ++row) {
+    if (map.slot_of(row) >= 0) kept.push_back(row);
+  }
+  EXPECT_EQ(kept.size(), 3U);
+  changes_of(map, {0, 1, 2, 3, 4});
+  for (int64_t row = 100; row < 200; ++row) changes_of(map, {row});
+  for (int64_t row = 0; row < 5; ++row) {
+    const bool stayed = std::count(kept.begin(), kept.end(), row) > 0;
+    EXPECT_EQ(map.slot_of(row) >= 0, stayed) << "row " << row;
   }
 }
 
