@@ -164,6 +164,7 @@ void run_sweep(World& world, Arguments& a) {
 }
 
 void run_cache(World& world, Arguments& a) {
+  if (world.size() != 1) throw usage_error("cache measures one process; mpirun started more");
   a.cache.shares = bench::parse_shares(a.shares);
   a.cache.policies = CLI::detail::split(a.policies, ',');
   a.cache.whole_step = a.part == "step";

@@ -196,7 +196,6 @@ double CachePoint::hit_rate() const {
 }
 
 CacheResult run_cache(Communicator& comm, const CacheOptions& options) {
-  if (comm.size() != 1) throw usage_error("cache measures one rank; mpirun started more");
   Surroundings s(comm, options.config, machine_share(comm));
   CacheResult result;
   result.threads = s.threads;
