@@ -46,30 +46,39 @@ template int64_t SlotMap::place(View<int64_t>, std::vector<SlotChange>&);
 
 int64_t SlotMap::take_slot(int64_t row, std::vector<SlotChange>& changes) {
   if (pinned_ == slots()) return -1;
-  const int64_t slot = choice_->choose(row, states_, pinned_ + kept_unpinned_ == slots());
-  SlotState& state = states_[static_cast<size_t>(slot)];
-  SlotChange change{slot, row, row_of_[static_cast<size_t>(slot)], state.dirty};
+  const int64_t slot = choose(row);
+  const SlotState& state = states_[static_cast<size_t>(slot)];
+  const SlotChange change{slot, row, row_of_[static_cast<size_t>(slot)], state.dirty};
   if (change.evicted >= 0) slot_of_[static_cast<size_t>(change.evicted)] = -1;
   if (state.kept) {
     kept_[static_cast<size_t>(change.evicted)] = false;
     --kept_unpinned_;
   }
-  state = {};
-  state.kept = !kept_.empty() && kept_[static_cast<size_t>(row)];
-  kept_unpinned_ += state.kept;
-  row_of_[static_cast<size_t>(slot)] = row;
-  slot_of_[static_cast<size_t>(row)] = static_cast<int32_t>(slot);
+  give(slot, row);
   changes.push_back(change);
   return slot;
 }
 
 int64_t SlotMap::fill(int64_t row) {
   if (pinned_ == slots()) return -1;
-  const int64_t slot = choice_->choose(row, states_);
+  const int64_t slot = choose(row);
   if (row_of_[static_cast<size_t>(slot)] >= 0) return -1;
+  give(slot, row);
+  return slot;
+}
+
+int64_t SlotMap::choose(int64_t row) {
+  return choice_->choose(row, states_, pinned_ + kept_unpinned_ == slots());
+}
+
+void SlotMap::give(int64_t slot, int64_t row) {
+  SlotState& state = states_[static_cast<size_t>(slot)];
+  state = {};
+  state.batch = kNoBatch;
+  state.kept = !kept_.empty() && kept_[static_cast<size_t>(row)];
+  kept_unpinned_ += state.kept;
   row_of_[static_cast<size_t>(slot)] = row;
   slot_of_[static_cast<size_t>(row)] = static_cast<int32_t>(slot);
-  return slot;
 }
 
 void SlotMap::use(int64_t slot) {

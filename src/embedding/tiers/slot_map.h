@@ -59,6 +59,10 @@ class SlotMap {
   void clear();
 
  private:
+  /// A slot without pins. There must be one.
+  int64_t choose(int64_t row);
+  /// The row takes the slot.
+  void give(int64_t slot, int64_t row);
   /// Gives `row` a free slot. -1 if there is none.
   int64_t take_slot(int64_t row, std::vector<SlotChange>& changes);
   /// The current batch uses the slot.
