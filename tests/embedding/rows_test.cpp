@@ -89,9 +89,12 @@ TEST(Replicas, ADifferenceOfAnyArrayInAnyChunkIsNamed) {
           ShardedEmbeddings embeddings(rank.context, *rank.ops,
                                        options_for(tables, OptimizerRule::kAdam),
                                        plan_of("data_parallel", tables, 2));
-          for (const ShardArray& a : embeddings.arrays()) {
-            if (a.path != std::string("/tables/big/") + array || comm.rank() == 0) continue;
-            static_cast<float*>(a.data)[row * a.stride + 2] += 1e-6f;
+          for (const TensorShard& shard : embeddings.shards()) {
+            if (shard.path != std::string("/tables/big/") + array || comm.rank() == 0) continue;
+            float values[3];
+            shard.read(row, 1, values);
+            values[2] += 1e-6f;
+            shard.write(row, 1, values);
           }
           embeddings.check_replicas();
         });

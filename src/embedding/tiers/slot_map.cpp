@@ -48,13 +48,13 @@ int64_t SlotMap::take_slot(int64_t row, std::vector<SlotChange>& changes) {
   if (pinned_ == slots()) return -1;
   const int64_t slot = choose(row);
   const SlotState& state = states_[static_cast<size_t>(slot)];
-  const SlotChange change{slot, row, row_of_[static_cast<size_t>(slot)], state.dirty};
+  SlotChange change{slot, row, row_of_[static_cast<size_t>(slot)], state.dirty};
   if (change.evicted >= 0) slot_of_[static_cast<size_t>(change.evicted)] = -1;
   if (state.kept) {
     kept_[static_cast<size_t>(change.evicted)] = false;
     --kept_unpinned_;
   }
-  give(slot, row);
+  put(row, slot);
   changes.push_back(change);
   return slot;
 }
@@ -63,7 +63,7 @@ int64_t SlotMap::fill(int64_t row) {
   if (pinned_ == slots()) return -1;
   const int64_t slot = choose(row);
   if (row_of_[static_cast<size_t>(slot)] >= 0) return -1;
-  give(slot, row);
+  put(row, slot);
   return slot;
 }
 
@@ -71,7 +71,7 @@ int64_t SlotMap::choose(int64_t row) {
   return choice_->choose(row, states_, pinned_ + kept_unpinned_ == slots());
 }
 
-void SlotMap::give(int64_t slot, int64_t row) {
+void SlotMap::put(int64_t row, int64_t slot) {
   SlotState& state = states_[static_cast<size_t>(slot)];
   state = {};
   state.batch = kNoBatch;

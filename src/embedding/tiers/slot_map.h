@@ -59,12 +59,12 @@ class SlotMap {
   void clear();
 
  private:
-  /// A slot without pins. There must be one.
-  int64_t choose(int64_t row);
-  /// The row takes the slot.
-  void give(int64_t slot, int64_t row);
   /// Gives `row` a free slot. -1 if there is none.
   int64_t take_slot(int64_t row, std::vector<SlotChange>& changes);
+  /// A slot without pins. There is one.
+  int64_t choose(int64_t row);
+  /// Puts the row in a slot whose row has left.
+  void put(int64_t row, int64_t slot);
   /// The current batch uses the slot.
   void use(int64_t slot);
 
