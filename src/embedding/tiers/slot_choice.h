@@ -6,11 +6,13 @@
 
 namespace dlrm {
 
+constexpr int64_t kEmptySlot = -2, kNoBatch = -1;
+
 /// What a SlotMap knows of a slot.
 struct SlotState {
-  int64_t batch = -1;  ///< the last batch that uses it; -1: it is empty
-  int32_t pins = 0;    ///< batches in flight that use it
-  uint8_t uses = 0;    ///< recent ones, at most kMostSlotUses
+  int64_t batch = kEmptySlot;  ///< the last batch that uses its row, or kNoBatch
+  int32_t pins = 0;            ///< batches in flight that use it
+  uint8_t uses = 0;            ///< recent ones, at most kMostSlotUses
   bool dirty = false;
   bool kept = false;  ///< its row leaves only if every slot without pins is kept
 };

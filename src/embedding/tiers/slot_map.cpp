@@ -74,6 +74,7 @@ int64_t SlotMap::choose(int64_t row) {
 void SlotMap::put(int64_t row, int64_t slot) {
   SlotState& state = states_[static_cast<size_t>(slot)];
   state = {};
+  state.batch = kNoBatch;
   state.kept = !kept_.empty() && kept_[static_cast<size_t>(row)];
   kept_unpinned_ += state.kept;
   row_of_[static_cast<size_t>(slot)] = row;

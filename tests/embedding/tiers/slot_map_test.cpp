@@ -196,6 +196,24 @@ TEST(SlotMap, AClearedMapIsEmpty) {
   }
 }
 
+TEST(SlotMap, FillTakesEmptySlotsOnly) {
+  for (const auto make_choice : kChoices) {
+    SlotMap map(200, 40, make_choice());
+    changes_of(map, {150}, true);
+    int64_t filled = 0;
+    for (int64_t row = 0; row < 150; ++row) {
+      const int64_t slot = map.fill(row);
+      EXPECT_EQ(map.slot_of(row), slot);
+      filled += slot >= 0;
+    }
+    EXPECT_EQ(filled, 39);
+    EXPECT_GE(map.slot_of(150), 0);
+    const std::set<int64_t> rows(map.row_of().begin(), map.row_of().end());
+    EXPECT_EQ(rows.size(), 40U);
+    EXPECT_EQ(changes_of(map, {151}).size(), 1U);
+  }
+}
+
 TEST(SlotMap, KeptRowsStayWhileOthersPass) {
   SlotMap map(1000, 6, make_clock());
   changes_of(map, {0, 500});
