@@ -64,7 +64,8 @@ class Cache(unittest.TestCase):
 
     def measure(self, *words):
         path = os.path.join(self.folder.name, "cache.json")
-        done = bench("cache", TINY, "--seconds", "0", "--warm-up", "0", "--set", "model.tables.a.rows=40000", "--set",
+        done = bench("cache", TINY, "--seconds", "0", "--warm-up", "0", "--set", "model.tables.a.rows=80000",
+                     "--set", "data.synthetic.samples=5000", "--set",
                      f"memory.cached.directory={self.folder.name}", "--output", path, *words)
         if done.returncode:
             raise AssertionError(done.stderr)
@@ -89,7 +90,7 @@ class Cache(unittest.TestCase):
 
     def test_counts_the_accesses_of_the_hottest_entries(self):
         accesses = self.measure("--shares", "50")[0]["accesses"]
-        self.assertEqual(accesses["entries"], 40000 + 60)
+        self.assertEqual(accesses["entries"], 80000 + 60)
         self.assertEqual(accesses["shares"], sorted(accesses["shares"]))
         self.assertAlmostEqual(accesses["shares"][-1], 1)
 
