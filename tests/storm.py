@@ -61,9 +61,21 @@ def configurations(rng, cuda):
         "data.workers": rng.choice(["1", "3"]),
         "device": "cpu",
     }
+    if rng.random() < 0.4:  # a table of more than 1 MiB, which may be cached
+        options.update({"model.embedding_dim": "128", "model.bottom_mlp": "[16,128]"})
     if cuda and rng.random() < 0.2:
         options.update({"device": "cuda", "train.steps": "60"})
     return ranks, options
+
+
+def tier(rng, options):
+    """Where the tables of one part are. It changes no result."""
+    if options["device"] != "cpu" or rng.random() < 0.3:
+        return {}
+    return {"memory.tier": "cached", "memory.cached.fast": rng.choice(["8%", "30%", "100%"]),
+            "memory.cached.backing": rng.choice(["ssd", "host"]),
+            "memory.cached.policy": rng.choice(["lookahead", "lru16"]),
+            "memory.cached.window": rng.choice(["0", "1", "4"])}
 
 
 class Job:
@@ -294,12 +306,12 @@ class Storm:
                 history.append(fault)
                 self.counts[fault] += 1
                 self.counts["parts"] += 1
-                code = self.part(folder, ranks, options, fault, seconds)
+                code = self.part(folder, ranks, {**options, **tier(self.rng, options)}, fault, seconds)
                 lost_lines = lost_lines or fault in ("full disk", "failing files")
                 if code == 0 and fault == "none":
                     break
             self.counts["parts"] += 1
-            self.part(folder, ranks, options, "none", seconds)
+            self.part(folder, ranks, {**options, **tier(self.rng, options)}, "none", seconds)
             found = checkpoints(folder)
             if not found or digest(found[-1]) != expected:
                 raise Finding("weights or state differ from those of the run without faults")

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
       session.log().info("step {}: loss {:.6f}", step + 1, loss / static_cast<double>(batch));
     }
     dlrm::save_checkpoint(session.comm(), session.log(), config.checkpoint.directory, 1,
-                          {.step = config.train.steps}, dlrm::pieces_of(session.context(), tables));
+                          {.step = config.train.steps}, tables.shards());
     return dlrm::ExitCode::kDone;
   });
 }

@@ -10,6 +10,7 @@
 #include "dlrm/train/spin_limit.h"
 
 #include "bench/batch_sweep.h"
+#include "bench/cache.h"
 #include "bench/kernels.h"
 #include "bench/limits.h"
 #include "bench/memory_check.h"
@@ -26,11 +27,13 @@ struct Arguments {
   bench::LimitOptions limits;
   bench::SweepOptions sweep;
   bench::KernelOptions kernels;
+  bench::CacheOptions cache;
   int threads = 0;
   std::string batches = "8..1024";
   std::string device;
   std::vector<std::string> set;
   std::string output;
+  std::string shares = "1..10", policies = "lookahead", part = "tables";
 };
 
 CLI::App* declare_limits(CLI::App& app, Arguments& a) {
@@ -64,6 +67,29 @@ CLI::App* declare_sweep(CLI::App& app, Arguments& a) {
       ->allow_extra_args(false);
   command->add_option("--device", a.device, "cpu, cuda or auto; replaces the config's key")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
+  command->add_option("--output", a.output, "write the JSON to this file");
+  return command;
+}
+
+CLI::App* declare_cache(CLI::App& app, Arguments& a) {
+  CLI::App* command = app.add_subcommand(
+      "cache", "Times training with cached tables by the size of the fast tier.");
+  command->footer(
+      "Ratios are those to training with resident tables. fetch and write are the shares of the\n"
+      "time in which rows move beside the steps; exposed is the share in which steps wait for\n"
+      "them. data_tools/plot_cache.py plots the JSON.");
+  command->add_option("CONFIG", a.cache.config_path, "a training config")->required();
+  command->add_option("--shares", a.shares,
+                      "1..10 or 10,75: percents of the tables in fast memory");
+  command->add_option("--policies", a.policies, "lookahead,lru16,static: one or more (lookahead)");
+  command->add_option("--part", a.part, "tables: lookups and updates alone; step: whole steps")
+      ->check(CLI::IsMember({"tables", "step"}));
+  command->add_option("--seconds", a.cache.seconds, "time spent on each figure (60)")
+      ->check(CLI::Range(0.0, 3600.0));
+  command->add_option("--warm-up", a.cache.warm_up, "seconds before each figure (20)")
+      ->check(CLI::Range(0.0, 3600.0));
+  command->add_option("--set", a.set, "a.b.c=value: replaces one key of the config; repeatable")
+      ->allow_extra_args(false);
   command->add_option("--output", a.output, "write the JSON to this file");
   return command;
 }
@@ -137,6 +163,19 @@ void run_sweep(World& world, Arguments& a) {
   write_output(a.output, bench::to_json(a.sweep, result));
 }
 
+void run_cache(World& world, Arguments& a) {
+  if (world.size() != 1) throw usage_error("cache measures one process; mpirun started more");
+  a.cache.shares = bench::parse_shares(a.shares);
+  a.cache.policies = CLI::detail::split(a.policies, ',');
+  a.cache.whole_step = a.part == "step";
+  a.set.push_back("memory.tier=cached");
+  a.cache.config = load_config(a.cache.config_path, a.set);
+  check_buildable(a.cache.config, {built_with_cuda()});
+  const bench::CacheResult result = bench::run_cache(world.comm(), a.cache);
+  fmt::print("{}", bench::to_table(a.cache, result));
+  write_output(a.output, bench::to_json(a.cache, result));
+}
+
 }  // namespace
 }  // namespace dlrm
 
@@ -152,6 +191,7 @@ int main(int argc, char** argv) {
   CLI::App* limits = declare_limits(app, arguments);
   declare_sweep(app, arguments);
   CLI::App* kernels = declare_kernels(app, arguments);
+  CLI::App* cache = declare_cache(app, arguments);
   return run_guarded(world, [&] {
     try {
       app.parse(argc, argv);
@@ -166,6 +206,8 @@ int main(int argc, char** argv) {
       run_limits(world, arguments);
     } else if (kernels->parsed()) {
       run_kernels(world, arguments);
+    } else if (cache->parsed()) {
+      run_cache(world, arguments);
     } else {
       run_sweep(world, arguments);
     }

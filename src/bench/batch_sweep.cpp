@@ -8,7 +8,6 @@
 #include "dlrm/core/error.h"
 #include "dlrm/data/batch_source.h"
 #include "dlrm/plan/plan.h"
-#include "dlrm/train/execution.h"
 #include "dlrm/train/gpu_use.h"
 #include "dlrm/train/machine.h"
 #include "dlrm/train/process_usage.h"
@@ -17,6 +16,7 @@
 #include "machine_text.h"
 #include "memory_check.h"
 #include "repeat.h"
+#include "surroundings.h"
 
 namespace dlrm::bench {
 namespace {
@@ -63,23 +63,6 @@ double bytes_of_samples(const SweepOptions& options) {
       8.0 * (static_cast<double>(model.num_features()) + model.lookups_per_sample());
   return static_cast<double>(options.samples) * (numbers + bags);
 }
-
-/// Objects that all batch sizes of a sweep share.
-struct Surroundings {
-  Surroundings(Communicator& comm, const RunConfig& config, const MachineShare& share)
-      : threads(threads_for(config.train.threads, share)),
-        log(comm.rank()),
-        execution(comm, config, share),
-        context(execution.context(trace, log)),
-        ops(execution.make_ops(threads, false)) {}
-
-  int threads;
-  Log log;
-  Trace trace;
-  Execution execution;
-  Context context;
-  std::unique_ptr<Ops> ops;
-};
 
 /// Sums over the repeats of one batch size.
 class Measurement {
@@ -162,7 +145,7 @@ SweepPoint sweep_point(Surroundings& s, RunConfig config, const SweepOptions& op
   config.train.global_batch_size = batch;
   const std::vector<Batch> batches = load_batches(config, options.samples);
   const Plan plan = make_plan(config, 1, s.execution.plan_options());
-  const int depth = config.routing.depth;
+  const int depth = config.batches_ahead();
   const bool records = s.execution.device().can_capture();
   SweepPoint point;
   point.batch = batch;

@@ -5,9 +5,9 @@
 namespace dlrm {
 namespace {
 
-void check_tier(const std::string& key, MemoryTier tier) {
-  if (tier != MemoryTier::kCached) return;
-  throw usage_error("{}: cached: not built yet; use auto, device or host", key);
+void check_tier(const RunConfig& config, const std::string& key, MemoryTier tier) {
+  if (tier != MemoryTier::kCached || config.device != DeviceKind::kCuda) return;
+  throw usage_error("{}: cached: needs device: cpu; on a GPU use auto, device or host", key);
 }
 
 void check_device(const RunConfig& config, const Capabilities& build) {
@@ -28,8 +28,13 @@ void check_host_comm(CommKind comm) {
 
 void check_buildable(const RunConfig& config, const Capabilities& build) {
   check_device(config, build);
-  check_tier("memory.tier", config.memory.tier);
-  for (const auto& [table, tier] : config.memory.tables) check_tier("memory.tables." + table, tier);
+  if (config.caches_tables() && !config.memory.cached.middle.empty()) {
+    throw usage_error("memory.cached.middle: not built yet; leave it empty");
+  }
+  check_tier(config, "memory.tier", config.memory.tier);
+  for (const auto& [table, tier] : config.memory.tables) {
+    check_tier(config, "memory.tables." + table, tier);
+  }
 }
 
 }  // namespace dlrm

@@ -1,5 +1,6 @@
 #include "dlrm/config/run_config.h"
 
+#include <algorithm>
 #include <set>
 
 #include "dlrm/core/error.h"
@@ -50,6 +51,17 @@ bool may_change(std::string key, const std::set<std::string>& changeable) {
 }
 
 }  // namespace
+
+bool RunConfig::caches_tables() const {
+  return memory.tier == MemoryTier::kCached ||
+         std::any_of(memory.tables.begin(), memory.tables.end(),
+                     [](const auto& table) { return table.second == MemoryTier::kCached; });
+}
+
+int RunConfig::batches_ahead() const {
+  const int window = memory.cached.window;
+  return caches_tables() && window > 0 ? window - 1 : routing.depth;
+}
 
 RunConfig parse_config(const std::string& yaml, const std::string& name,
                        const std::vector<std::string>& overrides) {

@@ -1,15 +1,13 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
-#include <pthread.h>
-
+#include "dlrm/core/background_thread.h"
 #include "dlrm/core/error.h"
 #include "dlrm/data/batch_source.h"
 
@@ -69,18 +67,12 @@ class Prefetcher::Impl {
     return slots_[static_cast<size_t>((t - first_) % static_cast<int64_t>(slots_.size()))];
   }
 
-  /// Blocks signals in the workers, so that the main thread handles them.
   void start(int workers) {
-    sigset_t blocked, before;
-    sigemptyset(&blocked);
-    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&blocked, signal);
-    pthread_sigmask(SIG_BLOCK, &blocked, &before);
     try {
-      for (int w = 0; w < workers; ++w) threads_.emplace_back([this] { run(); });
+      for (int w = 0; w < workers; ++w) threads_.push_back(background_thread([this] { run(); }));
     } catch (const std::system_error&) {
       // Fewer workers load the same batches.
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (threads_.empty()) throw run_error("this system starts no thread that reads batches");
   }
 

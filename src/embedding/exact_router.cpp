@@ -72,8 +72,9 @@ TableCuts cuts_of(const EmbeddingLayout& layout, int table, int64_t rows) {
 
 class ExactRouter final : public Router {
  public:
-  ExactRouter(Context& context, const EmbeddingLayout& layout, int capacity, int threads)
-      : Router(context, layout, capacity, threads) {
+  ExactRouter(Context& context, const EmbeddingLayout& layout, int capacity, int threads,
+              RowPlacement* placement)
+      : Router(context, layout, capacity, threads, placement) {
     for (size_t t = 0; t + 1 < layout.first_feature.size(); ++t) {
       const auto first = static_cast<size_t>(layout.first_feature[t]);
       tables_.push_back(cuts_of(layout, static_cast<int>(t), layout.features[first].rows));
@@ -312,8 +313,8 @@ class ExactRouter final : public Router {
 }  // namespace
 
 std::unique_ptr<Router> make_exact_router(Context& context, const EmbeddingLayout& layout,
-                                          int capacity, int threads) {
-  return std::make_unique<ExactRouter>(context, layout, capacity, threads);
+                                          int capacity, int threads, RowPlacement* placement) {
+  return std::make_unique<ExactRouter>(context, layout, capacity, threads, placement);
 }
 
 }  // namespace dlrm

@@ -10,8 +10,9 @@ namespace {
 
 class FixedRouter final : public Router {
  public:
-  FixedRouter(Context& context, const EmbeddingLayout& layout, int capacity, int threads)
-      : Router(context, layout, capacity, threads) {
+  FixedRouter(Context& context, const EmbeddingLayout& layout, int capacity, int threads,
+              RowPlacement* placement)
+      : Router(context, layout, capacity, threads, placement) {
     place_in_message_.assign(layout.features.size(), -1);
     for (size_t f = 0; f < layout.features.size(); ++f) {
       if (layout.features[f].replicated) continue;
@@ -182,8 +183,8 @@ class FixedRouter final : public Router {
 }  // namespace
 
 std::unique_ptr<Router> make_fixed_router(Context& context, const EmbeddingLayout& layout,
-                                          int capacity, int threads) {
-  return std::make_unique<FixedRouter>(context, layout, capacity, threads);
+                                          int capacity, int threads, RowPlacement* placement) {
+  return std::make_unique<FixedRouter>(context, layout, capacity, threads, placement);
 }
 
 }  // namespace dlrm

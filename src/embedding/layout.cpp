@@ -41,6 +41,7 @@ void add_shard(const Shard& shard, int64_t table_rows, OwnerLayout& owner) {
     slice.table = shard.table;
     slice.rows = shard.rows;
     slice.all_rows = shard.rows.size() == table_rows;
+    if (shard.tier == MemoryTier::kCached) slice.cache = owner.caches++;
     owner.slices.push_back(slice);
   }
   owner.slices.back().columns.push_back(shard.columns);
@@ -108,6 +109,11 @@ EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const P
     place_blocks(*this, mode, owner);
     groups += static_cast<int>(owner.groups.size());
   }
+}
+
+bool EmbeddingLayout::caches_rows() const {
+  return std::any_of(owners.begin(), owners.end(),
+                     [](const OwnerLayout& owner) { return owner.caches > 0; });
 }
 
 bool EmbeddingLayout::rows_uncut() const {

@@ -29,6 +29,7 @@ struct Slice {
   bool all_rows = true;           ///< all rows of the table
   std::vector<Range> columns;     ///< of its shards, ascending
   std::vector<MemoryKind> kinds;  ///< of its shards
+  int cache = -1;                 ///< number among the owner's cached slices; -1: resident
   int first_group = 0;            ///< the groups of its features are consecutive
   int first_block = 0;            ///< its blocks are consecutive: shard-major, then feature
 };
@@ -62,6 +63,7 @@ struct OwnerLayout {
   bool by_source =
       false;  ///< true if a group is skips_empty_bags: each source rank has its own pieces
   int shards = 0;
+  int caches = 0;     ///< slices in a cached tier
   int64_t width = 0;  ///< of the blocks that return every bag, together
 };
 
@@ -85,6 +87,8 @@ struct EmbeddingLayout {
   const OwnerLayout& owner(int rank) const { return owners[static_cast<size_t>(rank)]; }
   /// True if every shard has all rows of its table.
   bool rows_uncut() const;
+  /// True if a rank has rows in a cached tier.
+  bool caches_rows() const;
 };
 
 }  // namespace dlrm

@@ -13,6 +13,11 @@ class LocalRouter final : public Router {
     transfer.batch.requester.begin(layout_, bags, scans, RequesterSide::Keep::kAll,
                                    /*returned_groups=*/0, threads_for(bags.ids.size()),
                                    destinations);
+    for (const RoutedGroup& group : layout_.owner(0).groups) {
+      const auto f = static_cast<size_t>(group.feature);
+      transfer.batch.owner.host_ids.push_back(
+          {destinations[f].ids, scans[f].count, destinations[f].id_bytes == 4});
+    }
   }
   /// The owner's groups are the local bags themselves.
   void encode(const LocalBags&, const std::vector<BagScan>&, Transfer& transfer) override {
@@ -32,8 +37,8 @@ class LocalRouter final : public Router {
 }  // namespace
 
 std::unique_ptr<Router> make_local_router(Context& context, const EmbeddingLayout& layout,
-                                          int capacity, int threads) {
-  return std::make_unique<LocalRouter>(context, layout, capacity, threads);
+                                          int capacity, int threads, RowPlacement* placement) {
+  return std::make_unique<LocalRouter>(context, layout, capacity, threads, placement);
 }
 
 }  // namespace dlrm

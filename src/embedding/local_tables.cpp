@@ -2,8 +2,9 @@
 
 #include "dlrm/core/error.h"
 
-#include "checkpoint_arrays.h"
 #include "replica_check.h"
+#include "tensor_shards.h"
+#include "tiers/make_placement.h"
 
 namespace dlrm {
 namespace {
@@ -25,38 +26,23 @@ Plan checked(Plan plan, const EmbeddingOptions& options, const Communicator& com
 
 LocalTables::LocalTables(Context& context, Ops& ops, EmbeddingOptions options, Plan plan)
     : context_(context),
-      ops_(ops),
+      tools_(context, ops),
       options_(std::move(options)),
       plan_(checked(std::move(plan), options_, context.comm)),
       layout_(options_.tables, plan_, options_.routing.mode),
-      shards_(make_owned_shards(context, options_, layout_)),
-      replicas_(make_replicas(context, options_, layout_)),
-      initial_row_(context.device, 0, "initial optimizer state") {
+      placement_(make_placement(tools_, options_, plan_, layout_)),
+      shards_(make_owned_shards(tools_, options_, layout_, placement_.get())),
+      replicas_(make_replicas(tools_, options_, layout_)) {
   if (options_.initialise) initialise();
 }
 
 void LocalTables::initialise() {
-  for (const OwnedShard& shard : shards_) {
-    initialise_rows(context_, ops_, shard.store->table(), options_.optimizer, options_.seed,
-                    config(shard.table), shard.rows.begin, shard.columns.begin, initial_row_);
-  }
-  for (const Replica& replica : replicas_) {
-    initialise_rows(context_, ops_, replica.store->table(), options_.optimizer, options_.seed,
-                    config(replica.table), 0, 0, initial_row_);
-  }
+  for (const OwnedShard& shard : shards_) shard.store->initialise();
+  for (const Replica& replica : replicas_) replica.store->initialise();
 }
 
-void LocalTables::prepare(const RoutedBatch& batch) {
-  for (OwnedShard& shard : shards_) shard.store->prepare(batch);
-}
-
-void LocalTables::release() {
-  for (OwnedShard& shard : shards_) shard.store->release(batches_done_);
-  ++batches_done_;
-}
-
-std::vector<ShardArray> LocalTables::arrays() const {
-  return checkpoint_arrays(options_, context_.comm, shards_, replicas_);
+std::vector<TensorShard> LocalTables::tensor_shards() const {
+  return tensor_shards_of(options_, context_.comm, shards_, replicas_);
 }
 
 void LocalTables::check_replicas() const {

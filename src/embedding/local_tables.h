@@ -8,7 +8,6 @@
 #include "layout.h"
 #include "owned_shards.h"
 #include "replicas.h"
-#include "routed_batch.h"
 
 namespace dlrm {
 
@@ -22,29 +21,27 @@ class LocalTables {
   const EmbeddingLayout& layout() const { return layout_; }
   const OwnerLayout& mine() const { return layout_.owner(context_.comm.rank()); }
   const std::vector<OwnedShard>& shards() const { return shards_; }
+  /// Null if no rank caches rows.
+  RowPlacement* placement() const { return placement_.get(); }
   const std::vector<Replica>& replicas() const { return replicas_; }
   const TableConfig& config(int table) const { return options_.tables[static_cast<size_t>(table)]; }
 
   /// Draws all rows from the seed and resets optimizer state.
   void initialise();
-  /// Calls RowStore::prepare() of every shard.
-  void prepare(const RoutedBatch& batch);
-  /// Calls RowStore::release() of every shard.
-  void release();
-  std::vector<ShardArray> arrays() const;
+  /// See ShardedEmbeddings::shards().
+  std::vector<TensorShard> tensor_shards() const;
   /// Collective.
   void check_replicas() const;
 
  private:
   Context& context_;
-  Ops& ops_;
+  RowTools tools_;  ///< declared before the stores, which use it
   const EmbeddingOptions options_;
   const Plan plan_;
   const EmbeddingLayout layout_;
+  const std::unique_ptr<RowPlacement> placement_;  ///< declared before the shards, which use it
   std::vector<OwnedShard> shards_;
   std::vector<Replica> replicas_;
-  Array<float> initial_row_;
-  int64_t batches_done_ = 0;
 };
 
 }  // namespace dlrm

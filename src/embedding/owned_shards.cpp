@@ -2,9 +2,9 @@
 
 namespace dlrm {
 
-std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptions& options,
-                                          const EmbeddingLayout& layout) {
-  const OwnerLayout& mine = layout.owner(context.comm.rank());
+std::vector<OwnedShard> make_owned_shards(RowTools& tools, const EmbeddingOptions& options,
+                                          const EmbeddingLayout& layout, RowPlacement* placement) {
+  const OwnerLayout& mine = layout.owner(tools.context.comm.rank());
   std::vector<OwnedShard> shards;
   for (size_t s = 0; s < mine.slices.size(); ++s) {
     const Slice& slice = mine.slices[s];
@@ -19,9 +19,14 @@ std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptio
       shard.features = layout.features_of(slice.table);
       shard.first_block =
           static_cast<size_t>(slice.first_block) + c * static_cast<size_t>(shard.features);
-      shard.store = make_resident_rows(
-          context.device, slice.kinds[c],
-          shape_of_rows(table, options.seed, shard.rows, shard.columns), options.optimizer.type);
+      if (slice.cache >= 0) {
+        shard.store =
+            placement->cache(slice.cache).rows_of(c, [placement] { placement->settle(); });
+      } else {
+        shard.store = make_resident_rows(
+            tools, slice.kinds[c],
+            RowShape(table, options.optimizer, options.seed, shard.rows, shard.columns));
+      }
       shards.push_back(std::move(shard));
     }
   }

@@ -10,6 +10,7 @@
 #include "bag_pooling.h"
 #include "layout.h"
 #include "routed_batch.h"
+#include "tiers/row_placement.h"
 
 namespace dlrm {
 
@@ -25,9 +26,10 @@ struct OwnedShard {
   std::unique_ptr<RowStore> store;
 };
 
-/// This rank's shards, in the order of its OwnerLayout.
-std::vector<OwnedShard> make_owned_shards(Context& context, const EmbeddingOptions& options,
-                                          const EmbeddingLayout& layout);
+/// This rank's shards, in the order of its OwnerLayout. `placement` has the caches of its cached
+/// slices.
+std::vector<OwnedShard> make_owned_shards(RowTools& tools, const EmbeddingOptions& options,
+                                          const EmbeddingLayout& layout, RowPlacement* placement);
 
 /// Appends the groups that a lookup pools from `shard`.
 void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,

@@ -11,6 +11,7 @@ void OwnerSide::begin() {
   parts.clear();
   part_sizes.clear();
   filters.clear();
+  host_ids.clear();
 }
 
 size_t OwnerSide::reserve_groups(View<const int64_t> counts, int64_t bags, size_t pieces_in_each,
@@ -41,6 +42,7 @@ size_t OwnerSide::reserve_groups(View<const int64_t> counts, int64_t bags, size_
     auto* next_offset = next_id + total;
     for (size_t g = 0; g < counts.size(); ++g) {
       buffers[g] = {next_id, next_offset, nullptr};
+      host_ids.push_back({next_id, counts[g], sizeof(*next_id) == sizeof(int32_t)});
       next_id += counts[g];
       next_offset += ends;
     }

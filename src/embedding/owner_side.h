@@ -29,6 +29,13 @@ class OwnerSide {
                         bool narrow, const std::vector<bool>& with_samples,
                         std::vector<GroupBuffer>& buffers);
   bool narrow() const { return narrow_ != nullptr; }
+  /// The ids of each group on the host, where a cached tier replaces rows by slots.
+  struct HostIds {
+    void* ids = nullptr;
+    int64_t count = 0;
+    bool narrow = false;  ///< int32 instead of int64
+  };
+  std::vector<HostIds> host_ids;
   /// Sets piece `piece` to `bags` bags, whose ids and offsets are in a group's buffer. Offsets are
   /// relative to `ids`.
   template <class T>

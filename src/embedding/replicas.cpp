@@ -4,7 +4,7 @@
 
 namespace dlrm {
 
-std::vector<Replica> make_replicas(Context& context, const EmbeddingOptions& options,
+std::vector<Replica> make_replicas(RowTools& tools, const EmbeddingOptions& options,
                                    const EmbeddingLayout& layout) {
   std::vector<Replica> replicas;
   for (size_t i = 0; i < layout.replicated.size(); ++i) {
@@ -19,10 +19,9 @@ std::vector<Replica> make_replicas(Context& context, const EmbeddingOptions& opt
     for (int f = 0; f < layout.features_of(t); ++f) {
       replica.features.push_back(layout.first_feature[static_cast<size_t>(t)] + f);
     }
-    replica.store =
-        make_resident_rows(context.device, layout.replica_kinds[i],
-                           shape_of_rows(table, options.seed, {0, table.rows}, {0, table.dim}),
-                           options.optimizer.type);
+    replica.store = make_resident_rows(
+        tools, layout.replica_kinds[i],
+        RowShape(table, options.optimizer, options.seed, {0, table.rows}, {0, table.dim}));
     replicas.push_back(std::move(replica));
   }
   return replicas;

@@ -24,7 +24,7 @@ struct Replica {
 };
 
 /// This rank's replicas, by table.
-std::vector<Replica> make_replicas(Context& context, const EmbeddingOptions& options,
+std::vector<Replica> make_replicas(RowTools& tools, const EmbeddingOptions& options,
                                    const EmbeddingLayout& layout);
 
 /// Appends the groups that a lookup pools from `replica`.

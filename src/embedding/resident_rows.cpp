@@ -1,98 +1,149 @@
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "dlrm/core/dispatch.h"
 #include "dlrm/core/random.h"
-#include "dlrm/device/transfer.h"
 #include "dlrm/embedding/row_store.h"
 #include "dlrm/plan/plan.h"
 
 namespace dlrm {
+
+RowShape::RowShape(const TableConfig& of, const OptimizerConfig& rule, uint64_t seed, Range rows,
+                   Range columns)
+    : optimizer(rule),
+      initial_key(stream_key(seed, "/tables/" + of.name)),
+      initial_bound(static_cast<float>(1.0 / std::sqrt(static_cast<double>(of.rows)))) {
+  table.type = of.dtype;
+  table.rows = rows.size();
+  table.width = columns.size();
+  table.rounding_key = stream_key(seed, "/tables/" + of.name + "/rounding");
+  table.first_row = rows.begin;
+  table.first_column = columns.begin;
+}
+
+int64_t RowShape::columns_of(RowArray array) const {
+  return array != RowArray::kWeights && traits_of(optimizer.type).rowwise() ? 1 : table.width;
+}
+
+RowTools::RowTools(Context& of_rank, Ops& main_ops)
+    : context(of_rank),
+      ops(main_ops),
+      transfer(of_rank.device, of_rank.stream),
+      initial_row(of_rank.device, 0, "initial optimizer state") {}
+
 namespace {
 
 class ResidentRows final : public RowStore {
  public:
-  ResidentRows(Device& device, MemoryKind kind, const RowTable& shape, OptimizerRule rule)
-      : table_(shape) {
+  ResidentRows(RowTools& tools, MemoryKind kind, const RowShape& shape)
+      : tools_(tools), shape_(shape), table_(shape.table) {
     table_.stride = row_stride(table_.width, table_.type);
     table_.on_host = kind == MemoryKind::kHost;
-    weights_ = values(device, kind, table_.stride, table_.type, "embedding rows");
+    weights_ = values(kind, table_.stride, table_.type, "embedding rows");
     table_.weights = weights_.data();
-    const OptimizerTraits& traits = traits_of(rule);
+    const OptimizerTraits& traits = traits_of(shape.optimizer.type);
     if (traits.state_count() == 0) return;
     table_.state_stride = traits.rowwise() ? 1 : row_stride(table_.width, DType::kFloat32);
     for (int i = 0; i < traits.state_count(); ++i) {
-      state_[i] =
-          values(device, kind, table_.state_stride, DType::kFloat32, "embedding optimizer state");
+      state_[i] = values(kind, table_.state_stride, DType::kFloat32, "embedding optimizer state");
     }
     table_.state1 = static_cast<float*>(state_[0].data());
     table_.state2 = static_cast<float*>(state_[1].data());
   }
 
   RowTable table() const override { return table_; }
-  void prepare(const RoutedBatch&) override {}
-  void release(int64_t) override {}
 
- private:
-  Buffer values(Device& device, MemoryKind kind, int64_t stride, DType type,
-                const char* what) const {
-    return {device, static_cast<size_t>(table_.rows * stride) * size_of(type), what, kind};
+  void initialise() override {
+    tools_.ops.fill_uniform(shape_.initial_key, table_.first_row, table_.first_column,
+                            shape_.initial_bound, table_);
+    const OptimizerTraits& traits = traits_of(shape_.optimizer.type);
+    for (int i = 0; i < traits.state_count(); ++i) {
+      fill_state(i == 0 ? table_.state1 : table_.state2,
+                 static_cast<float>(traits.states[i].initial(shape_.optimizer)));
+    }
   }
 
+  void read(RowArray array, int64_t first, int64_t count, float* out) override {
+    if (array != RowArray::kWeights) return read_as(state(array), first, count, array, out);
+    dispatch_compute(table_.type, [&]<class T>() {
+      read_as(static_cast<const T*>(table_.weights), first, count, array, out);
+    });
+  }
+  void write(RowArray array, int64_t first, int64_t count, const float* in) override {
+    if (array != RowArray::kWeights) return write_as(state(array), first, count, array, in);
+    dispatch_compute(table_.type, [&]<class T>() {
+      write_as(static_cast<T*>(table_.weights), first, count, array, in);
+    });
+  }
+
+ private:
+  Buffer values(MemoryKind kind, int64_t stride, DType type, const char* what) const {
+    return {tools_.context.device, static_cast<size_t>(table_.rows * stride) * size_of(type), what,
+            kind};
+  }
+  float* state(RowArray array) const {
+    return array == RowArray::kState1 ? table_.state1 : table_.state2;
+  }
+  int64_t stride_of(RowArray array) const {
+    return array == RowArray::kWeights ? table_.stride : table_.state_stride;
+  }
+
+  /// Sets the state of all rows to `value`.
+  void fill_state(float* state, float value) {
+    tools_.ops.fill_zero(state,
+                         table_.rows * table_.state_stride * static_cast<int64_t>(sizeof(float)));
+    if (value == 0) return;
+    const int64_t columns = shape_.columns_of(RowArray::kState1);
+    const std::vector<float> row(static_cast<size_t>(columns), value);
+    tools_.initial_row.reserve(row.size());
+    tools_.transfer.to_device(tools_.initial_row.data(), row.data(), row.size() * sizeof(float));
+    BlockCopy fill;  // a source stride of 0 repeats one row
+    fill.src = tools_.initial_row.data();
+    fill.dst = state;
+    fill.dst_stride = table_.state_stride;
+    fill.rows = table_.rows;
+    fill.cols = columns;
+    tools_.ops.copy_blocks({&fill, 1});
+  }
+
+  template <class T>
+  void read_as(const T* data, int64_t first, int64_t count, RowArray array, float* out) {
+    const int64_t columns = shape_.columns_of(array), stride = stride_of(array);
+    const T* from = data + first * stride;
+    if constexpr (std::is_same_v<T, float>) {
+      tools_.transfer.read_rows(from, stride, count, columns, out);
+    } else {
+      std::vector<T> stored(static_cast<size_t>(count * columns));
+      tools_.transfer.read_rows(from, stride, count, columns, stored.data());
+      std::transform(stored.begin(), stored.end(), out, [](T v) { return static_cast<float>(v); });
+    }
+  }
+  template <class T>
+  void write_as(T* data, int64_t first, int64_t count, RowArray array, const float* in) {
+    const int64_t columns = shape_.columns_of(array), stride = stride_of(array);
+    T* to = data + first * stride;
+    if constexpr (std::is_same_v<T, float>) {
+      tools_.transfer.write_rows(to, stride, count, columns, in);
+    } else {
+      std::vector<T> stored;
+      stored.reserve(static_cast<size_t>(count * columns));
+      for (int64_t i = 0; i < count * columns; ++i) stored.emplace_back(in[i]);
+      tools_.transfer.write_rows(to, stride, count, columns, stored.data());
+    }
+  }
+
+  RowTools& tools_;
+  const RowShape shape_;
   Buffer weights_, state_[2];
   RowTable table_;
 };
 
 }  // namespace
 
-RowTable shape_of_rows(const TableConfig& table, uint64_t seed, Range rows, Range columns) {
-  RowTable shape;
-  shape.type = table.dtype;
-  shape.rows = rows.size();
-  shape.width = columns.size();
-  shape.rounding_key = stream_key(seed, "/tables/" + table.name + "/rounding");
-  shape.first_row = rows.begin;
-  shape.first_column = columns.begin;
-  return shape;
-}
-
-std::unique_ptr<RowStore> make_resident_rows(Device& device, MemoryKind kind, const RowTable& shape,
-                                             OptimizerRule rule) {
-  return std::make_unique<ResidentRows>(device, kind, shape, rule);
-}
-
-namespace {
-
-/// Sets state[r, c] to `value` for all rows.
-void fill_state(Context& context, Ops& ops, float* state, const RowTable& rows, int64_t columns,
-                float value, Array<float>& initial_row) {
-  ops.fill_zero(state, rows.rows * rows.state_stride * static_cast<int64_t>(sizeof(float)));
-  if (value == 0) return;
-  const std::vector<float> values(static_cast<size_t>(columns), value);
-  initial_row.reserve(values.size());
-  Transfer(context.device, context.stream)
-      .to_device(initial_row.data(), values.data(), values.size() * sizeof(float));
-  BlockCopy fill;  // a source stride of 0 repeats one row
-  fill.src = initial_row.data();
-  fill.dst = state;
-  fill.dst_stride = rows.state_stride;
-  fill.rows = rows.rows;
-  fill.cols = columns;
-  ops.copy_blocks({&fill, 1});
-}
-
-}  // namespace
-
-void initialise_rows(Context& context, Ops& ops, const RowTable& rows,
-                     const OptimizerConfig& optimizer, uint64_t seed, const TableConfig& table,
-                     int64_t first_row, int64_t first_column, Array<float>& initial_row) {
-  const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(table.rows)));
-  ops.fill_uniform(stream_key(seed, "/tables/" + table.name), first_row, first_column, bound, rows);
-  const OptimizerTraits& traits = traits_of(optimizer.type);
-  float* const states[] = {rows.state1, rows.state2};
-  for (int i = 0; i < traits.state_count(); ++i) {
-    fill_state(context, ops, states[i], rows, traits.rowwise() ? 1 : rows.width,
-               static_cast<float>(traits.states[i].initial(optimizer)), initial_row);
-  }
+std::unique_ptr<RowStore> make_resident_rows(RowTools& tools, MemoryKind kind,
+                                             const RowShape& shape) {
+  return std::make_unique<ResidentRows>(tools, kind, shape);
 }
 
 }  // namespace dlrm

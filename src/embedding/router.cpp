@@ -25,26 +25,44 @@ int64_t offsets_of(const std::vector<int64_t>& bytes, std::vector<int64_t>& offs
   return total;
 }
 
-Router::Router(Context& context, const EmbeddingLayout& layout, int capacity, int threads)
+Router::Router(Context& context, const EmbeddingLayout& layout, int capacity, int threads,
+               RowPlacement* placement)
     : layout_(layout),
       id_bytes_(id_bytes_of(layout)),
       sizes_comm_(context.comm.duplicate()),
       messages_comm_(context.comm.duplicate()),
       threads_(threads),
+      placement_(placement),
+      fit_comm_(placement ? context.comm.duplicate() : nullptr),
       stream_(context.stream),
       copies_(context.device.make_stream()) {
   const auto ranks = static_cast<size_t>(world());
   const std::vector<int64_t> word(ranks, sizeof(int64_t));
+  word_sizes_ = word;
+  offsets_of(word, word_offsets_);
   for (int i = 0; i < capacity; ++i) {
     transfers_.add_place(context.device);
     Transfer& transfer = transfers_[i];
     transfer.send_sizes.assign(ranks, 0);
     transfer.receive_sizes.assign(ranks, 0);
+    transfer.needed_by_rank.assign(ranks, 0);
     transfer.sizes_layout = ExchangeLayout::packed(word, word);
   }
 }
 
-Router::~Router() { settle(*copies_); }
+namespace {
+
+RowsDoNotFit rows_do_not_fit(ExitCode code, int64_t needed) {
+  return {code, fmt::format("memory.cached.fast: too small for the rows of a batch; {}KiB would do",
+                            (needed + 1023) / 1024)};
+}
+
+}  // namespace
+
+Router::~Router() {
+  if (placement_) placement_->stop();
+  settle(*copies_);
+}
 
 void Router::route(const LocalBags& bags) {
   DLRM_CHECK(!full(), "{} batches are in flight already", in_flight());
@@ -56,7 +74,8 @@ void Router::route(const LocalBags& bags) {
   reserve(bags, scans_, transfer, destinations_);
   check_and_copy_ids(layout_, bags, scans_, threads, destinations_);
   encode(bags, scans_, transfer);
-  transfer.batch.requester.staging().send(*copies_);
+  // A local router's ids are those that the requester keeps.
+  if (!placement_) transfer.batch.requester.staging().send(*copies_);
   transfer.pending = start_sizes(transfer);
   transfer.stage = Stage::kSizes;
   transfers_.push();
@@ -70,12 +89,52 @@ void Router::poll() {
     // On every rank, later batches' messages start after those of this batch.
     if (transfer.stage == Stage::kSizes) return;
     if (transfer.stage == Stage::kMessages && transfer.pending.poll()) finish_messages(transfer);
+    if (transfer.stage == Stage::kPlacing && placement_->placed(transfer.placed_as)) {
+      begin_agreeing(transfer);
+    }
+    if (transfer.stage == Stage::kMessages && placement_) return;  // batches are placed in order
+    if (transfer.stage == Stage::kAgreeing && transfer.pending.poll()) arrive(transfer);
   }
 }
 
 RoutedBatch& Router::await_oldest() {
   DLRM_CHECK(in_flight() > 0, "no batch was routed");
   Transfer& transfer = transfers_[0];
+  finish(transfer);
+  transfer.batch.await(stream_);
+  return transfer.batch;
+}
+
+void Router::await_rows() {
+  if (!placement_) return;
+  if (first_window_) {
+    first_window_ = false;
+    check_first_window();
+  }
+  const int64_t needed = transfers_[0].fast_bytes_needed;
+  if (needed > 0) throw rows_do_not_fit(ExitCode::kFailure, needed);
+  placement_->await();
+}
+
+/// Throws before the first step if one of the batches that are known by then does not fit.
+void Router::check_first_window() {
+  for (int i = 0; i < in_flight(); ++i) finish_exchange(transfers_[i]);
+  // No exchange of sizes is under way on any rank.
+  std::vector<int64_t> by_rank(static_cast<size_t>(world()));
+  sizes_comm_->start_allgatherv(&first_window_needs_, by_rank.data(), word_sizes_, word_offsets_)
+      .wait();
+  const int64_t needed = *std::max_element(by_rank.begin(), by_rank.end());
+  if (needed > 0) throw rows_do_not_fit(ExitCode::kUsage, needed);
+}
+
+void Router::pop(bool updated) {
+  DLRM_CHECK(in_flight() > 0 && transfers_[0].stage == Stage::kArrived);
+  if (placement_) placement_->release(updated);
+  transfers_[0].batch.release(stream_);
+  transfers_.pop();
+}
+
+void Router::finish_exchange(Transfer& transfer) {
   if (transfer.stage == Stage::kSizes) {
     transfer.pending.wait();
     begin_messages(transfer);
@@ -84,14 +143,18 @@ RoutedBatch& Router::await_oldest() {
     transfer.pending.wait();
     finish_messages(transfer);
   }
-  transfer.batch.await(stream_);
-  return transfer.batch;
 }
 
-void Router::pop() {
-  DLRM_CHECK(in_flight() > 0 && transfers_[0].stage == Stage::kArrived);
-  transfers_[0].batch.release(stream_);
-  transfers_.pop();
+void Router::finish(Transfer& transfer) {
+  finish_exchange(transfer);
+  if (transfer.stage == Stage::kPlacing) {
+    placement_->await_placed(transfer.placed_as);
+    begin_agreeing(transfer);
+  }
+  if (transfer.stage == Stage::kAgreeing) {
+    transfer.pending.wait();
+    arrive(transfer);
+  }
 }
 
 void Router::begin_messages(Transfer& transfer) {
@@ -101,6 +164,40 @@ void Router::begin_messages(Transfer& transfer) {
 
 void Router::finish_messages(Transfer& transfer) {
   assemble(transfer);
+  placement_ ? begin_placing(transfer) : arrive(transfer);
+}
+
+void Router::begin_placing(Transfer& transfer) {
+  const OwnerLayout& mine = layout_.owner(rank());
+  std::vector<PlacedIds> ids;
+  for (size_t g = 0; g < transfer.batch.owner.host_ids.size(); ++g) {
+    const int cache = mine.slices[static_cast<size_t>(mine.groups[g].slice)].cache;
+    const OwnerSide::HostIds& of_group = transfer.batch.owner.host_ids[g];
+    if (cache >= 0) ids.push_back({cache, of_group.ids, of_group.count, of_group.narrow});
+  }
+  if (first_window_ && !placement_->counts()) {
+    first_window_needs_ = std::max(first_window_needs_, placement_->count_bytes_needed(ids));
+  }
+  transfer.placed_as = placement_->place(std::move(ids));
+  transfer.stage = Stage::kPlacing;
+}
+
+void Router::begin_agreeing(Transfer& transfer) {
+  transfer.fast_bytes_needed = placement_->fast_bytes_needed(transfer.placed_as);
+  if (first_window_) {
+    first_window_needs_ = std::max(first_window_needs_, transfer.fast_bytes_needed);
+  }
+  transfer.pending = fit_comm_->start_allgatherv(
+      &transfer.fast_bytes_needed, transfer.needed_by_rank.data(), word_sizes_, word_offsets_);
+  transfer.stage = Stage::kAgreeing;
+}
+
+void Router::arrive(Transfer& transfer) {
+  if (placement_) {
+    transfer.fast_bytes_needed =
+        *std::max_element(transfer.needed_by_rank.begin(), transfer.needed_by_rank.end());
+    transfer.batch.requester.staging().send(*copies_);
+  }
   transfer.batch.owner.staging().send(*copies_);
   transfer.stage = Stage::kArrived;
 }

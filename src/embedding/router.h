@@ -10,6 +10,7 @@
 #include "layout.h"
 #include "ring.h"
 #include "routed_batch.h"
+#include "tiers/row_placement.h"
 
 namespace dlrm {
 
@@ -20,8 +21,9 @@ namespace dlrm {
 /// stream, which copies staged arrays to a device.
 class Router {
  public:
-  /// At most `capacity` batches may be in flight.
-  Router(Context& context, const EmbeddingLayout& layout, int capacity, int threads);
+  /// At most `capacity` batches may be in flight. `placement` is null if no rank caches rows.
+  Router(Context& context, const EmbeddingLayout& layout, int capacity, int threads,
+         RowPlacement* placement);
   virtual ~Router();
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
@@ -35,15 +37,25 @@ class Router {
   RoutedBatch& await_oldest();
   /// Returns the oldest batch. Call await_oldest() before.
   RoutedBatch& oldest() { return transfers_[0].batch; }
+  /// Waits until the rows of the oldest batch are in fast memory. Throws on every rank if they do
+  /// not fit: usage_error before the first step, also for other batches of the first window and for
+  /// those whose rows were counted, otherwise run_error.
+  void await_rows();
   /// Ends the oldest batch. Its memory is reused once the context's stream has done the work it
-  /// holds now.
-  void pop();
+  /// holds now. `updated`: its rows have changed.
+  void pop(bool updated);
   int in_flight() const { return transfers_.size(); }
   bool full() const { return transfers_.full(); }
   int64_t bytes_sent() const { return bytes_sent_; }
 
  protected:
-  enum class Stage : uint8_t { kSizes, kMessages, kArrived };
+  enum class Stage : uint8_t {
+    kSizes,
+    kMessages,
+    kPlacing,   ///< cached rows get slots
+    kAgreeing,  ///< ranks tell each other whether the rows fit
+    kArrived
+  };
   /// A batch in flight.
   struct Transfer {
     explicit Transfer(Device& device) : batch(device) {}
@@ -53,6 +65,9 @@ class Router {
     char* message = nullptr;  ///< receives the messages of all ranks, if not `receive`
     std::vector<int64_t> send_sizes, receive_sizes;  ///< bytes, by rank
     ExchangeLayout sizes_layout, layout;
+    int64_t placed_as = 0;          ///< number of the batch in the placement
+    int64_t fast_bytes_needed = 0;  ///< 0: the rows fit
+    std::vector<int64_t> needed_by_rank;
     Pending pending;
   };
 
@@ -88,8 +103,21 @@ class Router {
 
   void begin_messages(Transfer& transfer);
   void finish_messages(Transfer& transfer);
+  void begin_placing(Transfer& transfer);
+  void begin_agreeing(Transfer& transfer);
+  void arrive(Transfer& transfer);
+  void check_first_window();
+  /// Brings a batch to kPlacing or kArrived.
+  void finish_exchange(Transfer& transfer);
+  /// Brings a batch to kArrived.
+  void finish(Transfer& transfer);
 
   const int threads_;
+  RowPlacement* const placement_;
+  std::unique_ptr<Communicator> fit_comm_;  ///< if there is a placement
+  std::vector<int64_t> word_sizes_, word_offsets_;
+  bool first_window_ = true;
+  int64_t first_window_needs_ = 0;  ///< bytes of fast memory, 0 if its batches fit
   Stream& stream_;
   std::unique_ptr<Stream> copies_;  ///< copies staged arrays to the device
   std::vector<BagScan> scans_;
@@ -108,14 +136,14 @@ int64_t id_bytes_of(const EmbeddingLayout& layout);
 
 /// For one rank that owns all rows uncut. Ids are not sent, in either mode.
 std::unique_ptr<Router> make_local_router(Context& context, const EmbeddingLayout& layout,
-                                          int capacity, int threads);
+                                          int capacity, int threads, RowPlacement* placement);
 /// *exact*: the host buckets ids by owner. Each owner receives only the ids of its rows.
 std::unique_ptr<Router> make_exact_router(Context& context, const EmbeddingLayout& layout,
-                                          int capacity, int threads);
+                                          int capacity, int threads, RowPlacement* placement);
 /// *fixed*: every rank receives every sharded feature's ids and keeps those of its rows. If memory
 /// is on a device, the device filters them. The host then knows only the number of ids that
 /// arrived.
 std::unique_ptr<Router> make_fixed_router(Context& context, const EmbeddingLayout& layout,
-                                          int capacity, int threads);
+                                          int capacity, int threads, RowPlacement* placement);
 
 }  // namespace dlrm

@@ -20,7 +20,7 @@ std::unique_ptr<Router> make_router(Context& context, Ops& ops, const LocalTable
                     : routing.mode == RoutingMode::kFixed ? make_fixed_router
                                                           : make_exact_router;
   const int threads = context.threads > 0 ? context.threads : ops.threads();
-  return make(context, tables.layout(), routing.depth + 1, threads);
+  return make(context, tables.layout(), routing.depth + 1, threads, tables.placement());
 }
 
 std::unique_ptr<BagPooling> make_pooling(Context& context, Ops& ops, const LocalTables& tables) {
@@ -89,7 +89,8 @@ int ShardedEmbeddings::in_flight() const { return parts_->router->in_flight(); }
 void ShardedEmbeddings::await_ids() {
   if (!parts_->phase.is(BatchPhase::kRouted)) return;
   if (in_flight() == 0) throw run_error("await_ids(): no batch was routed");
-  parts_->tables.prepare(parts_->router->await_oldest());
+  parts_->router->await_oldest();
+  parts_->router->await_rows();
   parts_->phase.set(BatchPhase::kArrived);
 }
 
@@ -173,14 +174,26 @@ void ShardedEmbeddings::drop() {
   BatchPhase& phase = parts_->phase;
   const bool travels = phase.is(BatchPhase::kReturning) || phase.is(BatchPhase::kSent);
   phase.require(in_flight() > 0 && !travels, "drop");
-  if (phase.is(BatchPhase::kRouted)) {
-    parts_->router->await_oldest();
-  } else {
-    parts_->tables.release();
-  }
+  if (phase.is(BatchPhase::kRouted)) parts_->router->await_oldest();
   parts_->side.join();
-  parts_->router->pop();
+  parts_->router->pop(phase.is(BatchPhase::kUpdated));
   phase.set(BatchPhase::kRouted);
+}
+
+int64_t ShardedEmbeddings::keep_hot_rows(const std::function<bool()>& route_next) {
+  RowPlacement* const placement = parts_->tables.placement();
+  const EmbeddingOptions& options = parts_->tables.options();
+  if (!placement || options.cached.policy != "static") return 0;
+  if (in_flight() > 0) throw run_error("keep_hot_rows(): {} batches are in flight", in_flight());
+  placement->begin_counting();
+  int64_t batches = 0;
+  for (bool more = true; true; ++batches) {
+    while (more && in_flight() <= options.routing.depth) more = route_next();
+    if (in_flight() == 0) break;
+    drop();
+  }
+  placement->end_counting();
+  return batches;
 }
 
 void ShardedEmbeddings::poll() {
@@ -197,7 +210,7 @@ void ShardedEmbeddings::append_key(std::vector<uint64_t>& key) {
 
 int64_t ShardedEmbeddings::width() const { return parts_->tables.layout().width; }
 const Plan& ShardedEmbeddings::plan() const { return parts_->tables.plan(); }
-std::vector<ShardArray> ShardedEmbeddings::arrays() { return parts_->tables.arrays(); }
+std::vector<TensorShard> ShardedEmbeddings::shards() { return parts_->tables.tensor_shards(); }
 void ShardedEmbeddings::initialise() { parts_->tables.initialise(); }
 void ShardedEmbeddings::check_replicas() { parts_->tables.check_replicas(); }
 
@@ -207,6 +220,11 @@ ShardedEmbeddings::Traffic ShardedEmbeddings::step_traffic() const {
   sent.gradients = parts_->pooling->gradient_bytes() + parts_->shards.bytes_sent();
   sent.replicated = parts_->replicas.bytes_sent();
   return sent;
+}
+
+std::optional<CacheCounters> ShardedEmbeddings::cache_counters() const {
+  RowPlacement* const placement = parts_->tables.placement();
+  return placement ? std::optional(placement->counters()) : std::nullopt;
 }
 
 ShardedEmbeddings::Traffic ShardedEmbeddings::traffic() const {

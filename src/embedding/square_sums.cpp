@@ -1,6 +1,7 @@
 #include "square_sums.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "dlrm/core/error.h"
 
@@ -47,6 +48,24 @@ int64_t CutShardSums::unique_rows(const SegmentBuffers& segments, size_t shard) 
 
 MatrixView<float> CutShardSums::gradients(size_t shard) const {
   return {gradients_.data() + gradient_at_[shard], counts_[shard], shards_[shard].columns.size()};
+}
+
+RowOrder::RowOrder(View<const int64_t> slots, const int64_t* row_of)
+    : at_(slots.size()), values_(slots.size()) {
+  std::iota(at_.begin(), at_.end(), int64_t{0});
+  const auto row_at = [&](int64_t i) { return row_of[slots[static_cast<size_t>(i)]]; };
+  std::sort(at_.begin(), at_.end(), [&](int64_t a, int64_t b) { return row_at(a) < row_at(b); });
+  for (const int64_t i : at_) rows_.push_back(row_at(i));
+}
+
+void RowOrder::to_rows(View<float> values) {
+  std::copy(values.begin(), values.end(), values_.begin());
+  for (size_t i = 0; i < at_.size(); ++i) values[i] = values_[static_cast<size_t>(at_[i])];
+}
+
+void RowOrder::to_slots(View<float> values) {
+  std::copy(values.begin(), values.end(), values_.begin());
+  for (size_t i = 0; i < at_.size(); ++i) values[static_cast<size_t>(at_[i])] = values_[i];
 }
 
 SquareSums::SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout,
@@ -122,8 +141,11 @@ Range SquareSums::segments_of(const Interval& interval, const Piece& piece,
   if (piece.shard_rows == interval.rows) return {0, shard_sums_.unique_rows(segments, number)};
   const OwnedShard& shard = shards_[number];
   const SegmentedRows& all = segments[static_cast<size_t>(shard.slice)];
-  const auto first = all.rows.begin();
-  const auto last = first + all.count[0];
+  const auto order = orders_.find(shard.slice);
+  const View<const int64_t> rows = order != orders_.end()
+                                       ? View<const int64_t>(order->second.rows())
+                                       : all.rows.subspan(0, static_cast<size_t>(all.count[0]));
+  const auto first = rows.begin(), last = rows.end();
   const auto at = [&](int64_t row) {
     return std::lower_bound(first, last, row - piece.shard_rows.begin) - first;
   };
@@ -136,6 +158,7 @@ void SquareSums::start(const SegmentBuffers& segments) {
     ops_.row_square_sums(segments[static_cast<size_t>(shards_[s].slice)].count, gradients(s),
                          shard_sums_.sums(s));
   }
+  order_rows(segments);
   lay_out(segments);
   list_additions(segments);
   ops_.copy_blocks(copies_);
@@ -214,9 +237,27 @@ void SquareSums::list_additions(const SegmentBuffers& segments) {
   }
 }
 
+void SquareSums::order_rows(const SegmentBuffers& segments) {
+  orders_.clear();
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    const OwnedShard& shard = shards_[s];
+    const int64_t* row_of = shard.store->table().row_of;
+    if (!shard.columns_cut || !row_of) continue;
+    const SegmentedRows& all = segments[static_cast<size_t>(shard.slice)];
+    const auto slots = all.rows.subspan(0, static_cast<size_t>(all.count[0]));
+    orders_.try_emplace(shard.slice, slots, row_of).first->second.to_rows(shard_sums_.sums(s));
+  }
+}
+
 void SquareSums::finish() {
   pending_.wait(context_.stream);
   ops_.copy_blocks(sums_added_);
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    const auto order = orders_.find(shards_[s].slice);
+    if (shards_[s].columns_cut && order != orders_.end()) {
+      order->second.to_slots(shard_sums_.totals(s));
+    }
+  }
 }
 
 }  // namespace dlrm

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -36,6 +37,25 @@ class CutShardSums {
   Array<float> sums_;                                   ///< over this shard's columns
   Array<float> totals_;                                 ///< over all columns of the table
   std::vector<int64_t> counts_, gradient_at_, sum_at_;  ///< by shard
+};
+
+/// The unique rows of a slice by row. In a cached tier they are sorted by slot, and owners of the
+/// same rows have them in different slots.
+class RowOrder {
+ public:
+  /// `slots`: the unique slots, ascending. `row_of`: the row of each slot.
+  RowOrder(View<const int64_t> slots, const int64_t* row_of);
+
+  /// [unique rows] ascending
+  const std::vector<int64_t>& rows() const { return rows_; }
+  /// Brings values in the order of slots to the order of rows.
+  void to_rows(View<float> values);
+  /// Brings values in the order of rows to the order of slots.
+  void to_slots(View<float> values);
+
+ private:
+  std::vector<int64_t> rows_, at_;  ///< at_: the position of each row in the order of slots
+  std::vector<float> values_;
 };
 
 /// Row-wise Adagrad over column shards. Each owner sums g² over its columns of every row of the
@@ -85,6 +105,8 @@ class SquareSums {
   /// The part [begin, end) of a local piece's unique rows that is in the interval.
   Range segments_of(const Interval& interval, const Piece& piece,
                     const SegmentBuffers& segments) const;
+  /// Finds the order of the rows of cached shards, and brings their sums to it.
+  void order_rows(const SegmentBuffers& segments);
   void find_intervals(const EmbeddingLayout& layout, int table);
   void lay_out(const SegmentBuffers& segments);
   void list_additions(const SegmentBuffers& segments);
@@ -96,6 +118,7 @@ class SquareSums {
   std::unique_ptr<Communicator> comm_;
   std::vector<Interval> intervals_;  ///< of this rank's column-cut shards
   CutShardSums shard_sums_;
+  std::map<int, RowOrder> orders_;  ///< by slice, of cached slices
   Array<float> send_, receive_;
   ExchangeLayout layout_;
   std::vector<BlockCopy> copies_;      ///< into send_

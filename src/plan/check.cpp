@@ -18,13 +18,13 @@ std::string text_of(const Shard& shard) {
                      shard.rows.end, shard.columns.begin, shard.columns.end, shard.rank);
 }
 
-/// Checks that rows are in one of the two memories, and that only data-parallel tables have
+/// Checks that rows are in a known tier, and that only data-parallel tables have
 /// replicas.
 void check_tiers(const Plan& plan, const ModelConfig& model, const std::vector<char>& replicated,
                  const std::string& where) {
   for (const Shard& shard : plan.shards) {
-    DLRM_CHECK(shard.tier == MemoryTier::kDevice || shard.tier == MemoryTier::kHost,
-               "{}: a shard of table number {} is in no memory", where, shard.table);
+    DLRM_CHECK(shard.tier != MemoryTier::kAuto, "{}: a shard of table number {} is in no memory",
+               where, shard.table);
   }
   std::vector<char> named(model.tables.size(), 0);
   for (const int t : plan.host_replicas) {

@@ -265,6 +265,7 @@ std::string describe_memory(const RunConfig& given, const Plan& plan, const Plan
   std::string text = fmt::format("memory of rank {}, the fullest, GiB:\n", rank);
   text += part_line("tables", shown.tables);
   text += part_line("optimizer state of tables", shown.optimizer_state);
+  if (shown.cache > 0) text += part_line("cached tables: fast tier and maps", shown.cache);
   text += part_line("dense parameters, gradients, state", shown.dense);
   text += part_line("activations", shown.activations);
   text += part_line("exchange", shown.exchange);

@@ -34,7 +34,7 @@ double ids_of(const RunConfig& config, const TableConfig& table, int64_t rows, i
   return 1.25 * all * real(rows) / real(table.rows);
 }
 
-double in_flight(const RunConfig& config) { return config.routing.depth + 1; }
+double in_flight(const RunConfig& config) { return config.batches_ahead() + 1; }
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/plan/traffic.h"
 
@@ -42,10 +43,12 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
     const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
     RankMemory& own = memory[static_cast<size_t>(shard.rank)];
     const bool on_host = shard.tier == MemoryTier::kHost;
-    (on_host ? own.host_tables : own.tables) +=
-        row_bytes(table, shard.rows.size(), shard.columns.size());
-    (on_host ? own.host_optimizer_state : own.optimizer_state) +=
-        state_bytes(optimizer, shard.rows.size(), shard.columns.size());
+    if (shard.tier != MemoryTier::kCached) {
+      (on_host ? own.host_tables : own.tables) +=
+          row_bytes(table, shard.rows.size(), shard.columns.size());
+      (on_host ? own.host_optimizer_state : own.optimizer_state) +=
+          state_bytes(optimizer, shard.rows.size(), shard.columns.size());
+    }
     own.exchange += owner_exchange_bytes(config, table, shard.columns.size());
     if (plans_for_gpu(config)) {
       own.exchange += gpu_square_sum_bytes(config, table, shard.rows.size(), shard.columns.size());
@@ -60,6 +63,9 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
 std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
   std::vector<RankMemory> memory(static_cast<size_t>(plan.world));
   add_shard_memory(config, plan, memory);
+  for (int rank = 0; rank < plan.world; ++rank) {
+    memory[static_cast<size_t>(rank)].cache = cache_bytes(config, plan, rank);
+  }
   double message_bytes = 0, list_bytes = 0;  // per sample, of all shards
   double id_messages = 0;                    // per sample, received by every rank
   for (size_t i = 0; i < plan.shards.size(); ++i) {
@@ -111,7 +117,8 @@ std::vector<RankLoad> rank_loads(const RunConfig& config, const Plan& plan) {
   add_replica_exchange(config, plan, loads);
   const std::vector<RankMemory> memory = rank_memory(config, plan);
   for (size_t rank = 0; rank < loads.size(); ++rank) {
-    const double on_device = memory[rank].tables + memory[rank].optimizer_state;
+    const double on_device =
+        memory[rank].tables + memory[rank].optimizer_state + memory[rank].cache;
     loads[rank].table_bytes = on_device + memory[rank].host_total();
     loads[rank].other_bytes = memory[rank].total() - on_device;
   }

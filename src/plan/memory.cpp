@@ -4,6 +4,7 @@
 #include <bit>
 #include <numeric>
 
+#include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/traffic.h"
 
 #include "gpu_memory.h"
@@ -104,7 +105,7 @@ double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t r
   const double share = all ? 1.0 : real(rows) / real(table.rows);
   const double ids = real(samples) * hotness_of(table) * share;
   const double bags = real(samples) * real(table.features.size());
-  return (config.routing.depth + 1) * (24.0 * ids + 8.0 * (bags + 1));
+  return (config.batches_ahead() + 1) * (24.0 * ids + 8.0 * (bags + 1));
 }
 
 double returned_list_bytes(const RunConfig& config, const TableConfig& table, Range rows,
@@ -113,7 +114,7 @@ double returned_list_bytes(const RunConfig& config, const TableConfig& table, Ra
       table.features.begin(), table.features.end(), [&](const FeatureConfig& feature) {
         return returns_only_non_empty_bags(config.routing.mode, feature.hotness, rows, table.rows);
       });
-  return (config.routing.depth + 1) * 8.0 * real(local_batch) * real(int64_t{lists});
+  return (config.batches_ahead() + 1) * 8.0 * real(local_batch) * real(int64_t{lists});
 }
 
 double input_bytes(const RunConfig& config, int64_t local_batch) {
@@ -127,8 +128,11 @@ double input_bytes(const RunConfig& config, int64_t local_batch) {
 
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width) {
-  return row_bytes(table, rows, width) +
-         state_bytes(config.train.sparse_optimizer.type, rows, width) +
+  const double held =
+      row_bytes(table, rows, width) + state_bytes(config.train.sparse_optimizer.type, rows, width);
+  const bool cached =
+      !plans_for_gpu(config) && config.memory.tier_of(table.name) == MemoryTier::kCached;
+  return (cached ? held * cached_share(config) : held) +
          owner_exchange_bytes(config, table, width) +
          routed_bytes(config, table, rows, config.train.global_batch_size);
 }

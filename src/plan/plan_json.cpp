@@ -76,7 +76,8 @@ class PlanReader {
     const auto found = object.find("tier");
     if (found == object.end() || *found == "device") return MemoryTier::kDevice;
     if (*found == "host") return MemoryTier::kHost;
-    throw usage_error("{}: {}tier: must be \"host\" or \"device\"", path_, prefix);
+    if (*found == "cached") return MemoryTier::kCached;
+    throw usage_error("{}: {}tier: must be \"host\", \"device\" or \"cached\"", path_, prefix);
   }
 
   Shard shard(const json& object, const std::string& place) const {
@@ -155,7 +156,9 @@ std::string to_json(const Plan& plan, const ModelConfig& model) {
         out, "{}    {{\"table\": {}, \"rows\": [{}, {}], \"columns\": [{}, {}], \"rank\": {}{}}}",
         separator, quoted(model.tables[static_cast<size_t>(shard.table)].name), shard.rows.begin,
         shard.rows.end, shard.columns.begin, shard.columns.end, shard.rank,
-        shard.tier == MemoryTier::kHost ? ", \"tier\": \"host\"" : "");
+        shard.tier == MemoryTier::kHost     ? ", \"tier\": \"host\""
+        : shard.tier == MemoryTier::kCached ? ", \"tier\": \"cached\""
+                                            : "");
     separator = ",\n";
   }
   text += plan.shards.empty() ? "],\n" : "\n  ],\n";

@@ -10,8 +10,18 @@ namespace dlrm {
 namespace {
 
 MemoryTier asked_tier(const RunConfig& config, int table) {
-  const auto own = config.memory.tables.find(config.model.tables[static_cast<size_t>(table)].name);
-  return own == config.memory.tables.end() ? config.memory.tier : own->second;
+  return config.memory.tier_of(config.model.tables[static_cast<size_t>(table)].name);
+}
+
+/// Smaller tables stay resident: their rows are in the batches all the time.
+constexpr double kLeastCachedBytes = 0x1p20;
+
+bool is_cached(const RunConfig& config, int table) {
+  if (asked_tier(config, table) != MemoryTier::kCached) return false;
+  const TableConfig& of = config.model.tables[static_cast<size_t>(table)];
+  return row_bytes(of, of.rows, of.dim) +
+             state_bytes(config.train.sparse_optimizer.type, of.rows, of.dim) >=
+         kLeastCachedBytes;
 }
 
 /// The tier that results from the config's `asked` and a tier chosen before. Cached rows count as
@@ -120,7 +130,12 @@ double device_budget(const RunConfig& config, const PlanOptions& options) {
 void choose_tiers(const RunConfig& given, const PlanOptions& options, Plan& plan) {
   const RunConfig config = with_known_device(given, options);
   if (!has_two_memories(config, options)) {
-    for (Shard& shard : plan.shards) shard.tier = MemoryTier::kDevice;
+    for (Shard& shard : plan.shards) {
+      const bool from_file =
+          asked_tier(config, shard.table) == MemoryTier::kAuto && shard.tier == MemoryTier::kCached;
+      const bool cached = from_file || is_cached(config, shard.table);
+      shard.tier = cached ? MemoryTier::kCached : MemoryTier::kDevice;
+    }
     plan.host_replicas.clear();
     return;
   }

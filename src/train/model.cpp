@@ -97,7 +97,6 @@ void Model::backward_interaction(MatrixView<float> de, const Progress& progress)
 
 void Model::backward_bottom(const Progress& progress) {
   bottom_->backward(in(buffers_.dx, last_.x.rows, last_.x.cols), Matrix(), progress);
-  parameters_.gradients_ready_from(0);
 }
 
 std::optional<std::string> Model::first_bad_output() {

@@ -109,11 +109,21 @@ void open_directory(RunDirectory& directory, const RunOptions& options, const Pl
 
 /// Adds the counts of all ranks. Warns about dropped ids, because they show that data and config
 /// disagree.
+/// Sums over all ranks.
+void add_up(Communicator& comm, CacheCounters& cache) {
+  int64_t* const counts[] = {&cache.accesses, &cache.rows, &cache.misses, &cache.fetched_bytes,
+                             &cache.written_bytes};
+  for (int64_t* count : counts) comm.allreduce<int64_t>({count, 1});
+  double* const times[] = {&cache.fetch_seconds, &cache.write_seconds, &cache.exposed_seconds};
+  for (double* seconds : times) comm.allreduce<double>({seconds, 1});
+}
+
 void sum_counts(Context& context, RunProgress& progress) {
   int64_t counts[] = {progress.dropped_ids, progress.exchanged_bytes};
   context.comm.allreduce<int64_t>(counts);
   progress.dropped_ids = counts[0];
   progress.exchanged_bytes = counts[1];
+  if (progress.cache) add_up(context.comm, *progress.cache);
   if (progress.dropped_ids > 0 && context.comm.rank() == 0) {
     context.log.warn("{} invalid ids were dropped (data.invalid_id: drop)", progress.dropped_ids);
   }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "dlrm/device/utilisation.h"
+#include "dlrm/embedding/cache_counters.h"
 
 namespace dlrm {
 
@@ -19,6 +20,7 @@ struct RunProgress {
   int64_t dropped_ids = 0;         ///< of this rank's samples; of all ranks at the end of the run
   int64_t recorded_steps = 0;      ///< replayed as graphs
   std::optional<Utilisation> gpu;  ///< over the training loop, if the driver has figures
+  std::optional<CacheCounters> cache;  ///< of the training loop; of all ranks at the end of the run
   bool stopped = false;
 };
 

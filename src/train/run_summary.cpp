@@ -58,6 +58,7 @@ std::string to_json(const RunSummary& summary) {
   object["cpu_utilization"] = number(summary.cpu_utilization);
   object["memory"] = numbers(summary.memory);
   object["plan"] = numbers(summary.plan);
+  if (!summary.cache.empty()) object["cache"] = numbers(summary.cache);
   for (const auto& [name, value] : summary.numbers) object[name] = number(value);
   for (const auto& [name, value] : summary.labels) object[name] = value;
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

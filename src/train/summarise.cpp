@@ -6,6 +6,23 @@
 
 namespace dlrm {
 
+namespace {
+
+std::map<std::string, double> cache_figures(const CacheCounters& cache) {
+  const auto rows = static_cast<double>(std::max<int64_t>(cache.rows, 1));
+  return {{"accesses", static_cast<double>(cache.accesses)},
+          {"rows", static_cast<double>(cache.rows)},
+          {"misses", static_cast<double>(cache.misses)},
+          {"hit_rate", 1 - static_cast<double>(cache.misses) / rows},
+          {"fetched_bytes", static_cast<double>(cache.fetched_bytes)},
+          {"written_bytes", static_cast<double>(cache.written_bytes)},
+          {"fetch_seconds", cache.fetch_seconds},
+          {"write_seconds", cache.write_seconds},
+          {"exposed_seconds", cache.exposed_seconds}};
+}
+
+}  // namespace
+
 RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan,
                      const RunProgress& progress, const EvaluationHistory& evaluations,
                      const TrainingRun& run) {
@@ -39,6 +56,7 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.memory["planned_bytes"] = needs.total();
   s.memory["library_bytes"] = needs.libraries;
   s.memory["table_bytes"] = needs.tables + needs.optimizer_state;
+  if (needs.cache > 0) s.memory["cache_bytes"] = needs.cache;
   s.memory["host_table_bytes"] = needs.host_tables;
   s.memory["host_optimizer_state_bytes"] = needs.host_optimizer_state;
   s.memory["device_peak_bytes"] = static_cast<double>(context.device.peak_bytes());
@@ -60,6 +78,7 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
     most = std::max(most, load.lookups);
     sum += load.lookups;
   }
+  if (progress.cache) s.cache = cache_figures(*progress.cache);
   s.plan["shards"] = static_cast<double>(plan.shards.size());
   s.plan["data_parallel_tables"] = static_cast<double>(plan.data_parallel.size());
   s.plan["expected_exchange_bytes"] = bytes;

@@ -66,7 +66,7 @@ void Trainer::initialise_dense() {
 void Trainer::use_graphs(bool yes) {
   // A recording cannot contain exchanges that involve the host.
   if (yes && context_.device.can_capture() && !context_.device_comm().blocks_host()) {
-    runner_ = std::make_unique<GraphStep>(context_, embeddings_, *step_, config_.routing.depth);
+    runner_ = std::make_unique<GraphStep>(context_, embeddings_, *step_, config_.batches_ahead());
   } else {
     runner_ = std::make_unique<EagerStep>(*step_);
   }

@@ -18,7 +18,7 @@ void Trainer::restore_tuned_algorithms(const std::vector<std::string>& by_rank) 
 }
 
 std::vector<TensorShard> Trainer::shards() {
-  std::vector<TensorShard> all = pieces_of(context_, embeddings_);
+  std::vector<TensorShard> all = embeddings_.shards();
   Parameters& parameters = model_.parameters();
   const auto transfer = std::make_shared<Transfer>(context_.device, context_.stream);
   const auto add = [&](const Parameters::Tensor& t, const std::string& path, float* data) {

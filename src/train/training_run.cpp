@@ -50,6 +50,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   // A run that was stopped before its evaluation makes up for it.
   evaluate_if_due(progress, total, stop);
   if (progress.stopped || is_enough(evaluations_, config_.eval)) return;
+  keep_hot_rows(progress.step, total, stop);
   Prefetcher batches(train_, progress.step, total, config_.data.workers, config_.data.prefetch);
   const CpuUsage usage;
   const int64_t sent_before = trainer_.traffic().total();
@@ -69,8 +70,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   while (progress.step < total && !progress.stopped) {
     const auto begin = Trace::Clock::now();
     route_limit = boundary_after(progress.step, total);
-    const StepResult result =
-        step_ahead(trainer_, progress.step, stop.requested(), config_.routing.depth, next);
+    const StepResult result = run_step(progress, stop, next);
     const double seconds = std::chrono::duration<double>(Trace::Clock::now() - begin).count();
     ++progress.step;
     progress.samples += result.samples;
@@ -95,8 +95,43 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   progress.wait_seconds = batches.wait_seconds();
   progress.exchanged_bytes = trainer_.traffic().total() - sent_before - evaluation_bytes_;
   progress.recorded_steps = trainer_.steps_replayed();
+  progress.cache = trainer_.embeddings().cache_counters();
   progress.gpu = gpu_.mean();
   reports_.clear_line();
+}
+
+/// Counts the rows of the next batches if the policy of cached tables is static.
+void TrainingRun::keep_hot_rows(int64_t step, int64_t total, const StopSignal& stop) {
+  constexpr int64_t kMostBatches = 1000;
+  const int64_t most = std::min(kMostBatches, train_.plan().batches_per_epoch());
+  std::optional<Prefetcher> batches;
+  context_.trace.count_totals(false);
+  const int64_t counted = trainer_.embeddings().keep_hot_rows([&] {
+    if (!batches) {
+      batches.emplace(train_, step, std::min(total, step + most), config_.data.workers,
+                      config_.data.prefetch);
+    }
+    int64_t stopping = stop.requested() ? 1 : 0;
+    context_.comm.allreduce_max({&stopping, 1});
+    const Batch* batch = stopping ? nullptr : batches->next();
+    if (!batch) return false;
+    trainer_.embeddings().route({batch->local, batch->global_size, batch->ids, batch->offsets});
+    return true;
+  });
+  context_.trace.count_totals(true);
+  if (counted == 0) return;
+  context_.log.info("memory.cached.policy static: the rows of {} batches were counted", counted);
+}
+
+/// Runs the next step. If its rows do not fit, saves what the steps before it have made.
+StepResult TrainingRun::run_step(const RunProgress& progress, const StopSignal& stop,
+                                 const NextBatch& next) {
+  try {
+    return step_ahead(trainer_, progress.step, stop.requested(), config_.batches_ahead(), next);
+  } catch (const RowsDoNotFit& error) {
+    if (error.code() == ExitCode::kFailure) save(progress);
+    throw;
+  }
 }
 
 /// The next step before which an evaluation runs, or `total`.
@@ -121,7 +156,7 @@ bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {
   context_.trace.count_totals(false);
   const int64_t sent_before = trainer_.traffic().total();
   const auto result =
-      evaluate(context_, trainer_, *test_, config_.data, config_.routing.depth, stop);
+      evaluate(context_, trainer_, *test_, config_.data, config_.batches_ahead(), stop);
   context_.trace.count_totals(true);
   evaluation_bytes_ += trainer_.traffic().total() - sent_before;
   restart_gpu_figures();

@@ -60,9 +60,11 @@ class TrainingRun {
   const StepTimes& times() const { return reports_.times(); }
 
  private:
+  void keep_hot_rows(int64_t step, int64_t total, const StopSignal& stop);
   template <class Write>
   void write_or_go_on(int64_t step, const Write& write);
   void evaluate_if_due(RunProgress& progress, int64_t total, const StopSignal& stop);
+  StepResult run_step(const RunProgress& progress, const StopSignal& stop, const NextBatch& next);
   int64_t boundary_after(int64_t step, int64_t total) const;
   void restart_gpu_figures();
 

@@ -31,6 +31,8 @@ class PartialFiles : public ::testing::Test {
   static int status_of(const std::function<void()>& body) {
     const pid_t child = fork();
     if (child == 0) {
+      // nohup, for example, starts programs that ignore a signal.
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
       remove_partial_files_on_signals();
       body();
       _exit(7);
@@ -67,6 +69,10 @@ TEST_F(PartialFiles, FilesThatAreDoneLeaveTheirPlaceInTheList) {
       done.publish(file);
     }
     fs::remove(path("done"));
+    // The memory of the names above is in use again.
+    const size_t length = path("done.partial").size();
+    const std::string other(length, 'x');
+    const std::vector<std::string> others(1000, other);
     const PartialFile last(path("last"));
     std::raise(SIGTERM);
   });

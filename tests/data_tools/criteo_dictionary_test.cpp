@@ -1,3 +1,5 @@
+#include <cstdlib>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -148,6 +150,18 @@ TEST_F(CriteoDictionary, AnotherVersionOrFirstIdIsRefused) {
               path("d.h5") + ": expected version 1 and first_id 1");
     std::filesystem::remove(path("d.h5"));
   }
+}
+
+TEST_F(CriteoDictionary, ValuesThatWereNeverWrittenAreRefused) {
+  log("a.tsv", {"0b"});
+  const std::string script =
+      "import h5py; f = h5py.File('" + path("d.h5") +
+      "', 'w'); f.attrs['format'] = 'dlrm-dictionary'; f.attrs['version'] = 1; "
+      "f.attrs['first_id'] = 1; v = f.create_dataset('C1/values', shape=(5,), dtype='u4'); "
+      "v.attrs['missing_id'] = 0";
+  ASSERT_EQ(std::system(("/usr/bin/python3 -c \"" + script + "\"").c_str()), 0);
+  EXPECT_EQ(error_of(with_dictionary("a.tsv", "out.h5")),
+            path("d.h5") + ": /C1/values was not written wholly");
 }
 
 TEST_F(CriteoDictionary, ValuesOfAnotherShapeAreRefused) {

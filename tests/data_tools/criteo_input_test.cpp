@@ -220,6 +220,12 @@ TEST_F(CriteoInput, AnEmptyFileIsNamed) {
 
 TEST_F(CriteoInput, AMissingFileIsNamed) {
   EXPECT_THAT(error_of(options({"none.tsv"}, "out.h5")), HasSubstr("none.tsv: cannot open"));
+  try {
+    TextInput input(path("none.tsv"));
+    ADD_FAILURE() << "it is opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), path("none.tsv") + ": cannot open: No such file or directory");
+  }
 }
 
 class CriteoCommand : public InFolder {

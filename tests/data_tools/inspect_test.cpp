@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/data/dataset_file.h"
 #include "dlrm/data/dataset_writer.h"
 
 #include "criteo_fixture.h"
@@ -91,6 +92,28 @@ good
 )");
 }
 
+TEST_F(Inspected, ADamagedColumnOfAnyFeatureIsFound) {
+  for (const char* name : {"C10", "C2"}) {
+    write_file("a.h5", 1, 50);
+    std::string whole = content("a.h5");
+    {
+      const DatasetFile file(path("a.h5"));
+      const MappedFeature& feature = *file.find(name);
+      const auto bytes = static_cast<size_t>(feature.count * bytes_of(feature.type));
+      const size_t at = whole.find({reinterpret_cast<const char*>(feature.ids), bytes});
+      ASSERT_NE(at, std::string::npos);
+      whole[at] = static_cast<char>(whole[at] ^ 2);  // still an id of its table
+    }
+    write("a.h5", whole);
+    try {
+      inspect_dataset(path("a.h5"));
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(fmt::format("/sparse/{}/ids is damaged", name)));
+    }
+  }
+}
+
 /// 300 ids of which the first occur twice.
 TEST_F(Inspected, TheHundredMostFrequentIdsHaveAShare) {
   DatasetLayout made;
@@ -115,9 +138,17 @@ TEST_F(Inspected, ADatasetWithoutSamplesIsDescribed) {
   DatasetLayout made = layout();
   made.samples = -1;
   DatasetWriter(path("none.h5"), made).finish();
+  const Inspection seen = inspect_dataset(path("none.h5"));
   EXPECT_THAT(
-      describe_inspection(inspect_dataset(path("none.h5"))),
+      describe_inspection(seen),
       HasSubstr(": 0 samples in 1 file, label mean 0.000000\nchecksums: verified\nfeature"));
+  for (const FeatureStatistics& f : seen.features) {
+    EXPECT_EQ(f.ids, 0);
+    EXPECT_EQ(f.largest_id, -1);
+    EXPECT_EQ(f.distinct, -1);
+    EXPECT_EQ(f.top_share, 0);
+    EXPECT_EQ(f.top_hundred, 0);
+  }
 }
 
 TEST(DescribeInspection, FilesWithoutChecksumsAndUncountedIdsAreSaid) {

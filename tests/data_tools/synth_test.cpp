@@ -228,6 +228,11 @@ TEST_F(Synth, OptionsOutOfRangeAreNamed) {
   for (const double alpha : {-0.1, 100.1, std::nan("")}) {
     EXPECT_EQ(error([&](auto& o) { o.alpha = alpha; }), "--alpha must be from 0 to 100");
   }
+  for (const double alpha : {0.0, 100.0}) {
+    EXPECT_EQ(error([&](auto& o) { o.alpha = alpha; }), "no error");
+    std::filesystem::remove(path("a.tsv"));
+    std::filesystem::remove(path("a.tsv.teacher.json"));
+  }
   EXPECT_EQ(error([](auto& o) { o.threads = -1; }),
             fmt::format("--threads -1; expected 0 to {}", kMostToolThreads));
   EXPECT_EQ(error([](auto& o) { o.threads = kMostToolThreads + 1; }),

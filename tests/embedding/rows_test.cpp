@@ -37,12 +37,9 @@ TEST(Arrays, EveryCellIsSavedByOneRankAndLoadedByAllThatHoldIt) {
   run_on_threads(4, [&](Communicator& comm) {
     Rank rank(comm);
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
-    for (ShardArray& array : embeddings.arrays()) {
-      for (int64_t r = 0; r < array.rows.size(); ++r) {
-        for (int64_t c = 0; c < array.columns.size(); ++c) {
-          static_cast<float*>(array.data)[r * array.stride + c] = 1;
-        }
-      }
+    for (const TensorShard& shard : embeddings.shards()) {
+      const std::vector<float> ones(values_of(shard).size(), 1.0f);
+      shard.write(0, shard.rows.size(), ones.data());
     }
     for (const auto& [path, values] : gather(comm, embeddings)) {
       EXPECT_THAT(values, ::testing::Each(1.0f)) << path;
@@ -58,10 +55,12 @@ std::string error_of_difference(const std::string& path, int rank_that_differs) 
       ShardedEmbeddings embeddings(rank.context, *rank.ops,
                                    options_for(tables, OptimizerRule::kAdagrad),
                                    plan_of("data_parallel", tables, 3));
-      for (const ShardArray& array : embeddings.arrays()) {
-        if (array.path == path && comm.rank() == rank_that_differs) {
-          static_cast<float*>(array.data)[17 * array.stride + 2] += 1e-6f;
-        }
+      for (const TensorShard& shard : embeddings.shards()) {
+        if (shard.path != path || comm.rank() != rank_that_differs) continue;
+        std::vector<float> row(static_cast<size_t>(shard.columns.size()));
+        shard.read(17, 1, row.data());
+        row[2] += 1e-6f;
+        shard.write(17, 1, row.data());
       }
       embeddings.check_replicas();
     });
@@ -90,9 +89,12 @@ TEST(Replicas, ADifferenceOfAnyArrayInAnyChunkIsNamed) {
           ShardedEmbeddings embeddings(rank.context, *rank.ops,
                                        options_for(tables, OptimizerRule::kAdam),
                                        plan_of("data_parallel", tables, 2));
-          for (const ShardArray& a : embeddings.arrays()) {
-            if (a.path != std::string("/tables/big/") + array || comm.rank() == 0) continue;
-            static_cast<float*>(a.data)[row * a.stride + 2] += 1e-6f;
+          for (const TensorShard& shard : embeddings.shards()) {
+            if (shard.path != std::string("/tables/big/") + array || comm.rank() == 0) continue;
+            float values[3];
+            shard.read(row, 1, values);
+            values[2] += 1e-6f;
+            shard.write(row, 1, values);
           }
           embeddings.check_replicas();
         });

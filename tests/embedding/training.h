@@ -46,6 +46,7 @@ inline EmbeddingOptions options_for(const Tables& tables, OptimizerRule optimize
   options.optimizer.l1 = 0.02;
   options.optimizer.l2 = 0.1;
   options.seed = 7;
+  options.cached.backing = "host";
   options.max_global_batch = 64;
   return options;
 }
@@ -98,11 +99,11 @@ inline void train(ShardedEmbeddings& embeddings, const Communicator& comm, int64
   embeddings.update(lr, step);
 }
 
-inline float value_of(const ShardArray& array, int64_t r, int64_t c) {
-  const int64_t at = r * array.stride + c;
-  return array.type == DType::kFloat32
-             ? static_cast<const float*>(array.data)[at]
-             : static_cast<float>(static_cast<const BFloat16*>(array.data)[at]);
+/// All values of a shard, row by row.
+inline std::vector<float> values_of(const TensorShard& shard) {
+  std::vector<float> values(static_cast<size_t>(shard.rows.size() * shard.columns.size()));
+  shard.read(0, shard.rows.size(), values.data());
+  return values;
 }
 
 /// Whole tensors by path, assembled from the parts that each rank would save.
@@ -110,17 +111,18 @@ using Tensors = std::map<std::string, std::vector<float>>;
 
 inline Tensors gather(Communicator& comm, ShardedEmbeddings& embeddings) {
   Tensors tensors;
-  for (const ShardArray& array : embeddings.arrays()) {
+  for (const TensorShard& shard : embeddings.shards()) {
     int64_t size = 1;
-    for (const int64_t n : array.shape) size *= n;
-    std::vector<float>& whole = tensors[array.path];
+    for (const int64_t n : shard.shape) size *= n;
+    std::vector<float>& whole = tensors[shard.path];
     whole.resize(static_cast<size_t>(size), 0);
-    if (!array.saves) continue;
-    const int64_t columns = array.shape.size() == 2 ? array.shape[1] : 1;
-    for (int64_t r = 0; r < array.rows.size(); ++r) {
-      for (int64_t c = 0; c < array.columns.size(); ++c) {
-        whole[static_cast<size_t>((array.rows.begin + r) * columns + array.columns.begin + c)] +=
-            value_of(array, r, c);
+    if (!shard.saves) continue;
+    const int64_t columns = shard.shape.size() == 2 ? shard.shape[1] : 1;
+    const std::vector<float> values = values_of(shard);
+    size_t next = 0;
+    for (int64_t r = shard.rows.begin; r < shard.rows.end; ++r) {
+      for (int64_t c = shard.columns.begin; c < shard.columns.end; ++c) {
+        whole[static_cast<size_t>(r * columns + c)] += values[next++];
       }
     }
   }

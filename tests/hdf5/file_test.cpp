@@ -11,6 +11,8 @@
 
 #include "dlrm/core/error.h"
 
+#include "hdf5/library.h"
+
 namespace dlrm::hdf5 {
 namespace {
 
@@ -126,6 +128,19 @@ TEST_F(Hdf5File, AFailureNamesTheFileAndTheObject) {
     EXPECT_EQ(error.code(), ExitCode::kFailure);
     EXPECT_THAT(error.what(), HasSubstr("a.h5: HDF5 cannot open /values: "));
   }
+}
+
+herr_t own_handler(hid_t, void*) { return 0; }
+
+TEST_F(Hdf5File, TheCallersErrorHandlerStays) {
+  int data = 0;
+  H5Eset_auto2(H5E_DEFAULT, own_handler, &data);
+  EXPECT_FALSE(File::try_open(path("none.h5")));
+  H5E_auto2_t handler = nullptr;
+  void* seen = nullptr;
+  H5Eget_auto2(H5E_DEFAULT, &handler, &seen);
+  EXPECT_EQ(handler, own_handler);
+  EXPECT_EQ(seen, &data);
 }
 
 TEST_F(Hdf5File, ThreadsMayUseFilesAtOnce) {

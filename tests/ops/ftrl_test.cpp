@@ -100,7 +100,7 @@ TEST_P(Ftrl, WeightsAreKeptWhenTheLearningRateChanges) {
     rows.g[i] = 0;
   }
   const std::vector<float> before = rows.w;
-  for (const double lr : {0.5, 1e-3, 1e-30, 0.0, 2.0}) {
+  for (const double lr : {0.5, 1e-3, 1e-39, 0.0, 2.0}) {
     rows.step(*ops, lr);
     EXPECT_EQ(rows.w, before) << lr;
     for (const float z : rows.z) EXPECT_TRUE(std::isfinite(z)) << lr;

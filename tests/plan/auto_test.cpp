@@ -115,6 +115,46 @@ TEST(Auto, ThereMayBeMoreRanksThanTablesWithOneSample) {
   EXPECT_NO_THROW(check_plan(make_plan(config, 300), config.model, "plan"));
 }
 
+TEST(Auto, ReplicasHaveUpTo64MiBEach) {
+  // Rows and state of 512 bytes. The batch is so large that replicas of all sizes cost less.
+  const auto replicated = [](int64_t rows) {
+    return !make_plan(config_of({table("t", rows, 64)}, 1 << 22), 4).data_parallel.empty();
+  };
+  EXPECT_TRUE(replicated((64 << 20) / 512));
+  EXPECT_FALSE(replicated((64 << 20) / 512 + 1));
+}
+
+TEST(Auto, ReplicasTakeATwentiethOfTheMemory) {
+  std::vector<TableConfig> tables;
+  for (int t = 0; t < 10; ++t) tables.push_back(table(fmt::format("t{}", t), (8 << 20) / 512, 64));
+  const RunConfig config = config_of(tables, 1 << 20);
+  EXPECT_EQ(make_plan(config, 4).data_parallel.size(), 10u);
+  // Each takes 8 MiB.
+  for (const int fit : {0, 1, 6, 10}) {
+    const double room = (8.0 * fit + 4) * (1 << 20) * 20;
+    EXPECT_EQ(make_plan(config, 4, {room}).data_parallel.size(), static_cast<size_t>(fit));
+  }
+}
+
+TEST(Auto, ShardsHaveTheRoomThatReplicasLeave) {
+  RunConfig config = config_of(
+      {table("copied", 8 << 20, 16), table("big", 12 << 20, 16), table("hot", 1000, 16, {2})},
+      1 << 16);
+  config.train.sparse_optimizer.type = OptimizerRule::kSgd;
+  config.sharding.tables = {{"copied", Strategy::kDataParallel}, {"hot", Strategy::kTable}};
+  // The replica needs 1 GiB with its gradients, `big` 0.75 GiB.
+  const Plan loose = make_plan(config, 2);
+  ASSERT_EQ(shards_of(loose, 1).size(), 1u);
+  PlanOptions options;
+  options.rank_memory_bytes = rank_memory(config, loose)[0].total() - 0.3 * 0x1p30;
+  for (const RankMemory& memory : rank_memory(config, loose)) {
+    options.rank_memory_bytes = std::max(options.rank_memory_bytes, memory.total() - 0.3 * 0x1p30);
+  }
+  const Plan tight = make_plan(config, 2, options);
+  EXPECT_GT(shards_of(tight, 1).size(), 1u);
+  EXPECT_TRUE(fits_memory(config, tight, options));
+}
+
 TEST(CostModel, AReplicaOfAnEmptyExchangeIsNoCheaperThanItsLookups) {
   const RunConfig config = kaggle_config();
   const CostModel cost(config, 8, {});

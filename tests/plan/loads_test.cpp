@@ -29,6 +29,7 @@ TEST(ExpectedUniqueRows, TwoLookupsInTwoRowsGiveOneAndAHalf) {
 TEST(ExpectedUniqueRows, NoLookupsGiveNone) {
   EXPECT_EQ(expected_unique_rows(1, 0), 0);
   EXPECT_EQ(expected_unique_rows(100, 0), 0);
+  EXPECT_EQ(expected_unique_rows(0, 5), 0);
 }
 
 TEST(ReplicatedGradients, PairsAreSentIfFewRowsAreTouched) {

@@ -277,6 +277,13 @@ TEST(RankMemory, FixedRoutingOnAGpuReceivesTheIdsOfATableOnce) {
   }
 }
 
+TEST(RankMemory, FixedRoutingOnAGpuReceivesTheIdsOfAWholeTable) {
+  RunConfig config = on_gpu(config_of({table("t", 10, 8, {3})}, 4));
+  config.routing.mode = RoutingMode::kFixed;
+  const Plan plan{2, {{0, {0, 10}, {0, 8}, 1}}, {}};
+  EXPECT_DOUBLE_EQ(rank_memory(config, plan)[0].routing, 2 * 4 * (8 * 3 + 4));
+}
+
 TEST(RankMemory, ColumnsOfRowwiseAdagradOnAGpuExchangeSquares) {
   RunConfig config = on_gpu(config_of({table("t", 10, 8, {3})}, 4));
   const Plan plan{2, {{0, {0, 10}, {0, 5}, 0}, {0, {0, 10}, {5, 8}, 1}}, {}};

@@ -299,9 +299,13 @@ TEST(WhatWouldFit, TheFewestRanksAreFound) {
 TEST(WhatWouldFit, MemoryOfTheHostIsRoomToo) {
   RunConfig config = equal_tables(12);
   config.device = DeviceKind::kCuda;
-  const PlanOptions options{0.6 * kGiB, 0, 0.1 * kGiB};
-  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), options),
+  const PlanOptions little{0.6 * kGiB, 0, 0.1 * kGiB};
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), little),
             "5 ranks with sharding.strategy: auto");
+  config.model.tables = equal_tables(100).model.tables;  // 6.25 GiB
+  const PlanOptions much{0.6 * kGiB, 0, 4 * kGiB};
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), much),
+            "2 ranks with sharding.strategy: auto");
 }
 
 TEST(WhatWouldFit, AutoNamesThreeOfTheTablesThatItCuts) {

@@ -189,6 +189,36 @@ TEST(Tiers, AutoKeepsTheTiersOfAPlanFile) {
   EXPECT_THAT(chosen(config, {}), IsEmpty());
 }
 
+TEST(Tiers, AReplicaOfAPlanStaysWhereItIsUnlessTheConfigSaysOtherwise) {
+  RunConfig config = on_gpu({table("a", 10, 4), table("b", 6, 2)});
+  const Plan given{1, {{0, {0, 10}, {0, 4}, 0}}, {1}, {1}};
+  const auto replicas = [&] {
+    Plan plan = given;
+    choose_tiers(config, {}, plan);
+    return plan.host_replicas;
+  };
+  EXPECT_THAT(replicas(), ElementsAre(1));
+  config.memory.tables = {{"b", MemoryTier::kDevice}};
+  EXPECT_THAT(replicas(), IsEmpty());
+  config.memory.tables = {{"b", MemoryTier::kCached}};
+  EXPECT_THAT(replicas(), IsEmpty());
+  config.memory.tables.clear();
+  config.device = DeviceKind::kCpu;
+  EXPECT_THAT(replicas(), IsEmpty());
+}
+
+/// A quarter of the rows of `cut` has a quarter of its lookups: 0.03 a row, and `whole` 0.08.
+TEST(Tiers, ShardsCountTheLookupsOfTheirRows) {
+  const RunConfig config = on_gpu({table("cut", 100, 16, {3}), table("whole", 25, 16, {2})});
+  Plan plan{
+      2, {{0, {0, 25}, {0, 16}, 0}, {1, {0, 25}, {0, 16}, 0}, {0, {25, 100}, {0, 16}, 1}}, {}};
+  PlanOptions options;
+  options.rank_memory_bytes = rank_memory(config, plan)[0].total() - 1;
+  choose_tiers(config, options, plan);
+  EXPECT_EQ(plan.shards[0].tier, MemoryTier::kHost);
+  EXPECT_EQ(plan.shards[1].tier, MemoryTier::kDevice);
+}
+
 TEST(TiersInAPlanFile, TiersAreReadBackUnchanged) {
   const ModelConfig model = config_of({table("a", 10, 4), table("b", 6, 2)}, 8).model;
   const Plan plan{

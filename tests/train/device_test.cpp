@@ -367,6 +367,19 @@ TEST_P(TrainingOnADevice, ASpoiltIdIsNamedByTheSampleOfItsRank) {
   }
 }
 
+TEST_P(TrainingOnADevice, ASpoiltIdOfFixedRoutingIsNamedByTheSampleOfItsSender) {
+  for (const int part : {0, 1, 2}) {
+    RunConfig c = on_device(odd_model());
+    c.sharding.strategy = Strategy::kRow;
+    c.routing.mode = RoutingMode::kFixed;
+    const std::string error = errors_of_a_spoilt_id(c, 3, false, 1, part)[0];
+    const size_t at = error.find("sample ");
+    ASSERT_NE(at, std::string::npos) << error;
+    // The first feature has one id a bag.
+    EXPECT_EQ(std::stoll(error.substr(at + 7)), part_of(22, part, 3).begin) << error;
+  }
+}
+
 TEST_P(TrainingOnADevice, RowwiseAdagradRefusesColumnShardsOfOverlappingRows) {
   RunConfig c = on_device(odd_model());
   c.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;

@@ -113,10 +113,11 @@ StartingPoint start_of(const RunConfig& config, const Plan& plan) {
   return start;
 }
 
-Plan chosen(const RunConfig& config, const StartingPoint& start, int ranks) {
+Plan chosen(const RunConfig& config, const StartingPoint& start, int ranks,
+            const PlanOptions& options = {}) {
   Plan plan;
   run_on_threads(ranks, [&](Communicator& comm) {
-    const Plan mine = choose_plan(comm, Log(comm.rank()), config, start, {});
+    const Plan mine = choose_plan(comm, Log(comm.rank()), config, start, options);
     if (comm.rank() == 0) plan = mine;
   });
   return plan;
@@ -142,17 +143,38 @@ TEST(ChoosePlan, TheCheckpointsPlanIsKeptIfItStillFits) {
   EXPECT_EQ(chosen(config, start, 2), made);
 }
 
-TEST(ChoosePlan, TiersOfTheCheckpointAreChosenAgain) {
+TEST(ChoosePlan, APlanOfAFileIsNotKeptWithoutIt) {
   RunConfig config = odd_model();
-  config.sharding.strategy = Strategy::kDataParallel;
-  Plan saved = make_plan(config, 2);
-  saved.host_replicas = saved.data_parallel;
-  EXPECT_TRUE(chosen(config, start_of(config, saved), 2).host_replicas.empty());
   config.sharding.strategy = Strategy::kTable;
-  saved = make_plan(config, 2);
-  for (Shard& shard : saved.shards) shard.tier = MemoryTier::kHost;
-  for (const Shard& shard : chosen(config, start_of(config, saved), 2).shards) {
-    EXPECT_EQ(shard.tier, MemoryTier::kDevice);
+  const Plan made = make_plan(config, 2);
+  Plan saved = made;
+  for (Shard& shard : saved.shards) shard.rank = 1 - shard.rank;
+  RunConfig with_file = config;
+  with_file.sharding.plan = "plan.json";
+  EXPECT_EQ(chosen(config, start_of(with_file, saved), 2), made);
+  RunConfig with_override = config;
+  with_override.sharding.tables["wide"] = Strategy::kRow;
+  EXPECT_EQ(chosen(config, start_of(with_override, saved), 2), made);
+}
+
+TEST(ChoosePlan, TiersOfTheCheckpointAreChosenAgain) {
+  PlanOptions both;  // a GPU with enough memory
+  both.rank_memory_bytes = both.host_memory_bytes = 0x1p36;
+  both.gpu = true;
+  for (const PlanOptions& options : {PlanOptions{}, both}) {
+    RunConfig config = odd_model();
+    if (options.gpu) config.device = DeviceKind::kCuda;
+    config.sharding.strategy = Strategy::kDataParallel;
+    Plan saved = make_plan(config, 2, options);
+    ASSERT_FALSE(saved.data_parallel.empty());
+    saved.host_replicas = saved.data_parallel;
+    EXPECT_TRUE(chosen(config, start_of(config, saved), 2, options).host_replicas.empty());
+    config.sharding.strategy = Strategy::kTable;
+    saved = make_plan(config, 2, options);
+    for (Shard& shard : saved.shards) shard.tier = MemoryTier::kHost;
+    for (const Shard& shard : chosen(config, start_of(config, saved), 2, options).shards) {
+      EXPECT_EQ(shard.tier, MemoryTier::kDevice);
+    }
   }
 }
 

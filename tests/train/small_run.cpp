@@ -173,7 +173,7 @@ Trained train_recorded(const RunConfig& config, int ranks, int steps, bool recor
 }
 
 std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int ranks, bool inferred,
-                                               int spoilt) {
+                                               int spoilt, int part) {
   std::vector<std::string> errors(static_cast<size_t>(ranks));
   run_on_threads(ranks, [&](Communicator& comm) {
     TestRank rank(comm, config);
@@ -186,7 +186,8 @@ std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int rank
     HostArray<int32_t> bad(context.device, 1, "bad id");
     bad[0] = 1 << 30;
     if (comm.rank() == spoilt) {
-      auto* first_id = reinterpret_cast<void*>(static_cast<uintptr_t>(key[4]));
+      auto* first_id =
+          reinterpret_cast<void*>(static_cast<uintptr_t>(key[4 + 4 * static_cast<size_t>(part)]));
       context.device.copy(first_id, bad.data(), sizeof(int32_t), context.stream);
     }
     try {

@@ -36,9 +36,10 @@ Trained train_recorded(const RunConfig& config, int ranks, int steps, bool recor
 
 /// Trains on a batch in which the first id on rank `spoilt`'s device becomes 2^30 after all host
 /// checks. Returns the error of each step. For devices other than the CPU. If `inferred`, the batch
-/// is evaluated instead. A rank without an error has an empty text.
+/// is evaluated instead. A rank without an error has an empty text. With fixed routing the id is
+/// the first that rank `part` has sent.
 std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int ranks,
-                                               bool inferred = false, int spoilt = 0);
+                                               bool inferred = false, int spoilt = 0, int part = 0);
 
 /// Compares tensor by tensor: |a - b| <= tolerance · (1 + |b|).
 void expect_alike(const Trained& a, const Trained& b, double loss_tolerance,

@@ -41,6 +41,21 @@ class OddSource final : public BatchSource {
   mutable std::mutex mutex_;
 };
 
+/// Batches of row 0 alone, and from batch 4 on of many rows.
+class GrowingSource final : public BatchSource {
+ public:
+  explicit GrowingSource(const RunConfig& config) : odd_(config) {}
+  const BatchPlan& plan() const override { return odd_.plan(); }
+  void load(int64_t t, Batch& batch) const override {
+    odd_.load(t, batch);
+    if (t < 4) std::fill(batch.ids.begin(), batch.ids.end(), 0);
+  }
+  std::string describe() const override { return "growing"; }
+
+ private:
+  OddSource odd_;
+};
+
 /// A run of one rank with folders of its own.
 class OneRun : public ::testing::Test {
  protected:
@@ -50,13 +65,18 @@ class OneRun : public ::testing::Test {
     config_.output.directory = folder_.path("run");
     config_.data.workers = 1;
   }
-  void SetUp() override {
+  void SetUp() override { begin(source_); }
+  void begin(const BatchSource& source) {
+    run_.reset();
+    trainer_.reset();
+    ops_.reset();
+    context_.reset();
     execution_ = std::make_unique<Execution>(world_.comm(), config_, machine_share(world_.comm()));
     context_ = std::make_unique<Context>(execution_->context(trace_, log_));
     ops_ = execution_->make_ops(1, false);
     trainer_ = std::make_unique<Trainer>(*context_, *ops_, config_, plan_, true);
     run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
-                                         directory_, source_, nullptr, evaluations_, 1);
+                                         directory_, source, nullptr, evaluations_, 1);
     directory_.start("", "");
   }
 
@@ -232,6 +252,46 @@ TEST_F(OneRun, TheSummaryHasTheLoadsOfItsPlan) {
   EXPECT_EQ(s.plan.at("exchange_bytes"), 200);  // 600 in three steps
   EXPECT_DOUBLE_EQ(s.plan.at("lookup_imbalance"), most / (lookups / 4));
   EXPECT_GT(s.plan.at("lookup_imbalance"), 1);
+}
+
+TEST_F(OneRun, SavesTheStepsBeforeABatchThatDoesNotFitTheCache) {
+  config_.device = DeviceKind::kCpu;
+  for (Shard& shard : plan_.shards) shard.tier = MemoryTier::kCached;
+  config_.memory.cached.backing = "host";
+  config_.memory.cached.fast = "1KiB";
+  const GrowingSource source(config_);
+  begin(source);
+  RunProgress progress;
+  try {
+    run_->train(progress, 9, stop_);
+    ADD_FAILURE() << "a batch of many rows fits 1 KiB";
+  } catch (const RowsDoNotFit& error) {
+    EXPECT_EQ(error.code(), ExitCode::kFailure);
+    EXPECT_THAT(error.what(), HasSubstr("memory.cached.fast: too small"));
+    EXPECT_THAT(error.what(), HasSubstr("KiB would do"));
+  }
+  EXPECT_EQ(progress.step, 4);
+  EXPECT_EQ(open_checkpoint(world_.comm(), folder_.path("ckpt/step_000000004")).step, 4);
+}
+
+TEST_F(OneRun, DoesNotStartIfABatchOfTheFirstWindowDoesNotFitTheCache) {
+  config_.device = DeviceKind::kCpu;
+  for (Shard& shard : plan_.shards) shard.tier = MemoryTier::kCached;
+  config_.memory.tier = MemoryTier::kCached;
+  config_.memory.cached.backing = "host";
+  config_.memory.cached.fast = "1KiB";
+  config_.memory.cached.window = 5;
+  const GrowingSource source(config_);
+  begin(source);
+  RunProgress progress;
+  try {
+    run_->train(progress, 9, stop_);
+    ADD_FAILURE() << "a batch of many rows fits 1 KiB";
+  } catch (const RowsDoNotFit& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+  }
+  EXPECT_EQ(progress.step, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("ckpt")));
 }
 
 TEST_F(OneRun, DoesNotSaveWeightsAfterAnUpdateThatWasNotFinite) {

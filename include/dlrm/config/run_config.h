@@ -146,6 +146,7 @@ struct CachedConfig {
   std::string backing = "ssd";
   std::string directory;
   std::string policy = "lookahead";
+  int window = 0;  ///< batches whose rows are placed, the one in use included; 0: routing.depth + 1
 
   bool operator==(const CachedConfig&) const = default;
 };
@@ -157,6 +158,11 @@ struct MemoryConfig {
       device;  ///< a size: the most of a GPU's memory that a rank plans with; empty: no limit
   CachedConfig cached;
 
+  /// The tier that the config asks for.
+  MemoryTier tier_of(const std::string& table) const {
+    const auto own = tables.find(table);
+    return own == tables.end() ? tier : own->second;
+  }
   bool operator==(const MemoryConfig&) const = default;
 };
 
@@ -200,6 +206,11 @@ struct RunConfig {
   OutputConfig output;
   DeviceKind device = DeviceKind::kAuto;
 
+  /// True if the config asks for a cached tier.
+  bool caches_tables() const;
+  /// Batches that are routed ahead of the one in use: memory.cached.window - 1 if tables are cached
+  /// and it is set, otherwise routing.depth.
+  int batches_ahead() const;
   bool operator==(const RunConfig&) const = default;
 };
 

@@ -1,11 +1,16 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dlrm/comm/context.h"
 #include "dlrm/config/run_config.h"
+#include "dlrm/core/error.h"
+#include "dlrm/core/tensor_shard.h"
+#include "dlrm/embedding/cache_counters.h"
 #include "dlrm/ops/ops.h"
 #include "dlrm/plan/plan.h"
 
@@ -24,21 +29,17 @@ struct EmbeddingOptions {
   OptimizerConfig optimizer;
   WireConfig wire;
   RoutingConfig routing;
-  uint64_t seed = 1;  ///< of the initial rows U(±1/sqrt(rows))
+  CachedConfig cached;  ///< of the shards of tier cached
+  uint64_t seed = 1;    ///< of the initial rows U(±1/sqrt(rows))
   int64_t max_global_batch = 0;
   bool initialise = true;  ///< false if a checkpoint will fill the rows
 };
 
-/// One array of one local shard, as a checkpoint reads and writes it.
-struct ShardArray {
-  std::string path;            ///< "/tables/C1/weight", ".../adagrad", ".../adam_m", ".../adam_v"
-  std::vector<int64_t> shape;  ///< of the whole tensor: [rows, D] or [rows]
-  Range rows;                  ///< the part on this rank
-  Range columns;               ///< [0, 1) for a one-dimensional tensor
-  void* data = nullptr;
-  DType type = DType::kFloat32;  ///< fp32 or bf16; checkpoints hold fp32
-  int64_t stride = 0;            ///< elements from row to row
-  bool saves = true;             ///< false if another rank saves the same part
+/// The rows of a batch do not fit the fast tier of cached tables. Before the first step its code is
+/// kUsage, later kFailure.
+class RowsDoNotFit : public Error {
+ public:
+  using Error::Error;
 };
 
 /// Embedding tables sharded over the ranks by a plan, with their exchange and their optimizer. All
@@ -71,8 +72,9 @@ class ShardedEmbeddings {
   void route(const LocalBags& bags);
   /// Batches routed and not dropped yet.
   int in_flight() const;
-  /// Waits until the oldest batch's ids are on their owners. The context's stream waits for their
-  /// copy to the device. Idempotent.
+  /// Waits until the oldest batch's ids are on their owners, and its cached rows in the fast tier.
+  /// The context's stream waits for the ids' copy to the device. Throws RowsDoNotFit on every rank.
+  /// Idempotent.
   void await_ids();
   /// Prepares ids for lookup: unpacks them, checks them on the device, and selects those of this
   /// rank's rows. The check guards against memory errors. It is skipped if `flag` is empty. It is
@@ -117,10 +119,18 @@ class ShardedEmbeddings {
   /// the same work, so that one recorded graph serves them.
   void append_key(std::vector<uint64_t>& key);
 
+  /// For cached rows of policy static: calls `route_next`, which routes a batch, until it returns
+  /// false on all ranks. Counts the rows of these batches and drops them. From now on the rows that
+  /// most of them use stay in the fast tier. If one of these batches does not fit there, the first
+  /// await_ids() throws. Returns the number of batches. For other policies it returns 0 without a
+  /// call. No batch may be in flight.
+  int64_t keep_hot_rows(const std::function<bool()>& route_next);
+
   int64_t width() const;  ///< W
   const Plan& plan() const;
-  /// All arrays of the local shards that a checkpoint holds.
-  std::vector<ShardArray> arrays();
+  /// The weights and optimizer state on this rank, for save_checkpoint() and load_pieces(). They
+  /// refer to this object.
+  std::vector<TensorShard> shards();
   /// Draws all rows from the seed again and resets optimizer state.
   void initialise();
   /// Throws run_error naming table and row if replicas of a data-parallel table differ. Collective.
@@ -143,6 +153,8 @@ class ShardedEmbeddings {
     }
   };
   Traffic traffic() const;
+  /// Of this rank's cached tables. Nothing if no rank caches rows.
+  std::optional<CacheCounters> cache_counters() const;
   /// The bytes sent without those of ids. A replayed graph sends them again, but the host sends
   /// ids.
   Traffic step_traffic() const;

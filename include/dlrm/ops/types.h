@@ -20,11 +20,16 @@ struct RowTable {
   int64_t state_stride = 0;  ///< elements from row to row (1 for rowwise)
   /// bf16: updates compute in fp32 and store round_stochastically(w, rounding_bits(rounding_key,
   /// first_row + r, first_column + c, OptimizerStep::step)); fill_uniform and copies round to
-  /// nearest. Element (first_row, first_column) of the whole table is this shard's (0, 0).
+  /// nearest. Element (first_row, first_column) of the whole table is this shard's (0, 0). If
+  /// row_of is not null, r is row_of[r] instead.
   uint64_t rounding_key = 0;
   int64_t first_row = 0;
   int64_t first_column = 0;
-  bool on_host = false;  ///< a GPU reaches weights and state over its link to the host
+  const int64_t* row_of = nullptr;  ///< [rows] the row of each slot of a cached tier
+  bool on_host = false;             ///< a GPU reaches weights and state over its link to the host
+
+  /// The number in the whole table of row r.
+  int64_t number_of(int64_t r) const { return first_row + (row_of ? row_of[r] : r); }
 };
 
 }  // namespace dlrm

@@ -15,7 +15,7 @@ struct Shard {
   Range rows;
   Range columns;
   int rank = 0;
-  MemoryTier tier = MemoryTier::kDevice;  ///< kDevice or kHost: where rows and their state are
+  MemoryTier tier = MemoryTier::kDevice;  ///< where rows and their state are, not kAuto
   bool operator==(const Shard&) const = default;
 };
 
@@ -52,10 +52,12 @@ RunConfig with_known_device(RunConfig config, const PlanOptions& options);
 /// ranks.
 Plan make_plan(const RunConfig& config, int world, const PlanOptions& options = {});
 
-/// Puts each shard and data-parallel table into a tier. With one memory that is the device.
-/// Otherwise `config.memory` decides for its table. If that is auto, a tier `host` in the plan
-/// stays. If the device of a rank is too small for its other shards, those with the most lookups
-/// per byte stay on it. Data-parallel tables go to the host only if the config says so.
+/// Puts each shard and data-parallel table into a tier. With one memory that is the device, or the
+/// cached tier: if the config says so and the table takes at least 1 MiB, or if the config says
+/// auto and the plan has it there. Otherwise `config.memory` decides for its table. If that is
+/// auto, a tier `host` in the plan stays. If the device of a rank is too small for its other
+/// shards, those with the most lookups per byte stay on it. Data-parallel tables go to the host
+/// only if the config says so.
 void choose_tiers(const RunConfig& config, const PlanOptions& options, Plan& plan);
 
 /// Throws usage_error unless a plan covers each table exactly once with ranks in [0, world).
@@ -97,6 +99,7 @@ std::vector<RankLoad> rank_loads(const RunConfig& config, const Plan& plan);
 struct RankMemory {
   double tables = 0;           ///< rows of shards and of data-parallel tables
   double optimizer_state = 0;  ///< of these rows
+  double cache = 0;            ///< of cached rows: the fast tier, its map, and a host tier
   double dense = 0;            ///< MLP and cross weights, gradients, state, bf16 copies
   double activations = 0;      ///< of the local batch, and their gradients
   double exchange = 0;     ///< pooled vectors and gradients, owned and local; replicated gradients
@@ -107,7 +110,8 @@ struct RankMemory {
   double host_optimizer_state = 0;  ///< of these rows
   /// Bytes of device memory.
   double total() const {
-    return tables + optimizer_state + dense + activations + exchange + routing + input + libraries;
+    return tables + optimizer_state + cache + dense + activations + exchange + routing + input +
+           libraries;
   }
   double host_total() const { return host_tables + host_optimizer_state; }
 };

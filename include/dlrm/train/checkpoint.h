@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,22 +7,9 @@
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/error.h"
 #include "dlrm/core/log.h"
-#include "dlrm/core/partition.h"
+#include "dlrm/core/tensor_shard.h"
 
 namespace dlrm {
-
-/// A rectangle of a tensor on this rank, for saving and loading.
-struct TensorShard {
-  std::string path;            ///< "/tables/C1/weight", "/mlp/top/0/bias", ...
-  std::vector<int64_t> shape;  ///< of the whole tensor: one or two dimensions
-  Range rows;                  ///< of the rectangle
-  Range columns;               ///< [0, 1) for a one-dimensional tensor
-  bool saves = true;           ///< false if another rank saves the same part; loading ignores this
-  /// Copies rows [first, first + count) of the part (0 = rows.begin) to out [count,
-  /// columns.size()].
-  std::function<void(int64_t first, int64_t count, float* out)> read;
-  std::function<void(int64_t first, int64_t count, const float* in)> write;
-};
 
 /// The progress of a run: root attributes of index.h5.
 struct CheckpointState {

@@ -49,6 +49,7 @@ struct RunSummary {
   double cpu_utilization = 0;
   std::map<std::string, double> memory;       ///< bytes
   std::map<std::string, double> plan;         ///< shards, ranks, balance...
+  std::map<std::string, double> cache;        ///< of cached tables, over all ranks; may be empty
   std::map<std::string, double> numbers;      ///< further fields
   std::map<std::string, std::string> labels;  ///< further fields
 };

@@ -54,7 +54,4 @@ class Session {
 /// The embedding options of a config.
 EmbeddingOptions embedding_options(const RunConfig& config);
 
-/// The shards of this rank, for save_checkpoint and load_pieces.
-std::vector<TensorShard> pieces_of(Context& context, ShardedEmbeddings& embeddings);
-
 }  // namespace dlrm

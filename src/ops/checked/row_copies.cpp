@@ -32,7 +32,8 @@ void RowCopies::update(Ops& reference, const OptimizerStep& step, MatrixView<con
   for (int64_t i = 0; i < count(); ++i) {
     std::copy_n(grads.row(i), grads.cols, grads_.floats().row(i));
     RowTable row = table_;  // one row, which keeps its number in the whole table
-    row.first_row = table_.first_row + rows_[static_cast<size_t>(i)];
+    row.first_row = table_.number_of(rows_[static_cast<size_t>(i)]);
+    row.row_of = nullptr;
     row.weights = weights_.matrix().element(i, 0);
     row.rows = 1;
     row.state1 = state1_.matrix().cols > 0 ? state1_.floats().row(i) : nullptr;

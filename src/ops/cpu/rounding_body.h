@@ -70,7 +70,7 @@ class RoundingBits {
     draw_bits(at);
   }
   void set(Counters& at, int n, int64_t row, int64_t k) const {
-    const auto global = static_cast<uint64_t>(table_.first_row + row);
+    const auto global = static_cast<uint64_t>(table_.number_of(row));
     at.row_low[n] = global & 0xffffffffu;
     at.row_high[n] = global >> 32;
     at.third[n] = static_cast<uint64_t>(first_ + k);

@@ -80,7 +80,7 @@ void store_updated(const OptimizerStep& step, const RowTable& table, int64_t row
   if (table.type != DType::kBFloat16) return store(table.weights, table.type, at, value);
   static_cast<BFloat16*>(table.weights)[at] = round_stochastically(
       static_cast<float>(value),
-      rounding_bits(table.rounding_key, static_cast<uint64_t>(table.first_row + row),
+      rounding_bits(table.rounding_key, static_cast<uint64_t>(table.number_of(row)),
                     table.first_column + c, step.step));
 }
 

@@ -227,8 +227,6 @@ const std::map<std::string, std::function<void(World&)>> kEndings = {
     {"all-stopped", [](World& w) { w.end_all(ExitCode::kStopped, "stopped after step 7"); }},
     {"all-done", [](World& w) { w.end_all(ExitCode::kDone, ""); }},
     {"all-usage", all_end},
-    {"text-of-one",
-     [](World& w) { w.end_all(ExitCode::kUsage, w.rank() == 1 ? "rank one says why" : ""); }},
     {"too-few", send_too_few},
     {"sleeper", sleeper},
     {"stop-0", [](World& w) { stop(w, {0}); }},

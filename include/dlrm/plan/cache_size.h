@@ -1,0 +1,41 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "dlrm/config/run_config.h"
+#include "dlrm/core/view.h"
+#include "dlrm/plan/plan.h"
+
+namespace dlrm {
+
+/// Rows of one rank that are stored in a cached tier.
+struct CachedRows {
+  int64_t rows = 0;
+  int64_t slot_bytes = 0;  ///< of a row and its optimizer state in fast memory
+  double lookups = 0;      ///< in a step, at most
+};
+
+/// The cached slices of a rank, in the order of the plan. Shards of other columns of the same rows
+/// belong to one slice.
+std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, OptimizerRule optimizer,
+                                    int64_t global_batch, const Plan& plan, int rank);
+
+/// The bytes that memory.cached.fast means for these rows. A share is one of all their bytes.
+double fast_bytes(const CachedConfig& config, View<const CachedRows> cached);
+
+/// The part of cached tables that is in fast memory, if one rank had all of them.
+double cached_share(const RunConfig& config);
+
+/// Memory that a rank takes for its cached rows: slots, the map between rows and slots, and the
+/// slower tier's records or their index.
+double cache_bytes(const RunConfig& config, const Plan& plan, int rank);
+
+/// Divides `bytes` of fast memory: the slots of each, at least 1. Slots are in proportion to
+/// lookups, because a batch needs a slot for each of its rows, up to the number of rows.
+std::vector<int64_t> cache_slots(View<const CachedRows> cached, double bytes);
+
+/// The least bytes of fast memory that give `cached[which]` at least `slots` slots.
+double bytes_for_slots(View<const CachedRows> cached, size_t which, int64_t slots);
+
+}  // namespace dlrm

@@ -1,0 +1,231 @@
+#include "cache.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dlrm/core/error.h"
+#include "dlrm/data/batch_source.h"
+#include "dlrm/plan/plan.h"
+#include "dlrm/train/session.h"
+#include "dlrm/train/step_ahead.h"
+
+#include "repeat.h"
+#include "surroundings.h"
+
+namespace dlrm::bench {
+namespace {
+
+/// Batches of the stream, a part at a time. Parts are loaded while no clock runs.
+class Stream {
+ public:
+  explicit Stream(const RunConfig& config)
+      : source_(make_batch_source(config, Split::kTrain, 0, 1)) {
+    const double lookups = config.model.lookups_per_sample() * source_->plan().batch_size;
+    constexpr double kIds = 1 << 23;
+    batches_.resize(static_cast<size_t>(std::clamp(kIds / lookups, 8.0, 1000.0)));
+  }
+
+  const std::vector<Batch>& next_part() {
+    for (Batch& batch : batches_) source_->load(next_++, batch);
+    return batches_;
+  }
+
+ private:
+  std::unique_ptr<BatchSource> source_;
+  std::vector<Batch> batches_;
+  int64_t next_ = 0;
+};
+
+/// A step of training, or the part of it that touches tables.
+class Training {
+ public:
+  Training(Surroundings& s, const RunConfig& config, bool whole_step)
+      : config_(config),
+        trainer_(s.context, *s.ops, config, make_plan(config, 1, s.execution.plan_options()), true),
+        whole_step_(whole_step) {}
+
+  Trainer& trainer() { return trainer_; }
+
+  void run(const std::vector<Batch>& batches) {
+    whole_step_ ? run_steps(batches) : run_tables(batches);
+  }
+
+ private:
+  void run_steps(const std::vector<Batch>& batches) {
+    size_t routed = 0;
+    const NextBatch next = [&] { return routed < batches.size() ? &batches[routed++] : nullptr; };
+    for (size_t i = 0; i < batches.size(); ++i) {
+      step_ahead(trainer_, step_++, false, config_.batches_ahead(), next);
+    }
+  }
+
+  void run_tables(const std::vector<Batch>& batches) {
+    ShardedEmbeddings& tables = trainer_.embeddings();
+    size_t routed = 0;
+    for (size_t i = 0; i < batches.size(); ++i) {
+      for (; routed < batches.size() && tables.in_flight() <= config_.batches_ahead(); ++routed) {
+        const Batch& batch = batches[routed];
+        tables.route({batch.local, batch.global_size, batch.ids, batch.offsets});
+      }
+      tables.await_ids();
+      tables.prepare_ids();
+      tables.lookup();
+      tables.start_return();
+      tables.finish_return();
+      const MatrixView<float> gradient = tables.gradient();
+      const auto size = static_cast<size_t>(gradient.rows * gradient.cols);
+      if (size > filled_ || gradient.data != gradient_) {
+        std::fill_n(gradient.data, size, 1e-4f);
+        gradient_ = gradient.data;
+        filled_ = size;
+      }
+      tables.start_backward();
+      tables.update(1e-3, step_++);
+    }
+  }
+
+  const RunConfig& config_;
+  Trainer trainer_;
+  const bool whole_step_;
+  int64_t step_ = 0;
+  const float* gradient_ = nullptr;
+  size_t filled_ = 0;
+};
+
+/// Writes every row, so that none comes from the generator.
+void write_all_rows(Trainer& trainer) {
+  constexpr int64_t kValues = 1 << 22;
+  std::vector<float> values;
+  for (const TensorShard& shard : trainer.shards()) {
+    if (!shard.path.starts_with("/tables/") || !shard.path.ends_with("/weight")) continue;
+    const int64_t rows = std::max<int64_t>(kValues / shard.columns.size(), 1);
+    values.resize(static_cast<size_t>(rows * shard.columns.size()));
+    for (int64_t r = 0; r < shard.rows.size(); r += rows) {
+      const int64_t count = std::min(rows, shard.rows.size() - r);
+      shard.read(r, count, values.data());
+      shard.write(r, count, values.data());
+    }
+  }
+}
+
+CacheCounters since(const CacheCounters& now, const CacheCounters& before) {
+  CacheCounters d = now;
+  d.accesses -= before.accesses;
+  d.rows -= before.rows;
+  d.misses -= before.misses;
+  d.fetched_bytes -= before.fetched_bytes;
+  d.written_bytes -= before.written_bytes;
+  d.fetch_seconds -= before.fetch_seconds;
+  d.write_seconds -= before.write_seconds;
+  d.exposed_seconds -= before.exposed_seconds;
+  return d;
+}
+
+void measure(const CacheOptions& options, const RunConfig& config, Surroundings& s,
+             CachePoint& point) {
+  Training training(s, config, options.whole_step);
+  if (!point.policy.empty()) write_all_rows(training.trainer());
+  Stream stream(config);
+  for (double warm = 0; warm < options.warm_up;) {
+    const std::vector<Batch>& part = stream.next_part();
+    const double begin = now_seconds();
+    training.run(part);
+    warm += now_seconds() - begin;
+  }
+  const auto counters = [&] {
+    return training.trainer().embeddings().cache_counters().value_or(CacheCounters());
+  };
+  const CacheCounters before = counters();
+  while (point.seconds < options.seconds || point.steps == 0) {
+    const std::vector<Batch>& part = stream.next_part();
+    const double begin = now_seconds();
+    training.run(part);
+    point.seconds += now_seconds() - begin;
+    point.steps += static_cast<int64_t>(part.size());
+    for (const Batch& batch : part) point.samples += batch.size();
+  }
+  point.cache = since(counters(), before);
+}
+
+AccessCounts count_accesses(const RunConfig& config) {
+  std::vector<std::vector<uint32_t>> counts;  // by table
+  for (const TableConfig& table : config.model.tables) {
+    counts.emplace_back(static_cast<size_t>(table.rows));
+  }
+  Stream stream(config);
+  for (int part = 0; part < 8; ++part) {
+    for (const Batch& batch : stream.next_part()) {
+      size_t f = 0;
+      for (size_t t = 0; t < counts.size(); ++t) {
+        for (size_t i = 0; i < config.model.tables[t].features.size(); ++i, ++f) {
+          const auto b = static_cast<size_t>(batch.size());
+          for (int64_t k = batch.offsets[f * b]; k < batch.offsets[(f + 1) * b]; ++k) {
+            ++counts[t][static_cast<size_t>(batch.ids[static_cast<size_t>(k)])];
+          }
+        }
+      }
+    }
+  }
+  AccessCounts result;
+  std::vector<uint32_t> accessed;
+  for (const auto& table : counts) {
+    result.entries += static_cast<int64_t>(table.size());
+    for (const uint32_t n : table) {
+      if (n > 0) accessed.push_back(n);
+      result.accesses += n;
+    }
+  }
+  std::sort(accessed.begin(), accessed.end(), std::greater<>());
+  for (double exponent = -5; exponent <= 0; exponent += 0.5) {
+    const double fraction = std::pow(10.0, exponent);
+    const auto most =
+        static_cast<size_t>(std::llround(fraction * static_cast<double>(result.entries)));
+    double sum = 0;
+    for (size_t i = 0; i < std::min(most, accessed.size()); ++i) sum += accessed[i];
+    result.fractions.push_back(fraction);
+    result.shares.push_back(sum / static_cast<double>(result.accesses));
+  }
+  return result;
+}
+
+}  // namespace
+
+double CachePoint::hit_rate() const {
+  return 1 -
+         static_cast<double>(cache.misses) / static_cast<double>(std::max<int64_t>(cache.rows, 1));
+}
+
+CacheResult run_cache(Communicator& comm, const CacheOptions& options) {
+  Surroundings s(comm, options.config, machine_share(comm));
+  CacheResult result;
+  result.threads = s.threads;
+  result.chain = options.config.memory.cached.backing == "ssd" ? "host over SSD" : "host over host";
+  result.accesses = count_accesses(options.config);
+  RunConfig config = options.config;
+  config.memory.tier = MemoryTier::kDevice;
+  config.memory.tables.clear();
+  CachePoint resident;
+  const RankMemory whole = rank_memory(config, make_plan(config, 1, s.execution.plan_options()))[0];
+  result.table_bytes = resident.fast_bytes = whole.tables + whole.optimizer_state;
+  s.log.info("resident: {} s", options.seconds);
+  measure(options, config, s, resident);
+  result.points.push_back(resident);
+  config.memory.tier = MemoryTier::kCached;
+  for (const std::string& policy : options.policies) {
+    for (const double share : options.shares) {
+      CachePoint point;
+      point.policy = config.memory.cached.policy = policy;
+      point.share = share;
+      config.memory.cached.fast = fmt::format("{}%", share);
+      s.log.info("{}, {} of the tables in fast memory: {} s", policy, config.memory.cached.fast,
+                 options.seconds);
+      const Plan plan = make_plan(config, 1, s.execution.plan_options());
+      point.fast_bytes = rank_memory(config, plan)[0].cache;
+      measure(options, config, s, point);
+      result.points.push_back(point);
+    }
+  }
+  return result;
+}
+
+}  // namespace dlrm::bench

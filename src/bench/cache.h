@@ -1,0 +1,63 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dlrm/comm/communicator.h"
+#include "dlrm/config/run_config.h"
+#include "dlrm/embedding/cache_counters.h"
+
+namespace dlrm::bench {
+
+struct CacheOptions {
+  std::string config_path;
+  RunConfig config;
+  std::vector<double> shares;         ///< of the cached tables in fast memory, in percent
+  std::vector<std::string> policies;  ///< of memory.cached.policy
+  bool whole_step = false;            ///< otherwise only lookups and updates
+  double seconds = 60;                ///< of each figure
+  double warm_up = 20;                ///< seconds before each figure
+};
+
+/// The entries of all tables in the order of their accesses.
+struct AccessCounts {
+  int64_t accesses = 0;
+  int64_t entries = 0;
+  /// The share of accesses of the hottest 10^-5, 10^-4.5, ..., 1 of the entries.
+  std::vector<double> fractions, shares;
+};
+
+/// Training with one fast tier and policy.
+struct CachePoint {
+  std::string policy;  ///< empty: all tables resident
+  double share = 100;  ///< percent
+  double fast_bytes = 0;
+  int64_t steps = 0;
+  int64_t samples = 0;
+  double seconds = 0;
+  CacheCounters cache;
+
+  double samples_per_second() const { return static_cast<double>(samples) / seconds; }
+  double hit_rate() const;
+};
+
+struct CacheResult {
+  int threads = 1;
+  std::string chain;  ///< of tiers
+  double table_bytes = 0;
+  AccessCounts accesses;
+  std::vector<CachePoint> points;  ///< the first is resident
+};
+
+/// Times training with cached tables at each share and policy, and with resident tables. Every
+/// record is in a slot or in the slower tier beforehand. Samples are made between timed parts. One
+/// rank.
+CacheResult run_cache(Communicator& comm, const CacheOptions& options);
+
+/// Parses "1..10" (whole percents) or "10,75". Throws usage_error for anything else.
+std::vector<double> parse_shares(const std::string& text);
+
+std::string to_json(const CacheOptions& options, const CacheResult& result);
+std::string to_table(const CacheOptions& options, const CacheResult& result);
+
+}  // namespace dlrm::bench

@@ -1,0 +1,116 @@
+#include <charconv>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "dlrm/core/error.h"
+
+#include "cache.h"
+#include "machine_text.h"
+
+namespace dlrm::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double parse_share(const std::string& all, std::string_view text) {
+  double share = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
+  if (error != std::errc{} || end != text.data() + text.size() || !(share > 0 && share <= 100)) {
+    throw usage_error("--shares {}: must be 1..10 or 10,75: percents above 0, at most 100", all);
+  }
+  return share;
+}
+
+/// The seconds of a timed second in which rows were fetched, and in which steps waited for them.
+double share_of(double seconds, const CachePoint& point) { return seconds / point.seconds; }
+
+Json point_json(const CachePoint& point, const CachePoint& resident) {
+  const auto steps = static_cast<double>(point.steps);
+  Json json;
+  json["policy"] = point.policy.empty() ? "resident" : point.policy;
+  json["share"] = point.share;
+  json["fast_bytes"] = point.fast_bytes;
+  json["samples_per_second"] = point.samples_per_second();
+  json["ratio"] = point.samples_per_second() / resident.samples_per_second();
+  json["seconds"] = point.seconds;
+  json["steps"] = point.steps;
+  json["hit_rate"] = point.hit_rate();
+  json["rows_per_step"] = static_cast<double>(point.cache.rows) / steps;
+  json["misses_per_step"] = static_cast<double>(point.cache.misses) / steps;
+  json["fetched_bytes"] = point.cache.fetched_bytes;
+  json["written_bytes"] = point.cache.written_bytes;
+  json["fetch_share"] = share_of(point.cache.fetch_seconds, point);
+  json["write_share"] = share_of(point.cache.write_seconds, point);
+  json["exposed_share"] = share_of(point.cache.exposed_seconds, point);
+  return json;
+}
+
+}  // namespace
+
+std::vector<double> parse_shares(const std::string& text) {
+  std::vector<double> shares;
+  const size_t dots = text.find("..");
+  if (dots != std::string::npos) {
+    const double first = parse_share(text, std::string_view(text).substr(0, dots));
+    const double last = parse_share(text, std::string_view(text).substr(dots + 2));
+    for (double share = first; share <= last; ++share) shares.push_back(share);
+    if (shares.empty()) throw usage_error("--shares {}: the first is above the last", text);
+    return shares;
+  }
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    shares.push_back(parse_share(text, std::string_view(text).substr(begin, comma - begin)));
+    begin = comma + 1;
+  }
+  return shares;
+}
+
+std::string to_json(const CacheOptions& options, const CacheResult& result) {
+  Json json;
+  json["config"] = options.config_path;
+  json["processor"] = processor_name();
+  json["threads"] = result.threads;
+  json["chain"] = result.chain;
+  json["part"] = options.whole_step ? "step" : "tables";
+  json["window"] = options.config.batches_ahead() + 1;
+  json["table_bytes"] = result.table_bytes;
+  json["accesses"] = {{"entries", result.accesses.entries},
+                      {"counted", result.accesses.accesses},
+                      {"fractions", result.accesses.fractions},
+                      {"shares", result.accesses.shares}};
+  json["points"] = Json::array();
+  for (const CachePoint& point : result.points) {
+    json["points"].push_back(point_json(point, result.points.front()));
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string to_table(const CacheOptions& options, const CacheResult& result) {
+  std::string text = fmt::format(
+      "{}, {} of tables of {:.2f} GiB, {} thread{}, {}\n\naccesses by the hottest entries of {}:\n",
+      result.chain, options.whole_step ? "whole steps" : "lookups and updates",
+      result.table_bytes / 0x1p30, result.threads, result.threads == 1 ? "" : "s", processor_name(),
+      result.accesses.entries);
+  for (size_t i = 0; i < result.accesses.fractions.size(); ++i) {
+    text += fmt::format("{:>12.4f} %{:>10.2f} %\n", 100 * result.accesses.fractions[i],
+                        100 * result.accesses.shares[i]);
+  }
+  text += fmt::format("\n{:<12}{:>8}{:>10}{:>9}{:>12}{:>8}{:>14}{:>9}{:>9}{:>10}\n", "policy",
+                      "fast %", "GiB", "hits %", "samples/s", "ratio", "misses/step", "fetch %",
+                      "write %", "exposed %");
+  for (const CachePoint& point : result.points) {
+    text += fmt::format(
+        "{:<12}{:>8.4g}{:>10.2f}{:>9.2f}{:>12.0f}{:>8.3f}{:>14.1f}{:>9.1f}{:>9.1f}{:>10.2f}\n",
+        point.policy.empty() ? "resident" : point.policy, point.share, point.fast_bytes / 0x1p30,
+        100 * point.hit_rate(), point.samples_per_second(),
+        point.samples_per_second() / result.points.front().samples_per_second(),
+        static_cast<double>(point.cache.misses) / static_cast<double>(point.steps),
+        100 * share_of(point.cache.fetch_seconds, point),
+        100 * share_of(point.cache.write_seconds, point),
+        100 * share_of(point.cache.exposed_seconds, point));
+  }
+  return text;
+}
+
+}  // namespace dlrm::bench

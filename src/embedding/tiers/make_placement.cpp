@@ -1,0 +1,55 @@
+#include "tiers/make_placement.h"
+
+#include <cmath>
+
+#include "dlrm/core/error.h"
+#include "dlrm/plan/cache_size.h"
+
+namespace dlrm {
+namespace {
+
+std::vector<RowShape> shapes_of(const Slice& slice, const EmbeddingOptions& options) {
+  const TableConfig& table = options.tables[static_cast<size_t>(slice.table)];
+  std::vector<RowShape> shapes;
+  for (const Range& columns : slice.columns) {
+    shapes.emplace_back(table, options.optimizer, options.seed, slice.rows, columns);
+  }
+  return shapes;
+}
+
+}  // namespace
+
+std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOptions& options,
+                                             const Plan& plan, const EmbeddingLayout& layout) {
+  if (!layout.caches_rows()) return nullptr;
+  if (!tools.context.device.host_visible_memory()) {
+    throw usage_error("memory: cached tables need device: cpu; on a GPU use auto, device or host");
+  }
+  const int rank = tools.context.comm.rank();
+  const std::vector<CachedRows> cached =
+      cached_rows(options.tables, options.optimizer.type, options.max_global_batch, plan, rank);
+  const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(options.cached, cached));
+  auto placement = std::make_unique<RowPlacement>(options.cached.policy == "lookahead");
+  for (const Slice& slice : layout.owner(rank).slices) {
+    if (slice.cache < 0) continue;
+    const auto number = static_cast<size_t>(slice.cache);
+    const auto make_store = [&](int64_t record_bytes) {
+      if (options.cached.backing == "host") {
+        return make_memory_records(slice.rows.size(), record_bytes);
+      }
+      SsdRecordsOptions ssd;
+      ssd.directory = options.cached.directory;
+      ssd.name = options.tables[static_cast<size_t>(slice.table)].name;
+      return make_ssd_records(slice.rows.size(), record_bytes, ssd);
+    };
+    auto cache = std::make_unique<RowCache>(
+        tools, MemoryKind::kDevice, shapes_of(slice, options), slots[number],
+        options.cached.policy == "lru16" ? make_lru16() : make_clock(), make_store);
+    placement->add(std::move(cache), [cached, number](int64_t needed) {
+      return static_cast<int64_t>(std::ceil(bytes_for_slots(cached, number, needed)));
+    });
+  }
+  return placement;
+}
+
+}  // namespace dlrm

@@ -1,0 +1,76 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "dlrm/embedding/row_store.h"
+
+#include "tiers/record_store.h"
+#include "tiers/slot_map.h"
+#include "tiers/slot_records.h"
+
+namespace dlrm {
+
+/// Records that leave the fast tier, on their way to the slower one.
+struct WriteBack {
+  std::vector<int64_t> rows;
+  std::vector<std::byte> records;
+};
+
+/// The rows of a slice in two tiers: slots in fast memory, and a store of all records. At any time
+/// one copy of a row is valid: its slot, or the record of a WriteBack, or the store's, in this
+/// order.
+class RowCache {
+ public:
+  /// Slots in memory of `kind` for the column shards of a slice. `choice` decides which rows leave
+  /// them. `make_store` gets the bytes of a record.
+  RowCache(RowTools& tools, MemoryKind kind, std::vector<RowShape> shards, int64_t slots,
+           std::unique_ptr<SlotChoice> choice,
+           const std::function<std::unique_ptr<RecordStore>(int64_t)>& make_store);
+
+  int64_t rows() const { return shapes_.front().table.rows; }
+  int64_t record_bytes() const { return layout_.bytes(); }
+  const RecordStore& store() const { return *store_; }
+  /// The rows of a shard. The store must not outlive this object. Its read(), write() and
+  /// initialise() call `settle` first, which waits until nothing moves.
+  std::unique_ptr<RowStore> rows_of(size_t shard, std::function<void()> settle);
+
+  /// Decides which row is in which slot. Only the planner's thread calls it, unless all is settled.
+  SlotMap& map() { return map_; }
+
+  /// Takes the dirty rows of `changes` out of their slots. They are forwarded from the result until
+  /// it is written. Null if there are none.
+  std::shared_ptr<WriteBack> evict(View<const SlotChange> changes);
+  /// Fills the slots of `changes`. Returns the number of records that the store read.
+  int64_t fetch(View<const SlotChange> changes);
+  /// Writes evicted records to the store. May run at the same time as evict() and fetch().
+  void write(const WriteBack& evicted);
+
+ private:
+  class Rows;
+  using Record = const std::byte*;
+
+  void allocate(RowTools& tools, MemoryKind kind, const RowShape& shape);
+  /// Reads records to records_, and draws those that were never written.
+  void read_or_draw(View<const int64_t> rows);
+
+  SlotMap map_;
+  std::vector<Buffer> memory_;
+  std::vector<RowShape> shapes_;
+  std::vector<RowTable> tables_;  ///< of slots, by shard
+  SlotRecords layout_;
+  std::unique_ptr<RecordStore> store_;
+  std::mutex mutex_;
+  std::unordered_map<int64_t, Record> evicted_;  ///< by row, guarded by mutex_
+  // Working memory of fetch(), and of the calls made when all is settled.
+  std::vector<int64_t> rows_;
+  std::vector<int64_t> slots_;
+  std::vector<std::byte> records_;
+  std::vector<uint8_t> written_;
+};
+
+}  // namespace dlrm

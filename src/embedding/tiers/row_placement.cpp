@@ -1,0 +1,291 @@
+#include "tiers/row_placement.h"
+
+#include <algorithm>
+#include <chrono>
+#include <unordered_set>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// The part of a group's ids from `begin` on.
+PlacedIds rest_of(const PlacedIds& group, int64_t begin) {
+  PlacedIds rest = group;
+  rest.ids = static_cast<char*>(group.ids) + begin * (group.narrow ? 4 : 8);
+  rest.count -= begin;
+  return rest;
+}
+
+int64_t place_in(SlotMap& map, const PlacedIds& group, std::vector<SlotChange>& changes) {
+  const auto count = static_cast<size_t>(group.count);
+  return group.narrow ? map.place(View<int32_t>(static_cast<int32_t*>(group.ids), count), changes)
+                      : map.place(View<int64_t>(static_cast<int64_t*>(group.ids), count), changes);
+}
+
+/// Distinct rows of a group that the map's current batch does not use yet.
+std::unordered_set<int64_t> other_rows(const SlotMap& map, const PlacedIds& group) {
+  std::unordered_set<int64_t> rows;
+  each_id(group, [&](int64_t row) {
+    if (!map.is_in_batch(row)) rows.insert(row);
+  });
+  return rows;
+}
+
+}  // namespace
+
+RowPlacement::RowPlacement(bool looks_ahead)
+    : looks_ahead_(looks_ahead),
+      writer_([this](const std::exception_ptr& error) { fail(error); }),
+      mover_([this](const std::exception_ptr& error) { fail(error); }),
+      planner_([this](const std::exception_ptr& error) { fail(error); }) {}
+
+RowPlacement::~RowPlacement() { stop(); }
+
+void RowPlacement::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+    changed_.notify_all();
+  }
+  planner_.stop();
+  mover_.stop();
+  writer_.stop();
+}
+
+RowCache& RowPlacement::add(std::unique_ptr<RowCache> cache,
+                            std::function<int64_t(int64_t)> bytes_for) {
+  caches_.push_back(std::move(cache));
+  bytes_for_.push_back(std::move(bytes_for));
+  return *caches_.back();
+}
+
+void RowPlacement::fail(std::exception_ptr error) {
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = std::move(error);
+  stops_ = true;
+  changed_.notify_all();
+}
+
+template <class Done>
+void RowPlacement::wait_until(std::unique_lock<std::mutex>& lock, const Done& done) {
+  changed_.wait(lock, [&] { return error_ || done(); });
+  if (error_) std::rethrow_exception(error_);
+}
+
+int64_t RowPlacement::count_bytes_needed(const std::vector<PlacedIds>& ids) const {
+  int64_t needed = 0;
+  for (size_t c = 0; c < caches_.size(); ++c) {
+    std::unordered_set<int64_t> rows;
+    for (const PlacedIds& group : ids) {
+      if (group.cache != static_cast<int>(c)) continue;
+      each_id(group, [&](int64_t row) { rows.insert(row); });
+    }
+    const auto slots = static_cast<int64_t>(rows.size());
+    if (slots > caches_[c]->map().slots()) needed = std::max(needed, bytes_for_[c](slots));
+  }
+  return needed;
+}
+
+int64_t RowPlacement::place(std::vector<PlacedIds> ids) {
+  int64_t batch;
+  {
+    const std::lock_guard lock(mutex_);
+    batch = first_ + static_cast<int64_t>(batches_.size());
+    batches_.emplace_back();
+  }
+  planner_.post([this, batch, ids = std::move(ids)] { place_batch(batch, ids); });
+  return batch;
+}
+
+bool RowPlacement::placed(int64_t batch) {
+  const std::lock_guard lock(mutex_);
+  return error_ || state_of(batch).placed;
+}
+
+void RowPlacement::await_placed(int64_t batch) {
+  std::unique_lock lock(mutex_);
+  const auto begin = Clock::now();
+  wait_until(lock, [&] { return state_of(batch).placed; });
+  if (!counts()) counters_.exposed_seconds += seconds_since(begin);
+}
+
+int64_t RowPlacement::fast_bytes_needed(int64_t batch) {
+  const std::lock_guard lock(mutex_);
+  return state_of(batch).fast_bytes_needed;
+}
+
+void RowPlacement::await() {
+  std::unique_lock lock(mutex_);
+  const auto begin = Clock::now();
+  wait_until(lock, [&] { return batches_.front().resident; });
+  counters_.exposed_seconds += seconds_since(begin);
+}
+
+void RowPlacement::release(bool updated) {
+  const std::lock_guard lock(mutex_);
+  DLRM_CHECK(!batches_.empty(), "no batch is placed");
+  batches_.pop_front();
+  ++first_;
+  releases_.push_back(updated);
+  changed_.notify_all();
+}
+
+void RowPlacement::settle() {
+  {
+    std::unique_lock lock(mutex_);
+    wait_until(lock, [&] {
+      const bool placed_all = batches_.empty() || batches_.back().placed;
+      return placed_all || (waits_for_release_ && releases_.empty());
+    });
+  }
+  mover_.wait_for(0);
+  writer_.wait_for(0);
+  std::unique_lock lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+  if (!waits_for_release_) apply_releases();
+}
+
+void RowPlacement::begin_counting() {
+  settle();
+  for (const auto& cache : caches_) counts_.emplace_back(cache->rows());
+}
+
+void RowPlacement::end_counting() {
+  settle();
+  for (size_t c = 0; c < caches_.size(); ++c) {
+    SlotMap& map = caches_[c]->map();
+    map.keep(counts_[c].hottest(map.slots()));
+  }
+  counts_.clear();
+}
+
+CacheCounters RowPlacement::counters() {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+void RowPlacement::apply_releases() {
+  for (; !releases_.empty(); releases_.pop_front(), --in_maps_) {
+    for (const auto& cache : caches_) cache->map().release(releases_.front());
+  }
+}
+
+bool RowPlacement::await_release() {
+  std::unique_lock lock(mutex_);
+  waits_for_release_ = true;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return stops_ || !releases_.empty(); });
+  waits_for_release_ = false;
+  apply_releases();
+  return !stops_;
+}
+
+void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids) {
+  {
+    const std::lock_guard lock(mutex_);
+    apply_releases();
+  }
+  while (!looks_ahead_ && in_maps_ > 0) {
+    if (!await_release()) return;
+  }
+  ++in_maps_;
+  for (const auto& cache : caches_) cache->map().begin();
+  const int64_t needed = counts() ? count_groups(ids) : place_groups(ids);
+  mover_.post([this, batch] {
+    const std::lock_guard lock(mutex_);
+    if (batch >= first_) state_of(batch).resident = true;
+    changed_.notify_all();
+  });
+  const std::lock_guard lock(mutex_);
+  if (batch >= first_) {
+    state_of(batch).placed = true;
+    state_of(batch).fast_bytes_needed = needed;
+  }
+  changed_.notify_all();
+}
+
+/// Returns 0 if the batch fits. Otherwise the bytes of fast memory in which it would.
+int64_t RowPlacement::place_groups(std::vector<PlacedIds>& ids) {
+  int64_t needed = 0, accesses = 0, rows = 0;
+  for (size_t g = 0; g < ids.size(); ++g) {
+    accesses += ids[g].count;
+    RowCache& cache = *caches_[static_cast<size_t>(ids[g].cache)];
+    if (place_ids(cache, ids[g])) continue;
+    const int64_t slots = slots_needed(ids, g);
+    needed = std::max(needed, bytes_for_[static_cast<size_t>(ids[g].cache)](slots));
+  }
+  for (const auto& cache : caches_) rows += cache->map().rows_in_batch();
+  const std::lock_guard lock(mutex_);
+  counters_.accesses += accesses;
+  counters_.rows += rows;
+  return needed;
+}
+
+/// Returns the same as place_groups().
+int64_t RowPlacement::count_groups(const std::vector<PlacedIds>& ids) {
+  int64_t needed = 0;
+  for (size_t c = 0; c < caches_.size(); ++c) {
+    const int64_t rows = counts_[c].add(ids, static_cast<int>(c));
+    if (rows > caches_[c]->map().slots()) needed = std::max(needed, bytes_for_[c](rows));
+  }
+  return needed;
+}
+
+/// Returns false if the cache has fewer slots than the batch needs. The ids are then unchanged from
+/// the first one that has none.
+bool RowPlacement::place_ids(RowCache& cache, PlacedIds& group) {
+  std::vector<SlotChange> changes;
+  while (true) {
+    group = rest_of(group, place_in(cache.map(), group, changes));
+    hand_over(cache, changes);
+    if (group.count == 0) return true;
+    const auto others = static_cast<int64_t>(other_rows(cache.map(), group).size());
+    if (cache.map().rows_in_batch() + others > cache.map().slots()) return false;
+    if (!await_release()) return true;
+  }
+}
+
+/// The slots of the batch in the cache of group `from`, whose ids are placed up to it.
+int64_t RowPlacement::slots_needed(const std::vector<PlacedIds>& ids, size_t from) const {
+  const SlotMap& map = caches_[static_cast<size_t>(ids[from].cache)]->map();
+  std::unordered_set<int64_t> rows;
+  for (size_t g = from; g < ids.size(); ++g) {
+    if (ids[g].cache == ids[from].cache) rows.merge(other_rows(map, ids[g]));
+  }
+  return map.rows_in_batch() + static_cast<int64_t>(rows.size());
+}
+
+void RowPlacement::hand_over(RowCache& cache, std::vector<SlotChange>& changes) {
+  if (changes.empty()) return;
+  mover_.post([this, &cache, changes = std::move(changes)] { move(cache, changes); });
+  changes = {};
+}
+
+void RowPlacement::move(RowCache& cache, View<const SlotChange> changes) {
+  constexpr size_t kWritesAhead = 16;
+  const auto begin = Clock::now();
+  if (const std::shared_ptr<WriteBack> evicted = cache.evict(changes)) {
+    writer_.wait_for(kWritesAhead);
+    writer_.post([this, &cache, evicted] {
+      const auto write_begin = Clock::now();
+      cache.write(*evicted);
+      const std::lock_guard lock(mutex_);
+      counters_.write_seconds += seconds_since(write_begin);
+      counters_.written_bytes += static_cast<int64_t>(evicted->records.size());
+    });
+  }
+  const int64_t read = cache.fetch(changes);
+  const std::lock_guard lock(mutex_);
+  counters_.misses += static_cast<int64_t>(changes.size());
+  counters_.fetched_bytes += read * cache.record_bytes();
+  counters_.fetch_seconds += seconds_since(begin);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,106 @@
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "dlrm/embedding/cache_counters.h"
+
+#include "tiers/placed_ids.h"
+#include "tiers/row_cache.h"
+#include "tiers/row_counts.h"
+#include "tiers/worker.h"
+
+namespace dlrm {
+
+/// Brings the rows of batches to the fast tier ahead of their steps. Batches pass through these
+/// calls in order:
+///
+///   place()     gives the batch's rows slots, and replaces each id by its row's slot
+///   placed()    true once all ids are slots
+///   await()     waits until the rows are in their slots
+///   release()   the batch's rows may leave
+///
+/// Three threads work beside the step. One places batches. One moves rows in and out of slots. One
+/// writes to the slower tier. The placing thread waits if the batches in flight use all slots.
+class RowPlacement {
+ public:
+  explicit RowPlacement(bool looks_ahead);
+  ~RowPlacement();
+  RowPlacement(const RowPlacement&) = delete;
+  RowPlacement& operator=(const RowPlacement&) = delete;
+
+  /// Adds a slice's cache. `bytes_for` returns the fast memory of all caches that gives this one a
+  /// number of slots. Call it before the first place().
+  RowCache& add(std::unique_ptr<RowCache> cache, std::function<int64_t(int64_t)> bytes_for);
+  RowCache& cache(int number) const { return *caches_[static_cast<size_t>(number)]; }
+
+  /// The bytes of fast memory in which the batch would fit, 0 if it does. Takes longer than placing
+  /// it.
+  int64_t count_bytes_needed(const std::vector<PlacedIds>& ids) const;
+  /// The arrays must stay until the batch is placed. Returns the batch's number.
+  int64_t place(std::vector<PlacedIds> ids);
+  bool placed(int64_t batch);
+  void await_placed(int64_t batch);
+  /// 0 if a placed or counted batch fits. Otherwise the bytes of fast memory in which it would, and
+  /// its ids are no slots.
+  int64_t fast_bytes_needed(int64_t batch);
+  /// Waits for the rows of the oldest batch.
+  void await();
+  /// Ends the oldest batch. `updated`: its rows have changed.
+  void release(bool updated);
+  /// Waits until nothing moves. Until the next place() or release(), the caches may be used.
+  void settle();
+  /// Counts the rows of the batches placed from now on. Their ids stay rows, and nothing moves. No
+  /// batch may be in flight.
+  void begin_counting();
+  bool counts() const { return !counts_.empty(); }
+  /// From now on the rows that most of these batches use keep their slots.
+  void end_counting();
+  CacheCounters counters();
+  /// Ends the threads. Afterwards ids of batches in flight may vanish.
+  void stop();
+
+ private:
+  struct BatchState {
+    bool placed = false, resident = false;
+    int64_t fast_bytes_needed = 0;
+  };
+
+  BatchState& state_of(int64_t batch) { return batches_[static_cast<size_t>(batch - first_)]; }
+  template <class Done>
+  void wait_until(std::unique_lock<std::mutex>& lock, const Done& done);
+  void fail(std::exception_ptr error);
+  // On the placing thread.
+  void place_batch(int64_t batch, std::vector<PlacedIds> ids);
+  int64_t place_groups(std::vector<PlacedIds>& ids);
+  int64_t count_groups(const std::vector<PlacedIds>& ids);
+  bool place_ids(RowCache& cache, PlacedIds& group);
+  int64_t slots_needed(const std::vector<PlacedIds>& ids, size_t from) const;
+  void hand_over(RowCache& cache, std::vector<SlotChange>& changes);
+  void apply_releases();
+  bool await_release();
+  // On the moving thread.
+  void move(RowCache& cache, View<const SlotChange> changes);
+
+  const bool looks_ahead_;
+  std::vector<std::unique_ptr<RowCache>> caches_;
+  std::vector<std::function<int64_t(int64_t)>> bytes_for_;  ///< by cache
+  std::vector<RowCounts> counts_;                           ///< by cache, if rows are counted
+  std::mutex mutex_;                                        ///< guards the members up to counters_
+  std::condition_variable changed_;
+  std::deque<BatchState> batches_;  ///< in flight
+  int64_t first_ = 0;               ///< number of the oldest batch in flight
+  std::deque<bool> releases_;       ///< that the slot maps do not know yet
+  int64_t in_maps_ = 0;             ///< batches that the slot maps know
+  bool waits_for_release_ = false, stops_ = false;
+  std::exception_ptr error_;
+  CacheCounters counters_;
+  Worker writer_, mover_, planner_;  // declared last, so that they end first
+};
+
+}  // namespace dlrm

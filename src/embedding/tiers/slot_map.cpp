@@ -1,0 +1,127 @@
+#include "tiers/slot_map.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+
+SlotMap::SlotMap(int64_t rows, int64_t slots, std::unique_ptr<SlotChoice> choice)
+    : slot_of_(static_cast<size_t>(rows), -1),
+      row_of_(static_cast<size_t>(slots), -1),
+      states_(static_cast<size_t>(slots)),
+      choice_(std::move(choice)) {
+  DLRM_CHECK(slots > 0 && slots <= rows && rows < std::numeric_limits<int32_t>::max(),
+             "{} slots for {} rows", slots, rows);
+}
+
+void SlotMap::begin() {
+  ++batch_;
+  batches_.emplace_back();
+}
+
+template <class Id>
+int64_t SlotMap::place(View<Id> ids, std::vector<SlotChange>& changes) {
+  // Rows are far apart in memory. The map's entries, and then the slots' states, are fetched ahead.
+  constexpr size_t kAhead = 16;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i + 2 * kAhead < ids.size()) {
+      __builtin_prefetch(&slot_of_[static_cast<size_t>(ids[i + 2 * kAhead])], 1);
+    }
+    if (i + kAhead < ids.size()) {
+      const int32_t later = slot_of_[static_cast<size_t>(ids[i + kAhead])];
+      if (later >= 0) __builtin_prefetch(&states_[static_cast<size_t>(later)], 1);
+    }
+    int64_t slot = slot_of(ids[i]);
+    if (slot < 0) slot = take_slot(ids[i], changes);
+    if (slot < 0) return static_cast<int64_t>(i);
+    use(slot);
+    ids[i] = static_cast<Id>(slot);
+  }
+  return static_cast<int64_t>(ids.size());
+}
+template int64_t SlotMap::place(View<int32_t>, std::vector<SlotChange>&);
+template int64_t SlotMap::place(View<int64_t>, std::vector<SlotChange>&);
+
+int64_t SlotMap::take_slot(int64_t row, std::vector<SlotChange>& changes) {
+  if (pinned_ == slots()) return -1;
+  const int64_t slot = choose(row);
+  const SlotState& state = states_[static_cast<size_t>(slot)];
+  SlotChange change{slot, row, row_of_[static_cast<size_t>(slot)], state.dirty};
+  if (change.evicted >= 0) slot_of_[static_cast<size_t>(change.evicted)] = -1;
+  if (state.kept) {
+    kept_[static_cast<size_t>(change.evicted)] = false;
+    --kept_unpinned_;
+  }
+  put(row, slot);
+  changes.push_back(change);
+  return slot;
+}
+
+int64_t SlotMap::fill(int64_t row) {
+  if (pinned_ == slots()) return -1;
+  const int64_t slot = choose(row);
+  if (row_of_[static_cast<size_t>(slot)] >= 0) return -1;
+  put(row, slot);
+  return slot;
+}
+
+int64_t SlotMap::choose(int64_t row) {
+  return choice_->choose(row, states_, pinned_ + kept_unpinned_ == slots());
+}
+
+void SlotMap::put(int64_t row, int64_t slot) {
+  SlotState& state = states_[static_cast<size_t>(slot)];
+  state = {};
+  state.batch = kNoBatch;
+  state.kept = !kept_.empty() && kept_[static_cast<size_t>(row)];
+  kept_unpinned_ += state.kept;
+  row_of_[static_cast<size_t>(slot)] = row;
+  slot_of_[static_cast<size_t>(row)] = static_cast<int32_t>(slot);
+}
+
+void SlotMap::use(int64_t slot) {
+  SlotState& state = states_[static_cast<size_t>(slot)];
+  if (state.batch == batch_) return;
+  state.batch = batch_;
+  if (state.pins++ == 0) {
+    ++pinned_;
+    kept_unpinned_ -= state.kept;
+  }
+  state.uses = static_cast<uint8_t>(std::min<int>(state.uses + 1, kMostSlotUses));
+  batches_.back().push_back(static_cast<int32_t>(slot));
+}
+
+void SlotMap::release(bool updated) {
+  DLRM_CHECK(!batches_.empty(), "no batch is placed");
+  for (const int32_t slot : batches_.front()) {
+    SlotState& state = states_[static_cast<size_t>(slot)];
+    state.dirty |= updated;
+    if (--state.pins > 0) continue;
+    --pinned_;
+    kept_unpinned_ += state.kept;
+  }
+  batches_.pop_front();
+}
+
+void SlotMap::keep(std::vector<bool> rows) {
+  DLRM_CHECK(batches_.empty() && rows.size() == slot_of_.size());
+  kept_ = std::move(rows);
+  kept_unpinned_ = 0;
+  for (size_t slot = 0; slot < states_.size(); ++slot) {
+    const int64_t row = row_of_[slot];
+    states_[slot].kept = row >= 0 && kept_[static_cast<size_t>(row)];
+    kept_unpinned_ += states_[slot].kept;
+  }
+}
+
+void SlotMap::clear() {
+  DLRM_CHECK(batches_.empty(), "{} batches are in flight", batches_.size());
+  std::fill(slot_of_.begin(), slot_of_.end(), -1);
+  std::fill(row_of_.begin(), row_of_.end(), -1);
+  std::fill(states_.begin(), states_.end(), SlotState());
+  kept_unpinned_ = 0;
+}
+
+}  // namespace dlrm

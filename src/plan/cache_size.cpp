@@ -1,0 +1,115 @@
+#include "dlrm/plan/cache_size.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dlrm/plan/traffic.h"
+
+#include "exchange.h"
+#include "memory.h"
+
+namespace dlrm {
+namespace {
+
+/// Of an SSD store: the place of each row, and its buffers.
+constexpr double kIndexRow = 6, kBufferBytes = 6 << 20;
+
+/// Slots if there are `per_lookup` for each lookup of a step.
+int64_t slots_at(const CachedRows& rows, double per_lookup) {
+  const double slots =
+      std::min(std::floor(rows.lookups * per_lookup), static_cast<double>(rows.rows));
+  return std::max<int64_t>(static_cast<int64_t>(slots), 1);
+}
+
+double bytes_at(View<const CachedRows> cached, double per_lookup) {
+  double bytes = 0;
+  for (const CachedRows& rows : cached) {
+    bytes += static_cast<double>(slots_at(rows, per_lookup) * rows.slot_bytes);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, OptimizerRule optimizer,
+                                    int64_t global_batch, const Plan& plan, int rank) {
+  std::vector<CachedRows> cached;
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    const Shard& shard = plan.shards[i];
+    if (shard.rank != rank || shard.tier != MemoryTier::kCached) continue;
+    const TableConfig& table = tables[static_cast<size_t>(shard.table)];
+    if (!shares_ids(plan, i)) {
+      const double share = static_cast<double>(shard.rows.size()) / static_cast<double>(table.rows);
+      cached.push_back(
+          {shard.rows.size(), 0, static_cast<double>(global_batch) * hotness_of(table) * share});
+    }
+    cached.back().slot_bytes +=
+        static_cast<int64_t>(row_bytes(table, 1, shard.columns.size()) +
+                             state_bytes(optimizer, 1, shard.columns.size()));
+  }
+  return cached;
+}
+
+double fast_bytes(const CachedConfig& config, View<const CachedRows> cached) {
+  double all = 0;
+  for (const CachedRows& rows : cached) all += static_cast<double>(rows.rows * rows.slot_bytes);
+  return std::min(size_in_bytes(config.fast, all), all);
+}
+
+double cached_share(const RunConfig& config) {
+  double all = 0;
+  for (const TableConfig& table : config.model.tables) {
+    if (config.memory.tier_of(table.name) != MemoryTier::kCached) continue;
+    all += row_bytes(table, table.rows, table.dim) +
+           state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
+  }
+  return all > 0 ? std::min(size_in_bytes(config.memory.cached.fast, all) / all, 1.0) : 1;
+}
+
+double cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
+  const std::vector<CachedRows> cached =
+      cached_rows(config.model.tables, config.train.sparse_optimizer.type,
+                  config.train.global_batch_size, plan, rank);
+  if (cached.empty()) return 0;
+  const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(config.memory.cached, cached));
+  // SlotMap: a slot of each row; a row and a state of each slot. Policy static counts rows.
+  const double map_row = config.memory.cached.policy == "static" ? 4 + 2.25 : 4;
+  constexpr double kMapSlot = 24;
+  const bool on_ssd = config.memory.cached.backing == "ssd";
+  double bytes = 0;
+  for (size_t i = 0; i < cached.size(); ++i) {
+    const auto rows = static_cast<double>(cached[i].rows);
+    const auto slot_bytes = static_cast<double>(cached[i].slot_bytes);
+    bytes += static_cast<double>(slots[i]) * (slot_bytes + kMapSlot) + rows * map_row;
+    bytes += on_ssd ? rows * kIndexRow + kBufferBytes : rows * slot_bytes;
+  }
+  return bytes;
+}
+
+std::vector<int64_t> cache_slots(View<const CachedRows> cached, double bytes) {
+  // The slots for each lookup, between a number that fits and one that does not.
+  double fits = 0, most = 0;
+  for (const CachedRows& rows : cached) {
+    most = std::max(most, static_cast<double>(rows.rows) / std::max(rows.lookups, 1e-9) + 1);
+  }
+  if (bytes_at(cached, most) <= bytes) {
+    fits = most;
+  } else {
+    for (int i = 0; i < 200 && fits < std::nextafter(most, fits); ++i) {
+      const double middle = fits + (most - fits) / 2;
+      (bytes_at(cached, middle) <= bytes ? fits : most) = middle;
+    }
+  }
+  std::vector<int64_t> slots;
+  for (const CachedRows& rows : cached) slots.push_back(slots_at(rows, fits));
+  return slots;
+}
+
+double bytes_for_slots(View<const CachedRows> cached, size_t which, int64_t slots) {
+  const CachedRows& rows = cached[which];
+  // A little more than the quotient, so that floor() does not lose a slot to rounding.
+  const double per_lookup = static_cast<double>(slots) / std::max(rows.lookups, 1e-9) * (1 + 1e-12);
+  return bytes_at(cached, per_lookup);
+}
+
+}  // namespace dlrm

@@ -1,0 +1,258 @@
+#include <map>
+#include <numeric>
+#include <optional>
+#include <regex>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/core/error.h"
+
+#include "training.h"
+
+namespace dlrm::testing {
+namespace {
+
+Plan cached(Plan plan) {
+  for (Shard& shard : plan.shards) shard.tier = MemoryTier::kCached;
+  return plan;
+}
+
+/// What happens to each batch: it is trained on (t), evaluated (e), or dropped before its ids are
+/// looked up (d).
+constexpr std::string_view kCourse = "ttetddttedtett";
+
+int64_t samples_of(size_t batch) {
+  constexpr int64_t kSamples[] = {13, 2, 16, 16, 7, 16, 1, 16, 5, 16};
+  return kSamples[batch % std::size(kSamples)];
+}
+
+/// What a run shows of its rows.
+struct Result {
+  Tensors tensors;
+  std::vector<std::vector<float>> evaluations;  // by rank: E of all evaluated samples
+  bool operator==(const Result&) const = default;
+};
+
+void evaluate(ShardedEmbeddings& embeddings, std::vector<float>& values) {
+  embeddings.await_ids();
+  embeddings.prepare_ids();
+  embeddings.lookup();
+  embeddings.start_return();
+  const MatrixView<const float> e = embeddings.finish_return();
+  for (int64_t i = 0; i < e.rows; ++i) values.insert(values.end(), e.row(i), e.row(i) + e.cols);
+  embeddings.drop();
+}
+
+Result run(const Plan& plan, const EmbeddingOptions& options) {
+  const MadeUpBags bags(options.tables);
+  Result result;
+  result.evaluations.resize(static_cast<size_t>(plan.world));
+  run_on_threads(plan.world, [&](Communicator& comm) {
+    Rank rank(comm);
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
+    const auto route_batch = [&](size_t batch) {
+      route(embeddings, comm, bags, static_cast<int64_t>(batch), samples_of(batch));
+    };
+    size_t counted = 0, routed = 0;
+    embeddings.keep_hot_rows([&] {
+      if (counted < kCourse.size()) route_batch(counted);
+      return counted++ < kCourse.size();
+    });
+    std::vector<float>& seen = result.evaluations[static_cast<size_t>(comm.rank())];
+    for (size_t batch = 0; batch < kCourse.size(); ++batch) {
+      while (routed < kCourse.size() && embeddings.in_flight() <= options.routing.depth) {
+        route_batch(routed++);
+      }
+      const auto step = static_cast<int64_t>(batch);
+      if (kCourse[batch] == 't') {
+        train(embeddings, comm, step, samples_of(batch), options.optimizer.lr);
+      } else if (kCourse[batch] == 'e') {
+        evaluate(embeddings, seen);
+      } else {
+        embeddings.drop();
+      }
+    }
+    const Tensors tensors = gather(comm, embeddings);
+    if (comm.rank() == 0) result.tensors = tensors;
+  });
+  return result;
+}
+
+/// The result of a run, or nothing and the error if its fast tier is too small.
+std::optional<Result> run_if_it_fits(const Plan& plan, const EmbeddingOptions& options,
+                                     std::string& error) {
+  try {
+    return run(plan, options);
+  } catch (const Error& refused) {
+    error = refused.what();
+    return std::nullopt;
+  }
+}
+
+/// The size that an error names.
+std::string size_that_would_do(const std::string& error) {
+  std::smatch number;
+  EXPECT_TRUE(std::regex_search(error, number, std::regex("([0-9]+KiB) would do"))) << error;
+  return number.str(1);
+}
+
+/// The smallest fast tier in which all batches fit, as the refusals of smaller ones name it.
+std::string smallest_fast_tier(const Plan& plan, EmbeddingOptions options) {
+  options.cached.fast = "1KiB";
+  for (std::string error; !run_if_it_fits(plan, options, error);) {
+    const std::string size = size_that_would_do(error);
+    EXPECT_NE(size, options.cached.fast);
+    options.cached.fast = size;
+  }
+  return options.cached.fast;
+}
+
+struct Placement {
+  const char* kind;
+  int ranks;
+};
+constexpr Placement kPlacements[] = {{"table", 1},  {"table", 3},  {"row", 3},
+                                     {"column", 3}, {"ragged", 3}, {"two_columns_a_rank", 3},
+                                     {"mixed", 3}};
+
+class CachedRows : public ::testing::TestWithParam<std::tuple<OptimizerRule, const char*>> {};
+
+TEST_P(CachedRows, AreTrainedBitwiseLikeResidentOnes) {
+  const auto [optimizer, policy] = GetParam();
+  EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), optimizer);
+  options.cached.policy = policy;
+  std::map<std::string, int> runs;
+  for (size_t placement = 0; placement < std::size(kPlacements); ++placement) {
+    const auto& [kind, ranks] = kPlacements[placement];
+    for (size_t t = 0; t < options.tables.size(); ++t) {
+      options.tables[t].dtype = (placement + t) % 2 == 0 ? DType::kBFloat16 : DType::kFloat32;
+    }
+    const Plan plan = plan_of(kind, options.tables, ranks);
+    options.routing.depth = 1;
+    const Result expected = run(plan, options);
+    const std::string smallest = smallest_fast_tier(cached(plan), options);
+    for (const int depth : {0, 1, 7}) {
+      options.routing.depth = depth;
+      for (const std::string& fast : {std::string("100%"), std::string("75%"), smallest}) {
+        options.cached.fast = fast;
+        std::string error;
+        const auto result = run_if_it_fits(cached(plan), options, error);
+        if (!result && fast == "75%") continue;  // a batch of so few rows needs more
+        ASSERT_TRUE(result) << error;
+        EXPECT_EQ(*result, expected)
+            << kind << " on " << ranks << ", fast tier of " << fast << ", depth " << depth;
+        ++runs[fast];
+      }
+    }
+  }
+  EXPECT_GT(runs["75%"], 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Policies, CachedRows,
+    ::testing::Combine(::testing::Values(OptimizerRule::kSgd, OptimizerRule::kAdagrad,
+                                         OptimizerRule::kRowwiseAdagrad, OptimizerRule::kAdam,
+                                         OptimizerRule::kFtrl),
+                       ::testing::Values("lookahead", "lru16", "static")));
+
+/// One table of 100 rows, whose batches are given row by row.
+struct OneTable {
+  explicit OneTable(const std::string& policy, const std::string& fast) {
+    options = options_for({table_of("table", 100, 16, {1}, Pooling::kSum)}, OptimizerRule::kSgd);
+    options.cached.policy = policy;
+    options.cached.fast = fast;
+    options.routing.depth = 0;
+    plan = cached(plan_of("table", options.tables, 1));
+  }
+
+  /// Calls work(embeddings) on one rank.
+  template <class Work>
+  void on_one_rank(const Work& work) const {
+    run_on_threads(1, [&](Communicator& comm) {
+      Rank rank(comm);
+      ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
+      work(embeddings);
+    });
+  }
+  static void route(ShardedEmbeddings& embeddings, const std::vector<int64_t>& rows) {
+    std::vector<int64_t> offsets;
+    for (int64_t i = 0; i <= std::ssize(rows); ++i) offsets.push_back(i);
+    embeddings.route({{0, std::ssize(rows)}, std::ssize(rows), rows, offsets});
+  }
+
+  EmbeddingOptions options;
+  Plan plan;
+};
+
+TEST(StaticCache, RowsOfTheCountedBatchesStayAndOthersAreFetchedAgain) {
+  const auto misses_of = [](const char* policy) {
+    int64_t misses = 0;
+    OneTable(policy, "20%").on_one_rank([&](ShardedEmbeddings& embeddings) {
+      int batch = 0;
+      const int64_t counted = embeddings.keep_hot_rows([&] {
+        if (batch < 8) OneTable::route(embeddings, {0, 1, 2, 3, 4, 5, 6, 7, 90 + batch});
+        return batch++ < 8;
+      });
+      EXPECT_EQ(counted, std::string(policy) == "static" ? 8 : 0);
+      EXPECT_EQ(batch, counted > 0 ? 9 : 0);
+      EXPECT_EQ(embeddings.cache_counters()->accesses, 0);
+      // Other rows pass between two uses of the hot ones.
+      for (int round = 0; round < 5; ++round) {
+        OneTable::route(embeddings, {0, 1, 2, 3, 4, 5, 6, 7});
+        embeddings.await_ids();
+        embeddings.drop();
+        for (int64_t row = 10; row < 90; row += 10) {
+          OneTable::route(embeddings, {row, row + 1, row + 2, row + 3, row + 4, row + 5, row + 6});
+          embeddings.await_ids();
+          embeddings.drop();
+        }
+      }
+      misses = embeddings.cache_counters()->misses;
+    });
+    return misses;
+  };
+  EXPECT_EQ(misses_of("static"), 8 + 5 * 8 * 7);
+  EXPECT_EQ(misses_of("lru16"), 5 * (8 + 8 * 7));
+}
+
+TEST(StaticCache, ACountedBatchThatDoesNotFitIsRefusedBeforeTheFirstStep) {
+  std::vector<int64_t> many(40);
+  std::iota(many.begin(), many.end(), 0);
+  std::string size;
+  OneTable("static", "20%").on_one_rank([&](ShardedEmbeddings& embeddings) {
+    const std::vector<std::vector<int64_t>> batches = {{1}, many, {2}};
+    size_t batch = 0;
+    embeddings.keep_hot_rows([&] {
+      if (batch < batches.size()) OneTable::route(embeddings, batches[batch]);
+      return batch++ < batches.size();
+    });
+    OneTable::route(embeddings, {1});
+    try {
+      embeddings.await_ids();
+      ADD_FAILURE() << "the batch of 40 rows was not refused";
+    } catch (const RowsDoNotFit& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      size = size_that_would_do(error.what());
+    }
+  });
+  EXPECT_EQ(size, "3KiB");  // 40 rows of 64 bytes
+  OneTable("static", size).on_one_rank([&](ShardedEmbeddings& embeddings) {
+    OneTable::route(embeddings, many);
+    EXPECT_NO_THROW(embeddings.await_ids());
+  });
+}
+
+TEST(CachedBatches, MayBeInFlightWhenTheTablesVanish) {
+  for (const char* policy : {"lookahead", "lru16", "static"}) {
+    OneTable table(policy, "20%");
+    table.options.routing.depth = 7;
+    table.on_one_rank([](ShardedEmbeddings& embeddings) {
+      for (int64_t row = 0; row < 96; row += 12) {
+        OneTable::route(embeddings, {row, row + 1, row + 2, row + 3, row + 4, row + 5, row + 6});
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace dlrm::testing

@@ -1,0 +1,287 @@
+#include "embedding/tiers/slot_map.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace dlrm::testing {
+namespace {
+
+/// What a SlotMap should know, in ordered maps. Each test plays the map's changes into it.
+class PlainSlots {
+ public:
+  explicit PlainSlots(int64_t slots) : slots_(slots) {}
+
+  void begin() { batches_.emplace_back(); }
+  /// A row of the current batch that has no slot takes one.
+  void change(const SlotChange& change) {
+    ASSERT_TRUE(0 <= change.slot && change.slot < slots_) << change.slot;
+    EXPECT_FALSE(has(change.row)) << "row " << change.row << " has a slot";
+    const auto held = row_in_.find(change.slot);
+    EXPECT_EQ(change.evicted, held == row_in_.end() ? -1 : held->second);
+    EXPECT_EQ(change.dirty, dirty_.count(change.slot) > 0);
+    EXPECT_FALSE(in_use(change.evicted)) << "row " << change.evicted << " is in use";
+    if (held != row_in_.end()) slot_of_.erase(held->second);
+    dirty_.erase(change.slot);
+    row_in_[change.slot] = change.row;
+    slot_of_[change.row] = change.slot;
+  }
+  void use(int64_t row) { batches_.back().insert(row); }
+  void release(bool updated) {
+    for (const int64_t row : batches_.front()) {
+      if (updated) dirty_.insert(slot_of_.at(row));
+    }
+    batches_.erase(batches_.begin());
+  }
+
+  bool has(int64_t row) const { return slot_of_.count(row) > 0; }
+  bool in_use(int64_t row) const {
+    return std::any_of(batches_.begin(), batches_.end(),
+                       [&](const std::set<int64_t>& batch) { return batch.count(row) > 0; });
+  }
+  int64_t rows_in_use() const {
+    std::set<int64_t> rows;
+    for (const auto& batch : batches_) rows.insert(batch.begin(), batch.end());
+    return static_cast<int64_t>(rows.size());
+  }
+  size_t in_flight() const { return batches_.size(); }
+  const std::set<int64_t>& batch() const { return batches_.back(); }
+  int64_t slot_of(int64_t row) const { return slot_of_.at(row); }
+
+  void expect_alike(const SlotMap& map, int64_t rows) const {
+    for (int64_t row = 0; row < rows; ++row) {
+      ASSERT_EQ(map.slot_of(row), has(row) ? slot_of(row) : -1) << "row " << row;
+      ASSERT_EQ(map.is_in_batch(row), batch().count(row) > 0) << "row " << row;
+    }
+    for (int64_t slot = 0; slot < slots_; ++slot) {
+      const auto held = row_in_.find(slot);
+      ASSERT_EQ(map.row_of()[static_cast<size_t>(slot)], held == row_in_.end() ? -1 : held->second);
+    }
+    ASSERT_EQ(map.rows_in_batch(), static_cast<int64_t>(batch().size()));
+  }
+
+ private:
+  int64_t slots_;
+  std::map<int64_t, int64_t> row_in_, slot_of_;
+  std::set<int64_t> dirty_;  // slots
+  std::vector<std::set<int64_t>> batches_;
+};
+
+constexpr int64_t kRows = 90, kMostIds = 24;
+
+/// Ids of few rows often and of many rows rarely, of at most kMostIds rows.
+template <class Id>
+std::vector<Id> random_ids(std::mt19937& random) {
+  std::vector<Id> ids(random() % (kMostIds + 1));
+  for (Id& id : ids) {
+    id =
+        static_cast<Id>(random() % 2 == 0 ? random() % 8 : random() % static_cast<uint64_t>(kRows));
+  }
+  return ids;
+}
+
+/// Places a batch, and releases older ones if it finds no free slot.
+template <class Id>
+void place_like(SlotMap& map, PlainSlots& plain, const std::vector<Id>& rows,
+                std::mt19937& random) {
+  map.begin();
+  plain.begin();
+  std::vector<Id> ids = rows;
+  for (size_t next = 0; true;) {
+    std::vector<SlotChange> changes;
+    const auto placed = static_cast<size_t>(map.place(View<Id>(ids).subspan(next), changes));
+    size_t change = 0;
+    for (const size_t end = next + placed; next < end; ++next) {
+      if (!plain.has(rows[next])) {
+        ASSERT_LT(change, changes.size()) << "row " << rows[next] << " is not fetched";
+        ASSERT_EQ(changes[change].row, rows[next]);
+        plain.change(changes[change++]);
+      }
+      plain.use(rows[next]);
+      ASSERT_EQ(ids[next], plain.slot_of(rows[next])) << "row " << rows[next];
+    }
+    EXPECT_EQ(change, changes.size());
+    plain.expect_alike(map, kRows);
+    if (next == rows.size()) return;
+    EXPECT_EQ(plain.rows_in_use(), map.slots()) << "a slot was free";
+    EXPECT_FALSE(plain.in_use(rows[next]));
+    EXPECT_TRUE(std::equal(ids.begin() + static_cast<ptrdiff_t>(next), ids.end(),
+                           rows.begin() + static_cast<ptrdiff_t>(next)));
+    ASSERT_GT(plain.in_flight(), 1U);
+    const bool updated = random() % 2 == 0;
+    map.release(updated);
+    plain.release(updated);
+  }
+}
+
+std::vector<bool> rows_below(int64_t end, int64_t rows) {
+  std::vector<bool> below(static_cast<size_t>(rows));
+  std::fill_n(below.begin(), end, true);
+  return below;
+}
+
+template <class Id>
+class SlotMaps : public ::testing::Test {};
+using IdTypes = ::testing::Types<int32_t, int64_t>;
+TYPED_TEST_SUITE(SlotMaps, IdTypes);
+
+constexpr std::unique_ptr<SlotChoice> (*kChoices[])() = {make_clock, make_lru16};
+
+TYPED_TEST(SlotMaps, PlaceRandomBatchesLikeAPlainModel) {
+  for (const int64_t slots : {kMostIds, kMostIds + 1, int64_t{40}, kRows - 1, kRows}) {
+    for (const auto make_choice : kChoices) {
+      std::mt19937 random(static_cast<unsigned>(slots));
+      SlotMap map(kRows, slots, make_choice());
+      if (make_choice == make_clock) map.keep(rows_below(random() % 2 * 30, kRows));
+      PlainSlots plain(slots);
+      for (int batch = 0; batch < 200 && !this->HasFailure(); ++batch) {
+        SCOPED_TRACE("batch " + std::to_string(batch) + ", " + std::to_string(slots) + " slots");
+        place_like(map, plain, random_ids<TypeParam>(random), random);
+        while (plain.in_flight() > random() % 5) {
+          const bool updated = random() % 2 == 0;
+          map.release(updated);
+          plain.release(updated);
+        }
+      }
+    }
+  }
+}
+
+/// Places and releases a batch. Returns its changes.
+std::vector<SlotChange> changes_of(SlotMap& map, std::vector<int64_t> ids, bool updated = false) {
+  std::vector<SlotChange> changes;
+  map.begin();
+  EXPECT_EQ(map.place(View<int64_t>(ids), changes), static_cast<int64_t>(ids.size()));
+  map.release(updated);
+  return changes;
+}
+
+TEST(SlotMap, RowsOfEveryBatchStayWhileRowsOfOneBatchPass) {
+  SlotMap map(1000, 8, make_clock());
+  changes_of(map, {0, 1, 2, 3});
+  for (int64_t row = 4; row < 1000; row += 2) {
+    // The passing rows take slots while no batch uses the others.
+    EXPECT_EQ(changes_of(map, {row, row + 1, 0, 1, 2, 3}).size(), 2U) << "row " << row;
+  }
+}
+
+TEST(SlotMap, RowsThatAreNoLongerUsedLeave) {
+  SlotMap map(1000, 8, make_clock());
+  for (int i = 0; i < 100; ++i) changes_of(map, {0, 1, 2, 3});
+  for (int64_t row = 4; row < 100; ++row) changes_of(map, {row});
+  for (int64_t row = 0; row < 4; ++row) EXPECT_EQ(map.slot_of(row), -1) << "row " << row;
+}
+
+TEST(SlotMap, ARowIsDirtyFromItsUpdateUntilItLeaves) {
+  SlotMap map(10, 1, make_clock());
+  EXPECT_FALSE(changes_of(map, {0}, true).at(0).dirty);  // the slot was empty
+  EXPECT_TRUE(changes_of(map, {0}, false).empty());
+  EXPECT_TRUE(changes_of(map, {1}, false).at(0).dirty);
+  EXPECT_FALSE(changes_of(map, {2}, false).at(0).dirty);
+  map.mark_dirty(0);
+  EXPECT_TRUE(changes_of(map, {3}, true).at(0).dirty);
+}
+
+TEST(SlotMap, AClearedMapIsEmpty) {
+  SlotMap map(10, 3, make_clock());
+  changes_of(map, {0, 1, 2}, true);
+  map.clear();
+  for (int64_t row = 0; row < 10; ++row) EXPECT_EQ(map.slot_of(row), -1) << "row " << row;
+  for (const SlotChange& change : changes_of(map, {2, 3, 4})) {
+    EXPECT_EQ(change.evicted, -1);
+    EXPECT_FALSE(change.dirty);
+  }
+}
+
+TEST(SlotMap, FillTakesEmptySlotsOnly) {
+  for (const auto make_choice : kChoices) {
+    SlotMap map(200, 40, make_choice());
+    changes_of(map, {150}, true);
+    int64_t filled = 0;
+    for (int64_t row = 0; row < 150; ++row) {
+      const int64_t slot = map.fill(row);
+      EXPECT_EQ(map.slot_of(row), slot);
+      filled += slot >= 0;
+    }
+    EXPECT_EQ(filled, 39);
+    EXPECT_GE(map.slot_of(150), 0);
+    const std::set<int64_t> rows(map.row_of().begin(), map.row_of().end());
+    EXPECT_EQ(rows.size(), 40U);
+    EXPECT_EQ(changes_of(map, {151}).size(), 1U);
+  }
+}
+
+TEST(SlotMap, KeptRowsStayWhileOthersPass) {
+  SlotMap map(1000, 6, make_clock());
+  changes_of(map, {0, 500});
+  map.keep(rows_below(4, 1000));
+  changes_of(map, {1, 2});  // row 0 had its slot before
+  for (int64_t row = 4; row < 500; row += 2) changes_of(map, {row, row + 1}, true);
+  for (int64_t row = 0; row < 3; ++row) EXPECT_GE(map.slot_of(row), 0) << "row " << row;
+}
+
+TEST(SlotMap, KeptRowsLeaveIfABatchNeedsTheirSlotsAndAreThenLikeOthers) {
+  SlotMap map(1000, 6, make_clock());
+  map.keep(rows_below(5, 1000));
+  changes_of(map, {0, 1, 2, 3, 4}, true);
+  EXPECT_EQ(changes_of(map, {5, 6, 7}).size(), 3U);  // two of the kept rows leave
+  std::vector<int64_t> kept;
+  for (int64_t row = 0; row < 5; ++row) {
+    if (map.slot_of(row) >= 0) kept.push_back(row);
+  }
+  EXPECT_EQ(kept.size(), 3U);
+  changes_of(map, {0, 1, 2, 3, 4});
+  for (int64_t row = 100; row < 200; ++row) changes_of(map, {row});
+  for (int64_t row = 0; row < 5; ++row) {
+    const bool stayed = std::count(kept.begin(), kept.end(), row) > 0;
+    EXPECT_EQ(map.slot_of(row) >= 0, stayed) << "row " << row;
+  }
+}
+
+/// First slot and slots of the set that a slot belongs to.
+std::pair<int64_t, int64_t> set_of(int64_t slot, int64_t slots) {
+  const int64_t sets = std::max<int64_t>(slots / 16, 1), set = std::min(slot / 16, sets - 1);
+  return {16 * set, set + 1 == sets ? slots - 16 * set : 16};
+}
+
+TEST(Lru16, ARowReplacesTheLeastRecentlyUsedRowOfItsSet) {
+  for (const int64_t slots : {1, 5, 15, 16, 17, 31, 32, 47, 100}) {
+    SlotMap map(kRows + 20, slots, make_lru16());
+    std::mt19937 random(1);
+    std::map<int64_t, int64_t> set_of_row;
+    std::vector<int> last_use(static_cast<size_t>(slots), -1);
+    for (int batch = 0; batch < 2000; ++batch) {
+      SCOPED_TRACE(std::to_string(slots) + " slots, batch " + std::to_string(batch));
+      const auto row = static_cast<int64_t>(random() % (kRows + 20));
+      for (const SlotChange& change : changes_of(map, {row})) {
+        const auto [first, count] = set_of(change.slot, slots);
+        EXPECT_EQ(set_of_row.emplace(row, first).first->second, first);
+        const auto begin = last_use.begin() + first;
+        EXPECT_EQ(last_use[static_cast<size_t>(change.slot)],
+                  *std::min_element(begin, begin + count));
+      }
+      last_use[static_cast<size_t>(map.slot_of(row))] = batch;
+    }
+    std::set<int64_t> sets;
+    for (const auto& [row, first] : set_of_row) sets.insert(first);
+    EXPECT_EQ(static_cast<int64_t>(sets.size()), std::max<int64_t>(slots / 16, 1));
+  }
+}
+
+TEST(Lru16, ABatchThatOverflowsASetTakesSlotsOfOthers) {
+  constexpr int64_t kSlots = 70;
+  SlotMap map(2000, kSlots, make_lru16());
+  std::vector<int64_t> ids;
+  for (int64_t row = 0; std::ssize(ids) < kSlots; ++row) {
+    if (set_of(changes_of(map, {row}).at(0).slot, kSlots).first == 16) ids.push_back(row);
+  }
+  changes_of(map, ids);
+  for (const int64_t row : ids) EXPECT_GE(map.slot_of(row), 0) << "row " << row;
+  EXPECT_TRUE(changes_of(map, ids).empty());
+}
+
+}  // namespace
+}  // namespace dlrm::testing

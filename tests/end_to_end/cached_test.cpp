@@ -1,0 +1,89 @@
+#include <regex>
+
+#include "fixture.h"
+
+namespace dlrm {
+namespace {
+
+using CachedTables = SmallRun;
+
+/// A plan of two ranks in which all tables are cached, although they are small.
+constexpr const char* kPlan = R"({
+  "world": 2,
+  "shards": [
+    {"table": "tiny", "rows": [0, 3], "columns": [0, 8], "rank": 0, "tier": "cached"},
+    {"table": "big", "rows": [0, 2100], "columns": [0, 8], "rank": 0, "tier": "cached"},
+    {"table": "middle", "rows": [0, 500], "columns": [0, 8], "rank": 1, "tier": "cached"},
+    {"table": "big", "rows": [2100, 4001], "columns": [0, 8], "rank": 1, "tier": "cached"}
+  ],
+  "data_parallel": []
+})";
+
+constexpr const char* kCached =
+    "--overwrite --set sharding.plan=plan.json --set memory.cached.fast=12% "
+    "--set checkpoint.every_steps=10 --set checkpoint.keep=9 ";
+
+/// The same plan with all tables resident.
+std::string resident_plan() {
+  return std::regex_replace(std::string(kPlan), std::regex(", \"tier\": \"cached\""), "");
+}
+
+TEST_F(CachedTables, ARunContinuedWithoutACacheEqualsTheResidentRun) {
+  write_file(path("plan.json"), kPlan);
+  write_file(path("resident.json"), resident_plan());
+  ASSERT_EQ(train(2,
+                  "--set sharding.plan=resident.json --set checkpoint.directory=whole "
+                  "--set output.directory=whole_run")
+                .code,
+            0);
+  for (const std::string backing : {"ssd", "host"}) {
+    const std::string to = "--set memory.cached.backing=" + backing;
+    const Outcome first = train(2, kCached + to + " --set train.steps=20");
+    ASSERT_EQ(first.code, 0) << first.errors;
+    const std::string summary = read_file(path("run/summary.json"));
+    EXPECT_NE(summary.find("\"written_bytes\": "), std::string::npos) << summary;
+    EXPECT_EQ(summary.find("\"written_bytes\": 0,"), std::string::npos) << summary;
+    const Outcome resumed = train(2, "--resume --set sharding.plan=resident.json");
+    ASSERT_EQ(resumed.code, 0) << resumed.errors;
+    EXPECT_EQ(losses(path("run")), losses(path("whole_run"))) << backing;
+  }
+}
+
+TEST_F(CachedTables, ACachedRunContinuesWhereAResidentOneStopped) {
+  write_file(path("plan.json"), kPlan);
+  write_file(path("resident.json"), resident_plan());
+  const std::string resident = "--set sharding.plan=resident.json ";
+  ASSERT_EQ(train(2, resident + "--set output.directory=whole_run").code, 0);
+  ASSERT_EQ(train(2, resident + "--set train.steps=20 --set checkpoint.at_end=true").code, 0);
+  const Outcome resumed =
+      train(2, "--resume --set sharding.plan=plan.json --set memory.cached.fast=12%");
+  ASSERT_EQ(resumed.code, 0) << resumed.errors;
+  EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
+}
+
+TEST_F(CachedTables, TheRunEndsInOneLineIfTheDirectoryOfTheSsdCannotBeUsed) {
+  write_file(path("plan.json"), kPlan);
+  write_file(path("file"), "");
+  const Outcome ended = train(2, std::string(kCached) + "--set memory.cached.directory=file/cache");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(error_line(ended).find("file/cache"), std::string::npos) << ended.errors;
+}
+
+TEST_F(CachedTables, AFastTierThatIsTooSmallIsRefusedWithASizeThatWouldDo) {
+  write_file(path("plan.json"), kPlan);
+  const Outcome ended = train(2, std::string(kCached) + "--set memory.cached.fast=1KiB");
+  EXPECT_EQ(ended.code, 2);
+  const std::string line = error_line(ended);
+  EXPECT_NE(line.find("memory.cached.fast: too small"), std::string::npos) << ended.errors;
+  const size_t number = line.find("; ") + 2;
+  const std::string size = line.substr(number, line.find(' ', number) - number);
+  const Outcome fits =
+      train(2, std::string(kCached) +
+                   "--set train.steps=1 --set routing.depth=0 --set eval.at_end=false "
+                   "--set memory.cached.fast=" +
+                   size);
+  EXPECT_EQ(fits.code, 0) << size << ": " << fits.errors;
+}
+
+}  // namespace
+}  // namespace dlrm

@@ -1,0 +1,113 @@
+#include "dlrm/plan/cache_size.h"
+
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+using testing::ElementsAre;
+
+const std::vector<CachedRows> kTwo = {{1000, 64, 30}, {100, 32, 10}};
+
+TEST(CacheSlots, AreInProportionToLookups) {
+  // 4 slots for each lookup: 120 · 64 + 40 · 32 bytes.
+  EXPECT_THAT(cache_slots(kTwo, 8960), ElementsAre(120, 40));
+  EXPECT_THAT(cache_slots(kTwo, 8959), ElementsAre(119, 39));
+}
+
+TEST(CacheSlots, TheRestOfATableThatFitsGoesToTheOthers) {
+  EXPECT_THAT(cache_slots(kTwo, 600 * 64 + 100 * 32), ElementsAre(600, 100));
+  EXPECT_THAT(cache_slots(kTwo, 1000 * 64 + 100 * 32), ElementsAre(1000, 100));
+  EXPECT_THAT(cache_slots(kTwo, 1e9), ElementsAre(1000, 100));
+}
+
+TEST(CacheSlots, AreAtLeastOne) { EXPECT_THAT(cache_slots(kTwo, 1), ElementsAre(1, 1)); }
+
+TEST(BytesForSlots, AreTheLeastThatDo) {
+  for (const int64_t slots : {1, 7, 29, 30, 31, 99, 500, 1000}) {
+    const double bytes = bytes_for_slots(kTwo, 0, slots);
+    EXPECT_GE(cache_slots(kTwo, bytes)[0], slots);
+    EXPECT_LT(cache_slots(kTwo, bytes - 64)[0], slots == 1 ? 2 : slots);
+  }
+}
+
+TEST(FastBytes, AreASizeOrAShareAndNoMoreThanTheRows) {
+  CachedConfig config;
+  config.fast = "10%";
+  EXPECT_EQ(fast_bytes(config, kTwo), 6720);
+  config.fast = "2KiB";
+  EXPECT_EQ(fast_bytes(config, kTwo), 2048);
+  config.fast = "1GiB";
+  EXPECT_EQ(fast_bytes(config, kTwo), 67200);
+}
+
+/// Two tables of 1.5 MiB and 0.5 MiB with Adagrad's state, cached, on a CPU.
+RunConfig cached_config() {
+  RunConfig config = config_of({table("large", 12288, 16), table("small", 4096, 16)}, 64);
+  config.device = DeviceKind::kCpu;
+  config.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
+  config.memory.tier = MemoryTier::kCached;
+  config.memory.cached.fast = "50%";
+  return config;
+}
+
+TEST(CachedTiers, TablesUnderOneMebibyteStayResident) {
+  const Plan plan = make_plan(cached_config(), 1);
+  ASSERT_EQ(plan.shards.size(), 2u);
+  EXPECT_EQ(plan.shards[0].tier, MemoryTier::kCached);
+  EXPECT_EQ(plan.shards[1].tier, MemoryTier::kDevice);
+}
+
+TEST(CachedTiers, AGpuHasNone) {
+  RunConfig config = cached_config();
+  config.device = DeviceKind::kCuda;
+  for (const Shard& shard : make_plan(config, 1).shards) {
+    EXPECT_EQ(shard.tier, MemoryTier::kDevice);
+  }
+}
+
+TEST(CachedTiers, ThePlanFilesTierAppliesIfTheConfigSaysAuto) {
+  RunConfig config = cached_config();
+  Plan plan = make_plan(config, 1);
+  plan.shards[1].tier = MemoryTier::kCached;
+  const Plan read = parse_plan(to_json(plan, config.model), "p.json", config.model, 1);
+  EXPECT_EQ(read, plan);
+  config.memory.tier = MemoryTier::kAuto;
+  choose_tiers(config, {}, plan);
+  EXPECT_EQ(plan.shards[0].tier, MemoryTier::kCached);
+  EXPECT_EQ(plan.shards[1].tier, MemoryTier::kCached);
+  config.memory.tier = MemoryTier::kDevice;
+  choose_tiers(config, {}, plan);
+  EXPECT_EQ(plan.shards[0].tier, MemoryTier::kDevice);
+}
+
+TEST(CachedTiers, MemoryIsThatOfSlotsMapsAndTheSlowerTier) {
+  RunConfig config = cached_config();
+  const Plan plan = make_plan(config, 1);
+  const double row = 64 + 64;
+  const double map = 12288 * 4 + 6144 * 24;
+  config.memory.cached.backing = "host";
+  const RankMemory host = rank_memory(config, plan)[0];
+  EXPECT_EQ(host.tables, 4096 * 64);
+  EXPECT_EQ(host.optimizer_state, 4096 * 64);
+  EXPECT_EQ(host.cache, 6144 * row + map + 12288 * row);
+  config.memory.cached.backing = "ssd";
+  const double ssd = rank_memory(config, plan)[0].cache;
+  EXPECT_GE(ssd, 6144 * row + map + 12288 * 4);
+  EXPECT_LE(ssd, 6144 * row + map + 12288 * 6 + (8 << 20));
+}
+
+TEST(BatchesAhead, AreTheWindowsIfTablesAreCached) {
+  RunConfig config = cached_config();
+  config.routing.depth = 3;
+  EXPECT_EQ(config.batches_ahead(), 3);
+  config.memory.cached.window = 8;
+  EXPECT_EQ(config.batches_ahead(), 7);
+  config.memory.tier = MemoryTier::kAuto;
+  EXPECT_EQ(config.batches_ahead(), 3);
+  config.memory.tables["large"] = MemoryTier::kCached;
+  EXPECT_EQ(config.batches_ahead(), 7);
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test
