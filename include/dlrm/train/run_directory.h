@@ -19,7 +19,8 @@ struct StepMetrics {
   double loss = 0;      ///< of the step's global batch, before its update
   double lr = 0;        ///< of the dense optimizer
   double samples_per_second = 0;
-  double epoch = 0;  ///< epochs trained on so far, this step included
+  double epoch = 0;                         ///< epochs trained on so far, this step included
+  std::optional<CacheCounters> cache = {};  ///< of rank 0, since the line before
 };
 
 /// The lines of metrics.jsonl that a run resumed at `step` keeps: those of earlier steps, and those
