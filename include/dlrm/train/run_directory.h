@@ -6,6 +6,7 @@
 #include <string>
 
 #include "dlrm/comm/communicator.h"
+#include "dlrm/embedding/cache_counters.h"
 #include "dlrm/train/evaluation_history.h"
 
 namespace dlrm {
