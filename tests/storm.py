@@ -165,6 +165,7 @@ def metrics(folder):
             line = json.loads(text)
             line.pop("time", None)
             line.pop("samples_per_second", None)
+            line.pop("cache", None)
             lines.append(line)
     return lines
 

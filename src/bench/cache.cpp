@@ -108,19 +108,6 @@ void write_all_rows(Trainer& trainer) {
   }
 }
 
-CacheCounters since(const CacheCounters& now, const CacheCounters& before) {
-  CacheCounters d = now;
-  d.accesses -= before.accesses;
-  d.rows -= before.rows;
-  d.misses -= before.misses;
-  d.fetched_bytes -= before.fetched_bytes;
-  d.written_bytes -= before.written_bytes;
-  d.fetch_seconds -= before.fetch_seconds;
-  d.write_seconds -= before.write_seconds;
-  d.exposed_seconds -= before.exposed_seconds;
-  return d;
-}
-
 void measure(const CacheOptions& options, const RunConfig& config, Surroundings& s,
              CachePoint& point) {
   Training training(s, config, options.whole_step);
@@ -144,7 +131,7 @@ void measure(const CacheOptions& options, const RunConfig& config, Surroundings&
     point.steps += static_cast<int64_t>(part.size());
     for (const Batch& batch : part) point.samples += batch.size();
   }
-  point.cache = since(counters(), before);
+  point.cache = counters() - before;
 }
 
 AccessCounts count_accesses(const RunConfig& config) {
@@ -189,11 +176,6 @@ AccessCounts count_accesses(const RunConfig& config) {
 }
 
 }  // namespace
-
-double CachePoint::hit_rate() const {
-  return 1 -
-         static_cast<double>(cache.misses) / static_cast<double>(std::max<int64_t>(cache.rows, 1));
-}
 
 CacheResult run_cache(Communicator& comm, const CacheOptions& options) {
   Surroundings s(comm, options.config, machine_share(comm));

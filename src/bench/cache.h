@@ -38,7 +38,6 @@ struct CachePoint {
   CacheCounters cache;
 
   double samples_per_second() const { return static_cast<double>(samples) / seconds; }
-  double hit_rate() const;
 };
 
 struct CacheResult {

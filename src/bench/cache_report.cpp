@@ -35,7 +35,7 @@ Json point_json(const CachePoint& point, const CachePoint& resident) {
   json["ratio"] = point.samples_per_second() / resident.samples_per_second();
   json["seconds"] = point.seconds;
   json["steps"] = point.steps;
-  json["hit_rate"] = point.hit_rate();
+  json["hit_rate"] = point.cache.hit_rate();
   json["rows_per_step"] = static_cast<double>(point.cache.rows) / steps;
   json["misses_per_step"] = static_cast<double>(point.cache.misses) / steps;
   json["fetched_bytes"] = point.cache.fetched_bytes;
@@ -103,7 +103,7 @@ std::string to_table(const CacheOptions& options, const CacheResult& result) {
     text += fmt::format(
         "{:<12}{:>8.4g}{:>10.2f}{:>9.2f}{:>12.0f}{:>8.3f}{:>14.1f}{:>9.1f}{:>9.1f}{:>10.2f}\n",
         point.policy.empty() ? "resident" : point.policy, point.share, point.fast_bytes / 0x1p30,
-        100 * point.hit_rate(), point.samples_per_second(),
+        100 * point.cache.hit_rate(), point.samples_per_second(),
         point.samples_per_second() / result.points.front().samples_per_second(),
         static_cast<double>(point.cache.misses) / static_cast<double>(point.steps),
         100 * share_of(point.cache.fetch_seconds, point),

@@ -83,15 +83,19 @@ void Router::route(const LocalBags& bags) {
 }
 
 void Router::poll() {
+  bool agrees = true;
   for (int i = 0; i < in_flight(); ++i) {
     Transfer& transfer = transfers_[i];
     if (transfer.stage == Stage::kSizes && transfer.pending.poll()) begin_messages(transfer);
     // On every rank, later batches' messages start after those of this batch.
     if (transfer.stage == Stage::kSizes) return;
     if (transfer.stage == Stage::kMessages && transfer.pending.poll()) finish_messages(transfer);
-    if (transfer.stage == Stage::kPlacing && placement_->placed(transfer.placed_as)) {
+    if (transfer.stage == Stage::kPlacing && agrees && placement_->placed(transfer.placed_as)) {
       begin_agreeing(transfer);
     }
+    // On every rank, later batches' agreements start after that of this batch. The placement may
+    // have placed them since it was asked about this one.
+    agrees &= transfer.stage != Stage::kPlacing;
     if (transfer.stage == Stage::kMessages && placement_) return;  // batches are placed in order
     if (transfer.stage == Stage::kAgreeing && transfer.pending.poll()) arrive(transfer);
   }

@@ -110,12 +110,26 @@ void RunDirectory::truncate_metrics(const std::optional<KeptLines>& kept) {
   metrics.commit();
 }
 
+namespace {
+
+std::string text_of(const CacheCounters& cache) {
+  return fmt::format(
+      ", \"cache\": {{\"hit_rate\": {}, \"misses\": {}, \"fetched_bytes\": {}, "
+      "\"written_bytes\": {}, \"fetch_seconds\": {}, \"write_seconds\": {}, "
+      "\"exposed_seconds\": {}}}",
+      number(cache.hit_rate(), 6), cache.misses, cache.fetched_bytes, cache.written_bytes,
+      number(cache.fetch_seconds, 6), number(cache.write_seconds, 6),
+      number(cache.exposed_seconds, 6));
+}
+
+}  // namespace
+
 void RunDirectory::log(const StepMetrics& m) {
   metrics_->append(
       fmt::format("{{\"step\": {}, \"epoch\": {}, \"samples\": {}, \"loss\": {}, \"lr\": {}, "
-                  "\"samples_per_second\": {}, \"time\": \"{}\"}}\n",
+                  "\"samples_per_second\": {}{}, \"time\": \"{}\"}}\n",
                   m.step, number(m.epoch, 6), m.samples, number(m.loss, 9), number(m.lr, 9),
-                  number(m.samples_per_second, 6), now()));
+                  number(m.samples_per_second, 6), m.cache ? text_of(*m.cache) : "", now()));
 }
 
 void RunDirectory::log(const Evaluation& evaluation, double epoch) {

@@ -27,8 +27,10 @@ void StepReports::step(const RunProgress& progress, int64_t samples, double seco
       config_.train.dense_optimizer.lr * config_.train.lr_schedule.factor(progress.step - 1);
   unlogged_ =
       StepMetrics{progress.step, progress.samples, progress.loss, lr, rate, epoch(progress.step)};
+  if (progress.cache) unlogged_->cache = *progress.cache - cache_logged_;
   if (logged) {
     finish();
+    if (progress.cache) cache_logged_ = *progress.cache;
     window_seconds_ = 0;
     window_samples_ = 0;
   }

@@ -37,6 +37,7 @@ class StepReports {
   StepTimes times_;
   double window_seconds_ = 0;  // since the last line of metrics
   int64_t window_samples_ = 0;
+  CacheCounters cache_logged_;           // up to the last line of metrics
   std::optional<StepMetrics> unlogged_;  // the last step's metrics if they have no line yet
 };
 

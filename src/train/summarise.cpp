@@ -9,11 +9,10 @@ namespace dlrm {
 namespace {
 
 std::map<std::string, double> cache_figures(const CacheCounters& cache) {
-  const auto rows = static_cast<double>(std::max<int64_t>(cache.rows, 1));
   return {{"accesses", static_cast<double>(cache.accesses)},
           {"rows", static_cast<double>(cache.rows)},
           {"misses", static_cast<double>(cache.misses)},
-          {"hit_rate", 1 - static_cast<double>(cache.misses) / rows},
+          {"hit_rate", cache.hit_rate()},
           {"fetched_bytes", static_cast<double>(cache.fetched_bytes)},
           {"written_bytes", static_cast<double>(cache.written_bytes)},
           {"fetch_seconds", cache.fetch_seconds},

@@ -80,6 +80,7 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
     progress.loop_seconds += seconds;
     progress.stopped = result.stop;
     gpu_.sample(seconds_since_start(context_.trace));
+    progress.cache = trainer_.embeddings().cache_counters();
     reports_.step(progress, result.samples, seconds, total);
     progress.cpu_utilization = usage.utilization(threads_);
     if (progress.stopped) break;
@@ -95,7 +96,6 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   progress.wait_seconds = batches.wait_seconds();
   progress.exchanged_bytes = trainer_.traffic().total() - sent_before - evaluation_bytes_;
   progress.recorded_steps = trainer_.steps_replayed();
-  progress.cache = trainer_.embeddings().cache_counters();
   progress.gpu = gpu_.mean();
   reports_.clear_line();
 }

@@ -61,6 +61,24 @@ TEST_F(CachedTables, ACachedRunContinuesWhereAResidentOneStopped) {
   EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
 }
 
+TEST_F(CachedTables, EveryPolicyTrainsLikeTheResidentRun) {
+  write_file(path("plan.json"), kPlan);
+  write_file(path("resident.json"), resident_plan());
+  ASSERT_EQ(train(2, "--set sharding.plan=resident.json --set output.directory=whole_run").code, 0);
+  const Outcome lru = train(2, std::string(kCached) + "--set memory.cached.policy=lru16");
+  ASSERT_EQ(lru.code, 0) << lru.errors;
+  EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
+  const std::string cached = std::string(kCached) + "--set memory.cached.policy=static ";
+  const Outcome first = train(2, cached + "--set train.steps=20");
+  ASSERT_EQ(first.code, 0) << first.errors;
+  EXPECT_NE(first.errors.find("static: the rows of 20 batches were counted"), std::string::npos);
+  const Outcome resumed =
+      train(2, std::regex_replace(cached, std::regex("--overwrite"), "--resume"));
+  ASSERT_EQ(resumed.code, 0) << resumed.errors;
+  EXPECT_NE(resumed.errors.find("static: the rows of 20 batches were counted"), std::string::npos);
+  EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
+}
+
 TEST_F(CachedTables, TheRunEndsInOneLineIfTheDirectoryOfTheSsdCannotBeUsed) {
   write_file(path("plan.json"), kPlan);
   write_file(path("file"), "");

@@ -61,6 +61,27 @@ TEST_F(Reports, TheFirstTheDueAndTheLastStepHaveALine) {
   EXPECT_THAT(column<double>("epoch"), ElementsAre(0.25, 0.75, 1.5, 2));
 }
 
+TEST_F(Reports, ALineCountsWhatCachesDidSinceTheLineBefore) {
+  config_.output.metrics_every = 2;
+  step(1, 0.5, 4);
+  for (int64_t s = 2; s <= 4; ++s) {
+    progress_.cache = CacheCounters{100 * s,
+                                    50 * s,
+                                    10 * s,
+                                    7 * s,
+                                    3 * s,
+                                    0.5 * static_cast<double>(s),
+                                    0.25 * static_cast<double>(s),
+                                    0.125 * static_cast<double>(s)};
+    step(s, 0.5, 4);
+  }
+  const std::vector<json> all = lines();
+  EXPECT_FALSE(all[0].contains("cache"));
+  EXPECT_EQ(all[1]["cache"], json::parse(R"({"hit_rate": 0.8, "misses": 20, "fetched_bytes": 14,
+      "written_bytes": 6, "fetch_seconds": 1.0, "write_seconds": 0.5, "exposed_seconds": 0.25})"));
+  EXPECT_EQ(all[2]["cache"], all[1]["cache"]);
+}
+
 TEST_F(Reports, TheStepOfAStopHasALine) {
   config_.output.metrics_every = 100;
   step(5, 0.5, 80);

@@ -13,6 +13,22 @@ struct CacheCounters {
   double fetch_seconds = 0;    ///< in which rows were brought to the fast tier
   double write_seconds = 0;    ///< in which rows were written to the slower tier
   double exposed_seconds = 0;  ///< in which steps waited for their rows
+
+  /// The share of `rows` that were in the fast tier.
+  double hit_rate() const {
+    return 1 - static_cast<double>(misses) / static_cast<double>(rows > 0 ? rows : 1);
+  }
+  friend CacheCounters operator-(CacheCounters a, const CacheCounters& b) {
+    a.accesses -= b.accesses;
+    a.rows -= b.rows;
+    a.misses -= b.misses;
+    a.fetched_bytes -= b.fetched_bytes;
+    a.written_bytes -= b.written_bytes;
+    a.fetch_seconds -= b.fetch_seconds;
+    a.write_seconds -= b.write_seconds;
+    a.exposed_seconds -= b.exposed_seconds;
+    return a;
+  }
 };
 
 }  // namespace dlrm

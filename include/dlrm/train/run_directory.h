@@ -6,6 +6,7 @@
 #include <string>
 
 #include "dlrm/comm/communicator.h"
+#include "dlrm/embedding/cache_counters.h"
 #include "dlrm/train/evaluation_history.h"
 
 namespace dlrm {
@@ -19,7 +20,8 @@ struct StepMetrics {
   double loss = 0;      ///< of the step's global batch, before its update
   double lr = 0;        ///< of the dense optimizer
   double samples_per_second = 0;
-  double epoch = 0;  ///< epochs trained on so far, this step included
+  double epoch = 0;                         ///< epochs trained on so far, this step included
+  std::optional<CacheCounters> cache = {};  ///< of rank 0, since the line before
 };
 
 /// The lines of metrics.jsonl that a run resumed at `step` keeps: those of earlier steps, and those

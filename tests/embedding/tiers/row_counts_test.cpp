@@ -56,7 +56,7 @@ TEST(RowCounts, TheHottestRowsAreInTheMostBatchesAndLeaveRoomForTheLargestOne) {
 TEST(RowCounts, ARowOfVeryManyBatchesStaysTheHottest) {
   RowCounts counts(3);
   std::vector<int64_t> one{1}, two{2};
-  for (int batch = 0; batch < 70000; ++batch) counts.add({group_of(one)}, 0);
+  for (int batch = 0; batch < 65536; ++batch) counts.add({group_of(one)}, 0);
   counts.add({group_of(two)}, 0);
   EXPECT_EQ(counts.hottest(2), std::vector<bool>({false, true, false}));
 }
