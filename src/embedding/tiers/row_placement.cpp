@@ -284,6 +284,7 @@ void RowPlacement::move(RowCache& cache, View<const SlotChange> changes) {
   const int64_t read = cache.fetch(changes);
   const std::lock_guard lock(mutex_);
   counters_.misses += static_cast<int64_t>(changes.size());
+  counters_.reads += read;
   counters_.fetched_bytes += read * cache.record_bytes();
   counters_.fetch_seconds += seconds_since(begin);
 }
