@@ -60,8 +60,4 @@ struct SsdRecordsOptions {
 std::unique_ptr<RecordStore> make_ssd_records(int64_t rows, int64_t record_bytes,
                                               const SsdRecordsOptions& options);
 
-/// The most host memory that an SSD store takes: 4 bytes a row, 4 bytes for each 4 KiB of the file,
-/// and buffers of about 7 MiB.
-int64_t ssd_records_memory(int64_t rows, int64_t record_bytes, const SsdRecordsOptions& options);
-
 }  // namespace dlrm
