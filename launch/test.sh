@@ -129,7 +129,7 @@ rest() {
     leave_out fuzz "clang, libFuzzer or OpenMP for it is not installed"
   fi
   # Without GPU code only the stubs differ, and what programs say if they are asked for a GPU.
-  part "cpu: build" build cpu programs dlrm-bench {device,end_to_end}_test &&
+  part "cpu: build" build cpu programs dlrm-bench {bench,device,end_to_end}_test &&
     part "cpu: tests" run cpu -L '^(device|end_to_end|bench)$'
   has_nvcc || return
   # What gpu_acceptance.sh takes to a machine with a GPU; kernels are compiled once, in the libraries.
