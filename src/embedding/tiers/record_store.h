@@ -11,7 +11,7 @@ namespace dlrm {
 /// What a tier moved since it was made.
 struct TierTraffic {
   struct Direction {
-    int64_t rows = 0;    ///< that the caller asked for
+    int64_t rows = 0;    ///< whose records the caller read or wrote
     int64_t bytes = 0;   ///< that the memory or the disk moved, compaction included
     double seconds = 0;  ///< within calls
   };
@@ -59,9 +59,5 @@ struct SsdRecordsOptions {
 /// a read under way if it fills more than 8 segments meanwhile.
 std::unique_ptr<RecordStore> make_ssd_records(int64_t rows, int64_t record_bytes,
                                               const SsdRecordsOptions& options);
-
-/// The most host memory that an SSD store takes: 4 bytes a row, 4 bytes for each 4 KiB of the file,
-/// and buffers of about 7 MiB.
-int64_t ssd_records_memory(int64_t rows, int64_t record_bytes, const SsdRecordsOptions& options);
 
 }  // namespace dlrm

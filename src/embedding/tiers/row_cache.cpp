@@ -63,7 +63,7 @@ std::shared_ptr<WriteBack> RowCache::evict(View<const SlotChange> changes) {
   return evicted;
 }
 
-int64_t RowCache::fetch(View<const SlotChange> changes) {
+void RowCache::fetch(View<const SlotChange> changes) {
   rows_.clear();
   slots_.clear();
   {
@@ -82,7 +82,6 @@ int64_t RowCache::fetch(View<const SlotChange> changes) {
   for (size_t i = 0; i < slots_.size(); ++i) {
     layout_.scatter(records_.data() + i * static_cast<size_t>(layout_.bytes()), slots_[i]);
   }
-  return std::count_if(written_.begin(), written_.end(), [](uint8_t w) { return w != 0; });
 }
 
 void RowCache::write(const WriteBack& evicted) {

@@ -45,8 +45,8 @@ class RowCache {
   /// Takes the dirty rows of `changes` out of their slots. They are forwarded from the result until
   /// it is written. Null if there are none.
   std::shared_ptr<WriteBack> evict(View<const SlotChange> changes);
-  /// Fills the slots of `changes`. Returns the number of records that the store read.
-  int64_t fetch(View<const SlotChange> changes);
+  /// Fills the slots of `changes`.
+  void fetch(View<const SlotChange> changes);
   /// Writes evicted records to the store. May run at the same time as evict() and fetch().
   void write(const WriteBack& evicted);
 

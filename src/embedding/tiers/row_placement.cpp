@@ -167,8 +167,18 @@ void RowPlacement::end_counting() {
 }
 
 CacheCounters RowPlacement::counters() {
-  const std::lock_guard lock(mutex_);
-  return counters_;
+  CacheCounters counters;
+  {
+    const std::lock_guard lock(mutex_);
+    counters = counters_;
+  }
+  for (const auto& cache : caches_) {
+    const TierTraffic traffic = cache->store().traffic();
+    counters.reads += traffic.read.rows;
+    counters.fetched_bytes += traffic.read.bytes;
+    counters.written_bytes += traffic.written.bytes;
+  }
+  return counters;
 }
 
 void RowPlacement::apply_releases() {
@@ -278,14 +288,11 @@ void RowPlacement::move(RowCache& cache, View<const SlotChange> changes) {
       cache.write(*evicted);
       const std::lock_guard lock(mutex_);
       counters_.write_seconds += seconds_since(write_begin);
-      counters_.written_bytes += static_cast<int64_t>(evicted->records.size());
     });
   }
-  const int64_t read = cache.fetch(changes);
+  cache.fetch(changes);
   const std::lock_guard lock(mutex_);
   counters_.misses += static_cast<int64_t>(changes.size());
-  counters_.reads += read;
-  counters_.fetched_bytes += read * cache.record_bytes();
   counters_.fetch_seconds += seconds_since(begin);
 }
 

@@ -231,13 +231,4 @@ std::unique_ptr<RecordStore> make_ssd_records(int64_t rows, int64_t record_bytes
   return std::make_unique<SsdRecords>(rows, record_bytes, options, open_block_file(options));
 }
 
-int64_t ssd_records_memory(int64_t rows, int64_t record_bytes, const SsdRecordsOptions& options) {
-  const RecordLayout layout(rows, record_bytes, options);
-  return rows * static_cast<int64_t>(sizeof(uint32_t)) +
-         layout.most_segments * (layout.segment_blocks * static_cast<int64_t>(sizeof(uint32_t)) +
-                                 static_cast<int64_t>(sizeof(int64_t) + 1)) +
-         layout.segment_bytes() +
-         (options.queue_depth + kCompactionDepth) * most_blocks_of(layout) * kBlockBytes;
-}
-
 }  // namespace dlrm
