@@ -60,7 +60,8 @@ void run(const Arguments& arguments) {
                                   arguments.host_memory * kGiB};
   const dlrm::Plan plan = dlrm::make_plan(config, arguments.ranks, options);
   dlrm::print_plan_report(stdout, config, plan, options);
-  if (arguments.scans) fmt::print("{}", dlrm::scan_data(config, plan, arguments.scanned));
+  fmt::print("{}", arguments.scans ? dlrm::scan_data(config, plan, arguments.scanned)
+                                   : dlrm::feasibility(config, plan));
   dlrm::write_output(arguments.output, dlrm::to_json(plan, config.model));
 }
 

@@ -5,7 +5,7 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/data/batch_source.h"
-#include "dlrm/embedding/ssd_rate.h"
+#include "dlrm/embedding/record_rate.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/session.h"
 #include "dlrm/train/step_ahead.h"

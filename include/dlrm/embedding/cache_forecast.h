@@ -13,8 +13,8 @@ namespace dlrm {
 /// What the caches of one rank would do in training on given batches. Nothing is stored.
 class CacheForecast {
  public:
-  /// The policy is that of the config, `static` without its kept rows. `window`: batches in flight.
-  CacheForecast(const RunConfig& config, const Plan& plan, int rank, int window);
+  /// The policy and window are those of the config, but `static` keeps no rows.
+  CacheForecast(const RunConfig& config, const Plan& plan, int rank);
   ~CacheForecast();
   CacheForecast(CacheForecast&&) noexcept;
 
@@ -32,7 +32,8 @@ class CacheForecast {
     int64_t writes = 0;         ///< rows that would be written to it
   };
   const std::vector<Slice>& slices() const { return slices_; }
-  int64_t batches() const { return batches_; }
+  /// Sets misses, reads and writes to 0. The rows stay where they are.
+  void reset_counts();
   /// The least fast memory in which every batch fits, whatever the config says.
   int64_t least_fast_bytes() const;
 
@@ -45,7 +46,6 @@ class CacheForecast {
   std::vector<CachedRows> sizes_;
   std::vector<Slice> slices_;
   std::vector<Cache> caches_;  ///< of slices_
-  int64_t batches_ = 0;
 };
 
 }  // namespace dlrm

@@ -24,6 +24,11 @@ CacheForecast::CacheForecast(CacheForecast&&) noexcept = default;
 
 namespace {
 
+int64_t distinct(std::vector<int64_t> ids) {
+  std::sort(ids.begin(), ids.end());
+  return std::unique(ids.begin(), ids.end()) - ids.begin();
+}
+
 std::vector<CachedRows> rows_of(const RunConfig& config, const Plan& plan, int rank) {
   return cached_rows(config.model.tables, config.train.sparse_optimizer.type,
                      config.train.global_batch_size, plan, rank);
@@ -31,8 +36,10 @@ std::vector<CachedRows> rows_of(const RunConfig& config, const Plan& plan, int r
 
 }  // namespace
 
-CacheForecast::CacheForecast(const RunConfig& config, const Plan& plan, int rank, int window)
-    : window_(window), tables_(config.model.tables), sizes_(rows_of(config, plan, rank)) {
+CacheForecast::CacheForecast(const RunConfig& config, const Plan& plan, int rank)
+    : window_(config.memory.cached.policy == "lookahead" ? config.batches_ahead() + 1 : 1),
+      tables_(config.model.tables),
+      sizes_(rows_of(config, plan, rank)) {
   const CachedConfig& cached = config.memory.cached;
   const std::vector<int64_t> slots = cache_slots(sizes_, fast_bytes(cached, sizes_));
   for (const Shard& shard : plan.shards) {
@@ -47,7 +54,6 @@ CacheForecast::CacheForecast(const RunConfig& config, const Plan& plan, int rank
 }
 
 void CacheForecast::add(View<const int64_t> ids, View<const int64_t> offsets) {
-  ++batches_;
   int64_t features = 0;
   for (const TableConfig& table : tables_) features += static_cast<int64_t>(table.features.size());
   const int64_t samples = (static_cast<int64_t>(offsets.size()) - 1) / features;
@@ -67,15 +73,13 @@ void CacheForecast::add(View<const int64_t> ids, View<const int64_t> offsets) {
           mine.push_back(id - slices_[s].rows.begin);
         }
       }
-      std::sort(mine.begin(), mine.end());
-      mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
       place(slices_[s], caches_[s], mine);
     }
   }
 }
 
 void CacheForecast::place(Slice& slice, Cache& cache, std::vector<int64_t>& ids) {
-  slice.largest_batch = std::max(slice.largest_batch, static_cast<int64_t>(ids.size()));
+  slice.largest_batch = std::max(slice.largest_batch, distinct(ids));
   const auto release = [&] {
     cache.map.release(/*updated=*/true);
     --cache.in_flight;
@@ -97,6 +101,10 @@ void CacheForecast::place(Slice& slice, Cache& cache, std::vector<int64_t>& ids)
     ++slice.writes;
     cache.stored[static_cast<size_t>(change.evicted)] = true;
   }
+}
+
+void CacheForecast::reset_counts() {
+  for (Slice& slice : slices_) slice.misses = slice.reads = slice.writes = 0;
 }
 
 int64_t CacheForecast::least_fast_bytes() const {

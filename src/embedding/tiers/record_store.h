@@ -26,7 +26,15 @@ class RecordStore {
   virtual ~RecordStore() = default;
   /// Reads the records of distinct rows to out [rows.size()][record_bytes]. written[i] is 0 if the
   /// row was never written. Its bytes in `out` are then unspecified.
-  virtual void read(View<const int64_t> rows, std::byte* out, uint8_t* written) = 0;
+  void read(View<const int64_t> rows, std::byte* out, uint8_t* written) {
+    start_read(rows, out, written);
+    finish_read();
+  }
+  /// The two parts of read(). `out` and `written` must stay between them. So one thread reads from
+  /// many stores at the same time, but has at most one read of each under way. None is after an
+  /// error.
+  virtual void start_read(View<const int64_t> rows, std::byte* out, uint8_t* written) = 0;
+  virtual void finish_read() = 0;
   /// Writes records [rows.size()][record_bytes] of distinct rows.
   virtual void write(View<const int64_t> rows, const std::byte* records) = 0;
   /// Forgets all records.

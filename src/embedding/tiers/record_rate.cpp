@@ -1,4 +1,4 @@
-#include "dlrm/embedding/ssd_rate.h"
+#include "dlrm/embedding/record_rate.h"
 
 #include <algorithm>
 #include <chrono>
@@ -15,24 +15,16 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-}  // namespace
-
-SsdRate measure_ssd(const std::string& directory, int64_t record_bytes, int64_t bytes,
-                    double seconds) {
-  SsdRecordsOptions options;
-  options.directory = directory;
-  options.name = "rate";
-  const int64_t rows = std::max<int64_t>(bytes / record_bytes, 1);
+RecordRate measure(RecordStore& store, int64_t rows, int64_t record_bytes, double seconds) {
   const int64_t batch = std::min<int64_t>(rows, 4096);
-  const auto store = make_ssd_records(rows, record_bytes, options);
   std::vector<std::byte> records(static_cast<size_t>(batch * record_bytes));
   std::vector<uint8_t> written(static_cast<size_t>(batch));
   std::vector<int64_t> list(static_cast<size_t>(batch));
-  SsdRate rate;
+  RecordRate rate;
   auto begin = std::chrono::steady_clock::now();
   for (int64_t first = 0; first + batch <= rows; first += batch) {
     std::iota(list.begin(), list.end(), first);
-    store->write(list, records.data());
+    store.write(list, records.data());
   }
   rate.rows_written = static_cast<double>(rows / batch * batch) / seconds_since(begin);
   std::mt19937_64 random(1);
@@ -43,11 +35,27 @@ SsdRate measure_ssd(const std::string& directory, int64_t record_bytes, int64_t 
     for (int64_t& row : list) row = any(random);
     std::sort(list.begin(), list.end());
     const auto distinct = static_cast<size_t>(std::unique(list.begin(), list.end()) - list.begin());
-    store->read(View<const int64_t>(list).subspan(0, distinct), records.data(), written.data());
+    store.read(View<const int64_t>(list).subspan(0, distinct), records.data(), written.data());
     read += static_cast<int64_t>(distinct);
   }
   rate.rows_read = static_cast<double>(read) / seconds_since(begin);
   return rate;
+}
+
+}  // namespace
+
+RecordRate measure_ssd(const std::string& directory, int64_t record_bytes, int64_t bytes,
+                       double seconds) {
+  SsdRecordsOptions options;
+  options.directory = directory;
+  options.name = "a measurement";
+  const int64_t rows = std::max<int64_t>(bytes / record_bytes, 1);
+  return measure(*make_ssd_records(rows, record_bytes, options), rows, record_bytes, seconds);
+}
+
+RecordRate measure_memory(int64_t record_bytes, int64_t bytes, double seconds) {
+  const int64_t rows = std::max<int64_t>(bytes / record_bytes, 1);
+  return measure(*make_memory_records(rows, record_bytes), rows, record_bytes, seconds);
 }
 
 }  // namespace dlrm
