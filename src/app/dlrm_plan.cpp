@@ -11,11 +11,13 @@
 #include "dlrm/plan/plan.h"
 
 #include "memory_option.h"
+#include "scan_data.h"
 #include "write_output.h"
 
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr int64_t kMostBatches = int64_t{1} << 53;
 
 struct Arguments {
   std::string config;
@@ -25,6 +27,8 @@ struct Arguments {
   double host_memory = 0;
   std::string output;
   std::vector<std::string> set;
+  bool scans = false;
+  int64_t scanned = 0;
 };
 
 void declare(CLI::App& app, Arguments& arguments) {
@@ -42,6 +46,10 @@ void declare(CLI::App& app, Arguments& arguments) {
                  "GiB of host memory that a rank may use in addition (device: cuda)")
       ->check(dlrm::gibibytes());
   app.add_option("--output", arguments.output, "write the plan to this file, as plan.json");
+  app.add_flag("--scan-data", arguments.scans,
+               "read the batches of the run, and say what cached tables would do with them");
+  app.add_option("--scan-batches", arguments.scanned, "at most so many of them (0: all)")
+      ->check(CLI::Range(int64_t{0}, kMostBatches));
   app.add_option("--set", arguments.set, "a.b.c=value: replaces one key of the config; repeatable")
       ->allow_extra_args(false);
 }
@@ -52,6 +60,8 @@ void run(const Arguments& arguments) {
                                   arguments.host_memory * kGiB};
   const dlrm::Plan plan = dlrm::make_plan(config, arguments.ranks, options);
   dlrm::print_plan_report(stdout, config, plan, options);
+  fmt::print("{}", arguments.scans ? dlrm::scan_data(config, plan, arguments.scanned)
+                                   : dlrm::feasibility(config, plan));
   dlrm::write_output(arguments.output, dlrm::to_json(plan, config.model));
 }
 

@@ -16,6 +16,7 @@
 #include "dlrm/train/stop_signal.h"
 
 #include "memory_option.h"
+#include "scan_data.h"
 
 namespace dlrm {
 namespace {
@@ -94,7 +95,9 @@ ExitCode plan_only(const Arguments& a, int ranks) {
   options.host_memory_bytes = a.host_memory_gib * 0x1p30;
   options.gpu = !cuda_is_emulated() && cuda_device_count() > 0;
   const int world = a.ranks > 0 ? a.ranks : ranks;
-  print_plan_report(stdout, a.run.config, make_plan(a.run.config, world, options), options);
+  const Plan plan = make_plan(a.run.config, world, options);
+  print_plan_report(stdout, a.run.config, plan, options);
+  fmt::print("{}", feasibility(a.run.config, plan));
   return ExitCode::kDone;
 }
 

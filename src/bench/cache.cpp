@@ -5,6 +5,7 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/data/batch_source.h"
+#include "dlrm/embedding/record_rate.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/session.h"
 #include "dlrm/train/step_ahead.h"
@@ -134,6 +135,20 @@ void measure(const CacheOptions& options, const RunConfig& config, Surroundings&
   point.cache = counters() - before;
 }
 
+/// Bytes of a record of the table with most bytes.
+int64_t largest_record(const RunConfig& config) {
+  const OptimizerTraits& optimizer = traits_of(config.train.sparse_optimizer.type);
+  int64_t most = 0, record = 0;
+  for (const TableConfig& table : config.model.tables) {
+    const auto state = static_cast<int64_t>(sizeof(float)) * optimizer.state_count() *
+                       (optimizer.rowwise() ? 1 : table.dim);
+    const int64_t bytes = table.dim * static_cast<int64_t>(size_of(table.dtype)) + state;
+    if (bytes * table.rows > most) record = bytes;
+    most = std::max(most, bytes * table.rows);
+  }
+  return record;
+}
+
 AccessCounts count_accesses(const RunConfig& config) {
   std::vector<std::vector<uint32_t>> counts;  // by table
   for (const TableConfig& table : config.model.tables) {
@@ -192,6 +207,13 @@ CacheResult run_cache(Communicator& comm, const CacheOptions& options) {
   s.log.info("resident: {} s", options.seconds);
   measure(options, config, s, resident);
   result.points.push_back(resident);
+  const double resident_step = resident.seconds / static_cast<double>(resident.steps);
+  if (options.config.memory.cached.backing == "ssd") {
+    const EmbeddingOptions tables = embedding_options(options.config);
+    constexpr int64_t kBytes = int64_t{1} << 30;
+    result.rows_read =
+        measure_ssd(tables.cached.directory, largest_record(options.config), kBytes, 5).rows_read;
+  }
   config.memory.tier = MemoryTier::kCached;
   for (const std::string& policy : options.policies) {
     for (const double share : options.shares) {
@@ -204,6 +226,11 @@ CacheResult run_cache(Communicator& comm, const CacheOptions& options) {
       const Plan plan = make_plan(config, 1, s.execution.plan_options());
       point.fast_bytes = rank_memory(config, plan)[0].cache;
       measure(options, config, s, point);
+      const double reads =
+          static_cast<double>(point.cache.reads) / static_cast<double>(point.steps);
+      if (result.rows_read > 0) {
+        point.limit = resident_step / std::max(resident_step, reads / result.rows_read);
+      }
       result.points.push_back(point);
     }
   }

@@ -36,6 +36,8 @@ struct CachePoint {
   int64_t samples = 0;
   double seconds = 0;
   CacheCounters cache;
+  /// The highest ratio to resident tables that the SSD allows; 1 without one.
+  double limit = 1;
 
   double samples_per_second() const { return static_cast<double>(samples) / seconds; }
 };
@@ -44,6 +46,7 @@ struct CacheResult {
   int threads = 1;
   std::string chain;  ///< of tiers
   double table_bytes = 0;
+  double rows_read = 0;  ///< random records that the SSD reads in a second; 0 without one
   AccessCounts accesses;
   std::vector<CachePoint> points;  ///< the first is resident
 };

@@ -33,11 +33,13 @@ Json point_json(const CachePoint& point, const CachePoint& resident) {
   json["fast_bytes"] = point.fast_bytes;
   json["samples_per_second"] = point.samples_per_second();
   json["ratio"] = point.samples_per_second() / resident.samples_per_second();
+  json["limit"] = point.limit;
   json["seconds"] = point.seconds;
   json["steps"] = point.steps;
   json["hit_rate"] = point.cache.hit_rate();
   json["rows_per_step"] = static_cast<double>(point.cache.rows) / steps;
   json["misses_per_step"] = static_cast<double>(point.cache.misses) / steps;
+  json["reads_per_step"] = static_cast<double>(point.cache.reads) / steps;
   json["fetched_bytes"] = point.cache.fetched_bytes;
   json["written_bytes"] = point.cache.written_bytes;
   json["fetch_share"] = share_of(point.cache.fetch_seconds, point);
@@ -75,6 +77,7 @@ std::string to_json(const CacheOptions& options, const CacheResult& result) {
   json["part"] = options.whole_step ? "step" : "tables";
   json["window"] = options.config.batches_ahead() + 1;
   json["table_bytes"] = result.table_bytes;
+  json["ssd_rows_per_second"] = result.rows_read;
   json["accesses"] = {{"entries", result.accesses.entries},
                       {"counted", result.accesses.accesses},
                       {"fractions", result.accesses.fractions},
@@ -96,15 +99,19 @@ std::string to_table(const CacheOptions& options, const CacheResult& result) {
     text += fmt::format("{:>12.4f} %{:>10.2f} %\n", 100 * result.accesses.fractions[i],
                         100 * result.accesses.shares[i]);
   }
-  text += fmt::format("\n{:<12}{:>8}{:>10}{:>9}{:>12}{:>8}{:>14}{:>9}{:>9}{:>10}\n", "policy",
-                      "fast %", "GiB", "hits %", "samples/s", "ratio", "misses/step", "fetch %",
-                      "write %", "exposed %");
+  if (result.rows_read > 0) {
+    text += fmt::format("\nthe SSD reads {:.0f} random rows a second\n", result.rows_read);
+  }
+  text += fmt::format("\n{:<12}{:>8}{:>10}{:>9}{:>12}{:>8}{:>8}{:>14}{:>9}{:>9}{:>10}\n", "policy",
+                      "fast %", "GiB", "hits %", "samples/s", "ratio", "limit", "misses/step",
+                      "fetch %", "write %", "exposed %");
   for (const CachePoint& point : result.points) {
     text += fmt::format(
-        "{:<12}{:>8.4g}{:>10.2f}{:>9.2f}{:>12.0f}{:>8.3f}{:>14.1f}{:>9.1f}{:>9.1f}{:>10.2f}\n",
+        "{:<12}{:>8.4g}{:>10.2f}{:>9.2f}{:>12.0f}{:>8.3f}{:>8.3f}{:>14.1f}{:>9.1f}{:>9.1f}{:>10.2f}"
+        "\n",
         point.policy.empty() ? "resident" : point.policy, point.share, point.fast_bytes / 0x1p30,
         100 * point.cache.hit_rate(), point.samples_per_second(),
-        point.samples_per_second() / result.points.front().samples_per_second(),
+        point.samples_per_second() / result.points.front().samples_per_second(), point.limit,
         static_cast<double>(point.cache.misses) / static_cast<double>(point.steps),
         100 * share_of(point.cache.fetch_seconds, point),
         100 * share_of(point.cache.write_seconds, point),

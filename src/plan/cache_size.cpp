@@ -11,9 +11,6 @@
 namespace dlrm {
 namespace {
 
-/// Of an SSD store: the place of each row, and its buffers.
-constexpr double kIndexRow = 6, kBufferBytes = 6 << 20;
-
 /// Slots if there are `per_lookup` for each lookup of a step.
 int64_t slots_at(const CachedRows& rows, double per_lookup) {
   const double slots =
@@ -66,6 +63,13 @@ double cached_share(const RunConfig& config) {
   return all > 0 ? std::min(size_in_bytes(config.memory.cached.fast, all) / all, 1.0) : 1;
 }
 
+double ssd_index_bytes(double rows, double record_bytes) {
+  // The file is at most 1.5 times the records and an eighth for packing; 4 bytes for each block.
+  const double checksums = rows * record_bytes * 1.5 * 9 / 8 / 4096 * 4;
+  constexpr double kBuffers = 7.5 * 0x1p20;
+  return 4 * rows + checksums + kBuffers;
+}
+
 double cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
   const std::vector<CachedRows> cached =
       cached_rows(config.model.tables, config.train.sparse_optimizer.type,
@@ -81,7 +85,7 @@ double cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
     const auto rows = static_cast<double>(cached[i].rows);
     const auto slot_bytes = static_cast<double>(cached[i].slot_bytes);
     bytes += static_cast<double>(slots[i]) * (slot_bytes + kMapSlot) + rows * map_row;
-    bytes += on_ssd ? rows * kIndexRow + kBufferBytes : rows * slot_bytes;
+    bytes += on_ssd ? ssd_index_bytes(rows, slot_bytes) : rows * slot_bytes;
   }
   return bytes;
 }

@@ -27,6 +27,10 @@ double fast_bytes(const CachedConfig& config, View<const CachedRows> cached);
 /// The part of cached tables that is in fast memory, if one rank had all of them.
 double cached_share(const RunConfig& config);
 
+/// The most host memory that an SSD store takes for records of these rows: the place of each row, a
+/// checksum for each 4 KiB of its file, and its buffers.
+double ssd_index_bytes(double rows, double record_bytes);
+
 /// Memory that a rank takes for its cached rows: slots, the map between rows and slots, and the
 /// slower tier's records or their index.
 double cache_bytes(const RunConfig& config, const Plan& plan, int rank);

@@ -37,46 +37,66 @@ BlockChannel::BlockChannel(BlockFile& file, std::string label, int depth, int64_
   std::iota(free_.begin(), free_.end(), 0);
 }
 
-void BlockChannel::read(View<const BlockRange> ranges, const Arrived& arrived) {
-  run(
-      ranges.size(),
-      [&](size_t i, int id) {
-        const BlockRange& range = ranges[i];
-        DLRM_CHECK(range.count <= most_blocks_);
-        return BlockTransfer{false, buffer(id), range.count * kBlockBytes,
-                             range.first * kBlockBytes};
-      },
-      [&](size_t i, int id) {
-        bytes_read_ += ranges[i].count * kBlockBytes;
-        arrived(i, buffer(id));
-      });
+BlockChannel::~BlockChannel() {
+  count_ = next_;
+  try {
+    finish([](size_t, int) {});
+  } catch (const std::exception&) {
+    // Nobody waits for what was under way.
+  }
+}
+
+void BlockChannel::start_read(View<const BlockRange> ranges) {
+  ranges_ = ranges;
+  start(ranges.size(), [this](size_t i, int id) {
+    const BlockRange& range = ranges_[i];
+    DLRM_CHECK(range.count <= most_blocks_);
+    return BlockTransfer{false, buffer(id), range.count * kBlockBytes, range.first * kBlockBytes};
+  });
+}
+
+void BlockChannel::finish_read(const Arrived& arrived) {
+  finish([&](size_t i, int id) {
+    bytes_read_ += ranges_[i].count * kBlockBytes;
+    arrived(i, buffer(id));
+  });
 }
 
 void BlockChannel::write(int64_t first, View<std::byte> data) {
   const auto size = static_cast<int64_t>(data.size());
-  const auto part = [&](size_t i) { return static_cast<int64_t>(i) * kWriteBytes; };
-  run(
-      static_cast<size_t>((size + kWriteBytes - 1) / kWriteBytes),
-      [&](size_t i, int) {
-        return BlockTransfer{true, data.data() + part(i), std::min(kWriteBytes, size - part(i)),
-                             first * kBlockBytes + part(i)};
-      },
-      [](size_t, int) {});
+  const auto part = [](size_t i) { return static_cast<int64_t>(i) * kWriteBytes; };
+  start(static_cast<size_t>((size + kWriteBytes - 1) / kWriteBytes), [&](size_t i, int) {
+    return BlockTransfer{true, data.data() + part(i), std::min(kWriteBytes, size - part(i)),
+                         first * kBlockBytes + part(i)};
+  });
+  finish([](size_t, int) {});
   bytes_written_ += size;
 }
 
-void BlockChannel::run(size_t count, const std::function<BlockTransfer(size_t, int)>& first,
-                       const std::function<void(size_t, int)>& ended) {
+void BlockChannel::start(size_t count, std::function<BlockTransfer(size_t, int)> first) {
+  DLRM_CHECK(free_.size() == pending_.size(), "a transfer is under way");
+  first_ = std::move(first);
+  next_ = 0;
+  count_ = count;
+  start_next();
+  queue_->submit();
+}
+
+void BlockChannel::start_next() {
+  for (; next_ < count_ && !free_.empty(); ++next_) {
+    const int id = free_.back();
+    free_.pop_back();
+    Pending& pending = pending_[static_cast<size_t>(id)];
+    pending = {first_(next_, id), next_, kAttempts};
+    queue_->start(id, pending.rest);
+  }
+}
+
+void BlockChannel::finish(const std::function<void(size_t, int)>& ended) {
   std::exception_ptr failure;
-  size_t next = 0;
-  while ((next < count && !failure) || free_.size() < pending_.size()) {
-    for (; next < count && !failure && !free_.empty(); ++next) {
-      const int id = free_.back();
-      free_.pop_back();
-      Pending& pending = pending_[static_cast<size_t>(id)];
-      pending = {first(next, id), next, kAttempts};
-      queue_->start(id, pending.rest);
-    }
+  while (true) {
+    start_next();
+    if (free_.size() == pending_.size()) break;
     completions_.clear();
     queue_->finish(completions_);
     for (const auto& [id, result] : completions_) {
@@ -85,6 +105,7 @@ void BlockChannel::run(size_t count, const std::function<BlockTransfer(size_t, i
         if (!failure) ended(pending_[static_cast<size_t>(id)].range, id);
       } catch (...) {
         if (!failure) failure = std::current_exception();
+        count_ = next_;  // the others are not started
       }
       free_.push_back(id);
     }

@@ -33,8 +33,10 @@ struct Completion {
 class BlockQueue {
  public:
   virtual ~BlockQueue() = default;
-  /// Starts a transfer, at the latest with the next finish(). At most `depth` may be under way.
+  /// Starts a transfer, at the latest with the next submit() or finish(). At most `depth` may be
+  /// under way.
   virtual void start(int id, const BlockTransfer& transfer) = 0;
+  virtual void submit() {}
   /// Waits until a transfer has ended. Appends those that have.
   virtual void finish(std::vector<Completion>& completions) = 0;
 };

@@ -49,6 +49,15 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
       return static_cast<int64_t>(std::ceil(bytes_for_slots(cached, number, needed)));
     });
   }
+  if (!slots.empty()) {
+    double bytes = 0;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      bytes += static_cast<double>(slots[i] * cached[i].slot_bytes);
+    }
+    tools.context.log.info(
+        "{:.2f} GiB of memory cache the rows of {} table part{}, which are in {}", bytes / 0x1p30,
+        slots.size(), slots.size() == 1 ? "" : "s", placement->cache(0).store().description());
+  }
   return placement;
 }
 

@@ -20,7 +20,7 @@ class MemoryRecords final : public RecordStore {
         records_(rows * record_bytes),
         written_((rows + kWordBits - 1) / kWordBits) {}
 
-  void read(View<const int64_t> rows, std::byte* out, uint8_t* written) override {
+  void start_read(View<const int64_t> rows, std::byte* out, uint8_t* written) override {
     const auto start = Clock::now();
     int64_t found = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -29,8 +29,9 @@ class MemoryRecords final : public RecordStore {
       std::memcpy(out + static_cast<int64_t>(i) * record_bytes_, record(rows[i]), size());
       ++found;
     }
-    count(traffic_.read, rows.size(), found, start);
+    count(traffic_.read, found, start);
   }
+  void finish_read() override {}
 
   void write(View<const int64_t> rows, const std::byte* records) override {
     const auto start = Clock::now();
@@ -39,7 +40,7 @@ class MemoryRecords final : public RecordStore {
       // Another row of the word may be read at the same time, but not this one.
       word(rows[i]).fetch_or(bit(rows[i]), std::memory_order_relaxed);
     }
-    count(traffic_.written, rows.size(), static_cast<int64_t>(rows.size()), start);
+    count(traffic_.written, static_cast<int64_t>(rows.size()), start);
   }
 
   void clear() override {
@@ -62,11 +63,10 @@ class MemoryRecords final : public RecordStore {
   }
   static uint64_t bit(int64_t row) { return uint64_t{1} << (row % kWordBits); }
 
-  void count(TierTraffic::Direction& direction, size_t rows, int64_t moved,
-             Clock::time_point start) {
+  void count(TierTraffic::Direction& direction, int64_t rows, Clock::time_point start) {
     std::lock_guard lock(mutex_);
-    direction.rows += static_cast<int64_t>(rows);
-    direction.bytes += moved * record_bytes_;
+    direction.rows += rows;
+    direction.bytes += rows * record_bytes_;
     direction.seconds += std::chrono::duration<double>(Clock::now() - start).count();
   }
 

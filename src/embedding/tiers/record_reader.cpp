@@ -45,11 +45,15 @@ RecordReader::RecordReader(BlockFile& file, const std::string& label, int depth,
                            const RecordLayout& layout, const BlockSums& sums)
     : layout_(layout), sums_(sums), channel_(file, label, depth, most_blocks_of(layout)) {}
 
-void RecordReader::read(std::vector<Wanted>& wanted, const Take& take) {
+void RecordReader::start_read(std::vector<Wanted>& wanted) {
   std::sort(wanted.begin(), wanted.end(),
             [](const Wanted& a, const Wanted& b) { return a.place < b.place; });
   add_ranges(wanted);
-  channel_.read(ranges_, [&](size_t i, const std::byte* data) {
+  channel_.start_read(ranges_);
+}
+
+void RecordReader::finish_read(const std::vector<Wanted>& wanted, const Take& take) {
+  channel_.finish_read([&](size_t i, const std::byte* data) {
     take_range(View<const Wanted>(wanted).subspan(begins_[i], begins_[i + 1] - begins_[i]),
                ranges_[i], data, take);
   });

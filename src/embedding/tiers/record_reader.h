@@ -40,7 +40,13 @@ class RecordReader {
   /// Reads the records of distinct places and sorts them by place. Each block is read once. Blocks
   /// that are close to each other make one transfer. Calls take(tag, record) in any order.
   using Take = std::function<void(uint32_t tag, const std::byte* record)>;
-  void read(std::vector<Wanted>& wanted, const Take& take);
+  void read(std::vector<Wanted>& wanted, const Take& take) {
+    start_read(wanted);
+    finish_read(wanted, take);
+  }
+  /// The two parts of read().
+  void start_read(std::vector<Wanted>& wanted);
+  void finish_read(const std::vector<Wanted>& wanted, const Take& take);
   /// The row numbers of a sealed segment's records.
   void read_rows(int64_t segment, std::vector<uint32_t>& rows);
 

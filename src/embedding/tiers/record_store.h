@@ -11,7 +11,7 @@ namespace dlrm {
 /// What a tier moved since it was made.
 struct TierTraffic {
   struct Direction {
-    int64_t rows = 0;    ///< that the caller asked for
+    int64_t rows = 0;    ///< whose records the caller read or wrote
     int64_t bytes = 0;   ///< that the memory or the disk moved, compaction included
     double seconds = 0;  ///< within calls
   };
@@ -26,7 +26,15 @@ class RecordStore {
   virtual ~RecordStore() = default;
   /// Reads the records of distinct rows to out [rows.size()][record_bytes]. written[i] is 0 if the
   /// row was never written. Its bytes in `out` are then unspecified.
-  virtual void read(View<const int64_t> rows, std::byte* out, uint8_t* written) = 0;
+  void read(View<const int64_t> rows, std::byte* out, uint8_t* written) {
+    start_read(rows, out, written);
+    finish_read();
+  }
+  /// The two parts of read(). `out` and `written` must stay between them. So one thread reads from
+  /// many stores at the same time, but has at most one read of each under way. None is after an
+  /// error.
+  virtual void start_read(View<const int64_t> rows, std::byte* out, uint8_t* written) = 0;
+  virtual void finish_read() = 0;
   /// Writes records [rows.size()][record_bytes] of distinct rows.
   virtual void write(View<const int64_t> rows, const std::byte* records) = 0;
   /// Forgets all records.
@@ -59,9 +67,5 @@ struct SsdRecordsOptions {
 /// a read under way if it fills more than 8 segments meanwhile.
 std::unique_ptr<RecordStore> make_ssd_records(int64_t rows, int64_t record_bytes,
                                               const SsdRecordsOptions& options);
-
-/// The most host memory that an SSD store takes: 4 bytes a row, 4 bytes for each 4 KiB of the file,
-/// and buffers of about 7 MiB.
-int64_t ssd_records_memory(int64_t rows, int64_t record_bytes, const SsdRecordsOptions& options);
 
 }  // namespace dlrm

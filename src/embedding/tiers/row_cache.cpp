@@ -63,7 +63,7 @@ std::shared_ptr<WriteBack> RowCache::evict(View<const SlotChange> changes) {
   return evicted;
 }
 
-int64_t RowCache::fetch(View<const SlotChange> changes) {
+void RowCache::start_fetch(View<const SlotChange> changes) {
   rows_.clear();
   slots_.clear();
   {
@@ -78,11 +78,14 @@ int64_t RowCache::fetch(View<const SlotChange> changes) {
       }
     }
   }
-  read_or_draw(rows_);
+  start_read(rows_);
+}
+
+void RowCache::finish_fetch() {
+  finish_read(rows_);
   for (size_t i = 0; i < slots_.size(); ++i) {
     layout_.scatter(records_.data() + i * static_cast<size_t>(layout_.bytes()), slots_[i]);
   }
-  return std::count_if(written_.begin(), written_.end(), [](uint8_t w) { return w != 0; });
 }
 
 void RowCache::write(const WriteBack& evicted) {
@@ -99,11 +102,20 @@ void RowCache::write(const WriteBack& evicted) {
 }
 
 void RowCache::read_or_draw(View<const int64_t> rows) {
+  start_read(rows);
+  finish_read(rows);
+}
+
+void RowCache::start_read(View<const int64_t> rows) {
   const auto bytes = static_cast<size_t>(layout_.bytes());
   if (records_.size() < rows.size() * bytes) records_.resize(rows.size() * bytes);
   written_.resize(rows.size());
-  if (rows.empty()) return;
-  store_->read(rows, records_.data(), written_.data());
+  store_->start_read(rows, records_.data(), written_.data());
+}
+
+void RowCache::finish_read(View<const int64_t> rows) {
+  store_->finish_read();
+  const auto bytes = static_cast<size_t>(layout_.bytes());
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!written_[i]) layout_.initial(rows[i], records_.data() + i * bytes);
   }

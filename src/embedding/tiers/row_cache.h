@@ -45,8 +45,10 @@ class RowCache {
   /// Takes the dirty rows of `changes` out of their slots. They are forwarded from the result until
   /// it is written. Null if there are none.
   std::shared_ptr<WriteBack> evict(View<const SlotChange> changes);
-  /// Fills the slots of `changes`. Returns the number of records that the store read.
-  int64_t fetch(View<const SlotChange> changes);
+  /// Starts to fill the slots of `changes`. No slot occurs twice.
+  void start_fetch(View<const SlotChange> changes);
+  /// Waits until they are filled.
+  void finish_fetch();
   /// Writes evicted records to the store. May run at the same time as evict() and fetch().
   void write(const WriteBack& evicted);
 
@@ -57,6 +59,8 @@ class RowCache {
   void allocate(RowTools& tools, MemoryKind kind, const RowShape& shape);
   /// Reads records to records_, and draws those that were never written.
   void read_or_draw(View<const int64_t> rows);
+  void start_read(View<const int64_t> rows);
+  void finish_read(View<const int64_t> rows);
 
   SlotMap map_;
   std::vector<Buffer> memory_;
@@ -66,7 +70,7 @@ class RowCache {
   std::unique_ptr<RecordStore> store_;
   std::mutex mutex_;
   std::unordered_map<int64_t, Record> evicted_;  ///< by row, guarded by mutex_
-  // Working memory of fetch(), and of the calls made when all is settled.
+  // Working memory of fetches, and of the calls made when all is settled.
   std::vector<int64_t> rows_;
   std::vector<int64_t> slots_;
   std::vector<std::byte> records_;

@@ -167,8 +167,18 @@ void RowPlacement::end_counting() {
 }
 
 CacheCounters RowPlacement::counters() {
-  const std::lock_guard lock(mutex_);
-  return counters_;
+  CacheCounters counters;
+  {
+    const std::lock_guard lock(mutex_);
+    counters = counters_;
+  }
+  for (const auto& cache : caches_) {
+    const TierTraffic traffic = cache->store().traffic();
+    counters.reads += traffic.read.rows;
+    counters.fetched_bytes += traffic.read.bytes;
+    counters.written_bytes += traffic.written.bytes;
+  }
+  return counters;
 }
 
 void RowPlacement::apply_releases() {
@@ -196,13 +206,10 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids) {
     if (!await_release()) return;
   }
   ++in_maps_;
+  changes_.resize(caches_.size());
   for (const auto& cache : caches_) cache->map().begin();
   const int64_t needed = counts() ? count_groups(ids) : place_groups(ids);
-  mover_.post([this, batch] {
-    const std::lock_guard lock(mutex_);
-    if (batch >= first_) state_of(batch).resident = true;
-    changed_.notify_all();
-  });
+  hand_over(batch);
   const std::lock_guard lock(mutex_);
   if (batch >= first_) {
     state_of(batch).placed = true;
@@ -216,8 +223,7 @@ int64_t RowPlacement::place_groups(std::vector<PlacedIds>& ids) {
   int64_t needed = 0, accesses = 0, rows = 0;
   for (size_t g = 0; g < ids.size(); ++g) {
     accesses += ids[g].count;
-    RowCache& cache = *caches_[static_cast<size_t>(ids[g].cache)];
-    if (place_ids(cache, ids[g])) continue;
+    if (place_ids(ids[g])) continue;
     const int64_t slots = slots_needed(ids, g);
     needed = std::max(needed, bytes_for_[static_cast<size_t>(ids[g].cache)](slots));
   }
@@ -240,14 +246,15 @@ int64_t RowPlacement::count_groups(const std::vector<PlacedIds>& ids) {
 
 /// Returns false if the cache has fewer slots than the batch needs. The ids are then unchanged from
 /// the first one that has none.
-bool RowPlacement::place_ids(RowCache& cache, PlacedIds& group) {
-  std::vector<SlotChange> changes;
+bool RowPlacement::place_ids(PlacedIds& group) {
+  const auto number = static_cast<size_t>(group.cache);
+  SlotMap& map = caches_[number]->map();
   while (true) {
-    group = rest_of(group, place_in(cache.map(), group, changes));
-    hand_over(cache, changes);
+    group = rest_of(group, place_in(map, group, changes_[number]));
     if (group.count == 0) return true;
-    const auto others = static_cast<int64_t>(other_rows(cache.map(), group).size());
-    if (cache.map().rows_in_batch() + others > cache.map().slots()) return false;
+    const auto others = static_cast<int64_t>(other_rows(map, group).size());
+    if (map.rows_in_batch() + others > map.slots()) return false;
+    hand_over(std::nullopt);
     if (!await_release()) return true;
   }
 }
@@ -262,30 +269,102 @@ int64_t RowPlacement::slots_needed(const std::vector<PlacedIds>& ids, size_t fro
   return map.rows_in_batch() + static_cast<int64_t>(rows.size());
 }
 
-void RowPlacement::hand_over(RowCache& cache, std::vector<SlotChange>& changes) {
-  if (changes.empty()) return;
-  mover_.post([this, &cache, changes = std::move(changes)] { move(cache, changes); });
-  changes = {};
+/// Posts the changes made so far. `placed`: the batch that needs no others.
+void RowPlacement::hand_over(std::optional<int64_t> placed) {
+  Moves moves{std::move(changes_), {}};
+  changes_.assign(caches_.size(), {});
+  if (placed) moves.placed.push_back(*placed);
+  {
+    const std::lock_guard lock(mutex_);
+    moves_.push_back(std::move(moves));
+  }
+  mover_.post([this] { move_rows(); });
 }
 
-void RowPlacement::move(RowCache& cache, View<const SlotChange> changes) {
-  constexpr size_t kWritesAhead = 16;
+void RowPlacement::move_rows() {
   const auto begin = Clock::now();
-  if (const std::shared_ptr<WriteBack> evicted = cache.evict(changes)) {
-    writer_.wait_for(kWritesAhead);
-    writer_.post([this, &cache, evicted] {
-      const auto write_begin = Clock::now();
-      cache.write(*evicted);
-      const std::lock_guard lock(mutex_);
-      counters_.write_seconds += seconds_since(write_begin);
-      counters_.written_bytes += static_cast<int64_t>(evicted->records.size());
+  const Moves moves = take_moves();
+  int64_t misses = 0;
+  for (size_t c = 0; c < caches_.size(); ++c) {
+    if (moves.changes.empty() || moves.changes[c].empty()) continue;
+    evict(*caches_[c], moves.changes[c]);
+    misses += static_cast<int64_t>(moves.changes[c].size());
+  }
+  if (misses > 0) fetch(moves);
+  const std::lock_guard lock(mutex_);
+  counters_.misses += misses;
+  counters_.fetch_seconds += seconds_since(begin);
+  for (const int64_t batch : moves.placed) {
+    if (batch >= first_) state_of(batch).resident = true;
+  }
+  changed_.notify_all();
+}
+
+/// The changes of the batches placed by now, so that a slow tier has many reads at a time. Ends
+/// before a batch that changes a slot again, which happens if an earlier one was dropped.
+RowPlacement::Moves RowPlacement::take_moves() {
+  Moves all;
+  std::vector<std::unordered_set<int64_t>> slots(caches_.size());
+  const auto changes_again = [&](const Moves& moves) {
+    for (size_t c = 0; c < slots.size(); ++c) {
+      for (const SlotChange& change : moves.changes[c]) {
+        if (slots[c].count(change.slot)) return true;
+      }
+    }
+    return false;
+  };
+  const std::lock_guard lock(mutex_);
+  for (; !moves_.empty() && !changes_again(moves_.front()); moves_.pop_front()) {
+    Moves& next = moves_.front();
+    all.placed.insert(all.placed.end(), next.placed.begin(), next.placed.end());
+    if (all.changes.empty()) {
+      all.changes = std::move(next.changes);
+    } else {
+      for (size_t c = 0; c < slots.size(); ++c) {
+        all.changes[c].insert(all.changes[c].end(), next.changes[c].begin(), next.changes[c].end());
+      }
+    }
+    if (moves_.size() == 1) continue;
+    for (size_t c = 0; c < slots.size(); ++c) {
+      for (const SlotChange& change : all.changes[c]) slots[c].insert(change.slot);
+    }
+  }
+  return all;
+}
+
+void RowPlacement::evict(RowCache& cache, View<const SlotChange> changes) {
+  constexpr size_t kWritesAhead = 16;
+  const std::shared_ptr<WriteBack> evicted = cache.evict(changes);
+  if (!evicted) return;
+  writer_.wait_for(kWritesAhead);
+  writer_.post([this, &cache, evicted] {
+    const auto begin = Clock::now();
+    cache.write(*evicted);
+    const std::lock_guard lock(mutex_);
+    counters_.write_seconds += seconds_since(begin);
+  });
+}
+
+/// Reads from all caches' slower tiers at the same time.
+void RowPlacement::fetch(const Moves& moves) {
+  std::vector<RowCache*> started;
+  std::exception_ptr error;
+  const auto keep_error = [&](const auto& call) {
+    try {
+      call();
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+  };
+  for (size_t c = 0; c < caches_.size() && !error; ++c) {
+    if (moves.changes[c].empty()) continue;
+    keep_error([&] {
+      caches_[c]->start_fetch(moves.changes[c]);
+      started.push_back(caches_[c].get());
     });
   }
-  const int64_t read = cache.fetch(changes);
-  const std::lock_guard lock(mutex_);
-  counters_.misses += static_cast<int64_t>(changes.size());
-  counters_.fetched_bytes += read * cache.record_bytes();
-  counters_.fetch_seconds += seconds_since(begin);
+  for (RowCache* cache : started) keep_error([&] { cache->finish_fetch(); });
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace dlrm

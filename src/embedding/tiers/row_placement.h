@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "dlrm/embedding/cache_counters.h"
@@ -71,6 +72,12 @@ class RowPlacement {
     int64_t fast_bytes_needed = 0;
   };
 
+  /// Changes of slots that are made together.
+  struct Moves {
+    std::vector<std::vector<SlotChange>> changes;  ///< by cache
+    std::vector<int64_t> placed;                   ///< batches whose rows are then in their slots
+  };
+
   BatchState& state_of(int64_t batch) { return batches_[static_cast<size_t>(batch - first_)]; }
   template <class Done>
   void wait_until(std::unique_lock<std::mutex>& lock, const Done& done);
@@ -79,13 +86,16 @@ class RowPlacement {
   void place_batch(int64_t batch, std::vector<PlacedIds> ids);
   int64_t place_groups(std::vector<PlacedIds>& ids);
   int64_t count_groups(const std::vector<PlacedIds>& ids);
-  bool place_ids(RowCache& cache, PlacedIds& group);
+  bool place_ids(PlacedIds& group);
   int64_t slots_needed(const std::vector<PlacedIds>& ids, size_t from) const;
-  void hand_over(RowCache& cache, std::vector<SlotChange>& changes);
+  void hand_over(std::optional<int64_t> placed);
   void apply_releases();
   bool await_release();
   // On the moving thread.
-  void move(RowCache& cache, View<const SlotChange> changes);
+  void move_rows();
+  Moves take_moves();
+  void evict(RowCache& cache, View<const SlotChange> changes);
+  void fetch(const Moves& moves);
 
   const bool looks_ahead_;
   std::vector<std::unique_ptr<RowCache>> caches_;
@@ -97,10 +107,12 @@ class RowPlacement {
   int64_t first_ = 0;               ///< number of the oldest batch in flight
   std::deque<bool> releases_;       ///< that the slot maps do not know yet
   int64_t in_maps_ = 0;             ///< batches that the slot maps know
+  std::deque<Moves> moves_;         ///< to be made, in this order
   bool waits_for_release_ = false, stops_ = false;
   std::exception_ptr error_;
   CacheCounters counters_;
-  Worker writer_, mover_, planner_;  // declared last, so that they end first
+  std::vector<std::vector<SlotChange>> changes_;  ///< by cache, of the batch that is being placed
+  Worker writer_, mover_, planner_;               // declared last, so that they end first
 };
 
 }  // namespace dlrm

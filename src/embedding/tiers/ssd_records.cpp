@@ -39,23 +39,35 @@ void SsdRecords::throw_kept_error() {
   if (!error_.empty()) throw run_error("{}", error_);
 }
 
-void SsdRecords::read(View<const int64_t> rows, std::byte* out, uint8_t* written) {
-  std::lock_guard one_read(reading_);
+void SsdRecords::start_read(View<const int64_t> rows, std::byte* out, uint8_t* written) {
+  const auto start = Clock::now();
+  look_up(rows, out, written);
+  out_ = out;
+  try {
+    keep_error([&] { reader_.start_read(wanted_); });
+  } catch (...) {
+    end_read();
+    throw;
+  }
+  std::lock_guard lock(state_);
+  traffic_.read.rows += std::count_if(written, written + rows.size(), [](uint8_t w) { return w; });
+  traffic_.read.seconds += std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void SsdRecords::finish_read() {
   const auto start = Clock::now();
   const int64_t bytes_before = reader_.channel().bytes_read();
-  look_up(rows, out, written);
   struct EndRead {
     SsdRecords& records;
     ~EndRead() { records.end_read(); }
   } end_read{*this};
   keep_error([&] {
-    reader_.read(wanted_, [&](uint32_t i, const std::byte* record) {
-      std::memcpy(out + i * layout_.record_bytes, record,
+    reader_.finish_read(wanted_, [&](uint32_t i, const std::byte* record) {
+      std::memcpy(out_ + i * layout_.record_bytes, record,
                   static_cast<size_t>(layout_.record_bytes));
     });
   });
   std::lock_guard lock(state_);
-  traffic_.read.rows += static_cast<int64_t>(rows.size());
   traffic_.read.bytes += reader_.channel().bytes_read() - bytes_before;
   traffic_.read.seconds += std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -64,6 +76,7 @@ void SsdRecords::look_up(View<const int64_t> rows, std::byte* out, uint8_t* writ
   wanted_.clear();
   std::lock_guard lock(state_);
   throw_kept_error();
+  DLRM_CHECK(!read_under_way_, "a read is under way");
   for (size_t i = 0; i < rows.size(); ++i) {
     const uint32_t entry = places_[rows[i]];
     written[i] = entry != 0;
@@ -210,7 +223,7 @@ void SsdRecords::compact() {
 }
 
 void SsdRecords::clear() {
-  std::scoped_lock lock(reading_, writing_, state_);
+  std::scoped_lock lock(writing_, state_);
   throw_kept_error();
   places_.clear();
   segments_.clear();
@@ -229,15 +242,6 @@ TierTraffic SsdRecords::traffic() const {
 std::unique_ptr<RecordStore> make_ssd_records(int64_t rows, int64_t record_bytes,
                                               const SsdRecordsOptions& options) {
   return std::make_unique<SsdRecords>(rows, record_bytes, options, open_block_file(options));
-}
-
-int64_t ssd_records_memory(int64_t rows, int64_t record_bytes, const SsdRecordsOptions& options) {
-  const RecordLayout layout(rows, record_bytes, options);
-  return rows * static_cast<int64_t>(sizeof(uint32_t)) +
-         layout.most_segments * (layout.segment_blocks * static_cast<int64_t>(sizeof(uint32_t)) +
-                                 static_cast<int64_t>(sizeof(int64_t) + 1)) +
-         layout.segment_bytes() +
-         (options.queue_depth + kCompactionDepth) * most_blocks_of(layout) * kBlockBytes;
 }
 
 }  // namespace dlrm

@@ -25,7 +25,8 @@ class SsdRecords final : public RecordStore {
   SsdRecords(int64_t rows, int64_t record_bytes, const SsdRecordsOptions& options,
              std::unique_ptr<BlockFile> file);
 
-  void read(View<const int64_t> rows, std::byte* out, uint8_t* written) override;
+  void start_read(View<const int64_t> rows, std::byte* out, uint8_t* written) override;
+  void finish_read() override;
   void write(View<const int64_t> rows, const std::byte* records) override;
   void clear() override;
   TierTraffic traffic() const override;
@@ -61,15 +62,15 @@ class SsdRecords final : public RecordStore {
   SegmentTable segments_;
   OpenSegment open_;
 
-  // read() and write() lock one of the first two, then briefly state_.
-  std::mutex reading_, writing_;
-  mutable std::mutex state_;  // of places_, segments_, open_, and all below but wanted_
+  std::mutex writing_;
+  mutable std::mutex state_;  // of places_, segments_, open_, and all below but wanted_ and out_
   std::condition_variable read_ended_;
   uint64_t reads_ = 0;  // started so far
   bool read_under_way_ = false;
   TierTraffic traffic_;
   std::string error_;
-  std::vector<Wanted> wanted_;  // of the read under way
+  std::vector<Wanted> wanted_;  // of the read under way, like out_
+  std::byte* out_ = nullptr;
 
   RecordReader reader_;     // of read()
   RecordReader compactor_;  // of write()

@@ -65,12 +65,10 @@ class UringQueue final : public BlockQueue {
     sqe->user_data = static_cast<uint64_t>(id);
   }
 
+  void submit() override { enter(0); }
+
   void finish(std::vector<Completion>& completions) override {
-    int rc;
-    do {
-      rc = io_uring_submit_and_wait(&ring_, 1);
-    } while (rc == -EINTR || rc == -EAGAIN || rc == -EBUSY);
-    DLRM_CHECK(rc >= 0, "io_uring_enter: {}", std::strerror(-rc));
+    enter(1);
     unsigned head, count = 0;
     io_uring_cqe* cqe;
     io_uring_for_each_cqe(&ring_, head, cqe) {
@@ -81,6 +79,14 @@ class UringQueue final : public BlockQueue {
   }
 
  private:
+  void enter(unsigned waited_for) {
+    int rc;
+    do {
+      rc = io_uring_submit_and_wait(&ring_, waited_for);
+    } while (rc == -EINTR || rc == -EAGAIN || rc == -EBUSY);
+    DLRM_CHECK(rc >= 0, "io_uring_enter: {}", std::strerror(-rc));
+  }
+
   io_uring ring_;
   View<std::byte> registered_;
   int fd_ = 0;  // of the registered files, or the file's own

@@ -327,11 +327,5 @@ TEST_F(SsdRecordsTest, AFolderThatCannotBeUsedIsRefused) {
                                        HasSubstr("memory.cached.directory must name")));
 }
 
-TEST(SsdRecordsMemory, IsAboutFourBytesARowAndBuffers) {
-  const int64_t bytes = ssd_records_memory(100'000'000, 128, SsdRecordsOptions{});
-  EXPECT_GT(bytes, 4 * 100'000'000);
-  EXPECT_LT(bytes, 4 * 100'000'000 + 100'000'000 / 4 + (int64_t{8} << 20));
-}
-
 }  // namespace
 }  // namespace dlrm::testing

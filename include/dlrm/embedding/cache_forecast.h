@@ -1,0 +1,51 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dlrm/config/run_config.h"
+#include "dlrm/core/view.h"
+#include "dlrm/plan/cache_size.h"
+#include "dlrm/plan/plan.h"
+
+namespace dlrm {
+
+/// What the caches of one rank would do in training on given batches. Nothing is stored.
+class CacheForecast {
+ public:
+  /// The policy and window are those of the config, but `static` keeps no rows.
+  CacheForecast(const RunConfig& config, const Plan& plan, int rank);
+  ~CacheForecast();
+  CacheForecast(CacheForecast&&) noexcept;
+
+  /// Adds the next global batch: ids feature-major, offsets [features·B + 1].
+  void add(View<const int64_t> ids, View<const int64_t> offsets);
+
+  /// One cached slice: rows of a table on this rank.
+  struct Slice {
+    int table = 0;
+    Range rows;
+    int64_t slots = 0;
+    int64_t largest_batch = 0;  ///< distinct rows of a batch, at most
+    int64_t misses = 0;         ///< rows of batches that were in no slot
+    int64_t reads = 0;          ///< those of the misses that the slower tier would read
+    int64_t writes = 0;         ///< rows that would be written to it
+  };
+  const std::vector<Slice>& slices() const { return slices_; }
+  /// Sets misses, reads and writes to 0. The rows stay where they are.
+  void reset_counts();
+  /// The least fast memory in which every batch fits, whatever the config says.
+  int64_t least_fast_bytes() const;
+
+ private:
+  struct Cache;
+  void place(Slice& slice, Cache& cache, std::vector<int64_t>& ids);
+
+  const int window_;
+  std::vector<TableConfig> tables_;
+  std::vector<CachedRows> sizes_;
+  std::vector<Slice> slices_;
+  std::vector<Cache> caches_;  ///< of slices_
+};
+
+}  // namespace dlrm
