@@ -53,6 +53,18 @@ TEST_F(PlanFiles, NamesMayHoldQuotes) {
   EXPECT_EQ(read_plan(file.path(), model, 2), plan);
 }
 
+TEST_F(PlanFiles, AreReadUpToSixtyFourMebibytes) {
+  const std::string text = fmt::format(R"({{"shards": [{}], "data_parallel": ["b"]}})", kWholeA);
+  constexpr size_t kMost = size_t{64} << 20;
+  {
+    const TemporaryFile file(std::string(kMost - text.size(), ' ') + text);
+    EXPECT_EQ(read_plan(file.path(), model, 2).shards.size(), 1u);
+  }
+  const TemporaryFile file(std::string(kMost - text.size() + 1, ' ') + text);
+  EXPECT_EQ(usage_error_of([&] { read_plan(file.path(), model, 2); }),
+            file.path() + ": is longer than 67108864 bytes; sharding.plan must name a plan.json");
+}
+
 TEST_F(PlanFiles, AMissingFileIsNamed) {
   EXPECT_THAT(usage_error_of([&] { read_plan("/nowhere/plan.json", model, 2); }),
               HasSubstr("/nowhere/plan.json"));

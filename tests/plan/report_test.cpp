@@ -190,6 +190,25 @@ needs 0.267 GiB a rank
 )");
 }
 
+TEST(Report, OneKnownMemoryIsComparedAlone) {
+  RunConfig config = four_cuts();
+  config.device = DeviceKind::kCuda;
+  const auto last_line = [&](const PlanOptions& options) {
+    const std::string text = report(config, plan_with_host(), options);
+    return text.substr(text.rfind('\n', text.size() - 2) + 1);
+  };
+  EXPECT_EQ(last_line({0, 0, 0.9 * kGiB}),
+            "fits: needs 1.399 GiB a rank, and 0.750 GiB of 0.900 GiB in the host's memory\n");
+  EXPECT_EQ(last_line({0, 0, 0.7 * kGiB}),
+            "does not fit: needs 1.399 GiB a rank, and 0.750 GiB of 0.700 GiB in the host's "
+            "memory\n");
+  EXPECT_EQ(last_line({1.4 * kGiB, 0, 0}),
+            "fits: needs 1.399 GiB a rank of 1.400 GiB, and 0.750 GiB in the host's memory\n");
+  EXPECT_EQ(last_line({1.3 * kGiB, 0, 0}),
+            "does not fit: needs 1.399 GiB a rank of 1.300 GiB, and 0.750 GiB in the host's "
+            "memory\n");
+}
+
 /// Of more than 16 ranks the first three, the last, and those with the most and the least memory,
 /// lookups, and bytes out and in are listed.
 TEST(DescribePlan, OfManyRanksTheExtremesAreListed) {
