@@ -190,6 +190,11 @@ needs 0.267 GiB a rank
 )");
 }
 
+TEST(Report, OfACpuIgnoresMemoryOfTheHost) {
+  EXPECT_EQ(report(four_cuts(), plan_of_cuts(), {0, 0, kGiB}),
+            report(four_cuts(), plan_of_cuts(), {}));
+}
+
 TEST(Report, OneKnownMemoryIsComparedAlone) {
   RunConfig config = four_cuts();
   config.device = DeviceKind::kCuda;
@@ -334,6 +339,48 @@ TEST(WhatWouldFit, AutoNamesThreeOfTheTablesThatItCuts) {
   }
   EXPECT_EQ(what_would_fit(config, make_plan(config, 8), {0.45 * kGiB}),
             "sharding.strategy: auto on 8 ranks, which cuts 'u4', 'u3', 'u2', 2 more");
+}
+
+TEST(WhatWouldFit, StrategiesOfTablesAreLeftToAuto) {
+  RunConfig config = equal_tables(0);
+  config.model.tables = {table("big", 16 << 20, 16), table("small", 1000, 16)};
+  config.sharding.strategy = Strategy::kAuto;
+  config.sharding.tables = {{"big", Strategy::kTable}};
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 4), {0.5 * kGiB}),
+            "sharding.strategy: auto on 4 ranks, which cuts 'big', 'small'");
+}
+
+TEST(WhatWouldFit, ManyRanksAreFoundNearly) {
+  RunConfig config = equal_tables(0);
+  config.model.tables = {table("huge", int64_t{1} << 30, 16)};
+  // 64 GiB. Above 64 ranks the search ends within a thirty-second of the smallest number.
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 2), {0.5 * kGiB}),
+            "152 ranks with sharding.strategy: auto");
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 150), {0.3 * kGiB}),
+            "240 ranks with sharding.strategy: auto");
+}
+
+TEST(WhatWouldFit, AnUnknownMemoryOfTheDeviceIsNoLimit) {
+  RunConfig config = equal_tables(4);
+  config.device = DeviceKind::kCuda;
+  config.memory.tier = MemoryTier::kHost;
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), {0, 0, 0.1 * kGiB}),
+            "memory.tier: auto, and no memory.tables");
+  config.memory.tier = MemoryTier::kAuto;
+  config.memory.tables = {
+      {"t0", MemoryTier::kHost}, {"t1", MemoryTier::kHost}, {"t2", MemoryTier::kHost}};
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), {0, 0, 0.1 * kGiB}),
+            "memory.tier: auto, and no memory.tables");
+}
+
+TEST(WhatWouldFit, TablesBoundToTheDeviceMayGoToTheHost) {
+  RunConfig config = equal_tables(12);
+  config.device = DeviceKind::kCuda;
+  for (const TableConfig& t : config.model.tables) {
+    config.memory.tables[t.name] = MemoryTier::kDevice;
+  }
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), {0.8 * kGiB, 0, 4 * kGiB}),
+            "memory.tier: auto, and no memory.tables");
 }
 
 TEST(WhatWouldFit, OpenTiersAreNotAdvised) {

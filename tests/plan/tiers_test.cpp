@@ -98,6 +98,11 @@ TEST(Tiers, BytesDecideIfTheHostIsTooSmallOtherwise) {
               ElementsAre("a"));
 }
 
+TEST(Tiers, LookupsDecideIfBytesDoNotHelp) {
+  const RunConfig config = on_gpu({table("a", 1000, 16, {1}), table("b", 1000, 16, {9})});
+  EXPECT_THAT(chosen(config, with_room(config, 64 * 1000, 64 * 999)), ElementsAre("a"));
+}
+
 TEST(Tiers, RowsThatTheConfigPutsOnTheHostTakeItsRoom) {
   RunConfig config = on_gpu({table("a", 300000, 16, {9}), table("b", 310000, 16, {1}),
                              table("c", 10000, 16, {1}), table("given", 50000, 16, {1})});
