@@ -109,7 +109,7 @@ bool parse_line(const char*& at, size_t row, CriteoBlock& block) {
     ++at;
   }
   if (!parse_category(at, block.values[kCriteoCategories - 1][row])) return false;
-  if (*at == '\r' && at[1] == '\n') ++at;
+  if (*at == '\r') ++at;
   if (*at != '\n') return false;
   ++at;
   return true;

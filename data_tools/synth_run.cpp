@@ -33,7 +33,7 @@ class Synth {
     check();
     RunConfig config = criteo_ ? criteo_shape() : load_config(options.config);
     if (options.has_alpha) config.data.synthetic.alpha = options.alpha;
-    if (options.has_seed || criteo_) config.data.synthetic.seed = options.seed;
+    if (options.has_seed) config.data.synthetic.seed = options.seed;
     seed_ = config.data.synthetic.seed;
     alpha_ = config.data.synthetic.alpha;
     // Small enough that the ids of all threads' blocks fit in memory. All blocks are whole, so that

@@ -17,8 +17,8 @@ Handle file_access() {
   return access;
 }
 
-Handle open_handle(const std::string& path, File::Access access) {
-  const Handle properties = file_access();
+/// `properties` are the caller's, because their end would clear the library's error.
+Handle open_handle(const std::string& path, File::Access access, const Handle& properties) {
   const bool writes = access == File::Access::kReadWrite;
   if (!writes) H5Pset_file_locking(properties.id(), false, true);
   return Handle(H5Fopen(path.c_str(), writes ? H5F_ACC_RDWR : H5F_ACC_RDONLY, properties.id()));
@@ -80,14 +80,15 @@ File File::create_in_memory(const std::string& path, int64_t step) {
 
 File File::open(const std::string& path, Access access) {
   const Lock lock;
-  File file(path, "/", open_handle(path, access));
+  const Handle properties = file_access();
+  File file(path, "/", open_handle(path, access, properties));
   file.check(file.handle_.ok(), "open", "the file");
   return file;
 }
 
 std::optional<File> File::try_open(const std::string& path) {
   const Lock lock;
-  Handle handle = open_handle(path, Access::kRead);
+  Handle handle = open_handle(path, Access::kRead, file_access());
   if (!handle.ok()) return {};
   return File(path, "/", std::move(handle));
 }

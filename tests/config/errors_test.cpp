@@ -257,6 +257,23 @@ TEST(BadFile, OfMergedMapsTheFirstIsNamed) {
   EXPECT_THAT(error_of(yaml), ::testing::StartsWith("small.yaml:1: interaction dot needs equal"));
 }
 
+/// What is missing in a section that an override made is missing there.
+TEST(BadFile, TheOverrideThatMadeASectionIsNamed) {
+  EXPECT_EQ(
+      error_of(DLRM_MODEL, {"train.seed=4"}),
+      "--set train.seed=4: train.global_batch_size is missing: needs a whole number from 1 to "
+      "2147483647");
+  EXPECT_EQ(error_of("train: {global_batch_size: 4}\n", {"model.activation=relu", "comm=mpi"}),
+            "--set model.activation=relu: model.dense_features is missing: needs a whole number "
+            "from 1 to 1000000");
+  EXPECT_EQ(error_of("train: {global_batch_size: 4}\n", {"model.interaction.type=dot"}),
+            "--set model.interaction.type=dot: model.dense_features is missing: needs a whole "
+            "number from 1 to 1000000");
+  EXPECT_EQ(error_of(DLRM_MODEL "train: {global_batch_size: 4}\n", {"data.shuffle=false"}),
+            "--set data.shuffle=false: data.train is missing: needs the path of a dataset "
+            "(data.source is hdf5)");
+}
+
 TEST(BadFile, TooDeepNestingIsRefused) {
   EXPECT_THAT(error_of(std::string(5000, '[')), ::testing::HasSubstr("deep"));
   EXPECT_THAT(error_of(std::string(5000, '{')), ::testing::HasSubstr("deep"));

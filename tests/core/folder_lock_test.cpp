@@ -122,6 +122,16 @@ TEST_F(FolderLockTest, AHolderWithoutARecordIsUnknown) {
   close(file_lock);
 }
 
+TEST_F(FolderLockTest, ARecordMayLackItsLastEndOfLine) {
+  write_file(file(), "host elsewhere\nstarted then\npid 77");
+  const int file_lock = open(file().c_str(), O_RDWR);
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  ASSERT_EQ(fcntl(file_lock, F_OFD_SETLK, &whole), 0);
+  EXPECT_THAT(error_of_locking(), HasSubstr("host elsewhere, pid 77, started then; let"));
+  close(file_lock);
+}
+
 TEST_F(FolderLockTest, TheRecordReplacesALongerOne) {
   const std::string old = "host " + std::string(500, 'h') + "\npid 77\n";
   write_file(file(), old);  // without a token: of nobody

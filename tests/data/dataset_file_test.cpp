@@ -219,6 +219,25 @@ TEST(DatasetFile, NumbersThatCannotBeAreNamed) {
             path + ": /sparse/three/ids holds 30 ids; 10 samples of hotness 2 need another number");
 }
 
+TEST(DatasetFile, IdsThatAreNoMultipleOfTheHotnessAreRefused) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.h5";
+  for (const int64_t count : {int64_t{29}, int64_t{31}, int64_t{32}}) {
+    SmallDataset().write(path);
+    hdf5::File file = hdf5::File::open(path, hdf5::File::Access::kReadWrite);
+    hdf5::Dataset ids = file.create_dataset("/sparse/other/ids", hdf5::Type::kInt32, {count});
+    ids.set_integer("rows", 5);
+    ids.set_integer("hotness", 3);
+    file.create_dataset("/checksums/sparse/other/ids", hdf5::Type::kUint32, {1});
+    file.close();
+    EXPECT_EQ(
+        error_of([&] { DatasetFile opened(path); }),
+        fmt::format("{}: /sparse/other/ids holds {} ids; 10 samples of hotness 3 need another "
+                    "number",
+                    path, count));
+  }
+}
+
 TEST(MappedFile, AColumnLiesWithinTheFile) {
   const TemporaryFolder folder;
   const std::string path = folder / "a";

@@ -377,6 +377,27 @@ TEST(Hdf5Source, ANonFiniteLastNumberOfABatchIsFound) {
   EXPECT_THROW(source->load(0, batch), Error);
 }
 
+TEST(Hdf5Source, OfSeveralFilesEachIsNamedForItsOwnRecords) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "data");
+  Spoilt spoilt;
+  spoilt.write(folder);
+  std::filesystem::rename(folder / "bad.h5", folder / "data/a.h5");
+  spoilt.ids[4] = 8;
+  RunConfig config = spoilt.write(folder);
+  std::filesystem::rename(folder / "bad.h5", folder / "data/b.h5");
+  config.data.train = folder / "data";
+  config.data.shuffle = false;
+  const auto source = make_batch_source(config, Split::kTrain, 0, 1);
+  EXPECT_EQ(source->describe(), folder / "data" + ": 20 samples in 2 files");
+  Batch batch;
+  source->load(0, batch);
+  EXPECT_EQ(error_of([&] { source->load(1, batch); }),
+            folder / "data/b.h5" +
+                ": record 4 (counted from 0), feature f: id 8 is not in [0, 8) (data.invalid_id: "
+                "drop leaves such ids out)");
+}
+
 TEST(Hdf5Source, ALabelOutsideZeroToOneNamesTheRecord) {
   for (const float value : {-0.5f, 1.5f, NAN}) {
     Spoilt spoilt;

@@ -53,6 +53,20 @@ TEST(DrawIds, AlphaZeroIsUniform) {
   for (const int64_t count : counts) EXPECT_NEAR(count, 10000, 500);
 }
 
+TEST(DrawIds, AProductThatIsAWholeNumberIsItsOwnFloor) {
+  // With 2^50 rows one of four products is a whole number.
+  for (const int bits : {40, 50}) {
+    const auto drawn = ids(PowerLaw(int64_t{1} << bits, 0), 3, 4000);
+    int64_t whole = 0;
+    for (size_t i = 0; i < drawn.size(); ++i) {
+      const double product = std::ldexp(bits_of_element(5, 3 + i), bits);
+      EXPECT_EQ(drawn[i], static_cast<int64_t>(product));
+      whole += product == std::floor(product);
+    }
+    if (bits == 50) EXPECT_GT(whole, 800);
+  }
+}
+
 TEST(DrawIds, AlphaOneIsTheLimitOfItsNeighbours) {
   const auto at = ids(PowerLaw(100000, 1.0), 0, 5000);
   const auto near = ids(PowerLaw(100000, 1.0 + 1e-7), 0, 5000);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -101,6 +102,23 @@ TEST(ReplaySource, EveryTGivesTheFirstBatchWithItsOwnNumberAndEpoch) {
   EXPECT_EQ(later.ids, first.ids);
   EXPECT_EQ(later.dense, first.dense);
   EXPECT_EQ(replay->plan().samples_of(9).size(), later.global_size);
+}
+
+TEST(ReplaySource, AnEpochHasAsManyBatchesOfTheFirstsSize) {
+  for (const auto& [samples, batch, size] :
+       std::vector<std::array<int64_t, 3>>{{95, 10, 10}, {100, 10, 10}, {7, 10, 7}}) {
+    RunConfig config = synthetic_config(samples, batch);
+    EXPECT_EQ(make_batch_source(config, Split::kTrain, 0, 1)->describe(),
+              fmt::format("synthetic: {} samples, alpha 1.05", samples));
+    config.data.source = DataKind::kReplay;
+    const auto replay = make_batch_source(config, Split::kTrain, 0, 1);
+    EXPECT_EQ(
+        replay->describe(),
+        fmt::format("the first batch, repeated, of synthetic: {} samples, alpha 1.05", samples));
+    EXPECT_EQ(replay->plan().batch_size, size);
+    EXPECT_EQ(replay->plan().samples, (samples + batch - 1) / batch * size);
+    EXPECT_EQ(replay->plan().batches_per_epoch(), (samples + batch - 1) / batch);
+  }
 }
 
 TEST(ReplaySource, OfAFileRepeatsItsFirstBatchInTrainingOnly) {

@@ -338,6 +338,58 @@ TEST_F(CriteoCommand, TheReportCountsRowsOfFilesAndTables) {
               ::testing::MatchesRegex("[0-9.]+ MB of text in [0-9.]+ s, [0-9]+ MB/s\n"));
 }
 
+TEST_F(CriteoCommand, AReportWithoutTestRowsAndSkippedLinesDoesNotMentionThem) {
+  write("a.tsv", text_of(std::vector<LogLine>(5)));
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(run({"a.tsv", "--output", "o.h5"}), "");
+  std::string expected =
+      path("o.h5") + ": 5 rows\ntable rows: 26 in total, 1 in the largest; by feature:";
+  for (int f = 0; f < 26; ++f) expected += " 1";
+  EXPECT_EQ(::testing::internal::GetCapturedStdout().substr(0, expected.size() + 1),
+            expected + "\n");
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(run({"a.tsv", "--output", "o.h5", "--skip-malformed"}), "");
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(),
+              HasSubstr("o.h5: 5 rows\nmalformed lines skipped: 0\ntable rows: 26"));
+}
+
+TEST_F(CriteoCommand, TheReportGivesTheBytesOfAllInputsAsText) {
+  std::string text = text_of(generated_lines(5000, 15));
+  write("a.tsv", text);
+  text.pop_back();
+  write("b.tsv", gzipped(text));
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(run({"a.tsv", "b.tsv", "--output", "o.h5"}), "");
+  const std::string report = ::testing::internal::GetCapturedStdout();
+  const auto megabytes = 2e-6 * static_cast<double>(text.size() + 1);
+  EXPECT_GT(megabytes, 2);
+  EXPECT_THAT(report, HasSubstr(fmt::format("\n{:.1f} MB of text in ", megabytes)));
+  CriteoOptions o = options({"a.tsv", "b.tsv"}, "o.h5");
+  o.frequency_threshold = 2;  // read twice, counted once
+  EXPECT_EQ(convert(o).text_bytes, 2 * static_cast<int64_t>(text.size() + 1));
+}
+
+TEST_F(CriteoCommand, NumbersBeyondTheirBoundsAreNamed) {
+  write("a.tsv", text_of(generated_lines(10, 13)));
+  for (const char* bad : {"0", "1", "-0.5", "1.5", "nan", "x"}) {
+    EXPECT_EQ(
+        run({"a.tsv", "--output", "o.h5", "--test-output", "t.h5",
+             std::string("--test-fraction=") + bad}),
+        std::string("--test-fraction: needs a number between 0 and 1, both excluded, not ") + bad);
+  }
+  for (const char* option : {"--frequency-threshold", "--max-rows", "--threads"}) {
+    for (const char* bad : {"0", "-1", "1.5", "x"}) {
+      EXPECT_EQ(run({"a.tsv", "--output", "o.h5", fmt::format("{}={}", option, bad)}),
+                fmt::format("{}: needs a whole number of at least 1, not {}", option, bad));
+    }
+    ::testing::internal::CaptureStdout();
+    EXPECT_EQ(run({"a.tsv", "--output", "o.h5", fmt::format("{}=1", option)}), "");
+    ::testing::internal::GetCapturedStdout();
+  }
+  EXPECT_EQ(run({"--output", "o.h5"}), "inputs is required");
+  EXPECT_EQ(run({"a.tsv"}), "--output is required");
+}
+
 TEST_F(CriteoCommand, OptionsReachTheConversion) {
   write("a.tsv", text_of(generated_lines(10, 14)));
   ::testing::internal::CaptureStdout();

@@ -173,6 +173,67 @@ TEST(DescribeInspection, FilesWithoutChecksumsAndUncountedIdsAreSaid) {
                                                    "not counted  0.0000  0.0000\ngood\n"));
 }
 
+/// A file whose bags have these lengths, of which some are negative, and as many ids as their sum.
+class BadOffsets : public InFolder {
+ protected:
+  std::string error(const std::vector<int32_t>& lengths, size_t count) const {
+    DatasetLayout made;
+    made.features = {{"f", 0, 5, IdType::kInt32}};
+    DatasetWriter writer(path("a.h5"), made);
+    const std::vector<float> labels(lengths.size(), 1.0f);
+    const std::vector<int32_t> ids(count, 4);
+    DatasetBlock block{static_cast<int64_t>(lengths.size()), labels, {}, {}};
+    block.bags.resize(1);
+    block.bags[0].ids = ids;
+    block.bags[0].lengths = lengths;
+    writer.append(block);
+    writer.finish();
+    try {
+      inspect_dataset(path("a.h5"));
+    } catch (const Error& thrown) {
+      EXPECT_EQ(thrown.code(), ExitCode::kUsage);
+      return std::string(thrown.what()).substr(path("a.h5").size());
+    }
+    return "";
+  }
+};
+
+TEST_F(BadOffsets, AreNamedWithTheirRecord) {
+  EXPECT_EQ(error({2, 0, 3}, 5), "");
+  EXPECT_EQ(error({2, -1, 3}, 4),
+            ": record 1 (counted from 0), feature f: offsets 2 to 1; they "
+            "must rise and stay within 4 ids");
+  EXPECT_EQ(error({0, 5, -1}, 4),
+            ": record 1 (counted from 0), feature f: offsets 0 to 5; they "
+            "must rise and stay within 4 ids");
+}
+
+TEST_F(Inspected, FeaturesAreSortedByNumbersOfAnyLength) {
+  DatasetLayout made;
+  const std::vector<std::string> sorted{"2",
+                                        "10",
+                                        "C1a3",
+                                        "C1a20",
+                                        "C02",
+                                        "C2",
+                                        "C10",
+                                        "Ca",
+                                        "D" + std::string(19, '9'),
+                                        "D" + std::string(20, '1'),
+                                        "D" + std::string(20, '2'),
+                                        "D" + std::string(25, '2')};
+  for (auto name = sorted.rbegin(); name != sorted.rend(); ++name) {
+    made.features.push_back({*name, 1, 5, IdType::kInt32});
+  }
+  made.samples = 0;
+  DatasetWriter(path("a.h5"), made).finish();
+  std::vector<std::string> names;
+  for (const FeatureStatistics& f : inspect_dataset(path("a.h5")).features) names.push_back(f.name);
+  std::vector<std::string> expected = sorted;
+  if (names[4] == "C2") std::swap(expected[4], expected[5]);  // equal numbers, in either order
+  EXPECT_EQ(names, expected);
+}
+
 /// The error of a dataset of three samples in which one value is bad.
 class BadRecord : public InFolder {
  protected:

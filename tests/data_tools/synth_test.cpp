@@ -158,6 +158,35 @@ TEST_F(Synth, TheStreamIsPinned) {
       "\"label_mean\": 0.304000}\n");
 }
 
+/// The blocks in which samples are generated, and of which the first scales the teacher, are
+/// smaller if samples have many ids.
+TEST_F(Synth, TheStreamOfManyIdsIsPinned) {
+  std::vector<std::string> made;
+  for (const int hotness : {600, 70000}) {
+    std::ofstream(path("c.yaml"))
+        << "model:\n  dense_features: 2\n  embedding_dim: 4\n  bottom_mlp: [4]\n  top_mlp: [1]\n"
+           "  tables: [{name: a, rows: 1000, hotness: "
+        << hotness << "}]\ndata: {train: x.h5}\ntrain: {global_batch_size: 10}\n";
+    SynthOptions options;
+    options.config = path("c.yaml");
+    options.samples = 70;
+    options.output = path("x.h5");
+    options.teacher = 1;
+    run_synth(options);
+    made.push_back(read("x.h5.teacher.json"));
+  }
+  EXPECT_EQ(
+      made[0],
+      "{\"best_auc\": 0.736355, \"auc_without_interactions\": 0.736355, \"scored_samples\": 70, "
+      "\"teacher\": 1, \"seed\": 1, \"alpha\": 1.05, \"samples\": 70, \"first_sample\": 0, "
+      "\"label_mean\": 0.328571}\n");
+  EXPECT_EQ(
+      made[1],
+      "{\"best_auc\": 0.715871, \"auc_without_interactions\": 0.715871, \"scored_samples\": 70, "
+      "\"teacher\": 1, \"seed\": 1, \"alpha\": 1.05, \"samples\": 70, \"first_sample\": 0, "
+      "\"label_mean\": 0.242857}\n");
+}
+
 TEST_F(Synth, SeedAndAlphaAreThoseGivenOrTheConfigs) {
   const auto first_lines = [&](const std::function<void(SynthOptions&)>& change) {
     SynthOptions options = from_config("x.h5", 200);
@@ -238,6 +267,14 @@ TEST_F(Synth, OptionsOutOfRangeAreNamed) {
   EXPECT_EQ(error([](auto& o) { o.threads = kMostToolThreads + 1; }),
             fmt::format("--threads {}; expected 0 to {}", kMostToolThreads + 1, kMostToolThreads));
   EXPECT_EQ(error([](auto& o) { o.output = "a.h5"; }), "--output a.h5: --criteo writes .tsv files");
+  for (const char* output : {"a.tsv.h5", "a.tsv.tsv1", "a.tsvx", "a.tsv/x"}) {
+    EXPECT_EQ(error([&](auto& o) { o.output = output; }),
+              fmt::format("--output {}: --criteo writes .tsv files", output));
+  }
+  SynthOptions dataset = from_config("x.tsv", 10);
+  EXPECT_EQ(error_text([&] { run_synth(dataset); }),
+            fmt::format("--output {}: --config writes .h5 files", path("x.tsv")));
+  std::filesystem::remove(path("c.yaml"));
   EXPECT_EQ(error([](auto& o) { o.output = "tsv"; }), "--output tsv: --criteo writes .tsv files");
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }

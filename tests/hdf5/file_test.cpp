@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -128,6 +129,58 @@ TEST_F(Hdf5File, AFailureNamesTheFileAndTheObject) {
     EXPECT_EQ(error.code(), ExitCode::kFailure);
     EXPECT_THAT(error.what(), HasSubstr("a.h5: HDF5 cannot open /values: "));
   }
+}
+
+TEST_F(Hdf5File, AFileThatCannotBeMadeOrOpenedIsNamed) {
+  const auto error_of = [](const std::function<void()>& call) -> std::string {
+    try {
+      call();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kFailure);
+      return error.what();
+    }
+    return "";
+  };
+  const std::string nowhere = path("none/a.h5");
+  for (const bool lock : {false, true}) {
+    EXPECT_EQ(error_of([&] { File::create(nowhere, {.lock = lock}); }),
+              nowhere +
+                  ": HDF5 cannot create the file: unable to open file: No such file or "
+                  "directory");
+  }
+  EXPECT_EQ(
+      error_of([&] { File::open(nowhere); }),
+      nowhere + ": HDF5 cannot open the file: unable to open file: No such file or directory");
+  std::ofstream(path("text.h5")) << "no HDF5";
+  EXPECT_EQ(error_of([&] { File::open(path("text.h5")); }),
+            path("text.h5") + ": HDF5 cannot open the file: file signature not found");
+}
+
+TEST_F(Hdf5File, ADatasetOfAnotherFileOrAnotherLayoutHasNoPlace) {
+  File::create(path("other.h5")).create_dataset("/x", Type::kUint8, {3});
+  const std::string script =
+      "import h5py, numpy; f = h5py.File('" + path("a.h5") +
+      "', 'w'); f['away'] = h5py.ExternalLink('other.h5', '/x'); "
+      "f.create_dataset('chunked', data=numpy.zeros(9), chunks=(3,)); "
+      "f.create_dataset('raw', shape=(4,), dtype='u1', external=[('raw.bin', 0, 4)]); "
+      "f.create_dataset('late', shape=(4,), dtype='u1'); f['good'] = numpy.zeros(5, 'u1'); "
+      "f.attrs['long'] = numpy.bytes_(b'x' * 60000); f.attrs['pair'] = [1, 2]; "
+      "f.attrs['one'] = [7]; f.attrs['utf8'] = '\u00e4'; f.attrs['real'] = 1.5; "
+      "f.attrs.create('texts', ['a', 'b'], dtype=h5py.string_dtype())";
+  ASSERT_EQ(std::system(("/usr/bin/python3 -c \"" + script + "\"").c_str()), 0);
+  const File file = File::open(path("a.h5"));
+  EXPECT_EQ(file.dataset("/away").storage().kind, Storage::Kind::kOtherFile);
+  EXPECT_EQ(file.dataset("/chunked").storage().kind, Storage::Kind::kOther);
+  EXPECT_EQ(file.dataset("/raw").storage().kind, Storage::Kind::kOther);
+  EXPECT_EQ(file.dataset("/late").storage().kind, Storage::Kind::kNone);
+  EXPECT_EQ(file.dataset("/good").storage().kind, Storage::Kind::kContiguous);
+  EXPECT_FALSE(file.dataset("/chunked").type());  // fp64
+  EXPECT_EQ(file.text("long"), std::string(60000, 'x'));
+  EXPECT_FALSE(file.integer("pair"));
+  EXPECT_EQ(file.integer("one"), 7);
+  EXPECT_FALSE(file.integer("real"));
+  EXPECT_EQ(file.text("utf8"), "\xc3\xa4");
+  EXPECT_FALSE(file.text("texts"));
 }
 
 herr_t own_handler(hid_t, void*) { return 0; }

@@ -1,0 +1,132 @@
+// The process that reads the metadata of datasets.
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <thread>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include "data/structure_reader.h"
+#include "dataset_fixture.h"
+
+namespace dlrm {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The folder in /proc of the process that reads `path`. Waits for it.
+fs::path reader_of(const std::string& path) {
+  const std::string command = std::string("dlrm-read-structures\0", 21) + path;
+  for (int tries = 0; tries < 3000; ++tries) {
+    std::error_code ended;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const std::string words = text_of(entry.path() / "cmdline");
+      if (words.find(command) == 0) return entry.path();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return {};
+}
+
+/// The line of a text that begins with `key`, with single spaces.
+std::string line_of(const std::string& text, const std::string& key) {
+  const size_t at = text.find(key);
+  if (at == std::string::npos) return "";
+  std::string line;
+  for (const char c : text.substr(at, text.find('\n', at) - at)) {
+    if (c == '\t' || (c == ' ' && !line.empty() && line.back() == ' ')) continue;
+    line += c;
+  }
+  return line;
+}
+
+/// Reading a pipe waits until somebody opens its other end.
+TEST(StructureProcess, HasLimitsAndIsQuietAndSignalsOfTheGroupDoNotReachIt) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe.h5";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  std::string error;
+  std::thread parent([&] { error = error_of([&] { read_structures({pipe}); }); });
+  const fs::path process = reader_of(pipe);
+  ASSERT_FALSE(process.empty());
+  std::string limits;
+  for (int tries = 0; tries < 3000; ++tries) {
+    limits = text_of(process / "limits");
+    if (line_of(limits, "Max cpu time").find("Max cpu time 60 ") == 0) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_THAT(line_of(limits, "Max cpu time"), HasSubstr("Max cpu time 60 "));
+  EXPECT_THAT(line_of(limits, "Max core file size"), HasSubstr("Max core file size 0 "));
+  if (!kSanitized) {
+    std::string data;
+    for (int tries = 0; tries < 3000 && data.find("4294967296") == std::string::npos; ++tries) {
+      data = line_of(text_of(process / "limits"), "Max data size");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_THAT(data, HasSubstr("Max data size 4294967296 "));
+  }
+  EXPECT_EQ(fs::read_symlink(process / "fd/2"), "/dev/null");
+  const std::string status = text_of(process / "status");
+  std::signal(SIGHUP, before);
+  // The C library has the signals from 32 on.
+  EXPECT_EQ(std::stoull(line_of(status, "SigIgn:").substr(7), nullptr, 16) & 0x7fffffff, 0u);
+  // SIGHUP, SIGINT, SIGUSR1, SIGUSR2 and SIGTERM.
+  EXPECT_EQ(line_of(status, "SigBlk:"), "SigBlk:0000000000004a03");
+  const int end = open(pipe.c_str(), O_WRONLY);
+  EXPECT_GE(end, 0);
+  close(end);
+  parent.join();
+  EXPECT_EQ(error, pipe + ": not an HDF5 file, or a damaged one");
+}
+
+TEST(StructureProcess, LeavesNoOpenFiles) {
+  const TemporaryFolder folder;
+  SmallDataset().write(folder / "a.h5");
+  const auto files = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  read_structures({folder / "a.h5"});
+  const auto before = files();
+  for (int i = 0; i < 5; ++i) {
+    read_structures({folder / "a.h5", folder / "a.h5"});
+    error_of([&] { read_structures({folder / "none.h5"}); });
+  }
+  EXPECT_EQ(files(), before);
+}
+
+TEST(StructureProcess, TheErrorOfTheFirstBadFileIsTold) {
+  const TemporaryFolder folder;
+  SmallDataset().write(folder / "a.h5");
+  std::ofstream(folder / "b.h5") << "text";
+  std::ofstream(folder / "c.h5") << "text";
+  EXPECT_EQ(error_of([&] {
+              read_structures({folder / "a.h5", folder / "b.h5", folder / "c.h5"});
+            }),
+            folder / "b.h5" + ": not an HDF5 file, or a damaged one");
+  const auto both = read_structures({folder / "a.h5", folder / "a.h5"});
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[1].samples, 10);
+  EXPECT_EQ(both[1].features.size(), 3u);
+}
+
+}  // namespace
+}  // namespace dlrm
