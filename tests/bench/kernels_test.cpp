@@ -1,6 +1,8 @@
 #include "bench/kernels.h"
 
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <thread>
 
@@ -8,7 +10,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "dlrm/core/error.h"
+#include "dlrm/device/transfer.h"
+
 #include "bench/kernels_clock.h"
+#include "recorder.h"
 
 namespace dlrm::bench {
 namespace {
@@ -87,7 +93,12 @@ struct Cpu {
 /// The rows of small sizes, timed once for all tests.
 struct SmallRows {
   Cpu cpu;
-  const std::map<std::string, KernelRow> rows = cpu.rows(small_sizes());
+  Recorder* calls = new Recorder(std::move(cpu.ops));
+  std::map<std::string, KernelRow> rows;
+  SmallRows() {
+    cpu.ops.reset(calls);
+    rows = cpu.rows(small_sizes());
+  }
 };
 const SmallRows& small() {
   static const SmallRows once;
@@ -218,6 +229,13 @@ TEST(KernelClock, GivesTheBestGroupAndTheMedianOfThree) {
   EXPECT_GE(timing.median, timing.best);
 }
 
+TEST(KernelCalls, HaveTheirOperands) {
+  std::string all;
+  for (const std::string& call : small().calls->calls) all += call + "\n";
+  std::ifstream file(DLRM_SOURCE "/tests/bench/kernel_calls.txt");
+  EXPECT_EQ(all, std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
 KernelResult a_result() {
   KernelResult result;
   result.device = "cpu: some";
@@ -229,6 +247,116 @@ KernelResult a_result() {
   row.name = "copy", row.flops = 0, row.goal = 0.75;
   result.rows.push_back(row);
   return result;
+}
+
+TEST(KernelClock, LaunchesAShortCallOfAGpuAsAGraph) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  const auto device = make_cuda_device(0);
+  const auto stream = device->make_stream();
+  const auto ops = make_cuda_ops(*device, *stream, {});
+  KernelOptions options;
+  options.seconds = 0;
+  KernelClock clock(*device, *stream, *ops, options);
+  // Once to warm up, once to see that it is short, and once into the graph. On a busy machine a
+  // short call may seem long. Then it is called more often.
+  int calls = 0;
+  for (int trial = 0; trial < 200 && calls != 3; ++trial) {
+    calls = 0;
+    clock.timing_of([&] { ++calls; });
+  }
+  EXPECT_EQ(calls, 3);
+  const std::vector<int> values{5, 6, 7};
+  const Array<int> filled = clock.filled(values, "numbers");
+  std::vector<int> got(3);
+  Transfer(*device, *stream).to_host(got.data(), filled.data(), 12);
+  EXPECT_EQ(got, values);
+}
+
+TEST(KernelSizes, ThatAreNotGivenFillAGpu) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  KernelSizes s;
+  s.fill_for(*make_cuda_device(0));
+  EXPECT_EQ(s.batch, 65536);
+  EXPECT_EQ(s.tables, 8);
+  EXPECT_EQ(s.rows, 4000000);
+  EXPECT_EQ(s.matrix, 8192);
+  EXPECT_EQ(s.copied, 2000000000);
+}
+
+TEST(KernelDevice, IsTheOneAskedForAndItsMemoryIsChecked) {
+  KernelOptions options;
+  options.sizes = small_sizes();
+  options.sizes.variants = false;
+  options.seconds = 0;
+  options.only = "fill uniform";
+  options.memory_bytes = 1e12;
+  options.threads = 1;
+  for (const char* device : {"cpu", "auto", "cuda"}) {
+    const bool gpu = cuda_device_count() > 0 && std::string(device) != "cpu";
+    if (!gpu && std::string(device) == "cuda") continue;
+    options.device = device;
+    const KernelResult result = time_kernels(options);
+    EXPECT_EQ(result.device.substr(0, 4), gpu ? "cuda" : "cpu:") << device;
+    EXPECT_EQ(result.rows.size(), 1u);
+  }
+  options.device = "cpu";
+  options.memory_bytes = options.sizes.bytes();
+  EXPECT_NO_THROW(time_kernels(options));
+  options.memory_bytes -= 1;
+  EXPECT_THROW(time_kernels(options), Error);
+}
+
+TEST(KernelRows, OfAGpuHaveGoalsAndTheLinkToItsHost) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  const auto device = make_cuda_device(0);
+  const auto stream = device->make_stream();
+  const auto ops = make_cuda_ops(*device, *stream, {});
+  KernelOptions options;
+  options.sizes = small_sizes();
+  options.sizes.variants = false;
+  options.seconds = 0;
+  const auto goals_of = [&](const char* only) {
+    options.only = only;
+    std::map<std::string, double> goals;
+    for (const KernelRow& row : time_kernels(*device, *stream, *ops, options).rows) {
+      goals[row.name] = row.goal;
+      if (std::string(only) == "host") {
+        EXPECT_EQ(row.bytes, 4096);
+        EXPECT_EQ(row.shape, "4096");
+      }
+    }
+    return goals;
+  };
+  using Goals = std::map<std::string, double>;
+  EXPECT_EQ(goals_of("host"), (Goals{{"copy from host", 0}, {"copy to host", 0}}));
+  EXPECT_EQ(goals_of("dot "), (Goals{{"dot bf16 forward", 0.7},
+                                     {"dot bf16 backward", 0.7},
+                                     {"dot fp32 forward", 0},
+                                     {"dot fp32 backward", 0}}));
+  EXPECT_EQ(goals_of("uniform ids"), (Goals{{"lookup fp32, uniform ids", 0.8},
+                                            {"lookup bf16, uniform ids", 0},
+                                            {"group rows, uniform ids", 0},
+                                            {"update adagrad, uniform ids", 0.7},
+                                            {"group and update, uniform ids", 0}}));
+}
+
+TEST(KernelRows, OfOneNameNeedNoOther) {
+  Cpu cpu;
+  KernelOptions options;
+  options.sizes = small_sizes();
+  options.sizes.variants = false;
+  options.seconds = 0;
+  for (const char* name :
+       {"linear bf16 backward, relu", "linear fp32 forward, relu", "fm fp32 forward",
+        "fm bf16 backward", "cross fp32 forward", "cross bf16 backward", "average pool backward",
+        "average pool forward", "convert fp32 to bf16", "find non-finite fp32", "dot fp32 backward",
+        "lookup bf16, zipf ids", "update adagrad, zipf ids", "group rows, uniform ids",
+        "group and update, zipf ids", "linear bf16 weight gradient, 13 to 512"}) {
+    options.only = name;
+    const auto rows = time_kernels(*cpu.device, *cpu.stream, *cpu.ops, options).rows;
+    ASSERT_EQ(rows.size(), 1u) << name;
+    EXPECT_EQ(rows[0].name, name);
+  }
 }
 
 TEST(KernelReport, HasEveryField) {

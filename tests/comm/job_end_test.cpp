@@ -1,9 +1,14 @@
 #include "comm/control/job_end.h"
 
+#include <chrono>
+#include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "recording_channel.h"
 
 namespace dlrm::comm {
 namespace {
@@ -37,6 +42,72 @@ TEST(JobEndDeath, OnlyFailuresAreErrors) {
 TEST(JobEndDeath, ThePrefacePrecedesTheText) {
   EXPECT_EXIT(end_with({{0, 3, "why"}}, "a table\n"), testing::ExitedWithCode(3),
               "^a table\nerror: why\n$");
+}
+
+/// Advances the end of a job of three ranks until this process ends.
+void end_as(int rank, const std::vector<JobEnd::Request>& requests) {
+  ProgressEngine engine(WaitPolicy::kSpin);
+  RecordingChannel channel(true);
+  JobEnd job(rank, 3, &channel, engine);
+  job.set_preface("a table\n");
+  for (const JobEnd::Request& request : requests) job.add(request);
+  for (;;) {
+    job.advance();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+TEST(JobEndDeath, RankZeroTellsAllOthersToEndWithItsCode) {
+  EXPECT_EXIT(end_as(0, {{1, 3, "one"}}), testing::ExitedWithCode(3),
+              "^a table\nerror: one\n<send 3 to 1: 3>\n<send 3 to 2: 3>\n<all sent.>\n$");
+  EXPECT_EXIT(end_as(0, {{0, 130, ""}}), testing::ExitedWithCode(130),
+              "^a table\n<send 3 to 1: 130>\n<send 3 to 2: 130>\n<all sent.>\n$");
+}
+
+TEST(JobEndDeath, MpiIsFinalizedIfTheJobSucceeded) {
+  EXPECT_EXIT(end_as(0, {{0, 0, "done"}}), testing::ExitedWithCode(0),
+              "^a table\ndone\n<send 3 to 1: 0>\n<send 3 to 2: 0>\n<all sent.>\n<finalize>\n$");
+}
+
+TEST(JobEndDeath, ARankAsksRankZeroOnceAndEndsTheJobWithoutItsAnswer) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EXIT(end_as(1, {{1, 2, "bad key"}, {1, 3, "later"}}), testing::ExitedWithCode(2),
+              "^<send 2 to 0: 2 bad key>\na table\nerror: bad key\n<send 3 to 0: 2>\n<abort 2>\n$");
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(4200));
+}
+
+/// Receives a message of this kind and bytes as rank 2 of three. Ends with 77 if nothing happens.
+[[noreturn]] void receive_as_rank2(int kind, const std::string& bytes) {
+  ProgressEngine engine(WaitPolicy::kSpin);
+  RecordingChannel channel(true);
+  JobEnd job(2, 3, &channel, engine);
+  job.receive({1, kind, {bytes.begin(), bytes.end()}});
+  std::_Exit(job.requested() ? 78 : 77);
+}
+
+TEST(JobEndDeath, AnOrderToEndIsObeyedAndOtherMessagesAreNot) {
+  const std::string three("\3\0\0\0", 4);
+  EXPECT_EXIT(receive_as_rank2(3, three), testing::ExitedWithCode(3), "^$");
+  EXPECT_EXIT(receive_as_rank2(3, std::string(4, '\0')), testing::ExitedWithCode(0),
+              "^<finalize>\n$");
+  EXPECT_EXIT(receive_as_rank2(3, three.substr(0, 3)), testing::ExitedWithCode(77), "^$");
+  EXPECT_EXIT(receive_as_rank2(2, three.substr(0, 3)), testing::ExitedWithCode(77), "^$");
+  EXPECT_EXIT(receive_as_rank2(2, three + "why"), testing::ExitedWithCode(78), "^$");
+  EXPECT_EXIT(receive_as_rank2(4, three), testing::ExitedWithCode(77), "^$");
+}
+
+/// Ends this process as rank 0 with a request that it receives from rank 2.
+void end_with_a_received_request() {
+  ProgressEngine engine(WaitPolicy::kSpin);
+  JobEnd job(0, 1, nullptr, engine);
+  job.add({3, 2, "from three"});
+  const std::string bytes("\3\0\0\0from two", 12);
+  job.receive({2, 2, {bytes.begin(), bytes.end()}});
+  job.advance();
+}
+
+TEST(JobEndDeath, AReceivedRequestHasItsSendersRankCodeAndText) {
+  EXPECT_EXIT(end_with_a_received_request(), testing::ExitedWithCode(3), "^error: from two\n$");
 }
 
 }  // namespace

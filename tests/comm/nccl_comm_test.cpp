@@ -2,8 +2,10 @@
 #if defined(DLRM_SIMT)
 #include "comm/nccl_comm.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -277,6 +279,53 @@ TEST(NcclFailure, APeersFailureThatNcclDoesNotReportAbortsThisRanksKernels) {
     });
   };
   EXPECT_THROW(run(), Error);
+}
+
+/// Makes an exchange and ends its communicator in its destructor.
+struct ExchangesAtItsEnd {
+  const DeviceRank& rank;
+  ~ExchangesAtItsEnd() {
+    FakeNccl::take_calls();
+    {
+      const auto wire = make_nccl_comm(rank.host, rank.device);
+      const std::unique_ptr<Stream> stream = rank.device.make_stream();
+      EXPECT_EQ(error_of_exchange({rank.host, *wire, rank.device}, *stream), "");
+    }
+    const Calls calls = FakeNccl::take_calls();
+    EXPECT_EQ(std::count(calls.begin(), calls.end(), "abort"), 0);
+  }
+};
+
+TEST(NcclSession, ThatIsMadeAndEndedDuringAnExceptionIsNotAborted) {
+  run_nccl(1, [](const DeviceRank& rank) {
+    try {
+      const ExchangesAtItsEnd at_the_end{rank};
+      throw std::runtime_error("another matter");
+    } catch (const std::runtime_error&) {
+    }
+  });
+}
+
+TEST(NcclSession, ThatAnExceptionEndsIsAborted) {
+  run_nccl(1, [](const DeviceRank& rank) {
+    FakeNccl::take_calls();
+    try {
+      const auto wire = make_nccl_comm(rank.host, rank.device);
+      throw std::runtime_error("another matter");
+    } catch (const std::runtime_error&) {
+    }
+    EXPECT_EQ(FakeNccl::take_calls().back(), "abort");
+  });
+}
+
+TEST(NcclExchange, OfARankWithItselfNeedsEqualBytes) {
+  run_nccl(1, [](const DeviceRank& rank) {
+    const std::unique_ptr<Stream> stream = rank.device.make_stream();
+    Array<char> data(rank.device, 64, "test");
+    EXPECT_THROW(rank.wire.start_alltoallv(data.data(), data.data() + 32,
+                                           ExchangeLayout::packed({8}, {16}), stream.get()),
+                 std::exception);
+  });
 }
 
 TEST(NcclThread, ASecondThreadIsRefused) {

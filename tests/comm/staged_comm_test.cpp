@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -97,6 +99,26 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, StagedComm, testing::ValuesIn(settings()),
                            return std::string(info.param.cuda ? "Cuda" : "Cpu") +
                                   std::to_string(info.param.ranks);
                          });
+
+TEST(StagedAlone, BlocksAreCopiedBetweenTheirOffsets) {
+  const std::shared_ptr<Device> device = make_cpu_device();
+  const auto host = make_self_comm();
+  const auto wire = make_device_comm(*host, *device);
+  EXPECT_EQ(wire->describe(), "alone");
+  EXPECT_FALSE(wire->blocks_host());
+  const std::unique_ptr<Stream> stream = device->make_stream();
+  Array<char> from(*device, 16, "test"), to(*device, 16, "test");
+  std::iota(from.data(), from.data() + 16, char{1});
+  ExchangeLayout layout;
+  layout.send_bytes = {3}, layout.send_offsets = {5};
+  layout.receive_bytes = {3}, layout.receive_offsets = {9};
+  wire->start_alltoallv(from.data(), to.data(), layout, stream.get()).wait(*stream);
+  stream->synchronize();
+  const std::string expected("\0\0\0\0\0\0\0\0\0\6\7\10\0\0\0\0", 16);
+  EXPECT_EQ(std::string(to.data(), 16), expected);
+  layout.receive_bytes = {2};
+  EXPECT_THROW(wire->start_alltoallv(from.data(), to.data(), layout, stream.get()), std::exception);
+}
 
 TEST(StagedMemory, BuffersAreReused) {
   const std::shared_ptr<Device> device = make_cpu_device();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -239,6 +240,84 @@ TEST_P(EveryDevice, LargeHostMemoryIsZeroedAgain) {
   }
 }
 
+TEST_P(EveryDevice, RowsAreCopiedWithoutTheSpaceBetweenThem) {
+  // Rows that fit the chunk of 4 MiB together, one by one, and not at all.
+  struct Case {
+    int64_t rows, columns, stride;
+  };
+  constexpr int64_t kChunk = int64_t{4} << 20;
+  for (const Case& c : {Case{5, 3, 7}, Case{1, 9, 9}, Case{3, kChunk / 4 / 2, kChunk / 4 / 2 + 5},
+                        Case{3, 100, kChunk / 4 + 1}, Case{2, kChunk / 4 + 3, kChunk / 4 + 9},
+                        Case{1, kChunk / 2 + 1, kChunk / 2 + 1}, Case{4, kChunk / 4, kChunk / 4},
+                        Case{0, 5, 5}, Case{5, 0, 5}}) {
+    const auto all = static_cast<size_t>(std::max<int64_t>(1, c.rows * c.stride));
+    const Array<int> array(*device, all, "rows");
+    std::vector<int> rows(static_cast<size_t>(c.rows * c.columns));
+    std::iota(rows.begin(), rows.end(), 1);
+    transfer.write_rows(array.data(), c.stride, c.rows, c.columns, rows.data());
+    std::vector<int> got(rows.size() + 1, -1);
+    transfer.read_rows(array.data(), c.stride, c.rows, c.columns, got.data());
+    EXPECT_TRUE(std::equal(rows.begin(), rows.end(), got.begin())) << c.rows << " " << c.columns;
+    EXPECT_EQ(got.back(), -1);
+    const std::vector<int> stored = read(array);
+    for (int64_t r = 0; r < c.rows; ++r) {
+      for (const int64_t k : {int64_t{0}, c.columns - 1, c.columns, c.stride - 1}) {
+        if (c.columns == 0 || k >= c.stride) continue;
+        const int expected = k < c.columns ? rows[static_cast<size_t>(r * c.columns + k)] : 0;
+        EXPECT_EQ(stored[static_cast<size_t>(r * c.stride + k)], expected) << r << " " << k;
+      }
+    }
+  }
+}
+
+TEST_P(EveryDevice, TimedEventsMeasureTheWorkBetweenThem) {
+  const auto first = device->make_timed_event(), second = device->make_timed_event();
+  const Array<char> array(*device, 1 << 20, "array");
+  HostArray<char> host(*device, 1 << 20, "host");
+  stream->record(*first);
+  device->copy(array.data(), host.data(), 1 << 20, *stream);
+  stream->record(*second);
+  stream->synchronize();
+  EXPECT_GE(second->milliseconds_since(*first), 0);
+  EXPECT_LE(first->milliseconds_since(*second), 0);
+  EXPECT_EQ(first->milliseconds_since(*first), 0);
+}
+
+TEST_P(EveryDevice, ThePeakStaysAfterMemoryIsFreed) {
+  { const Buffer a(*device, 3 << 20, "first"); }
+  const Buffer b(*device, 1 << 20, "second");
+  EXPECT_EQ(device->bytes_in_use(), size_t{1} << 20);
+  EXPECT_EQ(device->peak_bytes(), size_t{3} << 20);
+}
+
+TEST_P(EveryDevice, ABufferOfNoBytesHasNoMemory) {
+  const Buffer none(*device, 0, "none");
+  EXPECT_EQ(none.data(), nullptr);
+  EXPECT_EQ(device->bytes_in_use(), 0u);
+}
+
+TEST_P(EveryDevice, AStagingBufferRefusesMoreThanItsBytes) {
+  StagingBuffer staging(*device, "staging");
+  EXPECT_EQ(StagingBuffer::bytes_of<int>(0), 0u);
+  EXPECT_EQ(StagingBuffer::bytes_of<int>(16), 64u);
+  EXPECT_EQ(StagingBuffer::bytes_of<int>(17), 128u);
+  staging.begin(128);
+  const char* first = staging.take<char>(1);
+  EXPECT_EQ(reinterpret_cast<char*>(staging.take<int>(16)) - first, 64);
+  EXPECT_THROW(staging.take<char>(1), std::exception);
+  EXPECT_EQ(staging.on_device<int>(nullptr), nullptr);
+}
+
+TEST(CudaDevices, HaveTheCapabilitiesThatTrainingAsksFor) {
+  const auto cpu = make_cpu_device();
+  EXPECT_FALSE(cpu->can_capture());
+  EXPECT_EQ(cpu->row_alignment(), 1);
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  const auto gpu = make_cuda_device(0);
+  EXPECT_TRUE(gpu->can_capture());
+  EXPECT_EQ(gpu->row_alignment(), 8);
+}
+
 TEST(CudaDevices, ABuildWithoutCudaHasNone) {
   if (!built_with_cuda()) {
     EXPECT_EQ(cuda_device_count(), 0);
@@ -252,6 +331,16 @@ TEST(CudaDevices, AMissingGpuIsAUsageError) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kUsage);
     EXPECT_THAT(error.what(), StartsWith("device cuda: "));
+  }
+  if (cuda_device_count() == 0) return;
+  for (const int index : {-1, cuda_device_count()}) {
+    try {
+      make_cuda_device(index);
+      FAIL() << "made a GPU that is not there";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), fmt::format("device cuda: GPU {} was asked for, the driver offers {}",
+                                          index, cuda_device_count()));
+    }
   }
 }
 

@@ -238,24 +238,6 @@ TEST(Routing, TheFirstIdOfAFeatureIsNamedAsItsOwn) {
 
 TEST(Routing, TheLastIdOfATableIsAccepted) { EXPECT_EQ(error_of_id(19, "row"), "no error"); }
 
-TEST(Routing, CallsOutOfTurnAreRefused) {
-  const Tables tables = odd_tables(Pooling::kSum);
-  const auto comm = make_self_comm();
-  Rank rank(*comm);
-  ShardedEmbeddings embeddings(rank.context, *rank.ops, options_for(tables, OptimizerRule::kSgd),
-                               plan_of("table", tables, 1));
-  EXPECT_THROW(embeddings.await_ids(), Error);
-  EXPECT_THROW(embeddings.prepare_ids(), Error);
-  EXPECT_THROW(embeddings.lookup(), Error);
-  EXPECT_THROW(embeddings.update(0.1, 0), Error);
-  const MadeUpBags bags(tables);
-  route(embeddings, *comm, bags, 0, 4);
-  route(embeddings, *comm, bags, 1, 4);
-  EXPECT_EQ(embeddings.in_flight(), 2);
-  EXPECT_THROW(route(embeddings, *comm, bags, 2, 4), Error);
-  EXPECT_THROW(embeddings.start_return(), Error);
-}
-
 /// The error of `call`. Empty without one.
 std::string error_of(const std::function<void()>& call) {
   try {
@@ -264,6 +246,25 @@ std::string error_of(const std::function<void()>& call) {
     return error.what();
   }
   return "";
+}
+
+TEST(Routing, CallsOutOfTurnAreRefused) {
+  const Tables tables = odd_tables(Pooling::kSum);
+  const auto comm = make_self_comm();
+  Rank rank(*comm);
+  ShardedEmbeddings embeddings(rank.context, *rank.ops, options_for(tables, OptimizerRule::kSgd),
+                               plan_of("table", tables, 1));
+  EXPECT_EQ(error_of([&] { embeddings.await_ids(); }), "await_ids(): no batch was routed");
+  EXPECT_THROW(embeddings.prepare_ids(), Error);
+  EXPECT_THROW(embeddings.lookup(), Error);
+  EXPECT_THROW(embeddings.update(0.1, 0), Error);
+  const MadeUpBags bags(tables);
+  route(embeddings, *comm, bags, 0, 4);
+  route(embeddings, *comm, bags, 1, 4);
+  EXPECT_EQ(embeddings.in_flight(), 2);
+  EXPECT_EQ(error_of([&] { route(embeddings, *comm, bags, 2, 4); }),
+            "route(): 2 batches are in flight; routing.depth 1 allows 2");
+  EXPECT_THROW(embeddings.start_return(), Error);
 }
 
 TEST(Routing, BatchesThatWereNotAnnouncedOrAreNotTheRanksAreRefused) {
@@ -276,15 +277,18 @@ TEST(Routing, BatchesThatWereNotAnnouncedOrAreNotTheRanksAreRefused) {
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan_of("table", tables, 2));
     EXPECT_EQ(error_of([&] { route(embeddings, comm, bags, 0, 10); }),
               "a global batch of 10 samples; at most 9 were announced");
-    const Range mine = part_of(9, comm.rank(), 2), other = part_of(9, 1 - comm.rank(), 2);
-    std::vector<int64_t> ids, offsets;
-    bags.fill(0, other.begin, other.end, ids, offsets);
-    EXPECT_EQ(
-        error_of([&] {
-          embeddings.route({other, 9, ids, offsets});
-        }),
-        fmt::format("samples [{}, {}) of a batch of 9 are not this rank's, which are [{}, {})",
-                    other.begin, other.end, mine.begin, mine.end));
+    for (const int64_t samples : {8, 9}) {  // parts of equal and of different size
+      const Range mine = part_of(samples, comm.rank(), 2);
+      const Range other = part_of(samples, 1 - comm.rank(), 2);
+      std::vector<int64_t> ids, offsets;
+      bags.fill(0, other.begin, other.end, ids, offsets);
+      EXPECT_EQ(
+          error_of([&] {
+            embeddings.route({other, samples, ids, offsets});
+          }),
+          fmt::format("samples [{}, {}) of a batch of {} are not this rank's, which are [{}, {})",
+                      other.begin, other.end, samples, mine.begin, mine.end));
+    }
     route(embeddings, comm, bags, 0, 9);
     EXPECT_EQ(embeddings.in_flight(), 1);
     embeddings.drop();  // so that no rank leaves while the other exchanges ids with it

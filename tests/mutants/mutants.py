@@ -7,13 +7,18 @@
         --check            only checks that the lists fit the sources
         --tree DIR         the copy of the repository (default build/mutants)
         --jobs N           mutants tested at the same time (default: the number of CPUs)
-        --limit SECONDS    for one test program (default: 60 and ten times its time without a mutant)
+        --limit SECONDS    for one process of tests (default: 60 and ten times its time without a mutant)
 
 All mutants are compiled into one build of the preset `simt`, in a copy of the repository. The variable
 DLRM_MUTANT of the environment chooses one. The sources themselves hold no trace of them.
 
-A list names a file, the test programs that may catch its mutants in the order in which they run, and
-the mutants:
+First all tests run without a mutant, one suite at a time, or one test at a time if a suite is long. Each
+process marks the mutants that it reaches in the file that DLRM_MUTANTS_REACHED names. The file
+reach.json of the copy keeps the result. A mutant is then judged by the tests that reach it, cheapest
+first, until one fails. It survives if none fails, or if no test reaches it. Constants that the compiler
+computes are never those of a mutant.
+
+A list names a file and its mutants. A line `run` names tests that should be tried first:
 
     file src/embedding/router.cpp
     run embedding_test train_test=Step.*
@@ -26,8 +31,8 @@ the mutants:
 An ID and the kind of the mistake stand in one line. Below is the text of the source around the mistake;
 white space and comments do not matter. ⟦old → new⟧ marks what is replaced: an expression, or whole statements,
 which end in `;` or `}`. Statements that declare a name used later cannot be replaced. `program=FILTER`
-runs part of a program; `ctest=REGEX` runs tests of ctest. A text that is not found exactly once is an
-error. A mutant is caught if a program fails or takes longer than its limit."""
+stands for the suites of a program, `ctest=REGEX` for tests of ctest. A text that is not found exactly
+once is an error. A mutant is caught if a test fails or takes longer than its limit."""
 import argparse
 import concurrent.futures
 import dataclasses
@@ -39,17 +44,10 @@ import subprocess
 import sys
 import time
 
+import reach
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-SWITCH = "mutant_switch.h"
-SWITCH_TEXT = """#pragma once
-#include <cstdlib>
-inline const int chosen_mutant = [] {
-  const char* given = std::getenv("DLRM_MUTANT");
-  return given ? std::atoi(given) : -1;
-}();
-inline bool mutant(int number) { return __builtin_expect(chosen_mutant == number, 0); }
-"""
 
 
 class ListError(Exception):
@@ -91,10 +89,10 @@ def read_list(path):
                 file = words[1]
             elif words[0] == "run":
                 runs = words[1:]
-            elif len(words) == 2 and file and runs:
+            elif len(words) == 2 and file:
                 mutants.append(Mutant(words[0], words[1], file, runs, where))
             else:
-                raise ListError(f"{where}: expected `file PATH`, `run PROGRAM...`, or `ID KIND` below these")
+                raise ListError(f"{where}: expected `file PATH`, `run PROGRAM...`, or `ID KIND` below a file")
     return mutants
 
 
@@ -169,7 +167,7 @@ def rewrite_all(root, mutants):
         source, own = read(os.path.join(root, path)), [m for m in mutants if m.file == path]
         for mutant in own:
             place(mutant, source)
-        switch = os.path.relpath(SWITCH, os.path.dirname(path))
+        switch = os.path.relpath(reach.SWITCH, os.path.dirname(path))
         texts[path] = f'#include "{switch}"\n#line 1\n' + rewritten(source, own)
     return texts
 
@@ -178,7 +176,8 @@ def make_tree(tree, texts):
     """Copies what git knows of, or does not ignore, with the rewritten files."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"], check=True,
                             capture_output=True, text=True).stdout.splitlines()
-    write_if_changed(os.path.join(tree, SWITCH), SWITCH_TEXT.encode())
+    write_if_changed(os.path.join(tree, reach.SWITCH), reach.SWITCH_TEXT.encode())
+    write_if_changed(os.path.join(tree, reach.SWITCH_SOURCE), reach.SWITCH_SOURCE_TEXT.encode())
     for path in listed:
         source = os.path.join(ROOT, path)
         if not os.path.isfile(source):
@@ -189,79 +188,24 @@ def make_tree(tree, texts):
         os.chmod(os.path.join(tree, path), os.stat(source).st_mode)
     for folder in ("include", "src", "kernels", "data_tools", "tests"):
         for path in glob.glob(os.path.join(tree, folder, "**", "*.*"), recursive=True):
-            if os.path.isfile(path) and os.path.relpath(path, tree) not in set(listed):
+            if os.path.isfile(path) and os.path.relpath(path, tree) not in {*listed, reach.SWITCH_SOURCE}:
                 os.remove(path)
 
 
-def build(tree, programs):
+def build(tree):
     subprocess.run(["cmake", "--preset", "simt", "-DDLRM_TESTS=ON"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
-    targets = [] if any(p.startswith("ctest=") for p in programs) else sorted({p.split("=")[0] for p in programs})
-    subprocess.run(["ninja", "-C", os.path.join(tree, "build/simt"), *targets], check=True)
+    subprocess.run(["ninja", "-C", os.path.join(tree, "build/simt")], check=True)
 
 
-def check_selection(tree, programs):
-    """Every part of a filter must select a test."""
-    for program in programs:
-        name, _, chosen = program.partition("=")
-        if name == "ctest":
-            continue  # --no-tests=error
-        for part in filter(None, chosen.split(":")):
-            command = [os.path.join(tree, "build/simt/bin", name), "--gtest_list_tests", "--gtest_filter=" + part]
-            if not subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip():
-                raise ListError(f"{program}: {name} has no test {part}")
-
-
-def run_program(tree, program, number, limit):
-    """Why the program fails, or "" if it passes."""
-    name, _, chosen = program.partition("=")
-    folder = os.path.join(tree, "build/simt")
-    if name == "ctest":
-        command = ["ctest", "--test-dir", folder, "-R", chosen, "--stop-on-failure", "--no-tests=error"]
-    else:
-        command = [os.path.join(folder, "bin", name), "--gtest_fail_fast", "--gtest_color=no",
-                   "--gtest_filter=" + (chosen or "*")]
-    environment = dict(os.environ, DLRM_MUTANT=str(number), OMP_WAIT_POLICY="passive", OMP_NUM_THREADS="2",
-                       OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, start_new_session=True, text=True, errors="replace")
-    # A test that ends early leaves the jobs that it started.
-    end_session = ["pkill", "-KILL", "-s", str(process.pid)]
-    try:
-        output, _ = process.communicate(timeout=limit)
-        subprocess.run(end_session, check=False)
-    except subprocess.TimeoutExpired:
-        subprocess.run(end_session, check=False)
-        output, _ = process.communicate()
-        return f"{name}: longer than {limit:.0f} s, in " + (re.findall(r"^\[ RUN +\] (\S+)", output, re.M) or ["?"])[-1]
-    if process.returncode == 0:
-        return ""
-    failed = re.findall(r"^\[  FAILED  \] ([^\s,]+)", output, re.M) or re.findall(r"(\S+) \(Failed\)", output)
-    if failed:
-        return f"{name}: {failed[0]}"
-    running = (re.findall(r"^\[ RUN +\] (\S+)", output, re.M) or ["?"])[-1]
-    return f"{name}: ended with status {process.returncode} in {running}"
-
-
-def baseline(tree, programs):
-    """Seconds that each program takes without a mutant. All must pass."""
-    times = {}
-    for program in programs:
-        begun = time.monotonic()
-        why = run_program(tree, program, -1, 3600)
-        if why:
-            sys.exit(f"error: without a mutant {why} fails")
-        times[program] = time.monotonic() - begun
-        print(f"without a mutant: {program} passes in {times[program]:.1f} s", flush=True)
-    return times
-
-
-def judge(tree, mutant, times, limit):
-    begun = time.monotonic()
-    for program in mutant.runs:
-        why = run_program(tree, program, mutant.number, limit or 60 + 10 * times[program])
-        if why:
-            return {"result": "caught", "by": why, "seconds": round(time.monotonic() - begun, 1)}
-    return {"result": "survived", "by": "", "seconds": round(time.monotonic() - begun, 1)}
+def judge(tree, mutant, recorded, limit):
+    begun, tests = time.monotonic(), recorded["reached"][mutant.name]
+    by = ""
+    for test, seconds in reach.processes(tests, recorded["seconds"], mutant.runs):
+        by, _ = reach.run_test(tree, test, limit or 60 + 10 * seconds, DLRM_MUTANT=str(mutant.number))
+        if by:
+            break
+    return {"result": "caught" if by else "survived", "by": by or f"reached by {len(tests) or 'no'} tests",
+            "seconds": round(time.monotonic() - begun, 1)}
 
 
 def main():
@@ -293,13 +237,11 @@ def main():
         chosen = [m for m in chosen if m.name in given.only.split(",")]
     if given.survivors:
         chosen = [m for m in chosen if results.get(m.name, {}).get("result") != "caught"]
-    programs = sorted({program for m in chosen for program in m.runs})
     make_tree(tree, texts)
-    build(tree, programs)
-    check_selection(tree, programs)
-    times = {} if given.limit else baseline(tree, programs)
+    build(tree)
+    recorded = reach.recording(tree, [m.name for m in mutants], given.jobs)
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
-        waiting = {pool.submit(judge, tree, m, times, given.limit): m for m in chosen}
+        waiting = {pool.submit(judge, tree, m, recorded, given.limit): m for m in chosen}
         for done in concurrent.futures.as_completed(waiting):
             mutant, result = waiting[done], done.result()
             results[mutant.name] = result
@@ -313,7 +255,7 @@ def report(mutants, results):
     of = lambda what: [m for m in mutants if not m.equivalent and results.get(m.name, {}).get("result") == what]
     caught, survived = of("caught"), of("survived")
     for mutant in survived:
-        print(f"survived: {mutant.name} ({mutant.kind}) in {mutant.file}")
+        print(f"survived: {mutant.name} ({mutant.kind}) in {mutant.file}, {results[mutant.name]['by']}")
     judged = len(caught) + len(survived)
     equivalent = sum(bool(m.equivalent) for m in mutants)
     print(f"{len(mutants)} mutants: {len(caught)} caught, {len(survived)} survived, {equivalent} equivalent, "

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""mutants.py rewrites sources as their lists say, and refuses lists that do not fit."""
+"""mutants.py rewrites sources as their lists say, refuses lists that do not fit, and finds the tests that reach
+a mutant."""
 import os
+import subprocess
 import tempfile
 import unittest
+from unittest import mock
 
 import mutants
+import reach
 
 SOURCE = """int sum(const int* a, int n) {
   int all = 0;
@@ -69,6 +73,126 @@ class Mutants(unittest.TestCase):
         self.refuse("one\n", "list.txt:4: expected")
         self.refuse("file src/b.cpp\none bound\n    ⟦n → 0⟧\n", "no file src/b.cpp")
         self.refuse("one index\n    ⟦all += a[i]; → ⟧\ntwo index\n    ⟦a[i]; wait(); → ⟧\n", "overlaps one")
+
+    def test_run_is_a_hint_that_may_be_missing(self):
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+            file.write("file src/a.cpp\none wait\n    ⟦wait(); → ⟧\n")
+            file.flush()
+            self.assertEqual(mutants.read_list(file.name)[0].runs, [])
+
+    def test_a_file_that_stays_the_same_is_not_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a")
+            mutants.write_if_changed(path, b"1")
+            os.utime(path, (1, 1))
+            mutants.write_if_changed(path, b"1")
+            self.assertEqual(os.stat(path).st_mtime, 1)
+            mutants.write_if_changed(path, b"2")
+            self.assertNotEqual(os.stat(path).st_mtime, 1)
+
+
+# A stand-in for a GoogleTest program.
+PROGRAM = """#include <unistd.h>
+#include <cstdlib>
+#include <cstring>
+constexpr int twice(int n) { return n * 2; }
+static_assert(twice(3) == 6);
+int started() { return 1; }
+const int early = started();
+int child(const char* program) {
+  static char command[4096];
+  std::strcat(std::strcat(std::strcpy(command, program), " x x --gtest_filter="), "Sum.*");
+  return std::system(command) == 0 ? 0 : 1;
+}
+int unused(int n) { return n + 1; }
+int main(int count, char** words) {
+  const char* filter = std::strchr(words[count - 1], '=') + 1;
+  if (!std::strcmp(filter, "Long.*")) sleep(60);
+  if (!std::strcmp(filter, "Broken.*") || early != 1) return 1;
+  if (!std::strcmp(filter, "Child.*")) return child(words[0]);
+  if (std::strstr(filter, "Sum.*")) return twice(count) == 2 * count ? 0 : 1;
+  return 0;
+}
+"""
+MISTAKES = """file src/a.cpp
+twice factor
+    return n * ⟦2 → 3⟧;
+early wrong
+    int started() { return ⟦1 → 2⟧; }
+equal order
+    ⟦early != 1 → 1 != early⟧
+unused off
+    return n + ⟦1 → 2⟧;
+"""
+
+
+class Reach(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.tree, cls.bin = folder.name, os.path.join(folder.name, "build/simt/bin")
+        at = lambda path: os.path.join(cls.tree, path)
+        mutants.write_if_changed(at("src/a.cpp"), PROGRAM.encode())
+        mutants.write_if_changed(at("list.txt"), MISTAKES.encode())
+        cls.mutants = mutants.read_list(at("list.txt"))
+        for number, mutant in enumerate(cls.mutants):
+            mutant.number = number
+        texts = mutants.rewrite_all(cls.tree, cls.mutants)
+        texts |= {reach.SWITCH: reach.SWITCH_TEXT, reach.SWITCH_SOURCE: reach.SWITCH_SOURCE_TEXT}
+        for path, text in texts.items():
+            mutants.write_if_changed(at(path), text.encode())
+        os.makedirs(cls.bin)
+        subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", "-O1", at("src/a.cpp"), at(reach.SWITCH_SOURCE),
+                        "-o", os.path.join(cls.bin, "a_test")], check=True)
+        suites = {"Sum": [], "Child": [], "Broken": [], "Long": ["a_test=Long.a", "a_test=Long.b"]}
+        cls.tests = {f"a_test={suite}.*": parts for suite, parts in suites.items()}
+
+    def record(self):
+        with mock.patch.object(reach, "find_tests", return_value=self.tests) as find, \
+             mock.patch.object(reach, "LONG_SUITE", 1), mock.patch("builtins.print"):
+            return reach.recording(self.tree, [m.name for m in self.mutants], 2), find.called
+
+    def test_a_mutant_has_the_tests_that_reach_it(self):
+        reached = self.record()[0]["reached"]
+        everything = {"a_test=Sum.*", "a_test=Child.*", "a_test=Long.a", "a_test=Long.b"}
+        self.assertEqual(set(reached["twice"]), {"a_test=Sum.*", "a_test=Child.*"})
+        self.assertEqual(set(reached["early"]), everything)
+        self.assertEqual(set(reached["equal"]), everything)
+        self.assertEqual(reached["unused"], [])
+
+    def test_a_recording_serves_until_a_program_is_linked(self):
+        known, _ = self.record()
+        self.assertEqual(self.record(), (known, False))
+        os.utime(os.path.join(self.bin, "a_test"), (1, 1))
+        self.assertTrue(self.record()[1])
+
+    def test_the_tests_that_reach_a_mutant_judge_it(self):
+        known, _ = self.record()
+        results = {m.name: mutants.judge(self.tree, m, known, 60) for m in self.mutants}
+        self.assertEqual({name: result["result"] for name, result in results.items()},
+                         {"twice": "caught", "early": "caught", "equal": "survived", "unused": "survived"})
+        self.assertEqual(results["equal"]["by"], "reached by 4 tests")
+        self.assertEqual(results["unused"]["by"], "reached by no tests")
+
+    def test_a_listing_gives_suites_and_tests(self):
+        listing = ("Running main() from gtest_main.cc\nSum.\n  One\n  DISABLED_Two\nAll/Sum.\n"
+                   "  Of/0  # GetParam() = 1\n  Of/1  # GetParam() = 2\nTyped/0.  # TypeParam = int\n  One\n"
+                   "DISABLED_Sum.\n  One\n")
+        self.assertEqual(reach.suites_of(listing), {"Sum.": ["One"], "All/Sum.": ["Of/*"], "Typed/0.": ["One"]})
+
+    def test_short_tests_of_a_program_share_a_process(self):
+        seconds = {"a_test=A.*": 1, "a_test=B.*": 2, "a_test=C.*": 9, "b_test=A.*": 4, "ctest=^x$": 0.5, "ctest=^y$": 1}
+        self.assertEqual(reach.processes(list(seconds), seconds, []),
+                         [("ctest=^x$", 0.5), ("ctest=^y$", 1), ("a_test=A.*:B.*", 3), ("b_test=A.*", 4),
+                          ("a_test=C.*", 9)])
+
+    def test_a_hint_puts_its_tests_first(self):
+        seconds = {"a_test=A.*": 1, "a_test=B.c": 2, "b_test=A.*": 4, r"ctest=^x\.y$": 5}
+        order = lambda *hints: [test for test, _ in reach.processes(list(seconds), seconds, hints)]
+        self.assertEqual(order("ctest=x.y", "a_test=Other.*:B.*"),
+                         [r"ctest=^x\.y$", "a_test=B.c", "a_test=A.*", "b_test=A.*"])
+        self.assertEqual(order("b_test"), ["b_test=A.*", "a_test=A.*:B.c", r"ctest=^x\.y$"])
 
 
 if __name__ == "__main__":

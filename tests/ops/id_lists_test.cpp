@@ -53,6 +53,26 @@ TEST_P(IdLists, TheFirstBadIdIsReportedAndAllBecomeZero) {
   EXPECT_EQ(bad.ids, want);
 }
 
+TEST_P(IdLists, OffsetsMayStartBehindOtherIds) {
+  Bags bags = Bags::random(20, 50, 2, 5);
+  Bags later = bags;
+  later.ids.insert(later.ids.begin(), {99, -3, 98});  // of no bag
+  for (int64_t& at : later.offsets) at += 3;
+  const std::vector<int64_t> ids = later.ids;
+  IdCheck check = check_of(later, 50, 2);
+  std::vector<float> flag = {0};
+  std::vector<int64_t> where = {-1, -2, -3};
+  ops->check_ids({&check, 1}, flag, where);
+  EXPECT_EQ(flag[0], 0);
+  EXPECT_EQ(later.ids, ids);
+  later.ids.back() = 50;
+  ops->check_ids({&check, 1}, flag, where);
+  EXPECT_EQ(flag[0], 1);
+  EXPECT_EQ(where, (std::vector<int64_t>{2, 19, 50}));
+  EXPECT_EQ(later.ids.back(), 0);
+  EXPECT_EQ(later.ids[0], 99);
+}
+
 TEST_P(IdLists, ALaterBadIdDoesNotReplaceTheReport) {
   Bags bags = Bags::random(10, 5, 2, 1);
   bags.ids[0] = 77;

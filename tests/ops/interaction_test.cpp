@@ -102,6 +102,25 @@ TEST_P(Interaction, CrossMultipliesAndAdds) {
   }
 }
 
+TEST_P(Interaction, CrossIsOneFusedMultiplyAdd) {
+  if (GetParam().isa == "baseline") GTEST_SKIP() << "these processors round the product";
+  for (const int64_t cols : {3, 16, 37}) {
+    Cells x0 = Cells::random(9, cols, 1), u = Cells::random(9, cols, 2);
+    Cells x = Cells::random(9, cols, 3), y(9, cols), du(9, cols);
+    Cells dx0 = Cells::random(9, cols, 4);
+    Cells before = dx0;
+    ops->cross_forward(x0.matrix(), u.matrix(), x.matrix(), y.matrix());
+    ops->cross_backward(x0.matrix(), u.matrix(), x.matrix(), du.matrix(), dx0.matrix());
+    for (int64_t r = 0; r < 9; ++r) {
+      for (int64_t c = 0; c < cols; ++c) {
+        EXPECT_EQ(y.at(r, c), std::fma(x0.at(r, c), u.at(r, c), x.at(r, c)));
+        EXPECT_EQ(dx0.at(r, c), std::fma(u.at(r, c), x.at(r, c), before.at(r, c)));
+        EXPECT_EQ(du.at(r, c), x0.at(r, c) * x.at(r, c));
+      }
+    }
+  }
+}
+
 TEST_P(Interaction, FmAppendsTheSumOfAllProducts) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
     for (const Shape& s : kShapes) {

@@ -99,6 +99,17 @@ TEST_P(Lamb, AnyNumberOfThreadsGivesTheSameBits) {
   EXPECT_EQ(got.m, want.m);
 }
 
+TEST_P(Lamb, EarlierUpdatesOfLongerTensorsChangeNoBit) {
+  for (const size_t n : {1, 5, 1024, 1025, 5000}) {
+    Tensor alone(n), after(n), longer(70001, 40);
+    longer.step(*ops, lamb_config(), 0);
+    after.step(*ops, lamb_config(), 0);
+    alone.step(*machine.run_as(GetParam()), lamb_config(), 0);
+    EXPECT_EQ(after.w, alone.w) << n;
+    EXPECT_EQ(after.m, alone.m) << n;
+  }
+}
+
 TEST_P(Lamb, ASkippedUpdateChangesNothing) {
   const float flag = 1;
   Tensor got(300);

@@ -200,7 +200,7 @@ int cuda_device_count() {
 namespace {
 
 std::string reason_of_none(cudaError_t status) {
-  if (status == cudaSuccess || status == cudaErrorNoDevice) return "the driver offers none";
+  if (status == cudaErrorNoDevice) return "the driver offers none";
   if (status == cudaErrorInsufficientDriver) {
     return fmt::format("the NVIDIA driver is missing, or too old for CUDA {}.{}",
                        CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
@@ -213,7 +213,7 @@ std::string reason_of_none(cudaError_t status) {
 std::shared_ptr<Device> make_cuda_device(int index) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess || count == 0) {
+  if (status != cudaSuccess) {
     cudaGetLastError();
     throw usage_error("device cuda: no GPU here: {}; `--device cpu` runs without one",
                       reason_of_none(status));

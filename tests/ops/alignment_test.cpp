@@ -1,0 +1,300 @@
+// Operations on memory of which one operand is not aligned, or has rows that are not.
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bags.h"
+
+namespace dlrm {
+namespace {
+
+struct Shape {
+  int64_t rows, cols;
+  DType type = DType::kFloat32;
+};
+
+/// How the memory of a matrix differs from the best one.
+enum class Flaw { kNone, kPacked, kShifted, kStride };
+
+/// A matrix of random numbers in memory aligned to 64 bytes, with space between and after its rows.
+class Field {
+ public:
+  Field(const Shape& shape, Flaw flaw, unsigned seed) : shape_(shape) {
+    stride_ = (shape.cols + 15) / 8 * 8;
+    if (flaw == Flaw::kPacked) stride_ = shape.cols;
+    if (flaw == Flaw::kStride) ++stride_;
+    shift_ = flaw == Flaw::kShifted ? 1 : 0;
+    const auto elements = static_cast<size_t>(shape.rows * stride_ + 32);
+    bytes_.assign(elements * size_of(shape.type) + 64, std::byte{0x5a});
+    const auto at = reinterpret_cast<uintptr_t>(bytes_.data());
+    first_ = (at + 63) / 64 * 64 - at;
+    std::mt19937 generator(seed);
+    std::uniform_real_distribution<float> numbers(0.1f, 2.0f);
+    for (int64_t r = 0; r < shape.rows; ++r) {
+      for (int64_t c = 0; c < shape.cols; ++c) set(r, c, numbers(generator));
+    }
+  }
+
+  Matrix matrix() {
+    return {bytes_.data() + first_ + static_cast<size_t>(shift_) * size_of(shape_.type),
+            shape_.type, shape_.rows, shape_.cols, stride_};
+  }
+  MatrixView<float> floats() { return matrix().f32(); }
+
+  float at(int64_t r, int64_t c) {
+    const void* p = matrix().element(r, c);
+    if (shape_.type == DType::kFloat32) return *static_cast<const float*>(p);
+    if (shape_.type == DType::kBFloat16) {
+      return static_cast<float>(*static_cast<const BFloat16*>(p));
+    }
+    return static_cast<float>(*static_cast<const Float16*>(p));
+  }
+  void set(int64_t r, int64_t c, float value) {
+    void* p = matrix().element(r, c);
+    if (shape_.type == DType::kFloat32) {
+      *static_cast<float*>(p) = value;
+    } else if (shape_.type == DType::kBFloat16) {
+      *static_cast<BFloat16*>(p) = BFloat16(value);
+    } else {
+      *static_cast<Float16*>(p) = Float16(value);
+    }
+  }
+
+  /// The largest difference to `other`, relative to the larger value. Infinity if anything outside
+  /// the rows was written.
+  double difference(Field& other) {
+    double largest = 0;
+    for (int64_t r = 0; r < shape_.rows; ++r) {
+      for (int64_t c = 0; c < shape_.cols; ++c) {
+        const double a = at(r, c), b = other.at(r, c);
+        const double size = std::max({1.0, std::abs(a), std::abs(b)});
+        if (!(std::abs(a - b) <= largest * size)) largest = std::abs(a - b) / size;
+        if (std::isnan(a) != std::isnan(b)) return INFINITY;
+      }
+    }
+    return outside_is_untouched() ? largest : INFINITY;
+  }
+
+ private:
+  bool outside_is_untouched() const {
+    const size_t size = size_of(shape_.type);
+    const size_t begin = first_ + static_cast<size_t>(shift_) * size;
+    for (size_t i = 0; i < bytes_.size(); ++i) {
+      const auto element = static_cast<int64_t>((i - begin) / size);
+      const bool inside =
+          i >= begin && element < shape_.rows * stride_ && element % stride_ < shape_.cols;
+      if (!inside && bytes_[i] != std::byte{0x5a}) return false;
+    }
+    return true;
+  }
+
+  Shape shape_;
+  int64_t stride_ = 0;
+  int64_t shift_ = 0;
+  size_t first_ = 0;
+  std::vector<std::byte> bytes_;
+};
+
+using Fields = std::vector<Field>;
+using Call = std::function<void(Ops&, Fields&)>;
+
+class Alignment : public EveryExecution {
+ protected:
+  /// Runs `call` on matrices of these shapes, one of which has a flaw, and compares with the
+  /// reference on the same numbers.
+  void check(const std::string& name, const std::vector<Shape>& shapes, const Call& call) {
+    bool narrow = false;
+    for (const Shape& shape : shapes) narrow |= shape.type != DType::kFloat32;
+    compare(name, shapes, Flaw::kNone, shapes.size(), narrow, call);
+    compare(name, shapes, Flaw::kPacked, shapes.size(), narrow, call);
+    for (size_t which = 0; which < shapes.size(); ++which) {
+      for (const Flaw flaw : {Flaw::kPacked, Flaw::kShifted, Flaw::kStride}) {
+        compare(name, shapes, flaw, which, narrow, call);
+      }
+    }
+  }
+
+ private:
+  /// `which`: the matrix with the flaw; all if there is none of this number.
+  void compare(const std::string& name, const std::vector<Shape>& shapes, Flaw flaw, size_t which,
+               bool narrow, const Call& call) {
+    Fields got, want;
+    got.reserve(shapes.size());
+    want.reserve(shapes.size());
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      const Flaw own = i == which || which == shapes.size() ? flaw : Flaw::kNone;
+      got.emplace_back(shapes[i], own, static_cast<unsigned>(i) + 1);
+      want.emplace_back(shapes[i], own, static_cast<unsigned>(i) + 1);
+    }
+    call(*ops, got);
+    call(*reference, want);
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      EXPECT_LT(got[i].difference(want[i]), narrow ? 0.03 : 3e-5)
+          << name << ": matrix " << i << " with flaw " << static_cast<int>(flaw) << " of " << which;
+    }
+  }
+};
+
+constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16};
+
+TEST_P(Alignment, OfInteractionsIsFreeForEachMatrix) {
+  for (const DType type : kTypes) {
+    for (const int64_t b : {1, 5}) {
+      const Shape x{b, 8, type}, e{b, 24};
+      check("dot forward", {x, e, {b, 14, type}},
+            [](Ops& o, Fields& f) { o.dot_forward(f[0].matrix(), f[1].floats(), f[2].matrix()); });
+      check("dot backward", {x, e, {b, 14, type}, x, e}, [](Ops& o, Fields& f) {
+        o.dot_backward(f[0].matrix(), f[1].floats(), f[2].matrix(), f[3].matrix(), f[4].floats());
+      });
+      check("fm forward", {x, e, {b, 33, type}}, [](Ops& o, Fields& f) {
+        o.run(FmForward{f[0].matrix(), f[1].floats(), f[2].matrix()});
+      });
+      check("fm backward", {x, e, {b, 33, type}, x, e}, [](Ops& o, Fields& f) {
+        o.run(
+            FmBackward{f[0].matrix(), f[1].floats(), f[2].matrix(), f[3].matrix(), f[4].floats()});
+      });
+      check("cross forward", {x, x, x, x}, [](Ops& o, Fields& f) {
+        o.cross_forward(f[0].matrix(), f[1].matrix(), f[2].matrix(), f[3].matrix());
+      });
+      for (const bool first : {false, true}) {
+        check("cross backward", {x, x, x, x, x}, [first](Ops& o, Fields& f) {
+          o.run(CrossBackward{f[0].matrix(), f[1].matrix(), f[2].matrix(), f[3].matrix(),
+                              f[4].matrix(), !first});
+        });
+      }
+      check("pool forward", {e, {b, 4, type}},
+            [](Ops& o, Fields& f) { o.average_pool_forward(f[0].floats(), 7, f[1].matrix()); });
+      check("pool backward", {{b, 4, type}, e},
+            [](Ops& o, Fields& f) { o.average_pool_backward(f[0].matrix(), 7, f[1].floats()); });
+    }
+  }
+}
+
+TEST_P(Alignment, OfLayersIsFreeForEachMatrix) {
+  for (const DType type : kTypes) {
+    const Shape x{6, 16, type}, w{8, 16, type}, y{6, 8, type}, dw{8, 16};
+    for (const Activation act : {Activation::kNone, Activation::kRelu, Activation::kGelu}) {
+      check("forward", {x, w, y, y}, [act](Ops& o, Fields& f) {
+        const std::vector<float> bias(8, 0.5f);
+        o.linear_forward(f[0].matrix(), f[1].matrix(), bias, act, f[2].matrix(),
+                         needs_input(act) ? f[3].matrix() : Matrix());
+      });
+      check("activation backward", {y, y, y}, [act](Ops& o, Fields& f) {
+        o.activation_backward(act, f[0].matrix(), f[1].matrix(), f[2].matrix());
+      });
+    }
+    check("backward input", {y, w, x}, [](Ops& o, Fields& f) {
+      o.linear_backward_input(f[0].matrix(), f[1].matrix(), f[2].matrix());
+    });
+    check("backward weight", {y, x, dw, {1, 8}}, [](Ops& o, Fields& f) {
+      const MatrixView<float> dbias = f[3].floats();
+      o.linear_backward_weight(f[0].matrix(), f[1].matrix(), f[2].floats(), {dbias.data, 8});
+    });
+    // A layer of one output has kernels of its own.
+    check("one output", {{40, 16, type}, {1, 16, type}, {40, 1, type}}, [](Ops& o, Fields& f) {
+      const std::vector<float> bias(1, 0.5f);
+      o.linear_forward(f[0].matrix(), f[1].matrix(), bias, Activation::kNone, f[2].matrix(), {});
+    });
+    check("backward input of one output", {{40, 1, type}, {1, 16, type}, {40, 16, type}},
+          [](Ops& o, Fields& f) {
+            o.linear_backward_input(f[0].matrix(), f[1].matrix(), f[2].matrix());
+          });
+    check("backward weight of one output", {{40, 1, type}, {40, 16, type}, {1, 16}, {1, 1}},
+          [](Ops& o, Fields& f) {
+            const MatrixView<float> dbias = f[3].floats();
+            o.linear_backward_weight(f[0].matrix(), f[1].matrix(), f[2].floats(), {dbias.data, 1});
+          });
+  }
+}
+
+TEST_P(Alignment, OfMovedMatricesIsFree) {
+  constexpr DType kAll[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+  for (const DType from : kAll) {
+    for (const DType to : kAll) {
+      check("convert", {{5, 16, from}, {5, 16, to}},
+            [](Ops& o, Fields& f) { o.convert(f[0].matrix(), f[1].matrix()); });
+      for (const bool accumulate : {false, true}) {
+        check("copy", {{5, 16, from}, {5, 16, to}}, [=](Ops& o, Fields& f) {
+          BlockCopy b;
+          const Matrix source = f[0].matrix(), target = f[1].matrix();
+          b.src = source.data, b.src_type = from, b.src_stride = source.stride;
+          b.dst = target.data, b.dst_type = to, b.dst_stride = target.stride;
+          b.rows = 5, b.cols = 16, b.accumulate = accumulate;
+          o.copy_blocks({&b, 1});
+        });
+      }
+    }
+  }
+  for (const DType type : kTypes) {
+    check("add", {{5, 16, type}, {5, 16, type}},
+          [](Ops& o, Fields& f) { o.add(f[0].matrix(), f[1].matrix()); });
+  }
+}
+
+TEST_P(Alignment, OfRowsThatAreUpdatedIsFree) {
+  const std::vector<int64_t> rows{0, 2, 3, 6}, count{4};
+  for (const OptimizerStep& step : every_rule(kSparse)) {
+    const int states = traits_of(step.rule).state_count();
+    const bool rowwise = traits_of(step.rule).rowwise();
+    for (const DType type : kTypes) {
+      for (const int64_t width : {6, 8, 13}) {
+        const int64_t state_width = rowwise ? 1 : width;
+        std::vector<Shape> shapes{{7, width, type}, {4, width}};
+        for (int s = 0; s < states; ++s) shapes.push_back({7, state_width});
+        check("update", shapes, [&](Ops& o, Fields& f) {
+          RowTable table;
+          const Matrix w = f[0].matrix();
+          table.weights = w.data, table.type = type;
+          table.rows = 7, table.width = width, table.stride = w.stride;
+          if (states > 0)
+            table.state1 = f[2].floats().data, table.state_stride = f[2].floats().stride;
+          if (states > 1) {
+            if (f[3].floats().stride != table.state_stride) return;  // one stride for both
+            table.state2 = f[3].floats().data;
+          }
+          o.sparse_update(step, table, rows, count, f[1].floats(), false, {}, width);
+        });
+      }
+    }
+  }
+}
+
+TEST_P(Alignment, OfRowsThatAreLookedUpIsFree) {
+  const std::vector<int64_t> ids{0, 6, 3, 3, 1, 5}, offsets{0, 2, 2, 5, 6};
+  for (const DType type : kTypes) {
+    for (const int64_t width : {6, 8, 13, 130}) {
+      check("lookup", {{7, width, type}, {4, width}}, [&](Ops& o, Fields& f) {
+        BagGroup g;
+        const Matrix w = f[0].matrix();
+        g.table.weights = w.data, g.table.type = type;
+        g.table.rows = 7, g.table.width = width, g.table.stride = w.stride;
+        g.ids = ids.data(), g.offsets = offsets.data(), g.bags = 4, g.capacity = 6;
+        g.pooled = f[1].floats();
+        o.embedding_bag_forward({&g, 1});
+      });
+    }
+  }
+  const std::vector<int64_t> rows{0, 2, 3, 6}, starts{0, 1, 3, 4, 6}, count{4};
+  const std::vector<Occurrence> occurrences{{0, 0}, {0, 1}, {0, 2}, {0, 0}, {0, 1}, {0, 1}};
+  for (const int64_t width : {6, 8, 13, 130}) {
+    check("gradients", {{3, width}, {4, width}}, [&](Ops& o, Fields& f) {
+      std::vector<int64_t> r = rows, s = starts, n = count;
+      std::vector<Occurrence> k = occurrences;
+      const BagGradient gradient{f[0].floats(), nullptr};
+      o.embedding_bag_backward({r, s, k, n}, {&gradient, 1}, f[1].floats());
+    });
+    check("squares", {{4, width}, {1, 4}}, [&](Ops& o, Fields& f) {
+      o.row_square_sums(count, f[0].floats(), {f[1].floats().data, 4});
+    });
+    check("scatter", {{4, width}, {7, width}, {1, 7}}, [&](Ops& o, Fields& f) {
+      o.scatter_rows(rows, count, f[0].floats(), f[1].floats(), {f[2].floats().data, 7});
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Alignment, testing::ValuesIn(executions()), execution_name);
+
+}  // namespace
+}  // namespace dlrm
