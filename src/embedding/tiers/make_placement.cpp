@@ -1,4 +1,4 @@
-#include "tiers/make_placement.h"
+#include "make_placement.h"
 
 #include <cmath>
 

@@ -5,7 +5,7 @@
 #include "dlrm/embedding/sharded_embeddings.h"
 
 #include "layout.h"
-#include "tiers/row_placement.h"
+#include "row_placement.h"
 
 namespace dlrm {
 

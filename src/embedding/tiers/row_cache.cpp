@@ -1,4 +1,4 @@
-#include "tiers/row_cache.h"
+#include "row_cache.h"
 
 #include <algorithm>
 #include <cstring>

@@ -9,9 +9,9 @@
 
 #include "dlrm/embedding/row_store.h"
 
-#include "tiers/record_store.h"
-#include "tiers/slot_map.h"
-#include "tiers/slot_records.h"
+#include "record_store.h"
+#include "slot_map.h"
+#include "slot_records.h"
 
 namespace dlrm {
 

@@ -1,4 +1,4 @@
-#include "tiers/row_counts.h"
+#include "row_counts.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tiers/row_placement.h"
+#include "row_placement.h"
 
 #include <algorithm>
 #include <chrono>

@@ -11,10 +11,10 @@
 
 #include "dlrm/embedding/cache_counters.h"
 
-#include "tiers/placed_ids.h"
-#include "tiers/row_cache.h"
-#include "tiers/row_counts.h"
-#include "tiers/worker.h"
+#include "placed_ids.h"
+#include "row_cache.h"
+#include "row_counts.h"
+#include "worker.h"
 
 namespace dlrm {
 

@@ -1,4 +1,4 @@
-#include "tiers/slot_choice.h"
+#include "slot_choice.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tiers/slot_map.h"
+#include "slot_map.h"
 
 #include <algorithm>
 #include <limits>

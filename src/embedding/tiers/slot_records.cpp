@@ -1,4 +1,4 @@
-#include "tiers/slot_records.h"
+#include "slot_records.h"
 
 #include <algorithm>
 #include <cstring>

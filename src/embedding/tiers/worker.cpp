@@ -1,4 +1,4 @@
-#include "tiers/worker.h"
+#include "worker.h"
 
 #include "dlrm/core/background_thread.h"
 

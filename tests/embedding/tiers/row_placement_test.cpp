@@ -1,0 +1,221 @@
+#include "embedding/tiers/row_placement.h"
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "dlrm/comm/communicator.h"
+#include "dlrm/core/error.h"
+
+#include "embedding/training.h"
+
+namespace dlrm::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+/// Opens once.
+class Gate {
+ public:
+  void open() {
+    {
+      const std::lock_guard lock(mutex_);
+      open_ = true;
+    }
+    changed_.notify_all();
+  }
+  void await() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return open_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+};
+
+/// What the stores of a placement were asked for.
+struct Calls {
+  void add(const std::string& call) {
+    const std::lock_guard lock(mutex);
+    list.push_back(call);
+  }
+  std::mutex mutex;
+  std::vector<std::string> list;
+  std::atomic<int64_t> rows_written = 0, rows_read_twice = 0;
+  std::atomic<bool> fails = false;
+  Gate reading, may_finish;  ///< the first read that is to be finished, and what it waits for
+};
+
+class WatchedRecords final : public RecordStore {
+ public:
+  WatchedRecords(std::string name, int64_t rows, int64_t record_bytes, Calls& calls)
+      : name_(std::move(name)), calls_(calls), store_(make_memory_records(rows, record_bytes)) {}
+
+  void start_read(View<const int64_t> rows, std::byte* out, uint8_t* written) override {
+    calls_.add("start " + name_);
+    calls_.rows_read_twice +=
+        static_cast<int64_t>(rows.size() - std::set<int64_t>(rows.begin(), rows.end()).size());
+    store_->start_read(rows, out, written);
+  }
+  void finish_read() override {
+    calls_.reading.open();
+    calls_.may_finish.await();
+    calls_.add("finish " + name_);
+    store_->finish_read();
+    if (calls_.fails) throw run_error("the disk of {} is gone", name_);
+  }
+  void write(View<const int64_t> rows, const std::byte* records) override {
+    calls_.rows_written += static_cast<int64_t>(rows.size());
+    store_->write(rows, records);
+  }
+  void clear() override { store_->clear(); }
+  TierTraffic traffic() const override { return store_->traffic(); }
+  std::string description() const override { return "watched"; }
+
+ private:
+  const std::string name_;
+  Calls& calls_;
+  const std::unique_ptr<RecordStore> store_;
+};
+
+/// Caches "a" and "b" of 20 rows, with slots for 3.
+class Placing : public ::testing::Test {
+ protected:
+  static constexpr int64_t kRows = 20;
+  static constexpr int64_t kSlots = 3;
+
+  Placing() {
+    for (const char* name : {"a", "b"}) {
+      TableConfig table;
+      table.name = name;
+      table.rows = kRows;
+      table.dim = 4;
+      const RowShape shape(table, {}, 1, {0, kRows}, {0, 4});
+      placement_.add(std::make_unique<RowCache>(tools_, MemoryKind::kHost,
+                                                std::vector<RowShape>{shape}, kSlots, make_clock(),
+                                                [&](int64_t bytes) {
+                                                  return std::make_unique<WatchedRecords>(
+                                                      name, kRows, bytes, calls_);
+                                                }),
+                     [](int64_t slots) { return slots; });
+    }
+  }
+  ~Placing() override { calls_.may_finish.open(); }
+
+  /// Places a batch of rows of each cache. Its ids stay valid.
+  int64_t place(std::vector<int64_t> a, std::vector<int64_t> b = {}) {
+    const auto keep = [&](int cache, std::vector<int64_t>& rows) {
+      ids_.push_back(std::move(rows));
+      return PlacedIds{cache, ids_.back().data(), static_cast<int64_t>(ids_.back().size()), false};
+    };
+    const PlacedIds first = keep(0, a), second = keep(1, b);
+    const int64_t batch = placement_.place({first, second});
+    placement_.await_placed(batch);
+    return batch;
+  }
+  /// A step that has its rows.
+  void step(bool updates) {
+    placement_.await();
+    placement_.release(updates);
+  }
+  std::unique_ptr<RowStore> rows_of(int cache) {
+    return placement_.cache(cache).rows_of(0, [this] { placement_.settle(); });
+  }
+  /// The weights of all rows, wherever they are.
+  std::vector<float> weights(int cache) {
+    std::vector<float> values(kRows * 4);
+    rows_of(cache)->read(RowArray::kWeights, 0, kRows, values.data());
+    return values;
+  }
+
+  Calls calls_;
+  std::unique_ptr<Communicator> comm_ = make_self_comm();
+  Rank rank_{*comm_};
+  RowTools tools_{rank_.context, *rank_.ops};
+  std::deque<std::vector<int64_t>> ids_;
+  RowPlacement placement_{true};
+};
+
+TEST_F(Placing, StartsTheReadsOfAllCachesBeforeItWaitsForOne) {
+  calls_.may_finish.open();
+  place({1, 2}, {3});
+  placement_.await();
+  EXPECT_THAT(calls_.list, ElementsAre("start a", "start b", "finish a", "finish b"));
+}
+
+TEST_F(Placing, ReadsTheRowsOfBatchesThatWaitTogether) {
+  place({1});
+  calls_.reading.await();
+  place({2}, {5});
+  place({3}, {6});
+  calls_.may_finish.open();
+  for (int batch = 0; batch < 3; ++batch) step(false);
+  EXPECT_THAT(calls_.list,
+              ElementsAre("start a", "finish a", "start a", "start b", "finish a", "finish b"));
+}
+
+TEST_F(Placing, SettlesWhenItsMovesAreDone) {
+  std::atomic<bool> opened = false;
+  place({1, 2});
+  std::thread opener([&] {
+    calls_.reading.await();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    opened = true;
+    calls_.may_finish.open();
+  });
+  placement_.settle();
+  EXPECT_TRUE(opened);
+  opener.join();
+}
+
+TEST_F(Placing, ABatchWithoutAnUpdateWritesNothing) {
+  calls_.may_finish.open();
+  place({1, 2, 3});
+  step(false);
+  place({4, 5, 6});
+  step(true);
+  placement_.settle();
+  EXPECT_EQ(calls_.rows_written, 0);
+  place({1, 2, 3});
+  step(false);
+  placement_.settle();
+  EXPECT_EQ(calls_.rows_written, 3);
+}
+
+TEST_F(Placing, RowsOfDroppedBatchesMayComeBackAtOnce) {
+  place({1});
+  calls_.reading.await();
+  place({2, 3});
+  for (int dropped = 0; dropped < 2; ++dropped) placement_.release(false);
+  place({4, 5, 6});
+  placement_.release(false);
+  place({2, 3, 7});
+  calls_.may_finish.open();
+  step(false);
+  EXPECT_EQ(calls_.rows_read_twice, 0);
+  const std::vector<float> after = weights(0);
+  rows_of(0)->initialise();
+  EXPECT_EQ(after, weights(0));
+}
+
+TEST_F(Placing, EndsEveryReadIfOneFails) {
+  calls_.fails = true;
+  calls_.may_finish.open();
+  try {
+    place({1}, {2});
+    placement_.await();
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the disk of a is gone");
+  }
+  EXPECT_THAT(calls_.list, ElementsAre("start a", "start b", "finish a", "finish b"));
+}
+
+}  // namespace
+}  // namespace dlrm::testing
