@@ -135,6 +135,7 @@ TEST_F(OneRun, ResumedInALaterEpochGoesOnWithThatEpochsBatches) {
 TEST_F(OneRun, StoppedDuringAnEvaluationHasNoResult) {
   run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
                                        directory_, source_, &source_, evaluations_, 1);
+  ASSERT_GT(config_.routing.depth, 0);
   std::raise(SIGUSR1);
   RunProgress progress;
   progress.step = 2;
@@ -142,6 +143,12 @@ TEST_F(OneRun, StoppedDuringAnEvaluationHasNoResult) {
   EXPECT_TRUE(progress.stopped);
   EXPECT_FALSE(evaluations_.has(2));
   EXPECT_EQ(trainer_->routed(), 0);
+  // Nothing of the batches that were routed is left.
+  trainer_->route(odd_batch(config_, 4, 0, 1));
+  const double loss = trainer_->step(0, false).loss;
+  begin(source_);
+  trainer_->route(odd_batch(config_, 4, 0, 1));
+  EXPECT_EQ(trainer_->step(0, false).loss, loss);
 }
 
 TEST_F(OneRun, EvaluatesAStepOnce) {
