@@ -23,7 +23,6 @@ double share_below(const Teacher::Feature& feature, int64_t k) {
   const double g = 1.0 - feature.alpha;
   const double span = feature.law.span;
   const auto at = static_cast<double>(k);
-  if (feature.law.inverse == 1.0) return at / span;
   if (feature.law.inverse == 0.0) return std::log(at + 1.0) / span;
   return (std::pow(at + 1.0, g) - 1.0) / span;
 }

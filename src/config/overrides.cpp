@@ -113,7 +113,7 @@ NodePtr replaced(const NodePtr& node, const Override& set, size_t depth) {
 NodePtr without_in_train(const NodePtr& root, const std::string& name) {
   auto out = std::make_shared<Node>(*root);
   for (Entry& section : out->entries) {
-    if (section.key != "train" || !section.value->is_map()) continue;
+    if (section.key != "train") continue;
     auto train = std::make_shared<Node>(*section.value);
     std::erase_if(train->entries, [&](const Entry& entry) {
       return entry.key == name && !entry.place.from_override;

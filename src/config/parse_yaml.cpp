@@ -186,7 +186,7 @@ NodePtr parse_yaml(const std::string& text, const std::string& source, bool is_o
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) {
       auto empty = std::make_shared<Node>();
-      empty->place = {name, is_override ? 0 : 1, is_override};
+      empty->place = {name, 0, is_override};
       return empty;
     }
     if (parser.HandleNextDocument(rest)) {

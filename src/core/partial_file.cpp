@@ -63,7 +63,6 @@ void PartialFile::publish(File& file) {
   } catch (const Error&) {
     // The file has its final name already. A folder may be writable but not readable.
   }
-  forget();
 }
 
 void PartialFile::forget() {

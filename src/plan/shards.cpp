@@ -51,14 +51,11 @@ Cut cut_of(Strategy strategy, const TableConfig& table, int world) {
     case Strategy::kTable:
       return {1, 1};
     case Strategy::kRow:
-      return {static_cast<int>(std::min<int64_t>(world, table.rows)), 1};
+      return {world, 1};
     case Strategy::kColumn:
-      return {1, static_cast<int>(std::min<int64_t>(world, table.dim))};
-    case Strategy::kGrid: {
-      Cut cut = nearest_square(world, table.dim);
-      cut.rows = static_cast<int>(std::min<int64_t>(cut.rows, table.rows));
-      return cut;
-    }
+      return {1, world};
+    case Strategy::kGrid:
+      return nearest_square(world, table.dim);
     case Strategy::kAuto:
     case Strategy::kDataParallel:
       break;

@@ -136,7 +136,8 @@ TEST(ConfigBounds, ANumberMayHaveASign) {
     for (const char* value : {"5", "+5", "5.0", "+5e0"}) {
       EXPECT_EQ(error_of_setting(key + "=" + value), "") << value;
     }
-    for (const char* value : {"+", "-", "+-5", "++5", "5 ", "5x", "0x5", "+ 5"}) {
+    for (const char* value :
+         {"+", "-", "+-5", "+-0", "+-0.0", "-+0", "++5", "5 ", "5x", "0x5", "+ 5"}) {
       EXPECT_NE(error_of_setting(key + "='" + value + "'"), "") << value;
       if (std::string(value).find(' ') != std::string::npos) continue;
       EXPECT_NE(error_of_setting(key + "=" + value), "") << value;
@@ -254,6 +255,32 @@ TEST(ConfigBounds, AliasesAreAsDeepAsWhatTheyRepeat) {
   text = "a: &deep " + std::string(400, '[') + std::string(400, ']') + "\nb: ";
   text += std::string(50, '[') + "*deep" + std::string(50, ']');
   EXPECT_THAT(error_of(text), ::testing::HasSubstr("unknown key a"));
+}
+
+TEST(ConfigBounds, TheDeepestTreeHasFiveHundredLevels) {
+  const auto error = [](size_t around, const std::string& after) {
+    std::string text = "a: &deep " + std::string(400, '[') + std::string(400, ']') + "\nb: ";
+    return error_of(text + std::string(around, '[') + "*deep" + after + std::string(around, ']'));
+  };
+  for (const std::string after : {"", ", x", ", [[]]"}) {
+    EXPECT_THAT(error(99, after), ::testing::HasSubstr("unknown key a"));  // and the map around
+    EXPECT_THAT(error(100, after), ::testing::HasSubstr("nested more than 500 deep"));
+  }
+}
+
+TEST(ConfigBounds, AMillionKeysMayBeMerged) {
+  std::string text = "a: &a {";
+  for (int i = 0; i < 1000; ++i) text += fmt::format("k{}: 1, ", i);
+  text += "}\nb: [";
+  for (int i = 0; i < 1000; ++i) text += "{<<: *a}, ";
+  EXPECT_THAT(error_of(text + "]"), ::testing::HasSubstr("unknown key a"));
+  EXPECT_THAT(error_of(text + "{<<: {a: 1}}]"),
+              ::testing::HasSubstr("text:2: << merges more than 1000000 keys in all"));
+}
+
+TEST(ConfigBounds, AnAveragePoolMayBeAsWideAsTheEmbeddings) {
+  EXPECT_EQ(error_of_setting("model.interaction={type: concat, average_pool: 4}"), "");
+  EXPECT_NE(error_of_setting("model.interaction={type: concat, average_pool: 5}"), "");
 }
 
 TEST(ConfigBounds, TablesHaveNoMoreThanTwoMillionFeatures) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <gmock/gmock.h>
 
 #include "sample_config.h"
@@ -124,6 +126,12 @@ INSTANTIATE_TEST_SUITE_P(
              "model.tables has no item 9: needs a number below 2, or an item's name"},
         Case{"NoSuchNumber", "model.tables.2.rows=4",
              "model.tables has no item 2: needs a number below 2, or an item's name"},
+        Case{"NumberWithARest", "model.tables.0x.rows=4",
+             "model.tables has no item 0x: needs a number below 2, or an item's name"},
+        Case{"InsideWhatIsAbsent", "model.tables.C1.features.0.name=4",
+             "model.tables.0.features is a map: needs a list of maps, at least one"},
+        Case{"TableLikeAnother", "memory.tables={C2: host}",
+             "memory.tables names C2, which is no table; the nearest is C1"},
         Case{"UnknownTable", "memory.tables={T: host}",
              "memory.tables names T, which is no table; the nearest is t"},
         Case{"UnknownMember", "sharding.tables={t_3: row}",
@@ -272,6 +280,27 @@ TEST(BadFile, TheOverrideThatMadeASectionIsNamed) {
   EXPECT_EQ(error_of(DLRM_MODEL "train: {global_batch_size: 4}\n", {"data.shuffle=false"}),
             "--set data.shuffle=false: data.train is missing: needs the path of a dataset "
             "(data.source is hdf5)");
+}
+
+TEST(BadFile, AKeyOfTheFileIsNamedThereIfAnOverrideSetsAKeyInIt) {
+  EXPECT_EQ(error_of("evel: {x: 1}\n" DLRM_MODEL, {"evel.every_steps=4"}),
+            "small.yaml:1: unknown key evel; the nearest known one is eval");
+  EXPECT_EQ(error_of(kSmallYaml + "eval: {patienc: 1}\n", {"eval.keap=4"}),
+            fmt::format("small.yaml:{}: unknown key eval.patienc; the nearest known one is "
+                        "eval.patience",
+                        std::count(kSmallYaml.begin(), kSmallYaml.end(), '\n') + 1));
+  EXPECT_EQ(error_of(kSmallYaml + "eval: {at_end: true}\n", {"eval.patienc=4"}),
+            "--set eval.patienc=4: unknown key eval.patienc; the nearest known one is "
+            "eval.patience");
+}
+
+TEST(BadValue, ALongOverrideIsShownInPart) {
+  const std::string text = "comm=" + std::string(195, 'x');
+  const std::string needs =
+      ": comm is \"" + std::string(60, 'x') + "...\": needs one of auto, mpi, nccl, staged";
+  EXPECT_EQ(error_of(kSmallYaml, {text}), "--set " + text + needs);
+  EXPECT_EQ(error_of(kSmallYaml, {text + "y"}), "--set " + text + "..." + needs);
+  EXPECT_EQ(error_of(kSmallYaml, {"a\nb"}), "--set a?b: needs the form a.b.c=value");
 }
 
 TEST(BadFile, TooDeepNestingIsRefused) {

@@ -301,6 +301,24 @@ TEST(ToYaml, TablesUnlikeTheirGroupAreReadBackUnchanged) {
   }
 }
 
+TEST(ToYaml, MembersWithFewerOrMoreFeaturesAreReadBackUnchanged) {
+  for (const size_t t : {1, 2, 3}) {
+    for (const bool more : {false, true}) {
+      RunConfig config = small_config(
+          {"model.tables.t={name: t, rows: 50, count: 3, features: [{name: p}, {name: q}]}",
+           "model.interaction=concat"});
+      auto& features = config.model.tables[t].features;
+      ASSERT_EQ(features.size(), 2u);
+      more ? features.push_back({"r_" + std::to_string(t - 1), 1, Pooling::kSum})
+           : features.pop_back();
+      auto again = parse_config(to_yaml(config), "again.yaml").model.tables;
+      ASSERT_EQ(again.size(), 4u);
+      for (size_t k = 0; k < again.size(); ++k) again[k].group = config.model.tables[k].group;
+      EXPECT_EQ(again, config.model.tables) << t;
+    }
+  }
+}
+
 TEST(ToYaml, TablesWithoutAGroupAreWritten) {
   RunConfig config = small_config();
   config.model.tables[0].group.clear();

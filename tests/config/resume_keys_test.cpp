@@ -58,6 +58,13 @@ TEST(KeysThatBlockResume, TheOrderAndTheNumberOfTablesAreNamed) {
   EXPECT_EQ(keys_that_block_resume(other, now), keys);  // removed
 }
 
+TEST(KeysThatBlockResume, NamesOfTablesAreToldApart) {
+  RunConfig now = small_config({"model.tables.0.name=a", "model.tables.1={name: bc, rows: 9}"});
+  RunConfig other = small_config({"model.tables.0.name=ab", "model.tables.1={name: c, rows: 9}"});
+  const Keys keys = keys_that_block_resume(now, other);
+  EXPECT_EQ(std::count(keys.begin(), keys.end(), "model.tables"), 1);
+}
+
 /// Every key of the reference is either one that a resumed run may change, or is named.
 TEST(KeysThatBlockResume, OnlyTheKeysThatMayChangeDoNotBlock) {
   const std::vector<std::pair<std::string, std::string>> blocking{

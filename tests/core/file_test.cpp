@@ -2,9 +2,12 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "dlrm/core/error.h"
 #include "dlrm/core/replace_file.h"
@@ -47,6 +50,53 @@ TEST_F(FileTest, ACopyIsWrittenAfterExistingBytes) {
   file.copy(*spool, 3, 2);
   EXPECT_EQ(read_file(path("a")), "abcde");
   EXPECT_EQ(std::distance(fs::directory_iterator(path("")), fs::directory_iterator()), 1);
+}
+
+/// A file without a name lies in a file system of its own, so that the kernel does not copy.
+TEST_F(FileTest, ManyBytesOfAnotherFileSystemAreCopied) {
+  const int memory = memfd_create("source", MFD_CLOEXEC);
+  ASSERT_GE(memory, 0);
+  std::string text(size_t{9} << 20, 'x');  // more than two blocks of 4 MiB
+  for (size_t i = 0; i < text.size(); i += 7) text[i] = static_cast<char>('a' + i / 7 % 23);
+  auto source = File::try_open(fmt::format("/proc/self/fd/{}", memory), File::Mode::kReadWrite);
+  ASSERT_TRUE(source);
+  source->write(text.data(), text.size(), 0);
+  File file(path("a"), File::Mode::kCreate);
+  file.write("12", 2, 0);
+  file.copy(*source, static_cast<int64_t>(text.size()) - 1, 2);
+  text.pop_back();
+  EXPECT_EQ(read_file(path("a")), "12" + text);
+  close(memory);
+}
+
+TEST_F(FileTest, AFolderThatHasNothingToSyncIsNoError) {
+  EXPECT_NO_THROW(sync_folder("/proc"));
+  EXPECT_NO_THROW(sync_folder(path("")));
+  const auto error_of = [](const std::function<void()>& call) -> std::string {
+    try {
+      call();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kFailure);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(error_of([&] { sync_folder(path("none")); }),
+            path("none") + ": cannot open: No such file or directory");
+  EXPECT_EQ(error_of([&] { File(path("none/a"), File::Mode::kCreate); }),
+            path("none/a") + ": cannot create: No such file or directory");
+  EXPECT_EQ(error_of([&] { File(path("none"), File::Mode::kReadWrite); }),
+            path("none") + ": cannot open: No such file or directory");
+  EXPECT_EQ(error_of([&] { exchange_or_rename(path("none"), path("other")); }),
+            path("none") + ": cannot rename: No such file or directory");
+  write_file(path("a"), "12345");
+  char more[5];
+  EXPECT_EQ(error_of([&] { File(path("a"), File::Mode::kRead).read(more, 4, 2); }),
+            path("a") + ": ends at byte 5, too short");
+  EXPECT_EQ(error_of([&] { File(path("a"), File::Mode::kRead).write("1", 1, 0); }),
+            path("a") + ": cannot write: Bad file descriptor");
+  EXPECT_EQ(error_of([&] { File(path(""), File::Mode::kRead).read(more, 1, 0); }),
+            path("") + ": cannot read: Is a directory");
 }
 
 TEST_F(FileTest, AMissingFileIsNamed) {

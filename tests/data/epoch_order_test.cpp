@@ -51,6 +51,17 @@ TEST(EpochOrder, OnlyEpochAndSeedChangeTheOrder) {
   EXPECT_EQ(first, order_of(a, 0, {0, 40000}));  // after other epochs were read
 }
 
+TEST(EpochOrder, EpochsMayBeReadInAnyOrder) {
+  constexpr int64_t kSamples = 2 * kBlock + 7;
+  const EpochOrder order(kSamples, true, 3);
+  for (const int64_t epoch : {2, 0, 1, 3, 0, 5, 4, 2, 1, 0, 6, 0}) {
+    EXPECT_EQ(order_of(order, epoch, {0, kSamples}),
+              order_of(EpochOrder(kSamples, true, 3), epoch, {0, kSamples}))
+        << epoch;
+    EXPECT_EQ(order.ranges_of(epoch, 0), EpochOrder(kSamples, true, 3).ranges_of(epoch, 0));
+  }
+}
+
 TEST(EpochOrder, APartEqualsThatPartOfTheWhole) {
   const int64_t samples = kWindow + 2 * kBlock + 9;
   const EpochOrder order(samples, true, 8);

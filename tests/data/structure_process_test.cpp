@@ -98,6 +98,21 @@ TEST(StructureProcess, HasLimitsAndIsQuietAndSignalsOfTheGroupDoNotReachIt) {
   EXPECT_EQ(error, pipe + ": not an HDF5 file, or a damaged one");
 }
 
+TEST(StructureProcess, TheSignalThatEndsItIsTold) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe.h5";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::string error;
+  std::thread parent([&] { error = error_of([&] { read_structures({pipe}); }); });
+  const fs::path process = reader_of(pipe);
+  ASSERT_FALSE(process.empty());
+  kill(std::stoi(process.filename().string()), SIGKILL);
+  parent.join();
+  EXPECT_EQ(error, pipe +
+                       ": damaged: the HDF5 library ended with signal Killed while it read the "
+                       "metadata");
+}
+
 TEST(StructureProcess, LeavesNoOpenFiles) {
   const TemporaryFolder folder;
   SmallDataset().write(folder / "a.h5");

@@ -87,6 +87,17 @@ TEST_F(CriteoInput, DamagedGzipIsNamed) {
     write("bad.tsv.gz", damaged);
     EXPECT_THAT(error_of(options({"bad.tsv.gz"}, "out.h5")), HasSubstr("bad.tsv.gz")) << at;
   }
+  const auto error_with = [&](size_t at, char byte) {
+    std::string damaged = whole;
+    damaged[at] = byte;
+    write("bad.tsv.gz", damaged);
+    return error_of(options({"bad.tsv.gz"}, "out.h5"));
+  };
+  const std::string gzip = path("bad.tsv.gz") + ": damaged gzip file: ";
+  EXPECT_EQ(error_with(whole.size() - 6, static_cast<char>(whole[whole.size() - 6] ^ 1)),
+            gzip + "checksum differs");
+  EXPECT_EQ(error_with(2, 7), gzip + "unknown compression method");
+  EXPECT_EQ(error_with(10, 7), gzip + "invalid compressed data");  // a block of no type
   write("padded.tsv.gz", whole + std::string(10, '\0') + whole);
   EXPECT_THAT(error_of(options({"padded.tsv.gz"}, "out.h5")), HasSubstr("that are not gzip"));
   write("tail.tsv.gz", whole + "something");

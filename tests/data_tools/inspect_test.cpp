@@ -208,6 +208,24 @@ TEST_F(BadOffsets, AreNamedWithTheirRecord) {
             "must rise and stay within 4 ids");
 }
 
+TEST_F(Inspected, IdsOfManyRowsAreNotCounted) {
+  DatasetLayout made;
+  made.features = {{"f", 1, (int64_t{1} << 28) + 1, IdType::kInt32}};
+  DatasetWriter writer(path("a.h5"), made);
+  const std::vector<float> labels(3, 1.0f);
+  const std::vector<int32_t> ids{7, 1 << 28, 7};
+  DatasetBlock block{3, labels, {}, {}};
+  block.bags.resize(1);
+  block.bags[0].ids = ids;
+  writer.append(block);
+  writer.finish();
+  const FeatureStatistics f = inspect_dataset(path("a.h5")).features[0];
+  EXPECT_EQ(f.largest_id, 1 << 28);
+  EXPECT_EQ(f.ids, 3);
+  EXPECT_EQ(f.distinct, -1);
+  EXPECT_EQ(f.top_share, 0);
+}
+
 TEST_F(Inspected, FeaturesAreSortedByNumbersOfAnyLength) {
   DatasetLayout made;
   const std::vector<std::string> sorted{"2",

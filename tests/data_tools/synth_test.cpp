@@ -187,6 +187,31 @@ TEST_F(Synth, TheStreamOfManyIdsIsPinned) {
       "\"label_mean\": 0.242857}\n");
 }
 
+/// The mean of a latent vector depends on alpha. A table of one row has an effect without variance.
+TEST_F(Synth, TheTeacherOfEveryAlphaIsPinned) {
+  const auto run = [&](double alpha, int rows) {
+    std::ofstream(path("c.yaml"))
+        << "model:\n  dense_features: 2\n  embedding_dim: 4\n  bottom_mlp: [4]\n  top_mlp: [1]\n"
+           "  tables: [{name: a, rows: "
+        << rows << ", count: 2}]\ndata: {train: x.h5}\ntrain: {global_batch_size: 10}\n";
+    SynthOptions options;
+    options.config = path("c.yaml");
+    options.samples = 1000;
+    options.output = path("x.h5");
+    options.teacher = 1;
+    options.has_alpha = true;
+    options.alpha = alpha;
+    const SynthReport report = run_synth(options);
+    return fmt::format("{:.6f} {:.6f} {:.3f}", report.best_auc, report.additive_auc,
+                       report.label_mean);
+  };
+  EXPECT_EQ(run(0, 100), "0.787191 0.693290 0.295");
+  EXPECT_EQ(run(1, 100), "0.790018 0.689653 0.285");
+  EXPECT_EQ(run(2, 100), "0.797356 0.706981 0.301");
+  EXPECT_EQ(run(1, 10), "0.828355 0.704665 0.296");
+  EXPECT_EQ(run(1, 1), "0.684762 0.684762 0.269");
+}
+
 TEST_F(Synth, SeedAndAlphaAreThoseGivenOrTheConfigs) {
   const auto first_lines = [&](const std::function<void(SynthOptions&)>& change) {
     SynthOptions options = from_config("x.h5", 200);

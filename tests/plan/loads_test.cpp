@@ -236,6 +236,22 @@ TEST(RankMemory, OnAGpuBatchesInFlightCount) {
   EXPECT_DOUBLE_EQ(at_depth(0).routing, 12 * 16 + 16 * 5 * 2 + 16 * (24 + 3 * 8) + long_runs);
 }
 
+TEST(RankMemory, PartsOfTheSameRowsOnOneRankShareTheirIds) {
+  const RunConfig config = config_of({table("t", 100000, 32, {1, 2})}, 512);
+  const Plan whole{2, {{0, {0, 30000}, {0, 32}, 0}, {0, {30000, 100000}, {0, 32}, 1}}, {}};
+  const Plan parts{
+      2,
+      {{0, {0, 30000}, {0, 16}, 0}, {0, {0, 30000}, {16, 32}, 0}, {0, {30000, 100000}, {0, 32}, 1}},
+      {}};
+  const auto one = rank_memory(config, whole), two = rank_memory(config, parts);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(one[rank].routing, two[rank].routing) << rank;
+    EXPECT_EQ(one[rank].exchange, two[rank].exchange) << rank;
+    EXPECT_EQ(rank_loads(config, whole)[rank].ids_sent_bytes,
+              rank_loads(config, parts)[rank].ids_sent_bytes);
+  }
+}
+
 TEST(RankMemory, TheRoutingDepthCounts) {
   RunConfig config = odd_config(Strategy::kTable);
   const Plan plan = make_plan(config, 1);

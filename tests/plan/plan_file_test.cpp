@@ -46,11 +46,49 @@ TEST_F(PlanFiles, ShardsMayBeInAnyOrder) {
   EXPECT_EQ(read_plan(file.path(), model, 2).shards[0].rank, 0);
 }
 
+TEST_F(PlanFiles, TablesMayBeNamedInAnyOrder) {
+  model.tables.push_back(table("c", 5, 1));
+  const TemporaryFile file(
+      R"({"shards": [], "data_parallel": ["c", "a", "b"], "data_parallel_host": ["c", "a"]})");
+  const Plan plan = read_plan(file.path(), model, 2);
+  EXPECT_EQ(plan.data_parallel, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(plan.host_replicas, (std::vector<int>{0, 2}));
+  EXPECT_EQ(to_json(plan, model),
+            "{\n  \"world\": 2,\n  \"shards\": [],\n  \"data_parallel\": [\"a\", \"b\", \"c\"],\n"
+            "  \"data_parallel_host\": [\"a\", \"c\"]\n}\n");
+}
+
+TEST_F(PlanFiles, TheByteOfAnErrorHasALineAndAColumn) {
+  const auto place = [&](const std::string& text) {
+    const std::string error = usage_error_of([&] { parse_plan(text, "p", model, 2); });
+    return error.substr(0, error.find(": not JSON")) + error.substr(error.rfind('('));
+  };
+  EXPECT_EQ(place(""), "p:1:1(byte 0)");
+  EXPECT_EQ(place("x"), "p:1:1(byte 0)");
+  EXPECT_EQ(place("\nx"), "p:2:1(byte 1)");
+  EXPECT_EQ(place("\n\n  x"), "p:3:3(byte 4)");
+  EXPECT_EQ(place("{\n\"a\": 1,\n}"), "p:3:1(byte 10)");
+  EXPECT_EQ(place("[1,\n"), "p:2:1(byte 4)");
+  EXPECT_EQ(place("[1, 2 x"), "p:1:7(byte 6)");
+}
+
 TEST_F(PlanFiles, NamesMayHoldQuotes) {
   model.tables[0].name = "a \"quoted\"\n\\";
   const Plan plan{2, {{0, {0, 10}, {0, 4}, 1}}, {1}};
   const TemporaryFile file(to_json(plan, model));
   EXPECT_EQ(read_plan(file.path(), model, 2), plan);
+}
+
+TEST_F(PlanFiles, AreReadUpToSixtyFourMebibytes) {
+  const std::string text = fmt::format(R"({{"shards": [{}], "data_parallel": ["b"]}})", kWholeA);
+  constexpr size_t kMost = size_t{64} << 20;
+  {
+    const TemporaryFile file(std::string(kMost - text.size(), ' ') + text);
+    EXPECT_EQ(read_plan(file.path(), model, 2).shards.size(), 1u);
+  }
+  const TemporaryFile file(std::string(kMost - text.size() + 1, ' ') + text);
+  EXPECT_EQ(usage_error_of([&] { read_plan(file.path(), model, 2); }),
+            file.path() + ": is longer than 67108864 bytes; sharding.plan must name a plan.json");
 }
 
 TEST_F(PlanFiles, AMissingFileIsNamed) {

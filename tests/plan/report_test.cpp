@@ -190,6 +190,30 @@ needs 0.267 GiB a rank
 )");
 }
 
+TEST(Report, OfACpuIgnoresMemoryOfTheHost) {
+  EXPECT_EQ(report(four_cuts(), plan_of_cuts(), {0, 0, kGiB}),
+            report(four_cuts(), plan_of_cuts(), {}));
+}
+
+TEST(Report, OneKnownMemoryIsComparedAlone) {
+  RunConfig config = four_cuts();
+  config.device = DeviceKind::kCuda;
+  const auto last_line = [&](const PlanOptions& options) {
+    const std::string text = report(config, plan_with_host(), options);
+    return text.substr(text.rfind('\n', text.size() - 2) + 1);
+  };
+  EXPECT_EQ(last_line({0, 0, 0.9 * kGiB}),
+            "fits: needs 1.399 GiB a rank, and 0.750 GiB of 0.900 GiB in the host's memory\n");
+  EXPECT_EQ(last_line({0, 0, 0.7 * kGiB}),
+            "does not fit: needs 1.399 GiB a rank, and 0.750 GiB of 0.700 GiB in the host's "
+            "memory\n");
+  EXPECT_EQ(last_line({1.4 * kGiB, 0, 0}),
+            "fits: needs 1.399 GiB a rank of 1.400 GiB, and 0.750 GiB in the host's memory\n");
+  EXPECT_EQ(last_line({1.3 * kGiB, 0, 0}),
+            "does not fit: needs 1.399 GiB a rank of 1.300 GiB, and 0.750 GiB in the host's "
+            "memory\n");
+}
+
 /// Of more than 16 ranks the first three, the last, and those with the most and the least memory,
 /// lookups, and bytes out and in are listed.
 TEST(DescribePlan, OfManyRanksTheExtremesAreListed) {
@@ -315,6 +339,48 @@ TEST(WhatWouldFit, AutoNamesThreeOfTheTablesThatItCuts) {
   }
   EXPECT_EQ(what_would_fit(config, make_plan(config, 8), {0.45 * kGiB}),
             "sharding.strategy: auto on 8 ranks, which cuts 'u4', 'u3', 'u2', 2 more");
+}
+
+TEST(WhatWouldFit, StrategiesOfTablesAreLeftToAuto) {
+  RunConfig config = equal_tables(0);
+  config.model.tables = {table("big", 16 << 20, 16), table("small", 1000, 16)};
+  config.sharding.strategy = Strategy::kAuto;
+  config.sharding.tables = {{"big", Strategy::kTable}};
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 4), {0.5 * kGiB}),
+            "sharding.strategy: auto on 4 ranks, which cuts 'big', 'small'");
+}
+
+TEST(WhatWouldFit, ManyRanksAreFoundNearly) {
+  RunConfig config = equal_tables(0);
+  config.model.tables = {table("huge", int64_t{1} << 30, 16)};
+  // 64 GiB. Above 64 ranks the search ends within a thirty-second of the smallest number.
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 2), {0.5 * kGiB}),
+            "152 ranks with sharding.strategy: auto");
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 150), {0.3 * kGiB}),
+            "240 ranks with sharding.strategy: auto");
+}
+
+TEST(WhatWouldFit, AnUnknownMemoryOfTheDeviceIsNoLimit) {
+  RunConfig config = equal_tables(4);
+  config.device = DeviceKind::kCuda;
+  config.memory.tier = MemoryTier::kHost;
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), {0, 0, 0.1 * kGiB}),
+            "memory.tier: auto, and no memory.tables");
+  config.memory.tier = MemoryTier::kAuto;
+  config.memory.tables = {
+      {"t0", MemoryTier::kHost}, {"t1", MemoryTier::kHost}, {"t2", MemoryTier::kHost}};
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), {0, 0, 0.1 * kGiB}),
+            "memory.tier: auto, and no memory.tables");
+}
+
+TEST(WhatWouldFit, TablesBoundToTheDeviceMayGoToTheHost) {
+  RunConfig config = equal_tables(12);
+  config.device = DeviceKind::kCuda;
+  for (const TableConfig& t : config.model.tables) {
+    config.memory.tables[t.name] = MemoryTier::kDevice;
+  }
+  EXPECT_EQ(what_would_fit(config, make_plan(config, 1), {0.8 * kGiB, 0, 4 * kGiB}),
+            "memory.tier: auto, and no memory.tables");
 }
 
 TEST(WhatWouldFit, OpenTiersAreNotAdvised) {

@@ -98,6 +98,25 @@ TEST(Tiers, BytesDecideIfTheHostIsTooSmallOtherwise) {
               ElementsAre("a"));
 }
 
+TEST(Tiers, LookupsDecideIfBytesDoNotHelp) {
+  const RunConfig config = on_gpu({table("a", 1000, 16, {1}), table("b", 1000, 16, {9})});
+  EXPECT_THAT(chosen(config, with_room(config, 64 * 1000, 64 * 999)), ElementsAre("a"));
+}
+
+TEST(Tiers, RowsThatTheConfigPutsOnTheHostTakeItsRoom) {
+  RunConfig config = on_gpu({table("a", 300000, 16, {9}), table("b", 310000, 16, {1}),
+                             table("c", 10000, 16, {1}), table("given", 50000, 16, {1})});
+  config.memory.tables = {{"given", MemoryTier::kHost}};
+  const auto on_host_of = [&](double host_rows) {
+    return chosen(config, with_room(config, 64 * 320000, 64 * host_rows));
+  };
+  // By lookups `b` goes, which needs the room of 310,000 rows beside the 50,000 that are there.
+  EXPECT_THAT(on_host_of(0), ElementsAre("b", "given"));
+  EXPECT_THAT(on_host_of(360000), ElementsAre("b", "given"));
+  EXPECT_THAT(on_host_of(359999), ElementsAre("a", "given"));
+  EXPECT_THAT(on_host_of(310000), ElementsAre("a", "given"));
+}
+
 TEST(Tiers, TheConfigDecidesForAnyMemory) {
   RunConfig config = on_gpu(kThree);
   config.memory.tables = {{"hot", MemoryTier::kHost}};

@@ -156,8 +156,14 @@ TEST(Checkpoint, SavingAStepAgainReplacesIt) {
 TEST(Checkpoint, TheNextSaveRemovesLeftoversOfACrash) {
   TemporaryFolder folder;
   std::filesystem::create_directories(folder.path(".tmp_step_000000003/deep"));
+  const std::vector<std::string> others{"old.tmp_step_000000003", ".tmp_steps", ".tmp",
+                                        "tmp_step_1"};
+  for (const std::string& other : others) std::filesystem::create_directory(folder.path(other));
   save_on(1, Cut::kRows, folder.path(), 7);
   EXPECT_FALSE(std::filesystem::exists(folder.path(".tmp_step_000000003")));
+  for (const std::string& other : others) {
+    EXPECT_TRUE(std::filesystem::exists(folder.path(other))) << other;
+  }
 }
 
 TEST(Checkpoint, EveryRankThrowsTheErrorOfOne) {
@@ -272,6 +278,38 @@ TEST(Checkpoint, APieceLargerThanAChunkIsReadAndWrittenInParts) {
     EXPECT_EQ(0, wrong);
   });
   EXPECT_LT(most * 8, int64_t{20} << 20);
+}
+
+TEST(Checkpoint, ARowLongerThanAChunkIsReadAlone) {
+  TemporaryFolder folder;
+  const auto columns = static_cast<int64_t>(kCheckpointChunk / sizeof(float)) + 3;
+  run_on_threads(1, [&](Communicator& comm) {
+    TensorShard piece{"/tables/long/weight", {2, columns}, {0, 2}, {0, columns}, true, {}, {}};
+    piece.read = [&](int64_t first, int64_t count, float* out) {
+      EXPECT_EQ(count, 1);
+      for (int64_t i = 0; i < columns; ++i) out[i] = static_cast<float>(first * 5 + i % 4096);
+    };
+    save_checkpoint(comm, Log(), folder.path(), 1, state_at(7), {piece});
+    int64_t rows = 0, wrong = 0;
+    const auto load = [&](int64_t begin) {
+      piece.columns = {begin, columns};
+      piece.write = [&](int64_t first, int64_t count, const float* in) {
+        EXPECT_EQ(first, rows);
+        rows += count;
+        for (int64_t i = 0; i < count * (columns - begin); ++i) {
+          const int64_t row = first + i / (columns - begin);
+          const int64_t column = begin + i % (columns - begin);
+          wrong += in[i] != static_cast<float>(row * 5 + column % 4096);
+        }
+      };
+      load_pieces(comm, folder.path() + kFirst, {piece}, false);
+      EXPECT_EQ(rows, 2);
+      EXPECT_EQ(wrong, 0);
+      rows = 0;
+    };
+    load(0);
+    load(columns - 5);
+  });
 }
 
 TEST(Checkpoint, RemovingLeavesOtherFilesAlone) {

@@ -165,6 +165,9 @@ TEST(FiniteOnACpu, AStateThatIsNotFiniteEndsTheRunAndIsNamed) {
                                        {OptimizerRule::kAdam, "/adam_v"},
                                        {OptimizerRule::kAdam, "/bias_adam_v"}}) {
       const std::string error = error_after_spoiling(ranks, rule, ending);
+      // Of all ranks' texts the first.
+      EXPECT_THAT(error, testing::MatchesRegex("the last update is not finite: /[^ ]+, row [0-9]+ "
+                                               "\\(rank 0\\); a smaller [^;]+"));
       EXPECT_THAT(error, HasSubstr("the last update is not finite: /")) << ranks << ending;
       EXPECT_THAT(error, HasSubstr(std::string(ending) + ", row ")) << ranks;
       EXPECT_THAT(error, HasSubstr("(rank 0); a smaller learning rate or a warm-up may help"));

@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "dlrm/comm/thread_comm.h"
 
@@ -196,6 +198,50 @@ TEST(RunDirectory, AFolderThatCannotBeMadeIsAUsageErrorOnEveryRank) {
     }
   });
   EXPECT_THAT(codes, ::testing::ElementsAre(2, 2, 2));
+}
+
+TEST(RunDirectory, AFolderThatTakesNoFilesIsNamed) {
+  TemporaryFolder folder;
+  fs::permissions(folder.path(), fs::perms{0755});
+  fs::create_directory(folder.path("closed"));
+  fs::permissions(folder.path("closed"), fs::perms{0555});
+  const pid_t child = fork();
+  if (child == 0) {
+    // A superuser may write everywhere.
+    if (geteuid() == 0 && setuid(65534) != 0) _exit(9);
+    const auto comm = make_self_comm();
+    try {
+      RunDirectory directory(*comm, folder.path("closed"));
+    } catch (const Error& error) {
+      const std::string expected =
+          "output.directory: cannot write to " + folder.path("closed") + ": Permission denied";
+      _exit(error.what() == expected && error.code() == ExitCode::kUsage ? 0 : 2);
+    }
+    _exit(1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(RunDirectory, AFileInThePlaceOfTheFolderIsNamed) {
+  TemporaryFolder folder;
+  std::ofstream(folder.path("taken")) << "";
+  const auto comm = make_self_comm();
+  const auto error_of = [&](const std::string& name) -> std::string {
+    try {
+      RunDirectory directory(*comm, folder.path(name));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string cannot = "output.directory: cannot write to ";
+  EXPECT_EQ(error_of("taken/run"), cannot + folder.path("taken/run") + ": Not a directory");
+  EXPECT_THAT(error_of("taken"),
+              ::testing::AnyOf(cannot + folder.path("taken") + ": not a folder",
+                               cannot + folder.path("taken") + ": Not a directory"));
 }
 
 TEST(RunSummary, TheFieldsAreThoseOfTheContract) {

@@ -1,6 +1,7 @@
 #include "train/training_run.h"
 
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <mutex>
 
@@ -127,6 +128,52 @@ TEST_F(OneRun, ResumedInALaterEpochGoesOnWithThatEpochsBatches) {
   EXPECT_THAT(source_.loaded, ElementsAre(4, 5, 6));
   EXPECT_EQ(progress.step, 7);
   EXPECT_EQ(progress.samples, 72 + 22 + 18 + 22);
+}
+
+TEST_F(OneRun, StoppedDuringAnEvaluationHasNoResult) {
+  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
+                                       directory_, source_, &source_, evaluations_, 1);
+  std::raise(SIGUSR1);
+  RunProgress progress;
+  progress.step = 2;
+  EXPECT_FALSE(run_->evaluate_now(progress, stop_));
+  EXPECT_TRUE(progress.stopped);
+  EXPECT_FALSE(evaluations_.has(2));
+  EXPECT_EQ(trainer_->routed(), 0);
+}
+
+TEST_F(OneRun, EvaluatesAStepOnce) {
+  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
+                                       directory_, source_, &source_, evaluations_, 1);
+  RunProgress progress;
+  progress.step = 2;
+  const bool auc = run_->evaluate_now(progress, stop_);
+  EXPECT_FALSE(progress.stopped);
+  ASSERT_TRUE(evaluations_.has(2));
+  EXPECT_GT(evaluations_.last()->result.samples, 0);
+  EXPECT_EQ(auc, evaluations_.last()->result.auc.has_value());
+  const auto loaded = source_.loaded.size();
+  EXPECT_FALSE(run_->evaluate_now(progress, stop_));
+  EXPECT_EQ(source_.loaded.size(), loaded);
+}
+
+TEST_F(OneRun, AccumulatorsBeginWithTheValuesOfTheirOwnOptimizers) {
+  config_.train.dense_optimizer.type = OptimizerRule::kAdagrad;
+  config_.train.dense_optimizer.initial_accumulator = 0.5;
+  config_.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
+  config_.train.sparse_optimizer.initial_accumulator = 0.25;
+  begin(source_);
+  int dense = 0, tables = 0;
+  for (const TensorShard& shard : trainer_->shards()) {
+    if (!shard.path.ends_with("adagrad")) continue;
+    std::vector<float> values(static_cast<size_t>(shard.rows.size() * shard.columns.size()));
+    shard.read(0, shard.rows.size(), values.data());
+    const bool table = shard.path.starts_with("/tables/");
+    ++(table ? tables : dense);
+    EXPECT_EQ(values, std::vector<float>(values.size(), table ? 0.25f : 0.5f)) << shard.path;
+  }
+  EXPECT_GT(dense, 0);
+  EXPECT_GT(tables, 0);
 }
 
 TEST_F(OneRun, SavesItsPlaceInTheEpoch) {
