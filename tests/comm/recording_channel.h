@@ -12,8 +12,8 @@
 
 namespace dlrm::comm {
 
-/// A control channel that keeps what is sent. With `prints` it writes each call to stderr as well,
-/// for processes that end.
+/// A control channel that keeps what is sent and delivers what it was given. With `prints` it
+/// writes each call to stderr as well, for processes that end.
 class RecordingChannel final : public ControlChannel {
  public:
   struct Sent {
@@ -42,12 +42,18 @@ class RecordingChannel final : public ControlChannel {
     say("all sent?");
     return true;
   }
-  bool receive(Message&) override { return false; }
+  bool receive(Message& message) override {
+    if (incoming.empty()) return false;
+    message = incoming.front();
+    incoming.erase(incoming.begin());
+    return true;
+  }
   void finalize() override { say("finalize"); }
   void abort(int code) override { say(fmt::format("abort {}", code)); }
 
   std::vector<Sent> sent;
-  std::map<int, int> waiting;  ///< messages to a rank that have not left
+  std::vector<Message> incoming;  ///< what receive() returns, in this order
+  std::map<int, int> waiting;     ///< messages to a rank that have not left
   int progress = 0;
 
  private:

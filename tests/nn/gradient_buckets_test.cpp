@@ -1,10 +1,14 @@
 #include "dlrm/nn/gradient_buckets.h"
 
+#include <algorithm>
+#include <exception>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/thread_comm.h"
+
+#include "comm/progress_engine.h"
 
 namespace dlrm {
 namespace {
@@ -29,6 +33,70 @@ TEST(GradientBuckets, WhatLiesBehindTheLastTensorIsSummedToo) {
     EXPECT_EQ(gradients.front(), 3.0f);
     EXPECT_EQ(gradients[kSize - 1], 3.0f);
   });
+}
+
+/// The number of sums over two ranks that each of `ready` starts, for tensors at `starts`. The
+/// gradients of rank r are r + 1.
+std::vector<int64_t> sums_of(const std::vector<int64_t>& starts, int64_t size,
+                             const std::vector<int64_t>& ready) {
+  const std::shared_ptr<Device> device = make_cpu_device();
+  std::vector<int64_t> counts;
+  run_on_threads(2, [&](Communicator& comm) {
+    const std::unique_ptr<Stream> stream = device->make_stream();
+    Trace trace;
+    const Log log;
+    Context context{*device, *stream, comm, trace, log};
+    GradientBuckets buckets(context, DType::kFloat32);
+    std::vector<float> gradients(static_cast<size_t>(size));
+    buckets.cut(gradients, starts, size);
+    const auto entered = [&] {
+      uint64_t calls = 0;
+      comm.engine()->monitor().each_call_log(
+          [&](const comm::CallLog& calls_of) { calls += calls_of.entered(); });
+      return static_cast<int64_t>(calls);
+    };
+    for (int step = 0; step < 2; ++step) {
+      std::fill(gradients.begin(), gradients.end(), static_cast<float>(comm.rank() + 1));
+      EXPECT_THROW(buckets.finish(), std::exception);  // no gradient is complete
+      for (const int64_t offset : ready) {
+        const int64_t before = entered();
+        buckets.ready_from(offset);
+        if (comm.rank() == 0 && step == 0) counts.push_back(entered() - before);
+      }
+      buckets.poll();
+      buckets.finish();
+      EXPECT_EQ(std::count(gradients.begin(), gradients.end(), 3.0f), size);
+    }
+  });
+  return counts;
+}
+
+TEST(GradientBuckets, HaveAMebibyteAndEndAtTensors) {
+  constexpr int64_t kMost = 256 * 1024;
+  using Counts = std::vector<int64_t>;
+  EXPECT_EQ(sums_of({0}, 10, {0}), Counts{1});
+  EXPECT_EQ(sums_of({0, kMost}, 2 * kMost, {kMost, 0}), (Counts{1, 1}));
+  EXPECT_EQ(sums_of({0, kMost + 1}, 2 * kMost, {kMost + 1, 0}), (Counts{0, 1}));
+  EXPECT_EQ(sums_of({0, 8, kMost, kMost + 9}, 2 * kMost, {kMost + 9, kMost, 8, 0}),
+            (Counts{0, 1, 0, 1}));
+  EXPECT_EQ(sums_of({0, 8, kMost + 16}, 2 * kMost + 16, {0}), Counts{3});
+}
+
+TEST(GradientBuckets, OfOneRankAreNotSummed) {
+  const auto comm = make_self_comm();
+  const std::shared_ptr<Device> device = make_cpu_device();
+  const std::unique_ptr<Stream> stream = device->make_stream();
+  Trace trace;
+  const Log log;
+  Context context{*device, *stream, *comm, trace, log};
+  GradientBuckets buckets(context, DType::kFloat32);
+  std::vector<float> gradients(5, 2.0f);
+  buckets.cut(gradients, {0}, 5);
+  buckets.ready_from(0);
+  buckets.finish();
+  EXPECT_EQ(gradients, std::vector<float>(5, 2.0f));
+  comm->engine()->monitor().each_call_log(
+      [](const comm::CallLog& calls) { EXPECT_EQ(calls.entered(), 0u); });
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 #include "dlrm/nn/parameters.h"
 
+#include <algorithm>
 #include <cmath>
+#include <exception>
 #include <map>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -177,6 +181,86 @@ TEST(Parameters, Bf16CopiesFollowTheMasters) {
   p.update(step);
   const auto* copy = static_cast<const BFloat16*>(p.weight(w).data);
   for (int64_t i = 0; i < 15; ++i) EXPECT_EQ(copy[i].bits, BFloat16(p.values(w)[i]).bits);
+}
+
+/// Two layers [3, 5] and [4, 3] with biases, as a fused update of Adagrad sees them.
+struct FusedLayers {
+  std::unique_ptr<Communicator> comm = make_self_comm();
+  Rank rank{*comm};
+  Parameters p{rank.context, *rank.ops, OptimizerRule::kAdagrad, DType::kFloat32, DType::kFloat32};
+  int tensors[4] = {p.add("/0/weight", 3, 5, 0), p.add("/0/bias", 3, 0, 0),
+                    p.add("/1/weight", 4, 3, 0), p.add("/1/bias", 4, 0, 0)};
+  std::vector<float> x = std::vector<float>(10, 1), y = std::vector<float>(8, 1);
+  std::vector<float> dy = std::vector<float>(8, 1);
+  OptimizerStep step;
+
+  FusedLayers() {
+    p.allocate();
+    p.initialise(1, 1);
+    step.rule = OptimizerRule::kAdagrad;
+    step.lr = 0.5f;
+  }
+  void backward(int layer) {
+    const int64_t in = layer == 0 ? 5 : 3, out = layer == 0 ? 3 : 4;
+    LinearBackward of;
+    of.x = Matrix(x.data(), DType::kFloat32, 2, in);
+    of.y = Matrix(y.data(), DType::kFloat32, 2, out);
+    std::fill(dy.begin(), dy.end(), 1.0f);
+    of.dy = Matrix(dy.data(), DType::kFloat32, 2, out);
+    p.linear_backward(of, tensors[2 * layer], tensors[2 * layer + 1]);
+  }
+};
+
+TEST(FusedUpdate, AppliesEachLayerAsSoonAsItsGradientIsComplete) {
+  FusedLayers layers;
+  Parameters& p = layers.p;
+  const float stepped = -0.5f * 2 / std::sqrt(1.0f + 4);  // both samples have gradient 1
+  for (int round = 0; round < 2; ++round) {
+    p.initialise(1, 1);
+    ASSERT_TRUE(p.begin_fused_update(layers.step));
+    layers.backward(1);
+    EXPECT_NEAR(p.values(layers.tensors[2])[11], stepped, 1e-6);
+    EXPECT_NEAR(p.values(layers.tensors[3])[3], stepped, 1e-6);
+    EXPECT_EQ(p.values(layers.tensors[0])[0], 0);
+    EXPECT_THROW(p.update(layers.step), std::exception);  // the other layer is missing
+    layers.backward(0);
+    p.finish_gradients();
+    p.update(layers.step);
+    EXPECT_NEAR(p.values(layers.tensors[0])[14], stepped, 1e-6);
+    EXPECT_NEAR(p.values(layers.tensors[1])[2], stepped, 1e-6);
+    EXPECT_NEAR(p.values(layers.tensors[3])[3], stepped, 1e-6);  // once
+  }
+}
+
+TEST(FusedUpdate, RefusesLayersOutOfOrder) {
+  FusedLayers layers;
+  ASSERT_TRUE(layers.p.begin_fused_update(layers.step));
+  EXPECT_THROW(layers.backward(0), std::exception);
+}
+
+TEST(FusedUpdate, AppliesGradientsThatNoLayerComputes) {
+  FusedLayers layers;
+  Parameters& p = layers.p;
+  ASSERT_TRUE(p.begin_fused_update(layers.step));
+  for (const int t : {2, 3}) std::fill_n(p.weight_gradient(layers.tensors[t]).data, 4, 2.0f);
+  p.gradients_ready_from(layers.tensors[2]);
+  EXPECT_NEAR(p.values(layers.tensors[2])[3], -0.5f * 2 / std::sqrt(5.0f), 1e-6);
+  EXPECT_NEAR(p.values(layers.tensors[3])[3], -0.5f * 2 / std::sqrt(5.0f), 1e-6);
+  p.gradients_ready_from(layers.tensors[2]);  // nothing is left
+  EXPECT_NEAR(p.values(layers.tensors[3])[3], -0.5f * 2 / std::sqrt(5.0f), 1e-6);
+}
+
+TEST(Parameters, EachStartsOnACacheLineAndHasNamedStates) {
+  FusedLayers layers;
+  std::vector<int64_t> offsets;
+  for (const Parameters::Tensor& t : layers.p.tensors()) offsets.push_back(t.offset);
+  EXPECT_EQ(offsets, (std::vector<int64_t>{0, 16, 32, 48}));
+  EXPECT_EQ(layers.p.size(), 64);
+  EXPECT_EQ(layers.p.state_names(), std::vector<std::string>{"adagrad"});
+  EXPECT_EQ(layers.p.skip_update_flag(), nullptr);
+  EXPECT_TRUE(layers.p.rounded_bias(layers.tensors[1]).empty());
+  EXPECT_EQ(layers.p.bias(layers.tensors[3]).size(), 4u);
+  EXPECT_EQ(layers.p.state(0, layers.tensors[2]) - layers.p.state(0, layers.tensors[0]), 32);
 }
 
 }  // namespace

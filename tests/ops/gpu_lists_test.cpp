@@ -1,0 +1,203 @@
+// The lists that the host makes for kernels.
+#ifdef DLRM_WITH_CUDA
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "bags.h"
+#include "ops/cuda/copy_plan.h"
+#include "ops/cuda/embedding_lists.h"
+
+namespace dlrm {
+namespace {
+
+/// The list of `capacities` shards of `width` columns after finish().
+cuda::UpdateLists updates_of(const std::vector<int64_t>& capacities, int64_t width) {
+  cuda::UpdateLists of;
+  std::vector<Occurrence> room(static_cast<size_t>(capacities.empty() ? 0 : 1));
+  for (const int64_t capacity : capacities) {
+    RowTable table;
+    table.width = table.stride = width;
+    SegmentedRows runs;
+    runs.occurrences = {room.data(), static_cast<size_t>(capacity)};  // only its size is used
+    of.add(kernels::update_shard(table), runs, {});
+  }
+  of.finish();
+  return of;
+}
+
+TEST(UpdateLists, GiveAWarpFewerRunsIfThereAreFew) {
+  // 32768 warps fill a GPU a few times.
+  EXPECT_EQ(updates_of({32 * 32768}, 8).runs_a_warp, 32);
+  EXPECT_EQ(updates_of({32 * 32768 - 1}, 8).runs_a_warp, 16);
+  EXPECT_EQ(updates_of({16 * 32768, 16 * 32768}, 8).runs_a_warp, 32);
+  EXPECT_EQ(updates_of({8 * 32768}, 8).runs_a_warp, 8);
+  EXPECT_EQ(updates_of({4 * 32768}, 8).runs_a_warp, 4);
+  EXPECT_EQ(updates_of({1}, 8).runs_a_warp, 4);
+}
+
+TEST(UpdateLists, NumberBlocksShardByShardAndAddUpTheRoom) {
+  const std::vector<int64_t> capacities = {5000, 1, 300};
+  const cuda::UpdateLists of = updates_of(capacities, 40);
+  ASSERT_EQ(of.shards.size(), 3u);
+  ASSERT_EQ(of.search_blocks.size(), 4u);
+  ASSERT_EQ(of.run_blocks.size(), 4u);
+  kernels::LongRunRoom room;
+  for (size_t s = 0; s < 3; ++s) {
+    EXPECT_EQ(of.search_blocks[s + 1] - of.search_blocks[s], kernels::search_blocks(capacities[s]));
+    EXPECT_EQ(of.run_blocks[s + 1] - of.run_blocks[s], kernels::run_blocks(capacities[s], 4));
+    const kernels::LongRunRoom more = kernels::long_run_room(capacities[s], 40);
+    room.runs += more.runs, room.jobs += more.jobs, room.sums += more.sums;
+  }
+  EXPECT_EQ(of.room.runs, room.runs);
+  EXPECT_EQ(of.room.jobs, room.jobs);
+  EXPECT_EQ(of.room.sums, room.sums);
+  EXPECT_EQ(of.search_blocks[0], 0u);
+  EXPECT_EQ(of.run_blocks[0], 0u);
+}
+
+TEST(UpdateLists, KnowTheirGradientsAndForgetThemWhenCleared) {
+  cuda::UpdateLists of;
+  float data[64];
+  for (int round = 0; round < 2; ++round) {
+    of.clear();
+    RowTable table;
+    table.width = table.stride = 4;
+    const BagGradient two[] = {{{data, 2, 4, 4}, nullptr}, {{data + 8, 2, 4, 5}, data}};
+    std::vector<Occurrence> room(3);
+    SegmentedRows runs;
+    runs.occurrences = room;
+    of.add(kernels::update_shard(table), runs, two);
+    of.add(kernels::update_shard(table), runs, {two, 1});
+    of.finish();
+    EXPECT_EQ(of.first_gradient, (std::vector<int64_t>{0, 2}));
+    ASSERT_EQ(of.gradients.size(), 3u);
+    EXPECT_EQ(of.gradients[1].stride, 5);
+    EXPECT_EQ(of.gradients[1].scale, data);
+    EXPECT_EQ(of.gradients[1].aligned, 0);
+    of.place_gradients(nullptr);
+    EXPECT_EQ(of.shards[1].gradients, nullptr);
+    of.place_gradients(of.gradients.data());
+    EXPECT_EQ(of.shards[0].gradients, of.gradients.data());
+    EXPECT_EQ(of.shards[1].gradients, of.gradients.data() + 2);
+    EXPECT_EQ(of.search_blocks.size(), 3u);
+  }
+}
+
+TEST(LongRuns, HaveRoomForTheirChunks) {
+  const auto room = [](int64_t capacity, int64_t width) {
+    const kernels::LongRunRoom r = kernels::long_run_room(capacity, width);
+    return std::vector<int64_t>{r.runs, r.jobs, r.sums};
+  };
+  // A run of more than 64 occurrences is long. Its chunks have 1024 of them.
+  EXPECT_EQ(room(64, 32), (std::vector<int64_t>{0, 0, 0}));
+  EXPECT_EQ(room(65, 32), (std::vector<int64_t>{1, 1, 32}));
+  EXPECT_EQ(room(0, 32), (std::vector<int64_t>{0, 0, 0}));
+  EXPECT_EQ(room(100, 32), (std::vector<int64_t>{1, 1, 32}));
+  EXPECT_EQ(room(5000, 1), (std::vector<int64_t>{76, 80, 320}));
+  EXPECT_EQ(room(5000, 32), (std::vector<int64_t>{76, 80, 2560}));
+  EXPECT_EQ(room(5000, 33), (std::vector<int64_t>{76, 160, 2880}));
+  EXPECT_EQ(room(100000, 100), (std::vector<int64_t>{1538, 6540, 163500}));
+  EXPECT_EQ(kernels::search_blocks(0), 0u);
+  EXPECT_EQ(kernels::search_blocks(1), 1u);
+  EXPECT_EQ(kernels::search_blocks(256), 1u);
+  EXPECT_EQ(kernels::search_blocks(257), 2u);
+  EXPECT_EQ(kernels::run_blocks(1, 4), 1u);
+  EXPECT_EQ(kernels::run_blocks(32, 4), 1u);
+  EXPECT_EQ(kernels::run_blocks(33, 4), 2u);
+}
+
+/// Blocks of 2 x 4 floats. Block i goes from `from` + 8·i to `to` + places[i].
+std::vector<BlockCopy> blocks_to(const float* from, float* to, const std::vector<int64_t>& places) {
+  std::vector<BlockCopy> blocks;
+  for (size_t i = 0; i < places.size(); ++i) {
+    BlockCopy b;
+    b.src = from + 8 * i, b.src_stride = 4;
+    b.dst = to + places[i], b.dst_stride = 12;
+    b.rows = 2, b.cols = 4;
+    blocks.push_back(b);
+  }
+  return blocks;
+}
+
+/// "chain lengths of the first launch | of the second ..."
+std::string launches_of(const std::vector<BlockCopy>& blocks) {
+  const cuda::CopyPlan plan = cuda::plan_copies(blocks);
+  std::string text;
+  int next = 0;
+  for (const cuda::CopyPlan::Launch& launch : plan.launches) {
+    if (!text.empty()) text += "|";
+    EXPECT_EQ(launch.first, next);
+    int64_t units = 0;
+    for (int i = 0; i < launch.count; i += plan.rectangles[static_cast<size_t>(next + i)].chain) {
+      const kernels::CopyRectangle& first = plan.rectangles[static_cast<size_t>(next + i)];
+      EXPECT_EQ(first.first_unit, units);
+      EXPECT_GE(first.chain, 1);
+      units += first.units_across;  // two rows are one band
+      for (int k = 1; k < first.chain; ++k) {
+        EXPECT_EQ(plan.rectangles[static_cast<size_t>(next + i + k)].first_unit, units);
+      }
+      text += std::to_string(first.chain);
+    }
+    EXPECT_EQ(launch.units, units);
+    next += launch.count;
+  }
+  EXPECT_EQ(static_cast<size_t>(next), plan.rectangles.size());
+  return text;
+}
+
+TEST(CopyPlans, LaunchBlocksOfOnePlaceInTurnAndOthersTogether) {
+  alignas(64) float from[256], to[256];
+  const auto at = [&](const std::vector<int64_t>& places) { return blocks_to(from, to, places); };
+  EXPECT_EQ(launches_of({}), "");
+  EXPECT_EQ(launches_of(at({0, 4, 8, 24})), "1111");
+  EXPECT_EQ(launches_of(at({0, 4, 0, 0})), "31");
+  EXPECT_EQ(launches_of(at({0, 2})), "1|1");  // columns 2 and 3 overlap
+  EXPECT_EQ(launches_of(at({2, 0})), "1|1");
+  EXPECT_EQ(launches_of(at({0, 3})), "1|1");
+  EXPECT_EQ(launches_of(at({0, 12})), "1|1");  // the second row of the first
+  EXPECT_EQ(launches_of(at({12, 0})), "1|1");
+  EXPECT_EQ(launches_of(at({0, 16})), "11");  // another column in that row
+  EXPECT_EQ(launches_of(at({16, 0})), "11");
+  EXPECT_EQ(launches_of(at({0, 9})), "1|1");  // its end runs into the next row's begin
+  EXPECT_EQ(launches_of(at({0, 2, 4})), "1|1|1");
+  EXPECT_EQ(launches_of(at({0, 2, 0})), "1|1|1");
+  EXPECT_EQ(launches_of(at({0, 24, 2, 24})), "12|1");
+  auto listed = at({0, 96});
+  const int32_t rows[] = {0, 1};
+  listed[0].dst_rows = rows;
+  EXPECT_EQ(launches_of(listed), "1|1");
+  listed[0].dst_rows = nullptr, listed[1].dst_rows = rows;
+  EXPECT_EQ(launches_of(listed), "11");  // it ends before any row of the list
+  auto apart = at({0, 4});
+  apart[1].dst_stride = 16;  // strides differ, so columns may meet
+  EXPECT_EQ(launches_of(apart), "1|1");
+  apart[1].rows = 1;
+  EXPECT_EQ(launches_of(apart), "11");
+  auto empty = at({0, 0, 4});
+  empty[1].rows = 0, empty[2].cols = 0;
+  EXPECT_EQ(launches_of(empty), "1");
+  auto types = at({0, 0});
+  types[1].src_type = DType::kBFloat16;
+  EXPECT_EQ(launches_of(types), "1|1");
+}
+
+TEST(CopyPlans, AreKeptForTheLastSixteenLists) {
+  float from[8] = {}, to[2000] = {};
+  cuda::CopyPlans plans;
+  std::vector<std::vector<BlockCopy>> lists;
+  for (int64_t i = 0; i < 18; ++i) lists.push_back(blocks_to(from, to, {12 * i}));
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& list : lists) {
+      const cuda::CopyPlan& plan = plans.of(list);
+      ASSERT_EQ(plan.rectangles.size(), 1u);
+      EXPECT_EQ(plan.rectangles[0].dst, list[0].dst);
+      EXPECT_EQ(&plans.of(list), &plan);
+    }
+  }
+  EXPECT_TRUE(plans.of({}).rectangles.empty());
+}
+
+}  // namespace
+}  // namespace dlrm
+#endif

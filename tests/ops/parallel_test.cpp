@@ -1,0 +1,106 @@
+#include "ops/cpu/parallel.h"
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "fixture.h"
+
+namespace dlrm::cpu {
+namespace {
+
+TEST(Parts, HaveAtLeastAGrainAndAThreadEach) {
+  EXPECT_EQ(parts_for(4, 0, 100), 1);
+  EXPECT_EQ(parts_for(4, 199, 100), 1);
+  EXPECT_EQ(parts_for(4, 200, 100), 2);
+  EXPECT_EQ(parts_for(4, 399, 100), 3);
+  EXPECT_EQ(parts_for(4, 400, 100), 4);
+  EXPECT_EQ(parts_for(4, 100000, 100), 4);
+  EXPECT_EQ(parts_for(1, 100000, 100), 1);
+  EXPECT_EQ(parts_for(3, 2, 0), 2);
+  EXPECT_EQ(parts_for(64, int64_t{1} << 40, 1), 64);
+}
+
+TEST(Shares, AreAtMostEightForEachPart) {
+  EXPECT_EQ(shares_for(1, 100000, 10), 1);
+  EXPECT_EQ(shares_for(4, 39, 10), 4);
+  EXPECT_EQ(shares_for(4, 59, 10), 5);
+  EXPECT_EQ(shares_for(4, 310, 10), 31);
+  EXPECT_EQ(shares_for(4, 330, 10), 32);
+}
+
+TEST(Parallel, EachPartAndShareIsRunOnce) {
+  for (const int parts : {0, 1, 2, 5, 9}) {
+    std::vector<std::atomic<int>> runs(10), after(10);
+    parallel(parts, [&](int part) { ++runs[static_cast<size_t>(part)]; });
+    for (int p = 0; p < 10; ++p) {
+      EXPECT_EQ(runs[static_cast<size_t>(p)], p < std::max(1, parts)) << parts;
+    }
+    std::atomic<int> bodies{0};
+    parallel_then(
+        parts, [&](int) { ++bodies; },
+        [&](int part) {
+          ++after[static_cast<size_t>(part)];
+          EXPECT_EQ(bodies, std::max(1, parts));
+        });
+    for (int p = 0; p < 10; ++p) {
+      EXPECT_EQ(after[static_cast<size_t>(p)], p < std::max(1, parts)) << parts;
+    }
+    std::vector<std::atomic<int>> shares(20);
+    parallel_shares(parts, 20, [&](int part, int share) {
+      EXPECT_LT(part, std::max(1, parts));
+      ++shares[static_cast<size_t>(share)];
+    });
+    for (const auto& share : shares) EXPECT_EQ(share, 1) << parts;
+  }
+}
+
+std::set<std::pair<int64_t, int64_t>> ranges_of(int threads, int64_t size, int64_t cost,
+                                                int64_t grain) {
+  std::mutex mutex;
+  std::set<std::pair<int64_t, int64_t>> ranges;
+  parallel_ranges(threads, size, cost, grain, [&](int64_t begin, int64_t end) {
+    const std::lock_guard lock(mutex);
+    ranges.emplace(begin, end);
+  });
+  return ranges;
+}
+
+TEST(Parallel, RangesAreNearEqualAndTheLastIsLonger) {
+  using Ranges = std::set<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(ranges_of(4, 0, 1, 1), Ranges{});
+  EXPECT_EQ(ranges_of(4, -1, 1, 1), Ranges{});
+  EXPECT_EQ(ranges_of(4, 7, 1, 100), (Ranges{{0, 7}}));
+  EXPECT_EQ(ranges_of(4, 7, 50, 100), (Ranges{{0, 2}, {2, 4}, {4, 7}}));
+  EXPECT_EQ(ranges_of(4, 2, 1000, 10), (Ranges{{0, 1}, {1, 2}}));
+  EXPECT_EQ(ranges_of(2, 5, 1000, 10), (Ranges{{0, 2}, {2, 5}}));
+}
+
+TEST(ThreadScope, RestoresTheCallersThreads) {
+  const int before = omp_get_max_threads();
+  {
+    const ThreadScope scope(before + 3);
+    EXPECT_EQ(omp_get_max_threads(), before + 3);
+    { const ThreadScope same(before + 3); }
+    EXPECT_EQ(omp_get_max_threads(), before + 3);
+  }
+  EXPECT_EQ(omp_get_max_threads(), before);
+  Machine machine;
+  Cells x = Cells::random(200, 200, 1), w = Cells::random(200, 200, 2), y(200, 200);
+  machine.cpu({"", before + 1})
+      ->linear_forward(x.matrix(), w.matrix(), {}, Activation::kNone, y.matrix(), {});
+  EXPECT_EQ(omp_get_max_threads(), before);
+}
+
+TEST(CpuOps, NeedAThreadAndTellTheirInstructions) {
+  Machine machine;
+  EXPECT_THROW(machine.cpu({"", 0}), std::exception);
+  EXPECT_THROW(machine.cpu({"sse", 1}), Error);
+  EXPECT_EQ(machine.cpu({"baseline", 3})->name(), "cpu baseline");
+  EXPECT_EQ(machine.cpu({"baseline", 3})->threads(), 3);
+}
+
+}  // namespace
+}  // namespace dlrm::cpu
