@@ -28,8 +28,9 @@ void check_host_comm(CommKind comm) {
 
 void check_buildable(const RunConfig& config, const Capabilities& build) {
   check_device(config, build);
-  if (config.caches_tables() && !config.memory.cached.middle.empty()) {
-    throw usage_error("memory.cached.middle: not built yet; leave it empty");
+  const CachedConfig& cached = config.memory.cached;
+  if (config.caches_tables() && !cached.middle.empty() && cached.backing != "ssd") {
+    throw usage_error("memory.cached.middle: needs memory.cached.backing: ssd; leave it empty");
   }
   check_tier(config, "memory.tier", config.memory.tier);
   for (const auto& [table, tier] : config.memory.tables) {

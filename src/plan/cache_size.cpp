@@ -18,6 +18,13 @@ int64_t slots_at(const CachedRows& rows, double per_lookup) {
   return std::max<int64_t>(static_cast<int64_t>(slots), 1);
 }
 
+/// Of all records.
+double bytes_of(View<const CachedRows> cached) {
+  double bytes = 0;
+  for (const CachedRows& rows : cached) bytes += static_cast<double>(rows.rows * rows.slot_bytes);
+  return bytes;
+}
+
 double bytes_at(View<const CachedRows> cached, double per_lookup) {
   double bytes = 0;
   for (const CachedRows& rows : cached) {
@@ -48,9 +55,14 @@ std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, Opti
 }
 
 double fast_bytes(const CachedConfig& config, View<const CachedRows> cached) {
-  double all = 0;
-  for (const CachedRows& rows : cached) all += static_cast<double>(rows.rows * rows.slot_bytes);
+  const double all = bytes_of(cached);
   return std::min(size_in_bytes(config.fast, all), all);
+}
+
+std::vector<int64_t> middle_slots(const CachedConfig& config, View<const CachedRows> cached) {
+  if (config.middle.empty()) return std::vector<int64_t>(cached.size(), 0);
+  const double all = bytes_of(cached);
+  return cache_slots(cached, std::min(size_in_bytes(config.middle, all), all));
 }
 
 double cached_share(const RunConfig& config) {
@@ -77,14 +89,18 @@ double cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
   if (cached.empty()) return 0;
   const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(config.memory.cached, cached));
   // SlotMap: a slot of each row; a row and a state of each slot. Policy static counts rows.
-  const double map_row = config.memory.cached.policy == "static" ? 4 + 2.25 : 4;
-  constexpr double kMapSlot = 24;
+  constexpr double kMapRow = 4, kMapSlot = 24, kCountRow = 2.25;
+  const double map_row = kMapRow + (config.memory.cached.policy == "static" ? kCountRow : 0);
+  const std::vector<int64_t> middle = middle_slots(config.memory.cached, cached);
   const bool on_ssd = config.memory.cached.backing == "ssd";
   double bytes = 0;
   for (size_t i = 0; i < cached.size(); ++i) {
     const auto rows = static_cast<double>(cached[i].rows);
     const auto slot_bytes = static_cast<double>(cached[i].slot_bytes);
     bytes += static_cast<double>(slots[i]) * (slot_bytes + kMapSlot) + rows * map_row;
+    if (middle[i] > 0) {
+      bytes += static_cast<double>(middle[i]) * (slot_bytes + kMapSlot) + rows * kMapRow;
+    }
     bytes += on_ssd ? ssd_index_bytes(rows, slot_bytes) : rows * slot_bytes;
   }
   return bytes;

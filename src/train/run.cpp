@@ -109,8 +109,9 @@ void open_directory(RunDirectory& directory, const RunOptions& options, const Pl
 
 /// Sums over all ranks.
 void add_up(Communicator& comm, CacheCounters& cache) {
-  int64_t* const counts[] = {&cache.accesses, &cache.rows,          &cache.misses,
-                             &cache.reads,    &cache.fetched_bytes, &cache.written_bytes};
+  int64_t* const counts[] = {&cache.accesses,     &cache.rows,  &cache.misses,
+                             &cache.middle_reads, &cache.reads, &cache.fetched_bytes,
+                             &cache.written_bytes};
   for (int64_t* count : counts) comm.allreduce<int64_t>({count, 1});
   double* const times[] = {&cache.fetch_seconds, &cache.write_seconds, &cache.exposed_seconds};
   for (double* seconds : times) comm.allreduce<double>({seconds, 1});

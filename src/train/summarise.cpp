@@ -12,6 +12,7 @@ std::map<std::string, double> cache_figures(const CacheCounters& cache) {
   return {{"accesses", static_cast<double>(cache.accesses)},
           {"rows", static_cast<double>(cache.rows)},
           {"misses", static_cast<double>(cache.misses)},
+          {"middle_reads", static_cast<double>(cache.middle_reads)},
           {"reads", static_cast<double>(cache.reads)},
           {"hit_rate", cache.hit_rate()},
           {"fetched_bytes", static_cast<double>(cache.fetched_bytes)},

@@ -35,8 +35,10 @@ TEST(CheckBuildable, TheErrorNamesTheMissingFeature) {
   EXPECT_EQ(refusal({"memory.tables={C1: cached}", "device=cuda"}, {.cuda = true}),
             "memory.tables.C1: cached: needs device: cpu; on a GPU use auto, device or host");
   EXPECT_EQ(refusal({"memory.tier=cached", "device=cpu"}), "");
-  EXPECT_EQ(refusal({"memory.tier=cached", "memory.cached.middle=1GiB", "device=cpu"}),
-            "memory.cached.middle: not built yet; leave it empty");
+  EXPECT_EQ(refusal({"memory.tier=cached", "memory.cached.middle=1GiB",
+                     "memory.cached.backing=host", "device=cpu"}),
+            "memory.cached.middle: needs memory.cached.backing: ssd; leave it empty");
+  EXPECT_EQ(refusal({"memory.tier=cached", "memory.cached.middle=1GiB", "device=cpu"}), "");
   EXPECT_EQ(refusal({"memory.cached.middle=1GiB", "device=cpu"}), "");
 }
 

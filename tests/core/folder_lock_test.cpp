@@ -207,7 +207,12 @@ TEST_F(FolderLockTest, AHolderThatIsEndingIsWaitedFor) {
     usleep(300'000);
   });
   while (!fs::exists(file())) usleep(1000);
+  const auto open_files = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  const auto before = open_files();
   EXPECT_TRUE(locks({std::chrono::seconds(60), milliseconds(20), milliseconds(1000)}));
+  EXPECT_EQ(open_files(), before);
   EXPECT_EQ(code_of(child), 0);
 }
 

@@ -238,6 +238,32 @@ TEST(DatasetFile, IdsThatAreNoMultipleOfTheHotnessAreRefused) {
   }
 }
 
+/// The size in the metadata of /label is changed.
+TEST(DatasetFile, ASizeOfNoFileIsDamage) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.h5";
+  const uint64_t most = uint64_t{1} << 48;
+  for (const uint64_t size : {most, most + 1}) {
+    hdf5::File file = hdf5::File::create(path);
+    file.set_fixed_text("format", "dlrm-dataset");
+    file.set_integer("version", 1);
+    file.set_integer("samples", 10);
+    file.create_dataset("/label", hdf5::Type::kUint8, {4099});
+    file.close();
+    std::string bytes = bytes_of_file(path);
+    const uint64_t right = 4099;
+    const std::string_view before(reinterpret_cast<const char*>(&right), 8);
+    for (size_t at = 0; (at = bytes.find(before, at)) != std::string::npos;) {
+      std::memcpy(&bytes[at], &size, 8);
+    }
+    write_bytes(path, bytes);
+    const std::string error = error_of([&] { DatasetFile opened(path); });
+    EXPECT_EQ(error, path + (size == most ? ": /label has 281474976710656 elements, attribute "
+                                            "samples says 10"
+                                          : ": /label is damaged"));
+  }
+}
+
 TEST(MappedFile, AColumnLiesWithinTheFile) {
   const TemporaryFolder folder;
   const std::string path = folder / "a";

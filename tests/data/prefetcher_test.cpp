@@ -49,6 +49,19 @@ TEST(Prefetcher, BatchesComeInOrderForAnyNumberOfWorkers) {
   }
 }
 
+TEST(Prefetcher, HasOneWorkerAndOneBatchAheadAtLeast) {
+  const SlowSource source;
+  for (const int least : {0, -3}) {
+    Prefetcher prefetcher(source, 0, 4, least, least);
+    for (int64_t t = 0; t < 4; ++t) {
+      const Batch* batch = prefetcher.next();
+      ASSERT_NE(batch, nullptr);
+      EXPECT_EQ(batch->t, t);
+    }
+    EXPECT_EQ(prefetcher.next(), nullptr);
+  }
+}
+
 TEST(Prefetcher, AnEmptyRangeEndsAtOnce) {
   const SlowSource source;
   Prefetcher prefetcher(source, 5, 5, 2, 3);

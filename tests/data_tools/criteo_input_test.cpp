@@ -326,6 +326,9 @@ TEST_F(CriteoInput, AnOutputThatIsAnInputUnderAnotherNameIsRefused) {
   CriteoOptions o = options({"a.tsv"}, "o.h5");
   o.dictionary = path("./o.h5");
   EXPECT_EQ(error_of(o), path("./o.h5") + " is named twice");
+  o = options({"a.tsv"}, "x/../o.h5");
+  o.dictionary = path("o.h5");
+  EXPECT_EQ(error_of(o), path("o.h5") + " is named twice");
 }
 
 TEST_F(CriteoCommand, TheReportCountsRowsOfFilesAndTables) {

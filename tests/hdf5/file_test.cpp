@@ -131,6 +131,16 @@ TEST_F(Hdf5File, AFailureNamesTheFileAndTheObject) {
   }
 }
 
+/// From version 2 on, metadata have checksums.
+TEST_F(Hdf5File, MetadataHaveChecksumsOnRequest) {
+  for (const bool checksums : {false, true}) {
+    File::create(path("a.h5"), {.checksums = checksums}).close();
+    std::ifstream file(path("a.h5"), std::ios::binary);
+    file.seekg(8);
+    EXPECT_EQ(file.get() >= 2, checksums);
+  }
+}
+
 TEST_F(Hdf5File, AFileThatCannotBeMadeOrOpenedIsNamed) {
   const auto error_of = [](const std::function<void()>& call) -> std::string {
     try {

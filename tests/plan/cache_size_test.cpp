@@ -51,6 +51,17 @@ RunConfig cached_config() {
   return config;
 }
 
+TEST(CachedTiers, AMiddleTierTakesMemoryForItsRecordsAndAMap) {
+  RunConfig config = cached_config();
+  const Plan plan = make_plan(config, 1);
+  const double without = cache_bytes(config, plan, 0);
+  config.memory.cached.middle = "25%";
+  // A quarter of 12288 records of 128 bytes, 24 bytes for each of them, and 4 for each row.
+  EXPECT_EQ(cache_bytes(config, plan, 0) - without, 3072 * (128 + 24) + 12288 * 4);
+  EXPECT_THAT(middle_slots(config.memory.cached, kTwo), ElementsAre(225, 75));
+  EXPECT_THAT(middle_slots(CachedConfig(), kTwo), ElementsAre(0, 0));
+}
+
 TEST(CachedTiers, TablesUnderOneMebibyteStayResident) {
   const Plan plan = make_plan(cached_config(), 1);
   ASSERT_EQ(plan.shards.size(), 2u);

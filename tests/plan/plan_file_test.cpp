@@ -70,6 +70,7 @@ TEST_F(PlanFiles, TheByteOfAnErrorHasALineAndAColumn) {
   EXPECT_EQ(place("{\n\"a\": 1,\n}"), "p:3:1(byte 10)");
   EXPECT_EQ(place("[1,\n"), "p:2:1(byte 4)");
   EXPECT_EQ(place("[1, 2 x"), "p:1:7(byte 6)");
+  EXPECT_EQ(place("[\"a\nb\"]"), "p:1:4(byte 3)");  // the end of the line itself
 }
 
 TEST_F(PlanFiles, NamesMayHoldQuotes) {

@@ -145,6 +145,63 @@ TEST(Checkpoint, CheckpointsOfLaterStepsAreRemovedAfterARunContinuesFromAnEarlie
   EXPECT_THAT(list_checkpoints(folder.path()), ElementsAre("step_000000015"));
 }
 
+TEST(Checkpoint, TheBestIsKeptBesideTheNewest) {
+  TemporaryFolder folder;
+  const auto mark = [&](int64_t step) {
+    run_on_threads(2, [&](Communicator& comm) {
+      mark_best_checkpoint(comm, Log(comm.rank()), folder.path(), 1, step);
+    });
+  };
+  save_on(2, Cut::kRows, folder.path(), 10, 1);
+  mark(10);
+  for (const int64_t step : {20, 30}) save_on(2, Cut::kRows, folder.path(), step, 1);
+  EXPECT_THAT(list_checkpoints(folder.path()), ElementsAre("step_000000030", "step_000000010"));
+  mark(30);
+  EXPECT_THAT(list_checkpoints(folder.path()), ElementsAre("step_000000030"));
+  EXPECT_EQ(best_checkpoint(folder.path()), "step_000000030");
+  // A run that continued from an earlier step removes it, and the link with it.
+  save_on(2, Cut::kRows, folder.path(), 25, 1);
+  EXPECT_THAT(list_checkpoints(folder.path()), ElementsAre("step_000000025"));
+  EXPECT_FALSE(std::filesystem::is_symlink(folder.path("best")));
+}
+
+TEST(Checkpoint, RemovingAllRemovesTheLinkAndLeftovers) {
+  TemporaryFolder folder;
+  save_on(1, Cut::kRows, folder.path(), 10);
+  link_best(folder.path(), "step_000000010");
+  std::filesystem::create_directory(folder.path(".tmp_step_000000003"));
+  run_on_threads(2, [&](Communicator& comm) { remove_checkpoints(comm, folder.path()); });
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(Checkpoint, RanksMustAgreeOnShapes) {
+  TemporaryFolder folder;
+  run_on_threads(2, [&](Communicator& comm) {
+    auto pieces = pieces_of(held_pieces(comm.rank(), 2, Cut::kRows, true));
+    for (TensorShard& piece : pieces) {
+      if (comm.rank() == 1 && piece.path == "/tables/C1/weight") piece.shape[0] += 1;
+    }
+    EXPECT_THAT(error_of([&] {
+                  save_checkpoint(comm, Log(comm.rank()), folder.path(), 1, state_at(8), pieces);
+                }),
+                HasSubstr("ranks disagree on the shape of /tables/C1/weight"));
+  });
+  EXPECT_THAT(list_checkpoints(folder.path()), IsEmpty());
+}
+
+TEST(Checkpoint, AFileThatHasGrownIsDamaged) {
+  TemporaryFolder folder;
+  save_on(1, Cut::kRows, folder.path(), 7);
+  const std::string path = folder.path() + kFirst + "/rank_00000.h5";
+  const auto bytes = std::filesystem::file_size(path);
+  std::filesystem::resize_file(path, bytes + 1);
+  const auto comm = make_self_comm();
+  for (const bool verified : {false, true}) {
+    EXPECT_EQ(error_of([&] { open_checkpoint(*comm, folder.path() + kFirst, verified); }),
+              fmt::format("2: {}: damaged ({} bytes, should be {})", path, bytes + 1, bytes));
+  }
+}
+
 TEST(Checkpoint, SavingAStepAgainReplacesIt) {
   TemporaryFolder folder;
   save_on(3, Cut::kRows, folder.path(), 7, 2, 0);

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -358,6 +359,52 @@ TEST(RunDirectory, AnEvaluationInANewFolderWritesAllFiles) {
   }
 }
 
+TEST(RunDirectory, OnlyRankZeroWritesTheSummary) {
+  TemporaryFolder folder;
+  run_on_threads(3, [&](Communicator& comm) {
+    RunDirectory directory(comm, folder.path());
+    directory.start("", "");
+    comm.barrier();
+    if (comm.rank() != 1) directory.write_summary(summary_of(40 + comm.rank(), 0.75));
+    comm.barrier();
+    if (comm.rank() == 1) directory.write_summary(summary_of(50, 0.5));
+    comm.barrier();
+    if (comm.rank() == 2) directory.update_evaluation(summary_of(60, 0.25));
+  });
+  const json summary = json::parse(text_of(folder.path("summary.json")));
+  EXPECT_EQ(40, summary["steps"]);
+  EXPECT_EQ(0.75, summary["eval"]["auc"]);
+}
+
+TEST(RunDirectory, WhatAKillLeftOfItsFilesIsRemoved) {
+  TemporaryFolder folder;
+  for (const char* name :
+       {"config.yaml.01234567.tmp", "plan.json.89abcdef.tmp", "metrics.jsonl.00000000.tmp",
+        "summary.json.ffffffff.tmp", "trace.json.01234567.tmp", "config.yaml.tmp", "notes.txt"}) {
+    std::ofstream(folder.path(name)) << "half";
+  }
+  const auto comm = make_self_comm();
+  RunDirectory directory(*comm, folder.path());
+  directory.start("", "");
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
+    names.push_back(entry.path().filename().string());
+  }
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("config.yaml", "plan.json", "metrics.jsonl",
+                                                     "trace.json.01234567.tmp", "config.yaml.tmp",
+                                                     "notes.txt"));
+}
+
+TEST(RunDirectory, APipeInThePlaceOfTheMetricsIsReplaced) {
+  TemporaryFolder folder;
+  ASSERT_EQ(mkfifo(folder.path("metrics.jsonl").c_str(), 0600), 0);
+  const auto comm = make_self_comm();
+  RunDirectory directory(*comm, folder.path());
+  directory.resume("", "", {4});
+  directory.log(at(5));
+  EXPECT_EQ(1u, lines_of(folder.path("metrics.jsonl")).size());
+}
+
 TEST(RunDirectory, TellsEverythingThatIsLost) {
   TemporaryFolder folder;
   const auto comm = make_self_comm();
@@ -365,6 +412,14 @@ TEST(RunDirectory, TellsEverythingThatIsLost) {
   directory.start("", "");
   directory.log(at(1));
   EXPECT_EQ("", directory.lost());
+  {
+    const std::string gone = folder.path("gone");
+    RunDirectory other(*comm, gone);
+    other.start("", "");
+    fs::remove(gone + "/metrics.jsonl");
+    other.log(at(2));
+    EXPECT_EQ(gone + "/metrics.jsonl lacks lines: those before it was deleted", other.lost());
+  }
   fs::create_directory(folder.path("run/summary.json"));  // no file can take its place
   std::ofstream(folder.path("run/summary.json/file")) << "";
   directory.write_summary({});

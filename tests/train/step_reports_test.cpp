@@ -68,6 +68,7 @@ TEST_F(Reports, ALineCountsWhatCachesDidSinceTheLineBefore) {
     progress_.cache = CacheCounters{100 * s,
                                     50 * s,
                                     10 * s,
+                                    1 * s,
                                     8 * s,
                                     7 * s,
                                     3 * s,

@@ -3,10 +3,12 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "dlrm/comm/world.h"
 #include "dlrm/train/checkpoint.h"
@@ -133,6 +135,7 @@ TEST_F(OneRun, ResumedInALaterEpochGoesOnWithThatEpochsBatches) {
 TEST_F(OneRun, StoppedDuringAnEvaluationHasNoResult) {
   run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
                                        directory_, source_, &source_, evaluations_, 1);
+  ASSERT_GT(config_.routing.depth, 0);
   std::raise(SIGUSR1);
   RunProgress progress;
   progress.step = 2;
@@ -140,6 +143,12 @@ TEST_F(OneRun, StoppedDuringAnEvaluationHasNoResult) {
   EXPECT_TRUE(progress.stopped);
   EXPECT_FALSE(evaluations_.has(2));
   EXPECT_EQ(trainer_->routed(), 0);
+  // Nothing of the batches that were routed is left.
+  trainer_->route(odd_batch(config_, 4, 0, 1));
+  const double loss = trainer_->step(0, false).loss;
+  begin(source_);
+  trainer_->route(odd_batch(config_, 4, 0, 1));
+  EXPECT_EQ(trainer_->step(0, false).loss, loss);
 }
 
 TEST_F(OneRun, EvaluatesAStepOnce) {
@@ -155,6 +164,133 @@ TEST_F(OneRun, EvaluatesAStepOnce) {
   const auto loaded = source_.loaded.size();
   EXPECT_FALSE(run_->evaluate_now(progress, stop_));
   EXPECT_EQ(source_.loaded.size(), loaded);
+}
+
+/// Steps of the lines of metrics.jsonl with this key.
+std::vector<int64_t> steps_with(const std::string& path, const char* key) {
+  std::ifstream file(path);
+  std::vector<int64_t> steps;
+  for (std::string line; std::getline(file, line);) {
+    const auto object = nlohmann::json::parse(line);
+    if (object.contains(key)) steps.push_back(object["step"].get<int64_t>());
+  }
+  return steps;
+}
+
+TEST_F(OneRun, EvaluatesAndSavesWhenItIsDue) {
+  config_.eval.every_steps = 2;
+  config_.checkpoint.every_steps = 3;
+  config_.checkpoint.keep = 9;
+  config_.routing.depth = 3;
+  config_.output.metrics_every = 4;
+  begin(source_);
+  const OddSource test(config_);
+  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
+                                       directory_, source_, &test, evaluations_, 1);
+  trace_.reset_totals();
+  RunProgress progress;
+  run_->train(progress, 7, stop_);
+  EXPECT_THAT(source_.loaded, ElementsAre(0, 1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(test.loaded, ElementsAre(0, 1, 2, 0, 1, 2, 0, 1, 2));
+  EXPECT_THAT(steps_with(folder_.path("run/metrics.jsonl"), "auc"), ElementsAre(2, 4, 6));
+  EXPECT_THAT(steps_with(folder_.path("run/metrics.jsonl"), "lr"), ElementsAre(1, 4, 7));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("ckpt/step_000000003")));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("ckpt/step_000000006")));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("ckpt/step_000000007")));
+  // Evaluations are no part of the stages' times.
+  for (const Trace::Total& total : trace_.totals()) {
+    const std::string name = total.name;
+    if (name == "checkpoint") EXPECT_EQ(total.count, 2);
+    if (name == "route" || name == "backward" || name == "lookup") EXPECT_EQ(total.count, 7);
+  }
+}
+
+TEST_F(OneRun, MakesUpForAnEvaluationThatWasDue) {
+  config_.eval.every_steps = 2;
+  const OddSource test(config_);
+  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
+                                       directory_, source_, &test, evaluations_, 1);
+  RunProgress progress;
+  progress.step = 4;
+  progress.samples = 72;
+  run_->train(progress, 5, stop_);
+  EXPECT_THAT(steps_with(folder_.path("run/metrics.jsonl"), "auc"), ElementsAre(4));
+  EXPECT_EQ(progress.step, 5);
+  run_->train(progress, 5, stop_);  // nothing is left
+  EXPECT_EQ(progress.step, 5);
+  EXPECT_THAT(source_.loaded, ElementsAre(4));
+}
+
+TEST_F(OneRun, EndsWithTheFirstOfTooManyEvaluationsWithoutABetterOne) {
+  config_.eval.every_steps = 1;
+  config_.eval.patience = 2;
+  config_.train.dense_optimizer.lr = config_.train.sparse_optimizer.lr = 0;  // all are equal
+  begin(source_);
+  const OddSource test(config_);
+  run_ = std::make_unique<TrainingRun>(*context_, world_, locks_, config_, plan_, *trainer_,
+                                       directory_, source_, &test, evaluations_, 1);
+  RunProgress progress;
+  run_->train(progress, 9, stop_);
+  EXPECT_EQ(progress.step, 3);
+  EXPECT_EQ(evaluations_.since_best(), 2);
+  EXPECT_FALSE(progress.stopped);
+  run_->train(progress, 9, stop_);
+  EXPECT_EQ(progress.step, 3);
+}
+
+TEST_F(OneRun, GoesOnIfACheckpointCannotBeWrittenAndSaysSoOnce) {
+  config_.checkpoint.keep_best = BestMetric::kAuc;
+  std::ofstream(folder_.path("ckpt")) << "in its place";
+  RunProgress progress;
+  ::testing::internal::CaptureStderr();
+  for (progress.step = 1; progress.step < 4; ++progress.step) run_->keep_best(progress);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(run_->failed_saves(), 3);
+  EXPECT_THAT(run_->unsaved(), HasSubstr(folder_.path("ckpt")));
+  EXPECT_THAT(log, HasSubstr("step 1: not saved: "));
+  EXPECT_THAT(log,
+              HasSubstr("training continues, and the next checkpoint is tried when it is due"));
+  EXPECT_EQ(log.find("step 2"), std::string::npos) << log;
+  std::filesystem::remove(folder_.path("ckpt"));
+  run_->keep_best(progress);
+  EXPECT_EQ(run_->unsaved(), "");
+  EXPECT_EQ(run_->failed_saves(), 3);
+  EXPECT_EQ(std::filesystem::read_symlink(folder_.path("ckpt/best")), "step_000000004");
+  // A step is saved once.
+  const auto written = std::filesystem::last_write_time(folder_.path("ckpt/step_000000004"));
+  std::filesystem::create_directory(folder_.path("ckpt/step_000000004/mark"));
+  run_->save(progress);
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("ckpt/step_000000004/mark")));
+  EXPECT_GE(std::filesystem::last_write_time(folder_.path("ckpt/step_000000004")), written);
+}
+
+TEST(IsEnough, IfTheTargetOrTheEndOfPatienceIsReached) {
+  EvaluationHistory history(BestMetric::kNone);
+  EvalConfig config;
+  config.stop_at_auc = 0.75;
+  config.patience = 2;
+  EXPECT_FALSE(is_enough(history, config));
+  history.add({1, EvalResult{100, 0.7499, 0.5, 0.8, 1.1}});
+  EXPECT_FALSE(is_enough(history, config));
+  history.add({2, EvalResult{100, 0.7499, 0.5, 0.8, 1.1}});
+  EXPECT_FALSE(is_enough(history, config));
+  history.add({3, EvalResult{100, std::nullopt, 0.5, 0.8, 1.1}});
+  ::testing::internal::CaptureStderr();
+  const Log log;
+  EXPECT_TRUE(is_enough(history, config, &log));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("step 3: 2 evaluations without a better one end training (eval.patience)"));
+  config.patience = 3;
+  EXPECT_FALSE(is_enough(history, config));
+  config.patience = 0;
+  EXPECT_FALSE(is_enough(history, config));
+  history.add({4, EvalResult{100, 0.75, 0.5, 0.8, 1.1}});
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(is_enough(history, config, &log));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("step 4: the target AUC 0.75 is reached"));
+  config.stop_at_auc = 0;
+  EXPECT_FALSE(is_enough(history, config));
 }
 
 TEST_F(OneRun, AccumulatorsBeginWithTheValuesOfTheirOwnOptimizers) {

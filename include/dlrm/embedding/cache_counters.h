@@ -8,6 +8,7 @@ struct CacheCounters {
   int64_t accesses = 0;        ///< ids of batches
   int64_t rows = 0;            ///< distinct rows of a batch, over all batches
   int64_t misses = 0;          ///< those of `rows` that were not in the fast tier
+  int64_t middle_reads = 0;    ///< records that were found in the middle tier
   int64_t reads = 0;           ///< records that the slower tier read
   int64_t fetched_bytes = 0;   ///< that the slower tier read: of an SSD whole blocks
   int64_t written_bytes = 0;   ///< that were written to the slower tier, compaction included
@@ -23,6 +24,7 @@ struct CacheCounters {
     a.accesses -= b.accesses;
     a.rows -= b.rows;
     a.misses -= b.misses;
+    a.middle_reads -= b.middle_reads;
     a.reads -= b.reads;
     a.fetched_bytes -= b.fetched_bytes;
     a.written_bytes -= b.written_bytes;

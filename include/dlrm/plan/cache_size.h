@@ -24,6 +24,9 @@ std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, Opti
 /// The bytes that memory.cached.fast means for these rows. A share is one of all their bytes.
 double fast_bytes(const CachedConfig& config, View<const CachedRows> cached);
 
+/// The records of these rows that memory.cached.middle holds, 0 without one.
+std::vector<int64_t> middle_slots(const CachedConfig& config, View<const CachedRows> cached);
+
 /// The part of cached tables that is in fast memory, if one rank had all of them.
 double cached_share(const RunConfig& config);
 

@@ -29,6 +29,7 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
   const std::vector<CachedRows> cached =
       cached_rows(options.tables, options.optimizer.type, options.max_global_batch, plan, rank);
   const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(options.cached, cached));
+  const std::vector<int64_t> middle = middle_slots(options.cached, cached);
   auto placement = std::make_unique<RowPlacement>(options.cached.policy == "lookahead");
   for (const Slice& slice : layout.owner(rank).slices) {
     if (slice.cache < 0) continue;
@@ -40,7 +41,9 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
       SsdRecordsOptions ssd;
       ssd.directory = options.cached.directory;
       ssd.name = options.tables[static_cast<size_t>(slice.table)].name;
-      return make_ssd_records(slice.rows.size(), record_bytes, ssd);
+      auto store = make_ssd_records(slice.rows.size(), record_bytes, ssd);
+      if (middle[number] == 0) return store;
+      return make_middle_records(slice.rows.size(), record_bytes, middle[number], std::move(store));
     };
     auto cache = std::make_unique<RowCache>(
         tools, MemoryKind::kDevice, shapes_of(slice, options), slots[number],

@@ -16,6 +16,7 @@ struct TierTraffic {
     double seconds = 0;  ///< within calls
   };
   Direction read, written;
+  int64_t found_in_middle = 0;  ///< records that a read found in a middle tier, not in `read`
 };
 
 /// The slower tier of a slice's rows: whole records (weights and optimizer state) by row number.
@@ -46,6 +47,11 @@ class RecordStore {
 
 /// Records in host memory. A row that was never written takes a bit, no memory of its own.
 std::unique_ptr<RecordStore> make_memory_records(int64_t rows, int64_t record_bytes);
+
+/// The records that were written last in `slots` records of host memory, over a slower store. A
+/// record that is pushed out by others goes there. One that is read stays where it is.
+std::unique_ptr<RecordStore> make_middle_records(int64_t rows, int64_t record_bytes, int64_t slots,
+                                                 std::unique_ptr<RecordStore> slower);
 
 struct SsdRecordsOptions {
   std::string directory;                     ///< is created if it does not exist

@@ -174,6 +174,7 @@ CacheCounters RowPlacement::counters() {
   }
   for (const auto& cache : caches_) {
     const TierTraffic traffic = cache->store().traffic();
+    counters.middle_reads += traffic.found_in_middle;
     counters.reads += traffic.read.rows;
     counters.fetched_bytes += traffic.read.bytes;
     counters.written_bytes += traffic.written.bytes;

@@ -14,15 +14,18 @@ namespace {
 
 using ::testing::IsEmpty;
 
-enum class Engine { kMemory, kUring, kUringBuffered, kThreads, kThreadsBuffered };
+enum class Engine { kMiddle, kMemory, kUring, kUringBuffered, kThreads, kThreadsBuffered };
 
 std::unique_ptr<RecordStore> make_store(Engine engine, const std::string& directory, int64_t rows,
                                         int64_t record_bytes) {
   if (engine == Engine::kMemory) return make_memory_records(rows, record_bytes);
   SsdRecordsOptions options = small_segments(directory);
-  options.io_uring = engine == Engine::kUring || engine == Engine::kUringBuffered;
+  options.io_uring =
+      engine == Engine::kMiddle || engine == Engine::kUring || engine == Engine::kUringBuffered;
   options.direct = engine == Engine::kUring || engine == Engine::kThreads;
-  return make_ssd_records(rows, record_bytes, options);
+  auto store = make_ssd_records(rows, record_bytes, options);
+  if (engine != Engine::kMiddle) return store;
+  return make_middle_records(rows, record_bytes, rows / 3, std::move(store));
 }
 
 class EveryRecordStore : public ::testing::TestWithParam<std::tuple<Engine, int64_t>> {
@@ -100,8 +103,10 @@ TEST_P(EveryRecordStore, CountsRowsAndBytes) {
   write_version(*store, first, record_bytes(), 1);
   read_records(*store, second, record_bytes());
   const TierTraffic traffic = store->traffic();
-  EXPECT_EQ(traffic.written.rows, rows() + 40);
-  EXPECT_EQ(traffic.read.rows, 30);
+  if (engine() != Engine::kMiddle) {
+    EXPECT_EQ(traffic.written.rows, rows() + 40);
+  }
+  EXPECT_EQ(traffic.read.rows + traffic.found_in_middle, 30);
   EXPECT_GT(traffic.written.bytes, 0);
   EXPECT_GT(traffic.written.seconds, 0);
   EXPECT_GT(traffic.read.seconds, 0);
@@ -110,14 +115,15 @@ TEST_P(EveryRecordStore, CountsRowsAndBytes) {
 }
 
 std::string name_of(const ::testing::TestParamInfo<std::tuple<Engine, int64_t>>& info) {
-  const char* const names[] = {"memory", "uring", "uring_buffered", "threads", "threads_buffered"};
+  const char* const names[] = {"middle",         "memory",  "uring",
+                               "uring_buffered", "threads", "threads_buffered"};
   return fmt::format("{}_{}", names[static_cast<int>(std::get<0>(info.param))],
                      std::get<1>(info.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(RecordSizes, EveryRecordStore,
-                         ::testing::Combine(::testing::Values(Engine::kMemory, Engine::kUring,
-                                                              Engine::kThreads),
+                         ::testing::Combine(::testing::Values(Engine::kMiddle, Engine::kMemory,
+                                                              Engine::kUring, Engine::kThreads),
                                             ::testing::Values(1, 64, 128, 516, 2052, 4096, 5000)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Buffered, EveryRecordStore,
@@ -125,6 +131,34 @@ INSTANTIATE_TEST_SUITE_P(Buffered, EveryRecordStore,
                                                               Engine::kThreadsBuffered),
                                             ::testing::Values(128, 5000)),
                          name_of);
+
+class MiddleRecords : public ::testing::Test {
+ protected:
+  static constexpr int64_t kRows = 100, kSlots = 10;
+  TierTraffic traffic() const { return store_->traffic(); }
+
+  StoreFolder folder_;
+  const std::unique_ptr<RecordStore> store_ = make_middle_records(
+      kRows, 64, kSlots, make_ssd_records(kRows, 64, small_segments(folder_.path())));
+};
+
+TEST_F(MiddleRecords, KeepWhatFitsFromTheSsd) {
+  for (int version = 0; version < 3; ++version)
+    write_version(*store_, row_range(0, kSlots), 64, version);
+  EXPECT_EQ(traffic().written.rows, 0);
+  read_records(*store_, row_range(0, kSlots), 64);
+  EXPECT_EQ(traffic().found_in_middle, kSlots);
+  EXPECT_EQ(traffic().read.rows, 0);
+}
+
+TEST_F(MiddleRecords, PushOutOnlyWhatDoesNotFit) {
+  write_version(*store_, row_range(0, kSlots), 64, 0);
+  write_version(*store_, row_range(20, 23), 64, 0);
+  EXPECT_EQ(traffic().written.rows, 3);
+  read_records(*store_, row_range(0, 30), 64);
+  EXPECT_EQ(traffic().found_in_middle, kSlots);
+  EXPECT_EQ(traffic().read.rows, 3);
+}
 
 int64_t resident_bytes() {
   int64_t size = 0, resident = 0;

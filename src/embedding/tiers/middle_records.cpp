@@ -1,0 +1,146 @@
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "record_store.h"
+#include "slot_map.h"
+#include "zeroed_array.h"
+
+namespace dlrm {
+namespace {
+
+class MiddleRecords final : public RecordStore {
+ public:
+  MiddleRecords(int64_t rows, int64_t record_bytes, int64_t slots,
+                std::unique_ptr<RecordStore> slower)
+      : record_bytes_(static_cast<size_t>(record_bytes)),
+        slower_(std::move(slower)),
+        map_(rows, slots, make_clock()),
+        records_(slots * record_bytes) {}
+
+  void start_read(View<const int64_t> rows, std::byte* out, uint8_t* written) override {
+    missing_.clear();
+    positions_.clear();
+    {
+      const std::lock_guard lock(mutex_);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        if (const std::byte* record = find(rows[i])) {
+          std::memcpy(out + i * record_bytes_, record, record_bytes_);
+          written[i] = 1;
+          ++found_;
+        } else {
+          missing_.push_back(rows[i]);
+          positions_.push_back(i);
+        }
+      }
+    }
+    out_ = out;
+    written_ = written;
+    read_.resize(missing_.size() * record_bytes_);
+    read_written_.resize(missing_.size());
+    slower_->start_read(missing_, read_.data(), read_written_.data());
+  }
+
+  void finish_read() override {
+    slower_->finish_read();
+    for (size_t i = 0; i < positions_.size(); ++i) {
+      written_[positions_[i]] = read_written_[i];
+      if (!read_written_[i]) continue;
+      std::memcpy(out_ + positions_[i] * record_bytes_, read_.data() + i * record_bytes_,
+                  record_bytes_);
+    }
+  }
+
+  void write(View<const int64_t> rows, const std::byte* records) override {
+    const auto most = static_cast<size_t>(map_.slots());
+    for (size_t begin = 0; begin < rows.size(); begin += most) {
+      const size_t count = std::min(most, rows.size() - begin);
+      write_some(rows.subspan(begin, count), records + begin * record_bytes_);
+    }
+  }
+
+  void clear() override {
+    map_.clear();
+    slower_->clear();
+  }
+
+  TierTraffic traffic() const override {
+    TierTraffic traffic = slower_->traffic();
+    const std::lock_guard lock(mutex_);
+    traffic.found_in_middle = found_;
+    return traffic;
+  }
+
+  std::string description() const override { return "host memory over " + slower_->description(); }
+
+ private:
+  /// The record of a row that is here. mutex_ is locked.
+  const std::byte* find(int64_t row) {
+    const int64_t slot = map_.slot_of(row);
+    if (slot >= 0) return record(slot);
+    const auto leaving = leaving_.find(row);
+    return leaving != leaving_.end() ? leaving->second : nullptr;
+  }
+  std::byte* record(int64_t slot) {
+    return records_.data() + static_cast<size_t>(slot) * record_bytes_;
+  }
+
+  /// Writes no more rows than there are slots. Reads take records that leave from `left_` until the
+  /// slower tier has them.
+  void write_some(View<const int64_t> rows, const std::byte* records) {
+    slots_.assign(rows.begin(), rows.end());
+    changes_.clear();
+    left_rows_.clear();
+    {
+      const std::lock_guard lock(mutex_);
+      map_.begin();
+      map_.place(View<int64_t>(slots_), changes_);
+      left_.resize(changes_.size() * record_bytes_);
+      for (const SlotChange& change : changes_) {
+        if (change.evicted < 0) continue;
+        std::byte* to = left_.data() + left_rows_.size() * record_bytes_;
+        std::memcpy(to, record(change.slot), record_bytes_);
+        leaving_[change.evicted] = to;
+        left_rows_.push_back(change.evicted);
+      }
+      for (size_t i = 0; i < slots_.size(); ++i) {
+        std::memcpy(record(slots_[i]), records + i * record_bytes_, record_bytes_);
+      }
+      map_.release(/*updated=*/true);
+    }
+    if (left_rows_.empty()) return;
+    slower_->write(left_rows_, left_.data());
+    const std::lock_guard lock(mutex_);
+    leaving_.clear();
+  }
+
+  const size_t record_bytes_;
+  const std::unique_ptr<RecordStore> slower_;
+  mutable std::mutex mutex_;  // of the members up to found_
+  SlotMap map_;
+  ZeroedArray<std::byte> records_;                         // of slots
+  std::unordered_map<int64_t, const std::byte*> leaving_;  // by row
+  int64_t found_ = 0;
+  // Of write().
+  std::vector<int64_t> slots_, left_rows_;
+  std::vector<SlotChange> changes_;
+  std::vector<std::byte> left_;
+  // Of the read under way.
+  std::vector<int64_t> missing_;
+  std::vector<size_t> positions_;
+  std::vector<std::byte> read_;
+  std::vector<uint8_t> read_written_;
+  std::byte* out_ = nullptr;
+  uint8_t* written_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<RecordStore> make_middle_records(int64_t rows, int64_t record_bytes, int64_t slots,
+                                                 std::unique_ptr<RecordStore> slower) {
+  return std::make_unique<MiddleRecords>(rows, record_bytes, slots, std::move(slower));
+}
+
+}  // namespace dlrm

@@ -1,0 +1,93 @@
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "program.h"
+
+namespace dlrm {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// A model of one large and one small table.
+class PlanProgram : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_file(folder_ / "c.yaml",
+               "model: {dense_features: 1, embedding_dim: 16, bottom_mlp: [16], top_mlp: [1],\n"
+               "  tables: [{name: big, rows: 1000000}, {name: small, rows: 1000}]}\n"
+               "data: {source: synthetic}\n"
+               "train: {global_batch_size: 64, sparse_optimizer: {type: sgd}}\n");
+  }
+  Outcome run(const std::string& command) const { return run_command(command, folder_.path()); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(PlanProgram, ReportsWithTheMemoryAndTheNodesThatAreGiven) {
+  const Outcome plain = run("dlrm-plan c.yaml --ranks 2 --output a.json");
+  EXPECT_EQ(plain.code, 0) << plain.errors;
+  EXPECT_THAT(plain.output, HasSubstr("plan: 2 ranks, 2 tables: 0 whole, 2 cut by rows"));
+  EXPECT_THAT(plain.output, HasSubstr("  available memory not known\nneeds 0.030 GiB a rank\n"));
+  EXPECT_THAT(plain.output, Not(HasSubstr("nodes:")));
+  const Outcome given =
+      run("dlrm-plan c.yaml --ranks 2 --device-memory 0.05 --ranks-per-node 1 --host-memory 3");
+  EXPECT_THAT(given.output, HasSubstr("\nnodes: 2 of 1 rank, the fullest with 0.030 GiB\n"));
+  EXPECT_THAT(given.output, HasSubstr("  available                                  0.050\n"
+                                      "fits: needs 0.030 GiB a rank of 0.050 GiB\n"));
+  EXPECT_EQ(read_file(folder_ / "a.json"), R"({
+  "world": 2,
+  "shards": [
+    {"table": "big", "rows": [0, 500000], "columns": [0, 16], "rank": 0},
+    {"table": "small", "rows": [0, 500], "columns": [0, 16], "rank": 0},
+    {"table": "big", "rows": [500000, 1000000], "columns": [0, 16], "rank": 1},
+    {"table": "small", "rows": [500, 1000], "columns": [0, 16], "rank": 1}
+  ],
+  "data_parallel": []
+}
+)");
+}
+
+TEST_F(PlanProgram, PlansWithTheMemoryThatIsGiven) {
+  const std::string command =
+      " c.yaml --set device=cuda --ranks 1 --device-memory 0.52 --host-memory 2";
+  const Outcome plan = run("dlrm-plan --output g.json" + command);
+  EXPECT_EQ(plan.code, 0) << plan.errors;
+  EXPECT_THAT(plan.output,
+              HasSubstr("in the host's memory: 1 shard, 0 data-parallel tables: 'big'\n"));
+  EXPECT_THAT(plan.output, HasSubstr("\nfits: needs 0.500 GiB a rank of 0.520 GiB, and 0.060 GiB "
+                                     "of 2.000 GiB in the host's memory\n"));
+  EXPECT_EQ(read_file(folder_ / "g.json"), R"({
+  "world": 1,
+  "shards": [
+    {"table": "big", "rows": [0, 1000000], "columns": [0, 16], "rank": 0, "tier": "host"},
+    {"table": "small", "rows": [0, 1000], "columns": [0, 16], "rank": 0}
+  ],
+  "data_parallel": []
+}
+)");
+  EXPECT_EQ(run("dlrm-train --plan-only" + command).output, plan.output);
+}
+
+TEST_F(PlanProgram, WordsThatAreMissingAreNamed) {
+  const auto error = [&](const std::string& command) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 2) << command;
+    EXPECT_EQ(outcome.output, "") << command;
+    return outcome.errors;
+  };
+  EXPECT_EQ(error("dlrm-plan"), "error: config is required (see dlrm-plan --help)\n");
+  EXPECT_EQ(error("dlrm-plan c.yaml"), "error: --ranks is required (see dlrm-plan --help)\n");
+  EXPECT_EQ(error("dlrm-data"), "error: A subcommand is required (see dlrm-data --help)\n");
+  EXPECT_EQ(error("dlrm-data inspect"), "error: path is required (see dlrm-data --help)\n");
+  EXPECT_EQ(error("dlrm-data inspect c.yaml"),
+            "error: c.yaml: not an HDF5 file, or a damaged one\n");
+  const Outcome version = run("dlrm-plan --version && dlrm-data --version");
+  EXPECT_EQ(version.code, 0);
+  EXPECT_THAT(version.output, ::testing::MatchesRegex("dlrm-plan [0-9.]+\n[0-9.]+\n"));
+}
+
+}  // namespace
+}  // namespace dlrm
