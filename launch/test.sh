@@ -7,10 +7,10 @@
 # --quick: a small part, in a few minutes after quickstart.sh, whose build it continues: the tests of
 # core, config, plan, HDF5, data and scripts, some runs of dlrm-train, and an installation. If nvcc is
 # there, it compiles one kernel.
-# --all adds: the same tests under AddressSanitizer and UndefinedBehaviorSanitizer; those of comm, data
-# and train under ThreadSanitizer; 30 seconds of each harness of tests/fuzz, if clang with libFuzzer
-# is there (launch/install_deps.sh fuzz); the build without GPU code; and, if nvcc is there, the build
-# for GPUs, which is searched for spills and run without one.
+# --all adds: the same tests under AddressSanitizer and UndefinedBehaviorSanitizer; those of comm, data,
+# train and caches under ThreadSanitizer; 30 seconds of each harness of tests/fuzz, if clang with
+# libFuzzer is there (launch/install_deps.sh fuzz); the build without GPU code; and, if nvcc is there,
+# the build for GPUs, which is searched for spills and run without one.
 #
 # At the end: the time of each part and of each test program, every skipped test with its reason, and
 # "N passed, N failed, N skipped" in the last line.
@@ -121,8 +121,11 @@ rest() {
   # Scripts and sources are the same in every build.
   part "simt-asan: build" build simt-asan && part "simt-asan: tests" run simt-asan -LE '^scripts$'
   # Where threads share data, ranks as threads among them.
-  part "tsan: build" build cpu-tsan {comm,data,train}_test &&
+  part "tsan: build" build cpu-tsan {comm,data,embedding,train}_test && {
     part "tsan: tests" run cpu-tsan -L '^(comm|data|train)$'
+    GTEST_FILTER='*Cached*:Placing.*:*Record*:Ssd*:HeldRead*:*BlockChannel*' \
+      part "tsan: caches" run cpu-tsan -L '^embedding$'
+  }
   if has_libfuzzer; then
     part "fuzz: build" build fuzz && part "fuzz: tests" run fuzz
   else
