@@ -145,4 +145,5 @@ def save_weights(model, path):
     for i, (v, u, bias) in enumerate(model.cross_layers()):
         state[f"cross_v.{i}.weight"] = v
         state[f"cross_u.{i}.weight"], state[f"cross_u.{i}.bias"] = u, bias
-    torch.save({name: torch.from_numpy(array) for name, array in state.items()}, path)
+    with open(path, "wb") as file:
+        torch.save({name: torch.from_numpy(array) for name, array in state.items()}, file)

@@ -46,7 +46,7 @@ MODELS = {
     "fm": ["model.interaction=fm", "model.activation=gelu"],
     "cross": ["model.interaction={type: cross, layers: 2, rank: 4}", "model.activation=silu"],
     "concat": ["model.interaction=concat", "model.activation=sigmoid", "model.tables.mean.dim=3"],
-    "pooled": ["model.interaction={type: concat, order: dense_last, average_pool: 5}", "model.activation=tanh"],
+    "pooled": ["model.interaction={type: concat, order: dense_last, average_pool: 13}", "model.activation=tanh"],
     "no_bottom": ["model.interaction=concat", "model.bottom_mlp=[]", "model.tables.tiny.dtype=bf16"],
 }
 
