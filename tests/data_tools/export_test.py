@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exported models predict what dlrm-train predicts. export_test.py PATH/TO/dlrm-train"""
+"""Exported models, and imported weights, predict what dlrm-train predicts. export_test.py PATH/TO/dlrm-train"""
 import importlib.util
 import json
 import os
@@ -13,6 +13,7 @@ import numpy as np
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EXPORT = os.path.join(ROOT, "data_tools", "export_model.py")
+IMPORT = os.path.join(ROOT, "data_tools", "import_model.py")
 PROGRAM = ""
 SAMPLES = 203
 sys.path.insert(0, os.path.join(ROOT, "data_tools"))
@@ -171,6 +172,65 @@ class Exports(unittest.TestCase):
                 session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
                 self.assert_close(name, session.run(["probability"], inputs)[0])
                 self.assertEqual(sorted(os.listdir(os.path.dirname(path))), ["m.onnx", "m.onnx.data"])
+
+    def test_imported_arrays_train_on(self):
+        self.make_initial("dot", "initial")
+        weights = self.export("dot", "npz", "weights.npz")
+        run(sys.executable, IMPORT, weights, "initial", "imported", cwd=self.folder.name)
+        self.assert_predicts_dot("imported")
+
+    @unittest.skipUnless(has("torch"), "PyTorch is not installed")
+    def test_imported_state_dicts(self):
+        import torch
+        self.make_initial("dot", "before")
+        model = trained_model.load(self.path("dot"))
+        names = {"tables/tiny/weight": "emb_l.0.weight", "tables/shared/weight": "emb_l.1.weight",
+                 "tables/mean/weight": "emb_l.2.weight", "tables/two_0/weight": "emb_l.3.weight",
+                 "tables/two_1/weight": "emb_l.4.weight"}
+        for part, there in (("bottom", "bot_l"), ("top", "top_l")):
+            for i in range(2):
+                names[f"mlp/{part}/{i}/weight"] = f"{there}.{2 * i}.weight"
+                names[f"mlp/{part}/{i}/bias"] = f"{there}.{2 * i}.bias"
+        state = {there: torch.from_numpy(model.arrays[here]) for here, there in names.items()}
+        torch.save({"state_dict": state, "iter": 3}, self.path("dlrm.pt"))
+        run(sys.executable, IMPORT, "dlrm.pt", "before", "dlrm", cwd=self.folder.name)
+        self.assert_predicts_dot("dlrm")
+        torch.save({"my_" + there: value for there, value in state.items()}, self.path("own.pt"))
+        with open(self.path("names.yaml"), "w", encoding="utf-8") as file:
+            json.dump({here: "my_" + there for here, there in names.items()}, file)
+        run(sys.executable, IMPORT, "own.pt", "before", "own", "--names", "names.yaml", cwd=self.folder.name)
+        self.assert_predicts_dot("own")
+
+    def make_initial(self, name, folder):
+        run("mpirun", "-np", "3", "--oversubscribe", PROGRAM, "config.yaml", "--set", "train.steps=0", "--set",
+            "train.seed=9", "--set", f"checkpoint.directory={folder}", "--set", "output.directory=initial_run",
+            "--set", "sharding.strategy=grid", cwd=self.folder.name)
+
+    def assert_predicts_dot(self, folder):
+        run(PROGRAM, "config.yaml", "--init-from", folder, "--predict", f"{folder}.h5", "--set",
+            "output.directory=after", cwd=self.folder.name)
+        with h5py.File(self.path(f"{folder}.h5")) as file:
+            self.assert_close("dot", file["probability"][()])
+
+    def test_imports_check_names_and_shapes(self):
+        arrays = {"mlp/top/0/weight": np.zeros((7, 3), np.float32)}
+        np.savez(self.path("few.npz"), **arrays)
+        self.refuse_import("not among the given weights", "few.npz")
+        with open(self.path("few.yaml"), "w", encoding="utf-8") as file:
+            file.write("mlp/top/0/weight: mlp/top/0/weight\n")
+        self.refuse_import("mlp/top/0/weight is [7, 3], but mlp/top/0/weight is [7, 27]", "few.npz", "--names",
+                           self.path("few.yaml"))
+        with open(self.path("few.yaml"), "w", encoding="utf-8") as file:
+            file.write("mlp/top/9/weight: mlp/top/0/weight\n")
+        self.refuse_import("mlp/top/9/weight: the model has no such weights", "few.npz", "--names",
+                           self.path("few.yaml"))
+
+    def refuse_import(self, text, weights, *words):
+        done = subprocess.run([sys.executable, IMPORT, self.path(weights), self.path("dot"), self.path("no"), *words],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.assertIn(text, done.stderr)
+        self.assertFalse(os.path.exists(self.path("no")))
 
     def test_errors_are_one_line(self):
         self.refuse("no checkpoint (step_*) there", self.path("run_dot"), "--to", "npz", self.path("o.npz"))
