@@ -57,8 +57,9 @@ class StoredColumn:
                 values = self.final[values]
             values = np.ascontiguousarray(values, self.dtype)
             sums.append(crc32c(values))
-            file.seek(self.position + first * self.dtype.itemsize)
-            file.write(values.tobytes())
+            if values.size:  # a column without values has no place
+                file.seek(self.position + first * self.dtype.itemsize)
+                file.write(values.tobytes())
         if sums:
             file.seek(self.sums_position)
             file.write(np.array(sums, "<u4").tobytes())

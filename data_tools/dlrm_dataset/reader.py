@@ -47,7 +47,8 @@ class Dataset:
         result = {}
         for name, first in self.files[0].features.items():
             infos = [file.features[name] for file in self.files]
-            result[name] = first._replace(rows=max(info.rows for info in infos), count=sum(info.count for info in infos))
+            result[name] = first._replace(rows=max(info.rows for info in infos),
+                                          count=sum(info.count for info in infos))
         return result
 
     def __getitem__(self, samples):
