@@ -74,6 +74,7 @@ class Feature:
         self.offsets = None  # a spool, if the feature has bags of any length
         self.hotness = None  # unknown; 0: with offsets
         self.largest = 0
+        self.encodes = False  # has had a value
         self.fills_dictionary = False
 
     def part(self, column):
@@ -83,10 +84,12 @@ class Feature:
         return part
 
     def encode(self, part):
+        if len(part.values) == 0:
+            return np.empty(0, np.int64)  # says nothing of the encoding
         if self.encoding is None:
             self.encoding = default_encoding(part.values)
-        if self.hotness is None:
-            self.fills_dictionary = not getattr(self.encoding, "fixed", True)
+        if not self.encodes:
+            self.encodes, self.fills_dictionary = True, not getattr(self.encoding, "fixed", True)
         elif self.fills_dictionary and self.encoding.fixed:
             raise BadValue(0, "another file has fixed the dictionary; finish this one first, or give it its own")
         return self.encoding.encode(part.values)

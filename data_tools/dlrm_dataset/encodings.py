@@ -7,7 +7,7 @@ import zlib
 
 import numpy as np
 
-from .values import BadValue, DatasetError, check_ids, missing, refused
+from .values import BadValue, DatasetError, check_ids, is_integer, missing, refused
 
 LARGEST_HASH = 1 << 31  # rows; ids then have 32 bits
 LARGEST_ID = (1 << 63) - 1
@@ -162,7 +162,3 @@ def mix64(values):
 
 def is_category(value):
     return isinstance(value, (str, numbers.Integral))
-
-
-def is_integer(value):
-    return isinstance(value, numbers.Integral)

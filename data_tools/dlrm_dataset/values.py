@@ -129,7 +129,8 @@ def label_array(column):
     if labels.ndim != 1:
         raise BadValue(None, f"its shape is {labels.shape}; a sample has one label")
     check_labels(labels)
-    return labels.astype(np.uint8) if values.dtype.kind in "iub" else labels
+    whole = values.dtype.kind in "iub" or (values.dtype == object and all(map(is_integer, values)))
+    return labels.astype(np.uint8) if whole else labels
 
 
 def check_labels(labels):
@@ -148,6 +149,10 @@ def check_ids(ids, rows):
 
 def is_number(value):
     return isinstance(value, numbers.Real)
+
+
+def is_integer(value):
+    return isinstance(value, numbers.Integral)
 
 
 def refused(values, accepts, needed):

@@ -2,6 +2,7 @@
 """data_tools/dlrm_dataset: files written from arrays and read back, checksums, and errors."""
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -12,8 +13,8 @@ import numpy as np
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "data_tools"))
 
-from dlrm_dataset import Bags, Dataset, DatasetError, Dictionary, Hashed, Integers, Writer, write, write_config  # noqa: E402
-from dlrm_dataset import crc32c  # noqa: E402
+from dlrm_dataset import (Bags, Dataset, DatasetError, Dictionary, Hashed, Integers, Writer, crc32c,  # noqa: E402
+                          write, write_config)
 
 BLOCK = 16384
 
@@ -38,7 +39,8 @@ class Folder(unittest.TestCase):
         self.path = os.path.join(self.folder, "data.h5")
 
     def assert_bags(self, bags, lists):
-        self.assertEqual([list(bags.ids[a:b]) for a, b in zip(bags.offsets, bags.offsets[1:])], [list(v) for v in lists])
+        self.assertEqual([list(bags.ids[a:b]) for a, b in zip(bags.offsets, bags.offsets[1:])],
+                         [list(values) for values in lists])
 
     def assert_error(self, expected, action, *arguments, **options):
         with self.assertRaises(DatasetError) as caught:
@@ -117,6 +119,30 @@ class RoundTrip(Folder):
         self.assertEqual(batch.sparse["n"].ids.tolist(), [3, 1, 2])
         self.assert_bags(batch.sparse["t"], [[4, 5], [], [6]])
 
+    def test_takes_a_pandas_frame(self):
+        try:
+            import pandas
+        except ImportError:
+            self.skipTest("pandas is not installed")
+        frame = pandas.DataFrame({
+            "y": pandas.array([1, 0, 1], dtype="Int64"), "a": [1.0, 2.0, 3.0], "n": pandas.array([4, 5, 6], dtype="Int64"),
+            "c": pandas.Categorical(["q", "r", "q"]), "s": pandas.array(["x", "y", "x"], dtype="string"),
+            "t": [["a"], [], ["b", "a"]]}).iloc[[2, 1, 0]]
+        write(self.path, frame, label="y", dense=["a", "n"], sparse=["c", "s", "t", "n"])
+        batch = Dataset(self.path)[:]
+        self.assertEqual((batch.label.dtype, batch.label.tolist()), (np.uint8, [1, 0, 1]))
+        self.assertEqual(batch.dense.tolist(), [[3, 6], [2, 5], [1, 4]])
+        self.assertEqual({name: bags.ids.tolist() for name, bags in batch.sparse.items()},
+                         {"c": [1, 2, 1], "s": [1, 2, 1], "t": [1, 2, 2], "n": [6, 5, 4]})
+        frame["s"] = pandas.array(["x", pandas.NA, "x"], dtype="string")
+        self.assert_error("column s, record 1: the value is missing", write, self.path, frame, "y", [], ["s"])
+
+    def test_waits_for_a_value_to_choose_the_encoding(self):
+        with Writer(self.path, "y", sparse=["t"]) as writer:
+            writer.append({"y": [0], "t": [[]]})
+            writer.append({"y": [0], "t": [["x"]]})
+        self.assertIsInstance(writer.encodings["t"], Dictionary)
+
     def test_keeps_ids_at_their_bounds(self):
         for rows, kind in (((1 << 31), np.int32), ((1 << 31) + 1, np.int64), ((1 << 63) - 1, np.int64)):
             write(self.path, {"y": [0, 1], "u": np.array([0, rows - 1])}, "y", sparse={"u": Integers(rows)})
@@ -180,7 +206,7 @@ class Encodings(Folder):
 
     def test_hash_as_documented(self):
         self.assertEqual(self.ids(np.array([0, 1, 1 << 40]), Hashed(1 << 31)),
-                         [0xe220a8397b1dcdaf % (1 << 31), 0x910a2dec89025cc1 % (1 << 31), self.mix(1 << 40) % (1 << 31)])
+                         [x % (1 << 31) for x in (0xe220a8397b1dcdaf, 0x910a2dec89025cc1, self.mix(1 << 40))])
         self.assertEqual(self.ids(["123456789"], Hashed(1000)), [self.mix(0xcbf43926) % 1000])
         self.assertEqual(self.ids(np.array([7, -1], object), Hashed(1000)), self.ids(np.array([7, -1]), Hashed(1000)))
 
@@ -221,8 +247,8 @@ class Checksums(Folder):
             dataset = Dataset(self.path)
             dataset[:BLOCK]
             dataset[2 * BLOCK:]
-            self.assert_error(f"{name} is damaged in samples {BLOCK} to {2 * BLOCK - 1}: their CRC32C", dataset.__getitem__,
-                              slice(BLOCK + 100, BLOCK + 101))
+            self.assert_error(f"{name} is damaged in samples {BLOCK} to {2 * BLOCK - 1}: their CRC32C",
+                              dataset.__getitem__, slice(BLOCK + 100, BLOCK + 101))
             dataset = Dataset(self.path, verify=False)
             if name == "/label":
                 dataset[:]
@@ -339,7 +365,6 @@ class Refused(Folder):
     """The files that the C++ reader must refuse."""
 
     def test_are_refused_here_too(self):
-        import subprocess
         subprocess.run([sys.executable, os.path.join(ROOT, "tests", "data", "make_datasets.py"), self.folder], check=True)
         names = [name for name in os.listdir(self.folder) if name.startswith("refused_")]
         self.assertGreater(len(names), 20)
@@ -356,8 +381,8 @@ class Refused(Folder):
                                  (("dense", 5, np.nan), "record 2: a dense value is not finite"),
                                  (("sparse/u/ids", 2, 9), "record 2: feature u: id 9 is outside 0 to 5"),
                                  (("sparse/t/ids", 2, -1), "record 2: feature t: id -1 is outside 0 to 8")):
-            write(self.path, {"y": [0, 1, 1], "m": np.ones((3, 2)), "u": [3, 4, 5], "t": [[1, 2], [], [8]]}, "y", "m",
-                  ["u", "t"])
+            write(self.path, {"y": [0, 1, 1], "m": np.ones((3, 2)), "u": [3, 4, 5], "t": [[1, 2], [], [8]]}, "y",
+                  "m", ["u", "t"])
             with h5py.File(self.path, "r+") as file:
                 del file.attrs["checksum_samples"]
                 name, element, value = change
@@ -372,8 +397,8 @@ class Config(Folder):
         super().setUp()
         self.config = os.path.join(self.folder, "mine.yaml")
         self.test = os.path.join(self.folder, "test.h5")
-        write(self.path, {"y": [0, 1], "m": np.ones((2, 3)), "u": [3, 4], "t": [[1, 2, 3], [1, 1]], "true": [[1, 2], [3, 0]]},
-              "y", "m", {"u": Integers(), "t": Integers(), "true": Integers(10)})
+        write(self.path, {"y": [0, 1], "m": np.ones((2, 3)), "u": [3, 4], "t": [[1, 2, 3], [1, 1]],
+                          "true": [[1, 2], [3, 0]]}, "y", "m", {"u": Integers(), "t": Integers(), "true": Integers(10)})
 
     def text(self):
         with open(self.config, encoding="utf-8") as file:
@@ -382,7 +407,8 @@ class Config(Folder):
     def test_fits_the_dataset(self):
         write_config(self.config, self.path, embedding_dim=8)
         for line in ("dense_features: 3", "embedding_dim: 8", "bottom_mlp: [64, 8]", "- {name: u, rows: 5}",
-                     "- {name: t, rows: 4, hotness: 2}", '- {name: "true", rows: 10, hotness: 2}', "global_batch_size: 2\n"):
+                     "- {name: t, rows: 4, hotness: 2}", '- {name: "true", rows: 10, hotness: 2}',
+                     "global_batch_size: 2\n"):
             self.assertIn(line, self.text())
 
     def test_has_rows_for_the_test_data_too(self):
