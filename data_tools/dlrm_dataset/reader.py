@@ -134,9 +134,9 @@ class DatasetFile:
         if dataset.size == 0:
             return np.empty(dataset.shape, dataset.dtype)
         offset = dataset.id.get_offset()
-        if dataset.chunks or dataset.external or offset is None:
-            raise self.wrong(f"{name} must be contiguous and uncompressed ('h5repack -l CONTI -f NONE IN OUT' makes "
-                             "it so)")
+        if offset is None:
+            raise self.wrong(f"{name} must be written, contiguous and uncompressed ('h5repack -l CONTI -f NONE IN "
+                             "OUT' makes it so)")
         try:
             return np.memmap(self.path, dataset.dtype, "r", offset, dataset.shape)
         except ValueError:

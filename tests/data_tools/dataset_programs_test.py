@@ -11,28 +11,14 @@ import unittest
 import h5py
 import numpy as np
 
+from dataset_test import content
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "data_tools"))
 
 from dlrm_dataset import Dataset, DatasetError, Dictionary, Hashed, Integers, Writer, write, write_config  # noqa: E402
 
 DATA = TRAIN = ""
-
-
-def content(path):
-    """Every dataset and attribute with its type."""
-    found = {}
-
-    def visit(name, thing):
-        found[name] = {key: (np.asarray(value).dtype.str, np.asarray(value).tolist())
-                       for key, value in thing.attrs.items()}
-        if isinstance(thing, h5py.Dataset):
-            found[name]["(values)"] = (thing.dtype.str, thing.shape, thing[...].tobytes())
-
-    with h5py.File(path, "r") as file:
-        visit("/", file)
-        file.visititems(visit)
-    return found
 
 
 class Programs(unittest.TestCase):
@@ -64,7 +50,10 @@ class Programs(unittest.TestCase):
 
 class SameContent(Programs):
     def test_as_of_synthetic_samples(self):
-        config = os.path.join(ROOT, "tests", "end_to_end", "small_model.yaml")
+        config = self.path("model.yaml")
+        shutil.copy(os.path.join(ROOT, "tests", "end_to_end", "small_model.yaml"), config)
+        with open(config, "a", encoding="utf-8") as file:
+            file.write("train: {global_batch_size: 64}\n")
         self.succeed(DATA, "synth", "--config", config, "--samples", "40001", "--output", self.theirs)
         dataset = Dataset(self.theirs)
         features = dataset.features

@@ -32,6 +32,22 @@ class Frame:
         return self.columns.keys()
 
 
+def content(path):
+    """Every dataset and attribute with its type."""
+    found = {}
+
+    def visit(name, thing):
+        found[name] = {key: (np.asarray(value).dtype.str, np.asarray(value).tolist())
+                       for key, value in thing.attrs.items()}
+        if isinstance(thing, h5py.Dataset):
+            found[name]["(values)"] = (thing.dtype.str, thing.shape, thing[...].tobytes())
+
+    with h5py.File(path, "r") as file:
+        visit("/", file)
+        file.visititems(visit)
+    return found
+
+
 class Folder(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
@@ -95,8 +111,7 @@ class RoundTrip(Folder):
             for begin, end in ((0, 0), (0, 1), (1, 700), (700, BLOCK + 3), (BLOCK + 3, len(data["y"]))):
                 writer.append({name: column[begin:end] for name, column in data.items()})
             self.assertFalse(os.path.exists(self.path))
-        with open(whole, "rb") as one, open(self.path, "rb") as two:
-            self.assertEqual(one.read(), two.read())
+        self.assertTrue(content(whole) == content(self.path))
 
     def test_of_empty_bags_and_of_no_samples(self):
         write(self.path, {"y": [0, 1], "a": [1, 2], "t": Bags(np.array([], np.int64), [0, 0, 0])}, "y", "a", ["t"])
@@ -350,6 +365,7 @@ class Errors(Folder):
                           {"y": [1]}, "y")
         os.mkdir(self.path)
         self.assert_error("cannot write: Is a directory", write, self.path, {"y": [1]}, "y")
+        self.assertEqual(os.listdir(self.folder), ["data.h5"])
 
     def test_of_reading_name_what_would_be_right(self):
         self.assert_error("there is no such file", Dataset, self.path)
