@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "plan/cost.h"
+#include "plan/placement.h"
 #include "plan_fixtures.h"
 
 namespace dlrm::plan_test {
@@ -153,6 +154,22 @@ TEST(Auto, ShardsHaveTheRoomThatReplicasLeave) {
   const Plan tight = make_plan(config, 2, options);
   EXPECT_GT(shards_of(tight, 1).size(), 1u);
   EXPECT_TRUE(fits_memory(config, tight, options));
+}
+
+/// Rank 0 is loaded from the start and gets no table. Of the three equal tables rank 1 gets two. A
+/// cut of one helps rank 1, but not rank 0.
+TEST(Auto, ACutThatLeavesTheLargestLoadIsNotMade) {
+  std::vector<TableConfig> tables;
+  for (int t = 0; t < 3; ++t) tables.push_back(table(fmt::format("t{}", t), 1 << 20, 16, {10}));
+  const RunConfig config = config_of(tables, 4096);
+  const CostModel cost(config, 3, {});
+  const auto shards = [&](double tables_of_load) {
+    Balance start(3, 0);
+    start.add(0, tables_of_load * cost.shard(tables[0], tables[0].rows, tables[0].dim), 0);
+    return Placement(config, cost, start, {0, 1, 2}, {1, 1, 1}).shards().size();
+  };
+  EXPECT_EQ(shards(1.99), 3u);
+  EXPECT_GT(shards(1.9), 3u);
 }
 
 TEST(CostModel, AReplicaOfAnEmptyExchangeIsNoCheaperThanItsLookups) {
