@@ -51,7 +51,8 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
     }
     own.exchange += owner_exchange_bytes(config, table, shard.columns.size());
     if (plans_for_gpu(config)) {
-      own.exchange += gpu_square_sum_bytes(config, table, shard.rows.size(), shard.columns.size());
+      own.exchange += gpu_square_sum_bytes(config, table, shard.rows.size(), shard.columns.size(),
+                                           shard.tier == MemoryTier::kCached);
     }
     if (shares_ids(plan, i)) continue;
     own.routing += routed_bytes(config, table, shard.rows.size(), config.train.global_batch_size);
@@ -64,7 +65,10 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
   std::vector<RankMemory> memory(static_cast<size_t>(plan.world));
   add_shard_memory(config, plan, memory);
   for (int rank = 0; rank < plan.world; ++rank) {
-    memory[static_cast<size_t>(rank)].cache = cache_bytes(config, plan, rank);
+    const CacheBytes bytes = cache_bytes(config, plan, rank);
+    RankMemory& own = memory[static_cast<size_t>(rank)];
+    own.cache = bytes.slots;
+    (plans_for_gpu(config) ? own.host_cache : own.cache) += bytes.rest;
   }
   double message_bytes = 0, list_bytes = 0;  // per sample, of all shards
   double id_messages = 0;                    // per sample, received by every rank

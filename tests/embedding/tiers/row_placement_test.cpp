@@ -97,7 +97,7 @@ class Placing : public ::testing::Test {
       table.rows = kRows;
       table.dim = 4;
       const RowShape shape(table, {}, 1, {0, kRows}, {0, 4});
-      placement_.add(std::make_unique<RowCache>(tools_, MemoryKind::kHost,
+      placement_.add(std::make_unique<RowCache>(tools_, nullptr,
                                                 std::vector<RowShape>{shape}, kSlots, make_clock(),
                                                 [&](int64_t bytes) {
                                                   return std::make_unique<WatchedRecords>(
