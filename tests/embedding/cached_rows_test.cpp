@@ -137,21 +137,33 @@ std::vector<DeviceKind> devices() {
   return all;
 }
 
-class CachedRows
-    : public ::testing::TestWithParam<std::tuple<OptimizerRule, const char*, DeviceKind>> {};
+/// A GPU's runs are slower. Each rule and policy has some of the placements there.
+bool takes_part(const char* kind, size_t placement, OptimizerRule optimizer, size_t policy) {
+  // A GPU exchanges sums of squares of whole slices only.
+  const bool refused = optimizer == OptimizerRule::kRowwiseAdagrad && kind == std::string("ragged");
+  return !refused && (placement + policy) % 3 == 0;
+}
+
+constexpr const char* kPolicies[] = {"lookahead", "lru16", "static"};
+
+class CachedRows : public ::testing::TestWithParam<std::tuple<OptimizerRule, size_t, DeviceKind>> {
+};
 
 TEST_P(CachedRows, AreTrainedBitwiseLikeResidentOnes) {
-  const auto [optimizer, policy, device] = GetParam();
+  const auto [optimizer, policy_number, device] = GetParam();
+  const std::string policy = kPolicies[policy_number];
   const bool on_gpu = device == DeviceKind::kCuda;
   EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), optimizer);
   options.cached.policy = policy;
+  if (on_gpu && policy != "lookahead") {
+    options.cached.backing = "ssd";
+    options.cached.directory = ::testing::TempDir();
+    options.cached.middle = policy == "static" ? "30%" : "";
+  }
   std::map<std::string, int> runs;
   for (size_t placement = 0; placement < std::size(kPlacements); ++placement) {
     const auto& [kind, ranks] = kPlacements[placement];
-    // A GPU exchanges sums of squares of whole slices only.
-    if (on_gpu && optimizer == OptimizerRule::kRowwiseAdagrad && kind == std::string("ragged")) {
-      continue;
-    }
+    if (on_gpu && !takes_part(kind, placement, optimizer, policy_number)) continue;
     for (size_t t = 0; t < options.tables.size(); ++t) {
       options.tables[t].dtype = (placement + t) % 2 == 0 ? DType::kBFloat16 : DType::kFloat32;
     }
@@ -163,18 +175,20 @@ TEST_P(CachedRows, AreTrainedBitwiseLikeResidentOnes) {
       options.routing.depth = depth;
       options.routing.mode = on_gpu && depth == 1 ? RoutingMode::kFixed : RoutingMode::kExact;
       for (const std::string& fast : {std::string("100%"), std::string("75%"), smallest}) {
+        // Every other one on a GPU.
+        if (on_gpu && (depth == 1) != (fast == "75%")) continue;
         options.cached.fast = fast;
         std::string error;
         const auto result = run_if_it_fits(cached(plan), options, error, device);
         if (!result && fast == "75%") continue;  // a batch of so few rows needs more
         ASSERT_TRUE(result) << error;
-        EXPECT_EQ(*result, expected)
+        EXPECT_TRUE(*result == expected)
             << kind << " on " << ranks << ", fast tier of " << fast << ", depth " << depth;
         ++runs[fast];
       }
     }
   }
-  EXPECT_GT(runs["75%"], 0);
+  EXPECT_GT(on_gpu ? std::ssize(runs) : runs["75%"], 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -182,7 +196,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values(OptimizerRule::kSgd, OptimizerRule::kAdagrad,
                                          OptimizerRule::kRowwiseAdagrad, OptimizerRule::kAdam,
                                          OptimizerRule::kFtrl),
-                       ::testing::Values("lookahead", "lru16", "static"),
+                       ::testing::Range(size_t{0}, std::size(kPolicies)),
                        ::testing::ValuesIn(devices())));
 
 /// One table of 100 rows, whose batches are given row by row.
