@@ -13,10 +13,7 @@ import json
 import math
 import os
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import figures
 
 
 def label_of(sweep):
@@ -48,7 +45,7 @@ def crossovers(one, other):
 
 
 def draw(sweeps):
-    figure, panels = plt.subplots(2, 2, figsize=(10, 7), sharex=True)
+    figure, panels = figures.pyplot().subplots(2, 2, figsize=(10, 7), sharex=True)
     time, rate, busy, moving = panels.flat
     memory = busy.twinx()
     for sweep in sweeps:
@@ -92,7 +89,7 @@ def main():
     for path in arguments.files:
         with open(path, encoding="utf-8") as file:
             sweeps.append(json.load(file))
-    draw(sweeps).savefig(arguments.output, dpi=120)
+    figures.save(draw(sweeps), arguments.output)
 
 
 if __name__ == "__main__":

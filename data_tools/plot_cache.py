@@ -11,10 +11,7 @@ import argparse
 import json
 import os
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import figures
 
 
 def lines_of(runs):
@@ -31,7 +28,7 @@ def lines_of(runs):
 
 
 def draw(runs):
-    figure, panels = plt.subplots(2, 2, figsize=(10, 7))
+    figure, panels = figures.pyplot().subplots(2, 2, figsize=(10, 7))
     skew, hits, speed, moving = panels.flat
     for name, run in runs:
         accesses = run["accesses"]
@@ -71,7 +68,7 @@ def main():
     for path in arguments.files:
         with open(path, encoding="utf-8") as file:
             runs.append((os.path.splitext(os.path.basename(path))[0], json.load(file)))
-    draw(runs).savefig(arguments.output, dpi=150)
+    figures.save(draw(runs), arguments.output)
 
 
 if __name__ == "__main__":

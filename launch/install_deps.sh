@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian packages of the named groups of launch/deps.txt that are missing.
 #
-#   launch/install_deps.sh [GROUP...]        GROUP: build (default), test, fuzz, plot, compare, root
+#   launch/install_deps.sh [GROUP...]        GROUP: build (default), test, fuzz, python, export, plot,
+#                                          compare, root
 #
 # Without root or sudo it names the missing packages, and fails only if there are any.
 set -euo pipefail

@@ -51,6 +51,10 @@ void declare(CLI::App& app, Arguments& a, CLI::Option*& resume) {
       ->type_name("DIR");
   app.add_flag("--eval-only", a.run.eval_only,
                "evaluate a checkpoint on data.test without training");
+  app.add_option("--predict", a.run.predict,
+                 "like --eval-only, and write the probability of every sample of data.test to this "
+                 "file, which ends in .h5 or .csv")
+      ->type_name("FILE");
   app.add_flag("--overwrite", a.run.overwrite, "start a new run: remove existing checkpoints");
   app.add_flag("--plan-only", a.plan_only,
                "print where each table is placed and the memory that it needs");
@@ -114,6 +118,7 @@ void read(CLI::App& app, Arguments& a, int argc, char** argv) {
     throw usage_error("{} (see dlrm-train --help)", error.what());
   }
   if (resume->count() > 0) a.run.resume = a.resume;
+  if (!a.run.predict.empty()) a.run.eval_only = true;
   if (!a.device.empty()) a.set.push_back("device=" + a.device);
   a.run.config = load_config(a.config, a.set);
 }

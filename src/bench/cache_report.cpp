@@ -6,6 +6,7 @@
 #include "dlrm/core/error.h"
 
 #include "cache.h"
+#include "list_option.h"
 #include "machine_text.h"
 
 namespace dlrm::bench {
@@ -51,21 +52,9 @@ Json point_json(const CachePoint& point, const CachePoint& resident) {
 }  // namespace
 
 std::vector<double> parse_shares(const std::string& text) {
-  std::vector<double> shares;
-  const size_t dots = text.find("..");
-  if (dots != std::string::npos) {
-    const double first = parse_share(text, std::string_view(text).substr(0, dots));
-    const double last = parse_share(text, std::string_view(text).substr(dots + 2));
-    for (double share = first; share <= last; ++share) shares.push_back(share);
-    if (shares.empty()) throw usage_error("--shares {}: the first is above the last", text);
-    return shares;
-  }
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    shares.push_back(parse_share(text, std::string_view(text).substr(begin, comma - begin)));
-    begin = comma + 1;
-  }
-  return shares;
+  return parse_list<double>(
+      "--shares", text, [&](std::string_view word) { return parse_share(text, word); },
+      [](double share) { return share + 1; });
 }
 
 std::string to_json(const CacheOptions& options, const CacheResult& result) {

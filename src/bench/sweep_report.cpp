@@ -7,6 +7,7 @@
 #include "dlrm/core/error.h"
 
 #include "batch_sweep.h"
+#include "list_option.h"
 #include "machine_text.h"
 
 namespace dlrm::bench {
@@ -16,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kLargestBatch = int64_t{1} << 24;
 
-int64_t parse_batch(const std::string& text, const std::string& word) {
+int64_t parse_batch(const std::string& text, std::string_view word) {
   int64_t value = 0;
   const char* end = word.data() + word.size();
   const auto [stop, error] = std::from_chars(word.data(), end, value);
@@ -78,22 +79,9 @@ std::string core_text(const SweepPoint& point) {
 }  // namespace
 
 std::vector<int64_t> parse_batches(const std::string& text) {
-  std::vector<int64_t> batches;
-  const size_t dots = text.find("..");
-  if (dots != std::string::npos) {
-    const int64_t last = parse_batch(text, text.substr(dots + 2));
-    for (int64_t b = parse_batch(text, text.substr(0, dots)); b <= last; b *= 2) {
-      batches.push_back(b);
-    }
-    if (batches.empty()) throw usage_error("--batches {}: the first is above the last", text);
-    return batches;
-  }
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    batches.push_back(parse_batch(text, text.substr(begin, comma - begin)));
-    begin = comma + 1;
-  }
-  return batches;
+  return parse_list<int64_t>(
+      "--batches", text, [&](std::string_view word) { return parse_batch(text, word); },
+      [](int64_t batch) { return batch * 2; });
 }
 
 std::string to_json(const SweepOptions& options, const SweepResult& result) {

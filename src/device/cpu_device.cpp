@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include "dlrm/core/shown_bytes.h"
 #include "dlrm/device/device.h"
 
 #include "ledger.h"

@@ -33,7 +33,4 @@ class Ledger {
   size_t peak_ = 0;
 };
 
-/// A size as messages show it: "1.5 GiB", "20.0 MiB", "512 B".
-std::string shown_bytes(size_t bytes);
-
 }  // namespace dlrm

@@ -6,6 +6,14 @@
 #include "dlrm/wire/message_bytes.h"
 
 namespace dlrm {
+namespace {
+
+RowsDoNotFit rows_do_not_fit(ExitCode code, int64_t needed) {
+  return {code, fmt::format("memory.cached.fast: too small for the rows of a batch; {}KiB would do",
+                            (needed + 1023) / 1024)};
+}
+
+}  // namespace
 
 int64_t id_bytes_of(const EmbeddingLayout& layout) {
   int64_t largest = 0;
@@ -53,15 +61,6 @@ Router::Router(Context& context, const EmbeddingLayout& layout, int capacity, in
     transfer.sizes_layout = ExchangeLayout::packed(word, word);
   }
 }
-
-namespace {
-
-RowsDoNotFit rows_do_not_fit(ExitCode code, int64_t needed) {
-  return {code, fmt::format("memory.cached.fast: too small for the rows of a batch; {}KiB would do",
-                            (needed + 1023) / 1024)};
-}
-
-}  // namespace
 
 Router::~Router() {
   if (placement_) placement_->stop();

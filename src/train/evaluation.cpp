@@ -5,7 +5,8 @@
 namespace dlrm {
 
 std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const BatchSource& source,
-                                   const DataConfig& data, int depth, const StopSignal& stop) {
+                                   const DataConfig& data, int depth, const StopSignal& stop,
+                                   const TakePredictions& take) {
   Span span(context.trace, "evaluate");
   const int64_t batches = source.plan().batches_per_epoch();
   Prefetcher prefetcher(source, 0, batches, data.workers, data.prefetch);
@@ -15,7 +16,12 @@ std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const Bat
     return routed++ < batches ? prefetcher.next() : nullptr;
   };
   for (int64_t done = 0; done < batches; ++done) {
+    const size_t before = labels.size();
     infer_ahead(trainer, depth, next, probabilities, labels);
+    if (take) {
+      take(source.plan().samples_of(done).size(), View<const float>(probabilities).subspan(before),
+           View<const float>(labels).subspan(before));
+    }
     int64_t stopping = stop.requested() ? 1 : 0;
     context.comm.allreduce_max({&stopping, 1});
     if (stopping) {

@@ -8,6 +8,7 @@
 
 #include "checkpoint_agreement.h"
 #include "job_locks.h"
+#include "prediction_file.h"
 #include "summarise.h"
 #include "training_run.h"
 
@@ -149,7 +150,8 @@ Sources open_sources(Context& context, const RunOptions& options) {
   Sources sources;
   sources.test = make_batch_source(options.config, Split::kTest, rank, size);
   if (options.eval_only && !sources.test) {
-    throw usage_error("--eval-only: data.test names no file to evaluate on");
+    throw usage_error("{}: data.test names no file to evaluate on",
+                      options.predict.empty() ? "--eval-only" : "--predict");
   }
   const bool compares =
       options.config.checkpoint.keep_best != BestMetric::kNone || options.config.eval.patience > 0;
@@ -213,6 +215,10 @@ ExitCode run_training(World& world, const RunOptions& options) {
   if (!options.profile.empty()) trainer.time_stages();
   // An error is reported before the trainer is destroyed: other ranks may wait in its calls.
   return end_where_it_fails(world, [&] {
+    std::optional<PredictionFile> predictions;
+    if (!options.predict.empty()) {
+      predictions.emplace(comm, options.predict, sources.test->plan().samples);
+    }
     restore(context, trainer, start, options.eval_only, progress, evaluations);
     if (start.clears_folder) remove_checkpoints(comm, config.checkpoint.directory);
     loading.reset();
@@ -231,8 +237,19 @@ ExitCode run_training(World& world, const RunOptions& options) {
     // Saved before the evaluation, so that nothing is lost if the evaluation fails.
     if (!options.eval_only && config.checkpoint.at_end) run.save(progress);
     const bool evaluates = options.eval_only || config.eval.at_end;
-    if (!progress.stopped && evaluates && run.evaluate_now(progress, stop) && !options.eval_only) {
+    TakePredictions take;
+    if (predictions) {
+      take = [&](int64_t size, View<const float> probabilities, View<const float> labels) {
+        predictions->append(size, probabilities, labels);
+      };
+    }
+    if (!progress.stopped && evaluates && run.evaluate_now(progress, stop, take) &&
+        !options.eval_only) {
       run.keep_best(progress);
+    }
+    if (predictions && !progress.stopped) {
+      predictions->finish();
+      log.info("predictions of {} samples in {}", sources.test->plan().samples, options.predict);
     }
     if (!options.eval_only && progress.stopped) run.save(progress);
 

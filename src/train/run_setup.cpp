@@ -77,9 +77,10 @@ bool saves_checkpoints(const CheckpointConfig& config) {
 }
 
 void check_alike(Communicator& comm, const RunOptions& options) {
-  const std::string text = fmt::format(
-      "{}\n{}\n{}\n{}{}{}{}\n", options.resume.value_or(""), options.init_from, options.profile,
-      options.resume.has_value(), options.eval_only, options.overwrite, options.check);
+  const std::string text =
+      fmt::format("{}\n{}\n{}\n{}\n{}{}{}{}\n", options.resume.value_or(""), options.init_from,
+                  options.profile, options.predict, options.resume.has_value(), options.eval_only,
+                  options.overwrite, options.check);
   check_text_alike(comm, "config or command line", to_yaml(options.config) + text);
 }
 

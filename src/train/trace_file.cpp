@@ -4,7 +4,6 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <numeric>
 
 #include <nlohmann/json.hpp>
 
@@ -45,23 +44,6 @@ Track pack(const Trace& trace, size_t most) {
     track.names += std::string(event.name) + "\n";
   }
   return track;
-}
-
-/// The events of all ranks in rank order, on rank 0 only.
-std::vector<PackedEvent> gather(Communicator& comm, const std::vector<PackedEvent>& mine,
-                                const std::vector<int64_t>& counts) {
-  const auto size = static_cast<size_t>(comm.size());
-  constexpr auto kBytes = static_cast<int64_t>(sizeof(PackedEvent));
-  std::vector<int64_t> send(size, 0);
-  std::vector<int64_t> receive(size, 0);
-  send[0] = static_cast<int64_t>(mine.size()) * kBytes;
-  std::vector<PackedEvent> all;
-  if (comm.rank() == 0) {
-    for (size_t r = 0; r < size; ++r) receive[r] = counts[r] * kBytes;
-    all.resize(static_cast<size_t>(std::accumulate(counts.begin(), counts.end(), int64_t{0})));
-  }
-  comm.alltoallv(mine.data(), all.data(), ExchangeLayout::packed(send, receive));
-  return all;
 }
 
 std::vector<std::string> quoted_lines(const std::string& text) {
@@ -143,7 +125,7 @@ void write_trace(Communicator& comm, const Trace& trace, const std::string& path
   tracks.names = gather_texts(comm, mine.names);
   tracks.epochs = comm.allgather(trace.epoch_ns());
   tracks.counts = comm.allgather(static_cast<int64_t>(mine.events.size()));
-  tracks.events = gather(comm, mine.events, tracks.counts);
+  tracks.events = comm.gatherv<PackedEvent>(mine.events, tracks.counts);
   tracks.dropped = dropped[0];
   agree_on_root(comm, [&] { write_tracks(tracks, path); });
   if (comm.rank() == 0 && tracks.dropped > 0) {

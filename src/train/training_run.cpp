@@ -150,13 +150,14 @@ void TrainingRun::evaluate_if_due(RunProgress& progress, int64_t total, const St
   if (evaluate_now(progress, stop)) keep_best(progress);
 }
 
-bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop) {
+bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop,
+                               const TakePredictions& take) {
   if (!test_ || evaluations_.has(progress.step)) return false;
   reports_.clear_line();
   context_.trace.count_totals(false);
   const int64_t sent_before = trainer_.traffic().total();
   const auto result =
-      evaluate(context_, trainer_, *test_, config_.data, config_.batches_ahead(), stop);
+      evaluate(context_, trainer_, *test_, config_.data, config_.batches_ahead(), stop, take);
   context_.trace.count_totals(true);
   evaluation_bytes_ += trainer_.traffic().total() - sent_before;
   restart_gpu_figures();

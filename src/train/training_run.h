@@ -45,8 +45,9 @@ class TrainingRun {
   /// evaluation ends training (eval.stop_at_auc, eval.patience).
   void train(RunProgress& progress, int64_t total, const StopSignal& stop);
   /// Evaluates and reports, unless these weights have been evaluated. Returns true if the result is
-  /// the best so far.
-  bool evaluate_now(RunProgress& progress, const StopSignal& stop);
+  /// the best so far. `take` gets the predictions.
+  bool evaluate_now(RunProgress& progress, const StopSignal& stop,
+                    const TakePredictions& take = {});
   /// Keeps these weights as the best if checkpoint.keep_best asks for that.
   void keep_best(const RunProgress& progress);
   /// Saves a checkpoint. If that fails, a warning says so, and training can go on: the last

@@ -100,10 +100,13 @@ TEST_P(Errors, AStateThatOverflowsInTheLastStepIsNamedAndNotSaved) {
   }
 }
 
-TEST_P(Errors, AnUnsupportedTierIsNamed) {
+TEST_P(Errors, AMiddleTierOverMemoryIsRefused) {
   for (const char* set : {"memory.tier=cached", "memory.tables.big=cached"}) {
-    const std::string middle = std::string("--set memory.cached.middle=1GiB --set ") + set;
-    expect_usage_error(train(GetParam(), middle), {"memory.cached.middle", "not built"});
+    const std::string middle =
+        std::string("--set memory.cached.middle=1GiB --set memory.cached.backing=host --set ") +
+        set;
+    expect_usage_error(train(GetParam(), middle),
+                       {"memory.cached.middle", "needs memory.cached.backing: ssd"});
   }
 }
 

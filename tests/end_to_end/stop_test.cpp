@@ -78,18 +78,19 @@ TEST_F(Stopping, RunShTurnsCtrlCIntoASave) {
                   folder_.path()));
 }
 
-TEST_F(Stopping, AStoppedEvaluationRemovesNoCheckpoint) {
+TEST_F(Stopping, AStoppedEvaluationRemovesNoCheckpointAndLeavesNoPredictions) {
   ASSERT_EQ(train(1, "--set checkpoint.every_steps=20 --set train.steps=40").code, 0);
   const Outcome made = run_command(
       "dlrm-data synth --samples 3000000 --config config.yaml --output long.h5", folder_.path());
   ASSERT_EQ(made.code, 0) << made.errors;
   const Outcome outcome = run_command(
-      "dlrm-train config.yaml --eval-only --set data.test=long.h5 2>log & job=$!\n"
+      "dlrm-train config.yaml --predict p.csv --set data.test=long.h5 2>log & job=$!\n"
       "for i in $(seq 600); do grep -q 'weights from' log && break; sleep 0.05; done\n"
       "kill -TERM $job\nwait $job",
       folder_.path());
   EXPECT_EQ(outcome.code, 130) << read_file(path("log"));
   EXPECT_TRUE(fs::exists(path("ckpt/step_000000020")) && fs::exists(path("ckpt/step_000000040")));
+  EXPECT_FALSE(fs::exists(path("p.csv")) || fs::exists(path("p.csv.partial")));
 }
 
 TEST_F(Stopping, AKilledRankEndsTheJobAndLeavesTheLastCheckpoint) {

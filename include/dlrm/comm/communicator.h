@@ -223,6 +223,22 @@ class Communicator {
     }
     return result;
   }
+  /// Returns the values of all ranks on rank 0, concatenated in rank order, and none on others.
+  ///
+  /// @param counts  [size()] the number of values of each rank
+  template <class T>
+  std::vector<T> gatherv(View<const T> mine, View<const int64_t> counts) {
+    std::vector<int64_t> send(counts.size(), 0), receive(counts.size(), 0);
+    send[0] = static_cast<int64_t>(mine.size_bytes());
+    int64_t total = 0;
+    for (size_t r = 0; rank() == 0 && r < counts.size(); ++r) {
+      receive[r] = counts[r] * static_cast<int64_t>(sizeof(T));
+      total += counts[r];
+    }
+    std::vector<T> all(static_cast<size_t>(total));
+    alltoallv(mine.data(), all.data(), ExchangeLayout::packed(send, receive));
+    return all;
+  }
   /// Returns one value from each rank, [size()].
   template <class T>
   std::vector<T> allgather(const T& mine) {

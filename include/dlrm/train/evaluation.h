@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "dlrm/data/batch_source.h"
@@ -8,9 +10,16 @@
 
 namespace dlrm {
 
+/// Takes the global number of samples of an evaluated batch, and the probabilities and labels of
+/// this rank's part of it. It may make collective calls.
+using TakePredictions =
+    std::function<void(int64_t size, View<const float> probabilities, View<const float> labels)>;
+
 /// Runs the model on every sample of `source` and computes metrics over all ranks. The trainer must
-/// have no routed batches. Returns no value if a rank was requested to stop. Collective.
+/// have no routed batches. `take` gets each batch, in the order of `source`. Returns no value if a
+/// rank was requested to stop. Collective.
 std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const BatchSource& source,
-                                   const DataConfig& data, int depth, const StopSignal& stop);
+                                   const DataConfig& data, int depth, const StopSignal& stop,
+                                   const TakePredictions& take = {});
 
 }  // namespace dlrm

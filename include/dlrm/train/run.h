@@ -14,6 +14,7 @@ struct RunOptions {
   std::string init_from;
   std::string profile;  ///< Chrome trace to write, or empty
   bool eval_only = false;
+  std::string predict;  ///< with eval_only: the file of predictions to write, or empty
   bool overwrite = false;
   bool check = false;
   std::string version;  ///< of the program, for the summary

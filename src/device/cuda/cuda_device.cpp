@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/shown_bytes.h"
 
 namespace dlrm::cuda {
 namespace {

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Compares runs of dlrm-train: a table of AUC, log loss, samples/s and the config keys that differ.
+
+    compare_runs.py DIR... [--figure OUT.svg]
+
+DIR is a run's output.directory. A run without summary.json is shown as far as it has come. --figure needs
+matplotlib.
+"""
+import argparse
+import sys
+
+import figures
+from run_files import Run, RunError
+
+OWN = ("output.directory", "checkpoint.directory")  # always differ
+WIDEST = 40
+
+
+def differing_keys(runs):
+    names = dict.fromkeys(name for run in runs for name in run.config)
+    return [name for name in names
+            if name not in OWN and len({run.config.get(name) for run in runs}) > 1]
+
+
+def number(value, form):
+    return "-" if value is None else format(value, form)
+
+
+def row(run, keys):
+    result = run.last_eval
+    cells = [run.name, str(run.last_step) + ("" if run.summary else " (no end)"), number(result.get("auc"), ".5f"),
+             number(result.get("log_loss"), ".5f"), number(run.samples_per_second, ",.0f")]
+    return cells + [shortened(run.config.get(key, "-")) for key in keys]
+
+
+def shortened(text):
+    return text if len(text) <= WIDEST else text[:WIDEST - 3] + "..."
+
+
+def table(runs):
+    keys = differing_keys(runs)
+    rows = [["run", "steps", "AUC", "log loss", "samples/s", *keys]] + [row(run, keys) for run in runs]
+    widths = [max(len(cells[column]) for cells in rows) for column in range(len(rows[0]))]
+    for cells in rows:
+        yield "  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
+                        for column, (cell, width) in enumerate(zip(cells, widths)))
+
+
+def draw(runs):
+    plot = figures.pyplot()
+    figure, panels = plot.subplots(1, 3, figsize=(15, 4.5))
+    for run in runs:
+        for panel, lines, key in zip(panels, (run.steps, run.evals, run.steps), ("loss", "auc", "samples_per_second")):
+            figures.curve(panel, lines, key, run.name)
+    for panel, title in zip(panels, ("training loss", "AUC of the test data", "samples/s")):
+        panel.set(xlabel="step", ylabel=title)
+        panel.grid(alpha=0.3)
+    panels[2].set_ylim(bottom=0)
+    panels[0].legend()
+    figure.tight_layout()
+    return figure
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", metavar="DIR")
+    parser.add_argument("--figure", metavar="OUT.svg", help="draw loss, AUC and samples/s: .svg, .png or .pdf")
+    arguments = parser.parse_args()
+    try:
+        runs = [Run(folder) for folder in arguments.folders]
+    except RunError as error:
+        figures.fail(error)
+    name_apart(runs)
+    sys.stdout.write("".join(line.rstrip() + "\n" for line in table(runs)))
+    if arguments.figure:
+        figures.save(draw(runs), arguments.figure)
+
+
+def name_apart(runs):
+    """Runs whose folders have one name are called by their paths."""
+    names = [run.name for run in runs]
+    for run in runs:
+        if names.count(run.name) > 1:
+            run.name = run.folder
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""The columns of a dataset file: kept in spools while they grow, then stored block by block with checksums."""
+import os
+
+import h5py
+import numpy as np
+
+from .crc32c import crc32c
+from .encodings import default_encoding
+from .values import BadValue, sparse_part
+
+BLOCK = 16384  # samples of a block with a checksum
+ALIGNMENT = 4096  # of columns in the file, so that a reader may map them
+
+
+class Spool:
+    """A growing array in a file without a name."""
+
+    def __init__(self, file, dtype):
+        self.file, self.dtype = file, dtype
+        self.count = 0
+
+    def append(self, array):
+        self.file.write(np.ascontiguousarray(array).tobytes())
+        self.count += array.size
+
+    def read(self, begin, end):
+        size = np.dtype(self.dtype).itemsize
+        self.file.seek(begin * size)
+        return np.frombuffer(self.file.read((end - begin) * size), self.dtype)
+
+
+class StoredColumn:
+    """A column of the finished file. A block holds `per_sample` elements of each sample and `more` after them, or
+    with `offsets`, a spool, the samples' bags."""
+
+    def __init__(self, name, spool, shape, per_sample=1, more=0, offsets=None, dtype=None, attributes=None,
+                 final=None):
+        self.name, self.spool, self.shape = name, spool, shape
+        self.per_sample, self.more, self.offsets = per_sample, more, offsets
+        self.dtype = np.dtype(dtype or spool.dtype)
+        self.attributes = attributes or {}
+        self.final = final  # the final id of each id
+        self.position = self.sums_position = None  # in the file
+
+    def range_of(self, begin, end):
+        """The elements of samples begin to end."""
+        if self.offsets is not None:
+            return int(self.offsets.read(begin, begin + 1)[0]), int(self.offsets.read(end, end + 1)[0])
+        return begin * self.per_sample, end * self.per_sample + self.more
+
+    def write(self, file, samples):
+        sums = []
+        for begin in range(0, samples, BLOCK):
+            first, last = self.range_of(begin, min(begin + BLOCK, samples))
+            values = self.spool.read(first, last)
+            if self.final is not None:
+                values = self.final[values]
+            values = np.ascontiguousarray(values, self.dtype)
+            sums.append(crc32c(values))
+            if values.size:  # a column without values has no place
+                file.seek(self.position + first * self.dtype.itemsize)
+                file.write(values.tobytes())
+        if sums:
+            file.seek(self.sums_position)
+            file.write(np.array(sums, "<u4").tobytes())
+
+
+class Feature:
+    """A sparse feature that is being written."""
+
+    def __init__(self, name, encoding, spool):
+        self.name, self.encoding, self.spool = name, encoding, spool
+        self.ids = spool(np.int64)
+        self.offsets = None  # a spool, if the feature has bags of any length
+        self.hotness = None  # unknown; 0: with offsets
+        self.largest = 0
+        self.encodes = False  # has had a value
+        self.fills_dictionary = False
+
+    def part(self, column):
+        part = sparse_part(column)
+        if self.hotness not in (None, part.hotness) and part.samples > 0:
+            raise BadValue(0, f"{shape_name(part.hotness)} after {shape_name(self.hotness)}")
+        return part
+
+    def encode(self, part):
+        if len(part.values) == 0:
+            return np.empty(0, np.int64)  # says nothing of the encoding
+        if self.encoding is None:
+            self.encoding = default_encoding(part.values)
+        if not self.encodes:
+            self.encodes, self.fills_dictionary = True, not getattr(self.encoding, "fixed", True)
+        elif self.fills_dictionary and self.encoding.fixed:
+            raise BadValue(0, "another file has fixed the dictionary; finish this one first, or give it its own")
+        return self.encoding.encode(part.values)
+
+    def append(self, ids, part):
+        if self.hotness is None:
+            self.hotness = part.hotness
+            if self.hotness == 0:
+                self.offsets = self.spool(np.int64)
+                self.offsets.append(np.zeros(1, np.int64))
+        if self.hotness == 0:
+            self.offsets.append(part.offsets[1:] + self.ids.count)
+        self.ids.append(ids)
+        self.largest = max(self.largest, int(ids.max(initial=0)))
+
+    def columns(self, samples):
+        final = self.encoding.fix() if self.fills_dictionary else None
+        rows = self.encoding.rows if self.encoding else None
+        rows = rows or self.largest + 1
+        attributes = {"rows": rows}
+        if self.hotness != 0:
+            attributes["hotness"] = self.hotness or 1
+        path = f"/sparse/{self.name}"
+        yield StoredColumn(f"{path}/ids", self.ids, (self.ids.count,), self.hotness or 1, offsets=self.offsets,
+                           dtype=np.int32 if rows <= 1 << 31 else np.int64, attributes=attributes, final=final)
+        if self.hotness == 0:
+            yield StoredColumn(f"{path}/offsets", self.offsets, (samples + 1,), more=1)
+
+
+def shape_name(hotness):
+    return f"{hotness} id{'' if hotness == 1 else 's'} in a sample" if hotness else "lists"
+
+
+def create_file(path, samples, columns):
+    """Creates the HDF5 file with room for all columns, and notes where they are."""
+    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    access.set_alignment(ALIGNMENT, ALIGNMENT)
+    access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
+    with h5py.File(h5py.h5f.create(os.fsencode(path), h5py.h5f.ACC_EXCL, fapl=access)) as file:
+        file.attrs.create("format", np.bytes_("dlrm-dataset"))
+        for name, value in (("version", 1), ("samples", samples), ("checksum_samples", BLOCK)):
+            file.attrs.create(name, value, dtype=np.int64)
+        for column in columns:
+            dataset = create_dataset(file, column.name, column.shape, column.dtype)
+            column.position = dataset.id.get_offset()
+            for name, value in column.attributes.items():
+                dataset.attrs.create(name, value, dtype=np.int64)
+            sums = create_dataset(file, "/checksums" + column.name, (-(-samples // BLOCK),), np.dtype(np.uint32))
+            column.sums_position = sums.id.get_offset()
+
+
+def create_dataset(file, name, shape, dtype):
+    """A contiguous dataset that has its place in the file, and whose elements are not written."""
+    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    creation.set_layout(h5py.h5d.CONTIGUOUS)
+    creation.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    creation.set_obj_track_times(False)
+    links = h5py.h5p.create(h5py.h5p.LINK_CREATE)
+    links.set_create_intermediate_group(True)
+    kind = h5py.h5t.py_create(dtype.newbyteorder("<"), logical=True)
+    made = h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple(shape), creation, links)
+    return h5py.Dataset(made)

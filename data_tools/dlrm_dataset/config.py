@@ -1,0 +1,80 @@
+"""Writes a training config that fits a dataset."""
+import json
+import os
+import re
+
+import numpy as np
+
+from .reader import Dataset
+from .values import DatasetError
+
+PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
+WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}  # that YAML may read as something else
+
+
+def write_config(path, train, test=None, *, embedding_dim=16, bottom_mlp=(64,), top_mlp=(128, 64), interaction="dot",
+                 batch=2048, epochs=1, shared=None, output=None):
+    """Writes a config for the dataset files `train` and `test`. Paths are stored as they are given.
+
+    A feature gets a table of as many rows as its ids need. `shared` names tables for several features:
+    {"item": ["item", "last_items"]}. `embedding_dim` follows the widths of `bottom_mlp`, and 1 those of `top_mlp`.
+    """
+    data = Dataset(train)
+    features, width = data.features, data.dense_width
+    if width == 0:
+        raise DatasetError(f"{train}: no dense columns; a model needs at least one (a constant will do)")
+    if len(data) == 0 or not features:
+        raise DatasetError(f"{train}: {'no samples' if len(data) == 0 else 'no sparse features'} to train on")
+    rows = {name: info.rows for name, info in features.items()}
+    if test is not None:
+        add_test_rows(rows, features, train, test, Dataset(test), width)
+    lines = ["model:", f"  dense_features: {width}", f"  embedding_dim: {embedding_dim}",
+             f"  bottom_mlp: {[*bottom_mlp, embedding_dim]}", f"  top_mlp: {[*top_mlp, 1]}",
+             f"  interaction: {interaction}", "  tables:"]
+    hotness = {name: mean_hotness(info, len(data)) for name, info in features.items()}
+    lines += [f"    - {table}" for table in tables(rows, hotness, shared or {})]
+    paths = {"train": train} if test is None else {"train": train, "test": test}
+    entries = ", ".join(f"{key}: {scalar(os.fspath(value))}" for key, value in paths.items())
+    folder = output or "runs/" + os.path.splitext(os.path.basename(path))[0]
+    lines += [f"data: {{{entries}}}", "train:", f"  global_batch_size: {min(batch, len(data))}", f"  epochs: {epochs}",
+              "  dense_optimizer: {type: adagrad, lr: 0.02}", "  sparse_optimizer: {type: adagrad, lr: 0.05}",
+              f"output: {{directory: {scalar(folder)}}}",
+              f"checkpoint: {{directory: {scalar(os.path.join(folder, 'checkpoints'))}, at_end: true}}"]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def add_test_rows(rows, features, train, test, data, width):
+    if data.dense_width != width:
+        raise DatasetError(f"{test}: {data.dense_width} dense columns, {width} in {train}")
+    for name, info in features.items():
+        if name not in data.features:
+            raise DatasetError(f"{test}: there is no feature {name} as in {train}")
+        if data.features[name].hotness != info.hotness:
+            raise DatasetError(f"{test}: feature {name} has hotness {data.features[name].hotness}, {info.hotness} in "
+                               f"{train} (0: bags of any length)")
+        rows[name] = max(rows[name], data.features[name].rows)
+
+
+def mean_hotness(info, samples):
+    return info.hotness or max(1, int(np.rint(info.count / samples)))
+
+
+def tables(rows, hotness, shared):
+    """The entries of model.tables."""
+    left = dict(rows)
+    for table, names in shared.items():
+        unknown = [name for name in names if name not in left]
+        if unknown:
+            raise DatasetError(f"table {table}: there is no feature {unknown[0]}, or it has a table already")
+        largest = max(left.pop(name) for name in names)
+        listed = ", ".join(f"{{name: {scalar(name)}, hotness: {hotness[name]}}}" for name in names)
+        yield f"{{name: {scalar(table)}, rows: {largest}, features: [{listed}]}}"
+    for name, count in left.items():
+        more = f", hotness: {hotness[name]}" if hotness[name] != 1 else ""
+        yield f"{{name: {scalar(name)}, rows: {count}{more}}}"
+
+
+def scalar(text):
+    """Text in YAML."""
+    return text if PLAIN.fullmatch(text) and text.lower() not in WORDS else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,193 @@
+"""Writes dataset files (docs/file-formats.md) from arrays, chunk by chunk."""
+import os
+import re
+import tempfile
+
+import numpy as np
+
+from .columns import Feature, Spool, StoredColumn, create_file
+from .values import BadValue, DatasetError, float_array, label_array
+
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")  # that a config can name
+
+
+def write(path, data, label, dense=(), sparse=()):
+    """Writes one file of the columns of `data`. Returns the encodings by feature, for another file (see Writer)."""
+    with Writer(path, label, dense, sparse) as writer:
+        writer.append(data)
+    return writer.encodings
+
+
+class Writer:
+    """Writes a file of any number of chunks. The columns wait in files without names in the output's folder, so
+    memory holds one chunk or block. The file gets its name when it is whole, at the end of `with` or by finish().
+
+    A chunk is a DataFrame, a dict of arrays, or anything else whose columns are chunk[name]. `label` is a name,
+    `dense` a name or several. `sparse` is a list of names, or a dict from names to encodings: Integers,
+    Dictionary or Hashed. None stands for Integers if the first chunk has integers there, otherwise for Dictionary.
+    """
+
+    def __init__(self, path, label, dense=(), sparse=()):
+        self.path = os.fspath(path)
+        self.samples = 0
+        self.label = label
+        self.dense = [dense] if isinstance(dense, str) else list(dense)
+        self.width = None  # numbers of a sample
+        self.spools = []
+        encodings = sparse if hasattr(sparse, "items") else dict.fromkeys(sparse)
+        for name in encodings:
+            if not isinstance(name, str) or not NAME.fullmatch(name):
+                raise DatasetError(f"{self.path}: a feature cannot be named {name!r}: letters, digits, _ - . (not "
+                                   "first), at most 200")
+        try:
+            self.labels, self.numbers = self.spool(None), self.spool(np.float32)
+            self.features = [Feature(name, encoding, self.spool) for name, encoding in encodings.items()]
+        except OSError as error:
+            self.close()
+            raise self.failed("cannot create", error) from None
+
+    @property
+    def encodings(self):
+        return {feature.name: feature.encoding for feature in self.features}
+
+    def append(self, chunk):
+        """Appends the samples of a chunk. After an error the writer is closed, and no file remains."""
+        self.check_open()
+        try:
+            self.append_columns(chunk)
+        except OSError as error:
+            self.close()
+            raise self.failed("cannot write", error) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def finish(self):
+        """Completes the file: syncs it, and gives it its name."""
+        self.check_open()
+        partial = f"{self.path}.partial"
+        try:
+            remove(partial)
+            self.write_file(partial)
+            os.replace(partial, self.path)
+        except OSError as error:
+            raise self.failed("cannot write", error) from None
+        finally:
+            remove(partial)
+            self.close()
+        sync_folder(os.path.dirname(self.path) or ".")
+
+    def close(self):
+        """Drops what was appended, unless the file is finished."""
+        for spool in self.spools:
+            spool.file.close()
+        self.spools = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None and self.spools:
+            self.finish()
+        self.close()
+
+    def check_open(self):
+        if not self.spools:
+            raise DatasetError(f"{self.path}: this writer is closed")
+
+    def spool(self, dtype):
+        self.spools.append(Spool(tempfile.TemporaryFile(dir=os.path.dirname(self.path) or "."), dtype))
+        return self.spools[-1]
+
+    def failed(self, what, error):
+        return DatasetError(f"{self.path}: {what}: {error.strerror or error}")
+
+    def append_columns(self, chunk):
+        labels = self.use(label_array, self.label, column_of(self.path, chunk, self.label))
+        dense = [self.use(float_array, name, column_of(self.path, chunk, name)) for name in self.dense]
+        parts = [self.use(feature.part, feature.name, column_of(self.path, chunk, feature.name))
+                 for feature in self.features]
+        lengths = [(name, len(values)) for name, values in zip(self.dense, dense)]
+        lengths += [(feature.name, part.samples) for feature, part in zip(self.features, parts)]
+        for name, length in lengths:
+            if length != len(labels):
+                raise DatasetError(f"{self.path}: column {name} ends at record {self.samples + length}, column "
+                                   f"{self.label} at record {self.samples + len(labels)}")
+        if len(labels) == 0:
+            return  # says nothing of types and widths
+        self.append_labels(labels)
+        self.append_dense(dense, len(labels))
+        for feature, part in zip(self.features, parts):
+            feature.append(self.use(feature.encode, feature.name, part, part.sample_of), part)
+        self.samples += len(labels)
+
+    def use(self, function, name, column, sample_of=lambda index: index):
+        """function(column), with errors that name column and record."""
+        try:
+            return function(column)
+        except BadValue as bad:
+            where = "" if bad.index is None else f", record {self.samples + sample_of(bad.index)}"
+            raise DatasetError(f"{self.path}: column {name}{where}: {bad.problem}") from None
+
+    def append_labels(self, labels):
+        if self.labels.dtype is None:
+            self.labels.dtype = labels.dtype
+        elif self.labels.dtype == np.uint8 and labels.dtype != np.uint8:
+            raise DatasetError(f"{self.path}: column {self.label}, record {self.samples}: floats after integers")
+        self.labels.append(labels.astype(self.labels.dtype))
+
+    def append_dense(self, columns, count):
+        for name, column in zip(self.dense, columns):
+            if column.ndim > 2:
+                raise DatasetError(f"{self.path}: column {name}: its shape is {column.shape}; one or two dimensions "
+                                   "are needed")
+        matrix = np.concatenate([np.empty((count, 0), np.float32)] + [column.reshape(count, -1) for column in columns],
+                                axis=1)
+        if self.width is None:
+            self.width = matrix.shape[1]
+        elif self.width != matrix.shape[1]:
+            raise DatasetError(f"{self.path}: columns {', '.join(self.dense)}, record {self.samples}: "
+                               f"{matrix.shape[1]} numbers in a sample, {self.width} in those before")
+        self.numbers.append(matrix)
+
+    def write_file(self, path):
+        self.labels.dtype = self.labels.dtype or np.dtype(np.uint8)
+        width = self.width or 0
+        columns = [StoredColumn("/label", self.labels, (self.samples,)),
+                   StoredColumn("/dense", self.numbers, (self.samples, width), width)]
+        for feature in self.features:
+            columns += feature.columns(self.samples)
+        create_file(path, self.samples, columns)
+        with open(path, "r+b") as file:
+            for column in columns:
+                column.write(file, self.samples)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def column_of(path, chunk, name):
+    try:
+        return chunk[name]
+    except (KeyError, ValueError, IndexError, TypeError):
+        names = list(chunk.keys()) if hasattr(chunk, "keys") else getattr(getattr(chunk, "dtype", None), "names", None)
+        raise DatasetError(f"{path}: there is no column {name}; there are {names or 'none'}") from None
+
+
+def remove(path):
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def sync_folder(folder):
+    """The name is safe after this. A folder may be writable but not readable."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    os.close(handle)

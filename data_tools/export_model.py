@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Exports a trained model, so that other programs can use it without dlrm-train.
+
+    export_model.py CHECKPOINT --to npz MODEL.npz
+    export_model.py CHECKPOINT --to torch MODEL.py
+    export_model.py CHECKPOINT --to onnx MODEL.onnx
+
+CHECKPOINT is a folder step_*, or one that contains them, of which the newest is taken. The whole
+model must fit in memory.
+
+npz: the arrays by their names in the checkpoint, and `model`, which describes the layers in JSON.
+torch: MODEL.py has the class Model and no other dependency; MODEL.pt has its weights.
+onnx: inputs `dense` [b, d] and ids [b, L] of each feature, filled up with -1; output `probability`
+  [b]. Weights of 1 KiB or more are in MODEL.onnx.data.
+
+docs/model.md has the formulas. Needs NumPy, h5py and PyYAML, and the package `torch` or `onnx` for
+these formats.
+"""
+import argparse
+import importlib
+import json
+import os
+import sys
+import tempfile
+
+import numpy as np
+
+import trained_model
+
+
+def write_npz(model, path):
+    with open(path, "wb") as file:
+        np.savez(file, model=json.dumps(model.description()), **model.arrays)
+
+
+def write_torch(model, path):
+    import export_torch
+    weights = os.path.splitext(path)[0] + ".pt"
+    source = export_torch.source(model, os.path.basename(weights))
+    replace_files({path: lambda name: write_text(name, source),
+                   weights: lambda name: export_torch.save_weights(model, name)})
+
+
+def write_text(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def replace_files(writers):
+    """Writes each file under another name in its folder, and renames all when they are complete."""
+    written = {}
+    try:
+        for path, write in writers.items():
+            handle, written[path] = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".export-")
+            os.close(handle)
+            write(written[path])
+        umask = os.umask(0)
+        os.umask(umask)
+        for path in list(written):
+            os.chmod(written[path], 0o666 & ~umask)
+            os.replace(written.pop(path), path)
+    finally:
+        for name in written.values():
+            os.unlink(name)
+
+
+def write_onnx(model, path):
+    import export_onnx
+    export_onnx.save(model, path)
+
+
+FORMATS = {"npz": (".npz", None, lambda model, path: replace_files({path: lambda n: write_npz(model, n)})),
+           "torch": (".py", "torch", write_torch),
+           "onnx": (".onnx", "onnx", write_onnx)}
+
+
+def fail(text):
+    print(f"error: {text}", file=sys.stderr)
+    sys.exit(2)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint")
+    parser.add_argument("--to", choices=FORMATS, required=True, help="format of the file")
+    parser.add_argument("out", help="the file to write")
+    args = parser.parse_args()
+    ending, package, write = FORMATS[args.to]
+    if not args.out.endswith(ending):
+        fail(f"{args.out}: --to {args.to} writes a file whose name ends in {ending}")
+    if package:
+        try:
+            importlib.import_module(package)
+        except ImportError:
+            fail(f"--to {args.to} needs the Python package {package}: pip install {package}")
+    try:
+        write(trained_model.load(args.checkpoint), args.out)
+    except (trained_model.ModelError, OSError) as error:
+        fail(error)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""The ONNX graph of a trained model. See export_model.py."""
+import os
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import trained_model
+
+OPSET = 13
+
+
+class Graph:
+    """Collects nodes and weights. Each method adds a node and returns the name of its result."""
+
+    def __init__(self):
+        self.nodes, self.weights, self.inputs = [], [], []
+
+    def input(self, name, kind, shape):
+        self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
+        return name
+
+    def constant(self, name, array):
+        self.weights.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    def numbers(self, *values):
+        return self.constant(f"/numbers/{len(self.weights)}", np.array(values, np.int64))
+
+    def scalar(self, value):
+        return self.constant(f"/number/{len(self.weights)}", np.float32(value))
+
+    def node(self, kind, *inputs, **attributes):
+        name = f"/{kind.lower()}/{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def linear(self, x, name, weight, bias):
+        return self.node("Gemm", x, self.constant(name + "/weight", weight),
+                         self.constant(name + "/bias", bias), transB=1)
+
+    def activate(self, kind, z):
+        if kind == "silu":
+            return self.node("Mul", z, self.node("Sigmoid", z))
+        if kind == "gelu":
+            cube = self.node("Mul", self.node("Mul", self.node("Mul", z, z), z), self.scalar(0.044715))
+            inner = self.node("Mul", self.node("Add", z, cube), self.scalar(np.sqrt(2 / np.pi)))
+            half = self.node("Mul", z, self.scalar(0.5))
+            return self.node("Mul", half, self.node("Add", self.node("Tanh", inner), self.scalar(1)))
+        return self.node({"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh"}[kind], z)
+
+
+def mlp(graph, model, part, x, activate_last):
+    layers = model.layers(part)
+    for i, (weight, bias) in enumerate(layers):
+        x = graph.linear(x, f"mlp/{part}/{i}", weight, bias)
+        if activate_last or i + 1 < len(layers):
+            x = graph.activate(model.activation, x)
+    return x
+
+
+def pool(graph, feature, table):
+    """Sums or averages the rows of ids that are not -1."""
+    ids = graph.input(feature.name, TensorProto.INT64, ["b", f"ids_of_{feature.name}"])
+    missing = graph.node("Less", ids, graph.numbers(0))
+    there = graph.node("Cast", graph.node("Not", missing), to=TensorProto.FLOAT)
+    rows = graph.node("Gather", table, graph.node("Max", ids, graph.numbers(0)), axis=0)
+    masked = graph.node("Mul", rows, graph.node("Unsqueeze", there, graph.numbers(2)))
+    total = graph.node("ReduceSum", masked, graph.numbers(1), keepdims=0)
+    if feature.pooling == "sum":
+        return total
+    count = graph.node("ReduceSum", there, graph.numbers(1), keepdims=1)
+    return graph.node("Div", total, graph.node("Max", count, graph.scalar(1)))
+
+
+def stack(graph, vectors):
+    return graph.node("Concat", *[graph.node("Unsqueeze", v, graph.numbers(1)) for v in vectors], axis=1)
+
+
+def dot(graph, model, x, e):
+    n = len(e) + 1
+    v = stack(graph, [x] + e)
+    products = graph.node("MatMul", v, graph.node("Transpose", v, perm=[0, 2, 1]))
+    i, j = np.tril_indices(n, -1)
+    flat = graph.node("Reshape", products, graph.numbers(-1, n * n))
+    return graph.node("Concat", x, graph.node("Gather", flat, graph.numbers(*(i * n + j)), axis=1), axis=1)
+
+
+def fm(graph, model, x, e):
+    v = stack(graph, [x] + e)
+    total = graph.node("ReduceSum", v, graph.numbers(1), keepdims=0)
+    squares = graph.node("ReduceSum", graph.node("Mul", v, v), graph.numbers(1), keepdims=0)
+    twice = graph.node("Sub", graph.node("Mul", total, total), squares)
+    half = graph.node("Mul", graph.node("ReduceSum", twice, graph.numbers(1), keepdims=1), graph.scalar(0.5))
+    return graph.node("Concat", x, *e, half, axis=1)
+
+
+def cross(graph, model, x, e):
+    z = x0 = graph.node("Concat", x, *e, axis=1)
+    for i, (v, u, bias) in enumerate(model.cross_layers()):
+        low = graph.node("Gemm", z, graph.constant(f"cross/{i}/v", v), transB=1)
+        z = graph.node("Add", graph.node("Mul", x0, graph.linear(low, f"cross/{i}/u", u, bias)), z)
+    return z
+
+
+def concat(graph, model, x, e):
+    window = model.interaction.get("average_pool", 0)
+    if window:
+        width = sum(model.table(f.table).shape[1] for f in model.features)
+        matrix = trained_model.pooling_matrix(width, window).astype(np.float32)
+        e = [graph.node("MatMul", graph.node("Concat", *e, axis=1), graph.constant("average_pool", matrix))]
+    last = model.interaction.get("order") == "dense_last"
+    return graph.node("Concat", *(e + [x] if last else [x] + e), axis=1)
+
+
+INTERACTIONS = {"dot": dot, "fm": fm, "cross": cross, "concat": concat}
+
+
+def make(model):
+    graph = Graph()
+    x = graph.input("dense", TensorProto.FLOAT, ["b", model.dense_features])
+    tables = {name: graph.constant(f"tables/{name}", model.table(name)) for name in model.tables}
+    x = mlp(graph, model, "bottom", x, activate_last=True)
+    e = [pool(graph, feature, tables[feature.table]) for feature in model.features]
+    z = INTERACTIONS[model.interaction["type"]](graph, model, x, e)
+    logits = mlp(graph, model, "top", z, activate_last=False)
+    flat = graph.node("Reshape", logits, graph.numbers(-1))
+    graph.nodes.append(helper.make_node("Sigmoid", [flat], ["probability"]))
+    output = helper.make_tensor_value_info("probability", TensorProto.FLOAT, ["b"])
+    whole = helper.make_graph(graph.nodes, "dlrm", graph.inputs, [output], graph.weights)
+    made = helper.make_model(whole, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="dlrm-train")
+    made.ir_version = 7  # of this opset
+    return made
+
+
+def save(model, path):
+    """Writes the graph to `path` and weights of 1 KiB or more to `path`.data, both complete or not at all."""
+    data = path + ".data"
+    folder = os.path.dirname(path) or "."
+    unfinished = [os.path.join(folder, "." + os.path.basename(name) + ".partial") for name in (path, data)]
+    try:
+        made = make(model)
+        onnx.save_model(made, unfinished[0], save_as_external_data=True, all_tensors_to_one_file=True,
+                        location=os.path.basename(unfinished[1]), size_threshold=1024)
+        rename_data(unfinished[0], os.path.basename(data))
+        for name, final in zip(reversed(unfinished), (data, path)):
+            if os.path.exists(name):
+                os.replace(name, final)
+    finally:
+        for name in unfinished:
+            if os.path.exists(name):
+                os.unlink(name)
+    onnx.checker.check_model(path)
+
+
+def rename_data(path, name):
+    """Makes the graph name another file of weights."""
+    made = onnx.load_model(path, load_external_data=False)
+    for weight in made.graph.initializer:
+        for entry in weight.external_data:
+            if entry.key == "location":
+                entry.value = name
+    with open(path, "wb") as file:
+        file.write(made.SerializeToString())

@@ -1,0 +1,149 @@
+"""The PyTorch source and weights of a trained model. See export_model.py."""
+import pprint
+
+import torch
+
+SOURCE = '''"""A model that was trained by dlrm-train.
+
+    model = Model.load("{weights}")
+    probabilities = model(dense, bags).sigmoid()
+
+dense: float32 [b, {dense}]. bags: for each feature int64 ids [b, hotness], or (ids [n], offsets [b + 1]).
+"""
+import torch
+from torch.nn import functional
+
+TABLES = {tables}
+
+# The features in the order of their vectors. Each names its table and how a bag's rows are combined.
+FEATURES = {features}
+
+# [out, in] of each layer.
+BOTTOM = {bottom}
+TOP = {top}
+
+
+def activation(z):
+    return {activation}
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tables = torch.nn.ParameterList(torch.empty(rows, dim) for rows, dim in TABLES.values())
+        self.bottom = torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in BOTTOM)
+        self.top = torch.nn.ModuleList(torch.nn.Linear(n, out) for out, n in TOP){init}
+
+    @classmethod
+    def load(cls, path):
+        model = cls()
+        model.load_state_dict(torch.load(path, map_location="cpu"))
+        return model.eval()
+
+    def forward(self, dense, bags):
+        """The logit of each sample, [b]."""
+        x = dense
+        for layer in self.bottom:
+            x = activation(layer(x))
+        e = [self.pool(feature, bags[feature]) for feature in FEATURES]
+        z = self.interact(x, e)
+        for layer in self.top[:-1]:
+            z = activation(layer(z))
+        return self.top[-1](z)[:, 0]
+
+    def pool(self, feature, bag):
+        """The pooled vectors of a feature, [b, dim]. That of an empty bag is 0."""
+        table, mode = FEATURES[feature]
+        weight = self.tables[list(TABLES).index(table)]
+        if isinstance(bag, tuple):
+            return functional.embedding_bag(bag[0], weight, bag[1], mode=mode, include_last_offset=True)
+        return functional.embedding_bag(bag, weight, mode=mode)
+
+    def interact(self, x, e):
+        """The input of the top layers."""
+{interact}
+'''
+
+ACTIVATIONS = {
+    "relu": "torch.relu(z)",
+    "gelu": 'functional.gelu(z, approximate="tanh")',
+    "silu": "functional.silu(z)",
+    "sigmoid": "torch.sigmoid(z)",
+    "tanh": "torch.tanh(z)",
+}
+
+DOT = '''
+v = torch.stack([x] + e, 1)
+i, j = torch.tril_indices(v.shape[1], v.shape[1], -1)
+return torch.cat([x, (v @ v.transpose(1, 2))[:, i, j]], 1)
+'''
+
+FM = '''
+v = torch.stack([x] + e, 1)
+fm = 0.5 * (v.sum(1) ** 2 - (v ** 2).sum(1)).sum(1, keepdim=True)
+return torch.cat([x] + e + [fm], 1)
+'''
+
+CROSS = '''
+z = x0 = torch.cat([x] + e, 1)
+for v, u in zip(self.cross_v, self.cross_u):
+    z = x0 * u(v(z)) + z
+return z
+'''
+
+CROSS_INIT = '''
+        self.cross_v = torch.nn.ModuleList(torch.nn.Linear({n}, {rank}, bias=False) for _ in range({layers}))
+        self.cross_u = torch.nn.ModuleList(torch.nn.Linear({rank}, {n}) for _ in range({layers}))'''
+
+POOLED = '''
+# Averages of {window} columns each. The first and the last window may have fewer.
+e = torch.cat(e, 1)
+left, right = {left}, {right}
+sums = functional.pad(e, (left, right)).reshape(len(e), -1, {window}).sum(2)
+columns = functional.pad(torch.ones_like(e[:1]), (left, right)).reshape(1, -1, {window}).sum(2)
+e = [sums / columns]
+'''
+
+
+def concat(interaction, width):
+    window = interaction.get("average_pool", 0)
+    code = ""
+    if window:
+        missing = -width % window
+        code = POOLED.format(window=window, left=missing // 2, right=missing - missing // 2)
+    order = "e + [x]" if interaction.get("order") == "dense_last" else "[x] + e"
+    return code + f"\nreturn torch.cat({order}, 1)\n"
+
+
+def indented(code):
+    return "\n".join(" " * 8 + line for line in code.strip().split("\n") if line)
+
+
+def source(model, weights_name):
+    """The text of a module with the class Model, whose weights are in the file `weights_name`."""
+    shapes = {part: [tuple(weight.shape) for weight, _ in model.layers(part)] for part in ("bottom", "top")}
+    kind, init = model.interaction["type"], ""
+    width = sum(model.table(f.table).shape[1] for f in model.features)
+    if kind == "cross":
+        v = model.cross_layers()[0][0]
+        init = CROSS_INIT.format(n=v.shape[1], rank=v.shape[0], layers=len(model.cross_layers()))
+    code = {"dot": DOT, "fm": FM, "cross": CROSS}.get(kind) or concat(model.interaction, width)
+    return SOURCE.format(
+        weights=weights_name, dense=model.dense_features, init=init, interact=indented(code),
+        tables=pprint.pformat({name: model.table(name).shape for name in model.tables}, sort_dicts=False),
+        features=pprint.pformat({f.name: (f.table, f.pooling) for f in model.features}, sort_dicts=False),
+        bottom=pprint.pformat(shapes["bottom"]), top=pprint.pformat(shapes["top"]),
+        activation=ACTIVATIONS[model.activation])
+
+
+def save_weights(model, path):
+    """Writes the state dict of Model."""
+    state = {f"tables.{i}": model.table(name) for i, name in enumerate(model.tables)}
+    for part in ("bottom", "top"):
+        for i, (weight, bias) in enumerate(model.layers(part)):
+            state[f"{part}.{i}.weight"], state[f"{part}.{i}.bias"] = weight, bias
+    for i, (v, u, bias) in enumerate(model.cross_layers()):
+        state[f"cross_v.{i}.weight"] = v
+        state[f"cross_u.{i}.weight"], state[f"cross_u.{i}.bias"] = u, bias
+    with open(path, "wb") as file:
+        torch.save({name: torch.from_numpy(array) for name, array in state.items()}, file)

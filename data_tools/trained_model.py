@@ -1,0 +1,188 @@
+"""A trained model, read from a checkpoint of dlrm-train. It needs NumPy, h5py and PyYAML.
+
+    model = load("ckpt")                               # the newest step_* there, or one of them
+    probabilities = model.predict(dense, {"C1": ids})  # dense [b, d]; ids [b, hotness]
+
+docs/model.md has the formulas.
+"""
+import glob
+import os
+
+import h5py
+import numpy as np
+import yaml
+
+
+class ModelError(Exception):
+    """A line for the user."""
+
+
+class Feature:
+    """A bag of ids for each sample, looked up in a table."""
+
+    def __init__(self, name, table, pooling):
+        self.name, self.table, self.pooling = name, table, pooling
+
+
+class TrainedModel:
+    """The layers of a model and their arrays.
+
+    arrays: by the names of docs/checkpoint-format.md without the first slash, float32.
+    features: in the order of E's columns.
+    interaction: the map of the config, with its type and options.
+    """
+
+    def __init__(self, config, arrays):
+        model = config["model"]
+        self.arrays = arrays
+        self.dense_features = model["dense_features"]
+        self.activation = model["activation"]
+        interaction = model["interaction"]
+        self.interaction = {"type": interaction} if isinstance(interaction, str) else dict(interaction)
+        self.tables, self.features = [], []
+        for table in model["tables"]:
+            for suffix in suffixes_of(table):
+                self.tables.append(table["name"] + suffix)
+                for feature in table.get("features") or [table]:
+                    pooling = feature.get("pooling", "sum")
+                    self.features.append(Feature(feature["name"] + suffix, self.tables[-1], pooling))
+
+    def layers(self, part):
+        """The (weight [out, in], bias [out]) of each layer of "bottom" or "top"."""
+        names = [f"mlp/{part}/{i}" for i in range(64) if f"mlp/{part}/{i}/weight" in self.arrays]
+        return [(self.arrays[name + "/weight"], self.arrays[name + "/bias"]) for name in names]
+
+    def cross_layers(self):
+        """The (v [rank, n], u [n, rank], bias [n]) of each cross layer."""
+        names = [f"cross/{i}" for i in range(64) if f"cross/{i}/v" in self.arrays]
+        return [tuple(self.arrays[f"{name}/{part}"] for part in ("v", "u", "bias")) for name in names]
+
+    def description(self):
+        """What an exported file says about the model, as JSON values."""
+        return {
+            "dense_features": self.dense_features,
+            "activation": self.activation,
+            "interaction": self.interaction,
+            "tables": [{"name": name, "rows": self.table(name).shape[0], "dim": self.table(name).shape[1]}
+                       for name in self.tables],
+            "features": [{"name": f.name, "table": f.table, "pooling": f.pooling} for f in self.features],
+        }
+
+    def table(self, name):
+        return self.arrays[f"tables/{name}/weight"]
+
+    def predict(self, dense, bags):
+        """Probabilities [b]. bags: for each feature ids [b, hotness], or (ids [n], offsets [b + 1])."""
+        x = self._mlp("bottom", np.asarray(dense, np.float64), activate_last=True)
+        e = [self._pool(feature, bags[feature.name], len(x)) for feature in self.features]
+        logits = self._mlp("top", self._interact(x, e), activate_last=False)[:, 0]
+        return sigmoid(logits).astype(np.float32)
+
+    def _mlp(self, part, x, activate_last):
+        layers = self.layers(part)
+        for i, (weight, bias) in enumerate(layers):
+            x = x @ weight.T.astype(np.float64) + bias
+            if activate_last or i + 1 < len(layers):
+                x = ACTIVATIONS[self.activation](x)
+        return x
+
+    def _pool(self, feature, bag, samples):
+        ids, offsets = bag if isinstance(bag, tuple) else flat_bags(bag)
+        table = self.table(feature.table)
+        if len(offsets) != samples + 1:
+            raise ModelError(f"feature {feature.name}: {len(offsets) - 1} bags for {samples} samples")
+        if len(ids) and not 0 <= np.min(ids) <= np.max(ids) < len(table):
+            raise ModelError(f"feature {feature.name}: an id outside [0, {len(table)})")
+        lengths = np.diff(offsets)
+        sums = np.zeros((samples, table.shape[1]))
+        np.add.at(sums, np.repeat(np.arange(samples), lengths), table[ids])
+        return sums / np.maximum(lengths, 1)[:, None] if feature.pooling == "mean" else sums
+
+    def _interact(self, x, e):
+        kind = self.interaction["type"]
+        if kind == "dot":
+            v = np.stack([x] + e, 1)
+            i, j = np.tril_indices(len(e) + 1, -1)
+            return np.concatenate([x, (v @ v.transpose(0, 2, 1))[:, i, j]], 1)
+        if kind == "fm":
+            v = np.stack([x] + e, 1)
+            fm = 0.5 * (v.sum(1) ** 2 - (v ** 2).sum(1)).sum(1, keepdims=True)
+            return np.concatenate([x] + e + [fm], 1)
+        if kind == "cross":
+            z = x0 = np.concatenate([x] + e, 1)
+            for v, u, bias in self.cross_layers():
+                z = x0 * (z @ v.T.astype(np.float64) @ u.T.astype(np.float64) + bias) + z
+            return z
+        pooled = np.concatenate(e, 1)
+        if self.interaction.get("average_pool", 0):
+            pooled = pooled @ pooling_matrix(pooled.shape[1], self.interaction["average_pool"])
+        last = self.interaction.get("order") == "dense_last"
+        return np.concatenate([pooled, x] if last else [x, pooled], 1)
+
+
+def suffixes_of(table):
+    """"_0", "_1", ... for an entry that stands for several tables."""
+    return [f"_{i}" for i in range(table["count"])] if "count" in table else [""]
+
+
+def flat_bags(ids):
+    ids = np.asarray(ids)
+    if ids.ndim == 1:
+        ids = ids[:, None]
+    return ids.reshape(-1), np.arange(len(ids) + 1) * ids.shape[1]
+
+
+def pooling_matrix(width, window):
+    """[width, ceil(width/window)]: averages windows, centred as TensorFlow's "same"."""
+    windows = -(-width // window)
+    left = (windows * window - width) // 2
+    matrix = np.zeros((width, windows))
+    for k in range(windows):
+        begin = k * window - left
+        columns = range(max(begin, 0), min(begin + window, width))
+        matrix[columns, k] = 1 / len(columns)
+    return matrix
+
+
+def sigmoid(z):
+    return 0.5 * (1 + np.tanh(0.5 * z))
+
+
+ACTIVATIONS = {
+    "relu": lambda z: np.maximum(z, 0),
+    "gelu": lambda z: 0.5 * z * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z ** 3))),
+    "silu": lambda z: z * sigmoid(z),
+    "sigmoid": sigmoid,
+    "tanh": np.tanh,
+}
+
+
+def checkpoint_folder(path):
+    """The folder of one checkpoint: `path`, or the newest step_* in it."""
+    if os.path.exists(os.path.join(path, "index.h5")):
+        return path
+    found = sorted(glob.glob(os.path.join(glob.escape(path), "step_" + "[0-9]" * 9)))
+    if not found:
+        raise ModelError(f"{path}: no checkpoint (step_*) there")
+    return found[-1]
+
+
+def load(path):
+    """Reads the weights of a checkpoint. The optimizer's state is left out."""
+    index = os.path.join(checkpoint_folder(path), "index.h5")
+    arrays = {}
+    try:
+        with h5py.File(index, "r") as file:
+            if file.attrs.get("format") != "dlrm-checkpoint":
+                raise ModelError(f"{index}: not a checkpoint of dlrm-train")
+            config = yaml.safe_load(file.attrs["config"])
+            for name in file.attrs["tensors"].strip().split("\n"):
+                if name.rsplit("/", 1)[-1] in ("weight", "bias", "v", "u"):
+                    arrays[name.strip("/")] = file[name][()]
+    except OSError as error:
+        raise ModelError(f"{index}: {error}") from None
+    for name, array in arrays.items():
+        # Rows of a rank file that is missing read as NaN.
+        if not np.isfinite(array).all():
+            raise ModelError(f"{index}: /{name} has values that are not finite; is a rank file missing?")
+    return TrainedModel(config, arrays)

@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dlrm/comm/communicator.h"
+#include "dlrm/core/view.h"
+
+namespace dlrm {
+
+/// Writes the probability and the label of every evaluated sample to one file, in the order of
+/// data.test. The file has the same samples in the same order for any number of ranks. Rank 0
+/// writes it as batches are evaluated. All calls are collective. An error is the same on every
+/// rank, and leaves no file.
+class PredictionFile {
+ public:
+  /// A name that ends in .csv is text: a line "sample,label,probability" for each sample, after a
+  /// line with these names. A name that ends in .h5 is an HDF5 file with /sample (int64), /label
+  /// and /probability (float32), each [samples]. usage_error for another name, and if the file
+  /// cannot be made.
+  PredictionFile(Communicator& comm, const std::string& path, int64_t samples);
+  ~PredictionFile();
+
+  /// Appends the next global batch, of `size` samples. Each rank passes its part,
+  /// part_of(size, rank, world).
+  void append(int64_t size, View<const float> probabilities, View<const float> labels);
+  /// Puts the file in its place.
+  void finish();
+
+  class Writer;
+
+ private:
+  Communicator& comm_;
+  std::unique_ptr<Writer> writer_;  ///< on rank 0
+};
+
+}  // namespace dlrm

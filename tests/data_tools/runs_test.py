@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""data_tools/compare_runs.py and plot_run.py, with folders as runs leave them."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TOOLS = os.path.join(ROOT, "data_tools")
+sys.path.insert(0, TOOLS)
+
+import run_files  # noqa: E402
+
+CONFIG = """model:
+  dense_features: 13
+  bottom_mlp: [64, 16]
+  interaction: {type: cross, layers: 3}
+  tables:
+    - {name: C1, rows: ROWS, features: [{name: a, hotness: 2}]}
+    - {name: "no", rows: 7}
+data:
+  train: "/d/a, b: [1].h5"
+  test: ""
+train:
+  dense_optimizer: {type: adagrad, lr: LR}
+comm: auto
+output:
+  directory: FOLDER
+"""
+
+try:
+    import matplotlib  # noqa: F401
+    DRAWS = True
+except ImportError:
+    DRAWS = False
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def run_folder(self, name, lr="0.1", rows="100", auc=0.75, ended=True):
+        folder = os.path.join(self.folder, name)
+        os.makedirs(folder)
+        self.write(folder, "config.yaml", CONFIG.replace("LR", lr).replace("ROWS", rows).replace("FOLDER", name))
+        lines = [{"step": 1, "samples": 8, "loss": 0.7, "samples_per_second": 100.0},
+                 {"step": 20, "samples": 160, "loss": 0.5, "samples_per_second": 1500.0},
+                 {"step": 20, "auc": auc, "log_loss": 0.512345, "accuracy": 0.6, "calibration": 1.0}]
+        self.write(folder, "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        if ended:
+            self.write(folder, "summary.json", json.dumps({
+                "samples_per_second": 12345.6, "device": "cpu", "stages_ms": {"lookup": 1.0, "top": 2.0},
+                "eval": {"auc": auc, "log_loss": 0.512345}}))
+        return folder
+
+    def write(self, folder, name, text):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def tool(self, name, *words, **variables):
+        return subprocess.run([sys.executable, os.path.join(TOOLS, name), *words], capture_output=True, text=True,
+                              env={**os.environ, **variables}, timeout=120)
+
+    def assert_refused(self, expected, *words, **variables):
+        done = self.tool(*words, **variables)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("error: "), done.stderr)
+        self.assertIn(expected, done.stderr)
+
+    def compare(self, *folders):
+        done = self.tool("compare_runs.py", *folders)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return [line.split("  ") for line in done.stdout.splitlines()]
+
+    def cells(self, *folders):
+        return [[cell.strip() for cell in line if cell.strip()] for line in self.compare(*folders)]
+
+
+class Config(unittest.TestCase):
+    def test_is_read_flat(self):
+        flat = run_files.flat_config(CONFIG)
+        self.assertEqual(flat, {
+            "model.dense_features": "13", "model.bottom_mlp": "[64, 16]", "model.interaction.type": "cross",
+            "model.interaction.layers": "3", "model.tables.C1.rows": "ROWS", "model.tables.C1.features.a.hotness": "2",
+            "model.tables.no.rows": "7", "data.train": "/d/a, b: [1].h5", "data.test": "",
+            "train.dense_optimizer.type": "adagrad", "train.dense_optimizer.lr": "LR", "comm": "auto",
+            "output.directory": "FOLDER"})
+
+
+class Compare(Runs):
+    def test_shows_results_and_the_keys_that_differ(self):
+        one, two = self.run_folder("one"), self.run_folder("two", lr="0.02", rows="200", auc=0.76543219)
+        self.assertEqual(self.cells(one, two), [
+            ["run", "steps", "AUC", "log loss", "samples/s", "model.tables.C1.rows", "train.dense_optimizer.lr"],
+            ["one", "20", "0.75000", "0.51235", "12,346", "100", "0.1"],
+            ["two", "20", "0.76543", "0.51235", "12,346", "200", "0.02"]])
+
+    def test_shows_a_run_that_has_not_ended(self):
+        folder = self.run_folder("one", auc=None, ended=False)
+        with open(os.path.join(folder, "metrics.jsonl"), "a", encoding="utf-8") as file:
+            file.write('{"step": 40, "lo')
+        self.assertEqual(self.cells(folder)[1], ["one", "20 (no end)", "-", "0.51235", "1,500"])
+
+    def test_tells_runs_of_one_name_apart(self):
+        one, two = self.run_folder("a/run"), self.run_folder("b/run")
+        self.assertEqual([line[0] for line in self.cells(one, two)], ["run", one, two])
+
+    def test_names_what_is_wrong(self):
+        folder = self.run_folder("one")
+        self.assert_refused("no such folder", "compare_runs.py", os.path.join(self.folder, "none"))
+        self.assert_refused("there is no metrics.jsonl", "compare_runs.py", self.folder)
+        self.write(folder, "metrics.jsonl", '{"step": 1, "loss": 1}\n[3]\n')
+        self.assert_refused("metrics.jsonl: line 2 is not a JSON object", "compare_runs.py", folder)
+        self.write(folder, "metrics.jsonl", "")
+        self.write(folder, "summary.json", "{")
+        self.assert_refused("summary.json: cannot be read", "plot_run.py", folder, "--output", "x.svg")
+        self.write(folder, "summary.json", "{}")
+        self.write(folder, "config.yaml", "model: {a: 1\n")
+        self.assert_refused("config.yaml: cannot be read", "compare_runs.py", folder)
+
+
+class Figures(Runs):
+    def test_without_matplotlib_name_the_package(self):
+        self.write(self.folder, "matplotlib.py", "raise ImportError\n")
+        run = self.run_folder("one")
+        measured = os.path.join(run, "summary.json")
+        for words in (("plot_run.py", run, "--output"), ("compare_runs.py", run, "--figure"),
+                      ("plot_cache.py", measured, "--output"), ("plot_batch_sweep.py", measured, "--output")):
+            done = self.tool(*words, os.path.join(self.folder, "x.svg"), PYTHONPATH=self.folder)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertIn("has no matplotlib: install it with launch/install_deps.sh plot", done.stderr)
+
+    @unittest.skipUnless(DRAWS, "matplotlib is not installed")
+    def test_are_drawn(self):
+        runs = [self.run_folder("one"), self.run_folder("two", lr="0.2", auc=None, ended=False)]
+        for words, ending, start in ((["plot_run.py", runs[0], "--output"], ".svg", b"<?xml"),
+                                     (["plot_run.py", runs[1], "--output"], ".png", b"\x89PNG"),
+                                     (["compare_runs.py", *runs, "--figure"], ".svg", b"<?xml")):
+            figure = os.path.join(self.folder, "figure" + ending)
+            done = self.tool(*words, figure)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with open(figure, "rb") as file:
+                self.assertTrue(file.read().startswith(start))
+            os.remove(figure)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["one", "two"])
+
+    @unittest.skipUnless(DRAWS, "matplotlib is not installed")
+    def test_name_an_output_that_cannot_be(self):
+        run = self.run_folder("one")
+        self.assert_refused("a figure ends with one of", "plot_run.py", run, "--output", "x.txt")
+        self.assert_refused("No such file or directory", "plot_run.py", run, "--output", self.folder + "/no/x.svg")
+
+
+if __name__ == "__main__":
+    unittest.main()
