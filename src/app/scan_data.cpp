@@ -45,12 +45,13 @@ void read_batches(const RunConfig& config, int64_t most, Scan& scan) {
 
 Scan empty_caches(const RunConfig& config, const Plan& plan) {
   Scan scan;
-  bool caches = false;
+  const bool caches = std::any_of(plan.shards.begin(), plan.shards.end(), [](const Shard& shard) {
+    return shard.tier == MemoryTier::kCached;
+  });
+  if (!caches) return scan;
   for (int rank = 0; rank < plan.world; ++rank) {
     scan.ranks.emplace_back(config, plan, rank);
-    caches |= !scan.ranks.back().slices().empty();
   }
-  if (!caches) scan.ranks.clear();
   return scan;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-#include <set>
-#include <utility>
 #include <vector>
+
+#include "load_order.h"
 
 namespace dlrm {
 
@@ -18,29 +18,33 @@ class Balance {
 
   void add(int rank, double seconds, double bytes);
 
+  /// Marks these ranks as taken, and all others as free.
+  void set_taken(const std::vector<int>& ranks);
+  void take(int rank);
+
   /// Returns the rank of least load, or of fewest bytes within the slack, among the ranks that are
-  /// not in `taken` and have room for `bytes`. If all ranks are in `taken`, considers all. If none
-  /// has room, returns the rank with the fewest bytes; `overflows()` is true from then on.
-  int pick(double bytes, const std::vector<int>& taken);
+  /// not taken and have room for `bytes`. If all ranks with room are taken, considers those. If
+  /// none has room, returns the rank with the fewest bytes; `overflows()` is true from then on.
+  /// Needs time log(ranks).
+  int pick(double bytes);
 
   /// The `count` ranks of least load, ascending.
   std::vector<int> lightest(int count) const;
 
-  int heaviest() const { return by_load_.rbegin()->second; }
-  double max_load() const { return by_load_.rbegin()->first; }
+  double load(int rank) const { return order_.load(rank); }
+  int heaviest() const { return order_.last(); }
+  double max_load() const { return order_.load(order_.last()); }
   double mean_load() const;
   bool overflows() const { return overflows_; }
-  int world() const { return static_cast<int>(loads_.size()); }
+  int world() const { return order_.size(); }
   double capacity() const { return capacity_; }
   double total_bytes() const;
 
  private:
   bool has_room(int rank, double bytes) const;
-  int emptiest() const;
 
-  std::vector<double> loads_;
-  std::vector<double> bytes_;
-  std::set<std::pair<double, int>> by_load_;
+  LoadOrder order_;
+  std::vector<int> taken_;
   double capacity_;
   double slack_ = 0;
   bool overflows_ = false;

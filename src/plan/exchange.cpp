@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include "dlrm/plan/traffic.h"
 #include "dlrm/wire/message_bytes.h"
@@ -132,22 +134,21 @@ void add_square_sums(const RunConfig& config, const Plan& plan, std::vector<Rank
         hotness_of(table) * static_cast<double>(config.train.global_batch_size));
     // The rows between two shard borders have the same owners, and each owner holds some of the
     // columns.
-    std::vector<int64_t> cuts;
+    std::map<int64_t, std::vector<std::pair<int, int>>> borders;  // owner and change, by row
     for (const Shard& shard : shards) {
-      cuts.push_back(shard.rows.begin);
-      cuts.push_back(shard.rows.end);
+      borders[shard.rows.begin].emplace_back(shard.rank, 1);
+      borders[shard.rows.end].emplace_back(shard.rank, -1);
     }
-    std::sort(cuts.begin(), cuts.end());
-    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-    for (size_t c = 0; c + 1 < cuts.size(); ++c) {
-      std::map<int, int> pieces;  // by owner
-      for (const Shard& shard : shards) {
-        if (shard.rows.begin <= cuts[c] && cuts[c] < shard.rows.end) ++pieces[shard.rank];
+    std::map<int, int> pieces;  // by owner
+    int all = 0;
+    for (auto border = borders.begin(); std::next(border) != borders.end(); ++border) {
+      for (const auto& [rank, change] : border->second) {
+        all += change;
+        if ((pieces[rank] += change) == 0) pieces.erase(rank);
       }
-      int all = 0;
-      for (const auto& [rank, count] : pieces) all += count;
-      const double bytes = 4.0 * unique * static_cast<double>(cuts[c + 1] - cuts[c]) /
-                           static_cast<double>(table.rows);
+      const int64_t rows = std::next(border)->first - border->first;
+      const double bytes =
+          4.0 * unique * static_cast<double>(rows) / static_cast<double>(table.rows);
       for (const auto& [rank, count] : pieces) {
         RankLoad& load = loads[static_cast<size_t>(rank)];
         load.gradient_sent_bytes += bytes * count * static_cast<double>(pieces.size() - 1);

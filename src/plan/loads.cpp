@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/plan.h"
@@ -58,14 +59,35 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
   }
 }
 
+/// Shows cache_bytes() the shards of one rank alone, which the plan has in a row.
+void add_caches(const RunConfig& config, const Plan& plan, std::vector<RankMemory>& memory) {
+  Plan own;
+  own.world = plan.world;
+  for (auto first = plan.shards.begin(); first != plan.shards.end();) {
+    const int rank = first->rank;
+    const auto last = std::find_if(first, plan.shards.end(),
+                                   [&](const Shard& shard) { return shard.rank != rank; });
+    const bool cached = std::any_of(
+        first, last, [](const Shard& shard) { return shard.tier == MemoryTier::kCached; });
+    if (cached) {
+      own.shards.assign(first, last);
+      memory[static_cast<size_t>(rank)].cache = cache_bytes(config, own, rank);
+    }
+    first = last;
+  }
+}
+
+/// What a rank needs for its samples, whatever shards it has.
+struct LocalBytes {
+  double activations = 0, exchange = 0, input = 0;
+};
+
 }  // namespace
 
 std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
   std::vector<RankMemory> memory(static_cast<size_t>(plan.world));
   add_shard_memory(config, plan, memory);
-  for (int rank = 0; rank < plan.world; ++rank) {
-    memory[static_cast<size_t>(rank)].cache = cache_bytes(config, plan, rank);
-  }
+  add_caches(config, plan, memory);
   double message_bytes = 0, list_bytes = 0;  // per sample, of all shards
   double id_messages = 0;                    // per sample, received by every rank
   for (size_t i = 0; i < plan.shards.size(); ++i) {
@@ -90,20 +112,28 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
         routed_bytes(config, table, table.rows,
                      part_of(config.train.global_batch_size, plan.world - 1, plan.world).size());
   }
+  const double dense = dense_bytes(config), libraries = library_bytes(config);
+  std::map<int64_t, LocalBytes> by_samples;  // of which there are two numbers
   for (int rank = 0; rank < plan.world; ++rank) {
     RankMemory& own = memory[static_cast<size_t>(rank)];
     const int64_t local = part_of(config.train.global_batch_size, rank, plan.world).size();
+    const auto [known, is_new] = by_samples.try_emplace(local);
+    LocalBytes& of_samples = known->second;
+    if (is_new) {
+      of_samples = {activation_bytes(config, local), local_exchange_bytes(config, local),
+                    input_bytes(config, local)};
+    }
     own.tables += replicated.tables;
     own.optimizer_state += replicated.optimizer_state;
     own.host_tables += replicated.host_tables;
     own.host_optimizer_state += replicated.host_optimizer_state;
-    own.dense = dense_bytes(config);
-    own.activations = activation_bytes(config, local);
-    own.exchange += replicated.exchange + local_exchange_bytes(config, local) +
-                    static_cast<double>(local) * message_bytes;
+    own.dense = dense;
+    own.activations = of_samples.activations;
+    own.exchange +=
+        replicated.exchange + of_samples.exchange + static_cast<double>(local) * message_bytes;
     own.routing += replicated.routing + static_cast<double>(local) * list_bytes + id_messages;
-    own.libraries = library_bytes(config);
-    own.input = input_bytes(config, local);
+    own.libraries = libraries;
+    own.input = of_samples.input;
   }
   return memory;
 }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "memory.h"
 
@@ -20,6 +22,8 @@ constexpr double kEqualLoads = 0.03;
 /// A rank's room if memory is unknown or too small for all tables, as a multiple of the mean bytes.
 constexpr double kUnknownRoom = 4;
 constexpr double kTightRoom = 1.1;
+/// Parts are made up to this many times smaller than a rank's room if larger ones do not fit.
+constexpr int kFinest = 16;
 /// Number of trials of one more cut. Each trial places everything again.
 constexpr int kTrials = 64;
 
@@ -87,19 +91,27 @@ Placement::Cuts Placement::first_cuts(double bytes_limit) const {
   return cuts;
 }
 
+/// The parts of a table have at most four sizes, so their costs are computed once for each size.
+void Placement::append_pieces(size_t i, Cut cut, std::vector<Piece>& pieces) const {
+  std::map<std::pair<int64_t, int64_t>, Piece> sizes;
+  for (const Shard& shard : cut_table(table(i), tables_[i], cut)) {
+    const int64_t rows = shard.rows.size(), width = shard.columns.size();
+    const auto [known, is_new] = sizes.try_emplace({rows, width});
+    Piece& piece = known->second;
+    if (is_new) {
+      piece.seconds = cost_.shard(table(i), rows, width);
+      piece.bytes = shard_owner_bytes(config_, table(i), rows, width);
+    }
+    piece.shard = shard;
+    pieces.push_back(piece);
+  }
+}
+
 std::vector<Placement::Piece> Placement::pieces_of(const Cuts& cuts) const {
   std::vector<Piece> pieces;
+  for (size_t i = 0; i < tables_.size(); ++i) append_pieces(i, cuts[i], pieces);
   double seconds = 0;
-  for (size_t i = 0; i < tables_.size(); ++i) {
-    for (const Shard& shard : cut_table(table(i), tables_[i], cuts[i])) {
-      Piece piece;
-      piece.shard = shard;
-      piece.seconds = cost_.shard(table(i), shard.rows.size(), shard.columns.size());
-      piece.bytes = shard_owner_bytes(config_, table(i), shard.rows.size(), shard.columns.size());
-      seconds += piece.seconds;
-      pieces.push_back(piece);
-    }
-  }
+  for (const Piece& piece : pieces) seconds += piece.seconds;
   const double room = start_.capacity() * start_.world();
   for (Piece& piece : pieces) {
     piece.weight =
@@ -108,38 +120,53 @@ std::vector<Placement::Piece> Placement::pieces_of(const Cuts& cuts) const {
   return pieces;
 }
 
-Placement::Outcome Placement::place(const Cuts& cuts) const {
+Placement::Outcome Placement::place(const Cuts& cuts, const Bounds& bounds) const {
   Outcome outcome{pieces_of(cuts), start_};
   std::stable_sort(outcome.pieces.begin(), outcome.pieces.end(),
                    [](const Piece& a, const Piece& b) { return a.weight > b.weight; });
   double seconds = 0;
   for (const Piece& piece : outcome.pieces) seconds += piece.seconds;
-  outcome.balance.set_slack(kEqualLoads * (start_.mean_load() + seconds / start_.world()));
+  Balance& balance = outcome.balance;
+  balance.set_slack(kEqualLoads * (start_.mean_load() + seconds / start_.world()));
+  // Pieces of one table are placed in a few runs, so the taken ranks seldom change.
   std::unordered_map<int, std::vector<int>> owners;
+  std::vector<int>* taken = nullptr;
+  int table_of_run = -1;
   for (Piece& piece : outcome.pieces) {
-    std::vector<int>& taken = owners[piece.shard.table];
-    piece.shard.rank = outcome.balance.pick(piece.bytes, taken);
-    taken.push_back(piece.shard.rank);
-    outcome.balance.add(piece.shard.rank, piece.seconds, piece.bytes);
+    if (piece.shard.table != table_of_run) {
+      table_of_run = piece.shard.table;
+      taken = &owners[table_of_run];
+      balance.set_taken(*taken);
+    }
+    const int rank = balance.pick(piece.bytes);
+    piece.shard.rank = rank;
+    taken->push_back(rank);
+    balance.take(rank);
+    balance.add(rank, piece.seconds, piece.bytes);
+    outcome.refused =
+        (!bounds.may_overflow && balance.overflows()) || balance.load(rank) >= bounds.refused_load;
+    if (outcome.refused) return outcome;
   }
+  // A rank without a piece may have a larger load from the start.
+  outcome.refused = balance.max_load() >= bounds.refused_load;
   return outcome;
 }
 
 /// Cuts the most costly part on the rank of largest load further, as long as that lowers the load.
-Placement::Outcome Placement::balanced(Cuts cuts, double bytes_limit) const {
-  Outcome outcome = place(cuts);
+void Placement::balance_further(Outcome& outcome, Cuts cuts, double bytes_limit) const {
   std::vector<char> tried(tables_.size(), 0);
   std::unordered_map<int, size_t> index;
   for (size_t i = 0; i < tables_.size(); ++i) index[tables_[i]] = i;
   for (int trial = 0; trial < kTrials; ++trial) {
     const Balance& balance = outcome.balance;
     if (balance.max_load() <= kBalanced * balance.mean_load()) break;
+    const int heaviest = balance.heaviest();
     std::optional<size_t> chosen;
     double seconds = 0;
     for (const Piece& piece : outcome.pieces) {
+      if (piece.shard.rank != heaviest) continue;
       const size_t i = index[piece.shard.table];
-      if (piece.shard.rank != balance.heaviest() || !may_cut_[i] || tried[i]) continue;
-      if (piece.seconds > seconds) {
+      if (may_cut_[i] && !tried[i] && piece.seconds > seconds) {
         chosen = i;
         seconds = piece.seconds;
       }
@@ -149,17 +176,14 @@ Placement::Outcome Placement::balanced(Cuts cuts, double bytes_limit) const {
     const Cut before = cuts[*chosen];
     cuts[*chosen] = choose_cut(*chosen, 0.6 * seconds, bytes_limit);
     if (cuts[*chosen] == before) continue;
-    Outcome next = place(cuts);
-    const bool better = next.balance.max_load() < 0.99 * balance.max_load() &&
-                        (balance.overflows() || !next.balance.overflows());
-    if (!better) {
+    Outcome next = place(cuts, {false, 0.99 * balance.max_load()});
+    if (next.refused) {
       cuts[*chosen] = before;
       continue;
     }
     outcome = std::move(next);
     std::fill(tried.begin(), tried.end(), char{0});
   }
-  return outcome;
 }
 
 /// Bytes of all tables, uncut. No plan needs fewer.
@@ -185,13 +209,13 @@ std::vector<Shard> Placement::shards() {
   // Parts that are nearly as large as a rank's room leave gaps that only smaller parts can fill.
   double limit = start_.capacity();
   Cuts cuts = first_cuts(limit);
-  Outcome outcome = place(cuts);
-  for (int finer = 2; finer <= 16 && outcome.balance.overflows(); finer *= 2) {
+  Outcome outcome = place(cuts, {});
+  for (int finer = 2; finer <= kFinest && outcome.balance.overflows(); finer *= 2) {
     limit = start_.capacity() / finer;
     cuts = first_cuts(limit);
-    outcome = place(cuts);
+    outcome = place(cuts, {finer == kFinest});
   }
-  if (!outcome.balance.overflows()) outcome = balanced(std::move(cuts), limit);
+  if (!outcome.balance.overflows()) balance_further(outcome, std::move(cuts), limit);
   std::vector<Shard> shards;
   for (const Piece& piece : outcome.pieces) shards.push_back(piece.shard);
   return shards;

@@ -1,4 +1,5 @@
 #pragma once
+#include <limits>
 #include <vector>
 
 #include "dlrm/plan/plan.h"
@@ -32,6 +33,13 @@ class Placement {
   struct Outcome {
     std::vector<Piece> pieces;
     Balance balance;
+    bool refused = false;  ///< some pieces are not placed, because a bound is broken
+  };
+  /// What a placement must keep. It ends at the first piece that breaks a bound, since loads and
+  /// bytes only grow.
+  struct Bounds {
+    bool may_overflow = false;
+    double refused_load = std::numeric_limits<double>::infinity();  ///< of one rank, and above
   };
   using Cuts = std::vector<Cut>;  ///< one per table of tables_
 
@@ -40,9 +48,10 @@ class Placement {
   double least_bytes() const;
   void limit_room();
   Cuts first_cuts(double bytes_limit) const;
+  void append_pieces(size_t i, Cut cut, std::vector<Piece>& pieces) const;
   std::vector<Piece> pieces_of(const Cuts& cuts) const;
-  Outcome place(const Cuts& cuts) const;
-  Outcome balanced(Cuts cuts, double bytes_limit) const;
+  Outcome place(const Cuts& cuts, const Bounds& bounds) const;
+  void balance_further(Outcome& outcome, Cuts cuts, double bytes_limit) const;
 
   const RunConfig& config_;
   const CostModel& cost_;
