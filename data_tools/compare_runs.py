@@ -51,9 +51,7 @@ def draw(runs):
     figure, panels = plot.subplots(1, 3, figsize=(15, 4.5))
     for run in runs:
         for panel, lines, key in zip(panels, (run.steps, run.evals, run.steps), ("loss", "auc", "samples_per_second")):
-            lines = [line for line in lines if line.get(key) is not None]
-            panel.plot([line["step"] for line in lines], [line[key] for line in lines], label=run.name,
-                       marker="o" if len(lines) < 20 else None)
+            figures.curve(panel, lines, key, run.name)
     for panel, title in zip(panels, ("training loss", "AUC of the test data", "samples/s")):
         panel.set(xlabel="step", ylabel=title)
         panel.grid(alpha=0.3)

@@ -21,6 +21,13 @@ def pyplot():
     return matplotlib.pyplot
 
 
+def curve(panel, lines, key, label=None):
+    """Draws a value of metrics.jsonl by step, where it is not null."""
+    lines = [line for line in lines if line.get(key) is not None]
+    panel.plot([line["step"] for line in lines], [line[key] for line in lines], label=label,
+               marker="o" if len(lines) < 20 else None)
+
+
 def save(figure, path):
     """Writes the figure whole or not at all."""
     ending = os.path.splitext(path)[1]
@@ -32,4 +39,6 @@ def save(figure, path):
         figure.savefig(partial, dpi=120)
         os.replace(partial, path)
     except OSError as error:
+        if os.path.exists(partial):
+            os.remove(partial)
         fail(f"--output {path}: {error.strerror}")

@@ -8,14 +8,12 @@ RUN is the run's output.directory. A run without summary.json has no stages yet.
 import argparse
 
 import figures
+from figures import curve
 from run_files import Run, RunError
 
 
-def curve(panel, lines, key, label=None):
-    """Draws what is not null."""
-    lines = [line for line in lines if line.get(key) is not None]
-    panel.plot([line["step"] for line in lines], [line[key] for line in lines], label=label,
-               marker="o" if len(lines) < 20 else None)
+# In the order of a step. Others follow.
+STAGES = ("data", "route", "lookup", "bottom", "return", "interact", "top", "loss", "backward", "allreduce", "update")
 
 
 def draw(run):
@@ -28,7 +26,8 @@ def draw(run):
     curve(auc, run.evals, "auc")
     curve(rate, run.steps, "samples_per_second")
     times = run.summary.get("stages_ms", {})
-    stages.barh(list(times), list(times.values()))
+    names = [name for name in STAGES if name in times] + [name for name in times if name not in STAGES]
+    stages.barh(names, [times[name] for name in names])
     stages.invert_yaxis()
     loss.legend()
     rate.set_ylim(bottom=0)

@@ -341,6 +341,7 @@ UpdateShard update_shard(const RowTable& t) {
   s.state2 = t.state2;
   s.stride = t.stride;
   s.state_stride = t.state_stride;
+  s.row_of = t.row_of;
   s.rounding_key = t.rounding_key;
   s.first_row = t.first_row;
   s.first_column = t.first_column;

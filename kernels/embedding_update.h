@@ -39,6 +39,7 @@ struct UpdateShard {
   const Occurrence* occurrences;
   const int64_t* count;
   const GradientList* gradients;
+  const int64_t* row_of;  ///< see RowTable
   uint64_t rounding_key;
   int64_t first_row;
   int64_t first_column;

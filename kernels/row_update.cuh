@@ -47,12 +47,13 @@ __device__ inline void store_rounded(const UpdateShard& s, const RuleConstants& 
   Bf16 rounded[4];
   PhiloxWords words{};
   int64_t drawn = -1;
+  const int64_t number = s.first_row + (s.row_of != nullptr ? s.row_of[row] : row);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int64_t column = s.first_column + c + i;
     if (column / 8 != drawn) {
       drawn = column / 8;
-      words = rounding_words(s.rounding_key, static_cast<uint64_t>(s.first_row + row),
+      words = rounding_words(s.rounding_key, static_cast<uint64_t>(number),
                              static_cast<uint32_t>(drawn), constants.step);
     }
     const int at = static_cast<int>(column % 8);

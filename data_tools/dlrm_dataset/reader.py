@@ -89,6 +89,7 @@ class DatasetFile:
         self.block = self.integer(file, "checksum_samples") if "checksum_samples" in file.attrs else 0
         if self.block < 0 or self.block & (self.block - 1):
             raise self.wrong(f"attribute checksum_samples is {self.block}; it must be a power of 2")
+        self.bytes = np.memmap(self.path, np.uint8, "r")
         self.columns, self.sums, self.features = {}, {}, {}
         self.map(file, "/label", (self.samples,), ("uint8", "float32"))
         self.map(file, "/dense", (self.samples, None), ("float32",))
@@ -137,10 +138,10 @@ class DatasetFile:
         if offset is None:
             raise self.wrong(f"{name} must be written, contiguous and uncompressed ('h5repack -l CONTI -f NONE IN "
                              "OUT' makes it so)")
-        try:
-            return np.memmap(self.path, dataset.dtype, "r", offset, dataset.shape)
-        except ValueError:
-            raise self.wrong(f"{name} ends beyond the end of the file: it was cut short") from None
+        end = offset + dataset.size * dataset.dtype.itemsize
+        if end > self.bytes.size:
+            raise self.wrong(f"{name} ends beyond the end of the file: it was cut short")
+        return self.bytes[offset:end].view(dataset.dtype).reshape(dataset.shape)
 
     def read(self, begin, end):
         """Samples begin to end."""

@@ -5,11 +5,6 @@
 namespace dlrm {
 namespace {
 
-void check_tier(const RunConfig& config, const std::string& key, MemoryTier tier) {
-  if (tier != MemoryTier::kCached || config.device != DeviceKind::kCuda) return;
-  throw usage_error("{}: cached: needs device: cpu; on a GPU use auto, device or host", key);
-}
-
 void check_device(const RunConfig& config, const Capabilities& build) {
   if (config.device == DeviceKind::kCuda && !build.cuda) {
     throw usage_error(
@@ -31,10 +26,6 @@ void check_buildable(const RunConfig& config, const Capabilities& build) {
   const CachedConfig& cached = config.memory.cached;
   if (config.caches_tables() && !cached.middle.empty() && cached.backing != "ssd") {
     throw usage_error("memory.cached.middle: needs memory.cached.backing: ssd; leave it empty");
-  }
-  check_tier(config, "memory.tier", config.memory.tier);
-  for (const auto& [table, tier] : config.memory.tables) {
-    check_tier(config, "memory.tables." + table, tier);
   }
 }
 

@@ -40,16 +40,18 @@ void list_parts(const RoutedBatch& batch, const EmbeddingLayout& layout,
   }
 }
 
-void list_pieces(const RoutedBatch& batch, const OwnerLayout& mine, std::vector<IdCheck>& checks) {
+void list_pieces(const RoutedBatch& batch, const OwnerLayout& mine, const RowPlacement* placement,
+                 std::vector<IdCheck>& checks) {
   const auto sources = static_cast<int64_t>(batch.owner.pieces_per_group);
   for (size_t i = 0; i < batch.owner.pieces.size(); ++i) {
     const RoutedGroup& group = mine.groups[i / batch.owner.pieces_per_group];
-    const Range& rows = mine.slices[static_cast<size_t>(group.slice)].rows;
+    const Slice& slice = mine.slices[static_cast<size_t>(group.slice)];
+    const bool cached = slice.cache >= 0;
+    const int64_t rows = cached ? placement->cache(slice.cache).map().slots() : slice.rows.size();
     const auto source = static_cast<int64_t>(i % batch.owner.pieces_per_group);
-    checks.push_back(check_of(batch.owner.pieces[i], rows.size(),
-                              static_cast<size_t>(group.feature),
+    checks.push_back(check_of(batch.owner.pieces[i], rows, static_cast<size_t>(group.feature),
                               part_of(batch.global_size, source, sources).begin));
-    checks.back().first_row = rows.begin;
+    checks.back().first_row = cached ? 0 : slice.rows.begin;
     checks.back().samples = batch.owner.samples[i];
   }
 }
@@ -57,9 +59,9 @@ void list_pieces(const RoutedBatch& batch, const OwnerLayout& mine, std::vector<
 }  // namespace
 
 void list_checks(const RoutedBatch& batch, const OwnerLayout& mine, const EmbeddingLayout& layout,
-                 std::vector<IdCheck>& checks) {
+                 const RowPlacement* placement, std::vector<IdCheck>& checks) {
   checks.clear();
-  batch.owner.filters.empty() ? list_pieces(batch, mine, checks)
+  batch.owner.filters.empty() ? list_pieces(batch, mine, placement, checks)
                               : list_parts(batch, layout, checks);
   for (size_t f = 0; f < batch.requester.kept.size(); ++f) {
     if (!layout.features[f].replicated) continue;

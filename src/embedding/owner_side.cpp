@@ -30,9 +30,18 @@ size_t OwnerSide::reserve_groups(View<const int64_t> counts, int64_t bags, size_
       staging_.packs()
           ? static_cast<size_t>(std::count(with_samples.begin(), with_samples.end(), true))
           : 0;
+  std::vector<size_t> ids_of_order;
+  for (size_t g = 0; g < order_of_group_.size(); ++g) {
+    if (order_of_group_[g] < 0) continue;
+    const auto order = static_cast<size_t>(order_of_group_[g]);
+    ids_of_order.resize(std::max(ids_of_order.size(), order + 1));
+    ids_of_order[order] += static_cast<size_t>(counts[g]);
+  }
+  size_t order_bytes = 0;
+  for (const size_t ids : ids_of_order) order_bytes += 2 * StagingBuffer::bytes_of<int32_t>(ids);
   staging_.begin((narrow ? StagingBuffer::bytes_of<int32_t>(integers)
                          : StagingBuffer::bytes_of<int64_t>(integers)) +
-                     StagingBuffer::bytes_of<int32_t>(lists * ends),
+                     StagingBuffer::bytes_of<int32_t>(lists * ends) + order_bytes,
                  narrow ? integers : 0);
   pieces_per_group = pieces_in_each;
   pieces.resize(counts.size() * pieces_in_each);
@@ -60,6 +69,13 @@ size_t OwnerSide::reserve_groups(View<const int64_t> counts, int64_t bags, size_
     if (!with_samples[g]) continue;
     buffers[g].samples = next_samples;
     next_samples += ends;
+  }
+  orders.clear();
+  for (const size_t ids : ids_of_order) {
+    const View<int32_t> by_row(staging_.take<int32_t>(ids), ids);
+    const View<int32_t> by_slot(staging_.take<int32_t>(ids), ids);
+    orders.push_back(
+        {by_row, by_slot, staging_.on_device(by_row.data()), staging_.on_device(by_slot.data())});
   }
   return total;
 }

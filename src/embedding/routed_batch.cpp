@@ -32,6 +32,10 @@ void RoutedBatch::append_key(std::vector<uint64_t>& key) const {
     }
   }
   for (const int32_t* samples : owner.samples) address(samples);
+  for (const OwnerSide::RowOrders& order : owner.orders) {
+    address(order.device_by_row);
+    address(order.device_by_slot);
+  }
   for (const ReturnedBags& bags : requester.returned) {
     address(bags.samples);
     address(bags.scale);

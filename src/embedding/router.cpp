@@ -51,6 +51,10 @@ Router::Router(Context& context, const EmbeddingLayout& layout, int capacity, in
   for (int i = 0; i < capacity; ++i) {
     transfers_.add_place(context.device);
     Transfer& transfer = transfers_[i];
+    if (placement_) {
+      transfer.batch.owner.place_on_host();
+      transfer.batch.owner.order_groups(orders_of_groups());
+    }
     transfer.send_sizes.assign(ranks, 0);
     transfer.receive_sizes.assign(ranks, 0);
     transfer.needed_by_rank.assign(ranks, 0);
@@ -170,9 +174,30 @@ void Router::finish_messages(Transfer& transfer) {
   placement_ ? begin_placing(transfer) : arrive(transfer);
 }
 
+/// The caches that order their rows are numbered in the order of their slices.
+std::vector<int> Router::orders_of_groups() const {
+  const OwnerLayout& mine = layout_.owner(rank());
+  std::vector<int> order_of_group;
+  int orders = 0, last = -1;
+  for (const RoutedGroup& group : mine.groups) {
+    const int cache = mine.slices[static_cast<size_t>(group.slice)].cache;
+    const bool ordered = cache >= 0 && placement_->cache(cache).orders_rows();
+    if (ordered && group.slice != last) ++orders;
+    if (ordered) last = group.slice;
+    order_of_group.push_back(ordered ? orders - 1 : -1);
+  }
+  return order_of_group;
+}
+
 void Router::begin_placing(Transfer& transfer) {
   const OwnerLayout& mine = layout_.owner(rank());
   std::vector<PlacedIds> ids;
+  std::vector<PlacedOrder> orders;
+  for (const Slice& slice : mine.slices) {
+    if (slice.cache < 0 || !placement_->cache(slice.cache).orders_rows()) continue;
+    const OwnerSide::RowOrders& order = transfer.batch.owner.orders[orders.size()];
+    orders.push_back({slice.cache, order.by_row, order.by_slot});
+  }
   for (size_t g = 0; g < transfer.batch.owner.host_ids.size(); ++g) {
     const int cache = mine.slices[static_cast<size_t>(mine.groups[g].slice)].cache;
     const OwnerSide::HostIds& of_group = transfer.batch.owner.host_ids[g];
@@ -181,7 +206,7 @@ void Router::begin_placing(Transfer& transfer) {
   if (first_window_ && !placement_->counts()) {
     first_window_needs_ = std::max(first_window_needs_, placement_->count_bytes_needed(ids));
   }
-  transfer.placed_as = placement_->place(std::move(ids));
+  transfer.placed_as = placement_->place(std::move(ids), std::move(orders));
   transfer.stage = Stage::kPlacing;
 }
 

@@ -103,6 +103,7 @@ class Router {
 
   void begin_messages(Transfer& transfer);
   void finish_messages(Transfer& transfer);
+  std::vector<int> orders_of_groups() const;
   void begin_placing(Transfer& transfer);
   void begin_agreeing(Transfer& transfer);
   void arrive(Transfer& transfer);
@@ -141,8 +142,8 @@ std::unique_ptr<Router> make_local_router(Context& context, const EmbeddingLayou
 std::unique_ptr<Router> make_exact_router(Context& context, const EmbeddingLayout& layout,
                                           int capacity, int threads, RowPlacement* placement);
 /// *fixed*: every rank receives every sharded feature's ids and keeps those of its rows. If memory
-/// is on a device, the device filters them. The host then knows only the number of ids that
-/// arrived.
+/// is on a device and no rank caches rows, the device filters them. The host then knows only the
+/// number of ids that arrived.
 std::unique_ptr<Router> make_fixed_router(Context& context, const EmbeddingLayout& layout,
                                           int capacity, int threads, RowPlacement* placement);
 

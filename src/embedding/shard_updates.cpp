@@ -40,7 +40,7 @@ void ShardUpdates::start_square_sums(const RoutedBatch& batch, MatrixView<float>
     ops_.embedding_bag_backward(segments_[static_cast<size_t>(shard.slice)], gradients_,
                                 square_sums_->gradients(s));
   }
-  square_sums_->start(segments_);
+  square_sums_->start(segments_, batch.owner);
 }
 
 void ShardUpdates::update(const OptimizerStep& step, const RoutedBatch& batch,
@@ -60,9 +60,9 @@ void ShardUpdates::update(const OptimizerStep& step, const RoutedBatch& batch,
   ops_.embedding_bag_updates(step, updates_, progress_);
 }
 
-void ShardUpdates::finish_square_sums(const OptimizerStep& step) {
+void ShardUpdates::finish_square_sums(const OptimizerStep& step, const RoutedBatch& batch) {
   if (!square_sums_) return;
-  square_sums_->finish();
+  square_sums_->finish(batch.owner);
   for (size_t s = 0; s < tables_.shards().size(); ++s) {
     const OwnedShard& shard = tables_.shards()[s];
     if (!shard.columns_cut) continue;

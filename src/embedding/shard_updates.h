@@ -29,7 +29,7 @@ class ShardUpdates {
   /// Updates all shards that do not need sums of squares from other ranks.
   void update(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de);
   /// Waits for sums of squares and updates the other shards.
-  void finish_square_sums(const OptimizerStep& step);
+  void finish_square_sums(const OptimizerStep& step, const RoutedBatch& batch);
   void poll();
   int64_t bytes_sent() const { return square_sums_ ? square_sums_->bytes_sent() : 0; }
 

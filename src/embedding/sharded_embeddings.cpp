@@ -101,7 +101,8 @@ void ShardedEmbeddings::prepare_ids(View<float> flag, View<int64_t> where) {
     if (!staging->packed().empty()) parts_->ops.unpack(staging->packed());
   }
   if (!flag.empty() && !parts_->context.device.host_visible_memory()) {
-    list_checks(batch, parts_->tables.mine(), parts_->tables.layout(), parts_->checks);
+    list_checks(batch, parts_->tables.mine(), parts_->tables.layout(), parts_->tables.placement(),
+                parts_->checks);
     parts_->ops.check_ids(parts_->checks, flag, where);
   }
   if (!batch.owner.filters.empty()) parts_->ops.filter_ids(batch.owner.filters);
@@ -162,7 +163,7 @@ void ShardedEmbeddings::apply(const OptimizerStep& step) {
   parts_->shards.start_square_sums(batch, de);
   parts_->shards.update(step, batch, de);
   parts_->replicas.finish(step, batch, de);
-  parts_->shards.finish_square_sums(step);
+  parts_->shards.finish_square_sums(step, batch);
 }
 
 void ShardedEmbeddings::update(double learning_rate, int64_t step) {

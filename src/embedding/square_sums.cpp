@@ -21,9 +21,10 @@ CutShardSums::CutShardSums(Context& context, const std::vector<OwnedShard>& shar
       host_visible_(context.device.host_visible_memory()),
       gradients_(context.device, 0, "row gradients"),
       sums_(context.device, 0, "sums of squares"),
-      totals_(context.device, 0, "sums of squares") {}
+      totals_(context.device, 0, "sums of squares"),
+      ordered_(context.device, 0, "sums of squares") {}
 
-void CutShardSums::begin(const SegmentBuffers& segments) {
+void CutShardSums::begin(const SegmentBuffers& segments, bool orders) {
   counts_.assign(shards_.size(), 0);
   gradient_at_.assign(shards_.size(), 0);
   sum_at_.assign(shards_.size(), 0);
@@ -39,6 +40,7 @@ void CutShardSums::begin(const SegmentBuffers& segments) {
   gradients_.reserve(static_cast<size_t>(elements));
   sums_.reserve(static_cast<size_t>(rows));
   totals_.reserve(static_cast<size_t>(rows));
+  if (orders) ordered_.reserve(static_cast<size_t>(rows));
 }
 
 int64_t CutShardSums::unique_rows(const SegmentBuffers& segments, size_t shard) const {
@@ -80,6 +82,7 @@ SquareSums::SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout
   for (size_t t = 0; t + 1 < layout.first_feature.size(); ++t) {
     find_intervals(layout, static_cast<int>(t));
   }
+  number_orders(layout.owner(comm_->rank()));
   const auto world = static_cast<size_t>(comm_->size());
   for (auto* list : {&layout_.send_bytes, &layout_.send_offsets, &layout_.receive_bytes,
                      &layout_.receive_offsets}) {
@@ -88,6 +91,20 @@ SquareSums::SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout
 }
 
 SquareSums::~SquareSums() = default;
+
+void SquareSums::number_orders(const OwnerLayout& mine) {
+  order_of_.assign(shards_.size(), -1);
+  if (context_.device.host_visible_memory()) return;
+  int orders = 0, last = -1;
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    const OwnedShard& shard = shards_[s];
+    if (!shard.columns_cut || mine.slices[static_cast<size_t>(shard.slice)].cache < 0) continue;
+    if (shard.slice != last) ++orders;
+    last = shard.slice;
+    order_of_[s] = orders - 1;
+  }
+  orders_on_device_ = orders > 0;
+}
 
 void SquareSums::find_intervals(const EmbeddingLayout& layout, int table) {
   std::vector<int64_t> cuts;
@@ -152,13 +169,13 @@ Range SquareSums::segments_of(const Interval& interval, const Piece& piece,
   return {at(interval.rows.begin), at(interval.rows.end)};
 }
 
-void SquareSums::start(const SegmentBuffers& segments) {
+void SquareSums::start(const SegmentBuffers& segments, const OwnerSide& owner) {
   for (size_t s = 0; s < shards_.size(); ++s) {
     if (!shards_[s].columns_cut) continue;
     ops_.row_square_sums(segments[static_cast<size_t>(shards_[s].slice)].count, gradients(s),
                          shard_sums_.sums(s));
   }
-  order_rows(segments);
+  context_.device.host_visible_memory() ? order_rows(segments) : order_on_device(owner, true);
   lay_out(segments);
   list_additions(segments);
   ops_.copy_blocks(copies_);
@@ -202,7 +219,7 @@ void SquareSums::lay_out(const SegmentBuffers& segments) {
         } else if (piece.local_shard >= 0) {
           const auto shard = static_cast<size_t>(piece.local_shard);
           copies_.push_back(
-              copy_of(shard_sums_.sums(shard).data() + segments_of(interval, piece, segments).begin,
+              copy_of(row_sums(shard).data() + segments_of(interval, piece, segments).begin,
                       send_.data() + sent, rows));
           sent += rows;
         }
@@ -226,7 +243,7 @@ void SquareSums::list_additions(const SegmentBuffers& segments) {
         const float* from = piece.received;
         if (piece.local_shard >= 0) {
           const auto shard = static_cast<size_t>(piece.local_shard);
-          from = shard_sums_.sums(shard).data() + segments_of(interval, piece, segments).begin;
+          from = row_sums(shard).data() + segments_of(interval, piece, segments).begin;
         }
         float* to = shard_sums_.totals(static_cast<size_t>(target.local_shard)).data() + part.begin;
         BlockCopy copy = copy_of(from, to, part.size());
@@ -249,9 +266,29 @@ void SquareSums::order_rows(const SegmentBuffers& segments) {
   }
 }
 
-void SquareSums::finish() {
+void SquareSums::order_on_device(const OwnerSide& owner, bool to_rows) {
+  if (!orders_on_device_) return;
+  orders_copied_.clear();
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    if (order_of_[s] < 0) continue;
+    const OwnerSide::RowOrders& order = owner.orders[static_cast<size_t>(order_of_[s])];
+    const View<float> from = to_rows ? shard_sums_.sums(s) : shard_sums_.totals(s);
+    const View<float> to = to_rows ? shard_sums_.ordered(s) : shard_sums_.sums(s);
+    BlockCopy copy;
+    copy.src = from.data();
+    copy.dst = to.data();
+    copy.rows = static_cast<int64_t>(to.size());
+    copy.cols = copy.src_stride = copy.dst_stride = 1;
+    copy.src_rows = to_rows ? order.device_by_row : order.device_by_slot;
+    orders_copied_.push_back(copy);
+  }
+  ops_.copy_blocks(orders_copied_);
+}
+
+void SquareSums::finish(const OwnerSide& owner) {
   pending_.wait(context_.stream);
   ops_.copy_blocks(sums_added_);
+  order_on_device(owner, false);
   for (size_t s = 0; s < shards_.size(); ++s) {
     const auto order = orders_.find(shards_[s].slice);
     if (shards_[s].columns_cut && order != orders_.end()) {

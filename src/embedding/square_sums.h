@@ -9,6 +9,7 @@
 
 #include "layout.h"
 #include "owned_shards.h"
+#include "owner_side.h"
 #include "segment_buffers.h"
 
 namespace dlrm {
@@ -18,13 +19,15 @@ class CutShardSums {
  public:
   CutShardSums(Context& context, const std::vector<OwnedShard>& shards);
 
-  /// Reserves memory for all unique rows.
-  void begin(const SegmentBuffers& segments);
+  /// Reserves memory for all unique rows. `orders`: also for ordered().
+  void begin(const SegmentBuffers& segments, bool orders);
   /// Number of unique rows of `shard`. If only the device has it, the largest possible number.
   int64_t unique_rows(const SegmentBuffers& segments, size_t shard) const;
   MatrixView<float> gradients(size_t shard) const;
   View<float> sums(size_t shard) const { return part(sums_, shard); }
   View<float> totals(size_t shard) const { return part(totals_, shard); }
+  /// Of a cached shard on a device: the sums, then the totals, in the order of rows.
+  View<float> ordered(size_t shard) const { return part(ordered_, shard); }
 
  private:
   View<float> part(const Array<float>& of, size_t shard) const {
@@ -36,6 +39,7 @@ class CutShardSums {
   Array<float> gradients_;
   Array<float> sums_;                                   ///< over this shard's columns
   Array<float> totals_;                                 ///< over all columns of the table
+  Array<float> ordered_;                                ///< if a shard is cached on a device
   std::vector<int64_t> counts_, gradient_at_, sum_at_;  ///< by shard
 };
 
@@ -77,14 +81,16 @@ class SquareSums {
 
   /// Gradient sums [count, width] of shard `shard`. The caller fills them after begin(). `count` is
   /// CutShardSums::unique_rows().
-  void begin(const SegmentBuffers& segments) { shard_sums_.begin(segments); }
+  void begin(const SegmentBuffers& segments) { shard_sums_.begin(segments, orders_on_device_); }
   MatrixView<float> gradients(size_t shard) const { return shard_sums_.gradients(shard); }
   /// Sums g² of each local shard of cut columns and starts the exchange.
-  void start(const SegmentBuffers& segments);
+  void start(const SegmentBuffers& segments, const OwnerSide& owner);
   /// Waits for the sums of other owners, and adds all sums in column order.
-  void finish();
+  void finish(const OwnerSide& owner);
   /// Σ g² over whole rows, [count] of `shard`.
-  View<const float> totals(size_t shard) const { return shard_sums_.totals(shard); }
+  View<const float> totals(size_t shard) const {
+    return order_of_[shard] < 0 ? shard_sums_.totals(shard) : shard_sums_.sums(shard);
+  }
   void poll() { pending_.poll(); }
   int64_t bytes_sent() const { return bytes_sent_; }
 
@@ -107,6 +113,13 @@ class SquareSums {
                     const SegmentBuffers& segments) const;
   /// Finds the order of the rows of cached shards, and brings their sums to it.
   void order_rows(const SegmentBuffers& segments);
+  /// The same on a device, which has the orders with the batch's ids.
+  void order_on_device(const OwnerSide& owner, bool to_rows);
+  /// The sums of a shard in the order of rows.
+  View<float> row_sums(size_t shard) const {
+    return order_of_[shard] < 0 ? shard_sums_.sums(shard) : shard_sums_.ordered(shard);
+  }
+  void number_orders(const OwnerLayout& mine);
   void find_intervals(const EmbeddingLayout& layout, int table);
   void lay_out(const SegmentBuffers& segments);
   void list_additions(const SegmentBuffers& segments);
@@ -118,11 +131,14 @@ class SquareSums {
   std::unique_ptr<Communicator> comm_;
   std::vector<Interval> intervals_;  ///< of this rank's column-cut shards
   CutShardSums shard_sums_;
-  std::map<int, RowOrder> orders_;  ///< by slice, of cached slices
+  std::map<int, RowOrder> orders_;  ///< by slice, of cached slices, if the host sees the memory
+  std::vector<int> order_of_;       ///< by shard: the number in OwnerSide::orders, or -1
+  bool orders_on_device_ = false;
   Array<float> send_, receive_;
   ExchangeLayout layout_;
   std::vector<BlockCopy> copies_;      ///< into send_
   std::vector<BlockCopy> sums_added_;  ///< into totals_
+  std::vector<BlockCopy> orders_copied_;
   Pending pending_;
   int64_t bytes_sent_ = 0;
 };

@@ -18,6 +18,10 @@ int64_t slots_at(const CachedRows& rows, double per_lookup) {
   return std::max<int64_t>(static_cast<int64_t>(slots), 1);
 }
 
+/// Arrays of a record that moves begin at multiples of 16 bytes.
+constexpr int64_t kMovedAlign = 16;
+int64_t aligned(int64_t bytes) { return (bytes + kMovedAlign - 1) / kMovedAlign * kMovedAlign; }
+
 /// Of all records.
 double bytes_of(View<const CachedRows> cached) {
   double bytes = 0;
@@ -47,10 +51,15 @@ std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, Opti
       cached.push_back(
           {shard.rows.size(), 0, static_cast<double>(global_batch) * hotness_of(table) * share});
     }
-    cached.back().slot_bytes +=
-        static_cast<int64_t>(row_bytes(table, 1, shard.columns.size()) +
-                             state_bytes(optimizer, 1, shard.columns.size()));
+    const auto weights = static_cast<int64_t>(row_bytes(table, 1, shard.columns.size()));
+    const auto states = static_cast<int64_t>(state_bytes(optimizer, 1, shard.columns.size()));
+    CachedRows& slice = cached.back();
+    slice.slot_bytes += weights + states;
+    slice.numbers_rows = table.dtype == DType::kBFloat16;
+    const int count = traits_of(optimizer).state_count();
+    slice.moved_bytes += aligned(weights) + (count > 0 ? count * aligned(states / count) : 0);
   }
+  for (CachedRows& slice : cached) slice.moved_bytes += slice.numbers_rows ? aligned(8) : 0;
   return cached;
 }
 
@@ -82,27 +91,49 @@ double ssd_index_bytes(double rows, double record_bytes) {
   return 4 * rows + checksums + kBuffers;
 }
 
-double cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
+int64_t moved_block_records(int64_t bytes, int64_t stride) {
+  constexpr int64_t kSlot = sizeof(int32_t);
+  return std::max<int64_t>((bytes - kMovedAlign) / (stride + kSlot), 1);
+}
+
+int64_t moved_block_bytes(int64_t records, int64_t stride) {
+  constexpr int64_t kMost = int64_t{4} << 20;
+  constexpr int64_t kSlot = sizeof(int32_t);
+  const int64_t most = std::min(records, moved_block_records(kMost, stride));
+  return most * (stride + kSlot) + kMovedAlign;
+}
+
+CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
   const std::vector<CachedRows> cached =
       cached_rows(config.model.tables, config.train.sparse_optimizer.type,
                   config.train.global_batch_size, plan, rank);
-  if (cached.empty()) return 0;
+  if (cached.empty()) return {};
   const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(config.memory.cached, cached));
   // SlotMap: a slot of each row; a row and a state of each slot. Policy static counts rows.
   constexpr double kMapRow = 4, kMapSlot = 24, kCountRow = 2.25;
   const double map_row = kMapRow + (config.memory.cached.policy == "static" ? kCountRow : 0);
   const std::vector<int64_t> middle = middle_slots(config.memory.cached, cached);
   const bool on_ssd = config.memory.cached.backing == "ssd";
-  double bytes = 0;
+  const bool on_gpu = plans_for_gpu(config);
+  CacheBytes bytes;
+  double block = 0;
   for (size_t i = 0; i < cached.size(); ++i) {
     const auto rows = static_cast<double>(cached[i].rows);
     const auto slot_bytes = static_cast<double>(cached[i].slot_bytes);
-    bytes += static_cast<double>(slots[i]) * (slot_bytes + kMapSlot) + rows * map_row;
+    const auto number = static_cast<double>(on_gpu && cached[i].numbers_rows ? sizeof(int64_t) : 0);
+    bytes.slots += static_cast<double>(slots[i]) * (slot_bytes + number);
+    block =
+        std::max(block, static_cast<double>(moved_block_bytes(slots[i], cached[i].moved_bytes)));
+    bytes.rest += static_cast<double>(slots[i]) * kMapSlot + rows * map_row;
     if (middle[i] > 0) {
-      bytes += static_cast<double>(middle[i]) * (slot_bytes + kMapSlot) + rows * kMapRow;
+      bytes.rest += static_cast<double>(middle[i]) * (slot_bytes + kMapSlot) + rows * kMapRow;
     }
-    bytes += on_ssd ? ssd_index_bytes(rows, slot_bytes) : rows * slot_bytes;
+    bytes.rest += on_ssd ? ssd_index_bytes(rows, slot_bytes) : rows * slot_bytes;
   }
+  if (!on_gpu) return bytes;
+  constexpr double kBlocks = 2;  // on the device, and as many in pinned memory
+  bytes.slots += kBlocks * block;
+  bytes.rest += kBlocks * block;
   return bytes;
 }
 

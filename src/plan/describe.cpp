@@ -202,8 +202,11 @@ std::string of_room(double bytes) {
 }
 
 std::string host_lines(const RankMemory& memory, const Room& room) {
+  const std::string cached = memory.host_cache > 0
+                                 ? part_line("cached tables: maps, slower tiers", memory.host_cache)
+                                 : std::string();
   return part_line("tables in the host's memory", memory.host_tables) +
-         part_line("optimizer state of these", memory.host_optimizer_state) +
+         part_line("optimizer state of these", memory.host_optimizer_state) + cached +
          part_line("total of the host's memory", memory.host_total()) + available_line(room.host);
 }
 
@@ -265,7 +268,10 @@ std::string describe_memory(const RunConfig& given, const Plan& plan, const Plan
   std::string text = fmt::format("memory of rank {}, the fullest, GiB:\n", rank);
   text += part_line("tables", shown.tables);
   text += part_line("optimizer state of tables", shown.optimizer_state);
-  if (shown.cache > 0) text += part_line("cached tables: fast tier and maps", shown.cache);
+  if (shown.cache > 0) {
+    text += part_line(room.two ? "cached tables: fast tier" : "cached tables: fast tier and maps",
+                      shown.cache);
+  }
   text += part_line("dense parameters, gradients, state", shown.dense);
   text += part_line("activations", shown.activations);
   text += part_line("exchange", shown.exchange);

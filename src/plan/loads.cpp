@@ -52,7 +52,8 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
     }
     own.exchange += owner_exchange_bytes(config, table, shard.columns.size());
     if (plans_for_gpu(config)) {
-      own.exchange += gpu_square_sum_bytes(config, table, shard.rows.size(), shard.columns.size());
+      own.exchange += gpu_square_sum_bytes(config, table, shard.rows.size(), shard.columns.size(),
+                                           shard.tier == MemoryTier::kCached);
     }
     if (shares_ids(plan, i)) continue;
     own.routing += routed_bytes(config, table, shard.rows.size(), config.train.global_batch_size);
@@ -71,7 +72,10 @@ void add_caches(const RunConfig& config, const Plan& plan, std::vector<RankMemor
         first, last, [](const Shard& shard) { return shard.tier == MemoryTier::kCached; });
     if (cached) {
       own.shards.assign(first, last);
-      memory[static_cast<size_t>(rank)].cache = cache_bytes(config, own, rank);
+      const CacheBytes bytes = cache_bytes(config, own, rank);
+      RankMemory& of_rank = memory[static_cast<size_t>(rank)];
+      of_rank.cache = bytes.slots;
+      (plans_for_gpu(config) ? of_rank.host_cache : of_rank.cache) += bytes.rest;
     }
     first = last;
   }

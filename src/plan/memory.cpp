@@ -130,8 +130,7 @@ double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int6
                          int64_t width) {
   const double held =
       row_bytes(table, rows, width) + state_bytes(config.train.sparse_optimizer.type, rows, width);
-  const bool cached =
-      !plans_for_gpu(config) && config.memory.tier_of(table.name) == MemoryTier::kCached;
+  const bool cached = config.memory.tier_of(table.name) == MemoryTier::kCached;
   return (cached ? held * cached_share(config) : held) +
          owner_exchange_bytes(config, table, width) +
          routed_bytes(config, table, rows, config.train.global_batch_size);

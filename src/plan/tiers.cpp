@@ -24,16 +24,27 @@ bool is_cached(const RunConfig& config, int table) {
          kLeastCachedBytes;
 }
 
-/// The tier that results from the config's `asked` and a tier chosen before. Cached rows count as
-/// the device's.
+/// The tier of a resident table that results from the config's `asked` and a tier chosen before.
 MemoryTier resolved(MemoryTier asked, MemoryTier so_far) {
   if (asked == MemoryTier::kAuto) return so_far;
   return asked == MemoryTier::kHost ? MemoryTier::kHost : MemoryTier::kDevice;
 }
 
+/// Makes a shard cached if the config asks for it, or if a plan file does and the config leaves the
+/// tier to it. Returns false for resident shards.
+bool keep_cached(const RunConfig& config, Shard& shard) {
+  const bool from_file =
+      asked_tier(config, shard.table) == MemoryTier::kAuto && shard.tier == MemoryTier::kCached;
+  if (!from_file && !is_cached(config, shard.table)) return false;
+  shard.tier = MemoryTier::kCached;
+  return true;
+}
+
 void follow_config(const RunConfig& config, Plan& plan) {
   for (Shard& shard : plan.shards) {
-    shard.tier = resolved(asked_tier(config, shard.table), shard.tier);
+    if (!keep_cached(config, shard)) {
+      shard.tier = resolved(asked_tier(config, shard.table), shard.tier);
+    }
   }
   std::vector<int> on_host;
   for (const int t : plan.data_parallel) {
@@ -59,7 +70,7 @@ std::vector<Candidate> candidates_of(const RunConfig& config, int rank, Plan& pl
                                           [&](const Shard& shard) { return shard.rank < rank; });
   for (auto at = first; at != plan.shards.end() && at->rank == rank; ++at) {
     Shard& shard = *at;
-    if (shard.tier == MemoryTier::kHost) continue;
+    if (shard.tier != MemoryTier::kDevice) continue;
     if (asked_tier(config, shard.table) != MemoryTier::kAuto) continue;
     const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
     const int64_t rows = shard.rows.size(), width = shard.columns.size();
@@ -131,10 +142,7 @@ void choose_tiers(const RunConfig& given, const PlanOptions& options, Plan& plan
   const RunConfig config = with_known_device(given, options);
   if (!has_two_memories(config, options)) {
     for (Shard& shard : plan.shards) {
-      const bool from_file =
-          asked_tier(config, shard.table) == MemoryTier::kAuto && shard.tier == MemoryTier::kCached;
-      const bool cached = from_file || is_cached(config, shard.table);
-      shard.tier = cached ? MemoryTier::kCached : MemoryTier::kDevice;
+      if (!keep_cached(config, shard)) shard.tier = MemoryTier::kDevice;
     }
     plan.host_replicas.clear();
     return;

@@ -50,8 +50,9 @@ void say_memory(const Log& log, const RunConfig& config, const Plan& plan) {
   if (host.host_total() == 0) return;
   log.info(
       "memory: {:.2f} GiB of the host's for the rank with most there: tables {:.2f}, their "
-      "optimizer state {:.2f}",
-      gib(host.host_total()), gib(host.host_tables), gib(host.host_optimizer_state));
+      "optimizer state {:.2f}{}",
+      gib(host.host_total()), gib(host.host_tables), gib(host.host_optimizer_state),
+      host.host_cache > 0 ? fmt::format(", cached tables {:.2f}", gib(host.host_cache)) : "");
 }
 
 /// Loads weights from the starting point. If the run is resumed, loads all other state as well.

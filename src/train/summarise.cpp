@@ -58,6 +58,7 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.memory["library_bytes"] = needs.libraries;
   s.memory["table_bytes"] = needs.tables + needs.optimizer_state;
   if (needs.cache > 0) s.memory["cache_bytes"] = needs.cache;
+  if (needs.host_cache > 0) s.memory["host_cache_bytes"] = needs.host_cache;
   s.memory["host_table_bytes"] = needs.host_tables;
   s.memory["host_optimizer_state_bytes"] = needs.host_optimizer_state;
   s.memory["device_peak_bytes"] = static_cast<double>(context.device.peak_bytes());

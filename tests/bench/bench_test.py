@@ -204,10 +204,7 @@ class BatchSweep(unittest.TestCase):
 
 class Crossovers(unittest.TestCase):
     def test_are_found_both_ways(self):
-        try:
-            from plot_batch_sweep import crossovers
-        except ImportError:
-            self.skipTest("matplotlib is not installed")
+        from plot_batch_sweep import crossovers
 
         def line(*seconds):
             points = zip((8, 16, 32, 64, 128), seconds)

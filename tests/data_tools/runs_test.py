@@ -139,15 +139,15 @@ class Figures(Runs):
     @unittest.skipUnless(DRAWS, "matplotlib is not installed")
     def test_are_drawn(self):
         runs = [self.run_folder("one"), self.run_folder("two", lr="0.2", auc=None, ended=False)]
-        for words in (["plot_run.py", runs[0], "--output"], ["plot_run.py", runs[1], "--output"],
-                      ["compare_runs.py", *runs, "--figure"]):
-            for ending, start in ((".svg", b"<?xml"), (".png", b"\x89PNG")):
-                figure = os.path.join(self.folder, "figure" + ending)
-                done = self.tool(*words, figure)
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
-                with open(figure, "rb") as file:
-                    self.assertTrue(file.read().startswith(start))
-                os.remove(figure)
+        for words, ending, start in ((["plot_run.py", runs[0], "--output"], ".svg", b"<?xml"),
+                                     (["plot_run.py", runs[1], "--output"], ".png", b"\x89PNG"),
+                                     (["compare_runs.py", *runs, "--figure"], ".svg", b"<?xml")):
+            figure = os.path.join(self.folder, "figure" + ending)
+            done = self.tool(*words, figure)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with open(figure, "rb") as file:
+                self.assertTrue(file.read().startswith(start))
+            os.remove(figure)
         self.assertEqual(sorted(os.listdir(self.folder)), ["one", "two"])
 
     @unittest.skipUnless(DRAWS, "matplotlib is not installed")

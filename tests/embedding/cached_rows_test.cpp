@@ -33,56 +33,72 @@ struct Result {
   bool operator==(const Result&) const = default;
 };
 
-void evaluate(ShardedEmbeddings& embeddings, std::vector<float>& values) {
+/// Calls work(rank) for a rank on the device.
+template <class Work>
+void on_device(DeviceKind device, Communicator& comm, const Work& work) {
+  if (device == DeviceKind::kCuda) {
+    Rank rank(comm, OnGpu());
+    work(rank);
+  } else {
+    Rank rank(comm);
+    work(rank);
+  }
+}
+
+void evaluate(ShardedEmbeddings& embeddings, const Context& context, std::vector<float>& values) {
   embeddings.await_ids();
   embeddings.prepare_ids();
   embeddings.lookup();
   embeddings.start_return();
-  const MatrixView<const float> e = embeddings.finish_return();
-  for (int64_t i = 0; i < e.rows; ++i) values.insert(values.end(), e.row(i), e.row(i) + e.cols);
+  const std::vector<float> e = values_of(context, embeddings.finish_return());
+  values.insert(values.end(), e.begin(), e.end());
   embeddings.drop();
 }
 
-Result run(const Plan& plan, const EmbeddingOptions& options) {
+void run_on(Rank& rank, const Plan& plan, const EmbeddingOptions& options, Result& result) {
   const MadeUpBags bags(options.tables);
+  Communicator& comm = rank.context.comm;
+  ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
+  const auto route_batch = [&](size_t batch) {
+    route(embeddings, comm, bags, static_cast<int64_t>(batch), samples_of(batch));
+  };
+  size_t counted = 0, routed = 0;
+  embeddings.keep_hot_rows([&] {
+    if (counted < kCourse.size()) route_batch(counted);
+    return counted++ < kCourse.size();
+  });
+  std::vector<float>& seen = result.evaluations[static_cast<size_t>(comm.rank())];
+  for (size_t batch = 0; batch < kCourse.size(); ++batch) {
+    while (routed < kCourse.size() && embeddings.in_flight() <= options.routing.depth) {
+      route_batch(routed++);
+    }
+    const auto step = static_cast<int64_t>(batch);
+    if (kCourse[batch] == 't') {
+      train(embeddings, rank.context, step, samples_of(batch), options.optimizer.lr);
+    } else if (kCourse[batch] == 'e') {
+      evaluate(embeddings, rank.context, seen);
+    } else {
+      embeddings.drop();
+    }
+  }
+  const Tensors tensors = gather(comm, embeddings);
+  if (comm.rank() == 0) result.tensors = tensors;
+}
+
+Result run(const Plan& plan, const EmbeddingOptions& options, DeviceKind device) {
   Result result;
   result.evaluations.resize(static_cast<size_t>(plan.world));
   run_on_threads(plan.world, [&](Communicator& comm) {
-    Rank rank(comm);
-    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
-    const auto route_batch = [&](size_t batch) {
-      route(embeddings, comm, bags, static_cast<int64_t>(batch), samples_of(batch));
-    };
-    size_t counted = 0, routed = 0;
-    embeddings.keep_hot_rows([&] {
-      if (counted < kCourse.size()) route_batch(counted);
-      return counted++ < kCourse.size();
-    });
-    std::vector<float>& seen = result.evaluations[static_cast<size_t>(comm.rank())];
-    for (size_t batch = 0; batch < kCourse.size(); ++batch) {
-      while (routed < kCourse.size() && embeddings.in_flight() <= options.routing.depth) {
-        route_batch(routed++);
-      }
-      const auto step = static_cast<int64_t>(batch);
-      if (kCourse[batch] == 't') {
-        train(embeddings, comm, step, samples_of(batch), options.optimizer.lr);
-      } else if (kCourse[batch] == 'e') {
-        evaluate(embeddings, seen);
-      } else {
-        embeddings.drop();
-      }
-    }
-    const Tensors tensors = gather(comm, embeddings);
-    if (comm.rank() == 0) result.tensors = tensors;
+    on_device(device, comm, [&](Rank& rank) { run_on(rank, plan, options, result); });
   });
   return result;
 }
 
 /// The result of a run, or nothing and the error if its fast tier is too small.
 std::optional<Result> run_if_it_fits(const Plan& plan, const EmbeddingOptions& options,
-                                     std::string& error) {
+                                     std::string& error, DeviceKind device) {
   try {
-    return run(plan, options);
+    return run(plan, options, device);
   } catch (const Error& refused) {
     error = refused.what();
     return std::nullopt;
@@ -99,7 +115,7 @@ std::string size_that_would_do(const std::string& error) {
 /// The smallest fast tier in which all batches fit, as the refusals of smaller ones name it.
 std::string smallest_fast_tier(const Plan& plan, EmbeddingOptions options) {
   options.cached.fast = "1KiB";
-  for (std::string error; !run_if_it_fits(plan, options, error);) {
+  for (std::string error; !run_if_it_fits(plan, options, error, DeviceKind::kCpu);) {
     const std::string size = size_that_would_do(error);
     EXPECT_NE(size, options.cached.fast);
     options.cached.fast = size;
@@ -115,37 +131,64 @@ constexpr Placement kPlacements[] = {{"table", 1},  {"table", 3},  {"row", 3},
                                      {"column", 3}, {"ragged", 3}, {"two_columns_a_rank", 3},
                                      {"mixed", 3}};
 
-class CachedRows : public ::testing::TestWithParam<std::tuple<OptimizerRule, const char*>> {};
+std::vector<DeviceKind> devices() {
+  std::vector<DeviceKind> all{DeviceKind::kCpu};
+  if (cuda_device_count() > 0) all.push_back(DeviceKind::kCuda);
+  return all;
+}
+
+/// A GPU's runs are slower. Each rule and policy has some of the placements there.
+bool takes_part(const char* kind, size_t placement, OptimizerRule optimizer, size_t policy) {
+  // A GPU exchanges sums of squares of whole slices only.
+  const bool refused = optimizer == OptimizerRule::kRowwiseAdagrad && kind == std::string("ragged");
+  return !refused && (placement + policy) % 3 == 0;
+}
+
+constexpr const char* kPolicies[] = {"lookahead", "lru16", "static"};
+
+class CachedRows : public ::testing::TestWithParam<std::tuple<OptimizerRule, size_t, DeviceKind>> {
+};
 
 TEST_P(CachedRows, AreTrainedBitwiseLikeResidentOnes) {
-  const auto [optimizer, policy] = GetParam();
+  const auto [optimizer, policy_number, device] = GetParam();
+  const std::string policy = kPolicies[policy_number];
+  const bool on_gpu = device == DeviceKind::kCuda;
   EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), optimizer);
   options.cached.policy = policy;
+  if (on_gpu && policy != "lookahead") {
+    options.cached.backing = "ssd";
+    options.cached.directory = ::testing::TempDir();
+    options.cached.middle = policy == "static" ? "30%" : "";
+  }
   std::map<std::string, int> runs;
   for (size_t placement = 0; placement < std::size(kPlacements); ++placement) {
     const auto& [kind, ranks] = kPlacements[placement];
+    if (on_gpu && !takes_part(kind, placement, optimizer, policy_number)) continue;
     for (size_t t = 0; t < options.tables.size(); ++t) {
       options.tables[t].dtype = (placement + t) % 2 == 0 ? DType::kBFloat16 : DType::kFloat32;
     }
     const Plan plan = plan_of(kind, options.tables, ranks);
     options.routing.depth = 1;
-    const Result expected = run(plan, options);
+    const Result expected = run(plan, options, device);
     const std::string smallest = smallest_fast_tier(cached(plan), options);
     for (const int depth : {0, 1, 7}) {
       options.routing.depth = depth;
+      options.routing.mode = on_gpu && depth == 1 ? RoutingMode::kFixed : RoutingMode::kExact;
       for (const std::string& fast : {std::string("100%"), std::string("75%"), smallest}) {
+        // Every other one on a GPU.
+        if (on_gpu && (depth == 1) != (fast == "75%")) continue;
         options.cached.fast = fast;
         std::string error;
-        const auto result = run_if_it_fits(cached(plan), options, error);
+        const auto result = run_if_it_fits(cached(plan), options, error, device);
         if (!result && fast == "75%") continue;  // a batch of so few rows needs more
         ASSERT_TRUE(result) << error;
-        EXPECT_EQ(*result, expected)
+        EXPECT_TRUE(*result == expected)
             << kind << " on " << ranks << ", fast tier of " << fast << ", depth " << depth;
         ++runs[fast];
       }
     }
   }
-  EXPECT_GT(runs["75%"], 0);
+  EXPECT_GT(on_gpu ? std::ssize(runs) : runs["75%"], 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -153,7 +196,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values(OptimizerRule::kSgd, OptimizerRule::kAdagrad,
                                          OptimizerRule::kRowwiseAdagrad, OptimizerRule::kAdam,
                                          OptimizerRule::kFtrl),
-                       ::testing::Values("lookahead", "lru16", "static")));
+                       ::testing::Range(size_t{0}, std::size(kPolicies)),
+                       ::testing::ValuesIn(devices())));
 
 /// One table of 100 rows, whose batches are given row by row.
 struct OneTable {

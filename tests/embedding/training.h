@@ -9,8 +9,10 @@
 
 #include "dlrm/comm/context.h"
 #include "dlrm/comm/thread_comm.h"
+#include "dlrm/device/transfer.h"
 #include "dlrm/embedding/sharded_embeddings.h"
 
+#include "comm/staged/staged_comm.h"
 #include "plain_tables.h"
 #include "plans.h"
 
@@ -51,6 +53,9 @@ inline EmbeddingOptions options_for(const Tables& tables, OptimizerRule optimize
   return options;
 }
 
+/// A rank of a test on a GPU instead of a CPU.
+struct OnGpu {};
+
 /// A rank of a test: its device, operations and context.
 struct Rank {
   /// `threads`: 0 for the reference, otherwise the number of threads of the CPU execution.
@@ -61,14 +66,30 @@ struct Rank {
         context{*device, *stream, comm, trace, log},
         ops(threads == 0 ? make_reference_ops(*device, *stream)
                          : make_cpu_ops(*device, *stream, threads)) {}
+  Rank(Communicator& comm, OnGpu)
+      : device(make_cuda_device(0)),
+        stream(device->make_stream()),
+        log(comm.rank()),
+        gpu_comm(comm::make_staged_comm(comm, *device)),
+        context{*device, *stream, comm, trace, log, gpu_comm.get()},
+        ops(make_cuda_ops(*device, *stream, CudaOpsOptions())) {}
 
   std::shared_ptr<Device> device;
   std::unique_ptr<Stream> stream;
   Trace trace;
   Log log;
+  std::unique_ptr<Communicator> gpu_comm;
   Context context;
   std::unique_ptr<Ops> ops;
 };
+
+/// The rows of a matrix in the device's memory.
+inline std::vector<float> values_of(const Context& context, MatrixView<const float> m) {
+  std::vector<float> values(static_cast<size_t>(m.rows * m.cols));
+  Transfer(context.device, context.stream)
+      .read_rows(m.data, m.stride, m.rows, m.cols, values.data());
+  return values;
+}
 
 inline void route(ShardedEmbeddings& embeddings, const Communicator& comm, const MadeUpBags& bags,
                   int64_t step, int64_t samples) {
@@ -94,6 +115,31 @@ inline void train(ShardedEmbeddings& embeddings, const Communicator& comm, int64
       de(i, c) = static_cast<float>(made_up_gradient(step, local.begin + i, c, e(i, c)));
     }
   }
+  embeddings.start_backward();
+  embeddings.poll();
+  embeddings.update(lr, step);
+}
+
+/// The same on any device.
+inline void train(ShardedEmbeddings& embeddings, const Context& context, int64_t step,
+                  int64_t samples, double lr) {
+  const Range local = part_of(samples, context.comm.rank(), context.comm.size());
+  embeddings.await_ids();
+  embeddings.prepare_ids();
+  embeddings.lookup();
+  embeddings.start_return();
+  embeddings.poll();
+  std::vector<float> values = values_of(context, embeddings.finish_return());
+  for (int64_t i = 0; i < local.size(); ++i) {
+    for (int64_t c = 0; c < embeddings.width(); ++c) {
+      float& value = values[static_cast<size_t>(i * embeddings.width() + c)];
+      value = static_cast<float>(made_up_gradient(step, local.begin + i, c, value));
+    }
+  }
+  const MatrixView<float> de = embeddings.gradient();
+  embeddings.sort_ids();
+  Transfer(context.device, context.stream)
+      .write_rows(de.data, de.stride, de.rows, de.cols, values.data());
   embeddings.start_backward();
   embeddings.poll();
   embeddings.update(lr, step);

@@ -54,27 +54,31 @@ RunConfig cached_config() {
 TEST(CachedTiers, AMiddleTierTakesMemoryForItsRecordsAndAMap) {
   RunConfig config = cached_config();
   const Plan plan = make_plan(config, 1);
-  const double without = cache_bytes(config, plan, 0);
+  const double without = cache_bytes(config, plan, 0).rest;
   config.memory.cached.middle = "25%";
   // A quarter of 12288 records of 128 bytes, 24 bytes for each of them, and 4 for each row.
-  EXPECT_EQ(cache_bytes(config, plan, 0) - without, 3072 * (128 + 24) + 12288 * 4);
+  EXPECT_EQ(cache_bytes(config, plan, 0).rest - without, 3072 * (128 + 24) + 12288 * 4);
   EXPECT_THAT(middle_slots(config.memory.cached, kTwo), ElementsAre(225, 75));
   EXPECT_THAT(middle_slots(CachedConfig(), kTwo), ElementsAre(0, 0));
 }
 
 TEST(CachedTiers, TablesUnderOneMebibyteStayResident) {
-  const Plan plan = make_plan(cached_config(), 1);
-  ASSERT_EQ(plan.shards.size(), 2u);
-  EXPECT_EQ(plan.shards[0].tier, MemoryTier::kCached);
-  EXPECT_EQ(plan.shards[1].tier, MemoryTier::kDevice);
+  RunConfig config = cached_config();
+  for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+    config.device = device;
+    const Plan plan = make_plan(config, 1);
+    ASSERT_EQ(plan.shards.size(), 2u);
+    EXPECT_EQ(plan.shards[0].tier, MemoryTier::kCached);
+    EXPECT_EQ(plan.shards[1].tier, MemoryTier::kDevice);
+  }
 }
 
-TEST(CachedTiers, AGpuHasNone) {
+TEST(CachedTiers, AFullGpuLeavesCachedRowsInTheirTier) {
   RunConfig config = cached_config();
   config.device = DeviceKind::kCuda;
-  for (const Shard& shard : make_plan(config, 1).shards) {
-    EXPECT_EQ(shard.tier, MemoryTier::kDevice);
-  }
+  PlanOptions options;
+  options.rank_memory_bytes = 1;
+  EXPECT_EQ(make_plan(config, 1, options).shards[0].tier, MemoryTier::kCached);
 }
 
 TEST(CachedTiers, ThePlanFilesTierAppliesIfTheConfigSaysAuto) {
@@ -106,6 +110,33 @@ TEST(CachedTiers, MemoryIsThatOfSlotsMapsAndTheSlowerTier) {
   const double ssd = rank_memory(config, plan)[0].cache;
   EXPECT_GE(ssd, 6144 * row + map + 12288 * 4);
   EXPECT_LE(ssd, 6144 * row + map + 12288 * 6 + (8 << 20));
+}
+
+TEST(CachedTiers, OnAGpuSlotsAreInItsMemoryAndTheRestOnTheHost) {
+  RunConfig config = cached_config();
+  config.device = DeviceKind::kCuda;
+  config.memory.cached.backing = "host";
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    config.model.tables[0].dtype = type;
+    const bool bf16 = type == DType::kBFloat16;
+    const double row = (bf16 ? 32 : 64) + 64;
+    const double slots = 6144;
+    // Records move in two blocks: of 128 bytes, or 96 and the row's number, and 4 for the slot.
+    const double blocks = 2 * (slots * (bf16 ? 96 + 16 + 4 : 128 + 4) + 16);
+    const RankMemory memory = rank_memory(config, make_plan(config, 1))[0];
+    EXPECT_EQ(memory.cache, slots * (row + (bf16 ? 8 : 0)) + blocks);
+    EXPECT_EQ(memory.host_cache, 12288 * 4 + slots * 24 + 12288 * row + blocks);
+    EXPECT_EQ(memory.host_total(), memory.host_cache);
+  }
+}
+
+TEST(MovedBlocks, HaveAtMostFourMebibytesOrOneRecord) {
+  EXPECT_EQ(moved_block_bytes(10, 128), 10 * 132 + 16);
+  EXPECT_EQ(moved_block_records(moved_block_bytes(10, 128), 128), 10);
+  EXPECT_LE(moved_block_bytes(1 << 20, 128), 4 << 20);
+  EXPECT_GT(moved_block_bytes(1 << 20, 128), (4 << 20) - 160);
+  EXPECT_EQ(moved_block_bytes(5, 8 << 20), (8 << 20) + 20);
+  EXPECT_EQ(moved_block_records(moved_block_bytes(5, 8 << 20), 8 << 20), 1);
 }
 
 TEST(SsdIndexBytes, AreAboutFourBytesARowAndBuffers) {

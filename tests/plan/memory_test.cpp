@@ -164,11 +164,13 @@ TEST(GpuMessageBytes, OnlyFixedRoutingReceivesAllIds) {
 TEST(GpuSquareSumBytes, OnlyColumnsOfRowwiseAdagradHaveThem) {
   RunConfig config = on_gpu(three_tables());
   const TableConfig& a = config.model.tables[0];
-  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 6), 0);
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 6, false), 0);
   config.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
-  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 6), 5 * 3 * (4 * 6 + 24));
-  EXPECT_EQ(gpu_square_sum_bytes(config, a, 50, 6), 1.25 * 5 * 3 * 0.5 * (4 * 6 + 24));
-  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 8), 0);
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 6, false), 5 * 3 * (4 * 6 + 24));
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 50, 6, false), 1.25 * 5 * 3 * 0.5 * (4 * 6 + 24));
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 8, false), 0);
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 6, true), 5 * 3 * (4 * 6 + 24 + 4 + 8 * 2));
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 8, true), 0);
 }
 
 TEST(ShardOwnerBytes, RowsStateVectorsAndIdsCount) {

@@ -335,6 +335,65 @@ TEST_P(TrainingOnADevice, StepsLaunchedAsGraphsReadBothMemories) {
   expect_alike(recorded, train_on_threads(c, 1, 12), 0, 0);
 }
 
+/// Caches the tables that have enough rows for it, in memory for few of them.
+RunConfig caching(RunConfig c) {
+  c.memory.tier = MemoryTier::kCached;
+  c.memory.cached.backing = "host";
+  c.memory.cached.fast = "3%";
+  c.memory.cached.window = 2;
+  return c;
+}
+
+RunConfig with_large_tables(RunConfig c) {
+  c.model.tables[2].rows = 12000;
+  c.model.tables[3].rows = 15000;
+  return c;
+}
+
+TEST_P(TrainingOnADevice, CachedTablesChangeNoBit) {
+  for (const auto& [strategy, ranks] :
+       {std::pair{Strategy::kTable, 1}, {Strategy::kRow, 3}, {Strategy::kColumn, 3}}) {
+    RunConfig c =
+        with_large_tables(on_device(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam)));
+    c.sharding.strategy = strategy;
+    const Plan plan = make_plan(caching(c), ranks);
+    EXPECT_TRUE(std::any_of(plan.shards.begin(), plan.shards.end(),
+                            [](const Shard& shard) { return shard.tier == MemoryTier::kCached; }));
+    expect_alike(train_on_threads(caching(c), ranks, 6), train_on_threads(c, ranks, 6), 0, 0);
+  }
+}
+
+TEST_P(TrainingOnADevice, CachedTablesTakeTheMemoryThatIsPlanned) {
+  const RunConfig c = with_large_tables(
+      of_one_id_a_bag(on_device(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam))));
+  const Trained trained = train_on_threads(caching(c), 1, 14);
+  for (size_t step = 7; step < trained.memory.size(); ++step) {
+    EXPECT_EQ(trained.memory[step], trained.memory[6]) << "step " << step + 1;
+  }
+  const auto rows = [](const RunConfig& config) {
+    const RankMemory planned = rank_memory(config, make_plan(config, 1))[0];
+    return planned.tables + planned.optimizer_state + planned.cache;
+  };
+  const size_t resident = train_on_threads(c, 1, 14).memory.back().first;
+  EXPECT_GT(rows(c) - rows(caching(c)), 0x1p20);
+  constexpr double kLists = 65536;  // of ids and descriptors
+  EXPECT_NEAR(static_cast<double>(resident) - static_cast<double>(trained.memory.back().first),
+              rows(c) - rows(caching(c)), kLists);
+}
+
+TEST_P(TrainingOnADevice, StepsLaunchedAsGraphsReadCachedTables) {
+  RunConfig c = with_large_tables(
+      of_one_id_a_bag(on_device(with_optimizers(OptimizerRule::kAdam, OptimizerRule::kAdam))));
+  c.model.tables[3].dtype = DType::kBFloat16;
+  const Trained resident = train_recorded(c, 1, 16, false);
+  const Trained recorded = train_recorded(caching(c), 1, 16, true);
+  EXPECT_GT(recorded.launched, 1);
+  expect_alike(recorded, resident, 0, 0);
+  const OnTheWay events{.evaluate = 5, .resume = 9};
+  expect_alike(train_recorded(caching(c), 1, 16, true, events),
+               train_recorded(c, 1, 16, false, events), 0, 0);
+}
+
 TEST_P(TrainingOnADevice, AnIdSpoiltOnTheDeviceEndsEveryRankWithItsPlace) {
   for (const int ranks : {1, 2}) {
     RunConfig c = on_device(odd_model());

@@ -12,8 +12,11 @@ namespace dlrm {
 /// Rows of one rank that are stored in a cached tier.
 struct CachedRows {
   int64_t rows = 0;
-  int64_t slot_bytes = 0;  ///< of a row and its optimizer state in fast memory
-  double lookups = 0;      ///< in a step, at most
+  int64_t slot_bytes = 0;   ///< of a row and its optimizer state in fast memory
+  double lookups = 0;       ///< in a step, at most
+  int64_t moved_bytes = 0;  ///< of a record on its way to a GPU, or back
+  bool numbers_rows =
+      false;  ///< a GPU's slots have the numbers of their rows, to round bf16 values
 };
 
 /// The cached slices of a rank, in the order of the plan. Shards of other columns of the same rows
@@ -34,9 +37,18 @@ double cached_share(const RunConfig& config);
 /// checksum for each 4 KiB of its file, and its buffers.
 double ssd_index_bytes(double rows, double record_bytes);
 
-/// Memory that a rank takes for its cached rows: slots, the map between rows and slots, and the
-/// slower tier's records or their index.
-double cache_bytes(const RunConfig& config, const Plan& plan, int rank);
+/// Bytes of a block in which up to `records` records, `stride` bytes apart, move to a GPU or back:
+/// their slots, and the records. It has at most 4 MiB, unless a record is longer.
+int64_t moved_block_bytes(int64_t records, int64_t stride);
+/// Records that such a block of `bytes` holds.
+int64_t moved_block_records(int64_t bytes, int64_t stride);
+
+/// Memory that a rank takes for its cached rows.
+struct CacheBytes {
+  double slots = 0;  ///< in fast memory. On a GPU also the blocks in which records move.
+  double rest = 0;   ///< on the host: the map, and the slower tier's records or their index
+};
+CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank);
 
 /// Divides `bytes` of fast memory: the slots of each, at least 1. Slots are in proportion to
 /// lookups, because a batch needs a slot for each of its rows, up to the number of rows.

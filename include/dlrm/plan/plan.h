@@ -99,7 +99,7 @@ std::vector<RankLoad> rank_loads(const RunConfig& config, const Plan& plan);
 struct RankMemory {
   double tables = 0;           ///< rows of shards and of data-parallel tables
   double optimizer_state = 0;  ///< of these rows
-  double cache = 0;            ///< of cached rows: the fast tier, its map, and a host tier
+  double cache = 0;            ///< of cached rows: the fast tier; on a CPU also host_cache
   double dense = 0;            ///< MLP and cross weights, gradients, state, bf16 copies
   double activations = 0;      ///< of the local batch, and their gradients
   double exchange = 0;     ///< pooled vectors and gradients, owned and local; replicated gradients
@@ -108,12 +108,13 @@ struct RankMemory {
   double libraries = 0;    ///< GPU memory of libraries and code, for any model
   double host_tables = 0;  ///< rows of tier host
   double host_optimizer_state = 0;  ///< of these rows
+  double host_cache = 0;            ///< of cached rows on a GPU: maps, and the slower tiers
   /// Bytes of device memory.
   double total() const {
     return tables + optimizer_state + cache + dense + activations + exchange + routing + input +
            libraries;
   }
-  double host_total() const { return host_tables + host_optimizer_state; }
+  double host_total() const { return host_tables + host_optimizer_state + host_cache; }
 };
 std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan);
 

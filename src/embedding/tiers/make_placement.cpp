@@ -22,15 +22,16 @@ std::vector<RowShape> shapes_of(const Slice& slice, const EmbeddingOptions& opti
 std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOptions& options,
                                              const Plan& plan, const EmbeddingLayout& layout) {
   if (!layout.caches_rows()) return nullptr;
-  if (!tools.context.device.host_visible_memory()) {
-    throw usage_error("memory: cached tables need device: cpu; on a GPU use auto, device or host");
-  }
   const int rank = tools.context.comm.rank();
   const std::vector<CachedRows> cached =
       cached_rows(options.tables, options.optimizer.type, options.max_global_batch, plan, rank);
   const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(options.cached, cached));
   const std::vector<int64_t> middle = middle_slots(options.cached, cached);
-  auto placement = std::make_unique<RowPlacement>(options.cached.policy == "lookahead");
+  const Context& context = tools.context;
+  const bool on_gpu = !context.device.host_visible_memory();
+  auto placement = std::make_unique<RowPlacement>(
+      options.cached.policy == "lookahead",
+      on_gpu ? std::make_unique<RecordStream>(context.device, context.stream) : nullptr);
   for (const Slice& slice : layout.owner(rank).slices) {
     if (slice.cache < 0) continue;
     const auto number = static_cast<size_t>(slice.cache);
@@ -46,8 +47,13 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
       return make_middle_records(slice.rows.size(), record_bytes, middle[number], std::move(store));
     };
     auto cache = std::make_unique<RowCache>(
-        tools, MemoryKind::kDevice, shapes_of(slice, options), slots[number],
+        tools, placement->stream(), shapes_of(slice, options), slots[number],
         options.cached.policy == "lru16" ? make_lru16() : make_clock(), make_store);
+    const int64_t width = options.tables[static_cast<size_t>(slice.table)].dim;
+    const bool columns_cut = slice.columns.front().size() != width;
+    if (on_gpu && columns_cut && traits_of(options.optimizer.type).rowwise()) {
+      cache->set_orders_rows();
+    }
     placement->add(std::move(cache), [cached, number](int64_t needed) {
       return static_cast<int64_t>(std::ceil(bytes_for_slots(cached, number, needed)));
     });
@@ -57,9 +63,9 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
     for (size_t i = 0; i < slots.size(); ++i) {
       bytes += static_cast<double>(slots[i] * cached[i].slot_bytes);
     }
-    tools.context.log.info(
-        "{:.2f} GiB of memory cache the rows of {} table part{}, which are in {}", bytes / 0x1p30,
-        slots.size(), slots.size() == 1 ? "" : "s", placement->cache(0).store().description());
+    context.log.info("{:.2f} GiB of {}memory cache the rows of {} table part{}, which are in {}",
+                     bytes / 0x1p30, on_gpu ? "GPU " : "", slots.size(),
+                     slots.size() == 1 ? "" : "s", placement->cache(0).store().description());
   }
   return placement;
 }

@@ -10,6 +10,7 @@
 #include "dlrm/embedding/row_store.h"
 
 #include "record_store.h"
+#include "record_stream.h"
 #include "slot_map.h"
 #include "slot_records.h"
 
@@ -26,15 +27,19 @@ struct WriteBack {
 /// order.
 class RowCache {
  public:
-  /// Slots in memory of `kind` for the column shards of a slice. `choice` decides which rows leave
-  /// them. `make_store` gets the bytes of a record.
-  RowCache(RowTools& tools, MemoryKind kind, std::vector<RowShape> shards, int64_t slots,
+  /// Slots in memory of the device for the column shards of a slice. `choice` decides which rows
+  /// leave them. `make_store` gets the bytes of a record. `stream` is null if the host sees the
+  /// device's memory.
+  RowCache(RowTools& tools, RecordStream* stream, std::vector<RowShape> shards, int64_t slots,
            std::unique_ptr<SlotChoice> choice,
            const std::function<std::unique_ptr<RecordStore>(int64_t)>& make_store);
 
   int64_t rows() const { return shapes_.front().table.rows; }
   int64_t record_bytes() const { return layout_.bytes(); }
   const RecordStore& store() const { return *store_; }
+  /// A device needs the order of each batch's rows. See PlacedOrder.
+  void set_orders_rows() { orders_rows_ = true; }
+  bool orders_rows() const { return orders_rows_; }
   /// The rows of a shard. The store must not outlive this object. Its read(), write() and
   /// initialise() call `settle` first, which waits until nothing moves.
   std::unique_ptr<RowStore> rows_of(size_t shard, std::function<void()> settle);
@@ -56,13 +61,18 @@ class RowCache {
   class Rows;
   using Record = const std::byte*;
 
-  void allocate(RowTools& tools, MemoryKind kind, const RowShape& shape);
+  void allocate(Device& device, const RowShape& shape);
+  /// Copies slots to records, or records to slots.
+  void gather(View<const int64_t> slots, std::byte* records) const;
+  void scatter(const std::byte* records, View<const int64_t> slots, View<const int64_t> rows) const;
   /// Reads records to records_, and draws those that were never written.
   void read_or_draw(View<const int64_t> rows);
   void start_read(View<const int64_t> rows);
   void finish_read(View<const int64_t> rows);
 
   SlotMap map_;
+  bool orders_rows_ = false;
+  RecordStream* const stream_;
   std::vector<Buffer> memory_;
   std::vector<RowShape> shapes_;
   std::vector<RowTable> tables_;  ///< of slots, by shard
@@ -71,9 +81,10 @@ class RowCache {
   std::mutex mutex_;
   std::unordered_map<int64_t, Record> evicted_;  ///< by row, guarded by mutex_
   // Working memory of fetches, and of the calls made when all is settled.
-  std::vector<int64_t> rows_;
-  std::vector<int64_t> slots_;
+  std::vector<int64_t> rows_, slots_;
   std::vector<std::byte> records_;
+  std::vector<int64_t> forwarded_rows_, forwarded_slots_;
+  std::vector<std::byte> forwarded_;
   std::vector<uint8_t> written_;
 };
 

@@ -40,8 +40,9 @@ std::unordered_set<int64_t> other_rows(const SlotMap& map, const PlacedIds& grou
 
 }  // namespace
 
-RowPlacement::RowPlacement(bool looks_ahead)
+RowPlacement::RowPlacement(bool looks_ahead, std::unique_ptr<RecordStream> stream)
     : looks_ahead_(looks_ahead),
+      stream_(std::move(stream)),
       writer_([this](const std::exception_ptr& error) { fail(error); }),
       mover_([this](const std::exception_ptr& error) { fail(error); }),
       planner_([this](const std::exception_ptr& error) { fail(error); }) {}
@@ -93,14 +94,16 @@ int64_t RowPlacement::count_bytes_needed(const std::vector<PlacedIds>& ids) cons
   return needed;
 }
 
-int64_t RowPlacement::place(std::vector<PlacedIds> ids) {
+int64_t RowPlacement::place(std::vector<PlacedIds> ids, std::vector<PlacedOrder> orders) {
   int64_t batch;
   {
     const std::lock_guard lock(mutex_);
     batch = first_ + static_cast<int64_t>(batches_.size());
     batches_.emplace_back();
   }
-  planner_.post([this, batch, ids = std::move(ids)] { place_batch(batch, ids); });
+  planner_.post([this, batch, ids = std::move(ids), orders = std::move(orders)] {
+    place_batch(batch, ids, orders);
+  });
   return batch;
 }
 
@@ -129,11 +132,12 @@ void RowPlacement::await() {
 }
 
 void RowPlacement::release(bool updated) {
+  std::shared_ptr<Event> done = stream_ ? stream_->released() : nullptr;
   const std::lock_guard lock(mutex_);
   DLRM_CHECK(!batches_.empty(), "no batch is placed");
   batches_.pop_front();
   ++first_;
-  releases_.push_back(updated);
+  releases_.push_back({updated, std::move(done)});
   changed_.notify_all();
 }
 
@@ -184,7 +188,8 @@ CacheCounters RowPlacement::counters() {
 
 void RowPlacement::apply_releases() {
   for (; !releases_.empty(); releases_.pop_front(), --in_maps_) {
-    for (const auto& cache : caches_) cache->map().release(releases_.front());
+    for (const auto& cache : caches_) cache->map().release(releases_.front().updated);
+    released_ = releases_.front().done;
   }
 }
 
@@ -198,7 +203,8 @@ bool RowPlacement::await_release() {
   return !stops_;
 }
 
-void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids) {
+void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
+                               const std::vector<PlacedOrder>& orders) {
   {
     const std::lock_guard lock(mutex_);
     apply_releases();
@@ -210,6 +216,9 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids) {
   changes_.resize(caches_.size());
   for (const auto& cache : caches_) cache->map().begin();
   const int64_t needed = counts() ? count_groups(ids) : place_groups(ids);
+  if (!counts() && needed == 0) {
+    for (const PlacedOrder& order : orders) list_order(cache(order.cache).map(), order);
+  }
   hand_over(batch);
   const std::lock_guard lock(mutex_);
   if (batch >= first_) {
@@ -272,11 +281,12 @@ int64_t RowPlacement::slots_needed(const std::vector<PlacedIds>& ids, size_t fro
 
 /// Posts the changes made so far. `placed`: the batch that needs no others.
 void RowPlacement::hand_over(std::optional<int64_t> placed) {
-  Moves moves{std::move(changes_), {}};
+  Moves moves{std::move(changes_), {}, nullptr};
   changes_.assign(caches_.size(), {});
   if (placed) moves.placed.push_back(*placed);
   {
     const std::lock_guard lock(mutex_);
+    moves.after = released_;
     moves_.push_back(std::move(moves));
   }
   mover_.post([this] { move_rows(); });
@@ -288,6 +298,7 @@ void RowPlacement::move_rows() {
   int64_t misses = 0;
   for (size_t c = 0; c < caches_.size(); ++c) {
     if (moves.changes.empty() || moves.changes[c].empty()) continue;
+    if (stream_ && misses == 0) stream_->begin(moves.after.get());
     evict(*caches_[c], moves.changes[c]);
     misses += static_cast<int64_t>(moves.changes[c].size());
   }
@@ -318,6 +329,7 @@ RowPlacement::Moves RowPlacement::take_moves() {
   for (; !moves_.empty() && !changes_again(moves_.front()); moves_.pop_front()) {
     Moves& next = moves_.front();
     all.placed.insert(all.placed.end(), next.placed.begin(), next.placed.end());
+    all.after = next.after;
     if (all.changes.empty()) {
       all.changes = std::move(next.changes);
     } else {
@@ -365,6 +377,7 @@ void RowPlacement::fetch(const Moves& moves) {
     });
   }
   for (RowCache* cache : started) keep_error([&] { cache->finish_fetch(); });
+  if (stream_) keep_error([&] { stream_->finish(); });
   if (error) std::rethrow_exception(error);
 }
 

@@ -14,6 +14,7 @@
 #include "placed_ids.h"
 #include "row_cache.h"
 #include "row_counts.h"
+#include "row_order.h"
 #include "worker.h"
 
 namespace dlrm {
@@ -30,7 +31,8 @@ namespace dlrm {
 /// writes to the slower tier. The placing thread waits if the batches in flight use all slots.
 class RowPlacement {
  public:
-  explicit RowPlacement(bool looks_ahead);
+  /// `stream` is null if the host sees the slots' memory.
+  explicit RowPlacement(bool looks_ahead, std::unique_ptr<RecordStream> stream = nullptr);
   ~RowPlacement();
   RowPlacement(const RowPlacement&) = delete;
   RowPlacement& operator=(const RowPlacement&) = delete;
@@ -38,13 +40,14 @@ class RowPlacement {
   /// Adds a slice's cache. `bytes_for` returns the fast memory of all caches that gives this one a
   /// number of slots. Call it before the first place().
   RowCache& add(std::unique_ptr<RowCache> cache, std::function<int64_t(int64_t)> bytes_for);
+  RecordStream* stream() const { return stream_.get(); }
   RowCache& cache(int number) const { return *caches_[static_cast<size_t>(number)]; }
 
   /// The bytes of fast memory in which the batch would fit, 0 if it does. Takes longer than placing
   /// it.
   int64_t count_bytes_needed(const std::vector<PlacedIds>& ids) const;
   /// The arrays must stay until the batch is placed. Returns the batch's number.
-  int64_t place(std::vector<PlacedIds> ids);
+  int64_t place(std::vector<PlacedIds> ids, std::vector<PlacedOrder> orders = {});
   bool placed(int64_t batch);
   void await_placed(int64_t batch);
   /// 0 if a placed or counted batch fits. Otherwise the bytes of fast memory in which it would, and
@@ -52,7 +55,8 @@ class RowPlacement {
   int64_t fast_bytes_needed(int64_t batch);
   /// Waits for the rows of the oldest batch.
   void await();
-  /// Ends the oldest batch. `updated`: its rows have changed.
+  /// Ends the oldest batch. The stream of the steps holds all work on its rows. `updated`: that
+  /// work changes them.
   void release(bool updated);
   /// Waits until nothing moves. Until the next place() or release(), the caches may be used.
   void settle();
@@ -76,6 +80,13 @@ class RowPlacement {
   struct Moves {
     std::vector<std::vector<SlotChange>> changes;  ///< by cache
     std::vector<int64_t> placed;                   ///< batches whose rows are then in their slots
+    /// Reached when the steps are done with the rows that leave. Null if the host sees the slots.
+    std::shared_ptr<Event> after;
+  };
+
+  struct Release {
+    bool updated;
+    std::shared_ptr<Event> done;  ///< null if the host sees the slots
   };
 
   BatchState& state_of(int64_t batch) { return batches_[static_cast<size_t>(batch - first_)]; }
@@ -83,7 +94,8 @@ class RowPlacement {
   void wait_until(std::unique_lock<std::mutex>& lock, const Done& done);
   void fail(std::exception_ptr error);
   // On the placing thread.
-  void place_batch(int64_t batch, std::vector<PlacedIds> ids);
+  void place_batch(int64_t batch, std::vector<PlacedIds> ids,
+                   const std::vector<PlacedOrder>& orders);
   int64_t place_groups(std::vector<PlacedIds>& ids);
   int64_t count_groups(const std::vector<PlacedIds>& ids);
   bool place_ids(PlacedIds& group);
@@ -98,16 +110,18 @@ class RowPlacement {
   void fetch(const Moves& moves);
 
   const bool looks_ahead_;
+  const std::unique_ptr<RecordStream> stream_;
   std::vector<std::unique_ptr<RowCache>> caches_;
   std::vector<std::function<int64_t(int64_t)>> bytes_for_;  ///< by cache
   std::vector<RowCounts> counts_;                           ///< by cache, if rows are counted
   std::mutex mutex_;                                        ///< guards the members up to counters_
   std::condition_variable changed_;
-  std::deque<BatchState> batches_;  ///< in flight
-  int64_t first_ = 0;               ///< number of the oldest batch in flight
-  std::deque<bool> releases_;       ///< that the slot maps do not know yet
-  int64_t in_maps_ = 0;             ///< batches that the slot maps know
-  std::deque<Moves> moves_;         ///< to be made, in this order
+  std::deque<BatchState> batches_;   ///< in flight
+  int64_t first_ = 0;                ///< number of the oldest batch in flight
+  std::deque<Release> releases_;     ///< that the slot maps do not know yet
+  std::shared_ptr<Event> released_;  ///< of the newest release that they know
+  int64_t in_maps_ = 0;              ///< batches that the slot maps know
+  std::deque<Moves> moves_;          ///< to be made, in this order
   bool waits_for_release_ = false, stops_ = false;
   std::exception_ptr error_;
   CacheCounters counters_;

@@ -40,6 +40,8 @@ class SlotMap {
   int64_t place(View<Id> ids, std::vector<SlotChange>& changes);
   /// Distinct rows that the current batch uses so far.
   int64_t rows_in_batch() const { return static_cast<int64_t>(batches_.back().size()); }
+  /// The slots of these rows.
+  const std::vector<int32_t>& slots_in_batch() const { return batches_.back(); }
   /// True if the current batch uses the row.
   bool is_in_batch(int64_t row) const {
     const int64_t slot = slot_of(row);

@@ -11,11 +11,14 @@ namespace dlrm {
 /// without padding. The slots of the fast tier hold the same arrays as RowTables.
 class SlotRecords {
  public:
-  /// Adds a shard. `slots` has its memory, which the host reads and writes.
+  /// Adds a shard. `slots` has its memory.
   void add(const RowShape& shape, const RowTable& slots);
+  /// Slots in a device's memory have the number of each slot's row in `row_of`, if updates need it.
+  void set_row_of(int64_t* row_of) { row_of_ = row_of; }
+  int64_t* row_of() const { return row_of_; }
 
   int64_t bytes() const { return bytes_; }
-  /// Copies a slot to a record.
+  /// Copies a slot to a record. The host must see its memory.
   void gather(int64_t slot, std::byte* record) const;
   /// Copies a record to a slot.
   void scatter(const std::byte* record, int64_t slot) const;
@@ -37,6 +40,7 @@ class SlotRecords {
     void write(const float* in, std::byte* to) const;
     std::byte* slot(int64_t number) const { return slots + number * stride; }
   };
+  const std::vector<Field>& fields() const { return fields_; }
   const Field& field(size_t shard, RowArray array) const {
     return fields_[first_fields_[shard] + static_cast<size_t>(array)];
   }
@@ -50,6 +54,7 @@ class SlotRecords {
   std::vector<Field> fields_;
   std::vector<float> row_;  ///< working memory of initial()
   int64_t bytes_ = 0;
+  int64_t* row_of_ = nullptr;
 };
 
 /// Bytes of a record of these shards.

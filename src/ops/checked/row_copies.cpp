@@ -24,7 +24,12 @@ RowCopies::RowCopies(HostImage& host, const OptimizerStep& step, const RowTable&
           host.rows({table.weights, table.type, table.rows, table.width, table.stride}, rows_)),
       state1_(host.rows(state(step, table, 0), rows_)),
       state2_(host.rows(state(step, table, 1), rows_)),
-      grads_(count(), table.width, DType::kFloat32) {}
+      grads_(count(), table.width, DType::kFloat32) {
+  for (const int64_t row : rows_) {
+    numbers_.push_back(table.first_row +
+                       (table.row_of ? host.list(table.row_of + row, 1)[0] : row));
+  }
+}
 
 void RowCopies::update(Ops& reference, const OptimizerStep& step, MatrixView<const float> grads,
                        View<const float> square_sums, int64_t full_width) {
@@ -32,7 +37,7 @@ void RowCopies::update(Ops& reference, const OptimizerStep& step, MatrixView<con
   for (int64_t i = 0; i < count(); ++i) {
     std::copy_n(grads.row(i), grads.cols, grads_.floats().row(i));
     RowTable row = table_;  // one row, which keeps its number in the whole table
-    row.first_row = table_.number_of(rows_[static_cast<size_t>(i)]);
+    row.first_row = numbers_[static_cast<size_t>(i)];
     row.row_of = nullptr;
     row.weights = weights_.matrix().element(i, 0);
     row.rows = 1;

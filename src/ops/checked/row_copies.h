@@ -31,6 +31,7 @@ class RowCopies {
 
   RowTable table_;
   std::vector<int64_t> rows_;
+  std::vector<int64_t> numbers_;  ///< of these rows in the whole table
   Copy weights_, state1_, state2_;
   Copy grads_;
 };

@@ -97,12 +97,11 @@ class Placing : public ::testing::Test {
       table.rows = kRows;
       table.dim = 4;
       const RowShape shape(table, {}, 1, {0, kRows}, {0, 4});
-      placement_.add(std::make_unique<RowCache>(tools_, MemoryKind::kHost,
-                                                std::vector<RowShape>{shape}, kSlots, make_clock(),
-                                                [&](int64_t bytes) {
-                                                  return std::make_unique<WatchedRecords>(
-                                                      name, kRows, bytes, calls_);
-                                                }),
+      placement_.add(std::make_unique<RowCache>(
+                         tools_, nullptr, std::vector<RowShape>{shape}, kSlots, make_clock(),
+                         [&](int64_t bytes) {
+                           return std::make_unique<WatchedRecords>(name, kRows, bytes, calls_);
+                         }),
                      [](int64_t slots) { return slots; });
     }
   }
