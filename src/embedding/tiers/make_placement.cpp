@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "dlrm/core/error.h"
+#include "dlrm/core/shown_bytes.h"
 #include "dlrm/plan/cache_size.h"
 
 namespace dlrm {
@@ -59,12 +59,12 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
     });
   }
   if (!slots.empty()) {
-    double bytes = 0;
+    size_t bytes = 0;
     for (size_t i = 0; i < slots.size(); ++i) {
-      bytes += static_cast<double>(slots[i] * cached[i].slot_bytes);
+      bytes += static_cast<size_t>(slots[i] * cached[i].slot_bytes);
     }
-    context.log.info("{:.2f} GiB of {}memory cache the rows of {} table part{}, which are in {}",
-                     bytes / 0x1p30, on_gpu ? "GPU " : "", slots.size(),
+    context.log.info("{} of {}memory cache the rows of {} table part{}, which are in {}",
+                     shown_bytes(bytes), on_gpu ? "GPU " : "", slots.size(),
                      slots.size() == 1 ? "" : "s", placement->cache(0).store().description());
   }
   return placement;
