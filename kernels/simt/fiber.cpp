@@ -62,7 +62,11 @@ Fiber::Fiber(void (*entry)()) : entry_(entry), stack_bytes_(kStack + kPage) {
 }
 
 Fiber::~Fiber() {
-  if (stack_) ::munmap(stack_, stack_bytes_);
+  if (stack_) {
+    // The sanitizer would keep what it knows of the frames for whoever maps this memory next.
+    unpoison(stack_ + kPage, kStack);
+    ::munmap(stack_, stack_bytes_);
+  }
 #if !defined(__x86_64__)
   delete static_cast<ucontext_t*>(context_);
 #endif

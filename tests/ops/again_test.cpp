@@ -204,9 +204,9 @@ TEST_P(Again, EarlierCallsOfOtherSizesChangeNoBit) {
 }
 
 TEST_P(Again, NothingIsDoneWithoutBagsRowsOrBlocks) {
-  const RowTable table = Table(4, 3, DType::kFloat32, 1).rows();
+  Table table(4, 3, DType::kFloat32, 1);
   BagGroup none;
-  none.table = table;
+  none.table = table.rows();
   for (int i = 0; i < 2; ++i) {
     ops->embedding_bag_forward({});
     ops->embedding_bag_forward({&none, 1});
