@@ -7,10 +7,11 @@
 # --quick: a small part, in a few minutes after quickstart.sh, whose build it continues: the tests of
 # core, config, plan, HDF5, data and scripts, some runs of dlrm-train, and an installation. If nvcc is
 # there, it compiles one kernel.
-# --all adds: the same tests under AddressSanitizer and UndefinedBehaviorSanitizer; those of comm, data,
-# train and caches under ThreadSanitizer; 30 seconds of each harness of tests/fuzz, if clang with
-# libFuzzer is there (launch/install_deps.sh fuzz); the build without GPU code; and, if nvcc is there,
-# the build for GPUs, which is searched for spills and run without one.
+# --all adds: the same tests, but for those of benchmarks and of mpirun, under AddressSanitizer and
+# UndefinedBehaviorSanitizer; those of comm, data, train and caches under ThreadSanitizer; 30 seconds of
+# each harness of tests/fuzz, if clang with libFuzzer is there (launch/install_deps.sh fuzz); the build
+# without GPU code; and, if nvcc is there, the build for GPUs, which is searched for spills and run
+# without one.
 #
 # At the end: the time of each part and of each test program, every skipped test with its reason, and
 # "N passed, N failed, N skipped" in the last line.
@@ -118,8 +119,9 @@ whole() {
 
 # What whole leaves out.
 rest() {
-  # Scripts and sources are the same in every build.
-  part "simt-asan: build" build simt-asan && part "simt-asan: tests" run simt-asan -LE '^scripts$'
+  # Scripts and sources are the same in every build. Ranks as threads cover what ranks of mpirun do.
+  part "simt-asan: build" build simt-asan &&
+    part "simt-asan: tests" run simt-asan -LE '^(scripts|bench|comm_mpi)$'
   # Where threads share data, ranks as threads among them.
   part "tsan: build" build cpu-tsan {comm,data,embedding,train}_test && {
     part "tsan: tests" run cpu-tsan -L '^(comm|data|train)$'
