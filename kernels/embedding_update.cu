@@ -20,7 +20,8 @@ constexpr int kChunkInFlight = 16;  // divides a warp
 constexpr int kChunksAhead = 8;
 constexpr int64_t kMostChunkBlocks = 264;
 
-// ptxas needs fewer registers for sm_90 than for others, on which row-wise Adagrad would spill.
+// ptxas needs fewer registers for sm_90 than for others, on which SGD and row-wise Adagrad would
+// spill.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 900
 constexpr bool kPacksTightly = true;
 #else
@@ -29,7 +30,7 @@ constexpr bool kPacksTightly = false;
 
 /// Blocks that a multiprocessor should hold. This bounds a thread's registers.
 template <Rule R>
-constexpr int kBlocks = kElementState2<R> || (kRowwiseRule<R> && !kPacksTightly) ? 2 : 3;
+constexpr int kBlocks = kElementState2<R> || (!kElementState1<R> && !kPacksTightly) ? 2 : 3;
 
 /// The pooled gradient of an occurrence.
 struct Part {

@@ -7,7 +7,7 @@
 # --quick: a small part, in a few minutes after quickstart.sh, whose build it continues: the tests of
 # core, config, plan, HDF5, data and scripts, some runs of dlrm-train, and an installation. If nvcc is
 # there, it compiles one kernel.
-# --all adds: the same tests, but for those of benchmarks and of mpirun, under AddressSanitizer and
+# --all adds: the tests of code that handles memory, but for the slowest, under AddressSanitizer and
 # UndefinedBehaviorSanitizer; those of comm, data, train and caches under ThreadSanitizer; 30 seconds of
 # each harness of tests/fuzz, if clang with libFuzzer is there (launch/install_deps.sh fuzz); the build
 # without GPU code; and, if nvcc is there, the build for GPUs, which is searched for spills and run
@@ -117,14 +117,22 @@ whole() {
   part "simt: build" build simt && part "simt: tests" run simt
 }
 
+# Tests that try thousands of inputs, or wait for a clock. Sanitizers slow them down most and need few
+# of their cases, which other tests have.
+readonly slow="CheckpointIndexTest.NoChangedField*:FirstBadRow.*:TwoCheckpoints.EveryFlippedBit*:\
+DatasetFile.ChangedValues*:Hdf5Source.AnEpoch*:EpochOrder.*:DatasetChecksums.AChangedBit*:\
+*/RunOnADevice.ARunTakes*:*/RunOnADevice.*EvenIfOther*:Start.*:FolderUse.*:SharedFolders.*:Stopping.*:\
+Planning.*:ScannedData.*:Install.*:*/GpuStep.RowsOfHost*:*/CachedRows.*/2?"
+
 # What whole leaves out.
 rest() {
   # Scripts and sources are the same in every build. Ranks as threads cover what ranks of mpirun do.
-  part "simt-asan: build" build simt-asan &&
-    part "simt-asan: tests" run simt-asan -LE '^(scripts|bench|comm_mpi)$'
+  local tests=({comm,data,data_tools,device,embedding,end_to_end,hdf5,nn,ops,simt,train}_test)
+  part "simt-asan: build" build simt-asan programs "${tests[@]}" &&
+    GTEST_FILTER="-$slow" part "simt-asan: tests" run simt-asan -L "^($(labels "${tests[@]}"))\$"
   # Where threads share data, ranks as threads among them.
   part "tsan: build" build cpu-tsan {comm,data,embedding,train}_test && {
-    part "tsan: tests" run cpu-tsan -L '^(comm|data|train)$'
+    GTEST_FILTER="-$slow" part "tsan: tests" run cpu-tsan -L '^(comm|data|train)$'
     GTEST_FILTER='*Cached*:Placing.*:*Record*:Ssd*:HeldRead*:*BlockChannel*' \
       part "tsan: caches" run cpu-tsan -L '^embedding$'
   }
@@ -135,14 +143,20 @@ rest() {
   fi
   # Without GPU code only the stubs differ, and what programs say if they are asked for a GPU.
   part "cpu: build" build cpu programs dlrm-bench {bench,device,end_to_end}_test &&
-    part "cpu: tests" run cpu -L '^(device|end_to_end|bench)$'
+    GTEST_FILTER="-$slow" part "cpu: tests" run cpu -L '^(device|end_to_end|bench)$' \
+      -E '^(data_tools|bench.programs)'
   has_nvcc || return
-  # What gpu_acceptance.sh takes to a machine with a GPU; kernels are compiled once, in the libraries.
-  mapfile -t programs <launch/acceptance/programs.txt
-  part "cuda: build" build cuda "${programs[@]}" && {
+  # Kernels are compiled once, in the libraries. Tests that need a GPU compile as for the emulator.
+  part "cuda: build" build cuda dlrm-{train,bench,preflight} {device,ops}_test && {
     part "cuda: spills" spills
     part "cuda: without a GPU" run cuda -L '^no_gpu$'
   }
+}
+
+# The labels of test programs, as an expression.
+labels() {
+  local names=("${@%_test}")
+  (IFS='|' && echo "${names[*]}")
 }
 
 case "${1:-}" in
