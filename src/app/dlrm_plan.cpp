@@ -55,13 +55,15 @@ void declare(CLI::App& app, Arguments& arguments) {
 }
 
 void run(const Arguments& arguments) {
-  const dlrm::RunConfig config = dlrm::load_config(arguments.config, arguments.set);
+  const dlrm::RunConfig given = dlrm::load_config(arguments.config, arguments.set);
   const dlrm::PlanOptions options{arguments.device_memory * kGiB, arguments.ranks_per_node,
                                   arguments.host_memory * kGiB};
+  const dlrm::RunConfig config = dlrm::with_chosen_caches(given, arguments.ranks, options);
   const dlrm::Plan plan = dlrm::make_plan(config, arguments.ranks, options);
   dlrm::print_plan_report(stdout, config, plan, options);
-  fmt::print("{}", arguments.scans ? dlrm::scan_data(config, plan, arguments.scanned)
-                                   : dlrm::feasibility(config, plan));
+  fmt::print("{}{}", dlrm::describe_choice(given, config),
+             arguments.scans ? dlrm::scan_data(config, plan, arguments.scanned)
+                             : dlrm::feasibility(config, plan));
   dlrm::write_output(arguments.output, dlrm::to_json(plan, config.model));
 }
 

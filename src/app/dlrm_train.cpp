@@ -99,9 +99,10 @@ ExitCode plan_only(const Arguments& a, int ranks) {
   options.host_memory_bytes = a.host_memory_gib * 0x1p30;
   options.gpu = !cuda_is_emulated() && cuda_device_count() > 0;
   const int world = a.ranks > 0 ? a.ranks : ranks;
-  const Plan plan = make_plan(a.run.config, world, options);
-  print_plan_report(stdout, a.run.config, plan, options);
-  fmt::print("{}", feasibility(a.run.config, plan));
+  const RunConfig config = with_chosen_caches(a.run.config, world, options);
+  const Plan plan = make_plan(config, world, options);
+  print_plan_report(stdout, config, plan, options);
+  fmt::print("{}{}", describe_choice(a.run.config, config), feasibility(config, plan));
   return ExitCode::kDone;
 }
 

@@ -69,6 +69,8 @@ Schema<MemoryConfig> memory_schema() {
              "tiers of single tables, for example {big: host}; a table overrides its group");
   schema.key("device", &M::device, memory_size(true),
              "GPU: the most device memory that a rank may plan with; empty = all free memory");
+  schema.key("host", &M::host, memory_size(true),
+             "the most host memory that a rank may plan with; empty = all free memory");
   schema.key("cached", &M::cached, section(cached_schema()), "the tier cached");
   return schema;
 }

@@ -34,7 +34,7 @@ bool cannot_fit(const RunConfig& given, int world, const PlanOptions& options) {
   const RunConfig config = with_known_device(given, options);
   const bool two = has_two_memories(config, options);
   const double device = device_budget(config, options);
-  if (device <= 0 || (two && options.host_memory_bytes <= 0)) return false;
+  if (device <= 0 || (two && host_budget(config, options) <= 0)) return false;
   const int64_t local = config.train.global_batch_size / world;
   const double common = dense_bytes(config) + activation_bytes(config, local) +
                         local_exchange_bytes(config, local) + library_bytes(config) +
@@ -50,7 +50,7 @@ bool cannot_fit(const RunConfig& given, int world, const PlanOptions& options) {
                       4.0 * states * (rowwise ? 1.0 : dim));
   }
   constexpr double kRounding = 1 - 1e-9;
-  const double room = device + (two ? options.host_memory_bytes : 0);
+  const double room = device + (two ? host_budget(config, options) : 0);
   return kRounding * common > device || kRounding * (common + tables / world) > room;
 }
 
@@ -62,7 +62,7 @@ bool fits_on(const RunConfig& config, int world, const PlanOptions& options) {
 /// Memory of a rank for tables; 0: unknown.
 double room_for_tables(const RunConfig& config, const PlanOptions& options) {
   return device_budget(config, options) +
-         (has_two_memories(config, options) ? options.host_memory_bytes : 0);
+         (has_two_memories(config, options) ? host_budget(config, options) : 0);
 }
 
 double all_tables_bytes(const RunConfig& config) {

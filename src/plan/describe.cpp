@@ -177,7 +177,7 @@ struct Room {
 
 Room room_of(const RunConfig& config, const PlanOptions& options) {
   const bool two = has_two_memories(config, options);
-  return {device_budget(config, options), two ? options.host_memory_bytes : 0, two};
+  return {device_budget(config, options), two ? host_budget(config, options) : 0, two};
 }
 
 /// The rank that needs most device memory. If that fits but host memory does not, the rank that

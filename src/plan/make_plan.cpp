@@ -172,9 +172,8 @@ Plan plan_with_tiers(const RunConfig& config, int world, const PlanOptions& opti
   Plan plan = fitted_plan(config, world, room);
   choose_tiers(config, options, plan);
   if (room.rank_memory_bytes <= 0 || !uses_host(plan)) return plan;
-  const bool known = options.host_memory_bytes > 0;
-  room.host_memory_bytes =
-      known ? options.host_memory_bytes : std::numeric_limits<double>::infinity();
+  const double host = host_budget(config, options);
+  room.host_memory_bytes = host > 0 ? host : std::numeric_limits<double>::infinity();
   Plan over_both = fitted_plan(config, world, room);
   choose_tiers(config, options, over_both);
   const bool worse = fits_memory(config, plan, options) && !fits_memory(config, over_both, options);

@@ -7,6 +7,9 @@
 /// one.
 namespace dlrm {
 
+/// Smaller tables stay resident: their rows are in the batches all the time.
+inline constexpr double kLeastCachedBytes = 0x1p20;
+
 /// True if the formulas for a GPU apply. gpu_memory.h has those that differ.
 bool plans_for_gpu(const RunConfig& config);
 

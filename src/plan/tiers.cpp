@@ -13,9 +13,6 @@ MemoryTier asked_tier(const RunConfig& config, int table) {
   return config.memory.tier_of(config.model.tables[static_cast<size_t>(table)].name);
 }
 
-/// Smaller tables stay resident: their rows are in the batches all the time.
-constexpr double kLeastCachedBytes = 0x1p20;
-
 bool is_cached(const RunConfig& config, int table) {
   if (asked_tier(config, table) != MemoryTier::kCached) return false;
   const TableConfig& of = config.model.tables[static_cast<size_t>(table)];
@@ -118,6 +115,13 @@ void spill(std::vector<Candidate>& candidates, double device_room, double host_r
   }
 }
 
+/// The least of what is `there` (0: unknown) and of a size.
+double limited(double there, const std::string& size) {
+  if (size.empty()) return there;
+  const double limit = size_in_bytes(size, there);
+  return there > 0 ? std::min(there, limit) : limit;
+}
+
 }  // namespace
 
 bool has_two_memories(const RunConfig& config, const PlanOptions& options) {
@@ -132,10 +136,12 @@ RunConfig with_known_device(RunConfig config, const PlanOptions& options) {
 }
 
 double device_budget(const RunConfig& config, const PlanOptions& options) {
-  const double there = options.rank_memory_bytes;
-  if (!has_two_memories(config, options) || config.memory.device.empty()) return there;
-  const double limit = size_in_bytes(config.memory.device, there);
-  return there > 0 ? std::min(there, limit) : limit;
+  const bool two = has_two_memories(config, options);
+  return limited(options.rank_memory_bytes, two ? config.memory.device : config.memory.host);
+}
+
+double host_budget(const RunConfig& config, const PlanOptions& options) {
+  return limited(options.host_memory_bytes, config.memory.host);
 }
 
 void choose_tiers(const RunConfig& given, const PlanOptions& options, Plan& plan) {
@@ -157,7 +163,7 @@ void choose_tiers(const RunConfig& given, const PlanOptions& options, Plan& plan
     std::vector<Candidate> candidates = candidates_of(config, rank, plan);
     double room = budget - own.total();
     for (const Candidate& candidate : candidates) room += candidate.bytes;
-    const double host = options.host_memory_bytes;
+    const double host = host_budget(config, options);
     spill(candidates, room, host > 0 ? std::max(host - own.host_total(), 1.0) : 0);
   }
 }

@@ -194,11 +194,14 @@ ExitCode run_training(World& world, const RunOptions& options) {
   waiting.reset();
   const StartingPoint start = find_start(comm, log, options);
   const PlanOptions known = agreed_options(comm, execution.plan_options());
-  const RunConfig planned = with_known_device(config, known);
+  const RunConfig trained = with_chosen_caches(config, comm.size(), known);
+  const RunConfig planned = with_known_device(trained, known);
   const Plan plan = choose_plan(comm, log, planned, start, known);
   check_alike(comm, plan, config.model);
   check_memory(log, planned, plan, known);
-  if (comm.rank() == 0) fmt::print(stderr, "{}\n", describe_plan(planned, plan));
+  if (comm.rank() == 0) {
+    fmt::print(stderr, "{}{}\n", describe_choice(config, trained), describe_plan(planned, plan));
+  }
   say_memory(log, planned, plan);
 
   const auto ops = execution.make_ops(threads, options.check);
@@ -209,7 +212,7 @@ ExitCode run_training(World& world, const RunOptions& options) {
   if (!options.profile.empty()) check_trace_path(comm, options.profile);
   std::optional<WatchdogPause> loading(std::in_place, world);
   const bool writes = reserve_output(locks, context, options);
-  Trainer trainer(context, *ops, config, plan, !start.resumed && !options.eval_only);
+  Trainer trainer(context, *ops, trained, plan, !start.resumed && !options.eval_only);
   // A replayed graph has no stage times.
   trainer.use_graphs(!options.check && options.profile.empty());
   if (!options.profile.empty()) trainer.time_stages();
@@ -229,7 +232,7 @@ ExitCode run_training(World& world, const RunOptions& options) {
                      kept_lines(config, evaluations, progress.step, total));
     }
 
-    TrainingRun run(context, world, locks, config, plan, trainer, directory, sources.main(),
+    TrainingRun run(context, world, locks, trained, plan, trainer, directory, sources.main(),
                     sources.test.get(), evaluations, threads);
     trace.reset_totals();
     run.train(progress, total, stop);

@@ -154,7 +154,7 @@ void check_memory(const Log& log, const RunConfig& config, const Plan& plan,
   const double device = device_budget(config, options) / 0x1p30;
   const std::string here = has_two_memories(config, options)
                                ? fmt::format("{:.2f} GiB of its GPU and {:.2f} GiB of the host",
-                                             device, options.host_memory_bytes / 0x1p30)
+                                             device, host_budget(config, options) / 0x1p30)
                                : fmt::format("{:.2f} GiB here", device);
   throw usage_error(
       "too little memory: a rank may use {}, and the table above says who needs what; more ranks "

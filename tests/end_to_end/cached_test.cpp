@@ -79,6 +79,45 @@ TEST_F(CachedTables, EveryPolicyTrainsLikeTheResidentRun) {
   EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
 }
 
+/// The table "big" takes 64 MiB, far more than the rest.
+constexpr const char* kLargeTable = "--set model.tables.big.rows=1000000 --set train.steps=20 ";
+
+TEST_F(CachedTables, AutoCachesWhatDoesNotFit) {
+  const Outcome whole = train(2, std::string(kLargeTable) + "--set output.directory=whole_run");
+  ASSERT_EQ(whole.code, 0) << whole.errors;
+  EXPECT_EQ(whole.errors.find("memory.tier: auto"), std::string::npos) << whole.errors;
+  const std::string limited = std::string(kLargeTable) + "--set memory.host=26MiB ";
+  const std::string choice = "memory.tier: auto caches 1 table that does not fit: 'big'; ";
+  const Outcome planned = train(1, limited + "--plan-only --ranks 2 --device-memory 8");
+  EXPECT_NE(planned.output.find(choice), std::string::npos) << planned.output << planned.errors;
+  EXPECT_NE(planned.output.find("\nfits: "), std::string::npos) << planned.output;
+  const Outcome cached = train(2, limited + "--set train.steps=10 --set checkpoint.at_end=true");
+  ASSERT_EQ(cached.code, 0) << cached.errors;
+  EXPECT_NE(cached.errors.find(choice), std::string::npos) << cached.errors;
+  const Outcome resumed = train(2, limited + "--resume");
+  ASSERT_EQ(resumed.code, 0) << resumed.errors;
+  EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
+}
+
+TEST_F(CachedTables, TwoJobsMayUseOneDirectoryForTheSsd) {
+  write_file(path("plan.json"), kPlan);
+  const auto job = [](const std::string& name) {
+    return "mpirun -np 2 --oversubscribe dlrm-train config.yaml --set sharding.plan=plan.json "
+           "--set memory.cached.fast=12% --set memory.cached.directory=scratch --set "
+           "output.directory=" +
+           name + " --set checkpoint.directory=" + name + "_saved 2>" + name + ".log ";
+  };
+  const Outcome alone = run_command("mkdir scratch; " + job("alone"), folder_.path());
+  ASSERT_EQ(alone.code, 0) << read_file(path("alone.log"));
+  const Outcome both = run_command(job("a") + "& first=$!\n" + job("b") +
+                                       "& second=$!\nwait $first; a=$?; wait $second; echo $a $?",
+                                   folder_.path());
+  EXPECT_EQ(both.output, "0 0\n") << read_file(path("a.log")) << read_file(path("b.log"));
+  EXPECT_EQ(losses(path("a")), losses(path("alone")));
+  EXPECT_EQ(losses(path("b")), losses(path("alone")));
+  EXPECT_TRUE(std::filesystem::is_empty(path("scratch")));
+}
+
 TEST_F(CachedTables, TheRunEndsInOneLineIfTheDirectoryOfTheSsdCannotBeUsed) {
   write_file(path("plan.json"), kPlan);
   write_file(path("file"), "");

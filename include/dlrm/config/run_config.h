@@ -155,7 +155,8 @@ struct MemoryConfig {
   MemoryTier tier = MemoryTier::kAuto;
   std::map<std::string, MemoryTier> tables;
   std::string
-      device;  ///< a size: the most of a GPU's memory that a rank plans with; empty: no limit
+      device;        ///< a size: the most of a GPU's memory that a rank plans with; empty: no limit
+  std::string host;  ///< the same of the host's memory
   CachedConfig cached;
 
   /// The tier that the config asks for.

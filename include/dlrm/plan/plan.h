@@ -39,9 +39,13 @@ struct PlanOptions {
 /// True if a rank has two memories, a GPU's and the host's. Rows of tier host are in the second.
 bool has_two_memories(const RunConfig& config, const PlanOptions& options);
 
-/// Bytes of the device's memory that a rank may plan with. On a GPU at most `config.memory.device`.
-/// 0: unknown.
+/// Bytes of the device's memory that a rank may plan with. On a GPU at most `config.memory.device`,
+/// on a CPU at most `config.memory.host`. 0: unknown.
 double device_budget(const RunConfig& config, const PlanOptions& options);
+
+/// Bytes of host memory that a rank with a GPU may plan with, at most `config.memory.host`. 0:
+/// unknown.
+double host_budget(const RunConfig& config, const PlanOptions& options);
 
 /// `config` with `device: auto` resolved by `options`, since plans, loads and memory of a GPU and a
 /// CPU differ. Functions that take options do this themselves.
@@ -59,6 +63,14 @@ Plan make_plan(const RunConfig& config, int world, const PlanOptions& options = 
 /// shards, those with the most lookups per byte stay on it. Data-parallel tables go to the host
 /// only if the config says so.
 void choose_tiers(const RunConfig& config, const PlanOptions& options, Plan& plan);
+
+/// `config`, in which tables of tier auto are cached if memory is known and a plan without cached
+/// tables does not fit. As few tables as possible are cached, those with the fewest lookups per
+/// byte. Their fast memory is most of the memory that is left, unless `memory.cached.fast` differs
+/// from its default. `config` itself if everything fits, or if nothing would.
+RunConfig with_chosen_caches(const RunConfig& config, int world, const PlanOptions& options);
+/// What with_chosen_caches() made of `given`, in a line. Empty if nothing.
+std::string describe_choice(const RunConfig& given, const RunConfig& chosen);
 
 /// Throws usage_error unless a plan covers each table exactly once with ranks in [0, world).
 void check_plan(const Plan& plan, const ModelConfig& model, const std::string& where);
