@@ -1,0 +1,21 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "dlrm/config/run_config.h"
+#include "dlrm/serve/samples.h"
+
+namespace dlrm::serve {
+
+/// Trains `config` for some steps on two ranks, and saves the model in `directory` as `step`.
+/// Returns the trainer's probabilities for samples of odd_batch().
+struct Evaluated {
+  Samples samples;
+  std::vector<float> probabilities;
+};
+Evaluated save_model(const RunConfig& config, const std::string& directory, int64_t step = 3);
+
+/// The folder of a step below `directory`.
+std::string folder_of(const std::string& directory, int64_t step = 3);
+
+}  // namespace dlrm::serve
