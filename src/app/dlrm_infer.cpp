@@ -7,10 +7,11 @@
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/error.h"
-#include "dlrm/serve/lines.h"
 #include "dlrm/train/checkpoint.h"
 #include "dlrm/train/machine.h"
 #include "dlrm/train/spin_limit.h"
+
+#include "serve/lines.h"
 
 namespace dlrm {
 namespace {

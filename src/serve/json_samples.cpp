@@ -1,4 +1,4 @@
-#include "dlrm/serve/json_samples.h"
+#include "json_samples.h"
 
 #include <cmath>
 
@@ -57,9 +57,9 @@ void append_bag(const json& bag, const Inputs::Feature& feature, Samples& sample
   if (!bag.is_array()) throw usage_error("ids.{}: {}; needs a list", feature.name, shown(bag));
   for (const json& value : bag) {
     // An unsigned number beyond int64 would become negative.
-    const bool whole = value.is_number_integer() &&
-                       (!value.is_number_unsigned() ||
-                        value.get<uint64_t>() < static_cast<uint64_t>(feature.rows));
+    const bool whole =
+        value.is_number_integer() && (!value.is_number_unsigned() ||
+                                      value.get<uint64_t>() < static_cast<uint64_t>(feature.rows));
     const int64_t id = whole ? value.get<int64_t>() : -1;
     if (id < 0 || id >= feature.rows) {
       throw usage_error("ids.{}[{}]: {}; needs a whole number from 0 to {}", feature.name,

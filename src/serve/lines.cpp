@@ -1,4 +1,4 @@
-#include "dlrm/serve/lines.h"
+#include "lines.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
-#include "dlrm/serve/json_samples.h"
+
+#include "json_samples.h"
 
 namespace dlrm::serve {
 namespace {

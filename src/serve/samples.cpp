@@ -1,4 +1,4 @@
-#include "dlrm/serve/samples.h"
+#include "samples.h"
 
 namespace dlrm::serve {
 

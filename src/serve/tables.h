@@ -5,10 +5,10 @@
 #include "dlrm/core/tensor_shard.h"
 #include "dlrm/device/device.h"
 #include "dlrm/ops/ops.h"
-#include "dlrm/serve/samples.h"
-#include "dlrm/serve/trained_model.h"
 
 #include "int8_rows.h"
+#include "samples.h"
+#include "trained_model.h"
 
 namespace dlrm::serve {
 

@@ -1,4 +1,4 @@
-#include "dlrm/serve/trained_model.h"
+#include "trained_model.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "dlrm/serve/json_samples.h"
+#include "serve/json_samples.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST(JsonSamples, AModelWithoutDenseFeatures) {
 TEST(JsonSamples, TextThatIsNoSample) {
   EXPECT_EQ(refusal(R"({"dense": [1, 2)"), "not JSON: error at byte 16");
   EXPECT_EQ(refusal(""), "not JSON: error at byte 1");
-  EXPECT_EQ(refusal(R"({"dense": [1, NaN]})"), "not JSON: error at byte 16");
+  EXPECT_EQ(refusal(R"({"dense": [1, NaN]})"), "not JSON: error at byte 15");
   EXPECT_EQ(refusal(R"({"dense": [1, 1e999]})"), "not JSON: a number is out of range");
   EXPECT_THAT(refusal("[1, 2]"), HasSubstr("a list; needs an object such as {\"dense\""));
   EXPECT_EQ(refusal(R"({"dense": [1, 2], "id": {}})"),

@@ -1,4 +1,4 @@
-#include "dlrm/serve/lines.h"
+#include "serve/lines.h"
 
 #include <thread>
 

@@ -46,11 +46,8 @@ Evaluated save_model(const RunConfig& config, const std::string& directory, int6
     std::vector<float> labels, probabilities;
     trainer.route(odd_batch(config, 7, comm.rank(), comm.size()));
     trainer.infer(probabilities, labels);
-    const std::string mine(reinterpret_cast<const char*>(probabilities.data()),
-                           probabilities.size() * sizeof(float));
     // Rank 0 gets the probabilities of all samples, in the order of ranks.
-    std::vector<int64_t> sizes(static_cast<size_t>(comm.size()));
-    sizes = comm.allgather(static_cast<int64_t>(probabilities.size()));
+    const std::vector<int64_t> sizes = comm.allgather(static_cast<int64_t>(probabilities.size()));
     for (int from = 0; from < comm.size(); ++from) {
       std::vector<float> part(static_cast<size_t>(sizes[static_cast<size_t>(from)]));
       if (comm.rank() == from) part = probabilities;

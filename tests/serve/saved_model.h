@@ -3,16 +3,18 @@
 #include <vector>
 
 #include "dlrm/config/run_config.h"
-#include "dlrm/serve/samples.h"
+
+#include "serve/samples.h"
 
 namespace dlrm::serve {
 
-/// Trains `config` for some steps on two ranks, and saves the model in `directory` as `step`.
-/// Returns the trainer's probabilities for samples of odd_batch().
 struct Evaluated {
   Samples samples;
   std::vector<float> probabilities;
 };
+
+/// Trains `config` for `step` steps on two ranks and saves the model in `directory`. Returns the
+/// trainer's probabilities for samples of odd_batch().
 Evaluated save_model(const RunConfig& config, const std::string& directory, int64_t step = 3);
 
 /// The folder of a step below `directory`.

@@ -1,4 +1,4 @@
-#include "dlrm/serve/trained_model.h"
+#include "serve/trained_model.h"
 
 #include <cmath>
 
@@ -48,7 +48,10 @@ const Variant kVariants[] = {
     {"dot", [](RunConfig&) {}},
     {"concat", averaged},
     {"dense_last", concat_dense_last},
-    {"cross", [](RunConfig& c) { c.model.interaction = CrossConfig{2, 3}; }},
+    {"cross",
+     [](RunConfig& c) {
+       c.model.interaction = CrossConfig{2, 3};
+     }},
     {"fm", [](RunConfig& c) { c.model.interaction = FmConfig(); }},
     {"no_bottom",
      [](RunConfig& c) {
@@ -131,7 +134,9 @@ TEST(TrainedModel, EmptyBagsAndNoSamples) {
     // Without ids the type of the tables does not matter.
     const std::vector<float> p = predictions(model, empty);
     ASSERT_EQ(p.size(), 1u);
-    if (!last.empty()) EXPECT_EQ(p, last);
+    if (!last.empty()) {
+      EXPECT_EQ(p, last);
+    }
     last = p;
   }
 }

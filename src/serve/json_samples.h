@@ -1,7 +1,7 @@
 #pragma once
 #include <string_view>
 
-#include "dlrm/serve/samples.h"
+#include "samples.h"
 
 namespace dlrm::serve {
 

@@ -4,7 +4,8 @@
 #include <string>
 
 #include "dlrm/core/view.h"
-#include "dlrm/serve/samples.h"
+
+#include "samples.h"
 
 namespace dlrm::serve {
 

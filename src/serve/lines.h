@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dlrm/serve/trained_model.h"
+#include "trained_model.h"
 
 namespace dlrm::serve {
 
