@@ -1,6 +1,8 @@
 #include <csignal>
 #include <cstdio>
 #include <map>
+#include <memory>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <unistd.h>
@@ -10,8 +12,11 @@
 #include "dlrm/train/checkpoint.h"
 #include "dlrm/train/machine.h"
 #include "dlrm/train/spin_limit.h"
+#include "dlrm/train/stop_signal.h"
 
+#include "serve/http_server.h"
 #include "serve/lines.h"
+#include "serve/model_watch.h"
 
 namespace dlrm {
 namespace {
@@ -23,6 +28,10 @@ struct Arguments {
   std::string checkpoint;
   int threads = 0;
   serve::LoadOptions load;
+  serve::HttpOptions http;
+  int64_t batch_wait = 100;     // microseconds
+  double max_body = 16;         // MiB
+  double reload_interval = 10;  // seconds
 };
 
 void declare(CLI::App& app, Arguments& a) {
@@ -44,6 +53,26 @@ void declare(CLI::App& app, Arguments& a) {
       ->check(CLI::Range(1, kMostThreads));
 }
 
+CLI::Option* declare_http(CLI::App& app, Arguments& a) {
+  CLI::Option* port = app.add_option("--port", a.http.port,
+                                     "serve HTTP at this port, instead of reading stdin; 0: any")
+                          ->check(CLI::Range(0, 65535));
+  const auto add = [&](const char* name, auto& value, const char* help, auto least, auto most) {
+    app.add_option(name, value, help)->check(CLI::Range(least, most))->needs(port);
+  };
+  app.add_option("--host", a.http.host, "the address to listen at (127.0.0.1)")->needs(port);
+  add("--batch-wait", a.batch_wait,
+      "microseconds that a request waits for others, to be computed with them (100)", int64_t{0},
+      int64_t{10000000});
+  add("--max-body", a.max_body, "MiB of a request's body, at most (16)", 0.001, 4096.0);
+  add("--max-connections", a.http.max_connections, "served at a time (64)", 1, 4096);
+  add("--timeout", a.http.timeout, "seconds for a request's body, and between requests (5)", 1,
+      3600);
+  add("--reload-interval", a.reload_interval,
+      "seconds between looks for a newer checkpoint (10); 0: never", 0.0, 1e6);
+  return port;
+}
+
 /// The folder of the checkpoint to load.
 std::string find(Communicator& comm, const std::string& given) {
   const auto found = find_checkpoint(comm, given);
@@ -51,15 +80,38 @@ std::string find(Communicator& comm, const std::string& given) {
   return *found;
 }
 
-void run(Arguments& a) {
+/// Serves until a signal asks to stop.
+void serve_http(Arguments& a, std::shared_ptr<serve::TrainedModel> model) {
+  const StopSignal stop;
+  a.http.max_body = static_cast<size_t>(a.max_body * 0x1p20);
+  serve::CheckpointWatch watch(a.checkpoint, model->checkpoint());
+  serve::Counters counters;
+  serve::Batcher batcher(std::move(model), a.load.batch_size,
+                         std::chrono::microseconds(a.batch_wait), counters);
+  serve::HttpServer server(a.http, batcher, counters);
+  const int port = server.bind();
+  std::optional<serve::Reloader> reloader;
+  if (a.reload_interval > 0) {
+    reloader.emplace(std::move(watch), a.load, std::chrono::duration<double>(a.reload_interval),
+                     batcher, counters);
+  }
+  fmt::print("listening on http://{}:{}\n", a.http.host, port);
+  std::fflush(stdout);
+  server.serve([&] { return stop.requested(); });
+  Log().info("stopped");
+}
+
+void run(Arguments& a, bool serves_http) {
   const auto comm = make_self_comm();
   a.load.threads = threads_for(a.threads, machine_share(*comm));
-  serve::TrainedModel model(find(*comm, a.checkpoint), a.load);
+  const auto loaded = std::make_shared<serve::TrainedModel>(find(*comm, a.checkpoint), a.load);
+  serve::TrainedModel& model = *loaded;
   const Log log;
   log.info("{} (step {}): {} features, tables of {:.1f} MiB, {} thread{}", model.checkpoint(),
            model.step(), model.inputs().features.size(),
            static_cast<double>(model.table_bytes()) / 0x1p20, a.load.threads,
            a.load.threads == 1 ? "" : "s");
+  if (serves_http) return serve_http(a, loaded);
   serve::predict_lines(model, a.load.batch_size, STDIN_FILENO, STDOUT_FILENO);
 }
 
@@ -71,13 +123,15 @@ int main(int argc, char** argv) {
   dlrm::limit_spinning(argv);
   // A reader of the answers that has gone is then an error of a write.
   std::signal(SIGPIPE, SIG_IGN);
-  CLI::App app{"Predicts with a trained model: a sample per line of stdin, in JSON.", "dlrm-infer"};
+  CLI::App app{"Predicts with a trained model: a sample per line of stdin, or over HTTP.",
+               "dlrm-infer"};
   dlrm::Arguments arguments;
   ExitCode code = ExitCode::kDone;
   dlrm::declare(app, arguments);
+  const CLI::Option* port = dlrm::declare_http(app, arguments);
   try {
     app.parse(argc, argv);
-    dlrm::run(arguments);
+    dlrm::run(arguments, port->count() > 0);
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {

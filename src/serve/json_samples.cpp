@@ -56,16 +56,13 @@ void append_dense(const json& sample, const Inputs& inputs, Samples& samples) {
 void append_bag(const json& bag, const Inputs::Feature& feature, Samples& samples) {
   if (!bag.is_array()) throw usage_error("ids.{}: {}; needs a list", feature.name, shown(bag));
   for (const json& value : bag) {
-    // An unsigned number beyond int64 would become negative.
-    const bool whole =
-        value.is_number_integer() && (!value.is_number_unsigned() ||
-                                      value.get<uint64_t>() < static_cast<uint64_t>(feature.rows));
-    const int64_t id = whole ? value.get<int64_t>() : -1;
-    if (id < 0 || id >= feature.rows) {
+    // The parser reads every whole number without a sign as unsigned.
+    if (!value.is_number_unsigned() ||
+        value.get<uint64_t>() >= static_cast<uint64_t>(feature.rows)) {
       throw usage_error("ids.{}[{}]: {}; needs a whole number from 0 to {}", feature.name,
                         &value - &bag.front(), shown(value), feature.rows - 1);
     }
-    samples.ids.push_back(id);
+    samples.ids.push_back(value.get<int64_t>());
   }
 }
 
@@ -120,6 +117,23 @@ void append(const json& sample, const Inputs& inputs, Samples& samples) {
 
 void append_json_sample(std::string_view text, const Inputs& inputs, Samples& samples) {
   append(parse(text), inputs, samples);
+}
+
+Samples read_json_samples(std::string_view text, const Inputs& inputs) {
+  const json body = parse(text);
+  const auto list = body.is_object() ? body.find("samples") : body.end();
+  if (list == body.end() || !list->is_array() || body.size() > 1) {
+    throw usage_error("needs an object with one list: {{\"samples\": [{}]}}", kExample);
+  }
+  Samples samples;
+  for (const json& sample : *list) {
+    try {
+      append(sample, inputs, samples);
+    } catch (const Error& error) {
+      throw usage_error("samples[{}]: {}", samples.size, error.what());
+    }
+  }
+  return samples;
 }
 
 std::string json_text(std::string_view text) {

@@ -10,6 +10,9 @@ namespace dlrm::serve {
 /// if the text is no such object or does not fit the model.
 void append_json_sample(std::string_view text, const Inputs& inputs, Samples& samples);
 
+/// The samples of {"samples": [...]}, a list of such objects.
+Samples read_json_samples(std::string_view text, const Inputs& inputs);
+
 /// The text as JSON, in quotes.
 std::string json_text(std::string_view text);
 

@@ -79,7 +79,7 @@ TEST_P(EveryModel, PredictsWhatTheTrainerPredicts) {
   EXPECT_EQ(model.step(), 3);
   EXPECT_LE(largest_difference(predictions(model, evaluated.samples), evaluated.probabilities),
             1e-6);
-  options.batch_size = 100;
+  options.batch_size = 1000;
   options.threads = 2;
   options.tables = TableType::kFp32;
   TrainedModel whole(folder_of(folder.path()), options);

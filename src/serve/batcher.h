@@ -1,0 +1,61 @@
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "counters.h"
+#include "trained_model.h"
+
+namespace dlrm::serve {
+
+/// Predicts the samples of requests of several threads together, on a thread of its own. It takes
+/// what has arrived, and waits for more until there are `batch_size` samples, or until its first
+/// request has waited for `wait`. Requests are not cut.
+class Batcher {
+ public:
+  Batcher(std::shared_ptr<TrainedModel> model, int64_t batch_size, std::chrono::microseconds wait,
+          Counters& counters);
+  /// Answers the requests that wait.
+  ~Batcher();
+  Batcher(const Batcher&) = delete;
+  Batcher& operator=(const Batcher&) = delete;
+
+  /// The probabilities of `samples`. Waits for them. Rethrows what the model throws. Any thread may
+  /// call it.
+  std::vector<float> predict(Samples samples);
+
+  /// The model of batches from now on. It must have the inputs of the model before.
+  void use(std::shared_ptr<TrainedModel> model);
+  std::shared_ptr<TrainedModel> model() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Request {
+    Samples samples;
+    std::promise<std::vector<float>> answer;
+    Clock::time_point arrival;
+  };
+  void run();
+  /// Waits for a batch. Returns no request at the end.
+  std::vector<Request> next();
+  void answer(std::vector<Request>& requests);
+
+  const int64_t batch_size_;
+  const std::chrono::microseconds wait_;
+  Counters& counters_;
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::shared_ptr<TrainedModel> model_;
+  std::deque<Request> waiting_;
+  int64_t waiting_samples_ = 0;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace dlrm::serve
