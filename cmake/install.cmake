@@ -17,7 +17,7 @@ if(DLRM_CUDA_KIND STREQUAL "TOOLKIT")
 endif()
 
 # Installs only what was built, because launch/build.sh can build single programs.
-foreach(program dlrm-train dlrm-data dlrm-plan dlrm-preflight dlrm-bench)
+foreach(program dlrm-train dlrm-data dlrm-plan dlrm-preflight dlrm-infer dlrm-bench)
   install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
   install(CODE "if(NOT EXISTS \"$<TARGET_FILE:${program}>\")
   message(STATUS \"Not built, not installed: ${program}\")

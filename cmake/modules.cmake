@@ -40,11 +40,12 @@ function(dlrm_cold)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O1)
 endfunction()
 
-# dlrm_module(NAME DEPS modules... LIBS libraries...): the static library dlrm_NAME from src/NAME/*.cpp
+# dlrm_module(NAME [OF_PROGRAM] DEPS modules... LIBS libraries...): the static library dlrm_NAME from src/NAME/*.cpp
 # and src/NAME/*/*.cpp, of cuda/ and nccl/ what cuda.cmake says. Files named *_avx2.cpp and
 # *_avx512*.cpp are compiled for that instruction set and entered only after a check at run time.
+# With OF_PROGRAM its headers are in src/NAME, and it is not installed.
 function(dlrm_module name)
-  cmake_parse_arguments(M "" "" "DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(M "OF_PROGRAM" "" "DEPS;LIBS" ${ARGN})
   dlrm_cuda_sources(sources ${name})
   add_library(dlrm_${name} STATIC ${sources})
   dlrm_cuda_flags(${sources})
@@ -71,7 +72,11 @@ function(dlrm_module name)
     target_link_libraries(dlrm_${name} PUBLIC dlrm_${dep})
   endforeach()
   target_link_libraries(dlrm_${name} PUBLIC ${M_LIBS})
-  set_property(GLOBAL APPEND PROPERTY DLRM_MODULES dlrm_${name})
+  if(M_OF_PROGRAM)
+    target_include_directories(dlrm_${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+  else()
+    set_property(GLOBAL APPEND PROPERTY DLRM_MODULES dlrm_${name})
+  endif()
 endfunction()
 
 # dlrm_test(NAME DEPS modules... [SHARES n]): the GoogleTest program NAME_test from tests/NAME/*_test.cpp. ctest

@@ -5,7 +5,8 @@
 #
 # PRESET: cpu (default), cpu-asan, cpu-tsan; cuda (needs nvcc); simt, simt-asan (emulated GPU);
 # fuzz (needs clang; only the harnesses of tests/fuzz)
-# TARGET: programs (dlrm-train, dlrm-data, dlrm-plan and dlrm-preflight), or one of them, or a test.
+# TARGET: programs (dlrm-train, dlrm-data, dlrm-plan, dlrm-preflight and dlrm-infer), or one of them,
+# or a test.
 # Without a TARGET it builds everything, tests included.
 # --log FILE writes the compiler's output there, and prints the progress and the end of a failure alone.
 set -euo pipefail

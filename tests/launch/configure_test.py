@@ -71,10 +71,10 @@ class Installation(unittest.TestCase):
     def test_takes_what_is_built_and_names_the_rest(self):
         self.pretend_to_build("dlrm-train")
         self.assertEqual(self.installed(), (["dlrm-run", "dlrm-train"],
-                                            ["dlrm-data", "dlrm-plan", "dlrm-preflight", "dlrm-bench"]))
+                                            ["dlrm-data", "dlrm-plan", "dlrm-preflight", "dlrm-infer", "dlrm-bench"]))
         self.pretend_to_build("programs")  # as the quickstart does
-        self.assertEqual(self.installed(), (["dlrm-data", "dlrm-plan", "dlrm-preflight", "dlrm-run", "dlrm-train"],
-                                            ["dlrm-bench"]))
+        self.assertEqual(self.installed(), (["dlrm-data", "dlrm-infer", "dlrm-plan", "dlrm-preflight", "dlrm-run",
+                                             "dlrm-train"], ["dlrm-bench"]))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ DIRECT = {
     "nn": ["config", "ops", "comm"], "embedding": ["ops", "comm", "plan"], "metrics": ["core", "comm"],
 }
 DIRECT["train"] = list(DIRECT)
+DIRECT["serve"] = list(DIRECT)
 DIRECT["bench"] = list(DIRECT)
 DIRECT["app"] = list(DIRECT)
 DIRECT["data_tools"] = ["data"]
@@ -23,7 +24,7 @@ DIRECT["kernels"] = ["core", "ops"]
 
 THIRD_PARTY = {
     r"mpi\.h": {"comm"}, r"nccl\.h": {"comm"}, r"yaml-cpp/": {"config"}, r"hdf5\.h": {"hdf5"},
-    r"oneapi/dnnl": {"ops", "bench"}, r"Random123/": {"core"}, r"xxhash\.h": {"core"}, r"nlohmann/": {"plan", "train", "data_tools", "data", "bench"},
+    r"oneapi/dnnl": {"ops", "bench"}, r"Random123/": {"core"}, r"xxhash\.h": {"core"}, r"nlohmann/": {"plan", "train", "data_tools", "data", "bench", "serve"},
     r"CLI/": {"app", "data_tools"}, r"isa-l": {"core", "data_tools"}, r"liburing": {"embedding"},
 }
 # Headers of CUDA and of our kernels: the only folders or files that may name them. Tests may.

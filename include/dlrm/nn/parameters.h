@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dlrm/comm/context.h"
+#include "dlrm/core/tensor_shard.h"
 #include "dlrm/nn/gradient_buckets.h"
 #include "dlrm/ops/ops.h"
 
@@ -74,6 +75,8 @@ class Parameters {
   /// Updates all parameters once.
   void update(const OptimizerStep& step);
 
+  /// All tensors and their optimizer state as checkpoints hold them. One rank `saves` them.
+  std::vector<TensorShard> shards(bool saves);
   const std::vector<Tensor>& tensors() const { return tensors_; }
   /// Names of the state arrays, as checkpoints append them to a path.
   std::vector<std::string> state_names() const;

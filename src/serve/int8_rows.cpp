@@ -1,0 +1,68 @@
+#include "int8_rows.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dlrm::serve {
+namespace {
+
+PoolInt8Bags best_kernel() {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
+    return pool_int8_bags_avx512();
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("f16c")) {
+    return pool_int8_bags_avx2();
+  }
+  return pool_int8_bags_baseline();
+}
+
+}  // namespace
+
+int64_t int8_row_bytes(int64_t width) {
+  constexpr int64_t kScale = sizeof(float);
+  return (kScale + width + kScale - 1) / kScale * kScale;
+}
+
+void write_int8_row(const float* weights, int64_t width, std::byte* row) {
+  constexpr float kMost = 127;
+  float largest = 0;
+  for (int64_t c = 0; c < width; ++c) largest = std::max(largest, std::abs(weights[c]));
+  // A scale that is not a normal number would lose the bound.
+  float scale = largest / kMost;
+  if (scale < std::numeric_limits<float>::min()) scale = 0;
+  std::memcpy(row, &scale, sizeof(scale));
+  auto* q = reinterpret_cast<int8_t*>(row + sizeof(float));
+  for (int64_t c = 0; c < width; ++c) {
+    const float steps = scale > 0 ? std::nearbyint(weights[c] / scale) : 0;
+    q[c] = static_cast<int8_t>(std::clamp(steps, -kMost, kMost));
+  }
+}
+
+void pool_int8_bags(View<const Int8Bags> groups, int threads) {
+  static const PoolInt8Bags pool = best_kernel();
+  constexpr int64_t kGrain = 16384;  // elements for which a thread is worth its start
+  constexpr int64_t kPart = 64;      // bags
+  struct Part {
+    const Int8Bags* bags;
+    int64_t begin, end;
+  };
+  std::vector<Part> parts;
+  int64_t work = 0;
+  for (const Int8Bags& g : groups) {
+    work += (g.offsets[g.bags] - g.offsets[0] + g.bags) * g.pooled.cols;
+    for (int64_t b = 0; b < g.bags; b += kPart) {
+      parts.push_back({&g, b, std::min(b + kPart, g.bags)});
+    }
+  }
+  const int used = static_cast<int>(std::clamp<int64_t>(work / kGrain, 1, threads));
+  if (used == 1) {
+    for (const Part& part : parts) pool(*part.bags, part.begin, part.end);
+    return;
+  }
+#pragma omp parallel for schedule(dynamic) num_threads(used)
+  for (const Part& part : parts) pool(*part.bags, part.begin, part.end);
+}
+
+}  // namespace dlrm::serve

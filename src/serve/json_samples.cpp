@@ -1,0 +1,129 @@
+#include "json_samples.h"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "dlrm/core/error.h"
+#include "dlrm/core/nearest.h"
+
+namespace dlrm::serve {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kExample = R"({"dense": [0.5], "ids": {"C1": [17]}})";
+
+/// The value in a message: not too long, and valid UTF-8.
+std::string shown(const json& value) {
+  constexpr size_t kMost = 40;
+  if (value.is_structured()) return value.is_array() ? "a list" : "an object";
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  return text;
+}
+
+json parse(std::string_view text) {
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& error) {
+    throw usage_error("not JSON: error at byte {}", error.byte);
+  } catch (const json::exception&) {
+    throw usage_error("not JSON: a number is out of range");
+  }
+}
+
+void append_dense(const json& sample, const Inputs& inputs, Samples& samples) {
+  const auto found = sample.find("dense");
+  const json none = json::array();
+  const json& values = found == sample.end() ? none : *found;
+  if (!values.is_array()) {
+    throw usage_error("dense: {}; needs a list of {} numbers", shown(values), inputs.dense);
+  }
+  if (static_cast<int64_t>(values.size()) != inputs.dense) {
+    throw usage_error("dense: {} values; the model takes {}", values.size(), inputs.dense);
+  }
+  for (const json& value : values) {
+    const float number = value.is_number() ? value.get<float>() : std::nanf("");
+    if (!std::isfinite(number)) {
+      throw usage_error("dense[{}]: {}; needs a finite number", &value - &values.front(),
+                        shown(value));
+    }
+    samples.dense.push_back(number);
+  }
+}
+
+void append_bag(const json& bag, const Inputs::Feature& feature, Samples& samples) {
+  if (!bag.is_array()) throw usage_error("ids.{}: {}; needs a list", feature.name, shown(bag));
+  for (const json& value : bag) {
+    // An unsigned number beyond int64 would become negative.
+    const bool whole =
+        value.is_number_integer() && (!value.is_number_unsigned() ||
+                                      value.get<uint64_t>() < static_cast<uint64_t>(feature.rows));
+    const int64_t id = whole ? value.get<int64_t>() : -1;
+    if (id < 0 || id >= feature.rows) {
+      throw usage_error("ids.{}[{}]: {}; needs a whole number from 0 to {}", feature.name,
+                        &value - &bag.front(), shown(value), feature.rows - 1);
+    }
+    samples.ids.push_back(id);
+  }
+}
+
+void append_ids(const json& sample, const Inputs& inputs, Samples& samples) {
+  const auto found = sample.find("ids");
+  std::vector<const json*> bags(inputs.features.size());
+  if (found != sample.end()) {
+    if (!found->is_object()) {
+      throw usage_error("ids: {}; needs an object, with a list for each feature", shown(*found));
+    }
+    for (const auto& [name, bag] : found->items()) {
+      const auto number = inputs.number.find(name);
+      if (number == inputs.number.end()) {
+        std::vector<std::string> known;
+        for (const Inputs::Feature& feature : inputs.features) known.push_back(feature.name);
+        throw usage_error("ids: the model has no feature {}; the nearest is {}", shown(name),
+                          nearest(name, known));
+      }
+      bags[static_cast<size_t>(number->second)] = &bag;
+    }
+  }
+  for (size_t f = 0; f < bags.size(); ++f) {
+    if (bags[f]) append_bag(*bags[f], inputs.features[f], samples);
+    samples.offsets.push_back(static_cast<int64_t>(samples.ids.size()));
+  }
+}
+
+void append(const json& sample, const Inputs& inputs, Samples& samples) {
+  if (!sample.is_object()) {
+    throw usage_error("{}; needs an object such as {}", shown(sample), kExample);
+  }
+  for (const auto& [key, value] : sample.items()) {
+    if (key != "dense" && key != "ids") {
+      throw usage_error("unknown key {}; a sample has dense and ids", shown(key));
+    }
+  }
+  const size_t dense = samples.dense.size(), ids = samples.ids.size(),
+               offsets = samples.offsets.size();
+  try {
+    append_dense(sample, inputs, samples);
+    append_ids(sample, inputs, samples);
+  } catch (...) {
+    samples.dense.resize(dense);
+    samples.ids.resize(ids);
+    samples.offsets.resize(offsets);
+    throw;
+  }
+  ++samples.size;
+}
+
+}  // namespace
+
+void append_json_sample(std::string_view text, const Inputs& inputs, Samples& samples) {
+  append(parse(text), inputs, samples);
+}
+
+std::string json_text(std::string_view text) {
+  return json(text).dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+}
+
+}  // namespace dlrm::serve

@@ -1,0 +1,16 @@
+#pragma once
+#include <string_view>
+
+#include "samples.h"
+
+namespace dlrm::serve {
+
+/// Appends the sample of an object such as {"dense": [0.5, 2], "ids": {"C1": [17], "C2": []}}. A
+/// feature that is missing has an empty bag. Throws usage_error, and leaves `samples` as they are,
+/// if the text is no such object or does not fit the model.
+void append_json_sample(std::string_view text, const Inputs& inputs, Samples& samples);
+
+/// The text as JSON, in quotes.
+std::string json_text(std::string_view text);
+
+}  // namespace dlrm::serve

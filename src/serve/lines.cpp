@@ -1,0 +1,118 @@
+#include "lines.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+#include <unistd.h>
+
+#include "dlrm/core/error.h"
+
+#include "json_samples.h"
+
+namespace dlrm::serve {
+namespace {
+
+constexpr size_t kLongestLine = size_t{16} << 20;
+
+void write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(file, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw run_error("cannot write the answers: {}", std::strerror(errno));
+    text.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+/// The samples of some lines, and what is wrong with the others.
+struct Parsed {
+  Samples samples;
+  std::vector<std::string> errors;  ///< by line; empty if the line is a sample
+};
+
+void parse(const std::vector<LineReader::Line>& lines, const Inputs& inputs, Parsed& parsed) {
+  parsed.samples.clear();
+  parsed.errors.assign(lines.size(), "");
+  for (size_t i = 0; i < lines.size(); ++i) {
+    try {
+      if (lines[i].cut) throw usage_error("the line is longer than {} bytes", kLongestLine);
+      append_json_sample(lines[i].text, inputs, parsed.samples);
+    } catch (const Error& error) {
+      parsed.errors[i] = error.what();
+    }
+  }
+}
+
+}  // namespace
+
+LineReader::LineReader(int file, size_t longest) : file_(file), longest_(longest) {}
+
+const std::vector<LineReader::Line>& LineReader::next(size_t most) {
+  lines_.clear();
+  while (!take_lines(most) && !ended_) ended_ = !read_more();
+  return lines_;
+}
+
+/// Takes lines from the buffer. Returns false if it holds none.
+bool LineReader::take_lines(size_t most) {
+  while (lines_.size() < most) {
+    const size_t end = buffer_.find('\n', scanned_);
+    if (end == std::string::npos && !ended_ && buffer_.size() - begin_ <= longest_) {
+      scanned_ = buffer_.size();
+      break;
+    }
+    const size_t next = end == std::string::npos ? buffer_.size() : end + 1;
+    const size_t size = std::min(end, buffer_.size()) - begin_;
+    const bool whole = end != std::string::npos;
+    if (!skipping_ && (whole || size > 0)) {
+      lines_.push_back(
+          {std::string_view(buffer_).substr(begin_, std::min(size, longest_)), size > longest_});
+    }
+    skipping_ = !whole && !ended_;
+    begin_ = scanned_ = next;
+    if (!whole) break;
+  }
+  return !lines_.empty();
+}
+
+/// Returns false at the end of the file.
+bool LineReader::read_more() {
+  constexpr size_t kBlock = size_t{64} << 10;
+  buffer_.erase(0, begin_);
+  scanned_ -= begin_;
+  begin_ = 0;
+  const size_t before = buffer_.size();
+  buffer_.resize(before + kBlock);
+  ssize_t count = 0;
+  do {
+    count = ::read(file_, buffer_.data() + before, kBlock);
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) throw run_error("cannot read the samples: {}", std::strerror(errno));
+  buffer_.resize(before + static_cast<size_t>(count));
+  return count > 0;
+}
+
+void predict_lines(TrainedModel& model, int64_t batch_size, int in, int out) {
+  LineReader reader(in, kLongestLine);
+  Parsed parsed;
+  std::vector<float> probabilities;
+  for (;;) {
+    const auto& lines = reader.next(static_cast<size_t>(batch_size));
+    if (lines.empty()) return;
+    parse(lines, model.inputs(), parsed);
+    probabilities.resize(static_cast<size_t>(parsed.samples.size));
+    model.predict(parsed.samples, probabilities);
+    std::string answers;
+    auto next = probabilities.begin();
+    for (std::string& error : parsed.errors) {
+      const float p = error.empty() ? *next++ : 0;
+      if (!std::isfinite(p)) error = "the model's output is not finite";
+      answers += error.empty() ? fmt::format("{{\"probability\": {}}}\n", p)
+                               : fmt::format("{{\"error\": {}}}\n", json_text(error));
+    }
+    write_all(out, answers);
+  }
+}
+
+}  // namespace dlrm::serve

@@ -1,0 +1,46 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trained_model.h"
+
+namespace dlrm::serve {
+
+/// Reads lines from a file descriptor.
+class LineReader {
+ public:
+  /// Longer lines are cut off after `longest` bytes.
+  LineReader(int file, size_t longest);
+
+  struct Line {
+    std::string_view text;  ///< without the end of the line
+    bool cut = false;
+  };
+  /// Waits for a line, and returns up to `most` lines that have arrived. They are valid until the
+  /// next call. The last line need not be ended. No line is returned at the end of the file. Throws
+  /// run_error if reading fails.
+  const std::vector<Line>& next(size_t most);
+
+ private:
+  bool take_lines(size_t most);
+  bool read_more();
+
+  const int file_;
+  const size_t longest_;
+  std::string buffer_;
+  size_t begin_ = 0;    // of the bytes that were not returned yet
+  size_t scanned_ = 0;  // no line ends between begin_ and here
+  bool skipping_ = false;
+  bool ended_ = false;
+  std::vector<Line> lines_;
+};
+
+/// Answers each line of `in`, a sample in JSON, by a line on `out`: {"probability": p}, or
+/// {"error": "..."} if the line is bad. Lines that have arrived together are predicted together, at
+/// most `batch_size` at once. Returns at the end of `in`. Throws run_error if `out` fails.
+void predict_lines(TrainedModel& model, int64_t batch_size, int in, int out);
+
+}  // namespace dlrm::serve

@@ -1,0 +1,32 @@
+#include "samples.h"
+
+namespace dlrm::serve {
+
+Inputs inputs_of(const ModelConfig& model) {
+  Inputs inputs;
+  inputs.dense = model.dense_features;
+  for (const TableConfig& table : model.tables) {
+    for (const FeatureConfig& feature : table.features) {
+      inputs.number[feature.name] = static_cast<int64_t>(inputs.features.size());
+      inputs.features.push_back({feature.name, table.rows});
+    }
+  }
+  return inputs;
+}
+
+void Samples::append(const Samples& others) {
+  const auto before = static_cast<int64_t>(ids.size());
+  size += others.size;
+  dense.insert(dense.end(), others.dense.begin(), others.dense.end());
+  ids.insert(ids.end(), others.ids.begin(), others.ids.end());
+  for (size_t i = 1; i < others.offsets.size(); ++i) offsets.push_back(before + others.offsets[i]);
+}
+
+void Samples::clear() {
+  size = 0;
+  dense.clear();
+  ids.clear();
+  offsets.assign(1, 0);
+}
+
+}  // namespace dlrm::serve

@@ -1,0 +1,38 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "dlrm/config/run_config.h"
+
+namespace dlrm::serve {
+
+/// What a sample of a model consists of.
+struct Inputs {
+  struct Feature {
+    std::string name;
+    int64_t rows = 0;  ///< ids are at least 0 and less than this
+    bool operator==(const Feature&) const = default;
+  };
+  int64_t dense = 0;              ///< numbers
+  std::vector<Feature> features;  ///< a bag of ids each; table by table, in the config's order
+  std::unordered_map<std::string, int64_t> number;  ///< of a feature, by its name
+
+  bool operator==(const Inputs&) const = default;
+};
+
+Inputs inputs_of(const ModelConfig& model);
+
+/// Samples that a model may be asked about: their numbers have been checked against its Inputs.
+struct Samples {
+  int64_t size = 0;
+  std::vector<float> dense;         ///< [size, Inputs::dense]
+  std::vector<int64_t> ids;         ///< sample after sample, in each feature after feature
+  std::vector<int64_t> offsets{0};  ///< [size · features + 1], into ids
+
+  void append(const Samples& others);
+  void clear();
+};
+
+}  // namespace dlrm::serve

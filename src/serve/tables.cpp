@@ -1,0 +1,132 @@
+#include "tables.h"
+
+#include <algorithm>
+
+#include "dlrm/core/dispatch.h"
+#include "dlrm/plan/plan.h"
+
+namespace dlrm::serve {
+namespace {
+
+DType stored_type(TableType type, DType trained) {
+  switch (type) {
+    case TableType::kFp32:
+      return DType::kFloat32;
+    case TableType::kBf16:
+      return DType::kBFloat16;
+    case TableType::kAsTrained:
+    case TableType::kInt8:
+      break;
+  }
+  return trained;
+}
+
+}  // namespace
+
+Tables::Tables(Device& device, Ops& ops, const ModelConfig& model, TableType type,
+               int64_t batch_size)
+    : ops_(ops) {
+  for (const TableConfig& config : model.tables) {
+    Table table;
+    table.name = config.name;
+    table.rows.type = stored_type(type, config.dtype);
+    table.rows.rows = config.rows;
+    table.rows.width = config.dim;
+    table.rows.stride = row_stride(config.dim, table.rows.type);
+    auto row_bytes = table.rows.stride * static_cast<int64_t>(size_of(table.rows.type));
+    if (type == TableType::kInt8) {
+      table.int8_row_bytes = row_bytes = int8_row_bytes(config.dim);
+    }
+    table.memory = Buffer(device, static_cast<size_t>(config.rows * row_bytes), "embedding rows");
+    table.rows.weights = table.memory.data();
+    for (const FeatureConfig& feature : config.features) {
+      features_.push_back({tables_.size(), feature.pooling == Pooling::kMean, width_});
+      width_ += config.dim;
+    }
+    tables_.push_back(std::move(table));
+  }
+  e_ = Array<float>(device, static_cast<size_t>(batch_size * width_), "embedding vectors");
+}
+
+void Tables::write(const Table& table, int64_t first, int64_t count, const float* in) {
+  const int64_t width = table.rows.width;
+  if (table.int8_row_bytes > 0) {
+    auto* to = static_cast<std::byte*>(table.memory.data()) + first * table.int8_row_bytes;
+    for (int64_t r = 0; r < count; ++r) {
+      write_int8_row(in + r * width, width, to + r * table.int8_row_bytes);
+    }
+    return;
+  }
+  dispatch_compute(table.rows.type, [&]<class T>() {
+    T* to = static_cast<T*>(table.rows.weights) + first * table.rows.stride;
+    for (int64_t r = 0; r < count; ++r) {
+      std::transform(in + r * width, in + (r + 1) * width, to + r * table.rows.stride,
+                     [](float w) { return T(w); });
+    }
+  });
+}
+
+std::vector<TensorShard> Tables::shards() {
+  std::vector<TensorShard> shards;
+  for (const Table& table : tables_) {
+    TensorShard shard;
+    shard.path = "/tables/" + table.name + "/weight";
+    shard.shape = {table.rows.rows, table.rows.width};
+    shard.rows = {0, table.rows.rows};
+    shard.columns = {0, table.rows.width};
+    shard.write = [&table](int64_t first, int64_t count, const float* in) {
+      write(table, first, count, in);
+    };
+    shards.push_back(std::move(shard));
+  }
+  return shards;
+}
+
+int64_t Tables::bytes() const {
+  int64_t sum = 0;
+  for (const Table& table : tables_) sum += static_cast<int64_t>(table.memory.bytes());
+  return sum;
+}
+
+void Tables::gather(const Samples& samples, int64_t first, int64_t count) {
+  const auto features = static_cast<int64_t>(features_.size());
+  ids_.clear();
+  offsets_.clear();
+  scales_.clear();
+  for (int64_t f = 0; f < features; ++f) {
+    offsets_.push_back(static_cast<int64_t>(ids_.size()));
+    for (int64_t s = first; s < first + count; ++s) {
+      const int64_t* bag = samples.offsets.data() + s * features + f;
+      ids_.insert(ids_.end(), samples.ids.begin() + bag[0], samples.ids.begin() + bag[1]);
+      offsets_.push_back(static_cast<int64_t>(ids_.size()));
+      const int64_t length = bag[1] - bag[0];
+      scales_.push_back(length > 0 ? 1.0f / static_cast<float>(length) : 0.0f);
+    }
+  }
+}
+
+MatrixView<const float> Tables::lookup(const Samples& samples, int64_t first, int64_t count) {
+  gather(samples, first, count);
+  const MatrixView<float> e(e_.data(), count, width_);
+  groups_.clear();
+  int8_groups_.clear();
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const Feature& feature = features_[f];
+    const Table& table = tables_[feature.table];
+    const auto number = static_cast<int64_t>(f);
+    const int64_t* offsets = offsets_.data() + number * (count + 1);
+    const float* scale = feature.mean ? scales_.data() + number * count : nullptr;
+    const MatrixView<float> pooled = e.columns(feature.column, table.rows.width);
+    if (table.int8_row_bytes > 0) {
+      int8_groups_.push_back({static_cast<const std::byte*>(table.memory.data()),
+                              table.int8_row_bytes, ids_.data(), offsets, count, scale, pooled});
+    } else {
+      groups_.push_back({table.rows, ids_.data(), offsets, count, scale, pooled, 0});
+    }
+  }
+  if (!groups_.empty()) ops_.embedding_bag_forward(groups_);
+  if (!int8_groups_.empty()) pool_int8_bags(int8_groups_, ops_.threads());
+  return e;
+}
+
+}  // namespace dlrm::serve

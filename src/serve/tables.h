@@ -1,0 +1,55 @@
+#pragma once
+#include <vector>
+
+#include "dlrm/config/run_config.h"
+#include "dlrm/core/tensor_shard.h"
+#include "dlrm/device/device.h"
+#include "dlrm/ops/ops.h"
+
+#include "int8_rows.h"
+#include "samples.h"
+#include "trained_model.h"
+
+namespace dlrm::serve {
+
+/// The tables of a model, and their lookups.
+class Tables {
+ public:
+  Tables(Device& device, Ops& ops, const ModelConfig& model, TableType type, int64_t batch_size);
+
+  /// What load_pieces fills.
+  std::vector<TensorShard> shards();
+  int64_t bytes() const;
+
+  /// E [count, W] of samples [first, first + count), valid until the next call. count is at most
+  /// the batch size.
+  MatrixView<const float> lookup(const Samples& samples, int64_t first, int64_t count);
+
+ private:
+  struct Table {
+    std::string name;
+    RowTable rows;  // of int8 tables: the number and the width of the rows
+    Buffer memory;
+    int64_t int8_row_bytes = 0;  // 0 if the table is not int8
+  };
+  struct Feature {
+    size_t table = 0;
+    bool mean = false;
+    int64_t column = 0;  // of E
+  };
+  static void write(const Table& table, int64_t first, int64_t count, const float* in);
+  /// Orders ids by feature and then by sample, as lookups need them.
+  void gather(const Samples& samples, int64_t first, int64_t count);
+
+  Ops& ops_;
+  std::vector<Table> tables_;
+  std::vector<Feature> features_;
+  int64_t width_ = 0;
+  Array<float> e_;
+  std::vector<int64_t> ids_, offsets_;  // offsets [features, count + 1]
+  std::vector<float> scales_;           // [features, count]
+  std::vector<BagGroup> groups_;
+  std::vector<Int8Bags> int8_groups_;
+};
+
+}  // namespace dlrm::serve

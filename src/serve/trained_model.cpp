@@ -1,0 +1,99 @@
+#include "trained_model.h"
+
+#include <algorithm>
+
+#include "dlrm/comm/communicator.h"
+#include "dlrm/core/error.h"
+#include "dlrm/train/checkpoint.h"
+#include "dlrm/train/model.h"
+
+#include "tables.h"
+
+namespace dlrm::serve {
+namespace {
+
+/// The config of the training, with what a prediction needs.
+RunConfig serving_config(const CheckpointState& state, const std::string& checkpoint,
+                         const LoadOptions& options) {
+  RunConfig config = parse_config(state.config, checkpoint + "/index.h5: config");
+  config.train.global_batch_size = options.batch_size;
+  config.train.dense_optimizer.type = OptimizerRule::kSgd;  // it has no state
+  return config;
+}
+
+}  // namespace
+
+class TrainedModel::Impl {
+ public:
+  Impl(Communicator& comm, const std::string& checkpoint, const RunConfig& config,
+       const LoadOptions& options)
+      : batch_size_(options.batch_size),
+        device_(make_cpu_device()),
+        stream_(device_->make_stream()),
+        comm_(make_self_comm()),
+        context_{*device_, *stream_, *comm_, trace_, log_, nullptr, options.threads},
+        ops_(make_cpu_ops(*device_, *stream_, options.threads)),
+        tables_(*device_, *ops_, config.model, options.tables, options.batch_size),
+        model_(context_, *ops_, config),
+        dense_features_(config.model.dense_features) {
+    std::vector<TensorShard> shards = tables_.shards();
+    for (TensorShard& shard : model_.parameters().shards(true)) {
+      shards.push_back(std::move(shard));
+    }
+    load_pieces(comm, checkpoint, shards, /*weights_only=*/true);
+    model_.parameters().refresh_copies();
+  }
+
+  int64_t table_bytes() const { return tables_.bytes(); }
+
+  void predict(const Samples& samples, View<float> p) {
+    const Progress none = [] {};
+    for (int64_t first = 0; first < samples.size; first += batch_size_) {
+      const int64_t count = std::min(batch_size_, samples.size - first);
+      const auto at = [&](int64_t n) { return static_cast<size_t>(n); };
+      const MatrixView<const float> e = tables_.lookup(samples, first, count);
+      model_.bottom(View<const float>(samples.dense)
+                        .subspan(at(first * dense_features_), at(count * dense_features_)),
+                    count, none);
+      model_.interact(e, none);
+      model_.top(none);
+      model_.start_probabilities();
+      model_.finish_probabilities(p.subspan(at(first), at(count)), none);
+    }
+  }
+
+ private:
+  const int64_t batch_size_;
+  std::shared_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Communicator> comm_;
+  Trace trace_;
+  Log log_;
+  Context context_;
+  std::unique_ptr<Ops> ops_;
+  Tables tables_;
+  Model model_;
+  const int64_t dense_features_;
+};
+
+TrainedModel::TrainedModel(const std::string& checkpoint, const LoadOptions& options)
+    : checkpoint_(checkpoint) {
+  const auto comm = make_self_comm();
+  const CheckpointState state = open_checkpoint(*comm, checkpoint, /*verified=*/true);
+  const RunConfig config = serving_config(state, checkpoint, options);
+  step_ = state.step;
+  inputs_ = inputs_of(config.model);
+  impl_ = std::make_unique<Impl>(*comm, checkpoint, config, options);
+}
+
+TrainedModel::~TrainedModel() = default;
+
+int64_t TrainedModel::table_bytes() const { return impl_->table_bytes(); }
+
+void TrainedModel::predict(const Samples& samples, View<float> p) {
+  DLRM_CHECK(p.size() == static_cast<size_t>(samples.size), "{} places for {} samples", p.size(),
+             samples.size);
+  impl_->predict(samples, p);
+}
+
+}  // namespace dlrm::serve

@@ -1,0 +1,46 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dlrm/core/view.h"
+
+#include "samples.h"
+
+namespace dlrm::serve {
+
+/// How the rows of tables are held in memory. int8 rows have a scale each.
+enum class TableType : uint8_t { kAsTrained, kFp32, kBf16, kInt8 };
+
+struct LoadOptions {
+  TableType tables = TableType::kAsTrained;
+  int threads = 1;           ///< that predict
+  int64_t batch_size = 256;  ///< samples that are computed at once, at most
+};
+
+/// A model of a checkpoint, for predictions on a CPU. It keeps nothing of the training: no
+/// optimizer state, and no file of the checkpoint stays open.
+class TrainedModel {
+ public:
+  /// Loads a `step_*` folder. Contents must have been verified (find_checkpoint); this verifies
+  /// sizes. Throws usage_error if the folder is damaged.
+  TrainedModel(const std::string& checkpoint, const LoadOptions& options);
+  ~TrainedModel();
+
+  const Inputs& inputs() const { return inputs_; }
+  const std::string& checkpoint() const { return checkpoint_; }
+  int64_t step() const { return step_; }  ///< steps that the model was trained for
+  int64_t table_bytes() const;            ///< memory of all tables
+
+  /// The probability of each sample. p [samples.size]. One thread at a time may call it.
+  void predict(const Samples& samples, View<float> p);
+
+ private:
+  class Impl;
+  std::string checkpoint_;
+  int64_t step_ = 0;
+  Inputs inputs_;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dlrm::serve

@@ -1,0 +1,121 @@
+#include "serve/json_samples.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm::serve {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Inputs three_features() {
+  ModelConfig model;
+  model.dense_features = 2;
+  model.tables.resize(2);
+  model.tables[0].rows = 10;
+  model.tables[0].features = {{"C1"}, {"tags"}};
+  model.tables[1].rows = 4;
+  model.tables[1].features = {{"C2"}};
+  return inputs_of(model);
+}
+
+/// The reason for which a line is refused. It must leave the samples before it as they are.
+std::string refusal(const std::string& text) {
+  Samples samples;
+  append_json_sample(R"({"dense": [1, 2], "ids": {"C1": [3]}})", three_features(), samples);
+  const Samples before = samples;
+  try {
+    append_json_sample(text, three_features(), samples);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_EQ(samples.size, before.size);
+    EXPECT_EQ(samples.dense, before.dense);
+    EXPECT_EQ(samples.ids, before.ids);
+    EXPECT_EQ(samples.offsets, before.offsets);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(JsonSamples, BagsAreOrderedAsInTheConfigAndMissingOnesAreEmpty) {
+  Samples samples;
+  append_json_sample(R"({"ids": {"C2": [3], "C1": [9, 0, 9]}, "dense": [0.5, -2]})",
+                     three_features(), samples);
+  append_json_sample(R"({"dense": [1, 2.5e0], "ids": {"tags": [4], "C1": []}})", three_features(),
+                     samples);
+  append_json_sample(R"({"dense": [0, 0]})", three_features(), samples);
+  EXPECT_EQ(samples.size, 3);
+  EXPECT_THAT(samples.dense, ElementsAre(0.5f, -2, 1, 2.5f, 0, 0));
+  EXPECT_THAT(samples.ids, ElementsAre(9, 0, 9, 3, 4));
+  EXPECT_THAT(samples.offsets, ElementsAre(0, 3, 3, 4, 4, 5, 5, 5, 5, 5));
+}
+
+TEST(JsonSamples, AModelWithoutDenseFeatures) {
+  Inputs inputs = three_features();
+  inputs.dense = 0;
+  Samples samples;
+  append_json_sample("{}", inputs, samples);
+  append_json_sample(R"({"dense": []})", inputs, samples);
+  EXPECT_EQ(samples.size, 2);
+}
+
+TEST(JsonSamples, TextThatIsNoSample) {
+  EXPECT_EQ(refusal(R"({"dense": [1, 2)"), "not JSON: error at byte 16");
+  EXPECT_EQ(refusal(""), "not JSON: error at byte 1");
+  EXPECT_EQ(refusal(R"({"dense": [1, NaN]})"), "not JSON: error at byte 15");
+  EXPECT_EQ(refusal(R"({"dense": [1, 1e999]})"), "not JSON: a number is out of range");
+  EXPECT_THAT(refusal("[1, 2]"), HasSubstr("a list; needs an object such as {\"dense\""));
+  EXPECT_EQ(refusal(R"({"dense": [1, 2], "id": {}})"),
+            "unknown key \"id\"; a sample has dense and ids");
+}
+
+TEST(JsonSamples, DenseValues) {
+  EXPECT_EQ(refusal("{}"), "dense: 0 values; the model takes 2");
+  EXPECT_EQ(refusal(R"({"dense": [1, 2, 3]})"), "dense: 3 values; the model takes 2");
+  EXPECT_EQ(refusal(R"({"dense": 5})"), "dense: 5; needs a list of 2 numbers");
+  EXPECT_EQ(refusal(R"({"dense": [1, "2"]})"), "dense[1]: \"2\"; needs a finite number");
+  EXPECT_EQ(refusal(R"({"dense": [null, 2]})"), "dense[0]: null; needs a finite number");
+  EXPECT_THAT(refusal(R"({"dense": [1e39, 2]})"), HasSubstr("dense[0]: 1e+39; needs a finite"));
+}
+
+TEST(JsonSamples, Ids) {
+  const auto ids = [](const std::string& text) {
+    return refusal(R"({"dense": [1, 2], "ids": )" + text + "}");
+  };
+  EXPECT_EQ(ids(R"({"C1": [9, 10]})"), "ids.C1[1]: 10; needs a whole number from 0 to 9");
+  EXPECT_EQ(ids(R"({"tags": [10]})"), "ids.tags[0]: 10; needs a whole number from 0 to 9");
+  EXPECT_EQ(ids(R"({"C2": [-1]})"), "ids.C2[0]: -1; needs a whole number from 0 to 3");
+  EXPECT_THAT(ids(R"({"C1": [18446744073709551615]})"), HasSubstr("from 0 to 9"));
+  EXPECT_THAT(ids(R"({"C1": [1.0]})"), HasSubstr("ids.C1[0]: 1.0; needs a whole number"));
+  EXPECT_THAT(ids(R"({"C1": ["1"]})"), HasSubstr("ids.C1[0]: \"1\"; needs a whole number"));
+  EXPECT_EQ(ids(R"({"C1": 1})"), "ids.C1: 1; needs a list");
+  EXPECT_EQ(ids("[1]"), "ids: a list; needs an object, with a list for each feature");
+  EXPECT_EQ(ids(R"({"tag": [1]})"), "ids: the model has no feature \"tag\"; the nearest is tags");
+}
+
+TEST(JsonSamples, LongValuesAreShortened) {
+  const std::string text = refusal(R"({"dense": [1, ")" + std::string(1000, 'x') + "\"]}");
+  EXPECT_LT(text.size(), 100u);
+}
+
+TEST(JsonSamples, AppendingOthersMovesTheirOffsets) {
+  Samples samples, others;
+  append_json_sample(R"({"dense": [1, 2], "ids": {"C1": [3, 4]}})", three_features(), samples);
+  append_json_sample(R"({"dense": [3, 4], "ids": {"C2": [1]}})", three_features(), others);
+  samples.append(others);
+  EXPECT_EQ(samples.size, 2);
+  EXPECT_THAT(samples.dense, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(samples.ids, ElementsAre(3, 4, 1));
+  EXPECT_THAT(samples.offsets, ElementsAre(0, 2, 2, 2, 2, 2, 3));
+  samples.clear();
+  EXPECT_EQ(samples.size, 0);
+  EXPECT_THAT(samples.ids, IsEmpty());
+  EXPECT_THAT(samples.offsets, ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace dlrm::serve

@@ -1,0 +1,163 @@
+#include "serve/lines.h"
+
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "dlrm/core/error.h"
+
+#include "saved_model.h"
+#include "train/checkpoint_tensors.h"
+#include "train/small_run.h"
+
+namespace dlrm::serve {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Pipe {
+ public:
+  Pipe() { EXPECT_EQ(::pipe(ends_), 0); }
+  ~Pipe() {
+    close_reader();
+    close_writer();
+  }
+  int reader() const { return ends_[0]; }
+  int writer() const { return ends_[1]; }
+  void write(const std::string& text) {
+    EXPECT_EQ(::write(ends_[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+  void close_reader() { close(ends_[0]); }
+  void close_writer() { close(ends_[1]); }
+
+ private:
+  static void close(int& file) {
+    if (file >= 0) ::close(file);
+    file = -1;
+  }
+  int ends_[2] = {-1, -1};
+};
+
+std::vector<std::string> texts(const std::vector<LineReader::Line>& lines) {
+  std::vector<std::string> all;
+  for (const auto& line : lines) all.push_back(std::string(line.text) + (line.cut ? "|" : ""));
+  return all;
+}
+
+TEST(LineReader, ReturnsTheLinesThatHaveArrived) {
+  Pipe pipe;
+  LineReader reader(pipe.reader(), 100);
+  pipe.write("one\ntwo\nthr");
+  EXPECT_THAT(texts(reader.next(9)), ElementsAre("one", "two"));
+  pipe.write("ee\n\nfour\nfive\n");
+  EXPECT_THAT(texts(reader.next(3)), ElementsAre("three", "", "four"));
+  pipe.write("six");
+  EXPECT_THAT(texts(reader.next(3)), ElementsAre("five"));
+  pipe.close_writer();
+  EXPECT_THAT(texts(reader.next(3)), ElementsAre("six"));
+  EXPECT_THAT(texts(reader.next(3)), ElementsAre());
+}
+
+TEST(LineReader, LongLinesAreCut) {
+  Pipe pipe;
+  LineReader reader(pipe.reader(), 5);
+  pipe.write("12345\n123456\n12\n");
+  EXPECT_THAT(texts(reader.next(9)), ElementsAre("12345", "12345|", "12"));
+  pipe.write("abcdefg");
+  EXPECT_THAT(texts(reader.next(9)), ElementsAre("abcde|"));
+  pipe.write("hijklmnopq");
+  pipe.write("rst\nxyz\n");
+  EXPECT_THAT(texts(reader.next(9)), ElementsAre("xyz"));
+  pipe.write("abcdefg");
+  EXPECT_THAT(texts(reader.next(9)), ElementsAre("abcde|"));
+  pipe.close_writer();
+  EXPECT_THAT(texts(reader.next(9)), ElementsAre());
+}
+
+TEST(LineReader, AFileThatCannotBeReadIsARunError) {
+  LineReader reader(-1, 5);
+  EXPECT_THROW(reader.next(1), Error);
+}
+
+/// The sample as a line.
+std::string line_of(const RunConfig& config, const Samples& samples, int64_t s) {
+  nlohmann::json object;
+  const int64_t n = config.model.dense_features;
+  for (int64_t d = 0; d < n; ++d) {
+    object["dense"].push_back(samples.dense[static_cast<size_t>(s * n + d)]);
+  }
+  const Inputs inputs = inputs_of(config.model);
+  const auto features = static_cast<int64_t>(inputs.features.size());
+  for (int64_t f = 0; f < features; ++f) {
+    const int64_t* bag = samples.offsets.data() + s * features + f;
+    if (bag[0] == bag[1]) continue;
+    object["ids"][inputs.features[static_cast<size_t>(f)].name] =
+        std::vector<int64_t>(samples.ids.begin() + bag[0], samples.ids.begin() + bag[1]);
+  }
+  return object.dump() + "\n";
+}
+
+TEST(PredictLines, AnswersEachLineInOrder) {
+  const dlrm::testing::TemporaryFolder folder;
+  const RunConfig config = odd_model();
+  const Evaluated evaluated = save_model(config, folder.path());
+  TrainedModel model(folder_of(folder.path()), {});
+  Pipe in, out;
+  std::thread predicts([&] {
+    predict_lines(model, 4, in.reader(), out.writer());
+    out.close_writer();
+  });
+  LineReader answers(out.reader(), 1000);
+  for (int64_t s = 0; s < evaluated.samples.size; ++s) {
+    // The first line of a pair is bad, and the answers must come before more is written.
+    in.write("{\"dense\": []}\n" + line_of(config, evaluated.samples, s));
+    std::vector<std::string> lines;
+    while (lines.size() < 2) {
+      for (std::string& line : texts(answers.next(2))) lines.push_back(line);
+    }
+    EXPECT_EQ(lines[0], R"({"error": "dense: 0 values; the model takes 5"})");
+    const auto answer = nlohmann::json::parse(lines[1]);
+    EXPECT_NEAR(answer.at("probability").get<double>(),
+                evaluated.probabilities[static_cast<size_t>(s)], 1e-6);
+  }
+  in.close_writer();
+  predicts.join();
+  EXPECT_TRUE(answers.next(1).empty());
+}
+
+TEST(PredictLines, OutputsThatAreNotFiniteAreErrors) {
+  const dlrm::testing::TemporaryFolder folder;
+  RunConfig config = odd_model();
+  save_model(config, folder.path());
+  TrainedModel model(folder_of(folder.path()), {});
+  Pipe in, out;
+  in.write("{\"dense\": [3e38, -3e38, 3e38, -3e38, 3e38]}\n{\"dense\": [0, 0, 0, 0, 0]}\n");
+  in.close_writer();
+  predict_lines(model, 4, in.reader(), out.writer());
+  LineReader answers(out.reader(), 1000);
+  const std::vector<std::string> lines = texts(answers.next(9));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], R"({"error": "the model's output is not finite"})");
+  EXPECT_THAT(lines[1], HasSubstr("{\"probability\": 0."));
+}
+
+TEST(PredictLines, AnOutputThatCannotBeWrittenIsARunError) {
+  const dlrm::testing::TemporaryFolder folder;
+  save_model(odd_model(), folder.path());
+  TrainedModel model(folder_of(folder.path()), {});
+  Pipe in;
+  in.write("{}\n");
+  try {
+    predict_lines(model, 4, in.reader(), -1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kFailure);
+  }
+}
+
+}  // namespace
+}  // namespace dlrm::serve
