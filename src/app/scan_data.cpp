@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -100,8 +101,9 @@ std::string feasibility_line(const RunConfig& config, const Plan& plan, const Sc
   }
   const double misses = misses_per_step(scan, busiest);
   int64_t record_bytes = 0, most = 0;
-  for (const CachedRows& rows : cached_rows(config.model.tables, config.train.sparse_optimizer.type,
-                                            config.train.global_batch_size, plan, busiest)) {
+  for (const CachedRows& rows :
+       cached_rows(config.model.tables, config.train.sparse_optimizer.type, config.memory.cached,
+                   config.train.global_batch_size, plan, busiest)) {
     if (rows.rows * rows.slot_bytes <= most) continue;
     most = rows.rows * rows.slot_bytes;
     record_bytes = rows.slot_bytes;
@@ -129,17 +131,24 @@ std::string scan_data(const RunConfig& config, const Plan& plan, int64_t most) {
         "--scan-data: no table is cached (memory.tier: cached; tables under 1 MiB stay resident)");
   }
   read_batches(config, most, scan);
+  std::vector<std::string> names;
+  for (const TableConfig& table : config.model.tables) names.push_back(table.name);
   std::string text = fmt::format("\n{} batches of {} samples; misses and writes of the last {}:\n",
                                  scan.batches, config.train.global_batch_size, scan.counted);
-  int64_t least = 0;
+  std::map<std::string, int64_t> least;
   for (int rank = 0; rank < plan.world; ++rank) {
     const CacheForecast& forecast = scan.ranks[static_cast<size_t>(rank)];
     if (forecast.slices().empty()) continue;
     text += rank_table(config, scan, rank);
-    least = std::max(least, forecast.least_fast_bytes());
+    for (const FastNeed& need : forecast.least_fast_memory()) {
+      int64_t& bytes = least[key_of(need, names)];
+      bytes = std::max(bytes, need.bytes);
+    }
   }
-  text += fmt::format("the least fast tier for these batches: memory.cached.fast: {}KiB\n",
-                      (least + 1023) / 1024);
+  for (const auto& [key, bytes] : least) {
+    text += fmt::format("the least fast tier for these batches: {}: {}KiB\n", key,
+                        (bytes + 1023) / 1024);
+  }
   return text + feasibility_line(config, plan, scan);
 }
 

@@ -41,7 +41,8 @@ class Stream {
 class Training {
  public:
   Training(Surroundings& s, const RunConfig& config, bool whole_step)
-      : config_(config),
+      : s_(s),
+        config_(config),
         trainer_(s.context, *s.ops, config, make_plan(config, 1, s.execution.plan_options()), true),
         whole_step_(whole_step) {}
 
@@ -49,6 +50,7 @@ class Training {
 
   void run(const std::vector<Batch>& batches) {
     whole_step_ ? run_steps(batches) : run_tables(batches);
+    s_.context.stream.synchronize();
   }
 
  private:
@@ -73,18 +75,24 @@ class Training {
       tables.lookup();
       tables.start_return();
       tables.finish_return();
-      const MatrixView<float> gradient = tables.gradient();
-      const auto size = static_cast<size_t>(gradient.rows * gradient.cols);
-      if (size > filled_ || gradient.data != gradient_) {
-        std::fill_n(gradient.data, size, 1e-4f);
-        gradient_ = gradient.data;
-        filled_ = size;
-      }
+      fill(tables.gradient());
       tables.start_backward();
       tables.update(1e-3, step_++);
     }
   }
 
+  /// Writes small values, unless they are there already.
+  void fill(const MatrixView<float>& gradient) {
+    const auto size = static_cast<size_t>(gradient.rows * gradient.cols);
+    if (size <= filled_ && gradient.data == gradient_) return;
+    const std::vector<float> values(size, 1e-4f);
+    s_.context.device.copy(gradient.data, values.data(), size * sizeof(float), s_.context.stream);
+    s_.context.stream.synchronize();
+    gradient_ = gradient.data;
+    filled_ = size;
+  }
+
+  Surroundings& s_;
   const RunConfig& config_;
   Trainer trainer_;
   const bool whole_step_;
@@ -190,13 +198,19 @@ AccessCounts count_accesses(const RunConfig& config) {
   return result;
 }
 
+std::string chain_of(const CachedConfig& cached, bool on_gpu) {
+  return fmt::format("{}{} over {}", on_gpu ? "GPU" : "host",
+                     cached.middle.empty() ? "" : " over host",
+                     cached.backing == "ssd" ? "SSD" : "host");
+}
+
 }  // namespace
 
 CacheResult run_cache(Communicator& comm, const CacheOptions& options) {
   Surroundings s(comm, options.config, machine_share(comm));
   CacheResult result;
   result.threads = s.threads;
-  result.chain = options.config.memory.cached.backing == "ssd" ? "host over SSD" : "host over host";
+  result.chain = chain_of(options.config.memory.cached, !s.context.device.host_visible_memory());
   result.accesses = count_accesses(options.config);
   RunConfig config = options.config;
   config.memory.tier = MemoryTier::kDevice;

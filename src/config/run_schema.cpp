@@ -49,6 +49,8 @@ Schema<CachedConfig> cached_schema() {
   Schema<C> schema;
   schema.key("fast", &C::fast, memory_size(false),
              "size of the fast tier, or its share of the tables");
+  schema.key("tables", &C::tables, map_of("tables or groups", memory_size(false)),
+             "fast tiers of single tables, for example {big: 20%}; the others share fast");
   schema.key("middle", &C::middle, memory_size(true),
              "host memory between the device and the SSD; empty = none");
   schema.key("backing", &C::backing, word({"host", "ssd"}), "where all rows are stored");

@@ -89,10 +89,21 @@ void check_model(const ModelConfig& model, const Node& root) {
 }  // namespace
 
 void resolve_table_overrides(RunConfig& config, const Node& root) {
-  if (config.sharding.tables.empty() && config.memory.tables.empty()) return;
+  CachedConfig& cached = config.memory.cached;
+  if (config.sharding.tables.empty() && config.memory.tables.empty() && cached.tables.empty()) {
+    return;
+  }
   const TableNames names(config.model);
   config.sharding.tables = expanded(config.sharding.tables, names, root, "sharding.tables");
   config.memory.tables = expanded(config.memory.tables, names, root, "memory.tables");
+  cached.tables = expanded(cached.tables, names, root, "memory.cached.tables");
+  for (const auto& [table, size] : cached.tables) {
+    const MemoryTier tier = config.memory.tier_of(table);
+    if (tier == MemoryTier::kCached || tier == MemoryTier::kAuto) continue;
+    throw usage_error("{}: memory.cached.tables.{} is {}, but the table is not cached: needs {}",
+                      place_of(root, "memory.cached.tables").text(), table, size,
+                      "memory.tier or memory.tables to make it so");
+  }
 }
 
 void validate(const RunConfig& config, const Node& root) {

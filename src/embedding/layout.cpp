@@ -86,6 +86,7 @@ void place_blocks(const EmbeddingLayout& layout, RoutingMode mode, OwnerLayout& 
 EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan,
                                  RoutingMode mode)
     : owners(static_cast<size_t>(plan.world)), replicated(plan.data_parallel) {
+  for (const TableConfig& table : tables) table_names.push_back(table.name);
   std::sort(replicated.begin(), replicated.end());
   for (const int t : replicated) {
     const auto& host = plan.host_replicas;

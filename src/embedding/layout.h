@@ -72,6 +72,7 @@ struct EmbeddingLayout {
   /// With *fixed* routing every bag is returned, so that shapes are constant.
   EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan, RoutingMode mode);
 
+  std::vector<std::string> table_names;
   std::vector<FeaturePlace> features;
   std::vector<int> first_feature;  ///< [tables + 1]
   std::vector<OwnerLayout> owners;

@@ -6,15 +6,6 @@
 #include "dlrm/wire/message_bytes.h"
 
 namespace dlrm {
-namespace {
-
-RowsDoNotFit rows_do_not_fit(ExitCode code, int64_t needed) {
-  return {code, fmt::format("memory.cached.fast: too small for the rows of a batch; {}KiB would do",
-                            (needed + 1023) / 1024)};
-}
-
-}  // namespace
-
 int64_t id_bytes_of(const EmbeddingLayout& layout) {
   int64_t largest = 0;
   for (const FeaturePlace& place : layout.features) {
@@ -46,8 +37,8 @@ Router::Router(Context& context, const EmbeddingLayout& layout, int capacity, in
       copies_(context.device.make_stream()) {
   const auto ranks = static_cast<size_t>(world());
   const std::vector<int64_t> word(ranks, sizeof(int64_t));
-  word_sizes_ = word;
-  offsets_of(word, word_offsets_);
+  need_sizes_.assign(ranks, sizeof(FastNeed));
+  offsets_of(need_sizes_, need_offsets_);
   for (int i = 0; i < capacity; ++i) {
     transfers_.add_place(context.device);
     Transfer& transfer = transfers_[i];
@@ -57,7 +48,7 @@ Router::Router(Context& context, const EmbeddingLayout& layout, int capacity, in
     }
     transfer.send_sizes.assign(ranks, 0);
     transfer.receive_sizes.assign(ranks, 0);
-    transfer.needed_by_rank.assign(ranks, 0);
+    transfer.needed_by_rank.assign(ranks, {});
     transfer.sizes_layout = ExchangeLayout::packed(word, word);
   }
 }
@@ -118,8 +109,8 @@ void Router::await_rows() {
     first_window_ = false;
     check_first_window();
   }
-  const int64_t needed = transfers_[0].fast_bytes_needed;
-  if (needed > 0) throw rows_do_not_fit(ExitCode::kFailure, needed);
+  const FastNeed& needed = transfers_[0].fast_needed;
+  if (needed.bytes > 0) throw rows_do_not_fit(ExitCode::kFailure, needed);
   placement_->await();
 }
 
@@ -127,11 +118,16 @@ void Router::await_rows() {
 void Router::check_first_window() {
   for (int i = 0; i < in_flight(); ++i) finish_exchange(transfers_[i]);
   // No exchange of sizes is under way on any rank.
-  std::vector<int64_t> by_rank(static_cast<size_t>(world()));
-  sizes_comm_->start_allgatherv(&first_window_needs_, by_rank.data(), word_sizes_, word_offsets_)
+  std::vector<FastNeed> by_rank(static_cast<size_t>(world()));
+  sizes_comm_->start_allgatherv(&first_window_needs_, by_rank.data(), need_sizes_, need_offsets_)
       .wait();
-  const int64_t needed = *std::max_element(by_rank.begin(), by_rank.end());
-  if (needed > 0) throw rows_do_not_fit(ExitCode::kUsage, needed);
+  const FastNeed needed = *std::max_element(by_rank.begin(), by_rank.end());
+  if (needed.bytes > 0) throw rows_do_not_fit(ExitCode::kUsage, needed);
+}
+
+RowsDoNotFit Router::rows_do_not_fit(ExitCode code, const FastNeed& needed) const {
+  return {code, fmt::format("{}: too small for the rows of a batch; {}KiB would do",
+                            key_of(needed, layout_.table_names), (needed.bytes + 1023) / 1024)};
 }
 
 void Router::pop(bool updated) {
@@ -204,25 +200,25 @@ void Router::begin_placing(Transfer& transfer) {
     if (cache >= 0) ids.push_back({cache, of_group.ids, of_group.count, of_group.narrow});
   }
   if (first_window_ && !placement_->counts()) {
-    first_window_needs_ = std::max(first_window_needs_, placement_->count_bytes_needed(ids));
+    first_window_needs_ = std::max(first_window_needs_, placement_->count_fast_needed(ids));
   }
   transfer.placed_as = placement_->place(std::move(ids), std::move(orders));
   transfer.stage = Stage::kPlacing;
 }
 
 void Router::begin_agreeing(Transfer& transfer) {
-  transfer.fast_bytes_needed = placement_->fast_bytes_needed(transfer.placed_as);
+  transfer.fast_needed = placement_->fast_needed(transfer.placed_as);
   if (first_window_) {
-    first_window_needs_ = std::max(first_window_needs_, transfer.fast_bytes_needed);
+    first_window_needs_ = std::max(first_window_needs_, transfer.fast_needed);
   }
   transfer.pending = fit_comm_->start_allgatherv(
-      &transfer.fast_bytes_needed, transfer.needed_by_rank.data(), word_sizes_, word_offsets_);
+      &transfer.fast_needed, transfer.needed_by_rank.data(), need_sizes_, need_offsets_);
   transfer.stage = Stage::kAgreeing;
 }
 
 void Router::arrive(Transfer& transfer) {
   if (placement_) {
-    transfer.fast_bytes_needed =
+    transfer.fast_needed =
         *std::max_element(transfer.needed_by_rank.begin(), transfer.needed_by_rank.end());
     transfer.batch.requester.staging().send(*copies_);
   }

@@ -65,9 +65,9 @@ class Router {
     char* message = nullptr;  ///< receives the messages of all ranks, if not `receive`
     std::vector<int64_t> send_sizes, receive_sizes;  ///< bytes, by rank
     ExchangeLayout sizes_layout, layout;
-    int64_t placed_as = 0;          ///< number of the batch in the placement
-    int64_t fast_bytes_needed = 0;  ///< 0: the rows fit
-    std::vector<int64_t> needed_by_rank;
+    int64_t placed_as = 0;  ///< number of the batch in the placement
+    FastNeed fast_needed;   ///< 0 bytes: the rows fit
+    std::vector<FastNeed> needed_by_rank;
     Pending pending;
   };
 
@@ -108,6 +108,7 @@ class Router {
   void begin_agreeing(Transfer& transfer);
   void arrive(Transfer& transfer);
   void check_first_window();
+  RowsDoNotFit rows_do_not_fit(ExitCode code, const FastNeed& needed) const;
   /// Brings a batch to kPlacing or kArrived.
   void finish_exchange(Transfer& transfer);
   /// Brings a batch to kArrived.
@@ -116,9 +117,9 @@ class Router {
   const int threads_;
   RowPlacement* const placement_;
   std::unique_ptr<Communicator> fit_comm_;  ///< if there is a placement
-  std::vector<int64_t> word_sizes_, word_offsets_;
+  std::vector<int64_t> need_sizes_, need_offsets_;
   bool first_window_ = true;
-  int64_t first_window_needs_ = 0;  ///< bytes of fast memory, 0 if its batches fit
+  FastNeed first_window_needs_;  ///< 0 bytes if its batches fit
   Stream& stream_;
   std::unique_ptr<Stream> copies_;  ///< copies staged arrays to the device
   std::vector<BagScan> scans_;

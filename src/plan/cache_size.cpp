@@ -11,10 +11,13 @@
 namespace dlrm {
 namespace {
 
-/// Slots if there are `per_lookup` for each lookup of a step.
+bool has_own_size(const CachedRows& rows) { return rows.own_bytes > 0; }
+
+/// Slots if there are `per_lookup` for each lookup of a step, or those of the rows' own size.
 int64_t slots_at(const CachedRows& rows, double per_lookup) {
-  const double slots =
-      std::min(std::floor(rows.lookups * per_lookup), static_cast<double>(rows.rows));
+  const double wanted = has_own_size(rows) ? rows.own_bytes / static_cast<double>(rows.slot_bytes)
+                                           : rows.lookups * per_lookup;
+  const double slots = std::min(std::floor(wanted), static_cast<double>(rows.rows));
   return std::max<int64_t>(static_cast<int64_t>(slots), 1);
 }
 
@@ -22,16 +25,19 @@ int64_t slots_at(const CachedRows& rows, double per_lookup) {
 constexpr int64_t kMovedAlign = 16;
 int64_t aligned(int64_t bytes) { return (bytes + kMovedAlign - 1) / kMovedAlign * kMovedAlign; }
 
-/// Of all records.
+/// Of all records, but those with a size of their own.
 double bytes_of(View<const CachedRows> cached) {
   double bytes = 0;
-  for (const CachedRows& rows : cached) bytes += static_cast<double>(rows.rows * rows.slot_bytes);
+  for (const CachedRows& rows : cached) {
+    if (!has_own_size(rows)) bytes += static_cast<double>(rows.rows * rows.slot_bytes);
+  }
   return bytes;
 }
 
 double bytes_at(View<const CachedRows> cached, double per_lookup) {
   double bytes = 0;
   for (const CachedRows& rows : cached) {
+    if (has_own_size(rows)) continue;
     bytes += static_cast<double>(slots_at(rows, per_lookup) * rows.slot_bytes);
   }
   return bytes;
@@ -39,8 +45,14 @@ double bytes_at(View<const CachedRows> cached, double per_lookup) {
 
 }  // namespace
 
+std::string key_of(const FastNeed& need, const std::vector<std::string>& table_names) {
+  if (need.table < 0) return "memory.cached.fast";
+  return "memory.cached.tables." + table_names[static_cast<size_t>(need.table)];
+}
+
 std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, OptimizerRule optimizer,
-                                    int64_t global_batch, const Plan& plan, int rank) {
+                                    const CachedConfig& config, int64_t global_batch,
+                                    const Plan& plan, int rank) {
   std::vector<CachedRows> cached;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const Shard& shard = plan.shards[i];
@@ -54,12 +66,19 @@ std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, Opti
     const auto weights = static_cast<int64_t>(row_bytes(table, 1, shard.columns.size()));
     const auto states = static_cast<int64_t>(state_bytes(optimizer, 1, shard.columns.size()));
     CachedRows& slice = cached.back();
+    slice.table = shard.table;
     slice.slot_bytes += weights + states;
     slice.numbers_rows = table.dtype == DType::kBFloat16;
     const int count = traits_of(optimizer).state_count();
     slice.moved_bytes += aligned(weights) + (count > 0 ? count * aligned(states / count) : 0);
   }
-  for (CachedRows& slice : cached) slice.moved_bytes += slice.numbers_rows ? aligned(8) : 0;
+  for (CachedRows& slice : cached) {
+    slice.moved_bytes += slice.numbers_rows ? aligned(8) : 0;
+    const auto own = config.tables.find(tables[static_cast<size_t>(slice.table)].name);
+    if (own == config.tables.end()) continue;
+    slice.own_bytes =
+        size_in_bytes(own->second, static_cast<double>(slice.rows * slice.slot_bytes));
+  }
   return cached;
 }
 
@@ -70,18 +89,29 @@ double fast_bytes(const CachedConfig& config, View<const CachedRows> cached) {
 
 std::vector<int64_t> middle_slots(const CachedConfig& config, View<const CachedRows> cached) {
   if (config.middle.empty()) return std::vector<int64_t>(cached.size(), 0);
-  const double all = bytes_of(cached);
-  return cache_slots(cached, std::min(size_in_bytes(config.middle, all), all));
+  std::vector<CachedRows> shared(cached.begin(), cached.end());
+  for (CachedRows& rows : shared) rows.own_bytes = 0;
+  const double all = bytes_of(shared);
+  return cache_slots(shared, std::min(size_in_bytes(config.middle, all), all));
 }
 
-double cached_share(const RunConfig& config) {
+double cached_share(const RunConfig& config, const TableConfig& table) {
+  const CachedConfig& cached = config.memory.cached;
+  const auto bytes = [&](const TableConfig& of) {
+    return row_bytes(of, of.rows, of.dim) +
+           state_bytes(config.train.sparse_optimizer.type, of.rows, of.dim);
+  };
+  const auto share = [](const std::string& size, double all) {
+    return all > 0 ? std::min(size_in_bytes(size, all) / all, 1.0) : 1;
+  };
+  const auto own = cached.tables.find(table.name);
+  if (own != cached.tables.end()) return share(own->second, bytes(table));
   double all = 0;
-  for (const TableConfig& table : config.model.tables) {
-    if (config.memory.tier_of(table.name) != MemoryTier::kCached) continue;
-    all += row_bytes(table, table.rows, table.dim) +
-           state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
+  for (const TableConfig& of : config.model.tables) {
+    const bool is_cached = config.memory.tier_of(of.name) == MemoryTier::kCached;
+    if (is_cached && !cached.tables.contains(of.name)) all += bytes(of);
   }
-  return all > 0 ? std::min(size_in_bytes(config.memory.cached.fast, all) / all, 1.0) : 1;
+  return share(cached.fast, all);
 }
 
 double ssd_index_bytes(double rows, double record_bytes) {
@@ -105,7 +135,7 @@ int64_t moved_block_bytes(int64_t records, int64_t stride) {
 
 CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
   const std::vector<CachedRows> cached =
-      cached_rows(config.model.tables, config.train.sparse_optimizer.type,
+      cached_rows(config.model.tables, config.train.sparse_optimizer.type, config.memory.cached,
                   config.train.global_batch_size, plan, rank);
   if (cached.empty()) return {};
   const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(config.memory.cached, cached));
@@ -156,11 +186,12 @@ std::vector<int64_t> cache_slots(View<const CachedRows> cached, double bytes) {
   return slots;
 }
 
-double bytes_for_slots(View<const CachedRows> cached, size_t which, int64_t slots) {
+FastNeed bytes_for_slots(View<const CachedRows> cached, size_t which, int64_t slots) {
   const CachedRows& rows = cached[which];
+  if (has_own_size(rows)) return {slots * rows.slot_bytes, rows.table};
   // A little more than the quotient, so that floor() does not lose a slot to rounding.
   const double per_lookup = static_cast<double>(slots) / std::max(rows.lookups, 1e-9) * (1 + 1e-12);
-  return bytes_at(cached, per_lookup);
+  return {static_cast<int64_t>(std::ceil(bytes_at(cached, per_lookup)))};
 }
 
 }  // namespace dlrm

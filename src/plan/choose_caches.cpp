@@ -43,7 +43,7 @@ std::vector<std::string> open_tables(const RunConfig& config) {
 std::string size_text(double bytes) { return fmt::format("{:.0f}KiB", std::ceil(bytes / 1024)); }
 
 std::vector<CachedRows> cached_of(const RunConfig& config, const Plan& plan, int rank) {
-  return cached_rows(config.model.tables, config.train.sparse_optimizer.type,
+  return cached_rows(config.model.tables, config.train.sparse_optimizer.type, config.memory.cached,
                      config.train.global_batch_size, plan, rank);
 }
 
@@ -70,6 +70,7 @@ class Choice {
     for (int rank = 0; rank < world_; ++rank) {
       double bytes = 0;
       for (const CachedRows& rows : cached_of(config, plan, rank)) {
+        if (rows.own_bytes > 0) continue;
         const double slots = std::min(rows.lookups * (config.batches_ahead() + 1) + 1,
                                       static_cast<double>(rows.rows));
         bytes += slots * static_cast<double>(rows.slot_bytes);

@@ -131,7 +131,7 @@ double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int6
   const double held =
       row_bytes(table, rows, width) + state_bytes(config.train.sparse_optimizer.type, rows, width);
   const bool cached = config.memory.tier_of(table.name) == MemoryTier::kCached;
-  return (cached ? held * cached_share(config) : held) +
+  return (cached ? held * cached_share(config, table) : held) +
          owner_exchange_bytes(config, table, width) +
          routed_bytes(config, table, rows, config.train.global_batch_size);
 }

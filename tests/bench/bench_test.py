@@ -73,8 +73,12 @@ class Cache(unittest.TestCase):
             return json.load(file), done.stdout
 
     def test_measures_each_share_of_each_policy_against_resident_tables(self):
-        for part in ("tables", "step"):
-            result, table = self.measure("--shares", "10,50", "--policies", "lookahead,lru16", "--part", part)
+        gpu = [] if built_without_gpu() else [("tables", "GPU over SSD", ["--set", "device=cuda"]),
+                                              ("step", "GPU over host over SSD",
+                                               ["--set", "device=cuda", "--set", "memory.cached.middle=75%"])]
+        for part, chain, words in [("tables", "host over SSD", []), ("step", "host over SSD", [])] + gpu:
+            result, table = self.measure("--shares", "10,50", "--policies", "lookahead,lru16", "--part", part, *words)
+            self.assertEqual(result["chain"], chain)
             points = result["points"]
             self.assertEqual([(p["policy"], p["share"]) for p in points],
                              [("resident", 100), ("lookahead", 10), ("lookahead", 50), ("lru16", 10), ("lru16", 50)])

@@ -106,6 +106,45 @@ TEST(FindStall, SeveralSilentRanksAreNamed) {
             "ranks 1, 2 no longer answer: last heard 301 s ago in stage b");
 }
 
+/// Two ranks on each of two hosts.
+std::vector<PeerReport> on_two_hosts() {
+  std::vector<PeerReport> ranks;
+  for (int r = 0; r < 4; ++r) {
+    ranks.push_back(rank(r, 301, "lookup", {{"barrier", 0}}));
+    std::snprintf(ranks.back().report.host, sizeof(RankReport::host), "node%d", r / 2);
+  }
+  return ranks;
+}
+
+TEST(FindStall, OnSeveralHostsTheyAreNamed) {
+  std::vector<PeerReport> silent = on_two_hosts();
+  silent[2].seconds_ago = 301;
+  silent[3].seconds_ago = 302;
+  const Stall stall = find_stall(silent, 300);
+  EXPECT_EQ(stall.error,
+            "ranks 2, 3 on node1 no longer answer: last heard 301 s ago in stage lookup");
+  EXPECT_THAT(stall.table,
+              HasSubstr("  rank  host              last heard       idle  stage         last call\n"
+                        "     0  node0                  0.2 s    301.2 s  lookup"));
+  silent[1].seconds_ago = 301;
+  EXPECT_THAT(find_stall(silent, 300).error, HasSubstr("ranks 1, 2, 3 on node0, node1 no longer"));
+  std::vector<PeerReport> behind = on_two_hosts();
+  behind[3].report.comms[0].entered = 0;
+  EXPECT_THAT(find_stall(behind, 300).error, HasSubstr("rank 3 on node1 made no progress"));
+  std::vector<PeerReport> idle = on_two_hosts();
+  idle[1].report.idle_seconds = 400;
+  EXPECT_THAT(find_stall(idle, 300).error, HasSubstr("rank 1 on node0 made no progress"));
+}
+
+TEST(FindStall, HostsThatNeverReportedAreNotNamed) {
+  std::vector<PeerReport> ranks = on_two_hosts();
+  ranks[3] = PeerReport{};
+  ranks[3].seconds_ago = 301;
+  const Stall stall = find_stall(ranks, 300);
+  EXPECT_THAT(stall.error, HasSubstr("rank 3 no longer answers"));
+  EXPECT_THAT(stall.table, HasSubstr("     3                         never\n"));
+}
+
 TEST(FindStall, RanksInDifferentCallsAreNamed) {
   const Stall stall =
       find_stall({rank(0, 301, "a", {{"barrier", 0}}), rank(1, 301, "b", {{"broadcast", 8}})}, 300);

@@ -134,6 +134,10 @@ INSTANTIATE_TEST_SUITE_P(
              "memory.tables names C2, which is no table; the nearest is C1"},
         Case{"UnknownTable", "memory.tables={T: host}",
              "memory.tables names T, which is no table; the nearest is t"},
+        Case{"UnknownCachedTable", "memory.cached.tables={T: 5%}",
+             "memory.cached.tables names T, which is no table; the nearest is t"},
+        Case{"SizeOfACachedTable", "memory.cached.tables={C1: 5}",
+             "memory.cached.tables.C1 is \"5\": needs a size as 64MiB (KiB, MiB, GiB, TiB) or 10%"},
         Case{"UnknownMember", "sharding.tables={t_3: row}",
              "sharding.tables names t_3, which is no table; the nearest is t"}),
     [](const auto& info) { return std::string(info.param.name); });

@@ -286,6 +286,26 @@ TEST(StaticCache, ACountedBatchThatDoesNotFitIsRefusedBeforeTheFirstStep) {
   });
 }
 
+TEST(CachedTables, MayHaveFastTiersOfTheirOwn) {
+  EmbeddingOptions options = options_for(odd_tables(Pooling::kSum), OptimizerRule::kAdagrad);
+  const std::string& own = options.tables[1].name;
+  for (const char* kind : {"table", "mixed"}) {
+    const Plan plan = plan_of(kind, options.tables, 3);
+    options.cached.tables.clear();
+    const Result expected = run(plan, options, DeviceKind::kCpu);
+    options.cached.fast = smallest_fast_tier(cached(plan), options);
+    options.cached.tables = {{own, "1KiB"}};
+    std::string error;
+    ASSERT_FALSE(run_if_it_fits(cached(plan), options, error, DeviceKind::kCpu));
+    EXPECT_NE(error.find("memory.cached.tables." + own + ": too small"), std::string::npos)
+        << error;
+    options.cached.tables[own] = size_that_would_do(error);
+    const auto result = run_if_it_fits(cached(plan), options, error, DeviceKind::kCpu);
+    ASSERT_TRUE(result) << error;
+    EXPECT_TRUE(*result == expected) << kind;
+  }
+}
+
 TEST(CachedBatches, MayBeInFlightWhenTheTablesVanish) {
   for (const char* policy : {"lookahead", "lru16", "static"}) {
     OneTable table(policy, "20%");

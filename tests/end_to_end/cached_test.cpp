@@ -1,5 +1,7 @@
 #include <regex>
 
+#include "dlrm/device/device.h"
+
 #include "fixture.h"
 
 namespace dlrm {
@@ -77,6 +79,25 @@ TEST_F(CachedTables, EveryPolicyTrainsLikeTheResidentRun) {
   ASSERT_EQ(resumed.code, 0) << resumed.errors;
   EXPECT_NE(resumed.errors.find("static: the rows of 20 batches were counted"), std::string::npos);
   EXPECT_EQ(losses(path("run")), losses(path("whole_run")));
+}
+
+TEST_F(CachedTables, OnAGpuTheyTrainLikeTheResidentRun) {
+  if (!cuda_is_emulated()) GTEST_SKIP() << "two ranks need two GPUs, or the emulator";
+  write_file(path("plan.json"), kPlan);
+  write_file(path("resident.json"), resident_plan());
+  const std::string gpu = "--device cuda --set train.pin_algorithms=true --set train.steps=12 ";
+  ASSERT_EQ(
+      train(2, gpu + "--set sharding.plan=resident.json --set output.directory=whole_run").code, 0);
+  for (const std::string backing : {"host", "ssd --set memory.cached.middle=30%"}) {
+    const std::string cached = gpu + "--set memory.cached.backing=" + backing;
+    const Outcome first = train(2, kCached + cached +
+                                       " --set train.steps=6 "
+                                       "--set checkpoint.at_end=true");
+    ASSERT_EQ(first.code, 0) << first.errors;
+    const Outcome resumed = train(2, "--resume --set sharding.plan=resident.json " + gpu);
+    ASSERT_EQ(resumed.code, 0) << resumed.errors;
+    EXPECT_EQ(losses(path("run")), losses(path("whole_run"))) << backing;
+  }
 }
 
 /// The table "big" takes 64 MiB, far more than the rest.

@@ -173,6 +173,12 @@ class RunSh(Tree):
     def test_nothing_built_ends_with_2(self):
         self.assertEqual(self.run_sh().returncode, 2)
 
+    def test_mpirun_notices_soon_that_a_host_is_gone_unless_told_otherwise(self):
+        self.build("cpu")
+        self.program("bin/mpirun", "env | sed -n s/OMPI_MCA_oob_tcp_keepalive_//p | sort")
+        self.assertEqual(self.run_sh().stdout, "intvl=2\nprobes=3\ntime=5\n")
+        self.assertEqual(self.run_sh(OMPI_MCA_oob_tcp_keepalive_time="9").stdout, "intvl=2\nprobes=3\ntime=9\n")
+
 
 class Bundle(Tree):
     def test_what_is_packed_starts_where_it_is_unpacked(self):

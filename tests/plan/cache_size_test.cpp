@@ -25,10 +25,26 @@ TEST(CacheSlots, AreAtLeastOne) { EXPECT_THAT(cache_slots(kTwo, 1), ElementsAre(
 
 TEST(BytesForSlots, AreTheLeastThatDo) {
   for (const int64_t slots : {1, 7, 29, 30, 31, 99, 500, 1000}) {
-    const double bytes = bytes_for_slots(kTwo, 0, slots);
+    const FastNeed need = bytes_for_slots(kTwo, 0, slots);
+    EXPECT_EQ(need.table, -1);
+    const auto bytes = static_cast<double>(need.bytes);
     EXPECT_GE(cache_slots(kTwo, bytes)[0], slots);
     EXPECT_LT(cache_slots(kTwo, bytes - 64)[0], slots == 1 ? 2 : slots);
   }
+}
+
+TEST(CacheSlots, OfATableWithItsOwnSizeTakeNothingFromTheOthers) {
+  std::vector<CachedRows> three = kTwo;
+  three.push_back({500, 16, 1000});
+  three[2].table = 7;
+  three[2].own_bytes = 1600;
+  EXPECT_THAT(cache_slots(three, 8960), ElementsAre(120, 40, 100));
+  EXPECT_EQ(bytes_for_slots(three, 0, 120), bytes_for_slots(kTwo, 0, 120));
+  EXPECT_EQ(bytes_for_slots(three, 2, 101), (FastNeed{1616, 7}));
+  three[2].own_bytes = 1e9;
+  EXPECT_THAT(cache_slots(three, 8960), ElementsAre(120, 40, 500));
+  three[2].own_bytes = 1;
+  EXPECT_THAT(cache_slots(three, 8960), ElementsAre(120, 40, 1));
 }
 
 TEST(FastBytes, AreASizeOrAShareAndNoMoreThanTheRows) {
@@ -39,6 +55,15 @@ TEST(FastBytes, AreASizeOrAShareAndNoMoreThanTheRows) {
   EXPECT_EQ(fast_bytes(config, kTwo), 2048);
   config.fast = "1GiB";
   EXPECT_EQ(fast_bytes(config, kTwo), 67200);
+  std::vector<CachedRows> own = kTwo;
+  own[0].own_bytes = 64;
+  EXPECT_EQ(fast_bytes(config, own), 3200);
+}
+
+TEST(KeyOf, IsThatOfTheSizeWhichIsTooSmall) {
+  const std::vector<std::string> names = {"large", "small"};
+  EXPECT_EQ(key_of({100}, names), "memory.cached.fast");
+  EXPECT_EQ(key_of({100, 1}, names), "memory.cached.tables.small");
 }
 
 /// Two tables of 1.5 MiB and 0.5 MiB with Adagrad's state, cached, on a CPU.
@@ -60,6 +85,32 @@ TEST(CachedTiers, AMiddleTierTakesMemoryForItsRecordsAndAMap) {
   EXPECT_EQ(cache_bytes(config, plan, 0).rest - without, 3072 * (128 + 24) + 12288 * 4);
   EXPECT_THAT(middle_slots(config.memory.cached, kTwo), ElementsAre(225, 75));
   EXPECT_THAT(middle_slots(CachedConfig(), kTwo), ElementsAre(0, 0));
+}
+
+TEST(CachedTiers, OwnSizesAreBytesOrSharesOfTheRowsOnARank) {
+  RunConfig config = config_of({table("a", 65536, 16), table("b", 65536, 16)}, 64);
+  config.device = DeviceKind::kCpu;
+  config.memory.tier = MemoryTier::kCached;
+  config.memory.cached.fast = "50%";
+  config.memory.cached.tables = {{"b", "25%"}};
+  const auto cached = [&](int world, int rank) {
+    return cached_rows(config.model.tables, OptimizerRule::kSgd, config.memory.cached, 64,
+                       make_plan(config, world), rank);
+  };
+  std::vector<CachedRows> one = cached(1, 0);
+  ASSERT_EQ(one.size(), 2u);
+  EXPECT_EQ(one[0].own_bytes, 0);
+  EXPECT_EQ(one[1].own_bytes, 65536 * 64 / 4);
+  EXPECT_THAT(cache_slots(one, fast_bytes(config.memory.cached, one)), ElementsAre(32768, 16384));
+  EXPECT_EQ(cached_share(config, config.model.tables[0]), 0.5);
+  EXPECT_EQ(cached_share(config, config.model.tables[1]), 0.25);
+  // The middle tier is divided among all tables.
+  config.memory.cached.middle = "50%";
+  EXPECT_THAT(middle_slots(config.memory.cached, one), ElementsAre(32768, 32768));
+  config.sharding.strategy = Strategy::kRow;
+  EXPECT_EQ(cached(2, 1)[1].own_bytes, 32768 * 64 / 4);
+  config.memory.cached.tables["b"] = "1KiB";
+  EXPECT_EQ(cached(2, 1)[1].own_bytes, 1024);
 }
 
 TEST(CachedTiers, TablesUnderOneMebibyteStayResident) {

@@ -142,6 +142,7 @@ struct RoutingConfig {
 
 struct CachedConfig {
   std::string fast = "10%";
+  std::map<std::string, std::string> tables;  ///< fast tiers of single tables, by expanded name
   std::string middle;
   std::string backing = "ssd";
   std::string directory;

@@ -34,8 +34,9 @@ class CacheForecast {
   const std::vector<Slice>& slices() const { return slices_; }
   /// Sets misses, reads and writes to 0. The rows stay where they are.
   void reset_counts();
-  /// The least fast memory in which every batch fits, whatever the config says.
-  int64_t least_fast_bytes() const;
+  /// The least fast memory in which every batch of a slice fits, whatever the config says; by
+  /// slice.
+  std::vector<FastNeed> least_fast_memory() const;
 
  private:
   struct Cache;

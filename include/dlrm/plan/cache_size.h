@@ -1,6 +1,8 @@
 #pragma once
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "dlrm/config/run_config.h"
@@ -17,21 +19,36 @@ struct CachedRows {
   int64_t moved_bytes = 0;  ///< of a record on its way to a GPU, or back
   bool numbers_rows =
       false;  ///< a GPU's slots have the numbers of their rows, to round bf16 values
+  int table = -1;
+  double own_bytes = 0;  ///< of fast memory, if memory.cached.tables has the table
 };
+
+/// Fast memory in which rows fit.
+struct FastNeed {
+  int64_t bytes = 0;
+  int64_t table = -1;  ///< whose own size it is; -1: memory.cached.fast
+
+  auto operator<=>(const FastNeed&) const = default;
+};
+
+/// The key that sets the size: memory.cached.fast, or that of the table in memory.cached.tables.
+std::string key_of(const FastNeed& need, const std::vector<std::string>& table_names);
 
 /// The cached slices of a rank, in the order of the plan. Shards of other columns of the same rows
 /// belong to one slice.
 std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, OptimizerRule optimizer,
-                                    int64_t global_batch, const Plan& plan, int rank);
+                                    const CachedConfig& config, int64_t global_batch,
+                                    const Plan& plan, int rank);
 
-/// The bytes that memory.cached.fast means for these rows. A share is one of all their bytes.
+/// The bytes that memory.cached.fast means for these rows. A share is one of all their bytes. Rows
+/// with a size of their own are left out.
 double fast_bytes(const CachedConfig& config, View<const CachedRows> cached);
 
 /// The records of these rows that memory.cached.middle holds, 0 without one.
 std::vector<int64_t> middle_slots(const CachedConfig& config, View<const CachedRows> cached);
 
-/// The part of cached tables that is in fast memory, if one rank had all of them.
-double cached_share(const RunConfig& config);
+/// The part of a cached table that is in fast memory, if one rank had all tables.
+double cached_share(const RunConfig& config, const TableConfig& table);
 
 /// The most host memory that an SSD store takes for records of these rows: the place of each row, a
 /// checksum for each 4 KiB of its file, and its buffers.
@@ -50,11 +67,12 @@ struct CacheBytes {
 };
 CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank);
 
-/// Divides `bytes` of fast memory: the slots of each, at least 1. Slots are in proportion to
-/// lookups, because a batch needs a slot for each of its rows, up to the number of rows.
+/// The slots of each, at least 1. `bytes` of fast memory are divided among rows without a size of
+/// their own, in proportion to lookups, because a batch needs a slot for each of its rows. None
+/// gets more than its number of rows.
 std::vector<int64_t> cache_slots(View<const CachedRows> cached, double bytes);
 
-/// The least bytes of fast memory that give `cached[which]` at least `slots` slots.
-double bytes_for_slots(View<const CachedRows> cached, size_t which, int64_t slots);
+/// The least fast memory that gives `cached[which]` at least `slots` slots.
+FastNeed bytes_for_slots(View<const CachedRows> cached, size_t which, int64_t slots);
 
 }  // namespace dlrm

@@ -25,6 +25,7 @@ struct RankReport {
   double idle_seconds = 0;     ///< without progress
   double timeout_seconds = 0;  ///< 0: not watched
   char stage[40] = "";
+  char host[40] = "";
   int32_t comm_count = 0;  ///< on this page
   int16_t page = 0;
   int16_t pages = 1;

@@ -26,8 +26,33 @@ const RankReport::CallEntry& call(const Comm& comm, uint64_t number) {
   return comm.calls[number % CallLog::kKept];
 }
 
-std::string names_of(const std::vector<int>& ranks) {
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+std::string names_of(const std::vector<int>& numbers) {
+  return fmt::format("{} {}", numbers.size() == 1 ? "rank" : "ranks", fmt::join(numbers, ", "));
+}
+
+std::string host_of(const PeerReport& rank) { return rank.received ? rank.report.host : ""; }
+
+/// True if the job has ranks on several hosts. Otherwise hosts are not worth naming.
+bool has_several_hosts(const std::vector<PeerReport>& ranks) {
+  std::string first;
+  for (const PeerReport& rank : ranks) {
+    const std::string host = host_of(rank);
+    if (first.empty()) first = host;
+    if (!host.empty() && host != first) return true;
+  }
+  return false;
+}
+
+/// "rank 5 on node2", or "rank 5" if all ranks are on one host.
+std::string names_of(const std::vector<int>& numbers, const std::vector<PeerReport>& ranks) {
+  std::vector<std::string> hosts;
+  for (const int rank : numbers) {
+    const std::string host = host_of(ranks[static_cast<size_t>(rank)]);
+    const bool known = std::find(hosts.begin(), hosts.end(), host) != hosts.end();
+    if (!host.empty() && !known) hosts.push_back(host);
+  }
+  if (hosts.empty() || !has_several_hosts(ranks)) return names_of(numbers);
+  return fmt::format("{} on {}", names_of(numbers), fmt::join(hosts, ", "));
 }
 
 /// A call of one communicator in which the ranks differ.
@@ -111,15 +136,20 @@ std::string table_of(const std::vector<PeerReport>& ranks, const std::vector<Dif
                      double timeout) {
   std::string table = fmt::format("watchdog: no progress for {:g} s\n", timeout);
   auto out = std::back_inserter(table);
-  fmt::format_to(out, "  {:>4}  {:>10}  {:>9}  {:<12}  {}\n", "rank", "last heard", "idle", "stage",
-                 "last call");
+  const bool names_hosts = has_several_hosts(ranks);
+  const auto host = [&](const std::string& name) {
+    return names_hosts ? fmt::format("{:<16}  ", name) : "";
+  };
+  fmt::format_to(out, "  {:>4}  {}{:>10}  {:>9}  {:<12}  {}\n", "rank", host("host"), "last heard",
+                 "idle", "stage", "last call");
   for (size_t r = 0; r < ranks.size(); ++r) {
     const PeerReport& rank = ranks[r];
     if (!rank.received) {
-      fmt::format_to(out, "  {:>4}  {:>10}\n", r, "never");
+      fmt::format_to(out, "  {:>4}  {}{:>10}\n", r, host(""), "never");
       continue;
     }
-    fmt::format_to(out, "  {:>4}  {:>8.1f} s  {:>7.1f} s  {:<12}  {}\n", r, rank.seconds_ago,
+    fmt::format_to(out, "  {:>4}  {}{:>8.1f} s  {:>7.1f} s  {:<12}  {}\n", r,
+                   host(rank.report.host), rank.seconds_ago,
                    rank.report.idle_seconds + rank.seconds_ago, rank.report.stage, last_call(rank));
   }
   for (const Difference& difference : found) table += describe(difference);
@@ -135,14 +165,14 @@ std::string error_of(const std::vector<PeerReport>& ranks, const std::vector<Dif
   if (!silent.empty()) {
     const PeerReport& first = ranks[static_cast<size_t>(silent.front())];
     return fmt::format("{} no longer answer{}: last heard {:.0f} s ago in stage {}",
-                       names_of(silent), silent.size() == 1 ? "s" : "", first.seconds_ago,
+                       names_of(silent, ranks), silent.size() == 1 ? "s" : "", first.seconds_ago,
                        first.received ? first.report.stage : "start");
   }
   for (const Difference& d : found) {
     if (d.missing.empty()) continue;
     const auto& first = ranks[static_cast<size_t>(d.missing.front())].report;
     return fmt::format("{} made no progress for {:g} s: not in {} #{} where others wait, stage {}",
-                       names_of(d.missing), timeout, d.name, d.number, first.stage);
+                       names_of(d.missing, ranks), timeout, d.name, d.number, first.stage);
   }
   for (const Difference& d : found) {
     return fmt::format("no progress for {:g} s: ranks made different calls: rank {} {}, rank {} {}",
@@ -152,8 +182,9 @@ std::string error_of(const std::vector<PeerReport>& ranks, const std::vector<Dif
   const auto idlest = std::max_element(
       ranks.begin(), ranks.end(),
       [](const auto& a, const auto& b) { return a.report.idle_seconds < b.report.idle_seconds; });
-  return fmt::format("rank {} made no progress for {:g} s in stage {}",
-                     std::distance(ranks.begin(), idlest), timeout, idlest->report.stage);
+  const auto number = static_cast<int>(std::distance(ranks.begin(), idlest));
+  return fmt::format("{} made no progress for {:g} s in stage {}", names_of({number}, ranks),
+                     timeout, idlest->report.stage);
 }
 
 }  // namespace

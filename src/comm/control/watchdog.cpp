@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include "dlrm/core/host_name.h"
+
 #include "message_kind.h"
 
 namespace dlrm::comm {
@@ -101,6 +103,7 @@ PeerReport Watchdog::make_report(Clock::time_point now) const {
   first.idle_seconds = seconds(now - progress_.changed);
   first.timeout_seconds = timeout_.load();
   copy_name(first.stage, progress_.stage);
+  copy_name(first.host, host_name().c_str());
   std::vector<RankReport> pages{first};
   monitor_.each_call_log([&](const CallLog& log) {
     if (pages.back().comm_count == RankReport::kComms) pages.push_back(first);

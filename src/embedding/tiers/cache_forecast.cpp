@@ -1,7 +1,6 @@
 #include "dlrm/embedding/cache_forecast.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "dlrm/plan/cache_size.h"
 
@@ -30,7 +29,7 @@ int64_t distinct(std::vector<int64_t> ids) {
 }
 
 std::vector<CachedRows> rows_of(const RunConfig& config, const Plan& plan, int rank) {
-  return cached_rows(config.model.tables, config.train.sparse_optimizer.type,
+  return cached_rows(config.model.tables, config.train.sparse_optimizer.type, config.memory.cached,
                      config.train.global_batch_size, plan, rank);
 }
 
@@ -107,12 +106,12 @@ void CacheForecast::reset_counts() {
   for (Slice& slice : slices_) slice.misses = slice.reads = slice.writes = 0;
 }
 
-int64_t CacheForecast::least_fast_bytes() const {
-  double least = 0;
+std::vector<FastNeed> CacheForecast::least_fast_memory() const {
+  std::vector<FastNeed> least;
   for (size_t s = 0; s < slices_.size(); ++s) {
-    least = std::max(least, bytes_for_slots(sizes_, s, slices_[s].largest_batch));
+    least.push_back(bytes_for_slots(sizes_, s, slices_[s].largest_batch));
   }
-  return static_cast<int64_t>(std::ceil(least));
+  return least;
 }
 
 }  // namespace dlrm

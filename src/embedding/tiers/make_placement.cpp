@@ -1,7 +1,5 @@
 #include "make_placement.h"
 
-#include <cmath>
-
 #include "dlrm/core/shown_bytes.h"
 #include "dlrm/plan/cache_size.h"
 
@@ -23,8 +21,8 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
                                              const Plan& plan, const EmbeddingLayout& layout) {
   if (!layout.caches_rows()) return nullptr;
   const int rank = tools.context.comm.rank();
-  const std::vector<CachedRows> cached =
-      cached_rows(options.tables, options.optimizer.type, options.max_global_batch, plan, rank);
+  const std::vector<CachedRows> cached = cached_rows(
+      options.tables, options.optimizer.type, options.cached, options.max_global_batch, plan, rank);
   const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(options.cached, cached));
   const std::vector<int64_t> middle = middle_slots(options.cached, cached);
   const Context& context = tools.context;
@@ -55,7 +53,7 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
       cache->set_orders_rows();
     }
     placement->add(std::move(cache), [cached, number](int64_t needed) {
-      return static_cast<int64_t>(std::ceil(bytes_for_slots(cached, number, needed)));
+      return bytes_for_slots(cached, number, needed);
     });
   }
   if (!slots.empty()) {

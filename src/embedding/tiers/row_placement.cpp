@@ -61,7 +61,7 @@ void RowPlacement::stop() {
 }
 
 RowCache& RowPlacement::add(std::unique_ptr<RowCache> cache,
-                            std::function<int64_t(int64_t)> bytes_for) {
+                            std::function<FastNeed(int64_t)> bytes_for) {
   caches_.push_back(std::move(cache));
   bytes_for_.push_back(std::move(bytes_for));
   return *caches_.back();
@@ -80,8 +80,8 @@ void RowPlacement::wait_until(std::unique_lock<std::mutex>& lock, const Done& do
   if (error_) std::rethrow_exception(error_);
 }
 
-int64_t RowPlacement::count_bytes_needed(const std::vector<PlacedIds>& ids) const {
-  int64_t needed = 0;
+FastNeed RowPlacement::count_fast_needed(const std::vector<PlacedIds>& ids) const {
+  FastNeed needed;
   for (size_t c = 0; c < caches_.size(); ++c) {
     std::unordered_set<int64_t> rows;
     for (const PlacedIds& group : ids) {
@@ -119,9 +119,9 @@ void RowPlacement::await_placed(int64_t batch) {
   if (!counts()) counters_.exposed_seconds += seconds_since(begin);
 }
 
-int64_t RowPlacement::fast_bytes_needed(int64_t batch) {
+FastNeed RowPlacement::fast_needed(int64_t batch) {
   const std::lock_guard lock(mutex_);
-  return state_of(batch).fast_bytes_needed;
+  return state_of(batch).fast_needed;
 }
 
 void RowPlacement::await() {
@@ -215,22 +215,23 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
   ++in_maps_;
   changes_.resize(caches_.size());
   for (const auto& cache : caches_) cache->map().begin();
-  const int64_t needed = counts() ? count_groups(ids) : place_groups(ids);
-  if (!counts() && needed == 0) {
+  const FastNeed needed = counts() ? count_groups(ids) : place_groups(ids);
+  if (!counts() && needed.bytes == 0) {
     for (const PlacedOrder& order : orders) list_order(cache(order.cache).map(), order);
   }
   hand_over(batch);
   const std::lock_guard lock(mutex_);
   if (batch >= first_) {
     state_of(batch).placed = true;
-    state_of(batch).fast_bytes_needed = needed;
+    state_of(batch).fast_needed = needed;
   }
   changed_.notify_all();
 }
 
-/// Returns 0 if the batch fits. Otherwise the bytes of fast memory in which it would.
-int64_t RowPlacement::place_groups(std::vector<PlacedIds>& ids) {
-  int64_t needed = 0, accesses = 0, rows = 0;
+/// Returns 0 bytes if the batch fits. Otherwise the fast memory in which it would.
+FastNeed RowPlacement::place_groups(std::vector<PlacedIds>& ids) {
+  FastNeed needed;
+  int64_t accesses = 0, rows = 0;
   for (size_t g = 0; g < ids.size(); ++g) {
     accesses += ids[g].count;
     if (place_ids(ids[g])) continue;
@@ -245,8 +246,8 @@ int64_t RowPlacement::place_groups(std::vector<PlacedIds>& ids) {
 }
 
 /// Returns the same as place_groups().
-int64_t RowPlacement::count_groups(const std::vector<PlacedIds>& ids) {
-  int64_t needed = 0;
+FastNeed RowPlacement::count_groups(const std::vector<PlacedIds>& ids) {
+  FastNeed needed;
   for (size_t c = 0; c < caches_.size(); ++c) {
     const int64_t rows = counts_[c].add(ids, static_cast<int>(c));
     if (rows > caches_[c]->map().slots()) needed = std::max(needed, bytes_for_[c](rows));

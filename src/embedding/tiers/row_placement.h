@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dlrm/embedding/cache_counters.h"
+#include "dlrm/plan/cache_size.h"
 
 #include "placed_ids.h"
 #include "row_cache.h"
@@ -37,22 +38,22 @@ class RowPlacement {
   RowPlacement(const RowPlacement&) = delete;
   RowPlacement& operator=(const RowPlacement&) = delete;
 
-  /// Adds a slice's cache. `bytes_for` returns the fast memory of all caches that gives this one a
-  /// number of slots. Call it before the first place().
-  RowCache& add(std::unique_ptr<RowCache> cache, std::function<int64_t(int64_t)> bytes_for);
+  /// Adds a slice's cache. `bytes_for` returns the fast memory that gives it a number of slots.
+  /// Call it before the first place().
+  RowCache& add(std::unique_ptr<RowCache> cache, std::function<FastNeed(int64_t)> bytes_for);
   RecordStream* stream() const { return stream_.get(); }
   RowCache& cache(int number) const { return *caches_[static_cast<size_t>(number)]; }
 
-  /// The bytes of fast memory in which the batch would fit, 0 if it does. Takes longer than placing
+  /// The fast memory in which the batch would fit, of 0 bytes if it does. Takes longer than placing
   /// it.
-  int64_t count_bytes_needed(const std::vector<PlacedIds>& ids) const;
+  FastNeed count_fast_needed(const std::vector<PlacedIds>& ids) const;
   /// The arrays must stay until the batch is placed. Returns the batch's number.
   int64_t place(std::vector<PlacedIds> ids, std::vector<PlacedOrder> orders = {});
   bool placed(int64_t batch);
   void await_placed(int64_t batch);
-  /// 0 if a placed or counted batch fits. Otherwise the bytes of fast memory in which it would, and
+  /// 0 bytes if a placed or counted batch fits. Otherwise the fast memory in which it would, and
   /// its ids are no slots.
-  int64_t fast_bytes_needed(int64_t batch);
+  FastNeed fast_needed(int64_t batch);
   /// Waits for the rows of the oldest batch.
   void await();
   /// Ends the oldest batch. The stream of the steps holds all work on its rows. `updated`: that
@@ -73,7 +74,7 @@ class RowPlacement {
  private:
   struct BatchState {
     bool placed = false, resident = false;
-    int64_t fast_bytes_needed = 0;
+    FastNeed fast_needed;
   };
 
   /// Changes of slots that are made together.
@@ -96,8 +97,8 @@ class RowPlacement {
   // On the placing thread.
   void place_batch(int64_t batch, std::vector<PlacedIds> ids,
                    const std::vector<PlacedOrder>& orders);
-  int64_t place_groups(std::vector<PlacedIds>& ids);
-  int64_t count_groups(const std::vector<PlacedIds>& ids);
+  FastNeed place_groups(std::vector<PlacedIds>& ids);
+  FastNeed count_groups(const std::vector<PlacedIds>& ids);
   bool place_ids(PlacedIds& group);
   int64_t slots_needed(const std::vector<PlacedIds>& ids, size_t from) const;
   void hand_over(std::optional<int64_t> placed);
@@ -112,9 +113,9 @@ class RowPlacement {
   const bool looks_ahead_;
   const std::unique_ptr<RecordStream> stream_;
   std::vector<std::unique_ptr<RowCache>> caches_;
-  std::vector<std::function<int64_t(int64_t)>> bytes_for_;  ///< by cache
-  std::vector<RowCounts> counts_;                           ///< by cache, if rows are counted
-  std::mutex mutex_;                                        ///< guards the members up to counters_
+  std::vector<std::function<FastNeed(int64_t)>> bytes_for_;  ///< by cache
+  std::vector<RowCounts> counts_;                            ///< by cache, if rows are counted
+  std::mutex mutex_;                                         ///< guards the members up to counters_
   std::condition_variable changed_;
   std::deque<BatchState> batches_;   ///< in flight
   int64_t first_ = 0;                ///< number of the oldest batch in flight

@@ -102,7 +102,7 @@ class Placing : public ::testing::Test {
                          [&](int64_t bytes) {
                            return std::make_unique<WatchedRecords>(name, kRows, bytes, calls_);
                          }),
-                     [](int64_t slots) { return slots; });
+                     [](int64_t slots) { return FastNeed{slots}; });
     }
   }
   ~Placing() override { calls_.may_finish.open(); }
