@@ -73,7 +73,8 @@ class Cells {
         cols_(cols),
         spare_(spare),
         type_(type),
-        bytes_(static_cast<size_t>(((rows + 2) * (cols + 2 * spare) + 1)) * size_of(type), '\x5a') {}
+        bytes_(static_cast<size_t>(((rows + 2) * (cols + 2 * spare) + 1)) * size_of(type), '\x5a') {
+  }
 
   static Cells random(int64_t rows, int64_t cols, unsigned seed, DType type = DType::kFloat32,
                       int64_t spare = 3) {
