@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from .problems import BadRecord, ImportProblem
 from .sources import open_file
+from .values import fresh
 
 
 class Totals:
@@ -56,7 +57,7 @@ def convert_chunk(chunk, converter, skip_malformed):
         converted, bad = converter.convert(arrays, count)
         if not bad:
             return Result(converted, 0)
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, UnicodeDecodeError):
         pass
     arrays, places, bad = chunk.slow()
     converted, more = converter.convert(arrays, len(places))
@@ -66,10 +67,9 @@ def convert_chunk(chunk, converter, skip_malformed):
     if not skip_malformed:
         first = min(problems, key=lambda value: value.row)
         raise BadRecord(chunk.where(first.row), first.column, first.value, first.problem)
-    good = np.ones(len(places), bool)
-    good[[value.row for value in more]] = False
+    good = ~np.isin(places, [value.row for value in problems])
     keep = pa.array(good)
-    converted, more = converter.convert({name: array.filter(keep) for name, array in arrays.items()},
+    converted, more = converter.convert({name: fresh(array.filter(keep)) for name, array in arrays.items()},
                                         int(good.sum()))
     if more:
         raise ImportProblem(f"{chunk.where(places[0])}: column {more[0].column}: {more[0].problem} after all")

@@ -3,6 +3,8 @@ import os
 
 import pyarrow as pa
 
+from .json_lines import JsonFile
+from .parquet import ParquetFile
 from .problems import ImportProblem
 from .text import TextFile
 
@@ -12,8 +14,10 @@ TEXT_CODES = pa.dictionary(pa.int32(), pa.string())
 
 def kind_of(schema, path):
     """The format of a file: that of the schema, or by the file's name."""
-    if schema.format.type:
-        return schema.format.type
+    return schema.format.type or kind_by_name(path)
+
+
+def kind_by_name(path):
     base = path
     while os.path.splitext(base)[1] in (".gz", ".zst", ".zstd"):
         base = os.path.splitext(base)[0]
@@ -37,12 +41,18 @@ def open_stream(path):
 
 
 def open_file(schema, path):
-    kind = kind_of(schema, path)
-    if kind in ("csv", "tsv"):
-        delimiter = schema.format.delimiter or ("," if kind == "csv" else "\t")
-        quote = schema.format.quote if schema.format.quote is not None else ('"' if kind == "csv" else "")
-        return TextFile(path, open_stream(path), schema.format, delimiter, quote, text_types(schema))
-    raise ImportProblem(f"{path}: {kind} is not supported yet")
+    return open_columns(schema.format, kind_of(schema, path), path, text_types(schema))
+
+
+def open_columns(form, kind, path, wanted):
+    """The file as chunks; wanted: types by column, or None for all columns as texts."""
+    if kind == "parquet":
+        return ParquetFile(path, wanted)
+    if kind == "json":
+        return JsonFile(path, open_stream(path), wanted)
+    delimiter = form.delimiter or ("," if kind == "csv" else "\t")
+    quote = form.quote if form.quote is not None else ('"' if kind == "csv" else "")
+    return TextFile(path, open_stream(path), form, delimiter, quote, wanted)
 
 
 def text_types(schema):

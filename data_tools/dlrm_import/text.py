@@ -82,7 +82,9 @@ class TextFile:
         self.names = form.columns
         if form.header:
             self.names = self.header()
-        absent = [name for name in wanted if name not in self.names]
+        if wanted is None:
+            self.wanted = dict.fromkeys(self.names, pa.string())
+        absent = [name for name in self.wanted if name not in self.names]
         if absent:
             raise ImportProblem(f"{path}: there is no column {absent[0]}; there are {', '.join(self.names[:50])}")
 

@@ -48,6 +48,16 @@ def plain(array):
     return array
 
 
+def fresh(array):
+    """A dictionary of the array's own values alone, in the order of their first appearance. Without nulls."""
+    if not pa.types.is_dictionary(array.type):
+        return array
+    if array.null_count or array.dictionary.null_count:
+        return array.cast(array.type.value_type)
+    used = array.indices.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(used.indices, array.dictionary.take(used.dictionary))
+
+
 def is_text(kind):
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 

@@ -53,12 +53,16 @@ class Importing(unittest.TestCase):
         return Dataset(self.path("out.h5"))[:]
 
     def assert_refused(self, expected, schema, inputs, *options):
+        before = self.datasets()
         code, said, error = self.run_import(schema, inputs, *options)
         self.assertEqual((code, said), (2, ""), error)
         self.assertEqual(error.count("\n"), 1, error)
         self.assertIn(expected, error)
         self.assertTrue(error.startswith("error: "))
-        self.assertEqual([name for name in os.listdir(self.folder) if ".h5" in name], [])
+        self.assertEqual(self.datasets(), before)
+
+    def datasets(self):
+        return {name: os.stat(self.path(name)).st_mtime_ns for name in os.listdir(self.folder) if ".h5" in name}
 
     def lists(self, bags):
         return [bags.ids[a:b].tolist() for a, b in zip(bags.offsets, bags.offsets[1:])]
