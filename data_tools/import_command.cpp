@@ -50,7 +50,7 @@ fs::path find_script() {
 
 void add_import_command(CLI::App& app) {
   CLI::App* command =
-      app.add_subcommand("import", "Makes dataset files of CSV, TSV and others by a schema.");
+      app.add_subcommand("import", "Makes dataset files of CSV, TSV, Parquet and JSON lines.");
   command->prefix_command();
   command->set_help_flag();  // the script's options are its own
   command->callback([command] { run_script(command->remaining()); });

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes dataset files of CSV and TSV by a schema: what `dlrm-data import` runs (docs/import.md).
+"""Makes dataset files of CSV, TSV, Parquet and JSON lines by a schema: what `dlrm-data import` runs (docs/import.md).
 
     import_dataset.py SCHEMA.yaml IN... --output OUT.h5
 """
