@@ -30,4 +30,5 @@ if __name__ == "__main__":
         print(f"error: {problem}", file=sys.stderr)
         sys.exit(2)
     from dlrm_import.command import main
-    sys.exit(main(sys.argv[1:]))
+    from dlrm_import.guard import guarded
+    sys.exit(guarded(lambda: main(sys.argv[1:])))

@@ -1,16 +1,16 @@
 """What a schema makes of the columns of some records."""
-import zlib
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dlrm_dataset.encodings import mix64
 
+from .text_keys import as_list, crc32s, hex_values
 from .values import integers, lists, numbers, seconds, texts
 
-MISSING_HEX = 1 << 32  # as `dlrm-data criteo` has it
-SPLIT_SALT = np.uint64(0x5D1F)  # the split must not follow the ids
+SPLIT_SALT = np.uint64(0x5D1F << 32)  # the split must not follow the ids
 
 
 class Bad(NamedTuple):
@@ -73,7 +73,8 @@ class Converter:
         if label.positive is not None:
             indices, keys, bad = texts(label.column, array)
             self.refuse(bad, label.column, array, "is not UTF-8")
-            return np.array([key in label.positive for key in keys], np.uint8)[indices]
+            positive = pc.is_in(keys, value_set=pa.array(label.positive, pa.string()))
+            return positive.to_numpy(zero_copy_only=False).astype(np.uint8)[indices]
         values, bad = self.read_numbers(label.column, array)
         absent = np.isnan(values)
         absent[bad] = False
@@ -130,16 +131,17 @@ class Converter:
         indices, keys, bad = texts(feature.column, array)
         self.refuse(bad, feature.column, array, "is not UTF-8", sample_of)
         if feature.fill is not None and feature.list is None:
-            keys = [key or feature.fill for key in keys]
+            keys = pc.if_else(pc.equal(keys, ""), feature.fill, keys)
         if feature.values == "hex":
-            keys, wrong = hex_keys(keys)
-            if wrong:
+            hashes, wrong = hex_values(keys)
+            if wrong.size:
                 self.refuse(np.flatnonzero(np.isin(indices, wrong)), feature.column, array,
                             "is not of up to 8 hexadecimal digits", sample_of)
         if feature.encoding == "dictionary":
-            return Coded(indices, keys, offsets)
-        hashes = keys if feature.values == "hex" else [zlib.crc32(key.encode()) for key in keys]
-        return Coded(hashed(np.array(hashes, np.uint64), feature.rows)[indices], None, offsets)
+            return Coded(indices, hashes.tolist() if feature.values == "hex" else as_list(keys), offsets)
+        if feature.values == "text":
+            hashes = crc32s(keys)
+        return Coded(hashed(hashes, feature.rows)[indices], None, offsets)
 
     def whole_numbers(self, feature, array, offsets, sample_of):
         column = feature.column
@@ -159,7 +161,7 @@ class Converter:
                 values = np.where(wrong, 0, values)
             return Coded(values, None, offsets)
         encoded = pa.array(values).dictionary_encode()
-        return Coded(encoded.indices.to_numpy(), encoded.dictionary.to_pylist(), offsets)
+        return Coded(encoded.indices.to_numpy(), as_list(encoded.dictionary), offsets)
 
     def test_samples(self, arrays):
         split = self.schema.split
@@ -167,8 +169,8 @@ class Converter:
             return None
         if split.by == "hash":
             indices, keys, _ = texts(split.column, arrays[split.column])
-            hashes = mix64(np.array([zlib.crc32(key.encode()) for key in keys], np.uint64) ^ (SPLIT_SALT << np.uint64(32)))
-            return ((hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53 < split.fraction)[indices]
+            shares = (mix64(crc32s(keys) ^ SPLIT_SALT) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+            return (shares < split.fraction)[indices]
         column = self.schema.timestamp.column
         times, bad = seconds(column, arrays[column], self.schema.timestamp.format, self.schema.format.missing)
         self.refuse(bad, column, arrays[column], "is not a time")
@@ -176,20 +178,6 @@ class Converter:
         absent[bad] = False
         self.refuse(np.flatnonzero(absent), column, arrays[column], "is missing: every record needs a time")
         return times >= split.time
-
-
-def hex_keys(keys):
-    """Hexadecimal texts as integers, and the positions of those that are none."""
-    result, wrong = [], []
-    for position, key in enumerate(keys):
-        if key == "":
-            result.append(MISSING_HEX)
-        elif len(key) <= 8 and all(c in "0123456789abcdefABCDEF" for c in key):
-            result.append(int(key, 16))
-        else:
-            result.append(0)
-            wrong.append(position)
-    return result, wrong
 
 
 def hashed(keys, rows):

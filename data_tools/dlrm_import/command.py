@@ -1,6 +1,7 @@
 """The command line of `dlrm-data import`."""
 import argparse
 import os
+import signal
 import sys
 import time
 
@@ -159,8 +160,9 @@ def main(arguments):
         check_inputs(options)
         infer(options) if options.infer else run_import(options)
     except DatasetError as error:
-        print(f"error: {error}", file=sys.stderr)
+        line = "".join(c if c.isprintable() else "?" for c in str(error))  # names of columns may be anything
+        print(f"error: {line}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        return 130
+        return 128 + signal.SIGINT
     return 0

@@ -7,7 +7,7 @@ import pyarrow.json
 
 from .columns import Bad
 from .problems import ImportProblem
-from .text import Lines, whole
+from .text import Lines, line_ends, whole
 
 KEPT = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean)  # other types are read as texts
 
@@ -31,7 +31,7 @@ class JsonFile:
 
     def survey(self, data):
         """The names of the first records, and their types if Arrow can tell."""
-        names = {}
+        names, lines = {}, []
         for line in data.split(b"\n"):
             try:
                 record = json.loads(line)
@@ -39,11 +39,12 @@ class JsonFile:
                 continue
             if isinstance(record, dict):
                 names.update(dict.fromkeys(record))
+                lines.append(line + b"\n")
         try:
-            table = read(data, None)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError):
+            schema = read(b"".join(lines), None).schema
+            return list(names), dict(zip(schema.names, schema.types))
+        except (pa.ArrowException, UnicodeDecodeError):
             return list(names), {}
-        return list(names), dict(zip(table.schema.names, table.schema.types))
 
     def __iter__(self):
         found = self.first
@@ -70,11 +71,18 @@ def readable(kind, found):
 
 
 def read(data, schema):
+    """A table. Arrow crashes on some lines that are no objects, so it is not given any."""
+    lines = line_ends(data)
+    if not data.startswith(b"{") or data.count(b"\n{") != lines - 1:
+        raise pa.ArrowInvalid("a line does not begin with {")
     options = None
     if schema is not None:
         options = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    return pa.json.read_json(pa.BufferReader(data), pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-                             options)
+    table = pa.json.read_json(pa.BufferReader(data), pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+                              options)
+    if table.num_rows != lines:
+        raise pa.ArrowInvalid("a record is not a line")
+    return table
 
 
 class JsonChunk:
@@ -87,8 +95,6 @@ class JsonChunk:
     def fast(self):
         wanted = self.file.wanted
         table = read(self.data, pa.schema(list(wanted.items())))
-        if table.num_rows != self.data.count(b"\n"):
-            raise pa.ArrowInvalid("a record is not a line")
         return {name: whole(table[name]) for name in wanted}, table.num_rows
 
     def slow(self):
@@ -108,7 +114,7 @@ class JsonChunk:
             try:
                 rows.append([flat(record.get(name)) for name in self.file.wanted])
                 lines.append(line)
-            except TypeError:
+            except (TypeError, UnicodeEncodeError):
                 name = next(name for name in self.file.wanted if not is_flat(record.get(name)))
                 bad.append(Bad(line, name, json.dumps(record[name]), "is no number, text or list of them"))
         columns = zip(*rows) if rows else [()] * len(self.file.wanted)
@@ -129,7 +135,7 @@ def one_type(name, values, lines, bad):
 
 
 def flat(value):
-    """As text; TypeError for objects and nested lists."""
+    """As text; TypeError for objects and nested lists, UnicodeEncodeError for what is no text."""
     if isinstance(value, list):
         if any(isinstance(item, list) for item in value):
             raise TypeError
@@ -139,7 +145,7 @@ def flat(value):
     if value is None:
         return value
     if isinstance(value, str):
-        value.encode()  # a lone surrogate is no text
+        value.encode()  # not of a lone surrogate
         return value
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         return str(int(value))
@@ -152,5 +158,5 @@ def is_flat(value):
     try:
         flat(value)
         return True
-    except TypeError:
+    except (TypeError, UnicodeEncodeError):
         return False

@@ -3,6 +3,7 @@ import os
 
 import pyarrow as pa
 
+from .guard import now_reading
 from .json_lines import JsonFile
 from .parquet import ParquetFile
 from .problems import ImportProblem
@@ -46,6 +47,7 @@ def open_file(schema, path):
 
 def open_columns(form, kind, path, wanted):
     """The file as chunks; wanted: types by column, or None for all columns as texts."""
+    now_reading(path)
     if kind == "parquet":
         return ParquetFile(path, wanted)
     if kind == "json":

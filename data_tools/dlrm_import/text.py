@@ -57,7 +57,7 @@ class Lines:
 
     def taken(self, data):
         first = self.line
-        self.line += data.count(b"\n")
+        self.line += line_ends(data)
         return data, first
 
     def first_line(self):
@@ -70,6 +70,10 @@ class Lines:
         self.rest = data[end:] + self.rest
         self.line = first + 1
         return data[:end]
+
+
+def line_ends(data):
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == 10))
 
 
 class TextFile:
@@ -137,7 +141,7 @@ class TextChunk:
             pa.BufferReader(self.data),
             pa.csv.ReadOptions(use_threads=False, block_size=len(self.data) + 1, column_names=file.names),
             pa.csv.ParseOptions(delimiter=file.delimiter, quote_char=file.quote or False), options)
-        if table.num_rows != self.data.count(b"\n"):
+        if table.num_rows != line_ends(self.data):
             raise pa.ArrowInvalid("a record is not a line")  # empty lines, or a line's end in quotes
         return {name: whole(table[name]) for name in file.wanted}, table.num_rows
 

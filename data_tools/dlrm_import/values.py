@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .problems import ImportProblem
+from .text_keys import plain_strings
 
 NO_BAD = np.empty(0, np.int64)
 PRINTABLE = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_decimal, pa.types.is_time)
@@ -122,11 +123,12 @@ def integers(column, array, missing):
 
 
 def texts(column, array):
-    """The number of each value among the different texts, in order of their first appearance, and these texts.
-    A missing value is an empty text. Also the positions of values that are not UTF-8."""
+    """The number of each value among the different texts, in order of their first appearance, and these texts
+    (pa.string()). A missing value is an empty text. Also the positions of values that are not UTF-8. An array
+    that has a dictionary must be `fresh`."""
     bad = NO_BAD
     if pa.types.is_dictionary(array.type) and is_text(array.type.value_type) and array.null_count == 0:
-        return array.indices.to_numpy(), array.dictionary.to_pylist(), bad
+        return array.indices.to_numpy(), plain_strings(array.dictionary), bad
     array = plain(array)
     kind = array.type
     if pa.types.is_null(kind):
@@ -142,7 +144,7 @@ def texts(column, array):
     if array.null_count:
         array = array.fill_null("")
     encoded = array.dictionary_encode()
-    return encoded.indices.to_numpy(), encoded.dictionary.to_pylist(), bad
+    return encoded.indices.to_numpy(), plain_strings(encoded.dictionary), bad
 
 
 def whole_as_text(array):

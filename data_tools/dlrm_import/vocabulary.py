@@ -1,7 +1,13 @@
 """Which ids the values of a feature have, while an import runs."""
 import numpy as np
 
-from dlrm_dataset.encodings import Numbers
+
+class Numbers(dict):
+    """Gives each new value the next number, from 1."""
+
+    def __missing__(self, value):
+        number = self[value] = len(self) + 1
+        return number
 
 
 class Vocabulary:
