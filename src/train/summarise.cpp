@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dlrm/train/process_usage.h"
+#include "dlrm/core/process_usage.h"
 
 namespace dlrm {
 
