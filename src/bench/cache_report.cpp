@@ -45,6 +45,7 @@ Json point_json(const CachePoint& point, const CachePoint& resident) {
   json["reads_per_step"] = static_cast<double>(point.cache.reads) / steps;
   json["fetched_bytes"] = point.cache.fetched_bytes;
   json["written_bytes"] = point.cache.written_bytes;
+  json["place_share"] = share_of(point.cache.place_seconds, point);
   json["fetch_share"] = share_of(point.cache.fetch_seconds, point);
   json["write_share"] = share_of(point.cache.write_seconds, point);
   json["exposed_share"] = share_of(point.cache.exposed_seconds, point);
@@ -101,19 +102,20 @@ std::string to_table(const CacheOptions& options, const CacheResult& result) {
         result.ssd.rows_read, 1e6 * result.ssd.read_cpu_seconds, result.ssd.rows_written,
         1e6 * result.ssd.write_cpu_seconds);
   }
-  text += fmt::format("\n{:<12}{:>8}{:>10}{:>9}{:>12}{:>8}{:>8}{:>8}{:>14}{:>9}{:>9}{:>10}\n",
+  text += fmt::format("\n{:<12}{:>8}{:>10}{:>9}{:>12}{:>8}{:>8}{:>8}{:>14}{:>9}{:>9}{:>9}{:>10}\n",
                       "policy", "fast %", "GiB", "hits %", "samples/s", "ratio", "SSD", "cores",
-                      "misses/step", "fetch %", "write %", "exposed %");
+                      "misses/step", "place %", "fetch %", "write %", "exposed %");
   for (const CachePoint& point : result.points) {
     text += fmt::format(
         "{:<12}{:>8.4g}{:>10.2f}{:>9.2f}{:>12.0f}{:>8.3f}{:>8.3f}{:>8}{:>14.1f}{:>9.1f}{:>9.1f}{:>"
-        "10.2f}"
-        "\n",
+        "9.1f}"
+        "{:>10.2f}\n",
         point.policy.empty() ? "resident" : point.policy, point.share, point.fast_bytes / 0x1p30,
         100 * point.cache.hit_rate(), point.samples_per_second(),
         point.samples_per_second() / result.points.front().samples_per_second(), point.limit,
         point.cpu_limit > 0 ? fmt::format("{:.3f}", point.cpu_limit) : "",
         static_cast<double>(point.cache.misses) / static_cast<double>(point.steps),
+        100 * share_of(point.cache.place_seconds, point),
         100 * share_of(point.cache.fetch_seconds, point),
         100 * share_of(point.cache.write_seconds, point),
         100 * share_of(point.cache.exposed_seconds, point));
