@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,22 @@ class Options(unittest.TestCase):
             for option in options:
                 for value in ("-1", "1e300", "99999999999999999999"):
                     self.assertIn(option, self.assert_refused(*first, f"{option}={value}"))
+
+        for words in (["--seconds=-1"], ["--seconds=3601"], ["--warm-up=-1"], ["--warm-up=3601"], ["--part=rows"]):
+            self.assertIn(words[0].split("=")[0], self.assert_refused("cache", TINY, *words))
+        self.assertIn("memory.cached.policy", self.assert_refused("cache", TINY, "--policies", "lru"))
+
+    def test_every_option_is_listed(self):
+        expected = {
+            "limits": "size megabytes seconds threads output",
+            "batch-sweep": "batches samples repeats set device output",
+            "cache": "shares policies part seconds warm-up set output",
+            "kernels": "batch tables rows hotness width features matrix copied layer crossed parameters seconds only device "
+                       "tf32 threads output",
+        }
+        for command, names in expected.items():
+            listed = re.findall(r"^ +(?:-[a-z],)?--([a-z0-9-]+)", bench(command, "--help").stdout, re.M)
+            self.assertEqual(sorted(listed), sorted(["help", *names.split()]), command)
 
     def test_larger_than_the_memory_are_refused(self):
         self.assertIn("memory", self.assert_refused("kernels", "--rows", "1000000000000"))
