@@ -90,12 +90,9 @@ class Cache(unittest.TestCase):
             return json.load(file), done.stdout
 
     def test_measures_each_share_of_each_policy_against_resident_tables(self):
-        gpu = [] if built_without_gpu() else [("tables", "GPU over SSD", ["--set", "device=cuda"]),
-                                              ("step", "GPU over host over SSD",
-                                               ["--set", "device=cuda", "--set", "memory.cached.middle=75%"])]
-        for part, chain, words in [("tables", "host over SSD", []), ("step", "host over SSD", [])] + gpu:
-            result, table = self.measure("--shares", "10,50", "--policies", "lookahead,lru16", "--part", part, *words)
-            self.assertEqual(result["chain"], chain)
+        for part in ("tables", "step"):
+            result, table = self.measure("--shares", "10,50", "--policies", "lookahead,lru16", "--part", part)
+            self.assertEqual(result["chain"], "host over SSD")
             points = result["points"]
             self.assertEqual([(p["policy"], p["share"]) for p in points],
                              [("resident", 100), ("lookahead", 10), ("lookahead", 50), ("lru16", 10), ("lru16", 50)])
@@ -106,8 +103,22 @@ class Cache(unittest.TestCase):
                 self.assertAlmostEqual(point["hit_rate"], 1 - point["misses_per_step"] / point["rows_per_step"])
                 self.assertGreater(point["fetched_bytes"], 0)
                 self.assertAlmostEqual(point["ratio"], point["samples_per_second"] / points[0]["samples_per_second"])
+                self.assertTrue(0 < point["cpu_limit"] <= point["limit"] <= 1)
             self.assertGreater(points[1]["misses_per_step"], points[2]["misses_per_step"])
             self.assertEqual(sum(line.startswith(("resident", "lookahead", "lru16")) for line in table.splitlines()), 5)
+
+    def test_measures_a_gpu(self):
+        if built_without_gpu():
+            self.skipTest("no GPU here")
+        for part, chain, words in [("tables", "GPU over SSD", []),
+                                   ("step", "GPU over host over SSD", ["--set", "memory.cached.middle=20%"])]:
+            result, _ = self.measure("--shares", "5", "--part", part, "--set", "device=cuda", "--set",
+                                     "data.synthetic.samples=1600", *words)
+            self.assertEqual(result["chain"], chain)
+            point = result["points"][1]
+            self.assertGreater(point["misses_per_step"], 0)
+            self.assertGreater(point["fetched_bytes"], 0)
+            self.assertNotIn("cpu_limit", point)
 
     def test_counts_the_accesses_of_the_hottest_entries(self):
         accesses = self.measure("--shares", "50")[0]["accesses"]

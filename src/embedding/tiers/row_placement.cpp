@@ -194,10 +194,12 @@ void RowPlacement::apply_releases() {
 }
 
 bool RowPlacement::await_release() {
+  const auto begin = Clock::now();
   std::unique_lock lock(mutex_);
   waits_for_release_ = true;
   changed_.notify_all();
   changed_.wait(lock, [&] { return stops_ || !releases_.empty(); });
+  waited_ += seconds_since(begin);
   waits_for_release_ = false;
   apply_releases();
   return !stops_;
@@ -213,6 +215,8 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
     if (!await_release()) return;
   }
   ++in_maps_;
+  const auto begin = Clock::now();
+  waited_ = 0;
   changes_.resize(caches_.size());
   for (const auto& cache : caches_) cache->map().begin();
   const FastNeed needed = counts() ? count_groups(ids) : place_groups(ids);
@@ -221,6 +225,7 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
   }
   hand_over(batch);
   const std::lock_guard lock(mutex_);
+  if (!counts()) counters_.place_seconds += seconds_since(begin) - waited_;
   if (batch >= first_) {
     state_of(batch).placed = true;
     state_of(batch).fast_needed = needed;

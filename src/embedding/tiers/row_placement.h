@@ -127,6 +127,7 @@ class RowPlacement {
   std::exception_ptr error_;
   CacheCounters counters_;
   std::vector<std::vector<SlotChange>> changes_;  ///< by cache, of the batch that is being placed
+  double waited_ = 0;                             ///< seconds that its placing waited for releases
   Worker writer_, mover_, planner_;               // declared last, so that they end first
 };
 
