@@ -169,6 +169,12 @@ void run_cache(World& world, Arguments& a) {
   a.cache.policies = CLI::detail::split(a.policies, ',');
   a.cache.whole_step = a.part == "step";
   a.set.push_back("memory.tier=cached");
+  // An unknown policy is refused before anything is measured.
+  for (const std::string& policy : a.cache.policies) {
+    std::vector<std::string> set = a.set;
+    set.push_back("memory.cached.policy=" + policy);
+    load_config(a.cache.config_path, set);
+  }
   a.cache.config = load_config(a.cache.config_path, a.set);
   check_buildable(a.cache.config, {built_with_cuda()});
   const bench::CacheResult result = bench::run_cache(world.comm(), a.cache);

@@ -285,6 +285,24 @@ TEST(ArenaDevice, AnAllocationBeyondTheMemoryLimitIsRefused) {
   EXPECT_THROW(Array<char>(*device, size_t{5} << 20, "values"), Error);
 }
 
+TEST(ArenaDevice, CopiesAndOrdersWorkLikeTheDeviceBelow) {
+  const std::shared_ptr<Device> inner = make_cpu_device();
+  Arena arena;
+  const auto device = make_arena_device(
+      *inner, arena, [](size_t) {}, [] { return 1e18; });
+  EXPECT_EQ(device->describe(), inner->describe());
+  const auto stream = device->make_stream();
+  const auto event = device->make_event();
+  HostArray<int> from(*device, 3, "host");
+  Array<int> to(*device, 3, "values");
+  for (int i = 0; i < 3; ++i) from[static_cast<size_t>(i)] = 5 + i;
+  device->copy(to.data(), from.data(), 3 * sizeof(int), *stream);
+  stream->record(*event);
+  event->synchronize();
+  EXPECT_EQ(std::vector<int>(to.data(), to.data() + 3), (std::vector<int>{5, 6, 7}));
+  EXPECT_EQ(device->bytes_in_use(), 6 * sizeof(int));
+}
+
 TEST(ArenaAddress, SegmentGenerationAndOffsetAreKept) {
   const ArenaAddress address(255, ArenaAddress::kGenerations - 1, (size_t{1} << 39) + 7);
   EXPECT_EQ(address.segment(), 255);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "dlrm/comm/context.h"
@@ -99,6 +100,14 @@ inline void route(ShardedEmbeddings& embeddings, const Communicator& comm, const
   embeddings.route({local, samples, ids, offsets});
 }
 
+/// Polls until the exchanges have probably ended, and after that.
+inline void poll_often(ShardedEmbeddings& embeddings) {
+  for (int i = 0; i < 30; ++i) {
+    embeddings.poll();
+    std::this_thread::yield();
+  }
+}
+
 /// Completes a training step with the generated gradient.
 inline void train(ShardedEmbeddings& embeddings, const Communicator& comm, int64_t step,
                   int64_t samples, double lr) {
@@ -107,7 +116,7 @@ inline void train(ShardedEmbeddings& embeddings, const Communicator& comm, int64
   embeddings.prepare_ids();
   embeddings.lookup();
   embeddings.start_return();
-  embeddings.poll();
+  poll_often(embeddings);
   const MatrixView<const float> e = embeddings.finish_return();
   const MatrixView<float> de = embeddings.gradient();
   for (int64_t i = 0; i < local.size(); ++i) {
@@ -116,7 +125,7 @@ inline void train(ShardedEmbeddings& embeddings, const Communicator& comm, int64
     }
   }
   embeddings.start_backward();
-  embeddings.poll();
+  poll_often(embeddings);
   embeddings.update(lr, step);
 }
 
@@ -128,7 +137,7 @@ inline void train(ShardedEmbeddings& embeddings, const Context& context, int64_t
   embeddings.prepare_ids();
   embeddings.lookup();
   embeddings.start_return();
-  embeddings.poll();
+  poll_often(embeddings);
   std::vector<float> values = values_of(context, embeddings.finish_return());
   for (int64_t i = 0; i < local.size(); ++i) {
     for (int64_t c = 0; c < embeddings.width(); ++c) {
@@ -141,7 +150,7 @@ inline void train(ShardedEmbeddings& embeddings, const Context& context, int64_t
   Transfer(context.device, context.stream)
       .write_rows(de.data, de.stride, de.rows, de.cols, values.data());
   embeddings.start_backward();
-  embeddings.poll();
+  poll_often(embeddings);
   embeddings.update(lr, step);
 }
 

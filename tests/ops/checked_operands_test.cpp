@@ -111,6 +111,31 @@ TEST(CheckedOperands, OfADeviceAreNotReadPastTheirEnd) {
   const PackedList list{packed.data(), ids.data(), kIds, 0};
   EXPECT_NO_THROW(checked->unpack({&list, 1}));
 }
+
+TEST(CheckedOperands, OfADeviceMayListTheRowsOfABlock) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU here";
+  const auto device = make_cuda_device(0);
+  const auto stream = device->make_stream();
+  Transfer transfer(*device, *stream);
+  const auto checked = make_checked_ops(make_cuda_ops(*device, *stream, {}), *device, *stream);
+  const auto upload = [&]<class T>(const std::vector<T>& values) {
+    Array<T> array(*device, values.size(), "test");
+    transfer.to_device(array.data(), values.data(), values.size() * sizeof(T));
+    return array;
+  };
+  const auto from = upload(std::vector<float>{1, 2, 3, 4, 5, 6});
+  const auto to = upload(std::vector<float>(8, 0.5f));
+  const auto scale = upload(std::vector<float>{10, 100});
+  const auto rows_from = upload(std::vector<int32_t>{2, 0});
+  const auto rows_to = upload(std::vector<int32_t>{1, 3});
+  BlockCopy b;
+  b.src = from.data(), b.dst = to.data(), b.src_stride = b.dst_stride = b.cols = 2, b.rows = 2;
+  b.scale = scale.data(), b.src_rows = rows_from.data(), b.dst_rows = rows_to.data();
+  EXPECT_NO_THROW(checked->copy_blocks({&b, 1}));
+  std::vector<float> got(8);
+  transfer.to_host(got.data(), to.data(), 8 * sizeof(float));
+  EXPECT_EQ(got, (std::vector<float>{0.5f, 0.5f, 50, 60, 0.5f, 0.5f, 100, 200}));
+}
 #endif
 
 /// Copies a block of 3 rows of 4 columns from `from` to `to`.

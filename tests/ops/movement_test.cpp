@@ -234,6 +234,22 @@ TEST_P(Movement, ValuesAreRoundedToTheNearestHalf) {
   }
 }
 
+TEST_P(Movement, WhatIsNoNumberStaysNone) {
+  for (const DType type : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    Cells x(1, 9), y(1, 9, type);
+    const uint32_t nans[] = {0x7fc00000u, 0xffc00000u, 0x7f800001u, 0x7fffffffu};
+    for (int64_t c = 0; c < 9; ++c) {
+      float value = c == 7 ? INFINITY : -INFINITY;
+      if (c < 7) std::memcpy(&value, &nans[c % 4], sizeof(value));
+      x.set(0, c, value);
+    }
+    ops->convert(x.matrix(), y.matrix());
+    for (int64_t c = 0; c < 7; ++c) EXPECT_TRUE(std::isnan(y.at(0, c))) << c << name_of(type);
+    EXPECT_EQ(y.at(0, 7), INFINITY) << name_of(type);
+    EXPECT_EQ(y.at(0, 8), -INFINITY) << name_of(type);
+  }
+}
+
 /// Some rows of `all`, ascending with gaps, including the first and the last.
 std::vector<int32_t> some_rows(int32_t all, unsigned seed) {
   std::mt19937 random(seed);

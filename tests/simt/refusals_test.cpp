@@ -338,6 +338,9 @@ TEST_F(Refusals, OfDevicesBesideTheOne) {
   EXPECT_EQ(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
   EXPECT_STREQ(properties.name, "emulated GPU");
   EXPECT_EQ(properties.minor, 0);
+  size_t free = 0, total = 0;
+  cudaMemGetInfo(&free, &total);
+  EXPECT_EQ(properties.totalGlobalMem, total);
   const std::pair<cudaDeviceAttr, int> attributes[] = {
       {cudaDevAttrMultiProcessorCount, properties.multiProcessorCount},
       {cudaDevAttrComputeCapabilityMajor, properties.major},

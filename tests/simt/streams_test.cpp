@@ -202,6 +202,15 @@ TEST_F(Streams, CountersDescribeAStep) {
   EXPECT_EQ(after.copies - before.copies, 1u);
   EXPECT_EQ(after.host_waits - before.host_waits, 1u);
   EXPECT_EQ(after.allocations - before.allocations, 0u);
+  int here = 0;
+  cudaMemcpy(&here, value.data(), sizeof(int), cudaMemcpyDefault);
+  const simt::Counters pageable = simt::counters();
+  EXPECT_EQ(pageable.copies - after.copies, 1u);
+  EXPECT_GT(pageable.host_waits, after.host_waits);
+  cudaMemcpy(host_, value.data(), sizeof(int), cudaMemcpyDefault);
+  EXPECT_EQ(simt::counters().host_waits - pageable.host_waits, 1u);
+  const OnDevice<int> more({1});
+  EXPECT_EQ(simt::counters().allocations - after.allocations, 1u);
 }
 
 TEST_F(Streams, StreamsRunByThemselvesOnRequest) {

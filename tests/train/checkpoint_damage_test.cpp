@@ -166,6 +166,19 @@ TEST_F(TwoCheckpoints, ARankThatSeesAnotherFolderOfThatNameIsNamed) {
   });
 }
 
+TEST_F(TwoCheckpoints, AFolderThatRankZeroAloneDoesNotSeeIsNoFreshStart) {
+  run_on_threads(2, [&](Communicator& comm) {
+    try {
+      find_checkpoint(comm, comm.rank() == 0 ? folder_.path("absent") : folder_.path());
+      ADD_FAILURE() << "a fresh start";
+    } catch (const Error& error) {
+      EXPECT_EQ(ExitCode::kUsage, error.code());
+      EXPECT_THAT(error.what(), HasSubstr("rank 1 on host "));
+      EXPECT_THAT(error.what(), HasSubstr("sees this folder, rank 0 does not"));
+    }
+  });
+}
+
 // The older one, which all ranks see alike, is not taken instead.
 TEST_F(TwoCheckpoints, ARankThatSeesAnotherNewestOneIsNamed) {
   TemporaryFolder other;
