@@ -1,6 +1,7 @@
 #include "bound.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -9,63 +10,12 @@
 #include "memory.h"
 
 namespace dlrm {
-namespace {
-
-bool same_shape(const TableConfig& a, const TableConfig& b) {
-  const auto same = [](const FeatureConfig& x, const FeatureConfig& y) {
-    return x.hotness == y.hotness;
-  };
-  return a.rows == b.rows && a.dim == b.dim && a.dtype == b.dtype &&
-         std::equal(a.features.begin(), a.features.end(), b.features.begin(), b.features.end(),
-                    same);
-}
-
-struct Kind {
-  Divisions divisions;
-  const TableConfig* table;
-  double count = 1;
-};
-
-std::vector<Kind> kinds_of(const ModelConfig& model, const CostModel& cost) {
-  std::vector<Kind> kinds;
-  for (const TableConfig& table : model.tables) {
-    const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& kind) {
-      return same_shape(*kind.table, table);
-    });
-    if (known == kinds.end()) {
-      kinds.push_back({Divisions(table, cost, {}), &table});
-    } else {
-      ++known->count;
-    }
-  }
-  return kinds;
-}
-
-}  // namespace
-
-double least_heaviest(const ModelConfig& model, const CostModel& cost) {
-  const std::vector<Kind> kinds = kinds_of(model, cost);
-  const auto possible = [&](double seconds) {
-    double mean = 0;
-    for (const Kind& kind : kinds) {
-      const Division division = kind.divisions.cheapest(seconds);
-      if (division.part > seconds) return false;
-      mean += kind.count * division.total / cost.world();
-    }
-    return mean <= seconds;
-  };
-  double most = 0;
-  for (const Kind& kind : kinds) most += kind.count * kind.divisions.cheapest(0).total;
-  double least = 0;
-  constexpr int kSteps = 24;
-  // The interval shrinks by its ratio, as the bound may be far below the cost of all tables.
-  for (int i = 0; i < kSteps && possible(most / 2); ++i) most /= 2;
-  least = most / 2;
-  for (int i = 0; i < kSteps && most - least > 1e-4 * most; ++i) {
-    const double middle = least + (most - least) / 2;
-    (possible(middle) ? most : least) = middle;
-  }
-  return least;
+double least_heaviest(const RunConfig& config, const CostModel& cost) {
+  TableDivisions divisions(config, cost);
+  DivisionLimits any;
+  any.replica = std::numeric_limits<double>::infinity();
+  for (const TableConfig& table : config.model.tables) divisions.add(table, any);
+  return divisions.least_heaviest(0);
 }
 
 double heaviest_rank(const ModelConfig& model, const Plan& plan, const CostModel& cost) {
@@ -97,8 +47,12 @@ LeastMemory least_memory(const RunConfig& config, int world) {
   for (const TableConfig& table : config.model.tables) {
     if (config.memory.tier_of(table.name) == MemoryTier::kCached) continue;
     const auto rows = static_cast<double>(table.rows), dim = static_cast<double>(table.dim);
-    least.tables += rows * (dim * static_cast<double>(size_of(table.dtype)) +
-                            4.0 * states * (rowwise ? 1.0 : dim));
+    const double held = rows * (dim * static_cast<double>(size_of(table.dtype)) +
+                                4.0 * states * (rowwise ? 1.0 : dim));
+    const double buffers = owner_exchange_bytes(config, table, table.dim) +
+                           world * shard_message_bytes(config, table, table.dim, local);
+    const double copies = world * (held + replicated_gradient_bytes(config, table, world));
+    least.tables += std::min(held + buffers, copies);
   }
   return least;
 }
@@ -110,7 +64,7 @@ PlanRatios plan_ratios(const RunConfig& config, const Plan& plan, const PlanOpti
     fullest = std::max(fullest, rank.total() + rank.host_total());
   }
   const LeastMemory least = least_memory(config, plan.world);
-  return {heaviest_rank(config.model, plan, cost) / least_heaviest(config.model, cost),
+  return {heaviest_rank(config.model, plan, cost) / least_heaviest(config, cost),
           fullest / (least.common + least.tables / plan.world)};
 }
 

@@ -9,7 +9,7 @@ namespace dlrm {
 /// The least seconds such that tables can be divided into parts of no more, and all parts together
 /// cost no more per rank. No plan whose tables are whole, copied or cut into grids of equal parts
 /// has a heaviest rank that costs less.
-double least_heaviest(const ModelConfig& model, const CostModel& cost);
+double least_heaviest(const RunConfig& config, const CostModel& cost);
 
 /// Seconds of the rank of `plan` that costs most.
 double heaviest_rank(const ModelConfig& model, const Plan& plan, const CostModel& cost);
@@ -17,7 +17,7 @@ double heaviest_rank(const ModelConfig& model, const Plan& plan, const CostModel
 /// Bytes that any plan needs.
 struct LeastMemory {
   double common = 0;  ///< on every rank
-  double tables = 0;  ///< rows and state on all ranks together, without padding
+  double tables = 0;  ///< on all ranks together: rows and state without padding, and messages
 };
 /// Cached tables are left out, since they may take less memory than their rows.
 LeastMemory least_memory(const RunConfig& config, int world);

@@ -2,10 +2,13 @@
 #include "plan/bound.h"
 
 #include "plan/division.h"
+#include "plan/memory.h"
 #include "plan_fixtures.h"
 
 namespace dlrm::plan_test {
 namespace {
+
+constexpr double kAnySize = std::numeric_limits<double>::infinity();
 
 /// Every grid of a table, and its copies.
 std::vector<Division> all_divisions(const TableConfig& table, const CostModel& cost) {
@@ -31,7 +34,7 @@ TEST(Divisions, TheCheapestOfAllIsFound) {
        {std::pair{odd_config(Strategy::kAuto), 13}, {kaggle_config(), 8}, {mlperf_config(), 24}}) {
     const CostModel cost(config, world, {});
     for (const TableConfig& table : config.model.tables) {
-      const Divisions divisions(table, cost, {});
+      const Divisions divisions(config, table, cost, {1, kAnySize});
       const std::vector<Division> all = all_divisions(table, cost);
       const double whole = all.front().part;
       for (const double share : {2.0, 1.0, 0.9, 0.5, 0.3, 0.1, 0.03}) {
@@ -48,19 +51,33 @@ TEST(Divisions, TheCheapestOfAllIsFound) {
   }
 }
 
-TEST(Divisions, OfThoseThatAreTooLargeTheSmallestIsTaken) {
-  const RunConfig config = config_of({table("t", 1, 8, {100})}, 4096);
-  const CostModel cost(config, 4, {});
-  const Division division = Divisions(config.model.tables[0], cost, {1, false}).cheapest(0);
-  EXPECT_EQ(division.cut, (Cut{1, 4}));
-  EXPECT_FALSE(division.replicated);
-  EXPECT_EQ(division.part, cost.shard(config.model.tables[0], 1, 2));
+TEST(Divisions, IfAllAreTooLargeTheMostCostlyPartAndTheMeanAreLeast) {
+  const RunConfig config = config_of({table("t", 1000, 32, {100})}, 4096);
+  const CostModel cost(config, 16, {});
+  double least = std::numeric_limits<double>::infinity();
+  for (const Division& division : all_divisions(config.model.tables[0], cost)) {
+    least = std::min(least, division.part + division.total / 16);
+  }
+  const Division found = Divisions(config, config.model.tables[0], cost, {1, kAnySize}).cheapest(0);
+  EXPECT_NEAR((found.part + found.total / 16) / least, 1, 1e-2);
+}
+
+TEST(Divisions, PartsFitTheBytes) {
+  const RunConfig config = config_of({table("t", 1 << 20, 64)}, 64);
+  const CostModel cost(config, 16, {});
+  const double whole = shard_owner_bytes(config, config.model.tables[0], 1 << 20, 64);
+  const Divisions divisions(config, config.model.tables[0], cost, {16});
+  for (const double share : {0.6, 0.3, 0.1}) {
+    const Division found = divisions.cheapest(1, share * whole);
+    EXPECT_LE(found.bytes, share * whole);
+    EXPECT_GT(found.cut.parts(), 1 / share);
+  }
 }
 
 TEST(Divisions, PartsAreNoNarrowerThanAllowed) {
   const RunConfig config = config_of({table("t", 1, 40, {100})}, 4096);
   const CostModel cost(config, 8, {});
-  EXPECT_EQ(Divisions(config.model.tables[0], cost, {16, false}).cheapest(0).cut, (Cut{1, 2}));
+  EXPECT_EQ(Divisions(config, config.model.tables[0], cost, {16}).cheapest(0).cut.columns, 2);
 }
 
 TEST(Bound, OfEqualTablesOnAsManyRanksIsATable) {
@@ -69,7 +86,7 @@ TEST(Bound, OfEqualTablesOnAsManyRanksIsATable) {
   const RunConfig config = config_of(tables, 4096);
   const CostModel cost(config, 6, {});
   const double whole = cost.shard(tables[0], tables[0].rows, tables[0].dim);
-  EXPECT_NEAR(least_heaviest(config.model, cost) / whole, 1, 2e-3);
+  EXPECT_NEAR(least_heaviest(config, cost) / whole, 1, 2e-3);
 }
 
 /// The second table cannot be cut, and copies of it cost as much on every rank.
@@ -80,7 +97,7 @@ TEST(Bound, OfATableThatCannotBeCutIsItsCost) {
   const CostModel cost(config, 64, options);
   const TableConfig& hot = config.model.tables[1];
   const double least = std::min(cost.shard(hot, 1, 1), cost.replica(hot));
-  EXPECT_GE(least_heaviest(config.model, cost), 0.998 * least);
+  EXPECT_GE(least_heaviest(config, cost), 0.998 * least);
 }
 
 TEST(Bound, NoStrategyIsBelowIt) {

@@ -61,22 +61,22 @@ std::vector<Case> cases() {
 
 TEST(PinnedPlans, AreTheSameInEveryVersion) {
   const std::map<std::string, std::string> pinned = {
-      {"kaggle on 2", "17 shards, 9 data-parallel, f6c180ec88ce5653"},
-      {"kaggle on 3 with little memory", "24 shards, 9 data-parallel, 441d7ed84e4c47a7"},
-      {"kaggle on 4 with too little memory", "29 shards, 8 data-parallel, a48be158096e26ac"},
-      {"kaggle on 8", "16 shards, 14 data-parallel, 1d9e64555eb1eb7c"},
-      {"kaggle on 5, row-wise", "19 shards, 7 data-parallel, e86b91a8bf551fee"},
-      {"mlperf on 4", "17 shards, 11 data-parallel, d678dc1463290eeb"},
-      {"mlperf on 8", "20 shards, 11 data-parallel, deebb1285fd8600d"},
-      {"mlperf on 16 with little memory", "37 shards, 11 data-parallel, 12ffe254aff679c0"},
-      {"mlperf on 6, adam, fixed", "18 shards, 11 data-parallel, 7160eeaaba34ad38"},
-      {"mlperf on 8, mixed", "42 shards, 10 data-parallel, a1dce295d3a75df8"},
-      {"mlperf on 4 GPUs", "15 shards, 13 data-parallel, d95f76caf4e2254d"},
-      {"mlperf on 4 GPUs, host unknown", "15 shards, 13 data-parallel, 356736ff07254b36"},
-      {"mlperf on 4 GPUs, small host", "15 shards, 13 data-parallel, 67d6062ca3d5709d"},
-      {"mlperf on 4 GPUs, some on the host", "15 shards, 13 data-parallel, e3fe265bdbadfe2b"},
-      {"colossal on 129", "1955 shards, 100 data-parallel, 9fbefced9e126032"},
-      {"odd on 7", "11 shards, 1 data-parallel, ddf19c59b89cb812"}};
+      {"kaggle on 2", "17 shards, 9 data-parallel, e277d1f773a01d04"},
+      {"kaggle on 3 with little memory", "17 shards, 9 data-parallel, fde1cac7c15aa5e3"},
+      {"kaggle on 4 with too little memory", "21 shards, 8 data-parallel, f8e621712217117a"},
+      {"kaggle on 8", "28 shards, 14 data-parallel, 6edde283196a573f"},
+      {"kaggle on 5, row-wise", "21 shards, 7 data-parallel, e46dc97090b9b91b"},
+      {"mlperf on 4", "17 shards, 11 data-parallel, d2b6fe28ce68c4ef"},
+      {"mlperf on 8", "30 shards, 11 data-parallel, fbd1b39d38d55fa7"},
+      {"mlperf on 16 with little memory", "42 shards, 11 data-parallel, 18f8b0b2422a6ae6"},
+      {"mlperf on 6, adam, fixed", "19 shards, 11 data-parallel, 32b6384d52272fa8"},
+      {"mlperf on 8, mixed", "54 shards, 10 data-parallel, 8bdf97ed09d48aba"},
+      {"mlperf on 4 GPUs", "17 shards, 13 data-parallel, 1732e35148e839cb"},
+      {"mlperf on 4 GPUs, host unknown", "17 shards, 13 data-parallel, 9372f62b9930b33b"},
+      {"mlperf on 4 GPUs, small host", "17 shards, 13 data-parallel, 1732e35148e839cb"},
+      {"mlperf on 4 GPUs, some on the host", "17 shards, 13 data-parallel, e631ea3bc6220cc1"},
+      {"colossal on 129", "2232 shards, 100 data-parallel, 2c79c2a6d71fbea5"},
+      {"odd on 7", "13 shards, 1 data-parallel, e2719503ab998b8c"}};
   for (const Case& c : cases()) {
     const Plan plan = make_plan(c.config, c.world, c.options);
     const std::string json = to_json(plan, c.config.model);
