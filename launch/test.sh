@@ -114,6 +114,8 @@ one_kernel() {
 }
 
 whole() {
+  # Without it, for example without a network, the tests of dlrm-data import are skipped.
+  part "packages of dlrm-data import" launch/install_deps.sh import
   part "simt: build" build simt && part "simt: tests" run simt
 }
 
