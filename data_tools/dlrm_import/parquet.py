@@ -35,21 +35,21 @@ class ParquetFile:
         first = 0
         try:
             for batch in self.file.iter_batches(BATCH, columns=self.wanted):
-                self.check_indices(batch)
+                check_indices(batch)
                 yield ParquetChunk(self, batch, first)
                 first += batch.num_rows
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise ImportProblem(f"{self.path}: cannot read after record {first}: {short(error)}") from None
 
 
-    def check_indices(self, batch):
-        """In a damaged file an index may have no value. Arrow does not look."""
-        for name, array in zip(batch.schema.names, batch.columns):
-            if pa.types.is_dictionary(array.type):
-                extremes = pc.min_max(array.indices)
-                least, most = extremes["min"].as_py(), extremes["max"].as_py()
-                if least is not None and not 0 <= least <= most < len(array.dictionary):
-                    raise pa.ArrowInvalid(f"column {name} has an index without a value")
+def check_indices(batch):
+    """In a damaged file an index may have no value. Arrow does not look."""
+    for name, array in zip(batch.schema.names, batch.columns):
+        if pa.types.is_dictionary(array.type):
+            extremes = pc.min_max(array.indices)
+            least, most = extremes["min"].as_py(), extremes["max"].as_py()
+            if least is not None and not 0 <= least <= most < len(array.dictionary):
+                raise pa.ArrowInvalid(f"column {name} has an index without a value")
 
 
 def short(error):
