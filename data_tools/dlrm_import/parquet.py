@@ -8,7 +8,7 @@ import pyarrow.parquet
 
 from .columns import Bad
 from .problems import ImportProblem
-from .values import bad_positions, fresh, is_text, without
+from .values import bad_positions, fresh, without
 
 BATCH = 32768  # records
 
@@ -18,13 +18,8 @@ class ParquetFile:
         self.path = path
         try:
             self.file = pa.parquet.ParquetFile(path)
-            names, types = self.file.schema_arrow.names, dict(zip(self.file.schema_arrow.names,
-                                                                  self.file.schema_arrow.types))
+            names = self.file.schema_arrow.names
             self.bytes = os.path.getsize(path)
-            coded = [name for name, kind in (wanted or {}).items()
-                     if pa.types.is_dictionary(kind) and name in types and is_text(types[name])]
-            if coded:
-                self.file = pa.parquet.ParquetFile(path, read_dictionary=coded)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise ImportProblem(f"{path}: not a Parquet file, or a damaged one: {short(error)}") from None
         self.names = names
