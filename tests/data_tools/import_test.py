@@ -2,6 +2,7 @@
 """`dlrm-data import`: what becomes of the columns of delimited text."""
 import numpy as np
 
+from dataset_test import content
 from import_fixture import Dataset, Importing, main
 
 LOG = """click,age,price,user,page,item,tags
@@ -93,12 +94,10 @@ class Text(Importing):
         np.testing.assert_array_equal(batch.sparse["u"].ids, np.argsort(np.argsort(first))[number] + 1)
         np.testing.assert_array_equal(np.diff(batch.sparse["w"].offsets), words)
         np.testing.assert_array_equal(batch.dense[:, 0], users % 2)
-        with open(self.path("out.h5"), "rb") as file:
-            once = file.read()
+        once = content(self.path("out.h5"))
         self.imported("{label: y, dense: [y], sparse: [u, {column: w, list: {separator: ' '}}]}", path,
                       "--threads", "1")
-        with open(self.path("out.h5"), "rb") as file:
-            self.assertTrue(once == file.read())
+        self.assertTrue(once == content(self.path("out.h5")))
 
     def test_a_byte_order_mark_and_no_last_line_end(self):
         batch = self.imported("{label: y}", self.write("x.csv", "\ufeffy,z\n1,0\n0,0"))
