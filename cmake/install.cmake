@@ -25,4 +25,7 @@ endif()")
 endforeach()
 install(PROGRAMS launch/run.sh DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME dlrm-run)
 install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/dlrm)
+install(PROGRAMS data_tools/import_dataset.py DESTINATION ${CMAKE_INSTALL_DATADIR}/dlrm/data_tools)
+install(DIRECTORY data_tools/dlrm_dataset data_tools/dlrm_import
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/dlrm/data_tools PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY launch/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/dlrm)

@@ -8,5 +8,6 @@ namespace dlrm {
 void add_criteo_command(CLI::App& app);
 void add_synth_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
+void add_import_command(CLI::App& app);
 
 }  // namespace dlrm

@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", DLRM_VERSION);
   app.require_subcommand(1);
   dlrm::add_criteo_command(app);
+  dlrm::add_import_command(app);
   dlrm::add_synth_command(app);
   dlrm::add_inspect_command(app);
   dlrm::remove_partial_files_on_signals();

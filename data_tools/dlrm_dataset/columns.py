@@ -9,6 +9,7 @@ from .encodings import default_encoding
 from .values import BadValue, sparse_part
 
 BLOCK = 16384  # samples of a block with a checksum
+PIECE = 1 << 20  # elements that are moved at once
 ALIGNMENT = 4096  # of columns in the file, so that a reader may map them
 
 
@@ -27,6 +28,17 @@ class Spool:
         size = np.dtype(self.dtype).itemsize
         self.file.seek(begin * size)
         return np.frombuffer(self.file.read((end - begin) * size), self.dtype)
+
+    def move_last(self, count, other):
+        """Moves the last `count` elements to another spool."""
+        end, self.count = self.count, self.count - count
+        for begin in range(self.count, end, PIECE):
+            other.append(self.read(begin, min(begin + PIECE, end)))
+        self.cut()
+
+    def cut(self):
+        self.file.truncate(self.count * np.dtype(self.dtype).itemsize)
+        self.file.seek(0, os.SEEK_END)
 
 
 class StoredColumn:
@@ -70,7 +82,7 @@ class Feature:
 
     def __init__(self, name, encoding, spool):
         self.name, self.encoding, self.spool = name, encoding, spool
-        self.ids = spool(np.int64)
+        self.ids = spool(getattr(encoding, "dtype", np.int64))
         self.offsets = None  # a spool, if the feature has bags of any length
         self.hotness = None  # unknown; 0: with offsets
         self.largest = 0
@@ -104,6 +116,21 @@ class Feature:
             self.offsets.append(part.offsets[1:] + self.ids.count)
         self.ids.append(ids)
         self.largest = max(self.largest, int(ids.max(initial=0)))
+
+    def move_last(self, begin, end, other):
+        """Moves samples begin to end, the last ones, to another feature, which has none."""
+        other.hotness, other.encodes, other.fills_dictionary = self.hotness, self.encodes, self.fills_dictionary
+        other.largest = self.largest
+        if self.hotness:
+            self.ids.move_last((end - begin) * self.hotness, other.ids)
+        elif self.hotness == 0:
+            first = int(self.offsets.read(begin, begin + 1)[0])
+            self.ids.move_last(self.ids.count - first, other.ids)
+            other.offsets = other.spool(np.int64)
+            for at in range(begin, end + 1, PIECE):
+                other.offsets.append(self.offsets.read(at, min(at + PIECE, end + 1)) - first)
+            self.offsets.count = begin + 1
+            self.offsets.cut()
 
     def columns(self, samples):
         final = self.encoding.fix() if self.fills_dictionary else None

@@ -62,6 +62,17 @@ class Writer:
             self.close()
             raise
 
+    def move_last(self, count, other):
+        """Moves the last `count` samples to `other`, a writer without samples for the same columns."""
+        self.check_open()
+        begin = self.samples - count
+        other.labels.dtype, other.width = self.labels.dtype, self.width
+        self.labels.move_last(count, other.labels)
+        self.numbers.move_last(count * (self.width or 0), other.numbers)
+        for mine, theirs in zip(self.features, other.features):
+            mine.move_last(begin, self.samples, theirs)
+        self.samples, other.samples = begin, count
+
     def finish(self):
         """Completes the file: syncs it, and gives it its name."""
         self.check_open()

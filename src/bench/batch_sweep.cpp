@@ -6,11 +6,11 @@
 #include <cstdio>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/process_usage.h"
 #include "dlrm/data/batch_source.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/gpu_use.h"
 #include "dlrm/train/machine.h"
-#include "dlrm/train/process_usage.h"
 #include "dlrm/train/step_ahead.h"
 
 #include "machine_text.h"

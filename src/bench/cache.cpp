@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/process_usage.h"
 #include "dlrm/data/batch_source.h"
-#include "dlrm/embedding/record_rate.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/session.h"
 #include "dlrm/train/step_ahead.h"
@@ -134,9 +134,10 @@ void measure(const CacheOptions& options, const RunConfig& config, Surroundings&
   const CacheCounters before = counters();
   while (point.seconds < options.seconds || point.steps == 0) {
     const std::vector<Batch>& part = stream.next_part();
-    const double begin = now_seconds();
+    const double begin = now_seconds(), cpu_begin = process_cpu_seconds();
     training.run(part);
     point.seconds += now_seconds() - begin;
+    point.cpu_seconds += process_cpu_seconds() - cpu_begin;
     point.steps += static_cast<int64_t>(part.size());
     for (const Batch& batch : part) point.samples += batch.size();
   }
@@ -198,6 +199,22 @@ AccessCounts count_accesses(const RunConfig& config) {
   return result;
 }
 
+/// The limits of the point's speed.
+void add_limits(CachePoint& point, const CachePoint& resident, const RecordRate& ssd,
+                int64_t record_bytes, const Surroundings& s) {
+  const auto steps = static_cast<double>(point.steps);
+  const double resident_step = resident.seconds / static_cast<double>(resident.steps);
+  const double reads = static_cast<double>(point.cache.reads) / steps;
+  const double step = std::max(resident_step, reads / ssd.rows_read);
+  point.limit = resident_step / step;
+  if (!s.context.device.host_visible_memory()) return;
+  const double writes =
+      static_cast<double>(point.cache.written_bytes) / static_cast<double>(record_bytes) / steps;
+  const double cpu_seconds = resident.cpu_seconds / static_cast<double>(resident.steps) +
+                             reads * ssd.read_cpu_seconds + writes * ssd.write_cpu_seconds;
+  point.cpu_limit = resident_step / std::max(step, cpu_seconds / s.threads);
+}
+
 std::string chain_of(const CachedConfig& cached, bool on_gpu) {
   return fmt::format("{}{} over {}", on_gpu ? "GPU" : "host",
                      cached.middle.empty() ? "" : " over host",
@@ -221,12 +238,13 @@ CacheResult run_cache(Communicator& comm, const CacheOptions& options) {
   s.log.info("resident: {} s", options.seconds);
   measure(options, config, s, resident);
   result.points.push_back(resident);
-  const double resident_step = resident.seconds / static_cast<double>(resident.steps);
-  if (options.config.memory.cached.backing == "ssd") {
-    const EmbeddingOptions tables = embedding_options(options.config);
-    constexpr int64_t kBytes = int64_t{1} << 30;
-    result.rows_read =
-        measure_ssd(tables.cached.directory, largest_record(options.config), kBytes, 5).rows_read;
+  const bool on_ssd = options.config.memory.cached.backing == "ssd";
+  const int64_t record_bytes = largest_record(options.config);
+  if (on_ssd) {
+    constexpr double kMostBytes = 0x1p30, kMostSeconds = 5;
+    result.ssd = measure_ssd(embedding_options(options.config).cached.directory, record_bytes,
+                             static_cast<int64_t>(std::min(kMostBytes, result.table_bytes)),
+                             std::min(kMostSeconds, options.seconds));
   }
   config.memory.tier = MemoryTier::kCached;
   for (const std::string& policy : options.policies) {
@@ -240,11 +258,7 @@ CacheResult run_cache(Communicator& comm, const CacheOptions& options) {
       const Plan plan = make_plan(config, 1, s.execution.plan_options());
       point.fast_bytes = rank_memory(config, plan)[0].cache;
       measure(options, config, s, point);
-      const double reads =
-          static_cast<double>(point.cache.reads) / static_cast<double>(point.steps);
-      if (result.rows_read > 0) {
-        point.limit = resident_step / std::max(resident_step, reads / result.rows_read);
-      }
+      if (on_ssd) add_limits(point, resident, result.ssd, record_bytes, s);
       result.points.push_back(point);
     }
   }

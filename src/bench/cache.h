@@ -6,6 +6,7 @@
 #include "dlrm/comm/communicator.h"
 #include "dlrm/config/run_config.h"
 #include "dlrm/embedding/cache_counters.h"
+#include "dlrm/embedding/record_rate.h"
 
 namespace dlrm::bench {
 
@@ -35,9 +36,13 @@ struct CachePoint {
   int64_t steps = 0;
   int64_t samples = 0;
   double seconds = 0;
+  double cpu_seconds = 0;  ///< of all threads, in these seconds
   CacheCounters cache;
-  /// The highest ratio to resident tables that the SSD allows; 1 without one.
+  /// The highest ratio to resident tables that the SSD's random reads allow; 1 without one.
   double limit = 1;
+  /// The same, if the cores also do the reads and writes and nothing else is in the way. 0 on a
+  /// GPU.
+  double cpu_limit = 0;
 
   double samples_per_second() const { return static_cast<double>(samples) / seconds; }
 };
@@ -46,7 +51,7 @@ struct CacheResult {
   int threads = 1;
   std::string chain;  ///< of tiers
   double table_bytes = 0;
-  double rows_read = 0;  ///< random records that the SSD reads in a second; 0 without one
+  RecordRate ssd;  ///< what the SSD does with records; zeros without one
   AccessCounts accesses;
   std::vector<CachePoint> points;  ///< the first is resident
 };

@@ -35,7 +35,9 @@ Json point_json(const CachePoint& point, const CachePoint& resident) {
   json["samples_per_second"] = point.samples_per_second();
   json["ratio"] = point.samples_per_second() / resident.samples_per_second();
   json["limit"] = point.limit;
+  if (point.cpu_limit > 0) json["cpu_limit"] = point.cpu_limit;
   json["seconds"] = point.seconds;
+  json["cpu_seconds"] = point.cpu_seconds;
   json["steps"] = point.steps;
   json["hit_rate"] = point.cache.hit_rate();
   json["rows_per_step"] = static_cast<double>(point.cache.rows) / steps;
@@ -43,6 +45,7 @@ Json point_json(const CachePoint& point, const CachePoint& resident) {
   json["reads_per_step"] = static_cast<double>(point.cache.reads) / steps;
   json["fetched_bytes"] = point.cache.fetched_bytes;
   json["written_bytes"] = point.cache.written_bytes;
+  json["place_share"] = share_of(point.cache.place_seconds, point);
   json["fetch_share"] = share_of(point.cache.fetch_seconds, point);
   json["write_share"] = share_of(point.cache.write_seconds, point);
   json["exposed_share"] = share_of(point.cache.exposed_seconds, point);
@@ -66,7 +69,10 @@ std::string to_json(const CacheOptions& options, const CacheResult& result) {
   json["part"] = options.whole_step ? "step" : "tables";
   json["window"] = options.config.batches_ahead() + 1;
   json["table_bytes"] = result.table_bytes;
-  json["ssd_rows_per_second"] = result.rows_read;
+  json["ssd"] = {{"rows_read_per_second", result.ssd.rows_read},
+                 {"cpu_us_per_row_read", 1e6 * result.ssd.read_cpu_seconds},
+                 {"rows_written_per_second", result.ssd.rows_written},
+                 {"cpu_us_per_row_written", 1e6 * result.ssd.write_cpu_seconds}};
   json["accesses"] = {{"entries", result.accesses.entries},
                       {"counted", result.accesses.accesses},
                       {"fractions", result.accesses.fractions},
@@ -88,20 +94,28 @@ std::string to_table(const CacheOptions& options, const CacheResult& result) {
     text += fmt::format("{:>12.4f} %{:>10.2f} %\n", 100 * result.accesses.fractions[i],
                         100 * result.accesses.shares[i]);
   }
-  if (result.rows_read > 0) {
-    text += fmt::format("\nthe SSD reads {:.0f} random rows a second\n", result.rows_read);
+  if (result.ssd.rows_read > 0) {
+    text += fmt::format(
+        "\nthe SSD reads {:.0f} random rows a second, with {:.1f} us of a core for each, and "
+        "writes "
+        "{:.0f}, with {:.2f} us\n",
+        result.ssd.rows_read, 1e6 * result.ssd.read_cpu_seconds, result.ssd.rows_written,
+        1e6 * result.ssd.write_cpu_seconds);
   }
-  text += fmt::format("\n{:<12}{:>8}{:>10}{:>9}{:>12}{:>8}{:>8}{:>14}{:>9}{:>9}{:>10}\n", "policy",
-                      "fast %", "GiB", "hits %", "samples/s", "ratio", "limit", "misses/step",
-                      "fetch %", "write %", "exposed %");
+  text += fmt::format("\n{:<12}{:>8}{:>10}{:>9}{:>12}{:>8}{:>8}{:>8}{:>14}{:>9}{:>9}{:>9}{:>10}\n",
+                      "policy", "fast %", "GiB", "hits %", "samples/s", "ratio", "SSD", "cores",
+                      "misses/step", "place %", "fetch %", "write %", "exposed %");
   for (const CachePoint& point : result.points) {
     text += fmt::format(
-        "{:<12}{:>8.4g}{:>10.2f}{:>9.2f}{:>12.0f}{:>8.3f}{:>8.3f}{:>14.1f}{:>9.1f}{:>9.1f}{:>10.2f}"
-        "\n",
+        "{:<12}{:>8.4g}{:>10.2f}{:>9.2f}{:>12.0f}{:>8.3f}{:>8.3f}{:>8}{:>14.1f}{:>9.1f}{:>9.1f}{:>"
+        "9.1f}"
+        "{:>10.2f}\n",
         point.policy.empty() ? "resident" : point.policy, point.share, point.fast_bytes / 0x1p30,
         100 * point.cache.hit_rate(), point.samples_per_second(),
         point.samples_per_second() / result.points.front().samples_per_second(), point.limit,
+        point.cpu_limit > 0 ? fmt::format("{:.3f}", point.cpu_limit) : "",
         static_cast<double>(point.cache.misses) / static_cast<double>(point.steps),
+        100 * share_of(point.cache.place_seconds, point),
         100 * share_of(point.cache.fetch_seconds, point),
         100 * share_of(point.cache.write_seconds, point),
         100 * share_of(point.cache.exposed_seconds, point));

@@ -115,7 +115,8 @@ void add_up(Communicator& comm, CacheCounters& cache) {
                              &cache.middle_reads, &cache.reads, &cache.fetched_bytes,
                              &cache.written_bytes};
   for (int64_t* count : counts) comm.allreduce<int64_t>({count, 1});
-  double* const times[] = {&cache.fetch_seconds, &cache.write_seconds, &cache.exposed_seconds};
+  double* const times[] = {&cache.place_seconds, &cache.fetch_seconds, &cache.write_seconds,
+                           &cache.exposed_seconds};
   for (double* seconds : times) comm.allreduce<double>({seconds, 1});
 }
 

@@ -115,11 +115,11 @@ namespace {
 std::string text_of(const CacheCounters& cache) {
   return fmt::format(
       ", \"cache\": {{\"hit_rate\": {}, \"misses\": {}, \"fetched_bytes\": {}, "
-      "\"written_bytes\": {}, \"fetch_seconds\": {}, \"write_seconds\": {}, "
+      "\"written_bytes\": {}, \"place_seconds\": {}, \"fetch_seconds\": {}, \"write_seconds\": {}, "
       "\"exposed_seconds\": {}}}",
       number(cache.hit_rate(), 6), cache.misses, cache.fetched_bytes, cache.written_bytes,
-      number(cache.fetch_seconds, 6), number(cache.write_seconds, 6),
-      number(cache.exposed_seconds, 6));
+      number(cache.place_seconds, 6), number(cache.fetch_seconds, 6),
+      number(cache.write_seconds, 6), number(cache.exposed_seconds, 6));
 }
 
 }  // namespace

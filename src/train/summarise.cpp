@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dlrm/train/process_usage.h"
+#include "dlrm/core/process_usage.h"
 
 namespace dlrm {
 
@@ -17,6 +17,7 @@ std::map<std::string, double> cache_figures(const CacheCounters& cache) {
           {"hit_rate", cache.hit_rate()},
           {"fetched_bytes", static_cast<double>(cache.fetched_bytes)},
           {"written_bytes", static_cast<double>(cache.written_bytes)},
+          {"place_seconds", cache.place_seconds},
           {"fetch_seconds", cache.fetch_seconds},
           {"write_seconds", cache.write_seconds},
           {"exposed_seconds", cache.exposed_seconds}};

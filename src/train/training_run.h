@@ -1,8 +1,8 @@
 #pragma once
+#include "dlrm/core/process_usage.h"
 #include "dlrm/data/batch_source.h"
 #include "dlrm/train/evaluation.h"
 #include "dlrm/train/gpu_use.h"
-#include "dlrm/train/process_usage.h"
 #include "dlrm/train/run_directory.h"
 #include "dlrm/train/step_ahead.h"
 #include "dlrm/train/stop_signal.h"

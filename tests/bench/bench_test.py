@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -51,6 +52,22 @@ class Options(unittest.TestCase):
                 for value in ("-1", "1e300", "99999999999999999999"):
                     self.assertIn(option, self.assert_refused(*first, f"{option}={value}"))
 
+        for words in (["--seconds=-1"], ["--seconds=3601"], ["--warm-up=-1"], ["--warm-up=3601"], ["--part=rows"]):
+            self.assertIn(words[0].split("=")[0], self.assert_refused("cache", TINY, *words))
+        self.assertIn("memory.cached.policy", self.assert_refused("cache", TINY, "--policies", "lru"))
+
+    def test_every_option_is_listed(self):
+        expected = {
+            "limits": "size megabytes seconds threads output",
+            "batch-sweep": "batches samples repeats set device output",
+            "cache": "shares policies part seconds warm-up set output",
+            "kernels": "batch tables rows hotness width features matrix copied layer crossed parameters seconds only device "
+                       "tf32 threads output",
+        }
+        for command, names in expected.items():
+            listed = re.findall(r"^ +(?:-[a-z],)?--([a-z0-9-]+)", bench(command, "--help").stdout, re.M)
+            self.assertEqual(sorted(listed), sorted(["help", *names.split()]), command)
+
     def test_larger_than_the_memory_are_refused(self):
         self.assertIn("memory", self.assert_refused("kernels", "--rows", "1000000000000"))
         self.assertIn("memory", self.assert_refused("kernels", "--device", "cpu", "--copied", "1000000000000"))
@@ -73,12 +90,9 @@ class Cache(unittest.TestCase):
             return json.load(file), done.stdout
 
     def test_measures_each_share_of_each_policy_against_resident_tables(self):
-        gpu = [] if built_without_gpu() else [("tables", "GPU over SSD", ["--set", "device=cuda"]),
-                                              ("step", "GPU over host over SSD",
-                                               ["--set", "device=cuda", "--set", "memory.cached.middle=75%"])]
-        for part, chain, words in [("tables", "host over SSD", []), ("step", "host over SSD", [])] + gpu:
-            result, table = self.measure("--shares", "10,50", "--policies", "lookahead,lru16", "--part", part, *words)
-            self.assertEqual(result["chain"], chain)
+        for part in ("tables", "step"):
+            result, table = self.measure("--shares", "10,50", "--policies", "lookahead,lru16", "--part", part)
+            self.assertEqual(result["chain"], "host over SSD")
             points = result["points"]
             self.assertEqual([(p["policy"], p["share"]) for p in points],
                              [("resident", 100), ("lookahead", 10), ("lookahead", 50), ("lru16", 10), ("lru16", 50)])
@@ -89,8 +103,22 @@ class Cache(unittest.TestCase):
                 self.assertAlmostEqual(point["hit_rate"], 1 - point["misses_per_step"] / point["rows_per_step"])
                 self.assertGreater(point["fetched_bytes"], 0)
                 self.assertAlmostEqual(point["ratio"], point["samples_per_second"] / points[0]["samples_per_second"])
+                self.assertTrue(0 < point["cpu_limit"] <= point["limit"] <= 1)
             self.assertGreater(points[1]["misses_per_step"], points[2]["misses_per_step"])
             self.assertEqual(sum(line.startswith(("resident", "lookahead", "lru16")) for line in table.splitlines()), 5)
+
+    def test_measures_a_gpu(self):
+        if built_without_gpu():
+            self.skipTest("no GPU here")
+        for part, chain, words in [("tables", "GPU over SSD", []),
+                                   ("step", "GPU over host over SSD", ["--set", "memory.cached.middle=20%"])]:
+            result, _ = self.measure("--shares", "5", "--part", part, "--set", "device=cuda", "--set",
+                                     "data.synthetic.samples=1600", *words)
+            self.assertEqual(result["chain"], chain)
+            point = result["points"][1]
+            self.assertGreater(point["misses_per_step"], 0)
+            self.assertGreater(point["fetched_bytes"], 0)
+            self.assertNotIn("cpu_limit", point)
 
     def test_counts_the_accesses_of_the_hottest_entries(self):
         accesses = self.measure("--shares", "50")[0]["accesses"]

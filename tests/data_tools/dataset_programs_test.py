@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Dataset files of data_tools/dlrm_dataset beside those of dlrm-data, and trained on.
 dataset_programs_test.py PATH/TO/dlrm-data PATH/TO/dlrm-train"""
+import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -133,6 +135,31 @@ class Training(Programs):
         self.assertEqual((first[0], first[1], first[5], second[5]), ("run", "376", "0.05", "1e-05"))
         self.assertGreater(float(first[2]), 0.95)
         self.assertLess(float(second[2]), float(first[2]))
+
+
+@unittest.skipUnless(importlib.util.find_spec("pandas"), "pandas is not installed")
+class Readme(Programs):
+    def test_example_learns_from_a_data_frame(self):
+        import pandas
+        r = np.random.default_rng(3)
+        users, lengths = r.integers(0, 20, 30000), r.integers(0, 4, 30000)
+        pandas.DataFrame({
+            "click": (users + lengths) % 2, "age": r.random(30000), "price": r.random(30000) * 100,
+            "user": [f"user {u}" for u in users], "page": [f"/{p}" for p in r.integers(0, 99, 30000)],
+            "tags": [["red", "green", "blue"][:n] for n in lengths],
+            "time": pandas.Timestamp("2024-01-01") + pandas.to_timedelta(r.random(30000) * 31, unit="D"),
+        }).to_pickle(self.path("clicks.pkl"))
+        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+            text = file.read()
+        script, shell = re.search(r"```python\n(import dlrm_dataset, pandas\n.*?)```\n\n```\n(.*?)```", text, re.S).groups()
+        self.assertEqual((script.count("\n"), shell.count("\n")), (6, 2))
+        with open(self.path("mine.py"), "w", encoding="utf-8") as file:
+            file.write(script)
+        tools = os.path.join(ROOT, "data_tools")
+        shell = shell.replace("=data_tools python3", f"={tools} {sys.executable}").replace("dlrm-train ", TRAIN + " ")
+        said = self.succeed("bash", "-ec", "exec 2>&1\n" + shell)
+        auc = float(re.findall(r"AUC[ =:]+([0-9.]+)", said, re.I)[-1])
+        self.assertGreater(auc, 0.9, said)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 #include <regex>
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include "dlrm/device/device.h"
 
 #include "fixture.h"
@@ -48,6 +51,27 @@ TEST_F(CachedTables, ARunContinuedWithoutACacheEqualsTheResidentRun) {
     const Outcome resumed = train(2, "--resume --set sharding.plan=resident.json");
     ASSERT_EQ(resumed.code, 0) << resumed.errors;
     EXPECT_EQ(losses(path("run")), losses(path("whole_run"))) << backing;
+  }
+}
+
+TEST_F(CachedTables, TheSummaryAddsUpTheCachesOfAllRanks) {
+  write_file(path("two.json"), kPlan);
+  std::string one =
+      std::regex_replace(std::string(kPlan), std::regex("\"rank\": 1"), "\"rank\": 0");
+  one = std::regex_replace(one, std::regex("\"world\": 2"), "\"world\": 1");
+  write_file(path("one.json"), one);
+  nlohmann::json figures[2];
+  for (const int ranks : {1, 2}) {
+    const Outcome outcome =
+        train(ranks, fmt::format("--set sharding.plan={}.json --set memory.cached.fast=100% "
+                                 "--set memory.cached.backing=host --set train.steps=10",
+                                 ranks == 1 ? "one" : "two"));
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    figures[ranks - 1] = nlohmann::json::parse(read_file(path("run/summary.json"))).at("cache");
+  }
+  for (const char* name : {"accesses", "rows", "misses"}) {
+    EXPECT_GT(figures[1][name], 0) << name;
+    EXPECT_EQ(figures[0][name], figures[1][name]) << name;
   }
 }
 

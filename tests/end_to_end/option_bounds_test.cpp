@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "fixture.h"
 
@@ -61,6 +62,28 @@ TEST_F(OptionBounds, OfDlrmPlanAndDlrmTrainAreNamed) {
   }
   expect_refused("OMP_NUM_THREADS=40000 dlrm-train config.yaml --set train.threads=0",
                  "OMP_NUM_THREADS");
+}
+
+TEST_F(OptionBounds, OfDlrmInferAreNamed) {
+  const auto refuse = [&](const std::string& option, const std::vector<const char*>& values,
+                          const std::string& others = "") {
+    for (const std::string value : values) {
+      expect_refused("dlrm-infer ckpt " + others + " --" + option + "=" + value, "--" + option);
+    }
+  };
+  refuse("batch-size", {"0", "1048577", "x"});
+  refuse("threads", {"0", "1025", "x"});
+  refuse("tables", {"fp8"});
+  refuse("port", {"-1", "65536"});
+  refuse("batch-wait", {"-1", "10000001"}, "--port 0");
+  refuse("max-body", {"0", "4097"}, "--port 0");
+  refuse("max-connections", {"0", "4097"}, "--port 0");
+  refuse("timeout", {"0", "3601"}, "--port 0");
+  refuse("reload-interval", {"-1", "1000001"}, "--port 0");
+  for (const char* option : {"host=::1", "batch-wait=1", "max-body=1", "max-connections=1",
+                             "timeout=1", "reload-interval=1"}) {
+    expect_refused("dlrm-infer ckpt --" + std::string(option), "--port");
+  }
 }
 
 }  // namespace

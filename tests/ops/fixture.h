@@ -65,7 +65,7 @@ inline std::string execution_name(const testing::TestParamInfo<Execution>& info)
   return info.param.isa + "_" + std::to_string(info.param.threads);
 }
 
-/// A matrix with a margin on both sides, which operations must not change.
+/// A matrix with a margin on both sides and below, which operations must not change.
 class Cells {
  public:
   Cells(int64_t rows, int64_t cols, DType type = DType::kFloat32, int64_t spare = 3)
@@ -73,7 +73,8 @@ class Cells {
         cols_(cols),
         spare_(spare),
         type_(type),
-        bytes_(static_cast<size_t>((rows * (cols + 2 * spare) + 1)) * size_of(type), '\x5a') {}
+        bytes_(static_cast<size_t>(((rows + 2) * (cols + 2 * spare) + 1)) * size_of(type), '\x5a') {
+  }
 
   static Cells random(int64_t rows, int64_t cols, unsigned seed, DType type = DType::kFloat32,
                       int64_t spare = 3) {

@@ -87,5 +87,93 @@ TEST(PinnedPlans, AreTheSameInEveryVersion) {
   }
 }
 
+/// The pinned plans, and others for estimates alone: cached tables, and what a config changes.
+std::vector<Case> estimated_cases() {
+  std::vector<Case> all = cases();
+  RunConfig cached = kaggle_config();
+  cached.memory.tier = MemoryTier::kCached;
+  cached.memory.cached.fast = "7%";
+  all.push_back({"kaggle on 2, cached on an SSD", cached, 2, {}});
+  cached.memory.cached.backing = "host";
+  cached.memory.cached.policy = "lru16";
+  cached.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
+  all.push_back({"kaggle on 3, cached over memory", cached, 3, {}});
+  RunConfig on_gpu = gpu(mlperf_config());
+  on_gpu.memory.tier = MemoryTier::kCached;
+  on_gpu.memory.cached.fast = "4GiB";
+  on_gpu.memory.cached.middle = "20%";
+  on_gpu.memory.cached.tables = {{"C1", "1GiB"}};
+  all.push_back({"mlperf on 4 GPUs, cached", on_gpu, 4, {}});
+  RunConfig narrow = gpu(mlperf_config(65537));
+  narrow.train.precision = Precision::kBf16;
+  narrow.train.wire = {DType::kBFloat16, DType::kFloat16, DType::kBFloat16};
+  narrow.train.dense_optimizer.type = OptimizerRule::kAdam;
+  narrow.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
+  for (TableConfig& table : narrow.model.tables) table.dtype = DType::kBFloat16;
+  narrow.sharding.strategy = Strategy::kColumn;
+  narrow.model.interaction = DotConfig();
+  narrow.model.bottom_mlp = {64, 128};
+  all.push_back({"mlperf on 3 GPUs, narrow types", narrow, 3, {}});
+  RunConfig cross = kaggle_config(1000);
+  cross.model.interaction = CrossConfig{3, 24};
+  cross.model.activation = Activation::kGelu;
+  cross.routing.mode = RoutingMode::kFixed;
+  cross.routing.depth = 3;
+  cross.data.prefetch = 9;
+  cross.sharding.strategy = Strategy::kRow;
+  cross.model.tables[0].features[0].hotness = 40;
+  all.push_back({"kaggle on 5, cross", cross, 5, {}});
+  all.push_back({"kaggle on 5 GPUs, cross", gpu(cross), 5, {}});
+  return all;
+}
+
+std::string estimates_of(const Case& c) {
+  const Plan plan = make_plan(c.config, c.world, c.options);
+  std::string text;
+  const auto add = [&](std::initializer_list<double> values) {
+    // Fewer digits than differ among processors and libraries.
+    for (const double value : values) text += fmt::format("{:.9g} ", value);
+    text += "\n";
+  };
+  for (const RankMemory& m : rank_memory(c.config, plan)) {
+    add({m.tables, m.optimizer_state, m.cache, m.dense, m.activations, m.exchange, m.routing,
+         m.input, m.libraries, m.host_tables, m.host_optimizer_state, m.host_cache});
+  }
+  for (const RankLoad& l : rank_loads(c.config, plan)) {
+    add({static_cast<double>(l.tables), static_cast<double>(l.shards), l.table_bytes, l.other_bytes,
+         l.lookups, l.ids_sent_bytes, l.pooled_sent_bytes, l.gradient_sent_bytes,
+         l.replicated_bytes, l.received_bytes});
+  }
+  return fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0));
+}
+
+// Whoever changes an estimate on purpose takes the new number from the failure.
+TEST(PinnedEstimates, OfMemoryAndLoadsChangeOnPurposeOnly) {
+  const std::map<std::string, std::string> pinned = {
+      {"kaggle on 2", "cc26d841b74796cc"},
+      {"kaggle on 3 with little memory", "f24c12b3cec2205e"},
+      {"kaggle on 4 with too little memory", "44cc806f1afa79bd"},
+      {"kaggle on 8", "5ed3017227d492f3"},
+      {"kaggle on 5, row-wise", "dc9c3cd926df04cc"},
+      {"mlperf on 4", "c7325bbf631f54e7"},
+      {"mlperf on 8", "0b1a7fb270484715"},
+      {"mlperf on 16 with little memory", "b7c93c3691d1acce"},
+      {"mlperf on 6, adam, fixed", "1c09cecc62866b82"},
+      {"mlperf on 8, mixed", "cab4b59c2ad3b740"},
+      {"mlperf on 4 GPUs", "1023e3fe628e8c9c"},
+      {"mlperf on 4 GPUs, host unknown", "9b9f554165d024c1"},
+      {"mlperf on 4 GPUs, small host", "e9dd01a5046d1a8f"},
+      {"mlperf on 4 GPUs, some on the host", "25a808963448b7cb"},
+      {"colossal on 129", "1354429594e5052d"},
+      {"odd on 7", "18eb20e433ef56bc"},
+      {"kaggle on 2, cached on an SSD", "3cc5977953fb6196"},
+      {"kaggle on 3, cached over memory", "eb45e143b0f6d07c"},
+      {"mlperf on 4 GPUs, cached", "7a8e1199ed24f6ad"},
+      {"mlperf on 3 GPUs, narrow types", "3d4266337dc10d83"},
+      {"kaggle on 5, cross", "5cb89496237b6acc"},
+      {"kaggle on 5 GPUs, cross", "92302f1fe427ad73"}};
+  for (const Case& c : estimated_cases()) EXPECT_EQ(estimates_of(c), pinned.at(c.name)) << c.name;
+}
+
 }  // namespace
 }  // namespace dlrm::plan_test

@@ -204,6 +204,34 @@ TEST_F(Http, BadRequestsAreRefusedWithTheReason) {
   EXPECT_THAT(text, HasSubstr("\ndlrm_infer_requests_total{code=\"415\"} 2\n"));
 }
 
+TEST_F(Http, AConnectionServesAnyNumberOfRequests) {
+  start();
+  Socket one(port_);
+  for (int i = 0; i < 150; ++i) {
+    one.send("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    ASSERT_THAT(one.receive("ok\"}\n"), HasSubstr("200 OK")) << i;
+  }
+}
+
+TEST_F(Http, WhatIsNoRequestIsRefused) {
+  start();
+  Socket garbage(port_);
+  garbage.send("not HTTP\r\n\r\n");
+  const std::string answer = garbage.receive("}\n");
+  EXPECT_THAT(answer, HasSubstr("HTTP/1.1 400"));
+  EXPECT_THAT(answer, HasSubstr("{\"error\": \"HTTP status 400\"}"));
+}
+
+TEST_F(Http, AGivenPortIsTheOneThatIsServed) {
+  start();
+  stop();
+  thread_ = {};
+  HttpOptions same = options_;
+  same.port = port_;
+  HttpServer again(same, *batcher_, counters_);
+  EXPECT_EQ(again.bind(), port_);
+}
+
 TEST_F(Http, BodiesAreLimited) {
   options_.max_body = 2000;
   start();
@@ -314,6 +342,7 @@ TEST(CountersText, IsPrometheusText) {
   counters.add_request(200, 0.0002);
   counters.add_request(200, 0.03);
   counters.add_request(400, 3);
+  counters.add_request(200, 0.5);  // a bound itself
   counters.add_batch(7);
   counters.add_reload(true);
   counters.add_connections(2);
@@ -322,11 +351,18 @@ TEST(CountersText, IsPrometheusText) {
   EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_bucket{le=\"0.0001\"} 0\n"));
   EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_bucket{le=\"0.00025\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_bucket{le=\"0.05\"} 2\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_bucket{le=\"+Inf\"} 3\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_sum 3.0302\n"));
-  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_count 3\n"));
+  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_bucket{le=\"0.5\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_bucket{le=\"1\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_bucket{le=\"+Inf\"} 4\n"));
+  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_sum 3.5302\n"));
+  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_request_seconds_count 4\n"));
   EXPECT_THAT(text, HasSubstr("\ndlrm_infer_requests_total{code=\"400\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_requests_total{code=\"200\"} 3\n"));
   EXPECT_THAT(text, HasSubstr("\ndlrm_infer_samples_total 7\n"));
+  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_batches_total 1\n"));
+  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_reloads_total 1\n"));
+  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_failed_reloads_total 0\n"));
+  EXPECT_THAT(text, HasSubstr("\ndlrm_infer_table_bytes 34\n"));
   EXPECT_THAT(text, HasSubstr("\ndlrm_infer_connections 2\n"));
   EXPECT_THAT(text, HasSubstr("\ndlrm_infer_model_step 12\n"));
   // Each line is a comment or a name with a number, and the last one ends.

@@ -100,6 +100,11 @@ TEST(JsonSamples, Ids) {
 TEST(JsonSamples, LongValuesAreShortened) {
   const std::string text = refusal(R"({"dense": [1, ")" + std::string(1000, 'x') + "\"]}");
   EXPECT_LT(text.size(), 100u);
+  EXPECT_EQ(refusal(R"({"dense": [1, ")" + std::string(38, 'x') + "\"]}"),
+            "dense[1]: \"" + std::string(38, 'x') + "\"; needs a finite number");
+  EXPECT_EQ(refusal(R"({"dense": [1, ")" + std::string(39, 'x') + "\"]}"),
+            "dense[1]: \"" + std::string(39, 'x') + "...; needs a finite number");
+  EXPECT_EQ(refusal(R"({"dense": {"0": 1}})"), "dense: an object; needs a list of 2 numbers");
 }
 
 TEST(JsonSamples, AppendingOthersMovesTheirOffsets) {

@@ -78,6 +78,32 @@ TEST(LineReader, LongLinesAreCut) {
   EXPECT_THAT(texts(reader.next(9)), ElementsAre());
 }
 
+TEST(LineReader, LinesMayBeLongerThanABlock) {
+  Pipe pipe;
+  LineReader reader(pipe.reader(), 1 << 20);
+  std::vector<std::string> expected;
+  for (const size_t size : {200'000, 3, 65'535, 65'536, 0, 131'072}) {
+    expected.push_back(std::string(size, static_cast<char>('a' + expected.size())));
+  }
+  std::thread writer([&] {
+    for (const std::string& line : expected) {
+      // More than a pipe holds.
+      const std::string text = line + "\n";
+      for (size_t at = 0; at < text.size(); at += 10'000) pipe.write(text.substr(at, 10'000));
+    }
+    pipe.close_writer();
+  });
+  std::vector<std::string> lines;
+  while (true) {
+    const std::vector<std::string> some = texts(reader.next(2));
+    if (some.empty()) break;
+    EXPECT_LE(some.size(), 2u);
+    lines.insert(lines.end(), some.begin(), some.end());
+  }
+  writer.join();
+  EXPECT_TRUE(lines == expected);
+}
+
 TEST(LineReader, AFileThatCannotBeReadIsARunError) {
   LineReader reader(-1, 5);
   EXPECT_THROW(reader.next(1), Error);
@@ -127,6 +153,26 @@ TEST(PredictLines, AnswersEachLineInOrder) {
   in.close_writer();
   predicts.join();
   EXPECT_TRUE(answers.next(1).empty());
+}
+
+TEST(PredictLines, ALineThatIsTooLongIsAnErrorAndTheNextIsAnswered) {
+  const dlrm::testing::TemporaryFolder folder;
+  save_model(odd_model(), folder.path());
+  TrainedModel model(folder_of(folder.path()), {});
+  Pipe in, out;
+  std::thread writer([&] {
+    const std::string part(1 << 16, ' ');
+    for (int i = 0; i < 257; ++i) in.write(part);
+    in.write("\n{\"dense\": [0, 0, 0, 0, 0]}\n");
+    in.close_writer();
+  });
+  predict_lines(model, 4, in.reader(), out.writer());
+  writer.join();
+  LineReader answers(out.reader(), 1000);
+  const std::vector<std::string> lines = texts(answers.next(9));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], R"({"error": "the line is longer than 16777216 bytes"})");
+  EXPECT_THAT(lines[1], HasSubstr("{\"probability\": 0."));
 }
 
 TEST(PredictLines, OutputsThatAreNotFiniteAreErrors) {

@@ -57,6 +57,15 @@ TEST_F(Watching, FindsTheNewestOnce) {
   EXPECT_EQ(watch.newer(), "");
 }
 
+TEST_F(Watching, NamesWithoutANumberAreNoCheckpoints) {
+  add("step_000000003");
+  CheckpointWatch watch(folder_.path(), folder_.path("step_000000003"));
+  fs::remove_all(folder_.path("step_000000003"));
+  add("step_");
+  add("step_00000000x");
+  EXPECT_EQ(watch.newer(), "");
+}
+
 TEST_F(Watching, OneCheckpointStays) {
   add("step_000000003");
   CheckpointWatch watch(folder_.path("step_000000003"), folder_.path("step_000000003"));

@@ -1,6 +1,7 @@
 #include "serve/trained_model.h"
 
 #include <cmath>
+#include <filesystem>
 
 #include <gtest/gtest.h>
 
@@ -166,6 +167,19 @@ TEST(TrainedModel, MemoryOfTables) {
   EXPECT_EQ(bytes(TableType::kFp32), rows * 32);
   EXPECT_EQ(bytes(TableType::kBf16), rows * 16);
   EXPECT_EQ(bytes(TableType::kInt8), rows * 12);
+}
+
+TEST(TrainedModel, ATruncatedFileIsAUsageError) {
+  const TemporaryFolder folder;
+  save_model(odd_model(), folder.path());
+  const std::string part = folder_of(folder.path()) + "/rank_00001.h5";
+  std::filesystem::resize_file(part, std::filesystem::file_size(part) - 1);
+  try {
+    TrainedModel model(folder_of(folder.path()), {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+  }
 }
 
 TEST(TrainedModel, AMissingFolderIsAUsageError) {

@@ -2,7 +2,9 @@
 """The compiled kernels: registers, spilled bytes, static shared memory and the warps that a multiprocessor
 can hold, for every kernel and architecture.
 
-    check_kernels.py BUILD_FOLDER [--all]      a folder built with DLRM_CUDA=ON
+    check_kernels.py [BUILD_FOLDER] [--all]    a folder built with DLRM_CUDA=ON
+
+Without a folder it checks build/cuda, or nothing if that was not built.
 
 Reads the output of ptxas, which cmake/keep_ptxas.sh keeps next to the objects. Prints one line a
 kernel (worst architecture; --all: each), and exits with 1 if a kernel spills registers, except rarely used ones."""
@@ -57,10 +59,12 @@ def warps(registers):
 
 
 def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    every = "--all" in sys.argv[2:]
-    rows = [(file, *kernel) for file, text in reports(sys.argv[1]) for kernel in kernels_of(text)]
+    every, given = "--all" in sys.argv[1:], [word for word in sys.argv[1:] if word != "--all"]
+    folder = given[0] if given else "build/cuda"
+    if not given and not os.path.isdir(folder):
+        print(f"{folder} was not built: no kernels to check")
+        return
+    rows = [(file, *kernel) for file, text in reports(folder) for kernel in kernels_of(text)]
     if not rows:
         sys.exit("error: no kernel found; was the folder built with DLRM_CUDA=ON?")
     names = demangled(sorted({row[1] for row in rows}))

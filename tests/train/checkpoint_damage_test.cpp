@@ -166,6 +166,24 @@ TEST_F(TwoCheckpoints, ARankThatSeesAnotherFolderOfThatNameIsNamed) {
   });
 }
 
+// The older one, which all ranks see alike, is not taken instead.
+TEST_F(TwoCheckpoints, ARankThatSeesAnotherNewestOneIsNamed) {
+  TemporaryFolder other;
+  std::filesystem::copy(
+      folder_.path(), other.path(),
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
+  save_on(1, Cut::kRows, other.path(), 20, 2, 9);
+  run_on_threads(3, [&](Communicator& comm) {
+    try {
+      find_checkpoint(comm, comm.rank() == 1 ? other.path() : folder_.path());
+      ADD_FAILURE() << "found one";
+    } catch (const Error& error) {
+      EXPECT_EQ(ExitCode::kUsage, error.code());
+      EXPECT_THAT(error.what(), HasSubstr("rank 1 on host "));
+    }
+  });
+}
+
 TEST_F(TwoCheckpoints, ARankThatDoesNotSeeTheFolderIsNamedBeforeSaving) {
   TemporaryFolder other;
   run_on_threads(2, [&](Communicator& comm) {

@@ -72,6 +72,7 @@ TEST_F(Reports, ALineCountsWhatCachesDidSinceTheLineBefore) {
                                     8 * s,
                                     7 * s,
                                     3 * s,
+                                    1.0 * static_cast<double>(s),
                                     0.5 * static_cast<double>(s),
                                     0.25 * static_cast<double>(s),
                                     0.125 * static_cast<double>(s)};
@@ -80,7 +81,8 @@ TEST_F(Reports, ALineCountsWhatCachesDidSinceTheLineBefore) {
   const std::vector<json> all = lines();
   EXPECT_FALSE(all[0].contains("cache"));
   EXPECT_EQ(all[1]["cache"], json::parse(R"({"hit_rate": 0.8, "misses": 20, "fetched_bytes": 14,
-      "written_bytes": 6, "fetch_seconds": 1.0, "write_seconds": 0.5, "exposed_seconds": 0.25})"));
+      "written_bytes": 6, "place_seconds": 2.0,
+      "fetch_seconds": 1.0, "write_seconds": 0.5, "exposed_seconds": 0.25})"));
   EXPECT_EQ(all[2]["cache"], all[1]["cache"]);
 }
 

@@ -12,6 +12,7 @@ struct CacheCounters {
   int64_t reads = 0;           ///< records that the slower tier read
   int64_t fetched_bytes = 0;   ///< that the slower tier read: of an SSD whole blocks
   int64_t written_bytes = 0;   ///< that were written to the slower tier, compaction included
+  double place_seconds = 0;    ///< in which rows were given slots
   double fetch_seconds = 0;    ///< in which rows were brought to the fast tier
   double write_seconds = 0;    ///< in which rows were written to the slower tier
   double exposed_seconds = 0;  ///< in which steps waited for their rows
@@ -28,6 +29,7 @@ struct CacheCounters {
     a.reads -= b.reads;
     a.fetched_bytes -= b.fetched_bytes;
     a.written_bytes -= b.written_bytes;
+    a.place_seconds -= b.place_seconds;
     a.fetch_seconds -= b.fetch_seconds;
     a.write_seconds -= b.write_seconds;
     a.exposed_seconds -= b.exposed_seconds;

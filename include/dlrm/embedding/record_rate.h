@@ -6,8 +6,10 @@ namespace dlrm {
 
 /// What a slower tier does with records, as caches use it.
 struct RecordRate {
-  double rows_read = 0;     ///< random records a second, in batches
-  double rows_written = 0;  ///< records a second
+  double rows_read = 0;          ///< random records a second, in batches
+  double rows_written = 0;       ///< records a second
+  double read_cpu_seconds = 0;   ///< CPU time of this process for each record read
+  double write_cpu_seconds = 0;  ///< and for each record written
 };
 
 /// Measures an SSD with a file in `directory` that takes `bytes` and vanishes. Takes about

@@ -96,9 +96,12 @@ void BlockChannel::finish(const std::function<void(size_t, int)>& ended) {
   std::exception_ptr failure;
   while (true) {
     start_next();
-    if (free_.size() == pending_.size()) break;
+    const size_t under_way = pending_.size() - free_.size();
+    if (under_way == 0) break;
+    // A wait for each transfer would take more time than the transfers.
+    const size_t needed = next_ < count_ ? std::max<size_t>(under_way / 4, 1) : under_way;
     completions_.clear();
-    queue_->finish(completions_);
+    queue_->finish(needed, completions_);
     for (const auto& [id, result] : completions_) {
       try {
         if (!advance(id, result)) continue;

@@ -37,8 +37,9 @@ class BlockQueue {
   /// under way.
   virtual void start(int id, const BlockTransfer& transfer) = 0;
   virtual void submit() {}
-  /// Waits until a transfer has ended. Appends those that have.
-  virtual void finish(std::vector<Completion>& completions) = 0;
+  /// Waits until `count` transfers have ended. Appends all that have. At least as many are under
+  /// way.
+  virtual void finish(size_t count, std::vector<Completion>& completions) = 0;
 };
 
 /// io_uring. No queue if the kernel or the container refuses it. Transfers to and from `memory`

@@ -6,6 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "dlrm/core/process_usage.h"
+
 #include "record_store.h"
 
 namespace dlrm {
@@ -22,15 +24,19 @@ RecordRate measure(RecordStore& store, int64_t rows, int64_t record_bytes, doubl
   std::vector<int64_t> list(static_cast<size_t>(batch));
   RecordRate rate;
   auto begin = std::chrono::steady_clock::now();
+  double cpu_begin = process_cpu_seconds();
   for (int64_t first = 0; first + batch <= rows; first += batch) {
     std::iota(list.begin(), list.end(), first);
     store.write(list, records.data());
   }
-  rate.rows_written = static_cast<double>(rows / batch * batch) / seconds_since(begin);
+  const auto rows_written = static_cast<double>(rows / batch * batch);
+  rate.rows_written = rows_written / seconds_since(begin);
+  rate.write_cpu_seconds = (process_cpu_seconds() - cpu_begin) / rows_written;
   std::mt19937_64 random(1);
   std::uniform_int_distribution<int64_t> any(0, rows / batch * batch - 1);
   int64_t read = 0;
   begin = std::chrono::steady_clock::now();
+  cpu_begin = process_cpu_seconds();
   while (seconds_since(begin) < seconds || read == 0) {
     for (int64_t& row : list) row = any(random);
     std::sort(list.begin(), list.end());
@@ -39,6 +45,7 @@ RecordRate measure(RecordStore& store, int64_t rows, int64_t record_bytes, doubl
     read += static_cast<int64_t>(distinct);
   }
   rate.rows_read = static_cast<double>(read) / seconds_since(begin);
+  rate.read_cpu_seconds = (process_cpu_seconds() - cpu_begin) / static_cast<double>(read);
   return rate;
 }
 

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <unordered_set>
 
+#include <omp.h>
+
 #include "dlrm/core/error.h"
 
 namespace dlrm {
@@ -43,6 +45,7 @@ std::unordered_set<int64_t> other_rows(const SlotMap& map, const PlacedIds& grou
 RowPlacement::RowPlacement(bool looks_ahead, std::unique_ptr<RecordStream> stream)
     : looks_ahead_(looks_ahead),
       stream_(std::move(stream)),
+      threads_(stream_ ? omp_get_max_threads() : 1),
       writer_([this](const std::exception_ptr& error) { fail(error); }),
       mover_([this](const std::exception_ptr& error) { fail(error); }),
       planner_([this](const std::exception_ptr& error) { fail(error); }) {}
@@ -194,10 +197,12 @@ void RowPlacement::apply_releases() {
 }
 
 bool RowPlacement::await_release() {
+  const auto begin = Clock::now();
   std::unique_lock lock(mutex_);
   waits_for_release_ = true;
   changed_.notify_all();
   changed_.wait(lock, [&] { return stops_ || !releases_.empty(); });
+  waited_ += seconds_since(begin);
   waits_for_release_ = false;
   apply_releases();
   return !stops_;
@@ -213,6 +218,8 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
     if (!await_release()) return;
   }
   ++in_maps_;
+  const auto begin = Clock::now();
+  waited_ = 0;
   changes_.resize(caches_.size());
   for (const auto& cache : caches_) cache->map().begin();
   const FastNeed needed = counts() ? count_groups(ids) : place_groups(ids);
@@ -221,6 +228,7 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
   }
   hand_over(batch);
   const std::lock_guard lock(mutex_);
+  if (!counts()) counters_.place_seconds += seconds_since(begin) - waited_;
   if (batch >= first_) {
     state_of(batch).placed = true;
     state_of(batch).fast_needed = needed;
@@ -232,8 +240,9 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
 FastNeed RowPlacement::place_groups(std::vector<PlacedIds>& ids) {
   FastNeed needed;
   int64_t accesses = 0, rows = 0;
+  for (const PlacedIds& group : ids) accesses += group.count;
+  if (threads_ > 1) place_at_once(ids);
   for (size_t g = 0; g < ids.size(); ++g) {
-    accesses += ids[g].count;
     if (place_ids(ids[g])) continue;
     const int64_t slots = slots_needed(ids, g);
     needed = std::max(needed, bytes_for_[static_cast<size_t>(ids[g].cache)](slots));
@@ -243,6 +252,19 @@ FastNeed RowPlacement::place_groups(std::vector<PlacedIds>& ids) {
   counters_.accesses += accesses;
   counters_.rows += rows;
   return needed;
+}
+
+/// Places the ids of all caches at the same time. In a cache with too few free slots, the ids are
+/// unchanged from the first one that has none.
+void RowPlacement::place_at_once(std::vector<PlacedIds>& ids) {
+#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+  for (size_t c = 0; c < caches_.size(); ++c) {
+    for (PlacedIds& group : ids) {
+      if (group.cache != static_cast<int>(c)) continue;
+      group = rest_of(group, place_in(caches_[c]->map(), group, changes_[c]));
+      if (group.count > 0) break;
+    }
+  }
 }
 
 /// Returns the same as place_groups().

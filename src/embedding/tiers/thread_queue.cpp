@@ -42,9 +42,9 @@ class ThreadQueue final : public BlockQueue {
     arrived_.notify_one();
   }
 
-  void finish(std::vector<Completion>& completions) override {
+  void finish(size_t count, std::vector<Completion>& completions) override {
     std::unique_lock lock(mutex_);
-    ended_.wait(lock, [&] { return !done_.empty(); });
+    ended_.wait(lock, [&] { return done_.size() >= count; });
     completions.insert(completions.end(), done_.begin(), done_.end());
     done_.clear();
   }

@@ -67,8 +67,8 @@ class UringQueue final : public BlockQueue {
 
   void submit() override { enter(0); }
 
-  void finish(std::vector<Completion>& completions) override {
-    enter(1);
+  void finish(size_t needed, std::vector<Completion>& completions) override {
+    enter(static_cast<unsigned>(needed));
     unsigned head, count = 0;
     io_uring_cqe* cqe;
     io_uring_for_each_cqe(&ring_, head, cqe) {

@@ -42,12 +42,12 @@ class DisturbedQueue final : public BlockQueue {
     queue_->start(id, shorter);
   }
 
-  void finish(std::vector<Completion>& completions) override {
-    if (!ended_.empty()) {
-      completions.insert(completions.end(), ended_.begin(), ended_.end());
-      return ended_.clear();
-    }
-    queue_->finish(completions);
+  void finish(size_t count, std::vector<Completion>& completions) override {
+    const size_t disturbed = ended_.size();
+    completions.insert(completions.end(), ended_.begin(), ended_.end());
+    ended_.clear();
+    if (disturbed >= count) return;
+    queue_->finish(count - disturbed, completions);
     for (const Completion& completion : completions) {
       for (auto& [id, data] : damaged_) {
         if (id == completion.id) data[77] ^= std::byte{4};

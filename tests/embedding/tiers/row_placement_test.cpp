@@ -203,6 +203,62 @@ TEST_F(Placing, RowsOfDroppedBatchesMayComeBackAtOnce) {
   EXPECT_EQ(after, weights(0));
 }
 
+TEST_F(Placing, CountsWhatItDoes) {
+  calls_.may_finish.open();
+  place({1, 2, 2}, {3});
+  step(true);
+  place({2, 4, 5}, {3, 3});
+  step(true);
+  placement_.settle();  // row 1 is written
+  place({1, 6, 7});     // rows that were updated leave
+  step(false);
+  placement_.settle();
+  const CacheCounters counters = placement_.counters();
+  EXPECT_EQ(counters.accesses, 4 + 5 + 3);
+  EXPECT_EQ(counters.rows, 3 + 4 + 3);
+  EXPECT_EQ(counters.misses, 3 + 2 + 3);
+  EXPECT_EQ(calls_.rows_written, 1 + 3);
+  EXPECT_EQ(counters.reads, 1);  // row 1 was written
+  EXPECT_EQ(counters.middle_reads, 0);
+  EXPECT_EQ(counters.fetched_bytes, counters.reads * 16);
+  EXPECT_EQ(counters.written_bytes, (1 + 3) * 16);
+  EXPECT_GT(counters.fetch_seconds, 0);
+  EXPECT_GT(counters.write_seconds, 0);
+  EXPECT_GT(counters.exposed_seconds, 0);
+}
+
+TEST_F(Placing, WithoutLookaheadABatchWaitsForTheReleaseOfTheOneBefore) {
+  calls_.may_finish.open();
+  RowPlacement one(false);
+  std::vector<int64_t> first{1}, second{2};
+  TableConfig table;
+  table.name = "table";
+  table.rows = kRows;
+  table.dim = 4;
+  const RowShape shape(table, {}, 1, {0, kRows}, {0, 4});
+  one.add(std::make_unique<RowCache>(
+              tools_, nullptr, std::vector<RowShape>{shape}, kSlots, make_clock(),
+              [](int64_t bytes) { return make_memory_records(kRows, bytes); }),
+          [](int64_t slots) { return FastNeed{slots}; });
+  one.await_placed(one.place({{0, first.data(), 1, false}}, {}));
+  const int64_t batch = one.place({{0, second.data(), 1, false}}, {});
+  // Nothing is under way that could place it.
+  one.settle();
+  EXPECT_FALSE(one.placed(batch));
+  EXPECT_EQ(second[0], 2);
+  one.await();
+  one.release(true);
+  one.await_placed(batch);
+  EXPECT_TRUE(one.placed(batch));
+  EXPECT_EQ(second[0], 1);  // the second slot
+}
+
+TEST_F(Placing, TellsTheFastMemoryThatABatchNeeds) {
+  calls_.may_finish.open();
+  const int64_t batch = place({1, 2, 3, 4, 5, 5}, {1});
+  EXPECT_EQ(placement_.fast_needed(batch).bytes, 5);
+}
+
 TEST_F(Placing, EndsEveryReadIfOneFails) {
   calls_.fails = true;
   calls_.may_finish.open();
@@ -214,6 +270,9 @@ TEST_F(Placing, EndsEveryReadIfOneFails) {
     EXPECT_STREQ(error.what(), "the disk of a is gone");
   }
   EXPECT_THAT(calls_.list, ElementsAre("start a", "start b", "finish a", "finish b"));
+  // Nobody waits for batches that come later.
+  EXPECT_THROW(place({3}, {4}), Error);
+  EXPECT_THROW(placement_.settle(), Error);
 }
 
 }  // namespace

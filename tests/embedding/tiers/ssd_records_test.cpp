@@ -225,6 +225,17 @@ TEST_F(SsdRecordsTest, ItsFileHasNoName) {
   EXPECT_THAT(folder_.names(), IsEmpty());
 }
 
+TEST_F(SsdRecordsTest, AnyNameOfATableWillDo) {
+  for (const std::string& name : {std::string("a/b/c"), std::string(300, 'x')}) {
+    SsdRecordsOptions options = options_;
+    options.name = name;
+    const auto store = make_ssd_records(kRows, kRecordBytes, options);
+    write_version(*store, row_range(0, kRows), kRecordBytes, 1);
+    EXPECT_THAT(wrong_rows(*store, row_range(0, kRows), kRecordBytes, [](int64_t) { return 1; }),
+                IsEmpty());
+  }
+}
+
 TEST_F(SsdRecordsTest, StoresOfOneFolderAndNameDoNotMeet) {
   const auto first = make(), second = make();
   write_version(*first, row_range(0, kRows), kRecordBytes, 1);

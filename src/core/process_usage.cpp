@@ -1,4 +1,4 @@
-#include "dlrm/train/process_usage.h"
+#include "dlrm/core/process_usage.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "dlrm/train/process_usage.h"
+#include "dlrm/core/process_usage.h"
 
 #include <cstring>
 #include <ctime>

@@ -1,0 +1,78 @@
+"""The dataset files that an import writes."""
+import numpy as np
+
+from dlrm_dataset import Bags, Writer
+
+from .problems import ImportProblem
+from .vocabulary import Given, Vocabulary
+
+LABEL, DENSE = " label", " dense"  # no feature can have these names
+
+
+def make_encodings(schema, known, frozen):
+    """By feature. Features that share a table share it. `known` has the values of dictionaries by their name."""
+    by_table, result = {}, {}
+    for feature in schema.sparse:
+        name = feature.table or feature.name
+        if feature.encoding != "dictionary":
+            result[feature.name] = Given(feature.rows)
+            continue
+        if name not in by_table:
+            by_table[name] = Vocabulary(feature.threshold, known.get(name, ()), frozen)
+        result[feature.name] = by_table[name]
+    return result
+
+
+class Outputs:
+    """One file, or one of training and one of test samples."""
+
+    def __init__(self, schema, encodings, output, test_output):
+        self.schema, self.encodings, self.path = schema, encodings, output
+        dense = [DENSE] if schema.dense else []
+        self.train = Writer(output, LABEL, dense, encodings)
+        self.test = Writer(test_output, LABEL, dense, encodings) if test_output else None
+
+    def append(self, converted):
+        ids = [self.encodings[feature.name].ids_of(coded)
+               for feature, coded in zip(self.schema.sparse, converted.sparse)]
+        if converted.test is None:
+            self.store(self.train, converted, ids, slice(None))
+            return
+        for writer, chosen in ((self.train, ~converted.test), (self.test, converted.test)):
+            self.store(writer, converted, ids, np.flatnonzero(chosen))
+
+    def store(self, writer, converted, ids, chosen):
+        chunk = {LABEL: converted.label[chosen], DENSE: converted.dense[chosen]}
+        for feature, coded, numbers in zip(self.schema.sparse, converted.sparse, ids):
+            chunk[feature.name] = (numbers[chosen] if coded.offsets is None else
+                                   chosen_bags(numbers, coded.offsets, chosen))
+        writer.append(chunk)
+
+    def finish(self):
+        """Completes the files. Returns the samples of training and of test."""
+        split = self.schema.split
+        total = self.train.samples + (self.test.samples if self.test else 0)
+        if split is not None and split.by == "fraction":
+            self.train.move_last(int(np.floor(total * split.fraction + 0.5)), self.test)
+        counts = self.train.samples, self.test.samples if self.test else 0
+        if self.test and 0 in counts:
+            raise ImportProblem(f"{self.path}: the split of {total} records leaves nothing to "
+                                f"{'train on' if counts[0] == 0 else 'test with'}")
+        self.train.finish()
+        if self.test:
+            self.test.finish()
+        return counts
+
+    def close(self):
+        self.train.close()
+        if self.test:
+            self.test.close()
+
+
+def chosen_bags(ids, offsets, chosen):
+    if isinstance(chosen, slice):
+        return Bags(ids, offsets)
+    lengths = np.diff(offsets)[chosen]
+    new = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    places = np.repeat(offsets[:-1][chosen] - new[:-1], lengths) + np.arange(new[-1])
+    return Bags(ids[places], new)

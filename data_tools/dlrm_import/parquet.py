@@ -1,0 +1,80 @@
+"""Records of Parquet files, in batches."""
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from .columns import Bad
+from .problems import ImportProblem
+from .values import bad_positions, fresh, without
+
+BATCH = 32768  # records
+
+
+class ParquetFile:
+    def __init__(self, path, wanted):
+        self.path = path
+        try:
+            self.file = pa.parquet.ParquetFile(path)
+            names = self.file.schema_arrow.names
+            self.bytes = os.path.getsize(path)
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            raise ImportProblem(f"{path}: not a Parquet file, or a damaged one: {short(error)}") from None
+        self.names = names
+        absent = [name for name in (wanted or ()) if name not in names]
+        if absent:
+            raise ImportProblem(f"{path}: there is no column {absent[0]}; there are {', '.join(names[:50])}")
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ImportProblem(f"{path}: there are two columns {twice[0]!r:.60}")
+        self.wanted = list(wanted or names)
+
+    def __iter__(self):
+        first = 0
+        try:
+            for batch in self.file.iter_batches(BATCH, columns=self.wanted):
+                check_indices(batch)
+                yield ParquetChunk(self, batch, first)
+                first += batch.num_rows
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            raise ImportProblem(f"{self.path}: cannot read after record {first}: {short(error)}") from None
+
+
+def check_indices(batch):
+    """In a damaged file an index may have no value. Arrow does not look."""
+    for name, array in zip(batch.schema.names, batch.columns):
+        if pa.types.is_dictionary(array.type):
+            extremes = pc.min_max(array.indices)
+            least, most = extremes["min"].as_py(), extremes["max"].as_py()
+            if least is not None and not 0 <= least <= most < len(array.dictionary):
+                raise pa.ArrowInvalid(f"column {name} has an index without a value")
+
+
+def short(error):
+    return " ".join(str(error).split())[:200]
+
+
+class ParquetChunk:
+    def __init__(self, file, batch, first):
+        self.file, self.batch, self.first = file, batch, first
+
+    def where(self, record):
+        return f"{self.file.path}, record {record}"
+
+    def fast(self):
+        self.batch.validate(full=True)  # that texts are UTF-8
+        return {name: fresh(self.batch.column(name)) for name in self.file.wanted}, self.batch.num_rows
+
+    def slow(self):
+        """The same arrays, without texts that are not UTF-8, which Parquet does not promise."""
+        arrays, bad = {}, []
+        for name in self.file.wanted:
+            array = self.batch.column(name)
+            if pa.types.is_dictionary(array.type):
+                array = array.cast(pa.string())
+            wrong = bad_positions(array, lambda part: part.validate(full=True))
+            bad += [Bad(self.first + int(row), name, None, "the text is not UTF-8") for row in wrong]
+            arrays[name] = without(array, wrong) if wrong.size else array
+        return arrays, self.first + np.arange(self.batch.num_rows), bad

@@ -1,0 +1,93 @@
+"""Chunks of records, converted on all cores and taken in their order."""
+import collections
+import concurrent.futures
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from .columns import joined
+from .problems import BadRecord, ImportProblem
+from .sources import open_file
+from .values import fresh
+
+
+TOGETHER = 16  # chunks
+
+
+class Totals:
+    def __init__(self):
+        self.records = self.skipped = self.bytes = 0
+
+
+class Result(NamedTuple):
+    converted: object
+    skipped: int
+
+
+def run(schema, inputs, threads, work, consume):
+    """work(chunk) on several threads, consume(several results as one) on this one, in the order of the inputs."""
+    totals = Totals()
+    with concurrent.futures.ThreadPoolExecutor(threads) as executor:
+        waiting, done = collections.deque(), Done(totals, consume)
+        try:
+            for path in inputs:
+                file = open_file(schema, path)
+                for chunk in file:
+                    waiting.append(executor.submit(work, chunk))
+                    if len(waiting) > 2 * threads:
+                        done.add(waiting.popleft().result())
+                totals.bytes += file.bytes
+            while waiting:
+                done.add(waiting.popleft().result())
+        finally:
+            for future in waiting:
+                future.cancel()
+    done.flush()
+    return totals
+
+
+class Done:
+    """Results that wait until there are enough of them. Chunks share many values, which are looked up once."""
+
+    def __init__(self, totals, consume):
+        self.totals, self.consume, self.parts = totals, consume, []
+
+    def add(self, result):
+        self.totals.records += result.converted.count
+        self.totals.skipped += result.skipped
+        if result.converted.count > 0:
+            self.parts.append(result.converted)
+        if len(self.parts) == TOGETHER:
+            self.flush()
+
+    def flush(self):
+        if self.parts:
+            self.consume(joined(self.parts))
+        self.parts = []
+
+
+def convert_chunk(chunk, converter, skip_malformed):
+    """The samples of a chunk. Only if something is amiss, each record gets its line."""
+    try:
+        arrays, count = chunk.fast()
+        converted, bad = converter.convert(arrays, count)
+        if not bad:
+            return Result(converted, 0)
+    except (pa.ArrowInvalid, UnicodeDecodeError):
+        pass
+    arrays, places, bad = chunk.slow()
+    converted, more = converter.convert(arrays, len(places))
+    if not bad and not more:
+        return Result(converted, 0)
+    problems = bad + [value._replace(row=int(places[value.row])) for value in more]
+    if not skip_malformed:
+        first = min(problems, key=lambda value: value.row)
+        raise BadRecord(chunk.where(first.row), first.column, first.value, first.problem)
+    good = ~np.isin(places, [value.row for value in problems])
+    keep = pa.array(good)
+    converted, more = converter.convert({name: fresh(array.filter(keep)) for name, array in arrays.items()},
+                                        int(good.sum()))
+    if more:
+        raise ImportProblem(f"{chunk.where(places[0])}: column {more[0].column}: {more[0].problem} after all")
+    return Result(converted, len({value.row for value in problems}))

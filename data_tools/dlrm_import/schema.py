@@ -1,0 +1,337 @@
+"""The schema of an import: a YAML file that names columns and says what becomes of them (docs/import.md)."""
+import datetime
+import re
+from dataclasses import dataclass, field
+
+import yaml
+
+from dlrm_dataset.encodings import LARGEST_HASH
+from dlrm_dataset.writer import NAME
+
+from .problems import ImportProblem
+
+KINDS = ("csv", "tsv", "parquet", "json")
+MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N"]  # as a number
+
+
+@dataclass
+class Format:
+    type: str = None  # None: by the files' names
+    delimiter: str = None
+    quote: str = None
+    header: bool = True
+    columns: list = None
+    missing: list = field(default_factory=lambda: list(MISSING))
+
+
+@dataclass
+class Label:
+    column: str
+    above: float = None
+    positive: list = None
+    soft: bool = False
+
+
+@dataclass
+class Dense:
+    column: str
+    fill: float = None
+    clip: tuple = None
+    log: bool = False
+    standardise: bool = False
+
+
+@dataclass
+class Bag:
+    separator: str = None
+    cap: int = None
+    keep: str = "first"
+
+
+@dataclass
+class Sparse:
+    column: str
+    name: str = None
+    encoding: str = "dictionary"
+    values: str = "text"
+    rows: int = None
+    threshold: int = 1
+    fill: object = None
+    list: Bag = None
+    table: str = None
+
+
+@dataclass
+class Timestamp:
+    column: str
+    format: str = None
+
+
+@dataclass
+class Split:
+    by: str  # fraction, hash, time
+    fraction: float = None
+    column: str = None
+    time: float = None
+
+
+@dataclass
+class Schema:
+    path: str
+    format: Format
+    label: Label
+    dense: list
+    sparse: list
+    timestamp: Timestamp = None
+    split: Split = None
+
+    def columns(self):
+        """The columns of the inputs that are used, once each."""
+        used = [self.label.column] + [d.column for d in self.dense] + [s.column for s in self.sparse]
+        used += [part.column for part in (self.timestamp, self.split) if part is not None and part.column]
+        return list(dict.fromkeys(used))
+
+
+def read_schema(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            tree = yaml.safe_load(file)
+    except OSError as error:
+        raise ImportProblem(f"{path}: cannot read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ImportProblem(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
+    return Reader(path).schema(tree)
+
+
+class Reader:
+    """Turns the YAML tree into a Schema. Every error names file and key."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def wrong(self, key, what):
+        return ImportProblem(f"{self.path}: {key}: {what}" if key else f"{self.path}: {what}")
+
+    def schema(self, tree):
+        t = self.mapping("", tree, "format", "label", "dense", "sparse", "timestamp", "split", "weight")
+        if "weight" in t:
+            raise self.wrong("weight", "datasets have no weights yet; leave it out")
+        if "label" not in t:
+            raise self.wrong("label", "is missing; name the column of the label")
+        result = Schema(self.path, self.format(t.get("format")), self.label(t["label"]),
+                        [self.dense(f"dense[{i}]", entry) for i, entry in enumerate(self.entries("dense", t))],
+                        [self.sparse(f"sparse[{i}]", entry) for i, entry in enumerate(self.entries("sparse", t))])
+        if t.get("timestamp") is not None:
+            result.timestamp = self.timestamp(t["timestamp"])
+        if t.get("split") is not None:
+            result.split = self.split(t["split"], result.timestamp)
+        self.check_features(result)
+        return result
+
+    def check_features(self, schema):
+        seen = set()
+        for i, feature in enumerate(schema.sparse):
+            if feature.name in seen:
+                raise self.wrong(f"sparse[{i}]", f"the name {feature.name} is taken; give another `name`")
+            seen.add(feature.name)
+        tables = {}
+        for i, feature in enumerate(schema.sparse):
+            if feature.table is None:
+                continue
+            first = tables.setdefault(feature.table, feature)
+            for key in ("encoding", "rows", "threshold", "values"):
+                if getattr(first, key) != getattr(feature, key):
+                    raise self.wrong(f"sparse[{i}]", f"shares the table {feature.table} with {first.name}, so both "
+                                     "need the same encoding and `values`")
+
+    def format(self, tree):
+        if tree is None:
+            return Format()
+        if isinstance(tree, str):
+            tree = {"type": tree}
+        t = self.mapping("format", tree, "type", "delimiter", "quote", "header", "columns", "missing")
+        result = Format(**t)
+        if "type" in t:
+            self.choice("format.type", result.type, KINDS)
+        for key in ("delimiter", "quote"):
+            value = t.get(key)
+            if value is not None and not (isinstance(value, str) and value.isascii() and
+                                          (len(value) == 1 or key == "quote" and value == "") and
+                                          value not in "\r\n" + ("" if value == "" else "\0")):
+                raise self.wrong(f"format.{key}", f"{value!r} is not a single ASCII character")
+        if not isinstance(result.header, bool):
+            raise self.wrong("format.header", f"{result.header!r} is neither true nor false")
+        for key in ("columns", "missing"):
+            value = t.get(key)
+            if value is not None and not (isinstance(value, list) and all(isinstance(v, str) for v in value)):
+                raise self.wrong(f"format.{key}", "is not a list of texts")
+        if result.columns is not None and (not result.columns or len(set(result.columns)) < len(result.columns)):
+            raise self.wrong("format.columns", "is empty, or names a column twice")
+        if not result.header and result.columns is None:
+            raise self.wrong("format.columns", "is missing; files without a header need it")
+        return result
+
+    def label(self, tree):
+        t = self.column("label", tree, "above", "positive", "soft")
+        result = Label(**t)
+        if sum(key in t for key in ("above", "positive", "soft")) > 1:
+            raise self.wrong("label", "`above`, `positive` and `soft` exclude each other")
+        if "above" in t:
+            result.above = self.number("label.above", result.above)
+        if "positive" in t:
+            values = result.positive if isinstance(result.positive, list) else [result.positive]
+            if not all(isinstance(value, (str, int)) for value in values):
+                raise self.wrong("label.positive", "is not a text or a list of texts")
+            result.positive = [text(value) for value in values]
+        self.flag("label.soft", result.soft)
+        return result
+
+    def dense(self, key, tree):
+        t = self.column(key, tree, "fill", "clip", "log", "standardise")
+        result = Dense(**t)
+        if "fill" in t:
+            result.fill = self.number(f"{key}.fill", result.fill)
+        if "clip" in t:
+            limits = result.clip
+            if not isinstance(limits, list) or len(limits) != 2:
+                raise self.wrong(f"{key}.clip", "is not a list of two numbers: [least, most]")
+            result.clip = tuple(self.number(f"{key}.clip", limit) for limit in limits)
+            if result.clip[0] > result.clip[1]:
+                raise self.wrong(f"{key}.clip", "the first number is the larger one")
+        self.flag(f"{key}.log", result.log)
+        self.flag(f"{key}.standardise", result.standardise)
+        return result
+
+    def sparse(self, key, tree):
+        t = self.column(key, tree, "name", "dictionary", "hash", "integers", "values", "fill", "list", "table")
+        ways = [way for way in ("dictionary", "hash", "integers") if way in t]
+        if len(ways) > 1:
+            raise self.wrong(key, f"`{ways[0]}` and `{ways[1]}` exclude each other")
+        way = ways[0] if ways else "dictionary"
+        result = Sparse(t["column"], encoding=way, values="integer" if way == "integers" else "text")
+        result.name = self.name(f"{key}.name", t.get("name", re.sub("[^A-Za-z0-9_.-]", "_", result.column)))
+        if "table" in t:
+            result.table = self.name(f"{key}.table", t["table"])
+        if way == "hash":
+            result.rows = self.whole(f"{key}.hash", t["hash"], LARGEST_HASH)
+        elif way == "integers" and t["integers"] is not None:
+            result.rows = self.whole(f"{key}.integers", t["integers"], (1 << 63) - 1)
+        elif way == "dictionary" and t.get("dictionary") is not None:
+            options = self.mapping(f"{key}.dictionary", t["dictionary"], "threshold")
+            result.threshold = self.whole(f"{key}.dictionary.threshold", options.get("threshold", 1), 1 << 62)
+        if "values" in t:
+            self.choice(f"{key}.values", t["values"], ("integer",) if way == "integers" else
+                        ("text", "integer", "hex"))
+            result.values = t["values"]
+        if t.get("fill") is not None:
+            result.fill = self.fill(f"{key}.fill", t["fill"], result)
+        if t.get("list") not in (None, False):
+            result.list = self.bag(f"{key}.list", t["list"])
+        return result
+
+    def fill(self, key, value, feature):
+        if isinstance(value, (bool, float)) or not isinstance(value, (int, str)):
+            raise self.wrong(key, f"{value!r} is neither a text nor a whole number")
+        if feature.values == "integer" and not isinstance(value, int):
+            raise self.wrong(key, f"{value!r} is not a whole number")
+        return value if feature.values == "integer" else str(value)
+
+    def bag(self, key, tree):
+        t = {} if tree is True else self.mapping(key, tree, "separator", "cap", "keep")
+        result = Bag(**t)
+        if result.separator is not None and not (isinstance(result.separator, str) and result.separator):
+            raise self.wrong(f"{key}.separator", "is not a text")
+        if result.cap is not None:
+            self.whole(f"{key}.cap", result.cap, 1 << 31)
+        self.choice(f"{key}.keep", result.keep, ("first", "last"))
+        return result
+
+    def timestamp(self, tree):
+        t = self.column("timestamp", tree, "format")
+        if t.get("format") is not None and not isinstance(t["format"], str):
+            raise self.wrong("timestamp.format", "is not a text")
+        return Timestamp(**t)
+
+    def split(self, tree, timestamp):
+        t = self.mapping("split", tree, "fraction", "hash", "time")
+        fraction = t.get("fraction")
+        if fraction is not None:
+            fraction = self.number("split.fraction", fraction)
+            if not 0 < fraction < 1:
+                raise self.wrong("split.fraction", f"{fraction} is not between 0 and 1")
+        if "time" in t:
+            if fraction is not None or "hash" in t:
+                raise self.wrong("split", "`time` stands alone: later samples are the test set")
+            if timestamp is None:
+                raise self.wrong("split.time", "needs a `timestamp`")
+            return Split("time", time=self.instant("split.time", t["time"]))
+        if fraction is None:
+            raise self.wrong("split.fraction", "is missing: the share of the test set")
+        if "hash" in t:
+            if not isinstance(t["hash"], str):
+                raise self.wrong("split.hash", f"{t['hash']!r} is not the name of a column")
+            return Split("hash", fraction=fraction, column=t["hash"])
+        return Split("fraction", fraction=fraction)
+
+    def instant(self, key, value):
+        """Seconds since 1970 in UTC."""
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value)
+        try:
+            if isinstance(value, str):
+                value = datetime.datetime.fromisoformat(value)
+            if not isinstance(value, datetime.datetime):
+                value = datetime.datetime(value.year, value.month, value.day)
+        except (ValueError, AttributeError):
+            raise self.wrong(key, f"{value!r} is not a time, as 2024-01-31T12:00:00") from None
+        return (value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)).timestamp()
+
+    def column(self, key, tree, *allowed):
+        if isinstance(tree, str):
+            tree = {"column": tree}
+        t = self.mapping(key, tree, "column", *allowed)
+        if not isinstance(t.get("column"), str) or not t["column"]:
+            raise self.wrong(key, "names no `column`")
+        return t
+
+    def mapping(self, key, tree, *allowed):
+        if not isinstance(tree, dict):
+            raise self.wrong(key, f"is not a mapping of {', '.join(allowed)}")
+        for name in tree:
+            if name not in allowed:
+                raise self.wrong(f"{key}.{name}" if key else str(name), f"is unknown; there are {', '.join(allowed)}")
+        return dict(tree)
+
+    def entries(self, key, tree):
+        value = tree.get(key)
+        if value is not None and not isinstance(value, list):
+            raise self.wrong(key, "is not a list")
+        return value or []
+
+    def number(self, key, value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 3e38:
+            raise self.wrong(key, f"{value!r} is not a finite number")
+        return float(value)
+
+    def whole(self, key, value, most):
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise self.wrong(key, f"{value!r} is not a whole number from 1 to {most}")
+        return value
+
+    def flag(self, key, value):
+        if not isinstance(value, bool):
+            raise self.wrong(key, f"{value!r} is neither true nor false")
+
+    def choice(self, key, value, choices):
+        if value not in choices:
+            raise self.wrong(key, f"{value!r} is none of {', '.join(choices)}")
+
+    def name(self, key, value):
+        if not isinstance(value, str) or not NAME.fullmatch(value):
+            raise self.wrong(key, f"{value!r} is not a name of letters, digits, _ - . (not first), at most 200; give a "
+                             "`name`")
+        return value
+
+
+def text(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,47 @@
+#include <map>
+#include <regex>
+#include <set>
+
+#include "fixture.h"
+
+namespace dlrm {
+namespace {
+
+/// The options that a help text lists.
+std::set<std::string> listed(const std::string& help) {
+  std::set<std::string> names;
+  const std::regex name("\n +(?:-[a-z],)?(--[a-z0-9-]+)");
+  for (std::sregex_iterator i(help.begin(), help.end(), name), end; i != end; ++i) {
+    names.insert((*i)[1]);
+  }
+  return names;
+}
+
+TEST(Help, ListsEveryOption) {
+  const std::map<std::string, std::set<std::string>> programs = {
+      {"dlrm-train",
+       {"--help", "--version", "--set", "--resume", "--init-from", "--eval-only", "--predict",
+        "--overwrite", "--plan-only", "--ranks", "--device-memory", "--host-memory", "--device",
+        "--check", "--profile"}},
+      {"dlrm-plan",
+       {"--help", "--version", "--ranks", "--ranks-per-node", "--device-memory", "--host-memory",
+        "--output", "--scan-data", "--scan-batches", "--set"}},
+      {"dlrm-preflight", {"--help", "--version", "--folder", "--need-gpu"}},
+      {"dlrm-infer",
+       {"--help", "--version", "--tables", "--batch-size", "--threads", "--port", "--host",
+        "--batch-wait", "--max-body", "--max-connections", "--timeout", "--reload-interval"}},
+  };
+  const TemporaryFolder folder;
+  for (const auto& [program, options] : programs) {
+    const Outcome help = run_command(program + " --help", folder.path());
+    EXPECT_EQ(help.code, 0) << program;
+    EXPECT_EQ(listed(help.output), options) << program << "\n" << help.output;
+    const Outcome version = run_command(program + " --version", folder.path());
+    EXPECT_EQ(version.code, 0) << program;
+    EXPECT_TRUE(std::regex_search(version.output, std::regex("^(dlrm-[a-z]+ )?[0-9]+\\.[0-9]+")))
+        << version.output;
+  }
+}
+
+}  // namespace
+}  // namespace dlrm
