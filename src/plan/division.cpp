@@ -27,7 +27,7 @@ Divisions::Divisions(const RunConfig& config, const TableConfig& table, const Co
     : table_(table), cost_(cost), whole_(limits.whole) {
   const double held = row_bytes(table, table.rows, table.dim) +
                       state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
-  may_copy_ = cost.world() > 1 && !whole_ && held <= limits.replica;
+  may_copy_ = !whole_ && held <= limits.replica;
   const int64_t most =
       whole_ ? 1 : std::clamp<int64_t>(table.dim / limits.narrowest, 1, cost.world());
   // Of several numbers with the same widest part, the least is enough.
