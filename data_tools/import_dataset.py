@@ -19,8 +19,8 @@ def missing_package():
             importlib.import_module(module)
         except ImportError as error:
             reason = "" if isinstance(error, ModuleNotFoundError) else f" ({error})"
-            return (f"{package} is missing for {sys.executable}{reason}: run launch/install_deps.sh import, or choose "
-                    "another Python with DLRM_PYTHON")
+            return (f"{package} is missing for {sys.executable}{reason}: run launch/install_deps.sh import (or pip install "
+                    "pyarrow h5py PyYAML), or choose another Python with DLRM_PYTHON")
     return None
 
 

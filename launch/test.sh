@@ -7,7 +7,7 @@
 # --quick: a small part, in a few minutes after quickstart.sh, whose build it continues: the tests of
 # core, config, plan, HDF5, data and scripts, some runs of dlrm-train, and an installation. If nvcc is
 # there, it compiles one kernel.
-# --all adds: the tests of code that handles memory, but for the slowest, under AddressSanitizer and
+# --all adds: jobs of a Slurm that the test starts here, as root; the tests of code that handles memory, but for the slowest, under AddressSanitizer and
 # UndefinedBehaviorSanitizer; those of comm, data, train and caches under ThreadSanitizer; 30 seconds of
 # each harness of tests/fuzz, if clang with libFuzzer is there (launch/install_deps.sh fuzz); the build
 # without GPU code; and, if nvcc is there, the build for GPUs, which is searched for spills and run
@@ -116,7 +116,7 @@ one_kernel() {
 whole() {
   # Without it, for example without a network, the tests of dlrm-data import are skipped.
   part "packages of dlrm-data import" launch/install_deps.sh import
-  part "simt: build" build simt && part "simt: tests" run simt
+  part "simt: build" build simt && part "simt: tests" run simt -LE '^slurm$'
 }
 
 # Tests that try thousands of inputs, or wait for a clock. Sanitizers slow them down most and need few
@@ -128,6 +128,7 @@ Planning.*:ScannedData.*:Install.*:*/GpuStep.RowsOfHost*:*/CachedRows.*/2?"
 
 # What whole leaves out.
 rest() {
+  [ ! -x build/simt/bin/dlrm-train ] || part "simt: Slurm" run simt -L '^slurm$'
   # Scripts and sources are the same in every build. Ranks as threads cover what ranks of mpirun do.
   local tests=({comm,data,data_tools,device,embedding,end_to_end,hdf5,nn,ops,simt,train}_test)
   part "simt-asan: build" build simt-asan programs "${tests[@]}" &&

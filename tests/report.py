@@ -49,7 +49,8 @@ def read(path, groups, skipped):
             status = {"run": "ok", "notrun": "skipped", "disabled": "skipped"}.get(case.get("status"), "failed")
             group.counts[status] += 1
             if status == "skipped":
-                skipped["it was not run"].add(f"{build}: {name}")
+                given = re.findall(r"^skipped: (?:.*: )?(.+)$", case.findtext("system-out") or "", re.M)
+                skipped[given[0] if given else "it was not run"].add(f"{build}: {name}")
             continue
         for test, result in results.items():
             group.counts[result["status"]] += 1

@@ -82,7 +82,7 @@ class Feature:
 
     def __init__(self, name, encoding, spool):
         self.name, self.encoding, self.spool = name, encoding, spool
-        self.ids = spool(np.int64)
+        self.ids = spool(getattr(encoding, "dtype", np.int64))
         self.offsets = None  # a spool, if the feature has bags of any length
         self.hotness = None  # unknown; 0: with offsets
         self.largest = 0

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from dlrm_dataset.encodings import mix64
 
-from .text_keys import as_list, crc32s, hex_values
+from .text_keys import crc32s, hex_values
 from .values import integers, lists, numbers, seconds, texts
 
 SPLIT_SALT = np.uint64(0x5D1F << 32)  # the split must not follow the ids
@@ -22,9 +22,9 @@ class Bad(NamedTuple):
 
 
 class Coded(NamedTuple):
-    """The values of a feature: final ids, or with `keys`, numbers of keys that a dictionary gives ids to."""
+    """The values of a feature: ids, or with `keys`, an array of Arrow, the numbers of keys that have ids."""
     ids: np.ndarray
-    keys: list  # or None
+    keys: object
     offsets: np.ndarray  # of bags, or None
 
 
@@ -138,7 +138,7 @@ class Converter:
                 self.refuse(np.flatnonzero(np.isin(indices, wrong)), feature.column, array,
                             "is not of up to 8 hexadecimal digits", sample_of)
         if feature.encoding == "dictionary":
-            return Coded(indices, hashes.tolist() if feature.values == "hex" else as_list(keys), offsets)
+            return Coded(indices, pa.array(hashes) if feature.values == "hex" else keys, offsets)
         if feature.values == "text":
             hashes = crc32s(keys)
         return Coded(hashed(hashes, feature.rows)[indices], None, offsets)
@@ -161,7 +161,7 @@ class Converter:
                 values = np.where(wrong, 0, values)
             return Coded(values, None, offsets)
         encoded = pa.array(values).dictionary_encode()
-        return Coded(encoded.indices.to_numpy(), as_list(encoded.dictionary), offsets)
+        return Coded(encoded.indices.to_numpy(), encoded.dictionary, offsets)
 
     def test_samples(self, arrays):
         split = self.schema.split
@@ -180,5 +180,29 @@ class Converter:
         return times >= split.time
 
 
+def joined(parts):
+    """Some Converted as one."""
+    if len(parts) == 1:
+        return parts[0]
+    tests = [part.test for part in parts]
+    return Converted(sum(part.count for part in parts), np.concatenate([part.label for part in parts]),
+                     np.concatenate([part.dense for part in parts]),
+                     [joined_codes(codes) for codes in zip(*(part.sparse for part in parts))],
+                     None if tests[0] is None else np.concatenate(tests))
+
+
+def joined_codes(codes):
+    offsets = None
+    if codes[0].offsets is not None:
+        begins = np.cumsum([0] + [code.offsets[-1] for code in codes])
+        offsets = np.concatenate([[0]] + [code.offsets[1:] + begin for code, begin in zip(codes, begins)])
+    if codes[0].keys is None:
+        return Coded(np.concatenate([code.ids for code in codes]), None, offsets)
+    arrays = pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array(code.ids, pa.int32()), code.keys)
+                               for code in codes]).unify_dictionaries()
+    return Coded(np.concatenate([array.indices.to_numpy() for array in arrays.chunks]), arrays.chunk(0).dictionary,
+                 offsets)
+
+
 def hashed(keys, rows):
-    return (mix64(keys) % np.uint64(rows)).astype(np.int64)
+    return (mix64(keys) % np.uint64(rows)).astype(np.int32 if rows <= 1 << 31 else np.int64)

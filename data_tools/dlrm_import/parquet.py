@@ -8,7 +8,7 @@ import pyarrow.parquet
 
 from .columns import Bad
 from .problems import ImportProblem
-from .values import bad_positions, fresh, is_text, without
+from .values import bad_positions, fresh, without
 
 BATCH = 32768  # records
 
@@ -18,13 +18,8 @@ class ParquetFile:
         self.path = path
         try:
             self.file = pa.parquet.ParquetFile(path)
-            names, types = self.file.schema_arrow.names, dict(zip(self.file.schema_arrow.names,
-                                                                  self.file.schema_arrow.types))
+            names = self.file.schema_arrow.names
             self.bytes = os.path.getsize(path)
-            coded = [name for name, kind in (wanted or {}).items()
-                     if pa.types.is_dictionary(kind) and name in types and is_text(types[name])]
-            if coded:
-                self.file = pa.parquet.ParquetFile(path, read_dictionary=coded)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise ImportProblem(f"{path}: not a Parquet file, or a damaged one: {short(error)}") from None
         self.names = names
@@ -40,21 +35,21 @@ class ParquetFile:
         first = 0
         try:
             for batch in self.file.iter_batches(BATCH, columns=self.wanted):
-                self.check_indices(batch)
+                check_indices(batch)
                 yield ParquetChunk(self, batch, first)
                 first += batch.num_rows
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise ImportProblem(f"{self.path}: cannot read after record {first}: {short(error)}") from None
 
 
-    def check_indices(self, batch):
-        """In a damaged file an index may have no value. Arrow does not look."""
-        for name, array in zip(batch.schema.names, batch.columns):
-            if pa.types.is_dictionary(array.type):
-                extremes = pc.min_max(array.indices)
-                least, most = extremes["min"].as_py(), extremes["max"].as_py()
-                if least is not None and not 0 <= least <= most < len(array.dictionary):
-                    raise pa.ArrowInvalid(f"column {name} has an index without a value")
+def check_indices(batch):
+    """In a damaged file an index may have no value. Arrow does not look."""
+    for name, array in zip(batch.schema.names, batch.columns):
+        if pa.types.is_dictionary(array.type):
+            extremes = pc.min_max(array.indices)
+            least, most = extremes["min"].as_py(), extremes["max"].as_py()
+            if least is not None and not 0 <= least <= most < len(array.dictionary):
+                raise pa.ArrowInvalid(f"column {name} has an index without a value")
 
 
 def short(error):

@@ -6,9 +6,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from .columns import joined
 from .problems import BadRecord, ImportProblem
 from .sources import open_file
 from .values import fresh
+
+
+TOGETHER = 16  # chunks
 
 
 class Totals:
@@ -22,32 +26,45 @@ class Result(NamedTuple):
 
 
 def run(schema, inputs, threads, work, consume):
-    """work(chunk) on several threads, consume(its result) on this one, in the order of the inputs."""
+    """work(chunk) on several threads, consume(several results as one) on this one, in the order of the inputs."""
     totals = Totals()
     with concurrent.futures.ThreadPoolExecutor(threads) as executor:
-        waiting = collections.deque()
+        waiting, done = collections.deque(), Done(totals, consume)
         try:
             for path in inputs:
                 file = open_file(schema, path)
                 for chunk in file:
                     waiting.append(executor.submit(work, chunk))
                     if len(waiting) > 2 * threads:
-                        take(waiting, totals, consume)
+                        done.add(waiting.popleft().result())
                 totals.bytes += file.bytes
             while waiting:
-                take(waiting, totals, consume)
+                done.add(waiting.popleft().result())
         finally:
             for future in waiting:
                 future.cancel()
+    done.flush()
     return totals
 
 
-def take(waiting, totals, consume):
-    result = waiting.popleft().result()
-    totals.records += result.converted.count
-    totals.skipped += result.skipped
-    if result.converted.count > 0:
-        consume(result.converted)
+class Done:
+    """Results that wait until there are enough of them. Chunks share many values, which are looked up once."""
+
+    def __init__(self, totals, consume):
+        self.totals, self.consume, self.parts = totals, consume, []
+
+    def add(self, result):
+        self.totals.records += result.converted.count
+        self.totals.skipped += result.skipped
+        if result.converted.count > 0:
+            self.parts.append(result.converted)
+        if len(self.parts) == TOGETHER:
+            self.flush()
+
+    def flush(self):
+        if self.parts:
+            self.consume(joined(self.parts))
+        self.parts = []
 
 
 def convert_chunk(chunk, converter, skip_malformed):

@@ -62,7 +62,7 @@ class Lines:
 
     def first_line(self):
         """Takes one line."""
-        found = self.next()
+        found = self.next(1 << 16)
         if found is None:
             return None
         data, first = found

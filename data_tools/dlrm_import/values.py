@@ -134,7 +134,7 @@ def texts(column, array):
     if pa.types.is_null(kind):
         array = pa.array([""] * len(array), pa.string())
     elif pa.types.is_floating(kind):
-        array = whole_as_text(array)
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array).cast(pa.string())  # 12.0 is 12
     elif pa.types.is_integer(kind) or pa.types.is_boolean(kind) or any(is_it(kind) for is_it in PRINTABLE):
         array = array.cast(pa.string())
     elif is_bytes(kind):
@@ -145,18 +145,6 @@ def texts(column, array):
         array = array.fill_null("")
     encoded = array.dictionary_encode()
     return encoded.indices.to_numpy(), plain_strings(encoded.dictionary), bad
-
-
-def whole_as_text(array):
-    """12.0 is the text 12: a program that knows no missing integers made it a float."""
-    whole, bad = converted(pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array),
-                           lambda part: part.cast(pa.int64()))
-    result = whole.cast(pa.string())
-    if bad.size == 0:
-        return result
-    others = np.zeros(len(array), bool)
-    others[bad] = True
-    return pc.if_else(pa.array(others), array.cast(pa.string()), result)
 
 
 def lists(column, array, bag):

@@ -56,6 +56,31 @@ Scan empty_caches(const RunConfig& config, const Plan& plan) {
   return scan;
 }
 
+double ids_of_batch(const RunConfig& config) {
+  return config.model.lookups_per_sample() * static_cast<double>(config.train.global_batch_size);
+}
+
+/// Memory of a scan, by its largest parts: the ids of batches read ahead, and the caches' maps. 0
+/// if no table is cached.
+double scan_bytes(const RunConfig& config, const Plan& plan) {
+  // Of a SlotMap, and a bit for the slower tier.
+  constexpr double kRowBytes = 4 + 1.0 / 8, kSlotBytes = 24;
+  double maps = 0;
+  for (int rank = 0; rank < plan.world; ++rank) {
+    const std::vector<CachedRows> cached =
+        cached_rows(config.model.tables, config.train.sparse_optimizer.type, config.memory.cached,
+                    config.train.global_batch_size, plan, rank);
+    if (cached.empty()) continue;
+    const std::vector<int64_t> slots =
+        cache_slots(cached, fast_bytes(config.memory.cached, cached));
+    for (size_t i = 0; i < cached.size(); ++i) {
+      maps += kRowBytes * static_cast<double>(cached[i].rows) +
+              kSlotBytes * static_cast<double>(slots[i]);
+    }
+  }
+  return maps > 0 ? maps + 8 * ids_of_batch(config) * (config.data.prefetch + 1) : 0;
+}
+
 double misses_per_step(const Scan& scan, int rank) {
   int64_t misses = 0;
   for (const auto& slice : scan.ranks[static_cast<size_t>(rank)].slices()) misses += slice.misses;
@@ -154,10 +179,21 @@ std::string scan_data(const RunConfig& config, const Plan& plan, int64_t most) {
 
 std::string feasibility(const RunConfig& config, const Plan& plan) {
   constexpr int64_t kBatches = 100;
+  constexpr double kMostBytes = 0x1p31;
+  constexpr double kMostIds = 0x1p28;
+  const double bytes = scan_bytes(config, plan);
+  if (bytes > kMostBytes) {
+    return fmt::format(
+        "cached tables: how many rows a step fetches is unknown: counting takes {:.1f} GiB of "
+        "memory, "
+        "and dlrm-plan --scan-data does it\n",
+        bytes / 0x1p30);
+  }
   Scan scan = empty_caches(config, plan);
   if (scan.ranks.empty()) return "";
+  const auto most = static_cast<int64_t>(kMostIds / ids_of_batch(config));
   try {
-    read_batches(config, kBatches, scan);
+    read_batches(config, std::clamp<int64_t>(most, 2, kBatches), scan);
     return feasibility_line(config, plan, scan);
   } catch (const Error& error) {
     return fmt::format("cached tables: how many rows a step fetches is unknown: {}\n",

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "bound.h"
 #include "memory.h"
 #include "text.h"
 
@@ -29,29 +30,16 @@ RunConfig with_auto(const RunConfig& config) {
 }
 
 /// True if not even equal ranks would have enough memory: no plan puts less on all ranks together.
-/// Cached tables are left out, since they may take less memory than their rows.
 bool cannot_fit(const RunConfig& given, int world, const PlanOptions& options) {
   const RunConfig config = with_known_device(given, options);
   const bool two = has_two_memories(config, options);
   const double device = device_budget(config, options);
   if (device <= 0 || (two && host_budget(config, options) <= 0)) return false;
-  const int64_t local = config.train.global_batch_size / world;
-  const double common = dense_bytes(config) + activation_bytes(config, local) +
-                        local_exchange_bytes(config, local) + library_bytes(config) +
-                        input_bytes(config, local);
-  // Without padding, which depends on the cut. Row-wise state is at least a float of each row.
-  const double states = traits_of(config.train.sparse_optimizer.type).state_count();
-  const bool rowwise = traits_of(config.train.sparse_optimizer.type).rowwise();
-  double tables = 0;
-  for (const TableConfig& table : config.model.tables) {
-    if (config.memory.tier_of(table.name) == MemoryTier::kCached) continue;
-    const auto rows = static_cast<double>(table.rows), dim = static_cast<double>(table.dim);
-    tables += rows * (dim * static_cast<double>(size_of(table.dtype)) +
-                      4.0 * states * (rowwise ? 1.0 : dim));
-  }
+  const LeastMemory least = least_memory(config, world);
   constexpr double kRounding = 1 - 1e-9;
   const double room = device + (two ? host_budget(config, options) : 0);
-  return kRounding * common > device || kRounding * (common + tables / world) > room;
+  return kRounding * least.common > device ||
+         kRounding * (least.common + least.tables / world) > room;
 }
 
 bool fits_on(const RunConfig& config, int world, const PlanOptions& options) {

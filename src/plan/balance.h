@@ -32,6 +32,7 @@ class Balance {
   std::vector<int> lightest(int count) const;
 
   double load(int rank) const { return order_.load(rank); }
+  double bytes(int rank) const { return order_.bytes(rank); }
   int heaviest() const { return order_.last(); }
   double max_load() const { return order_.load(order_.last()); }
   double mean_load() const;

@@ -140,7 +140,7 @@ CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
   if (cached.empty()) return {};
   const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(config.memory.cached, cached));
   // SlotMap: a slot of each row; a row and a state of each slot. Policy static counts rows.
-  constexpr double kMapRow = 4, kMapSlot = 24, kCountRow = 2.25;
+  constexpr double kMapRow = 4, kMapSlot = 16, kCountRow = 2.25;
   const double map_row = kMapRow + (config.memory.cached.policy == "static" ? kCountRow : 0);
   const std::vector<int64_t> middle = middle_slots(config.memory.cached, cached);
   const bool on_ssd = config.memory.cached.backing == "ssd";

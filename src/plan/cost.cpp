@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/traffic.h"
 
 #include "memory.h"
@@ -24,7 +25,31 @@ double exchanged_byte(const MachineSpeed& speed, int world, int ranks_per_node) 
 CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& options)
     : config_(config),
       world_(world),
-      seconds_per_exchanged_byte_(exchanged_byte(speed_, world, options.ranks_per_node)) {}
+      seconds_per_exchanged_byte_(exchanged_byte(speed_, world, options.ranks_per_node)),
+      alpha_(config.data.source == DataKind::kSynthetic ? config.data.synthetic.alpha : 0),
+      known_unique_{} {
+  double shared = -1;  // of all tables that have no size of their own
+  for (const TableConfig& table : config.model.tables) {
+    if (config.memory.tier_of(table.name) != MemoryTier::kCached) continue;
+    const bool own = config.memory.cached.tables.contains(table.name);
+    if (!own && shared < 0) shared = cached_share(config, table);
+    held_[table.name] = own ? cached_share(config, table) : shared;
+  }
+}
+
+double CostModel::bytes(const TableConfig& table, int64_t rows, int64_t width) const {
+  const auto held = held_.empty() ? held_.end() : held_.find(table.name);
+  return shard_owner_bytes(config_, table, rows, width, held == held_.end() ? 1 : held->second);
+}
+
+double CostModel::unique_rows(const TableConfig& table, double lookups) const {
+  const auto slot = static_cast<uint64_t>(table.rows) * 31 + static_cast<uint64_t>(lookups);
+  Unique& known = known_unique_[slot % known_unique_.size()];
+  if (known.rows != table.rows || known.lookups != lookups) {
+    known = {table.rows, lookups, expected_unique_rows(table.rows, lookups, alpha_)};
+  }
+  return known.unique;
+}
 
 double CostModel::row_lines(const TableConfig& table, int64_t width) const {
   const double bytes = static_cast<double>(width) * static_cast<double>(size_of(table.dtype));
@@ -41,9 +66,9 @@ double CostModel::exchange(double bytes) const { return bytes * seconds_per_exch
 double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width) const {
   const auto batch = static_cast<double>(config_.train.global_batch_size);
   const double share = static_cast<double>(rows) / static_cast<double>(table.rows);
-  const double lookups = batch * hotness_of(table) * share;
-  const double unique =
-      share * expected_unique_rows(static_cast<double>(table.rows), batch * hotness_of(table));
+  const double hotness = hotness_of(table);
+  const double lookups = batch * hotness * share;
+  const double unique = share * unique_rows(table, batch * hotness);
   const double floats = 4.0 * static_cast<double>(width);
   const double vectors = batch * expected_vectors(config_.routing.mode, table, {0, rows});
 
@@ -66,13 +91,13 @@ double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width) c
 
 double CostModel::replica(const TableConfig& table) const {
   const auto batch = static_cast<double>(config_.train.global_batch_size);
-  const auto rows = static_cast<double>(table.rows);
   const double floats = 4.0 * static_cast<double>(table.dim);
   const double local = batch / world_;
   const double lookups = local * hotness_of(table);
-  const double touched = expected_unique_rows(rows, batch * hotness_of(table));
+  const double touched = unique_rows(table, batch * hotness_of(table));
+  const double pair = 8.0 + floats;
   const double sent = travels_by_pairs(config_, table, world_)
-                          ? replicated_pair_bytes(table, local, world_)
+                          ? (world_ - 1) * unique_rows(table, lookups) * pair
                           : replicated_allreduce_bytes(table, world_);
 
   // Lookups are local, the exchanged gradients are summed, and every rank updates every touched

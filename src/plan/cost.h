@@ -1,4 +1,8 @@
 #pragma once
+#include <array>
+#include <map>
+#include <string>
+
 #include "dlrm/config/run_config.h"
 #include "dlrm/plan/plan.h"
 
@@ -27,7 +31,7 @@ struct MachineSpeed {
 };
 
 /// Estimates the seconds per step that a part of a table costs, from the bytes looked up, moved and
-/// stored.
+/// stored, and the memory that it needs.
 class CostModel {
  public:
   CostModel(const RunConfig& config, int world, const PlanOptions& options);
@@ -37,9 +41,14 @@ class CostModel {
   /// Seconds for every rank of a data-parallel table.
   double replica(const TableConfig& table) const;
 
+  /// All memory that the owner of a shard of `rows` x `width` needs for it.
+  double bytes(const TableConfig& table, int64_t rows, int64_t width) const;
+
   int world() const { return world_; }
 
  private:
+  /// Distinct rows among so many ids of a table. Skewed as the config says if it makes the data.
+  double unique_rows(const TableConfig& table, double lookups) const;
   double row_lines(const TableConfig& table, int64_t width) const;
   double state_lines(int64_t width) const;
   double exchange(double bytes) const;
@@ -48,6 +57,17 @@ class CostModel {
   int world_;
   MachineSpeed speed_;
   double seconds_per_exchanged_byte_;
+  double alpha_;
+
+  /// The part of each cached table that is in memory. Empty if none is cached.
+  std::map<std::string, double> held_;
+
+  struct Unique {
+    int64_t rows = 0;
+    double lookups = 0;
+    double unique = 0;
+  };
+  mutable std::array<Unique, 64> known_unique_;  ///< recent results
 };
 
 }  // namespace dlrm

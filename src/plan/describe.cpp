@@ -9,6 +9,7 @@
 #include "dlrm/plan/plan.h"
 
 #include "advice.h"
+#include "bound.h"
 #include "text.h"
 
 namespace dlrm {
@@ -296,6 +297,9 @@ void print_plan_report(std::FILE* out, const RunConfig& given, const Plan& plan,
   if (options.ranks_per_node > 0) {
     text += node_line(rank_loads(config, plan), options.ranks_per_node);
   }
+  const PlanRatios ratios = plan_ratios(config, plan, options);
+  text += fmt::format("heaviest rank over a lower bound: cost {:.2f}, memory {:.2f}\n", ratios.cost,
+                      ratios.memory);
   bool fits = true;
   text += describe_memory(config, plan, options, &fits);
   double needed = 0, on_host = 0;

@@ -7,6 +7,7 @@
 #include "dlrm/plan/plan.h"
 
 #include "cost.h"
+#include "division.h"
 #include "memory.h"
 #include "placement.h"
 #include "shards.h"
@@ -43,19 +44,38 @@ double replica_memory(const RunConfig& config, const TableConfig& table, int wor
          routed_bytes(config, table, table.rows, local);
 }
 
-/// Makes auto tables data-parallel, the smallest first, if exchanging gradients of rows costs less
-/// than exchanging pooled vectors.
+/// The seconds of all ranks together for a table of a fixed strategy.
+double fixed_seconds(const TableConfig& table, const CostModel& cost, Strategy strategy) {
+  if (strategy == Strategy::kDataParallel) return cost.replica(table) * cost.world();
+  double seconds = 0;
+  for (const Shard& shard : cut_table(table, 0, cut_of(strategy, table, cost.world()))) {
+    seconds += cost.shard(table, shard.rows.size(), shard.columns.size());
+  }
+  return seconds;
+}
+
+/// Makes auto tables data-parallel, the smallest first, if copies cost less than any cut whose
+/// parts are no more than the least that the heaviest rank can cost.
 void choose_replicas(const RunConfig& config, const CostModel& cost, const PlanOptions& options,
                      std::vector<Strategy>& strategies) {
   if (cost.world() == 1) return;
-  std::vector<std::pair<double, size_t>> candidates;
+  TableDivisions divisions(config, cost);
+  std::vector<size_t> open;
+  double fixed = 0;
   for (size_t t = 0; t < strategies.size(); ++t) {
-    if (strategies[t] != Strategy::kAuto) continue;
     const TableConfig& table = config.model.tables[t];
-    const double bytes = replica_bytes(config, table);
-    if (bytes > kLargestReplica) continue;
-    const double sharded = cost.shard(table, table.rows, table.dim) / cost.world();
-    if (cost.replica(table) < sharded) candidates.emplace_back(bytes, t);
+    if (strategies[t] == Strategy::kAuto) {
+      divisions.add(table, {kNarrowestColumns, kLargestReplica});
+      open.push_back(t);
+    } else {
+      fixed += fixed_seconds(table, cost, strategies[t]);
+    }
+  }
+  const std::vector<Division> cheapest = divisions.cheapest(divisions.least_heaviest(fixed) * 1.01);
+  std::vector<std::pair<double, size_t>> candidates;
+  for (size_t i = 0; i < open.size(); ++i) {
+    if (!cheapest[i].replicated) continue;
+    candidates.emplace_back(replica_bytes(config, config.model.tables[open[i]]), open[i]);
   }
   std::sort(candidates.begin(), candidates.end());
   double room = options.rank_memory_bytes > 0 ? kReplicatedShare * options.rank_memory_bytes
@@ -100,8 +120,7 @@ void place_fixed(const RunConfig& config, const CostModel& cost, int t, Strategy
     shard.rank = ranks[i];
     const int64_t rows = shard.rows.size();
     const int64_t width = shard.columns.size();
-    balance.add(shard.rank, cost.shard(table, rows, width),
-                shard_owner_bytes(config, table, rows, width));
+    balance.add(shard.rank, cost.shard(table, rows, width), cost.bytes(table, rows, width));
     plan.shards.push_back(shard);
   }
 }

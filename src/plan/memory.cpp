@@ -128,11 +128,15 @@ double input_bytes(const RunConfig& config, int64_t local_batch) {
 
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width) {
-  const double held =
-      row_bytes(table, rows, width) + state_bytes(config.train.sparse_optimizer.type, rows, width);
   const bool cached = config.memory.tier_of(table.name) == MemoryTier::kCached;
-  return (cached ? held * cached_share(config, table) : held) +
-         owner_exchange_bytes(config, table, width) +
+  return shard_owner_bytes(config, table, rows, width, cached ? cached_share(config, table) : 1);
+}
+
+double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                         int64_t width, double held) {
+  const double bytes =
+      row_bytes(table, rows, width) + state_bytes(config.train.sparse_optimizer.type, rows, width);
+  return held * bytes + owner_exchange_bytes(config, table, width) +
          routed_bytes(config, table, rows, config.train.global_batch_size);
 }
 

@@ -62,6 +62,9 @@ double library_bytes(const RunConfig& config);
 /// All memory that the owner of a shard needs for it. `auto` packs shards by this size.
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width);
+/// The same if `held` of its rows and state are in memory: 1, or less if the table is cached.
+double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                         int64_t width, double held);
 
 /// All memory that every rank needs in addition to its shards, at its largest local batch.
 double common_bytes(const RunConfig& config, int world);

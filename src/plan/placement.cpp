@@ -1,9 +1,9 @@
 #include "placement.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -12,82 +12,66 @@
 namespace dlrm {
 namespace {
 
-/// Fewest columns of a shard. A narrower row still reads a whole line of memory.
-constexpr int64_t kNarrowestColumns = 16;
-/// Tables are not cut further if the largest load is within this factor of the mean.
-constexpr double kBalanced = 1.1;
 /// If bytes are to be spread evenly, loads that differ by less than this share of the mean count as
 /// equal.
 constexpr double kEqualLoads = 0.03;
-/// A rank's room if memory is unknown or too small for all tables, as a multiple of the mean bytes.
-constexpr double kUnknownRoom = 4;
-constexpr double kTightRoom = 1.1;
-/// Parts are made up to this many times smaller than a rank's room if larger ones do not fit.
-constexpr int kFinest = 16;
-/// Number of trials of one more cut. Each trial places everything again.
-constexpr int kTrials = 64;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/// Sizes of parts that are tried, as multiples of the least seconds of the heaviest rank and of a
+/// rank's room. Of plans that are nearly equal, the one with the largest parts is kept.
+constexpr double kParts[] = {1, 1.1, 1.0 / 2, 1.0 / 3, 1.0 / 4, 1.0 / 6, 1.0 / 8, 1.0 / 16};
+/// Finer parts must lower the largest load to this share of it.
+constexpr double kWorthFiner = 0.98;
+/// The least seconds are known within this.
+constexpr double kBoundError = 1e-3;
+/// Loads this near to the lower bound count as even.
+constexpr double kNear = 1.02;
+/// If memory is unknown: bytes this near to the mean count as even.
+constexpr double kEvenBytes = 1.08;
+/// Sizes of parts that are tried then, as multiples of the mean bytes of a rank.
+constexpr double kByteShares[] = {1, 4, 1.0 / 2, std::numeric_limits<double>::infinity()};
+/// A plan is better if seconds times this root of the bytes are less, both over the mean.
+constexpr double kBytesMatter = 0.25;
+constexpr double kGood = 1.06;
+/// Seconds above this multiple of the least matter more, by this power.
+constexpr double kEven = 1.1;
+constexpr double kExcessMatters = 4;
+/// Room in which pieces are placed at first if memory is unknown, as a multiple of the mean.
+constexpr double kUnknownRoom = 1.3;
+/// Cuts whose mean is above this multiple of the least seconds are not tried.
+constexpr double kMostCuts = 1.15;
+/// No more trials begin after so much work: 1 for a piece, more for a change.
+constexpr int64_t kMostWork = 60000;
+constexpr int64_t kWorkOfChange = 10;
 
 }  // namespace
 
 Placement::Placement(const RunConfig& config, const CostModel& cost, Balance start,
-                     std::vector<int> tables, std::vector<char> may_cut)
+                     std::vector<int> tables, const std::vector<char>& may_cut)
     : config_(config),
       cost_(cost),
       start_(std::move(start)),
       tables_(std::move(tables)),
-      may_cut_(std::move(may_cut)) {}
+      may_cut_(config.model.tables.size(), 0),
+      divisions_(config, cost) {
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    may_cut_[static_cast<size_t>(tables_[i])] = may_cut[i];
+    divisions_.add(table(i), {kNarrowestColumns, 0, !may_cut[i]});
+  }
+  least_ =
+      std::max(start_.max_load(), divisions_.least_heaviest(start_.mean_load() * start_.world()));
+}
 
 const TableConfig& Placement::table(size_t i) const {
   return config_.model.tables[static_cast<size_t>(tables_[i])];
 }
 
-/// Chooses the cut whose shards are within `bytes_limit` and that gives the smallest estimate of
-/// the largest load. The estimate is the load of a rank with one of the shards, and its share of
-/// the additional work of the cut.
-Cut Placement::choose_cut(size_t i, double seconds_limit, double bytes_limit) const {
-  const TableConfig& t = table(i);
-  const int64_t world = start_.world();
-  const int64_t most_columns = std::clamp<int64_t>(t.dim / kNarrowestColumns, 1, world);
-  Cut best;
-  double best_bytes = std::numeric_limits<double>::infinity();
-  double best_score = std::numeric_limits<double>::infinity();
-  for (int64_t columns = 1; columns <= most_columns; ++columns) {
-    const int64_t most_rows = std::min(world / columns, t.rows);
-    for (int64_t rows = 1; rows <= most_rows; rows = std::max(rows + 1, rows * 5 / 4)) {
-      const int64_t part_rows = ceil_div(t.rows, rows);
-      const int64_t part_width = ceil_div(t.dim, columns);
-      const double seconds = cost_.shard(t, part_rows, part_width);
-      const double bytes =
-          std::max(shard_owner_bytes(config_, t, part_rows, part_width), bytes_limit);
-      const double score =
-          std::max(seconds, seconds_limit) +
-          seconds * static_cast<double>(rows * columns) / static_cast<double>(world);
-      if (bytes < best_bytes || (bytes == best_bytes && score < best_score)) {
-        best = {static_cast<int>(rows), static_cast<int>(columns)};
-        best_bytes = bytes;
-        best_score = score;
-      }
-    }
+Placement::Cuts Placement::cuts_of(double seconds, double bytes, double* mean) const {
+  Cuts cuts;
+  double sum = start_.mean_load() * start_.world();
+  for (const Division& division : divisions_.cheapest(seconds * (1 + kBoundError), bytes)) {
+    cuts.push_back(division.cut);
+    sum += division.total;
   }
-  return best;
-}
-
-Placement::Cuts Placement::first_cuts(double bytes_limit) const {
-  std::vector<double> seconds(tables_.size());
-  double mean = start_.mean_load();
-  for (size_t i = 0; i < tables_.size(); ++i) {
-    seconds[i] = cost_.shard(table(i), table(i).rows, table(i).dim);
-    mean += seconds[i] / start_.world();
-  }
-  Cuts cuts(tables_.size());
-  for (size_t i = 0; i < tables_.size(); ++i) {
-    if (!may_cut_[i]) continue;
-    const double bytes = shard_owner_bytes(config_, table(i), table(i).rows, table(i).dim);
-    if (bytes <= bytes_limit && seconds[i] <= mean * (1 + 1e-9)) continue;
-    cuts[i] = choose_cut(i, mean, bytes_limit);
-  }
+  if (mean != nullptr) *mean = sum / start_.world();
   return cuts;
 }
 
@@ -100,124 +84,130 @@ void Placement::append_pieces(size_t i, Cut cut, std::vector<Piece>& pieces) con
     Piece& piece = known->second;
     if (is_new) {
       piece.seconds = cost_.shard(table(i), rows, width);
-      piece.bytes = shard_owner_bytes(config_, table(i), rows, width);
+      piece.bytes = cost_.bytes(table(i), rows, width);
     }
     piece.shard = shard;
     pieces.push_back(piece);
   }
 }
 
-std::vector<Placement::Piece> Placement::pieces_of(const Cuts& cuts) const {
+/// Places the pieces, the largest first, each on the lightest rank that has `room`, or on the
+/// emptiest if none has.
+Refinement Placement::placed(const Cuts& cuts, double room) {
   std::vector<Piece> pieces;
   for (size_t i = 0; i < tables_.size(); ++i) append_pieces(i, cuts[i], pieces);
-  double seconds = 0;
-  for (const Piece& piece : pieces) seconds += piece.seconds;
-  const double room = start_.capacity() * start_.world();
-  for (Piece& piece : pieces) {
-    piece.weight =
-        std::max(seconds > 0 ? piece.seconds / seconds : 0.0, room > 0 ? piece.bytes / room : 0.0);
+  work_ += static_cast<int64_t>(pieces.size());
+  double seconds = 0, bytes = 0;
+  for (const Piece& piece : pieces) {
+    seconds += piece.seconds;
+    bytes += piece.bytes;
   }
-  return pieces;
-}
-
-Placement::Outcome Placement::place(const Cuts& cuts, const Bounds& bounds) const {
-  Outcome outcome{pieces_of(cuts), start_};
-  std::stable_sort(outcome.pieces.begin(), outcome.pieces.end(),
-                   [](const Piece& a, const Piece& b) { return a.weight > b.weight; });
-  double seconds = 0;
-  for (const Piece& piece : outcome.pieces) seconds += piece.seconds;
-  Balance& balance = outcome.balance;
+  // The larger of a piece's shares of all seconds and of all bytes.
+  const auto weight = [&](const Piece& piece) {
+    return std::max(piece.seconds / seconds, piece.bytes / bytes);
+  };
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [&](const Piece& a, const Piece& b) { return weight(a) > weight(b); });
+  Balance balance = start_;
+  balance.set_capacity(room > 0 ? room
+                                : kUnknownRoom * (bytes + start_.total_bytes()) / start_.world());
   balance.set_slack(kEqualLoads * (start_.mean_load() + seconds / start_.world()));
   // Pieces of one table are placed in a few runs, so the taken ranks seldom change.
   std::unordered_map<int, std::vector<int>> owners;
   std::vector<int>* taken = nullptr;
   int table_of_run = -1;
-  for (Piece& piece : outcome.pieces) {
+  for (Piece& piece : pieces) {
     if (piece.shard.table != table_of_run) {
       table_of_run = piece.shard.table;
       taken = &owners[table_of_run];
       balance.set_taken(*taken);
     }
-    const int rank = balance.pick(piece.bytes);
-    piece.shard.rank = rank;
-    taken->push_back(rank);
-    balance.take(rank);
-    balance.add(rank, piece.seconds, piece.bytes);
-    outcome.refused =
-        (!bounds.may_overflow && balance.overflows()) || balance.load(rank) >= bounds.refused_load;
-    if (outcome.refused) return outcome;
+    piece.shard.rank = balance.pick(piece.bytes);
+    taken->push_back(piece.shard.rank);
+    balance.take(piece.shard.rank);
+    balance.add(piece.shard.rank, piece.seconds, piece.bytes);
   }
-  // A rank without a piece may have a larger load from the start.
-  outcome.refused = balance.max_load() >= bounds.refused_load;
-  return outcome;
+  return {config_, cost_, std::move(pieces), balance, may_cut_};
 }
 
-/// Cuts the most costly part on the rank of largest load further, as long as that lowers the load.
-void Placement::balance_further(Outcome& outcome, Cuts cuts, double bytes_limit) const {
-  std::vector<char> tried(tables_.size(), 0);
-  std::unordered_map<int, size_t> index;
-  for (size_t i = 0; i < tables_.size(); ++i) index[tables_[i]] = i;
-  for (int trial = 0; trial < kTrials; ++trial) {
-    const Balance& balance = outcome.balance;
-    if (balance.max_load() <= kBalanced * balance.mean_load()) break;
-    const int heaviest = balance.heaviest();
-    std::optional<size_t> chosen;
-    double seconds = 0;
-    for (const Piece& piece : outcome.pieces) {
-      if (piece.shard.rank != heaviest) continue;
-      const size_t i = index[piece.shard.table];
-      if (may_cut_[i] && !tried[i] && piece.seconds > seconds) {
-        chosen = i;
-        seconds = piece.seconds;
-      }
+/// The lightest plan that needs at most `room` on each rank.
+std::vector<Piece> Placement::within(double room) {
+  std::optional<Refinement> best;
+  for (const double part : kParts) {
+    if (best && best->most_bytes() <= room &&
+        (work_ > kMostWork || best->most_seconds() <= kNear * least_)) {
+      break;
     }
-    if (!chosen) break;
-    tried[*chosen] = 1;
-    const Cut before = cuts[*chosen];
-    cuts[*chosen] = choose_cut(*chosen, 0.6 * seconds, bytes_limit);
-    if (cuts[*chosen] == before) continue;
-    Outcome next = place(cuts, {false, 0.99 * balance.max_load()});
-    if (next.refused) {
-      cuts[*chosen] = before;
+    Refinement next = placed(cuts_of(part * least_, std::min(part, 1.0) * room), room);
+    next.lower_bytes(room, std::numeric_limits<double>::infinity());
+    next.lower_seconds(kNear * least_, std::max(room, next.most_bytes()));
+    work_ += kWorkOfChange * next.changes();
+    const double over = std::max(next.most_bytes(), room);
+    const double best_over = best ? std::max(best->most_bytes(), room) : 0;
+    if (best && (over > best_over ||
+                 (over == best_over && next.most_seconds() > kWorthFiner * best->most_seconds()))) {
       continue;
     }
-    outcome = std::move(next);
-    std::fill(tried.begin(), tried.end(), char{0});
+    best.emplace(std::move(next));
   }
+  return best->pieces();
+}
+
+/// A light plan in which bytes are even.
+std::vector<Piece> Placement::balanced(double mean_bytes, int64_t most_work) {
+  constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+  std::vector<Piece> best;
+  double best_score = std::numeric_limits<double>::infinity();
+  const auto consider = [&](const Refinement& plan) {
+    const double seconds = std::max(kNear, plan.most_seconds() / least_);
+    const double bytes = std::max(kEvenBytes, plan.most_bytes() / plan.mean_bytes());
+    const double score = seconds * std::pow(std::max(seconds / kEven, 1.0), kExcessMatters) *
+                         std::pow(bytes, kBytesMatter);
+    if (score > kWorthFiner * best_score) return;
+    best = plan.pieces();
+    best_score = score;
+  };
+  for (const double part : kParts) {
+    for (const double share : kByteShares) {
+      if (!best.empty() && (work_ >= most_work || best_score <= kGood)) return best;
+      double mean = 0;
+      const Cuts cuts = cuts_of(part * least_, share * mean_bytes, &mean);
+      if (mean > kMostCuts * least_ && !(best.empty() && std::isinf(share))) continue;
+      Refinement plan = placed(cuts, 0);
+      const double even = kEvenBytes * plan.mean_bytes();
+      plan.lower_seconds(kNear * least_, even);
+      plan.lower_bytes(even, std::max(plan.most_seconds(), kNear * least_));
+      plan.lower_seconds(kNear * least_, std::max(even, plan.most_bytes()));
+      consider(plan);
+      work_ += kWorkOfChange * plan.changes();
+      if (plan.most_seconds() <= kEven * least_) continue;
+      plan.lower_seconds(kEven * least_, kNoLimit);
+      plan.lower_bytes(even, std::max(plan.most_seconds(), kEven * least_));
+      consider(plan);
+    }
+  }
+  return best;
 }
 
 /// Bytes of all tables, uncut. No plan needs fewer.
 double Placement::least_bytes() const {
   double bytes = start_.total_bytes();
   for (size_t i = 0; i < tables_.size(); ++i) {
-    bytes += shard_owner_bytes(config_, table(i), table(i).rows, table(i).dim);
+    bytes += cost_.bytes(table(i), table(i).rows, table(i).dim);
   }
   return bytes;
 }
 
-void Placement::limit_room() {
-  const double mean = least_bytes() / start_.world();
-  if (start_.capacity() <= 0) {
-    start_.set_capacity(kUnknownRoom * mean);
-  } else if (mean > start_.capacity()) {
-    start_.set_capacity(kTightRoom * mean);
-  }
-}
-
 std::vector<Shard> Placement::shards() {
-  limit_room();
-  // Parts that are nearly as large as a rank's room leave gaps that only smaller parts can fill.
-  double limit = start_.capacity();
-  Cuts cuts = first_cuts(limit);
-  Outcome outcome = place(cuts, {});
-  for (int finer = 2; finer <= kFinest && outcome.balance.overflows(); finer *= 2) {
-    limit = start_.capacity() / finer;
-    cuts = first_cuts(limit);
-    outcome = place(cuts, {finer == kFinest});
-  }
-  if (!outcome.balance.overflows()) balance_further(outcome, std::move(cuts), limit);
+  if (tables_.empty()) return {};
+  const double mean = least_bytes() / start_.world();
+  const bool known = start_.capacity() >= mean && start_.capacity() > 0;
+  // A plan that does not fit need not be the best of them.
+  const int64_t most_work = start_.capacity() > 0 ? 0 : kMostWork;
   std::vector<Shard> shards;
-  for (const Piece& piece : outcome.pieces) shards.push_back(piece.shard);
+  for (const Piece& piece : known ? within(start_.capacity()) : balanced(mean, most_work)) {
+    shards.push_back(piece.shard);
+  }
   return shards;
 }
 

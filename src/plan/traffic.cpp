@@ -1,5 +1,6 @@
 #include "dlrm/plan/traffic.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "dlrm/wire/message_bytes.h"
@@ -25,6 +26,27 @@ double expected_unique_rows(double rows, double lookups) {
   return -rows * std::expm1(lookups * std::log1p(-1.0 / rows));
 }
 
+double expected_unique_rows(int64_t rows, double lookups, double alpha) {
+  if (alpha == 0) return expected_unique_rows(static_cast<double>(rows), lookups);
+  // The share of ids below a row: ((row + 1)^g − 1) / ((rows + 1)^g − 1), g = 1 − alpha.
+  const double g = 1 - alpha;
+  const auto area = [&](int64_t row) {
+    const double log = std::log1p(static_cast<double>(row));
+    return g == 0 ? log : std::expm1(g * log) / g;
+  };
+  const double all = area(rows);
+  double unique = 0;
+  // Rows that are near to each other are about equally hot.
+  for (int64_t begin = 0; begin < rows;) {
+    const int64_t end = std::min(rows, begin + 1 + begin / 8);
+    const auto count = static_cast<double>(end - begin);
+    const double share = (area(end) - area(begin)) / all / count;
+    unique -= count * (share < 1 ? std::expm1(lookups * std::log1p(-share)) : -1.0);
+    begin = end;
+  }
+  return unique;
+}
+
 bool lengths_travel(const TableConfig& table, Range rows) { return rows.size() < table.rows; }
 
 double id_bytes_per_sample(const TableConfig& table, Range rows) {
@@ -43,10 +65,13 @@ bool returns_only_non_empty_bags(RoutingMode mode, int64_t hotness, Range rows,
 double expected_vectors(RoutingMode mode, const TableConfig& table, Range rows) {
   double vectors = 0;
   for (const FeatureConfig& feature : table.features) {
-    const bool all = !returns_only_non_empty_bags(mode, feature.hotness, rows, table.rows);
+    if (!returns_only_non_empty_bags(mode, feature.hotness, rows, table.rows)) {
+      vectors += 1;
+      continue;
+    }
     const double empty =
         std::pow(1.0 - share_of(rows, table.rows), static_cast<double>(feature.hotness));
-    vectors += all ? 1.0 : 1.0 - empty;
+    vectors += 1.0 - empty;
   }
   return vectors;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""How long dlrm-plan takes for many ranks: CPU seconds of the whole program, which makes the plan, describes it and
-writes it. Prints one line per config and number of ranks.
+"""How long dlrm-plan takes for many ranks, and how even its plans are: CPU seconds of the whole program, which makes the
+plan, describes it and writes it, and the heaviest rank over the least possible. Prints one line per config and number
+of ranks.
 
   tests/bench/plan_times.py [--program build/cpu/bin/dlrm-plan] [--ranks 4096,65536] [--device-memory GiB] [CONFIG...]
 
@@ -9,6 +10,7 @@ Without a CONFIG it takes all of configs/.
 import argparse
 import glob
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -28,7 +30,7 @@ def shards_of(path):
 
 
 def measure(program, config, ranks, memory):
-    """CPU seconds and shards of one plan."""
+    """CPU seconds, shards, and the ratios of cost and memory of one plan."""
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "plan.json")
         words = [program, config, "--ranks", str(ranks), "--output", output]
@@ -39,7 +41,8 @@ def measure(program, config, ranks, memory):
         seconds = child_seconds() - before
         if done.returncode:
             sys.exit(f"{' '.join(words)}: {done.stderr.strip()}")
-        return seconds, shards_of(output)
+        ratios = re.search(r"over a lower bound: cost ([0-9.]+), memory ([0-9.]+)", done.stdout)
+        return seconds, shards_of(output), ratios[1], ratios[2]
 
 
 def main():
@@ -50,11 +53,12 @@ def main():
     parser.add_argument("--device-memory", help="GiB of a rank; the report then says what would fit")
     arguments = parser.parse_args()
     configs = arguments.configs or sorted(glob.glob(os.path.join(ROOT, "configs", "**", "*.yaml"), recursive=True))
-    print(f"{'config':<40}{'ranks':>8}{'shards':>10}{'seconds':>10}")
+    print(f"{'config':<40}{'ranks':>8}{'shards':>10}{'seconds':>10}{'cost':>8}{'memory':>8}")
     for config in configs:
         for ranks in arguments.ranks.split(","):
-            seconds, shards = measure(arguments.program, config, int(ranks), arguments.device_memory)
-            print(f"{os.path.relpath(config, ROOT):<40}{ranks:>8}{shards:>10}{seconds:>10.2f}", flush=True)
+            seconds, shards, cost, memory = measure(arguments.program, config, int(ranks), arguments.device_memory)
+            name = os.path.relpath(config, ROOT)
+            print(f"{name:<40}{ranks:>8}{shards:>10}{seconds:>10.2f}{cost:>8}{memory:>8}", flush=True)
 
 
 if __name__ == "__main__":

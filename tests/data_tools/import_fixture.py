@@ -17,7 +17,7 @@ try:
     ABSENT = None
 except ImportError as error:
     pyarrow = yaml = None
-    ABSENT = f"pyarrow or PyYAML is missing ({error}): launch/install_deps.sh import"
+    ABSENT = f"{error.name or error} is missing (launch/install_deps.sh import)"
 
 from dlrm_dataset import Dataset  # noqa: E402
 
@@ -71,8 +71,8 @@ class Importing(unittest.TestCase):
 def main():
     """Runs the tests, with the reasons of those that are skipped."""
     result = unittest.main(exit=False).result
-    for test, reason in result.skipped:
-        print(f"skipped: {test}: {reason}")
+    for reason in sorted({reason for _, reason in result.skipped}):
+        print(f"skipped: {reason}")
     if result.wasSuccessful() and result.testsRun and len(result.skipped) >= result.testsRun:
         sys.exit(77)
     sys.exit(not result.wasSuccessful())

@@ -8,7 +8,7 @@ import os
 import numpy as np
 
 from dataset_test import content
-from import_fixture import Importing, main, pyarrow, yaml
+from import_fixture import Dataset, Importing, main, pyarrow, yaml
 
 SCHEMA = """
 label: click
@@ -90,7 +90,8 @@ class Formats(Files):
     def test_refuse_what_is_malformed(self):
         good = '{"y": 1, "a": 2, "t": [1]}\n'
         schema = "{label: y, dense: [a], sparse: [{column: t, list: true}]}"
-        for line, expected in (("{", "x.json:2: '{' is not JSON"), ("[1]", "x.json:2: '[1]' is not an object"),
+        for line, expected in (("{", "x.json:2: '{' is not JSON"), ("null", "x.json:2: 'null' is not an object"),
+                               ("[1]", "x.json:2: '[1]' is not an object"),
                                ('{"y": 1, "a": "q"}', "x.json:2: column a: 'q' is not a number"),
                                ('{"y": 1, "a": 1, "t": {"b": 1}}', "x.json:2: column t: '{\"b\": 1}' is no number"),
                                ('{"a": 1}', "x.json:2: column y: is missing"),
@@ -101,6 +102,7 @@ class Formats(Files):
                 self.assert_refused(expected, schema, path)
                 batch = self.imported(schema, path, "--skip-malformed")
                 self.assertEqual(self.lists(batch.sparse["t"]), [[1], [1]])
+        self.assert_refused("x.json:1: 'null' is not an object", "label: y", self.write("x.json", 'null\n{"y": 1}\n'))
         self.assert_refused("record 1: column y: '2' is neither", "label: y", self.parquet("x.parquet", [
             {"y": 1}, {"y": 2}]))
         self.assert_refused("column y has the type struct", "label: y", self.parquet("x.parquet", [{"y": {"a": 1}}]))
@@ -115,6 +117,24 @@ class Formats(Files):
         self.assert_refused("record 1: column u: the text is not UTF-8", schema, self.path("x.parquet"))
         batch = self.imported(schema, self.path("x.parquet"), "--skip-malformed")
         self.assertEqual(batch.sparse["u"].ids.tolist(), [1, 2])
+
+    def test_categories_of_a_data_frame(self):
+        coded = pyarrow.DictionaryArray.from_arrays([2, 1, None, 2], ["a", "b", "c"])
+        path = self.table("x.parquet", pyarrow.table({"y": [1, 0, 1, 1], "u": coded}))
+        self.assertEqual(self.imported("{label: y, sparse: [u]}", path).sparse["u"].ids.tolist(), [1, 2, 3, 1])
+        coded = pyarrow.DictionaryArray.from_arrays([2, 0, 2], ["a", "b", "c"])
+        path = self.table("x.parquet", pyarrow.table({"y": [1, 0, 1], "u": coded}))
+        self.imported("{label: y, sparse: [u]}", path)
+        self.assertEqual(Dataset(self.path("out.h5")).features["u"].rows, 3)
+
+    def test_a_category_without_a_value(self):
+        from dlrm_import.parquet import check_indices
+        good = pyarrow.DictionaryArray.from_arrays([0, None, 1], ["a", "b"])
+        check_indices(pyarrow.record_batch([good], ["u"]))
+        for index in (2, -1):
+            bad = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, index]), pyarrow.array(["a", "b"]), safe=False)
+            with self.assertRaises(pyarrow.ArrowInvalid):
+                check_indices(pyarrow.record_batch([bad], ["u"]))
 
     def test_times(self):
         import datetime

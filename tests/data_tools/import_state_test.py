@@ -30,6 +30,13 @@ class Dictionaries(Importing):
             self.assertEqual(file.read(), before)
         self.assertEqual(json.loads(before)["dictionaries"], {"u": ["a", "b", "c"]})
 
+    def test_of_other_features_are_kept(self):
+        kept = ["--dictionary", self.path("d.json")]
+        self.ids(["a"], *kept)
+        self.ids(["b"], *kept, schema="{label: y, sparse: [v]}", columns="v")
+        with open(self.path("d.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["dictionaries"], {"u": ["a"], "v": ["b"]})
+
     def test_have_a_threshold_for_new_values(self):
         schema = "{label: y, sparse: [{column: u, dictionary: {threshold: 2}}]}"
         kept = ["--dictionary", self.path("d.json")]

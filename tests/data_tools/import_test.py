@@ -2,6 +2,7 @@
 """`dlrm-data import`: what becomes of the columns of delimited text."""
 import numpy as np
 
+from dataset_test import content
 from import_fixture import Dataset, Importing, main
 
 LOG = """click,age,price,user,page,item,tags
@@ -38,10 +39,19 @@ class Columns(Importing):
 
     def test_hashes_as_dlrm_dataset_does(self):
         from dlrm_dataset import Hashed
-        batch = self.imported("{label: y, sparse: [{column: t, hash: 99}, {column: n, hash: 99, values: integer}]}",
-                              self.write("x.csv", "y,t,n\n0,abc,5\n1,,-7\n0,ä,12\n"))
-        self.assertEqual(batch.sparse["t"].ids.tolist(), Hashed(99).encode(np.array(["abc", "", "ä"])).tolist())
-        self.assertEqual(batch.sparse["n"].ids.tolist(), Hashed(99).encode(np.array([5, -7, 12])).tolist())
+        words = ["abc", "", "ä", "x" * 63, "x" * 64, "y" * 65, "z" * 300, "abcd"]
+        whole = [5, -7, 12, 1 << 40, 0, 1, 2, 3]
+        text = "".join(f"1,{word},{number}\n" for word, number in zip(words, whole))
+        batch = self.imported("{label: y, sparse: [{column: t, hash: 9999}, {column: n, hash: 99, values: integer}]}",
+                              self.write("x.csv", "y,t,n\n" + text))
+        self.assertEqual(batch.sparse["t"].ids.tolist(), Hashed(9999).encode(np.array(words)).tolist())
+        self.assertEqual(batch.sparse["n"].ids.tolist(), Hashed(99).encode(np.array(whole)).tolist())
+
+    def test_fill_and_log(self):
+        schema = "{label: y, dense: [{column: n, log: true, fill: 3}], sparse: [{column: u, fill: b}]}"
+        batch = self.imported(schema, self.write("x.csv", "y,n,u\n1,-2,a\n1,,\n0,7,b\n"))
+        np.testing.assert_allclose(batch.dense[:, 0], np.log1p([0, 3, 7]), rtol=1e-6)
+        self.assertEqual(batch.sparse["u"].ids.tolist(), [1, 2, 2])
 
     def test_labels_of_every_kind(self):
         path = self.write("x.csv", "y\n0.5\n3\n0\n")
@@ -84,12 +94,10 @@ class Text(Importing):
         np.testing.assert_array_equal(batch.sparse["u"].ids, np.argsort(np.argsort(first))[number] + 1)
         np.testing.assert_array_equal(np.diff(batch.sparse["w"].offsets), words)
         np.testing.assert_array_equal(batch.dense[:, 0], users % 2)
-        with open(self.path("out.h5"), "rb") as file:
-            once = file.read()
+        once = content(self.path("out.h5"))
         self.imported("{label: y, dense: [y], sparse: [u, {column: w, list: {separator: ' '}}]}", path,
                       "--threads", "1")
-        with open(self.path("out.h5"), "rb") as file:
-            self.assertTrue(once == file.read())
+        self.assertTrue(once == content(self.path("out.h5")))
 
     def test_a_byte_order_mark_and_no_last_line_end(self):
         batch = self.imported("{label: y}", self.write("x.csv", "\ufeffy,z\n1,0\n0,0"))
@@ -146,6 +154,14 @@ class Refused(Importing):
                 line = line if isinstance(line, bytes) else line.encode()
                 path = self.write("log.csv", LOG.encode() + line + b"\n0,1,1,x,/d,1,\n")
                 self.assert_refused(expected, SCHEMA, path)
+
+    def test_values_far_down_and_line_ends_in_quotes(self):
+        lines = ["y,a"] + [f"1,{n}" for n in range(600000)]
+        lines[400001] = "1,x"
+        self.assert_refused("x.csv:400002: column a: 'x' is not a number", "{label: y, dense: [a]}",
+                            self.write("x.csv", "\n".join(lines)))
+        self.assert_refused("x.csv:3: '1,\"b' has a quote that is not closed", "{label: y, sparse: [a]}",
+                            self.write("x.csv", 'y,a\n1,a\n1,"b\n0,c"\n1,d\n'))
 
     def test_values_are_skipped_and_counted(self):
         path = self.write("log.csv", LOG + "1,abc,1,new,/d,1,\n1,1\n\n0,1,1,x,/d,99,\n0,7,1,x,/d,1,red\n")

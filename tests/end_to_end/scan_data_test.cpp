@@ -124,6 +124,18 @@ TEST_F(ScannedData, APlanSaysWhetherTheSlowerTierKeepsUp) {
       << without.output;
 }
 
+TEST_F(ScannedData, APlanCountsNothingIfThatTakesMuchMemory) {
+  write_file(path("large.yaml"),
+             "{model: {dense_features: 1, top_mlp: [1], tables: [{name: large, rows: 600000000}]}, "
+             "data: {source: synthetic}, train: {global_batch_size: 8, steps: 2}, "
+             "memory: {tier: cached, cached: {fast: 1MiB}}}");
+  const Outcome plan = run_command("dlrm-plan large.yaml --ranks 1", path(""));
+  EXPECT_EQ(plan.code, 0) << plan.errors;
+  EXPECT_NE(plan.output.find("is unknown: counting takes 2.3 GiB of memory, and dlrm-plan "),
+            std::string::npos)
+      << plan.output;
+}
+
 TEST_F(ScannedData, IsRefusedIfNoTableIsCached) {
   const Outcome scan = run_command("dlrm-plan config.yaml --ranks 2 --scan-data", path(""));
   EXPECT_EQ(scan.code, 2);

@@ -82,13 +82,15 @@ class RunSuite(unittest.TestCase):
         log = os.path.join(self.folder.name, "ctest.xml")
         with open(log, "w", encoding="utf-8") as file:
             file.write('<testsuite><testcase name="program.1" time="2.5" status="fail"/>'
-                       '<testcase name="style.a" time="1" status="run"/><testcase name="style.b" status="fail"/></testsuite>')
+                       '<testcase name="style.a" time="1" status="run"/><testcase name="style.b" status="fail"/>'
+                       '<testcase name="c" status="notrun"><system-out>skipped: needs root\n</system-out></testcase></testsuite>')
         text = subprocess.run([sys.executable, os.path.join(TESTS, "report.py"), log], capture_output=True, text=True,
                               check=True).stdout
         self.assertRegex(text, r"program +2\.5 s +2 passed, 1 failed, 1 skipped")
         self.assertRegex(text, r"style +1\.0 s +1 passed, 1 failed, 0 skipped")
         self.assertRegex(text, r"no GPU here\n +\S+: A\.Two\n")
-        self.assertEqual(text.splitlines()[-1], "3 2 1")
+        self.assertRegex(text, r"needs root\n +\S+: c\n")
+        self.assertEqual(text.splitlines()[-1], "3 2 2")
 
 
 if __name__ == "__main__":

@@ -83,8 +83,8 @@ TEST(Auto, ATableThatNoRankCanHoldIsCut) {
   for (int t = 0; t < 30; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 64, {30}));
   RunConfig config = config_of(tables, 4096);
   config.train.sparse_optimizer.type = OptimizerRule::kSgd;
-  ASSERT_EQ(shards_of(make_plan(config, 4), 0).size(),
-            1u);                                 // its lookups alone do not require a cut
+  // Its lookups alone do not require a cut.
+  ASSERT_EQ(shards_of(make_plan(config, 4, {0x1p36, 0}), 0).size(), 1u);
   const double room = 6.5 * 1024 * 1024 * 1024;  // the table is 9.5 GiB
   const Plan plan = make_plan(config, 4, {room, 0});
   EXPECT_GT(shards_of(plan, 0).size(), 1u);
@@ -164,7 +164,7 @@ TEST(Auto, ACutThatLeavesTheLargestLoadIsNotMade) {
   const RunConfig config = config_of(tables, 4096);
   const CostModel cost(config, 3, {});
   const auto shards = [&](double tables_of_load) {
-    Balance start(3, 0);
+    Balance start(3, 0x1p50);
     start.add(0, tables_of_load * cost.shard(tables[0], tables[0].rows, tables[0].dim), 0);
     return Placement(config, cost, start, {0, 1, 2}, {1, 1, 1}).shards().size();
   };

@@ -81,8 +81,8 @@ TEST(CachedTiers, AMiddleTierTakesMemoryForItsRecordsAndAMap) {
   const Plan plan = make_plan(config, 1);
   const double without = cache_bytes(config, plan, 0).rest;
   config.memory.cached.middle = "25%";
-  // A quarter of 12288 records of 128 bytes, 24 bytes for each of them, and 4 for each row.
-  EXPECT_EQ(cache_bytes(config, plan, 0).rest - without, 3072 * (128 + 24) + 12288 * 4);
+  // A quarter of 12288 records of 128 bytes, 16 bytes for each of them, and 4 for each row.
+  EXPECT_EQ(cache_bytes(config, plan, 0).rest - without, 3072 * (128 + 16) + 12288 * 4);
   EXPECT_THAT(middle_slots(config.memory.cached, kTwo), ElementsAre(225, 75));
   EXPECT_THAT(middle_slots(CachedConfig(), kTwo), ElementsAre(0, 0));
 }
@@ -151,7 +151,7 @@ TEST(CachedTiers, MemoryIsThatOfSlotsMapsAndTheSlowerTier) {
   RunConfig config = cached_config();
   const Plan plan = make_plan(config, 1);
   const double row = 64 + 64;
-  const double map = 12288 * 4 + 6144 * 24;
+  const double map = 12288 * 4 + 6144 * 16;
   config.memory.cached.backing = "host";
   const RankMemory host = rank_memory(config, plan)[0];
   EXPECT_EQ(host.tables, 4096 * 64);
@@ -176,7 +176,7 @@ TEST(CachedTiers, OnAGpuSlotsAreInItsMemoryAndTheRestOnTheHost) {
     const double blocks = 2 * (slots * (bf16 ? 96 + 16 + 4 : 128 + 4) + 16);
     const RankMemory memory = rank_memory(config, make_plan(config, 1))[0];
     EXPECT_EQ(memory.cache, slots * (row + (bf16 ? 8 : 0)) + blocks);
-    EXPECT_EQ(memory.host_cache, 12288 * 4 + slots * 24 + 12288 * row + blocks);
+    EXPECT_EQ(memory.host_cache, 12288 * 4 + slots * 16 + 12288 * row + blocks);
     EXPECT_EQ(memory.host_total(), memory.host_cache);
   }
 }

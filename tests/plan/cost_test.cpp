@@ -87,5 +87,46 @@ TEST(CostModel, FourRanksShareANodeIfTheirNumberIsUnknown) {
   }
 }
 
+/// The sum over rows of the probability that a row is among the ids.
+TEST(UniqueRows, OfSkewedIdsAreTheSumOverRows) {
+  for (const double alpha : {0.5, 1.0, 1.05, 1.5}) {
+    for (const int64_t rows : {1, 2, 50, 20000}) {
+      const auto below = [&](double row) {
+        const auto power = [&](double x) {
+          return alpha == 1 ? std::log(x) : std::pow(x, 1 - alpha) - 1;
+        };
+        return power(row + 1) / power(static_cast<double>(rows) + 1);
+      };
+      for (const double lookups : {1.0, 100.0, 1e5}) {
+        double sum = 0;
+        for (int64_t row = 0; row < rows; ++row) {
+          const auto r = static_cast<double>(row);
+          sum += 1 - std::pow(1 - (below(r + 1) - below(r)), lookups);
+        }
+        EXPECT_NEAR(expected_unique_rows(rows, lookups, alpha) / sum, 1, 1e-2)
+            << alpha << ", " << rows << ", " << lookups;
+      }
+    }
+  }
+}
+
+TEST(UniqueRows, WithoutSkewAreUniform) {
+  EXPECT_EQ(expected_unique_rows(int64_t{1000}, 500, 0), expected_unique_rows(1000.0, 500));
+}
+
+TEST(CostModel, SkewedIdsUpdateFewerRows) {
+  RunConfig config = one_table();
+  const TableConfig& t = config.model.tables[0];
+  config.data.source = DataKind::kSynthetic;
+  config.data.synthetic.alpha = 1.2;
+  const double skewed = CostModel(config, 1, {}).shard(t, 500, 40);
+  config.data.source = DataKind::kHdf5;
+  const double uniform = CostModel(config, 1, {}).shard(t, 500, 40);
+  const double fewer =
+      0.5 * (expected_unique_rows(1000.0, 150) - expected_unique_rows(int64_t{1000}, 150, 1.2));
+  EXPECT_GT(fewer, 0);
+  EXPECT_NEAR(uniform - skewed, 2 * fewer * (192 + 384) / kSpeed.memory, 1e-15);
+}
+
 }  // namespace
 }  // namespace dlrm::plan_test

@@ -125,10 +125,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"549bd3cf87638cd3", "f8e25ff82f76af32", "3ccfde054946e24d",
-                                      "366dfa6a972df961", "7c09cc4af8ef88e7", "560bf689230f67f9",
-                                      "fc499e73e325d020", "5fb1b9245630eb69", "9c8c5b3542008bfa",
-                                      "b7c74b6fd552c3b2", "632683d07bd3b9f9", "2181b475360f072b"}));
+            (std::vector<std::string>{"dcdfc93dacc184b5", "296555513e1fc970", "5721375d2de00350",
+                                      "9d6276710417d91a", "c8ae34df09c5b55d", "7b26add6881e0d59",
+                                      "48846d4ecb57a2af", "2784cb6468db2325", "1fdad50a672f6181",
+                                      "ef371a2190aa4060", "47eca23ebc857234", "7ba2c5f5b5d257ad"}));
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ TEST(Report, OfACpuShowsLoadsMemoryAndAdvice) {
 max/mean                        1.39            1.38            1.28           1.27
 exchange of a step, MiB over all ranks: ids 2.1, pooled 25.3, gradients 25.3, data-parallel gradients 1.9
 nodes: 2 of 3 ranks, the fullest with 3.346 GiB
+heaviest rank over a lower bound: cost 1.84, memory 1.42
 memory of rank 2, the fullest, GiB:
   tables                                     0.625
   optimizer state of tables                  0.625
@@ -78,7 +79,7 @@ memory of rank 2, the fullest, GiB:
   total                                      1.376
   available                                  1.200
   largest there: 'columns' rows [0, 2097152) columns [16, 64) 0.750 GiB, 'grid' rows [0, 4194304) columns [0, 16) 0.500 GiB, 'small' (data-parallel) 0.000 GiB
-  would fit: sharding.strategy: auto on 4 ranks, which cuts 'columns'
+  would fit: sharding.strategy: auto on 4 ranks, which cuts 'columns', 'whole'
 does not fit: needs 1.376 GiB a rank of 1.200 GiB
 )");
 }
@@ -97,10 +98,13 @@ in the host's memory: 2 shards, 1 data-parallel table: 'rows', 'grid', 'small'
 exchange of a step, MiB over all ranks: ids 2.1, pooled 25.3, gradients 25.3, data-parallel gradients 1.9
 )";
 
+const std::string kGpuRatios = "heaviest rank over a lower bound: cost 1.84, memory 1.28\n";
+
 TEST(Report, OfAGpuShowsBothMemories) {
   RunConfig config = four_cuts();
   config.device = DeviceKind::kCuda;
-  EXPECT_EQ(report(config, plan_with_host(), {}), kGpuLoads + R"(memory of rank 2, the fullest, GiB:
+  EXPECT_EQ(report(config, plan_with_host(), {}),
+            kGpuLoads + kGpuRatios + R"(memory of rank 2, the fullest, GiB:
   tables                                     0.375
   optimizer state of tables                  0.375
   dense parameters, gradients, state         0.000
@@ -118,7 +122,7 @@ TEST(Report, OfAGpuShowsBothMemories) {
 needs 1.399 GiB a rank, and 0.750 GiB in the host's memory
 )");
   EXPECT_EQ(report(config, plan_with_host(), {2.0 * kGiB, 0, 0.9 * kGiB}),
-            kGpuLoads + R"(memory of rank 2, the fullest, GiB:
+            kGpuLoads + kGpuRatios + R"(memory of rank 2, the fullest, GiB:
   tables                                     0.375
   optimizer state of tables                  0.375
   dense parameters, gradients, state         0.000
@@ -142,6 +146,7 @@ TEST(Report, ShowsTheRankWhoseHostMemoryIsTooSmall) {
   config.device = DeviceKind::kCuda;
   EXPECT_EQ(report(config, plan_with_host(), {2.0 * kGiB, 2, 0.25 * kGiB}),
             kGpuLoads + R"(nodes: 2 of 2 ranks, the fullest with 3.030 GiB
+heaviest rank over a lower bound: cost 1.83, memory 1.28
 memory of rank 1, the fullest, GiB:
   tables                                     0.125
   optimizer state of tables                  0.125
@@ -158,7 +163,7 @@ memory of rank 1, the fullest, GiB:
   total of the host's memory                 0.750
   available                                  0.250
   largest there: 'rows' rows [2097152, 8388608) columns [0, 16) (host) 0.750 GiB, 'columns' rows [0, 2097152) columns [0, 16) 0.250 GiB, 'small' (data-parallel) 0.000 GiB
-  would fit: sharding.strategy: auto on 4 ranks, which cuts 'columns', 'grid'
+  would fit: sharding.strategy: auto on 4 ranks, which cuts 'columns', 'whole'
 does not fit: needs 1.399 GiB a rank of 2.000 GiB, and 0.750 GiB of 0.250 GiB in the host's memory
 )");
 }
@@ -176,6 +181,7 @@ TEST(Report, OfOneRankWithoutExchangeIsInTheSingular) {
 max/mean                        1.00            1.00            1.00           1.00
 exchange of a step, MiB over all ranks: ids 0.0, pooled 0.0, gradients 0.0, data-parallel gradients 0.0
 nodes: 1 of 1 rank, the fullest with 0.267 GiB
+heaviest rank over a lower bound: cost 1.00, memory 1.01
 memory of rank 0, the fullest, GiB:
   tables                                     0.062
   optimizer state of tables                  0.062
@@ -355,9 +361,9 @@ TEST(WhatWouldFit, ManyRanksAreFoundNearly) {
   config.model.tables = {table("huge", int64_t{1} << 30, 16)};
   // 64 GiB. Above 64 ranks the search ends within a thirty-second of the smallest number.
   EXPECT_EQ(what_would_fit(config, make_plan(config, 2), {0.5 * kGiB}),
-            "152 ranks with sharding.strategy: auto");
+            "132 ranks with sharding.strategy: auto");
   EXPECT_EQ(what_would_fit(config, make_plan(config, 150), {0.3 * kGiB}),
-            "240 ranks with sharding.strategy: auto");
+            "214 ranks with sharding.strategy: auto");
 }
 
 TEST(WhatWouldFit, AnUnknownMemoryOfTheDeviceIsNoLimit) {

@@ -5,7 +5,8 @@
 #include "dlrm/core/partition.h"
 
 /// The expected traffic of the embedding exchange in a step, and the choices that depend on it. Ids
-/// are taken as uniform over their table's rows, and every bag has its config's hotness.
+/// are taken as uniform over their table's rows unless a function has alpha, and every bag has its
+/// config's hotness.
 namespace dlrm {
 
 /// Ids that one sample looks up in a table: the sum of its features' hotness.
@@ -13,6 +14,10 @@ double hotness_of(const TableConfig& table);
 
 /// Distinct rows among `lookups` uniform ids: rows·(1 − (1 − 1/rows)^lookups).
 double expected_unique_rows(double rows, double lookups);
+
+/// Distinct rows among `lookups` ids that `data.synthetic.alpha` skews, within 1 %. Needs time
+/// log(rows).
+double expected_unique_rows(int64_t rows, double lookups, double alpha);
 
 // ---- Ids
 

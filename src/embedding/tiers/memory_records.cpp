@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -12,6 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int64_t kWordBits = 64;
+/// Rows are far apart in memory. So many rows ahead, a record is brought to the processor.
+constexpr size_t kAhead = 16;
 
 class MemoryRecords final : public RecordStore {
  public:
@@ -24,6 +27,7 @@ class MemoryRecords final : public RecordStore {
     const auto start = Clock::now();
     int64_t found = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
+      if (i + kAhead < rows.size()) fetch_ahead(rows[i + kAhead]);
       written[i] = (word(rows[i]).load(std::memory_order_relaxed) & bit(rows[i])) != 0;
       if (!written[i]) continue;
       std::memcpy(out + static_cast<int64_t>(i) * record_bytes_, record(rows[i]), size());
@@ -36,6 +40,7 @@ class MemoryRecords final : public RecordStore {
   void write(View<const int64_t> rows, const std::byte* records) override {
     const auto start = Clock::now();
     for (size_t i = 0; i < rows.size(); ++i) {
+      if (i + kAhead < rows.size()) fetch_ahead(rows[i + kAhead]);
       std::memcpy(record(rows[i]), records + static_cast<int64_t>(i) * record_bytes_, size());
       // Another row of the word may be read at the same time, but not this one.
       word(rows[i]).fetch_or(bit(rows[i]), std::memory_order_relaxed);
@@ -60,6 +65,13 @@ class MemoryRecords final : public RecordStore {
   std::byte* record(int64_t row) { return records_.data() + row * record_bytes_; }
   std::atomic_ref<uint64_t> word(int64_t row) {
     return std::atomic_ref<uint64_t>(written_[row / kWordBits]);
+  }
+  void fetch_ahead(int64_t row) {
+    constexpr int64_t kLine = 64, kMostLines = 8;  // the processor fetches the rest by itself
+    __builtin_prefetch(&written_[row / kWordBits], 1);
+    for (int64_t at = 0; at < std::min(record_bytes_, kMostLines * kLine); at += kLine) {
+      __builtin_prefetch(record(row) + at, 1);
+    }
   }
   static uint64_t bit(int64_t row) { return uint64_t{1} << (row % kWordBits); }
 

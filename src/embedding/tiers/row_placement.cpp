@@ -4,6 +4,8 @@
 #include <chrono>
 #include <unordered_set>
 
+#include <omp.h>
+
 #include "dlrm/core/error.h"
 
 namespace dlrm {
@@ -43,6 +45,7 @@ std::unordered_set<int64_t> other_rows(const SlotMap& map, const PlacedIds& grou
 RowPlacement::RowPlacement(bool looks_ahead, std::unique_ptr<RecordStream> stream)
     : looks_ahead_(looks_ahead),
       stream_(std::move(stream)),
+      threads_(stream_ ? omp_get_max_threads() : 1),
       writer_([this](const std::exception_ptr& error) { fail(error); }),
       mover_([this](const std::exception_ptr& error) { fail(error); }),
       planner_([this](const std::exception_ptr& error) { fail(error); }) {}
@@ -237,8 +240,9 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
 FastNeed RowPlacement::place_groups(std::vector<PlacedIds>& ids) {
   FastNeed needed;
   int64_t accesses = 0, rows = 0;
+  for (const PlacedIds& group : ids) accesses += group.count;
+  if (threads_ > 1) place_at_once(ids);
   for (size_t g = 0; g < ids.size(); ++g) {
-    accesses += ids[g].count;
     if (place_ids(ids[g])) continue;
     const int64_t slots = slots_needed(ids, g);
     needed = std::max(needed, bytes_for_[static_cast<size_t>(ids[g].cache)](slots));
@@ -248,6 +252,19 @@ FastNeed RowPlacement::place_groups(std::vector<PlacedIds>& ids) {
   counters_.accesses += accesses;
   counters_.rows += rows;
   return needed;
+}
+
+/// Places the ids of all caches at the same time. In a cache with too few free slots, the ids are
+/// unchanged from the first one that has none.
+void RowPlacement::place_at_once(std::vector<PlacedIds>& ids) {
+#pragma omp parallel for schedule(dynamic) num_threads(threads_)
+  for (size_t c = 0; c < caches_.size(); ++c) {
+    for (PlacedIds& group : ids) {
+      if (group.cache != static_cast<int>(c)) continue;
+      group = rest_of(group, place_in(caches_[c]->map(), group, changes_[c]));
+      if (group.count > 0) break;
+    }
+  }
 }
 
 /// Returns the same as place_groups().

@@ -32,7 +32,8 @@ namespace dlrm {
 /// writes to the slower tier. The placing thread waits if the batches in flight use all slots.
 class RowPlacement {
  public:
-  /// `stream` is null if the host sees the slots' memory.
+  /// `stream` is null if the host sees the slots' memory. If it is not, all threads of the host
+  /// place a batch. Otherwise they are busy with a step.
   explicit RowPlacement(bool looks_ahead, std::unique_ptr<RecordStream> stream = nullptr);
   ~RowPlacement();
   RowPlacement(const RowPlacement&) = delete;
@@ -98,6 +99,7 @@ class RowPlacement {
   void place_batch(int64_t batch, std::vector<PlacedIds> ids,
                    const std::vector<PlacedOrder>& orders);
   FastNeed place_groups(std::vector<PlacedIds>& ids);
+  void place_at_once(std::vector<PlacedIds>& ids);
   FastNeed count_groups(const std::vector<PlacedIds>& ids);
   bool place_ids(PlacedIds& group);
   int64_t slots_needed(const std::vector<PlacedIds>& ids, size_t from) const;
@@ -112,6 +114,7 @@ class RowPlacement {
 
   const bool looks_ahead_;
   const std::unique_ptr<RecordStream> stream_;
+  const int threads_;  ///< that place a batch
   std::vector<std::unique_ptr<RowCache>> caches_;
   std::vector<std::function<FastNeed(int64_t)>> bytes_for_;  ///< by cache
   std::vector<RowCounts> counts_;                            ///< by cache, if rows are counted

@@ -6,17 +6,19 @@
 
 namespace dlrm {
 
-constexpr int64_t kEmptySlot = -2, kNoBatch = -1;
+constexpr int32_t kEmptySlot = -2, kNoBatch = -1;
 
-/// What a SlotMap knows of a slot.
+/// What a SlotMap knows of a slot. Small, since the states of a batch's rows are far apart in
+/// memory.
 struct SlotState {
-  int64_t batch = kEmptySlot;  ///< the last batch that uses its row, or kNoBatch
-  int32_t pins = 0;            ///< batches in flight that use it
-  uint8_t uses = 0;            ///< recent ones, at most kMostSlotUses
-  bool dirty = false;
-  bool kept = false;  ///< its row leaves only if every slot without pins is kept
+  int32_t batch = kEmptySlot;  ///< the last batch that uses its row, or kNoBatch
+  uint16_t pins = 0;           ///< batches in flight that use it
+  uint8_t uses : 6 = 0;        ///< recent ones, at most kMostSlotUses
+  bool dirty : 1 = false;
+  bool kept : 1 = false;  ///< its row leaves only if every slot without pins is kept
 };
-constexpr uint8_t kMostSlotUses = 3;
+static_assert(sizeof(SlotState) == 8);
+constexpr int kMostSlotUses = 3;
 
 /// Chooses the slots that rows take. The rows that held them leave.
 class SlotChoice {

@@ -6,6 +6,13 @@
 #include "dlrm/core/error.h"
 
 namespace dlrm {
+namespace {
+
+/// Rows are far apart in memory. So many ids ahead, their entries are brought to the processor.
+constexpr size_t kAhead = 16;
+constexpr size_t kMostPins = std::numeric_limits<decltype(SlotState::pins)>::max();
+
+}  // namespace
 
 SlotMap::SlotMap(int64_t rows, int64_t slots, std::unique_ptr<SlotChoice> choice)
     : slot_of_(static_cast<size_t>(rows), -1),
@@ -17,14 +24,15 @@ SlotMap::SlotMap(int64_t rows, int64_t slots, std::unique_ptr<SlotChoice> choice
 }
 
 void SlotMap::begin() {
+  DLRM_CHECK(batch_ < std::numeric_limits<int32_t>::max() && batches_.size() < kMostPins);
   ++batch_;
-  batches_.emplace_back();
+  batches_.push_back(std::move(spare_));
+  batches_.back().clear();
 }
 
 template <class Id>
 int64_t SlotMap::place(View<Id> ids, std::vector<SlotChange>& changes) {
-  // Rows are far apart in memory. The map's entries, and then the slots' states, are fetched ahead.
-  constexpr size_t kAhead = 16;
+  // The map's entries, and then the slots' states, are fetched ahead.
   for (size_t i = 0; i < ids.size(); ++i) {
     if (i + 2 * kAhead < ids.size()) {
       __builtin_prefetch(&slot_of_[static_cast<size_t>(ids[i + 2 * kAhead])], 1);
@@ -89,19 +97,24 @@ void SlotMap::use(int64_t slot) {
     ++pinned_;
     kept_unpinned_ -= state.kept;
   }
-  state.uses = static_cast<uint8_t>(std::min<int>(state.uses + 1, kMostSlotUses));
+  if (state.uses < kMostSlotUses) ++state.uses;
   batches_.back().push_back(static_cast<int32_t>(slot));
 }
 
 void SlotMap::release(bool updated) {
   DLRM_CHECK(!batches_.empty(), "no batch is placed");
-  for (const int32_t slot : batches_.front()) {
-    SlotState& state = states_[static_cast<size_t>(slot)];
+  const std::vector<int32_t>& slots = batches_.front();
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (i + kAhead < slots.size()) {
+      __builtin_prefetch(&states_[static_cast<size_t>(slots[i + kAhead])], 1);
+    }
+    SlotState& state = states_[static_cast<size_t>(slots[i])];
     state.dirty |= updated;
     if (--state.pins > 0) continue;
     --pinned_;
     kept_unpinned_ += state.kept;
   }
+  spare_ = std::move(batches_.front());
   batches_.pop_front();
 }
 

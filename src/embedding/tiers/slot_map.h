@@ -74,7 +74,8 @@ class SlotMap {
   std::vector<int64_t> row_of_;
   std::vector<SlotState> states_;
   std::deque<std::vector<int32_t>> batches_;  ///< slots of each batch in flight, the oldest first
-  int64_t batch_ = -1;                        ///< number of the current batch
+  std::vector<int32_t> spare_;                ///< memory for the next of them
+  int32_t batch_ = -1;                        ///< number of the current batch
   int64_t pinned_ = 0;                        ///< slots with pins
   std::vector<bool> kept_;                    ///< by row; empty if none is kept
   int64_t kept_unpinned_ = 0;                 ///< slots of kept rows without pins

@@ -1,0 +1,71 @@
+#include "bound.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "division.h"
+#include "memory.h"
+
+namespace dlrm {
+double least_heaviest(const RunConfig& config, const CostModel& cost) {
+  TableDivisions divisions(config, cost);
+  DivisionLimits any;
+  any.replica = std::numeric_limits<double>::infinity();
+  for (const TableConfig& table : config.model.tables) divisions.add(table, any);
+  return divisions.least_heaviest(0);
+}
+
+double heaviest_rank(const ModelConfig& model, const Plan& plan, const CostModel& cost) {
+  double replicas = 0;
+  for (const int t : plan.data_parallel)
+    replicas += cost.replica(model.tables[static_cast<size_t>(t)]);
+  std::vector<double> seconds(static_cast<size_t>(plan.world), replicas);
+  std::map<std::pair<int, std::pair<int64_t, int64_t>>, double> known;  // by table and shape
+  for (const Shard& shard : plan.shards) {
+    const int64_t rows = shard.rows.size(), width = shard.columns.size();
+    const auto [found, is_new] = known.try_emplace({shard.table, {rows, width}});
+    if (is_new) {
+      found->second = cost.shard(model.tables[static_cast<size_t>(shard.table)], rows, width);
+    }
+    seconds[static_cast<size_t>(shard.rank)] += found->second;
+  }
+  return *std::max_element(seconds.begin(), seconds.end());
+}
+
+LeastMemory least_memory(const RunConfig& config, int world) {
+  const int64_t local = config.train.global_batch_size / world;
+  LeastMemory least;
+  least.common = dense_bytes(config) + activation_bytes(config, local) +
+                 local_exchange_bytes(config, local) + library_bytes(config) +
+                 input_bytes(config, local);
+  // Without padding, which depends on the cut. Row-wise state is at least a float of each row.
+  const double states = traits_of(config.train.sparse_optimizer.type).state_count();
+  const bool rowwise = traits_of(config.train.sparse_optimizer.type).rowwise();
+  for (const TableConfig& table : config.model.tables) {
+    if (config.memory.tier_of(table.name) == MemoryTier::kCached) continue;
+    const auto rows = static_cast<double>(table.rows), dim = static_cast<double>(table.dim);
+    const double held = rows * (dim * static_cast<double>(size_of(table.dtype)) +
+                                4.0 * states * (rowwise ? 1.0 : dim));
+    const double buffers = owner_exchange_bytes(config, table, table.dim) +
+                           world * shard_message_bytes(config, table, table.dim, local);
+    const double copies = world * (held + replicated_gradient_bytes(config, table, world));
+    least.tables += std::min(held + buffers, copies);
+  }
+  return least;
+}
+
+PlanRatios plan_ratios(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
+  const CostModel cost(config, plan.world, options);
+  double fullest = 0;
+  for (const RankMemory& rank : rank_memory(config, plan)) {
+    fullest = std::max(fullest, rank.total() + rank.host_total());
+  }
+  const LeastMemory least = least_memory(config, plan.world);
+  return {heaviest_rank(config.model, plan, cost) / least_heaviest(config, cost),
+          fullest / (least.common + least.tables / plan.world)};
+}
+
+}  // namespace dlrm

@@ -1,0 +1,163 @@
+#include "division.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "dlrm/core/partition.h"
+
+#include "memory.h"
+
+namespace dlrm {
+namespace {
+
+bool same_shape(const TableConfig& a, const TableConfig& b) {
+  const auto same = [](const FeatureConfig& x, const FeatureConfig& y) {
+    return x.hotness == y.hotness;
+  };
+  return a.rows == b.rows && a.dim == b.dim && a.dtype == b.dtype &&
+         std::equal(a.features.begin(), a.features.end(), b.features.begin(), b.features.end(),
+                    same);
+}
+
+}  // namespace
+
+Divisions::Divisions(const RunConfig& config, const TableConfig& table, const CostModel& cost,
+                     const DivisionLimits& limits)
+    : table_(table), cost_(cost), whole_(limits.whole) {
+  const double held = row_bytes(table, table.rows, table.dim) +
+                      state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
+  may_copy_ = !whole_ && held <= limits.replica;
+  const int64_t most =
+      whole_ ? 1 : std::clamp<int64_t>(table.dim / limits.narrowest, 1, cost.world());
+  // Of several numbers with the same widest part, the least is enough.
+  for (int64_t columns = 1; columns <= most; ++columns) {
+    const bool narrower =
+        columns == 1 || largest_part(table.dim, columns) < largest_part(table.dim, columns_.back());
+    if (narrower) columns_.push_back(columns);
+  }
+}
+
+int64_t Divisions::most_rows(int64_t columns) const {
+  return whole_ ? 1 : std::max<int64_t>(1, std::min(cost_.world() / columns, table_.rows));
+}
+
+double Divisions::part(int64_t rows, int64_t columns) const {
+  return cost_.shard(table_, largest_part(table_.rows, rows), largest_part(table_.dim, columns));
+}
+
+double Divisions::part_bytes(int64_t rows, int64_t columns) const {
+  return cost_.bytes(table_, largest_part(table_.rows, rows), largest_part(table_.dim, columns));
+}
+
+Division Divisions::grid(int64_t rows, int64_t columns) const {
+  Division division{{static_cast<int>(rows), static_cast<int>(columns)}};
+  division.part = part(rows, columns);
+  division.bytes = part_bytes(rows, columns);
+  const auto seconds_of = [&](int64_t row_count, int64_t width, int64_t parts) {
+    return parts > 0 ? static_cast<double>(parts) * cost_.shard(table_, row_count, width) : 0.0;
+  };
+  const int64_t many = table_.rows % rows, wide = table_.dim % columns;  // parts with one more
+  const int64_t row_count = table_.rows / rows, width = table_.dim / columns;
+  division.total = seconds_of(row_count + 1, width + 1, many * wide) +
+                   seconds_of(row_count + 1, width, many * (columns - wide)) +
+                   seconds_of(row_count, width + 1, (rows - many) * wide) +
+                   seconds_of(row_count, width, (rows - many) * (columns - wide));
+  return division;
+}
+
+Division Divisions::cheapest(double seconds, double bytes) const {
+  Division best;
+  std::array<double, 3> best_score{};
+  bool any = false;
+  const auto consider = [&](const Division& division) {
+    const double too_costly =
+        division.part > seconds ? division.part + division.total / cost_.world() : 0;
+    const std::array score{std::max(division.bytes, bytes), too_costly, division.total};
+    if (any && score >= best_score) return;
+    best = division;
+    best_score = score;
+    any = true;
+  };
+  for (const int64_t columns : columns_) {
+    // More parts are smaller and cost less each, but more together.
+    const auto fits = [&](int64_t rows) {
+      return part(rows, columns) <= seconds && part_bytes(rows, columns) <= bytes;
+    };
+    const int64_t most = most_rows(columns);
+    if (fits(most)) {
+      int64_t few = 0, enough = most;
+      while (enough - few > 1) {
+        const int64_t middle = few + (enough - few) / 2;
+        (fits(middle) ? enough : few) = middle;
+      }
+      consider(grid(enough, columns));
+    } else {
+      for (int64_t rows = 1; rows < most; rows = std::max(rows + 1, rows * 5 / 4)) {
+        consider(grid(rows, columns));
+      }
+      consider(grid(most, columns));
+    }
+  }
+  if (may_copy_) {
+    const double copy = cost_.replica(table_);
+    consider({{}, true, copy, copy * cost_.world()});
+  }
+  return best;
+}
+
+TableDivisions::TableDivisions(const RunConfig& config, const CostModel& cost)
+    : config_(config), cost_(cost) {}
+
+void TableDivisions::add(const TableConfig& table, const DivisionLimits& limits) {
+  const auto same = [&](const Shape& shape) {
+    return shape.limits.whole == limits.whole && same_shape(*shape.table, table) &&
+           config_.memory.tier_of(shape.table->name) == config_.memory.tier_of(table.name);
+  };
+  auto known = std::find_if(shapes_.begin(), shapes_.end(), same);
+  if (known == shapes_.end()) {
+    shapes_.push_back({&table, limits, Divisions(config_, table, cost_, limits)});
+    known = std::prev(shapes_.end());
+  }
+  ++known->count;
+  shape_of_.push_back(static_cast<size_t>(known - shapes_.begin()));
+}
+
+std::vector<Division> TableDivisions::cheapest(double seconds, double bytes) const {
+  std::vector<Division> by_shape, by_table;
+  for (const Shape& shape : shapes_) by_shape.push_back(shape.divisions.cheapest(seconds, bytes));
+  for (const size_t shape : shape_of_) by_table.push_back(by_shape[shape]);
+  return by_table;
+}
+
+bool TableDivisions::possible(double seconds, double other) const {
+  double sum = other;
+  for (const Shape& shape : shapes_) {
+    const Division division = shape.divisions.cheapest(seconds);
+    if (division.part > seconds) return false;
+    sum += shape.count * division.total;
+  }
+  return sum <= seconds * cost_.world();
+}
+
+double TableDivisions::least_heaviest(double other) const {
+  double most = other;
+  for (const Shape& shape : shapes_) most += shape.count * shape.divisions.cheapest(0).total;
+  if (most <= 0) return 0;
+  constexpr int kHalvings = 40, kSteps = 14;
+  double least = 0;
+  for (int i = 0; i < kHalvings && least == 0; ++i) {
+    if (possible(most / 2, other)) {
+      most /= 2;
+    } else {
+      least = most / 2;
+    }
+  }
+  for (int i = 0; i < kSteps; ++i) {
+    const double middle = least + (most - least) / 2;
+    (possible(middle, other) ? most : least) = middle;
+  }
+  return least;
+}
+
+}  // namespace dlrm

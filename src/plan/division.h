@@ -1,0 +1,83 @@
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "cost.h"
+#include "shards.h"
+
+namespace dlrm {
+
+/// Fewest columns of a shard of an `auto` table. A narrower row still reads a whole line of memory.
+inline constexpr int64_t kNarrowestColumns = 16;
+
+/// A way to divide a table, and what it costs.
+struct Division {
+  Cut cut;
+  bool replicated = false;  ///< a copy on every rank instead of a cut
+  double part = 0;          ///< seconds of the most costly part
+  double total = 0;         ///< seconds of all ranks together
+  double bytes = 0;         ///< of the largest part
+};
+
+/// Which divisions of a table there are.
+struct DivisionLimits {
+  int64_t narrowest = 1;  ///< columns of a part, unless the table has fewer
+  double replica = 0;     ///< bytes of rows and state of the largest table that may be copied
+  bool whole = false;     ///< the table may only be whole
+};
+
+/// The ways to divide a table into a grid of equal parts, at most one for each rank, or to copy it.
+class Divisions {
+ public:
+  Divisions(const RunConfig& config, const TableConfig& table, const CostModel& cost,
+            const DivisionLimits& limits);
+
+  /// The least total of a division whose parts need at most `bytes` and cost at most `seconds`. If
+  /// there is none, the parts are as little too large as possible, and then the sum of the most
+  /// costly part and the mean is least.
+  Division cheapest(double seconds, double bytes = std::numeric_limits<double>::infinity()) const;
+
+ private:
+  int64_t most_rows(int64_t columns) const;
+  double part(int64_t rows, int64_t columns) const;
+  double part_bytes(int64_t rows, int64_t columns) const;
+  Division grid(int64_t rows, int64_t columns) const;
+
+  const TableConfig& table_;
+  const CostModel& cost_;
+  std::vector<int64_t> columns_;  ///< numbers of parts along the columns
+  bool may_copy_;
+  bool whole_;
+};
+
+/// The divisions of several tables. Tables of the same shape are computed together.
+class TableDivisions {
+ public:
+  TableDivisions(const RunConfig& config, const CostModel& cost);
+
+  void add(const TableConfig& table, const DivisionLimits& limits);
+
+  /// The cheapest division of each table, in the order in which they were added.
+  std::vector<Division> cheapest(double seconds,
+                                 double bytes = std::numeric_limits<double>::infinity()) const;
+  /// The least seconds, within 0.01 %, such that all tables can be divided into parts of no more,
+  /// and the parts and `other` seconds are no more on the mean of the ranks.
+  double least_heaviest(double other) const;
+
+ private:
+  struct Shape {
+    const TableConfig* table;
+    DivisionLimits limits;
+    Divisions divisions;
+    int count = 0;
+  };
+  bool possible(double seconds, double other) const;
+
+  const RunConfig& config_;
+  const CostModel& cost_;
+  std::vector<Shape> shapes_;
+  std::vector<size_t> shape_of_;  ///< of each table
+};
+
+}  // namespace dlrm

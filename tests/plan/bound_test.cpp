@@ -1,0 +1,134 @@
+// The lower bound for the heaviest rank, and the divisions of tables that it considers.
+#include "plan/bound.h"
+
+#include "plan/division.h"
+#include "plan/memory.h"
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+constexpr double kAnySize = std::numeric_limits<double>::infinity();
+
+/// Every grid of a table, and its copies.
+std::vector<Division> all_divisions(const TableConfig& table, const CostModel& cost) {
+  std::vector<Division> all;
+  for (int columns = 1; columns <= std::min<int64_t>(table.dim, cost.world()); ++columns) {
+    for (int rows = 1; rows <= std::min<int64_t>(table.rows, cost.world() / columns); ++rows) {
+      Division division{{rows, columns}};
+      for (const Shard& shard : cut_table(table, 0, division.cut)) {
+        const double part = cost.shard(table, shard.rows.size(), shard.columns.size());
+        division.part = std::max(division.part, part);
+        division.total += part;
+      }
+      all.push_back(division);
+    }
+  }
+  const double replica = cost.replica(table);
+  all.push_back({{}, true, replica, replica * cost.world()});
+  return all;
+}
+
+TEST(Divisions, TheCheapestOfAllIsFound) {
+  for (const auto& [config, world] :
+       {std::pair{odd_config(Strategy::kAuto), 13}, {kaggle_config(), 8}, {mlperf_config(), 24}}) {
+    const CostModel cost(config, world, {});
+    for (const TableConfig& table : config.model.tables) {
+      const Divisions divisions(config, table, cost, {1, kAnySize});
+      const std::vector<Division> all = all_divisions(table, cost);
+      const double whole = all.front().part;
+      for (const double share : {2.0, 1.0, 0.9, 0.5, 0.3, 0.1, 0.03}) {
+        double least = std::numeric_limits<double>::infinity();
+        for (const Division& division : all) {
+          if (division.part <= share * whole) least = std::min(least, division.total);
+        }
+        if (std::isinf(least)) continue;
+        const Division found = divisions.cheapest(share * whole);
+        EXPECT_LE(found.part, share * whole) << table.name << ", " << share;
+        EXPECT_NEAR(found.total / least, 1, 1e-2) << table.name << ", " << share;
+      }
+    }
+  }
+}
+
+TEST(Divisions, IfAllAreTooLargeTheMostCostlyPartAndTheMeanAreLeast) {
+  const RunConfig config = config_of({table("t", 1000, 32, {100})}, 4096);
+  const CostModel cost(config, 16, {});
+  double least = std::numeric_limits<double>::infinity();
+  for (const Division& division : all_divisions(config.model.tables[0], cost)) {
+    least = std::min(least, division.part + division.total / 16);
+  }
+  const Division found = Divisions(config, config.model.tables[0], cost, {1, kAnySize}).cheapest(0);
+  EXPECT_NEAR((found.part + found.total / 16) / least, 1, 1e-2);
+}
+
+TEST(Divisions, PartsFitTheBytes) {
+  const RunConfig config = config_of({table("t", 1 << 20, 64)}, 64);
+  const CostModel cost(config, 16, {});
+  const double whole = shard_owner_bytes(config, config.model.tables[0], 1 << 20, 64);
+  const Divisions divisions(config, config.model.tables[0], cost, {16});
+  for (const double share : {0.6, 0.3, 0.1}) {
+    const Division found = divisions.cheapest(1, share * whole);
+    EXPECT_LE(found.bytes, share * whole);
+    EXPECT_GT(found.cut.parts(), 1 / share);
+  }
+}
+
+TEST(Divisions, PartsAreNoNarrowerThanAllowed) {
+  const RunConfig config = config_of({table("t", 1, 40, {100})}, 4096);
+  const CostModel cost(config, 8, {});
+  EXPECT_EQ(Divisions(config, config.model.tables[0], cost, {16}).cheapest(0).cut.columns, 2);
+}
+
+TEST(Bound, OfEqualTablesOnAsManyRanksIsATable) {
+  std::vector<TableConfig> tables;
+  for (int t = 0; t < 6; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 64));
+  const RunConfig config = config_of(tables, 4096);
+  const CostModel cost(config, 6, {});
+  const double whole = cost.shard(tables[0], tables[0].rows, tables[0].dim);
+  EXPECT_NEAR(least_heaviest(config, cost) / whole, 1, 2e-3);
+}
+
+/// The second table cannot be cut, and copies of it cost as much on every rank.
+TEST(Bound, OfATableThatCannotBeCutIsItsCost) {
+  const RunConfig config = config_of({table("small", 100, 1), table("hot", 1, 1, {1000})}, 1 << 16);
+  PlanOptions options;
+  options.ranks_per_node = 1;
+  const CostModel cost(config, 64, options);
+  const TableConfig& hot = config.model.tables[1];
+  const double least = std::min(cost.shard(hot, 1, 1), cost.replica(hot));
+  EXPECT_GE(least_heaviest(config, cost), 0.998 * least);
+}
+
+TEST(Bound, NoStrategyIsBelowIt) {
+  for (const Strategy strategy : {Strategy::kAuto, Strategy::kTable, Strategy::kRow,
+                                  Strategy::kColumn, Strategy::kGrid, Strategy::kDataParallel}) {
+    for (const int world : {1, 2, 7, 16, 100}) {
+      RunConfig config = mlperf_config();
+      config.sharding.strategy = strategy;
+      const PlanRatios mlperf = plan_ratios(config, make_plan(config, world), {});
+      EXPECT_GE(mlperf.cost, 1 - 1e-6) << world;
+      EXPECT_GE(mlperf.memory, 1 - 1e-6) << world;
+      const RunConfig odd = odd_config(strategy, 1000);
+      const PlanRatios ratios = plan_ratios(odd, make_plan(odd, world), {});
+      EXPECT_GE(ratios.cost, 1 - 1e-6) << world;
+      EXPECT_GE(ratios.memory, 1 - 1e-6) << world;
+    }
+  }
+}
+
+/// One of two equal tables is on each rank, or both are on one.
+TEST(Bound, RatiosAreThoseOfTheHeaviestRank) {
+  RunConfig config = config_of({table("a", 1 << 22, 64), table("b", 1 << 22, 64)}, 64);
+  const auto ratios = [&](int rank) {
+    return plan_ratios(
+        config, {2, {{0, {0, 1 << 22}, {0, 64}, 0}, {1, {0, 1 << 22}, {0, 64}, rank}}, {}}, {});
+  };
+  EXPECT_NEAR(ratios(1).cost, 1, 1e-2);
+  EXPECT_NEAR(ratios(1).memory, 1, 1e-2);
+  EXPECT_NEAR(ratios(0).cost, 2, 2e-2);
+  EXPECT_NEAR(ratios(0).memory, 2, 2e-2);
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test

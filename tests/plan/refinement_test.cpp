@@ -1,0 +1,127 @@
+// Moving, swapping and cutting the pieces of a placement.
+#include "plan/refinement.h"
+
+#include "plan/balance.h"
+#include "plan/shards.h"
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+/// A model, whole tables on given ranks, and what the ranks have then.
+struct Start {
+  Start(std::vector<TableConfig> tables, int world, const std::vector<int>& ranks)
+      : config(config_of(std::move(tables), 4096)),
+        cost(config, world, {}),
+        balance(world, 0),
+        may_cut(config.model.tables.size(), 1) {
+    for (size_t t = 0; t < config.model.tables.size(); ++t) {
+      const TableConfig& table = config.model.tables[t];
+      const Shard shard{static_cast<int>(t), {0, table.rows}, {0, table.dim}, ranks[t]};
+      pieces.push_back({shard, cost.shard(table, table.rows, table.dim),
+                        cost.bytes(table, table.rows, table.dim)});
+      balance.add(ranks[t], pieces.back().seconds, pieces.back().bytes);
+    }
+  }
+  Refinement refinement() const { return {config, cost, pieces, balance, may_cut}; }
+  Plan plan(const Refinement& refined) const {
+    Plan plan;
+    plan.world = balance.world();
+    for (const Piece& piece : refined.pieces()) plan.shards.push_back(piece.shard);
+    sort_plan(plan);
+    return plan;
+  }
+
+  RunConfig config;
+  CostModel cost;
+  Balance balance;
+  std::vector<char> may_cut;
+  std::vector<Piece> pieces;
+};
+
+std::vector<TableConfig> equal_tables(int count) {
+  std::vector<TableConfig> tables;
+  for (int t = 0; t < count; ++t) tables.push_back(table(fmt::format("t{}", t), 1 << 20, 64));
+  return tables;
+}
+
+TEST(Refinement, WholePiecesMoveIfThatIsEnough) {
+  const Start start(equal_tables(4), 4, {0, 0, 0, 0});
+  Refinement refined = start.refinement();
+  refined.lower_seconds(0, kNoLimit);
+  EXPECT_EQ(refined.pieces().size(), 4u);
+  EXPECT_EQ(refined.changes(), 3);
+  EXPECT_DOUBLE_EQ(refined.most_seconds(), start.pieces[0].seconds);
+}
+
+/// Loads 3 + 3 and 2 + 2 become 3 + 2 and 3 + 2.
+TEST(Refinement, PiecesAreSwapped) {
+  Start start({table("a", 1000, 16, {30}), table("b", 1000, 16, {30}), table("c", 1000, 16, {20}),
+               table("d", 1000, 16, {20})},
+              2, {0, 0, 1, 1});
+  start.may_cut.assign(4, 0);
+  Refinement refined = start.refinement();
+  refined.lower_seconds(0, kNoLimit);
+  EXPECT_EQ(refined.changes(), 1);
+  EXPECT_NEAR(refined.most_seconds(), start.pieces[0].seconds + start.pieces[2].seconds, 1e-12);
+}
+
+TEST(Refinement, APieceIsCutIfNoMoveHelps) {
+  Start start({table("wide", 1000, 64, {30})}, 2, {0});
+  Refinement refined = start.refinement();
+  refined.lower_seconds(0, kNoLimit);
+  EXPECT_EQ(refined.pieces().size(), 2u);
+  EXPECT_LT(refined.most_seconds(), 0.8 * start.pieces[0].seconds);
+  EXPECT_NO_THROW(check_plan(start.plan(refined), start.config.model, "plan"));
+  start.may_cut.assign(1, 0);
+  Refinement fixed = start.refinement();
+  fixed.lower_seconds(0, kNoLimit);
+  EXPECT_EQ(fixed.pieces().size(), 1u);
+}
+
+TEST(Refinement, NoRankGetsMoreThanTheLimit) {
+  const Start start(equal_tables(8), 2, {0, 0, 0, 0, 0, 0, 1, 1});
+  const double bytes = start.pieces[0].bytes;
+  Refinement refined = start.refinement();
+  refined.lower_seconds(0, 2.5 * bytes);
+  EXPECT_LE(start.balance.bytes(0) + start.balance.bytes(1) - refined.most_bytes(), 2.5 * bytes);
+  Refinement more = start.refinement();
+  more.lower_seconds(0, kNoLimit);
+  EXPECT_LT(more.most_seconds(), refined.most_seconds());
+}
+
+TEST(Refinement, BytesAreSpreadWithinTheSeconds) {
+  const Start start({table("large", 50000000, 16), table("hot", 1000, 16, {100})}, 2, {0, 1});
+  const double seconds = std::max(start.pieces[0].seconds, start.pieces[1].seconds);
+  Refinement refined = start.refinement();
+  refined.lower_bytes(0, seconds);
+  EXPECT_EQ(refined.most_bytes(), start.pieces[0].bytes) << "the hot table fills its rank";
+  refined.lower_bytes(0, 1.3 * seconds);
+  EXPECT_LT(refined.most_bytes(), 0.9 * start.pieces[0].bytes);
+  EXPECT_LE(refined.most_seconds(), 1.3 * seconds);
+  EXPECT_NO_THROW(check_plan(start.plan(refined), start.config.model, "plan"));
+}
+
+/// On a GPU the row-wise rule needs this.
+TEST(Refinement, WithARowWiseRuleColumnShardsHaveTheSameRows) {
+  for (const int world : {3, 8, 33, 64}) {
+    RunConfig config = mlperf_config();
+    config.device = DeviceKind::kCuda;
+    config.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
+    const Plan plan = make_plan(config, world);
+    for (size_t t = 0; t < config.model.tables.size(); ++t) {
+      const std::vector<Shard> shards = shards_of(plan, static_cast<int>(t));
+      for (const Shard& a : shards) {
+        for (const Shard& b : shards) {
+          const bool apart = a.rows.end <= b.rows.begin || b.rows.end <= a.rows.begin;
+          EXPECT_TRUE(apart || a.rows == b.rows) << world << " ranks, table " << t;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test
