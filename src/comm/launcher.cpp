@@ -27,6 +27,8 @@ Launch detect_launch() {
   } else {
     launch.parallel = is_set("PMI_RANK") || is_set("PMIX_RANK") || launch.srun_tasks > 1;
   }
+  launch.lone_tasks = launch.srun_tasks > 1 && !is_set("OMPI_COMM_WORLD_SIZE") &&
+                      !is_set("PMI_RANK") && !is_set("PMIX_RANK");
   return launch;
 }
 

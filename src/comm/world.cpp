@@ -4,10 +4,14 @@
 #include <exception>
 #include <fstream>
 
+#include <fmt/core.h>
+#include <unistd.h>
+
 #include "dlrm/comm/launcher.h"
 #include "dlrm/core/log.h"
 
 #include "control/control_thread.h"
+#include "control/job_end.h"
 #include "control/stopped_ranks.h"
 #include "control/wait_limit.h"
 #include "local_ranks.h"
@@ -47,6 +51,18 @@ MPI_Comm copy_of_world() {
   return copy;
 }
 
+/// Ends this process. Nobody catches an exception of the constructor.
+[[noreturn]] void end_lone_task(const comm::Launch& launch, int rank) {
+  const int code = static_cast<int>(ExitCode::kUsage);
+  if (rank == 0) {
+    comm::print_last_line(
+        code,
+        fmt::format("srun started {} ranks that do not know of one another: try srun --mpi=pmix",
+                    launch.srun_tasks));
+  }
+  ::_exit(code);
+}
+
 /// launch/run.sh waits for this file.
 void tell_that_ranks_have_met() {
   if (const char* path = std::getenv("DLRM_START_FILE")) std::ofstream(path, std::ios::app);
@@ -58,6 +74,8 @@ class World::Impl {
  public:
   Impl(int* argc, char*** argv, double mpi_timeout) : mpi_timeout_(mpi_timeout) {
     const comm::Launch launch = comm::detect_launch();
+    // Open MPI would end the program without a word on --mpi=pmix.
+    if (launch.lone_tasks) end_lone_task(launch, comm::rank_of_environment());
     if (launch.parallel) {
       limit_ = std::make_unique<WaitLimit>(comm::rank_of_environment());
       limit("MPI to start");
@@ -135,11 +153,7 @@ class World::Impl {
     }
     control_ = std::make_unique<ControlThread>(comm_->rank(), comm_->size(), std::move(channel),
                                                engine_, limit_.get());
-    if (comm_->size() == 1 && launch.srun_tasks > 1) {
-      throw usage_error(
-          "srun started {} ranks that do not know of one another: try srun --mpi=pmix",
-          launch.srun_tasks);
-    }
+    if (comm_->size() == 1 && launch.srun_tasks > 1) end_lone_task(launch, 0);
   }
 
   const double mpi_timeout_;

@@ -69,5 +69,23 @@ TEST(DetectLaunch, SrunIsParallelAndTellsItsTasks) {
   EXPECT_EQ(detect_launch().srun_tasks, 4);
 }
 
+TEST(DetectLaunch, TasksOfSrunFindOneAnotherThroughPmi) {
+  const std::vector<std::pair<const char*, const char*>> step{
+      {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}};
+  {
+    const Environment environment(step);
+    EXPECT_TRUE(detect_launch().lone_tasks);
+  }
+  for (const char* name : {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"}) {
+    auto variables = step;
+    variables.emplace_back(name, "2");
+    const Environment environment(variables);
+    EXPECT_FALSE(detect_launch().lone_tasks) << name;
+  }
+  const Environment one(
+      {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}});
+  EXPECT_FALSE(detect_launch().lone_tasks);
+}
+
 }  // namespace
 }  // namespace dlrm::comm

@@ -220,9 +220,9 @@ class Slurm(Tree):
         self.program("bin/srun", f'[ "$1" = --mpi=list ] && {{ echo "MPI plugin types are {plugins}" >&2; exit; }}\n'
                                  'echo "srun $@"\nwhile [[ "$1" == -* ]]; do shift; done\nexec "$@"')
 
-    def submit(self, script, *arguments):
+    def submit(self, script, *arguments, **variables):
         return self.start(["bash", f"launch/slurm/{script}.sbatch", "config.yaml", *arguments], SLURM_JOB_ID="7",
-                          SLURM_CPUS_PER_TASK="3", SLURM_NTASKS="4")
+                          SLURM_CPUS_PER_TASK="3", SLURM_NTASKS="4", **variables)
 
     def test_a_gpu_job_looks_at_its_nodes_and_then_trains(self):
         done = self.submit("gpu", "--set", "train.steps=5")
@@ -244,6 +244,22 @@ class Slurm(Tree):
             done = self.submit(script)
             self.assertEqual(done.returncode, 130)
             self.assertIn("scontrol requeue 7", done.stdout)
+
+    def test_a_task_of_an_array_is_queued_again_alone(self):
+        self.program("bin/dlrm-train", "exit 130")
+        for script in ("cpu", "gpu"):
+            done = self.submit(script, SLURM_ARRAY_JOB_ID="7", SLURM_ARRAY_TASK_ID="0")
+            self.assertIn("scontrol requeue 7_0\n", done.stdout)
+
+    def test_a_request_before_the_start_queues_the_job_again(self):
+        for code in (138, 143):
+            self.program("bin/dlrm-train", f"exit {code}")
+            for script in ("cpu", "gpu"):
+                self.assertIn("scontrol requeue 7\n", self.submit(script).stdout)
+        self.program("bin/dlrm-preflight", "exit 143")
+        done = self.submit("gpu")
+        self.assertIn("scontrol requeue 7\n", done.stdout)
+        self.assertNotIn("dlrm-train", done.stdout)
 
     def test_without_pmix_nothing_is_started(self):
         self.srun("none pmi2")

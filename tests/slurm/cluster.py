@@ -1,4 +1,5 @@
 """Debian's munged, slurmctld and slurmd on this machine, in a folder, with ports and a config of their own."""
+import glob
 import os
 import shutil
 import socket
@@ -28,16 +29,17 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 MailProg=/bin/true
-SelectType=select/cons_res
+SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerType=sched/builtin
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 ReturnToService=2
+GresTypes=gpu
 SlurmdParameters=config_overrides
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 KillWait=30
-NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 CPUs=2 Gres=gpu:2 State=UNKNOWN
 PartitionName=low Nodes={host} Default=YES PriorityTier=1 MaxTime=60 GraceTime=30
 PartitionName=high Nodes={host} PriorityTier=2 MaxTime=60
 """
@@ -65,7 +67,7 @@ def free_ports(count):
     return ports
 
 
-def wait_until(condition, what, seconds=90):
+def wait_until(condition, what, seconds=120):
     """The first true value of condition()."""
     deadline = time.monotonic() + seconds
     while True:
@@ -78,7 +80,8 @@ def wait_until(condition, what, seconds=90):
 
 
 class Cluster:
-    def __init__(self):
+    def __init__(self, programs):
+        """The folder of programs comes first on the jobs' PATH."""
         self.folder = tempfile.mkdtemp(prefix="slurm_")
         os.chmod(self.folder, 0o755)  # munged asks for it
         self.daemons = []
@@ -86,9 +89,13 @@ class Cluster:
         config = self.path("slurm.conf")
         self.environment = {key: value for key, value in os.environ.items()
                             if not key.startswith(("DLRM_", "SLURM_", "SBATCH_", "OMPI_", "PMIX_"))}
-        self.environment.update(SLURM_CONF=config, PATH=search_path(), OMP_WAIT_POLICY="passive")
+        self.environment.update(SLURM_CONF=config, PATH=f"{programs}:{search_path()}", OMP_WAIT_POLICY="passive")
         with open(config, "w", encoding="utf-8") as file:
             file.write(CONFIG.format(folder=self.folder, host=self.host, ports=free_ports(2)))
+        with open(self.path("gres.conf"), "w", encoding="utf-8") as file:
+            file.write(f"AutoDetect=off\nName=gpu File={self.path('gpu[0-1]')}\n")
+        for name in ("gpu0", "gpu1"):
+            open(self.path(name), "wb").close()
         for name in ("state", "spool"):
             os.mkdir(self.path(name))
         with open(os.open(self.path("munge.key"), os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
@@ -101,32 +108,61 @@ class Cluster:
         self.daemon("munged", "--foreground", "--socket", self.path("munge.socket"), "--key-file",
                     self.path("munge.key"), "--pid-file", self.path("munge.pid"), "--seed-file",
                     self.path("munge.seed"), "--log-file", self.path("munge.log"))
-        wait_until(lambda: os.path.exists(self.path("munge.socket")), "munged listens")
+        self.wait_for("munged listens", lambda: os.path.exists(self.path("munge.socket")))
         self.daemon("slurmctld", "-D")
-        wait_until(lambda: self.run("scontrol", "ping").returncode == 0, "slurmctld answers")
+        self.wait_for("slurmctld answers", lambda: self.run("scontrol", "ping").returncode == 0)
         self.daemon("slurmd", "-D", "-N", self.host)
-        wait_until(lambda: "State=IDLE" in self.run("scontrol", "show", "node").stdout, "the node is idle")
+        self.wait_for("the node is idle", lambda: "State=IDLE" in self.run("scontrol", "show", "node").stdout)
+
+    def wait_for(self, what, condition):
+        """Waits for the daemon that was started last."""
+        daemon = self.daemons[-1]
+        name = daemon.args[3]
+        try:
+            wait_until(lambda: condition() or daemon.poll() is not None, what)
+            if daemon.poll() is not None:
+                raise AssertionError(f"{name} ended with {daemon.returncode}")
+        except AssertionError as error:
+            with open(self.path(f"{name}.output"), encoding="utf-8", errors="replace") as output:
+                raise AssertionError(f"{error}\n{output.read()[-3000:]}") from None
 
     def daemon(self, *command):
         with open(self.path(f"{command[0]}.output"), "wb") as output:
+            # If the test is killed, they end too.
+            command = ("setpriv", "--pdeathsig", "TERM", *command)
             self.daemons.append(subprocess.Popen(command, env=self.environment, stdin=subprocess.DEVNULL, stdout=output,
                                                  stderr=output, start_new_session=True))
 
     def run(self, *command, folder=None):
         return subprocess.run(command, cwd=folder, env=self.environment, capture_output=True, text=True, timeout=60)
 
+    def processes(self, name):
+        """The ids of this cluster's processes of the name."""
+        found = []
+        for folder in glob.glob("/proc/[0-9]*"):
+            try:
+                with open(f"{folder}/comm", encoding="utf-8") as comm, open(f"{folder}/environ", "rb") as environ:
+                    if comm.read().strip() == name and self.path("slurm.conf").encode() in environ.read():
+                        found.append(int(folder[6:]))
+            except OSError:
+                pass  # it has ended
+        return found
+
     def cancel_all(self):
         self.run("scancel", "--user=root")
         wait_until(lambda: not self.run("squeue", "--noheader").stdout, "all jobs have ended")
 
     def stop(self):
-        """Ends the daemons and removes the folder."""
-        for daemon in reversed(self.daemons):
-            daemon.terminate()
-        for daemon in reversed(self.daemons):
-            try:
-                daemon.wait(20)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Ends all jobs and the daemons, and removes the folder."""
+        try:
+            if len(self.daemons) == 3:
+                self.cancel_all()
+        finally:
+            for daemon in reversed(self.daemons):
+                daemon.terminate()
+                try:
+                    daemon.wait(20)
+                except subprocess.TimeoutExpired:
+                    daemon.kill()
+                    daemon.wait()
+            shutil.rmtree(self.folder, ignore_errors=True)
