@@ -6,8 +6,8 @@ namespace dlrm::comm {
 struct Launch {
   bool parallel = false;  ///< mpirun or srun started several ranks; otherwise MPI is not needed
   int srun_tasks = 0;     ///< tasks of the srun step; 0 without srun
-  bool lone_tasks =
-      false;  ///< srun gave its tasks no PMI, through which they would find one another
+  /// srun gave its tasks no PMI, through which they would find one another.
+  bool lone_tasks = false;
 };
 
 Launch detect_launch();
