@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """launch/slurm/cpu.sbatch on a Slurm of one node, which the test starts and stops. slurm_test.py FOLDER/OF/PROGRAMS"""
 import glob
-import hashlib
 import json
 import os
 import shutil
@@ -10,11 +9,13 @@ import sys
 import tempfile
 import unittest
 
-import h5py
-
 from cluster import Cluster, wait_until, why_not
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+
+from checkpoint_digest import digest  # noqa: E402
+
 SCRIPTS = os.environ.get("DLRM_SLURM_SCRIPTS", os.path.join(ROOT, "launch/slurm"))
 CONFIG = """model:
   dense_features: 3
@@ -31,19 +32,6 @@ output: {{directory: "{folder}/run", metrics_every: 5}}
 device: cpu
 """
 ENDLESS = 100000000
-
-
-def digest(checkpoint):
-    """A hash of all tensors of a checkpoint."""
-    total = hashlib.sha256()
-    with h5py.File(os.path.join(checkpoint, "index.h5")) as file:
-        names = []
-        file.visititems(lambda name, item: names.append(name)
-                        if isinstance(item, h5py.Dataset) and not name.startswith("layout") else None)
-        assert len(names) > 10, names
-        for name in sorted(names):
-            total.update(name.encode() + file[name][()].tobytes())
-    return total.hexdigest()
 
 
 class Slurm(unittest.TestCase):
