@@ -8,8 +8,8 @@
 # core, config, plan, HDF5, data and scripts, some runs of dlrm-train, and an installation. If nvcc is
 # there, it compiles one kernel.
 # --all adds: jobs of a Slurm that the test starts here, as root; the tests of code that handles memory, but for the slowest, under AddressSanitizer and
-# UndefinedBehaviorSanitizer; those of comm, data, train and caches under ThreadSanitizer; 30 seconds of
-# each harness of tests/fuzz, if clang with libFuzzer is there (launch/install_deps.sh fuzz); the build
+# UndefinedBehaviorSanitizer; those of comm, data, train and caches under ThreadSanitizer; a fixed
+# number of inputs for each harness of tests/fuzz, if clang with libFuzzer is there (launch/install_deps.sh fuzz); the build
 # without GPU code; and, if nvcc is there, the build for GPUs, which is searched for spills and run
 # without one.
 #

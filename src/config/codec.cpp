@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/printable.h"
 
 #include "memory_size.h"
 

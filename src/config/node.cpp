@@ -1,9 +1,10 @@
 #include "node.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "dlrm/core/printable.h"
 
 namespace dlrm {
 
@@ -32,18 +33,6 @@ std::string Node::shown() const {
       break;
   }
   return fmt::format("{}\"{}\"", quoted ? "the quoted text " : "", printable(text, kLongest));
-}
-
-bool has_control_character(std::string_view text) {
-  return std::any_of(text.begin(), text.end(),
-                     [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-}
-
-std::string printable(std::string_view text, size_t longest) {
-  std::string out(text.substr(0, longest));
-  std::replace_if(
-      out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return text.size() > longest ? out + "..." : out;
 }
 
 NodePtr make_scalar(std::string text) {

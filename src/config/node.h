@@ -46,11 +46,6 @@ struct Node {
   std::string shown() const;
 };
 
-bool has_control_character(std::string_view text);
-/// At most `longest` characters of `text`, with control characters replaced, for one line of an
-/// error.
-std::string printable(std::string_view text, size_t longest);
-
 NodePtr make_scalar(std::string text);
 NodePtr make_list(std::vector<NodePtr> items);
 NodePtr make_map(std::vector<Entry> entries);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/printable.h"
 
 namespace dlrm {
 namespace {

@@ -12,6 +12,7 @@
 #include <yaml-cpp/parser.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/printable.h"
 
 #include "node.h"
 

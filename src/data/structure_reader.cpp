@@ -1,11 +1,11 @@
 #include "structure_reader.h"
 
-#include <algorithm>
 #include <bit>
 
 #include <fmt/format.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/printable.h"
 
 namespace dlrm {
 namespace {
@@ -18,11 +18,6 @@ constexpr int64_t kLongestDimension = int64_t{1} << 48;
 
 std::string shape_text(const hdf5::Shape& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
-bool is_printable(const std::string& text) {
-  return std::none_of(text.begin(), text.end(),
-                      [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
 
 hdf5::File open_file(const std::string& path) {
@@ -42,7 +37,7 @@ DatasetStructure StructureReader::read() {
   const auto features = file_.names_in("/sparse");
   if (!features) throw usage_error("{}: cannot list /sparse (it must be a group)", path_);
   for (const std::string& name : *features) {
-    if (!is_printable(name)) {
+    if (has_control_character(name)) {
       throw usage_error("{}: the name of a feature in /sparse has a control character", path_);
     }
     read_feature(name);

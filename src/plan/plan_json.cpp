@@ -8,6 +8,7 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/core/file.h"
+#include "dlrm/core/printable.h"
 #include "dlrm/plan/plan.h"
 
 #include "shards.h"
@@ -106,8 +107,8 @@ class PlanReader {
     if (!name.is_string()) throw usage_error("{}: {}: must be a table's name", path_, place);
     const auto found = index_.find(name.get<std::string>());
     if (found != index_.end()) return found->second;
-    throw usage_error("{}: {}: the config has no table {}", path_, place,
-                      quoted(name.get<std::string>()));
+    throw usage_error("{}: {}: the config has no table \"{}\"", path_, place,
+                      printable(name.get<std::string>(), 200));
   }
 
   Range range(const json& pair, const std::string& place) const {

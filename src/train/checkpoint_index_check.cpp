@@ -3,6 +3,7 @@
 #include <map>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/printable.h"
 
 #include "checkpoint_index.h"
 
@@ -24,9 +25,7 @@ void check_state(const CheckpointState& s, const std::string& where) {
 }
 
 bool is_path(const std::string& text) {
-  return text.size() > 1 && text[0] == '/' && std::all_of(text.begin(), text.end(), [](char c) {
-           return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
-         });
+  return text.size() > 1 && text[0] == '/' && !has_control_character(text);
 }
 
 void check_tensors(const std::vector<StoredTensor>& tensors, const std::string& where) {

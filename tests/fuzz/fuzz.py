@@ -3,7 +3,7 @@
 
     tests/fuzz/fuzz.py build/fuzz/bin/fuzz_NAME [--seconds N | --runs N] [--seed S]
 
-The default is 30 seconds. An input that fails is kept beside the program and named. Move it to tests/fuzz/found/NAME."""
+Without a limit it ends after 30 seconds. An input that fails is kept beside the program and named. Move it to tests/fuzz/found/NAME."""
 import argparse
 import glob
 import gzip

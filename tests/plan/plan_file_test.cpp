@@ -163,6 +163,9 @@ TEST_F(PlanFiles, AnUnknownTableIsRefused) {
   EXPECT_THAT(error_of_shards(R"({"table": "z", "rows": [0, 1], "columns": [0, 1], "rank": 0})"),
               HasSubstr("shards[0].table: the config has no table \"z\""));
   EXPECT_THAT(error_of(R"({"shards": [], "data_parallel": ["z"]})"), HasSubstr("\"z\""));
+  // JSON allows DEL, which would break the line of the error.
+  EXPECT_THAT(error_of("{\"shards\": [], \"data_parallel\": [\"\x7f\"]}"),
+              HasSubstr("table \"?\""));
 }
 
 TEST_F(PlanFiles, ARankOutsideTheWorldIsRefused) {
