@@ -5,6 +5,7 @@
 
 Without a limit it ends after 30 seconds. An input that fails is kept beside the program and named. Move it to tests/fuzz/found/NAME."""
 import argparse
+import ctypes
 import glob
 import gzip
 import os
@@ -40,6 +41,12 @@ def seeds(name, folder):
     return texts
 
 
+def fix_addresses():
+    """libFuzzer's choices depend on the addresses of code. Where the call is refused, they stay random."""
+    no_randomize = 0x0040000  # ADDR_NO_RANDOMIZE of <sys/personality.h>
+    ctypes.CDLL(None).personality(no_randomize)
+
+
 def write_dictionary(texts, path):
     words = {word for text in texts for word in re.findall(r"[A-Za-z_]{3,20}", text.decode(errors="ignore"))}
     with open(path, "w", encoding="utf-8") as file:
@@ -63,12 +70,14 @@ def main():
         corpus, dictionary = os.path.join(scratch, "corpus"), os.path.join(scratch, "dictionary")
         os.mkdir(corpus)
         write_dictionary(seeds(name, corpus), dictionary)
-        bound = f"-runs={given.runs}" if given.runs else f"-max_total_time={given.seconds}"
+        # A number of runs gives the same inputs each time: reloading the corpus depends on the time.
+        bound = [f"-runs={given.runs}", "-reload=0"] if given.runs else [f"-max_total_time={given.seconds}"]
         done = subprocess.run(
-            [program, bound, f"-seed={given.seed}", f"-max_len={LONGEST}", f"-dict={dictionary}", "-timeout=20",
+            [program, *bound, f"-seed={given.seed}", f"-max_len={LONGEST}", f"-dict={dictionary}", "-timeout=20",
              "-rss_limit_mb=2048", f"-artifact_prefix={program}.", "-print_final_stats=1", "-verbosity=0", corpus],
             env={**os.environ, "UBSAN_OPTIONS": "print_stacktrace=1",
-                 "ASAN_OPTIONS": "malloc_context_size=3"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=scratch, text=True, errors="replace", check=False)
+                 "ASAN_OPTIONS": "malloc_context_size=3"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=scratch, text=True, errors="replace", check=False,
+            preexec_fn=fix_addresses)
     counts = dict(re.findall(r"stat::(\w+): +(\d+)", done.stdout))
     if done.returncode != 0 or not counts:
         print(done.stdout[-20000:])
