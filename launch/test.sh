@@ -7,11 +7,11 @@
 # --quick: a small part, in a few minutes after quickstart.sh, whose build it continues: the tests of
 # core, config, plan, HDF5, data and scripts, some runs of dlrm-train, and an installation. If nvcc is
 # there, it compiles one kernel.
-# --all adds: jobs of a Slurm that the test starts here, as root; the tests of code that handles memory, but for the slowest, under AddressSanitizer and
-# UndefinedBehaviorSanitizer; those of comm, data, train and caches under ThreadSanitizer; a fixed
-# number of inputs for each harness of tests/fuzz, if clang with libFuzzer is there (launch/install_deps.sh fuzz); the build
-# without GPU code; and, if nvcc is there, the build for GPUs, which is searched for spills and run
-# without one.
+# --all adds: jobs of a Slurm that the test starts here, as root; the tests of code that handles
+# memory, but for the slowest, under AddressSanitizer and UndefinedBehaviorSanitizer; those of comm,
+# data, train and caches under ThreadSanitizer; a fixed number of inputs for each harness of
+# tests/fuzz, if clang with libFuzzer is there (launch/install_deps.sh fuzz); the build without GPU
+# code; and, if nvcc is there, the build for GPUs, which is searched for spills and run without one.
 #
 # At the end: the time of each part and of each test program, every skipped test with its reason, and
 # "N passed, N failed, N skipped" in the last line.
