@@ -6,6 +6,7 @@
 #include "dlrm/wire/message_bytes.h"
 
 namespace dlrm {
+
 int64_t id_bytes_of(const EmbeddingLayout& layout) {
   int64_t largest = 0;
   for (const FeaturePlace& place : layout.features) {
@@ -87,8 +88,8 @@ void Router::poll() {
     if (transfer.stage == Stage::kPlacing && agrees && placement_->placed(transfer.placed_as)) {
       begin_agreeing(transfer);
     }
-    // On every rank, later batches' agreements start after that of this batch. The placement may
-    // have placed them since it was asked about this one.
+    // On every rank, later batches' agreements start after that of this batch. Otherwise a batch
+    // that is placed during this loop could overtake an earlier one.
     agrees &= transfer.stage != Stage::kPlacing;
     if (transfer.stage == Stage::kMessages && placement_) return;  // batches are placed in order
     if (transfer.stage == Stage::kAgreeing && transfer.pending.poll()) arrive(transfer);
