@@ -11,8 +11,8 @@ namespace {
 std::unique_ptr<BatchSource> make_hdf5(const RunConfig& config, Split split, int rank, int world) {
   const bool training = split == Split::kTrain;
   Hdf5SourceOptions options;
-  options.path = training ? config.data.train : config.data.test;
-  if (options.path.empty()) {
+  options.paths = training ? config.data.train : config.data.test;
+  if (options.paths.empty()) {
     if (training) throw usage_error("data.train names no file, and data.source is hdf5");
     return nullptr;
   }

@@ -74,8 +74,8 @@ struct SyntheticConfig {
 
 struct DataConfig {
   DataKind source = DataKind::kHdf5;
-  std::string train;
-  std::string test;
+  std::vector<std::string> train;  ///< files and folders of files, in order
+  std::vector<std::string> test;
   SyntheticConfig synthetic;
   bool shuffle = true;
   int workers = 2;
