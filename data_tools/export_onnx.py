@@ -78,25 +78,25 @@ def stack(graph, vectors):
 
 
 def dot(graph, model, x, e):
-    n = len(e) + 1
-    v = stack(graph, [x] + e)
+    n = len(x + e)
+    v = stack(graph, x + e)
     products = graph.node("MatMul", v, graph.node("Transpose", v, perm=[0, 2, 1]))
     i, j = np.tril_indices(n, -1)
     flat = graph.node("Reshape", products, graph.numbers(-1, n * n))
-    return graph.node("Concat", x, graph.node("Gather", flat, graph.numbers(*(i * n + j)), axis=1), axis=1)
+    return graph.node("Concat", *x, graph.node("Gather", flat, graph.numbers(*(i * n + j)), axis=1), axis=1)
 
 
 def fm(graph, model, x, e):
-    v = stack(graph, [x] + e)
+    v = stack(graph, x + e)
     total = graph.node("ReduceSum", v, graph.numbers(1), keepdims=0)
     squares = graph.node("ReduceSum", graph.node("Mul", v, v), graph.numbers(1), keepdims=0)
     twice = graph.node("Sub", graph.node("Mul", total, total), squares)
     half = graph.node("Mul", graph.node("ReduceSum", twice, graph.numbers(1), keepdims=1), graph.scalar(0.5))
-    return graph.node("Concat", x, *e, half, axis=1)
+    return graph.node("Concat", *x, *e, half, axis=1)
 
 
 def cross(graph, model, x, e):
-    z = x0 = graph.node("Concat", x, *e, axis=1)
+    z = x0 = graph.node("Concat", *x, *e, axis=1)
     for i, (v, u, bias) in enumerate(model.cross_layers()):
         low = graph.node("Gemm", z, graph.constant(f"cross/{i}/v", v), transB=1)
         z = graph.node("Add", graph.node("Mul", x0, graph.linear(low, f"cross/{i}/u", u, bias)), z)
@@ -110,7 +110,7 @@ def concat(graph, model, x, e):
         matrix = trained_model.pooling_matrix(width, window).astype(np.float32)
         e = [graph.node("MatMul", graph.node("Concat", *e, axis=1), graph.constant("average_pool", matrix))]
     last = model.interaction.get("order") == "dense_last"
-    return graph.node("Concat", *(e + [x] if last else [x] + e), axis=1)
+    return graph.node("Concat", *(e + x if last else x + e), axis=1)
 
 
 INTERACTIONS = {"dot": dot, "fm": fm, "cross": cross, "concat": concat}
@@ -118,9 +118,11 @@ INTERACTIONS = {"dot": dot, "fm": fm, "cross": cross, "concat": concat}
 
 def make(model):
     graph = Graph()
-    x = graph.input("dense", TensorProto.FLOAT, ["b", model.dense_features])
+    x = []  # X, unless the model has no dense features
     tables = {name: graph.constant(f"tables/{name}", model.table(name)) for name in model.tables}
-    x = mlp(graph, model, "bottom", x, activate_last=True)
+    if model.dense_features:
+        dense = graph.input("dense", TensorProto.FLOAT, ["b", model.dense_features])
+        x = [mlp(graph, model, "bottom", dense, activate_last=True)]
     e = [pool(graph, feature, tables[feature.table]) for feature in model.features]
     z = INTERACTIONS[model.interaction["type"]](graph, model, x, e)
     logits = mlp(graph, model, "top", z, activate_last=False)

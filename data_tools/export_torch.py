@@ -128,6 +128,8 @@ def source(model, weights_name):
         v = model.cross_layers()[0][0]
         init = CROSS_INIT.format(n=v.shape[1], rank=v.shape[0], layers=len(model.cross_layers()))
     code = {"dot": DOT, "fm": FM, "cross": CROSS}.get(kind) or concat(model.interaction, width)
+    if model.dense_features == 0:
+        code = code.replace("torch.stack([x] + e, 1)", "torch.stack(e, 1)")
     return SOURCE.format(
         weights=weights_name, dense=model.dense_features, init=init, interact=indented(code),
         tables=pprint.pformat({name: model.table(name).shape for name in model.tables}, sort_dicts=False),

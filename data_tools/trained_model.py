@@ -100,12 +100,13 @@ class TrainedModel:
 
     def _interact(self, x, e):
         kind = self.interaction["type"]
+        vectors = [x] + e if self.dense_features else e
         if kind == "dot":
-            v = np.stack([x] + e, 1)
-            i, j = np.tril_indices(len(e) + 1, -1)
+            v = np.stack(vectors, 1)
+            i, j = np.tril_indices(len(vectors), -1)
             return np.concatenate([x, (v @ v.transpose(0, 2, 1))[:, i, j]], 1)
         if kind == "fm":
-            v = np.stack([x] + e, 1)
+            v = np.stack(vectors, 1)
             fm = 0.5 * (v.sum(1) ** 2 - (v ** 2).sum(1)).sum(1, keepdims=True)
             return np.concatenate([x] + e + [fm], 1)
         if kind == "cross":

@@ -18,18 +18,17 @@ def write_config(path, train, test=None, *, embedding_dim=16, bottom_mlp=(64,), 
 
     A feature gets a table of as many rows as its ids need. `shared` names tables for several features:
     {"item": ["item", "last_items"]}. `embedding_dim` follows the widths of `bottom_mlp`, and 1 those of `top_mlp`.
+    Without dense columns there is no bottom MLP.
     """
     data = Dataset(train)
     features, width = data.features, data.dense_width
-    if width == 0:
-        raise DatasetError(f"{train}: no dense columns; a model needs at least one (a constant will do)")
     if len(data) == 0 or not features:
         raise DatasetError(f"{train}: {'no samples' if len(data) == 0 else 'no sparse features'} to train on")
     rows = {name: info.rows for name, info in features.items()}
     if test is not None:
         add_test_rows(rows, features, train, test, Dataset(test), width)
     lines = ["model:", f"  dense_features: {width}", f"  embedding_dim: {embedding_dim}",
-             f"  bottom_mlp: {[*bottom_mlp, embedding_dim]}", f"  top_mlp: {[*top_mlp, 1]}",
+             f"  bottom_mlp: {[*bottom_mlp, embedding_dim] if width else []}", f"  top_mlp: {[*top_mlp, 1]}",
              f"  interaction: {interaction}", "  tables:"]
     hotness = {name: mean_hotness(info, len(data)) for name, info in features.items()}
     lines += [f"    - {table}" for table in tables(rows, hotness, shared or {})]

@@ -61,8 +61,8 @@ def check_options(options, schema):
         raise ImportProblem(f"--threads {options.threads}; expected 1 to 1024")
     if options.frozen_dictionary and (options.dictionary is None or not os.path.exists(options.dictionary)):
         raise ImportProblem("--frozen-dictionary needs --dictionary D.json, of a file that exists")
-    if options.write_config and not (schema.dense and schema.sparse):
-        raise ImportProblem(f"{options.schema}: --write-config needs at least one dense and one sparse column")
+    if options.write_config and not schema.sparse:
+        raise ImportProblem(f"{options.schema}: --write-config needs at least one sparse column")
     seen = {os.path.realpath(path) for path in [options.schema, *options.inputs]}
     for path in (options.output, options.test_output, options.write_config, options.dictionary):
         if path is None:

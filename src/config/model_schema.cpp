@@ -15,8 +15,8 @@ Schema<ModelConfig> model_schema() {
   using M = ModelConfig;
   Schema<M> schema;
   schema
-      .key("dense_features", &M::dense_features, whole_number<int64_t>(1, 1000000),
-           "numbers per sample")
+      .key("dense_features", &M::dense_features, whole_number<int64_t>(0, 1000000),
+           "numbers per sample; 0 = none, and no bottom MLP")
       .required();
   schema.key("embedding_dim", &M::embedding_dim, whole_number<int64_t>(1, 16384),
              "width of tables without their own dim");
@@ -30,8 +30,16 @@ Schema<ModelConfig> model_schema() {
              "activation of every layer but the last of the top MLP; gelu is the tanh form");
   schema.key("interaction", &M::interaction, interaction_codec(), "how X and E are combined");
   schema.key("tables", &M::tables, table_list(), "the embedding tables").required();
-  schema.then([](const Node&, const std::string&, M& model) {
+  schema.then([](const Node& node, const std::string& path, M& model) {
     set_default_dim(model.tables, model.embedding_dim);
+    if (model.dense_features > 0) return;
+    const NodePtr layers = node.find("bottom_mlp");
+    if (layers && !model.bottom_mlp.empty()) {
+      throw usage_error("{}: {} has layers, but {} is 0: needs [], or leave it out",
+                        layers->place.text(), dotted(path, "bottom_mlp"),
+                        dotted(path, "dense_features"));
+    }
+    model.bottom_mlp.clear();
   });
   return schema;
 }

@@ -49,8 +49,19 @@ std::map<std::string, V> expanded(const std::map<std::string, V>& written, const
   return out;
 }
 
+void check_widths_of_tables(const char* interaction, const ModelConfig& model, const Node& root) {
+  const TableConfig& first = model.tables.front();
+  for (const TableConfig& table : model.tables) {
+    if (table.dim == first.dim) continue;
+    throw usage_error("{}: interaction {} needs equal widths: table {} has dim {}, table {} {}",
+                      place_of(root, "model.interaction").text(), interaction, table.name,
+                      table.dim, first.name, first.dim);
+  }
+}
+
 void check_equal_widths(const char* interaction, const ModelConfig& model, const Node& root) {
   const int64_t width = model.bottom_width();
+  if (model.dense_features == 0) return check_widths_of_tables(interaction, model, root);
   const char* const dense = model.bottom_mlp.empty() ? "model.dense_features, with no bottom MLP"
                                                      : "the last of bottom_mlp";
   for (const TableConfig& table : model.tables) {
@@ -84,6 +95,11 @@ void check_model(const ModelConfig& model, const Node& root) {
                       place_of(root, "model.top_mlp").text(), model.top_mlp.back());
   }
   std::visit([&](const auto& i) { check_interaction(i, model, root); }, model.interaction);
+  if (model.interaction_width() == 0) {
+    throw usage_error(
+        "{}: interaction dot has no product: needs dense features, or at least two features",
+        place_of(root, "model.interaction").text());
+  }
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ void Model::bottom(View<const float> dense, int64_t b, const Progress& progress)
   const int64_t columns = b > 0 ? static_cast<int64_t>(dense.size()) / b : 0;
   const Matrix source(const_cast<float*>(dense.data()), DType::kFloat32, b, columns);
   const Matrix input = in(buffers_.input, b, columns);
-  ops_.convert(source, input);
+  if (columns > 0) ops_.convert(source, input);
   last_.x = bottom_->forward(input, progress);
 }
 

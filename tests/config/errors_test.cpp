@@ -204,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(
         FileCase{"UnknownKey", DLRM_MODEL "evel:\n",
                  "small.yaml:2: unknown key evel; the nearest known one is eval"},
         FileCase{"NoModel", "train: {global_batch_size: 4}\n",
-                 "small.yaml:1: model.dense_features is missing: needs a whole number from 1 to "
+                 "small.yaml:1: model.dense_features is missing: needs a whole number from 0 to "
                  "1000000"},
         FileCase{"NoTop", "model:\n  dense_features: 4\n",
                  "small.yaml:2: model.top_mlp is missing: needs a list of 1 to 64 whole numbers "
@@ -266,6 +266,22 @@ INSTANTIATE_TEST_SUITE_P(
                  "train: {global_batch_size: 4}\n",
                  "small.yaml:4: interaction fm needs equal widths: table a has dim 8, the dense "
                  "side 16 (the last of bottom_mlp)"},
+        FileCase{"BottomWithoutDense",
+                 "model:\n  dense_features: 0\n  bottom_mlp: [8]\n  top_mlp: [1]\n"
+                 "  tables: [{name: a, rows: 3}, {name: b, rows: 3}]\n"
+                 "train: {global_batch_size: 4}\n",
+                 "small.yaml:3: model.bottom_mlp has layers, but model.dense_features is 0: needs "
+                 "[], or leave it out"},
+        FileCase{"DotWidthsWithoutDense",
+                 "model:\n  dense_features: 0\n  top_mlp: [1]\n"
+                 "  tables: [{name: a, rows: 3}, {name: b, rows: 3, dim: 8}]\n"
+                 "train: {global_batch_size: 4}\n",
+                 "small.yaml:1: interaction dot needs equal widths: table b has dim 8, table a 16"},
+        FileCase{"DotOfOneFeatureAlone",
+                 "model:\n  dense_features: 0\n  top_mlp: [1]\n  tables: [{name: a, rows: 3}]\n"
+                 "train: {global_batch_size: 4}\n",
+                 "small.yaml:1: interaction dot has no product: needs dense features, or at least "
+                 "two features"},
         FileCase{"DotWithoutABottomMlp",
                  "model:\n  dense_features: 4\n  bottom_mlp: []\n  top_mlp: [1]\n  tables:\n"
                  "    - {name: a, rows: 3}\n"
@@ -289,10 +305,10 @@ TEST(BadFile, TheOverrideThatMadeASectionIsNamed) {
       "2147483647");
   EXPECT_EQ(error_of("train: {global_batch_size: 4}\n", {"model.activation=relu", "comm=mpi"}),
             "--set model.activation=relu: model.dense_features is missing: needs a whole number "
-            "from 1 to 1000000");
+            "from 0 to 1000000");
   EXPECT_EQ(error_of("train: {global_batch_size: 4}\n", {"model.interaction.type=dot"}),
             "--set model.interaction.type=dot: model.dense_features is missing: needs a whole "
-            "number from 1 to 1000000");
+            "number from 0 to 1000000");
   EXPECT_EQ(error_of(DLRM_MODEL "train: {global_batch_size: 4}\n", {"data.shuffle=false"}),
             "--set data.shuffle=false: data.train is missing: needs the path of a dataset "
             "(data.source is hdf5)");

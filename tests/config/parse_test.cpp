@@ -120,6 +120,17 @@ TEST(ParseConfig, PathsMayContainEnvironmentVariables) {
   EXPECT_EQ(parse_config(to_yaml(config), "again.yaml"), config);
 }
 
+TEST(ParseConfig, AModelMayHaveNoDenseFeatures) {
+  const RunConfig config = small_config({"model.dense_features=0"});
+  EXPECT_EQ(config.model.bottom_mlp, std::vector<int64_t>());
+  EXPECT_EQ(config.model.interaction_width(), 4 * 3 / 2);
+  EXPECT_EQ(config.model.dense_parameters(), (6 + 1) * 8 + (8 + 1));
+  EXPECT_EQ(parse_config(to_yaml(config), "again.yaml"), config);
+  EXPECT_EQ(
+      small_config({"model.dense_features=0", "model.interaction=fm"}).model.interaction_width(),
+      4 * 16 + 1);
+}
+
 TEST(ParseConfig, DataMayBeAListOfPaths) {
   ::setenv("DLRM_TEST_TASK", "12", 1);
   const RunConfig config = small_config(

@@ -442,9 +442,13 @@ class Config(Folder):
     def test_names_what_cannot_be_trained_on(self):
         write(self.test, {"y": [0], "m": np.ones((1, 3)), "u": [7]}, "y", "m", ["u"])
         self.assert_error("there is no feature t as in", write_config, self.config, self.path, self.test)
-        write(self.test, {"y": [0], "u": [7]}, "y", sparse=["u"])
-        self.assert_error("no dense columns", write_config, self.config, self.test)
         self.assertFalse(os.path.exists(self.config))
+
+    def test_has_no_bottom_mlp_without_dense_columns(self):
+        write(self.test, {"y": [0], "u": [7], "v": [1]}, "y", sparse=["u", "v"])
+        write_config(self.config, self.test)
+        for line in ("dense_features: 0", "bottom_mlp: []"):
+            self.assertIn(line, self.text())
 
 
 if __name__ == "__main__":

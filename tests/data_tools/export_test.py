@@ -41,6 +41,7 @@ checkpoint: {directory: ckpt, at_end: true}
 output: {directory: run}
 """
 
+NO_DENSE = ["model.dense_features=0", "model.bottom_mlp=[]", "data.train=bags.h5", "data.test=bags.h5"]
 # Every interaction with its options, and every activation.
 MODELS = {
     "dot": [],
@@ -48,17 +49,19 @@ MODELS = {
     "cross": ["model.interaction={type: cross, layers: 2, rank: 4}", "model.activation=silu"],
     "concat": ["model.interaction=concat", "model.activation=sigmoid", "model.tables.mean.dim=3"],
     "pooled": ["model.interaction={type: concat, order: dense_last, average_pool: 13}", "model.activation=tanh"],
+    "no_dense": NO_DENSE,
+    "no_dense_pooled": NO_DENSE + ["model.interaction={type: concat, average_pool: 13}"],
     "no_bottom": ["model.interaction=concat", "model.bottom_mlp=[]", "model.tables.tiny.dtype=bf16"],
 }
 
 
-def make_data(path):
+def make_data(path, width=5):
     rng = np.random.default_rng(3)
     bags = {}
     with h5py.File(path, "w") as file:
         file.attrs["format"], file.attrs["version"], file.attrs["samples"] = "dlrm-dataset", 1, SAMPLES
         file["label"] = rng.integers(0, 2, SAMPLES).astype(np.uint8)
-        file["dense"] = rng.normal(size=(SAMPLES, 5)).astype(np.float32)
+        file["dense"] = rng.normal(size=(SAMPLES, 5)).astype(np.float32)[:, :width]
         for name, (rows, hotness, varies) in FEATURES.items():
             lengths = rng.integers(0, hotness + 1, SAMPLES) if varies else np.full(SAMPLES, hotness)
             offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -101,6 +104,7 @@ class Exports(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.dense, cls.bags = make_data(cls.path("data.h5"))
+        make_data(cls.path("bags.h5"), 0)
         with open(cls.path("config.yaml"), "w", encoding="utf-8") as file:
             file.write(CONFIG)
         cls.expected = {}
@@ -125,6 +129,9 @@ class Exports(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return self.path(out)
 
+    def dense_of(self, name):
+        return self.dense[:, :0] if name.startswith("no_dense") else self.dense
+
     def assert_close(self, name, probabilities):
         self.assertEqual(probabilities.shape, (SAMPLES,))
         self.assertLess(np.abs(probabilities - self.expected[name]).max(), 1e-6)
@@ -133,7 +140,7 @@ class Exports(unittest.TestCase):
     def test_numpy(self):
         for name in MODELS:
             with self.subTest(name):
-                self.assert_close(name, trained_model.load(self.path(name)).predict(self.dense, self.bags))
+                self.assert_close(name, trained_model.load(self.path(name)).predict(self.dense_of(name), self.bags))
 
     def test_npz(self):
         for name in MODELS:
@@ -158,18 +165,19 @@ class Exports(unittest.TestCase):
                 spec.loader.exec_module(module)
                 model = module.Model.load(self.path(name + ".pt"))
                 with torch.no_grad():
-                    self.assert_close(name, model(torch.from_numpy(self.dense), bags).sigmoid().numpy())
+                    self.assert_close(name, model(torch.from_numpy(self.dense_of(name)), bags).sigmoid().numpy())
 
     @unittest.skipUnless(has("onnx") and has("onnxruntime"), "onnx and onnxruntime are not installed")
     def test_onnx(self):
         import onnxruntime
-        inputs = {"dense": self.dense, **{name: padded(bag) for name, bag in self.bags.items()}}
+        bags = {name: padded(bag) for name, bag in self.bags.items()}
         for name in MODELS:
             with self.subTest(name):
                 # Into an own folder, so that the file of weights is found there and nowhere else.
                 os.mkdir(self.path("onnx_" + name))
                 path = self.export(name, "onnx", f"onnx_{name}/m.onnx")
                 session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+                inputs = bags if name.startswith("no_dense") else {"dense": self.dense, **bags}
                 self.assert_close(name, session.run(["probability"], inputs)[0])
                 self.assertEqual(sorted(os.listdir(os.path.dirname(path))), ["m.onnx", "m.onnx.data"])
 

@@ -224,8 +224,8 @@ class Configs(Files):
         self.assertEqual(tables["page"]["rows"], 99)
         self.assertEqual(config["model"]["dense_features"], 1)
 
-    def test_need_dense_columns(self):
-        self.assert_refused("needs at least one dense", "{label: click, sparse: [user]}",
+    def test_need_sparse_columns(self):
+        self.assert_refused("needs at least one sparse", "{label: click, dense: [price]}",
                             self.json("x.json", records(3)), "--write-config", self.path("c.yaml"))
 
 

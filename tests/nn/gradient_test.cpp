@@ -17,7 +17,7 @@ class Network {
           Activation act = Activation::kRelu)
       : batch_(batch),
         parameters_(context_, *ops_, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32),
-        bottom_(context_, *ops_, parameters_, "/mlp/bottom", in.dense, {5, in.dense}, act, act,
+        bottom_(context_, *ops_, parameters_, "/mlp/bottom", in.dense, bottom_layers(in), act, act,
                 DType::kFloat32, batch),
         x_(random(batch * in.dense)),
         e_(random(batch * in.embeddings)),
@@ -79,6 +79,10 @@ class Network {
   }
 
  private:
+  static std::vector<int64_t> bottom_layers(const InteractionInputs& in) {
+    if (in.dense == 0) return {};
+    return {5, in.dense};
+  }
   std::vector<float> random(int64_t n) {
     std::uniform_real_distribution<float> draw(0.2f, 1.0f);
     std::vector<float> values(static_cast<size_t>(n));
@@ -127,6 +131,56 @@ TEST(CrossInteraction, GradientsMatchFiniteDifferences) {
 
 TEST(FmInteraction, GradientsMatchFiniteDifferences) {
   Network(FmConfig(), kEqualWidths, 3).expect_gradients();
+}
+
+TEST(EveryInteraction, GradientsWithoutDenseFeaturesMatchFiniteDifferences) {
+  const auto check = [](const InteractionConfig& interaction, InteractionInputs in) {
+    Network(interaction, in, 3, Activation::kTanh).expect_gradients();
+  };
+  check(DotConfig(), {0, 12, 3});
+  check(DotConfig(), {0, 6, 2});  // one product
+  check(FmConfig(), {0, 12, 3});
+  check(FmConfig(), {0, 4, 1});
+  check(ConcatConfig{ConcatOrder::kDenseLast, 3}, {0, 7, 2});
+  check(CrossConfig{2, 4}, {0, 5, 1});
+}
+
+/// Z and the gradient of E of an interaction without dense features, whose numbers have few bits.
+std::vector<float> forward_and_backward(const InteractionConfig& config, DType compute) {
+  constexpr int64_t kBatch = 2, kColumns = 6;
+  const std::shared_ptr<Device> device = make_cpu_device();
+  const std::unique_ptr<Stream> stream = device->make_stream();
+  const std::unique_ptr<Communicator> comm = make_self_comm();
+  Trace trace;
+  Log log;
+  Context context{*device, *stream, *comm, trace, log};
+  const std::unique_ptr<Ops> ops = make_reference_ops(*device, *stream);
+  Parameters parameters(context, *ops, OptimizerRule::kSgd, compute, DType::kFloat32);
+  const auto made =
+      make_interaction(config, {context, *ops, parameters, compute, kBatch, {0, kColumns, 3}});
+  std::vector<float> e, de(kBatch * kColumns), z(static_cast<size_t>(kBatch * made->width()));
+  for (int i = 0; i < kBatch * kColumns; ++i) e.push_back(0.25f * static_cast<float>(i - 5));
+  const Progress quiet = [] {};
+  const Matrix out = made->forward(Matrix(nullptr, compute, kBatch, 0),
+                                   {e.data(), kBatch, kColumns, kColumns}, quiet);
+  const Matrix in_fp32(z.data(), DType::kFloat32, kBatch, made->width());
+  ops->convert(out, in_fp32);
+  std::vector<float> all = z;
+  std::vector<char> dz(z.size() * size_of(compute));
+  const Matrix gradient(dz.data(), compute, kBatch, made->width());
+  for (size_t i = 0; i < z.size(); ++i) z[i] = 0.5f * static_cast<float>(i) - 1;
+  ops->convert(in_fp32, gradient);
+  made->backward(gradient, Matrix(), {de.data(), kBatch, kColumns, kColumns}, quiet);
+  all.insert(all.end(), de.begin(), de.end());
+  return all;
+}
+
+TEST(EveryInteraction, OfShortNumbersWithoutDenseFeaturesIsTheSameInBf16) {
+  for (const InteractionConfig& config :
+       {InteractionConfig(DotConfig()), InteractionConfig(FmConfig())}) {
+    EXPECT_EQ(forward_and_backward(config, DType::kBFloat16),
+              forward_and_backward(config, DType::kFloat32));
+  }
 }
 
 TEST(Mlp, GradientsOfSmoothActivationsMatchFiniteDifferences) {

@@ -72,6 +72,18 @@ TEST_P(TrainingOnADevice, EveryInteractionTrainsAsOnACpu) {
   }
 }
 
+TEST_P(TrainingOnADevice, AModelWithoutDenseFeaturesTrainsAsOnACpu) {
+  std::vector<InteractionConfig> interactions = other_interactions();
+  interactions.push_back(DotConfig());
+  for (const InteractionConfig& interaction : interactions) {
+    RunConfig c = odd_model_of_ids();
+    c.model.interaction = interaction;
+    expect_as_on_cpu(c, 1, 3);
+    c.train.precision = Precision::kBf16;
+    expect_as_on_cpu(c, 2, 2);
+  }
+}
+
 TEST_P(TrainingOnADevice, Bf16TrainsAsOnACpu) {
   RunConfig c = odd_model();
   c.train.precision = Precision::kBf16;
@@ -181,6 +193,13 @@ RunConfig recordable(RunConfig c) {
   c = of_one_id_a_bag(std::move(c));
   c.routing.depth = 0;
   return c;
+}
+
+TEST_P(TrainingOnADevice, GraphsWithoutDenseFeaturesGiveTheSameBits) {
+  const RunConfig c = recordable(on_device(odd_model_of_ids()));
+  const Trained recorded = train_on_threads(c, 1, kRecordedSteps, false, true);
+  EXPECT_GT(recorded.launched, 1);
+  expect_alike(recorded, train_on_threads(c, 1, kRecordedSteps), 0, 0);
 }
 
 TEST_P(TrainingOnADevice, GraphsOfEveryKindOfTableGiveTheSameBits) {

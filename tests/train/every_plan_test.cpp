@@ -94,6 +94,22 @@ TEST(Trainer, AModelWithoutABottomMlpTrainsAsTheReference) {
   }
 }
 
+TEST(Trainer, AModelWithoutDenseFeaturesTrainsAsTheReference) {
+  std::vector<InteractionConfig> interactions = other_interactions();
+  interactions.push_back(DotConfig());
+  for (const InteractionConfig& interaction : interactions) {
+    RunConfig c = odd_model_of_ids();
+    c.model.interaction = interaction;
+    const Trained reference = train_on_threads(c, 1, 4, true);
+    EXPECT_FALSE(reference.tensors.contains("/mlp/bottom/0/weight"));
+    expect_alike(train_on_threads(c, 1, 4), reference, 1e-5, 1e-4);
+    c.sharding.strategy = Strategy::kGrid;
+    expect_alike(train_on_threads(c, 3, 4), reference, 1e-5, 1e-4);
+    c.train.precision = Precision::kBf16;
+    expect_alike(train_on_threads(c, 3, 4), reference, 1e-2, 3e-2);
+  }
+}
+
 TEST(Trainer, EveryActivationAgreesOnThreeRanksAndWithTheReference) {
   for (const Activation activation :
        {Activation::kGelu, Activation::kSilu, Activation::kSigmoid, Activation::kTanh}) {

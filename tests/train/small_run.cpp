@@ -242,6 +242,13 @@ train: {global_batch_size: 22, pin_algorithms: true, dense_optimizer: {lr: 0.1},
                       "odd_model");
 }
 
+RunConfig odd_model_of_ids() {
+  RunConfig config = odd_model();
+  config.model.dense_features = 0;
+  config.model.bottom_mlp.clear();
+  return config;
+}
+
 std::vector<OptimizerPair> optimizer_pairs() {
   std::vector<OptimizerPair> pairs;
   std::vector<OptimizerRule> dense_alone, sparse_alone;

@@ -53,6 +53,9 @@ Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world);
 /// variable hotness. On a CPU.
 RunConfig odd_model();
 
+/// odd_model() without dense features.
+RunConfig odd_model_of_ids();
+
 /// A dense and a sparse optimizer.
 struct OptimizerPair {
   OptimizerRule dense, sparse;

@@ -21,8 +21,8 @@ class Concat final : public Interaction {
   }
 
   Matrix forward(Matrix x, MatrixView<const float> e, const Progress&) override {
-    last_ = Matrix(z_.data(), compute_, x.rows, width(), stride_);
-    ops_.convert(x, last_.columns(dense_at_, dense_));
+    last_ = Matrix(z_.data(), compute_, e.rows, width(), stride_);
+    if (dense_ > 0) ops_.convert(x, last_.columns(dense_at_, dense_));
     const Matrix out = last_.columns(pooled_at_, pooled_);
     if (window_ > 0) {
       ops_.average_pool_forward(e, window_, out);

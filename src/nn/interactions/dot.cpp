@@ -1,35 +1,56 @@
-#include "dlrm/nn/interaction.h"
-#include "dlrm/nn/row_stride.h"
+#include "vectors.h"
 
 namespace dlrm {
 namespace {
 
+/// The operation writes v0 in front of the products. Without dense features Z is the products
+/// alone: the columns after that copy, whose gradient is zero.
 class Dot final : public Interaction {
  public:
   Dot(const DotConfig& config, const InteractionSetup& setup)
-      : ops_(setup.ops), compute_(setup.compute), width_(config.width(setup.inputs)) {
-    const InteractionInputs& in = setup.inputs;
-    DLRM_CHECK(in.features * in.dense == in.embeddings, "dot interaction of widths {} and {}",
-               in.dense, in.embeddings);
-    stride_ = row_stride(setup.context.device, width_);
-    z_ = Buffer(setup.context.device,
-                static_cast<size_t>(setup.max_batch * stride_) * size_of(compute_), "interaction");
-    dx_ =
-        Buffer(setup.context.device,
-               static_cast<size_t>(setup.max_batch * in.dense) * size_of(compute_), "interaction");
+      : ops_(setup.ops),
+        vectors_(setup),
+        compute_(setup.compute),
+        width_(config.width(setup.inputs)) {
+    Device& device = setup.context.device;
+    const auto buffer = [&](int64_t columns) {
+      const auto elements = static_cast<size_t>(setup.max_batch * columns);
+      return Buffer(device, elements * size_of(compute_), "interaction");
+    };
+    if (vectors_.has_dense()) {
+      stride_ = row_stride(device, width_);
+      dx_ = buffer(vectors_.width());
+    } else {
+      // The products begin where rows may begin.
+      copied_ = vectors_.width();
+      before_ = row_stride(device, copied_) - copied_;
+      stride_ = row_stride(device, before_ + copied_ + width_);
+      dz_ = buffer(stride_);
+      ops_.fill_zero(dz_.data(), static_cast<int64_t>(dz_.bytes()));
+    }
+    z_ = buffer(stride_);
   }
 
   Matrix forward(Matrix x, MatrixView<const float> e, const Progress&) override {
-    x_ = x;
-    e_ = e;
-    last_ = Matrix(z_.data(), compute_, x.rows, width_, stride_);
-    ops_.dot_forward(x, e, last_);
+    vectors_.set(x, e);
+    const Matrix whole = with_copy(z_, e.rows);
+    ops_.dot_forward(vectors_.x, vectors_.e, whole);
+    last_ = whole.columns(copied_, width_);
     return last_;
   }
 
   void backward(Matrix dz, Matrix dx, MatrixView<float> de, const Progress&) override {
-    if (!dx.data) dx = Matrix(dx_.data(), compute_, x_.rows, x_.cols);
-    ops_.dot_backward(x_, e_, dz, dx, de);
+    if (vectors_.has_dense() && !dx.data) {
+      dx = Matrix(dx_.data(), compute_, vectors_.x.rows, vectors_.x.cols);
+    }
+    if (!vectors_.has_dense()) {
+      const Matrix whole = with_copy(dz_, dz.rows);
+      ops_.convert(dz, whole.columns(copied_, width_));
+      dz = whole;
+    }
+    const auto to = vectors_.gradients(dx, de);
+    ops_.dot_backward(vectors_.x, vectors_.e, dz, to.x, to.e);
+    vectors_.finish_gradients(de);
   }
 
   int64_t width() const override { return width_; }
@@ -38,12 +59,22 @@ class Dot final : public Interaction {
   }
 
  private:
+  Matrix with_copy(const Buffer& buffer, int64_t rows) const {
+    return Matrix(buffer.data(), compute_, rows, before_ + copied_ + width_, stride_)
+        .columns(before_, copied_ + width_);
+  }
+
   Ops& ops_;
+  InteractionVectors vectors_;
   DType compute_;
-  int64_t width_, stride_ = 0;
-  Buffer z_, dx_;  // dx_ is written if no caller needs the gradient of X
-  Matrix x_, last_;
-  MatrixView<const float> e_;
+  int64_t width_;       // of Z
+  int64_t copied_ = 0;  // columns of v0 in front of Z that are no part of it
+  int64_t before_ = 0;  // unused columns in front of them
+  int64_t stride_ = 0;
+  Buffer z_;
+  Buffer dx_;  // written if no caller needs the gradient of X
+  Buffer dz_;  // the gradient of Z with that of the copy
+  Matrix last_;
 };
 
 }  // namespace

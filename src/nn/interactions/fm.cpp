@@ -1,5 +1,4 @@
-#include "dlrm/nn/interaction.h"
-#include "dlrm/nn/row_stride.h"
+#include "vectors.h"
 
 namespace dlrm {
 namespace {
@@ -7,25 +6,26 @@ namespace {
 class Fm final : public Interaction {
  public:
   Fm(const FmConfig& config, const InteractionSetup& setup)
-      : ops_(setup.ops), compute_(setup.compute), width_(config.width(setup.inputs)) {
-    const InteractionInputs& in = setup.inputs;
-    DLRM_CHECK(in.features * in.dense == in.embeddings, "fm interaction of widths {} and {}",
-               in.dense, in.embeddings);
+      : ops_(setup.ops),
+        vectors_(setup),
+        compute_(setup.compute),
+        width_(config.width(setup.inputs)) {
     stride_ = row_stride(setup.context.device, width_);
     z_ = Buffer(setup.context.device,
                 static_cast<size_t>(setup.max_batch * stride_) * size_of(compute_), "interaction");
   }
 
   Matrix forward(Matrix x, MatrixView<const float> e, const Progress&) override {
-    x_ = x;
-    e_ = e;
-    last_ = Matrix(z_.data(), compute_, x.rows, width_, stride_);
-    ops_.run(FmForward{x, e, last_});
+    vectors_.set(x, e);
+    last_ = Matrix(z_.data(), compute_, e.rows, width_, stride_);
+    ops_.run(FmForward{vectors_.x, vectors_.e, last_});
     return last_;
   }
 
   void backward(Matrix dz, Matrix dx, MatrixView<float> de, const Progress&) override {
-    ops_.run(FmBackward{x_, e_, dz, dx, de});
+    const auto to = vectors_.gradients(dx, de);
+    ops_.run(FmBackward{vectors_.x, vectors_.e, dz, to.x, to.e});
+    vectors_.finish_gradients(de);
   }
 
   int64_t width() const override { return width_; }
@@ -35,11 +35,11 @@ class Fm final : public Interaction {
 
  private:
   Ops& ops_;
+  InteractionVectors vectors_;
   DType compute_;
   int64_t width_, stride_ = 0;
   Buffer z_;
-  Matrix x_, last_;
-  MatrixView<const float> e_;
+  Matrix last_;
 };
 
 }  // namespace

@@ -3,16 +3,22 @@
 
 namespace dlrm {
 
-/// Z = [X, strict lower triangle of v vᵀ] with v = (X, E1 .. EF): row i, columns j < i.
+/// Z = [X, strict lower triangle of v vᵀ] with v = (X, E1 .. EF): row i, columns j < i. Without
+/// dense features there is no X, and v = (E1 .. EF).
 struct DotConfig {
   static constexpr const char* kName = "dot";
   static constexpr bool kNeedsEqualWidths = true;
   static constexpr std::tuple<> keys() { return {}; }
 
   int64_t width(const InteractionInputs& in) const {
-    return in.dense + in.features * (in.features + 1) / 2;
+    const int64_t vectors = in.features + (in.dense > 0 ? 1 : 0);
+    return in.dense + vectors * (vectors - 1) / 2;
   }
-  InteractionCost cost(const InteractionInputs&) const { return {}; }
+  InteractionCost cost(const InteractionInputs& in) const {
+    if (in.dense > 0) return {};
+    // Copies of E1 and of the gradient of Z, with up to a row's alignment around them.
+    return {.kept = 5 * in.embeddings / in.features + width(in) + 64};
+  }
 
   bool operator==(const DotConfig&) const = default;
 };

@@ -7,14 +7,17 @@ namespace dlrm {
 /// machine over v = (X, E1 .. EF),
 ///   fm = Σ_{i<j} v_i · v_j = ½ Σ_d [(Σ_i v_i,d)² − Σ_i v_i,d²].
 /// The top MLP is the deep part of DeepFM. Its input contains every vector. Its first layer also
-/// has a weight for fm.
+/// has a weight for fm. Without dense features there is no X.
 struct FmConfig {
   static constexpr const char* kName = "fm";
   static constexpr bool kNeedsEqualWidths = true;
   static constexpr std::tuple<> keys() { return {}; }
 
   int64_t width(const InteractionInputs& in) const { return in.dense + in.embeddings + 1; }
-  InteractionCost cost(const InteractionInputs&) const { return {}; }
+  InteractionCost cost(const InteractionInputs& in) const {
+    if (in.dense > 0) return {};
+    return {.kept = 2 * in.embeddings / in.features};  // in bf16 a copy of E1, and its gradient
+  }
 
   bool operator==(const FmConfig&) const = default;
 };

@@ -17,7 +17,7 @@
 namespace dlrm {
 
 struct InteractionInputs {
-  int64_t dense = 0;       ///< D
+  int64_t dense = 0;       ///< D; 0: no dense features
   int64_t embeddings = 0;  ///< W, the sum of the features' widths
   int64_t features = 0;    ///< F
 };
