@@ -140,12 +140,13 @@ Schema<DataConfig> data_schema() {
   using D = DataConfig;
   Schema<D> schema;
   schema.key("source", &D::source, choice(kDataKindNames),
-             "hdf5: dataset files; synthetic: generated during the run; replay: the first batch in "
+             "hdf5: dataset files; criteo: text in Criteo's format, hashed; synthetic: generated "
+             "during the run; replay: the first batch in "
              "every step");
   schema
       .key("train", &D::train, path_list(),
            "the training data: files and folders of files, one after the other")
-      .default_shown("required for hdf5")
+      .default_shown("required for hdf5 and criteo")
       .may_change();
   schema.key("test", &D::test, path_list(), "the test data, likewise; empty = no evaluation")
       .may_change();

@@ -9,16 +9,9 @@
 #include "dlrm/core/error.h"
 #include "dlrm/core/nearest.h"
 
+#include "shown_paths.h"
+
 namespace dlrm {
-namespace {
-
-/// The paths in one line, however many there are.
-std::string shown_paths(const std::vector<std::string>& paths) {
-  if (paths.size() <= 3) return fmt::format("{}", fmt::join(paths, ", "));
-  return fmt::format("{} and {} more", paths.front(), paths.size() - 1);
-}
-
-}  // namespace
 
 Hdf5Source::Hdf5Source(const ModelConfig& model, const Hdf5SourceOptions& options)
     : dataset_(options.paths),

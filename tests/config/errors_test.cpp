@@ -217,6 +217,14 @@ INSTANTIATE_TEST_SUITE_P(
         FileCase{"NoTrainingData", DLRM_MODEL "train: {global_batch_size: 4}\n",
                  "small.yaml:1: data.train is missing: needs the path of a dataset (data.source is "
                  "hdf5)"},
+        FileCase{"NoText", DLRM_MODEL "data: {source: criteo}\ntrain: {global_batch_size: 4}\n",
+                 "small.yaml:2: data.train is missing: needs the path of a Criteo log (data.source "
+                 "is criteo)"},
+        FileCase{"ShuffledText",
+                 DLRM_MODEL "data: {source: criteo, train: a.gz}\n"
+                            "train: {global_batch_size: 4}\n",
+                 "small.yaml:2: data.shuffle is true, but data.source criteo reads text in its "
+                 "order: needs false, or a dataset made by dlrm-data criteo"},
         FileCase{"UnsetVariable",
                  DLRM_MODEL "data: {train: a.h5}\ntrain: {global_batch_size: 4}\n"
                             "checkpoint:\n  directory: ckpt/${env:DLRM_NO_SUCH}\n",
