@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "criteo_parse.h"
+#include "dlrm/data/criteo_parse.h"
 
 namespace dlrm {
 

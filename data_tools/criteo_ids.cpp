@@ -33,16 +33,16 @@ class KnownIds : public IdSource {
 
 class HashedIds : public IdSource {
  public:
-  explicit HashedIds(int64_t rows) : rows_(static_cast<uint64_t>(rows)) {}
+  explicit HashedIds(int64_t rows) : rows_(rows) {}
   void encode(View<const CategoryValue> values, View<int32_t> ids) override {
     for (size_t i = 0; i < values.size(); ++i) {
-      ids[i] = static_cast<int32_t>(mix64(values[i]) % rows_);
+      ids[i] = static_cast<int32_t>(hashed_id(values[i], rows_));
     }
   }
-  int64_t rows() const override { return static_cast<int64_t>(rows_); }
+  int64_t rows() const override { return rows_; }
 
  private:
-  uint64_t rows_;
+  int64_t rows_;
 };
 
 }  // namespace

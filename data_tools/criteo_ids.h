@@ -23,7 +23,7 @@ class IdSource {
 std::unique_ptr<IdSource> make_growing_ids(Dictionary dictionary);
 /// A value not in the dictionary gets id 0.
 std::unique_ptr<IdSource> make_known_ids(Dictionary dictionary);
-/// mix64(value) modulo `rows`.
+/// hashed_id(value, rows).
 std::unique_ptr<IdSource> make_hashed_ids(int64_t rows);
 
 }  // namespace dlrm

@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
-
-#include "text_chunks.h"
+#include "dlrm/data/text_chunks.h"
 
 namespace dlrm {
 namespace {

@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "criteo_parse.h"
+#include "dlrm/data/criteo_parse.h"
+
 #include "task_team.h"
 
 namespace dlrm {

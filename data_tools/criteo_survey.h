@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "criteo_pass.h"
+#include "dictionary.h"
 
 namespace dlrm {
 

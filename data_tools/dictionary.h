@@ -2,14 +2,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "dlrm/core/hash.h"
 #include "dlrm/core/view.h"
+#include "dlrm/data/category_value.h"
 
 namespace dlrm {
-
-/// A categorical value: a 32-bit number, or kMissingValue.
-using CategoryValue = uint64_t;
-constexpr CategoryValue kMissingValue = CategoryValue{1} << 32;
 
 /// Assigns ids to one feature's values in the order of first appearance, from `first_id` on. Takes
 /// 8 bytes per slot. At most 5/8 of the slots are in use.

@@ -161,6 +161,33 @@ Codec<std::string> optional_path(const std::string& allowed) {
   return environment_path(allowed, [](const std::string&) { return true; });
 }
 
+Codec<std::vector<std::string>> path_list() {
+  const Codec<std::string> path = path_text();
+  Codec<std::vector<std::string>> codec;
+  codec.allowed = "a path, or a list of paths";
+  codec.read = [=, allowed = codec.allowed](const Node& node, const std::string& key,
+                                            std::vector<std::string>& out) {
+    out.clear();
+    if (node.is_map()) reject(node, key, allowed);
+    if (!node.is_list()) {
+      if (!node.text.empty()) path.read(node, key, out.emplace_back());
+      return;
+    }
+    out.resize(node.items.size());
+    for (size_t i = 0; i < out.size(); ++i) {
+      path.read(*node.items[i], fmt::format("{}.{}", key, i), out[i]);
+    }
+  };
+  codec.write = [path](const std::vector<std::string>& paths) {
+    if (paths.empty()) return make_scalar("");
+    if (paths.size() == 1) return path.write(paths.front());
+    std::vector<NodePtr> items;
+    for (const std::string& item : paths) items.push_back(path.write(item));
+    return make_list(std::move(items));
+  };
+  return codec;
+}
+
 Codec<std::string> name_text() {
   return checked_text("a name: letters, digits, _ - . (not first), at most 200", is_name);
 }

@@ -46,6 +46,8 @@ Codec<bool> boolean();
 Codec<std::string> path_text();
 /// The same, or empty.
 Codec<std::string> optional_path(const std::string& allowed = "a path, or empty");
+/// A path, or a list of them. Empty text is an empty list. A list of one is written as text.
+Codec<std::vector<std::string>> path_list();
 /// A name of a table or feature: letters, digits, _ - and dots. It must not begin with a dot,
 /// because it also names groups and files.
 Codec<std::string> name_text();

@@ -18,8 +18,10 @@ inline const Names<Activation> kActivationNames{{"relu", Activation::kRelu},
                                                 {"tanh", Activation::kTanh}};
 inline const Names<Precision> kPrecisionNames{{"fp32", Precision::kFp32},
                                               {"bf16", Precision::kBf16}};
-inline const Names<DataKind> kDataKindNames{
-    {"hdf5", DataKind::kHdf5}, {"synthetic", DataKind::kSynthetic}, {"replay", DataKind::kReplay}};
+inline const Names<DataKind> kDataKindNames{{"hdf5", DataKind::kHdf5},
+                                            {"criteo", DataKind::kCriteo},
+                                            {"synthetic", DataKind::kSynthetic},
+                                            {"replay", DataKind::kReplay}};
 inline const Names<InvalidId> kInvalidIdNames{{"error", InvalidId::kError},
                                               {"drop", InvalidId::kDrop}};
 inline const Names<Strategy> kStrategyNames{

@@ -140,14 +140,15 @@ Schema<DataConfig> data_schema() {
   using D = DataConfig;
   Schema<D> schema;
   schema.key("source", &D::source, choice(kDataKindNames),
-             "hdf5: dataset files; synthetic: generated during the run; replay: the first batch in "
+             "hdf5: dataset files; criteo: text in Criteo's format, hashed; synthetic: generated "
+             "during the run; replay: the first batch in "
              "every step");
   schema
-      .key("train", &D::train, optional_path("a path"),
-           "the training data: a file or a folder of files")
-      .default_shown("required for hdf5")
+      .key("train", &D::train, path_list(),
+           "the training data: files and folders of files, one after the other")
+      .default_shown("required for hdf5 and criteo")
       .may_change();
-  schema.key("test", &D::test, optional_path(), "the test data; empty = no evaluation")
+  schema.key("test", &D::test, path_list(), "the test data, likewise; empty = no evaluation")
       .may_change();
   schema.key("synthetic", &D::synthetic, section(synthetic_schema()),
              "options of the source synthetic");

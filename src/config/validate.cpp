@@ -108,10 +108,22 @@ void resolve_table_overrides(RunConfig& config, const Node& root) {
 
 void validate(const RunConfig& config, const Node& root) {
   check_model(config.model, root);
-  if (config.data.source == DataKind::kHdf5 && config.data.train.empty()) {
+  const DataConfig& data = config.data;
+  if (data.source == DataKind::kHdf5 && data.train.empty()) {
     throw usage_error(
         "{}: data.train is missing: needs the path of a dataset (data.source is hdf5)",
         place_of(root, "data.train").text());
+  }
+  if (data.source != DataKind::kCriteo) return;
+  if (data.train.empty()) {
+    throw usage_error(
+        "{}: data.train is missing: needs the path of a Criteo log (data.source is criteo)",
+        place_of(root, "data.train").text());
+  }
+  if (data.shuffle) {
+    throw usage_error(
+        "{}: data.shuffle is true, but data.source criteo reads text in its order: needs {}",
+        place_of(root, "data.shuffle").text(), "false, or a dataset made by dlrm-data criteo");
   }
 }
 

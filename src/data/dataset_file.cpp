@@ -12,9 +12,13 @@
 namespace dlrm {
 namespace {
 
-std::vector<std::string> files_of(const std::string& path) {
+/// Appends the file, or the files of a folder.
+void add_files(const std::string& path, std::vector<std::string>& all) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) return {path};
+  if (!std::filesystem::is_directory(path, ignored)) {
+    all.push_back(path);
+    return;
+  }
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(path)) {
     const std::string extension = entry.path().extension().string();
@@ -23,7 +27,7 @@ std::vector<std::string> files_of(const std::string& path) {
   }
   if (files.empty()) throw usage_error("{}: a folder without *.h5 or *.hdf5 files", path);
   std::sort(files.begin(), files.end());
-  return files;
+  all.insert(all.end(), files.begin(), files.end());
 }
 
 void check_alike(const DatasetFile& first, const DatasetFile& other) {
@@ -124,12 +128,13 @@ const MappedFeature* DatasetFile::find(const std::string& name) const {
   return nullptr;
 }
 
-Dataset::Dataset(const std::string& path) : starts_{0} {
-  const std::vector<std::string> paths = files_of(path);
+Dataset::Dataset(const std::vector<std::string>& paths) : starts_{0} {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) add_files(path, files);
   std::vector<std::unique_ptr<MappedFile>> mapped;
-  for (const std::string& file : paths) mapped.push_back(std::make_unique<MappedFile>(file));
-  const std::vector<DatasetStructure> structures = read_structures(paths);
-  for (size_t f = 0; f < paths.size(); ++f) {
+  for (const std::string& file : files) mapped.push_back(std::make_unique<MappedFile>(file));
+  const std::vector<DatasetStructure> structures = read_structures(files);
+  for (size_t f = 0; f < files.size(); ++f) {
     files_.push_back(std::make_unique<DatasetFile>(std::move(mapped[f]), structures[f]));
     check_alike(*files_.front(), *files_.back());
     starts_.push_back(starts_.back() + files_.back()->samples());

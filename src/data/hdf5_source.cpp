@@ -9,16 +9,19 @@
 #include "dlrm/core/error.h"
 #include "dlrm/core/nearest.h"
 
+#include "shown_paths.h"
+
 namespace dlrm {
 
 Hdf5Source::Hdf5Source(const ModelConfig& model, const Hdf5SourceOptions& options)
-    : dataset_(options.path),
+    : dataset_(options.paths),
       options_(options),
       plan_{dataset_.samples(), options.batch_size},
       order_(dataset_.samples(), options.shuffle, options.seed),
       verifier_(make_verifier(model)),
       dense_width_(model.dense_features) {
-  if (dataset_.samples() == 0) throw usage_error("{}: holds no samples", options_.path);
+  if (dataset_.samples() == 0)
+    throw usage_error("{}: holds no samples", shown_paths(options_.paths));
   const DatasetFile& first = *dataset_.files().front();
   if (first.dense_width() != model.dense_features) {
     throw usage_error("{}: /dense has {} numbers a sample, model.dense_features is {}",
@@ -138,7 +141,7 @@ void Hdf5Source::find_places(const Batch& batch, Range positions, Scratch& scrat
 
 std::string Hdf5Source::describe() const {
   const size_t files = dataset_.files().size();
-  return fmt::format("{}: {} samples{}", options_.path, dataset_.samples(),
+  return fmt::format("{}: {} samples{}", shown_paths(options_.paths), dataset_.samples(),
                      files > 1 ? fmt::format(" in {} files", files) : "");
 }
 

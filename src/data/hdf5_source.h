@@ -15,7 +15,7 @@ namespace dlrm {
 
 /// How the samples of a dataset are read.
 struct Hdf5SourceOptions {
-  std::string path;
+  std::vector<std::string> paths;  ///< files and folders, at least one
   int64_t batch_size = 0;
   bool shuffle = false;
   uint64_t seed = 1;

@@ -1,6 +1,7 @@
 #include "dlrm/core/error.h"
 #include "dlrm/data/batch_source.h"
 
+#include "criteo_source.h"
 #include "hdf5_source.h"
 #include "replay_source.h"
 #include "synthetic_source.h"
@@ -11,8 +12,8 @@ namespace {
 std::unique_ptr<BatchSource> make_hdf5(const RunConfig& config, Split split, int rank, int world) {
   const bool training = split == Split::kTrain;
   Hdf5SourceOptions options;
-  options.path = training ? config.data.train : config.data.test;
-  if (options.path.empty()) {
+  options.paths = training ? config.data.train : config.data.test;
+  if (options.paths.empty()) {
     if (training) throw usage_error("data.train names no file, and data.source is hdf5");
     return nullptr;
   }
@@ -26,6 +27,15 @@ std::unique_ptr<BatchSource> make_hdf5(const RunConfig& config, Split split, int
   return std::make_unique<Hdf5Source>(config.model, options);
 }
 
+std::unique_ptr<BatchSource> make_criteo(const RunConfig& config, Split split, int rank,
+                                         int world) {
+  const bool training = split == Split::kTrain;
+  const std::vector<std::string>& paths = training ? config.data.train : config.data.test;
+  if (!paths.empty()) return std::make_unique<CriteoSource>(config, paths, rank, world);
+  if (training) throw usage_error("data.train names no file, and data.source is criteo");
+  return nullptr;
+}
+
 }  // namespace
 
 std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split split, int rank,
@@ -33,7 +43,9 @@ std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split sp
   const bool generated = config.data.source == DataKind::kSynthetic ||
                          (config.data.source == DataKind::kReplay && config.data.train.empty());
   std::unique_ptr<BatchSource> source;
-  if (generated) {
+  if (config.data.source == DataKind::kCriteo) {
+    source = make_criteo(config, split, rank, world);
+  } else if (generated) {
     source = std::make_unique<SyntheticSource>(config, split, rank, world);
   } else {
     source = make_hdf5(config, split, rank, world);

@@ -188,8 +188,10 @@ ExitCode run_training(World& world, const RunOptions& options) {
   Context context = execution.context(trace, log);
   say_threads(context, share, threads);
 
+  std::optional<WatchdogPause> waiting;
+  if (config.data.source == DataKind::kCriteo) waiting.emplace(world);  // reads all text once
   const Sources sources = open_sources(context, options);
-  std::optional<WatchdogPause> waiting(std::in_place, world);
+  waiting.emplace(world);
   JobLocks locks(comm);
   reserve_checkpoints(locks, comm, options);
   waiting.reset();

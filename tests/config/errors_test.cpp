@@ -78,7 +78,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"TableType", "model.tables.C1.dtype=fp16",
              "model.tables.0.dtype is \"fp16\": needs one of fp32, bf16"},
         Case{"ListForAWord", "comm=[mpi]", "comm is a list: needs one of auto, mpi, nccl, staged"},
-        Case{"MapForText", "data.train={a: b}", "data.train is a map: needs a path"},
+        Case{"MapForText", "data.train={a: b}",
+             "data.train is a map: needs a path, or a list of paths"},
+        Case{"EmptyPathOfAList", "data.train=[a.h5, \"\"]",
+             "data.train.1 is the quoted text \"\": needs a path"},
+        Case{"ListInAList", "data.test=[[a.h5]]", "data.test.0 is a list: needs a path"},
         Case{"WordForASection", "train.wire=bf16", "train.wire is \"bf16\": needs a map"},
         Case{"SlashInAName", "model.tables.C1.name=a/b",
              "model.tables.0.name is \"a/b\": needs a name: letters, digits, _ - . (not first), at "
@@ -213,6 +217,14 @@ INSTANTIATE_TEST_SUITE_P(
         FileCase{"NoTrainingData", DLRM_MODEL "train: {global_batch_size: 4}\n",
                  "small.yaml:1: data.train is missing: needs the path of a dataset (data.source is "
                  "hdf5)"},
+        FileCase{"NoText", DLRM_MODEL "data: {source: criteo}\ntrain: {global_batch_size: 4}\n",
+                 "small.yaml:2: data.train is missing: needs the path of a Criteo log (data.source "
+                 "is criteo)"},
+        FileCase{"ShuffledText",
+                 DLRM_MODEL "data: {source: criteo, train: a.gz}\n"
+                            "train: {global_batch_size: 4}\n",
+                 "small.yaml:2: data.shuffle is true, but data.source criteo reads text in its "
+                 "order: needs false, or a dataset made by dlrm-data criteo"},
         FileCase{"UnsetVariable",
                  DLRM_MODEL "data: {train: a.h5}\ntrain: {global_batch_size: 4}\n"
                             "checkpoint:\n  directory: ckpt/${env:DLRM_NO_SUCH}\n",

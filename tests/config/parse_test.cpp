@@ -7,6 +7,8 @@
 namespace dlrm {
 namespace {
 
+using Paths = std::vector<std::string>;
+
 TEST(ParseConfig, AbsentKeysHaveTheDocumentedDefaults) {
   const RunConfig config = small_config();
   EXPECT_EQ(config.model.bottom_mlp, (std::vector<int64_t>{512, 256, 64, 16}));
@@ -111,11 +113,23 @@ TEST(ParseConfig, PathsMayContainEnvironmentVariables) {
        "data.test=${env:DLRM_TEST_TASK}.h5", "sharding.plan=$HOME/${x}"});
   EXPECT_EQ(config.output.directory, "/scratch/me/run-12");
   EXPECT_EQ(config.checkpoint.directory, "ckpt/12");
-  EXPECT_EQ(config.data.train, "me");
-  EXPECT_EQ(config.data.test, "12.h5");
+  EXPECT_EQ(config.data.train, Paths{"me"});
+  EXPECT_EQ(config.data.test, Paths{"12.h5"});
   EXPECT_EQ(config.sharding.plan, "$HOME/${x}");
   ::setenv("DLRM_TEST_TASK", "13", 1);
   EXPECT_EQ(parse_config(to_yaml(config), "again.yaml"), config);
+}
+
+TEST(ParseConfig, DataMayBeAListOfPaths) {
+  ::setenv("DLRM_TEST_TASK", "12", 1);
+  const RunConfig config = small_config(
+      {"data.train=[day_0.h5, \"a, b.h5\", \"${env:DLRM_TEST_TASK}/x\"]", "data.test=[t.h5]"});
+  EXPECT_EQ(config.data.train, (Paths{"day_0.h5", "a, b.h5", "12/x"}));
+  EXPECT_EQ(config.data.test, Paths{"t.h5"});
+  EXPECT_EQ(parse_config(to_yaml(config), "again.yaml"), config);
+  EXPECT_EQ(small_config({"data.test=[]"}).data.test, Paths{});
+  EXPECT_EQ(small_config({"data.train=[a.h5, b.h5]", "data.train.1=c.h5"}).data.train,
+            (Paths{"a.h5", "c.h5"}));
 }
 
 TEST(ParseConfig, AVariableIsNotReplacedTwice) {
@@ -216,8 +230,8 @@ TEST(Overrides, AnOverrideOfEpochsRemovesTheStepsOfTheFile) {
 }
 
 TEST(Overrides, AnOverrideOfTextMayBeEmpty) {
-  EXPECT_EQ(small_config({"data.test="}).data.test, "");
-  EXPECT_EQ(small_config({"data.test=a=b.h5"}).data.test, "a=b.h5");
+  EXPECT_EQ(small_config({"data.test="}).data.test, Paths{});
+  EXPECT_EQ(small_config({"data.test=a=b.h5"}).data.test, Paths{"a=b.h5"});
 }
 
 TEST(LoadConfig, AnUnreadableFileIsNamed) {

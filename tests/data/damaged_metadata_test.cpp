@@ -58,7 +58,7 @@ RunConfig config_of(const std::string& path) {
     table.features.push_back({feature.name, 1, Pooling::kSum});
     config.model.tables.push_back(table);
   }
-  config.data.train = path;
+  config.data.train = {path};
   config.data.shuffle = false;
   config.train.global_batch_size = 2;
   return config;

@@ -100,7 +100,7 @@ struct SmallDataset {
     table("bags", rows_bags, 2);
     table("one", rows_one, 1);
     table("three", rows_three, 3);
-    config.data.train = path;
+    config.data.train = {path};
     config.train.global_batch_size = batch;
     return config;
   }

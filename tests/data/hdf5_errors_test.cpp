@@ -33,11 +33,11 @@ TEST(Hdf5Source, RefusalsAreOneLine) {
             path + ": /dense has 2 numbers a sample, model.dense_features is 13");
   EXPECT_EQ(error([](auto& c) { c.data.train.clear(); }),
             "data.train names no file, and data.source is hdf5");
-  EXPECT_EQ(error([](auto& c) { c.data.train = "/nowhere/x.h5"; }),
+  EXPECT_EQ(error([](auto& c) { c.data.train = {"/nowhere/x.h5"}; }),
             "/nowhere/x.h5: cannot open the dataset: No such file or directory");
-  EXPECT_EQ(error([](auto& c) { c.data.train = "/dev/null"; }), "/dev/null: not a file");
+  EXPECT_EQ(error([](auto& c) { c.data.train = {"/dev/null"}; }), "/dev/null: not a file");
   std::ofstream(folder / "empty.h5") << "";
-  EXPECT_EQ(error([&](auto& c) { c.data.train = folder / "empty.h5"; }),
+  EXPECT_EQ(error([&](auto& c) { c.data.train = {folder / "empty.h5"}; }),
             folder / "empty.h5" + ": not an HDF5 file: it is empty");
   EXPECT_EQ(error([](auto& c) {
               c.data.source = DataKind::kSynthetic;

@@ -106,7 +106,7 @@ TEST(Hdf5Source, TheTestSplitIsNeverShuffledAndMayBeAbsent) {
   data.write(folder / "a.h5");
   RunConfig config = data.config(folder / "a.h5", 10);
   EXPECT_EQ(make_batch_source(config, Split::kTest, 0, 1), nullptr);
-  config.data.test = folder / "a.h5";
+  config.data.test = {folder / "a.h5"};
   Batch batch;
   make_batch_source(config, Split::kTest, 0, 1)->load(0, batch);
   EXPECT_EQ(check_and_list(data, batch), (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
@@ -237,7 +237,7 @@ TEST(Hdf5Source, AnotherDenseWidthIsNamed) {
 }
 
 TEST(Hdf5Source, AMissingFileIsNamed) {
-  EXPECT_THAT(refusal([](RunConfig& c) { c.data.train = "/nowhere/x.h5"; }),
+  EXPECT_THAT(refusal([](RunConfig& c) { c.data.train = {"/nowhere/x.h5"}; }),
               HasSubstr("/nowhere/x.h5"));
 }
 
@@ -343,6 +343,33 @@ TEST(Hdf5Source, TheSeedAndTheSwitchDecideTheOrder) {
   EXPECT_NE(samples_of_batch(data, config, 0, 1), first);
 }
 
+TEST(Hdf5Source, AListIsTheSequenceOfItsFilesAndFolders) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "more");
+  SmallDataset data;
+  data.samples = 3;
+  for (const char* name : {"z.h5", "more/a.h5", "more/b.h5", "c.h5"}) {
+    data.write(folder / name);
+    data.first += 3;
+  }
+  RunConfig config = data.config(folder / "z.h5", 12);
+  config.data.train.push_back(folder / "more");
+  config.data.train.push_back(folder / "c.h5");
+  config.data.shuffle = false;
+  config.data.test = {folder / "c.h5", folder / "z.h5"};
+  data.first = 0;
+  EXPECT_EQ(samples_of_batch(data, config, 0, 1),
+            (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+  Batch batch;
+  const auto test = make_batch_source(config, Split::kTest, 0, 1);
+  test->load(0, batch);
+  EXPECT_EQ(check_and_list(data, batch), (std::vector<int64_t>{9, 10, 11, 0, 1, 2}));
+  EXPECT_EQ(test->describe(), folder / "c.h5" + ", " + folder / "z.h5" + ": 6 samples in 2 files");
+  config.data.train.push_back(folder / "absent.h5");
+  EXPECT_EQ(error_of([&] { make_batch_source(config, Split::kTrain, 0, 1); }),
+            folder / "absent.h5" + ": cannot open the dataset: No such file or directory");
+}
+
 TEST(Hdf5Source, BagsOfOffsetsMayHaveAnotherMeanThanTheFeature) {
   EXPECT_EQ(
       [] {
@@ -386,7 +413,7 @@ TEST(Hdf5Source, OfSeveralFilesEachIsNamedForItsOwnRecords) {
   spoilt.ids[4] = 8;
   RunConfig config = spoilt.write(folder);
   std::filesystem::rename(folder / "bad.h5", folder / "data/b.h5");
-  config.data.train = folder / "data";
+  config.data.train = {folder / "data"};
   config.data.shuffle = false;
   const auto source = make_batch_source(config, Split::kTrain, 0, 1);
   EXPECT_EQ(source->describe(), folder / "data" + ": 20 samples in 2 files");

@@ -15,6 +15,7 @@ RunConfig synthetic_config(int64_t samples, int64_t batch) {
   SmallDataset shape;
   shape.dense = 3;
   RunConfig config = shape.config("", batch);
+  config.data.train.clear();
   config.data.source = DataKind::kSynthetic;
   config.data.synthetic.samples = samples;
   return config;
@@ -94,7 +95,6 @@ TEST(ReplaySource, EveryTGivesTheFirstBatchWithItsOwnNumberAndEpoch) {
   Batch first, later;
   make_batch_source(config, Split::kTrain, 1, 2)->load(0, first);
   config.data.source = DataKind::kReplay;
-  config.data.train = "";
   const auto replay = make_batch_source(config, Split::kTrain, 1, 2);
   replay->load(23, later);
   EXPECT_EQ(later.t, 23);

@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/data/text_chunks.h"
 
 #include "commands.h"
 #include "criteo_fixture.h"
-#include "text_chunks.h"
 #include "thread_option.h"
 
 namespace dlrm {

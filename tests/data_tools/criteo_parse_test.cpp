@@ -1,4 +1,4 @@
-#include "criteo_parse.h"
+#include "dlrm/data/criteo_parse.h"
 
 #include <cmath>
 

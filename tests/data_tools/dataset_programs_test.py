@@ -2,6 +2,7 @@
 """Dataset files of data_tools/dlrm_dataset beside those of dlrm-data, and trained on.
 dataset_programs_test.py PATH/TO/dlrm-data PATH/TO/dlrm-train"""
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -135,6 +136,17 @@ class Training(Programs):
         self.assertEqual((first[0], first[1], first[5], second[5]), ("run", "376", "0.05", "1e-05"))
         self.assertGreater(float(first[2]), 0.95)
         self.assertLess(float(second[2]), float(first[2]))
+        self.expect_a_sweep_to_resume(float(first[2]))
+
+    def expect_a_sweep_to_resume(self, auc):
+        """Successive halving ends with the model of an uninterrupted run."""
+        self.succeed("env", f"DLRM_TRAIN={TRAIN}", os.path.join(ROOT, "launch", "sweep.sh"), self.path("mine.yaml"),
+                     "--grid", "train.sparse_optimizer.lr=0.00001,0.05", "--halving", "--steps", "376", "--jobs", "2",
+                     "--output", self.path("sweep"), "--", "--device", "cpu")
+        with open(self.path("sweep/trial_001/results.json"), encoding="utf-8") as file:
+            results = json.load(file)
+        self.assertEqual(list(results), ["188", "376"])
+        self.assertAlmostEqual(results["376"]["auc"], auc, places=4)  # of another number of threads
 
 
 @unittest.skipUnless(importlib.util.find_spec("pandas"), "pandas is not installed")

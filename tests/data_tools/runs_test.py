@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""data_tools/compare_runs.py and plot_run.py, with folders as runs leave them."""
+"""data_tools/compare_runs.py, plot_run.py and to_tensorboard.py, with folders as runs leave them."""
 import json
 import os
 import shutil
@@ -36,6 +36,22 @@ try:
     DRAWS = True
 except ImportError:
     DRAWS = False
+
+
+# In the place of tensorboardX: writes its calls as JSON lines.
+TENSORBOARDX = """
+import json, os
+class SummaryWriter:
+    def __init__(self, logdir):
+        os.makedirs(logdir)
+        self.file = open(logdir + "/events.out.tfevents.1", "w")
+    def add_scalar(self, tag, value, step, walltime=None):
+        print(json.dumps([tag, value, step, walltime]), file=self.file)
+    def add_text(self, tag, text):
+        print(json.dumps([tag, text]), file=self.file)
+    def close(self):
+        self.file.close()
+"""
 
 
 class Runs(unittest.TestCase):
@@ -155,6 +171,70 @@ class Figures(Runs):
         run = self.run_folder("one")
         self.assert_refused("a figure ends with one of", "plot_run.py", run, "--output", "x.txt")
         self.assert_refused("No such file or directory", "plot_run.py", run, "--output", self.folder + "/no/x.svg")
+
+
+class TensorBoard(Runs):
+    def convert(self, *words):
+        return self.tool("to_tensorboard.py", *words, "--output", self.path("board"), PYTHONPATH=self.folder)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def lines(self, run):
+        with open(self.path("board", run, "events.out.tfevents.1"), encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def test_gets_every_number_by_step(self):
+        self.write(self.folder, "tensorboardX.py", TENSORBOARDX)
+        run, other = self.run_folder("one"), self.run_folder("two", auc=None, ended=False)
+        with open(os.path.join(run, "metrics.jsonl"), "a", encoding="utf-8") as file:
+            file.write('{"step": 30, "loss": 0.4, "cache": {"misses": 7}, "time": "2026-01-31T12:00:00Z"}\n')
+        for _ in range(2):  # again in the place of what is there
+            done = self.convert(run, other)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("2 runs in", done.stdout)
+        self.assertEqual(sorted(os.listdir(self.path("board"))), ["one", "two"])
+        lines = self.lines("one")
+        self.assertEqual(lines[:3], [["train/samples", 8, 1, None], ["train/loss", 0.7, 1, None],
+                                     ["train/samples_per_second", 100.0, 1, None]])
+        self.assertIn(["train/cache/misses", 7, 30, 1769860800.0], lines)
+        self.assertIn(["eval/auc", 0.75, 20, None], lines)
+        self.assertEqual(lines[-1][0], "config")
+        self.assertIn("    train.dense_optimizer.lr: 0.1\n", lines[-1][1])
+        self.assertFalse([line for line in self.lines("two") if line[0] == "eval/auc"])  # it is null
+
+    def test_refuses_what_it_would_lose(self):
+        self.write(self.folder, "tensorboardX.py", TENSORBOARDX)
+        run = self.run_folder("one")
+        os.makedirs(self.path("board", "one"))
+        self.write(self.path("board", "one"), "mine.txt", "")
+        for words, expected in (((run,), "board/one: exists, and holds more than TensorBoard's events"),
+                                ((run, self.run_folder("a/one")), "two runs are called one")):
+            done = self.convert(*words)
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
+            self.assertIn(expected, done.stderr)
+        self.assertEqual(os.listdir(self.path("board", "one")), ["mine.txt"])
+        self.write(self.folder, "file", "")
+        done = self.tool("to_tensorboard.py", run, "--output", self.path("file"), PYTHONPATH=self.folder)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.assertIn("file/one: cannot be written: Not a directory", done.stderr)
+
+    def test_without_tensorboardx_names_the_package(self):
+        self.write(self.folder, "tensorboardX.py", "raise ModuleNotFoundError(name='tensorboardX')\n")
+        done = self.convert(self.run_folder("one"))
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.assertIn("has no tensorboardX: install it with launch/install_deps.sh tensorboard", done.stderr)
+
+    def test_is_written_by_the_real_package(self):
+        done = self.tool("to_tensorboard.py", self.run_folder("one"), "--output", self.path("board"))
+        if "has no tensorboardX" in done.stderr:
+            self.skipTest("tensorboardX is not installed")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        name, = os.listdir(self.path("board", "one"))
+        with open(self.path("board", "one", name), "rb") as file:
+            content = file.read()
+        for tag in (b"train/loss", b"eval/auc", b"train.dense_optimizer.lr"):
+            self.assertIn(tag, content)
 
 
 if __name__ == "__main__":

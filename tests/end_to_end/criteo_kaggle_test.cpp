@@ -85,5 +85,42 @@ TEST_F(CriteoKaggle, DataWithADictionaryFitsTheConfigThatIsNamedSo) {
       << refused.errors;
 }
 
+/// Two ranks train on the text, stop within the second epoch and continue.
+TEST_F(CriteoKaggle, TextTrainsBitwiseAsTheFileThatItIsConvertedTo) {
+  write_file(folder_ / "log.yaml",
+             "model:\n  dense_features: 13\n  embedding_dim: 4\n  bottom_mlp: [4]\n"
+             "  top_mlp: [1]\n  tables:\n    - {name: C3, rows: 500}\n"
+             "    - {name: both, rows: 500, features: [{name: C1}, {name: C26}]}\n"
+             "data: {train: [a.gz, b.txt], test: b.txt, source: criteo, shuffle: false}\n"
+             "train: {global_batch_size: 900, seed: 3}\noutput: {metrics_every: 1}\n"
+             "checkpoint: {at_end: true}\neval: {every_steps: 19}\n");
+  const Outcome made =
+      run("head -9000 train.txt | gzip > a.gz && tail -n +9001 train.txt > b.txt && "
+          "dlrm-data criteo a.gz b.txt --output c.h5 --max-rows 500 && "
+          "dlrm-data criteo b.txt --output t.h5 --max-rows 500");
+  ASSERT_EQ(made.code, 0) << made.errors;
+  const std::string program =
+      "mpirun --oversubscribe --bind-to none -np 2 dlrm-train log.yaml "
+      "--device cpu --set output.directory=";
+  const Outcome outcome =
+      run(program + "text --set train.steps=19 && " + program +
+          "text --set train.steps=22 --resume && " + program +
+          "file --set train.steps=22 --set checkpoint.directory=other --set data.source=hdf5 "
+          "--set data.train=c.h5 --set data.test=t.h5");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const auto values = [&](const std::string& name) {
+    std::vector<std::string> lines;
+    for (nlohmann::json line : read_lines(folder_ / name / "metrics.jsonl")) {
+      line.erase("time");
+      line.erase("samples_per_second");
+      lines.push_back(line.dump());
+    }
+    return lines;
+  };
+  const std::vector<std::string> text = values("text"), file = values("file");
+  EXPECT_EQ(file.size(), 24u);  // 22 losses and two evaluations
+  EXPECT_EQ(text, file);
+}
+
 }  // namespace
 }  // namespace dlrm

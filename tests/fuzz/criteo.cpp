@@ -2,7 +2,8 @@
 // lines that explain_criteo_line() finds no fault with.
 #include <cmath>
 
-#include "criteo_parse.h"
+#include "dlrm/data/criteo_parse.h"
+
 #include "fuzz.h"
 
 namespace dlrm::fuzz {

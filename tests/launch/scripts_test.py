@@ -36,7 +36,8 @@ class Tree(unittest.TestCase):
 
 
 class EveryScript(Tree):
-    SCRIPTS = ["build", "bundle", "fresh_root", "gpu_acceptance", "install_deps", "preflight", "quickstart", "run", "test"]
+    SCRIPTS = ["build", "bundle", "fresh_root", "gpu_acceptance", "install_deps", "preflight", "quickstart", "run",
+               "sweep", "test"]
 
     def test_is_known_here(self):
         found = sorted(name[:-3] for name in os.listdir(os.path.join(ROOT, "launch")) if name.endswith(".sh"))
@@ -64,7 +65,7 @@ class InstallDeps(Tree):
             done = self.start(["launch/install_deps.sh", "build", group])
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertEqual(done.stderr, f"error: unknown group {group}: launch/install_deps.sh [GROUP...], "
-                                          "of build test fuzz python import export plot compare root\n")
+                                          "of build test fuzz python import export plot tensorboard compare root\n")
 
 
 class Build(Tree):

@@ -195,6 +195,15 @@ class Jobs(Slurm):
         self.wait(job, "COMPLETED COMPLETED COMPLETED")
         self.assertEqual([self.last_step(f"task-{task}") for task in (1, 2, 3)], [20, 20, 20])
 
+    def test_a_sweep_is_an_array_whose_tasks_end_or_are_requeued(self):
+        self.write_config("config.yaml", 20, "unused")
+        words = ["env", "DLRM_SWEEP_POLL_SECONDS=0.3", os.path.join(ROOT, "launch/sweep.sh"), "config.yaml", "--slurm", "--jobs=2", "--grid",
+                 "train.sparse_optimizer.lr=0.01,0.02,-1", "--sbatch=--cpus-per-task=1", "--sbatch=--time=10"]
+        done = self.cluster.run(*words, folder=self.folder)
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertIn("3 trials in sweeps/config: 2 with results, 1 failed, 0 not finished", done.stdout)
+        self.assertRegex(done.stderr, "^sweeps/config/trial_002 failed: error: .*lr is .*-1")
+
     def test_a_task_of_an_array_is_requeued_alone(self):
         self.write_config("config.yaml", 20, "task-${env:SLURM_ARRAY_TASK_ID}")
         array = self.submit("config.yaml", options=["--array=1-2", "--hold"])

@@ -13,7 +13,7 @@ namespace dlrm {
 
 enum class Pooling : uint8_t { kSum, kMean };
 enum class Precision : uint8_t { kFp32, kBf16 };
-enum class DataKind : uint8_t { kHdf5, kSynthetic, kReplay };
+enum class DataKind : uint8_t { kHdf5, kCriteo, kSynthetic, kReplay };
 enum class InvalidId : uint8_t { kError, kDrop };
 enum class Strategy : uint8_t { kAuto, kTable, kRow, kColumn, kGrid, kDataParallel };
 enum class RoutingMode : uint8_t { kExact, kFixed };
@@ -74,8 +74,8 @@ struct SyntheticConfig {
 
 struct DataConfig {
   DataKind source = DataKind::kHdf5;
-  std::string train;
-  std::string test;
+  std::vector<std::string> train;  ///< files and folders of files, in order
+  std::vector<std::string> test;
   SyntheticConfig synthetic;
   bool shuffle = true;
   int workers = 2;

@@ -38,9 +38,9 @@ class BatchSource {
 enum class Split : uint8_t { kTrain, kTest };
 
 /// Makes the source that the config selects. The test split is never shuffled. The result is null
-/// if there is no test data. hdf5 reads data.train or data.test. synthetic generates samples; the
-/// test split has other samples of the same distribution. replay gives batch 0 of the training
-/// source for every t. That source is hdf5 if data.train is set, otherwise synthetic.
+/// if there is no test data. hdf5 and criteo read data.train or data.test. synthetic generates
+/// samples; the test split has other samples of the same distribution. replay gives batch 0 of the
+/// training source for every t. That source is hdf5 if data.train is set, otherwise synthetic.
 std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split split, int rank,
                                                int world);
 

@@ -71,11 +71,12 @@ class DatasetFile {
   std::vector<MappedFeature> features_;
 };
 
-/// A dataset: the samples of one file, or of the *.h5 and *.hdf5 files of a folder, sorted by name,
-/// one after the other. All files have the same dense width, types, feature names and hotness.
+/// A dataset: the samples of files, one after the other. A folder stands for its *.h5 and *.hdf5
+/// files, sorted by name. All files have the same dense width, types, feature names and hotness.
 class Dataset {
  public:
-  explicit Dataset(const std::string& path);
+  explicit Dataset(const std::string& path) : Dataset(std::vector<std::string>{path}) {}
+  explicit Dataset(const std::vector<std::string>& paths);
 
   int64_t samples() const { return starts_.back(); }
   const std::vector<std::unique_ptr<DatasetFile>>& files() const { return files_; }

@@ -15,6 +15,7 @@ class TextInput {
   TextInput(const TextInput&) = delete;
   TextInput& operator=(const TextInput&) = delete;
 
+  bool compressed() const;
   /// Reads up to `size` bytes. Returns 0 only at the end. Throws usage_error for damaged or
   /// truncated gzip, and run_error if reading fails.
   int64_t read(char* out, int64_t size);

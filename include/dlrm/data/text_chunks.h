@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "text_input.h"
+#include "dlrm/data/text_input.h"
 
 namespace dlrm {
 

@@ -1,4 +1,4 @@
-#include "text_chunks.h"
+#include "dlrm/data/text_chunks.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "text_input.h"
+#include "dlrm/data/text_input.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -46,6 +46,7 @@ class TextInput::Impl {
   }
   ~Impl() { ::close(fd_); }
 
+  bool compressed() const { return gzip_; }
   int64_t read(char* out, int64_t size) { return gzip_ ? inflate(out, size) : copy(out, size); }
 
  private:
@@ -145,6 +146,7 @@ class TextInput::Impl {
 
 TextInput::TextInput(const std::string& path) : impl_(std::make_unique<Impl>(path)) {}
 TextInput::~TextInput() = default;
+bool TextInput::compressed() const { return impl_->compressed(); }
 int64_t TextInput::read(char* out, int64_t size) { return impl_->read(out, size); }
 
 }  // namespace dlrm

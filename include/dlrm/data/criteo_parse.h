@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dictionary.h"
-#include "text_chunks.h"
+#include "dlrm/data/category_value.h"
+#include "dlrm/data/text_chunks.h"
 
 namespace dlrm {
 

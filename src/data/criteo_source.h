@@ -1,0 +1,55 @@
+#pragma once
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "dlrm/data/batch_source.h"
+#include "dlrm/data/criteo_parse.h"
+
+#include "indexed_text.h"
+
+namespace dlrm {
+
+/// Batches of text in Criteo's format, in its order. Features C1 to C26 are hashed into the rows of
+/// their tables: the samples of a dataset that `dlrm-data criteo --max-rows` makes of the text.
+/// Every call of load() reads and parses the lines of its own batch.
+class CriteoSource : public BatchSource {
+ public:
+  CriteoSource(const RunConfig& config, const std::vector<std::string>& paths, int rank, int world);
+
+  const BatchPlan& plan() const override { return plan_; }
+  void load(int64_t t, Batch& batch) const override;
+  std::string describe() const override;
+
+ private:
+  struct Column {
+    size_t category;  // 0 is C1
+    int64_t rows;
+  };
+  struct Scratch {
+    TextChunk text;
+    CriteoBlock rows;
+  };
+
+  void add_column(const TableConfig& table, const FeatureConfig& feature);
+  void open(const RunConfig& config, const std::vector<std::string>& paths);
+  void read_lines(Range samples, TextChunk& text) const;
+  void fill(const CriteoBlock& rows, Batch& batch) const;
+  [[noreturn]] void report(int64_t sample, const std::string& reason) const;
+  size_t file_of(int64_t sample) const;
+
+  std::unique_ptr<Scratch> take_scratch() const;
+  void give_back(std::unique_ptr<Scratch> scratch) const;
+
+  std::vector<std::string> paths_;
+  std::vector<std::unique_ptr<IndexedText>> files_;
+  std::vector<int64_t> starts_{0};  // [files + 1] number of samples before each file
+  BatchPlan plan_;
+  int rank_, world_;
+  std::vector<Column> columns_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Scratch>> free_;
+};
+
+}  // namespace dlrm
