@@ -9,5 +9,6 @@ void add_criteo_command(CLI::App& app);
 void add_synth_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_import_command(CLI::App& app);
+void add_shuffle_command(CLI::App& app);
 
 }  // namespace dlrm

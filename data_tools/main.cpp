@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   dlrm::add_import_command(app);
   dlrm::add_synth_command(app);
   dlrm::add_inspect_command(app);
+  dlrm::add_shuffle_command(app);
   dlrm::remove_partial_files_on_signals();
   try {
     app.parse(argc, argv);

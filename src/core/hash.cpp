@@ -9,4 +9,9 @@ uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed) {
   return XXH3_64bits_withSeed(data, bytes, seed);
 }
 
+Hash128 hash128(const void* data, size_t bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(data, bytes);
+  return {hash.low64, hash.high64};
+}
+
 }  // namespace dlrm

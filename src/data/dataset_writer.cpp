@@ -29,11 +29,12 @@ void check_layout(const std::string& path, const DatasetLayout& layout) {
   }
 }
 
-bool has_offsets(const DatasetLayout& layout) {
+bool sizes_are_known(const DatasetLayout& layout) {
+  if (layout.samples < 0) return false;
   for (const FeatureColumn& feature : layout.features) {
-    if (feature.hotness == 0) return true;
+    if (feature.hotness == 0 && feature.count < 0) return false;
   }
-  return false;
+  return true;
 }
 
 /// The checksums of a column: of its finished blocks, and of the bytes of the block in work.
@@ -78,7 +79,7 @@ class DatasetWriter::Impl {
   Impl(const std::string& path, DatasetLayout layout)
       : path_(path), partial_(path), layout_(std::move(layout)) {
     check_layout(path_, layout_);
-    direct_ = layout_.samples >= 0 && !has_offsets(layout_);
+    direct_ = sizes_are_known(layout_);
     ids_.assign(layout_.features.size(), 0);
     filled_.assign(column_count(layout_), 0);
     sums_.resize(filled_.size());
@@ -114,6 +115,9 @@ class DatasetWriter::Impl {
     if (samples_ % kChecksumSamples > 0) finish_block();
     if (direct_) {
       DLRM_CHECK(samples_ == layout_.samples, "{}: {} of {}", path_, samples_, layout_.samples);
+      for (size_t c = 0; c < filled_.size(); ++c) {
+        DLRM_CHECK(filled_[c] == extents_[c].bytes, "column {}", c);
+      }
       write_rows_attributes(partial(), layout_);
     } else {
       create(samples_);
@@ -141,7 +145,11 @@ class DatasetWriter::Impl {
     if (!File::try_open(partial(), File::Mode::kCreate)) {
       throw usage_error("{}: cannot create: {}", path_, std::strerror(errno));
     }
-    extents_ = create_dataset_file(partial(), layout_, samples, ids_);
+    std::vector<int64_t> ids = ids_;
+    for (size_t f = 0; f < ids.size(); ++f) {
+      if (direct_ && layout_.features[f].hotness == 0) ids[f] = layout_.features[f].count;
+    }
+    extents_ = create_dataset_file(partial(), layout_, samples, ids);
     file_.emplace(partial(), File::Mode::kReadWrite);
   }
 

@@ -4,8 +4,14 @@
 
 namespace dlrm {
 
-/// XXH3 of bytes. For comparisons within one run; never stored.
+/// XXH3 of bytes. For comparisons within one task; never stored in its results.
 uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed = 0);
+
+struct Hash128 {
+  uint64_t low, high;
+};
+/// 128-bit XXH3 of bytes, for the same purpose.
+Hash128 hash128(const void* data, size_t bytes);
 
 /// SplitMix64 with state `value` (Steele, Lea, Flood, "Fast splittable pseudorandom number
 /// generators", OOPSLA 2014): a bijection whose results look random. Datasets depend on its values.

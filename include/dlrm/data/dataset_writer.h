@@ -19,6 +19,7 @@ struct FeatureColumn {
   int64_t hotness = 1;  ///< ids in every bag; 0: bags of any length, stored with offsets
   int64_t rows = 0;     ///< ids are below it; 0: set later, by set_rows
   IdType ids = IdType::kInt32;
+  int64_t count = -1;  ///< ids of all samples if hotness is 0, or -1 if unknown
 };
 
 /// The shape of a dataset file.
@@ -27,8 +28,8 @@ struct DatasetLayout {
   std::vector<FeatureColumn> features;
   LabelType label = LabelType::kUint8;
   /// Samples that will be written, or -1 if unknown. If known, columns are written straight to
-  /// their final place. If unknown, or if a feature has offsets, they are first written to
-  /// temporary files in the same folder, so every byte is written twice.
+  /// their final place. If unknown, or if the number of ids of a feature with offsets is, they
+  /// are first written to temporary files in the same folder, so every byte is written twice.
   int64_t samples = -1;
 };
 

@@ -1,0 +1,242 @@
+#include "sample_codec.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "dlrm/core/error.h"
+#include "dlrm/core/hash.h"
+
+namespace dlrm {
+namespace {
+
+/// Samples that are encoded together, so that their bytes stay in the processor's cache.
+constexpr size_t kTile = 128;
+
+int64_t offset_at(const MappedFeature& feature, int64_t sample) {
+  int64_t value;
+  std::memcpy(&value, feature.offsets + sample * 8, 8);
+  return value;
+}
+
+/// Copies one element of `Width` bytes of each sample.
+template <size_t Width>
+void spread(const std::byte* column, size_t count, std::byte** at) {
+  for (size_t i = 0; i < count; ++i) {
+    std::memcpy(at[i], column + i * Width, Width);
+    at[i] += Width;
+  }
+}
+
+void spread(const std::byte* column, size_t width, size_t count, std::byte** at) {
+  if (width == 4) return spread<4>(column, count, at);
+  if (width == 8) return spread<8>(column, count, at);
+  if (width == 1) return spread<1>(column, count, at);
+  for (size_t i = 0; i < count; ++i) {
+    std::memcpy(at[i], column + i * width, width);
+    at[i] += width;
+  }
+}
+
+template <class T>
+T take(const std::byte*& at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  at += sizeof(T);
+  return value;
+}
+
+}  // namespace
+
+void SampleSum::add(const EncodedSamples& samples) {
+  for (size_t i = 0; i < samples.count(); ++i) {
+    const Hash128 hash = hash128(samples.sample(i), samples.size(i));
+    low += hash.low;
+    high += hash.high;
+  }
+}
+
+DatasetBlock DecodedBlock::view() const {
+  DatasetBlock block;
+  block.samples = static_cast<int64_t>(labels.size());
+  block.labels = labels;
+  block.dense = dense;
+  for (const Bags& feature : bags) {
+    block.bags.push_back({feature.ids, feature.wide_ids, feature.lengths});
+  }
+  return block;
+}
+
+SampleCodec::SampleCodec(const Dataset& dataset) {
+  const DatasetFile& first = *dataset.files().front();
+  layout_.samples = dataset.samples();
+  layout_.dense = first.dense_width();
+  layout_.label = first.label_type();
+  fixed_bytes_ = static_cast<size_t>(bytes_of(layout_.label) + 4 * layout_.dense);
+  for (size_t f = 0; f < first.features().size(); ++f) {
+    const MappedFeature& feature = first.features()[f];
+    FeatureColumn column{feature.name, feature.hotness, dataset.rows(feature.name), feature.type};
+    column.count = 0;
+    for (const auto& file : dataset.files()) column.count += file->features()[f].count;
+    const int64_t width = bytes_of(feature.type);
+    fixed_bytes_ += static_cast<size_t>(feature.offsets ? 4 : width * feature.hotness);
+    if (feature.offsets) total_bytes_ += column.count * width;
+    varies_ |= feature.offsets != nullptr;
+    layout_.features.push_back(column);
+  }
+  total_bytes_ += static_cast<int64_t>(fixed_bytes_) * layout_.samples;
+}
+
+void SampleCodec::measure(const DatasetFile& file, Range samples, EncodedSamples& out) const {
+  out.starts.assign(static_cast<size_t>(samples.size()) + 1, fixed_bytes_);
+  out.starts[0] = 0;
+  for (const MappedFeature& feature : file.features()) {
+    if (!feature.offsets) continue;
+    int64_t begin = offset_at(feature, samples.begin);
+    for (int64_t i = samples.begin; i < samples.end; ++i) {
+      const int64_t end = offset_at(feature, i + 1);
+      if (begin < 0 || end < begin || end > feature.count ||
+          end - begin > std::numeric_limits<int32_t>::max()) {
+        throw usage_error(
+            "{}: record {} (counted from 0), feature {}: offsets {} to {}; they must rise and stay "
+            "within {} ids",
+            file.path(), i, feature.name, begin, end, feature.count);
+      }
+      out.starts[static_cast<size_t>(i - samples.begin) + 1] +=
+          static_cast<size_t>((end - begin) * bytes_of(feature.type));
+      begin = end;
+    }
+  }
+  for (size_t i = 1; i < out.starts.size(); ++i) out.starts[i] += out.starts[i - 1];
+}
+
+void SampleCodec::encode(const DatasetFile& file, Range samples, EncodedSamples& out) const {
+  measure(file, samples, out);
+  out.bytes.resize(out.starts.back());
+  std::array<std::byte*, kTile> at;
+  for (int64_t from = samples.begin; from < samples.end; from += kTile) {
+    const auto n = static_cast<size_t>(std::min<int64_t>(kTile, samples.end - from));
+    for (size_t i = 0; i < n; ++i) {
+      at[i] = out.bytes.data() + out.starts[static_cast<size_t>(from - samples.begin) + i];
+    }
+    const int64_t label = bytes_of(layout_.label), dense = 4 * layout_.dense;
+    spread(file.labels() + from * label, static_cast<size_t>(label), n, at.data());
+    if (dense > 0) spread(file.dense() + from * dense, static_cast<size_t>(dense), n, at.data());
+    for (const MappedFeature& feature : file.features()) {
+      const int64_t width = bytes_of(feature.type);
+      if (!feature.offsets) {
+        const int64_t bag = width * feature.hotness;
+        spread(feature.ids + from * bag, static_cast<size_t>(bag), n, at.data());
+        continue;
+      }
+      for (size_t i = 0; i < n; ++i) {
+        const int64_t begin = offset_at(feature, from + static_cast<int64_t>(i));
+        const int64_t end = offset_at(feature, from + static_cast<int64_t>(i) + 1);
+        const auto length = static_cast<int32_t>(end - begin);
+        const auto bytes = static_cast<size_t>((end - begin) * width);
+        std::memcpy(at[i], &length, 4);
+        if (bytes > 0) std::memcpy(at[i] + 4, feature.ids + begin * width, bytes);
+        at[i] += 4 + bytes;
+      }
+    }
+  }
+}
+
+size_t SampleCodec::size_at(const std::byte* sample) const {
+  if (!varies_) return fixed_bytes_;
+  const std::byte* at = sample + bytes_of(layout_.label) + 4 * layout_.dense;
+  for (const FeatureColumn& feature : layout_.features) {
+    const int64_t length = feature.hotness > 0 ? feature.hotness : take<int32_t>(at);
+    at += length * bytes_of(feature.ids);
+  }
+  return static_cast<size_t>(at - sample);
+}
+
+template <class Id>
+void SampleCodec::decode_bags(size_t feature, const std::byte** at, size_t count,
+                              std::vector<Id>& ids, std::vector<int32_t>& lengths) const {
+  const int64_t hotness = layout_.features[feature].hotness;
+  if (hotness == 1) {
+    for (size_t i = 0; i < count; ++i) ids.push_back(take<Id>(at[i]));
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t length = hotness > 0 ? hotness : take<int32_t>(at[i]);
+    if (hotness == 0) lengths.push_back(static_cast<int32_t>(length));
+    if (length == 0) continue;
+    const size_t old = ids.size();
+    ids.resize(old + static_cast<size_t>(length));
+    std::memcpy(ids.data() + old, at[i], static_cast<size_t>(length) * sizeof(Id));
+    at[i] += static_cast<size_t>(length) * sizeof(Id);
+  }
+}
+
+void SampleCodec::decode(const std::byte* const* begin, size_t count, DecodedBlock& out) const {
+  const auto width = static_cast<size_t>(layout_.dense);
+  out.labels.resize(count);
+  out.dense.resize(count * width);
+  out.bags.resize(layout_.features.size());
+  for (DecodedBlock::Bags& bags : out.bags) {
+    bags.ids.clear();
+    bags.wide_ids.clear();
+    bags.lengths.clear();
+  }
+  std::array<const std::byte*, kTile> at;
+  for (size_t from = 0; from < count; from += kTile) {
+    const size_t n = std::min(kTile, count - from);
+    std::copy(begin + from, begin + from + n, at.begin());
+    for (size_t i = 0; i < n; ++i) {
+      out.labels[from + i] = layout_.label == LabelType::kUint8
+                                 ? static_cast<float>(take<uint8_t>(at[i]))
+                                 : take<float>(at[i]);
+      if (width == 0) continue;
+      std::memcpy(out.dense.data() + (from + i) * width, at[i], width * 4);
+      at[i] += width * 4;
+    }
+    for (size_t f = 0; f < out.bags.size(); ++f) {
+      DecodedBlock::Bags& bags = out.bags[f];
+      if (layout_.features[f].ids == IdType::kInt32) {
+        decode_bags(f, at.data(), n, bags.ids, bags.lengths);
+      } else {
+        decode_bags(f, at.data(), n, bags.wide_ids, bags.lengths);
+      }
+    }
+  }
+}
+
+void advise_samples(const DatasetFile& file, Range samples, PageAdvice advice) {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto advise = [&](const std::byte* column, int64_t begin, int64_t end) {
+    if (column == nullptr || begin >= end) return;
+    const bool drop = advice == PageAdvice::kDontNeed;
+    // Pages that the range shares with others are needed, and are not dropped.
+    const uintptr_t from =
+        (reinterpret_cast<uintptr_t>(column + begin) + (drop ? page - 1 : 0)) & ~(page - 1);
+    const auto to = reinterpret_cast<uintptr_t>(column + end);
+    if (from >= to) return;
+    const uintptr_t bytes = drop ? (to - from) & ~(page - 1) : to - from;
+    if (bytes > 0)
+      madvise(reinterpret_cast<void*>(from), bytes, drop ? MADV_DONTNEED : MADV_WILLNEED);
+  };
+  const int64_t label = bytes_of(file.label_type()), dense = 4 * file.dense_width();
+  advise(file.labels(), samples.begin * label, samples.end * label);
+  advise(file.dense(), samples.begin * dense, samples.end * dense);
+  for (const MappedFeature& feature : file.features()) {
+    const int64_t width = bytes_of(feature.type);
+    if (!feature.offsets) {
+      advise(feature.ids, samples.begin * width * feature.hotness,
+             samples.end * width * feature.hotness);
+      continue;
+    }
+    const int64_t begin = std::clamp<int64_t>(offset_at(feature, samples.begin), 0, feature.count);
+    const int64_t end = std::clamp<int64_t>(offset_at(feature, samples.end), begin, feature.count);
+    advise(feature.ids, begin * width, end * width);
+    advise(feature.offsets, samples.begin * 8, samples.end * 8);
+  }
+}
+
+}  // namespace dlrm
