@@ -34,6 +34,13 @@ double bytes_of(View<const CachedRows> cached) {
   return bytes;
 }
 
+/// Bytes of a SlotMap. `whole`: if each row has a slot, it is the row's number.
+double map_bytes(int64_t rows, int64_t slots, bool whole) {
+  // The row of each slot. Then two bits of each row, or the slot of each row and the slots' states.
+  if (whole && slots == rows) return 8.25 * static_cast<double>(rows);
+  return 4 * static_cast<double>(rows) + 16 * static_cast<double>(slots);
+}
+
 double bytes_at(View<const CachedRows> cached, double per_lookup) {
   double bytes = 0;
   for (const CachedRows& rows : cached) {
@@ -139,9 +146,9 @@ CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
                   config.train.global_batch_size, plan, rank);
   if (cached.empty()) return {};
   const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(config.memory.cached, cached));
-  // SlotMap: a slot of each row; a row and a state of each slot. Policy static counts rows.
-  constexpr double kMapRow = 4, kMapSlot = 16, kCountRow = 2.25;
-  const double map_row = kMapRow + (config.memory.cached.policy == "static" ? kCountRow : 0);
+  // Policy static counts rows.
+  const double count_row = config.memory.cached.policy == "static" ? 2.25 : 0;
+  const bool whole = config.memory.cached.policy != "lru16";
   const std::vector<int64_t> middle = middle_slots(config.memory.cached, cached);
   const bool on_ssd = config.memory.cached.backing == "ssd";
   const bool on_gpu = plans_for_gpu(config);
@@ -154,9 +161,10 @@ CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
     bytes.slots += static_cast<double>(slots[i]) * (slot_bytes + number);
     block =
         std::max(block, static_cast<double>(moved_block_bytes(slots[i], cached[i].moved_bytes)));
-    bytes.rest += static_cast<double>(slots[i]) * kMapSlot + rows * map_row;
+    bytes.rest += map_bytes(cached[i].rows, slots[i], whole) + rows * count_row;
     if (middle[i] > 0) {
-      bytes.rest += static_cast<double>(middle[i]) * (slot_bytes + kMapSlot) + rows * kMapRow;
+      bytes.rest += static_cast<double>(middle[i]) * slot_bytes;
+      bytes.rest += map_bytes(cached[i].rows, middle[i], true);
     }
     bytes.rest += on_ssd ? ssd_index_bytes(rows, slot_bytes) : rows * slot_bytes;
   }

@@ -37,7 +37,9 @@ BlockChannel::BlockChannel(BlockFile& file, std::string label, int depth, int64_
   std::iota(free_.begin(), free_.end(), 0);
 }
 
-BlockChannel::~BlockChannel() {
+BlockChannel::~BlockChannel() { drain(); }
+
+void BlockChannel::drain() {
   count_ = next_;
   try {
     finish([](size_t, int) {});
@@ -78,8 +80,13 @@ void BlockChannel::start(size_t count, std::function<BlockTransfer(size_t, int)>
   first_ = std::move(first);
   next_ = 0;
   count_ = count;
-  start_next();
-  queue_->submit();
+  try {
+    start_next();
+    queue_->submit();
+  } catch (...) {
+    drain();  // here, because only the thread that started them may wait for them
+    throw;
+  }
 }
 
 void BlockChannel::start_next() {

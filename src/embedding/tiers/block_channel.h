@@ -51,6 +51,8 @@ class BlockChannel {
   /// Starts `count` transfers, each by first(i, id), as far as the queue is deep.
   void start(size_t count, std::function<BlockTransfer(size_t, int)> first);
   void start_next();
+  /// Waits for what is under way, and starts nothing more.
+  void drain();
   /// Starts the rest. Waits for all, also after an error.
   void finish(const std::function<void(size_t, int)>& ended);
   /// Notes what a transfer moved. True if it has ended, otherwise it is started again.

@@ -29,7 +29,8 @@ struct Completion {
   int64_t result = 0;  ///< bytes moved, or minus the error number
 };
 
-/// Transfers that are under way at the same time. For one thread at a time.
+/// Transfers that are under way at the same time. For one thread at a time. The thread that started
+/// them must wait for them.
 class BlockQueue {
  public:
   virtual ~BlockQueue() = default;

@@ -1,5 +1,7 @@
 #include "make_placement.h"
 
+#include <omp.h>
+
 #include "dlrm/core/shown_bytes.h"
 #include "dlrm/plan/cache_size.h"
 
@@ -27,15 +29,17 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
   const std::vector<int64_t> middle = middle_slots(options.cached, cached);
   const Context& context = tools.context;
   const bool on_gpu = !context.device.host_visible_memory();
+  // With a GPU the host's cores are free. Otherwise they are busy with a step.
+  const int threads = on_gpu ? omp_get_max_threads() : 1;
   auto placement = std::make_unique<RowPlacement>(
       options.cached.policy == "lookahead",
-      on_gpu ? std::make_unique<RecordStream>(context.device, context.stream) : nullptr);
+      on_gpu ? std::make_unique<RecordStream>(context.device, context.stream, threads) : nullptr);
   for (const Slice& slice : layout.owner(rank).slices) {
     if (slice.cache < 0) continue;
     const auto number = static_cast<size_t>(slice.cache);
     const auto make_store = [&](int64_t record_bytes) {
       if (options.cached.backing == "host") {
-        return make_memory_records(slice.rows.size(), record_bytes);
+        return make_memory_records(slice.rows.size(), record_bytes, threads);
       }
       SsdRecordsOptions ssd;
       ssd.directory = options.cached.directory;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "record_parts.h"
 #include "record_store.h"
 #include "zeroed_array.h"
 
@@ -18,33 +19,36 @@ constexpr size_t kAhead = 16;
 
 class MemoryRecords final : public RecordStore {
  public:
-  MemoryRecords(int64_t rows, int64_t record_bytes)
+  MemoryRecords(int64_t rows, int64_t record_bytes, int threads)
       : record_bytes_(record_bytes),
+        threads_(threads),
         records_(rows * record_bytes),
         written_((rows + kWordBits - 1) / kWordBits) {}
 
   void start_read(View<const int64_t> rows, std::byte* out, uint8_t* written) override {
     const auto start = Clock::now();
-    int64_t found = 0;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (i + kAhead < rows.size()) fetch_ahead(rows[i + kAhead]);
-      written[i] = (word(rows[i]).load(std::memory_order_relaxed) & bit(rows[i])) != 0;
-      if (!written[i]) continue;
-      std::memcpy(out + static_cast<int64_t>(i) * record_bytes_, record(rows[i]), size());
-      ++found;
-    }
-    count(traffic_.read, found, start);
+    for_record_parts(rows.size(), threads_, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) {
+        if (i + kAhead < end) fetch_ahead(rows[i + kAhead]);
+        written[i] = (word(rows[i]).load(std::memory_order_relaxed) & bit(rows[i])) != 0;
+        if (!written[i]) continue;
+        std::memcpy(out + static_cast<int64_t>(i) * record_bytes_, record(rows[i]), size());
+      }
+    });
+    count(traffic_.read, std::count(written, written + rows.size(), 1), start);
   }
   void finish_read() override {}
 
   void write(View<const int64_t> rows, const std::byte* records) override {
     const auto start = Clock::now();
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (i + kAhead < rows.size()) fetch_ahead(rows[i + kAhead]);
-      std::memcpy(record(rows[i]), records + static_cast<int64_t>(i) * record_bytes_, size());
-      // Another row of the word may be read at the same time, but not this one.
-      word(rows[i]).fetch_or(bit(rows[i]), std::memory_order_relaxed);
-    }
+    for_record_parts(rows.size(), threads_, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) {
+        if (i + kAhead < end) fetch_ahead(rows[i + kAhead]);
+        std::memcpy(record(rows[i]), records + static_cast<int64_t>(i) * record_bytes_, size());
+        // Other rows of the word may be read or written at the same time, but not this one.
+        word(rows[i]).fetch_or(bit(rows[i]), std::memory_order_relaxed);
+      }
+    });
     count(traffic_.written, static_cast<int64_t>(rows.size()), start);
   }
 
@@ -83,6 +87,7 @@ class MemoryRecords final : public RecordStore {
   }
 
   const int64_t record_bytes_;
+  const int threads_;
   ZeroedArray<std::byte> records_;
   ZeroedArray<uint64_t> written_;  // a bit a row
   mutable std::mutex mutex_;       // of traffic_
@@ -91,8 +96,8 @@ class MemoryRecords final : public RecordStore {
 
 }  // namespace
 
-std::unique_ptr<RecordStore> make_memory_records(int64_t rows, int64_t record_bytes) {
-  return std::make_unique<MemoryRecords>(rows, record_bytes);
+std::unique_ptr<RecordStore> make_memory_records(int64_t rows, int64_t record_bytes, int threads) {
+  return std::make_unique<MemoryRecords>(rows, record_bytes, threads);
 }
 
 }  // namespace dlrm

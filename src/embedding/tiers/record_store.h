@@ -46,7 +46,9 @@ class RecordStore {
 };
 
 /// Records in host memory. A row that was never written takes a bit, no memory of its own.
-std::unique_ptr<RecordStore> make_memory_records(int64_t rows, int64_t record_bytes);
+/// At most `threads` threads copy the records of a call.
+std::unique_ptr<RecordStore> make_memory_records(int64_t rows, int64_t record_bytes,
+                                                 int threads = 1);
 
 /// The records that were written last in `slots` records of host memory, over a slower store. A
 /// record that is pushed out by others goes there. One that is read stays where it is.

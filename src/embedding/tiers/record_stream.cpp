@@ -5,6 +5,8 @@
 
 #include "dlrm/plan/cache_size.h"
 
+#include "record_parts.h"
+
 namespace dlrm {
 namespace {
 
@@ -19,9 +21,10 @@ int64_t header_bytes(int64_t records) {
 
 }  // namespace
 
-RecordStream::RecordStream(Device& device, Stream& main)
+RecordStream::RecordStream(Device& device, Stream& main, int threads)
     : device_(device),
       main_(main),
+      threads_(threads),
       stream_(device.make_stream()),
       copies_(make_slot_copies(device, *stream_)) {
   for (Block& block : blocks_) block.done = device.make_event();
@@ -96,6 +99,25 @@ SlotBlock RecordStream::put_slots(Block& block, View<const int64_t> slots, int64
   return {there + header_bytes(count), static_cast<int32_t*>(block.device.data()), count, stride};
 }
 
+void RecordStream::unpack(const SlotRecords& records, const Layout& layout, const std::byte* from,
+                          std::byte* record) {
+  for (size_t f = 0; f < records.fields().size(); ++f) {
+    const SlotRecords::Field& field = records.fields()[f];
+    std::memcpy(record + field.at, from + layout.arrays[f].at, static_cast<size_t>(field.bytes()));
+  }
+}
+
+void RecordStream::pack(const SlotRecords& records, const Layout& layout, const std::byte* record,
+                        std::byte* to) {
+  for (size_t f = 0; f < records.fields().size(); ++f) {
+    const SlotRecords::Field& field = records.fields()[f];
+    const auto bytes = static_cast<size_t>(field.bytes());
+    std::byte* const array = to + layout.arrays[f].at;
+    std::memcpy(array, record + field.at, bytes);
+    std::memset(array + bytes, 0, static_cast<size_t>(field.stride) - bytes);
+  }
+}
+
 void RecordStream::gather(const SlotRecords& records, View<const int64_t> slots, std::byte* out) {
   const Layout layout = layout_of(records);
   each_part(layout.stride, slots.size(), [&](Block& block, size_t first, size_t count) {
@@ -106,15 +128,12 @@ void RecordStream::gather(const SlotRecords& records, View<const int64_t> slots,
     copies_->from_slots(layout.arrays, part);
     device_.copy(here, part.records, static_cast<size_t>(part.count * part.stride), *stream_);
     stream_->synchronize();
-    for (size_t i = 0; i < count; ++i) {
-      const std::byte* const from = here + static_cast<int64_t>(i) * layout.stride;
-      std::byte* const record = out + static_cast<int64_t>(first + i) * records.bytes();
-      for (size_t f = 0; f < records.fields().size(); ++f) {
-        const SlotRecords::Field& field = records.fields()[f];
-        std::memcpy(record + field.at, from + layout.arrays[f].at,
-                    static_cast<size_t>(field.bytes()));
+    for_record_parts(count, threads_, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) {
+        const std::byte* const from = here + static_cast<int64_t>(i) * layout.stride;
+        unpack(records, layout, from, out + static_cast<int64_t>(first + i) * records.bytes());
       }
-    }
+    });
   });
 }
 
@@ -125,19 +144,14 @@ void RecordStream::scatter(const SlotRecords& records, const std::byte* in,
     const SlotBlock part = put_slots(block, slots.subspan(first, count), layout.stride);
     const auto header = static_cast<size_t>(header_bytes(part.count));
     auto* const here = static_cast<std::byte*>(block.host.data()) + header;
-    for (size_t i = 0; i < count; ++i) {
-      const std::byte* const record = in + static_cast<int64_t>(first + i) * records.bytes();
-      std::byte* const to = here + static_cast<int64_t>(i) * layout.stride;
-      for (size_t f = 0; f < records.fields().size(); ++f) {
-        const SlotRecords::Field& field = records.fields()[f];
-        const auto bytes = static_cast<size_t>(field.bytes());
-        std::memcpy(to + layout.arrays[f].at, record + field.at, bytes);
-        std::memset(to + layout.arrays[f].at + bytes, 0, static_cast<size_t>(field.stride) - bytes);
-      }
-      if (records.row_of()) {
+    for_record_parts(count, threads_, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) {
+        std::byte* const to = here + static_cast<int64_t>(i) * layout.stride;
+        pack(records, layout, in + static_cast<int64_t>(first + i) * records.bytes(), to);
+        if (!records.row_of()) continue;
         std::memcpy(to + layout.arrays.back().at, &rows[first + i], sizeof(int64_t));
       }
-    }
+    });
     device_.copy(block.device.data(), block.host.data(),
                  header + static_cast<size_t>(part.count * part.stride), *stream_);
     copies_->to_slots(layout.arrays, part);

@@ -16,12 +16,14 @@ namespace dlrm {
 /// may run beside it.
 class RecordStream {
  public:
-  /// `main` is the stream of the steps.
-  RecordStream(Device& device, Stream& main);
+  /// `main` is the stream of the steps. At most `threads` threads of the host copy the records of a
+  /// call.
+  RecordStream(Device& device, Stream& main, int threads);
   ~RecordStream();
   RecordStream(const RecordStream&) = delete;
   RecordStream& operator=(const RecordStream&) = delete;
 
+  int threads() const { return threads_; }
   /// Reserves blocks for the records of a cache. Call it before any copy.
   void reserve(const SlotRecords& records, int64_t slots);
 
@@ -48,6 +50,11 @@ class RecordStream {
     int64_t stride = 0;             ///< bytes from record to record
   };
   static Layout layout_of(const SlotRecords& records);
+  /// Copies a record of a block to one without padding, and back.
+  static void unpack(const SlotRecords& records, const Layout& layout, const std::byte* from,
+                     std::byte* record);
+  static void pack(const SlotRecords& records, const Layout& layout, const std::byte* record,
+                   std::byte* to);
   /// Calls work(block, first, count) for parts of [0, count) that fill a block.
   template <class Work>
   void each_part(int64_t stride, size_t count, const Work& work);
@@ -56,6 +63,7 @@ class RecordStream {
 
   Device& device_;
   Stream& main_;
+  const int threads_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<SlotCopies> copies_;
   std::unique_ptr<Event> current_;

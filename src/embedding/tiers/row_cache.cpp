@@ -5,6 +5,8 @@
 
 #include "dlrm/plan/plan.h"
 
+#include "record_parts.h"
+
 namespace dlrm {
 
 RowCache::RowCache(RowTools& tools, RecordStream* stream, std::vector<RowShape> shards,
@@ -147,9 +149,12 @@ void RowCache::start_read(View<const int64_t> rows) {
 void RowCache::finish_read(View<const int64_t> rows) {
   store_->finish_read();
   const auto bytes = static_cast<size_t>(layout_.bytes());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (!written_[i]) layout_.initial(rows[i], records_.data() + i * bytes);
-  }
+  for_record_parts(rows.size(), stream_ ? stream_->threads() : 1, [&](size_t begin, size_t end) {
+    std::vector<float> values;
+    for (size_t i = begin; i < end; ++i) {
+      if (!written_[i]) layout_.initial(rows[i], values, records_.data() + i * bytes);
+    }
+  });
 }
 
 /// One column shard of the cache.

@@ -4,8 +4,6 @@
 #include <chrono>
 #include <unordered_set>
 
-#include <omp.h>
-
 #include "dlrm/core/error.h"
 
 namespace dlrm {
@@ -45,7 +43,7 @@ std::unordered_set<int64_t> other_rows(const SlotMap& map, const PlacedIds& grou
 RowPlacement::RowPlacement(bool looks_ahead, std::unique_ptr<RecordStream> stream)
     : looks_ahead_(looks_ahead),
       stream_(std::move(stream)),
-      threads_(stream_ ? omp_get_max_threads() : 1),
+      threads_(stream_ ? stream_->threads() : 1),
       writer_([this](const std::exception_ptr& error) { fail(error); }),
       mover_([this](const std::exception_ptr& error) { fail(error); }),
       planner_([this](const std::exception_ptr& error) { fail(error); }) {}

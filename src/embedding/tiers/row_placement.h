@@ -32,8 +32,7 @@ namespace dlrm {
 /// writes to the slower tier. The placing thread waits if the batches in flight use all slots.
 class RowPlacement {
  public:
-  /// `stream` is null if the host sees the slots' memory. If it is not, all threads of the host
-  /// place a batch. Otherwise they are busy with a step.
+  /// `stream` is null if the host sees the slots' memory. Otherwise its threads place a batch.
   explicit RowPlacement(bool looks_ahead, std::unique_ptr<RecordStream> stream = nullptr);
   ~RowPlacement();
   RowPlacement(const RowPlacement&) = delete;

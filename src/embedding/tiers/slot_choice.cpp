@@ -9,6 +9,7 @@ namespace {
 
 class Clock final : public SlotChoice {
  public:
+  bool fills_empty_slots() const override { return true; }
   int64_t choose(int64_t, View<SlotState> slots, bool all_kept) override {
     while (true) {
       const size_t slot = hand_;
@@ -26,6 +27,7 @@ class Clock final : public SlotChoice {
 
 class Lru16 final : public SlotChoice {
  public:
+  bool fills_empty_slots() const override { return false; }
   int64_t choose(int64_t row, View<SlotState> slots, bool) override {
     constexpr size_t kWays = 16;
     const size_t sets = std::max<size_t>(slots.size() / kWays, 1);

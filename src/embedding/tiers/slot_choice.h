@@ -24,6 +24,8 @@ constexpr int kMostSlotUses = 3;
 class SlotChoice {
  public:
   virtual ~SlotChoice() = default;
+  /// True if no row leaves while a slot is empty.
+  virtual bool fills_empty_slots() const = 0;
   /// A slot without pins for `row`. There is at least one. If `all_kept`, all of them are kept.
   virtual int64_t choose(int64_t row, View<SlotState> slots, bool all_kept) = 0;
 };

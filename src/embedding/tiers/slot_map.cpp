@@ -15,9 +15,13 @@ constexpr size_t kMostPins = std::numeric_limits<decltype(SlotState::pins)>::max
 }  // namespace
 
 SlotMap::SlotMap(int64_t rows, int64_t slots, std::unique_ptr<SlotChoice> choice)
-    : slot_of_(static_cast<size_t>(rows), -1),
+    : whole_(slots == rows && choice->fills_empty_slots()),
+      rows_(rows),
+      has_slot_(whole_ ? rows : 0),
+      in_batch_(whole_ ? rows : 0),
+      slot_of_(whole_ ? 0 : static_cast<size_t>(rows), -1),
       row_of_(static_cast<size_t>(slots), -1),
-      states_(static_cast<size_t>(slots)),
+      states_(whole_ ? 0 : static_cast<size_t>(slots)),
       choice_(std::move(choice)) {
   DLRM_CHECK(slots > 0 && slots <= rows && rows < std::numeric_limits<int32_t>::max(),
              "{} slots for {} rows", slots, rows);
@@ -26,12 +30,17 @@ SlotMap::SlotMap(int64_t rows, int64_t slots, std::unique_ptr<SlotChoice> choice
 void SlotMap::begin() {
   DLRM_CHECK(batch_ < std::numeric_limits<int32_t>::max() && batches_.size() < kMostPins);
   ++batch_;
+  if (whole_ && !batches_.empty()) end_whole(batches_.back());
   batches_.push_back(std::move(spare_));
   batches_.back().clear();
 }
 
 template <class Id>
 int64_t SlotMap::place(View<Id> ids, std::vector<SlotChange>& changes) {
+  if (whole_) {
+    place_whole<Id>(ids, changes);
+    return static_cast<int64_t>(ids.size());
+  }
   // The map's entries, and then the slots' states, are fetched ahead.
   for (size_t i = 0; i < ids.size(); ++i) {
     if (i + 2 * kAhead < ids.size()) {
@@ -52,6 +61,23 @@ int64_t SlotMap::place(View<Id> ids, std::vector<SlotChange>& changes) {
 template int64_t SlotMap::place(View<int32_t>, std::vector<SlotChange>&);
 template int64_t SlotMap::place(View<int64_t>, std::vector<SlotChange>&);
 
+template <class Id>
+void SlotMap::place_whole(View<const Id> ids, std::vector<SlotChange>& changes) {
+  for (const Id row : ids) {
+    if (in_batch_.test(row)) continue;
+    in_batch_.set(row);
+    batches_.back().push_back(static_cast<int32_t>(row));
+    if (has_slot_.test(row)) continue;
+    put_whole(row);
+    changes.push_back({row, row});
+  }
+}
+
+void SlotMap::put_whole(int64_t row) {
+  has_slot_.set(row);
+  row_of_[static_cast<size_t>(row)] = row;
+}
+
 int64_t SlotMap::take_slot(int64_t row, std::vector<SlotChange>& changes) {
   if (pinned_ == slots()) return -1;
   const int64_t slot = choose(row);
@@ -68,6 +94,10 @@ int64_t SlotMap::take_slot(int64_t row, std::vector<SlotChange>& changes) {
 }
 
 int64_t SlotMap::fill(int64_t row) {
+  if (whole_) {
+    put_whole(row);
+    return row;
+  }
   if (pinned_ == slots()) return -1;
   const int64_t slot = choose(row);
   if (row_of_[static_cast<size_t>(slot)] >= 0) return -1;
@@ -104,7 +134,8 @@ void SlotMap::use(int64_t slot) {
 void SlotMap::release(bool updated) {
   DLRM_CHECK(!batches_.empty(), "no batch is placed");
   const std::vector<int32_t>& slots = batches_.front();
-  for (size_t i = 0; i < slots.size(); ++i) {
+  if (whole_ && batches_.size() == 1) end_whole(slots);
+  for (size_t i = 0; i < slots.size() && !whole_; ++i) {
     if (i + kAhead < slots.size()) {
       __builtin_prefetch(&states_[static_cast<size_t>(slots[i + kAhead])], 1);
     }
@@ -119,7 +150,8 @@ void SlotMap::release(bool updated) {
 }
 
 void SlotMap::keep(std::vector<bool> rows) {
-  DLRM_CHECK(batches_.empty() && rows.size() == slot_of_.size());
+  DLRM_CHECK(batches_.empty() && std::ssize(rows) == rows_);
+  if (whole_) return;
   kept_ = std::move(rows);
   kept_unpinned_ = 0;
   for (size_t slot = 0; slot < states_.size(); ++slot) {
@@ -133,6 +165,7 @@ void SlotMap::clear() {
   DLRM_CHECK(batches_.empty(), "{} batches are in flight", batches_.size());
   std::fill(slot_of_.begin(), slot_of_.end(), -1);
   std::fill(row_of_.begin(), row_of_.end(), -1);
+  has_slot_.clear();
   std::fill(states_.begin(), states_.end(), SlotState());
   kept_unpinned_ = 0;
 }

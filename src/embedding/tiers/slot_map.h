@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -27,7 +28,10 @@ class SlotMap {
 
   int64_t slots() const { return static_cast<int64_t>(row_of_.size()); }
   /// The slot of a row, -1 if it has none.
-  int64_t slot_of(int64_t row) const { return slot_of_[static_cast<size_t>(row)]; }
+  int64_t slot_of(int64_t row) const {
+    if (whole_) return has_slot_.test(row) ? row : -1;
+    return slot_of_[static_cast<size_t>(row)];
+  }
   /// [slots] the row in each slot, -1 if it is empty.
   const std::vector<int64_t>& row_of() const { return row_of_; }
 
@@ -39,11 +43,12 @@ class SlotMap {
   template <class Id>
   int64_t place(View<Id> ids, std::vector<SlotChange>& changes);
   /// Distinct rows that the current batch uses so far.
-  int64_t rows_in_batch() const { return static_cast<int64_t>(batches_.back().size()); }
+  int64_t rows_in_batch() const { return std::ssize(batches_.back()); }
   /// The slots of these rows.
   const std::vector<int32_t>& slots_in_batch() const { return batches_.back(); }
   /// True if the current batch uses the row.
   bool is_in_batch(int64_t row) const {
+    if (whole_) return in_batch_.test(row);
     const int64_t slot = slot_of(row);
     return slot >= 0 && states_[static_cast<size_t>(slot)].batch == batch_;
   }
@@ -52,7 +57,9 @@ class SlotMap {
   /// Gives a row that has no slot an empty one, for no batch. -1 if it would take another row's.
   int64_t fill(int64_t row);
   /// The slot's row differs from the slower tier's.
-  void mark_dirty(int64_t slot) { states_[static_cast<size_t>(slot)].dirty = true; }
+  void mark_dirty(int64_t slot) {
+    if (!whole_) states_[static_cast<size_t>(slot)].dirty = true;
+  }
   /// From now on the rows with rows[row] stay in the slots that they take. Such a row leaves only
   /// if batches in flight use the slots of all others. It is then like any other row. No batch may
   /// be in flight.
@@ -61,6 +68,30 @@ class SlotMap {
   void clear();
 
  private:
+  /// A bit for each row.
+  class RowBits {
+   public:
+    explicit RowBits(int64_t rows) : words_((static_cast<size_t>(rows) + 63) / 64) {}
+    bool test(int64_t row) const { return (words_[word(row)] & bit(row)) != 0; }
+    void set(int64_t row) { words_[word(row)] |= bit(row); }
+    void reset(int64_t row) { words_[word(row)] &= ~bit(row); }
+    void clear() { std::fill(words_.begin(), words_.end(), 0); }
+
+   private:
+    static size_t word(int64_t row) { return static_cast<size_t>(row) / 64; }
+    static uint64_t bit(int64_t row) { return uint64_t{1} << (row % 64); }
+    std::vector<uint64_t> words_;
+  };
+
+  // Of a whole slice.
+  template <class Id>
+  void place_whole(View<const Id> ids, std::vector<SlotChange>& changes);
+  void put_whole(int64_t row);
+  /// The rows of a batch are no longer those of the current one.
+  void end_whole(View<const int32_t> rows) {
+    for (const int32_t row : rows) in_batch_.reset(row);
+  }
+
   /// Gives `row` a free slot. -1 if there is none.
   int64_t take_slot(int64_t row, std::vector<SlotChange>& changes);
   /// A slot without pins. There is one.
@@ -70,6 +101,11 @@ class SlotMap {
   /// The current batch uses the slot.
   void use(int64_t slot);
 
+  /// Every row has a slot of its own, which is the row's number. No row leaves. The bits take the
+  /// place of slot_of_ and states_, which are empty. They are small enough for processor caches.
+  const bool whole_;
+  const int64_t rows_;
+  RowBits has_slot_, in_batch_;
   std::vector<int32_t> slot_of_;
   std::vector<int64_t> row_of_;
   std::vector<SlotState> states_;

@@ -60,20 +60,20 @@ void SlotRecords::scatter(const std::byte* record, int64_t slot) const {
   }
 }
 
-void SlotRecords::initial(int64_t row, std::byte* record) {
+void SlotRecords::initial(int64_t row, std::vector<float>& values, std::byte* record) const {
   for (size_t s = 0; s < shapes_.size(); ++s) {
     const RowShape& shape = shapes_[s];
-    row_.resize(static_cast<size_t>(shape.table.width));
+    values.resize(static_cast<size_t>(shape.table.width));
     uniform_row(shape.initial_key, static_cast<uint64_t>(shape.table.first_row + row),
-                shape.table.first_column, shape.table.width, shape.initial_bound, row_.data());
+                shape.table.first_column, shape.table.width, shape.initial_bound, values.data());
     const Field& weights = field(s, RowArray::kWeights);
-    weights.write(row_.data(), record + weights.at);
+    weights.write(values.data(), record + weights.at);
     const OptimizerTraits& traits = traits_of(shape.optimizer.type);
     for (int i = 0; i < traits.state_count(); ++i) {
       const Field& state = field(s, i == 0 ? RowArray::kState1 : RowArray::kState2);
-      std::fill(row_.begin(), row_.end(),
+      std::fill(values.begin(), values.end(),
                 static_cast<float>(traits.states[i].initial(shape.optimizer)));
-      state.write(row_.data(), record + state.at);
+      state.write(values.data(), record + state.at);
     }
   }
 }

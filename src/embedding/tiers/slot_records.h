@@ -22,8 +22,9 @@ class SlotRecords {
   void gather(int64_t slot, std::byte* record) const;
   /// Copies a record to a slot.
   void scatter(const std::byte* record, int64_t slot) const;
-  /// Writes the record of a row before training. `row` counts from the slice's first row.
-  void initial(int64_t row, std::byte* record);
+  /// Writes the record of a row before training. `row` counts from the slice's first row. `values`
+  /// is working memory.
+  void initial(int64_t row, std::vector<float>& values, std::byte* record) const;
 
   /// An array of a shard. Elements are of `type`.
   struct Field {
@@ -52,7 +53,6 @@ class SlotRecords {
   std::vector<RowShape> shapes_;
   std::vector<size_t> first_fields_;  ///< by shard
   std::vector<Field> fields_;
-  std::vector<float> row_;  ///< working memory of initial()
   int64_t bytes_ = 0;
   int64_t* row_of_ = nullptr;
 };

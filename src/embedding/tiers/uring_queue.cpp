@@ -1,5 +1,6 @@
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include <liburing.h>
 #include <sys/uio.h>
@@ -12,9 +13,15 @@ namespace dlrm {
 
 namespace {
 
-bool init_ring(io_uring& ring, int depth) {
-  // Without the flag, completions interrupt the thread. Linux has it since 5.19.
-  for (const unsigned flags : {IORING_SETUP_COOP_TASKRUN, 0u}) {
+/// A ring that only its maker may use. Completions wait until it asks for them, so they do not wake
+/// it one by one. Linux has it since 6.1.
+constexpr unsigned kOfOneThread = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+
+/// Returns false if the kernel or the container refuses every kind of ring.
+bool init_ring(io_uring& ring, int depth, bool& of_one_thread) {
+  // Without COOP_TASKRUN, completions interrupt the thread. Linux has it since 5.19.
+  for (const unsigned flags : {kOfOneThread, unsigned{IORING_SETUP_COOP_TASKRUN}, 0u}) {
+    of_one_thread = flags == kOfOneThread;
     if (io_uring_queue_init(static_cast<unsigned>(depth), &ring, flags) == 0) return true;
   }
   return false;
@@ -31,23 +38,19 @@ bool can_read_and_write(io_uring& ring) {
 
 class UringQueue final : public BlockQueue {
  public:
-  /// Takes over the ring.
-  UringQueue(const io_uring& ring, const File& file, View<std::byte> memory) : ring_(ring) {
-    const iovec region{memory.data(), memory.size()};
-    // Refused if it exceeds the limit of locked memory.
-    if (io_uring_register_buffers(&ring_, &region, 1) == 0) registered_ = memory;
-    const int fd = file.descriptor();
-    if (io_uring_register_files(&ring_, &fd, 1) == 0) {
-      flags_ = IOSQE_FIXED_FILE;
-    } else {
-      fd_ = fd;
-    }
+  UringQueue(const File& file, int depth, View<std::byte> memory)
+      : file_(file.descriptor()), depth_(depth), memory_(memory) {
+    open();
   }
-  ~UringQueue() override { io_uring_queue_exit(&ring_); }
+  ~UringQueue() override { close(); }
   UringQueue(const UringQueue&) = delete;
   UringQueue& operator=(const UringQueue&) = delete;
 
+  bool usable() { return open_ && can_read_and_write(ring_); }
+
   void start(int id, const BlockTransfer& t) override {
+    if (of_one_thread_ && maker_ != std::this_thread::get_id()) reopen();
+    ++under_way_;
     io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
     DLRM_CHECK(sqe != nullptr, "more transfers than the queue is deep");
     const auto bytes = static_cast<unsigned>(t.bytes);
@@ -76,6 +79,7 @@ class UringQueue final : public BlockQueue {
       ++count;
     }
     io_uring_cq_advance(&ring_, count);
+    under_way_ -= count;
   }
 
  private:
@@ -87,7 +91,37 @@ class UringQueue final : public BlockQueue {
     DLRM_CHECK(rc >= 0, "io_uring_enter: {}", std::strerror(-rc));
   }
 
+  void open() {
+    open_ = init_ring(ring_, depth_, of_one_thread_);
+    if (!open_) return;
+    maker_ = std::this_thread::get_id();
+    const iovec region{memory_.data(), memory_.size()};
+    // Refused if it exceeds the limit of locked memory.
+    const bool registered = io_uring_register_buffers(&ring_, &region, 1) == 0;
+    registered_ = registered ? memory_ : View<std::byte>();
+    const bool fixed_file = io_uring_register_files(&ring_, &file_, 1) == 0;
+    fd_ = fixed_file ? 0 : file_;
+    flags_ = fixed_file ? IOSQE_FIXED_FILE : 0;
+  }
+  void close() {
+    if (open_) io_uring_queue_exit(&ring_);
+    open_ = false;
+  }
+  /// For another thread: that of a step moves rows, that of a checkpoint reads them.
+  void reopen() {
+    DLRM_CHECK(under_way_ == 0, "a transfer of another thread is under way");
+    close();
+    open();
+    DLRM_CHECK(open_, "io_uring_setup: {}", std::strerror(errno));
+  }
+
+  const int file_, depth_;
+  const View<std::byte> memory_;
   io_uring ring_;
+  bool open_ = false;
+  bool of_one_thread_ = false;  // maker_
+  std::thread::id maker_;
+  size_t under_way_ = 0;
   View<std::byte> registered_;
   int fd_ = 0;  // of the registered files, or the file's own
   uint8_t flags_ = 0;
@@ -96,13 +130,8 @@ class UringQueue final : public BlockQueue {
 }  // namespace
 
 std::unique_ptr<BlockQueue> make_uring_queue(const File& file, int depth, View<std::byte> memory) {
-  io_uring ring;
-  if (!init_ring(ring, depth)) return nullptr;
-  if (!can_read_and_write(ring)) {
-    io_uring_queue_exit(&ring);
-    return nullptr;
-  }
-  return std::make_unique<UringQueue>(ring, file, memory);
+  auto queue = std::make_unique<UringQueue>(file, depth, memory);
+  return queue->usable() ? std::move(queue) : nullptr;
 }
 
 }  // namespace dlrm

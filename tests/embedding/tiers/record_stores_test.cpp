@@ -5,6 +5,7 @@
 #include <thread>
 
 #include <gmock/gmock.h>
+#include <omp.h>
 #include <unistd.h>
 
 #include "stores.h"
@@ -14,11 +15,22 @@ namespace {
 
 using ::testing::IsEmpty;
 
-enum class Engine { kMiddle, kMemory, kUring, kUringBuffered, kThreads, kThreadsBuffered };
+enum class Engine {
+  kMiddle,
+  kMemory,
+  kMemoryOfThreads,
+  kUring,
+  kUringBuffered,
+  kThreads,
+  kThreadsBuffered
+};
 
 std::unique_ptr<RecordStore> make_store(Engine engine, const std::string& directory, int64_t rows,
                                         int64_t record_bytes) {
   if (engine == Engine::kMemory) return make_memory_records(rows, record_bytes);
+  if (engine == Engine::kMemoryOfThreads) {
+    return make_memory_records(rows, record_bytes, omp_get_max_threads());
+  }
   SsdRecordsOptions options = small_segments(directory);
   options.io_uring =
       engine == Engine::kMiddle || engine == Engine::kUring || engine == Engine::kUringBuffered;
@@ -110,7 +122,7 @@ TEST_P(EveryRecordStore, CountsRowsAndBytes) {
   EXPECT_GT(traffic.written.bytes, 0);
   EXPECT_GT(traffic.written.seconds, 0);
   EXPECT_GT(traffic.read.seconds, 0);
-  if (engine() == Engine::kMemory) {
+  if (engine() == Engine::kMemory || engine() == Engine::kMemoryOfThreads) {
     EXPECT_EQ(traffic.read.bytes, 30 * record_bytes());
     EXPECT_EQ(traffic.written.bytes, traffic.written.rows * record_bytes());
     return;
@@ -126,7 +138,7 @@ TEST_P(EveryRecordStore, CountsRowsAndBytes) {
 }
 
 std::string name_of(const ::testing::TestParamInfo<std::tuple<Engine, int64_t>>& info) {
-  const char* const names[] = {"middle",         "memory",  "uring",
+  const char* const names[] = {"middle",         "memory",  "memory_of_threads", "uring",
                                "uring_buffered", "threads", "threads_buffered"};
   return fmt::format("{}_{}", names[static_cast<int>(std::get<0>(info.param))],
                      std::get<1>(info.param));
@@ -134,6 +146,7 @@ std::string name_of(const ::testing::TestParamInfo<std::tuple<Engine, int64_t>>&
 
 INSTANTIATE_TEST_SUITE_P(RecordSizes, EveryRecordStore,
                          ::testing::Combine(::testing::Values(Engine::kMiddle, Engine::kMemory,
+                                                              Engine::kMemoryOfThreads,
                                                               Engine::kUring, Engine::kThreads),
                                             ::testing::Values(1, 64, 128, 516, 2052, 4096, 5000)),
                          name_of);

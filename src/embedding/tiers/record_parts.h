@@ -1,0 +1,18 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+
+namespace dlrm {
+
+/// Calls work(begin, end) for parts of [0, records), on at most `threads` threads of the host. A
+/// thread gets at least 64 records: copies of fewer take less time than waking it.
+template <class Work>
+void for_record_parts(size_t records, int threads, const Work& work) {
+  constexpr size_t kLeast = 64;
+  const size_t parts = std::min(records / kLeast, static_cast<size_t>(threads));
+  if (parts < 2) return work(size_t{0}, records);
+#pragma omp parallel for num_threads(static_cast <int>(parts))
+  for (size_t p = 0; p < parts; ++p) work(records * p / parts, records * (p + 1) / parts);
+}
+
+}  // namespace dlrm
