@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "plan/cost.h"
-
 #include "plan_fixtures.h"
 
 namespace dlrm::plan_test {
