@@ -40,10 +40,10 @@ bool is_number_key(const std::string& key) {
 
 void check_keys(const json& root, const std::string& path) {
   for (const auto& [key, value] : root.items()) {
-    if (key == "name" || key == "sources" || is_number_key(key)) continue;
+    if (key == "name" || key == "sources" || key == "measured" || is_number_key(key)) continue;
     std::vector<std::string> known{"name", kRanks};
     for (const Number& number : kNumbers) known.emplace_back(number.key);
-    throw usage_error("{}: {}: unknown; the keys are {} and sources", path, printable(key, 100),
+    throw usage_error("{}: {}: unknown; the keys are {}, sources and measured", path, printable(key, 100),
                       fmt::join(known, ", "));
   }
 }

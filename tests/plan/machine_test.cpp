@@ -21,7 +21,8 @@ json good_machine() {
           {"network_bytes_per_second", 1e11},
           {"line_bytes", 32},
           {"routing_bytes_per_id", 80},
-          {"sources", {{"line_bytes", "a manual"}}}};
+          {"sources", {{"line_bytes", "a manual"}}},
+          {"measured", {{"ranks", 2}}}};
 }
 
 TEST(MachineFile, EveryNumberIsRead) {
@@ -37,7 +38,7 @@ TEST(MachineFile, EveryNumberIsRead) {
 
 TEST(MachineFile, LinesRoutingNameAndSourcesMayBeMissing) {
   json object = good_machine();
-  for (const char* key : {"name", "line_bytes", "routing_bytes_per_id", "sources"}) {
+  for (const char* key : {"name", "line_bytes", "routing_bytes_per_id", "sources", "measured"}) {
     object.erase(key);
   }
   const MachineSpeed speed = parse_machine(object.dump(), "m.json").speed;
