@@ -43,8 +43,8 @@ void check_keys(const json& root, const std::string& path) {
     if (key == "name" || key == "sources" || key == "measured" || is_number_key(key)) continue;
     std::vector<std::string> known{"name", kRanks};
     for (const Number& number : kNumbers) known.emplace_back(number.key);
-    throw usage_error("{}: {}: unknown; the keys are {}, sources and measured", path, printable(key, 100),
-                      fmt::join(known, ", "));
+    throw usage_error("{}: {}: unknown; the keys are {}, sources and measured", path,
+                      printable(key, 100), fmt::join(known, ", "));
   }
 }
 
