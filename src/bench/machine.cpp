@@ -140,7 +140,7 @@ MachineRates measure_machine(Communicator& comm, const MachineOptions& options) 
   int64_t slowest[] = {-static_cast<int64_t>(rows)};
   comm.allreduce_max(slowest);
   rates.random_rows = static_cast<double>(-slowest[0]);
-  if (comm.size() == 1) return rates;
+  if (rates.ranks < 2) return rates;
 
   const int here = nodes[static_cast<size_t>(comm.rank())];
   const auto node_of = [&](int rank) { return nodes[static_cast<size_t>(rank)]; };
