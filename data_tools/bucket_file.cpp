@@ -12,6 +12,9 @@
 namespace dlrm {
 namespace {
 
+/// Bytes after which the disk begins to write, while samples are read on.
+constexpr int64_t kStartSync = int64_t{1} << 26;
+
 File open_or_create(const std::string& path) {
   if (auto file = File::try_open(path, File::Mode::kReadWrite)) return std::move(*file);
   return File(path, File::Mode::kCreate);
@@ -50,6 +53,7 @@ void BucketFile::flush(int64_t bucket) {
   segments_.push_back({bucket, bytes});
   end_ += bytes;
   buffer.clear();
+  if (end_ / kStartSync != (end_ - bytes) / kStartSync) file_.start_sync();
 }
 
 void BucketFile::save() {

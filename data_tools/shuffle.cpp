@@ -1,7 +1,6 @@
 #include "shuffle.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -19,6 +18,7 @@
 
 #include "bucket_file.h"
 #include "sample_codec.h"
+#include "shuffle_sizes.h"
 #include "shuffle_state.h"
 #include "task_team.h"
 
@@ -26,12 +26,6 @@ namespace dlrm {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int64_t kMostBlock = 16384;  // samples; divides the checksums' block
-constexpr double kLeastBuffer = 4096;
-constexpr double kMostBuffer = 0x1p24;
-/// Of a sample in a bucket, besides its bytes: its key, and its place in the sorted list.
-constexpr double kKeyBytes = 8, kPlaceBytes = 16;
 
 /// A sample of a bucket.
 struct Place {
@@ -42,39 +36,6 @@ struct Place {
   }
 };
 
-/// How the memory is used: half for the buffers of the first pass, or for a bucket of the second.
-struct Sizes {
-  int64_t buckets = 1;
-  int64_t buffer = 0;  ///< bytes
-  int64_t block = 1;   ///< samples that a thread encodes or decodes at a time
-};
-
-Sizes sizes_of(const ShuffleOptions& options, const SampleCodec& codec, int threads) {
-  const auto samples = static_cast<double>(std::max<int64_t>(codec.layout().samples, 1));
-  const double sample = static_cast<double>(codec.total_bytes()) / samples;
-  const double whole = samples * (sample + kKeyBytes + kPlaceBytes);
-  const double buckets = std::max(1.0, std::ceil(whole / (options.memory / 2)));
-  if (options.memory / 2 / buckets < kLeastBuffer) {
-    throw usage_error("--memory: {:.0f} MiB are too little for {:.1f} GiB: {:.0f} MiB would do",
-                      options.memory / 0x1p20, whole / 0x1p30,
-                      std::ceil(std::sqrt(whole * 4 * kLeastBuffer) * 1.01 / 0x1p20));
-  }
-  Sizes sizes;
-  sizes.buckets = static_cast<int64_t>(buckets);
-  sizes.buffer = static_cast<int64_t>(std::min(options.memory / 2 / buckets, kMostBuffer));
-  sizes.block = kMostBlock;
-  while (sizes.block > 16 &&
-         static_cast<double>(sizes.block * threads * 2) * sample > options.memory / 4) {
-    sizes.block /= 2;
-  }
-  return sizes;
-}
-
-int64_t bucket_of(uint64_t key, int64_t buckets) {
-  return static_cast<int64_t>(
-      (static_cast<unsigned __int128>(key) * static_cast<unsigned __int128>(buckets)) >> 64);
-}
-
 class Shuffle {
  public:
   Shuffle(const ShuffleOptions& options, const Dataset& dataset)
@@ -82,7 +43,7 @@ class Shuffle {
         dataset_(dataset),
         codec_(dataset),
         team_(options.threads > 0 ? options.threads : usable_cpus()),
-        sizes_(sizes_of(options, codec_, team_.threads())),
+        sizes_(shuffle_sizes(options.memory, codec_, team_.threads())),
         key_(stream_key(options.seed, "shuffle")),
         folder_(options.output + ".shuffle") {}
 
@@ -165,37 +126,53 @@ class Shuffle {
     return parts;
   }
 
-  /// Encodes parts on all threads and passes the samples of each to `take`, in order.
+  /// Some parts that are encoded at the same time.
+  struct Encoded {
+    std::vector<Part> parts;
+    std::vector<EncodedSamples> samples;
+    std::vector<std::vector<uint64_t>> keys;
+    std::vector<SampleSum> sums;
+  };
+
+  /// Encodes parts on all threads and passes the samples of each to `take`, in order and one at a
+  /// time, while the next are encoded.
   template <class Take>
   void encode(const std::vector<Part>& parts, const Take& take) {
     const auto threads = static_cast<size_t>(team_.threads());
-    std::vector<EncodedSamples> encoded(threads);
-    std::vector<std::vector<uint64_t>> keys(threads);
-    std::vector<SampleSum> sums(threads);
+    Encoded now, next;
     std::vector<std::function<void()>> tasks;
-    for (size_t at = 0; at < parts.size(); at += threads) {
-      const size_t n = std::min(threads, parts.size() - at);
-      for (size_t i = at + n; i < std::min(at + 2 * n, parts.size()); ++i) {
+    for (size_t at = 0; at < parts.size() || !now.parts.empty(); at += threads) {
+      const auto part = [&](size_t i) { return parts.begin() + static_cast<ptrdiff_t>(i); };
+      next.parts.assign(part(std::min(at, parts.size())),
+                        part(std::min(at + threads, parts.size())));
+      next.samples.resize(threads);
+      next.keys.resize(threads);
+      next.sums.resize(threads);
+      for (size_t i = at + threads; i < std::min(at + 2 * threads, parts.size()); ++i) {
         advise_samples(*parts[i].file, parts[i].samples, PageAdvice::kWillNeed);
       }
       tasks.clear();
-      for (size_t i = 0; i < n; ++i) {
-        tasks.emplace_back([&, i] {
-          const Part& part = parts[at + i];
-          check_sums(part);
-          codec_.encode(*part.file, part.samples, encoded[i]);
-          sums[i] = {};
-          sums[i].add(encoded[i]);
-          draw_keys(part, keys[i]);
-        });
+      tasks.emplace_back([&] {
+        for (size_t i = 0; i < now.parts.size(); ++i) {
+          take(now.parts[i], now.samples[i], now.keys[i], now.sums[i]);
+        }
+      });
+      for (size_t i = 0; i < next.parts.size(); ++i) {
+        tasks.emplace_back([&, i] { encode_part(next, i); });
       }
       team_.run(tasks);
-      for (size_t i = 0; i < n; ++i) {
-        const Part& part = parts[at + i];
-        take(part, encoded[i], keys[i], sums[i]);
-        advise_samples(*part.file, part.samples, PageAdvice::kDontNeed);
-      }
+      std::swap(now, next);
     }
+  }
+
+  void encode_part(Encoded& out, size_t i) const {
+    const Part& part = out.parts[i];
+    check_sums(part);
+    codec_.encode(*part.file, part.samples, out.samples[i]);
+    out.sums[i] = {};
+    out.sums[i].add(out.samples[i]);
+    draw_keys(part, out.keys[i]);
+    advise_samples(*part.file, part.samples, PageAdvice::kDontNeed);
   }
 
   /// Compares a block with its checksums, when its first part is read.
@@ -294,26 +271,39 @@ class Shuffle {
       places.insert(places.end(), part.begin(), part.end());
   }
 
+  /// Samples that are decoded at the same time, a block a thread.
+  struct Decoded {
+    size_t count = 0;
+    std::vector<DecodedBlock> blocks;
+  };
+
+  /// Decodes on all threads, and appends a group of blocks while the next are decoded.
   void append(DatasetWriter& writer, const std::vector<std::byte>& bytes,
               const std::vector<Place>& places) {
     const auto threads = static_cast<size_t>(team_.threads());
     const auto block = static_cast<size_t>(sizes_.block);
-    std::vector<DecodedBlock> blocks(threads);
-    std::vector<std::vector<const std::byte*>> begins(threads);
+    Decoded now, next;
+    now.blocks.resize(threads);
+    next.blocks.resize(threads);
     std::vector<std::function<void()>> tasks;
-    for (size_t at = 0; at < places.size(); at += threads * block) {
-      const size_t n = std::min(threads, (places.size() - at + block - 1) / block);
+    for (size_t at = 0; at < places.size() || now.count > 0; at += threads * block) {
+      const size_t left = places.size() - std::min(at, places.size());
+      next.count = std::min(threads, (left + block - 1) / block);
       tasks.clear();
-      for (size_t i = 0; i < n; ++i) {
+      tasks.emplace_back([&] {
+        for (size_t i = 0; i < now.count; ++i) writer.append(now.blocks[i].view());
+      });
+      for (size_t i = 0; i < next.count; ++i) {
         tasks.emplace_back([&, i] {
           const size_t from = at + i * block, to = std::min(from + block, places.size());
-          begins[i].clear();
-          for (size_t p = from; p < to; ++p) begins[i].push_back(bytes.data() + places[p].at);
-          codec_.decode(begins[i].data(), begins[i].size(), blocks[i]);
+          std::vector<const std::byte*> begins;
+          begins.reserve(to - from);
+          for (size_t p = from; p < to; ++p) begins.push_back(bytes.data() + places[p].at);
+          codec_.decode(begins.data(), begins.size(), next.blocks[i]);
         });
       }
       team_.run(tasks);
-      for (size_t i = 0; i < n; ++i) writer.append(blocks[i].view());
+      std::swap(now, next);
     }
   }
 
@@ -350,7 +340,7 @@ class Shuffle {
   const Dataset& dataset_;
   SampleCodec codec_;
   TaskTeam team_;
-  Sizes sizes_;
+  ShuffleSizes sizes_;
   uint64_t key_;
   std::string folder_;
   ShuffleReport report_;

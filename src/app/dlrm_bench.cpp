@@ -13,7 +13,9 @@
 #include "bench/cache.h"
 #include "bench/kernels.h"
 #include "bench/limits.h"
+#include "bench/machine.h"
 #include "bench/memory_check.h"
+#include "bench/memory_rates.h"
 #include "write_output.h"
 
 namespace dlrm {
@@ -28,6 +30,7 @@ struct Arguments {
   bench::SweepOptions sweep;
   bench::KernelOptions kernels;
   bench::CacheOptions cache;
+  bench::MachineOptions machine;
   int threads = 0;
   std::string batches = "8..1024";
   std::string device;
@@ -130,6 +133,24 @@ CLI::App* declare_kernels(CLI::App& app, Arguments& a) {
   return command;
 }
 
+CLI::App* declare_machine(CLI::App& app, Arguments& a) {
+  CLI::App* command = app.add_subcommand(
+      "machine", "Measures memory and exchanges of all ranks, as a machine file for dlrm-plan.");
+  command->footer(
+      "Start it with mpirun, with as many ranks on each node as a run has. A rank reads rows of a\n"
+      "GiB. dlrm-plan --machine and sharding.machine take the file.");
+  command->add_option("--seconds", a.machine.seconds, "time spent on each figure (0.5)")
+      ->check(CLI::Range(0.0, 3600.0));
+  command
+      ->add_option("--largest", a.machine.largest,
+                   "bytes that a rank sends in the largest exchange (16777216)")
+      ->check(CLI::Range(int64_t{4096}, int64_t{1} << 30));
+  command->add_option("--threads", a.threads, "of a rank; 0: its share of the CPUs")
+      ->check(CLI::Range(0, kMostThreads));
+  command->add_option("--output", a.output, "also write the JSON to this file");
+  return command;
+}
+
 void run_limits(World& world, Arguments& a) {
   if (world.size() != 1) throw usage_error("limits measures one process; mpirun started more");
   const MachineShare share = machine_share(world.comm());
@@ -139,6 +160,18 @@ void run_limits(World& world, Arguments& a) {
   bench::check_memory("--megabytes", 3e6 * static_cast<double>(a.limits.megabytes),
                       share.memory_bytes);
   const std::string json = bench::to_json(a.limits, bench::measure_limits(a.limits));
+  fmt::print("{}", json);
+  write_output(a.output, json);
+}
+
+void run_machine(World& world, Arguments& a) {
+  const MachineShare share = machine_share(world.comm());
+  a.machine.threads = threads_for(a.threads, share);
+  world.use_threads(a.machine.threads);
+  bench::check_memory("machine", static_cast<double>(bench::kRandomRowsBytes), share.memory_bytes);
+  bench::check_memory("--largest", 3 * static_cast<double>(a.machine.largest), share.memory_bytes);
+  const std::string json = bench::to_json(bench::measure_machine(world.comm(), a.machine));
+  if (world.rank() != 0) return;
   fmt::print("{}", json);
   write_output(a.output, json);
 }
@@ -195,6 +228,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", DLRM_VERSION);
   app.require_subcommand(1);
   CLI::App* limits = declare_limits(app, arguments);
+  CLI::App* machine = declare_machine(app, arguments);
   declare_sweep(app, arguments);
   CLI::App* kernels = declare_kernels(app, arguments);
   CLI::App* cache = declare_cache(app, arguments);
@@ -210,6 +244,8 @@ int main(int argc, char** argv) {
     }
     if (limits->parsed()) {
       run_limits(world, arguments);
+    } else if (machine->parsed()) {
+      run_machine(world, arguments);
     } else if (kernels->parsed()) {
       run_kernels(world, arguments);
     } else if (cache->parsed()) {

@@ -8,6 +8,7 @@
 
 #include "dlrm/config/run_config.h"
 #include "dlrm/core/error.h"
+#include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
 
 #include "memory_option.h"
@@ -23,6 +24,7 @@ struct Arguments {
   std::string config;
   int ranks = 1;
   int ranks_per_node = 0;
+  std::string machine;
   double device_memory = 0;
   double host_memory = 0;
   std::string output;
@@ -39,6 +41,9 @@ void declare(CLI::App& app, Arguments& arguments) {
       ->check(CLI::Range(1, dlrm::kMostRanks));
   app.add_option("--ranks-per-node", arguments.ranks_per_node, "number of ranks on each node")
       ->check(CLI::Range(1, dlrm::kMostRanks));
+  app.add_option("--machine", arguments.machine,
+                 "machine file, as sharding.machine; its ranks_per_node is the default of "
+                 "--ranks-per-node");
   app.add_option("--device-memory", arguments.device_memory,
                  "GiB of device memory that a rank may use")
       ->check(dlrm::gibibytes());
@@ -55,8 +60,14 @@ void declare(CLI::App& app, Arguments& arguments) {
 }
 
 void run(const Arguments& arguments) {
-  const dlrm::RunConfig given = dlrm::load_config(arguments.config, arguments.set);
-  const dlrm::PlanOptions options{arguments.device_memory * kGiB, arguments.ranks_per_node,
+  dlrm::RunConfig given = dlrm::load_config(arguments.config, arguments.set);
+  std::string& machine = given.sharding.machine;
+  if (!arguments.machine.empty()) machine = arguments.machine;
+  int ranks_per_node = arguments.ranks_per_node;
+  if (ranks_per_node == 0 && !machine.empty()) {
+    ranks_per_node = dlrm::read_machine(machine).speed.ranks_per_node;
+  }
+  const dlrm::PlanOptions options{arguments.device_memory * kGiB, ranks_per_node,
                                   arguments.host_memory * kGiB};
   const dlrm::RunConfig config = dlrm::with_chosen_caches(given, arguments.ranks, options);
   const dlrm::Plan plan = dlrm::make_plan(config, arguments.ranks, options);

@@ -101,7 +101,9 @@ double sum_random_rows(const double* a, uint64_t seed, int threads) {
   return total;
 }
 
-double random_rows_rate(double seconds, int threads) {
+}  // namespace
+
+double measure_random_rows(double seconds, int threads) {
   const Array a = make_array(kRandomRows * kRow, 1, threads);
   volatile double kept = 0;  // the sums are computed
   uint64_t seed = 0;
@@ -109,8 +111,6 @@ double random_rows_rate(double seconds, int threads) {
       fastest_seconds(seconds, [&] { kept = kept + sum_random_rows(a.get(), ++seed, threads); });
   return 8e-9 * static_cast<double>(kRowsRead * kRow * threads) / best;
 }
-
-}  // namespace
 
 MemoryRates measure_memory(int64_t megabytes, double seconds, int threads) {
   const int64_t count = std::max<int64_t>(1, megabytes * 1000000 / 8 / kBlock) * kBlock;
@@ -127,7 +127,7 @@ MemoryRates measure_memory(int64_t megabytes, double seconds, int threads) {
   volatile double kept = 0;  // the sums are computed
   rates.read =
       bytes / fastest_seconds(seconds, [&] { kept = kept + sum(a.get(), count, threads); });
-  rates.random_rows = random_rows_rate(seconds, threads);
+  rates.random_rows = measure_random_rows(seconds, threads);
   return rates;
 }
 

@@ -14,4 +14,9 @@ struct MemoryRates {
 /// Arrays of `megabytes` (1e6 bytes) each, `seconds` per figure, on `threads` OpenMP threads.
 MemoryRates measure_memory(int64_t megabytes, double seconds, int threads);
 
+/// Bytes that measure_random_rows() reads from.
+constexpr int64_t kRandomRowsBytes = int64_t{1} << 30;
+/// MemoryRates::random_rows alone.
+double measure_random_rows(double seconds, int threads);
+
 }  // namespace dlrm::bench

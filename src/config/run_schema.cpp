@@ -30,6 +30,8 @@ Schema<ShardingConfig> sharding_schema() {
   schema.key("tables", &S::tables, map_of("tables or groups", choice(kStrategyNames)),
              "strategies of single tables, for example {C3: row}; a table overrides its group");
   schema.key("plan", &S::plan, optional_path(), "a plan.json to use unchanged");
+  schema.key("machine", &S::machine, optional_path(),
+             "a machine file, whose rates `auto` uses in place of those of a CPU");
   return schema;
 }
 

@@ -103,6 +103,8 @@ void File::copy(const File& from, int64_t bytes, int64_t offset) {
   }
 }
 
+void File::start_sync() { sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE); }
+
 void File::sync() {
   if (::fsync(fd_) != 0) fail(path_, "sync");
 }

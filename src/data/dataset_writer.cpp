@@ -29,6 +29,9 @@ void check_layout(const std::string& path, const DatasetLayout& layout) {
   }
 }
 
+/// Bytes after which the disk begins to write, while the caller makes more samples.
+constexpr int64_t kStartSync = int64_t{1} << 26;
+
 bool sizes_are_known(const DatasetLayout& layout) {
   if (layout.samples < 0) return false;
   for (const FeatureColumn& feature : layout.features) {
@@ -100,6 +103,10 @@ class DatasetWriter::Impl {
       append_part(part_of(layout_, block, from, count, used));
       if (count == room) finish_block();
       from += count;
+    }
+    if (direct_ && unwritten_ >= kStartSync) {
+      file_->start_sync();
+      unwritten_ = 0;
     }
   }
 
@@ -209,6 +216,7 @@ class DatasetWriter::Impl {
     const int64_t base = direct_ ? extents_[column].offset : 0;
     file.write(data, static_cast<size_t>(bytes), base + filled_[column]);
     filled_[column] += bytes;
+    unwritten_ += bytes;
   }
 
   void put_labels(const DatasetBlock& block) {
@@ -261,6 +269,7 @@ class DatasetWriter::Impl {
   bool direct_ = false;
   bool finished_ = false;
   int64_t samples_ = 0;
+  int64_t unwritten_ = 0;  // bytes since the disk last began to write
   std::optional<File> file_;
   std::vector<File> spools_;
   std::vector<Extent> extents_;

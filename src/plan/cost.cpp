@@ -11,11 +11,15 @@
 namespace dlrm {
 namespace {
 
+MachineSpeed speed_of(const RunConfig& config) {
+  const std::string& machine = config.sharding.machine;
+  return machine.empty() ? MachineSpeed() : read_machine(machine).speed;
+}
+
 /// Some of the bytes to other ranks stay on the node. The others pass through its network card.
 double exchanged_byte(const MachineSpeed& speed, int world, int ranks_per_node) {
   if (world == 1) return 0;
-  const int on_node =
-      std::min(world, ranks_per_node > 0 ? ranks_per_node : speed.assumed_ranks_per_node);
+  const int on_node = std::min(world, ranks_per_node > 0 ? ranks_per_node : speed.ranks_per_node);
   const double local = static_cast<double>(on_node - 1) / (world - 1);
   return local / speed.local + (1 - local) * on_node / speed.network;
 }
@@ -25,6 +29,7 @@ double exchanged_byte(const MachineSpeed& speed, int world, int ranks_per_node) 
 CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& options)
     : config_(config),
       world_(world),
+      speed_(speed_of(config)),
       seconds_per_exchanged_byte_(exchanged_byte(speed_, world, options.ranks_per_node)),
       alpha_(config.data.source == DataKind::kSynthetic ? config.data.synthetic.alpha : 0),
       known_unique_{} {

@@ -4,34 +4,13 @@
 #include <string>
 
 #include "dlrm/config/run_config.h"
+#include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
 
 namespace dlrm {
 
-/// Assumptions of `auto` about a machine. Only the ratios matter, within a factor of about two.
-struct MachineSpeed {
-  /// Bytes/s of memory per rank: half of the 28 GB/s that a triad reaches on two Sapphire Rapids
-  /// cores, with one rank per core.
-  double memory = 14e9;
-  /// Bytes/s each way between ranks of one node. Through shared memory a byte is written and read
-  /// twice.
-  double local = 3.5e9;
-  /// Bytes/s each way of a node's network card: 100 Gbit/s. The node's ranks share it.
-  double network = 12.5e9;
-  /// Ranks that share a network card if ranks_per_node is unknown.
-  int assumed_ranks_per_node = 4;
-  /// Bytes of a memory line. Memory is read in whole lines.
-  double line = 64;
-  /// Bytes of memory that routing moves per id. Ids are bucketed, received, and sorted in about
-  /// four passes that read and write 16 bytes.
-  double routing_bytes_per_id = 160;
-  /// Seconds per step for a stored byte: a checkpoint written at 1 GB/s every 10,000 steps. If all
-  /// other costs are equal, this spreads the bytes evenly.
-  double storage = 1e-13;
-};
-
 /// Estimates the seconds per step that a part of a table costs, from the bytes looked up, moved and
-/// stored, and the memory that it needs.
+/// stored, and the memory that it needs. The machine is that of `config.sharding.machine`.
 class CostModel {
  public:
   CostModel(const RunConfig& config, int world, const PlanOptions& options);

@@ -211,6 +211,8 @@ Plan make_plan(const RunConfig& given, int world, const PlanOptions& options) {
   }
   Plan plan = plan_with_tiers(config, world, options);
   check_plan(plan, config.model, "sharding");
+  const std::string& machine = config.sharding.machine;
+  if (!machine.empty()) plan.machine = read_machine(machine).hash;
   return plan;
 }
 

@@ -4,13 +4,13 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "dlrm/core/error.h"
 #include "dlrm/core/file.h"
 #include "dlrm/core/printable.h"
 #include "dlrm/plan/plan.h"
 
+#include "parse_json.h"
 #include "shards.h"
 
 namespace dlrm {
@@ -49,6 +49,10 @@ class PlanReader {
     }
     plan.data_parallel = tables(root, "data_parallel");
     plan.host_replicas = tables(root, "data_parallel_host");
+    if (const auto machine = root.find("machine"); machine != root.end()) {
+      if (!machine->is_string()) throw usage_error("{}: machine: must be a text", path_);
+      plan.machine = machine->get<std::string>();
+    }
     sort_plan(plan);
     return plan;
   }
@@ -131,21 +135,6 @@ class PlanReader {
   std::unordered_map<std::string, int> index_;
 };
 
-json parse(const std::string& path, const std::string& text) {
-  try {
-    return json::parse(text);
-  } catch (const json::parse_error& error) {
-    const size_t at = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
-    const auto end = text.begin() + static_cast<std::ptrdiff_t>(at);
-    const auto line = 1 + std::count(text.begin(), end, '\n');
-    const size_t start = text.rfind('\n', at == 0 ? 0 : at - 1);
-    const size_t column = start == std::string::npos || at == 0 ? at + 1 : at - start;
-    throw usage_error("{}:{}:{}: not JSON (byte {})", path, line, column, at);
-  } catch (const json::out_of_range&) {
-    throw usage_error("{}: not JSON: a number is too large", path);
-  }
-}
-
 }  // namespace
 
 std::string to_json(const Plan& plan, const ModelConfig& model) {
@@ -167,6 +156,7 @@ std::string to_json(const Plan& plan, const ModelConfig& model) {
   if (!plan.host_replicas.empty()) {
     text += ",\n  \"data_parallel_host\": " + names(plan.host_replicas, model);
   }
+  if (!plan.machine.empty()) text += ",\n  \"machine\": " + quoted(plan.machine);
   return text + "\n}\n";
 }
 
@@ -183,7 +173,7 @@ Plan read_plan(const std::string& path, const ModelConfig& model, int world) {
 
 Plan parse_plan(const std::string& text, const std::string& name, const ModelConfig& model,
                 int world) {
-  const Plan plan = PlanReader(name, model).read(parse(name, text), world);
+  const Plan plan = PlanReader(name, model).read(parse_json(name, text), world);
   check_plan(plan, model, name);
   return plan;
 }

@@ -34,6 +34,40 @@ def built_without_gpu():
     return done.returncode == 2
 
 
+class Machine(unittest.TestCase):
+    def measure(self, ranks):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "machine.json")
+            words = [PROGRAM, "machine", "--seconds", "0", "--largest", "65536", "--output", path]
+            if ranks > 1:
+                words = ["mpirun", "--oversubscribe", "-np", str(ranks), *words]
+            done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            self.assertEqual(done.stdout, text)
+            return json.loads(text)
+
+    def test_of_ranks_has_what_a_plan_needs_and_all_collectives(self):
+        machine = self.measure(3)
+        self.assertEqual(machine["ranks_per_node"], 3)
+        for key in ("memory", "local", "network"):
+            self.assertGreater(machine[key + "_bytes_per_second"], 0)
+        self.assertIn("measured", machine["sources"]["local_bytes_per_second"])
+        self.assertIn("assumed", machine["sources"]["network_bytes_per_second"])
+        for name in ("alltoall", "allgather", "allreduce"):
+            points = machine["measured"][name]["seconds_by_bytes"]
+            self.assertEqual([size for size, _ in points], [4096, 65536])
+            self.assertEqual(machine["measured"][name]["alpha_seconds"], points[0][1])
+
+    def test_of_one_rank_says_that_exchanges_are_derived(self):
+        machine = self.measure(1)
+        self.assertEqual(machine["ranks_per_node"], 1)
+        self.assertEqual(machine["local_bytes_per_second"], machine["memory_bytes_per_second"] / 4)
+        self.assertIn("quarter", machine["sources"]["local_bytes_per_second"])
+        self.assertEqual(machine["measured"], {"ranks": 1, "nodes": 1})
+
+
 class Options(unittest.TestCase):
     def assert_refused(self, *words):
         done = bench(*words)
@@ -42,7 +76,8 @@ class Options(unittest.TestCase):
         return done.stderr
 
     def test_out_of_bounds_are_named(self):
-        cases = {"limits": ["--size", "--megabytes", "--seconds", "--threads"],
+        cases = {"machine": ["--seconds", "--largest", "--threads"],
+                 "limits": ["--size", "--megabytes", "--seconds", "--threads"],
                  "kernels": ["--batch", "--tables", "--rows", "--hotness", "--width", "--features", "--matrix", "--copied",
                              "--layer", "--crossed", "--parameters", "--seconds", "--threads"],
                  "batch-sweep": ["--samples", "--repeats", "--batches"]}
@@ -59,6 +94,7 @@ class Options(unittest.TestCase):
     def test_every_option_is_listed(self):
         expected = {
             "limits": "size megabytes seconds threads output",
+            "machine": "seconds largest threads output",
             "batch-sweep": "batches samples repeats set device output",
             "cache": "shares policies part seconds warm-up set output",
             "kernels": "batch tables rows hotness width features matrix copied layer crossed parameters seconds only device "

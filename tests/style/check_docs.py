@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks README.md and docs/: links, repository paths and names in the code exist, prose is at most 100 columns
-wide, docs/architecture.md is short, and its module table agrees with check_includes.py. Prints each breach and
-exits with 1.
+"""Checks README.md and docs/: links, repository paths and names in the code exist, commands can be executed, prose
+is at most 100 columns wide, docs/architecture.md is short, and its module table agrees with check_includes.py.
+Prints each breach and exits with 1.
 
     check_docs.py [ROOT]"""
 import fnmatch
@@ -16,6 +16,7 @@ WIDEST = 100
 LONGEST = {os.path.join("docs", "architecture.md"): 250}
 FOLDERS = "cmake|configs|data_tools|docs|examples|include|kernels|launch|src|tests"
 PATH = re.compile(rf"(?:\./)?((?:{FOLDERS})/[\w./*{{}},+-]*)")
+COMMAND = re.compile(rf"\s*(?:\w+=\S+ )*(?:\./)?((?:{FOLDERS})/[\w./-]+\.(?:py|sh))(?:\s|$)")
 SOURCE = re.compile(r"[\w*.-]+\.(?:h|cpp|cu|cuh|py|sh|sbatch)")
 # Type names, qualified names and names of several words; keys of files and configs are among them.
 NAME = re.compile(r"(?:\w+::)+\w+|[A-Z]+[a-z]\w*|[a-z]{2,}(?:_[a-z0-9]+)+|DLRM_\w+")
@@ -93,6 +94,14 @@ def path_breaches(text, paths):
                 yield f"{one}: no such file or folder"
 
 
+def command_breaches(root, line):
+    """A program that a line of code begins with."""
+    found = COMMAND.match(line)
+    path = os.path.join(root, found.group(1)) if found else ""
+    if os.path.isfile(path) and not os.access(path, os.X_OK):
+        yield f"{found.group(1)}: cannot be executed"
+
+
 def name_breaches(text, paths, words):
     if SOURCE.fullmatch(text):
         if not any(fnmatch.fnmatchcase(os.path.basename(p), text) for p in paths):
@@ -113,6 +122,7 @@ def page_breaches(root, path, paths, words):
         breaches = []
         if code:
             breaches += path_breaches(line, paths)
+            breaches += command_breaches(root, line)
         else:
             breaches += link_breaches(root, path, line)
             for quoted in re.findall(r"`([^`]+)`", line):

@@ -12,12 +12,13 @@ CHECK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_docs.py"
 class CheckDocs(unittest.TestCase):
     def check(self, text, page="docs/page.md"):
         files = {"docs/other.md": "# Two words, `three`\n", "src/core/a.h": "class Stream; void wait_for();\n",
-                 "launch/run.sh": "exit 0\n", page: text}
+                 "launch/run.sh": "exit 0\n", "launch/part.sh": "exit 0\n", page: text}
         with tempfile.TemporaryDirectory() as root:
             for path, content in files.items():
                 os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
                 with open(os.path.join(root, path), "w", encoding="utf-8") as file:
                     file.write(content)
+            os.chmod(os.path.join(root, "launch/run.sh"), 0o755)
             done = subprocess.run([sys.executable, CHECK, root], capture_output=True, text=True, check=False)
             return done.returncode, done.stdout
 
@@ -41,6 +42,12 @@ class CheckDocs(unittest.TestCase):
         for bad in ("`src/core/b.h`", "`src/{core,train}/a.h`", "`launch/walk.sh -np 4`", "`b.h`",
                     "```\n./launch/walk.sh\n```"):
             self.expect(False, bad)
+
+    def test_commands(self):
+        for good in ("./launch/run.sh x", "A=1 launch/run.sh", "bash launch/part.sh", "launch/run.sh launch/part.sh"):
+            self.expect(True, f"```\n{good}\n```")
+        for bad in ("launch/part.sh", "./launch/part.sh x", "A=1 B=2 launch/part.sh"):
+            self.expect(False, f"```\n{bad}\n```")
 
     def test_names(self):
         for good in ("`Stream`", "`wait_for()`", "`Stream::wait_for`", "`OMP_NUM_THREADS`", "`C3`", "`loss`"):

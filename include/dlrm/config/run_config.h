@@ -129,6 +129,7 @@ struct ShardingConfig {
   Strategy strategy = Strategy::kAuto;
   std::map<std::string, Strategy> tables;  ///< by expanded table name
   std::string plan;
+  std::string machine;  ///< a machine file, plan/machine.h
 
   bool operator==(const ShardingConfig&) const = default;
 };

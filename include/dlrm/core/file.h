@@ -33,6 +33,8 @@ class File {
   /// Copies the first `bytes` bytes of `from` to `offset`, within the kernel if possible.
   void copy(const File& from, int64_t bytes, int64_t offset);
   void sync();
+  /// Lets the system begin to write what is only in memory, so that a later sync() takes less time.
+  void start_sync();
 
  private:
   friend std::string read_text(const std::string& path, size_t most);

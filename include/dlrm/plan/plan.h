@@ -25,6 +25,7 @@ struct Plan {
   std::vector<Shard> shards;            ///< sorted by rank, table, first row, first column
   std::vector<int> data_parallel;       ///< tables, ascending
   std::vector<int> host_replicas = {};  ///< those of them in the host's memory, ascending
+  std::string machine = {};             ///< hash of the machine file that it was made for, if any
   bool operator==(const Plan&) const = default;
 };
 
@@ -77,7 +78,8 @@ void check_plan(const Plan& plan, const ModelConfig& model, const std::string& w
 
 /// plan.json: {"world": N, "shards": [{table, rows: [r0, r1], columns: [c0, c1], rank}],
 /// "data_parallel": [table]}. Tables by name. A shard in the host's memory has `tier: "host"`, and
-/// "data_parallel_host" names such data-parallel tables. When read, `world` may be missing, shards
+/// "data_parallel_host" names such data-parallel tables. "machine" is the hash of the machine file,
+/// if there was one. When read, `world` may be missing, shards
 /// may be in any order, and further fields are ignored. Anything else wrong is a usage_error naming
 /// the file and the place in it.
 std::string to_json(const Plan& plan, const ModelConfig& model);

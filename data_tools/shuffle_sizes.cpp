@@ -1,0 +1,39 @@
+#include "shuffle_sizes.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+namespace {
+
+constexpr int64_t kMostBlock = 16384;  // samples; divides the checksums' block
+constexpr double kLeastBuffer = 4096;
+constexpr double kMostBuffer = 0x1p20;
+/// Of a sample in a bucket, besides its bytes: its key, and its place in the sorted list.
+constexpr double kKeyBytes = 8, kPlaceBytes = 16;
+
+}  // namespace
+
+ShuffleSizes shuffle_sizes(double memory, const SampleCodec& codec, int threads) {
+  const auto samples = static_cast<double>(std::max<int64_t>(codec.layout().samples, 1));
+  const double sample = static_cast<double>(codec.total_bytes()) / samples;
+  const double whole = samples * (sample + kKeyBytes + kPlaceBytes);
+  const double buckets = std::max(1.0, std::ceil(whole / (memory / 2)));
+  if (memory / 2 / buckets < kLeastBuffer) {
+    throw usage_error("--memory: {:.0f} MiB are too little for {:.1f} GiB: {:.0f} MiB would do",
+                      memory / 0x1p20, whole / 0x1p30,
+                      std::ceil(std::sqrt(whole * 4 * kLeastBuffer) * 1.01 / 0x1p20));
+  }
+  ShuffleSizes sizes;
+  sizes.buckets = static_cast<int64_t>(buckets);
+  sizes.buffer = static_cast<int64_t>(std::min(memory / 2 / buckets, kMostBuffer));
+  sizes.block = kMostBlock;
+  while (sizes.block > 16 && static_cast<double>(sizes.block * threads * 2) * sample > memory / 4) {
+    sizes.block /= 2;
+  }
+  return sizes;
+}
+
+}  // namespace dlrm

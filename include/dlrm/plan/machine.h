@@ -1,0 +1,42 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace dlrm {
+
+/// What `auto` assumes about a machine. Only the ratios matter, within a factor of about two. The
+/// defaults are those of a CPU rank.
+struct MachineSpeed {
+  /// Bytes/s of memory per rank: half of the 28 GB/s that a triad reaches on two Sapphire Rapids
+  /// cores, with one rank per core.
+  double memory = 14e9;
+  /// Bytes/s each way between ranks of one node. Through shared memory a byte is written and read
+  /// twice.
+  double local = 3.5e9;
+  /// Bytes/s each way of a node's network card: 100 Gbit/s. The node's ranks share it.
+  double network = 12.5e9;
+  /// Ranks that share a network card if their number is unknown.
+  int ranks_per_node = 4;
+  /// Bytes of a memory line. Memory is read in whole lines.
+  double line = 64;
+  /// Bytes of memory that routing moves per id. Ids are bucketed, received, and sorted in about
+  /// four passes that read and write 16 bytes.
+  double routing_bytes_per_id = 160;
+  /// Seconds per step for a stored byte: a checkpoint written at 1 GB/s every 10,000 steps. If all
+  /// other costs are equal, this spreads the bytes evenly.
+  double storage = 1e-13;
+};
+
+/// A machine file (docs/file-formats.md).
+struct Machine {
+  std::string name;
+  MachineSpeed speed;
+  std::string hash;  ///< of the file's bytes, 16 hexadecimal digits
+};
+
+/// Reads a machine file. A usage_error names the file and the key.
+Machine read_machine(const std::string& path);
+/// Like the function above, from text. Errors give `path` in place of the file's name.
+Machine parse_machine(const std::string& text, const std::string& path);
+
+}  // namespace dlrm

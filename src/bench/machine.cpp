@@ -1,0 +1,202 @@
+#include "machine.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include "dlrm/core/host_name.h"
+#include "dlrm/plan/machine.h"
+
+#include "machine_text.h"
+#include "memory_rates.h"
+#include "repeat.h"
+
+namespace dlrm::bench {
+namespace {
+
+/// The node of each rank, numbered in the order of the lowest ranks.
+std::vector<int> nodes_of(Communicator& comm) {
+  const std::string name = host_name();
+  std::vector<int64_t> lengths;
+  const std::vector<char> names =
+      comm.allgatherv<char>(View<const char>(name.data(), name.size()), &lengths);
+  std::vector<std::string> known;
+  std::vector<int> nodes;
+  size_t at = 0;
+  for (const int64_t length : lengths) {
+    const std::string of(names.data() + at, static_cast<size_t>(length));
+    at += static_cast<size_t>(length);
+    const auto found = std::find(known.begin(), known.end(), of);
+    nodes.push_back(static_cast<int>(found - known.begin()));
+    if (found == known.end()) known.push_back(of);
+  }
+  return nodes;
+}
+
+/// Seconds of the fastest call. All ranks make the same calls at the same time, and the slowest one
+/// counts.
+double fastest_together(Communicator& comm, double seconds, const std::function<void()>& call) {
+  constexpr int kLeast = 4;  // the first one is not counted
+  int64_t best = std::numeric_limits<int64_t>::max();
+  const double end = now_seconds() + seconds;
+  for (int done = 0; true; ++done) {
+    char more = done < kLeast || now_seconds() < end;
+    comm.broadcast(&more, 1, 0);
+    if (!more) return 1e-9 * static_cast<double>(best);
+    comm.barrier();
+    const double begin = now_seconds();
+    call();
+    int64_t taken[] = {static_cast<int64_t>((now_seconds() - begin) * 1e9)};
+    comm.allreduce_max(taken);
+    if (done > 0) best = std::min(best, std::max<int64_t>(taken[0], 1));
+  }
+}
+
+class Exchanges {
+ public:
+  Exchanges(Communicator& comm, const MachineOptions& options)
+      : comm_(comm),
+        options_(options),
+        send_(static_cast<size_t>(options.largest)),
+        receive_(static_cast<size_t>(options.largest)) {}
+
+  /// Seconds of an all-to-all in which each rank divides `bytes` among the ranks for which
+  /// `is_peer`.
+  double alltoall(int64_t bytes, const std::function<bool(int)>& is_peer) {
+    const auto world = static_cast<size_t>(comm_.size());
+    std::vector<int64_t> blocks(world);
+    int64_t peers = 0;
+    for (size_t q = 0; q < world; ++q) peers += is_peer(static_cast<int>(q));
+    for (size_t q = 0; q < world; ++q) {
+      if (is_peer(static_cast<int>(q))) blocks[q] = bytes / std::max<int64_t>(peers, 1);
+    }
+    // The relation of peers is symmetric, but nodes may have different numbers of ranks.
+    std::vector<int64_t> received(world);
+    const std::vector<int64_t> all = comm_.allgatherv<int64_t>(View<const int64_t>(blocks));
+    for (size_t q = 0; q < world; ++q) {
+      received[q] = all[q * world + static_cast<size_t>(comm_.rank())];
+    }
+    const ExchangeLayout layout = ExchangeLayout::packed(blocks, received);
+    send_.resize(std::max(send_.size(), static_cast<size_t>(layout.send_total())));
+    receive_.resize(std::max(receive_.size(), static_cast<size_t>(layout.receive_total())));
+    return fastest_together(comm_, options_.seconds,
+                            [&] { comm_.alltoallv(send_.data(), receive_.data(), layout); });
+  }
+
+  double allgather(int64_t bytes) {
+    const auto world = static_cast<size_t>(comm_.size());
+    const std::vector<int64_t> sizes(world, bytes / comm_.size());
+    std::vector<int64_t> offsets(world);
+    for (size_t q = 1; q < world; ++q) offsets[q] = offsets[q - 1] + sizes[q - 1];
+    return fastest_together(comm_, options_.seconds, [&] {
+      comm_.start_allgatherv(send_.data(), receive_.data(), sizes, offsets).wait();
+    });
+  }
+
+  double allreduce(int64_t bytes) {
+    std::vector<float> values(static_cast<size_t>(bytes) / sizeof(float));
+    return fastest_together(comm_, options_.seconds,
+                            [&] { comm_.allreduce<float>(View<float>(values)); });
+  }
+
+ private:
+  Communicator& comm_;
+  const MachineOptions& options_;
+  std::vector<std::byte> send_, receive_;
+};
+
+/// The seconds of a collective as alpha + beta · bytes. alpha is the time of the smallest size.
+nlohmann::ordered_json fitted(const std::vector<CollectiveTime>& times, const std::string& name) {
+  const CollectiveTime *least = nullptr, *most = nullptr;
+  nlohmann::ordered_json points = nlohmann::ordered_json::array();
+  for (const CollectiveTime& time : times) {
+    if (time.name != name) continue;
+    if (!least) least = &time;
+    most = &time;
+    points.push_back({time.bytes, time.seconds});
+  }
+  const double bytes = static_cast<double>(most->bytes - least->bytes);
+  const double beta = std::max(most->seconds - least->seconds, 0.0) / std::max(bytes, 1.0);
+  return {{"alpha_seconds", least->seconds},
+          {"beta_seconds_per_byte", beta},
+          {"seconds_by_bytes", points}};
+}
+
+}  // namespace
+
+MachineRates measure_machine(Communicator& comm, const MachineOptions& options) {
+  const std::vector<int> nodes = nodes_of(comm);
+  MachineRates rates;
+  rates.ranks = comm.size();
+  rates.nodes = *std::max_element(nodes.begin(), nodes.end()) + 1;
+  for (int node = 0; node < rates.nodes; ++node) {
+    const auto ranks = static_cast<int>(std::count(nodes.begin(), nodes.end(), node));
+    rates.ranks_per_node = std::max(rates.ranks_per_node, ranks);
+  }
+  comm.barrier();
+  const double rows = 1e9 * measure_random_rows(options.seconds, options.threads);
+  int64_t slowest[] = {-static_cast<int64_t>(rows)};
+  comm.allreduce_max(slowest);
+  rates.random_rows = static_cast<double>(-slowest[0]);
+  if (rates.ranks < 2) return rates;
+
+  const int here = nodes[static_cast<size_t>(comm.rank())];
+  const auto node_of = [&](int rank) { return nodes[static_cast<size_t>(rank)]; };
+  Exchanges exchanges(comm, options);
+  const auto most = static_cast<double>(options.largest);
+  if (rates.ranks_per_node > 1) {
+    rates.local = most / exchanges.alltoall(options.largest, [&](int q) {
+      return q != comm.rank() && node_of(q) == here;
+    });
+  }
+  if (rates.nodes > 1) {
+    rates.network = most * rates.ranks_per_node /
+                    exchanges.alltoall(options.largest, [&](int q) { return node_of(q) != here; });
+  }
+  for (int64_t bytes = 4096; bytes <= options.largest; bytes *= 16) {
+    const auto others = [&](int q) { return q != comm.rank(); };
+    rates.collectives.push_back({"alltoall", bytes, exchanges.alltoall(bytes, others)});
+    rates.collectives.push_back({"allgather", bytes, exchanges.allgather(bytes)});
+    rates.collectives.push_back({"allreduce", bytes, exchanges.allreduce(bytes)});
+  }
+  return rates;
+}
+
+std::string to_json(const MachineRates& rates) {
+  const std::string measured =
+      fmt::format("measured by dlrm-bench machine with {} ranks on {} node{}", rates.ranks,
+                  rates.nodes, rates.nodes == 1 ? "" : "s");
+  const MachineSpeed assumed;
+  nlohmann::ordered_json object, sources;
+  object["name"] = processor_name();
+  const auto set = [&](const char* key, double value, const std::string& source) {
+    object[key] = value;
+    sources[key] = source;
+  };
+  object["ranks_per_node"] = rates.ranks_per_node;
+  sources["ranks_per_node"] = measured;
+  set("memory_bytes_per_second", rates.random_rows,
+      measured + ": random rows of 256 bytes, by the slowest rank while all read");
+  set("local_bytes_per_second", rates.local.value_or(rates.random_rows / 4),
+      rates.local ? measured + ": an all-to-all of the ranks of a node"
+                  : "a quarter of the memory's rate, because no two ranks shared a node");
+  set("network_bytes_per_second", rates.network.value_or(assumed.network),
+      rates.network ? measured + ": an all-to-all between nodes, the bytes of a whole node"
+                    : "assumed: a card of 100 Gbit/s, because there was one node");
+  set("line_bytes", assumed.line, "the cache line of x86-64 processors");
+  set("routing_bytes_per_id", assumed.routing_bytes_per_id,
+      "count of this program's passes over 16 bytes for each id");
+  object["sources"] = sources;
+  nlohmann::ordered_json figures{{"ranks", rates.ranks}, {"nodes", rates.nodes}};
+  if (!rates.collectives.empty()) {
+    for (const char* name : {"alltoall", "allgather", "allreduce"}) {
+      figures[name] = fitted(rates.collectives, name);
+    }
+  }
+  object["measured"] = figures;
+  return object.dump(2) + "\n";
+}
+
+}  // namespace dlrm::bench

@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dlrm/comm/communicator.h"
+
+namespace dlrm::bench {
+
+/// How a machine's rates are measured.
+struct MachineOptions {
+  double seconds = 0.5;        ///< spent on each figure, at least
+  int64_t largest = 16 << 20;  ///< bytes that a rank sends in the largest exchange
+  int threads = 1;             ///< of each rank
+};
+
+/// A collective of all ranks. The fastest call; a call lasts as long as on its slowest rank.
+struct CollectiveTime {
+  std::string name;   ///< alltoall, allgather, allreduce
+  int64_t bytes = 0;  ///< that each rank sends, contributes or sums
+  double seconds = 0;
+};
+
+/// Rates in bytes/s.
+struct MachineRates {
+  int ranks = 1, nodes = 1;
+  int ranks_per_node = 1;         ///< most
+  double random_rows = 0;         ///< of rows of 256 bytes, by the slowest rank while all read
+  std::optional<double> local;    ///< that a rank sends to ranks of its node; absent if it is alone
+  std::optional<double> network;  ///< that a node sends to other nodes; absent if there is one
+  std::vector<CollectiveTime> collectives;
+};
+
+/// Collective.
+MachineRates measure_machine(Communicator& comm, const MachineOptions& options);
+
+/// A machine file (docs/file-formats.md), with all figures as `measured`.
+std::string to_json(const MachineRates& rates);
+
+}  // namespace dlrm::bench

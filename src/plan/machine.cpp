@@ -1,0 +1,113 @@
+#include "dlrm/plan/machine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "dlrm/core/error.h"
+#include "dlrm/core/file.h"
+#include "dlrm/core/hash.h"
+#include "dlrm/core/printable.h"
+
+#include "parse_json.h"
+
+namespace dlrm {
+namespace {
+
+using nlohmann::json;
+
+struct Number {
+  const char* key;
+  double MachineSpeed::*value;
+  bool required;
+};
+constexpr Number kNumbers[] = {
+    {"memory_bytes_per_second", &MachineSpeed::memory, true},
+    {"local_bytes_per_second", &MachineSpeed::local, true},
+    {"network_bytes_per_second", &MachineSpeed::network, true},
+    {"line_bytes", &MachineSpeed::line, false},
+    {"routing_bytes_per_id", &MachineSpeed::routing_bytes_per_id, false},
+};
+constexpr const char* kRanks = "ranks_per_node";
+
+bool is_number_key(const std::string& key) {
+  return key == kRanks || std::any_of(std::begin(kNumbers), std::end(kNumbers),
+                                      [&](const Number& number) { return key == number.key; });
+}
+
+void check_keys(const json& root, const std::string& path) {
+  for (const auto& [key, value] : root.items()) {
+    if (key == "name" || key == "sources" || key == "measured" || is_number_key(key)) continue;
+    std::vector<std::string> known{"name", kRanks};
+    for (const Number& number : kNumbers) known.emplace_back(number.key);
+    throw usage_error("{}: {}: unknown; the keys are {}, sources and measured", path,
+                      printable(key, 100), fmt::join(known, ", "));
+  }
+}
+
+double number_of(const json& root, const std::string& path, const char* key) {
+  const json& value = root[key];
+  constexpr double kMost = 1e18;
+  const bool good = value.is_number() && value.get<double>() > 0 && value.get<double>() <= kMost;
+  if (!good) throw usage_error("{}: {}: must be a number above 0, at most 1e18", path, key);
+  return value.get<double>();
+}
+
+/// Where a number comes from, by its key. For people.
+void check_sources(const json& root, const std::string& path) {
+  const auto sources = root.find("sources");
+  if (sources == root.end()) return;
+  if (!sources->is_object()) throw usage_error("{}: sources: must be an object", path);
+  for (const auto& [key, value] : sources->items()) {
+    if (is_number_key(key) && value.is_string()) continue;
+    throw usage_error("{}: sources.{}: must be the key of a number, with a text", path,
+                      printable(key, 100));
+  }
+}
+
+}  // namespace
+
+Machine parse_machine(const std::string& text, const std::string& path) {
+  const json root = parse_json(path, text);
+  if (!root.is_object()) throw usage_error("{}: must be an object", path);
+  check_keys(root, path);
+  Machine machine;
+  for (const Number& number : kNumbers) {
+    if (root.contains(number.key)) {
+      machine.speed.*number.value = number_of(root, path, number.key);
+    } else if (number.required) {
+      throw usage_error("{}: {}: missing", path, number.key);
+    }
+  }
+  if (!root.contains(kRanks)) throw usage_error("{}: {}: missing", path, kRanks);
+  constexpr double kMostRanks = 65536;
+  const double ranks = number_of(root, path, kRanks);
+  if (ranks != std::floor(ranks) || ranks > kMostRanks) {
+    throw usage_error("{}: {}: must be a whole number from 1 to {}", path, kRanks, kMostRanks);
+  }
+  machine.speed.ranks_per_node = static_cast<int>(ranks);
+  const auto name = root.find("name");
+  if (name != root.end()) {
+    if (!name->is_string()) throw usage_error("{}: name: must be a text", path);
+    machine.name = printable(name->get<std::string>(), 200);
+  }
+  check_sources(root, path);
+  machine.hash = fmt::format("{:016x}", hash_bytes(text.data(), text.size()));
+  return machine;
+}
+
+Machine read_machine(const std::string& path) {
+  constexpr size_t kLongest = size_t{1} << 20;
+  std::string text;
+  try {
+    text = read_text(path, kLongest);
+  } catch (const Error& error) {
+    throw usage_error("{}; sharding.machine must name a machine file", error.what());
+  }
+  return parse_machine(text, path);
+}
+
+}  // namespace dlrm

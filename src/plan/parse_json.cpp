@@ -1,0 +1,25 @@
+#include "parse_json.h"
+
+#include <algorithm>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+
+nlohmann::json parse_json(const std::string& path, const std::string& text) {
+  using nlohmann::json;
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& error) {
+    const size_t at = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
+    const auto end = text.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto line = 1 + std::count(text.begin(), end, '\n');
+    const size_t start = text.rfind('\n', at == 0 ? 0 : at - 1);
+    const size_t column = start == std::string::npos || at == 0 ? at + 1 : at - start;
+    throw usage_error("{}:{}:{}: not JSON (byte {})", path, line, column, at);
+  } catch (const json::out_of_range&) {
+    throw usage_error("{}: not JSON: a number is too large", path);
+  }
+}
+
+}  // namespace dlrm

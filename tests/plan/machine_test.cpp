@@ -1,0 +1,156 @@
+#include "dlrm/plan/machine.h"
+
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "plan/cost.h"
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+json good_machine() {
+  return {{"name", "m"},
+          {"ranks_per_node", 8},
+          {"memory_bytes_per_second", 2e12},
+          {"local_bytes_per_second", 3e11},
+          {"network_bytes_per_second", 1e11},
+          {"line_bytes", 32},
+          {"routing_bytes_per_id", 80},
+          {"sources", {{"line_bytes", "a manual"}}},
+          {"measured", {{"ranks", 2}}}};
+}
+
+TEST(MachineFile, EveryNumberIsRead) {
+  const Machine machine = parse_machine(good_machine().dump(), "m.json");
+  EXPECT_EQ(machine.name, "m");
+  EXPECT_EQ(machine.speed.ranks_per_node, 8);
+  EXPECT_EQ(machine.speed.memory, 2e12);
+  EXPECT_EQ(machine.speed.local, 3e11);
+  EXPECT_EQ(machine.speed.network, 1e11);
+  EXPECT_EQ(machine.speed.line, 32);
+  EXPECT_EQ(machine.speed.routing_bytes_per_id, 80);
+}
+
+TEST(MachineFile, LinesRoutingNameAndSourcesMayBeMissing) {
+  json object = good_machine();
+  for (const char* key : {"name", "line_bytes", "routing_bytes_per_id", "sources", "measured"}) {
+    object.erase(key);
+  }
+  const MachineSpeed speed = parse_machine(object.dump(), "m.json").speed;
+  EXPECT_EQ(speed.line, MachineSpeed().line);
+  EXPECT_EQ(speed.routing_bytes_per_id, MachineSpeed().routing_bytes_per_id);
+}
+
+TEST(MachineFile, AnErrorNamesTheFileAndTheKey) {
+  const auto error_of = [](const json& object) {
+    return usage_error_of([&] { parse_machine(object.dump(), "m.json"); });
+  };
+  for (const char* key : {"ranks_per_node", "memory_bytes_per_second", "local_bytes_per_second",
+                          "network_bytes_per_second"}) {
+    json object = good_machine();
+    object.erase(key);
+    EXPECT_EQ(error_of(object), fmt::format("m.json: {}: missing", key));
+  }
+  const auto changed = [](const char* key, const json& value) {
+    json object = good_machine();
+    object[key] = value;
+    return object;
+  };
+  for (const json& value : {json(0), json(-1), json("1"), json(1e19), json(nullptr)}) {
+    EXPECT_EQ(error_of(changed("line_bytes", value)),
+              "m.json: line_bytes: must be a number above 0, at most 1e18");
+  }
+  for (const json& value : {json(1.5), json(65537)}) {
+    EXPECT_EQ(error_of(changed("ranks_per_node", value)),
+              "m.json: ranks_per_node: must be a whole number from 1 to 65536");
+  }
+  EXPECT_THAT(error_of(changed("memory", 1)), HasSubstr("m.json: memory: unknown; the keys are"));
+  EXPECT_EQ(error_of(changed("name", 1)), "m.json: name: must be a text");
+  EXPECT_EQ(error_of(changed("sources", 1)), "m.json: sources: must be an object");
+  EXPECT_THAT(error_of(changed("sources", {{"name", "x"}})), HasSubstr("m.json: sources.name: "));
+  EXPECT_THAT(error_of(changed("sources", {{"line_bytes", 1}})),
+              HasSubstr("m.json: sources.line_bytes: "));
+  EXPECT_EQ(error_of(json::array()), "m.json: must be an object");
+  EXPECT_EQ(usage_error_of([] { parse_machine("{\n \"a\" 1}", "m.json"); }),
+            "m.json:2:6: not JSON (byte 7)");
+  EXPECT_THAT(usage_error_of([] { read_machine("/nowhere/m.json"); }),
+              HasSubstr("sharding.machine must name a machine file"));
+}
+
+TEST(MachineFile, EveryNumberOfTheShippedFilesHasASource) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(DLRM_SOURCE "/configs/machines")) {
+    SCOPED_TRACE(entry.path());
+    const Machine machine = read_machine(entry.path());
+    EXPECT_FALSE(machine.name.empty());
+    std::ifstream file(entry.path());
+    const json root = json::parse(file);
+    for (const auto& [key, value] : root.items()) {
+      if (value.is_number()) {
+        EXPECT_TRUE(root["sources"].contains(key)) << key;
+      }
+    }
+    ++files;
+  }
+  EXPECT_EQ(files, 4);
+}
+
+class MachineOfAPlan : public testing::Test {
+ protected:
+  /// With this machine until the next call.
+  RunConfig config_with(const json& object) {
+    file_.emplace(object.dump());
+    RunConfig config = kaggle_config();
+    config.sharding.machine = file_->path();
+    return config;
+  }
+  static double cost_of(const RunConfig& config, int world = 16) {
+    return CostModel(config, world, {}).shard(config.model.tables[2], 1000000, 16);
+  }
+
+ private:
+  std::optional<TemporaryFile> file_;
+};
+
+/// All rates are halved, so everything but the stored bytes costs twice as much.
+TEST_F(MachineOfAPlan, ItsRatesAreThoseOfTheCostModel) {
+  json slow = good_machine();
+  for (const char* key :
+       {"memory_bytes_per_second", "local_bytes_per_second", "network_bytes_per_second"}) {
+    slow[key] = slow[key].get<double>() / 2;
+  }
+  const double stored = 1000000 * 16 * (4 + 4) * MachineSpeed().storage;  // weights and state
+  const double fast = cost_of(config_with(good_machine())) - stored;
+  EXPECT_NEAR(cost_of(config_with(slow)) - stored, 2 * fast, 1e-9 * fast);
+  for (const char* key : {"memory_bytes_per_second", "local_bytes_per_second",
+                          "network_bytes_per_second", "line_bytes", "routing_bytes_per_id"}) {
+    json object = good_machine();
+    object[key] = object[key].get<double>() * 4;
+    EXPECT_NE(cost_of(config_with(object)) - stored, fast) << key;
+  }
+  json object = good_machine();
+  object["ranks_per_node"] = 4;
+  EXPECT_NE(cost_of(config_with(object)) - stored, fast);
+}
+
+TEST_F(MachineOfAPlan, ThePlanRecordsTheFile) {
+  const RunConfig config = config_with(good_machine());
+  const Plan plan = make_plan(config, 4);
+  EXPECT_EQ(plan.machine, read_machine(config.sharding.machine).hash);
+  const std::string text = to_json(plan, config.model);
+  EXPECT_THAT(text, HasSubstr("\"machine\": \"" + plan.machine + "\""));
+  EXPECT_EQ(parse_plan(text, "p", config.model, 4), plan);
+  EXPECT_THAT(to_json(make_plan(kaggle_config(), 4), config.model),
+              testing::Not(HasSubstr("machine")));
+  json other = good_machine();
+  other["name"] = "n";
+  EXPECT_NE(make_plan(config_with(other), 4).machine, plan.machine);
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test
