@@ -64,30 +64,17 @@ TEST_P(TrainingOnADevice, EveryOptimizerTrainsAsOnACpu) {
   }
 }
 
-TEST_P(TrainingOnADevice, EveryInteractionTrainsAsOnACpu) {
-  for (const InteractionConfig& interaction : other_interactions()) {
-    RunConfig c = odd_model();
-    c.model.interaction = interaction;
-    expect_as_on_cpu(c, 1, 3);
-  }
-}
-
-TEST_P(TrainingOnADevice, AModelWithoutDenseFeaturesTrainsAsOnACpu) {
+TEST_P(TrainingOnADevice, EveryInteractionTrainsAsOnACpuAlsoWithoutDenseFeatures) {
   std::vector<InteractionConfig> interactions = other_interactions();
   interactions.push_back(DotConfig());
   for (const InteractionConfig& interaction : interactions) {
-    RunConfig c = odd_model_of_ids();
-    c.model.interaction = interaction;
-    expect_as_on_cpu(c, 1, 3);
-    c.train.precision = Precision::kBf16;
-    expect_as_on_cpu(c, 2, 2);
+    for (RunConfig c : {odd_model(), odd_model_of_ids()}) {
+      c.model.interaction = interaction;
+      expect_as_on_cpu(c, 1, 3);
+      c.train.precision = Precision::kBf16;
+      expect_as_on_cpu(c, 2, 2);
+    }
   }
-}
-
-TEST_P(TrainingOnADevice, Bf16TrainsAsOnACpu) {
-  RunConfig c = odd_model();
-  c.train.precision = Precision::kBf16;
-  expect_as_on_cpu(c, 1, 3);
 }
 
 TEST_P(TrainingOnADevice, EveryActivationTrainsAsOnACpu) {
@@ -195,14 +182,7 @@ RunConfig recordable(RunConfig c) {
   return c;
 }
 
-TEST_P(TrainingOnADevice, GraphsWithoutDenseFeaturesGiveTheSameBits) {
-  const RunConfig c = recordable(on_device(odd_model_of_ids()));
-  const Trained recorded = train_on_threads(c, 1, kRecordedSteps, false, true);
-  EXPECT_GT(recorded.launched, 1);
-  expect_alike(recorded, train_on_threads(c, 1, kRecordedSteps), 0, 0);
-}
-
-TEST_P(TrainingOnADevice, GraphsOfEveryKindOfTableGiveTheSameBits) {
+TEST_P(TrainingOnADevice, GraphsOfEveryKindOfModelGiveTheSameBits) {
   RunConfig bf16 = with_optimizers(OptimizerRule::kAdagrad, OptimizerRule::kAdagrad);
   for (TableConfig& table : bf16.model.tables) table.dtype = DType::kBFloat16;
   RunConfig rowwise = with_optimizers(OptimizerRule::kSgd, OptimizerRule::kRowwiseAdagrad);
@@ -211,7 +191,7 @@ TEST_P(TrainingOnADevice, GraphsOfEveryKindOfTableGiveTheSameBits) {
   RunConfig rows_cut = with_optimizers(OptimizerRule::kSgd, OptimizerRule::kAdagrad);
   rows_cut.sharding.strategy = Strategy::kRow;
   rows_cut.routing.mode = RoutingMode::kFixed;
-  for (const RunConfig& config : {bf16, rowwise, on_host, rows_cut}) {
+  for (const RunConfig& config : {bf16, rowwise, on_host, rows_cut, odd_model_of_ids()}) {
     const RunConfig c = recordable(on_device(config));
     const Trained recorded = train_recorded(c, 1, kRecordedSteps, true);
     EXPECT_GT(recorded.launched, 0);
