@@ -90,6 +90,9 @@ Schema<EvalConfig> eval_schema() {
   schema.key(
       "patience", &E::patience, whole_number<int64_t>(0, 1000000),
       "training ends after this many consecutive evaluations without an improvement; 0 = never");
+  schema.key("slice_by", &E::slice_by, optional_path("the name of a feature, or empty"),
+             "a feature with one id a sample: evaluations also report the samples of each of its "
+             "most frequent ids");
   return schema;
 }
 

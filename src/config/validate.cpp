@@ -102,6 +102,22 @@ void check_model(const ModelConfig& model, const Node& root) {
   }
 }
 
+void check_slices(const RunConfig& config, const Node& root) {
+  const std::string& name = config.eval.slice_by;
+  if (name.empty()) return;
+  const std::string place = place_of(root, "eval.slice_by").text();
+  for (const TableConfig& table : config.model.tables) {
+    for (const FeatureConfig& feature : table.features) {
+      if (feature.name != name) continue;
+      if (feature.hotness == 1) return;
+      throw usage_error("{}: eval.slice_by is {}, whose hotness is {}: needs a feature with one id",
+                        place, name, feature.hotness);
+    }
+  }
+  throw usage_error("{}: eval.slice_by is {}: needs the name of a feature of the model", place,
+                    name);
+}
+
 }  // namespace
 
 void resolve_table_overrides(RunConfig& config, const Node& root) {
@@ -124,6 +140,7 @@ void resolve_table_overrides(RunConfig& config, const Node& root) {
 
 void validate(const RunConfig& config, const Node& root) {
   check_model(config.model, root);
+  check_slices(config, root);
   const DataConfig& data = config.data;
   if (data.source == DataKind::kHdf5 && data.train.empty()) {
     throw usage_error(

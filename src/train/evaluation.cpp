@@ -6,14 +6,17 @@ namespace dlrm {
 
 std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const BatchSource& source,
                                    const DataConfig& data, int depth, const StopSignal& stop,
-                                   const TakePredictions& take) {
+                                   const TakePredictions& take, EvaluationSlices* slices) {
   Span span(context.trace, "evaluate");
   const int64_t batches = source.plan().batches_per_epoch();
   Prefetcher prefetcher(source, 0, batches, data.workers, data.prefetch);
   std::vector<float> probabilities, labels;
   int64_t routed = 0;
   const NextBatch next = [&]() -> const Batch* {
-    return routed++ < batches ? prefetcher.next() : nullptr;
+    if (routed++ >= batches) return nullptr;
+    const Batch* const batch = prefetcher.next();
+    if (slices) slices->see(*batch);
+    return batch;
   };
   for (int64_t done = 0; done < batches; ++done) {
     const size_t before = labels.size();
@@ -29,6 +32,7 @@ std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const Bat
       return std::nullopt;
     }
   }
+  if (slices) slices->finish(context.comm, probabilities, labels);
   return evaluate_metrics(context.comm, probabilities, labels);
 }
 

@@ -24,17 +24,31 @@ Json numbers(const std::map<std::string, double>& values) {
   return object;
 }
 
-Json to_json(const std::optional<Evaluation>& evaluation) {
-  Json object = Json::object();
-  if (!evaluation) return object;
-  const EvalResult& eval = evaluation->result;
-  object["step"] = evaluation->step;
+void add(const EvalResult& eval, Json& object) {
   object["auc"] = eval.auc ? Json(*eval.auc) : Json(nullptr);
   object["log_loss"] = number(eval.log_loss);
   object["accuracy"] = number(eval.accuracy);
   object["calibration"] = number(eval.calibration);
   object["samples"] = eval.samples;
+}
+
+Json to_json(const std::optional<Evaluation>& evaluation) {
+  Json object = Json::object();
+  if (!evaluation) return object;
+  object["step"] = evaluation->step;
+  add(evaluation->result, object);
   return object;
+}
+
+Json to_json(const SlicedResult& sliced) {
+  Json slices = Json::array();
+  for (const EvalSlice& slice : sliced.slices) {
+    Json object;
+    object["id"] = slice.id ? Json(*slice.id) : Json(nullptr);
+    add(slice.result, object);
+    slices.push_back(std::move(object));
+  }
+  return {{"feature", sliced.feature}, {"slices", slices}, {"left_out", sliced.left_out}};
 }
 
 }  // namespace
@@ -46,6 +60,7 @@ std::string to_json(const RunSummary& summary) {
   object["samples"] = summary.samples;
   object["train_loss"] = number(summary.train_loss);
   object["eval"] = to_json(summary.eval);
+  if (!summary.slices.feature.empty()) object["eval"]["by_id"] = to_json(summary.slices);
   object["best_eval"] = to_json(summary.best_eval);
   object["world_size"] = summary.world_size;
   object["device"] = summary.device;

@@ -1,6 +1,15 @@
 #include "step_reports.h"
 
 namespace dlrm {
+namespace {
+
+std::string text_of(const EvalResult& result) {
+  return fmt::format("AUC {}, log loss {:.5f}, accuracy {:.4f}, calibration {:.3f}",
+                     result.auc ? fmt::format("{:.5f}", *result.auc) : "none (one class)",
+                     result.log_loss, result.accuracy, result.calibration);
+}
+
+}  // namespace
 
 StepReports::StepReports(Context& context, const RunConfig& config, RunDirectory& directory,
                          int64_t steps_per_epoch)
@@ -43,12 +52,19 @@ void StepReports::finish() {
 }
 
 void StepReports::evaluation(const Evaluation& evaluation) {
-  const EvalResult& result = evaluation.result;
   directory_.log(evaluation, epoch(evaluation.step));
-  context_.log.info("step {}: test AUC {}, log loss {:.5f}, accuracy {:.4f}, calibration {:.3f}",
-                    evaluation.step,
-                    result.auc ? fmt::format("{:.5f}", *result.auc) : "none (one class)",
-                    result.log_loss, result.accuracy, result.calibration);
+  context_.log.info("step {}: test {}", evaluation.step, text_of(evaluation.result));
+}
+
+void StepReports::slices(const SlicedResult& sliced) {
+  for (const EvalSlice& slice : sliced.slices) {
+    const std::string id = slice.id ? std::to_string(*slice.id) : "none";
+    context_.log.info("  {} {}: {} samples, {}", sliced.feature, id, slice.result.samples,
+                      text_of(slice.result));
+  }
+  if (sliced.left_out > 0) {
+    context_.log.info("  {} more ids of {}, with fewer samples", sliced.left_out, sliced.feature);
+  }
 }
 
 }  // namespace dlrm

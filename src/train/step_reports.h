@@ -20,6 +20,7 @@ class StepReports {
   /// Reports the last step of `progress`, which took `seconds`, out of `total` steps.
   void step(const RunProgress& progress, int64_t samples, double seconds, int64_t total);
   void evaluation(const Evaluation& evaluation);
+  void slices(const SlicedResult& sliced);
   /// Logs the last step's metrics if it had no line yet.
   void finish();
   /// Removes the progress line from the terminal. Call it before other text is printed.

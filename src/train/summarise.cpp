@@ -38,6 +38,7 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.samples = progress.samples;
   s.train_loss = progress.loss;
   s.eval = evaluations.last();
+  s.slices = run.slices();
   s.best_eval = evaluations.best();
   s.world_size = context.comm.size();
   s.device = context.device.describe();

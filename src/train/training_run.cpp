@@ -156,8 +156,10 @@ bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop,
   reports_.clear_line();
   context_.trace.count_totals(false);
   const int64_t sent_before = trainer_.traffic().total();
-  const auto result =
-      evaluate(context_, trainer_, *test_, config_.data, config_.batches_ahead(), stop, take);
+  std::optional<EvaluationSlices> slices;
+  if (!config_.eval.slice_by.empty()) slices.emplace(config_.model, config_.eval.slice_by);
+  const auto result = evaluate(context_, trainer_, *test_, config_.data, config_.batches_ahead(),
+                               stop, take, slices ? &*slices : nullptr);
   context_.trace.count_totals(true);
   evaluation_bytes_ += trainer_.traffic().total() - sent_before;
   restart_gpu_figures();
@@ -167,6 +169,10 @@ bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop,
   }
   const bool best = evaluations_.add({progress.step, *result});
   reports_.evaluation(*evaluations_.last());
+  if (slices) {
+    slices_ = slices->result();
+    reports_.slices(slices_);
+  }
   return best;
 }
 

@@ -59,6 +59,8 @@ class TrainingRun {
   /// Calls of save() that failed.
   int64_t failed_saves() const { return failed_saves_; }
   const StepTimes& times() const { return reports_.times(); }
+  /// Of the last evaluation.
+  const SlicedResult& slices() const { return slices_; }
 
  private:
   void keep_hot_rows(int64_t step, int64_t total, const StopSignal& stop);
@@ -81,6 +83,7 @@ class TrainingRun {
   StepReports reports_;
   const int threads_;
   GpuUse gpu_;
+  SlicedResult slices_;
   int64_t evaluation_bytes_ = 0;  // sent by evaluations since training began
   int64_t last_saved_ = -1;
   std::string unsaved_;

@@ -326,6 +326,15 @@ TEST(BadFile, AKeyOfTheFileIsNamedThereIfAnOverrideSetsAKeyInIt) {
             "eval.patience");
 }
 
+TEST(BadValue, EvaluationsAreDividedByAFeatureWithOneId) {
+  EXPECT_EQ(small_config({"eval.slice_by=C1"}).eval.slice_by, "C1");
+  EXPECT_EQ(error_of(kSmallYaml, {"eval.slice_by=C2"}),
+            "--set eval.slice_by=C2: eval.slice_by is C2: needs the name of a feature of the "
+            "model");
+  EXPECT_EQ(error_of(kSmallYaml + "eval: {slice_by: t_1}\n"),
+            "small.yaml:9: eval.slice_by is t_1, whose hotness is 2: needs a feature with one id");
+}
+
 TEST(BadValue, ALongOverrideIsShownInPart) {
   const std::string text = "comm=" + std::string(195, 'x');
   const std::string needs =

@@ -82,6 +82,30 @@ TEST_F(Predicting, LabelsAreThoseOfTheData) {
             0);
 }
 
+TEST_F(Predicting, SlicesAreThoseOfAnyNumberOfRanks) {
+  const auto slices_of = [&](int ranks) {
+    const std::string folder = "sliced" + std::to_string(ranks);
+    const Outcome outcome =
+        train(ranks, "--eval-only --set eval.slice_by=tiny --set output.directory=" + folder);
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_NE(outcome.errors.find("  tiny 2: "), std::string::npos) << outcome.errors;
+    return nlohmann::json::parse(read_file(path(folder + "/summary.json")))["eval"];
+  };
+  const auto one = slices_of(1), three = slices_of(3);
+  EXPECT_EQ(one["by_id"]["feature"], "tiny");
+  EXPECT_EQ(one["by_id"]["left_out"], 0);
+  ASSERT_EQ(one["by_id"]["slices"].size(), 3);
+  int64_t samples = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    const auto &slice = one["by_id"]["slices"][i], other = three["by_id"]["slices"][i];
+    samples += slice["samples"].get<int64_t>();
+    EXPECT_EQ(other["id"], slice["id"]);
+    EXPECT_EQ(other["samples"], slice["samples"]);
+    EXPECT_NEAR(other["log_loss"].get<double>(), slice["log_loss"].get<double>(), 1e-5);
+  }
+  EXPECT_EQ(samples, one["samples"]);
+}
+
 TEST_F(Predicting, BadNamesAreUsageErrors) {
   const Outcome outcome = predict(2, "p.txt");
   EXPECT_EQ(outcome.code, 2);

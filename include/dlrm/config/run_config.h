@@ -174,6 +174,7 @@ struct EvalConfig {
   bool at_end = true;
   double stop_at_auc = 0;
   int64_t patience = 0;  ///< evaluations without a better one after which training ends; 0 = none
+  std::string slice_by;  ///< feature by whose ids evaluations are divided; empty = none
 
   bool operator==(const EvalConfig&) const = default;
 };

@@ -5,6 +5,7 @@
 
 #include "dlrm/data/batch_source.h"
 #include "dlrm/metrics/metrics.h"
+#include "dlrm/train/evaluation_slices.h"
 #include "dlrm/train/stop_signal.h"
 #include "dlrm/train/trainer.h"
 
@@ -16,10 +17,11 @@ using TakePredictions =
     std::function<void(int64_t size, View<const float> probabilities, View<const float> labels)>;
 
 /// Runs the model on every sample of `source` and computes metrics over all ranks. The trainer must
-/// have no routed batches. `take` gets each batch, in the order of `source`. Returns no value if a
-/// rank was requested to stop. Collective.
+/// have no routed batches. `take` gets each batch, in the order of `source`. `slices` gets all
+/// samples, if it is not null. Returns no value if a rank was requested to stop. Collective.
 std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const BatchSource& source,
                                    const DataConfig& data, int depth, const StopSignal& stop,
-                                   const TakePredictions& take = {});
+                                   const TakePredictions& take = {},
+                                   EvaluationSlices* slices = nullptr);
 
 }  // namespace dlrm

@@ -8,6 +8,7 @@
 #include "dlrm/comm/communicator.h"
 #include "dlrm/embedding/cache_counters.h"
 #include "dlrm/train/evaluation_history.h"
+#include "dlrm/train/evaluation_slices.h"
 
 namespace dlrm {
 
@@ -39,6 +40,7 @@ struct RunSummary {
   int64_t samples = 0;
   double train_loss = 0;
   std::optional<Evaluation> eval;       ///< the last; {} in the file if there was none
+  SlicedResult slices;                  ///< of `eval`
   std::optional<Evaluation> best_eval;  ///< by checkpoint.keep_best; {} if there was none
   int world_size = 1;
   std::string device;  ///< begins with cpu or cuda

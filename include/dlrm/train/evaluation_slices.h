@@ -1,0 +1,49 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dlrm/comm/communicator.h"
+#include "dlrm/config/run_config.h"
+#include "dlrm/data/batch.h"
+#include "dlrm/metrics/metrics.h"
+
+namespace dlrm {
+
+/// Metrics of the samples that have one id of a feature.
+struct EvalSlice {
+  std::optional<int64_t> id;  ///< none: the samples without an id
+  EvalResult result;
+};
+
+/// The slices of an evaluation.
+struct SlicedResult {
+  std::string feature;            ///< empty: there are none
+  std::vector<EvalSlice> slices;  ///< those with most samples, the largest first
+  int64_t left_out = 0;           ///< slices with fewer samples
+};
+
+/// Divides an evaluation by the ids of one feature (eval.slice_by). Slices, counts and AUC are the
+/// same for any number of ranks, and means up to rounding. Takes 8 bytes for each local sample.
+class EvaluationSlices {
+ public:
+  /// Of the slices that the result has, at most.
+  static constexpr int64_t kMost = 20;
+
+  /// The feature has one id in a sample. If a bag has more, the first one counts.
+  EvaluationSlices(const ModelConfig& model, const std::string& feature);
+
+  /// Notes the ids of a batch. Batches come in the order of their predictions.
+  void see(const Batch& batch);
+  /// Computes the metrics of each slice from the predictions of all batches. Collective.
+  void finish(Communicator& comm, View<const float> probabilities, View<const float> labels);
+  const SlicedResult& result() const { return result_; }
+
+ private:
+  size_t column_ = 0;         ///< of the feature among all features
+  std::vector<int64_t> ids_;  ///< of each local sample, -1 for none
+  SlicedResult result_;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,84 @@
+#include "dlrm/train/evaluation_slices.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+namespace {
+
+constexpr int64_t kNoId = -1;
+
+struct Count {
+  int64_t id = 0;
+  int64_t samples = 0;
+};
+
+/// The counts of all ranks, added up by id, on rank 0.
+std::vector<Count> all_counts(Communicator& comm, const std::vector<int64_t>& ids) {
+  std::unordered_map<int64_t, int64_t> counts;
+  for (const int64_t id : ids) ++counts[id];
+  std::vector<Count> mine;
+  for (const auto& [id, samples] : counts) mine.push_back({id, samples});
+  const std::vector<int64_t> sizes = comm.allgather<int64_t>(std::ssize(mine));
+  const std::vector<Count> all = comm.gatherv<Count>(View<const Count>(mine), sizes);
+  counts.clear();
+  for (const Count& count : all) counts[count.id] += count.samples;
+  std::vector<Count> sum;
+  for (const auto& [id, samples] : counts) sum.push_back({id, samples});
+  return sum;
+}
+
+}  // namespace
+
+EvaluationSlices::EvaluationSlices(const ModelConfig& model, const std::string& feature) {
+  result_.feature = feature;
+  for (const TableConfig& table : model.tables) {
+    for (const FeatureConfig& of : table.features) {
+      if (of.name == feature) return;
+      ++column_;
+    }
+  }
+  DLRM_CHECK(false, "there is no feature {}", feature);
+}
+
+void EvaluationSlices::see(const Batch& batch) {
+  const auto size = static_cast<size_t>(batch.size());
+  const int64_t* const offsets = batch.offsets.data() + column_ * size;
+  for (size_t i = 0; i < size; ++i) {
+    const bool has_id = offsets[i + 1] > offsets[i];
+    ids_.push_back(has_id ? batch.ids[static_cast<size_t>(offsets[i])] : kNoId);
+  }
+}
+
+void EvaluationSlices::finish(Communicator& comm, View<const float> probabilities,
+                              View<const float> labels) {
+  DLRM_CHECK(ids_.size() == labels.size() && labels.size() == probabilities.size());
+  std::vector<Count> counts = all_counts(comm, ids_);
+  const auto shown = std::min<int64_t>(std::ssize(counts), kMost);
+  std::partial_sort(counts.begin(), counts.begin() + shown, counts.end(),
+                    [](const Count& a, const Count& b) {
+                      return a.samples > b.samples || (a.samples == b.samples && a.id < b.id);
+                    });
+  int64_t sizes[] = {shown, std::ssize(counts) - shown};
+  comm.broadcast(sizes, sizeof(sizes), 0);
+  counts.resize(static_cast<size_t>(sizes[0]));
+  comm.broadcast(counts.data(), sizes[0] * static_cast<int64_t>(sizeof(Count)), 0);
+  result_.left_out = sizes[1];
+  result_.slices.clear();
+  std::vector<float> p, y;
+  for (const Count& count : counts) {
+    p.clear();
+    y.clear();
+    for (size_t i = 0; i < ids_.size(); ++i) {
+      if (ids_[i] != count.id) continue;
+      p.push_back(probabilities[i]);
+      y.push_back(labels[i]);
+    }
+    const EvalResult result = evaluate_metrics(comm, p, y);
+    result_.slices.push_back({count.id == kNoId ? std::nullopt : std::optional(count.id), result});
+  }
+}
+
+}  // namespace dlrm
