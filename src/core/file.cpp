@@ -33,7 +33,8 @@ File::File(const std::string& path, Mode mode) {
 }
 
 std::optional<File> File::try_open(const std::string& path, Mode mode) {
-  const int flags = mode == Mode::kRead        ? O_RDONLY
+  // To open a pipe for reading would otherwise wait for its writer. Files are not affected.
+  const int flags = mode == Mode::kRead        ? O_RDONLY | O_NONBLOCK | O_NOCTTY
                     : mode == Mode::kReadWrite ? O_RDWR
                                                : O_RDWR | O_CREAT | O_TRUNC;
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "dlrm/data/batch_source.h"
 #include "dlrm/hdf5/file.h"
@@ -36,6 +37,9 @@ TEST(Hdf5Source, RefusalsAreOneLine) {
   EXPECT_EQ(error([](auto& c) { c.data.train = {"/nowhere/x.h5"}; }),
             "/nowhere/x.h5: cannot open the dataset: No such file or directory");
   EXPECT_EQ(error([](auto& c) { c.data.train = {"/dev/null"}; }), "/dev/null: not a file");
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(error([&](auto& c) { c.data.train = {folder / "pipe"}; }),
+            folder / "pipe" + ": not a file");
   std::ofstream(folder / "empty.h5") << "";
   EXPECT_EQ(error([&](auto& c) { c.data.train = {folder / "empty.h5"}; }),
             folder / "empty.h5" + ": not an HDF5 file: it is empty");

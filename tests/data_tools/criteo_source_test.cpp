@@ -2,6 +2,7 @@
 #include <functional>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "dlrm/core/error.h"
 #include "dlrm/data/batch_source.h"
@@ -161,6 +162,9 @@ TEST_F(CriteoText, FilesThatCannotBeReadAreNamed) {
             "/nowhere/x: cannot open the text: No such file or directory");
   EXPECT_EQ(refusal([&](RunConfig& c) { c.data.train.push_back(path(".")); }),
             path(".") + ": not a file");
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(refusal([&](RunConfig& c) { c.data.train = {path("pipe")}; }),
+            path("pipe") + ": not a file");
   write("empty", "");
   EXPECT_EQ(refusal([&](RunConfig& c) { c.data.train[1] = path("empty"); }),
             path("empty") + ": the file is empty; expected lines of a Criteo log");
