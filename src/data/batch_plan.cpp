@@ -9,4 +9,14 @@ Range BatchPlan::samples_of(int64_t t) const {
   return {begin, std::min(samples, begin + batch_size)};
 }
 
+Range BatchPlan::begin(int64_t t, int rank, int world, Batch& batch) const {
+  const Range all = samples_of(t);
+  batch.t = t;
+  batch.epoch = epoch_of(t);
+  batch.global_size = all.size();
+  batch.local = part_of(all.size(), rank, world);
+  batch.dropped = 0;
+  return {all.begin + batch.local.begin, all.begin + batch.local.end};
+}
+
 }  // namespace dlrm

@@ -76,14 +76,8 @@ void CriteoSource::open(const RunConfig& config, const std::vector<std::string>&
 }
 
 void CriteoSource::load(int64_t t, Batch& batch) const {
-  const Range all = plan_.samples_of(t);
-  batch.t = t;
-  batch.epoch = plan_.epoch_of(t);
-  batch.global_size = all.size();
-  batch.local = part_of(all.size(), rank_, world_);
-  batch.dropped = 0;
-  std::unique_ptr<Scratch> scratch = take_scratch();
-  const Range samples{all.begin + batch.local.begin, all.begin + batch.local.end};
+  const Range samples = plan_.begin(t, rank_, world_, batch);
+  std::unique_ptr<Scratch> scratch = scratch_.take();
   scratch->text.size = 0;
   read_lines(samples, scratch->text);
   parse_criteo(scratch->text, scratch->rows);
@@ -91,7 +85,7 @@ void CriteoSource::load(int64_t t, Batch& batch) const {
     report(samples.begin + scratch->rows.malformed->line - 1, scratch->rows.malformed->reason);
   }
   fill(scratch->rows, batch);
-  give_back(std::move(scratch));
+  scratch_.give_back(std::move(scratch));
 }
 
 void CriteoSource::read_lines(Range samples, TextChunk& text) const {
@@ -133,19 +127,6 @@ std::string CriteoSource::describe() const {
   const size_t files = files_.size();
   return fmt::format("{}: {} samples of text{}", shown_paths(paths_), plan_.samples,
                      files > 1 ? fmt::format(" in {} files", files) : "");
-}
-
-std::unique_ptr<CriteoSource::Scratch> CriteoSource::take_scratch() const {
-  const std::lock_guard lock(mutex_);
-  if (free_.empty()) return std::make_unique<Scratch>();
-  std::unique_ptr<Scratch> scratch = std::move(free_.back());
-  free_.pop_back();
-  return scratch;
-}
-
-void CriteoSource::give_back(std::unique_ptr<Scratch> scratch) const {
-  const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(scratch));
 }
 
 }  // namespace dlrm

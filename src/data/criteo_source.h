@@ -1,6 +1,5 @@
 #pragma once
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -8,6 +7,7 @@
 #include "dlrm/data/criteo_parse.h"
 
 #include "indexed_text.h"
+#include "scratch_pool.h"
 
 namespace dlrm {
 
@@ -39,17 +39,13 @@ class CriteoSource : public BatchSource {
   [[noreturn]] void report(int64_t sample, const std::string& reason) const;
   size_t file_of(int64_t sample) const;
 
-  std::unique_ptr<Scratch> take_scratch() const;
-  void give_back(std::unique_ptr<Scratch> scratch) const;
-
   std::vector<std::string> paths_;
   std::vector<std::unique_ptr<IndexedText>> files_;
   std::vector<int64_t> starts_{0};  // [files + 1] number of samples before each file
   BatchPlan plan_;
   int rank_, world_;
   std::vector<Column> columns_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Scratch>> free_;
+  mutable ScratchPool<Scratch> scratch_;
 };
 
 }  // namespace dlrm

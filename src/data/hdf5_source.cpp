@@ -86,14 +86,9 @@ std::vector<std::string> Hdf5Source::names_in_file() const {
 }
 
 void Hdf5Source::load(int64_t t, Batch& batch) const {
-  const Range all = plan_.samples_of(t);
-  batch.t = t;
-  batch.epoch = plan_.epoch_of(t);
-  batch.global_size = all.size();
-  batch.local = part_of(all.size(), options_.rank, options_.world);
-  batch.dropped = 0;
-  std::unique_ptr<Scratch> scratch = take_scratch();
-  find_places(batch, {all.begin + batch.local.begin, all.begin + batch.local.end}, *scratch);
+  const Range samples = plan_.begin(t, options_.rank, options_.world, batch);
+  std::unique_ptr<Scratch> scratch = scratch_.take();
+  find_places(batch, samples, *scratch);
   try {
     gather(scratch->places, batch);
   } catch (const Error&) {
@@ -102,7 +97,7 @@ void Hdf5Source::load(int64_t t, Batch& batch) const {
     throw;
   }
   check_whole(*scratch);
-  give_back(std::move(scratch));
+  scratch_.give_back(std::move(scratch));
 }
 
 void Hdf5Source::gather(const std::vector<Place>& places, Batch& batch) const {
@@ -143,19 +138,6 @@ std::string Hdf5Source::describe() const {
   const size_t files = dataset_.files().size();
   return fmt::format("{}: {} samples{}", shown_paths(options_.paths), dataset_.samples(),
                      files > 1 ? fmt::format(" in {} files", files) : "");
-}
-
-std::unique_ptr<Hdf5Source::Scratch> Hdf5Source::take_scratch() const {
-  const std::lock_guard lock(mutex_);
-  if (free_.empty()) return std::make_unique<Scratch>();
-  std::unique_ptr<Scratch> scratch = std::move(free_.back());
-  free_.pop_back();
-  return scratch;
-}
-
-void Hdf5Source::give_back(std::unique_ptr<Scratch> scratch) const {
-  const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(scratch));
 }
 
 void Hdf5Source::will_need(int64_t t) const {

@@ -10,6 +10,7 @@
 #include "block_verifier.h"
 #include "epoch_order.h"
 #include "recent_numbers.h"
+#include "scratch_pool.h"
 
 namespace dlrm {
 
@@ -76,9 +77,6 @@ class Hdf5Source : public BatchSource {
   void advise(int64_t epoch, int64_t window) const;
   void advise_samples(Range samples) const;
 
-  std::unique_ptr<Scratch> take_scratch() const;
-  void give_back(std::unique_ptr<Scratch> scratch) const;
-
   Dataset dataset_;
   Hdf5SourceOptions options_;
   BatchPlan plan_;
@@ -87,8 +85,8 @@ class Hdf5Source : public BatchSource {
   std::vector<Column> columns_;
   std::vector<const std::byte*> labels_, dense_;
   int64_t dense_width_ = 0;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Scratch>> free_;
+  mutable ScratchPool<Scratch> scratch_;
+  mutable std::mutex mutex_;       // of advised_
   mutable RecentNumbers advised_;  // windows, counted over epochs
 };
 

@@ -37,14 +37,9 @@ SyntheticSource::SyntheticSource(const RunConfig& config, Split split, int rank,
 }
 
 void SyntheticSource::load(int64_t t, Batch& batch) const {
-  const Range all = plan_.samples_of(t);
-  batch.t = t;
-  batch.epoch = plan_.epoch_of(t);
-  batch.global_size = all.size();
-  batch.local = part_of(all.size(), rank_, world_);
-  batch.dropped = 0;
+  const Range samples = plan_.begin(t, rank_, world_, batch);
   const int64_t b = batch.size();
-  const auto first = static_cast<uint64_t>(all.begin + batch.local.begin);
+  const auto first = static_cast<uint64_t>(samples.begin);
   const auto n = static_cast<size_t>(b);
 
   batch.labels.resize(n);

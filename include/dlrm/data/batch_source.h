@@ -19,6 +19,9 @@ struct BatchPlan {
   int64_t epoch_of(int64_t t) const { return t / batches_per_epoch(); }
   /// Samples [begin, end) of the epoch's order that batch t holds.
   Range samples_of(int64_t t) const;
+  /// Makes `batch` this rank's part of batch t, still without values. Returns the part's samples in
+  /// the epoch's order.
+  Range begin(int64_t t, int rank, int world, Batch& batch) const;
 };
 
 /// Loads the local part of any global batch. Thread-safe: several workers load at once.
