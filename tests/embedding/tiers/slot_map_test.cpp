@@ -196,6 +196,21 @@ TEST(SlotMap, AClearedMapIsEmpty) {
   }
 }
 
+TEST(SlotMap, AClearedMapWithASlotForEachRowIsEmpty) {
+  SlotMap map(10, 10, make_clock());
+  EXPECT_EQ(changes_of(map, {7, 1, 7}, true).size(), 2);
+  map.mark_dirty(7);
+  map.clear();
+  for (int64_t row = 0; row < 10; ++row) EXPECT_EQ(map.slot_of(row), -1) << "row " << row;
+  const std::vector<SlotChange> changes = changes_of(map, {7, 2});
+  ASSERT_EQ(changes.size(), 2);
+  for (const SlotChange& change : changes) {
+    EXPECT_EQ(change.slot, change.row);
+    EXPECT_EQ(change.evicted, -1);
+    EXPECT_FALSE(change.dirty);
+  }
+}
+
 TEST(SlotMap, FillTakesEmptySlotsOnly) {
   for (const auto make_choice : kChoices) {
     SlotMap map(200, 40, make_choice());
@@ -269,6 +284,15 @@ TEST(Lru16, ARowReplacesTheLeastRecentlyUsedRowOfItsSet) {
     for (const auto& [row, first] : set_of_row) sets.insert(first);
     EXPECT_EQ(static_cast<int64_t>(sets.size()), std::max<int64_t>(slots / 16, 1));
   }
+}
+
+/// Unlike with a clock, rows of one set push each other out while other sets have empty slots.
+TEST(Lru16, RowsOfASetLeaveEvenIfThereIsASlotForEachRow) {
+  constexpr int64_t kSlots = 320;
+  SlotMap map(kSlots, kSlots, make_lru16());
+  int64_t evicted = 0;
+  for (int64_t row = 0; row < kSlots; ++row) evicted += changes_of(map, {row}).at(0).evicted >= 0;
+  EXPECT_GT(evicted, 0);
 }
 
 TEST(Lru16, ABatchThatOverflowsASetTakesSlotsOfOthers) {
