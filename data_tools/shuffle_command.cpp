@@ -1,6 +1,8 @@
 #include <chrono>
 #include <memory>
+#include <optional>
 
+#include "dlrm/config/memory_size.h"
 #include "dlrm/core/error.h"
 
 #include "commands.h"
@@ -18,18 +20,11 @@ constexpr const char* kNotes =
 CLI::Validator memory_size() {
   return CLI::Validator(
       [](std::string& text) {
-        const size_t unit = text.find_first_not_of("0123456789.");
-        const std::string name = unit == std::string::npos ? "" : text.substr(unit);
-        const double scale = name == "KiB"   ? 0x1p10
-                             : name == "MiB" ? 0x1p20
-                             : name == "GiB" ? 0x1p30
-                             : name == "TiB" ? 0x1p40
-                                             : 0;
-        double value = 0;
-        const bool good = scale > 0 && CLI::detail::lexical_cast(text.substr(0, unit), value) &&
-                          value * scale >= 0x1p20 && value * scale <= 0x1p50;
+        const std::optional<MemorySize> size = parsed_size(text);
+        const bool good =
+            size && !size->is_share && size->amount >= 0x1p20 && size->amount <= 0x1p50;
         if (!good) return "needs a size of at least 1MiB, such as 512MiB or 4GiB, not " + text;
-        text = fmt::format("{:.0f}", value * scale);
+        text = fmt::format("{:.0f}", size->amount);
         return std::string();
       },
       "SIZE");

@@ -11,10 +11,9 @@
 
 #include <fmt/format.h>
 
+#include "dlrm/config/memory_size.h"
 #include "dlrm/core/error.h"
 #include "dlrm/core/printable.h"
-
-#include "memory_size.h"
 
 namespace dlrm {
 namespace {

@@ -1,4 +1,4 @@
-#include "memory_size.h"
+#include "dlrm/config/memory_size.h"
 
 #include <charconv>
 #include <string>

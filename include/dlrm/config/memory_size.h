@@ -4,7 +4,7 @@
 
 namespace dlrm {
 
-/// A size in a config: 64MiB, 1.5GiB, 10%.
+/// A size in a config or an option: 64MiB, 1.5GiB, 10%.
 struct MemorySize {
   double amount = 0;  ///< bytes, or the share of a whole
   bool is_share = false;
