@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
 
 #include "advice.h"
@@ -296,6 +297,9 @@ void print_plan_report(std::FILE* out, const RunConfig& given, const Plan& plan,
   std::string text = describe_plan(config, plan);
   if (options.ranks_per_node > 0) {
     text += node_line(rank_loads(config, plan), options.ranks_per_node);
+  }
+  if (const std::string& machine = config.sharding.machine; !machine.empty()) {
+    text += fmt::format("rates of the machine file {}: {}\n", machine, read_machine(machine).name);
   }
   const PlanRatios ratios = plan_ratios(config, plan, options);
   text += fmt::format("heaviest rank over a lower bound: cost {:.2f}, memory {:.2f}\n", ratios.cost,

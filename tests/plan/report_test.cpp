@@ -100,6 +100,17 @@ exchange of a step, MiB over all ranks: ids 2.1, pooled 25.3, gradients 25.3, da
 
 const std::string kGpuRatios = "heaviest rank over a lower bound: cost 1.84, memory 1.28\n";
 
+TEST(Report, NamesTheMachine) {
+  const TemporaryFile file(
+      R"({"name": "eight of them", "ranks_per_node": 8, "memory_bytes_per_second": 1e9,
+          "local_bytes_per_second": 1e9, "network_bytes_per_second": 1e9})");
+  RunConfig config = four_cuts();
+  EXPECT_THAT(report(config, plan_of_cuts(), {}), testing::Not(HasSubstr("machine file")));
+  config.sharding.machine = file.path();
+  EXPECT_THAT(report(config, plan_of_cuts(), {}),
+              HasSubstr("rates of the machine file " + file.path() + ": eight of them\n"));
+}
+
 TEST(Report, OfAGpuShowsBothMemories) {
   RunConfig config = four_cuts();
   config.device = DeviceKind::kCuda;
