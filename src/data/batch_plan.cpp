@@ -9,7 +9,7 @@ Range BatchPlan::samples_of(int64_t t) const {
   return {begin, std::min(samples, begin + batch_size)};
 }
 
-Range BatchPlan::begin(int64_t t, int rank, int world, Batch& batch) const {
+Range BatchPlan::start_batch(int64_t t, int rank, int world, Batch& batch) const {
   const Range all = samples_of(t);
   batch.t = t;
   batch.epoch = epoch_of(t);

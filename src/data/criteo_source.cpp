@@ -76,7 +76,7 @@ void CriteoSource::open(const RunConfig& config, const std::vector<std::string>&
 }
 
 void CriteoSource::load(int64_t t, Batch& batch) const {
-  const Range samples = plan_.begin(t, rank_, world_, batch);
+  const Range samples = plan_.start_batch(t, rank_, world_, batch);
   std::unique_ptr<Scratch> scratch = scratch_.take();
   scratch->text.size = 0;
   read_lines(samples, scratch->text);

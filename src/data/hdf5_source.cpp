@@ -86,7 +86,7 @@ std::vector<std::string> Hdf5Source::names_in_file() const {
 }
 
 void Hdf5Source::load(int64_t t, Batch& batch) const {
-  const Range samples = plan_.begin(t, options_.rank, options_.world, batch);
+  const Range samples = plan_.start_batch(t, options_.rank, options_.world, batch);
   std::unique_ptr<Scratch> scratch = scratch_.take();
   find_places(batch, samples, *scratch);
   try {

@@ -37,7 +37,7 @@ SyntheticSource::SyntheticSource(const RunConfig& config, Split split, int rank,
 }
 
 void SyntheticSource::load(int64_t t, Batch& batch) const {
-  const Range samples = plan_.begin(t, rank_, world_, batch);
+  const Range samples = plan_.start_batch(t, rank_, world_, batch);
   const int64_t b = batch.size();
   const auto first = static_cast<uint64_t>(samples.begin);
   const auto n = static_cast<size_t>(b);

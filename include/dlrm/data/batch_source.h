@@ -21,7 +21,7 @@ struct BatchPlan {
   Range samples_of(int64_t t) const;
   /// Makes `batch` this rank's part of batch t, still without values. Returns the part's samples in
   /// the epoch's order.
-  Range begin(int64_t t, int rank, int world, Batch& batch) const;
+  Range start_batch(int64_t t, int rank, int world, Batch& batch) const;
 };
 
 /// Loads the local part of any global batch. Thread-safe: several workers load at once.
