@@ -37,9 +37,7 @@ inline std::string error_of(const std::string& yaml,
   return "";
 }
 
-inline std::filesystem::path repository_root() {
-  return std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
-}
+inline std::filesystem::path repository_root() { return DLRM_SOURCE; }
 
 inline std::string config_path(const std::string& name) {
   return (repository_root() / "configs" / name).string();

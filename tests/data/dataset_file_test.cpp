@@ -398,9 +398,8 @@ TEST(DatasetFile, AnyNumberInAnAttributeIsAnErrorOrHarmless) {
 class H5pyFiles : public ::testing::Test {
  protected:
   void SetUp() override {
-    const std::string script =
-        std::string(__FILE__).substr(0, std::string(__FILE__).rfind('/')) + "/make_datasets.py";
-    const std::string command = "/usr/bin/python3 " + script + " " + folder_.path();
+    const std::string command =
+        "/usr/bin/python3 " DLRM_SOURCE "/tests/data/make_datasets.py " + folder_.path();
     ASSERT_EQ(std::system(command.c_str()), 0) << command;
   }
   TemporaryFolder folder_;
