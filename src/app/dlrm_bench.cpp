@@ -11,6 +11,7 @@
 
 #include "bench/batch_sweep.h"
 #include "bench/cache.h"
+#include "bench/infer.h"
 #include "bench/kernels.h"
 #include "bench/limits.h"
 #include "bench/machine.h"
@@ -31,12 +32,14 @@ struct Arguments {
   bench::KernelOptions kernels;
   bench::CacheOptions cache;
   bench::MachineOptions machine;
+  bench::InferOptions infer;
   int threads = 0;
   std::string batches = "8..1024";
   std::string device;
   std::vector<std::string> set;
   std::string output;
   std::string shares = "1..10", policies = "lookahead", part = "tables";
+  std::string served = "1..128", types = "fp32,bf16,int8", rates = "1000,10000,max";
 };
 
 CLI::App* declare_limits(CLI::App& app, Arguments& a) {
@@ -151,6 +154,31 @@ CLI::App* declare_machine(CLI::App& app, Arguments& a) {
   return command;
 }
 
+CLI::App* declare_infer(CLI::App& app, Arguments& a) {
+  CLI::App* command =
+      app.add_subcommand("infer", "Times predictions by batch size and by rate of requests.");
+  command->footer(
+      "Ids are uniform. Batches follow one another. Requests have one sample each; they arrive at\n"
+      "fixed times and are put together as in dlrm-infer. max: each client sends the next one at\n"
+      "once.");
+  command->add_option("CHECKPOINT", a.infer.checkpoint, "as dlrm-infer takes it")->required();
+  command->add_option("--batches", a.served, "1..128 (doubling) or 1,8,64");
+  command->add_option("--tables", a.types, "fp32,bf16,int8: one or more");
+  command->add_option("--rates", a.rates, "requests per second: 1000,10000,max");
+  command
+      ->add_option("--batch-wait", a.infer.batch_wait,
+                   "microseconds that a request waits for others (100)")
+      ->check(CLI::Range(int64_t{0}, int64_t{10000000}));
+  command->add_option("--clients", a.infer.clients, "threads that send requests (16)")
+      ->check(CLI::Range(1, kMostThreads));
+  command->add_option("--seconds", a.infer.seconds, "time spent on each figure (1)")
+      ->check(CLI::Range(0.0, 3600.0));
+  command->add_option("--threads", a.threads, "0: OMP_NUM_THREADS, or all CPUs if that is not set")
+      ->check(CLI::Range(0, kMostThreads));
+  command->add_option("--output", a.output, "write the JSON to this file");
+  return command;
+}
+
 void run_limits(World& world, Arguments& a) {
   if (world.size() != 1) throw usage_error("limits measures one process; mpirun started more");
   const MachineShare share = machine_share(world.comm());
@@ -184,6 +212,19 @@ void run_kernels(World& world, Arguments& a) {
   const bench::KernelResult result = bench::time_kernels(a.kernels);
   fmt::print("{}", bench::to_table(result));
   write_output(a.output, bench::to_json(a.kernels, result));
+}
+
+void run_infer(World& world, Arguments& a) {
+  if (world.size() != 1) throw usage_error("infer measures one process; mpirun started more");
+  const MachineShare share = machine_share(world.comm());
+  a.infer.batches = bench::parse_batches(a.served);
+  a.infer.tables = bench::parse_tables(a.types);
+  a.infer.rates = bench::parse_rates(a.rates);
+  a.infer.threads = threads_for(a.threads, share);
+  a.infer.memory_bytes = share.memory_bytes;
+  const bench::InferResult result = bench::run_infer(a.infer);
+  fmt::print("{}", bench::to_table(a.infer, result));
+  write_output(a.output, bench::to_json(a.infer, result));
 }
 
 void run_sweep(World& world, Arguments& a) {
@@ -232,6 +273,7 @@ int main(int argc, char** argv) {
   declare_sweep(app, arguments);
   CLI::App* kernels = declare_kernels(app, arguments);
   CLI::App* cache = declare_cache(app, arguments);
+  CLI::App* infer = declare_infer(app, arguments);
   return run_guarded(world, [&] {
     try {
       app.parse(argc, argv);
@@ -250,6 +292,8 @@ int main(int argc, char** argv) {
       run_kernels(world, arguments);
     } else if (cache->parsed()) {
       run_cache(world, arguments);
+    } else if (infer->parsed()) {
+      run_infer(world, arguments);
     } else {
       run_sweep(world, arguments);
     }

@@ -10,6 +10,7 @@ import compare_report
 import compare_rows
 import core_pace
 import idle_machine
+import infer_peers
 import model_shapes
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -101,6 +102,19 @@ class Peer(unittest.TestCase):
                                "--batch", "8", "--threads", "1", "--seconds", "0.01"], check=True,
                               stdout=subprocess.PIPE, text=True)
         self.assertGreater(json.loads(done.stdout)["samples_per_second"], 0)
+
+
+class InferPeers(unittest.TestCase):
+    def test_takes_medians_the_better_threads_and_names_what_is_missing(self):
+        def rounds(*rates):
+            return [[{"batch": 8, "samples_per_second": r, "p50_ms": 1, "p99_ms": 2}] for r in rates]
+
+        figures = {"fp32": rounds(1, 900, 600), "onnxruntime 1": rounds(200, 200, 1), "onnxruntime 2": rounds(150, 100, 150)}
+        row = infer_peers.table(figures, ["torch", "onnxruntime"], [8]).splitlines()[-1]
+        self.assertEqual(row, "| 8 | 600/s, p99 2.000 ms | not installed | 200/s, p99 2.000 ms | 3.00 |")
+
+    def test_percentiles_are_values_that_were_seen(self):
+        self.assertEqual([infer_peers.percentile([4, 1, 3, 2], p) for p in (50, 99)], [2, 4])
 
 
 if __name__ == "__main__":
