@@ -17,8 +17,7 @@ constexpr size_t kMostPins = std::numeric_limits<decltype(SlotState::pins)>::max
 SlotMap::SlotMap(int64_t rows, int64_t slots, std::unique_ptr<SlotChoice> choice)
     : whole_(slots == rows && choice->fills_empty_slots()),
       rows_(rows),
-      has_slot_(whole_ ? rows : 0),
-      in_batch_(whole_ ? rows : 0),
+      bits_(whole_ ? (static_cast<size_t>(rows) + 63) / 64 : 0),
       slot_of_(whole_ ? 0 : static_cast<size_t>(rows), -1),
       row_of_(static_cast<size_t>(slots), -1),
       states_(whole_ ? 0 : static_cast<size_t>(slots)),
@@ -63,18 +62,25 @@ template int64_t SlotMap::place(View<int64_t>, std::vector<SlotChange>&);
 
 template <class Id>
 void SlotMap::place_whole(View<const Id> ids, std::vector<SlotChange>& changes) {
+  std::vector<int32_t>& batch = batches_.back();
+  size_t count = batch.size();
+  batch.resize(count + ids.size());
+  // Half of the ids are new to a batch, in no order. So the loop has no branch on that.
   for (const Id row : ids) {
-    if (in_batch_.test(row)) continue;
-    in_batch_.set(row);
-    batches_.back().push_back(static_cast<int32_t>(row));
-    if (has_slot_.test(row)) continue;
-    put_whole(row);
-    changes.push_back({row, row});
+    RowBits& bits = bits_of(row);
+    if ((bits.has_slot & bit(row)) == 0) {
+      put_whole(row);
+      changes.push_back({row, row});
+    }
+    batch[count] = static_cast<int32_t>(row);
+    count += (bits.in_batch & bit(row)) == 0;
+    bits.in_batch |= bit(row);
   }
+  batch.resize(count);
 }
 
 void SlotMap::put_whole(int64_t row) {
-  has_slot_.set(row);
+  bits_of(row).has_slot |= bit(row);
   row_of_[static_cast<size_t>(row)] = row;
 }
 
@@ -165,7 +171,7 @@ void SlotMap::clear() {
   DLRM_CHECK(batches_.empty(), "{} batches are in flight", batches_.size());
   std::fill(slot_of_.begin(), slot_of_.end(), -1);
   std::fill(row_of_.begin(), row_of_.end(), -1);
-  has_slot_.clear();
+  std::fill(bits_.begin(), bits_.end(), RowBits());
   std::fill(states_.begin(), states_.end(), SlotState());
   kept_unpinned_ = 0;
 }

@@ -29,7 +29,7 @@ class SlotMap {
   int64_t slots() const { return static_cast<int64_t>(row_of_.size()); }
   /// The slot of a row, -1 if it has none.
   int64_t slot_of(int64_t row) const {
-    if (whole_) return has_slot_.test(row) ? row : -1;
+    if (whole_) return (bits_of(row).has_slot & bit(row)) != 0 ? row : -1;
     return slot_of_[static_cast<size_t>(row)];
   }
   /// [slots] the row in each slot, -1 if it is empty.
@@ -48,7 +48,7 @@ class SlotMap {
   const std::vector<int32_t>& slots_in_batch() const { return batches_.back(); }
   /// True if the current batch uses the row.
   bool is_in_batch(int64_t row) const {
-    if (whole_) return in_batch_.test(row);
+    if (whole_) return (bits_of(row).in_batch & bit(row)) != 0;
     const int64_t slot = slot_of(row);
     return slot >= 0 && states_[static_cast<size_t>(slot)].batch == batch_;
   }
@@ -68,20 +68,13 @@ class SlotMap {
   void clear();
 
  private:
-  /// A bit for each row.
-  class RowBits {
-   public:
-    explicit RowBits(int64_t rows) : words_((static_cast<size_t>(rows) + 63) / 64) {}
-    bool test(int64_t row) const { return (words_[word(row)] & bit(row)) != 0; }
-    void set(int64_t row) { words_[word(row)] |= bit(row); }
-    void reset(int64_t row) { words_[word(row)] &= ~bit(row); }
-    void clear() { std::fill(words_.begin(), words_.end(), 0); }
-
-   private:
-    static size_t word(int64_t row) { return static_cast<size_t>(row) / 64; }
-    static uint64_t bit(int64_t row) { return uint64_t{1} << (row % 64); }
-    std::vector<uint64_t> words_;
+  /// What a whole slice knows of 64 rows. Both words are in one line of a processor's caches.
+  struct RowBits {
+    uint64_t has_slot = 0, in_batch = 0;
   };
+  RowBits& bits_of(int64_t row) { return bits_[static_cast<size_t>(row) / 64]; }
+  const RowBits& bits_of(int64_t row) const { return bits_[static_cast<size_t>(row) / 64]; }
+  static uint64_t bit(int64_t row) { return uint64_t{1} << (static_cast<uint64_t>(row) % 64); }
 
   // Of a whole slice.
   template <class Id>
@@ -89,7 +82,7 @@ class SlotMap {
   void put_whole(int64_t row);
   /// The rows of a batch are no longer those of the current one.
   void end_whole(View<const int32_t> rows) {
-    for (const int32_t row : rows) in_batch_.reset(row);
+    for (const int32_t row : rows) bits_of(row).in_batch = 0;
   }
 
   /// Gives `row` a free slot. -1 if there is none.
@@ -105,7 +98,7 @@ class SlotMap {
   /// place of slot_of_ and states_, which are empty. They are small enough for processor caches.
   const bool whole_;
   const int64_t rows_;
-  RowBits has_slot_, in_batch_;
+  std::vector<RowBits> bits_;
   std::vector<int32_t> slot_of_;
   std::vector<int64_t> row_of_;
   std::vector<SlotState> states_;
