@@ -64,7 +64,7 @@ double ids_of_batch(const RunConfig& config) {
 /// if no table is cached.
 double scan_bytes(const RunConfig& config, const Plan& plan) {
   // Of a SlotMap, and a bit for the slower tier.
-  constexpr double kRowBytes = 4 + 1.0 / 8, kSlotBytes = 24;
+  constexpr double kRowBytes = 8 + 1.0 / 8, kSlotBytes = 8;
   double maps = 0;
   for (int rank = 0; rank < plan.world; ++rank) {
     const std::vector<CachedRows> cached =

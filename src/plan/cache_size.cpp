@@ -34,11 +34,9 @@ double bytes_of(View<const CachedRows> cached) {
   return bytes;
 }
 
-/// Bytes of a SlotMap. `whole`: if each row has a slot, it is the row's number.
-double map_bytes(int64_t rows, int64_t slots, bool whole) {
-  // The row of each slot. Then two bits of each row, or the slot of each row and the slots' states.
-  if (whole && slots == rows) return 8.25 * static_cast<double>(rows);
-  return 4 * static_cast<double>(rows) + 16 * static_cast<double>(slots);
+/// Bytes of a SlotMap: the state of each row, and the row of each slot.
+double map_bytes(int64_t rows, int64_t slots) {
+  return 8 * static_cast<double>(rows) + 8 * static_cast<double>(slots);
 }
 
 double bytes_at(View<const CachedRows> cached, double per_lookup) {
@@ -94,12 +92,47 @@ double fast_bytes(const CachedConfig& config, View<const CachedRows> cached) {
   return std::min(size_in_bytes(config.fast, all), all);
 }
 
+std::vector<bool> whole_slices(const CachedConfig& config, View<const CachedRows> cached) {
+  std::vector<bool> whole(cached.size());
+  if (config.policy == "lru16") return whole;
+  const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(config, cached));
+  for (size_t i = 0; i < whole.size(); ++i) whole[i] = slots[i] == cached[i].rows;
+  return whole;
+}
+
+Plan plan_of_moving_rows(const std::vector<TableConfig>& tables, OptimizerRule optimizer,
+                         const CachedConfig& config, int64_t global_batch, Plan plan) {
+  std::vector<size_t> resident;
+  for (int rank = 0; rank < plan.world; ++rank) {
+    const std::vector<bool> whole =
+        whole_slices(config, cached_rows(tables, optimizer, config, global_batch, plan, rank));
+    size_t slices = 0;
+    for (size_t i = 0; i < plan.shards.size(); ++i) {
+      const Shard& shard = plan.shards[i];
+      if (shard.rank != rank || shard.tier != MemoryTier::kCached) continue;
+      if (!shares_ids(plan, i)) ++slices;
+      if (whole[slices - 1]) resident.push_back(i);
+    }
+  }
+  for (const size_t i : resident) plan.shards[i].tier = MemoryTier::kDevice;
+  return plan;
+}
+
 std::vector<int64_t> middle_slots(const CachedConfig& config, View<const CachedRows> cached) {
-  if (config.middle.empty()) return std::vector<int64_t>(cached.size(), 0);
+  std::vector<int64_t> slots(cached.size(), 0);
+  if (config.middle.empty()) return slots;
   std::vector<CachedRows> shared(cached.begin(), cached.end());
   for (CachedRows& rows : shared) rows.own_bytes = 0;
-  const double all = bytes_of(shared);
-  return cache_slots(shared, std::min(size_in_bytes(config.middle, all), all));
+  const double bytes = size_in_bytes(config.middle, bytes_of(shared));
+  const std::vector<bool> whole = whole_slices(config, cached);
+  for (size_t i = shared.size(); i-- > 0;) {
+    if (whole[i]) shared.erase(shared.begin() + static_cast<ptrdiff_t>(i));
+  }
+  const std::vector<int64_t> moving = cache_slots(shared, std::min(bytes, bytes_of(shared)));
+  for (size_t i = 0, m = 0; i < slots.size(); ++i) {
+    if (!whole[i]) slots[i] = moving[m++];
+  }
+  return slots;
 }
 
 double cached_share(const RunConfig& config, const TableConfig& table) {
@@ -148,7 +181,7 @@ CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
   const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(config.memory.cached, cached));
   // Policy static counts rows.
   const double count_row = config.memory.cached.policy == "static" ? 2.25 : 0;
-  const bool whole = config.memory.cached.policy != "lru16";
+  const std::vector<bool> whole = whole_slices(config.memory.cached, cached);
   const std::vector<int64_t> middle = middle_slots(config.memory.cached, cached);
   const bool on_ssd = config.memory.cached.backing == "ssd";
   const bool on_gpu = plans_for_gpu(config);
@@ -157,14 +190,18 @@ CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
   for (size_t i = 0; i < cached.size(); ++i) {
     const auto rows = static_cast<double>(cached[i].rows);
     const auto slot_bytes = static_cast<double>(cached[i].slot_bytes);
+    if (whole[i]) {
+      bytes.slots += rows * slot_bytes;
+      continue;
+    }
     const auto number = static_cast<double>(on_gpu && cached[i].numbers_rows ? sizeof(int64_t) : 0);
     bytes.slots += static_cast<double>(slots[i]) * (slot_bytes + number);
     block =
         std::max(block, static_cast<double>(moved_block_bytes(slots[i], cached[i].moved_bytes)));
-    bytes.rest += map_bytes(cached[i].rows, slots[i], whole) + rows * count_row;
+    bytes.rest += map_bytes(cached[i].rows, slots[i]) + rows * count_row;
     if (middle[i] > 0) {
       bytes.rest += static_cast<double>(middle[i]) * slot_bytes;
-      bytes.rest += map_bytes(cached[i].rows, middle[i], true);
+      bytes.rest += map_bytes(cached[i].rows, middle[i]);
     }
     bytes.rest += on_ssd ? ssd_index_bytes(rows, slot_bytes) : rows * slot_bytes;
   }

@@ -81,10 +81,40 @@ TEST(CachedTiers, AMiddleTierTakesMemoryForItsRecordsAndAMap) {
   const Plan plan = make_plan(config, 1);
   const double without = cache_bytes(config, plan, 0).rest;
   config.memory.cached.middle = "25%";
-  // A quarter of 12288 records of 128 bytes, 16 bytes for each of them, and 4 for each row.
-  EXPECT_EQ(cache_bytes(config, plan, 0).rest - without, 3072 * (128 + 16) + 12288 * 4);
+  // A quarter of 12288 records of 128 bytes, 8 bytes for each of them, and 8 for each row.
+  EXPECT_EQ(cache_bytes(config, plan, 0).rest - without, 3072 * (128 + 8) + 12288 * 8);
+  config.memory.cached.fast = "10%";
   EXPECT_THAT(middle_slots(config.memory.cached, kTwo), ElementsAre(225, 75));
   EXPECT_THAT(middle_slots(CachedConfig(), kTwo), ElementsAre(0, 0));
+}
+
+TEST(CachedTiers, ASliceWithASlotForEachRowIsResident) {
+  CachedConfig config;
+  config.fast = "62.5KiB";  // of 1000 rows of 64 bytes and 100 of 32 bytes
+  config.middle = "50%";
+  EXPECT_THAT(whole_slices(config, kTwo), ElementsAre(false, true));
+  // Half of all bytes, for the rows that move.
+  EXPECT_THAT(middle_slots(config, kTwo), ElementsAre(525, 0));
+  config.policy = "lru16";
+  EXPECT_THAT(whole_slices(config, kTwo), ElementsAre(false, false));
+}
+
+TEST(CachedTiers, WholeSlicesTakeTheirRecordsAndNothingElse) {
+  RunConfig config = cached_config();
+  config.memory.cached.fast = "100%";
+  const Plan plan = make_plan(config, 1);
+  const CacheBytes bytes = cache_bytes(config, plan, 0);
+  EXPECT_EQ(bytes.slots, 12288 * 128);
+  EXPECT_EQ(bytes.rest, 0);
+  const auto moving = [&] {
+    const Plan placed = plan_of_moving_rows(config.model.tables, OptimizerRule::kAdagrad,
+                                            config.memory.cached, 64, plan);
+    return std::count_if(placed.shards.begin(), placed.shards.end(),
+                         [](const Shard& shard) { return shard.tier == MemoryTier::kCached; });
+  };
+  EXPECT_EQ(moving(), 0);
+  config.memory.cached.fast = "99%";
+  EXPECT_EQ(moving(), 1);
 }
 
 TEST(CachedTiers, OwnSizesAreBytesOrSharesOfTheRowsOnARank) {

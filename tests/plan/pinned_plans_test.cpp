@@ -166,9 +166,9 @@ TEST(PinnedEstimates, OfMemoryAndLoadsChangeOnPurposeOnly) {
       {"mlperf on 4 GPUs, some on the host", "bb44cccb6312ce2f"},
       {"colossal on 129", "ed4be56bed650bed"},
       {"odd on 7", "c437f7ca20bdbfb1"},
-      {"kaggle on 2, cached on an SSD", "c6797598c4f90fbc"},
-      {"kaggle on 3, cached over memory", "6bfc10c77644beb7"},
-      {"mlperf on 4 GPUs, cached", "557fea7a77a51f54"},
+      {"kaggle on 2, cached on an SSD", "64f35058ac54bf36"},
+      {"kaggle on 3, cached over memory", "e6872b5d88d7d845"},
+      {"mlperf on 4 GPUs, cached", "16d8a6f9abb22f5f"},
       {"mlperf on 3 GPUs, narrow types", "3d4266337dc10d83"},
       {"kaggle on 5, cross", "5cb89496237b6acc"},
       {"kaggle on 5 GPUs, cross", "92302f1fe427ad73"}};

@@ -40,13 +40,13 @@ class CacheForecast {
 
  private:
   struct Cache;
-  void place(Slice& slice, Cache& cache, std::vector<int64_t>& ids);
+  void place(Slice& slice, Cache& cache, std::vector<int64_t>& ids) const;
 
   const int window_;
   std::vector<TableConfig> tables_;
   std::vector<CachedRows> sizes_;
   std::vector<Slice> slices_;
-  std::vector<Cache> caches_;  ///< of slices_
+  std::vector<std::unique_ptr<Cache>> caches_;  ///< of slices_, null if all rows stay
 };
 
 }  // namespace dlrm

@@ -44,7 +44,15 @@ std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, Opti
 /// with a size of their own are left out.
 double fast_bytes(const CachedConfig& config, View<const CachedRows> cached);
 
-/// The records of these rows that memory.cached.middle holds, 0 without one.
+/// By slice: true if fast memory has a slot for each of its rows. They are resident, and none of
+/// them moves. Policy lru16 has no such slices, because its sets may overflow.
+std::vector<bool> whole_slices(const CachedConfig& config, View<const CachedRows> cached);
+
+/// The plan with such shards in the device's tier.
+Plan plan_of_moving_rows(const std::vector<TableConfig>& tables, OptimizerRule optimizer,
+                         const CachedConfig& config, int64_t global_batch, Plan plan);
+
+/// The records of these rows that memory.cached.middle holds, 0 without one, and for whole slices.
 std::vector<int64_t> middle_slots(const CachedConfig& config, View<const CachedRows> cached);
 
 /// The part of a cached table that is in fast memory, if one rank had all tables.
@@ -63,7 +71,7 @@ int64_t moved_block_records(int64_t bytes, int64_t stride);
 /// Memory that a rank takes for its cached rows.
 struct CacheBytes {
   double slots = 0;  ///< in fast memory. On a GPU also the blocks in which records move.
-  double rest = 0;   ///< on the host: the map, and the slower tier's records or their index
+  double rest = 0;   ///< on the host: maps, and the slower tier's records or their index
 };
 CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank);
 

@@ -41,6 +41,7 @@ CacheForecast::CacheForecast(const RunConfig& config, const Plan& plan, int rank
       sizes_(rows_of(config, plan, rank)) {
   const CachedConfig& cached = config.memory.cached;
   const std::vector<int64_t> slots = cache_slots(sizes_, fast_bytes(cached, sizes_));
+  const std::vector<bool> whole = whole_slices(cached, sizes_);
   for (const Shard& shard : plan.shards) {
     if (shard.rank != rank || shard.tier != MemoryTier::kCached) continue;
     const bool known = !slices_.empty() && slices_.back().table == shard.table &&
@@ -48,7 +49,9 @@ CacheForecast::CacheForecast(const RunConfig& config, const Plan& plan, int rank
     if (known) continue;  // other columns of the same rows
     const int64_t here = slots[slices_.size()];
     slices_.push_back({shard.table, shard.rows, here});
-    caches_.emplace_back(shard.rows.size(), here, cached.policy == "lru16");
+    caches_.push_back(whole[caches_.size()] ? nullptr
+                                            : std::make_unique<Cache>(shard.rows.size(), here,
+                                                                      cached.policy == "lru16"));
   }
 }
 
@@ -72,13 +75,13 @@ void CacheForecast::add(View<const int64_t> ids, View<const int64_t> offsets) {
           mine.push_back(id - slices_[s].rows.begin);
         }
       }
-      place(slices_[s], caches_[s], mine);
+      slices_[s].largest_batch = std::max(slices_[s].largest_batch, distinct(mine));
+      if (caches_[s]) place(slices_[s], *caches_[s], mine);
     }
   }
 }
 
-void CacheForecast::place(Slice& slice, Cache& cache, std::vector<int64_t>& ids) {
-  slice.largest_batch = std::max(slice.largest_batch, distinct(ids));
+void CacheForecast::place(Slice& slice, Cache& cache, std::vector<int64_t>& ids) const {
   const auto release = [&] {
     cache.map.release(/*updated=*/true);
     --cache.in_flight;

@@ -27,6 +27,11 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
       options.tables, options.optimizer.type, options.cached, options.max_global_batch, plan, rank);
   const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(options.cached, cached));
   const std::vector<int64_t> middle = middle_slots(options.cached, cached);
+  const std::vector<bool> whole = whole_slices(options.cached, cached);
+  std::vector<size_t> moving;
+  for (size_t i = 0; i < cached.size(); ++i) {
+    if (!whole[i]) moving.push_back(i);
+  }
   const Context& context = tools.context;
   const bool on_gpu = !context.device.host_visible_memory();
   // With a GPU the host's cores are free. Otherwise they are busy with a step.
@@ -36,7 +41,7 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
       on_gpu ? std::make_unique<RecordStream>(context.device, context.stream, threads) : nullptr);
   for (const Slice& slice : layout.owner(rank).slices) {
     if (slice.cache < 0) continue;
-    const auto number = static_cast<size_t>(slice.cache);
+    const size_t number = moving[static_cast<size_t>(slice.cache)];
     const auto make_store = [&](int64_t record_bytes) {
       if (options.cached.backing == "host") {
         return make_memory_records(slice.rows.size(), record_bytes, threads);
@@ -60,15 +65,12 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
       return bytes_for_slots(cached, number, needed);
     });
   }
-  if (!slots.empty()) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < slots.size(); ++i) {
-      bytes += static_cast<size_t>(slots[i] * cached[i].slot_bytes);
-    }
-    context.log.info("{} of {}memory cache the rows of {} table part{}, which are in {}",
-                     shown_bytes(bytes), on_gpu ? "GPU " : "", slots.size(),
-                     slots.size() == 1 ? "" : "s", placement->cache(0).store().description());
-  }
+  if (moving.empty()) return placement;
+  size_t bytes = 0;
+  for (const size_t i : moving) bytes += static_cast<size_t>(slots[i] * cached[i].slot_bytes);
+  context.log.info("{} of {}memory cache the rows of {} table part{}, which are in {}",
+                   shown_bytes(bytes), on_gpu ? "GPU " : "", moving.size(),
+                   moving.size() == 1 ? "" : "s", placement->cache(0).store().description());
   return placement;
 }
 

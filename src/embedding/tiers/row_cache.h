@@ -38,7 +38,10 @@ class RowCache {
   int64_t record_bytes() const { return layout_.bytes(); }
   const RecordStore& store() const { return *store_; }
   /// A device needs the order of each batch's rows. See PlacedOrder.
-  void set_orders_rows() { orders_rows_ = true; }
+  void set_orders_rows() {
+    orders_rows_ = true;
+    map_.list_slots();
+  }
   bool orders_rows() const { return orders_rows_; }
   /// The rows of a shard. The store must not outlive this object. Its read(), write() and
   /// initialise() call `settle` first, which waits until nothing moves.

@@ -9,15 +9,14 @@ namespace {
 
 class Clock final : public SlotChoice {
  public:
-  bool fills_empty_slots() const override { return true; }
-  int64_t choose(int64_t, View<SlotState> slots, bool all_kept) override {
+  int64_t choose(int64_t, const SlotTable& slots) override {
     while (true) {
       const size_t slot = hand_;
-      hand_ = (hand_ + 1) % slots.size();
-      SlotState& state = slots[slot];
-      if (state.pins > 0 || (state.kept && !all_kept)) continue;
-      if (state.uses == 0) return static_cast<int64_t>(slot);
-      --state.uses;
+      hand_ = (hand_ + 1) % slots.row_of.size();
+      RowState* row = slots.at(slot);
+      if (row && (slots.is_pinned(*row) || (row->kept && !slots.all_kept))) continue;
+      if (!row || row->uses == 0) return static_cast<int64_t>(slot);
+      --row->uses;
     }
   }
 
@@ -27,22 +26,30 @@ class Clock final : public SlotChoice {
 
 class Lru16 final : public SlotChoice {
  public:
-  bool fills_empty_slots() const override { return false; }
-  int64_t choose(int64_t row, View<SlotState> slots, bool) override {
+  int64_t choose(int64_t row, const SlotTable& slots) override {
     constexpr size_t kWays = 16;
-    const size_t sets = std::max<size_t>(slots.size() / kWays, 1);
+    const size_t count = slots.row_of.size(), sets = std::max<size_t>(count / kWays, 1);
     const size_t set = mix64(static_cast<uint64_t>(row)) % sets;
-    const size_t end = set + 1 == sets ? slots.size() : (set + 1) * kWays;
-    const SlotState* oldest = nullptr;
-    for (const SlotState& state : slots.subspan(set * kWays, end - set * kWays)) {
-      if (state.pins == 0 && (!oldest || state.batch < oldest->batch)) oldest = &state;
+    const size_t end = set + 1 == sets ? count : (set + 1) * kWays;
+    size_t chosen = count;
+    uint32_t oldest = 0;
+    for (size_t slot = set * kWays; slot < end; ++slot) {
+      const RowState* held = slots.at(slot);
+      if (!held) return static_cast<int64_t>(slot);
+      if (slots.is_pinned(*held) || (chosen < count && held->batch >= oldest)) continue;
+      chosen = slot;
+      oldest = held->batch;
     }
-    return oldest ? oldest - slots.data() : choose_elsewhere(slots);
+    return chosen < count ? static_cast<int64_t>(chosen) : choose_elsewhere(slots);
   }
 
  private:
-  int64_t choose_elsewhere(View<const SlotState> slots) {
-    while (slots[hand_].pins > 0) hand_ = (hand_ + 1) % slots.size();
+  int64_t choose_elsewhere(const SlotTable& slots) {
+    const auto is_taken = [&] {
+      const RowState* row = slots.at(hand_);
+      return row && slots.is_pinned(*row);
+    };
+    while (is_taken()) hand_ = (hand_ + 1) % slots.row_of.size();
     return static_cast<int64_t>(hand_);
   }
 

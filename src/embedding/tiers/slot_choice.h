@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -6,28 +7,37 @@
 
 namespace dlrm {
 
-constexpr int32_t kEmptySlot = -2, kNoBatch = -1;
-
-/// What a SlotMap knows of a slot. Small, since the states of a batch's rows are far apart in
-/// memory.
-struct SlotState {
-  int32_t batch = kEmptySlot;  ///< the last batch that uses its row, or kNoBatch
-  uint16_t pins = 0;           ///< batches in flight that use it
-  uint8_t uses : 6 = 0;        ///< recent ones, at most kMostSlotUses
-  bool dirty : 1 = false;
-  bool kept : 1 = false;  ///< its row leaves only if every slot without pins is kept
+/// What a SlotMap knows of a row. Rows of a batch are far apart in memory, so all of it is in one
+/// word. All zero: a row without a slot.
+struct RowState {
+  int32_t slot_after = 0;   ///< its slot + 1; 0: none
+  uint32_t batch : 20 = 0;  ///< the last batch that uses it, see SlotMap; 0: none
+  uint32_t uses : 6 = 0;    ///< recent ones, at most kMostSlotUses
+  uint32_t dirty : 1 = 0;   ///< a batch before that one changed it
+  uint32_t kept : 1 = 0;    ///< it leaves only if every other row is pinned or kept
 };
-static_assert(sizeof(SlotState) == 8);
-constexpr int kMostSlotUses = 3;
+static_assert(sizeof(RowState) == 8);
+constexpr uint32_t kMostSlotUses = 3;
+constexpr int64_t kBatchNumbers = int64_t{1} << 20;
+
+/// The slots that a row may take.
+struct SlotTable {
+  RowState* rows = nullptr;    ///< by row
+  View<const int64_t> row_of;  ///< by slot; -1: it is empty
+  uint32_t oldest_batch = 1;   ///< in flight. Rows of this and later batches are pinned.
+  bool all_kept = false;       ///< all slots without a pin are kept
+
+  /// The row in a slot. Null if it is empty.
+  RowState* at(size_t slot) const { return row_of[slot] < 0 ? nullptr : rows + row_of[slot]; }
+  bool is_pinned(const RowState& row) const { return row.batch >= oldest_batch; }
+};
 
 /// Chooses the slots that rows take. The rows that held them leave.
 class SlotChoice {
  public:
   virtual ~SlotChoice() = default;
-  /// True if no row leaves while a slot is empty.
-  virtual bool fills_empty_slots() const = 0;
-  /// A slot without pins for `row`. There is at least one. If `all_kept`, all of them are kept.
-  virtual int64_t choose(int64_t row, View<SlotState> slots, bool all_kept) = 0;
+  /// A slot that is empty or has no pinned row, for `row`. There is at least one.
+  virtual int64_t choose(int64_t row, const SlotTable& slots) = 0;
 };
 
 /// The clock algorithm. A hand passes over the slots and lowers their uses. It takes the first that

@@ -8,91 +8,70 @@
 namespace dlrm {
 namespace {
 
-/// Rows are far apart in memory. So many ids ahead, their entries are brought to the processor.
-constexpr size_t kAhead = 16;
-constexpr size_t kMostPins = std::numeric_limits<decltype(SlotState::pins)>::max();
+/// Rows are far apart in memory. So many ids ahead, their states are brought to the processor.
+constexpr size_t kAhead = 32;
 
 }  // namespace
 
 SlotMap::SlotMap(int64_t rows, int64_t slots, std::unique_ptr<SlotChoice> choice)
-    : whole_(slots == rows && choice->fills_empty_slots()),
-      rows_(rows),
-      bits_(whole_ ? (static_cast<size_t>(rows) + 63) / 64 : 0),
-      slot_of_(whole_ ? 0 : static_cast<size_t>(rows), -1),
-      row_of_(static_cast<size_t>(slots), -1),
-      states_(whole_ ? 0 : static_cast<size_t>(slots)),
-      choice_(std::move(choice)) {
+    : rows_(rows), row_of_(static_cast<size_t>(slots), -1), choice_(std::move(choice)) {
   DLRM_CHECK(slots > 0 && slots <= rows && rows < std::numeric_limits<int32_t>::max(),
              "{} slots for {} rows", slots, rows);
 }
 
 void SlotMap::begin() {
-  DLRM_CHECK(batch_ < std::numeric_limits<int32_t>::max() && batches_.size() < kMostPins);
-  ++batch_;
-  if (whole_ && !batches_.empty()) end_whole(batches_.back());
-  batches_.push_back(std::move(spare_));
-  batches_.back().clear();
+  InFlight batch;
+  batch.oldest = first_;
+  batch.slots = std::move(spare_);
+  batch.slots.clear();
+  batches_.push_back(std::move(batch));
+  if (current() - base_ >= kBatchNumbers) renumber();
+}
+
+void SlotMap::renumber() {
+  const uint32_t oldest = number_of(first_);
+  for (int64_t row = 0; row < rows_.size(); ++row) {
+    RowState& state = rows_[row];
+    if (state.batch >= oldest) {
+      state.batch -= oldest - 1;
+    } else if (state.batch > 0) {
+      state.dirty = is_dirty(state);
+      state.batch = 0;
+    }
+  }
+  base_ = first_ - 1;
+  DLRM_CHECK(current() - base_ < kBatchNumbers, "{} batches are in flight", batches_.size());
 }
 
 template <class Id>
 int64_t SlotMap::place(View<Id> ids, std::vector<SlotChange>& changes) {
-  if (whole_) {
-    place_whole<Id>(ids, changes);
-    return static_cast<int64_t>(ids.size());
-  }
-  // The map's entries, and then the slots' states, are fetched ahead.
+  const uint32_t current_batch = number_of(current());
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (i + 2 * kAhead < ids.size()) {
-      __builtin_prefetch(&slot_of_[static_cast<size_t>(ids[i + 2 * kAhead])], 1);
-    }
-    if (i + kAhead < ids.size()) {
-      const int32_t later = slot_of_[static_cast<size_t>(ids[i + kAhead])];
-      if (later >= 0) __builtin_prefetch(&states_[static_cast<size_t>(later)], 1);
-    }
-    int64_t slot = slot_of(ids[i]);
-    if (slot < 0) slot = take_slot(ids[i], changes);
-    if (slot < 0) return static_cast<int64_t>(i);
-    use(slot);
-    ids[i] = static_cast<Id>(slot);
+    if (i + kAhead < ids.size()) __builtin_prefetch(&rows_[ids[i + kAhead]], 1);
+    RowState& row = rows_[ids[i]];
+    if (row.slot_after == 0 && take_slot(ids[i], changes) < 0) return static_cast<int64_t>(i);
+    if (row.batch != current_batch) use(row);
+    ids[i] = static_cast<Id>(row.slot_after - 1);
   }
   return static_cast<int64_t>(ids.size());
 }
 template int64_t SlotMap::place(View<int32_t>, std::vector<SlotChange>&);
 template int64_t SlotMap::place(View<int64_t>, std::vector<SlotChange>&);
 
-template <class Id>
-void SlotMap::place_whole(View<const Id> ids, std::vector<SlotChange>& changes) {
-  std::vector<int32_t>& batch = batches_.back();
-  size_t count = batch.size();
-  batch.resize(count + ids.size());
-  // Half of the ids are new to a batch, in no order. So the loop has no branch on that.
-  for (const Id row : ids) {
-    RowBits& bits = bits_of(row);
-    if ((bits.has_slot & bit(row)) == 0) {
-      put_whole(row);
-      changes.push_back({row, row});
-    }
-    batch[count] = static_cast<int32_t>(row);
-    count += (bits.in_batch & bit(row)) == 0;
-    bits.in_batch |= bit(row);
-  }
-  batch.resize(count);
-}
-
-void SlotMap::put_whole(int64_t row) {
-  bits_of(row).has_slot |= bit(row);
-  row_of_[static_cast<size_t>(row)] = row;
+bool SlotMap::is_dirty(const RowState& row) const {
+  const int64_t batch = base_ + row.batch;
+  return row.dirty || (row.batch > 0 && (batch < clean_begin_ || batch >= clean_end_));
 }
 
 int64_t SlotMap::take_slot(int64_t row, std::vector<SlotChange>& changes) {
   if (pinned_ == slots()) return -1;
   const int64_t slot = choose(row);
-  const SlotState& state = states_[static_cast<size_t>(slot)];
-  SlotChange change{slot, row, row_of_[static_cast<size_t>(slot)], state.dirty};
-  if (change.evicted >= 0) slot_of_[static_cast<size_t>(change.evicted)] = -1;
-  if (state.kept) {
-    kept_[static_cast<size_t>(change.evicted)] = false;
-    --kept_unpinned_;
+  SlotChange change{slot, row, row_of_[static_cast<size_t>(slot)], false};
+  if (change.evicted >= 0) {
+    RowState& evicted = rows_[change.evicted];
+    change.dirty = is_dirty(evicted);
+    kept_unpinned_ -= evicted.kept;
+    evicted = {};
   }
   put(row, slot);
   changes.push_back(change);
@@ -100,10 +79,6 @@ int64_t SlotMap::take_slot(int64_t row, std::vector<SlotChange>& changes) {
 }
 
 int64_t SlotMap::fill(int64_t row) {
-  if (whole_) {
-    put_whole(row);
-    return row;
-  }
   if (pinned_ == slots()) return -1;
   const int64_t slot = choose(row);
   if (row_of_[static_cast<size_t>(slot)] >= 0) return -1;
@@ -112,67 +87,69 @@ int64_t SlotMap::fill(int64_t row) {
 }
 
 int64_t SlotMap::choose(int64_t row) {
-  return choice_->choose(row, states_, pinned_ + kept_unpinned_ == slots());
+  return choice_->choose(
+      row, {rows_.data(), row_of_, number_of(first_), pinned_ + kept_unpinned_ == slots()});
 }
 
 void SlotMap::put(int64_t row, int64_t slot) {
-  SlotState& state = states_[static_cast<size_t>(slot)];
-  state = {};
-  state.batch = kNoBatch;
-  state.kept = !kept_.empty() && kept_[static_cast<size_t>(row)];
+  RowState& state = rows_[row];
+  state = {.slot_after = static_cast<int32_t>(slot + 1), .kept = state.kept};
   kept_unpinned_ += state.kept;
   row_of_[static_cast<size_t>(slot)] = row;
-  slot_of_[static_cast<size_t>(row)] = static_cast<int32_t>(slot);
 }
 
-void SlotMap::use(int64_t slot) {
-  SlotState& state = states_[static_cast<size_t>(slot)];
-  if (state.batch == batch_) return;
-  state.batch = batch_;
-  if (state.pins++ == 0) {
+void SlotMap::use(RowState& row) {
+  InFlight& batch = batches_.back();
+  if (row.batch >= number_of(first_)) {
+    InFlight& before = batches_[row.batch - number_of(first_)];
+    --before.rows;
+    before.kept -= row.kept;
+  } else {
+    row.dirty = is_dirty(row);
     ++pinned_;
-    kept_unpinned_ -= state.kept;
+    kept_unpinned_ -= row.kept;
   }
-  if (state.uses < kMostSlotUses) ++state.uses;
-  batches_.back().push_back(static_cast<int32_t>(slot));
+  ++batch.rows;
+  batch.kept += row.kept;
+  row.batch = number_of(current());
+  if (row.uses < kMostSlotUses) ++row.uses;
+  if (lists_slots_) batch.slots.push_back(row.slot_after - 1);
 }
 
 void SlotMap::release(bool updated) {
   DLRM_CHECK(!batches_.empty(), "no batch is placed");
-  const std::vector<int32_t>& slots = batches_.front();
-  if (whole_ && batches_.size() == 1) end_whole(slots);
-  for (size_t i = 0; i < slots.size() && !whole_; ++i) {
-    if (i + kAhead < slots.size()) {
-      __builtin_prefetch(&states_[static_cast<size_t>(slots[i + kAhead])], 1);
-    }
-    SlotState& state = states_[static_cast<size_t>(slots[i])];
-    state.dirty |= updated;
-    if (--state.pins > 0) continue;
-    --pinned_;
-    kept_unpinned_ += state.kept;
+  InFlight& batch = batches_.front();
+  pinned_ -= batch.rows;
+  kept_unpinned_ += batch.kept;
+  // A row of this batch may have been changed by one that was in flight when this one began.
+  if (updated || last_update_ >= batch.oldest) {
+    last_update_ = first_;
+  } else {
+    if (clean_end_ != first_) clean_begin_ = first_;
+    clean_end_ = first_ + 1;
   }
-  spare_ = std::move(batches_.front());
+  spare_ = std::move(batch.slots);
   batches_.pop_front();
+  ++first_;
 }
 
 void SlotMap::keep(std::vector<bool> rows) {
-  DLRM_CHECK(batches_.empty() && std::ssize(rows) == rows_);
-  if (whole_) return;
-  kept_ = std::move(rows);
+  DLRM_CHECK(batches_.empty() && std::ssize(rows) == rows_.size());
   kept_unpinned_ = 0;
-  for (size_t slot = 0; slot < states_.size(); ++slot) {
-    const int64_t row = row_of_[slot];
-    states_[slot].kept = row >= 0 && kept_[static_cast<size_t>(row)];
-    kept_unpinned_ += states_[slot].kept;
+  for (int64_t row = 0; row < rows_.size(); ++row) {
+    RowState& state = rows_[row];
+    state.kept = rows[static_cast<size_t>(row)];
+    kept_unpinned_ += state.kept && state.slot_after > 0;
   }
 }
 
 void SlotMap::clear() {
   DLRM_CHECK(batches_.empty(), "{} batches are in flight", batches_.size());
-  std::fill(slot_of_.begin(), slot_of_.end(), -1);
+  for (int64_t row = 0; row < rows_.size(); ++row) {
+    // Memory that was never written takes none if it is only read.
+    if (rows_[row].slot_after > 0) rows_[row] = {.kept = rows_[row].kept};
+  }
   std::fill(row_of_.begin(), row_of_.end(), -1);
-  std::fill(bits_.begin(), bits_.end(), RowBits());
-  std::fill(states_.begin(), states_.end(), SlotState());
   kept_unpinned_ = 0;
 }
 

@@ -8,6 +8,7 @@
 #include "dlrm/core/view.h"
 
 #include "slot_choice.h"
+#include "zeroed_array.h"
 
 namespace dlrm {
 
@@ -28,10 +29,7 @@ class SlotMap {
 
   int64_t slots() const { return static_cast<int64_t>(row_of_.size()); }
   /// The slot of a row, -1 if it has none.
-  int64_t slot_of(int64_t row) const {
-    if (whole_) return (bits_of(row).has_slot & bit(row)) != 0 ? row : -1;
-    return slot_of_[static_cast<size_t>(row)];
-  }
+  int64_t slot_of(int64_t row) const { return int64_t{rows_[row].slot_after} - 1; }
   /// [slots] the row in each slot, -1 if it is empty.
   const std::vector<int64_t>& row_of() const { return row_of_; }
 
@@ -43,23 +41,20 @@ class SlotMap {
   template <class Id>
   int64_t place(View<Id> ids, std::vector<SlotChange>& changes);
   /// Distinct rows that the current batch uses so far.
-  int64_t rows_in_batch() const { return std::ssize(batches_.back()); }
-  /// The slots of these rows.
-  const std::vector<int32_t>& slots_in_batch() const { return batches_.back(); }
+  int64_t rows_in_batch() const { return batches_.back().rows; }
+  /// From now on slots_in_batch() may be called.
+  void list_slots() { lists_slots_ = true; }
+  /// The slots of the current batch's rows.
+  const std::vector<int32_t>& slots_in_batch() const { return batches_.back().slots; }
   /// True if the current batch uses the row.
-  bool is_in_batch(int64_t row) const {
-    if (whole_) return (bits_of(row).in_batch & bit(row)) != 0;
-    const int64_t slot = slot_of(row);
-    return slot >= 0 && states_[static_cast<size_t>(slot)].batch == batch_;
-  }
-  /// Ends the oldest batch. If `updated`, its rows are dirty.
+  bool is_in_batch(int64_t row) const { return rows_[row].batch == number_of(current()); }
+  /// Ends the oldest batch. If `updated`, its rows are dirty. A row that no step has changed may
+  /// count as dirty too, if batches that change rows and others that do not take turns.
   void release(bool updated);
   /// Gives a row that has no slot an empty one, for no batch. -1 if it would take another row's.
   int64_t fill(int64_t row);
   /// The slot's row differs from the slower tier's.
-  void mark_dirty(int64_t slot) {
-    if (!whole_) states_[static_cast<size_t>(slot)].dirty = true;
-  }
+  void mark_dirty(int64_t slot) { rows_[row_of_[static_cast<size_t>(slot)]].dirty = true; }
   /// From now on the rows with rows[row] stay in the slots that they take. Such a row leaves only
   /// if batches in flight use the slots of all others. It is then like any other row. No batch may
   /// be in flight.
@@ -68,46 +63,41 @@ class SlotMap {
   void clear();
 
  private:
-  /// What a whole slice knows of 64 rows. Both words are in one line of a processor's caches.
-  struct RowBits {
-    uint64_t has_slot = 0, in_batch = 0;
+  /// A batch in flight.
+  struct InFlight {
+    int64_t oldest = 0;          ///< in flight when this one began
+    int64_t rows = 0;            ///< whose last batch is this one
+    int64_t kept = 0;            ///< of these
+    std::vector<int32_t> slots;  ///< of its rows, if they are to be listed
   };
-  RowBits& bits_of(int64_t row) { return bits_[static_cast<size_t>(row) / 64]; }
-  const RowBits& bits_of(int64_t row) const { return bits_[static_cast<size_t>(row) / 64]; }
-  static uint64_t bit(int64_t row) { return uint64_t{1} << (static_cast<uint64_t>(row) % 64); }
 
-  // Of a whole slice.
-  template <class Id>
-  void place_whole(View<const Id> ids, std::vector<SlotChange>& changes);
-  void put_whole(int64_t row);
-  /// The rows of a batch are no longer those of the current one.
-  void end_whole(View<const int32_t> rows) {
-    for (const int32_t row : rows) bits_of(row).in_batch = 0;
-  }
-
+  int64_t current() const { return first_ + std::ssize(batches_) - 1; }
+  /// A batch as RowState has it. Rows whose last batch has ended long ago have 0.
+  uint32_t number_of(int64_t batch) const { return static_cast<uint32_t>(batch - base_); }
+  /// Numbers the batches in flight from 1.
+  void renumber();
+  /// True if the slot of a row whose last batch has ended differs from the slower tier's record.
+  bool is_dirty(const RowState& row) const;
   /// Gives `row` a free slot. -1 if there is none.
   int64_t take_slot(int64_t row, std::vector<SlotChange>& changes);
-  /// A slot without pins. There is one.
+  /// A slot without a pinned row. There is one.
   int64_t choose(int64_t row);
   /// Puts the row in a slot whose row has left.
   void put(int64_t row, int64_t slot);
-  /// The current batch uses the slot.
-  void use(int64_t slot);
+  /// The current batch uses the row, which it did not do before.
+  void use(RowState& row);
 
-  /// Every row has a slot of its own, which is the row's number. No row leaves. The bits take the
-  /// place of slot_of_ and states_, which are empty. They are small enough for processor caches.
-  const bool whole_;
-  const int64_t rows_;
-  std::vector<RowBits> bits_;
-  std::vector<int32_t> slot_of_;
+  ZeroedArray<RowState> rows_;
   std::vector<int64_t> row_of_;
-  std::vector<SlotState> states_;
-  std::deque<std::vector<int32_t>> batches_;  ///< slots of each batch in flight, the oldest first
-  std::vector<int32_t> spare_;                ///< memory for the next of them
-  int32_t batch_ = -1;                        ///< number of the current batch
-  int64_t pinned_ = 0;                        ///< slots with pins
-  std::vector<bool> kept_;                    ///< by row; empty if none is kept
-  int64_t kept_unpinned_ = 0;                 ///< slots of kept rows without pins
+  bool lists_slots_ = false;
+  std::deque<InFlight> batches_;  ///< the oldest first
+  int64_t first_ = 1;             ///< the oldest of them; the next one if there is none
+  int64_t base_ = 0;              ///< the batch before the first that RowState can tell apart
+  int64_t last_update_ = 0;       ///< the last batch that ended with its rows changed
+  int64_t clean_begin_ = 0, clean_end_ = 0;  ///< the last batches in a row that ended without that
+  std::vector<int32_t> spare_;               ///< memory for the next list of slots
+  int64_t pinned_ = 0;                       ///< rows of batches in flight
+  int64_t kept_unpinned_ = 0;                ///< slots of kept rows that are not pinned
   std::unique_ptr<SlotChoice> choice_;
 };
 

@@ -11,7 +11,8 @@
 
 namespace dlrm {
 
-/// A long array of zeros, aligned to pages. A page takes memory from its first write on.
+/// A long array of zeros, aligned to pages. A page takes memory from its first write on. Pages are
+/// huge where the system has such, so that accesses of far elements cause far fewer TLB misses.
 template <class T>
 class ZeroedArray {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -23,9 +24,14 @@ class ZeroedArray {
     if (memory == MAP_FAILED) {
       throw run_error("cannot allocate {} bytes of memory: {}", bytes(), std::strerror(errno));
     }
+    ::madvise(memory, bytes(), MADV_HUGEPAGE);
     data_ = static_cast<T*>(memory);
   }
-  ~ZeroedArray() { ::munmap(data_, bytes()); }
+  ZeroedArray(ZeroedArray&& other) noexcept
+      : size_(other.size_), data_(std::exchange(other.data_, nullptr)) {}
+  ~ZeroedArray() {
+    if (data_) ::munmap(data_, bytes());
+  }
   ZeroedArray(const ZeroedArray&) = delete;
   ZeroedArray& operator=(const ZeroedArray&) = delete;
 
@@ -34,7 +40,8 @@ class ZeroedArray {
   T& operator[](int64_t i) const { return data_[i]; }
   /// Sets all elements to zero and gives their memory back.
   void clear() {
-    if (::madvise(data_, bytes(), MADV_DONTNEED) != 0) std::memset(data_, 0, bytes());
+    if (::madvise(data_, bytes(), MADV_DONTNEED) != 0)
+      std::memset(static_cast<void*>(data_), 0, bytes());
   }
 
  private:
