@@ -8,15 +8,20 @@
         --tree DIR         the copy of the repository (default build/mutants)
         --jobs N           mutants tested at the same time (default: the number of CPUs)
         --limit SECONDS    for one process of tests (default: 60 and ten times its time without a mutant)
+        --total SECONDS    after which no further tests are started for a mutant (default: none)
+        --preset PRESET    the build whose tests judge the mutants (default simt)
+        --programs NAMES   the test programs that judge, such as comm_test,data_test (default: all tests)
 
-All mutants are compiled into one build of the preset `simt`, in a copy of the repository. The variable
+All mutants are compiled into one build of each preset, in a copy of the repository. The variable
 DLRM_MUTANT of the environment chooses one. The sources themselves hold no trace of them.
 
 First all tests run without a mutant, one suite at a time, or one test at a time if a suite is long. Each
 process marks the mutants that it reaches in the file that DLRM_MUTANTS_REACHED names. The file
 reach.json of the copy keeps the result. A mutant is then judged by the tests that reach it, cheapest
 first, until one fails. It survives if none fails, or if no test reaches it. Constants that the compiler
-computes are never those of a mutant.
+computes are never those of a mutant. Tests are always recorded with the preset `simt`. In another
+preset a failure counts only if the same tests pass there without a mutant. GTEST_FILTER of the
+environment may name tests to leave out, as -A.*:B.*
 
 A list names a file and its mutants. A line `run` names tests that should be tried first:
 
@@ -34,6 +39,7 @@ which end in `;` or `}`. Statements that declare a name used later cannot be rep
 stands for the suites of a program, `ctest=REGEX` for tests of ctest. A text that is not found exactly
 once is an error. A mutant is caught if a test fails or takes longer than its limit."""
 import argparse
+import collections
 import concurrent.futures
 import dataclasses
 import glob
@@ -192,20 +198,42 @@ def make_tree(tree, texts):
                 os.remove(path)
 
 
-def build(tree):
-    subprocess.run(["cmake", "--preset", "simt", "-DDLRM_TESTS=ON"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["ninja", "-C", os.path.join(tree, "build/simt")], check=True)
+def build(tree, preset, targets=()):
+    subprocess.run(["cmake", "--preset", preset, "-DDLRM_TESTS=ON"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["ninja", "-C", reach.build_folder(tree, preset), *targets], check=True)
 
 
-def judge(tree, mutant, recorded, limit):
-    begun, tests = time.monotonic(), recorded["reached"][mutant.name]
-    by = ""
-    for test, seconds in reach.processes(tests, recorded["seconds"], mutant.runs):
-        by, _ = reach.run_test(tree, test, limit or 60 + 10 * seconds, DLRM_MUTANT=str(mutant.number))
+@dataclasses.dataclass
+class Judging:
+    """How mutants are judged; the options of the same names."""
+    preset: str = reach.RECORDED
+    programs: str = ""
+    limit: float = 0
+    total: float = float("inf")
+
+    def tests(self, reached):
+        chosen = self.programs.split(",")
+        return [test for test in reached if not self.programs or test.partition("=")[0] in chosen]
+
+
+def judge(tree, mutant, recorded, how):
+    begun, by = time.monotonic(), ""
+    tests = how.tests(recorded["reached"][mutant.name])
+    processes = reach.processes(tests, recorded["seconds"], mutant.runs)
+    for tried, (test, seconds) in enumerate(processes):
+        if time.monotonic() - begun >= how.total:
+            break
+        run = lambda **chosen: reach.run_test(tree, how.preset, test, how.limit or 60 + 10 * seconds, **chosen)[0]
+        by = run(DLRM_MUTANT=str(mutant.number))
+        if by and how.preset != reach.RECORDED and run():
+            by = ""
         if by:
             break
-    return {"result": "caught" if by else "survived", "by": by or f"reached by {len(tests) or 'no'} tests",
-            "seconds": round(time.monotonic() - begun, 1)}
+    else:
+        tried = len(processes)
+    left = f", {len(processes) - tried} of {len(processes)} processes not tried" if tried < len(processes) else ""
+    return {"result": "caught" if by else "survived", "by": by or f"reached by {len(tests) or 'no'} tests{left}",
+            "seconds": round(time.monotonic() - begun, 1), "preset": how.preset}
 
 
 def main():
@@ -217,6 +245,9 @@ def main():
     parser.add_argument("--tree", default=os.path.join(ROOT, "build/mutants"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--limit", type=float, default=0)
+    parser.add_argument("--total", type=float, default=float("inf"))
+    parser.add_argument("--preset", default=reach.RECORDED)
+    parser.add_argument("--programs", default="")
     given = parser.parse_args()
     mutants = []
     for path in given.lists or sorted(glob.glob(os.path.join(HERE, "*.txt"))):
@@ -238,10 +269,14 @@ def main():
     if given.survivors:
         chosen = [m for m in chosen if results.get(m.name, {}).get("result") != "caught"]
     make_tree(tree, texts)
-    build(tree)
+    build(tree, reach.RECORDED)
     recorded = reach.recording(tree, [m.name for m in mutants], given.jobs)
+    how = Judging(given.preset, given.programs, given.limit, given.total)
+    if how.preset != reach.RECORDED:
+        needed = {test.partition("=")[0] for m in chosen for test in how.tests(recorded["reached"][m.name])}
+        build(tree, how.preset, ["programs", *sorted(needed - {"ctest"})])
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
-        waiting = {pool.submit(judge, tree, m, recorded, given.limit): m for m in chosen}
+        waiting = {pool.submit(judge, tree, m, recorded, how): m for m in chosen}
         for done in concurrent.futures.as_completed(waiting):
             mutant, result = waiting[done], done.result()
             results[mutant.name] = result
@@ -257,10 +292,12 @@ def report(mutants, results):
     for mutant in survived:
         print(f"survived: {mutant.name} ({mutant.kind}) in {mutant.file}, {results[mutant.name]['by']}")
     judged = len(caught) + len(survived)
+    presets = collections.Counter(results[m.name].get("preset", reach.RECORDED) for m in caught)
     equivalent = sum(bool(m.equivalent) for m in mutants)
     print(f"{len(mutants)} mutants: {len(caught)} caught, {len(survived)} survived, {equivalent} equivalent, "
           f"{len(mutants) - judged - equivalent} not tested; "
-          f"{100 * len(caught) / max(1, judged):.1f} % of the tested ones were caught")
+          f"{100 * len(caught) / max(1, judged):.1f} % of the tested ones were caught"
+          + "".join(f", {count} of them with {preset}" for preset, count in sorted(presets.items())))
 
 
 if __name__ == "__main__":

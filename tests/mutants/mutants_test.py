@@ -153,6 +153,10 @@ class Reach(unittest.TestCase):
              mock.patch.object(reach, "LONG_SUITE", 1), mock.patch("builtins.print"):
             return reach.recording(self.tree, [m.name for m in self.mutants], 2), find.called
 
+    def judge(self, known, **options):
+        how = mutants.Judging(limit=60, **options)
+        return {m.name: mutants.judge(self.tree, m, known, how) for m in self.mutants}
+
     def test_a_mutant_has_the_tests_that_reach_it(self):
         reached = self.record()[0]["reached"]
         everything = {"a_test=Sum.*", "a_test=Child.*", "a_test=Long.a", "a_test=Long.b"}
@@ -169,11 +173,52 @@ class Reach(unittest.TestCase):
 
     def test_the_tests_that_reach_a_mutant_judge_it(self):
         known, _ = self.record()
-        results = {m.name: mutants.judge(self.tree, m, known, 60) for m in self.mutants}
+        results = self.judge(known)
         self.assertEqual({name: result["result"] for name, result in results.items()},
                          {"twice": "caught", "early": "caught", "equal": "survived", "unused": "survived"})
         self.assertEqual(results["equal"]["by"], "reached by 4 tests")
         self.assertEqual(results["unused"]["by"], "reached by no tests")
+
+    def test_no_further_tests_are_started_after_the_total_time(self):
+        known, _ = self.record()
+        late = self.judge(known, total=0)
+        self.assertEqual({name: result["result"] for name, result in late.items()}, dict.fromkeys(late, "survived"))
+        self.assertRegex(late["equal"]["by"], r"reached by 4 tests, (\d) of \1 processes not tried")
+        self.assertEqual(late["unused"]["by"], "reached by no tests")
+
+    def test_the_programs_that_are_named_judge(self):
+        known, _ = self.record()
+        self.assertEqual(self.judge(known, programs="b_test,a_test")["twice"]["result"], "caught")
+        self.assertEqual(self.judge(known, programs="b_test")["twice"]["by"], "reached by no tests")
+
+    def test_another_preset_judges_what_the_recorded_one_reached(self):
+        known, _ = self.record()
+        for script, expected in ('[ "$DLRM_MUTANT" != 2 ]', "caught"), ("exit 1", "survived"):
+            program = os.path.join(self.tree, "build/other/bin/a_test")
+            mutants.write_if_changed(program, f"#!/bin/sh\n{script}\n".encode())
+            os.chmod(program, 0o755)
+            results = self.judge(known, preset="other")
+            self.assertEqual({name: (result["result"], result["preset"]) for name, result in results.items()},
+                             {"twice": ("survived", "other"), "early": ("survived", "other"),
+                              "equal": (expected, "other"), "unused": ("survived", "other")})
+
+    def test_the_environment_leaves_tests_out(self):
+        known, _ = self.record()
+        with mock.patch.object(reach, "run_command", return_value=("", False)) as run, \
+             mock.patch.dict(os.environ, GTEST_FILTER="-Slow.*"):
+            self.judge(known)
+        filters = {word for call in run.call_args_list for word in call.args[0] if "gtest_filter" in word}
+        self.assertTrue(filters)
+        self.assertEqual([word for word in filters if not word.endswith("-Slow.*")], [])
+
+    def test_a_report_counts_what_each_preset_caught(self):
+        results = {m.name: {"result": "caught", "by": "", "preset": preset}
+                   for m, preset in zip(self.mutants, ["simt", "simt", "simt-asan"])}
+        results["unused"] = {"result": "survived", "by": "reached by no tests"}
+        with mock.patch("builtins.print") as printed:
+            mutants.report(self.mutants, results)
+        self.assertIn("75.0 % of the tested ones were caught, 2 of them with simt, 1 of them with simt-asan",
+                      printed.call_args.args[0])
 
     def test_a_listing_gives_suites_and_tests(self):
         listing = ("Running main() from gtest_main.cc\nSum.\n  One\n  DISABLED_Two\nAll/Sum.\n"

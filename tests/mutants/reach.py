@@ -46,6 +46,7 @@ unsigned char* mutants_reached = nullptr;
   mutants_reached = static_cast<unsigned char*>(map);
 }
 """
+RECORDED = "simt"  # the preset whose tests are recorded
 LONG_SUITE = 20  # seconds; a longer suite is recorded test by test
 LONG_PROCESS = 5  # seconds of the tests that run in one process
 
@@ -58,17 +59,21 @@ def lock_of(test):
         return ctest_locks.setdefault(test, threading.Lock())
 
 
-def run_test(tree, test, limit, **variables):
+def build_folder(tree, preset=RECORDED):
+    return os.path.join(tree, "build", preset)
+
+
+def run_test(tree, preset, test, limit, **variables):
     """Why the test fails, or "" if it passes, and whether it took longer than its limit."""
     name, _, chosen = test.partition("=")
-    folder = os.path.join(tree, "build/simt")
+    folder = build_folder(tree, preset)
     if name == "ctest":
         command = ["ctest", "--test-dir", folder, "-R", chosen, "--stop-on-failure", "--no-tests=error"]
         with lock_of(test):
             why, late = run_command(command, folder, limit, variables)
     else:
         command = [os.path.join(folder, "bin", name), "--gtest_fail_fast", "--gtest_color=no",
-                   "--gtest_filter=" + (chosen or "*")]
+                   "--gtest_filter=" + (chosen or "*") + os.environ.get("GTEST_FILTER", "")]
         why, late = run_command(command, folder, limit, variables)
     return (f"{name}: {why}" if why else ""), late
 
@@ -113,7 +118,7 @@ def suites_of(listing):
 
 def find_tests(tree):
     """All tests that run code of the build. A suite has the list of its tests."""
-    folder, found, programs = os.path.join(tree, "build/simt"), {}, set()
+    folder, found, programs = build_folder(tree), {}, set()
     listed = subprocess.run(["ctest", "--test-dir", folder, "--show-only=json-v1"], check=True, capture_output=True,
                             text=True).stdout
     for test in json.loads(listed)["tests"]:
@@ -139,7 +144,7 @@ def record_test(tree, test, count, limit):
             file.write(bytes(max(1, count)))
             file.flush()
             begun = time.monotonic()
-            why, late = run_test(tree, test, limit, DLRM_MUTANTS_REACHED=file.name)
+            why, late = run_test(tree, RECORDED, test, limit, DLRM_MUTANTS_REACHED=file.name)
             seconds = round(time.monotonic() - begun, 2)
             with open(file.name, "rb") as marks:
                 reached = [number for number, mark in enumerate(marks.read(count)) if mark]
@@ -172,7 +177,7 @@ def record(tree, names, jobs):
 
 def recording(tree, names, jobs):
     """The recording of this build, from reach.json if no program was linked and no mutant was listed since."""
-    path, folder = os.path.join(tree, "reach.json"), os.path.join(tree, "build/simt/bin")
+    path, folder = os.path.join(tree, "reach.json"), os.path.join(build_folder(tree), "bin")
     build = {name: os.stat(os.path.join(folder, name)).st_mtime for name in sorted(os.listdir(folder))}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
