@@ -7,6 +7,7 @@ import tempfile
 import unittest
 from unittest import mock
 
+import draw
 import mutants
 import reach
 
@@ -238,6 +239,50 @@ class Reach(unittest.TestCase):
         self.assertEqual(order("ctest=x.y", "a_test=Other.*:B.*"),
                          [r"ctest=^x\.y$", "a_test=B.c", "a_test=A.*", "b_test=A.*"])
         self.assertEqual(order("b_test"), ["b_test=A.*", "a_test=A.*:B.c", r"ctest=^x\.y$"])
+
+
+class Draw(unittest.TestCase):
+    SOURCE = """#pragma once
+/// Adds.
+class Sum : public Base {
+ public:
+  explicit Sum(int first);
+  void add(int x) {  // comment
+    sum_ += x;
+    if (x > most_) {
+      most_ = x;
+    } else {
+      return;
+    }
+  }
+  int64_t size() const;
+  int64_t count(const std::vector<int>& values) const { return values.size(); }
+
+ private:
+  int sum_ = 0;
+  std::map<std::string, int> names_;
+};
+"""
+
+    def test_lines_that_may_be_wrong_are_drawn(self):
+        self.assertEqual([line for _, line in draw.lines_of_code(self.SOURCE)],
+                         ["sum_ += x;", "if (x > most_) {", "most_ = x;", "return;",
+                          "int64_t count(const std::vector<int>& values) const { return values.size(); }",
+                          "int sum_ = 0;"])
+        self.assertEqual(draw.lines_of_code(self.SOURCE)[0][0], 7)
+
+    def test_a_seed_draws_the_same_lines_and_each_one_once(self):
+        sources = {"b.cpp": self.SOURCE, "a.h": self.SOURCE}
+        drawn = draw.draw(sources, 12, 5)
+        self.assertEqual(drawn, draw.draw(sources, 12, 5))
+        self.assertEqual(len(set(drawn)), 12)
+        self.assertEqual({path for path, _, _ in drawn[:6]}, {"a.h"})
+        self.assertNotEqual(draw.draw(sources, 6, 5), draw.draw(sources, 6, 6))
+
+    def test_a_list_has_the_lines_below_their_files(self):
+        self.assertEqual(draw.as_list([("a.h", 3, "x = 1;"), ("a.h", 5, "y;"), ("b.h", 1, "z;")], "n"),
+                         "\nfile a.h\nn_1 KIND  # line 3\n    x = 1;\nn_2 KIND  # line 5\n    y;\n"
+                         "\nfile b.h\nn_3 KIND  # line 1\n    z;\n")
 
 
 if __name__ == "__main__":
