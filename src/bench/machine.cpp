@@ -6,7 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "dlrm/core/host_name.h"
 #include "dlrm/plan/machine.h"
 
 #include "machine_text.h"
@@ -15,25 +14,6 @@
 
 namespace dlrm::bench {
 namespace {
-
-/// The node of each rank, numbered in the order of the lowest ranks.
-std::vector<int> nodes_of(Communicator& comm) {
-  const std::string name = host_name();
-  std::vector<int64_t> lengths;
-  const std::vector<char> names =
-      comm.allgatherv<char>(View<const char>(name.data(), name.size()), &lengths);
-  std::vector<std::string> known;
-  std::vector<int> nodes;
-  size_t at = 0;
-  for (const int64_t length : lengths) {
-    const std::string of(names.data() + at, static_cast<size_t>(length));
-    at += static_cast<size_t>(length);
-    const auto found = std::find(known.begin(), known.end(), of);
-    nodes.push_back(static_cast<int>(found - known.begin()));
-    if (found == known.end()) known.push_back(of);
-  }
-  return nodes;
-}
 
 /// Seconds of the fastest call. All ranks make the same calls at the same time, and the slowest one
 /// counts.
@@ -127,7 +107,7 @@ nlohmann::ordered_json fitted(const std::vector<CollectiveTime>& times, const st
 }  // namespace
 
 MachineRates measure_machine(Communicator& comm, const MachineOptions& options) {
-  const std::vector<int> nodes = nodes_of(comm);
+  const std::vector<int> nodes = comm.nodes();
   MachineRates rates;
   rates.ranks = comm.size();
   rates.nodes = *std::max_element(nodes.begin(), nodes.end()) + 1;

@@ -12,7 +12,7 @@ Pending Communicator::start_allgatherv(const void* send, void* receive, View<con
       *this, "allgatherv", send, receive, [&](int q) { return bytes[static_cast<size_t>(q)]; },
       [&](int q) { return offsets[static_cast<size_t>(q)]; });
   exchange.stream = stream;
-  exchange.sequence = reserve(exchange.name, bytes[static_cast<size_t>(rank())]);
+  exchange.sequence = reserve(exchange.name, bytes[static_cast<size_t>(rank())], 2);
   return start_exchange(std::move(exchange));
 }
 

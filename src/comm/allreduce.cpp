@@ -1,5 +1,6 @@
 #include "dlrm/comm/communicator.h"
 
+#include "chain_allreduce.h"
 #include "element.h"
 #include "general_allreduce.h"
 #include "shared/shared_allreduce.h"
@@ -12,6 +13,10 @@ Pending start_sum(Communicator& comm, ExchangeTable* table, const char* name, Vi
   const auto bytes = static_cast<int64_t>(data.size() * sizeof(W)) * (comm.size() - 1);
   if (table && bytes > kOneExchangeBytes) {
     return start_call<SharedAllreduce<Op, T, W>>(comm, *table, name, data);
+  }
+  const NodeLayout* nodes = comm.node_layout();
+  if (nodes && chain_pays(*nodes, static_cast<int64_t>(data.size_bytes()))) {
+    return start_call<ChainAllreduce<Op, T, W>>(comm, *nodes, name, data);
   }
   return start_call<GeneralAllreduce<Op, T, W>>(comm, name, data);
 }

@@ -13,7 +13,8 @@ Pending Communicator::start_broadcast(void* data, int64_t bytes, int root, Strea
   if (rank() == root) exchange.layout.send_bytes.assign(ranks, bytes);
   exchange.layout.receive_bytes[static_cast<size_t>(root)] = bytes;
   exchange.stream = stream;
-  exchange.sequence = reserve(exchange.name, bytes);
+  exchange.is_gather = true;  // in which only the root has a block
+  exchange.sequence = reserve(exchange.name, bytes, 2);
   return start_exchange(std::move(exchange));
 }
 

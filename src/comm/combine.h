@@ -22,18 +22,25 @@ struct Max {
   }
 };
 
-/// out[i] = parts[0][i] op parts[1][i] op ..., in that order and in the precision of T.
+/// out[i] = before[i] op parts[0][i] op parts[1][i] op ..., in that order and in the precision of
+/// T.
 ///
-/// @param parts  [ranks] arrays of `count` values. W is T or a narrower wire type.
-/// @param out    [count]; may be one of the parts
+/// @param parts   [ranks] arrays of `count` values. W is T or a narrower wire type.
+/// @param out     [count]; may be `before` or one of the parts
+/// @param before  [count] the combination of lower ranks; null: there are none
 template <class Op, class T, class W, class Out>
-void combine_in_rank_order(View<const W* const> parts, int64_t count, Out* out) {
+void combine_in_rank_order(View<const W* const> parts, int64_t count, Out* out,
+                           const T* before = nullptr) {
   constexpr int64_t kBlock = 1024;  // stays in the L1 cache while all parts are added
   T sum[kBlock];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t block = std::min(kBlock, count - begin);
-    for (int64_t i = 0; i < block; ++i) sum[i] = static_cast<T>(parts[0][begin + i]);
-    for (size_t q = 1; q < parts.size(); ++q) {
+    if (before) {
+      std::copy_n(before + begin, block, sum);
+    } else {
+      for (int64_t i = 0; i < block; ++i) sum[i] = static_cast<T>(parts[0][begin + i]);
+    }
+    for (size_t q = before ? 0 : 1; q < parts.size(); ++q) {
       const W* part = parts[q] + begin;
       for (int64_t i = 0; i < block; ++i) sum[i] = Op::of(sum[i], static_cast<T>(part[i]));
     }

@@ -1,9 +1,11 @@
 #include "dlrm/comm/communicator.h"
 
+#include <mutex>
 #include <numeric>
 #include <utility>
 
 #include "call_log.h"
+#include "node_layout.h"
 #include "progress_engine.h"
 
 namespace dlrm {
@@ -43,6 +45,20 @@ uint64_t Communicator::reserve(const char* name, int64_t bytes, int exchanges) {
   call_log_->enter(name, bytes);
   engine_->monitor().count_progress();
   return std::exchange(next_sequence_, next_sequence_ + static_cast<uint64_t>(exchanges));
+}
+
+std::vector<int> Communicator::nodes() const {
+  std::vector<int> nodes(static_cast<size_t>(size()), 0);
+  const comm::NodeLayout* layout = node_layout();
+  for (size_t q = 0; layout && q < nodes.size(); ++q) {
+    nodes[q] = layout->node_of(static_cast<int>(q));
+  }
+  return nodes;
+}
+
+NodeTraffic Communicator::node_traffic() const {
+  const std::lock_guard lock(engine_->mutex());
+  return engine_->node_traffic();
 }
 
 }  // namespace dlrm

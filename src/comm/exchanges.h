@@ -8,7 +8,7 @@ namespace dlrm::comm {
 Exchange empty_exchange(const Communicator& comm, const char* name);
 
 /// Returns the exchange that copies bytes_of(q) bytes of each rank q to receive + offset_of(q) on
-/// every rank.
+/// every rank. It takes two sequence numbers, see Exchange::is_gather.
 template <class Bytes, class Offset>
 Exchange gather_exchange(const Communicator& comm, const char* name, const void* send,
                          void* receive, Bytes bytes_of, Offset offset_of) {
@@ -21,6 +21,7 @@ Exchange gather_exchange(const Communicator& comm, const char* name, const void*
     exchange.layout.receive_bytes[i] = bytes_of(q);
     exchange.layout.receive_offsets[i] = offset_of(q);
   }
+  exchange.is_gather = true;
   return exchange;
 }
 

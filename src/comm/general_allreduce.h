@@ -31,8 +31,8 @@ class GeneralAllreduce final : public Call {
         received_(comm.engine()),
         parts_(comm.engine()) {}
 
-  void start() { start_at(comm_.reserve(name_, static_cast<int64_t>(data_.size_bytes()), 2)); }
-  /// Uses the sequence numbers `sequence` and `sequence` + 1.
+  void start() { start_at(comm_.reserve(name_, static_cast<int64_t>(data_.size_bytes()), 3)); }
+  /// Uses the sequence numbers `sequence` to `sequence` + 2.
   void start_at(uint64_t sequence) {
     sequence_ = sequence;
     if constexpr (!kSame) {

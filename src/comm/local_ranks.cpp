@@ -14,17 +14,15 @@ double cpus_of(const CpuSet& set) { return std::min<double>(set.count(), Control
 
 }  // namespace
 
-LocalRanks find_local_ranks(MPI_Comm world, MPI_Comm local) {
+LocalRanks find_local_ranks(MPI_Comm machine, const NodeLayout& nodes) {
   LocalRanks ranks;
-  int world_size = 1;
-  MPI_Comm_size(world, &world_size);
-  MPI_Comm_rank(local, &ranks.rank);
-  MPI_Comm_size(local, &ranks.size);
+  MPI_Comm_rank(machine, &ranks.rank);
+  MPI_Comm_size(machine, &ranks.size);
   const CpuSet mine = usable_cpu_set();
   CpuSet all;
-  check_mpi(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, local), "MPI_Allreduce");
+  check_mpi(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, machine), "MPI_Allreduce");
   ranks.cpus = cpus_of(all);
-  ranks.all_ranks = ranks.size == world_size;
+  ranks.all_ranks = nodes.nodes() == 1;
   return ranks;
 }
 

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <vector>
 
+#include "dlrm/comm/communicator.h"
+
 #include "buffer_pool.h"
 #include "call_pool.h"
 #include "monitor.h"
@@ -31,6 +33,8 @@ class ProgressEngine {
   const std::shared_ptr<CallPool>& call_pool() const { return call_pool_; }
   /// Use under mutex() only.
   BufferPool& buffers() { return buffers_; }
+  /// Use under mutex() only.
+  NodeTraffic& node_traffic() { return node_traffic_; }
 
   /// Notes that a call was destroyed before it was done. From then on this rank's calls no longer
   /// match those of other ranks.
@@ -47,6 +51,7 @@ class ProgressEngine {
   bool advancing_ = false;
   std::atomic<bool> abandoned_{false};
   BufferPool buffers_;
+  NodeTraffic node_traffic_;
   Monitor monitor_;
 };
 

@@ -17,6 +17,7 @@
 #include "local_ranks.h"
 #include "mpi/mpi_c.h"
 #include "mpi/mpi_comm.h"
+#include "mpi/mpi_nodes.h"
 #include "progress_engine.h"
 #include "self_comm.h"
 #include "shared/shared_memory_group.h"
@@ -30,7 +31,7 @@ using comm::ControlThread;
 using comm::WaitLimit;
 using comm::WaitPolicy;
 
-MPI_Comm ranks_of_this_node() {
+MPI_Comm ranks_of_this_machine() {
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm),
             "MPI_Comm_split_type");
@@ -61,6 +62,21 @@ MPI_Comm copy_of_world() {
                     launch.srun_tasks));
   }
   ::_exit(code);
+}
+
+/// Returns the ranks of this process's node. If the environment names no valid nodes, all ranks end
+/// after rank 0 has said so.
+MPI_Comm ranks_of_this_node(MPI_Comm machine) {
+  try {
+    return comm::split_into_nodes(machine);
+  } catch (const Error& error) {
+    const int code = static_cast<int>(error.code());
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0) comm::print_last_line(code, error.what());
+    MPI_Barrier(MPI_COMM_WORLD);
+    ::_exit(code);
+  }
 }
 
 /// launch/run.sh waits for this file.
@@ -135,13 +151,16 @@ class World::Impl {
     const int granted = start_mpi(argc, argv);
     limit("all ranks after MPI started");
     mpi_ = true;
-    MPI_Comm local = ranks_of_this_node();
-    local_ = comm::find_local_ranks(MPI_COMM_WORLD, local);
+    MPI_Comm machine = ranks_of_this_machine();
+    MPI_Comm node = ranks_of_this_node(machine);
+    const auto nodes = comm::find_node_layout(MPI_COMM_WORLD, node);
+    local_ = comm::find_local_ranks(machine, *nodes);
     std::string why_not;
-    memory_ = comm::SharedMemoryGroup::make(MPI_COMM_WORLD, local, why_not);
-    MPI_Comm_free(&local);
+    memory_ = comm::SharedMemoryGroup::make(MPI_COMM_WORLD, node, why_not);
+    MPI_Comm_free(&node);
+    MPI_Comm_free(&machine);
     engine_ = std::make_shared<comm::ProgressEngine>(wait_policy(1));
-    comm_ = comm::make_mpi_comm(copy_of_world(), engine_, memory_);
+    comm_ = comm::make_mpi_comm(copy_of_world(), engine_, nodes, memory_);
     if (!why_not.empty()) {
       Log(comm_->rank()).info("ranks of a machine exchange through MPI: {}", why_not);
     }

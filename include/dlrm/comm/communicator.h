@@ -17,6 +17,7 @@ class Stream;
 namespace comm {
 class CallLog;
 class ExchangeTable;
+class NodeLayout;
 class ProgressEngine;
 }  // namespace comm
 
@@ -99,8 +100,17 @@ struct Exchange {
   ExchangeLayout layout = {};
   /// The exchange completes on no rank before all ranks have started it, even without bytes.
   bool is_barrier = false;
+  /// Each rank sends one block, the same one to every rank. A communicator may then send it once to
+  /// each node. All ranks set this alike. It takes two sequence numbers.
+  bool is_gather = false;
   /// Device communicators: the exchange runs after the work that this stream holds now.
   Stream* stream = nullptr;
+};
+
+/// Bytes of one rank's blocks that crossed from node to node.
+struct NodeTraffic {
+  int64_t sent = 0;
+  int64_t received = 0;
 };
 
 /// A sum over ranks of device memory.
@@ -151,6 +161,11 @@ class Communicator {
   virtual Device& shared_memory(Device& device) { return device; }
   /// Peak bytes that this rank allocated in such memory.
   virtual int64_t shared_memory_peak() const { return 0; }
+  /// Returns the node of each rank, [size()]. Nodes are numbered by their lowest ranks.
+  std::vector<int> nodes() const;
+  /// What host calls of this rank have exchanged with other nodes since the start, on all
+  /// communicators of its world.
+  NodeTraffic node_traffic() const;
   /// True if buffers are device memory. Then only calls with a `stream` parameter are allowed, and
   /// the barrier. They run after the work that the stream holds now; with nullptr, at once.
   virtual bool on_device() const { return false; }
@@ -252,6 +267,8 @@ class Communicator {
   /// start later.
   uint64_t reserve(const char* name, int64_t bytes, int exchanges = 1);
   const std::shared_ptr<comm::ProgressEngine>& engine() const { return engine_; }
+  /// Null: all ranks are on one node.
+  virtual const comm::NodeLayout* node_layout() const { return nullptr; }
 
  protected:
   explicit Communicator(std::shared_ptr<comm::ProgressEngine> engine);

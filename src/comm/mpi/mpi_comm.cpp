@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "../call.h"
+#include "../node_gather.h"
 #include "../shared/exchange_table.h"
 #include "mpi_exchange.h"
 
@@ -55,8 +56,11 @@ class Duplication final : public Call {
 class MpiComm final : public Communicator {
  public:
   MpiComm(MPI_Comm comm, std::shared_ptr<ProgressEngine> engine,
-          std::unique_ptr<ExchangeTable> table)
-      : Communicator(std::move(engine)), comm_(comm), table_(std::move(table)) {
+          std::shared_ptr<const NodeLayout> nodes, std::unique_ptr<ExchangeTable> table)
+      : Communicator(std::move(engine)),
+        comm_(comm),
+        nodes_(std::move(nodes)),
+        table_(std::move(table)) {
     check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
@@ -88,13 +92,17 @@ class MpiComm final : public Communicator {
     reserve("duplicate", 0);
     auto table = table_ ? std::make_unique<ExchangeTable>(table_->group(), size_) : nullptr;
     start_call<Duplication>(engine(), comm_, copy, table.get()).wait();
-    return std::make_unique<MpiComm>(copy, engine(), std::move(table));
+    return std::make_unique<MpiComm>(copy, engine(), nodes_, std::move(table));
   }
 
   Pending start_exchange(Exchange exchange) override {
-    return start_call<MpiExchange>(engine(), comm_, rank_, largest_tag_, table_.get(),
+    if (exchange.is_gather && nodes_ && nodes_->largest() > 1) {
+      return start_call<NodeGather>(*this, *nodes_, std::move(exchange));
+    }
+    return start_call<MpiExchange>(engine(), comm_, rank_, largest_tag_, nodes_.get(), table_.get(),
                                    std::move(exchange));
   }
+  const NodeLayout* node_layout() const override { return nodes_.get(); }
 
   Device& shared_memory(Device& device) override {
     const bool shares = table_ && table_->group()->size() > 1;
@@ -110,6 +118,7 @@ class MpiComm final : public Communicator {
   int rank_ = 0;
   int size_ = 1;
   int largest_tag_ = 0;
+  const std::shared_ptr<const NodeLayout> nodes_;
   std::unique_ptr<ExchangeTable> table_;
 };
 
@@ -125,10 +134,14 @@ void check_mpi(int code, const char* what) {
 }
 
 std::unique_ptr<Communicator> make_mpi_comm(MPI_Comm comm, std::shared_ptr<ProgressEngine> engine,
+                                            std::shared_ptr<const NodeLayout> nodes,
                                             const std::shared_ptr<SharedMemoryGroup>& group) {
   int size = 1;
   check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  if (!group || size == 1) return std::make_unique<MpiComm>(comm, std::move(engine), nullptr);
+  if (nodes && nodes->nodes() == 1) nodes = nullptr;
+  if (!group || size == 1) {
+    return std::make_unique<MpiComm>(comm, std::move(engine), std::move(nodes), nullptr);
+  }
   auto table = std::make_unique<ExchangeTable>(group, size);
   const ArenaAddress mine = table->address();
   std::vector<ArenaAddress> addresses(static_cast<size_t>(size));
@@ -136,7 +149,7 @@ std::unique_ptr<Communicator> make_mpi_comm(MPI_Comm comm, std::shared_ptr<Progr
       MPI_Allgather(&mine, sizeof mine, MPI_BYTE, addresses.data(), sizeof mine, MPI_BYTE, comm),
       "MPI_Allgather");
   table->connect(addresses);
-  return std::make_unique<MpiComm>(comm, std::move(engine), std::move(table));
+  return std::make_unique<MpiComm>(comm, std::move(engine), std::move(nodes), std::move(table));
 }
 
 }  // namespace dlrm::comm

@@ -3,6 +3,7 @@
 
 #include "dlrm/comm/communicator.h"
 
+#include "../node_layout.h"
 #include "mpi_c.h"
 
 namespace dlrm::comm {
@@ -14,9 +15,11 @@ void check_mpi(int code, const char* what);
 
 /// Returns a communicator over `comm`, which it frees. Collective.
 ///
+/// @param nodes  null: all ranks are on one node
 /// @param group  the ranks that share memory; null: all bytes travel as MPI messages
 std::unique_ptr<Communicator> make_mpi_comm(
     MPI_Comm comm, std::shared_ptr<ProgressEngine> engine,
+    std::shared_ptr<const NodeLayout> nodes = nullptr,
     const std::shared_ptr<SharedMemoryGroup>& group = nullptr);
 
 }  // namespace dlrm::comm

@@ -19,9 +19,11 @@ int tag_of(const Exchange& exchange, int largest) {
 }  // namespace
 
 MpiExchange::MpiExchange(std::shared_ptr<ProgressEngine> engine, MPI_Comm comm, int rank,
-                         int largest_tag, ExchangeTable* table, Exchange exchange)
+                         int largest_tag, const NodeLayout* nodes, ExchangeTable* table,
+                         Exchange exchange)
     : Call(std::move(engine)),
       rank_(rank),
+      nodes_(nodes),
       table_(table),
       exchange_(std::move(exchange)),
       kind_(kind_of(exchange_.name)),
@@ -42,6 +44,7 @@ MpiExchange::~MpiExchange() {
 
 void MpiExchange::start() {
   const std::lock_guard lock(engine().mutex());
+  if (nodes_) count_node_traffic();
   for (int hop = 1; hop < ranks(); ++hop) {
     const int q = (rank_ + ranks() - hop) % ranks();
     if (!is_local(q)) {
@@ -60,6 +63,15 @@ void MpiExchange::start() {
   publish_local_blocks();
   copy_own_block(exchange_, rank_);  // done while the other blocks are in flight
   engine().add(*this);
+}
+
+void MpiExchange::count_node_traffic() {
+  NodeTraffic& traffic = engine().node_traffic();
+  for (int q = 0; q < ranks(); ++q) {
+    if (nodes_->node_of(q) == nodes_->node()) continue;
+    traffic.sent += send_bytes(q);
+    traffic.received += expected(q);
+  }
 }
 
 MpiExchange::LocalBlocks MpiExchange::local_blocks() const {

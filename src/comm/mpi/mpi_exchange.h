@@ -5,6 +5,7 @@
 #include "dlrm/comm/communicator.h"
 
 #include "../call.h"
+#include "../node_layout.h"
 #include "../shared/exchange_table.h"
 #include "mpi_messages.h"
 
@@ -14,9 +15,10 @@ namespace dlrm::comm {
 /// table. MPI messages carry the blocks of other nodes, and large blocks outside shared memory.
 class MpiExchange final : public Call {
  public:
+  /// @param nodes  null: all ranks are on one node
   /// @param table  null: no shared memory
   MpiExchange(std::shared_ptr<ProgressEngine> engine, MPI_Comm comm, int rank, int largest_tag,
-              ExchangeTable* table, Exchange exchange);
+              const NodeLayout* nodes, ExchangeTable* table, Exchange exchange);
   ~MpiExchange() override;
   void start();
 
@@ -35,6 +37,7 @@ class MpiExchange final : public Call {
   bool step() override;
   bool read_descriptors();
   bool read_block_of(int q);
+  void count_node_traffic();
   LocalBlocks local_blocks() const;
   void publish_local_blocks();
   ArenaAddress share(const LocalBlocks& blocks);
@@ -61,6 +64,7 @@ class MpiExchange final : public Call {
   }
 
   const int rank_;
+  const NodeLayout* const nodes_;
   ExchangeTable* const table_;
   Exchange exchange_;
   const uint32_t kind_;

@@ -41,7 +41,7 @@ class SharedAllreduce final : public Call {
   }
 
   void start() {
-    sequence_ = comm_.reserve(name_, static_cast<int64_t>(data_.size_bytes()), 3);
+    sequence_ = comm_.reserve(name_, static_cast<int64_t>(data_.size_bytes()), 4);
     const std::lock_guard lock(engine().mutex());
     const ArenaAddress address = share_values();
     const auto ranks = static_cast<size_t>(comm_.size());

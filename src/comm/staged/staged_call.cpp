@@ -111,7 +111,8 @@ Pending StagedExchange::start_on_host() {
   layout.receive_bytes.assign(receives.bytes.begin(), receives.bytes.end());
   layout.receive_offsets.assign(receives.offsets.begin(), receives.offsets.end());
   exchange.is_barrier = exchange_.is_barrier;
-  exchange.sequence = host().reserve(exchange.name, sends.total);
+  exchange.is_gather = exchange_.is_gather;
+  exchange.sequence = host().reserve(exchange.name, sends.total, exchange.is_gather ? 2 : 1);
   return host().start_exchange(std::move(exchange));
 }
 

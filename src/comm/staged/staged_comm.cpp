@@ -22,6 +22,7 @@ class StagedComm final : public Communicator {
   bool on_device() const override { return true; }
   bool blocks_host() const override { return size() > 1; }
   void check_alive() override { host_->check_alive(); }
+  const NodeLayout* node_layout() const override { return host_->node_layout(); }
   std::unique_ptr<Communicator> duplicate() override {
     return std::make_unique<StagedComm>(host_->duplicate(), staging_);
   }

@@ -11,8 +11,10 @@
 
 #include "../suite.h"
 #include "comm/mpi/mpi_comm.h"
+#include "comm/mpi/mpi_nodes.h"
 #include "comm/progress_engine.h"
 #include "comm/shared/shared_memory_group.h"
+#include "traffic.h"
 
 namespace {
 
@@ -92,7 +94,7 @@ void check_sums_without_shared_memory(World& world) {
   const auto group = comm::SharedMemoryGroup::make(all, all, why_not);
   if (!group) throw run_error("no shared memory: {}", why_not);
   const auto comm = comm::make_mpi_comm(
-      all, std::make_shared<comm::ProgressEngine>(comm::WaitPolicy::kYield), group);
+      all, std::make_shared<comm::ProgressEngine>(comm::WaitPolicy::kYield), nullptr, group);
   if (world.rank() == world.size() - 1) group->arena().limit_to(0);
   for (const int64_t count : {50001, 3000000}) {
     compare_with_threads(*comm, count, DType::kFloat32);
@@ -110,7 +112,8 @@ void check(World& world) {
   Trace trace;
   world.start_watchdog(20, trace);
   test::check_everything(world.comm());
-  if (!std::getenv("DLRM_SHARED_MEMORY")) {
+  const bool one_node = world.comm().nodes().back() == 0;
+  if (one_node && !std::getenv("DLRM_SHARED_MEMORY")) {
     check_steady_state_allocates_nothing(world.comm());
     check_staged_calls_allocate_nothing(world.comm());
   }
@@ -144,10 +147,11 @@ void check_across_machines(World& world, int node, int place) {
   MPI_Comm_split(MPI_COMM_WORLD, node, place, &local);
   std::string why_not;
   const auto group = comm::SharedMemoryGroup::make(all, local, why_not);
+  const auto nodes = comm::find_node_layout(all, local);
   MPI_Comm_free(&local);
   if (!group) throw run_error("no shared memory: {}", why_not);
   const auto comm = comm::make_mpi_comm(
-      all, std::make_shared<comm::ProgressEngine>(comm::WaitPolicy::kYield), group);
+      all, std::make_shared<comm::ProgressEngine>(comm::WaitPolicy::kYield), nodes, group);
   test::check_everything(*comm);
   for (const int64_t count : {1025, 50001}) {
     compare_with_threads(*comm, count, DType::kFloat32);
@@ -168,6 +172,8 @@ int main(int argc, char** argv) {
       dlrm::check_across_machines(world, rank % 2, -rank);
     } else if (argc > 1 && std::string_view(argv[1]) == "exhausted") {
       dlrm::check_sums_without_shared_memory(world);
+    } else if (argc > 1 && std::string_view(argv[1]) == "traffic") {
+      dlrm::test::check_node_traffic(world.comm());
     } else if (argc > 1 && std::string_view(argv[1]) == "long") {
       dlrm::check_long_block(world.comm());
     } else {
