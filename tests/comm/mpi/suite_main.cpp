@@ -141,7 +141,7 @@ void check_long_block(Communicator& comm) {
 
 /// Runs the suite as if on several nodes, which share memory only within a node. Ranks of one
 /// `node` are in the order of `place`.
-void check_across_machines(World& world, int node, int place) {
+void check_across_machines(int node, int place) {
   MPI_Comm all = MPI_COMM_NULL, local = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &all);
   MPI_Comm_split(MPI_COMM_WORLD, node, place, &local);
@@ -168,8 +168,8 @@ int main(int argc, char** argv) {
   try {
     if (argc > 1 && std::string_view(argv[1]) == "machines") {
       const int rank = world.rank();
-      dlrm::check_across_machines(world, rank / 3, rank);
-      dlrm::check_across_machines(world, rank % 2, -rank);
+      dlrm::check_across_machines(rank / 3, rank);
+      dlrm::check_across_machines(rank % 2, -rank);
     } else if (argc > 1 && std::string_view(argv[1]) == "exhausted") {
       dlrm::check_sums_without_shared_memory(world);
     } else if (argc > 1 && std::string_view(argv[1]) == "traffic") {

@@ -11,6 +11,9 @@
 #include "dlrm/device/device.h"
 #include "dlrm/wire/message_bytes.h"
 
+#include "comm/chain_choice.h"
+#include "comm/node_layout.h"
+
 namespace dlrm::test {
 namespace {
 
@@ -48,44 +51,68 @@ int64_t sum_of(const std::vector<int64_t>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
 }
 
-/// Each value must enter the sum of another node once, and each sum must reach each other node
-/// once.
-void require_least(Communicator& comm, const Bytes& bytes, int64_t count, int64_t wire_bytes) {
-  const auto nodes = static_cast<int64_t>(bytes.sent.size());
-  const bool one_rank_each = nodes == comm.size();
-  if (nodes == 2 && !one_rank_each) {
-    // Sums of several ranks travel in fp32.
-    require(bytes.sent, {count * 4, count * wire_bytes}, "allreduce sends", count);
-    require(bytes.received, {count * wire_bytes, count * 4}, "allreduce receives", count);
-    return;
+/// Sums of several ranks travel in fp32.
+void require_bytes_of_chain(const Bytes& bytes, int64_t count, int64_t wire_bytes) {
+  std::vector<int64_t> sent, received;
+  for (size_t node = 0; node < bytes.sent.size(); ++node) {
+    const int64_t above = node + 1 < bytes.sent.size(), below = node > 0;
+    sent.push_back(count * (above * 4 + below * wire_bytes));
+    received.push_back(count * (below * 4 + above * wire_bytes));
   }
-  if (!one_rank_each) return;
+  require(bytes.sent, sent, "allreduce sends", count);
+  require(bytes.received, received, "allreduce receives", count);
+}
+
+void require_bytes_of_single_ranks(const Bytes& bytes, int64_t count, int64_t wire_bytes) {
+  const auto nodes = static_cast<int64_t>(bytes.sent.size());
   const bool one_exchange = count * wire_bytes * (nodes - 1) <= kOneExchangeBytes;
-  const int64_t least = (one_exchange ? nodes : 2) * (nodes - 1) * count * wire_bytes;
-  if (sum_of(bytes.sent) != least || sum_of(bytes.received) != least) {
-    throw run_error("allreduce of {} sends {} bytes, not {}", count, sum_of(bytes.sent), least);
+  const int64_t expected = (one_exchange ? nodes : 2) * (nodes - 1) * count * wire_bytes;
+  if (sum_of(bytes.sent) != expected || sum_of(bytes.received) != expected) {
+    throw run_error("allreduce of {} sends {} bytes, not {}", count, sum_of(bytes.sent), expected);
   }
   // The same for every node, but for the rounding of parts.
   const auto [low, high] = std::minmax_element(bytes.sent.begin(), bytes.sent.end());
   if (*high - *low > nodes * wire_bytes) throw run_error("allreduce of {} is uneven", count);
 }
 
+/// The bits of sums depend on the order of ranks.
+float value_at(int rank, int64_t i) {
+  const auto value = static_cast<float>((rank * 7919 + i * 31 + (i >> 9)) % 4093 - 2000);
+  return value * (i % 3 == 0 ? 1e-3f : rank % 2 == 0 ? 1e4f : 1.1f);
+}
+
+float sum_at(int ranks, int64_t i, DType wire) {
+  const auto travelled = [&](float x) {
+    return wire == DType::kBFloat16 ? static_cast<float>(BFloat16(x)) : x;
+  };
+  float sum = travelled(value_at(0, i));
+  for (int q = 1; q < ranks; ++q) sum += travelled(value_at(q, i));
+  return travelled(sum);
+}
+
 void check_allreduce(Communicator& comm, Communicator& host, Stream* stream, Device& device) {
+  const comm::NodeLayout& nodes = *host.node_layout();
   for (const int64_t count : {1, 2, 3, 5, 7, 1001, 8191, 50001, 700001}) {
     for (const DType wire : {DType::kFloat32, DType::kBFloat16}) {
       Array<float> data(device, static_cast<size_t>(count), "values");
-      std::fill(data.view().begin(), data.view().end(), 1.0f);
+      for (int64_t i = 0; i < count; ++i) data.data()[i] = value_at(comm.rank(), i);
       const Bytes bytes =
           traffic_of(host, [&] { comm.start_allreduce<float>(data.view(), wire, stream).wait(); });
-      for (const float sum : data.view()) {
-        if (sum != static_cast<float>(comm.size())) throw run_error("a sum of {} is wrong", count);
+      for (int64_t i = 0; i < count; ++i) {
+        if (data.data()[i] == sum_at(comm.size(), i, wire)) continue;
+        throw run_error("sum {} of {} is wrong on rank {}", i, count, comm.rank());
       }
-      require_least(comm, bytes, count, wire == DType::kFloat32 ? 4 : 2);
+      const int64_t wire_bytes = wire == DType::kFloat32 ? 4 : 2;
+      if (nodes.largest() == 1) {
+        require_bytes_of_single_ranks(bytes, count, wire_bytes);
+      } else if (nodes.nodes() == 2 || comm::chain_pays(nodes, count * 4)) {
+        require_bytes_of_chain(bytes, count, wire_bytes);
+      }
     }
   }
 }
 
-/// The received blocks, which lie in the order of `places`.
+/// The received blocks lie in rank order or backwards.
 void check_gather(Communicator& comm, Communicator& host, Stream* stream, int64_t scale,
                   bool backwards) {
   const std::vector<int> nodes = host.nodes();

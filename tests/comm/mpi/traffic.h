@@ -3,9 +3,9 @@
 
 namespace dlrm::test {
 
-/// Compares the bytes that cross nodes in allreduces, all-gathers and broadcasts with the least
-/// that are possible. For nodes of equal numbers of consecutive ranks. Throws run_error if they
-/// differ. Collective.
+/// Compares allreduces, all-gathers and broadcasts among several nodes with plain loops, and the
+/// bytes that cross nodes with what docs/communication.md says. Ranks of a node follow one another.
+/// Throws run_error if they differ. Collective.
 void check_node_traffic(Communicator& comm);
 
 }  // namespace dlrm::test
