@@ -160,8 +160,16 @@ class Cache(unittest.TestCase):
     def test_counts_the_accesses_of_the_hottest_entries(self):
         accesses = self.measure("--shares", "50")[0]["accesses"]
         self.assertEqual(accesses["entries"], 80000 + 60)
+        # Eight parts of 1000 batches of 8 samples with 7 ids.
+        self.assertEqual(accesses["counted"], 8 * 1000 * 8 * 7)
         self.assertEqual(accesses["shares"], sorted(accesses["shares"]))
         self.assertAlmostEqual(accesses["shares"][-1], 1)
+
+    def test_writes_every_row_of_a_table_that_is_read_in_parts(self):
+        # More than 2^22 values, which are written at once.
+        result, _ = self.measure("--shares", "50", "--set", "model.tables.a.rows=1100000")
+        self.assertEqual(result["accesses"]["entries"], 1100000 + 60)
+        self.assertGreater(result["points"][1]["misses_per_step"], 0)
 
     def test_wrong_shares_are_refused(self):
         for shares in ("0", "101", "10..", "5..1", "1,,2", "x"):

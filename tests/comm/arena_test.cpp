@@ -240,6 +240,22 @@ TEST(ArenaPool, ABlockOfTheSizeInUseBeforeIsKept) {
   pool.release(again);
 }
 
+TEST(ArenaPool, ALargeBlockIsKeptAfterSmallerUses) {
+  Arena arena;
+  ArenaPool pool(arena);
+  const ArenaPool::Block large = pool.acquire(size_t{40} << 20), small = pool.acquire(1 << 20);
+  pool.release(large);
+  pool.release(small);
+  const size_t held = arena.bytes();
+  for (int use = 0; use < 3; ++use) {
+    const ArenaPool::Block again = pool.acquire(1 << 20);
+    EXPECT_EQ(again.data, small.data);
+    pool.release(again);
+  }
+  EXPECT_EQ(arena.bytes(), held);
+  EXPECT_EQ(pool.acquire(size_t{40} << 20).data, large.data);
+}
+
 TEST(ArenaDevice, MemoryOfBothKindsIsCountedAndZeroed) {
   const std::shared_ptr<Device> inner = make_cpu_device();
   Arena arena;

@@ -34,6 +34,9 @@ TEST_P(Collectives, CallsInFlightMayBeAwaitedInAnyOrder) {
 TEST_P(Collectives, DuplicatesKeepTheirCallsApart) {
   run_on_threads(GetParam(), test::check_duplicates);
 }
+TEST_P(Collectives, ARankMayExchangeBlocksWithOneOtherAlone) {
+  run_on_threads(GetParam(), test::check_blocks_of_one_peer);
+}
 TEST_P(Collectives, BuffersMayLieInSharedMemory) {
   run_on_threads(GetParam(), test::check_shared_memory);
 }

@@ -86,6 +86,18 @@ TEST_F(ControlGroups, AQuotaWithoutAPeriodIsNone) {
   EXPECT_EQ(ControlGroup::cpus(root_), 3);
 }
 
+TEST_F(ControlGroups, LinesOfAnotherFormNameNoGroup) {
+  write("/sys/fs/cgroup/cpu.max", "50000 100000\n");
+  write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
+  write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  for (const char* line : {"\n", "5\n", "cpu\n", "5:cpu\n", "5:\n"}) {
+    write("/proc/self/cgroup", line);
+    EXPECT_TRUE(std::isinf(ControlGroup::cpus(root_))) << line;
+  }
+  write("/proc/self/cgroup", "5:cpu\n\n7:cpu:/\n");
+  EXPECT_EQ(ControlGroup::cpus(root_), 0.5);
+}
+
 TEST_F(ControlGroups, TheFileCacheOfAVersion1GroupIsRoom) {
   write("/proc/self/cgroup", "3:memory:/docker/a\n");
   write("/sys/fs/cgroup/memory/docker/a/memory.limit_in_bytes", "500000\n");

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "comm/call.h"
 #include "comm/call_pool.h"
@@ -140,6 +140,23 @@ TEST(CallPool, ALayoutIsZeroAgainForAnyNumberOfRanks) {
   ExchangeLayout again = pool.acquire_layout(2);
   EXPECT_EQ(again.send_bytes.data(), memory);
   for (auto* list : lists(again)) EXPECT_EQ(*list, std::vector<int64_t>(2));
+}
+
+TEST(CallPool, EachReleasedLayoutIsUsedAgainOnce) {
+  CallPool pool;
+  std::vector<ExchangeLayout> layouts;
+  std::vector<const int64_t*> released, acquired;
+  for (int i = 0; i < 3; ++i) layouts.push_back(pool.acquire_layout(4));
+  for (ExchangeLayout& layout : layouts) {
+    released.push_back(layout.receive_offsets.data());
+    pool.release(std::move(layout));
+  }
+  layouts.clear();
+  for (int i = 0; i < 3; ++i) {
+    layouts.push_back(pool.acquire_layout(4));
+    acquired.push_back(layouts.back().receive_offsets.data());
+  }
+  EXPECT_THAT(acquired, testing::UnorderedElementsAreArray(released));
 }
 
 TEST(CallPool, ACallsMemoryIsReusedByTheNext) {

@@ -163,6 +163,26 @@ TEST(StagedMemory, TheSmallestSufficientSlotIsTakenOrTheLargestGrows) {
   EXPECT_EQ(taken(1000, 10), 0);
 }
 
+TEST(StagedMemory, TheSizeOfASlotIsThatOfBothDirections) {
+  const std::shared_ptr<Device> device = make_cpu_device();
+  struct Sizes {
+    int64_t send, receive;
+  };
+  for (const auto& [large, small] :
+       {std::pair{Sizes{100, 400}, Sizes{200, 150}}, std::pair{Sizes{400, 100}, Sizes{150, 200}}}) {
+    Staging staging(*device);
+    auto a = staging.acquire(large.send, large.receive);
+    auto b = staging.acquire(small.send, small.receive);
+    const Staging::Slot *const largest = a.get(), *const smallest = b.get();
+    staging.release(std::move(a));
+    staging.release(std::move(b));
+    auto fits = staging.acquire(50, 50);
+    EXPECT_EQ(fits.get(), smallest);
+    staging.release(std::move(fits));
+    EXPECT_EQ(staging.acquire(450, 450).get(), largest) << "it grows";
+  }
+}
+
 TEST(StagedBlocks, EachByteIsStoredOnce) {
   // Blocks of 4 ranks: two overlap, one is separate, the rank's own one is left out.
   const std::vector<int64_t> bytes{10, 4, 8, 5}, offsets{100, 0, 105, 40};

@@ -221,6 +221,34 @@ void check_duplicates(Communicator& comm) {
   }
 }
 
+void check_blocks_of_one_peer(Communicator& comm) {
+  if (comm.size() < 3) return;
+  const std::unique_ptr<Communicator> other = comm.duplicate();
+  const auto ranks = static_cast<size_t>(comm.size());
+  const auto rank = static_cast<size_t>(comm.rank());
+  const size_t to = (rank + ranks - 1) % ranks, from = (rank + 1) % ranks;
+  for (const int64_t size : {int64_t{3}, int64_t{70001}, int64_t{5}}) {
+    std::vector<int64_t> sent(ranks), received(ranks);
+    sent[to] = received[from] = size;
+    const ExchangeLayout layout = ExchangeLayout::packed(sent, received);
+    std::vector<char> send(static_cast<size_t>(size)), receive(send.size());
+    for (int64_t i = 0; i < size; ++i) {
+      send[static_cast<size_t>(i)] = byte_of(comm.rank(), static_cast<int>(to), i);
+    }
+    Pending call;
+    if (rank != 1) call = comm.start_alltoallv(send.data(), receive.data(), layout);
+    other->barrier();
+    require(rank != 0 || !call.poll(), "a block that is not sent yet", size, comm);
+    other->barrier();
+    if (rank == 1) call = comm.start_alltoallv(send.data(), receive.data(), layout);
+    call.wait();
+    for (int64_t i = 0; i < size; ++i) {
+      const char expected = byte_of(static_cast<int>(from), comm.rank(), i);
+      require(receive[static_cast<size_t>(i)] == expected, "a block of one peer", size, comm);
+    }
+  }
+}
+
 void check_random_interleavings(Communicator& comm) {
   std::mt19937 shared(5);  // the same on every rank: determines the calls
   std::mt19937 own(static_cast<unsigned>(comm.rank()) +
@@ -260,6 +288,7 @@ void check_everything(Communicator& comm) {
   check_bf16_allreduce(comm);
   check_in_flight(comm);
   check_duplicates(comm);
+  check_blocks_of_one_peer(comm);
   check_random_interleavings(comm);
   check_shared_memory(comm);
   check_many_in_flight(comm);

@@ -13,6 +13,8 @@ void check_reductions(Communicator& comm);
 void check_bf16_allreduce(Communicator& comm);
 void check_in_flight(Communicator& comm);
 void check_duplicates(Communicator& comm);
+/// Each rank sends to one other rank alone, and the sender of rank 0's block starts last.
+void check_blocks_of_one_peer(Communicator& comm);
 void check_random_interleavings(Communicator& comm);
 /// Checks small and large buffers, in shared and in ordinary memory.
 void check_shared_memory(Communicator& comm);

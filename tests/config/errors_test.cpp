@@ -39,6 +39,11 @@ INSTANTIATE_TEST_SUITE_P(
              "model.tables.0.rows is \"0\": needs a whole number from 1 to 1099511627776"},
         Case{"Quoted", "train.threads='2'",
              "train.threads is the quoted text \"2\": needs a whole number from 0 to 4096"},
+        Case{"QuotedReal", "train.dense_optimizer.lr='0.1'",
+             "train.dense_optimizer.lr is the quoted text \"0.1\": needs a number from 0 to "
+             "1000000"},
+        Case{"ListForAReal", "train.dense_optimizer.lr=[0.1]",
+             "train.dense_optimizer.lr is a list: needs a number from 0 to 1000000"},
         Case{"NoRows", "model.tables.C1.rows=",
              "model.tables.0.rows is empty: needs a whole number from 1 to 1099511627776"},
         Case{"NotANumber", "train.dense_optimizer.lr=nan",

@@ -68,6 +68,21 @@ TEST_F(CutFile, IsReportedByPrefetchingWorkers) {
   EXPECT_THROW(prefetcher.next(), Error);
 }
 
+TEST_F(CutFile, EachOfSeveralOpenFilesIsGuarded) {
+  open(true);  // leaves guards that are free again
+  std::vector<std::string> paths;
+  std::vector<std::unique_ptr<BatchSource>> sources;
+  for (const char* name : {"b.h5", "c.h5", "d.h5"}) {
+    paths.push_back(folder_ / name);
+    data_.write(paths.back(), data_.samples);
+    sources.push_back(make_batch_source(data_.config(paths.back(), 5000), Split::kTrain, 0, 1));
+  }
+  for (size_t i = 0; i < paths.size(); ++i) {
+    std::filesystem::resize_file(paths[i], 5000);
+    EXPECT_THAT(failure(*sources[i]), AllOf(HasSubstr(paths[i]), HasSubstr("cut short")));
+  }
+}
+
 TEST_F(CutFile, AFileThatIsReplacedOrRemovedCanStillBeRead) {
   const auto source = open(true);
   SmallDataset other = data_;

@@ -106,6 +106,25 @@ TEST(DrawUniform, EachValueIsAWordOfPhilox) {
   }
 }
 
+TEST(Draws, WriteTheRequestedElementsAlone) {
+  constexpr size_t kRoom = 8 * kDrawLanes;
+  const PowerLaw law(1000, 1.05);
+  for (const uint64_t first : {uint64_t{0}, uint64_t{1}, 4 * uint64_t{kDrawLanes}}) {
+    for (const int64_t count : {int64_t{0}, int64_t{1}, 2 * kDrawLanes - 1, 2 * kDrawLanes,
+                                4 * kDrawLanes - 1, 4 * kDrawLanes, 4 * kDrawLanes + 1}) {
+      std::vector<int64_t> numbers(kRoom, -7);
+      draw_ids(law, 5, 7, first, count, numbers.data());
+      std::vector<float> reals(kRoom, -7);
+      draw_uniform(5, 7, first, count, 1, reals.data());
+      for (size_t i = 0; i < kRoom; ++i) {
+        const bool requested = static_cast<int64_t>(i) < count;
+        ASSERT_EQ(numbers[i] != -7, requested) << first << " " << count << " " << i;
+        ASSERT_EQ(reals[i] != -7, requested) << first << " " << count << " " << i;
+      }
+    }
+  }
+}
+
 TEST(DrawKernels, EveryInstructionSetGivesTheSameBits) {
   std::vector<const DrawKernels*> sets{&draw_kernels_baseline()};
   if (__builtin_cpu_supports("avx2")) sets.push_back(&draw_kernels_avx2());

@@ -62,6 +62,26 @@ TEST(SyntheticSource, SeedAndSplitGiveOtherSamples) {
   EXPECT_NE(samples_of(config, Split::kTrain, 1), train);
 }
 
+TEST(SyntheticSource, EachFeatureOfATableHasItsOwnHotnessAndIds) {
+  RunConfig config = synthetic_config(20, 20);
+  TableConfig& table = config.model.tables[0];
+  table.features = {
+      {"first", 2, Pooling::kSum}, {"second", 5, Pooling::kSum}, {"third", 2, Pooling::kSum}};
+  Batch batch;
+  make_batch_source(config, Split::kTrain, 0, 1)->load(0, batch);
+  const std::vector<int64_t> hotness{2, 5, 2, 1, 3};  // those of the other tables follow
+  ASSERT_EQ(batch.offsets.size(), 5u * 20 + 1);
+  std::vector<std::vector<int64_t>> ids;
+  for (size_t f = 0; f < 5; ++f) {
+    for (size_t i = 20 * f; i < 20 * (f + 1); ++i) {
+      EXPECT_EQ(batch.offsets[i + 1] - batch.offsets[i], hotness[f]) << f;
+    }
+    ids.emplace_back(batch.ids.begin() + batch.offsets[20 * f],
+                     batch.ids.begin() + batch.offsets[20 * (f + 1)]);
+  }
+  EXPECT_NE(ids[0], ids[2]);
+}
+
 TEST(SyntheticSource, TheTestSplitIsATenthButAtLeastABatch) {
   const auto tests = [](int64_t samples, int64_t batch) {
     return make_batch_source(synthetic_config(samples, batch), Split::kTest, 0, 1)->plan().samples;

@@ -116,6 +116,31 @@ TEST_P(BagScans, OffsetsThatFallOrLeaveTheIdsAreRefused) {
   EXPECT_EQ(error(), expected);
 }
 
+/// Only offsets are read, so the ids need no memory.
+TEST_P(BagScans, AFeatureHasAtMostTwoToThe31MinusOneIds) {
+  const int64_t most = std::numeric_limits<int32_t>::max();
+  for (const size_t feature : {0, 2, 3}) {
+    for (const int64_t count : {most, most + 1}) {
+      std::vector<int64_t> offsets(feature + 1, 0);
+      offsets.resize(5, count);
+      const LocalBags many{{0, 1}, 1, {ids_.data(), static_cast<size_t>(count)}, offsets};
+      std::vector<BagScan> scans;
+      std::string error = "none";
+      try {
+        scan_offsets(layout_, many, GetParam(), scans);
+      } catch (const Error& refused) {
+        EXPECT_EQ(refused.code(), ExitCode::kUsage);
+        error = refused.what();
+      }
+      EXPECT_EQ(error, count == most
+                           ? "none"
+                           : fmt::format("feature {}: 2147483648 ids in one rank's part of a "
+                                         "batch; at most 2^31 - 1 fit",
+                                         layout_.features[feature].name));
+    }
+  }
+}
+
 TEST_P(BagScans, AnotherNumberOfOffsetsIsRefused) {
   const std::vector<int64_t> good = offsets_;
   for (const size_t size : {good.size() - 1, good.size() + 1, size_t{0}}) {

@@ -75,6 +75,26 @@ TEST_F(CachedTables, TheSummaryAddsUpTheCachesOfAllRanks) {
   }
 }
 
+TEST_F(CachedTables, TheSummaryHasTheTimesOfTheRankThatCaches) {
+  write_file(path("plan.json"), R"({
+    "world": 2,
+    "shards": [
+      {"table": "tiny", "rows": [0, 3], "columns": [0, 8], "rank": 0},
+      {"table": "middle", "rows": [0, 500], "columns": [0, 8], "rank": 0},
+      {"table": "big", "rows": [0, 4001], "columns": [0, 8], "rank": 1, "tier": "cached"}
+    ],
+    "data_parallel": []
+  })");
+  const Outcome outcome = train(2, kCached);
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const nlohmann::json cache =
+      nlohmann::json::parse(read_file(path("run/summary.json"))).at("cache");
+  for (const char* name : {"rows", "misses", "reads", "fetched_bytes", "written_bytes",
+                           "place_seconds", "fetch_seconds", "write_seconds"}) {
+    EXPECT_GT(cache.at(name), 0) << name;
+  }
+}
+
 TEST_F(CachedTables, ACachedRunContinuesWhereAResidentOneStopped) {
   write_file(path("plan.json"), kPlan);
   write_file(path("resident.json"), resident_plan());

@@ -131,6 +131,40 @@ TEST_F(Hdf5File, AFailureNamesTheFileAndTheObject) {
   }
 }
 
+TEST_F(Hdf5File, WhatExistsOrMayNotBeWrittenIsNotMade) {
+  const auto error_of = [](const std::function<void()>& call) -> std::string {
+    try {
+      call();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kFailure);
+      return error.what();
+    }
+    return "none";
+  };
+  const std::vector<VirtualPart> parts{{{0, 3}, {0, 1}, "b.h5", "/values"}};
+  {
+    File file = File::create(path("a.h5"), {.checksums = true});
+    file.create_dataset("/values", Type::kFloat32, {3});
+    file.create_virtual("/shown", {3}, parts);
+    for (const std::string name : {"/values", "/shown"}) {
+      const std::string expected = path("a.h5") + ": HDF5 cannot create " + name + ": ";
+      EXPECT_THAT(error_of([&] { file.create_dataset(name, Type::kFloat32, {3}); }),
+                  HasSubstr(expected));
+      EXPECT_THAT(error_of([&] { file.create_virtual(name, {3}, parts); }), HasSubstr(expected));
+    }
+  }
+  File file = File::open(path("a.h5"));
+  EXPECT_THAT(error_of([&] { file.create_dataset("/x", Type::kFloat32, {3}); }),
+              HasSubstr("cannot create /x: "));
+  EXPECT_THAT(error_of([&] { file.create_virtual("/y", {3}, parts); }),
+              HasSubstr("cannot create /y: "));
+  for (const std::function<void()>& set : std::vector<std::function<void()>>{
+           [&] { file.set_integer("z", 1); }, [&] { file.set_unsigned_integer("z", 1); },
+           [&] { file.set_text("z", "1"); }, [&] { file.set_fixed_text("z", "1"); }}) {
+    EXPECT_THAT(error_of(set), HasSubstr("cannot write attribute z: "));
+  }
+}
+
 /// From version 2 on, metadata have checksums.
 TEST_F(Hdf5File, MetadataHaveChecksumsOnRequest) {
   for (const bool checksums : {false, true}) {

@@ -80,6 +80,31 @@ TEST(Divisions, PartsAreNoNarrowerThanAllowed) {
   EXPECT_EQ(Divisions(config, config.model.tables[0], cost, {16}).cheapest(0).cut.columns, 2);
 }
 
+TEST(Divisions, OfTablesThatDifferInOnePropertyAreTheirOwn) {
+  const TableConfig base = table("base", 1 << 20, 64, {4, 2});
+  std::vector<TableConfig> others(5, base);
+  others[0].rows *= 2;
+  others[1].dim *= 2;
+  others[2].dtype = DType::kBFloat16;
+  others[3].features[1].hotness = 9;
+  others[4].features.push_back(base.features[1]);
+  for (size_t t = 0; t < others.size(); ++t) others[t].name = fmt::format("other{}", t);
+  RunConfig config = config_of({base}, 4096);
+  config.model.tables.insert(config.model.tables.end(), others.begin(), others.end());
+  const CostModel cost(config, 16, {});
+  TableDivisions together(config, cost);
+  for (const TableConfig& each : config.model.tables) together.add(each, {16, kAnySize});
+  const std::vector<Division> found = together.cheapest(0);
+  ASSERT_EQ(found.size(), 6u);
+  for (size_t t = 0; t < found.size(); ++t) {
+    const Division own =
+        Divisions(config, config.model.tables[t], cost, {16, kAnySize}).cheapest(0);
+    EXPECT_EQ(found[t].total, own.total) << t;
+    EXPECT_EQ(found[t].part, own.part) << t;
+    if (t > 0) EXPECT_NE(found[t].total, found[0].total) << t;
+  }
+}
+
 TEST(Bound, OfEqualTablesOnAsManyRanksIsATable) {
   std::vector<TableConfig> tables;
   for (int t = 0; t < 6; ++t) tables.push_back(table(fmt::format("t{}", t), 1000000, 64));

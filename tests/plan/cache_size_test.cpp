@@ -143,6 +143,25 @@ TEST(CachedTiers, OwnSizesAreBytesOrSharesOfTheRowsOnARank) {
   EXPECT_EQ(cached(2, 1)[1].own_bytes, 1024);
 }
 
+TEST(CachedTiers, ASizeInBytesIsAShareOfRowsWithTheirState) {
+  RunConfig config = config_of({table("a", 65536, 16), table("b", 65536, 16)}, 64);
+  config.memory.tier = MemoryTier::kCached;
+  config.memory.cached.fast = "1MiB";
+  config.memory.cached.tables = {{"b", "512KiB"}};
+  for (const auto& [rule, bytes_per_row] : {std::pair{OptimizerRule::kSgd, 64},
+                                            {OptimizerRule::kRowwiseAdagrad, 64 + 4},
+                                            {OptimizerRule::kAdagrad, 2 * 64},
+                                            {OptimizerRule::kAdam, 3 * 64}}) {
+    config.train.sparse_optimizer.type = rule;
+    EXPECT_DOUBLE_EQ(cached_share(config, config.model.tables[0]), 16.0 / bytes_per_row);
+    EXPECT_DOUBLE_EQ(cached_share(config, config.model.tables[1]), 8.0 / bytes_per_row);
+  }
+  config.memory.cached.fast = "1GiB";
+  EXPECT_EQ(cached_share(config, config.model.tables[0]), 1);
+  config.memory.tables = {{"b", MemoryTier::kDevice}, {"a", MemoryTier::kDevice}};
+  EXPECT_EQ(cached_share(config, config.model.tables[0]), 1) << "no other table shares the size";
+}
+
 TEST(CachedTiers, TablesUnderOneMebibyteStayResident) {
   RunConfig config = cached_config();
   for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {

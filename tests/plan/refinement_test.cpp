@@ -92,6 +92,20 @@ TEST(Refinement, NoRankGetsMoreThanTheLimit) {
   EXPECT_LT(more.most_seconds(), refined.most_seconds());
 }
 
+/// Columns of four floats are too narrow to be cut, so rows move.
+TEST(Refinement, AsManyRowsMoveAsTheOtherRankHasRoomFor) {
+  const Start start({table("narrow", 1 << 20, 4, {30})}, 2, {0});
+  const double bytes = start.pieces[0].bytes, seconds = start.pieces[0].seconds;
+  for (const double room : {0.1, 0.3, 0.7}) {
+    Refinement refined = start.refinement();
+    refined.lower_seconds(0, room * bytes);
+    ASSERT_EQ(refined.pieces().size(), 2u) << room;
+    const double moved = std::min(room, 0.5);
+    EXPECT_NEAR(refined.pieces()[1].bytes / bytes, moved, 0.05) << room;
+    EXPECT_NEAR(refined.most_seconds() / seconds, 1 - moved, 0.05) << room;
+  }
+}
+
 TEST(Refinement, BytesAreSpreadWithinTheSeconds) {
   const Start start({table("large", 50000000, 16), table("hot", 1000, 16, {100})}, 2, {0, 1});
   const double seconds = std::max(start.pieces[0].seconds, start.pieces[1].seconds);

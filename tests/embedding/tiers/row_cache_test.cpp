@@ -114,6 +114,14 @@ TEST_F(OneCache, MoreRowsThanABufferHoldsAreWrittenAndRead) {
   EXPECT_EQ(read[after], values[static_cast<size_t>((border + kSome) * kColumns)]);
 }
 
+TEST_F(OneCache, TheTableOfAShardHasARowForEachSlot) {
+  const auto cache = make(20, 3);
+  const RowTable table = cache->rows_of(0, [] {})->table();
+  EXPECT_EQ(table.rows, 3);
+  EXPECT_EQ(table.width, kWidth);
+  EXPECT_EQ(cache->rows(), 20);
+}
+
 TEST_F(OneCache, InitialRowsForgetWhatWasWritten) {
   const auto cache = make(20, 3);
   const auto rows = cache->rows_of(0, [] {});
