@@ -117,31 +117,41 @@ void write_all_rows(Trainer& trainer) {
   }
 }
 
+void run_timed(Training& training, const std::vector<Batch>& part, CacheSpeed& speed) {
+  const double begin = now_seconds(), cpu_begin = process_cpu_seconds();
+  training.run(part);
+  speed.seconds += now_seconds() - begin;
+  speed.cpu_seconds += process_cpu_seconds() - cpu_begin;
+  speed.steps += std::ssize(part);
+  for (const Batch& batch : part) speed.samples += batch.size();
+}
+
 void measure(const CacheOptions& options, const RunConfig& config, Surroundings& s,
-             CachePoint& point) {
+             Training& resident, CachePoint& point) {
   Training training(s, config, options.whole_step);
-  if (!point.policy.empty()) write_all_rows(training.trainer());
+  write_all_rows(training.trainer());
   Stream stream(config);
-  for (double warm = 0; warm < options.warm_up;) {
-    const std::vector<Batch>& part = stream.next_part();
-    const double begin = now_seconds();
-    training.run(part);
-    warm += now_seconds() - begin;
+  resident.run(stream.next_part());
+  for (CacheSpeed warm; warm.seconds < options.warm_up;) {
+    run_timed(training, stream.next_part(), warm);
   }
-  const auto counters = [&] {
+  const auto counters = [&] {  // none if a slot for each row leaves no table to move
     return training.trainer().embeddings().cache_counters().value_or(CacheCounters());
   };
   const CacheCounters before = counters();
-  while (point.seconds < options.seconds || point.steps == 0) {
+  while (point.speed.seconds < options.seconds || point.speed.steps == 0) {
     const std::vector<Batch>& part = stream.next_part();
-    const double begin = now_seconds(), cpu_begin = process_cpu_seconds();
-    training.run(part);
-    point.seconds += now_seconds() - begin;
-    point.cpu_seconds += process_cpu_seconds() - cpu_begin;
-    point.steps += static_cast<int64_t>(part.size());
-    for (const Batch& batch : part) point.samples += batch.size();
+    run_timed(resident, part, point.resident);
+    run_timed(training, part, point.speed);
   }
   point.cache = counters() - before;
+}
+
+void add(CacheSpeed& sum, const CacheSpeed& speed) {
+  sum.steps += speed.steps;
+  sum.samples += speed.samples;
+  sum.seconds += speed.seconds;
+  sum.cpu_seconds += speed.cpu_seconds;
 }
 
 /// Bytes of a record of the table with most bytes.
@@ -200,17 +210,18 @@ AccessCounts count_accesses(const RunConfig& config) {
 }
 
 /// The limits of the point's speed.
-void add_limits(CachePoint& point, const CachePoint& resident, const RecordRate& ssd,
-                int64_t record_bytes, const Surroundings& s) {
-  const auto steps = static_cast<double>(point.steps);
-  const double resident_step = resident.seconds / static_cast<double>(resident.steps);
+void add_limits(CachePoint& point, const RecordRate& ssd, int64_t record_bytes,
+                const Surroundings& s) {
+  const auto steps = static_cast<double>(point.speed.steps);
+  const auto resident_steps = static_cast<double>(point.resident.steps);
+  const double resident_step = point.resident.seconds / resident_steps;
   const double reads = static_cast<double>(point.cache.reads) / steps;
   const double step = std::max(resident_step, reads / ssd.rows_read);
   point.limit = resident_step / step;
   if (!s.context.device.host_visible_memory()) return;
   const double writes =
       static_cast<double>(point.cache.written_bytes) / static_cast<double>(record_bytes) / steps;
-  const double cpu_seconds = resident.cpu_seconds / static_cast<double>(resident.steps) +
+  const double cpu_seconds = point.resident.cpu_seconds / resident_steps +
                              reads * ssd.read_cpu_seconds + writes * ssd.write_cpu_seconds;
   point.cpu_limit = resident_step / std::max(step, cpu_seconds / s.threads);
 }
@@ -235,8 +246,8 @@ CacheResult run_cache(Communicator& comm, const CacheOptions& options) {
   CachePoint resident;
   const RankMemory whole = rank_memory(config, make_plan(config, 1, s.execution.plan_options()))[0];
   result.table_bytes = resident.fast_bytes = whole.tables + whole.optimizer_state;
-  s.log.info("resident: {} s", options.seconds);
-  measure(options, config, s, resident);
+  const RunConfig resident_config = config;
+  Training in_turn(s, resident_config, options.whole_step);
   result.points.push_back(resident);
   const bool on_ssd = options.config.memory.cached.backing == "ssd";
   const int64_t record_bytes = largest_record(options.config);
@@ -253,15 +264,18 @@ CacheResult run_cache(Communicator& comm, const CacheOptions& options) {
       point.policy = config.memory.cached.policy = policy;
       point.share = share;
       config.memory.cached.fast = fmt::format("{}%", share);
-      s.log.info("{}, {} of the tables in fast memory: {} s", policy, config.memory.cached.fast,
-                 options.seconds);
+      s.log.info(
+          "{}, {} of the tables in fast memory: {} s, and as many batches with resident tables",
+          policy, config.memory.cached.fast, options.seconds);
       const Plan plan = make_plan(config, 1, s.execution.plan_options());
       point.fast_bytes = rank_memory(config, plan)[0].cache;
-      measure(options, config, s, point);
-      if (on_ssd) add_limits(point, resident, result.ssd, record_bytes, s);
+      measure(options, config, s, in_turn, point);
+      if (on_ssd) add_limits(point, result.ssd, record_bytes, s);
+      add(result.points.front().speed, point.resident);
       result.points.push_back(point);
     }
   }
+  result.points.front().resident = result.points.front().speed;
   return result;
 }
 

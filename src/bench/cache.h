@@ -28,15 +28,23 @@ struct AccessCounts {
   std::vector<double> fractions, shares;
 };
 
+/// Timed training.
+struct CacheSpeed {
+  int64_t steps = 0;
+  int64_t samples = 0;
+  double seconds = 0;
+  double cpu_seconds = 0;  ///< of all threads, in these seconds
+
+  double samples_per_second() const { return static_cast<double>(samples) / seconds; }
+};
+
 /// Training with one fast tier and policy.
 struct CachePoint {
   std::string policy;  ///< empty: all tables resident
   double share = 100;  ///< percent
   double fast_bytes = 0;
-  int64_t steps = 0;
-  int64_t samples = 0;
-  double seconds = 0;
-  double cpu_seconds = 0;  ///< of all threads, in these seconds
+  CacheSpeed speed;
+  CacheSpeed resident;  ///< of the same batches with resident tables, in turn with `speed`
   CacheCounters cache;
   /// The highest ratio to resident tables that the SSD's random reads allow; 1 without one.
   double limit = 1;
@@ -44,7 +52,7 @@ struct CachePoint {
   /// GPU.
   double cpu_limit = 0;
 
-  double samples_per_second() const { return static_cast<double>(samples) / seconds; }
+  double ratio() const { return speed.samples_per_second() / resident.samples_per_second(); }
 };
 
 struct CacheResult {
@@ -53,12 +61,12 @@ struct CacheResult {
   double table_bytes = 0;
   RecordRate ssd;  ///< what the SSD does with records; zeros without one
   AccessCounts accesses;
-  std::vector<CachePoint> points;  ///< the first is resident
+  std::vector<CachePoint> points;  ///< the first is resident, during all others
 };
 
-/// Times training with cached tables at each share and policy, and with resident tables. Every
-/// record is in a slot or in the slower tier beforehand. Samples are made between timed parts. One
-/// rank.
+/// Times training with cached tables at each share and policy, in turn with resident tables: after
+/// some tenths of a second the other one goes on, so that other load slows down both. Every record
+/// is in a slot or in the slower tier beforehand. Samples are made between timed parts. One rank.
 CacheResult run_cache(Communicator& comm, const CacheOptions& options);
 
 /// Parses "1..10" (whole percents) or "10,75". Throws usage_error for anything else.

@@ -24,21 +24,22 @@ double parse_share(const std::string& all, std::string_view text) {
 }
 
 /// The seconds of a timed second in which rows were fetched, and in which steps waited for them.
-double share_of(double seconds, const CachePoint& point) { return seconds / point.seconds; }
+double share_of(double seconds, const CachePoint& point) { return seconds / point.speed.seconds; }
 
-Json point_json(const CachePoint& point, const CachePoint& resident) {
-  const auto steps = static_cast<double>(point.steps);
+Json point_json(const CachePoint& point) {
+  const auto steps = static_cast<double>(point.speed.steps);
   Json json;
   json["policy"] = point.policy.empty() ? "resident" : point.policy;
   json["share"] = point.share;
   json["fast_bytes"] = point.fast_bytes;
-  json["samples_per_second"] = point.samples_per_second();
-  json["ratio"] = point.samples_per_second() / resident.samples_per_second();
+  json["samples_per_second"] = point.speed.samples_per_second();
+  json["resident_samples_per_second"] = point.resident.samples_per_second();
+  json["ratio"] = point.ratio();
   json["limit"] = point.limit;
   if (point.cpu_limit > 0) json["cpu_limit"] = point.cpu_limit;
-  json["seconds"] = point.seconds;
-  json["cpu_seconds"] = point.cpu_seconds;
-  json["steps"] = point.steps;
+  json["seconds"] = point.speed.seconds;
+  json["cpu_seconds"] = point.speed.cpu_seconds;
+  json["steps"] = point.speed.steps;
   json["hit_rate"] = point.cache.hit_rate();
   json["rows_per_step"] = static_cast<double>(point.cache.rows) / steps;
   json["misses_per_step"] = static_cast<double>(point.cache.misses) / steps;
@@ -78,9 +79,7 @@ std::string to_json(const CacheOptions& options, const CacheResult& result) {
                       {"fractions", result.accesses.fractions},
                       {"shares", result.accesses.shares}};
   json["points"] = Json::array();
-  for (const CachePoint& point : result.points) {
-    json["points"].push_back(point_json(point, result.points.front()));
-  }
+  for (const CachePoint& point : result.points) json["points"].push_back(point_json(point));
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -111,10 +110,9 @@ std::string to_table(const CacheOptions& options, const CacheResult& result) {
         "9.1f}"
         "{:>10.2f}\n",
         point.policy.empty() ? "resident" : point.policy, point.share, point.fast_bytes / 0x1p30,
-        100 * point.cache.hit_rate(), point.samples_per_second(),
-        point.samples_per_second() / result.points.front().samples_per_second(), point.limit,
+        100 * point.cache.hit_rate(), point.speed.samples_per_second(), point.ratio(), point.limit,
         point.cpu_limit > 0 ? fmt::format("{:.3f}", point.cpu_limit) : "",
-        static_cast<double>(point.cache.misses) / static_cast<double>(point.steps),
+        static_cast<double>(point.cache.misses) / static_cast<double>(point.speed.steps),
         100 * share_of(point.cache.place_seconds, point),
         100 * share_of(point.cache.fetch_seconds, point),
         100 * share_of(point.cache.write_seconds, point),

@@ -139,7 +139,7 @@ class Cache(unittest.TestCase):
                 self.assertLess(point["hit_rate"], 1)
                 self.assertAlmostEqual(point["hit_rate"], 1 - point["misses_per_step"] / point["rows_per_step"])
                 self.assertGreater(point["fetched_bytes"], 0)
-                self.assertAlmostEqual(point["ratio"], point["samples_per_second"] / points[0]["samples_per_second"])
+                self.assertAlmostEqual(point["ratio"], point["samples_per_second"] / point["resident_samples_per_second"])
                 self.assertTrue(0 < point["cpu_limit"] <= point["limit"] <= 1)
             self.assertGreater(points[1]["misses_per_step"], points[2]["misses_per_step"])
             self.assertEqual(sum(line.startswith(("resident", "lookahead", "lru16")) for line in table.splitlines()), 5)

@@ -43,18 +43,14 @@ CacheResult result() {
   r.accesses = {300, 1000, {0.001, 1}, {0.25, 1}};
   CachePoint resident;
   resident.fast_bytes = 6 * 0x1p30;
-  resident.steps = 10;
-  resident.samples = 640;
-  resident.seconds = 2;
+  resident.speed = resident.resident = {10, 640, 2, 1.5};
   CachePoint cached;
   cached.policy = "lru16";
   cached.share = 12.5;
   cached.fast_bytes = 0.75 * 0x1p30;
-  cached.steps = 8;
-  cached.samples = 512;
-  cached.seconds = 4;
-  cached.limit = 0.625;
-  cached.cpu_seconds = 3.5;
+  cached.speed = {8, 512, 4, 3.5};
+  cached.resident = {16, 1024, 5, 2.5};
+  cached.limit = 0.75;
   cached.cpu_limit = 0.5;
   cached.cache.accesses = 9000;
   cached.cache.rows = 400;
@@ -99,7 +95,7 @@ TEST(CacheReport, HasEveryField) {
   EXPECT_FALSE(all["points"].at(0).contains("cpu_limit"));
   EXPECT_EQ(all["points"].at(1), json::parse(R"({
       "policy": "lru16", "share": 12.5, "fast_bytes": 805306368.0, "samples_per_second": 128.0,
-      "ratio": 0.4, "limit": 0.625, "cpu_limit": 0.5, "seconds": 4.0, "cpu_seconds": 3.5, "steps": 8, "hit_rate": 0.75,
+      "resident_samples_per_second": 204.8, "ratio": 0.625, "limit": 0.75, "cpu_limit": 0.5, "seconds": 4.0, "cpu_seconds": 3.5, "steps": 8, "hit_rate": 0.75,
       "rows_per_step": 50.0, "misses_per_step": 12.5, "reads_per_step": 10.0,
       "fetched_bytes": 12345, "written_bytes": 6789, "place_share": 0.25, "fetch_share": 0.75, "write_share": 0.5,
       "exposed_share": 0.125})"));
@@ -123,8 +119,8 @@ TEST(CacheTable, HasALineForEachPoint) {
               HasSubstr("\nresident         100      6.00   100.00         320   1.000   "
                         "1.000                   0.0      0.0      0.0      0.0      0.00\n"));
   EXPECT_THAT(table,
-              HasSubstr("\nlru16           12.5      0.75    75.00         128   0.400   "
-                        "0.625   0.500          12.5     25.0     75.0     50.0     12.50\n"));
+              HasSubstr("\nlru16           12.5      0.75    75.00         128   0.625   "
+                        "0.750   0.500          12.5     25.0     75.0     50.0     12.50\n"));
   given.whole_step = true;
   r.threads = 1;
   r.ssd = {};
