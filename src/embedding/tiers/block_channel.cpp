@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <numeric>
+#include <utility>
 
 #include "dlrm/core/error.h"
 
@@ -37,90 +38,105 @@ BlockChannel::BlockChannel(BlockFile& file, std::string label, int depth, int64_
   std::iota(free_.begin(), free_.end(), 0);
 }
 
-BlockChannel::~BlockChannel() { drain(); }
+BlockChannel::Read::Read(BlockChannel& channel, View<const BlockRange> ranges, Arrived arrived)
+    : channel_(channel) {
+  job_.transfer = [&channel, ranges](size_t i, int id) {
+    const BlockRange& range = ranges[i];
+    DLRM_CHECK(range.count <= channel.most_blocks_);
+    return BlockTransfer{false, channel.buffer(id), range.count * kBlockBytes,
+                         range.first * kBlockBytes};
+  };
+  job_.ended = [&channel, ranges, arrived = std::move(arrived)](size_t i, int id) {
+    channel.bytes_read_ += ranges[i].count * kBlockBytes;
+    arrived(i, channel.buffer(id));
+  };
+  channel_.start(job_, ranges.size());
+}
 
-void BlockChannel::drain() {
-  count_ = next_;
+BlockChannel::Read::~Read() { channel_.cancel(job_); }
+
+void BlockChannel::write(int64_t first, View<std::byte> data) {
+  const auto size = static_cast<int64_t>(data.size());
+  const auto part = [](size_t i) { return static_cast<int64_t>(i) * kWriteBytes; };
+  Job job;
+  job.transfer = [&](size_t i, int) {
+    return BlockTransfer{true, data.data() + part(i), std::min(kWriteBytes, size - part(i)),
+                         first * kBlockBytes + part(i)};
+  };
+  job.ended = [](size_t, int) {};
+  start(job, static_cast<size_t>((size + kWriteBytes - 1) / kWriteBytes));
+  finish(job);
+  bytes_written_ += size;
+}
+
+void BlockChannel::start(Job& job, size_t count) {
+  job.count = job.left = count;
+  jobs_.push_back(&job);
   try {
-    finish([](size_t, int) {});
+    start_next();
+    queue_->submit();
+  } catch (...) {
+    cancel(job);
+    throw;
+  }
+}
+
+bool BlockChannel::start_next() {
+  for (Job* const job : jobs_) {
+    for (; job->next < job->count; ++job->next) {
+      if (free_.empty()) return false;
+      const int id = free_.back();
+      Pending& pending = pending_[static_cast<size_t>(id)];
+      pending = {job->transfer(job->next, id), job, job->next, kAttempts};
+      queue_->start(id, pending.rest);
+      free_.pop_back();
+    }
+  }
+  return true;
+}
+
+void BlockChannel::finish(Job& job) {
+  while (job.left > 0) {
+    const bool all_started = start_next();
+    const size_t under_way = pending_.size() - free_.size();
+    // A wait for each transfer would take more time than the transfers.
+    complete(all_started ? std::min(job.left, under_way) : std::max<size_t>(under_way / 4, 1));
+  }
+  std::erase(jobs_, &job);
+  if (job.failure) std::rethrow_exception(std::exchange(job.failure, nullptr));
+}
+
+void BlockChannel::cancel(Job& job) {
+  give_up(job);
+  job.ended = [](size_t, int) {};
+  try {
+    finish(job);
   } catch (const std::exception&) {
     // Nobody waits for what was under way.
   }
 }
 
-void BlockChannel::start_read(View<const BlockRange> ranges) {
-  ranges_ = ranges;
-  start(ranges.size(), [this](size_t i, int id) {
-    const BlockRange& range = ranges_[i];
-    DLRM_CHECK(range.count <= most_blocks_);
-    return BlockTransfer{false, buffer(id), range.count * kBlockBytes, range.first * kBlockBytes};
-  });
+void BlockChannel::give_up(Job& job) {
+  job.left -= job.count - job.next;
+  job.count = job.next;
 }
 
-void BlockChannel::finish_read(const Arrived& arrived) {
-  finish([&](size_t i, int id) {
-    bytes_read_ += ranges_[i].count * kBlockBytes;
-    arrived(i, buffer(id));
-  });
-}
-
-void BlockChannel::write(int64_t first, View<std::byte> data) {
-  const auto size = static_cast<int64_t>(data.size());
-  const auto part = [](size_t i) { return static_cast<int64_t>(i) * kWriteBytes; };
-  start(static_cast<size_t>((size + kWriteBytes - 1) / kWriteBytes), [&](size_t i, int) {
-    return BlockTransfer{true, data.data() + part(i), std::min(kWriteBytes, size - part(i)),
-                         first * kBlockBytes + part(i)};
-  });
-  finish([](size_t, int) {});
-  bytes_written_ += size;
-}
-
-void BlockChannel::start(size_t count, std::function<BlockTransfer(size_t, int)> first) {
-  DLRM_CHECK(free_.size() == pending_.size(), "a transfer is under way");
-  first_ = std::move(first);
-  next_ = 0;
-  count_ = count;
-  try {
-    start_next();
-    queue_->submit();
-  } catch (...) {
-    drain();  // here, because only the thread that started them may wait for them
-    throw;
-  }
-}
-
-void BlockChannel::start_next() {
-  for (; next_ < count_ && !free_.empty(); ++next_) {
-    const int id = free_.back();
-    free_.pop_back();
-    Pending& pending = pending_[static_cast<size_t>(id)];
-    pending = {first_(next_, id), next_, kAttempts};
-    queue_->start(id, pending.rest);
-  }
-}
-
-void BlockChannel::finish(const std::function<void(size_t, int)>& ended) {
-  std::exception_ptr failure;
-  while (true) {
-    start_next();
-    const size_t under_way = pending_.size() - free_.size();
-    if (under_way == 0) break;
-    // A wait for each transfer would take more time than the transfers.
-    const size_t needed = next_ < count_ ? std::max<size_t>(under_way / 4, 1) : under_way;
-    completions_.clear();
-    queue_->finish(needed, completions_);
-    for (const auto& [id, result] : completions_) {
-      try {
-        if (!advance(id, result)) continue;
-        if (!failure) ended(pending_[static_cast<size_t>(id)].range, id);
-      } catch (...) {
-        if (!failure) failure = std::current_exception();
-        count_ = next_;  // the others are not started
-      }
-      free_.push_back(id);
+void BlockChannel::complete(size_t count) {
+  completions_.clear();
+  queue_->finish(count, completions_);
+  for (const auto& [id, result] : completions_) {
+    const Pending& pending = pending_[static_cast<size_t>(id)];
+    Job& job = *pending.job;
+    try {
+      if (!advance(id, result)) continue;
+      if (!job.failure) job.ended(pending.number, id);
+    } catch (...) {
+      if (!job.failure) job.failure = std::current_exception();
+      give_up(job);
     }
+    --job.left;
+    free_.push_back(id);
   }
-  if (failure) std::rethrow_exception(failure);
 }
 
 bool BlockChannel::advance(int id, int64_t result) {

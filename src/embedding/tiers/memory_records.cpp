@@ -17,6 +17,12 @@ constexpr int64_t kWordBits = 64;
 /// Rows are far apart in memory. So many rows ahead, a record is brought to the processor.
 constexpr size_t kAhead = 16;
 
+/// The records are there when the read starts.
+class EndedRead final : public RecordRead {
+ public:
+  void finish() override {}
+};
+
 class MemoryRecords final : public RecordStore {
  public:
   MemoryRecords(int64_t rows, int64_t record_bytes, int threads)
@@ -25,7 +31,8 @@ class MemoryRecords final : public RecordStore {
         records_(rows * record_bytes),
         written_((rows + kWordBits - 1) / kWordBits) {}
 
-  void start_read(View<const int64_t> rows, std::byte* out, uint8_t* written) override {
+  std::unique_ptr<RecordRead> start_read(View<const int64_t> rows, std::byte* out,
+                                         uint8_t* written) override {
     const auto start = Clock::now();
     for_record_parts(rows.size(), threads_, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
@@ -36,8 +43,8 @@ class MemoryRecords final : public RecordStore {
       }
     });
     count(traffic_.read, std::count(written, written + rows.size(), 1), start);
+    return std::make_unique<EndedRead>();
   }
-  void finish_read() override {}
 
   void write(View<const int64_t> rows, const std::byte* records) override {
     const auto start = Clock::now();

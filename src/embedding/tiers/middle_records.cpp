@@ -20,9 +20,10 @@ class MiddleRecords final : public RecordStore {
         map_(rows, slots, make_clock()),
         records_(slots * record_bytes) {}
 
-  void start_read(View<const int64_t> rows, std::byte* out, uint8_t* written) override {
-    missing_.clear();
-    positions_.clear();
+  std::unique_ptr<RecordRead> start_read(View<const int64_t> rows, std::byte* out,
+                                         uint8_t* written) override {
+    auto read = std::make_unique<Read>(record_bytes_, out, written);
+    std::vector<int64_t> missing;
     {
       const std::lock_guard lock(mutex_);
       for (size_t i = 0; i < rows.size(); ++i) {
@@ -31,26 +32,15 @@ class MiddleRecords final : public RecordStore {
           written[i] = 1;
           ++found_;
         } else {
-          missing_.push_back(rows[i]);
-          positions_.push_back(i);
+          missing.push_back(rows[i]);
+          read->positions.push_back(i);
         }
       }
     }
-    out_ = out;
-    written_ = written;
-    read_.resize(missing_.size() * record_bytes_);
-    read_written_.resize(missing_.size());
-    slower_->start_read(missing_, read_.data(), read_written_.data());
-  }
-
-  void finish_read() override {
-    slower_->finish_read();
-    for (size_t i = 0; i < positions_.size(); ++i) {
-      written_[positions_[i]] = read_written_[i];
-      if (!read_written_[i]) continue;
-      std::memcpy(out_ + positions_[i] * record_bytes_, read_.data() + i * record_bytes_,
-                  record_bytes_);
-    }
+    read->records.resize(missing.size() * record_bytes_);
+    read->written_here.resize(missing.size());
+    read->slower = slower_->start_read(missing, read->records.data(), read->written_here.data());
+    return read;
   }
 
   void write(View<const int64_t> rows, const std::byte* records) override {
@@ -76,6 +66,30 @@ class MiddleRecords final : public RecordStore {
   std::string description() const override { return "host memory over " + slower_->description(); }
 
  private:
+  /// A read of the records that the slower store has.
+  struct Read final : public RecordRead {
+    Read(size_t bytes, std::byte* to, uint8_t* marks)
+        : record_bytes(bytes), out(to), written(marks) {}
+
+    void finish() override {
+      slower->finish();
+      for (size_t i = 0; i < positions.size(); ++i) {
+        written[positions[i]] = written_here[i];
+        if (!written_here[i]) continue;
+        std::memcpy(out + positions[i] * record_bytes, records.data() + i * record_bytes,
+                    record_bytes);
+      }
+    }
+
+    const size_t record_bytes;
+    std::byte* const out;
+    uint8_t* const written;
+    std::vector<size_t> positions;  ///< of the rows in `out`
+    std::vector<std::byte> records;
+    std::vector<uint8_t> written_here;
+    std::unique_ptr<RecordRead> slower;  // declared last, so that it ends before the records
+  };
+
   /// The record of a row that is here. mutex_ is locked.
   const std::byte* find(int64_t row) {
     const int64_t slot = map_.slot_of(row);
@@ -127,13 +141,6 @@ class MiddleRecords final : public RecordStore {
   std::vector<int64_t> slots_, left_rows_;
   std::vector<SlotChange> changes_;
   std::vector<std::byte> left_;
-  // Of the read under way.
-  std::vector<int64_t> missing_;
-  std::vector<size_t> positions_;
-  std::vector<std::byte> read_;
-  std::vector<uint8_t> read_written_;
-  std::byte* out_ = nullptr;
-  uint8_t* written_ = nullptr;
 };
 
 }  // namespace

@@ -45,31 +45,19 @@ RecordReader::RecordReader(BlockFile& file, const std::string& label, int depth,
                            const RecordLayout& layout, const BlockSums& sums)
     : layout_(layout), sums_(sums), channel_(file, label, depth, most_blocks_of(layout)) {}
 
-void RecordReader::start_read(std::vector<Wanted>& wanted) {
-  std::sort(wanted.begin(), wanted.end(),
+RecordReader::Read::Read(RecordReader& reader, std::vector<Wanted> wanted, Take take)
+    : reader_(reader), wanted_(std::move(wanted)), take_(std::move(take)) {
+  std::sort(wanted_.begin(), wanted_.end(),
             [](const Wanted& a, const Wanted& b) { return a.place < b.place; });
-  add_ranges(wanted);
-  channel_.start_read(ranges_);
-}
-
-void RecordReader::finish_read(const std::vector<Wanted>& wanted, const Take& take) {
-  channel_.finish_read([&](size_t i, const std::byte* data) {
-    take_range(View<const Wanted>(wanted).subspan(begins_[i], begins_[i + 1] - begins_[i]),
-               ranges_[i], data, take);
-  });
-}
-
-void RecordReader::add_ranges(View<const Wanted> wanted) {
-  ranges_.clear();
-  begins_.clear();
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const int64_t offset = layout_.offset(wanted[i].place);
+  const RecordLayout& layout = reader_.layout_;
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    const int64_t offset = layout.offset(wanted_[i].place);
     const int64_t first = offset / kBlockBytes;
-    const int64_t end = (offset + layout_.record_bytes - 1) / kBlockBytes + 1;
+    const int64_t end = (offset + layout.record_bytes - 1) / kBlockBytes + 1;
     if (!ranges_.empty()) {
       BlockRange& last = ranges_.back();
       if (first <= last.first + last.count + kMostGap &&
-          end - last.first <= channel_.most_blocks()) {
+          end - last.first <= reader_.channel_.most_blocks()) {
         last.count = std::max(last.count, end - last.first);
         continue;
       }
@@ -77,20 +65,24 @@ void RecordReader::add_ranges(View<const Wanted> wanted) {
     ranges_.push_back({first, end - first});
     begins_.push_back(i);
   }
-  begins_.push_back(wanted.size());
+  begins_.push_back(wanted_.size());
+  read_ = std::make_unique<BlockChannel::Read>(
+      reader_.channel_, ranges_,
+      [this](size_t range, const std::byte* data) { arrived(range, data); });
 }
 
-void RecordReader::take_range(View<const Wanted> wanted, const BlockRange& range,
-                              const std::byte* data, const Take& take) const {
+void RecordReader::Read::arrived(size_t number, const std::byte* data) const {
+  const RecordLayout& layout = reader_.layout_;
+  const BlockRange& range = ranges_[number];
   int64_t checked = range.first;  // all wanted blocks before
-  for (const Wanted& record : wanted) {
-    const int64_t offset = layout_.offset(record.place);
-    const int64_t end = (offset + layout_.record_bytes - 1) / kBlockBytes + 1;
+  for (size_t i = begins_[number]; i < begins_[number + 1]; ++i) {
+    const int64_t offset = layout.offset(wanted_[i].place);
+    const int64_t end = (offset + layout.record_bytes - 1) / kBlockBytes + 1;
     for (int64_t b = std::max(checked, offset / kBlockBytes); b < end; ++b) {
-      sums_.check(b, data + (b - range.first) * kBlockBytes);
+      reader_.sums_.check(b, data + (b - range.first) * kBlockBytes);
     }
     checked = std::max(checked, end);
-    take(record.tag, data + offset - range.first * kBlockBytes);
+    take_(wanted_[i].tag, data + offset - range.first * kBlockBytes);
   }
 }
 
@@ -98,18 +90,19 @@ void RecordReader::read_rows(int64_t segment, std::vector<uint32_t>& rows) {
   rows.resize(static_cast<size_t>(layout_.segment_records));
   const int64_t first = segment * layout_.segment_blocks + layout_.data_blocks;
   const int64_t end = (segment + 1) * layout_.segment_blocks;
-  ranges_.clear();
+  std::vector<BlockRange> ranges;
   for (int64_t b = first; b < end; b += channel_.most_blocks()) {
-    ranges_.push_back({b, std::min(channel_.most_blocks(), end - b)});
+    ranges.push_back({b, std::min(channel_.most_blocks(), end - b)});
   }
-  channel_.read(ranges_, [&](size_t i, const std::byte* data) {
-    const BlockRange& range = ranges_[i];
+  BlockChannel::Read read(channel_, ranges, [&](size_t i, const std::byte* data) {
+    const BlockRange& range = ranges[i];
     for (int64_t b = 0; b < range.count; ++b) sums_.check(range.first + b, data + b * kBlockBytes);
     const auto from = static_cast<size_t>((range.first - first) * kBlockBytes);
     const size_t size = std::min(rows.size() * sizeof(uint32_t) - from,
                                  static_cast<size_t>(range.count * kBlockBytes));
     std::memcpy(reinterpret_cast<std::byte*>(rows.data()) + from, data, size);
   });
+  read.finish();
 }
 
 }  // namespace dlrm

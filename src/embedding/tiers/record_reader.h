@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,31 +38,35 @@ class RecordReader {
   RecordReader(BlockFile& file, const std::string& label, int depth, const RecordLayout& layout,
                const BlockSums& sums);
 
-  /// Reads the records of distinct places and sorts them by place. Each block is read once. Blocks
-  /// that are close to each other make one transfer. Calls take(tag, record) in any order.
   using Take = std::function<void(uint32_t tag, const std::byte* record)>;
-  void read(std::vector<Wanted>& wanted, const Take& take) {
-    start_read(wanted);
-    finish_read(wanted, take);
-  }
-  /// The two parts of read().
-  void start_read(std::vector<Wanted>& wanted);
-  void finish_read(const std::vector<Wanted>& wanted, const Take& take);
+  /// Records that are read. Ended unfinished, it waits for the transfers under way.
+  class Read {
+   public:
+    /// Starts to read the records of distinct places. Each block is read once. Blocks that are
+    /// close to each other make one transfer. Calls take(tag, record) in any order, during finish()
+    /// of this read or another one of the reader.
+    Read(RecordReader& reader, std::vector<Wanted> wanted, Take take);
+    void finish() { read_->finish(); }
+
+   private:
+    void arrived(size_t range, const std::byte* data) const;
+
+    RecordReader& reader_;
+    std::vector<Wanted> wanted_;  ///< by place
+    const Take take_;
+    std::vector<BlockRange> ranges_;
+    std::vector<size_t> begins_;  ///< of a range's records in wanted_, then their number
+    std::unique_ptr<BlockChannel::Read> read_;  // declared last, so that it ends first
+  };
   /// The row numbers of a sealed segment's records.
   void read_rows(int64_t segment, std::vector<uint32_t>& rows);
 
   BlockChannel& channel() { return channel_; }
 
  private:
-  void add_ranges(View<const Wanted> wanted);
-  void take_range(View<const Wanted> wanted, const BlockRange& range, const std::byte* data,
-                  const Take& take) const;
-
   const RecordLayout& layout_;
   const BlockSums& sums_;
   BlockChannel channel_;
-  std::vector<BlockRange> ranges_;
-  std::vector<size_t> begins_;  // of a range's records in `wanted`, then their number
 };
 
 }  // namespace dlrm

@@ -19,6 +19,14 @@ struct TierTraffic {
   int64_t found_in_middle = 0;  ///< records that a read found in a middle tier, not in `read`
 };
 
+/// A read of records that was started. Ended unfinished, it waits for the transfers under way.
+class RecordRead {
+ public:
+  virtual ~RecordRead() = default;
+  /// Waits until the records are there.
+  virtual void finish() = 0;
+};
+
 /// The slower tier of a slice's rows: whole records (weights and optimizer state) by row number.
 /// One thread may read while another writes, but not the same row. A failure is a run_error. After
 /// it every call throws the same error.
@@ -28,14 +36,13 @@ class RecordStore {
   /// Reads the records of distinct rows to out [rows.size()][record_bytes]. written[i] is 0 if the
   /// row was never written. Its bytes in `out` are then unspecified.
   void read(View<const int64_t> rows, std::byte* out, uint8_t* written) {
-    start_read(rows, out, written);
-    finish_read();
+    start_read(rows, out, written)->finish();
   }
-  /// The two parts of read(). `out` and `written` must stay between them. So one thread reads from
-  /// many stores at the same time, but has at most one read of each under way. None is after an
-  /// error.
-  virtual void start_read(View<const int64_t> rows, std::byte* out, uint8_t* written) = 0;
-  virtual void finish_read() = 0;
+  /// Starts a read, so that one thread has reads of many stores, and several of one, under way at
+  /// the same time. `out` and `written` must stay until it is finished. The thread that started it
+  /// finishes it, before another thread starts one.
+  virtual std::unique_ptr<RecordRead> start_read(View<const int64_t> rows, std::byte* out,
+                                                 uint8_t* written) = 0;
   /// Writes records [rows.size()][record_bytes] of distinct rows.
   virtual void write(View<const int64_t> rows, const std::byte* records) = 0;
   /// Forgets all records.

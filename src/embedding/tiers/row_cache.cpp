@@ -75,16 +75,16 @@ void RowCache::scatter(const std::byte* records, View<const int64_t> slots,
 
 std::shared_ptr<WriteBack> RowCache::evict(View<const SlotChange> changes) {
   auto evicted = std::make_shared<WriteBack>();
-  slots_.clear();
+  leaving_.clear();
   for (const SlotChange& change : changes) {
     if (change.evicted < 0 || !change.dirty) continue;
     evicted->rows.push_back(change.evicted);
-    slots_.push_back(change.slot);
+    leaving_.push_back(change.slot);
   }
   if (evicted->rows.empty()) return nullptr;
   const auto bytes = static_cast<size_t>(layout_.bytes());
   evicted->records.resize(evicted->rows.size() * bytes);
-  gather(slots_, evicted->records.data());
+  gather(leaving_, evicted->records.data());
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < evicted->rows.size(); ++i) {
     evicted_[evicted->rows[i]] = evicted->records.data() + i * bytes;
@@ -92,33 +92,41 @@ std::shared_ptr<WriteBack> RowCache::evict(View<const SlotChange> changes) {
   return evicted;
 }
 
-void RowCache::start_fetch(View<const SlotChange> changes) {
-  rows_.clear();
-  slots_.clear();
-  forwarded_rows_.clear();
-  forwarded_slots_.clear();
-  forwarded_.clear();
+std::unique_ptr<RowCache::Fetch> RowCache::start_fetch(View<const SlotChange> changes) {
+  auto fetch = std::make_unique<Fetch>();
+  if (!spare_.empty()) {
+    fetch = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  for (std::vector<int64_t>* list :
+       {&fetch->rows, &fetch->slots, &fetch->forwarded_rows, &fetch->forwarded_slots}) {
+    list->clear();
+  }
+  fetch->forwarded.clear();
   {
     const std::lock_guard lock(mutex_);
     for (const SlotChange& change : changes) {
       const auto found = evicted_.find(change.row);
       if (found != evicted_.end()) {
-        forwarded_.insert(forwarded_.end(), found->second, found->second + layout_.bytes());
-        forwarded_rows_.push_back(change.row);
-        forwarded_slots_.push_back(change.slot);
+        fetch->forwarded.insert(fetch->forwarded.end(), found->second,
+                                found->second + layout_.bytes());
+        fetch->forwarded_rows.push_back(change.row);
+        fetch->forwarded_slots.push_back(change.slot);
       } else {
-        rows_.push_back(change.row);
-        slots_.push_back(change.slot);
+        fetch->rows.push_back(change.row);
+        fetch->slots.push_back(change.slot);
       }
     }
   }
-  start_read(rows_);
+  start_read(*fetch);
+  return fetch;
 }
 
-void RowCache::finish_fetch() {
-  scatter(forwarded_.data(), forwarded_slots_, forwarded_rows_);
-  finish_read(rows_);
-  scatter(records_.data(), slots_, rows_);
+void RowCache::finish_fetch(std::unique_ptr<Fetch> fetch) {
+  scatter(fetch->forwarded.data(), fetch->forwarded_slots, fetch->forwarded_rows);
+  finish_read(*fetch);
+  scatter(fetch->records.data(), fetch->slots, fetch->rows);
+  spare_.push_back(std::move(fetch));
 }
 
 void RowCache::write(const WriteBack& evicted) {
@@ -134,25 +142,24 @@ void RowCache::write(const WriteBack& evicted) {
   }
 }
 
-void RowCache::read_or_draw(View<const int64_t> rows) {
-  start_read(rows);
-  finish_read(rows);
+void RowCache::start_read(Fetch& fetch) {
+  const size_t bytes = fetch.rows.size() * static_cast<size_t>(layout_.bytes());
+  if (fetch.records.size() < bytes) fetch.records.resize(bytes);
+  fetch.written.resize(fetch.rows.size());
+  fetch.read = store_->start_read(fetch.rows, fetch.records.data(), fetch.written.data());
 }
 
-void RowCache::start_read(View<const int64_t> rows) {
+void RowCache::finish_read(Fetch& fetch) {
+  fetch.read->finish();
+  fetch.read.reset();
   const auto bytes = static_cast<size_t>(layout_.bytes());
-  if (records_.size() < rows.size() * bytes) records_.resize(rows.size() * bytes);
-  written_.resize(rows.size());
-  store_->start_read(rows, records_.data(), written_.data());
-}
-
-void RowCache::finish_read(View<const int64_t> rows) {
-  store_->finish_read();
-  const auto bytes = static_cast<size_t>(layout_.bytes());
-  for_record_parts(rows.size(), stream_ ? stream_->threads() : 1, [&](size_t begin, size_t end) {
+  const size_t count = fetch.rows.size();
+  for_record_parts(count, stream_ ? stream_->threads() : 1, [&](size_t begin, size_t end) {
     std::vector<float> values;
     for (size_t i = begin; i < end; ++i) {
-      if (!written_[i]) layout_.initial(rows[i], values, records_.data() + i * bytes);
+      if (!fetch.written[i]) {
+        layout_.initial(fetch.rows[i], values, fetch.records.data() + i * bytes);
+      }
     }
   });
 }
@@ -189,21 +196,21 @@ class RowCache::Rows final : public RowStore {
       each_record(begin, end, [&](int64_t row, std::byte* record) {
         field.write(in + (row - first) * field.columns, record + field.at);
       });
-      for (const int64_t slot : cache_.slots_) cache_.map_.mark_dirty(slot);
-      cache_.scatter(held_.data(), cache_.slots_, held_rows_);
+      for (const int64_t slot : held_slots_) cache_.map_.mark_dirty(slot);
+      cache_.scatter(held_.data(), held_slots_, held_rows_);
       write_back();
     });
     if (cache_.stream_) cache_.stream_->finish();
   }
 
  private:
-  /// Puts the rows of records_ into empty slots, and the rest into the store.
+  /// Puts the rows of stored_ into empty slots, and the rest into the store.
   void write_back() {
     const auto bytes = static_cast<size_t>(cache_.record_bytes());
     std::vector<int64_t> others, filled, slots;
     std::vector<std::byte> records;
-    for (size_t i = 0; i < cache_.rows_.size(); ++i) {
-      const int64_t row = cache_.rows_[i], slot = cache_.map_.fill(row);
+    for (size_t i = 0; i < stored_.rows.size(); ++i) {
+      const int64_t row = stored_.rows[i], slot = cache_.map_.fill(row);
       if (slot >= 0) {
         records.insert(records.end(), record(i), record(i + 1));
         filled.push_back(row);
@@ -228,25 +235,28 @@ class RowCache::Rows final : public RowStore {
     for (int64_t begin = first; begin < first + count; begin += rows) {
       work(begin, std::min(begin + rows, first + count));
     }
+    held_ = {};
+    stored_ = {};
   }
-  /// Reads the records of the rows [begin, end): of those in slots to held_, of the others to the
-  /// cache's records_.
+  /// Reads the records of the rows [begin, end): of those in slots to held_, of the others to
+  /// stored_.
   void find(int64_t begin, int64_t end) {
-    cache_.rows_.clear();
-    cache_.slots_.clear();
+    stored_.rows.clear();
+    held_slots_.clear();
     held_rows_.clear();
     for (int64_t row = begin; row < end; ++row) {
       const int64_t slot = cache_.map_.slot_of(row);
       if (slot < 0) {
-        cache_.rows_.push_back(row);
+        stored_.rows.push_back(row);
         continue;
       }
-      cache_.slots_.push_back(slot);
+      held_slots_.push_back(slot);
       held_rows_.push_back(row);
     }
     held_.resize(held_rows_.size() * static_cast<size_t>(cache_.record_bytes()));
-    cache_.gather(cache_.slots_, held_.data());
-    cache_.read_or_draw(cache_.rows_);
+    cache_.gather(held_slots_, held_.data());
+    cache_.start_read(stored_);
+    cache_.finish_read(stored_);
   }
   /// Calls visit(row, record) for the rows [begin, end) that find() has read.
   template <class Visit>
@@ -258,15 +268,16 @@ class RowCache::Rows final : public RowStore {
       visit(row, is_held ? held_.data() + bytes * held++ : record(stored++));
     }
   }
-  std::byte* record(size_t i) const {
-    return cache_.records_.data() + i * static_cast<size_t>(cache_.record_bytes());
+  std::byte* record(size_t i) {
+    return stored_.records.data() + i * static_cast<size_t>(cache_.record_bytes());
   }
 
   RowCache& cache_;
   const size_t shard_;
   const std::function<void()> settle_;
-  std::vector<int64_t> held_rows_;  ///< in the slots slots_ of the cache
+  std::vector<int64_t> held_rows_, held_slots_;  ///< of the rows in slots
   std::vector<std::byte> held_;
+  Fetch stored_;  ///< of the others
 };
 
 std::unique_ptr<RowStore> RowCache::rows_of(size_t shard, std::function<void()> settle) {

@@ -53,10 +53,19 @@ class RowCache {
   /// Takes the dirty rows of `changes` out of their slots. They are forwarded from the result until
   /// it is written. Null if there are none.
   std::shared_ptr<WriteBack> evict(View<const SlotChange> changes);
-  /// Starts to fill the slots of `changes`. No slot occurs twice.
-  void start_fetch(View<const SlotChange> changes);
+  /// Rows on their way to slots. Ended unfinished, it waits for the transfers under way.
+  struct Fetch {
+    std::vector<int64_t> rows, slots;
+    std::vector<std::byte> records;
+    std::vector<uint8_t> written;                          ///< by row: 0 if it has no record
+    std::vector<int64_t> forwarded_rows, forwarded_slots;  ///< whose records wait to be written
+    std::vector<std::byte> forwarded;
+    std::unique_ptr<RecordRead> read;  // declared last, so that it ends before the records
+  };
+  /// Starts to fill the slots of `changes`. No slot occurs twice, or is being filled.
+  std::unique_ptr<Fetch> start_fetch(View<const SlotChange> changes);
   /// Waits until they are filled.
-  void finish_fetch();
+  void finish_fetch(std::unique_ptr<Fetch> fetch);
   /// Writes evicted records to the store. May run at the same time as evict() and fetch().
   void write(const WriteBack& evicted);
 
@@ -68,10 +77,9 @@ class RowCache {
   /// Copies slots to records, or records to slots.
   void gather(View<const int64_t> slots, std::byte* records) const;
   void scatter(const std::byte* records, View<const int64_t> slots, View<const int64_t> rows) const;
-  /// Reads records to records_, and draws those that were never written.
-  void read_or_draw(View<const int64_t> rows);
-  void start_read(View<const int64_t> rows);
-  void finish_read(View<const int64_t> rows);
+  void start_read(Fetch& fetch);
+  /// Waits for the records, and draws those that were never written.
+  void finish_read(Fetch& fetch);
 
   SlotMap map_;
   bool orders_rows_ = false;
@@ -83,12 +91,8 @@ class RowCache {
   std::unique_ptr<RecordStore> store_;
   std::mutex mutex_;
   std::unordered_map<int64_t, Record> evicted_;  ///< by row, guarded by mutex_
-  // Working memory of fetches, and of the calls made when all is settled.
-  std::vector<int64_t> rows_, slots_;
-  std::vector<std::byte> records_;
-  std::vector<int64_t> forwarded_rows_, forwarded_slots_;
-  std::vector<std::byte> forwarded_;
-  std::vector<uint8_t> written_;
+  std::vector<int64_t> leaving_;                 ///< working memory of evict(): slots
+  std::vector<std::unique_ptr<Fetch>> spare_;    ///< memory for the next fetches
 };
 
 }  // namespace dlrm

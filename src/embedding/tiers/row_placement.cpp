@@ -220,11 +220,11 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
   waited_ = 0;
   changes_.resize(caches_.size());
   for (const auto& cache : caches_) cache->map().begin();
-  const FastNeed needed = counts() ? count_groups(ids) : place_groups(ids);
+  const FastNeed needed = counts() ? count_groups(ids) : place_groups(batch, ids);
   if (!counts() && needed.bytes == 0) {
     for (const PlacedOrder& order : orders) list_order(cache(order.cache).map(), order);
   }
-  hand_over(batch);
+  hand_over(batch, /*last=*/true);
   const std::lock_guard lock(mutex_);
   if (!counts()) counters_.place_seconds += seconds_since(begin) - waited_;
   if (batch >= first_) {
@@ -235,13 +235,13 @@ void RowPlacement::place_batch(int64_t batch, std::vector<PlacedIds> ids,
 }
 
 /// Returns 0 bytes if the batch fits. Otherwise the fast memory in which it would.
-FastNeed RowPlacement::place_groups(std::vector<PlacedIds>& ids) {
+FastNeed RowPlacement::place_groups(int64_t batch, std::vector<PlacedIds>& ids) {
   FastNeed needed;
   int64_t accesses = 0, rows = 0;
   for (const PlacedIds& group : ids) accesses += group.count;
   if (threads_ > 1) place_at_once(ids);
   for (size_t g = 0; g < ids.size(); ++g) {
-    if (place_ids(ids[g])) continue;
+    if (place_ids(batch, ids[g])) continue;
     const int64_t slots = slots_needed(ids, g);
     needed = std::max(needed, bytes_for_[static_cast<size_t>(ids[g].cache)](slots));
   }
@@ -277,7 +277,7 @@ FastNeed RowPlacement::count_groups(const std::vector<PlacedIds>& ids) {
 
 /// Returns false if the cache has fewer slots than the batch needs. The ids are then unchanged from
 /// the first one that has none.
-bool RowPlacement::place_ids(PlacedIds& group) {
+bool RowPlacement::place_ids(int64_t batch, PlacedIds& group) {
   const auto number = static_cast<size_t>(group.cache);
   SlotMap& map = caches_[number]->map();
   while (true) {
@@ -285,7 +285,7 @@ bool RowPlacement::place_ids(PlacedIds& group) {
     if (group.count == 0) return true;
     const auto others = static_cast<int64_t>(other_rows(map, group).size());
     if (map.rows_in_batch() + others > map.slots()) return false;
-    hand_over(std::nullopt);
+    hand_over(batch, /*last=*/false);
     if (!await_release()) return true;
   }
 }
@@ -300,11 +300,10 @@ int64_t RowPlacement::slots_needed(const std::vector<PlacedIds>& ids, size_t fro
   return map.rows_in_batch() + static_cast<int64_t>(rows.size());
 }
 
-/// Posts the changes made so far. `placed`: the batch that needs no others.
-void RowPlacement::hand_over(std::optional<int64_t> placed) {
-  Moves moves{std::move(changes_), {}, nullptr};
+/// Posts the changes made so far. `last`: the batch needs no others.
+void RowPlacement::hand_over(int64_t batch, bool last) {
+  Moves moves{std::move(changes_), batch, last, nullptr};
   changes_.assign(caches_.size(), {});
-  if (placed) moves.placed.push_back(*placed);
   {
     const std::lock_guard lock(mutex_);
     moves.after = released_;
@@ -315,62 +314,41 @@ void RowPlacement::hand_over(std::optional<int64_t> placed) {
 
 void RowPlacement::move_rows() {
   const auto begin = Clock::now();
-  const Moves moves = take_moves();
-  int64_t misses = 0;
-  for (size_t c = 0; c < caches_.size(); ++c) {
-    if (moves.changes.empty() || moves.changes[c].empty()) continue;
-    if (stream_ && misses == 0) stream_->begin(moves.after.get());
-    evict(*caches_[c], moves.changes[c]);
-    misses += static_cast<int64_t>(moves.changes[c].size());
+  std::deque<Fetch> under_way;
+  while (true) {
+    while (const std::optional<Moves> moves = next_moves(under_way)) {
+      under_way.push_back(start_fetch(*moves));
+    }
+    if (under_way.empty()) break;
+    finish_fetch(std::move(under_way.front()));
+    under_way.pop_front();
   }
-  if (misses > 0) fetch(moves);
   const std::lock_guard lock(mutex_);
-  counters_.misses += misses;
   counters_.fetch_seconds += seconds_since(begin);
-  for (const int64_t batch : moves.placed) {
-    if (batch >= first_) state_of(batch).resident = true;
-  }
-  changed_.notify_all();
 }
 
-/// The changes of the batches placed by now, so that a slow tier has many reads at a time. Ends
-/// before a batch that changes a slot again, which happens if an earlier one was dropped.
-RowPlacement::Moves RowPlacement::take_moves() {
-  Moves all;
-  std::vector<std::unordered_set<int64_t>> slots(caches_.size());
-  const auto changes_again = [&](const Moves& moves) {
-    for (size_t c = 0; c < slots.size(); ++c) {
-      for (const SlotChange& change : moves.changes[c]) {
-        if (slots[c].count(change.slot)) return true;
-      }
-    }
-    return false;
-  };
-  const std::lock_guard lock(mutex_);
-  for (; !moves_.empty() && !changes_again(moves_.front()); moves_.pop_front()) {
-    Moves& next = moves_.front();
-    all.placed.insert(all.placed.end(), next.placed.begin(), next.placed.end());
-    all.after = next.after;
-    if (all.changes.empty()) {
-      all.changes = std::move(next.changes);
-    } else {
-      for (size_t c = 0; c < slots.size(); ++c) {
-        all.changes[c].insert(all.changes[c].end(), next.changes[c].begin(), next.changes[c].end());
-      }
-    }
-    if (moves_.size() == 1) continue;
-    for (size_t c = 0; c < slots.size(); ++c) {
-      for (const SlotChange& change : all.changes[c]) slots[c].insert(change.slot);
-    }
+/// The next moves, unless fetches under way must end before. Several fetches are under way, so that
+/// a slow tier has something to read while the rows of another batch are put in their slots.
+std::optional<RowPlacement::Moves> RowPlacement::next_moves(const std::deque<Fetch>& under_way) {
+  constexpr size_t kMostFetches = 4, kWritesAhead = 16;
+  if (!under_way.empty()) {
+    if (under_way.size() == kMostFetches) return {};
+    // A write may wait for the reads under way.
+    if (!writer_.has_at_most(kWritesAhead)) return {};
   }
-  return all;
+  writer_.wait_for(kWritesAhead);
+  const std::lock_guard lock(mutex_);
+  if (moves_.empty()) return {};
+  // The rows of a batch that was dropped may leave slots that are still being filled.
+  if (!under_way.empty() && under_way.front().batch < first_) return {};
+  Moves moves = std::move(moves_.front());
+  moves_.pop_front();
+  return moves;
 }
 
 void RowPlacement::evict(RowCache& cache, View<const SlotChange> changes) {
-  constexpr size_t kWritesAhead = 16;
   const std::shared_ptr<WriteBack> evicted = cache.evict(changes);
   if (!evicted) return;
-  writer_.wait_for(kWritesAhead);
   writer_.post([this, &cache, evicted] {
     const auto begin = Clock::now();
     cache.write(*evicted);
@@ -380,26 +358,29 @@ void RowPlacement::evict(RowCache& cache, View<const SlotChange> changes) {
 }
 
 /// Reads from all caches' slower tiers at the same time.
-void RowPlacement::fetch(const Moves& moves) {
-  std::vector<RowCache*> started;
-  std::exception_ptr error;
-  const auto keep_error = [&](const auto& call) {
-    try {
-      call();
-    } catch (...) {
-      if (!error) error = std::current_exception();
-    }
-  };
-  for (size_t c = 0; c < caches_.size() && !error; ++c) {
-    if (moves.changes[c].empty()) continue;
-    keep_error([&] {
-      caches_[c]->start_fetch(moves.changes[c]);
-      started.push_back(caches_[c].get());
-    });
+RowPlacement::Fetch RowPlacement::start_fetch(const Moves& moves) {
+  Fetch fetch{moves.batch, moves.last, {}};
+  int64_t misses = 0;
+  for (size_t c = 0; c < moves.changes.size(); ++c) {
+    const std::vector<SlotChange>& changes = moves.changes[c];
+    if (changes.empty()) continue;
+    if (stream_ && misses == 0) stream_->begin(moves.after.get());
+    misses += std::ssize(changes);
+    evict(*caches_[c], changes);
+    fetch.parts.emplace_back(caches_[c].get(), caches_[c]->start_fetch(changes));
   }
-  for (RowCache* cache : started) keep_error([&] { cache->finish_fetch(); });
-  if (stream_) keep_error([&] { stream_->finish(); });
-  if (error) std::rethrow_exception(error);
+  const std::lock_guard lock(mutex_);
+  counters_.misses += misses;
+  return fetch;
+}
+
+void RowPlacement::finish_fetch(Fetch fetch) {
+  for (auto& [cache, part] : fetch.parts) cache->finish_fetch(std::move(part));
+  if (stream_ && !fetch.parts.empty()) stream_->finish();
+  if (!fetch.last) return;
+  const std::lock_guard lock(mutex_);
+  if (fetch.batch >= first_) state_of(fetch.batch).resident = true;
+  changed_.notify_all();
 }
 
 }  // namespace dlrm

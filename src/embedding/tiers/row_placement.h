@@ -80,9 +80,17 @@ class RowPlacement {
   /// Changes of slots that are made together.
   struct Moves {
     std::vector<std::vector<SlotChange>> changes;  ///< by cache
-    std::vector<int64_t> placed;                   ///< batches whose rows are then in their slots
+    int64_t batch = 0;                             ///< that needs them
+    bool last = false;                             ///< its rows are then in their slots
     /// Reached when the steps are done with the rows that leave. Null if the host sees the slots.
     std::shared_ptr<Event> after;
+  };
+
+  /// Moves whose records are read.
+  struct Fetch {
+    int64_t batch = 0;
+    bool last = false;
+    std::vector<std::pair<RowCache*, std::unique_ptr<RowCache::Fetch>>> parts;
   };
 
   struct Release {
@@ -97,19 +105,20 @@ class RowPlacement {
   // On the placing thread.
   void place_batch(int64_t batch, std::vector<PlacedIds> ids,
                    const std::vector<PlacedOrder>& orders);
-  FastNeed place_groups(std::vector<PlacedIds>& ids);
+  FastNeed place_groups(int64_t batch, std::vector<PlacedIds>& ids);
   void place_at_once(std::vector<PlacedIds>& ids);
   FastNeed count_groups(const std::vector<PlacedIds>& ids);
-  bool place_ids(PlacedIds& group);
+  bool place_ids(int64_t batch, PlacedIds& group);
   int64_t slots_needed(const std::vector<PlacedIds>& ids, size_t from) const;
-  void hand_over(std::optional<int64_t> placed);
+  void hand_over(int64_t batch, bool last);
   void apply_releases();
   bool await_release();
   // On the moving thread.
   void move_rows();
-  Moves take_moves();
+  std::optional<Moves> next_moves(const std::deque<Fetch>& under_way);
   void evict(RowCache& cache, View<const SlotChange> changes);
-  void fetch(const Moves& moves);
+  Fetch start_fetch(const Moves& moves);
+  void finish_fetch(Fetch fetch);
 
   const bool looks_ahead_;
   const std::unique_ptr<RecordStream> stream_;

@@ -10,18 +10,18 @@ void SegmentTable::grow() {
   sealed_.push_back(false);
 }
 
-std::optional<int64_t> SegmentTable::take_free(uint64_t reading) {
+std::optional<int64_t> SegmentTable::take_free(uint64_t oldest) {
   if (free_.empty()) return {};
   const Free first = free_.front();
-  if (reading != 0 && first.reading == reading) return {};
+  if (oldest != 0 && first.newest >= oldest) return {};
   free_.pop_front();
   return first.segment;
 }
 
-void SegmentTable::free(int64_t segment, uint64_t reading) {
+void SegmentTable::free(int64_t segment, uint64_t newest) {
   DLRM_CHECK(sealed_[at(segment)] && live(segment) == 0);
   sealed_[at(segment)] = false;
-  free_.push_back({segment, reading});
+  free_.push_back({segment, newest});
 }
 
 int64_t SegmentTable::emptiest() const {

@@ -25,12 +25,13 @@ class SegmentTable {
   /// Adds a free segment at the end of the file.
   void grow();
   bool has_free() const { return !free_.empty(); }
-  /// Takes the segment that has been free for longest. None if read number `reading`, which is
-  /// under way, may use it. No read has number 0.
-  std::optional<int64_t> take_free(uint64_t reading);
+  /// Takes the segment that has been free for longest. None if a read may use it. `oldest` is the
+  /// number of the oldest read under way, 0 if there is none.
+  std::optional<int64_t> take_free(uint64_t oldest);
   void seal(int64_t segment) { sealed_[at(segment)] = true; }
-  /// Frees a segment without live records. Read number `reading` may still use it.
-  void free(int64_t segment, uint64_t reading);
+  /// Frees a segment without live records. Reads up to number `newest` may still use it. No read
+  /// has number 0.
+  void free(int64_t segment, uint64_t newest);
   /// The sealed segment with the fewest live records.
   int64_t emptiest() const;
   void clear();
@@ -38,7 +39,7 @@ class SegmentTable {
  private:
   struct Free {
     int64_t segment = 0;
-    uint64_t reading = 0;
+    uint64_t newest = 0;  ///< of the reads that may use it
   };
   static size_t at(int64_t segment) { return static_cast<size_t>(segment); }
   void count(int64_t segment, int64_t records) {

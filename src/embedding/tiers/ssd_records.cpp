@@ -39,44 +39,65 @@ void SsdRecords::throw_kept_error() {
   if (!error_.empty()) throw run_error("{}", error_);
 }
 
-void SsdRecords::start_read(View<const int64_t> rows, std::byte* out, uint8_t* written) {
-  const auto start = Clock::now();
-  look_up(rows, out, written);
-  out_ = out;
-  try {
-    keep_error([&] { reader_.start_read(wanted_); });
-  } catch (...) {
-    end_read();
-    throw;
+class SsdRecords::Read final : public RecordRead {
+ public:
+  Read(SsdRecords& records, View<const int64_t> rows, std::byte* out, uint8_t* written)
+      : records_(records) {
+    const auto start = Clock::now();
+    std::vector<Wanted> wanted = records.look_up(rows, out, written, number_);
+    try {
+      records.keep_error([&] {
+        read_ = std::make_unique<RecordReader::Read>(
+            records.reader_, std::move(wanted),
+            [out, bytes = records.layout_.record_bytes](uint32_t i, const std::byte* record) {
+              std::memcpy(out + i * bytes, record, static_cast<size_t>(bytes));
+            });
+      });
+    } catch (...) {
+      records.end_read(number_);
+      throw;
+    }
+    const int64_t found =
+        std::count_if(written, written + rows.size(), [](uint8_t w) { return w; });
+    count(found, 0, start);
   }
-  std::lock_guard lock(state_);
-  traffic_.read.rows += std::count_if(written, written + rows.size(), [](uint8_t w) { return w; });
-  traffic_.read.seconds += std::chrono::duration<double>(Clock::now() - start).count();
+  ~Read() override {
+    read_.reset();
+    records_.end_read(number_);
+  }
+
+  void finish() override {
+    const auto start = Clock::now();
+    const int64_t bytes_before = records_.reader_.channel().bytes_read();
+    records_.keep_error([&] { read_->finish(); });
+    records_.end_read(number_);
+    count(0, records_.reader_.channel().bytes_read() - bytes_before, start);
+  }
+
+ private:
+  void count(int64_t rows, int64_t bytes, Clock::time_point start) {
+    std::lock_guard lock(records_.state_);
+    TierTraffic::Direction& traffic = records_.traffic_.read;
+    traffic.rows += rows;
+    traffic.bytes += bytes;
+    traffic.seconds += std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  SsdRecords& records_;
+  uint64_t number_ = 0;
+  std::unique_ptr<RecordReader::Read> read_;
+};
+
+std::unique_ptr<RecordRead> SsdRecords::start_read(View<const int64_t> rows, std::byte* out,
+                                                   uint8_t* written) {
+  return std::make_unique<Read>(*this, rows, out, written);
 }
 
-void SsdRecords::finish_read() {
-  const auto start = Clock::now();
-  const int64_t bytes_before = reader_.channel().bytes_read();
-  struct EndRead {
-    SsdRecords& records;
-    ~EndRead() { records.end_read(); }
-  } end_read{*this};
-  keep_error([&] {
-    reader_.finish_read(wanted_, [&](uint32_t i, const std::byte* record) {
-      std::memcpy(out_ + i * layout_.record_bytes, record,
-                  static_cast<size_t>(layout_.record_bytes));
-    });
-  });
-  std::lock_guard lock(state_);
-  traffic_.read.bytes += reader_.channel().bytes_read() - bytes_before;
-  traffic_.read.seconds += std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-void SsdRecords::look_up(View<const int64_t> rows, std::byte* out, uint8_t* written) {
-  wanted_.clear();
+std::vector<Wanted> SsdRecords::look_up(View<const int64_t> rows, std::byte* out, uint8_t* written,
+                                        uint64_t& read) {
+  std::vector<Wanted> wanted;
   std::lock_guard lock(state_);
   throw_kept_error();
-  DLRM_CHECK(!read_under_way_, "a read is under way");
   for (size_t i = 0; i < rows.size(); ++i) {
     const uint32_t entry = places_[rows[i]];
     written[i] = entry != 0;
@@ -86,17 +107,18 @@ void SsdRecords::look_up(View<const int64_t> rows, std::byte* out, uint8_t* writ
       std::memcpy(out + static_cast<int64_t>(i) * layout_.record_bytes, open_.record(place),
                   static_cast<size_t>(layout_.record_bytes));
     } else {
-      wanted_.push_back({place, static_cast<uint32_t>(i)});
+      wanted.push_back({place, static_cast<uint32_t>(i)});
     }
   }
-  ++reads_;
-  read_under_way_ = true;
+  read = ++reads_;
+  under_way_.insert(read);
+  return wanted;
 }
 
-void SsdRecords::end_read() {
+void SsdRecords::end_read(uint64_t read) {
   {
     std::lock_guard lock(state_);
-    read_under_way_ = false;
+    under_way_.erase(read);
   }
   read_ended_.notify_one();
 }
@@ -163,14 +185,14 @@ void SsdRecords::open_next_segment() {
 int64_t SsdRecords::take_free_segment() {
   std::unique_lock lock(state_);
   for (;;) {
-    if (const auto segment = segments_.take_free(read_under_way_ ? reads_ : 0)) return *segment;
+    if (const auto segment = segments_.take_free(oldest_read())) return *segment;
     const int64_t most = layout_.segments_for(segments_.live()) + SegmentTable::kSlack;
     if (segments_.size() < most) {
       lock.unlock();
       grow();
       lock.lock();
     } else {
-      DLRM_CHECK(read_under_way_);
+      DLRM_CHECK(!under_way_.empty());
       read_ended_.wait(lock);
     }
   }
@@ -211,15 +233,17 @@ void SsdRecords::compact() {
         ++place;
       }
     }
-    compactor_.read(live, [&](uint32_t row, const std::byte* record) {
-      std::lock_guard lock(state_);
-      DLRM_CHECK(!open_.full());
-      append(row, record);
-    });
+    RecordReader::Read read(compactor_, std::move(live),
+                            [&](uint32_t row, const std::byte* record) {
+                              std::lock_guard lock(state_);
+                              DLRM_CHECK(!open_.full());
+                              append(row, record);
+                            });
+    read.finish();
   }
   std::lock_guard lock(state_);
   DLRM_CHECK(!open_.full());
-  segments_.free(segment, read_under_way_ ? reads_ : 0);
+  segments_.free(segment, under_way_.empty() ? 0 : reads_);
 }
 
 void SsdRecords::clear() {

@@ -1,7 +1,9 @@
 #pragma once
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,14 +21,15 @@ namespace dlrm {
 /// are written again. If the file is as long as its live records allow, the live records of the
 /// emptiest segment are added to the log again, and that segment becomes free.
 ///
-/// A free segment is used again only after the reads have ended that may have looked it up.
+/// A free segment is used again only after the reads have ended that may have looked it up. The
+/// oldest one decides.
 class SsdRecords final : public RecordStore {
  public:
   SsdRecords(int64_t rows, int64_t record_bytes, const SsdRecordsOptions& options,
              std::unique_ptr<BlockFile> file);
 
-  void start_read(View<const int64_t> rows, std::byte* out, uint8_t* written) override;
-  void finish_read() override;
+  std::unique_ptr<RecordRead> start_read(View<const int64_t> rows, std::byte* out,
+                                         uint8_t* written) override;
   void write(View<const int64_t> rows, const std::byte* records) override;
   void clear() override;
   TierTraffic traffic() const override;
@@ -34,15 +37,20 @@ class SsdRecords final : public RecordStore {
 
  private:
   using Clock = std::chrono::steady_clock;
+  class Read;
 
   /// Calls a function. Keeps its error for later calls.
   template <class Function>
   void keep_error(Function function);
   void throw_kept_error();
 
-  /// Begins a read: copies the records that are in memory, and lists the others in wanted_.
-  void look_up(View<const int64_t> rows, std::byte* out, uint8_t* written);
-  void end_read();
+  /// Copies the records that are in memory, and returns the others. From now on the segments of
+  /// read number `read` are not used again.
+  std::vector<Wanted> look_up(View<const int64_t> rows, std::byte* out, uint8_t* written,
+                              uint64_t& read);
+  void end_read(uint64_t read);
+  /// The oldest read under way, 0 if there is none. state_ is locked.
+  uint64_t oldest_read() const { return under_way_.empty() ? 0 : *under_way_.begin(); }
 
   /// Adds a record to the open segment, which is not full. state_ is locked.
   void append(int64_t row, const std::byte* record);
@@ -63,14 +71,12 @@ class SsdRecords final : public RecordStore {
   OpenSegment open_;
 
   std::mutex writing_;
-  mutable std::mutex state_;  // of places_, segments_, open_, and all below but wanted_ and out_
+  mutable std::mutex state_;  // of places_, segments_, open_, and all up to error_
   std::condition_variable read_ended_;
-  uint64_t reads_ = 0;  // started so far
-  bool read_under_way_ = false;
+  uint64_t reads_ = 0;            // started so far
+  std::set<uint64_t> under_way_;  // of these
   TierTraffic traffic_;
   std::string error_;
-  std::vector<Wanted> wanted_;  // of the read under way, like out_
-  std::byte* out_ = nullptr;
 
   RecordReader reader_;     // of read()
   RecordReader compactor_;  // of write()

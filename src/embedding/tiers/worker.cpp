@@ -30,9 +30,9 @@ void Worker::wait_for(size_t most) {
   ended_.wait(lock, [&] { return stops_ || tasks_.size() <= most; });
 }
 
-bool Worker::idle() {
+bool Worker::has_at_most(size_t most) {
   const std::lock_guard lock(mutex_);
-  return tasks_.empty();
+  return tasks_.size() <= most;
 }
 
 void Worker::run() {

@@ -22,8 +22,8 @@ class Worker {
   void stop();
   /// Waits until at most `most` posted tasks have not ended, or one has failed.
   void wait_for(size_t most);
-  /// True if every posted task has ended.
-  bool idle();
+  /// True if at most `most` posted tasks have not ended.
+  bool has_at_most(size_t most);
 
  private:
   void run();

@@ -31,7 +31,7 @@ class BlockChannelTest : public ::testing::TestWithParam<bool> {
     for (int64_t b = 0; b + 3 < kBlocks; b += 3) ranges.push_back({b, 1 + b % 4});
     std::vector<int> arrivals(ranges.size());
     int64_t wrong = 0;
-    channel_->read(ranges, [&](size_t i, const std::byte* data) {
+    BlockChannel::Read read(*channel_, ranges, [&](size_t i, const std::byte* data) {
       ++arrivals[i];
       bool good = true;
       for (int64_t b = 0; b < ranges[i].count; ++b) {
@@ -39,6 +39,7 @@ class BlockChannelTest : public ::testing::TestWithParam<bool> {
       }
       wrong += !good;
     });
+    read.finish();
     return wrong + std::count_if(arrivals.begin(), arrivals.end(), [](int n) { return n != 1; });
   }
 
@@ -65,8 +66,33 @@ TEST_P(BlockChannelTest, ATransferThatFailsLeavesNoOtherUnderWay) {
 TEST_P(BlockChannelTest, AnErrorOfTheCallerLeavesNoTransferUnderWay) {
   const std::vector<BlockRange> ranges(30, BlockRange{3, 2});
   error_of(ExitCode::kFailure, [&] {
-    channel_->read(ranges, [](size_t, const std::byte*) { throw run_error("damaged"); });
+    BlockChannel::Read read(*channel_, ranges,
+                            [](size_t, const std::byte*) { throw run_error("damaged"); });
+    read.finish();
   });
+  EXPECT_EQ(wrong_ranges(), 0);
+}
+
+TEST_P(BlockChannelTest, AReadThatIsNotFinishedLeavesNoTransferUnderWay) {
+  const std::vector<BlockRange> ranges(30, BlockRange{3, 2});
+  { BlockChannel::Read read(*channel_, ranges, [](size_t, const std::byte*) { FAIL(); }); }
+  EXPECT_EQ(wrong_ranges(), 0);
+}
+
+TEST_P(BlockChannelTest, ReadsThatAreUnderWayTogetherEndAlone) {
+  const std::vector<BlockRange> ranges(30, BlockRange{3, 2}), others = {{7, 1}, {9, 4}};
+  int arrived = 0;
+  BlockChannel::Read damaged(*channel_, ranges,
+                             [](size_t, const std::byte*) { throw run_error("damaged"); });
+  BlockChannel::Read good(*channel_, others, [&](size_t i, const std::byte* data) {
+    arrived += data[0] == byte_of(others[i].first, 0, 0);
+  });
+  {
+    BlockChannel::Read unfinished(*channel_, ranges, [](size_t, const std::byte*) { FAIL(); });
+  }
+  good.finish();
+  EXPECT_EQ(arrived, 2);
+  EXPECT_EQ(error_of(ExitCode::kFailure, [&] { damaged.finish(); }), "damaged");
   EXPECT_EQ(wrong_ranges(), 0);
 }
 

@@ -35,8 +35,7 @@ class OneCache : public ::testing::Test {
     std::vector<SlotChange> changes;
     const int64_t slot = place(cache, row, changes);
     const auto evicted = cache.evict(changes);
-    cache.start_fetch(changes);
-    cache.finish_fetch();
+    cache.finish_fetch(cache.start_fetch(changes));
     const RowTable table = cache.rows_of(0, [] {})->table();
     std::fill_n(static_cast<float*>(table.weights) + slot * table.stride, kWidth, value);
     cache.map().release(true);
@@ -47,8 +46,7 @@ class OneCache : public ::testing::Test {
     std::vector<SlotChange> changes;
     const int64_t slot = place(cache, row, changes);
     cache.evict(changes);
-    cache.start_fetch(changes);
-    cache.finish_fetch();
+    cache.finish_fetch(cache.start_fetch(changes));
     cache.map().release(false);
     const RowTable table = cache.rows_of(0, [] {})->table();
     const float* from = static_cast<const float*>(table.weights) + slot * table.stride;

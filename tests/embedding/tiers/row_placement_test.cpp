@@ -18,22 +18,24 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Opens once.
 class Gate {
  public:
-  void open() {
-    {
-      const std::lock_guard lock(mutex_);
-      open_ = true;
-    }
-    changed_.notify_all();
-  }
+  void open() { set(true); }
+  void close() { set(false); }
   void await() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return open_; });
   }
 
  private:
+  void set(bool is_open) {
+    {
+      const std::lock_guard lock(mutex_);
+      open_ = is_open;
+    }
+    changed_.notify_all();
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   bool open_ = false;
@@ -57,18 +59,12 @@ class WatchedRecords final : public RecordStore {
   WatchedRecords(std::string name, int64_t rows, int64_t record_bytes, Calls& calls)
       : name_(std::move(name)), calls_(calls), store_(make_memory_records(rows, record_bytes)) {}
 
-  void start_read(View<const int64_t> rows, std::byte* out, uint8_t* written) override {
+  std::unique_ptr<RecordRead> start_read(View<const int64_t> rows, std::byte* out,
+                                         uint8_t* written) override {
     calls_.add("start " + name_);
     calls_.rows_read_twice +=
         static_cast<int64_t>(rows.size() - std::set<int64_t>(rows.begin(), rows.end()).size());
-    store_->start_read(rows, out, written);
-  }
-  void finish_read() override {
-    calls_.reading.open();
-    calls_.may_finish.await();
-    calls_.add("finish " + name_);
-    store_->finish_read();
-    if (calls_.fails) throw run_error("the disk of {} is gone", name_);
+    return std::make_unique<Read>(*this, store_->start_read(rows, out, written));
   }
   void write(View<const int64_t> rows, const std::byte* records) override {
     calls_.rows_written += static_cast<int64_t>(rows.size());
@@ -79,6 +75,25 @@ class WatchedRecords final : public RecordStore {
   std::string description() const override { return "watched"; }
 
  private:
+  struct Read final : RecordRead {
+    Read(WatchedRecords& of, std::unique_ptr<RecordRead> watched)
+        : records(of), read(std::move(watched)) {}
+    ~Read() override {
+      if (!finished) records.calls_.add("end " + records.name_);
+    }
+    void finish() override {
+      records.calls_.reading.open();
+      records.calls_.may_finish.await();
+      records.calls_.add("finish " + records.name_);
+      read->finish();
+      if (records.calls_.fails) throw run_error("the disk of {} is gone", records.name_);
+      finished = true;
+    }
+    WatchedRecords& records;
+    const std::unique_ptr<RecordRead> read;
+    bool finished = false;
+  };
+
   const std::string name_;
   Calls& calls_;
   const std::unique_ptr<RecordStore> store_;
@@ -148,15 +163,15 @@ TEST_F(Placing, StartsTheReadsOfAllCachesBeforeItWaitsForOne) {
   EXPECT_THAT(calls_.list, ElementsAre("start a", "start b", "finish a", "finish b"));
 }
 
-TEST_F(Placing, ReadsTheRowsOfBatchesThatWaitTogether) {
+TEST_F(Placing, StartsTheReadsOfBatchesThatWaitBeforeItFinishesOne) {
   place({1});
   calls_.reading.await();
   place({2}, {5});
   place({3}, {6});
   calls_.may_finish.open();
   for (int batch = 0; batch < 3; ++batch) step(false);
-  EXPECT_THAT(calls_.list,
-              ElementsAre("start a", "finish a", "start a", "start b", "finish a", "finish b"));
+  EXPECT_THAT(calls_.list, ElementsAre("start a", "finish a", "start a", "start b", "start a",
+                                       "start b", "finish a", "finish b", "finish a", "finish b"));
 }
 
 TEST_F(Placing, SettlesWhenItsMovesAreDone) {
@@ -201,6 +216,23 @@ TEST_F(Placing, RowsOfDroppedBatchesMayComeBackAtOnce) {
   const std::vector<float> after = weights(0);
   rows_of(0)->initialise();
   EXPECT_EQ(after, weights(0));
+}
+
+// Batches that were in flight with one that changed rows count as changed, dropped ones too.
+TEST_F(Placing, ASlotIsFilledBeforeTheRowOfADroppedBatchLeavesIt) {
+  calls_.may_finish.open();
+  const std::vector<float> before = weights(0);
+  place({1});
+  placement_.await();
+  calls_.may_finish.close();
+  place({2});
+  place({3});
+  step(true);
+  for (int dropped = 0; dropped < 2; ++dropped) placement_.release(false);
+  place({4, 5, 6});
+  calls_.may_finish.open();
+  step(false);
+  EXPECT_EQ(weights(0), before);
 }
 
 TEST_F(Placing, CountsWhatItDoes) {
@@ -269,7 +301,7 @@ TEST_F(Placing, EndsEveryReadIfOneFails) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "the disk of a is gone");
   }
-  EXPECT_THAT(calls_.list, ElementsAre("start a", "start b", "finish a", "finish b"));
+  EXPECT_THAT(calls_.list, ElementsAre("start a", "start b", "finish a", "end a", "end b"));
   // Nobody waits for batches that come later.
   EXPECT_THROW(place({3}, {4}), Error);
   EXPECT_THROW(placement_.settle(), Error);

@@ -109,6 +109,42 @@ TEST_F(SsdRecordsTest, ABlockIsReadOnceForAllOfItsRows) {
   EXPECT_THAT(reads, ElementsAre(std::pair(0, 4 * 4096))) << "blocks that are close to each other";
 }
 
+TEST_F(SsdRecordsTest, SeveralReadsAreUnderWayAtTheSameTime) {
+  const auto store = make();
+  write_version(*store, row_range(0, kRows), kRecordBytes, 3);
+  const std::vector<Rows> lists = {row_range(0, 300), row_range(100, 700, 3), {999, 5}};
+  std::vector<Records> records;
+  std::vector<std::unique_ptr<RecordRead>> reads;
+  for (const Rows& rows : lists) {
+    records.push_back(
+        {std::vector<std::byte>(rows.size() * kRecordBytes), std::vector<uint8_t>(rows.size())});
+  }
+  for (size_t i = 0; i < lists.size(); ++i) {
+    reads.push_back(
+        store->start_read(lists[i], records[i].bytes.data(), records[i].written.data()));
+  }
+  for (const size_t i : {1, 2, 0}) {
+    reads[i]->finish();
+    EXPECT_EQ(records[i].bytes, read_records(*store, lists[i], kRecordBytes).bytes) << i;
+  }
+  EXPECT_THAT(wrong_rows(*store, row_range(0, kRows), kRecordBytes, [](int64_t) { return 3; }),
+              IsEmpty());
+}
+
+TEST(SegmentTable, AFreeSegmentWaitsForTheOldestReadThatMayUseIt) {
+  SegmentTable segments;
+  segments.grow();
+  EXPECT_EQ(segments.take_free(/*oldest=*/7), 0) << "it was never used";
+  segments.seal(0);
+  segments.free(0, /*newest=*/5);
+  EXPECT_EQ(segments.take_free(4), std::nullopt);
+  EXPECT_EQ(segments.take_free(5), std::nullopt);
+  EXPECT_EQ(segments.take_free(6), 0);
+  segments.seal(0);
+  segments.free(0, 9);
+  EXPECT_EQ(segments.take_free(/*no read=*/0), 0);
+}
+
 /// Holds the first transfer of a read until release().
 class HeldRead {
  public:
