@@ -75,7 +75,9 @@ TEST_P(BlockChannelTest, AnErrorOfTheCallerLeavesNoTransferUnderWay) {
 
 TEST_P(BlockChannelTest, AReadThatIsNotFinishedLeavesNoTransferUnderWay) {
   const std::vector<BlockRange> ranges(30, BlockRange{3, 2});
-  { BlockChannel::Read read(*channel_, ranges, [](size_t, const std::byte*) { FAIL(); }); }
+  {
+    BlockChannel::Read read(*channel_, ranges, [](size_t, const std::byte*) { FAIL(); });
+  }
   EXPECT_EQ(wrong_ranges(), 0);
 }
 
