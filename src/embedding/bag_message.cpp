@@ -1,31 +1,138 @@
 #include "bag_message.h"
 
 #include <algorithm>
-#include <cstring>
+#include <limits>
 
-#include "dlrm/wire/message_bytes.h"
+#include "dlrm/core/error.h"
+#include "dlrm/wire/sample_code.h"
 
 namespace dlrm {
 namespace {
 
-/// Number of groups whose lengths are sent.
-int64_t lists_in(View<const GroupHeader> headers) {
-  return std::count_if(headers.begin(), headers.end(),
-                       [](const GroupHeader& h) { return h.length < 0; });
+constexpr uint64_t kLargestNumber = std::numeric_limits<int32_t>::max();
+
+/// Bytes of a message's headers and codes, and the number of its groups whose lengths are listed.
+struct Head {
+  int64_t bytes = 0;
+  int64_t lists = 0;
+};
+
+int64_t number_of(const GroupHeader& header) {
+  return header.lengths == BagLengths::kEqual ? header.length : header.count;
+}
+
+int64_t header_bytes(View<const GroupHeader> headers) {
+  int64_t bytes = 0;
+  for (const GroupHeader& header : headers) bytes += group_header_bytes(number_of(header));
+  return bytes;
+}
+
+Head head_of(View<const GroupHeader> headers, int64_t samples) {
+  Head head{header_bytes(headers)};
+  for (const GroupHeader& header : headers) {
+    head.lists += header.lengths == BagLengths::kListed;
+    if (header.lengths == BagLengths::kCoded)
+      head.bytes += SampleCode(samples, header.count).bytes();
+  }
+  return head;
+}
+
+/// Appends the parts of the groups of a message whose headers are known.
+void locate_groups(char* message, View<const GroupHeader> headers, int64_t samples,
+                   int64_t id_bytes, std::vector<GroupSpan>& spans) {
+  const Head head = head_of(headers, samples);
+  char* code = message + header_bytes(headers);
+  auto* lengths =
+      reinterpret_cast<int32_t*>(message + id_message_bytes(head.bytes, 0, samples, 0, id_bytes));
+  char* ids = message + id_message_bytes(head.bytes, head.lists, samples, 0, id_bytes);
+  for (const GroupHeader& header : headers) {
+    spans.push_back({header, code, lengths, ids});
+    if (header.lengths == BagLengths::kCoded) code += SampleCode(samples, header.count).bytes();
+    if (header.lengths == BagLengths::kListed) lengths += samples;
+    ids += header.count * id_bytes;
+  }
+}
+
+/// Reads the next header. Throws if it is damaged.
+GroupHeader read_header(View<const char> message, size_t& at, int64_t samples) {
+  uint64_t word = 0;
+  uint8_t byte = 0;
+  for (int shift = 0; shift == 0 || byte >= 128; shift += 7) {
+    if (at == message.size() || shift > 28) throw_damaged_message();
+    byte = static_cast<uint8_t>(message[at++]);
+    word |= uint64_t{byte & 127u} << shift;
+  }
+  const uint64_t number = word >> 2;
+  if (number > kLargestNumber) throw_damaged_message();
+  GroupHeader header;
+  switch (word & 3) {
+    case 0:
+      if (number * static_cast<uint64_t>(samples) > kLargestNumber) throw_damaged_message();
+      header.length = static_cast<int32_t>(number);
+      header.count = static_cast<int32_t>(number * static_cast<uint64_t>(samples));
+      return header;
+    case 1:
+      return {BagLengths::kListed, 0, static_cast<int32_t>(number)};
+    case 2:
+      return {BagLengths::kCoded, 0, static_cast<int32_t>(number)};
+    default:
+      throw_damaged_message();
+  }
+}
+
+void check_lengths(const GroupSpan& span, int64_t samples) {
+  int64_t sum = 0;
+  int32_t all = 0;
+  for (int64_t i = 0; i < samples; ++i) {
+    sum += span.lengths[i];
+    all |= span.lengths[i];
+  }
+  if (all < 0 || sum != span.header.count) throw_damaged_message();
+}
+
+int32_t length_of(const GroupSpan& span, int64_t sample) {
+  return span.header.lengths == BagLengths::kListed ? span.lengths[sample] : span.header.length;
 }
 
 template <class Id, class T>
-void read_all(const GroupSpan& span, int64_t samples, bool skips_empty_bags, BagCursor<T>& cursor) {
+void copy_ids(const GroupSpan& span, T* to) {
   const Id* ids = reinterpret_cast<const Id*>(span.ids);
-  for (int32_t k = 0; k < span.count; ++k) cursor.ids[k] = static_cast<T>(ids[k]);
-  cursor.ids += span.count;
+  for (int32_t k = 0; k < span.header.count; ++k) to[k] = static_cast<T>(ids[k]);
+}
+
+template <class T>
+void read_ids(const GroupSpan& span, int64_t id_bytes, BagCursor<T>& cursor) {
+  id_bytes == 8 ? copy_ids<int64_t>(span, cursor.ids) : copy_ids<int32_t>(span, cursor.ids);
+  cursor.ids += span.header.count;
+}
+
+template <class T>
+bool read_non_empty(const GroupSpan& span, int64_t samples, BagCursor<T>& cursor) {
   T end = *cursor.offsets;
-  for (int64_t i = 0; i < samples; ++i) {
-    const int32_t length = span.length < 0 ? span.lengths[i] : span.length;
-    end += length;
-    cursor.offsets[1] = end;  // if this bag is left out, the next bag overwrites it
-    cursor.offsets += !skips_empty_bags || length > 0;
-  }
+  int32_t last = -1;
+  return read_samples(span.code, samples, span.header.count, [&](int32_t sample) {
+    if (sample != last) {
+      ++cursor.offsets;
+      if (cursor.samples) *cursor.samples++ = sample;
+      last = sample;
+    }
+    *cursor.offsets = ++end;
+  });
+}
+
+template <class T>
+bool read_every(const GroupSpan& span, int64_t samples, BagCursor<T>& cursor) {
+  T end = *cursor.offsets;
+  int64_t bags = 0;
+  const auto end_bags = [&](int64_t until) {
+    for (; bags < until; ++bags) *++cursor.offsets = end;
+  };
+  const bool sound = read_samples(span.code, samples, span.header.count, [&](int32_t sample) {
+    end_bags(sample);
+    ++end;
+  });
+  end_bags(samples);
+  return sound;
 }
 
 template <class Id>
@@ -33,7 +140,7 @@ void read_some(const GroupSpan& span, int64_t samples, Range rows, BagCursor<int
   const Id* ids = reinterpret_cast<const Id*>(span.ids);
   int64_t end = *cursor.offsets;
   for (int64_t i = 0; i < samples; ++i) {
-    const int32_t length = span.length < 0 ? span.lengths[i] : span.length;
+    const int32_t length = length_of(span, i);
     for (int32_t k = 0; k < length; ++k) {
       const int64_t id = *ids++;
       if (id < rows.begin || id >= rows.end) continue;
@@ -47,74 +154,96 @@ void read_some(const GroupSpan& span, int64_t samples, Range rows, BagCursor<int
 template <class Id>
 int64_t count_some(const GroupSpan& span, Range rows) {
   const Id* ids = reinterpret_cast<const Id*>(span.ids);
-  return std::count_if(ids, ids + span.count,
+  return std::count_if(ids, ids + span.header.count,
                        [&](int64_t id) { return id >= rows.begin && id < rows.end; });
 }
 
 }  // namespace
 
+void throw_damaged_message() { throw run_error("another rank sent a damaged message of ids"); }
+
 int64_t message_bytes(View<const GroupHeader> headers, int64_t samples, int64_t id_bytes) {
   int64_t ids = 0;
   for (const GroupHeader& header : headers) ids += header.count;
-  return id_message_bytes(static_cast<int64_t>(headers.size()), lists_in(headers), samples, ids,
-                          id_bytes);
+  const Head head = head_of(headers, samples);
+  return id_message_bytes(head.bytes, head.lists, samples, ids, id_bytes);
 }
 
-void locate_groups(char* message, View<const GroupHeader> headers, int64_t samples,
+void begin_message(char* message, View<const GroupHeader> headers, int64_t samples,
                    int64_t id_bytes, std::vector<GroupSpan>& spans) {
   if (samples == 0) {
     spans.resize(spans.size() + headers.size());
     return;
   }
-  const auto groups = static_cast<int64_t>(headers.size());
-  auto* lengths = reinterpret_cast<int32_t*>(message + headers.size_bytes());
-  char* ids = message + id_message_bytes(groups, lists_in(headers), samples, 0, id_bytes);
+  char* to = message;
   for (const GroupHeader& header : headers) {
-    spans.push_back({header.length, header.count, lengths, ids});
-    if (header.length < 0) lengths += samples;
-    ids += header.count * id_bytes;
+    auto word =
+        static_cast<uint64_t>(number_of(header)) << 2 | static_cast<uint64_t>(header.lengths);
+    for (; word >= 128; word >>= 7) *to++ = static_cast<char>(word | 128);
+    *to++ = static_cast<char>(word);
   }
+  locate_groups(message, headers, samples, id_bytes, spans);
 }
 
-View<const GroupHeader> headers_of(const char* message, int64_t groups) {
-  return {reinterpret_cast<const GroupHeader*>(message), static_cast<size_t>(groups)};
+void open_message(View<char> message, int64_t groups, int64_t samples, int64_t id_bytes,
+                  std::vector<GroupSpan>& spans) {
+  const size_t first = spans.size();
+  if (samples == 0) {
+    if (!message.empty()) throw_damaged_message();
+    spans.resize(first + static_cast<size_t>(groups));
+    return;
+  }
+  std::vector<GroupHeader> headers;
+  headers.reserve(static_cast<size_t>(groups));
+  size_t at = 0;
+  for (int64_t g = 0; g < groups; ++g) headers.push_back(read_header(message, at, samples));
+  if (message_bytes(headers, samples, id_bytes) != static_cast<int64_t>(message.size())) {
+    throw_damaged_message();
+  }
+  locate_groups(message.data(), headers, samples, id_bytes, spans);
+  for (size_t g = first; g < spans.size(); ++g) {
+    if (spans[g].header.lengths == BagLengths::kListed) check_lengths(spans[g], samples);
+  }
 }
 
 void write_bags(const GroupSpan& span, int64_t id_bytes, const int64_t* ids, const int64_t* offsets,
                 int64_t samples) {
   const int64_t* first = ids + offsets[0];
+  const int32_t count = span.header.count;
   if (id_bytes == 8) {
-    std::copy(first, first + span.count, reinterpret_cast<int64_t*>(span.ids));
+    std::copy(first, first + count, reinterpret_cast<int64_t*>(span.ids));
   } else {
     auto* out = reinterpret_cast<int32_t*>(span.ids);
-    for (int32_t i = 0; i < span.count; ++i) out[i] = static_cast<int32_t>(first[i]);
+    for (int32_t i = 0; i < count; ++i) out[i] = static_cast<int32_t>(first[i]);
   }
   write_lengths(span, offsets, samples);
 }
 
 void write_lengths(const GroupSpan& span, const int64_t* offsets, int64_t samples) {
-  if (span.length >= 0) return;
+  if (span.header.lengths != BagLengths::kListed) return;
   for (int64_t i = 0; i < samples; ++i) {
     span.lengths[i] = static_cast<int32_t>(offsets[i + 1] - offsets[i]);
   }
 }
 
 template <class T>
-void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, bool skips_empty_bags,
-               BagCursor<T>& cursor) {
-  id_bytes == 8 ? read_all<int64_t>(span, samples, skips_empty_bags, cursor)
-                : read_all<int32_t>(span, samples, skips_empty_bags, cursor);
+void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, BagCursor<T>& cursor) {
+  read_ids(span, id_bytes, cursor);
+  T end = *cursor.offsets;
+  for (int64_t i = 0; i < samples; ++i) *++cursor.offsets = end += length_of(span, i);
 }
-template void read_bags(const GroupSpan&, int64_t, int64_t, bool, BagCursor<int32_t>&);
-template void read_bags(const GroupSpan&, int64_t, int64_t, bool, BagCursor<int64_t>&);
+template void read_bags(const GroupSpan&, int64_t, int64_t, BagCursor<int32_t>&);
+template void read_bags(const GroupSpan&, int64_t, int64_t, BagCursor<int64_t>&);
 
-int32_t* list_non_empty(const GroupSpan& span, int64_t samples, int32_t* to) {
-  for (int64_t i = 0; i < samples; ++i) {
-    *to = static_cast<int32_t>(i);
-    to += (span.length < 0 ? span.lengths[i] : span.length) > 0;
-  }
-  return to;
+template <class T>
+bool read_coded_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples,
+                     bool skips_empty_bags, BagCursor<T>& cursor) {
+  read_ids(span, id_bytes, cursor);
+  return skips_empty_bags ? read_non_empty(span, samples, cursor)
+                          : read_every(span, samples, cursor);
 }
+template bool read_coded_bags(const GroupSpan&, int64_t, int64_t, bool, BagCursor<int32_t>&);
+template bool read_coded_bags(const GroupSpan&, int64_t, int64_t, bool, BagCursor<int64_t>&);
 
 void read_bags_within(const GroupSpan& span, int64_t id_bytes, int64_t samples, Range rows,
                       BagCursor<int64_t>& cursor) {

@@ -4,22 +4,25 @@
 
 #include "dlrm/core/partition.h"
 #include "dlrm/core/view.h"
+#include "dlrm/wire/message_bytes.h"
 
 namespace dlrm {
 
 /// A message with one rank's bags of several groups. A group is a feature, or a feature on a slice.
 ///
-///   headers  {length, count} int32 per group: `length` ids in every bag, or -1; `count` ids in
-///            total
-///   lengths  int32 per sample, for each group whose length is -1
+///   headers  4 · number + BagLengths per group, seven bits in each byte, the lowest first. All
+///            bytes but the last have bit 7. See group_header_bytes in wire/message_bytes.h.
+///   codes    SampleCode of each group whose lengths are coded
+///   lengths  int32 per sample, for each group whose lengths are listed
 ///   ids      group-major, then sample; int32 if every sharded table has at most 2^31 rows,
-///            otherwise int64; they start at a multiple of 8 bytes
+///            otherwise int64
 ///
-/// The message is padded to a multiple of 8 bytes: id_message_bytes in wire/message_bytes.h. A rank
+/// Lengths and ids start at multiples of 8 bytes: id_message_bytes in wire/message_bytes.h. A rank
 /// without samples sends nothing.
 struct GroupHeader {
-  int32_t length = 0;
-  int32_t count = 0;
+  BagLengths lengths = BagLengths::kEqual;
+  int32_t length = 0;  ///< of every bag, if that is equal
+  int32_t count = 0;   ///< of ids
 };
 
 /// Bytes of a message of these groups.
@@ -27,39 +30,48 @@ int64_t message_bytes(View<const GroupHeader> headers, int64_t samples, int64_t 
 
 /// One group's part of a message.
 struct GroupSpan {
-  int32_t length = 0;
-  int32_t count = 0;
-  int32_t* lengths = nullptr;  ///< [samples] if length is -1
+  GroupHeader header;
+  char* code = nullptr;        ///< if lengths are coded
+  int32_t* lengths = nullptr;  ///< [samples] if they are listed
   char* ids = nullptr;
 };
 
-/// Locates the groups of a message that has these headers. Appends to `spans`.
-void locate_groups(char* message, View<const GroupHeader> headers, int64_t samples,
+/// Writes the headers of a message of message_bytes(). Appends its groups to `spans`, for the
+/// caller to fill.
+void begin_message(char* message, View<const GroupHeader> headers, int64_t samples,
                    int64_t id_bytes, std::vector<GroupSpan>& spans);
-/// Returns the headers of a received message.
-View<const GroupHeader> headers_of(const char* message, int64_t groups);
+/// Appends the groups of a received message of `bytes` bytes to `spans`. Throws run_error if the
+/// message has another size than its headers say, or listed lengths that do not add up. Codes are
+/// checked by read_coded_bags().
+void open_message(View<char> message, int64_t groups, int64_t samples, int64_t id_bytes,
+                  std::vector<GroupSpan>& spans);
+/// Throws run_error.
+[[noreturn]] void throw_damaged_message();
 
-/// Writes the lengths of bags if they are sent.
+/// Writes the lengths of bags if they are listed.
 void write_lengths(const GroupSpan& span, const int64_t* offsets, int64_t samples);
-/// Writes whole bags: their lengths and ids.
+/// Writes whole bags, whose lengths are not coded: their lengths and ids.
 void write_bags(const GroupSpan& span, int64_t id_bytes, const int64_t* ids, const int64_t* offsets,
                 int64_t samples);
 
 /// The position at which the next rank's bags are appended. T is int32_t or int64_t.
 template <class T>
 struct BagCursor {
-  T* ids = nullptr;      ///< next id
-  T* offsets = nullptr;  ///< the end of the last bag; the end of the next bag is written after it
+  T* ids = nullptr;            ///< next id
+  T* offsets = nullptr;        ///< the end of the last bag; the end of the next is written after it
+  int32_t* samples = nullptr;  ///< if not null, the sample of the next non-empty bag goes here
 };
 
-/// Appends the bags of `span`, or only the non-empty ones.
+/// Appends the bags of `span`, whose lengths are not coded.
 template <class T>
-void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, bool skips_empty_bags,
-               BagCursor<T>& cursor);
-/// Writes the numbers of the samples whose bags in `span` are not empty. Returns the end of the
-/// list.
-int32_t* list_non_empty(const GroupSpan& span, int64_t samples, int32_t* to);
-/// Appends the bags of `span` with only the ids in `rows`. Ids are then counted from rows.begin.
+void read_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples, BagCursor<T>& cursor);
+/// Appends the bags of `span`, whose lengths are coded, or only the non-empty ones. Returns false
+/// if the code is damaged.
+template <class T>
+[[nodiscard]] bool read_coded_bags(const GroupSpan& span, int64_t id_bytes, int64_t samples,
+                                   bool skips_empty_bags, BagCursor<T>& cursor);
+/// Appends the bags of `span`, whose lengths are not coded, with only the ids in `rows`. Ids are
+/// then counted from rows.begin.
 void read_bags_within(const GroupSpan& span, int64_t id_bytes, int64_t samples, Range rows,
                       BagCursor<int64_t>& cursor);
 /// Number of ids in `rows`.

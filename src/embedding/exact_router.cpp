@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <cstring>
 
 #include "dlrm/wire/message_bytes.h"
+#include "dlrm/wire/sample_code.h"
 
 #include "router.h"
 
@@ -80,6 +80,7 @@ class ExactRouter final : public Router {
       tables_.push_back(cuts_of(layout, static_cast<int>(t), layout.features[first].rows));
     }
     headers_.resize(static_cast<size_t>(layout.groups));
+    group_samples_.resize(headers_.size());
     for (const OwnerLayout& owner : layout.owners) {
       for (size_t g = 0; g < owner.groups.size(); ++g) {
         if (!owner.groups[g].skips_empty_bags) continue;
@@ -95,7 +96,7 @@ class ExactRouter final : public Router {
       const TableCuts& table = cuts_for(f);
       work_[f].piece_counts.resize(static_cast<size_t>(table.pieces()));
       work_[f].ids.resize(table.targets.size());
-      work_[f].lengths.resize(table.targets.size());
+      work_[f].samples.resize(table.targets.size());
     }
   }
 
@@ -105,7 +106,7 @@ class ExactRouter final : public Router {
     std::vector<int64_t> piece_counts;
     std::vector<int32_t> pieces;  ///< by id
     std::vector<char*> ids;
-    std::vector<int32_t*> lengths;
+    std::vector<int32_t*> samples;
   };
 
   const TableCuts& cuts_for(size_t feature) const {
@@ -143,34 +144,49 @@ class ExactRouter final : public Router {
     grow(transfer.send, offsets_of(transfer.send_sizes, transfer.layout.send_offsets));
     spans_.clear();
     for (size_t q = 0; q < layout_.owners.size(); ++q) {
-      char* message = transfer.send.data() + transfer.layout.send_offsets[q];
-      const View<const GroupHeader> headers = headers_for(q);
-      if (b > 0 && !headers.empty()) std::memcpy(message, headers.data(), headers.size_bytes());
-      locate_groups(message, headers, b, id_bytes_, spans_);
+      begin_message(transfer.send.data() + transfer.layout.send_offsets[q], headers_for(q), b,
+                    id_bytes_, spans_);
     }
+    place_samples();
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t f = 0; f < features; ++f) {
       fill(static_cast<size_t>(f), bags.ids.data(), bags.offsets.data() + f * b, b);
     }
-    add_returned(scans, b, threads, transfer.batch.requester);
+    add_returned(scans, threads, transfer.batch.requester);
   }
 
-  /// Finds the bags that owners will return from the lengths that are sent to them.
-  void add_returned(const std::vector<BagScan>& scans, int64_t b, int threads,
+  /// Reserves the list of samples of each group whose lengths are coded.
+  void place_samples() {
+    size_t total = 0;
+    for (const GroupHeader& header : headers_) {
+      if (header.lengths == BagLengths::kCoded) total += static_cast<size_t>(header.count);
+    }
+    if (samples_.size() < total) samples_.resize(total);
+    int32_t* next = samples_.data();
+    for (size_t g = 0; g < headers_.size(); ++g) {
+      const bool coded = headers_[g].lengths == BagLengths::kCoded;
+      group_samples_[g] = {next, coded ? static_cast<size_t>(headers_[g].count) : 0};
+      next += group_samples_[g].size();
+    }
+  }
+
+  /// Finds the bags that owners will return from the samples that are sent to them.
+  void add_returned(const std::vector<BagScan>& scans, int threads,
                     RequesterSide& requester) const {
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (size_t i = 0; i < returned_.size(); ++i) {
       const auto [number, f] = returned_[i];
       const bool alone = scans[f].length == 1 && layout_.features[f].hotness == 1;
-      requester.add_returned(i, number, f, {spans_[number].lengths, static_cast<size_t>(b)}, alone);
+      requester.add_returned(i, number, f, group_samples_[number], alone);
     }
   }
 
   void count(size_t feature, const int64_t* ids, const BagScan& scan) {
     const TableCuts& table = cuts_for(feature);
-    const GroupHeader all{scan.length, static_cast<int32_t>(scan.count)};
+    const GroupHeader all = whole_bags(scan);
     for (const Target& target : table.targets) {
-      headers_[header_of(feature, target)] = target.all_rows ? all : GroupHeader{-1, 0};
+      headers_[header_of(feature, target)] =
+          target.all_rows ? all : GroupHeader{BagLengths::kCoded, 0, 0};
     }
     if (table.pieces() == 1) return;
     FeatureWork& work = work_[feature];
@@ -200,12 +216,15 @@ class ExactRouter final : public Router {
         continue;
       }
       work.ids[t] = span.ids;
-      work.lengths[t] = span.lengths;
-      if (samples > 0) std::memset(span.lengths, 0, static_cast<size_t>(samples) * 4);
+      work.samples[t] = group_samples_[header_of(feature, table.targets[t])].data();
     }
     if (table.pieces() == 1) return;
     id_bytes_ == 8 ? bucket<int64_t>(table, work, ids, offsets, samples)
                    : bucket<int32_t>(table, work, ids, offsets, samples);
+    for (const Target& target : table.targets) {
+      const size_t group = header_of(feature, target);
+      if (!target.all_rows) write_samples(group_samples_[group], samples, spans_[group].code);
+    }
   }
 
   /// Stable: each target gets its ids in the order of samples and positions.
@@ -220,7 +239,7 @@ class ExactRouter final : public Router {
           *reinterpret_cast<Id*>(work.ids[t]) =
               static_cast<Id>(ids[k] - table.targets[t].first_row);
           work.ids[t] += sizeof(Id);
-          ++work.lengths[t][i];
+          *work.samples[t]++ = static_cast<int32_t>(i);
         }
       }
     }
@@ -248,50 +267,69 @@ class ExactRouter final : public Router {
     const auto groups = static_cast<int64_t>(mine.groups.size());
     received_.clear();
     for (int p = 0; p < world(); ++p) {
-      const int64_t samples = samples_of(transfer, p);
-      char* message =
-          transfer.receive.data() + transfer.layout.receive_offsets[static_cast<size_t>(p)];
-      locate_groups(message, headers_of(message, groups), samples, id_bytes_, received_);
+      const auto source = static_cast<size_t>(p);
+      const View<char> message(transfer.receive.data() + transfer.layout.receive_offsets[source],
+                               static_cast<size_t>(transfer.layout.receive_bytes[source]));
+      open_message(message, groups, samples_of(transfer, p), id_bytes_, received_);
     }
     const auto span = [&](int p, int64_t g) -> const GroupSpan& {
       return received_[static_cast<size_t>(p * groups + g)];
     };
     counts_.assign(static_cast<size_t>(groups), 0);
     for (int p = 0; p < world(); ++p) {
-      for (int64_t g = 0; g < groups; ++g) counts_[static_cast<size_t>(g)] += span(p, g).count;
+      for (int64_t g = 0; g < groups; ++g)
+        counts_[static_cast<size_t>(g)] += span(p, g).header.count;
     }
     OwnerSide& owner = transfer.batch.owner;
     const size_t pieces = mine.by_source ? static_cast<size_t>(world()) : 1;
     const int threads = threads_for(owner.reserve_groups(
         counts_, transfer.batch.global_size, pieces, id_bytes_ == 4, with_samples_, buffers_));
     const auto spans_of = [&](int64_t g) { return [&span, g](int p) { return span(p, g); }; };
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    bool sound = true;
+#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(&& : sound)
     for (int64_t g = 0; g < groups; ++g) {
-      owner.narrow() ? assemble_group<int32_t>(transfer, g, spans_of(g))
-                     : assemble_group<int64_t>(transfer, g, spans_of(g));
+      sound = (owner.narrow() ? assemble_group<int32_t>(transfer, g, spans_of(g))
+                              : assemble_group<int64_t>(transfer, g, spans_of(g))) &&
+              sound;
     }
+    if (!sound) throw_damaged_message();
   }
 
-  /// Assembles a group's bags from the messages of all ranks.
+  /// Assembles a group's bags from the messages of all ranks. Returns false if one is damaged.
   template <class T, class Spans>
-  void assemble_group(Transfer& transfer, int64_t g, const Spans& span_of) {
+  bool assemble_group(Transfer& transfer, int64_t g, const Spans& span_of) {
     const OwnerLayout& mine = layout_.owner(rank());
     const OwnerSide::GroupBuffer& buffer = buffers_[static_cast<size_t>(g)];
-    const bool skips_empty_bags = mine.groups[static_cast<size_t>(g)].skips_empty_bags;
+    const RoutedGroup& group = mine.groups[static_cast<size_t>(g)];
     const int64_t pieces = mine.by_source ? world() : 1;
     const T* const ids = static_cast<T*>(buffer.ids);
-    BagCursor<T> cursor{static_cast<T*>(buffer.ids), static_cast<T*>(buffer.offsets)};
+    BagCursor<T> cursor{static_cast<T*>(buffer.ids), static_cast<T*>(buffer.offsets),
+                        buffer.samples};
     *cursor.offsets = 0;
     const T* first = cursor.offsets;
-    int32_t* samples = buffer.samples;
+    const int32_t* first_sample = cursor.samples;
     for (int p = 0; p < world(); ++p) {
-      read_bags(span_of(p), id_bytes_, samples_of(transfer, p), skips_empty_bags, cursor);
+      const int64_t samples = samples_of(transfer, p);
+      if (samples > 0 && !read_group(group, span_of(p), samples, cursor)) return false;
       if (!mine.by_source && p + 1 < world()) continue;
       transfer.batch.owner.set_piece(static_cast<size_t>(g * pieces + (mine.by_source ? p : 0)),
-                                     ids, first, cursor.offsets - first, samples);
+                                     ids, first, cursor.offsets - first, first_sample);
       first = cursor.offsets;
-      if (samples) samples = list_non_empty(span_of(p), samples_of(transfer, p), samples);
+      first_sample = cursor.samples;
     }
+    return true;
+  }
+
+  /// Appends a group's bags from the message of one rank. Returns false if it is damaged.
+  template <class T>
+  bool read_group(const RoutedGroup& group, const GroupSpan& span, int64_t samples,
+                  BagCursor<T>& cursor) const {
+    const Slice& slice = layout_.owner(rank()).slices[static_cast<size_t>(group.slice)];
+    const bool coded = span.header.lengths == BagLengths::kCoded;
+    if (coded == slice.all_rows) return false;
+    if (coded) return read_coded_bags(span, id_bytes_, samples, group.skips_empty_bags, cursor);
+    read_bags(span, id_bytes_, samples, cursor);
+    return true;
   }
 
   std::vector<TableCuts> tables_;
@@ -301,9 +339,11 @@ class ExactRouter final : public Router {
     size_t feature;
   };
   std::vector<ReturnedGroup> returned_;
-  std::vector<GroupHeader> headers_;  ///< owner-major, then group
-  std::vector<GroupSpan> spans_;      ///< owner-major, then group
-  std::vector<GroupSpan> received_;   ///< source-major, then group
+  std::vector<GroupHeader> headers_;          ///< owner-major, then group
+  std::vector<GroupSpan> spans_;              ///< owner-major, then group
+  std::vector<int32_t> samples_;              ///< of ids whose groups' lengths are coded
+  std::vector<View<int32_t>> group_samples_;  ///< owner-major, then group; part of samples_
+  std::vector<GroupSpan> received_;           ///< source-major, then group
   std::vector<FeatureWork> work_;
   std::vector<int64_t> counts_;
   std::vector<OwnerSide::GroupBuffer> buffers_;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "dlrm/wire/message_bytes.h"
 
@@ -32,19 +31,18 @@ class FixedRouter final : public Router {
                                    destinations);
     for (size_t i = 0; i < sent_.size(); ++i) {
       const BagScan& scan = scans[sent_[i]];
-      headers_[i] = {scan.length, static_cast<int32_t>(scan.count)};
+      headers_[i] = whole_bags(scan);
     }
     transfer.send_sizes[0] = message_bytes(headers_, bags.local.size(), id_bytes_);
     grow(transfer.send, transfer.send_sizes[0]);
     spans_.clear();
-    locate_groups(transfer.send.data(), headers_, bags.local.size(), id_bytes_, spans_);
+    begin_message(transfer.send.data(), headers_, bags.local.size(), id_bytes_, spans_);
     for (size_t i = 0; i < sent_.size(); ++i) destinations[sent_[i]] = {spans_[i].ids, id_bytes_};
   }
 
   /// Ids were copied into the message when they were checked.
   void encode(const LocalBags& bags, const std::vector<BagScan>&, Transfer& transfer) override {
     if (transfer.send_sizes[0] == 0) return;
-    std::memcpy(transfer.send.data(), headers_.data(), headers_.size() * sizeof(GroupHeader));
     const int64_t b = bags.local.size();
     const int threads = threads_for(bags.ids.size());
 #pragma omp parallel for schedule(static) num_threads(threads)
@@ -77,9 +75,14 @@ class FixedRouter final : public Router {
   void assemble(Transfer& transfer) override {
     received_.clear();
     for (int p = 0; p < world(); ++p) {
-      char* message = transfer.message + transfer.layout.receive_offsets[static_cast<size_t>(p)];
-      locate_groups(message, headers_of(message, static_cast<int64_t>(sent_.size())),
-                    samples_of(transfer, p), id_bytes_, received_);
+      const auto source = static_cast<size_t>(p);
+      char* message = transfer.message + transfer.layout.receive_offsets[source];
+      open_message({message, static_cast<size_t>(transfer.receive_sizes[source])},
+                   static_cast<int64_t>(sent_.size()), samples_of(transfer, p), id_bytes_,
+                   received_);
+    }
+    for (const GroupSpan& of : received_) {
+      if (of.header.lengths == BagLengths::kCoded) throw_damaged_message();
     }
     transfer.batch.owner.filters_on_device() ? leave_to_device(transfer) : bucket(transfer);
   }
@@ -99,16 +102,17 @@ class FixedRouter final : public Router {
         part.narrow = id_bytes_ == 4;
         if (part.bags > 0) {
           part.ids = owner.on_device(of.ids);
-          part.lengths = of.length < 0 ? owner.on_device(of.lengths) : nullptr;
-          part.length = std::max(of.length, 0);
+          const bool listed = of.header.lengths == BagLengths::kListed;
+          part.lengths = listed ? owner.on_device(of.lengths) : nullptr;
+          part.length = of.header.length;
         }
         owner.parts.push_back(part);
-        owner.part_sizes.push_back(part.bags > 0 ? of.count : 0);
+        owner.part_sizes.push_back(part.bags > 0 ? of.header.count : 0);
       }
     }
     counts_.assign(static_cast<size_t>(groups), 0);
     for (int64_t g = 0; g < groups; ++g) {
-      for (int p = 0; p < world(); ++p) counts_[static_cast<size_t>(g)] += span(p, g).count;
+      for (int p = 0; p < world(); ++p) counts_[static_cast<size_t>(g)] += span(p, g).header.count;
     }
     owner.reserve_filtered(counts_, transfer.batch.global_size);
     for (int64_t g = 0; g < groups; ++g) {
@@ -129,7 +133,7 @@ class FixedRouter final : public Router {
     for (int64_t g = 0; g < groups; ++g) {
       for (int p = 0; p < world(); ++p) {
         counts_[static_cast<size_t>(g)] +=
-            slice_of(g).all_rows ? span(p, g).count
+            slice_of(g).all_rows ? span(p, g).header.count
                                  : count_within(span(p, g), id_bytes_, slice_of(g).rows);
       }
     }
@@ -146,7 +150,7 @@ class FixedRouter final : public Router {
       for (int p = 0; p < world(); ++p) {
         const int64_t samples = samples_of(transfer, p);
         if (slice_of(g).all_rows) {
-          read_bags(span(p, g), id_bytes_, samples, /*skips_empty_bags=*/false, cursor);
+          read_bags(span(p, g), id_bytes_, samples, cursor);
         } else {
           read_bags_within(span(p, g), id_bytes_, samples, slice_of(g).rows, cursor);
         }
@@ -157,7 +161,7 @@ class FixedRouter final : public Router {
 
   size_t ids_received() const {
     size_t ids = 0;
-    for (const GroupSpan& span : received_) ids += static_cast<size_t>(span.count);
+    for (const GroupSpan& span : received_) ids += static_cast<size_t>(span.header.count);
     return ids;
   }
   const RoutedGroup& group(int64_t g) const {

@@ -119,13 +119,10 @@ void RequesterSide::place(const LocalBags& bags, const std::vector<BagScan>& sca
 }
 
 void RequesterSide::add_returned(size_t i, size_t number, size_t feature,
-                                 View<const int32_t> lengths, bool alone) {
+                                 View<const int32_t> samples_of_ids, bool alone) {
   int32_t* samples = returned_samples_[i];
-  int64_t count = 0;
-  for (size_t sample = 0; sample < lengths.size(); ++sample) {
-    samples[count] = static_cast<int32_t>(sample);
-    count += lengths[sample] > 0;
-  }
+  const int64_t count =
+      std::unique_copy(samples_of_ids.begin(), samples_of_ids.end(), samples) - samples;
   returned[number] = {count, staging_.on_device(samples), nullptr, alone};
   const float* scale = host_scales_[feature];
   if (!scale) return;

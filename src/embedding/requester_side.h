@@ -32,9 +32,9 @@ class RequesterSide {
   void begin(const EmbeddingLayout& layout, const LocalBags& bags,
              const std::vector<BagScan>& scans, Keep keep, size_t returned_groups, int threads,
              std::vector<IdDestination>& destinations);
-  /// Sets the returned bags of group `number` of feature `feature`: the samples whose lengths [b]
-  /// are not 0. Call i of add_returned() passes `i`.
-  void add_returned(size_t i, size_t number, size_t feature, View<const int32_t> lengths,
+  /// Sets the returned bags of group `number` of feature `feature` from the sample of each id, in
+  /// ascending order. Call i of add_returned() passes `i`.
+  void add_returned(size_t i, size_t number, size_t feature, View<const int32_t> samples_of_ids,
                     bool alone);
 
   IdStaging& staging() { return staging_; }

@@ -26,13 +26,31 @@ const TableConfig& table_of(const RunConfig& config, int table) {
 
 /// The ids that an owner receives, and the vectors that it returns, per sample of another rank.
 struct OwnerFlow {
-  int64_t groups = 0;
-  int64_t length_lists = 0;
+  std::map<int64_t, double> heads;  ///< bytes of headers and codes, by samples of the message
   double ids = 0;
   double floats = 0;  ///< of pooled vectors
 };
 
-std::vector<OwnerFlow> flows_of(const RunConfig& config, const Plan& plan) {
+/// The number of ranks that have so many samples. There are at most two numbers.
+using RanksOfSize = std::map<int64_t, int>;
+
+RanksOfSize ranks_of_size(const RunConfig& config, int world) {
+  RanksOfSize ranks;
+  for (int rank = 0; rank < world; ++rank) ++ranks[samples_of(config, rank, world)];
+  return ranks;
+}
+
+void add_heads(const TableConfig& table, Range rows, const RanksOfSize& sizes, OwnerFlow& flow) {
+  for (const auto& [samples, ranks] : sizes) {
+    double& bytes = flow.heads[samples];
+    for (const FeatureConfig& feature : table.features) {
+      bytes += expected_head_bytes(feature, rows, table.rows, samples);
+    }
+  }
+}
+
+std::vector<OwnerFlow> flows_of(const RunConfig& config, const Plan& plan,
+                                const RanksOfSize& sizes) {
   std::vector<OwnerFlow> flows(static_cast<size_t>(plan.world));
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const Shard& shard = plan.shards[i];
@@ -41,9 +59,7 @@ std::vector<OwnerFlow> flows_of(const RunConfig& config, const Plan& plan) {
     flow.floats += expected_vectors(config.routing.mode, table, shard.rows) *
                    static_cast<double>(shard.columns.size());
     if (shares_ids(plan, i)) continue;
-    const auto features = static_cast<int64_t>(table.features.size());
-    flow.groups += features;
-    flow.length_lists += lengths_travel(table, shard.rows) ? features : 0;
+    if (config.routing.mode == RoutingMode::kExact) add_heads(table, shard.rows, sizes, flow);
     flow.ids += hotness_of(table) * static_cast<double>(shard.rows.size()) /
                 static_cast<double>(table.rows);
   }
@@ -51,14 +67,16 @@ std::vector<OwnerFlow> flows_of(const RunConfig& config, const Plan& plan) {
 }
 
 /// With *fixed* routing every rank receives the ids of every sharded feature.
-void gather_ids(const RunConfig& config, const Plan& plan, std::vector<OwnerFlow>& flows) {
+void gather_ids(const RunConfig& config, const Plan& plan, const RanksOfSize& sizes,
+                std::vector<OwnerFlow>& flows) {
   std::vector<char> sharded(config.model.tables.size(), 0);
   for (const Shard& shard : plan.shards) sharded[static_cast<size_t>(shard.table)] = 1;
   OwnerFlow all;
   for (size_t t = 0; t < sharded.size(); ++t) {
     if (!sharded[t]) continue;
-    all.groups += static_cast<int64_t>(config.model.tables[t].features.size());
-    all.ids += hotness_of(config.model.tables[t]);
+    const TableConfig& table = config.model.tables[t];
+    add_heads(table, {0, table.rows}, sizes, all);
+    all.ids += hotness_of(table);
   }
   for (OwnerFlow& flow : flows) {
     all.floats = flow.floats;
@@ -84,24 +102,20 @@ bool shares_ids(const Plan& plan, size_t i) {
 }
 
 void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {
-  std::vector<OwnerFlow> flows = flows_of(config, plan);
-  if (config.routing.mode == RoutingMode::kFixed) gather_ids(config, plan, flows);
+  const RanksOfSize sizes = ranks_of_size(config, plan.world);
+  std::vector<OwnerFlow> flows = flows_of(config, plan, sizes);
+  if (config.routing.mode == RoutingMode::kFixed) gather_ids(config, plan, sizes, flows);
   const int64_t id_bytes = id_bytes_of(config, plan);
   const auto message = [&](const OwnerFlow& flow, int64_t samples) {
-    return static_cast<double>(id_message_bytes(flow.groups, flow.length_lists, samples,
-                                                rounded(flow.ids * static_cast<double>(samples)),
-                                                id_bytes));
+    const auto heads = flow.heads.find(samples);
+    return static_cast<double>(
+        id_message_bytes(heads == flow.heads.end() ? 0 : rounded(heads->second), 0, samples,
+                         rounded(flow.ids * static_cast<double>(samples)), id_bytes));
   };
-  // A rank has one of two numbers of samples. Message sizes are summed over ranks once for each
-  // number.
-  std::map<int64_t, int> ranks_of_size;
-  for (int rank = 0; rank < plan.world; ++rank) {
-    ++ranks_of_size[samples_of(config, rank, plan.world)];
-  }
   std::map<int64_t, double> to_all;
   double floats = 0;
   for (const OwnerFlow& flow : flows) {
-    for (const auto& [samples, ranks] : ranks_of_size) to_all[samples] += message(flow, samples);
+    for (const auto& [samples, ranks] : sizes) to_all[samples] += message(flow, samples);
     floats += flow.floats;
   }
   const auto forward = static_cast<double>(size_of(config.train.wire.forward));
@@ -110,16 +124,16 @@ void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoa
     RankLoad& load = loads[static_cast<size_t>(rank)];
     const OwnerFlow& own = flows[static_cast<size_t>(rank)];
     const int64_t samples = samples_of(config, rank, plan.world);
-    const double sizes = static_cast<double>(kSizeBytes) * (plan.world - 1);
+    const double announced = static_cast<double>(kSizeBytes) * (plan.world - 1);
     double from_all = 0;
-    for (const auto& [size, ranks] : ranks_of_size) from_all += ranks * message(own, size);
+    for (const auto& [size, ranks] : sizes) from_all += ranks * message(own, size);
     const double requested = static_cast<double>(samples) * (floats - own.floats);
     const double owned = static_cast<double>(config.train.global_batch_size - samples) * own.floats;
-    load.ids_sent_bytes = sizes + to_all[samples] - message(own, samples);
+    load.ids_sent_bytes = announced + to_all[samples] - message(own, samples);
     load.pooled_sent_bytes = owned * forward;
     load.gradient_sent_bytes = requested * backward;
     load.received_bytes =
-        sizes + from_all - message(own, samples) + requested * forward + owned * backward;
+        announced + from_all - message(own, samples) + requested * forward + owned * backward;
   }
 }
 

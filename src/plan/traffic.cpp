@@ -4,12 +4,25 @@
 #include <cmath>
 
 #include "dlrm/wire/message_bytes.h"
+#include "dlrm/wire/sample_code.h"
 
 namespace dlrm {
 namespace {
 
+/// If more bags than this share have an id in a shard, all of them are returned: one matrix is
+/// simpler to copy than listed rows.
+constexpr double kMostOfTheBags = 0.875;
+
+/// Codes are computed for this many samples if their number is not known.
+constexpr int64_t kManySamples = int64_t{1} << 20;
+
 double share_of(Range rows, int64_t table_rows) {
   return static_cast<double>(rows.size()) / static_cast<double>(table_rows);
+}
+
+/// The expected share of bags of `ids` ids that have one in this share of the rows.
+double share_of_bags(double ids, double share) {
+  return share < 1 ? -std::expm1(ids * std::log1p(-share)) : 1.0;
 }
 
 }  // namespace
@@ -47,19 +60,35 @@ double expected_unique_rows(int64_t rows, double lookups, double alpha) {
   return unique;
 }
 
-bool lengths_travel(const TableConfig& table, Range rows) { return rows.size() < table.rows; }
+double expected_head_bytes(const FeatureConfig& feature, Range rows, int64_t table_rows,
+                           int64_t samples) {
+  if (samples == 0) return 0;
+  if (rows.size() == table_rows) return static_cast<double>(group_header_bytes(feature.hotness));
+  const double ids = static_cast<double>(samples) * static_cast<double>(feature.hotness);
+  const double share = share_of(rows, table_rows);
+  const double any = share_of_bags(ids, share);
+  // A group without ids has no code. The others have this many ids on average.
+  const int64_t some = std::max<int64_t>(std::llround(ids * share / any), 1);
+  const int64_t bytes = group_header_bytes(some) + SampleCode(samples, some).bytes();
+  return (1 - any) * static_cast<double>(group_header_bytes(0)) + any * static_cast<double>(bytes);
+}
 
 double id_bytes_per_sample(const TableConfig& table, Range rows) {
-  const double lengths =
-      lengths_travel(table, rows) ? 4.0 * static_cast<double>(table.features.size()) : 0.0;
-  return static_cast<double>(wire_id_bytes(table.rows)) * hotness_of(table) *
-             share_of(rows, table.rows) +
-         lengths;
+  const double share = share_of(rows, table.rows);
+  double bytes = static_cast<double>(wire_id_bytes(table.rows)) * hotness_of(table) * share;
+  if (rows.size() == table.rows) return bytes;
+  for (const FeatureConfig& feature : table.features) {
+    const SampleCode code(kManySamples, std::llround(static_cast<double>(kManySamples) *
+                                                     static_cast<double>(feature.hotness) * share));
+    bytes += static_cast<double>(code.bytes()) / static_cast<double>(kManySamples);
+  }
+  return bytes;
 }
 
 bool returns_only_non_empty_bags(RoutingMode mode, int64_t hotness, Range rows,
                                  int64_t table_rows) {
-  return mode == RoutingMode::kExact && hotness * rows.size() < table_rows;
+  const double present = share_of_bags(static_cast<double>(hotness), share_of(rows, table_rows));
+  return mode == RoutingMode::kExact && present < kMostOfTheBags;
 }
 
 double expected_vectors(RoutingMode mode, const TableConfig& table, Range rows) {
@@ -69,9 +98,7 @@ double expected_vectors(RoutingMode mode, const TableConfig& table, Range rows) 
       vectors += 1;
       continue;
     }
-    const double empty =
-        std::pow(1.0 - share_of(rows, table.rows), static_cast<double>(feature.hotness));
-    vectors += 1.0 - empty;
+    vectors += share_of_bags(static_cast<double>(feature.hotness), share_of(rows, table.rows));
   }
   return vectors;
 }

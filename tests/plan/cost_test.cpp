@@ -29,9 +29,11 @@ TEST(CostModel, AShardReadsMovesAndStoresItsBytes) {
   // A quarter of the rows, 20 of 40 columns: rows of two lines, and state of 2·20 floats in three.
   const double lookups = 30 * 5 * 0.25;
   const double unique = 0.25 * 1000 * (1 - std::pow(1 - 1e-3, 150));
-  const double vectors = 30 * (1.0 + 0.25);  // of hotness 4, and the bags of hotness 1
+  // The bags of hotness 4 and 1 that have an id here.
+  const double vectors = 30 * (1 - std::pow(0.75, 4) + 0.25);
   const double memory = lookups * (128 + 80 + 160) + 2 * unique * (128 + 256) + 2 * vectors * 80;
-  const double moved = 30 * (4 * 5 * 0.25 + 4 * 2) + vectors * 20 * (2 + 4);
+  // A sample has 1 and 1/4 ids here. Their codes are of 1 + 1 and 3/4 + 1/4 bits.
+  const double moved = 30 * (4 * 5 * 0.25 + 3.0 / 8) + vectors * 20 * (2 + 4);
   const double stored = 250 * 32 * 4 + 2 * 250 * 32 * 4;
   EXPECT_NEAR(cost.shard(t, 250, 20),
               memory / kSpeed.memory + moved * 2 / 3 / kSpeed.network + stored * kSpeed.storage,

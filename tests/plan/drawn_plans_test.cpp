@@ -125,10 +125,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"dcdfc93dacc184b5", "296555513e1fc970", "5721375d2de00350",
-                                      "9d6276710417d91a", "c8ae34df09c5b55d", "7b26add6881e0d59",
-                                      "48846d4ecb57a2af", "2784cb6468db2325", "1fdad50a672f6181",
-                                      "ef371a2190aa4060", "47eca23ebc857234", "7ba2c5f5b5d257ad"}));
+            (std::vector<std::string>{"961bf0f47e30ed2e", "671339b72a827664", "ea4d24ec8f60d760",
+                                      "dd8d24f983d725c1", "8093ad1af4dd5d96", "728cd5b8059e402d",
+                                      "564c1e906168b215", "df8e7d4861e259c6", "ad7e5e55e9f8fd5c",
+                                      "44a061a263d22d2a", "327641dcdf398118", "4b6b4fd2db1fe9be"}));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "dlrm/plan/traffic.h"
 #include "dlrm/wire/message_bytes.h"
+#include "dlrm/wire/sample_code.h"
 
 #include "plan_fixtures.h"
 
@@ -15,10 +16,10 @@ TEST(WireIdBytes, FourBytesSufficeForTwoToThe31Rows) {
   EXPECT_EQ(wire_id_bytes((int64_t{1} << 31) + 1), 8);
 }
 
-TEST(MessageBytes, HeadersLengthsAndIdsArePaddedApart) {
-  EXPECT_EQ(id_message_bytes(2, 1, 3, 5, 4), 2 * 8 + 16 + 24);
-  EXPECT_EQ(id_message_bytes(2, 0, 3, 5, 8), 2 * 8 + 40);
-  EXPECT_EQ(id_message_bytes(2, 2, 3, 0, 4), 2 * 8 + 24);
+TEST(MessageBytes, HeadsLengthsAndIdsArePaddedApart) {
+  EXPECT_EQ(id_message_bytes(9, 1, 3, 5, 4), 16 + 16 + 24);
+  EXPECT_EQ(id_message_bytes(8, 0, 3, 5, 8), 8 + 40);
+  EXPECT_EQ(id_message_bytes(1, 2, 3, 0, 4), 8 + 24);
   EXPECT_EQ(id_message_bytes(2, 1, 0, 0, 4), 0);
   EXPECT_EQ(pairs_message_bytes(3, 2, 5), 3 * 8 + 40);
   EXPECT_EQ(pairs_message_bytes(1, 0, 0), 8);
@@ -44,11 +45,12 @@ class ThreeRanks : public testing::Test {
   // Floats of a sample's vectors from each owner.
   const std::vector<int64_t> floats{16, 4, 4};
 
-  /// The message of rank `from` to owner `to`: headers, lengths of cut rows, and ids.
+  /// The message of rank `from` to owner `to`: headers, the code of cut rows, and ids.
   int64_t message(size_t from, size_t to) const {
     const int64_t n = samples[from];
     const std::vector<int64_t> ids{3, 8, 12};
-    return id_message_bytes(to == 0 ? 2 : 1, to == 0 ? 0 : 1, n, ids[to] * n, 4);
+    return id_message_bytes(to == 0 ? 2 : 1 + SampleCode(n, ids[to] * n).bytes(), 0, n, ids[to] * n,
+                            4);
   }
 };
 
@@ -129,16 +131,26 @@ TEST(ReplicaExchange, PairsAndReducedRowsAreCounted) {
 TEST(Traffic, TheShareOfRowsDecidesAboutIdsAndVectors) {
   const TableConfig t = table("t", 12, 8, {1, 3});
   EXPECT_EQ(hotness_of(t), 4);
-  EXPECT_FALSE(lengths_travel(t, {0, 12}));
-  EXPECT_TRUE(lengths_travel(t, {1, 12}));
   EXPECT_EQ(id_bytes_per_sample(t, {0, 12}), 4 * 4);
-  EXPECT_EQ(id_bytes_per_sample(t, {0, 6}), 4 * 4 * 0.5 + 4 * 2);
-  EXPECT_TRUE(returns_only_non_empty_bags(RoutingMode::kExact, 3, {0, 3}, 12));
-  EXPECT_FALSE(returns_only_non_empty_bags(RoutingMode::kExact, 3, {0, 4}, 12));
+  // Codes of 0.5 and 1.5 ids a sample: 2 low bits less the gain of gaps, and one bit an id.
+  EXPECT_NEAR(id_bytes_per_sample(t, {0, 6}), 4 * 4 * 0.5 + (0.5 * 2 + 0.5 + 1.5 + 1) / 8, 1e-4);
+  EXPECT_TRUE(returns_only_non_empty_bags(RoutingMode::kExact, 3, {0, 5}, 12));
+  EXPECT_FALSE(returns_only_non_empty_bags(RoutingMode::kExact, 3, {0, 6}, 12));  // 7/8 of bags
+  EXPECT_FALSE(returns_only_non_empty_bags(RoutingMode::kExact, 1, {0, 12}, 12));
   EXPECT_FALSE(returns_only_non_empty_bags(RoutingMode::kFixed, 1, {0, 1}, 12));
   EXPECT_DOUBLE_EQ(expected_vectors(RoutingMode::kExact, t, {0, 6}), 0.5 + 1);
   EXPECT_DOUBLE_EQ(expected_vectors(RoutingMode::kExact, t, {0, 3}), 0.25 + 1 - 0.421875);
   EXPECT_EQ(expected_vectors(RoutingMode::kFixed, t, {0, 3}), 2);
+}
+
+/// Ten samples of two ids, a tenth of the rows: 12 % of all messages have no id.
+TEST(Traffic, GroupsWithoutIdsHaveNoCode) {
+  const FeatureConfig feature = table("t", 100, 8, {2}).features[0];
+  const double none = std::pow(0.9, 20);
+  EXPECT_NEAR(expected_head_bytes(feature, {0, 10}, 100, 10),
+              none * 1 + (1 - none) * (1.0 + static_cast<double>(SampleCode(10, 2).bytes())), 1e-9);
+  EXPECT_EQ(expected_head_bytes(feature, {0, 100}, 100, 10), 1);
+  EXPECT_EQ(expected_head_bytes(feature, {0, 10}, 100, 0), 0);
 }
 
 TEST(Traffic, PairsAreOfTheLargestLocalBatch) {

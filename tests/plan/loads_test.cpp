@@ -59,12 +59,12 @@ TEST_F(TwoRanks, ShardsServeTheWholeBatchAndReplicasTheLocalOne) {
   EXPECT_DOUBLE_EQ(loads[1].lookups, 5 * 5 * 0.6 + 3);
 }
 
-TEST_F(TwoRanks, LengthsAreSentForRowShardsOnly) {
+TEST_F(TwoRanks, HeadsAndIdsAreSent) {
   const std::vector<RankLoad> loads = rank_loads(config, plan);
-  // The size of the message, headers of its groups, lengths, and ids. The last two are padded to 8
+  // The size of the message, headers and codes of its groups, and ids. The last two are padded to 8
   // bytes.
-  EXPECT_EQ(loads[0].ids_sent_bytes, 8 + 8 + 8 + 24);
-  EXPECT_EQ(loads[1].ids_sent_bytes, 8 + 3 * 8 + 16 + 64);
+  EXPECT_EQ(loads[0].ids_sent_bytes, 8 + 8 + 24);
+  EXPECT_EQ(loads[1].ids_sent_bytes, 8 + 8 + 64);
 }
 
 TEST_F(TwoRanks, PooledVectorsAreSentForTheOtherRanksSamples) {
@@ -117,8 +117,8 @@ TEST_F(TwoRanks, LoadsCountAllMemory) {
 TEST_F(TwoRanks, FixedRoutingGathersAllIds) {
   config.routing.mode = RoutingMode::kFixed;
   const std::vector<RankLoad> loads = rank_loads(config, plan);
-  EXPECT_EQ(loads[0].ids_sent_bytes, 8 + 3 * 8 + 2 * 4 * (3 + 5));
-  EXPECT_EQ(loads[1].ids_sent_bytes, 8 + 3 * 8 + 3 * 4 * (3 + 5));
+  EXPECT_EQ(loads[0].ids_sent_bytes, 8 + 8 + 2 * 4 * (3 + 5));
+  EXPECT_EQ(loads[1].ids_sent_bytes, 8 + 8 + 3 * 4 * (3 + 5));
 }
 
 TEST(RankLoads, IdsOfColumnShardsOfOneRankCountOnce) {

@@ -147,8 +147,8 @@ TEST(ReturnedListBytes, OnlyFeaturesWithLessThanAnIdABagHaveLists) {
   RunConfig config = config_of({table("t", 12, 8, {1, 2, 3})}, 4);
   const TableConfig& t = config.model.tables[0];
   config.routing.depth = 2;
-  EXPECT_EQ(returned_list_bytes(config, t, {0, 4}, 5), 3 * 8 * 5 * 2);
-  EXPECT_EQ(returned_list_bytes(config, t, {0, 6}, 5), 3 * 8 * 5 * 1);
+  EXPECT_EQ(returned_list_bytes(config, t, {0, 4}, 5), 3 * 8 * 5 * 3);
+  EXPECT_EQ(returned_list_bytes(config, t, {0, 6}, 5), 3 * 8 * 5 * 2);
   EXPECT_EQ(returned_list_bytes(config, t, {0, 12}, 5), 0);
   config.routing.mode = RoutingMode::kFixed;
   EXPECT_EQ(returned_list_bytes(config, t, {0, 4}, 5), 0);

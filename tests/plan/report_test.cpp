@@ -58,16 +58,16 @@ TEST(Report, OfACpuShowsLoadsMemoryAndAdvice) {
       report(four_cuts(), plan_of_cuts(), {1.2 * kGiB, 3}),
       R"(plan: 4 ranks, 5 tables: 1 whole, 1 cut by rows, 1 by columns, 1 by both, 1 data-parallel (on every rank)
     rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
-       0       2       2       0.859          114691            12.3           12.3
-       1       2       2       1.111          180230            13.4           13.6
-       2       2       2       1.376          147460            17.5           17.3
-       3       1       2       0.607           81923            11.4           11.5
-   total       7       8       3.953          524304            54.6           54.6
-    mean     1.8     2.0       0.988          131076            13.6           13.6
-max/mean                        1.39            1.38            1.28           1.27
-exchange of a step, MiB over all ranks: ids 2.1, pooled 25.3, gradients 25.3, data-parallel gradients 1.9
+       0       2       2       0.859          114691            12.1           12.1
+       1       2       2       1.111          180230            13.2           13.4
+       2       2       2       1.376          147460            17.2           17.3
+       3       1       2       0.607           81923            11.3           11.1
+   total       7       8       3.953          524304            53.9           53.9
+    mean     1.8     2.0       0.988          131076            13.5           13.5
+max/mean                        1.39            1.38            1.28           1.28
+exchange of a step, MiB over all ranks: ids 1.4, pooled 25.3, gradients 25.3, data-parallel gradients 1.9
 nodes: 2 of 3 ranks, the fullest with 3.346 GiB
-heaviest rank over a lower bound: cost 1.84, memory 1.42
+heaviest rank over a lower bound: cost 1.85, memory 1.42
 memory of rank 2, the fullest, GiB:
   tables                                     0.625
   optimizer state of tables                  0.625
@@ -87,18 +87,18 @@ does not fit: needs 1.376 GiB a rank of 1.200 GiB
 const std::string kGpuLoads =
     R"(plan: 4 ranks, 5 tables: 1 whole, 1 cut by rows, 1 by columns, 1 by both, 1 data-parallel (on every rank)
     rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
-       0       2       2       1.382          114691            12.3           12.3
-       1       2       2       1.638          180230            13.4           13.6
-       2       2       2       1.899          147460            17.5           17.3
-       3       1       2       1.130           81923            11.4           11.5
-   total       7       8       6.049          524304            54.6           54.6
-    mean     1.8     2.0       1.512          131076            13.6           13.6
-max/mean                        1.26            1.38            1.28           1.27
+       0       2       2       1.382          114691            12.1           12.1
+       1       2       2       1.638          180230            13.2           13.4
+       2       2       2       1.899          147460            17.2           17.3
+       3       1       2       1.130           81923            11.3           11.1
+   total       7       8       6.049          524304            53.9           53.9
+    mean     1.8     2.0       1.512          131076            13.5           13.5
+max/mean                        1.26            1.38            1.28           1.28
 in the host's memory: 2 shards, 1 data-parallel table: 'rows', 'grid', 'small'
-exchange of a step, MiB over all ranks: ids 2.1, pooled 25.3, gradients 25.3, data-parallel gradients 1.9
+exchange of a step, MiB over all ranks: ids 1.4, pooled 25.3, gradients 25.3, data-parallel gradients 1.9
 )";
 
-const std::string kGpuRatios = "heaviest rank over a lower bound: cost 1.84, memory 1.28\n";
+const std::string kGpuRatios = "heaviest rank over a lower bound: cost 1.85, memory 1.28\n";
 
 TEST(Report, NamesTheMachine) {
   const TemporaryFile file(
@@ -157,7 +157,7 @@ TEST(Report, ShowsTheRankWhoseHostMemoryIsTooSmall) {
   config.device = DeviceKind::kCuda;
   EXPECT_EQ(report(config, plan_with_host(), {2.0 * kGiB, 2, 0.25 * kGiB}),
             kGpuLoads + R"(nodes: 2 of 2 ranks, the fullest with 3.030 GiB
-heaviest rank over a lower bound: cost 1.83, memory 1.28
+heaviest rank over a lower bound: cost 1.84, memory 1.28
 memory of rank 1, the fullest, GiB:
   tables                                     0.125
   optimizer state of tables                  0.125

@@ -21,17 +21,20 @@ double expected_unique_rows(int64_t rows, double lookups, double alpha);
 
 // ---- Ids
 
-/// True if the lengths of bags are always sent with the ids of a shard. That is so if its rows are
-/// cut, because the counts then depend on the data. Lengths are also sent if bags differ in length.
-bool lengths_travel(const TableConfig& table, Range rows);
+/// Expected bytes of the header and the code of a feature's group in a message of `samples` samples
+/// to the owner of these rows. The code is that of the ids' samples; only groups of cut rows have
+/// one.
+double expected_head_bytes(const FeatureConfig& feature, Range rows, int64_t table_rows,
+                           int64_t samples);
 
-/// Bytes of ids and lengths that a sample sends to a shard, without headers and padding.
+/// Bytes of ids and codes that a sample sends to a shard, without headers and padding.
 double id_bytes_per_sample(const TableConfig& table, Range rows);
 
 // ---- Pooled vectors and their gradients
 
-/// True if the owner of these rows returns only the bags that have an id there: if less than one id
-/// per bag is expected. With *fixed* routing every bag is returned, so that shapes are constant.
+/// True if the owner of these rows returns only the bags that have an id there: if less than 7/8 of
+/// all bags are expected to have one. With *fixed* routing every bag is returned, so that shapes
+/// are constant.
 bool returns_only_non_empty_bags(RoutingMode mode, int64_t hotness, Range rows, int64_t table_rows);
 
 /// Vectors that a shard returns per sample, over the table's features: 1 each, or the share of bags

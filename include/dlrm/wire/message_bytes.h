@@ -11,12 +11,24 @@ inline constexpr int64_t kSizeBytes = 8;
 /// Bytes of an id if the largest sharded table has so many rows: 4 up to 2^31 rows, then 8.
 int64_t wire_id_bytes(int64_t largest_rows);
 
-/// A rank's message of bags to an owner: 8 bytes per group, 4 per sample for each group whose
-/// lengths are sent, and the ids. Lengths and ids are each padded to 8 bytes. 0 without samples.
+/// How a message gives the lengths of a group's bags.
+enum class BagLengths : uint8_t {
+  kEqual,   ///< the header holds the length of every bag
+  kListed,  ///< int32 for each sample
+  kCoded    ///< the samples of the ids, see SampleCode
+};
+
+/// Bytes of a group's header: 1 to 5. `number` is the length of every bag with kEqual, otherwise
+/// the number of ids.
+int64_t group_header_bytes(int64_t number);
+
+/// A rank's message of bags to an owner: the headers and codes of all groups, 4 bytes per sample
+/// for each group whose lengths are listed, and the ids. Each of the three is padded to 8 bytes. 0
+/// without samples.
 ///
 /// A group is a feature on some rows; column shards of the same rows share it. With *fixed* routing
 /// one message of all sharded features, with uncut rows, goes to every rank.
-int64_t id_message_bytes(int64_t groups, int64_t length_lists, int64_t samples, int64_t ids,
+int64_t id_message_bytes(int64_t head_bytes, int64_t length_lists, int64_t samples, int64_t ids,
                          int64_t id_bytes);
 
 /// A rank's message of unique rows and their gradients to each other rank: 8 bytes per table for
