@@ -90,9 +90,11 @@ if [ -z "$program" ]; then
 fi
 command -v mpirun >/dev/null || { echo "error: mpirun is missing: install openmpi-bin" >&2; exit 2; }
 
-options=(--quiet)
+folder=$(mktemp -d) || exit 3
+trap 'rm -rf "$folder"' EXIT
+options=()
 # On one machine the ranks divide its CPUs themselves.
-if [ -z "${MPIRUN_OPTIONS:-}" ]; then options+=(--bind-to none --oversubscribe); fi
+if [ -z "${MPIRUN_OPTIONS:-}" ]; then options+=(--quiet --bind-to none --oversubscribe); fi
 if [ "$(id -u)" -eq 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
@@ -105,12 +107,31 @@ export OMPI_MCA_oob_tcp_keepalive_probes=${OMPI_MCA_oob_tcp_keepalive_probes:-3}
 # The ranks write DLRM_START_FILE when they have met. Only this machine's can be read here; those of a
 # host file end themselves.
 start_seconds=
-folder=
-if [ -z "${MPIRUN_OPTIONS:-}" ] && folder=$(mktemp -d); then
-  trap 'rm -rf "$folder"' EXIT
+if [ -z "${MPIRUN_OPTIONS:-}" ]; then
   export DLRM_START_FILE=$folder/met
   start_seconds=${DLRM_START_SECONDS:-$(($(asked_timeout "$@") + 30))}
 fi
+# Passes on what mpirun and the ranks write to stderr, but for what mpirun adds about ranks that have said
+# themselves why they end: --quiet would also hide which host is lost. Its name goes to $folder/lost.
+pass_on() {
+  local line="" text="" inside=""
+  while IFS= read -r line || [ -n "$line" ]; do
+    if [[ "$line" =~ ^-{74}$ ]]; then
+      if [ -z "$inside" ]; then inside=yes text="" && continue; fi
+      inside=""
+      if [[ "$text" =~ Remote\ daemon.*\ on\ node\ ([^[:space:]]+) ]]; then
+        echo "${BASH_REMATCH[1]}" >"$folder/lost"
+      elif ! [[ "$text" =~ (non-zero\ (status|exit)|exited\ on\ signal|exiting\ improperly|MPI_ABORT) ]]; then
+        printf '%s\n' "$text" >&2
+      fi
+    elif [ -n "$inside" ]; then
+      text+=$line$'\n'
+    elif ! [[ "$line" =~ ^mpirun:\ Forwarding\ signal|help\ message|orte_base_help_aggregate ]]; then
+      printf '%s\n' "$line" >&2
+    fi
+    line=""
+  done
+}
 # Kills mpirun and its ranks: all processes of its session.
 kill_job() {
   local stat fields
@@ -149,10 +170,20 @@ stop() {
 trap 'stop INT' INT
 trap 'stop TERM' TERM
 trap 'stop USR1' USR1
+exec 3>&2
+pass_on_pid=
+if [ -n "${MPIRUN_OPTIONS:-}" ]; then
+  mkfifo "$folder/stderr"
+  # Until mpirun has ended, whatever signals come.
+  (trap '' INT TERM USR1 && pass_on) <"$folder/stderr" &
+  pass_on_pid=$!
+  exec 3>"$folder/stderr"
+fi
 # A session of its own, so that the terminal's Ctrl-C does not reach mpirun.
 # shellcheck disable=SC2086
-setsid mpirun "${options[@]}" ${MPIRUN_OPTIONS:-} -np "$ranks" "$program" "$@" <&0 &
+setsid mpirun "${options[@]}" ${MPIRUN_OPTIONS:-} -np "$ranks" "$program" "$@" <&0 2>&3 3>&- &
 mpirun_pid=$!
+exec 3>&-
 [ "$asked" -eq 0 ] || kill -USR1 "$mpirun_pid" 2>/dev/null
 limit_pid=
 if [ -n "$start_seconds" ]; then
@@ -169,12 +200,22 @@ done
 wait "$mpirun_pid" 2>/dev/null
 last=$?
 [ "$last" -eq 127 ] || code=$last
-if [ -n "$folder" ]; then
-  if [ -e "$folder/late" ]; then
-    echo "error: the ranks did not meet within $start_seconds s: they were killed (DLRM_START_SECONDS sets the limit)" >&2
-    exit 3
-  fi
-  kill "$limit_pid" 2>/dev/null
+if [ -e "$folder/late" ]; then
+  echo "error: the ranks did not meet within $start_seconds s: they were killed (DLRM_START_SECONDS sets the limit)" >&2
+  exit 3
+fi
+[ -z "$limit_pid" ] || kill "$limit_pid" 2>/dev/null
+if [ -n "$pass_on_pid" ]; then
+  # What mpirun started on other hosts may hold its stderr for longer.
+  for _ in {1..20}; do
+    kill -0 "$pass_on_pid" 2>/dev/null || break
+    sleep 0.1
+  done
+  kill -KILL "$pass_on_pid" 2>/dev/null
+fi
+if [ -e "$folder/lost" ]; then
+  echo "error: the connection to $(cat "$folder/lost") is lost: the host or its link is down" >&2
+  exit 3
 fi
 # The request came before mpirun or the ranks handled signals. Nothing was trained, nothing is lost.
 if [ "$asked" -eq 1 ] && [ "$code" -eq 138 ]; then code=130; fi

@@ -7,7 +7,8 @@
 # --quick: a small part, in a few minutes after quickstart.sh, whose build it continues: the tests of
 # core, config, plan, HDF5, data and scripts, some runs of dlrm-train, and an installation. If nvcc is
 # there, it compiles one kernel.
-# --all adds: jobs of a Slurm that the test starts here, as root; the tests of code that handles
+# --all adds: jobs of a Slurm that the test starts here, and jobs on hosts that are namespaces of this
+# machine, both as root; the tests of code that handles
 # memory, but for the slowest, under AddressSanitizer and UndefinedBehaviorSanitizer; those of comm,
 # data, train and caches under ThreadSanitizer; a fixed number of inputs for each harness of
 # tests/fuzz, if clang with libFuzzer is there (launch/install_deps.sh fuzz); the build without GPU
@@ -116,7 +117,7 @@ one_kernel() {
 whole() {
   # Without it, for example without a network, the tests of dlrm-data import are skipped.
   part "packages of dlrm-data import" launch/install_deps.sh import
-  part "simt: build" build simt && part "simt: tests" run simt -LE '^slurm$'
+  part "simt: build" build simt && part "simt: tests" run simt -LE '^(slurm|nodes)$'
 }
 
 # Tests that try thousands of inputs, or wait for a clock. Sanitizers slow them down most and need few
@@ -128,7 +129,7 @@ Planning.*:ScannedData.*:Install.*:*/GpuStep.RowsOfHost*:*/CachedRows.*/2?"
 
 # What whole leaves out.
 rest() {
-  [ ! -x build/simt/bin/dlrm-train ] || part "simt: Slurm" run simt -L '^slurm$'
+  [ ! -x build/simt/bin/dlrm-train ] || part "simt: Slurm and hosts" run simt -L '^(slurm|nodes)$'
   # Scripts and sources are the same in every build. Ranks as threads cover what ranks of mpirun do.
   local tests=({comm,data,data_tools,device,embedding,end_to_end,hdf5,nn,ops,simt,train}_test)
   part "simt-asan: build" build simt-asan programs "${tests[@]}" &&

@@ -180,6 +180,45 @@ class RunSh(Tree):
         self.assertEqual(self.run_sh().stdout, "intvl=2\nprobes=3\ntime=5\n")
         self.assertEqual(self.run_sh(OMPI_MCA_oob_tcp_keepalive_time="9").stdout, "intvl=2\nprobes=3\ntime=9\n")
 
+    def test_a_host_that_mpirun_has_lost_is_named_in_the_last_line(self):
+        self.build("cpu")
+        line = "-" * 74
+        self.program("bin/mpirun", f"""cat >&2 <<END
+error: what a rank says
+{line}
+ORTE has lost communication with a remote daemon.
+
+  HNP daemon   : [[7615,0],0] on node first
+  Remote daemon: [[7615,0],1] on node second
+{line}
+END
+exit 205""")
+        done = self.run_sh(MPIRUN_OPTIONS="--hostfile hosts")
+        self.assertEqual((done.returncode, done.stderr.splitlines()),
+                         (3, ["error: what a rank says",
+                              "error: the connection to second is lost: the host or its link is down"]))
+
+    def test_of_mpiruns_own_words_about_hosts_only_those_that_say_something_new_are_shown(self):
+        self.build("cpu")
+        line = "-" * 74
+        self.program("bin/mpirun", f"""cat >&2 <<END
+mpirun: Forwarding signal 10 to job
+{line}
+There are not enough slots.
+{line}
+error: a bad key
+{line}
+mpirun detected that one or more processes exited with non-zero status
+{line}
+no newline at the end
+END
+printf 'of this' >&2
+exit 2""")
+        done = self.run_sh(MPIRUN_OPTIONS="--hostfile hosts")
+        self.assertEqual((done.returncode, done.stderr.splitlines()),
+                         (2, ["There are not enough slots.", "", "error: a bad key", "no newline at the end",
+                              "of this"]))
+
 
 class Bundle(Tree):
     def test_what_is_packed_starts_where_it_is_unpacked(self):
