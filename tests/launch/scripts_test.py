@@ -37,7 +37,7 @@ class Tree(unittest.TestCase):
 
 class EveryScript(Tree):
     SCRIPTS = ["build", "bundle", "fresh_root", "gpu_acceptance", "install_deps", "preflight", "quickstart", "run",
-               "sweep", "test"]
+               "scaling", "sweep", "test"]
 
     def test_is_known_here(self):
         found = sorted(name[:-3] for name in os.listdir(os.path.join(ROOT, "launch")) if name.endswith(".sh"))

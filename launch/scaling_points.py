@@ -1,0 +1,95 @@
+"""The points of launch/scaling.sh, and their configs. Configs are edited as YAML nodes: every number and text that is
+not replaced stays as it was written."""
+import copy
+import os
+
+from sweep_trials import SweepError, write
+
+DATA = {"fresh": "synthetic", "replay": "replay"}  # data.source of each kind
+
+
+def modules():
+    try:
+        import yaml
+    except ImportError:
+        raise SweepError("launch/scaling.sh needs PyYAML: install it with launch/install_deps.sh plot") from None
+    return yaml
+
+
+def read_config(path):
+    """The root node of a config."""
+    yaml = modules()
+    try:
+        with open(path, encoding="utf-8") as file:
+            root = yaml.compose(file, yaml.SafeLoader)
+    except OSError as error:
+        raise SweepError(f"{path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SweepError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    for name in ("model", "train"):
+        if not isinstance(root, yaml.MappingNode) or not isinstance(child(root, name), yaml.MappingNode):
+            raise SweepError(f"{path}: a config has model and train")
+    if not isinstance(child(child(root, "model"), "tables"), yaml.SequenceNode):
+        raise SweepError(f"{path}: model.tables must be a list")
+    return root
+
+
+def child(node, key):
+    return next((value for name, value in node.value if name.value == key), None)
+
+
+def remove(node, key):
+    node.value = [(name, value) for name, value in node.value if name.value != key]
+
+
+def put(node, key, text):
+    """Sets a key to a value that is written as YAML."""
+    yaml = modules()
+    remove(node, key)
+    node.value.append((yaml.compose(key, yaml.SafeLoader), yaml.compose(text, yaml.SafeLoader)))
+
+
+def whole_number(node):
+    text = getattr(node, "value", None)
+    return int(text) if isinstance(text, str) and text.isdigit() and not node.style else None
+
+
+class Point:
+    def __init__(self, mode, data, ranks, options, root):
+        self.mode, self.data, self.ranks = mode, data, ranks
+        factor = ranks / options.ranks[0]
+        batch = options.batch or whole_number(child(child(root, "train"), "global_batch_size"))
+        if not batch:
+            raise SweepError(f"{options.config}: train.global_batch_size is no number: give --batch")
+        self.batch = batch if mode == "strong" else round(batch * factor)
+        self.rows_factor = factor if mode == "memory" else 1.0
+
+    @property
+    def name(self):
+        return f"{self.mode}_{self.data}_{self.ranks}"
+
+    def write(self, path, root, options, rows_scale, folder):
+        """Writes the config of a run whose files go to `folder`."""
+        yaml = modules()
+        root = copy.deepcopy(root)
+        scaled = set()  # an alias is the node itself
+        for entry in child(child(root, "model"), "tables").value:
+            rows = child(entry, "rows") if isinstance(entry, yaml.MappingNode) else None
+            if whole_number(rows) and id(rows) not in scaled:
+                scaled.add(id(rows))
+                rows.value = str(max(1, round(int(rows.value) * rows_scale * self.rows_factor)))
+        train = child(root, "train")
+        remove(train, "epochs")
+        put(train, "steps", str(options.steps))
+        put(train, "global_batch_size", str(self.batch))
+        if not isinstance(child(root, "data"), yaml.MappingNode):
+            put(root, "data", "{}")
+        put(child(root, "data"), "source", DATA[self.data])
+        put(child(root, "data"), "test", '""')
+        put(root, "eval", "{at_end: false}")
+        put(root, "checkpoint", "{at_end: false}")
+        put(root, "output", "{}")
+        for part, name in [("checkpoint", os.path.join(folder, "ckpt")), ("output", folder)]:
+            text = yaml.ScalarNode("tag:yaml.org,2002:str", name, style='"')
+            child(root, part).value.append((yaml.compose("directory", yaml.SafeLoader), text))
+        write(path, yaml.serialize(root, Dumper=yaml.SafeDumper))

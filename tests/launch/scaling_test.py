@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""launch/scaling.sh, with stand-ins for mpirun and dlrm-train."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from scripts_test import ROOT, Tree
+
+sys.path.insert(0, os.path.join(ROOT, "launch"))
+
+import scaling_report  # noqa: E402
+
+CONFIG = """
+model:
+  dense_features: 13
+  tables:
+    - {name: "no", rows: 100, dim: 1e1}
+    - {name: t, count: 2, rows: &many 7}
+    - {name: u, rows: *many}
+data: {source: hdf5, train: none.h5, shuffle: false}
+train:
+  epochs: 2
+  global_batch_size: 64
+  dense_optimizer: {type: sgd, lr: 1e-3}
+checkpoint: {directory: precious, every_steps: 5}
+output: {directory: mine}
+"""
+# Writes a summary in which ranks and calls can be told apart. A file `fail` or `wait` disturbs one run.
+TRAIN = """
+import json, os, re, signal, sys, time
+words, ranks = sys.argv[1:], int(os.environ["RANKS"])
+if "--plan-only" in words:
+    text = open(words[0]).read()
+    rows = int(re.search("rows: ([0-9]+)", text).group(1))
+    if rows > 10**9:
+        print("error: too many rows", file=sys.stderr)
+        sys.exit(2)
+    print("plan\\n" + ("fits: yes" if rows <= 30 else "does not fit: no"))
+    sys.exit(0)
+run = os.path.dirname(words[0])
+with open("calls", "a") as calls:
+    print(run, ranks, *words[1:], file=calls)
+if os.path.exists("fail"):
+    os.remove("fail")
+    print("error: the loss is not finite", file=sys.stderr)
+    sys.exit(3)
+if os.path.exists("wait"):
+    signal.signal(signal.SIGUSR1, lambda *_: os._exit(130))
+    os.remove("wait")
+    time.sleep(60)
+rate = 1000 * ranks * (0.8 if ranks > 1 else 1) + 10 * int(os.path.basename(run))
+with open(run + "/summary.json", "w") as file:
+    json.dump({"samples_per_second": rate, "step_ms": {"mean": 3, "p50": 2, "p99": 8 * ranks}, "world_size": ranks,
+               "stages_ms": {"bottom": 3, "route": 0.5, "return": ranks - 1, "allreduce": 0.5},
+               "plan": {"exchange_bytes": 3 * 2**20, "expected_exchange_bytes": 2**20, "lookup_imbalance": 1.25},
+               "memory": {"process_peak_bytes": 2**29}, "eval": {}}, file)
+"""
+MPIRUN = 'while [ "$1" != -np ]; do shift; done; export RANKS=$2; shift 2; exec "$@"'
+
+
+class Scaling(Tree):
+    def setUp(self):
+        super().setUp()
+        os.symlink(os.path.join(ROOT, "data_tools"), os.path.join(self.folder, "data_tools"))
+        self.write("config.yaml", CONFIG)
+        self.program("bin/mpirun", MPIRUN)
+        self.write("train.py", TRAIN)
+        self.program("bin/dlrm-train", f'exec {sys.executable} -S -E "{self.folder}/train.py" "$@"')
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def scaling(self, *words):
+        return self.start(["launch/scaling.sh", "config.yaml", "--output", "out", *words])
+
+    def results(self):
+        with open(self.path("out/results.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def calls(self):
+        """The runs since the last call."""
+        if not os.path.exists(self.path("calls")):
+            return []
+        with open(self.path("calls"), encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        os.remove(self.path("calls"))
+        return lines
+
+    def point(self, name):
+        with open(self.path("out", name, "0/point.yaml"), encoding="utf-8") as file:
+            return file.read()
+
+    def test_each_mode_has_its_batch_and_rows(self):
+        done = self.scaling("--ranks", "2,6", "--mode", "strong,weak,memory", "--repeats", "1", "--steps", "9",
+                            "--rows-scale", "0.5")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([(p["name"], p["batch"], p["rows_factor"]) for p in self.results()["points"]],
+                         [("strong_fresh_2", 64, 1), ("strong_fresh_6", 64, 1), ("weak_fresh_2", 64, 1),
+                          ("weak_fresh_6", 192, 1), ("memory_fresh_2", 64, 1), ("memory_fresh_6", 192, 3)])
+        text = self.point("memory_fresh_6")
+        for words in ['{name: "no", rows: 150, dim: 1e1}', "rows: &id001 10}", "rows: *id001}", "lr: 1e-3",
+                      "shuffle: false, source: synthetic, test: \"\"", "steps: 9", "global_batch_size: 192",
+                      'directory: "out/memory_fresh_6/0"', "at_end: false"]:
+            self.assertIn(words, text)
+        for words in ["epochs", "precious", "mine", "every_steps"]:
+            self.assertNotIn(words, text)
+        self.assertIn("0.5 times the config's rows", done.stdout)
+
+    def test_repeats_begin_with_another_point(self):
+        done = self.scaling("--ranks", "1,2", "--data", "fresh,replay", "--repeats", "2", "--", "--device", "cpu")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        names = ["strong_fresh_1", "strong_fresh_2", "strong_replay_1", "strong_replay_2"]
+        self.assertEqual(self.calls(), [
+            *(f"out/{name}/0 {name[-1]} --device cpu" for name in names),
+            *(f"out/{name}/1 {name[-1]} --device cpu" for name in names[1:] + names[:1])])
+        self.assertIn("source: replay", self.point("strong_replay_2"))
+
+    def test_the_table_has_medians_and_ratios(self):
+        done = self.scaling("--ranks", "1,4", "--repeats", "3")
+        lines = [line.split() for line in done.stdout.splitlines()]
+        # 1000, 1010 and 1020 samples/s on one rank, 3200, 3210 and 3220 on four.
+        self.assertIn("strong fresh 1 64 1010 2.0 1.000 2.000 8.000 25.0 3.00 1.00 1.25 0.50".split(), lines)
+        self.assertIn("strong fresh 4 64 3210 0.6 0.795 2.000 32.000 57.1 3.00 1.00 1.25 0.50".split(), lines)
+
+    def test_the_same_command_makes_the_missing_runs(self):
+        self.assertEqual(self.scaling("--ranks", "1,2", "--repeats", "1").returncode, 0)
+        self.calls()
+        self.assertEqual(self.scaling("--ranks", "1,2", "--repeats", "1").returncode, 0)
+        self.assertEqual(self.calls(), [])
+        self.assertEqual(self.scaling("--ranks", "1,2", "--repeats", "2").returncode, 0)
+        self.assertEqual(self.calls(), ["out/strong_fresh_2/1 2", "out/strong_fresh_1/1 1"])
+        self.write("config.yaml", CONFIG.replace("1e-3", "2e-3"))
+        done = self.scaling("--ranks", "1,2", "--repeats", "2")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("out: holds results of another config", done.stderr)
+
+    def test_a_run_that_fails_is_named_and_tried_again(self):
+        self.write("fail", "")
+        done = self.scaling("--ranks", "1,2", "--repeats", "2")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("strong_fresh_1 failed: error: the loss is not finite", done.stderr)
+        self.assertEqual(len(self.calls()), 3, "a failed point is not run again at once")
+        self.assertEqual(self.scaling("--ranks", "1,2", "--repeats", "2").returncode, 0)
+        self.assertEqual(self.calls(), ["out/strong_fresh_1/0 1", "out/strong_fresh_1/1 1"])
+
+    def test_a_request_to_stop_ends_the_run_and_keeps_the_others(self):
+        self.assertEqual(self.scaling("--ranks", "1", "--repeats", "1").returncode, 0)
+        self.write("wait", "")
+        environment = {**os.environ, "PATH": self.path("bin") + ":/usr/bin:/bin"}
+        process = subprocess.Popen(["launch/scaling.sh", "config.yaml", "--output", "out", "--ranks", "1", "--repeats", "2"],
+                                   cwd=self.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while os.path.exists(self.path("wait")):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(30), 130)
+        self.assertEqual(len(self.results()["points"][0]["runs"]), 1)
+
+    def test_rows_are_halved_until_the_plan_fits(self):
+        done = self.scaling("--ranks", "1,2", "--repeats", "1", "--rows-scale", "auto")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.results()["rows_scale"], 0.25)
+        self.assertIn("rows: 25,", self.point("strong_fresh_1"))
+        self.assertFalse(os.path.exists(self.path("out/fit.yaml")))
+
+    def test_a_launcher_starts_the_runs(self):
+        self.program("bin/srun", 'export RANKS=${1#--ntasks=}; shift; exec "$@"')
+        done = self.scaling("--ranks", "3", "--repeats", "1", "--launcher", "srun --ntasks={ranks} dlrm-train")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.calls(), ["out/strong_fresh_3/0 3"])
+
+    def test_bad_input_ends_with_one_line(self):
+        for words, text in [
+            (["--ranks", "2,1"], "2,1: must rise"),
+            (["--ranks", "0"], "0: not a whole number from 1"),
+            (["--ranks", "1", "--mode", "strong,strong"], "must be one or more of strong,weak,memory"),
+            (["--ranks", "1", "--rows-scale", "-1"], "must be auto or a number above 0"),
+            (["--ranks", "1", "--launcher", "srun dlrm-train"], "must contain {ranks}"),
+            (["--ranks", "1", "--launcher", "x {ranks}", "--rows-scale", "auto"], "with --launcher give a number"),
+        ]:
+            done = self.scaling(*words)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+            self.assertIn(text, done.stderr)
+        for text, message in [("model: {", "not YAML"), ("a: 1", "has model and train"),
+                              (CONFIG.replace("rows: 100", "rows: 10000000000"), "too many rows"),
+                              (CONFIG.replace("size: 64", "size: auto"), "give --batch")]:
+            self.write("config.yaml", text)
+            done = self.scaling("--ranks", "1")
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+            self.assertIn(message, done.stderr)
+
+    def test_the_exchange_is_the_share_of_stages_that_wait(self):
+        self.assertEqual(scaling_report.exchange_share({"stages_ms": {"route": 1, "return": 2, "allreduce": 3, "top": 6}}), 0.5)
+        self.assertEqual(scaling_report.exchange_share({}), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
