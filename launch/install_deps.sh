@@ -3,7 +3,7 @@
 # PyPI into build/python, where data_tools/import_dataset.py finds them.
 #
 #   launch/install_deps.sh [GROUP...]        GROUP: build (default), test, fuzz, python, import, export,
-#                                          plot, tensorboard, compare, root
+#                                          plot, tensorboard, pytorch, compare, root
 #
 # Without root or sudo it names Debian's missing packages, and fails only if there are any.
 set -euo pipefail

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "dlrm/comm/launcher.h"
+#include "dlrm/comm/preflight.h"
 #include "dlrm/core/log.h"
 
 #include "control/control_thread.h"
@@ -31,9 +32,9 @@ using comm::ControlThread;
 using comm::WaitLimit;
 using comm::WaitPolicy;
 
-MPI_Comm ranks_of_this_machine() {
+MPI_Comm ranks_of_this_machine(MPI_Comm world) {
   MPI_Comm comm = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm),
+  check_mpi(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm),
             "MPI_Comm_split_type");
   return comm;
 }
@@ -46,10 +47,20 @@ int start_mpi(int* argc, char*** argv) {
   return granted;
 }
 
-MPI_Comm copy_of_world() {
+MPI_Comm copy_of(MPI_Comm world) {
   MPI_Comm copy = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &copy), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_dup(world, &copy), "MPI_Comm_dup");
   return copy;
+}
+
+/// Makes only calls that MPI allows at any time.
+void check_mpi_runs() {
+  int started = 0, ended = 0;
+  MPI_Initialized(&started);
+  MPI_Finalized(&ended);
+  if (started && !ended) return;
+  throw usage_error("{} does not run in this process: the communicator must be one of this library",
+                    mpi_version());
 }
 
 /// Ends this process. Nobody catches an exception of the constructor.
@@ -66,15 +77,15 @@ MPI_Comm copy_of_world() {
 
 /// Returns the ranks of this process's node. If the environment names no valid nodes, all ranks end
 /// after rank 0 has said so.
-MPI_Comm ranks_of_this_node(MPI_Comm machine) {
+MPI_Comm ranks_of_this_node(MPI_Comm world, MPI_Comm machine) {
   try {
     return comm::split_into_nodes(machine);
   } catch (const Error& error) {
     const int code = static_cast<int>(error.code());
     int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_rank(world, &rank);
     if (rank == 0) comm::print_last_line(code, error.what());
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     ::_exit(code);
   }
 }
@@ -95,8 +106,10 @@ class World::Impl {
     if (launch.parallel) {
       limit_ = std::make_unique<WaitLimit>(comm::rank_of_environment());
       limit("MPI to start");
-      join(argc, argv, launch);
-      limit_->end(WaitLimit::Who::kMainThread);
+      const int granted = start_mpi(argc, argv);
+      ends_mpi_ = true;
+      join(MPI_COMM_WORLD, granted);
+      if (comm_->size() == 1 && launch.srun_tasks > 1) end_lone_task(launch, 0);
     } else {
       local_ = comm::single_process();
       engine_ = std::make_shared<comm::ProgressEngine>(WaitPolicy::kSpin);
@@ -104,6 +117,16 @@ class World::Impl {
       control_ = std::make_unique<ControlThread>(0, 1, nullptr, engine_);
     }
     if (local_.rank == 0) tell_that_ranks_have_met();
+  }
+
+  Impl(RunningMpi mpi, double mpi_timeout) : mpi_timeout_(mpi_timeout) {
+    check_mpi_runs();
+    const MPI_Comm world = MPI_Comm_f2c(mpi.communicator);
+    int rank = 0, granted = MPI_THREAD_SINGLE;
+    check_mpi(MPI_Comm_rank(world, &rank), "MPI_Comm_rank");
+    check_mpi(MPI_Query_thread(&granted), "MPI_Query_thread");
+    limit_ = std::make_unique<WaitLimit>(rank);
+    join(world, granted);
   }
 
   ~Impl() {
@@ -123,10 +146,10 @@ class World::Impl {
       comm_->barrier();  // no rank sends reports after this
     }
     control_->stop();
-    if (!mpi_) return;
+    if (!limit_) return;
     limit("MPI to end");
     comm_.reset();
-    MPI_Finalize();
+    if (ends_mpi_) MPI_Finalize();
     limit_->end(WaitLimit::Who::kMainThread);
   }
 
@@ -147,42 +170,42 @@ class World::Impl {
   /// The watchdog does not see this wait.
   void limit(const char* what) { limit_->begin(WaitLimit::Who::kMainThread, what, mpi_timeout_); }
 
-  void join(int* argc, char*** argv, const comm::Launch& launch) {
-    const int granted = start_mpi(argc, argv);
+  void join(MPI_Comm world, int granted) {
     limit("all ranks after MPI started");
-    mpi_ = true;
-    MPI_Comm machine = ranks_of_this_machine();
-    MPI_Comm node = ranks_of_this_node(machine);
-    const auto nodes = comm::find_node_layout(MPI_COMM_WORLD, node);
+    MPI_Comm machine = ranks_of_this_machine(world);
+    MPI_Comm node = ranks_of_this_node(world, machine);
+    const auto nodes = comm::find_node_layout(world, node);
     local_ = comm::find_local_ranks(machine, *nodes);
     std::string why_not;
-    memory_ = comm::SharedMemoryGroup::make(MPI_COMM_WORLD, node, why_not);
+    memory_ = comm::SharedMemoryGroup::make(world, node, why_not);
     MPI_Comm_free(&node);
     MPI_Comm_free(&machine);
     engine_ = std::make_shared<comm::ProgressEngine>(wait_policy(1));
-    comm_ = comm::make_mpi_comm(copy_of_world(), engine_, nodes, memory_);
+    comm_ = comm::make_mpi_comm(copy_of(world), engine_, nodes, memory_);
     if (!why_not.empty()) {
       Log(comm_->rank()).info("ranks of a machine exchange through MPI: {}", why_not);
     }
     std::unique_ptr<comm::ControlChannel> channel;
     if (granted == MPI_THREAD_MULTIPLE && comm_->size() > 1) {
-      channel = comm::make_mpi_control_channel(copy_of_world());
+      channel = comm::make_mpi_control_channel(copy_of(world));
     } else if (comm_->size() > 1) {
       Log(comm_->rank()).info("warning: this MPI allows one thread only: there is no watchdog");
     }
     control_ = std::make_unique<ControlThread>(comm_->rank(), comm_->size(), std::move(channel),
                                                engine_, limit_.get());
-    if (comm_->size() == 1 && launch.srun_tasks > 1) end_lone_task(launch, 0);
+    limit_->end(WaitLimit::Who::kMainThread);
   }
 
   const double mpi_timeout_;
-  bool mpi_ = false;
+  bool ends_mpi_ = false;
   bool finished_ = false;
   const int exceptions_ = std::uncaught_exceptions();
 };
 
 World::World(int* argc, char*** argv, double mpi_timeout)
     : impl_(std::make_unique<Impl>(argc, argv, mpi_timeout)) {}
+World::World(RunningMpi mpi, double mpi_timeout)
+    : impl_(std::make_unique<Impl>(mpi, mpi_timeout)) {}
 World::~World() = default;
 
 int World::rank() const { return impl_->comm_->rank(); }

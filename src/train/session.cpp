@@ -45,6 +45,15 @@ int run_guarded(World& world, const std::function<ExitCode()>& body) {
 
 Session::Session(int* argc, char*** argv, int threads, DeviceKind device)
     : world_(argc, argv), log_(world_.rank()) {
+  start(threads, device);
+}
+
+Session::Session(RunningMpi mpi, double mpi_timeout, int threads, DeviceKind device)
+    : world_(mpi, mpi_timeout), log_(world_.rank()) {
+  start(threads, device);
+}
+
+void Session::start(int threads, DeviceKind device) {
   const MachineShare share = machine_share(world_.comm());
   RunConfig config;
   config.device = device;

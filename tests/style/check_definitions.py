@@ -45,7 +45,7 @@ def definitions(text):
 
 
 def sources(root):
-    for top in ("src", "include", "data_tools", "kernels", "tests"):
+    for top in ("src", "include", "data_tools", "kernels", "python", "tests"):
         for folder, _, names in os.walk(os.path.join(root, top)):
             for name in names:
                 if name.endswith((".h", ".cpp", ".cu", ".cuh")):

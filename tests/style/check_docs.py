@@ -14,7 +14,7 @@ import check_includes
 HERE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 WIDEST = 100
 LONGEST = {os.path.join("docs", "architecture.md"): 250}
-FOLDERS = "cmake|configs|data_tools|docs|examples|include|kernels|launch|src|tests"
+FOLDERS = "cmake|configs|data_tools|docs|examples|include|kernels|launch|python|src|tests"
 PATH = re.compile(rf"(?:\./)?((?:{FOLDERS})/[\w./*{{}},+-]*)")
 COMMAND = re.compile(rf"\s*(?:\w+=\S+ )*(?:\./)?((?:{FOLDERS})/[\w./-]+\.(?:py|sh))(?:\s|$)")
 SOURCE = re.compile(r"[\w*.-]+\.(?:h|cpp|cu|cuh|py|sh|sbatch)")

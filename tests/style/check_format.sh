@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 folders=()
-for folder in src include data_tools tests examples kernels; do
+for folder in src include data_tools python tests examples kernels; do
   if [ -d "$folder" ]; then folders+=("$folder"); fi
 done
 find "${folders[@]}" \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |

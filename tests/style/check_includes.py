@@ -20,12 +20,13 @@ DIRECT["serve"] = list(DIRECT)
 DIRECT["bench"] = list(DIRECT)
 DIRECT["app"] = list(DIRECT)
 DIRECT["data_tools"] = ["data"]
+DIRECT["python"] = list(DIRECT)
 DIRECT["kernels"] = ["core", "ops"]
 
 THIRD_PARTY = {
     r"mpi\.h": {"comm"}, r"nccl\.h": {"comm"}, r"yaml-cpp/": {"config"}, r"hdf5\.h": {"hdf5"},
     r"oneapi/dnnl": {"ops", "bench"}, r"Random123/": {"core"}, r"xxhash\.h": {"core"}, r"nlohmann/": {"plan", "train", "data_tools", "data", "bench", "serve"},
-    r"CLI/": {"app", "data_tools"}, r"isa-l": {"core", "data"}, r"liburing": {"embedding"}, r"httplib\.h": {"serve"},
+    r"CLI/": {"app", "data_tools"}, r"isa-l": {"core", "data"}, r"liburing": {"embedding"}, r"httplib\.h": {"serve"}, r"pybind11/": {"python"},
 }
 # Headers of CUDA and of our kernels: the only folders or files that may name them. Tests may.
 CUDA = ("kernels/", "src/device/cuda/", "src/ops/cuda/", "src/comm/nccl/", "include/dlrm/device/cuda/")
@@ -70,7 +71,7 @@ def allowed(module):
 
 
 def sources(root):
-    for top in ("src", "include/dlrm", "data_tools", "tests", "examples", "kernels"):
+    for top in ("src", "include/dlrm", "data_tools", "python", "tests", "examples", "kernels"):
         for folder, _, names in os.walk(os.path.join(root, top)):
             for name in names:
                 if name.endswith((".h", ".cpp", ".cu", ".cuh")):
@@ -83,7 +84,7 @@ def module_of(path):
         return parts[1]
     if parts[0] == "include":
         return parts[2]
-    return parts[0] if parts[0] in ("data_tools", "kernels") else None
+    return parts[0] if parts[0] in ("data_tools", "kernels", "python") else None
 
 
 def out_of_place(path, header):

@@ -30,6 +30,8 @@ class CheckIncludes(unittest.TestCase):
         self.expect(True, "src/hdf5/a.cpp", "hdf5.h")
         self.expect(False, "src/train/a.cpp", "liburing.h")
         self.expect(False, "src/data/a.cpp", "hdf5.h")
+        self.expect(True, "python/a.cpp", "pybind11/numpy.h")
+        self.expect(False, "src/train/a.cpp", "pybind11/numpy.h")
 
     def test_kernels(self):
         for good in ("src/ops/cuda/a.cpp", "src/comm/nccl/bf16_sum.cpp", "kernels/a.cu", "tests/ops/a.cpp"):

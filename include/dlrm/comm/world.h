@@ -7,6 +7,11 @@
 
 namespace dlrm {
 
+/// An MPI that another part of this process has started and will end, such as mpi4py.
+struct RunningMpi {
+  int communicator = 0;  ///< Fortran handle (MPI_Comm_c2f) of the ranks that take part
+};
+
 /// The ranks that mpirun or srun started together, or this process alone. Starts and ends MPI, runs
 /// the watchdog, and ends all ranks if one fails. A single process without a launcher does not
 /// start MPI. Create one per process.
@@ -16,6 +21,10 @@ class World {
   ///                     rank waits longer for the others, the job ends with 3 and a message that
   ///                     names the ranks of this machine that are stopped.
   World(int* argc, char*** argv, double mpi_timeout = 300);
+  /// The ranks of a communicator, which is copied. Collective among them. MPI continues after
+  /// finish(), which must be called before it ends. usage_error if MPI does not run, or if another
+  /// MPI library than the one of this program does.
+  World(RunningMpi mpi, double mpi_timeout);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -46,7 +55,8 @@ class World {
   /// while others are inside collectives. If several call it, the text of the lowest rank is
   /// printed.
   [[noreturn]] void end_all(ExitCode code, const std::string& text);
-  /// Waits for all ranks, then ends MPI. The destructor calls it if it has not been called.
+  /// Waits for all ranks, then ends MPI if this object started it. The destructor calls it if it
+  /// has not been called.
   void finish();
 
  private:

@@ -31,6 +31,9 @@ class Session {
   /// `threads` 0: OMP_NUM_THREADS, or the CPUs that the launcher gave this rank. On a GPU, only
   /// operations may use views of device memory; Transfer copies to and from the host.
   Session(int* argc, char*** argv, int threads = 0, DeviceKind device = DeviceKind::kCpu);
+  /// For a program in which another part starts and ends MPI.
+  Session(RunningMpi mpi, double mpi_timeout, int threads = 0,
+          DeviceKind device = DeviceKind::kCpu);
 
   int rank() const { return world_.rank(); }
   int size() const { return world_.size(); }
@@ -43,6 +46,8 @@ class Session {
   PlanOptions plan_options() const { return execution_->plan_options(); }
 
  private:
+  void start(int threads, DeviceKind device);
+
   World world_;
   Log log_;
   Trace trace_;

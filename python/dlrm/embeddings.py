@@ -1,0 +1,153 @@
+"""Sharded tables as a module of PyTorch."""
+import torch
+from torch.autograd.function import once_differentiable
+
+from . import _dlrm, options
+from .session import session
+
+
+class _Lookup(torch.autograd.Function):
+    """`anchor` requires a gradient, so that autograd calls backward; ids have none."""
+
+    @staticmethod
+    def forward(ctx, anchor, module, ids, offsets):
+        pooled = module._lookup(ids, offsets)
+        ctx.module, ctx.batch = module, module._batch
+        return pooled
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        ctx.module._update(ctx.batch, gradient)
+        return None, None, None, None
+
+
+class ShardedEmbeddings(torch.nn.Module):
+    """Tables sharded over the ranks by a plan. All ranks make the same calls.
+
+    tables      a list of dicts with the keys of `model.tables` in a config: name, rows, and optionally dim,
+                hotness, pooling, dtype, features, count
+    optimizer   the keys of `train.sparse_optimizer`: {"type": "adagrad", "lr": 0.01}
+    batch_size  the most samples of a global batch
+    dim         the width of tables that have none of their own
+    plan        auto, table, row, column, grid or data_parallel; a dict with the keys of `sharding`; or the
+                path of a plan.json
+    seed        of the initial rows, uniform in ±1/sqrt(rows)
+
+    Rows are updated within backward(), by the gradient of the mean over the global batch, if the loss is the
+    mean over this rank's samples. They are no parameters: parameters() and state_dict() are without them.
+    """
+
+    def __init__(self, tables, optimizer, *, batch_size, dim=16, plan="auto", seed=1):
+        super().__init__()
+        sections = {"train": {"sparse_optimizer": dict(optimizer), "seed": seed}, "sharding": _sharding(plan)}
+        checked = options.config("dlrm.ShardedEmbeddings", tables, dim, batch_size, sections)
+        self._session = session()
+        self._tables = _dlrm.Tables(self._session, checked)
+        self._anchor = torch.zeros((), requires_grad=True)
+        self._batch = 0  # counts lookups
+        self.lr = self._tables.learning_rate
+        self.features = self._tables.features
+        self.width = self._tables.width
+
+    def forward(self, ids, offsets):
+        """Pools the bags of this rank's b samples: [b, width], the columns of the features in their order.
+
+        ids, offsets  int64 on the CPU. Either one tensor each: ids by feature, then by sample, and [features·b + 1]
+                      offsets, as batches of dlrm.Dataset have them. Or a list with a tensor for each feature,
+                      with [b + 1] offsets, as EmbeddingBag takes them with include_last_offset=True.
+
+        The result is this object's memory: the next call overwrites it. With gradients enabled, the batch
+        waits for backward(); the next call drops it. A bad id or shape raises dlrm.Error on every rank, and
+        nothing has changed then.
+        """
+        if isinstance(ids, (list, tuple)):
+            ids, offsets = _joined(ids, offsets)
+        ids, offsets = _checked("ids", ids), _checked("offsets", offsets)
+        if torch.is_grad_enabled():
+            return _Lookup.apply(self._anchor, self, ids, offsets)
+        pooled = self._lookup(ids, offsets)
+        self._tables.drop()
+        return pooled
+
+    def average_gradients(self, parameters, loss=None):
+        """Makes gradients of `parameters` (a module, or tensors) those of the mean over the last global batch,
+        if the loss was the mean over this rank's samples. Ranks have equal weights afterwards if they had before.
+        Returns the mean of `loss` over the global batch."""
+        if isinstance(parameters, torch.nn.Module):
+            parameters = parameters.parameters()
+        values = [p.grad for p in parameters if p.grad is not None]
+        if loss is not None:
+            loss = loss.detach().clone()
+            values.append(loss)
+        if not values:
+            return None
+        share = self._tables.share
+        flat = torch.cat([v.reshape(-1).to(torch.float32) for v in values])
+        # Without samples the mean is not a number.
+        flat = flat.mul_(share) if share > 0 else flat.zero_()
+        self._session.sum(flat.numpy())
+        for value, mean in zip(values, flat.split([v.numel() for v in values])):
+            value.copy_(mean.view_as(value))
+        return loss
+
+    @property
+    def step(self):
+        """Updates done."""
+        return self._tables.step
+
+    @property
+    def plan(self):
+        """The plan as JSON."""
+        return self._tables.plan
+
+    def save(self, directory, keep=2):
+        """Saves rows and optimizer state as directory/step_<9 digits>, and keeps the newest `keep`."""
+        self._tables.save(str(directory), keep)
+
+    def load(self, directory, weights_only=False):
+        """Reads the newest good checkpoint of `directory`, saved by any number of ranks, by this class or by
+        dlrm-train. With weights_only, neither optimizer state nor the number of steps."""
+        self._tables.load(str(directory), weights_only)
+
+    def extra_repr(self):
+        return f"features={self.features}, width={self.width}"
+
+    def _lookup(self, ids, offsets):
+        self._batch += 1
+        return torch.from_numpy(self._tables.forward(ids.numpy(), offsets.numpy()))
+
+    def _update(self, batch, gradient):
+        if batch != self._batch:
+            raise RuntimeError("backward() of a batch whose lookup was followed by another: "
+                               "call it before the next forward()")
+        self._batch += 1  # a second backward() of this batch has nothing to update
+        torch.mul(gradient, self._tables.share, out=torch.from_numpy(self._tables.gradient()))
+        self._tables.update(self.lr)
+
+
+def _sharding(plan):
+    if isinstance(plan, dict):
+        return plan
+    return {"plan": str(plan)} if str(plan).endswith(".json") else {"strategy": plan}
+
+
+def _checked(name, tensor):
+    if tensor.device.type != "cpu":
+        raise ValueError(f"{name} are on {tensor.device}; dlrm.ShardedEmbeddings runs on CPUs, and takes tensors there")
+    if tensor.dtype not in (torch.int64, torch.int32) or tensor.dim() != 1:
+        raise ValueError(f"{name} are {tensor.dtype} of shape {list(tensor.shape)}; needs int64 of one dimension")
+    return tensor.to(torch.int64).contiguous()
+
+
+def _joined(ids, offsets):
+    """One tensor of each, from those of the features."""
+    if len(ids) != len(offsets):
+        raise ValueError(f"ids of {len(ids)} features, offsets of {len(offsets)}")
+    starts, first = [], 0
+    for feature, (own, bags) in enumerate(zip(ids, offsets)):
+        if len(bags) == 0 or bags[-1] != len(own):
+            raise ValueError(f"feature {feature}: the last of its [b + 1] offsets must be {len(own)}, its ids")
+        starts.append(bags[:-1] + first)
+        first += len(own)
+    return torch.cat(list(ids)), torch.cat(starts + [torch.tensor([first])])

@@ -1,0 +1,17 @@
+"""The options of tables and of datasets, as the configuration that the C++ library checks."""
+import json
+
+from . import _dlrm
+
+
+def config(name, tables, dim, batch_size, sections):
+    """`sections` are merged into the configuration. Errors begin with `name`."""
+    known = {
+        "model": {"embedding_dim": dim, "bottom_mlp": [], "top_mlp": [1], "interaction": "concat",
+                  "dense_features": 1, "tables": [dict(table) for table in tables]},
+        "data": {"source": "synthetic"},
+        "train": {"global_batch_size": batch_size, "steps": 0},
+    }
+    for section, values in sections.items():
+        known.setdefault(section, {}).update(values)
+    return _dlrm.parse_config(json.dumps(known), name)

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Lookup, gradient and update of dlrm.ShardedEmbeddings beside nn.EmbeddingBag(sparse=True) with torch.optim.Adagrad,
+on one rank: samples per second of both, taken in turn, and their ratio.
+
+    PYTHONPATH=build/cpu/package tests/bench/python_tables.py [--tables 26] [--rows 100000] [--dim 16] [--hotness 1]
+        [--batch 128 2048] [--rounds 5] [--seconds 1] [--threads N]
+"""
+import argparse
+import statistics
+import time
+
+import torch
+
+import dlrm
+
+LR = 0.01
+
+
+def plain(arguments, batch):
+    bags = [torch.nn.EmbeddingBag(arguments.rows, arguments.dim, mode="sum", sparse=True, include_last_offset=True)
+            for _ in range(arguments.tables)]
+    optimizer = torch.optim.Adagrad([bag.weight for bag in bags], lr=LR)
+
+    def step(ids, offsets, gradient):
+        own = offsets[:batch + 1]
+        pooled = torch.cat([bag(part, own) for bag, part in zip(bags, ids.chunk(arguments.tables))], 1)
+        optimizer.zero_grad()
+        pooled.backward(gradient)
+        optimizer.step()
+    return step
+
+
+def sharded(arguments, batch):
+    tables = [{"name": f"t{i}", "rows": arguments.rows, "hotness": arguments.hotness} for i in range(arguments.tables)]
+    embeddings = dlrm.ShardedEmbeddings(tables, {"type": "adagrad", "lr": LR}, batch_size=batch, dim=arguments.dim)
+
+    def step(ids, offsets, gradient):
+        embeddings(ids, offsets).backward(gradient)
+    return step
+
+
+def batches(arguments, batch, count=16):
+    """Ids of a power law, as synthetic data has them."""
+    bags = arguments.tables * batch
+    offsets = torch.arange(bags + 1) * arguments.hotness
+    gradient = torch.randn(batch, arguments.tables * arguments.dim) / batch
+    return [((torch.rand(bags * arguments.hotness) ** 4 * arguments.rows).long(), offsets, gradient)
+            for _ in range(count)]
+
+
+def samples_per_second(step, inputs, batch, seconds):
+    done, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        step(*inputs[done % len(inputs)])
+        done += 1
+    return done * batch / (time.perf_counter() - start)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name, default in (("tables", 26), ("rows", 100000), ("dim", 16), ("hotness", 1), ("rounds", 5), ("threads", 0)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--batch", type=int, nargs="+", default=[128, 2048])
+    parser.add_argument("--seconds", type=float, default=1)
+    arguments = parser.parse_args()
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    dlrm.init(threads=arguments.threads)
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; samples/s, the median of {arguments.rounds}")
+    for batch in arguments.batch:
+        inputs = batches(arguments, batch)
+        steps = {"EmbeddingBag": plain(arguments, batch), "ShardedEmbeddings": sharded(arguments, batch)}
+        for step in steps.values():
+            samples_per_second(step, inputs, batch, arguments.seconds / 2)
+        rates = {name: [] for name in steps}
+        for _ in range(arguments.rounds):
+            for name, step in steps.items():
+                rates[name].append(samples_per_second(step, inputs, batch, arguments.seconds))
+        medians = [statistics.median(rates[name]) for name in steps]
+        ratios = [b / a for a, b in zip(*rates.values())]
+        print(f"batch {batch}: EmbeddingBag {medians[0]:.0f}, ShardedEmbeddings {medians[1]:.0f}: "
+              f"{statistics.median(ratios):.2f} times, from {min(ratios):.2f} to {max(ratios):.2f}")
+
+
+if __name__ == "__main__":
+    main()
