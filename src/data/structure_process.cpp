@@ -6,7 +6,9 @@
 #include <exception>
 #include <optional>
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <spawn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -87,8 +89,8 @@ void send(const std::string& bytes) {
   }
 }
 
-/// Runs before main() in every program. So any program that reads datasets is its own child, and no
-/// other program has to be found.
+/// Runs before main() in every program that holds this code, or loads it at its start. So any
+/// program that reads datasets is its own child, and no other program has to be found.
 [[gnu::constructor]] void serve_as_child(int argc, char** argv, char**) {
   if (argc < 1 || std::strcmp(argv[0], kChildName) != 0) return;
   limit_child();
@@ -108,6 +110,42 @@ struct Child {
   pid_t pid = -1;
   int output = -1;
 };
+
+/// Returns the shared object that holds this code. Empty if the program itself does.
+std::string own_shared_object() {
+  Dl_info place{};
+  link_map* object = nullptr;
+  const auto code = reinterpret_cast<const void*>(&serve_as_child);
+  const int known = dladdr1(code, &place, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP);
+  return known != 0 && object ? object->l_name : "";
+}
+
+/// The environment of the child, "NAME=value" each. A program such as Python loads this code late,
+/// as a module. Its child must load it before main().
+std::vector<std::string> environment_of_child() {
+  const std::string variable = "LD_PRELOAD=";
+  const std::string object = own_shared_object();
+  std::string preload = variable + object;
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry;
+    if (object.empty() || !text.starts_with(variable)) {
+      all.push_back(text);
+    } else {
+      preload += ":" + text.substr(variable.size());
+    }
+  }
+  if (!object.empty()) all.push_back(preload);
+  return all;
+}
+
+/// Pointers to the texts, and a null pointer after them.
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 /// None if this system cannot start one.
 std::optional<Child> start_child(const std::vector<std::string>& paths) {
@@ -133,8 +171,9 @@ std::optional<Child> start_child(const std::vector<std::string>& paths) {
   arguments.push_back(nullptr);
   // Not fork(): that copies page tables, and is unsafe beside MPI's threads and pinned memory.
   Child child{-1, ends[0]};
-  const int error =
-      posix_spawn(&child.pid, "/proc/self/exe", &files, &attributes, arguments.data(), environ);
+  std::vector<std::string> environment = environment_of_child();
+  const int error = posix_spawn(&child.pid, "/proc/self/exe", &files, &attributes, arguments.data(),
+                                pointers_to(environment).data());
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   ::close(ends[1]);
