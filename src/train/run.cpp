@@ -123,10 +123,11 @@ void add_up(Communicator& comm, CacheCounters& cache) {
 /// Adds the counts of all ranks. Warns about dropped ids, because they show that data and config
 /// disagree.
 void sum_counts(Context& context, RunProgress& progress) {
-  int64_t counts[] = {progress.dropped_ids, progress.exchanged_bytes};
+  int64_t counts[] = {progress.dropped_ids, progress.sent.by_embeddings,
+                      progress.sent.between_nodes};
   context.comm.allreduce<int64_t>(counts);
   progress.dropped_ids = counts[0];
-  progress.exchanged_bytes = counts[1];
+  progress.sent = {counts[1], counts[2]};
   if (progress.cache) add_up(context.comm, *progress.cache);
   if (progress.dropped_ids > 0 && context.comm.rank() == 0) {
     context.log.warn("{} invalid ids were dropped (data.invalid_id: drop)", progress.dropped_ids);

@@ -7,6 +7,20 @@
 
 namespace dlrm {
 
+/// Bytes that one rank has sent.
+struct SentBytes {
+  int64_t by_embeddings = 0;
+  int64_t between_nodes = 0;  ///< in calls of the hosts' communicators
+  SentBytes& operator+=(const SentBytes& other) {
+    by_embeddings += other.by_embeddings;
+    between_nodes += other.between_nodes;
+    return *this;
+  }
+  SentBytes operator-(const SentBytes& other) const {
+    return {by_embeddings - other.by_embeddings, between_nodes - other.between_nodes};
+  }
+};
+
 /// The progress of a run, and the figures of its training loop for the summary.
 struct RunProgress {
   int64_t step = 0;          ///< steps done, those of resumed runs included
@@ -16,7 +30,7 @@ struct RunProgress {
   double wait_seconds = 0;   ///< time that steps waited for data
   double loop_seconds = 0;   ///< of training steps, without evaluations and checkpoints
   double cpu_utilization = 0;
-  int64_t exchanged_bytes = 0;     ///< sent by embeddings, in steps; counted like dropped_ids
+  SentBytes sent;                  ///< in steps; counted like dropped_ids
   int64_t dropped_ids = 0;         ///< of this rank's samples; of all ranks at the end of the run
   int64_t recorded_steps = 0;      ///< replayed as graphs
   std::optional<Utilisation> gpu;  ///< over the training loop, if the driver has figures

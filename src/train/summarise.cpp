@@ -86,8 +86,11 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.plan["shards"] = static_cast<double>(plan.shards.size());
   s.plan["data_parallel_tables"] = static_cast<double>(plan.data_parallel.size());
   s.plan["expected_exchange_bytes"] = bytes;
-  s.plan["exchange_bytes"] =
-      steps > 0 ? static_cast<double>(progress.exchanged_bytes) / static_cast<double>(steps) : 0;
+  const auto per_step = [&](int64_t bytes) {
+    return steps > 0 ? static_cast<double>(bytes) / static_cast<double>(steps) : 0;
+  };
+  s.plan["exchange_bytes"] = per_step(progress.sent.by_embeddings);
+  s.plan["between_nodes_bytes"] = per_step(progress.sent.between_nodes);
   s.plan["lookup_imbalance"] = sum > 0 ? most * static_cast<double>(loads.size()) / sum : 1;
   return s;
 }

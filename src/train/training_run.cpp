@@ -53,8 +53,8 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   keep_hot_rows(progress.step, total, stop);
   Prefetcher batches(train_, progress.step, total, config_.data.workers, config_.data.prefetch);
   const CpuUsage usage;
-  const int64_t sent_before = trainer_.traffic().total();
-  evaluation_bytes_ = 0;
+  const SentBytes sent_before = sent_bytes();
+  evaluations_sent_ = {};
   int64_t next_step = progress.step;  // the step of the batch that is routed next
   int64_t route_limit = 0;
   // Training and evaluation share a queue, so no batch is routed past an evaluation.
@@ -94,10 +94,14 @@ void TrainingRun::train(RunProgress& progress, int64_t total, const StopSignal& 
   trainer_.check_last_update();
   trainer_.finish_stages();
   progress.wait_seconds = batches.wait_seconds();
-  progress.exchanged_bytes = trainer_.traffic().total() - sent_before - evaluation_bytes_;
+  progress.sent = sent_bytes() - sent_before - evaluations_sent_;
   progress.recorded_steps = trainer_.steps_replayed();
   progress.gpu = gpu_.mean();
   reports_.clear_line();
+}
+
+SentBytes TrainingRun::sent_bytes() const {
+  return {trainer_.traffic().total(), context_.comm.node_traffic().sent};
 }
 
 /// Counts the rows of the next batches if the policy of cached tables is static.
@@ -155,13 +159,13 @@ bool TrainingRun::evaluate_now(RunProgress& progress, const StopSignal& stop,
   if (!test_ || evaluations_.has(progress.step)) return false;
   reports_.clear_line();
   context_.trace.count_totals(false);
-  const int64_t sent_before = trainer_.traffic().total();
+  const SentBytes sent_before = sent_bytes();
   std::optional<EvaluationSlices> slices;
   if (!config_.eval.slice_by.empty()) slices.emplace(config_.model, config_.eval.slice_by);
   const auto result = evaluate(context_, trainer_, *test_, config_.data, config_.batches_ahead(),
                                stop, take, slices ? &*slices : nullptr);
   context_.trace.count_totals(true);
-  evaluation_bytes_ += trainer_.traffic().total() - sent_before;
+  evaluations_sent_ += sent_bytes() - sent_before;
   restart_gpu_figures();
   if (!result) {
     progress.stopped = true;

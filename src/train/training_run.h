@@ -70,6 +70,8 @@ class TrainingRun {
   StepResult run_step(const RunProgress& progress, const StopSignal& stop, const NextBatch& next);
   int64_t boundary_after(int64_t step, int64_t total) const;
   void restart_gpu_figures();
+  /// By this rank, since the start.
+  SentBytes sent_bytes() const;
 
   Context& context_;
   World& world_;
@@ -84,7 +86,7 @@ class TrainingRun {
   const int threads_;
   GpuUse gpu_;
   SlicedResult slices_;
-  int64_t evaluation_bytes_ = 0;  // sent by evaluations since training began
+  SentBytes evaluations_sent_;  // since training began
   int64_t last_saved_ = -1;
   std::string unsaved_;
   int64_t failed_saves_ = 0;

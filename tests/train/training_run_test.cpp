@@ -351,7 +351,7 @@ RunProgress some_progress() {
   progress.wait_seconds = 0.5;
   progress.loop_seconds = 4;
   progress.cpu_utilization = 0.75;
-  progress.exchanged_bytes = 600;
+  progress.sent = {600, 900};
   progress.dropped_ids = 13;
   progress.recorded_steps = 2;
   return progress;
@@ -433,6 +433,7 @@ TEST_F(OneRun, TheSummaryHasTheLoadsOfItsPlan) {
   }
   EXPECT_EQ(s.plan.at("expected_exchange_bytes"), bytes);
   EXPECT_EQ(s.plan.at("exchange_bytes"), 200);  // 600 in three steps
+  EXPECT_EQ(s.plan.at("between_nodes_bytes"), 300);
   EXPECT_DOUBLE_EQ(s.plan.at("lookup_imbalance"), most / (lookups / 4));
   EXPECT_GT(s.plan.at("lookup_imbalance"), 1);
 }
