@@ -121,7 +121,7 @@ pass_on() {
       inside=""
       if [[ "$text" =~ Remote\ daemon.*\ on\ node\ ([^[:space:]]+) ]]; then
         echo "${BASH_REMATCH[1]}" >"$folder/lost"
-      elif ! [[ "$text" =~ (non-zero\ (status|exit)|exited\ on\ signal|exiting\ improperly|MPI_ABORT) ]]; then
+      elif ! [[ "$text" =~ (non-zero\ (status|exit)|exiting\ improperly|MPI_ABORT) ]]; then
         printf '%s\n' "$text" >&2
       fi
     elif [ -n "$inside" ]; then

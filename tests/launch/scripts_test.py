@@ -210,14 +210,18 @@ error: a bad key
 {line}
 mpirun detected that one or more processes exited with non-zero status
 {line}
+{line}
+mpirun noticed that process rank 1 on node second exited on signal 9 (Killed).
+{line}
 no newline at the end
 END
 printf 'of this' >&2
 exit 2""")
         done = self.run_sh(MPIRUN_OPTIONS="--hostfile hosts")
         self.assertEqual((done.returncode, done.stderr.splitlines()),
-                         (2, ["There are not enough slots.", "", "error: a bad key", "no newline at the end",
-                              "of this"]))
+                         (2, ["There are not enough slots.", "", "error: a bad key",
+                              "mpirun noticed that process rank 1 on node second exited on signal 9 (Killed).", "",
+                              "no newline at the end", "of this"]))
 
 
 class Bundle(Tree):
