@@ -44,6 +44,19 @@ double sum_labels(const DatasetFile& file) {
   return sum;
 }
 
+void add_weights(const DatasetFile& file, Inspection& out) {
+  for (int64_t i = 0; i < file.samples(); ++i) {
+    const auto weight = element<float>(file.weights(), i);
+    if (!(weight >= 0 && std::isfinite(weight))) {
+      throw usage_error("{}: weight {}; a weight is a finite number of at least 0", record(file, i),
+                        weight);
+    }
+    out.weight_min = std::min(out.weight_min, weight);
+    out.weight_max = std::max(out.weight_max, weight);
+    out.weight_mean += static_cast<double>(weight);
+  }
+}
+
 void add_dense(const DatasetFile& file, Inspection& out) {
   const auto n = static_cast<size_t>(file.dense_width());
   for (int64_t i = 0; i < file.samples(); ++i) {
@@ -159,6 +172,8 @@ Inspection inspect(const Dataset& dataset, const std::string& path) {
   out.path = path;
   out.files = static_cast<int64_t>(dataset.files().size());
   out.samples = dataset.samples();
+  out.weighted = first.weighted();
+  out.weight_min = std::numeric_limits<float>::infinity();
   const auto width = static_cast<size_t>(first.dense_width());
   out.dense_min.assign(width, std::numeric_limits<float>::infinity());
   out.dense_max.assign(width, -std::numeric_limits<float>::infinity());
@@ -167,10 +182,12 @@ Inspection inspect(const Dataset& dataset, const std::string& path) {
     verify(*file);
     out.files_with_checksums += file->checksum_samples() > 0;
     out.label_mean += sum_labels(*file);
+    if (out.weighted) add_weights(*file, out);
     add_dense(*file, out);
   }
   const auto samples = static_cast<double>(std::max<int64_t>(out.samples, 1));
   out.label_mean /= samples;
+  out.weight_mean /= samples;
   for (double& mean : out.dense_mean) mean /= samples;
   for (const MappedFeature& feature : first.features()) {
     out.features.push_back(inspect_feature(dataset, feature.name));
@@ -206,6 +223,10 @@ std::string describe_inspection(const Inspection& in) {
   text += fmt::format("checksums: {}\n", in.files_with_checksums == in.files ? "verified"
                                          : in.files_with_checksums == 0      ? "none"
                                                                         : "none in some files");
+  if (in.weighted && in.samples > 0) {
+    text += fmt::format("weight    min {:<12g} max {:<12g} mean {:g}\n", in.weight_min,
+                        in.weight_max, in.weight_mean);
+  }
   for (size_t c = 0; c < in.dense_mean.size() && in.samples > 0; ++c) {
     text += fmt::format("dense {:<3} min {:<12g} max {:<12g} mean {:g}\n", c, in.dense_min[c],
                         in.dense_max[c], in.dense_mean[c]);

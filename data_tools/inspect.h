@@ -26,14 +26,17 @@ struct Inspection {
   int64_t samples = 0;
   int64_t files_with_checksums = 0;
   double label_mean = 0;
+  bool weighted = false;
+  float weight_min = 0, weight_max = 0;  ///< if weighted
+  double weight_mean = 0;
   std::vector<float> dense_min, dense_max;
   std::vector<double> dense_mean;
   std::vector<FeatureStatistics> features;
 };
 
-/// Reads and checks the whole dataset: structure, labels in [0, 1], finite dense values, offsets
-/// that do not fall, ids in range. The first defect is a usage_error naming file, record (counted
-/// from 0) and column.
+/// Reads and checks the whole dataset: structure, labels in [0, 1], finite weights of at least 0,
+/// finite dense values, offsets that do not fall, ids in range. The first defect is a usage_error
+/// naming file, record (counted from 0) and column.
 Inspection inspect_dataset(const std::string& path);
 
 /// The report that the program prints.

@@ -64,6 +64,7 @@ DatasetBlock DecodedBlock::view() const {
   DatasetBlock block;
   block.samples = static_cast<int64_t>(labels.size());
   block.labels = labels;
+  block.weights = weights;
   block.dense = dense;
   for (const Bags& feature : bags) {
     block.bags.push_back({feature.ids, feature.wide_ids, feature.lengths});
@@ -76,7 +77,10 @@ SampleCodec::SampleCodec(const Dataset& dataset) {
   layout_.samples = dataset.samples();
   layout_.dense = first.dense_width();
   layout_.label = first.label_type();
-  fixed_bytes_ = static_cast<size_t>(bytes_of(layout_.label) + 4 * layout_.dense);
+  layout_.weighted = first.weighted();
+  before_features_ =
+      static_cast<size_t>(bytes_of(layout_.label) + (layout_.weighted ? 4 : 0) + 4 * layout_.dense);
+  fixed_bytes_ = before_features_;
   for (size_t f = 0; f < first.features().size(); ++f) {
     const MappedFeature& feature = first.features()[f];
     FeatureColumn column{feature.name, feature.hotness, dataset.rows(feature.name), feature.type};
@@ -125,6 +129,7 @@ void SampleCodec::encode(const DatasetFile& file, Range samples, EncodedSamples&
     }
     const int64_t label = bytes_of(layout_.label), dense = 4 * layout_.dense;
     spread(file.labels() + from * label, static_cast<size_t>(label), n, at.data());
+    if (layout_.weighted) spread<4>(file.weights() + from * 4, n, at.data());
     if (dense > 0) spread(file.dense() + from * dense, static_cast<size_t>(dense), n, at.data());
     for (const MappedFeature& feature : file.features()) {
       const int64_t width = bytes_of(feature.type);
@@ -148,7 +153,7 @@ void SampleCodec::encode(const DatasetFile& file, Range samples, EncodedSamples&
 
 size_t SampleCodec::size_at(const std::byte* sample) const {
   if (!varies_) return fixed_bytes_;
-  const std::byte* at = sample + bytes_of(layout_.label) + 4 * layout_.dense;
+  const std::byte* at = sample + before_features_;
   for (const FeatureColumn& feature : layout_.features) {
     const int64_t length = feature.hotness > 0 ? feature.hotness : take<int32_t>(at);
     at += length * bytes_of(feature.ids);
@@ -178,6 +183,7 @@ void SampleCodec::decode_bags(size_t feature, const std::byte** at, size_t count
 void SampleCodec::decode(const std::byte* const* begin, size_t count, DecodedBlock& out) const {
   const auto width = static_cast<size_t>(layout_.dense);
   out.labels.resize(count);
+  out.weights.resize(layout_.weighted ? count : 0);
   out.dense.resize(count * width);
   out.bags.resize(layout_.features.size());
   for (DecodedBlock::Bags& bags : out.bags) {
@@ -193,6 +199,7 @@ void SampleCodec::decode(const std::byte* const* begin, size_t count, DecodedBlo
       out.labels[from + i] = layout_.label == LabelType::kUint8
                                  ? static_cast<float>(take<uint8_t>(at[i]))
                                  : take<float>(at[i]);
+      if (layout_.weighted) out.weights[from + i] = take<float>(at[i]);
       if (width == 0) continue;
       std::memcpy(out.dense.data() + (from + i) * width, at[i], width * 4);
       at[i] += width * 4;
@@ -224,6 +231,7 @@ void advise_samples(const DatasetFile& file, Range samples, PageAdvice advice) {
   };
   const int64_t label = bytes_of(file.label_type()), dense = 4 * file.dense_width();
   advise(file.labels(), samples.begin * label, samples.end * label);
+  advise(file.weights(), samples.begin * 4, samples.end * 4);
   advise(file.dense(), samples.begin * dense, samples.end * dense);
   for (const MappedFeature& feature : file.features()) {
     const int64_t width = bytes_of(feature.type);

@@ -33,7 +33,7 @@ struct SampleSum {
 
 /// Columns that a DatasetWriter takes.
 struct DecodedBlock {
-  std::vector<float> labels, dense;
+  std::vector<float> labels, weights, dense;
   struct Bags {
     std::vector<int32_t> ids, lengths;
     std::vector<int64_t> wide_ids;
@@ -44,8 +44,8 @@ struct DecodedBlock {
 };
 
 /// Turns the columns of a dataset into samples, and samples into columns. A sample is its label as
-/// it is stored, its dense features, and of each feature, sorted by name, the number of ids (int32,
-/// if it may vary) and the ids. Values are not checked.
+/// it is stored, its weight if it has one, its dense features, and of each feature, sorted by name,
+/// the number of ids (int32, if it may vary) and the ids. Values are not checked.
 class SampleCodec {
  public:
   explicit SampleCodec(const Dataset& dataset);
@@ -71,7 +71,8 @@ class SampleCodec {
 
   DatasetLayout layout_;
   bool varies_ = false;
-  size_t fixed_bytes_ = 0;  ///< of a sample with empty bags, but for the bags of fixed hotness
+  size_t before_features_ = 0;  ///< bytes of a sample
+  size_t fixed_bytes_ = 0;      ///< of a sample with empty bags, but for the bags of fixed hotness
   int64_t total_bytes_ = 0;
 };
 

@@ -87,7 +87,7 @@ class Shuffle {
 
   /// Identifies the inputs and everything on which buckets depend.
   std::string task() const {
-    std::string text = fmt::format("1 {} {} {}", options_.seed, sizes_.buckets, sizes_.buffer);
+    std::string text = fmt::format("2 {} {} {}", options_.seed, sizes_.buckets, sizes_.buffer);
     for (const auto& file : dataset_.files()) {
       struct stat status {};
       if (stat(file->path().c_str(), &status) != 0) continue;

@@ -1,8 +1,8 @@
-// loss = Σ max(l, 0) - l·y + log1p(exp(-|l|)), dl = (σ(l) - y)·scale, all in fp64. The order of
-// the sum is fixed: a thread adds four samples, a tree adds a block's threads, and another tree
+// loss = Σ w·(max(l, 0) - l·y + log1p(exp(-|l|))), dl = (σ(l) - y)·scale·w, all in fp64. The order
+// of the sum is fixed: a thread adds four samples, a tree adds a block's threads, and another tree
 // adds the blocks' sums.
-// Bytes per sample: 4 + 2·s. There are about 150 fp64 instructions per sample and two launches: a
-// few µs.
+// Bytes per sample: 4 + 2·s, and 4 more with weights. There are about 150 fp64 instructions per
+// sample and two launches: a few µs.
 #include <cmath>
 
 #include "kernels/loss.h"
@@ -31,17 +31,18 @@ __device__ double block_sum(double value) {
 __device__ double logistic(double l, double e) { return (l >= 0 ? 1.0 : e) / (1.0 + e); }
 
 template <class T>
-__global__ void bce_kernel(Rows<const T> logits, const float* labels, float scale, int64_t samples,
-                           Rows<T> dlogits, double* partial) {
+__global__ void bce_kernel(Rows<const T> logits, const float* labels, const float* weights,
+                           float scale, int64_t samples, Rows<T> dlogits, double* partial) {
   double sum = 0;
 #pragma unroll
   for (int k = 0; k < kSamplesPerThread; ++k) {
     const int64_t r = blockIdx.x * int64_t{kSamplesPerBlock} + k * kThreads + threadIdx.x;
     if (r < samples) {
       const double l = to_float(*logits.row(r)), y = labels[r];
+      const double w = weights == nullptr ? 1.0 : weights[r];
       const double e = exp(-fabs(l));
-      sum += fmax(l, 0.0) - l * y + log1p(e);
-      *dlogits.row(r) = from_float<T>(static_cast<float>((logistic(l, e) - y) * scale));
+      sum += w * (fmax(l, 0.0) - l * y + log1p(e));
+      *dlogits.row(r) = from_float<T>(static_cast<float>((logistic(l, e) - y) * scale * w));
     }
   }
   sum = block_sum(sum);
@@ -69,12 +70,12 @@ struct Sigmoid {
 
 int64_t bce_partial_sums(int64_t samples) { return blocks_for(samples, int64_t{kSamplesPerBlock}); }
 
-void bce_with_logits(const Matrix& logits, const float* labels, float scale, double* loss,
-                     const Matrix& dlogits, double* partial, cudaStream_t stream) {
+void bce_with_logits(const Matrix& logits, const float* labels, const float* weights, float scale,
+                     double* loss, const Matrix& dlogits, double* partial, cudaStream_t stream) {
   const int64_t blocks = bce_partial_sums(logits.rows);
   with_type(logits.type, [&]<class T>() {
-    launch(bce_kernel<T>, {blocks, kThreads}, stream, rows_of<const T>(logits), labels, scale,
-           logits.rows, rows_of<T>(dlogits), partial);
+    launch(bce_kernel<T>, {blocks, kThreads}, stream, rows_of<const T>(logits), labels, weights,
+           scale, logits.rows, rows_of<T>(dlogits), partial);
   });
   launch(total_kernel, {1, kThreads}, stream, partial, blocks, loss);
 }

@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 
 from .crc32c import crc32c
-from .values import BadValue, Bags, DatasetError, check_ids, check_labels, check_offsets
+from .values import BadValue, Bags, DatasetError, check_ids, check_labels, check_offsets, check_weights
 
 
 class Batch(NamedTuple):
@@ -14,6 +14,7 @@ class Batch(NamedTuple):
     label: np.ndarray  # [samples] uint8 or float32
     dense: np.ndarray  # [samples, n] float32
     sparse: dict  # feature -> Bags(ids, offsets); offsets begin with 0
+    weight: object = None  # [samples] float32, or None: every sample counts once
 
 
 class FeatureInfo(NamedTuple):
@@ -93,6 +94,8 @@ class DatasetFile:
         self.columns, self.sums, self.features = {}, {}, {}
         self.map(file, "/label", (self.samples,), ("uint8", "float32"))
         self.map(file, "/dense", (self.samples, None), ("float32",))
+        if "weight" in file:
+            self.map(file, "/weight", (self.samples,), ("float32",))
         for name in file.get("sparse", ()):
             self.read_feature(file, name)
 
@@ -152,7 +155,15 @@ class DatasetFile:
         finite = np.isfinite(dense).all(axis=1)
         if not finite.all():
             raise self.wrong(f"record {begin + int(np.argmin(finite))}: a dense value is not finite")
-        return Batch(label, dense, {name: self.bags(name, begin, end) for name in self.features})
+        return Batch(label, dense, {name: self.bags(name, begin, end) for name in self.features},
+                     self.weight(begin, end))
+
+    def weight(self, begin, end):
+        if "/weight" not in self.columns:
+            return None
+        weight = self.take("/weight", begin, end)
+        self.check(check_weights, "weight", begin, weight)
+        return weight
 
     def bags(self, name, begin, end):
         info = self.features[name]
@@ -241,6 +252,7 @@ def check_alike(first, other):
         features = {name: (info.hotness, info.dtype) for name, info in sorted(file.features.items())}
         return {"the width of /dense": file.columns["/dense"].shape[1],
                 "the type of /label": file.columns["/label"].dtype,
+                "the presence of /weight": "/weight" in file.columns,
                 "the set of features": list(features), "the hotness or the type of the ids of a feature": features}
     for (what, one), two in zip(facts(first).items(), facts(other).values()):
         if one != two:
@@ -256,5 +268,6 @@ def join(batches):
         counts = np.concatenate([np.diff(part.offsets) for part in bags])
         sparse[name] = Bags(np.concatenate([part.ids for part in bags]),
                             np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]))
+    weight = None if batches[0].weight is None else np.concatenate([batch.weight for batch in batches])
     return Batch(np.concatenate([batch.label for batch in batches]), np.concatenate([batch.dense for batch in batches]),
-                 sparse)
+                 sparse, weight)

@@ -133,6 +133,21 @@ def label_array(column):
     return labels.astype(np.uint8) if whole else labels
 
 
+def weight_array(column):
+    """float32. Every value is finite and at least 0."""
+    weights = float_array(column)
+    if weights.ndim != 1:
+        raise BadValue(None, f"its shape is {weights.shape}; a sample has one weight")
+    check_weights(weights)
+    return weights
+
+
+def check_weights(weights):
+    wrong = np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))
+    if wrong.size:
+        raise BadValue(int(wrong[0]), f"weight {weights[wrong[0]]:g} is not a finite number of at least 0")
+
+
 def check_labels(labels):
     wrong = np.flatnonzero(~((labels >= 0) & (labels <= 1)))
     if wrong.size:

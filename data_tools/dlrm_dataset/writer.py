@@ -6,14 +6,14 @@ import tempfile
 import numpy as np
 
 from .columns import Feature, Spool, StoredColumn, create_file
-from .values import BadValue, DatasetError, float_array, label_array
+from .values import BadValue, DatasetError, float_array, label_array, weight_array
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")  # that a config can name
 
 
-def write(path, data, label, dense=(), sparse=()):
+def write(path, data, label, dense=(), sparse=(), weight=None):
     """Writes one file of the columns of `data`. Returns the encodings by feature, for another file (see Writer)."""
-    with Writer(path, label, dense, sparse) as writer:
+    with Writer(path, label, dense, sparse, weight) as writer:
         writer.append(data)
     return writer.encodings
 
@@ -25,12 +25,13 @@ class Writer:
     A chunk is a DataFrame, a dict of arrays, or anything else whose columns are chunk[name]. `label` is a name,
     `dense` a name or several. `sparse` is a list of names, or a dict from names to encodings: Integers,
     Dictionary or Hashed. None stands for Integers if the first chunk has integers there, otherwise for Dictionary.
+    `weight` is the name of the samples' weights, or None.
     """
 
-    def __init__(self, path, label, dense=(), sparse=()):
+    def __init__(self, path, label, dense=(), sparse=(), weight=None):
         self.path = os.fspath(path)
         self.samples = 0
-        self.label = label
+        self.label, self.weight = label, weight
         self.dense = [dense] if isinstance(dense, str) else list(dense)
         self.width = None  # numbers of a sample
         self.spools = []
@@ -40,7 +41,7 @@ class Writer:
                 raise DatasetError(f"{self.path}: a feature cannot be named {name!r}: letters, digits, _ - . (not "
                                    "first), at most 200")
         try:
-            self.labels, self.numbers = self.spool(None), self.spool(np.float32)
+            self.labels, self.numbers, self.weights = self.spool(None), self.spool(np.float32), self.spool(np.float32)
             self.features = [Feature(name, encoding, self.spool) for name, encoding in encodings.items()]
         except OSError as error:
             self.close()
@@ -69,6 +70,8 @@ class Writer:
         other.labels.dtype, other.width = self.labels.dtype, self.width
         self.labels.move_last(count, other.labels)
         self.numbers.move_last(count * (self.width or 0), other.numbers)
+        if self.weight is not None:
+            self.weights.move_last(count, other.weights)
         for mine, theirs in zip(self.features, other.features):
             mine.move_last(begin, self.samples, theirs)
         self.samples, other.samples = begin, count
@@ -118,7 +121,11 @@ class Writer:
         dense = [self.use(float_array, name, column_of(self.path, chunk, name)) for name in self.dense]
         parts = [self.use(feature.part, feature.name, column_of(self.path, chunk, feature.name))
                  for feature in self.features]
+        weights = None
         lengths = [(name, len(values)) for name, values in zip(self.dense, dense)]
+        if self.weight is not None:
+            weights = self.use(weight_array, self.weight, column_of(self.path, chunk, self.weight))
+            lengths.append((self.weight, len(weights)))
         lengths += [(feature.name, part.samples) for feature, part in zip(self.features, parts)]
         for name, length in lengths:
             if length != len(labels):
@@ -128,6 +135,8 @@ class Writer:
             return  # says nothing of types and widths
         self.append_labels(labels)
         self.append_dense(dense, len(labels))
+        if weights is not None:
+            self.weights.append(weights)
         for feature, part in zip(self.features, parts):
             feature.append(self.use(feature.encode, feature.name, part, part.sample_of), part)
         self.samples += len(labels)
@@ -166,6 +175,8 @@ class Writer:
         width = self.width or 0
         columns = [StoredColumn("/label", self.labels, (self.samples,)),
                    StoredColumn("/dense", self.numbers, (self.samples, width), width)]
+        if self.weight is not None:
+            columns.append(StoredColumn("/weight", self.weights, (self.samples,)))
         for feature in self.features:
             columns += feature.columns(self.samples)
         create_file(path, self.samples, columns)

@@ -34,6 +34,7 @@ class Converted(NamedTuple):
     dense: np.ndarray  # [count, columns]
     sparse: list  # of Coded
     test: np.ndarray  # which samples are of the test set, or None
+    weight: np.ndarray  # float32, or None
 
 
 class Converter:
@@ -51,7 +52,7 @@ class Converter:
         label = work.label(arrays)
         dense = work.dense_matrix(arrays, count)
         sparse = [work.feature(feature, arrays[feature.column]) for feature in self.schema.sparse]
-        return Converted(count, label, dense, sparse, work.test_samples(arrays)), work.bad
+        return Converted(count, label, dense, sparse, work.test_samples(arrays), work.weight(arrays)), work.bad
 
     def refuse(self, positions, column, array, problem, sample_of=None):
         """Notes the values at these positions as bad."""
@@ -87,6 +88,24 @@ class Converter:
         self.refuse(np.flatnonzero(wrong), label.column, array, "is not from 0 to 1" if label.soft else
                     "is neither 0 nor 1 (`above`, `positive` or `soft` take other labels)")
         return np.where(good, values, 0).astype(np.float32 if label.soft else np.uint8)
+
+    def weight(self, arrays):
+        """0 where a value is bad."""
+        if self.schema.weight is None:
+            return None
+        column, fill = self.schema.weight.column, self.schema.weight.fill
+        values, bad = self.read_numbers(column, arrays[column])
+        absent = np.isnan(values)
+        absent[bad] = False
+        if fill is not None:
+            values = np.where(absent, fill, values)
+        elif absent.any():
+            self.refuse(np.flatnonzero(absent), column, arrays[column], "is missing: give a `fill`")
+        with np.errstate(over="ignore"):
+            weights = values.astype(np.float32)
+        wrong = ~((weights >= 0) & np.isfinite(weights) | np.isnan(values))
+        self.refuse(np.flatnonzero(wrong), column, arrays[column], "is not a finite number of at least 0")
+        return np.where(wrong | np.isnan(values), np.float32(0), weights)
 
     def dense_matrix(self, arrays, count):
         result = np.empty((count, len(self.schema.dense)), np.float32)
@@ -184,11 +203,12 @@ def joined(parts):
     """Some Converted as one."""
     if len(parts) == 1:
         return parts[0]
-    tests = [part.test for part in parts]
+    tests, weights = [part.test for part in parts], [part.weight for part in parts]
     return Converted(sum(part.count for part in parts), np.concatenate([part.label for part in parts]),
                      np.concatenate([part.dense for part in parts]),
                      [joined_codes(codes) for codes in zip(*(part.sparse for part in parts))],
-                     None if tests[0] is None else np.concatenate(tests))
+                     None if tests[0] is None else np.concatenate(tests),
+                     None if weights[0] is None else np.concatenate(weights))
 
 
 def joined_codes(codes):

@@ -6,7 +6,7 @@ from dlrm_dataset import Bags, Writer
 from .problems import ImportProblem
 from .vocabulary import Given, Vocabulary
 
-LABEL, DENSE = " label", " dense"  # no feature can have these names
+LABEL, DENSE, WEIGHT = " label", " dense", " weight"  # no feature can have these names
 
 
 def make_encodings(schema, known, frozen):
@@ -29,8 +29,9 @@ class Outputs:
     def __init__(self, schema, encodings, output, test_output):
         self.schema, self.encodings, self.path = schema, encodings, output
         dense = [DENSE] if schema.dense else []
-        self.train = Writer(output, LABEL, dense, encodings)
-        self.test = Writer(test_output, LABEL, dense, encodings) if test_output else None
+        weight = WEIGHT if schema.weight is not None else None
+        self.train = Writer(output, LABEL, dense, encodings, weight)
+        self.test = Writer(test_output, LABEL, dense, encodings, weight) if test_output else None
 
     def append(self, converted):
         ids = [self.encodings[feature.name].ids_of(coded)
@@ -43,6 +44,8 @@ class Outputs:
 
     def store(self, writer, converted, ids, chosen):
         chunk = {LABEL: converted.label[chosen], DENSE: converted.dense[chosen]}
+        if converted.weight is not None:
+            chunk[WEIGHT] = converted.weight[chosen]
         for feature, coded, numbers in zip(self.schema.sparse, converted.sparse, ids):
             chunk[feature.name] = (numbers[chosen] if coded.offsets is None else
                                    chosen_bags(numbers, coded.offsets, chosen))

@@ -62,6 +62,12 @@ class Sparse:
 
 
 @dataclass
+class Weight:
+    column: str
+    fill: float = None
+
+
+@dataclass
 class Timestamp:
     column: str
     format: str = None
@@ -84,11 +90,12 @@ class Schema:
     sparse: list
     timestamp: Timestamp = None
     split: Split = None
+    weight: Weight = None
 
     def columns(self):
         """The columns of the inputs that are used, once each."""
         used = [self.label.column] + [d.column for d in self.dense] + [s.column for s in self.sparse]
-        used += [part.column for part in (self.timestamp, self.split) if part is not None and part.column]
+        used += [part.column for part in (self.timestamp, self.split, self.weight) if part is not None and part.column]
         return list(dict.fromkeys(used))
 
 
@@ -114,8 +121,6 @@ class Reader:
 
     def schema(self, tree):
         t = self.mapping("", tree, "format", "label", "dense", "sparse", "timestamp", "split", "weight")
-        if "weight" in t:
-            raise self.wrong("weight", "datasets have no weights yet; leave it out")
         if "label" not in t:
             raise self.wrong("label", "is missing; name the column of the label")
         result = Schema(self.path, self.format(t.get("format")), self.label(t["label"]),
@@ -125,6 +130,8 @@ class Reader:
             result.timestamp = self.timestamp(t["timestamp"])
         if t.get("split") is not None:
             result.split = self.split(t["split"], result.timestamp)
+        if t.get("weight") is not None:
+            result.weight = self.weight(t["weight"])
         self.check_features(result)
         return result
 
@@ -244,6 +251,15 @@ class Reader:
         if result.cap is not None:
             self.whole(f"{key}.cap", result.cap, 1 << 31)
         self.choice(f"{key}.keep", result.keep, ("first", "last"))
+        return result
+
+    def weight(self, tree):
+        t = self.column("weight", tree, "fill")
+        result = Weight(**t)
+        if "fill" in t:
+            result.fill = self.number("weight.fill", result.fill)
+            if result.fill < 0:
+                raise self.wrong("weight.fill", f"{result.fill:g} is less than 0")
         return result
 
     def timestamp(self, tree):

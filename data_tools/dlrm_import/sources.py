@@ -72,6 +72,8 @@ def text_types(schema):
             use(feature.column, pa.string())
         else:
             use(feature.column, pa.int64() if feature.values == "integer" else TEXT_CODES)
+    if schema.weight is not None:
+        use(schema.weight.column, pa.float64())
     if schema.timestamp is not None:
         use(schema.timestamp.column, pa.string())
     if schema.split is not None and schema.split.by == "hash":

@@ -76,7 +76,7 @@ void time_loss(KernelClock& clock) {
   KernelRow row{.name = "cross-entropy", .shape = fmt::format("{}", b)};
   row.bytes = 12.0 * static_cast<double>(b);
   clock.time(row, [&] {
-    clock.ops.bce_with_logits(l, {reinterpret_cast<float*>(labels.data()), samples}, 1e-3f,
+    clock.ops.bce_with_logits(l, {{reinterpret_cast<float*>(labels.data()), samples}, {}}, 1e-3f,
                               loss.view(), l);
   });
 }

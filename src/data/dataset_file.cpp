@@ -37,6 +37,10 @@ void check_alike(const DatasetFile& first, const DatasetFile& other) {
   };
   if (first.dense_width() != other.dense_width()) throw differ("the width of /dense");
   if (first.label_type() != other.label_type()) throw differ("the type of /label");
+  if (first.weighted() != other.weighted()) {
+    throw usage_error("{} and {} do not belong together: only {} has /weight", first.path(),
+                      other.path(), (first.weighted() ? first : other).path());
+  }
   if (first.features().size() != other.features().size()) throw differ("the number of features");
   for (size_t f = 0; f < first.features().size(); ++f) {
     const MappedFeature& a = first.features()[f];
@@ -100,12 +104,17 @@ DatasetFile::DatasetFile(std::unique_ptr<MappedFile> file, const DatasetStructur
       samples_(structure.samples),
       checksum_samples_(structure.checksum_samples),
       dense_width_(structure.dense_width),
-      label_type_(structure.label_type) {
+      label_type_(structure.label_type),
+      weighted_(structure.weighted) {
   const Columns columns(*file_, structure);
   labels_ = columns.find("/label", structure.labels, samples_, bytes_of(label_type_));
   dense_ = columns.find("/dense", structure.dense, samples_, dense_width_ * 4);
   label_sums_ = columns.sums("/label", structure.labels, blocks());
   dense_sums_ = columns.sums("/dense", structure.dense, blocks());
+  if (weighted_) {
+    weights_ = columns.find("/weight", structure.weights, samples_, 4);
+    weight_sums_ = columns.sums("/weight", structure.weights, blocks());
+  }
   for (const StoredFeature& feature : structure.features) {
     features_.push_back(columns.feature(feature, blocks()));
   }

@@ -56,7 +56,7 @@ void create_feature(Creator& creator, const FeatureColumn& feature, int64_t samp
 }  // namespace
 
 size_t column_count(const DatasetLayout& layout) {
-  size_t count = 2;
+  size_t count = first_feature_column(layout);
   for (const FeatureColumn& feature : layout.features) count += feature.hotness > 0 ? 1 : 2;
   return count;
 }
@@ -71,6 +71,7 @@ std::vector<Extent> create_dataset_file(const std::string& path, const DatasetLa
   const Type label = layout.label == LabelType::kUint8 ? Type::kUint8 : Type::kFloat32;
   creator.column("/label", label, {samples}, bytes_of(layout.label));
   creator.column("/dense", Type::kFloat32, {samples, layout.dense}, 4);
+  if (layout.weighted) creator.column("/weight", Type::kFloat32, {samples}, 4);
   for (size_t f = 0; f < layout.features.size(); ++f) {
     create_feature(creator, layout.features[f], samples, ids[f]);
   }

@@ -16,8 +16,11 @@ struct Extent {
   int64_t bytes = 0;
 };
 
-/// Number of columns of a layout: label, dense, then ids and possibly offsets of each feature.
+/// Number of columns of a layout: label, dense, possibly weight, then ids and possibly offsets of
+/// each feature.
 size_t column_count(const DatasetLayout& layout);
+/// The first column that belongs to a feature.
+inline size_t first_feature_column(const DatasetLayout& layout) { return layout.weighted ? 3 : 2; }
 
 /// Creates the HDF5 file with space for every column; ids[i] is the number of ids of feature i.
 /// Returns the extents of the columns, in the order of column_count, and then those of their

@@ -30,6 +30,8 @@ struct DatasetStructure {
   int64_t checksum_samples = 0;  ///< samples in a block with a checksum; 0: the file has none
   LabelType label_type = LabelType::kUint8;
   StoredColumn labels;
+  bool weighted = false;  ///< has a weight for each sample
+  StoredColumn weights;
   int64_t dense_width = 0;
   StoredColumn dense;
   std::vector<StoredFeature> features;  ///< sorted by name

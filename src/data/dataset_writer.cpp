@@ -55,6 +55,7 @@ DatasetBlock part_of(const DatasetLayout& layout, const DatasetBlock& block, int
   DatasetBlock part;
   part.samples = count;
   part.labels = block.labels.subspan(begin, n);
+  if (layout.weighted) part.weights = block.weights.subspan(begin, n);
   part.dense = block.dense.subspan(begin * width, n * width);
   for (size_t f = 0; f < block.bags.size(); ++f) {
     const BagColumn& bags = block.bags[f];
@@ -173,7 +174,7 @@ class DatasetWriter::Impl {
   /// Calls body(column, feature) for every column of offsets.
   template <class Body>
   void for_each_offsets(const Body& body) {
-    for (size_t column = 2, f = 0; f < ids_.size(); ++f) {
+    for (size_t column = first_feature_column(layout_), f = 0; f < ids_.size(); ++f) {
       const bool bags = layout_.features[f].hotness == 0;
       if (bags) body(column + 1, f);
       column += bags ? 2 : 1;
@@ -188,7 +189,8 @@ class DatasetWriter::Impl {
     }
     put_labels(part);
     put(1, part.dense.data(), part.samples * layout_.dense * 4);
-    size_t column = 2;
+    if (layout_.weighted) put(2, part.weights.data(), part.samples * 4);
+    size_t column = first_feature_column(layout_);
     for (size_t f = 0; f < ids_.size(); ++f) column = put_bags(column, f, part);
     samples_ += part.samples;
   }
@@ -247,6 +249,7 @@ class DatasetWriter::Impl {
   void check_block(const DatasetBlock& block) const {
     const auto n = static_cast<size_t>(block.samples);
     DLRM_CHECK(block.labels.size() == n && block.bags.size() == ids_.size(), "{}", path_);
+    DLRM_CHECK(block.weights.size() == (layout_.weighted ? n : 0), "{}", path_);
     DLRM_CHECK(block.dense.size() == n * static_cast<size_t>(layout_.dense), "{}", path_);
     DLRM_CHECK(!direct_ || samples_ + block.samples <= layout_.samples, "{}", path_);
     for (size_t f = 0; f < ids_.size(); ++f) {

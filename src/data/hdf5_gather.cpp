@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "dlrm/core/error.h"
 
@@ -27,6 +28,8 @@ bool any_non_finite(const float* values, size_t count) {
   }
   return (carried & 0x80000000u) != 0;
 }
+
+bool is_weight(float value) { return value >= 0 && value <= std::numeric_limits<float>::max(); }
 
 }  // namespace
 
@@ -58,6 +61,23 @@ void Hdf5Source::gather_labels_as(const std::vector<Place>& places, Batch& batch
     if (batch.labels[i] >= 0.0f && batch.labels[i] <= 1.0f) continue;
     throw usage_error("{}: label {}; labels are 0, 1 or between", record(places[i]),
                       batch.labels[i]);
+  }
+}
+
+void Hdf5Source::gather_weights(const std::vector<Place>& places, Batch& batch) const {
+  batch.weights.resize(places.size());
+  bool bad = false;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto weight =
+        element<float>(weights_[static_cast<size_t>(places[i].file)], places[i].sample);
+    batch.weights[i] = weight;
+    bad |= !is_weight(weight);
+  }
+  if (!bad) return;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (is_weight(batch.weights[i])) continue;
+    throw usage_error("{}: weight {}; a weight is a finite number of at least 0", record(places[i]),
+                      batch.weights[i]);
   }
 }
 

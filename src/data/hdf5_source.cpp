@@ -29,6 +29,7 @@ Hdf5Source::Hdf5Source(const ModelConfig& model, const Hdf5SourceOptions& option
   }
   for (const auto& file : dataset_.files()) {
     labels_.push_back(file->labels());
+    weights_.push_back(file->weights());
     dense_.push_back(file->dense());
   }
   for (const TableConfig& table : model.tables) {
@@ -103,6 +104,7 @@ void Hdf5Source::load(int64_t t, Batch& batch) const {
 void Hdf5Source::gather(const std::vector<Place>& places, Batch& batch) const {
   if (options_.verify) verifier_.verify(places);
   gather_labels(places, batch);
+  if (dataset_.files().front()->weighted()) gather_weights(places, batch);
   gather_dense(places, batch);
   gather_offsets(places, batch);
   gather_ids(places, batch);
@@ -174,6 +176,7 @@ void Hdf5Source::advise_samples(Range samples) const {
     if (begin >= end) continue;
     const int64_t label_bytes = bytes_of(dataset_.files()[f]->label_type());
     advise(labels_[f], begin * label_bytes, end * label_bytes);
+    advise(weights_[f], begin * 4, end * 4);
     advise(dense_[f], begin * dense_width_ * 4, end * dense_width_ * 4);
     for (const Column& column : columns_) {
       const int64_t width = bytes_of(column.type) * column.hotness;

@@ -82,6 +82,8 @@ void visit(Stream& stream, DatasetStructure& structure) {
   stream(structure.checksum_samples);
   visit_enum(stream, structure.label_type);
   visit(stream, structure.labels);
+  visit_enum(stream, structure.weighted);
+  visit(stream, structure.weights);
   stream(structure.dense_width);
   visit(stream, structure.dense);
   stream.resize(structure.features);

@@ -69,17 +69,38 @@ void StructureReader::read_root() {
 }
 
 void StructureReader::read_samples() {
+  read_labels();
+  if (file_.exists("/weight")) read_weights();
+  read_dense();
+}
+
+void StructureReader::read_labels() {
   const hdf5::Dataset label = find("/label", 1);
   const auto type = label.type();
   if (type != Type::kUint8 && type != Type::kFloat32) {
     throw usage_error("{}: /label must hold uint8 or float32", path_);
   }
   out_.label_type = type == Type::kUint8 ? LabelType::kUint8 : LabelType::kFloat32;
-  if (label.shape()[0] != out_.samples) {
-    throw usage_error("{}: /label has {} elements, attribute samples says {}", path_,
-                      label.shape()[0], out_.samples);
-  }
+  check_one_each(label);
   out_.labels = locate(label);
+}
+
+void StructureReader::read_weights() {
+  const hdf5::Dataset weight = find("/weight", 1);
+  if (weight.type() != Type::kFloat32) throw usage_error("{}: /weight must hold float32", path_);
+  check_one_each(weight);
+  out_.weighted = true;
+  out_.weights = locate(weight);
+}
+
+void StructureReader::check_one_each(const hdf5::Dataset& dataset) const {
+  const int64_t elements = dataset.shape()[0];
+  if (elements == out_.samples) return;
+  throw usage_error("{}: {} has {} elements, attribute samples says {}", path_, dataset.name(),
+                    elements, out_.samples);
+}
+
+void StructureReader::read_dense() {
   const hdf5::Dataset dense = find("/dense", 2);
   if (dense.type() != Type::kFloat32) {
     throw usage_error("{}: /dense must hold float32", path_);

@@ -16,9 +16,14 @@ class StructureReader {
  private:
   void read_root();
   void read_samples();
+  void read_labels();
+  void read_weights();
+  void read_dense();
   void read_feature(const std::string& name);
   void read_offsets(StoredFeature& feature, const std::string& group);
 
+  /// Throws unless the dataset has one element for each sample.
+  void check_one_each(const hdf5::Dataset& dataset) const;
   /// Returns the dataset `name`, which must exist and have `dimensions` dimensions.
   hdf5::Dataset find(const std::string& name, size_t dimensions) const;
   /// Returns the place of a dataset and of its checksums. Throws if one is not contiguous in this

@@ -12,114 +12,129 @@ namespace {
 constexpr double kClip = 1e-15;
 constexpr size_t kBlock = 4096;  // summed separately, so that long sums keep their precision
 
+/// Weighted sums over samples.
 struct Sums {
+  double weight = 0;
   double loss = 0;
   double probability = 0;
   double label = 0;
+  double right = 0;
 
   void add(const Sums& other) {
+    weight += other.weight;
     loss += other.loss;
     probability += other.probability;
     label += other.label;
+    right += other.right;
   }
 };
 
-/// The first sample that cannot be evaluated, -1 if all can.
-struct BadSample {
-  int64_t index = -1;
-  float probability = 0;
-  float label = 0;
+float weight_of(const Targets& targets, size_t i) {
+  return targets.weighted() ? targets.weights[i] : 1.0f;
+}
+
+/// What the check of a rank's samples found.
+struct Checked {
+  int64_t bad = -1;  ///< the first sample that cannot be evaluated, -1 if all can
+  float probability = 0, label = 0, weight = 0;
+  bool equal_weights = true;  ///< all are 1
 };
 
-BadSample find_bad(View<const float> probabilities, View<const float> labels) {
+Checked check(View<const float> probabilities, const Targets& targets) {
+  Checked checked;
   for (size_t i = 0; i < probabilities.size(); ++i) {
-    const bool good = probabilities[i] >= 0 && probabilities[i] <= 1 && std::isfinite(labels[i]);
-    if (!good) return {static_cast<int64_t>(i), probabilities[i], labels[i]};
+    const float p = probabilities[i], y = targets.labels[i], w = weight_of(targets, i);
+    if (!(p >= 0 && p <= 1 && std::isfinite(y) && std::isfinite(w) && w >= 0)) {
+      return {static_cast<int64_t>(i), p, y, w};
+    }
+    checked.equal_weights &= w == 1;
   }
-  return {};
+  return checked;
 }
 
-void check_everywhere(Communicator& comm, View<const float> probabilities,
-                      View<const float> labels) {
-  const std::vector<BadSample> found = comm.allgather(find_bad(probabilities, labels));
-  for (size_t r = 0; r < found.size(); ++r) {
-    if (found[r].index < 0) continue;
+/// Returns whether all weights are 1 on every rank.
+bool check_everywhere(Communicator& comm, View<const float> probabilities, const Targets& targets) {
+  const std::vector<Checked> ranks = comm.allgather(check(probabilities, targets));
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r].bad < 0) continue;
     throw run_error(
-        "evaluation: sample {} of rank {} has probability {} and label {}; a probability lies in "
-        "[0, 1] and a label is finite",
-        found[r].index, r, found[r].probability, found[r].label);
+        "evaluation: sample {} of rank {} has probability {}, label {} and weight {}; a "
+        "probability lies in [0, 1], a label is finite, a weight is finite and not negative",
+        ranks[r].bad, r, ranks[r].probability, ranks[r].label, ranks[r].weight);
   }
+  return std::all_of(ranks.begin(), ranks.end(), [](const Checked& c) { return c.equal_weights; });
 }
 
-Sums sum_block(View<const float> probabilities, View<const float> labels) {
+Sums sum_block(View<const float> probabilities, const Targets& targets) {
   Sums sums;
   for (size_t i = 0; i < probabilities.size(); ++i) {
     const double p = probabilities[i];
-    const double y = labels[i];
+    const double y = targets.labels[i];
+    const double w = weight_of(targets, i);
     const double clipped = std::clamp(p, kClip, 1 - kClip);
     // A label of 0 or 1 contributes one term only, so that 0 times a logarithm is never computed.
-    if (y != 0) sums.loss -= y * std::log(clipped);
-    if (y != 1) sums.loss -= (1 - y) * std::log1p(-clipped);
-    sums.probability += p;
-    sums.label += y;
+    if (y != 0) sums.loss -= w * (y * std::log(clipped));
+    if (y != 1) sums.loss -= w * ((1 - y) * std::log1p(-clipped));
+    sums.weight += w;
+    sums.probability += w * p;
+    sums.label += w * y;
+    if ((p >= 0.5) == (y >= 0.5)) sums.right += w;
   }
   return sums;
 }
 
-Sums sum_all(View<const float> probabilities, View<const float> labels) {
+Sums sum_all(View<const float> probabilities, const Targets& targets) {
   Sums sums;
   for (size_t begin = 0; begin < probabilities.size(); begin += kBlock) {
     const size_t count = std::min(kBlock, probabilities.size() - begin);
-    sums.add(sum_block(probabilities.subspan(begin, count), labels.subspan(begin, count)));
+    sums.add(sum_block(probabilities.subspan(begin, count), targets.part(begin, count)));
   }
   return sums;
 }
 
-int64_t count_right(View<const float> probabilities, View<const float> labels) {
-  int64_t right = 0;
-  for (size_t i = 0; i < probabilities.size(); ++i) {
-    right += (probabilities[i] >= 0.5f) == (labels[i] >= 0.5f);
+std::optional<double> auc_of(Communicator& comm, View<const float> probabilities,
+                             const Targets& targets, bool equal_weights) {
+  const auto word = [&](size_t i) {
+    return score_word(probabilities[i], targets.labels[i] >= 0.5f);
+  };
+  const size_t count = probabilities.size();
+  if (equal_weights) {
+    std::vector<ScoreWord> words(count);
+    for (size_t i = 0; i < count; ++i) words[i] = word(i);
+    return area_under_roc(comm, std::move(words));
   }
-  return right;
-}
-
-std::vector<ScoreWord> score_words(View<const float> probabilities, View<const float> labels) {
-  std::vector<ScoreWord> words(probabilities.size());
-  for (size_t i = 0; i < words.size(); ++i) {
-    words[i] = score_word(probabilities[i], labels[i] >= 0.5f);
-  }
-  return words;
+  std::vector<WeightedWord> words(count);
+  for (size_t i = 0; i < count; ++i) words[i] = {word(i), weight_of(targets, i)};
+  return area_under_roc(comm, std::move(words));
 }
 
 }  // namespace
 
 EvalResult evaluate_metrics(Communicator& comm, View<const float> probabilities,
-                            View<const float> labels) {
-  DLRM_CHECK(probabilities.size() == labels.size(), "{} probabilities, {} labels",
-             probabilities.size(), labels.size());
-  check_everywhere(comm, probabilities, labels);
+                            const Targets& targets) {
+  DLRM_CHECK(probabilities.size() == targets.size(), "{} probabilities, {} labels",
+             probabilities.size(), targets.size());
+  DLRM_CHECK(!targets.weighted() || targets.weights.size() == targets.size(), "{} weights",
+             targets.weights.size());
+  const bool equal_weights = check_everywhere(comm, probabilities, targets);
 
   struct Part {
     Sums sums;
     int64_t samples;
-    int64_t right;
   };
-  const Part mine{sum_all(probabilities, labels), static_cast<int64_t>(probabilities.size()),
-                  count_right(probabilities, labels)};
+  const Part mine{sum_all(probabilities, targets), static_cast<int64_t>(probabilities.size())};
   Part all{};
   for (const Part& part : comm.allgather(mine)) {
     all.sums.add(part.sums);
     all.samples += part.samples;
-    all.right += part.right;
   }
 
   EvalResult result;
-  result.auc = area_under_roc(comm, score_words(probabilities, labels));
+  result.auc = auc_of(comm, probabilities, targets, equal_weights);
   result.samples = all.samples;
-  if (all.samples == 0) return result;
-  const auto samples = static_cast<double>(all.samples);
-  result.log_loss = all.sums.loss / samples;
-  result.accuracy = static_cast<double>(all.right) / samples;
+  if (all.sums.weight == 0) return result;
+  result.log_loss = all.sums.loss / all.sums.weight;
+  result.accuracy = all.sums.right / all.sums.weight;
   result.calibration = all.sums.probability / all.sums.label;
   return result;
 }

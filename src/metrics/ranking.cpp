@@ -11,10 +11,25 @@ namespace {
 constexpr int kPivotDigitBits = 6;
 constexpr size_t kPivotBuckets = size_t{1} << kPivotDigitBits;
 
+/// How much a sample counts, and what products of such numbers are added in.
+template <class Word>
+struct Counting;
+template <>
+struct Counting<ScoreWord> {
+  using Mass = int64_t;
+  using Pairs = unsigned __int128;
+};
+template <>
+struct Counting<WeightedWord> {
+  using Mass = double;
+  using Pairs = double;
+};
+
 /// Returns, for each boundary between ranks, the lowest score of the next rank's part. All
 /// boundaries are found together, digit by digit from the highest, so that parts have equally many
 /// words for any distribution. Equal scores stay on one rank.
-std::vector<uint32_t> choose_pivots(Communicator& comm, View<const ScoreWord> words) {
+template <class Word>
+std::vector<uint32_t> choose_pivots(Communicator& comm, View<const Word> words) {
   const auto cuts = static_cast<size_t>(comm.size() - 1);
   int64_t total = static_cast<int64_t>(words.size());
   comm.allreduce<int64_t>(View<int64_t>(&total, 1));
@@ -41,13 +56,15 @@ std::vector<uint32_t> choose_pivots(Communicator& comm, View<const ScoreWord> wo
 }
 
 /// Folded words from all ranks, one sorted run per rank.
+template <class Word>
 struct Runs {
-  std::vector<ScoreWord> words;
+  std::vector<Word> words;
   std::vector<int64_t> begins;  ///< [ranks + 1]
 };
 
-Runs redistribute(Communicator& comm, const std::vector<ScoreWord>& words,
-                  const std::vector<uint32_t>& pivots) {
+template <class Word>
+Runs<Word> redistribute(Communicator& comm, View<const Word> words,
+                        const std::vector<uint32_t>& pivots) {
   const auto ranks = static_cast<size_t>(comm.size());
   std::vector<int64_t> cuts{0};
   for (const uint32_t pivot : pivots) cuts.push_back(words_below(words, pivot));
@@ -55,15 +72,15 @@ Runs redistribute(Communicator& comm, const std::vector<ScoreWord>& words,
 
   std::vector<int64_t> send(ranks), receive(ranks);
   for (size_t r = 0; r < ranks; ++r) {
-    send[r] = (cuts[r + 1] - cuts[r]) * static_cast<int64_t>(sizeof(ScoreWord));
+    send[r] = (cuts[r + 1] - cuts[r]) * static_cast<int64_t>(sizeof(Word));
   }
   const std::vector<int64_t> each(ranks, sizeof(int64_t));
   comm.alltoallv(send.data(), receive.data(), ExchangeLayout::packed(each, each));
 
-  Runs runs;
+  Runs<Word> runs;
   runs.begins.push_back(0);
   for (const int64_t bytes : receive) {
-    runs.begins.push_back(runs.begins.back() + bytes / static_cast<int64_t>(sizeof(ScoreWord)));
+    runs.begins.push_back(runs.begins.back() + bytes / static_cast<int64_t>(sizeof(Word)));
   }
   runs.words.resize(static_cast<size_t>(runs.begins.back()));
   comm.alltoallv(words.data(), runs.words.data(), ExchangeLayout::packed(send, receive));
@@ -71,88 +88,117 @@ Runs redistribute(Communicator& comm, const std::vector<ScoreWord>& words,
 }
 
 /// Pairs within a range of scores, counted twice so that a tie counts as one.
+template <class Word>
 struct PairCounts {
-  int64_t positives = 0;
-  int64_t negatives = 0;
-  unsigned __int128 doubled = 0;
+  using Mass = typename Counting<Word>::Mass;
+  using Pairs = typename Counting<Word>::Pairs;
+
+  Mass positives = 0;
+  Mass negatives = 0;
+  Pairs doubled = 0;
 
   /// Adds the counts of a range above all ranges added so far.
   void add_above(const PairCounts& other) {
-    doubled += other.doubled + static_cast<unsigned __int128>(other.positives) * 2 *
-                                   static_cast<unsigned __int128>(negatives);
+    doubled +=
+        other.doubled + static_cast<Pairs>(other.positives) * 2 * static_cast<Pairs>(negatives);
     positives += other.positives;
     negatives += other.negatives;
   }
 };
 
-PairCounts tied(int64_t positives, int64_t negatives) {
-  return {positives, negatives,
-          static_cast<unsigned __int128>(positives) * static_cast<unsigned __int128>(negatives)};
+template <class Word>
+PairCounts<Word> tied(typename Counting<Word>::Mass positives,
+                      typename Counting<Word>::Mass negatives) {
+  using Pairs = typename Counting<Word>::Pairs;
+  return {positives, negatives, static_cast<Pairs>(positives) * static_cast<Pairs>(negatives)};
 }
 
 /// Merges the runs in the order of scores.
+template <class Word>
 class Merge {
  public:
-  explicit Merge(const Runs& runs) : runs_(runs), at_(runs.begins.begin(), runs.begins.end() - 1) {
+  explicit Merge(const Runs<Word>& runs)
+      : runs_(runs), at_(runs.begins.begin(), runs.begins.end() - 1) {
     for (size_t r = 0; r < at_.size(); ++r) push(r);
   }
 
-  PairCounts count() {
-    PairCounts all;
+  PairCounts<Word> count() {
+    PairCounts<Word> all;
     while (!heads_.empty()) {
-      const uint32_t score = score_of(static_cast<ScoreWord>(heads_.top() >> 32));
-      int64_t of_class[2] = {0, 0};
-      while (!heads_.empty() && score_of(static_cast<ScoreWord>(heads_.top() >> 32)) == score) {
+      const auto score = static_cast<uint32_t>(heads_.top() >> 32);
+      Mass of_class[2] = {0, 0};
+      while (!heads_.empty() && static_cast<uint32_t>(heads_.top() >> 32) == score) {
         const auto run = static_cast<size_t>(heads_.top() & 0xffffffffu);
         heads_.pop();
         take_score(run, score, of_class);
         push(run);
       }
-      all.add_above(tied(of_class[1], of_class[0]));
+      all.add_above(tied<Word>(of_class[1], of_class[0]));
     }
     return all;
   }
 
  private:
+  using Mass = typename Counting<Word>::Mass;
+
   void push(size_t run) {
     if (at_[run] == runs_.begins[run + 1]) return;
-    const ScoreWord word = runs_.words[static_cast<size_t>(at_[run])];
-    heads_.push(static_cast<uint64_t>(word) << 32 | run);
+    const Word& word = runs_.words[static_cast<size_t>(at_[run])];
+    heads_.push(static_cast<uint64_t>(score_of(word)) << 32 | run);
   }
 
-  /// Takes all words of this score from the run: at most two classes, each with its repeats.
-  void take_score(size_t run, uint32_t score, int64_t* of_class) {
+  /// Takes all words of this score from the run: at most two classes.
+  void take_score(size_t run, uint32_t score, Mass* of_class) {
     int64_t& at = at_[run];
     while (at < runs_.begins[run + 1]) {
-      const ScoreWord word = runs_.words[static_cast<size_t>(at)];
+      const Word& word = runs_.words[static_cast<size_t>(at)];
       if (score_of(word) != score) return;
-      int64_t count = 1;
-      for (++at; at < runs_.begins[run + 1]; ++at) {
-        const ScoreWord next = runs_.words[static_cast<size_t>(at)];
-        if (!is_repeat(next)) break;
-        count += static_cast<int64_t>(next & ~kRepeat);
-      }
-      of_class[is_positive(word)] += count;
+      of_class[is_positive(word)] += take(word, at, runs_.begins[run + 1]);
     }
   }
 
-  const Runs& runs_;
+  /// Takes a word and its repeats, before `end`. Returns how many there are.
+  int64_t take(ScoreWord, int64_t& at, int64_t end) const {
+    int64_t count = 1;
+    for (++at; at < end; ++at) {
+      const ScoreWord next = runs_.words[static_cast<size_t>(at)];
+      if (!is_repeat(next)) break;
+      count += static_cast<int64_t>(next & ~kRepeat);
+    }
+    return count;
+  }
+  double take(const WeightedWord& word, int64_t& at, int64_t) const {
+    ++at;
+    return word.weight;
+  }
+
+  const Runs<Word>& runs_;
   std::vector<int64_t> at_;
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> heads_;
 };
 
+template <class Word>
+std::optional<double> share_of_pairs(Communicator& comm, std::vector<Word>& words) {
+  using Pairs = typename Counting<Word>::Pairs;
+  sort_words(words);
+  fold_repeats(words);
+  const View<const Word> folded(words);
+  const Runs<Word> runs = redistribute(comm, folded, choose_pivots(comm, folded));
+  PairCounts<Word> all;
+  for (const auto& part : comm.allgather(Merge<Word>(runs).count())) all.add_above(part);
+  if (all.positives == 0 || all.negatives == 0) return std::nullopt;
+  const Pairs pairs = static_cast<Pairs>(all.positives) * 2 * static_cast<Pairs>(all.negatives);
+  return static_cast<double>(all.doubled) / static_cast<double>(pairs);
+}
+
 }  // namespace
 
 std::optional<double> area_under_roc(Communicator& comm, std::vector<ScoreWord> words) {
-  sort_words(words);
-  fold_repeats(words);
-  const Runs runs = redistribute(comm, words, choose_pivots(comm, words));
-  PairCounts all;
-  for (const PairCounts& part : comm.allgather(Merge(runs).count())) all.add_above(part);
-  if (all.positives == 0 || all.negatives == 0) return std::nullopt;
-  const unsigned __int128 pairs = static_cast<unsigned __int128>(all.positives) * 2 *
-                                  static_cast<unsigned __int128>(all.negatives);
-  return static_cast<double>(all.doubled) / static_cast<double>(pairs);
+  return share_of_pairs(comm, words);
+}
+
+std::optional<double> area_under_roc(Communicator& comm, std::vector<WeightedWord> words) {
+  return share_of_pairs(comm, words);
 }
 
 }  // namespace dlrm

@@ -15,4 +15,8 @@ namespace dlrm {
 /// per sample, unsorted, and is consumed. Collective; the same result on every rank.
 std::optional<double> area_under_roc(Communicator& comm, std::vector<ScoreWord> words);
 
+/// The same with a weight for each sample: a pair counts as often as the product of its weights,
+/// added in fp64. None if one class has no weight.
+std::optional<double> area_under_roc(Communicator& comm, std::vector<WeightedWord> words);
+
 }  // namespace dlrm

@@ -59,19 +59,22 @@ void fold_repeats(std::vector<ScoreWord>& words) {
   words.resize(out);
 }
 
-int64_t words_below(View<const ScoreWord> words, uint32_t score) {
-  size_t low = 0, high = words.size();
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    size_t head = middle;
-    while (is_repeat(words[head])) --head;
-    if (score_of(words[head]) < score) {
-      low = middle + 1;
+void sort_words(std::vector<WeightedWord>& words) {
+  std::sort(words.begin(), words.end(), [](const WeightedWord& a, const WeightedWord& b) {
+    return a.word < b.word || (a.word == b.word && a.weight < b.weight);
+  });
+}
+
+void fold_repeats(std::vector<WeightedWord>& words) {
+  size_t out = 0;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (out > 0 && words[out - 1].word == words[i].word) {
+      words[out - 1].weight += words[i].weight;
     } else {
-      high = head;
+      words[out++] = words[i];
     }
   }
-  return static_cast<int64_t>(low);
+  words.resize(out);
 }
 
 }  // namespace dlrm

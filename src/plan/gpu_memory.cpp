@@ -93,7 +93,7 @@ double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, i
 }
 
 double gpu_input_bytes(const RunConfig& config, int64_t local_batch) {
-  return (in_flight(config) + 1) * real(local_batch) * 4.0 * real(config.model.dense_features + 1);
+  return (in_flight(config) + 1) * real(local_batch) * 4.0 * real(config.model.dense_features + 2);
 }
 
 }  // namespace dlrm

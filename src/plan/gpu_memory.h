@@ -38,7 +38,7 @@ double gpu_replicated_bytes(const RunConfig& config, const TableConfig& table, i
 double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                             int64_t width, bool cached);
 
-/// Dense features and labels of the batches in flight. Batches read ahead are on the host.
+/// Dense features, labels and weights of the batches in flight. Batches read ahead are on the host.
 double gpu_input_bytes(const RunConfig& config, int64_t local_batch);
 
 }  // namespace dlrm

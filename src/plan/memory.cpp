@@ -119,7 +119,7 @@ double returned_list_bytes(const RunConfig& config, const TableConfig& table, Ra
 
 double input_bytes(const RunConfig& config, int64_t local_batch) {
   if (plans_for_gpu(config)) return gpu_input_bytes(config, local_batch);
-  double sample = 4.0 * real(config.model.dense_features) + 4.0;
+  double sample = 4.0 * real(config.model.dense_features) + 8.0;  // with label and weight
   for (const TableConfig& table : config.model.tables) {
     sample += 8.0 * (hotness_of(table) + real(table.features.size()));
   }

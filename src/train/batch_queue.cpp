@@ -17,16 +17,19 @@ void BatchQueue::push(const Batch& batch) {
   pending.global_size = batch.global_size;
   pending.dropped = batch.dropped;
   pending.staging.begin(StagingBuffer::bytes_of<float>(batch.dense.size()) +
-                        StagingBuffer::bytes_of<float>(batch.labels.size()));
-  const auto stage = [&](const std::vector<float>& values) {
+                        StagingBuffer::bytes_of<float>(batch.labels.size()) +
+                        StagingBuffer::bytes_of<float>(batch.weights.size()));
+  const auto stage = [&](const std::vector<float>& values, View<const float>& on_device) {
+    on_device = {};
+    if (values.empty()) return on_device;
     float* host = pending.staging.take<float>(values.size());
     std::copy(values.begin(), values.end(), host);
-    return host;
+    on_device = {pending.staging.on_device(host), values.size()};
+    return View<const float>(host, values.size());
   };
-  pending.dense = {pending.staging.on_device(stage(batch.dense)), batch.dense.size()};
-  pending.host_labels = stage(batch.labels);
-  pending.labels = {pending.staging.on_device(const_cast<float*>(pending.host_labels)),
-                    batch.labels.size()};
+  stage(batch.dense, pending.dense);
+  pending.host_targets.labels = stage(batch.labels, pending.targets.labels);
+  pending.host_targets.weights = stage(batch.weights, pending.targets.weights);
   pending.staging.send(*copies_);
 }
 

@@ -4,21 +4,22 @@
 #include <memory>
 
 #include "dlrm/comm/context.h"
+#include "dlrm/core/targets.h"
 #include "dlrm/data/batch.h"
 #include "dlrm/device/staging_buffer.h"
 
 namespace dlrm {
 
-/// The part of a routed batch that stays on this rank: dense features and labels.
+/// The part of a routed batch that stays on this rank: dense features, labels and weights.
 struct PendingBatch {
   explicit PendingBatch(Device& device) : staging(device, "dense features and labels") {}
 
-  int64_t local_size() const { return static_cast<int64_t>(labels.size()); }
+  int64_t local_size() const { return static_cast<int64_t>(targets.size()); }
 
   StagingBuffer staging;
-  View<const float> dense;             ///< [b, dense_features], device memory
-  View<const float> labels;            ///< [b], device memory
-  const float* host_labels = nullptr;  ///< [b], the staging buffer's host side
+  View<const float> dense;  ///< [b, dense_features], device memory
+  Targets targets;          ///< [b], device memory
+  Targets host_targets;     ///< [b], the staging buffer's host side
   int64_t global_size = 0;
   int64_t dropped = 0;  ///< invalid ids left out of this rank's samples
 };
@@ -30,9 +31,9 @@ class BatchQueue {
   explicit BatchQueue(Context& context);
   ~BatchQueue();
 
-  /// Copies the batch's dense features and labels and starts their copy to the device.
+  /// Copies the batch's dense features, labels and weights and starts their copy to the device.
   void push(const Batch& batch);
-  /// The oldest batch. Work queued from now on may read its dense features and labels.
+  /// The oldest batch. Work queued from now on may read it.
   PendingBatch& front();
   /// Ends the oldest batch. Its buffers are reused once the work queued so far is done.
   void pop();

@@ -10,7 +10,8 @@ std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const Bat
   Span span(context.trace, "evaluate");
   const int64_t batches = source.plan().batches_per_epoch();
   Prefetcher prefetcher(source, 0, batches, data.workers, data.prefetch);
-  std::vector<float> probabilities, labels;
+  std::vector<float> probabilities;
+  TargetList targets;
   int64_t routed = 0;
   const NextBatch next = [&]() -> const Batch* {
     if (routed++ >= batches) return nullptr;
@@ -19,11 +20,11 @@ std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const Bat
     return batch;
   };
   for (int64_t done = 0; done < batches; ++done) {
-    const size_t before = labels.size();
-    infer_ahead(trainer, depth, next, probabilities, labels);
+    const size_t before = probabilities.size();
+    infer_ahead(trainer, depth, next, probabilities, targets);
     if (take) {
       take(source.plan().samples_of(done).size(), View<const float>(probabilities).subspan(before),
-           View<const float>(labels).subspan(before));
+           View<const float>(targets.labels).subspan(before));
     }
     int64_t stopping = stop.requested() ? 1 : 0;
     context.comm.allreduce_max({&stopping, 1});
@@ -32,8 +33,8 @@ std::optional<EvalResult> evaluate(Context& context, Trainer& trainer, const Bat
       return std::nullopt;
     }
   }
-  if (slices) slices->finish(context.comm, probabilities, labels);
-  return evaluate_metrics(context.comm, probabilities, labels);
+  if (slices) slices->finish(context.comm, probabilities, targets.view());
+  return evaluate_metrics(context.comm, probabilities, targets.view());
 }
 
 }  // namespace dlrm

@@ -53,8 +53,8 @@ void EvaluationSlices::see(const Batch& batch) {
 }
 
 void EvaluationSlices::finish(Communicator& comm, View<const float> probabilities,
-                              View<const float> labels) {
-  DLRM_CHECK(ids_.size() == labels.size() && labels.size() == probabilities.size());
+                              const Targets& targets) {
+  DLRM_CHECK(ids_.size() == targets.size() && targets.size() == probabilities.size());
   std::vector<Count> counts = all_counts(comm, ids_);
   const auto shown = std::min<int64_t>(std::ssize(counts), kMost);
   std::partial_sort(counts.begin(), counts.begin() + shown, counts.end(),
@@ -67,16 +67,17 @@ void EvaluationSlices::finish(Communicator& comm, View<const float> probabilitie
   comm.broadcast(counts.data(), sizes[0] * static_cast<int64_t>(sizeof(Count)), 0);
   result_.left_out = sizes[1];
   result_.slices.clear();
-  std::vector<float> p, y;
+  std::vector<float> p;
+  TargetList chosen;
   for (const Count& count : counts) {
     p.clear();
-    y.clear();
+    chosen = {};
     for (size_t i = 0; i < ids_.size(); ++i) {
       if (ids_[i] != count.id) continue;
       p.push_back(probabilities[i]);
-      y.push_back(labels[i]);
+      chosen.append(targets.part(i, 1));
     }
-    const EvalResult result = evaluate_metrics(comm, p, y);
+    const EvalResult result = evaluate_metrics(comm, p, chosen.view());
     result_.slices.push_back({count.id == kNoId ? std::nullopt : std::optional(count.id), result});
   }
 }

@@ -41,7 +41,8 @@ void GraphStep::run_recorded(const PendingBatch& batch, StepOptimizers now) {
   embeddings_.await_ids();  // the host waits, so it is no part of a recording
   key_ = {static_cast<uint64_t>(batch.global_size), static_cast<uint64_t>(batch.local_size()),
           reinterpret_cast<uintptr_t>(batch.dense.data()),
-          reinterpret_cast<uintptr_t>(batch.labels.data())};
+          reinterpret_cast<uintptr_t>(batch.targets.labels.data()),
+          reinterpret_cast<uintptr_t>(batch.targets.weights.data())};
   embeddings_.append_key(key_);
   StepGraphs::Recording& recording = graphs_.find_or_add(key_);
   graphs_.send_hyperparams(now.dense, now.sparse);

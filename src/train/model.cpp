@@ -59,10 +59,11 @@ void Model::interact(MatrixView<const float> e, const Progress& progress) {
 
 void Model::top(const Progress& progress) { last_.logits = top_->forward(last_.z, progress); }
 
-void Model::loss(View<const float> labels, int64_t global_size) {
+void Model::loss(const Targets& targets, int64_t global_size) {
   const Matrix dlogits = in(buffers_.dlogits, last_.logits.rows, 1);
   const View<double> loss = loss_->device();
-  ops_.bce_with_logits(last_.logits, labels, 1.0f / static_cast<float>(global_size), loss, dlogits);
+  ops_.bce_with_logits(last_.logits, targets, 1.0f / static_cast<float>(global_size), loss,
+                       dlogits);
   if (float* flag = parameters_.skip_update_flag()) {
     ops_.find_non_finite(last_.logits, {flag, 1});
   }

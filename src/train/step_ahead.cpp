@@ -22,9 +22,9 @@ StepResult step_ahead(Trainer& trainer, int64_t step, bool stop_requested, int d
 }
 
 void infer_ahead(Trainer& trainer, int depth, const NextBatch& next,
-                 std::vector<float>& probabilities, std::vector<float>& labels) {
+                 std::vector<float>& probabilities, TargetList& targets) {
   route_ahead(trainer, depth, next);
-  trainer.start_infer(labels);
+  trainer.start_infer(targets);
   if (trainer.runs_asynchronously()) route_ahead(trainer, depth, next);
   trainer.finish_infer(probabilities);
 }

@@ -118,12 +118,12 @@ StepResult Trainer::finish_step() {
   return status_->result();
 }
 
-void Trainer::start_infer(std::vector<float>& labels) {
+void Trainer::start_infer(TargetList& targets) {
   const PendingBatch& batch = queue_->front();
   step_->infer(batch);
   model_.start_probabilities();
-  inferred_ = batch.labels.size();
-  labels.insert(labels.end(), batch.host_labels, batch.host_labels + inferred_);
+  inferred_ = batch.targets.size();
+  targets.append(batch.host_targets);
   embeddings_.drop();
   queue_->pop();
 }

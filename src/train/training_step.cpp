@@ -32,7 +32,7 @@ void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
   StageClock* clock = clock_.get();
   launch(StepHalf::kForward, [&] {
     forward(batch, clock);
-    stage(clock, "loss", [&] { model_.loss(batch.labels, batch.global_size); });
+    stage(clock, "loss", [&] { model_.loss(batch.targets, batch.global_size); });
   });
   model_.mark_loss();
   // On an asynchronous device the host does not know the loss yet. Trainer::finish_step() sends it.

@@ -31,6 +31,7 @@ class DatasetChecksums : public ::testing::Test {
  protected:
   DatasetChecksums() {
     data_.samples = 2 * kChecksumSamples + 500;
+    data_.weighted = true;
     data_.write(path_, data_.samples);
   }
 
@@ -74,6 +75,7 @@ TEST_F(DatasetChecksums, AChangedBitOfAnyColumnNamesFileColumnAndSamples) {
   const DatasetFile file(path_);
   const std::vector<Case> cases{{"/label", 1, file.labels()},
                                 {"/dense", 8, file.dense()},
+                                {"/weight", 4, file.weights()},
                                 {"/sparse/one/ids", 4, file.find("one")->ids},
                                 {"/sparse/three/ids", 24, file.find("three")->ids},
                                 {"/sparse/bags/ids", 6, file.find("bags")->ids},

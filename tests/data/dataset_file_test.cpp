@@ -422,6 +422,9 @@ TEST_F(H5pyFiles, ValidFilesAreReadLikeOurOwn) {
   EXPECT_EQ(batch.offsets, (std::vector<int64_t>{0, 0, 2, 2, 3, 3, 3, 4, 5, 6, 7, 8, 9}));
   EXPECT_EQ(batch.labels, (std::vector<float>{0, 1, 0, 1, 1, 0}));
   EXPECT_EQ(batch.dense[11], 11.0f);
+  EXPECT_TRUE(batch.weights.empty());
+  make_batch_source(python_config(folder_ / "weighted.h5"), Split::kTrain, 0, 1)->load(0, batch);
+  EXPECT_EQ(batch.weights, (std::vector<float>{0, 1, 2, 0.5f, 3, 4}));
 }
 
 TEST_F(H5pyFiles, EveryMalformedFileIsRefusedByName) {
@@ -434,6 +437,10 @@ TEST_F(H5pyFiles, EveryMalformedFileIsRefusedByName) {
                                                  {"no_label", "/label"},
                                                  {"double_label", "/label"},
                                                  {"short_label", "/label"},
+                                                 {"double_weight", "/weight must hold float32"},
+                                                 {"short_weight", "/weight has 5 elements"},
+                                                 {"flat_weight", "/weight has 2 dimensions"},
+                                                 {"chunked_weight", "contiguous"},
                                                  {"flat_dense", "/dense"},
                                                  {"short_dense", "/dense"},
                                                  {"double_dense", "float32"},

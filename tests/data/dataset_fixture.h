@@ -32,19 +32,21 @@ class TemporaryFolder {
 };
 
 /// A small dataset whose values identify their sample: sample i has label i mod 2, dense {i, -i,
-/// ...}, id i mod rows in `one` (hotness 1, int32), i·3+k mod rows in `three` (hotness 3, int64),
-/// and bags of i mod 4 ids i+k mod rows in `bags` (offsets, int32).
+/// ...}, weight i/2 if it has weights, id i mod rows in `one` (hotness 1, int32), i·3+k mod rows in
+/// `three` (hotness 3, int64), and bags of i mod 4 ids i+k mod rows in `bags` (offsets, int32).
 struct SmallDataset {
   int64_t first = 0;  // number of the first sample
   int64_t samples = 10;
   int64_t dense = 2;
   LabelType label = LabelType::kUint8;
+  bool weighted = false;
   int64_t rows_one = 50, rows_three = 70, rows_bags = 30;
 
   DatasetLayout layout() const {
     DatasetLayout layout;
     layout.dense = dense;
     layout.label = label;
+    layout.weighted = weighted;
     layout.features = {{"one", 1, rows_one, IdType::kInt32},
                        {"three", 3, rows_three, IdType::kInt64},
                        {"bags", 0, rows_bags, IdType::kInt32}};
@@ -60,11 +62,12 @@ struct SmallDataset {
   }
 
   void append(DatasetWriter& writer, int64_t begin, int64_t end) const {
-    std::vector<float> labels, numbers;
+    std::vector<float> labels, numbers, weights;
     std::vector<int32_t> one, bags, lengths;
     std::vector<int64_t> three;
     for (int64_t i = first + begin; i < first + end; ++i) {
       labels.push_back(static_cast<float>(i % 2));
+      if (weighted) weights.push_back(static_cast<float>(i) / 2);
       for (int64_t c = 0; c < dense; ++c) {
         numbers.push_back(static_cast<float>(c % 2 == 0 ? i : -i));
       }
@@ -76,6 +79,7 @@ struct SmallDataset {
     DatasetBlock data;
     data.samples = end - begin;
     data.labels = labels;
+    data.weights = weights;
     data.dense = numbers;
     data.bags.resize(3);
     data.bags[0].ids = one;

@@ -73,6 +73,22 @@ def short_label(f):
     replace(f, "label", np.zeros(N - 1, np.uint8))
 
 
+def double_weight(f):
+    f["weight"] = np.ones(N, np.float64)
+
+
+def short_weight(f):
+    f["weight"] = np.ones(N - 1, np.float32)
+
+
+def flat_weight(f):
+    f["weight"] = np.ones((N, 1), np.float32)
+
+
+def chunked_weight(f):
+    f.create_dataset("weight", data=np.ones(N, np.float32), chunks=(2,))
+
+
 def flat_dense(f):
     replace(f, "dense", np.zeros(N * 2, np.float32))
 
@@ -156,13 +172,16 @@ def falling_offsets(f):
 
 
 STRUCTURE = [bad_format, no_version, later_version, float_samples, negative_samples, two_samples, chunked_sums, no_label, double_label,
-             short_label, flat_dense, short_dense, double_dense, big_endian_dense, unsigned_ids, chunked_ids,
+             short_label, double_weight, short_weight, flat_weight, chunked_weight, flat_dense, short_dense,
+             double_dense, big_endian_dense, unsigned_ids, chunked_ids,
              compressed_dense, short_ids, no_rows, text_rows, hotness_and_offsets, neither_hotness_nor_offsets,
              zero_hotness, short_offsets, narrow_offsets, offsets_from_one, offsets_beyond_ids, no_ids,
              sparse_is_data]
 
 folder = sys.argv[1]
 base(folder + "/good.h5").close()
+with base(folder + "/weighted.h5") as f:
+    f["weight"] = np.array([0, 1, 2, 0.5, 3, 4], np.float32)
 with base(folder + "/values_falling_offsets.h5") as f:
     falling_offsets(f)
 for change in STRUCTURE:

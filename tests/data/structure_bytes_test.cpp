@@ -15,6 +15,8 @@ DatasetStructure structure() {
   s.samples = 3;
   s.checksum_samples = 2;
   s.labels = {2048, 4096};
+  s.weighted = true;
+  s.weights = {2400, 4160};
   s.dense_width = 2;
   s.dense = {2052, 4104};
   s.features = {{"bags", 10, 0, IdType::kInt64, 4, {2100, 4112}, {2200, 4120}},

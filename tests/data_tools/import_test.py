@@ -78,6 +78,35 @@ class Columns(Importing):
         self.assertEqual([batch.sparse[name].ids.tolist() for name in "ab"], [[1, 2], [2, 3]])
 
 
+class Weights(Importing):
+    def test_become_those_of_a_dataset(self):
+        text = "y,w\n1,0.5\n0,\n1,3\n0,0\n"
+        batch = self.imported("{label: y, weight: {column: w, fill: 1}}", self.write("x.csv", text))
+        self.assertEqual((batch.weight.tolist(), batch.weight.dtype), ([0.5, 1, 3, 0], np.float32))
+        self.assertIsNone(self.imported("{label: y}", self.path("x.csv")).weight)
+
+    def test_follow_their_samples_through_chunks_and_splits(self):
+        text = "y,n\n" + "".join(f"{i % 2},{i}\n" for i in range(300000))
+        schema = "{label: y, dense: [n], weight: n, split: {fraction: 0.3SPLIT}}"
+        for split in ("", ", hash: n"):
+            first = self.imported(schema.replace("SPLIT", split), self.write("x.csv", text), "--test-output",
+                                  self.path("test.h5"))
+            last = Dataset(self.path("test.h5"))[:]
+            for batch in (first, last):
+                np.testing.assert_array_equal(batch.weight, batch.dense[:, 0])
+            self.assertEqual(len(first.weight) + len(last.weight), 300000)
+
+    def test_that_cannot_be_are_refused_or_skipped(self):
+        for value, expected in (("-1", "'-1' is not a finite number of at least 0"),
+                                ("inf", "'inf' is not a finite number of at least 0"),
+                                ("1e39", "'1e39' is not a finite number of at least 0"),
+                                ("x", "'x' is not a number"), ("", "'' is missing: give a `fill`")):
+            path = self.write("x.csv", f"y,w\n1,1\n0,{value}\n1,2\n")
+            self.assert_refused(f"x.csv:3: column w: {expected}", "{label: y, weight: w}", path)
+            batch = self.imported("{label: y, weight: w}", path, "--skip-malformed")
+            self.assertEqual(batch.weight.tolist(), [1, 2])
+
+
 class Text(Importing):
     def test_without_a_header_and_with_quotes(self):
         schema = "{format: {type: csv, delimiter: ';', header: false, columns: [y, a]}, label: y, sparse: [a]}"
@@ -174,7 +203,9 @@ class Refused(Importing):
         good = self.write("x.csv", "y,a\n1,2\n")
         for schema, expected in (
                 ("label: [", "is not YAML"), ("{dense: [a]}", "label: is missing"), ("{label: z}", "no column z"),
-                ("{label: y, dence: []}", "dence: is unknown"), ("{label: y, weight: a}", "weight: datasets have no"),
+                ("{label: y, dence: []}", "dence: is unknown"), ("{label: y, weight: [a]}", "weight: is not a mapping"),
+                ("{label: y, weight: z}", "no column z"), ("{label: y, weight: {fill: 1}}", "names no `column`"),
+                ("{label: y, weight: {column: a, fill: -1}}", "weight.fill: -1 is less than 0"),
                 ("{label: y, sparse: [{column: a, hash: 0}]}", "sparse[0].hash: 0 is not a whole number from 1"),
                 ("{label: y, sparse: [a, a]}", "sparse[1]: the name a is taken"),
                 ("{label: y, dense: [{column: a, clip: [2, 1]}]}", "dense[0].clip: the first number is the larger"),

@@ -30,14 +30,17 @@ class Inspected : public InFolder {
     made.features = {{"C10", 1, 200, IdType::kInt32}, {"C2", 0, 8, IdType::kInt64}};
     return made;
   }
-  void write_file(const std::string& name, float shift, int32_t step) const {
-    DatasetWriter writer(path(name), layout());
+  void write_file(const std::string& name, float shift, int32_t step,
+                  const std::vector<float>& weights = {}) const {
+    DatasetLayout made = layout();
+    made.weighted = !weights.empty();
+    DatasetWriter writer(path(name), made);
     const std::vector<float> labels{0, 0.5f, 1};
     const std::vector<float> dense{shift,          -2 * shift, shift + 1,
                                    -2 * shift - 2, shift + 2,  -2 * shift - 4};
     const std::vector<int32_t> ids{0, step, 2 * step}, lengths{0, 2, 3};
     const std::vector<int64_t> wide{1, 1, 6, 1, 0};
-    DatasetBlock block{3, labels, dense, {}};
+    DatasetBlock block{3, labels, dense, {}, weights};
     block.bags.resize(2);
     block.bags[0].ids = ids;
     block.bags[1].wide_ids = wide;
@@ -90,6 +93,14 @@ C2                                  8     1.67         3       2            6   
 C10                               200     1.00         1       0          100            3  0.6667  1.0000
 good
 )");
+}
+
+TEST_F(Inspected, WeightsAreDescribed) {
+  std::filesystem::create_directory(path("data"));
+  write_file("data/a.h5", 1, 50, {0.5f, 2, 1});
+  write_file("data/b.h5", 5, 0, {0.25f, 4, 1.25f});
+  EXPECT_THAT(describe_inspection(inspect_dataset(path("data"))),
+              HasSubstr("\nweight    min 0.25         max 4            mean 1.5\n"));
 }
 
 TEST_F(Inspected, ADamagedColumnOfAnyFeatureIsFound) {
@@ -255,15 +266,17 @@ TEST_F(Inspected, FeaturesAreSortedByNumbersOfAnyLength) {
 /// The error of a dataset of three samples in which one value is bad.
 class BadRecord : public InFolder {
  protected:
-  std::string error(float label, float dense, int64_t id) const {
+  std::string error(float label, float dense, int64_t id, float weight = 1) const {
     DatasetLayout made;
     made.dense = 2;
+    made.weighted = true;
     made.label = LabelType::kFloat32;
     made.features = {{"f", 2, 5, IdType::kInt64}};
     DatasetWriter writer(path("a.h5"), made);
     const std::vector<float> labels{0, label, 1}, numbers{0, 0, 0, dense, 0, 0};
+    const std::vector<float> weights{0, weight, 2};
     const std::vector<int64_t> ids{0, 4, 0, id, 0, 0};
-    DatasetBlock block{3, labels, numbers, {}};
+    DatasetBlock block{3, labels, numbers, {}, weights};
     block.bags.resize(1);
     block.bags[0].wide_ids = ids;
     writer.append(block);
@@ -284,6 +297,11 @@ TEST_F(BadRecord, IsNamedWithItsValue) {
   EXPECT_EQ(error(-0.5f, 1, 4), record + ": label -0.5; labels are 0, 1 or between");
   EXPECT_EQ(error(1.5f, 1, 4), record + ": label 1.5; labels are 0, 1 or between");
   EXPECT_EQ(error(NAN, 1, 4), record + ": label nan; labels are 0, 1 or between");
+  for (const float weight : {-1.0f, INFINITY, NAN}) {
+    EXPECT_EQ(
+        error(1, 1, 4, weight),
+        fmt::format("{}: weight {}; a weight is a finite number of at least 0", record, weight));
+  }
   EXPECT_EQ(error(1, INFINITY, 4), record + ", column 1 of /dense: inf is not a finite number");
   EXPECT_EQ(error(1, 1, 5), record + ", feature f: id 5 is not in [0, 5)");
   EXPECT_EQ(error(1, 1, -1), record + ", feature f: id -1 is not in [0, 5)");

@@ -32,6 +32,7 @@ class Shuffled : public ::testing::Test {
 
   Shuffled() {
     data_.samples = kSamples;
+    data_.weighted = true;
     data_.write(in_, kSamples);
   }
 
@@ -86,6 +87,9 @@ class Shuffled : public ::testing::Test {
     };
     EXPECT_EQ(one.label_type(), two.label_type());
     EXPECT_TRUE(equal(one.labels(), two.labels(), one.samples() * bytes_of(one.label_type())));
+    ASSERT_EQ(one.weighted(), two.weighted());
+    const int64_t weight_bytes = one.weighted() ? one.samples() * 4 : 0;
+    EXPECT_TRUE(equal(one.weights(), two.weights(), weight_bytes));
     EXPECT_TRUE(equal(one.dense(), two.dense(), one.samples() * one.dense_width() * 4));
     ASSERT_EQ(one.features().size(), two.features().size());
     for (size_t f = 0; f < one.features().size(); ++f) {

@@ -20,6 +20,10 @@ namespace {
 struct Samples {
   std::vector<float> p;
   std::vector<float> y;
+  std::vector<float> w = {};  // empty: all are 1
+
+  double weight(size_t i) const { return w.empty() ? 1 : w[i]; }
+  Targets targets(size_t begin, size_t count) const { return Targets{y, w}.part(begin, count); }
 };
 
 /// AUC by its definition: counts every pair of a positive and a negative.
@@ -28,8 +32,9 @@ double auc_of_all_pairs(const Samples& s) {
   for (size_t i = 0; i < s.p.size(); ++i) {
     for (size_t j = 0; j < s.p.size(); ++j) {
       if (s.y[i] < 0.5f || s.y[j] >= 0.5f) continue;
-      pairs += 1;
-      right += s.p[i] > s.p[j] ? 1.0 : s.p[i] == s.p[j] ? 0.5 : 0.0;
+      const double weight = s.weight(i) * s.weight(j);
+      pairs += weight;
+      right += weight * (s.p[i] > s.p[j] ? 1.0 : s.p[i] == s.p[j] ? 0.5 : 0.0);
     }
   }
   return right / pairs;
@@ -64,7 +69,7 @@ EvalResult evaluate_cut(const Samples& s, const std::vector<size_t>& cuts) {
     const auto r = static_cast<size_t>(comm.rank());
     const size_t count = cuts[r + 1] - cuts[r];
     const EvalResult result = evaluate_metrics(comm, View<const float>(s.p).subspan(cuts[r], count),
-                                               View<const float>(s.y).subspan(cuts[r], count));
+                                               s.targets(cuts[r], count));
     const std::lock_guard lock(mutex);
     results.push_back(result);
   });
@@ -208,7 +213,7 @@ TEST_P(MetricsOnRanks, ABadProbabilityIsTheSameErrorOnEveryRank) {
       const size_t begin = r * 50 / GetParam(), end = (r + 1) * 50 / GetParam();
       try {
         evaluate_metrics(comm, View<const float>(s.p).subspan(begin, end - begin),
-                         View<const float>(s.y).subspan(begin, end - begin));
+                         s.targets(begin, end - begin));
       } catch (const PeerLost&) {
         throw;
       } catch (const Error& error) {
@@ -232,16 +237,18 @@ TEST_P(MetricsOnRanks, ABadLabelIsNamedWithItsRankAndSample) {
       std::string text;
       try {
         evaluate_metrics(comm, View<const float>(s.p).subspan(begin, end - begin),
-                         View<const float>(s.y).subspan(begin, end - begin));
+                         s.targets(begin, end - begin));
       } catch (const PeerLost&) {
         throw;
       } catch (const Error& error) {
         text = error.what();
       }
       const size_t last = GetParam() - 1, sample = 49 - last * 50 / GetParam();
-      EXPECT_EQ(text, fmt::format("evaluation: sample {} of rank {} has probability {} and label "
-                                  "{}; a probability lies in [0, 1] and a label is finite",
-                                  sample, last, s.p[49], bad));
+      EXPECT_EQ(text,
+                fmt::format("evaluation: sample {} of rank {} has probability {}, label {} and "
+                            "weight 1; a probability lies in [0, 1], a label is finite, a "
+                            "weight is finite and not negative",
+                            sample, last, s.p[49], bad));
     });
   }
 }

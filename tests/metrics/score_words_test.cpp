@@ -48,7 +48,7 @@ TEST(WordsBelow, FoldedWordsBelowTheScoreAreCounted) {
       if (!is_repeat(word) && score_of(word) >= score) break;
       ++expected;
     }
-    EXPECT_EQ(words_below(words, score), expected) << score;
+    EXPECT_EQ(words_below<ScoreWord>(words, score), expected) << score;
   }
 }
 

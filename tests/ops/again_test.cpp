@@ -154,9 +154,9 @@ Bytes layered(Ops& ops, int64_t n) {
     }
   }
   Cells logits = Cells::random(n, 1, 4), dlogits(n, 1);
-  std::vector<float> labels(static_cast<size_t>(n), 1), bad = {0};
+  std::vector<float> labels(static_cast<size_t>(n), 1), weights(labels.size(), 0.3f), bad = {0};
   std::vector<double> loss = {0};
-  ops.bce_with_logits(logits.matrix(), labels, 0.25f, loss, dlogits.matrix());
+  ops.bce_with_logits(logits.matrix(), {labels, weights}, 0.25f, loss, dlogits.matrix());
   append(bytes, loss.data(), 1);
   append(bytes, dlogits);
   ops.find_non_finite(logits.matrix(), bad);

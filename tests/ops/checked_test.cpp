@@ -121,6 +121,7 @@ struct Calls {
   Bags bags = Bags::random(9, 20, 2, 12);
   RunSpace space{bags.nnz()};
   std::vector<float> bias = std::vector<float>(6, 0.5f), labels = {0, 1, 1, 0, 1}, p{0, 0, 0, 0, 0};
+  std::vector<float> weights = {1, 0.5f, 2, 0.25f, 3};
   std::vector<float> touched = std::vector<float>(20), flags = std::vector<float>(20, 1.0f);
   std::vector<double> loss = {0};
   std::vector<int64_t> rows = {2, 7, 19}, count = {3}, found = std::vector<int64_t>(20), one = {0};
@@ -194,7 +195,7 @@ struct Calls {
          }},
         {"bce_with_logits",
          [=, this](Ops& o) {
-           o.bce_with_logits(logits.matrix(), labels, 0.2f, loss, dlogits.matrix());
+           o.bce_with_logits(logits.matrix(), {labels, weights}, 0.2f, loss, dlogits.matrix());
          }},
         {"sigmoid", [=, this](Ops& o) { o.sigmoid(logits.matrix(), p); }},
         {"embedding_bag_forward",

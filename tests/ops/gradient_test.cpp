@@ -109,12 +109,12 @@ TEST_P(Gradient, CrossLayerAgreesWithFiniteDifferences) {
 
 TEST_P(Gradient, LossAgreesWithFiniteDifferences) {
   Cells logits = Cells::random(6, 1, 1), d(6, 1), aside(6, 1);
-  const std::vector<float> labels = {0, 1, 1, 0, 0.5f, 1};
+  const std::vector<float> labels = {0, 1, 1, 0, 0.5f, 1}, weights = {1, 0.5f, 3, 0, 2, 0.25f};
   double loss = 0;
-  ops->bce_with_logits(logits.matrix(), labels, 1, {&loss, 1}, d.matrix());
+  ops->bce_with_logits(logits.matrix(), {labels, weights}, 1, {&loss, 1}, d.matrix());
   const auto at = [&](int64_t r, float value) {
     logits.set(r, 0, value);
-    ops->bce_with_logits(logits.matrix(), labels, 1, {&loss, 1}, aside.matrix());
+    ops->bce_with_logits(logits.matrix(), {labels, weights}, 1, {&loss, 1}, aside.matrix());
     return loss;
   };
   for (int64_t r = 0; r < 6; ++r) {

@@ -125,10 +125,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"961bf0f47e30ed2e", "671339b72a827664", "ea4d24ec8f60d760",
-                                      "dd8d24f983d725c1", "8093ad1af4dd5d96", "728cd5b8059e402d",
-                                      "564c1e906168b215", "df8e7d4861e259c6", "ad7e5e55e9f8fd5c",
-                                      "44a061a263d22d2a", "327641dcdf398118", "4b6b4fd2db1fe9be"}));
+            (std::vector<std::string>{"ab89fab392125ef7", "1ee0013b7af5c16b", "9f94519c883be2a5",
+                                      "c13ddb1dff26025e", "dda3f9b88b61bf02", "72d2c66dba7f922d",
+                                      "2472db47a9fbe5d0", "ea88e9aad1c1cb1e", "88e91115607fd608",
+                                      "a7f21f5a222a9593", "e0a050d3a066c374", "0719776e10991cbe"}));
 }
 
 }  // namespace

@@ -211,7 +211,7 @@ TEST(RankMemory, IdsOfColumnShardsOfOneRankAreRoutedOnce) {
 TEST(RankMemory, PrefetchedBatchesCount) {
   RunConfig config = config_of({table("t", 10, 8, {1, 3})}, 4);
   const Plan plan{1, {{0, {0, 10}, {0, 8}, 0}}, {}};
-  const double a_sample = 4 * 13 + 4 + 8 * (4 + 2);
+  const double a_sample = 4 * 13 + 8 + 8 * (4 + 2);
   for (const int depth : {0, 5}) {
     config.data.prefetch = depth;
     EXPECT_DOUBLE_EQ(rank_memory(config, plan)[0].input, (depth + 1) * 4 * a_sample);
@@ -227,7 +227,7 @@ TEST(RankMemory, OnAGpuBatchesInFlightCount) {
     return rank_memory(config, plan)[0];
   };
   for (const int depth : {0, 3}) {
-    EXPECT_DOUBLE_EQ(at_depth(depth).input, (depth + 2) * 4 * 4.0 * (13 + 1));
+    EXPECT_DOUBLE_EQ(at_depth(depth).input, (depth + 2) * 4 * 4.0 * (13 + 2));
   }
   // Of each batch 4·4 ids, and the offsets of 2 features.
   EXPECT_DOUBLE_EQ(at_depth(3).routing - at_depth(0).routing, 3 * (12 * 16 + 16 * 5 * 2));

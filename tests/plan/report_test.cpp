@@ -59,14 +59,14 @@ TEST(Report, OfACpuShowsLoadsMemoryAndAdvice) {
       R"(plan: 4 ranks, 5 tables: 1 whole, 1 cut by rows, 1 by columns, 1 by both, 1 data-parallel (on every rank)
     rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
        0       2       2       0.859          114691            12.1           12.1
-       1       2       2       1.111          180230            13.2           13.4
+       1       2       2       1.112          180230            13.2           13.4
        2       2       2       1.376          147460            17.2           17.3
        3       1       2       0.607           81923            11.3           11.1
-   total       7       8       3.953          524304            53.9           53.9
+   total       7       8       3.954          524304            53.9           53.9
     mean     1.8     2.0       0.988          131076            13.5           13.5
 max/mean                        1.39            1.38            1.28           1.28
 exchange of a step, MiB over all ranks: ids 1.4, pooled 25.3, gradients 25.3, data-parallel gradients 1.9
-nodes: 2 of 3 ranks, the fullest with 3.346 GiB
+nodes: 2 of 3 ranks, the fullest with 3.347 GiB
 heaviest rank over a lower bound: cost 1.85, memory 1.42
 memory of rank 2, the fullest, GiB:
   tables                                     0.625
@@ -89,9 +89,9 @@ const std::string kGpuLoads =
     rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
        0       2       2       1.382          114691            12.1           12.1
        1       2       2       1.638          180230            13.2           13.4
-       2       2       2       1.899          147460            17.2           17.3
+       2       2       2       1.900          147460            17.2           17.3
        3       1       2       1.130           81923            11.3           11.1
-   total       7       8       6.049          524304            53.9           53.9
+   total       7       8       6.050          524304            53.9           53.9
     mean     1.8     2.0       1.512          131076            13.5           13.5
 max/mean                        1.26            1.38            1.28           1.28
 in the host's memory: 2 shards, 1 data-parallel table: 'rows', 'grid', 'small'
@@ -186,12 +186,12 @@ TEST(Report, OfOneRankWithoutExchangeIsInTheSingular) {
       report(config, plan, {0, 1}),
       R"(plan: 1 rank, 1 table: 1 whole, 0 cut by rows, 0 by columns, 0 by both, 0 data-parallel (on every rank)
     rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
-       0       1       1       0.267           65536             0.0            0.0
-   total       1       1       0.267           65536             0.0            0.0
-    mean     1.0     1.0       0.267           65536             0.0            0.0
+       0       1       1       0.268           65536             0.0            0.0
+   total       1       1       0.268           65536             0.0            0.0
+    mean     1.0     1.0       0.268           65536             0.0            0.0
 max/mean                        1.00            1.00            1.00           1.00
 exchange of a step, MiB over all ranks: ids 0.0, pooled 0.0, gradients 0.0, data-parallel gradients 0.0
-nodes: 1 of 1 rank, the fullest with 0.267 GiB
+nodes: 1 of 1 rank, the fullest with 0.268 GiB
 heaviest rank over a lower bound: cost 1.00, memory 1.01
 memory of rank 0, the fullest, GiB:
   tables                                     0.062
@@ -200,10 +200,10 @@ memory of rank 0, the fullest, GiB:
   activations                                0.093
   exchange                                   0.023
   routing                                    0.004
-  input pipeline                             0.022
-  total                                      0.267
+  input pipeline                             0.023
+  total                                      0.268
   available memory not known
-needs 0.267 GiB a rank
+needs 0.268 GiB a rank
 )");
 }
 

@@ -43,9 +43,10 @@ Evaluated save_model(const RunConfig& config, const std::string& directory, int6
     state.step = step;
     state.config = to_yaml(config);
     save_checkpoint(comm, rank.log, directory, 9, state, trainer.shards());
-    std::vector<float> labels, probabilities;
+    std::vector<float> probabilities;
+    TargetList targets;
     trainer.route(odd_batch(config, 7, comm.rank(), comm.size()));
-    trainer.infer(probabilities, labels);
+    trainer.infer(probabilities, targets);
     // Rank 0 gets the probabilities of all samples, in the order of ranks.
     const std::vector<int64_t> sizes = comm.allgather(static_cast<int64_t>(probabilities.size()));
     for (int from = 0; from < comm.size(); ++from) {

@@ -103,8 +103,9 @@ TEST_P(FiniteOnADevice, NothingIsEvaluatedWithEmbeddingsThatAreNotFinite) {
   on_ranks(1, [](Trainer& trainer, const RunConfig& config, Communicator& comm) {
     spoil_tables(trainer);
     route(trainer, config, comm, 0);
-    std::vector<float> probabilities, labels;
-    EXPECT_THAT(error_of([&] { trainer.infer(probabilities, labels); }),
+    std::vector<float> probabilities;
+    TargetList targets;
+    EXPECT_THAT(error_of([&] { trainer.infer(probabilities, targets); }),
                 HasSubstr("embeddings of a batch, or weights, are not finite"));
   });
 }

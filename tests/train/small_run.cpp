@@ -68,10 +68,12 @@ void place(std::map<std::string, std::vector<float>>& whole, const TensorShard& 
 /// A trainer with its data and options.
 class SmallRun {
  public:
-  SmallRun(Context& context, Ops& ops, const RunConfig& config, bool recorded)
+  SmallRun(Context& context, Ops& ops, const RunConfig& config, const MakeBatch& make_batch,
+           bool recorded)
       : context_(context),
         ops_(ops),
         config_(config),
+        make_batch_(make_batch),
         plan_(make_plan(config, context.comm.size())),
         recorded_(recorded) {
     make_trainer(true);
@@ -87,8 +89,9 @@ class SmallRun {
 
   void evaluate() {
     route(7);
-    std::vector<float> probabilities, labels;
-    trainer_->infer(probabilities, labels);
+    std::vector<float> probabilities;
+    TargetList targets;
+    trainer_->infer(probabilities, targets);
   }
 
   void resume() {
@@ -115,27 +118,28 @@ class SmallRun {
     trainer_->use_graphs(recorded_);
   }
   void route(int t) {
-    trainer_->route(odd_batch(config_, t, context_.comm.rank(), context_.comm.size()));
+    trainer_->route(make_batch_(config_, t, context_.comm.rank(), context_.comm.size()));
   }
 
   Context& context_;
   Ops& ops_;
   const RunConfig& config_;
+  const MakeBatch& make_batch_;
   const Plan plan_;
   const bool recorded_;
   std::unique_ptr<Trainer> trainer_;
   int64_t launched_ = 0;
 };
 
-Trained train_with(const RunConfig& config, int ranks, int steps, bool recorded,
-                   OnTheWay on_the_way, bool reference) {
+Trained train_with(const RunConfig& config, int ranks, int steps, const MakeBatch& make_batch,
+                   bool recorded, OnTheWay on_the_way, bool reference) {
   Trained trained;
   std::mutex mutex;
   run_on_threads(ranks, [&](Communicator& comm) {
     TestRank rank(comm, config);
     Context& context = rank.context;
     if (reference) rank.ops = make_reference_ops(context.device, context.stream);
-    SmallRun run(context, *rank.ops, config, recorded);
+    SmallRun run(context, *rank.ops, config, make_batch, recorded);
     for (int step = 0; step < steps; ++step) {
       if (step == on_the_way.evaluate) run.evaluate();
       if (step == on_the_way.resume) run.resume();
@@ -164,12 +168,17 @@ Trained train_with(const RunConfig& config, int ranks, int steps, bool recorded,
 
 Trained train_on_threads(const RunConfig& config, int ranks, int steps, bool reference,
                          bool recorded) {
-  return train_with(config, ranks, steps, recorded, {}, reference);
+  return train_with(config, ranks, steps, odd_batch, recorded, {}, reference);
+}
+
+Trained train_on_batches(const RunConfig& config, int ranks, int steps, const MakeBatch& make_batch,
+                         bool reference, bool recorded) {
+  return train_with(config, ranks, steps, make_batch, recorded, {}, reference);
 }
 
 Trained train_recorded(const RunConfig& config, int ranks, int steps, bool recorded,
                        OnTheWay on_the_way) {
-  return train_with(config, ranks, steps, recorded, on_the_way, false);
+  return train_with(config, ranks, steps, odd_batch, recorded, on_the_way, false);
 }
 
 std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int ranks, bool inferred,
@@ -191,8 +200,9 @@ std::vector<std::string> errors_of_a_spoilt_id(const RunConfig& config, int rank
       context.device.copy(first_id, bad.data(), sizeof(int32_t), context.stream);
     }
     try {
-      std::vector<float> probabilities, labels;
-      inferred ? trainer.infer(probabilities, labels) : void(trainer.step(0, false));
+      std::vector<float> probabilities;
+      TargetList targets;
+      inferred ? trainer.infer(probabilities, targets) : void(trainer.step(0, false));
     } catch (const Error& error) {
       if (error.code() == ExitCode::kUsage) {
         errors[static_cast<size_t>(comm.rank())] = error.what();

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -33,6 +34,12 @@ struct OnTheWay {
 };
 Trained train_recorded(const RunConfig& config, int ranks, int steps, bool recorded,
                        OnTheWay on_the_way = {});
+
+/// Makes batch t of a rank, as odd_batch() does.
+using MakeBatch = std::function<Batch(const RunConfig& config, int64_t t, int rank, int world)>;
+/// train_on_threads() with other batches.
+Trained train_on_batches(const RunConfig& config, int ranks, int steps, const MakeBatch& make_batch,
+                         bool reference = false, bool recorded = false);
 
 /// Trains on a batch in which the first id on rank `spoilt`'s device becomes 2^30 after all host
 /// checks. Returns the error of each step. For devices other than the CPU. If `inferred`, the batch

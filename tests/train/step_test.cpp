@@ -225,8 +225,10 @@ TEST(Trainer, GradientsOfAPartialBatchAreTheMeanOverItsOwnSamples) {
   const Batch partial = odd_batch(c, 2, 0, 1);
   ASSERT_LT(partial.global_size, c.train.global_batch_size);
   trainer.route(partial);
-  std::vector<float> p, y;
-  trainer.infer(p, y);
+  std::vector<float> p;
+  TargetList targets;
+  trainer.infer(p, targets);
+  const std::vector<float>& y = targets.labels;
   double gradient = 0, loss = 0;
   for (size_t i = 0; i < p.size(); ++i) {
     gradient += (p[i] - y[i]) / static_cast<double>(p.size());

@@ -15,6 +15,7 @@ struct Batch {
   Range local;                   ///< this rank's part of [0, global_size)
   std::vector<float> dense;      ///< [b, dense_features]
   std::vector<float> labels;     ///< [b]
+  std::vector<float> weights;    ///< [b], or empty: every sample counts once
   std::vector<int64_t> ids;      ///< feature-major, then sample, then position in the bag
   std::vector<int64_t> offsets;  ///< [features·b + 1], into ids
   int64_t dropped = 0;           ///< invalid ids left out

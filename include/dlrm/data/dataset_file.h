@@ -43,8 +43,10 @@ class DatasetFile {
   int64_t samples() const { return samples_; }
   int64_t dense_width() const { return dense_width_; }
   LabelType label_type() const { return label_type_; }
-  const std::byte* labels() const { return labels_; }  ///< [samples] uint8 or float
-  const std::byte* dense() const { return dense_; }    ///< [samples, dense_width] float
+  bool weighted() const { return weighted_; }
+  const std::byte* labels() const { return labels_; }    ///< [samples] uint8 or float
+  const std::byte* weights() const { return weights_; }  ///< [samples] float, or null
+  const std::byte* dense() const { return dense_; }      ///< [samples, dense_width] float
   const std::vector<MappedFeature>& features() const { return features_; }  ///< sorted by name
   /// The feature of that name, or null.
   const MappedFeature* find(const std::string& name) const;
@@ -52,8 +54,8 @@ class DatasetFile {
   /// Samples in a block with a checksum, a power of 2. 0: the file has no checksums.
   int64_t checksum_samples() const { return checksum_samples_; }
   int64_t blocks() const;  ///< with a checksum
-  /// Compares the labels, dense features and `features` (numbers in features()) of a block with
-  /// their checksums. An error (exit 2) names the file, the column and the block's samples.
+  /// Compares the labels, weights, dense features and `features` (numbers in features()) of a block
+  /// with their checksums. An error (exit 2) names the file, the column and the block's samples.
   void verify(int64_t block, View<const size_t> features) const;
   /// Throws run_error naming the file if it was cut short, or if a part could not be read.
   void check_whole() const;
@@ -64,15 +66,19 @@ class DatasetFile {
   int64_t checksum_samples_ = 0;
   int64_t dense_width_ = 0;
   LabelType label_type_ = LabelType::kUint8;
+  bool weighted_ = false;
   const std::byte* labels_ = nullptr;
+  const std::byte* weights_ = nullptr;
   const std::byte* dense_ = nullptr;
   const std::byte* label_sums_ = nullptr;
+  const std::byte* weight_sums_ = nullptr;
   const std::byte* dense_sums_ = nullptr;
   std::vector<MappedFeature> features_;
 };
 
 /// A dataset: the samples of files, one after the other. A folder stands for its *.h5 and *.hdf5
-/// files, sorted by name. All files have the same dense width, types, feature names and hotness.
+/// files, sorted by name. All files have the same dense width, types, feature names and hotness,
+/// and all or none have weights.
 class Dataset {
  public:
   explicit Dataset(const std::string& path) : Dataset(std::vector<std::string>{path}) {}

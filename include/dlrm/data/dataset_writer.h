@@ -27,6 +27,7 @@ struct DatasetLayout {
   int64_t dense = 0;  ///< numbers per sample
   std::vector<FeatureColumn> features;
   LabelType label = LabelType::kUint8;
+  bool weighted = false;  ///< samples have weights
   /// Samples that will be written, or -1 if unknown. If known, columns are written straight to
   /// their final place. If unknown, or if the number of ids of a feature with offsets is, they
   /// are first written to temporary files in the same folder, so every byte is written twice.
@@ -43,9 +44,10 @@ struct BagColumn {
 /// Some consecutive samples, column by column.
 struct DatasetBlock {
   int64_t samples = 0;
-  View<const float> labels;     ///< [samples]
-  View<const float> dense;      ///< [samples, dense]
-  std::vector<BagColumn> bags;  ///< one per feature, in the layout's order
+  View<const float> labels;        ///< [samples]
+  View<const float> dense;         ///< [samples, dense]
+  std::vector<BagColumn> bags;     ///< one per feature, in the layout's order
+  View<const float> weights = {};  ///< [samples] if the layout is weighted, otherwise empty
 };
 
 /// Writes a dataset file (docs/file-formats.md), contiguous and uncompressed, block by block.

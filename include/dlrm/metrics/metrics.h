@@ -3,26 +3,30 @@
 #include <optional>
 
 #include "dlrm/comm/communicator.h"
+#include "dlrm/core/targets.h"
 #include "dlrm/core/view.h"
 
 namespace dlrm {
 
-/// Metrics of a whole evaluation, over all ranks. Without samples all are 0 and there is no AUC.
+/// Metrics of a whole evaluation, over all ranks. Sums and means are weighted; without weights all
+/// are 1. Without samples, or if all weights are 0, all metrics are 0 and there is no AUC.
 struct EvalResult {
-  int64_t samples = 0;
-  std::optional<double> auc;  ///< none if all labels are of one class
-  double log_loss = 0;        ///< mean BCE, probabilities clipped to [1e-15, 1 - 1e-15]
-  double accuracy = 0;        ///< share of samples with (p >= 0.5) == (y >= 0.5)
-  double calibration = 0;     ///< Σp / Σy; not finite if Σy is 0
+  int64_t samples = 0;        ///< their number, whatever their weights
+  std::optional<double> auc;  ///< none if the labels of all weight are of one class
+  double log_loss = 0;        ///< Σw·BCE / Σw, probabilities clipped to [1e-15, 1 - 1e-15]
+  double accuracy = 0;        ///< share of Σw with (p >= 0.5) == (y >= 0.5)
+  double calibration = 0;     ///< Σw·p / Σw·y; not finite if Σw·y is 0
 };
 
-/// Exact metrics of the (probability, label) pairs of all ranks; the same result on every rank. AUC
-/// is the share of (positive, negative) pairs in the right order; ties count half. A label of 0.5
-/// or more is positive. The pairs are sorted by a sample sort and counted in integers until the
-/// last division, so the same samples give the same bits on any number of ranks. Uses about 16
-/// bytes per local sample. Collective; counts may differ and may be zero. A probability that is NaN
-/// or outside [0, 1], or a label that is not finite, is a run_error on every rank.
+/// Metrics of the samples of all ranks; the same result on every rank. AUC is the share of
+/// (positive, negative) pairs in the right order; ties count half, and a pair has the product of
+/// its weights. A label of 0.5 or more is positive. The samples are sorted by a sample sort. If all
+/// weights are 1, pairs are counted in integers until the last division, so the same samples give
+/// the same AUC, to the bit, on any number of ranks. Other weights are added in fp64. Uses about 16
+/// bytes per local sample, 32 with weights. Collective; counts may differ and may be zero. A
+/// run_error on every rank: a probability that is NaN or outside [0, 1], a label that is not
+/// finite, or a weight that is negative or not finite.
 EvalResult evaluate_metrics(Communicator& comm, View<const float> probabilities,
-                            View<const float> labels);
+                            const Targets& targets);
 
 }  // namespace dlrm

@@ -114,9 +114,9 @@ class Ops {
     run(CrossBackward{x0, u, dy, du, dx0, false});
   }
 
-  void bce_with_logits(Matrix logits, View<const float> labels, float scale, View<double> loss,
+  void bce_with_logits(Matrix logits, const Targets& targets, float scale, View<double> loss,
                        Matrix dlogits) {
-    run(BceWithLogits{logits, labels, scale, loss, dlogits});
+    run(BceWithLogits{logits, targets, scale, loss, dlogits});
   }
   void sigmoid(Matrix logits, View<float> p) { run(Sigmoid{logits, p}); }
 

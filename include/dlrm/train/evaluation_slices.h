@@ -37,7 +37,7 @@ class EvaluationSlices {
   /// Notes the ids of a batch. Batches come in the order of their predictions.
   void see(const Batch& batch);
   /// Computes the metrics of each slice from the predictions of all batches. Collective.
-  void finish(Communicator& comm, View<const float> probabilities, View<const float> labels);
+  void finish(Communicator& comm, View<const float> probabilities, const Targets& targets);
   const SlicedResult& result() const { return result_; }
 
  private:

@@ -27,10 +27,10 @@ class Model {
   void interact(MatrixView<const float> e, const Progress& progress);
   /// Computes the logits [b, 1].
   void top(const Progress& progress);
-  /// Computes the BCE summed over the local samples. Its gradient is scaled for the mean over
-  /// `global_size`. labels [b]. On a GPU, a logit that is not finite sets the flag that skips the
-  /// updates of this step and of later ones.
-  void loss(View<const float> labels, int64_t global_size);
+  /// Computes the weighted BCE summed over the local samples, whose targets are [b]. Its gradient
+  /// is scaled for the mean over `global_size` samples, whatever their weights. On a GPU, a logit
+  /// that is not finite sets the flag that skips the updates of this step and of later ones.
+  void loss(const Targets& targets, int64_t global_size);
   /// Marks the point of the stream that loss_sum() waits for. Call it after loss(), or a replay of
   /// it, was queued.
   void mark_loss();

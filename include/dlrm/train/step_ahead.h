@@ -15,6 +15,6 @@ StepResult step_ahead(Trainer& trainer, int64_t step, bool stop_requested, int d
                       const NextBatch& next);
 /// The same for Trainer::infer().
 void infer_ahead(Trainer& trainer, int depth, const NextBatch& next,
-                 std::vector<float>& probabilities, std::vector<float>& labels);
+                 std::vector<float>& probabilities, TargetList& targets);
 
 }  // namespace dlrm

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dlrm/config/run_config.h"
+#include "dlrm/core/targets.h"
 #include "dlrm/data/batch.h"
 #include "dlrm/embedding/sharded_embeddings.h"
 #include "dlrm/train/checkpoint.h"
@@ -68,13 +69,13 @@ class Trainer {
   void start_step(int64_t step, bool stop_requested);
   StepResult finish_step();
 
-  /// Appends the probabilities and labels of the oldest routed batch's local samples.
-  void infer(std::vector<float>& probabilities, std::vector<float>& labels) {
-    start_infer(labels);
+  /// Appends the probabilities and targets of the oldest routed batch's local samples.
+  void infer(std::vector<float>& probabilities, TargetList& targets) {
+    start_infer(targets);
     finish_infer(probabilities);
   }
   /// The first part of infer(), like start_step() for step().
-  void start_infer(std::vector<float>& labels);
+  void start_infer(TargetList& targets);
   void finish_infer(std::vector<float>& probabilities);
 
   /// On a GPU, throws run_error if the last update was skipped because a gradient was not finite.

@@ -26,7 +26,7 @@ double logistic(double l, double e) { return (l >= 0 ? 1.0 : e) / (1.0 + e); }
 }  // namespace
 
 void CpuOps::run(const BceWithLogits& o) {
-  const auto& [logits, labels, scale, loss, dlogits] = o;
+  const auto& [logits, targets, scale, loss, dlogits] = o;
   const int64_t chunks = (logits.rows + kChunk - 1) / kChunk;
   loss_parts_.reserve(static_cast<size_t>(chunks));
   parallel_ranges(threads_, chunks, 1, 1, [&](int64_t c0, int64_t c1) {
@@ -34,10 +34,11 @@ void CpuOps::run(const BceWithLogits& o) {
       double sum = 0;
       for (int64_t r = c * kChunk; r < std::min(logits.rows, (c + 1) * kChunk); ++r) {
         const double l = logit_at(logits, r);
-        const double y = labels[static_cast<size_t>(r)];
+        const double y = targets.labels[static_cast<size_t>(r)];
+        const double w = targets.weighted() ? targets.weights[static_cast<size_t>(r)] : 1;
         const double e = std::exp(-std::abs(l));
-        sum += std::max(l, 0.0) - l * y + std::log1p(e);
-        set_at(dlogits, r, static_cast<float>((logistic(l, e) - y) * scale));
+        sum += w * (std::max(l, 0.0) - l * y + std::log1p(e));
+        set_at(dlogits, r, static_cast<float>((logistic(l, e) - y) * scale * w));
       }
       loss_parts_[static_cast<size_t>(c)] = sum;
     }

@@ -16,13 +16,14 @@ double logistic(double l) {
 }  // namespace
 
 void ReferenceOps::run(const BceWithLogits& o) {
-  const auto& [logits, labels, scale, loss, dlogits] = o;
+  const auto& [logits, targets, scale, loss, dlogits] = o;
   double sum = 0;
   for (int64_t r = 0; r < logits.rows; ++r) {
     const double l = get(logits, r, 0);
-    const double y = labels[static_cast<size_t>(r)];
-    sum += std::max(l, 0.0) - l * y + std::log1p(std::exp(-std::abs(l)));
-    set(dlogits, r, 0, (logistic(l) - y) * scale);
+    const double y = targets.labels[static_cast<size_t>(r)];
+    const double w = targets.weighted() ? targets.weights[static_cast<size_t>(r)] : 1;
+    sum += w * (std::max(l, 0.0) - l * y + std::log1p(std::exp(-std::abs(l))));
+    set(dlogits, r, 0, (logistic(l) - y) * scale * w);
   }
   loss[0] = sum;
 }

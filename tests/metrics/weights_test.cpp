@@ -1,0 +1,163 @@
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/metrics/metrics.h"
+
+namespace dlrm {
+namespace {
+
+struct Samples {
+  std::vector<float> p, y, w;
+
+  size_t size() const { return p.size(); }
+};
+
+/// Probabilities of `levels` values, labels that follow them, and weights of any size, some of them
+/// 0.
+Samples random_samples(size_t count, int levels, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<float> uniform(0, 1);
+  Samples s;
+  for (size_t i = 0; i < count; ++i) {
+    const float p =
+        std::floor(uniform(generator) * static_cast<float>(levels)) / static_cast<float>(levels);
+    s.p.push_back(p);
+    s.y.push_back(uniform(generator) < p ? 1.0f : 0.0f);
+    s.w.push_back(i % 7 == 0 ? 0.0f : uniform(generator) * static_cast<float>(1 + i % 40));
+  }
+  return s;
+}
+
+/// All metrics by their definitions, in fp64. Labels are 0 or 1.
+EvalResult by_definition(const Samples& s) {
+  double weight = 0, loss = 0, right = 0, p_sum = 0, y_sum = 0, ordered = 0, pairs = 0;
+  for (size_t i = 0; i < s.size(); ++i) {
+    const double p = s.p[i], y = s.y[i], w = s.w[i];
+    weight += w;
+    if (w > 0) loss -= w * std::log(std::clamp(y == 1 ? p : 1 - p, 1e-15, 1.0));
+    right += (p >= 0.5) == (y >= 0.5) ? w : 0;
+    p_sum += w * p;
+    y_sum += w * y;
+    for (size_t j = 0; j < s.size() && y == 1; ++j) {
+      if (s.y[j] == 1) continue;
+      pairs += w * s.w[j];
+      ordered += w * s.w[j] * (p > s.p[j] ? 1.0 : p == s.p[j] ? 0.5 : 0.0);
+    }
+  }
+  return {static_cast<int64_t>(s.size()), ordered / pairs, loss / weight, right / weight,
+          p_sum / y_sum};
+}
+
+/// The metrics on several ranks, which must agree bitwise. Parts are unequal, and one is empty.
+EvalResult evaluate(const Samples& s, size_t ranks, bool weighted = true) {
+  std::mutex mutex;
+  std::vector<EvalResult> results;
+  run_on_threads(static_cast<int>(ranks), [&](Communicator& comm) {
+    const auto r = static_cast<size_t>(comm.rank());
+    const auto cut = [&](size_t part) { return s.size() * part * part / (ranks * ranks); };
+    const size_t begin = r < 2 ? 0 : cut(r), count = r == 0 && ranks > 1 ? 0 : cut(r + 1) - begin;
+    const Targets targets{s.y, weighted ? View<const float>(s.w) : View<const float>()};
+    const EvalResult result = evaluate_metrics(comm, View<const float>(s.p).subspan(begin, count),
+                                               targets.part(begin, count));
+    const std::lock_guard lock(mutex);
+    results.push_back(result);
+  });
+  for (const EvalResult& result : results) {
+    EXPECT_EQ(result.auc, results[0].auc);
+    EXPECT_EQ(result.log_loss, results[0].log_loss);
+    EXPECT_EQ(result.accuracy, results[0].accuracy);
+    EXPECT_EQ(result.calibration, results[0].calibration);
+  }
+  return results[0];
+}
+
+class WeightedMetrics : public ::testing::TestWithParam<size_t> {};
+INSTANTIATE_TEST_SUITE_P(Metrics, WeightedMetrics, ::testing::Values(1, 2, 3, 5));
+
+TEST_P(WeightedMetrics, FollowTheirDefinitions) {
+  for (const int levels : {2, 37, 1 << 20}) {
+    const Samples s = random_samples(701, levels, 1);
+    const EvalResult result = evaluate(s, GetParam()), expected = by_definition(s);
+    EXPECT_EQ(result.samples, 701);
+    EXPECT_NEAR(*result.auc, *expected.auc, 1e-13) << levels;
+    EXPECT_NEAR(result.log_loss, expected.log_loss, 1e-12) << levels;
+    EXPECT_NEAR(result.accuracy, expected.accuracy, 1e-13) << levels;
+    EXPECT_NEAR(result.calibration, expected.calibration, 1e-12) << levels;
+  }
+}
+
+TEST_P(WeightedMetrics, WeightsOfOneGiveTheBitsOfNoWeights) {
+  Samples s = random_samples(20011, 5000, 2);
+  std::fill(s.w.begin(), s.w.end(), 1.0f);
+  const EvalResult result = evaluate(s, GetParam()), plain = evaluate(s, GetParam(), false);
+  EXPECT_EQ(result.auc, plain.auc);
+  EXPECT_EQ(result.log_loss, plain.log_loss);
+  EXPECT_EQ(result.accuracy, plain.accuracy);
+  EXPECT_EQ(result.calibration, plain.calibration);
+}
+
+TEST_P(WeightedMetrics, AWholeWeightIsThatManySamples) {
+  Samples s = random_samples(300, 20, 3), repeated;
+  for (size_t i = 0; i < s.size(); ++i) {
+    s.w[i] = static_cast<float>(i % 4);
+    for (size_t k = 0; k < i % 4; ++k) {
+      repeated.p.push_back(s.p[i]);
+      repeated.y.push_back(s.y[i]);
+    }
+  }
+  const EvalResult result = evaluate(s, GetParam()), expected = evaluate(repeated, 1, false);
+  EXPECT_NEAR(*result.auc, *expected.auc, 1e-14);
+  EXPECT_NEAR(result.log_loss, expected.log_loss, 1e-12);
+  EXPECT_NEAR(result.accuracy, expected.accuracy, 1e-14);
+  EXPECT_NEAR(result.calibration, expected.calibration, 1e-13);
+}
+
+TEST_P(WeightedMetrics, AClassWithoutWeightHasNoAuc) {
+  Samples s = random_samples(40, 10, 4);
+  for (size_t i = 0; i < s.size(); ++i) s.w[i] = s.y[i] == 1 ? 0.0f : 2.0f;
+  const EvalResult result = evaluate(s, GetParam());
+  EXPECT_FALSE(result.auc.has_value());
+  EXPECT_GT(result.log_loss, 0);
+}
+
+TEST_P(WeightedMetrics, NoWeightAtAllGivesZeros) {
+  Samples s = random_samples(40, 10, 5);
+  std::fill(s.w.begin(), s.w.end(), 0.0f);
+  const EvalResult result = evaluate(s, GetParam());
+  EXPECT_EQ(result.samples, 40);
+  EXPECT_FALSE(result.auc.has_value());
+  EXPECT_EQ(result.log_loss, 0);
+  EXPECT_EQ(result.accuracy, 0);
+  EXPECT_EQ(result.calibration, 0);
+}
+
+TEST(BadWeights, AreNamedWithRankAndSample) {
+  for (const float bad :
+       {-1.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    run_on_threads(2, [&](Communicator& comm) {
+      const std::vector<float> p{0.5f, 0.5f}, y{0, 1};
+      std::vector<float> w{1, 1};
+      if (comm.rank() == 1) w[1] = bad;
+      std::string text;
+      try {
+        evaluate_metrics(comm, p, {y, w});
+      } catch (const Error& error) {
+        text = error.what();
+      }
+      EXPECT_THAT(text,
+                  ::testing::HasSubstr(fmt::format(
+                      "sample 1 of rank 1 has probability 0.5, label 1 and weight {};", bad)));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace dlrm
