@@ -199,4 +199,7 @@ class Example(OfRanks):
 
 if __name__ == "__main__":
     PACKAGE, PROGRAMS = map(os.path.abspath, sys.argv[1:3])
+    if not os.path.isdir(PACKAGE):
+        print("skipped: the package was not built (launch/install_deps.sh pytorch)")
+        sys.exit(77)
     unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
