@@ -20,9 +20,9 @@ def bench(*words):
     return subprocess.run([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def sweep(folder, *words):
+def sweep(folder, *words, repeats=2):
     path = os.path.join(folder, "sweep.json")
-    done = bench("batch-sweep", TINY, "--repeats", "2", "--output", path, *words)
+    done = bench("batch-sweep", TINY, "--repeats", str(repeats), "--output", path, *words)
     if done.returncode:
         raise AssertionError(done.stderr)
     with open(path, encoding="utf-8") as file:
@@ -271,6 +271,14 @@ class BatchSweep(unittest.TestCase):
         # Two batches of one size, in both places that routed batches take: the second and each later pass launch all.
         self.assertEqual(result["points"][1]["recorded_steps"], 2)
         self.assertEqual([line.split()[5] for line in table.splitlines()[2:]], ["-", "-"])
+
+    def test_on_a_gpu_launches_every_timed_step_as_a_graph_at_any_depth(self):
+        if built_without_gpu():
+            return
+        for depth, steps in ((0, 1), (1, 1), (2, 2), (3, 3)):
+            result, _ = sweep(self.folder.name, "--device", "cuda", "--batches", "50", "--samples", str(50 * steps),
+                              "--set", f"routing.depth={depth}", repeats=1)
+            self.assertEqual(result["points"][0]["recorded_steps"], steps, depth)
 
     def test_refuses_sizes_that_are_none(self):
         for batches in ("0..8", "16..8", "8,x", "", "8..", "-4"):
