@@ -14,6 +14,7 @@ import torch
 import dlrm
 
 LR = 0.01
+MOST_IDS = 1 << 20
 
 
 def plain(arguments, batch):
@@ -39,8 +40,9 @@ def sharded(arguments, batch):
     return step
 
 
-def batches(arguments, batch, count=16):
-    """Ids of a power law, as synthetic data has them."""
+def batches(arguments, batch):
+    """Ids of a power law, as synthetic data has them. Together the batches use far more rows than caches hold."""
+    count = max(16, MOST_IDS // (batch * arguments.tables * arguments.hotness))
     bags = arguments.tables * batch
     offsets = torch.arange(bags + 1) * arguments.hotness
     gradient = torch.randn(batch, arguments.tables * arguments.dim) / batch
