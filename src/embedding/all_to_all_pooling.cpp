@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <tuple>
 
 #include "bag_pooling.h"
@@ -53,11 +54,13 @@ class AllToAllPooling final : public BagPooling {
     };
     std::sort(requested_.begin(), requested_.end(),
               [&](const auto& a, const auto& b) { return order(a) < order(b); });
+    list_visits();
     copies_.reserve(2 * requested_.size());
   }
 
   void begin(const RoutedBatch& batch) override {
     places_.set(batch);
+    find_visited(batch);
     const auto owned = static_cast<size_t>(padded(places_.owned_size()));
     buffers_.pooled.reserve(owned);
     for (const DType type : {wire_.forward, wire_.backward}) {
@@ -69,10 +72,9 @@ class AllToAllPooling final : public BagPooling {
 
   Piece pooled(const RoutedBatch& batch, size_t block, size_t piece, MatrixView<float>) override {
     const PooledBlock& place = mine().blocks[block];
-    const auto group = static_cast<size_t>(place.group);
-    const int64_t bags = batch.owner.pieces[group * batch.owner.pieces_per_group + piece].bags;
-    float* data = buffers_.pooled.data() + places_.owned_at(block, piece);
-    return {{data, bags, place.width, place.skips_empty_bags ? place.width : mine().width},
+    float* data = buffers_.pooled.data() + places_.owned_at(block, batch.owner.sources[piece]);
+    return {{data, batch.owner.pieces[piece].bags, place.width,
+             place.skips_empty_bags ? place.width : mine().width},
             nullptr};
   }
 
@@ -91,7 +93,7 @@ class AllToAllPooling final : public BagPooling {
   void finish_return(const RoutedBatch& batch, MatrixView<float> e) override {
     pending_.wait(context_.stream);
     copies_.clear();
-    for (const RequestedBlock& requested : requested_) {
+    for_visited([&](const RequestedBlock& requested) {
       const PooledBlock& block = requested.block;
       BlockCopy copy = copy_of(batch, requested);
       copy.src = wire_place(requested, wire_.forward);
@@ -101,28 +103,28 @@ class AllToAllPooling final : public BagPooling {
       copy.dst_stride = e.stride;
       copy.accumulate = block.first_row > 0;
       if (block.skips_empty_bags) {
-        const ReturnedBags& returned = returned_of(batch, requested);
-        copy.dst_rows = returned.samples;
-        copy.accumulate = !returned.alone;
-        if (block.first_row == 0 && !returned.alone) copies_.push_back(zero(copy, e.rows));
+        const bool alone = batch.requester.alone[static_cast<size_t>(block.feature)];
+        copy.dst_rows = samples_of(batch, requested);
+        copy.accumulate = !alone;
+        if (block.first_row == 0 && !alone) copies_.push_back(zero(copy, e.rows));
       }
-      copies_.push_back(copy);
-    }
+      if (copy.rows > 0) copies_.push_back(copy);
+    });
     ops_.copy_blocks(copies_);
   }
 
   void start_backward(const RoutedBatch& batch, MatrixView<float> de) override {
     copies_.clear();
-    for (const RequestedBlock& requested : requested_) {
+    for_visited([&](const RequestedBlock& requested) {
       BlockCopy copy = copy_of(batch, requested);
       copy.src = de.data + requested.block.e_column;
       copy.src_stride = de.stride;
       copy.dst = wire_place(requested, wire_.backward);
       copy.dst_type = wire_.backward;
       copy.dst_stride = wire_stride(requested);
-      if (requested.block.skips_empty_bags) copy.src_rows = returned_of(batch, requested).samples;
-      copies_.push_back(copy);
-    }
+      if (requested.block.skips_empty_bags) copy.src_rows = samples_of(batch, requested);
+      if (copy.rows > 0) copies_.push_back(copy);
+    });
     ops_.copy_blocks(copies_);
 
     const ExchangeLayout& exchange = places_.backward(size_of(wire_.backward));
@@ -172,17 +174,64 @@ class AllToAllPooling final : public BagPooling {
     return {data, type, padded(places_.owned_size()) / kConvertWidth, kConvertWidth};
   }
 
+  /// Lists the requested blocks of each group, and the blocks that are visited in every batch.
+  void list_visits() {
+    std::vector<std::vector<uint32_t>> of_group(static_cast<size_t>(layout_.groups));
+    always_visited_.resize((requested_.size() + 63) / 64);
+    for (size_t i = 0; i < requested_.size(); ++i) {
+      const PooledBlock& block = requested_[i].block;
+      const int group = layout_.owner(requested_[i].owner).first_group + block.group;
+      if (block.skips_empty_bags) {
+        of_group[static_cast<size_t>(group)].push_back(static_cast<uint32_t>(i));
+      }
+      // Columns of a shard of row 0 are set to zero.
+      if (!block.skips_empty_bags || block.first_row == 0) set_visited(always_visited_, i);
+    }
+    first_of_group_.push_back(0);
+    for (const std::vector<uint32_t>& blocks : of_group) {
+      blocks_of_group_.insert(blocks_of_group_.end(), blocks.begin(), blocks.end());
+      first_of_group_.push_back(blocks_of_group_.size());
+    }
+  }
+  static void set_visited(std::vector<uint64_t>& bits, size_t i) {
+    bits[i / 64] |= uint64_t{1} << (i % 64);
+  }
+  /// Leaves out blocks that return only non-empty bags and have none in the batch.
+  void find_visited(const RoutedBatch& batch) {
+    visited_ = always_visited_;
+    const std::vector<ReturnedBags>& returned = batch.requester.returned;
+    for (size_t g = 0; g < returned.size(); ++g) {
+      if (returned[g].count == 0) continue;
+      for (size_t k = first_of_group_[g]; k < first_of_group_[g + 1]; ++k) {
+        set_visited(visited_, blocks_of_group_[k]);
+      }
+    }
+  }
+  /// Calls visit(block) for the visited blocks, in their order.
+  template <class Visit>
+  void for_visited(const Visit& visit) const {
+    for (size_t word = 0; word < visited_.size(); ++word) {
+      for (uint64_t bits = visited_[word]; bits != 0; bits &= bits - 1) {
+        visit(requested_[word * 64 + static_cast<size_t>(std::countr_zero(bits))]);
+      }
+    }
+  }
   const ReturnedBags& returned_of(const RoutedBatch& batch, const RequestedBlock& requested) const {
     const int group = layout_.owner(requested.owner).first_group + requested.block.group;
     return batch.requester.returned[static_cast<size_t>(group)];
+  }
+  const int32_t* samples_of(const RoutedBatch& batch, const RequestedBlock& requested) const {
+    return batch.requester.returned_samples + returned_of(batch, requested).first;
   }
 
   BlockCopy copy_of(const RoutedBatch& batch, const RequestedBlock& requested) const {
     BlockCopy copy;
     copy.cols = requested.block.width;
     if (requested.block.skips_empty_bags) {
-      copy.rows = returned_of(batch, requested).count;
-      copy.scale = returned_of(batch, requested).scale;
+      const ReturnedBags& returned = returned_of(batch, requested);
+      const bool mean = layout_.features[static_cast<size_t>(requested.block.feature)].mean;
+      copy.rows = returned.count;
+      copy.scale = mean ? batch.requester.returned_scales + returned.first : nullptr;
     } else {
       copy.rows = batch.local.size();
       copy.scale = batch.requester.scales[static_cast<size_t>(requested.block.feature)];
@@ -206,11 +255,12 @@ class AllToAllPooling final : public BagPooling {
   void* wire_place(const RequestedBlock& requested, DType type) const {
     const auto element = static_cast<int64_t>(size_of(type));
     if (requested.owner != comm_->rank()) {
-      return buffers_.requester_wire.data() + places_.requested_at(requested.number) * element;
+      return buffers_.requester_wire.data() +
+             places_.requested_at(requested.block, requested.owner, requested.number) * element;
     }
     char* owned = is_converted(type) ? buffers_.owner_wire.data()
                                      : reinterpret_cast<char*>(buffers_.pooled.data());
-    return owned + places_.own_at(requested.number) * element;
+    return owned + places_.own_at(requested.block, requested.number) * element;
   }
   int64_t wire_stride(const RequestedBlock& requested) const {
     return requested.block.skips_empty_bags ? requested.block.width : width_of(requested.owner);
@@ -222,6 +272,10 @@ class AllToAllPooling final : public BagPooling {
   const WireConfig wire_;
   std::unique_ptr<Communicator> comm_;
   std::vector<RequestedBlock> requested_;  ///< by feature, then row
+  // Bits by requested block.
+  std::vector<uint64_t> always_visited_, visited_;
+  std::vector<uint32_t> blocks_of_group_;  ///< group-major, counted over all owners
+  std::vector<size_t> first_of_group_;     ///< [groups + 1] into blocks_of_group_
   PooledLayout places_;
   Buffers buffers_;
   std::vector<BlockCopy> copies_;

@@ -11,47 +11,63 @@ namespace {
 
 constexpr uint64_t kLargestNumber = std::numeric_limits<int32_t>::max();
 
-/// Bytes of a message's headers and codes, and the number of its groups whose lengths are listed.
-struct Head {
-  int64_t bytes = 0;
-  int64_t lists = 0;
-};
-
 int64_t number_of(const GroupHeader& header) {
   return header.lengths == BagLengths::kEqual ? header.length : header.count;
 }
 
-int64_t header_bytes(View<const GroupHeader> headers) {
-  int64_t bytes = 0;
-  for (const GroupHeader& header : headers) bytes += group_header_bytes(number_of(header));
-  return bytes;
+/// True for a group of which a message has only the header.
+bool only_header(const GroupHeader& header) {
+  return header.lengths == BagLengths::kCoded && header.count == 0;
 }
 
-Head head_of(View<const GroupHeader> headers, int64_t samples) {
-  Head head{header_bytes(headers)};
-  for (const GroupHeader& header : headers) {
-    head.lists += header.lengths == BagLengths::kListed;
-    if (header.lengths == BagLengths::kCoded)
-      head.bytes += SampleCode(samples, header.count).bytes();
-  }
-  return head;
-}
+/// The parts of a message in bytes, and the number of its groups whose lengths are listed.
+struct Parts {
+  int64_t headers = 0;
+  int64_t codes = 0;
+  int64_t lists = 0;
+  int64_t ids = 0;
 
-/// Appends the parts of the groups of a message whose headers are known.
-void locate_groups(char* message, View<const GroupHeader> headers, int64_t samples,
-                   int64_t id_bytes, std::vector<GroupSpan>& spans) {
-  const Head head = head_of(headers, samples);
-  char* code = message + header_bytes(headers);
-  auto* lengths =
-      reinterpret_cast<int32_t*>(message + id_message_bytes(head.bytes, 0, samples, 0, id_bytes));
-  char* ids = message + id_message_bytes(head.bytes, head.lists, samples, 0, id_bytes);
-  for (const GroupHeader& header : headers) {
-    spans.push_back({header, code, lengths, ids});
-    if (header.lengths == BagLengths::kCoded) code += SampleCode(samples, header.count).bytes();
-    if (header.lengths == BagLengths::kListed) lengths += samples;
-    ids += header.count * id_bytes;
+  Parts(View<const GroupHeader> of_groups, int64_t samples, int64_t id_bytes) {
+    for (const GroupHeader& header : of_groups) {
+      if (only_header(header)) {
+        ++headers;
+        continue;
+      }
+      headers += group_header_bytes(number_of(header));
+      lists += header.lengths == BagLengths::kListed;
+      if (header.lengths == BagLengths::kCoded) codes += SampleCode(samples, header.count).bytes();
+      ids += header.count * id_bytes;
+    }
   }
-}
+};
+
+/// The positions of the next group in a message.
+class GroupCursor {
+ public:
+  GroupCursor(char* message, const Parts& parts, int64_t samples)
+      : samples_(samples),
+        code_(message + parts.headers),
+        lengths_(reinterpret_cast<int32_t*>(message + bytes(parts, 0, samples))),
+        ids_(message + bytes(parts, parts.lists, samples)) {}
+
+  GroupSpan next(const GroupHeader& header, size_t group, int64_t id_bytes) {
+    const GroupSpan span{header, static_cast<int32_t>(group), code_, lengths_, ids_};
+    if (header.lengths == BagLengths::kCoded) code_ += SampleCode(samples_, header.count).bytes();
+    if (header.lengths == BagLengths::kListed) lengths_ += samples_;
+    ids_ += header.count * id_bytes;
+    return span;
+  }
+
+ private:
+  static int64_t bytes(const Parts& parts, int64_t lists, int64_t samples) {
+    return id_message_bytes(parts.headers + parts.codes, lists, samples, 0, 1);
+  }
+
+  const int64_t samples_;
+  char* code_;
+  int32_t* lengths_;
+  char* ids_;
+};
 
 /// Reads the next header. Throws if it is damaged.
 GroupHeader read_header(View<const char> message, size_t& at, int64_t samples) {
@@ -163,34 +179,32 @@ int64_t count_some(const GroupSpan& span, Range rows) {
 void throw_damaged_message() { throw run_error("another rank sent a damaged message of ids"); }
 
 int64_t message_bytes(View<const GroupHeader> headers, int64_t samples, int64_t id_bytes) {
-  int64_t ids = 0;
-  for (const GroupHeader& header : headers) ids += header.count;
-  const Head head = head_of(headers, samples);
-  return id_message_bytes(head.bytes, head.lists, samples, ids, id_bytes);
+  const Parts parts(headers, samples, id_bytes);
+  return id_message_bytes(parts.headers + parts.codes, parts.lists, samples, parts.ids, 1);
 }
 
 void begin_message(char* message, View<const GroupHeader> headers, int64_t samples,
-                   int64_t id_bytes, std::vector<GroupSpan>& spans) {
+                   int64_t id_bytes, View<GroupSpan> spans) {
   if (samples == 0) {
-    spans.resize(spans.size() + headers.size());
+    std::fill(spans.begin(), spans.end(), GroupSpan());
     return;
   }
-  char* to = message;
-  for (const GroupHeader& header : headers) {
+  GroupCursor cursor(message, Parts(headers, samples, id_bytes), samples);
+  for (size_t g = 0; g < headers.size(); ++g) {
+    const GroupHeader& header = headers[g];
     auto word =
         static_cast<uint64_t>(number_of(header)) << 2 | static_cast<uint64_t>(header.lengths);
-    for (; word >= 128; word >>= 7) *to++ = static_cast<char>(word | 128);
-    *to++ = static_cast<char>(word);
+    for (; word >= 128; word >>= 7) *message++ = static_cast<char>(word | 128);
+    *message++ = static_cast<char>(word);
+    if (!only_header(header)) spans[g] = cursor.next(header, g, id_bytes);
   }
-  locate_groups(message, headers, samples, id_bytes, spans);
 }
 
 void open_message(View<char> message, int64_t groups, int64_t samples, int64_t id_bytes,
                   std::vector<GroupSpan>& spans) {
-  const size_t first = spans.size();
   if (samples == 0) {
     if (!message.empty()) throw_damaged_message();
-    spans.resize(first + static_cast<size_t>(groups));
+    spans.resize(spans.size() + static_cast<size_t>(groups));
     return;
   }
   std::vector<GroupHeader> headers;
@@ -200,9 +214,11 @@ void open_message(View<char> message, int64_t groups, int64_t samples, int64_t i
   if (message_bytes(headers, samples, id_bytes) != static_cast<int64_t>(message.size())) {
     throw_damaged_message();
   }
-  locate_groups(message.data(), headers, samples, id_bytes, spans);
-  for (size_t g = first; g < spans.size(); ++g) {
-    if (spans[g].header.lengths == BagLengths::kListed) check_lengths(spans[g], samples);
+  GroupCursor cursor(message.data(), Parts(headers, samples, id_bytes), samples);
+  for (size_t g = 0; g < headers.size(); ++g) {
+    if (only_header(headers[g])) continue;
+    spans.push_back(cursor.next(headers[g], g, id_bytes));
+    if (headers[g].lengths == BagLengths::kListed) check_lengths(spans.back(), samples);
   }
 }
 

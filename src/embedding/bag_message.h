@@ -31,18 +31,19 @@ int64_t message_bytes(View<const GroupHeader> headers, int64_t samples, int64_t 
 /// One group's part of a message.
 struct GroupSpan {
   GroupHeader header;
+  int32_t group = 0;           ///< number in the message
   char* code = nullptr;        ///< if lengths are coded
   int32_t* lengths = nullptr;  ///< [samples] if they are listed
   char* ids = nullptr;
 };
 
-/// Writes the headers of a message of message_bytes(). Appends its groups to `spans`, for the
-/// caller to fill.
+/// Writes the headers of a message of message_bytes(). Sets `spans`, by group, for the caller to
+/// fill. Those of groups that have a code and no ids are not set.
 void begin_message(char* message, View<const GroupHeader> headers, int64_t samples,
-                   int64_t id_bytes, std::vector<GroupSpan>& spans);
-/// Appends the groups of a received message of `bytes` bytes to `spans`. Throws run_error if the
-/// message has another size than its headers say, or listed lengths that do not add up. Codes are
-/// checked by read_coded_bags().
+                   int64_t id_bytes, View<GroupSpan> spans);
+/// Appends the groups of a received message to `spans`, without groups that have a code and no ids.
+/// Throws run_error if the message has another size than its headers say, or listed lengths that do
+/// not add up. Codes are checked by read_coded_bags().
 void open_message(View<char> message, int64_t groups, int64_t samples, int64_t id_bytes,
                   std::vector<GroupSpan>& spans);
 /// Throws run_error.
@@ -74,6 +75,12 @@ template <class T>
 /// then counted from rows.begin.
 void read_bags_within(const GroupSpan& span, int64_t id_bytes, int64_t samples, Range rows,
                       BagCursor<int64_t>& cursor);
+/// Appends `count` bags without ids.
+template <class T>
+void add_empty_bags(int64_t count, BagCursor<T>& cursor) {
+  const T end = *cursor.offsets;
+  for (int64_t i = 0; i < count; ++i) *++cursor.offsets = end;
+}
 /// Number of ids in `rows`.
 int64_t count_within(const GroupSpan& span, int64_t id_bytes, Range rows);
 

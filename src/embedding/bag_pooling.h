@@ -11,7 +11,7 @@
 namespace dlrm {
 
 /// Sends pooled vectors from their owners to the samples' ranks, and their gradients back. Blocks
-/// are those of this rank's OwnerLayout. Each block has as many pieces as the batch's groups.
+/// are those of this rank's OwnerLayout. A block has the pieces of its group in the batch.
 class BagPooling {
  public:
   /// The vectors of one piece, or their gradients.
@@ -23,7 +23,8 @@ class BagPooling {
   virtual ~BagPooling() = default;
   /// Reserves memory for a batch, before its lookup.
   virtual void begin(const RoutedBatch& batch) = 0;
-  /// The memory that a lookup writes for a piece of block `block`. `e` [b, W].
+  /// The memory that a lookup writes for piece `piece` of the owner, which belongs to the group of
+  /// block `block`. `e` [b, W].
   virtual Piece pooled(const RoutedBatch& batch, size_t block, size_t piece,
                        MatrixView<float> e) = 0;
   /// Starts the exchange once `stream` has computed the vectors. `ops` queue on that stream.

@@ -19,6 +19,7 @@ class FixedRouter final : public Router {
       sent_.push_back(f);
     }
     headers_.resize(sent_.size());
+    spans_.resize(sent_.size());
     one_word_.assign(static_cast<size_t>(world()), sizeof(int64_t));
     offsets_of(one_word_, word_offsets_);
   }
@@ -27,15 +28,13 @@ class FixedRouter final : public Router {
   void reserve(const LocalBags& bags, const std::vector<BagScan>& scans, Transfer& transfer,
                std::vector<IdDestination>& destinations) override {
     transfer.batch.requester.begin(layout_, bags, scans, RequesterSide::Keep::kReplicated,
-                                   /*returned_groups=*/0, threads_for(bags.ids.size()),
-                                   destinations);
+                                   /*returned_bags=*/0, threads_for(bags.ids.size()), destinations);
     for (size_t i = 0; i < sent_.size(); ++i) {
       const BagScan& scan = scans[sent_[i]];
       headers_[i] = whole_bags(scan);
     }
     transfer.send_sizes[0] = message_bytes(headers_, bags.local.size(), id_bytes_);
     grow(transfer.send, transfer.send_sizes[0]);
-    spans_.clear();
     begin_message(transfer.send.data(), headers_, bags.local.size(), id_bytes_, spans_);
     for (size_t i = 0; i < sent_.size(); ++i) destinations[sent_[i]] = {spans_[i].ids, id_bytes_};
   }
@@ -81,8 +80,11 @@ class FixedRouter final : public Router {
                    static_cast<int64_t>(sent_.size()), samples_of(transfer, p), id_bytes_,
                    received_);
     }
-    for (const GroupSpan& of : received_) {
-      if (of.header.lengths == BagLengths::kCoded) throw_damaged_message();
+    const bool coded = std::any_of(received_.begin(), received_.end(), [](const GroupSpan& of) {
+      return of.header.lengths == BagLengths::kCoded;
+    });
+    if (coded || received_.size() != sent_.size() * static_cast<size_t>(world())) {
+      throw_damaged_message();
     }
     transfer.batch.owner.filters_on_device() ? leave_to_device(transfer) : bucket(transfer);
   }
@@ -127,19 +129,19 @@ class FixedRouter final : public Router {
 
   void bucket(Transfer& transfer) {
     const auto groups = static_cast<int64_t>(layout_.owner(rank()).groups.size());
-    counts_.assign(static_cast<size_t>(groups), 0);
+    const int64_t bags = transfer.batch.global_size;
+    sizes_.assign(static_cast<size_t>(groups), {0, bags});
     const int threads = threads_for(ids_received());
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t g = 0; g < groups; ++g) {
       for (int p = 0; p < world(); ++p) {
-        counts_[static_cast<size_t>(g)] +=
+        sizes_[static_cast<size_t>(g)].ids +=
             slice_of(g).all_rows ? span(p, g).header.count
                                  : count_within(span(p, g), id_bytes_, slice_of(g).rows);
       }
     }
     OwnerSide& owner = transfer.batch.owner;
-    const int64_t bags = transfer.batch.global_size;
-    owner.reserve_groups(counts_, bags, 1, /*narrow=*/false, {}, buffers_);
+    owner.reserve_groups(sizes_, /*narrow=*/false, buffers_);
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t g = 0; g < groups; ++g) {
       const OwnerSide::GroupBuffer& buffer = buffers_[static_cast<size_t>(g)];
@@ -155,7 +157,7 @@ class FixedRouter final : public Router {
           read_bags_within(span(p, g), id_bytes_, samples, slice_of(g).rows, cursor);
         }
       }
-      owner.set_piece(static_cast<size_t>(g), ids, offsets, bags);
+      owner.set_piece(static_cast<size_t>(g), OwnerSide::kEveryRank, ids, offsets, bags);
     }
   }
 
@@ -181,6 +183,7 @@ class FixedRouter final : public Router {
   std::vector<GroupSpan> spans_;
   std::vector<GroupSpan> received_;  ///< source-major
   std::vector<int64_t> one_word_, word_offsets_, counts_;
+  std::vector<OwnerSide::GroupSize> sizes_;
   std::vector<OwnerSide::GroupBuffer> buffers_;
 };
 

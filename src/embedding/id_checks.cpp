@@ -40,19 +40,22 @@ void list_parts(const RoutedBatch& batch, const EmbeddingLayout& layout,
   }
 }
 
-void list_pieces(const RoutedBatch& batch, const OwnerLayout& mine, const RowPlacement* placement,
-                 std::vector<IdCheck>& checks) {
-  const auto sources = static_cast<int64_t>(batch.owner.pieces_per_group);
-  for (size_t i = 0; i < batch.owner.pieces.size(); ++i) {
-    const RoutedGroup& group = mine.groups[i / batch.owner.pieces_per_group];
-    const Slice& slice = mine.slices[static_cast<size_t>(group.slice)];
+void list_pieces(const RoutedBatch& batch, const OwnerLayout& mine, int64_t world,
+                 const RowPlacement* placement, std::vector<IdCheck>& checks) {
+  const OwnerSide& owner = batch.owner;
+  for (size_t g = 0; g < mine.groups.size(); ++g) {
+    const Slice& slice = mine.slices[static_cast<size_t>(mine.groups[g].slice)];
     const bool cached = slice.cache >= 0;
     const int64_t rows = cached ? placement->cache(slice.cache).map().slots() : slice.rows.size();
-    const auto source = static_cast<int64_t>(i % batch.owner.pieces_per_group);
-    checks.push_back(check_of(batch.owner.pieces[i], rows, static_cast<size_t>(group.feature),
-                              part_of(batch.global_size, source, sources).begin));
-    checks.back().first_row = cached ? 0 : slice.rows.begin;
-    checks.back().samples = batch.owner.samples[i];
+    for (size_t i = owner.first_piece[g]; i < owner.first_piece[g + 1]; ++i) {
+      const int64_t first_sample = owner.sources[i] == OwnerSide::kEveryRank
+                                       ? 0
+                                       : part_of(batch.global_size, owner.sources[i], world).begin;
+      checks.push_back(check_of(owner.pieces[i], rows, static_cast<size_t>(mine.groups[g].feature),
+                                first_sample));
+      checks.back().first_row = cached ? 0 : slice.rows.begin;
+      checks.back().samples = owner.samples[i];
+    }
   }
 }
 
@@ -61,7 +64,8 @@ void list_pieces(const RoutedBatch& batch, const OwnerLayout& mine, const RowPla
 void list_checks(const RoutedBatch& batch, const OwnerLayout& mine, const EmbeddingLayout& layout,
                  const RowPlacement* placement, std::vector<IdCheck>& checks) {
   checks.clear();
-  batch.owner.filters.empty() ? list_pieces(batch, mine, placement, checks)
+  const auto world = static_cast<int64_t>(layout.owners.size());
+  batch.owner.filters.empty() ? list_pieces(batch, mine, world, placement, checks)
                               : list_parts(batch, layout, checks);
   for (size_t f = 0; f < batch.requester.kept.size(); ++f) {
     if (!layout.features[f].replicated) continue;

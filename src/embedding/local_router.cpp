@@ -11,8 +11,7 @@ class LocalRouter final : public Router {
   void reserve(const LocalBags& bags, const std::vector<BagScan>& scans, Transfer& transfer,
                std::vector<IdDestination>& destinations) override {
     transfer.batch.requester.begin(layout_, bags, scans, RequesterSide::Keep::kAll,
-                                   /*returned_groups=*/0, threads_for(bags.ids.size()),
-                                   destinations);
+                                   /*returned_bags=*/0, threads_for(bags.ids.size()), destinations);
     for (const RoutedGroup& group : layout_.owner(0).groups) {
       const auto f = static_cast<size_t>(group.feature);
       transfer.batch.owner.host_ids.push_back(
@@ -22,12 +21,11 @@ class LocalRouter final : public Router {
   /// The owner's groups are the local bags themselves.
   void encode(const LocalBags&, const std::vector<BagScan>&, Transfer& transfer) override {
     OwnerSide& owner = transfer.batch.owner;
-    owner.pieces_per_group = 1;
     owner.pieces.clear();
     for (const RoutedGroup& group : layout_.owner(0).groups) {
       owner.pieces.push_back(transfer.batch.requester.kept[static_cast<size_t>(group.feature)]);
     }
-    owner.samples.assign(owner.pieces.size(), nullptr);
+    owner.set_whole_groups();
   }
   Pending start_sizes(Transfer&) override { return {}; }
   Pending start_messages(Transfer&) override { return {}; }

@@ -38,8 +38,9 @@ void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedB
   for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
     const size_t block = shard.first_block + i;
     const auto group = static_cast<size_t>(mine.blocks[block].group);
-    for (size_t piece = 0; piece < batch.owner.pieces_per_group; ++piece) {
-      const IdGroup& ids = batch.owner.pieces[group * batch.owner.pieces_per_group + piece];
+    const size_t end = batch.owner.first_piece[group + 1];
+    for (size_t piece = batch.owner.first_piece[group]; piece < end; ++piece) {
+      const IdGroup& ids = batch.owner.pieces[piece];
       const BagPooling::Piece place = pooling.pooled(batch, block, piece, e);
       BagGroup lookup;
       lookup.table = shard.store->table();
@@ -54,11 +55,15 @@ void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedB
   }
 }
 
-void list_gradients(const OwnedShard& shard, const RoutedBatch& batch, BagPooling& pooling,
-                    MatrixView<float> de, std::vector<BagGradient>& gradients) {
+void list_gradients(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
+                    BagPooling& pooling, MatrixView<float> de,
+                    std::vector<BagGradient>& gradients) {
   for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
-    for (size_t piece = 0; piece < batch.owner.pieces_per_group; ++piece) {
-      const BagPooling::Piece place = pooling.gradient(batch, shard.first_block + i, piece, de);
+    const size_t block = shard.first_block + i;
+    const auto group = static_cast<size_t>(mine.blocks[block].group);
+    const size_t end = batch.owner.first_piece[group + 1];
+    for (size_t piece = batch.owner.first_piece[group]; piece < end; ++piece) {
+      const BagPooling::Piece place = pooling.gradient(batch, block, piece, de);
       gradients.push_back({place.pooled, place.scale});
     }
   }

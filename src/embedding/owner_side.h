@@ -23,11 +23,15 @@ class OwnerSide {
     void* offsets;
     int32_t* samples;  ///< of a piece's bags; null if not requested
   };
-  /// Reserves one buffer for each group, for `counts` ids and the offsets of `bags` bags. If
-  /// `narrow`, ids fit int32. `with_samples` marks the groups for which a device reads the sample
-  /// of each bag. Returns the number of ids. The caller sets the pieces.
-  size_t reserve_groups(View<const int64_t> counts, int64_t bags, size_t pieces_in_each,
-                        bool narrow, const std::vector<bool>& with_samples,
+  struct GroupSize {
+    int64_t ids = 0;
+    int64_t bags = 0;
+    int64_t pieces = 1;
+    bool with_samples = false;  ///< a device reads the sample of each bag
+  };
+  /// Reserves one buffer for each group. If `narrow`, ids fit int32. Returns the number of ids. The
+  /// caller sets the pieces.
+  size_t reserve_groups(View<const GroupSize> groups, bool narrow,
                         std::vector<GroupBuffer>& buffers);
   bool narrow() const { return narrow_ != nullptr; }
   /// The ids of each group on the host, where a cached tier replaces rows by slots.
@@ -37,14 +41,17 @@ class OwnerSide {
     bool narrow = false;  ///< int32 instead of int64
   };
   std::vector<HostIds> host_ids;
-  /// Sets piece `piece` to `bags` bags, whose ids and offsets are in a group's buffer. Offsets are
-  /// relative to `ids`.
+  /// Sets piece `piece` to `bags` bags of rank `source`, whose ids and offsets are in a group's
+  /// buffer. Offsets are relative to `ids`.
   template <class T>
-  void set_piece(size_t piece, const T* ids, const T* offsets, int64_t bags,
+  void set_piece(size_t piece, int source, const T* ids, const T* offsets, int64_t bags,
                  const int32_t* bag_samples = nullptr) {
     pieces[piece] = {ids_of(ids), ids_of(offsets), bags, int64_t{offsets[bags] - offsets[0]}};
+    sources[piece] = source;
     samples[piece] = staging_.on_device(bag_samples);
   }
+  /// Call it if `pieces` has one piece for each group, with the samples of all ranks.
+  void set_whole_groups();
 
   /// True if a device filters the ids of all ranks. Otherwise the host buckets them.
   bool filters_on_device() const { return staging_.packs() && !placed_on_host_; }
@@ -73,9 +80,16 @@ class OwnerSide {
   const IdStaging& staging() const { return staging_; }
 
   /// Group-major. Each group has one piece of all samples. If the layout is by_source, it has one
-  /// piece for each rank's samples.
+  /// piece for each rank's samples, in the order of ranks. A group that skips empty bags has none
+  /// for ranks whose bags are all empty.
   std::vector<IdGroup> pieces;
-  size_t pieces_per_group = 1;
+  std::vector<size_t> first_piece;  ///< [groups + 1]
+  std::vector<int> sources;         ///< the rank of each piece's samples, or kEveryRank
+  static constexpr int kEveryRank = -1;
+  View<const IdGroup> pieces_of(size_t first_group, size_t groups) const {
+    const size_t first = first_piece[first_group];
+    return {pieces.data() + first, first_piece[first_group + groups] - first};
+  }
   /// For each piece, [bags] the sample of each bag, relative to the piece's first sample. Null if
   /// bag i belongs to sample i.
   std::vector<const int32_t*> samples;

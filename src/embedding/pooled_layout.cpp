@@ -3,9 +3,15 @@
 namespace dlrm {
 
 PooledLayout::PooledLayout(const EmbeddingLayout& layout, int rank) : layout_(layout), rank_(rank) {
-  size_t blocks = 0;
-  for (const OwnerLayout& owner : layout.owners) blocks += owner.blocks.size();
-  requested_at_.resize(blocks);
+  first_block_.push_back(0);
+  for (const OwnerLayout& owner : layout.owners) {
+    for (const PooledBlock& block : owner.blocks) {
+      blocks_.push_back(
+          {block.skips_empty_bags ? block.group : -1, static_cast<int32_t>(block.width)});
+    }
+    first_block_.push_back(blocks_.size());
+  }
+  requested_at_.resize(blocks_.size());
   const size_t world = layout.owners.size();
   for (auto* of_ranks :
        {&owned_end_, &requested_end_, &exchange_.send_bytes, &exchange_.send_offsets,
@@ -21,20 +27,27 @@ void PooledLayout::set(const RoutedBatch& batch) {
 
 void PooledLayout::place_owned(const RoutedBatch& batch) {
   const OwnerLayout& mine = layout_.owner(rank_);
-  const size_t world = layout_.owners.size();
-  pieces_ = batch.owner.pieces_per_group;
-  owned_at_.resize(mine.blocks.size() * pieces_);
+  const OwnerSide& owner = batch.owner;
+  const auto world = static_cast<int64_t>(layout_.owners.size());
+  const size_t groups = mine.groups.size(), blocks = mine.blocks.size();
+  if (mine.by_source) {
+    bags_.assign(static_cast<size_t>(world) * groups, 0);
+    owned_at_.resize(static_cast<size_t>(world) * blocks);
+    for (size_t g = 0; g < groups; ++g) {
+      for (size_t i = owner.first_piece[g]; i < owner.first_piece[g + 1]; ++i) {
+        bags_[static_cast<size_t>(owner.sources[i]) * groups + g] =
+            static_cast<int32_t>(owner.pieces[i].bags);
+      }
+    }
+  }
+  const BlockSize* sizes = blocks_.data() + first_block_[static_cast<size_t>(rank_)];
   int64_t at = 0;
-  for (size_t p = 0; p < world; ++p) {
-    const Range samples =
-        part_of(batch.global_size, static_cast<int64_t>(p), static_cast<int64_t>(world));
-    const int64_t start = at;
-    at += samples.size() * mine.width;
-    for (size_t k = 0; p < pieces_ && k < mine.blocks.size(); ++k) {
-      const PooledBlock& block = mine.blocks[k];
-      owned_at_[k * pieces_ + p] = block.skips_empty_bags ? at : start + block.column;
-      if (!block.skips_empty_bags) continue;
-      at += batch.owner.pieces[static_cast<size_t>(block.group) * pieces_ + p].bags * block.width;
+  for (size_t p = 0; p < owned_end_.size(); ++p) {
+    at += part_of(batch.global_size, static_cast<int64_t>(p), world).size() * mine.width;
+    for (size_t k = 0; mine.by_source && k < blocks; ++k) {
+      if (sizes[k].group < 0) continue;
+      owned_at_[p * blocks + k] = at;
+      at += int64_t{bags_[p * groups + static_cast<size_t>(sizes[k].group)]} * sizes[k].width;
     }
     owned_end_[p] = at;
   }
@@ -42,16 +55,14 @@ void PooledLayout::place_owned(const RoutedBatch& batch) {
 
 void PooledLayout::place_requested(const RoutedBatch& batch) {
   int64_t at = 0;
-  size_t number = 0;
   for (size_t q = 0; q < layout_.owners.size(); ++q) {
     const OwnerLayout& owner = layout_.owners[q];
-    const int64_t start = at;
+    const ReturnedBags* returned = batch.requester.returned.data() + owner.first_group;
     at += batch.local.size() * owner.width;
-    for (const PooledBlock& block : owner.blocks) {
-      requested_at_[number++] = block.skips_empty_bags ? at : start + block.column;
-      if (!block.skips_empty_bags) continue;
-      const auto group = static_cast<size_t>(owner.first_group + block.group);
-      at += batch.requester.returned[group].count * block.width;
+    for (size_t k = first_block_[q]; owner.by_source && k < first_block_[q + 1]; ++k) {
+      if (blocks_[k].group < 0) continue;
+      requested_at_[k] = at;
+      at += returned[blocks_[k].group].count * blocks_[k].width;
     }
     requested_end_[q] = at;
   }
@@ -61,7 +72,7 @@ void PooledLayout::fill(const std::vector<int64_t>& ends, size_t element_bytes,
                         std::vector<int64_t>& sizes, std::vector<int64_t>& offsets) const {
   const auto bytes = static_cast<int64_t>(element_bytes);
   for (size_t i = 0; i < ends.size(); ++i) {
-    offsets[i] = (i == 0 ? 0 : ends[i - 1]) * bytes;
+    offsets[i] = start_of(ends, i) * bytes;
     sizes[i] = ends[i] * bytes - offsets[i];
   }
   sizes[static_cast<size_t>(rank_)] = 0;

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -21,13 +22,26 @@ class PooledLayout {
 
   int64_t owned_size() const { return owned_end_.back(); }
   int64_t requested_size() const { return requested_end_.back(); }
-  /// Position of a piece of my block `block` in the owned buffer.
-  int64_t owned_at(size_t block, size_t piece) const { return owned_at_[block * pieces_ + piece]; }
-  /// Position of block `number`, counted over all owners, in the requested buffer.
-  int64_t requested_at(size_t number) const { return requested_at_[number]; }
-  /// Position of my own block `number` in the owned buffer. Both buffers have the same order.
-  int64_t own_at(size_t number) const {
-    return requested_at_[number] - start_of(requested_end_) + start_of(owned_end_);
+  /// Position in the owned buffer of the vectors of my block `block` that rank `source` receives.
+  /// OwnerSide::kEveryRank: of the first rank; those of the others follow.
+  int64_t owned_at(size_t block, int source) const {
+    const PooledBlock& place = layout_.owner(rank_).blocks[block];
+    const auto p = static_cast<size_t>(std::max(source, 0));
+    if (!place.skips_empty_bags) return start_of(owned_end_, p) + place.column;
+    return owned_at_[p * layout_.owner(rank_).blocks.size() + block];
+  }
+  /// Position in the requested buffer of block `block` of rank `owner`. Its number, counted over
+  /// all owners, is `number`.
+  int64_t requested_at(const PooledBlock& block, int owner, size_t number) const {
+    return block.skips_empty_bags
+               ? requested_at_[number]
+               : start_of(requested_end_, static_cast<size_t>(owner)) + block.column;
+  }
+  /// Position of my own block in the owned buffer. Both buffers have the same order.
+  int64_t own_at(const PooledBlock& block, size_t number) const {
+    const auto self = static_cast<size_t>(rank_);
+    return requested_at(block, rank_, number) - start_of(requested_end_, self) +
+           start_of(owned_end_, self);
   }
 
   /// The exchange from owners to requesters, in elements of `element_bytes`. A rank's own vectors
@@ -37,19 +51,27 @@ class PooledLayout {
   const ExchangeLayout& backward(size_t element_bytes);
 
  private:
+  /// A block as far as its size is concerned. Layouts have very many.
+  struct BlockSize {
+    int32_t group;  ///< of its owner, or -1 if every bag is returned
+    int32_t width;
+  };
+
   void place_owned(const RoutedBatch& batch);
   void place_requested(const RoutedBatch& batch);
   void fill(const std::vector<int64_t>& ends, size_t element_bytes, std::vector<int64_t>& sizes,
             std::vector<int64_t>& offsets) const;
-  /// The start of this rank's part.
-  int64_t start_of(const std::vector<int64_t>& ends) const {
-    return rank_ == 0 ? 0 : ends[static_cast<size_t>(rank_) - 1];
+  /// The start of a rank's part.
+  static int64_t start_of(const std::vector<int64_t>& ends, size_t rank) {
+    return rank == 0 ? 0 : ends[rank - 1];
   }
 
   const EmbeddingLayout& layout_;
   const int rank_;
-  size_t pieces_ = 1;
-  std::vector<int64_t> owned_at_;                   ///< by block, then piece
+  std::vector<BlockSize> blocks_;                   ///< of all owners
+  std::vector<size_t> first_block_;                 ///< [owners + 1] into blocks_
+  std::vector<int32_t> bags_;                       ///< of my groups, source-major
+  std::vector<int64_t> owned_at_;                   ///< of my blocks, source-major
   std::vector<int64_t> requested_at_;               ///< by number of the block
   std::vector<int64_t> owned_end_, requested_end_;  ///< the end of each rank's part
   ExchangeLayout exchange_;

@@ -27,7 +27,7 @@ void copy_offsets(const int64_t* offsets, int64_t bags, T* to) {
 }  // namespace
 
 void RequesterSide::begin(const EmbeddingLayout& layout, const LocalBags& bags,
-                          const std::vector<BagScan>& scans, Keep keep, size_t returned_groups,
+                          const std::vector<BagScan>& scans, Keep keep, size_t returned_bags,
                           int threads, std::vector<IdDestination>& destinations) {
   const auto b = static_cast<size_t>(bags.local.size());
   features_.clear();
@@ -42,22 +42,25 @@ void RequesterSide::begin(const EmbeddingLayout& layout, const LocalBags& bags,
   const bool narrow = staging_.packs() && ids_fit_int32(layout, ids);
   const size_t offsets = (narrow ? uneven : features_.size()) * (b + 1);
   const size_t integers = ids + offsets;
+  const size_t scaled_bags = means > 0 ? returned_bags : 0;
   staging_.begin(StagingBuffer::bytes_of<float>(means * b) +
                      (narrow ? StagingBuffer::bytes_of<int32_t>(integers)
                              : StagingBuffer::bytes_of<int64_t>(integers)) +
-                     returned_groups *
-                         (StagingBuffer::bytes_of<int32_t>(b) + StagingBuffer::bytes_of<float>(b)),
+                     StagingBuffer::bytes_of<int32_t>(returned_bags) +
+                     StagingBuffer::bytes_of<float>(scaled_bags),
                  narrow ? ids + features_.size() * (b + 1) : 0);
   set_scales(layout, bags, staging_.take<float>(means * b));
   kept.assign(layout.features.size(), {});
   narrow ? place<int32_t>(bags, scans, ids, offsets, threads, destinations)
          : place<int64_t>(bags, scans, ids, offsets, threads, destinations);
-  returned.assign(returned_groups > 0 ? static_cast<size_t>(layout.groups) : 0, {});
-  returned_samples_.resize(returned_groups);
-  returned_scales_.resize(returned_groups);
-  for (size_t i = 0; i < returned_groups; ++i) {
-    returned_samples_[i] = staging_.take<int32_t>(b);
-    returned_scales_[i] = staging_.take<float>(b);
+  returned.assign(static_cast<size_t>(layout.groups), {});
+  host_returned_samples_ = staging_.take<int32_t>(returned_bags);
+  host_returned_scales_ = staging_.take<float>(scaled_bags);
+  returned_samples = staging_.on_device(host_returned_samples_);
+  returned_scales = staging_.on_device(host_returned_scales_);
+  alone.resize(layout.features.size());
+  for (size_t f = 0; f < alone.size(); ++f) {
+    alone[f] = scans[f].length == 1 && layout.features[f].hotness == 1;
   }
 }
 
@@ -118,17 +121,16 @@ void RequesterSide::place(const LocalBags& bags, const std::vector<BagScan>& sca
   }
 }
 
-void RequesterSide::add_returned(size_t i, size_t number, size_t feature,
-                                 View<const int32_t> samples_of_ids, bool alone) {
-  int32_t* samples = returned_samples_[i];
+void RequesterSide::add_returned(size_t number, size_t feature, size_t first,
+                                 View<const int32_t> samples_of_ids) {
+  int32_t* samples = host_returned_samples_ + first;
   const int64_t count =
       std::unique_copy(samples_of_ids.begin(), samples_of_ids.end(), samples) - samples;
-  returned[number] = {count, staging_.on_device(samples), nullptr, alone};
+  returned[number] = {static_cast<int64_t>(first), count};
   const float* scale = host_scales_[feature];
   if (!scale) return;
-  float* scales_here = returned_scales_[i];
+  float* scales_here = host_returned_scales_ + first;
   for (int64_t k = 0; k < count; ++k) scales_here[k] = scale[samples[k]];
-  returned[number].scale = staging_.on_device(scales_here);
 }
 
 }  // namespace dlrm

@@ -8,14 +8,12 @@
 
 namespace dlrm {
 
-/// The local samples whose bags are not empty on one slice. The slice's owner returns vectors for
+/// The local samples whose bags are not empty on one slice: `count` entries of
+/// RequesterSide::returned_samples, from entry `first` on. The slice's owner returns vectors for
 /// these samples only.
 struct ReturnedBags {
+  int64_t first = 0;
   int64_t count = 0;
-  const int32_t* samples = nullptr;  ///< [count] ascending, from 0 for the first local sample
-  const float* scale = nullptr;      ///< [count] 1/length of each whole bag; null for sums
-  /// Every local bag has one id, so no other slice returns vectors for these samples.
-  bool alone = false;
 };
 
 /// A batch's data on the rank of its samples: the bags of features whose tables are whole on that
@@ -27,15 +25,15 @@ class RequesterSide {
   /// The features whose bags are looked up on this rank: those of replicated tables, or all.
   enum class Keep : uint8_t { kReplicated, kAll };
   /// Prepares the batch. For the features in `keep`, stages offsets, and points `destinations` to
-  /// staging memory for ids. Computes scales from bag lengths. Reserves memory for
-  /// `returned_groups` calls of add_returned().
+  /// staging memory for ids. Computes scales from bag lengths. Reserves memory for `returned_bags`
+  /// bags of add_returned(), in all calls.
   void begin(const EmbeddingLayout& layout, const LocalBags& bags,
-             const std::vector<BagScan>& scans, Keep keep, size_t returned_groups, int threads,
+             const std::vector<BagScan>& scans, Keep keep, size_t returned_bags, int threads,
              std::vector<IdDestination>& destinations);
   /// Sets the returned bags of group `number` of feature `feature` from the sample of each id, in
-  /// ascending order. Call i of add_returned() passes `i`.
-  void add_returned(size_t i, size_t number, size_t feature, View<const int32_t> samples_of_ids,
-                    bool alone);
+  /// ascending order. They become entries `first` and following.
+  void add_returned(size_t number, size_t feature, size_t first,
+                    View<const int32_t> samples_of_ids);
 
   IdStaging& staging() { return staging_; }
   const IdStaging& staging() const { return staging_; }
@@ -43,6 +41,10 @@ class RequesterSide {
   std::vector<IdGroup> kept;           ///< by feature; empty for features that are not kept
   std::vector<const float*> scales;    ///< by feature: [b] 1/length of each bag; null for sums
   std::vector<ReturnedBags> returned;  ///< by number of the group; empty if all bags are returned
+  const int32_t* returned_samples = nullptr;  ///< ascending in each group, from 0
+  const float* returned_scales = nullptr;  ///< 1/length of each whole bag, if its feature is a mean
+  /// By feature: every local bag has one id, so only one slice returns a vector for a sample.
+  std::vector<char> alone;
 
  private:
   /// A kept feature and its staged offsets. Offsets are null if the device computes them, because
@@ -58,9 +60,9 @@ class RequesterSide {
 
   IdStaging staging_;
   std::vector<Kept> features_;
-  std::vector<const float*> host_scales_;   ///< like scales, on the host
-  std::vector<int32_t*> returned_samples_;  ///< by call of add_returned(), on the host
-  std::vector<float*> returned_scales_;     ///< by call of add_returned(), on the host
+  std::vector<const float*> host_scales_;  ///< like scales, on the host
+  int32_t* host_returned_samples_ = nullptr;
+  float* host_returned_scales_ = nullptr;
 };
 
 }  // namespace dlrm

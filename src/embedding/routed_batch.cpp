@@ -8,7 +8,7 @@ void RoutedBatch::append_key(std::vector<uint64_t>& key) const {
   count(global_size);
   count(local.begin);
   count(local.end);
-  count(static_cast<int64_t>(owner.pieces_per_group));
+  count(static_cast<int64_t>(owner.pieces.size()));
   for (const IdStaging* staging : {&owner.staging(), &requester.staging()}) {
     for (const PackedList& packed : staging->packed()) {
       address(packed.from);
@@ -31,17 +31,20 @@ void RoutedBatch::append_key(std::vector<uint64_t>& key) const {
       count(group.capacity);
     }
   }
+  for (const size_t first : owner.first_piece) count(static_cast<int64_t>(first));
+  for (const int source : owner.sources) count(source);
   for (const int32_t* samples : owner.samples) address(samples);
   for (const OwnerSide::RowOrders& order : owner.orders) {
     address(order.device_by_row);
     address(order.device_by_slot);
   }
   for (const ReturnedBags& bags : requester.returned) {
-    address(bags.samples);
-    address(bags.scale);
+    count(bags.first);
     count(bags.count);
-    count(bags.alone);
   }
+  address(requester.returned_samples);
+  address(requester.returned_scales);
+  for (const char alone : requester.alone) count(alone);
   for (const float* scale : requester.scales) address(scale);
 }
 

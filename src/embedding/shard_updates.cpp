@@ -36,7 +36,7 @@ void ShardUpdates::start_square_sums(const RoutedBatch& batch, MatrixView<float>
     const OwnedShard& shard = tables_.shards()[s];
     if (!shard.columns_cut) continue;
     gradients_.clear();
-    list_gradients(shard, batch, pooling_, de, gradients_);
+    list_gradients(shard, tables_.mine(), batch, pooling_, de, gradients_);
     ops_.embedding_bag_backward(segments_[static_cast<size_t>(shard.slice)], gradients_,
                                 square_sums_->gradients(s));
   }
@@ -49,7 +49,7 @@ void ShardUpdates::update(const OptimizerStep& step, const RoutedBatch& batch,
   gradients_.clear();
   for (const OwnedShard& shard : tables_.shards()) {
     if (square_sums_ && shard.columns_cut) continue;
-    list_gradients(shard, batch, pooling_, de, gradients_);
+    list_gradients(shard, tables_.mine(), batch, pooling_, de, gradients_);
     updates_.push_back(update_of(shard, batch));
   }
   const BagGradient* next = gradients_.data();
@@ -84,9 +84,8 @@ ShardUpdate ShardUpdates::update_of(const OwnedShard& shard, const RoutedBatch& 
 }
 
 View<const IdGroup> ShardUpdates::groups_of(const Slice& slice, const RoutedBatch& batch) const {
-  const size_t pieces = batch.owner.pieces_per_group;
-  return {batch.owner.pieces.data() + static_cast<size_t>(slice.first_group) * pieces,
-          static_cast<size_t>(tables_.layout().features_of(slice.table)) * pieces};
+  return batch.owner.pieces_of(static_cast<size_t>(slice.first_group),
+                               static_cast<size_t>(tables_.layout().features_of(slice.table)));
 }
 
 }  // namespace dlrm

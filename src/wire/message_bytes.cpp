@@ -1,7 +1,5 @@
 #include "dlrm/wire/message_bytes.h"
 
-#include <bit>
-
 #include "dlrm/core/partition.h"
 
 namespace dlrm {
@@ -12,11 +10,6 @@ int64_t padded(int64_t bytes) { return (bytes + 7) / 8 * 8; }
 }  // namespace
 
 int64_t wire_id_bytes(int64_t largest_rows) { return largest_rows > int64_t{1} << 31 ? 8 : 4; }
-
-int64_t group_header_bytes(int64_t number) {
-  // Two bits say how the lengths are given, and each byte holds seven bits.
-  return (std::bit_width(static_cast<uint64_t>(number) << 2 | 3) + 6) / 7;
-}
 
 int64_t id_message_bytes(int64_t head_bytes, int64_t length_lists, int64_t samples, int64_t ids,
                          int64_t id_bytes) {

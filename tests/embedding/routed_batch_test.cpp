@@ -18,7 +18,12 @@ struct FilledBatch {
     batch.owner.pieces = {{ids, offsets, 4, 8}};
     batch.owner.samples = {lengths};
     batch.requester.kept = {{ids, offsets, 4, 8}};
-    batch.requester.returned = {{3, lengths, scales, false}};
+    batch.owner.first_piece = {0, 1};
+    batch.owner.sources = {0};
+    batch.requester.returned = {{2, 3}};
+    batch.requester.returned_samples = lengths;
+    batch.requester.returned_scales = scales;
+    batch.requester.alone = {0};
     batch.requester.scales = {scales};
   }
 
@@ -40,7 +45,8 @@ TEST(RoutedBatch, EverySizeAndAddressIsPartOfItsKey) {
       [](FilledBatch& f) { ++f.batch.global_size; },
       [](FilledBatch& f) { --f.batch.local.begin; },
       [](FilledBatch& f) { ++f.batch.local.end; },
-      [](FilledBatch& f) { ++f.batch.owner.pieces_per_group; },
+      [](FilledBatch& f) { ++f.batch.owner.first_piece[1]; },
+      [](FilledBatch& f) { ++f.batch.owner.sources[0]; },
       [](FilledBatch& f) { f.batch.owner.parts[0].ids = f.ids + 1; },
       [](FilledBatch& f) { f.batch.owner.parts[0].lengths = f.lengths + 1; },
       [](FilledBatch& f) { ++f.batch.owner.parts[0].bags; },
@@ -53,9 +59,10 @@ TEST(RoutedBatch, EverySizeAndAddressIsPartOfItsKey) {
       [](FilledBatch& f) { f.batch.requester.kept[0].ids = f.ids + 1; },
       [](FilledBatch& f) { ++f.batch.requester.kept[0].capacity; },
       [](FilledBatch& f) { ++f.batch.requester.returned[0].count; },
-      [](FilledBatch& f) { f.batch.requester.returned[0].samples = f.lengths + 1; },
-      [](FilledBatch& f) { f.batch.requester.returned[0].scale = f.scales + 1; },
-      [](FilledBatch& f) { f.batch.requester.returned[0].alone = true; },
+      [](FilledBatch& f) { ++f.batch.requester.returned[0].first; },
+      [](FilledBatch& f) { f.batch.requester.returned_samples = f.lengths + 1; },
+      [](FilledBatch& f) { f.batch.requester.returned_scales = f.scales + 1; },
+      [](FilledBatch& f) { f.batch.requester.alone[0] = 1; },
       [](FilledBatch& f) { f.batch.requester.scales[0] = f.scales + 1; }};
   std::set<std::vector<uint64_t>> keys{FilledBatch().key()};
   for (size_t i = 0; i < changes.size(); ++i) {

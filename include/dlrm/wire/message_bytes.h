@@ -1,4 +1,5 @@
 #pragma once
+#include <bit>
 #include <cstdint>
 
 /// Sizes of the messages between ranks. The code that writes a message and the plan that estimates
@@ -20,7 +21,10 @@ enum class BagLengths : uint8_t {
 
 /// Bytes of a group's header: 1 to 5. `number` is the length of every bag with kEqual, otherwise
 /// the number of ids.
-int64_t group_header_bytes(int64_t number);
+inline int64_t group_header_bytes(int64_t number) {
+  // Two bits say how the lengths are given, and each byte holds seven bits.
+  return (std::bit_width(static_cast<uint64_t>(number) << 2 | 3) + 6) / 7;
+}
 
 /// A rank's message of bags to an owner: the headers and codes of all groups, 4 bytes per sample
 /// for each group whose lengths are listed, and the ids. Each of the three is padded to 8 bytes. 0

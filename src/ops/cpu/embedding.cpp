@@ -219,20 +219,24 @@ void CpuOps::run(const UpdateShards& o) {
 
 void CpuOps::update_share(const OptimizerStep& step, Range share, float* scratch,
                           const std::function<void()>* progress) {
-  int64_t passed = 0;
+  int64_t passed = 0, since_progress = 0;
   auto turn =
       in_turn<TableRuns>([&](const TableRuns& t, int64_t i0,
                              int64_t i1) { kernels_.fetch_runs(step, *t.table, t.runs, i0, i1); },
                          [&](const TableRuns& t, int64_t i0, int64_t i1) {
                            kernels_.update_runs(step, *t.table, t.runs, i0, i1, scratch);
-                           if (progress) (*progress)();
                          });
   for (const TableRuns& t : together_) {
     const auto before = [&](int64_t i) { return passed + work_before(t.runs, i); };
     const int64_t i0 = first_at(t.count, share.begin, before);
     const int64_t i1 = first_at(t.count, share.end, before);
     if (i0 < i1) turn.add(t, i0, i1, before(i1) - before(i0));
-    passed += work_before(t.runs, t.count);
+    const int64_t work = work_before(t.runs, t.count);
+    passed += work;
+    since_progress += work;
+    if (!progress || since_progress < kGrain) continue;
+    (*progress)();
+    since_progress = 0;
   }
   turn.finish();
 }

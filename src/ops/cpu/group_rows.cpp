@@ -273,7 +273,7 @@ void CpuOps::run(const GroupShardRows& o) {
   const auto& [shards, progress] = o;
   // With many shards, each is sorted by one thread. There are no barriers, and the data stays in
   // that thread's cache.
-  if (threads_ == 1 || shards.size() < 2 * static_cast<size_t>(threads_)) {
+  if (shards.size() < 2 * static_cast<size_t>(threads_)) {
     Ops::run(o);
     return;
   }
@@ -291,10 +291,15 @@ void CpuOps::run(const GroupShardRows& o) {
   counters_.reserve(static_cast<size_t>(counters * parts));
   std::atomic<size_t> next{0};
   parallel(parts, [&](int part) {
+    int64_t since_progress = 0;
     for (size_t i = next++; i < shards.size(); i = next++) {
-      sort_rows(Ids(shards[i].groups, shards[i].table.rows), 1,
-                entries_.data() + bytes * static_cast<size_t>(part),
+      const Ids ids(shards[i].groups, shards[i].table.rows);
+      sort_rows(ids, 1, entries_.data() + bytes * static_cast<size_t>(part),
                 counters_.data() + counters * part, shards[i].runs);
+      since_progress += ids.count;
+      if (parts > 1 || since_progress < kGrain) continue;
+      progress();
+      since_progress = 0;
     }
   });
   progress();
