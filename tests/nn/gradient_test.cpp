@@ -14,20 +14,20 @@ namespace {
 class Network {
  public:
   Network(const InteractionConfig& interaction, InteractionInputs in, int64_t batch,
-          Activation act = Activation::kRelu)
+          Activation act = Activation::kRelu, const std::vector<int64_t>& hidden = {})
       : batch_(batch),
         parameters_(context_, *ops_, OptimizerRule::kSgd, DType::kFloat32, DType::kFloat32),
-        bottom_(context_, *ops_, parameters_, "/mlp/bottom", in.dense, bottom_layers(in), act, act,
-                DType::kFloat32, batch),
+        bottom_(context_, *ops_, parameters_, "/mlp/bottom", in.dense, bottom_layers(in, hidden),
+                act, act, DType::kFloat32, batch),
         x_(random(batch * in.dense)),
         e_(random(batch * in.embeddings)),
         de_(static_cast<size_t>(batch * in.embeddings)),
         dx_(static_cast<size_t>(batch * in.dense)) {
     interaction_ =
         make_interaction(interaction, {context_, *ops_, parameters_, DType::kFloat32, batch, in});
-    top_ = std::make_unique<Mlp>(context_, *ops_, parameters_, "/mlp/top", interaction_->width(),
-                                 std::vector<int64_t>{6, 1}, act, Activation::kNone,
-                                 DType::kFloat32, batch);
+    top_ =
+        std::make_unique<Mlp>(context_, *ops_, parameters_, "/mlp/top", interaction_->width(),
+                              layers(6, hidden, 1), act, Activation::kNone, DType::kFloat32, batch);
     parameters_.allocate();
     parameters_.initialise(3, 0);
     weights_ = random(batch);
@@ -79,9 +79,15 @@ class Network {
   }
 
  private:
-  static std::vector<int64_t> bottom_layers(const InteractionInputs& in) {
+  static std::vector<int64_t> layers(int64_t first, std::vector<int64_t> hidden, int64_t last) {
+    hidden.insert(hidden.begin(), first);
+    hidden.push_back(last);
+    return hidden;
+  }
+  static std::vector<int64_t> bottom_layers(const InteractionInputs& in,
+                                            const std::vector<int64_t>& hidden) {
     if (in.dense == 0) return {};
-    return {5, in.dense};
+    return layers(5, hidden, in.dense);
   }
   std::vector<float> random(int64_t n) {
     std::uniform_real_distribution<float> draw(0.2f, 1.0f);
@@ -187,6 +193,13 @@ TEST(Mlp, GradientsOfSmoothActivationsMatchFiniteDifferences) {
   for (const Activation act :
        {Activation::kGelu, Activation::kSilu, Activation::kSigmoid, Activation::kTanh}) {
     Network(DotConfig(), kEqualWidths, 3, act).expect_gradients();
+  }
+}
+
+TEST(Mlp, GradientsOfManyLayersMatchFiniteDifferences) {
+  for (const std::vector<int64_t>& hidden :
+       {std::vector<int64_t>{4}, std::vector<int64_t>{7, 3}, std::vector<int64_t>{3, 8, 4, 6}}) {
+    Network(DotConfig(), kEqualWidths, 3, Activation::kTanh, hidden).expect_gradients();
   }
 }
 
