@@ -41,6 +41,18 @@ py::tuple arrays_of(const Batch& batch) {
                         copied(batch.offsets));
 }
 
+/// Shares the memory of a dict of arrays by name.
+std::vector<NamedTensor> tensors_of(const py::dict& arrays) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, array] : arrays) {
+    auto floats = py::cast<Floats>(array);
+    tensors.push_back({"/" + py::cast<std::string>(name),
+                       {floats.shape(), floats.shape() + floats.ndim()},
+                       floats.mutable_data()});
+  }
+  return tensors;
+}
+
 /// Calls `work` without Python's lock, which other threads may take meanwhile.
 template <class Work>
 auto unlocked(Work work) {
@@ -99,8 +111,17 @@ void define_tables(py::module_& m) {
            [](const py::object& self) { return shared(self.cast<Tables&>().gradient(), self); })
       .def("update", &Tables::update, py::call_guard<py::gil_scoped_release>())
       .def("drop", &Tables::drop, py::call_guard<py::gil_scoped_release>())
-      .def("save", &Tables::save, py::call_guard<py::gil_scoped_release>())
-      .def("load", &Tables::load, py::call_guard<py::gil_scoped_release>())
+      .def("save",
+           [](Tables& tables, const std::string& directory, const py::dict& arrays, int keep) {
+             const std::vector<NamedTensor> tensors = tensors_of(arrays);
+             unlocked([&] { tables.save(directory, tensors, keep); });
+           })
+      .def("load",
+           [](Tables& tables, const std::string& directory, const py::dict& arrays,
+              bool weights_only) {
+             const std::vector<NamedTensor> tensors = tensors_of(arrays);
+             unlocked([&] { tables.load(directory, tensors, weights_only); });
+           })
       .def_property_readonly("share", &Tables::share)
       .def_property_readonly("step", &Tables::step)
       .def_property_readonly("width", &Tables::width)

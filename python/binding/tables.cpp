@@ -1,5 +1,6 @@
 #include "tables.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -21,6 +22,24 @@ EmbeddingOptions options_for(const RunConfig& config, int64_t most_samples) {
   options.routing.depth = 0;  // forward() routes one batch, and waits for it
   options.max_global_batch = most_samples;
   return options;
+}
+
+TensorShard piece_of(const NamedTensor& tensor, bool saves) {
+  TensorShard piece;
+  piece.path = tensor.path;
+  piece.shape = tensor.shape;
+  piece.rows = {0, tensor.shape[0]};
+  piece.columns = {0, tensor.shape.size() > 1 ? tensor.shape[1] : 1};
+  piece.saves = saves;
+  float* const data = tensor.data;
+  const int64_t columns = piece.columns.size();
+  piece.read = [=](int64_t first, int64_t count, float* out) {
+    std::copy_n(data + first * columns, count * columns, out);
+  };
+  piece.write = [=](int64_t first, int64_t count, const float* in) {
+    std::copy_n(in, count * columns, data + first * columns);
+  };
+  return piece;
 }
 
 }  // namespace
@@ -119,16 +138,24 @@ std::vector<std::string> Tables::features() const {
   return names;
 }
 
-void Tables::save(const std::string& directory, int keep) {
+void Tables::save(const std::string& directory, const std::vector<NamedTensor>& tensors, int keep) {
+  std::vector<TensorShard> pieces = tables_->shards();
+  for (const NamedTensor& tensor : tensors) {
+    pieces.push_back(piece_of(tensor, session_->rank() == 0));
+  }
   check_checkpoint_folder(session_->comm(), directory);
-  save_checkpoint(session_->comm(), session_->log(), directory, keep, state_, tables_->shards());
+  save_checkpoint(session_->comm(), session_->log(), directory, keep, state_, pieces);
 }
 
-void Tables::load(const std::string& directory, bool weights_only) {
+void Tables::load(const std::string& directory, const std::vector<NamedTensor>& tensors,
+                  bool weights_only) {
   drop();
   const auto found = find_checkpoint(session_->comm(), directory);
   if (!found) throw usage_error("{}: no checkpoint (step_*) there", directory);
   const CheckpointState saved = open_checkpoint(session_->comm(), *found, true);
+  std::vector<TensorShard> own;
+  for (const NamedTensor& tensor : tensors) own.push_back(piece_of(tensor, false));
+  load_pieces(session_->comm(), *found, own, false);
   load_pieces(session_->comm(), *found, tables_->shards(), weights_only);
   if (weights_only) return;
   state_.step = saved.step;

@@ -7,6 +7,13 @@
 
 namespace dlrm {
 
+/// A tensor of the program, equal on all ranks, in its memory.
+struct NamedTensor {
+  std::string path;            ///< in checkpoints: "/mlp/top/0/weight"; not below /tables
+  std::vector<int64_t> shape;  ///< one or two dimensions
+  float* data = nullptr;       ///< row-major
+};
+
 /// Sharded tables for a program that knows only its own samples of a batch. The constructor,
 /// forward(), update(), save() and load() are collective. If bags, options or files are bad on one
 /// rank, they throw that rank's error on all of them.
@@ -40,10 +47,12 @@ class Tables {
   double learning_rate() const { return config_.train.sparse_optimizer.lr; }
   std::string plan() const { return to_json(tables_->plan(), config_.model); }
 
-  void save(const std::string& directory, int keep);
-  /// Reads the newest good checkpoint in `directory`, or the one that it names. With `weights_only`
-  /// optimizer state and the number of steps are not read.
-  void load(const std::string& directory, bool weights_only);
+  /// Saves the tables, and rank 0's `tensors`.
+  void save(const std::string& directory, const std::vector<NamedTensor>& tensors, int keep);
+  /// Reads the newest good checkpoint in `directory`, or the one that it names, and fills
+  /// `tensors`. With `weights_only` optimizer state of tables and the number of steps are not read.
+  void load(const std::string& directory, const std::vector<NamedTensor>& tensors,
+            bool weights_only);
 
  private:
   Range my_part(int64_t mine, int64_t& global_size) const;

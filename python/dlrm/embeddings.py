@@ -101,14 +101,16 @@ class ShardedEmbeddings(torch.nn.Module):
         """The plan as JSON."""
         return self._tables.plan
 
-    def save(self, directory, keep=2):
-        """Saves rows and optimizer state as directory/step_<9 digits>, and keeps the newest `keep`."""
-        self._tables.save(str(directory), keep)
+    def save(self, directory, tensors=None, keep=2):
+        """Saves rows and optimizer state as directory/step_<9 digits>, and keeps the newest `keep`. `tensors` is a
+        dict of further float32 tensors, equal on all ranks, by their names in the file: mlp/top/0/weight."""
+        self._tables.save(str(directory), _arrays(tensors), keep)
 
-    def load(self, directory, weights_only=False):
+    def load(self, directory, tensors=None, weights_only=False):
         """Reads the newest good checkpoint of `directory`, saved by any number of ranks, by this class or by
-        dlrm-train. With weights_only, neither optimizer state nor the number of steps."""
-        self._tables.load(str(directory), weights_only)
+        dlrm-train, and fills `tensors`. With weights_only, neither optimizer state of tables nor the number of
+        steps."""
+        self._tables.load(str(directory), _arrays(tensors), weights_only)
 
     def extra_repr(self):
         return f"features={self.features}, width={self.width}"
@@ -138,6 +140,20 @@ def _checked(name, tensor):
     if tensor.dtype not in (torch.int64, torch.int32) or tensor.dim() != 1:
         raise ValueError(f"{name} are {tensor.dtype} of shape {list(tensor.shape)}; needs int64 of one dimension")
     return tensor.to(torch.int64).contiguous()
+
+
+def _arrays(tensors):
+    """Arrays in the memory of the tensors."""
+    arrays = {}
+    for name, tensor in (tensors or {}).items():
+        tensor = tensor.detach()
+        if tensor.dtype != torch.float32 or not tensor.is_contiguous() or tensor.dim() not in (1, 2):
+            raise ValueError(f"{name} is {tensor.dtype} of shape {list(tensor.shape)}; needs contiguous float32 of one "
+                             "or two dimensions")
+        if name.startswith(("/", "tables/")):
+            raise ValueError(f"{name}: names begin neither with / nor with tables/")
+        arrays[name] = tensor.numpy()
+    return arrays
 
 
 def _joined(ids, offsets):

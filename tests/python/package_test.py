@@ -190,6 +190,11 @@ class Example(OfRanks):
         with open(os.path.join(self.folder, "runs/own_pytorch_model/metrics.jsonl")) as f:
             expected = [line["loss"] for line in map(yaml.safe_load, f) if "loss" in line]
         self.assertEqual(len(expected), 47)
+        self.case(2, "whole_model", EXAMPLE, config, "ckpt", "from_pytorch")
+        program("dlrm-train", config, "--init-from", "from_pytorch", "--set", "train.steps=1",
+                "--set", "checkpoint.directory=none", "--set", "output.directory=runs/second")
+        with open(os.path.join(self.folder, "runs/second/metrics.jsonl")) as f:
+            self.assertAlmostEqual(yaml.safe_load(f.readline())["loss"], expected[0], delta=1e-6)
         for ranks, script in [(0, "plain.py"), (0, "train.py"), (1, "train.py"), (4, "train.py")]:
             done = run(ranks, os.path.join(EXAMPLE, script), config, "ckpt", folder=self.folder)
             losses = [float(line.split()[-1]) for line in done.stdout.splitlines()]

@@ -43,14 +43,39 @@ def train(plan, folder, first, last):
     """Trains steps [first, last) from the checkpoint in `folder`, if there is one, and saves there."""
     first, last = int(first), int(last)
     tables = make(plan)
+    own = {"dense/line": torch.arange(3.0) - last, "dense/0/weight": torch.full((2, 5), float(last))}
     if first > 0:
-        tables.load(folder)
+        read = {name: torch.empty_like(tensor) for name, tensor in own.items()}
+        tables.load(folder, read)
+        assert all(torch.equal(read[name], tensor + s * (last - first)) for (name, tensor), s in zip(own.items(), (1, -1)))
+        expect(dlrm.Error, "dense/line", lambda: make(plan).load(folder, {"dense/line": torch.zeros(4)}))
+        expect(dlrm.Error, "dense/none", lambda: make(plan).load(folder, {"dense/none": torch.zeros(4)}))
+        expect(ValueError, "contiguous", lambda: tables.load(folder, {"dense/line": torch.zeros(6)[::2]}))
+        expect(ValueError, "tables/", lambda: tables.load(folder, {"tables/one/weight": torch.zeros(1, 1)}))
+        weights = make("auto")
+        weights.load(folder, weights_only=True)
+        assert weights.step == 0
     else:
         tables.save(folder)
     assert tables.step == first and tables.width == bags.WIDTH and tables.features == list(bags.TABLES)
     save_pooled("pooled", [train_step(tables, step) for step in range(first, last)])
     assert tables.step == last
-    tables.save(folder, keep=9)
+    tables.save(folder, own, keep=9)
+
+
+def whole_model(example, config, initial, folder):
+    """Saves a whole model under the names of dlrm-train."""
+    sys.path.insert(0, example)
+    import dlrm_model
+    import yaml
+    with open(config) as f:
+        config = yaml.safe_load(f)
+    embeddings = dlrm.ShardedEmbeddings(config["model"]["tables"], config["train"]["sparse_optimizer"],
+                                        batch_size=64, dim=config["model"]["embedding_dim"])
+    model = dlrm_model.DLRM(embeddings, config["model"])
+    model.load(initial)
+    embeddings.save(folder, {f"mlp/{part}/{i // 2}/{name}": tensor for part in ("bottom", "top")
+                             for i, layer in enumerate(getattr(model, part)) for name, tensor in layer.named_parameters()})
 
 
 def errors():
