@@ -106,6 +106,16 @@ TEST_F(Predicting, SlicesAreThoseOfAnyNumberOfRanks) {
   EXPECT_EQ(samples, one["samples"]);
 }
 
+TEST_F(Predicting, WithoutTestDataNothingIsEvaluated) {
+  for (const auto& [options, error] :
+       {std::pair{"--eval-only", "--eval-only: data.test names no file to evaluate on"},
+        std::pair{"--predict p.csv", "--predict: data.test names no file to evaluate on"}}) {
+    const Outcome outcome = train(2, std::string(options) + " --set data.test=");
+    EXPECT_EQ(outcome.code, 2) << outcome.errors;
+    EXPECT_EQ(error_line(outcome), std::string("error: ") + error);
+  }
+}
+
 TEST_F(Predicting, BadNamesAreUsageErrors) {
   const Outcome outcome = predict(2, "p.txt");
   EXPECT_EQ(outcome.code, 2);

@@ -115,6 +115,18 @@ TEST(Execution, OnACpuPlansWithTheMachinesMemory) {
   EXPECT_FALSE(options.gpu);
 }
 
+TEST(Execution, ComparesOperationsWithTheReferenceOnRequest) {
+  const auto comm = make_self_comm();
+  RunConfig config;
+  config.device = DeviceKind::kCpu;
+  Execution execution(*comm, config, share_of_three());
+  const std::string name = execution.make_ops(2, false)->name();
+  const std::unique_ptr<Ops> checked = execution.make_ops(2, true);
+  EXPECT_EQ(name.find("checked"), std::string::npos) << name;
+  EXPECT_EQ(checked->name(), "checked " + name);
+  EXPECT_EQ(checked->threads(), 2);
+}
+
 #if defined(DLRM_SIMT)
 RunConfig on_gpu(CommKind comm) {
   RunConfig config;
