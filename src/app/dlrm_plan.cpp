@@ -8,6 +8,7 @@
 
 #include "dlrm/config/run_config.h"
 #include "dlrm/core/error.h"
+#include "dlrm/plan/batch_size.h"
 #include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
 
@@ -69,10 +70,12 @@ void run(const Arguments& arguments) {
   }
   const dlrm::PlanOptions options{arguments.device_memory * kGiB, ranks_per_node,
                                   arguments.host_memory * kGiB};
+  std::string said;
+  given = dlrm::with_chosen_batch(given, arguments.ranks, options, 0, said);
   const dlrm::RunConfig config = dlrm::with_chosen_caches(given, arguments.ranks, options);
   const dlrm::Plan plan = dlrm::make_plan(config, arguments.ranks, options);
   dlrm::print_plan_report(stdout, config, plan, options);
-  fmt::print("{}{}", dlrm::describe_choice(given, config),
+  fmt::print("{}{}{}", said, dlrm::describe_choice(given, config),
              arguments.scans ? dlrm::scan_data(config, plan, arguments.scanned)
                              : dlrm::feasibility(config, plan));
   dlrm::write_output(arguments.output, dlrm::to_json(plan, config.model));

@@ -9,6 +9,7 @@
 
 #include "dlrm/config/buildable.h"
 #include "dlrm/device/device.h"
+#include "dlrm/plan/batch_size.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/run.h"
 #include "dlrm/train/session.h"
@@ -99,10 +100,12 @@ ExitCode plan_only(const Arguments& a, int ranks) {
   options.host_memory_bytes = a.host_memory_gib * 0x1p30;
   options.gpu = !cuda_is_emulated() && cuda_device_count() > 0;
   const int world = a.ranks > 0 ? a.ranks : ranks;
-  const RunConfig config = with_chosen_caches(a.run.config, world, options);
+  std::string said;
+  const RunConfig sized = with_chosen_batch(a.run.config, world, options, 0, said);
+  const RunConfig config = with_chosen_caches(sized, world, options);
   const Plan plan = make_plan(config, world, options);
   print_plan_report(stdout, config, plan, options);
-  fmt::print("{}{}", describe_choice(a.run.config, config), feasibility(config, plan));
+  fmt::print("{}{}{}", said, describe_choice(sized, config), feasibility(config, plan));
   return ExitCode::kDone;
 }
 

@@ -106,6 +106,14 @@ Codec<std::string> environment_path(const std::string& allowed,
   return codec;
 }
 
+/// The whole number in [lo, hi] that a node has, if it has one.
+template <class Int>
+std::optional<Int> whole_in(const Node& node, Int lo, Int hi) {
+  const bool is_number = node.is_scalar() && !node.quoted;
+  const auto value = is_number ? parsed_whole<Int>(node.text) : std::nullopt;
+  return value && *value >= lo && *value <= hi ? value : std::nullopt;
+}
+
 }  // namespace
 
 void reject(const Node& node, const std::string& key, const std::string& needs) {
@@ -122,9 +130,8 @@ Codec<Int> whole_number(Int lo, Int hi) {
   codec.allowed = fmt::format("a whole number from {} to {}", lo, hi);
   codec.read = [lo, hi, allowed = codec.allowed](const Node& node, const std::string& key,
                                                  Int& out) {
-    const bool is_number = node.is_scalar() && !node.quoted;
-    const auto value = is_number ? parsed_whole<Int>(node.text) : std::nullopt;
-    if (!value || *value < lo || *value > hi) reject(node, key, allowed);
+    const auto value = whole_in(node, lo, hi);
+    if (!value) reject(node, key, allowed);
     out = *value;
   };
   codec.write = [](const Int& value) { return make_scalar(fmt::format("{}", value)); };
@@ -134,6 +141,23 @@ Codec<Int> whole_number(Int lo, Int hi) {
 template Codec<int> whole_number(int, int);
 template Codec<int64_t> whole_number(int64_t, int64_t);
 template Codec<uint64_t> whole_number(uint64_t, uint64_t);
+
+Codec<int64_t> whole_number_or_auto(int64_t lo, int64_t hi) {
+  constexpr const char* kAuto = "auto";
+  Codec<int64_t> codec;
+  codec.allowed = fmt::format("a whole number from {} to {}, or auto", lo, hi);
+  codec.read = [lo, hi, allowed = codec.allowed](const Node& node, const std::string& key,
+                                                 int64_t& out) {
+    const bool is_auto = node.is_scalar() && node.text == kAuto;
+    const auto value = is_auto ? 0 : whole_in(node, lo, hi);
+    if (!value) reject(node, key, allowed);
+    out = *value;
+  };
+  codec.write = [](const int64_t& value) {
+    return make_scalar(value == 0 ? kAuto : fmt::format("{}", value));
+  };
+  return codec;
+}
 
 Codec<double> real_number(double lo, double hi, bool open_above) {
   Codec<double> codec;

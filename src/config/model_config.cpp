@@ -69,4 +69,18 @@ double ScheduleConfig::factor(int64_t t) const {
   return std::pow(std::max(0.0, 1 - done), power);
 }
 
+double TrainConfig::batch_factor() const {
+  const double ratio =
+      static_cast<double>(global_batch_size) / static_cast<double>(base_batch_size);
+  switch (lr_scaling) {
+    case LrScaling::kNone:
+      return 1;
+    case LrScaling::kLinear:
+      return ratio;
+    case LrScaling::kSqrt:
+      return std::sqrt(ratio);
+  }
+  return 1;
+}
+
 }  // namespace dlrm

@@ -18,6 +18,8 @@ inline const Names<Activation> kActivationNames{{"relu", Activation::kRelu},
                                                 {"tanh", Activation::kTanh}};
 inline const Names<Precision> kPrecisionNames{{"fp32", Precision::kFp32},
                                               {"bf16", Precision::kBf16}};
+inline const Names<LrScaling> kLrScalingNames{
+    {"none", LrScaling::kNone}, {"linear", LrScaling::kLinear}, {"sqrt", LrScaling::kSqrt}};
 inline const Names<DataKind> kDataKindNames{{"hdf5", DataKind::kHdf5},
                                             {"criteo", DataKind::kCriteo},
                                             {"synthetic", DataKind::kSynthetic},

@@ -92,8 +92,8 @@ Schema<TrainConfig> train_schema() {
   Schema<T> schema;
   schema
       .key("global_batch_size", &T::global_batch_size,
-           whole_number<int64_t>(1, std::numeric_limits<int32_t>::max()),
-           "samples per step, over all ranks")
+           whole_number_or_auto(1, std::numeric_limits<int32_t>::max()),
+           "samples per step, over all ranks; auto = the largest power of 2 that fits the memory")
       .required();
   schema.key("epochs", &T::epochs, whole_number<int64_t>(1, 1000000), "passes over the data")
       .may_change()
@@ -120,6 +120,12 @@ Schema<TrainConfig> train_schema() {
              "optimizer of tables");
   schema.key("lr_schedule", &T::lr_schedule, section(schedule_schema()),
              "learning-rate schedule of both optimizers");
+  schema.key("lr_scaling", &T::lr_scaling, choice(kLrScalingNames),
+             "factor on the learning rates of both optimizers, of r = global_batch_size / "
+             "lr_base_batch: none 1, linear r, sqrt the square root of r");
+  schema.key("lr_base_batch", &T::base_batch_size,
+             whole_number<int64_t>(1, std::numeric_limits<int32_t>::max()),
+             "the batch size for which the learning rates are meant; used by lr_scaling");
   schema
       .key("threads", &T::threads, whole_number(0, kMostThreads),
            "compute threads per rank; 0 = OMP_NUM_THREADS if set, otherwise the CPUs that the "

@@ -172,32 +172,33 @@ Sources open_sources(Context& context, const RunOptions& options) {
 
 }  // namespace
 
-ExitCode run_training(World& world, const RunOptions& options) {
+ExitCode run_training(World& world, const RunOptions& given) {
   Communicator& comm = world.comm();
-  const RunConfig& config = options.config;
   const Log log(comm.rank());
-  Trace trace(!options.profile.empty());
+  Trace trace(!given.profile.empty());
   const StopSignal stop;
   const std::string started = utc_text(std::time(nullptr));
-  world.start_watchdog(config.train.timeout, trace);
+  world.start_watchdog(given.config.train.timeout, trace);
   const MachineShare share = machine_share(comm);
-  const int threads = threads_for(config.train.threads, share);
+  const int threads = threads_for(given.config.train.threads, share);
   world.use_threads(threads);
 
-  check_alike(comm, options);
-  Execution execution(comm, config, share);
+  check_alike(comm, given);
+  Execution execution(comm, given.config, share);
   Context context = execution.context(trace, log);
   say_threads(context, share, threads);
 
   std::optional<WatchdogPause> waiting;
-  if (config.data.source == DataKind::kCriteo) waiting.emplace(world);  // reads all text once
+  if (given.config.data.source == DataKind::kCriteo) waiting.emplace(world);  // reads all text
+  const PlanOptions known = agreed_options(comm, execution.plan_options());
+  const RunOptions options = with_batch_size(comm, log, given, known);
+  const RunConfig& config = options.config;
   const Sources sources = open_sources(context, options);
   waiting.emplace(world);
   JobLocks locks(comm);
   reserve_checkpoints(locks, comm, options);
   waiting.reset();
   const StartingPoint start = find_start(comm, log, options);
-  const PlanOptions known = agreed_options(comm, execution.plan_options());
   const RunConfig trained = with_chosen_caches(config, comm.size(), known);
   const RunConfig planned = with_known_device(trained, known);
   const Plan plan = choose_plan(comm, log, planned, start, known);

@@ -6,6 +6,9 @@
 
 #include <fmt/ranges.h>
 
+#include "dlrm/data/batch_source.h"
+#include "dlrm/plan/batch_size.h"
+
 #include "checkpoint_agreement.h"
 
 namespace dlrm {
@@ -64,6 +67,23 @@ void clear_tiers(Plan& plan) {
   plan.host_replicas.clear();
 }
 
+/// The batch size of the checkpoint that --resume continues; 0 without one.
+int64_t resumed_batch_size(Communicator& comm, const RunOptions& options) {
+  if (!options.resume || options.eval_only) return 0;
+  const auto start = start_at(
+      comm, options.resume->empty() ? options.config.checkpoint.directory : *options.resume);
+  return start ? saved_config(*start).train.global_batch_size : 0;
+}
+
+/// The samples of the data that a run reads.
+int64_t samples_of(const RunOptions& options, Communicator& comm) {
+  RunConfig config = options.config;
+  config.train.global_batch_size = 1;
+  const Split split = options.eval_only ? Split::kTest : Split::kTrain;
+  const auto source = make_batch_source(config, split, comm.rank(), comm.size());
+  return source ? source->plan().samples : 0;
+}
+
 bool lies_in(const std::string& checkpoint, const std::string& directory) {
   std::error_code ignored;
   return std::filesystem::equivalent(std::filesystem::absolute(checkpoint).parent_path(), directory,
@@ -86,6 +106,32 @@ void check_alike(Communicator& comm, const RunOptions& options) {
 
 void check_alike(Communicator& comm, const Plan& plan, const ModelConfig& model) {
   check_text_alike(comm, "plan", to_json(plan, model));
+}
+
+RunOptions with_batch_size(Communicator& comm, const Log& log, const RunOptions& options,
+                           const PlanOptions& known) {
+  RunOptions resolved = options;
+  RunConfig& config = resolved.config;
+  if (config.train.global_batch_size == 0) {
+    const int64_t saved = resumed_batch_size(comm, options);
+    std::string said;
+    if (saved > 0) {
+      config.train.global_batch_size = saved;
+      said = fmt::format("train.global_batch_size: auto is {} (of the checkpoint)\n", saved);
+    } else {
+      const int64_t samples = samples_of(options, comm);
+      config = with_chosen_batch(config, comm.size(), known, samples, said);
+    }
+    said.pop_back();  // the end of the line
+    log.info("{}", said);
+    check_alike(comm, resolved);
+  }
+  const double factor = config.train.batch_factor();
+  if (config.train.lr_scaling != LrScaling::kNone) {
+    log.info("learning rates are multiplied by {:g} (train.lr_scaling, a batch of {} to one of {})",
+             factor, config.train.base_batch_size, config.train.global_batch_size);
+  }
+  return resolved;
 }
 
 StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& options) {

@@ -29,6 +29,13 @@ void check_alike(Communicator& comm, const Plan& plan, const ModelConfig& model)
 /// Whether a run with this config saves checkpoints even if nobody asks it to stop.
 bool saves_checkpoints(const CheckpointConfig& config);
 
+/// The options with `train.global_batch_size: auto` resolved: to the batch size of the checkpoint
+/// that --resume continues, and otherwise to the largest that `known` and the data allow. It is the
+/// same on all ranks. Logs the choice and, if learning rates are scaled by it, their factor.
+/// Collective.
+RunOptions with_batch_size(Communicator& comm, const Log& log, const RunOptions& options,
+                           const PlanOptions& known);
+
 /// Finds the checkpoint that --resume, --init-from or --eval-only requests, and checks that it fits
 /// the config. Refuses a start that does not continue the checkpoints of checkpoint.directory,
 /// unless --overwrite is given.

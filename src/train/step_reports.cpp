@@ -32,8 +32,7 @@ void StepReports::step(const RunProgress& progress, int64_t samples, double seco
   const bool last = progress.step == total || progress.stopped;
   const bool logged =
       progress.step == 1 || is_due(progress.step, config_.output.metrics_every) || last;
-  const double lr =
-      config_.train.dense_optimizer.lr * config_.train.lr_schedule.factor(progress.step - 1);
+  const double lr = config_.train.dense_optimizer.lr * config_.train.lr_factor(progress.step - 1);
   unlogged_ =
       StepMetrics{progress.step, progress.samples, progress.loss, lr, rate, epoch(progress.step)};
   if (progress.cache) unlogged_->cache = *progress.cache - cache_logged_;
@@ -44,6 +43,19 @@ void StepReports::step(const RunProgress& progress, int64_t samples, double seco
     window_samples_ = 0;
   }
   line_.update({progress.step, total, epoch(progress.step), progress.loss, rate}, logged);
+  watch_loss(progress, samples);
+}
+
+/// Warns if training has become unstable.
+void StepReports::watch_loss(const RunProgress& progress, int64_t samples) {
+  const auto rise = losses_.add(progress.loss, samples);
+  if (!rise || context_.comm.rank() != 0) return;
+  clear_line();
+  context_.log.warn(
+      "step {}: the mean loss rose from {:.4f} to {:.4f}: training is unstable with batches of {}; "
+      "a smaller train.global_batch_size, smaller learning rates or "
+      "train.lr_schedule.warmup_steps may help",
+      progress.step, rise->from, rise->to, config_.train.global_batch_size);
 }
 
 void StepReports::finish() {

@@ -7,6 +7,7 @@
 #include "dlrm/train/run_directory.h"
 #include "dlrm/train/step_times.h"
 
+#include "loss_watch.h"
 #include "run_progress.h"
 
 namespace dlrm {
@@ -29,6 +30,7 @@ class StepReports {
 
  private:
   double epoch(int64_t step) const;
+  void watch_loss(const RunProgress& progress, int64_t samples);
 
   Context& context_;
   const RunConfig& config_;
@@ -36,6 +38,7 @@ class StepReports {
   const double steps_per_epoch_;
   ProgressLine line_;
   StepTimes times_;
+  LossWatch losses_;
   double window_seconds_ = 0;  // since the last line of metrics
   int64_t window_samples_ = 0;
   CacheCounters cache_logged_;           // up to the last line of metrics

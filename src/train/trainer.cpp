@@ -22,7 +22,7 @@ EmbeddingOptions options_for(const RunConfig& config, bool initialise) {
 /// change nothing. They set *not_finite if they store a value that is not finite.
 StepOptimizers optimizers_at(const TrainConfig& train, int64_t step, const float* skip_update,
                              int* not_finite) {
-  const double factor = train.lr_schedule.factor(step);
+  const double factor = train.lr_factor(step);
   const auto at_step = [&](const OptimizerConfig& optimizer) {
     OptimizerStep now = optimizer_step(optimizer, optimizer.lr * factor, step);
     now.skip_update = skip_update;

@@ -80,6 +80,7 @@ std::pair<std::string, std::string> bounds_of(const std::string& allowed) {
   std::string low, to, high;
   words >> low >> to >> high;
   if (high == "below") words >> high;
+  if (high.ends_with(',')) high.pop_back();  // another choice follows
   return {low, high};
 }
 

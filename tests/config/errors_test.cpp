@@ -25,9 +25,11 @@ INSTANTIATE_TEST_SUITE_P(
     Numbers, BadValue,
     ::testing::Values(
         Case{"Word", "train.global_batch_size=abc",
-             "train.global_batch_size is \"abc\": needs a whole number from 1 to 2147483647"},
+             "train.global_batch_size is \"abc\": needs a whole number from 1 to 2147483647, "
+             "or auto"},
         Case{"Fraction", "train.global_batch_size=1.5",
-             "train.global_batch_size is \"1.5\": needs a whole number from 1 to 2147483647"},
+             "train.global_batch_size is \"1.5\": needs a whole number from 1 to 2147483647, "
+             "or auto"},
         Case{"Negative", "train.seed=-1",
              "train.seed is \"-1\": needs a whole number from 0 to 18446744073709551615"},
         Case{"Huge", "model.tables.C1.rows=1e40",
@@ -218,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "small.yaml:2: model.tables is missing: needs a list of maps, at least one"},
         FileCase{"NoBatch", DLRM_MODEL "train:\n  seed: 4\n",
                  "small.yaml:3: train.global_batch_size is missing: needs a whole number from 1 to "
-                 "2147483647"},
+                 "2147483647, or auto"},
         FileCase{"NoTrainingData", DLRM_MODEL "train: {global_batch_size: 4}\n",
                  "small.yaml:1: data.train is missing: needs the path of a dataset (data.source is "
                  "hdf5)"},
@@ -307,7 +309,7 @@ TEST(BadFile, TheOverrideThatMadeASectionIsNamed) {
   EXPECT_EQ(
       error_of(DLRM_MODEL, {"train.seed=4"}),
       "--set train.seed=4: train.global_batch_size is missing: needs a whole number from 1 to "
-      "2147483647");
+      "2147483647, or auto");
   EXPECT_EQ(error_of("train: {global_batch_size: 4}\n", {"model.activation=relu", "comm=mpi"}),
             "--set model.activation=relu: model.dense_features is missing: needs a whole number "
             "from 0 to 1000000");

@@ -2,6 +2,8 @@
 #include <fstream>
 #include <functional>
 
+#include <gmock/gmock.h>
+
 #include "sample_config.h"
 
 namespace dlrm {
@@ -23,6 +25,27 @@ TEST(ParseConfig, AbsentKeysHaveTheDocumentedDefaults) {
   EXPECT_EQ(config.memory.cached.fast, "10%");
   EXPECT_EQ(config.checkpoint.directory, "ckpt");
   EXPECT_EQ(config.output.directory, "runs/example");
+}
+
+TEST(ParseConfig, TheBatchSizeMayBeLeftToBeChosen) {
+  const RunConfig config = small_config({"train.global_batch_size=auto"});
+  EXPECT_EQ(config.train.global_batch_size, 0);
+  EXPECT_THAT(to_yaml(config), ::testing::HasSubstr("global_batch_size: auto"));
+  EXPECT_EQ(parse_config(to_yaml(config), "again"), config);
+  EXPECT_EQ(small_config({"train.global_batch_size=7"}).train.global_batch_size, 7);
+}
+
+TEST(ParseConfig, LearningRatesMayFollowTheBatchSize) {
+  const auto factor = [](const std::string& scaling, int64_t batch) {
+    return small_config({"train.lr_scaling=" + scaling, "train.lr_base_batch=1000",
+                         fmt::format("train.global_batch_size={}", batch)})
+        .train.batch_factor();
+  };
+  EXPECT_EQ(factor("none", 4000), 1);
+  EXPECT_EQ(factor("linear", 4000), 4);
+  EXPECT_EQ(factor("linear", 500), 0.5);
+  EXPECT_EQ(factor("sqrt", 4000), 2);
+  EXPECT_EQ(small_config().train.batch_factor(), 1);
 }
 
 TEST(ParseConfig, ACountedTableIsExpanded) {

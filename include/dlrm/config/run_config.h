@@ -19,6 +19,8 @@ enum class Strategy : uint8_t { kAuto, kTable, kRow, kColumn, kGrid, kDataParall
 enum class RoutingMode : uint8_t { kExact, kFixed };
 enum class CommKind : uint8_t { kAuto, kMpi, kNccl, kStaged };
 enum class MemoryTier : uint8_t { kAuto, kDevice, kHost, kCached };
+/// How learning rates follow the batch size.
+enum class LrScaling : uint8_t { kNone, kLinear, kSqrt };
 /// The metric by which evaluations are compared.
 enum class BestMetric : uint8_t { kNone, kAuc, kLogLoss };
 enum class DeviceKind : uint8_t { kAuto, kCpu, kCuda };
@@ -108,9 +110,9 @@ struct WireConfig {
 };
 
 struct TrainConfig {
-  int64_t global_batch_size = 0;
-  int64_t epochs = 1;  ///< 0 if steps is set
-  int64_t steps = -1;  ///< -1 if epochs decides
+  int64_t global_batch_size = 0;  ///< 0: auto, not chosen yet (plan/batch_size.h)
+  int64_t epochs = 1;             ///< 0 if steps is set
+  int64_t steps = -1;             ///< -1 if epochs decides
   uint64_t seed = 1;
   Precision precision = Precision::kFp32;
   bool tf32 = true;
@@ -119,8 +121,17 @@ struct TrainConfig {
   OptimizerConfig dense_optimizer{OptimizerRule::kSgd, 0.1};
   OptimizerConfig sparse_optimizer{OptimizerRule::kAdagrad, 0.01};
   ScheduleConfig lr_schedule;
+  LrScaling lr_scaling = LrScaling::kNone;
+  int64_t base_batch_size = 2048;  ///< for which the learning rates are meant
   int threads = 0;
   double timeout = 300;
+
+  /// The factor of lr_scaling on learning rates: with r = global_batch_size / base_batch_size it is
+  /// 1, r or √r.
+  double batch_factor() const;
+  /// The factor on learning rates at step t, counted from 0: that of lr_schedule, times
+  /// batch_factor().
+  double lr_factor(int64_t t) const { return lr_schedule.factor(t) * batch_factor(); }
 
   bool operator==(const TrainConfig&) const = default;
 };
