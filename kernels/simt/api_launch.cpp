@@ -55,17 +55,18 @@ cudaError_t queue(KernelLaunch launch, const void* const* pointers, int pointer_
 }
 
 void stream_operation(cudaStream_t stream, std::function<void()> work, const char* name) {
-  guarded("simt::stream_operation", [&](Machine& machine) {
-    return machine.queue(machine.resolve(stream),
-                         {WorkKind::kLibrary, name, std::move(work), {}, {}});
-  });
+  stream_operation(stream, nullptr, std::move(work), name);
 }
 
 void stream_operation(cudaStream_t stream, std::function<bool()> ready, std::function<void()> work,
                       const char* name) {
   guarded("simt::stream_operation", [&](Machine& machine) {
+    auto counted = [&machine, work = std::move(work)] {
+      ++machine.counted.library_calls;
+      work();
+    };
     return machine.queue(machine.resolve(stream),
-                         {WorkKind::kLibrary, name, std::move(work), {}, {}, std::move(ready)});
+                         {WorkKind::kLibrary, name, std::move(counted), {}, {}, std::move(ready)});
   });
 }
 

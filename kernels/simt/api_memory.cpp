@@ -110,7 +110,10 @@ cudaError_t fill(Machine& machine, void* pointer, int value, size_t bytes, cudaS
   check_range(machine, pointer, bytes, "a fill");
   return machine.queue(machine.resolve(stream), {WorkKind::kCopy,
                                                  fmt::format("fill of {} bytes", bytes),
-                                                 [=] { std::memset(pointer, value, bytes); },
+                                                 [&machine, pointer, value, bytes] {
+                                                   ++machine.counted.fills;
+                                                   std::memset(pointer, value, bytes);
+                                                 },
                                                  {},
                                                  {}});
 }
