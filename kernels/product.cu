@@ -1,4 +1,4 @@
-// d[i, j] = Σ_k a[i, k] b[k, j] [+ d[i, j]], k in order, in fp32.
+// d[i, j] = Σ_k a[i, k] b[k, j] [+ c[i, j]], k in order, in fp32.
 // A block computes 32 x 32 elements from tiles of 32 k in shared memory. A thread computes four of
 // them. The 2·m·n·k operations run at a small part of the GPU's rate: the kernel is correct for
 // every shape, not fast.
@@ -22,7 +22,7 @@ struct Operand {
 };
 
 template <class T, class D>
-__global__ void product_kernel(Operand<T> a, Operand<T> b, Rows<D> d, bool accumulate, int64_t m,
+__global__ void product_kernel(Operand<T> a, Operand<T> b, Rows<const D> c, Rows<D> d, int64_t m,
                                int64_t n, int64_t k) {
   DLRM_SHARED(float, left, kTile* kPitch);
   DLRM_SHARED(float, right, kTile* kPitch);
@@ -47,8 +47,8 @@ __global__ void product_kernel(Operand<T> a, Operand<T> b, Rows<D> d, bool accum
   for (int s = 0; s < kTile / kRowsApart; ++s) {
     const int64_t r = row + y + s * kRowsApart;
     if (r >= m || column + x >= n) continue;
-    D& to = d.row(r)[column + x];
-    to = from_float<D>(accumulate ? sums[s] + to_float(to) : sums[s]);
+    const float sum = c.data != nullptr ? sums[s] + to_float(c.row(r)[column + x]) : sums[s];
+    d.row(r)[column + x] = from_float<D>(sum);
   }
 }
 
@@ -60,7 +60,7 @@ Operand<T> operand(const Matrix& m, bool transpose) {
 
 }  // namespace
 
-void product(const Matrix& a, bool transpose_a, const Matrix& b, bool transpose_b, bool accumulate,
+void product(const Matrix& a, bool transpose_a, const Matrix& b, bool transpose_b, const Matrix& c,
              const Matrix& d, cudaStream_t stream) {
   constexpr int64_t kMostBlocksDown = 65535;
   const int64_t k = transpose_a ? a.rows : a.cols;
@@ -68,13 +68,14 @@ void product(const Matrix& a, bool transpose_a, const Matrix& b, bool transpose_
   for (int64_t first = 0; first < d.rows; first += rows_at_once) {
     const int64_t rows = d.rows - first < rows_at_once ? d.rows - first : rows_at_once;
     const Matrix part = transpose_a ? a.columns(first, rows) : a.row_range(first, rows);
+    const Matrix added = c.data ? c.row_range(first, rows) : Matrix();
     const dim3 grid(static_cast<unsigned>(blocks_for(d.cols, int64_t{kTile})),
                     static_cast<unsigned>(blocks_for(rows, int64_t{kTile})));
     with_type(a.type, [&]<class T>() {
       with_type(d.type, [&]<class D>() {
         launch(product_kernel<T, D>, {grid, kThreads}, stream, operand<T>(part, transpose_a),
-               operand<T>(b, transpose_b), rows_of<D>(d.row_range(first, rows)), accumulate, rows,
-               d.cols, k);
+               operand<T>(b, transpose_b), rows_of<const D>(added),
+               rows_of<D>(d.row_range(first, rows)), rows, d.cols, k);
       });
     });
   }

@@ -6,9 +6,9 @@
 
 namespace dlrm::kernels {
 
-/// d = op(a) op(b), or d += op(a) op(b) if `accumulate`. op(x) = x or xᵀ. a and b have one type,
-/// fp32 or bf16. d is fp32 or bf16. Any alignment. k may be 0.
-void product(const Matrix& a, bool transpose_a, const Matrix& b, bool transpose_b, bool accumulate,
+/// d = op(a) op(b) + c; c may be d, or null for 0. op(x) = x or xᵀ. a and b have one type, fp32 or
+/// bf16. c and d have one type, fp32 or bf16. Any alignment. k may be 0.
+void product(const Matrix& a, bool transpose_a, const Matrix& b, bool transpose_b, const Matrix& c,
              const Matrix& d, cudaStream_t stream);
 
 }  // namespace dlrm::kernels

@@ -67,26 +67,36 @@ void time_fm(KernelClock& clock, DType type) {
   });
 }
 
+constexpr int64_t kCrossLayers = 3;  // as in MLPerf's DCNv2
+
 void time_cross(KernelClock& clock, DType type) {
   const int64_t b = clock.options.sizes.batch, n = clock.options.sizes.crossed;
   const std::string name = fmt::format("cross {}", name_of(type));
-  if (!clock.wants(name + " forward") && !clock.wants(name + " backward")) return;
-  std::vector<Array<char>> memory;
-  std::vector<Matrix> m;
-  for (int i = 0; i < 5; ++i) {
-    memory.push_back(clock.numbers(b, n, type, "cross layer"));
-    m.push_back({memory.back().data(), type, b, n});
-  }
+  const auto wanted = [&](const char* pass) { return clock.wants(name + pass); };
+  if (!wanted(" forward") && !wanted(" backward") && !wanted(" input backward")) return;
+  const Array<char> gates = clock.numbers(kCrossLayers * b, n, type, "cross layers");
+  const Array<char> gradients = clock.numbers(kCrossLayers * b, n, type, "cross layers");
+  const Array<char> last = clock.numbers(b, n, type, "cross layers");
+  const Array<char> de = clock.numbers(b, n, DType::kFloat32, "cross layers");
+  const Matrix u(gates.data(), type, kCrossLayers * b, n);
+  const Matrix dy(gradients.data(), type, kCrossLayers * b, n);
+  const Matrix dz(last.data(), type, b, n);
+  const auto block = [&](const Matrix& of, int64_t layer) { return of.row_range(layer * b, b); };
   const double elements = static_cast<double>(b * n);
   const double size = static_cast<double>(size_of(type));
   KernelRow row;
   row.shape = fmt::format("{} x {}", b, n);
   row.name = name + " forward";
   row.bytes = 4 * size * elements;
-  clock.time(row, [&] { clock.ops.cross_forward(m[0], m[1], m[2], m[3]); });
+  clock.time(row, [&] { clock.ops.cross_forward(block(u, 0), block(u, 1), block(u, 2), dz); });
   row.name = name + " backward";
-  row.bytes = 6 * size * elements;
-  clock.time(row, [&] { clock.ops.cross_backward(m[0], m[1], m[2], m[3], m[4]); });
+  row.bytes = 3 * size * elements;
+  clock.time(row, [&] { clock.ops.cross_backward(block(u, 0), dz, block(dy, 0)); });
+  row.name = name + " input backward";
+  row.shape = fmt::format("{} x {} x {}", kCrossLayers, b, n);
+  row.bytes = ((2 * kCrossLayers + 1) * size + 4) * elements;
+  const MatrixView<float> sums(reinterpret_cast<float*>(de.data()), b, n);
+  clock.time(row, [&] { clock.ops.cross_input_backward(u, dy, dz, {}, sums); });
 }
 
 void time_pool(KernelClock& clock) {

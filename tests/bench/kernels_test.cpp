@@ -48,7 +48,7 @@ TEST(KernelSizes, TakeTheBytesOfTheirArrays) {
   EXPECT_EQ(s.bytes(), 3 * 9 * 4 * 2 * 4 + 3 * 36 * 4);
   s = no_sizes();
   s.batch = 3, s.layer = 5, s.crossed = 7;
-  EXPECT_EQ(s.bytes(), 3 * 4 * (5 + 7) * 4 + 3 * 25 * 4);
+  EXPECT_EQ(s.bytes(), 3 * (4 * 5 + 8 * 7) * 4 + 3 * 25 * 4);
   s = no_sizes();
   s.matrix = 6, s.copied = 100, s.parameters = 10;
   EXPECT_EQ(s.bytes(), 3 * 36 * 4 + 200 + 4 * 10 * 4);
@@ -122,8 +122,10 @@ TEST(KernelRows, CountTheLeastBytesThatACallMoves) {
       {"fm fp32 forward", b * (4 * f * w + 4 * (w + fm))},
       {"fm bf16 backward", b * (8 * f * w + 2 * (2 * w + fm))},
       {"cross fp32 forward", 4 * 4 * b * n},
-      {"cross fp32 backward", 6 * 4 * b * n},
-      {"cross bf16 backward", 6 * 2 * b * n},
+      {"cross fp32 backward", 3 * 4 * b * n},
+      {"cross bf16 backward", 3 * 2 * b * n},
+      {"cross fp32 input backward", (7 * 4 + 4) * b * n},
+      {"cross bf16 input backward", (7 * 2 + 4) * b * n},
       {"average pool forward", 4 * b * (f * w + 6)},
       {"average pool backward", 4 * b * (f * w + 6)},
       {"linear bf16 weight gradient, 479 to 1024", 2 * b * (479 + 1024) + 4 * 479.0 * 1024},
@@ -176,6 +178,7 @@ TEST(KernelRows, TellTheirShapes) {
   EXPECT_EQ(rows.at("dot bf16 forward").shape, "24 x 6 x 8");
   EXPECT_EQ(rows.at("fm fp32 backward").shape, "24 x 6 x 8");
   EXPECT_EQ(rows.at("cross fp32 forward").shape, "24 x 40");
+  EXPECT_EQ(rows.at("cross bf16 input backward").shape, "3 x 24 x 40");
   EXPECT_EQ(rows.at("average pool forward").shape, "24 x 40 / 7");
   EXPECT_EQ(rows.at("linear fp32 forward, relu").shape, "24 x 16 x 16");
   EXPECT_EQ(rows.at("linear bf16 weight gradient, 13 to 512").shape, "512 x 13 x 24");
@@ -348,8 +351,9 @@ TEST(KernelRows, OfOneNameNeedNoOther) {
   options.seconds = 0;
   for (const char* name :
        {"linear bf16 backward, relu", "linear fp32 forward, relu", "fm fp32 forward",
-        "fm bf16 backward", "cross fp32 forward", "cross bf16 backward", "average pool backward",
-        "average pool forward", "convert fp32 to bf16", "find non-finite fp32", "dot fp32 backward",
+        "fm bf16 backward", "cross fp32 forward", "cross bf16 backward",
+        "cross bf16 input backward", "average pool backward", "average pool forward",
+        "convert fp32 to bf16", "find non-finite fp32", "dot fp32 backward",
         "lookup bf16, zipf ids", "update adagrad, zipf ids", "group rows, uniform ids",
         "group and update, zipf ids", "linear bf16 weight gradient, 13 to 512"}) {
     options.only = name;

@@ -81,7 +81,6 @@ class Recorder final : public Ops {
   void more(const BceWithLogits& o) { call_ += fmt::format("; scale {:g}", o.scale); }
   void more(const AveragePoolForward& o) { call_ += fmt::format("; window {}", o.window); }
   void more(const AveragePoolBackward& o) { call_ += fmt::format("; window {}", o.window); }
-  void more(const CrossBackward& o) { call_ += o.accumulate_dx0 ? "; adds" : ""; }
   void more(const FillUniform& o) {
     call_ += fmt::format("; {} {} {} {:g}", o.key, o.first_row, o.first_column, o.bound);
   }

@@ -107,7 +107,7 @@ TEST_F(MatmulOnGpu, EveryShapeTypeTransposeAndStrideIsMultiplied) {
 TEST_F(MatmulOnGpu, AProductIsAccumulated) {
   Operands o(*device, *transfer, {9, 12, 20}, DType::kFloat32, DType::kFloat32, false, true);
   Product p = o.product();
-  p.accumulate = true;
+  p.c = p.d;
   std::vector<float> before;
   for (int64_t i = 0; i < 9 * 12; ++i) before.push_back(o.d.at(i / 12, i % 12));
   run(p);
@@ -115,6 +115,23 @@ TEST_F(MatmulOnGpu, AProductIsAccumulated) {
   for (int64_t i = 0; i < 9 * 12; ++i) {
     const double want = o.expected(i / 12, i % 12) + before[static_cast<size_t>(i)];
     EXPECT_TRUE(near(o.d.at(i / 12, i % 12), want, DType::kFloat32));
+  }
+}
+
+TEST_F(MatmulOnGpu, AnotherMatrixIsAddedToAProduct) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    Operands o(*device, *transfer, {9, 12, 20}, type, type, false, true);
+    Operands other(*device, *transfer, {9, 12, 20}, type, type, false, true, 5);
+    Product p = o.product();
+    p.c = other.d.matrix();
+    run(p);
+    o.d.download(*transfer);
+    for (int64_t r = 0; r < 9; ++r) {
+      for (int64_t c = 0; c < 12; ++c) {
+        const double want = o.expected(r, c) + other.d.at(r, c);
+        EXPECT_TRUE(near(o.d.at(r, c), want, type, 4)) << r << ", " << c;
+      }
+    }
   }
 }
 
@@ -297,7 +314,7 @@ TEST_F(TimedMatmulOnGpu, TheFastestAlgorithmIsKept) {
 TEST_F(TimedMatmulOnGpu, TimingLeavesAccumulatedOutputsAlone) {
   Operands o(*device, *transfer, {9, 12, 20}, DType::kFloat32, DType::kFloat32, false, true);
   Product p = o.product();
-  p.accumulate = true;
+  p.c = p.d;
   const float before = o.d.at(3, 4);
   ASSERT_TRUE(matmul->serves(p, *stream));
   o.d.download(*transfer);

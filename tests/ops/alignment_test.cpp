@@ -158,12 +158,14 @@ TEST_P(Alignment, OfInteractionsIsFreeForEachMatrix) {
       check("cross forward", {x, x, x, x}, [](Ops& o, Fields& f) {
         o.cross_forward(f[0].matrix(), f[1].matrix(), f[2].matrix(), f[3].matrix());
       });
-      for (const bool first : {false, true}) {
-        check("cross backward", {x, x, x, x, x}, [first](Ops& o, Fields& f) {
-          o.run(CrossBackward{f[0].matrix(), f[1].matrix(), f[2].matrix(), f[3].matrix(),
-                              f[4].matrix(), !first});
-        });
-      }
+      check("cross backward", {x, x, x}, [](Ops& o, Fields& f) {
+        o.cross_backward(f[0].matrix(), f[1].matrix(), f[2].matrix());
+      });
+      const Shape both{b, 32, type}, twice{2 * b, 32, type};
+      check("cross input backward", {twice, twice, both, x, e}, [](Ops& o, Fields& f) {
+        o.cross_input_backward(f[0].matrix(), f[1].matrix(), f[2].matrix(), f[3].matrix(),
+                               f[4].floats());
+      });
       check("pool forward", {e, {b, 4, type}},
             [](Ops& o, Fields& f) { o.average_pool_forward(f[0].floats(), 7, f[1].matrix()); });
       check("pool backward", {{b, 4, type}, e},

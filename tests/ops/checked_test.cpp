@@ -32,7 +32,8 @@ class Faulty final : public reference::ReferenceOps {
   void run(const AveragePoolForward& o) override { run_wrong(o, o.y); }
   void run(const AveragePoolBackward& o) override { run_wrong(o, o.de); }
   void run(const CrossForward& o) override { run_wrong(o, o.y); }
-  void run(const CrossBackward& o) override { run_wrong(o, o.dx0); }
+  void run(const CrossBackward& o) override { run_wrong(o, o.du); }
+  void run(const CrossInputBackward& o) override { run_wrong(o, o.de); }
   void run(const FmForward& o) override { run_wrong(o, o.z); }
   void run(const FmBackward& o) override { run_wrong(o, o.de); }
   void run(const BceWithLogits& o) override {
@@ -183,7 +184,11 @@ struct Calls {
          [=, this](Ops& o) { o.cross_forward(x.matrix(), u.matrix(), x.matrix(), dx.matrix()); }},
         {"cross_backward",
          [=, this](Ops& o) {
-           o.cross_backward(x.matrix(), u.matrix(), x.matrix(), dx.matrix(), dx0.matrix());
+           o.cross_backward(x.matrix(), u.matrix(), dx.matrix());
+         }},
+        {"cross_input_backward",
+         [=, this](Ops& o) {
+           o.cross_input_backward(u.matrix(), x.matrix(), u.matrix(), {}, dx0.floats());
          }},
         {"fm_forward",
          [=, this](Ops& o) {

@@ -157,17 +157,18 @@ TEST_F(GpuLayers, AProductWithoutALibraryAlgorithmIsComputed) {
       const Array<float> a(*device, DeviceLayer::size(std::max<int64_t>(1, m * k)), "a");
       const Array<float> b(*device, DeviceLayer::size(std::max<int64_t>(1, n * k)), "b");
       const Array<float> d(*device, DeviceLayer::size(m * n), "d");
-      fill(a, 1), fill(b, 2), fill(d, 3);
+      const Array<float> added(*device, DeviceLayer::size(m * n), "added");
+      fill(a, 1), fill(b, 2), fill(d, 3), fill(added, 4);
       const auto matrix = [](const Array<float>& array, int64_t rows, int64_t cols) {
         return Matrix(array.data(), DType::kFloat32, rows, cols);
       };
-      kernels::product(ta ? matrix(a, k, m) : matrix(a, m, k), ta,
-                       tb ? matrix(b, n, k) : matrix(b, k, n), tb, false, matrix(d, m, n),
-                       cuda::native(*stream));
-      const std::vector<float> left = read(a), right = read(b), got = read(d);
+      kernels::product(
+          ta ? matrix(a, k, m) : matrix(a, m, k), ta, tb ? matrix(b, n, k) : matrix(b, k, n), tb,
+          form == 3 ? matrix(added, m, n) : Matrix(), matrix(d, m, n), cuda::native(*stream));
+      const std::vector<float> left = read(a), right = read(b), got = read(d), more = read(added);
       for (int64_t r = 0; r < m; ++r) {
         for (int64_t c = 0; c < n; ++c) {
-          double want = 0;
+          double want = form == 3 ? double{more[DeviceLayer::size(r * n + c)]} : 0;
           for (int64_t i = 0; i < k; ++i) {
             want += double{left[DeviceLayer::size(ta ? i * m + r : r * k + i)]} *
                     right[DeviceLayer::size(tb ? c * k + i : i * n + c)];

@@ -96,12 +96,13 @@ TEST_P(Gradient, AveragePoolAgreesWithFiniteDifferences) {
 
 TEST_P(Gradient, CrossLayerAgreesWithFiniteDifferences) {
   Cells x0 = Cells::random(3, 5, 1), u = Cells::random(3, 5, 2), x = Cells::random(3, 5, 3);
-  Cells y(3, 5), dy = Cells::random(3, 5, 4), du(3, 5), dx0(3, 5);
+  Cells y(3, 5), dy = Cells::random(3, 5, 4), du(3, 5), dx0(3, 5), zero(3, 5);
   for (int64_t r = 0; r < 3; ++r) {
-    for (int64_t c = 0; c < 5; ++c) dx0.set(r, c, 0);
+    for (int64_t c = 0; c < 5; ++c) zero.set(r, c, 0);
   }
   const auto forward = [&] { ops->cross_forward(x0.matrix(), u.matrix(), x.matrix(), y.matrix()); };
-  ops->cross_backward(x0.matrix(), u.matrix(), dy.matrix(), du.matrix(), dx0.matrix());
+  ops->cross_backward(x0.matrix(), dy.matrix(), du.matrix());
+  ops->cross_input_backward(u.matrix(), zero.matrix(), dy.matrix(), {}, dx0.floats());
   expect_gradient(x0, dx0, y, dy, forward);
   expect_gradient(u, du, y, dy, forward);
   expect_gradient(x, dy, y, dy, forward);

@@ -89,17 +89,50 @@ TEST_P(Interaction, CrossMultipliesAndAdds) {
       Cells x0 = Cells::random(4, n, 1, type), u = Cells::random(4, n, 2, type);
       Cells x = Cells::random(4, n, 3, type), dy = Cells::random(4, n, 4, type);
       Cells y(4, n, type), want(4, n, type), du(4, n, type), want_du(4, n, type);
-      Cells dx0 = Cells::random(4, n, 5, type), want_dx0 = dx0;
       ops->cross_forward(x0.matrix(), u.matrix(), x.matrix(), y.matrix());
       reference->cross_forward(x0.matrix(), u.matrix(), x.matrix(), want.matrix());
-      ops->cross_backward(x0.matrix(), u.matrix(), dy.matrix(), du.matrix(), dx0.matrix());
-      reference->cross_backward(x0.matrix(), u.matrix(), dy.matrix(), want_du.matrix(),
-                                want_dx0.matrix());
+      ops->cross_backward(x0.matrix(), dy.matrix(), du.matrix());
+      reference->cross_backward(x0.matrix(), dy.matrix(), want_du.matrix());
       EXPECT_TRUE(close(y, want));
       EXPECT_TRUE(close(du, want_du));
-      EXPECT_TRUE(close(dx0, want_dx0));
     }
   }
+}
+
+TEST_P(Interaction, TheGradientOfCrossLayersInputsIsSummedOverAllLayers) {
+  struct Sizes {
+    int64_t b, dense, pooled;
+  };
+  for (const auto& [b, dense, pooled] :
+       {Sizes{1, 0, 1}, {5, 1, 1}, {3, 8, 24}, {4, 3, 34}, {2, 128, 8}, {300, 16, 112}}) {
+    for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+      for (const int64_t layers : {1, 2, 3, 7}) {
+        for (const int64_t spare : kSpare) {
+          const int64_t n = dense + pooled;
+          Cells u = Cells::random(layers * b, n, 1, type, spare);
+          Cells dy = Cells::random(layers * b, n, 2, type, spare);
+          Cells dz = Cells::random(b, n, 3, type, spare);
+          Cells dx(b, dense, type, spare), de(b, pooled, DType::kFloat32, spare);
+          Cells want_dx(b, dense, type, spare), want_de(b, pooled, DType::kFloat32, spare);
+          const Matrix to = dense > 0 ? dx.matrix() : Matrix();
+          ops->cross_input_backward(u.matrix(), dy.matrix(), dz.matrix(), to, de.floats());
+          reference->cross_input_backward(u.matrix(), dy.matrix(), dz.matrix(), want_dx.matrix(),
+                                          want_de.floats());
+          EXPECT_TRUE(close(de, want_de, layers + 1)) << b << " x " << n << ", " << layers;
+          if (dense > 0) EXPECT_TRUE(close(dx, want_dx, layers + 1)) << b << " x " << n;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Interaction, CrossLayersWithoutADenseGradientOrSamplesWriteNothingElse) {
+  Cells u = Cells::random(6, 11, 1), dy = Cells::random(6, 11, 2), dz = Cells::random(3, 11, 3);
+  Cells de(3, 7), want(3, 7), none(0, 4);
+  ops->cross_input_backward(u.matrix(), dy.matrix(), dz.matrix(), {}, de.floats());
+  reference->cross_input_backward(u.matrix(), dy.matrix(), dz.matrix(), {}, want.floats());
+  EXPECT_TRUE(close(de, want, 3));
+  ops->cross_input_backward(none.matrix(), none.matrix(), none.matrix(), {}, none.floats());
 }
 
 TEST_P(Interaction, CrossIsOneFusedMultiplyAdd) {
@@ -107,14 +140,14 @@ TEST_P(Interaction, CrossIsOneFusedMultiplyAdd) {
   for (const int64_t cols : {3, 16, 37}) {
     Cells x0 = Cells::random(9, cols, 1), u = Cells::random(9, cols, 2);
     Cells x = Cells::random(9, cols, 3), y(9, cols), du(9, cols);
-    Cells dx0 = Cells::random(9, cols, 4);
-    Cells before = dx0;
+    Cells dy = Cells::random(9, cols, 4), de(9, cols);
     ops->cross_forward(x0.matrix(), u.matrix(), x.matrix(), y.matrix());
-    ops->cross_backward(x0.matrix(), u.matrix(), x.matrix(), du.matrix(), dx0.matrix());
+    ops->cross_backward(x0.matrix(), x.matrix(), du.matrix());
+    ops->cross_input_backward(u.matrix(), dy.matrix(), x.matrix(), {}, de.floats());
     for (int64_t r = 0; r < 9; ++r) {
       for (int64_t c = 0; c < cols; ++c) {
         EXPECT_EQ(y.at(r, c), std::fma(x0.at(r, c), u.at(r, c), x.at(r, c)));
-        EXPECT_EQ(dx0.at(r, c), std::fma(u.at(r, c), x.at(r, c), before.at(r, c)));
+        EXPECT_EQ(de.at(r, c), std::fma(u.at(r, c), x.at(r, c), dy.at(r, c)));
         EXPECT_EQ(du.at(r, c), x0.at(r, c) * x.at(r, c));
       }
     }

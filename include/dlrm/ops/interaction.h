@@ -74,21 +74,35 @@ struct CrossForward {
   }
 };
 
-/// du = x0 ⊙ dy; dx0 = u ⊙ dy, or dx0 += u ⊙ dy with `accumulate_dx0`. All [b, n]. The gradient of
-/// x is dy itself.
+/// du = x0 ⊙ dy, all [b, n]: the gradient of u in a cross layer. The layer's own part of the
+/// gradient of x is dy itself. CrossInputBackward computes the gradient of x0.
 struct CrossBackward {
-  Matrix x0, u, dy, du, dx0;
-  bool accumulate_dx0 = true;
+  Matrix x0, dy, du;
 
   static constexpr const char* kName = "cross_backward";
   template <class V>
   void operands(V& v) {
-    v.in("x0", x0), v.in("u", u), v.in("dy", dy), v.out("du", du);
-    if (accumulate_dx0) {
-      v.inout("dx0", dx0, sum_of(2));
-    } else {
-      v.out("dx0", dx0);
-    }
+    v.in("x0", x0), v.in("dy", dy), v.out("du", du);
+  }
+};
+
+/// The gradient of x0 = [x, e] through L cross layers: [dx, de] = dy_0 + Σ_l u_l ⊙ dy_{l+1}. u_l is
+/// u of layer l, dy_l the gradient of its input, and dy_L = dz that of the last layer's output.
+/// Summed in fp32, in the order of l. An element is rounded once, if dx is bf16.
+struct CrossInputBackward {
+  Matrix u;              ///< [L·b, n], layer by layer
+  Matrix dy;             ///< [L·b, n], dy_0 first
+  Matrix dz;             ///< [b, n]
+  Matrix dx;             ///< [b, n - W]; not computed if it has no data
+  MatrixView<float> de;  ///< [b, W]
+
+  int64_t layers() const { return dz.rows == 0 ? 0 : u.rows / dz.rows; }
+
+  static constexpr const char* kName = "cross_input_backward";
+  template <class V>
+  void operands(V& v) {
+    v.in("u", u), v.in("dy", dy), v.in("dz", dz);
+    v.out("dx", dx, sum_of(layers() + 1)), v.out("de", de, sum_of(layers() + 1));
   }
 };
 
@@ -129,6 +143,7 @@ struct FmBackward {
   X(AveragePoolBackward)               \
   X(CrossForward)                      \
   X(CrossBackward)                     \
+  X(CrossInputBackward)                \
   X(FmForward)                         \
   X(FmBackward)
 

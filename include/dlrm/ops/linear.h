@@ -110,7 +110,7 @@ struct LinearBackward {
   View<float> dbias;     ///< [out], or empty
 
   // Only if Ops::fuses_layers().
-  bool accumulate_dx = false;   ///< dx += instead of dx =
+  Matrix added;                 ///< [b, in] dx = dz w + added; may be dx. Null: nothing is added
   LayerBelow* below = nullptr;  ///< dx ← dx ⊙ act'(z) of the layer below
 
   static constexpr const char* kName = "linear_backward";

@@ -107,11 +107,9 @@ class Ops {
     run(AveragePoolBackward{dy, window, de});
   }
   void cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) { run(CrossForward{x0, u, x, y}); }
-  void cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) {
-    run(CrossBackward{x0, u, dy, du, dx0, true});
-  }
-  void first_cross_backward(Matrix x0, Matrix u, Matrix dy, Matrix du, Matrix dx0) {
-    run(CrossBackward{x0, u, dy, du, dx0, false});
+  void cross_backward(Matrix x0, Matrix dy, Matrix du) { run(CrossBackward{x0, dy, du}); }
+  void cross_input_backward(Matrix u, Matrix dy, Matrix dz, Matrix dx, MatrixView<float> de) {
+    run(CrossInputBackward{u, dy, dz, dx, de});
   }
 
   void bce_with_logits(Matrix logits, const Targets& targets, float scale, View<double> loss,

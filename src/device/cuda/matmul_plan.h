@@ -40,7 +40,7 @@ class MatmulPlan {
   void point_to(const Product& product);
 
   cublasLtMatmulDesc_t operation_ = nullptr;
-  cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, d_ = nullptr;
+  cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, c_ = nullptr, d_ = nullptr;
 };
 
 }  // namespace dlrm::cuda

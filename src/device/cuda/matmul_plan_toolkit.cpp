@@ -43,6 +43,9 @@ cublasLtEpilogue_t native(Epilogue epilogue) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+/// What cuBLASLt reads as C. It requires one even if nothing is added.
+const Matrix& added(const Product& p) { return p.c.data ? p.c : p.d; }
+
 cublasLtMatrixLayout_t layout(const Matrix& m) {
   cublasLtMatrixLayout_t made = nullptr;
   DLRM_LT_CHECK(cublasLtMatrixLayoutCreate(&made, native(m.type), static_cast<uint64_t>(m.cols),
@@ -76,7 +79,8 @@ class Preference {
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kReductions);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(alignment(p.b.data)));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(alignment(p.a.data)));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(alignment(p.d.data)));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        static_cast<uint32_t>(alignment(added(p).data)));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<uint32_t>(alignment(p.d.data)));
   }
   ~Preference() { cublasLtMatmulPreferenceDestroy(preference_); }
@@ -113,11 +117,13 @@ MatmulPlan::MatmulPlan(const Product& p, bool tf32) {
   point_to(p);
   a_ = layout(p.b);
   b_ = layout(p.a);
+  c_ = layout(added(p));
   d_ = layout(p.d);
 }
 
 MatmulPlan::~MatmulPlan() {
   cublasLtMatrixLayoutDestroy(d_);
+  cublasLtMatrixLayoutDestroy(c_);
   cublasLtMatrixLayoutDestroy(b_);
   cublasLtMatrixLayoutDestroy(a_);
   cublasLtMatmulDescDestroy(operation_);
@@ -134,7 +140,7 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::propose(cublasLtHandle_t handle, c
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(count));
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle, operation_, a_, b_, d_, d_, preference.get(), count, results.data(), &found);
+      handle, operation_, a_, b_, c_, d_, preference.get(), count, results.data(), &found);
   std::vector<cublasLtMatmulAlgo_t> algos;
   // The library reports a lack of algorithms as "not supported" or as an invalid value.
   if (status != CUBLAS_STATUS_SUCCESS) return algos;
@@ -149,7 +155,7 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::propose(cublasLtHandle_t handle, c
 bool MatmulPlan::takes(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& candidate,
                        size_t workspace_bytes) const {
   cublasLtMatmulHeuristicResult_t result{};
-  return cublasLtMatmulAlgoCheck(handle, operation_, a_, b_, d_, d_, &candidate, &result) ==
+  return cublasLtMatmulAlgoCheck(handle, operation_, a_, b_, c_, d_, &candidate, &result) ==
              CUBLAS_STATUS_SUCCESS &&
          result.workspaceSize <= workspace_bytes && reduces_in_fp32(candidate);
 }
@@ -158,9 +164,9 @@ cublasStatus_t MatmulPlan::run(cublasLtHandle_t handle, const Product& p,
                                const cublasLtMatmulAlgo_t& chosen, void* workspace,
                                size_t workspace_bytes, cudaStream_t stream) {
   point_to(p);
-  const float one = 1, kept = p.accumulate ? 1.0f : 0.0f;
-  return cublasLtMatmul(handle, operation_, &one, p.b.data, a_, p.a.data, b_, &kept, p.d.data, d_,
-                        p.d.data, d_, &chosen, workspace, workspace_bytes, stream);
+  const float one = 1, kept = p.c.data ? 1.0f : 0.0f;
+  return cublasLtMatmul(handle, operation_, &one, p.b.data, a_, p.a.data, b_, &kept, added(p).data,
+                        c_, p.d.data, d_, &chosen, workspace, workspace_bytes, stream);
 }
 
 }  // namespace dlrm::cuda

@@ -19,6 +19,8 @@ inline MatmulShape shape_of(const Product& p) {
   DLRM_CHECK(s.m > 0 && s.n > 0 && s.k > 0, "an empty product");
   DLRM_CHECK(p.a.type == p.b.type && (p.d.type == p.a.type || p.d.type == DType::kFloat32),
              "types of a product");
+  DLRM_CHECK(!p.c.data || (p.c.rows == s.m && p.c.cols == s.n && p.c.type == p.d.type),
+             "what is added to a product");
   DLRM_CHECK((p.epilogue == Epilogue::kNone || p.epilogue == Epilogue::kDrelu) || p.bias,
              "an epilogue without its vector");
   return s;

@@ -142,14 +142,14 @@ class LtMatmul final : public Matmul {
   std::optional<cublasLtMatmulAlgo_t> first_or_fastest(
       MatmulPlan& plan, const std::vector<cublasLtMatmulAlgo_t>& proposed, const Product& product,
       cudaStream_t stream) {
-    // Trials must not change the d that the product adds to.
+    // Trials must not change the d that the product adds to. It stays C and D of one address.
     Buffer aside;
     Product trial = product;
-    if (product.accumulate) {
+    if (product.c.data && product.c.data == product.d.data) {
       const int64_t elements = product.d.rows * product.d.stride;
       aside = Buffer(device_, static_cast<size_t>(elements) * size_of(product.d.type),
                      "choice of a product");
-      trial.d.data = aside.data();
+      trial.c.data = trial.d.data = aside.data();
     }
     void* scratch = workspace(stream);
     Stopwatch watch(stream);

@@ -9,10 +9,10 @@ namespace dlrm::cuda {
 namespace {
 
 constexpr int64_t kAligned = 256;
-constexpr size_t kKindOfKey = 19;
+constexpr size_t kKindOfKey = 20;
 
 struct ChoicesHeader {
-  uint64_t magic = 0x325448434c524c44;  // "DLRLCHT2"
+  uint64_t magic = 0x335448434c524c44;  // "DLRLCHT3"
   MatmulOrigin origin;
   uint64_t count = 0;
 };
@@ -43,12 +43,13 @@ MatmulKey key_of(const Product& p, bool tf32) {
           p.a.stride,
           p.b.stride,
           p.d.stride,
-          p.accumulate,
+          p.c.data ? p.c.stride : 0,
           static_cast<int64_t>(p.epilogue),
           aux ? p.aux_stride : 0,
           alignment(p.a.data),
           alignment(p.b.data),
           alignment(p.d.data),
+          alignment(p.c.data),
           alignment(p.bias),
           aux ? alignment(p.aux) : 0,
           tf32,

@@ -10,7 +10,7 @@
 namespace dlrm::cuda {
 
 /// Everything that the choice of an algorithm depends on.
-using MatmulKey = std::array<int64_t, 20>;
+using MatmulKey = std::array<int64_t, 21>;
 MatmulKey key_of(const Product& product, bool tf32);
 /// The key of the way that a caller computes `product` (Matmul::fastest).
 MatmulKey key_of_way(const Product& product, bool tf32);

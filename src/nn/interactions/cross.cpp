@@ -17,9 +17,9 @@ class Cross final : public Interaction {
         rank_(config.rank) {
     const int64_t n = config.width(setup.inputs);
     const double deviation = std::sqrt(2.0 / static_cast<double>(n + rank_));
-    const auto buffer = [&](int64_t columns) {
-      const auto elements = static_cast<size_t>(setup.max_batch * row_stride(device_, columns));
-      return Buffer(device_, elements * size_of(compute_), "cross layers");
+    const auto buffer = [&](int64_t columns, int64_t blocks = 1) {
+      const int64_t elements = blocks * setup.max_batch * row_stride(device_, columns);
+      return Buffer(device_, static_cast<size_t>(elements) * size_of(compute_), "cross layers");
     };
     for (int64_t i = 0; i < config.layers; ++i) {
       Layer layer;
@@ -28,21 +28,21 @@ class Cross final : public Interaction {
       layer.u = parameters_.add(layer.path + "/u", n, rank_, deviation);
       layer.bias = parameters_.add(layer.path + "/bias", n, 0, 0);
       layer.low = buffer(rank_);
-      layer.gate = buffer(n);
       layer.output = buffer(n);
       layers_.push_back(std::move(layer));
     }
+    gates_ = buffer(n, config.layers);
+    input_gradients_ = buffer(n, config.layers);
     dgate_ = buffer(n);
     dlow_ = buffer(rank_);
-    dx0_ = buffer(n);
-    if (!ops_.fuses_layers()) dsum_ = buffer(n);
   }
 
   Matrix forward(Matrix x, MatrixView<const float> e, const Progress& progress) override {
     x0_ = concat_->forward(x, e, progress);
     last_ = x0_;
-    for (const Layer& layer : layers_) {
-      const Matrix low = at(layer.low, rank_), gate = at(layer.gate, width());
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      const Layer& layer = layers_[i];
+      const Matrix low = at(layer.low, rank_), gate = block(gates_, i);
       const Matrix y = at(layer.output, width());
       ops_.linear_forward(last_, parameters_.weight(layer.v), {}, Activation::kNone, low, {});
       LinearForward second;
@@ -59,22 +59,17 @@ class Cross final : public Interaction {
   }
 
   void backward(Matrix dz, Matrix dx, MatrixView<float> de, const Progress& progress) override {
-    const Matrix dx0 = at(dx0_, width()), dgate = at(dgate_, width());
+    Matrix dy = dz;
     for (size_t i = layers_.size(); i-- > 0;) {
-      const Layer& layer = layers_[i];
       const Matrix input = i > 0 ? at(layers_[i - 1].output, width()) : x0_;
-      const Matrix gate = at(layer.gate, width());
-      if (i + 1 == layers_.size()) {
-        ops_.first_cross_backward(x0_, gate, dz, dgate, dx0);
-      } else {
-        ops_.cross_backward(x0_, gate, dz, dgate, dx0);
-      }
-      products_backward(layer, input, dz);
-      parameters_.gradients_ready_from(layer.v);
+      const Matrix dinput = block(input_gradients_, i);
+      ops_.cross_backward(x0_, dy, at(dgate_, width()));
+      products_backward(layers_[i], input, dy, dinput);
+      dy = dinput;
+      parameters_.gradients_ready_from(layers_[i].v);
       progress();
     }
-    if (!layers_.empty()) ops_.add(dx0, dz);
-    concat_->backward(dz, dx, de, progress);
+    ops_.cross_input_backward(blocks(gates_), blocks(input_gradients_), dz, dx, de);
   }
 
   int64_t width() const override { return concat_->width(); }
@@ -88,21 +83,20 @@ class Cross final : public Interaction {
   struct Layer {
     std::string path;
     int v = 0, u = 0, bias = 0;
-    Buffer low, gate, output;  // Vx [b, rank], U(Vx)+b [b, n], the layer's output [b, n]
+    Buffer low, output;  // Vx [b, rank], the layer's output [b, n]
   };
 
-  /// Computes the gradients of U, V and the bias from that of U(Vx)+b, and adds the gradient of x
-  /// to dz.
-  void products_backward(const Layer& layer, Matrix input, Matrix dz) {
+  /// Computes the gradients of U, V and the bias from that of U(Vx)+b, and the gradient of the
+  /// layer's input: that through the products, plus dy.
+  void products_backward(const Layer& layer, Matrix input, Matrix dy, Matrix dinput) {
     const Matrix dgate = at(dgate_, width()), dlow = at(dlow_, rank_), low = at(layer.low, rank_);
     if (!ops_.fuses_layers()) {
-      const Matrix through = at(dsum_, width());
       ops_.linear_backward_weight(dgate, low, parameters_.weight_gradient(layer.u),
                                   parameters_.bias_gradient(layer.bias));
       ops_.linear_backward_input(dgate, parameters_.weight(layer.u), dlow);
       ops_.linear_backward_weight(dlow, input, parameters_.weight_gradient(layer.v), {});
-      ops_.linear_backward_input(dlow, parameters_.weight(layer.v), through);
-      ops_.add(through, dz);
+      ops_.linear_backward_input(dlow, parameters_.weight(layer.v), dinput);
+      ops_.add(dy, dinput);
       return;
     }
     LinearBackward second;
@@ -112,15 +106,24 @@ class Cross final : public Interaction {
     second.dbias = parameters_.bias_gradient(layer.bias);
     ops_.run(second);
     LinearBackward first;
-    first.dy = dlow, first.x = input, first.dx = dz;
+    first.dy = dlow, first.x = input, first.dx = dinput;
     first.w = parameters_.weight(layer.v);
     first.dw = parameters_.weight_gradient(layer.v);
-    first.accumulate_dx = true;
+    first.added = dy;
     ops_.run(first);
   }
 
   Matrix at(const Buffer& buffer, int64_t columns) const {
     return {buffer.data(), compute_, x0_.rows, columns, row_stride(device_, columns)};
+  }
+  /// Blocks [b, width()], one for each layer.
+  Matrix blocks(const Buffer& buffer) const {
+    Matrix all = at(buffer, width());
+    all.rows *= static_cast<int64_t>(layers_.size());
+    return all;
+  }
+  Matrix block(const Buffer& buffer, size_t layer) const {
+    return blocks(buffer).row_range(static_cast<int64_t>(layer) * x0_.rows, x0_.rows);
   }
 
   Ops& ops_;
@@ -130,7 +133,9 @@ class Cross final : public Interaction {
   DType compute_;
   int64_t rank_;
   std::vector<Layer> layers_;
-  Buffer dgate_, dlow_, dx0_, dsum_;
+  Buffer gates_;            // of each layer: U(Vx)+b [b, n]
+  Buffer input_gradients_;  // of each layer: the gradient of its input [b, n]
+  Buffer dgate_, dlow_;     // of the current layer
   Matrix x0_, last_;
 };
 

@@ -195,13 +195,39 @@ void cross_forward(const CrossForward& o, int64_t r0, int64_t r1) {
 void cross_backward(const CrossBackward& o, int64_t r0, int64_t r1) {
   with_type(o.dy.type, [&]<class T>(T) {
     for (int64_t r = r0; r < r1; ++r) {
-      const T *a = row_of<T>(o.x0, r), *b = row_of<T>(o.u, r), *g = row_of<T>(o.dy, r);
-      T *to_u = row_of<T>(o.du, r), *to_x0 = row_of<T>(o.dx0, r);
-      for_pieces(o.dy.cols, [&]<int N>(int64_t i) {
-        const Floats<N> d = load<N>(g + i);
-        const Floats<N> before = o.accumulate_dx0 ? load<N>(to_x0 + i) : Floats<N>{};
-        store<N>(to_x0 + i, multiply_add<N>(load<N>(b + i), d, before));
-        store<N>(to_u + i, load<N>(a + i) * d);
+      const T *a = row_of<T>(o.x0, r), *g = row_of<T>(o.dy, r);
+      T* to = row_of<T>(o.du, r);
+      for_pieces(o.dy.cols,
+                 [&]<int N>(int64_t i) { store<N>(to + i, load<N>(a + i) * load<N>(g + i)); });
+    }
+  });
+}
+
+/// The gradient of N columns of x0 from column c of row r.
+template <class T, int N>
+inline Floats<N> cross_input_gradient(const CrossInputBackward& o, int64_t r, int64_t c) {
+  const int64_t b = o.dz.rows, layers = o.layers();
+  Floats<N> sum = load<N>(row_of<T>(o.dy, r) + c);
+  for (int64_t l = 0; l < layers; ++l) {
+    const T* above = l + 1 < layers ? row_of<T>(o.dy, (l + 1) * b + r) : row_of<T>(o.dz, r);
+    sum = multiply_add<N>(load<N>(row_of<T>(o.u, l * b + r) + c), load<N>(above + c), sum);
+  }
+  return sum;
+}
+
+void cross_input_backward(const CrossInputBackward& o, int64_t r0, int64_t r1) {
+  with_type(o.dz.type, [&]<class T>(T) {
+    const int64_t dense = o.dz.cols - o.de.cols;
+    for (int64_t r = r0; r < r1; ++r) {
+      if (o.dx.data) {
+        T* to = row_of<T>(o.dx, r);
+        for_pieces(dense, [&]<int N>(int64_t c) {
+          store<N>(to + c, cross_input_gradient<T, N>(o, r, c));
+        });
+      }
+      float* to = o.de.data + r * o.de.stride;
+      for_pieces(o.de.cols, [&]<int N>(int64_t c) {
+        store<N>(to + c, cross_input_gradient<T, N>(o, r, dense + c));
       });
     }
   });

@@ -108,6 +108,11 @@ void CpuOps::run(const CrossBackward& o) {
                   [&](int64_t r0, int64_t r1) { kernels_.cross_backward(o, r0, r1); });
 }
 
+void CpuOps::run(const CrossInputBackward& o) {
+  parallel_ranges(threads_, o.dz.rows, o.dz.cols * o.layers(), kGrain,
+                  [&](int64_t r0, int64_t r1) { kernels_.cross_input_backward(o, r0, r1); });
+}
+
 void CpuOps::run(const FmForward& o) {
   parallel_ranges(threads_, o.z.rows, o.z.cols, kGrain,
                   [&](int64_t r0, int64_t r1) { kernels_.fm_forward(o, r0, r1); });

@@ -80,6 +80,7 @@ struct Kernels {
   bool (*all_finite)(const Matrix& x, int64_t r0, int64_t r1);
   void (*cross_forward)(const CrossForward& o, int64_t r0, int64_t r1);
   void (*cross_backward)(const CrossBackward& o, int64_t r0, int64_t r1);
+  void (*cross_input_backward)(const CrossInputBackward& o, int64_t r0, int64_t r1);
   void (*fm_forward)(const FmForward& o, int64_t r0, int64_t r1);
   void (*fm_backward)(const FmBackward& o, int64_t r0, int64_t r1);
   /// Sums of columns [c0, c1) over all rows, rows in fixed chunks.

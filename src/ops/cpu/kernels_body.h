@@ -25,6 +25,7 @@ constexpr Kernels kernels_named(const char* name) {
           .all_finite = all_finite,
           .cross_forward = cross_forward,
           .cross_backward = cross_backward,
+          .cross_input_backward = cross_input_backward,
           .fm_forward = fm_forward,
           .fm_backward = fm_backward,
           .column_sums = column_sums,

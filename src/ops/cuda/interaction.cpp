@@ -30,9 +30,9 @@ void CudaOps::run(const AveragePoolBackward& o) {
 
 void CudaOps::run(const CrossForward& o) { kernels::cross_forward(o.x0, o.u, o.x, o.y, native_); }
 
-void CudaOps::run(const CrossBackward& o) {
-  kernels::cross_backward(o.x0, o.u, o.dy, o.du, o.dx0, o.accumulate_dx0, native_);
-}
+void CudaOps::run(const CrossBackward& o) { kernels::cross_backward(o.x0, o.dy, o.du, native_); }
+
+void CudaOps::run(const CrossInputBackward& o) { kernels::cross_input_backward(o, native_); }
 
 void CudaOps::run(const FmForward& o) {
   if (o.x.cols > 0) kernels::fm_forward(o.x, o.e, o.z, native_);

@@ -59,7 +59,7 @@ void CudaOps::run(const LinearForward& l) {
   kernels::activate(Activation::kNone, sums, added, {}, sums, native_);
   product.epilogue = Epilogue::kNone;
   product.bias = nullptr;
-  product.accumulate = true;
+  product.c = sums;
   products.run(product, Products::kMain);
   if (l.act != Activation::kNone) kernels::activate(l.act, sums, nullptr, kept, l.y, native_);
 }
@@ -110,11 +110,13 @@ void CudaOps::input_gradient(const LinearBackward& l) {
   if (l.dy.cols > 0) {
     Products& products = parts_->products;
     Product product = products.aligned({.a = l.dy, .b = l.w, .d = l.dx}, Products::kMain);
-    product.accumulate = l.accumulate_dx;
+    product.c = l.added;
     if (l.below && fused_input_gradient(l, product)) return;
     products.run(product, Products::kMain);
-  } else if (!l.accumulate_dx) {
+  } else if (!l.added.data) {
     kernels::clear(l.dx, native_);
+  } else if (l.added.data != l.dx.data) {
+    kernels::convert(l.added, l.dx, native_);
   }
   if (l.below) activation_backward(l.below->act, l.below->y, l.below->z, l.dx);
 }
@@ -213,7 +215,7 @@ void CudaOps::one_output_backward(const LinearBackward& l, int lane) {
 
 void CudaOps::run(const LinearBackward& l) {
   activation_backward(l.act, l.y, l.z, l.dy);
-  const bool one_output = l.dy.cols == 1 && l.dy.rows > 0 && l.x.cols > 0 && !l.accumulate_dx;
+  const bool one_output = l.dy.cols == 1 && l.dy.rows > 0 && l.x.cols > 0 && !l.added.data;
   if (one_output) return one_output_backward(l, Products::kMain);
   if (!l.dx.data) return linear_backward_weight(l.dy, l.x, l.dw, l.dbias);
   stream_.record(*parts_->forked);

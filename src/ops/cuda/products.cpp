@@ -58,7 +58,7 @@ bool Products::run_fused(const cuda::Product& p, int lane) {
 void Products::run(const cuda::Product& p, int lane) {
   if (run_fused(p, lane)) return;
   say_slow(p);
-  kernels::product(p.a, p.transpose_a, p.b, p.transpose_b, p.accumulate, p.d, native(lane));
+  kernels::product(p.a, p.transpose_a, p.b, p.transpose_b, p.c, p.d, native(lane));
 }
 
 void Products::say_slow(const cuda::Product& p) {

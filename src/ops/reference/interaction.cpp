@@ -103,12 +103,27 @@ void ReferenceOps::run(const CrossForward& o) {
 }
 
 void ReferenceOps::run(const CrossBackward& o) {
-  const auto& [x0, u, dy, du, dx0, accumulate] = o;
+  const auto& [x0, dy, du] = o;
   for (int64_t r = 0; r < dy.rows; ++r) {
-    for (int64_t c = 0; c < dy.cols; ++c) {
-      const double d = get(dy, r, c);
-      set(dx0, r, c, (accumulate ? get(dx0, r, c) : 0.0) + get(u, r, c) * d);
-      set(du, r, c, get(x0, r, c) * d);
+    for (int64_t c = 0; c < dy.cols; ++c) set(du, r, c, get(x0, r, c) * get(dy, r, c));
+  }
+}
+
+void ReferenceOps::run(const CrossInputBackward& o) {
+  const auto& [u, dy, dz, dx, de] = o;
+  const int64_t b = dz.rows, layers = o.layers(), dense = dz.cols - de.cols;
+  for (int64_t r = 0; r < b; ++r) {
+    for (int64_t c = 0; c < dz.cols; ++c) {
+      double sum = get(dy, r, c);
+      for (int64_t l = 0; l < layers; ++l) {
+        const double above = l + 1 < layers ? get(dy, (l + 1) * b + r, c) : get(dz, r, c);
+        sum += get(u, l * b + r, c) * above;
+      }
+      if (c >= dense) {
+        de(r, c - dense) = static_cast<float>(sum);
+      } else if (dx.data) {
+        set(dx, r, c, sum);
+      }
     }
   }
 }

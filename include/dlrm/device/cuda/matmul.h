@@ -11,7 +11,7 @@
 
 namespace dlrm::cuda {
 
-/// Applied to a product p = op(a) op(b) [+ d], of shape [m, n], before it is rounded and stored in
+/// Applied to a product p = op(a) op(b) [+ c], of shape [m, n], before it is rounded and stored in
 /// d. The relu of a NaN is unspecified. cuBLASLt and the emulator return 0.
 enum class Epilogue : uint8_t {
   kNone,         ///< d = p
@@ -31,7 +31,7 @@ enum class Epilogue : uint8_t {
 struct Product {
   Matrix a, b, d;
   bool transpose_a = false, transpose_b = false;
-  bool accumulate = false;  ///< adds the old contents of d
+  Matrix c;  ///< [m, n] of d's type, added to the product. May be d. Null: nothing is added.
   Epilogue epilogue = Epilogue::kNone;
   /// [n] elements, or [m] for kSumsOfA, of d's type. cuBLASLt requires the bias to have the type of
   /// the result. kDreluBgrad, kSumsOfA and kSumsOfB write it. Other epilogues read it.
@@ -58,7 +58,7 @@ class Matmul {
  public:
   virtual ~Matmul() = default;
   /// Whether the library has an algorithm for this product. The first call for a shape chooses the
-  /// algorithm. It may overwrite bias and aux, and also d unless the product accumulates.
+  /// algorithm. It may overwrite bias and aux, and also d unless c is d.
   virtual bool serves(const Product& product, Stream& stream) = 0;
   /// Queues the product, which `serves` must have accepted. m, n, k > 0.
   virtual void run(const Product& product, Stream& stream) = 0;

@@ -71,9 +71,8 @@ class EpilogueLoop {
         bits_(static_cast<uint8_t*>(p.aux)) {}
 
   void store_sum(int64_t r, int64_t c, float sum) {
-    const int64_t at = r * p_.d.stride + c;
-    if (p_.accumulate) sum += load(p_.d.data, p_.d.type, at);
-    store(p_.d.data, p_.d.type, at, finished(r, c, sum));
+    if (p_.c.data) sum += load(p_.c.data, p_.c.type, r * p_.c.stride + c);
+    store(p_.d.data, p_.d.type, r * p_.d.stride + c, finished(r, c, sum));
   }
 
   void store_vector(const std::vector<float>& a, const std::vector<float>& b,
