@@ -98,13 +98,6 @@ struct ChunkSource {
   }
 };
 
-/// A row of a matrix.
-struct RowSource {
-  const float* row;
-  bool aligned;
-  __device__ Quad operator()(int c, int left) const { return load_quad(row + c, left, aligned); }
-};
-
 __host__ __device__ inline int padded(int width) { return (width + 3) / 4 * 4; }
 __host__ __device__ inline int pieces_of(int width) { return (width + 31) / 32; }
 
@@ -298,7 +291,7 @@ __global__ void __launch_bounds__(kThreads)
   if (update_is_skipped(step) || i >= *s.count) return;
   const UpdateRow<R> sink{constants_of(step)};
   const int64_t row = s.rows[i];
-  const RowSource source{grads.grads + (grads.by_row ? row : i) * grads.stride, grads.aligned};
+  const RowSource source{grads.grads + i * grads.stride, grads.aligned};
   if (grads.square_sums != nullptr) {
     sink.with_mean(s, row, source, __fdiv_rn(grads.square_sums[i], grads.full_width), lanes);
   } else {
@@ -317,10 +310,6 @@ __global__ void __launch_bounds__(kThreads)
   if (lanes.index == 0) sums[i] = sum;
 }
 
-bool rows_aligned(const void* p, int64_t stride, size_t size) {
-  return reinterpret_cast<uintptr_t>(p) % (4 * size) == 0 && stride % 4 == 0;
-}
-
 uint32_t chunk_blocks(const UpdateList& list) {
   return static_cast<uint32_t>(
       std::min(blocks_for(int64_t{list.most_jobs}, kWarps), kMostChunkBlocks));
@@ -329,9 +318,7 @@ int64_t finish_blocks(const UpdateList& list) {
   return std::min(blocks_for(int64_t{list.most_long_runs}, kWarps), kMostChunkBlocks);
 }
 
-int64_t row_blocks(int64_t rows, int shift) {
-  return blocks_for(rows, int64_t{kWarps} * (32 >> shift));
-}
+int64_t row_blocks(int64_t rows, int shift) { return blocks_of_rows(rows, shift, kWarps); }
 
 }  // namespace
 

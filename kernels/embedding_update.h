@@ -27,7 +27,8 @@ struct GradientList {
 };
 
 /// One shard's table and runs. It has no undefined bytes. If sums are stored instead of applied,
-/// `weights` receives them: fp32, one row per run.
+/// `weights` receives them in fp32: the sum of run i as row i, or, if `touched` is given, as row
+/// rows[i], whose flag becomes 1.
 struct UpdateShard {
   void* weights;
   float* state1;
@@ -40,6 +41,7 @@ struct UpdateShard {
   const int64_t* count;
   const GradientList* gradients;
   const int64_t* row_of;  ///< see RowTable
+  float* touched;         ///< [table rows], or null
   uint64_t rounding_key;
   int64_t first_row;
   int64_t first_column;
@@ -110,13 +112,12 @@ void update_runs_over_link(const OptimizerStep& step, const UpdateList& list, ui
 void store_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream);
 
 /// Updates each row rows[i] of `shard` once, i < *shard.count <= capacity. The gradient is
-/// grads[i], or grads[rows[i]] if `by_row`.
+/// grads[i].
 struct RowGradientList {
   const float* grads;
   int64_t stride;
   const float* square_sums;  ///< of whole rows, or null
   float full_width;
-  bool by_row;
   bool aligned;
 };
 void update_rows(const OptimizerStep& step, const UpdateShard& shard, const RowGradientList& grads,

@@ -23,6 +23,22 @@ __device__ inline float square_sum(const Source& source, int width, const Lanes&
   return lanes.sum(sum);
 }
 
+/// True if rows of elements of `size` bytes can be read four at a time.
+inline bool rows_aligned(const void* p, int64_t stride, size_t size) {
+  return reinterpret_cast<uintptr_t>(p) % (4 * size) == 0 && stride % 4 == 0;
+}
+/// Blocks of `warps` warps, if 2^shift lanes share a row.
+inline int64_t blocks_of_rows(int64_t rows, int shift, int64_t warps) {
+  return blocks_for(rows, warps * (32 >> shift));
+}
+
+/// A row of a matrix.
+struct RowSource {
+  const float* row;
+  bool aligned;
+  __device__ Quad operator()(int c, int left) const { return load_quad(row + c, left, aligned); }
+};
+
 /// A gradient already in registers.
 struct HeldSource {
   Quad quad;
@@ -32,9 +48,11 @@ struct HeldSource {
 /// Stores a row's gradient instead of an update.
 struct StoreRow {
   template <class Source>
-  __device__ void operator()(const UpdateShard& s, int64_t i, int64_t, const Source& source,
+  __device__ void operator()(const UpdateShard& s, int64_t i, int64_t row, const Source& source,
                              const Lanes& lanes) const {
-    float* out = static_cast<float*>(s.weights) + i * s.stride;
+    const bool by_row = s.touched != nullptr;
+    if (by_row && lanes.index == 0) s.touched[row] = 1;
+    float* out = static_cast<float*>(s.weights) + (by_row ? row : i) * s.stride;
     for (int c = 4 * lanes.index; c < s.width; c += reach(lanes)) {
       store_quad(out + c, source(c, s.width - c), s.width - c, s.weights_aligned != 0);
     }

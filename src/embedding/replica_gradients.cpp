@@ -41,10 +41,14 @@ View<const BagGradient> ReplicaGradients::gradients(size_t i, const RoutedBatch&
   return {gradients_.data() + at, tables_[i]->features.size()};
 }
 
+View<const ShardUpdate> ReplicaGradients::updates(const RoutedBatch& batch, MatrixView<float> de) {
+  for (size_t i = 0; i < updates_.size(); ++i) updates_[i].gradients = gradients(i, batch, de);
+  return updates_;
+}
+
 void ReplicaGradients::update(const OptimizerStep& step, const RoutedBatch& batch,
                               MatrixView<float> de) {
-  for (size_t i = 0; i < updates_.size(); ++i) updates_[i].gradients = gradients(i, batch, de);
-  ops_.embedding_bag_updates(step, updates_, [] {});
+  ops_.embedding_bag_updates(step, updates(batch, de), [] {});
 }
 
 }  // namespace dlrm

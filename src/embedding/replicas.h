@@ -62,6 +62,8 @@ class ReplicaGradients {
   ReplicaGradients(Context& context, Ops& ops, ReplicaList tables);
   /// Sorts the ids of every table, on `ops`.
   void sort(const RoutedBatch& batch, Ops& ops);
+  /// All tables with their segments and gradients. Valid until the next sort().
+  View<const ShardUpdate> updates(const RoutedBatch& batch, MatrixView<float> de);
   const SegmentedRows& segments(size_t i) const { return segments_[i]; }
   /// Number of unique rows of table i. If only the device has it, the number of ids.
   int64_t count(size_t i) const { return host_visible_ ? segments_[i].count[0] : capacities_[i]; }

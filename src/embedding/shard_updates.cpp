@@ -68,7 +68,7 @@ void ShardUpdates::finish_square_sums(const OptimizerStep& step, const RoutedBat
     if (!shard.columns_cut) continue;
     const SegmentedRows& segments = segments_[static_cast<size_t>(shard.slice)];
     ops_.sparse_update(step, shard.store->table(), segments.rows, segments.count,
-                       square_sums_->gradients(s), /*by_row=*/false, square_sums_->totals(s),
+                       square_sums_->gradients(s), square_sums_->totals(s),
                        tables_.config(shard.table).dim);
   }
 }

@@ -78,9 +78,7 @@ double gpu_message_bytes(const RunConfig& config, const TableConfig& table) {
 
 double gpu_replicated_bytes(const RunConfig& config, const TableConfig& table, int world) {
   if (world == 1) return 0;
-  const double local = real(largest_part(config.train.global_batch_size, world));
-  return real(table.rows) * (4.0 * real(table.dim + 1) + 12) +
-         local * hotness_of(table) * 4.0 * real(table.dim);
+  return real(table.rows) * 4.0 * real(table.dim + 1);
 }
 
 double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,

@@ -28,9 +28,8 @@ double gpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64
 /// *fixed* routing: the messages of all ranks with a table's ids, in the batches in flight.
 double gpu_message_bytes(const RunConfig& config, const TableConfig& table);
 
-/// Memory of a data-parallel table on several ranks: gradients by row and the mask, [rows, dim + 1]
-/// floats, the list of touched rows, and the gradients of the local batch's rows before they are
-/// scattered.
+/// Memory of a data-parallel table on several ranks: gradients by row and their flags, [rows, dim +
+/// 1] floats.
 double gpu_replicated_bytes(const RunConfig& config, const TableConfig& table, int world);
 
 /// Row-wise Adagrad on some of the columns: gradients by row, exchanged before the update. Of

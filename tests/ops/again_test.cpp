@@ -129,12 +129,6 @@ Bytes listed(Ops& ops, int64_t n) {
   append(bytes, wide.data(), wide.size());
   append(bytes, multiples.data(), multiples.size());
 
-  std::vector<float> touched(static_cast<size_t>(n));
-  for (size_t i = 0; i < touched.size(); i += 3) touched[i] = 1;
-  std::vector<int64_t> rows(touched.size()), count = {0};
-  ops.touched_rows(touched, rows, count);
-  rows.resize(static_cast<size_t>(count[0]));
-  append(bytes, rows.data(), rows.size());
   return bytes;
 }
 

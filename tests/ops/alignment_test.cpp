@@ -256,7 +256,7 @@ TEST_P(Alignment, OfRowsThatAreUpdatedIsFree) {
             if (f[3].floats().stride != table.state_stride) return;  // one stride for both
             table.state2 = f[3].floats().data;
           }
-          o.sparse_update(step, table, rows, count, f[1].floats(), false, {}, width);
+          o.sparse_update(step, table, rows, count, f[1].floats(), {}, width);
         });
       }
     }
@@ -290,8 +290,23 @@ TEST_P(Alignment, OfRowsThatAreLookedUpIsFree) {
     check("squares", {{4, width}, {1, 4}}, [&](Ops& o, Fields& f) {
       o.row_square_sums(count, f[0].floats(), {f[1].floats().data, 4});
     });
-    check("scatter", {{4, width}, {7, width}, {1, 7}}, [&](Ops& o, Fields& f) {
-      o.scatter_rows(rows, count, f[0].floats(), f[1].floats(), {f[2].floats().data, 7});
+    check("sums by row", {{3, width}, {7, width}, {1, 7}}, [&](Ops& o, Fields& f) {
+      std::vector<int64_t> r = rows, s = starts, n = count;
+      std::vector<Occurrence> k = occurrences;
+      const BagGradient gradient{f[0].floats(), nullptr};
+      const ShardUpdate table{{}, {}, {&gradient, 1}, {r, s, k, n}};
+      const TableGradients to{f[1].floats(), {f[2].floats().data, 7}};
+      o.sum_table_gradients({&table, 1}, {&to, 1});
+    });
+    check("whole tables", {{7, width}, {7, width}}, [&](Ops& o, Fields& f) {
+      RowTable table;
+      table.weights = f[0].floats().data, table.stride = f[0].floats().stride;
+      table.rows = 7, table.width = width;
+      std::vector<float> touched{1, 0, 1, 1, 0, 0, 1};
+      const TableUpdate update{table, {f[1].floats(), touched}};
+      OptimizerStep step;
+      step.rule = OptimizerRule::kSgd, step.lr = 0.5f;
+      o.update_tables(step, {&update, 1});
     });
   }
 }

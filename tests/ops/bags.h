@@ -139,4 +139,25 @@ inline OptimizerStep step_of(OptimizerRule rule) {
   throw std::logic_error("no such rule");
 }
 
+/// Two features of one table. Half of the bags contain the same row.
+struct Backward {
+  Bags bags[2];
+  Cells pooled[2];
+  RunSpace space;
+  std::vector<BagGradient> gradients;
+
+  Backward(Ops& ops, int64_t count, int64_t rows, int64_t width)
+      : bags{Bags::random(count, rows, 3, 1, false, true), Bags::random(count, rows, 1, 2, true)},
+        pooled{Cells::random(count, width, 3), Cells::random(count, width, 4)},
+        space(bags[0].nnz() + bags[1].nnz()) {
+    const IdGroup groups[] = {bags[0].group(), bags[1].group()};
+    ops.group_rows(groups, rows, space.runs());
+    for (size_t g = 0; g < 2; ++g) {
+      gradients.push_back(
+          {pooled[g].floats(), bags[g].scale.empty() ? nullptr : bags[g].scale.data()});
+    }
+  }
+  int64_t unique() const { return space.count[0]; }
+};
+
 }  // namespace dlrm

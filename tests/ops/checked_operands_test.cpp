@@ -181,14 +181,10 @@ TEST(CheckedOperands, EveryRuleUpdatesRowsOfATier) {
       RowTable of = table.rows(step.rule);
       of.row_of = row_of.data(), of.first_row = 7, of.first_column = 2, of.rounding_key = 11;
       Cells grads = Cells::random(6, 5, 4);
-      for (const bool by_row : {false, true}) {
-        EXPECT_NO_THROW(
-            checked->sparse_update(step, of, rows, count, grads.floats(), by_row, {}, 5))
-            << traits_of(step.rule).name;
-      }
+      EXPECT_NO_THROW(checked->sparse_update(step, of, rows, count, grads.floats(), {}, 5))
+          << traits_of(step.rule).name;
       std::vector<float> squares = {0.5f, 2, 3};
-      EXPECT_NO_THROW(
-          checked->sparse_update(step, of, rows, count, grads.floats(), false, squares, 20));
+      EXPECT_NO_THROW(checked->sparse_update(step, of, rows, count, grads.floats(), squares, 20));
     }
   }
 }

@@ -65,13 +65,17 @@ class Faulty final : public reference::ReferenceOps {
     ReferenceOps::run(o);
     spoil_row(o.table, o.runs.rows[0]);
   }
-  void run(const ScatterRows& o) override {
+  void run(const SumTableGradients& o) override {
     ReferenceOps::run(o);
-    o.touched.back() = 2;
+    if (spoils_sums) {
+      spoil(o.gradients.back().rows);
+    } else {
+      o.gradients.back().touched.back() = 2;
+    }
   }
-  void run(const TouchedRows& o) override {
+  void run(const UpdateTables& o) override {
     ReferenceOps::run(o);
-    ++o.rows[0];
+    spoil_row(o.tables.back().table, 19);
   }
   void run(const CopyBlocks& o) override {
     ReferenceOps::run(o);
@@ -125,7 +129,7 @@ struct Calls {
   std::vector<float> weights = {1, 0.5f, 2, 0.25f, 3};
   std::vector<float> touched = std::vector<float>(20), flags = std::vector<float>(20, 1.0f);
   std::vector<double> loss = {0};
-  std::vector<int64_t> rows = {2, 7, 19}, count = {3}, found = std::vector<int64_t>(20), one = {0};
+  std::vector<int64_t> rows = {2, 7, 19}, count = {3};
 
   void group() {
     const IdGroup groups[] = {bags.group()};
@@ -183,9 +187,7 @@ struct Calls {
         {"cross_forward",
          [=, this](Ops& o) { o.cross_forward(x.matrix(), u.matrix(), x.matrix(), dx.matrix()); }},
         {"cross_backward",
-         [=, this](Ops& o) {
-           o.cross_backward(x.matrix(), u.matrix(), dx.matrix());
-         }},
+         [=, this](Ops& o) { o.cross_backward(x.matrix(), u.matrix(), dx.matrix()); }},
         {"cross_input_backward",
          [=, this](Ops& o) {
            o.cross_input_backward(u.matrix(), x.matrix(), u.matrix(), {}, dx0.floats());
@@ -227,13 +229,21 @@ struct Calls {
          [=, this](Ops& o) { o.row_square_sums(count, grads.floats(), touched); }},
         {"sparse_update",
          [=, this](Ops& o) {
-           o.sparse_update(step, table.rows(step.rule), rows, count, grads.floats(), false, {}, 8);
+           o.sparse_update(step, table.rows(step.rule), rows, count, grads.floats(), {}, 8);
          }},
-        {"scatter_rows",
+        {"sum_table_gradients",
          [=, this](Ops& o) {
-           o.scatter_rows(rows, count, grads.floats(), dense.floats(), touched);
+           group();
+           const std::vector<BagGradient> from = gradients();
+           const ShardUpdate sums{{}, {}, from, space.runs()};
+           const TableGradients to{dense.floats(), touched};
+           o.sum_table_gradients({&sums, 1}, {&to, 1});
          }},
-        {"touched_rows", [=, this](Ops& o) { o.touched_rows(flags, found, one); }},
+        {"update_tables",
+         [=, this](Ops& o) {
+           const TableUpdate update{table.rows(step.rule), {grads.floats(), flags}};
+           o.update_tables(step, {&update, 1});
+         }},
         {"copy_blocks",
          [=, this](Ops& o) {
            BlockCopy b;

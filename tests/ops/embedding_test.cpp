@@ -239,27 +239,6 @@ TEST(CpuEmbedding, GroupsRowsOfListsWhosePlacesNeedMoreThan32Bits) {
   }
 }
 
-/// Two features of one table. Half of the bags contain the same row.
-struct Backward {
-  Bags bags[2];
-  Cells pooled[2];
-  RunSpace space;
-  std::vector<BagGradient> gradients;
-
-  Backward(Ops& ops, int64_t count, int64_t rows, int64_t width)
-      : bags{Bags::random(count, rows, 3, 1, false, true), Bags::random(count, rows, 1, 2, true)},
-        pooled{Cells::random(count, width, 3), Cells::random(count, width, 4)},
-        space(bags[0].nnz() + bags[1].nnz()) {
-    const IdGroup groups[] = {bags[0].group(), bags[1].group()};
-    ops.group_rows(groups, rows, space.runs());
-    for (size_t g = 0; g < 2; ++g) {
-      gradients.push_back(
-          {pooled[g].floats(), bags[g].scale.empty() ? nullptr : bags[g].scale.data()});
-    }
-  }
-  int64_t unique() const { return space.count[0]; }
-};
-
 TEST_P(Embedding, BackwardSumsTheOccurrencesOfARow) {
   for (const int64_t width : {1, 4, 13, 64, 130}) {
     Backward b(*reference, 2200, 40, width);
@@ -306,7 +285,7 @@ TEST_P(Embedding, FusedUpdateHasTheBitsOfBackwardAndUpdate) {
         Cells grads(b.unique(), width);
         ops->embedding_bag_backward(b.space.runs(), b.gradients, grads.floats());
         ops->sparse_update(step, apart.rows(step.rule), b.space.rows, b.space.count, grads.floats(),
-                           false, {}, width);
+                           {}, width);
         EXPECT_TRUE(fused.same_bits(apart)) << "width " << width;
       }
     }
@@ -344,21 +323,6 @@ TEST_P(Embedding, FusedUpdateAgreesWithTheReference) {
       }
     }
   }
-}
-
-TEST_P(Embedding, ScatteredRowsAreFoundAgain) {
-  const int64_t rows[] = {0, 3, 9, 4000}, count[] = {4};
-  Cells grads = Cells::random(4, 5, 1), dense = Cells::random(4001, 5, 2), want = dense;
-  std::vector<float> touched(4001, 7), expected(4001);
-  ops->scatter_rows(rows, count, grads.floats(), dense.floats(), touched);
-  reference->scatter_rows(rows, count, grads.floats(), want.floats(), expected);
-  EXPECT_TRUE(dense.same_bits(want));
-  EXPECT_EQ(touched, expected);
-  std::vector<int64_t> found(4001);
-  int64_t found_count = 0;
-  ops->touched_rows(touched, found, {&found_count, 1});
-  ASSERT_EQ(found_count, 4);
-  EXPECT_TRUE(std::equal(rows, rows + 4, found.begin()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, Embedding, testing::ValuesIn(executions()), execution_name);

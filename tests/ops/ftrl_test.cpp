@@ -35,7 +35,7 @@ struct Rows {
     std::vector<int64_t> all;
     for (int64_t r = 0; r < rows; ++r) all.push_back(r);
     ops.sparse_update(optimizer_step(ftrl_config(), lr, 0), table, all, {&rows, 1},
-                      {g.data(), rows, width}, false, {}, width);
+                      {g.data(), rows, width}, {}, width);
   }
 };
 

@@ -103,6 +103,14 @@ BagGradient mirrored(Mirror& m, BagGradient g) {
   return g;
 }
 
+TableGradients mirrored(Mirror& m, TableGradients g) {
+  return {mirrored(m, g.rows), mirrored(m, g.touched)};
+}
+
+TableUpdate mirrored(Mirror& m, TableUpdate u) {
+  return {mirrored(m, u.table), mirrored(m, u.gradients)};
+}
+
 BlockCopy mirrored(Mirror& m, BlockCopy b) {
   const auto rows_of = [&](const int32_t* list) {
     int64_t rows = list ? 0 : b.rows;
@@ -159,6 +167,9 @@ class MovedOperands {
   View<const IdFilter> moved(View<const IdFilter> list) { return keep(filters_, list); }
   View<const ShardUpdate> moved(View<const ShardUpdate> list) { return keep(shards_, list); }
 
+  View<const TableGradients> moved(View<const TableGradients> list) { return keep(sums_, list); }
+  View<const TableUpdate> moved(View<const TableUpdate> list) { return keep(tables_, list); }
+
   IdFilter moved(IdFilter f) {
     int64_t ids = 0, bags = 0;
     for (const IdPart& part : f.parts) ids += ids_of(part), bags += part.bags;
@@ -191,6 +202,8 @@ class MovedOperands {
   Lists<IdPart> parts_;
   Lists<IdFilter> filters_;
   Lists<ShardUpdate> shards_;
+  Lists<TableGradients> sums_;
+  Lists<TableUpdate> tables_;
 };
 
 class MirroredOps final : public Ops {

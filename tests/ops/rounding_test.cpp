@@ -60,7 +60,7 @@ TEST_P(Rounding, UpdatedRowsUseTheGlobalRowColumnAndStep) {
   const int64_t list[] = {0, 2, 3, 4, 9, 17, 39}, count[] = {7};
   for_every_case([&](const Case& given) {
     Case got = given;
-    ops->sparse_update(exact_step(), got.rows(), list, count, got.grads.floats(), false, {},
+    ops->sparse_update(exact_step(), got.rows(), list, count, got.grads.floats(), {},
                        got.grads.cols());
     for (size_t i = 0; i < 7; ++i) {
       for (int64_t c = 0; c < got.grads.cols(); ++c) {
@@ -88,8 +88,8 @@ TEST_P(Rounding, FusedUpdatesHaveTheBitsOfBackwardAndUpdate) {
     ops->embedding_bag_update(exact_step(), fused.rows(), space.runs(), gradients);
     Cells sums(bags.nnz(), fused.grads.cols());
     ops->embedding_bag_backward(space.runs(), gradients, sums.floats());
-    ops->sparse_update(exact_step(), apart.rows(), space.rows, space.count, sums.floats(), false,
-                       {}, fused.grads.cols());
+    ops->sparse_update(exact_step(), apart.rows(), space.rows, space.count, sums.floats(), {},
+                       fused.grads.cols());
     EXPECT_TRUE(fused.table.weights.same_bits(apart.table.weights));
   });
 }
@@ -107,7 +107,7 @@ TEST_P(Rounding, SmallStepsAccumulate) {
   rows.rounding_key = 3;
   OptimizerStep step = exact_step();
   for (step.step = 0; step.step < 256; ++step.step) {
-    ops->sparse_update(step, rows, list, count, grads.floats(), false, {}, width);
+    ops->sparse_update(step, rows, list, count, grads.floats(), {}, width);
   }
   double sum = 0;
   for (int64_t c = 0; c < width; ++c) sum += table.weights.at(0, c);
@@ -121,7 +121,7 @@ TEST_P(Rounding, ANanStaysANan) {
     Table table(1, 67, DType::kBFloat16, 1);
     Cells grads(1, 67);
     for (int64_t c = 0; c < 67; ++c) grads.set(0, c, std::bit_cast<float>(bits));
-    ops->sparse_update(exact_step(), table.rows(), list, count, grads.floats(), false, {}, 67);
+    ops->sparse_update(exact_step(), table.rows(), list, count, grads.floats(), {}, 67);
     for (int64_t c = 0; c < 67; ++c) EXPECT_TRUE(std::isnan(table.weights.at(0, c))) << bits;
   }
 }
@@ -149,7 +149,7 @@ TEST(SkipUpdate, ASkippedUpdateChangesNothing) {
       Table table(3, 17, DType::kFloat32, 1);
       const Table before = table;
       Cells grads = Cells::random(3, 17, 2);
-      ops->sparse_update(step, table.rows(step.rule), list, count, grads.floats(), false, {}, 17);
+      ops->sparse_update(step, table.rows(step.rule), list, count, grads.floats(), {}, 17);
       const Bags bags = Bags::random(3, 3, 2, 3);
       RunSpace space(bags.nnz());
       const IdGroup groups[] = {bags.group()};

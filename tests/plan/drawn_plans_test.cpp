@@ -125,10 +125,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"ab89fab392125ef7", "1ee0013b7af5c16b", "9f94519c883be2a5",
-                                      "c13ddb1dff26025e", "dda3f9b88b61bf02", "72d2c66dba7f922d",
-                                      "2472db47a9fbe5d0", "ea88e9aad1c1cb1e", "88e91115607fd608",
-                                      "a7f21f5a222a9593", "e0a050d3a066c374", "0719776e10991cbe"}));
+            (std::vector<std::string>{"6beb7d1e12aa46c7", "f58b0c86a585cdea", "b9a5d9a2ac57b6db",
+                                      "26005b36546a350c", "2608195f317fe5b2", "43c514ee1a64a5ff",
+                                      "65d35a25cabc040b", "0260ba7a384b8dcf", "6f9ebc0550aeb45a",
+                                      "3cbc5e3dc3a6c7c9", "e08c0b82646bbb51", "be79e5f2149539de"}));
 }
 
 }  // namespace

@@ -88,10 +88,10 @@ const std::string kGpuLoads =
     R"(plan: 4 ranks, 5 tables: 1 whole, 1 cut by rows, 1 by columns, 1 by both, 1 data-parallel (on every rank)
     rank  tables  shards         GiB    lookups/step    MiB out/step    MiB in/step
        0       2       2       1.382          114691            12.1           12.1
-       1       2       2       1.638          180230            13.2           13.4
-       2       2       2       1.900          147460            17.2           17.3
+       1       2       2       1.637          180230            13.2           13.4
+       2       2       2       1.899          147460            17.2           17.3
        3       1       2       1.130           81923            11.3           11.1
-   total       7       8       6.050          524304            53.9           53.9
+   total       7       8       6.048          524304            53.9           53.9
     mean     1.8     2.0       1.512          131076            13.5           13.5
 max/mean                        1.26            1.38            1.28           1.28
 in the host's memory: 2 shards, 1 data-parallel table: 'rows', 'grid', 'small'
@@ -120,7 +120,7 @@ TEST(Report, OfAGpuShowsBothMemories) {
   optimizer state of tables                  0.375
   dense parameters, gradients, state         0.000
   activations                                0.063
-  exchange                                   0.068
+  exchange                                   0.067
   routing                                    0.016
   input pipeline                             0.003
   libraries                                  0.500
@@ -138,7 +138,7 @@ needs 1.399 GiB a rank, and 0.750 GiB in the host's memory
   optimizer state of tables                  0.375
   dense parameters, gradients, state         0.000
   activations                                0.063
-  exchange                                   0.068
+  exchange                                   0.067
   routing                                    0.016
   input pipeline                             0.003
   libraries                                  0.500
@@ -156,7 +156,7 @@ TEST(Report, ShowsTheRankWhoseHostMemoryIsTooSmall) {
   RunConfig config = four_cuts();
   config.device = DeviceKind::kCuda;
   EXPECT_EQ(report(config, plan_with_host(), {2.0 * kGiB, 2, 0.25 * kGiB}),
-            kGpuLoads + R"(nodes: 2 of 2 ranks, the fullest with 3.030 GiB
+            kGpuLoads + R"(nodes: 2 of 2 ranks, the fullest with 3.029 GiB
 heaviest rank over a lower bound: cost 1.84, memory 1.28
 memory of rank 1, the fullest, GiB:
   tables                                     0.125

@@ -59,10 +59,22 @@ simt::Counters counts_of_a_step(const RunConfig& config) {
   return step;
 }
 
+/// The fixed work of a step, and one set of launches for any number of tables.
+TEST(StepLaunches, DoNotDependOnTheNumberOfDataParallelTables) {
+  const simt::Counters few = counts_of_a_step(small_dcn(2)), many = counts_of_a_step(small_dcn(11));
+  EXPECT_EQ(few.kernels, many.kernels);
+  EXPECT_EQ(few.library_calls, many.library_calls);
+  EXPECT_EQ(few.fills, many.fills);
+}
+
+/// Whoever adds a launch on purpose raises the number.
 TEST(StepLaunches, OfASmallDcnOnTwoRanks) {
   const simt::Counters step = counts_of_a_step(small_dcn(11));
   fmt::print("two ranks: {} kernels, {} library calls, {} fills, {} copies, {} host waits\n",
              step.kernels, step.library_calls, step.fills, step.copies, step.host_waits);
+  EXPECT_LE(step.kernels, 100);
+  EXPECT_LE(step.library_calls, 76);
+  EXPECT_LE(step.fills, 4);
 }
 
 }  // namespace

@@ -111,8 +111,7 @@ struct SparseUpdate {
   RowTable table;
   View<const int64_t> rows;
   View<const int64_t> count;      ///< [1]
-  MatrixView<const float> grads;  ///< of rows[i]: row i, or row rows[i] with `by_row`
-  bool by_row = false;
+  MatrixView<const float> grads;  ///< [capacity, width]: row i is the gradient of row rows[i]
   /// If not empty, row-wise Adagrad uses square_sums[i] / full_width as the mean of squares.
   View<const float> square_sums = {};
   int64_t full_width = 0;
@@ -174,33 +173,42 @@ struct UpdateShards {
   }
 };
 
-/// dense ← 0, then dense[rows[i]] = grads[i] for i < count[0]. touched[r] = 1 for each such row r,
-/// otherwise 0. For small data-parallel tables.
-struct ScatterRows {
-  View<const int64_t> rows;       ///< [capacity] ascending
-  View<const int64_t> count;      ///< [1]
-  MatrixView<const float> grads;  ///< [capacity, width]
-  MatrixView<float> dense;        ///< [table rows, width]
-  View<float> touched;            ///< [table rows]
+/// The gradients of all rows of a table, and which of these rows a batch names.
+struct TableGradients {
+  MatrixView<float> rows;  ///< [table rows, width]
+  View<float> touched;     ///< [table rows] above 0 for each row that a batch names
+};
 
-  static constexpr const char* kName = "scatter_rows";
+/// For each table t and each of its segments: gradients[t].rows[row] = Σ scale · gradient over the
+/// segment, as in EmbeddingBagBackward, and touched[row] = 1. Other rows keep their values. For
+/// small data-parallel tables. One list of launches on a GPU, for any number of tables.
+struct SumTableGradients {
+  View<const ShardUpdate> tables;  ///< `groups` is not read
+  View<const TableGradients> gradients;
+
+  static constexpr const char* kName = "sum_table_gradients";
   template <class V>
   void operands(V& v) {
-    v.in("rows", rows), v.in("count", count), v.in("grads", grads);
-    v.out("dense", dense), v.out("touched", touched);
+    v.in("tables", tables), v.inout("gradients", gradients);
   }
 };
 
-/// rows = the indices i where touched[i] > 0, ascending; count[0] = their number.
-struct TouchedRows {
-  View<const float> touched;  ///< [table rows]
-  View<int64_t> rows;         ///< [table rows]
-  View<int64_t> count;        ///< [1]
+/// A table with gradients for all of its rows.
+struct TableUpdate {
+  RowTable table;
+  TableGradients gradients;
+};
 
-  static constexpr const char* kName = "touched_rows";
+/// Updates each row r with touched[r] > 0 of each table once, by gradient r. The result of a row is
+/// bitwise that of SparseUpdate.
+struct UpdateTables {
+  OptimizerStep step;
+  View<const TableUpdate> tables;
+
+  static constexpr const char* kName = "update_tables";
   template <class V>
   void operands(V& v) {
-    v.in("touched", touched), v.inout("rows", rows), v.out("count", count);
+    v.in("step", step), v.inout("tables", tables);
   }
 };
 
@@ -211,8 +219,8 @@ struct TouchedRows {
   X(RowSquareSums)                   \
   X(SparseUpdate)                    \
   X(EmbeddingBagUpdate)              \
-  X(ScatterRows)                     \
-  X(TouchedRows)
+  X(SumTableGradients)               \
+  X(UpdateTables)
 #define DLRM_EMBEDDING_SEQUENCES(X) X(GroupShardRows) X(UpdateShards)
 
 }  // namespace dlrm

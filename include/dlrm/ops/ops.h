@@ -136,9 +136,9 @@ class Ops {
     run(RowSquareSums{count, grads, sums});
   }
   void sparse_update(const OptimizerStep& step, const RowTable& table, View<const int64_t> rows,
-                     View<const int64_t> count, MatrixView<const float> grads, bool by_row,
+                     View<const int64_t> count, MatrixView<const float> grads,
                      View<const float> square_sums, int64_t full_width) {
-    run(SparseUpdate{step, table, rows, count, grads, by_row, square_sums, full_width});
+    run(SparseUpdate{step, table, rows, count, grads, square_sums, full_width});
   }
   void embedding_bag_update(const OptimizerStep& step, const RowTable& table, SegmentedRows runs,
                             View<const BagGradient> gradients) {
@@ -151,12 +151,11 @@ class Ops {
                              const std::function<void()>& progress) {
     run(UpdateShards{step, shards, progress});
   }
-  void scatter_rows(View<const int64_t> rows, View<const int64_t> count,
-                    MatrixView<const float> grads, MatrixView<float> dense, View<float> touched) {
-    run(ScatterRows{rows, count, grads, dense, touched});
+  void sum_table_gradients(View<const ShardUpdate> tables, View<const TableGradients> gradients) {
+    run(SumTableGradients{tables, gradients});
   }
-  void touched_rows(View<const float> touched, View<int64_t> rows, View<int64_t> count) {
-    run(TouchedRows{touched, rows, count});
+  void update_tables(const OptimizerStep& step, View<const TableUpdate> tables) {
+    run(UpdateTables{step, tables});
   }
 
   void copy_blocks(View<const BlockCopy> blocks) { run(CopyBlocks{blocks}); }

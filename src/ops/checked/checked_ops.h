@@ -50,6 +50,8 @@ class CheckedOps final : public Ops {
   void check(const SparseUpdate& o);
   void check(const EmbeddingBagUpdate& o);
   void check(const UpdateShards& o);
+  void check(const SumTableGradients& o);
+  void check(const UpdateTables& o);
   void check(const CheckIds& o);
   void check(const Unpack& o);
   void check(const FilterIds& o);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "checked/checked_ops.h"
+#include "checked/host_runs.h"
 #include "checked/row_copies.h"
 
 namespace dlrm::checked {
@@ -62,38 +63,6 @@ class HostBags {
   std::vector<float> scale_;
   std::vector<int64_t> ids_;
   Copy rows_;
-};
-
-/// The used part of SegmentedRows in the host's memory.
-struct HostRuns {
-  std::vector<int64_t> count, rows, starts;
-  std::vector<Occurrence> occurrences;
-
-  HostRuns(HostImage& host, const SegmentedRows& runs)
-      : count(host.of(runs.count.first(1))),
-        rows(host.of(runs.rows.first(unique()))),
-        starts(host.of(runs.starts.first(unique() + 1))),
-        occurrences(host.of(runs.occurrences.first(static_cast<size_t>(starts.back())))) {}
-  size_t unique() const { return static_cast<size_t>(count[0]); }
-  SegmentedRows view() { return {rows, starts, occurrences, count}; }
-};
-
-/// Gradients of pooled bags in the host's memory.
-struct HostGradients {
-  std::vector<Copy> pooled, sizes;
-  std::vector<std::vector<float>> scales;
-  std::vector<BagGradient> plain, sized;
-
-  HostGradients(HostImage& host, View<const BagGradient> gradients) {
-    for (const BagGradient& g : gradients) {
-      pooled.push_back(host.of(g.pooled));
-      sizes.push_back(Copy::magnitude(pooled.back().matrix()));
-      scales.push_back(host.list(g.scale, g.pooled.rows));
-      const float* scale = scales.back().empty() ? nullptr : scales.back().data();
-      plain.push_back({pooled.back().floats(), scale});
-      sized.push_back({sizes.back().floats(), scale});
-    }
-  }
 };
 
 void expect_equal(const Subject& s, const char* what, int64_t i, int64_t got, int64_t expected) {
@@ -197,7 +166,7 @@ void CheckedOps::check(const EmbeddingBagBackward& o) {
 }
 
 void CheckedOps::check(const SparseUpdate& o) {
-  const auto& [step, table, rows, count, grads, by_row, square_sums, full_width] = o;
+  const auto& [step, table, rows, count, grads, square_sums, full_width] = o;
   const HostStep now(host_, step);
   const auto n = static_cast<size_t>(host_.of(count.first(1))[0]);
   const std::vector<int64_t> named = host_.of(rows.first(n));
@@ -205,8 +174,7 @@ void CheckedOps::check(const SparseUpdate& o) {
   RowCopies want = before;
   chosen_->run(o);
   const auto size = static_cast<int64_t>(n);
-  const Copy applied =
-      by_row ? host_.rows(read_only(grads), named) : host_.of(grads.row_range(0, size));
+  const Copy applied = host_.of(grads.row_range(0, size));
   want.update(reference_, *now, applied.floats(), host_.of(square_sums), full_width);
   want.compare(subject("sparse_update", runs_shape(size, size, table.width)), *now,
                RowCopies(host_, *now, table, named), before);

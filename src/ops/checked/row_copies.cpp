@@ -46,7 +46,7 @@ void RowCopies::update(Ops& reference, const OptimizerStep& step, MatrixView<con
     const View<const float> square =
         square_sums.empty() ? square_sums : square_sums.subspan(static_cast<size_t>(i), 1);
     reference.sparse_update(step, row, {&first, 1}, {&one, 1}, grads_.floats().row_range(i, 1),
-                            false, square, full_width);
+                            square, full_width);
   }
 }
 

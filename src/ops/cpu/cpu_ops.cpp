@@ -16,6 +16,7 @@ CpuOps::CpuOps(Device& device, int threads, const std::string& isa)
       counters_(device, 0, "row sorting"),
       long_runs_(device, 0, "long runs"),
       long_first_(device, 0, "long runs"),
+      touched_rows_(device, 0, "touched rows"),
       chunk_sums_(device, 0, "long runs") {
   DLRM_CHECK(threads >= 1, "{} threads", threads);
 }

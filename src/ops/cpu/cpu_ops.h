@@ -42,6 +42,8 @@ class CpuOps final : public Ops {
   /// Updates the runs of `together_`, table after table, whose work begins in `share`.
   void update_share(const OptimizerStep& step, Range share, float* scratch,
                     const std::function<void()>* progress);
+  void update_rows(const OptimizerStep& step, const RowTable& table, int64_t count,
+                   const RowGradients& grads);
   /// Tensorwise rules: updates the state of a whole tensor and returns the factor of its step.
   float update_state(const OptimizerStep& step, const DenseTensor& tensor, View<const float> g);
   /// y = act(x wᵀ + bias) for none and ReLU.
@@ -64,6 +66,7 @@ class CpuOps final : public Ops {
   Array<int64_t> counters_;   // radix counts, one set per thread
   Array<int64_t> long_runs_;
   Array<int64_t> long_first_;
+  Array<int64_t> touched_rows_;  // of one table
   Array<float> chunk_sums_;
   struct TableRuns {
     const RowTable* table;

@@ -251,40 +251,47 @@ void CpuOps::run(const RowSquareSums& o) {
 }
 
 void CpuOps::run(const SparseUpdate& o) {
-  const auto& [step, table, rows, count, grads, by_row, square_sums, full_width] = o;
-  if (table.width == 0 || skips_update(step)) return;
-  const RowGradients g{rows.data(),
-                       grads.data,
-                       grads.stride,
-                       by_row,
-                       square_sums.empty() ? nullptr : square_sums.data(),
-                       full_width};
-  parallel_ranges(threads_, count[0], table.width, kGrain,
-                  [&](int64_t i0, int64_t i1) { kernels_.update_rows(step, table, g, i0, i1); });
+  const auto& [step, table, rows, count, grads, square_sums, full_width] = o;
+  update_rows(step, table, count[0],
+              {rows.data(), grads.data, grads.stride, /*by_row=*/false,
+               square_sums.empty() ? nullptr : square_sums.data(), full_width});
 }
 
-void CpuOps::run(const ScatterRows& o) {
-  const auto& [rows, count, grads, dense, touched] = o;
-  const int64_t* begin = rows.data();
-  const int64_t* end = begin + count[0];
-  // A thread owns rows of `dense`. `rows` ascend, so its entries of `rows` are contiguous.
-  parallel_ranges(threads_, dense.rows, dense.cols + 1, kGrain, [&](int64_t r0, int64_t r1) {
-    for (int64_t r = r0; r < r1; ++r) std::fill_n(dense.row(r), dense.cols, 0.0f);
-    std::fill(touched.begin() + r0, touched.begin() + r1, 0.0f);
-    for (const int64_t* row = std::lower_bound(begin, end, r0); row != end && *row < r1; ++row) {
-      std::copy_n(grads.row(row - begin), dense.cols, dense.row(*row));
-      touched[static_cast<size_t>(*row)] = 1;
-    }
+void CpuOps::update_rows(const OptimizerStep& step, const RowTable& table, int64_t count,
+                         const RowGradients& grads) {
+  if (table.width == 0 || skips_update(step)) return;
+  parallel_ranges(threads_, count, table.width, kGrain, [&](int64_t i0, int64_t i1) {
+    kernels_.update_rows(step, table, grads, i0, i1);
   });
 }
 
-void CpuOps::run(const TouchedRows& o) {
-  const auto& [touched, rows, count] = o;
-  size_t found = 0;
-  for (size_t i = 0; i < touched.size(); ++i) {
-    if (touched[i] > 0) rows[found++] = static_cast<int64_t>(i);
+void CpuOps::run(const SumTableGradients& o) {
+  for (size_t t = 0; t < o.tables.size(); ++t) {
+    const ShardUpdate& table = o.tables[t];
+    const TableGradients& to = o.gradients[t];
+    const int64_t count = table.runs.count[0];
+    for (int64_t i = 0; i < count; ++i) {
+      to.touched[static_cast<size_t>(table.runs.rows[static_cast<size_t>(i)])] = 1;
+    }
+    if (count == 0 || to.rows.cols == 0) continue;
+    const Runs runs = prepare_runs(table.runs, table.gradients, to.rows.cols);
+    for_run_ranges(runs, count, [&](int64_t i0, int64_t i1, float* scratch) {
+      kernels_.sum_runs_by_row(runs, i0, i1, scratch, to.rows.data, to.rows.stride);
+    });
   }
-  count[0] = static_cast<int64_t>(found);
+}
+
+void CpuOps::run(const UpdateTables& o) {
+  for (const auto& [table, gradients] : o.tables) {
+    touched_rows_.reserve(gradients.touched.size());
+    size_t count = 0;
+    for (size_t r = 0; r < gradients.touched.size(); ++r) {
+      if (gradients.touched[r] > 0) touched_rows_[count++] = static_cast<int64_t>(r);
+    }
+    update_rows(o.step, table, static_cast<int64_t>(count),
+                {touched_rows_.data(), gradients.rows.data, gradients.rows.stride, /*by_row=*/true,
+                 nullptr, 0});
+  }
 }
 
 }  // namespace dlrm::cpu

@@ -191,13 +191,24 @@ class RunReader {
   int64_t long_ = 0;
 };
 
-void sum_runs(const Runs& runs, int64_t i0, int64_t i1, float* scratch, float* out,
-              int64_t stride) {
+/// Stores the gradient of run i at out(i).
+template <class Out>
+inline void store_runs(const Runs& runs, int64_t i0, int64_t i1, float* scratch, const Out& out) {
   RunReader gradient(runs, i0);
   for (int64_t i = i0; i < i1; ++i) {
     fetch_part(runs, runs.starts[i]);
-    copy_row(gradient(i, scratch), out + i * stride, runs.width);
+    copy_row(gradient(i, scratch), out(i), runs.width);
   }
+}
+
+void sum_runs(const Runs& runs, int64_t i0, int64_t i1, float* scratch, float* out,
+              int64_t stride) {
+  store_runs(runs, i0, i1, scratch, [&](int64_t i) { return out + i * stride; });
+}
+
+void sum_runs_by_row(const Runs& runs, int64_t i0, int64_t i1, float* scratch, float* out,
+                     int64_t stride) {
+  store_runs(runs, i0, i1, scratch, [&](int64_t i) { return out + runs.rows[i] * stride; });
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ struct Runs {
   const float* chunk_sums = nullptr;  ///< [.., width]
 };
 
-/// The gradients of a SparseUpdate.
+/// The gradients of a SparseUpdate, or, `by_row`, of all rows of a table.
 struct RowGradients {
   const int64_t* rows = nullptr;
   const float* grads = nullptr;
@@ -110,6 +110,9 @@ struct Kernels {
   /// out[i] = gradient of run i. `scratch`: 2·width floats.
   void (*sum_runs)(const Runs& runs, int64_t i0, int64_t i1, float* scratch, float* out,
                    int64_t stride);
+  /// The same with out[rows[i]] = gradient of run i.
+  void (*sum_runs_by_row)(const Runs& runs, int64_t i0, int64_t i1, float* scratch, float* out,
+                          int64_t stride);
   /// Like fetch_bags, for update_runs.
   void (*fetch_runs)(const OptimizerStep& step, const RowTable& table, const Runs& runs, int64_t i0,
                      int64_t i1);

@@ -41,6 +41,7 @@ constexpr Kernels kernels_named(const char* name) {
           .pool_bags = pool_bags,
           .sum_chunk = sum_chunk,
           .sum_runs = sum_runs,
+          .sum_runs_by_row = sum_runs_by_row,
           .fetch_runs = fetch_runs,
           .update_runs = update_runs,
           .square_sum = square_sum,

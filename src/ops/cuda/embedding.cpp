@@ -4,7 +4,6 @@
 
 #include "cuda/cuda_ops.h"
 #include "cuda/parts.h"
-#include "kernels/row_sets.h"
 
 namespace dlrm {
 namespace {
@@ -70,6 +69,16 @@ kernels::UpdateList prepare(cuda::UpdateLists& of, Scratch& scratch, DeviceLists
   return list;
 }
 
+/// A table whose rows receive sums.
+RowTable table_of_sums(const MatrixView<float>& sums) {
+  RowTable table;
+  table.weights = sums.data;
+  table.rows = sums.rows;
+  table.width = sums.cols;
+  table.stride = sums.stride;
+  return table;
+}
+
 }  // namespace
 
 void CudaOps::run(const EmbeddingBagForward& o) {
@@ -115,15 +124,10 @@ void CudaOps::run(const GroupShardRows& o) {
 
 void CudaOps::run(const EmbeddingBagBackward& o) {
   const auto& [runs, gradients, grads] = o;
-  RowTable sums;
-  sums.weights = grads.data;
-  sums.rows = grads.rows;
-  sums.width = grads.cols;
-  sums.stride = grads.stride;
-  if (sums.width == 0 || runs.occurrences.empty()) return;
+  if (grads.cols == 0 || runs.occurrences.empty()) return;
   cuda::UpdateLists& of = parts_->embedding.update;
   of.clear();
-  of.add(kernels::update_shard(sums), runs, gradients);
+  of.add(kernels::update_shard(table_of_sums(grads)), runs, gradients);
   const kernels::UpdateList list = prepare(of, parts_->scratch, parts_->lists, native_);
   kernels::store_runs(list, of.run_blocks.back(), native_);
 }
@@ -169,7 +173,7 @@ void CudaOps::run(const RowSquareSums& o) {
 }
 
 void CudaOps::run(const SparseUpdate& o) {
-  const auto& [step, table, rows, count, grads, by_row, square_sums, full_width] = o;
+  const auto& [step, table, rows, count, grads, square_sums, full_width] = o;
   if (table.width == 0 || rows.empty()) return;
   kernels::UpdateShard shard = kernels::update_shard(table);
   shard.rows = rows.data();
@@ -179,25 +183,31 @@ void CudaOps::run(const SparseUpdate& o) {
   list.stride = grads.stride;
   list.square_sums = square_sums.empty() ? nullptr : square_sums.data();
   list.full_width = static_cast<float>(full_width);
-  list.by_row = by_row;
   kernels::update_rows(step, shard, list, static_cast<int64_t>(rows.size()), native_);
 }
 
-void CudaOps::run(const ScatterRows& o) {
-  const auto& [rows, count, grads, dense, touched] = o;
-  kernels::scatter_rows(rows, count.data(), grads, dense, touched, native_);
+void CudaOps::run(const SumTableGradients& o) {
+  cuda::UpdateLists& of = parts_->embedding.update;
+  of.clear();
+  for (size_t t = 0; t < o.tables.size(); ++t) {
+    const SegmentedRows& runs = o.tables[t].runs;
+    const TableGradients& to = o.gradients[t];
+    if (to.rows.cols == 0 || runs.occurrences.empty()) continue;
+    kernels::UpdateShard shard = kernels::update_shard(table_of_sums(to.rows));
+    shard.touched = to.touched.data();
+    of.add(shard, runs, o.tables[t].gradients);
+  }
+  if (of.shards.empty()) return;
+  const kernels::UpdateList list = prepare(of, parts_->scratch, parts_->lists, native_);
+  kernels::store_runs(list, of.run_blocks.back(), native_);
 }
 
-void CudaOps::run(const TouchedRows& o) {
-  const auto& [touched, rows, count] = o;
-  const auto all = static_cast<int64_t>(touched.size());
-  const int64_t tiles = kernels::touched_tiles(all);
-  uint32_t* in_tiles = parts_->scratch.of<uint32_t>("touched rows of tiles", tiles + 1);
-  const size_t bytes = cuda::sum_scratch(tiles + 1);
-  void* room = parts_->scratch.bytes("sorting", bytes);
-  kernels::count_touched(touched, in_tiles, native_);
-  cuda::exclusive_sum(in_tiles, in_tiles, tiles + 1, room, bytes, native_);
-  kernels::write_touched(touched, in_tiles, rows.data(), count.data(), native_);
+void CudaOps::run(const UpdateTables& o) {
+  cuda::TableLists& of = parts_->embedding.tables;
+  of.set(o.tables);
+  if (of.tables.empty()) return;
+  kernels::update_tables(o.step, parts_->lists.of(of.tables), parts_->lists.of(of.first_block),
+                         static_cast<int>(of.tables.size()), of.first_block.back(), native_);
 }
 
 }  // namespace dlrm

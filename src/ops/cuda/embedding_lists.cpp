@@ -139,4 +139,14 @@ void UpdateLists::place_gradients(const kernels::GradientList* on_device) {
   }
 }
 
+void TableLists::set(View<const TableUpdate> updates) {
+  tables.clear();
+  first_block.assign(1, 0);
+  for (const auto& [table, gradients] : updates) {
+    if (table.width == 0 || gradients.rows.rows == 0) continue;
+    tables.push_back(kernels::dense_table(table, gradients));
+    first_block.push_back(first_block.back() + kernels::table_blocks(tables.back()));
+  }
+}
+
 }  // namespace dlrm::cuda

@@ -8,6 +8,7 @@
 #include "kernels/embedding_update.h"
 #include "kernels/group_rows.h"
 #include "kernels/id_lists.h"
+#include "kernels/table_update.h"
 
 namespace dlrm::cuda {
 
@@ -59,11 +60,20 @@ struct UpdateLists {
   std::vector<int64_t> capacities_;
 };
 
+/// The tables that have rows and columns, and their blocks.
+struct TableLists {
+  std::vector<kernels::DenseTable> tables;
+  std::vector<uint32_t> first_block;  ///< one more entry at the end
+
+  void set(View<const TableUpdate> updates);
+};
+
 /// Kept between calls, so that a steady state allocates nothing.
 struct EmbeddingLists {
   LookupLists lookup, lookup_over_link;
   GroupingLists grouping;
   UpdateLists update, update_over_link;
+  TableLists tables;
   std::vector<kernels::CheckList> checks;
   std::vector<kernels::UnpackList> unpacked;
   std::vector<kernels::FilterPart> filter_parts;

@@ -80,28 +80,33 @@ void ReferenceOps::run(const EmbeddingBagUpdate& o) {
       row_[static_cast<size_t>(c)] = static_cast<float>(summed_gradient(runs, gradients, i, c));
     }
     sparse_update(step, table, runs.rows.subspan(i, 1), {&one, 1}, {row_.data(), 1, table.width},
-                  false, {}, table.width);
+                  {}, table.width);
   }
 }
 
-void ReferenceOps::run(const ScatterRows& o) {
-  const auto& [rows, count, grads, dense, touched] = o;
-  for (int64_t r = 0; r < dense.rows; ++r) std::fill_n(dense.row(r), dense.cols, 0.0f);
-  std::fill(touched.begin(), touched.end(), 0.0f);
-  for (int64_t i = 0; i < count[0]; ++i) {
-    const int64_t row = rows[static_cast<size_t>(i)];
-    std::copy_n(grads.row(i), dense.cols, dense.row(row));
-    touched[static_cast<size_t>(row)] = 1;
+void ReferenceOps::run(const SumTableGradients& o) {
+  for (size_t t = 0; t < o.tables.size(); ++t) {
+    const SegmentedRows& runs = o.tables[t].runs;
+    const TableGradients& to = o.gradients[t];
+    for (size_t i = 0; i < static_cast<size_t>(runs.count[0]); ++i) {
+      for (int64_t c = 0; c < to.rows.cols; ++c) {
+        to.rows(runs.rows[i], c) =
+            static_cast<float>(summed_gradient(runs, o.tables[t].gradients, i, c));
+      }
+      to.touched[static_cast<size_t>(runs.rows[i])] = 1;
+    }
   }
 }
 
-void ReferenceOps::run(const TouchedRows& o) {
-  const auto& [touched, rows, count] = o;
-  size_t found = 0;
-  for (size_t i = 0; i < touched.size(); ++i) {
-    if (touched[i] > 0) rows[found++] = static_cast<int64_t>(i);
+void ReferenceOps::run(const UpdateTables& o) {
+  const int64_t one = 1;
+  for (const auto& [table, gradients] : o.tables) {
+    for (int64_t r = 0; r < gradients.rows.rows; ++r) {
+      if (gradients.touched[static_cast<size_t>(r)] <= 0) continue;
+      sparse_update(o.step, table, {&r, 1}, {&one, 1}, gradients.rows.row_range(r, 1), {},
+                    table.width);
+    }
   }
-  count[0] = static_cast<int64_t>(found);
 }
 
 }  // namespace dlrm::reference

@@ -106,12 +106,12 @@ void ReferenceOps::run(const RowSquareSums& o) {
 }
 
 void ReferenceOps::run(const SparseUpdate& o) {
-  const auto& [step, table, rows, count, grads, by_row, square_sums, full_width] = o;
+  const auto& [step, table, rows, count, grads, square_sums, full_width] = o;
   if (skips_update(step)) return;
   const bool rowwise = traits_of(step.rule).rowwise();
   for (size_t i = 0; i < static_cast<size_t>(count[0]); ++i) {
     const int64_t row = rows[i];
-    const float* g = grads.row(by_row ? row : static_cast<int64_t>(i));
+    const float* g = grads.row(static_cast<int64_t>(i));
     float* s1 = table.state1 ? table.state1 + row * table.state_stride : nullptr;
     float* s2 = table.state2 ? table.state2 + row * table.state_stride : nullptr;
     if (rowwise) {
