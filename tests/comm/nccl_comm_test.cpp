@@ -18,19 +18,13 @@
 #include "comm/progress_engine.h"
 #include "device_suite.h"
 #include "kernels/simt/stand_ins/comm/fake_nccl.h"
+#include "nccl_ranks.h"
 
 namespace dlrm::comm {
 namespace {
 
 using dlrm::test::DeviceRank;
-
-void run_nccl(int ranks, const std::function<void(const DeviceRank&)>& body) {
-  const std::shared_ptr<Device> device = make_cuda_device(0);
-  run_on_threads(ranks, [&](Communicator& host) {
-    const auto wire = make_nccl_comm(host, *device);
-    body({host, *wire, *device});
-  });
-}
+using dlrm::test::run_nccl;
 
 std::string failure_of(int ranks, const std::function<void(const DeviceRank&)>& body) {
   try {
@@ -208,7 +202,8 @@ TEST(NcclFailure, ARefusedCallClosesItsGroupAndAbortsBeforeItThrows) {
     FakeNccl::take_calls();
     const std::string error_text = error_of_exchange(rank, *stream);
     if (rank.host.rank() == 1) return;
-    EXPECT_EQ(FakeNccl::take_calls(), (Calls{"group start", "refused send", "group end", "abort"}));
+    EXPECT_EQ(FakeNccl::take_calls(),
+              (Calls{"group start", "refused send", "group end", "abort", "abort"}));
     throw run_error("{}", error_text);
   });
   FakeNccl::refused_sender = -1;

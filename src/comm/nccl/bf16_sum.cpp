@@ -7,16 +7,17 @@
 
 namespace dlrm::comm {
 
-Bf16Sum::Bf16Sum(NcclSession& session, const Reduction& reduction)
+Bf16Sum::Bf16Sum(NcclSession& session, NcclLane& lane, const Reduction& reduction)
     : session_(session),
+      lane_(lane),
       reduction_(reduction),
       rank_(session.host().rank()),
       ranks_(session.host().size()) {
   constexpr int64_t kAlignment = 128;  // elements
   const int64_t all = (reduction.count + kAlignment - 1) / kAlignment * kAlignment;
   const int64_t elements = all + part(rank_).size() * ranks_;
-  wire_ = reinterpret_cast<uint16_t*>(
-      session.scratch(static_cast<size_t>(elements) * sizeof(uint16_t)));
+  wire_ =
+      reinterpret_cast<uint16_t*>(lane.scratch(static_cast<size_t>(elements) * sizeof(uint16_t)));
   received_ = wire_ + all;
 }
 
@@ -24,7 +25,7 @@ Range Bf16Sum::part(int q) const { return part_of(reduction_.count, q, ranks_); 
 
 template <class From, class Into>
 void Bf16Sum::exchange(From from, Into into) {
-  session_.group(reduction_.name, [&](const NcclLibrary& nccl, ncclComm_t comm, cudaStream_t s) {
+  const auto queue = [&](const NcclLibrary& nccl, ncclComm_t comm, cudaStream_t s) {
     for (int hop = 1; hop < ranks_; ++hop) {
       const int to = (rank_ + hop) % ranks_, source = (rank_ + ranks_ - hop) % ranks_;
       const View<uint16_t> send = from(to), receive = into(source);
@@ -35,11 +36,12 @@ void Bf16Sum::exchange(From from, Into into) {
         session_.check(nccl.recv(receive.data(), receive.size_bytes(), ncclInt8, source, comm, s));
       }
     }
-  });
+  };
+  session_.group(reduction_.name, lane_, queue);
 }
 
 void Bf16Sum::enqueue() {
-  const cudaStream_t stream = cuda::native(session_.stream());
+  const cudaStream_t stream = lane_.native;
   const Matrix values(const_cast<void*>(reduction_.data), DType::kFloat32, 1, reduction_.count);
   const Matrix rounded(wire_, DType::kBFloat16, 1, reduction_.count);
   const auto part_on_wire = [&](int q) {
@@ -47,7 +49,7 @@ void Bf16Sum::enqueue() {
   };
   const auto own = part_on_wire(rank_);
   kernels::convert(values, rounded, stream);
-  session_.device().copy(received(rank_), own.data(), own.size_bytes(), session_.stream());
+  session_.device().copy(received(rank_), own.data(), own.size_bytes(), *lane_.stream);
   exchange(part_on_wire, [&](int q) { return View<uint16_t>(received(q), own.size()); });
   kernels::sum_of_ranks(received_, ranks_, part(rank_).size(), own.data(), stream);
   exchange([&](int) { return own; }, part_on_wire);

@@ -12,8 +12,8 @@ namespace dlrm::comm {
 class Bf16Sum {
  public:
   /// For at least two ranks.
-  Bf16Sum(NcclSession& session, const Reduction& reduction);
-  /// Enqueues the whole sum on the session's stream.
+  Bf16Sum(NcclSession& session, NcclLane& lane, const Reduction& reduction);
+  /// Enqueues the whole sum on the lane's stream.
   void enqueue();
 
  private:
@@ -24,6 +24,7 @@ class Bf16Sum {
   void exchange(From from, Into into);
 
   NcclSession& session_;
+  NcclLane& lane_;
   const Reduction& reduction_;
   const int rank_;
   const int ranks_;

@@ -43,8 +43,8 @@ bool is_rounded(const Reduction& r) {
 
 class NcclCall final : public DeviceCall {
  public:
-  explicit NcclCall(std::shared_ptr<NcclSession> session)
-      : DeviceCall(session->events(), session->host().engine(), session->stream()),
+  NcclCall(std::shared_ptr<NcclSession> session, NcclLane& lane)
+      : DeviceCall(session->events(), session->host().engine(), *lane.stream),
         session_(std::move(session)) {}
   bool poll() override {
     session_->check_alive();
@@ -71,7 +71,7 @@ class NcclComm final : public Communicator {
   bool blocks_host() const override { return false; }
   void check_alive() override { session_->check_alive(); }
 
-  /// Shares the NCCL communicator, so that all calls of a rank have one order.
+  /// Shares the session, so that all calls of a rank have one order.
   std::unique_ptr<Communicator> duplicate() override {
     return std::make_unique<NcclComm>(session_);
   }
@@ -79,31 +79,34 @@ class NcclComm final : public Communicator {
   Pending start_exchange(Exchange exchange) override {
     const LayoutGuard guard(*engine()->call_pool(), exchange.layout);
     if (exchange.is_barrier) return session_->host().start_barrier();
-    session_->wait_for(exchange.stream);
-    copy_own_block(exchange);
-    send_and_receive(exchange);
-    return started();
+    NcclLane& lane = session_->exchanges();
+    session_->wait_for(exchange.stream, lane);
+    copy_own_block(exchange, lane);
+    send_and_receive(exchange, lane);
+    return started(lane);
   }
 
   Pending start_reduction(Reduction r) override {
-    session_->wait_for(r.stream);
+    NcclLane& lane = session_->sums();
+    session_->wait_for(r.stream, lane);
     if (size() > 1 && is_rounded(r)) {
-      Bf16Sum(*session_, r).enqueue();
+      Bf16Sum(*session_, lane, r).enqueue();
     } else {
-      session_->group(r.name, [&](const NcclLibrary& nccl, ncclComm_t comm, cudaStream_t stream) {
+      const auto sum = [&](const NcclLibrary& nccl, ncclComm_t comm, cudaStream_t stream) {
         session_->check(nccl.all_reduce(r.data, r.out, static_cast<size_t>(r.count),
                                         type_of(r.element), ncclSum, comm, stream));
-      });
+      };
+      session_->group(r.name, lane, sum);
     }
-    return started();
+    return started(lane);
   }
 
  private:
-  Pending started() {
-    return Pending(std::unique_ptr<NcclCall>(new (engine()->call_pool()) NcclCall(session_)));
+  Pending started(NcclLane& lane) {
+    return Pending(std::unique_ptr<NcclCall>(new (engine()->call_pool()) NcclCall(session_, lane)));
   }
 
-  void copy_own_block(const Exchange& exchange) {
+  void copy_own_block(const Exchange& exchange, NcclLane& lane) {
     const auto own = static_cast<size_t>(rank());
     const ExchangeLayout& layout = exchange.layout;
     const int64_t bytes = layout.send_bytes[own];
@@ -112,12 +115,12 @@ class NcclComm final : public Communicator {
     char* to = static_cast<char*>(exchange.receive) + layout.receive_offsets[own];
     const char* from = static_cast<const char*>(exchange.send) + layout.send_offsets[own];
     if (bytes == 0 || to == from) return;
-    session_->device().copy(to, from, static_cast<size_t>(bytes), session_->stream());
+    session_->device().copy(to, from, static_cast<size_t>(bytes), *lane.stream);
   }
 
-  void send_and_receive(const Exchange& exchange) {
+  void send_and_receive(const Exchange& exchange, NcclLane& lane) {
     const ExchangeLayout& layout = exchange.layout;
-    session_->group(exchange.name, [&](const NcclLibrary& nccl, ncclComm_t comm, cudaStream_t s) {
+    const auto queue = [&](const NcclLibrary& nccl, ncclComm_t comm, cudaStream_t s) {
       for (int hop = 1; hop < size(); ++hop) {
         const int to = (rank() + hop) % size(), from = (rank() + size() - hop) % size();
         const auto t = static_cast<size_t>(to), f = static_cast<size_t>(from);
@@ -132,7 +135,8 @@ class NcclComm final : public Communicator {
                         static_cast<size_t>(layout.receive_bytes[f]), ncclInt8, from, comm, s));
         }
       }
-    });
+    };
+    session_->group(exchange.name, lane, queue);
   }
 
   const std::shared_ptr<NcclSession> session_;

@@ -1,5 +1,6 @@
 #include "nccl_session.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <utility>
@@ -21,6 +22,16 @@ constexpr int kRemoteErrorsIgnored = 3;  // reports of the watchdog
 /// offsets on all ranks; memory of a pool is neither.
 void disable_graph_registration() { ::setenv("NCCL_GRAPH_REGISTER", "0", 0); }
 
+/// Kernels of two communicators may wait for each other on two GPUs that launch them in different
+/// orders. From 2.26 on NCCL launches them in the order of the host's calls, if it is told to. The
+/// user's setting has precedence.
+bool keeps_launch_order(int version) {
+  constexpr int kFirst = 22600;
+  constexpr const char* kName = "NCCL_LAUNCH_ORDER_IMPLICIT";
+  ::setenv(kName, "1", 0);
+  return version >= kFirst && std::string(std::getenv(kName)) == "1";
+}
+
 }  // namespace
 
 NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device)
@@ -28,26 +39,15 @@ NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device)
       host_(std::move(host)),
       device_(device),
       gpu_(cuda::facts(device).index),
-      stream_(device.make_stream()),
-      native_(cuda::native(*stream_)),
-      events_(std::make_shared<EventPool>(device)),
-      scratch_(device, 0, "nccl scratch") {
+      events_(std::make_shared<EventPool>(device)) {
   disable_graph_registration();
-  ncclUniqueId id{};
-  if (host_->rank() == 0) check(nccl_.get_unique_id(&id));
-  throw_if_failed();
-  host_->broadcast(&id, sizeof id, 0);
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = kBlocking;
   DLRM_CUDA_CHECK(cudaSetDevice(gpu_));
+  const size_t lanes = common_lanes();
+  while (lanes_.size() < lanes) lanes_.push_back(std::make_unique<NcclLane>(device));
   Monitor& monitor = host_->engine()->monitor();
   monitor.add(static_cast<FailureSource&>(*this));
   try {
-    {
-      const std::lock_guard lock(mutex_);
-      check(nccl_.comm_init_rank_config(&comm_, host_->size(), id, host_->rank(), &config));
-    }
-    poll_until_ready();
+    start();
   } catch (...) {
     monitor.remove(static_cast<FailureSource&>(*this));
     abort();
@@ -55,9 +55,32 @@ NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device)
   }
 }
 
+/// The number of lanes that every rank can have.
+size_t NcclSession::common_lanes() {
+  const size_t mine = keeps_launch_order(nccl_.version) ? 2 : 1;
+  const std::vector<size_t> all = host_->allgather(mine);
+  return *std::min_element(all.begin(), all.end());
+}
+
+void NcclSession::start() {
+  for (const auto& lane : lanes_) {
+    ncclUniqueId id{};
+    if (host_->rank() == 0) check(nccl_.get_unique_id(&id));
+    throw_if_failed();
+    host_->broadcast(&id, sizeof id, 0);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = kBlocking;
+    {
+      const std::lock_guard lock(mutex_);
+      check(nccl_.comm_init_rank_config(&lane->comm, host_->size(), id, host_->rank(), &config));
+    }
+    poll_until_ready();
+  }
+}
+
 NcclSession::~NcclSession() {
   host_->engine()->monitor().remove(static_cast<FailureSource&>(*this));
-  if (!comm_ || failure_.occurred() || std::uncaught_exceptions() > exceptions_) {
+  if (ended() || failure_.occurred() || std::uncaught_exceptions() > exceptions_) {
     abort();
   } else {
     finalize();
@@ -69,11 +92,10 @@ void NcclSession::finalize() noexcept {
     {
       const std::lock_guard lock(mutex_);
       name_ = "end";
-      check(nccl_.comm_finalize(comm_));
+      for (const auto& lane : lanes_) check(nccl_.comm_finalize(lane->comm));
     }
     poll_until_ready();
-    nccl_.comm_destroy(comm_);
-    comm_ = nullptr;
+    for (const auto& lane : lanes_) nccl_.comm_destroy(std::exchange(lane->comm, nullptr));
   } catch (...) {
     abort();  // another rank is gone; this rank's results are complete
   }
@@ -81,23 +103,24 @@ void NcclSession::finalize() noexcept {
 
 void NcclSession::abort() noexcept {
   const std::lock_guard lock(mutex_);
-  if (comm_) nccl_.comm_abort(comm_);
-  comm_ = nullptr;
+  for (const auto& lane : lanes_) {
+    if (lane->comm) nccl_.comm_abort(std::exchange(lane->comm, nullptr));
+  }
 }
 
 void NcclSession::enter(const char* name) {
   DLRM_CHECK(std::this_thread::get_id() == thread_, "{}: NCCL is called by one thread", name);
   throw_if_failed();
-  if (!comm_) check_host();
+  if (ended()) check_host();
   name_ = name;
   DLRM_CUDA_CHECK(cudaSetDevice(gpu_));
 }
 
-void NcclSession::wait_for(Stream* other) {
+void NcclSession::wait_for(Stream* other, NcclLane& lane) {
   if (!other) return;
   std::unique_ptr<Event> event = events_->acquire();
   other->record(*event);
-  stream_->wait(*event);
+  lane.stream->wait(*event);
   events_->release(std::move(event));
 }
 
@@ -116,7 +139,7 @@ std::string NcclSession::describe(ncclResult_t result) const {
 /// Aborts NCCL's kernels before it throws, so that streams which wait for them continue.
 void NcclSession::throw_if_failed() {
   if (!failure_.occurred()) return;
-  const bool aborted = comm_ == nullptr;
+  const bool aborted = ended();
   abort();
   if (failure_.is_remote()) {
     if (!aborted) wait_for_peer_error();
@@ -137,15 +160,20 @@ void NcclSession::wait_for_peer_error() {
 
 ncclResult_t NcclSession::poll_state() {
   throw_if_failed();
-  ncclResult_t found = ncclInProgress;
+  // In progress too if aborted because another rank failed, which the host reports.
+  ncclResult_t all = lanes_.front()->comm ? ncclSuccess : ncclInProgress;
   {
     const std::lock_guard lock(mutex_);
-    if (!comm_) return found;  // aborted because another rank failed, which the host reports
-    check(nccl_.comm_get_async_error(comm_, &found));
-    check(found);
+    for (const auto& lane : lanes_) {
+      if (!lane->comm) continue;
+      ncclResult_t found = ncclInProgress;
+      check(nccl_.comm_get_async_error(lane->comm, &found));
+      check(found);
+      if (found != ncclSuccess) all = found;
+    }
   }
   throw_if_failed();
-  return found;
+  return all;
 }
 
 void NcclSession::poll_until_ready() {
@@ -170,19 +198,17 @@ void NcclSession::check_host() {
   }
 }
 
-std::byte* NcclSession::scratch(size_t bytes) {
-  scratch_.reserve(bytes);
-  return scratch_.data();
-}
-
 std::string NcclSession::failure() {
   if (failure_.occurred()) return failure_.text_for_watchdog();
   const std::unique_lock lock(mutex_, std::try_to_lock);
   // A thread inside NCCL learns about the failure itself.
-  if (!lock.owns_lock() || !comm_) return "";
+  if (!lock.owns_lock()) return "";
   ncclResult_t found = ncclSuccess;
-  const ncclResult_t asked = nccl_.comm_get_async_error(comm_, &found);
-  if (asked != ncclSuccess) found = asked;
+  for (const auto& lane : lanes_) {
+    if (!lane->comm || (found != ncclSuccess && found != ncclInProgress)) continue;
+    const ncclResult_t asked = nccl_.comm_get_async_error(lane->comm, &found);
+    if (asked != ncclSuccess) found = asked;
+  }
   // The rank that failed has the better message, if it can still report it.
   if (found == ncclRemoteError && ++remote_errors_seen_ <= kRemoteErrorsIgnored) return "";
   return found == ncclSuccess || found == ncclInProgress ? "" : describe(found);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace dlrm {
 
 std::atomic<bool> FakeNccl::network_down{false};
 std::atomic<int> FakeNccl::refused_sender{-1};
+std::atomic<int> FakeNccl::version{22809};
 
 namespace {
 
@@ -87,6 +89,7 @@ struct ncclComm {
   // Used between processes. A peer may wait for work queued here while this process's host thread
   // waits for the peer.
   std::unique_ptr<simt::KeepRunning> running{};
+  std::thread::id thread = std::this_thread::get_id();  // the rank's
 };
 
 namespace dlrm {
@@ -104,6 +107,7 @@ struct Registry {
   std::mutex mutex;
   uint64_t next = 1;
   std::map<uint64_t, std::shared_ptr<Clique>> cliques;
+  std::map<std::thread::id, int> communicators;  // of each rank
 };
 Registry& registry() {
   static Registry all;
@@ -215,7 +219,7 @@ ncclResult_t state_of(ncclComm& comm) {
 }
 
 ncclResult_t get_version(int* version) {
-  *version = 22809;
+  *version = FakeNccl::version.load();
   return ncclSuccess;
 }
 
@@ -234,13 +238,31 @@ std::string folder_of(uint64_t number) {
   return folder ? std::string(folder) + "/" + std::to_string(number) : "";
 }
 
+bool keeps_launch_order() {
+  const char* value = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  return value && std::string(value) == "1";
+}
+
+void forget(ncclComm_t comm) {
+  {
+    Registry& all = registry();
+    const std::lock_guard lock(all.mutex);
+    if (--all.communicators[comm->thread] == 0) all.communicators.erase(comm->thread);
+  }
+  delete comm;
+}
+
 ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                    ncclConfig_t* config) {
+  note("init");
   if (config->blocking != 0) return ncclInvalidArgument;
   uint64_t number = 0;
   std::memcpy(&number, id.internal, sizeof number);
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
+  int& communicators = all.communicators[std::this_thread::get_id()];
+  if (communicators > 0 && !keeps_launch_order()) return ncclInvalidUsage;
+  ++communicators;
   std::shared_ptr<Clique>& clique = all.cliques[number];
   if (!clique) clique = std::make_shared<Clique>();
   const std::lock_guard inside(clique->mutex);
@@ -262,7 +284,7 @@ ncclResult_t comm_finalize(ncclComm_t comm) {
 
 ncclResult_t comm_destroy(ncclComm_t comm) {
   note("destroy");
-  delete comm;
+  forget(comm);
   return ncclSuccess;
 }
 
@@ -277,7 +299,7 @@ ncclResult_t comm_abort(ncclComm_t comm) {
     comm->clique->aborted = true;
     comm->clique->late_mail->end();
   }
-  delete comm;
+  forget(comm);
   return ncclSuccess;
 }
 
@@ -292,6 +314,8 @@ const char* get_error_string(ncclResult_t result) {
       return "unhandled system error";
     case ncclRemoteError:
       return "remote process exited or there was a network error";
+    case ncclInvalidUsage:
+      return "invalid usage";
     default:
       return "an error of the stand-in";
   }
@@ -403,14 +427,19 @@ comm::NcclLibrary stand_in() {
   n.send = send;
   n.recv = recv;
   n.all_reduce = all_reduce;
-  n.version = 22809;
   return n;
 }
 
 }  // namespace
 
 const comm::NcclLibrary& comm::nccl_library() {
-  static const NcclLibrary library = stand_in();
+  // One object for each version, because sessions of several threads read it.
+  static std::map<int, NcclLibrary> by_version;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  const int version = FakeNccl::version.load();
+  NcclLibrary& library = by_version.try_emplace(version, stand_in()).first->second;
+  library.version = version;
   return library;
 }
 

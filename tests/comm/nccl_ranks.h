@@ -1,0 +1,21 @@
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "dlrm/comm/thread_comm.h"
+
+#include "comm/nccl_comm.h"
+#include "device_suite.h"
+
+namespace dlrm::test {
+
+/// Runs `body` on threads as ranks, which share a GPU and exchange through NCCL.
+inline void run_nccl(int ranks, const std::function<void(const DeviceRank&)>& body) {
+  const std::shared_ptr<Device> device = make_cuda_device(0);
+  run_on_threads(ranks, [&](Communicator& host) {
+    const auto wire = comm::make_nccl_comm(host, *device);
+    body({host, *wire, *device});
+  });
+}
+
+}  // namespace dlrm::test
