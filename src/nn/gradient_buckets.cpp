@@ -12,11 +12,21 @@ constexpr int64_t kBucketElements = 256 * 1024;
 
 }  // namespace
 
-GradientBuckets::GradientBuckets(Context& context, DType wire) : context_(context) {
+GradientBuckets::GradientBuckets(Context& context, DType wire, Stream* side)
+    : context_(context), side_(side) {
+  if (side_) {
+    forked_ = context.device.make_event();
+    joined_ = context.device.make_event();
+  }
   start_sum_ = [](View<float>) { return Pending(); };
   if (context.comm.size() == 1) return;
-  start_sum_ = [&context, wire](View<float> bucket) {
-    return context.device_comm().start_allreduce<float>(bucket, wire, &context.stream);
+  start_sum_ = [this, wire](View<float> bucket) {
+    if (side_) {
+      context_.stream.record(*forked_);
+      side_->wait(*forked_);
+    }
+    Stream& complete = side_ ? *side_ : context_.stream;
+    return context_.device_comm().start_allreduce<float>(bucket, wire, &complete);
   };
 }
 
@@ -50,6 +60,10 @@ void GradientBuckets::poll() {
 
 void GradientBuckets::finish() {
   DLRM_CHECK(started_ == buckets_.size(), "gradients of some layers were never complete");
+  if (side_) {
+    side_->record(*joined_);
+    context_.stream.wait(*joined_);
+  }
   for (Bucket& b : buckets_) b.pending.wait(context_.stream);
   started_ = 0;
 }

@@ -20,6 +20,7 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
       inputs_(inputs),
       compute_(compute),
       fused_(ops.fuses_layers()) {
+  const bool keeps_gradients = ops.gradient_stream() != nullptr;
   int64_t in = inputs, widest = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int64_t out = sizes[i];
@@ -43,11 +44,15 @@ Mlp::Mlp(Context& context, Ops& ops, Parameters& parameters, const std::string& 
                           "activation masks");
       layer.mask.bits = layer.bits.data();
     }
+    if (keeps_gradients && i + 1 < sizes.size()) {
+      layer.gradient = Buffer(context.device, bytes, "activation gradients");
+    }
     layers_.push_back(std::move(layer));
     if (i > 0) widest = std::max(widest, row_stride(context.device, in));
     in = out;
   }
-  for (Buffer& b : gradient_) {
+  if (keeps_gradients) return;
+  for (Buffer& b : shared_gradients_) {
     b = Buffer(context.device, static_cast<size_t>(max_batch * widest) * size_of(compute),
                "activation gradients");
   }
@@ -100,7 +105,7 @@ void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress) {
     gradients.dy = dy;
     gradients.x = layer.x;
     gradients.dx =
-        i > 0 ? Matrix(gradient_[i % 2].data(), compute_, dy.rows, layer.x.cols, layer.x.stride)
+        i > 0 ? Matrix(gradient_of(i - 1).data(), compute_, dy.rows, layer.x.cols, layer.x.stride)
               : dx;
     LayerBelow next;
     if (fused_ && i > 0) {
@@ -113,6 +118,10 @@ void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress) {
     dy = gradients.dx;
     progress();
   }
+}
+
+const Buffer& Mlp::gradient_of(size_t i) const {
+  return layers_[i].gradient.data() ? layers_[i].gradient : shared_gradients_[i % 2];
 }
 
 std::vector<std::pair<std::string, Matrix>> Mlp::activations() const {

@@ -19,7 +19,7 @@ Parameters::Parameters(Context& context, Ops& ops, OptimizerRule rule, DType com
       rule_(rule),
       compute_(compute),
       can_fuse_update_(context.comm.size() == 1 && !context.device.asynchronous()),
-      buckets_(context, wire) {}
+      buckets_(context, wire, ops.gradient_stream()) {}
 
 int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviation) {
   DLRM_CHECK(values_.size() == 0, "{} added after allocate()", path);
@@ -134,6 +134,7 @@ void Parameters::linear_backward(LinearBackward layer, int weight, int bias, boo
     ops_.linear_backward_update(step_, layer, tensor(w.offset, w.offset + w.size()), biases);
     applied_from_ = w.offset;
   } else {
+    layer.deferred = ops_.gradient_stream() != nullptr;
     ops_.run(layer);
   }
   gradients_ready_from(weight);

@@ -24,7 +24,7 @@ TEST(GradientBuckets, WhatLiesBehindTheLastTensorIsSummedToo) {
     constexpr int64_t kSize = 300 * 1024;
     std::vector<float> gradients(kSize + 1, 1.0f);
     gradients.back() = comm.rank() == 1 ? 1.0f : 0.0f;
-    GradientBuckets buckets(context, DType::kFloat32);
+    GradientBuckets buckets(context, DType::kFloat32, nullptr);
     buckets.cut(gradients, {0, 1024}, kSize);
     buckets.ready_from(1024);
     buckets.ready_from(0);
@@ -46,7 +46,7 @@ std::vector<int64_t> sums_of(const std::vector<int64_t>& starts, int64_t size,
     Trace trace;
     const Log log;
     Context context{*device, *stream, comm, trace, log};
-    GradientBuckets buckets(context, DType::kFloat32);
+    GradientBuckets buckets(context, DType::kFloat32, nullptr);
     std::vector<float> gradients(static_cast<size_t>(size));
     buckets.cut(gradients, starts, size);
     const auto entered = [&] {
@@ -89,7 +89,7 @@ TEST(GradientBuckets, OfOneRankAreNotSummed) {
   Trace trace;
   const Log log;
   Context context{*device, *stream, *comm, trace, log};
-  GradientBuckets buckets(context, DType::kFloat32);
+  GradientBuckets buckets(context, DType::kFloat32, nullptr);
   std::vector<float> gradients(5, 2.0f);
   buckets.cut(gradients, {0}, 5);
   buckets.ready_from(0);

@@ -1,7 +1,9 @@
 // Layers that share passes on GPUs: a layer's backward does part of the work of the layer below.
 #ifdef DLRM_WITH_CUDA
+#include <atomic>
 #include <cstdlib>
 
+#include "dlrm/device/cuda/runtime.h"
 #include "dlrm/device/transfer.h"
 
 #include "fixture.h"
@@ -247,6 +249,63 @@ TEST_F(GpuChain, AMatrixIsAddedToAnInputGradient) {
     }
   }
 }
+
+TEST_F(GpuChain, DeferredGradientsHaveTheSameBits) {
+  for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+    for (const ChainCase& s : kCases) {
+      const auto ops = timed_on_day(0);
+      OnDevice x = make(s.batch, s.in, type, 1), w = make(s.out, s.in, type, 2),
+               dx = make(s.batch, s.in, type, 3), dw = make(s.out, s.in, DType::kFloat32, 4),
+               db = make(1, s.out, DType::kFloat32, 5);
+      std::vector<float> results[2];
+      for (const bool deferred : {false, true}) {
+        OnDevice dy = make(s.batch, s.out, type, 6);
+        LinearBackward layer;
+        layer.dy = dy.matrix(), layer.x = x.matrix(), layer.w = w.matrix(), layer.dx = dx.matrix();
+        layer.dw = dw.floats(), layer.dbias = db.view(), layer.deferred = deferred;
+        ops->run(layer);
+        const std::unique_ptr<Event> complete = device->make_event();
+        ops->gradient_stream()->record(*complete);
+        stream->wait(*complete);
+        for (OnDevice* result : {&dx, &dw, &db}) {
+          const std::vector<float> values = result->get();
+          results[deferred].insert(results[deferred].end(), values.begin(), values.end());
+          result->set(std::vector<float>(values.size(), 7.0f));
+        }
+      }
+      EXPECT_EQ(results[0], results[1]);
+    }
+  }
+}
+
+#if defined(DLRM_SIMT)
+TEST_F(GpuChain, InputGradientsDoNotWaitForDeferredGradients) {
+  constexpr int kManyPolls = 20000;
+  const auto ops = timed_on_day(0);
+  OnDevice x = make(20, 8, DType::kFloat32, 1), w = make(8, 8, DType::kFloat32, 2),
+           first = make(20, 8, DType::kFloat32, 3), second = make(20, 8, DType::kFloat32, 4),
+           last = make(20, 8, DType::kFloat32, 5), dw = make(8, 8, DType::kFloat32, 6);
+  const auto layer = [&](OnDevice& dy, OnDevice& dx) {
+    LinearBackward l;
+    l.dy = dy.matrix(), l.x = x.matrix(), l.w = w.matrix(), l.dx = dx.matrix();
+    l.dw = dw.floats(), l.deferred = true;
+    ops->run(l);
+  };
+  layer(first, second);
+  std::atomic<bool> go{false};
+  simt::stream_operation(
+      cuda::native(*ops->gradient_stream()), [&] { return go.load(); }, [] {}, "a busy GPU");
+  layer(first, second);
+  layer(second, last);
+  const std::unique_ptr<Event> chain = device->make_event();
+  stream->record(*chain);
+  int polls = 0;
+  while (!chain->reached() && polls < kManyPolls) ++polls;
+  EXPECT_LT(polls, kManyPolls);
+  go = true;
+  ops->gradient_stream()->synchronize();
+}
+#endif
 
 TEST_F(GpuChain, ManyRowsAreSummed) {
   const auto ops = timed_on_day(0);

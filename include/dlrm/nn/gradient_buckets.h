@@ -12,7 +12,8 @@ namespace dlrm {
 class GradientBuckets {
  public:
   /// Values are sent as `wire`. On one rank nothing is sent, and buckets are complete at once.
-  GradientBuckets(Context& context, DType wire);
+  /// `side` is a second stream that gradients are computed on, or null.
+  GradientBuckets(Context& context, DType wire, Stream* side);
 
   /// Cuts `gradients` at `starts`, the ascending offsets of its tensors: each bucket consists of
   /// whole tensors. Elements after the last tensor belong to the last bucket.
@@ -20,7 +21,7 @@ class GradientBuckets {
   /// The elements from `offset` on are complete.
   void ready_from(int64_t offset);
   void poll();
-  /// Makes the stream wait for all sums. All elements must be complete.
+  /// Makes the context's stream wait for `side` and for all sums. All elements must be complete.
   void finish();
 
  private:
@@ -31,6 +32,8 @@ class GradientBuckets {
   };
 
   Context& context_;
+  Stream* const side_;
+  std::unique_ptr<Event> forked_, joined_;
   std::function<Pending(View<float>)> start_sum_;
   View<float> gradients_;
   std::vector<Bucket> buckets_;  // from the end of the array to its start

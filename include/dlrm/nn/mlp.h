@@ -42,10 +42,13 @@ class Mlp {
     Activation act = Activation::kNone;
     int64_t stride = 0;          // of y and z
     Buffer output, input, bits;  // act(z), z if its backward needs it, relu's mask
+    Buffer gradient;             // of its output, unless layers share two
     Matrix x, y, z;              // of the last forward
     ReluMask mask;
   };
   void forward(Layer& layer);
+  /// Memory for the gradient of the output of layer i, which is not the last.
+  const Buffer& gradient_of(size_t i) const;
   LayerBelow below(const Layer& layer) const;
 
   Ops& ops_;
@@ -54,7 +57,9 @@ class Mlp {
   DType compute_;
   bool fused_;  // layers share passes if the execution supports it
   std::vector<Layer> layers_;
-  Buffer gradient_[2];  // alternate between the gradient of a layer's output and of its input
+  // Layers share two buffers for gradients in turn. If gradients of weights are deferred, each
+  // layer has its own.
+  Buffer shared_gradients_[2];
 };
 
 }  // namespace dlrm

@@ -51,7 +51,8 @@ class Parameters {
   /// a fused backward and update starts. update(step) ends the step in either case.
   bool begin_fused_update(const OptimizerStep& step);
   /// Runs the backward of a linear layer, then gradients_ready_from(weight). `bias` is the tensor
-  /// that was added right after `weight`. Sets w and dw of `layer`, and dbias if `with_dbias`.
+  /// that was added right after `weight`. Sets w, dw and deferred of `layer`, and dbias if
+  /// `with_dbias`.
   void linear_backward(LinearBackward layer, int weight, int bias, bool with_dbias = true);
   /// Marks the gradients of `tensor`, and of all tensors added after it, as complete. In a fused
   /// update, applies those that are left. Otherwise starts the allreduce of the buckets that are

@@ -112,6 +112,9 @@ struct LinearBackward {
   // Only if Ops::fuses_layers().
   Matrix added;                 ///< [b, in] dx = dz w + added; may be dx. Null: nothing is added
   LayerBelow* below = nullptr;  ///< dx ← dx ⊙ act'(z) of the layer below
+  /// dw and dbias may be computed later, on Ops::gradient_stream(). Until then dy and x must keep
+  /// their values.
+  bool deferred = false;
 
   static constexpr const char* kName = "linear_backward";
   template <class V>

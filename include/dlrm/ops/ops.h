@@ -72,6 +72,10 @@ class Ops {
   /// Whether LinearForward writes masks and LinearBackward takes its last members.
   virtual bool fuses_layers() const { return false; }
 
+  /// The stream on which gradients of weights are computed if LinearBackward::deferred is set.
+  /// Null: they are never deferred.
+  virtual Stream* gradient_stream() { return nullptr; }
+
   /// Makes an execution of the same kind for a second stream of the device. Null if a second stream
   /// would not help. Operations of the two do not wait for each other.
   virtual std::unique_ptr<Ops> make_for_stream(Stream&) const { return nullptr; }

@@ -14,7 +14,8 @@ class Cross final : public Interaction {
         concat_(make_interaction(ConcatConfig(), setup)),
         device_(setup.context.device),
         compute_(setup.compute),
-        rank_(config.rank) {
+        rank_(config.rank),
+        deferred_(setup.ops.gradient_stream() != nullptr) {
     const int64_t n = config.width(setup.inputs);
     const double deviation = std::sqrt(2.0 / static_cast<double>(n + rank_));
     const auto buffer = [&](int64_t columns, int64_t blocks = 1) {
@@ -33,8 +34,9 @@ class Cross final : public Interaction {
     }
     gates_ = buffer(n, config.layers);
     input_gradients_ = buffer(n, config.layers);
-    dgate_ = buffer(n);
-    dlow_ = buffer(rank_);
+    const int64_t kept = deferred_ ? config.layers : 1;
+    gate_gradients_ = buffer(n, kept);
+    low_gradients_ = buffer(rank_, kept);
   }
 
   Matrix forward(Matrix x, MatrixView<const float> e, const Progress& progress) override {
@@ -42,7 +44,7 @@ class Cross final : public Interaction {
     last_ = x0_;
     for (size_t i = 0; i < layers_.size(); ++i) {
       const Layer& layer = layers_[i];
-      const Matrix low = at(layer.low, rank_), gate = block(gates_, i);
+      const Matrix low = at(layer.low, rank_), gate = block(gates_, width(), i);
       const Matrix y = at(layer.output, width());
       ops_.linear_forward(last_, parameters_.weight(layer.v), {}, Activation::kNone, low, {});
       LinearForward second;
@@ -62,9 +64,12 @@ class Cross final : public Interaction {
     Matrix dy = dz;
     for (size_t i = layers_.size(); i-- > 0;) {
       const Matrix input = i > 0 ? at(layers_[i - 1].output, width()) : x0_;
-      const Matrix dinput = block(input_gradients_, i);
-      ops_.cross_backward(x0_, dy, at(dgate_, width()));
-      products_backward(layers_[i], input, dy, dinput);
+      const Matrix dinput = block(input_gradients_, width(), i);
+      const size_t at_block = deferred_ ? i : 0;
+      const Matrix dgate = block(gate_gradients_, width(), at_block);
+      ops_.cross_backward(x0_, dy, dgate);
+      products_backward(layers_[i], input, dy, dgate, block(low_gradients_, rank_, at_block),
+                        dinput);
       dy = dinput;
       parameters_.gradients_ready_from(layers_[i].v);
       progress();
@@ -88,8 +93,9 @@ class Cross final : public Interaction {
 
   /// Computes the gradients of U, V and the bias from that of U(Vx)+b, and the gradient of the
   /// layer's input: that through the products, plus dy.
-  void products_backward(const Layer& layer, Matrix input, Matrix dy, Matrix dinput) {
-    const Matrix dgate = at(dgate_, width()), dlow = at(dlow_, rank_), low = at(layer.low, rank_);
+  void products_backward(const Layer& layer, Matrix input, Matrix dy, Matrix dgate, Matrix dlow,
+                         Matrix dinput) {
+    const Matrix low = at(layer.low, rank_);
     if (!ops_.fuses_layers()) {
       ops_.linear_backward_weight(dgate, low, parameters_.weight_gradient(layer.u),
                                   parameters_.bias_gradient(layer.bias));
@@ -104,12 +110,14 @@ class Cross final : public Interaction {
     second.w = parameters_.weight(layer.u);
     second.dw = parameters_.weight_gradient(layer.u);
     second.dbias = parameters_.bias_gradient(layer.bias);
+    second.deferred = deferred_;
     ops_.run(second);
     LinearBackward first;
     first.dy = dlow, first.x = input, first.dx = dinput;
     first.w = parameters_.weight(layer.v);
     first.dw = parameters_.weight_gradient(layer.v);
     first.added = dy;
+    first.deferred = deferred_;
     ops_.run(first);
   }
 
@@ -122,8 +130,9 @@ class Cross final : public Interaction {
     all.rows *= static_cast<int64_t>(layers_.size());
     return all;
   }
-  Matrix block(const Buffer& buffer, size_t layer) const {
-    return blocks(buffer).row_range(static_cast<int64_t>(layer) * x0_.rows, x0_.rows);
+  Matrix block(const Buffer& buffer, int64_t columns, size_t i) const {
+    const Matrix first = at(buffer, columns);
+    return first.row_range(static_cast<int64_t>(i) * first.rows, first.rows);
   }
 
   Ops& ops_;
@@ -132,10 +141,11 @@ class Cross final : public Interaction {
   Device& device_;
   DType compute_;
   int64_t rank_;
+  bool deferred_;  // gradients of weights are, so their operands are kept
   std::vector<Layer> layers_;
-  Buffer gates_;            // of each layer: U(Vx)+b [b, n]
-  Buffer input_gradients_;  // of each layer: the gradient of its input [b, n]
-  Buffer dgate_, dlow_;     // of the current layer
+  Buffer gates_;                           // of each layer: U(Vx)+b [b, n]
+  Buffer input_gradients_;                 // of each layer: the gradient of its input [b, n]
+  Buffer gate_gradients_, low_gradients_;  // of each layer if deferred, otherwise of one
   Matrix x0_, last_;
 };
 

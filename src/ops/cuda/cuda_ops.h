@@ -27,6 +27,7 @@ class CudaOps final : public Ops {
   void restore_tuned_algorithms(View<const std::byte> choices) override;
 
   bool fuses_layers() const override { return true; }
+  Stream* gradient_stream() override;
 
   using Ops::run;
   DLRM_OPERATIONS(DLRM_OVERRIDE)

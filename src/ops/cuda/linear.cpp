@@ -213,15 +213,18 @@ void CudaOps::one_output_backward(const LinearBackward& l, int lane) {
   if (l.below && !to.relu) activation_backward(l.below->act, l.below->y, l.below->z, l.dx);
 }
 
+Stream* CudaOps::gradient_stream() { return parts_->side.get(); }
+
 void CudaOps::run(const LinearBackward& l) {
   activation_backward(l.act, l.y, l.z, l.dy);
   const bool one_output = l.dy.cols == 1 && l.dy.rows > 0 && l.x.cols > 0 && !l.added.data;
   if (one_output) return one_output_backward(l, Products::kMain);
-  if (!l.dx.data) return linear_backward_weight(l.dy, l.x, l.dw, l.dbias);
+  if (!l.dx.data && !l.deferred) return linear_backward_weight(l.dy, l.x, l.dw, l.dbias);
   stream_.record(*parts_->forked);
   parts_->side->wait(*parts_->forked);
   weight_gradient(l.dy, l.x, l.dw, l.dbias, Products::kSide);
-  input_gradient(l);
+  if (l.dx.data) input_gradient(l);
+  if (l.deferred) return;
   parts_->side->record(*parts_->joined);
   stream_.wait(*parts_->joined);
 }

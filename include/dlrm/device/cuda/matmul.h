@@ -31,7 +31,7 @@ enum class Epilogue : uint8_t {
 struct Product {
   Matrix a, b, d;
   bool transpose_a = false, transpose_b = false;
-  Matrix c;  ///< [m, n] of d's type, added to the product. May be d. Null: nothing is added.
+  Matrix c = {};  ///< [m, n] of d's type, added to the product; may be d. Null: nothing is added.
   Epilogue epilogue = Epilogue::kNone;
   /// [n] elements, or [m] for kSumsOfA, of d's type. cuBLASLt requires the bias to have the type of
   /// the result. kDreluBgrad, kSumsOfA and kSumsOfB write it. Other epilogues read it.
