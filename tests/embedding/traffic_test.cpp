@@ -57,7 +57,7 @@ class Traffic : public ::testing::TestWithParam<Case> {
   std::vector<RankLoad> planned() const {
     RunConfig config;
     config.model.tables = options_.tables;
-    config.train.global_batch_size = kBatch;
+    config.train.global_batch_size = batch_;
     config.train.wire = options_.wire;
     config.train.sparse_optimizer = options_.optimizer;
     config.routing = options_.routing;
@@ -67,8 +67,8 @@ class Traffic : public ::testing::TestWithParam<Case> {
     Rank rank(comm);
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options_, plan());
     const MadeUpBags bags(options_.tables, /*variable=*/false);
-    route(embeddings, comm, bags, 0, kBatch);
-    train(embeddings, comm, 0, kBatch, 0.1);
+    route(embeddings, comm, bags, 0, batch_);
+    train(embeddings, comm, 0, batch_, 0.1);
     return embeddings.traffic();
   }
   /// Compares measured with planned bytes, for every kind and every rank.
@@ -88,6 +88,7 @@ class Traffic : public ::testing::TestWithParam<Case> {
     });
   }
 
+  int64_t batch_ = kBatch;
   EmbeddingOptions options_ = options_for(
       {table_of("a", 40, 5, {1, 3}, Pooling::kSum), table_of("b", 110, 18, {2}, Pooling::kMean),
        table_of("c", 3, 2, {1}, Pooling::kSum)},
@@ -95,6 +96,18 @@ class Traffic : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(Traffic, ExactRoutingSendsThePlannedBytes) { expect_planned(rows_cut() ? 0.05 : 0); }
+
+/// Few samples, so that most groups of row shards have no ids. Many tables, so that chance evens
+/// out.
+TEST_P(Traffic, FewSamplesSendThePlannedBytes) {
+  options_.tables.assign(300, table_of("t", 40, 6, {1}, Pooling::kSum));
+  for (size_t t = 0; t < options_.tables.size(); ++t) {
+    options_.tables[t].name += std::to_string(t);
+    options_.tables[t].features[0].name += std::to_string(t);
+  }
+  batch_ = options_.max_global_batch = 13;
+  expect_planned(0.08);
+}
 
 TEST_P(Traffic, FixedRoutingSendsExactlyThePlannedBytes) {
   options_.routing.mode = RoutingMode::kFixed;
