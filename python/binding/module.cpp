@@ -46,7 +46,7 @@ std::vector<NamedTensor> tensors_of(const py::dict& arrays) {
   std::vector<NamedTensor> tensors;
   for (const auto& [name, array] : arrays) {
     auto floats = py::cast<Floats>(array);
-    tensors.push_back({"/" + py::cast<std::string>(name),
+    tensors.push_back({fmt::format("/{}", py::cast<std::string>(name)),
                        {floats.shape(), floats.shape() + floats.ndim()},
                        floats.mutable_data()});
   }

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Lookup, gradient and update of dlrm.ShardedEmbeddings beside nn.EmbeddingBag(sparse=True) with torch.optim.Adagrad,
-on one rank: samples per second of both, taken in turn, and their ratio.
+on one rank: samples per second of both, taken in turn, and their ratio. Only the fastest steps mean much on a machine
+that does other work.
 
     PYTHONPATH=build/cpu/package tests/bench/python_tables.py [--tables 26] [--rows 100000] [--dim 16] [--hotness 1]
-        [--batch 128 2048] [--rounds 5] [--seconds 1] [--threads N]
+        [--batch 128 2048] [--rounds 10] [--seconds 0.5] [--threads N]
 """
 import argparse
 import statistics
@@ -50,38 +51,40 @@ def batches(arguments, batch):
             for _ in range(count)]
 
 
-def samples_per_second(step, inputs, batch, seconds):
-    done, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds:
-        step(*inputs[done % len(inputs)])
-        done += 1
-    return done * batch / (time.perf_counter() - start)
+def step_seconds(step, inputs, seconds):
+    """The times of single steps, for about this long."""
+    times = []
+    while sum(times) < seconds:
+        start = time.perf_counter()
+        step(*inputs[len(times) % len(inputs)])
+        times.append(time.perf_counter() - start)
+    return times
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, default in (("tables", 26), ("rows", 100000), ("dim", 16), ("hotness", 1), ("rounds", 5), ("threads", 0)):
+    for name, default in (("tables", 26), ("rows", 100000), ("dim", 16), ("hotness", 1), ("rounds", 10), ("threads", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 2048])
-    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--seconds", type=float, default=0.5)
     arguments = parser.parse_args()
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     dlrm.init(threads=arguments.threads)
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; samples/s, the median of {arguments.rounds}")
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; samples/s of the median step and of the fastest")
     for batch in arguments.batch:
         inputs = batches(arguments, batch)
         steps = {"EmbeddingBag": plain(arguments, batch), "ShardedEmbeddings": sharded(arguments, batch)}
+        times = {name: [] for name in steps}
         for step in steps.values():
-            samples_per_second(step, inputs, batch, arguments.seconds / 2)
-        rates = {name: [] for name in steps}
+            step_seconds(step, inputs, arguments.seconds)
         for _ in range(arguments.rounds):
             for name, step in steps.items():
-                rates[name].append(samples_per_second(step, inputs, batch, arguments.seconds))
-        medians = [statistics.median(rates[name]) for name in steps]
-        ratios = [b / a for a, b in zip(*rates.values())]
-        print(f"batch {batch}: EmbeddingBag {medians[0]:.0f}, ShardedEmbeddings {medians[1]:.0f}: "
-              f"{statistics.median(ratios):.2f} times, from {min(ratios):.2f} to {max(ratios):.2f}")
+                times[name] += step_seconds(step, inputs, arguments.seconds)
+        for name, own in times.items():
+            print(f"batch {batch}: {name} {batch / statistics.median(own):.0f}, {batch / min(own):.0f}")
+        base, ours = times.values()
+        print(f"batch {batch}: ratio {statistics.median(base) / statistics.median(ours):.2f}, {min(base) / min(ours):.2f}")
 
 
 if __name__ == "__main__":
