@@ -1,16 +1,19 @@
 #include <cstdio>
+#include <filesystem>
 
 #include <CLI/CLI.hpp>
 
 #include "dlrm/config/buildable.h"
 #include "dlrm/core/cpus.h"
 #include "dlrm/device/device.h"
+#include "dlrm/plan/batch_size.h"
 #include "dlrm/train/machine.h"
 #include "dlrm/train/session.h"
 #include "dlrm/train/spin_limit.h"
 
 #include "bench/batch_sweep.h"
 #include "bench/cache.h"
+#include "bench/feeding.h"
 #include "bench/infer.h"
 #include "bench/kernels.h"
 #include "bench/limits.h"
@@ -33,6 +36,7 @@ struct Arguments {
   bench::CacheOptions cache;
   bench::MachineOptions machine;
   bench::InferOptions infer;
+  bench::FeedingOptions feeding;
   int threads = 0;
   std::string batches = "8..1024";
   std::string device;
@@ -179,6 +183,42 @@ CLI::App* declare_infer(CLI::App& app, Arguments& a) {
   return command;
 }
 
+CLI::App* declare_feeding(CLI::App& app, Arguments& a) {
+  CLI::App* command = app.add_subcommand(
+      "feeding", "Times training by how it is fed: text, workers, datasets, batches, shuffling.");
+  command->footer(
+      "Trains an epoch on a log in Criteo's format with each way in turn, by dlrm-train, and "
+      "makes\n"
+      "the datasets by dlrm-data. Tables get equal numbers of rows, because text is hashed. busy "
+      "is\n"
+      "the share of time in which the device was busy, on a CPU 1 - the share that steps waited "
+      "for\n"
+      "data. data_tools/plot_feeding.py plots the JSON.");
+  command->add_option("CONFIG", a.feeding.config_path, "a training config")->required();
+  command->add_option("--data", a.feeding.data, "the log, plain or gzip")->required();
+  command->add_option("--rows", a.feeding.rows, "rows of every table (100000)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 31));
+  command->add_option("--workers", a.feeding.workers, "data.workers; 0: one per CPU")
+      ->check(CLI::Range(0, 256));
+  command->add_option("--rounds", a.feeding.rounds, "times that each way is measured (1)")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--folder", a.feeding.folder,
+                      "for datasets and runs, which remain; a temporary one by default");
+  command->add_option("--set", a.set, "a.b.c=value: replaces one key of the config; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--output", a.output, "write the JSON to this file");
+  return command;
+}
+
+void run_feeding(World& world, Arguments& a) {
+  if (world.size() != 1) throw usage_error("feeding measures one process; mpirun started more");
+  a.feeding.set = a.set;
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  const bench::FeedingResult result = bench::run_feeding(a.feeding, self);
+  fmt::print("{}", bench::to_table(a.feeding, result));
+  write_output(a.output, bench::to_json(a.feeding, result));
+}
+
 void run_limits(World& world, Arguments& a) {
   if (world.size() != 1) throw usage_error("limits measures one process; mpirun started more");
   const MachineShare share = machine_share(world.comm());
@@ -251,6 +291,7 @@ void run_cache(World& world, Arguments& a) {
   }
   a.cache.config = load_config(a.cache.config_path, a.set);
   check_buildable(a.cache.config, {built_with_cuda()});
+  check_batch_is_chosen(a.cache.config, "dlrm-bench cache");
   const bench::CacheResult result = bench::run_cache(world.comm(), a.cache);
   fmt::print("{}", bench::to_table(a.cache, result));
   write_output(a.output, bench::to_json(a.cache, result));
@@ -274,6 +315,7 @@ int main(int argc, char** argv) {
   CLI::App* kernels = declare_kernels(app, arguments);
   CLI::App* cache = declare_cache(app, arguments);
   CLI::App* infer = declare_infer(app, arguments);
+  CLI::App* feeding = declare_feeding(app, arguments);
   return run_guarded(world, [&] {
     try {
       app.parse(argc, argv);
@@ -294,6 +336,8 @@ int main(int argc, char** argv) {
       run_cache(world, arguments);
     } else if (infer->parsed()) {
       run_infer(world, arguments);
+    } else if (feeding->parsed()) {
+      run_feeding(world, arguments);
     } else {
       run_sweep(world, arguments);
     }

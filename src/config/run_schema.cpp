@@ -158,7 +158,10 @@ Schema<DataConfig> data_schema() {
   schema.key("synthetic", &D::synthetic, section(synthetic_schema()),
              "options of the source synthetic");
   schema.key("shuffle", &D::shuffle, boolean(), "shuffle the samples differently in each epoch");
-  schema.key("workers", &D::workers, whole_number(1, 256), "reading threads per rank").may_change();
+  schema
+      .key("workers", &D::workers, whole_number(0, 256),
+           "reading threads per rank; 0 = the training thread reads")
+      .may_change();
   schema.key("prefetch", &D::prefetch, whole_number(1, 1024), "batches read ahead").may_change();
   schema.key("invalid_id", &D::invalid_id, choice(kInvalidIdNames),
              "error: an id outside its table ends the run; drop: it is left out");

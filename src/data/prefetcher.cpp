@@ -13,19 +13,54 @@
 
 namespace dlrm {
 
-/// Batch t is in slot (t - first) mod slots. A worker starts the next batch as soon as its slot is
-/// free. next() returns the slots in order and frees the previous slot.
 class Prefetcher::Impl {
  public:
-  Impl(const BatchSource& source, int64_t first, int64_t last, int workers, int depth)
+  virtual ~Impl() = default;
+  virtual const Batch* next() = 0;
+  virtual double wait_seconds() const = 0;
+};
+
+namespace {
+
+/// The caller's thread loads each batch when it is asked for.
+class InTurn final : public Prefetcher::Impl {
+ public:
+  InTurn(const BatchSource& source, int64_t first, int64_t last)
+      : source_(source), next_(first), last_(last) {}
+
+  const Batch* next() override {
+    if (next_ >= last_) return nullptr;
+    const auto begin = std::chrono::steady_clock::now();
+    source_.will_need(next_);
+    source_.load(next_, batch_);  // after an error, again
+    ++next_;
+    const std::chrono::duration<double> loaded = std::chrono::steady_clock::now() - begin;
+    waited_ += loaded.count();
+    return &batch_;
+  }
+  double wait_seconds() const override { return waited_; }
+
+ private:
+  const BatchSource& source_;
+  int64_t next_;
+  const int64_t last_;
+  Batch batch_;
+  double waited_ = 0;
+};
+
+/// Batch t is in slot (t - first) mod slots. A worker starts the next batch as soon as its slot is
+/// free. next() returns the slots in order and frees the previous slot.
+class Ahead final : public Prefetcher::Impl {
+ public:
+  Ahead(const BatchSource& source, int64_t first, int64_t last, int workers, int depth)
       : source_(source), first_(first), last_(last), depth_(std::max(depth, 1)) {
     // One slot more than the depth, for the batch that the caller is reading.
     slots_.resize(static_cast<size_t>(depth_) + 1);
     begun_ = handed_ = first;
-    start(std::max(workers, 1));
+    start(workers);
   }
 
-  ~Impl() {
+  ~Ahead() override {
     {
       const std::lock_guard lock(mutex_);
       stop_ = true;
@@ -35,7 +70,7 @@ class Prefetcher::Impl {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  const Batch* next() {
+  const Batch* next() override {
     std::unique_lock lock(mutex_);
     if (handed_ >= last_) return nullptr;
     Slot& slot = slot_of(handed_);
@@ -51,7 +86,7 @@ class Prefetcher::Impl {
     return &slot.batch;
   }
 
-  double wait_seconds() const {
+  double wait_seconds() const override {
     const std::lock_guard lock(mutex_);
     return waited_;
   }
@@ -122,9 +157,16 @@ class Prefetcher::Impl {
   std::vector<std::thread> threads_;
 };
 
+}  // namespace
+
 Prefetcher::Prefetcher(const BatchSource& source, int64_t first, int64_t last, int workers,
-                       int depth)
-    : impl_(std::make_unique<Impl>(source, first, last, workers, depth)) {}
+                       int depth) {
+  if (workers <= 0) {
+    impl_ = std::make_unique<InTurn>(source, first, last);
+  } else {
+    impl_ = std::make_unique<Ahead>(source, first, last, workers, depth);
+  }
+}
 Prefetcher::~Prefetcher() = default;
 const Batch* Prefetcher::next() { return impl_->next(); }
 double Prefetcher::wait_seconds() const { return impl_->wait_seconds(); }

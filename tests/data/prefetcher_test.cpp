@@ -34,7 +34,7 @@ class SlowSource : public BatchSource {
 
 TEST(Prefetcher, BatchesComeInOrderForAnyNumberOfWorkers) {
   const SlowSource source;
-  for (const int workers : {1, 2, 5}) {
+  for (const int workers : {0, 1, 2, 5}) {
     for (const int depth : {1, 2, 7}) {
       Prefetcher prefetcher(source, 4, 44, workers, depth);
       for (int64_t t = 4; t < 44; ++t) {
@@ -49,10 +49,25 @@ TEST(Prefetcher, BatchesComeInOrderForAnyNumberOfWorkers) {
   }
 }
 
-TEST(Prefetcher, HasOneWorkerAndOneBatchAheadAtLeast) {
+TEST(Prefetcher, WithoutWorkersTheCallerLoadsEachBatchWhenItComes) {
+  SlowSource source;
+  source.bad = 3;
+  Prefetcher prefetcher(source, 0, 5, 0, 4);
+  EXPECT_EQ(source.loads, 0);
+  for (int64_t t = 0; t < 3; ++t) {
+    EXPECT_EQ(prefetcher.next()->t, t);
+    EXPECT_EQ(source.loads, t + 1);
+  }
+  EXPECT_EQ(source.hints, 3);
+  EXPECT_GT(prefetcher.wait_seconds(), 900e-6);
+  EXPECT_THROW(prefetcher.next(), Error);
+  EXPECT_THROW(prefetcher.next(), Error);
+}
+
+TEST(Prefetcher, HasOneBatchAheadAtLeast) {
   const SlowSource source;
   for (const int least : {0, -3}) {
-    Prefetcher prefetcher(source, 0, 4, least, least);
+    Prefetcher prefetcher(source, 0, 4, 1, least);
     for (int64_t t = 0; t < 4; ++t) {
       const Batch* batch = prefetcher.next();
       ASSERT_NE(batch, nullptr);

@@ -146,7 +146,8 @@ class Figures(Runs):
         run = self.run_folder("one")
         measured = os.path.join(run, "summary.json")
         for words in (("plot_run.py", run, "--output"), ("compare_runs.py", run, "--figure"),
-                      ("plot_cache.py", measured, "--output"), ("plot_batch_sweep.py", measured, "--output")):
+                      ("plot_cache.py", measured, "--output"), ("plot_batch_sweep.py", measured, "--output"),
+                      ("plot_feeding.py", measured, "--output")):
             done = self.tool(*words, os.path.join(self.folder, "x.svg"), PYTHONPATH=self.folder)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)

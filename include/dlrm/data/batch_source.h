@@ -50,7 +50,8 @@ std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split sp
 /// Loads batches first, first+1, ... on worker threads, a bounded number ahead.
 class Prefetcher {
  public:
-  /// Loads batches [first, last) on `workers` threads, at most `depth` ahead of the caller.
+  /// Loads batches [first, last) on `workers` threads, at most `depth` ahead of the caller. With no
+  /// workers next() loads.
   Prefetcher(const BatchSource& source, int64_t first, int64_t last, int workers, int depth);
   ~Prefetcher();
   /// Returns the next batch in order, or null after the last. Blocks until it is loaded. Throws the
@@ -59,8 +60,9 @@ class Prefetcher {
   /// Seconds for which next() has blocked.
   double wait_seconds() const;
 
- private:
   class Impl;
+
+ private:
   std::unique_ptr<Impl> impl_;
 };
 
