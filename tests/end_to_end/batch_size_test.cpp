@@ -68,7 +68,10 @@ TEST_F(BatchSize, ALossThatRisesIsWarnedOfOnce) {
   const size_t at = outcome.errors.find(warning);
   ASSERT_NE(at, std::string::npos) << outcome.errors;
   EXPECT_EQ(outcome.errors.find(warning, at + 1), std::string::npos) << outcome.errors;
-  const Outcome calm = train(1, "--set train.global_batch_size=2000 --set output.directory=calm");
+  const Outcome calm = train(1,
+                             "--set train.global_batch_size=2000 --set output.directory=calm --set "
+                             "'train.dense_optimizer={type: sgd, lr: 0.01}'");
+  ASSERT_EQ(calm.code, 0) << calm.errors;
   EXPECT_EQ(calm.errors.find(warning), std::string::npos) << calm.errors;
 }
 
