@@ -1,6 +1,5 @@
 """What launch/scaling.sh runs: each point is a mode, a kind of data and a number of ranks."""
 import argparse
-import fcntl
 import hashlib
 import json
 import os
@@ -10,7 +9,7 @@ import sys
 
 from scaling_points import DATA, Point, read_config
 from scaling_report import figure, figures, table
-from sweep_trials import HERE, STOPPED, SweepError, last_error, read, read_json, write
+from sweep_trials import HERE, STOPPED, SweepError, last_error, locked_folder, read, read_json, write
 
 MODES = ("strong", "weak", "memory")
 KEPT = ("samples_per_second", "step_ms", "stages_ms", "data_wait_share", "memory", "plan", "world_size", "device", "comm",
@@ -163,15 +162,7 @@ def open_results(options, points, root):
     text = json.dumps([read(options.config), options.extra, options.steps, options.launcher, options.rows_scale], sort_keys=True)
     wanted = {"config": options.config, "digest": hashlib.sha256(text.encode()).hexdigest(), "steps": options.steps,
               "options": options.extra}
-    try:
-        os.makedirs(options.output, exist_ok=True)
-        lock = open(os.path.join(options.output, ".lock"), "w", encoding="utf-8")
-    except OSError as error:
-        raise SweepError(f"--output {options.output}: {error.strerror}") from None
-    try:
-        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise SweepError(f"--output {options.output}: another measurement runs there") from None
+    lock = locked_folder(options.output, "measurement")
     results = read_json(os.path.join(options.output, "results.json"), {})
     if results and results["digest"] != wanted["digest"]:
         raise SweepError(f"--output {options.output}: holds results of another config or of other options: name another "

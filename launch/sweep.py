@@ -1,6 +1,5 @@
 """What launch/sweep.sh runs: which trials, in which order."""
 import argparse
-import fcntl
 import hashlib
 import json
 import math
@@ -12,7 +11,7 @@ import signal
 import subprocess
 import sys
 
-from sweep_trials import HERE, STOPPED, Local, Slurm, SweepError, Trial, read_json, write
+from sweep_trials import HERE, STOPPED, Local, Slurm, SweepError, Trial, locked_folder, read_json, write
 
 MOST_TRIALS = 10000
 OWN_KEYS = ("output.directory", "checkpoint.directory")
@@ -183,15 +182,7 @@ def open_sweep(options):
         digest = hashlib.sha256(file.read()).hexdigest()
     wanted = {"config": digest, "options": options.extra, "steps": options.steps}
     found = combinations(read_grid(options.grid, options.halving), options.random, options.seed)
-    try:
-        os.makedirs(options.output, exist_ok=True)
-        lock = open(os.path.join(options.output, ".lock"), "w", encoding="utf-8")
-    except OSError as error:
-        raise SweepError(f"--output {options.output}: {error.strerror}") from None
-    try:
-        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise SweepError(f"--output {options.output}: another sweep runs there") from None
+    lock = locked_folder(options.output, "sweep")
     path = os.path.join(options.output, "sweep.json")
     sweep = read_json(path, {**wanted, "trials": []})
     differing = [name for name in wanted if sweep.get(name) != wanted[name]]

@@ -6,6 +6,7 @@ a run and:
     code         its exit code, once it has ended
     results.json its evaluations, by the steps that the trial had ended with
 """
+import fcntl
 import json
 import os
 import re
@@ -41,6 +42,20 @@ def read_json(path, default):
         return json.loads(read(path) or json.dumps(default))
     except ValueError:
         raise SweepError(f"{path}: not JSON: remove it to run the trial again") from None
+
+
+def locked_folder(folder, what):
+    """Makes the folder of --output. Until the result is closed, no other `what` may use it."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        lock = open(os.path.join(folder, ".lock"), "w", encoding="utf-8")
+    except OSError as error:
+        raise SweepError(f"--output {folder}: {error.strerror}") from None
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise SweepError(f"--output {folder}: another {what} runs there") from None
+    return lock
 
 
 class Trial:
