@@ -143,7 +143,7 @@ template Codec<int64_t> whole_number(int64_t, int64_t);
 template Codec<uint64_t> whole_number(uint64_t, uint64_t);
 
 Codec<int64_t> whole_number_or_auto(int64_t lo, int64_t hi) {
-  constexpr const char* kAuto = "auto";
+  static constexpr const char* kAuto = "auto";
   Codec<int64_t> codec;
   codec.allowed = fmt::format("a whole number from {} to {}, or auto", lo, hi);
   codec.read = [lo, hi, allowed = codec.allowed](const Node& node, const std::string& key,
