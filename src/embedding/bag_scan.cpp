@@ -79,6 +79,12 @@ void check_shape(const EmbeddingLayout& layout, const LocalBags& bags) {
 
 }  // namespace
 
+GroupHeader whole_bags(const BagScan& scan) {
+  const auto count = static_cast<int32_t>(scan.count);
+  return scan.length < 0 ? GroupHeader{BagLengths::kListed, 0, count}
+                         : GroupHeader{BagLengths::kEqual, scan.length, count};
+}
+
 void scan_offsets(const EmbeddingLayout& layout, const LocalBags& bags, int threads,
                   std::vector<BagScan>& scans) {
   check_shape(layout, bags);

@@ -4,6 +4,7 @@
 
 #include "dlrm/embedding/sharded_embeddings.h"
 
+#include "bag_message.h"
 #include "layout.h"
 
 namespace dlrm {
@@ -16,6 +17,14 @@ struct BagScan {
   int64_t count = 0;     ///< number of the feature's ids
   int64_t chunks = 0;    ///< number of chunks of ids, up to and including this feature
 };
+
+/// The header of a feature's bags, if all of their ids are sent.
+GroupHeader whole_bags(const BagScan& scan);
+
+/// The offsets of a feature's local bags: [b + 1].
+inline const int64_t* feature_offsets(const LocalBags& bags, size_t feature) {
+  return bags.offsets.data() + static_cast<int64_t>(feature) * bags.local.size();
+}
 
 /// Scans every feature's offsets. Throws usage_error if an offset is less than the previous one or
 /// outside [0, number of ids]. The first offset may be above 0.

@@ -28,7 +28,7 @@ class FixedRouter final : public Router {
   void reserve(const LocalBags& bags, const std::vector<BagScan>& scans, Transfer& transfer,
                std::vector<IdDestination>& destinations) override {
     transfer.batch.requester.begin(layout_, bags, scans, RequesterSide::Keep::kReplicated,
-                                   /*returned_bags=*/0, threads_for(bags.ids.size()), destinations);
+                                   /*most_returned=*/0, threads_for(bags.ids.size()), destinations);
     for (size_t i = 0; i < sent_.size(); ++i) {
       const BagScan& scan = scans[sent_[i]];
       headers_[i] = whole_bags(scan);

@@ -11,7 +11,7 @@ class LocalRouter final : public Router {
   void reserve(const LocalBags& bags, const std::vector<BagScan>& scans, Transfer& transfer,
                std::vector<IdDestination>& destinations) override {
     transfer.batch.requester.begin(layout_, bags, scans, RequesterSide::Keep::kAll,
-                                   /*returned_bags=*/0, threads_for(bags.ids.size()), destinations);
+                                   /*most_returned=*/0, threads_for(bags.ids.size()), destinations);
     for (const RoutedGroup& group : layout_.owner(0).groups) {
       const auto f = static_cast<size_t>(group.feature);
       transfer.batch.owner.host_ids.push_back(

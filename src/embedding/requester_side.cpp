@@ -6,11 +6,6 @@
 namespace dlrm {
 namespace {
 
-/// Offsets of one feature's local bags: [b + 1].
-const int64_t* offsets_of(const LocalBags& bags, size_t feature) {
-  return bags.offsets.data() + static_cast<int64_t>(feature) * bags.local.size();
-}
-
 bool ids_fit_int32(const EmbeddingLayout& layout, size_t ids) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   return static_cast<int64_t>(ids) <= kMost &&
@@ -27,7 +22,7 @@ void copy_offsets(const int64_t* offsets, int64_t bags, T* to) {
 }  // namespace
 
 void RequesterSide::begin(const EmbeddingLayout& layout, const LocalBags& bags,
-                          const std::vector<BagScan>& scans, Keep keep, size_t returned_bags,
+                          const std::vector<BagScan>& scans, Keep keep, size_t most_returned,
                           int threads, std::vector<IdDestination>& destinations) {
   const auto b = static_cast<size_t>(bags.local.size());
   features_.clear();
@@ -42,11 +37,11 @@ void RequesterSide::begin(const EmbeddingLayout& layout, const LocalBags& bags,
   const bool narrow = staging_.packs() && ids_fit_int32(layout, ids);
   const size_t offsets = (narrow ? uneven : features_.size()) * (b + 1);
   const size_t integers = ids + offsets;
-  const size_t scaled_bags = means > 0 ? returned_bags : 0;
+  const size_t scaled_bags = means > 0 ? most_returned : 0;
   staging_.begin(StagingBuffer::bytes_of<float>(means * b) +
                      (narrow ? StagingBuffer::bytes_of<int32_t>(integers)
                              : StagingBuffer::bytes_of<int64_t>(integers)) +
-                     StagingBuffer::bytes_of<int32_t>(returned_bags) +
+                     StagingBuffer::bytes_of<int32_t>(most_returned) +
                      StagingBuffer::bytes_of<float>(scaled_bags),
                  narrow ? ids + features_.size() * (b + 1) : 0);
   set_scales(layout, bags, staging_.take<float>(means * b));
@@ -54,10 +49,8 @@ void RequesterSide::begin(const EmbeddingLayout& layout, const LocalBags& bags,
   narrow ? place<int32_t>(bags, scans, ids, offsets, threads, destinations)
          : place<int64_t>(bags, scans, ids, offsets, threads, destinations);
   returned.assign(static_cast<size_t>(layout.groups), {});
-  host_returned_samples_ = staging_.take<int32_t>(returned_bags);
-  host_returned_scales_ = staging_.take<float>(scaled_bags);
-  returned_samples = staging_.on_device(host_returned_samples_);
-  returned_scales = staging_.on_device(host_returned_scales_);
+  returned_samples = nullptr;
+  returned_scales = nullptr;
   alone.resize(layout.features.size());
   for (size_t f = 0; f < alone.size(); ++f) {
     alone[f] = scans[f].length == 1 && layout.features[f].hotness == 1;
@@ -71,7 +64,7 @@ void RequesterSide::set_scales(const EmbeddingLayout& layout, const LocalBags& b
     if (!layout.features[f].mean) continue;
     host_scales_[f] = next;
     scales[f] = staging_.on_device(next);
-    const int64_t* offsets = offsets_of(bags, f);
+    const int64_t* offsets = feature_offsets(bags, f);
     for (int64_t i = 0; i < bags.local.size(); ++i) {
       const int64_t length = offsets[i + 1] - offsets[i];
       *next++ = length > 0 ? 1.0f / static_cast<float>(length) : 0.0f;
@@ -117,20 +110,31 @@ void RequesterSide::place(const LocalBags& bags, const std::vector<BagScan>& sca
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (size_t k = 0; k < features_.size(); ++k) {
     if (!features_[k].offsets) continue;
-    copy_offsets(offsets_of(bags, features_[k].feature), b, static_cast<T*>(features_[k].offsets));
+    copy_offsets(feature_offsets(bags, features_[k].feature), b,
+                 static_cast<T*>(features_[k].offsets));
   }
 }
 
-void RequesterSide::add_returned(size_t number, size_t feature, size_t first,
-                                 View<const int32_t> samples_of_ids) {
-  int32_t* samples = host_returned_samples_ + first;
-  const int64_t count =
-      std::unique_copy(samples_of_ids.begin(), samples_of_ids.end(), samples) - samples;
-  returned[number] = {static_cast<int64_t>(first), count};
+void RequesterSide::place_returned(View<const int64_t> counts) {
+  int64_t bags = 0;
+  for (size_t g = 0; g < counts.size(); ++g) {
+    returned[g] = {bags, counts[g]};
+    bags += counts[g];
+  }
+  const bool scaled = std::any_of(scales.begin(), scales.end(), [](const float* s) { return s; });
+  host_returned_samples_ = staging_.take<int32_t>(static_cast<size_t>(bags));
+  host_returned_scales_ = staging_.take<float>(scaled ? static_cast<size_t>(bags) : 0);
+  returned_samples = staging_.on_device(host_returned_samples_);
+  returned_scales = staging_.on_device(host_returned_scales_);
+}
+
+void RequesterSide::scale_returned(size_t number, size_t feature) {
   const float* scale = host_scales_[feature];
   if (!scale) return;
-  float* scales_here = host_returned_scales_ + first;
-  for (int64_t k = 0; k < count; ++k) scales_here[k] = scale[samples[k]];
+  const ReturnedBags& bags = returned[number];
+  const int32_t* samples = host_returned_samples_ + bags.first;
+  float* scales_here = host_returned_scales_ + bags.first;
+  for (int64_t k = 0; k < bags.count; ++k) scales_here[k] = scale[samples[k]];
 }
 
 }  // namespace dlrm

@@ -25,15 +25,20 @@ class RequesterSide {
   /// The features whose bags are looked up on this rank: those of replicated tables, or all.
   enum class Keep : uint8_t { kReplicated, kAll };
   /// Prepares the batch. For the features in `keep`, stages offsets, and points `destinations` to
-  /// staging memory for ids. Computes scales from bag lengths. Reserves memory for `returned_bags`
-  /// bags of add_returned(), in all calls.
+  /// staging memory for ids. Computes scales from bag lengths. Reserves memory for `most_returned`
+  /// bags of place_returned().
   void begin(const EmbeddingLayout& layout, const LocalBags& bags,
-             const std::vector<BagScan>& scans, Keep keep, size_t returned_bags, int threads,
+             const std::vector<BagScan>& scans, Keep keep, size_t most_returned, int threads,
              std::vector<IdDestination>& destinations);
-  /// Sets the returned bags of group `number` of feature `feature` from the sample of each id, in
-  /// ascending order. They become entries `first` and following.
-  void add_returned(size_t number, size_t feature, size_t first,
-                    View<const int32_t> samples_of_ids);
+  /// Places the returned bags of each group, of which `counts` has the numbers.
+  void place_returned(View<const int64_t> counts);
+  /// The samples of the returned bags of group `number`, which the caller writes in ascending
+  /// order.
+  int32_t* samples_returned(size_t number) {
+    return host_returned_samples_ + returned[number].first;
+  }
+  /// Sets the scales of group `number` of feature `feature` from its samples.
+  void scale_returned(size_t number, size_t feature);
 
   IdStaging& staging() { return staging_; }
   const IdStaging& staging() const { return staging_; }

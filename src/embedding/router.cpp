@@ -15,12 +15,6 @@ int64_t id_bytes_of(const EmbeddingLayout& layout) {
   return wire_id_bytes(largest);
 }
 
-GroupHeader whole_bags(const BagScan& scan) {
-  const auto count = static_cast<int32_t>(scan.count);
-  return scan.length < 0 ? GroupHeader{BagLengths::kListed, 0, count}
-                         : GroupHeader{BagLengths::kEqual, scan.length, count};
-}
-
 int64_t offsets_of(const std::vector<int64_t>& bytes, std::vector<int64_t>& offsets) {
   offsets.resize(bytes.size());
   int64_t total = 0;

@@ -133,9 +133,6 @@ inline void grow(std::vector<char>& buffer, int64_t bytes) {
   if (static_cast<int64_t>(buffer.size()) < bytes) buffer.resize(static_cast<size_t>(bytes));
 }
 
-/// The header of a feature's bags, if all of their ids are sent.
-GroupHeader whole_bags(const BagScan& scan);
-
 /// Returns wire_id_bytes() of the largest sharded table.
 int64_t id_bytes_of(const EmbeddingLayout& layout);
 
