@@ -167,7 +167,7 @@ CLI::App* declare_infer(CLI::App& app, Arguments& a) {
       "once.");
   command->add_option("CHECKPOINT", a.infer.checkpoint, "as dlrm-infer takes it")->required();
   command->add_option("--batches", a.served, "1..128 (doubling) or 1,8,64");
-  command->add_option("--tables", a.types, "fp32,bf16,int8: one or more");
+  command->add_option("--tables", a.types, "fp32,bf16,int8,mapped: one or more");
   command->add_option("--rates", a.rates, "requests per second: 1000,10000,max");
   command
       ->add_option("--batch-wait", a.infer.batch_wait,

@@ -1,6 +1,5 @@
 #include <csignal>
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -35,17 +34,15 @@ struct Arguments {
 };
 
 void declare(CLI::App& app, Arguments& a) {
-  const std::map<std::string, serve::TableType> types = {{"fp32", serve::TableType::kFp32},
-                                                         {"bf16", serve::TableType::kBf16},
-                                                         {"int8", serve::TableType::kInt8}};
   app.set_version_flag("--version", std::string("dlrm-infer ") + DLRM_VERSION);
   app.add_option("CHECKPOINT", a.checkpoint,
                  "a folder of checkpoints, whose newest good one is taken, or one of them")
       ->required();
-  app.add_option("--tables", a.load.tables,
-                 "how rows are held in memory: fp32, bf16, or int8 with a scale for each row "
-                 "(default: as trained)")
-      ->transform(CLI::CheckedTransformer(types))
+  app.add_option(
+         "--tables", a.load.tables,
+         "how rows are held: in memory as fp32, bf16, or int8 with a scale for each row, or "
+         "mapped: as fp32 in the checkpoint's files (default: in memory, as trained)")
+      ->transform(CLI::CheckedTransformer(serve::kTableTypes))
       ->type_name("TYPE");
   app.add_option("--batch-size", a.load.batch_size, "samples computed at once, at most (256)")
       ->check(CLI::Range(int64_t{1}, kMostBatch));

@@ -27,11 +27,6 @@ using serve::TrainedModel;
 constexpr int64_t kServedBatch = 256;  // dlrm-infer's --batch-size by default
 constexpr int64_t kPool = 8192;        // different samples, so that caches do not hold all rows
 
-serve::TableType type_of(const std::string& name) {
-  if (name == "fp32") return serve::TableType::kFp32;
-  return name == "bf16" ? serve::TableType::kBf16 : serve::TableType::kInt8;
-}
-
 /// Samples [first, first + count) of the endless series of uniform ones.
 Samples draw(const ModelConfig& model, int64_t first, int64_t count) {
   const uint64_t key = stream_key(1, "dlrm-bench infer");
@@ -168,8 +163,8 @@ InferResult run_infer(const InferOptions& options) {
   for (const std::string& tables : options.tables) {
     log.info("tables in {}", tables);
     const auto model = std::make_shared<TrainedModel>(
-        *found,
-        serve::LoadOptions{type_of(tables), options.threads, std::max(largest, kServedBatch)});
+        *found, serve::LoadOptions{serve::kTableTypes.at(tables), options.threads,
+                                   std::max(largest, kServedBatch)});
     InferModel& figures = result.models.emplace_back();
     figures.tables = tables;
     figures.table_bytes = model->table_bytes();

@@ -47,7 +47,7 @@ InferResult run_infer(const InferOptions& options);
 
 /// "1000,20000,max", rates of requests per second; max: as fast as the clients can.
 std::vector<double> parse_rates(const std::string& text);
-/// "fp32,bf16,int8": one or more of these. Both throw usage_error for anything else.
+/// "fp32,bf16,int8,mapped": one or more of these. Both throw usage_error for anything else.
 std::vector<std::string> parse_tables(const std::string& text);
 
 std::string to_json(const InferOptions& options, const InferResult& result);

@@ -10,6 +10,7 @@
 #include "infer.h"
 #include "list_option.h"
 #include "machine_text.h"
+#include "serve/trained_model.h"
 
 namespace dlrm::bench {
 namespace {
@@ -52,10 +53,11 @@ std::vector<double> parse_rates(const std::string& text) {
 
 std::vector<std::string> parse_tables(const std::string& text) {
   return parse_words<std::string>(text, [&](std::string_view word) {
-    if (word != "fp32" && word != "bf16" && word != "int8") {
-      throw usage_error("--tables {}: expected one or more of fp32,bf16,int8", text);
+    std::string name(word);
+    if (serve::kTableTypes.count(name) == 0) {
+      throw usage_error("--tables {}: expected one or more of fp32,bf16,int8,mapped", text);
     }
-    return std::string(word);
+    return name;
   });
 }
 

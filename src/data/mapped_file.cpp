@@ -55,6 +55,10 @@ void MappedFile::check_whole() const {
     throw run_error("{}: was cut short from {} to {} bytes while it was read", path_, bytes_,
                     now.st_size);
   }
+  check_pages();
+}
+
+void MappedFile::check_pages() const {
   if (range_->lost.load()) {
     throw run_error("{}: a part of it can no longer be read: it was cut short, or its disk fails",
                     path_);

@@ -26,6 +26,8 @@ class MappedFile {
                           int64_t element_bytes) const;
   /// Throws run_error if the file was cut short, or a page of it could not be read.
   void check_whole() const;
+  /// Throws run_error if a page of it could not be read. It asks the system nothing.
+  void check_pages() const;
 
  private:
   std::string path_;

@@ -30,7 +30,18 @@ PoolInt8Bags pool_int8_bags_baseline();
 PoolInt8Bags pool_int8_bags_avx2();
 PoolInt8Bags pool_int8_bags_avx512();
 
+/// Ids between a fetch of a row and its use: a row that is not cached takes as long as some others.
+constexpr int64_t kInt8RowsAhead = 16;
+
 namespace {
+
+/// Starts to bring a row into the second-level cache. A short row may lie in two lines. Uses
+/// assembly, because GCC drops calls of a function that contains only __builtin_prefetch.
+inline void fetch_int8_row(const Int8Bags& bags, int64_t id) {
+  const std::byte* row = bags.rows + id * bags.row_bytes;
+  asm volatile("prefetcht1 %0" : : "m"(*row));
+  asm volatile("prefetcht1 %0" : : "m"(row[bags.row_bytes - 1]));
+}
 
 /// pooled += s · q of a row.
 inline void add_int8_row(const std::byte* row, int64_t width, float* __restrict pooled) {
@@ -41,13 +52,12 @@ inline void add_int8_row(const std::byte* row, int64_t width, float* __restrict 
 }
 
 inline void pool_int8(const Int8Bags& all, int64_t begin, int64_t end) {
-  constexpr int64_t kAhead = 16;  // ids; a row that is not cached takes as long as some others
   const int64_t width = all.pooled.cols, last = all.offsets[all.bags];
   for (int64_t bag = begin; bag < end; ++bag) {
     float* pooled = all.pooled.row(bag);
     for (int64_t c = 0; c < width; ++c) pooled[c] = 0;
     for (int64_t k = all.offsets[bag]; k < all.offsets[bag + 1]; ++k) {
-      if (k + kAhead < last) __builtin_prefetch(all.rows + all.ids[k + kAhead] * all.row_bytes);
+      if (k + kInt8RowsAhead < last) fetch_int8_row(all, all.ids[k + kInt8RowsAhead]);
       add_int8_row(all.rows + all.ids[k] * all.row_bytes, width, pooled);
     }
     if (!all.scale) continue;

@@ -18,6 +18,23 @@ PoolInt8Bags best_kernel() {
   return pool_int8_bags_baseline();
 }
 
+constexpr int64_t kPart = 64;  // bags
+
+/// Some bags of one feature.
+struct Part {
+  const Int8Bags* bags;
+  int64_t begin, end;
+};
+
+/// Brings the first rows of a part into the cache. The kernel looks ahead within one feature only,
+/// which does not help bags of a small batch.
+void fetch(const Part& part) {
+  const Int8Bags& bags = *part.bags;
+  const int64_t first = bags.offsets[part.begin];
+  const int64_t end = std::min(bags.offsets[part.end], first + kInt8RowsAhead);
+  for (int64_t k = first; k < end; ++k) fetch_int8_row(bags, bags.ids[k]);
+}
+
 }  // namespace
 
 int64_t int8_row_bytes(int64_t width) {
@@ -43,11 +60,6 @@ void write_int8_row(const float* weights, int64_t width, std::byte* row) {
 void pool_int8_bags(View<const Int8Bags> groups, int threads) {
   static const PoolInt8Bags pool = best_kernel();
   constexpr int64_t kGrain = 16384;  // elements for which a thread is worth its start
-  constexpr int64_t kPart = 64;      // bags
-  struct Part {
-    const Int8Bags* bags;
-    int64_t begin, end;
-  };
   std::vector<Part> parts;
   int64_t work = 0;
   for (const Int8Bags& g : groups) {
@@ -57,12 +69,11 @@ void pool_int8_bags(View<const Int8Bags> groups, int threads) {
     }
   }
   const int used = static_cast<int>(std::clamp<int64_t>(work / kGrain, 1, threads));
-  if (used == 1) {
-    for (const Part& part : parts) pool(*part.bags, part.begin, part.end);
-    return;
+#pragma omp parallel for schedule(static) num_threads(used) if (used > 1)
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i + 1 < parts.size()) fetch(parts[i + 1]);
+    pool(*parts[i].bags, parts[i].begin, parts[i].end);
   }
-#pragma omp parallel for schedule(dynamic) num_threads(used)
-  for (const Part& part : parts) pool(*part.bags, part.begin, part.end);
 }
 
 }  // namespace dlrm::serve

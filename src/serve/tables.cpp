@@ -4,6 +4,7 @@
 
 #include "dlrm/core/dispatch.h"
 #include "dlrm/plan/plan.h"
+#include "dlrm/train/checkpoint.h"
 
 namespace dlrm::serve {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 DType stored_type(TableType type, DType trained) {
   switch (type) {
     case TableType::kFp32:
+    case TableType::kMapped:
       return DType::kFloat32;
     case TableType::kBf16:
       return DType::kBFloat16;
@@ -25,7 +27,7 @@ DType stored_type(TableType type, DType trained) {
 
 Tables::Tables(Device& device, Ops& ops, const ModelConfig& model, TableType type,
                int64_t batch_size)
-    : ops_(ops) {
+    : device_(device), ops_(ops), type_(type) {
   for (const TableConfig& config : model.tables) {
     Table table;
     table.name = config.name;
@@ -33,12 +35,7 @@ Tables::Tables(Device& device, Ops& ops, const ModelConfig& model, TableType typ
     table.rows.rows = config.rows;
     table.rows.width = config.dim;
     table.rows.stride = row_stride(config.dim, table.rows.type);
-    auto row_bytes = table.rows.stride * static_cast<int64_t>(size_of(table.rows.type));
-    if (type == TableType::kInt8) {
-      table.int8_row_bytes = row_bytes = int8_row_bytes(config.dim);
-    }
-    table.memory = Buffer(device, static_cast<size_t>(config.rows * row_bytes), "embedding rows");
-    table.rows.weights = table.memory.data();
+    if (type == TableType::kInt8) table.int8_row_bytes = int8_row_bytes(config.dim);
     for (const FeatureConfig& feature : config.features) {
       features_.push_back({tables_.size(), feature.pooling == Pooling::kMean, width_});
       width_ += config.dim;
@@ -46,6 +43,28 @@ Tables::Tables(Device& device, Ops& ops, const ModelConfig& model, TableType typ
     tables_.push_back(std::move(table));
   }
   e_ = Array<float>(device, static_cast<size_t>(batch_size * width_), "embedding vectors");
+}
+
+void Tables::hold_rows(Communicator& comm, const std::string& checkpoint) {
+  std::vector<std::optional<PlaceInFile>> places(tables_.size());
+  if (type_ == TableType::kMapped) places = find_in_files(comm, checkpoint, shards());
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    Table& table = tables_[t];
+    RowTable& rows = table.rows;
+    const auto element = static_cast<int64_t>(size_of(rows.type));
+    if (places[t]) {
+      const MappedFile& file = files_.try_emplace(places[t]->file, places[t]->file).first->second;
+      rows.stride = rows.width;
+      // Lookups only read.
+      rows.weights = const_cast<std::byte*>(
+          file.column(table.name, places[t]->offset, rows.rows * rows.width, element));
+      continue;
+    }
+    const int64_t row_bytes =
+        table.int8_row_bytes > 0 ? table.int8_row_bytes : rows.stride * element;
+    table.memory = Buffer(device_, static_cast<size_t>(rows.rows * row_bytes), "embedding rows");
+    rows.weights = table.memory.data();
+  }
 }
 
 void Tables::write(const Table& table, int64_t first, int64_t count, const float* in) {
@@ -66,18 +85,23 @@ void Tables::write(const Table& table, int64_t first, int64_t count, const float
   });
 }
 
+TensorShard Tables::shard_of(const Table& table) {
+  TensorShard shard;
+  shard.path = "/tables/" + table.name + "/weight";
+  shard.shape = {table.rows.rows, table.rows.width};
+  shard.rows = {0, table.rows.rows};
+  shard.columns = {0, table.rows.width};
+  shard.write = [&table](int64_t first, int64_t count, const float* in) {
+    write(table, first, count, in);
+  };
+  return shard;
+}
+
 std::vector<TensorShard> Tables::shards() {
   std::vector<TensorShard> shards;
   for (const Table& table : tables_) {
-    TensorShard shard;
-    shard.path = "/tables/" + table.name + "/weight";
-    shard.shape = {table.rows.rows, table.rows.width};
-    shard.rows = {0, table.rows.rows};
-    shard.columns = {0, table.rows.width};
-    shard.write = [&table](int64_t first, int64_t count, const float* in) {
-      write(table, first, count, in);
-    };
-    shards.push_back(std::move(shard));
+    const bool mapped = table.rows.weights && table.memory.bytes() == 0;
+    if (!mapped) shards.push_back(shard_of(table));
   }
   return shards;
 }
@@ -126,6 +150,7 @@ MatrixView<const float> Tables::lookup(const Samples& samples, int64_t first, in
   }
   if (!groups_.empty()) ops_.embedding_bag_forward(groups_);
   if (!int8_groups_.empty()) pool_int8_bags(int8_groups_, ops_.threads());
+  for (const auto& [path, file] : files_) file.check_pages();
   return e;
 }
 

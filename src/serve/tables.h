@@ -1,11 +1,15 @@
 #pragma once
+#include <map>
+#include <string>
 #include <vector>
 
+#include "dlrm/comm/communicator.h"
 #include "dlrm/config/run_config.h"
 #include "dlrm/core/tensor_shard.h"
 #include "dlrm/device/device.h"
 #include "dlrm/ops/ops.h"
 
+#include "data/mapped_file.h"
 #include "int8_rows.h"
 #include "samples.h"
 #include "trained_model.h"
@@ -17,19 +21,21 @@ class Tables {
  public:
   Tables(Device& device, Ops& ops, const ModelConfig& model, TableType type, int64_t batch_size);
 
-  /// What load_pieces fills.
+  /// Maps the rows of the checkpoint, or takes memory for them. Call it once, before the others.
+  void hold_rows(Communicator& comm, const std::string& checkpoint);
+  /// What load_pieces fills: the tables that are not mapped.
   std::vector<TensorShard> shards();
   int64_t bytes() const;
 
   /// E [count, W] of samples [first, first + count), valid until the next call. count is at most
-  /// the batch size.
+  /// the batch size. Throws run_error if a mapped file can no longer be read.
   MatrixView<const float> lookup(const Samples& samples, int64_t first, int64_t count);
 
  private:
   struct Table {
     std::string name;
-    RowTable rows;  // of int8 tables: the number and the width of the rows
-    Buffer memory;
+    RowTable rows;               // of int8 tables: the number and the width of the rows
+    Buffer memory;               // empty if the table is mapped
     int64_t int8_row_bytes = 0;  // 0 if the table is not int8
   };
   struct Feature {
@@ -37,11 +43,15 @@ class Tables {
     bool mean = false;
     int64_t column = 0;  // of E
   };
+  static TensorShard shard_of(const Table& table);
   static void write(const Table& table, int64_t first, int64_t count, const float* in);
   /// Orders ids by feature and then by sample, as lookups need them.
   void gather(const Samples& samples, int64_t first, int64_t count);
 
+  Device& device_;
   Ops& ops_;
+  const TableType type_;
+  std::map<std::string, MappedFile> files_;  // by path
   std::vector<Table> tables_;
   std::vector<Feature> features_;
   int64_t width_ = 0;

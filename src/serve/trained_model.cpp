@@ -36,6 +36,7 @@ class TrainedModel::Impl {
         tables_(*device_, *ops_, config.model, options.tables, options.batch_size),
         model_(context_, *ops_, config),
         dense_features_(config.model.dense_features) {
+    tables_.hold_rows(comm, checkpoint);
     std::vector<TensorShard> shards = tables_.shards();
     for (TensorShard& shard : model_.parameters().shards(true)) {
       shards.push_back(std::move(shard));

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -9,8 +10,15 @@
 
 namespace dlrm::serve {
 
-/// How the rows of tables are held in memory. int8 rows have a scale each.
-enum class TableType : uint8_t { kAsTrained, kFp32, kBf16, kInt8 };
+/// How the rows of tables are held in memory. int8 rows have a scale each. Mapped rows are fp32 and
+/// stay in the checkpoint's files; tables that are not whole in one file are copied.
+enum class TableType : uint8_t { kAsTrained, kFp32, kBf16, kInt8, kMapped };
+
+/// The types that users may choose, by name.
+inline const std::map<std::string, TableType> kTableTypes = {{"fp32", TableType::kFp32},
+                                                             {"bf16", TableType::kBf16},
+                                                             {"int8", TableType::kInt8},
+                                                             {"mapped", TableType::kMapped}};
 
 struct LoadOptions {
   TableType tables = TableType::kAsTrained;
@@ -18,8 +26,8 @@ struct LoadOptions {
   int64_t batch_size = 256;  ///< samples that are computed at once, at most
 };
 
-/// A model of a checkpoint, for predictions on a CPU. It keeps nothing of the training: no
-/// optimizer state, and no file of the checkpoint stays open.
+/// A model of a checkpoint, for predictions on a CPU. It keeps nothing of the training, such as
+/// optimizer state. Mapped files may be removed meanwhile, but must not be changed.
 class TrainedModel {
  public:
   /// Loads a `step_*` folder. Contents must have been verified (find_checkpoint); this verifies
@@ -30,9 +38,10 @@ class TrainedModel {
   const Inputs& inputs() const { return inputs_; }
   const std::string& checkpoint() const { return checkpoint_; }
   int64_t step() const { return step_; }  ///< steps that the model was trained for
-  int64_t table_bytes() const;            ///< memory of all tables
+  int64_t table_bytes() const;            ///< memory of all tables, mapped ones apart
 
-  /// The probability of each sample. p [samples.size]. One thread at a time may call it.
+  /// The probability of each sample. p [samples.size]. One thread at a time may call it. Throws
+  /// run_error if a mapped file can no longer be read.
   void predict(const Samples& samples, View<float> p);
 
  private:

@@ -50,6 +50,15 @@ class Reader {
     }
   }
 
+  std::optional<PlaceInFile> place_of(const TensorShard& piece) const {
+    const std::vector<StoredPiece> sources = sources_of(piece, find(piece));
+    if (sources.size() != 1) return {};
+    const StoredPiece& source = sources[0];
+    if (source.columns != piece.columns || overlap(source.rows, piece.rows) != piece.rows)
+      return {};
+    return PlaceInFile{file_of(source), offset_of(source, piece.rows.begin)};
+  }
+
  private:
   static int64_t rows_at_once(int64_t columns) {
     return std::max<int64_t>(
@@ -110,16 +119,27 @@ class Reader {
     }
   }
 
+  std::string file_of(const StoredPiece& source) const {
+    return folder_ + "/" + rank_file_name(static_cast<int>(source.rank));
+  }
+
+  static int64_t row_bytes(const StoredPiece& source) {
+    return source.columns.size() * static_cast<int64_t>(sizeof(float));
+  }
+
+  /// Where row `row` of the tensor begins in the file of `source`.
+  static int64_t offset_of(const StoredPiece& source, int64_t row) {
+    return source.offset + (row - source.rows.begin) * row_bytes(source);
+  }
+
   void read_rows(const StoredPiece& source, Range rows, float* out) {
     if (!file_ || file_rank_ != source.rank) {
       file_.reset();
-      file_.emplace(folder_ + "/" + rank_file_name(static_cast<int>(source.rank)),
-                    File::Mode::kRead);
+      file_.emplace(file_of(source), File::Mode::kRead);
       file_rank_ = source.rank;
     }
-    const int64_t row_bytes = source.columns.size() * static_cast<int64_t>(sizeof(float));
-    file_->read(out, static_cast<size_t>(rows.size() * row_bytes),
-                source.offset + (rows.begin - source.rows.begin) * row_bytes);
+    file_->read(out, static_cast<size_t>(rows.size() * row_bytes(source)),
+                offset_of(source, rows.begin));
   }
 
   std::string folder_;
@@ -141,6 +161,18 @@ void load_pieces(Communicator& comm, const std::string& checkpoint,
       if (!weights_only || is_weight(piece.path)) reader.load(piece);
     }
   });
+}
+
+std::vector<std::optional<PlaceInFile>> find_in_files(Communicator& comm,
+                                                      const std::string& checkpoint,
+                                                      const std::vector<TensorShard>& pieces) {
+  const CheckpointIndex index = verify_checkpoint(comm, checkpoint, Verify::kSizes);
+  std::vector<std::optional<PlaceInFile>> places;
+  agree(comm, [&] {
+    const Reader reader(checkpoint, index);
+    for (const TensorShard& piece : pieces) places.push_back(reader.place_of(piece));
+  });
+  return places;
 }
 
 }  // namespace dlrm

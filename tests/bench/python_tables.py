@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Lookup, gradient and update of dlrm.ShardedEmbeddings beside nn.EmbeddingBag(sparse=True) with torch.optim.Adagrad,
-on one rank: samples per second of both, taken in turn, and their ratio. Only the fastest steps mean much on a machine
-that does other work.
+and beside FBGEMM's table-batched embeddings if the package fbgemm_gpu is installed: samples per second on one rank, taken
+in turn, and ratios. Only the fastest steps mean much on a machine that does other work.
 
     PYTHONPATH=build/cpu/package tests/bench/python_tables.py [--tables 26] [--rows 100000] [--dim 16] [--hotness 1]
         [--batch 128 2048] [--rounds 10] [--seconds 0.5] [--threads N]
 """
 import argparse
+import importlib.util
 import statistics
 import time
 
@@ -29,6 +30,23 @@ def plain(arguments, batch):
         optimizer.zero_grad()
         pooled.backward(gradient)
         optimizer.step()
+    return step
+
+
+def fbgemm(arguments, _):
+    """FBGEMM's fused lookup and exact row-by-row Adagrad, in fp32 on the CPU; None where it is not installed."""
+    if not importlib.util.find_spec("fbgemm_gpu"):
+        return None
+    from fbgemm_gpu.split_embedding_configs import EmbOptimType
+    from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation, PoolingMode
+    from fbgemm_gpu.split_table_batched_embeddings_ops_training import ComputeDevice, SplitTableBatchedEmbeddingBagsCodegen
+    shape = (arguments.rows, arguments.dim, EmbeddingLocation.HOST, ComputeDevice.CPU)
+    tables = SplitTableBatchedEmbeddingBagsCodegen([shape] * arguments.tables, optimizer=EmbOptimType.EXACT_ADAGRAD,
+                                                   learning_rate=LR, pooling_mode=PoolingMode.SUM)
+    tables.init_embedding_weights_uniform(-0.01, 0.01)
+
+    def step(ids, offsets, gradient):
+        tables(ids, offsets).backward(gradient)
     return step
 
 
@@ -74,7 +92,9 @@ def main():
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; samples/s of the median step and of the fastest")
     for batch in arguments.batch:
         inputs = batches(arguments, batch)
-        steps = {"EmbeddingBag": plain(arguments, batch), "ShardedEmbeddings": sharded(arguments, batch)}
+        steps = {"EmbeddingBag": plain(arguments, batch), "FBGEMM": fbgemm(arguments, batch),
+                 "ShardedEmbeddings": sharded(arguments, batch)}
+        steps = {name: step for name, step in steps.items() if step}
         times = {name: [] for name in steps}
         for step in steps.values():
             step_seconds(step, inputs, arguments.seconds)
@@ -83,8 +103,10 @@ def main():
                 times[name] += step_seconds(step, inputs, arguments.seconds)
         for name, own in times.items():
             print(f"batch {batch}: {name} {batch / statistics.median(own):.0f}, {batch / min(own):.0f}")
-        base, ours = times.values()
-        print(f"batch {batch}: ratio {statistics.median(base) / statistics.median(ours):.2f}, {min(base) / min(ours):.2f}")
+        ours = times.pop("ShardedEmbeddings")
+        for name, own in times.items():
+            print(f"batch {batch}: ShardedEmbeddings over {name} {statistics.median(own) / statistics.median(ours):.2f}, "
+                  f"{min(own) / min(ours):.2f}")
 
 
 if __name__ == "__main__":

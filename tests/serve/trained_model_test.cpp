@@ -88,6 +88,20 @@ TEST_P(EveryModel, PredictsWhatTheTrainerPredicts) {
             1e-6);
 }
 
+TEST_P(EveryModel, MappedRowsPredictBitwiseAsCopiedOnes) {
+  const TemporaryFolder folder;
+  RunConfig config = odd_model();
+  GetParam().change(config);
+  const Evaluated evaluated = save_model(config, folder.path());
+  LoadOptions options;
+  options.batch_size = 5;
+  options.tables = TableType::kFp32;
+  TrainedModel copied(folder_of(folder.path()), options);
+  options.tables = TableType::kMapped;
+  TrainedModel mapped(folder_of(folder.path()), options);
+  EXPECT_EQ(predictions(mapped, evaluated.samples), predictions(copied, evaluated.samples));
+}
+
 TEST_P(EveryModel, SmallerTypesOfTablesStayNear) {
   const TemporaryFolder folder;
   RunConfig config = odd_model();
@@ -167,6 +181,42 @@ TEST(TrainedModel, MemoryOfTables) {
   EXPECT_EQ(bytes(TableType::kFp32), rows * 32);
   EXPECT_EQ(bytes(TableType::kBf16), rows * 16);
   EXPECT_EQ(bytes(TableType::kInt8), rows * 12);
+}
+
+TEST(TrainedModel, TablesThatAreCutAreCopiedAndNotMapped) {
+  const auto table_bytes = [](Strategy strategy) {
+    const TemporaryFolder folder;
+    RunConfig config = odd_model();
+    config.sharding.strategy = strategy;
+    const Evaluated evaluated = save_model(config, folder.path());
+    LoadOptions options;
+    options.tables = TableType::kMapped;
+    TrainedModel model(folder_of(folder.path()), options);
+    EXPECT_LE(largest_difference(predictions(model, evaluated.samples), evaluated.probabilities),
+              1e-6);
+    return model.table_bytes();
+  };
+  EXPECT_EQ(table_bytes(Strategy::kTable), 0);
+  EXPECT_EQ(table_bytes(Strategy::kRow), (3 + 53 + 101 + 29) * 32);  // one row cannot be cut
+  EXPECT_GT(table_bytes(Strategy::kColumn), 0);
+}
+
+TEST(TrainedModel, MappedRowsMayBeRemovedButNotCutShort) {
+  const TemporaryFolder folder;
+  RunConfig config = odd_model();
+  config.model.tables[3].rows = 5000;  // more than a page
+  const Evaluated evaluated = save_model(config, folder.path());
+  const std::string checkpoint = folder_of(folder.path());
+  LoadOptions options;
+  options.tables = TableType::kMapped;
+  TrainedModel model(checkpoint, options);
+  const std::vector<float> before = predictions(model, evaluated.samples);
+  std::filesystem::rename(checkpoint, folder.path() + "/elsewhere");
+  EXPECT_EQ(predictions(model, evaluated.samples), before);
+  for (const char* part : {"/elsewhere/rank_00000.h5", "/elsewhere/rank_00001.h5"}) {
+    std::filesystem::resize_file(folder.path() + part, 0);
+  }
+  EXPECT_THROW(predictions(model, evaluated.samples), Error);
 }
 
 TEST(TrainedModel, ATruncatedFileIsAUsageError) {

@@ -74,6 +74,18 @@ CheckpointState open_checkpoint(Communicator& comm, const std::string& checkpoin
 void load_pieces(Communicator& comm, const std::string& checkpoint,
                  const std::vector<TensorShard>& pieces, bool weights_only);
 
+/// Where a piece lies in a file: rows of float32 that follow one another.
+struct PlaceInFile {
+  std::string file;
+  int64_t offset = 0;  ///< bytes
+};
+
+/// The place of each piece, or none if its rows lie in several files or their columns differ. A
+/// usage_error names a tensor whose shape differs. Collective.
+std::vector<std::optional<PlaceInFile>> find_in_files(Communicator& comm,
+                                                      const std::string& checkpoint,
+                                                      const std::vector<TensorShard>& pieces);
+
 /// Rank 0 removes every step_* and .tmp_step_* of the folder, and the link `best` (--overwrite).
 /// Collective.
 void remove_checkpoints(Communicator& comm, const std::string& directory);
