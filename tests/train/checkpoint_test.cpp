@@ -290,6 +290,28 @@ TEST(Checkpoint, AnotherShapeIsAnErrorWithBothShapes) {
   });
 }
 
+TEST(Checkpoint, APieceIsFoundInAFileIfOneStoredPieceHoldsItsWholeRows) {
+  TemporaryFolder folder;
+  save_on(2, Cut::kRows, folder.path(), 7);
+  run_on_threads(2, [&](Communicator& comm) {
+    const std::string path = "/tables/C1/weight";
+    const auto place_of = [&](Range rows, Range columns) {
+      const TensorShard piece{path, {37, 6}, rows, columns, true, {}, {}};
+      return find_in_files(comm, folder.path() + kFirst, {piece})[0];
+    };
+    const auto place = place_of({20, 37}, {0, 6});
+    ASSERT_TRUE(place);
+    EXPECT_THAT(place->file, HasSubstr(rank_file_name(1)));
+    std::vector<float> row(6);
+    File(place->file, File::Mode::kRead).read(row.data(), row.size() * 4, place->offset);
+    for (size_t c = 0; c < row.size(); ++c) {
+      EXPECT_EQ(row[c], element_of(path, 20, static_cast<int64_t>(c), 0));
+    }
+    EXPECT_FALSE(place_of({17, 37}, {0, 6}));  // rows of both files
+    EXPECT_FALSE(place_of({20, 37}, {0, 5}));
+  });
+}
+
 TEST(Checkpoint, WeightsOnlyDoesNotReadOptimizerState) {
   TemporaryFolder folder;
   save_on(1, Cut::kRows, folder.path(), 7);
