@@ -20,6 +20,9 @@
 #include "bench/machine.h"
 #include "bench/memory_check.h"
 #include "bench/memory_rates.h"
+#include "bench/published.h"
+#include "bench/simulate.h"
+#include "memory_option.h"
 #include "write_output.h"
 
 namespace dlrm {
@@ -37,11 +40,14 @@ struct Arguments {
   bench::MachineOptions machine;
   bench::InferOptions infer;
   bench::FeedingOptions feeding;
+  bench::SimulateOptions simulate;
   int threads = 0;
   std::string batches = "8..1024";
   std::string device;
   std::vector<std::string> set;
   std::string output;
+  std::string ranks = "1", machine_file, published;
+  double device_memory = 0;  // GiB
   std::string shares = "1..10", policies = "lookahead", part = "tables";
   std::string served = "1..128", types = "fp32,bf16,int8", rates = "1000,10000,max";
 };
@@ -210,6 +216,49 @@ CLI::App* declare_feeding(CLI::App& app, Arguments& a) {
   return command;
 }
 
+CLI::App* declare_simulate(CLI::App& app, Arguments& a) {
+  CLI::App* command = app.add_subcommand(
+      "simulate", "Predicts the time of a training step on many ranks from a machine file.");
+  command->footer(
+      "Makes the plan of each number of ranks and simulates its steps: what overlaps, and which\n"
+      "rank waits for which. Nothing is trained. docs/planning.md says what is left out.");
+  CLI::Option* config = command->add_option("CONFIG", a.simulate.config_path, "a training config");
+  command
+      ->add_option("--published", a.published,
+                   "instead of CONFIG: compares with the step times of such a file")
+      ->excludes(config);
+  command->add_option("--ranks", a.ranks, "1..64 (doubling) or 1,8,64 (1)");
+  command->add_option("--machine", a.machine_file, "machine file, as sharding.machine")->required();
+  command
+      ->add_option("--device-memory", a.device_memory,
+                   "GiB of device memory that the plan may use for a rank")
+      ->check(gibibytes());
+  command->add_option("--set", a.set, "a.b.c=value: replaces one key of the config; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--output", a.output, "write the JSON to this file");
+  return command;
+}
+
+void run_simulate(World& world, Arguments& a) {
+  if (world.size() != 1) throw usage_error("simulate needs one process; mpirun started more");
+  if (!a.published.empty()) {
+    const bench::PublishedTimes times = bench::read_published(a.published);
+    const bench::PublishedResult result = bench::compare_published(times, a.machine_file);
+    fmt::print("{}", bench::to_table(times, result));
+    return write_output(a.output, bench::to_json(times, result));
+  }
+  if (a.simulate.config_path.empty())
+    throw usage_error("simulate: CONFIG or --published is needed");
+  a.simulate.ranks = bench::parse_ranks(a.ranks);
+  a.simulate.device_memory = a.device_memory * 0x1p30;
+  a.set.push_back("sharding.machine=" + a.machine_file);
+  a.simulate.config = load_config(a.simulate.config_path, a.set);
+  check_batch_is_chosen(a.simulate.config, "dlrm-bench simulate");
+  const bench::SimulateResult result = bench::run_simulate(a.simulate);
+  fmt::print("{}", bench::to_table(a.simulate, result));
+  write_output(a.output, bench::to_json(a.simulate, result));
+}
+
 void run_feeding(World& world, Arguments& a) {
   if (world.size() != 1) throw usage_error("feeding measures one process; mpirun started more");
   a.feeding.set = a.set;
@@ -316,6 +365,7 @@ int main(int argc, char** argv) {
   CLI::App* cache = declare_cache(app, arguments);
   CLI::App* infer = declare_infer(app, arguments);
   CLI::App* feeding = declare_feeding(app, arguments);
+  CLI::App* simulate = declare_simulate(app, arguments);
   return run_guarded(world, [&] {
     try {
       app.parse(argc, argv);
@@ -338,6 +388,8 @@ int main(int argc, char** argv) {
       run_infer(world, arguments);
     } else if (feeding->parsed()) {
       run_feeding(world, arguments);
+    } else if (simulate->parsed()) {
+      run_simulate(world, arguments);
     } else {
       run_sweep(world, arguments);
     }

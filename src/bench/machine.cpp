@@ -5,10 +5,12 @@
 #include <limits>
 
 #include <nlohmann/json.hpp>
+#include <omp.h>
 
 #include "dlrm/plan/machine.h"
 
 #include "machine_text.h"
+#include "matrix_rates.h"
 #include "memory_rates.h"
 #include "repeat.h"
 
@@ -32,6 +34,26 @@ double fastest_together(Communicator& comm, double seconds, const std::function<
     comm.allreduce_max(taken);
     if (done > 0) best = std::min(best, std::max<int64_t>(taken[0], 1));
   }
+}
+
+/// The least value of all ranks, rounded to a whole number.
+double of_the_slowest(Communicator& comm, double rate) {
+  int64_t slowest[] = {-static_cast<int64_t>(rate)};
+  comm.allreduce_max(slowest);
+  return static_cast<double>(-slowest[0]);
+}
+
+void measure_products(Communicator& comm, const MachineOptions& options, MachineRates& rates) {
+  constexpr int64_t kSize = 1024;  // as large as the layers of most models
+  constexpr double kGiga = 1e9;
+  omp_set_num_threads(options.threads);
+  comm.barrier();
+  rates.fp32_products =
+      of_the_slowest(comm, kGiga * onednn_sgemm_rate(kSize, options.seconds).value_or(0));
+  comm.barrier();
+  const double bf16 =
+      of_the_slowest(comm, kGiga * onednn_bf16_rate(kSize, options.seconds).value_or(0));
+  if (bf16 > 0) rates.bf16_products = bf16;
 }
 
 class Exchanges {
@@ -116,24 +138,25 @@ MachineRates measure_machine(Communicator& comm, const MachineOptions& options) 
     rates.ranks_per_node = std::max(rates.ranks_per_node, ranks);
   }
   comm.barrier();
-  const double rows = 1e9 * measure_random_rows(options.seconds, options.threads);
-  int64_t slowest[] = {-static_cast<int64_t>(rows)};
-  comm.allreduce_max(slowest);
-  rates.random_rows = static_cast<double>(-slowest[0]);
+  rates.random_rows =
+      of_the_slowest(comm, 1e9 * measure_random_rows(options.seconds, options.threads));
+  measure_products(comm, options, rates);
   if (rates.ranks < 2) return rates;
 
   const int here = nodes[static_cast<size_t>(comm.rank())];
   const auto node_of = [&](int rank) { return nodes[static_cast<size_t>(rank)]; };
   Exchanges exchanges(comm, options);
   const auto most = static_cast<double>(options.largest);
+  const auto on_node = [&](int q) { return q != comm.rank() && node_of(q) == here; };
+  const auto elsewhere = [&](int q) { return node_of(q) != here; };
+  const int64_t few = 8 * int64_t{rates.ranks};
   if (rates.ranks_per_node > 1) {
-    rates.local = most / exchanges.alltoall(options.largest, [&](int q) {
-      return q != comm.rank() && node_of(q) == here;
-    });
+    rates.local = most / exchanges.alltoall(options.largest, on_node);
+    rates.local_seconds = exchanges.alltoall(few, on_node);
   }
   if (rates.nodes > 1) {
-    rates.network = most * rates.ranks_per_node /
-                    exchanges.alltoall(options.largest, [&](int q) { return node_of(q) != here; });
+    rates.network = most * rates.ranks_per_node / exchanges.alltoall(options.largest, elsewhere);
+    rates.network_seconds = exchanges.alltoall(few, elsewhere);
   }
   for (int64_t bytes = 4096; bytes <= options.largest; bytes *= 16) {
     const auto others = [&](int q) { return q != comm.rank(); };
@@ -151,6 +174,7 @@ std::string to_json(const MachineRates& rates) {
   const MachineSpeed assumed;
   nlohmann::ordered_json object, sources;
   object["name"] = processor_name();
+  object["device"] = "cpu";
   const auto set = [&](const char* key, double value, const std::string& source) {
     object[key] = value;
     sources[key] = source;
@@ -168,6 +192,21 @@ std::string to_json(const MachineRates& rates) {
   set("line_bytes", assumed.line, "the cache line of x86-64 processors");
   set("routing_bytes_per_id", assumed.routing_bytes_per_id,
       "count of this program's passes over 16 bytes for each id");
+  if (rates.fp32_products > 0) {
+    set("fp32_products_per_second", rates.fp32_products,
+        measured + ": products of 1024 rows and columns, by the slowest rank while all multiply");
+    set("bf16_products_per_second", rates.bf16_products.value_or(rates.fp32_products),
+        rates.bf16_products ? measured + ": the same in bf16"
+                            : "that of fp32, in which bf16 is computed here");
+  }
+  if (rates.local_seconds > 0) {
+    set("local_exchange_seconds", rates.local_seconds,
+        measured + ": an all-to-all of a few bytes within nodes");
+  }
+  if (rates.network_seconds > 0) {
+    set("network_exchange_seconds", rates.network_seconds,
+        measured + ": an all-to-all of a few bytes between nodes");
+  }
   object["sources"] = sources;
   nlohmann::ordered_json figures{{"ranks", rates.ranks}, {"nodes", rates.nodes}};
   if (!rates.collectives.empty()) {

@@ -25,10 +25,14 @@ struct CollectiveTime {
 /// Rates in bytes/s.
 struct MachineRates {
   int ranks = 1, nodes = 1;
-  int ranks_per_node = 1;         ///< most
-  double random_rows = 0;         ///< of rows of 256 bytes, by the slowest rank while all read
+  int ranks_per_node = 1;    ///< most
+  double random_rows = 0;    ///< of rows of 256 bytes, by the slowest rank while all read
+  double fp32_products = 0;  ///< FLOP/s of the slowest rank while all multiply
+  std::optional<double> bf16_products;  ///< absent if the processor or the library has none
   std::optional<double> local;    ///< that a rank sends to ranks of its node; absent if it is alone
   std::optional<double> network;  ///< that a node sends to other nodes; absent if there is one
+  double local_seconds = 0;       ///< of an exchange of a few bytes within nodes; 0: not measured
+  double network_seconds = 0;     ///< of one between nodes; 0: not measured
   std::vector<CollectiveTime> collectives;
 };
 

@@ -1,16 +1,9 @@
 #include "dlrm/nn/gradient_buckets.h"
 
-#include <algorithm>
-
 #include "dlrm/core/error.h"
+#include "dlrm/wire/gradient_buckets.h"
 
 namespace dlrm {
-namespace {
-
-/// 1 MiB: long enough for the full rate of the network, short enough to overlap.
-constexpr int64_t kBucketElements = 256 * 1024;
-
-}  // namespace
 
 GradientBuckets::GradientBuckets(Context& context, DType wire, Stream* side)
     : context_(context), side_(side) {
@@ -32,13 +25,8 @@ GradientBuckets::GradientBuckets(Context& context, DType wire, Stream* side)
 
 void GradientBuckets::cut(View<float> gradients, const std::vector<int64_t>& starts, int64_t size) {
   gradients_ = gradients;
-  for (int64_t end = size; end > 0;) {
-    const auto first = std::find_if(starts.rbegin(), starts.rend(), [&](int64_t start) {
-      return start < end && end - start >= kBucketElements;
-    });
-    const int64_t begin = first == starts.rend() ? 0 : *first;
-    buckets_.push_back({begin, end, Pending()});
-    end = begin;
+  for (const Range& bucket : gradient_buckets(starts, size)) {
+    buckets_.push_back({bucket.begin, bucket.end, Pending()});
   }
   if (!buckets_.empty()) buckets_.front().end = static_cast<int64_t>(gradients.size());
 }

@@ -68,52 +68,67 @@ double CostModel::state_lines(int64_t width) const {
 
 double CostModel::exchange(double bytes) const { return bytes * seconds_per_exchanged_byte_; }
 
-double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width) const {
+TableWork CostModel::shard_work(const TableConfig& table, int64_t rows, int64_t width) const {
   const auto batch = static_cast<double>(config_.train.global_batch_size);
   const double share = static_cast<double>(rows) / static_cast<double>(table.rows);
   const double hotness = hotness_of(table);
-  const double lookups = batch * hotness * share;
-  const double unique = share * unique_rows(table, batch * hotness);
-  const double floats = 4.0 * static_cast<double>(width);
-  const double vectors = batch * expected_vectors(config_.routing.mode, table, {0, rows});
+  TableWork work;
+  work.lookups = batch * hotness * share;
+  work.unique = share * unique_rows(table, batch * hotness);
+  work.vectors = batch * expected_vectors(config_.routing.mode, table, {0, rows});
+  work.row_bytes = row_lines(table, width);
+  work.state_bytes = state_lines(width);
+  work.vector_bytes = 4.0 * static_cast<double>(width);
+  return work;
+}
 
-  // Forward reads a row per lookup. Backward reads its bag's gradient, then reads and writes rows
-  // and state.
-  const double looked_up =
-      lookups * (row_lines(table, width) + floats + speed_.routing_bytes_per_id) +
-      2 * unique * (row_lines(table, width) + state_lines(width)) + 2 * vectors * floats;
+double CostModel::routing_bytes(const TableWork& work) const {
+  return work.lookups * speed_.routing_bytes_per_id;
+}
 
+/// Bytes of memory of a step.
+double CostModel::looked_up(const TableWork& work) const {
+  return work.forward_bytes() + routing_bytes(work) + work.update_bytes();
+}
+
+double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width) const {
+  const TableWork work = shard_work(table, rows, width);
   const WireConfig& wire = config_.train.wire;
+  const auto batch = static_cast<double>(config_.train.global_batch_size);
   const auto value_bytes = static_cast<double>(size_of(wire.forward) + size_of(wire.backward));
   const double moved = batch * id_bytes_per_sample(table, {0, rows}) +
-                       vectors * static_cast<double>(width) * value_bytes;
+                       work.vectors * static_cast<double>(width) * value_bytes;
   const double remote = static_cast<double>(world_ - 1) / world_;
 
   const double stored =
       row_bytes(table, rows, width) + state_bytes(config_.train.sparse_optimizer.type, rows, width);
-  return looked_up / speed_.memory + exchange(moved * remote) + stored * speed_.storage;
+  return looked_up(work) / speed_.memory + exchange(moved * remote) + stored * speed_.storage;
+}
+
+TableWork CostModel::replica_work(const TableConfig& table) const {
+  const auto batch = static_cast<double>(config_.train.global_batch_size);
+  const double local = batch / world_;
+  TableWork work;
+  work.lookups = local * hotness_of(table);
+  work.unique = unique_rows(table, batch * hotness_of(table));
+  work.vectors = local * static_cast<double>(table.features.size());
+  work.row_bytes = row_lines(table, table.dim);
+  work.state_bytes = state_lines(table.dim);
+  work.vector_bytes = 4.0 * static_cast<double>(table.dim);
+  return work;
 }
 
 double CostModel::replica(const TableConfig& table) const {
-  const auto batch = static_cast<double>(config_.train.global_batch_size);
-  const double floats = 4.0 * static_cast<double>(table.dim);
-  const double local = batch / world_;
-  const double lookups = local * hotness_of(table);
-  const double touched = unique_rows(table, batch * hotness_of(table));
-  const double pair = 8.0 + floats;
-  const double sent = travels_by_pairs(config_, table, world_)
-                          ? (world_ - 1) * unique_rows(table, lookups) * pair
-                          : replicated_allreduce_bytes(table, world_);
-
   // Lookups are local, the exchanged gradients are summed, and every rank updates every touched
   // row.
-  const double looked_up =
-      lookups * (row_lines(table, table.dim) + floats + speed_.routing_bytes_per_id) +
-      2 * touched * (row_lines(table, table.dim) + state_lines(table.dim)) +
-      2 * local * static_cast<double>(table.features.size()) * floats + 2 * sent;
+  const TableWork work = replica_work(table);
+  const double pair = 8.0 + work.vector_bytes;
+  const double sent = travels_by_pairs(config_, table, world_)
+                          ? (world_ - 1) * unique_rows(table, work.lookups) * pair
+                          : replicated_allreduce_bytes(table, world_);
   const double stored = row_bytes(table, table.rows, table.dim) +
                         state_bytes(config_.train.sparse_optimizer.type, table.rows, table.dim);
-  return looked_up / speed_.memory + exchange(sent) + stored * speed_.storage;
+  return (looked_up(work) + 2 * sent) / speed_.memory + exchange(sent) + stored * speed_.storage;
 }
 
 }  // namespace dlrm

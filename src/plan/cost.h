@@ -9,6 +9,25 @@
 
 namespace dlrm {
 
+/// What a step does with a part of a table. Counts are expectations. Bytes of rows and of state are
+/// whole lines of memory.
+struct TableWork {
+  double lookups = 0;       ///< ids
+  double unique = 0;        ///< different rows among them
+  double vectors = 0;       ///< pooled
+  double row_bytes = 0;     ///< of a row
+  double state_bytes = 0;   ///< of a row's optimizer state
+  double vector_bytes = 0;  ///< of a vector, or of its gradient, in fp32
+
+  /// Bytes of memory. Forward reads a row per lookup and writes the vectors.
+  double forward_bytes() const { return lookups * row_bytes + vectors * vector_bytes; }
+  /// Backward receives the vectors' gradients and reads one per lookup. Then it reads and writes
+  /// rows and state.
+  double update_bytes() const {
+    return lookups * vector_bytes + 2 * unique * (row_bytes + state_bytes) + vectors * vector_bytes;
+  }
+};
+
 /// Estimates the seconds per step that a part of a table costs, from the bytes looked up, moved and
 /// stored, and the memory that it needs. The machine is that of `config.sharding.machine`.
 class CostModel {
@@ -20,16 +39,24 @@ class CostModel {
   /// Seconds for every rank of a data-parallel table.
   double replica(const TableConfig& table) const;
 
+  /// What a shard's owner, or a rank for its copy, does in a step.
+  TableWork shard_work(const TableConfig& table, int64_t rows, int64_t width) const;
+  TableWork replica_work(const TableConfig& table) const;
+  /// Bytes of memory for routing and sorting its ids.
+  double routing_bytes(const TableWork& work) const;
+
   /// All memory that the owner of a shard of `rows` x `width` needs for it.
   double bytes(const TableConfig& table, int64_t rows, int64_t width) const;
 
   int world() const { return world_; }
+  const MachineSpeed& speed() const { return speed_; }
 
  private:
   /// Distinct rows among so many ids of a table. Skewed as the config says if it makes the data.
   double unique_rows(const TableConfig& table, double lookups) const;
   double row_lines(const TableConfig& table, int64_t width) const;
   double state_lines(int64_t width) const;
+  double looked_up(const TableWork& work) const;
   double exchange(double bytes) const;
 
   const RunConfig& config_;

@@ -30,8 +30,15 @@ constexpr Number kNumbers[] = {
     {"network_bytes_per_second", &MachineSpeed::network, true},
     {"line_bytes", &MachineSpeed::line, false},
     {"routing_bytes_per_id", &MachineSpeed::routing_bytes_per_id, false},
+    {"fp32_products_per_second", &MachineSpeed::fp32_products, false},
+    {"bf16_products_per_second", &MachineSpeed::bf16_products, false},
+    {"local_exchange_seconds", &MachineSpeed::local_exchange, false},
+    {"network_exchange_seconds", &MachineSpeed::network_exchange, false},
+    {"launch_seconds", &MachineSpeed::launch, false},
+    {"shard_seconds", &MachineSpeed::shard, false},
 };
 constexpr const char* kRanks = "ranks_per_node";
+constexpr const char* kDevice = "device";
 
 bool is_number_key(const std::string& key) {
   return key == kRanks || std::any_of(std::begin(kNumbers), std::end(kNumbers),
@@ -40,8 +47,9 @@ bool is_number_key(const std::string& key) {
 
 void check_keys(const json& root, const std::string& path) {
   for (const auto& [key, value] : root.items()) {
-    if (key == "name" || key == "sources" || key == "measured" || is_number_key(key)) continue;
-    std::vector<std::string> known{"name", kRanks};
+    const bool is_text = key == "name" || key == kDevice;
+    if (is_text || key == "sources" || key == "measured" || is_number_key(key)) continue;
+    std::vector<std::string> known{"name", kDevice, kRanks};
     for (const Number& number : kNumbers) known.emplace_back(number.key);
     throw usage_error("{}: {}: unknown; the keys are {}, sources and measured", path,
                       printable(key, 100), fmt::join(known, ", "));
@@ -93,6 +101,13 @@ Machine parse_machine(const std::string& text, const std::string& path) {
   if (name != root.end()) {
     if (!name->is_string()) throw usage_error("{}: name: must be a text", path);
     machine.name = printable(name->get<std::string>(), 200);
+  }
+  const auto device = root.find(kDevice);
+  if (device != root.end()) {
+    if (*device != "cpu" && *device != "cuda") {
+      throw usage_error("{}: {}: must be cpu or cuda", path, kDevice);
+    }
+    machine.speed.gpu = *device == "cuda";
   }
   check_sources(root, path);
   machine.hash = fmt::format("{:016x}", hash_bytes(text.data(), text.size()));

@@ -25,6 +25,21 @@ struct MachineSpeed {
   /// Seconds per step for a stored byte: a checkpoint written at 1 GB/s every 10,000 steps. If all
   /// other costs are equal, this spreads the bytes evenly.
   double storage = 1e-13;
+
+  // What only the simulation of a step uses. 0: not known.
+
+  /// FLOP/s of matrix products of a rank in fp32, on a GPU in TF32, and in bf16.
+  double fp32_products = 0;
+  double bf16_products = 0;
+  /// Seconds of an exchange that sends almost nothing, within a node and between nodes.
+  double local_exchange = 0;
+  double network_exchange = 0;
+  /// Seconds of an operation that does almost nothing.
+  double launch = 0;
+  /// Seconds of processor time for each shard of a rank.
+  double shard = 0;
+  /// Ranks compute on GPUs, with several streams.
+  bool gpu = false;
 };
 
 /// A machine file (docs/file-formats.md).

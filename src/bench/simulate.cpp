@@ -1,0 +1,129 @@
+#include "simulate.h"
+
+#include <charconv>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "dlrm/core/error.h"
+#include "dlrm/plan/plan.h"
+
+#include "list_option.h"
+
+namespace dlrm::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMostRanks = 65536;
+
+int parse_rank_count(std::string_view text, std::string_view word) {
+  int value = 0;
+  const char* end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, value);
+  if (error != std::errc() || stop != end || value < 1 || value > kMostRanks) {
+    throw usage_error("--ranks {}: expected 1..64 (doubling) or 1,8,64, numbers from 1 to {}", text,
+                      kMostRanks);
+  }
+  return value;
+}
+
+double ms(double seconds) { return 1e3 * seconds; }
+
+double samples_per_second(const SimulateOptions& options, const StepPrediction& prediction) {
+  return static_cast<double>(options.config.train.global_batch_size) / prediction.step;
+}
+
+/// "of rank 3", or nothing for an exchange.
+std::string rank_text(int rank) { return rank < 0 ? "" : fmt::format(" of rank {}", rank); }
+
+std::string stage_lines(const StepPrediction& prediction) {
+  std::string text = fmt::format("  {:<24}{:>10}{:>10}   {}\n", "busy, ms", "most", "mean", "rank");
+  for (const StepPrediction::Stage& stage : prediction.stages) {
+    text += fmt::format("  {:<24}{:>10.4f}{:>10.4f}   {}\n", stage.name, ms(stage.most),
+                        ms(stage.mean), stage.rank < 0 ? "all" : std::to_string(stage.rank));
+  }
+  return text;
+}
+
+std::string path_lines(const StepPrediction& prediction) {
+  std::string text = "  longest chain, ms:\n";
+  for (const StepPrediction::Link& link : prediction.critical_path) {
+    text += fmt::format("  {:>10.4f}  {}{}\n", ms(link.seconds), link.stage, rank_text(link.rank));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<int> parse_ranks(std::string_view text) {
+  return parse_list<int>(
+      "--ranks", text, [&](std::string_view word) { return parse_rank_count(text, word); },
+      [](int ranks) { return ranks * 2; });
+}
+
+SimulateResult run_simulate(const SimulateOptions& options) {
+  SimulateResult result;
+  result.machine = read_machine(options.config.sharding.machine);
+  for (const int ranks : options.ranks) {
+    PlanOptions plan_options;
+    plan_options.rank_memory_bytes = options.device_memory;
+    plan_options.ranks_per_node = result.machine.speed.ranks_per_node;
+    plan_options.gpu = result.machine.speed.gpu;
+    const Plan plan = make_plan(options.config, ranks, plan_options);
+    result.points.push_back({ranks, simulate_step(options.config, plan, plan_options)});
+  }
+  return result;
+}
+
+std::string to_table(const SimulateOptions& options, const SimulateResult& result) {
+  std::string text = fmt::format(
+      "predicted, not measured: {}, batch {}, {}\n"
+      "{:>8}{:>12}{:>14}{:>14}{:>12}{:>12}\n",
+      options.config_path, options.config.train.global_batch_size, result.machine.name, "ranks",
+      "step ms", "samples/s", "exchange ms", "exposed", "hidden");
+  for (const auto& [ranks, prediction] : result.points) {
+    text += fmt::format("{:>8}{:>12.4f}{:>14.0f}{:>14.4f}{:>12.4f}{:>12.4f}\n", ranks,
+                        ms(prediction.step), samples_per_second(options, prediction),
+                        ms(prediction.exchange), ms(prediction.exposed), ms(prediction.hidden()));
+  }
+  for (const auto& [ranks, prediction] : result.points) {
+    text += fmt::format("\n{} rank{}\n", ranks, ranks == 1 ? "" : "s");
+    text += stage_lines(prediction) + path_lines(prediction);
+  }
+  return text;
+}
+
+std::string to_json(const SimulateOptions& options, const SimulateResult& result) {
+  Json json;
+  json["predicted"] = true;
+  json["config"] = options.config_path;
+  json["batch"] = options.config.train.global_batch_size;
+  json["machine"] = {{"name", result.machine.name}, {"hash", result.machine.hash}};
+  json["points"] = Json::array();
+  for (const auto& [ranks, prediction] : result.points) {
+    Json point;
+    point["ranks"] = ranks;
+    point["step_ms"] = ms(prediction.step);
+    point["samples_per_second"] = samples_per_second(options, prediction);
+    point["exchange_ms"] = {{"total", ms(prediction.exchange)},
+                            {"exposed", ms(prediction.exposed)},
+                            {"hidden", ms(prediction.hidden())}};
+    point["stages"] = Json::array();
+    for (const StepPrediction::Stage& stage : prediction.stages) {
+      point["stages"].push_back({{"name", stage.name},
+                                 {"most_ms", ms(stage.most)},
+                                 {"mean_ms", ms(stage.mean)},
+                                 {"rank", stage.rank}});
+    }
+    point["critical_path"] = Json::array();
+    for (const StepPrediction::Link& link : prediction.critical_path) {
+      point["critical_path"].push_back(
+          {{"stage", link.stage}, {"rank", link.rank}, {"ms", ms(link.seconds)}});
+    }
+    json["points"].push_back(point);
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace dlrm::bench

@@ -1,0 +1,38 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlrm/config/run_config.h"
+#include "dlrm/plan/machine.h"
+#include "dlrm/plan/simulate.h"
+
+namespace dlrm::bench {
+
+struct SimulateOptions {
+  std::string config_path;
+  RunConfig config;  ///< names the machine file
+  std::vector<int> ranks;
+  double device_memory = 0;  ///< bytes of a rank that the plan may use; 0: not known
+};
+
+/// A number of ranks, with the plan that it would have.
+struct SimulatedPoint {
+  int ranks = 0;
+  StepPrediction prediction;
+};
+
+struct SimulateResult {
+  Machine machine;
+  std::vector<SimulatedPoint> points;
+};
+
+/// "1,8,64", or "1..64" by doubling.
+std::vector<int> parse_ranks(std::string_view text);
+
+SimulateResult run_simulate(const SimulateOptions& options);
+
+std::string to_table(const SimulateOptions& options, const SimulateResult& result);
+std::string to_json(const SimulateOptions& options, const SimulateResult& result);
+
+}  // namespace dlrm::bench

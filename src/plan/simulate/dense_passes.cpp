@@ -1,0 +1,59 @@
+#include "dense_passes.h"
+
+namespace dlrm {
+
+void DensePasses::interact() {
+  pass("interact", work_.dense.interact_forward);
+  multiply("interact", work_.dense.interaction);
+}
+
+void DensePasses::top_back() {
+  gradients_.clear();
+  multiply_back(work_.dense.top, work_.dense.bottom.size() + work_.dense.interaction.size());
+}
+
+void DensePasses::interact_back() {
+  multiply_back(work_.dense.interaction, work_.dense.bottom.size());
+  pass("backward", work_.dense.interact_backward);
+}
+
+void DensePasses::pass(const char* stage, const PassWork& pass) {
+  tasks_.compute(stage, RankTasks::kMain, {}, [&](size_t rank) {
+    const double samples = work_.ranks[rank].samples;
+    return RankTasks::Demand{samples * pass.bytes, samples * pass.flops};
+  });
+}
+
+void DensePasses::multiply(const char* stage, const std::vector<ProductWork>& products) {
+  for (const ProductWork& product : products) {
+    tasks_.compute(stage, RankTasks::kMain, {}, [&](size_t rank) { return demand(product, rank); });
+  }
+}
+
+void DensePasses::multiply_back(const std::vector<ProductWork>& products, size_t first) {
+  for (size_t i = products.size(); i-- > 0;) {
+    const auto demand_of = [&](size_t rank) { return demand(products[i], rank); };
+    const Point output_gradient = tasks_.main();
+    if (products[i].input_gradient) tasks_.compute("backward", RankTasks::kMain, {}, demand_of);
+    sum(first + i, tasks_.compute("backward", RankTasks::kWeights, {output_gradient}, demand_of));
+  }
+}
+
+/// Sums the buckets that are complete with the gradient of this product.
+void DensePasses::sum(size_t product, Point computed) {
+  gradients_.push_back(computed);
+  for (size_t b = 0; b < work_.buckets.size(); ++b) {
+    if (work_.dense.bucket_products[b] != product) continue;
+    gradients_.push_back(tasks_.exchange("sum of dense gradients", RankTasks::kSums,
+                                         work_.buckets[b], {computed, tasks_.main()}));
+  }
+}
+
+/// A product, or one of its two gradients.
+RankTasks::Demand DensePasses::demand(const ProductWork& product, size_t rank) const {
+  const double samples = work_.ranks[rank].samples;
+  const double elements = samples * (product.inputs + product.outputs) + product.parameters;
+  return {work_.dense.element_bytes * elements, samples * product.flops()};
+}
+
+}  // namespace dlrm

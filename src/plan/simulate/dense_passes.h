@@ -1,0 +1,44 @@
+#pragma once
+#include <vector>
+
+#include "rank_tasks.h"
+#include "step_work.h"
+
+namespace dlrm {
+
+/// Adds the products of the dense layers, and the sums of their gradients.
+class DensePasses {
+ public:
+  using Point = RankTasks::Point;
+
+  /// The arguments must outlive the object.
+  DensePasses(const StepWork& work, RankTasks& tasks) : work_(work), tasks_(tasks) {}
+
+  /// Forward passes. The interaction's includes its products.
+  void bottom() { multiply("bottom", work_.dense.bottom); }
+  void interact();
+  void top() { multiply("top", work_.dense.top); }
+
+  /// Backward passes, of which the first one begins a step. Input gradients follow each other on
+  /// the main lane. On a GPU weight gradients do not delay them. A bucket is summed as soon as it
+  /// is complete.
+  void top_back();
+  void interact_back();
+  void bottom_back() { multiply_back(work_.dense.bottom, 0); }
+
+  /// All gradients since top_back(), and their sums.
+  const std::vector<Point>& gradients() const { return gradients_; }
+
+ private:
+  void pass(const char* stage, const PassWork& pass);
+  void multiply(const char* stage, const std::vector<ProductWork>& products);
+  void multiply_back(const std::vector<ProductWork>& products, size_t first);
+  void sum(size_t product, Point computed);
+  RankTasks::Demand demand(const ProductWork& product, size_t rank) const;
+
+  const StepWork& work_;
+  RankTasks& tasks_;
+  std::vector<Point> gradients_;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <variant>
+
+#include "dlrm/wire/gradient_buckets.h"
+
+#include "step_work.h"
+
+namespace dlrm {
+namespace {
+
+double real(int64_t value) { return static_cast<double>(value); }
+
+ProductWork linear(int64_t inputs, int64_t outputs) {
+  return {real(inputs), real(outputs), real(inputs * outputs + outputs)};
+}
+
+std::vector<ProductWork> mlp(int64_t inputs, const std::vector<int64_t>& sizes) {
+  std::vector<ProductWork> products;
+  for (const int64_t outputs : sizes) {
+    products.push_back(linear(inputs, outputs));
+    inputs = outputs;
+  }
+  return products;
+}
+
+/// X and E, per sample. E is in fp32.
+double input_bytes(const InteractionInputs& in, double element) {
+  return element * real(in.dense) + 4.0 * real(in.embeddings);
+}
+
+/// Each input and output is read or written once, in both directions.
+void add_passes(const InteractionInputs& in, int64_t width, DenseWork& work) {
+  const double bytes = input_bytes(in, work.element_bytes) + work.element_bytes * real(width);
+  work.interact_forward.bytes = work.interact_backward.bytes = bytes;
+}
+
+void add_interaction(const ConcatConfig& config, const InteractionInputs& in, DenseWork& work) {
+  add_passes(in, config.width(in), work);
+}
+
+void add_interaction(const FmConfig& config, const InteractionInputs& in, DenseWork& work) {
+  add_passes(in, config.width(in), work);
+  work.interact_forward.flops = 3 * real(in.dense + in.embeddings);
+  work.interact_backward.flops = 2 * real(in.dense + in.embeddings);
+  work.interact_backward.bytes += input_bytes(in, work.element_bytes);
+}
+
+void add_interaction(const DotConfig& config, const InteractionInputs& in, DenseWork& work) {
+  add_passes(in, config.width(in), work);
+  const double vectors = real(in.features + (in.dense > 0 ? 1 : 0));
+  work.interact_forward.flops = 2 * vectors * real(in.dense + in.embeddings);
+  work.interact_backward.flops = 2 * work.interact_forward.flops;
+  work.interact_backward.bytes += input_bytes(in, work.element_bytes);
+}
+
+void add_interaction(const CrossConfig& config, const InteractionInputs& in, DenseWork& work) {
+  const int64_t n = config.width(in);
+  add_passes(in, n, work);
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    ProductWork v = linear(n, config.rank);
+    v.parameters = real(n * config.rank);
+    work.interaction.push_back(v);
+    work.interaction.push_back(linear(config.rank, n));
+  }
+  // Passes between the products (docs/benchmarks/gpu.md).
+  const double layers = real(config.layers), element = work.element_bytes * real(n);
+  work.interact_forward.bytes += (4 * layers - 1) * element;
+  work.interact_backward.bytes += (5 * layers + 1) * element;
+}
+
+void add_buckets(const WireConfig& wire, DenseWork& work) {
+  std::vector<int64_t> starts;
+  int64_t size = 0;
+  for (const auto* products : {&work.bottom, &work.interaction, &work.top}) {
+    for (const ProductWork& product : *products) {
+      starts.push_back(size);
+      size += static_cast<int64_t>(product.parameters);
+    }
+  }
+  for (const Range& bucket : gradient_buckets(starts, size)) {
+    const auto first = std::lower_bound(starts.begin(), starts.end(), bucket.begin);
+    work.bucket_products.push_back(static_cast<size_t>(first - starts.begin()));
+    work.bucket_bytes.push_back(real(bucket.size()) * real(size_of(wire.dense)));
+  }
+}
+
+}  // namespace
+
+DenseWork dense_work(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  DenseWork work;
+  work.element_bytes = config.train.precision == Precision::kBf16 ? 2 : 4;
+  work.bottom = mlp(model.dense_features, model.bottom_mlp);
+  if (!work.bottom.empty()) work.bottom.front().input_gradient = false;
+  work.top = mlp(model.interaction_width(), model.top_mlp);
+  const InteractionInputs inputs = model.interaction_inputs();
+  std::visit([&](const auto& config_of_it) { add_interaction(config_of_it, inputs, work); },
+             model.interaction);
+  add_buckets(config.train.wire, work);
+  work.parameters = real(model.dense_parameters());
+  const int states = traits_of(config.train.dense_optimizer.type).state_count();
+  work.update_bytes = 4 * work.parameters * (3 + 2 * states);
+  return work;
+}
+
+}  // namespace dlrm

@@ -1,0 +1,144 @@
+#include "predict.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+namespace {
+
+/// The first step starts with empty lanes. The last one is reported.
+constexpr int kSteps = 3;
+
+/// Tasks of the reported step in the order in which they were added.
+class Report {
+ public:
+  explicit Report(const RankTasks& tasks)
+      : tasks_(tasks), run_(tasks.events()), ranks_(static_cast<size_t>(tasks.ranks())) {}
+
+  std::vector<StepPrediction::Stage> stages() const {
+    std::vector<StepPrediction::Stage> stages;
+    std::vector<std::vector<double>> seconds;  // by stage and rank, of an exchange one
+    for (int task = 0; task < run_.tasks(); ++task) {
+      const RankTasks::Label& label = tasks_.label(task);
+      if (label.step != kSteps - 1) continue;
+      const size_t i = stage_of(label, stages);
+      if (i == seconds.size()) seconds.emplace_back(label.rank < 0 ? 1 : ranks_);
+      seconds[i][label.rank < 0 ? 0 : static_cast<size_t>(label.rank)] += duration(task);
+    }
+    for (size_t i = 0; i < stages.size(); ++i) {
+      const auto most = std::max_element(seconds[i].begin(), seconds[i].end());
+      stages[i].most = *most;
+      if (seconds[i].size() == ranks_) stages[i].rank = static_cast<int>(most - seconds[i].begin());
+      for (const double s : seconds[i]) {
+        stages[i].mean += s / static_cast<double>(seconds[i].size());
+      }
+    }
+    return stages;
+  }
+
+  /// From task `last` back to the time `since`. A task begins when the one that it waits for last
+  /// ends. Neighbours of one stage are added up.
+  std::vector<StepPrediction::Link> critical_path(int last, double since) const {
+    std::vector<StepPrediction::Link> path;
+    for (int task = last; task >= 0 && run_.end(task) > since; task = run_.cause(task)) {
+      const RankTasks::Label& label = tasks_.label(task);
+      const double seconds = run_.end(task) - std::max(run_.begin(task), since);
+      if (!path.empty() && path.back().stage == label.stage && path.back().rank == label.rank) {
+        path.back().seconds += seconds;
+      } else if (seconds > 0) {
+        path.push_back({label.stage, label.rank, seconds});
+      }
+    }
+    std::reverse(path.begin(), path.end());
+    return path;
+  }
+
+  double exchange() const {
+    double seconds = 0;
+    for (int task = 0; task < run_.tasks(); ++task) {
+      const RankTasks::Label& label = tasks_.label(task);
+      if (label.step == kSteps - 1 && label.rank < 0) seconds += duration(task);
+    }
+    return seconds;
+  }
+
+ private:
+  double duration(int task) const { return run_.end(task) - run_.begin(task); }
+
+  static size_t stage_of(const RankTasks::Label& label,
+                         std::vector<StepPrediction::Stage>& stages) {
+    const auto found = std::find_if(stages.begin(), stages.end(),
+                                    [&](const auto& stage) { return stage.name == label.stage; });
+    const auto i = static_cast<size_t>(found - stages.begin());
+    if (found == stages.end()) stages.push_back({label.stage});
+    return i;
+  }
+
+  const RankTasks& tasks_;
+  const EventRun& run_;
+  const size_t ranks_;
+};
+
+int last_of(const std::vector<int>& tasks, const EventRun& run) {
+  return *std::max_element(tasks.begin(), tasks.end(),
+                           [&](int a, int b) { return run.end(a) < run.end(b); });
+}
+
+StepPrediction run_steps(RankTasks& tasks, StepTasks& steps) {
+  std::vector<RankTasks::Point> ends;
+  for (int step = 0; step < kSteps; ++step) {
+    tasks.begin_step();
+    steps.add_step();
+    ends.push_back(tasks.main());
+  }
+  tasks.run();
+  const EventRun& run = tasks.events();
+  const int last = last_of(tasks.tasks_of(ends[kSteps - 1]), run);
+  const Report report(tasks);
+  StepPrediction prediction;
+  const double since = run.end(last_of(tasks.tasks_of(ends[kSteps - 2]), run));
+  prediction.step = run.end(last) - since;
+  prediction.exchange = report.exchange();
+  prediction.stages = report.stages();
+  prediction.critical_path = report.critical_path(last, since);
+  return prediction;
+}
+
+/// Exchanges take no time, but ranks still wait for each other.
+MachineSpeed without_exchanges(MachineSpeed speed) {
+  speed.local = speed.network = std::numeric_limits<double>::infinity();
+  speed.local_exchange = speed.network_exchange = 0;
+  return speed;
+}
+
+}  // namespace
+
+StepPrediction predict_step(
+    int ranks, const MachineSpeed& speed, double products,
+    const std::function<std::unique_ptr<StepTasks>(RankTasks& tasks)>& make_steps) {
+  const auto run = [&](const MachineSpeed& at) {
+    RankTasks tasks(ranks, at, products);
+    return run_steps(tasks, *make_steps(tasks));
+  };
+  StepPrediction prediction = run(speed);
+  prediction.exposed = std::max(prediction.step - run(without_exchanges(speed)).step, 0.0);
+  return prediction;
+}
+
+MachineSpeed machine_speed(const RunConfig& config) {
+  const std::string& path = config.sharding.machine;
+  if (path.empty()) throw usage_error("sharding.machine: a simulation needs a machine file");
+  return read_machine(path).speed;
+}
+
+double products_per_second(const RunConfig& config, const MachineSpeed& speed) {
+  const bool bf16 = config.train.precision == Precision::kBf16;
+  const double products = bf16 ? speed.bf16_products : speed.fp32_products;
+  if (products > 0) return products;
+  throw usage_error("{}: {}_products_per_second: missing; a simulation needs it",
+                    config.sharding.machine, bf16 ? "bf16" : "fp32");
+}
+
+}  // namespace dlrm

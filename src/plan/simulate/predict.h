@@ -1,0 +1,31 @@
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "dlrm/plan/machine.h"
+#include "dlrm/plan/simulate.h"
+
+#include "rank_tasks.h"
+
+namespace dlrm {
+
+/// Adds the tasks of steps, one step after another.
+class StepTasks {
+ public:
+  virtual ~StepTasks() = default;
+  /// The last task of a rank's step is on its main lane.
+  virtual void add_step() = 0;
+};
+
+/// Runs a few steps and reports the last one. Then it runs them again without exchanges.
+StepPrediction predict_step(
+    int ranks, const MachineSpeed& speed, double products,
+    const std::function<std::unique_ptr<StepTasks>(RankTasks& tasks)>& make_steps);
+
+/// The machine's FLOP/s in the run's precision. A usage_error if its file does not say.
+double products_per_second(const RunConfig& config, const MachineSpeed& speed);
+
+/// Of the machine file that the config names. A usage_error if there is none.
+MachineSpeed machine_speed(const RunConfig& config);
+
+}  // namespace dlrm

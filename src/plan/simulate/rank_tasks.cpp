@@ -1,0 +1,68 @@
+#include "rank_tasks.h"
+
+namespace dlrm {
+
+RankTasks::RankTasks(int ranks, const MachineSpeed& speed, double products)
+    : speed_(speed), products_(products) {
+  for (int r = 0; r < ranks; ++r) {
+    std::array<int, kLanes> lanes = {};
+    lanes.fill(run_.add_lane());
+    if (speed.gpu) {
+      for (const Lane lane : {kHost, kSide, kWeights}) lanes[lane] = run_.add_lane();
+    }
+    lanes_.push_back(lanes);
+    memories_.push_back(run_.add_resource());
+    multipliers_.push_back(run_.add_resource());
+  }
+  for (int& lane : exchange_lanes_) lane = run_.add_lane();
+  local_links_ = run_.add_resource();
+  network_ = run_.add_resource();
+}
+
+RankTasks::Point RankTasks::compute(const char* stage, Lane lane, const std::vector<Point>& after,
+                                    const std::function<Demand(size_t rank)>& demand) {
+  std::vector<int> tasks;
+  tasks.reserve(lanes_.size());
+  for (size_t r = 0; r < lanes_.size(); ++r) {
+    after_.clear();
+    for (const Point point : after) {
+      if (point < 0) continue;
+      const std::vector<int>& of = tasks_of(point);
+      after_.push_back(of.size() == 1 ? of[0] : of[r]);
+    }
+    const Demand asked = demand(r);
+    EventRun::Work work;
+    work.latency = asked.latency + speed_.launch;
+    work.uses[0] = {memories_[r], asked.bytes / speed_.memory};
+    work.uses[1] = {multipliers_[r], asked.flops / products_};
+    tasks.push_back(add(stage, static_cast<int>(r), lanes_[r][lane], work));
+  }
+  points_.push_back(std::move(tasks));
+  const auto point = static_cast<Point>(points_.size()) - 1;
+  if (lane == kMain || !speed_.gpu) main_ = point;
+  return point;
+}
+
+RankTasks::Point RankTasks::exchange(const char* stage, ExchangeLane lane, const ExchangeWork& sent,
+                                     const std::vector<Point>& after) {
+  if (sent.local_bytes <= 0 && sent.network_bytes <= 0) return -1;
+  after_.clear();
+  for (const Point point : after) {
+    const std::vector<int>& of = tasks_of(point);
+    after_.insert(after_.end(), of.begin(), of.end());
+  }
+  EventRun::Work work;
+  if (sent.local_bytes > 0) work.latency = speed_.local_exchange;
+  if (sent.network_bytes > 0) work.latency += speed_.network_exchange;
+  work.uses[0] = {local_links_, sent.local_bytes / speed_.local};
+  work.uses[1] = {network_, sent.network_bytes / speed_.network};
+  points_.push_back({add(stage, -1, exchange_lanes_[lane], work)});
+  return static_cast<Point>(points_.size()) - 1;
+}
+
+int RankTasks::add(const char* stage, int rank, int lane, const EventRun::Work& work) {
+  labels_.push_back({stage, rank, step_});
+  return run_.add(lane, work, after_);
+}
+
+}  // namespace dlrm

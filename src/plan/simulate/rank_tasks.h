@@ -1,0 +1,76 @@
+#pragma once
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "dlrm/plan/machine.h"
+
+#include "event_run.h"
+#include "step_work.h"
+
+namespace dlrm {
+
+/// The tasks of all ranks in a run. Each rank has a memory, multipliers, and a main lane. On a GPU
+/// it has three more lanes; on a CPU these are the main lane. All ranks share three lanes of
+/// exchanges, and the links within and between nodes.
+class RankTasks {
+ public:
+  enum Lane { kMain, kHost, kSide, kWeights, kLanes };
+  enum ExchangeLane { kIds, kVectors, kSums, kExchangeLanes };
+  /// A task of each rank, or one of all ranks, that others wait for. -1: nothing to wait for.
+  using Point = int;
+
+  /// What an operation does on a rank: bytes of memory and FLOPs at the same time, after a time in
+  /// which it does neither.
+  struct Demand {
+    double bytes = 0;
+    double flops = 0;
+    double latency = 0;
+  };
+  struct Label {
+    const char* stage = "";
+    int rank = -1;  ///< -1: all ranks, an exchange
+    int step = 0;
+  };
+
+  /// `products` are a rank's FLOP/s.
+  RankTasks(int ranks, const MachineSpeed& speed, double products);
+
+  int ranks() const { return static_cast<int>(lanes_.size()); }
+  const MachineSpeed& speed() const { return speed_; }
+
+  void begin_step() { ++step_; }
+  /// An operation of every rank.
+  Point compute(const char* stage, Lane lane, const std::vector<Point>& after,
+                const std::function<Demand(size_t rank)>& demand);
+  /// Begins when all ranks are ready. -1 if nothing is sent.
+  Point exchange(const char* stage, ExchangeLane lane, const ExchangeWork& work,
+                 const std::vector<Point>& after);
+  /// The last operation of the main lane.
+  Point main() const { return main_; }
+
+  void run() { run_.run(); }
+  const EventRun& events() const { return run_; }
+  const Label& label(int task) const { return labels_[static_cast<size_t>(task)]; }
+  const std::vector<int>& tasks_of(Point point) const {
+    return points_[static_cast<size_t>(point)];
+  }
+
+ private:
+  int add(const char* stage, int rank, int lane, const EventRun::Work& work);
+
+  const MachineSpeed speed_;
+  const double products_;
+  EventRun run_;
+  std::vector<std::array<int, kLanes>> lanes_;  ///< by rank
+  std::array<int, kExchangeLanes> exchange_lanes_ = {};
+  std::vector<int> memories_, multipliers_;  ///< resources, by rank
+  int local_links_ = -1, network_ = -1;      ///< resources
+  std::vector<Label> labels_;
+  std::vector<std::vector<int>> points_;
+  std::vector<int> after_;  ///< tasks that the next one waits for
+  Point main_ = -1;
+  int step_ = -1;
+};
+
+}  // namespace dlrm

@@ -1,0 +1,75 @@
+#include "step_graph.h"
+
+namespace dlrm {
+namespace {
+
+using Demand = RankTasks::Demand;
+
+}  // namespace
+
+void StepGraph::add_step() {
+  // A batch is routed while the one before trains. More than one ahead does not shorten the step.
+  const bool ahead = work_.batches_ahead > 0;
+  const Point ids = ids_ ? *ids_ : route();
+  if (ahead) ids_ = route();
+  forward(ids);
+  backward();
+  update();
+}
+
+/// On a GPU the host routes after it knows the loss of the step before. Its rates are not known, so
+/// it takes no time.
+StepGraph::Point StepGraph::route() {
+  const Point bucketed = compute("route", RankTasks::kHost, {loss_}, [&](const RankWork& rank) {
+    return Demand{tasks_.speed().gpu ? 0 : rank.route_bytes};
+  });
+  return tasks_.exchange("exchange of ids", RankTasks::kIds, work_.ids, {bucketed});
+}
+
+void StepGraph::forward(Point ids) {
+  const double shard = tasks_.speed().shard / 2;
+  const Point looked_up =
+      compute("lookup", RankTasks::kSide, {ids, tasks_.main()}, [&](const RankWork& rank) {
+        return Demand{rank.forward_bytes, 0, rank.shards * shard};
+      });
+  const Point arrived =
+      tasks_.exchange("exchange of vectors", RankTasks::kVectors, work_.pooled, {looked_up});
+  dense_.bottom();
+  compute("return", RankTasks::kMain, {looked_up, arrived},
+          [](const RankWork& rank) { return Demand{rank.boundary_bytes}; });
+  dense_.interact();
+  dense_.top();
+  loss_ = compute("loss", RankTasks::kMain, {}, [](const RankWork&) { return Demand{}; });
+}
+
+void StepGraph::backward() {
+  const bool beside = tasks_.speed().gpu;  // sorts run beside the backward pass
+  if (beside) sorted_ = sort();
+  dense_.top_back();
+  dense_.interact_back();
+  const Point packed = compute("backward", RankTasks::kMain, {},
+                               [](const RankWork& rank) { return Demand{rank.boundary_bytes}; });
+  gradients_ =
+      tasks_.exchange("exchange of gradients", RankTasks::kVectors, work_.gradients, {packed});
+  copies_ = tasks_.exchange("exchange of copies", RankTasks::kSums, work_.replicas, {packed});
+  if (!beside) sorted_ = sort();
+  dense_.bottom_back();
+}
+
+void StepGraph::update() {
+  const double shard = tasks_.speed().shard / 2;
+  compute("allreduce", RankTasks::kMain, dense_.gradients(),
+          [](const RankWork&) { return Demand{}; });
+  compute("update", RankTasks::kMain, {},
+          [&](const RankWork&) { return Demand{work_.dense.update_bytes}; });
+  compute("update", RankTasks::kMain, {sorted_, gradients_, copies_}, [&](const RankWork& rank) {
+    return Demand{rank.update_bytes, 0, rank.shards * shard};
+  });
+}
+
+StepGraph::Point StepGraph::sort() {
+  return compute("sort", RankTasks::kSide, {tasks_.main()},
+                 [](const RankWork& rank) { return Demand{rank.sort_bytes}; });
+}
+
+}  // namespace dlrm

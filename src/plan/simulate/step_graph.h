@@ -1,0 +1,46 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "dense_passes.h"
+#include "predict.h"
+#include "rank_tasks.h"
+#include "step_work.h"
+
+namespace dlrm {
+
+/// Adds the tasks of a training step in the order in which TrainingStep makes them
+/// (docs/architecture.md). Lookups and sorts are on the side lane.
+class StepGraph final : public StepTasks {
+ public:
+  /// The arguments must outlive the graph.
+  StepGraph(const StepWork& work, RankTasks& tasks)
+      : work_(work), tasks_(tasks), dense_(work, tasks) {}
+
+  void add_step() override;
+
+ private:
+  using Point = RankTasks::Point;
+
+  Point route();
+  void forward(Point ids);
+  void backward();
+  void update();
+  Point sort();
+
+  /// compute() with a demand that depends on the rank's work.
+  template <class DemandOf>
+  Point compute(const char* stage, RankTasks::Lane lane, const std::vector<Point>& after,
+                const DemandOf& demand) {
+    return tasks_.compute(stage, lane, after, [&](size_t r) { return demand(work_.ranks[r]); });
+  }
+
+  const StepWork& work_;
+  RankTasks& tasks_;
+  DensePasses dense_;
+  Point loss_ = -1;
+  std::optional<Point> ids_;  ///< of the batch that was routed ahead
+  Point sorted_ = -1, gradients_ = -1, copies_ = -1;
+};
+
+}  // namespace dlrm

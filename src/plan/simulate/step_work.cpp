@@ -1,0 +1,122 @@
+#include "step_work.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "cost.h"
+
+namespace dlrm {
+namespace {
+
+/// The part of MachineSpeed::routing_bytes_per_id that the rank of the samples moves; the rank of
+/// the rows receives and sorts ids: four passes that read and write 16 bytes.
+constexpr double kRequesterPart = 32.0 / 160.0;
+
+/// Shards of the same table and shape do the same work.
+class ShardWorks {
+ public:
+  ShardWorks(const RunConfig& config, const CostModel& cost) : config_(config), cost_(cost) {}
+
+  const TableWork& of(const Shard& shard) {
+    const std::pair key{shard.table, std::pair{shard.rows.size(), shard.columns.size()}};
+    const auto [found, is_new] = known_.try_emplace(key);
+    if (is_new) {
+      found->second = cost_.shard_work(config_.model.tables[static_cast<size_t>(shard.table)],
+                                       shard.rows.size(), shard.columns.size());
+    }
+    return found->second;
+  }
+
+ private:
+  const RunConfig& config_;
+  const CostModel& cost_;
+  std::map<std::pair<int, std::pair<int64_t, int64_t>>, TableWork> known_;
+};
+
+void add_table(const TableWork& work, const CostModel& cost, RankWork& rank) {
+  rank.forward_bytes += work.forward_bytes();
+  rank.sort_bytes += (1 - kRequesterPart) * cost.routing_bytes(work);
+  rank.update_bytes += work.update_bytes();
+}
+
+std::vector<RankWork> ranks_of(const RunConfig& config, const Plan& plan, const CostModel& cost) {
+  std::vector<RankWork> ranks(static_cast<size_t>(plan.world));
+  ShardWorks works(config, cost);
+  for (const Shard& shard : plan.shards) {
+    RankWork& rank = ranks[static_cast<size_t>(shard.rank)];
+    rank.shards += 1;
+    add_table(works.of(shard), cost, rank);
+  }
+  const double ids = cost.speed().routing_bytes_per_id * config.model.lookups_per_sample();
+  const auto floats = static_cast<double>(config.model.embedding_width());
+  for (int r = 0; r < plan.world; ++r) {
+    RankWork& rank = ranks[static_cast<size_t>(r)];
+    const Range local = part_of(config.train.global_batch_size, r, plan.world);
+    rank.samples = static_cast<double>(local.size());
+    rank.route_bytes = kRequesterPart * ids * rank.samples;
+    rank.boundary_bytes = 2 * 4 * floats * rank.samples;  // read and written
+  }
+  for (const int t : plan.data_parallel) {
+    const TableWork work = cost.replica_work(config.model.tables[static_cast<size_t>(t)]);
+    for (RankWork& rank : ranks) add_table(work, cost, rank);
+  }
+  return ranks;
+}
+
+}  // namespace
+
+ExchangeWork all_to_all(const std::vector<double>& bytes_of_rank, int ranks_per_node) {
+  const auto world = static_cast<int>(bytes_of_rank.size());
+  const int on_node = std::min(world, ranks_per_node);
+  const double local = static_cast<double>(on_node - 1) / std::max(world - 1, 1);
+  ExchangeWork work;
+  double node = 0;
+  for (int r = 0; r < world; ++r) {
+    if (r % ranks_per_node == 0) node = 0;
+    const double bytes = bytes_of_rank[static_cast<size_t>(r)];
+    node += bytes * (1 - local);
+    work.local_bytes = std::max(work.local_bytes, bytes * local);
+    if (world > ranks_per_node) work.network_bytes = std::max(work.network_bytes, node);
+  }
+  return work;
+}
+
+ExchangeWork all_reduce(double bytes, int world, int ranks_per_node) {
+  const auto parts = [&](int of) { return 2.0 * (of - 1) / of * bytes; };
+  const int nodes = (world + ranks_per_node - 1) / ranks_per_node;
+  return {parts(std::min(world, ranks_per_node)), parts(nodes)};
+}
+
+StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
+  const CostModel cost(config, plan.world, options);
+  const int on_node =
+      options.ranks_per_node > 0 ? options.ranks_per_node : cost.speed().ranks_per_node;
+  StepWork work;
+  work.ranks = ranks_of(config, plan, cost);
+  work.dense = dense_work(config);
+  work.batches_ahead = config.batches_ahead();
+  for (const double bytes : work.dense.bucket_bytes) {
+    work.buckets.push_back(all_reduce(bytes, plan.world, on_node));
+  }
+  // Each rank asks for all features of as many samples, so the busiest rank of an exchange is an
+  // owner, in both directions.
+  const WireConfig& wire = config.train.wire;
+  const double back = static_cast<double>(size_of(wire.backward)) / size_of(wire.forward);
+  std::vector<double> ids, pooled, gradients, replicas;
+  for (const RankLoad& load : rank_loads(config, plan)) {
+    pooled.push_back(load.pooled_sent_bytes);
+    gradients.push_back(std::max(load.gradient_sent_bytes, load.pooled_sent_bytes * back));
+    replicas.push_back(load.replicated_bytes);
+    const double received = load.received_bytes - load.replicated_bytes -
+                            load.pooled_sent_bytes * back - load.gradient_sent_bytes / back;
+    ids.push_back(std::max(load.ids_sent_bytes, received));
+  }
+  work.ids = all_to_all(ids, on_node);
+  work.pooled = all_to_all(pooled, on_node);
+  work.gradients = all_to_all(gradients, on_node);
+  work.replicas = all_to_all(replicas, on_node);
+  return work;
+}
+
+}  // namespace dlrm

@@ -1,0 +1,73 @@
+#pragma once
+#include <vector>
+
+#include "dlrm/config/run_config.h"
+#include "dlrm/plan/machine.h"
+#include "dlrm/plan/plan.h"
+
+namespace dlrm {
+
+/// A rank's part of a step, by the terms of the cost model. Bytes are those of its memory.
+struct RankWork {
+  double samples = 0;  ///< of its local batch
+  double shards = 0;
+  double route_bytes = 0;     ///< ids of its samples are bucketed
+  double forward_bytes = 0;   ///< lookups
+  double sort_bytes = 0;      ///< ids that it received
+  double update_bytes = 0;    ///< of rows and their state
+  double boundary_bytes = 0;  ///< vectors between messages and E
+};
+
+/// A matrix product with a weight, y = x·w.
+struct ProductWork {
+  double inputs = 0, outputs = 0;
+  double parameters = 0;       ///< elements of the weight and of its bias
+  bool input_gradient = true;  ///< backward computes dx
+
+  double flops() const { return 2 * inputs * outputs; }  ///< per sample
+};
+
+/// Passes per sample that are no products with weights.
+struct PassWork {
+  double flops = 0;
+  double bytes = 0;
+};
+
+/// The dense part of the model, the same on all ranks.
+struct DenseWork {
+  std::vector<ProductWork> bottom, interaction, top;
+  PassWork interact_forward, interact_backward;
+  double element_bytes = 4;             ///< of activations
+  std::vector<double> bucket_bytes;     ///< on the wire, of each bucket of gradients
+  std::vector<size_t> bucket_products;  ///< the first product in it, counted in forward order
+  double parameters = 0;
+  double update_bytes = 0;  ///< weights, gradients and state
+
+  size_t products() const { return bottom.size() + interaction.size() + top.size(); }
+};
+
+/// An exchange of all ranks.
+struct ExchangeWork {
+  double local_bytes = 0;    ///< the most that a rank sends to, or receives from, its node
+  double network_bytes = 0;  ///< the most that a node sends to, or receives from, other nodes
+};
+
+/// What a step of a plan does.
+struct StepWork {
+  std::vector<RankWork> ranks;
+  DenseWork dense;
+  ExchangeWork ids, pooled, gradients, replicas;
+  std::vector<ExchangeWork> buckets;  ///< of dense gradients
+  int batches_ahead = 1;
+};
+
+StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions& options);
+
+/// An all-to-all in which a rank sends, or receives, so many bytes, evenly to all other ranks.
+ExchangeWork all_to_all(const std::vector<double>& bytes_of_rank, int ranks_per_node);
+/// An allreduce of so many bytes. Ranks of a node sum first, and share what nodes exchange.
+ExchangeWork all_reduce(double bytes, int world, int ranks_per_node);
+
+DenseWork dense_work(const RunConfig& config);
+
+}  // namespace dlrm

@@ -1,0 +1,98 @@
+#include "dlrm/plan/unfused_step.h"
+
+#include "dlrm/plan/traffic.h"
+
+#include "dense_passes.h"
+#include "exchange.h"
+#include "predict.h"
+#include "step_work.h"
+
+namespace dlrm {
+namespace {
+
+/// Seconds of each rank for its tables.
+std::vector<double> table_seconds(const RunConfig& config, const Plan& plan,
+                                  const UnfusedCosts& costs) {
+  std::vector<double> seconds(static_cast<size_t>(plan.world));
+  const auto batch = static_cast<double>(config.train.global_batch_size);
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    const Shard& shard = plan.shards[i];
+    const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
+    double& rank = seconds[static_cast<size_t>(shard.rank)];
+    const double ids = batch * hotness_of(table);
+    rank += costs.element * ids * static_cast<double>(shard.columns.size());
+    if (shares_ids(plan, i)) continue;  // slices of a table on one rank are one table
+    rank += costs.id * ids + costs.input * static_cast<double>(table.features.size());
+  }
+  return seconds;
+}
+
+/// Inputs of all ranks. An input of several slices counts several times.
+double inputs_of(const ModelConfig& model, const Plan& plan) {
+  double inputs = 0;
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    if (shares_ids(plan, i)) continue;
+    const auto table = static_cast<size_t>(plan.shards[i].table);
+    inputs += static_cast<double>(model.tables[table].features.size());
+  }
+  return inputs;
+}
+
+class UnfusedStep final : public StepTasks {
+ public:
+  UnfusedStep(const StepWork& work, const std::vector<double>& tables, double received,
+              RankTasks& tasks)
+      : work_(work), tables_(tables), received_(received), tasks_(tasks), dense_(work, tasks) {}
+
+  /// How the seconds of tables divide into lookup and update is not known. Half of them are charged
+  /// to each.
+  void add_step() override {
+    const RankTasks::Point looked_up =
+        wait("lookup", {}, [&](size_t rank) { return tables_[rank] / 2; });
+    const RankTasks::Point arrived =
+        tasks_.exchange("exchange of vectors", RankTasks::kVectors, work_.pooled, {looked_up});
+    wait("return", {arrived}, [&](size_t) { return received_; });
+    dense_.bottom();
+    dense_.interact();
+    dense_.top();
+    dense_.top_back();
+    dense_.interact_back();
+    dense_.bottom_back();
+    const RankTasks::Point sent = tasks_.exchange("exchange of gradients", RankTasks::kVectors,
+                                                  work_.gradients, {tasks_.main()});
+    tasks_.compute("update", RankTasks::kMain, dense_.gradients(),
+                   [&](size_t) { return RankTasks::Demand{work_.dense.update_bytes}; });
+    wait("update", {sent}, [&](size_t rank) { return tables_[rank] / 2; });
+  }
+
+ private:
+  template <class SecondsOf>
+  RankTasks::Point wait(const char* stage, const std::vector<RankTasks::Point>& after,
+                        const SecondsOf& seconds) {
+    return tasks_.compute(stage, RankTasks::kMain, after, [&](size_t rank) {
+      return RankTasks::Demand{0, 0, seconds(rank)};
+    });
+  }
+
+  const StepWork& work_;
+  const std::vector<double>& tables_;
+  const double received_;
+  RankTasks& tasks_;
+  DensePasses dense_;
+};
+
+}  // namespace
+
+StepPrediction simulate_unfused_step(const RunConfig& given, const Plan& plan,
+                                     const PlanOptions& options, const UnfusedCosts& costs) {
+  const RunConfig config = with_known_device(given, options);
+  const MachineSpeed speed = machine_speed(config);
+  const StepWork work = step_work(config, plan, options);
+  const std::vector<double> tables = table_seconds(config, plan, costs);
+  const double received = costs.model_input * inputs_of(config.model, plan);
+  return predict_step(plan.world, speed, products_per_second(config, speed), [&](RankTasks& tasks) {
+    return std::make_unique<UnfusedStep>(work, tables, received, tasks);
+  });
+}
+
+}  // namespace dlrm

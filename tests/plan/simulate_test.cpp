@@ -1,0 +1,232 @@
+// Predicted step times: what a step consists of, and how it changes with the machine.
+#include "dlrm/plan/simulate.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include <nlohmann/json.hpp>
+
+#include "dlrm/plan/traffic.h"
+#include "dlrm/plan/unfused_step.h"
+
+#include "plan/simulate/step_work.h"
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+using nlohmann::json;
+
+/// Rates at which every part of a step of the configs here takes a visible time.
+json slow_machine() {
+  return {{"device", "cuda"},
+          {"ranks_per_node", 2},
+          {"memory_bytes_per_second", 1e9},
+          {"local_bytes_per_second", 2e8},
+          {"network_bytes_per_second", 1e8},
+          {"fp32_products_per_second", 1e9},
+          {"bf16_products_per_second", 2e9},
+          {"local_exchange_seconds", 1e-5},
+          {"network_exchange_seconds", 3e-5},
+          {"launch_seconds", 1e-6},
+          {"shard_seconds", 2e-6}};
+}
+
+class Simulation : public testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  StepPrediction simulate(RunConfig config, int ranks, const json& machine) {
+    std::ofstream(path_) << machine;
+    config.sharding.machine = path_;
+    config.device = machine.value("device", "cpu") == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
+    const PlanOptions options{0, 2, 0, false};
+    return simulate_step(config, make_plan(config, ranks, options), options);
+  }
+
+  const std::string path_ = testing::TempDir() + "/simulated_machine.json";
+};
+
+RunConfig dot_config() {
+  RunConfig config =
+      config_of({table("a", 1000, 16, {3}), table("b", 50, 16), table("c", 7, 16, {2})}, 64,
+                Strategy::kTable);
+  config.model.interaction = DotConfig();
+  return config;
+}
+
+double path_seconds(const StepPrediction& prediction) {
+  return std::accumulate(
+      prediction.critical_path.begin(), prediction.critical_path.end(), 0.0,
+      [](double sum, const StepPrediction::Link& link) { return sum + link.seconds; });
+}
+
+TEST_F(Simulation, AStepIsAsLongAsItsLongestChain) {
+  for (const int ranks : {1, 2, 4, 7}) {
+    const StepPrediction p = simulate(dot_config(), ranks, slow_machine());
+    EXPECT_NEAR(path_seconds(p), p.step, 1e-9 * p.step) << ranks << " ranks";
+  }
+}
+
+TEST_F(Simulation, OneCpuDoesOneThingAfterAnother) {
+  json machine = slow_machine();
+  machine["device"] = "cpu";
+  const StepPrediction p = simulate(dot_config(), 1, machine);
+  double busy = 0;
+  for (const StepPrediction::Stage& stage : p.stages) busy += stage.most;
+  EXPECT_NEAR(busy, p.step, 1e-9 * p.step);
+  EXPECT_EQ(p.exchange, 0);
+  EXPECT_EQ(p.exposed, 0);
+}
+
+TEST_F(Simulation, AStepOfOneCpuIsTheSumOfItsBytesAndProducts) {
+  json machine = slow_machine();
+  machine["device"] = "cpu";
+  machine["fp32_products_per_second"] = 1e-3;  // nothing else counts
+  for (const char* key : {"launch_seconds", "shard_seconds"}) machine.erase(key);
+  RunConfig config = dot_config();
+  const StepPrediction p = simulate(config, 1, machine);
+  // 13-64-16 without the gradient of the features, four vectors of 16, 22-64-1.
+  const double products = 3.0 * (13 * 64 + 64 * 16 + 22 * 64 + 64) - 13 * 64;
+  const double flops = 64 * (2 * products + 3 * 2 * 4 * 4 * 16);
+  EXPECT_NEAR(p.step, flops / 1e-3, 1e-6 * p.step);
+}
+
+TEST_F(Simulation, FasterMachinesAreNotSlower) {
+  for (const char* device : {"cpu", "cuda"}) {
+    for (const int ranks : {1, 2, 6}) {
+      json machine = slow_machine();
+      machine["device"] = device;
+      const double before = simulate(dot_config(), ranks, machine).step;
+      for (const auto& [key, value] : slow_machine().items()) {
+        if (!value.is_number() || key == "ranks_per_node") continue;
+        const bool is_rate = key.find("per_second") != std::string::npos;
+        json faster = machine;
+        faster[key] = value.get<double>() * (is_rate ? 3 : 0.3);
+        EXPECT_LE(simulate(dot_config(), ranks, faster).step, before * (1 + 1e-12))
+            << key << " of " << ranks << " ranks with " << device;
+      }
+    }
+  }
+}
+
+TEST_F(Simulation, MoreRanksThanANodeUseTheNetwork) {
+  json machine = slow_machine();
+  machine["network_bytes_per_second"] = 1e-3;
+  EXPECT_LT(simulate(dot_config(), 2, machine).step, 1);
+  EXPECT_GT(simulate(dot_config(), 3, machine).step, 1000);
+}
+
+TEST_F(Simulation, AGpuHidesExchangesBehindTheBottomLayers) {
+  RunConfig config = dot_config();
+  const StepPrediction without = simulate(config, 2, slow_machine());
+  config.model.bottom_mlp = {4096, 16};
+  const StepPrediction with = simulate(config, 2, slow_machine());
+  EXPECT_GT(with.hidden() / with.exchange, without.hidden() / without.exchange + 0.1);
+  EXPECT_NEAR(with.hidden() + with.exposed, with.exchange, 1e-12);
+}
+
+TEST_F(Simulation, RoutingAheadHidesTheExchangeOfIds) {
+  RunConfig config = dot_config();
+  const double ahead = simulate(config, 2, slow_machine()).step;
+  config.routing.depth = 0;
+  EXPECT_GT(simulate(config, 2, slow_machine()).step, ahead);
+}
+
+TEST_F(Simulation, NarrowWireMakesAStepShorter) {
+  RunConfig config = dot_config();
+  const double wide = simulate(config, 2, slow_machine()).step;
+  config.train.wire = {DType::kBFloat16, DType::kBFloat16, DType::kBFloat16};
+  EXPECT_LT(simulate(config, 2, slow_machine()).step, wide);
+}
+
+TEST_F(Simulation, AMachineFileWithoutProductsIsAUsageError) {
+  json machine = slow_machine();
+  machine.erase("bf16_products_per_second");
+  EXPECT_NO_THROW(simulate(dot_config(), 1, machine));
+  RunConfig config = dot_config();
+  config.train.precision = Precision::kBf16;
+  EXPECT_THAT(usage_error_of([&] { simulate(config, 1, machine); }),
+              testing::HasSubstr("bf16_products_per_second: missing"));
+}
+
+// ---- The work of a step
+
+TEST(StepWork, AnAllToAllCountsTheBusiestRankAndNode) {
+  // Ranks 0 and 1 share a node. A third of a rank's bytes goes to the rank beside it.
+  const ExchangeWork work = all_to_all({30, 60, 90, 3}, 2);
+  EXPECT_DOUBLE_EQ(work.local_bytes, 30);
+  EXPECT_DOUBLE_EQ(work.network_bytes, (90 + 3) * 2.0 / 3);
+  EXPECT_EQ(all_to_all({30, 60}, 2).network_bytes, 0);
+  EXPECT_EQ(all_to_all({30}, 2).local_bytes, 0);
+}
+
+TEST(StepWork, AnAllreduceIsSharedByTheRanksOfANode) {
+  const ExchangeWork work = all_reduce(120, 12, 4);
+  EXPECT_DOUBLE_EQ(work.local_bytes, 2 * 0.75 * 120);
+  EXPECT_DOUBLE_EQ(work.network_bytes, 2 * 2.0 / 3 * 120);
+  EXPECT_EQ(all_reduce(120, 1, 4).local_bytes, 0);
+}
+
+TEST(StepWork, BucketsOfAtLeastAMebibyteAreCutFromTheEnd) {
+  RunConfig config = dot_config();
+  config.model.bottom_mlp = {1024, 16};        // 14,336 and 16,400 elements
+  config.model.top_mlp = {1024, 512, 512, 1};  // 23,552, 524,800, 262,656 and 513
+  const DenseWork work = dense_work(config);
+  EXPECT_EQ(work.bucket_bytes, (std::vector<double>{4.0 * (262656 + 513), 4.0 * 524800,
+                                                    4.0 * (23552 + 16400 + 14336)}));
+  EXPECT_EQ(work.bucket_products, (std::vector<size_t>{4, 3, 0}));
+}
+
+TEST(StepWork, TheBusiestRankHasTheRowsThatAreLookedUp) {
+  RunConfig config = config_of({table("a", 1000, 16, {3})}, 64, Strategy::kTable);
+  const StepWork work = step_work(config, make_plan(config, 2, {}), {});
+  EXPECT_EQ(work.ranks[0].shards + work.ranks[1].shards, 1);
+  const size_t owner = work.ranks[0].shards > 0 ? 0 : 1;
+  EXPECT_EQ(work.ranks[1 - owner].forward_bytes, 0);
+  EXPECT_DOUBLE_EQ(work.ranks[owner].forward_bytes, 64 * 3 * 64 + 64 * 64);
+  const double unique = expected_unique_rows(1000.0, 64 * 3);
+  EXPECT_NEAR(work.ranks[owner].update_bytes, 64 * 3 * 64 + 2 * unique * (64 + 64) + 64 * 64, 1e-6);
+}
+
+// ---- Programs whose operations are not fused
+
+TEST(MemoryBalancedPlan, DealsSlicesForwardsAndBackwards) {
+  const RunConfig config = config_of({table("a", 100, 8), table("b", 90, 8), table("c", 80, 8),
+                                      table("d", 70, 8), table("e", 60, 8)},
+                                     64);
+  const Plan plan = memory_balanced_plan(config.model, 2, 1e9);
+  check_plan(plan, config.model, "test");
+  std::vector<int> rank(5);
+  for (const Shard& shard : plan.shards) rank[static_cast<size_t>(shard.table)] = shard.rank;
+  EXPECT_EQ(rank, (std::vector<int>{0, 1, 1, 0, 0}));
+}
+
+TEST(MemoryBalancedPlan, CutsLargeTablesByColumns) {
+  const RunConfig config = config_of({table("a", 100, 6), table("b", 10, 6)}, 64);
+  const Plan plan = memory_balanced_plan(config.model, 3, 200);
+  check_plan(plan, config.model, "test");
+  EXPECT_EQ(plan.shards.size(), 4u);  // 600 elements: four parts, but there are three ranks
+  EXPECT_EQ(memory_balanced_plan(config.model, 1, 200).shards.size(), 2u);
+}
+
+TEST_F(Simulation, AnUnfusedStepAddsItsCosts) {
+  json machine = slow_machine();
+  for (const char* key : {"launch_seconds", "shard_seconds"}) machine.erase(key);
+  for (const char* key : {"memory_bytes_per_second", "fp32_products_per_second"})
+    machine[key] = 1e18;
+  std::ofstream(path_) << machine;
+  RunConfig config = dot_config();
+  config.sharding.machine = path_;
+  const PlanOptions options{0, 2, 0, false};
+  const Plan plan = memory_balanced_plan(config.model, 1, 1e9);
+  const UnfusedCosts costs{1e-3, 1e-4, 5, 7};
+  const double ids = 64 * 6;
+  EXPECT_NEAR(simulate_unfused_step(config, plan, options, costs).step,
+              1e-3 * ids + 1e-4 * ids * 16 + 3 * 5 + 3 * 7, 1e-6);
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test
