@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 from scaling_points import DATA, Point, read_config
+from scaling_predict import predict, program
 from scaling_report import figure, figures, table
 from sweep_trials import HERE, STOPPED, SweepError, last_error, locked_folder, read, read_json, write
 
@@ -46,10 +47,15 @@ def parse(words):
                         help="multiplies the rows of all tables. auto: halves them until all points fit this machine")
     parser.add_argument("--launcher", metavar="WORDS",
                         help="what starts a run, as 'srun --ntasks={ranks} dlrm-train' (default: launch/run.sh)")
+    parser.add_argument("--machine", metavar="FILE", help="machine file: also predicts each point (dlrm-bench simulate)")
+    parser.add_argument("--predict-to", type=number, metavar="N",
+                        help="with --machine: predicts more ranks, doubling the largest number up to N")
     parser.add_argument("--figure", metavar="OUT.svg", help="rates, efficiency and exchange by ranks (needs matplotlib)")
     end = words.index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:end])
     options.extra = words[end + 1:]
+    if options.predict_to and not options.machine:
+        parser.error("--predict-to: needs --machine FILE")
     if options.launcher and options.rows_scale == "auto":
         parser.error("--rows-scale auto knows the memory of this machine alone: with --launcher give a number")
     if options.launcher and "{ranks}" not in options.launcher:
@@ -211,6 +217,8 @@ def main(words):
         root = read_config(options.config)
         if options.figure:
             figures().pyplot()  # missing packages are missed before anything runs
+        if options.machine:
+            program()
         points = [Point(mode, data, ranks, options, root) for mode in options.mode for data in options.data
                   for ranks in options.ranks]
         if not options.launcher:
@@ -218,6 +226,9 @@ def main(words):
         lock, results = open_results(options, points, root)
         with lock:
             measure(options, points, root, results, stop)
+            if options.machine and not stop:
+                results["predicted"] = predict(options, root, results["rows_scale"])
+                write(os.path.join(options.output, "results.json"), json.dumps(results, indent=1) + "\n")
         print("\n" + table(results))
         if options.figure:
             figure(results, options.figure)

@@ -61,7 +61,30 @@ def table(results):
                 f"{plan.get('exchange_bytes', 0) / 2 ** 20:>10.2f}{plan.get('expected_exchange_bytes', 0) / 2 ** 20:>9.2f}"
                 f"{plan.get('lookup_imbalance', 1):>10.2f}"
                 f"{middle(entry, lambda r: r['memory']['process_peak_bytes']) / 2 ** 30:>8.2f}")
-    return "\n".join(lines)
+    return "\n".join(lines + predicted_lines(results))
+
+
+def measured_step(results, point):
+    """The step on fresh data in ms, or None if there is none."""
+    for entry in groups(results).get((point["mode"], "fresh"), []):
+        if entry["ranks"] == point["ranks"]:
+            return 1e3 * entry["batch"] / rate(entry)
+    return None
+
+
+def predicted_lines(results):
+    points = results.get("predicted")
+    if not points:
+        return []
+    lines = ["", f"predicted by dlrm-bench simulate for {points[0]['machine']['name']}, not measured",
+             f"{'mode':<8}{'ranks':>6}{'batch':>9}{'samples/s':>12}{'step ms':>11}{'exposed ms':>12}{'hidden ms':>11}"
+             f"{'measured ms':>13}{'error %':>9}"]
+    for point in points:
+        exchange, measured = point["exchange_ms"], measured_step(results, point)
+        error = f"{measured:>13.3f}{100 * (point['step_ms'] / measured - 1):>+9.1f}" if measured else f"{'-':>13}{'-':>9}"
+        lines.append(f"{point['mode']:<8}{point['ranks']:>6}{point['batch']:>9}{point['samples_per_second']:>12.0f}"
+                     f"{point['step_ms']:>11.3f}{exchange['exposed']:>12.3f}{exchange['hidden']:>11.3f}{error}")
+    return lines
 
 
 def figures():
@@ -79,6 +102,10 @@ def figure(results, path):
         rates.plot(ranks, [rate(first) * n / first["ranks"] for n in ranks], linestyle=":", color=line.get_color())
         share.plot(ranks, [efficiency(entry, first) for entry in entries], marker="o")
         exchange.plot(ranks, [100 * middle(entry, exchange_share) for entry in entries], marker="o")
+    for mode in dict.fromkeys(point["mode"] for point in results.get("predicted", [])):
+        points = [point for point in results["predicted"] if point["mode"] == mode]
+        rates.plot([point["ranks"] for point in points], [point["samples_per_second"] for point in points], linestyle="--",
+                   marker="o", markerfacecolor="none", label=f"{mode}, predicted")
     rates.set(ylabel="samples/s (dotted: without loss)", yscale="log")
     share.set(ylabel="efficiency", ylim=(0, None))
     exchange.set(ylabel="time in stages that wait for other ranks, %", ylim=(0, None))

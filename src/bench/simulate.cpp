@@ -1,5 +1,6 @@
 #include "simulate.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include <fmt/core.h>
@@ -71,7 +72,11 @@ SimulateResult run_simulate(const SimulateOptions& options) {
     plan_options.ranks_per_node = result.machine.speed.ranks_per_node;
     plan_options.gpu = result.machine.speed.gpu;
     const Plan plan = make_plan(options.config, ranks, plan_options);
-    result.points.push_back({ranks, simulate_step(options.config, plan, plan_options)});
+    double memory = 0;
+    const RunConfig config = with_known_device(options.config, plan_options);
+    for (const RankMemory& rank : rank_memory(config, plan))
+      memory = std::max(memory, rank.total());
+    result.points.push_back({ranks, simulate_step(config, plan, plan_options), memory});
   }
   return result;
 }
@@ -79,15 +84,16 @@ SimulateResult run_simulate(const SimulateOptions& options) {
 std::string to_table(const SimulateOptions& options, const SimulateResult& result) {
   std::string text = fmt::format(
       "predicted, not measured: {}, batch {}, {}\n"
-      "{:>8}{:>12}{:>14}{:>14}{:>12}{:>12}\n",
+      "{:>8}{:>12}{:>14}{:>14}{:>12}{:>12}{:>12}\n",
       options.config_path, options.config.train.global_batch_size, result.machine.name, "ranks",
-      "step ms", "samples/s", "exchange ms", "exposed", "hidden");
-  for (const auto& [ranks, prediction] : result.points) {
-    text += fmt::format("{:>8}{:>12.4f}{:>14.0f}{:>14.4f}{:>12.4f}{:>12.4f}\n", ranks,
+      "step ms", "samples/s", "exchange ms", "exposed", "hidden", "GiB a rank");
+  for (const auto& [ranks, prediction, memory] : result.points) {
+    text += fmt::format("{:>8}{:>12.4f}{:>14.0f}{:>14.4f}{:>12.4f}{:>12.4f}{:>12.2f}\n", ranks,
                         ms(prediction.step), samples_per_second(options, prediction),
-                        ms(prediction.exchange), ms(prediction.exposed), ms(prediction.hidden()));
+                        ms(prediction.exchange), ms(prediction.exposed), ms(prediction.hidden()),
+                        memory / 0x1p30);
   }
-  for (const auto& [ranks, prediction] : result.points) {
+  for (const auto& [ranks, prediction, memory] : result.points) {
     text += fmt::format("\n{} rank{}\n", ranks, ranks == 1 ? "" : "s");
     text += stage_lines(prediction) + path_lines(prediction);
   }
@@ -101,7 +107,7 @@ std::string to_json(const SimulateOptions& options, const SimulateResult& result
   json["batch"] = options.config.train.global_batch_size;
   json["machine"] = {{"name", result.machine.name}, {"hash", result.machine.hash}};
   json["points"] = Json::array();
-  for (const auto& [ranks, prediction] : result.points) {
+  for (const auto& [ranks, prediction, memory] : result.points) {
     Json point;
     point["ranks"] = ranks;
     point["step_ms"] = ms(prediction.step);
@@ -109,6 +115,7 @@ std::string to_json(const SimulateOptions& options, const SimulateResult& result
     point["exchange_ms"] = {{"total", ms(prediction.exchange)},
                             {"exposed", ms(prediction.exposed)},
                             {"hidden", ms(prediction.hidden())}};
+    point["memory_bytes"] = memory;
     point["stages"] = Json::array();
     for (const StepPrediction::Stage& stage : prediction.stages) {
       point["stages"].push_back({{"name", stage.name},

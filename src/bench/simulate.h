@@ -20,6 +20,7 @@ struct SimulateOptions {
 struct SimulatedPoint {
   int ranks = 0;
   StepPrediction prediction;
+  double memory = 0;  ///< bytes that the fullest rank needs
 };
 
 struct SimulateResult {

@@ -86,9 +86,11 @@ double CostModel::routing_bytes(const TableWork& work) const {
   return work.lookups * speed_.routing_bytes_per_id;
 }
 
-/// Bytes of memory of a step.
+/// Bytes of memory of a step: forward_bytes(), routing_bytes() and update_bytes().
 double CostModel::looked_up(const TableWork& work) const {
-  return work.forward_bytes() + routing_bytes(work) + work.update_bytes();
+  return work.lookups * (work.row_bytes + work.vector_bytes + speed_.routing_bytes_per_id) +
+         2 * work.unique * (work.row_bytes + work.state_bytes) +
+         2 * work.vectors * work.vector_bytes;
 }
 
 double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width) const {

@@ -59,6 +59,17 @@ with open(run + "/summary.json", "w") as file:
                "plan": {"exchange_bytes": 3 * 2**20, "expected_exchange_bytes": 2**20, "lookup_imbalance": 1.25},
                "memory": {"process_peak_bytes": 2**29}, "eval": {}}, file)
 """
+BENCH = """
+import json, sys
+words = sys.argv[1:]
+with open("simulated", "a") as file:
+    print(*words, file=file)
+ranks = int(words[words.index("--ranks") + 1])
+with open(words[words.index("--output") + 1], "w") as file:
+    json.dump({"machine": {"name": "M", "hash": "h"}, "points": [{
+        "step_ms": 160 / ranks, "samples_per_second": 400 * ranks, "stages": [],
+        "exchange_ms": {"total": 40, "exposed": 30, "hidden": 10}}]}, file)
+"""
 MPIRUN = 'while [ "$1" != -np ]; do shift; done; export RANKS=$2; shift 2; exec "$@"'
 
 
@@ -172,11 +183,40 @@ class Scaling(Tree):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.calls(), ["out/strong_fresh_3/0 3"])
 
+    def test_predicts_the_measured_numbers_of_ranks_and_more(self):
+        self.program("bin/dlrm-bench", f'exec {sys.executable} -S -E "{self.folder}/bench.py" "$@"')
+        self.write("bench.py", BENCH)
+        done = self.scaling("--ranks", "1,2", "--repeats", "1", "--mode", "strong,weak", "--machine", "m.json",
+                            "--predict-to", "11", "--", "--set", "a=b", "--device", "cpu", "--set=c=d")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        predicted = self.results()["predicted"]
+        self.assertEqual([(p["mode"], p["ranks"], p["batch"]) for p in predicted],
+                         [("strong", n, 64) for n in (1, 2, 4, 8)] + [("weak", n, 64 * n) for n in (1, 2, 4, 8)])
+        with open(self.path("simulated"), encoding="utf-8") as file:
+            self.assertIn("simulate out/predict.yaml --ranks 8 --machine m.json --output out/predict.json --set a=b --set c=d\n",
+                          file.readlines())
+        lines = [line.split() for line in done.stdout.splitlines()]
+        # 1600 samples/s of batches of 64 are 40 ms a step; 80 are predicted.
+        self.assertIn("strong 2 64 800 80.000 30.000 10.000 40.000 +100.0".split(), lines)
+        self.assertIn("strong 8 64 3200 20.000 30.000 10.000 - -".split(), lines)
+        self.assertIn("predicted by dlrm-bench simulate for M, not measured", done.stdout)
+        self.assertEqual(sorted(os.listdir(self.path("out"))), [".lock", "results.json", *(f"{mode}_fresh_{n}" for mode in
+                                                                ("strong", "weak") for n in (1, 2))])
+
+    def test_a_machine_needs_the_program_and_says_what_it_says(self):
+        done = self.scaling("--ranks", "1", "--machine", "m.json")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("build it with launch/build.sh cpu dlrm-bench", done.stderr)
+        self.program("bin/dlrm-bench", 'echo "error: m.json: no such file" >&2; exit 2')
+        done = self.scaling("--ranks", "1", "--repeats", "1", "--machine", "m.json")
+        self.assertEqual((done.returncode, done.stderr), (2, "error: m.json: no such file\n"))
+
     def test_bad_input_ends_with_one_line(self):
         for words, text in [
             (["--ranks", "2,1"], "2,1: must rise"),
             (["--ranks", "0"], "0: not a whole number from 1"),
             (["--ranks", "1", "--mode", "strong,strong"], "must be one or more of strong,weak,memory"),
+            (["--ranks", "1", "--predict-to", "8"], "needs --machine"),
             (["--ranks", "1", "--rows-scale", "-1"], "must be auto or a number above 0"),
             (["--ranks", "1", "--launcher", "srun dlrm-train"], "must contain {ranks}"),
             (["--ranks", "1", "--launcher", "x {ranks}", "--rows-scale", "auto"], "with --launcher give a number"),

@@ -1,6 +1,7 @@
 // Predicted step times: what a step consists of, and how it changes with the machine.
 #include "dlrm/plan/simulate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -100,7 +101,8 @@ TEST_F(Simulation, FasterMachinesAreNotSlower) {
       json machine = slow_machine();
       machine["device"] = device;
       const double before = simulate(dot_config(), ranks, machine).step;
-      for (const auto& [key, value] : slow_machine().items()) {
+      const json rates = slow_machine();
+      for (const auto& [key, value] : rates.items()) {
         if (!value.is_number() || key == "ranks_per_node") continue;
         const bool is_rate = key.find("per_second") != std::string::npos;
         json faster = machine;
@@ -119,20 +121,28 @@ TEST_F(Simulation, MoreRanksThanANodeUseTheNetwork) {
   EXPECT_GT(simulate(dot_config(), 3, machine).step, 1000);
 }
 
-TEST_F(Simulation, AGpuHidesExchangesBehindTheBottomLayers) {
-  RunConfig config = dot_config();
-  const StepPrediction without = simulate(config, 2, slow_machine());
-  config.model.bottom_mlp = {4096, 16};
-  const StepPrediction with = simulate(config, 2, slow_machine());
-  EXPECT_GT(with.hidden() / with.exchange, without.hidden() / without.exchange + 0.1);
-  EXPECT_NEAR(with.hidden() + with.exposed, with.exchange, 1e-12);
+const StepPrediction::Stage& stage_of(const StepPrediction& prediction, const std::string& name) {
+  return *std::find_if(prediction.stages.begin(), prediction.stages.end(),
+                       [&](const StepPrediction::Stage& stage) { return stage.name == name; });
+}
+
+TEST_F(Simulation, SlowLayersHideAllButTheLastSumOfGradients) {
+  json machine = slow_machine();
+  machine["fp32_products_per_second"] = 1e6;
+  const StepPrediction p = simulate(dot_config(), 2, machine);
+  EXPECT_GT(stage_of(p, "exchange of vectors").most, 1e-5);
+  EXPECT_NEAR(p.exposed, stage_of(p, "sum of dense gradients").most, 1e-9);
+  EXPECT_NEAR(p.hidden() + p.exposed, p.exchange, 1e-12);
 }
 
 TEST_F(Simulation, RoutingAheadHidesTheExchangeOfIds) {
+  json machine = slow_machine();
+  machine["device"] = "cpu";
   RunConfig config = dot_config();
-  const double ahead = simulate(config, 2, slow_machine()).step;
+  const StepPrediction ahead = simulate(config, 2, machine);
   config.routing.depth = 0;
-  EXPECT_GT(simulate(config, 2, slow_machine()).step, ahead);
+  const double exchange = stage_of(ahead, "exchange of ids").most;
+  EXPECT_GT(simulate(config, 2, machine).step, ahead.step + 0.999 * exchange);
 }
 
 TEST_F(Simulation, NarrowWireMakesAStepShorter) {
@@ -150,6 +160,30 @@ TEST_F(Simulation, AMachineFileWithoutProductsIsAUsageError) {
   config.train.precision = Precision::kBf16;
   EXPECT_THAT(usage_error_of([&] { simulate(config, 1, machine); }),
               testing::HasSubstr("bf16_products_per_second: missing"));
+}
+
+TEST(SimulatedSteps, OfConfigsAreThoseThatWereRecorded) {
+  struct Recorded {
+    const char* config;
+    int ranks;
+    const char* machine;
+    double ms;
+  };
+  for (const Recorded& recorded :
+       std::vector<Recorded>{{"synthetic/tiny", 8, "a100_dgx", 0.5236},
+                             {"synthetic/medium", 128, "a100_dgx", 3.8899},
+                             {"mlperf_dcnv2", 64, "h100_dgx", 2.0530},
+                             {"dle_4b", 4, "epyc", 151.0558}}) {
+    const std::string configs = std::string(DLRM_SOURCE) + "/configs/";
+    const std::string machine = configs + "machines/" + recorded.machine + ".json";
+    const RunConfig config =
+        load_config(configs + recorded.config + ".yaml", {"sharding.machine=" + machine});
+    const MachineSpeed speed = read_machine(machine).speed;
+    const PlanOptions options{0, speed.ranks_per_node, 0, speed.gpu};
+    const Plan plan = make_plan(config, recorded.ranks, options);
+    EXPECT_NEAR(1e3 * simulate_step(config, plan, options).step, recorded.ms, 1e-3 * recorded.ms)
+        << recorded.config;
+  }
 }
 
 // ---- The work of a step
