@@ -8,6 +8,7 @@
 
 #include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
+#include "dlrm/plan/simulate.h"
 
 #include "advice.h"
 #include "bound.h"
@@ -212,6 +213,22 @@ std::string host_lines(const RankMemory& memory, const Room& room) {
          part_line("total of the host's memory", memory.host_total()) + available_line(room.host);
 }
 
+/// The machine file that the plan was made with, and a step on that machine if its rates say
+/// enough.
+std::string machine_lines(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
+  const std::string& path = config.sharding.machine;
+  if (path.empty()) return "";
+  const Machine machine = read_machine(path);
+  std::string text = fmt::format("rates of the machine file {}: {}\n", path, machine.name);
+  if (machine.speed.products(config.train.precision) <= 0) return text;
+  const StepPrediction step = simulate_step(config, plan, options);
+  const auto batch = static_cast<double>(config.train.global_batch_size);
+  return text + fmt::format(
+                    "a step there, predicted: {:.3f} ms, {:.0f} samples/s; exchanges {:.3f} ms, "
+                    "{:.3f} ms of them exposed\n",
+                    1e3 * step.step, batch / step.step, 1e3 * step.exchange, 1e3 * step.exposed);
+}
+
 }  // namespace
 
 std::string describe_plan(const RunConfig& config, const Plan& plan) {
@@ -298,9 +315,7 @@ void print_plan_report(std::FILE* out, const RunConfig& given, const Plan& plan,
   if (options.ranks_per_node > 0) {
     text += node_line(rank_loads(config, plan), options.ranks_per_node);
   }
-  if (const std::string& machine = config.sharding.machine; !machine.empty()) {
-    text += fmt::format("rates of the machine file {}: {}\n", machine, read_machine(machine).name);
-  }
+  text += machine_lines(config, plan, options);
   const PlanRatios ratios = plan_ratios(config, plan, options);
   text += fmt::format("heaviest rank over a lower bound: cost {:.2f}, memory {:.2f}\n", ratios.cost,
                       ratios.memory);

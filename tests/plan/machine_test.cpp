@@ -36,6 +36,31 @@ TEST(MachineFile, EveryNumberIsRead) {
   EXPECT_EQ(machine.speed.routing_bytes_per_id, 80);
 }
 
+TEST(MachineFile, RatesOfStepsMayBeGiven) {
+  json object = good_machine();
+  const MachineSpeed without = parse_machine(object.dump(), "m.json").speed;
+  EXPECT_EQ(without.fp32_products, 0);
+  EXPECT_EQ(without.gpu, false);
+  double value = 1;
+  for (const char* key :
+       {"fp32_products_per_second", "bf16_products_per_second", "local_exchange_seconds",
+        "network_exchange_seconds", "launch_seconds", "shard_seconds"}) {
+    object[key] = value++;
+  }
+  object["device"] = "cuda";
+  const MachineSpeed speed = parse_machine(object.dump(), "m.json").speed;
+  EXPECT_EQ(speed.fp32_products, 1);
+  EXPECT_EQ(speed.bf16_products, 2);
+  EXPECT_EQ(speed.local_exchange, 3);
+  EXPECT_EQ(speed.network_exchange, 4);
+  EXPECT_EQ(speed.launch, 5);
+  EXPECT_EQ(speed.shard, 6);
+  EXPECT_EQ(speed.gpu, true);
+  object["device"] = "gpu";
+  EXPECT_EQ(usage_error_of([&] { parse_machine(object.dump(), "m.json"); }),
+            "m.json: device: must be cpu or cuda");
+}
+
 TEST(MachineFile, LinesRoutingNameAndSourcesMayBeMissing) {
   json object = good_machine();
   for (const char* key : {"name", "line_bytes", "routing_bytes_per_id", "sources", "measured"}) {

@@ -2,6 +2,8 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "dlrm/plan/simulate.h"
+
 #include "plan/advice.h"
 #include "plan/text.h"
 #include "plan_fixtures.h"
@@ -109,6 +111,19 @@ TEST(Report, NamesTheMachine) {
   config.sharding.machine = file.path();
   EXPECT_THAT(report(config, plan_of_cuts(), {}),
               HasSubstr("rates of the machine file " + file.path() + ": eight of them\n"));
+}
+
+TEST(Report, PredictsAStepIfTheMachineFileHasTheRates) {
+  const TemporaryFile file(
+      R"({"ranks_per_node": 8, "memory_bytes_per_second": 1e9, "local_bytes_per_second": 1e9,
+          "network_bytes_per_second": 1e9, "fp32_products_per_second": 1e9})");
+  RunConfig config = four_cuts();
+  config.sharding.machine = file.path();
+  const double step = simulate_step(config, plan_of_cuts(), {}).step;
+  EXPECT_THAT(report(config, plan_of_cuts(), {}),
+              HasSubstr(fmt::format("a step there, predicted: {:.3f} ms, ", 1e3 * step)));
+  config.train.precision = Precision::kBf16;
+  EXPECT_THAT(report(config, plan_of_cuts(), {}), testing::Not(HasSubstr("predicted")));
 }
 
 TEST(Report, OfAGpuShowsBothMemories) {

@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <string>
 
+#include "dlrm/config/run_config.h"
+
 namespace dlrm {
 
 /// What `auto` assumes about a machine. Only the ratios matter, within a factor of about two. The
@@ -31,6 +33,9 @@ struct MachineSpeed {
   /// FLOP/s of matrix products of a rank in fp32, on a GPU in TF32, and in bf16.
   double fp32_products = 0;
   double bf16_products = 0;
+  double products(Precision precision) const {
+    return precision == Precision::kBf16 ? bf16_products : fp32_products;
+  }
   /// Seconds of an exchange that sends almost nothing, within a node and between nodes.
   double local_exchange = 0;
   double network_exchange = 0;

@@ -134,11 +134,11 @@ MachineSpeed machine_speed(const RunConfig& config) {
 }
 
 double products_per_second(const RunConfig& config, const MachineSpeed& speed) {
-  const bool bf16 = config.train.precision == Precision::kBf16;
-  const double products = bf16 ? speed.bf16_products : speed.fp32_products;
+  const double products = speed.products(config.train.precision);
   if (products > 0) return products;
   throw usage_error("{}: {}_products_per_second: missing; a simulation needs it",
-                    config.sharding.machine, bf16 ? "bf16" : "fp32");
+                    config.sharding.machine,
+                    config.train.precision == Precision::kBf16 ? "bf16" : "fp32");
 }
 
 }  // namespace dlrm
