@@ -348,8 +348,8 @@ class Shuffle {
 
 void check_output(const ShuffleOptions& options, const Dataset& dataset) {
   std::error_code ignored;
-  if (fs::is_directory(options.output, ignored)) {
-    throw usage_error("--output {}: is a folder: name a file", options.output);
+  if (fs::exists(options.output, ignored) && !fs::is_regular_file(options.output, ignored)) {
+    throw usage_error("--output {}: is there and is no regular file: name another", options.output);
   }
   for (const auto& file : dataset.files()) {
     if (fs::equivalent(file->path(), options.output, ignored)) {

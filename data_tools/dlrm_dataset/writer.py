@@ -30,6 +30,8 @@ class Writer:
 
     def __init__(self, path, label, dense=(), sparse=(), weight=None):
         self.path = os.fspath(path)
+        if os.path.exists(self.path) and not os.path.isfile(self.path):
+            raise DatasetError(f"{self.path}: is there and is no regular file: name another output")
         self.samples = 0
         self.label, self.weight = label, weight
         self.dense = [dense] if isinstance(dense, str) else list(dense)

@@ -27,6 +27,15 @@ int remember(const char* name) {
   return -1;  // more files than the handler can remove
 }
 
+const std::string& replaceable(const std::string& target) {
+  std::error_code error;
+  const auto status = std::filesystem::status(target, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw usage_error("{}: is there and is no regular file: name another output", target);
+  }
+  return target;
+}
+
 void on_signal(int signal) {
   for (const auto& name : names) {
     if (const char* path = name.load()) unlink(path);
@@ -38,7 +47,7 @@ void on_signal(int signal) {
 }  // namespace
 
 PartialFile::PartialFile(const std::string& target)
-    : target_(target), name_(target + ".partial"), slot_(remember(name_.c_str())) {
+    : target_(replaceable(target)), name_(target + ".partial"), slot_(remember(name_.c_str())) {
   // A file that is there, or a link, gives way to a new file. Whoever opens the name reports an
   // error.
   unlink(name_.c_str());

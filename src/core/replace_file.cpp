@@ -31,6 +31,19 @@ std::string create_beside(const std::string& path, std::FILE*& file) {
   }
 }
 
+/// True for devices and pipes, and for /dev/stdout and its like, whatever they lead to. A rename
+/// would put a file in their place.
+bool is_written_in_place(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status target = fs::status(path, error);
+  if (!fs::exists(target) || fs::is_directory(target)) return false;
+  if (!fs::is_regular_file(target)) return true;
+  const std::string folder = fs::canonical(fs::absolute(path, error).parent_path(), error);
+  return fs::is_symlink(fs::symlink_status(path, error)) &&
+         (folder == "/dev" || folder.starts_with("/proc/"));
+}
+
 bool is_interrupted(const std::string& name, const std::string& target) {
   const size_t digits = target.size() + 1;
   return name.size() == digits + kDigits + std::strlen(kSuffix) &&
@@ -40,27 +53,35 @@ bool is_interrupted(const std::string& name, const std::string& target) {
 
 }  // namespace
 
-FileReplacement::FileReplacement(const std::string& path)
-    : path_(path), temporary_(create_beside(path, file_)) {}
+FileReplacement::FileReplacement(const std::string& path) : path_(path) {
+  if (!is_written_in_place(path)) {
+    temporary_ = create_beside(path, file_);
+    return;
+  }
+  file_ = std::fopen(path.c_str(), "w");
+  if (!file_) throw run_error("{}: cannot open: {}", path, std::strerror(errno));
+}
 
 FileReplacement::~FileReplacement() {
   if (!file_) return;
   std::fclose(file_);
-  std::remove(temporary_.c_str());
+  if (!temporary_.empty()) std::remove(temporary_.c_str());
 }
 
 void FileReplacement::write(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), file_) == text.size()) return;
-  throw run_error("{}: cannot write: {}", temporary_, std::strerror(errno));
+  throw run_error("{}: cannot write: {}", temporary_.empty() ? path_ : temporary_,
+                  std::strerror(errno));
 }
 
 void FileReplacement::commit() {
   std::FILE* file = file_;
   file_ = nullptr;
   const bool written = std::fclose(file) == 0;
+  if (written && temporary_.empty()) return;
   if (written && std::rename(temporary_.c_str(), path_.c_str()) == 0) return;
   const int why = errno;
-  std::remove(temporary_.c_str());
+  if (!temporary_.empty()) std::remove(temporary_.c_str());
   throw run_error("{}: cannot write: {}", path_, std::strerror(why));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,6 +45,15 @@ class PartialFiles : public ::testing::Test {
 
   std::string folder_;
 };
+
+TEST_F(PartialFiles, APipeAndAFolderAreNotReplaced) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  fs::create_directories(path("folder"));
+  EXPECT_THROW(PartialFile(path("pipe")), Error);
+  EXPECT_THROW(PartialFile(path("folder")), Error);
+  EXPECT_TRUE(fs::is_fifo(path("pipe")));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 2);
+}
 
 TEST_F(PartialFiles, ASignalRemovesAllThatAreNotPublished) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
@@ -104,11 +114,11 @@ TEST_F(PartialFiles, ASignalThatWasIgnoredStaysIgnored) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
 }
 
-TEST_F(PartialFiles, AFolderInThePlaceOfTheTargetIsNamed) {
-  fs::create_directories(path("target/full"));
+TEST_F(PartialFiles, AFolderThatTakesThePlaceOfTheTargetIsNamed) {
   try {
     PartialFile partial(path("target"));
     File file(partial.name(), File::Mode::kCreate);
+    fs::create_directories(path("target/full"));
     partial.publish(file);
     ADD_FAILURE() << "it was published";
   } catch (const Error& error) {

@@ -5,8 +5,10 @@
 #include <fstream>
 #include <iterator>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
@@ -71,6 +73,23 @@ TEST(ReplaceFile, AFailedWriteIsAnErrorAndLeavesTheOldFile) {
     EXPECT_EQ(text_of(path), "old");
     EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
   }
+  fs::remove_all(folder);
+}
+
+TEST(ReplaceFile, APipeIsWrittenInPlace) {
+  const fs::path folder = fs::temp_directory_path() / ("written_pipe_" + std::to_string(getpid()));
+  fs::create_directory(folder);
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  replace_file(path, "text");
+  EXPECT_TRUE(fs::is_fifo(path));
+  char text[8] = {};
+  EXPECT_EQ(read(reader, text, sizeof(text)), 4);
+  EXPECT_STREQ(text, "text");
+  close(reader);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
   fs::remove_all(folder);
 }
 

@@ -2,6 +2,7 @@
 """data_tools/dlrm_dataset: files written from arrays and read back, checksums, and errors."""
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -292,6 +293,12 @@ class Errors(Folder):
         self.assert_error(expected, write, self.path, data, "y", ["a"], sparse)
         self.assertEqual(os.listdir(self.folder), [])
 
+    def test_an_output_that_is_no_file_stays(self):
+        os.mkfifo(self.path)
+        data = {"y": [0, 1], "u": [3, 4]}
+        self.assert_error("is no regular file", write, self.path, data, "y", [], ["u"])
+        self.assertTrue(stat.S_ISFIFO(os.stat(self.path).st_mode))
+
     def test_name_column_and_record_of_a_missing_value(self):
         class NA:  # as pandas.NA: a comparison gives NA, which has no truth value
             def __eq__(self, other):
@@ -370,7 +377,7 @@ class Errors(Folder):
         self.assert_error("cannot create: No such file or directory", write, os.path.join(self.folder, "no", "x.h5"),
                           {"y": [1]}, "y")
         os.mkdir(self.path)
-        self.assert_error("cannot write: Is a directory", write, self.path, {"y": [1]}, "y")
+        self.assert_error("is no regular file", write, self.path, {"y": [1]}, "y")
         self.assertEqual(os.listdir(self.folder), ["data.h5"])
 
     def test_of_reading_name_what_would_be_right(self):

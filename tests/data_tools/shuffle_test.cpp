@@ -280,7 +280,7 @@ TEST_F(Shuffled, NamesWhatIsWrong) {
   bad.output = in_;
   EXPECT_THAT(failure(bad, ExitCode::kUsage), HasSubstr("is an input"));
   bad.output = folder_.path();
-  EXPECT_THAT(failure(bad, ExitCode::kUsage), HasSubstr("is a folder"));
+  EXPECT_THAT(failure(bad, ExitCode::kUsage), HasSubstr("is no regular file"));
   bad.output = folder_ / "no/out.h5";
   EXPECT_THAT(failure(bad, ExitCode::kUsage), HasSubstr("cannot create"));
   EXPECT_THAT(failure(options(0x1p15), ExitCode::kUsage), HasSubstr("are too little"));

@@ -8,7 +8,8 @@
 namespace dlrm {
 
 /// Writes text to a temporary file, which commit() renames to `path`. If commit() is not called,
-/// the destructor removes it. Nothing is synced. Errors are run_errors naming the file.
+/// the destructor removes it. A device or a pipe is written in place. Nothing is synced. Errors are
+/// run_errors naming the file.
 class FileReplacement {
  public:
   explicit FileReplacement(const std::string& path);
@@ -22,7 +23,7 @@ class FileReplacement {
  private:
   std::string path_;
   std::FILE* file_ = nullptr;
-  std::string temporary_;
+  std::string temporary_;  // empty if `path` is written in place
 };
 
 /// Replaces the whole text of a file.
@@ -34,7 +35,8 @@ void remove_interrupted_replacements(const std::string& path);
 
 /// Owns `<target>.partial`, the name of a file that is being written. publish() renames it to the
 /// target. If publish() is not called, the destructor removes it. After
-/// remove_partial_files_on_signals() a signal removes it, too.
+/// remove_partial_files_on_signals() a signal removes it, too. If the target is there and is no
+/// regular file, such as /dev/null, the constructor throws a usage_error.
 class PartialFile {
  public:
   explicit PartialFile(const std::string& target);
