@@ -23,6 +23,17 @@ def run(command, **options):
     return done.stdout
 
 
+def train(programs, config, settings, before=()):
+    """The summary of a run of dlrm-train that keeps nothing. `before`: words that start it, such as mpirun's."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {**settings, "eval.at_end": "false", "output.directory": folder,
+                    "checkpoint.directory": os.path.join(folder, "checkpoints"), "output.metrics_every": 1 << 30}
+        sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        run([*before, os.path.join(programs, "dlrm-train"), config, *sets])
+        with open(os.path.join(folder, "summary.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+
 class Ours:
     """dlrm-train on a dataset file, or on its own synthetic source, whose workers draw samples during training."""
 
@@ -44,22 +55,16 @@ class Ours:
         return path
 
     def train(self, row, config, source, steps):
-        command = [os.path.join(self.programs, "dlrm-train")]
+        before = []
         if row.ranks > 1:
-            command = ["mpirun", "-np", str(row.ranks), "--bind-to", "none", "--oversubscribe"] + command
+            before = ["mpirun", "-np", str(row.ranks), "--bind-to", "none", "--oversubscribe"]
             if os.geteuid() == 0:
-                command.insert(1, "--allow-run-as-root")
-        with tempfile.TemporaryDirectory() as folder:
-            settings = {"train.steps": steps, "train.global_batch_size": row.batch, "train.precision": row.precision,
-                        "data.source": source, "eval.at_end": "false", "output.directory": folder,
-                        "checkpoint.directory": os.path.join(folder, "checkpoints"),
-                        "output.metrics_every": 1 << 30}
-            if source == "hdf5":
-                settings["data.train"] = self.dataset(row.model, config)
-            sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-            run(command + [config] + sets)
-            with open(os.path.join(folder, "summary.json"), encoding="utf-8") as file:
-                return json.load(file)
+                before.append("--allow-run-as-root")
+        settings = {"train.steps": steps, "train.global_batch_size": row.batch, "train.precision": row.precision,
+                    "data.source": source}
+        if source == "hdf5":
+            settings["data.train"] = self.dataset(row.model, config)
+        return train(self.programs, config, settings, before)
 
 
 class Peer:
