@@ -227,6 +227,8 @@ CLI::App* declare_simulate(CLI::App& app, Arguments& a) {
       ->add_option("--published", a.published,
                    "instead of CONFIG: compares with the step times of such a file")
       ->excludes(config);
+  command->add_option("--like", a.simulate.like,
+                      "with the placement and the costs of the program of such a file");
   command->add_option("--ranks", a.ranks, "1..64 (doubling) or 1,8,64 (1)");
   command->add_option("--machine", a.machine_file, "machine file, as sharding.machine")->required();
   command

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "dlrm/plan/plan.h"
 
 #include "list_option.h"
+#include "published.h"
 
 namespace dlrm::bench {
 namespace {
@@ -64,29 +66,38 @@ std::vector<int> parse_ranks(std::string_view text) {
 }
 
 SimulateResult run_simulate(const SimulateOptions& options) {
-  SimulateResult result;
-  result.machine = read_machine(options.config.sharding.machine);
+  SimulateResult result{read_machine(options.config.sharding.machine), "dlrm-train", {}};
+  PlanOptions plan_options;
+  plan_options.rank_memory_bytes = options.device_memory;
+  plan_options.ranks_per_node = result.machine.speed.ranks_per_node;
+  plan_options.gpu = result.machine.speed.gpu;
+  const RunConfig config = with_known_device(options.config, plan_options);
+  std::optional<PublishedTimes> like;
+  if (!options.like.empty()) {
+    like = read_published(options.like);
+    result.program = like->program;
+  }
   for (const int ranks : options.ranks) {
-    PlanOptions plan_options;
-    plan_options.rank_memory_bytes = options.device_memory;
-    plan_options.ranks_per_node = result.machine.speed.ranks_per_node;
-    plan_options.gpu = result.machine.speed.gpu;
-    const Plan plan = make_plan(options.config, ranks, plan_options);
+    const Plan plan = like ? memory_balanced_plan(config.model, ranks, like->largest_slice)
+                           : make_plan(config, ranks, plan_options);
     double memory = 0;
-    const RunConfig config = with_known_device(options.config, plan_options);
     for (const RankMemory& rank : rank_memory(config, plan))
       memory = std::max(memory, rank.total());
-    result.points.push_back({ranks, simulate_step(config, plan, plan_options), memory});
+    result.points.push_back({ranks,
+                             like ? simulate_unfused_step(config, plan, plan_options, like->costs)
+                                  : simulate_step(config, plan, plan_options),
+                             memory});
   }
   return result;
 }
 
 std::string to_table(const SimulateOptions& options, const SimulateResult& result) {
   std::string text = fmt::format(
-      "predicted, not measured: {}, batch {}, {}\n"
+      "predicted, not measured: {} with {}, batch {}, {}\n"
       "{:>8}{:>12}{:>14}{:>14}{:>12}{:>12}{:>12}\n",
-      options.config_path, options.config.train.global_batch_size, result.machine.name, "ranks",
-      "step ms", "samples/s", "exchange ms", "exposed", "hidden", "GiB a rank");
+      result.program, options.config_path, options.config.train.global_batch_size,
+      result.machine.name, "ranks", "step ms", "samples/s", "exchange ms", "exposed", "hidden",
+      "GiB a rank");
   for (const auto& [ranks, prediction, memory] : result.points) {
     text += fmt::format("{:>8}{:>12.4f}{:>14.0f}{:>14.4f}{:>12.4f}{:>12.4f}{:>12.2f}\n", ranks,
                         ms(prediction.step), samples_per_second(options, prediction),
@@ -103,6 +114,7 @@ std::string to_table(const SimulateOptions& options, const SimulateResult& resul
 std::string to_json(const SimulateOptions& options, const SimulateResult& result) {
   Json json;
   json["predicted"] = true;
+  json["program"] = result.program;
   json["config"] = options.config_path;
   json["batch"] = options.config.train.global_batch_size;
   json["machine"] = {{"name", result.machine.name}, {"hash", result.machine.hash}};

@@ -14,6 +14,7 @@ struct SimulateOptions {
   RunConfig config;  ///< names the machine file
   std::vector<int> ranks;
   double device_memory = 0;  ///< bytes of a rank that the plan may use; 0: not known
+  std::string like;          ///< file of published times: with that program's placement and costs
 };
 
 /// A number of ranks, with the plan that it would have.
@@ -25,6 +26,7 @@ struct SimulatedPoint {
 
 struct SimulateResult {
   Machine machine;
+  std::string program;  ///< whose steps were simulated
   std::vector<SimulatedPoint> points;
 };
 

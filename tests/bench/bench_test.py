@@ -175,6 +175,10 @@ class Simulate(unittest.TestCase):
             for point in (first, second):
                 self.assertAlmostEqual(point["error"], point["predicted_ms"] / point["published_ms"] - 1)
             self.assertLess(second["dlrm_train_ms"], 500)
+            alone, text_alone = self.simulate(TINY, "--ranks", "2", "--like", path)
+            self.assertAlmostEqual(alone["points"][0]["step_ms"], second["predicted_ms"])
+            self.assertEqual(alone["program"], "P")
+            self.assertIn("not measured: P with", text_alone)
             self.assertIn("1 other points", text)
             for key in ("program", "points", "seconds", "largest_slice_elements"):
                 with open(path, "w", encoding="utf-8") as file:
@@ -220,7 +224,7 @@ class Options(unittest.TestCase):
         expected = {
             "limits": "size megabytes seconds threads output",
             "machine": "seconds largest threads output",
-            "simulate": "published ranks machine device-memory set output",
+            "simulate": "published like ranks machine device-memory set output",
             "batch-sweep": "batches samples repeats set device output",
             "infer": "batches tables rates batch-wait clients seconds threads output",
             "cache": "shares policies part seconds warm-up set output",

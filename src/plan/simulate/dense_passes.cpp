@@ -1,6 +1,11 @@
 #include "dense_passes.h"
 
 namespace dlrm {
+namespace {
+
+constexpr const char* kSum = "sum of dense gradients";
+
+}  // namespace
 
 void DensePasses::interact() {
   pass("interact", work_.dense.interact_forward);
@@ -9,12 +14,21 @@ void DensePasses::interact() {
 
 void DensePasses::top_back() {
   gradients_.clear();
+  sums_.assign(work_.buckets.size(), -1);
   multiply_back(work_.dense.top, work_.dense.bottom.size() + work_.dense.interaction.size());
 }
 
 void DensePasses::interact_back() {
   multiply_back(work_.dense.interaction, work_.dense.bottom.size());
   pass("backward", work_.dense.interact_backward);
+}
+
+void DensePasses::finish_gradients() {
+  for (size_t b = 0; b < sums_.size(); ++b) {
+    gradients_.push_back(tasks_.finish(kSum, work_.buckets[b], sums_[b]));
+  }
+  tasks_.compute("allreduce", RankTasks::kMain, gradients_,
+                 [](size_t) { return RankTasks::Demand{}; });
 }
 
 void DensePasses::pass(const char* stage, const PassWork& pass) {
@@ -44,8 +58,7 @@ void DensePasses::sum(size_t product, Point computed) {
   gradients_.push_back(computed);
   for (size_t b = 0; b < work_.buckets.size(); ++b) {
     if (work_.dense.bucket_products[b] != product) continue;
-    gradients_.push_back(tasks_.exchange("sum of dense gradients", RankTasks::kSums,
-                                         work_.buckets[b], {computed, tasks_.main()}));
+    sums_[b] = tasks_.start(kSum, RankTasks::kSums, work_.buckets[b], {computed, tasks_.main()});
   }
 }
 

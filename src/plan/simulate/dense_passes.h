@@ -26,8 +26,8 @@ class DensePasses {
   void interact_back();
   void bottom_back() { multiply_back(work_.dense.bottom, 0); }
 
-  /// All gradients since top_back(), and their sums.
-  const std::vector<Point>& gradients() const { return gradients_; }
+  /// Waits for all gradients since top_back(), and for their sums.
+  void finish_gradients();
 
  private:
   void pass(const char* stage, const PassWork& pass);
@@ -39,6 +39,7 @@ class DensePasses {
   const StepWork& work_;
   RankTasks& tasks_;
   std::vector<Point> gradients_;
+  std::vector<Point> sums_;  ///< by bucket
 };
 
 }  // namespace dlrm

@@ -19,21 +19,23 @@ class Report {
 
   std::vector<StepPrediction::Stage> stages() const {
     std::vector<StepPrediction::Stage> stages;
-    std::vector<std::vector<double>> seconds;  // by stage and rank, of an exchange one
+    std::vector<std::vector<double>> seconds;  // by stage and rank
     for (int task = 0; task < run_.tasks(); ++task) {
       const RankTasks::Label& label = tasks_.label(task);
       if (label.step != kSteps - 1) continue;
       const size_t i = stage_of(label, stages);
-      if (i == seconds.size()) seconds.emplace_back(label.rank < 0 ? 1 : ranks_);
-      seconds[i][label.rank < 0 ? 0 : static_cast<size_t>(label.rank)] += duration(task);
+      if (i == seconds.size()) seconds.emplace_back(ranks_);
+      if (label.rank >= 0) {
+        seconds[i][static_cast<size_t>(label.rank)] += duration(task);
+      } else {
+        for (double& rank : seconds[i]) rank += duration(task);
+      }
     }
     for (size_t i = 0; i < stages.size(); ++i) {
       const auto most = std::max_element(seconds[i].begin(), seconds[i].end());
       stages[i].most = *most;
-      if (seconds[i].size() == ranks_) stages[i].rank = static_cast<int>(most - seconds[i].begin());
-      for (const double s : seconds[i]) {
-        stages[i].mean += s / static_cast<double>(seconds[i].size());
-      }
+      if (!stages[i].exchange) stages[i].rank = static_cast<int>(most - seconds[i].begin());
+      for (const double s : seconds[i]) stages[i].mean += s / static_cast<double>(ranks_);
     }
     return stages;
   }
@@ -55,15 +57,6 @@ class Report {
     return path;
   }
 
-  double exchange() const {
-    double seconds = 0;
-    for (int task = 0; task < run_.tasks(); ++task) {
-      const RankTasks::Label& label = tasks_.label(task);
-      if (label.step == kSteps - 1 && label.rank < 0) seconds += duration(task);
-    }
-    return seconds;
-  }
-
  private:
   double duration(int task) const { return run_.end(task) - run_.begin(task); }
 
@@ -72,7 +65,7 @@ class Report {
     const auto found = std::find_if(stages.begin(), stages.end(),
                                     [&](const auto& stage) { return stage.name == label.stage; });
     const auto i = static_cast<size_t>(found - stages.begin());
-    if (found == stages.end()) stages.push_back({label.stage});
+    if (found == stages.end()) stages.push_back({label.stage, 0, 0, -1, label.exchange});
     return i;
   }
 
@@ -100,8 +93,10 @@ StepPrediction run_steps(RankTasks& tasks, StepTasks& steps) {
   StepPrediction prediction;
   const double since = run.end(last_of(tasks.tasks_of(ends[kSteps - 2]), run));
   prediction.step = run.end(last) - since;
-  prediction.exchange = report.exchange();
   prediction.stages = report.stages();
+  for (const StepPrediction::Stage& stage : prediction.stages) {
+    if (stage.exchange) prediction.exchange += stage.most;
+  }
   prediction.critical_path = report.critical_path(last, since);
   return prediction;
 }

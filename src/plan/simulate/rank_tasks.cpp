@@ -21,30 +21,18 @@ RankTasks::RankTasks(int ranks, const MachineSpeed& speed, double products)
 
 RankTasks::Point RankTasks::compute(const char* stage, Lane lane, const std::vector<Point>& after,
                                     const std::function<Demand(size_t rank)>& demand) {
-  std::vector<int> tasks;
-  tasks.reserve(lanes_.size());
-  for (size_t r = 0; r < lanes_.size(); ++r) {
-    after_.clear();
-    for (const Point point : after) {
-      if (point < 0) continue;
-      const std::vector<int>& of = tasks_of(point);
-      after_.push_back(of.size() == 1 ? of[0] : of[r]);
-    }
+  return add_for_ranks(stage, false, lane, after, [&](size_t r) {
     const Demand asked = demand(r);
     EventRun::Work work;
     work.latency = asked.latency + speed_.launch;
     work.uses[0] = {memories_[r], asked.bytes / speed_.memory};
     work.uses[1] = {multipliers_[r], asked.flops / products_};
-    tasks.push_back(add(stage, static_cast<int>(r), lanes_[r][lane], work));
-  }
-  points_.push_back(std::move(tasks));
-  const auto point = static_cast<Point>(points_.size()) - 1;
-  if (lane == kMain || !speed_.gpu) main_ = point;
-  return point;
+    return work;
+  });
 }
 
-RankTasks::Point RankTasks::exchange(const char* stage, ExchangeLane lane, const ExchangeWork& sent,
-                                     const std::vector<Point>& after) {
+RankTasks::Point RankTasks::start(const char* stage, ExchangeLane lane, const ExchangeWork& sent,
+                                  const std::vector<Point>& after) {
   if (sent.local_bytes <= 0 && sent.network_bytes <= 0) return -1;
   after_.clear();
   for (const Point point : after) {
@@ -54,14 +42,43 @@ RankTasks::Point RankTasks::exchange(const char* stage, ExchangeLane lane, const
   EventRun::Work work;
   if (sent.local_bytes > 0) work.latency = speed_.local_exchange;
   if (sent.network_bytes > 0) work.latency += speed_.network_exchange;
-  work.uses[0] = {local_links_, sent.local_bytes / speed_.local};
+  if (speed_.gpu) work.uses[0] = {local_links_, sent.local_bytes / speed_.local};
   work.uses[1] = {network_, sent.network_bytes / speed_.network};
-  points_.push_back({add(stage, -1, exchange_lanes_[lane], work)});
+  points_.push_back({add({stage, -1, step_, true}, exchange_lanes_[lane], work)});
   return static_cast<Point>(points_.size()) - 1;
 }
 
-int RankTasks::add(const char* stage, int rank, int lane, const EventRun::Work& work) {
-  labels_.push_back({stage, rank, step_});
+RankTasks::Point RankTasks::finish(const char* stage, const ExchangeWork& sent, Point started) {
+  if (started < 0 || speed_.gpu) return started;
+  return add_for_ranks(stage, true, kMain, {started}, [&](size_t) {
+    EventRun::Work work;
+    work.latency = sent.local_bytes / speed_.local;
+    return work;
+  });
+}
+
+RankTasks::Point RankTasks::add_for_ranks(const char* stage, bool exchange, Lane lane,
+                                          const std::vector<Point>& after,
+                                          const std::function<EventRun::Work(size_t rank)>& work) {
+  std::vector<int> tasks;
+  tasks.reserve(lanes_.size());
+  for (size_t r = 0; r < lanes_.size(); ++r) {
+    after_.clear();
+    for (const Point point : after) {
+      if (point < 0) continue;
+      const std::vector<int>& of = tasks_of(point);
+      after_.push_back(of.size() == 1 ? of[0] : of[r]);
+    }
+    tasks.push_back(add({stage, static_cast<int>(r), step_, exchange}, lanes_[r][lane], work(r)));
+  }
+  points_.push_back(std::move(tasks));
+  const auto point = static_cast<Point>(points_.size()) - 1;
+  if (lane == kMain || !speed_.gpu) main_ = point;
+  return point;
+}
+
+int RankTasks::add(const Label& label, int lane, const EventRun::Work& work) {
+  labels_.push_back(label);
   return run_.add(lane, work, after_);
 }
 

@@ -31,6 +31,7 @@ class RankTasks {
     const char* stage = "";
     int rank = -1;  ///< -1: all ranks, an exchange
     int step = 0;
+    bool exchange = false;
   };
 
   /// `products` are a rank's FLOP/s.
@@ -44,8 +45,11 @@ class RankTasks {
   Point compute(const char* stage, Lane lane, const std::vector<Point>& after,
                 const std::function<Demand(size_t rank)>& demand);
   /// Begins when all ranks are ready. -1 if nothing is sent.
-  Point exchange(const char* stage, ExchangeLane lane, const ExchangeWork& work,
-                 const std::vector<Point>& after);
+  Point start(const char* stage, ExchangeLane lane, const ExchangeWork& work,
+              const std::vector<Point>& after);
+  /// What waits for an exchange that was started. On CPUs ranks then copy what they receive from
+  /// their node, since nothing else does. GPUs have hardware for that.
+  Point finish(const char* stage, const ExchangeWork& work, Point started);
   /// The last operation of the main lane.
   Point main() const { return main_; }
 
@@ -57,7 +61,9 @@ class RankTasks {
   }
 
  private:
-  int add(const char* stage, int rank, int lane, const EventRun::Work& work);
+  int add(const Label& label, int lane, const EventRun::Work& work);
+  Point add_for_ranks(const char* stage, bool exchange, Lane lane, const std::vector<Point>& after,
+                      const std::function<EventRun::Work(size_t rank)>& work);
 
   const MachineSpeed speed_;
   const double products_;

@@ -5,6 +5,11 @@ namespace {
 
 using Demand = RankTasks::Demand;
 
+constexpr const char* kIds = "exchange of ids";
+constexpr const char* kVectors = "exchange of vectors";
+constexpr const char* kGradients = "exchange of gradients";
+constexpr const char* kCopies = "exchange of copies";
+
 }  // namespace
 
 void StepGraph::add_step() {
@@ -23,18 +28,19 @@ StepGraph::Point StepGraph::route() {
   const Point bucketed = compute("route", RankTasks::kHost, {loss_}, [&](const RankWork& rank) {
     return Demand{tasks_.speed().gpu ? 0 : rank.route_bytes};
   });
-  return tasks_.exchange("exchange of ids", RankTasks::kIds, work_.ids, {bucketed});
+  return tasks_.start(kIds, RankTasks::kIds, work_.ids, {bucketed});
 }
 
 void StepGraph::forward(Point ids) {
   const double shard = tasks_.speed().shard / 2;
+  const Point received = tasks_.finish(kIds, work_.ids, ids);
   const Point looked_up =
-      compute("lookup", RankTasks::kSide, {ids, tasks_.main()}, [&](const RankWork& rank) {
+      compute("lookup", RankTasks::kSide, {received, tasks_.main()}, [&](const RankWork& rank) {
         return Demand{rank.forward_bytes, 0, rank.shards * shard};
       });
-  const Point arrived =
-      tasks_.exchange("exchange of vectors", RankTasks::kVectors, work_.pooled, {looked_up});
+  const Point sent = tasks_.start(kVectors, RankTasks::kVectors, work_.pooled, {looked_up});
   dense_.bottom();
+  const Point arrived = tasks_.finish(kVectors, work_.pooled, sent);
   compute("return", RankTasks::kMain, {looked_up, arrived},
           [](const RankWork& rank) { return Demand{rank.boundary_bytes}; });
   dense_.interact();
@@ -49,20 +55,20 @@ void StepGraph::backward() {
   dense_.interact_back();
   const Point packed = compute("backward", RankTasks::kMain, {},
                                [](const RankWork& rank) { return Demand{rank.boundary_bytes}; });
-  gradients_ =
-      tasks_.exchange("exchange of gradients", RankTasks::kVectors, work_.gradients, {packed});
-  copies_ = tasks_.exchange("exchange of copies", RankTasks::kSums, work_.replicas, {packed});
+  gradients_ = tasks_.start(kGradients, RankTasks::kVectors, work_.gradients, {packed});
+  copies_ = tasks_.start(kCopies, RankTasks::kSums, work_.replicas, {packed});
   if (!beside) sorted_ = sort();
   dense_.bottom_back();
 }
 
 void StepGraph::update() {
   const double shard = tasks_.speed().shard / 2;
-  compute("allreduce", RankTasks::kMain, dense_.gradients(),
-          [](const RankWork&) { return Demand{}; });
+  dense_.finish_gradients();
   compute("update", RankTasks::kMain, {},
           [&](const RankWork&) { return Demand{work_.dense.update_bytes}; });
-  compute("update", RankTasks::kMain, {sorted_, gradients_, copies_}, [&](const RankWork& rank) {
+  const Point gradients = tasks_.finish(kGradients, work_.gradients, gradients_);
+  const Point copies = tasks_.finish(kCopies, work_.replicas, copies_);
+  compute("update", RankTasks::kMain, {sorted_, gradients, copies}, [&](const RankWork& rank) {
     return Demand{rank.update_bytes, 0, rank.shards * shard};
   });
 }

@@ -49,23 +49,26 @@ class UnfusedStep final : public StepTasks {
   void add_step() override {
     const RankTasks::Point looked_up =
         wait("lookup", {}, [&](size_t rank) { return tables_[rank] / 2; });
-    const RankTasks::Point arrived =
-        tasks_.exchange("exchange of vectors", RankTasks::kVectors, work_.pooled, {looked_up});
-    wait("return", {arrived}, [&](size_t) { return received_; });
+    wait("return", {exchange("exchange of vectors", work_.pooled, looked_up)},
+         [&](size_t) { return received_; });
     dense_.bottom();
     dense_.interact();
     dense_.top();
     dense_.top_back();
     dense_.interact_back();
     dense_.bottom_back();
-    const RankTasks::Point sent = tasks_.exchange("exchange of gradients", RankTasks::kVectors,
-                                                  work_.gradients, {tasks_.main()});
-    tasks_.compute("update", RankTasks::kMain, dense_.gradients(),
+    const RankTasks::Point sent = exchange("exchange of gradients", work_.gradients, tasks_.main());
+    dense_.finish_gradients();
+    tasks_.compute("update", RankTasks::kMain, {},
                    [&](size_t) { return RankTasks::Demand{work_.dense.update_bytes}; });
     wait("update", {sent}, [&](size_t rank) { return tables_[rank] / 2; });
   }
 
  private:
+  RankTasks::Point exchange(const char* stage, const ExchangeWork& work, RankTasks::Point after) {
+    return tasks_.finish(stage, work, tasks_.start(stage, RankTasks::kVectors, work, {after}));
+  }
+
   template <class SecondsOf>
   RankTasks::Point wait(const char* stage, const std::vector<RankTasks::Point>& after,
                         const SecondsOf& seconds) {
