@@ -65,6 +65,7 @@ class SampleCodec {
 
  private:
   void measure(const DatasetFile& file, Range samples, EncodedSamples& out) const;
+  void request(const std::byte* sample) const;
   template <class Id>
   void decode_bags(size_t feature, const std::byte** at, size_t count, std::vector<Id>& ids,
                    std::vector<int32_t>& lengths) const;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <numeric>
 #include <optional>
 
@@ -87,7 +88,7 @@ class Shuffle {
 
   /// Identifies the inputs and everything on which buckets depend.
   std::string task() const {
-    std::string text = fmt::format("2 {} {} {}", options_.seed, sizes_.buckets, sizes_.buffer);
+    std::string text = fmt::format("3 {} {} {}", options_.seed, sizes_.buckets, sizes_.buffer);
     for (const auto& file : dataset_.files()) {
       struct stat status {};
       if (stat(file->path().c_str(), &status) != 0) continue;
@@ -227,14 +228,20 @@ class Shuffle {
   void sort(BucketFile& buckets) {
     buckets.end_appending();
     DatasetWriter writer(shuffled(), codec_.layout());
-    std::vector<std::byte> bytes;
+    std::vector<std::byte> bytes, next;
     std::vector<Place> places;
+    buckets.read(0, bytes);
     for (int64_t bucket = 0; bucket < sizes_.buckets; ++bucket) {
-      buckets.read(bucket, bytes);
-      buckets.prefetch(bucket + 1);
+      std::future<void> reading;
+      if (bucket + 1 < sizes_.buckets) {
+        reading = std::async(std::launch::async, [&] { buckets.read(bucket + 1, next); });
+      }
       find_places(bytes, places);
       sort_places(places, bucket);
       append(writer, bytes, places);
+      if (!reading.valid()) break;
+      reading.get();
+      std::swap(bytes, next);
     }
     writer.finish();
   }

@@ -5,11 +5,13 @@
 
 #include "dlrm/core/error.h"
 
+#include "bucket_file.h"
+
 namespace dlrm {
 namespace {
 
 constexpr int64_t kMostBlock = 16384;  // samples; divides the checksums' block
-constexpr double kLeastBuffer = 4096;
+constexpr double kLeastBuffer = BucketFile::kBlock;
 constexpr double kMostBuffer = 0x1p20;
 /// Of a sample in a bucket, besides its bytes: its key, and its place in the sorted list.
 constexpr double kKeyBytes = 8, kPlaceBytes = 16;
@@ -28,7 +30,8 @@ ShuffleSizes shuffle_sizes(double memory, const SampleCodec& codec, int threads)
   }
   ShuffleSizes sizes;
   sizes.buckets = static_cast<int64_t>(buckets);
-  sizes.buffer = static_cast<int64_t>(std::min(memory / 2 / buckets, kMostBuffer));
+  sizes.buffer = static_cast<int64_t>(std::min(memory / 2 / buckets, kMostBuffer)) /
+                 BucketFile::kBlock * BucketFile::kBlock;
   sizes.block = kMostBlock;
   while (sizes.block > 16 && static_cast<double>(sizes.block * threads * 2) * sample > memory / 4) {
     sizes.block /= 2;
