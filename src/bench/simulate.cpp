@@ -105,7 +105,10 @@ std::string to_table(const SimulateOptions& options, const SimulateResult& resul
                         memory / 0x1p30);
   }
   for (const auto& [ranks, prediction, memory] : result.points) {
-    text += fmt::format("\n{} rank{}\n", ranks, ranks == 1 ? "" : "s");
+    text += fmt::format(
+        "\n{} rank{}: a rank exchanges {:.1f} MiB within its node, a node {:.1f} MiB with others\n",
+        ranks, ranks == 1 ? "" : "s", prediction.local_bytes / 0x1p20,
+        prediction.network_bytes / 0x1p20);
     text += stage_lines(prediction) + path_lines(prediction);
   }
   return text;
@@ -127,6 +130,8 @@ std::string to_json(const SimulateOptions& options, const SimulateResult& result
     point["exchange_ms"] = {{"total", ms(prediction.exchange)},
                             {"exposed", ms(prediction.exposed)},
                             {"hidden", ms(prediction.hidden())}};
+    point["exchanged_bytes"] = {{"rank_within_node", prediction.local_bytes},
+                                {"node_with_others", prediction.network_bytes}};
     point["memory_bytes"] = memory;
     point["stages"] = Json::array();
     for (const StepPrediction::Stage& stage : prediction.stages) {

@@ -225,8 +225,11 @@ std::string machine_lines(const RunConfig& config, const Plan& plan, const PlanO
   const auto batch = static_cast<double>(config.train.global_batch_size);
   return text + fmt::format(
                     "a step there, predicted: {:.3f} ms, {:.0f} samples/s; exchanges {:.3f} ms, "
-                    "{:.3f} ms of them exposed\n",
-                    1e3 * step.step, batch / step.step, 1e3 * step.exchange, 1e3 * step.exposed);
+                    "{:.3f} ms of them exposed; a rank exchanges at most {:.1f} MiB within its "
+                    "node, and a "
+                    "node {:.1f} MiB with others\n",
+                    1e3 * step.step, batch / step.step, 1e3 * step.exchange, 1e3 * step.exposed,
+                    step.local_bytes / kMiB, step.network_bytes / kMiB);
 }
 
 }  // namespace

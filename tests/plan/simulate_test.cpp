@@ -162,6 +162,20 @@ TEST_F(Simulation, NarrowWireMakesAStepShorter) {
   EXPECT_LT(simulate(config, 2, slow_machine()).step, wide);
 }
 
+TEST_F(Simulation, BytesAreCountedByLevel) {
+  RunConfig config = dot_config();
+  config.model.bottom_mlp = {16};
+  config.model.top_mlp = {1};
+  const StepPrediction p = simulate(config, 4, slow_machine());
+  const double dense = 4.0 * (13 * 16 + 16 + 22 + 1);  // summed by two nodes of two ranks
+  const double vectors = 64 * 0.75 * 4 * 16;  // each rank has at most one table of one feature
+  EXPECT_GT(p.local_bytes, dense + 2 * vectors / 3);
+  EXPECT_LT(p.local_bytes, dense + 2 * vectors / 3 + 2000);  // and ids
+  EXPECT_GT(p.network_bytes, dense + 2 * 2 * vectors * 2 / 3);
+  EXPECT_LT(p.network_bytes, dense + 2 * 2 * vectors * 2 / 3 + 4000);
+  EXPECT_EQ(simulate(config, 2, slow_machine()).network_bytes, 0);
+}
+
 TEST_F(Simulation, AMachineFileWithoutProductsIsAUsageError) {
   json machine = slow_machine();
   machine.erase("bf16_products_per_second");

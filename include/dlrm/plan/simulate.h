@@ -28,6 +28,8 @@ struct StepPrediction {
   double step = 0;            ///< from the end of a step to the end of the next one
   double exchange = 0;        ///< sum of all exchanges
   double exposed = 0;         ///< by how much the step would be shorter if exchanges took no time
+  double local_bytes = 0;     ///< most that a rank exchanges within its node, one way
+  double network_bytes = 0;   ///< most that a node exchanges with others, one way
   std::vector<Stage> stages;  ///< in the order of the step
   std::vector<Link> critical_path;  ///< from the end of the step before to the end of this one
 

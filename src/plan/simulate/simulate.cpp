@@ -10,8 +10,12 @@ StepPrediction simulate_step(const RunConfig& given, const Plan& plan, const Pla
   const RunConfig config = with_known_device(given, options);
   const MachineSpeed speed = machine_speed(config);
   const StepWork work = step_work(config, plan, options);
-  return predict_step(plan.world, speed, products_per_second(config, speed),
-                      [&](RankTasks& tasks) { return std::make_unique<StepGraph>(work, tasks); });
+  StepPrediction prediction =
+      predict_step(plan.world, speed, products_per_second(config, speed),
+                   [&](RankTasks& tasks) { return std::make_unique<StepGraph>(work, tasks); });
+  prediction.local_bytes = work.exchanged().local_bytes;
+  prediction.network_bytes = work.exchanged().network_bytes;
+  return prediction;
 }
 
 }  // namespace dlrm

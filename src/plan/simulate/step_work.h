@@ -59,6 +59,18 @@ struct StepWork {
   ExchangeWork ids, pooled, gradients, replicas;
   std::vector<ExchangeWork> buckets;  ///< of dense gradients
   int batches_ahead = 1;
+
+  /// Of all exchanges.
+  ExchangeWork exchanged() const {
+    ExchangeWork sum;
+    const auto add = [&](const ExchangeWork& work) {
+      sum.local_bytes += work.local_bytes;
+      sum.network_bytes += work.network_bytes;
+    };
+    for (const ExchangeWork* work : {&ids, &pooled, &gradients, &replicas}) add(*work);
+    for (const ExchangeWork& work : buckets) add(work);
+    return sum;
+  }
 };
 
 StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions& options);

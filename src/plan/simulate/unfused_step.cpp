@@ -90,12 +90,17 @@ StepPrediction simulate_unfused_step(const RunConfig& given, const Plan& plan,
                                      const PlanOptions& options, const UnfusedCosts& costs) {
   const RunConfig config = with_known_device(given, options);
   const MachineSpeed speed = machine_speed(config);
-  const StepWork work = step_work(config, plan, options);
+  StepWork work = step_work(config, plan, options);
+  work.ids = work.replicas = {};
   const std::vector<double> tables = table_seconds(config, plan, costs);
   const double received = costs.model_input * inputs_of(config.model, plan);
-  return predict_step(plan.world, speed, products_per_second(config, speed), [&](RankTasks& tasks) {
-    return std::make_unique<UnfusedStep>(work, tables, received, tasks);
-  });
+  StepPrediction prediction =
+      predict_step(plan.world, speed, products_per_second(config, speed), [&](RankTasks& tasks) {
+        return std::make_unique<UnfusedStep>(work, tables, received, tasks);
+      });
+  prediction.local_bytes = work.exchanged().local_bytes;
+  prediction.network_bytes = work.exchanged().network_bytes;
+  return prediction;
 }
 
 }  // namespace dlrm
