@@ -12,6 +12,7 @@ from .schema import MISSING
 from .values import is_list, is_text, plain
 
 LABELS = ("label", "click", "clicked", "is_click", "target", "y", "conversion", "converted", "purchase", "install")
+WEIGHTS = ("weight", "sample_weight", "example_weight", "importance_weight")
 IDENTIFIER = re.compile(r"(^|_|[a-z])(id|ids|user|item|code|zip|hash|key)$|Id$|ID$", re.ASCII)
 TIME = re.compile(r"time|date|_at$|^ts$", re.IGNORECASE)
 ISO = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?$"
@@ -42,6 +43,11 @@ class Column:
 
     def binary(self):
         return self.different == 2 and self.numbers is not None and set(self.numbers.unique().to_pylist()) == {0, 1}
+
+    def is_weight(self):
+        if self.name.lower() not in WEIGHTS or self.numbers is None or self.list:
+            return False
+        return pc.all(pc.and_(pc.is_finite(self.numbers), pc.greater_equal(self.numbers, 0))).as_py()
 
     def is_time(self):
         if self.time:
@@ -91,7 +97,7 @@ def schema_text(kind, path, arrays):
     label = choose_label(path, columns)
     lines = [f"# Inferred from the first {columns[0].records} records of {path}. Look through it before use.",
              f"format: {kind}", f"label: {entry(label)}  {label.note()}"]
-    dense, sparse, times, left = [], [], [], []
+    dense, sparse, times, weights, left = [], [], [], [], []
     for column in columns:
         if column is label:
             continue
@@ -99,6 +105,8 @@ def schema_text(kind, path, arrays):
             left.append(f"# left out: {json.dumps(column.name)} has no values")
         elif column.is_time():
             times.append(column)
+        elif column.is_weight() and not weights:
+            weights.append(column)
         elif column.list or column.separator() is not None:
             sparse.append((column, sparse_line(column)))
         elif column.numbers is not None and not (column.whole and IDENTIFIER.search(column.name)):
@@ -112,6 +120,9 @@ def schema_text(kind, path, arrays):
     if times:
         seconds = "" if times[0].numbers is None else ", format: seconds"
         lines.append(f"timestamp: {{column: {entry(times[0])}{seconds}}}  {times[0].note()}")
+    for column in weights:
+        line = f"{{column: {entry(column)}, fill: 1}}" if column.missing > 0 else entry(column)
+        lines.append(f"weight: {line}  {column.note()}")
     lines.append("# split: {fraction: 0.1}  # the last records, for --test-output")
     return "\n".join(lines + left) + "\n"
 

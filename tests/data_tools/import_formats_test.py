@@ -183,6 +183,15 @@ class Inferred(Files):
                 batch = self.imported(schema, path)
                 self.assertEqual(self.lists(batch.sparse["tags"])[:50], self.numbered(rows)[:50])
 
+    def test_schemas_take_a_weight_by_its_name_and_values(self):
+        rows = [{"y": i % 2, "a": "x", "weight": [0.5, 2, None][i % 3], "sample_weight": -i} for i in range(6)]
+        code, _, error = self.run_infer(self.json("x.json", rows))
+        self.assertEqual((code, error), (0, ""))
+        with open(self.path("new.yaml"), encoding="utf-8") as file:
+            tree = yaml.safe_load(file)
+        self.assertEqual(tree["weight"], {"column": "weight", "fill": 1})
+        self.assertEqual(tree["dense"], ["sample_weight"])
+
     def numbered(self, rows):
         numbers = {}
         return [[numbers.setdefault(tag, len(numbers) + 1) for tag in row["tags"]] for row in rows]
