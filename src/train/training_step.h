@@ -22,6 +22,7 @@ enum class StepHalf : uint8_t { kForward, kBackward };
 using LaunchHalf = std::function<void(StepHalf half, const std::function<void()>& work)>;
 
 /// One step on one rank, stage by stage: the figure of docs/architecture.md, "The life of a batch".
+/// src/plan/simulate/step_graph.cpp has the same order, to predict a step's time.
 class TrainingStep {
  public:
   TrainingStep(Context& context, ShardedEmbeddings& embeddings, Model& model, StepStatus& status,

@@ -71,6 +71,19 @@ TEST_F(Simulation, AStepIsAsLongAsItsLongestChain) {
   }
 }
 
+TEST_F(Simulation, AChainThatBeganInTheStepBeforeIsCutAtItsEnd) {
+  // Many ids, which are exchanged from the loss of a step to the lookups of the next one.
+  RunConfig config =
+      config_of({table("a", 1000, 1, {500}), table("b", 50, 1, {500})}, 64, Strategy::kTable);
+  json machine = slow_machine();
+  for (const char* key : {"memory_bytes_per_second", "fp32_products_per_second"})
+    machine[key] = 1e12;
+  machine["local_bytes_per_second"] = 1e7;
+  const StepPrediction p = simulate(config, 2, machine);
+  EXPECT_EQ(p.critical_path.front().stage, "exchange of ids");
+  EXPECT_NEAR(path_seconds(p), p.step, 1e-9 * p.step);
+}
+
 TEST_F(Simulation, OneCpuDoesOneThingAfterAnother) {
   json machine = slow_machine();
   machine["device"] = "cpu";
@@ -129,10 +142,12 @@ const StepPrediction::Stage& stage_of(const StepPrediction& prediction, const st
 TEST_F(Simulation, SlowLayersHideAllButTheLastSumOfGradients) {
   json machine = slow_machine();
   machine["fp32_products_per_second"] = 1e6;
-  const StepPrediction p = simulate(dot_config(), 2, machine);
-  EXPECT_GT(stage_of(p, "exchange of vectors").most, 1e-5);
-  EXPECT_NEAR(p.exposed, stage_of(p, "sum of dense gradients").most, 1e-9);
-  EXPECT_NEAR(p.hidden() + p.exposed, p.exchange, 1e-12);
+  for (const int ranks : {2, 4}) {  // on one node and on two
+    const StepPrediction p = simulate(dot_config(), ranks, machine);
+    EXPECT_GT(stage_of(p, "exchange of vectors").most, 1e-5);
+    EXPECT_NEAR(p.exposed, stage_of(p, "sum of dense gradients").most, 1e-9) << ranks << " ranks";
+    EXPECT_NEAR(p.hidden() + p.exposed, p.exchange, 1e-12);
+  }
 }
 
 TEST_F(Simulation, RoutingAheadHidesTheExchangeOfIdsBetweenNodes) {
