@@ -11,6 +11,7 @@ TensorShard shard_of(RowStore& store, RowArray array) {
   shard.write = [&store, array](int64_t first, int64_t count, const float* in) {
     store.write(array, first, count, in);
   };
+  shard.shared = store.shared(array);
   return shard;
 }
 

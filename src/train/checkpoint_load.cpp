@@ -11,6 +11,7 @@
 #include "checkpoint_agreement.h"
 #include "checkpoint_files.h"
 #include "checkpoint_verify.h"
+#include "shard_chunks.h"
 
 namespace dlrm {
 
@@ -36,18 +37,17 @@ class Reader {
   Reader(const std::string& folder, const CheckpointIndex& index)
       : folder_(folder), index_(index) {}
 
-  void load(const TensorShard& piece) {
-    const StoredTensor& tensor = find(piece);
-    if (piece.rows.size() == 0 || piece.columns.size() == 0) return;
-    const std::vector<StoredPiece> sources = sources_of(piece, tensor);
-    const int64_t columns = piece.columns.size();
-    const int64_t most = rows_at_once(columns);
-    for (int64_t row = piece.rows.begin; row < piece.rows.end; row += most) {
-      const Range rows{row, std::min(row + most, piece.rows.end)};
-      chunk_.resize(std::max(chunk_.size(), static_cast<size_t>(rows.size() * columns)));
-      for (const StoredPiece& source : sources) copy(source, rows, piece.columns);
-      piece.write(rows.begin - piece.rows.begin, rows.size(), chunk_.data());
-    }
+  void load(const std::vector<const TensorShard*>& pieces) {
+    std::vector<std::vector<StoredPiece>> sources;
+    for (const TensorShard* piece : pieces) sources.push_back(sources_of(*piece, find(*piece)));
+    each_chunk(pieces, [&](size_t i, Range rows) {
+      const TensorShard& piece = *pieces[i];
+      const Range part{piece.rows.begin + rows.begin, piece.rows.begin + rows.end};
+      const auto size = static_cast<size_t>(rows.size() * piece.columns.size());
+      chunk_.resize(std::max(chunk_.size(), size));
+      for (const StoredPiece& source : sources[i]) copy(source, part, piece.columns);
+      write_chunk(piece, rows, chunk_.data());
+    });
   }
 
   std::optional<PlaceInFile> place_of(const TensorShard& piece) const {
@@ -156,10 +156,11 @@ void load_pieces(Communicator& comm, const std::string& checkpoint,
                  const std::vector<TensorShard>& pieces, bool weights_only) {
   const CheckpointIndex index = verify_checkpoint(comm, checkpoint, Verify::kSizes);
   agree(comm, [&] {
-    Reader reader(checkpoint, index);
+    std::vector<const TensorShard*> loaded;
     for (const TensorShard& piece : pieces) {
-      if (!weights_only || is_weight(piece.path)) reader.load(piece);
+      if (!weights_only || is_weight(piece.path)) loaded.push_back(&piece);
     }
+    Reader(checkpoint, index).load(loaded);
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "checkpoint_files.h"
 #include "piece_digest.h"
+#include "shard_chunks.h"
 
 namespace dlrm {
 
@@ -36,11 +37,22 @@ std::vector<int64_t> lay_out(const std::string& path,
   return offsets;
 }
 
-/// Writes the file and computes its CRC from the first byte to the last.
+/// Writes pieces to the file. Afterwards computes its CRC from those of the pieces, and from the
+/// bytes between them.
 class Sweep {
  public:
   explicit Sweep(const std::string& path)
       : file_(path, File::Mode::kReadWrite), size_(file_.size()) {}
+
+  /// Writes rows of a piece, which has its place at `offset`.
+  void write(const TensorShard& piece, Range rows, int64_t offset, PieceDigest& digest) {
+    const int64_t row_bytes = piece.columns.size() * static_cast<int64_t>(sizeof(float));
+    const auto bytes = static_cast<size_t>(rows.size() * row_bytes);
+    auto* chunk = static_cast<float*>(reserve(bytes));
+    read_chunk(piece, rows, chunk);
+    digest.add({chunk, bytes / sizeof(float)});
+    file_.write(chunk, bytes, offset + rows.begin * row_bytes);
+  }
 
   /// Reads the bytes that HDF5 wrote between the pieces.
   void pass_to(int64_t end) {
@@ -53,22 +65,9 @@ class Sweep {
     }
   }
 
-  PieceDigest write(const TensorShard& piece) {
-    PieceDigest digest;
-    const int64_t columns = piece.columns.size();
-    const int64_t row_bytes = columns * static_cast<int64_t>(sizeof(float));
-    const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(kCheckpointChunk) / row_bytes);
-    for (int64_t row = 0; row < piece.rows.size(); row += most) {
-      const int64_t count = std::min(most, piece.rows.size() - row);
-      const size_t bytes = static_cast<size_t>(count * row_bytes);
-      auto* chunk = static_cast<float*>(reserve(bytes));
-      piece.read(row, count, chunk);
-      digest.add({chunk, bytes / sizeof(float)});
-      file_.write(chunk, bytes, at_);
-      at_ += static_cast<int64_t>(bytes);
-    }
-    crc_.append(digest.crc(), digest.bytes());
-    return digest;
+  void pass(const PieceDigest& piece) {
+    crc_.append(piece.crc(), piece.bytes());
+    at_ += piece.bytes();
   }
 
   StoredFile finish() {
@@ -102,10 +101,15 @@ RankFile write_rank_file(const std::string& path, const std::vector<const Tensor
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return result.offsets[a] < result.offsets[b]; });
   Sweep sweep(path);
+  std::vector<PieceDigest> digests(pieces.size());
+  each_chunk(pieces, [&](size_t i, Range rows) {
+    sweep.write(*pieces[i], rows, result.offsets[i], digests[i]);
+  });
   for (const size_t i : order) {
-    sweep.pass_to(result.offsets[i]);
     const TensorShard& piece = *pieces[i];
-    const PieceDigest digest = sweep.write(piece);
+    const PieceDigest& digest = digests[i];
+    sweep.pass_to(result.offsets[i]);
+    sweep.pass(digest);
     result.crcs[i] = digest.crc().value();
     if (digest.not_finite() && result.not_finite.empty()) {
       const int64_t row = piece.rows.begin + *digest.not_finite() / piece.columns.size();

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -7,6 +8,28 @@
 #include "dlrm/core/partition.h"
 
 namespace dlrm {
+
+/// Rows of which several shards hold parts, in records. A pass over them takes all parts of a
+/// record at once.
+class SharedRows {
+ public:
+  virtual ~SharedRows() = default;
+  /// Begins a pass. Until it ends, nothing else may use the rows.
+  virtual void begin() = 0;
+  /// Goes to the next rows in increasing order, a bounded number. Returns them, counted from the
+  /// first row of the shards. Empty after the last: the pass has ended.
+  virtual Range next() = 0;
+  /// Copies part `part` of these rows to out [rows, columns].
+  virtual void read(size_t part, float* out) = 0;
+  /// Like read(), in the other direction. The rows change by the next call of next().
+  virtual void write(size_t part, const float* in) = 0;
+};
+
+/// One of the parts.
+struct SharedPart {
+  SharedRows* rows = nullptr;  ///< null: nothing is shared
+  size_t part = 0;
+};
 
 /// A rectangle of a tensor on this rank, for saving and loading.
 struct TensorShard {
@@ -19,6 +42,8 @@ struct TensorShard {
   /// columns.size()].
   std::function<void(int64_t first, int64_t count, float* out)> read;
   std::function<void(int64_t first, int64_t count, const float* in)> write;
+  /// A pass over shared rows is faster than read() and write() of each shard.
+  SharedPart shared;
 };
 
 }  // namespace dlrm

@@ -5,6 +5,7 @@
 #include "dlrm/comm/context.h"
 #include "dlrm/config/run_config.h"
 #include "dlrm/core/partition.h"
+#include "dlrm/core/tensor_shard.h"
 #include "dlrm/device/transfer.h"
 #include "dlrm/ops/ops.h"
 
@@ -55,6 +56,8 @@ class RowStore {
   virtual void read(RowArray array, int64_t first, int64_t count, float* out) = 0;
   /// Like read(), in the other direction. bf16 rows are rounded to nearest.
   virtual void write(RowArray array, int64_t first, int64_t count, const float* in) = 0;
+  /// The array as a part of records that this store shares with others.
+  virtual SharedPart shared(RowArray) { return {}; }
 };
 
 /// All rows in memory of `kind`, zeroed. `tools` must outlive the store.

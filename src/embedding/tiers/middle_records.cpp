@@ -51,6 +51,8 @@ class MiddleRecords final : public RecordStore {
     }
   }
 
+  void arrange() override { slower_->arrange(); }
+
   void clear() override {
     map_.clear();
     slower_->clear();

@@ -24,7 +24,7 @@ struct WriteBack {
 
 /// The rows of a slice in two tiers: slots in fast memory, and a store of all records. At any time
 /// one copy of a row is valid: its slot, or the record of a WriteBack, or the store's, in this
-/// order.
+/// order. Its RowStores are in row_cache_rows.cpp.
 class RowCache {
  public:
   /// Slots in memory of the device for the column shards of a slice. `choice` decides which rows
@@ -70,7 +70,9 @@ class RowCache {
   void write(const WriteBack& evicted);
 
  private:
+  class Chunk;
   class Rows;
+  class AllRows;
   using Record = const std::byte*;
 
   void allocate(Device& device, const RowShape& shape);
@@ -93,6 +95,7 @@ class RowCache {
   std::unordered_map<int64_t, Record> evicted_;  ///< by row, guarded by mutex_
   std::vector<int64_t> leaving_;                 ///< working memory of evict(): slots
   std::vector<std::unique_ptr<Fetch>> spare_;    ///< memory for the next fetches
+  std::unique_ptr<SharedRows> all_rows_;         ///< of all shards, see RowStore::shared()
 };
 
 }  // namespace dlrm

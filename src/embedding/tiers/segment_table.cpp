@@ -8,6 +8,7 @@ void SegmentTable::grow() {
   free_.push_front({size(), 0});
   live_.push_back(0);
   sealed_.push_back(false);
+  ordered_.push_back(false);
 }
 
 std::optional<int64_t> SegmentTable::take_free(uint64_t oldest) {
@@ -33,9 +34,18 @@ int64_t SegmentTable::emptiest() const {
   return best;
 }
 
+std::vector<int64_t> SegmentTable::unordered(size_t most) const {
+  std::vector<int64_t> found;
+  for (int64_t s = 0; s < size() && found.size() < most; ++s) {
+    if (sealed_[at(s)] && !ordered_[at(s)]) found.push_back(s);
+  }
+  return found;
+}
+
 void SegmentTable::clear() {
   live_.clear();
   sealed_.clear();
+  ordered_.clear();
   free_.clear();
   total_ = 0;
 }

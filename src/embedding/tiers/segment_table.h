@@ -28,12 +28,18 @@ class SegmentTable {
   /// Takes the segment that has been free for longest. None if a read may use it. `oldest` is the
   /// number of the oldest read under way, 0 if there is none.
   std::optional<int64_t> take_free(uint64_t oldest);
-  void seal(int64_t segment) { sealed_[at(segment)] = true; }
+  /// The segment is full. `ordered`: its rows increase, but for a few places.
+  void seal(int64_t segment, bool ordered) {
+    sealed_[at(segment)] = true;
+    ordered_[at(segment)] = ordered;
+  }
   /// Frees a segment without live records. Reads up to number `newest` may still use it. No read
   /// has number 0.
   void free(int64_t segment, uint64_t newest);
   /// The sealed segment with the fewest live records.
   int64_t emptiest() const;
+  /// At most `most` sealed segments that are not ordered.
+  std::vector<int64_t> unordered(size_t most) const;
   void clear();
 
  private:
@@ -48,7 +54,7 @@ class SegmentTable {
   }
 
   std::vector<int64_t> live_;
-  std::vector<char> sealed_;
+  std::vector<char> sealed_, ordered_;
   std::deque<Free> free_;
   int64_t total_ = 0;
 };

@@ -10,6 +10,7 @@ namespace dlrm {
 namespace {
 
 constexpr int kCompactionDepth = 16;
+constexpr int64_t kSortedBytes = sizeof(Wanted) + sizeof(int64_t);  // of a record, beside its own
 
 }  // namespace
 
@@ -17,6 +18,8 @@ SsdRecords::SsdRecords(int64_t rows, int64_t record_bytes, const SsdRecordsOptio
                        std::unique_ptr<BlockFile> file)
     : label_(fmt::format("{}: rows of {}", options.directory, options.name)),
       layout_(rows, record_bytes, options),
+      segments_sorted_(static_cast<size_t>(std::max<int64_t>(
+          options.sort_bytes / (layout_.segment_records * (record_bytes + kSortedBytes)), 1))),
       file_(std::move(file)),
       places_(rows),
       sums_(layout_.most_segments * layout_.segment_blocks, label_),
@@ -123,29 +126,36 @@ void SsdRecords::end_read(uint64_t read) {
   read_ended_.notify_one();
 }
 
-void SsdRecords::write(View<const int64_t> rows, const std::byte* records) {
-  std::lock_guard one_write(writing_);
+template <class Work>
+void SsdRecords::count_write(int64_t rows, const Work& work) {
   const auto start = Clock::now();
   BlockChannel& channel = compactor_.channel();
   const int64_t read_before = channel.bytes_read(), written_before = channel.bytes_written();
-  keep_error([&] {
-    for (size_t i = 0; i < rows.size();) {
-      if (open_.full()) {
-        if (open_.exists()) write_open_segment();
-        open_next_segment();
-      }
-      std::lock_guard lock(state_);
-      throw_kept_error();
-      for (; i < rows.size() && !open_.full(); ++i) {
-        append(rows[i], records + static_cast<int64_t>(i) * layout_.record_bytes);
-      }
-    }
-  });
+  keep_error(work);
   std::lock_guard lock(state_);
-  traffic_.written.rows += static_cast<int64_t>(rows.size());
+  traffic_.written.rows += rows;
   traffic_.written.bytes += channel.bytes_written() - written_before;
   traffic_.written.seconds += std::chrono::duration<double>(Clock::now() - start).count();
   traffic_.read.bytes += channel.bytes_read() - read_before;
+}
+
+void SsdRecords::write(View<const int64_t> rows, const std::byte* records) {
+  std::lock_guard one_write(writing_);
+  count_write(std::ssize(rows), [&] { add(rows, records); });
+}
+
+void SsdRecords::add(View<const int64_t> rows, const std::byte* records) {
+  for (size_t i = 0; i < rows.size();) {
+    if (open_.full()) {
+      if (open_.exists()) write_open_segment();
+      open_next_segment();
+    }
+    std::lock_guard lock(state_);
+    throw_kept_error();
+    for (; i < rows.size() && !open_.full(); ++i) {
+      append(rows[i], records + static_cast<int64_t>(i) * layout_.record_bytes);
+    }
+  }
 }
 
 void SsdRecords::append(int64_t row, const std::byte* record) {
@@ -174,7 +184,7 @@ void SsdRecords::open_next_segment() {
   bool may_grow;
   {
     std::lock_guard lock(state_);
-    if (open_.exists()) segments_.seal(open_.segment());
+    if (open_.exists()) segments_.seal(open_.segment(), open_.ordered());
     open_.begin(next);
     if (segments_.has_free()) return;
     may_grow = segments_.size() < layout_.segments_for(segments_.live());
@@ -222,17 +232,8 @@ void SsdRecords::compact() {
     empty = segments_.live(segment) == 0;
   }
   if (!empty) {
-    std::vector<uint32_t> rows;
-    compactor_.read_rows(segment, rows);
     std::vector<Wanted> live;
-    {
-      std::lock_guard lock(state_);
-      auto place = static_cast<uint32_t>(segment * layout_.segment_records);
-      for (const uint32_t row : rows) {
-        if (places_[row] == place + 1) live.push_back({place, row});
-        ++place;
-      }
-    }
+    list_live(segment, live);
     RecordReader::Read read(compactor_, std::move(live),
                             [&](uint32_t row, const std::byte* record) {
                               std::lock_guard lock(state_);
@@ -244,6 +245,62 @@ void SsdRecords::compact() {
   std::lock_guard lock(state_);
   DLRM_CHECK(!open_.full());
   segments_.free(segment, under_way_.empty() ? 0 : reads_);
+}
+
+void SsdRecords::list_live(int64_t segment, std::vector<Wanted>& live) {
+  std::vector<uint32_t> rows;
+  compactor_.read_rows(segment, rows);
+  std::lock_guard lock(state_);
+  auto place = static_cast<uint32_t>(segment * layout_.segment_records);
+  for (const uint32_t row : rows) {
+    if (places_[row] == place + 1) live.push_back({place, row});
+    ++place;
+  }
+}
+
+// A segment in which the records of two sorts meet still counts as ordered. So this ends.
+void SsdRecords::arrange() {
+  std::lock_guard one_write(writing_);
+  count_write(0, [&] {
+    while (true) {
+      std::unique_lock lock(state_);
+      throw_kept_error();
+      const std::vector<int64_t> segments = segments_.unordered(segments_sorted_);
+      lock.unlock();
+      if (segments.empty()) return;
+      sort(segments);
+    }
+  });
+}
+
+void SsdRecords::sort(const std::vector<int64_t>& segments) {
+  std::vector<Wanted> live;
+  for (const int64_t segment : segments) list_live(segment, live);
+  std::sort(live.begin(), live.end(),
+            [](const Wanted& a, const Wanted& b) { return a.tag < b.tag; });
+  std::vector<int64_t> rows;
+  for (size_t i = 0; i < live.size(); ++i) {
+    rows.push_back(live[i].tag);
+    live[i].tag = static_cast<uint32_t>(i);
+  }
+  const auto bytes = static_cast<size_t>(layout_.record_bytes);
+  std::vector<std::byte> records(live.size() * bytes);
+  const int64_t read_before = reader_.channel().bytes_read();
+  RecordReader::Read(reader_, std::move(live), [&](uint32_t i, const std::byte* record) {
+    std::memcpy(records.data() + i * bytes, record, bytes);
+  }).finish();
+  {
+    std::lock_guard lock(state_);
+    traffic_.read.bytes += reader_.channel().bytes_read() - read_before;
+    for (const int64_t row : rows) {
+      segments_.drop_record(layout_.segment_of(places_[row] - 1));
+      places_[row] = 0;
+    }
+    for (const int64_t segment : segments) {
+      segments_.free(segment, under_way_.empty() ? 0 : reads_);
+    }
+  }
+  add(rows, records.data());
 }
 
 void SsdRecords::clear() {

@@ -21,6 +21,10 @@ namespace dlrm {
 /// are written again. If the file is as long as its live records allow, the live records of the
 /// emptiest segment are added to the log again, and that segment becomes free.
 ///
+/// arrange() sorts the records of the segments whose rows are in no order, as many at a time as fit
+/// in memory, and adds them to the log again. Afterwards consecutive rows lie in a few parts of the
+/// file for each sort.
+///
 /// A free segment is used again only after the reads have ended that may have looked it up. The
 /// oldest one decides.
 class SsdRecords final : public RecordStore {
@@ -31,6 +35,7 @@ class SsdRecords final : public RecordStore {
   std::unique_ptr<RecordRead> start_read(View<const int64_t> rows, std::byte* out,
                                          uint8_t* written) override;
   void write(View<const int64_t> rows, const std::byte* records) override;
+  void arrange() override;
   void clear() override;
   TierTraffic traffic() const override;
   std::string description() const override { return file_->description(); }
@@ -52,6 +57,8 @@ class SsdRecords final : public RecordStore {
   /// The oldest read under way, 0 if there is none. state_ is locked.
   uint64_t oldest_read() const { return under_way_.empty() ? 0 : *under_way_.begin(); }
 
+  /// Adds records to the log.
+  void add(View<const int64_t> rows, const std::byte* records);
   /// Adds a record to the open segment, which is not full. state_ is locked.
   void append(int64_t row, const std::byte* record);
   void write_open_segment();
@@ -61,9 +68,17 @@ class SsdRecords final : public RecordStore {
   void grow();
   /// Frees the emptiest segment.
   void compact();
+  /// Appends the live records of a sealed segment, tagged with their rows.
+  void list_live(int64_t segment, std::vector<Wanted>& live);
+  /// Adds the live records of these segments to the log again, in the order of rows.
+  void sort(const std::vector<int64_t>& segments);
+  /// Runs `work`, which writes, and counts what it moves.
+  template <class Work>
+  void count_write(int64_t rows, const Work& work);
 
   const std::string label_;
   const RecordLayout layout_;
+  const size_t segments_sorted_;  // at a time
   const std::unique_ptr<BlockFile> file_;
   ZeroedArray<uint32_t> places_;  // of each row: 1 + its record's place, or 0
   BlockSums sums_;
@@ -78,7 +93,7 @@ class SsdRecords final : public RecordStore {
   TierTraffic traffic_;
   std::string error_;
 
-  RecordReader reader_;     // of read()
+  RecordReader reader_;     // of read() and arrange()
   RecordReader compactor_;  // of write()
 };
 

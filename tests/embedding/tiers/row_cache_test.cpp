@@ -21,13 +21,21 @@ class OneCache : public ::testing::Test {
   static constexpr int64_t kWidth = 4;
 
   std::unique_ptr<RowCache> make(int64_t rows, int64_t slots, int64_t width = kWidth) {
+    return make(rows, slots, {{0, width}}, {});
+  }
+  /// A cache of several column shards.
+  std::unique_ptr<RowCache> make(int64_t rows, int64_t slots, const std::vector<Range>& columns,
+                                 const OptimizerConfig& optimizer) {
     TableConfig table;
     table.name = "table";
     table.rows = rows;
-    table.dim = width;
-    const RowShape shape(table, {}, 1, {0, rows}, {0, width});
+    table.dim = columns.back().end;
+    std::vector<RowShape> shapes;
+    for (const Range& range : columns) {
+      shapes.emplace_back(table, optimizer, 1, Range{0, rows}, range);
+    }
     return std::make_unique<RowCache>(
-        tools_, nullptr, std::vector<RowShape>{shape}, slots, make_clock(),
+        tools_, nullptr, std::move(shapes), slots, make_clock(),
         [rows](int64_t bytes) { return make_memory_records(rows, bytes); });
   }
   /// A batch of one row, which is fetched and filled with `value`. Returns what left its slot.
@@ -118,6 +126,101 @@ TEST_F(OneCache, TheTableOfAShardHasARowForEachSlot) {
   EXPECT_EQ(table.rows, 3);
   EXPECT_EQ(table.width, kWidth);
   EXPECT_EQ(cache->rows(), 20);
+}
+
+/// A cache of two shards with two states each, and all arrays of both as shared parts.
+class SharedParts : public OneCache {
+ protected:
+  static constexpr int64_t kRows = 400'000, kSlots = 1000;  // records of 19.2 MB
+
+  SharedParts() {
+    OptimizerConfig adam;
+    adam.type = OptimizerRule::kAdam;
+    cache_ = make(kRows, kSlots, {{0, 3}, {3, 4}}, adam);
+    for (size_t s = 0; s < 2; ++s) shards_.push_back(cache_->rows_of(s, [] {}));
+  }
+  /// Calls work(array, columns, rows, part) for all rows and arrays.
+  template <class Work>
+  void pass(const Work& work) {
+    SharedRows* const all = shards_[0]->shared(RowArray::kWeights).rows;
+    all->begin();
+    for (Range rows = all->next(); rows.size() > 0; rows = all->next()) {
+      int64_t number = 0;
+      for (const int64_t columns : {3, 1}) {
+        for (int a = 0; a < 3; ++a, ++number) {
+          const auto part =
+              shards_[static_cast<size_t>(number / 3)]->shared(static_cast<RowArray>(a));
+          ASSERT_EQ(part.rows, all);
+          work(number, columns, rows, part.part);
+        }
+      }
+    }
+  }
+  static float value_of(int64_t number, int64_t i) {
+    return static_cast<float>(number * 1000 + i % 997);
+  }
+  void write_all() {
+    SharedRows* const all = shards_[0]->shared(RowArray::kWeights).rows;
+    pass([&](int64_t number, int64_t columns, Range rows, size_t part) {
+      std::vector<float> values(static_cast<size_t>(rows.size() * columns));
+      for (int64_t i = 0; i < std::ssize(values); ++i) {
+        values[static_cast<size_t>(i)] = value_of(number, rows.begin * columns + i);
+      }
+      all->write(part, values.data());
+    });
+  }
+  int64_t wrong_values(const std::vector<float>& values, int64_t number, int64_t first) {
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < std::ssize(values); ++i) {
+      wrong += values[static_cast<size_t>(i)] != value_of(number, first + i);
+    }
+    return wrong;
+  }
+
+  std::unique_ptr<RowCache> cache_;
+  std::vector<std::unique_ptr<RowStore>> shards_;
+};
+
+TEST_F(SharedParts, AreWrittenTogether) {
+  write_all();
+  EXPECT_EQ(cache_->store().traffic().written.rows, kRows - kSlots) << "the rest is in slots";
+  EXPECT_EQ(cache_->store().traffic().read.rows, 0);
+  for (int64_t number = 0; number < 6; ++number) {
+    std::vector<float> values(static_cast<size_t>(kRows * (number < 3 ? 3 : 1)));
+    shards_[static_cast<size_t>(number / 3)]->read(static_cast<RowArray>(number % 3), 0, kRows,
+                                                   values.data());
+    EXPECT_EQ(wrong_values(values, number, 0), 0) << number;
+  }
+}
+
+TEST_F(SharedParts, AreReadTogetherAndEachRecordOnce) {
+  write_all();
+  int64_t rows_read = 0;
+  const int64_t before = cache_->store().traffic().written.rows;
+  SharedRows* const all = shards_[0]->shared(RowArray::kWeights).rows;
+  pass([&](int64_t number, int64_t columns, Range rows, size_t part) {
+    std::vector<float> values(static_cast<size_t>(rows.size() * columns));
+    all->read(part, values.data());
+    EXPECT_EQ(wrong_values(values, number, rows.begin * columns), 0) << number;
+    rows_read += rows.size();
+  });
+  EXPECT_EQ(rows_read, 6 * kRows);
+  EXPECT_EQ(cache_->store().traffic().read.rows, kRows - kSlots);
+  EXPECT_EQ(cache_->store().traffic().written.rows, before) << "nothing changed";
+}
+
+TEST_F(SharedParts, MayBeWrittenWithoutTheOthers) {
+  write_all();
+  SharedRows* const all = shards_[0]->shared(RowArray::kWeights).rows;
+  pass([&](int64_t number, int64_t, Range rows, size_t part) {
+    const std::vector<float> zeros(static_cast<size_t>(rows.size()));
+    if (number == 4) all->write(part, zeros.data());
+  });
+  std::vector<float> values(kRows);
+  shards_[1]->read(RowArray::kState1, 0, kRows, values.data());
+  EXPECT_THAT(values, Each(0));
+  shards_[1]->read(RowArray::kState2, 0, kRows, values.data());
+  EXPECT_EQ(wrong_values(values, 5, 0), 0);
 }
 
 TEST_F(OneCache, InitialRowsForgetWhatWasWritten) {

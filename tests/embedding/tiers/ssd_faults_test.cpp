@@ -17,7 +17,10 @@ constexpr int64_t kRows = 1000;  // about 16 segments of 64 records
 
 class SsdFaults : public ::testing::TestWithParam<bool> {
  protected:
-  SsdFaults() {
+  SsdFaults() { SetUpStore(); }
+
+  void SetUpStore() {
+    faults_->transfer = FileFaults().transfer;
     SsdRecordsOptions options = small_segments(folder_.path());
     options.io_uring = GetParam();
     options.direct = false;  // it would refuse short transfers
@@ -160,6 +163,21 @@ TEST_P(SsdFaults, ADamagedBlockIsFoundByCompactionToo) {
   });
   EXPECT_THAT(error, HasSubstr("is damaged"));
   expect_failed_for_good(error);
+}
+
+TEST_P(SsdFaults, AnErrorWhileRecordsAreArrangedIsFinal) {
+  Rows rows = row_range(0, kRows);
+  std::reverse(rows.begin(), rows.end());
+  for (const bool write_fails : {false, true}) {
+    SetUpStore();
+    write(0, rows);
+    disturb(write_fails, 2, {.error = EIO});
+    const std::string error = error_of(ExitCode::kFailure, [&] { store_->arrange(); });
+    EXPECT_THAT(error, AllOf(HasSubstr(write_fails ? "cannot write" : "cannot read"),
+                             HasSubstr("Input/output error (errno 5)")));
+    expect_failed_for_good(error);
+    EXPECT_EQ(error_of(ExitCode::kFailure, [&] { store_->arrange(); }), error);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, SsdFaults, ::testing::Bool(),

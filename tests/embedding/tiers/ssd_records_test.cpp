@@ -63,6 +63,7 @@ TEST_F(SsdRecordsTest, RowsThatAreWrittenAgainAndAgainTakeBoundedSpace) {
   for (int64_t version = 0; version < 100; ++version) {
     std::shuffle(rows.begin(), rows.end(), random);
     write_version(*store, Rows(rows.begin(), rows.begin() + kRows / 4), kRecordBytes, version);
+    if (version % 8 == 0) store->arrange();
   }
   const RecordLayout l = layout();
   const int64_t live_segments = (kRows / 2 + l.segment_records - 1) / l.segment_records;
@@ -135,12 +136,12 @@ TEST(SegmentTable, AFreeSegmentWaitsForTheOldestReadThatMayUseIt) {
   SegmentTable segments;
   segments.grow();
   EXPECT_EQ(segments.take_free(/*oldest=*/7), 0) << "it was never used";
-  segments.seal(0);
+  segments.seal(0, true);
   segments.free(0, /*newest=*/5);
   EXPECT_EQ(segments.take_free(4), std::nullopt);
   EXPECT_EQ(segments.take_free(5), std::nullopt);
   EXPECT_EQ(segments.take_free(6), 0);
-  segments.seal(0);
+  segments.seal(0, true);
   segments.free(0, 9);
   EXPECT_EQ(segments.take_free(/*no read=*/0), 0);
 }

@@ -44,6 +44,7 @@ inline SsdRecordsOptions small_segments(const std::string& directory) {
   options.directory = directory;
   options.name = "C3";
   options.segment_bytes = 3 * 4096;
+  options.sort_bytes = 4 * options.segment_bytes;
   options.queue_depth = 16;
   return options;
 }
