@@ -1,7 +1,8 @@
-// Copies the records of a block to slots of a cached tier, or back. A thread copies one unit of one
-// record. Neighbouring threads copy neighbouring units.
-// Bytes per record: twice its length, and 4 for its slot. Limit: the bandwidth of a copy if fields
-// are 32 bytes or longer.
+// Copies records to slots of a cached tier, or back. A thread copies one unit of one record.
+// Neighbouring threads copy neighbouring units.
+// Bytes per record: twice its length, 4 for its slot, and 8 for its number if there are any. Limit:
+// the bandwidth of a copy if fields are 32 bytes or longer. For records in the host's memory it is
+// that of the link.
 #include "kernels/copy_records.h"
 #include "kernels/launch.cuh"
 
@@ -30,7 +31,8 @@ __global__ void __launch_bounds__(kThreads)
   const RecordField field = fields[f];
   const int64_t within = (unit - field.first_unit) * field.unit;
   char* const slot = field.slots + block.slots[record] * field.stride + within;
-  char* const place = block.records + record * block.stride + field.at + within;
+  const int64_t number = block.numbers ? block.numbers[record] : record;
+  char* const place = block.records + number * block.stride + field.at + within;
   switch (field.unit) {
     case 2:
       return copy_unit<uint16_t>(slot, place, to_slots);

@@ -1,5 +1,5 @@
 #pragma once
-// Copies records between the slots of a cached tier and a block. See SlotCopies.
+// Copies records between the slots of a cached tier and other memory. See SlotCopies.
 #include <cstdint>
 
 #include <cuda_runtime.h>
@@ -10,20 +10,22 @@ namespace dlrm::kernels {
 struct RecordField {
   char* slots;
   int64_t stride;      ///< bytes from slot to slot
-  int64_t at;          ///< first byte in a record of the block
+  int64_t at;          ///< first byte in a record
   int64_t first_unit;  ///< units of the preceding fields
   int64_t unit;        ///< bytes
 };
 
-/// A block of records, `stride` bytes apart, and the slot of each.
+/// Records, `stride` bytes apart, and the slot of each. They are in memory of the device, or in
+/// pinned memory of the host.
 struct RecordBlock {
   char* records;
   const int32_t* slots;
   int64_t count;
   int64_t stride;
+  const int64_t* numbers;  ///< of the records [count]; null: 0, 1, 2, ...
 };
 
-/// Copies all fields [count], `units` in total, to the slots of the block's records, or from them.
+/// Copies all fields [count], `units` in total, to the slots of the records, or from them.
 void copy_records(const RecordField* fields, int count, int64_t units, const RecordBlock& block,
                   bool to_slots, cudaStream_t stream);
 

@@ -23,7 +23,13 @@ int64_t slots_at(const CachedRows& rows, double per_lookup) {
 
 /// Arrays of a record that moves begin at multiples of 16 bytes.
 constexpr int64_t kMovedAlign = 16;
+constexpr int64_t kRowBytes = sizeof(int64_t);
 int64_t aligned(int64_t bytes) { return (bytes + kMovedAlign - 1) / kMovedAlign * kMovedAlign; }
+
+/// A record in pinned memory. It is like one that moves, without the number of its row.
+double pinned_record_bytes(const CachedRows& rows) {
+  return static_cast<double>(rows.moved_bytes - (rows.numbers_rows ? aligned(kRowBytes) : 0));
+}
 
 /// Of all records, but those with a size of their own.
 double bytes_of(View<const CachedRows> cached) {
@@ -78,7 +84,7 @@ std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, Opti
     slice.moved_bytes += aligned(weights) + (count > 0 ? count * aligned(states / count) : 0);
   }
   for (CachedRows& slice : cached) {
-    slice.moved_bytes += slice.numbers_rows ? aligned(8) : 0;
+    slice.moved_bytes += slice.numbers_rows ? aligned(kRowBytes) : 0;
     const auto own = config.tables.find(tables[static_cast<size_t>(slice.table)].name);
     if (own == config.tables.end()) continue;
     slice.own_bytes =
@@ -203,7 +209,11 @@ CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
       bytes.rest += static_cast<double>(middle[i]) * slot_bytes;
       bytes.rest += map_bytes(cached[i].rows, middle[i]);
     }
-    bytes.rest += on_ssd ? ssd_index_bytes(rows, slot_bytes) : rows * slot_bytes;
+    if (on_ssd) {
+      bytes.rest += ssd_index_bytes(rows, slot_bytes);
+    } else {
+      bytes.rest += rows * (on_gpu ? pinned_record_bytes(cached[i]) : slot_bytes);
+    }
   }
   if (!on_gpu) return bytes;
   constexpr double kBlocks = 2;  // on the device, and as many in pinned memory

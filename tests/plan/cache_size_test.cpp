@@ -88,6 +88,19 @@ TEST(CachedTiers, AMiddleTierTakesMemoryForItsRecordsAndAMap) {
   EXPECT_THAT(middle_slots(CachedConfig(), kTwo), ElementsAre(0, 0));
 }
 
+TEST(CachedTiers, RecordsInPinnedMemoryHaveTheAlignmentOfThoseThatMove) {
+  RunConfig config = cached_config();
+  config.memory.cached.backing = "host";
+  config.model.tables = {table("large", 120000, 2)};
+  config.model.tables[0].dtype = DType::kBFloat16;
+  const double on_cpu = cache_bytes(config, make_plan(config, 1), 0).rest;
+  config.device = DeviceKind::kCuda;
+  const double on_gpu = cache_bytes(config, make_plan(config, 1), 0).rest;
+  // Weights of 4 bytes and a state of 8, in 16 bytes each. Two blocks, in which 16 bytes have the
+  // number of a row.
+  EXPECT_EQ(on_gpu - on_cpu, 120000 * (32 - 12) + 2 * moved_block_bytes(60000, 48));
+}
+
 TEST(CachedTiers, ASliceWithASlotForEachRowIsResident) {
   CachedConfig config;
   config.fast = "62.5KiB";  // of 1000 rows of 64 bytes and 100 of 32 bytes

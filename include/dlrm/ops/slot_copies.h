@@ -1,5 +1,6 @@
 #pragma once
-// Copies of records between the slots of a cached tier and a block, both in a device's memory.
+// Copies of records between the slots of a cached tier, which are in a device's memory, and memory
+// of the device or pinned memory of the host.
 #include <cstdint>
 #include <memory>
 
@@ -15,13 +16,14 @@ struct SlotArray {
   int64_t at = 0;      ///< first byte in a record, a multiple of 16
 };
 
-/// A block of records, `stride` bytes apart. Record i belongs to slot slots[i]. No slot occurs
-/// twice.
+/// Records, `stride` bytes apart. Record numbers[i] belongs to slot slots[i], or record i if
+/// `numbers` is null. No slot and no record occurs twice. The lists are in the device's memory.
 struct SlotBlock {
   void* records = nullptr;
   const int32_t* slots = nullptr;
   int64_t count = 0;
-  int64_t stride = 0;  ///< a multiple of 16
+  int64_t stride = 0;  ///< a multiple of 16, or 8 if its one array has slots of 8 bytes
+  const int64_t* numbers = nullptr;
 };
 
 /// Queues copies on one stream. Records are copied with the padding between slots.

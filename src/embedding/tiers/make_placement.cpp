@@ -42,16 +42,18 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
   for (const Slice& slice : layout.owner(rank).slices) {
     if (slice.cache < 0) continue;
     const size_t number = moving[static_cast<size_t>(slice.cache)];
-    const auto make_store = [&](int64_t record_bytes) {
+    const auto make_store = [&](const SlotRecords& layout) {
+      const int64_t rows = slice.rows.size(), record_bytes = layout.bytes();
       if (options.cached.backing == "host") {
-        return make_memory_records(slice.rows.size(), record_bytes, threads);
+        return on_gpu ? make_pinned_records(context.device, layout, rows, threads)
+                      : make_memory_records(rows, record_bytes, threads);
       }
       SsdRecordsOptions ssd;
       ssd.directory = options.cached.directory;
       ssd.name = options.tables[static_cast<size_t>(slice.table)].name;
-      auto store = make_ssd_records(slice.rows.size(), record_bytes, ssd);
+      auto store = make_ssd_records(rows, record_bytes, ssd);
       if (middle[number] == 0) return store;
-      return make_middle_records(slice.rows.size(), record_bytes, middle[number], std::move(store));
+      return make_middle_records(rows, record_bytes, middle[number], std::move(store));
     };
     auto cache = std::make_unique<RowCache>(
         tools, placement->stream(), shapes_of(slice, options), slots[number],

@@ -1,12 +1,16 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "dlrm/core/view.h"
 
 namespace dlrm {
+
+class Device;
+class SlotRecords;
 
 /// What a tier moved since it was made.
 struct TierTraffic {
@@ -25,6 +29,22 @@ class RecordRead {
   virtual ~RecordRead() = default;
   /// Waits until the records are there.
   virtual void finish() = 0;
+};
+
+/// Records in host memory that the kernels of a device read and write. The host decides which, and
+/// knows for each row whether it has a record. Record i is at data() + i * stride().
+class KernelRecords {
+ public:
+  virtual ~KernelRecords() = default;
+  virtual std::byte* data() const = 0;
+  /// Bytes, with the padding of a RecordPadding.
+  virtual int64_t stride() const = 0;
+  using Draw = std::function<void(int64_t row, std::byte* record)>;
+  /// Kernels will read the records of these rows. Rows that were never written get the record that
+  /// draw() makes, which several threads call.
+  virtual void reads(View<const int64_t> rows, const Draw& draw) = 0;
+  /// Kernels will write the records of these rows.
+  virtual void writes(View<const int64_t> rows) = 0;
 };
 
 /// The slower tier of a slice's rows: whole records (weights and optimizer state) by row number.
@@ -50,6 +70,9 @@ class RecordStore {
   virtual void arrange() {}
   /// Forgets all records.
   virtual void clear() = 0;
+  /// The records as kernels use them. Null if they cannot. The host must not read or write records
+  /// that kernels use.
+  virtual KernelRecords* for_kernels() { return nullptr; }
   virtual TierTraffic traffic() const = 0;
   /// How the records are kept, for people: "host memory", "io_uring with O_DIRECT".
   virtual std::string description() const = 0;
@@ -59,6 +82,11 @@ class RecordStore {
 /// At most `threads` threads copy the records of a call.
 std::unique_ptr<RecordStore> make_memory_records(int64_t rows, int64_t record_bytes,
                                                  int threads = 1);
+
+/// The same in pinned memory, for the kernels of a device whose slots have this layout. All rows
+/// take memory.
+std::unique_ptr<RecordStore> make_pinned_records(Device& device, const SlotRecords& layout,
+                                                 int64_t rows, int threads);
 
 /// The records that were written last in `slots` records of host memory, over a slower store. A
 /// record that is pushed out by others goes there. One that is read stays where it is.

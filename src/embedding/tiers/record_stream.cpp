@@ -10,13 +10,22 @@
 namespace dlrm {
 namespace {
 
-constexpr int64_t kAlign = 16;
-
-int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+constexpr int64_t kRowBytes = sizeof(int64_t);
 
 /// The slot numbers of a block's records.
 int64_t header_bytes(int64_t records) {
-  return aligned(records * static_cast<int64_t>(sizeof(int32_t)));
+  return RecordPadding::aligned(records * static_cast<int64_t>(sizeof(int32_t)));
+}
+
+/// The fields of slots, and their places in a padded record.
+std::vector<SlotArray> slot_arrays(const SlotRecords& records) {
+  const RecordPadding padding(records);
+  std::vector<SlotArray> arrays;
+  for (size_t f = 0; f < records.fields().size(); ++f) {
+    const SlotRecords::Field& field = records.fields()[f];
+    arrays.push_back({field.slots, field.stride, padding.parts()[f].at});
+  }
+  return arrays;
 }
 
 }  // namespace
@@ -32,17 +41,12 @@ RecordStream::RecordStream(Device& device, Stream& main, int threads)
 
 RecordStream::~RecordStream() { settle(*stream_); }
 
-/// Arrays lie one after another, each with the padding of its slots.
 RecordStream::Layout RecordStream::layout_of(const SlotRecords& records) {
-  Layout layout;
-  for (const SlotRecords::Field& field : records.fields()) {
-    layout.arrays.push_back({field.slots, field.stride, layout.stride});
-    layout.stride += aligned(field.stride);
-  }
+  Layout layout{RecordPadding(records), slot_arrays(records), 0};
+  layout.stride = layout.padding.bytes();
   if (records.row_of()) {
-    constexpr int64_t kBytes = sizeof(int64_t);
-    layout.arrays.push_back({records.row_of(), kBytes, layout.stride});
-    layout.stride += aligned(kBytes);
+    layout.arrays.push_back({records.row_of(), kRowBytes, layout.stride});
+    layout.stride += RecordPadding::aligned(kRowBytes);
   }
   return layout;
 }
@@ -96,26 +100,8 @@ SlotBlock RecordStream::put_slots(Block& block, View<const int64_t> slots, int64
                  [](int64_t slot) { return static_cast<int32_t>(slot); });
   const auto count = static_cast<int64_t>(slots.size());
   auto* const there = static_cast<std::byte*>(block.device.data());
-  return {there + header_bytes(count), static_cast<int32_t*>(block.device.data()), count, stride};
-}
-
-void RecordStream::unpack(const SlotRecords& records, const Layout& layout, const std::byte* from,
-                          std::byte* record) {
-  for (size_t f = 0; f < records.fields().size(); ++f) {
-    const SlotRecords::Field& field = records.fields()[f];
-    std::memcpy(record + field.at, from + layout.arrays[f].at, static_cast<size_t>(field.bytes()));
-  }
-}
-
-void RecordStream::pack(const SlotRecords& records, const Layout& layout, const std::byte* record,
-                        std::byte* to) {
-  for (size_t f = 0; f < records.fields().size(); ++f) {
-    const SlotRecords::Field& field = records.fields()[f];
-    const auto bytes = static_cast<size_t>(field.bytes());
-    std::byte* const array = to + layout.arrays[f].at;
-    std::memcpy(array, record + field.at, bytes);
-    std::memset(array + bytes, 0, static_cast<size_t>(field.stride) - bytes);
-  }
+  return {there + header_bytes(count), static_cast<int32_t*>(block.device.data()), count, stride,
+          nullptr};
 }
 
 void RecordStream::gather(const SlotRecords& records, View<const int64_t> slots, std::byte* out) {
@@ -131,7 +117,7 @@ void RecordStream::gather(const SlotRecords& records, View<const int64_t> slots,
     for_record_parts(count, threads_, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
         const std::byte* const from = here + static_cast<int64_t>(i) * layout.stride;
-        unpack(records, layout, from, out + static_cast<int64_t>(first + i) * records.bytes());
+        layout.padding.unpack(from, out + static_cast<int64_t>(first + i) * records.bytes());
       }
     });
   });
@@ -147,14 +133,49 @@ void RecordStream::scatter(const SlotRecords& records, const std::byte* in,
     for_record_parts(count, threads_, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
         std::byte* const to = here + static_cast<int64_t>(i) * layout.stride;
-        pack(records, layout, in + static_cast<int64_t>(first + i) * records.bytes(), to);
+        layout.padding.pack(in + static_cast<int64_t>(first + i) * records.bytes(), to);
         if (!records.row_of()) continue;
-        std::memcpy(to + layout.arrays.back().at, &rows[first + i], sizeof(int64_t));
+        std::memcpy(to + layout.arrays.back().at, &rows[first + i], kRowBytes);
       }
     });
     device_.copy(block.device.data(), block.host.data(),
                  header + static_cast<size_t>(part.count * part.stride), *stream_);
     copies_->to_slots(layout.arrays, part);
+  });
+}
+
+template <class Work>
+void RecordStream::each_list(View<const int64_t> slots, View<const int64_t> rows,
+                             const Work& work) {
+  // A slot and a row take less of a block than the shortest record and its slot.
+  each_part(RecordPadding::kAlign, slots.size(), [&](Block& block, size_t first, size_t count) {
+    SlotBlock lists = put_slots(block, slots.subspan(first, count), 0);
+    const auto header = static_cast<size_t>(header_bytes(lists.count));
+    std::memcpy(static_cast<std::byte*>(block.host.data()) + header, &rows[first],
+                count * kRowBytes);
+    device_.copy(block.device.data(), block.host.data(), header + count * kRowBytes, *stream_);
+    lists.numbers = static_cast<const int64_t*>(lists.records);
+    work(lists);
+  });
+}
+
+void RecordStream::to_slots(const SlotRecords& records, const KernelRecords& from,
+                            View<const int64_t> slots, View<const int64_t> rows) {
+  const std::vector<SlotArray> arrays = slot_arrays(records);
+  each_list(slots, rows, [&](const SlotBlock& lists) {
+    copies_->to_slots(arrays,
+                      {from.data(), lists.slots, lists.count, from.stride(), lists.numbers});
+    if (!records.row_of()) return;
+    const SlotArray numbers{records.row_of(), kRowBytes, 0};
+    copies_->to_slots({&numbers, 1}, {lists.records, lists.slots, lists.count, kRowBytes, nullptr});
+  });
+}
+
+void RecordStream::from_slots(const SlotRecords& records, const KernelRecords& to,
+                              View<const int64_t> slots, View<const int64_t> rows) {
+  const std::vector<SlotArray> arrays = slot_arrays(records);
+  each_list(slots, rows, [&](const SlotBlock& lists) {
+    copies_->from_slots(arrays, {to.data(), lists.slots, lists.count, to.stride(), lists.numbers});
   });
 }
 

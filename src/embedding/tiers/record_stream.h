@@ -7,13 +7,15 @@
 #include "dlrm/device/device.h"
 #include "dlrm/ops/slot_copies.h"
 
+#include "record_padding.h"
+#include "record_store.h"
 #include "slot_records.h"
 
 namespace dlrm {
 
 /// Moves records between the host and slots that are in a device's memory, on a stream of its own.
-/// Records pass through blocks of pinned memory. One thread may use it at a time, but released()
-/// may run beside it.
+/// Records pass through blocks of pinned memory, or kernels read and write them where they are. One
+/// thread may use it at a time, but released() may run beside it.
 class RecordStream {
  public:
   /// `main` is the stream of the steps. At most `threads` threads of the host copy the records of a
@@ -36,6 +38,13 @@ class RecordStream {
   /// Copies records [slots.size()][records.bytes()] to slots, and the numbers `rows` to row_of.
   void scatter(const SlotRecords& records, const std::byte* in, View<const int64_t> slots,
                View<const int64_t> rows);
+  /// Queues copies of the records of `rows` to slots, and of the numbers `rows` to row_of. Kernels
+  /// read the records.
+  void to_slots(const SlotRecords& records, const KernelRecords& from, View<const int64_t> slots,
+                View<const int64_t> rows);
+  /// Queues copies in the other direction.
+  void from_slots(const SlotRecords& records, const KernelRecords& to, View<const int64_t> slots,
+                  View<const int64_t> rows);
   /// Blocks until all copies are done.
   void finish();
 
@@ -45,21 +54,22 @@ class RecordStream {
     Buffer host, device;
     std::unique_ptr<Event> done;
   };
+  /// Of a block's records.
   struct Layout {
+    RecordPadding padding;
     std::vector<SlotArray> arrays;  ///< the fields, then row_of
     int64_t stride = 0;             ///< bytes from record to record
   };
   static Layout layout_of(const SlotRecords& records);
-  /// Copies a record of a block to one without padding, and back.
-  static void unpack(const SlotRecords& records, const Layout& layout, const std::byte* from,
-                     std::byte* record);
-  static void pack(const SlotRecords& records, const Layout& layout, const std::byte* record,
-                   std::byte* to);
   /// Calls work(block, first, count) for parts of [0, count) that fill a block.
   template <class Work>
   void each_part(int64_t stride, size_t count, const Work& work);
   /// Writes the slots of a block's records. Returns the block on the device.
   static SlotBlock put_slots(Block& block, View<const int64_t> slots, int64_t stride);
+  /// Calls work(lists) for parts of the lists, which are then on the device: slots, and rows as the
+  /// numbers of records.
+  template <class Work>
+  void each_list(View<const int64_t> slots, View<const int64_t> rows, const Work& work);
 
   Device& device_;
   Stream& main_;

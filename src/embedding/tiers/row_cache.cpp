@@ -9,15 +9,17 @@
 
 namespace dlrm {
 
-RowCache::RowCache(RowTools& tools, RecordStream* stream, std::vector<RowShape> shards,
-                   int64_t slots, std::unique_ptr<SlotChoice> choice,
-                   const std::function<std::unique_ptr<RecordStore>(int64_t)>& make_store)
+RowCache::RowCache(
+    RowTools& tools, RecordStream* stream, std::vector<RowShape> shards, int64_t slots,
+    std::unique_ptr<SlotChoice> choice,
+    const std::function<std::unique_ptr<RecordStore>(const SlotRecords&)>& make_store)
     : map_(shards.front().table.rows, slots, std::move(choice)),
       stream_(stream),
       shapes_(std::move(shards)) {
   for (const RowShape& shape : shapes_) allocate(tools.context.device, shape);
   if (stream_) stream_->reserve(layout_, slots);
-  store_ = make_store(layout_.bytes());
+  store_ = make_store(layout_);
+  kernel_records_ = store_->for_kernels();
 }
 
 void RowCache::allocate(Device& device, const RowShape& shape) {
@@ -82,6 +84,11 @@ std::shared_ptr<WriteBack> RowCache::evict(View<const SlotChange> changes) {
     leaving_.push_back(change.slot);
   }
   if (evicted->rows.empty()) return nullptr;
+  if (kernel_records_) {
+    kernel_records_->writes(evicted->rows);
+    stream_->from_slots(layout_, *kernel_records_, leaving_, evicted->rows);
+    return nullptr;
+  }
   const auto bytes = static_cast<size_t>(layout_.bytes());
   evicted->records.resize(evicted->rows.size() * bytes);
   gather(leaving_, evicted->records.data());
@@ -118,14 +125,26 @@ std::unique_ptr<RowCache::Fetch> RowCache::start_fetch(View<const SlotChange> ch
       }
     }
   }
-  start_read(*fetch);
+  kernel_records_ ? fetch_by_kernels(*fetch) : start_read(*fetch);
   return fetch;
 }
 
+// The stream makes copies in the order in which they are queued. So a row that left for the store
+// before is read after that.
+void RowCache::fetch_by_kernels(const Fetch& fetch) {
+  kernel_records_->reads(fetch.rows, [this](int64_t row, std::byte* record) {
+    std::vector<float> values;
+    layout_.initial(row, values, record);
+  });
+  stream_->to_slots(layout_, *kernel_records_, fetch.slots, fetch.rows);
+}
+
 void RowCache::finish_fetch(std::unique_ptr<Fetch> fetch) {
-  scatter(fetch->forwarded.data(), fetch->forwarded_slots, fetch->forwarded_rows);
-  finish_read(*fetch);
-  scatter(fetch->records.data(), fetch->slots, fetch->rows);
+  if (!kernel_records_) {
+    scatter(fetch->forwarded.data(), fetch->forwarded_slots, fetch->forwarded_rows);
+    finish_read(*fetch);
+    scatter(fetch->records.data(), fetch->slots, fetch->rows);
+  }
   spare_.push_back(std::move(fetch));
 }
 

@@ -28,11 +28,11 @@ struct WriteBack {
 class RowCache {
  public:
   /// Slots in memory of the device for the column shards of a slice. `choice` decides which rows
-  /// leave them. `make_store` gets the bytes of a record. `stream` is null if the host sees the
+  /// leave them. `make_store` gets the layout of the slots. `stream` is null if the host sees the
   /// device's memory.
   RowCache(RowTools& tools, RecordStream* stream, std::vector<RowShape> shards, int64_t slots,
            std::unique_ptr<SlotChoice> choice,
-           const std::function<std::unique_ptr<RecordStore>(int64_t)>& make_store);
+           const std::function<std::unique_ptr<RecordStore>(const SlotRecords&)>& make_store);
 
   int64_t rows() const { return shapes_.front().table.rows; }
   int64_t record_bytes() const { return layout_.bytes(); }
@@ -51,7 +51,7 @@ class RowCache {
   SlotMap& map() { return map_; }
 
   /// Takes the dirty rows of `changes` out of their slots. They are forwarded from the result until
-  /// it is written. Null if there are none.
+  /// it is written. Null if there are none, or if kernels write them to the store.
   std::shared_ptr<WriteBack> evict(View<const SlotChange> changes);
   /// Rows on their way to slots. Ended unfinished, it waits for the transfers under way.
   struct Fetch {
@@ -79,6 +79,8 @@ class RowCache {
   /// Copies slots to records, or records to slots.
   void gather(View<const int64_t> slots, std::byte* records) const;
   void scatter(const std::byte* records, View<const int64_t> slots, View<const int64_t> rows) const;
+  /// Queues kernels that copy the store's records to the slots of a fetch.
+  void fetch_by_kernels(const Fetch& fetch);
   void start_read(Fetch& fetch);
   /// Waits for the records, and draws those that were never written.
   void finish_read(Fetch& fetch);
@@ -91,6 +93,7 @@ class RowCache {
   std::vector<RowTable> tables_;  ///< of slots, by shard
   SlotRecords layout_;
   std::unique_ptr<RecordStore> store_;
+  KernelRecords* kernel_records_ = nullptr;  ///< of the store, if kernels move its records
   std::mutex mutex_;
   std::unordered_map<int64_t, Record> evicted_;  ///< by row, guarded by mutex_
   std::vector<int64_t> leaving_;                 ///< working memory of evict(): slots

@@ -34,8 +34,8 @@ class CudaSlotCopies final : public SlotCopies {
     }
     kernels::copy_records(
         lists_.of(fields_), static_cast<int>(fields_.size()), units,
-        {static_cast<char*>(block.records), block.slots, block.count, block.stride}, to_slots,
-        native_);
+        {static_cast<char*>(block.records), block.slots, block.count, block.stride, block.numbers},
+        to_slots, native_);
   }
 
   cudaStream_t native_;

@@ -112,11 +112,12 @@ class Placing : public ::testing::Test {
       table.rows = kRows;
       table.dim = 4;
       const RowShape shape(table, {}, 1, {0, kRows}, {0, 4});
-      placement_.add(std::make_unique<RowCache>(
-                         tools_, nullptr, std::vector<RowShape>{shape}, kSlots, make_clock(),
-                         [&](int64_t bytes) {
-                           return std::make_unique<WatchedRecords>(name, kRows, bytes, calls_);
-                         }),
+      placement_.add(std::make_unique<RowCache>(tools_, nullptr, std::vector<RowShape>{shape},
+                                                kSlots, make_clock(),
+                                                [&](const SlotRecords& layout) {
+                                                  return std::make_unique<WatchedRecords>(
+                                                      name, kRows, layout.bytes(), calls_);
+                                                }),
                      [](int64_t slots) { return FastNeed{slots}; });
     }
   }
@@ -270,7 +271,7 @@ TEST_F(Placing, WithoutLookaheadABatchWaitsForTheReleaseOfTheOneBefore) {
   const RowShape shape(table, {}, 1, {0, kRows}, {0, 4});
   one.add(std::make_unique<RowCache>(
               tools_, nullptr, std::vector<RowShape>{shape}, kSlots, make_clock(),
-              [](int64_t bytes) { return make_memory_records(kRows, bytes); }),
+              [](const SlotRecords& layout) { return make_memory_records(kRows, layout.bytes()); }),
           [](int64_t slots) { return FastNeed{slots}; });
   one.await_placed(one.place({{0, first.data(), 1, false}}, {}));
   const int64_t batch = one.place({{0, second.data(), 1, false}}, {});
