@@ -64,6 +64,11 @@ double path_seconds(const StepPrediction& prediction) {
       [](double sum, const StepPrediction::Link& link) { return sum + link.seconds; });
 }
 
+const StepPrediction::Stage& stage_of(const StepPrediction& prediction, const std::string& name) {
+  return *std::find_if(prediction.stages.begin(), prediction.stages.end(),
+                       [&](const StepPrediction::Stage& stage) { return stage.name == name; });
+}
+
 TEST_F(Simulation, AStepIsAsLongAsItsLongestChain) {
   for (const int ranks : {1, 2, 4, 7}) {
     const StepPrediction p = simulate(dot_config(), ranks, slow_machine());
@@ -108,6 +113,15 @@ TEST_F(Simulation, AStepOfOneCpuIsTheSumOfItsBytesAndProducts) {
   EXPECT_NEAR(p.step, flops / 1e-3, 1e-6 * p.step);
 }
 
+TEST_F(Simulation, OneRankCopiesNoVectors) {
+  json machine = slow_machine();
+  machine["device"] = "cpu";
+  machine["launch_seconds"] = 1e-12;
+  EXPECT_NEAR(stage_of(simulate(dot_config(), 1, machine), "return").most, 0, 1e-9);
+  EXPECT_NEAR(stage_of(simulate(dot_config(), 2, machine), "return").most, 32 * 48 * 4 * 2 / 1e9,
+              1e-9);  // 32 samples of 48 columns, read and written
+}
+
 TEST_F(Simulation, FasterMachinesAreNotSlower) {
   for (const char* device : {"cpu", "cuda"}) {
     for (const int ranks : {1, 2, 6}) {
@@ -132,11 +146,6 @@ TEST_F(Simulation, MoreRanksThanANodeUseTheNetwork) {
   machine["network_bytes_per_second"] = 1e-3;
   EXPECT_LT(simulate(dot_config(), 2, machine).step, 1);
   EXPECT_GT(simulate(dot_config(), 3, machine).step, 1000);
-}
-
-const StepPrediction::Stage& stage_of(const StepPrediction& prediction, const std::string& name) {
-  return *std::find_if(prediction.stages.begin(), prediction.stages.end(),
-                       [&](const StepPrediction::Stage& stage) { return stage.name == name; });
 }
 
 TEST_F(Simulation, SlowLayersHideAllButTheLastSumOfGradients) {

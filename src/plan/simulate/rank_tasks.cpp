@@ -33,7 +33,7 @@ RankTasks::Point RankTasks::compute(const char* stage, Lane lane, const std::vec
 
 RankTasks::Point RankTasks::start(const char* stage, ExchangeLane lane, const ExchangeWork& sent,
                                   const std::vector<Point>& after) {
-  if (sent.local_bytes <= 0 && sent.network_bytes <= 0) return -1;
+  if (sent.empty()) return -1;
   after_.clear();
   for (const Point point : after) {
     const std::vector<int>& of = tasks_of(point);

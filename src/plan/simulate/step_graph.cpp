@@ -41,8 +41,7 @@ void StepGraph::forward(Point ids) {
   const Point sent = tasks_.start(kVectors, RankTasks::kVectors, work_.pooled, {looked_up});
   dense_.bottom();
   const Point arrived = tasks_.finish(kVectors, work_.pooled, sent);
-  compute("return", RankTasks::kMain, {looked_up, arrived},
-          [](const RankWork& rank) { return Demand{rank.boundary_bytes}; });
+  compute("return", RankTasks::kMain, {looked_up, arrived}, copy_of_vectors());
   dense_.interact();
   dense_.top();
   loss_ = compute("loss", RankTasks::kMain, {}, [](const RankWork&) { return Demand{}; });
@@ -53,8 +52,7 @@ void StepGraph::backward() {
   if (beside) sorted_ = sort();
   dense_.top_back();
   dense_.interact_back();
-  const Point packed = compute("backward", RankTasks::kMain, {},
-                               [](const RankWork& rank) { return Demand{rank.boundary_bytes}; });
+  const Point packed = compute("backward", RankTasks::kMain, {}, copy_of_vectors());
   gradients_ = tasks_.start(kGradients, RankTasks::kVectors, work_.gradients, {packed});
   copies_ = tasks_.start(kCopies, RankTasks::kSums, work_.replicas, {packed});
   if (!beside) sorted_ = sort();

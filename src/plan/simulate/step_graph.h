@@ -28,6 +28,14 @@ class StepGraph final : public StepTasks {
   void update();
   Point sort();
 
+  /// Between messages and E. If nothing is sent, lookups write E.
+  auto copy_of_vectors() const {
+    const bool copies = !work_.pooled.empty();
+    return [copies](const RankWork& rank) {
+      return RankTasks::Demand{copies ? rank.boundary_bytes : 0};
+    };
+  }
+
   /// compute() with a demand that depends on the rank's work.
   template <class DemandOf>
   Point compute(const char* stage, RankTasks::Lane lane, const std::vector<Point>& after,

@@ -15,7 +15,7 @@ struct RankWork {
   double forward_bytes = 0;   ///< lookups
   double sort_bytes = 0;      ///< ids that it received
   double update_bytes = 0;    ///< of rows and their state
-  double boundary_bytes = 0;  ///< vectors between messages and E
+  double boundary_bytes = 0;  ///< vectors between messages and E, one way
 };
 
 /// A matrix product with a weight, y = x·w.
@@ -42,14 +42,13 @@ struct DenseWork {
   std::vector<size_t> bucket_products;  ///< the first product in it, counted in forward order
   double parameters = 0;
   double update_bytes = 0;  ///< weights, gradients and state
-
-  size_t products() const { return bottom.size() + interaction.size() + top.size(); }
 };
 
 /// An exchange of all ranks.
 struct ExchangeWork {
   double local_bytes = 0;    ///< the most that a rank sends to, or receives from, its node
   double network_bytes = 0;  ///< the most that a node sends to, or receives from, other nodes
+  bool empty() const { return local_bytes <= 0 && network_bytes <= 0; }
 };
 
 /// What a step of a plan does.
