@@ -38,11 +38,10 @@ void declare(CLI::App& app, Arguments& a) {
   app.add_option("CHECKPOINT", a.checkpoint,
                  "a folder of checkpoints, whose newest good one is taken, or one of them")
       ->required();
-  app.add_option(
-         "--tables", a.load.tables,
+  app.add_option_function<std::string>(
+         "--tables", [&a](const std::string& name) { a.load.tables = serve::table_type(name); },
          "how rows are held: in memory as fp32, bf16, or int8 with a scale for each row, or "
          "mapped: as fp32 in the checkpoint's files (default: in memory, as trained)")
-      ->transform(CLI::CheckedTransformer(serve::kTableTypes))
       ->type_name("TYPE");
   app.add_option("--batch-size", a.load.batch_size, "samples computed at once, at most (256)")
       ->check(CLI::Range(int64_t{1}, kMostBatch));

@@ -163,7 +163,7 @@ InferResult run_infer(const InferOptions& options) {
   for (const std::string& tables : options.tables) {
     log.info("tables in {}", tables);
     const auto model = std::make_shared<TrainedModel>(
-        *found, serve::LoadOptions{serve::kTableTypes.at(tables), options.threads,
+        *found, serve::LoadOptions{serve::table_type(tables), options.threads,
                                    std::max(largest, kServedBatch)});
     InferModel& figures = result.models.emplace_back();
     figures.tables = tables;

@@ -54,9 +54,7 @@ std::vector<double> parse_rates(const std::string& text) {
 std::vector<std::string> parse_tables(const std::string& text) {
   return parse_words<std::string>(text, [&](std::string_view word) {
     std::string name(word);
-    if (serve::kTableTypes.count(name) == 0) {
-      throw usage_error("--tables {}: expected one or more of fp32,bf16,int8,mapped", text);
-    }
+    serve::table_type(name);
     return name;
   });
 }

@@ -23,6 +23,14 @@ RunConfig serving_config(const CheckpointState& state, const std::string& checkp
 
 }  // namespace
 
+TableType table_type(const std::string& name) {
+  if (name == "fp32") return TableType::kFp32;
+  if (name == "bf16") return TableType::kBf16;
+  if (name == "int8") return TableType::kInt8;
+  if (name == "mapped") return TableType::kMapped;
+  throw usage_error("--tables {}: expected fp32, bf16, int8 or mapped", name);
+}
+
 class TrainedModel::Impl {
  public:
   Impl(Communicator& comm, const std::string& checkpoint, const RunConfig& config,

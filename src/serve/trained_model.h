@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 
@@ -14,11 +13,8 @@ namespace dlrm::serve {
 /// stay in the checkpoint's files; tables that are not whole in one file are copied.
 enum class TableType : uint8_t { kAsTrained, kFp32, kBf16, kInt8, kMapped };
 
-/// The types that users may choose, by name.
-inline const std::map<std::string, TableType> kTableTypes = {{"fp32", TableType::kFp32},
-                                                             {"bf16", TableType::kBf16},
-                                                             {"int8", TableType::kInt8},
-                                                             {"mapped", TableType::kMapped}};
+/// The type that `--tables` names: fp32, bf16, int8 or mapped. usage_error for any other name.
+TableType table_type(const std::string& name);
 
 struct LoadOptions {
   TableType tables = TableType::kAsTrained;

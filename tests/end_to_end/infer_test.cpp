@@ -120,6 +120,7 @@ TEST_F(Inferring, EverySampleHasTheProbabilityOfPredict) {
   ASSERT_EQ(run_command("/usr/bin/python3 lines.py", folder_.path()).code, 0);
   for (const auto& [options, near] : {std::pair("", 1e-6),
                                       {"--tables fp32 --batch-size 7 --threads 1", 1e-6},
+                                      {"--tables mapped", 1e-6},
                                       {"--tables int8", 0.01},
                                       {"--tables bf16", 0.01}}) {
     const Outcome outcome =
@@ -168,6 +169,8 @@ TEST_F(Inferring, BadLinesAreAnsweredAndBadUsageEndsIt) {
   EXPECT_EQ(error_line(infer("absent")), "error: absent: there is no checkpoint");
   EXPECT_EQ(infer("ckpt/step_000000041").code, 2);
   EXPECT_EQ(infer("ckpt --tables int4").code, 2);
+  EXPECT_EQ(error_line(infer("ckpt --tables int4")),
+            "error: --tables int4: expected fp32, bf16, int8 or mapped");
   EXPECT_EQ(infer("ckpt --batch-size 0").code, 2);
   EXPECT_EQ(infer("").code, 2);
   EXPECT_EQ(infer("ckpt <<< '{}' > /dev/full").code, 3);
