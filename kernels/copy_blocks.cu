@@ -1,6 +1,7 @@
 // dst[r, c] = scale[r]·src[r, c], or dst += that, computed in fp32 and rounded once. Either side
-// may have a list of row numbers. A block of threads copies one unit of one rectangle. Its warps
-// search the prefix sums of units for the rectangle, 32 entries at a time.
+// may have a list of row numbers, in which -1 stands for no row. A block of threads copies one unit
+// of one rectangle. Its warps search the prefix sums of units for the rectangle, 32 entries at a
+// time.
 // Bytes per element: the element of both sides (dst twice for a sum). Bytes per row: 8 + 4 for the
 // scale and the row lists. Limit: the bandwidth of a copy if rows are 128 bytes or longer.
 #include "kernels/copy_blocks.h"
@@ -27,7 +28,7 @@ __device__ int rectangle_of(const CopyRectangle* rectangles, int count, int64_t 
   return first;
 }
 
-/// Column c of rows r, r + step, ... At most kTogether rows, each below the last.
+/// Column c of rows r, r + step, ... At most kTogether rows. to[k] is null if there is no row k.
 template <class From, class To, int N>
 __device__ __forceinline__ void copy_cells(const CopyRectangle* chain, const CopyRectangle& first,
                                            int64_t r, int64_t step, int64_t c) {
@@ -36,8 +37,10 @@ __device__ __forceinline__ void copy_cells(const CopyRectangle* chain, const Cop
 #pragma unroll
   for (int k = 0; k < kTogether; ++k) {
     const int64_t row = r + k * step;
-    if (row >= first.rows) continue;
+    to[k] = nullptr;
+    if (row >= first.rows || (first.src_rows && first.src_rows[row] < 0)) continue;
     const int64_t dst_row = first.dst_rows ? first.dst_rows[row] : row;
+    if (dst_row < 0) continue;
     to[k] = static_cast<To*>(first.dst) + dst_row * first.dst_stride + c;
     if (first.accumulate) cells[k] = load_pack<N>(to[k]);
   }
@@ -48,14 +51,14 @@ __device__ __forceinline__ void copy_cells(const CopyRectangle* chain, const Cop
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
       const int64_t row = r + k * step;
-      if (row >= first.rows) continue;
+      if (to[k] == nullptr) continue;
       const int64_t src_row = b.src_rows ? b.src_rows[row] : row;
       scale[k] = b.scale ? b.scale[row] : 1.0f;
       from[k] = load_pack<N>(static_cast<const From*>(b.src) + src_row * b.src_stride + c);
     }
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
-      if (r + k * step >= first.rows) continue;
+      if (to[k] == nullptr) continue;
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         float value = to_float(from[k].at[i]);
@@ -67,7 +70,7 @@ __device__ __forceinline__ void copy_cells(const CopyRectangle* chain, const Cop
   }
 #pragma unroll
   for (int k = 0; k < kTogether; ++k) {
-    if (r + k * step < first.rows) store_pack(to[k], cells[k]);
+    if (to[k] != nullptr) store_pack(to[k], cells[k]);
   }
 }
 

@@ -14,7 +14,7 @@ struct CopyRectangle {
   const void* src;
   void* dst;
   const float* scale;       ///< [rows] or null
-  const int32_t* src_rows;  ///< [rows] or null
+  const int32_t* src_rows;  ///< [rows] or null; at the end -1 for rows that are not copied
   const int32_t* dst_rows;
   int64_t src_stride, dst_stride;
   int64_t rows;
@@ -27,7 +27,7 @@ struct CopyRectangle {
   bool accumulate;
   uint8_t unused[3];  ///< zeros: rectangles are compared by their bytes
   /// Length of the chain that starts here: this rectangle and those that directly follow it with
-  /// the same destination. They differ only in their sources. The sources have one type.
+  /// the same destination. They differ only in their sources, which have one type and no lists.
   int32_t chain;
 };
 

@@ -27,7 +27,7 @@ void scan_feature(const int64_t* offsets, int64_t samples, int64_t ids, BagScan&
   const bool alike = differences == 0 && length <= std::numeric_limits<int32_t>::max();
   scan.length = alike ? static_cast<int32_t>(length) : -1;
   scan.first = offsets[0];
-  scan.count = offsets[samples] - offsets[0];
+  scan.count = scan.capacity = offsets[samples] - offsets[0];
 }
 
 /// Copies ids as type Id. Returns true if an id is negative or above the last row. Has no branches,

@@ -15,6 +15,7 @@ struct BagScan {
   int32_t length = 0;    ///< ids in every bag, or -1 if bags differ
   int64_t first = 0;     ///< position of the feature's first id among all ids
   int64_t count = 0;     ///< number of the feature's ids
+  int64_t capacity = 0;  ///< room for its ids on a device; scan_offsets() sets it to count
   int64_t chunks = 0;    ///< number of chunks of ids, up to and including this feature
 };
 

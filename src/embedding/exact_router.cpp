@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include "group_assembly.h"
 #include "id_buckets.h"
+#include "list_capacities.h"
 #include "router.h"
 
 namespace dlrm {
@@ -12,7 +15,17 @@ class ExactRouter final : public Router {
       : Router(context, layout, capacity, threads, placement),
         buckets_(layout),
         spans_(static_cast<size_t>(layout.groups)),
+        ids_(spans_.size()),
+        returned_(spans_.size()),
+        capacities_(spans_.size()),
         assembly_(layout, rank(), id_bytes_) {}
+
+  void keep_sizes() override {
+    Router::keep_sizes();
+    ids_.start();
+    returned_.start();
+    assembly_.keep_sizes();
+  }
 
  private:
   View<const GroupHeader> headers_for(size_t q) const {
@@ -23,7 +36,8 @@ class ExactRouter final : public Router {
   void reserve(const LocalBags& bags, const std::vector<BagScan>& scans, Transfer& transfer,
                std::vector<IdDestination>& destinations) override {
     transfer.batch.requester.begin(layout_, bags, scans, RequesterSide::Keep::kReplicated,
-                                   buckets_.most_returned(bags, scans),
+                                   returned_.started() ? buckets_.most_returned(bags.local.size())
+                                                       : buckets_.most_returned(bags, scans),
                                    threads_for(bags.ids.size()), destinations);
   }
 
@@ -41,8 +55,24 @@ class ExactRouter final : public Router {
       begin_message(transfer.send.data() + transfer.layout.send_offsets[q], headers_for(q), b,
                     id_bytes_, {spans_.data() + owner.first_group, owner.groups.size()});
     }
-    transfer.batch.requester.place_returned(buckets_.returned());
+    find_returned_capacities(bags);
+    transfer.batch.requester.place_returned(buckets_.returned(), capacities_);
     buckets_.fill(bags, spans_, id_bytes_, transfer.batch.requester, threads);
+  }
+
+  /// Gives the lists of returned bags the capacities that their owners give them.
+  void find_returned_capacities(const LocalBags& bags) {
+    ids_.begin(bags.global_size);
+    returned_.begin(bags.global_size);
+    size_t g = 0;
+    for (const OwnerLayout& owner : layout_.owners) {
+      for (const RoutedGroup& group : owner.groups) {
+        const int64_t ids = ids_.of(g, buckets_.headers()[g].count);
+        const int64_t most = group.skips_empty_bags ? std::min(ids, bags.local.size()) : 0;
+        capacities_[g] = returned_.of(g, buckets_.returned()[g], most);
+        ++g;
+      }
+    }
   }
 
   Pending start_sizes(Transfer& transfer) override {
@@ -76,7 +106,9 @@ class ExactRouter final : public Router {
   }
 
   IdBuckets buckets_;
-  std::vector<GroupSpan> spans_;  ///< owner-major, then group
+  std::vector<GroupSpan> spans_;     ///< owner-major, then group
+  ListCapacities ids_, returned_;    ///< likewise
+  std::vector<int64_t> capacities_;  ///< of the batch's returned bags, likewise
   GroupAssembly assembly_;
   std::vector<GroupAssembly::Message> messages_;  ///< by source
 };

@@ -130,15 +130,17 @@ class FixedRouter final : public Router {
   void bucket(Transfer& transfer) {
     const auto groups = static_cast<int64_t>(layout_.owner(rank()).groups.size());
     const int64_t bags = transfer.batch.global_size;
-    sizes_.assign(static_cast<size_t>(groups), {0, bags});
+    sizes_.assign(static_cast<size_t>(groups), {});
     const int threads = threads_for(ids_received());
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t g = 0; g < groups; ++g) {
+      OwnerSide::GroupSize& size = sizes_[static_cast<size_t>(g)];
       for (int p = 0; p < world(); ++p) {
-        sizes_[static_cast<size_t>(g)].ids +=
-            slice_of(g).all_rows ? span(p, g).header.count
-                                 : count_within(span(p, g), id_bytes_, slice_of(g).rows);
+        size.ids += slice_of(g).all_rows ? span(p, g).header.count
+                                         : count_within(span(p, g), id_bytes_, slice_of(g).rows);
       }
+      size.capacity = size.ids;
+      size.bags = bags;
     }
     OwnerSide& owner = transfer.batch.owner;
     owner.reserve_groups(sizes_, /*narrow=*/false, buffers_);
@@ -157,7 +159,8 @@ class FixedRouter final : public Router {
           read_bags_within(span(p, g), id_bytes_, samples, slice_of(g).rows, cursor);
         }
       }
-      owner.set_piece(static_cast<size_t>(g), OwnerSide::kEveryRank, ids, offsets, bags);
+      owner.set_piece(static_cast<size_t>(g), OwnerSide::kEveryRank, ids, offsets, bags,
+                      sizes_[static_cast<size_t>(g)].capacity);
     }
   }
 

@@ -63,6 +63,12 @@ size_t IdBuckets::most_returned(const LocalBags& bags, const std::vector<BagScan
   return static_cast<size_t>(most);
 }
 
+size_t IdBuckets::most_returned(int64_t samples) const {
+  int64_t most = 0;
+  for (const int64_t buckets : returning_) most += samples * buckets;
+  return static_cast<size_t>(most);
+}
+
 void IdBuckets::count(const LocalBags& bags, const std::vector<BagScan>& scans, int threads) {
   list_chunks(bags, scans);
   if (pieces_.size() < bags.ids.size()) pieces_.resize(bags.ids.size());

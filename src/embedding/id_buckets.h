@@ -20,6 +20,8 @@ class IdBuckets {
 
   /// The most bags that owners may return for this batch if they return only non-empty ones.
   size_t most_returned(const LocalBags& bags, const std::vector<BagScan>& scans) const;
+  /// The same for any batch of so many local samples.
+  size_t most_returned(int64_t samples) const;
 
   /// Counts the ids of each group. They have been checked.
   void count(const LocalBags& bags, const std::vector<BagScan>& scans, int threads);

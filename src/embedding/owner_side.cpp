@@ -22,10 +22,10 @@ size_t OwnerSide::reserve_groups(View<const GroupSize> groups, bool narrow,
   narrow &= staging_.packs();
   first_piece.assign(1, 0);
   for (const GroupSize& group : groups) {
-    ids += static_cast<size_t>(group.ids);
+    ids += static_cast<size_t>(group.capacity);
     offsets += static_cast<size_t>(group.bags) + 1;
     if (group.with_samples && staging_.packs()) listed += static_cast<size_t>(group.bags);
-    narrow &= group.ids <= kMost;
+    narrow &= group.capacity <= kMost;
     first_piece.push_back(first_piece.back() + static_cast<size_t>(group.pieces));
   }
   const size_t integers = ids + offsets;
@@ -34,7 +34,7 @@ size_t OwnerSide::reserve_groups(View<const GroupSize> groups, bool narrow,
     if (order_of_group_[g] < 0) continue;
     const auto order = static_cast<size_t>(order_of_group_[g]);
     ids_of_order.resize(std::max(ids_of_order.size(), order + 1));
-    ids_of_order[order] += static_cast<size_t>(groups[g].ids);
+    ids_of_order[order] += static_cast<size_t>(groups[g].capacity);
   }
   size_t order_bytes = 0;
   for (const size_t count : ids_of_order) {
@@ -53,7 +53,7 @@ size_t OwnerSide::reserve_groups(View<const GroupSize> groups, bool narrow,
     for (size_t g = 0; g < groups.size(); ++g) {
       buffers[g] = {next_id, next_offset, nullptr};
       host_ids.push_back({next_id, groups[g].ids, sizeof(*next_id) == sizeof(int32_t)});
-      next_id += groups[g].ids;
+      next_id += groups[g].capacity;
       next_offset += groups[g].bags + 1;
     }
   };

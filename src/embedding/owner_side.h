@@ -25,11 +25,12 @@ class OwnerSide {
   };
   struct GroupSize {
     int64_t ids = 0;
+    int64_t capacity = 0;  ///< room for ids
     int64_t bags = 0;
     int64_t pieces = 1;
     bool with_samples = false;  ///< a device reads the sample of each bag
   };
-  /// Reserves one buffer for each group. If `narrow`, ids fit int32. Returns the number of ids. The
+  /// Reserves one buffer for each group. If `narrow`, ids fit int32. Returns the room for ids. The
   /// caller sets the pieces.
   size_t reserve_groups(View<const GroupSize> groups, bool narrow,
                         std::vector<GroupBuffer>& buffers);
@@ -42,11 +43,11 @@ class OwnerSide {
   };
   std::vector<HostIds> host_ids;
   /// Sets piece `piece` to `bags` bags of rank `source`, whose ids and offsets are in a group's
-  /// buffer. Offsets are relative to `ids`.
+  /// buffer. Offsets are relative to `ids`. `capacity`: at least the number of ids.
   template <class T>
   void set_piece(size_t piece, int source, const T* ids, const T* offsets, int64_t bags,
-                 const int32_t* bag_samples = nullptr) {
-    pieces[piece] = {ids_of(ids), ids_of(offsets), bags, int64_t{offsets[bags] - offsets[0]}};
+                 int64_t capacity, const int32_t* bag_samples = nullptr) {
+    pieces[piece] = {ids_of(ids), ids_of(offsets), bags, capacity};
     sources[piece] = source;
     samples[piece] = staging_.on_device(bag_samples);
   }

@@ -31,7 +31,7 @@ void RequesterSide::begin(const EmbeddingLayout& layout, const LocalBags& bags,
     means += layout.features[f].mean;
     if (keep == Keep::kReplicated && !layout.features[f].replicated) continue;
     features_.push_back({f, nullptr});
-    ids += static_cast<size_t>(scans[f].count);
+    ids += static_cast<size_t>(scans[f].capacity);
     uneven += scans[f].length < 0;
   }
   const bool narrow = staging_.packs() && ids_fit_int32(layout, ids);
@@ -104,8 +104,8 @@ void RequesterSide::place(const LocalBags& bags, const std::vector<BagScan>& sca
     if (feature.offsets) next_offset += ends;
     destinations[feature.feature] = {next_id, sizeof(T)};
     kept[feature.feature] = {ids_on_device + (next_id - first_id), offsets_on_device, b,
-                             scan.count};
-    next_id += scan.count;
+                             scan.capacity};
+    next_id += scan.capacity;
   }
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (size_t k = 0; k < features_.size(); ++k) {
@@ -115,17 +115,20 @@ void RequesterSide::place(const LocalBags& bags, const std::vector<BagScan>& sca
   }
 }
 
-void RequesterSide::place_returned(View<const int64_t> counts) {
+void RequesterSide::place_returned(View<const int64_t> counts, View<const int64_t> capacities) {
   int64_t bags = 0;
   for (size_t g = 0; g < counts.size(); ++g) {
-    returned[g] = {bags, counts[g]};
-    bags += counts[g];
+    returned[g] = {bags, capacities[g]};
+    bags += capacities[g];
   }
   const bool scaled = std::any_of(scales.begin(), scales.end(), [](const float* s) { return s; });
   host_returned_samples_ = staging_.take<int32_t>(static_cast<size_t>(bags));
   host_returned_scales_ = staging_.take<float>(scaled ? static_cast<size_t>(bags) : 0);
   returned_samples = staging_.on_device(host_returned_samples_);
   returned_scales = staging_.on_device(host_returned_scales_);
+  for (size_t g = 0; g < counts.size(); ++g) {
+    std::fill(samples_returned(g) + counts[g], samples_returned(g) + capacities[g], -1);
+  }
 }
 
 void RequesterSide::scale_returned(size_t number, size_t feature) {
@@ -134,7 +137,7 @@ void RequesterSide::scale_returned(size_t number, size_t feature) {
   const ReturnedBags& bags = returned[number];
   const int32_t* samples = host_returned_samples_ + bags.first;
   float* scales_here = host_returned_scales_ + bags.first;
-  for (int64_t k = 0; k < bags.count; ++k) scales_here[k] = scale[samples[k]];
+  for (int64_t k = 0; k < bags.count && samples[k] >= 0; ++k) scales_here[k] = scale[samples[k]];
 }
 
 }  // namespace dlrm

@@ -10,7 +10,7 @@ namespace dlrm {
 
 /// The local samples whose bags are not empty on one slice: `count` entries of
 /// RequesterSide::returned_samples, from entry `first` on. The slice's owner returns vectors for
-/// these samples only.
+/// these samples only. The last entries may be -1: their vectors belong to no sample.
 struct ReturnedBags {
   int64_t first = 0;
   int64_t count = 0;
@@ -30,8 +30,8 @@ class RequesterSide {
   void begin(const EmbeddingLayout& layout, const LocalBags& bags,
              const std::vector<BagScan>& scans, Keep keep, size_t most_returned, int threads,
              std::vector<IdDestination>& destinations);
-  /// Places the returned bags of each group, of which `counts` has the numbers.
-  void place_returned(View<const int64_t> counts);
+  /// Makes a list of `capacities[g]` entries for the `counts[g]` returned bags of each group.
+  void place_returned(View<const int64_t> counts, View<const int64_t> capacities);
   /// The samples of the returned bags of group `number`, which the caller writes in ascending
   /// order.
   int32_t* samples_returned(size_t number) {
@@ -46,7 +46,7 @@ class RequesterSide {
   std::vector<IdGroup> kept;           ///< by feature; empty for features that are not kept
   std::vector<const float*> scales;    ///< by feature: [b] 1/length of each bag; null for sums
   std::vector<ReturnedBags> returned;  ///< by number of the group; empty if all bags are returned
-  const int32_t* returned_samples = nullptr;  ///< ascending in each group, from 0
+  const int32_t* returned_samples = nullptr;  ///< ascending in each group, from 0, then -1
   const float* returned_scales = nullptr;  ///< 1/length of each whole bag, if its feature is a mean
   /// By feature: every local bag has one id, so only one slice returns a vector for a sample.
   std::vector<char> alone;

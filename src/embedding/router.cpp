@@ -35,7 +35,8 @@ Router::Router(Context& context, const EmbeddingLayout& layout, int capacity, in
       placement_(placement),
       fit_comm_(placement ? context.comm.duplicate() : nullptr),
       stream_(context.stream),
-      copies_(context.device.make_stream()) {
+      copies_(context.device.make_stream()),
+      kept_ids_(layout.features.size()) {
   const auto ranks = static_cast<size_t>(world());
   const std::vector<int64_t> word(ranks, sizeof(int64_t));
   need_sizes_.assign(ranks, sizeof(FastNeed));
@@ -59,10 +60,19 @@ Router::~Router() {
   settle(*copies_);
 }
 
+/// Room for the ids of bags of varying length. Where lengths are equal they tell the number of ids.
+void Router::find_capacities(int64_t samples) {
+  kept_ids_.begin(samples);
+  for (size_t f = 0; f < scans_.size(); ++f) {
+    if (scans_[f].length < 0) scans_[f].capacity = kept_ids_.of(f, scans_[f].count);
+  }
+}
+
 void Router::route(const LocalBags& bags) {
   DLRM_CHECK(!full(), "{} batches are in flight already", in_flight());
   const int threads = threads_for(bags.ids.size());
   scan_offsets(layout_, bags, threads, scans_);
+  find_capacities(bags.global_size);
   Transfer& transfer = transfers_[in_flight()];
   transfer.batch.begin(bags);
   destinations_.assign(layout_.features.size(), {});
@@ -78,20 +88,22 @@ void Router::route(const LocalBags& bags) {
 }
 
 void Router::poll() {
-  bool agrees = true;
+  bool agrees = true, assembles = true;
   for (int i = 0; i < in_flight(); ++i) {
     Transfer& transfer = transfers_[i];
     if (transfer.stage == Stage::kSizes && transfer.pending.poll()) begin_messages(transfer);
     // On every rank, later batches' messages start after those of this batch.
     if (transfer.stage == Stage::kSizes) return;
-    if (transfer.stage == Stage::kMessages && transfer.pending.poll()) finish_messages(transfer);
+    if (transfer.stage == Stage::kMessages && assembles && transfer.pending.poll()) {
+      finish_messages(transfer);
+    }
+    assembles &= transfer.stage != Stage::kMessages;  // batches are assembled in order
     if (transfer.stage == Stage::kPlacing && agrees && placement_->placed(transfer.placed_as)) {
       begin_agreeing(transfer);
     }
     // On every rank, later batches' agreements start after that of this batch. Otherwise a batch
     // that is placed during this loop could overtake an earlier one.
     agrees &= transfer.stage != Stage::kPlacing;
-    if (transfer.stage == Stage::kMessages && placement_) return;  // batches are placed in order
     if (transfer.stage == Stage::kAgreeing && transfer.pending.poll()) arrive(transfer);
   }
 }

@@ -8,6 +8,7 @@
 #include "bag_message.h"
 #include "bag_scan.h"
 #include "layout.h"
+#include "list_capacities.h"
 #include "ring.h"
 #include "routed_batch.h"
 #include "tiers/row_placement.h"
@@ -28,6 +29,10 @@ class Router {
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
 
+  /// From now on the sizes of batches on a device recur: lists of ids and vectors get capacities,
+  /// which grow if a batch does not fit. Only sizes with *fixed* routing still depend on the
+  /// lengths of bags. No batch is in flight. All ranks make this call or none.
+  virtual void keep_sizes() { kept_ids_.start(); }
   /// Checks the local bags of the next batch and starts to send them. If it throws, nothing has
   /// changed.
   void route(const LocalBags& bags);
@@ -101,6 +106,7 @@ class Router {
  private:
   static constexpr size_t kIdsPerThread = 8192;
 
+  void find_capacities(int64_t samples);
   void begin_messages(Transfer& transfer);
   void finish_messages(Transfer& transfer);
   std::vector<int> orders_of_groups() const;
@@ -123,6 +129,7 @@ class Router {
   Stream& stream_;
   std::unique_ptr<Stream> copies_;  ///< copies staged arrays to the device
   std::vector<BagScan> scans_;
+  ListCapacities kept_ids_;  ///< by feature
   std::vector<IdDestination> destinations_;
   Ring<Transfer> transfers_;
 };

@@ -64,6 +64,11 @@ ShardedEmbeddings::ShardedEmbeddings(Context& context, Ops& ops, EmbeddingOption
                                      [this] { poll(); })) {}
 ShardedEmbeddings::~ShardedEmbeddings() = default;
 
+void ShardedEmbeddings::keep_sizes() {
+  if (in_flight() > 0) throw run_error("keep_sizes(): {} batches are in flight", in_flight());
+  parts_->router->keep_sizes();
+}
+
 void ShardedEmbeddings::route(const LocalBags& bags) {
   const EmbeddingOptions& options = parts_->tables.options();
   if (parts_->router->full()) {

@@ -62,8 +62,8 @@ void GraphStep::count_step() {
   if (++steps_ != trial_steps_ || replayed() > 0) return;
   gave_up_ = true;
   context_.log.info(
-      "none of the first {} steps was launched as a graph: bags of varying length, or routing that "
-      "depends on ids, give every batch sizes of its own",
+      "none of the first {} steps was launched as a graph: every batch had sizes of its own, which "
+      "happens with fixed routing of bags of varying length",
       trial_steps_);
 }
 

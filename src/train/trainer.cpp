@@ -67,6 +67,7 @@ void Trainer::use_graphs(bool yes) {
   // A recording cannot contain exchanges that involve the host.
   if (yes && context_.device.can_capture() && !context_.device_comm().blocks_host()) {
     runner_ = std::make_unique<GraphStep>(context_, embeddings_, *step_, config_.batches_ahead());
+    embeddings_.keep_sizes();
   } else {
     runner_ = std::make_unique<EagerStep>(*step_);
   }

@@ -112,7 +112,7 @@ std::vector<Received> bucketed(const EmbeddingLayout& layout, const Bags& all, i
     std::vector<char> message(static_cast<size_t>(message_bytes(headers, kSamples, id_bytes)));
     std::vector<GroupSpan> spans(headers.size());
     begin_message(message.data(), headers, kSamples, id_bytes, spans);
-    requester.place_returned(buckets.returned());
+    requester.place_returned(buckets.returned(), buckets.returned());
     buckets.fill(bags, spans, id_bytes, requester, threads);
     for (size_t g = 0; g < received.size(); ++g) {
       Received& of = received[g] = {};

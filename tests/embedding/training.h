@@ -204,11 +204,13 @@ inline Tensors gather(Communicator& comm, ShardedEmbeddings& embeddings) {
 
 /// Trains batches of these sizes in turn. Returns the whole tensors at the end.
 inline Tensors train_all(const Plan& plan, const EmbeddingOptions& options, const MadeUpBags& bags,
-                         const std::vector<int64_t>& batches, int threads = 0) {
+                         const std::vector<int64_t>& batches, int threads = 0,
+                         bool keeps_sizes = false) {
   Tensors result;
   run_on_threads(plan.world, [&](Communicator& comm) {
     Rank rank(comm, threads);
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
+    if (keeps_sizes) embeddings.keep_sizes();
     size_t routed = 0;
     for (size_t t = 0; t < batches.size(); ++t) {
       while (routed < batches.size() && embeddings.in_flight() <= options.routing.depth) {

@@ -121,6 +121,22 @@ TEST_P(RunOnADevice, StepsOfSeveralRanksAreLaunchedAsGraphsUnlessTheyAreProfiled
   EXPECT_FALSE(summary("eager")["stages_ms"].contains("recorded"));
 }
 
+TEST_P(RunOnADevice, StepsOfCutRowsAreLaunchedAsGraphsOnceTheirListsHaveRoom) {
+  if (!cuda_is_emulated()) GTEST_SKIP() << "needs one GPU for each rank, or the emulator";
+  const OverNccl nccl(path("nccl").string());
+  const std::string run = device() +
+                          "--set train.steps=30 --set comm=nccl --set sharding.strategy=row --set "
+                          "eval.at_end=false --set train.pin_algorithms=true "
+                          "--set output.directory=";
+  Outcome outcome = train(2, run + "graphs");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  outcome = train(2, run + "eager --profile " + path("trace.json").string());
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  // Each of two buffers has an eager step and a recorded one. Lists get more room up to step 10.
+  EXPECT_GE(summary("graphs")["recorded_steps"].get<int>(), 20);
+  EXPECT_EQ(losses(path("graphs")), losses(path("eager")));
+}
+
 TEST_P(RunOnADevice, ACheckpointGoesFromOneKindOfDeviceToTheOther) {
   ASSERT_EQ(train(1, std::string("--device cpu --set output.directory=cpu ") + kShort).code, 0);
   const std::string half =

@@ -314,6 +314,30 @@ TEST_P(Movement, ScatteringChangesOnlyListedRows) {
   }
 }
 
+TEST_P(Movement, RowsOfMinusOneAtTheEndOfAListAreNotCopied) {
+  Cells src = Cells::random(300, 33, 1), got = Cells::random(300, 80, 2), want = got;
+  for (const size_t listed : {size_t{0}, size_t{1}, size_t{60}, size_t{80}}) {
+    std::vector<int32_t> rows = some_rows(300, 5);
+    ASSERT_GE(rows.size(), listed);
+    rows.resize(listed);
+    rows.resize(80, -1);
+    const auto blocks = [&](Cells& dst, int64_t count) {
+      std::vector<BlockCopy> list(4, block(src, dst, 33));
+      for (BlockCopy& b : list) b.rows = count;
+      list[0].src_rows = rows.data();
+      list[1].dst_rows = rows.data(), list[1].accumulate = true;
+      list[2].src_rows = list[2].dst_rows = rows.data();
+      list[2].dst = dst.matrix().element(0, 40);
+      list[3].src_rows = rows.data(), list[3].accumulate = true;  // where the first one wrote
+      return list;
+    };
+    ops->copy_blocks(blocks(got, 80));
+    reference->copy_blocks(blocks(want, static_cast<int64_t>(listed)));
+    EXPECT_TRUE(close(got, want)) << listed;
+    for (int64_t c = 0; c < 80; ++c) ASSERT_EQ(got.at(299, c), want.at(299, c));
+  }
+}
+
 TEST_P(Movement, EmptyBlocksDoNothing) {
   Cells src(0, 4), dst = Cells::random(3, 4, 1);
   const Cells before = dst;

@@ -148,6 +148,7 @@ Trained train_with(const RunConfig& config, int ranks, int steps, const MakeBatc
       const StepResult result = run.trainer().step(step, false);
       if (comm.rank() > 0) continue;
       trained.losses.push_back(result.loss);
+      trained.launches.push_back(run.launched());
       trained.memory.emplace_back(context.device.bytes_in_use(), context.device.frees());
     }
     run.trainer().embeddings().check_replicas();

@@ -17,6 +17,7 @@ struct Trained {
   std::vector<double> losses;
   std::map<std::string, std::vector<float>> tensors;
   int64_t launched = 0;                             ///< steps launched as graphs
+  std::vector<int64_t> launches;                    ///< of them, up to each step
   std::vector<int64_t> sent;                        ///< bytes, by rank 0's embeddings
   std::vector<std::pair<size_t, uint64_t>> memory;  ///< bytes in use and frees after each step
 };

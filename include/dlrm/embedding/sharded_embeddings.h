@@ -66,6 +66,13 @@ class ShardedEmbeddings {
   ShardedEmbeddings(Context& context, Ops& ops, EmbeddingOptions options, Plan plan);
   ~ShardedEmbeddings();
 
+  /// From now on batches of the same number of samples mostly have equal keys, although their ids
+  /// differ: lists of ids and vectors get room for some more than they have, and what a batch needs
+  /// more is kept for those after it. Results stay bitwise the same. With *fixed* routing keys
+  /// still depend on the lengths of bags. No batch may be in flight. All ranks make this call or
+  /// none.
+  void keep_sizes();
+
   /// Checks ids, buckets them by owner, and starts their exchange on a communicator of its own.
   /// Copies the data that it needs, so `bags` may change afterwards. Throws usage_error naming
   /// sample, feature and id if an id is outside its table.

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "dlrm/core/view.h"
@@ -6,7 +7,9 @@
 
 namespace dlrm {
 
-/// A rectangle to copy. Row r of a side is its row r, or the row src_rows[r] or dst_rows[r].
+/// A rectangle to copy. Row r of a side is its row r, or the row src_rows[r] or dst_rows[r]. A list
+/// may end in entries of -1. Their rows are not copied, so a list of fixed length serves any number
+/// of rows that only the device knows.
 struct BlockCopy {
   const void* src = nullptr;
   void* dst = nullptr;
@@ -21,6 +24,16 @@ struct BlockCopy {
   const int32_t* dst_rows = nullptr;  ///< [rows] distinct rows of dst, ascending, or null
   bool accumulate = false;
 };
+
+/// The rows that are copied, without those of entries of -1. Reads the lists.
+inline int64_t copied_rows(const BlockCopy& b) {
+  int64_t rows = b.rows;
+  for (const int32_t* list : {b.src_rows, b.dst_rows}) {
+    if (!list) continue;
+    rows = std::partition_point(list, list + rows, [](int32_t row) { return row >= 0; }) - list;
+  }
+  return rows;
+}
 
 /// For each block: dst[r, c] = scale[r]·src[r, c], or += with `accumulate`. Types are converted
 /// through fp32 and rounded once. Blocks that write the same place are applied in their order.

@@ -74,6 +74,7 @@ class CpuOps final : public Ops {
     int64_t count;
   };
   std::vector<TableRuns> together_;  // tables that one operation updates
+  std::vector<BlockCopy> blocks_;    // without the rows that are not copied
 };
 
 }  // namespace dlrm::cpu

@@ -111,9 +111,11 @@ void copy_within(const BlockCopy& b, uintptr_t from, uintptr_t to, const Copy& c
 
 /// Threads own disjoint address ranges, so that blocks that write the same cell keep their order.
 void CpuOps::run(const CopyBlocks& o) {
+  blocks_.assign(o.blocks.begin(), o.blocks.end());
+  for (BlockCopy& b : blocks_) b.rows = copied_rows(b);
   int64_t total = 0;
   Span all{~uintptr_t{0}, 0};
-  for (const BlockCopy& b : o.blocks) {
+  for (const BlockCopy& b : blocks_) {
     if (empty(b)) continue;
     const Span s = written(b);
     all = {std::min(all.begin, s.begin), std::max(all.end, s.end)};
@@ -121,16 +123,16 @@ void CpuOps::run(const CopyBlocks& o) {
   }
   const int parts = parts_for(threads_, total, kGrain);
   if (parts == 1) {
-    for (const BlockCopy& b : o.blocks) {
+    for (const BlockCopy& b : blocks_) {
       if (!empty(b)) kernels_.copy_rows(b);
     }
     return;
   }
   parallel(parts, [&](int part) {
     const double share = static_cast<double>(total) / parts;
-    const uintptr_t from = part == 0 ? all.begin : cut_at(o.blocks, all, part * share);
-    const uintptr_t to = part + 1 == parts ? all.end : cut_at(o.blocks, all, (part + 1) * share);
-    for (const BlockCopy& b : o.blocks) {
+    const uintptr_t from = part == 0 ? all.begin : cut_at(blocks_, all, part * share);
+    const uintptr_t to = part + 1 == parts ? all.end : cut_at(blocks_, all, (part + 1) * share);
+    for (const BlockCopy& b : blocks_) {
       if (!empty(b)) copy_within(b, from, to, kernels_.copy_rows);
     }
   });

@@ -46,11 +46,12 @@ bool same(const BlockCopy& a, const BlockCopy& b) {
          a.dst_rows == b.dst_rows && a.accumulate == b.accumulate;
 }
 
-/// True if both write the same cells in the same order, from sources of one type.
+/// True if both write the same cells in the same order, from sources of one type. Blocks with lists
+/// may leave out rows, so they are never alike.
 bool same_place(const BlockCopy& a, const BlockCopy& b) {
   return a.dst == b.dst && a.dst_type == b.dst_type && a.src_type == b.src_type &&
          a.dst_stride == b.dst_stride && a.rows == b.rows && a.cols == b.cols && !a.dst_rows &&
-         !b.dst_rows;
+         !b.dst_rows && !a.src_rows && !b.src_rows;
 }
 
 /// Blocks that one thread applies in turn, and the number of their launch.

@@ -8,7 +8,8 @@ namespace dlrm::reference {
 
 void ReferenceOps::run(const CopyBlocks& o) {
   for (const BlockCopy& b : o.blocks) {
-    for (int64_t r = 0; r < b.rows; ++r) {
+    const int64_t rows = copied_rows(b);
+    for (int64_t r = 0; r < rows; ++r) {
       const int64_t from = b.src_rows ? b.src_rows[r] : r;
       const int64_t to = b.dst_rows ? b.dst_rows[r] : r;
       for (int64_t c = 0; c < b.cols; ++c) {
