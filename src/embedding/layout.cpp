@@ -81,10 +81,46 @@ void place_blocks(const EmbeddingLayout& layout, RoutingMode mode, OwnerLayout& 
   }
 }
 
+void place_cuts(EmbeddingLayout& layout) {
+  std::vector<std::vector<int64_t>> borders(layout.table_names.size());
+  for (const OwnerLayout& owner : layout.owners) {
+    for (const Slice& slice : owner.slices) {
+      auto& of_table = borders[static_cast<size_t>(slice.table)];
+      of_table.insert(of_table.end(), {slice.rows.begin, slice.rows.end});
+    }
+  }
+  for (auto& of_table : borders) {
+    std::sort(of_table.begin(), of_table.end());
+    of_table.erase(std::unique(of_table.begin(), of_table.end()), of_table.end());
+  }
+  for (OwnerLayout& owner : layout.owners) {
+    for (Slice& slice : owner.slices) {
+      const auto& of_table = borders[static_cast<size_t>(slice.table)];
+      auto border = std::upper_bound(of_table.begin(), of_table.end(), slice.rows.begin);
+      for (; *border < slice.rows.end; ++border) {
+        slice.cuts.push_back(*border - slice.rows.begin);
+      }
+    }
+  }
+}
+
+/// Of cut columns: cached slices, whose owners have the same rows in different slots, and slices
+/// whose owners have different rows.
+void choose_ordered(EmbeddingLayout& layout) {
+  for (OwnerLayout& owner : layout.owners) {
+    for (Slice& slice : owner.slices) {
+      const int first = layout.first_feature[static_cast<size_t>(slice.table)];
+      const int64_t width = layout.features[static_cast<size_t>(first)].width;
+      const bool columns_cut = slice.columns.front().size() != width;
+      slice.ordered = columns_cut && (slice.cache >= 0 || !slice.cuts.empty());
+    }
+  }
+}
+
 }  // namespace
 
 EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan,
-                                 RoutingMode mode)
+                                 RoutingMode mode, bool lists_orders)
     : owners(static_cast<size_t>(plan.world)), replicated(plan.data_parallel) {
   for (const TableConfig& table : tables) table_names.push_back(table.name);
   std::sort(replicated.begin(), replicated.end());
@@ -110,11 +146,20 @@ EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const P
     place_blocks(*this, mode, owner);
     groups += static_cast<int>(owner.groups.size());
   }
+  place_cuts(*this);
+  if (lists_orders) choose_ordered(*this);
 }
 
 bool EmbeddingLayout::caches_rows() const {
   return std::any_of(owners.begin(), owners.end(),
                      [](const OwnerLayout& owner) { return owner.caches > 0; });
+}
+
+bool EmbeddingLayout::orders_rows() const {
+  return std::any_of(owners.begin(), owners.end(), [](const OwnerLayout& owner) {
+    return std::any_of(owner.slices.begin(), owner.slices.end(),
+                       [](const Slice& slice) { return slice.ordered; });
+  });
 }
 
 bool EmbeddingLayout::rows_uncut() const {

@@ -30,8 +30,12 @@ struct Slice {
   std::vector<Range> columns;     ///< of its shards, ascending
   std::vector<MemoryKind> kinds;  ///< of its shards
   int cache = -1;                 ///< number among the owner's cached slices; -1: resident
-  int first_group = 0;            ///< the groups of its features are consecutive
-  int first_block = 0;            ///< its blocks are consecutive: shard-major, then feature
+  /// Borders of the table's other slices within its rows, counted from its first row, ascending.
+  std::vector<int64_t> cuts;
+  /// The host lists the order of each batch's rows for a device.
+  bool ordered = false;
+  int first_group = 0;  ///< the groups of its features are consecutive
+  int first_block = 0;  ///< its blocks are consecutive: shard-major, then feature
 };
 
 /// The ids of one feature that fall into one slice.
@@ -69,8 +73,11 @@ struct OwnerLayout {
 
 /// The owner of every row, and the columns of every feature's vectors. The same on every rank.
 struct EmbeddingLayout {
-  /// With *fixed* routing every bag is returned, so that shapes are constant.
-  EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan, RoutingMode mode);
+  /// With *fixed* routing every bag is returned, so that shapes are constant. `lists_orders`: a
+  /// device exchanges sums of squares of cut columns. The hosts then list the orders of rows where
+  /// those that several owners have are not at the same places.
+  EmbeddingLayout(const std::vector<TableConfig>& tables, const Plan& plan, RoutingMode mode,
+                  bool lists_orders = false);
 
   std::vector<std::string> table_names;
   std::vector<FeaturePlace> features;
@@ -90,6 +97,8 @@ struct EmbeddingLayout {
   bool rows_uncut() const;
   /// True if a rank has rows in a cached tier.
   bool caches_rows() const;
+  /// True if a rank has an ordered slice.
+  bool orders_rows() const;
 };
 
 }  // namespace dlrm

@@ -75,8 +75,11 @@ size_t OwnerSide::reserve_groups(View<const GroupSize> groups, bool narrow,
   for (const size_t count : ids_of_order) {
     const View<int32_t> by_row(staging_.take<int32_t>(count), count);
     const View<int32_t> by_slot(staging_.take<int32_t>(count), count);
-    orders.push_back(
-        {by_row, by_slot, staging_.on_device(by_row.data()), staging_.on_device(by_slot.data())});
+    orders.push_back({by_row,
+                      by_slot,
+                      staging_.on_device(by_row.data()),
+                      staging_.on_device(by_slot.data()),
+                      {}});
   }
   return ids;
 }

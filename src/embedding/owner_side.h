@@ -56,15 +56,16 @@ class OwnerSide {
 
   /// True if a device filters the ids of all ranks. Otherwise the host buckets them.
   bool filters_on_device() const { return staging_.packs() && !placed_on_host_; }
-  /// The host replaces rows by slots, so it needs the ids of each group.
+  /// The host replaces rows by slots or lists their order, so it needs the ids of each group.
   void place_on_host() { placed_on_host_ = true; }
   /// For each group, the number of a list of orders of its rows that the device reads, or -1.
-  /// Groups of one cached slice have the same number.
+  /// Groups of one slice have the same number.
   void order_groups(std::vector<int> list_of_group) { order_of_group_ = std::move(list_of_group); }
-  /// The orders of the rows of a cached slice, see PlacedOrder. reserve_groups() makes them.
+  /// The orders of the rows of a slice, see PlacedOrder. reserve_groups() makes them.
   struct RowOrders {
     View<int32_t> by_row, by_slot;  ///< on the host
     const int32_t *device_by_row, *device_by_slot;
+    std::vector<int64_t> first_ids;  ///< the router fills it
   };
   std::vector<RowOrders> orders;
   /// Reserves host memory for the messages of all ranks, which the device filters.

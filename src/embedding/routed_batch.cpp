@@ -37,6 +37,7 @@ void RoutedBatch::append_key(std::vector<uint64_t>& key) const {
   for (const OwnerSide::RowOrders& order : owner.orders) {
     address(order.device_by_row);
     address(order.device_by_slot);
+    for (const int64_t first : order.first_ids) count(first);
   }
   for (const ReturnedBags& bags : requester.returned) {
     count(bags.first);

@@ -1,6 +1,7 @@
 #include "router.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "dlrm/core/error.h"
 #include "dlrm/wire/message_bytes.h"
@@ -44,7 +45,7 @@ Router::Router(Context& context, const EmbeddingLayout& layout, int capacity, in
   for (int i = 0; i < capacity; ++i) {
     transfers_.add_place(context.device);
     Transfer& transfer = transfers_[i];
-    if (placement_) {
+    if (placement_ || layout.orders_rows()) {
       transfer.batch.owner.place_on_host();
       transfer.batch.owner.order_groups(orders_of_groups());
     }
@@ -180,17 +181,17 @@ void Router::begin_messages(Transfer& transfer) {
 
 void Router::finish_messages(Transfer& transfer) {
   assemble(transfer);
+  list_orders(transfer.batch.owner);
   placement_ ? begin_placing(transfer) : arrive(transfer);
 }
 
-/// The caches that order their rows are numbered in the order of their slices.
+/// The ordered slices are numbered in their order.
 std::vector<int> Router::orders_of_groups() const {
   const OwnerLayout& mine = layout_.owner(rank());
   std::vector<int> order_of_group;
   int orders = 0, last = -1;
   for (const RoutedGroup& group : mine.groups) {
-    const int cache = mine.slices[static_cast<size_t>(group.slice)].cache;
-    const bool ordered = cache >= 0 && placement_->cache(cache).orders_rows();
+    const bool ordered = mine.slices[static_cast<size_t>(group.slice)].ordered;
     if (ordered && group.slice != last) ++orders;
     if (ordered) last = group.slice;
     order_of_group.push_back(ordered ? orders - 1 : -1);
@@ -198,14 +199,40 @@ std::vector<int> Router::orders_of_groups() const {
   return order_of_group;
 }
 
+void Router::list_orders(OwnerSide& owner) {
+  size_t number = 0;
+  for (const Slice& slice : layout_.owner(rank()).slices) {
+    if (!slice.ordered) continue;
+    OwnerSide::RowOrders& order = owner.orders[number++];
+    order.first_ids.assign(slice.cuts.size() + 2, 0);
+    rows_.clear();
+    for (int g = 0; g < layout_.features_of(slice.table); ++g) {
+      const OwnerSide::HostIds& of_group =
+          owner.host_ids[static_cast<size_t>(slice.first_group + g)];
+      each_id({-1, of_group.ids, of_group.count, of_group.narrow}, [&](int64_t row) {
+        const auto cut = std::upper_bound(slice.cuts.begin(), slice.cuts.end(), row);
+        ++order.first_ids[static_cast<size_t>(cut - slice.cuts.begin()) + 1];
+        if (slice.cache < 0) rows_.push_back(row);
+      });
+    }
+    std::partial_sum(order.first_ids.begin(), order.first_ids.end(), order.first_ids.begin());
+    if (slice.cache >= 0) continue;
+    std::sort(rows_.begin(), rows_.end());
+    rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
+    list_order(rows_, {-1, order.by_row, order.by_slot, slice.cuts, order.first_ids});
+  }
+}
+
 void Router::begin_placing(Transfer& transfer) {
   const OwnerLayout& mine = layout_.owner(rank());
   std::vector<PlacedIds> ids;
   std::vector<PlacedOrder> orders;
+  size_t number = 0;
   for (const Slice& slice : mine.slices) {
-    if (slice.cache < 0 || !placement_->cache(slice.cache).orders_rows()) continue;
-    const OwnerSide::RowOrders& order = transfer.batch.owner.orders[orders.size()];
-    orders.push_back({slice.cache, order.by_row, order.by_slot});
+    if (!slice.ordered) continue;
+    const OwnerSide::RowOrders& order = transfer.batch.owner.orders[number++];
+    if (slice.cache < 0) continue;
+    orders.push_back({slice.cache, order.by_row, order.by_slot, slice.cuts, order.first_ids});
   }
   for (size_t g = 0; g < transfer.batch.owner.host_ids.size(); ++g) {
     const int cache = mine.slices[static_cast<size_t>(mine.groups[g].slice)].cache;

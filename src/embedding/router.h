@@ -110,6 +110,8 @@ class Router {
   void begin_messages(Transfer& transfer);
   void finish_messages(Transfer& transfer);
   std::vector<int> orders_of_groups() const;
+  /// Of ordered slices: counts the ids of intervals, and lists the orders of resident rows.
+  void list_orders(OwnerSide& owner);
   void begin_placing(Transfer& transfer);
   void begin_agreeing(Transfer& transfer);
   void arrive(Transfer& transfer);
@@ -131,6 +133,7 @@ class Router {
   std::vector<BagScan> scans_;
   ListCapacities kept_ids_;  ///< by feature
   std::vector<IdDestination> destinations_;
+  std::vector<int64_t> rows_;  ///< working memory of list_orders()
   Ring<Transfer> transfers_;
 };
 
@@ -150,8 +153,8 @@ std::unique_ptr<Router> make_local_router(Context& context, const EmbeddingLayou
 std::unique_ptr<Router> make_exact_router(Context& context, const EmbeddingLayout& layout,
                                           int capacity, int threads, RowPlacement* placement);
 /// *fixed*: every rank receives every sharded feature's ids and keeps those of its rows. If memory
-/// is on a device and no rank caches rows, the device filters them. The host then knows only the
-/// number of ids that arrived.
+/// is on a device and no rank caches or orders rows, the device filters them. The host then knows
+/// only the number of ids that arrived.
 std::unique_ptr<Router> make_fixed_router(Context& context, const EmbeddingLayout& layout,
                                           int capacity, int threads, RowPlacement* placement);
 

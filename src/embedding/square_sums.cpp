@@ -94,11 +94,10 @@ SquareSums::~SquareSums() = default;
 
 void SquareSums::number_orders(const OwnerLayout& mine) {
   order_of_.assign(shards_.size(), -1);
-  if (context_.device.host_visible_memory()) return;
   int orders = 0, last = -1;
   for (size_t s = 0; s < shards_.size(); ++s) {
     const OwnedShard& shard = shards_[s];
-    if (!shard.columns_cut || mine.slices[static_cast<size_t>(shard.slice)].cache < 0) continue;
+    if (!mine.slices[static_cast<size_t>(shard.slice)].ordered) continue;
     if (shard.slice != last) ++orders;
     last = shard.slice;
     order_of_[s] = orders - 1;
@@ -128,15 +127,11 @@ void SquareSums::find_intervals(const EmbeddingLayout& layout, int table) {
         for (const Range& columns : slice.columns) {
           const bool mine = static_cast<int>(q) == comm_->rank();
           if (holds) {
-            interval.pieces.push_back(
-                {static_cast<int>(q), columns.begin, slice.rows, mine ? shard : -1, nullptr});
-            if (!context_.device.host_visible_memory() && slice.rows != interval.rows) {
-              throw usage_error(
-                  "sharding plan: row-wise Adagrad on a GPU "
-                  "needs column shards of the same rows; "
-                  "those of rows [{}, {}) overlap others in part",
-                  slice.rows.begin, slice.rows.end);
-            }
+            const auto before = std::upper_bound(slice.cuts.begin(), slice.cuts.end(),
+                                                 interval.rows.begin - slice.rows.begin);
+            interval.pieces.push_back({static_cast<int>(q), columns.begin, slice.rows,
+                                       static_cast<size_t>(before - slice.cuts.begin()),
+                                       mine ? shard : -1, nullptr});
           }
           ++shard;
         }
@@ -153,8 +148,12 @@ void SquareSums::find_intervals(const EmbeddingLayout& layout, int table) {
 }
 
 Range SquareSums::segments_of(const Interval& interval, const Piece& piece,
-                              const SegmentBuffers& segments) const {
+                              const SegmentBuffers& segments, const OwnerSide& owner) const {
   const auto number = static_cast<size_t>(piece.local_shard);
+  if (order_of_[number] >= 0) {
+    const auto& first_ids = owner.orders[static_cast<size_t>(order_of_[number])].first_ids;
+    return {first_ids[piece.interval], first_ids[piece.interval + 1]};
+  }
   if (piece.shard_rows == interval.rows) return {0, shard_sums_.unique_rows(segments, number)};
   const OwnedShard& shard = shards_[number];
   const SegmentedRows& all = segments[static_cast<size_t>(shard.slice)];
@@ -176,8 +175,8 @@ void SquareSums::start(const SegmentBuffers& segments, const OwnerSide& owner) {
                          shard_sums_.sums(s));
   }
   context_.device.host_visible_memory() ? order_rows(segments) : order_on_device(owner, true);
-  lay_out(segments);
-  list_additions(segments);
+  lay_out(segments, owner);
+  list_additions(segments, owner);
   ops_.copy_blocks(copies_);
   bytes_sent_ += layout_.send_total();
   pending_ = comm_->start_alltoallv(send_.data(), receive_.data(), layout_, &context_.stream);
@@ -192,10 +191,10 @@ BlockCopy SquareSums::copy_of(const float* from, float* to, int64_t count) const
   return copy;
 }
 
-void SquareSums::lay_out(const SegmentBuffers& segments) {
+void SquareSums::lay_out(const SegmentBuffers& segments, const OwnerSide& owner) {
   int64_t total = 0;
   for (const Interval& interval : intervals_) {
-    total += segments_of(interval, interval.pieces[interval.own], segments).size() *
+    total += segments_of(interval, interval.pieces[interval.own], segments, owner).size() *
              static_cast<int64_t>(interval.pieces.size());
   }
   const auto world = static_cast<size_t>(comm_->size());
@@ -207,7 +206,8 @@ void SquareSums::lay_out(const SegmentBuffers& segments) {
     const int64_t sent_before = sent, received_before = received;
     const bool self = static_cast<int>(q) == comm_->rank();
     for (Interval& interval : intervals_) {
-      const int64_t rows = segments_of(interval, interval.pieces[interval.own], segments).size();
+      const int64_t rows =
+          segments_of(interval, interval.pieces[interval.own], segments, owner).size();
       const bool theirs =
           !self && std::any_of(interval.pieces.begin(), interval.pieces.end(),
                                [&](const Piece& p) { return p.owner == static_cast<int>(q); });
@@ -219,7 +219,7 @@ void SquareSums::lay_out(const SegmentBuffers& segments) {
         } else if (piece.local_shard >= 0) {
           const auto shard = static_cast<size_t>(piece.local_shard);
           copies_.push_back(
-              copy_of(row_sums(shard).data() + segments_of(interval, piece, segments).begin,
+              copy_of(row_sums(shard).data() + segments_of(interval, piece, segments, owner).begin,
                       send_.data() + sent, rows));
           sent += rows;
         }
@@ -233,17 +233,17 @@ void SquareSums::lay_out(const SegmentBuffers& segments) {
   }
 }
 
-void SquareSums::list_additions(const SegmentBuffers& segments) {
+void SquareSums::list_additions(const SegmentBuffers& segments, const OwnerSide& owner) {
   sums_added_.clear();
   for (const Interval& interval : intervals_) {
     for (const Piece& target : interval.pieces) {
       if (target.local_shard < 0) continue;
-      const Range part = segments_of(interval, target, segments);
+      const Range part = segments_of(interval, target, segments, owner);
       for (const Piece& piece : interval.pieces) {
         const float* from = piece.received;
         if (piece.local_shard >= 0) {
           const auto shard = static_cast<size_t>(piece.local_shard);
-          from = row_sums(shard).data() + segments_of(interval, piece, segments).begin;
+          from = row_sums(shard).data() + segments_of(interval, piece, segments, owner).begin;
         }
         float* to = shard_sums_.totals(static_cast<size_t>(target.local_shard)).data() + part.begin;
         BlockCopy copy = copy_of(from, to, part.size());

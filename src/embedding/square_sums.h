@@ -26,7 +26,7 @@ class CutShardSums {
   MatrixView<float> gradients(size_t shard) const;
   View<float> sums(size_t shard) const { return part(sums_, shard); }
   View<float> totals(size_t shard) const { return part(totals_, shard); }
-  /// Of a cached shard on a device: the sums, then the totals, in the order of rows.
+  /// Of an ordered shard on a device: the sums, then the totals, in the order of rows.
   View<float> ordered(size_t shard) const { return part(ordered_, shard); }
 
  private:
@@ -39,7 +39,7 @@ class CutShardSums {
   Array<float> gradients_;
   Array<float> sums_;                                   ///< over this shard's columns
   Array<float> totals_;                                 ///< over all columns of the table
-  Array<float> ordered_;                                ///< if a shard is cached on a device
+  Array<float> ordered_;                                ///< if a shard is ordered on a device
   std::vector<int64_t> counts_, gradient_at_, sum_at_;  ///< by shard
 };
 
@@ -71,8 +71,9 @@ class RowOrder {
 /// the set of rows between two neighbouring borders.
 ///
 /// If the host cannot read the device's memory, it does not know the number of unique rows. It then
-/// sends the largest possible number of sums, which is equal on all owners of the same rows. In
-/// that case the rows of a column shard must be exactly one interval.
+/// sends the largest possible number of sums, which is equal on all owners of the same rows: the
+/// number of ids. If a shard is cached, or its rows are several intervals, the host lists the order
+/// in which sums are sent (PlacedOrder).
 class SquareSums {
  public:
   SquareSums(Context& context, Ops& ops, const EmbeddingLayout& layout,
@@ -100,6 +101,7 @@ class SquareSums {
     int owner = 0;
     int64_t first_column = 0;
     Range shard_rows;
+    size_t interval = 0;   ///< number among the intervals of the shard
     int local_shard = -1;  ///< number of this rank's shard, or -1 if another rank has it
     const float* received = nullptr;
   };
@@ -109,8 +111,8 @@ class SquareSums {
     size_t own = 0;             ///< index of the first piece of this rank
   };
   /// The part [begin, end) of a local piece's unique rows that is in the interval.
-  Range segments_of(const Interval& interval, const Piece& piece,
-                    const SegmentBuffers& segments) const;
+  Range segments_of(const Interval& interval, const Piece& piece, const SegmentBuffers& segments,
+                    const OwnerSide& owner) const;
   /// Finds the order of the rows of cached shards, and brings their sums to it.
   void order_rows(const SegmentBuffers& segments);
   /// The same on a device, which has the orders with the batch's ids.
@@ -121,8 +123,8 @@ class SquareSums {
   }
   void number_orders(const OwnerLayout& mine);
   void find_intervals(const EmbeddingLayout& layout, int table);
-  void lay_out(const SegmentBuffers& segments);
-  void list_additions(const SegmentBuffers& segments);
+  void lay_out(const SegmentBuffers& segments, const OwnerSide& owner);
+  void list_additions(const SegmentBuffers& segments, const OwnerSide& owner);
   BlockCopy copy_of(const float* from, float* to, int64_t count) const;
 
   Context& context_;

@@ -82,10 +82,10 @@ double gpu_replicated_bytes(const RunConfig& config, const TableConfig& table, i
 }
 
 double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                            int64_t width, bool cached) {
+                            int64_t width, bool ordered) {
   if (!traits_of(config.train.sparse_optimizer.type).rowwise()) return 0;
   if (width == table.dim) return 0;
-  const double orders = cached ? 4 + 8 * in_flight(config) : 0;
+  const double orders = ordered ? 4 + 8 * in_flight(config) : 0;
   return ids_of(config, table, rows, config.train.global_batch_size) *
          (4.0 * real(width) + 24 + orders);
 }

@@ -33,9 +33,9 @@ double gpu_message_bytes(const RunConfig& config, const TableConfig& table);
 double gpu_replicated_bytes(const RunConfig& config, const TableConfig& table, int world);
 
 /// Row-wise Adagrad on some of the columns: gradients by row, exchanged before the update. Of
-/// cached rows also their orders.
+/// `ordered` rows also their orders.
 double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                            int64_t width, bool cached);
+                            int64_t width, bool ordered);
 
 /// Dense features, labels and weights of the batches in flight. Batches read ahead are on the host.
 double gpu_input_bytes(const RunConfig& config, int64_t local_batch);

@@ -37,6 +37,14 @@ void add_replicas(const RunConfig& config, const Plan& plan, std::vector<RankLoa
   }
 }
 
+/// Whether other shards have some of the shard's rows, but not all of them, or others besides.
+bool overlaps_in_part(const Plan& plan, const Shard& shard) {
+  return std::any_of(plan.shards.begin(), plan.shards.end(), [&](const Shard& other) {
+    return other.table == shard.table && other.rows != shard.rows &&
+           other.rows.begin < shard.rows.end && shard.rows.begin < other.rows.end;
+  });
+}
+
 void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<RankMemory>& memory) {
   const OptimizerRule optimizer = config.train.sparse_optimizer.type;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
@@ -52,8 +60,10 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
     }
     own.exchange += owner_exchange_bytes(config, table, shard.columns.size());
     if (plans_for_gpu(config)) {
-      own.exchange += gpu_square_sum_bytes(config, table, shard.rows.size(), shard.columns.size(),
-                                           shard.tier == MemoryTier::kCached);
+      const bool ordered = shard.columns.size() < table.dim &&
+                           (shard.tier == MemoryTier::kCached || overlaps_in_part(plan, shard));
+      own.exchange +=
+          gpu_square_sum_bytes(config, table, shard.rows.size(), shard.columns.size(), ordered);
     }
     if (shares_ids(plan, i)) continue;
     own.routing += routed_bytes(config, table, shard.rows.size(), config.train.global_batch_size);

@@ -17,6 +17,7 @@ struct FilledBatch {
     batch.owner.parts = {{ids, lengths, 4, 2}};
     batch.owner.pieces = {{ids, offsets, 4, 8}};
     batch.owner.samples = {lengths};
+    batch.owner.orders = {{{}, {}, lengths, lengths, {0, 1, 2}}};
     batch.requester.kept = {{ids, offsets, 4, 8}};
     batch.owner.first_piece = {0, 1};
     batch.owner.sources = {0};
@@ -63,6 +64,9 @@ TEST(RoutedBatch, EverySizeAndAddressIsPartOfItsKey) {
       [](FilledBatch& f) { f.batch.requester.returned_samples = f.lengths + 1; },
       [](FilledBatch& f) { f.batch.requester.returned_scales = f.scales + 1; },
       [](FilledBatch& f) { f.batch.requester.alone[0] = 1; },
+      [](FilledBatch& f) { f.batch.owner.orders[0].device_by_row = f.lengths + 1; },
+      [](FilledBatch& f) { f.batch.owner.orders[0].device_by_slot = f.lengths + 1; },
+      [](FilledBatch& f) { f.batch.owner.orders[0].first_ids[1] = 2; },
       [](FilledBatch& f) { f.batch.requester.scales[0] = f.scales + 1; }};
   std::set<std::vector<uint64_t>> keys{FilledBatch().key()};
   for (size_t i = 0; i < changes.size(); ++i) {

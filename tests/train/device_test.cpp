@@ -432,27 +432,6 @@ TEST_P(TrainingOnADevice, ASpoiltIdOfFixedRoutingIsNamedByTheSampleOfItsSender) 
   }
 }
 
-TEST_P(TrainingOnADevice, RowwiseAdagradRefusesColumnShardsOfOverlappingRows) {
-  RunConfig c = on_device(odd_model());
-  c.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
-  Plan plan;
-  for (int t = 0; t < static_cast<int>(c.model.tables.size()); ++t) {
-    const int64_t rows = c.model.tables[static_cast<size_t>(t)].rows;
-    if (t == 3) {
-      plan.shards.push_back({t, {0, 50}, {0, 3}, 0});
-      plan.shards.push_back({t, {50, rows}, {0, 3}, 0});
-      plan.shards.push_back({t, {0, rows}, {3, 6}, 0});
-    } else {
-      plan.shards.push_back({t, {0, rows}, {0, 6}, 0});
-    }
-  }
-  const auto comm = make_self_comm();
-  TestRank rank(*comm, c);
-  const std::string error =
-      error_of([&] { ShardedEmbeddings(rank.context, *rank.ops, embedding_options(c), plan); });
-  EXPECT_THAT(error, HasSubstr("row-wise Adagrad on a GPU needs column shards of the same rows"));
-}
-
 TEST_P(TrainingOnADevice, WiresOfTwoTypesTrainNearFp32) {
   const Trained exact = train_on_threads(on_device(odd_model()), 3, 4);
   for (const auto& [forward, backward] : {std::pair{DType::kBFloat16, DType::kFloat32},

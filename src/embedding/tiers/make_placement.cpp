@@ -58,11 +58,7 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
     auto cache = std::make_unique<RowCache>(
         tools, placement->stream(), shapes_of(slice, options), slots[number],
         options.cached.policy == "lru16" ? make_lru16() : make_clock(), make_store);
-    const int64_t width = options.tables[static_cast<size_t>(slice.table)].dim;
-    const bool columns_cut = slice.columns.front().size() != width;
-    if (on_gpu && columns_cut && traits_of(options.optimizer.type).rowwise()) {
-      cache->set_orders_rows();
-    }
+    if (slice.ordered) cache->map().list_slots();
     placement->add(std::move(cache), [cached, number](int64_t needed) {
       return bytes_for_slots(cached, number, needed);
     });

@@ -37,12 +37,6 @@ class RowCache {
   int64_t rows() const { return shapes_.front().table.rows; }
   int64_t record_bytes() const { return layout_.bytes(); }
   const RecordStore& store() const { return *store_; }
-  /// A device needs the order of each batch's rows. See PlacedOrder.
-  void set_orders_rows() {
-    orders_rows_ = true;
-    map_.list_slots();
-  }
-  bool orders_rows() const { return orders_rows_; }
   /// The rows of a shard. The store must not outlive this object. Its read(), write() and
   /// initialise() call `settle` first, which waits until nothing moves.
   std::unique_ptr<RowStore> rows_of(size_t shard, std::function<void()> settle);
@@ -86,7 +80,6 @@ class RowCache {
   void finish_read(Fetch& fetch);
 
   SlotMap map_;
-  bool orders_rows_ = false;
   RecordStream* const stream_;
   std::vector<Buffer> memory_;
   std::vector<RowShape> shapes_;
