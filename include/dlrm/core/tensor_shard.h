@@ -43,7 +43,7 @@ struct TensorShard {
   std::function<void(int64_t first, int64_t count, float* out)> read;
   std::function<void(int64_t first, int64_t count, const float* in)> write;
   /// A pass over shared rows is faster than read() and write() of each shard.
-  SharedPart shared;
+  SharedPart shared = {};
 };
 
 }  // namespace dlrm
