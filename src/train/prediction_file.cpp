@@ -103,12 +103,17 @@ class Hdf5Writer final : public PredictionFile::Writer {
 };
 
 std::unique_ptr<PredictionFile::Writer> make_writer(const std::string& path, int64_t samples) {
+  check_prediction_name(path);
   if (path.ends_with(".csv")) return std::make_unique<CsvWriter>(path);
-  if (path.ends_with(".h5")) return std::make_unique<Hdf5Writer>(path, samples);
-  throw usage_error("--predict {}: the name must end in .csv or .h5", path);
+  return std::make_unique<Hdf5Writer>(path, samples);
 }
 
 }  // namespace
+
+void check_prediction_name(const std::string& path) {
+  if (path.ends_with(".csv") || path.ends_with(".h5")) return;
+  throw usage_error("--predict {}: the name must end in .csv or .h5", path);
+}
 
 PredictionFile::PredictionFile(Communicator& comm, const std::string& path, int64_t samples)
     : comm_(comm) {

@@ -8,6 +8,9 @@
 
 namespace dlrm {
 
+/// usage_error unless the name ends in .csv or .h5.
+void check_prediction_name(const std::string& path);
+
 /// Writes the probability and the label of every evaluated sample to one file, in the order of
 /// data.test. The file has the same samples in the same order for any number of ranks. Rank 0
 /// writes it as batches are evaluated. All calls are collective. An error is the same on every

@@ -184,6 +184,7 @@ ExitCode run_training(World& world, const RunOptions& given) {
   world.use_threads(threads);
 
   check_alike(comm, given);
+  if (!given.predict.empty()) check_prediction_name(given.predict);
   Execution execution(comm, given.config, share);
   Context context = execution.context(trace, log);
   say_threads(context, share, threads);

@@ -120,6 +120,8 @@ TEST_F(Predicting, BadNamesAreUsageErrors) {
   const Outcome outcome = predict(2, "p.txt");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(error_line(outcome), "error: --predict p.txt: the name must end in .csv or .h5");
+  // The name is checked before any data is opened.
+  EXPECT_EQ(error_line(train(1, "--predict p.txt --set data.test=absent.h5")), error_line(outcome));
   EXPECT_EQ(predict(1, "absent/p.csv").code, 2);
 }
 
