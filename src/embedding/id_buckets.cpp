@@ -18,6 +18,16 @@ GroupSpan span_of(const GroupSpan& span, int64_t id_bytes, const int64_t* offset
   return part;
 }
 
+/// The places of a bucket's next id, its sample, and the next bag if it is returned.
+template <class Id>
+struct Cursor {
+  Id* ids;
+  int32_t* samples;
+  int32_t* returned;  ///< or null
+  int64_t first_row;
+  int32_t last = -1;  ///< the last sample that has an id here
+};
+
 }  // namespace
 
 IdBuckets::IdBuckets(const EmbeddingLayout& layout)
@@ -93,21 +103,35 @@ void IdBuckets::list_chunks(const LocalBags& bags, const std::vector<BagScan>& s
   tallies_.assign(tallies, {});
 }
 
-/// Finds the piece of each id, and counts the ids and bags of each bucket.
+/// Finds the piece of each id, and counts the ids of each bucket.
 void IdBuckets::count_chunk(const Chunk& chunk, const LocalBags& bags) {
   const TableCuts& table = cuts_of(chunk.feature);
   if (table.pieces() == 1) return;
   const int64_t* offsets = feature_offsets(bags, chunk.feature);
+  const View<Tally> tallies = tallies_of(chunk);
+  std::vector<int32_t> counts(static_cast<size_t>(table.pieces()));
+  const auto end = static_cast<size_t>(offsets[chunk.samples.end]);
+  for (auto k = static_cast<size_t>(offsets[chunk.samples.begin]); k < end; ++k) {
+    const size_t piece = table.piece_of(bags.ids[k]);
+    pieces_[k] = static_cast<int32_t>(piece);
+    ++counts[piece];
+  }
+  for (size_t p = 0; p < counts.size(); ++p) {
+    for (const int t : table.targets_of(p)) tallies[static_cast<size_t>(t)].ids += counts[p];
+  }
+  if (returning_[chunk.feature] > 0) count_bags(chunk, offsets);
+}
+
+/// Counts the bags of each bucket that are not empty.
+void IdBuckets::count_bags(const Chunk& chunk, const int64_t* offsets) {
+  const TableCuts& table = cuts_of(chunk.feature);
   const View<Tally> of_chunk = tallies_of(chunk);
   std::vector<Tally> tallies(of_chunk.begin(), of_chunk.end());  // no other thread's cache lines
   for (int64_t i = chunk.samples.begin; i < chunk.samples.end; ++i) {
     const auto sample = static_cast<int32_t>(i);
     for (auto k = static_cast<size_t>(offsets[i]); k < static_cast<size_t>(offsets[i + 1]); ++k) {
-      const size_t piece = table.piece_of(bags.ids[k]);
-      pieces_[k] = static_cast<int32_t>(piece);
-      for (const int t : table.targets_of(piece)) {
+      for (const int t : table.targets_of(static_cast<size_t>(pieces_[k]))) {
         Tally& tally = tallies[static_cast<size_t>(t)];
-        ++tally.ids;
         tally.bags += tally.last != sample;
         tally.last = sample;
       }
@@ -185,19 +209,23 @@ void IdBuckets::fill_chunk(const Chunk& chunk, const LocalBags& bags, View<const
                chunk.samples.size());
   }
   if (table.pieces() == 1) return;
-  const View<Tally> of_chunk = tallies_of(chunk);
-  std::vector<Tally> tallies(of_chunk.begin(), of_chunk.end());
+  std::vector<Cursor<Id>> cursors;
+  for (size_t t = 0; t < number_of_buckets(chunk.feature); ++t) {
+    const Bucket& bucket = buckets[t];
+    const Tally& first = tallies_[chunk.first_tally + t];
+    cursors.push_back(
+        {reinterpret_cast<Id*>(bucket.to_ids) + first.ids, bucket.to_samples + first.ids,
+         bucket.returned ? bucket.returned_bags + first.bags : nullptr, bucket.first_row});
+  }
   for (int64_t i = chunk.samples.begin; i < chunk.samples.end; ++i) {
     const auto sample = static_cast<int32_t>(i);
     for (auto k = static_cast<size_t>(offsets[i]); k < static_cast<size_t>(offsets[i + 1]); ++k) {
       for (const int t : table.targets_of(static_cast<size_t>(pieces_[k]))) {
-        const Bucket& bucket = buckets[t];
-        Tally& next = tallies[static_cast<size_t>(t)];
-        reinterpret_cast<Id*>(bucket.to_ids)[next.ids] =
-            static_cast<Id>(bags.ids[k] - bucket.first_row);
-        bucket.to_samples[next.ids++] = sample;
-        if (!bucket.returned || next.last == sample) continue;
-        bucket.returned_bags[next.bags++] = sample;
+        Cursor<Id>& next = cursors[static_cast<size_t>(t)];
+        *next.ids++ = static_cast<Id>(bags.ids[k] - next.first_row);
+        *next.samples++ = sample;
+        if (!next.returned || next.last == sample) continue;
+        *next.returned++ = sample;
         next.last = sample;
       }
     }

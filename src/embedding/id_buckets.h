@@ -56,7 +56,7 @@ class IdBuckets {
     Range samples;
     size_t first_tally;  ///< one for each bucket of the feature
   };
-  /// The ids of a chunk that fall into a bucket. While ids are written, the position of the next.
+  /// The ids of a chunk that fall into a bucket, and later the position of the first.
   struct Tally {
     int32_t ids = 0;
     int32_t bags = 0;
@@ -78,6 +78,7 @@ class IdBuckets {
   void list_buckets();
   void list_chunks(const LocalBags& bags, const std::vector<BagScan>& scans);
   void count_chunk(const Chunk& chunk, const LocalBags& bags);
+  void count_bags(const Chunk& chunk, const int64_t* offsets);
   void place_chunks(const std::vector<BagScan>& scans);
   void aim(View<const GroupSpan> spans, RequesterSide& requester);
   template <class Id>
