@@ -84,12 +84,7 @@ class Measurement {
     surroundings_.context.stream.synchronize();  // so that the last update counts
     point.seconds.push_back(now_seconds() - start_);
     cpu_total_ += process_cpu_seconds() - cpu_;
-    const std::vector<CoreTicks> after = core_ticks();
-    cores_.resize(after.size());
-    for (size_t i = 0; i < after.size() && i < ticks_.size(); ++i) {
-      cores_[i].busy += after[i].busy - ticks_[i].busy;
-      cores_[i].total += after[i].total - ticks_[i].total;
-    }
+    add_ticks_between(ticks_, core_ticks(), cores_);
     for (const auto& total : surroundings_.trace.totals()) {
       point.stages_ms[total.name] += static_cast<double>(total.ns) * 1e-6;
     }

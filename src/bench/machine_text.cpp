@@ -1,5 +1,6 @@
 #include "machine_text.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -62,6 +63,15 @@ std::vector<CoreTicks> core_ticks(const std::string& file) {
     cores.push_back(core);
   }
   return cores;
+}
+
+void add_ticks_between(const std::vector<CoreTicks>& earlier, const std::vector<CoreTicks>& later,
+                       std::vector<CoreTicks>& sums) {
+  sums.resize(std::max(sums.size(), later.size()));
+  for (size_t i = 0; i < std::min(earlier.size(), later.size()); ++i) {
+    sums[i].busy += later[i].busy - earlier[i].busy;
+    sums[i].total += later[i].total - earlier[i].total;
+  }
 }
 
 }  // namespace dlrm::bench

@@ -20,5 +20,8 @@ struct CoreTicks {
   int64_t total = 0;
 };
 std::vector<CoreTicks> core_ticks(const std::string& file = "/proc/stat");
+/// sums += later - earlier. CPUs that went offline meanwhile are not counted.
+void add_ticks_between(const std::vector<CoreTicks>& earlier, const std::vector<CoreTicks>& later,
+                       std::vector<CoreTicks>& sums);
 
 }  // namespace dlrm::bench

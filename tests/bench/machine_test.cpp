@@ -53,6 +53,21 @@ TEST(CoreTicks, AreBusyUnlessTheyAreIdleOrWaitForDevices) {
   EXPECT_TRUE(core_ticks("/nowhere").empty());
 }
 
+TEST(CoreTicks, OfSeveralSpansAreAddedUp) {
+  using Ticks = std::vector<CoreTicks>;
+  Ticks sums;
+  add_ticks_between({{10, 100}, {5, 50}}, {{13, 110}, {5, 60}}, sums);
+  add_ticks_between({{20, 200}}, {{21, 205}, {9, 90}}, sums);
+  ASSERT_EQ(sums.size(), 2u);
+  EXPECT_EQ(sums[0].busy, 4);
+  EXPECT_EQ(sums[0].total, 15);
+  EXPECT_EQ(sums[1].busy, 0);
+  EXPECT_EQ(sums[1].total, 10);
+  add_ticks_between({{0, 0}, {1, 1}}, {{1, 2}}, sums);
+  EXPECT_EQ(sums[0].busy, 5);
+  EXPECT_EQ(sums[1].total, 10);
+}
+
 TEST(Memory, OfTheProcessAndOfTheMachineIsInBytes) {
   const int64_t before = resident_bytes();
   const std::vector<char> touched(size_t{64} << 20, 1);
