@@ -153,7 +153,6 @@ void save_checkpoint(Communicator& comm, const Log& log, const std::string& dire
                      const CheckpointState& state, const std::vector<TensorShard>& pieces) {
   const std::string folder = directory + "/.tmp_" + step_folder_name(state.step);
   agree_on_root(comm, [&] {
-    make_folders(directory);
     remove_leftovers(directory);
     make_folders(folder);
   });
