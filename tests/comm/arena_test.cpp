@@ -41,6 +41,17 @@ size_t resident_shared_bytes() {
   return 0;
 }
 
+TEST(Arena, SegmentsForSmallBlocksGrowUpToALimit) {
+  Arena arena;
+  size_t before = arena.bytes(), most = 0;
+  while (arena.bytes() < size_t{200} << 20) {
+    ASSERT_NE(arena.allocate(Arena::kLargeBlock - 64), nullptr);
+    most = std::max(most, arena.bytes() - before);
+    before = arena.bytes();
+  }
+  EXPECT_EQ(most, size_t{64} << 20);
+}
+
 TEST(Arena, PeersSeeTheSameBytes) {
   Arena arena;
   ArenaView view(arena.handle(), 1);

@@ -35,6 +35,8 @@ TEST(NodeLayout, NodesAreNumberedByTheirLowestRanks) {
   EXPECT_EQ(layout.smallest(), 1);
   EXPECT_EQ(layout.largest(), 3);
   EXPECT_TRUE(layout.is_consecutive());
+  EXPECT_EQ(layout_of({5, 7, 7}, 0).smallest(), 1);
+  EXPECT_EQ(layout_of({7, 7, 5}, 0).largest(), 2);
 }
 
 TEST(NodeLayout, RanksOfANodeNeedNotFollowOneAnother) {

@@ -12,6 +12,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "dlrm/core/host_name.h"
+
 #include "comm/control/message_kind.h"
 #include "recording_channel.h"
 
@@ -161,6 +163,7 @@ TEST(WatchdogReports, ContainTheLastCallsOfEachCommunicator) {
   ASSERT_EQ(reports.size(), 1u);
   const RankReport& report = reports[0];
   EXPECT_EQ(report.rank, 1);
+  EXPECT_EQ(report.host, host_name().substr(0, sizeof report.host - 1));
   EXPECT_EQ(report.paused, 0);
   EXPECT_EQ(report.timeout_seconds, 1000);
   EXPECT_GE(report.idle_seconds, 0);

@@ -1,12 +1,17 @@
 #include "dlrm/core/file.h"
 
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 
 #include <gmock/gmock.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
@@ -189,6 +194,37 @@ TEST_F(FileTest, FoldersAreExchangedWhole) {
   exchange_or_rename(path("new"), path("moved"));
   EXPECT_TRUE(fs::exists(path("moved/deep")));
   EXPECT_FALSE(fs::exists(path("new")));
+}
+
+/// Lets renameat2 fail in this process, as on file systems that cannot exchange.
+bool refuse_exchange() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_renameat2, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{sizeof filter / sizeof *filter, filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST_F(FileTest, FoldersAreExchangedWhereTheFileSystemCannotDoItAtOnce) {
+  make_folders(path("old/deep"));
+  make_folders(path("new/fresh"));
+  const auto exchange = [&] {
+    if (!refuse_exchange()) _exit(2);
+    try {
+      exchange_or_rename(path("new"), path("old"));
+    } catch (const Error&) {
+      _exit(3);
+    }
+    _exit(0);
+  };
+  EXPECT_EXIT(exchange(), ::testing::ExitedWithCode(0), "");
+  EXPECT_TRUE(fs::exists(path("old/fresh")));
+  EXPECT_TRUE(fs::exists(path("new/deep")));
+  EXPECT_EQ(std::distance(fs::directory_iterator(path("")), {}), 2);
 }
 
 }  // namespace

@@ -2,10 +2,13 @@
 #include <filesystem>
 
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "dlrm/core/file.h"
 #include "dlrm/data/batch_source.h"
 
+#include "data/bus_errors.h"
 #include "dataset_fixture.h"
 
 namespace dlrm {
@@ -104,6 +107,22 @@ TEST_F(CutFile, AnotherFileIsNotAffected) {
   failure(*source);
   Batch batch;
   for (int64_t t = 0; t < 8; ++t) other->load(t, batch);
+}
+
+TEST_F(CutFile, ARangeIsGuardedFromItsFirstToItsLastByte) {
+  constexpr size_t kBytes = 8192;
+  const File file(path_, File::Mode::kRead);
+  for (const size_t at : {size_t{0}, kBytes - 1}) {
+    std::filesystem::resize_file(path_, kBytes);
+    void* mapping = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+    ASSERT_NE(mapping, MAP_FAILED);
+    GuardedRange* const range = guard_range(mapping, kBytes);
+    std::filesystem::resize_file(path_, 0);
+    EXPECT_EQ(static_cast<const volatile char*>(mapping)[at], 0);
+    EXPECT_TRUE(range->lost.load());
+    release_range(range);
+    munmap(mapping, kBytes);
+  }
 }
 
 TEST_F(CutFile, ASigbusOfAnotherCauseStillEndsTheProcess) {

@@ -28,6 +28,15 @@ TEST_F(BatchSize, ThatIsAutoIsThePowerOfTwoBelowTheSamplesOfTheData) {
   EXPECT_EQ(losses(path("auto")), losses(path("fixed")));
 }
 
+TEST_F(BatchSize, ThatIsAutoDependsOnTheTestDataIfNothingElseIsRead) {
+  ASSERT_EQ(train(1, into("run") + "--set checkpoint.at_end=true").code, 0);
+  const Outcome outcome = train(2, into("run") + "--eval-only");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("train.global_batch_size: auto is 256 (of 501 samples)"),
+            std::string::npos)
+      << outcome.errors;
+}
+
 TEST_F(BatchSize, ThatIsAutoFitsTheMemoryAndStaysOnResume) {
   const Outcome small =
       train(1, into("small") + "--set memory.host=1MiB --set checkpoint.at_end=true");

@@ -123,6 +123,15 @@ TEST_F(Resuming, OverwritingTheCheckpointThatIsStartedFromLosesNothing) {
   EXPECT_LT(losses(path("run"))[0], before[0]);
 }
 
+TEST_F(Resuming, TheNamedCheckpointIsContinuedInAnotherFolder) {
+  ASSERT_EQ(train(1, kSave + "--set train.steps=20").code, 0);
+  const Outcome elsewhere = train(
+      1, "--resume=ckpt/step_000000010 --set train.steps=12 --set checkpoint.directory=other");
+  ASSERT_EQ(elsewhere.code, 0) << elsewhere.errors;
+  EXPECT_NE(elsewhere.errors.find("resumed from ckpt/step_000000010"), std::string::npos)
+      << elsewhere.errors;
+}
+
 TEST_F(Resuming, ResumePrecedesInitFromIfACheckpointExists) {
   ASSERT_EQ(train(1, kSave + "--set train.steps=20").code, 0);
   ASSERT_EQ(

@@ -196,6 +196,9 @@ TEST(CopyPlans, AreKeptForTheLastSixteenLists) {
     }
   }
   EXPECT_TRUE(plans.of({}).rectangles.empty());
+  const cuda::CopyPlan* const first = &plans.of(lists[16]);
+  EXPECT_NE(&plans.of(lists[17]), first);
+  EXPECT_EQ(&plans.of(lists[16]), first);
 }
 
 }  // namespace

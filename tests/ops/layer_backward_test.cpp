@@ -132,16 +132,19 @@ TEST_P(LayerBackward, FusedUpdateReportsASquareThatOverflows) {
   if (GetParam().gpu()) GTEST_SKIP() << "a GPU looks for such values before the update";
   for (const OptimizerStep& rule : every_rule(kDense)) {
     for (const Shape& s : kShapes) {
-      LayerCase c(s);
-      const auto reported = [&] {
+      const auto reported = [&](LayerCase& c) {
         return reports(rule, [&](const OptimizerStep& step) {
           ops->linear_backward_update(step, c.layer(Activation::kNone, true), c.tensor(c.weight),
                                       c.tensor(c.bias));
         });
       };
-      EXPECT_FALSE(reported()) << text(s);
-      c.dy.set(s.batch - 1, s.out - 1, 1e25f);
-      EXPECT_EQ(reported(), traits_of(rule.rule).state_count() > 0) << text(s);
+      LayerCase in_both(s), in_weight(s);
+      EXPECT_FALSE(reported(in_both)) << text(s);
+      in_both.dy.set(s.batch - 1, s.out - 1, 1e25f);
+      in_weight.x.set(s.batch - 1, s.in - 1, 1e25f);
+      const bool squares = traits_of(rule.rule).state_count() > 0;
+      EXPECT_EQ(reported(in_both), squares) << text(s);
+      EXPECT_EQ(reported(in_weight), squares) << text(s);
     }
   }
 }

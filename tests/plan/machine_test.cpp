@@ -95,6 +95,10 @@ TEST(MachineFile, AnErrorNamesTheFileAndTheKey) {
               "m.json: ranks_per_node: must be a whole number from 1 to 65536");
   }
   EXPECT_THAT(error_of(changed("memory", 1)), HasSubstr("m.json: memory: unknown; the keys are"));
+  const json good = good_machine();
+  for (const auto& [key, value] : good.items()) {
+    EXPECT_THAT(error_of(changed("memory", 1)), HasSubstr(key));
+  }
   EXPECT_EQ(error_of(changed("name", 1)), "m.json: name: must be a text");
   EXPECT_EQ(error_of(changed("sources", 1)), "m.json: sources: must be an object");
   EXPECT_THAT(error_of(changed("sources", {{"name", "x"}})), HasSubstr("m.json: sources.name: "));

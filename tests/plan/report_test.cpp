@@ -431,9 +431,11 @@ TEST(WhatWouldFit, OpenTiersAreNotAdvised) {
 }
 
 TEST(WhatWouldFit, TooManyTablesNeedMoreRanksThanAreTried) {
-  const RunConfig config = config_of({table("t", int64_t{1} << 40, 1024)}, 64, Strategy::kTable);
+  const RunConfig config =
+      config_of({table("t", int64_t{1} << 40, 1024), table("u", int64_t{1} << 39, 1024)}, 64,
+                Strategy::kTable);
   EXPECT_EQ(what_would_fit(config, make_plan(config, 1), {kGiB}),
-            "up to 16384 ranks nothing was found (all tables need 8388608.0 GiB); a smaller "
+            "up to 16384 ranks nothing was found (all tables need 12582912.0 GiB); a smaller "
             "train.global_batch_size, tables, or a lighter train.sparse_optimizer");
 }
 

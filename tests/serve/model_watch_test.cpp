@@ -57,6 +57,16 @@ TEST_F(Watching, FindsTheNewestOnce) {
   EXPECT_EQ(watch.newer(), "");
 }
 
+TEST_F(Watching, ACheckpointThatIsBackIsTheSame) {
+  add("step_000000003");
+  CheckpointWatch watch(folder_.path(), folder_.path("step_000000003"));
+  // A file system that cannot exchange folders renames the old one for a moment.
+  fs::rename(folder_.path("step_000000003"), folder_.path(".tmp_step_000000003.old"));
+  EXPECT_EQ(watch.newer(), "");
+  fs::rename(folder_.path(".tmp_step_000000003.old"), folder_.path("step_000000003"));
+  EXPECT_EQ(watch.newer(), "");
+}
+
 TEST_F(Watching, NamesWithoutANumberAreNoCheckpoints) {
   add("step_000000003");
   CheckpointWatch watch(folder_.path(), folder_.path("step_000000003"));

@@ -91,6 +91,18 @@ TEST(Checkpoint, AMissingRankFileShowsAsNan) {
   EXPECT_EQ(0, python(kMissing, folder.path("step_000000007")));
 }
 
+constexpr const char* kPart = R"(
+import sys, h5py
+with h5py.File(sys.argv[1] + '/rank_00002.h5', 'r') as f:
+    assert f.attrs['format'] == 'dlrm-checkpoint-part', dict(f.attrs)
+)";
+
+TEST(Checkpoint, ARankFileSaysWhatItIs) {
+  TemporaryFolder folder;
+  save_on(3, Cut::kRows, folder.path(), 7);
+  EXPECT_EQ(0, python(kPart, folder.path("step_000000007")));
+}
+
 constexpr const char* kHuge = R"(
 import sys, h5py
 with h5py.File(sys.argv[1] + '/index.h5', 'r+') as f:

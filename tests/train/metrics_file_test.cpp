@@ -121,8 +121,10 @@ TEST(MetricsFile, ADeletedFileIsMadeAgainAndTold) {
 
 TEST(MetricsFile, WithoutAPathNothingIsWrittenOrMissing) {
   MetricsFile file{Log()};
+  ::testing::internal::CaptureStderr();
   file.append("a\n");
   EXPECT_EQ(file.missing(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 TEST(MetricsFile, ALinkOrAMissingFolderIsRefused) {

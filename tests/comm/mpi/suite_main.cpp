@@ -1,13 +1,19 @@
 // Runs the suite among ranks of mpirun, and compares sums bitwise with ranks as threads.
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 #include <string_view>
+#include <thread>
 #include <vector>
+
+#include <unistd.h>
 
 #include "dlrm/comm/device_comm.h"
 #include "dlrm/comm/thread_comm.h"
 #include "dlrm/comm/world.h"
+#include "dlrm/core/file.h"
 
 #include "../suite.h"
 #include "comm/mpi/mpi_comm.h"
@@ -86,6 +92,28 @@ void check_staged_calls_allocate_nothing(Communicator& host) {
                   allocations - before);
 }
 
+/// No rank leaves a barrier of a device communicator before the last one has entered it.
+void check_staged_barrier(Communicator& host) {
+  namespace fs = std::filesystem;
+  const std::shared_ptr<Device> device = make_cpu_device();
+  const std::unique_ptr<Communicator> comm =
+      make_device_comm(host, *device, {.kind = DeviceCommKind::kStaged});
+  int64_t job = getpid();
+  host.broadcast(&job, sizeof job, 0);
+  for (int last = 0; last < host.size(); ++last) {
+    const fs::path entered = fs::temp_directory_path() / fmt::format("barrier_{}_{}", job, last);
+    if (host.rank() == last) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      File(entered, File::Mode::kCreate);
+    }
+    comm->barrier();
+    const bool in_time = fs::exists(entered);
+    host.barrier();
+    if (host.rank() == last) fs::remove(entered);
+    if (!in_time) throw run_error("rank {} left a barrier before rank {} came", host.rank(), last);
+  }
+}
+
 /// Sums agree even if one rank has no shared memory left.
 void check_sums_without_shared_memory(World& world) {
   MPI_Comm all = MPI_COMM_NULL;
@@ -112,6 +140,7 @@ void check(World& world) {
   Trace trace;
   world.start_watchdog(20, trace);
   test::check_everything(world.comm());
+  check_staged_barrier(world.comm());
   const bool one_node = world.comm().nodes().back() == 0;
   if (one_node && !std::getenv("DLRM_SHARED_MEMORY")) {
     check_steady_state_allocates_nothing(world.comm());
