@@ -138,6 +138,9 @@ std::string feasibility_line(const RunConfig& config, const Plan& plan, const Sc
       scan.batches - scan.counted + 1, scan.batches, busiest, misses,
       misses * static_cast<double>(record_bytes) / 0x1p20);
   const bool on_ssd = config.memory.cached.backing == "ssd";
+  if (!on_ssd && config.device == DeviceKind::kCuda) {
+    return text + "; the GPU reads them from the host's memory\n";
+  }
   const std::string folder = on_ssd ? existing_folder(config) : "";
   const RecordRate rate = on_ssd ? measure_ssd(folder, record_bytes, kFileBytes, kSeconds)
                                  : measure_memory(record_bytes, kFileBytes, kSeconds);

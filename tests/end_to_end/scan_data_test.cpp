@@ -119,6 +119,10 @@ TEST_F(ScannedData, APlanSaysWhetherTheSlowerTierKeepsUp) {
   EXPECT_FALSE(std::filesystem::exists(path("run"))) << "a plan makes no folder";
   const Outcome in_memory = plan("--set train.steps=20 --set memory.cached.backing=host");
   EXPECT_NE(in_memory.output.find("; host memory reads "), std::string::npos) << in_memory.output;
+  const Outcome on_gpu =
+      plan("--set train.steps=20 --set memory.cached.backing=host --set device=cuda");
+  EXPECT_NE(on_gpu.output.find("; the GPU reads them from the host's memory\n"), std::string::npos)
+      << on_gpu.output;
   const Outcome without = plan("--set data.train=no.h5");
   EXPECT_EQ(without.code, 0);
   EXPECT_NE(without.output.find("cached tables: how many rows a step fetches is unknown: "),
