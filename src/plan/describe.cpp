@@ -12,6 +12,7 @@
 
 #include "advice.h"
 #include "bound.h"
+#include "memory.h"
 #include "text.h"
 
 namespace dlrm {
@@ -232,6 +233,24 @@ std::string machine_lines(const RunConfig& config, const Plan& plan, const PlanO
                     step.local_bytes / kMiB, step.network_bytes / kMiB);
 }
 
+/// How the host gives a GPU the work of a step: as graphs, or operation by operation.
+std::string launch_line(const RunConfig& config, const Plan& plan) {
+  if (!plans_for_gpu(config)) return "";
+  const bool staged = config.comm == CommKind::kStaged || config.comm == CommKind::kMpi;
+  if (plan.world > 1 && staged) {
+    return "steps are queued operation by operation, because vectors pass through the host\n";
+  }
+  std::vector<const char*> conditions;
+  if (plan.world > 1 && config.comm == CommKind::kAuto) {
+    conditions.push_back("if NCCL connects the ranks");
+  }
+  if (plan.world > 1 && config.routing.mode == RoutingMode::kFixed) {
+    conditions.push_back("unless bags vary in length (fixed routing)");
+  }
+  return fmt::format("steps are launched as graphs{}{}\n", conditions.empty() ? "" : " ",
+                     fmt::join(conditions, ", "));
+}
+
 }  // namespace
 
 std::string describe_plan(const RunConfig& config, const Plan& plan) {
@@ -322,6 +341,7 @@ void print_plan_report(std::FILE* out, const RunConfig& given, const Plan& plan,
   const PlanRatios ratios = plan_ratios(config, plan, options);
   text += fmt::format("heaviest rank over a lower bound: cost {:.2f}, memory {:.2f}\n", ratios.cost,
                       ratios.memory);
+  text += launch_line(config, plan);
   bool fits = true;
   text += describe_memory(config, plan, options, &fits);
   double needed = 0, on_host = 0;

@@ -100,7 +100,9 @@ in the host's memory: 2 shards, 1 data-parallel table: 'rows', 'grid', 'small'
 exchange of a step, MiB over all ranks: ids 1.4, pooled 25.3, gradients 25.3, data-parallel gradients 1.9
 )";
 
-const std::string kGpuRatios = "heaviest rank over a lower bound: cost 1.85, memory 1.28\n";
+const std::string kGpuRatios =
+    "heaviest rank over a lower bound: cost 1.85, memory 1.28\n"
+    "steps are launched as graphs if NCCL connects the ranks\n";
 
 TEST(Report, NamesTheMachine) {
   const TemporaryFile file(
@@ -124,6 +126,28 @@ TEST(Report, PredictsAStepIfTheMachineFileHasTheRates) {
               HasSubstr(fmt::format("a step there, predicted: {:.3f} ms, ", 1e3 * step)));
   config.train.precision = Precision::kBf16;
   EXPECT_THAT(report(config, plan_of_cuts(), {}), testing::Not(HasSubstr("predicted")));
+}
+
+TEST(Report, OfAGpuSaysHowStepsAreLaunched) {
+  RunConfig config = four_cuts();
+  const auto line = [&](const Plan& plan) {
+    const std::string text = report(config, plan, {});
+    const size_t first = text.find("steps are ");
+    return first == std::string::npos ? "" : text.substr(first, text.find('\n', first) - first);
+  };
+  EXPECT_EQ(line(plan_of_cuts()), "");
+  config.device = DeviceKind::kCuda;
+  config.routing.mode = RoutingMode::kFixed;
+  EXPECT_EQ(line(plan_of_cuts()),
+            "steps are launched as graphs if NCCL connects the ranks, unless bags vary in length "
+            "(fixed routing)");
+  config.comm = CommKind::kNccl;
+  config.routing.mode = RoutingMode::kExact;
+  EXPECT_EQ(line(plan_of_cuts()), "steps are launched as graphs");
+  config.comm = CommKind::kStaged;
+  EXPECT_EQ(line(plan_of_cuts()),
+            "steps are queued operation by operation, because vectors pass through the host");
+  EXPECT_EQ(line(make_plan(config, 1)), "steps are launched as graphs");
 }
 
 TEST(Report, OfAGpuShowsBothMemories) {
@@ -173,6 +197,7 @@ TEST(Report, ShowsTheRankWhoseHostMemoryIsTooSmall) {
   EXPECT_EQ(report(config, plan_with_host(), {2.0 * kGiB, 2, 0.25 * kGiB}),
             kGpuLoads + R"(nodes: 2 of 2 ranks, the fullest with 3.029 GiB
 heaviest rank over a lower bound: cost 1.84, memory 1.28
+steps are launched as graphs if NCCL connects the ranks
 memory of rank 1, the fullest, GiB:
   tables                                     0.125
   optimizer state of tables                  0.125
