@@ -50,6 +50,7 @@ MAY_ASK_FOR_ONE_RANK = {
     "src/nn/parameters.cpp": "updates parameters within the backward if no gradient is exchanged",
     "src/embedding/replicas.cpp": "chooses how data-parallel tables exchange gradients",
     "src/plan/cost.cpp": "the cost of exchanges is 0 without peers",
+    "src/plan/describe.cpp": "says how steps of several ranks are launched",
     "src/plan/exchange.cpp": "buffers of exchanges take no memory without peers",
     "src/plan/gpu_memory.cpp": "NCCL takes no memory without peers",
     "src/plan/make_plan.cpp": "chooses the placement of tables",
