@@ -61,6 +61,19 @@ TEST_F(CriteoInput, ConsecutiveGzipMembersAreOneText) {
   EXPECT_EQ(read_chunks({path("padded.gz")}, 1 << 16), all);
 }
 
+TEST_F(CriteoInput, AGzipMemberMayBeginWithTheLastByteOfABlock) {
+  constexpr size_t kBlock = size_t{1} << 18;  // that is read at once
+  const std::string first = text_of(generated_lines(1000, 11));
+  const std::string second = text_of(generated_lines(4000, 12)), more = gzipped(second);
+  std::string member = gzipped(first);
+  ASSERT_LT(member.size(), kBlock);
+  ASSERT_GT(more.size(), kBlock);
+  member[3] = 8;  // a name follows the header
+  member.insert(10, std::string(kBlock - 2 - member.size(), 'n') + '\0');
+  write("a.gz", member + more);
+  EXPECT_EQ(read_chunks({path("a.gz")}, 1 << 20), first + second);
+}
+
 TEST_F(CriteoInput, GzipIsRecognisedByContentNotByName) {
   const std::string text = text_of(generated_lines(50, 4));
   write("plain.gz", text);
