@@ -12,7 +12,7 @@ namespace dlrm {
 inline void write_output(const std::string& path, std::string_view text) {
   if (path.empty()) return;
   try {
-    replace_file(path, text);
+    write_text(path, text);
   } catch (const Error& error) {
     throw usage_error("--output: {}", error.what());
   }

@@ -53,35 +53,27 @@ bool is_interrupted(const std::string& name, const std::string& target) {
 
 }  // namespace
 
-FileReplacement::FileReplacement(const std::string& path) : path_(path) {
-  if (!is_written_in_place(path)) {
-    temporary_ = create_beside(path, file_);
-    return;
-  }
-  file_ = std::fopen(path.c_str(), "w");
-  if (!file_) throw run_error("{}: cannot open: {}", path, std::strerror(errno));
-}
+FileReplacement::FileReplacement(const std::string& path)
+    : path_(path), temporary_(create_beside(path, file_)) {}
 
 FileReplacement::~FileReplacement() {
   if (!file_) return;
   std::fclose(file_);
-  if (!temporary_.empty()) std::remove(temporary_.c_str());
+  std::remove(temporary_.c_str());
 }
 
 void FileReplacement::write(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), file_) == text.size()) return;
-  throw run_error("{}: cannot write: {}", temporary_.empty() ? path_ : temporary_,
-                  std::strerror(errno));
+  throw run_error("{}: cannot write: {}", temporary_, std::strerror(errno));
 }
 
 void FileReplacement::commit() {
   std::FILE* file = file_;
   file_ = nullptr;
   const bool written = std::fclose(file) == 0;
-  if (written && temporary_.empty()) return;
   if (written && std::rename(temporary_.c_str(), path_.c_str()) == 0) return;
   const int why = errno;
-  if (!temporary_.empty()) std::remove(temporary_.c_str());
+  std::remove(temporary_.c_str());
   throw run_error("{}: cannot write: {}", path_, std::strerror(why));
 }
 
@@ -89,6 +81,16 @@ void replace_file(const std::string& path, std::string_view text) {
   FileReplacement file(path);
   file.write(text);
   file.commit();
+}
+
+void write_text(const std::string& path, std::string_view text) {
+  if (!is_written_in_place(path)) return replace_file(path, text);
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  if (!file) throw run_error("{}: cannot open: {}", path, std::strerror(errno));
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !written) {
+    throw run_error("{}: cannot write: {}", path, std::strerror(errno));
+  }
 }
 
 void remove_interrupted_replacements(const std::string& path) {

@@ -104,8 +104,10 @@ void write_tracks(const Tracks& tracks, const std::string& path) {
 void check_trace_path(Communicator& comm, const std::string& path) {
   agree_on_root(comm, [&] {
     std::error_code ignored;
-    if (std::filesystem::is_directory(path, ignored)) {
-      throw usage_error("--profile: {} is a folder; it needs a file's name", path);
+    const auto there = std::filesystem::status(path, ignored);
+    if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
+      throw usage_error("--profile: {} is {}; it needs a file's name", path,
+                        std::filesystem::is_directory(there) ? "a folder" : "no regular file");
     }
     try {
       const FileReplacement file(path);

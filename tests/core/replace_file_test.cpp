@@ -76,20 +76,26 @@ TEST(ReplaceFile, AFailedWriteIsAnErrorAndLeavesTheOldFile) {
   fs::remove_all(folder);
 }
 
-TEST(ReplaceFile, APipeIsWrittenInPlace) {
+TEST(WriteText, WritesToAPipeInPlaceAndReplacesAFile) {
   const fs::path folder = fs::temp_directory_path() / ("written_pipe_" + std::to_string(getpid()));
   fs::create_directory(folder);
   const std::string path = folder / "pipe";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
-  replace_file(path, "text");
+  write_text(path, "text");
   EXPECT_TRUE(fs::is_fifo(path));
   char text[8] = {};
   EXPECT_EQ(read(reader, text, sizeof(text)), 4);
   EXPECT_STREQ(text, "text");
   close(reader);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
+  fs::remove(path);
+  write_text(path, "file");
+  EXPECT_EQ(text_of(path), "file");
+  fs::create_hard_link(path, folder / "before");
+  write_text(path, "new");
+  EXPECT_EQ(text_of(path), "new");
+  EXPECT_EQ(text_of(folder / "before"), "file");  // another file has its name now
   fs::remove_all(folder);
 }
 

@@ -101,6 +101,7 @@ TEST(TraceFile, SpansHaveTheirOwnDurations) {
 TEST(TraceFile, APathThatCannotBeWrittenIsRefusedBeforeTraining) {
   TemporaryFolder folder;
   const std::map<std::string, std::string> errors = {
+      {"/dev/null", "--profile: /dev/null is no regular file; it needs a file's name"},
       {folder.path(), "--profile: " + folder.path() + " is a folder; it needs a file's name"},
       {folder.path("absent/trace.json"), "--profile: " + folder.path("absent/trace.json")}};
   for (const auto& [path, expected] : errors) {

@@ -8,8 +8,7 @@
 namespace dlrm {
 
 /// Writes text to a temporary file, which commit() renames to `path`. If commit() is not called,
-/// the destructor removes it. A device or a pipe is written in place. Nothing is synced. Errors are
-/// run_errors naming the file.
+/// the destructor removes it. Nothing is synced. Errors are run_errors naming the file.
 class FileReplacement {
  public:
   explicit FileReplacement(const std::string& path);
@@ -23,11 +22,15 @@ class FileReplacement {
  private:
   std::string path_;
   std::FILE* file_ = nullptr;
-  std::string temporary_;  // empty if `path` is written in place
+  std::string temporary_;
 };
 
 /// Replaces the whole text of a file.
 void replace_file(const std::string& path, std::string_view text);
+
+/// Writes a text to where a user wants it: replaces the file, but writes to a device or a pipe in
+/// place, such as /dev/null and /dev/stdout. Errors are run_errors naming the file.
+void write_text(const std::string& path, std::string_view text);
 
 /// Removes the temporary files of replacements of `path` that were killed. No other process may be
 /// replacing it.
