@@ -35,6 +35,7 @@ RUN = {
         ("1,2,4,8", "1,2 --steps 2 --repeats 1")],
     ("docs/operations.md", "dlrm-train CONFIG --eval-only"): [],
     ("docs/operations.md", "dlrm-train CONFIG --predict"): [],
+    ("docs/planning.md", "dlrm-bench simulate"): [],
     ("docs/python.md", "dlrm-bench batch-sweep CONFIG"): [(r"8\.\.65536", "8,16 --samples 64 --repeats 1"),
                                                           (" --output machines.svg", "")],
     ("docs/serving.md", "dlrm-infer ckpt <"): [(r"^dlrm-infer ckpt --port.*\n", "")],
