@@ -39,8 +39,10 @@ std::vector<std::string> open_tables(const RunConfig& config) {
   return names;
 }
 
-/// Bytes of fast memory, as the config has them.
-std::string size_text(double bytes) { return fmt::format("{:.0f}KiB", std::ceil(bytes / 1024)); }
+/// Bytes of fast memory, as the config has them, which knows no size of 0.
+std::string size_text(double bytes) {
+  return fmt::format("{:.0f}KiB", std::max(1.0, std::ceil(bytes / 1024)));
+}
 
 std::vector<CachedRows> cached_of(const RunConfig& config, const Plan& plan, int rank) {
   return cached_rows(config.model.tables, config.train.sparse_optimizer.type, config.memory.cached,

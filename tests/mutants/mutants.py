@@ -10,7 +10,8 @@
         --limit SECONDS    for one process of tests (default: 60 and ten times its time without a mutant)
         --total SECONDS    after which no further tests are started for a mutant (default: none)
         --preset PRESET    the build whose tests judge the mutants (default simt)
-        --programs NAMES   the test programs that judge, such as comm_test,data_test (default: all tests)
+        --programs NAMES   the test programs that judge, such as comm_test,data_test (default: all tests);
+                           only these are built and recorded
 
 All mutants are compiled into one build of each preset, in a copy of the repository. The variable
 DLRM_MUTANT of the environment chooses one. The sources themselves hold no trace of them.
@@ -19,9 +20,9 @@ First all tests run without a mutant, one suite at a time, or one test at a time
 process marks the mutants that it reaches in the file that DLRM_MUTANTS_REACHED names. The file
 reach.json of the copy keeps the result. A mutant is then judged by the tests that reach it, cheapest
 first, until one fails. It survives if none fails, or if no test reaches it. Constants that the compiler
-computes are never those of a mutant. Tests are always recorded with the preset `simt`. In another
-preset a failure counts only if the same tests pass there without a mutant. GTEST_FILTER of the
-environment may name tests to leave out, as -A.*:B.*
+computes are never those of a mutant. Tests are always recorded with the preset `simt`. A failure
+counts only if the same tests then pass without a mutant: a busy machine lets tests fail. GTEST_FILTER of
+the environment may name tests to leave out, as -A.*:B.*
 
 A list names a file and its mutants. A line `run` names tests that should be tried first:
 
@@ -203,6 +204,11 @@ def build(tree, preset, targets=()):
     subprocess.run(["ninja", "-C", reach.build_folder(tree, preset), *targets], check=True)
 
 
+def targets_of(programs):
+    """What these test programs need; a test of ctest may need any program."""
+    return ["programs", *sorted({*programs} - {"ctest"})]
+
+
 @dataclasses.dataclass
 class Judging:
     """How mutants are judged; the options of the same names."""
@@ -212,8 +218,7 @@ class Judging:
     total: float = float("inf")
 
     def tests(self, reached):
-        chosen = self.programs.split(",")
-        return [test for test in reached if not self.programs or test.partition("=")[0] in chosen]
+        return [test for test in reached if reach.is_of(test, self.programs)]
 
 
 def judge(tree, mutant, recorded, how):
@@ -225,7 +230,7 @@ def judge(tree, mutant, recorded, how):
             break
         run = lambda **chosen: reach.run_test(tree, how.preset, test, how.limit or 60 + 10 * seconds, **chosen)[0]
         by = run(DLRM_MUTANT=str(mutant.number))
-        if by and how.preset != reach.RECORDED and run():
+        if by and run():
             by = ""
         if by:
             break
@@ -269,12 +274,12 @@ def main():
     if given.survivors:
         chosen = [m for m in chosen if results.get(m.name, {}).get("result") != "caught"]
     make_tree(tree, texts)
-    build(tree, reach.RECORDED)
-    recorded = reach.recording(tree, [m.name for m in mutants], given.jobs)
+    build(tree, reach.RECORDED, targets_of(given.programs.split(",")) if given.programs else [])
+    recorded = reach.recording(tree, [m.name for m in mutants], given.jobs, given.programs)
     how = Judging(given.preset, given.programs, given.limit, given.total)
     if how.preset != reach.RECORDED:
         needed = {test.partition("=")[0] for m in chosen for test in how.tests(recorded["reached"][m.name])}
-        build(tree, how.preset, ["programs", *sorted(needed - {"ctest"})])
+        build(tree, how.preset, targets_of(needed))
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
         waiting = {pool.submit(judge, tree, m, recorded, how): m for m in chosen}
         for done in concurrent.futures.as_completed(waiting):

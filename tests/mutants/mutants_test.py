@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """mutants.py rewrites sources as their lists say, refuses lists that do not fit, and finds the tests that reach
 a mutant."""
+import json
 import os
 import subprocess
 import tempfile
@@ -149,10 +150,10 @@ class Reach(unittest.TestCase):
         suites = {"Sum": [], "Child": [], "Broken": [], "Long": ["a_test=Long.a", "a_test=Long.b"]}
         cls.tests = {f"a_test={suite}.*": parts for suite, parts in suites.items()}
 
-    def record(self):
+    def record(self, programs=""):
         with mock.patch.object(reach, "find_tests", return_value=self.tests) as find, \
              mock.patch.object(reach, "LONG_SUITE", 1), mock.patch("builtins.print"):
-            return reach.recording(self.tree, [m.name for m in self.mutants], 2), find.called
+            return reach.recording(self.tree, [m.name for m in self.mutants], 2, programs), find.called
 
     def judge(self, known, **options):
         how = mutants.Judging(limit=60, **options)
@@ -169,8 +170,10 @@ class Reach(unittest.TestCase):
     def test_a_recording_serves_until_a_program_is_linked(self):
         known, _ = self.record()
         self.assertEqual(self.record(), (known, False))
+        self.assertTrue(self.record("a_test")[1])
+        self.assertFalse(self.record("a_test")[1])
         os.utime(os.path.join(self.bin, "a_test"), (1, 1))
-        self.assertTrue(self.record()[1])
+        self.assertTrue(self.record("a_test")[1])
 
     def test_the_tests_that_reach_a_mutant_judge_it(self):
         known, _ = self.record()
@@ -191,6 +194,25 @@ class Reach(unittest.TestCase):
         known, _ = self.record()
         self.assertEqual(self.judge(known, programs="b_test,a_test")["twice"]["result"], "caught")
         self.assertEqual(self.judge(known, programs="b_test")["twice"]["by"], "reached by no tests")
+
+    def test_a_failure_without_the_mutant_as_well_is_no_catch(self):
+        known, _ = self.record()
+        for fails_always, expected in (False, "caught"), (True, "survived"):
+            def run(tree, preset, test, limit, **variables):
+                return ("a_test: Sum.One" if fails_always or "DLRM_MUTANT" in variables else ""), False
+            with mock.patch.object(reach, "run_test", side_effect=run):
+                self.assertEqual(self.judge(known)["twice"]["result"], expected)
+
+    def test_only_tests_of_the_chosen_programs_are_found(self):
+        programs = [["python3", "run_suite.py", os.path.join(self.bin, name)] for name in ("a_test", "b_test")]
+        listed = {"tests": [{"name": f"t.{n}", "command": command, "properties": []}
+                            for n, command in enumerate([*programs, ["python3", "check.py"]])]}
+        def run(command, **_):
+            return mock.Mock(stdout=json.dumps(listed) if command[0] == "ctest" else "Sum.\n  One\n")
+        with mock.patch.object(subprocess, "run", side_effect=run):
+            self.assertEqual(set(reach.find_tests(self.tree)), {"a_test=Sum.*", "b_test=Sum.*", r"ctest=^t\.2$"})
+            self.assertEqual(set(reach.find_tests(self.tree, "b_test")), {"b_test=Sum.*"})
+            self.assertEqual(set(reach.find_tests(self.tree, "a_test,ctest")), {"a_test=Sum.*", r"ctest=^t\.2$"})
 
     def test_another_preset_judges_what_the_recorded_one_reached(self):
         known, _ = self.record()

@@ -116,8 +116,13 @@ def suites_of(listing):
     return {suite: tests for suite, tests in suites.items() if tests and "DISABLED_" not in suite}
 
 
-def find_tests(tree):
-    """All tests that run code of the build. A suite has the list of its tests."""
+def is_of(test, programs):
+    """Whether the test is of one of `programs`, which commas separate; none: of any."""
+    return not programs or test.partition("=")[0] in programs.split(",")
+
+
+def find_tests(tree, chosen=""):
+    """All tests of the chosen programs that run code of the build. A suite has the list of its tests."""
     folder, found, programs = build_folder(tree), {}, set()
     listed = subprocess.run(["ctest", "--test-dir", folder, "--show-only=json-v1"], check=True, capture_output=True,
                             text=True).stdout
@@ -126,8 +131,10 @@ def find_tests(tree):
         if ["scripts"] in labels:
             continue
         if any(os.path.basename(word) == "run_suite.py" for word in test["command"]):
-            programs.add(next(word for word in test["command"] if word.endswith("_test")))
-        else:
+            program = next(word for word in test["command"] if word.endswith("_test"))
+            if is_of(os.path.basename(program), chosen):
+                programs.add(program)
+        elif is_of("ctest", chosen):
             found[f"ctest=^{re.escape(test['name'])}$"] = []
     for program in sorted(programs):
         listing = subprocess.run([program, "--gtest_list_tests"], check=True, capture_output=True, text=True).stdout
@@ -157,9 +164,9 @@ def record_test(tree, test, count, limit):
     return None
 
 
-def record(tree, names, jobs):
+def record(tree, names, jobs, programs=""):
     """The seconds of each test and the tests that reach each mutant."""
-    seconds, reached, tests = {}, {name: [] for name in names}, find_tests(tree)
+    seconds, reached, tests = {}, {name: [] for name in names}, find_tests(tree, programs)
     # A suite that is too long is split. A test alone may take as long as it needs.
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         while tests:
@@ -175,16 +182,17 @@ def record(tree, names, jobs):
     return {"seconds": seconds, "reached": reached}
 
 
-def recording(tree, names, jobs):
-    """The recording of this build, from reach.json if no program was linked and no mutant was listed since."""
+def recording(tree, names, jobs, programs=""):
+    """The recording of this build and these programs, from reach.json if no program was linked and no mutant
+    was listed since."""
     path, folder = os.path.join(tree, "reach.json"), os.path.join(build_folder(tree), "bin")
     build = {name: os.stat(os.path.join(folder, name)).st_mtime for name in sorted(os.listdir(folder))}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             known = json.load(file)
-        if known["build"] == build and list(known["reached"]) == names:
+        if (known["build"], list(known["reached"]), known["programs"]) == (build, names, programs):
             return known
-    known = {"build": build, **record(tree, names, jobs)}
+    known = {"build": build, "programs": programs, **record(tree, names, jobs, programs)}
     with open(path, "w", encoding="utf-8") as file:
         json.dump(known, file, indent=1)
     return known

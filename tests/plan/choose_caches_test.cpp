@@ -59,6 +59,15 @@ TEST(ChosenCaches, TakeTheTablesWithTheFewestLookupsPerByte) {
   EXPECT_THAT(chosen(100e6), ElementsAre("cold", "hot", "warm"));
 }
 
+TEST(ChosenCaches, MayAllHaveSizesOfTheirOwn) {
+  RunConfig config = on_cpu();
+  config.memory.cached.tables["cold"] = "1MiB";
+  const PlanOptions options{needed(config) - 1};
+  const RunConfig with = with_chosen_caches(config, 1, options);
+  EXPECT_TRUE(fits_memory(with, make_plan(with, 1, options), options));
+  EXPECT_THAT(cached_in(with), ElementsAre("cold"));
+}
+
 TEST(ChosenCaches, FillMostOfTheMemory) {
   const RunConfig config = on_cpu();
   const PlanOptions options{needed(config) - 30e6};

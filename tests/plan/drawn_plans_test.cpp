@@ -1,40 +1,17 @@
 // Plans, loads and memory of configs that are drawn at random. A change of these figures is a
 // change that users see, in reports and in the last bits of resumed runs.
-#include <iterator>
-#include <random>
-
 #include "dlrm/core/hash.h"
 
-#include "plan_fixtures.h"
+#include "draws.h"
 
 namespace dlrm::plan_test {
 namespace {
-
-class Draws {
- public:
-  explicit Draws(unsigned seed) : random_(seed) {}
-  template <class T>
-  T one_of(std::initializer_list<T> values) {
-    return *std::next(values.begin(), static_cast<std::ptrdiff_t>(random_() % values.size()));
-  }
-  bool one_in(unsigned n) { return random_() % n == 0; }
-
- private:
-  std::mt19937 random_;
-};
-
-Strategy drawn_strategy(Draws& draw) {
-  return draw.one_of({Strategy::kAuto, Strategy::kTable, Strategy::kRow, Strategy::kColumn,
-                      Strategy::kGrid, Strategy::kDataParallel});
-}
 
 std::vector<TableConfig> drawn_tables(Draws& draw) {
   std::vector<TableConfig> tables;
   const int count = draw.one_of({1, 2, 4, 5, 9});
   for (int t = 0; t < count; ++t) {
-    std::vector<int64_t> hotness;
-    do hotness.push_back(draw.one_of<int64_t>({1, 1, 2, 7, 40}));
-    while (draw.one_in(3));
+    const std::vector<int64_t> hotness = drawn_hotness(draw);
     const auto rows = draw.one_of<int64_t>({1, 3, 17, 1000, 4097, 100000, 1 << 20, 10000000});
     const auto dim = draw.one_of<int64_t>({1, 3, 8, 16, 17, 32, 64, 128});
     tables.push_back(table(fmt::format("t{}", t), rows, dim, hotness));
