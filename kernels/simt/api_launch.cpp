@@ -54,19 +54,21 @@ cudaError_t queue(KernelLaunch launch, const void* const* pointers, int pointer_
   });
 }
 
-void stream_operation(cudaStream_t stream, std::function<void()> work, const char* name) {
-  stream_operation(stream, nullptr, std::move(work), name);
+void stream_operation(cudaStream_t stream, std::function<void()> work, const char* name,
+                      Amount amount) {
+  stream_operation(stream, nullptr, std::move(work), name, amount);
 }
 
 void stream_operation(cudaStream_t stream, std::function<bool()> ready, std::function<void()> work,
-                      const char* name) {
+                      const char* name, Amount amount) {
   guarded("simt::stream_operation", [&](Machine& machine) {
     auto counted = [&machine, work = std::move(work)] {
       ++machine.counted.library_calls;
       work();
     };
-    return machine.queue(machine.resolve(stream),
-                         {WorkKind::kLibrary, name, std::move(counted), {}, {}, std::move(ready)});
+    return machine.queue(
+        machine.resolve(stream),
+        {WorkKind::kLibrary, name, std::move(counted), {}, {}, std::move(ready), amount});
   });
 }
 

@@ -91,6 +91,7 @@ cudaError_t queue_copy(Machine& machine, const Copy& copy, cudaMemcpyKind kind,
   } else if (machine.pinned.contains(copy.from)) {
     work.host_source = {copy.from, copy.bytes};
   }
+  work.amount.bytes = static_cast<double>(copy.bytes);
   if (machine.pinned.contains(copy.to)) work.host_target = {copy.to, copy.bytes};
   work.run = [&machine, queued, staged] {
     ++machine.counted.copies;
@@ -108,14 +109,15 @@ cudaError_t fill(Machine& machine, void* pointer, int value, size_t bytes, cudaS
   if (bytes == 0) return cudaSuccess;
   if (pageable(machine, pointer)) return cudaErrorInvalidValue;
   check_range(machine, pointer, bytes, "a fill");
-  return machine.queue(machine.resolve(stream), {WorkKind::kCopy,
-                                                 fmt::format("fill of {} bytes", bytes),
-                                                 [&machine, pointer, value, bytes] {
-                                                   ++machine.counted.fills;
-                                                   std::memset(pointer, value, bytes);
-                                                 },
-                                                 {},
-                                                 {}});
+  Work work;
+  work.kind = WorkKind::kFill;
+  work.name = fmt::format("fill of {} bytes", bytes);
+  work.amount.bytes = static_cast<double>(bytes);
+  work.run = [&machine, pointer, value, bytes] {
+    ++machine.counted.fills;
+    std::memset(pointer, value, bytes);
+  };
+  return machine.queue(machine.resolve(stream), std::move(work));
 }
 
 }  // namespace

@@ -14,12 +14,15 @@ namespace {
 cudaError_t wait_for(Machine& machine, const OperationPtr& operation) {
   ++machine.counted.host_waits;
   machine.run_until(operation);
+  if (machine.recorder) machine.recorder->waited(operation, true);
   return answer(cudaSuccess);
 }
 
 cudaError_t progress_of(Machine& machine, const OperationPtr& operation) {
   machine.run_some(operation);
-  return !operation || operation->done ? cudaSuccess : answer(cudaErrorNotReady);
+  if (operation && !operation->done) return answer(cudaErrorNotReady);
+  if (machine.recorder) machine.recorder->waited(operation, false);
+  return cudaSuccess;
 }
 
 /// A captured stream cannot be waited for. A capture may also forbid waiting for other streams.
@@ -132,10 +135,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
       queue->capture->invalid = true;
       return answer(cudaErrorStreamCaptureIsolation);
     }
-    if (event->operation->done) return answer(cudaSuccess);
+    if (event->operation->done && !machine.recorder) return answer(cudaSuccess);
     auto needs = machine.needs_of(queue);
     needs.push_back(event->operation);
-    machine.set_tail(queue, machine.add(std::make_shared<const Work>(), needs));
+    machine.set_tail(queue, machine.add(std::make_shared<const Work>(), needs, queue));
     return answer(cudaSuccess);
   });
 }

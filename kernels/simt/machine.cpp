@@ -20,6 +20,8 @@ uint64_t first_seed() {
   return seed ? std::strtoull(seed, nullptr, 10) : 1;
 }
 
+bool is_copy(WorkKind kind) { return kind == WorkKind::kCopy || kind == WorkKind::kFill; }
+
 double now_ms() {
   const auto since = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double, std::milli>(since).count();
@@ -46,17 +48,18 @@ cudaError_t Machine::queue(SimtStream* stream, Work work) {
     const cudaError_t refused = refuse_in_capture(*this);
     if (refused != cudaSuccess) return refused;
   }
-  set_tail(stream, add(std::move(shared), needs_of(stream)));
+  set_tail(stream, add(std::move(shared), needs_of(stream), stream));
   return cudaSuccess;
 }
 
-OperationPtr Machine::add(std::shared_ptr<const Work> work,
-                          const std::vector<OperationPtr>& needs) {
+OperationPtr Machine::add(std::shared_ptr<const Work> work, const std::vector<OperationPtr>& needs,
+                          const SimtStream* stream) {
   if (pending_ > kLongestQueue) {
     drain([&] { return pending_ > kLongestQueue / 2 ? pick(0) : nullptr; });
   }
   auto operation = std::make_shared<Operation>();
   operation->work = std::move(work);
+  if (recorder) recorder->queued(operation, needs, stream);
   for (const OperationPtr& need : needs) {
     if (!need || need->done) continue;
     need->dependents.push_back(operation);
@@ -86,7 +89,8 @@ void Machine::set_tail(SimtStream* stream, OperationPtr operation) {
 }
 
 OperationPtr Machine::tail_of(SimtStream* stream) {
-  if (stream == &legacy_) set_tail(stream, add(std::make_shared<const Work>(), needs_of(stream)));
+  if (stream == &legacy_)
+    set_tail(stream, add(std::make_shared<const Work>(), needs_of(stream), stream));
   return stream->tail;
 }
 
@@ -125,7 +129,7 @@ OperationPtr Machine::pick(uint64_t mark) {
     for (const OperationPtr& operation : ready_) {
       if (mark != 0 && operation->marked != mark) continue;
       if (operation->work->ready && !operation->work->ready()) continue;
-      if (round == 0 && operation->work->kind == WorkKind::kCopy) continue;
+      if (round == 0 && is_copy(operation->work->kind)) continue;
       if (random.below(++seen) == 0) chosen = operation;
     }
   }

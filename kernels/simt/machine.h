@@ -10,6 +10,7 @@
 #include "operation.h"
 #include "order.h"
 #include "pinned_memory.h"
+#include "recorder.h"
 #include "simt/graph_api.h"
 
 /// A node of a graph: its work, and the nodes that precede it.
@@ -67,7 +68,9 @@ class Machine {
   cudaError_t queue(SimtStream* stream, Work work);
   /// A marker that follows all work queued on `stream`. Respects the legacy stream's rules.
   OperationPtr tail_of(SimtStream* stream);
-  OperationPtr add(std::shared_ptr<const Work> work, const std::vector<OperationPtr>& needs);
+  /// `stream` is only for the recorder.
+  OperationPtr add(std::shared_ptr<const Work> work, const std::vector<OperationPtr>& needs,
+                   const SimtStream* stream = nullptr);
   void set_tail(SimtStream* stream, OperationPtr operation);
   std::vector<OperationPtr> needs_of(SimtStream* stream);
 
@@ -95,6 +98,7 @@ class Machine {
   Random random{1};
   bool executing = false;
   const Work* current = nullptr;
+  Recorder* recorder = nullptr;  ///< set during a recording
 
   size_t pending() const { return pending_; }
   void drop_all();

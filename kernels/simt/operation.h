@@ -8,7 +8,15 @@
 
 namespace simt {
 
-enum class WorkKind : unsigned char { kKernel, kCopy, kLibrary, kHostFunction, kFree, kMarker };
+enum class WorkKind : unsigned char {
+  kKernel,
+  kCopy,
+  kFill,
+  kLibrary,
+  kHostFunction,
+  kFree,
+  kMarker
+};
 
 /// The content of an operation. A graph's launches share it.
 struct Work {
@@ -18,6 +26,7 @@ struct Work {
   Range host_source{nullptr, 0};  ///< pinned memory that a copy reads
   Range host_target{nullptr, 0};  ///< pinned memory that a copy writes
   std::function<bool()> ready{};  ///< if set: it may run only if this returns true
+  Amount amount{};                ///< for recordings
 };
 
 /// A queued piece of work. It may run once its needs are done.

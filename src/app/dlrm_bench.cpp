@@ -22,6 +22,7 @@
 #include "bench/memory_rates.h"
 #include "bench/published.h"
 #include "bench/simulate.h"
+#include "bench/timeline.h"
 #include "memory_option.h"
 #include "write_output.h"
 
@@ -41,6 +42,7 @@ struct Arguments {
   bench::InferOptions infer;
   bench::FeedingOptions feeding;
   bench::SimulateOptions simulate;
+  bench::TimelineOptions timeline;
   int threads = 0;
   std::string batches = "8..1024";
   std::string device;
@@ -48,6 +50,7 @@ struct Arguments {
   std::string output;
   std::string ranks = "1", machine_file, published;
   double device_memory = 0;  // GiB
+  std::string figure;
   std::string shares = "1..10", policies = "lookahead", part = "tables";
   std::string served = "1..128", types = "fp32,bf16,int8", rates = "1000,10000,max";
 };
@@ -241,6 +244,45 @@ CLI::App* declare_simulate(CLI::App& app, Arguments& a) {
   return command;
 }
 
+CLI::App* declare_timeline(CLI::App& app, Arguments& a) {
+  CLI::App* command = app.add_subcommand(
+      "timeline", "Counts and draws what a step queues on each stream of a GPU, in the emulator.");
+  command->footer(
+      "Trains a few steps in the emulator (preset simt), with threads as ranks, and records every\n"
+      "launch with what it waits for. Tables and the batch are made small for that; the plan and\n"
+      "the modelled times are those of the config. Needs the config's layers in memory, once per\n"
+      "rank.");
+  command->add_option("CONFIG", a.timeline.config_path, "a training config")->required();
+  command->add_option("--ranks", a.timeline.ranks, "ranks, one GPU each (8)")
+      ->check(CLI::Range(1, 64));
+  command->add_option("--machine", a.machine_file, "machine file, as sharding.machine")->required();
+  command->add_option("--samples", a.timeline.samples, "samples of a rank in the emulator (8)")
+      ->check(CLI::Range(int64_t{1}, kMostSamples));
+  command->add_option("--rows", a.timeline.rows, "most rows of a table in the emulator (2000)")
+      ->check(CLI::Range(int64_t{64}, kMostElements));
+  command
+      ->add_option("--device-memory", a.device_memory,
+                   "GiB of device memory that the plan may use for a rank")
+      ->check(gibibytes());
+  command->add_option("--set", a.set, "a.b.c=value: replaces one key of the config; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--figure", a.figure, "draw one step of rank 0 into this SVG file");
+  command->add_option("--output", a.output, "write the JSON to this file");
+  return command;
+}
+
+void run_timeline(World& world, Arguments& a) {
+  if (world.size() != 1) throw usage_error("timeline needs one process; mpirun started more");
+  a.timeline.device_memory = a.device_memory * 0x1p30;
+  a.set.push_back("sharding.machine=" + a.machine_file);
+  a.timeline.config = load_config(a.timeline.config_path, a.set);
+  check_batch_is_chosen(a.timeline.config, "dlrm-bench timeline");
+  const bench::TimelineResult result = bench::run_timeline(a.timeline);
+  fmt::print("{}", bench::to_table(a.timeline, result));
+  write_output(a.figure, bench::to_figure(a.timeline, result));
+  write_output(a.output, bench::to_json(a.timeline, result));
+}
+
 void run_simulate(World& world, Arguments& a) {
   if (world.size() != 1) throw usage_error("simulate needs one process; mpirun started more");
   if (!a.published.empty()) {
@@ -368,6 +410,7 @@ int main(int argc, char** argv) {
   CLI::App* infer = declare_infer(app, arguments);
   CLI::App* feeding = declare_feeding(app, arguments);
   CLI::App* simulate = declare_simulate(app, arguments);
+  CLI::App* timeline = declare_timeline(app, arguments);
   return run_guarded(world, [&] {
     try {
       app.parse(argc, argv);
@@ -392,6 +435,8 @@ int main(int argc, char** argv) {
       run_feeding(world, arguments);
     } else if (simulate->parsed()) {
       run_simulate(world, arguments);
+    } else if (timeline->parsed()) {
+      run_timeline(world, arguments);
     } else {
       run_sweep(world, arguments);
     }

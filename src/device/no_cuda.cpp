@@ -1,4 +1,5 @@
 #include "dlrm/device/device.h"
+#include "dlrm/device/stream_recording.h"
 #include "dlrm/device/utilisation.h"
 
 namespace dlrm {
@@ -15,5 +16,7 @@ std::shared_ptr<Device> make_cuda_device(int) {
 }
 
 std::unique_ptr<UtilisationProbe> make_utilisation_probe(Device&) { return nullptr; }
+
+std::unique_ptr<StreamRecorder> record_streams(std::function<int()>) { return nullptr; }
 
 }  // namespace dlrm

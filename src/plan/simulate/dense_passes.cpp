@@ -64,9 +64,7 @@ void DensePasses::sum(size_t product, Point computed) {
 
 /// A product, or one of its two gradients.
 RankTasks::Demand DensePasses::demand(const ProductWork& product, size_t rank) const {
-  const double samples = work_.ranks[rank].samples;
-  const double elements = samples * (product.inputs + product.outputs) + product.parameters;
-  return {work_.dense.element_bytes * elements, samples * product.flops()};
+  return demand_of(product, work_.dense.element_bytes, work_.ranks[rank].samples);
 }
 
 }  // namespace dlrm

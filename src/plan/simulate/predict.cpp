@@ -101,14 +101,13 @@ StepPrediction run_steps(RankTasks& tasks, StepTasks& steps) {
   return prediction;
 }
 
-/// Exchanges take no time, but ranks still wait for each other.
+}  // namespace
+
 MachineSpeed without_exchanges(MachineSpeed speed) {
   speed.local = speed.network = std::numeric_limits<double>::infinity();
   speed.local_exchange = speed.network_exchange = 0;
   return speed;
 }
-
-}  // namespace
 
 StepPrediction predict_step(
     int ranks, const MachineSpeed& speed, double products,

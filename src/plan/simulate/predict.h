@@ -22,6 +22,9 @@ StepPrediction predict_step(
     int ranks, const MachineSpeed& speed, double products,
     const std::function<std::unique_ptr<StepTasks>(RankTasks& tasks)>& make_steps);
 
+/// A machine whose exchanges take no time. Ranks still wait for each other.
+MachineSpeed without_exchanges(MachineSpeed speed);
+
 /// The machine's FLOP/s in the run's precision. A usage_error if its file does not say.
 double products_per_second(const RunConfig& config, const MachineSpeed& speed);
 

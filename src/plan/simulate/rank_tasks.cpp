@@ -3,7 +3,7 @@
 namespace dlrm {
 
 RankTasks::RankTasks(int ranks, const MachineSpeed& speed, double products)
-    : speed_(speed), products_(products) {
+    : resources_(run_, ranks, speed, products) {
   for (int r = 0; r < ranks; ++r) {
     std::array<int, kLanes> lanes = {};
     lanes.fill(run_.add_lane());
@@ -11,24 +11,14 @@ RankTasks::RankTasks(int ranks, const MachineSpeed& speed, double products)
       for (const Lane lane : {kHost, kSide, kWeights}) lanes[lane] = run_.add_lane();
     }
     lanes_.push_back(lanes);
-    memories_.push_back(run_.add_resource());
-    multipliers_.push_back(run_.add_resource());
   }
   for (int& lane : exchange_lanes_) lane = run_.add_lane();
-  local_links_ = run_.add_resource();
-  network_ = run_.add_resource();
 }
 
 RankTasks::Point RankTasks::compute(const char* stage, Lane lane, const std::vector<Point>& after,
                                     const std::function<Demand(size_t rank)>& demand) {
-  return add_for_ranks(stage, false, lane, after, [&](size_t r) {
-    const Demand asked = demand(r);
-    EventRun::Work work;
-    work.latency = asked.latency + speed_.launch;
-    work.uses[0] = {memories_[r], asked.bytes / speed_.memory};
-    work.uses[1] = {multipliers_[r], asked.flops / products_};
-    return work;
-  });
+  return add_for_ranks(stage, false, lane, after,
+                       [&](size_t r) { return resources_.compute(r, demand(r)); });
 }
 
 RankTasks::Point RankTasks::start(const char* stage, ExchangeLane lane, const ExchangeWork& sent,
@@ -39,20 +29,16 @@ RankTasks::Point RankTasks::start(const char* stage, ExchangeLane lane, const Ex
     const std::vector<int>& of = tasks_of(point);
     after_.insert(after_.end(), of.begin(), of.end());
   }
-  EventRun::Work work;
-  if (sent.local_bytes > 0) work.latency = speed_.local_exchange;
-  if (sent.network_bytes > 0) work.latency += speed_.network_exchange;
-  if (speed_.gpu) work.uses[0] = {local_links_, sent.local_bytes / speed_.local};
-  work.uses[1] = {network_, sent.network_bytes / speed_.network};
-  points_.push_back({add({stage, -1, step_, true}, exchange_lanes_[lane], work)});
+  points_.push_back(
+      {add({stage, -1, step_, true}, exchange_lanes_[lane], resources_.exchange(sent))});
   return static_cast<Point>(points_.size()) - 1;
 }
 
 RankTasks::Point RankTasks::finish(const char* stage, const ExchangeWork& sent, Point started) {
-  if (started < 0 || speed_.gpu) return started;
+  if (started < 0 || speed().gpu) return started;
   return add_for_ranks(stage, true, kMain, {started}, [&](size_t) {
     EventRun::Work work;
-    work.latency = sent.local_bytes / speed_.local;
+    work.latency = sent.local_bytes / speed().local;
     return work;
   });
 }
@@ -73,7 +59,7 @@ RankTasks::Point RankTasks::add_for_ranks(const char* stage, bool exchange, Lane
   }
   points_.push_back(std::move(tasks));
   const auto point = static_cast<Point>(points_.size()) - 1;
-  if (lane == kMain || !speed_.gpu) main_ = point;
+  if (lane == kMain || !speed().gpu) main_ = point;
   return point;
 }
 

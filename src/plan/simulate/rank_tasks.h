@@ -6,6 +6,7 @@
 #include "dlrm/plan/machine.h"
 
 #include "event_run.h"
+#include "resources.h"
 #include "step_work.h"
 
 namespace dlrm {
@@ -20,13 +21,7 @@ class RankTasks {
   /// A task of each rank, or one of all ranks, that others wait for. -1: nothing to wait for.
   using Point = int;
 
-  /// What an operation does on a rank: bytes of memory and FLOPs at the same time, after a time in
-  /// which it does neither.
-  struct Demand {
-    double bytes = 0;
-    double flops = 0;
-    double latency = 0;
-  };
+  using Demand = dlrm::Demand;
   struct Label {
     const char* stage = "";
     int rank = -1;  ///< -1: all ranks, an exchange
@@ -38,7 +33,7 @@ class RankTasks {
   RankTasks(int ranks, const MachineSpeed& speed, double products);
 
   int ranks() const { return static_cast<int>(lanes_.size()); }
-  const MachineSpeed& speed() const { return speed_; }
+  const MachineSpeed& speed() const { return resources_.speed(); }
 
   void begin_step() { ++step_; }
   /// An operation of every rank.
@@ -65,13 +60,10 @@ class RankTasks {
   Point add_for_ranks(const char* stage, bool exchange, Lane lane, const std::vector<Point>& after,
                       const std::function<EventRun::Work(size_t rank)>& work);
 
-  const MachineSpeed speed_;
-  const double products_;
   EventRun run_;
+  const Resources resources_;
   std::vector<std::array<int, kLanes>> lanes_;  ///< by rank
   std::array<int, kExchangeLanes> exchange_lanes_ = {};
-  std::vector<int> memories_, multipliers_;  ///< resources, by rank
-  int local_links_ = -1, network_ = -1;      ///< resources
   std::vector<Label> labels_;
   std::vector<std::vector<int>> points_;
   std::vector<int> after_;  ///< tasks that the next one waits for

@@ -3,8 +3,6 @@
 namespace dlrm {
 namespace {
 
-using Demand = RankTasks::Demand;
-
 constexpr const char* kIds = "exchange of ids";
 constexpr const char* kVectors = "exchange of vectors";
 constexpr const char* kGradients = "exchange of gradients";

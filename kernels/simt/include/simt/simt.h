@@ -31,15 +31,34 @@ struct Range {
   size_t bytes;
 };
 
+/// How much an operation does, for recordings.
+struct Amount {
+  double flops = 0;  ///< of a product
+  double bytes = 0;  ///< that are copied, filled or sent
+};
+
 /// Queues host code that may access device memory, like a library's kernels. It runs in stream
 /// order. It may run repeatedly if a graph captured it. It must not call CUDA.
-void stream_operation(cudaStream_t stream, std::function<void()> work,
-                      const char* name = "library");
+void stream_operation(cudaStream_t stream, std::function<void()> work, const char* name = "library",
+                      Amount amount = {});
 
 /// The same for work that depends on another host thread's streams. It runs only once `ready()`
 /// returns true. `ready` is called on the thread that would run `work`.
 void stream_operation(cudaStream_t stream, std::function<bool()> ready, std::function<void()> work,
-                      const char* name);
+                      const char* name, Amount amount = {});
+
+/// What its thread queues during its lifetime belongs to collective call `number`, which is the
+/// same on all ranks and not 0. For recordings.
+class PartOfCollective {
+ public:
+  explicit PartOfCollective(uint64_t number);
+  ~PartOfCollective();
+  PartOfCollective(const PartOfCollective&) = delete;
+  PartOfCollective& operator=(const PartOfCollective&) = delete;
+
+ private:
+  const uint64_t outer_;
+};
 
 /// Restarts the random orders of blocks, threads and streams. DLRM_SIMT_SEED gives the first seed.
 void set_seed(uint64_t seed);

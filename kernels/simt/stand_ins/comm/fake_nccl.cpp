@@ -55,6 +55,7 @@ struct Clique {
   std::mutex mutex;
   int ranks = 0;
   int joined = 0;
+  uint64_t number = 0;
   bool aborted = false;
   std::map<std::pair<int, int>, std::deque<Parcel>> mail;  // from, to
   std::map<uint64_t, Gathering> gatherings;
@@ -73,6 +74,7 @@ struct Op {
   ncclComm_t comm;
   cudaStream_t stream;
   uint64_t number = 0;  // of the collective
+  uint64_t group = 0;   // the same number on all ranks
 };
 
 size_t width_of(ncclDataType_t type) { return type == ncclInt8 ? 1 : type == ncclFloat32 ? 4 : 8; }
@@ -84,6 +86,7 @@ struct ncclComm {
   std::shared_ptr<dlrm::Clique> clique;
   int rank = 0;
   uint64_t collectives = 0;
+  uint64_t calls = 0;                        // groups
   std::deque<std::vector<dlrm::Op>> groups;  // waiting for parts of their peers
   ncclResult_t broken = ncclSuccess;
   // Used between processes. A peer may wait for work queued here while this process's host thread
@@ -117,8 +120,8 @@ Registry& registry() {
 Parcel post(const void* data, size_t bytes, cudaStream_t stream) {
   Parcel parcel{std::make_shared<std::vector<char>>(bytes), nullptr};
   const Bytes copy = parcel.bytes;
-  simt::stream_operation(
-      stream, [=] { std::memcpy(copy->data(), data, copy->size()); }, "nccl send");
+  simt::stream_operation(stream, [=] { std::memcpy(copy->data(), data, copy->size()); },
+                         "nccl send", {.bytes = static_cast<double>(bytes)});
   cudaEventCreateWithFlags(&parcel.sent, cudaEventDisableTiming);
   cudaEventRecord(parcel.sent, stream);
   return parcel;
@@ -190,8 +193,8 @@ void take(ncclComm& comm, const Op& op) {
     parts.push_back(parcel.bytes);
     cudaStreamWaitEvent(op.stream, parcel.sent, 0);
   }
-  simt::stream_operation(
-      op.stream, [=] { reduce(parts, op.receive, op.count, op.type); }, "nccl collective");
+  simt::stream_operation(op.stream, [=] { reduce(parts, op.receive, op.count, op.type); },
+                         "nccl sum", {.bytes = static_cast<double>(op.count * width_of(op.type))});
   if (++gathering.taken < comm.clique->ranks) return;
   for (const auto& [rank, parcel] : gathering.parcels) cudaEventDestroy(parcel.sent);
   comm.clique->gatherings.erase(op.number);
@@ -199,6 +202,7 @@ void take(ncclComm& comm, const Op& op) {
 
 void advance(ncclComm& comm) {
   while (!comm.groups.empty() && complete(comm, comm.groups.front())) {
+    const simt::PartOfCollective part(comm.groups.front().front().group);
     for (const Op& op : comm.groups.front()) {
       if (op.kind == Kind::kReceive) receive(comm, op);
       if (op.kind != Kind::kReceive && op.kind != Kind::kSend) take(comm, op);
@@ -267,6 +271,7 @@ ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id,
   if (!clique) clique = std::make_shared<Clique>();
   const std::lock_guard inside(clique->mutex);
   clique->ranks = ranks;
+  clique->number = number & 0x7fffffffu;
   if (!clique->late_mail) clique->late_mail = std::make_shared<FakeMail>(ranks, folder_of(number));
   ++clique->joined;
   *comm = new ncclComm{.clique = clique, .rank = rank, .groups = {}};
@@ -364,14 +369,19 @@ ncclResult_t close_group() {
   if (std::exchange(group.refused, false)) return ncclInvalidUsage;
   if (ops.empty()) return ncclSuccess;
   ncclComm& comm = *ops.front().comm;
+  const uint64_t number = (comm.clique->number << 32) + ++comm.calls;
   if (comm.clique->late_mail->between_processes() || is_captured(ops.front())) {
     queue_late(comm, ops);
     return ncclSuccess;
   }
   {
     const std::lock_guard lock(comm.clique->mutex);
+    const simt::PartOfCollective part(number);
     comm.groups.push_back(ops);
-    for (Op& op : comm.groups.back()) show(op);
+    for (Op& op : comm.groups.back()) {
+      op.group = number;
+      show(op);
+    }
   }
   return state_of(comm);
 }

@@ -177,8 +177,10 @@ class LoopMatmul final : public Matmul {
   void run(const Product& product, Stream& stream) override {
     DLRM_CHECK(serves(product, stream), "a product that the library does not serve");
     const int64_t inner = kInner[chosen(key_of(product, options_.tf32), kAlgorithms, stream)];
-    simt::stream_operation(
-        native(stream), [product, inner] { compute(product, inner); }, "matmul");
+    const MatmulShape s = shape_of(product);
+    const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n * s.k);
+    simt::stream_operation(native(stream), [product, inner] { compute(product, inner); }, "matmul",
+                           {.flops = flops});
   }
   int fastest(const Product& product, int ways, const std::function<void(int)>& run_way,
               Stream& stream) override {

@@ -1,0 +1,164 @@
+// From what the streams of all ranks queued to a graph in which a collective is one operation.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "dlrm/core/error.h"
+
+#include "timeline.h"
+#include "timeline_parts.h"
+
+namespace dlrm::bench {
+namespace {
+
+/// The nodes of the graph before they are ordered.
+class Nodes {
+ public:
+  Nodes(const RecordedSteps& steps, double copies_bytes)
+      : steps_(steps), copies_bytes_(copies_bytes) {
+    for (size_t i = 0; i < queued().size(); ++i) {
+      if (shown_name(queued()[i]) == "loss") main_streams_.insert(queued()[i].stream);
+      note_sent(queued()[i]);
+      add(i);
+    }
+  }
+
+  TimelineGraph ordered() const {
+    TimelineGraph graph;
+    std::vector<int> place(nodes_.size(), -1);
+    for (const int node : order()) {
+      place[at(node)] = static_cast<int>(graph.graph.size());
+      append(nodes_[at(node)], graph);
+      for (const int need : nodes_[at(node)].needs) {
+        graph.graph.back().needs.push_back(place[at(need)]);
+      }
+    }
+    return graph;
+  }
+
+ private:
+  struct Node {
+    std::vector<int> members;  // operations of the recording
+    std::vector<int> needs;    // nodes
+  };
+
+  static size_t at(int number) { return static_cast<size_t>(number); }
+  const std::vector<QueuedOperation>& queued() const { return steps_.queued.operations; }
+
+  void add(size_t i) {
+    const QueuedOperation& operation = queued()[i];
+    int node = static_cast<int>(nodes_.size());
+    if (operation.collective != 0) {
+      node = collectives_.try_emplace(operation.collective, node).first->second;
+    }
+    if (node == static_cast<int>(nodes_.size())) nodes_.emplace_back();
+    node_of_.push_back(node);
+    nodes_[at(node)].members.push_back(static_cast<int>(i));
+    auto& needs = nodes_[at(node)].needs;
+    for (const int need : operation.needs) {
+      const int before = node_of_[at(need)];
+      if (before != node && std::find(needs.begin(), needs.end(), before) == needs.end()) {
+        needs.push_back(before);
+      }
+    }
+  }
+
+  /// Notes whether the operation's rank has copied the step's gradients to messages.
+  void note_sent(const QueuedOperation& operation) {
+    const StepPlace& place = steps_.place(operation.label);
+    bool& sent = sent_of_step_[{place.rank, place.step}];
+    sent_.push_back(sent);
+    if (place.stage == "backward" && shown_name(operation) == "copy_blocks") sent = true;
+  }
+
+  /// The nodes, each after its needs, otherwise as they were queued.
+  std::vector<int> order() const {
+    std::vector<int> waits(nodes_.size()), order;
+    std::vector<std::vector<int>> after(nodes_.size());
+    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      waits[n] = static_cast<int>(nodes_[n].needs.size());
+      for (const int need : nodes_[n].needs) after[at(need)].push_back(static_cast<int>(n));
+      if (waits[n] == 0) ready.push(static_cast<int>(n));
+    }
+    while (!ready.empty()) {
+      const int node = ready.top();
+      ready.pop();
+      order.push_back(node);
+      for (const int next : after[at(node)]) {
+        if (--waits[at(next)] == 0) ready.push(next);
+      }
+    }
+    DLRM_CHECK(order.size() == nodes_.size(), "{} operations wait for each other",
+               nodes_.size() - order.size());
+    return order;
+  }
+
+  void append(const Node& node, TimelineGraph& graph) const {
+    const QueuedOperation& first = queued()[at(node.members.front())];
+    TimelineOperation operation;
+    operation.kind = first.kind;
+    operation.name = shown_name(first);
+    operation.place = steps_.place(first.label);
+    operation.collective = first.collective != 0;
+    for (const int member : node.members) {
+      const QueuedOperation& part = queued()[at(member)];
+      if (part.stream < 0) continue;
+      auto& streams = operation.streams;
+      if (std::find(streams.begin(), streams.end(), part.stream) == streams.end()) {
+        streams.push_back(part.stream);
+      }
+    }
+    StepOperation step;
+    step.step = std::max(operation.place.step, 0);
+    step.rank = operation.collective ? -1 : operation.place.rank;
+    const PartOfStep part =
+        operation.collective
+            ? part_of_collective(node, operation)
+            : part_of(first, {operation.place, main_streams_.count(first.stream) > 0,
+                              sent_[at(node.members.front())]});
+    step.part = part.part;
+    step.share = part.share;
+    graph.operations.push_back(std::move(operation));
+    graph.graph.push_back(std::move(step));
+  }
+
+  /// An exchange carries vectors before the loss and their gradients after it. Shares of sums are
+  /// bytes; gradients of data-parallel tables have a size of their own.
+  PartOfStep part_of_collective(const Node& node, TimelineOperation& operation) const {
+    double bytes = 0;
+    bool sum = false;
+    for (const int member : node.members) {
+      const QueuedOperation& part = queued()[at(member)];
+      if (part.name == "nccl sum") {
+        sum = true;
+        bytes = part.bytes;
+      }
+    }
+    operation.name = sum ? "sum" : "exchange";
+    if (sum && bytes == copies_bytes_) return {StepPart::kCopySum, 1};
+    if (sum) return {StepPart::kDenseSum, bytes};
+    if (operation.place.stage == "backward") return {StepPart::kGradientExchange, 1};
+    if (operation.place.stage == "lookup") return {StepPart::kVectorExchange, 1};
+    return {};
+  }
+
+  const RecordedSteps& steps_;
+  const double copies_bytes_;
+  std::set<int> main_streams_;  // on which the loss is computed
+  std::map<std::pair<int, int>, bool> sent_of_step_;
+  std::vector<bool> sent_;  // by operation: before it
+  std::vector<Node> nodes_;
+  std::vector<int> node_of_;  // by operation
+  std::map<uint64_t, int> collectives_;
+};
+
+}  // namespace
+
+TimelineGraph timeline_graph(const RecordedSteps& steps, double copies_bytes) {
+  return Nodes(steps, copies_bytes).ordered();
+}
+
+}  // namespace dlrm::bench

@@ -1,0 +1,139 @@
+// The timeline of a small model's step on two ranks.
+#include "bench/timeline.h"
+
+#if defined(DLRM_SIMT)
+#include <fstream>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm::bench {
+namespace {
+
+constexpr const char* kModel = R"(
+model:
+  dense_features: 5
+  embedding_dim: 8
+  bottom_mlp: [16, 8]
+  top_mlp: [12, 1]
+  interaction: {type: cross, layers: 2, rank: 4}
+  tables:
+    - {name: cut, rows: 1000000, hotness: 3}
+    - {name: whole, rows: 5000}
+    - {name: copied, rows: 3}
+data: {source: synthetic}
+train: {global_batch_size: 4096, precision: bf16, dense_optimizer: {type: adagrad}}
+sharding: {tables: {cut: row, whole: table, copied: data_parallel}}
+)";
+
+TimelineOptions small_options() {
+  TimelineOptions options;
+  options.config = parse_config(kModel, "small");
+  options.config.sharding.machine = std::string(DLRM_SOURCE) + "/configs/machines/h200_dgx.json";
+  options.config_path = "small";
+  options.ranks = 2;
+  options.samples = 5;
+  options.rows = 101;
+  return options;
+}
+
+const TimelineResult& result() {
+  static const TimelineResult once = run_timeline(small_options());
+  return once;
+}
+
+int count(const TimelineResult& r, StepPart part, int step) {
+  int found = 0;
+  for (const StepOperation& o : r.graph) found += o.part == part && o.step == step;
+  return found;
+}
+
+TEST(Timeline, AnOperationBeginsAfterItsNeeds) {
+  const TimelineResult& r = result();
+  ASSERT_EQ(r.graph.size(), r.operations.size());
+  int edges = 0;
+  for (size_t i = 0; i < r.graph.size(); ++i) {
+    for (const int need : r.graph[i].needs) {
+      ASSERT_LT(need, static_cast<int>(i));
+      EXPECT_GE(r.operations[i].begin, r.operations[static_cast<size_t>(need)].end)
+          << r.operations[i].name;
+      ++edges;
+    }
+  }
+  EXPECT_GT(edges, 100);
+}
+
+/// Two layers of bottom, two products of each cross layer, a layer of top; the last layer, of one
+/// output, has kernels of its own. The first layer has no input gradient.
+TEST(Timeline, CountsProductsAndCollectives) {
+  const TimelineResult& r = result();
+  for (int step = 0; step < 3; ++step) {
+    EXPECT_EQ(count(r, StepPart::kForwardProducts, step), 2 * 7);
+    EXPECT_EQ(count(r, StepPart::kInputGradients, step), 2 * 6);
+    EXPECT_EQ(count(r, StepPart::kWeightGradients, step), 2 * 7);
+    EXPECT_EQ(count(r, StepPart::kVectorExchange, step), 1);
+    EXPECT_EQ(count(r, StepPart::kGradientExchange, step), 1);
+    EXPECT_EQ(count(r, StepPart::kCopySum, step), 1);
+    EXPECT_EQ(count(r, StepPart::kDenseSum, step), 1);
+  }
+  for (const LaunchCounts& counts : r.counts) {
+    EXPECT_EQ(counts.collectives, 4);
+    EXPECT_LE(counts.host_waits, 4);  // for pinned buffers, and for the loss
+    EXPECT_GT(counts.launches(), 40);
+  }
+}
+
+/// The products and sums of a rank wait for the lookup of every rank, through the exchange.
+TEST(Timeline, AnExchangeJoinsTheRanks) {
+  const TimelineResult& r = result();
+  for (size_t i = 0; i < r.graph.size(); ++i) {
+    if (r.graph[i].part != StepPart::kVectorExchange) continue;
+    std::vector<char> before(r.graph.size());
+    std::vector<size_t> todo{i};
+    std::vector<int> lookups(2);
+    while (!todo.empty()) {
+      const size_t node = todo.back();
+      todo.pop_back();
+      if (before[node]) continue;
+      before[node] = 1;
+      const StepOperation& o = r.graph[node];
+      if (o.part == StepPart::kLookup && o.step == r.graph[i].step) {
+        ++lookups[static_cast<size_t>(o.rank)];
+      }
+      for (const int need : o.needs) todo.push_back(static_cast<size_t>(need));
+    }
+    EXPECT_GT(lookups[0], 0);
+    EXPECT_GT(lookups[1], 0);
+  }
+}
+
+TEST(Timeline, ExposesNoMoreThanAllExchanges) {
+  const TimelineResult& r = result();
+  EXPECT_GT(r.exposed, 0);
+  EXPECT_LE(r.exposed, r.exchange);
+  EXPECT_GT(r.end - r.begin, r.exposed);
+  EXPECT_NE(to_figure(small_options(), r).find("NCCL: exchanges"), std::string::npos);
+}
+
+TEST(Timeline, PartsOfTablesKeepTheirOrderAtOtherSizes) {
+  Plan plan;
+  plan.world = 3;
+  plan.shards = {{0, {0, 2}, {0, 4}, 0}, {0, {2, 900}, {0, 4}, 1}, {0, {900, 1000}, {0, 4}, 2}};
+  ModelConfig from, to;
+  from.tables.resize(1);
+  from.tables[0].name = "t";
+  from.tables[0].rows = 1000;
+  from.tables[0].dim = 4;
+  to = from;
+  to.tables[0].rows = 10;
+  const Plan small = emulated_plan(plan, from, to);
+  EXPECT_EQ(small.shards[0].rows, (Range{0, 1}));
+  EXPECT_EQ(small.shards[1].rows, (Range{1, 9}));
+  EXPECT_EQ(small.shards[2].rows, (Range{9, 10}));
+}
+
+}  // namespace
+}  // namespace dlrm::bench
+#endif
