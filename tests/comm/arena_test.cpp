@@ -41,6 +41,14 @@ size_t resident_shared_bytes() {
   return 0;
 }
 
+/// Mappings of shared memory in this process.
+size_t shared_mappings() {
+  std::ifstream maps("/proc/self/maps");
+  size_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find(" rw-s ") != line.npos;
+  return count;
+}
+
 TEST(Arena, SegmentsForSmallBlocksGrowUpToALimit) {
   Arena arena;
   size_t before = arena.bytes(), most = 0;
@@ -68,6 +76,26 @@ TEST(Arena, PeersSeeTheSameBytes) {
     EXPECT_EQ(own[bytes - 1], 'b');
   }
 }
+
+TEST(Arena, ASegmentIsMappedOnceAndNothingStaysMapped) {
+  const size_t before = shared_mappings();
+  {
+    Arena arena;
+    ArenaView view(arena.handle(), 1);
+    void* blocks[2] = {arena.allocate(1000), arena.allocate(2 * Arena::kLargeBlock)};
+    const size_t own = shared_mappings();
+    for (int time = 0; time < 3; ++time) {
+      for (void* block : blocks) view.at(arena.address_of(block, 1000));
+    }
+    EXPECT_EQ(shared_mappings(), own + 1);  // the first segment was mapped with the view
+    view.at(arena.address_of(blocks[1], 1000));
+    EXPECT_TRUE(arena.deallocate(blocks[1]));
+    EXPECT_EQ(shared_mappings(), own);  // of the freed segment only the view's mapping is left
+  }
+  EXPECT_EQ(shared_mappings(), before);
+}
+
+TEST(Arena, EachHasACookieOfItsOwn) { EXPECT_NE(Arena().handle().cookie, Arena().handle().cookie); }
 
 TEST(Arena, FreedBlocksAreMergedAndReused) {
   Arena arena;

@@ -46,6 +46,15 @@ TEST_F(FileTest, BytesAreReadWhereTheyWereWritten) {
   EXPECT_THROW(file.read(more, 5, 0), Error);
 }
 
+TEST_F(FileTest, ANewFileMayBeReadAndWrittenAsTheMaskAllows) {
+  const mode_t mask = ::umask(0027);
+  { const File file(path("new"), File::Mode::kCreate); }
+  ::umask(mask);
+  struct stat status {};
+  ASSERT_EQ(::stat(path("new").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0640u);
+}
+
 TEST_F(FileTest, ACopyIsWrittenAfterExistingBytes) {
   auto spool = File::try_nameless(path("a"));
   ASSERT_TRUE(spool);

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""The output of dlrm-bench limits and kernels: its form and counts, not its times."""
+import json
+import os
+import tempfile
+import unittest
+
+from bench_program import bench, main
+
+
+class Limits(unittest.TestCase):
+    def test_are_one_json_object(self):
+        done = bench("limits", "--size", "64", "--megabytes", "1", "--seconds", "0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        limits = json.loads(done.stdout)
+        self.assertEqual(limits["matrix_size"], 64)
+        self.assertGreater(limits["gflops"]["onednn_sgemm"], 0)
+        known = [v for k, v in limits["gflops"].items() if k.endswith("_sgemm") and v is not None]
+        self.assertEqual(limits["gflops"]["sgemm"], max(known))
+        for rate in limits["gb_per_second"].values():
+            self.assertGreater(rate, 0)
+
+
+class Kernels(unittest.TestCase):
+    SMALL = ["--batch=24", "--tables=2", "--rows=50", "--hotness=3", "--width=8", "--features=5", "--matrix=16",
+             "--copied=4096", "--layer=16", "--crossed=40", "--parameters=1000", "--seconds=0"]
+
+    def run_kernels(self, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "kernels.json")
+            done = bench("kernels", *self.SMALL, "--output", path, *words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(path, encoding="utf-8") as file:
+                return json.load(file), done.stdout
+
+    def test_every_operation_has_a_time_and_a_share_of_a_limit(self):
+        result, _ = self.run_kernels()
+        names = [row["name"] for row in result["kernels"]]
+        self.assertEqual(len(names), len(set(names)))
+        for name in ("lookup fp32, uniform ids", "group and update, zipf ids", "dot bf16 forward", "dot bf16 backward",
+                     "lookup bf16, zipf ids, one a bag", "update adagrad, uniform ids, mixed bags",
+                     "lookup fp32, uniform ids, 8 wide", "linear bf16 weight gradient, 479 to 1024",
+                     "linear bf16 weight gradient, 256 to 1"):
+            self.assertIn(name, names)
+        self.assertTrue(all(rate > 0 for rate in result["limits"].values()))
+        for row in result["kernels"]:
+            self.assertGreater(row["milliseconds"], 0, row["name"])
+            self.assertGreaterEqual(row["median_milliseconds"], row["milliseconds"], row["name"])
+            self.assertGreater(row["share"], 0, row["name"])
+
+    def test_a_dot_product_reads_its_vectors_once(self):
+        result, _ = self.run_kernels("--only", "dot bf16 forward")
+        self.assertEqual([row["name"] for row in result["kernels"]], ["dot bf16 forward"])
+        self.assertEqual(result["kernels"][0]["bytes"], 24 * (5 * 8 * 4 + 2 * (8 + 8 + 15)))
+
+    def test_prints_a_line_for_each_operation(self):
+        result, table = self.run_kernels("--only", "cross")
+        self.assertEqual(len(table.splitlines()), 3 + len(result["kernels"]))
+
+
+if __name__ == "__main__":
+    main()

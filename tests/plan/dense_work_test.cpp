@@ -1,0 +1,74 @@
+// The work of the dense layers in a simulated step, as numbers for each interaction.
+#include "dlrm/plan/unfused_step.h"
+
+#include "plan/simulate/step_work.h"
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+/// Dense layers 13-7-4, three features of width 4, top layers of 5 and 1.
+RunConfig small_config(const InteractionConfig& interaction) {
+  RunConfig config = config_of({table("a", 100, 4), table("b", 50, 4, {1, 3})}, 8);
+  config.model.bottom_mlp = {7, 4};
+  config.model.top_mlp = {5, 1};
+  config.model.interaction = interaction;
+  return config;
+}
+
+std::string text_of(const DenseWork& work) {
+  std::string text;
+  for (const auto* products : {&work.bottom, &work.interaction, &work.top}) {
+    for (const ProductWork& p : *products) {
+      text += fmt::format("{}x{}:{}{} ", p.inputs, p.outputs, p.parameters,
+                          p.input_gradient ? "" : " without dx");
+    }
+    text += "| ";
+  }
+  text += fmt::format("forward {} {} backward {} {} | ", work.interact_forward.bytes,
+                      work.interact_forward.flops, work.interact_backward.bytes,
+                      work.interact_backward.flops);
+  return text + fmt::format("elements of {}, update {} of {}", work.element_bytes,
+                            work.update_bytes, work.parameters);
+}
+
+TEST(DenseWorkOf, ConcatReadsItsInputsAndWritesZ) {
+  EXPECT_EQ(text_of(dense_work(small_config(ConcatConfig()))),
+            "13x7:98 without dx 7x4:32 | | 16x5:85 5x1:6 | forward 128 0 backward 128 0 | "
+            "elements of 4, update 2652 of 221");
+}
+
+TEST(DenseWorkOf, FmAddsSquares) {
+  EXPECT_EQ(text_of(dense_work(small_config(FmConfig()))),
+            "13x7:98 without dx 7x4:32 | | 17x5:90 5x1:6 | forward 132 48 backward 196 32 | "
+            "elements of 4, update 2712 of 226");
+}
+
+TEST(DenseWorkOf, DotMultipliesFourVectors) {
+  EXPECT_EQ(text_of(dense_work(small_config(DotConfig()))),
+            "13x7:98 without dx 7x4:32 | | 10x5:55 5x1:6 | forward 104 128 backward 168 256 | "
+            "elements of 4, update 2292 of 191");
+}
+
+TEST(DenseWorkOf, CrossHasTwoProductsALayer) {
+  EXPECT_EQ(text_of(dense_work(small_config(CrossConfig{2, 3}))),
+            "13x7:98 without dx 7x4:32 | 16x3:48 3x16:64 16x3:48 3x16:64 | 16x5:85 5x1:6 | "
+            "forward 576 0 backward 832 0 | elements of 4, update 5340 of 445");
+}
+
+TEST(DenseWorkOf, Bf16HalvesActivationsAndAdamReadsItsState) {
+  RunConfig config = small_config(DotConfig());
+  config.train.precision = Precision::kBf16;
+  config.train.dense_optimizer.type = OptimizerRule::kAdam;
+  EXPECT_EQ(text_of(dense_work(config)),
+            "13x7:98 without dx 7x4:32 | | 10x5:55 5x1:6 | forward 76 128 backward 132 256 | "
+            "elements of 2, update 5348 of 191");
+}
+
+TEST(MemoryBalancedPlan, KeepsATableOfTheLargestSizeWhole) {
+  const RunConfig config = config_of({table("a", 100, 8), table("b", 101, 8)}, 64);
+  EXPECT_EQ(memory_balanced_plan(config.model, 2, 800).shards.size(), 3u);
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test
