@@ -18,8 +18,9 @@ namespace dlrm {
 namespace {
 
 // Longer than the pauses between parallel regions of a step, and than most waits within them. Much
-// shorter than the time for which another program keeps a core.
-constexpr double kSpinNanoseconds = 120e3;
+// shorter than the time for which another program keeps a core. docs/benchmarks/cpu.md compares it
+// with other values.
+constexpr double kSpinNanoseconds = 67e3;
 
 /// Nanoseconds of one of libgomp's spins: a load and a pause, which takes 10 to 60 ns depending on
 /// the processor.

@@ -2,7 +2,7 @@
 
 namespace dlrm {
 
-/// Lets OpenMP's threads wait actively for about 0.1 ms only, and then sleep. By default
+/// Lets OpenMP's threads wait actively for about 0.07 ms only, and then sleep. By default
 /// they spin for milliseconds. If the machine has other work, they take that time from the threads
 /// that they wait for, and small batches become many times slower. If other programs keep half of
 /// the machine's cores busy when a single process starts, its threads sleep at once.
