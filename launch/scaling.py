@@ -176,9 +176,14 @@ def open_results(options, points, root):
     if not results:
         scaled = fitting_scale(points, root, options) if options.rows_scale == "auto" else options.rows_scale
         results = {**wanted, "rows_scale": scaled, "points": []}
-    known = {point["name"] for point in results["points"]}
+    known = {point["name"]: point for point in results["points"]}
     for point in points:
-        if point.name not in known:
+        found = known.get(point.name)
+        if found and (found["batch"], found["rows_factor"]) != (point.batch, point.rows_factor):
+            raise SweepError(f"--output {options.output}: holds {point.name} with batch {found['batch']} and "
+                             f"{found['rows_factor']:g} times the rows, not {point.batch} and {point.rows_factor:g}: name "
+                             "another folder")
+        if not found:
             results["points"].append({"name": point.name, "mode": point.mode, "data": point.data, "ranks": point.ranks,
                                       "batch": point.batch, "rows_factor": point.rows_factor, "runs": []})
     return lock, results

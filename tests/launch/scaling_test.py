@@ -149,6 +149,17 @@ class Scaling(Tree):
         self.assertEqual(done.returncode, 2)
         self.assertIn("out: holds results of another config", done.stderr)
 
+    def test_runs_of_another_batch_are_not_continued(self):
+        self.assertEqual(self.scaling("--ranks", "2,6", "--mode", "weak", "--repeats", "1").returncode, 0)
+        self.calls()
+        for words, batches in [(["--ranks", "2,6", "--batch", "32"], ("weak_fresh_2", 64, 32)),
+                               (["--ranks", "6"], ("weak_fresh_6", 192, 64))]:
+            done = self.scaling(*words, "--mode", "weak", "--repeats", "1")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("--output out: holds {} with batch {} and 1 times the rows, not {} and 1".format(*batches),
+                          done.stderr)
+        self.assertEqual(self.calls(), [])
+
     def test_a_run_that_fails_is_named_and_tried_again(self):
         self.write("fail", "")
         done = self.scaling("--ranks", "1,2", "--repeats", "2")
