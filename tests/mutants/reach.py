@@ -190,7 +190,7 @@ def recording(tree, names, jobs, programs=""):
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             known = json.load(file)
-        if (known["build"], list(known["reached"]), known["programs"]) == (build, names, programs):
+        if (known["build"], list(known["reached"]), known.get("programs")) == (build, names, programs):
             return known
     known = {"build": build, "programs": programs, **record(tree, names, jobs, programs)}
     with open(path, "w", encoding="utf-8") as file:
