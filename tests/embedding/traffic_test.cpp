@@ -154,14 +154,20 @@ ShardedEmbeddings::Traffic traffic_of_a_step(Communicator& comm, const Embedding
   embeddings.start_return();
   if (routes_meanwhile) {
     route(embeddings, comm, bags, 1, kBatch);
-    comm.barrier();
-    embeddings.poll();  // the sizes of every rank have arrived: messages start
+    // Each round takes the sizes a step further: entered, copied, and on the last one messages start.
+    for (int round = 0; round < 3; ++round) {
+      comm.barrier();
+      embeddings.poll();
+    }
   }
   const MatrixView<const float> e = embeddings.finish_return();
   std::fill_n(embeddings.gradient().data, e.rows * e.cols, 0.0f);
   embeddings.start_backward();
   embeddings.update(0.1, 0);
-  return embeddings.step_traffic() - before;
+  const ShardedEmbeddings::Traffic step = embeddings.step_traffic() - before;
+  // A rank that left now would leave others waiting for its messages.
+  if (routes_meanwhile) embeddings.await_ids();
+  return step;
 }
 
 TEST_P(Traffic, BytesOfAStepLeaveOutRoutingOfLaterBatches) {
