@@ -54,6 +54,13 @@ double bytes_at(View<const CachedRows> cached, double per_lookup) {
   return bytes;
 }
 
+/// The rows that work takes at a time, if each takes so many bytes.
+int64_t rows_at_a_time(int64_t rows, int64_t row_bytes, int64_t most_bytes) {
+  constexpr int64_t kParts = 16, kFew = 8192;
+  return std::min(
+      {rows, std::max(rows / kParts, kFew), std::max<int64_t>(most_bytes / row_bytes, 1)});
+}
+
 }  // namespace
 
 std::string key_of(const FastNeed& need, const std::vector<std::string>& table_names) {
@@ -167,6 +174,26 @@ double ssd_index_bytes(double rows, double record_bytes) {
   return 4 * rows + checksums + kBuffers;
 }
 
+int64_t records_at_a_time(int64_t rows, int64_t record_bytes) {
+  return rows_at_a_time(rows, record_bytes, int64_t{16} << 20);
+}
+
+int64_t sort_bytes(int64_t rows, int64_t record_bytes) {
+  const int64_t bytes = record_bytes + kSortedBytes;
+  return bytes * rows_at_a_time(rows, bytes, int64_t{64} << 20);
+}
+
+double checkpoint_bytes(int64_t rows, int64_t record_bytes, const CachedConfig& config) {
+  // Of the rows that are read: numbers, slots, and whether they were written.
+  constexpr int64_t kListed = 3 * sizeof(int64_t) + 1;
+  // All of these rows may be in slots at one time, and none at another. So there is a buffer for
+  // the records of slots, and one for the others. A middle tier has one of its own.
+  const int64_t copies = config.middle.empty() ? 2 : 3;
+  const int64_t read = records_at_a_time(rows, record_bytes) * (copies * record_bytes + kListed);
+  return static_cast<double>(
+      std::max(read, config.backing == "ssd" ? sort_bytes(rows, record_bytes) : 0));
+}
+
 int64_t moved_block_records(int64_t bytes, int64_t stride) {
   constexpr int64_t kSlot = sizeof(int32_t);
   return std::max<int64_t>((bytes - kMovedAlign) / (stride + kSlot), 1);
@@ -180,19 +207,20 @@ int64_t moved_block_bytes(int64_t records, int64_t stride) {
 }
 
 CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
+  const CachedConfig& of_tiers = config.memory.cached;
   const std::vector<CachedRows> cached =
-      cached_rows(config.model.tables, config.train.sparse_optimizer.type, config.memory.cached,
+      cached_rows(config.model.tables, config.train.sparse_optimizer.type, of_tiers,
                   config.train.global_batch_size, plan, rank);
   if (cached.empty()) return {};
-  const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(config.memory.cached, cached));
+  const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(of_tiers, cached));
   // Policy static counts rows.
-  const double count_row = config.memory.cached.policy == "static" ? 2.25 : 0;
-  const std::vector<bool> whole = whole_slices(config.memory.cached, cached);
-  const std::vector<int64_t> middle = middle_slots(config.memory.cached, cached);
-  const bool on_ssd = config.memory.cached.backing == "ssd";
+  const double count_row = of_tiers.policy == "static" ? 2.25 : 0;
+  const std::vector<bool> whole = whole_slices(of_tiers, cached);
+  const std::vector<int64_t> middle = middle_slots(of_tiers, cached);
+  const bool on_ssd = of_tiers.backing == "ssd";
   const bool on_gpu = plans_for_gpu(config);
   CacheBytes bytes;
-  double block = 0;
+  double block = 0, checkpoint = 0;
   for (size_t i = 0; i < cached.size(); ++i) {
     const auto rows = static_cast<double>(cached[i].rows);
     const auto slot_bytes = static_cast<double>(cached[i].slot_bytes);
@@ -204,6 +232,8 @@ CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
     bytes.slots += static_cast<double>(slots[i]) * (slot_bytes + number);
     block =
         std::max(block, static_cast<double>(moved_block_bytes(slots[i], cached[i].moved_bytes)));
+    checkpoint =
+        std::max(checkpoint, checkpoint_bytes(cached[i].rows, cached[i].slot_bytes, of_tiers));
     bytes.rest += map_bytes(cached[i].rows, slots[i]) + rows * count_row;
     if (middle[i] > 0) {
       bytes.rest += static_cast<double>(middle[i]) * slot_bytes;
@@ -215,6 +245,7 @@ CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
       bytes.rest += rows * (on_gpu ? pinned_record_bytes(cached[i]) : slot_bytes);
     }
   }
+  bytes.rest += checkpoint;
   if (!on_gpu) return bytes;
   constexpr double kBlocks = 2;  // on the device, and as many in pinned memory
   bytes.slots += kBlocks * block;

@@ -54,9 +54,9 @@ TEST(ChosenCaches, TakeTheTablesWithTheFewestLookupsPerByte) {
     return cached_in(with);
   };
   EXPECT_THAT(chosen(1), ElementsAre("cold"));
-  EXPECT_THAT(chosen(40e6), ElementsAre("cold"));
+  EXPECT_THAT(chosen(30e6), ElementsAre("cold"));
   EXPECT_THAT(chosen(70e6), ElementsAre("cold", "warm"));
-  EXPECT_THAT(chosen(100e6), ElementsAre("cold", "hot", "warm"));
+  EXPECT_THAT(chosen(90e6), ElementsAre("cold", "hot", "warm"));
 }
 
 TEST(ChosenCaches, MayAllHaveSizesOfTheirOwn) {

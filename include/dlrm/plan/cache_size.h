@@ -62,6 +62,18 @@ double cached_share(const RunConfig& config, const TableConfig& table);
 /// checksum for each 4 KiB of its file, and its buffers.
 double ssd_index_bytes(double rows, double record_bytes);
 
+/// Records of a slice that a checkpoint reads at a time: at most 16 MiB, unless a record is longer,
+/// and a sixteenth of them, unless they are few.
+int64_t records_at_a_time(int64_t rows, int64_t record_bytes);
+/// The memory in which a checkpoint sorts the records of an SSD store: kSortedBytes for each
+/// besides its own, and at most 64 MiB and a sixteenth of them, unless they are few.
+int64_t sort_bytes(int64_t rows, int64_t record_bytes);
+inline constexpr int64_t kSortedBytes = 16;
+
+/// The most host memory in which a checkpoint sorts and reads the records of a slice. Slices follow
+/// each other.
+double checkpoint_bytes(int64_t rows, int64_t record_bytes, const CachedConfig& config);
+
 /// Bytes of a block in which up to `records` records, `stride` bytes apart, move to a GPU or back:
 /// their slots, and the records. It has at most 4 MiB, unless a record is longer.
 int64_t moved_block_bytes(int64_t records, int64_t stride);

@@ -51,6 +51,7 @@ std::unique_ptr<RowPlacement> make_placement(RowTools& tools, const EmbeddingOpt
       SsdRecordsOptions ssd;
       ssd.directory = options.cached.directory;
       ssd.name = options.tables[static_cast<size_t>(slice.table)].name;
+      ssd.sort_bytes = sort_bytes(rows, record_bytes);
       auto store = make_ssd_records(rows, record_bytes, ssd);
       if (middle[number] == 0) return store;
       return make_middle_records(rows, record_bytes, middle[number], std::move(store));

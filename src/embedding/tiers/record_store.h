@@ -97,7 +97,7 @@ struct SsdRecordsOptions {
   std::string directory;                     ///< is created if it does not exist
   std::string name;                          ///< of the slice, in messages and in the file's name
   int64_t segment_bytes = int64_t{2} << 20;  ///< at most; small stores have smaller segments
-  int64_t sort_bytes = int64_t{64} << 20;    ///< memory of arrange(), at least a segment
+  int64_t sort_bytes = int64_t{64} << 20;    ///< memory of arrange(), at least a segment's
   int queue_depth = 128;                     ///< reads under way at a time
   bool direct = true;    ///< O_DIRECT. Without effect where the file system refuses it.
   bool io_uring = true;  ///< otherwise, and where io_uring is refused, threads use pread and pwrite

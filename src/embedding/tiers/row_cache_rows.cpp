@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dlrm/plan/cache_size.h"
+
 #include "row_cache.h"
 
 namespace dlrm {
@@ -11,13 +13,14 @@ class RowCache::Chunk {
   explicit Chunk(RowCache& cache) : cache_(cache) {}
 
   Range rows() const { return rows_; }
-  int64_t most_rows() const {
-    constexpr int64_t kBufferBytes = 16 << 20;
-    return std::max<int64_t>(kBufferBytes / cache_.record_bytes(), 1);
-  }
+  int64_t most_rows() const { return records_at_a_time(cache_.rows(), cache_.record_bytes()); }
   /// The queued work of the steps is done before rows leave their slots.
   void begin() {
     if (cache_.stream_) cache_.stream_->begin(cache_.stream_->released().get());
+    const auto most = static_cast<size_t>(most_rows());
+    for (std::vector<int64_t>* list : {&stored_.rows, &held_slots_, &held_rows_}) {
+      list->reserve(most);
+    }
   }
   /// Reads the records of some rows: of those in slots to held_, of the others to stored_.
   void read(Range rows) {
@@ -63,7 +66,9 @@ class RowCache::Chunk {
     for (const int64_t slot : held_slots_) cache_.map_.mark_dirty(slot);
     cache_.scatter(held_.data(), held_slots_, held_rows_);
     std::vector<int64_t> others, filled, slots;
-    std::vector<std::byte> records;
+    std::vector<std::byte>& records = held_;  // which are in their slots
+    records.clear();
+    records.reserve(stored_.rows.size() * bytes());
     for (size_t i = 0; i < stored_.rows.size(); ++i) {
       const int64_t row = stored_.rows[i], slot = cache_.map_.fill(row);
       if (slot >= 0) {
@@ -83,6 +88,8 @@ class RowCache::Chunk {
   void end() {
     if (cache_.stream_) cache_.stream_->finish();
     rows_ = {};
+    held_rows_ = {};
+    held_slots_ = {};
     held_ = {};
     stored_ = {};
   }

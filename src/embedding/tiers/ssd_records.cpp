@@ -4,13 +4,14 @@
 #include <cstring>
 
 #include "dlrm/core/error.h"
+#include "dlrm/plan/cache_size.h"
 
 namespace dlrm {
 
 namespace {
 
 constexpr int kCompactionDepth = 16;
-constexpr int64_t kSortedBytes = sizeof(Wanted) + sizeof(int64_t);  // of a record, beside its own
+static_assert(kSortedBytes == sizeof(Wanted) + sizeof(int64_t), "of a record, beside its own");
 
 }  // namespace
 
@@ -274,11 +275,19 @@ void SsdRecords::arrange() {
 }
 
 void SsdRecords::sort(const std::vector<int64_t>& segments) {
+  // The plan counts this memory.
+  int64_t count = 0;
+  {
+    std::lock_guard lock(state_);
+    for (const int64_t segment : segments) count += segments_.live(segment);
+  }
   std::vector<Wanted> live;
+  live.reserve(static_cast<size_t>(count));
   for (const int64_t segment : segments) list_live(segment, live);
   std::sort(live.begin(), live.end(),
             [](const Wanted& a, const Wanted& b) { return a.tag < b.tag; });
   std::vector<int64_t> rows;
+  rows.reserve(live.size());
   for (size_t i = 0; i < live.size(); ++i) {
     rows.push_back(live[i].tag);
     live[i].tag = static_cast<uint32_t>(i);

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "dlrm/comm/communicator.h"
+#include "dlrm/plan/cache_size.h"
 
 #include "embedding/training.h"
 
@@ -125,7 +126,7 @@ TEST_F(OneCache, RowsThatWereNotUpdatedAreNotWritten) {
 }
 
 TEST_F(OneCache, MoreRowsThanABufferHoldsAreWrittenAndRead) {
-  constexpr int64_t kRows = 140'000, kColumns = 32, kSome = 100;  // records of 17.9 MB
+  constexpr int64_t kRows = 140'000, kColumns = 32, kSome = 100;
   const auto cache = make(kRows, 50, kColumns);
   const auto rows = cache->rows_of(0, [] {});
   std::vector<float> values(kRows * kColumns);
@@ -135,7 +136,7 @@ TEST_F(OneCache, MoreRowsThanABufferHoldsAreWrittenAndRead) {
   rows->read(RowArray::kWeights, 0, kRows, read.data());
   EXPECT_TRUE(read == values);
   // Both halves of a chunk's border, written again at another place.
-  const int64_t border = (16 << 20) / (kColumns * 4) - kSome / 2;
+  const int64_t border = 15 * records_at_a_time(kRows, kColumns * 4) - kSome / 2;
   rows->write(RowArray::kWeights, border, kSome, values.data());
   rows->read(RowArray::kWeights, border - 1, kSome + 2, read.data());
   EXPECT_TRUE(
