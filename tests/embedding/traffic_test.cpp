@@ -154,7 +154,8 @@ ShardedEmbeddings::Traffic traffic_of_a_step(Communicator& comm, const Embedding
   embeddings.start_return();
   if (routes_meanwhile) {
     route(embeddings, comm, bags, 1, kBatch);
-    // Each round takes the sizes a step further: entered, copied, and on the last one messages start.
+    // Each round takes the sizes a step further: entered, copied, and on the last one messages
+    // start.
     for (int round = 0; round < 3; ++round) {
       comm.barrier();
       embeddings.poll();
