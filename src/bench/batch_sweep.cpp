@@ -201,7 +201,6 @@ Spread spread_of(const std::vector<double>& values) {
 }
 
 SweepResult run_batch_sweep(Communicator& comm, const SweepOptions& options) {
-  if (comm.size() != 1) throw usage_error("batch-sweep measures one rank; mpirun started more");
   const MachineShare share = machine_share(comm);
   check_memory("--samples", bytes_of_samples(options), share.memory_bytes);
   Surroundings s(comm, options.config, share);

@@ -56,7 +56,6 @@ MAY_ASK_FOR_ONE_RANK = {
     "src/plan/make_plan.cpp": "chooses the placement of tables",
     "src/app/preflight/trials.cpp": "reports that one rank exchanges nothing",
     "src/app/dlrm_bench.cpp": "refuses several ranks",
-    "src/bench/batch_sweep.cpp": "refuses several ranks",
     "src/train/run.cpp": "prints 'rank' or 'ranks'",
 }
 

@@ -1,0 +1,67 @@
+#include "bench/kernels.h"
+
+#include "dlrm/train/machine.h"
+
+#include "../write_output.h"
+#include "command.h"
+#include "options.h"
+
+namespace dlrm {
+namespace {
+
+// Of one size. Together, sizes are compared with the machine's memory.
+constexpr int64_t kMostElements = int64_t{1} << 40;
+
+struct Arguments {
+  bench::KernelOptions options;
+  int threads = 0;
+  std::string output;
+};
+
+void run(World& world, Arguments& a) {
+  const MachineShare share = machine_share(world.comm());
+  a.options.threads = threads_for(a.threads, share);
+  a.options.memory_bytes = share.memory_bytes;
+  const bench::KernelResult result = bench::time_kernels(a.options);
+  fmt::print("{}", bench::to_table(result));
+  write_output(a.output, bench::to_json(a.options, result));
+}
+
+}  // namespace
+
+BenchCommand kernels_command(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  Arguments& a = *arguments;
+  CLI::App* command = app.add_subcommand(
+      "kernels",
+      "Times every operation, and compares it with a plain copy and plain matrix products.");
+  command->footer(
+      "A share is the time that the copies or products alone would take at the measured rates,\n"
+      "divided by the operation's time. Each id counts as one row, even if a cache holds the row.\n"
+      "Sizes that are not given fit the device. data_tools/torch_kernels.py times the same\n"
+      "operations of PyTorch.");
+  const auto size = [&](const char* name, int64_t& value, const char* what) {
+    command->add_option(name, value, what)->check(CLI::Range(int64_t{1}, kMostElements));
+  };
+  bench::KernelSizes& s = a.options.sizes;
+  size("--batch", s.batch, "samples");
+  size("--tables", s.tables, "tables that are looked up");
+  size("--rows", s.rows, "rows of each table");
+  size("--hotness", s.hotness, "ids of a bag (20)");
+  size("--width", s.width, "width of rows and vectors (128)");
+  size("--features", s.features, "vectors that interact with the dense one (26)");
+  size("--matrix", s.matrix, "rows and columns of the plain product");
+  size("--copied", s.copied, "bytes of the plain copy");
+  size("--layer", s.layer, "inputs and outputs of the linear layer (1024)");
+  size("--crossed", s.crossed, "columns of the cross layer (3456)");
+  size("--parameters", s.parameters, "of dense updates (16777216)");
+  add_seconds(*command, a.options.seconds, "time spent on each figure (0.2)");
+  command->add_option("--only", a.options.only, "only operations whose name contains this");
+  add_device(*command, a.options.device, "cpu, cuda or auto (auto)");
+  command->add_option("--tf32", a.options.tf32, "allow TF32 in fp32 products of a GPU (true)");
+  add_threads(*command, a.threads);
+  add_output(*command, a.output);
+  return {command, [arguments](World& world) { run(world, *arguments); }};
+}
+
+}  // namespace dlrm
