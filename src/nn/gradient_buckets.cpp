@@ -25,7 +25,7 @@ GradientBuckets::GradientBuckets(Context& context, DType wire, Stream* side)
 
 void GradientBuckets::cut(View<float> gradients, const std::vector<int64_t>& starts, int64_t size) {
   gradients_ = gradients;
-  for (const Range& bucket : gradient_buckets(starts, size)) {
+  for (const Range& bucket : gradient_buckets(starts, size, context_.device.asynchronous())) {
     buckets_.push_back({bucket.begin, bucket.end, Pending()});
   }
   if (!buckets_.empty()) buckets_.front().end = static_cast<int64_t>(gradients.size());

@@ -117,6 +117,33 @@ TEST(Timeline, ExposesNoMoreThanAllExchanges) {
   EXPECT_NE(to_figure(small_options(), r).find("NCCL: exchanges"), std::string::npos);
 }
 
+/// DCNv2 with layers that are wide enough for several buckets of gradients.
+constexpr const char* kWideModel = R"(
+model:
+  dense_features: 13
+  embedding_dim: 8
+  bottom_mlp: [1024, 512, 8]
+  top_mlp: [1024, 1024, 512, 1]
+  interaction: {type: cross, layers: 3, rank: 512}
+  tables:
+    - {name: cut, rows: 1000000, hotness: 3}
+    - {name: whole, rows: 5000}
+    - {name: copied, rows: 3}
+data: {source: synthetic}
+train: {global_batch_size: 4096, precision: bf16, dense_optimizer: {type: adagrad}}
+sharding: {tables: {cut: row, whole: table, copied: data_parallel}}
+)";
+
+TEST(Timeline, AWideDcnHasAtMostSixCollectives) {
+  TimelineOptions options = small_options();
+  options.config = parse_config(kWideModel, "wide");
+  options.config.sharding.machine = small_options().config.sharding.machine;
+  options.samples = 2;
+  const TimelineResult r = run_timeline(options);
+  EXPECT_GT(count(r, StepPart::kDenseSum, 2), 1);
+  for (const LaunchCounts& counts : r.counts) EXPECT_LE(counts.collectives, 6);
+}
+
 TEST(Timeline, PartsOfTablesKeepTheirOrderAtOtherSizes) {
   Plan plan;
   plan.world = 3;

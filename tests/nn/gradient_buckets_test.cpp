@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/thread_comm.h"
+#include "dlrm/wire/gradient_buckets.h"
 
 #include "comm/progress_engine.h"
 
@@ -80,6 +81,20 @@ TEST(GradientBuckets, HaveAMebibyteAndEndAtTensors) {
   EXPECT_EQ(sums_of({0, 8, kMost, kMost + 9}, 2 * kMost, {kMost + 9, kMost, 8, 0}),
             (Counts{0, 1, 0, 1}));
   EXPECT_EQ(sums_of({0, 8, kMost + 16}, 2 * kMost + 16, {0}), Counts{3});
+}
+
+TEST(GradientBuckets, OfAGpuAreAtMostThreeAndHaveFourMebibytes) {
+  constexpr int64_t kLeast = 1024 * 1024;
+  using Buckets = std::vector<Range>;
+  EXPECT_EQ(gradient_buckets({0, 8}, kLeast - 8, true), (Buckets{{0, kLeast - 8}}));
+  EXPECT_EQ(gradient_buckets({0, 9, kLeast}, 2 * kLeast, true),
+            (Buckets{{kLeast, 2 * kLeast}, {0, kLeast}}));
+  // Twelve tensors, each of which is large enough alone.
+  std::vector<int64_t> starts;
+  for (int64_t t = 0; t < 12; ++t) starts.push_back(t * kLeast);
+  EXPECT_EQ(gradient_buckets(starts, 12 * kLeast, true),
+            (Buckets{{8 * kLeast, 12 * kLeast}, {4 * kLeast, 8 * kLeast}, {0, 4 * kLeast}}));
+  EXPECT_EQ(gradient_buckets(starts, 12 * kLeast + 1, true).size(), 3u);
 }
 
 TEST(GradientBuckets, OfOneRankAreNotSummed) {

@@ -33,25 +33,25 @@ std::string text_of(const DenseWork& work) {
 }
 
 TEST(DenseWorkOf, ConcatReadsItsInputsAndWritesZ) {
-  EXPECT_EQ(text_of(dense_work(small_config(ConcatConfig()))),
+  EXPECT_EQ(text_of(dense_work(small_config(ConcatConfig()), false)),
             "13x7:98 without dx 7x4:32 | | 16x5:85 5x1:6 | forward 128 0 backward 128 0 | "
             "elements of 4, update 2652 of 221");
 }
 
 TEST(DenseWorkOf, FmAddsSquares) {
-  EXPECT_EQ(text_of(dense_work(small_config(FmConfig()))),
+  EXPECT_EQ(text_of(dense_work(small_config(FmConfig()), false)),
             "13x7:98 without dx 7x4:32 | | 17x5:90 5x1:6 | forward 132 48 backward 196 32 | "
             "elements of 4, update 2712 of 226");
 }
 
 TEST(DenseWorkOf, DotMultipliesFourVectors) {
-  EXPECT_EQ(text_of(dense_work(small_config(DotConfig()))),
+  EXPECT_EQ(text_of(dense_work(small_config(DotConfig()), false)),
             "13x7:98 without dx 7x4:32 | | 10x5:55 5x1:6 | forward 104 128 backward 168 256 | "
             "elements of 4, update 2292 of 191");
 }
 
 TEST(DenseWorkOf, CrossHasTwoProductsALayer) {
-  EXPECT_EQ(text_of(dense_work(small_config(CrossConfig{2, 3}))),
+  EXPECT_EQ(text_of(dense_work(small_config(CrossConfig{2, 3}), false)),
             "13x7:98 without dx 7x4:32 | 16x3:48 3x16:64 16x3:48 3x16:64 | 16x5:85 5x1:6 | "
             "forward 576 0 backward 832 0 | elements of 4, update 5340 of 445");
 }
@@ -60,7 +60,7 @@ TEST(DenseWorkOf, Bf16HalvesActivationsAndAdamReadsItsState) {
   RunConfig config = small_config(DotConfig());
   config.train.precision = Precision::kBf16;
   config.train.dense_optimizer.type = OptimizerRule::kAdam;
-  EXPECT_EQ(text_of(dense_work(config)),
+  EXPECT_EQ(text_of(dense_work(config, false)),
             "13x7:98 without dx 7x4:32 | | 10x5:55 5x1:6 | forward 76 128 backward 132 256 | "
             "elements of 2, update 5348 of 191");
 }

@@ -219,8 +219,8 @@ TEST(SimulatedSteps, OfConfigsAreThoseThatWereRecorded) {
   };
   for (const Recorded& recorded :
        std::vector<Recorded>{{"synthetic/tiny", 8, "a100_dgx", 0.5236},
-                             {"synthetic/medium", 128, "a100_dgx", 3.8899},
-                             {"mlperf_dcnv2", 64, "h100_dgx", 2.0530},
+                             {"synthetic/medium", 128, "a100_dgx", 3.8702},
+                             {"mlperf_dcnv2", 64, "h100_dgx", 1.7566},
                              {"dle_4b", 4, "epyc", 157.8725}}) {
     const std::string configs = std::string(DLRM_SOURCE) + "/configs/";
     const std::string machine = configs + "machines/" + recorded.machine + ".json";
@@ -256,10 +256,11 @@ TEST(StepWork, BucketsOfAtLeastAMebibyteAreCutFromTheEnd) {
   RunConfig config = dot_config();
   config.model.bottom_mlp = {1024, 16};        // 14,336 and 16,400 elements
   config.model.top_mlp = {1024, 512, 512, 1};  // 23,552, 524,800, 262,656 and 513
-  const DenseWork work = dense_work(config);
+  const DenseWork work = dense_work(config, false);
   EXPECT_EQ(work.bucket_bytes, (std::vector<double>{4.0 * (262656 + 513), 4.0 * 524800,
                                                     4.0 * (23552 + 16400 + 14336)}));
   EXPECT_EQ(work.bucket_products, (std::vector<size_t>{4, 3, 0}));
+  EXPECT_EQ(dense_work(config, true).bucket_products, (std::vector<size_t>{0}));
 }
 
 TEST(StepWork, TheBusiestRankHasTheRowsThatAreLookedUp) {

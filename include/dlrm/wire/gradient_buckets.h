@@ -7,8 +7,11 @@
 namespace dlrm {
 
 /// Cuts `size` dense gradients into the buckets that ranks sum one by one, from the end to the
-/// start. A bucket consists of whole tensors and of at least 1 MiB in fp32; the last one may be
-/// smaller. `starts` are the ascending offsets of the tensors.
-std::vector<Range> gradient_buckets(const std::vector<int64_t>& starts, int64_t size);
+/// start. A bucket consists of whole tensors; the last one may be smaller than the others. `starts`
+/// are the ascending offsets of the tensors.
+///
+/// On CPUs a bucket has at least 1 MiB in fp32. On GPUs it has at least 4 MiB and a third of all
+/// gradients, so there are at most three: a sum costs a fixed time besides its bytes.
+std::vector<Range> gradient_buckets(const std::vector<int64_t>& starts, int64_t size, bool on_gpu);
 
 }  // namespace dlrm

@@ -68,7 +68,7 @@ void add_interaction(const CrossConfig& config, const InteractionInputs& in, Den
   work.interact_backward.bytes += (5 * layers + 1) * element;
 }
 
-void add_buckets(const WireConfig& wire, DenseWork& work) {
+void add_buckets(const WireConfig& wire, bool on_gpu, DenseWork& work) {
   std::vector<int64_t> starts;
   int64_t size = 0;
   for (const auto* products : {&work.bottom, &work.interaction, &work.top}) {
@@ -77,7 +77,7 @@ void add_buckets(const WireConfig& wire, DenseWork& work) {
       size += static_cast<int64_t>(product.parameters);
     }
   }
-  for (const Range& bucket : gradient_buckets(starts, size)) {
+  for (const Range& bucket : gradient_buckets(starts, size, on_gpu)) {
     const auto first = std::lower_bound(starts.begin(), starts.end(), bucket.begin);
     work.bucket_products.push_back(static_cast<size_t>(first - starts.begin()));
     work.bucket_bytes.push_back(real(bucket.size()) * real(size_of(wire.dense)));
@@ -86,7 +86,7 @@ void add_buckets(const WireConfig& wire, DenseWork& work) {
 
 }  // namespace
 
-DenseWork dense_work(const RunConfig& config) {
+DenseWork dense_work(const RunConfig& config, bool on_gpu) {
   const ModelConfig& model = config.model;
   DenseWork work;
   work.element_bytes = config.train.precision == Precision::kBf16 ? 2 : 4;
@@ -96,7 +96,7 @@ DenseWork dense_work(const RunConfig& config) {
   const InteractionInputs inputs = model.interaction_inputs();
   std::visit([&](const auto& config_of_it) { add_interaction(config_of_it, inputs, work); },
              model.interaction);
-  add_buckets(config.train.wire, work);
+  add_buckets(config.train.wire, on_gpu, work);
   work.parameters = real(model.dense_parameters());
   const int states = traits_of(config.train.dense_optimizer.type).state_count();
   work.update_bytes = 4 * work.parameters * (3 + 2 * states);

@@ -94,7 +94,7 @@ StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions&
       options.ranks_per_node > 0 ? options.ranks_per_node : cost.speed().ranks_per_node;
   StepWork work;
   work.ranks = ranks_of(config, plan, cost);
-  work.dense = dense_work(config);
+  work.dense = dense_work(config, cost.speed().gpu);
   work.batches_ahead = config.batches_ahead();
   for (const double bytes : work.dense.bucket_bytes) {
     work.buckets.push_back(all_reduce(bytes, plan.world, on_node));

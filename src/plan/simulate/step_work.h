@@ -79,6 +79,7 @@ ExchangeWork all_to_all(const std::vector<double>& bytes_of_rank, int ranks_per_
 /// An allreduce of so many bytes. Ranks of a node sum first, and share what nodes exchange.
 ExchangeWork all_reduce(double bytes, int world, int ranks_per_node);
 
-DenseWork dense_work(const RunConfig& config);
+/// `on_gpu`: gradients are summed in the buckets of GPUs.
+DenseWork dense_work(const RunConfig& config, bool on_gpu);
 
 }  // namespace dlrm
