@@ -43,6 +43,11 @@ void spread(const std::byte* column, size_t width, size_t count, std::byte** at)
 }
 
 template <class T>
+const std::byte* bytes_at(const T* values) {
+  return reinterpret_cast<const std::byte*>(values);
+}
+
+template <class T>
 T take(const std::byte*& at) {
   T value;
   std::memcpy(&value, at, sizeof(T));
@@ -151,14 +156,23 @@ void SampleCodec::encode(const DatasetFile& file, Range samples, EncodedSamples&
   }
 }
 
-size_t SampleCodec::size_at(const std::byte* sample) const {
-  if (!varies_) return fixed_bytes_;
-  const std::byte* at = sample + before_features_;
+size_t SampleCodec::size_at(const std::byte* sample, const std::byte* end) const {
+  const auto room = static_cast<size_t>(end - sample);
+  if (!varies_ || room < fixed_bytes_) return room < fixed_bytes_ ? 0 : fixed_bytes_;
+  size_t size = before_features_;
   for (const FeatureColumn& feature : layout_.features) {
-    const int64_t length = feature.hotness > 0 ? feature.hotness : take<int32_t>(at);
-    at += length * bytes_of(feature.ids);
+    int64_t length = feature.hotness;
+    if (length == 0) {
+      if (room - size < 4) return 0;
+      const std::byte* at = sample + size;
+      length = take<int32_t>(at);
+      size += 4;
+    }
+    const auto width = static_cast<size_t>(bytes_of(feature.ids));
+    if (length < 0 || static_cast<size_t>(length) > (room - size) / width) return 0;
+    size += static_cast<size_t>(length) * width;
   }
-  return static_cast<size_t>(at - sample);
+  return size;
 }
 
 /// Starts to bring a sample of average size into the cache: samples of a bucket lie in no order.
@@ -224,6 +238,69 @@ void SampleCodec::decode(const std::byte* const* begin, size_t count, DecodedBlo
       }
     }
   }
+}
+
+/// Sets the starts of a tile's samples.
+void SampleCodec::measure(const DecodedBlock& block, size_t from, EncodedSamples& tile) const {
+  for (size_t i = 1; i < tile.starts.size(); ++i) {
+    size_t bytes = fixed_bytes_;
+    for (size_t f = 0; varies_ && f < block.bags.size(); ++f) {
+      if (layout_.features[f].hotness > 0) continue;
+      const auto length = static_cast<size_t>(block.bags[f].lengths[from + i - 1]);
+      bytes += length * static_cast<size_t>(bytes_of(layout_.features[f].ids));
+    }
+    tile.starts[i] = tile.starts[i - 1] + bytes;
+  }
+  tile.bytes.resize(tile.starts.back());
+}
+
+SampleSum SampleCodec::sum_of(const DecodedBlock& block) const {
+  SampleSum sum;
+  const size_t count = block.labels.size();
+  const auto dense = static_cast<size_t>(layout_.dense) * 4;
+  std::vector<const std::byte*> ids;  // the next of each feature
+  for (size_t f = 0; f < block.bags.size(); ++f) {
+    const DecodedBlock::Bags& bags = block.bags[f];
+    const bool narrow = layout_.features[f].ids == IdType::kInt32;
+    ids.push_back(narrow ? bytes_at(bags.ids.data()) : bytes_at(bags.wide_ids.data()));
+  }
+  EncodedSamples tile;
+  std::array<std::byte*, kTile> at;
+  for (size_t from = 0; from < count; from += kTile) {
+    const size_t n = std::min(kTile, count - from);
+    tile.starts.assign(n + 1, 0);
+    measure(block, from, tile);
+    for (size_t i = 0; i < n; ++i) at[i] = tile.bytes.data() + tile.starts[i];
+    if (layout_.label == LabelType::kUint8) {
+      for (size_t i = 0; i < n; ++i) {
+        *at[i]++ = static_cast<std::byte>(static_cast<uint8_t>(block.labels[from + i]));
+      }
+    } else {
+      spread<4>(bytes_at(block.labels.data() + from), n, at.data());
+    }
+    if (layout_.weighted) spread<4>(bytes_at(block.weights.data() + from), n, at.data());
+    if (dense > 0) spread(bytes_at(block.dense.data()) + from * dense, dense, n, at.data());
+    for (size_t f = 0; f < block.bags.size(); ++f) {
+      const auto width = static_cast<size_t>(bytes_of(layout_.features[f].ids));
+      const int64_t hotness = layout_.features[f].hotness;
+      if (hotness > 0) {
+        const size_t bag = width * static_cast<size_t>(hotness);
+        spread(ids[f], bag, n, at.data());
+        ids[f] += n * bag;
+        continue;
+      }
+      for (size_t i = 0; i < n; ++i) {
+        const int32_t length = block.bags[f].lengths[from + i];
+        const size_t bytes = static_cast<size_t>(length) * width;
+        std::memcpy(at[i], &length, 4);
+        if (bytes > 0) std::memcpy(at[i] + 4, ids[f], bytes);
+        at[i] += 4 + bytes;
+        ids[f] += bytes;
+      }
+    }
+    sum.add(tile);
+  }
+  return sum;
 }
 
 void advise_samples(const DatasetFile& file, Range samples, PageAdvice advice) {

@@ -58,14 +58,17 @@ class SampleCodec {
 
   /// Encodes consecutive samples of a file. Wrong offsets are a usage_error.
   void encode(const DatasetFile& file, Range samples, EncodedSamples& out) const;
-  /// Bytes of the sample that begins here.
-  size_t size_at(const std::byte* sample) const;
+  /// Bytes of the sample that begins here, or 0 if it does not end at `end` or before.
+  size_t size_at(const std::byte* sample, const std::byte* end) const;
   /// The samples at `begin`, in this order.
   void decode(const std::byte* const* begin, size_t count, DecodedBlock& out) const;
+  /// The sum of the samples of a block, which are encoded again from its columns.
+  SampleSum sum_of(const DecodedBlock& block) const;
 
  private:
   void measure(const DatasetFile& file, Range samples, EncodedSamples& out) const;
   void request(const std::byte* sample) const;
+  void measure(const DecodedBlock& block, size_t from, EncodedSamples& tile) const;
   template <class Id>
   void decode_bags(size_t feature, const std::byte** at, size_t count, std::vector<Id>& ids,
                    std::vector<int32_t>& lengths) const;

@@ -59,9 +59,8 @@ class Shuffle {
         BucketFile buckets(folder_ + "/samples", sizes_.buckets, sizes_.buffer,
                            std::move(state.segments));
         distribute(buckets, state);
-        sort(buckets);
+        sort(buckets, state.sum);
       }
-      verify(state.sum);
       report.sum_low = state.sum.low;
       report.sum_high = state.sum.high;
       publish();
@@ -88,7 +87,7 @@ class Shuffle {
 
   /// Identifies the inputs and everything on which buckets depend.
   std::string task() const {
-    std::string text = fmt::format("3 {} {} {}", options_.seed, sizes_.buckets, sizes_.buffer);
+    std::string text = fmt::format("4 {} {} {}", options_.seed, sizes_.buckets, sizes_.buffer);
     for (const auto& file : dataset_.files()) {
       struct stat status {};
       if (stat(file->path().c_str(), &status) != 0) continue;
@@ -224,36 +223,44 @@ class Shuffle {
     save();
   }
 
-  /// The second pass.
-  void sort(BucketFile& buckets) {
+  /// The second pass. `expected` is the sum of the inputs' samples.
+  void sort(BucketFile& buckets, const SampleSum& expected) {
     buckets.end_appending();
     DatasetWriter writer(shuffled(), codec_.layout());
     std::vector<std::byte> bytes, next;
     std::vector<Place> places;
+    SampleSum written;
     buckets.read(0, bytes);
     for (int64_t bucket = 0; bucket < sizes_.buckets; ++bucket) {
       std::future<void> reading;
       if (bucket + 1 < sizes_.buckets) {
         reading = std::async(std::launch::async, [&] { buckets.read(bucket + 1, next); });
       }
-      find_places(bytes, places);
+      find_places(bytes, bucket, places);
+      if (writer.samples() + std::ssize(places) > codec_.layout().samples) fail_faulty(bucket);
       sort_places(places, bucket);
-      append(writer, bytes, places);
+      append(writer, bytes, places, written);
       if (!reading.valid()) break;
       reading.get();
       std::swap(bytes, next);
     }
+    compare(expected, written, writer.samples());
     writer.finish();
   }
 
-  void find_places(const std::vector<std::byte>& bytes, std::vector<Place>& places) const {
+  /// A faulty disk may have changed keys and numbers of ids, on which places in memory depend.
+  void find_places(const std::vector<std::byte>& bytes, int64_t bucket,
+                   std::vector<Place>& places) {
+    const std::byte* const end = bytes.data() + bytes.size();
     places.clear();
     for (size_t at = 0; at < bytes.size();) {
-      uint64_t key;
-      std::memcpy(&key, bytes.data() + at, 8);
+      uint64_t key = 0;
+      if (bytes.size() - at >= 8) std::memcpy(&key, bytes.data() + at, 8);
       at += 8;
+      const size_t size = at < bytes.size() ? codec_.size_at(bytes.data() + at, end) : 0;
+      if (size == 0 || bucket_of(key, sizes_.buckets) != bucket) fail_faulty(bucket);
       places.push_back({key, at});
-      at += codec_.size_at(bytes.data() + at);
+      at += size;
     }
   }
 
@@ -282,23 +289,30 @@ class Shuffle {
   struct Decoded {
     size_t count = 0;
     std::vector<DecodedBlock> blocks;
+    std::vector<SampleSum> sums;
   };
 
-  /// Decodes on all threads, and appends a group of blocks while the next are decoded.
+  /// Decodes on all threads, and appends a group of blocks while the next are decoded. Adds the
+  /// samples to `written`, as they are in the columns that the writer gets.
   void append(DatasetWriter& writer, const std::vector<std::byte>& bytes,
-              const std::vector<Place>& places) {
+              const std::vector<Place>& places, SampleSum& written) {
     const auto threads = static_cast<size_t>(team_.threads());
     const auto block = static_cast<size_t>(sizes_.block);
     Decoded now, next;
     now.blocks.resize(threads);
     next.blocks.resize(threads);
+    now.sums.resize(threads);
+    next.sums.resize(threads);
     std::vector<std::function<void()>> tasks;
     for (size_t at = 0; at < places.size() || now.count > 0; at += threads * block) {
       const size_t left = places.size() - std::min(at, places.size());
       next.count = std::min(threads, (left + block - 1) / block);
       tasks.clear();
       tasks.emplace_back([&] {
-        for (size_t i = 0; i < now.count; ++i) writer.append(now.blocks[i].view());
+        for (size_t i = 0; i < now.count; ++i) {
+          writer.append(now.blocks[i].view());
+          written.add(now.sums[i]);
+        }
       });
       for (size_t i = 0; i < next.count; ++i) {
         tasks.emplace_back([&, i] {
@@ -307,6 +321,7 @@ class Shuffle {
           begins.reserve(to - from);
           for (size_t p = from; p < to; ++p) begins.push_back(bytes.data() + places[p].at);
           codec_.decode(begins.data(), begins.size(), next.blocks[i]);
+          next.sums[i] = codec_.sum_of(next.blocks[i]);
         });
       }
       team_.run(tasks);
@@ -314,18 +329,8 @@ class Shuffle {
     }
   }
 
-  /// Reads the output again.
-  void verify(const SampleSum& expected) {
-    SampleSum found;
-    int64_t samples = 0;
-    {
-      const Dataset output(shuffled());
-      encode(parts_of(output, 0), [&](const Part& part, const EncodedSamples&,
-                                      const std::vector<uint64_t>&, const SampleSum& sum) {
-        found.add(sum);
-        samples += part.samples.size();
-      });
-    }
+  /// Compares the sum of the samples that were handed to the writer with that of the inputs.
+  void compare(const SampleSum& expected, const SampleSum& found, int64_t samples) {
     if (found == expected && samples == codec_.layout().samples) return;
     remove_contents();
     throw run_error(
@@ -333,6 +338,14 @@ class Shuffle {
         "{:016x}{:016x}: memory or a disk is faulty",
         options_.output, codec_.layout().samples, expected.high, expected.low, samples, found.high,
         found.low);
+  }
+
+  [[noreturn]] void fail_faulty(int64_t bucket) {
+    remove_contents();
+    throw run_error(
+        "{}: not written, because samples of bucket {} in {}/samples are not those that were "
+        "written there: memory or a disk is faulty",
+        options_.output, bucket, folder_);
   }
 
   void publish() {

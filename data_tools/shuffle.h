@@ -27,8 +27,10 @@ struct ShuffleReport {
 /// first pass distributes the samples to buckets by ranges of these numbers; the second sorts
 /// bucket after bucket. What is needed to continue after an interruption is kept in the folder
 /// `<output>.shuffle`. The output gets its name when it is whole, and when the sum of the hashes of
-/// its samples is that of the inputs'. Errors: usage_error for what is wrong with options or
-/// inputs; run_error for a failed write, or if the sums differ.
+/// its samples, taken from the columns in memory that are written, is that of the inputs'. It is
+/// not read again: what its disk damages, its own checksums detect when it is used. Another order
+/// of the same samples is not detected. Errors: usage_error for what is wrong with options or
+/// inputs; run_error for a failed write, or if samples have changed.
 ShuffleReport shuffle_dataset(const ShuffleOptions& options);
 
 }  // namespace dlrm

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 
 #include "dlrm/core/error.h"
+#include "dlrm/core/file.h"
 #include "dlrm/core/random.h"
 #include "dlrm/data/dataset_file.h"
 
@@ -252,11 +253,25 @@ TEST_F(Shuffled, StartsAgainForAnotherTaskOrADamagedState) {
 TEST_F(Shuffled, IsRefusedIfItsSamplesAreNotThoseOfTheInputs) {
   shuffle_dataset(options());
   const std::string before = bytes_of_file(out_);
-  interrupt(options());
-  flip(work("samples"), 8);  // after a key: a label
-  EXPECT_THAT(failure(options(), ExitCode::kFailure), HasSubstr("memory or a disk is faulty"));
+  // Of the first sample, after its key: label, weight, a dense value, the number of ids of its bag
+  // by 1 and by 2^24, and an id.
+  for (const int64_t at : {8, 10, 14, 21, 24, 40}) {
+    interrupt(options());
+    flip(work("samples"), at);
+    EXPECT_THAT(failure(options(), ExitCode::kFailure), HasSubstr("memory or a disk is faulty"))
+        << at;
+    EXPECT_FALSE(fs::exists(work("shuffled.h5")));
+  }
   EXPECT_TRUE(bytes_of_file(out_) == before);
   EXPECT_EQ(shuffle_dataset(options()).resumed_at, 0);
+  EXPECT_TRUE(bytes_of_file(out_) == before);
+}
+
+TEST_F(Shuffled, GetsItsNameIfAnEarlierProcessHadVerifiedIt) {
+  interrupt(options());
+  write_file(work("shuffled.h5"), "whole");
+  EXPECT_EQ(shuffle_dataset(options()).resumed_at, kSamples);
+  EXPECT_EQ(bytes_of_file(out_), "whole");
 }
 
 TEST_F(Shuffled, LeavesTheOutputIfTheDiskIsFull) {
