@@ -214,6 +214,16 @@ class Reach(unittest.TestCase):
             self.assertEqual(set(reach.find_tests(self.tree, "b_test")), {"b_test=Sum.*"})
             self.assertEqual(set(reach.find_tests(self.tree, "a_test,ctest")), {"a_test=Sum.*", r"ctest=^t\.2$"})
 
+    def test_an_empty_filter_of_the_environment_leaves_all_tests(self):
+        listed = {"tests": [{"name": "t", "command": ["python3", "run_suite.py", os.path.join(self.bin, "a_test")],
+                             "properties": []}]}
+        def run(command, **_):
+            if command[0] == "ctest":
+                return mock.Mock(stdout=json.dumps(listed))
+            return mock.Mock(stdout="Sum.\n  One\n" if "--gtest_filter=*" in command else "")
+        with mock.patch.object(subprocess, "run", side_effect=run), mock.patch.dict(os.environ, GTEST_FILTER=""):
+            self.assertEqual(set(reach.find_tests(self.tree)), {"a_test=Sum.*"})
+
     def test_another_preset_judges_what_the_recorded_one_reached(self):
         known, _ = self.record()
         for script, expected in ('[ "$DLRM_MUTANT" != 2 ]', "caught"), ("exit 1", "survived"):

@@ -59,6 +59,11 @@ def lock_of(test):
         return ctest_locks.setdefault(test, threading.Lock())
 
 
+def filter_of(chosen):
+    """The filter for these tests, without those that GTEST_FILTER leaves out."""
+    return chosen + os.environ.get("GTEST_FILTER", "")
+
+
 def build_folder(tree, preset=RECORDED):
     return os.path.join(tree, "build", preset)
 
@@ -73,7 +78,7 @@ def run_test(tree, preset, test, limit, **variables):
             why, late = run_command(command, folder, limit, variables)
     else:
         command = [os.path.join(folder, "bin", name), "--gtest_fail_fast", "--gtest_color=no",
-                   "--gtest_filter=" + (chosen or "*") + os.environ.get("GTEST_FILTER", "")]
+                   "--gtest_filter=" + filter_of(chosen or "*")]
         why, late = run_command(command, folder, limit, variables)
     return (f"{name}: {why}" if why else ""), late
 
@@ -137,7 +142,9 @@ def find_tests(tree, chosen=""):
         elif is_of("ctest", chosen):
             found[f"ctest=^{re.escape(test['name'])}$"] = []
     for program in sorted(programs):
-        listing = subprocess.run([program, "--gtest_list_tests"], check=True, capture_output=True, text=True).stdout
+        # An empty GTEST_FILTER leaves no test, so the option is given as well.
+        command = [program, "--gtest_list_tests", "--gtest_filter=" + filter_of("*")]
+        listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         for suite, tests in suites_of(listing).items():
             name = os.path.basename(program) + "="
             found[name + suite + "*"] = [name + suite + test for test in tests]
