@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """The output of the options of dlrm-bench: its form and counts, not its times."""
+import os
 import re
 import unittest
 
-from bench_program import TINY, bench, main
+from bench_program import ROOT, TINY, bench, main
+
+MACHINE = os.path.join(ROOT, "configs/machines/epyc.json")
 
 
 class Options(unittest.TestCase):
@@ -28,6 +31,16 @@ class Options(unittest.TestCase):
         for words in (["--seconds=-1"], ["--seconds=3601"], ["--warm-up=-1"], ["--warm-up=3601"], ["--part=rows"]):
             self.assertIn(words[0].split("=")[0], self.assert_refused("cache", TINY, *words))
         self.assertIn("memory.cached.policy", self.assert_refused("cache", TINY, "--policies", "lru"))
+
+    def test_a_batch_is_a_number(self):
+        words = ["--set", "train.global_batch_size=auto"]
+        for command, of in (("timeline", ["--machine", MACHINE]), ("simulate", ["--machine", MACHINE]), ("cache", [])):
+            refused = self.assert_refused(command, TINY, *of, *words)
+            self.assertTrue(refused.endswith(f"train.global_batch_size: auto is chosen by dlrm-train; dlrm-bench {command} "
+                                             "needs a number\n"), refused)
+
+    def test_a_config_and_published_times_exclude_each_other(self):
+        self.assertIn("--published", self.assert_refused("simulate", TINY, "--published", TINY, "--machine", MACHINE))
 
     def test_every_option_is_listed(self):
         expected = {

@@ -167,6 +167,21 @@ TEST(ArenaView, AFreedBlockIsRefused) {
   EXPECT_THROW(view.at(ArenaAddress(255, 1, 0)), Error);
 }
 
+TEST(ArenaView, AnAddressBehindTheLastByteOfASegmentIsRefused) {
+  Arena arena;
+  const size_t before = arena.bytes();
+  const ArenaAddress block = arena.address_of(arena.allocate(Arena::kLargeBlock), 1);
+  const size_t bytes = arena.bytes() - before;
+  ASSERT_GE(bytes, Arena::kLargeBlock);
+  // Views check it when they map the segment.
+  const auto see = [&](size_t offset) {
+    ArenaView(arena.handle(), 1).at(ArenaAddress(block.segment(), block.generation(), offset));
+  };
+  EXPECT_NO_THROW(see(bytes - 1));
+  EXPECT_THROW(see(bytes), Error);
+  EXPECT_THROW(see(bytes + 1), Error);
+}
+
 TEST(ArenaView, ABlockOfAnEarlierGenerationIsRefused) {
   Arena arena;
   ArenaView view(arena.handle(), 1);

@@ -33,6 +33,25 @@ TEST(ControlThreadDeath, WithoutAChannelOnlyASingleRankIsWatched) {
               "rank 0 made no progress");
 }
 
+/// Lets a paused watchdog look for 0.9 s, continues it, and waits for its end.
+[[noreturn]] void pause_and_continue(bool continued) {
+  ControlThread control(0, 1, nullptr, std::make_shared<ProgressEngine>(WaitPolicy::kSpin));
+  const Trace trace;
+  control.pause_watchdog(true);
+  control.start_watchdog(0.2, trace);
+  std::this_thread::sleep_for(std::chrono::milliseconds(900));
+  if (!continued) ::_exit(7);
+  control.pause_watchdog(false);
+  std::this_thread::sleep_for(std::chrono::minutes(5));
+  ::_exit(7);
+}
+
+TEST(ControlThreadDeath, APausedRankIsNotWatchedUntilItContinues) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(pause_and_continue(false), testing::ExitedWithCode(7), "^$");
+  EXPECT_EXIT(pause_and_continue(true), testing::ExitedWithCode(3), "rank 0 made no progress");
+}
+
 /// A control thread of rank `rank` of `ranks`, which receives these messages. With a `timeout` it
 /// watches. With an `error` it ends all. Ends with 7 otherwise.
 [[noreturn]] void control(int rank, int ranks, std::vector<ControlChannel::Message> incoming,

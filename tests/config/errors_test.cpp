@@ -342,6 +342,20 @@ TEST(BadValue, EvaluationsAreDividedByAFeatureWithOneId) {
             "small.yaml:9: eval.slice_by is t_1, whose hotness is 2: needs a feature with one id");
 }
 
+TEST(BadValue, ASizeIsOfACachedTable) {
+  const std::string size = "memory.cached.tables.C1=1MiB";
+  EXPECT_EQ(error_of(kSmallYaml, {size}), "");
+  EXPECT_EQ(error_of(kSmallYaml, {size, "memory.tier=cached"}), "");
+  EXPECT_EQ(error_of(kSmallYaml, {size, "memory.tier=device", "memory.tables.C1=cached"}), "");
+  const std::string needs =
+      "memory.cached.tables.C1 is 1MiB, but the table is not cached: needs memory.tier or "
+      "memory.tables to make it so";
+  EXPECT_EQ(error_of(kSmallYaml, {size, "memory.tables.C1=host"}), "--set " + size + ": " + needs);
+  EXPECT_EQ(error_of(kSmallYaml + "memory:\n  tier: device\n  cached: {tables: {C1: 1MiB}}\n"),
+            "small.yaml:11: " + needs);
+  EXPECT_EQ(error_of(kSmallYaml, {size, "memory.tables.C1=auto", "memory.tier=host"}), "");
+}
+
 TEST(BadValue, ALongOverrideIsShownInPart) {
   const std::string text = "comm=" + std::string(195, 'x');
   const std::string needs =

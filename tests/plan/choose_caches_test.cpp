@@ -59,6 +59,34 @@ TEST(ChosenCaches, TakeTheTablesWithTheFewestLookupsPerByte) {
   EXPECT_THAT(chosen(90e6), ElementsAre("cold", "hot", "warm"));
 }
 
+/// Of n tables, those with the fewest lookups per byte are cached, and as few as are enough.
+TEST(ChosenCaches, AreAsFewTablesAsAreEnough) {
+  for (size_t n = 1; n <= 9; ++n) {
+    RunConfig config = on_cpu();
+    config.model.tables = {table("small", 1000, 16)};
+    std::vector<std::string> names;
+    for (size_t t = 0; t < n; ++t) {
+      names.push_back(fmt::format("t{}", t));
+      const auto hotness = static_cast<int64_t>(t + 1);
+      config.model.tables.insert(config.model.tables.begin(),
+                                 table(names.back(), 1000000, 16, {hotness}));
+    }
+    RunConfig least = config;
+    least.memory.cached.fast = "1KiB";
+    std::vector<std::string> expected;
+    for (size_t cached = 1; cached <= n; ++cached) {
+      least.memory.tables[names[cached - 1]] = MemoryTier::kCached;
+      expected.insert(expected.begin(), names[cached - 1]);
+      const PlanOptions options{needed(least) + 1e6};
+      const RunConfig with = with_chosen_caches(config, 1, options);
+      EXPECT_EQ(cached_in(with), expected) << n << " tables";
+      const double taken = needed(with);
+      EXPECT_LE(taken, options.rank_memory_bytes) << n << " " << cached;
+      EXPECT_GT(taken, options.rank_memory_bytes - 0.2e6) << n << " " << cached;
+    }
+  }
+}
+
 TEST(ChosenCaches, MayAllHaveSizesOfTheirOwn) {
   RunConfig config = on_cpu();
   config.memory.cached.tables["cold"] = "1MiB";

@@ -1,6 +1,7 @@
 #include "train/step_reports.h"
 
 #include <fstream>
+#include <regex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -133,6 +134,27 @@ TEST_F(Reports, AnEvaluationIsLoggedWithItsEpoch) {
   EXPECT_THAT(log, ::testing::HasSubstr("step 6: test AUC 0.75000, log loss 0.50000, accuracy "
                                         "0.8125, calibration 1.250\n"));
   EXPECT_THAT(log, ::testing::HasSubstr("step 7: test AUC none (one class), log loss 0.50000"));
+}
+
+TEST_F(Reports, SlicesHaveALineEachAndTheRestACount) {
+  SlicedResult sliced;
+  sliced.feature = "C7";
+  sliced.slices = {{4, EvalResult{60, 0.75, 0.5, 0.8125, 1.25}},
+                   {std::nullopt, EvalResult{40, std::nullopt, 0.25, 0.5, 1}}};
+  const std::string two =
+      "  C7 4: 60 samples, AUC 0.75000, log loss 0.50000, accuracy 0.8125, calibration 1.250\n"
+      "  C7 none: 40 samples, AUC none (one class), log loss 0.25000, accuracy 0.5000, "
+      "calibration 1.000\n";
+  for (const int left_out : {0, 1, 2, 37}) {
+    sliced.left_out = left_out;
+    ::testing::internal::CaptureStderr();
+    reports().slices(sliced);
+    const std::string rest =
+        left_out == 0 ? "" : fmt::format("  {} more ids of C7, with fewer samples\n", left_out);
+    const std::regex clock("\\d\\d:\\d\\d:\\d\\d ");
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(std::regex_replace(said, clock, ""), two + rest);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,228 @@
+// What the predictions of dlrm-bench print and write, as a whole. Every figure has a value of its
+// own.
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "bench/simulate.h"
+#include "bench/timeline.h"
+
+namespace dlrm::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+SimulateOptions simulated() {
+  SimulateOptions options;
+  options.config_path = "some.yaml";
+  options.config.train.global_batch_size = 1000;
+  return options;
+}
+
+SimulateResult prediction() {
+  SimulateResult result;
+  result.machine.name = "a machine";
+  result.machine.hash = "0123456789abcdef";
+  result.program = "a program";
+  StepPrediction alone;
+  alone.step = 0.25;
+  alone.exchange = 0.001;
+  alone.exposed = 0.002;  // rounding may make it so
+  StepPrediction three;
+  three.step = 0.125;
+  three.exchange = 0.0625;
+  three.exposed = 0.015625;
+  three.local_bytes = 3 * 0x1p20;
+  three.network_bytes = 5.5 * 0x1p20;
+  three.stages = {{"lookup", 0.005, 0.003, 2, false}, {"exchange", 0.007, 0.006, -1, true}};
+  three.critical_path = {{"update", 1, 0.004}, {"exchange", -1, 0.008}};
+  result.points = {{1, alone, 1.5 * 0x1p30}, {3, three, 2.25 * 0x1p30}};
+  return result;
+}
+
+TEST(SimulatedSteps, ArePrintedWithAllTheirFigures) {
+  EXPECT_EQ(to_table(simulated(), prediction()),
+            "predicted, not measured: a program with some.yaml, batch 1000, a machine\n"
+            "   ranks     step ms     samples/s   exchange ms     exposed      hidden  GiB a rank\n"
+            "       1    250.0000          4000        1.0000      2.0000      0.0000        1.50\n"
+            "       3    125.0000          8000       62.5000     15.6250     46.8750        2.25\n"
+            "\n1 rank: a rank exchanges 0.0 MiB within its node, a node 0.0 MiB with others\n"
+            "  busy, ms                      most      mean   rank\n"
+            "  longest chain, ms:\n"
+            "\n3 ranks: a rank exchanges 3.0 MiB within its node, a node 5.5 MiB with others\n"
+            "  busy, ms                      most      mean   rank\n"
+            "  lookup                      5.0000    3.0000   2\n"
+            "  exchange                    7.0000    6.0000   all\n"
+            "  longest chain, ms:\n"
+            "      4.0000  update of rank 1\n"
+            "      8.0000  exchange\n");
+}
+
+TEST(SimulatedSteps, AreWrittenWithAllTheirFigures) {
+  EXPECT_EQ(Json::parse(to_json(simulated(), prediction())), Json::parse(R"({
+      "predicted": true, "program": "a program", "config": "some.yaml", "batch": 1000,
+      "machine": {"name": "a machine", "hash": "0123456789abcdef"},
+      "points": [
+        {"ranks": 1, "step_ms": 250.0, "samples_per_second": 4000.0,
+         "exchange_ms": {"total": 1.0, "exposed": 2.0, "hidden": 0.0},
+         "exchanged_bytes": {"rank_within_node": 0.0, "node_with_others": 0.0},
+         "memory_bytes": 1610612736.0, "stages": [], "critical_path": []},
+        {"ranks": 3, "step_ms": 125.0, "samples_per_second": 8000.0,
+         "exchange_ms": {"total": 62.5, "exposed": 15.625, "hidden": 46.875},
+         "exchanged_bytes": {"rank_within_node": 3145728.0, "node_with_others": 5767168.0},
+         "memory_bytes": 2415919104.0,
+         "stages": [{"name": "lookup", "most_ms": 5.0, "mean_ms": 3.0, "rank": 2},
+                    {"name": "exchange", "most_ms": 7.0, "mean_ms": 6.0, "rank": -1}],
+         "critical_path": [{"stage": "update", "rank": 1, "ms": 4.0},
+                           {"stage": "exchange", "rank": -1, "ms": 8.0}]}]})"));
+}
+
+TimelineOptions timed() {
+  TimelineOptions options;
+  options.config_path = "some.yaml";
+  options.config.train.global_batch_size = 1000;
+  options.ranks = 2;
+  options.rows = 77;
+  return options;
+}
+
+using Kind = QueuedOperation::Kind;
+
+TimelineOperation operation(Kind kind, const std::string& name, const StepPlace& place, int stream,
+                            double begin, double end) {
+  return {kind, name, place, {stream}, false, begin, end};
+}
+
+TimelineResult timeline() {
+  TimelineResult result;
+  result.machine.name = "a machine";
+  result.machine.hash = "0123456789abcdef";
+  result.counts = {{11, 22, 33, 44, 55, 66, 77}, {11, 23, 33, 45, 54, 60, 79}};
+  result.begin = 0.25;
+  result.end = 0.75;
+  result.exposed = 0.0625;
+  result.exchange = 0.125;
+  result.emulated_batch = 16;
+  const StepPlace lookup{0, 2, "lookup"}, backward{0, 2, "backward"}, other{1, 2, "lookup"};
+  result.operations = {
+      operation(Kind::kKernel, "embedding_forward", {0, 1, "lookup"}, 4, 0.125, 0.375),
+      operation(Kind::kKernel, "embedding_forward", other, 8, 0.25, 0.5),
+      operation(Kind::kMark, "event", lookup, 4, 0.375, 0.375),
+      {Kind::kLibrary, "exchange", {1, 2, "lookup"}, {4, 8}, true, 0.375, 0.5},
+      operation(Kind::kKernel, "loss", {0, 2, "loss"}, 3, 0.5, 0.53125),
+      operation(Kind::kLibrary, "matmul", backward, 3, 0.53125, 0.5625),
+      operation(Kind::kLibrary, "matmul", backward, 5, 0.5625, 0.625),
+      operation(Kind::kCopy, "copy", backward, 6, 0.5, 0.625),
+      operation(Kind::kFill, "fill", backward, 7, 0.5, 0.75),
+      {Kind::kMark, "sum", backward, {4, 8}, true, 0.625, 0.8125},
+      operation(Kind::kKernel, "rows", {0, 2, "update"}, 3, 0.75, 0.875)};
+  for (size_t i = 0; i < result.operations.size(); ++i) {
+    StepOperation step;
+    step.part = i == 2 ? StepPart::kNone : StepPart::kLaunch;
+    result.graph.push_back(step);
+  }
+  return result;
+}
+
+TEST(ATimeline, IsPrintedWithAllItsFigures) {
+  EXPECT_EQ(to_table(timed(), timeline()),
+            "some.yaml, batch 1000, 2 ranks, a machine\n"
+            "counted in the emulator, per rank and step, at batch 16 and at most 77 rows of a "
+            "table:\n"
+            "  kernels                                 11\n"
+            "  library calls                           22 to 23\n"
+            "  fills                                   33\n"
+            "  launches: the sum of these              66 to 67\n"
+            "  collectives                             54 to 55\n"
+            "  copies                                  44 to 45\n"
+            "  waits that block the host               60 to 66\n"
+            "  ends that the host polls for            77 to 79\n"
+            "modelled at the config's sizes, not measured:\n"
+            "  step, ms                                500.0000\n"
+            "  samples/s                               2000\n"
+            "  collectives, ms                         125.0000\n"
+            "  of them exposed, ms                     62.5000\n");
+}
+
+TEST(ATimeline, IsWrittenWithAllItsFigures) {
+  EXPECT_EQ(Json::parse(to_json(timed(), timeline())), Json::parse(R"({
+      "config": "some.yaml", "batch": 1000, "ranks": 2,
+      "machine": {"name": "a machine", "hash": "0123456789abcdef"},
+      "emulated": {"batch": 16, "most_rows": 77},
+      "counted": [
+        {"kernels": 11, "library_calls": 22, "fills": 33, "copies": 44, "collectives": 55,
+         "host_waits": 66, "host_polls": 77},
+        {"kernels": 11, "library_calls": 23, "fills": 33, "copies": 45, "collectives": 54,
+         "host_waits": 60, "host_polls": 79}],
+      "modelled": {"step_ms": 500.0, "collectives_ms": 125.0, "exposed_ms": 62.5},
+      "operations": [
+        {"name": "embedding_forward", "step": 1, "stage": "lookup", "rank": 0, "streams": [4],
+         "begin_ms": 125.0, "end_ms": 375.0},
+        {"name": "embedding_forward", "step": 2, "stage": "lookup", "rank": 1, "streams": [8],
+         "begin_ms": 250.0, "end_ms": 500.0},
+        {"name": "exchange", "step": 2, "stage": "lookup", "rank": -1, "streams": [4, 8],
+         "begin_ms": 375.0, "end_ms": 500.0},
+        {"name": "loss", "step": 2, "stage": "loss", "rank": 0, "streams": [3],
+         "begin_ms": 500.0, "end_ms": 531.25},
+        {"name": "matmul", "step": 2, "stage": "backward", "rank": 0, "streams": [3],
+         "begin_ms": 531.25, "end_ms": 562.5},
+        {"name": "matmul", "step": 2, "stage": "backward", "rank": 0, "streams": [5],
+         "begin_ms": 562.5, "end_ms": 625.0},
+        {"name": "copy", "step": 2, "stage": "backward", "rank": 0, "streams": [6],
+         "begin_ms": 500.0, "end_ms": 625.0},
+        {"name": "fill", "step": 2, "stage": "backward", "rank": 0, "streams": [7],
+         "begin_ms": 500.0, "end_ms": 750.0},
+        {"name": "sum", "step": 2, "stage": "backward", "rank": -1, "streams": [4, 8],
+         "begin_ms": 625.0, "end_ms": 812.5},
+        {"name": "rows", "step": 2, "stage": "update", "rank": 0, "streams": [3],
+         "begin_ms": 750.0, "end_ms": 875.0}]})"));
+}
+
+std::string bar(const std::string& kind, const std::string& place, const std::string& title) {
+  return "  <rect class=\"" + kind + "\" " + place + " height=\"26\"><title>" + title +
+         "</title></rect>\n";
+}
+std::string lane(const std::string& y, const std::string& text_y, const std::string& name) {
+  return "  <rect class=\"lane\" x=\"20\" y=\"" + y + "\" width=\"1160\" height=\"26\"/>\n" +
+         "  <text class=\"soft\" x=\"20\" y=\"" + text_y + "\">" + name + "</text>\n";
+}
+
+/// A millisecond is 2.32 units wide. Streams have lanes in the order of their first operation, and
+/// operations before and after the step are cut off.
+TEST(ATimeline, IsDrawnFromItsTitleOn) {
+  const std::string figure = to_figure(timed(), timeline());
+  const std::string svg = figure.substr(0, figure.find("role="));
+  EXPECT_EQ(svg,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1200 494\" width=\"1200\" "
+            "height=\"494\" ");
+  const std::string title =
+      "A step of rank 0 of 2 with batch 1000: 500.00 ms, modelled</text>\n"
+      "  <text class=\"soft\" x=\"20\" y=\"48\">a machine: times are modelled, not measured; "
+      "operations and what they wait for are recorded in the emulator.</text>\n"
+      "  <text class=\"soft\" x=\"20\" y=\"66\">Blue: products. Yellow: other kernels and sorts. "
+      "Grey: copies and fills. Green: collectives of all ranks.</text>\n";
+  ASSERT_NE(figure.find(title), std::string::npos) << figure;
+  const std::string rest = figure.substr(figure.find(title) + title.size());
+  EXPECT_EQ(
+      rest,
+      lane("96", "92", "lookups and sorts") + lane("150", "146", "NCCL: exchanges") +
+          lane("204", "200", "main stream") + lane("258", "254", "weight gradients") +
+          lane("312", "308", "copies") + lane("366", "362", "other streams") +
+          lane("420", "416", "NCCL: sums") +
+          bar("pass", "x=\"20.00\" y=\"96.0\" width=\"290.00\"",
+              "embedding_forward, lookup: 250000.0 us") +
+          bar("flight", "x=\"310.00\" y=\"150.0\" width=\"290.00\"",
+              "exchange, lookup: 125000.0 us") +
+          bar("pass", "x=\"600.00\" y=\"204.0\" width=\"72.50\"", "loss, loss: 31250.0 us") +
+          bar("compute", "x=\"672.50\" y=\"204.0\" width=\"72.50\"",
+              "matmul, backward: 31250.0 us") +
+          bar("compute", "x=\"745.00\" y=\"258.0\" width=\"145.00\"",
+              "matmul, backward: 62500.0 us") +
+          bar("copy", "x=\"600.00\" y=\"312.0\" width=\"290.00\"", "copy, backward: 125000.0 us") +
+          bar("copy", "x=\"600.00\" y=\"366.0\" width=\"580.00\"", "fill, backward: 250000.0 us") +
+          bar("flight", "x=\"890.00\" y=\"420.0\" width=\"290.00\"", "sum, backward: 187500.0 us") +
+          "</svg>\n")
+      << figure;
+}
+
+}  // namespace
+}  // namespace dlrm::bench
