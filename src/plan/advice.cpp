@@ -1,7 +1,6 @@
 #include "advice.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -47,12 +46,6 @@ bool fits_on(const RunConfig& config, int world, const PlanOptions& options) {
   return fits_memory(config, make_plan(config, world, options), options);
 }
 
-/// Memory of a rank for tables; 0: unknown.
-double room_for_tables(const RunConfig& config, const PlanOptions& options) {
-  return device_budget(config, options) +
-         (has_two_memories(config, options) ? host_budget(config, options) : 0);
-}
-
 double all_tables_bytes(const RunConfig& config) {
   double bytes = 0;
   for (const TableConfig& table : config.model.tables) {
@@ -61,17 +54,27 @@ double all_tables_bytes(const RunConfig& config) {
   return bytes;
 }
 
+/// The largest number of ranks, at least `world`, that cannot fit without a look at any plan. More
+/// ranks never need more memory each.
+int ranks_that_cannot_fit(const RunConfig& config, int world, const PlanOptions& options) {
+  int fails = world, may_fit = kMostRanks + 1;
+  while (may_fit - fails > 1) {
+    const int middle = fails + (may_fit - fails) / 2;
+    (cannot_fit(config, middle, options) ? fails : may_fit) = middle;
+  }
+  return fails;
+}
+
 /// The smallest number of ranks above `world` found with which the plan fits. Doubles from the
-/// number that the tables alone need, then searches back in half steps.
+/// number that equal ranks need, then searches back in half steps.
 std::optional<int> ranks_that_fit(const RunConfig& config, int world, const PlanOptions& options) {
-  const double needed = std::ceil(all_tables_bytes(config) / room_for_tables(config, options));
-  if (needed > kMostRanks) return std::nullopt;
-  int fails = std::max(world, static_cast<int>(needed) - 1);
+  int fails = ranks_that_cannot_fit(config, world, options);
+  if (fails >= kMostRanks) return std::nullopt;
   int fit = fails + 1;
   while (!fits_on(config, fit, options)) {
     fails = fit;
     if (fit >= kMostRanks) return std::nullopt;
-    fit = std::min(fit + std::max(1, fit / 4), kMostRanks);
+    fit = std::min(2 * fit, kMostRanks);
   }
   while (fit - fails > std::max(1, fit / 32)) {
     const int middle = fails + (fit - fails) / 2;

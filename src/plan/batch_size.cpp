@@ -32,7 +32,8 @@ double slow_cells(const Plan& plan, const ModelConfig& model) {
 /// The plan of a run with batches of this size.
 struct Trial {
   bool fits = false;
-  double needed = 0;  ///< bytes of the fullest rank's device
+  double needed = 0;       ///< bytes of the fullest rank's device
+  double host_needed = 0;  ///< bytes of the fullest host memory of a rank, if it is apart
   double slow_cells = 0;
 };
 
@@ -40,9 +41,10 @@ Trial try_batch(RunConfig config, int64_t size, int world, const PlanOptions& op
   config.train.global_batch_size = size;
   const RunConfig cached = with_known_device(with_chosen_caches(config, world, options), options);
   const Plan plan = make_plan(cached, world, options);
-  Trial trial{fits_memory(cached, plan, options), 0, slow_cells(plan, config.model)};
+  Trial trial{fits_memory(cached, plan, options), 0, 0, slow_cells(plan, config.model)};
   for (const RankMemory& rank : rank_memory(cached, plan)) {
     trial.needed = std::max(trial.needed, rank.total());
+    trial.host_needed = std::max(trial.host_needed, rank.host_total());
   }
   return trial;
 }
@@ -81,6 +83,10 @@ RunConfig with_chosen_batch(const RunConfig& config, int world, const PlanOption
   const auto needed = [&](int64_t batch) {
     const Trial trial = try_batch(config, batch, world, options);
     if (trial.fits) return fmt::format("{} would move tables to slower memory", batch);
+    if (trial.needed <= memory) {
+      return fmt::format("a rank needs {} of host memory for {}, and may use {}",
+                         shown(trial.host_needed), batch, shown(host_budget(config, options)));
+    }
     return fmt::format("a rank needs {} for {}, and may use {}", shown(trial.needed), batch,
                        shown(memory));
   };

@@ -77,6 +77,17 @@ TEST(ChosenBatch, NeedsMemoryThatIsKnownAndEnough) {
   EXPECT_THAT(error_of_choice(of_any_batch(), {1000}), HasSubstr("and may use 1000 B"));
 }
 
+/// A table that is in host memory by the config, which the host has no room for.
+TEST(ChosenBatch, NamesTheHostsMemoryIfThatIsShort) {
+  RunConfig config = config_of({table("large", 1000000, 16), table("small", 1000, 16)}, 0);
+  config.device = DeviceKind::kCuda;
+  config.memory.tables["large"] = MemoryTier::kHost;
+  // 1,000,000 rows of 16 floats, and as many of state.
+  const std::string error = error_of_choice(config, {0x1p40, 1, 0x1p25});
+  EXPECT_THAT(error,
+              HasSubstr("a rank needs 122.1 MiB of host memory for 1, and may use 32.0 MiB"));
+}
+
 TEST(ChosenBatch, MovesNoTableToTheHost) {
   RunConfig config = config_of({table("large", 1000000, 16), table("small", 1000, 16)}, 0);
   config.device = DeviceKind::kCuda;

@@ -167,10 +167,10 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
     }
   }
   EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "8bcfc99020cec356"},
-                                                        {"chosen batch", "412dfd27357e7032"},
+                                                        {"chosen batch", "db0027a7655bb327"},
                                                         {"chosen caches", "42804c3330ac1d4b"},
                                                         {"largest", "8028add2e40c2ad7"},
-                                                        {"limited report", "73724be36c99c2cf"},
+                                                        {"limited report", "50e3c3d019cda464"},
                                                         {"machine report", "f122efd93a3b2ae7"},
                                                         {"report", "c6e8db4845c10021"},
                                                         {"steps", "bbee1411dc04c730"},
