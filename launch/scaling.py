@@ -1,4 +1,4 @@
-"""What launch/scaling.sh runs: each point is a mode, a kind of data and a number of ranks."""
+"""What launch/scaling.sh runs: each point is a mode, a kind of data, a sharding and a number of ranks."""
 import argparse
 import hashlib
 import json
@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from scaling_points import DATA, Point, read_config
+from scaling_points import DATA, SHARDING, Point, read_config
 from scaling_predict import predict, program
 from scaling_report import figure, figures, table
 from sweep_trials import HERE, STOPPED, SweepError, last_error, locked_folder, read, read_json, write
@@ -38,6 +38,9 @@ def parse(words):
                         help="one or more (default: strong)")
     parser.add_argument("--data", type=some_of(DATA), default=["fresh"], metavar="fresh,replay",
                         help="one or more (default: fresh)")
+    parser.add_argument("--sharding", type=some_of(SHARDING), default=[None], metavar="table,auto,data_parallel",
+                        help=f"compares strategies for all tables: one or more of {', '.join(SHARDING)} (default: what the "
+                        "config says)")
     parser.add_argument("--steps", type=number, default=200, metavar="N", help="of a run (default: 200)")
     parser.add_argument("--repeats", type=number, default=3, metavar="N",
                         help="runs of a point (default: 3). Each time another point is the first.")
@@ -48,14 +51,17 @@ def parse(words):
     parser.add_argument("--launcher", metavar="WORDS",
                         help="what starts a run, as 'srun --ntasks={ranks} dlrm-train' (default: launch/run.sh)")
     parser.add_argument("--machine", metavar="FILE", help="machine file: also predicts each point (dlrm-bench simulate)")
+    parser.add_argument("--predict-for", type=lambda text: text.split(","), default=[], metavar="FILE[,FILE]",
+                        help="other machines' files: predicts each point there, with all rows and the config's batch")
     parser.add_argument("--predict-to", type=number, metavar="N",
-                        help="with --machine: predicts more ranks, doubling the largest number up to N")
+                        help="with --machine or --predict-for: predicts more ranks, doubling the largest number up to N")
     parser.add_argument("--figure", metavar="OUT.svg", help="rates, efficiency and exchange by ranks (needs matplotlib)")
     end = words.index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:end])
     options.extra = words[end + 1:]
-    if options.predict_to and not options.machine:
-        parser.error("--predict-to: needs --machine FILE")
+    options.predicts = bool(options.machine or options.predict_for)
+    if options.predict_to and not options.predicts:
+        parser.error("--predict-to: needs --machine FILE or --predict-for FILE")
     if options.launcher and options.rows_scale == "auto":
         parser.error("--rows-scale auto knows the memory of this machine alone: with --launcher give a number")
     if options.launcher and "{ranks}" not in options.launcher:
@@ -185,7 +191,8 @@ def open_results(options, points, root):
                              "another folder")
         if not found:
             results["points"].append({"name": point.name, "mode": point.mode, "data": point.data, "ranks": point.ranks,
-                                      "batch": point.batch, "rows_factor": point.rows_factor, "runs": []})
+                                      "sharding": point.sharding, "batch": point.batch, "rows_factor": point.rows_factor,
+                                      "runs": []})
     return lock, results
 
 
@@ -222,16 +229,17 @@ def main(words):
         root = read_config(options.config)
         if options.figure:
             figures().pyplot()  # missing packages are missed before anything runs
-        if options.machine:
+        if options.predicts:
             program()
-        points = [Point(mode, data, ranks, options, root) for mode in options.mode for data in options.data
-                  for ranks in options.ranks]
+        points = [Point(mode, data, sharding, ranks, options, root) for mode in options.mode for data in options.data
+                  for sharding in options.sharding for ranks in options.ranks]
         if not options.launcher:
             planned([options.config, *options.extra], points[-1].ranks)  # a wrong config ends here
         lock, results = open_results(options, points, root)
         with lock:
+            results["processors"] = None if options.launcher else len(os.sched_getaffinity(0))
             measure(options, points, root, results, stop)
-            if options.machine and not stop:
+            if options.predicts and not stop:
                 results["predicted"] = predict(options, root, results["rows_scale"])
                 write(os.path.join(options.output, "results.json"), json.dumps(results, indent=1) + "\n")
         print("\n" + table(results))

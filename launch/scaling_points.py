@@ -6,6 +6,7 @@ import os
 from sweep_trials import SweepError, write
 
 DATA = {"fresh": "synthetic", "replay": "replay"}  # data.source of each kind
+SHARDING = ("auto", "table", "row", "column", "grid", "data_parallel")
 
 
 def modules():
@@ -55,10 +56,14 @@ def whole_number(node):
 
 
 class Point:
-    def __init__(self, mode, data, ranks, options, root):
-        self.mode, self.data, self.ranks = mode, data, ranks
+    """A run, or a prediction. `sharding` is a strategy for all tables, or None for what the config says. With
+    `full_size` the config's batch has precedence over that of --batch."""
+
+    def __init__(self, mode, data, sharding, ranks, options, root, full_size=False):
+        self.mode, self.data, self.sharding, self.ranks = mode, data, sharding, ranks
         factor = ranks / options.ranks[0]
-        batch = options.batch or whole_number(child(child(root, "train"), "global_batch_size"))
+        own = whole_number(child(child(root, "train"), "global_batch_size"))
+        batch = own or options.batch if full_size else options.batch or own
         if not batch:
             raise SweepError(f"{options.config}: train.global_batch_size is no number: give --batch")
         self.batch = batch if mode == "strong" else round(batch * factor)
@@ -66,7 +71,7 @@ class Point:
 
     @property
     def name(self):
-        return f"{self.mode}_{self.data}_{self.ranks}"
+        return "_".join(str(part) for part in (self.mode, self.data, self.sharding, self.ranks) if part)
 
     def write(self, path, root, options, rows_scale, folder):
         """Writes the config of a run whose files go to `folder`."""
@@ -86,6 +91,8 @@ class Point:
             put(root, "data", "{}")
         put(child(root, "data"), "source", DATA[self.data])
         put(child(root, "data"), "test", '""')
+        if self.sharding:
+            self.put_sharding(root)
         put(root, "eval", "{at_end: false}")
         put(root, "checkpoint", "{at_end: false}")
         put(root, "output", "{}")
@@ -93,3 +100,11 @@ class Point:
             text = yaml.ScalarNode("tag:yaml.org,2002:str", name, style='"')
             child(root, part).value.append((yaml.compose("directory", yaml.SafeLoader), text))
         write(path, yaml.serialize(root, Dumper=yaml.SafeDumper))
+
+    def put_sharding(self, root):
+        """Replaces the strategies of all tables. The machine for which `auto` plans stays."""
+        before = child(root, "sharding")
+        put(root, "sharding", "{}")
+        if isinstance(before, modules().MappingNode):
+            child(root, "sharding").value += [pair for pair in before.value if pair[0].value == "machine"]
+        put(child(root, "sharding"), "strategy", self.sharding)

@@ -1,18 +1,19 @@
-"""Predictions of launch/scaling.sh --machine, made by dlrm-bench simulate."""
-import json
+"""Predictions of launch/scaling.sh --machine and --predict-for, made by dlrm-bench simulate."""
 import os
 import shutil
 import subprocess
 
 from scaling_points import Point
-from sweep_trials import HERE, SweepError, last_error
+from sweep_trials import HERE, SweepError, last_error, read_json
+
+KEPT = ("step_ms", "samples_per_second", "exchange_ms", "memory_bytes", "stages")
 
 
 def program():
     builds = [os.path.join(HERE, "..", "build", preset, "bin", "dlrm-bench") for preset in ("cpu", "cuda")]
     found = next((path for path in builds if os.access(path, os.X_OK)), None) or shutil.which("dlrm-bench")
     if not found:
-        raise SweepError("--machine: needs dlrm-bench: build it with launch/build.sh cpu dlrm-bench")
+        raise SweepError("predictions need dlrm-bench: build it with launch/build.sh cpu dlrm-bench")
     return found
 
 
@@ -36,23 +37,40 @@ def ranks_to_predict(options):
 
 
 def predict(options, root, rows_scale):
-    """A step of each mode on each number of ranks. Fresh and repeated data take the same time here."""
+    """A step of each mode, sharding and number of ranks: as it is measured for --machine, and of full size for each
+    machine of --predict-for. Fresh and repeated data take the same time here."""
+    machines = [(options.machine, False)] if options.machine else []
+    machines += [(path, True) for path in options.predict_for]
     points = []
-    path, output = os.path.join(options.output, "predict.yaml"), os.path.join(options.output, "predict.json")
-    for mode in options.mode:
-        for ranks in ranks_to_predict(options):
-            point = Point(mode, "fresh", ranks, options, root)
-            point.write(path, root, options, rows_scale, options.output)
-            done = subprocess.run([program(), "simulate", path, "--ranks", str(ranks), "--machine", options.machine, "--output",
-                                   output, *settings(options.extra)], capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise SweepError(last_error(done.stderr).removeprefix("error: ") or "dlrm-bench simulate failed")
-            with open(output, encoding="utf-8") as file:
-                found = json.load(file)
-            (step,) = found["points"]
-            points.append({"mode": mode, "ranks": ranks, "batch": point.batch, "rows_factor": point.rows_factor,
-                           "machine": found["machine"], **{key: step[key] for key in
-                                                           ("step_ms", "samples_per_second", "exchange_ms", "stages")}})
-            for leftover in (path, output):
-                os.remove(leftover)
+    for machine, full_size in machines:
+        for mode in options.mode:
+            for sharding in options.sharding:
+                for ranks in ranks_to_predict(options):
+                    point = Point(mode, "fresh", sharding, ranks, options, root, full_size)
+                    found = simulate(point, machine, root, options, 1.0 if full_size else rows_scale)
+                    found["machine"]["processor"] = measured_processor(machine)
+                    (step,) = found["points"]
+                    points.append({"mode": mode, "sharding": sharding, "ranks": ranks, "batch": point.batch,
+                                   "rows_factor": point.rows_factor, "full_size": full_size, "machine": found["machine"],
+                                   **{key: step[key] for key in KEPT}})
     return points
+
+
+def simulate(point, machine, root, options, rows_scale):
+    """What dlrm-bench simulate says of a point."""
+    path, output = os.path.join(options.output, "predict.yaml"), os.path.join(options.output, "predict.json")
+    point.write(path, root, options, rows_scale, options.output)
+    done = subprocess.run([program(), "simulate", path, "--ranks", str(point.ranks), "--machine", machine, "--output", output,
+                           *settings(options.extra)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SweepError(last_error(done.stderr).removeprefix("error: ") or "dlrm-bench simulate failed")
+    found = read_json(output, {})
+    for leftover in (path, output):
+        os.remove(leftover)
+    return found
+
+
+def measured_processor(machine):
+    """The processor on which dlrm-bench machine measured the file, or None."""
+    found = read_json(machine, {}).get("measured")
+    return found.get("processor") if isinstance(found, dict) else None

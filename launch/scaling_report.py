@@ -4,6 +4,7 @@ import statistics
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+CONFIG = "config"  # instead of a sharding: what the config says
 EXCHANGES = ("route", "return", "allreduce")  # stages in which a rank waits for others
 
 
@@ -23,11 +24,11 @@ def exchange_share(run):
 
 
 def groups(results):
-    """The points with results of each mode and kind of data, by ranks."""
+    """The points with results of each mode, kind of data and sharding, by ranks."""
     found = {}
     for entry in sorted(results["points"], key=lambda entry: entry["ranks"]):
         if good_runs(entry):
-            found.setdefault((entry["mode"], entry["data"]), []).append(entry)
+            found.setdefault((entry["mode"], entry["data"], entry.get("sharding")), []).append(entry)
     return found
 
 
@@ -45,17 +46,21 @@ def table(results):
     if results["rows_scale"] != 1:
         lines.append(f"tables have {results['rows_scale']:g} times the config's rows: processor caches hold a larger part of "
                      "them, and a batch uses a row more often")
+    cores = results.get("processors")
+    if cores and any(entry["ranks"] > cores for found in groups(results).values() for entry in found):
+        lines.append(f"this machine has {cores} processors: with more ranks they take turns, so that steps take longer than on "
+                     "as many processors")
     if not groups(results):
         return "\n".join(lines + ["no results"])
-    lines.append(f"{'mode':<8}{'data':<8}{'ranks':>6}{'batch':>9}{'samples/s':>12}{'spread %':>10}{'efficiency':>12}{'p50 ms':>9}"
+    lines.append(f"{'mode':<8}{'data':<8}{'sharding':<14}{'ranks':>6}{'batch':>9}{'samples/s':>12}{'spread %':>10}{'efficiency':>12}{'p50 ms':>9}"
                  f"{'p99 ms':>9}{'exchange %':>12}{'MiB/step':>10}{'planned':>9}{'max/mean':>10}{'GiB':>8}")
-    for (mode, data), entries in groups(results).items():
+    for (mode, data, sharding), entries in groups(results).items():
         for entry in entries:
             rates = [run["samples_per_second"] for run in good_runs(entry)]
             spread = 100 * (max(rates) - min(rates)) / rate(entry)
             plan = good_runs(entry)[0].get("plan", {})
             lines.append(
-                f"{mode:<8}{data:<8}{entry['ranks']:>6}{entry['batch']:>9}{rate(entry):>12.0f}{spread:>10.1f}"
+                f"{mode:<8}{data:<8}{sharding or CONFIG:<14}{entry['ranks']:>6}{entry['batch']:>9}{rate(entry):>12.0f}{spread:>10.1f}"
                 f"{efficiency(entry, entries[0]):>12.3f}{middle(entry, lambda r: r['step_ms']['p50']):>9.3f}"
                 f"{middle(entry, lambda r: r['step_ms']['p99']):>9.3f}{100 * middle(entry, exchange_share):>12.1f}"
                 f"{plan.get('exchange_bytes', 0) / 2 ** 20:>10.2f}{plan.get('expected_exchange_bytes', 0) / 2 ** 20:>9.2f}"
@@ -65,25 +70,36 @@ def table(results):
 
 
 def measured_step(results, point):
-    """The step on fresh data in ms, or None if there is none."""
-    for entry in groups(results).get((point["mode"], "fresh"), []):
-        if entry["ranks"] == point["ranks"]:
+    """The step on fresh data in ms, or None if there is none on the machine of the prediction."""
+    for entry in groups(results).get((point["mode"], "fresh", point["sharding"]), []):
+        if entry["ranks"] == point["ranks"] and is_own_machine(point, entry):
             return 1e3 * entry["batch"] / rate(entry)
     return None
 
 
+def is_own_machine(point, entry):
+    """Whether the machine file was measured on a processor as that of the runs, by the name that it gives itself."""
+    processor = (point["machine"]["processor"] or "").partition(" (family")[0]
+    return not point["full_size"] and all(run.get("device") == f"cpu: {processor}" for run in good_runs(entry))
+
+
 def predicted_lines(results):
-    points = results.get("predicted")
-    if not points:
-        return []
-    lines = ["", f"predicted by dlrm-bench simulate for {points[0]['machine']['name']}, not measured",
-             f"{'mode':<8}{'ranks':>6}{'batch':>9}{'samples/s':>12}{'step ms':>11}{'exposed ms':>12}{'hidden ms':>11}"
-             f"{'measured ms':>13}{'error %':>9}"]
-    for point in points:
-        exchange, measured = point["exchange_ms"], measured_step(results, point)
-        error = f"{measured:>13.3f}{100 * (point['step_ms'] / measured - 1):>+9.1f}" if measured else f"{'-':>13}{'-':>9}"
-        lines.append(f"{point['mode']:<8}{point['ranks']:>6}{point['batch']:>9}{point['samples_per_second']:>12.0f}"
-                     f"{point['step_ms']:>11.3f}{exchange['exposed']:>12.3f}{exchange['hidden']:>11.3f}{error}")
+    """A table for each machine."""
+    lines = []
+    points = results.get("predicted", [])
+    for machine in {(point["machine"]["name"], point["full_size"]): None for point in points}:
+        found = [point for point in points if (point["machine"]["name"], point["full_size"]) == machine]
+        measured = [measured_step(results, point) for point in found]
+        what = ", all rows and the config's batch" if found[0]["full_size"] else "" if any(measured) else ", another machine"
+        lines += ["", f"predicted by dlrm-bench simulate for {machine[0]}{what}, not measured",
+                  f"{'mode':<8}{'sharding':<14}{'ranks':>6}{'batch':>9}{'samples/s':>12}{'step ms':>11}{'exposed ms':>12}"
+                  f"{'hidden ms':>11}{'GiB a rank':>12}{'measured ms':>13}{'error %':>9}"]
+        for point, ms in zip(found, measured):
+            exchange = point["exchange_ms"]
+            error = f"{ms:>13.3f}{100 * (point['step_ms'] / ms - 1):>+9.1f}" if ms else f"{'-':>13}{'-':>9}"
+            lines.append(f"{point['mode']:<8}{point['sharding'] or CONFIG:<14}{point['ranks']:>6}{point['batch']:>9}"
+                         f"{point['samples_per_second']:>12.0f}{point['step_ms']:>11.3f}{exchange['exposed']:>12.3f}"
+                         f"{exchange['hidden']:>11.3f}{point['memory_bytes'] / 2 ** 30:>12.2f}{error}")
     return lines
 
 
@@ -95,17 +111,22 @@ def figures():
 
 def figure(results, path):
     drawing, (rates, share, exchange) = figures().pyplot().subplots(1, 3, figsize=(13, 4))
-    for (mode, data), entries in groups(results).items():
+    for (*words, sharding), entries in groups(results).items():
         ranks = [entry["ranks"] for entry in entries]
-        (line,) = rates.plot(ranks, [rate(entry) for entry in entries], marker="o", label=f"{mode}, {data}")
+        label = ", ".join([*words, sharding] if sharding else words)
+        (line,) = rates.plot(ranks, [rate(entry) for entry in entries], marker="o", label=label)
         first = entries[0]
         rates.plot(ranks, [rate(first) * n / first["ranks"] for n in ranks], linestyle=":", color=line.get_color())
         share.plot(ranks, [efficiency(entry, first) for entry in entries], marker="o")
         exchange.plot(ranks, [100 * middle(entry, exchange_share) for entry in entries], marker="o")
-    for mode in dict.fromkeys(point["mode"] for point in results.get("predicted", [])):
-        points = [point for point in results["predicted"] if point["mode"] == mode]
+    lines = {}
+    for point in results.get("predicted", []):
+        key = point["machine"]["name"].partition(":")[0], point["mode"], point["sharding"], point["full_size"]
+        lines.setdefault(key, []).append(point)
+    for (machine, mode, sharding, full_size), points in lines.items():
+        label = ", ".join([mode, *([sharding] if sharding else []), "predicted", *([machine] if full_size else [])])
         rates.plot([point["ranks"] for point in points], [point["samples_per_second"] for point in points], linestyle="--",
-                   marker="o", markerfacecolor="none", label=f"{mode}, predicted")
+                   marker="o", markerfacecolor="none", label=label)
     rates.set(ylabel="samples/s (dotted: without loss)", yscale="log")
     share.set(ylabel="efficiency", ylim=(0, None))
     exchange.set(ylabel="time in stages that wait for other ranks, %", ylim=(0, None))

@@ -208,7 +208,8 @@ std::string to_json(const MachineRates& rates) {
         measured + ": an all-to-all of a few bytes between nodes");
   }
   object["sources"] = sources;
-  nlohmann::ordered_json figures{{"ranks", rates.ranks}, {"nodes", rates.nodes}};
+  nlohmann::ordered_json figures{
+      {"processor", processor_name()}, {"ranks", rates.ranks}, {"nodes", rates.nodes}};
   if (!rates.collectives.empty()) {
     for (const char* name : {"alltoall", "allgather", "allreduce"}) {
       figures[name] = fitted(rates.collectives, name);

@@ -46,7 +46,7 @@ class Machine(unittest.TestCase):
         self.assertGreater(machine["fp32_products_per_second"], 1e6)
         self.assertGreater(machine["bf16_products_per_second"], 1e6)
         self.assertNotIn("local_exchange_seconds", machine)
-        self.assertEqual(machine["measured"], {"ranks": 1, "nodes": 1})
+        self.assertEqual(machine["measured"], {"processor": machine["name"], "ranks": 1, "nodes": 1})
 
 
 class Simulate(unittest.TestCase):

@@ -32,7 +32,8 @@ RUN = {
                                                 (r"model\.", "train.")],
     ("docs/operations.md", "launch/scaling.sh"): [
         (r"^launch/scaling.sh CONFIG.*\n(  .*\n)?", ""), ("configs/synthetic/tiny.yaml", "CONFIG"),
-        ("1,2,4,8", "1,2 --steps 2 --repeats 1")],
+        ("1,2,4,8", "1,2 --steps 2 --repeats 1"),
+        (r"(parallelism.sh) (--output \S+).*", r"\1 \2 --configs CONFIG --ranks 2 --batch 64 --steps 2 --repeats 1")],
     ("docs/operations.md", "dlrm-train CONFIG --eval-only"): [],
     ("docs/operations.md", "dlrm-train CONFIG --predict"): [],
     ("docs/planning.md", "dlrm-bench simulate"): [],

@@ -22,6 +22,7 @@ model:
     - {name: t, count: 2, rows: &many 7}
     - {name: u, rows: *many}
 data: {source: hdf5, train: none.h5, shuffle: false}
+sharding: {strategy: row, tables: {t: column}, machine: own.json}
 train:
   epochs: 2
   global_batch_size: 64
@@ -55,6 +56,7 @@ if os.path.exists("wait"):
 rate = 1000 * ranks * (0.8 if ranks > 1 else 1) + 10 * int(os.path.basename(run))
 with open(run + "/summary.json", "w") as file:
     json.dump({"samples_per_second": rate, "step_ms": {"mean": 3, "p50": 2, "p99": 8 * ranks}, "world_size": ranks,
+               "device": "cpu: AMD EPYC",
                "stages_ms": {"bottom": 3, "route": 0.5, "return": ranks - 1, "allreduce": 0.5},
                "plan": {"exchange_bytes": 3 * 2**20, "expected_exchange_bytes": 2**20, "lookup_imbalance": 1.25},
                "memory": {"process_peak_bytes": 2**29}, "eval": {}}, file)
@@ -66,8 +68,9 @@ with open("simulated", "a") as file:
     print(*words, file=file)
 ranks = int(words[words.index("--ranks") + 1])
 with open(words[words.index("--output") + 1], "w") as file:
-    json.dump({"machine": {"name": "M", "hash": "h"}, "points": [{
-        "step_ms": 160 / ranks, "samples_per_second": 400 * ranks, "stages": [],
+    machine = words[words.index("--machine") + 1]
+    json.dump({"machine": {"name": "M of " + machine, "hash": "h"}, "points": [{
+        "step_ms": 160 / ranks, "samples_per_second": 400 * ranks, "stages": [], "memory_bytes": 3 * 2**30,
         "exchange_ms": {"total": 40, "exposed": 30, "hidden": 10}}]}, file)
 """
 MPIRUN = 'while [ "$1" != -np ]; do shift; done; export RANKS=$2; shift 2; exec "$@"'
@@ -87,6 +90,13 @@ class Scaling(Tree):
 
     def scaling(self, *words):
         return self.start(["launch/scaling.sh", "config.yaml", "--output", "out", *words])
+
+    def simulator(self):
+        self.program("bin/dlrm-bench", f'exec {sys.executable} -S -E "{self.folder}/bench.py" "$@"')
+        self.write("bench.py", BENCH)
+
+    def machine(self, name, processor):
+        self.write(name, json.dumps({"measured": {"processor": processor}} if processor else {}))
 
     def results(self):
         with open(self.path("out/results.json"), encoding="utf-8") as file:
@@ -134,8 +144,8 @@ class Scaling(Tree):
         done = self.scaling("--ranks", "1,4", "--repeats", "3")
         lines = [line.split() for line in done.stdout.splitlines()]
         # 1000, 1010 and 1020 samples/s on one rank, 3200, 3210 and 3220 on four.
-        self.assertIn("strong fresh 1 64 1010 2.0 1.000 2.000 8.000 25.0 3.00 1.00 1.25 0.50".split(), lines)
-        self.assertIn("strong fresh 4 64 3210 0.6 0.795 2.000 32.000 57.1 3.00 1.00 1.25 0.50".split(), lines)
+        self.assertIn("strong fresh config 1 64 1010 2.0 1.000 2.000 8.000 25.0 3.00 1.00 1.25 0.50".split(), lines)
+        self.assertIn("strong fresh config 4 64 3210 0.6 0.795 2.000 32.000 57.1 3.00 1.00 1.25 0.50".split(), lines)
 
     def test_the_same_command_makes_the_missing_runs(self):
         self.assertEqual(self.scaling("--ranks", "1,2", "--repeats", "1").returncode, 0)
@@ -195,8 +205,8 @@ class Scaling(Tree):
         self.assertEqual(self.calls(), ["out/strong_fresh_3/0 3"])
 
     def test_predicts_the_measured_numbers_of_ranks_and_more(self):
-        self.program("bin/dlrm-bench", f'exec {sys.executable} -S -E "{self.folder}/bench.py" "$@"')
-        self.write("bench.py", BENCH)
+        self.simulator()
+        self.machine("m.json", "AMD EPYC (family 25, model 17)")
         done = self.scaling("--ranks", "1,2", "--repeats", "1", "--mode", "strong,weak", "--machine", "m.json",
                             "--predict-to", "11", "--", "--set", "a=b", "--device", "cpu", "--set=c=d")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -208,11 +218,82 @@ class Scaling(Tree):
                           file.readlines())
         lines = [line.split() for line in done.stdout.splitlines()]
         # 1600 samples/s of batches of 64 are 40 ms a step; 80 are predicted.
-        self.assertIn("strong 2 64 800 80.000 30.000 10.000 40.000 +100.0".split(), lines)
-        self.assertIn("strong 8 64 3200 20.000 30.000 10.000 - -".split(), lines)
-        self.assertIn("predicted by dlrm-bench simulate for M, not measured", done.stdout)
+        self.assertIn("strong config 2 64 800 80.000 30.000 10.000 3.00 40.000 +100.0".split(), lines)
+        self.assertIn("strong config 8 64 3200 20.000 30.000 10.000 3.00 - -".split(), lines)
+        self.assertIn("predicted by dlrm-bench simulate for M of m.json, not measured", done.stdout)
         self.assertEqual(sorted(os.listdir(self.path("out"))), [".lock", "results.json", *(f"{mode}_fresh_{n}" for mode in
                                                                 ("strong", "weak") for n in (1, 2))])
+
+    def test_a_machine_file_of_another_machine_has_no_error(self):
+        self.simulator()
+        for processor in ("AMD EPYC 9654 (family 25, model 17)", None):
+            self.machine("m.json", processor)
+            done = self.scaling("--ranks", "2", "--repeats", "1", "--machine", "m.json")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("simulate for M of m.json, another machine, not measured", done.stdout)
+            self.assertIn("strong config 2 64 800 80.000 30.000 10.000 3.00 - -".split(),
+                          [line.split() for line in done.stdout.splitlines()])
+
+    def test_other_machines_are_predicted_with_all_rows(self):
+        self.simulator()
+        for name in ("m.json", "a.json", "b.json"):
+            self.machine(name, "AMD EPYC (family 25, model 17)")
+        self.program("bin/dlrm-bench", 'cp out/predict.yaml "$(mktemp predict.XXXX)"; '
+                     f'exec {sys.executable} -S -E "{self.folder}/bench.py" "$@"')
+        done = self.scaling("--ranks", "2", "--repeats", "1", "--rows-scale", "0.5", "--batch", "32", "--machine", "m.json",
+                            "--predict-for", "a.json,b.json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([(p["machine"]["name"], p["batch"], p["full_size"]) for p in self.results()["predicted"]],
+                         [("M of m.json", 32, False), ("M of a.json", 64, True), ("M of b.json", 64, True)])
+        rows = []
+        for name in os.listdir(self.folder):
+            if name.startswith("predict."):
+                with open(self.path(name), encoding="utf-8") as file:
+                    rows.append("rows: 100," in file.read())
+        self.assertEqual(sorted(rows), [False, True, True])
+        self.assertIn("for M of b.json, all rows and the config's batch, not measured", done.stdout)
+        lines = [line.split() for line in done.stdout.splitlines()]
+        self.assertEqual(lines.count("strong config 2 64 800 80.000 30.000 10.000 3.00 - -".split()), 2)
+
+    def test_shardings_are_compared(self):
+        self.simulator()
+        self.machine("m.json", "AMD EPYC (family 25, model 17)")
+        done = self.scaling("--ranks", "2", "--repeats", "1", "--sharding", "table,data_parallel", "--machine", "m.json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.calls(), ["out/strong_fresh_table_2/0 2", "out/strong_fresh_data_parallel_2/0 2"])
+        self.assertIn("sharding: {machine: own.json, strategy: data_parallel}", self.point("strong_fresh_data_parallel_2"))
+        lines = [line.split() for line in done.stdout.splitlines()]
+        for sharding in ("table", "data_parallel"):
+            self.assertIn(f"strong fresh {sharding} 2 64 1600 0.0 1.000 2.000 16.000 40.0 3.00 1.00 1.25 0.50".split(), lines)
+            self.assertIn(f"strong {sharding} 2 64 800 80.000 30.000 10.000 3.00 40.000 +100.0".split(), lines)
+
+    def test_ranks_that_share_a_processor_are_named(self):
+        cores = len(os.sched_getaffinity(0))
+        self.assertNotIn("take turns", self.scaling("--ranks", str(cores), "--repeats", "1").stdout)
+        done = self.scaling("--ranks", str(cores + 1), "--batch", "64", "--repeats", "1")
+        self.assertIn(f"this machine has {cores} processors: with more ranks they take turns", done.stdout)
+
+    def test_parallelism_has_one_table_of_all_configs(self):
+        self.simulator()
+        for name in ("a100_dgx", "h200_dgx"):
+            self.machine(f"configs/machines/{name}.json", None)
+        self.write("small.yaml", CONFIG.replace("hdf5", "synthetic"))
+        command = ["launch/parallelism.sh", "--ranks", "2", "--rows-scale", "0.25", "--repeats", "1", "--output"]
+        done = self.start([*command, "out", "--configs", "config.yaml,small.yaml"])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(len(self.calls()), 6)
+        table = [line.split() for line in done.stdout.partition("ms a step")[2].splitlines()]
+        # A rank trains 1000 samples a second, two train 1600: batches of 4096.
+        for name in ("config", "small"):
+            self.assertIn(f"measured here, 0.25 of the rows {name} strong 2 4096 2560.000 2560.000 2560.000 table".split(), table)
+            self.assertIn(f"predicted, M of {self.folder}/configs/machines/h200_dgx.json {name} strong 2 64 80.000 80.000 80.000 "
+                          "table".split(), table)
+        self.write("fail", "")
+        done = self.start([*command, "new", "--configs", "config.yaml"])
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("          -       2560.000       2560.000   auto", done.stdout)
+        self.write("config.yaml", CONFIG.replace("1e-3", "1e-4"))
+        self.assertEqual(self.start([*command, "new", "--configs", "config.yaml"]).returncode, 2)
 
     def test_a_machine_needs_the_program_and_says_what_it_says(self):
         done = self.scaling("--ranks", "1", "--machine", "m.json")
@@ -228,6 +309,7 @@ class Scaling(Tree):
             (["--ranks", "0"], "0: not a whole number from 1"),
             (["--ranks", "1", "--mode", "strong,strong"], "must be one or more of strong,weak,memory"),
             (["--ranks", "1", "--predict-to", "8"], "needs --machine"),
+            (["--ranks", "1", "--sharding", "table,rows"], "must be one or more of auto,table,row,column,grid,data_parallel"),
             (["--ranks", "1", "--rows-scale", "-1"], "must be auto or a number above 0"),
             (["--ranks", "1", "--launcher", "srun dlrm-train"], "must contain {ranks}"),
             (["--ranks", "1", "--launcher", "x {ranks}", "--rows-scale", "auto"], "with --launcher give a number"),

@@ -36,7 +36,7 @@ class Tree(unittest.TestCase):
 
 
 class EveryScript(Tree):
-    SCRIPTS = ["build", "bundle", "fresh_root", "gpu_acceptance", "install_deps", "preflight", "quickstart", "run",
+    SCRIPTS = ["build", "bundle", "fresh_root", "gpu_acceptance", "install_deps", "parallelism", "preflight", "quickstart", "run",
                "scaling", "sweep", "test"]
 
     def test_is_known_here(self):
