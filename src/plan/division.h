@@ -8,7 +8,8 @@
 
 namespace dlrm {
 
-/// Fewest columns of a shard of an `auto` table. A narrower row still reads a whole line of memory.
+/// Fewest columns of a shard of an `auto` table, unless narrower ones make the heaviest rank much
+/// lighter. A narrower row still reads a whole line of memory.
 inline constexpr int64_t kNarrowestColumns = 16;
 
 /// A way to divide a table, and what it costs.

@@ -19,6 +19,9 @@ namespace {
 /// memory for all.
 constexpr double kLargestReplica = 64.0 * 1024 * 1024;
 constexpr double kReplicatedShare = 0.05;
+/// Parts with fewer columns than kNarrowestColumns must lower the least seconds of the heaviest
+/// rank to this share.
+constexpr double kWorthNarrower = 0.97;
 
 std::vector<Strategy> strategies_of(const RunConfig& config) {
   const std::vector<TableConfig>& tables = config.model.tables;
@@ -54,10 +57,33 @@ double fixed_seconds(const TableConfig& table, const CostModel& cost, Strategy s
   return seconds;
 }
 
+/// Fewest columns of a part. On many ranks with few samples each, a table of few rows may cost more
+/// than the mean of the ranks unless its columns are divided further.
+int64_t narrowest_columns(const RunConfig& config, const CostModel& cost,
+                          const std::vector<Strategy>& strategies) {
+  const auto least = [&](int64_t narrowest) {
+    TableDivisions divisions(config, cost);
+    double fixed = 0;
+    for (size_t t = 0; t < strategies.size(); ++t) {
+      const TableConfig& table = config.model.tables[t];
+      if (strategies[t] == Strategy::kAuto) {
+        divisions.add(table, {narrowest, kLargestReplica});
+      } else {
+        fixed += fixed_seconds(table, cost, strategies[t]);
+      }
+    }
+    return divisions.least_heaviest(fixed);
+  };
+  const double best = least(1);
+  int64_t narrowest = kNarrowestColumns;
+  while (narrowest > 1 && best < kWorthNarrower * least(narrowest)) narrowest /= 2;
+  return narrowest;
+}
+
 /// Makes auto tables data-parallel, the smallest first, if copies cost less than any cut whose
 /// parts are no more than the least that the heaviest rank can cost.
 void choose_replicas(const RunConfig& config, const CostModel& cost, const PlanOptions& options,
-                     std::vector<Strategy>& strategies) {
+                     int64_t narrowest, std::vector<Strategy>& strategies) {
   if (cost.world() == 1) return;
   TableDivisions divisions(config, cost);
   std::vector<size_t> open;
@@ -65,7 +91,7 @@ void choose_replicas(const RunConfig& config, const CostModel& cost, const PlanO
   for (size_t t = 0; t < strategies.size(); ++t) {
     const TableConfig& table = config.model.tables[t];
     if (strategies[t] == Strategy::kAuto) {
-      divisions.add(table, {kNarrowestColumns, kLargestReplica});
+      divisions.add(table, {narrowest, kLargestReplica});
       open.push_back(t);
     } else {
       fixed += fixed_seconds(table, cost, strategies[t]);
@@ -128,7 +154,8 @@ void place_fixed(const RunConfig& config, const CostModel& cost, int t, Strategy
 Plan place_tables(const RunConfig& config, int world, const PlanOptions& options) {
   const CostModel cost(config, world, options);
   std::vector<Strategy> strategies = strategies_of(config);
-  choose_replicas(config, cost, options, strategies);
+  const int64_t narrowest = narrowest_columns(config, cost, strategies);
+  choose_replicas(config, cost, options, narrowest, strategies);
 
   Plan plan;
   plan.world = world;
@@ -145,7 +172,7 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
     if (!has_fixed_cut(strategies[t])) continue;
     place_fixed(config, cost, static_cast<int>(t), strategies[t], balance, plan);
   }
-  Placement placement(config, cost, balance, std::move(placed), std::move(may_cut));
+  Placement placement(config, cost, balance, std::move(placed), std::move(may_cut), narrowest);
   for (const Shard& shard : placement.shards()) plan.shards.push_back(shard);
   sort_plan(plan);
   return plan;

@@ -45,16 +45,17 @@ constexpr int64_t kWorkOfChange = 10;
 }  // namespace
 
 Placement::Placement(const RunConfig& config, const CostModel& cost, Balance start,
-                     std::vector<int> tables, const std::vector<char>& may_cut)
+                     std::vector<int> tables, const std::vector<char>& may_cut, int64_t narrowest)
     : config_(config),
       cost_(cost),
       start_(std::move(start)),
       tables_(std::move(tables)),
       may_cut_(config.model.tables.size(), 0),
+      narrowest_(narrowest),
       divisions_(config, cost) {
   for (size_t i = 0; i < tables_.size(); ++i) {
     may_cut_[static_cast<size_t>(tables_[i])] = may_cut[i];
-    divisions_.add(table(i), {kNarrowestColumns, 0, !may_cut[i]});
+    divisions_.add(table(i), {narrowest, 0, !may_cut[i]});
   }
   least_ =
       std::max(start_.max_load(), divisions_.least_heaviest(start_.mean_load() * start_.world()));
@@ -127,7 +128,7 @@ Refinement Placement::placed(const Cuts& cuts, double room) {
     balance.take(piece.shard.rank);
     balance.add(piece.shard.rank, piece.seconds, piece.bytes);
   }
-  return {config_, cost_, std::move(pieces), balance, may_cut_};
+  return {config_, cost_, std::move(pieces), balance, may_cut_, narrowest_};
 }
 
 /// The lightest plan that needs at most `room` on each rank.

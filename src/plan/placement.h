@@ -16,9 +16,10 @@ namespace dlrm {
 /// rank of least load that has room. Tries parts of several sizes and keeps the best plan.
 class Placement {
  public:
-  /// `start` holds the loads that are placed already. `may_cut[i]` is true if tables[i] may be cut.
+  /// `start` holds the loads that are placed already. `may_cut[i]` is true if tables[i] may be cut,
+  /// into parts of at least `narrowest` columns.
   Placement(const RunConfig& config, const CostModel& cost, Balance start, std::vector<int> tables,
-            const std::vector<char>& may_cut);
+            const std::vector<char>& may_cut, int64_t narrowest = kNarrowestColumns);
 
   /// Places the tables. If memory is unknown or too small for all of them, keeps bytes near the
   /// mean, as long as that makes the heaviest rank no more than slightly heavier.
@@ -40,6 +41,7 @@ class Placement {
   Balance start_;
   std::vector<int> tables_;
   std::vector<char> may_cut_;  ///< by table of the model
+  int64_t narrowest_;
   TableDivisions divisions_;
   double least_ = 0;  ///< seconds that the heaviest rank cannot be below
   int64_t work_ = 0;  ///< of all trials

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "division.h"
 #include "memory.h"
 
 namespace dlrm {
@@ -25,14 +24,15 @@ constexpr int kRowSteps = 14;
 }  // namespace
 
 Refinement::Refinement(const RunConfig& config, const CostModel& cost, std::vector<Piece> pieces,
-                       const Balance& balance, const std::vector<char>& may_cut)
+                       const Balance& balance, const std::vector<char>& may_cut, int64_t narrowest)
     : config_(&config),
       cost_(&cost),
       pieces_(std::move(pieces)),
       on_(static_cast<size_t>(balance.world())),
       by_seconds_(balance.world()),
       by_bytes_(balance.world()),
-      may_cut_(&may_cut) {
+      may_cut_(&may_cut),
+      narrowest_(narrowest) {
   for (int rank = 0; rank < balance.world(); ++rank) {
     by_seconds_.add(rank, balance.load(rank), 0);
     by_bytes_.add(rank, balance.bytes(rank), 0);
@@ -127,8 +127,7 @@ void Refinement::consider_cuts(const Goal& goal, Change change, std::optional<Ch
   const Shard& whole = piece.shard;
   if (!(*may_cut_)[static_cast<size_t>(whole.table)] || holds(change.to, whole.table, -1)) return;
   const int64_t width = whole.columns.size(), rows = whole.rows.size();
-  for (int64_t part = kNarrowestColumns; part + kNarrowestColumns <= width;
-       part += kNarrowestColumns) {
+  for (int64_t part = narrowest_; part + narrowest_ <= width; part += narrowest_) {
     Shard rest = whole, moved = whole;
     rest.columns.end = moved.columns.begin = whole.columns.end - part;
     change.rest = piece_of(rest);

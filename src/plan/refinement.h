@@ -5,6 +5,7 @@
 
 #include "balance.h"
 #include "cost.h"
+#include "division.h"
 #include "load_order.h"
 #include "piece.h"
 
@@ -14,9 +15,11 @@ namespace dlrm {
 /// swapped for smaller ones, or are cut in two, of which one part moves.
 class Refinement {
  public:
-  /// `balance` has the loads of all ranks with their pieces. `may_cut` is by table.
+  /// `balance` has the loads of all ranks with their pieces. `may_cut` is by table. Parts
+  /// have at least `narrowest` columns.
   Refinement(const RunConfig& config, const CostModel& cost, std::vector<Piece> pieces,
-             const Balance& balance, const std::vector<char>& may_cut);
+             const Balance& balance, const std::vector<char>& may_cut,
+             int64_t narrowest = kNarrowestColumns);
 
   /// Lowers the most seconds of a rank towards `target`. Gives no rank more than `most_bytes`.
   void lower_seconds(double target, double most_bytes);
@@ -68,6 +71,7 @@ class Refinement {
   std::vector<std::vector<int>> on_;  ///< pieces of each rank
   LoadOrder by_seconds_, by_bytes_;
   const std::vector<char>* may_cut_;
+  int64_t narrowest_;
   int64_t changes_ = 0;
 };
 

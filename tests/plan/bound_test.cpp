@@ -155,5 +155,20 @@ TEST(Bound, RatiosAreThoseOfTheHeaviestRank) {
   EXPECT_NEAR(ratios(0).memory, 2, 2e-2);
 }
 
+/// Kaggle's smallest tables have few rows, and on 512 ranks a rank has four samples. Their rows
+/// alone cannot be divided far enough.
+TEST(Bound, NarrowColumnsMakeSmallTablesOnManyRanksEven) {
+  const RunConfig config = kaggle_config();
+  const auto narrowest = [](const Plan& plan) {
+    int64_t least = 16;
+    for (const Shard& shard : plan.shards) least = std::min(least, shard.columns.size());
+    return least;
+  };
+  const Plan on_many = make_plan(config, 512);
+  EXPECT_LE(plan_ratios(config, on_many, {}).cost, 1.15);
+  EXPECT_LT(narrowest(on_many), 16);
+  EXPECT_EQ(narrowest(make_plan(config, 64)), 16) << "narrow parts must be worth it";
+}
+
 }  // namespace
 }  // namespace dlrm::plan_test

@@ -102,10 +102,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"6beb7d1e12aa46c7", "f58b0c86a585cdea", "b9a5d9a2ac57b6db",
-                                      "26005b36546a350c", "2608195f317fe5b2", "43c514ee1a64a5ff",
-                                      "65d35a25cabc040b", "0260ba7a384b8dcf", "6f9ebc0550aeb45a",
-                                      "3cbc5e3dc3a6c7c9", "e08c0b82646bbb51", "be79e5f2149539de"}));
+            (std::vector<std::string>{"f8945c73fe60adde", "f58b0c86a585cdea", "324d33ad7b0f3eee",
+                                      "eceb9a1278a68355", "ca1a4a6966b4d413", "bcbe0a93f22507b5",
+                                      "66caeae20e5e199c", "c0168e986aa83a1d", "fca74fda7d9c8f16",
+                                      "3cbc5e3dc3a6c7c9", "b247400fff976fb7", "e1ac9b46c94f9439"}));
 }
 
 }  // namespace
