@@ -168,8 +168,8 @@ double cached_share(const RunConfig& config, const TableConfig& table) {
 }
 
 double ssd_index_bytes(double rows, double record_bytes) {
-  // The file is at most 1.5 times the records and an eighth for packing; 4 bytes for each block.
-  const double checksums = rows * record_bytes * 1.5 * 9 / 8 / 4096 * 4;
+  // The file is at most 1.5 times the records and an eighth for packing.
+  const double checksums = rows * record_bytes * 1.5 * 9 / 8 / kSummedBytes * sizeof(uint32_t);
   constexpr double kBuffers = 7.5 * 0x1p20;
   return 4 * rows + checksums + kBuffers;
 }

@@ -258,9 +258,9 @@ TEST(MovedBlocks, HaveAtMostFourMebibytesOrOneRecord) {
 TEST(SsdIndexBytes, AreAboutFourBytesARowAndBuffers) {
   const double bytes = ssd_index_bytes(1e8, 128);
   EXPECT_GT(bytes, 4e8);
-  EXPECT_LT(bytes, 4e8 + 1e8 / 4 + (8 << 20));
-  // Each block of the file has a checksum of 4 bytes, and a record of 4 KiB takes up to 1.5 blocks.
-  EXPECT_GT(ssd_index_bytes(1e8, 4096) - bytes, 1e8 * 1.4 * 4);
+  EXPECT_LT(bytes, 4e8 + 1e8 * 0.9 + (8 << 20));
+  // Each KiB of the file has a checksum of 4 bytes, and a record of 4 KiB takes up to 6 of them.
+  EXPECT_GT(ssd_index_bytes(1e8, 4096) - bytes, 1e8 * 5.6 * 4);
 }
 
 TEST(CheckpointBytes, AreThoseOfRecordsThatAreSortedOrRead) {

@@ -58,8 +58,10 @@ std::vector<int64_t> middle_slots(const CachedConfig& config, View<const CachedR
 /// The part of a cached table that is in fast memory, if one rank had all tables.
 double cached_share(const RunConfig& config, const TableConfig& table);
 
-/// The most host memory that an SSD store takes for records of these rows: the place of each row, a
-/// checksum for each 4 KiB of its file, and its buffers.
+/// An SSD store has a checksum for each part of so many bytes of its file.
+inline constexpr int64_t kSummedBytes = 1024;
+/// The most host memory that an SSD store takes for records of these rows: the place of each row,
+/// checksums, and its buffers.
 double ssd_index_bytes(double rows, double record_bytes);
 
 /// Records of a slice that a checkpoint reads at a time: at most 16 MiB, unless a record is longer,

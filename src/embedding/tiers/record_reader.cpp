@@ -13,10 +13,15 @@ namespace {
 // Unwanted blocks between wanted ones of a transfer. On an SSD they take less time than a transfer.
 constexpr int64_t kMostGap = 4;
 
-uint32_t sum_of(const std::byte* block) {
+uint32_t sum_of(const std::byte* part) {
   Crc32c crc;
-  crc.add(block, kBlockBytes);
+  crc.add(part, PartSums::kBytes);
   return crc.value();
+}
+
+/// The parts of a file in which `bytes` from `offset` on lie.
+Range parts_of(int64_t offset, int64_t bytes) {
+  return {offset / PartSums::kBytes, (offset + bytes - 1) / PartSums::kBytes + 1};
 }
 
 }  // namespace
@@ -26,23 +31,22 @@ int64_t most_blocks_of(const RecordLayout& layout) {
   return std::max(kMost, layout.record_bytes / kBlockBytes + 2);
 }
 
-void BlockSums::set(int64_t first, View<const std::byte> blocks) {
-  for (size_t at = 0; at < blocks.size(); at += kBlockBytes) {
-    sums_[first++] = sum_of(blocks.data() + at);
-  }
+void PartSums::set(int64_t first_block, View<const std::byte> blocks) {
+  int64_t part = first_block * (kBlockBytes / kBytes);
+  for (size_t at = 0; at < blocks.size(); at += kBytes) sums_[part++] = sum_of(blocks.data() + at);
 }
 
-void BlockSums::check(int64_t block, const std::byte* data) const {
+void PartSums::check(int64_t part, const std::byte* data) const {
   const uint32_t sum = sum_of(data);
-  if (sum == sums_[block]) return;
+  if (sum == sums_[part]) return;
   throw run_error(
       "{}: block {} is damaged: its checksum is {:08x} instead of {:08x}; the disk may be failing: "
       "resume with memory.cached.directory on another one",
-      label_, block, sum, sums_[block]);
+      label_, part / (kBlockBytes / kBytes), sum, sums_[part]);
 }
 
 RecordReader::RecordReader(BlockFile& file, const std::string& label, int depth,
-                           const RecordLayout& layout, const BlockSums& sums)
+                           const RecordLayout& layout, const PartSums& sums)
     : layout_(layout), sums_(sums), channel_(file, label, depth, most_blocks_of(layout)) {}
 
 RecordReader::Read::Read(RecordReader& reader, std::vector<Wanted> wanted, Take take)
@@ -52,6 +56,7 @@ RecordReader::Read::Read(RecordReader& reader, std::vector<Wanted> wanted, Take 
   const RecordLayout& layout = reader_.layout_;
   for (size_t i = 0; i < wanted_.size(); ++i) {
     const int64_t offset = layout.offset(wanted_[i].place);
+    reader_.sums_.prefetch(offset / PartSums::kBytes);
     const int64_t first = offset / kBlockBytes;
     const int64_t end = (offset + layout.record_bytes - 1) / kBlockBytes + 1;
     if (!ranges_.empty()) {
@@ -74,15 +79,16 @@ RecordReader::Read::Read(RecordReader& reader, std::vector<Wanted> wanted, Take 
 void RecordReader::Read::arrived(size_t number, const std::byte* data) const {
   const RecordLayout& layout = reader_.layout_;
   const BlockRange& range = ranges_[number];
-  int64_t checked = range.first;  // all wanted blocks before
+  const int64_t begin = range.first * kBlockBytes;
+  int64_t checked = 0;  // all wanted parts before
   for (size_t i = begins_[number]; i < begins_[number + 1]; ++i) {
     const int64_t offset = layout.offset(wanted_[i].place);
-    const int64_t end = (offset + layout.record_bytes - 1) / kBlockBytes + 1;
-    for (int64_t b = std::max(checked, offset / kBlockBytes); b < end; ++b) {
-      reader_.sums_.check(b, data + (b - range.first) * kBlockBytes);
+    const Range parts = parts_of(offset, layout.record_bytes);
+    for (int64_t p = std::max(checked, parts.begin); p < parts.end; ++p) {
+      reader_.sums_.check(p, data + p * PartSums::kBytes - begin);
     }
-    checked = std::max(checked, end);
-    take_(wanted_[i].tag, data + offset - range.first * kBlockBytes);
+    checked = parts.end;
+    take_(wanted_[i].tag, data + offset - begin);
   }
 }
 
@@ -96,7 +102,11 @@ void RecordReader::read_rows(int64_t segment, std::vector<uint32_t>& rows) {
   }
   BlockChannel::Read read(channel_, ranges, [&](size_t i, const std::byte* data) {
     const BlockRange& range = ranges[i];
-    for (int64_t b = 0; b < range.count; ++b) sums_.check(range.first + b, data + b * kBlockBytes);
+    const int64_t begin = range.first * kBlockBytes;
+    const Range parts = parts_of(begin, range.count * kBlockBytes);
+    for (int64_t p = parts.begin; p < parts.end; ++p) {
+      sums_.check(p, data + p * PartSums::kBytes - begin);
+    }
     const auto from = static_cast<size_t>((range.first - first) * kBlockBytes);
     const size_t size = std::min(rows.size() * sizeof(uint32_t) - from,
                                  static_cast<size_t>(range.count * kBlockBytes));

@@ -4,19 +4,28 @@
 #include <string>
 #include <vector>
 
+#include "dlrm/plan/cache_size.h"
+
 #include "block_channel.h"
 #include "record_layout.h"
 
 namespace dlrm {
 
-/// The checksums of a file's blocks, in memory. A block that was overwritten or that was never
-/// written is therefore recognised too.
-class BlockSums {
+/// The checksums of a file, in memory, one for each of its parts of kBytes. A part that was
+/// overwritten or that was never written is therefore recognised too. Parts are shorter than
+/// blocks, so that of a block that is read for one record only little is checked.
+class PartSums {
  public:
-  BlockSums(int64_t blocks, std::string label) : label_(std::move(label)), sums_(blocks) {}
-  void set(int64_t first, View<const std::byte> blocks);
-  /// Throws a run_error that names the block, if these are not its bytes.
-  void check(int64_t block, const std::byte* data) const;
+  static constexpr int64_t kBytes = kSummedBytes;
+  static_assert(kBlockBytes % kBytes == 0);
+
+  PartSums(int64_t blocks, std::string label)
+      : label_(std::move(label)), sums_(blocks * (kBlockBytes / kBytes)) {}
+  void set(int64_t first_block, View<const std::byte> blocks);
+  /// Throws a run_error that names the block, if these are not the bytes of the part.
+  void check(int64_t part, const std::byte* data) const;
+  /// The part will be checked soon.
+  void prefetch(int64_t part) const { __builtin_prefetch(&sums_[part]); }
 
  private:
   const std::string label_;
@@ -32,11 +41,11 @@ struct Wanted {
   uint32_t tag = 0;
 };
 
-/// Reads records and checks their blocks. For one thread at a time.
+/// Reads records and checks their parts of the file. For one thread at a time.
 class RecordReader {
  public:
   RecordReader(BlockFile& file, const std::string& label, int depth, const RecordLayout& layout,
-               const BlockSums& sums);
+               const PartSums& sums);
 
   using Take = std::function<void(uint32_t tag, const std::byte* record)>;
   /// Records that are read. Ended unfinished, it waits for the transfers under way.
@@ -65,7 +74,7 @@ class RecordReader {
 
  private:
   const RecordLayout& layout_;
-  const BlockSums& sums_;
+  const PartSums& sums_;
   BlockChannel channel_;
 };
 

@@ -11,6 +11,7 @@ namespace dlrm {
 namespace {
 
 constexpr int kCompactionDepth = 16;
+constexpr size_t kAhead = 16;
 static_assert(kSortedBytes == sizeof(Wanted) + sizeof(int64_t), "of a record, beside its own");
 
 }  // namespace
@@ -103,6 +104,8 @@ std::vector<Wanted> SsdRecords::look_up(View<const int64_t> rows, std::byte* out
   std::lock_guard lock(state_);
   throw_kept_error();
   for (size_t i = 0; i < rows.size(); ++i) {
+    // Rows are far apart in memory.
+    if (i + kAhead < rows.size()) __builtin_prefetch(&places_[rows[i + kAhead]]);
     const uint32_t entry = places_[rows[i]];
     written[i] = entry != 0;
     if (entry == 0) continue;

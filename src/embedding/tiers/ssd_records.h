@@ -81,7 +81,7 @@ class SsdRecords final : public RecordStore {
   const size_t segments_sorted_;  // at a time
   const std::unique_ptr<BlockFile> file_;
   ZeroedArray<uint32_t> places_;  // of each row: 1 + its record's place, or 0
-  BlockSums sums_;
+  PartSums sums_;
   SegmentTable segments_;
   OpenSegment open_;
 

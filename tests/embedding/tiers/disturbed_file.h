@@ -15,6 +15,7 @@ struct Disturbance {
   int64_t at_most = 1 << 30;  ///< bytes that it moves
   bool lost = false;          ///< it reports success and moves nothing
   bool damaged = false;       ///< a bit of the data read changes
+  int64_t at = 77;            ///< the byte in which it does
 };
 
 /// The faults of a file, and what was done with it.
@@ -38,7 +39,7 @@ class DisturbedQueue final : public BlockQueue {
     if (disturbance.at_most == 0) return ended_.push_back({id, 0});
     BlockTransfer shorter = transfer;
     shorter.bytes = std::min(transfer.bytes, disturbance.at_most);
-    if (disturbance.damaged) damaged_.emplace_back(id, transfer.data);
+    if (disturbance.damaged) damaged_.emplace_back(id, transfer.data + disturbance.at);
     queue_->start(id, shorter);
   }
 
@@ -50,7 +51,7 @@ class DisturbedQueue final : public BlockQueue {
     queue_->finish(count - disturbed, completions);
     for (const Completion& completion : completions) {
       for (auto& [id, data] : damaged_) {
-        if (id == completion.id) data[77] ^= std::byte{4};
+        if (id == completion.id) *data ^= std::byte{4};
       }
       std::erase_if(damaged_, [&](const auto& d) { return d.first == completion.id; });
     }

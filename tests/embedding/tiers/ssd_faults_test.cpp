@@ -136,6 +136,16 @@ TEST_P(SsdFaults, ADamagedBlockIsAnErrorThatNamesIt) {
   expect_failed_for_good(error);
 }
 
+TEST_P(SsdFaults, ADamagedRecordIsFoundWhereverItIsInItsBlock) {
+  for (int64_t row = 0; row < 4096 / kRecordBytes; ++row) {
+    SetUpStore();
+    write(1);
+    disturb(false, 0, {.damaged = true, .at = row * kRecordBytes + row});
+    const auto read_row = [&] { read_records(*store_, {row}, kRecordBytes); };
+    EXPECT_THAT(error_of(ExitCode::kFailure, read_row), HasSubstr("block 0 is damaged")) << row;
+  }
+}
+
 TEST_P(SsdFaults, ABlockThatTheDiskDidNotWriteIsDamaged) {
   disturb(true, 2, {.lost = true});
   write(1);
