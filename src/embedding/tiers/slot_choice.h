@@ -17,7 +17,7 @@ struct RowState {
   uint32_t kept : 1 = 0;    ///< it leaves only if every other row is pinned or kept
 };
 static_assert(sizeof(RowState) == 8);
-constexpr uint32_t kMostSlotUses = 3;
+constexpr uint32_t kMostSlotUses = 7;
 constexpr int64_t kBatchNumbers = int64_t{1} << 20;
 
 /// The slots that a row may take.

@@ -49,8 +49,9 @@ int64_t SlotMap::place(View<Id> ids, std::vector<SlotChange>& changes) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (i + kAhead < ids.size()) __builtin_prefetch(&rows_[ids[i + kAhead]], 1);
     RowState& row = rows_[ids[i]];
-    if (row.slot_after == 0 && take_slot(ids[i], changes) < 0) return static_cast<int64_t>(i);
-    if (row.batch != current_batch) use(row);
+    const bool fetched = row.slot_after == 0;
+    if (fetched && take_slot(ids[i], changes) < 0) return static_cast<int64_t>(i);
+    if (row.batch != current_batch) use(row, fetched);
     ids[i] = static_cast<Id>(row.slot_after - 1);
   }
   return static_cast<int64_t>(ids.size());
@@ -98,7 +99,7 @@ void SlotMap::put(int64_t row, int64_t slot) {
   row_of_[static_cast<size_t>(slot)] = row;
 }
 
-void SlotMap::use(RowState& row) {
+void SlotMap::use(RowState& row, bool fetched) {
   InFlight& batch = batches_.back();
   if (row.batch >= number_of(first_)) {
     InFlight& before = batches_[row.batch - number_of(first_)];
@@ -111,8 +112,8 @@ void SlotMap::use(RowState& row) {
   }
   ++batch.rows;
   batch.kept += row.kept;
+  if (!fetched && row.uses < kMostSlotUses) ++row.uses;
   row.batch = number_of(current());
-  if (row.uses < kMostSlotUses) ++row.uses;
   if (lists_slots_) batch.slots.push_back(row.slot_after - 1);
 }
 

@@ -84,8 +84,9 @@ class SlotMap {
   int64_t choose(int64_t row);
   /// Puts the row in a slot whose row has left.
   void put(int64_t row, int64_t slot);
-  /// The current batch uses the row, which it did not do before.
-  void use(RowState& row);
+  /// The current batch uses the row, which it did not do before. The use for which it was fetched
+  /// does not count, so that rows that are used once leave early.
+  void use(RowState& row, bool fetched);
 
   ZeroedArray<RowState> rows_;
   std::vector<int64_t> row_of_;

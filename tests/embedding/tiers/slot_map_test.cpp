@@ -181,6 +181,23 @@ TEST(SlotMap, RowsThatAreNoLongerUsedLeave) {
   for (int64_t row = 0; row < 4; ++row) EXPECT_EQ(map.slot_of(row), -1) << "row " << row;
 }
 
+TEST(SlotMap, RowsThatOneBatchUsesLeaveBeforeOneThatCameBack) {
+  SlotMap map(100, 4, make_clock());
+  changes_of(map, {0, 1, 2, 3});
+  changes_of(map, {3});
+  for (int64_t row = 4; row < 8; ++row) changes_of(map, {row});
+  EXPECT_GE(map.slot_of(3), 0);
+}
+
+TEST(SlotMap, UpToSevenUsesAreRemembered) {
+  SlotMap map(100, 2, make_clock());
+  for (int i = 0; i < 100; ++i) changes_of(map, {0});
+  for (int64_t row = 1; row < 9; ++row) changes_of(map, {row});  // the first takes an empty slot
+  EXPECT_GE(map.slot_of(0), 0);
+  changes_of(map, {9});
+  EXPECT_EQ(map.slot_of(0), -1);
+}
+
 TEST(SlotMap, ARowIsDirtyFromItsUpdateUntilItLeaves) {
   SlotMap map(10, 1, make_clock());
   EXPECT_FALSE(changes_of(map, {0}, true).at(0).dirty);  // the slot was empty
@@ -210,7 +227,7 @@ TEST(SlotMap, RowsThatOnlyEvaluationUsesLeaveClean) {
     changes_of(map, {0, 10 + round});
   }
   std::map<int64_t, bool> dirty;
-  for (int64_t row = 50; row < 60; ++row) {
+  for (int64_t row = 50; row < 100; ++row) {
     for (const SlotChange& change : changes_of(map, {row})) dirty[change.evicted] = change.dirty;
   }
   for (const auto& [row, is_dirty] : dirty) EXPECT_EQ(is_dirty, row == 0 || row == 1) << row;
