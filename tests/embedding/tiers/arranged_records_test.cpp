@@ -76,6 +76,14 @@ TEST_P(ArrangedRecords, ThatWereWrittenInTheOrderOfRowsDoNotMove) {
   EXPECT_EQ(written_ + read_, 0);
 }
 
+TEST_P(ArrangedRecords, AreArrangedUnderAMiddleTier) {
+  write_shuffled(row_range(0, kMany), 0);
+  const auto middle = make_middle_records(kMany, kRecordBytes, 64, std::move(store_));
+  written_ = 0;
+  middle->arrange();
+  EXPECT_GT(written_, kMany * kRecordBytes / 2);
+}
+
 INSTANTIATE_TEST_SUITE_P(Segments, ArrangedRecords, ::testing::Values(1, 60, 1000));
 
 }  // namespace
