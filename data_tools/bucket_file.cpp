@@ -1,17 +1,20 @@
 #include "bucket_file.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <new>
+#include <future>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "dlrm/core/error.h"
 
 namespace dlrm {
 namespace {
+
+constexpr int64_t kReserve = int64_t{1} << 28;
+constexpr int kReaders = 4;  // of segments at a time
 
 File open_or_create(const std::string& path) {
   if (auto file = File::try_open(path, File::Mode::kReadWrite)) return std::move(*file);
@@ -24,28 +27,26 @@ BucketFile::BucketFile(const std::string& path, int64_t buckets, int64_t buffer_
                        std::vector<Segment> segments)
     : file_(open_or_create(path)),
       buffer_bytes_(static_cast<size_t>(buffer_bytes)),
+      buckets_(static_cast<size_t>(buckets)),
       segments_(std::move(segments)),
       buffers_(static_cast<size_t>(buckets)) {
   for (const Segment& segment : segments_) end_ += stored(segment.bytes);
   if (file_.size() < end_) {
     throw run_error("{}: {} bytes, but {} were written", path, file_.size(), end_);
   }
-  if (ftruncate(file_.descriptor(), end_) != 0) {
-    throw run_error("{}: cannot be cut to {} bytes: {}", path, end_, std::strerror(errno));
-  }
-  // Without effect where the file system refuses it.
-  fcntl(file_.descriptor(), F_SETFL, fcntl(file_.descriptor(), F_GETFL) | O_DIRECT);
+  cut();
+  file_.bypass_cache();
+  writer_.emplace(file_, buffer_bytes_);
 }
 
-BucketFile::Block BucketFile::aligned(size_t bytes) {
-  Block memory(static_cast<std::byte*>(std::aligned_alloc(kBlock, bytes)));
-  if (!memory) throw std::bad_alloc();
-  return memory;
+void BucketFile::cut() {
+  if (ftruncate(file_.descriptor(), end_) == 0) return;
+  throw run_error("{}: cannot be cut to {} bytes: {}", file_.path(), end_, std::strerror(errno));
 }
 
 void BucketFile::append(int64_t bucket, const void* data, size_t bytes) {
   Buffer& buffer = buffers_[static_cast<size_t>(bucket)];
-  if (!buffer.data) buffer.data = aligned(buffer_bytes_);
+  if (!buffer.data) buffer.data = aligned_block(buffer_bytes_);
   const auto* from = static_cast<const std::byte*>(data);
   while (bytes > 0) {
     const size_t part = std::min(bytes, buffer_bytes_ - buffer.used);
@@ -63,7 +64,9 @@ void BucketFile::flush(int64_t bucket) {
   const auto bytes = static_cast<int64_t>(buffer.used);
   const auto whole = static_cast<size_t>(stored(bytes));
   std::memset(buffer.data.get() + buffer.used, 0, whole - buffer.used);
-  file_.write(buffer.data.get(), whole, end_);
+  // Writes beyond the end of a file would wait for one another.
+  if (end_ + static_cast<int64_t>(whole) > reserved_) file_.reserve(reserved_ = end_ + kReserve);
+  writer_->write(buffer.data, whole, end_);
   segments_.push_back({bucket, bytes});
   end_ += static_cast<int64_t>(whole);
   buffer.used = 0;
@@ -71,10 +74,15 @@ void BucketFile::flush(int64_t bucket) {
 
 void BucketFile::save() {
   for (size_t bucket = 0; bucket < buffers_.size(); ++bucket) flush(static_cast<int64_t>(bucket));
+  writer_->wait();
   file_.sync();
 }
 
-void BucketFile::end_appending() { std::vector<Buffer>().swap(buffers_); }
+void BucketFile::end_appending() {
+  writer_.reset();
+  cut();
+  std::vector<Buffer>().swap(buffers_);
+}
 
 int64_t BucketFile::bytes_of_bucket(int64_t bucket) const {
   int64_t total = 0;
@@ -82,15 +90,38 @@ int64_t BucketFile::bytes_of_bucket(int64_t bucket) const {
   return total;
 }
 
-void BucketFile::read(int64_t bucket, std::vector<std::byte>& out) const {
-  out.resize(static_cast<size_t>(bytes_of_bucket(bucket)));
-  const Block block = aligned(buffer_bytes_);
-  std::byte* to = out.data();
+int64_t BucketFile::bytes_of_largest_bucket() const {
+  std::vector<int64_t> bytes(buckets_);
+  for (const Segment& segment : segments_) {
+    bytes[static_cast<size_t>(segment.bucket)] += segment.bytes;
+  }
+  return *std::max_element(bytes.begin(), bytes.end());
+}
+
+void BucketFile::read(int64_t bucket, std::byte* out) const {
+  struct Piece {
+    int64_t at, bytes;
+    std::byte* to;
+  };
+  std::vector<Piece> pieces;
   for_each_segment(bucket, [&](int64_t at, int64_t bytes) {
-    file_.read(block.get(), static_cast<size_t>(stored(bytes)), at);
-    std::memcpy(to, block.get(), static_cast<size_t>(bytes));
-    to += bytes;
+    pieces.push_back({at, bytes, out});
+    out += bytes;
   });
+  std::atomic<size_t> next{0};
+  const auto read_pieces = [&] {
+    const AlignedBlock block = aligned_block(buffer_bytes_);
+    for (size_t i = next++; i < pieces.size(); i = next++) {
+      file_.read(block.get(), static_cast<size_t>(stored(pieces[i].bytes)), pieces[i].at);
+      std::memcpy(pieces[i].to, block.get(), static_cast<size_t>(pieces[i].bytes));
+    }
+  };
+  std::vector<std::future<void>> readers;
+  for (int i = 1; i < kReaders; ++i) {
+    readers.push_back(std::async(std::launch::async, read_pieces));
+  }
+  read_pieces();
+  for (std::future<void>& reader : readers) reader.get();
 }
 
 }  // namespace dlrm

@@ -1,11 +1,11 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "dlrm/core/block_writer.h"
 #include "dlrm/core/file.h"
 
 namespace dlrm {
@@ -17,12 +17,12 @@ struct Segment {
 };
 
 /// Byte streams, the buckets, in one file. Each is collected in a buffer of its own, and full
-/// buffers are appended to the file, so the disk sees long writes in order. Segments begin at
-/// multiples of kBlock, and bypass the system's cache (O_DIRECT) where the file system can. Errors
-/// are run_errors that name the file.
+/// buffers are appended to the file in the background, so the disk sees long writes in order.
+/// Segments begin at multiples of kBlock, and bypass the system's cache (O_DIRECT) where the file
+/// system can. Errors are run_errors that name the file.
 class BucketFile {
  public:
-  static constexpr int64_t kBlock = 4096;
+  static constexpr int64_t kBlock = kBlockAlignment;
 
   /// Continues a file that contains `segments`, in their order. What follows them is cut off.
   /// `buffer_bytes` is a multiple of kBlock.
@@ -38,23 +38,22 @@ class BucketFile {
   const std::vector<Segment>& segments() const { return segments_; }
 
   int64_t bytes_of_bucket(int64_t bucket) const;
-  /// Reads a whole bucket, as it was saved.
-  void read(int64_t bucket, std::vector<std::byte>& out) const;
+  int64_t bytes_of_largest_bucket() const;
+  /// Reads a whole bucket, as it was saved, several segments at a time. `out` has
+  /// bytes_of_bucket().
+  void read(int64_t bucket, std::byte* out) const;
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  using Block = std::unique_ptr<std::byte[], Free>;
   struct Buffer {
-    Block data;  ///< of buffer_bytes_, or null before the first append
+    AlignedBlock data;  ///< of buffer_bytes_, or null before the first append
     size_t used = 0;
   };
 
-  static Block aligned(size_t bytes);
   /// The bytes of a segment in the file.
   static int64_t stored(int64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
   void flush(int64_t bucket);
+  /// Cuts off what follows the segments.
+  void cut();
   /// Calls body(offset, bytes) for each segment of the bucket.
   template <class Body>
   void for_each_segment(int64_t bucket, const Body& body) const {
@@ -67,9 +66,12 @@ class BucketFile {
 
   File file_;
   size_t buffer_bytes_;
+  size_t buckets_;
   int64_t end_ = 0;
   std::vector<Segment> segments_;
+  int64_t reserved_ = 0;  ///< bytes of the disk
   std::vector<Buffer> buffers_;
+  std::optional<BlockWriter> writer_;
 };
 
 }  // namespace dlrm

@@ -1,7 +1,6 @@
 #include "shuffle.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <future>
@@ -18,6 +17,7 @@
 #include "dlrm/data/dataset_writer.h"
 
 #include "bucket_file.h"
+#include "loaded_bucket.h"
 #include "sample_codec.h"
 #include "shuffle_sizes.h"
 #include "shuffle_state.h"
@@ -28,13 +28,52 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A sample of a bucket.
-struct Place {
-  uint64_t key;
-  size_t at;  ///< first byte after the key
-  bool operator<(const Place& other) const {
-    return key < other.key || (key == other.key && at < other.at);
+/// Consecutive samples of the inputs.
+struct Part {
+  const DatasetFile* file;
+  Range samples;  ///< of the file
+  int64_t first;  ///< number of the first over all files
+};
+
+/// Lets the system read parts ahead, in the background and in long pieces of each column.
+class ReadAhead {
+ public:
+  /// Reads `count` parts or more at a time.
+  ReadAhead(const std::vector<Part>& parts, int64_t count)
+      : parts_(parts), count_(static_cast<size_t>(std::max<int64_t>(count, 1))) {}
+
+  /// Parts [begin, end) are used next, and those before `begin` no longer.
+  void use(size_t begin, size_t end) {
+    const size_t unused = std::min(begin, parts_.size());
+    const bool drop = unused - dropped_ >= count_ || unused == parts_.size();
+    if (advised_ >= std::min(end + count_, parts_.size()) && !drop) return;
+    if (advising_.valid()) advising_.get();
+    const size_t from = advised_, to = std::min(end + 2 * count_, parts_.size());
+    const size_t old = dropped_;
+    advising_ = std::async(std::launch::async, [this, from, to, old, unused] {
+      advise(from, to, PageAdvice::kWillNeed);
+      advise(old, unused, PageAdvice::kDontNeed);
+    });
+    advised_ = std::max(advised_, to);
+    dropped_ = unused;
   }
+
+ private:
+  void advise(size_t from, size_t to, PageAdvice advice) const {
+    while (from < to) {
+      const Part& first = parts_[from];
+      Range samples = first.samples;
+      for (++from; from < to && parts_[from].file == first.file; ++from) {
+        samples.end = parts_[from].samples.end;
+      }
+      advise_samples(*first.file, samples, advice);
+    }
+  }
+
+  const std::vector<Part>& parts_;
+  size_t count_;
+  size_t advised_ = 0, dropped_ = 0;
+  std::future<void> advising_;
 };
 
 class Shuffle {
@@ -108,11 +147,6 @@ class Shuffle {
   }
 
   /// The parts of [from, samples) that begin at multiples of `block` in their file.
-  struct Part {
-    const DatasetFile* file;
-    Range samples;  ///< of the file
-    int64_t first;  ///< number of the first over all files
-  };
   std::vector<Part> parts_of(const Dataset& dataset, int64_t from) const {
     std::vector<Part> parts;
     for (size_t f = 0; f < dataset.files().size(); ++f) {
@@ -138,19 +172,17 @@ class Shuffle {
   /// time, while the next are encoded.
   template <class Take>
   void encode(const std::vector<Part>& parts, const Take& take) {
-    const auto threads = static_cast<size_t>(team_.threads());
+    const auto most = static_cast<size_t>(team_.threads()) * kBlocksPerThread;
     Encoded now, next;
+    ReadAhead ahead(parts, sizes_.ahead / sizes_.block);
     std::vector<std::function<void()>> tasks;
-    for (size_t at = 0; at < parts.size() || !now.parts.empty(); at += threads) {
+    for (size_t at = 0; at < parts.size() || !now.parts.empty(); at += most) {
       const auto part = [&](size_t i) { return parts.begin() + static_cast<ptrdiff_t>(i); };
-      next.parts.assign(part(std::min(at, parts.size())),
-                        part(std::min(at + threads, parts.size())));
-      next.samples.resize(threads);
-      next.keys.resize(threads);
-      next.sums.resize(threads);
-      for (size_t i = at + threads; i < std::min(at + 2 * threads, parts.size()); ++i) {
-        advise_samples(*parts[i].file, parts[i].samples, PageAdvice::kWillNeed);
-      }
+      next.parts.assign(part(std::min(at, parts.size())), part(std::min(at + most, parts.size())));
+      next.samples.resize(most);
+      next.keys.resize(most);
+      next.sums.resize(most);
+      ahead.use(at, at + most);
       tasks.clear();
       tasks.emplace_back([&] {
         for (size_t i = 0; i < now.parts.size(); ++i) {
@@ -172,7 +204,6 @@ class Shuffle {
     out.sums[i] = {};
     out.sums[i].add(out.samples[i]);
     draw_keys(part, out.keys[i]);
-    advise_samples(*part.file, part.samples, PageAdvice::kDontNeed);
   }
 
   /// Compares a block with its checksums, when its first part is read.
@@ -226,87 +257,47 @@ class Shuffle {
   /// The second pass. `expected` is the sum of the inputs' samples.
   void sort(BucketFile& buckets, const SampleSum& expected) {
     buckets.end_appending();
-    DatasetWriter writer(shuffled(), codec_.layout());
-    std::vector<std::byte> bytes, next;
-    std::vector<Place> places;
+    DatasetWriter writer(shuffled(), codec_.layout(), sizes_.columns);
+    const int64_t most = buckets.bytes_of_largest_bucket();
+    LoadedBucket one(codec_, sizes_, most), other(codec_, sizes_, most);
+    LoadedBucket *now = &one, *next = &other;
     SampleSum written;
-    buckets.read(0, bytes);
+    bool sound = now->load(buckets, 0);
     for (int64_t bucket = 0; bucket < sizes_.buckets; ++bucket) {
-      std::future<void> reading;
-      if (bucket + 1 < sizes_.buckets) {
-        reading = std::async(std::launch::async, [&] { buckets.read(bucket + 1, next); });
+      if (!sound || writer.samples() + now->samples() > codec_.layout().samples) {
+        fail_faulty(bucket);
       }
-      find_places(bytes, bucket, places);
-      if (writer.samples() + std::ssize(places) > codec_.layout().samples) fail_faulty(bucket);
-      sort_places(places, bucket);
-      append(writer, bytes, places, written);
-      if (!reading.valid()) break;
-      reading.get();
-      std::swap(bytes, next);
+      std::future<bool> loading;
+      if (bucket + 1 < sizes_.buckets) {
+        loading = std::async(std::launch::async, [&] { return next->load(buckets, bucket + 1); });
+      }
+      append(writer, *now, written);
+      if (loading.valid()) sound = loading.get();
+      std::swap(now, next);
     }
     compare(expected, written, writer.samples());
     writer.finish();
   }
 
-  /// A faulty disk may have changed keys and numbers of ids, on which places in memory depend.
-  void find_places(const std::vector<std::byte>& bytes, int64_t bucket,
-                   std::vector<Place>& places) {
-    const std::byte* const end = bytes.data() + bytes.size();
-    places.clear();
-    for (size_t at = 0; at < bytes.size();) {
-      uint64_t key = 0;
-      if (bytes.size() - at >= 8) std::memcpy(&key, bytes.data() + at, 8);
-      at += 8;
-      const size_t size = at < bytes.size() ? codec_.size_at(bytes.data() + at, end) : 0;
-      if (size == 0 || bucket_of(key, sizes_.buckets) != bucket) fail_faulty(bucket);
-      places.push_back({key, at});
-      at += size;
-    }
-  }
-
-  /// Sorts ranges of keys on all threads.
-  void sort_places(std::vector<Place>& places, int64_t bucket) {
-    const auto parts = static_cast<int64_t>(team_.threads()) * 2;
-    // The keys of a bucket are evenly spread over its range.
-    const auto part_of_key = [&](uint64_t key) {
-      return bucket_of(key, sizes_.buckets * parts) - bucket * parts;
-    };
-    std::vector<std::vector<Place>> cut(static_cast<size_t>(parts));
-    for (std::vector<Place>& part : cut) part.reserve(places.size() / cut.size() * 9 / 8 + 16);
-    for (const Place& place : places)
-      cut[static_cast<size_t>(part_of_key(place.key))].push_back(place);
-    std::vector<std::function<void()>> tasks;
-    for (std::vector<Place>& part : cut) {
-      tasks.emplace_back([&part] { std::sort(part.begin(), part.end()); });
-    }
-    team_.run(tasks);
-    places.clear();
-    for (const std::vector<Place>& part : cut)
-      places.insert(places.end(), part.begin(), part.end());
-  }
-
-  /// Samples that are decoded at the same time, a block a thread.
+  /// Samples that are decoded at the same time, a part of a bucket each.
   struct Decoded {
     size_t count = 0;
     std::vector<DecodedBlock> blocks;
     std::vector<SampleSum> sums;
   };
 
-  /// Decodes on all threads, and appends a group of blocks while the next are decoded. Adds the
+  /// Sorts and decodes on all threads, and appends some parts while the next are decoded. Adds the
   /// samples to `written`, as they are in the columns that the writer gets.
-  void append(DatasetWriter& writer, const std::vector<std::byte>& bytes,
-              const std::vector<Place>& places, SampleSum& written) {
-    const auto threads = static_cast<size_t>(team_.threads());
-    const auto block = static_cast<size_t>(sizes_.block);
+  void append(DatasetWriter& writer, LoadedBucket& bucket, SampleSum& written) {
+    const auto most = static_cast<size_t>(team_.threads()) * kBlocksPerThread;
     Decoded now, next;
-    now.blocks.resize(threads);
-    next.blocks.resize(threads);
-    now.sums.resize(threads);
-    next.sums.resize(threads);
+    for (Decoded* decoded : {&now, &next}) {
+      decoded->blocks.resize(most);
+      decoded->sums.resize(most);
+    }
     std::vector<std::function<void()>> tasks;
-    for (size_t at = 0; at < places.size() || now.count > 0; at += threads * block) {
-      const size_t left = places.size() - std::min(at, places.size());
-      next.count = std::min(threads, (left + block - 1) / block);
+    for (size_t at = 0; at < bucket.parts() || now.count > 0; at += most) {
+      next.count = std::min(most, bucket.parts() - std::min(at, bucket.parts()));
       tasks.clear();
       tasks.emplace_back([&] {
         for (size_t i = 0; i < now.count; ++i) {
@@ -316,10 +307,8 @@ class Shuffle {
       });
       for (size_t i = 0; i < next.count; ++i) {
         tasks.emplace_back([&, i] {
-          const size_t from = at + i * block, to = std::min(from + block, places.size());
           std::vector<const std::byte*> begins;
-          begins.reserve(to - from);
-          for (size_t p = from; p < to; ++p) begins.push_back(bytes.data() + places[p].at);
+          bucket.sort(at + i, begins);
           codec_.decode(begins.data(), begins.size(), next.blocks[i]);
           next.sums[i] = codec_.sum_of(next.blocks[i]);
         });

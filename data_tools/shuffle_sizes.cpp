@@ -10,9 +10,11 @@
 namespace dlrm {
 namespace {
 
-constexpr int64_t kMostBlock = 16384;  // samples; divides the checksums' block
+/// Samples. Divides the checksums' block. A block of usual samples stays in a processor's cache.
+constexpr int64_t kMostBlock = 2048;
 constexpr double kLeastBuffer = BucketFile::kBlock;
 constexpr double kMostBuffer = 0x1p20;
+constexpr double kMostAhead = 0x1p24, kMostColumns = 0x1p26;  // bytes
 /// Of a sample in a bucket, besides its bytes: its key, and its place in the sorted list.
 constexpr double kKeyBytes = 8, kPlaceBytes = 16;
 
@@ -33,9 +35,13 @@ ShuffleSizes shuffle_sizes(double memory, const SampleCodec& codec, int threads)
   sizes.buffer = static_cast<int64_t>(std::min(memory / 2 / buckets, kMostBuffer)) /
                  BucketFile::kBlock * BucketFile::kBlock;
   sizes.block = kMostBlock;
-  while (sizes.block > 16 && static_cast<double>(sizes.block * threads * 2) * sample > memory / 4) {
+  const double blocks = static_cast<double>(threads) * kBlocksPerThread * 2;
+  while (sizes.block > 16 && static_cast<double>(sizes.block) * blocks * sample > memory / 4) {
     sizes.block /= 2;
   }
+  const double ahead = std::min(memory / 16, kMostAhead);
+  sizes.ahead = std::max(sizes.block, static_cast<int64_t>(ahead / std::max(sample, 1.0)));
+  sizes.columns = static_cast<int64_t>(std::min(memory / 16, kMostColumns));
   return sizes;
 }
 

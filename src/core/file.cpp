@@ -106,6 +106,13 @@ void File::copy(const File& from, int64_t bytes, int64_t offset) {
 
 void File::start_sync() { sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE); }
 
+void File::bypass_cache() { ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_DIRECT); }
+
+void File::reserve(int64_t bytes) {
+  // A disk that is too small refuses the writes.
+  [[maybe_unused]] const int rc = ::fallocate(fd_, 0, 0, bytes);
+}
+
 void File::sync() {
   if (::fsync(fd_) != 0) fail(path_, "sync");
 }

@@ -10,6 +10,7 @@
 #include "dlrm/core/error.h"
 #include "dlrm/core/replace_file.h"
 
+#include "column_buffers.h"
 #include "dataset_layout.h"
 
 namespace dlrm {
@@ -80,7 +81,7 @@ DatasetBlock part_of(const DatasetLayout& layout, const DatasetBlock& block, int
 
 class DatasetWriter::Impl {
  public:
-  Impl(const std::string& path, DatasetLayout layout)
+  Impl(const std::string& path, DatasetLayout layout, int64_t buffers)
       : path_(path), partial_(path), layout_(std::move(layout)) {
     check_layout(path_, layout_);
     direct_ = sizes_are_known(layout_);
@@ -89,6 +90,7 @@ class DatasetWriter::Impl {
     sums_.resize(filled_.size());
     if (direct_) {
       create(layout_.samples);
+      if (buffers > 0) buffers_.emplace(partial(), extents_, filled_.size(), buffers);
     } else {
       open_spools();
     }
@@ -105,7 +107,7 @@ class DatasetWriter::Impl {
       if (count == room) finish_block();
       from += count;
     }
-    if (direct_ && unwritten_ >= kStartSync) {
+    if (direct_ && !buffers_ && unwritten_ >= kStartSync) {
       file_->start_sync();
       unwritten_ = 0;
     }
@@ -126,6 +128,7 @@ class DatasetWriter::Impl {
       for (size_t c = 0; c < filled_.size(); ++c) {
         DLRM_CHECK(filled_[c] == extents_[c].bytes, "column {}", c);
       }
+      if (buffers_) buffers_->finish();
       write_rows_attributes(partial(), layout_);
     } else {
       create(samples_);
@@ -214,6 +217,11 @@ class DatasetWriter::Impl {
   }
 
   void write(size_t column, const void* data, int64_t bytes) {
+    if (buffers_) {
+      buffers_->append(column, data, bytes);
+      filled_[column] += bytes;
+      return;
+    }
     File& file = direct_ ? *file_ : spools_[column];
     const int64_t base = direct_ ? extents_[column].offset : 0;
     file.write(data, static_cast<size_t>(bytes), base + filled_[column]);
@@ -274,6 +282,7 @@ class DatasetWriter::Impl {
   int64_t samples_ = 0;
   int64_t unwritten_ = 0;  // bytes since the disk last began to write
   std::optional<File> file_;
+  std::optional<ColumnBuffers> buffers_;
   std::vector<File> spools_;
   std::vector<Extent> extents_;
   std::vector<int64_t> filled_;  // bytes written, per column
@@ -284,8 +293,8 @@ class DatasetWriter::Impl {
   std::vector<int64_t> offsets_;
 };
 
-DatasetWriter::DatasetWriter(const std::string& path, DatasetLayout layout)
-    : impl_(std::make_unique<Impl>(path, std::move(layout))) {}
+DatasetWriter::DatasetWriter(const std::string& path, DatasetLayout layout, int64_t buffers)
+    : impl_(std::make_unique<Impl>(path, std::move(layout), buffers)) {}
 DatasetWriter::~DatasetWriter() = default;
 void DatasetWriter::append(const DatasetBlock& block) { impl_->append(block); }
 void DatasetWriter::set_rows(int64_t index, int64_t rows) { impl_->set_rows(index, rows); }

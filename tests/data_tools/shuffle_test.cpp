@@ -82,6 +82,9 @@ class Shuffled : public ::testing::Test {
 
   static void expect_same_samples(const std::string& a, const std::string& b) {
     const DatasetFile one(a), two(b);
+    std::vector<size_t> features(one.features().size());
+    std::iota(features.begin(), features.end(), size_t{0});
+    for (int64_t block = 0; block < one.blocks(); ++block) one.verify(block, features);
     ASSERT_EQ(one.samples(), two.samples());
     const auto equal = [](const std::byte* x, const std::byte* y, int64_t bytes) {
       return std::equal(x, x + bytes, y);

@@ -35,6 +35,11 @@ class File {
   void sync();
   /// Lets the system begin to write what is only in memory, so that a later sync() takes less time.
   void start_sync();
+  /// From now on reads and writes bypass the system's cache (O_DIRECT), if the file system can.
+  /// Then memory, offsets and sizes are multiples of 4096 bytes.
+  void bypass_cache();
+  /// Reserves the disk's space up to `bytes`, in one piece if possible, if the file system can.
+  void reserve(int64_t bytes);
 
  private:
   friend std::string read_text(const std::string& path, size_t most);

@@ -56,7 +56,10 @@ struct DatasetBlock {
 /// for a path that cannot be created, run_error for a failed write (both name the path).
 class DatasetWriter {
  public:
-  DatasetWriter(const std::string& path, DatasetLayout layout);
+  /// With `buffers` bytes of memory, and if all sizes of the layout are known, the disk's space is
+  /// reserved and columns are written in long pieces in the background, past the system's cache
+  /// where the file system can. Otherwise every append writes to the cache.
+  DatasetWriter(const std::string& path, DatasetLayout layout, int64_t buffers = 0);
   ~DatasetWriter();
   DatasetWriter(const DatasetWriter&) = delete;
   DatasetWriter& operator=(const DatasetWriter&) = delete;

@@ -1,0 +1,65 @@
+#include "dlrm/core/block_writer.h"
+
+#include <cstring>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "dlrm/core/error.h"
+
+namespace dlrm {
+namespace {
+
+class Blocks : public ::testing::Test {
+ protected:
+  static constexpr size_t kBytes = 4096;
+  Blocks() {
+    std::string name = (std::filesystem::temp_directory_path() / "dlrm_blocks_XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~Blocks() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_;
+};
+
+TEST_F(Blocks, AreWrittenWhereTheyBelong) {
+  constexpr int kCount = 200;
+  File file(folder_ + "/file", File::Mode::kCreate);
+  file.reserve(kCount * kBytes);
+  file.bypass_cache();
+  BlockWriter writer(file, kBytes);
+  AlignedBlock block = aligned_block(kBytes);
+  for (int i = kCount - 1; i >= 0; --i) {
+    std::memset(block.get(), i, kBytes);
+    writer.write(block, kBytes, i * static_cast<int64_t>(kBytes));
+  }
+  writer.wait();
+  for (int i = 0; i < kCount; ++i) {
+    file.read(block.get(), kBytes, i * static_cast<int64_t>(kBytes));
+    EXPECT_EQ(block[0], static_cast<std::byte>(i));
+    EXPECT_EQ(block[kBytes - 1], static_cast<std::byte>(i));
+  }
+}
+
+TEST_F(Blocks, TellThatAWriteFailed) {
+  const std::string path = folder_ + "/file";
+  { const File made(path, File::Mode::kCreate); }
+  File file(path, File::Mode::kRead);
+  BlockWriter writer(file, kBytes);
+  AlignedBlock block = aligned_block(kBytes);
+  writer.write(block, kBytes, 0);
+  const auto message = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(message([&] { writer.wait(); }), ::testing::HasSubstr(path + ": cannot write"));
+  EXPECT_THAT(message([&] { writer.write(block, kBytes, 0); }), ::testing::HasSubstr(path));
+}
+
+}  // namespace
+}  // namespace dlrm
