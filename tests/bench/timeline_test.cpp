@@ -109,6 +109,29 @@ TEST(Timeline, AnExchangeJoinsTheRanks) {
   }
 }
 
+/// The sums of a table that each rank holds read the order of its ids, which another stream sorts.
+TEST(Timeline, SumsOfCopiedTablesWaitForTheSortOfTheirIds) {
+  const TimelineResult& r = result();
+  int sums = 0;
+  for (size_t i = 0; i < r.operations.size(); ++i) {
+    const TimelineOperation& sum = r.operations[i];
+    if (sum.name != "embedding_update" || sum.place.stage != "backward") continue;
+    ++sums;
+    std::vector<char> before(r.graph.size());
+    before[i] = 1;
+    int sorts = 0;
+    for (size_t k = i + 1; k-- > 0;) {
+      if (!before[k]) continue;
+      for (const int need : r.graph[k].needs) before[static_cast<size_t>(need)] = 1;
+      const TimelineOperation& o = r.operations[k];
+      sorts += o.name == "group_rows" && o.place.step == sum.place.step &&
+               o.place.rank == sum.place.rank && o.streams != sum.streams;
+    }
+    EXPECT_GT(sorts, 0) << "rank " << sum.place.rank << ", step " << sum.place.step;
+  }
+  EXPECT_GE(sums, 2 * 3);
+}
+
 TEST(Timeline, ExposesNoMoreThanAllExchanges) {
   const TimelineResult& r = result();
   EXPECT_GT(r.exposed, 0);

@@ -56,5 +56,34 @@ TEST(Operands, AreShownOnceAndHaveTheirOwnNames) {
 #undef DLRM_EXPECT_DISTINCT
 }
 
+/// The names of what an operation with this activation shows.
+template <class Operation>
+std::set<std::string> shown_with(Activation act) {
+  Operation operation{};
+  operation.act = act;
+  ShownOperands shown;
+  operation.operands(shown);
+  return shown.names;
+}
+
+/// An execution copies what is shown. A gradient reads z or y, never the other.
+TEST(Operands, OfAnActivationAreThoseThatItReads) {
+  using Names = std::set<std::string>;
+  for (const Activation act : {Activation::kRelu, Activation::kSigmoid, Activation::kTanh}) {
+    EXPECT_EQ(shown_with<ActivationBackward>(act), (Names{"y", "dy"}));
+    EXPECT_EQ(shown_with<LinearForward>(act), (Names{"bias", "rounded bias", "w", "x", "y"}));
+    EXPECT_EQ(shown_with<LinearBackward>(act), (Names{"dbias", "dw", "dy", "w", "x", "y"}));
+  }
+  for (const Activation act : {Activation::kGelu, Activation::kSilu}) {
+    EXPECT_EQ(shown_with<ActivationBackward>(act), (Names{"z", "dy"}));
+    EXPECT_EQ(shown_with<LinearForward>(act), (Names{"bias", "rounded bias", "w", "x", "y", "z"}));
+    EXPECT_EQ(shown_with<LinearBackward>(act), (Names{"dbias", "dw", "dy", "w", "x", "y", "z"}));
+  }
+  EXPECT_EQ(shown_with<ActivationBackward>(Activation::kNone), (Names{"dy"}));
+  EXPECT_EQ(shown_with<LinearForward>(Activation::kNone),
+            (Names{"bias", "rounded bias", "w", "x", "y"}));
+  EXPECT_EQ(shown_with<LinearBackward>(Activation::kNone), (Names{"dbias", "dw", "dy", "w", "x"}));
+}
+
 }  // namespace
 }  // namespace dlrm

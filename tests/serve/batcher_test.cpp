@@ -1,5 +1,8 @@
 #include "serve/batcher.h"
 
+#include <atomic>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "saved_model.h"
@@ -82,6 +85,23 @@ TEST_F(Batching, ABatchHasAtMostItsSize) {
   std::vector<std::thread> clients;
   for (int64_t i = 0; i < 3; ++i) clients.emplace_back([&, i] { expect_predicted(batcher, i, 2); });
   for (std::thread& client : clients) client.join();
+  EXPECT_TRUE(counted("batches_total 2"));
+}
+
+/// Samples of earlier batches do not fill a later one.
+TEST_F(Batching, ALaterBatchWaitsUntilItIsFull) {
+  Batcher batcher(model_, 4, seconds(100), counters_);
+  expect_predicted(batcher, 0, 4);
+  std::atomic<bool> answered{false};
+  std::thread first([&] {
+    expect_predicted(batcher, 1, 2);
+    answered = true;
+  });
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_FALSE(answered);
+  std::thread second([&] { expect_predicted(batcher, 3, 2); });
+  first.join();
+  second.join();
   EXPECT_TRUE(counted("batches_total 2"));
 }
 
