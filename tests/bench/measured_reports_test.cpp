@@ -170,7 +170,7 @@ TEST(MachineReport, OfOneRankHasAssumptions) {
                 {"network_bytes_per_second", assumed.network},
                 {"line_bytes", assumed.line},
                 {"routing_bytes_per_id", assumed.routing_bytes_per_id},
-                {"measured", {{"ranks", 1}, {"nodes", 1}}}};
+                {"measured", {{"processor", processor_name()}, {"ranks", 1}, {"nodes", 1}}}};
   EXPECT_EQ(rates_in(text), expected);
   const std::string measured = "measured by dlrm-bench machine with 1 ranks on 1 node";
   EXPECT_EQ(
@@ -223,7 +223,8 @@ TEST(MachineReport, OfNodesHasAllThatWasMeasured) {
                                   {"local_exchange_seconds", 1e-6},
                                   {"network_exchange_seconds", 2e-5},
                                   {"measured",
-                                   {{"ranks", 6},
+                                   {{"processor", processor_name()},
+                                    {"ranks", 6},
                                     {"nodes", 2},
                                     {"alltoall", fitted(0.5, 1, 61440.5)},
                                     {"allgather", fitted(0.25, 0, 0.2)},
