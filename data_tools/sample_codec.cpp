@@ -190,7 +190,9 @@ void SampleCodec::decode_bags(size_t feature, const std::byte** at, size_t count
                               std::vector<Id>& ids, std::vector<int32_t>& lengths) const {
   const int64_t hotness = layout_.features[feature].hotness;
   if (hotness == 1) {
-    for (size_t i = 0; i < count; ++i) ids.push_back(take<Id>(at[i]));
+    const size_t old = ids.size();
+    ids.resize(old + count);
+    for (size_t i = 0; i < count; ++i) ids[old + i] = take<Id>(at[i]);
     return;
   }
   for (size_t i = 0; i < count; ++i) {

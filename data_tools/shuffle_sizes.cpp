@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kMostBlock = 2048;
 constexpr double kLeastBuffer = BucketFile::kBlock;
 constexpr double kMostBuffer = 0x1p20;
+/// Of a bucket, if there is memory for the buffers. Nothing can be sorted until the first is read.
+constexpr double kUsualBucket = 0x1p28;
 constexpr double kMostAhead = 0x1p24, kMostColumns = 0x1p26;  // bytes
 /// Of a sample in a bucket, besides its bytes: its key, and its place in the sorted list.
 constexpr double kKeyBytes = 8, kPlaceBytes = 16;
@@ -24,7 +26,9 @@ ShuffleSizes shuffle_sizes(double memory, const SampleCodec& codec, int threads)
   const auto samples = static_cast<double>(std::max<int64_t>(codec.layout().samples, 1));
   const double sample = static_cast<double>(codec.total_bytes()) / samples;
   const double whole = samples * (sample + kKeyBytes + kPlaceBytes);
-  const double buckets = std::max(1.0, std::ceil(whole / (memory / 2)));
+  const double usual =
+      std::min(std::ceil(whole / kUsualBucket), std::floor(memory / 2 / kMostBuffer));
+  const double buckets = std::max({1.0, usual, std::ceil(whole / (memory / 2))});
   if (memory / 2 / buckets < kLeastBuffer) {
     throw usage_error("--memory: {:.0f} MiB are too little for {:.1f} GiB: {:.0f} MiB would do",
                       memory / 0x1p20, whole / 0x1p30,

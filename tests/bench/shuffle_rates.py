@@ -2,9 +2,10 @@
 """The time of `dlrm-data shuffle` over that of a plain copy, in turn, each until its data is on the disk.
 
     shuffle_rates.py [--gigabytes 20] [--folder DIR] [--memory 4GiB] [--rounds 3] [--build build/cpu]
+                     [--drop-caches]
 
 Samples are those of configs/quickstart.yaml. With less data than the machine's memory both read it from the page
-cache; the folder needs room for four times the data."""
+cache, unless --drop-caches, which only root may use. The folder needs room for three times the data."""
 import argparse
 import os
 import subprocess
@@ -30,7 +31,15 @@ def main():
     parser.add_argument("--memory", default="4GiB")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "cpu"))
+    parser.add_argument("--drop-caches", action="store_true")
     arguments = parser.parse_args()
+
+    def prepare():
+        timed(["sync"])
+        if arguments.drop_caches:
+            with open("/proc/sys/vm/drop_caches", "w") as caches:
+                caches.write("3")
+
     program = os.path.join(arguments.build, "bin", "dlrm-data")
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         data, shuffled, copy = (os.path.join(folder, name) for name in ("in.h5", "shuffled.h5", "copy.h5"))
@@ -43,10 +52,10 @@ def main():
             for path in (copy, shuffled):
                 if os.path.exists(path):
                     os.remove(path)
-            timed(["sync"])
+            prepare()
             plain = timed(["cp", "--reflink=never", data, copy], ["sync", copy])
             os.remove(copy)
-            timed(["sync"])
+            prepare()
             ours = timed([program, "shuffle", data, "--output", shuffled, "--memory", arguments.memory])
             ratios.append(ours / plain)
             print(f"{size:.1f} GB: copy {plain:.1f} s, shuffle {ours:.1f} s, {ratios[-1]:.2f} times", flush=True)
