@@ -55,6 +55,19 @@ TEST_P(BlockChannelTest, EveryRangeArrivesOnce) {
   EXPECT_EQ(channel_->bytes_read(), 66 * kBlockBytes + (66 / 4 * 6 + 3) * kBlockBytes);
 }
 
+TEST_P(BlockChannelTest, AReadIsUnderWayBeforeItsEndIsAwaited) {
+  int started = 0;
+  faults_->transfer = [&](const BlockTransfer&) {
+    ++started;
+    return Disturbance{};
+  };
+  const std::vector<BlockRange> ranges(30, BlockRange{3, 2});
+  BlockChannel::Read read(*channel_, ranges, [](size_t, const std::byte*) {});
+  EXPECT_EQ(started, 7);  // as many as the channel has buffers
+  read.finish();
+  EXPECT_EQ(started, 30);
+}
+
 TEST_P(BlockChannelTest, ATransferThatFailsLeavesNoOtherUnderWay) {
   faults_->transfer = [count = 0](const BlockTransfer&) mutable {
     return Disturbance{.error = ++count == 5 ? EIO : 0};

@@ -364,6 +364,12 @@ TEST_F(SsdRecordsTest, AStoreWorksInMemory) {
               IsEmpty());
 }
 
+TEST_F(SsdRecordsTest, FoldersThatAreMissingAreMade) {
+  const std::string folder = folder_.path() + "/not/there";
+  EXPECT_NO_THROW(make_ssd_records(kRows, kRecordBytes, small_segments(folder)));
+  EXPECT_TRUE(std::filesystem::is_directory(folder));
+}
+
 TEST_F(SsdRecordsTest, AFolderThatCannotBeUsedIsRefused) {
   std::ofstream(folder_.path() + "/file") << "x";
   const auto error_in = [&](const std::string& folder) {
