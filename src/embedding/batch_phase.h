@@ -17,6 +17,7 @@ class BatchPhase {
     kReturned,
     kSorted,  ///< returned, and its ids are being sorted for the update
     kSent,
+    kReceived,  ///< gradients of its vectors have arrived, as the stream sees it
     kUpdated
   };
 

@@ -159,12 +159,17 @@ void ShardedEmbeddings::start_backward() {
   parts_->phase.set(BatchPhase::kSent);
 }
 
+void ShardedEmbeddings::await_gradients() {
+  parts_->phase.advance(BatchPhase::kSent, BatchPhase::kReceived, "await_gradients");
+  parts_->side.join();
+  parts_->pooling->finish_backward(parts_->router->oldest());
+}
+
 void ShardedEmbeddings::apply(const OptimizerStep& step) {
-  parts_->phase.advance(BatchPhase::kSent, BatchPhase::kUpdated, "apply");
+  if (parts_->phase.is(BatchPhase::kSent)) await_gradients();
+  parts_->phase.advance(BatchPhase::kReceived, BatchPhase::kUpdated, "apply");
   const RoutedBatch& batch = parts_->router->oldest();
   const MatrixView<float> de(parts_->de.data(), batch.local.size(), width());
-  parts_->side.join();
-  parts_->pooling->finish_backward(batch);
   parts_->shards.start_square_sums(batch, de);
   parts_->shards.update(step, batch, de);
   parts_->replicas.finish(step, batch, de);
@@ -178,7 +183,8 @@ void ShardedEmbeddings::update(double learning_rate, int64_t step) {
 
 void ShardedEmbeddings::drop() {
   BatchPhase& phase = parts_->phase;
-  const bool travels = phase.is(BatchPhase::kReturning) || phase.is(BatchPhase::kSent);
+  const bool travels = phase.is(BatchPhase::kReturning) || phase.is(BatchPhase::kSent) ||
+                       phase.is(BatchPhase::kReceived);
   phase.require(in_flight() > 0 && !travels, "drop");
   if (phase.is(BatchPhase::kRouted)) parts_->router->await_oldest();
   parts_->side.join();

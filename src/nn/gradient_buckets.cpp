@@ -46,6 +46,12 @@ void GradientBuckets::poll() {
   }
 }
 
+void GradientBuckets::finish_first() {
+  if (buckets_.empty()) return;
+  DLRM_CHECK(started_ > 0, "gradients of the last layers were never complete");
+  buckets_.front().pending.wait(context_.stream);
+}
+
 void GradientBuckets::finish() {
   DLRM_CHECK(started_ == buckets_.size(), "gradients of some layers were never complete");
   if (side_) {

@@ -19,6 +19,7 @@ Parameters::Parameters(Context& context, Ops& ops, OptimizerRule rule, DType com
       rule_(rule),
       compute_(compute),
       can_fuse_update_(context.comm.size() == 1 && !context.device.asynchronous()),
+      holds_gradients_(context.comm.size() > 1 && ops.gradient_stream()),
       buckets_(context, wire, ops.gradient_stream()) {}
 
 int Parameters::add(std::string path, int64_t rows, int64_t cols, double deviation) {
@@ -42,6 +43,7 @@ void Parameters::allocate() {
   std::vector<int64_t> starts;
   for (const Tensor& t : tensors_) starts.push_back(t.offset);
   buckets_.cut(gradients_.view(), starts, size_);
+  if (holds_gradients_) held_before_ = buckets_.first_begin();
 }
 
 float* Parameters::skip_update_flag() const {
@@ -134,10 +136,23 @@ void Parameters::linear_backward(LinearBackward layer, int weight, int bias, boo
     ops_.linear_backward_update(step_, layer, tensor(w.offset, w.offset + w.size()), biases);
     applied_from_ = w.offset;
   } else {
-    layer.deferred = ops_.gradient_stream() != nullptr;
-    ops_.run(layer);
+    linear_backward_of(layer, weight);
   }
   gradients_ready_from(weight);
+}
+
+void Parameters::linear_backward_of(LinearBackward layer, int weight) {
+  layer.deferred = ops_.gradient_stream() != nullptr;
+  // A layer with one output computes all gradients in one pass.
+  if (tensors_[index(weight)].offset < held_before_ && layer.dy.cols > 1) {
+    LinearBackward held;
+    held.dy = layer.dy, held.x = layer.x, held.w = layer.w;
+    held.dw = layer.dw, held.dbias = layer.dbias;
+    held.deferred = true;
+    held_.push_back(held);
+    layer.dw = {}, layer.dbias = {};
+  }
+  ops_.run(layer);
 }
 
 void Parameters::gradients_ready_from(int tensor) {
@@ -147,13 +162,31 @@ void Parameters::gradients_ready_from(int tensor) {
     applied_from_ = std::min(applied_from_, from);
     return;
   }
-  buckets_.ready_from(from);
+  if (held_.empty()) {
+    buckets_.ready_from(from);
+  } else {
+    held_from_ = from;
+  }
 }
+
+void Parameters::queue_held_gradients() {
+  for (const LinearBackward& layer : held_) ops_.run(layer);
+  held_.clear();
+}
+
+void Parameters::sum_held_gradients() {
+  if (held_from_ >= 0) buckets_.ready_from(held_from_);
+  held_from_ = -1;
+}
+
+void Parameters::finish_flag() { buckets_.finish_first(); }
 
 void Parameters::poll() { buckets_.poll(); }
 
 void Parameters::finish_gradients() {
   if (in_fused_update_) return;
+  queue_held_gradients();
+  sum_held_gradients();
   buckets_.finish();
   float* flag = skip_update_flag();
   if (!flag || size_ == 0) return;

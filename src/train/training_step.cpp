@@ -46,16 +46,39 @@ void TrainingStep::train(const PendingBatch& batch, const StepOptimizers& now,
       model_.backward_interaction(embeddings_.gradient(), progress_);
       embeddings_.start_backward();
       model_.backward_bottom(progress_);
+      model_.parameters().queue_held_gradients();
     });
-    stage(clock, "allreduce", [&] {
-      if (!asynchronous_) status_.finish();
-      model_.parameters().finish_gradients();
-    });
-    stage(clock, "update", [&] {
-      model_.parameters().update(now.dense);
-      embeddings_.apply(now.sparse);
-    });
+    if (asynchronous_) {
+      update_while_gradients_are_summed(now, clock);
+    } else {
+      update_after_gradients_are_summed(now, clock);
+    }
   });
+}
+
+void TrainingStep::update_after_gradients_are_summed(const StepOptimizers& now, StageClock* clock) {
+  stage(clock, "allreduce", [&] {
+    status_.finish();
+    model_.parameters().finish_gradients();
+  });
+  stage(clock, "update", [&] {
+    model_.parameters().update(now.dense);
+    embeddings_.apply(now.sparse);
+  });
+}
+
+/// The rows' update waits for the sum of the flag that skips it, which is part of the first bucket,
+/// and for no other dense gradient. Sums that were held back would share the links with the
+/// exchange of the rows' gradients, which the update waits for, so they start after it.
+void TrainingStep::update_while_gradients_are_summed(const StepOptimizers& now, StageClock* clock) {
+  stage(clock, "update", [&] {
+    embeddings_.await_gradients();
+    model_.parameters().sum_held_gradients();
+    model_.parameters().finish_flag();
+    embeddings_.apply(now.sparse);
+  });
+  stage(clock, "allreduce", [&] { model_.parameters().finish_gradients(); });
+  stage(clock, "update", [&] { model_.parameters().update(now.dense); });
 }
 
 void TrainingStep::forward(const PendingBatch& batch, StageClock* clock) {

@@ -50,6 +50,8 @@ class TrainingStep {
  private:
   void forward(const PendingBatch& batch, StageClock* clock);
   void prepare_ids();
+  void update_after_gradients_are_summed(const StepOptimizers& now, StageClock* clock);
+  void update_while_gradients_are_summed(const StepOptimizers& now, StageClock* clock);
   template <class Work>
   void stage(StageClock* clock, const char* name, const Work& work);
 

@@ -9,19 +9,17 @@ namespace {
 constexpr int64_t kLeastElements = 256 * 1024;
 /// 4 MiB: what 450 GB/s of NVLink sum over 8 ranks in the 15 us that a sum takes besides.
 constexpr int64_t kLeastElementsOfGpu = 4 * kLeastElements;
-constexpr int64_t kMostBucketsOfGpu = 3;
-
-int64_t least_elements(int64_t size, bool on_gpu) {
-  if (!on_gpu) return kLeastElements;
-  return std::max(kLeastElementsOfGpu, (size + kMostBucketsOfGpu - 1) / kMostBucketsOfGpu);
-}
 
 }  // namespace
 
 std::vector<Range> gradient_buckets(const std::vector<int64_t>& starts, int64_t size, bool on_gpu) {
-  const int64_t least = least_elements(size, on_gpu);
   std::vector<Range> buckets;
+  const auto least_before = [&](int64_t end) {
+    if (!on_gpu || buckets.empty()) return kLeastElements;
+    return buckets.size() == 1 ? std::max(kLeastElementsOfGpu, (end + 1) / 2) : end;
+  };
   for (int64_t end = size; end > 0;) {
+    const int64_t least = least_before(end);
     const auto first = std::find_if(starts.rbegin(), starts.rend(), [&](int64_t start) {
       return start < end && end - start >= least;
     });

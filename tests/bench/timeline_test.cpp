@@ -2,12 +2,13 @@
 #include "bench/timeline.h"
 
 #if defined(DLRM_SIMT)
-#include <fstream>
-#include <numeric>
+#include <algorithm>
 
 #include <gtest/gtest.h>
 
 #include "dlrm/core/error.h"
+
+#include "simt/simt.h"
 
 namespace dlrm::bench {
 namespace {
@@ -157,14 +158,114 @@ train: {global_batch_size: 4096, precision: bf16, dense_optimizer: {type: adagra
 sharding: {tables: {cut: row, whole: table, copied: data_parallel}}
 )";
 
+const TimelineResult& wide_result() {
+  static const TimelineResult once = [] {
+    TimelineOptions options = small_options();
+    options.config = parse_config(kWideModel, "wide");
+    options.config.sharding.machine = small_options().config.sharding.machine;
+    options.samples = 2;
+    return run_timeline(options);
+  }();
+  return once;
+}
+
 TEST(Timeline, AWideDcnHasAtMostSixCollectives) {
+  EXPECT_EQ(count(wide_result(), StepPart::kDenseSum, 2), 3);
+  for (const LaunchCounts& counts : wide_result().counts) EXPECT_LE(counts.collectives, 6);
+}
+
+/// Operations of the last step that do `part`.
+std::vector<size_t> last_of(const TimelineResult& r, StepPart part) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < r.graph.size(); ++i) {
+    if (r.graph[i].part == part && r.graph[i].step == 2) found.push_back(i);
+  }
+  return found;
+}
+
+/// The operations that end before `operation` begins.
+std::vector<char> needs_of(const TimelineResult& r, size_t operation) {
+  std::vector<char> before(r.graph.size());
+  std::vector<size_t> todo{operation};
+  while (!todo.empty()) {
+    const size_t node = todo.back();
+    todo.pop_back();
+    for (const int need : r.graph[node].needs) {
+      if (before[static_cast<size_t>(need)]) continue;
+      before[static_cast<size_t>(need)] = 1;
+      todo.push_back(static_cast<size_t>(need));
+    }
+  }
+  return before;
+}
+
+/// How many operations of the last step that do `part` end before `operation` begins.
+int64_t needed(const TimelineResult& r, size_t operation, StepPart part) {
+  const std::vector<char> before = needs_of(r, operation);
+  const std::vector<size_t> all = last_of(r, part);
+  return std::count_if(all.begin(), all.end(), [&](size_t i) { return before[i] != 0; });
+}
+
+/// The first bucket of gradients holds those of one product of a rank, the layer of the top MLP
+/// with 512 outputs. The gradients of eleven weights are held back until the gradients of vectors
+/// have been copied to messages.
+TEST(Timeline, TheExchangeOfGradientsAndHeldWeightGradientsDoNotWaitForEachOther) {
+  const TimelineResult& r = wide_result();
+  const std::vector<size_t> exchanges = last_of(r, StepPart::kGradientExchange);
+  ASSERT_EQ(exchanges.size(), 1u);
+  EXPECT_EQ(needed(r, exchanges[0], StepPart::kSentGradients), 2);
+  EXPECT_EQ(needed(r, exchanges[0], StepPart::kWeightGradients), 0);
+  EXPECT_EQ(needed(r, exchanges[0], StepPart::kDenseSum), 0);
+  int held = 0, beside = 0;
+  for (const size_t i : last_of(r, StepPart::kWeightGradients)) {
+    EXPECT_EQ(needed(r, i, StepPart::kGradientExchange), 0);
+    EXPECT_EQ(needed(r, i, StepPart::kCopySum), 0);
+    ++(needed(r, i, StepPart::kSentGradients) > 0 ? held : beside);
+  }
+  EXPECT_EQ(held, 2 * 11);
+  EXPECT_EQ(beside, 2);
+}
+
+/// Of the dense gradients it needs the first bucket, which carries the flag that skips updates. The
+/// others are summed after the exchange of the rows' gradients, with which they would share links.
+TEST(Timeline, TheUpdateOfRowsWaitsForOneSumOfDenseGradientsAndTheDenseUpdateForAll) {
+  const TimelineResult& r = wide_result();
+  const std::vector<size_t> rows = last_of(r, StepPart::kSparseUpdate);
+  const std::vector<size_t> dense = last_of(r, StepPart::kDenseUpdate);
+  ASSERT_GE(rows.size(), 2u);
+  ASSERT_EQ(dense.size(), 2u);
+  for (const size_t i : rows) {
+    EXPECT_EQ(needed(r, i, StepPart::kDenseSum), 1);
+    EXPECT_EQ(needed(r, i, StepPart::kGradientExchange), 1);
+    EXPECT_EQ(needed(r, i, StepPart::kDenseUpdate), 0);
+  }
+  const std::vector<size_t> sums = last_of(r, StepPart::kDenseSum);
+  ASSERT_EQ(sums.size(), 3u);
+  EXPECT_EQ(needed(r, sums[0], StepPart::kGradientExchange), 0);
+  EXPECT_EQ(needed(r, sums[1], StepPart::kGradientExchange), 1);
+  EXPECT_EQ(needed(r, sums[2], StepPart::kGradientExchange), 1);
+  for (const size_t i : dense) {
+    EXPECT_EQ(needed(r, i, StepPart::kDenseSum), 3);
+    EXPECT_EQ(needed(r, i, StepPart::kWeightGradients), 2 * 12);
+  }
+}
+
+/// What batches that were routed ahead of the last recorded step add: a step each.
+TEST(Timeline, ARecordingTrainsTheBatchesThatWereRoutedAhead) {
   TimelineOptions options = small_options();
-  options.config = parse_config(kWideModel, "wide");
-  options.config.sharding.machine = small_options().config.sharding.machine;
-  options.samples = 2;
-  const TimelineResult r = run_timeline(options);
-  EXPECT_GT(count(r, StepPart::kDenseSum, 2), 1);
-  for (const LaunchCounts& counts : r.counts) EXPECT_LE(counts.collectives, 6);
+  const auto kernels = [&](int depth) {
+    options.config.routing.depth = depth;
+    const RunConfig small = emulated_config(options);
+    const simt::Counters before = simt::counters();
+    const RecordedSteps steps = record_steps(small, make_plan(small, 2, {}));
+    const auto all = static_cast<int64_t>(simt::counters().kernels - before.kernels);
+    int64_t of_a_step = 0;
+    for (const LaunchCounts& counts : count_launches(steps, 2, 2)) of_a_step += counts.kernels;
+    return std::pair(all, of_a_step);
+  };
+  const auto [one_ahead, of_a_step] = kernels(1);
+  EXPECT_GT(of_a_step, 0);
+  EXPECT_EQ(kernels(3).first - one_ahead, 2 * of_a_step);
 }
 
 TEST(Timeline, PartsOfTablesKeepTheirOrderAtOtherSizes) {

@@ -312,6 +312,7 @@ TEST(Routing, EachCallNamesItselfOutOfTurn) {
       {"finish_return", [&] { e.finish_return(); }},
       {"gradient", [&] { e.gradient(); }},
       {"start_backward", [&] { e.start_backward(); }},
+      {"await_gradients", [&] { e.await_gradients(); }},
       {"apply", [&] { e.apply(step); }},
       {"drop", [&] { e.drop(); }}};
   const auto expect_in_turn = [&](const std::vector<std::string>& allowed) {
@@ -340,6 +341,8 @@ TEST(Routing, EachCallNamesItselfOutOfTurn) {
   expect_in_turn({"gradient", "start_backward", "drop"});
   std::fill_n(e.gradient().data, 4 * e.width(), 0.0f);
   e.start_backward();
+  expect_in_turn({"apply", "await_gradients"});
+  e.await_gradients();
   expect_in_turn({"apply"});
   e.apply(step);
   expect_in_turn({"drop"});

@@ -83,18 +83,21 @@ TEST(GradientBuckets, HaveAMebibyteAndEndAtTensors) {
   EXPECT_EQ(sums_of({0, 8, kMost + 16}, 2 * kMost + 16, {0}), Counts{3});
 }
 
-TEST(GradientBuckets, OfAGpuAreAtMostThreeAndHaveFourMebibytes) {
-  constexpr int64_t kLeast = 1024 * 1024;
+TEST(GradientBuckets, OfAGpuAreASmallOneAndTheHalvesOfTheRest) {
+  constexpr int64_t kFirst = 256 * 1024, kLeast = 4 * kFirst;
   using Buckets = std::vector<Range>;
-  EXPECT_EQ(gradient_buckets({0, 8}, kLeast - 8, true), (Buckets{{0, kLeast - 8}}));
-  EXPECT_EQ(gradient_buckets({0, 9, kLeast}, 2 * kLeast, true),
-            (Buckets{{kLeast, 2 * kLeast}, {0, kLeast}}));
-  // Twelve tensors, each of which is large enough alone.
+  EXPECT_EQ(gradient_buckets({0, 8}, kFirst + 7, true), (Buckets{{0, kFirst + 7}}));
+  EXPECT_EQ(gradient_buckets({0, 9, kLeast}, kLeast + kFirst, true),
+            (Buckets{{kLeast, kLeast + kFirst}, {0, kLeast}}));
+  EXPECT_EQ(gradient_buckets({0, 9, kLeast + 9}, kLeast + 9 + kFirst, true),
+            (Buckets{{kLeast + 9, kLeast + 9 + kFirst}, {9, kLeast + 9}, {0, 9}}));
+  // Thirteen tensors, each of which is large enough alone.
   std::vector<int64_t> starts;
-  for (int64_t t = 0; t < 12; ++t) starts.push_back(t * kLeast);
-  EXPECT_EQ(gradient_buckets(starts, 12 * kLeast, true),
-            (Buckets{{8 * kLeast, 12 * kLeast}, {4 * kLeast, 8 * kLeast}, {0, 4 * kLeast}}));
-  EXPECT_EQ(gradient_buckets(starts, 12 * kLeast + 1, true).size(), 3u);
+  for (int64_t t = 0; t < 13; ++t) starts.push_back(t * kLeast);
+  EXPECT_EQ(gradient_buckets(starts, 13 * kLeast, true),
+            (Buckets{{12 * kLeast, 13 * kLeast}, {6 * kLeast, 12 * kLeast}, {0, 6 * kLeast}}));
+  starts.pop_back();
+  EXPECT_EQ(gradient_buckets(starts, 12 * kLeast, true).size(), 3u);
 }
 
 TEST(GradientBuckets, OfOneRankAreNotSummed) {

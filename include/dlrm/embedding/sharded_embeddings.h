@@ -96,6 +96,9 @@ class ShardedEmbeddings {
   /// the caller's backward pass computes. Has no effect on a device without a side stream.
   void sort_ids();
   void start_backward();
+  /// Optional, before apply(). What is queued on the context's stream after this runs after the
+  /// gradients have arrived.
+  void await_gradients();
   void apply(const OptimizerStep& step);
   /// Ends the oldest batch. May be called before its lookup, after finish_return(), or after
   /// apply().

@@ -21,6 +21,10 @@ class GradientBuckets {
   /// The elements from `offset` on are complete.
   void ready_from(int64_t offset);
   void poll();
+  /// The first element of the bucket that is complete first, the last elements of the array.
+  int64_t first_begin() const { return buckets_.empty() ? 0 : buckets_.front().begin; }
+  /// Makes the context's stream wait for the sum of that bucket, which must be complete.
+  void finish_first();
   /// Makes the context's stream wait for `side` and for all sums. All elements must be complete.
   void finish();
 

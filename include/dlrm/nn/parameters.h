@@ -54,19 +54,30 @@ class Parameters {
   /// that was added right after `weight`. Sets w, dw and deferred of `layer`, and dbias if
   /// `with_dbias`.
   void linear_backward(LinearBackward layer, int weight, int bias, bool with_dbias = true);
+  /// Runs the backward of a linear layer with the given weight, whose dw and dbias `layer` has.
+  /// Sets its `deferred`. gradients_ready_from() is left to the caller.
+  void linear_backward_of(LinearBackward layer, int weight);
   /// Marks the gradients of `tensor`, and of all tensors added after it, as complete. In a fused
   /// update, applies those that are left. Otherwise starts the allreduce of the buckets that are
   /// complete now. May change those weights, so operations that read them must be queued before
   /// this call.
   void gradients_ready_from(int tensor);
+  /// Queues the gradients of weights that were held back. On a device of several ranks these are
+  /// the gradients of all tensors that are not in the first bucket: what is queued before this call
+  /// does not share the device with them, and what is queued after it runs beside them.
+  void queue_held_gradients();
+  /// Starts their allreduce, after what the context's stream holds now.
+  void sum_held_gradients();
+  /// On a device: makes the stream wait until skip_update_flag() is summed over the ranks.
+  void finish_flag();
   /// Moves allreduces in flight on.
   void poll();
   /// Waits for the sums over ranks. On a device, raises skip_update_flag() if a sum or a value is
   /// not finite.
   void finish_gradients();
   /// On a device, one float of its memory; otherwise null. update() changes nothing if it is not 0.
-  /// It is summed over the ranks with the gradients: if one rank raises it before its backward
-  /// ends, all ranks skip the update.
+  /// It is summed over the ranks with the first bucket of gradients: if one rank raises it before
+  /// its backward begins, all ranks skip the update.
   float* skip_update_flag() const;
   /// On a device, after an update was skipped: the path of the first tensor with a value that is
   /// not finite, otherwise of the first with such a gradient. Empty if all are finite now.
@@ -100,11 +111,15 @@ class Parameters {
   OptimizerRule rule_;
   DType compute_;
   const bool can_fuse_update_;  // true for one rank on a CPU; read by begin_fused_update()
+  const bool holds_gradients_;  // true for several ranks on a device; read by allocate()
   std::vector<Tensor> tensors_;
   int64_t size_ = 0;
   Array<float> values_, gradients_, state1_, state2_;
   Array<BFloat16> copies_;
   GradientBuckets buckets_;
+  int64_t held_before_ = 0;           // gradients of tensors before this element are held back
+  std::vector<LinearBackward> held_;  // without input gradients
+  int64_t held_from_ = -1;  // gradients from this element on are complete with held_; -1: none are
   OptimizerStep step_;
   bool in_fused_update_ = false;  // gradients are applied as soon as they are complete
   int64_t applied_from_ = 0;      // gradients from this element on have been applied

@@ -106,7 +106,7 @@ struct LinearBackward {
   Matrix x;              ///< [b, in]
   Matrix w;              ///< [out, in]
   Matrix dx;             ///< [b, in], or null
-  MatrixView<float> dw;  ///< [out, in]
+  MatrixView<float> dw;  ///< [out, in]; null, if deferred: dw and dbias are left out
   View<float> dbias;     ///< [out], or empty
 
   // Only if Ops::fuses_layers().

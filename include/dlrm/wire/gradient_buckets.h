@@ -10,8 +10,9 @@ namespace dlrm {
 /// start. A bucket consists of whole tensors; the last one may be smaller than the others. `starts`
 /// are the ascending offsets of the tensors.
 ///
-/// On CPUs a bucket has at least 1 MiB in fp32. On GPUs it has at least 4 MiB and a third of all
-/// gradients, so there are at most three: a sum costs a fixed time besides its bytes.
+/// On CPUs a bucket has at least 1 MiB in fp32. On GPUs a sum costs a fixed time besides its bytes,
+/// so there are at most three. The first one, which updates of rows wait for, has at least 1 MiB,
+/// the second one at least 4 MiB and half of what is left.
 std::vector<Range> gradient_buckets(const std::vector<int64_t>& starts, int64_t size, bool on_gpu);
 
 }  // namespace dlrm

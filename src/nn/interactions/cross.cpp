@@ -110,15 +110,14 @@ class Cross final : public Interaction {
     second.w = parameters_.weight(layer.u);
     second.dw = parameters_.weight_gradient(layer.u);
     second.dbias = parameters_.bias_gradient(layer.bias);
-    second.deferred = deferred_;
-    ops_.run(second);
+    parameters_.linear_backward_of(second, layer.u);
+    parameters_.gradients_ready_from(layer.u);
     LinearBackward first;
     first.dy = dlow, first.x = input, first.dx = dinput;
     first.w = parameters_.weight(layer.v);
     first.dw = parameters_.weight_gradient(layer.v);
     first.added = dy;
-    first.deferred = deferred_;
-    ops_.run(first);
+    parameters_.linear_backward_of(first, layer.v);
   }
 
   Matrix at(const Buffer& buffer, int64_t columns) const {

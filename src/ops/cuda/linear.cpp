@@ -220,9 +220,11 @@ void CudaOps::run(const LinearBackward& l) {
   const bool one_output = l.dy.cols == 1 && l.dy.rows > 0 && l.x.cols > 0 && !l.added.data;
   if (one_output) return one_output_backward(l, Products::kMain);
   if (!l.dx.data && !l.deferred) return linear_backward_weight(l.dy, l.x, l.dw, l.dbias);
-  stream_.record(*parts_->forked);
-  parts_->side->wait(*parts_->forked);
-  weight_gradient(l.dy, l.x, l.dw, l.dbias, Products::kSide);
+  if (l.dw.data) {
+    stream_.record(*parts_->forked);
+    parts_->side->wait(*parts_->forked);
+    weight_gradient(l.dy, l.x, l.dw, l.dbias, Products::kSide);
+  }
   if (l.dx.data) input_gradient(l);
   if (l.deferred) return;
   parts_->side->record(*parts_->joined);

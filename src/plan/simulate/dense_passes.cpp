@@ -23,6 +23,21 @@ void DensePasses::interact_back() {
   pass("backward", work_.dense.interact_backward);
 }
 
+void DensePasses::held_gradients() {
+  const Point operands = tasks_.main();
+  for (const auto& [product, number] : held_) {
+    const auto demand_of = [&, of = product](size_t rank) { return demand(*of, rank); };
+    held_gradients_.push_back(
+        tasks_.compute("backward", RankTasks::kWeights, {operands}, demand_of));
+  }
+}
+
+void DensePasses::held_sums(Point point) {
+  for (size_t i = 0; i < held_.size(); ++i) sum(held_[i].number, held_gradients_.back(), point);
+  held_.clear();
+  held_gradients_.clear();
+}
+
 void DensePasses::finish_gradients() {
   for (size_t b = 0; b < sums_.size(); ++b) {
     gradients_.push_back(tasks_.finish(kSum, work_.buckets[b], sums_[b]));
@@ -49,16 +64,28 @@ void DensePasses::multiply_back(const std::vector<ProductWork>& products, size_t
     const auto demand_of = [&](size_t rank) { return demand(products[i], rank); };
     const Point output_gradient = tasks_.main();
     if (products[i].input_gradient) tasks_.compute("backward", RankTasks::kMain, {}, demand_of);
-    sum(first + i, tasks_.compute("backward", RankTasks::kWeights, {output_gradient}, demand_of));
+    if (is_held(products[i], first + i)) {
+      held_.push_back({&products[i], first + i});
+      continue;
+    }
+    sum(first + i, tasks_.compute("backward", RankTasks::kWeights, {output_gradient}, demand_of),
+        -1);
   }
 }
 
+/// As Parameters does, of which a layer with one output is no part.
+bool DensePasses::is_held(const ProductWork& product, size_t number) const {
+  return tasks_.speed().gpu && tasks_.ranks() > 1 && product.outputs > 1 &&
+         number < work_.dense.bucket_products.front();
+}
+
 /// Sums the buckets that are complete with the gradient of this product.
-void DensePasses::sum(size_t product, Point computed) {
+void DensePasses::sum(size_t product, Point computed, Point after) {
   gradients_.push_back(computed);
   for (size_t b = 0; b < work_.buckets.size(); ++b) {
     if (work_.dense.bucket_products[b] != product) continue;
-    sums_[b] = tasks_.start(kSum, RankTasks::kSums, work_.buckets[b], {computed, tasks_.main()});
+    sums_[b] =
+        tasks_.start(kSum, RankTasks::kSums, work_.buckets[b], {computed, tasks_.main(), after});
   }
 }
 

@@ -20,12 +20,19 @@ class DensePasses {
   void top() { multiply("top", work_.dense.top); }
 
   /// Backward passes, of which the first one begins a step. Input gradients follow each other on
-  /// the main lane. On a GPU weight gradients do not delay them. A bucket is summed as soon as it
-  /// is complete.
+  /// the main lane. On a GPU weight gradients do not delay them, and those of several ranks are
+  /// held back unless they are in the first bucket. A bucket is summed as soon as it is complete.
   void top_back();
   void interact_back();
   void bottom_back() { multiply_back(work_.dense.bottom, 0); }
 
+  /// Adds the weight gradients that were held back, and later their sums, which begin after
+  /// `point`.
+  void held_gradients();
+  void held_sums(Point point);
+
+  /// The sum of the first bucket. -1 if nothing is summed.
+  Point first_sum() const { return sums_.empty() ? -1 : sums_.front(); }
   /// Waits for all gradients since top_back(), and for their sums.
   void finish_gradients();
 
@@ -33,11 +40,19 @@ class DensePasses {
   void pass(const char* stage, const PassWork& pass);
   void multiply(const char* stage, const std::vector<ProductWork>& products);
   void multiply_back(const std::vector<ProductWork>& products, size_t first);
-  void sum(size_t product, Point computed);
+  bool is_held(const ProductWork& product, size_t number) const;
+  void sum(size_t product, Point computed, Point after);
   RankTasks::Demand demand(const ProductWork& product, size_t rank) const;
 
   const StepWork& work_;
   RankTasks& tasks_;
+  struct Held {
+    const ProductWork* product;
+    size_t number;
+  };
+
+  std::vector<Held> held_;
+  std::vector<Point> held_gradients_;  ///< of held_
   std::vector<Point> gradients_;
   std::vector<Point> sums_;  ///< by bucket
 };

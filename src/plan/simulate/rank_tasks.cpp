@@ -26,6 +26,7 @@ RankTasks::Point RankTasks::start(const char* stage, ExchangeLane lane, const Ex
   if (sent.empty()) return -1;
   after_.clear();
   for (const Point point : after) {
+    if (point < 0) continue;
     const std::vector<int>& of = tasks_of(point);
     after_.insert(after_.end(), of.begin(), of.end());
   }

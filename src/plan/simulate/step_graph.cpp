@@ -55,16 +55,25 @@ void StepGraph::backward() {
   copies_ = tasks_.start(kCopies, RankTasks::kSums, work_.replicas, {packed});
   if (!beside) sorted_ = sort();
   dense_.bottom_back();
+  dense_.held_gradients();
 }
 
 void StepGraph::update() {
-  const double shard = tasks_.speed().shard / 2;
+  const bool rows_first = tasks_.speed().gpu;
+  if (rows_first) update_rows({dense_.first_sum()});
   dense_.finish_gradients();
   compute("update", RankTasks::kMain, {},
           [&](const RankWork&) { return Demand{work_.dense.update_bytes}; });
+  if (!rows_first) update_rows({});
+}
+
+void StepGraph::update_rows(std::vector<Point> after) {
+  const double shard = tasks_.speed().shard / 2;
   const Point gradients = tasks_.finish(kGradients, work_.gradients, gradients_);
   const Point copies = tasks_.finish(kCopies, work_.replicas, copies_);
-  compute("update", RankTasks::kMain, {sorted_, gradients, copies}, [&](const RankWork& rank) {
+  dense_.held_sums(gradients);
+  after.insert(after.end(), {sorted_, gradients, copies});
+  compute("update", RankTasks::kMain, after, [&](const RankWork& rank) {
     return Demand{rank.update_bytes, 0, rank.shards * shard};
   });
 }

@@ -26,6 +26,7 @@ class StepGraph final : public StepTasks {
   void forward(Point ids);
   void backward();
   void update();
+  void update_rows(std::vector<Point> after);
   Point sort();
 
   /// Between messages and E. If nothing is sent, lookups write E.
