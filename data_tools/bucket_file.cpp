@@ -24,10 +24,11 @@ File open_or_create(const std::string& path) {
 }  // namespace
 
 BucketFile::BucketFile(const std::string& path, int64_t buckets, int64_t buffer_bytes,
-                       std::vector<Segment> segments)
+                       std::vector<Segment> segments, int64_t expected)
     : file_(open_or_create(path)),
       buffer_bytes_(static_cast<size_t>(buffer_bytes)),
       buckets_(static_cast<size_t>(buckets)),
+      expected_(expected),
       segments_(std::move(segments)),
       buffers_(static_cast<size_t>(buckets)) {
   for (const Segment& segment : segments_) end_ += stored(segment.bytes);
@@ -65,7 +66,12 @@ void BucketFile::flush(int64_t bucket) {
   const auto whole = static_cast<size_t>(stored(bytes));
   std::memset(buffer.data.get() + buffer.used, 0, whole - buffer.used);
   // Writes beyond the end of a file would wait for one another.
-  if (end_ + static_cast<int64_t>(whole) > reserved_) file_.reserve(reserved_ = end_ + kReserve);
+  if (end_ + static_cast<int64_t>(whole) > reserved_) {
+    reserved_ = std::min(end_ + kReserve, expected_);
+    // If that fails, the file is cut to its length before, which no write may change meanwhile.
+    writer_->wait();
+    if (reserved_ > end_) file_.reserve(reserved_);
+  }
   writer_->write(buffer.data, whole, end_);
   segments_.push_back({bucket, bytes});
   end_ += static_cast<int64_t>(whole);

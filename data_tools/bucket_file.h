@@ -25,9 +25,10 @@ class BucketFile {
   static constexpr int64_t kBlock = kBlockAlignment;
 
   /// Continues a file that contains `segments`, in their order. What follows them is cut off.
-  /// `buffer_bytes` is a multiple of kBlock.
+  /// `buffer_bytes` is a multiple of kBlock. `expected` are the bytes of all buckets in the end;
+  /// the disk's space is reserved some way ahead, but not beyond.
   BucketFile(const std::string& path, int64_t buckets, int64_t buffer_bytes,
-             std::vector<Segment> segments);
+             std::vector<Segment> segments, int64_t expected);
 
   void append(int64_t bucket, const void* data, size_t bytes);
   /// Writes the buffers and syncs the file.
@@ -67,6 +68,7 @@ class BucketFile {
   File file_;
   size_t buffer_bytes_;
   size_t buckets_;
+  int64_t expected_;
   int64_t end_ = 0;
   std::vector<Segment> segments_;
   int64_t reserved_ = 0;  ///< bytes of the disk

@@ -96,7 +96,8 @@ class Shuffle {
           codec_.layout().samples, codec_.total_bytes(), sizes_.buckets, state.samples, 0, 0};
       if (!fs::exists(shuffled())) {
         BucketFile buckets(folder_ + "/samples", sizes_.buckets, sizes_.buffer,
-                           std::move(state.segments));
+                           std::move(state.segments),
+                           codec_.total_bytes() + 8 * codec_.layout().samples);
         distribute(buckets, state);
         sort(buckets, state.sum);
       }

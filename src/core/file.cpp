@@ -109,8 +109,10 @@ void File::start_sync() { sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE); }
 void File::bypass_cache() { ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_DIRECT); }
 
 void File::reserve(int64_t bytes) {
-  // A disk that is too small refuses the writes.
-  [[maybe_unused]] const int rc = ::fallocate(fd_, 0, 0, bytes);
+  const int64_t before = size();
+  if (::fallocate(fd_, 0, 0, bytes) == 0) return;
+  // A part may have been reserved, for which others may have a use. Writes tell what is wrong.
+  if (size() > before && ::ftruncate(fd_, before) != 0) fail(path_, "cut");
 }
 
 void File::sync() {

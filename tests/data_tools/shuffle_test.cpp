@@ -226,6 +226,8 @@ TEST_F(Shuffled, ContinuesInTheFirstPass) {
   flip(in_, at);
   EXPECT_THAT(failure(saving, ExitCode::kUsage), HasSubstr("damaged in samples 32768"));
   flip(in_, at);
+  // No more of the disk is reserved than the samples take.
+  EXPECT_LT(fs::file_size(work("samples")), 2 * fs::file_size(in_));
   const ShuffleReport report = shuffle_dataset(saving);
   EXPECT_GE(report.resumed_at, kChecksumSamples);
   EXPECT_LT(report.resumed_at, data_.samples);

@@ -38,7 +38,8 @@ class File {
   /// From now on reads and writes bypass the system's cache (O_DIRECT), if the file system can.
   /// Then memory, offsets and sizes are multiples of 4096 bytes.
   void bypass_cache();
-  /// Reserves the disk's space up to `bytes`, in one piece if possible, if the file system can.
+  /// Reserves the disk's space up to `bytes`, in one piece if possible, if the file system can and
+  /// has the space. The file may become longer.
   void reserve(int64_t bytes);
 
  private:
