@@ -2,8 +2,8 @@
 // A part of a warp covers a row with 16 bytes per lane. It processes the ids of several bags in
 // sequence: the ids of neighbouring bags are contiguous. kInFlight rows are loading at any time,
 // even if bags have one id each. Rows wider than a warp can cover are cut into pieces.
-// Bytes per id: width · element + 8. Bytes per bag: width · 4 + 8. Limit: memory bandwidth.
-// Random reads of rows of 512 bytes and more come near the bandwidth of a copy.
+// Bytes per id: width · element + 8. Bytes per bag: width · 4 (bf16: 2) + 8. Limit: memory
+// bandwidth. Random reads of rows of 512 bytes and more come near the bandwidth of a copy.
 #include <algorithm>
 
 #include "kernels/bf16.cuh"
@@ -70,53 +70,81 @@ __device__ inline void restart(Sums<T>& sums) {
   for (int i = 0; i < kTogether<T>; ++i) sums[i] = -0.0f;
 }
 
-/// The work of the calling lane: its columns of the rows, and of consecutive bags.
-template <class T>
+/// The work of the calling lane: its columns of the rows, and of consecutive bags, whose vectors
+/// are of type Out.
+template <class T, class Out>
 struct Work {
   const T* rows;
   const int64_t* ids;      ///< of the first bag
   const int64_t* offsets;  ///< of the next bag
   const float* scale;      ///< of the next bag, or null
-  float* pooled;           ///< of the next bag
+  Out* pooled;             ///< of the next bag
   int64_t stride;
   int64_t pooled_stride;
   int left;  ///< columns that exist
+  int bags;  ///< that are not written yet
   bool aligned;
   bool pooled_aligned;
 };
 
-/// Writes the next bag and advances to the one after it.
+/// Writes the columns that exist. bf16 is rounded once.
 template <class T>
-__device__ inline void write_bag(Work<T>& work, bool empty, Sums<T>& sums) {
-  const float scale = work.scale != nullptr ? *work.scale : 1.0f;
+__device__ inline void store_sums(const Work<T, float>& work, const Sums<T>& sums) {
   float* out = work.pooled;
-#pragma unroll
-  for (int i = 0; i < kTogether<T>; ++i) {
-    if (work.scale != nullptr) sums[i] = __fmul_rn(sums[i], scale);
-    if (empty) sums[i] = 0;
-  }
   if (work.pooled_aligned && work.left >= kTogether<T>) {
 #pragma unroll
     for (int i = 0; i < kTogether<T>; i += 4) {
       *reinterpret_cast<float4*>(out + i) =
           make_float4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]);
     }
-  } else {
-#pragma unroll
-    for (int i = 0; i < kTogether<T>; ++i) {
-      if (i < work.left) out[i] = sums[i];
-    }
+    return;
   }
+#pragma unroll
+  for (int i = 0; i < kTogether<T>; ++i) {
+    if (i < work.left) out[i] = sums[i];
+  }
+}
+template <class T>
+__device__ inline void store_sums(const Work<T, Bf16>& work, const Sums<T>& sums) {
+  Bf16* out = work.pooled;
+  if (work.pooled_aligned && work.left >= kTogether<T>) {
+    struct alignas(2 * kTogether<T>) Pairs {
+      uint32_t at[kTogether<T> / 2];
+    } pairs;
+#pragma unroll
+    for (int i = 0; i < kTogether<T> / 2; ++i) {
+      pairs.at[i] = pack_bf16(sums[2 * i], sums[2 * i + 1]);
+    }
+    *reinterpret_cast<Pairs*>(out) = pairs;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kTogether<T>; ++i) {
+    if (i < work.left) out[i] = from_float<Bf16>(sums[i]);
+  }
+}
+
+/// Writes the next bag and advances to the one after it.
+template <class T, class Out>
+__device__ inline void write_bag(Work<T, Out>& work, bool empty, Sums<T>& sums) {
+  const float scale = work.scale != nullptr ? *work.scale : 1.0f;
+#pragma unroll
+  for (int i = 0; i < kTogether<T>; ++i) {
+    if (work.scale != nullptr) sums[i] = __fmul_rn(sums[i], scale);
+    if (empty) sums[i] = 0;
+  }
+  store_sums(work, sums);
   restart<T>(sums);
   work.pooled += work.pooled_stride;
   ++work.offsets;
+  --work.bags;
   if (work.scale != nullptr) ++work.scale;
 }
 
 /// Loads at most `count` rows. All loads are issued before the first value is used.
-template <class T>
-__device__ inline void load_rows(const Work<T>& work, int count, const int64_t (&id)[kInFlight],
-                                 Bytes16 (&row)[kInFlight]) {
+template <class T, class Out>
+__device__ inline void load_rows(const Work<T, Out>& work, int count,
+                                 const int64_t (&id)[kInFlight], Bytes16 (&row)[kInFlight]) {
   if (work.aligned) {
 #pragma unroll
     for (int u = 0; u < kInFlight; ++u) {
@@ -155,12 +183,11 @@ struct Ids {
   }
 };
 
-/// Pools `bags` bags, at least one. Ids are counted from the first id of the first bag.
-template <class T, bool kWholeWarp>
-__device__ void pool_run(Work<T>& work, int bags) {
+/// Pools the work's bags, at least one. Ids are counted from the first id of the first bag.
+template <bool kWholeWarp, class T, class Out>
+__device__ void pool_run(Work<T, Out>& work) {
   const int64_t base = work.offsets[0];
-  const int stop = static_cast<int>(work.offsets[bags] - base);
-  const int64_t* const last_offset = work.offsets + bags;
+  const int stop = static_cast<int>(work.offsets[work.bags] - base);
   const int64_t* const list = work.ids + base;
   int first = 0, end = static_cast<int>(work.offsets[1] - base);  // ids of the next bag
   Sums<T> sums;
@@ -190,13 +217,13 @@ __device__ void pool_run(Work<T>& work, int bags) {
   }
   for (;;) {
     write_bag(work, first == end, sums);
-    if (work.offsets == last_offset) return;
+    if (work.bags == 0) return;
     first = end;
     end = static_cast<int>(work.offsets[1] - base);
   }
 }
 
-template <class T>
+template <class T, class Out>
 __device__ void pool_part(const LookupGroup& g, int64_t warp) {
   const Lanes lanes(g.shift);
   const int64_t unit = warp * lanes.parts() + lanes.part;
@@ -204,46 +231,51 @@ __device__ void pool_part(const LookupGroup& g, int64_t warp) {
   const int column = (static_cast<int>(unit % g.pieces) * lanes.count + lanes.index) * kTogether<T>;
   if (bag >= g.bags) return;
   const int64_t bags = g.bags - bag < g.bags_together ? g.bags - bag : g.bags_together;
-  Work<T> work{static_cast<const T*>(g.weights) + column,
-               g.ids,
-               g.offsets + bag,
-               g.scale != nullptr ? g.scale + bag : nullptr,
-               g.pooled + bag * g.pooled_stride + column,
-               g.stride,
-               g.pooled_stride,
-               g.width - column,
-               g.aligned != 0,
-               g.pooled_aligned != 0};
+  Work<T, Out> work{static_cast<const T*>(g.weights) + column,
+                    g.ids,
+                    g.offsets + bag,
+                    g.scale != nullptr ? g.scale + bag : nullptr,
+                    static_cast<Out*>(g.pooled) + bag * g.pooled_stride + column,
+                    g.stride,
+                    g.pooled_stride,
+                    g.width - column,
+                    static_cast<int>(bags),
+                    g.aligned != 0,
+                    g.pooled_aligned != 0};
   if (g.shift == 5) {
-    pool_run<T, true>(work, static_cast<int>(bags));
+    pool_run<true>(work);
   } else {
-    pool_run<T, false>(work, static_cast<int>(bags));
+    pool_run<false>(work);
   }
 }
 
+template <class Out>
 __device__ inline void pool_block(const LookupGroup* groups, const uint32_t* first_block, int count,
                                   uint32_t block) {
   const int at = find_interval(first_block, count, block);
   const LookupGroup g = groups[at];
   const int64_t warp = int64_t{block - first_block[at]} * kWarps + warp_of();
   if (g.bf16 != 0) {
-    pool_part<Bf16>(g, warp);
+    pool_part<Bf16, Out>(g, warp);
   } else {
-    pool_part<float>(g, warp);
+    pool_part<float, Out>(g, warp);
   }
 }
 
+// Each type of vectors has a kernel: a branch on it would spill registers.
+template <class Out>
 __global__ void __launch_bounds__(kThreads, kBlocksAProcessor)
     pool_bags_kernel(const LookupGroup* groups, const uint32_t* first_block, int count) {
-  pool_block(groups, first_block, count, blockIdx.x);
+  pool_block<Out>(groups, first_block, count, blockIdx.x);
 }
 
 /// The same in fewer blocks. Each does the work of several blocks.
+template <class Out>
 __global__ void __launch_bounds__(kThreads, 1)
     pool_bags_over_link_kernel(const LookupGroup* groups, const uint32_t* first_block, int count,
                                uint32_t blocks) {
   for (uint32_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-    pool_block(groups, first_block, count, block);
+    pool_block<Out>(groups, first_block, count, block);
   }
 }
 
@@ -267,7 +299,10 @@ LookupGroup lookup_group(const BagGroup& group) {
   g.shift = lanes_shift(t.width, together);
   g.bf16 = is_bf16(t.type);
   g.aligned = aligned_to(t.weights, 16) && t.stride % together == 0 && t.width % together == 0;
-  g.pooled_aligned = aligned_to(group.pooled.data, 16) && group.pooled.stride % 4 == 0;
+  const auto element = static_cast<int64_t>(size_of(group.pooled.type));
+  const int64_t at_once = std::min<int64_t>(16, together * element);
+  g.pooled_aligned = aligned_to(group.pooled.data, static_cast<size_t>(at_once)) &&
+                     group.pooled.stride * element % at_once == 0;
   g.bags_together = 1;
   g.pieces = static_cast<int32_t>(blocks_for(t.width, together << g.shift));
   return g;
@@ -279,14 +314,16 @@ uint32_t lookup_blocks(const LookupGroup& g) {
 }
 
 void pool_bags(const LookupGroup* groups, const uint32_t* first_block, int count, uint32_t blocks,
-               cudaStream_t stream) {
-  launch(pool_bags_kernel, {int64_t{blocks}, kThreads}, stream, groups, first_block, count);
+               DType type, cudaStream_t stream) {
+  launch(is_bf16(type) ? pool_bags_kernel<Bf16> : pool_bags_kernel<float>,
+         {int64_t{blocks}, kThreads}, stream, groups, first_block, count);
 }
 
 void pool_bags_over_link(const LookupGroup* groups, const uint32_t* first_block, int count,
-                         uint32_t blocks, cudaStream_t stream) {
-  launch(pool_bags_over_link_kernel, {int64_t{std::min(blocks, kLinkBlocks)}, kThreads}, stream,
-         groups, first_block, count, blocks);
+                         uint32_t blocks, DType type, cudaStream_t stream) {
+  launch(is_bf16(type) ? pool_bags_over_link_kernel<Bf16> : pool_bags_over_link_kernel<float>,
+         {int64_t{std::min(blocks, kLinkBlocks)}, kThreads}, stream, groups, first_block, count,
+         blocks);
 }
 
 }  // namespace dlrm::kernels

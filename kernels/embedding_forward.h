@@ -16,17 +16,17 @@ struct LookupGroup {
   const int64_t* ids;
   const int64_t* offsets;
   const float* scale;
-  float* pooled;
+  void* pooled;
   int64_t bags;
   int64_t stride;
   int64_t pooled_stride;
   int32_t width;
-  int32_t shift;    ///< log2 of the lanes that share a bag
-  int32_t bf16;     ///< rows are bf16
-  int32_t aligned;  ///< rows are read 16 bytes at a time
-  int32_t pooled_aligned;
-  int32_t pieces;         ///< parts of a row that are processed separately
-  int32_t bags_together;  ///< bags that one lane group processes
+  int32_t shift;           ///< log2 of the lanes that share a bag
+  int32_t bf16;            ///< rows are bf16
+  int32_t aligned;         ///< rows are read 16 bytes at a time
+  int32_t pooled_aligned;  ///< a lane writes its columns of `pooled` 8 or 16 bytes at a time
+  int32_t pieces;          ///< parts of a row that are processed separately
+  int32_t bags_together;   ///< bags that one lane group processes
   int32_t nothing;
 };
 
@@ -35,11 +35,12 @@ LookupGroup lookup_group(const BagGroup& group);
 /// Blocks that a group needs.
 uint32_t lookup_blocks(const LookupGroup& group);
 
-/// first_block[g] is the first block of group g, ascending from 0. There are `blocks` in total.
+/// first_block[g] is the first block of group g, ascending from 0. There are `blocks` in total. All
+/// vectors are of `type`.
 void pool_bags(const LookupGroup* groups, const uint32_t* first_block, int count, uint32_t blocks,
-               cudaStream_t stream);
+               DType type, cudaStream_t stream);
 /// The same for tables in the host's memory, in at most kLinkBlocks blocks.
 void pool_bags_over_link(const LookupGroup* groups, const uint32_t* first_block, int count,
-                         uint32_t blocks, cudaStream_t stream);
+                         uint32_t blocks, DType type, cudaStream_t stream);
 
 }  // namespace dlrm::kernels

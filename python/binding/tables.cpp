@@ -117,7 +117,7 @@ MatrixView<const float> Tables::forward(View<const int64_t> ids, View<const int6
   tables_->prepare_ids();
   tables_->lookup();
   tables_->start_return();
-  return tables_->finish_return();
+  return tables_->finish_return().f32();
 }
 
 void Tables::update(double learning_rate) {

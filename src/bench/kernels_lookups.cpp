@@ -128,7 +128,8 @@ void time_lookup(KernelClock& clock, const Shape& s, DType type, const std::stri
     g.offsets = offsets.data() + t * (s.batch + 1);
     g.bags = s.batch;
     g.capacity = s.ids(t);
-    g.pooled = {pooled.data() + t * s.width, s.batch, s.width, s.tables() * s.width};
+    g.pooled = {pooled.data() + t * s.width, DType::kFloat32, s.batch, s.width,
+                s.tables() * s.width};
     groups.push_back(g);
   }
   const auto width = static_cast<double>(s.width);

@@ -55,6 +55,7 @@ class AllToAllPooling final : public BagPooling {
     std::sort(requested_.begin(), requested_.end(),
               [&](const auto& a, const auto& b) { return order(a) < order(b); });
     list_visits();
+    list_summed();
     copies_.reserve(2 * requested_.size());
   }
 
@@ -70,10 +71,10 @@ class AllToAllPooling final : public BagPooling {
                                     std::max(size_of(wire_.forward), size_of(wire_.backward)));
   }
 
-  Piece pooled(const RoutedBatch& batch, size_t block, size_t piece, MatrixView<float>) override {
+  Piece pooled(const RoutedBatch& batch, size_t block, size_t piece, const Matrix&) override {
     const PooledBlock& place = mine().blocks[block];
     float* data = buffers_.pooled.data() + places_.owned_at(block, batch.owner.sources[piece]);
-    return {{data, batch.owner.pieces[piece].bags, place.width,
+    return {{data, DType::kFloat32, batch.owner.pieces[piece].bags, place.width,
              place.skips_empty_bags ? place.width : mine().width},
             nullptr};
   }
@@ -90,20 +91,25 @@ class AllToAllPooling final : public BagPooling {
     pending_ = comm_->start_alltoallv(send, buffers_.requester_wire.data(), exchange, &stream);
   }
 
-  void finish_return(const RoutedBatch& batch, MatrixView<float> e) override {
+  void finish_return(const RoutedBatch& batch, const Matrix& e) override {
     pending_.wait(context_.stream);
     copies_.clear();
+    rounded_.clear();
+    const bool rounds = e.type != DType::kFloat32;
+    if (rounds) buffers_.sums.reserve(static_cast<size_t>(e.rows * summed_width_));
     for_visited([&](const RequestedBlock& requested) {
       const PooledBlock& block = requested.block;
       BlockCopy copy = copy_of(batch, requested);
       copy.src = wire_place(requested, wire_.forward);
       copy.src_type = wire_.forward;
       copy.src_stride = wire_stride(requested);
-      copy.dst = e.data + block.e_column;
+      copy.dst = e.element(0, block.e_column);
+      copy.dst_type = e.type;
       copy.dst_stride = e.stride;
       copy.accumulate = block.first_row > 0;
+      if (rounds && is_summed(batch, block)) sum_apart(block, e, copy);
       if (block.skips_empty_bags) {
-        const bool alone = batch.requester.alone[static_cast<size_t>(block.feature)];
+        const bool alone = in_one_block(batch, block);
         copy.dst_rows = samples_of(batch, requested);
         copy.accumulate = !alone;
         if (block.first_row == 0 && !alone) copies_.push_back(zero(copy, e.rows));
@@ -111,6 +117,7 @@ class AllToAllPooling final : public BagPooling {
       if (copy.rows > 0) copies_.push_back(copy);
     });
     ops_.copy_blocks(copies_);
+    if (!rounded_.empty()) ops_.copy_blocks(rounded_);
   }
 
   void start_backward(const RoutedBatch& batch, MatrixView<float> de) override {
@@ -142,8 +149,7 @@ class AllToAllPooling final : public BagPooling {
                  owned(buffers_.pooled.data(), DType::kFloat32));
   }
 
-  Piece gradient(const RoutedBatch& batch, size_t block, size_t piece,
-                 MatrixView<float> de) override {
+  Piece gradient(const RoutedBatch& batch, size_t block, size_t piece, const Matrix& de) override {
     return pooled(batch, block, piece, de);
   }
 
@@ -157,11 +163,13 @@ class AllToAllPooling final : public BagPooling {
         : pooled(shared, 0, "pooled vectors"),
           owner_wire(shared, 0, "pooled vectors on their way"),
           requester_wire(shared, 0, "pooled vectors on their way"),
-          zeros(device, 0, "zeros") {}
+          zeros(device, 0, "zeros"),
+          sums(device, 0, "sums of row shards") {}
     Array<float> pooled;         ///< vectors of my shards, later their gradients
     Array<char> owner_wire;      ///< `pooled` in the wire's type, if that is not fp32
     Array<char> requester_wire;  ///< vectors of my samples, later their gradients
     Array<float> zeros;          ///< [columns of the widest block]
+    Array<float> sums;           ///< [b, summed_width_] if E is not fp32
   };
 
   const OwnerLayout& mine() const { return layout_.owner(comm_->rank()); }
@@ -192,6 +200,47 @@ class AllToAllPooling final : public BagPooling {
       blocks_of_group_.insert(blocks_of_group_.end(), blocks.begin(), blocks.end());
       first_of_group_.push_back(blocks_of_group_.size());
     }
+  }
+  /// Finds the features whose vectors are sums over several row shards.
+  void list_summed() {
+    summed_.assign(layout_.features.size(), {});
+    for (const RequestedBlock& requested : requested_) {
+      SummedFeature& feature = summed_[static_cast<size_t>(requested.block.feature)];
+      feature.is_cut |= requested.block.first_row > 0;
+      feature.skips_empty_bags &= requested.block.skips_empty_bags;
+    }
+    for (size_t f = 0; f < summed_.size(); ++f) {
+      if (!summed_[f].is_cut) continue;
+      summed_[f].column = summed_width_;
+      summed_width_ += layout_.features[f].width;
+    }
+  }
+  /// True if each bag of the block's feature is in one of its blocks, and in no other.
+  bool in_one_block(const RoutedBatch& batch, const PooledBlock& block) const {
+    const auto f = static_cast<size_t>(block.feature);
+    return summed_[f].skips_empty_bags && batch.requester.alone[f];
+  }
+  /// True if the vectors of the block's feature are sums over several row shards.
+  bool is_summed(const RoutedBatch& batch, const PooledBlock& block) const {
+    return summed_[static_cast<size_t>(block.feature)].is_cut && !in_one_block(batch, block);
+  }
+  /// Lets `copy` of a block write to the fp32 sums. Its feature is rounded to `e` afterwards.
+  void sum_apart(const PooledBlock& block, const Matrix& e, BlockCopy& copy) {
+    const FeaturePlace& feature = layout_.features[static_cast<size_t>(block.feature)];
+    float* const sums = buffers_.sums.data() + summed_[static_cast<size_t>(block.feature)].column;
+    copy.dst = sums + block.e_column - feature.column;
+    copy.dst_type = DType::kFloat32;
+    copy.dst_stride = summed_width_;
+    BlockCopy rounded;
+    rounded.src = sums;
+    rounded.src_stride = summed_width_;
+    rounded.dst = e.element(0, feature.column);
+    rounded.dst_type = e.type;
+    rounded.dst_stride = e.stride;
+    rounded.rows = e.rows;
+    rounded.cols = feature.width;
+    // The blocks of a feature follow each other.
+    if (rounded_.empty() || rounded_.back().dst != rounded.dst) rounded_.push_back(rounded);
   }
   static void set_visited(std::vector<uint64_t>& bits, size_t i) {
     bits[i / 64] |= uint64_t{1} << (i % 64);
@@ -244,6 +293,7 @@ class AllToAllPooling final : public BagPooling {
     BlockCopy result;
     result.src = buffers_.zeros.data();
     result.dst = copy.dst;
+    result.dst_type = copy.dst_type;
     result.dst_stride = copy.dst_stride;
     result.rows = rows;
     result.cols = copy.cols;
@@ -276,9 +326,16 @@ class AllToAllPooling final : public BagPooling {
   std::vector<uint64_t> always_visited_, visited_;
   std::vector<uint32_t> blocks_of_group_;  ///< group-major, counted over all owners
   std::vector<size_t> first_of_group_;     ///< [groups + 1] into blocks_of_group_
+  struct SummedFeature {
+    bool is_cut = false;
+    bool skips_empty_bags = true;  ///< all of its blocks do
+    int64_t column = 0;            ///< in Buffers::sums
+  };
+  std::vector<SummedFeature> summed_;  ///< by feature
+  int64_t summed_width_ = 0;
   PooledLayout places_;
   Buffers buffers_;
-  std::vector<BlockCopy> copies_;
+  std::vector<BlockCopy> copies_, rounded_;
   Pending pending_;
   int64_t pooled_bytes_ = 0;
   int64_t gradient_bytes_ = 0;

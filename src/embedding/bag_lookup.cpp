@@ -6,7 +6,9 @@ BagLookup::BagLookup(Context& context, const LocalTables& tables, BagPooling& po
     : tables_(tables), pooling_(pooling), e_(context.device, 0, "embedding vectors") {}
 
 void BagLookup::lookup(const RoutedBatch& batch, Ops& ops) {
-  e_.reserve(static_cast<size_t>(batch.local.size() * tables_.layout().width));
+  if (!place_.data) {
+    e_.reserve(static_cast<size_t>(batch.local.size() * tables_.layout().width));
+  }
   pooling_.begin(batch);
   lookups_.clear();
   for (const OwnedShard& shard : tables_.shards()) {
@@ -18,7 +20,7 @@ void BagLookup::lookup(const RoutedBatch& batch, Ops& ops) {
   ops.embedding_bag_forward(lookups_);
 }
 
-MatrixView<const float> BagLookup::finish_return(const RoutedBatch& batch) {
+Matrix BagLookup::finish_return(const RoutedBatch& batch) {
   pooling_.finish_return(batch, e(batch));
   return e(batch);
 }

@@ -11,19 +11,23 @@ class BagLookup {
  public:
   BagLookup(Context& context, const LocalTables& tables, BagPooling& pooling);
 
+  /// From now on E is written to the first rows of `e` instead of this object's memory.
+  void pool_into(const Matrix& e) { place_ = e; }
   /// Queues the lookups on `ops`. The batch's ids must be prepared.
   void lookup(const RoutedBatch& batch, Ops& ops);
   /// Returns E [b, W]. lookup() has written the columns of replicas.
-  MatrixView<const float> finish_return(const RoutedBatch& batch);
+  Matrix finish_return(const RoutedBatch& batch);
 
  private:
-  MatrixView<float> e(const RoutedBatch& batch) const {
-    return {e_.data(), batch.local.size(), tables_.layout().width};
+  Matrix e(const RoutedBatch& batch) const {
+    if (place_.data) return place_.row_range(0, batch.local.size());
+    return MatrixView<float>(e_.data(), batch.local.size(), tables_.layout().width);
   }
 
   const LocalTables& tables_;
   BagPooling& pooling_;
   Array<float> e_;
+  Matrix place_;
   std::vector<BagGroup> lookups_;
 };
 

@@ -16,7 +16,7 @@ class BagPooling {
  public:
   /// The vectors of one piece, or their gradients.
   struct Piece {
-    MatrixView<float> pooled;      ///< [bags of the piece, block width]
+    Matrix pooled;                 ///< [bags of the piece, block width]
     const float* scale = nullptr;  ///< [bags] or null
   };
 
@@ -25,18 +25,17 @@ class BagPooling {
   virtual void begin(const RoutedBatch& batch) = 0;
   /// The memory that a lookup writes for piece `piece` of the owner, which belongs to the group of
   /// block `block`. `e` [b, W].
-  virtual Piece pooled(const RoutedBatch& batch, size_t block, size_t piece,
-                       MatrixView<float> e) = 0;
+  virtual Piece pooled(const RoutedBatch& batch, size_t block, size_t piece, const Matrix& e) = 0;
   /// Starts the exchange once `stream` has computed the vectors. `ops` queue on that stream.
   virtual void start_return(const RoutedBatch& batch, Ops& ops, Stream& stream) = 0;
   /// Waits, and writes every sharded feature's columns of `e`. Adds partial sums of row shards in
-  /// the order of their rows.
-  virtual void finish_return(const RoutedBatch& batch, MatrixView<float> e) = 0;
+  /// fp32, in the order of their rows, and rounds their total to the type of `e`.
+  virtual void finish_return(const RoutedBatch& batch, const Matrix& e) = 0;
   virtual void start_backward(const RoutedBatch& batch, MatrixView<float> de) = 0;
   virtual void finish_backward(const RoutedBatch& batch) = 0;
   /// A piece's gradients after finish_backward(). `de` [b, W].
   virtual Piece gradient(const RoutedBatch& batch, size_t block, size_t piece,
-                         MatrixView<float> de) = 0;
+                         const Matrix& de) = 0;
   virtual void poll() = 0;
   virtual int64_t pooled_bytes() const = 0;    ///< sent to other ranks so far
   virtual int64_t gradient_bytes() const = 0;  ///< sent to other ranks so far

@@ -8,17 +8,16 @@ class LocalPooling final : public BagPooling {
   explicit LocalPooling(const EmbeddingLayout& layout) : layout_(layout) {}
 
   void begin(const RoutedBatch&) override {}
-  Piece pooled(const RoutedBatch& batch, size_t block, size_t, MatrixView<float> e) override {
+  Piece pooled(const RoutedBatch& batch, size_t block, size_t, const Matrix& e) override {
     const PooledBlock& place = layout_.owners[0].blocks[block];
     return {e.columns(place.e_column, place.width),
             batch.requester.scales[static_cast<size_t>(place.feature)]};
   }
-  Piece gradient(const RoutedBatch& batch, size_t block, size_t piece,
-                 MatrixView<float> de) override {
+  Piece gradient(const RoutedBatch& batch, size_t block, size_t piece, const Matrix& de) override {
     return pooled(batch, block, piece, de);
   }
   void start_return(const RoutedBatch&, Ops&, Stream&) override {}
-  void finish_return(const RoutedBatch&, MatrixView<float>) override {}
+  void finish_return(const RoutedBatch&, const Matrix&) override {}
   void start_backward(const RoutedBatch&, MatrixView<float>) override {}
   void finish_backward(const RoutedBatch&) override {}
   void poll() override {}

@@ -33,7 +33,7 @@ std::vector<OwnedShard> make_owned_shards(RowTools& tools, const EmbeddingOption
 
 /// Appends the groups that a lookup pools from `shard`.
 void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
-                 BagPooling& pooling, MatrixView<float> e, std::vector<BagGroup>& lookups);
+                 BagPooling& pooling, const Matrix& e, std::vector<BagGroup>& lookups);
 
 /// Appends the gradients of a shard's features, in feature order. Each feature has one entry per
 /// piece.

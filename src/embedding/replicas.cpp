@@ -28,7 +28,7 @@ std::vector<Replica> make_replicas(RowTools& tools, const EmbeddingOptions& opti
 }
 
 void add_lookups(const Replica& replica, const EmbeddingLayout& layout, const RoutedBatch& batch,
-                 MatrixView<float> e, std::vector<BagGroup>& lookups) {
+                 const Matrix& e, std::vector<BagGroup>& lookups) {
   for (const int feature : replica.features) {
     const auto f = static_cast<size_t>(feature);
     const IdGroup& ids = batch.requester.kept[f];

@@ -29,7 +29,7 @@ std::vector<Replica> make_replicas(RowTools& tools, const EmbeddingOptions& opti
 
 /// Appends the groups that a lookup pools from `replica`.
 void add_lookups(const Replica& replica, const EmbeddingLayout& layout, const RoutedBatch& batch,
-                 MatrixView<float> e, std::vector<BagGroup>& lookups);
+                 const Matrix& e, std::vector<BagGroup>& lookups);
 
 /// A method by which all ranks make the identical update of some replicas. Gradients are summed
 /// rank by rank, and within a rank by feature, sample and position. They are sent in fp32.

@@ -69,6 +69,14 @@ void ShardedEmbeddings::keep_sizes() {
   parts_->router->keep_sizes();
 }
 
+void ShardedEmbeddings::pool_into(const Matrix& e) {
+  const int64_t most =
+      largest_part(parts_->tables.options().max_global_batch, parts_->context.comm.size());
+  DLRM_CHECK(e.rows >= most && e.cols == width(), "a place of {} x {} for E of {} x {}", e.rows,
+             e.cols, most, width());
+  parts_->bag_lookup.pool_into(e);
+}
+
 void ShardedEmbeddings::route(const LocalBags& bags) {
   const EmbeddingOptions& options = parts_->tables.options();
   if (parts_->router->full()) {
@@ -125,7 +133,7 @@ void ShardedEmbeddings::start_return() {
                                 parts_->side.stream());
 }
 
-MatrixView<const float> ShardedEmbeddings::finish_return() {
+Matrix ShardedEmbeddings::finish_return() {
   parts_->phase.advance(BatchPhase::kReturning, BatchPhase::kReturned, "finish_return");
   parts_->side.join();
   return parts_->bag_lookup.finish_return(parts_->router->oldest());

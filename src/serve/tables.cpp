@@ -129,7 +129,7 @@ void Tables::gather(const Samples& samples, int64_t first, int64_t count) {
   }
 }
 
-MatrixView<const float> Tables::lookup(const Samples& samples, int64_t first, int64_t count) {
+MatrixView<float> Tables::lookup(const Samples& samples, int64_t first, int64_t count) {
   gather(samples, first, count);
   const MatrixView<float> e(e_.data(), count, width_);
   groups_.clear();

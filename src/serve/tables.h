@@ -29,7 +29,7 @@ class Tables {
 
   /// E [count, W] of samples [first, first + count), valid until the next call. count is at most
   /// the batch size. Throws run_error if a mapped file can no longer be read.
-  MatrixView<const float> lookup(const Samples& samples, int64_t first, int64_t count);
+  MatrixView<float> lookup(const Samples& samples, int64_t first, int64_t count);
 
  private:
   struct Table {

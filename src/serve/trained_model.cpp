@@ -60,7 +60,7 @@ class TrainedModel::Impl {
     for (int64_t first = 0; first < samples.size; first += batch_size_) {
       const int64_t count = std::min(batch_size_, samples.size - first);
       const auto at = [&](int64_t n) { return static_cast<size_t>(n); };
-      const MatrixView<const float> e = tables_.lookup(samples, first, count);
+      const MatrixView<float> e = tables_.lookup(samples, first, count);
       model_.bottom(View<const float>(samples.dense)
                         .subspan(at(first * dense_features_), at(count * dense_features_)),
                     count, none);

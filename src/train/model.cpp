@@ -8,14 +8,6 @@
 #include "probability_readback.h"
 
 namespace dlrm {
-namespace {
-
-Matrix readable(const MatrixView<const float>& m) {
-  return {const_cast<float*>(m.data), DType::kFloat32, m.rows, m.cols, m.stride};
-}
-
-}  // namespace
-
 Model::Model(Context& context, Ops& ops, const RunConfig& config)
     : context_(context),
       ops_(ops),
@@ -52,7 +44,7 @@ void Model::bottom(View<const float> dense, int64_t b, const Progress& progress)
   last_.x = bottom_->forward(input, progress);
 }
 
-void Model::interact(MatrixView<const float> e, const Progress& progress) {
+void Model::interact(const Matrix& e, const Progress& progress) {
   last_.e = e;
   last_.z = interaction_->forward(last_.x, e, progress);
 }
@@ -75,9 +67,7 @@ double Model::loss_sum(const Progress& progress) { return loss_->wait(progress);
 bool Model::update_skipped() const { return loss_->update_skipped(); }
 bool Model::update_skipped_after_all_work() { return loss_->update_skipped_after_all_work(); }
 
-void Model::start_probabilities() {
-  probabilities_->start(last_.logits, readable(last_.e), parameters_);
-}
+void Model::start_probabilities() { probabilities_->start(last_.logits, last_.e, parameters_); }
 
 void Model::finish_probabilities(View<float> p, const Progress& progress) {
   probabilities_->finish(p, progress);
@@ -102,7 +92,7 @@ void Model::backward_bottom(const Progress& progress) {
 
 std::optional<std::string> Model::first_bad_output() {
   auto outputs = bottom_->activations();
-  outputs.emplace_back("embeddings", readable(last_.e));
+  outputs.emplace_back("embeddings", last_.e);
   for (const auto& part : {interaction_->activations(), top_->activations()}) {
     outputs.insert(outputs.end(), part.begin(), part.end());
   }

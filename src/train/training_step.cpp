@@ -90,7 +90,7 @@ void TrainingStep::forward(const PendingBatch& batch, StageClock* clock) {
     embeddings_.start_return();
   });
   stage(clock, "bottom", [&] { model_.bottom(batch.dense, batch.local_size(), progress_); });
-  MatrixView<const float> pooled;
+  Matrix pooled;
   stage(clock, "return", [&] { pooled = embeddings_.finish_return(); });
   stage(clock, "interact", [&] { model_.interact(pooled, progress_); });
   stage(clock, "top", [&] { model_.top(progress_); });

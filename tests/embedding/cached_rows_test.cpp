@@ -50,7 +50,7 @@ void evaluate(ShardedEmbeddings& embeddings, const Context& context, std::vector
   embeddings.prepare_ids();
   embeddings.lookup();
   embeddings.start_return();
-  const std::vector<float> e = values_of(context, embeddings.finish_return());
+  const std::vector<float> e = values_of(context, embeddings.finish_return().f32());
   values.insert(values.end(), e.begin(), e.end());
   embeddings.drop();
 }

@@ -96,7 +96,7 @@ TEST_P(ReturnedBags, EmptyBagsGiveZerosAfterFullOnes) {
       embeddings.prepare_ids();
       embeddings.lookup();
       embeddings.start_return();
-      const MatrixView<const float> e = embeddings.finish_return();
+      const MatrixView<const float> e = embeddings.finish_return().f32();
       for (int64_t i = 0; i < e.rows; ++i) {
         const int64_t sample = part_of(kBatch, comm.rank(), 4).begin + i;
         EXPECT_EQ(e(i, 0) == 0, bag_of(t, sample).empty()) << sample;

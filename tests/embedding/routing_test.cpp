@@ -50,7 +50,7 @@ TEST_P(EveryPlanKind, ADroppedBatchGivesThePlainVectorsAndChangesNoRow) {
     embeddings.prepare_ids();
     embeddings.lookup();
     embeddings.start_return();
-    const MatrixView<const float> e = embeddings.finish_return();
+    const MatrixView<const float> e = embeddings.finish_return().f32();
     const int64_t first = part_of(11, comm.rank(), 4).begin;
     for (int64_t i = 0; i < e.rows; ++i) {
       for (int64_t c = 0; c < e.cols; ++c) {

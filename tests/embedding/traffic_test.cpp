@@ -161,7 +161,7 @@ ShardedEmbeddings::Traffic traffic_of_a_step(Communicator& comm, const Embedding
       embeddings.poll();
     }
   }
-  const MatrixView<const float> e = embeddings.finish_return();
+  const MatrixView<const float> e = embeddings.finish_return().f32();
   std::fill_n(embeddings.gradient().data, e.rows * e.cols, 0.0f);
   embeddings.start_backward();
   embeddings.update(0.1, 0);

@@ -117,7 +117,7 @@ inline void train(ShardedEmbeddings& embeddings, const Communicator& comm, int64
   embeddings.lookup();
   embeddings.start_return();
   poll_often(embeddings);
-  const MatrixView<const float> e = embeddings.finish_return();
+  const MatrixView<const float> e = embeddings.finish_return().f32();
   const MatrixView<float> de = embeddings.gradient();
   for (int64_t i = 0; i < local.size(); ++i) {
     for (int64_t c = 0; c < embeddings.width(); ++c) {
@@ -138,7 +138,7 @@ inline void train(ShardedEmbeddings& embeddings, const Context& context, int64_t
   embeddings.lookup();
   embeddings.start_return();
   poll_often(embeddings);
-  std::vector<float> values = values_of(context, embeddings.finish_return());
+  std::vector<float> values = values_of(context, embeddings.finish_return().f32());
   for (int64_t i = 0; i < local.size(); ++i) {
     for (int64_t c = 0; c < embeddings.width(); ++c) {
       float& value = values[static_cast<size_t>(i * embeddings.width() + c)];

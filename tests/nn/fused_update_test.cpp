@@ -42,7 +42,7 @@ class Network {
     }
     Buffer xs = typed(x), dys = typed(dy), dz(*device_, kBatch * kWidth * 4, "");
     const Matrix z = interaction_->forward(Matrix(xs.data(), compute_, kBatch, 3),
-                                           {e.data(), kBatch, kWidth - 3}, quiet_);
+                                           MatrixView<float>(e.data(), kBatch, kWidth - 3), quiet_);
     top_->forward(z, quiet_);
     const bool applied = fused_ && parameters_.begin_fused_update(step_);
     const Matrix dzs(dz.data(), compute_, kBatch, kWidth);

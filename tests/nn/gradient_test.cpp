@@ -168,7 +168,7 @@ std::vector<float> forward_and_backward(const InteractionConfig& config, DType c
   for (int i = 0; i < kBatch * kColumns; ++i) e.push_back(0.25f * static_cast<float>(i - 5));
   const Progress quiet = [] {};
   const Matrix out = made->forward(Matrix(nullptr, compute, kBatch, 0),
-                                   {e.data(), kBatch, kColumns, kColumns}, quiet);
+                                   MatrixView<float>(e.data(), kBatch, kColumns), quiet);
   const Matrix in_fp32(z.data(), DType::kFloat32, kBatch, made->width());
   ops->convert(out, in_fp32);
   std::vector<float> all = z;
@@ -186,6 +186,55 @@ TEST(EveryInteraction, OfShortNumbersWithoutDenseFeaturesIsTheSameInBf16) {
        {InteractionConfig(DotConfig()), InteractionConfig(FmConfig())}) {
     EXPECT_EQ(forward_and_backward(config, DType::kBFloat16),
               forward_and_backward(config, DType::kFloat32));
+  }
+}
+
+/// Z of an interaction. Its dense features and embeddings are random. If `in_place`, embeddings are
+/// written to its own memory.
+std::vector<float> forward_of(const InteractionConfig& config, InteractionInputs in, DType compute,
+                              bool in_place) {
+  constexpr int64_t kMost = 5, kBatch = 3;
+  const std::shared_ptr<Device> device = make_cpu_device();
+  const std::unique_ptr<Stream> stream = device->make_stream();
+  const std::unique_ptr<Communicator> comm = make_self_comm();
+  Trace trace;
+  Log log;
+  Context context{*device, *stream, *comm, trace, log};
+  const std::unique_ptr<Ops> ops = make_reference_ops(*device, *stream);
+  Parameters parameters(context, *ops, OptimizerRule::kSgd, compute, DType::kFloat32);
+  const auto made = make_interaction(config, {context, *ops, parameters, compute, kMost, in});
+  parameters.allocate();
+  parameters.initialise(3, 0);
+  std::vector<float> e, x, z(static_cast<size_t>(kBatch * made->width()));
+  for (int i = 0; i < kBatch * in.embeddings; ++i) e.push_back(1 / (static_cast<float>(i) - 7.5f));
+  for (int i = 0; i < kBatch * in.dense; ++i) x.push_back(1 / static_cast<float>(2 * i + 3));
+  std::vector<char> dense(x.size() * size_of(compute));
+  const Matrix from(dense.data(), compute, kBatch, in.dense);
+  ops->convert(MatrixView<float>(x.data(), kBatch, in.dense), from);
+  Matrix embeddings = MatrixView<float>(e.data(), kBatch, in.embeddings);
+  if (in_place) {
+    const Matrix place = made->place_of_embeddings();
+    EXPECT_EQ(place.type, compute);
+    EXPECT_EQ(place.rows, kMost);
+    EXPECT_EQ(place.cols, in.embeddings);
+    const Matrix first = place.row_range(0, kBatch);
+    ops->convert(embeddings, first);
+    embeddings = first;
+  }
+  const Matrix out = made->forward(from, embeddings, [] {});
+  ops->convert(out, MatrixView<float>(z.data(), kBatch, made->width()));
+  return z;
+}
+
+TEST(EveryInteraction, ThatOffersAPlaceForEmbeddingsComputesTheSameFromIt) {
+  for (const InteractionConfig& config :
+       {InteractionConfig(ConcatConfig()), InteractionConfig(ConcatConfig{ConcatOrder::kDenseLast}),
+        InteractionConfig(CrossConfig{2, 4})}) {
+    for (const DType compute : {DType::kFloat32, DType::kBFloat16}) {
+      for (const InteractionInputs in : {InteractionInputs{3, 7, 2}, {0, 5, 1}, {8, 16, 2}}) {
+        EXPECT_EQ(forward_of(config, in, compute, true), forward_of(config, in, compute, false));
+      }
+    }
   }
 }
 

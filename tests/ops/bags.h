@@ -40,7 +40,7 @@ struct Bags {
                                             static_cast<size_t>(offsets[b + 1] - offsets[b]));
   }
   IdGroup group() const { return {ids.data(), offsets.data(), count(), nnz()}; }
-  BagGroup lookup(const RowTable& table, MatrixView<float> pooled) const {
+  BagGroup lookup(const RowTable& table, const Matrix& pooled) const {
     return {table,  ids.data(), offsets.data(), count(), scale.empty() ? nullptr : scale.data(),
             pooled, nnz()};
   }

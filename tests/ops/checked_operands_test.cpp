@@ -370,7 +370,9 @@ TEST(Tolerances, OfLookupsAndGradientsGrowWithTheirSums) {
   bags.ids.assign(64, 2), bags.offsets = {0, 0, 64}, bags.scale = {1, 1};
   Cells pooled(2, 3);
   EXPECT_EQ(allowed<EmbeddingBagForward>(
-                [](const EmbeddingBagForward& o) { return &o.groups[0].pooled(1, 2); },
+                [](const EmbeddingBagForward& o) {
+                  return static_cast<float*>(o.groups[0].pooled.element(1, 2));
+                },
                 [&](Ops& o) {
                   const BagGroup group = bags.lookup(table.rows(), pooled.floats());
                   o.embedding_bag_forward({&group, 1});

@@ -54,6 +54,33 @@ TEST_P(EmbeddingBits, PooledVectorsHaveTheBitsOfTheReference) {
   ops->embedding_bag_forward({});
 }
 
+/// A vector in bf16 is the sum in fp32, rounded once.
+TEST_P(EmbeddingBits, VectorsPooledInBf16AreThoseOfFp32Rounded) {
+  std::vector<Table> of = tables(40);
+  const Bags bags[] = {Bags::random(37, 40, 2, 1), Bags::random(9, 40, 30, 3, true, true),
+                       Bags::random(3, 40, 0, 4)};
+  std::vector<Cells> got, exact;
+  std::vector<BagGroup> groups;
+  for (size_t t = 0; t < of.size(); ++t) {
+    const int64_t count = bags[t % 3].count(), width = of[t].weights.cols();
+    got.emplace_back(count, width, DType::kBFloat16, t % 4 ? 8 : 3);
+    exact.emplace_back(count, width);
+  }
+  for (size_t t = 0; t < of.size(); ++t) {
+    groups.push_back(bags[t % 3].lookup(of[t].rows(), got[t].matrix()));
+    groups.push_back(bags[t % 3].lookup(of[t].rows(), exact[t].matrix()));
+  }
+  ops->embedding_bag_forward(groups);
+  for (size_t t = 0; t < of.size(); ++t) {
+    Cells want(got[t].rows(), got[t].cols(), DType::kBFloat16, t % 4 ? 8 : 3);
+    for (int64_t r = 0; r < want.rows(); ++r) {
+      for (int64_t c = 0; c < want.cols(); ++c) want.set(r, c, exact[t].at(r, c));
+    }
+    EXPECT_TRUE(got[t].same_bits(want))
+        << "width " << of[t].weights.cols() << " " << name_of(of[t].weights.type());
+  }
+}
+
 /// A shard of a table that two features use. In one of them half of the bags may contain row 0.
 struct Shard {
   Table table;

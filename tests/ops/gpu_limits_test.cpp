@@ -48,13 +48,13 @@ class BagsTogether : public OnGpu {
     group.offsets = offset_array.data();
     group.bags = kBags;
     group.scale = mean ? scale_array.data() : nullptr;
-    group.pooled = {pooled.data(), kBags, width};
+    group.pooled = {pooled.data(), DType::kFloat32, kBags, width};
     kernels::LookupGroup lookup = kernels::lookup_group(group);
     lookup.bags_together = together;
     const uint32_t blocks = kernels::lookup_blocks(lookup);
     const auto groups = upload(std::vector{lookup});
     const auto first_block = upload(std::vector<uint32_t>{0, blocks});
-    kernels::pool_bags(groups.data(), first_block.data(), 1, blocks, native());
+    kernels::pool_bags(groups.data(), first_block.data(), 1, blocks, DType::kFloat32, native());
     return download(pooled.data(), kBags * width);
   }
 };
@@ -81,7 +81,7 @@ BagGroup group_of(int64_t bags, int64_t width, int64_t ids) {
   group.table.rows = 10;
   group.table.width = group.table.stride = width;
   group.bags = bags;
-  group.pooled = {nullptr, bags, width};
+  group.pooled = {nullptr, DType::kFloat32, bags, width};
   group.capacity = ids;
   return group;
 }
@@ -197,7 +197,7 @@ alignas(64) float memory[64];
 
 TEST(Alignment, OfLookupsIsThatOfEveryRow) {
   const auto group = [](DType type, int64_t weights_at, int64_t stride, int64_t pooled_at,
-                        int64_t pooled_stride, int64_t width) {
+                        int64_t pooled_stride, int64_t width, DType pooled = DType::kFloat32) {
     BagGroup g;
     g.table.weights = reinterpret_cast<char*>(memory) + weights_at;
     g.table.type = type;
@@ -205,7 +205,7 @@ TEST(Alignment, OfLookupsIsThatOfEveryRow) {
     g.table.width = width;
     g.table.stride = stride;
     g.bags = 2;
-    g.pooled = {memory + pooled_at, 2, width, pooled_stride};
+    g.pooled = {memory + pooled_at, pooled, 2, width, pooled_stride};
     return kernels::lookup_group(g);
   };
   const DType wide = DType::kFloat32, narrow = DType::kBFloat16;
@@ -218,6 +218,13 @@ TEST(Alignment, OfLookupsIsThatOfEveryRow) {
   EXPECT_TRUE(group(wide, 0, 8, 4, 12, 8).pooled_aligned);
   EXPECT_FALSE(group(wide, 0, 8, 2, 12, 8).pooled_aligned);
   EXPECT_FALSE(group(wide, 0, 8, 4, 10, 8).pooled_aligned);
+  // Rounded to bf16, four columns of fp32 rows are 8 bytes, and eight of bf16 rows are 16.
+  EXPECT_TRUE(group(wide, 0, 8, 2, 12, 8, narrow).pooled_aligned);
+  EXPECT_FALSE(group(wide, 0, 8, 1, 12, 8, narrow).pooled_aligned);
+  EXPECT_FALSE(group(wide, 0, 8, 2, 10, 8, narrow).pooled_aligned);
+  EXPECT_TRUE(group(narrow, 0, 8, 4, 16, 8, narrow).pooled_aligned);
+  EXPECT_FALSE(group(narrow, 0, 8, 2, 16, 8, narrow).pooled_aligned);
+  EXPECT_FALSE(group(narrow, 0, 8, 4, 12, 8, narrow).pooled_aligned);
 }
 
 TEST(Alignment, OfUpdatesIsThatOfEveryArray) {

@@ -52,7 +52,8 @@ class RowsDoNotFit : public Error {
 ///   prepare_ids()      makes them ready for lookup
 ///   lookup()           pools rows on their owners
 ///   start_return()     starts to send pooled vectors to the ranks of the samples
-///   finish_return()    returns E [b, W]; then either drop(), or:
+///   finish_return()    returns E [b, W], fp32 unless pool_into() names another type; then either
+///                      drop(), or:
 ///   gradient()         returns dE [b, W], which the caller fills
 ///   start_backward()   starts to send gradients of pooled vectors to the owners
 ///   apply(step)        updates each row present once
@@ -73,6 +74,10 @@ class ShardedEmbeddings {
   /// none.
   void keep_sizes();
 
+  /// From now on E of b samples is written to the first b rows of `e` [largest local batch, W],
+  /// fp32 or bf16. Sums are in fp32 and rounded once. No batch may be in flight.
+  void pool_into(const Matrix& e);
+
   /// Checks ids, buckets them by owner, and starts their exchange on a communicator of its own.
   /// Copies the data that it needs, so `bags` may change afterwards. Throws usage_error naming
   /// sample, feature and id if an id is outside its table.
@@ -90,7 +95,7 @@ class ShardedEmbeddings {
   void prepare_ids(View<float> flag = {}, View<int64_t> where = {});
   void lookup();
   void start_return();
-  MatrixView<const float> finish_return();
+  Matrix finish_return();
   MatrixView<float> gradient();
   /// Optional, before start_backward(). Sorts the batch's ids for its update on a side stream while
   /// the caller's backward pass computes. Has no effect on a device without a side stream.
@@ -107,14 +112,14 @@ class ShardedEmbeddings {
   void poll();
 
   /// Three calls for models that do not overlap stages. forward() returns E of `bags`, which must
-  /// not have been routed.
+  /// not have been routed. E is in fp32 here.
   MatrixView<const float> forward(const LocalBags& bags) {
     route(bags);
     await_ids();
     prepare_ids();
     lookup();
     start_return();
-    return finish_return();
+    return finish_return().f32();
   }
   /// Updates the rows with gradient(), which the caller has filled, and ends the batch.
   void backward(double learning_rate, int64_t step) {

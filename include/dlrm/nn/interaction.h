@@ -15,9 +15,12 @@ namespace dlrm {
 class Interaction {
  public:
   virtual ~Interaction() = default;
+  /// Where E may be written before forward(), so that it does not copy E: [max_batch, W] in the
+  /// compute type. The first rows are E's. Empty if the interaction reads E from any place in fp32.
+  virtual Matrix place_of_embeddings() const { return {}; }
   /// Z [b, width()] in the compute type, valid until the next forward. x and e must stay until
-  /// backward.
-  virtual Matrix forward(Matrix x, MatrixView<const float> e, const Progress& progress) = 0;
+  /// backward. e is fp32 or at place_of_embeddings().
+  virtual Matrix forward(Matrix x, Matrix e, const Progress& progress) = 0;
   /// Computes de [b, W], and dx [b, D] unless dx.data is null, from dz [b, width()]. May overwrite
   /// dz.
   virtual void backward(Matrix dz, Matrix dx, MatrixView<float> de, const Progress& progress) = 0;

@@ -17,12 +17,13 @@ struct BagGroup {
   const int64_t* offsets = nullptr;  ///< [bags + 1] into ids
   int64_t bags = 0;
   const float* scale = nullptr;  ///< [bags], or null for 1
-  MatrixView<float> pooled;      ///< [bags, width]
+  Matrix pooled;                 ///< [bags, width], fp32 or bf16
   int64_t capacity = 0;          ///< upper bound of the number of ids, or 0 if unknown
 };
 
 /// pooled[bag] = scale[bag] · Σ rows[ids of the bag] for each group; zeros for an empty bag. Sums
-/// in fp32 in the order of ids. Reads nnz·width elements and writes bags·width: memory-bound.
+/// in fp32 in the order of ids, and rounds once. Reads nnz·width elements and writes bags·width:
+/// memory-bound.
 struct EmbeddingBagForward {
   View<const BagGroup> groups;
 

@@ -23,8 +23,10 @@ class Model {
 
   /// Computes X [b, D] from dense features [b, n].
   void bottom(View<const float> dense, int64_t b, const Progress& progress);
-  /// Computes the top MLP's input from X and e [b, W].
-  void interact(MatrixView<const float> e, const Progress& progress);
+  /// Where E may be written before interact(), see Interaction.
+  Matrix place_of_embeddings() const { return interaction_->place_of_embeddings(); }
+  /// Computes the top MLP's input from X and e [b, W], which is fp32 or at place_of_embeddings().
+  void interact(const Matrix& e, const Progress& progress);
   /// Computes the logits [b, 1].
   void top(const Progress& progress);
   /// Computes the weighted BCE summed over the local samples, whose targets are [b]. Its gradient
@@ -65,8 +67,7 @@ class Model {
   };
   /// Results of the last forward pass.
   struct Outputs {
-    Matrix x, z, logits;
-    MatrixView<const float> e;
+    Matrix x, e, z, logits;
   };
 
   /// A matrix of the compute type in `buffer`.

@@ -9,6 +9,7 @@ class Concat final : public Interaction {
   Concat(const ConcatConfig& config, const InteractionSetup& setup)
       : ops_(setup.ops),
         compute_(setup.compute),
+        max_batch_(setup.max_batch),
         window_(config.average_pool),
         dense_(setup.inputs.dense),
         pooled_(config.width(setup.inputs) - dense_) {
@@ -20,14 +21,19 @@ class Concat final : public Interaction {
                 static_cast<size_t>(setup.max_batch * stride_) * size_of(compute_), "interaction");
   }
 
-  Matrix forward(Matrix x, MatrixView<const float> e, const Progress&) override {
+  Matrix place_of_embeddings() const override {
+    if (window_ > 0) return {};
+    return Matrix(z_.data(), compute_, max_batch_, width(), stride_).columns(pooled_at_, pooled_);
+  }
+
+  Matrix forward(Matrix x, Matrix e, const Progress&) override {
     last_ = Matrix(z_.data(), compute_, e.rows, width(), stride_);
     if (dense_ > 0) ops_.convert(x, last_.columns(dense_at_, dense_));
     const Matrix out = last_.columns(pooled_at_, pooled_);
     if (window_ > 0) {
-      ops_.average_pool_forward(e, window_, out);
-    } else {
-      ops_.convert(readable(e), out);
+      ops_.average_pool_forward(e.f32(), window_, out);
+    } else if (e.data != out.data) {
+      ops_.convert(e, out);
     }
     return last_;
   }
@@ -48,13 +54,9 @@ class Concat final : public Interaction {
   }
 
  private:
-  static Matrix readable(MatrixView<const float> e) {
-    return {const_cast<float*>(e.data), DType::kFloat32, e.rows, e.cols, e.stride};
-  }
-
   Ops& ops_;
   DType compute_;
-  int64_t window_, dense_, pooled_, dense_at_ = 0, pooled_at_ = 0, stride_ = 0;
+  int64_t max_batch_, window_, dense_, pooled_, dense_at_ = 0, pooled_at_ = 0, stride_ = 0;
   Buffer z_;
   Matrix last_;
 };

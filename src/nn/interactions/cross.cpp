@@ -39,7 +39,9 @@ class Cross final : public Interaction {
     low_gradients_ = buffer(rank_, kept);
   }
 
-  Matrix forward(Matrix x, MatrixView<const float> e, const Progress& progress) override {
+  Matrix place_of_embeddings() const override { return concat_->place_of_embeddings(); }
+
+  Matrix forward(Matrix x, Matrix e, const Progress& progress) override {
     x0_ = concat_->forward(x, e, progress);
     last_ = x0_;
     for (size_t i = 0; i < layers_.size(); ++i) {

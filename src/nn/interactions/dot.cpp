@@ -31,7 +31,7 @@ class Dot final : public Interaction {
     z_ = buffer(stride_);
   }
 
-  Matrix forward(Matrix x, MatrixView<const float> e, const Progress&) override {
+  Matrix forward(Matrix x, Matrix e, const Progress&) override {
     vectors_.set(x, e);
     const Matrix whole = with_copy(z_, e.rows);
     ops_.dot_forward(vectors_.x, vectors_.e, whole);

@@ -15,7 +15,7 @@ class Fm final : public Interaction {
                 static_cast<size_t>(setup.max_batch * stride_) * size_of(compute_), "interaction");
   }
 
-  Matrix forward(Matrix x, MatrixView<const float> e, const Progress&) override {
+  Matrix forward(Matrix x, Matrix e, const Progress&) override {
     vectors_.set(x, e);
     last_ = Matrix(z_.data(), compute_, e.rows, width_, stride_);
     ops_.run(FmForward{vectors_.x, vectors_.e, last_});

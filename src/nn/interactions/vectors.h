@@ -25,9 +25,9 @@ class InteractionVectors {
   bool has_dense() const { return has_dense_; }
   int64_t width() const { return width_; }
 
-  void set(Matrix dense, MatrixView<const float> embeddings) {
+  void set(Matrix dense, const Matrix& embeddings) {
     x = dense;
-    e = embeddings;
+    e = embeddings.f32();
     if (has_dense_) return;
     const MatrixView<const float> first = e.columns(0, width_);
     x = {const_cast<float*>(first.data), DType::kFloat32, first.rows, first.cols, first.stride};

@@ -38,7 +38,7 @@ class HostBags {
     g.offsets = offsets_.data();
     g.bags = length_of(offsets_);
     g.scale = scale_.empty() ? nullptr : scale_.data();
-    g.pooled = pooled.floats();
+    g.pooled = pooled.matrix();
     return g;
   }
   int64_t size(int64_t bag) const {
@@ -82,14 +82,14 @@ void CheckedOps::check(const EmbeddingBagForward& o) {
   for (size_t i = 0; i < o.groups.size(); ++i) {
     const BagGroup& g = o.groups[i];
     if (g.bags == 0) continue;
-    const Copy want(g.bags, g.table.width, DType::kFloat32);
+    const Copy want(g.bags, g.table.width, g.pooled.type);
     const HostBags bags(host_, g);
     const BagGroup again = bags.group(want);
     reference_.embedding_bag_forward({&again, 1});
     expect_close(
         subject("embedding_bag_forward", fmt::format("group {} of {}, [{} x {}]", i,
                                                      o.groups.size(), g.bags, g.table.width)),
-        "pooled", host_.of(Matrix(g.pooled)).matrix(), want.matrix(),
+        "pooled", host_.of(g.pooled).matrix(), want.matrix(),
         [&](int64_t r, int64_t c) { return summing(bags.size(r), bags.magnitude(r, c)); });
   }
 }

@@ -10,9 +10,9 @@ namespace {
 constexpr int64_t kAhead = 12;
 
 /// N columns of one bag.
-template <class T, int N>
+template <int N, class T, class Out>
 inline void pool_block(const T* table, int64_t stride, const int64_t* id, const int64_t* bag_end,
-                       const int64_t* last, const float* scale, float* out) {
+                       const int64_t* last, const float* scale, Out* out) {
   constexpr int64_t kBytes = N * static_cast<int64_t>(sizeof(T));
   constexpr int64_t kRowsAhead = rows_ahead(kBytes);
   if (id == bag_end) {
@@ -37,56 +37,61 @@ inline const T* weights_of(const RowTable& table) {
   return static_cast<const T*>(table.weights);
 }
 
+template <class Out>
+inline Out* pooled_row(const BagGroup& g, int64_t bag) {
+  return static_cast<Out*>(g.pooled.data) + bag * g.pooled.stride;
+}
+
 /// The last id of bags [.., b1), at which prefetching ends. Not read if there is none.
 inline const int64_t* last_id(const BagGroup& g, int64_t b1) {
   return g.offsets[b1] > 0 ? g.ids + (g.offsets[b1] - 1) : g.ids;
 }
 
 /// Rows of exactly N columns.
-template <class T, int N>
+template <class T, class Out, int N>
 void pool_bags_of_width(const BagGroup& g, int64_t b0, int64_t b1) {
   const T* table = weights_of<T>(g.table);
   const int64_t* last = last_id(g, b1);
   for (int64_t b = b0; b < b1; ++b) {
-    pool_block<T, N>(table, g.table.stride, g.ids + g.offsets[b], g.ids + g.offsets[b + 1], last,
-                     g.scale ? g.scale + b : nullptr, g.pooled.data + b * g.pooled.stride);
+    pool_block<N>(table, g.table.stride, g.ids + g.offsets[b], g.ids + g.offsets[b + 1], last,
+                  g.scale ? g.scale + b : nullptr, pooled_row<Out>(g, b));
   }
 }
 
-template <class T>
+template <class T, class Out>
 void pool_bags_of_any_width(const BagGroup& g, int64_t b0, int64_t b1) {
   const T* table = weights_of<T>(g.table);
   const int64_t* last = last_id(g, b1);
   for (int64_t b = b0; b < b1; ++b) {
-    float* out = g.pooled.data + b * g.pooled.stride;
+    Out* out = pooled_row<Out>(g, b);
     for_blocks(g.table.width, [&]<int N>(int64_t c) {
-      pool_block<T, N>(table + c, g.table.stride, g.ids + g.offsets[b], g.ids + g.offsets[b + 1],
-                       last, g.scale ? g.scale + b : nullptr, out + c);
+      pool_block<N>(table + c, g.table.stride, g.ids + g.offsets[b], g.ids + g.offsets[b + 1], last,
+                    g.scale ? g.scale + b : nullptr, out + c);
     });
   }
 }
 
-template <class T>
+template <class T, class Out>
 void pool_typed(const BagGroup& g, int64_t b0, int64_t b1) {
   switch (g.table.width) {
     case 4:
-      return pool_bags_of_width<T, 4>(g, b0, b1);
+      return pool_bags_of_width<T, Out, 4>(g, b0, b1);
     case 8:
-      return pool_bags_of_width<T, 8>(g, b0, b1);
+      return pool_bags_of_width<T, Out, 8>(g, b0, b1);
     case 16:
-      return pool_bags_of_width<T, 16>(g, b0, b1);
+      return pool_bags_of_width<T, Out, 16>(g, b0, b1);
     case 32:
-      return pool_bags_of_width<T, 32>(g, b0, b1);
+      return pool_bags_of_width<T, Out, 32>(g, b0, b1);
     case 64:
-      if constexpr (kBlockMax >= 64) return pool_bags_of_width<T, 64>(g, b0, b1);
+      if constexpr (kBlockMax >= 64) return pool_bags_of_width<T, Out, 64>(g, b0, b1);
       break;
     case 128:
-      if constexpr (kBlockMax >= 128) return pool_bags_of_width<T, 128>(g, b0, b1);
+      if constexpr (kBlockMax >= 128) return pool_bags_of_width<T, Out, 128>(g, b0, b1);
       break;
     default:
       break;
   }
-  pool_bags_of_any_width<T>(g, b0, b1);
+  pool_bags_of_any_width<T, Out>(g, b0, b1);
 }
 
 void fetch_bags(const BagGroup& g, int64_t b0, int64_t b1) {
@@ -100,7 +105,9 @@ void fetch_bags(const BagGroup& g, int64_t b0, int64_t b1) {
 }
 
 void pool_bags(const BagGroup& g, int64_t b0, int64_t b1) {
-  with_type(g.table.type, [&]<class T>(T) { pool_typed<T>(g, b0, b1); });
+  with_type(g.table.type, [&]<class T>(T) {
+    with_type(g.pooled.type, [&]<class Out>(Out) { pool_typed<T, Out>(g, b0, b1); });
+  });
 }
 
 /// The pooled gradient of an occurrence.

@@ -250,7 +250,8 @@ struct Block {
   void times(float s) {
     for (int i = 0; i < kCount; ++i) v[i] = v[i] * broadcast<kWidth>(s);
   }
-  void to(float* p) const {
+  template <class T>
+  void to(T* p) const {
     for (int i = 0; i < kCount; ++i) store<kWidth>(p + i * kWidth, v[i]);
   }
 };

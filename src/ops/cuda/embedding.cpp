@@ -82,20 +82,25 @@ RowTable table_of_sums(const MatrixView<float>& sums) {
 }  // namespace
 
 void CudaOps::run(const EmbeddingBagForward& o) {
-  cuda::LookupLists& of = parts_->embedding.lookup;
-  cuda::LookupLists& over_link = parts_->embedding.lookup_over_link;
-  of.set(o.groups, /*on_host=*/false);
-  over_link.set(o.groups, /*on_host=*/true);
-  const bool has_link = !over_link.groups.empty();
-  if (has_link) {
-    const auto* list = parts_->lists.of(over_link.groups);
-    const auto* first_block = parts_->lists.of(over_link.first_block);
-    kernels::pool_bags_over_link(list, first_block, static_cast<int>(over_link.groups.size()),
-                                 over_link.first_block.back(), parts_->fork_link(stream_));
+  bool has_link = false;
+  for (size_t i = 0; i < cuda::kVectorTypes.size(); ++i) {
+    const DType type = cuda::kVectorTypes[i];
+    cuda::LookupLists& of = parts_->embedding.lookup_over_link[i];
+    of.set(o.groups, /*on_host=*/true, type);
+    if (of.groups.empty()) continue;
+    const auto* list = parts_->lists.of(of.groups);
+    const auto* first_block = parts_->lists.of(of.first_block);
+    kernels::pool_bags_over_link(list, first_block, static_cast<int>(of.groups.size()),
+                                 of.first_block.back(), type, parts_->fork_link(stream_));
+    has_link = true;
   }
-  if (!of.groups.empty()) {
+  for (size_t i = 0; i < cuda::kVectorTypes.size(); ++i) {
+    const DType type = cuda::kVectorTypes[i];
+    cuda::LookupLists& of = parts_->embedding.lookup[i];
+    of.set(o.groups, /*on_host=*/false, type);
+    if (of.groups.empty()) continue;
     kernels::pool_bags(parts_->lists.of(of.groups), parts_->lists.of(of.first_block),
-                       static_cast<int>(of.groups.size()), of.first_block.back(), native_);
+                       static_cast<int>(of.groups.size()), of.first_block.back(), type, native_);
   }
   if (has_link) parts_->join_link(stream_);
 }

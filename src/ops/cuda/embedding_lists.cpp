@@ -17,12 +17,13 @@ constexpr int kFewestRunsAWarp = 4;
 
 }  // namespace
 
-void LookupLists::set(View<const BagGroup> bags, bool on_host) {
+void LookupLists::set(View<const BagGroup> bags, bool on_host, DType pooled) {
   groups.clear();
   ids_a_bag.clear();
   int64_t warps = 0;  // number of warps if each unit is one bag
   for (const BagGroup& b : bags) {
-    if (b.bags == 0 || b.table.width == 0 || b.table.on_host != on_host) continue;
+    if (b.bags == 0 || b.table.width == 0) continue;
+    if (b.table.on_host != on_host || b.pooled.type != pooled) continue;
     groups.push_back(kernels::lookup_group(b));
     ids_a_bag.push_back(std::max<int64_t>(1, b.capacity / b.bags));
     warps += b.bags * groups.back().pieces >> (5 - groups.back().shift);

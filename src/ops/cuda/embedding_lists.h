@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -18,9 +19,9 @@ struct LookupLists {
   std::vector<uint32_t> first_block;  ///< one more entry at the end
   std::vector<int64_t> ids_a_bag;
 
-  /// If `on_host`, takes the groups whose table is in the host's memory, otherwise the other
-  /// groups.
-  void set(View<const BagGroup> bags, bool on_host);
+  /// Takes the groups whose vectors are of `pooled` and whose table is in the host's memory if
+  /// `on_host`, otherwise on the device.
+  void set(View<const BagGroup> bags, bool on_host, DType pooled = DType::kFloat32);
 };
 
 /// The ids of shards whose rows are to be grouped.
@@ -68,9 +69,12 @@ struct TableLists {
   void set(View<const TableUpdate> updates);
 };
 
+/// Types of pooled vectors. Each has its own launch.
+inline constexpr std::array kVectorTypes = {DType::kFloat32, DType::kBFloat16};
+
 /// Kept between calls, so that a steady state allocates nothing.
 struct EmbeddingLists {
-  LookupLists lookup, lookup_over_link;
+  std::array<LookupLists, kVectorTypes.size()> lookup, lookup_over_link;
   GroupingLists grouping;
   UpdateLists update, update_over_link;
   TableLists tables;

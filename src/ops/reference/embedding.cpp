@@ -29,7 +29,7 @@ void ReferenceOps::run(const EmbeddingBagForward& o) {
         for (int64_t k = g.offsets[bag]; k < g.offsets[bag + 1]; ++k) {
           sum += load(g.table.weights, g.table.type, g.ids[k] * g.table.stride + c);
         }
-        g.pooled(bag, c) = static_cast<float>(g.scale ? g.scale[bag] * sum : sum);
+        set(g.pooled, bag, c, g.scale ? g.scale[bag] * sum : sum);
       }
     }
   }
