@@ -45,11 +45,17 @@ double of_the_slowest(Communicator& comm, double rate) {
 
 void measure_products(Communicator& comm, const MachineOptions& options, MachineRates& rates) {
   constexpr int64_t kSize = 1024;  // as large as the layers of most models
+  constexpr int64_t kSmall = 8;    // outputs of a small layer
+  constexpr int64_t kSamples = 256;
   constexpr double kGiga = 1e9;
   omp_set_num_threads(options.threads);
   comm.barrier();
   rates.fp32_products =
       of_the_slowest(comm, kGiga * onednn_sgemm_rate(kSize, options.seconds).value_or(0));
+  comm.barrier();
+  const double small = of_the_slowest(
+      comm, kGiga * onednn_layer_rate(kSamples, kSize, kSmall, options.seconds).value_or(0));
+  if (small > 0) rates.half_rate_size = kSmall * std::max(rates.fp32_products / small - 1, 0.0);
   comm.barrier();
   const double bf16 =
       of_the_slowest(comm, kGiga * onednn_bf16_rate(kSize, options.seconds).value_or(0));
@@ -128,7 +134,8 @@ nlohmann::ordered_json fitted(const std::vector<CollectiveTime>& times, const st
 
 }  // namespace
 
-MachineRates measure_machine(Communicator& comm, const MachineOptions& options) {
+MachineRates measure_machine(Communicator& comm, const MachineShare& share,
+                             const MachineOptions& options) {
   const std::vector<int> nodes = comm.nodes();
   MachineRates rates;
   rates.ranks = comm.size();
@@ -141,7 +148,14 @@ MachineRates measure_machine(Communicator& comm, const MachineOptions& options) 
   rates.random_rows =
       of_the_slowest(comm, 1e9 * measure_random_rows(options.seconds, options.threads));
   measure_products(comm, options, rates);
-  if (rates.ranks < 2) return rates;
+  const auto embeddings = [&](double exchange_seconds, double bytes_per_second) {
+    rates.embeddings = measure_embeddings(comm, share, options.threads, options.seconds,
+                                          exchange_seconds, 1 / bytes_per_second);
+  };
+  if (rates.ranks < 2) {
+    embeddings(0, 1);
+    return rates;
+  }
 
   const int here = nodes[static_cast<size_t>(comm.rank())];
   const auto node_of = [&](int rank) { return nodes[static_cast<size_t>(rank)]; };
@@ -158,6 +172,11 @@ MachineRates measure_machine(Communicator& comm, const MachineOptions& options) 
     rates.network = most * rates.ranks_per_node / exchanges.alltoall(options.largest, elsewhere);
     rates.network_seconds = exchanges.alltoall(few, elsewhere);
   }
+  // Bytes to other nodes share a card. The slower way counts.
+  const double local = rates.local.value_or(std::numeric_limits<double>::infinity());
+  const double network = rates.network.value_or(std::numeric_limits<double>::infinity());
+  embeddings(rates.local_seconds + rates.network_seconds,
+             std::min(local, network / rates.ranks_per_node));
   for (int64_t bytes = 4096; bytes <= options.largest; bytes *= 16) {
     const auto others = [&](int q) { return q != comm.rank(); };
     rates.collectives.push_back({"alltoall", bytes, exchanges.alltoall(bytes, others)});
@@ -199,6 +218,19 @@ std::string to_json(const MachineRates& rates) {
         rates.bf16_products ? measured + ": the same in bf16"
                             : "that of fp32, in which bf16 is computed here");
   }
+  if (rates.half_rate_size > 0) {
+    set("half_rate_size", rates.half_rate_size,
+        measured + ": products of 256 samples with weights of 1024 rows and 8 columns");
+  }
+  const std::string of_id =
+      measured + ": tables of 65536 rows and four columns, by the slowest rank while all work";
+  const auto set_id = [&](const char* key, double seconds) {
+    if (seconds > 0) set(key, seconds, of_id);
+  };
+  set_id("route_id_seconds", rates.embeddings.route_id);
+  set_id("receive_id_seconds", rates.embeddings.receive_id);
+  set_id("lookup_id_seconds", rates.embeddings.lookup_id);
+  set_id("update_id_seconds", rates.embeddings.update_id);
   if (rates.local_seconds > 0) {
     set("local_exchange_seconds", rates.local_seconds,
         measured + ": an all-to-all of a few bytes within nodes");

@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "dlrm/comm/communicator.h"
+#include "dlrm/train/machine.h"
+
+#include "embedding_rates.h"
 
 namespace dlrm::bench {
 
@@ -25,19 +28,22 @@ struct CollectiveTime {
 /// Rates in bytes/s.
 struct MachineRates {
   int ranks = 1, nodes = 1;
-  int ranks_per_node = 1;    ///< most
-  double random_rows = 0;    ///< of rows of 256 bytes, by the slowest rank while all read
-  double fp32_products = 0;  ///< FLOP/s of the slowest rank while all multiply
+  int ranks_per_node = 1;     ///< most
+  double random_rows = 0;     ///< of rows of 256 bytes, by the slowest rank while all read
+  double fp32_products = 0;   ///< FLOP/s of the slowest rank while all multiply
+  double half_rate_size = 0;  ///< a product of so many rows has half the fp32 rate
   std::optional<double> bf16_products;  ///< absent if the processor or the library has none
   std::optional<double> local;    ///< that a rank sends to ranks of its node; absent if it is alone
   std::optional<double> network;  ///< that a node sends to other nodes; absent if there is one
   double local_seconds = 0;       ///< of an exchange of a few bytes within nodes; 0: not measured
   double network_seconds = 0;     ///< of one between nodes; 0: not measured
+  EmbeddingRates embeddings;
   std::vector<CollectiveTime> collectives;
 };
 
-/// Collective.
-MachineRates measure_machine(Communicator& comm, const MachineOptions& options);
+/// Collective. `share` is this rank's.
+MachineRates measure_machine(Communicator& comm, const MachineShare& share,
+                             const MachineOptions& options);
 
 /// A machine file (docs/file-formats.md), with all figures as `measured`.
 std::string to_json(const MachineRates& rates);

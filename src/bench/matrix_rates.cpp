@@ -57,6 +57,20 @@ std::optional<double> onednn_sgemm_rate(int64_t n, double seconds) {
   return gflops(n, best);
 }
 
+std::optional<double> onednn_layer_rate(int64_t samples, int64_t inputs, int64_t outputs,
+                                        double seconds) {
+  const std::vector<float> a(static_cast<size_t>(samples * inputs), 1);
+  const std::vector<float> b(static_cast<size_t>(inputs * outputs), 1);
+  std::vector<float> c(static_cast<size_t>(samples * outputs));
+  bool done = true;
+  const double best = fastest_seconds(seconds, [&] {
+    done &= dnnl_sgemm('N', 'N', samples, outputs, inputs, 1.0f, a.data(), inputs, b.data(),
+                       outputs, 0.0f, c.data(), outputs) == dnnl_success;
+  });
+  if (!done) return std::nullopt;
+  return 2e-9 * static_cast<double>(samples * inputs * outputs) / best;
+}
+
 std::optional<double> openblas_sgemm_rate(int64_t n, double seconds, int threads) {
   const OpenBlas blas;
   if (!blas.usable()) return std::nullopt;

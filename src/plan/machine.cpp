@@ -36,6 +36,11 @@ constexpr Number kNumbers[] = {
     {"network_exchange_seconds", &MachineSpeed::network_exchange, false},
     {"launch_seconds", &MachineSpeed::launch, false},
     {"shard_seconds", &MachineSpeed::shard, false},
+    {"route_id_seconds", &MachineSpeed::route_id, false},
+    {"receive_id_seconds", &MachineSpeed::receive_id, false},
+    {"lookup_id_seconds", &MachineSpeed::lookup_id, false},
+    {"update_id_seconds", &MachineSpeed::update_id, false},
+    {"half_rate_size", &MachineSpeed::half_rate_size, false},
 };
 constexpr const char* kRanks = "ranks_per_node";
 constexpr const char* kDevice = "device";

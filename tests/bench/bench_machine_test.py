@@ -32,6 +32,9 @@ class Machine(unittest.TestCase):
         self.assertIn("measured", machine["sources"]["local_bytes_per_second"])
         self.assertIn("assumed", machine["sources"]["network_bytes_per_second"])
         self.assertGreater(machine["local_exchange_seconds"], 0)
+        for key in ("route", "lookup", "update"):  # of receive_id_seconds the exchange may leave nothing
+            self.assertGreater(machine[key + "_id_seconds"], 0)
+            self.assertLess(machine[key + "_id_seconds"], 1e-3)
         self.assertNotIn("network_exchange_seconds", machine)
         for name in ("alltoall", "allgather", "allreduce"):
             points = machine["measured"][name]["seconds_by_bytes"]
@@ -46,6 +49,7 @@ class Machine(unittest.TestCase):
         self.assertGreater(machine["fp32_products_per_second"], 1e6)
         self.assertGreater(machine["bf16_products_per_second"], 1e6)
         self.assertNotIn("local_exchange_seconds", machine)
+        self.assertGreater(machine["lookup_id_seconds"], 0)
         self.assertEqual(machine["measured"], {"processor": machine["name"], "ranks": 1, "nodes": 1})
 
 

@@ -113,6 +113,51 @@ TEST_F(Simulation, AStepOfOneCpuIsTheSumOfItsBytesAndProducts) {
   EXPECT_NEAR(p.step, flops / 1e-3, 1e-6 * p.step);
 }
 
+/// A machine of which nothing takes time but what a test adds.
+json fast_cpu() {
+  json machine = slow_machine();
+  machine["device"] = "cpu";
+  for (const char* key : {"launch_seconds", "shard_seconds"}) machine.erase(key);
+  for (const char* key :
+       {"memory_bytes_per_second", "local_bytes_per_second", "fp32_products_per_second"}) {
+    machine[key] = 1e18;
+  }
+  machine["local_exchange_seconds"] = 1e-12;
+  return machine;
+}
+
+TEST_F(Simulation, AnIdKeepsTheProcessorsBusyInEachPhase) {
+  const double ids = 64 * 6;
+  for (const char* key :
+       {"route_id_seconds", "receive_id_seconds", "lookup_id_seconds", "update_id_seconds"}) {
+    json machine = fast_cpu();
+    machine[key] = 1e-3;
+    EXPECT_NEAR(simulate(dot_config(), 1, machine).step, 1e-3 * ids, 1e-6) << key;
+    // With the memory of rows, the longer one counts.
+    machine["memory_bytes_per_second"] = 1e8;
+    EXPECT_LT(simulate(dot_config(), 1, machine).step, 1e-3 * ids + 0.01) << key;
+  }
+  json machine = fast_cpu();
+  machine["update_id_seconds"] = 1e-3;
+  // Whole tables: the one with three ids in a bag is alone on its rank.
+  EXPECT_NEAR(simulate(dot_config(), 2, machine).step, 1e-3 * 64 * 3, 1e-6);
+  machine = fast_cpu();
+  machine["route_id_seconds"] = 1e-3;
+  EXPECT_NEAR(simulate(dot_config(), 2, machine).step, 1e-3 * 32 * 6, 1e-6);
+}
+
+TEST_F(Simulation, SmallProductsHaveASmallerRate) {
+  json machine = fast_cpu();
+  machine["fp32_products_per_second"] = 1e6;
+  RunConfig config = dot_config();
+  const double before = simulate(config, 1, machine).step;
+  machine["half_rate_size"] = 16;
+  // 13-64-16 without the gradient of the features, and 22-64-1, by the smaller size of each weight.
+  const double more = 2.0 * 13 * 64 * 16 / 13 + 3.0 * 64 * 16 * 16 / 16 + 3.0 * 22 * 64 * 16 / 22 +
+                      3.0 * 64 * 16 / 1;
+  EXPECT_NEAR(simulate(config, 1, machine).step - before, 64 * 2 * more / 1e6, 1e-6);
+}
+
 TEST_F(Simulation, OneRankCopiesNoVectors) {
   json machine = slow_machine();
   machine["device"] = "cpu";
@@ -125,10 +170,14 @@ TEST_F(Simulation, OneRankCopiesNoVectors) {
 TEST_F(Simulation, FasterMachinesAreNotSlower) {
   for (const char* device : {"cpu", "cuda"}) {
     for (const int ranks : {1, 2, 6}) {
-      json machine = slow_machine();
+      json rates = slow_machine();
+      for (const char* id : {"route", "receive", "lookup", "update"}) {
+        rates[std::string(id) + "_id_seconds"] = 1e-6;
+      }
+      rates["half_rate_size"] = 30;
+      json machine = rates;
       machine["device"] = device;
       const double before = simulate(dot_config(), ranks, machine).step;
-      const json rates = slow_machine();
       for (const auto& [key, value] : rates.items()) {
         if (!value.is_number() || key == "ranks_per_node") continue;
         const bool is_rate = key.find("per_second") != std::string::npos;

@@ -43,6 +43,17 @@ struct MachineSpeed {
   double launch = 0;
   /// Seconds of processor time for each shard of a rank.
   double shard = 0;
+  /// Seconds of a rank's processors for an id, however narrow its row is: of the rank of the sample
+  /// that sends it, and of the rank of the row for receiving it, for reading the row, and for
+  /// sorting and updating. They pass while memory is read, or instead of that if rows are in
+  /// caches.
+  double route_id = 0;
+  double receive_id = 0;
+  double lookup_id = 0;
+  double update_id = 0;
+  /// A product with a weight of so many rows or columns, whichever are fewer, has half the rate of
+  /// a large one. 0: all products have the same rate.
+  double half_rate_size = 0;
   /// Ranks compute on GPUs, with several streams.
   bool gpu = false;
 };

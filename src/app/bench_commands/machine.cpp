@@ -22,7 +22,7 @@ void run(World& world, Arguments& a) {
   world.use_threads(a.options.threads);
   bench::check_memory("machine", static_cast<double>(bench::kRandomRowsBytes), share.memory_bytes);
   bench::check_memory("--largest", 3 * static_cast<double>(a.options.largest), share.memory_bytes);
-  const std::string json = bench::to_json(bench::measure_machine(world.comm(), a.options));
+  const std::string json = bench::to_json(bench::measure_machine(world.comm(), share, a.options));
   if (world.rank() != 0) return;
   fmt::print("{}", json);
   write_output(a.output, json);

@@ -91,7 +91,7 @@ void DensePasses::sum(size_t product, Point computed, Point after) {
 
 /// A product, or one of its two gradients.
 RankTasks::Demand DensePasses::demand(const ProductWork& product, size_t rank) const {
-  return demand_of(product, work_.dense.element_bytes, work_.ranks[rank].samples);
+  return demand_of(product, work_.dense.element_bytes, work_.ranks[rank].samples, tasks_.speed());
 }
 
 }  // namespace dlrm

@@ -94,7 +94,7 @@ class PartWork {
     for (const auto* list : {&work_.dense.bottom, &work_.dense.interaction, &work_.dense.top}) {
       for (const ProductWork& product : *list) {
         if (input_gradients && !product.input_gradient) continue;
-        add(demand_of(product, work_.dense.element_bytes, rank.samples), sum);
+        add(demand_of(product, work_.dense.element_bytes, rank.samples, speed_), sum);
       }
     }
     return sum;

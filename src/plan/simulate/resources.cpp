@@ -1,10 +1,14 @@
 #include "resources.h"
 
+#include <algorithm>
+
 namespace dlrm {
 
-Demand demand_of(const ProductWork& product, double element_bytes, double samples) {
+Demand demand_of(const ProductWork& product, double element_bytes, double samples,
+                 const MachineSpeed& speed) {
   const double elements = samples * (product.inputs + product.outputs) + product.parameters;
-  return {element_bytes * elements, samples * product.flops()};
+  const double slower = 1 + speed.half_rate_size / std::min(product.inputs, product.outputs);
+  return {element_bytes * elements, samples * product.flops() * slower};
 }
 
 Resources::Resources(EventRun& run, int ranks, const MachineSpeed& speed, double products)
@@ -21,7 +25,7 @@ EventRun::Work Resources::compute(size_t rank, const Demand& demand) const {
   EventRun::Work work;
   work.latency = demand.latency + speed_.launch;
   work.uses[0] = {memories_[rank], demand.bytes / speed_.memory};
-  work.uses[1] = {multipliers_[rank], demand.flops / products_};
+  work.uses[1] = {multipliers_[rank], demand.flops / products_ + demand.busy};
   return work;
 }
 

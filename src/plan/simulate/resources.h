@@ -8,16 +8,19 @@
 
 namespace dlrm {
 
-/// What an operation does on a rank: bytes of memory and FLOPs at the same time, after a time in
-/// which it does neither.
+/// What an operation does on a rank: bytes of memory, and FLOPs and seconds of processors at the
+/// same time, after a time in which it does neither.
 struct Demand {
   double bytes = 0;
   double flops = 0;
   double latency = 0;
+  double busy = 0;  ///< seconds of processors that multiply nothing
 };
 
-/// A product with a weight, or one of its two gradients, for so many samples.
-Demand demand_of(const ProductWork& product, double element_bytes, double samples);
+/// A product with a weight, or one of its two gradients, for so many samples. FLOPs of a product
+/// that does not reach the rate of large ones are counted several times.
+Demand demand_of(const ProductWork& product, double element_bytes, double samples,
+                 const MachineSpeed& speed);
 
 /// The resources of a machine in a run: each rank's memory and multipliers, and the links within
 /// and between nodes.

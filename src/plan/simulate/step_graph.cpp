@@ -24,7 +24,8 @@ void StepGraph::add_step() {
 /// it takes no time.
 StepGraph::Point StepGraph::route() {
   const Point bucketed = compute("route", RankTasks::kHost, {loss_}, [&](const RankWork& rank) {
-    return Demand{tasks_.speed().gpu ? 0 : rank.route_bytes};
+    if (tasks_.speed().gpu) return Demand{};
+    return Demand{rank.route_bytes, 0, 0, rank.sent_ids * tasks_.speed().route_id};
   });
   return tasks_.start(kIds, RankTasks::kIds, work_.ids, {bucketed});
 }
@@ -34,7 +35,9 @@ void StepGraph::forward(Point ids) {
   const Point received = tasks_.finish(kIds, work_.ids, ids);
   const Point looked_up =
       compute("lookup", RankTasks::kSide, {received, tasks_.main()}, [&](const RankWork& rank) {
-        return Demand{rank.forward_bytes, 0, rank.shards * shard};
+        const MachineSpeed& speed = tasks_.speed();
+        return Demand{rank.forward_bytes, 0, rank.shards * shard,
+                      rank.received_ids * (speed.receive_id + speed.lookup_id)};
       });
   const Point sent = tasks_.start(kVectors, RankTasks::kVectors, work_.pooled, {looked_up});
   dense_.bottom();
@@ -74,7 +77,8 @@ void StepGraph::update_rows(std::vector<Point> after) {
   dense_.held_sums(gradients);
   after.insert(after.end(), {sorted_, gradients, copies});
   compute("update", RankTasks::kMain, after, [&](const RankWork& rank) {
-    return Demand{rank.update_bytes, 0, rank.shards * shard};
+    return Demand{rank.update_bytes, 0, rank.shards * shard,
+                  rank.received_ids * tasks_.speed().update_id};
   });
 }
 

@@ -35,6 +35,7 @@ class ShardWorks {
 };
 
 void add_table(const TableWork& work, const CostModel& cost, RankWork& rank) {
+  rank.received_ids += work.lookups;
   rank.forward_bytes += work.forward_bytes();
   rank.sort_bytes += (1 - kRequesterPart) * cost.routing_bytes(work);
   rank.update_bytes += work.update_bytes();
@@ -48,13 +49,14 @@ std::vector<RankWork> ranks_of(const RunConfig& config, const Plan& plan, const 
     rank.shards += 1;
     add_table(works.of(shard), cost, rank);
   }
-  const double ids = cost.speed().routing_bytes_per_id * config.model.lookups_per_sample();
+  const double ids = config.model.lookups_per_sample();
   const auto floats = static_cast<double>(config.model.embedding_width());
   for (int r = 0; r < plan.world; ++r) {
     RankWork& rank = ranks[static_cast<size_t>(r)];
     const Range local = part_of(config.train.global_batch_size, r, plan.world);
     rank.samples = static_cast<double>(local.size());
-    rank.route_bytes = kRequesterPart * ids * rank.samples;
+    rank.sent_ids = ids * rank.samples;
+    rank.route_bytes = kRequesterPart * cost.speed().routing_bytes_per_id * rank.sent_ids;
     rank.boundary_bytes = 2 * 4 * floats * rank.samples;  // read and written
   }
   for (const int t : plan.data_parallel) {

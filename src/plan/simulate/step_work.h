@@ -11,6 +11,8 @@ namespace dlrm {
 struct RankWork {
   double samples = 0;  ///< of its local batch
   double shards = 0;
+  double sent_ids = 0;        ///< of its samples
+  double received_ids = 0;    ///< of its rows
   double route_bytes = 0;     ///< ids of its samples are bucketed
   double forward_bytes = 0;   ///< lookups
   double sort_bytes = 0;      ///< ids that it received
