@@ -127,7 +127,7 @@ EmbeddingRates measure_embeddings(Communicator& comm, const MachineShare& share,
   }
   const auto ids = static_cast<double>(own.ids.size());
   const double remote = static_cast<double>(comm.size() - 1) / comm.size();
-  const double exchanged = comm.size() > 1 ? exchange_seconds + 4 * ids * remote * byte_seconds : 0;
+  const double exchanged = exchange_seconds + 4 * ids * remote * byte_seconds;
   const double vectors = 4.0 * kColumns / kHotness * ids * remote * byte_seconds;
   const auto of_id = [&](double taken) { return std::max(taken, 0.0) / ids; };
   return {of_id(phases.seconds(kRoute)), of_id(phases.seconds(kReceive) - exchanged),
