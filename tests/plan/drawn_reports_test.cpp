@@ -171,9 +171,9 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
                                                         {"chosen caches", "c5f257d016f5e116"},
                                                         {"largest", "8028add2e40c2ad7"},
                                                         {"limited report", "d9d03d1f17c5d521"},
-                                                        {"machine report", "f122efd93a3b2ae7"},
+                                                        {"machine report", "c8fca497d88769f9"},
                                                         {"report", "e35c8bcdae621076"},
-                                                        {"steps", "bbee1411dc04c730"},
+                                                        {"steps", "3813967fef422682"},
                                                         {"unfused steps", "9f85ce5b3f87e6bb"}}));
 }
 
