@@ -2,7 +2,7 @@
 // Backward of each layer: du = x0 ⊙ dy. Of all L layers: [dx, de] = dy_0 + Σ_l u_l ⊙ dy_{l+1}. This
 // sum stays in registers, so x0's gradient is written once, and in the types of dx and de.
 // Bytes per element of s bytes: 4·s forward (3·s in the first layer, whose x is x0), 3·s backward,
-// and (2·L + 1)·s read and s (dx) or 4 (de) written for all layers.
+// and (2·L + 1)·s read and s (de in fp32: 4) written for all layers.
 // Limit: the bandwidth of a copy.
 #include "kernels/cross.h"
 #include "kernels/rows.cuh"
@@ -56,12 +56,12 @@ __device__ __forceinline__ void store_sums(T* to, const float (&sums)[N]) {
   }
 }
 
-/// Columns below `dense` go to dx if it has data, the others to de.
-template <class T, int N>
+/// Columns below `dense` go to dx if it has data, the others to de, of type E.
+template <class T, class E, int N>
 struct CrossInputSum {
   Rows<const T> u, dy, dz;
   Rows<T> dx;
-  Rows<float> de;
+  Rows<E> de;
   int64_t b, dense;
   int layers;
 
@@ -135,11 +135,14 @@ void cross_input_backward(const CrossInputBackward& o, cudaStream_t stream) {
     constexpr int kLength = 16 / static_cast<int>(sizeof(T));
     const Extents all = sum_extents(o, kLength);
     with_length<kLength>(all, [&]<int N>() {
-      const CrossInputSum<T, N> body{rows_of<const T>(o.u),    rows_of<const T>(o.dy),
-                                     rows_of<const T>(o.dz),   rows_of<T>(o.dx),
-                                     {o.de.data, o.de.stride}, o.dz.rows,
-                                     o.dz.cols - o.de.cols,    static_cast<int>(o.layers())};
-      over_elements(all, body, stream);
+      const auto sum = [&]<class E>() {
+        const CrossInputSum<T, E, N> body{rows_of<const T>(o.u),  rows_of<const T>(o.dy),
+                                          rows_of<const T>(o.dz), rows_of<T>(o.dx),
+                                          rows_of<E>(o.de),       o.dz.rows,
+                                          o.dz.cols - o.de.cols,  static_cast<int>(o.layers())};
+        over_elements(all, body, stream);
+      };
+      o.de.type == o.dz.type ? sum.template operator()<T>() : sum.template operator()<float>();
     });
   });
 }

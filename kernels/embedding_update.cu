@@ -5,7 +5,7 @@
 // warp in the first blocks of the grid, so that chunks run concurrently with the short runs. A
 // later launch adds the sums of chunks in order.
 // Bytes per row of width w: 8·w for SGD, 16·w Adagrad, 8·w + 8 row-wise, 24·w Adam. Bytes per
-// occurrence: 4·w + 8. Bytes per run: 24. Limit: memory bandwidth.
+// occurrence: 4·w + 8 (bf16 gradients: 2·w + 8). Bytes per run: 24. Limit: memory bandwidth.
 #include "kernels/embedding_update.h"
 #include "kernels/launch.cuh"
 #include "kernels/row_update.cuh"
@@ -32,41 +32,53 @@ constexpr bool kPacksTightly = false;
 template <Rule R>
 constexpr int kBlocks = kElementState2<R> || (!kElementState1<R> && !kPacksTightly) ? 2 : 3;
 
-/// The pooled gradient of an occurrence.
+/// The pooled gradient of an occurrence, of type G.
+template <class G>
 struct Part {
-  const float* row;
+  const G* row;
   float scale;
   bool aligned;
 };
-__device__ inline Part part_of(const UpdateShard& s, const Occurrence& o) {
+template <class G>
+__device__ inline Part<G> part_of(const UpdateShard& s, const Occurrence& o) {
   const GradientList& g = s.gradients[o.group];
-  return {g.pooled + o.bag * g.stride, g.scale != nullptr ? g.scale[o.bag] : 1.0f, g.aligned != 0};
+  return {static_cast<const G*>(g.pooled) + o.bag * g.stride,
+          g.scale != nullptr ? g.scale[o.bag] : 1.0f, g.aligned != 0};
+}
+template <class G>
+__device__ inline RawQuad load_part(const Part<G>& part, int c, int left) {
+  return load_raw(part.row, c, left, sizeof(G) == 2, part.aligned);
+}
+template <class G>
+__device__ inline void add_part(Quad& total, const RawQuad& part, float scale) {
+  add_scaled(total, values_of(part, sizeof(G) == 2), scale);
 }
 
 /// A run's gradient, summed on demand. Sums start at -0, because -0 + x = x for every x.
+template <class G>
 struct RunSource {
   const UpdateShard& shard;
   const Occurrence* occurrences;
   int length;
-  Part first;
+  Part<G> first;
 
   __device__ Quad operator()(int c, int left) const {
     Quad total = quad_of(-0.0f);
-    add_scaled(total, load_quad(first.row + c, left, first.aligned), first.scale);
+    add_part<G>(total, load_part(first, c, left), first.scale);
     for (int k = 1; k < length; k += kInFlight) {
-      Quad quads[kInFlight];
+      RawQuad quads[kInFlight];
       float scales[kInFlight];
 #pragma unroll
       for (int u = 0; u < kInFlight; ++u) {
         if (k + u < length) {
-          const Part part = part_of(shard, occurrences[k + u]);
-          quads[u] = load_quad(part.row + c, left, part.aligned);
+          const Part<G> part = part_of<G>(shard, occurrences[k + u]);
+          quads[u] = load_part(part, c, left);
           scales[u] = part.scale;
         }
       }
 #pragma unroll
       for (int u = 0; u < kInFlight; ++u) {
-        if (k + u < length) add_scaled(total, quads[u], scales[u]);
+        if (k + u < length) add_part<G>(total, quads[u], scales[u]);
       }
     }
     return total;
@@ -130,13 +142,15 @@ __global__ void find_long_runs_kernel(UpdateList list) {
 }
 
 /// total += the values of lanes [from, from + kChunkInFlight), those below `count` only.
-__device__ inline void add_parts(const Part& part, int from, int count, int column, float& total) {
+template <class G>
+__device__ inline void add_parts(const Part<G>& part, int from, int count, int column,
+                                 float& total) {
   float values[kChunkInFlight];
 #pragma unroll
   for (int u = 0; u < kChunkInFlight; ++u) {
-    const auto row = reinterpret_cast<const float*>(
+    const auto row = reinterpret_cast<const G*>(
         __shfl_sync(kAllLanes, reinterpret_cast<unsigned long long>(part.row), from + u));
-    values[u] = from + u < count && column >= 0 ? row[column] : 0.0f;
+    values[u] = from + u < count && column >= 0 ? to_float(row[column]) : 0.0f;
   }
 #pragma unroll
   for (int u = 0; u < kChunkInFlight; ++u) {
@@ -146,6 +160,7 @@ __device__ inline void add_parts(const Part& part, int from, int count, int colu
 }
 
 /// One column per lane. Each lane finds one of the next 32 gradients for the whole warp.
+template <class G>
 __device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
   const LongRun run = list.long_runs[job.long_run];
   const UpdateShard& s = list.shards[run.shard];
@@ -155,12 +170,12 @@ __device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
   const int at = job.piece * 32 + lane_of();
   const int column = at < s.width ? at : -1;
   const auto find = [&](int k) {
-    return k < count ? part_of(s, s.occurrences[begin + k]) : Part{nullptr, 0, false};
+    return k < count ? part_of<G>(s, s.occurrences[begin + k]) : Part<G>{nullptr, 0, false};
   };
   float total = -0.0f;
-  Part part = find(lane_of());
+  Part<G> part = find(lane_of());
   for (int k = 0; k < count; k += 32) {
-    const Part next = find(k + 32 + lane_of());  // loads while the current ones are added
+    const Part<G> next = find(k + 32 + lane_of());  // loads while the current ones are added
 #pragma unroll 1
     for (int from = 0; from < 32; from += kChunkInFlight) {
       add_parts(part, from, count - k, column, total);
@@ -171,32 +186,35 @@ __device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
 }
 
 /// One of the warp's runs, as one lane holds it.
+template <class G>
 struct RunFacts {
   int64_t row;
   int64_t start;
   int length;  ///< 0: no run, or a long one
-  Part first;
+  Part<G> first;
 };
-__device__ inline RunFacts facts_of(const UpdateShard& s, int64_t run, bool exists) {
-  RunFacts facts{0, 0, 0, {nullptr, 0, false}};
+template <class G>
+__device__ inline RunFacts<G> facts_of(const UpdateShard& s, int64_t run, bool exists) {
+  RunFacts<G> facts{0, 0, 0, {nullptr, 0, false}};
   if (!exists) return facts;
   facts.row = s.rows[run];
   facts.start = s.starts[run];
   const int64_t length = s.starts[run + 1] - facts.start;
   if (length > kLongRun) return facts;
   facts.length = static_cast<int>(length);
-  facts.first = part_of(s, s.occurrences[facts.start]);
+  facts.first = part_of<G>(s, s.occurrences[facts.start]);
   return facts;
 }
-__device__ inline RunFacts from_lane(const RunFacts& mine, int lane) {
+template <class G>
+__device__ inline RunFacts<G> from_lane(const RunFacts<G>& mine, int lane) {
   const auto wide = [&](int64_t x) {
     return __shfl_sync(kAllLanes, static_cast<long long>(x), lane);
   };
-  RunFacts facts;
+  RunFacts<G> facts;
   facts.row = wide(mine.row);
   facts.start = wide(mine.start);
   facts.length = __shfl_sync(kAllLanes, mine.length, lane);
-  facts.first.row = reinterpret_cast<const float*>(
+  facts.first.row = reinterpret_cast<const G*>(
       __shfl_sync(kAllLanes, reinterpret_cast<unsigned long long>(mine.first.row), lane));
   facts.first.scale = __shfl_sync(kAllLanes, mine.first.scale, lane);
   facts.first.aligned = __shfl_sync(kAllLanes, static_cast<int>(mine.first.aligned), lane) != 0;
@@ -205,26 +223,26 @@ __device__ inline RunFacts from_lane(const RunFacts& mine, int lane) {
 
 /// Processes the short runs among runs [first, first + runs). Each lane reads the facts of one run.
 /// Then the parts of the warp process the runs in turn.
-template <class Sink>
+template <class G, class Sink>
 __device__ void sum_runs(const UpdateShard& s, const Sink& sink, int64_t first, int runs) {
   const Lanes lanes(s.shift);
-  const RunFacts mine = facts_of(s, first + lane_of(), lane_of() < runs);
+  const RunFacts<G> mine = facts_of<G>(s, first + lane_of(), lane_of() < runs);
   for (int from = 0; from < runs; from += lanes.parts()) {
     const int at = from + lanes.part;
-    const RunFacts run = from_lane(mine, at & 31);
+    const RunFacts<G> run = from_lane(mine, at & 31);
     if (at >= runs || run.length == 0) continue;
-    sink(s, first + at, run.row, RunSource{s, s.occurrences + run.start, run.length, run.first},
+    sink(s, first + at, run.row, RunSource<G>{s, s.occurrences + run.start, run.length, run.first},
          lanes);
   }
 }
 
-template <class Sink>
+template <class G, class Sink>
 __device__ void sum_all_runs(const UpdateList& list, const Sink& sink, uint32_t chunk_blocks,
                              uint32_t of_all) {
   if (of_all < chunk_blocks) {
     const uint32_t jobs = list.used->jobs;
     for (uint32_t j = of_all * kWarps + warp_of(); j < jobs; j += chunk_blocks * kWarps) {
-      sum_chunk(list, list.jobs[j]);
+      sum_chunk<G>(list, list.jobs[j]);
     }
     return;
   }
@@ -235,7 +253,7 @@ __device__ void sum_all_runs(const UpdateList& list, const Sink& sink, uint32_t 
   const int64_t first = warp * list.runs_a_warp;
   const int64_t left = *s.count - first;
   if (left <= 0) return;
-  sum_runs(s, sink, first, left < list.runs_a_warp ? static_cast<int>(left) : list.runs_a_warp);
+  sum_runs<G>(s, sink, first, left < list.runs_a_warp ? static_cast<int>(left) : list.runs_a_warp);
 }
 
 template <class Sink>
@@ -251,21 +269,21 @@ __device__ void finish_all_long_runs(const UpdateList& list, const Sink& sink) {
   }
 }
 
-template <Rule R>
+template <Rule R, class G>
 __global__ void __launch_bounds__(kThreads, kBlocks<R>)
     update_runs_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks) {
   if (update_is_skipped(step)) return;
-  sum_all_runs(list, UpdateRow<R>{constants_of(step)}, chunk_blocks, blockIdx.x);
+  sum_all_runs<G>(list, UpdateRow<R>{constants_of(step)}, chunk_blocks, blockIdx.x);
 }
 /// The same in fewer blocks. Each does the work of several blocks.
-template <Rule R>
+template <Rule R, class G>
 __global__ void __launch_bounds__(kThreads, 1)
     update_runs_over_link_kernel(OptimizerStep step, UpdateList list, uint32_t chunk_blocks,
                                  uint32_t blocks) {
   if (update_is_skipped(step)) return;
   const UpdateRow<R> sink{constants_of(step)};
   for (uint32_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-    sum_all_runs(list, sink, chunk_blocks, block);
+    sum_all_runs<G>(list, sink, chunk_blocks, block);
   }
 }
 template <Rule R>
@@ -274,9 +292,10 @@ __global__ void __launch_bounds__(kThreads)
   if (update_is_skipped(step)) return;
   finish_all_long_runs(list, UpdateRow<R>{constants_of(step)});
 }
+template <class G>
 __global__ void __launch_bounds__(kThreads, kBlocks<Rule::kSgd>)
     store_runs_kernel(UpdateList list, uint32_t chunk_blocks) {
-  sum_all_runs(list, StoreRow(), chunk_blocks, blockIdx.x);
+  sum_all_runs<G>(list, StoreRow(), chunk_blocks, blockIdx.x);
 }
 __global__ void __launch_bounds__(kThreads) store_long_runs_kernel(UpdateList list) {
   finish_all_long_runs(list, StoreRow());
@@ -316,6 +335,12 @@ uint32_t chunk_blocks(const UpdateList& list) {
 }
 int64_t finish_blocks(const UpdateList& list) {
   return std::min(blocks_for(int64_t{list.most_long_runs}, kWarps), kMostChunkBlocks);
+}
+
+/// Calls body<G>() with the type of the list's gradients.
+template <class Body>
+void with_gradients(const UpdateList& list, const Body& body) {
+  list.bf16_gradients ? body.template operator()<Bf16>() : body.template operator()<float>();
 }
 
 int64_t row_blocks(int64_t rows, int shift) { return blocks_of_rows(rows, shift, kWarps); }
@@ -365,7 +390,10 @@ void update_runs(const OptimizerStep& step, const UpdateList& list, uint32_t blo
                  cudaStream_t stream) {
   const uint32_t chunks = chunk_blocks(list);
   with_rule<kSparse>(step.rule, [&]<Rule R>() {
-    launch(update_runs_kernel<R>, {int64_t{chunks} + blocks, kThreads}, stream, step, list, chunks);
+    with_gradients(list, [&]<class G>() {
+      launch(update_runs_kernel<R, G>, {int64_t{chunks} + blocks, kThreads}, stream, step, list,
+             chunks);
+    });
     launch(finish_long_runs_kernel<R>, {finish_blocks(list), kThreads}, stream, step, list);
   });
 }
@@ -376,14 +404,18 @@ void update_runs_over_link(const OptimizerStep& step, const UpdateList& list, ui
   const Dims few{int64_t{std::min(all, kLinkBlocks)}, kThreads};
   const Dims to_finish{std::min(finish_blocks(list), int64_t{kLinkBlocks}), kThreads};
   with_rule<kSparse>(step.rule, [&]<Rule R>() {
-    launch(update_runs_over_link_kernel<R>, few, stream, step, list, chunks, all);
+    with_gradients(list, [&]<class G>() {
+      launch(update_runs_over_link_kernel<R, G>, few, stream, step, list, chunks, all);
+    });
     launch(finish_long_runs_kernel<R>, to_finish, stream, step, list);
   });
 }
 
 void store_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream) {
   const uint32_t chunks = chunk_blocks(list);
-  launch(store_runs_kernel, {int64_t{chunks} + blocks, kThreads}, stream, list, chunks);
+  with_gradients(list, [&]<class G>() {
+    launch(store_runs_kernel<G>, {int64_t{chunks} + blocks, kThreads}, stream, list, chunks);
+  });
   launch(store_long_runs_kernel, {finish_blocks(list), kThreads}, stream, list);
 }
 

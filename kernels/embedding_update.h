@@ -20,10 +20,10 @@ constexpr int64_t kRunChunk = 1024;
 
 /// A BagGradient. It has no undefined bytes.
 struct GradientList {
-  const float* pooled;
+  const void* pooled;
   const float* scale;
   int64_t stride;
-  int64_t aligned;  ///< rows are read 16 bytes at a time
+  int64_t aligned;  ///< four columns are read at a time
 };
 
 /// One shard's table and runs. It has no undefined bytes. If sums are stored instead of applied,
@@ -77,7 +77,7 @@ struct LongCounts {
 };
 
 /// Shards, each with a `count` > 0, and room for their long runs: the total of long_run_room over
-/// the shards' capacities. All pointers are to device memory.
+/// the shards' capacities. All pointers are to device memory. Gradients have one type.
 struct UpdateList {
   const UpdateShard* shards;
   const uint32_t* search_blocks;  ///< first block of each shard in find_long_runs
@@ -90,6 +90,7 @@ struct UpdateList {
   LongCounts* used;
   uint32_t most_long_runs;
   uint32_t most_jobs;
+  bool bf16_gradients;
 };
 
 struct LongRunRoom {

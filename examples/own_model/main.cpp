@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
       for (size_t i = 1; i <= ids.size(); ++i) offsets.push_back(static_cast<int64_t>(i));
 
       const dlrm::MatrixView<const float> e = tables.forward({mine, batch, ids, offsets});
-      const dlrm::MatrixView<float> de = tables.gradient();
+      const dlrm::MatrixView<float> de = tables.gradient().f32();
       double loss = 0;
       for (int64_t s = 0; s < e.rows; ++s) {
         double logit = 0;

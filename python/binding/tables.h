@@ -33,7 +33,7 @@ class Tables {
   /// @return [b, W], at the same address for every batch; valid until the next call
   MatrixView<const float> forward(View<const int64_t> ids, View<const int64_t> offsets);
   /// [b, W] for the gradient of the global batch's loss, which the caller fills before update().
-  MatrixView<float> gradient() { return tables_->gradient(); }
+  MatrixView<float> gradient() { return tables_->gradient().f32(); }
   /// Updates the rows of the batch, and ends it.
   void update(double learning_rate);
   /// Ends a batch without an update.

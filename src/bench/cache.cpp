@@ -82,11 +82,14 @@ class Training {
   }
 
   /// Writes small values, unless they are there already.
-  void fill(const MatrixView<float>& gradient) {
+  void fill(const Matrix& gradient) {
     const auto size = static_cast<size_t>(gradient.rows * gradient.cols);
     if (size <= filled_ && gradient.data == gradient_) return;
     const std::vector<float> values(size, 1e-4f);
-    s_.context.device.copy(gradient.data, values.data(), size * sizeof(float), s_.context.stream);
+    Array<float> on_device(s_.context.device, size, "gradients");
+    s_.context.device.copy(on_device.data(), values.data(), size * sizeof(float),
+                           s_.context.stream);
+    s_.ops->convert(MatrixView<float>(on_device.data(), gradient.rows, gradient.cols), gradient);
     s_.context.stream.synchronize();
     gradient_ = gradient.data;
     filled_ = size;
@@ -97,7 +100,7 @@ class Training {
   Trainer trainer_;
   const bool whole_step_;
   int64_t step_ = 0;
-  const float* gradient_ = nullptr;
+  const void* gradient_ = nullptr;
   size_t filled_ = 0;
 };
 

@@ -117,7 +117,7 @@ EmbeddingRates measure_embeddings(Communicator& comm, const MachineShare& share,
     phases.time(kLookup, [&] { embeddings.lookup(); });
     embeddings.start_return();
     embeddings.finish_return();
-    const MatrixView<float> gradient = embeddings.gradient();
+    const MatrixView<float> gradient = embeddings.gradient().f32();
     for (int64_t r = 0; r < gradient.rows; ++r) {
       std::fill_n(gradient.data + r * gradient.stride, gradient.cols, 0.0f);
     }

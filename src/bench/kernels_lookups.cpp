@@ -157,11 +157,11 @@ struct Updates {
     count = {clock.device, static_cast<size_t>(s.tables()), "counts"};
     occurrences = {clock.device, all, "occurrences"};
     gradients = clock.numbers(s.batch, columns, DType::kFloat32, "gradients");
-    const auto* g = reinterpret_cast<const float*>(gradients.data());
+    const Matrix g(gradients.data(), DType::kFloat32, s.batch, columns);
     for (int64_t t = 0; t < s.tables(); ++t) {
       groups.push_back({ids.ids.data() + s.ids_before(t), offsets.data() + t * (s.batch + 1),
                         s.batch, s.ids(t)});
-      bags.push_back({{g + t * s.width, s.batch, s.width, columns}, nullptr});
+      bags.push_back({g.columns(t * s.width, s.width), nullptr});
     }
     for (size_t t = 0; t < groups.size(); ++t) {
       const auto before = static_cast<size_t>(s.ids_before(static_cast<int64_t>(t)));

@@ -15,17 +15,11 @@ struct RequestedBlock {
   PooledBlock block;
 };
 
-/// True if vectors are converted between fp32 and the wire's type.
-bool is_converted(DType wire) {
-  switch (wire) {
-    case DType::kFloat32:
-      return false;
-    case DType::kBFloat16:
-    case DType::kFloat16:
-      return true;
-  }
-  return true;
-}
+/// The type in which an owner computes vectors that are sent as `wire`. Operations know fp32 and
+/// bf16.
+DType computed_as(DType wire) { return wire == DType::kFloat16 ? DType::kFloat32 : wire; }
+/// True if vectors are converted between that type and the wire's.
+bool is_converted(DType wire) { return computed_as(wire) != wire; }
 
 /// Buffers are converted in rows of this many elements.
 constexpr int64_t kConvertWidth = 1024;
@@ -63,8 +57,8 @@ class AllToAllPooling final : public BagPooling {
     places_.set(batch);
     find_visited(batch);
     const auto owned = static_cast<size_t>(padded(places_.owned_size()));
-    buffers_.pooled.reserve(owned);
     for (const DType type : {wire_.forward, wire_.backward}) {
+      buffers_.pooled.reserve(owned * size_of(computed_as(type)));
       if (is_converted(type)) buffers_.owner_wire.reserve(owned * size_of(type));
     }
     buffers_.requester_wire.reserve(static_cast<size_t>(places_.requested_size()) *
@@ -72,11 +66,7 @@ class AllToAllPooling final : public BagPooling {
   }
 
   Piece pooled(const RoutedBatch& batch, size_t block, size_t piece, const Matrix&) override {
-    const PooledBlock& place = mine().blocks[block];
-    float* data = buffers_.pooled.data() + places_.owned_at(block, batch.owner.sources[piece]);
-    return {{data, DType::kFloat32, batch.owner.pieces[piece].bags, place.width,
-             place.skips_empty_bags ? place.width : mine().width},
-            nullptr};
+    return {piece_of(batch, block, piece, computed_as(wire_.forward)), nullptr};
   }
 
   void start_return(const RoutedBatch&, Ops& ops, Stream& stream) override {
@@ -84,7 +74,7 @@ class AllToAllPooling final : public BagPooling {
     void* send = buffers_.pooled.data();
     if (is_converted(wire_.forward)) {
       send = buffers_.owner_wire.data();
-      ops.convert(owned(buffers_.pooled.data(), DType::kFloat32),
+      ops.convert(owned(buffers_.pooled.data(), computed_as(wire_.forward)),
                   owned(buffers_.owner_wire.data(), wire_.forward));
     }
     pooled_bytes_ += exchange.send_total();
@@ -120,11 +110,12 @@ class AllToAllPooling final : public BagPooling {
     if (!rounded_.empty()) ops_.copy_blocks(rounded_);
   }
 
-  void start_backward(const RoutedBatch& batch, MatrixView<float> de) override {
+  void start_backward(const RoutedBatch& batch, const Matrix& de) override {
     copies_.clear();
     for_visited([&](const RequestedBlock& requested) {
       BlockCopy copy = copy_of(batch, requested);
-      copy.src = de.data + requested.block.e_column;
+      copy.src = de.element(0, requested.block.e_column);
+      copy.src_type = de.type;
       copy.src_stride = de.stride;
       copy.dst = wire_place(requested, wire_.backward);
       copy.dst_type = wire_.backward;
@@ -146,11 +137,11 @@ class AllToAllPooling final : public BagPooling {
     pending_.wait(context_.stream);
     if (!is_converted(wire_.backward)) return;
     ops_.convert(owned(buffers_.owner_wire.data(), wire_.backward),
-                 owned(buffers_.pooled.data(), DType::kFloat32));
+                 owned(buffers_.pooled.data(), computed_as(wire_.backward)));
   }
 
-  Piece gradient(const RoutedBatch& batch, size_t block, size_t piece, const Matrix& de) override {
-    return pooled(batch, block, piece, de);
+  Piece gradient(const RoutedBatch& batch, size_t block, size_t piece, const Matrix&) override {
+    return {piece_of(batch, block, piece, computed_as(wire_.backward)), nullptr};
   }
 
   void poll() override { pending_.poll(); }
@@ -165,13 +156,21 @@ class AllToAllPooling final : public BagPooling {
           requester_wire(shared, 0, "pooled vectors on their way"),
           zeros(device, 0, "zeros"),
           sums(device, 0, "sums of row shards") {}
-    Array<float> pooled;         ///< vectors of my shards, later their gradients
-    Array<char> owner_wire;      ///< `pooled` in the wire's type, if that is not fp32
+    Array<char> pooled;          ///< vectors of my shards, later their gradients: computed_as()
+    Array<char> owner_wire;      ///< `pooled` in the wire's type, if that is another one
     Array<char> requester_wire;  ///< vectors of my samples, later their gradients
     Array<float> zeros;          ///< [columns of the widest block]
     Array<float> sums;           ///< [b, summed_width_] if E is not fp32
   };
 
+  /// The vectors of a piece in `pooled`.
+  Matrix piece_of(const RoutedBatch& batch, size_t block, size_t piece, DType type) const {
+    const PooledBlock& place = mine().blocks[block];
+    const int64_t at = places_.owned_at(block, batch.owner.sources[piece]);
+    return {buffers_.pooled.data() + at * static_cast<int64_t>(size_of(type)), type,
+            batch.owner.pieces[piece].bags, place.width,
+            place.skips_empty_bags ? place.width : mine().width};
+  }
   const OwnerLayout& mine() const { return layout_.owner(comm_->rank()); }
   int64_t width_of(int owner) const { return layout_.owner(owner).width; }
 
@@ -308,8 +307,7 @@ class AllToAllPooling final : public BagPooling {
       return buffers_.requester_wire.data() +
              places_.requested_at(requested.block, requested.owner, requested.number) * element;
     }
-    char* owned = is_converted(type) ? buffers_.owner_wire.data()
-                                     : reinterpret_cast<char*>(buffers_.pooled.data());
+    char* owned = is_converted(type) ? buffers_.owner_wire.data() : buffers_.pooled.data();
     return owned + places_.own_at(requested.block, requested.number) * element;
   }
   int64_t wire_stride(const RequestedBlock& requested) const {

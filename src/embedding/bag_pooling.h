@@ -31,7 +31,7 @@ class BagPooling {
   /// Waits, and writes every sharded feature's columns of `e`. Adds partial sums of row shards in
   /// fp32, in the order of their rows, and rounds their total to the type of `e`.
   virtual void finish_return(const RoutedBatch& batch, const Matrix& e) = 0;
-  virtual void start_backward(const RoutedBatch& batch, MatrixView<float> de) = 0;
+  virtual void start_backward(const RoutedBatch& batch, const Matrix& de) = 0;
   virtual void finish_backward(const RoutedBatch& batch) = 0;
   /// A piece's gradients after finish_backward(). `de` [b, W].
   virtual Piece gradient(const RoutedBatch& batch, size_t block, size_t piece,

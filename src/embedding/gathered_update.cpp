@@ -25,7 +25,7 @@ class GatheredUpdate final : public ReplicaUpdate {
 
   void sort(const RoutedBatch& batch, Ops& ops) override { local_.sort(batch, ops); }
 
-  void start(const RoutedBatch& batch, MatrixView<float> de) override {
+  void start(const RoutedBatch& batch, const Matrix& de) override {
     for (size_t i = 0; i < counts_.size(); ++i) counts_[i] = local_.count(i);
     exchange_.start(counts_);
     for (size_t i = 0; i < counts_.size(); ++i) {
@@ -39,7 +39,7 @@ class GatheredUpdate final : public ReplicaUpdate {
 
   void poll() override { exchange_.poll(); }
 
-  void finish(const OptimizerStep& step, const RoutedBatch&, MatrixView<float>) override {
+  void finish(const OptimizerStep& step, const RoutedBatch&, const Matrix&) override {
     exchange_.finish();
     reserve_merged();
     for (size_t i = 0; i < counts_.size(); ++i) merge(i, step);
@@ -73,7 +73,7 @@ class GatheredUpdate final : public ReplicaUpdate {
     for (size_t p = 0; p < exchange_.world(); ++p) {
       const PairExchange::Pairs pairs = exchange_.of_rank(p, i);
       groups_.push_back({pairs.rows, steps_.data(), pairs.count, pairs.count});
-      gradients_.push_back({{pairs.gradients, pairs.count, table.width}, nullptr});
+      gradients_.push_back({MatrixView<float>(pairs.gradients, pairs.count, table.width), nullptr});
     }
     ops_.group_rows(groups_, table.rows, merged_[i]);
     ops_.embedding_bag_update(step, table.store->table(), merged_[i], gradients_);

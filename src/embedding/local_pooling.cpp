@@ -18,7 +18,7 @@ class LocalPooling final : public BagPooling {
   }
   void start_return(const RoutedBatch&, Ops&, Stream&) override {}
   void finish_return(const RoutedBatch&, const Matrix&) override {}
-  void start_backward(const RoutedBatch&, MatrixView<float>) override {}
+  void start_backward(const RoutedBatch&, const Matrix&) override {}
   void finish_backward(const RoutedBatch&) override {}
   void poll() override {}
   int64_t pooled_bytes() const override { return 0; }

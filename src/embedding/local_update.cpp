@@ -9,9 +9,9 @@ class LocalReplicaUpdate final : public ReplicaUpdate {
       : local_(context, ops, std::move(tables)) {}
 
   void sort(const RoutedBatch& batch, Ops& ops) override { local_.sort(batch, ops); }
-  void start(const RoutedBatch&, MatrixView<float>) override {}
+  void start(const RoutedBatch&, const Matrix&) override {}
   void poll() override {}
-  void finish(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de) override {
+  void finish(const OptimizerStep& step, const RoutedBatch& batch, const Matrix& de) override {
     local_.update(step, batch, de);
   }
   int64_t bytes_sent() const override { return 0; }

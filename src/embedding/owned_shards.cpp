@@ -56,15 +56,14 @@ void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedB
 }
 
 void list_gradients(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
-                    BagPooling& pooling, MatrixView<float> de,
-                    std::vector<BagGradient>& gradients) {
+                    BagPooling& pooling, const Matrix& de, std::vector<BagGradient>& gradients) {
   for (size_t i = 0; i < static_cast<size_t>(shard.features); ++i) {
     const size_t block = shard.first_block + i;
     const auto group = static_cast<size_t>(mine.blocks[block].group);
     const size_t end = batch.owner.first_piece[group + 1];
     for (size_t piece = batch.owner.first_piece[group]; piece < end; ++piece) {
       const BagPooling::Piece place = pooling.gradient(batch, block, piece, de);
-      gradients.push_back({place.pooled.f32(), place.scale});
+      gradients.push_back({place.pooled, place.scale});
     }
   }
 }

@@ -38,6 +38,6 @@ void add_lookups(const OwnedShard& shard, const OwnerLayout& mine, const RoutedB
 /// Appends the gradients of a shard's features, in feature order. Each feature has one entry per
 /// piece.
 void list_gradients(const OwnedShard& shard, const OwnerLayout& mine, const RoutedBatch& batch,
-                    BagPooling& pooling, MatrixView<float> de, std::vector<BagGradient>& gradients);
+                    BagPooling& pooling, const Matrix& de, std::vector<BagGradient>& gradients);
 
 }  // namespace dlrm

@@ -30,7 +30,7 @@ class ReducedUpdate final : public ReplicaUpdate {
 
   void sort(const RoutedBatch& batch, Ops& ops) override { local_.sort(batch, ops); }
 
-  void start(const RoutedBatch& batch, MatrixView<float> de) override {
+  void start(const RoutedBatch& batch, const Matrix& de) override {
     ops_.fill_zero(dense_.data(), static_cast<int64_t>(dense_.view().size_bytes()));
     ops_.sum_table_gradients(local_.updates(batch, de), gradients_);
     bytes_sent_ +=
@@ -40,7 +40,7 @@ class ReducedUpdate final : public ReplicaUpdate {
 
   void poll() override { pending_.poll(); }
 
-  void finish(const OptimizerStep& step, const RoutedBatch&, MatrixView<float>) override {
+  void finish(const OptimizerStep& step, const RoutedBatch&, const Matrix&) override {
     pending_.wait(context_.stream);
     for (size_t i = 0; i < gradients_.size(); ++i) {
       updates_[i] = {local_.tables()[i]->store->table(), gradients_[i]};

@@ -29,7 +29,7 @@ void ReplicaGradients::sort(const RoutedBatch& batch, Ops& ops) {
 }
 
 View<const BagGradient> ReplicaGradients::gradients(size_t i, const RoutedBatch& batch,
-                                                    MatrixView<float> de) {
+                                                    const Matrix& de) {
   const auto at = updates_[i].groups.data() - groups_.data();
   BagGradient* next = gradients_.data() + at;
   int64_t column = tables_[i]->first_column;
@@ -41,13 +41,13 @@ View<const BagGradient> ReplicaGradients::gradients(size_t i, const RoutedBatch&
   return {gradients_.data() + at, tables_[i]->features.size()};
 }
 
-View<const ShardUpdate> ReplicaGradients::updates(const RoutedBatch& batch, MatrixView<float> de) {
+View<const ShardUpdate> ReplicaGradients::updates(const RoutedBatch& batch, const Matrix& de) {
   for (size_t i = 0; i < updates_.size(); ++i) updates_[i].gradients = gradients(i, batch, de);
   return updates_;
 }
 
 void ReplicaGradients::update(const OptimizerStep& step, const RoutedBatch& batch,
-                              MatrixView<float> de) {
+                              const Matrix& de) {
   ops_.embedding_bag_updates(step, updates(batch, de), [] {});
 }
 

@@ -69,7 +69,7 @@ void ReplicaUpdates::sort(const RoutedBatch& batch, Ops& ops) {
   for (auto& update : updates_) update->sort(batch, ops);
 }
 
-void ReplicaUpdates::start(const RoutedBatch& batch, MatrixView<float> de) {
+void ReplicaUpdates::start(const RoutedBatch& batch, const Matrix& de) {
   for (auto& update : updates_) update->start(batch, de);
 }
 
@@ -77,8 +77,7 @@ void ReplicaUpdates::poll() {
   for (auto& update : updates_) update->poll();
 }
 
-void ReplicaUpdates::finish(const OptimizerStep& step, const RoutedBatch& batch,
-                            MatrixView<float> de) {
+void ReplicaUpdates::finish(const OptimizerStep& step, const RoutedBatch& batch, const Matrix& de) {
   for (auto& update : updates_) update->finish(step, batch, de);
 }
 

@@ -39,11 +39,10 @@ class ReplicaUpdate {
   /// Sorts the batch's ids by row, on `ops`.
   virtual void sort(const RoutedBatch& batch, Ops& ops) = 0;
   /// Sums the local gradients and starts their exchange.
-  virtual void start(const RoutedBatch& batch, MatrixView<float> de) = 0;
+  virtual void start(const RoutedBatch& batch, const Matrix& de) = 0;
   virtual void poll() = 0;
   /// Waits and updates the tables.
-  virtual void finish(const OptimizerStep& step, const RoutedBatch& batch,
-                      MatrixView<float> de) = 0;
+  virtual void finish(const OptimizerStep& step, const RoutedBatch& batch, const Matrix& de) = 0;
   virtual int64_t bytes_sent() const = 0;
 };
 
@@ -63,14 +62,14 @@ class ReplicaGradients {
   /// Sorts the ids of every table, on `ops`.
   void sort(const RoutedBatch& batch, Ops& ops);
   /// All tables with their segments and gradients. Valid until the next sort().
-  View<const ShardUpdate> updates(const RoutedBatch& batch, MatrixView<float> de);
+  View<const ShardUpdate> updates(const RoutedBatch& batch, const Matrix& de);
   const SegmentedRows& segments(size_t i) const { return segments_[i]; }
   /// Number of unique rows of table i. If only the device has it, the number of ids.
   int64_t count(size_t i) const { return host_visible_ ? segments_[i].count[0] : capacities_[i]; }
   /// The gradients of table i's features, in feature order. Valid until the next sort().
-  View<const BagGradient> gradients(size_t i, const RoutedBatch& batch, MatrixView<float> de);
+  View<const BagGradient> gradients(size_t i, const RoutedBatch& batch, const Matrix& de);
   /// One update of each table from the local gradients.
-  void update(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de);
+  void update(const OptimizerStep& step, const RoutedBatch& batch, const Matrix& de);
   const ReplicaList& tables() const { return tables_; }
 
  private:
@@ -90,11 +89,11 @@ class ReplicaUpdates {
   ReplicaUpdates(Context& context, Ops& ops, const EmbeddingOptions& options,
                  const std::vector<Replica>& replicas);
   void sort(const RoutedBatch& batch, Ops& ops);
-  void start(const RoutedBatch& batch, MatrixView<float> de);
+  void start(const RoutedBatch& batch, const Matrix& de);
   /// True if start() exchanges anything.
   bool exchanges() const { return exchanges_; }
   void poll();
-  void finish(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de);
+  void finish(const OptimizerStep& step, const RoutedBatch& batch, const Matrix& de);
   int64_t bytes_sent() const;
 
  private:

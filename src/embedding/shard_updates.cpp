@@ -29,7 +29,7 @@ void ShardUpdates::sort(const RoutedBatch& batch, Ops& ops) {
   ops.group_rows_of(updates_, progress_);
 }
 
-void ShardUpdates::start_square_sums(const RoutedBatch& batch, MatrixView<float> de) {
+void ShardUpdates::start_square_sums(const RoutedBatch& batch, const Matrix& de) {
   if (!square_sums_) return;
   square_sums_->begin(segments_);
   for (size_t s = 0; s < tables_.shards().size(); ++s) {
@@ -43,8 +43,7 @@ void ShardUpdates::start_square_sums(const RoutedBatch& batch, MatrixView<float>
   square_sums_->start(segments_, batch.owner);
 }
 
-void ShardUpdates::update(const OptimizerStep& step, const RoutedBatch& batch,
-                          MatrixView<float> de) {
+void ShardUpdates::update(const OptimizerStep& step, const RoutedBatch& batch, const Matrix& de) {
   updates_.clear();
   gradients_.clear();
   for (const OwnedShard& shard : tables_.shards()) {

@@ -25,9 +25,9 @@ class ShardUpdates {
   void sort(const RoutedBatch& batch, Ops& ops);
   /// Starts the exchange of sums of squares, if a shard needs them. Call it after gradients have
   /// arrived.
-  void start_square_sums(const RoutedBatch& batch, MatrixView<float> de);
+  void start_square_sums(const RoutedBatch& batch, const Matrix& de);
   /// Updates all shards that do not need sums of squares from other ranks.
-  void update(const OptimizerStep& step, const RoutedBatch& batch, MatrixView<float> de);
+  void update(const OptimizerStep& step, const RoutedBatch& batch, const Matrix& de);
   /// Waits for sums of squares and updates the other shards.
   void finish_square_sums(const OptimizerStep& step, const RoutedBatch& batch);
   void poll();

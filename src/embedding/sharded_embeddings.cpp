@@ -44,6 +44,19 @@ struct ShardedEmbeddings::Parts {
         de(context.device, 0, "gradients of embedding vectors"),
         side(context, ops) {}
 
+  /// dE of b samples.
+  Matrix gradient_of(int64_t b) const {
+    if (de_place.data) return de_place.row_range(0, b);
+    return MatrixView<float>(de.data(), b, tables.layout().width);
+  }
+  /// Checks that `place` has room for E or dE of any batch.
+  void check_place(const Matrix& place) const {
+    const int64_t rows = largest_part(tables.options().max_global_batch, context.comm.size());
+    const int64_t width = tables.layout().width;
+    DLRM_CHECK(place.rows >= rows && place.cols == width, "a place of {} x {} for {} x {}",
+               place.rows, place.cols, rows, width);
+  }
+
   Context& context;
   Ops& ops;
   LocalTables tables;
@@ -53,6 +66,7 @@ struct ShardedEmbeddings::Parts {
   ReplicaUpdates replicas;
   ShardUpdates shards;
   Array<float> de;
+  Matrix de_place;  // instead of `de`, if it has data
   std::vector<IdCheck> checks;
   BatchPhase phase;
   SideStream side;  // Declared last, so it is destroyed first.
@@ -70,11 +84,13 @@ void ShardedEmbeddings::keep_sizes() {
 }
 
 void ShardedEmbeddings::pool_into(const Matrix& e) {
-  const int64_t most =
-      largest_part(parts_->tables.options().max_global_batch, parts_->context.comm.size());
-  DLRM_CHECK(e.rows >= most && e.cols == width(), "a place of {} x {} for E of {} x {}", e.rows,
-             e.cols, most, width());
+  parts_->check_place(e);
   parts_->bag_lookup.pool_into(e);
+}
+
+void ShardedEmbeddings::read_gradients_from(const Matrix& de) {
+  parts_->check_place(de);
+  parts_->de_place = de;
 }
 
 void ShardedEmbeddings::route(const LocalBags& bags) {
@@ -139,12 +155,12 @@ Matrix ShardedEmbeddings::finish_return() {
   return parts_->bag_lookup.finish_return(parts_->router->oldest());
 }
 
-MatrixView<float> ShardedEmbeddings::gradient() {
+Matrix ShardedEmbeddings::gradient() {
   const BatchPhase& phase = parts_->phase;
   phase.require(phase.is(BatchPhase::kReturned) || phase.is(BatchPhase::kSorted), "gradient");
   const int64_t b = parts_->router->oldest().local.size();
-  parts_->de.reserve(static_cast<size_t>(b * width()));
-  return {parts_->de.data(), b, width()};
+  if (!parts_->de_place.data) parts_->de.reserve(static_cast<size_t>(b * width()));
+  return parts_->gradient_of(b);
 }
 
 void ShardedEmbeddings::sort_ids() {
@@ -156,7 +172,7 @@ void ShardedEmbeddings::sort_ids() {
 }
 
 void ShardedEmbeddings::start_backward() {
-  const MatrixView<float> de = gradient();
+  const Matrix de = gradient();
   const RoutedBatch& batch = parts_->router->oldest();
   const bool sorted = parts_->phase.is(BatchPhase::kSorted);
   parts_->pooling->start_backward(batch, de);
@@ -177,7 +193,7 @@ void ShardedEmbeddings::apply(const OptimizerStep& step) {
   if (parts_->phase.is(BatchPhase::kSent)) await_gradients();
   parts_->phase.advance(BatchPhase::kReceived, BatchPhase::kUpdated, "apply");
   const RoutedBatch& batch = parts_->router->oldest();
-  const MatrixView<float> de(parts_->de.data(), batch.local.size(), width());
+  const Matrix de = parts_->gradient_of(batch.local.size());
   parts_->shards.start_square_sums(batch, de);
   parts_->shards.update(step, batch, de);
   parts_->replicas.finish(step, batch, de);

@@ -11,13 +11,14 @@ namespace dlrm {
 Model::Model(Context& context, Ops& ops, const RunConfig& config)
     : context_(context),
       ops_(ops),
+      max_batch_(largest_part(config.train.global_batch_size, context.comm.size())),
       compute_(config.train.precision == Precision::kBf16 ? DType::kBFloat16 : DType::kFloat32),
       parameters_(context, ops, config.train.dense_optimizer.type, compute_,
                   config.train.wire.dense),
       probabilities_(std::make_unique<ProbabilityReadback>(context, ops)) {
   const ModelConfig& m = config.model;
   const Activation act = m.activation;
-  const int64_t batch = largest_part(config.train.global_batch_size, context.comm.size());
+  const int64_t batch = max_batch_;
   bottom_ = std::make_unique<Mlp>(context, ops, parameters_, "/mlp/bottom", m.dense_features,
                                   m.bottom_mlp, act, act, compute_, batch);
   interaction_ = make_interaction(
@@ -78,7 +79,11 @@ void Model::backward_top(const Progress& progress) {
                  in(buffers_.dz, last_.z.rows, last_.z.cols), progress);
 }
 
-void Model::backward_interaction(MatrixView<float> de, const Progress& progress) {
+Matrix Model::place_of_gradients() {
+  return interaction_->place_of_gradients(in(buffers_.dz, max_batch_, interaction_->width()));
+}
+
+void Model::backward_interaction(const Matrix& de, const Progress& progress) {
   // Without a bottom MLP no layer needs the gradient of X.
   const bool needs_dx = !bottom_->activations().empty();
   interaction_->backward(in(buffers_.dz, last_.z.rows, last_.z.cols),

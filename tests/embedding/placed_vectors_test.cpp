@@ -33,6 +33,15 @@ std::vector<float> floats_of(Rank& rank, const Matrix& m) {
   return values_of(rank.context, exact);
 }
 
+void write(Rank& rank, const std::vector<float>& values, const Matrix& to) {
+  const Array<float> exact(*rank.device, values.size(), "values");
+  const MatrixView<float> from(exact.data(), to.rows, to.cols);
+  Transfer(*rank.device, *rank.stream)
+      .write_rows(from.data, from.stride, from.rows, from.cols, values.data());
+  rank.ops->convert(from, to);
+  rank.stream->synchronize();
+}
+
 std::vector<float> all_ranks(Communicator& comm, const std::vector<float>& mine) {
   return comm.allgatherv<float>(View<const float>(mine));
 }
@@ -49,7 +58,7 @@ std::vector<float> gradients(int64_t step, Range local, int64_t width) {
   return values;
 }
 
-/// `threads`: -1 for a GPU. With `type`, vectors are in a place of that type.
+/// `threads`: -1 for a GPU. With `type`, vectors and gradients are in places of that type.
 Trained trained(const Plan& plan, const EmbeddingOptions& options, std::optional<DType> type,
                 int threads = 0) {
   Trained result;
@@ -57,10 +66,12 @@ Trained trained(const Plan& plan, const EmbeddingOptions& options, std::optional
   run_on_threads(plan.world, [&](Communicator& comm) {
     Rank rank = threads < 0 ? Rank(comm, OnGpu()) : Rank(comm, threads);
     ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
-    std::optional<Place> e;
+    std::optional<Place> e, de;
     if (type) {
       e.emplace(*rank.device, *type, 16, embeddings.width());
+      de.emplace(*rank.device, *type, 16, embeddings.width());
       embeddings.pool_into(e->matrix);
+      embeddings.read_gradients_from(de->matrix);
     }
     std::vector<std::vector<float>> vectors;
     for (size_t t = 0; t < kBatches.size(); ++t) {
@@ -76,10 +87,12 @@ Trained trained(const Plan& plan, const EmbeddingOptions& options, std::optional
         EXPECT_EQ(pooled.data, e->matrix.data);
       }
       vectors.push_back(all_ranks(comm, floats_of(rank, pooled)));
-      const MatrixView<float> de = embeddings.gradient();
-      Transfer(*rank.device, *rank.stream)
-          .write_rows(de.data, de.stride, de.rows, de.cols,
-                      gradients(step, local, embeddings.width()).data());
+      const Matrix gradient = embeddings.gradient();
+      if (de) {
+        EXPECT_EQ(gradient.data, de->matrix.data);
+      }
+      write(rank, gradients(step, local, embeddings.width()), gradient);
+      embeddings.sort_ids();
       embeddings.start_backward();
       embeddings.update(options.optimizer.lr, step);
     }
@@ -118,16 +131,18 @@ std::vector<Case> all_cases() {
 
 class PlacedVectors : public ::testing::TestWithParam<Case> {
  protected:
-  EmbeddingOptions options(OptimizerRule rule = OptimizerRule::kAdagrad) const {
+  EmbeddingOptions options(OptimizerRule rule) const {
     EmbeddingOptions all = options_for(odd_tables(GetParam().pooling), rule);
     all.wire.forward = all.wire.backward = GetParam().wire;
     all.max_global_batch = 16;
     return all;
   }
 
-  /// Vectors in bf16 are those in fp32, summed over all shards and then rounded once.
-  void expect_rounded_once(int ranks, int threads) const {
-    const EmbeddingOptions all = options();
+  /// Vectors in bf16 are those in fp32, summed over all shards and then rounded once. Gradients in
+  /// bf16 train to the bits of the same numbers in fp32.
+  void expect_rounded_once(int ranks, int threads,
+                           OptimizerRule rule = OptimizerRule::kAdagrad) const {
+    const EmbeddingOptions all = options(rule);
     const Plan plan = plan_of(GetParam().plan, all.tables, ranks);
     const Trained exact = trained(plan, all, std::nullopt, threads);
     const Trained placed = trained(plan, all, DType::kBFloat16, threads);
@@ -137,7 +152,13 @@ class PlacedVectors : public ::testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(PlacedVectors, FourRanksRoundVectorsOnce) { expect_rounded_once(4, 0); }
+TEST_P(PlacedVectors, FourRanksRoundVectorsOnceWithEveryOptimizer) {
+  for (size_t rule = 0; rule < std::size(kOptimizers); ++rule) {
+    if (!kOptimizers[rule].sparse()) continue;
+    SCOPED_TRACE(kOptimizers[rule].name);
+    expect_rounded_once(4, 0, static_cast<OptimizerRule>(rule));
+  }
+}
 TEST_P(PlacedVectors, OneRankRoundsVectorsOnce) { expect_rounded_once(1, 0); }
 TEST_P(PlacedVectors, ThreadsRoundVectorsOnce) { expect_rounded_once(3, 2); }
 TEST_P(PlacedVectors, GpusRoundVectorsOnce) {

@@ -114,6 +114,23 @@ INSTANTIATE_TEST_SUITE_P(Embedding, ReturnedBags,
                                   (std::get<1>(info.param) == Pooling::kSum ? "Sum" : "Mean");
                          });
 
+/// The first of two row shards returns only non-empty bags. The second, which most bags are in,
+/// returns all of them, to be added.
+TEST(ReturnedVectors, OfBagsOfOneIdStartAtZeroIfShardsReturnDifferentBags) {
+  const Tables tables = one_table(Pooling::kSum);
+  Plan plan;
+  plan.world = 2;
+  add(plan, 0, {0, 2}, {0, tables[0].dim}, 0);
+  add(plan, 0, {2, kRows}, {0, tables[0].dim}, 1);
+  const BagOf bag_of = [](int64_t t, int64_t i) { return Bag{(7 * i + t) % kRows}; };
+  const EmbeddingOptions options = options_for(tables, OptimizerRule::kSgd);
+  const Tensors expected = trained(plan_of("table", tables, 1), options, bag_of);
+  const Tensors two = trained(plan, options, bag_of);
+  for (const auto& [path, values] : expected) {
+    ASSERT_THAT(two.at(path), ::testing::Pointwise(::testing::FloatNear(1e-5f), values));
+  }
+}
+
 TEST(ReturnedVectors, RowShardsReturnOnlyBagsWithAnId) {
   const Tables tables = one_table(Pooling::kSum);
   EmbeddingOptions options = options_for(tables, OptimizerRule::kSgd);

@@ -339,7 +339,7 @@ TEST(Routing, EachCallNamesItselfOutOfTurn) {
   expect_in_turn({"finish_return"});
   e.finish_return();
   expect_in_turn({"gradient", "start_backward", "drop"});
-  std::fill_n(e.gradient().data, 4 * e.width(), 0.0f);
+  std::fill_n(e.gradient().f32().data, 4 * e.width(), 0.0f);
   e.start_backward();
   expect_in_turn({"apply", "await_gradients"});
   e.await_gradients();

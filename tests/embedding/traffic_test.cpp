@@ -162,7 +162,7 @@ ShardedEmbeddings::Traffic traffic_of_a_step(Communicator& comm, const Embedding
     }
   }
   const MatrixView<const float> e = embeddings.finish_return().f32();
-  std::fill_n(embeddings.gradient().data, e.rows * e.cols, 0.0f);
+  std::fill_n(embeddings.gradient().f32().data, e.rows * e.cols, 0.0f);
   embeddings.start_backward();
   embeddings.update(0.1, 0);
   const ShardedEmbeddings::Traffic step = embeddings.step_traffic() - before;

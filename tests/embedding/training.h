@@ -118,7 +118,7 @@ inline void train(ShardedEmbeddings& embeddings, const Communicator& comm, int64
   embeddings.start_return();
   poll_often(embeddings);
   const MatrixView<const float> e = embeddings.finish_return().f32();
-  const MatrixView<float> de = embeddings.gradient();
+  const MatrixView<float> de = embeddings.gradient().f32();
   for (int64_t i = 0; i < local.size(); ++i) {
     for (int64_t c = 0; c < embeddings.width(); ++c) {
       de(i, c) = static_cast<float>(made_up_gradient(step, local.begin + i, c, e(i, c)));
@@ -145,7 +145,7 @@ inline void train(ShardedEmbeddings& embeddings, const Context& context, int64_t
       value = static_cast<float>(made_up_gradient(step, local.begin + i, c, value));
     }
   }
-  const MatrixView<float> de = embeddings.gradient();
+  const MatrixView<float> de = embeddings.gradient().f32();
   embeddings.sort_ids();
   Transfer(context.device, context.stream)
       .write_rows(de.data, de.stride, de.rows, de.cols, values.data());

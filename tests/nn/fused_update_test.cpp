@@ -47,7 +47,7 @@ class Network {
     const bool applied = fused_ && parameters_.begin_fused_update(step_);
     const Matrix dzs(dz.data(), compute_, kBatch, kWidth);
     top_->backward(Matrix(dys.data(), compute_, kBatch, 1), dzs, quiet_);
-    interaction_->backward(dzs, Matrix(), {de.data(), kBatch, kWidth - 3}, quiet_);
+    interaction_->backward(dzs, Matrix(), MatrixView<float>(de.data(), kBatch, kWidth - 3), quiet_);
     parameters_.gradients_ready_from(0);
     parameters_.finish_gradients();
     parameters_.update(step_);

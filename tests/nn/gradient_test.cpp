@@ -176,7 +176,7 @@ std::vector<float> forward_and_backward(const InteractionConfig& config, DType c
   const Matrix gradient(dz.data(), compute, kBatch, made->width());
   for (size_t i = 0; i < z.size(); ++i) z[i] = 0.5f * static_cast<float>(i) - 1;
   ops->convert(in_fp32, gradient);
-  made->backward(gradient, Matrix(), {de.data(), kBatch, kColumns, kColumns}, quiet);
+  made->backward(gradient, Matrix(), MatrixView<float>(de.data(), kBatch, kColumns), quiet);
   all.insert(all.end(), de.begin(), de.end());
   return all;
 }
@@ -189,10 +189,18 @@ TEST(EveryInteraction, OfShortNumbersWithoutDenseFeaturesIsTheSameInBf16) {
   }
 }
 
-/// Z of an interaction. Its dense features and embeddings are random. If `in_place`, embeddings are
-/// written to its own memory.
-std::vector<float> forward_of(const InteractionConfig& config, InteractionInputs in, DType compute,
-                              bool in_place) {
+std::vector<float> floats_of(Ops& ops, const Matrix& m) {
+  std::vector<float> values(static_cast<size_t>(m.rows * m.cols));
+  if (!values.empty()) ops.convert(m, MatrixView<float>(values.data(), m.rows, m.cols));
+  return values;
+}
+
+/// Z, dE and dX of an interaction. If `in_place`, E and dE are at the places that it offers.
+struct Computed {
+  std::vector<float> z, de, dx;
+};
+Computed computed_by(const InteractionConfig& config, InteractionInputs in, DType compute,
+                     bool in_place) {
   constexpr int64_t kMost = 5, kBatch = 3;
   const std::shared_ptr<Device> device = make_cpu_device();
   const std::unique_ptr<Stream> stream = device->make_stream();
@@ -222,17 +230,41 @@ std::vector<float> forward_of(const InteractionConfig& config, InteractionInputs
     embeddings = first;
   }
   const Matrix out = made->forward(from, embeddings, [] {});
-  ops->convert(out, MatrixView<float>(z.data(), kBatch, made->width()));
-  return z;
+  Computed all;
+  all.z = floats_of(*ops, out);
+  std::vector<char> dz(static_cast<size_t>(kMost * made->width()) * size_of(compute));
+  const Matrix all_dz(dz.data(), compute, kMost, made->width());
+  const Matrix gradient = all_dz.row_range(0, kBatch);
+  for (size_t i = 0; i < z.size(); ++i) z[i] = 1 / (static_cast<float>(i) - 3.5f);
+  ops->convert(MatrixView<float>(z.data(), kBatch, made->width()), gradient);
+  std::vector<float> exact(e.size());
+  Matrix de = MatrixView<float>(exact.data(), kBatch, in.embeddings);
+  if (const Matrix place = made->place_of_gradients(all_dz); in_place && place.data) {
+    EXPECT_EQ(place.type, compute);
+    EXPECT_EQ(place.rows, kMost);
+    de = place.row_range(0, kBatch);
+  }
+  const Matrix dx = in.dense > 0 ? from : Matrix();
+  made->backward(gradient, dx, de, [] {});
+  all.de = floats_of(*ops, de);
+  all.dx = floats_of(*ops, dx);
+  return all;
 }
 
-TEST(EveryInteraction, ThatOffersAPlaceForEmbeddingsComputesTheSameFromIt) {
+TEST(EveryInteraction, ThatOffersPlacesForEmbeddingsComputesTheSameThere) {
   for (const InteractionConfig& config :
        {InteractionConfig(ConcatConfig()), InteractionConfig(ConcatConfig{ConcatOrder::kDenseLast}),
         InteractionConfig(CrossConfig{2, 4})}) {
     for (const DType compute : {DType::kFloat32, DType::kBFloat16}) {
       for (const InteractionInputs in : {InteractionInputs{3, 7, 2}, {0, 5, 1}, {8, 16, 2}}) {
-        EXPECT_EQ(forward_of(config, in, compute, true), forward_of(config, in, compute, false));
+        const Computed placed = computed_by(config, in, compute, true);
+        Computed apart = computed_by(config, in, compute, false);
+        if (compute == DType::kBFloat16) {
+          for (float& g : apart.de) g = static_cast<float>(BFloat16(g));
+        }
+        EXPECT_EQ(placed.z, apart.z);
+        EXPECT_EQ(placed.de, apart.de);
+        EXPECT_EQ(placed.dx, apart.dx);
       }
     }
   }

@@ -34,7 +34,7 @@ class ChunkJobs : public OnGpu {
     table.rows = kRows;
     table.width = table.stride = table.state_stride = kWidth;
     cuda::UpdateLists of;
-    const BagGradient bags{{pooled.data(), 7, kWidth}, nullptr};
+    const BagGradient bags{{pooled.data(), DType::kFloat32, 7, kWidth}, nullptr};
     of.add(kernels::update_shard(table),
            {row_array.view(), start_array.view(), occurrence_array.view(), count.view()},
            {&bags, 1});

@@ -102,11 +102,28 @@ struct Shard {
     gradients.clear();
     for (size_t g = 0; g < 2; ++g) {
       gradients.push_back(
-          {pooled[g].floats(), bags[g].scale.empty() ? nullptr : bags[g].scale.data()});
+          {pooled[g].matrix(), bags[g].scale.empty() ? nullptr : bags[g].scale.data()});
     }
     return {table.rows(rule), groups, gradients, space.runs()};
   }
 };
+
+/// The same shards with their gradients rounded to bf16 and stored as `type`.
+std::vector<Shard> with_rounded_gradients(std::vector<Shard> all, DType type) {
+  for (Shard& s : all) {
+    for (size_t g = 0; g < 2; ++g) {
+      Cells& from = s.pooled[g];
+      Cells to(from.rows(), from.cols(), type, g == 0 ? 4 : 3);
+      for (int64_t r = 0; r < from.rows(); ++r) {
+        for (int64_t c = 0; c < from.cols(); ++c) {
+          to.set(r, c, static_cast<float>(BFloat16(from.at(r, c))));
+        }
+      }
+      from = to;
+    }
+  }
+  return all;
+}
 
 std::vector<Shard> shards() {
   std::vector<Shard> all;
@@ -152,6 +169,42 @@ TEST_P(EmbeddingBits, RowsOfAllShardsUpdatedAtOnceHaveTheBitsOfTheReference) {
         EXPECT_TRUE(got[s].table.same_bits(want[s].table)) << what;
       }
     }
+  }
+}
+
+TEST_P(EmbeddingBits, GradientsInBf16UpdateLikeTheSameNumbersInFp32) {
+  for (const OptimizerStep& step : every_rule(kSparse)) {
+    std::vector<Shard> got = with_rounded_gradients(shards(), DType::kBFloat16);
+    std::vector<Shard> want = with_rounded_gradients(shards(), DType::kFloat32);
+    update(*ops, step, got);
+    update(*ops, step, want);
+    for (size_t s = 0; s < got.size(); ++s) {
+      EXPECT_TRUE(got[s].table.same_bits(want[s].table))
+          << "width " << got[s].table.weights.cols() << " " << name_of(got[s].table.weights.type());
+    }
+  }
+}
+
+TEST_P(EmbeddingBits, GradientsInBf16SumToThoseOfTheSameNumbersInFp32) {
+  std::vector<Shard> narrow = with_rounded_gradients(shards(), DType::kBFloat16);
+  std::vector<Shard> wide = with_rounded_gradients(shards(), DType::kFloat32);
+  for (size_t s = 0; s < narrow.size(); ++s) {
+    const int64_t rows = narrow[s].table.weights.rows(), width = narrow[s].table.weights.cols();
+    std::vector<Cells> sums;
+    for (Shard* shard : {&narrow[s], &wide[s]}) {
+      const ShardUpdate u = shard->update(OptimizerRule::kSgd);
+      ops->group_rows_of({&u, 1}, [] {});
+      Cells all(rows, width);
+      std::vector<float> touched(static_cast<size_t>(rows));
+      const TableGradients to{all.floats(), touched};
+      ops->sum_table_gradients({&u, 1}, {&to, 1});
+      sums.push_back(all);
+      Cells listed(std::max<int64_t>(1, u.runs.count[0]), width);
+      ops->embedding_bag_backward(u.runs, u.gradients, listed.floats());
+      sums.push_back(listed);
+    }
+    EXPECT_TRUE(sums[0].same_bits(sums[2])) << "width " << width;
+    EXPECT_TRUE(sums[1].same_bits(sums[3])) << "width " << width;
   }
 }
 

@@ -254,10 +254,10 @@ TEST(Alignment, OfUpdatesIsThatOfEveryArray) {
 }
 
 TEST(Alignment, OfGradientsIsThatOfEveryRow) {
-  const auto aligned = [](int64_t at, int64_t stride) {
+  const auto aligned = [](int64_t at, int64_t stride, DType type = DType::kFloat32) {
     std::vector<int64_t> rows(2), starts(3), count(1);
     std::vector<Occurrence> occurrences(2);
-    const BagGradient gradient{{memory + at, 2, 5, stride}, nullptr};
+    const BagGradient gradient{{memory + at, type, 2, 5, stride}, nullptr};
     cuda::UpdateLists lists;
     lists.clear();
     lists.add({}, {rows, starts, occurrences, count}, {&gradient, 1});
@@ -267,6 +267,10 @@ TEST(Alignment, OfGradientsIsThatOfEveryRow) {
   EXPECT_TRUE(aligned(4, 12));
   EXPECT_FALSE(aligned(2, 8));
   EXPECT_FALSE(aligned(4, 10));
+  // Four bf16 numbers are 8 bytes.
+  EXPECT_TRUE(aligned(2, 8, DType::kBFloat16));
+  EXPECT_FALSE(aligned(1, 8, DType::kBFloat16));
+  EXPECT_FALSE(aligned(2, 10, DType::kBFloat16));
 }
 
 /// Operations on a GPU whose results are compared with the reference.
@@ -295,7 +299,7 @@ struct HotTable {
   Array<float> weights, pooled;
   Array<int64_t> rows, starts, count;
   Array<Occurrence> occurrences;
-  BagGradient gradient{{pooled.data(), 1, kWidth}, nullptr};
+  BagGradient gradient{{pooled.data(), DType::kFloat32, 1, kWidth}, nullptr};
 
   ShardUpdate update(bool on_host) const {
     ShardUpdate u;

@@ -63,7 +63,8 @@ TEST(UpdateLists, KnowTheirGradientsAndForgetThemWhenCleared) {
     of.clear();
     RowTable table;
     table.width = table.stride = 4;
-    const BagGradient two[] = {{{data, 2, 4, 4}, nullptr}, {{data + 8, 2, 4, 5}, data}};
+    const BagGradient two[] = {{{data, DType::kFloat32, 2, 4, 4}, nullptr},
+                               {{data + 8, DType::kFloat32, 2, 4, 5}, data}};
     std::vector<Occurrence> room(3);
     SegmentedRows runs;
     runs.occurrences = room;

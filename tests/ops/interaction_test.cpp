@@ -126,6 +126,31 @@ TEST_P(Interaction, TheGradientOfCrossLayersInputsIsSummedOverAllLayers) {
   }
 }
 
+TEST_P(Interaction, TheGradientOfCrossLayersEmbeddingsIsRoundedOnce) {
+  struct Sizes {
+    int64_t b, dense, pooled;
+  };
+  for (const auto& [b, dense, pooled] :
+       {Sizes{1, 0, 1}, {5, 1, 1}, {3, 8, 24}, {4, 3, 34}, {2, 128, 8}, {300, 16, 112}}) {
+    for (const int64_t spare : kSpare) {
+      const int64_t n = dense + pooled;
+      Cells u = Cells::random(3 * b, n, 1, DType::kBFloat16, spare);
+      Cells dy = Cells::random(3 * b, n, 2, DType::kBFloat16, spare);
+      Cells dz = Cells::random(b, n, 3, DType::kBFloat16, spare);
+      Cells de(b, pooled, DType::kBFloat16, spare), want(b, pooled, DType::kBFloat16, spare);
+      Cells exact(b, pooled, DType::kFloat32, spare);
+      ops->cross_input_backward(u.matrix(), dy.matrix(), dz.matrix(), {}, de.matrix());
+      ops->cross_input_backward(u.matrix(), dy.matrix(), dz.matrix(), {}, exact.matrix());
+      for (int64_t r = 0; r < b; ++r) {
+        for (int64_t c = 0; c < pooled; ++c) want.set(r, c, exact.at(r, c));
+      }
+      EXPECT_TRUE(de.same_bits(want)) << b << " x " << n;
+      reference->cross_input_backward(u.matrix(), dy.matrix(), dz.matrix(), {}, want.matrix());
+      EXPECT_TRUE(close(de, want, 4)) << b << " x " << n;
+    }
+  }
+}
+
 TEST_P(Interaction, CrossLayersWithoutADenseGradientOrSamplesWriteNothingElse) {
   Cells u = Cells::random(6, 11, 1), dy = Cells::random(6, 11, 2), dz = Cells::random(3, 11, 3);
   Cells de(3, 7), want(3, 7), none(0, 4);

@@ -54,7 +54,8 @@ class RowsDoNotFit : public Error {
 ///   start_return()     starts to send pooled vectors to the ranks of the samples
 ///   finish_return()    returns E [b, W], fp32 unless pool_into() names another type; then either
 ///                      drop(), or:
-///   gradient()         returns dE [b, W], which the caller fills
+///   gradient()         returns dE [b, W], fp32 unless read_gradients_from() names another type;
+///                      the caller fills it
 ///   start_backward()   starts to send gradients of pooled vectors to the owners
 ///   apply(step)        updates each row present once
 ///   drop()             ends the batch
@@ -77,6 +78,9 @@ class ShardedEmbeddings {
   /// From now on E of b samples is written to the first b rows of `e` [largest local batch, W],
   /// fp32 or bf16. Sums are in fp32 and rounded once. No batch may be in flight.
   void pool_into(const Matrix& e);
+  /// From now on dE of b samples is read from the first b rows of `de` [largest local batch, W],
+  /// fp32 or bf16, which gradient() returns. They must stay until apply(). Sums are in fp32.
+  void read_gradients_from(const Matrix& de);
 
   /// Checks ids, buckets them by owner, and starts their exchange on a communicator of its own.
   /// Copies the data that it needs, so `bags` may change afterwards. Throws usage_error naming
@@ -96,7 +100,7 @@ class ShardedEmbeddings {
   void lookup();
   void start_return();
   Matrix finish_return();
-  MatrixView<float> gradient();
+  Matrix gradient();
   /// Optional, before start_backward(). Sorts the batch's ids for its update on a side stream while
   /// the caller's backward pass computes. Has no effect on a device without a side stream.
   void sort_ids();

@@ -72,10 +72,10 @@ struct GroupRows {
   }
 };
 
-/// Gradients of one feature's pooled bags.
+/// Gradients of one feature's pooled bags. Those of one operation have one type, fp32 or bf16.
 struct BagGradient {
-  MatrixView<const float> pooled;  ///< [bags, width]
-  const float* scale = nullptr;    ///< [bags], or null for 1
+  Matrix pooled;                 ///< [bags, width]
+  const float* scale = nullptr;  ///< [bags], or null for 1
 };
 
 /// grads[i] = Σ scale · gradient over segment i, in its order, in fp32. Long segments are summed in

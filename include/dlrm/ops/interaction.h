@@ -1,6 +1,7 @@
 #pragma once
 // Operations that combine the dense features x [b, D] with the embeddings e [b, F·D] of F features.
-// b is the local batch. Matrices of one operation have one type, fp32 or bf16; e is fp32.
+// b is the local batch. Matrices of one operation have one type, fp32 or bf16. e is fp32, and de
+// may be.
 #include "dlrm/core/view.h"
 #include "dlrm/ops/operation.h"
 
@@ -88,13 +89,13 @@ struct CrossBackward {
 
 /// The gradient of x0 = [x, e] through L cross layers: [dx, de] = dy_0 + Σ_l u_l ⊙ dy_{l+1}. u_l is
 /// u of layer l, dy_l the gradient of its input, and dy_L = dz that of the last layer's output.
-/// Summed in fp32, in the order of l. An element is rounded once, if dx is bf16.
+/// Summed in fp32, in the order of l. An element is rounded once, to the type of dx or de.
 struct CrossInputBackward {
-  Matrix u;              ///< [L·b, n], layer by layer
-  Matrix dy;             ///< [L·b, n], dy_0 first
-  Matrix dz;             ///< [b, n]
-  Matrix dx;             ///< [b, n - W]; not computed if it has no data
-  MatrixView<float> de;  ///< [b, W]
+  Matrix u;   ///< [L·b, n], layer by layer
+  Matrix dy;  ///< [L·b, n], dy_0 first
+  Matrix dz;  ///< [b, n]
+  Matrix dx;  ///< [b, n - W]; not computed if it has no data
+  Matrix de;  ///< [b, W]; fp32, or the type of dx
 
   int64_t layers() const { return dz.rows == 0 ? 0 : u.rows / dz.rows; }
 

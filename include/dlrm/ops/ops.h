@@ -112,7 +112,7 @@ class Ops {
   }
   void cross_forward(Matrix x0, Matrix u, Matrix x, Matrix y) { run(CrossForward{x0, u, x, y}); }
   void cross_backward(Matrix x0, Matrix dy, Matrix du) { run(CrossBackward{x0, dy, du}); }
-  void cross_input_backward(Matrix u, Matrix dy, Matrix dz, Matrix dx, MatrixView<float> de) {
+  void cross_input_backward(Matrix u, Matrix dy, Matrix dz, Matrix dx, Matrix de) {
     run(CrossInputBackward{u, dy, dz, dx, de});
   }
 

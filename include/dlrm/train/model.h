@@ -25,6 +25,8 @@ class Model {
   void bottom(View<const float> dense, int64_t b, const Progress& progress);
   /// Where E may be written before interact(), see Interaction.
   Matrix place_of_embeddings() const { return interaction_->place_of_embeddings(); }
+  /// Where dE may be written by backward_interaction(), see Interaction.
+  Matrix place_of_gradients();
   /// Computes the top MLP's input from X and e [b, W], which is fp32 or at place_of_embeddings().
   void interact(const Matrix& e, const Progress& progress);
   /// Computes the logits [b, 1].
@@ -49,8 +51,8 @@ class Model {
   void finish_probabilities(View<float> p, const Progress& progress);
 
   void backward_top(const Progress& progress);
-  /// Fills de [b, W] and the gradient of X.
-  void backward_interaction(MatrixView<float> de, const Progress& progress);
+  /// Fills de [b, W], which is fp32 or at place_of_gradients(), and the gradient of X.
+  void backward_interaction(const Matrix& de, const Progress& progress);
   void backward_bottom(const Progress& progress);
 
   Parameters& parameters() { return parameters_; }
@@ -76,6 +78,7 @@ class Model {
 
   Context& context_;
   Ops& ops_;
+  const int64_t max_batch_;
   const DType compute_;
   Parameters parameters_;
   std::unique_ptr<Mlp> bottom_;

@@ -26,6 +26,11 @@ class Concat final : public Interaction {
     return Matrix(z_.data(), compute_, max_batch_, width(), stride_).columns(pooled_at_, pooled_);
   }
 
+  /// dE is a part of dz.
+  Matrix place_of_gradients(const Matrix& dz) override {
+    return window_ > 0 ? Matrix() : dz.columns(pooled_at_, pooled_);
+  }
+
   Matrix forward(Matrix x, Matrix e, const Progress&) override {
     last_ = Matrix(z_.data(), compute_, e.rows, width(), stride_);
     if (dense_ > 0) ops_.convert(x, last_.columns(dense_at_, dense_));
@@ -38,13 +43,13 @@ class Concat final : public Interaction {
     return last_;
   }
 
-  void backward(Matrix dz, Matrix dx, MatrixView<float> de, const Progress&) override {
+  void backward(Matrix dz, Matrix dx, Matrix de, const Progress&) override {
     if (dx.data) ops_.convert(dz.columns(dense_at_, dense_), dx);
     const Matrix dout = dz.columns(pooled_at_, pooled_);
     if (window_ > 0) {
-      ops_.average_pool_backward(dout, window_, de);
-    } else {
-      ops_.convert(dout, Matrix(de));
+      ops_.average_pool_backward(dout, window_, de.f32());
+    } else if (de.data != dout.data) {
+      ops_.convert(dout, de);
     }
   }
 

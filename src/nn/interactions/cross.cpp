@@ -14,6 +14,8 @@ class Cross final : public Interaction {
         concat_(make_interaction(ConcatConfig(), setup)),
         device_(setup.context.device),
         compute_(setup.compute),
+        max_batch_(setup.max_batch),
+        embeddings_(setup.inputs.embeddings),
         rank_(config.rank),
         deferred_(setup.ops.gradient_stream() != nullptr) {
     const int64_t n = config.width(setup.inputs);
@@ -33,6 +35,7 @@ class Cross final : public Interaction {
       layers_.push_back(std::move(layer));
     }
     gates_ = buffer(n, config.layers);
+    de_ = buffer(embeddings_);
     input_gradients_ = buffer(n, config.layers);
     const int64_t kept = deferred_ ? config.layers : 1;
     gate_gradients_ = buffer(n, kept);
@@ -40,6 +43,10 @@ class Cross final : public Interaction {
   }
 
   Matrix place_of_embeddings() const override { return concat_->place_of_embeddings(); }
+
+  Matrix place_of_gradients(const Matrix&) override {
+    return {de_.data(), compute_, max_batch_, embeddings_, row_stride(device_, embeddings_)};
+  }
 
   Matrix forward(Matrix x, Matrix e, const Progress& progress) override {
     x0_ = concat_->forward(x, e, progress);
@@ -62,7 +69,7 @@ class Cross final : public Interaction {
     return last_;
   }
 
-  void backward(Matrix dz, Matrix dx, MatrixView<float> de, const Progress& progress) override {
+  void backward(Matrix dz, Matrix dx, Matrix de, const Progress& progress) override {
     Matrix dy = dz;
     for (size_t i = layers_.size(); i-- > 0;) {
       const Matrix input = i > 0 ? at(layers_[i - 1].output, width()) : x0_;
@@ -141,10 +148,12 @@ class Cross final : public Interaction {
   std::unique_ptr<Interaction> concat_;
   Device& device_;
   DType compute_;
+  int64_t max_batch_, embeddings_;
   int64_t rank_;
   bool deferred_;  // gradients of weights are, so their operands are kept
   std::vector<Layer> layers_;
   Buffer gates_;                           // of each layer: U(Vx)+b [b, n]
+  Buffer de_;                              // dE [b, W]
   Buffer input_gradients_;                 // of each layer: the gradient of its input [b, n]
   Buffer gate_gradients_, low_gradients_;  // of each layer if deferred, otherwise of one
   Matrix x0_, last_;

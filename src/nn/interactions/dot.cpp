@@ -39,7 +39,7 @@ class Dot final : public Interaction {
     return last_;
   }
 
-  void backward(Matrix dz, Matrix dx, MatrixView<float> de, const Progress&) override {
+  void backward(Matrix dz, Matrix dx, Matrix de, const Progress&) override {
     if (vectors_.has_dense() && !dx.data) {
       dx = Matrix(dx_.data(), compute_, vectors_.x.rows, vectors_.x.cols);
     }
@@ -48,9 +48,9 @@ class Dot final : public Interaction {
       ops_.convert(dz, whole.columns(copied_, width_));
       dz = whole;
     }
-    const auto to = vectors_.gradients(dx, de);
+    const auto to = vectors_.gradients(dx, de.f32());
     ops_.dot_backward(vectors_.x, vectors_.e, dz, to.x, to.e);
-    vectors_.finish_gradients(de);
+    vectors_.finish_gradients(de.f32());
   }
 
   int64_t width() const override { return width_; }

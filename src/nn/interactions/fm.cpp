@@ -22,10 +22,10 @@ class Fm final : public Interaction {
     return last_;
   }
 
-  void backward(Matrix dz, Matrix dx, MatrixView<float> de, const Progress&) override {
-    const auto to = vectors_.gradients(dx, de);
+  void backward(Matrix dz, Matrix dx, Matrix de, const Progress&) override {
+    const auto to = vectors_.gradients(dx, de.f32());
     ops_.run(FmBackward{vectors_.x, vectors_.e, dz, to.x, to.e});
-    vectors_.finish_gradients(de);
+    vectors_.finish_gradients(de.f32());
   }
 
   int64_t width() const override { return width_; }

@@ -33,7 +33,7 @@ struct HostGradients {
       sizes.push_back(Copy::magnitude(pooled.back().matrix()));
       scales.push_back(host.list(g.scale, g.pooled.rows));
       const float* scale = scales.back().empty() ? nullptr : scales.back().data();
-      plain.push_back({pooled.back().floats(), scale});
+      plain.push_back({pooled.back().matrix(), scale});
       sized.push_back({sizes.back().floats(), scale});
     }
   }

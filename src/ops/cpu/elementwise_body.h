@@ -225,9 +225,11 @@ void cross_input_backward(const CrossInputBackward& o, int64_t r0, int64_t r1) {
           store<N>(to + c, cross_input_gradient<T, N>(o, r, c));
         });
       }
-      float* to = o.de.data + r * o.de.stride;
-      for_pieces(o.de.cols, [&]<int N>(int64_t c) {
-        store<N>(to + c, cross_input_gradient<T, N>(o, r, dense + c));
+      with_type(o.de.type, [&]<class E>(E) {
+        E* to = row_of<E>(o.de, r);
+        for_pieces(o.de.cols, [&]<int N>(int64_t c) {
+          store<N>(to + c, cross_input_gradient<T, N>(o, r, dense + c));
+        });
       });
     }
   });

@@ -76,6 +76,7 @@ Runs runs_of(const SegmentedRows& runs, View<const BagGradient> gradients, int64
   r.starts = runs.starts.data();
   r.occurrences = runs.occurrences.data();
   r.gradients = gradients.data();
+  if (!gradients.empty()) r.type = gradients[0].pooled.type;
   r.last = runs.starts[static_cast<size_t>(runs.count[0])] - 1;
   r.width = width;
   return r;

@@ -111,36 +111,46 @@ void pool_bags(const BagGroup& g, int64_t b0, int64_t b1) {
 }
 
 /// The pooled gradient of an occurrence.
+template <class T>
 struct Part {
-  const float* data;
+  const T* data;
   float scale;
 };
-inline Part part_at(const Runs& runs, int64_t k) {
+template <class T>
+inline Part<T> part_at(const Runs& runs, int64_t k) {
   const Occurrence o = runs.occurrences[k];
   const BagGradient& g = runs.gradients[o.group];
-  return {g.pooled.data + o.bag * g.pooled.stride, g.scale ? g.scale[o.bag] : 1.0f};
+  return {static_cast<const T*>(g.pooled.data) + o.bag * g.pooled.stride,
+          g.scale ? g.scale[o.bag] : 1.0f};
 }
 
 inline void fetch_part(const Runs& runs, int64_t k) {
   const Occurrence o = runs.occurrences[smaller(k + kAhead, runs.last)];
   const BagGradient& g = runs.gradients[o.group];
-  prefetch_bytes(g.pooled.data + o.bag * g.pooled.stride, runs.width * 4);
+  const int64_t size = bytes_of(runs.type);
+  prefetch_bytes(static_cast<const char*>(g.pooled.data) + o.bag * g.pooled.stride * size,
+                 runs.width * size);
 }
 
-void sum_chunk(const Runs& runs, int64_t k0, int64_t k1, float* sum) {
+template <class T>
+void sum_chunk_of(const Runs& runs, int64_t k0, int64_t k1, float* sum) {
   for_blocks(runs.width, [&]<int N>(int64_t c) {
-    const Part first = part_at(runs, k0);
+    const Part<T> first = part_at<T>(runs, k0);
     Block<N> total = Block<N>::from(first.data + c);
     total.times(first.scale);
     for (int64_t k = k0 + 1; k < k1; ++k) {
       fetch_part(runs, k);
-      const Part part = part_at(runs, k);
+      const Part<T> part = part_at<T>(runs, k);
       Block<N> block = Block<N>::from(part.data + c);
       block.times(part.scale);
       total.plus(block);
     }
     total.to(sum + c);
   });
+}
+
+void sum_chunk(const Runs& runs, int64_t k0, int64_t k1, float* sum) {
+  with_type(runs.type, [&]<class T>(T) { sum_chunk_of<T>(runs, k0, k1, sum); });
 }
 
 inline void add_row(const float* x, float* y, int64_t n) {
@@ -158,12 +168,13 @@ class RunReader {
     while (long_ < runs.long_count && runs.long_runs[long_] < first) ++long_;
   }
 
-  /// Gradient of run i: a pointer to its only gradient, or `sum` [2·width] after summing into it.
+  /// Gradient of run i: a pointer to its only gradient in fp32, or `sum` [2·width] after summing
+  /// into it.
   const float* operator()(int64_t i, float* sum) {
     const int64_t k0 = runs_.starts[i];
     const int64_t k1 = runs_.starts[i + 1];
-    if (k1 - k0 == 1) {
-      const Part only = part_at(runs_, k0);
+    if (k1 - k0 == 1 && runs_.type == DType::kFloat32) {
+      const Part<float> only = part_at<float>(runs_, k0);
       if (only.scale == 1.0f) return only.data;
     }
     if (k1 - k0 <= kRunChunk) {

@@ -18,7 +18,8 @@ struct Runs {
   const int64_t* starts = nullptr;
   const Occurrence* occurrences = nullptr;
   const BagGradient* gradients = nullptr;
-  int64_t last = 0;  ///< number of the last occurrence
+  DType type = DType::kFloat32;  ///< of the gradients
+  int64_t last = 0;              ///< number of the last occurrence
   int64_t width = 0;
   const int64_t* long_runs =
       nullptr;  ///< run numbers, ascending; null if the caller sums the chunks

@@ -63,6 +63,7 @@ kernels::UpdateList prepare(cuda::UpdateLists& of, Scratch& scratch, DeviceLists
   list.used = scratch.of<kernels::LongCounts>("counts of long runs", 1);
   list.most_long_runs = static_cast<uint32_t>(of.room.runs);
   list.most_jobs = static_cast<uint32_t>(of.room.jobs);
+  list.bf16_gradients = of.bf16_gradients;
   if (of.room.runs == 0) return list;
   DLRM_CUDA_CHECK(cudaMemsetAsync(list.used, 0, sizeof(kernels::LongCounts), stream));
   kernels::find_long_runs(list, of.search_blocks.back(), stream);

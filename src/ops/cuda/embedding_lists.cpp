@@ -96,6 +96,7 @@ void UpdateLists::clear() {
   shards.clear();
   gradients.clear();
   first_gradient.clear();
+  bf16_gradients = false;
   capacities_.clear();
 }
 
@@ -109,8 +110,11 @@ void UpdateLists::add(kernels::UpdateShard shard, const SegmentedRows& runs,
   capacities_.push_back(static_cast<int64_t>(runs.occurrences.size()));
   first_gradient.push_back(static_cast<int64_t>(gradients.size()));
   for (const BagGradient& g : of_groups) {
-    const bool aligned =
-        reinterpret_cast<uintptr_t>(g.pooled.data) % 16 == 0 && g.pooled.stride % 4 == 0;
+    const bool bf16 = g.pooled.type == DType::kBFloat16;
+    if (gradients.empty()) bf16_gradients = bf16;
+    DLRM_CHECK(bf16 == bf16_gradients, "gradients of two types");
+    const bool aligned = reinterpret_cast<uintptr_t>(g.pooled.data) % (bf16 ? 8 : 16) == 0 &&
+                         g.pooled.stride % 4 == 0;
     gradients.push_back({g.pooled.data, g.scale, g.pooled.stride, aligned});
   }
 }

@@ -48,6 +48,7 @@ struct UpdateLists {
   std::vector<uint32_t> search_blocks, run_blocks;  ///< one more entry at the end
   kernels::LongRunRoom room;
   int runs_a_warp = 0;
+  bool bf16_gradients = false;
 
   void clear();
   /// `shard` has a width > 0. `runs` has at most runs.occurrences.size() occurrences.

@@ -14,7 +14,7 @@ double summed_gradient(const SegmentedRows& runs, View<const BagGradient> gradie
   for (int64_t k = runs.starts[run]; k < runs.starts[run + 1]; ++k) {
     const Occurrence o = runs.occurrences[static_cast<size_t>(k)];
     const BagGradient& g = gradients[static_cast<size_t>(o.group)];
-    sum += (g.scale ? double{g.scale[o.bag]} : 1.0) * double{g.pooled(o.bag, column)};
+    sum += (g.scale ? double{g.scale[o.bag]} : 1.0) * get(g.pooled, o.bag, column);
   }
   return sum;
 }

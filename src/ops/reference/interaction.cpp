@@ -120,7 +120,7 @@ void ReferenceOps::run(const CrossInputBackward& o) {
         sum += get(u, l * b + r, c) * above;
       }
       if (c >= dense) {
-        de(r, c - dense) = static_cast<float>(sum);
+        set(de, r, c - dense, sum);
       } else if (dx.data) {
         set(dx, r, c, sum);
       }
