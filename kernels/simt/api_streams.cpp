@@ -36,11 +36,21 @@ cudaError_t refused_for(Machine& machine, SimtStream* stream) {
 
 }  // namespace
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
   return guarded("cudaStreamCreate", [&](Machine& machine) {
-    *stream = machine.make_stream((flags & cudaStreamNonBlocking) == 0);
+    *stream = machine.make_stream((flags & cudaStreamNonBlocking) == 0, priority);
     return answer(cudaSuccess);
   });
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return answer(cudaSuccess);
 }
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {

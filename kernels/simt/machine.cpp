@@ -94,8 +94,9 @@ OperationPtr Machine::tail_of(SimtStream* stream) {
   return stream->tail;
 }
 
-cudaStream_t Machine::make_stream(bool blocking) {
+cudaStream_t Machine::make_stream(bool blocking, int priority) {
   auto* stream = new SimtStream;
+  stream->priority = priority;
   stream->blocking = blocking;
   streams_.insert(stream);
   return stream;

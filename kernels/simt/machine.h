@@ -43,6 +43,7 @@ struct Capture {
 
 struct SimtStream {
   bool blocking = true;  ///< the stream and the legacy stream wait for each other
+  int priority = 0;      ///< only recorded
   simt::OperationPtr tail;
   std::shared_ptr<simt::Capture> capture;
   std::vector<size_t> capture_tails;
@@ -83,7 +84,7 @@ class Machine {
 
   SimtStream* resolve(cudaStream_t stream) { return stream ? stream : &legacy_; }
   bool known(cudaStream_t stream) const { return !stream || streams_.count(stream) > 0; }
-  cudaStream_t make_stream(bool blocking);
+  cudaStream_t make_stream(bool blocking, int priority);
   void destroy_stream(cudaStream_t stream);
 
   /// The capture that forbids the calling thread uncaptured calls. Null if there is none.

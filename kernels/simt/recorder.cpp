@@ -57,8 +57,10 @@ void Recorder::queued(const OperationPtr& operation, const std::vector<Operation
   one.collective = collective_of_thread;
   one.flops = work.amount.flops;
   one.bytes = work.amount.bytes;
-  if (stream)
+  if (stream) {
     one.stream = streams_.try_emplace(stream, static_cast<int>(streams_.size())).first->second;
+    one.priority = stream->priority;
+  }
   for (const OperationPtr& need : needs) add_need(one.needs, need);
   if (const auto known = known_.find(std::this_thread::get_id()); known != known_.end()) {
     one.needs.push_back(known->second);

@@ -66,7 +66,7 @@ Execution::Execution(Communicator& comm, const RunConfig& config, const MachineS
   }
   const int gpus = std::max(1, cuda_device_count());
   device_ = make_cuda_device(share.rank_here % gpus);
-  stream_ = device_->make_stream();
+  stream_ = device_->make_urgent_stream();
   DeviceCommOptions options;
   options.kind = kind_of(config.comm);
   device_comm_ = make_device_comm(comm, *device_, options);

@@ -3,11 +3,14 @@
 
 #if defined(DLRM_SIMT)
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include <gtest/gtest.h>
 
 #include "dlrm/core/error.h"
 
+#include "bench/timeline_parts.h"
 #include "simt/simt.h"
 
 namespace dlrm::bench {
@@ -248,6 +251,23 @@ TEST(Timeline, TheUpdateOfRowsWaitsForOneSumOfDenseGradientsAndTheDenseUpdateFor
     EXPECT_EQ(needed(r, i, StepPart::kDenseSum), 3);
     EXPECT_EQ(needed(r, i, StepPart::kWeightGradients), 2 * 12);
   }
+}
+
+/// Exchanges and the chain of input gradients are started before what runs beside them.
+TEST(Timeline, WeightGradientsAndSortsHaveALowerPriorityThanTheMainStream) {
+  TimelineOptions options = small_options();
+  const RunConfig small = emulated_config(options);
+  const RecordedSteps steps = record_steps(small, make_plan(small, 2, {}));
+  std::map<std::string, std::set<int>> priorities;
+  for (const QueuedOperation& o : steps.queued.operations) {
+    if (o.stream >= 0) priorities[o.collective ? "collective" : shown_name(o)].insert(o.priority);
+  }
+  EXPECT_EQ(priorities["loss"].size(), 1u);
+  const int main = *priorities["loss"].begin();
+  EXPECT_LT(main, 0);
+  EXPECT_EQ(priorities["collective"], std::set<int>{main});
+  EXPECT_EQ(priorities["matmul"], (std::set<int>{main, 0}));
+  EXPECT_EQ(priorities["sort_pairs"], std::set<int>{0});
 }
 
 /// What batches that were routed ahead of the last recorded step add: a step each.

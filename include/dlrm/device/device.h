@@ -105,6 +105,8 @@ class Device {
   /// may access either side again once the copy is done.
   virtual void copy(void* to, const void* from, size_t bytes, Stream& stream) = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
+  /// A stream whose work is started before that of other streams, if both are ready.
+  virtual std::unique_ptr<Stream> make_urgent_stream() { return make_stream(); }
   virtual std::unique_ptr<Event> make_event() = 0;
   /// An event that records the time at which it is reached.
   virtual std::unique_ptr<Event> make_timed_event() { return make_event(); }

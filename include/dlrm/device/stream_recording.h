@@ -23,6 +23,7 @@ struct QueuedOperation {
   std::string name;  ///< of a kernel: where it is launched, as "kernels/dot.cu:57"
   int label = -1;    ///< of the thread that queued it
   int stream = -1;   ///< streams are numbered in the order of their first operation; -1: none
+  int priority = 0;  ///< of the stream; work of less is started first
   uint64_t collective =
       0;                   ///< not 0: a part of this collective call, with that number on all ranks
   double flops = 0;        ///< of a product

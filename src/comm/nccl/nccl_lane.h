@@ -12,7 +12,7 @@ namespace dlrm::comm {
 /// One NCCL communicator of a session, and the stream of its calls.
 struct NcclLane {
   explicit NcclLane(Device& device)
-      : stream(device.make_stream()),
+      : stream(device.make_urgent_stream()),
         native(cuda::native(*stream)),
         scratch_(device, 0, "nccl scratch") {}
 

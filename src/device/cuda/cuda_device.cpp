@@ -164,7 +164,12 @@ void CudaDevice::copy(void* to, const void* from, size_t bytes, Stream& stream) 
 
 std::unique_ptr<Stream> CudaDevice::make_stream() {
   DLRM_CUDA_CHECK(cudaSetDevice(index_));
-  return std::make_unique<CudaStream>(streams_);
+  return std::make_unique<CudaStream>(streams_, /*urgent=*/false);
+}
+
+std::unique_ptr<Stream> CudaDevice::make_urgent_stream() {
+  DLRM_CUDA_CHECK(cudaSetDevice(index_));
+  return std::make_unique<CudaStream>(streams_, /*urgent=*/true);
 }
 
 std::unique_ptr<Event> CudaDevice::make_event() {

@@ -56,7 +56,7 @@ class CudaGraph final : public Graph {
 
 class CudaStream final : public Stream {
  public:
-  explicit CudaStream(std::shared_ptr<StreamList> list);
+  CudaStream(std::shared_ptr<StreamList> list, bool urgent);
   ~CudaStream() override;
   void synchronize() override;
   void record(Event& event) override;
@@ -85,6 +85,7 @@ class CudaDevice final : public Device {
   void deallocate_host(void* pointer, size_t bytes) noexcept override;
   void copy(void* to, const void* from, size_t bytes, Stream& stream) override;
   std::unique_ptr<Stream> make_stream() override;
+  std::unique_ptr<Stream> make_urgent_stream() override;
   std::unique_ptr<Event> make_event() override;
   std::unique_ptr<Event> make_timed_event() override;
   std::string describe() const override { return description_; }

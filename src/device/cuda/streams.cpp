@@ -28,8 +28,9 @@ bool StreamList::order_before(cudaStream_t later) noexcept {
 }
 
 CudaEvent::CudaEvent(bool timed) {
-  DLRM_CUDA_CHECK(
-      cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming));
+  // A host that waits sleeps.
+  const unsigned timing = timed ? cudaEventDefault : cudaEventDisableTiming;
+  DLRM_CUDA_CHECK(cudaEventCreateWithFlags(&event_, timing | cudaEventBlockingSync));
 }
 
 CudaEvent::~CudaEvent() { cudaEventDestroy(event_); }
@@ -52,8 +53,11 @@ double CudaEvent::milliseconds_since(Event& earlier) {
   return milliseconds;
 }
 
-CudaStream::CudaStream(std::shared_ptr<StreamList> list) : list_(std::move(list)) {
-  DLRM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+CudaStream::CudaStream(std::shared_ptr<StreamList> list, bool urgent) : list_(std::move(list)) {
+  int least = 0, greatest = 0;
+  DLRM_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  DLRM_CUDA_CHECK(
+      cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, urgent ? greatest : least));
   list_->add(stream_);
 }
 
@@ -93,7 +97,9 @@ void CudaStream::abandon_capture() noexcept {
 }
 
 CudaGraph::CudaGraph(cudaGraph_t graph) {
-  const cudaError_t status = cudaGraphInstantiate(&runnable_, graph, 0);
+  // Otherwise all nodes would have the priority of the stream on which the graph is launched.
+  const cudaError_t status =
+      cudaGraphInstantiate(&runnable_, graph, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(graph);
   check(status, "cudaGraphInstantiate");
 }

@@ -13,6 +13,10 @@ enum cudaStreamCaptureStatus {
   cudaStreamCaptureStatusInvalidated,
 };
 
+enum cudaGraphInstantiateFlags {
+  cudaGraphInstantiateFlagUseNodePriority = 8,
+};
+
 typedef struct SimtGraph* cudaGraph_t;
 typedef struct SimtGraphExec* cudaGraphExec_t;
 typedef struct SimtGraphNode* cudaGraphNode_t;
