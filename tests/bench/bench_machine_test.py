@@ -32,9 +32,10 @@ class Machine(unittest.TestCase):
         self.assertIn("measured", machine["sources"]["local_bytes_per_second"])
         self.assertIn("assumed", machine["sources"]["network_bytes_per_second"])
         self.assertGreater(machine["local_exchange_seconds"], 0)
-        for key in ("route", "lookup", "update"):  # of receive_id_seconds the exchange may leave nothing
+        for key in ("route", "lookup"):
             self.assertGreater(machine[key + "_id_seconds"], 0)
-            self.assertLess(machine[key + "_id_seconds"], 1e-3)
+        for key in ("route", "receive", "lookup", "update"):  # exchange and vectors may leave nothing of some
+            self.assertLess(machine.get(key + "_id_seconds", 0), 1e-3)
         self.assertNotIn("network_exchange_seconds", machine)
         for name in ("alltoall", "allgather", "allreduce"):
             points = machine["measured"][name]["seconds_by_bytes"]
