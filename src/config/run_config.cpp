@@ -59,8 +59,8 @@ bool RunConfig::caches_tables() const {
 }
 
 int RunConfig::batches_ahead() const {
-  const int window = memory.cached.window;
-  return caches_tables() && window > 0 ? window - 1 : routing.depth;
+  if (!caches_tables()) return routing.depth;
+  return memory.cached.window > 0 ? memory.cached.window - 1 : routing.depth + 1;
 }
 
 RunConfig parse_config(const std::string& yaml, const std::string& name,

@@ -60,7 +60,7 @@ Schema<CachedConfig> cached_schema() {
   schema.key("policy", &C::policy, word({"lookahead", "lru16", "static"}),
              "which rows stay in the fast tier");
   schema.key("window", &C::window, whole_number(0, 64),
-             "batches whose rows are placed, the one in use included; 0 = routing.depth + 1");
+             "batches whose rows are placed, the one in use included; 0 = routing.depth + 2");
   return schema;
 }
 

@@ -306,7 +306,7 @@ TEST(CachedTiers, TheLargestCheckpointOfASliceIsCounted) {
 TEST(BatchesAhead, AreTheWindowsIfTablesAreCached) {
   RunConfig config = cached_config();
   config.routing.depth = 3;
-  EXPECT_EQ(config.batches_ahead(), 3);
+  EXPECT_EQ(config.batches_ahead(), 4);
   config.memory.cached.window = 8;
   EXPECT_EQ(config.batches_ahead(), 7);
   config.memory.tier = MemoryTier::kAuto;

@@ -223,8 +223,8 @@ struct RunConfig {
 
   /// True if the config asks for a cached tier.
   bool caches_tables() const;
-  /// Batches that are routed ahead of the one in use: memory.cached.window - 1 if tables are cached
-  /// and it is set, otherwise routing.depth.
+  /// Batches that are routed ahead of the one in use: routing.depth. If tables are cached, it is
+  /// memory.cached.window - 1, or routing.depth + 1 if no window is set.
   int batches_ahead() const;
   bool operator==(const RunConfig&) const = default;
 };
