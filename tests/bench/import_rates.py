@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What a core imports in a second: `dlrm-data import` of one log as CSV, JSON lines and Parquet, and pyarrow alone.
+"""What a core imports in a second: `dlrm-data import` of a log as CSV, JSON lines and Parquet, and pyarrow alone.
 
     import_rates.py [--megabytes 160] [--folder DIR] [--narrow]
 
 CPU time of the whole program, start and end included, with --threads 1. --narrow: records of 20 short fields,
-instead of 9 with texts as long as in real logs. Needs pyarrow (launch/install_deps.sh import)."""
+instead of 9 with texts as long as in real logs. log.plain.parquet has neither dictionaries nor compression. Needs
+pyarrow (launch/install_deps.sh import)."""
 import argparse
 import hashlib
 import json
@@ -67,21 +68,25 @@ def write_logs(folder, records, megabytes):
     import pyarrow
     import pyarrow.parquet
     r = np.random.default_rng(1)
-    paths = [os.path.join(folder, f"log.{kind}") for kind in ("csv", "json", "parquet")]
-    table = None
+    paths = [os.path.join(folder, f"log.{kind}") for kind in ("csv", "json", "parquet", "plain.parquet")]
+    tables = []
     with open(paths[0], "w", encoding="utf-8") as csv, open(paths[1], "w", encoding="utf-8") as lines:
         while csv.tell() < megabytes * 1e6:
             rows = list(records(r, 50000))
-            if table is None:
+            if not tables:
                 csv.write(",".join(rows[0]) + "\n")
             csv.write("".join(",".join("|".join(v) if isinstance(v, list) else str(v) for v in row.values()) + "\n"
                               for row in rows))
             lines.write("".join(json.dumps(row) + "\n" for row in rows))
             part = pyarrow.Table.from_pylist(rows)
-            if table is None:
-                table = pyarrow.parquet.ParquetWriter(paths[2], part.schema)
-            table.write_table(part)
-    table.close()
+            if not tables:
+                tables = [pyarrow.parquet.ParquetWriter(paths[2], part.schema),
+                          pyarrow.parquet.ParquetWriter(paths[3], part.schema, compression="none",
+                                                        use_dictionary=False)]
+            for table in tables:
+                table.write_table(part)
+    for table in tables:
+        table.close()
     return paths
 
 
@@ -102,7 +107,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         paths = write_logs(folder, narrow_records if options.narrow else long_records, options.megabytes)
         schema = os.path.join(folder, "schema.yaml")
-        print(f"{'':10}{'MB':>8}{'import: s':>12}{'MB/s':>8}{'pyarrow alone: s':>20}{'MB/s':>8}")
+        print(f"{'':18}{'MB':>8}{'import: s':>12}{'MB/s':>8}{'pyarrow alone: s':>20}{'MB/s':>8}")
         for path in paths:
             bag = "separator: '|'" if path.endswith("csv") else "cap: 50"
             with open(schema, "w", encoding="utf-8") as file:
@@ -112,7 +117,7 @@ def main():
             seconds = min(cpu_seconds(program) for _ in range(3))
             alone = min(cpu_seconds([sys.executable, "-c", ALONE, path]) for _ in range(3))
             size = os.path.getsize(path) * 1e-6
-            print(f"{os.path.basename(path):10}{size:8.1f}{seconds:12.2f}{size / seconds:8.0f}{alone:20.2f}"
+            print(f"{os.path.basename(path):18}{size:8.1f}{seconds:12.2f}{size / seconds:8.0f}{alone:20.2f}"
                   f"{size / alone:8.0f}")
 
 
