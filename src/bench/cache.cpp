@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dlrm/core/cpus.h"
 #include "dlrm/core/error.h"
 #include "dlrm/core/process_usage.h"
 #include "dlrm/data/batch_source.h"
@@ -226,7 +227,7 @@ void add_limits(CachePoint& point, const RecordRate& ssd, int64_t record_bytes,
       static_cast<double>(point.cache.written_bytes) / static_cast<double>(record_bytes) / steps;
   const double cpu_seconds = point.resident.cpu_seconds / resident_steps +
                              reads * ssd.read_cpu_seconds + writes * ssd.write_cpu_seconds;
-  point.cpu_limit = resident_step / std::max(step, cpu_seconds / s.threads);
+  point.cpu_limit = resident_step / std::max(step, cpu_seconds / usable_cpus());
 }
 
 std::string chain_of(const CachedConfig& cached, bool on_gpu) {

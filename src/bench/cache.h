@@ -48,8 +48,8 @@ struct CachePoint {
   CacheCounters cache;
   /// The highest ratio to resident tables that the SSD's random reads allow; 1 without one.
   double limit = 1;
-  /// The same, if the cores also do the reads and writes and nothing else is in the way. 0 on a
-  /// GPU.
+  /// The same, if all usable cores also do the reads and writes, and nothing else is in the way. 0
+  /// on a GPU.
   double cpu_limit = 0;
 
   double ratio() const { return speed.samples_per_second() / resident.samples_per_second(); }
