@@ -1,0 +1,132 @@
+// What is allocated during training. Steps give back what they take, so that a run of any length
+// needs no more memory, and they reuse lists and calls instead of making new ones.
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+#include <new>
+
+#include <gtest/gtest.h>
+
+#include "dlrm/comm/thread_comm.h"
+#include "dlrm/train/trainer.h"
+
+#include "small_run.h"
+#include "test_rank.h"
+
+namespace {
+
+std::atomic<int64_t> allocations = 0, held = 0;
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  held.fetch_add(1, std::memory_order_relaxed);
+  void* memory = std::malloc(bytes > 0 ? bytes : 1);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  if (memory) held.fetch_sub(1, std::memory_order_relaxed);
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
+
+namespace dlrm {
+namespace {
+
+/// What all ranks together hold and have allocated after a step.
+struct Memory {
+  int64_t held = 0, allocated = 0;
+};
+
+/// Batches are the same in every third step. They are made before what follows is counted.
+std::vector<Memory> memory_of(const RunConfig& config, int ranks, int steps) {
+  std::vector<Memory> after(static_cast<size_t>(steps));
+  run_on_threads(ranks, [&](Communicator& comm) {
+    TestRank rank(comm, config);
+    Trainer trainer(rank.context, *rank.ops, config, make_plan(config, ranks), true);
+    trainer.use_graphs(true);
+    std::vector<Batch> batches;
+    for (int t = 0; t < 3; ++t) batches.push_back(odd_batch(config, t, comm.rank(), ranks));
+    int routed = 0;
+    for (int step = 0; step < steps; ++step) {
+      for (; routed <= step + config.routing.depth && routed < steps; ++routed) {
+        Batch& next = batches[static_cast<size_t>(routed % 3)];
+        next.t = routed;
+        trainer.route(next);
+      }
+      trainer.step(step, false);
+      comm.barrier();
+      if (comm.rank() == 0) after[static_cast<size_t>(step)] = {held, allocations};
+      comm.barrier();
+    }
+  });
+  return after;
+}
+
+RunConfig small_model(DeviceKind device, Strategy strategy) {
+  RunConfig config = odd_model();
+  config.device = device;
+  if (device == DeviceKind::kCuda) config.comm = CommKind::kNccl;
+  ::setenv("NCCL_HOSTID", "of this rank", 1);  // ranks that share a GPU need one each
+  config.sharding.strategy = strategy;
+  config.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
+  return config;
+}
+
+/// Ranks may be apart by some calls, whose number depends on the load. What each step keeps adds
+/// up.
+void expect_nothing_kept(const RunConfig& config, int ranks) {
+  constexpr int kWarm = 15, kBlock = 12, kBlocks = 3;
+  const std::vector<Memory> after = memory_of(config, ranks, kWarm + kBlocks * kBlock);
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (size_t at = kWarm - 1; at + kBlock < after.size(); at += kBlock) {
+    least = std::min(least, after[at + kBlock].held - after[at].held);
+  }
+  EXPECT_LT(least, kBlock / 3) << "in " << kBlock << " steps";
+}
+
+TEST(SteadyState, AStepKeepsNothing) {
+  for (const auto& [strategy, ranks] : {std::pair{Strategy::kAuto, 1},
+                                        {Strategy::kTable, 2},
+                                        {Strategy::kRow, 3},
+                                        {Strategy::kColumn, 2},
+                                        {Strategy::kDataParallel, 2}}) {
+    SCOPED_TRACE(static_cast<int>(strategy));
+    expect_nothing_kept(small_model(DeviceKind::kCpu, strategy), ranks);
+  }
+}
+
+TEST(SteadyState, AStepOfAGpuKeepsNothing) {
+  if (!cuda_is_emulated()) GTEST_SKIP() << "NCCL does not let ranks share a GPU";
+  expect_nothing_kept(small_model(DeviceKind::kCuda, Strategy::kAuto), 1);
+  expect_nothing_kept(small_model(DeviceKind::kCuda, Strategy::kRow), 2);
+}
+
+TEST(SteadyState, AStepOverACacheKeepsNothing) {
+  RunConfig config = small_model(DeviceKind::kCpu, Strategy::kRow);
+  config.model.tables[2].rows = 30000;
+  config.model.tables[3].rows = 40000;
+  config.memory.tier = MemoryTier::kCached;
+  config.memory.cached.backing = "host";
+  config.memory.cached.fast = "3%";
+  config.memory.cached.window = 2;
+  expect_nothing_kept(config, 1);
+  expect_nothing_kept(config, 2);
+}
+
+/// Whoever adds an allocation on purpose raises the number.
+TEST(SteadyState, AStepMakesFewAllocations) {
+  for (const int depth : {0, 1}) {
+    RunConfig config = small_model(DeviceKind::kCpu, Strategy::kAuto);
+    config.routing.depth = depth;
+    const std::vector<Memory> after = memory_of(config, 1, 12);
+    for (size_t step = 6; step < after.size(); ++step) {
+      EXPECT_LE(after[step].allocated - after[step - 1].allocated, 64);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dlrm
