@@ -41,6 +41,11 @@ class Machine(unittest.TestCase):
             points = machine["measured"][name]["seconds_by_bytes"]
             self.assertEqual([size for size, _ in points], [4096, 65536])
             self.assertEqual(machine["measured"][name]["alpha_seconds"], points[0][1])
+            # No call among processes takes less than a tenth of a microsecond.
+            self.assertGreater(min(seconds for _, seconds in points), 1e-7)
+        self.assertGreater(machine["local_exchange_seconds"], 1e-7)
+        for key in ("memory", "local"):
+            self.assertLess(machine[key + "_bytes_per_second"], 1e12)
 
     def test_of_one_rank_says_that_exchanges_are_derived(self):
         machine = self.measure(1)

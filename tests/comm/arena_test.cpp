@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,6 +95,26 @@ TEST(Arena, ASegmentIsMappedOnceAndNothingStaysMapped) {
     EXPECT_EQ(shared_mappings(), own);  // of the freed segment only the view's mapping is left
   }
   EXPECT_EQ(shared_mappings(), before);
+}
+
+/// The open descriptors of this process that a program it starts would have too.
+size_t inherited_descriptors() {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int flags = ::fcntl(std::stoi(entry.path().filename().string()), F_GETFD);
+    count += flags >= 0 && (flags & FD_CLOEXEC) == 0;
+  }
+  return count;
+}
+
+TEST(Arena, ProgramsThatARankStartsDoNotHoldItsMemory) {
+  const size_t before = inherited_descriptors();
+  Arena arena;
+  ArenaView view(arena.handle(), 1);
+  for (const size_t bytes : {size_t{1000}, 2 * Arena::kLargeBlock}) {
+    view.at(arena.address_of(arena.allocate(bytes), bytes));
+  }
+  EXPECT_EQ(inherited_descriptors(), before);
 }
 
 TEST(Arena, EachHasACookieOfItsOwn) { EXPECT_NE(Arena().handle().cookie, Arena().handle().cookie); }

@@ -48,6 +48,19 @@ TEST_F(CriteoInput, GzipReadsAsTheTextItHolds) {
   EXPECT_EQ(read_chunks({path("a.tsv.gz")}, 1 << 20), text);
 }
 
+/// The last bytes of a file may hold many lines, which are read after the file's end.
+TEST_F(CriteoInput, ChunksOfAnySizeHoldTheWholeTextOfGzip) {
+  const std::string mixed = text_of(generated_lines(400, 1));
+  std::string alike;
+  for (int i = 0; i < 400; ++i) alike += text_of(generated_lines(1, 1));
+  for (const std::string& text : {mixed, alike, alike + mixed, mixed + alike}) {
+    write("a.gz", gzipped(text));
+    for (const int64_t bytes : {1, 7, 100, 1000, 4096, 1 << 20}) {
+      EXPECT_EQ(read_chunks({path("a.gz")}, bytes), text) << bytes;
+    }
+  }
+}
+
 TEST_F(CriteoInput, ConsecutiveGzipMembersAreOneText) {
   std::string all, compressed;
   for (unsigned i = 0; i < 60; ++i) {
