@@ -1,5 +1,6 @@
 // Stream capture and graphs.
 #include <algorithm>
+#include <utility>
 
 #include "machine.h"
 
@@ -54,9 +55,10 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     const std::vector<size_t> tails = stream->capture_tails;
     machine.end_capture(capture.get());
     capture->origin = nullptr;
+    const SimtGraph captured = std::exchange(capture->graph, {});  // events may keep the capture
     if (capture->invalid) return answer(cudaErrorStreamCaptureInvalidated);
-    if (!joined(capture->graph, tails)) return answer(cudaErrorStreamCaptureUnjoined);
-    *graph = new SimtGraph(std::move(capture->graph));
+    if (!joined(captured, tails)) return answer(cudaErrorStreamCaptureUnjoined);
+    *graph = new SimtGraph(captured);
     return answer(cudaSuccess);
   });
 }

@@ -22,7 +22,8 @@ StepGraphs::StepGraphs(Context& context, size_t capacity)
     : context_(context),
       capacity_(capacity),
       host_hyperparams_(context.device, 2, "hyperparameters"),
-      hyperparams_(context.device, 2, "hyperparameters") {}
+      hyperparams_(context.device, 2, "hyperparameters"),
+      before_end_(context.device_comm().before_end([this] { drop(); })) {}
 
 void StepGraphs::send_hyperparams(OptimizerStep& dense, OptimizerStep& sparse) {
   host_hyperparams_[0] = hyperparams_of(dense);
@@ -44,6 +45,11 @@ void StepGraphs::agree(Key& key) {
   key.push_back(static_cast<uint64_t>(sums[0]));
   if (sums[1] == 0) return;
   for (Recording& recording : recordings_) recording.runs = 0;
+}
+
+void StepGraphs::drop() noexcept {
+  if (context_.stream.capturing()) context_.stream.abandon_capture();
+  for (Recording& recording : recordings_) recording.halves = {};
 }
 
 StepGraphs::Recording& StepGraphs::find_or_add(Key& key) {

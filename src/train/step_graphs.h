@@ -47,6 +47,7 @@ class StepGraphs {
 
  private:
   void agree(Key& key);
+  void drop() noexcept;
 
   Context& context_;
   const size_t capacity_;
@@ -55,6 +56,7 @@ class StepGraphs {
   int64_t launched_ = 0;
   uint64_t frees_ = 0;               // Device::frees() as of the last step
   std::list<Recording> recordings_;  // most recently used first
+  const std::shared_ptr<void> before_end_;
 };
 
 }  // namespace dlrm

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -177,6 +178,11 @@ class Communicator {
   /// Throws if another rank, or the transport, is known to have failed. Does nothing on MPI, where
   /// mpirun ends the ranks.
   virtual void check_alive() {}
+  /// Calls `drop_graphs` before this communicator and its duplicates end, or abort their calls
+  /// because one failed, as long as the result lives. It destroys all graphs that hold calls of
+  /// them, and ends a capture that does: NCCL waits for those. It must not throw. Later calls of
+  /// a communicator whose calls were aborted throw.
+  virtual std::shared_ptr<void> before_end(std::function<void()>) { return nullptr; }
 
   // Implemented by each communicator.
 

@@ -1,6 +1,7 @@
 #include "../nccl_comm.h"
 
 #include <fstream>
+#include <functional>
 #include <utility>
 
 #include "dlrm/comm/device_comm.h"
@@ -70,6 +71,9 @@ class NcclComm final : public Communicator {
   bool on_device() const override { return true; }
   bool blocks_host() const override { return false; }
   void check_alive() override { session_->check_alive(); }
+  std::shared_ptr<void> before_end(std::function<void()> drop_graphs) override {
+    return session_->before_end(std::move(drop_graphs));
+  }
 
   /// Shares the session, so that all calls of a rank have one order.
   std::unique_ptr<Communicator> duplicate() override {

@@ -7,6 +7,8 @@
 
 #include "dlrm/device/cuda/runtime.h"
 
+#include "limited_calls.h"
+
 namespace dlrm::comm {
 namespace {
 
@@ -34,12 +36,14 @@ bool keeps_launch_order(int version) {
 
 }  // namespace
 
-NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device)
+NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device,
+                         std::chrono::milliseconds end_limit)
     : nccl_(nccl_library()),
       host_(std::move(host)),
       device_(device),
       gpu_(cuda::facts(device).index),
-      events_(std::make_shared<EventPool>(device)) {
+      events_(std::make_shared<EventPool>(device)),
+      end_limit_(end_limit) {
   disable_graph_registration();
   DLRM_CUDA_CHECK(cudaSetDevice(gpu_));
   const size_t lanes = common_lanes();
@@ -87,25 +91,53 @@ NcclSession::~NcclSession() {
   }
 }
 
+std::shared_ptr<void> NcclSession::before_end(std::function<void()> drop_graphs) {
+  auto kept = std::make_shared<std::function<void()>>(std::move(drop_graphs));
+  before_end_.push_back(kept);
+  return kept;
+}
+
+void NcclSession::drop_graphs() noexcept {
+  for (const auto& drop : std::exchange(before_end_, {})) {
+    if (const auto kept = drop.lock()) (*kept)();
+  }
+}
+
 void NcclSession::finalize() noexcept {
+  drop_graphs();
+  const auto until = std::chrono::steady_clock::now() + end_limit_;
   try {
     {
       const std::lock_guard lock(mutex_);
       name_ = "end";
       for (const auto& lane : lanes_) check(nccl_.comm_finalize(lane->comm));
     }
-    poll_until_ready();
-    for (const auto& lane : lanes_) nccl_.comm_destroy(std::exchange(lane->comm, nullptr));
+    for (int64_t polls = 0; !poll_once(polls); ++polls) {
+      if (std::chrono::steady_clock::now() > until) return abort();
+    }
+    end_all(nccl_.comm_destroy);
   } catch (...) {
     abort();  // another rank is gone; this rank's results are complete
   }
 }
 
 void NcclSession::abort() noexcept {
+  drop_graphs();
+  end_all(nccl_.comm_abort);
+}
+
+/// At the same time: the kernels of one lane may wait for those of the other.
+void NcclSession::end_all(ncclResult_t (*end)(ncclComm_t)) {
   const std::lock_guard lock(mutex_);
+  std::vector<std::function<void()>> calls;
   for (const auto& lane : lanes_) {
-    if (lane->comm) nccl_.comm_abort(std::exchange(lane->comm, nullptr));
+    if (!lane->comm) continue;
+    calls.emplace_back([end, gpu = gpu_, comm = std::exchange(lane->comm, nullptr)] {
+      cudaSetDevice(gpu);
+      end(comm);
+    });
   }
+  run_at_most(end_limit_, calls);
 }
 
 void NcclSession::enter(const char* name) {
@@ -176,12 +208,16 @@ ncclResult_t NcclSession::poll_state() {
   return all;
 }
 
+bool NcclSession::poll_once(int64_t polls) {
+  if (poll_state() == ncclSuccess) return true;
+  host_->engine()->advance();
+  check_host();
+  host_->engine()->back_off(polls);
+  return false;
+}
+
 void NcclSession::poll_until_ready() {
-  for (int64_t polls = 0; poll_state() != ncclSuccess; ++polls) {
-    host_->engine()->advance();
-    check_host();
-    host_->engine()->back_off(polls);
-  }
+  for (int64_t polls = 0; !poll_once(polls);) ++polls;
 }
 
 void NcclSession::check_alive() {

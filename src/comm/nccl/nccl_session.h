@@ -1,6 +1,8 @@
 #pragma once
+#include <chrono>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,10 +26,17 @@ namespace dlrm::comm {
 /// There are two lanes, so that sums do not wait for exchanges that were started before, if NCCL
 /// keeps the order in which the host launches kernels of several communicators. Otherwise there is
 /// one. A failure of a lane ends both.
+///
+/// NCCL ends a communicator only once no graph holds its calls. A session therefore has such graphs
+/// dropped first, and it waits for NCCL's end for a limited time.
 class NcclSession : public FailureSource {
  public:
-  /// Collective. `host` connects the ranks.
-  NcclSession(std::unique_ptr<Communicator> host, Device& device);
+  static constexpr std::chrono::milliseconds kEndLimit{60'000};
+
+  /// Collective. `host` connects the ranks. After `end_limit` without an answer of NCCL, the end of
+  /// the session, or its abort, leaves NCCL's communicators as they are.
+  NcclSession(std::unique_ptr<Communicator> host, Device& device,
+              std::chrono::milliseconds end_limit = kEndLimit);
   /// Collective, unless a call failed. Then NCCL's kernels are aborted.
   ~NcclSession() override;
   NcclSession(const NcclSession&) = delete;
@@ -61,6 +70,8 @@ class NcclSession : public FailureSource {
   void check(ncclResult_t result) noexcept;
   /// Throws if NCCL or another rank failed.
   void check_alive();
+  /// See Communicator::before_end().
+  std::shared_ptr<void> before_end(std::function<void()> drop_graphs);
 
   std::string failure() override;
 
@@ -70,6 +81,8 @@ class NcclSession : public FailureSource {
   bool ended() const { return !lanes_.front()->comm; }
   void enter(const char* name);
   void poll_until_ready();
+  /// Returns whether NCCL is ready. Otherwise makes progress on the host's calls.
+  bool poll_once(int64_t polls);
   ncclResult_t poll_state();
   void throw_if_failed();
   void wait_for_peer_error();
@@ -77,6 +90,9 @@ class NcclSession : public FailureSource {
   std::string describe(ncclResult_t result) const;
   void finalize() noexcept;
   void abort() noexcept;
+  void drop_graphs() noexcept;
+  /// Passes each lane's communicator to `end`, which waits for the device, on a thread of its own.
+  void end_all(ncclResult_t (*end)(ncclComm_t));
 
   const NcclLibrary& nccl_;
   const std::unique_ptr<Communicator> host_;
@@ -87,6 +103,8 @@ class NcclSession : public FailureSource {
   const std::shared_ptr<EventPool> events_;
   std::vector<std::unique_ptr<NcclLane>> lanes_;
   NcclFailure failure_;
+  const std::chrono::milliseconds end_limit_;
+  std::vector<std::weak_ptr<std::function<void()>>> before_end_;
 
   std::mutex mutex_;            // around NCCL calls
   const char* name_ = "start";  // of the current group

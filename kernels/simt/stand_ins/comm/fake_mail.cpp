@@ -61,21 +61,23 @@ FakeMail::Bytes FakeMail::take(const Channel& channel) {
   return bytes;
 }
 
-void FakeMail::send(int from, int to, const void* data, size_t bytes, cudaStream_t stream) {
+void FakeMail::send(int from, int to, const void* data, size_t bytes, cudaStream_t stream,
+                    Owner owner) {
   simt::stream_operation(
       stream,
-      [self = shared_from_this(), channel = Channel(kLetter, from, to), data, bytes] {
+      [self = shared_from_this(), owner, channel = Channel(kLetter, from, to), data, bytes] {
         self->put(channel, copy_of(data, bytes));
       },
       "nccl send");
 }
 
-void FakeMail::receive(int from, int to, void* data, size_t bytes, cudaStream_t stream) {
+void FakeMail::receive(int from, int to, void* data, size_t bytes, cudaStream_t stream,
+                       Owner owner) {
   const auto self = shared_from_this();
   const Channel channel(kLetter, from, to);
   simt::stream_operation(
       stream, [=] { return self->ended_ || self->has(channel); },
-      [=] {
+      [self, owner, channel, data, bytes] {
         if (!self->has(channel)) return;
         const Bytes letter = self->take(channel);
         std::memcpy(data, letter.data(), std::min(bytes, letter.size()));
@@ -83,12 +85,12 @@ void FakeMail::receive(int from, int to, void* data, size_t bytes, cudaStream_t 
       "nccl receive");
 }
 
-void FakeMail::gather(int rank, const void* data, size_t bytes, Finish finish,
-                      cudaStream_t stream) {
+void FakeMail::gather(int rank, const void* data, size_t bytes, Finish finish, cudaStream_t stream,
+                      Owner owner) {
   const auto self = shared_from_this();
   simt::stream_operation(
       stream,
-      [=] {
+      [self, owner, rank, data, bytes] {
         for (int q = 0; q < self->ranks_; ++q) self->put({kPart, rank, q}, copy_of(data, bytes));
       },
       "nccl collective");
@@ -100,7 +102,7 @@ void FakeMail::gather(int rank, const void* data, size_t bytes, Finish finish,
   };
   simt::stream_operation(
       stream, [=] { return self->ended_ || complete(); },
-      [=] {
+      [self, owner, complete, finish, rank] {
         if (!complete()) return;
         std::vector<Bytes> parts;
         for (int q = 0; q < self->ranks_; ++q) parts.push_back(self->take({kPart, q, rank}));

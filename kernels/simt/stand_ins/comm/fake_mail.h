@@ -16,10 +16,11 @@ namespace dlrm {
 /// Transfers for the stand-in for NCCL if the peers' calls are unknown when a call is made: within
 /// graphs, and between processes. A call names the sender and the receiver. Messages are matched
 /// when the operations run. Each call adds operations to `stream`. They run under the emulator's
-/// lock, which also protects this object.
+/// lock, which also protects this object. An operation keeps `owner` for as long as it exists.
 class FakeMail : public std::enable_shared_from_this<FakeMail> {
  public:
   using Bytes = std::vector<char>;
+  using Owner = std::shared_ptr<const void>;
   /// Receives every rank's part, in rank order.
   using Finish = std::function<void(const std::vector<Bytes>& parts)>;
 
@@ -27,10 +28,11 @@ class FakeMail : public std::enable_shared_from_this<FakeMail> {
   /// `folder`, which is created if it is missing.
   FakeMail(int ranks, std::string folder);
 
-  void send(int from, int to, const void* data, size_t bytes, cudaStream_t stream);
-  void receive(int from, int to, void* data, size_t bytes, cudaStream_t stream);
+  void send(int from, int to, const void* data, size_t bytes, cudaStream_t stream, Owner owner);
+  void receive(int from, int to, void* data, size_t bytes, cudaStream_t stream, Owner owner);
   /// Gatherings are matched by the order in which they run on each rank.
-  void gather(int rank, const void* data, size_t bytes, Finish finish, cudaStream_t stream);
+  void gather(int rank, const void* data, size_t bytes, Finish finish, cudaStream_t stream,
+              Owner owner);
   /// Stops all waiting. Nothing arrives afterwards.
   void end() { ended_ = true; }
   bool between_processes() const { return !folder_.empty(); }

@@ -1,5 +1,6 @@
 #include "fake_nccl.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -15,6 +16,7 @@
 
 #include "fake_mail.h"
 #include "nccl/nccl_library.h"
+#include "nccl_calls.h"
 #include "simt/simt.h"
 
 namespace dlrm {
@@ -25,15 +27,7 @@ std::atomic<int> FakeNccl::version{22809};
 
 namespace {
 
-thread_local std::vector<std::string> calls_of_thread;
-
-void note(const char* call) { calls_of_thread.emplace_back(call); }
-
-}  // namespace
-
-std::vector<std::string> FakeNccl::take_calls() { return std::exchange(calls_of_thread, {}); }
-
-namespace {
+constexpr int kWaitsForGraphs = 22600;  // the first version that does
 
 using Bytes = std::shared_ptr<std::vector<char>>;
 
@@ -82,6 +76,20 @@ size_t width_of(ncclDataType_t type) { return type == ncclInt8 ? 1 : type == ncc
 }  // namespace
 }  // namespace dlrm
 
+namespace dlrm {
+namespace {
+
+/// The calls of one thread between a group's start and its end.
+struct Group {
+  int depth = 0;
+  bool refused = false;  // true if one of its calls was refused
+  std::vector<Op> ops;
+};
+thread_local const std::shared_ptr<Group> group_of_thread = std::make_shared<Group>();
+
+}  // namespace
+}  // namespace dlrm
+
 struct ncclComm {
   std::shared_ptr<dlrm::Clique> clique;
   int rank = 0;
@@ -93,17 +101,14 @@ struct ncclComm {
   // waits for the peer.
   std::unique_ptr<simt::KeepRunning> running{};
   std::thread::id thread = std::this_thread::get_id();  // the rank's
+  std::shared_ptr<dlrm::Group> open_group = dlrm::group_of_thread;
+  // Graphs that hold calls of this communicator share it.
+  std::shared_ptr<const int> graphs = std::make_shared<const int>(0);
+  enum class End { kNone, kStarted, kDone } finalize = End::kNone;
 };
 
 namespace dlrm {
 namespace {
-
-struct Group {
-  int depth = 0;
-  bool refused = false;  // true if one of its calls was refused
-  std::vector<Op> ops;
-};
-thread_local Group group_of_thread;
 
 /// The unique ids of this process.
 struct Registry {
@@ -113,8 +118,8 @@ struct Registry {
   std::map<std::thread::id, int> communicators;  // of each rank
 };
 Registry& registry() {
-  static Registry all;
-  return all;
+  static auto* all = new Registry;  // never destroyed: a call may outlast main()
+  return *all;
 }
 
 Parcel post(const void* data, size_t bytes, cudaStream_t stream) {
@@ -258,7 +263,7 @@ void forget(ncclComm_t comm) {
 
 ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                    ncclConfig_t* config) {
-  note("init");
+  note_nccl_call("init");
   if (config->blocking != 0) return ncclInvalidArgument;
   uint64_t number = 0;
   std::memcpy(&number, id.internal, sizeof number);
@@ -282,34 +287,58 @@ ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id,
   return ncclInProgress;
 }
 
+bool is_in_graphs(const ncclComm& comm) {
+  return FakeNccl::version.load() >= kWaitsForGraphs && comm.graphs.use_count() > 1;
+}
+
+/// Blocks while any graph holds a call of `comm`, like NCCL.
+void wait_for_graphs(ncclComm& comm, const std::string& call) {
+  if (is_in_graphs(comm)) cudaDeviceSynchronize();  // a launch keeps what it runs
+  if (!is_in_graphs(comm)) return;
+  note_nccl_call(call + " that waits for graphs", comm.thread);
+  while (is_in_graphs(comm)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 ncclResult_t comm_finalize(ncclComm_t comm) {
-  note("finalize");
-  return state_of(*comm);
+  note_nccl_call("finalize", comm->thread);
+  comm->finalize = ncclComm::End::kStarted;
+  const ncclResult_t state = state_of(*comm);
+  return state == ncclSuccess ? ncclInProgress : state;
 }
 
 ncclResult_t comm_destroy(ncclComm_t comm) {
-  note("destroy");
+  const bool early = comm->finalize == ncclComm::End::kStarted;
+  note_nccl_call(early ? "destroy before finalize was done" : "destroy", comm->thread);
+  wait_for_graphs(*comm, "destroy");
   forget(comm);
   return ncclSuccess;
 }
 
 ncclResult_t comm_abort(ncclComm_t comm) {
-  if (group_of_thread.depth > 0) {
-    note("abort that waits for the group's end");
+  if (comm->open_group->depth > 0) {
+    note_nccl_call("abort that waits for the group's end", comm->thread);
     return ncclInProgress;
   }
-  note("abort");
   {
     const std::lock_guard lock(comm->clique->mutex);
     comm->clique->aborted = true;
     comm->clique->late_mail->end();
   }
+  wait_for_graphs(*comm, "abort");
+  note_nccl_call("abort", comm->thread);
   forget(comm);
   return ncclSuccess;
 }
 
 ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t* state) {
   *state = state_of(*comm);
+  if (*state != ncclSuccess || comm->finalize != ncclComm::End::kStarted) return ncclSuccess;
+  if (is_in_graphs(*comm)) cudaDeviceSynchronize();
+  if (is_in_graphs(*comm)) {
+    *state = ncclInProgress;
+  } else {
+    comm->finalize = ncclComm::End::kDone;
+  }
   return ncclSuccess;
 }
 
@@ -337,15 +366,16 @@ bool is_captured(const Op& op) {
 /// Queues `ops`, or captures them into a graph. They meet the peers' operations when they run.
 void queue_late(const ncclComm& comm, const std::vector<Op>& ops) {
   FakeMail& mail = *comm.clique->late_mail;
+  const FakeMail::Owner owner = is_captured(ops.front()) ? comm.graphs : nullptr;
   for (const Op& op : ops) {  // a group's sends do not wait for its receives
     const size_t bytes = op.count * width_of(op.type);
-    if (op.kind == Kind::kSend) mail.send(comm.rank, op.peer, op.send, bytes, op.stream);
+    if (op.kind == Kind::kSend) mail.send(comm.rank, op.peer, op.send, bytes, op.stream, owner);
   }
   for (const Op& op : ops) {
     const size_t bytes = op.count * width_of(op.type);
     if (op.kind == Kind::kSend) continue;
     if (op.kind == Kind::kReceive) {
-      mail.receive(op.peer, comm.rank, op.receive, bytes, op.stream);
+      mail.receive(op.peer, comm.rank, op.receive, bytes, op.stream, owner);
       continue;
     }
     const auto add_parts = [op](const std::vector<FakeMail::Bytes>& all) {
@@ -353,17 +383,17 @@ void queue_late(const ncclComm& comm, const std::vector<Op>& ops) {
       for (const auto& part : all) parts.push_back(std::make_shared<std::vector<char>>(part));
       reduce(parts, op.receive, op.count, op.type);
     };
-    mail.gather(comm.rank, op.send, bytes, add_parts, op.stream);
+    mail.gather(comm.rank, op.send, bytes, add_parts, op.stream, owner);
   }
 }
 
 ncclResult_t open_group() {
-  ++group_of_thread.depth;
+  ++group_of_thread->depth;
   return ncclSuccess;
 }
 
 ncclResult_t close_group() {
-  Group& group = group_of_thread;
+  Group& group = *group_of_thread;
   if (--group.depth > 0) return ncclSuccess;
   const std::vector<Op> ops = std::exchange(group.ops, {});
   if (std::exchange(group.refused, false)) return ncclInvalidUsage;
@@ -387,24 +417,24 @@ ncclResult_t close_group() {
 }
 
 ncclResult_t group_start() {
-  note("group start");
+  note_nccl_call("group start");
   return open_group();
 }
 
 ncclResult_t group_end() {
-  note("group end");
+  note_nccl_call("group end");
   return close_group();
 }
 
 ncclResult_t add(const Op& op) {
   open_group();
   if (op.kind == Kind::kSend && op.comm->rank == FakeNccl::refused_sender.load()) {
-    note("refused send");
-    group_of_thread.refused = true;
+    note_nccl_call("refused send");
+    group_of_thread->refused = true;
     close_group();
     return ncclSystemError;
   }
-  group_of_thread.ops.push_back(op);
+  group_of_thread->ops.push_back(op);
   return close_group();
 }
 

@@ -1,0 +1,35 @@
+#include "nccl_calls.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "fake_nccl.h"
+
+namespace dlrm {
+namespace {
+
+struct Calls {
+  std::mutex mutex;
+  std::map<std::thread::id, std::vector<std::string>> of_rank;
+};
+
+Calls& calls() {
+  static auto* all = new Calls;  // never destroyed: a call may outlast main()
+  return *all;
+}
+
+}  // namespace
+
+void note_nccl_call(const std::string& call, std::thread::id rank) {
+  const std::lock_guard lock(calls().mutex);
+  calls().of_rank[rank].push_back(call);
+}
+
+std::vector<std::string> FakeNccl::take_calls() {
+  const std::lock_guard lock(calls().mutex);
+  return std::exchange(calls().of_rank[std::this_thread::get_id()], {});
+}
+
+}  // namespace dlrm

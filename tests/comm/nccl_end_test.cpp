@@ -1,0 +1,146 @@
+// How an NCCL session ends, over the emulator's stand-in for NCCL.
+#if defined(DLRM_SIMT)
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "comm/nccl/nccl_session.h"
+#include "kernels/simt/stand_ins/comm/fake_nccl.h"
+#include "nccl_ranks.h"
+
+namespace dlrm::comm {
+namespace {
+
+using dlrm::test::DeviceRank;
+using dlrm::test::run_nccl;
+
+using Calls = std::vector<std::string>;
+const Calls kEnd = {"finalize", "finalize", "destroy", "destroy"};  // of two lanes
+const Calls kAbort = {"abort", "abort"};
+
+/// The calls of this thread since the last time, without groups.
+Calls take_ends() {
+  Calls calls = FakeNccl::take_calls();
+  std::erase_if(calls, [](const std::string& call) { return call.find("group") == 0; });
+  return calls;
+}
+
+/// A graph that holds an exchange and a sum of the values of all ranks. It is launched once.
+class GraphOfCalls {
+ public:
+  explicit GraphOfCalls(const DeviceRank& rank)
+      : stream_(rank.device.make_stream()),
+        from_(rank.device, static_cast<size_t>(rank.wire.size()), "test"),
+        to_(rank.device, from_.size(), "test") {
+    const std::vector<int64_t> bytes(from_.size(), sizeof(float));
+    const ExchangeLayout layout = ExchangeLayout::packed(bytes, bytes);
+    stream_->begin_capture();
+    rank.wire.start_alltoallv(from_.data(), to_.data(), layout, stream_.get()).wait(*stream_);
+    rank.wire.start_allreduce<float>(to_.view(), DType::kFloat32, stream_.get()).wait(*stream_);
+    graph_ = stream_->end_capture();
+    graph_->launch(*stream_);
+  }
+
+  void drop() { graph_.reset(); }
+  bool dropped() const { return graph_ == nullptr; }
+
+ private:
+  const std::unique_ptr<Stream> stream_;
+  Array<float> from_, to_;
+  std::unique_ptr<Graph> graph_;
+};
+
+TEST(NcclEnd, CommunicatorsAreDestroyedOnceTheyAreFinalized) {
+  run_on_threads(2, [](Communicator& host) {
+    auto wire = make_nccl_comm(host, *make_cuda_device(0));
+    take_ends();
+    wire.reset();
+    EXPECT_EQ(take_ends(), kEnd);
+  });
+}
+
+TEST(NcclEnd, GraphsAreDroppedBeforeCommunicatorsAreFinalized) {
+  const std::shared_ptr<Device> device = make_cuda_device(0);
+  run_on_threads(2, [&](Communicator& host) {
+    auto wire = make_nccl_comm(host, *device);
+    GraphOfCalls graph({host, *wire, *device});
+    auto duplicate = wire->duplicate();
+    const auto kept = duplicate->before_end([&] { graph.drop(); });
+    take_ends();
+    wire.reset();
+    EXPECT_FALSE(graph.dropped());
+    duplicate.reset();
+    EXPECT_TRUE(graph.dropped());
+    EXPECT_EQ(take_ends(), kEnd);
+  });
+}
+
+TEST(NcclEnd, AnAbortDropsGraphsFirst) {
+  const std::string down = "NCCL failed on rank 0 in allreduce: unhandled system error";
+  run_nccl(1, [&](const DeviceRank& rank) {
+    GraphOfCalls graph(rank);
+    const auto kept = rank.wire.before_end([&] { graph.drop(); });
+    take_ends();
+    FakeNccl::network_down = true;
+    try {
+      rank.wire.check_alive();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), down);
+    }
+    FakeNccl::network_down = false;
+    EXPECT_TRUE(graph.dropped());
+    EXPECT_EQ(take_ends(), kAbort);
+  });
+}
+
+TEST(NcclEnd, GraphsWhoseOwnerIsGoneAreNotDropped) {
+  run_on_threads(1, [](Communicator& host) {
+    auto wire = make_nccl_comm(host, *make_cuda_device(0));
+    bool called = false;
+    wire->before_end([&] { called = true; }).reset();
+    wire.reset();
+    EXPECT_FALSE(called);
+  });
+}
+
+/// A session whose graph nobody drops ends nonetheless.
+TEST(NcclEnd, WaitsForGraphsForALimitedTime) {
+  const std::shared_ptr<Device> device = make_cuda_device(0);
+  run_on_threads(1, [&](Communicator& host) {
+    const std::unique_ptr<Stream> stream = device->make_stream();
+    Array<float> data(*device, 1, "test");
+    auto session =
+        std::make_unique<NcclSession>(host.duplicate(), *device, std::chrono::milliseconds(20));
+    stream->begin_capture();
+    NcclLane& lane = session->sums();
+    session->wait_for(stream.get(), lane);
+    session->group("sum", lane, [&](const NcclLibrary& nccl, ncclComm_t comm, cudaStream_t s) {
+      session->check(nccl.all_reduce(data.data(), data.data(), 1, ncclFloat32, ncclSum, comm, s));
+    });
+    const std::unique_ptr<Event> end = device->make_event();
+    lane.stream->record(*end);
+    stream->wait(*end);
+    std::unique_ptr<Graph> graph = stream->end_capture();
+    take_ends();
+    session.reset();
+    Calls calls = take_ends();
+    EXPECT_EQ(std::count(calls.begin(), calls.end(), "abort that waits for graphs"), 1);
+    EXPECT_EQ(std::count(calls.begin(), calls.end(), "destroy"), 0);
+    graph.reset();
+    // The call goes on, and ends now.
+    while (std::count(calls.begin(), calls.end(), "abort") < 2) {
+      std::this_thread::yield();
+      for (const std::string& call : take_ends()) calls.push_back(call);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace dlrm::comm
+#endif
