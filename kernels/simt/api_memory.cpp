@@ -125,7 +125,9 @@ cudaError_t fill(Machine& machine, void* pointer, int value, size_t bytes, cudaS
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
   return guarded("cudaMalloc", [&](Machine& machine) {
     const cudaError_t refused = refuse_in_capture(machine);
-    return refused == cudaSuccess ? allocate(machine, pointer, bytes) : answer(refused);
+    if (refused != cudaSuccess) return answer(refused);
+    machine.wait_for_device();
+    return allocate(machine, pointer, bytes);
   });
 }
 
@@ -134,7 +136,7 @@ cudaError_t cudaFree(void* pointer) {
     if (!pointer) return answer(cudaSuccess);
     const cudaError_t refused = refuse_in_capture(machine);
     if (refused != cudaSuccess) return answer(refused);
-    machine.run_all();
+    machine.wait_for_device();
     OpenMemory open(machine.memory);
     if (machine.memory.bytes_from(pointer) == 0) return answer(cudaErrorInvalidValue);
     release(machine, pointer);
@@ -169,6 +171,7 @@ cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
     if (bytes == 0) return answer(cudaSuccess);
     const cudaError_t refused = refuse_in_capture(machine);
     if (refused != cudaSuccess) return answer(refused);
+    machine.wait_for_device();
     *pointer = machine.pinned.allocate(bytes);
     ++machine.counted.allocations;
     return answer(*pointer ? cudaSuccess : cudaErrorMemoryAllocation);
@@ -183,7 +186,7 @@ cudaError_t cudaFreeHost(void* pointer) {
   return guarded("cudaFreeHost", [&](Machine& machine) {
     if (!pointer) return answer(cudaSuccess);
     machine.pinned.check_unused(pointer);
-    machine.run_all();  // queued kernels may access it
+    machine.wait_for_device();  // queued kernels may access it
     return answer(machine.pinned.free(pointer) ? cudaSuccess : cudaErrorInvalidValue);
   });
 }

@@ -180,12 +180,17 @@ void Machine::execute(const OperationPtr& operation) {
 void Machine::run_until(const OperationPtr& operation) {
   if (!operation) return;
   const double begin_ms = now_ms();
+  bool held = false;
   for (bool first = true; !operation->done; first = false) {
     if (!first) wait_for_others();
     // Usually runs only the operations that are needed, sometimes any that can run.
     uint64_t mark = 0;
     if (first && random.below(4) != 0) mark_needs(operation, mark = ++marks_);
     drain([&] { return operation->done ? nullptr : pick(mark); });
+    if (mark == 0 && !held && !operation->done) {
+      held = true;
+      ++counted.waits_for_ranks;
+    }
     if (now_ms() - begin_ms > kPatienceMs) {
       throw Failure("an operation waits for another rank's part, which never comes");
     }
@@ -212,6 +217,11 @@ void Machine::run_some(const OperationPtr& operation) {
 void Machine::run_all() {
   if (pending_ == 0) return;
   drain([&] { return pick(0); });
+}
+
+void Machine::wait_for_device() {
+  run_all();
+  if (pending_ > 0) ++counted.waits_for_ranks;
 }
 
 void Machine::drop_all() {

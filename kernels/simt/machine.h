@@ -81,6 +81,9 @@ class Machine {
   /// Runs a few operations that can run, or none. Prefers what `operation` needs.
   void run_some(const OperationPtr& operation);
   void run_all();
+  /// For a call that waits for the whole device on a GPU. Here it runs what can run, since other
+  /// ranks may share the device, and counts if work is left.
+  void wait_for_device();
 
   SimtStream* resolve(cudaStream_t stream) { return stream ? stream : &legacy_; }
   bool known(cudaStream_t stream) const { return !stream || streams_.count(stream) > 0; }

@@ -56,6 +56,8 @@ std::vector<int> Communicator::nodes() const {
   return nodes;
 }
 
+void Communicator::make_progress() { engine_->advance(); }
+
 NodeTraffic Communicator::node_traffic() const {
   const std::lock_guard lock(engine_->mutex());
   return engine_->node_traffic();

@@ -24,8 +24,6 @@ class IdStaging {
   }
   void reserve_integers(size_t integers) {
     used_ = 0;
-    if (integers <= unpacked_.size()) return;
-    staging_.wait_until_released();
     unpacked_.reserve(integers);
   }
   /// Returns the next staged array, on the host.

@@ -75,9 +75,17 @@ Execution::Execution(Communicator& comm, const RunConfig& config, const MachineS
   const auto free = static_cast<double>(device_->available_bytes());
   comm.barrier();  // every rank has read the free memory before any rank allocates
   memory_bytes_ = free / ranks_that_name(comm, gpu_identity(*device_));
+  if (!comm.needs_progress()) return;
+  device_->set_progress([this] {
+    comm_.make_progress();
+    device_comm_->check_alive();
+  });
 }
 
-Execution::~Execution() { settle(*stream_); }
+Execution::~Execution() {
+  settle(*stream_);
+  device_->set_progress({});
+}
 
 PlanOptions Execution::plan_options() const {
   PlanOptions options;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -165,6 +166,34 @@ TEST(ExecutionOnADevice, TheFirstCallsOfNcclAreMadeBeforeMemoryIsPlanned) {
     const auto free = static_cast<double>(execution.device().available_bytes());
     EXPECT_EQ(execution.plan_options().rank_memory_bytes, free / 2);
     comm.barrier();
+  });
+}
+
+/// Rank 0 frees pinned memory while its stream waits for rank 1, which first waits for a sum of the
+/// hosts. That sum needs both ranks.
+TEST(ExecutionOnADevice, MessagesMoveWhileMemoryIsFreed) {
+  ::setenv("NCCL_HOSTID", "of this rank", 1);
+  run_on_threads(2, [&](Communicator& comm) {
+    Execution execution(comm, on_gpu(CommKind::kNccl), machine_share(comm));
+    Trace trace;
+    const Log log(comm.rank());
+    const Context context = execution.context(trace, log);
+    HostArray<char> pinned(context.device, 64, "test");
+    Array<float> values(context.device, 64, "test");
+    context.stream.begin_capture();
+    context.device_comm()
+        .start_allreduce<float>(values.view(), DType::kFloat32, &context.stream)
+        .wait(context.stream);
+    const std::unique_ptr<Graph> graph = context.stream.end_capture();
+    comm.barrier();
+    std::vector<int64_t> sums(50000, 1);  // too many for a single exchange
+    Pending sum = comm.start_allreduce<int64_t>(sums);
+    if (comm.rank() == 1) sum.wait();
+    graph->launch(context.stream);
+    pinned = HostArray<char>();
+    sum.wait();
+    EXPECT_EQ(sums.back(), 2);
+    context.stream.synchronize();
   });
 }
 #endif

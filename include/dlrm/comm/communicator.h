@@ -175,6 +175,8 @@ class Communicator {
   virtual bool blocks_host() const { return true; }
   /// True if this rank must keep polling while it waits, because calls of other ranks depend on it.
   bool needs_progress() const { return size() > 1; }
+  /// Moves the messages of all host calls of this rank that are in flight, without blocking.
+  void make_progress();
   /// Throws if another rank, or the transport, is known to have failed. Does nothing on MPI, where
   /// mpirun ends the ranks.
   virtual void check_alive() {}

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -117,6 +118,12 @@ class Device {
   virtual size_t peak_bytes() const = 0;
   /// Bytes of device memory that are free now; 0 if unknown.
   virtual size_t available_bytes() const { return 0; }
+  /// On a GPU, calls that allocate and free memory wait for streams, whose work may wait for other
+  /// ranks. While this thread waits in such a call, it calls `progress` again and again, which
+  /// moves the messages that those ranks wait for. If `progress` throws, an allocation throws that.
+  /// Other threads just wait. Empty: as before the first call. Not while other threads use the
+  /// device.
+  virtual void set_progress(std::function<void()>) {}
   /// How often device memory was freed. If that has changed, a Graph recorded before may refer to
   /// freed memory.
   virtual uint64_t frees() const { return 0; }

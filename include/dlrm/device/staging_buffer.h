@@ -42,13 +42,7 @@ class StagingBuffer {
     }
     sent_->synchronize();
     host_.reserve(bytes);
-    if (bytes <= on_device_.size()) return;
-    wait_until_released();
-    on_device_.reserve(host_.size());
-  }
-  /// Blocks until the work that release() marked is done.
-  void wait_until_released() {
-    if (released_) released_->synchronize();
+    if (bytes > on_device_.size()) on_device_.reserve(host_.size());
   }
 
   /// The next array, on the host. begin() must have reserved bytes_of<T>(count) for it.

@@ -64,6 +64,7 @@ CudaDevice::~CudaDevice() {
   cudaSetDevice(index_);
   cudaDeviceSynchronize();
   free_waiting();
+  free_host_waiting();
   cudaStreamSynchronize(memory_stream_);
   cudaStreamDestroy(memory_stream_);
   // Another device object of this process may still use the pool. Its memory stays.
@@ -76,7 +77,7 @@ cudaError_t CudaDevice::from_pool(void** pointer, size_t bytes) {
   // The pool may keep freed memory in sizes that do not fit. Returns it to the driver and tries the
   // allocation once more.
   cudaGetLastError();
-  DLRM_CUDA_CHECK(cudaStreamSynchronize(memory_stream_));
+  wait();
   DLRM_CUDA_CHECK(cudaMemPoolTrimTo(pool_, 0));
   return cudaMallocAsync(pointer, bytes, memory_stream_);
 }
@@ -91,10 +92,34 @@ void* CudaDevice::allocate(size_t bytes, const char* what) {
     out_of_memory(bytes, what);
   }
   check(status, "cudaMallocAsync");
-  DLRM_CUDA_CHECK(cudaMemsetAsync(pointer, 0, bytes, memory_stream_));
-  DLRM_CUDA_CHECK(cudaStreamSynchronize(memory_stream_));
+  try {
+    DLRM_CUDA_CHECK(cudaMemsetAsync(pointer, 0, bytes, memory_stream_));
+    wait();
+  } catch (...) {
+    cudaFreeAsync(pointer, memory_stream_);
+    throw;
+  }
   ledger_.add(pointer, bytes, what);
   return pointer;
+}
+
+void CudaDevice::set_progress(std::function<void()> progress) {
+  progress_ = std::move(progress);
+  progress_thread_ = std::this_thread::get_id();
+}
+
+void CudaDevice::wait() {
+  if (!progress_ || std::this_thread::get_id() != progress_thread_) {
+    DLRM_CUDA_CHECK(cudaStreamSynchronize(memory_stream_));
+    return;
+  }
+  cudaError_t status = cudaSuccess;
+  while ((status = cudaStreamQuery(memory_stream_)) == cudaErrorNotReady) {
+    cudaGetLastError();
+    progress_();
+    std::this_thread::yield();
+  }
+  check(status, "cudaStreamQuery");
 }
 
 void CudaDevice::deallocate(void* pointer, size_t) noexcept {
@@ -138,6 +163,8 @@ void CudaDevice::out_of_memory(size_t bytes, const char* what) const {
 
 void* CudaDevice::allocate_host(size_t bytes, const char* what) {
   DLRM_CUDA_CHECK(cudaSetDevice(index_));
+  free_host_waiting();
+  if (streams_->order_before(memory_stream_)) wait();
   void* pointer = nullptr;
   const cudaError_t status =
       cudaHostAlloc(&pointer, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
@@ -154,7 +181,26 @@ void* CudaDevice::allocate_host(size_t bytes, const char* what) {
 
 void CudaDevice::deallocate_host(void* pointer, size_t) noexcept {
   host_ledger_.remove(pointer);
-  cudaFreeHost(pointer);  // it waits for the device
+  {
+    const std::lock_guard lock(mutex_);
+    host_waiting_.push_back(pointer);
+  }
+  free_host_waiting();
+}
+
+void CudaDevice::free_host_waiting() noexcept {
+  std::vector<void*> freed;
+  {
+    const std::lock_guard lock(mutex_);
+    if (host_waiting_.empty() || !streams_->order_before(memory_stream_)) return;
+    freed.swap(host_waiting_);
+  }
+  try {
+    wait();
+  } catch (...) {
+    // The call that failed throws it again. Streams no longer wait for other ranks.
+  }
+  for (void* pointer : freed) cudaFreeHost(pointer);
 }
 
 void CudaDevice::copy(void* to, const void* from, size_t bytes, Stream& stream) {

@@ -1,8 +1,10 @@
 #pragma once
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_set>
 #include <vector>
 
@@ -74,6 +76,10 @@ class CudaStream final : public Stream {
 
 /// A GPU. Device memory is allocated from the driver's stream-ordered pool, which keeps freed
 /// memory. Freed memory is used again only after all work that was queued when it was freed.
+///
+/// CUDA's calls for pinned memory wait for the whole device, and an allocation from the pool waits
+/// for its zeroing, which may follow work of all streams. A host that waits inside CUDA moves no
+/// messages. So the waits are made before the calls, by polling (set_progress()).
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int index);
@@ -92,6 +98,7 @@ class CudaDevice final : public Device {
   size_t bytes_in_use() const override { return ledger_.in_use(); }
   size_t peak_bytes() const override { return ledger_.peak(); }
   size_t available_bytes() const override;
+  void set_progress(std::function<void()> progress) override;
   uint64_t frees() const override { return frees_.load(); }
 
   int index() const { return index_; }
@@ -99,6 +106,9 @@ class CudaDevice final : public Device {
  private:
   cudaError_t from_pool(void** pointer, size_t bytes);
   void free_waiting() noexcept;
+  void free_host_waiting() noexcept;
+  /// Waits for the memory stream.
+  void wait();
   [[noreturn]] void out_of_memory(size_t bytes, const char* what) const;
 
   int index_;
@@ -111,6 +121,9 @@ class CudaDevice final : public Device {
   Ledger host_ledger_;
   std::mutex mutex_;
   std::vector<void*> waiting_;  // freed during a capture; returned to the pool after it
+  std::vector<void*> host_waiting_;
+  std::function<void()> progress_;
+  std::thread::id progress_thread_;
 };
 
 }  // namespace dlrm::cuda

@@ -1,0 +1,119 @@
+// Memory is allocated and freed while a stream waits for another rank, in the emulator.
+#if defined(DLRM_SIMT)
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "gpu_fixture.h"
+#include "simt/simt.h"
+
+namespace dlrm {
+namespace {
+
+class Progress : public OnGpu {
+ protected:
+  void SetUp() override {
+    device->set_progress([this] {
+      moved_ = true;
+      callers_.push_back(std::this_thread::get_id());
+    });
+    before_ = simt::counters().waits_for_ranks;
+    rescuer_ = std::thread([this] { rescue(); });
+  }
+  void TearDown() override {
+    moved_ = true;
+    over_ = true;
+    rescuer_.join();
+  }
+
+  /// Queues work that ends once a message has moved.
+  void queue_wait() {
+    moved_ = false;
+    simt::stream_operation(
+        native(), [this] { return moved_.load(); }, [] {}, "a message");
+  }
+  uint64_t held() const { return simt::counters().waits_for_ranks - before_; }
+
+  std::atomic<bool> moved_{false};
+  std::vector<std::thread::id> callers_;
+
+ private:
+  /// Moves the message once the host is held, so that the test ends.
+  void rescue() {
+    while (!over_) {
+      if (held() > 0) moved_ = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  std::atomic<bool> over_{false};
+  std::atomic<uint64_t> before_{0};
+  std::thread rescuer_;
+};
+
+TEST_F(Progress, IsMadeWhilePinnedMemoryIsFreed) {
+  {
+    const HostArray<char> pinned(*device, 100, "test");
+    queue_wait();
+  }
+  EXPECT_TRUE(moved_);
+  EXPECT_EQ(held(), 0u);
+}
+
+TEST_F(Progress, IsMadeWhilePinnedMemoryIsAllocated) {
+  queue_wait();
+  const HostArray<char> pinned(*device, 100, "test");
+  EXPECT_TRUE(moved_);
+  EXPECT_EQ(held(), 0u);
+}
+
+TEST_F(Progress, IsMadeWhileDeviceMemoryGrows) {
+  Array<char> array(*device, 100, "test");
+  queue_wait();
+  array.reserve(200);
+  EXPECT_TRUE(moved_);
+  EXPECT_EQ(held(), 0u);
+}
+
+TEST_F(Progress, IsMadeByTheThreadThatAskedForIt) {
+  queue_wait();
+  std::thread([&] { const HostArray<char> pinned(*device, 100, "test"); }).join();
+  EXPECT_TRUE(callers_.empty());
+  EXPECT_EQ(held(), 1u);
+}
+
+TEST_F(Progress, ThatFailsFailsAnAllocationOnly) {
+  Array<char> array(*device, 100, "test");
+  auto pinned = std::make_unique<HostArray<char>>(*device, 100, "test");
+  const size_t in_use = device->bytes_in_use();
+  device->set_progress([this] {
+    moved_ = true;  // as a communicator that is aborted
+    throw run_error("another rank failed");
+  });
+  queue_wait();
+  pinned.reset();
+  queue_wait();
+  EXPECT_THROW(array.reserve(200), Error);
+  EXPECT_EQ(device->bytes_in_use(), in_use - 100);
+  queue_wait();
+  EXPECT_THROW(HostArray<char>(*device, 100, "test"), Error);
+}
+
+TEST_F(Progress, PinnedMemoryThatIsFreedDuringACaptureIsFreedAfterIt) {
+  const std::unique_ptr<Stream> captured = device->make_stream();
+  auto pinned = std::make_unique<HostArray<char>>(*device, 100, "test");
+  queue_wait();
+  captured->begin_capture();
+  pinned.reset();
+  EXPECT_FALSE(moved_);
+  const std::unique_ptr<Graph> graph = captured->end_capture();
+  pinned = std::make_unique<HostArray<char>>(*device, 100, "test");
+  EXPECT_TRUE(moved_);
+  EXPECT_EQ(held(), 0u);
+}
+
+}  // namespace
+}  // namespace dlrm
+#endif
