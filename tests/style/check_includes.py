@@ -31,7 +31,7 @@ THIRD_PARTY = {
 # Headers of CUDA and of our kernels: the only folders or files that may name them. Tests may.
 CUDA = ("kernels/", "src/device/cuda/", "src/ops/cuda/", "src/comm/nccl/", "include/dlrm/device/cuda/")
 PLACES = {
-    r"kernels/(?!simt/)": ("kernels/", "src/ops/cuda/", "src/comm/nccl/bf16_sum.cpp"),  # sums a bf16 wire on the device
+    r"kernels/(?!simt/)": ("kernels/", "src/ops/cuda/", "src/comm/nccl/bf16_"),  # sums a bf16 wire on the device
     r"dlrm/device/cuda/": CUDA,
     r"cuda(_\w+)?\.h|driver_types\.h": CUDA,
     r"cublas|cudnn|cub/|thrust/": ("src/device/cuda/",),

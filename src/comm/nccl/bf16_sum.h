@@ -1,4 +1,6 @@
 #pragma once
+#include <vector>
+
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/partition.h"
 
@@ -8,7 +10,8 @@ namespace dlrm::comm {
 
 /// An allreduce of floats that travel as bf16, with the same bits as on the host. Each rank
 /// receives one part of all rounded values, adds it in fp32 in rank order, and rounds the sum. The
-/// parts are then gathered. NCCL's own sum of bf16 would round after each addition.
+/// parts are then gathered. Used within a node, and among nodes that Bf16NodeSum does not fit.
+/// NCCL's own sum of bf16 would round after each addition.
 class Bf16Sum {
  public:
   /// For at least two ranks.
@@ -19,7 +22,7 @@ class Bf16Sum {
  private:
   Range part(int q) const;
   uint16_t* received(int q) const { return received_ + q * part(rank_).size(); }
-  /// Sends the block from(q) to each other rank q, and receives the block into(q) from it.
+  /// As exchange_among(), all ranks.
   template <class From, class Into>
   void exchange(From from, Into into);
 
@@ -28,6 +31,7 @@ class Bf16Sum {
   const Reduction& reduction_;
   const int rank_;
   const int ranks_;
+  const std::vector<int> all_ranks_;
   uint16_t* wire_ = nullptr;      // all values, rounded; later the sums
   uint16_t* received_ = nullptr;  // this rank's part of all ranks' values, in rank order
 };

@@ -10,6 +10,7 @@
 
 #include "../device_call.h"
 #include "../device_choice.h"
+#include "bf16_node_sum.h"
 #include "bf16_sum.h"
 #include "nccl_session.h"
 
@@ -93,7 +94,10 @@ class NcclComm final : public Communicator {
   Pending start_reduction(Reduction r) override {
     NcclLane& lane = session_->sums();
     session_->wait_for(r.stream, lane);
-    if (size() > 1 && is_rounded(r)) {
+    const bool rounded = size() > 1 && is_rounded(r);
+    if (rounded && Bf16NodeSum::fits(session_->nodes())) {
+      Bf16NodeSum(*session_, lane, r).enqueue();
+    } else if (rounded) {
       Bf16Sum(*session_, lane, r).enqueue();
     } else {
       const auto sum = [&](const NcclLibrary& nccl, ncclComm_t comm, cudaStream_t stream) {

@@ -40,6 +40,7 @@ NcclSession::NcclSession(std::unique_ptr<Communicator> host, Device& device,
                          std::chrono::milliseconds end_limit)
     : nccl_(nccl_library()),
       host_(std::move(host)),
+      nodes_(host_->nodes(), host_->rank()),
       device_(device),
       gpu_(cuda::facts(device).index),
       events_(std::make_shared<EventPool>(device)),

@@ -13,6 +13,7 @@
 #include "dlrm/device/device.h"
 
 #include "../event_pool.h"
+#include "../node_layout.h"
 #include "../progress_engine.h"
 #include "nccl_failure.h"
 #include "nccl_lane.h"
@@ -48,6 +49,7 @@ class NcclSession : public FailureSource {
   NcclLane& sums() { return *lanes_.back(); }
   const std::shared_ptr<EventPool>& events() const { return events_; }
   int version() const { return nccl_.version; }
+  const NodeLayout& nodes() const { return nodes_; }
 
   /// Makes the lane wait for the work that `other` holds now. Null: does nothing.
   void wait_for(Stream* other, NcclLane& lane);
@@ -96,6 +98,7 @@ class NcclSession : public FailureSource {
 
   const NcclLibrary& nccl_;
   const std::unique_ptr<Communicator> host_;
+  const NodeLayout nodes_;
   Device& device_;
   const int gpu_;
   const int exceptions_ = std::uncaught_exceptions();

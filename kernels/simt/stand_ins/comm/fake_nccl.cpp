@@ -440,6 +440,7 @@ ncclResult_t add(const Op& op) {
 
 ncclResult_t send(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                   cudaStream_t stream) {
+  note_nccl_bytes(peer, count * width_of(type));
   return add({Kind::kSend, from, nullptr, count, type, peer, comm, stream});
 }
 ncclResult_t recv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,

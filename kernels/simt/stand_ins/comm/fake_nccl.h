@@ -1,5 +1,7 @@
 #pragma once
 #include <atomic>
+#include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,8 @@ struct FakeNccl {
   /// Returns and clears the calls for the communicators of this thread, except those that only
   /// query a state. Calls that block, or come too early, say so.
   static std::vector<std::string> take_calls();
+  /// Returns and clears the bytes that this thread has sent, by peer.
+  static std::map<int, size_t> take_sent();
 };
 
 }  // namespace dlrm
