@@ -14,6 +14,7 @@
 #include "dlrm/embedding/sharded_embeddings.h"
 
 #include "comm/staged/staged_comm.h"
+#include "guarded_device.h"
 #include "plain_tables.h"
 #include "plans.h"
 
@@ -61,7 +62,7 @@ struct OnGpu {};
 struct Rank {
   /// `threads`: 0 for the reference, otherwise the number of threads of the CPU execution.
   explicit Rank(Communicator& comm, int threads = 0)
-      : device(make_cpu_device()),
+      : device(make_guarded_device(64)),
         stream(device->make_stream()),
         log(comm.rank()),
         context{*device, *stream, comm, trace, log},

@@ -5,6 +5,8 @@
 
 #include "dlrm/nn/interaction.h"
 
+#include "guarded_device.h"
+
 namespace dlrm {
 namespace {
 
@@ -77,7 +79,7 @@ class Network {
   bool fused_;
   DType compute_;
   OptimizerStep step_;
-  std::shared_ptr<Device> device_ = make_cpu_device();
+  std::shared_ptr<Device> device_ = make_guarded_device(64);
   std::unique_ptr<Stream> stream_ = device_->make_stream();
   std::unique_ptr<Communicator> comm_ = make_self_comm();
   Trace trace_;

@@ -10,12 +10,13 @@
 #include "dlrm/wire/gradient_buckets.h"
 
 #include "comm/progress_engine.h"
+#include "guarded_device.h"
 
 namespace dlrm {
 namespace {
 
 TEST(GradientBuckets, WhatLiesBehindTheLastTensorIsSummedToo) {
-  const std::shared_ptr<Device> device = make_cpu_device();
+  const std::shared_ptr<Device> device = make_guarded_device(64);
   run_on_threads(3, [&](Communicator& comm) {
     const std::unique_ptr<Stream> stream = device->make_stream();
     Trace trace;
@@ -40,7 +41,7 @@ TEST(GradientBuckets, WhatLiesBehindTheLastTensorIsSummedToo) {
 /// gradients of rank r are r + 1.
 std::vector<int64_t> sums_of(const std::vector<int64_t>& starts, int64_t size,
                              const std::vector<int64_t>& ready) {
-  const std::shared_ptr<Device> device = make_cpu_device();
+  const std::shared_ptr<Device> device = make_guarded_device(64);
   std::vector<int64_t> counts;
   run_on_threads(2, [&](Communicator& comm) {
     const std::unique_ptr<Stream> stream = device->make_stream();
@@ -102,7 +103,7 @@ TEST(GradientBuckets, OfAGpuAreASmallOneAndTheHalvesOfTheRest) {
 
 TEST(GradientBuckets, OfOneRankAreNotSummed) {
   const auto comm = make_self_comm();
-  const std::shared_ptr<Device> device = make_cpu_device();
+  const std::shared_ptr<Device> device = make_guarded_device(64);
   const std::unique_ptr<Stream> stream = device->make_stream();
   Trace trace;
   const Log log;

@@ -6,6 +6,8 @@
 
 #include "dlrm/nn/interaction.h"
 
+#include "guarded_device.h"
+
 namespace dlrm {
 namespace {
 
@@ -102,7 +104,7 @@ class Network {
 
   std::mt19937 random_{11};
   int64_t batch_;
-  std::shared_ptr<Device> device_ = make_cpu_device();
+  std::shared_ptr<Device> device_ = make_guarded_device(64);
   std::unique_ptr<Stream> stream_ = device_->make_stream();
   std::unique_ptr<Communicator> comm_ = make_self_comm();
   Trace trace_;
@@ -154,7 +156,7 @@ TEST(EveryInteraction, GradientsWithoutDenseFeaturesMatchFiniteDifferences) {
 /// Z and the gradient of E of an interaction without dense features, whose numbers have few bits.
 std::vector<float> forward_and_backward(const InteractionConfig& config, DType compute) {
   constexpr int64_t kBatch = 2, kColumns = 6;
-  const std::shared_ptr<Device> device = make_cpu_device();
+  const std::shared_ptr<Device> device = make_guarded_device(64);
   const std::unique_ptr<Stream> stream = device->make_stream();
   const std::unique_ptr<Communicator> comm = make_self_comm();
   Trace trace;
@@ -202,7 +204,7 @@ struct Computed {
 Computed computed_by(const InteractionConfig& config, InteractionInputs in, DType compute,
                      bool in_place) {
   constexpr int64_t kMost = 5, kBatch = 3;
-  const std::shared_ptr<Device> device = make_cpu_device();
+  const std::shared_ptr<Device> device = make_guarded_device(64);
   const std::unique_ptr<Stream> stream = device->make_stream();
   const std::unique_ptr<Communicator> comm = make_self_comm();
   Trace trace;

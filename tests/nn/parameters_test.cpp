@@ -14,12 +14,14 @@
 #include "dlrm/nn/interaction.h"
 #include "dlrm/nn/mlp.h"
 
+#include "guarded_device.h"
+
 namespace dlrm {
 namespace {
 
 struct Rank {
   explicit Rank(Communicator& comm) : context{*device, *stream, comm, trace, log} {}
-  std::shared_ptr<Device> device = make_cpu_device();
+  std::shared_ptr<Device> device = make_guarded_device(64);
   std::unique_ptr<Stream> stream = device->make_stream();
   Trace trace;
   Log log;

@@ -13,6 +13,7 @@
 #include "dlrm/device/device.h"
 #include "dlrm/ops/ops.h"
 
+#include "guarded_device.h"
 #include "mirror.h"
 
 namespace dlrm {
@@ -21,7 +22,9 @@ namespace dlrm {
 struct Execution {
   std::string isa;
   int threads = 1;
+  bool guarded = false;  ///< arguments end at pages that cannot be accessed
   bool gpu() const { return isa == "cuda"; }
+  bool copies() const { return gpu() || guarded; }  ///< its arguments
 };
 
 /// A CPU device with its stream. Its executions take arguments in the host's memory.
@@ -29,9 +32,18 @@ struct Machine {
   std::shared_ptr<Device> device = make_cpu_device();
   std::unique_ptr<Stream> stream = device->make_stream();
 
-  std::unique_ptr<Ops> run_as(const Execution& e) const { return e.gpu() ? gpu() : cpu(e); }
+  std::unique_ptr<Ops> run_as(const Execution& e) const {
+    return e.gpu() ? gpu() : e.guarded ? guarded(e) : cpu(e);
+  }
   std::unique_ptr<Ops> cpu(const Execution& e) const {
     return make_cpu_ops(*device, *stream, e.threads, e.isa);
+  }
+  /// The CPU's execution on copies of arguments in guarded memory.
+  static std::unique_ptr<Ops> guarded(const Execution& e) {
+    auto own = make_guarded_device(1);
+    auto queue = own->make_stream();
+    auto ops = make_cpu_ops(*own, *queue, e.threads, e.isa);
+    return make_mirrored_ops(std::move(own), std::move(queue), std::move(ops));
   }
   /// The GPU's execution with fp32 products, on copies of arguments in its memory.
   std::unique_ptr<Ops> gpu() const {
@@ -55,6 +67,7 @@ inline std::vector<Execution> executions() {
       continue;
     }
     for (const int threads : {1, 2}) all.push_back({isa, threads});
+    all.push_back({isa, 1, true});
   }
   all.push_back({all.back().isa, 3});
   if (cuda_device_count() > 0) all.push_back({"cuda", 1});
@@ -62,7 +75,8 @@ inline std::vector<Execution> executions() {
 }
 
 inline std::string execution_name(const testing::TestParamInfo<Execution>& info) {
-  return info.param.isa + "_" + std::to_string(info.param.threads);
+  return info.param.isa + "_" + std::to_string(info.param.threads) +
+         (info.param.guarded ? "_guarded" : "");
 }
 
 /// A matrix with a margin on both sides and below, which operations must not change.

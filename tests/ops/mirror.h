@@ -11,7 +11,8 @@ namespace dlrm {
 /// Copies the memory of one call's arguments to a device before the call, and back after it. The
 /// arguments are visited twice. The first visit collects the memory that they point to. After
 /// upload(), the second visit replaces the pointers by those to the copies. Pieces that overlap in
-/// the host's memory also overlap in the device's. They keep their alignment up to 256 bytes.
+/// the host's memory also overlap in the device's. On a GPU they keep their alignment up to 256
+/// bytes. A piece ends where its memory ends.
 class Mirror {
  public:
   Mirror(Device& device, Stream& stream) : device_(device), stream_(stream) {}
