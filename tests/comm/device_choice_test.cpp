@@ -1,13 +1,16 @@
 #include "comm/device_choice.h"
 
 #include <cstdio>
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "dlrm/comm/device_comm.h"
 #include "dlrm/comm/thread_comm.h"
+#include "dlrm/core/host_name.h"
 
 namespace dlrm::comm {
 namespace {
@@ -56,6 +59,17 @@ TEST(DeviceChoice, TheFallbackIsReportedOnceWithItsCause) {
       said.find("GPUs exchange through the host (comm: staged), which is slow: rank 0: ");
   EXPECT_NE(at, std::string::npos) << said;
   EXPECT_EQ(said.find("GPUs exchange", at + 1), std::string::npos) << said;
+}
+
+/// Ranks whose GPUs have one identity share them.
+TEST(GpuIdentity, HasTheBusAndTheNameOfTheMachineAndTheBeginningOfItsBootId) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  ASSERT_GT(boot.size(), 8u);
+  EXPECT_THAT(
+      gpu_identity(*make_cuda_device(0)),
+      testing::EndsWith(":00.0 of " + host_name().substr(0, 31) + " (" + boot.substr(0, 8) + ")"));
 }
 
 }  // namespace

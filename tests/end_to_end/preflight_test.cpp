@@ -83,6 +83,13 @@ TEST(Preflight, EmulatedDevicesExchange) {
   const Outcome outcome = preflight("-np 2");
   EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
   EXPECT_NE(line_of(outcome, "gpu exchange").find("staged"), std::string::npos) << outcome.output;
+  for (const char* line :
+       {"gpus          1 a node: emulated GPU; ranks share them (comm: staged, slow)",
+        "driver        of an unknown version, serves CUDA 13.0; this program has 13.0",
+        "peer access   one GPU a node"}) {
+    EXPECT_NE(outcome.output.find("ok      " + std::string(line) + "\n"), std::string::npos)
+        << line;
+  }
 }
 #endif
 

@@ -61,6 +61,19 @@ TEST(Trainer, TheFastPathTrainsToTheWeightsOfTheReference) {
   expect_alike(train_on_threads(c, 1, 6), train_on_threads(c, 1, 6, true), 1e-5, 1e-4);
 }
 
+TEST(Trainer, AnyNumberOfDenseFeaturesIsRead) {
+  const MakeBatch without = [](const RunConfig& config, int64_t t, int rank, int world) {
+    Batch batch = odd_batch(config, t, rank, world);
+    std::fill(batch.dense.begin(), batch.dense.end(), 0.0f);
+    return batch;
+  };
+  for (const int64_t features : {1, 2, 5}) {
+    RunConfig c = odd_model();
+    c.model.dense_features = features;
+    EXPECT_NE(train_on_threads(c, 1, 2).losses, train_on_batches(c, 1, 2, without).losses);
+  }
+}
+
 TEST(Trainer, OtherInteractionsTrainAsTheReferenceOnThreeRanks) {
   for (const InteractionConfig& interaction : other_interactions()) {
     RunConfig c = odd_model();

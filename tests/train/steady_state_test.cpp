@@ -104,16 +104,31 @@ TEST(SteadyState, AStepOfAGpuKeepsNothing) {
   expect_nothing_kept(small_model(DeviceKind::kCuda, Strategy::kRow), 2);
 }
 
-TEST(SteadyState, AStepOverACacheKeepsNothing) {
+RunConfig cached_model() {
   RunConfig config = small_model(DeviceKind::kCpu, Strategy::kRow);
   config.model.tables[2].rows = 30000;
   config.model.tables[3].rows = 40000;
   config.memory.tier = MemoryTier::kCached;
   config.memory.cached.backing = "host";
-  config.memory.cached.fast = "3%";
+  config.memory.cached.fast = "0.7%";  // less than the rows of three batches
   config.memory.cached.window = 2;
-  expect_nothing_kept(config, 1);
-  expect_nothing_kept(config, 2);
+  return config;
+}
+
+TEST(SteadyState, AStepOverACacheKeepsNothing) {
+  expect_nothing_kept(cached_model(), 1);
+  expect_nothing_kept(cached_model(), 2);
+}
+
+/// The fewest allocations of three steps in a row, which have three batches. Of other threads'
+/// calls more may be under way on a busy machine.
+int64_t fewest_allocations(const RunConfig& config) {
+  const std::vector<Memory> after = memory_of(config, 1, 42);
+  int64_t fewest = std::numeric_limits<int64_t>::max();
+  for (size_t step = 20; step < after.size(); ++step) {
+    fewest = std::min(fewest, after[step].allocated - after[step - 3].allocated);
+  }
+  return fewest;
 }
 
 /// Whoever adds an allocation on purpose raises the number.
@@ -121,11 +136,9 @@ TEST(SteadyState, AStepMakesFewAllocations) {
   for (const int depth : {0, 1}) {
     RunConfig config = small_model(DeviceKind::kCpu, Strategy::kAuto);
     config.routing.depth = depth;
-    const std::vector<Memory> after = memory_of(config, 1, 12);
-    for (size_t step = 6; step < after.size(); ++step) {
-      EXPECT_LE(after[step].allocated - after[step - 1].allocated, 64);
-    }
+    EXPECT_LE(fewest_allocations(config), 3 * 64);
   }
+  EXPECT_LE(fewest_allocations(cached_model()), 3 * 72);
 }
 
 }  // namespace
