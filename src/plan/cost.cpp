@@ -16,6 +16,11 @@ MachineSpeed speed_of(const RunConfig& config) {
   return machine.empty() ? MachineSpeed() : read_machine(machine).speed;
 }
 
+/// Bytes of memory that a rank reads in the time that a shard takes whatever its size, where the
+/// machine's is not known: 3.6 µs of a core of a CPU with the default speed
+/// (docs/benchmarks/scaling.md).
+constexpr double kShardBytes = 3.6e-6 * MachineSpeed().memory;
+
 /// Some of the bytes to other ranks stay on the node. The others pass through its network card.
 double exchanged_byte(const MachineSpeed& speed, int world, int ranks_per_node) {
   if (world == 1) return 0;
@@ -68,6 +73,10 @@ double CostModel::state_lines(int64_t width) const {
 
 double CostModel::exchange(double bytes) const { return bytes * seconds_per_exchanged_byte_; }
 
+double CostModel::shard_seconds() const {
+  return speed_.shard > 0 ? speed_.shard : kShardBytes / speed_.memory;
+}
+
 TableWork CostModel::shard_work(const TableConfig& table, int64_t rows, int64_t width) const {
   const auto batch = static_cast<double>(config_.train.global_batch_size);
   const double share = static_cast<double>(rows) / static_cast<double>(table.rows);
@@ -104,7 +113,8 @@ double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width) c
 
   const double stored =
       row_bytes(table, rows, width) + state_bytes(config_.train.sparse_optimizer.type, rows, width);
-  return looked_up(work) / speed_.memory + exchange(moved * remote) + stored * speed_.storage;
+  return looked_up(work) / speed_.memory + exchange(moved * remote) + stored * speed_.storage +
+         shard_seconds();
 }
 
 TableWork CostModel::replica_work(const TableConfig& table) const {
@@ -130,7 +140,8 @@ double CostModel::replica(const TableConfig& table) const {
                           : replicated_allreduce_bytes(table, world_);
   const double stored = row_bytes(table, table.rows, table.dim) +
                         state_bytes(config_.train.sparse_optimizer.type, table.rows, table.dim);
-  return (looked_up(work) + 2 * sent) / speed_.memory + exchange(sent) + stored * speed_.storage;
+  return (looked_up(work) + 2 * sent) / speed_.memory + exchange(sent) + stored * speed_.storage +
+         shard_seconds();
 }
 
 }  // namespace dlrm

@@ -38,6 +38,8 @@ class CostModel {
   double shard(const TableConfig& table, int64_t rows, int64_t width) const;
   /// Seconds for every rank of a data-parallel table.
   double replica(const TableConfig& table) const;
+  /// The part of both that does not depend on the table.
+  double shard_seconds() const;
 
   /// What a shard's owner, or a rank for its copy, does in a step.
   TableWork shard_work(const TableConfig& table, int64_t rows, int64_t width) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 
 #include "dlrm/core/partition.h"
@@ -70,6 +71,7 @@ Division Divisions::cheapest(double seconds, double bytes) const {
   Division best;
   std::array<double, 3> best_score{};
   bool any = false;
+  double fewest = std::numeric_limits<double>::infinity();
   const auto consider = [&](const Division& division) {
     const double too_costly =
         division.part > seconds ? division.part + division.total / cost_.world() : 0;
@@ -92,6 +94,7 @@ Division Divisions::cheapest(double seconds, double bytes) const {
         (fits(middle) ? enough : few) = middle;
       }
       consider(grid(enough, columns));
+      fewest = std::min(fewest, static_cast<double>(enough * columns));
     } else {
       for (int64_t rows = 1; rows < most; rows = std::max(rows + 1, rows * 5 / 4)) {
         consider(grid(rows, columns));
@@ -99,11 +102,13 @@ Division Divisions::cheapest(double seconds, double bytes) const {
       consider(grid(most, columns));
     }
   }
-  if (may_copy_) {
-    const double copy = cost_.replica(table_);
-    consider({{}, true, copy, copy * cost_.world()});
-  }
+  if (may_copy_) consider({{}, true, copy(), copy() * cost_.world()});
+  best.fewest = fewest;
   return best;
+}
+
+double Divisions::copy() const {
+  return may_copy_ ? cost_.replica(table_) : std::numeric_limits<double>::infinity();
 }
 
 TableDivisions::TableDivisions(const RunConfig& config, const CostModel& cost)
@@ -131,13 +136,28 @@ std::vector<Division> TableDivisions::cheapest(double seconds, double bytes) con
 }
 
 bool TableDivisions::possible(double seconds, double other) const {
-  double sum = other;
-  for (const Shape& shape : shapes_) {
-    const Division division = shape.divisions.cheapest(seconds);
-    if (division.part > seconds) return false;
-    sum += shape.count * division.total;
+  const double most_parts = std::floor(seconds / cost_.shard_seconds()) * cost_.world();
+  // The copies of tables that have no small enough parts are on every rank beside the parts of the
+  // others, which may leave more tables without.
+  double copies = 0;
+  for (double more = 0; copies <= seconds; copies = more) {
+    double sum = other, parts = 0;
+    more = 0;
+    for (const Shape& shape : shapes_) {
+      const Division division = shape.divisions.cheapest(seconds - copies);
+      if (std::isinf(division.fewest)) {
+        more += shape.count * shape.divisions.copy();
+        parts += shape.count * cost_.world();
+      } else {
+        sum += shape.count * division.total;
+        parts += shape.count * division.fewest;
+      }
+    }
+    sum += more * cost_.world();
+    if (sum > seconds * cost_.world() || parts > most_parts) return false;
+    if (more <= copies) return true;
   }
-  return sum <= seconds * cost_.world();
+  return false;
 }
 
 double TableDivisions::least_heaviest(double other) const {

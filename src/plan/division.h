@@ -19,6 +19,7 @@ struct Division {
   double part = 0;          ///< seconds of the most costly part
   double total = 0;         ///< seconds of all ranks together
   double bytes = 0;         ///< of the largest part
+  double fewest = 0;        ///< parts of any cut within the limits; infinite if there is none
 };
 
 /// Which divisions of a table there are.
@@ -38,6 +39,8 @@ class Divisions {
   /// there is none, the parts are as little too large as possible, and then the sum of the most
   /// costly part and the mean is least.
   Division cheapest(double seconds, double bytes = std::numeric_limits<double>::infinity()) const;
+  /// Seconds of a copy on each rank. Infinite if the table may not be copied.
+  double copy() const;
 
  private:
   int64_t most_rows(int64_t columns) const;
@@ -63,7 +66,9 @@ class TableDivisions {
   std::vector<Division> cheapest(double seconds,
                                  double bytes = std::numeric_limits<double>::infinity()) const;
   /// The least seconds, within 0.01 %, such that all tables can be divided into parts of no more,
-  /// and the parts and `other` seconds are no more on the mean of the ranks.
+  /// and the parts and `other` seconds are no more on the mean of the ranks. A table that only
+  /// copies make so small leaves the parts of the others less, and the parts are no more than the
+  /// time of a shard allows.
   double least_heaviest(double other) const;
 
  private:

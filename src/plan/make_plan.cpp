@@ -21,7 +21,7 @@ constexpr double kLargestReplica = 64.0 * 1024 * 1024;
 constexpr double kReplicatedShare = 0.05;
 /// Parts with fewer columns than kNarrowestColumns must lower the least seconds of the heaviest
 /// rank to this share.
-constexpr double kWorthNarrower = 0.97;
+constexpr double kWorthNarrower = 0.995;
 
 std::vector<Strategy> strategies_of(const RunConfig& config) {
   const std::vector<TableConfig>& tables = config.model.tables;

@@ -17,7 +17,8 @@ namespace {
 constexpr double kEqualLoads = 0.03;
 /// Sizes of parts that are tried, as multiples of the least seconds of the heaviest rank and of a
 /// rank's room. Of plans that are nearly equal, the one with the largest parts is kept.
-constexpr double kParts[] = {1, 1.1, 1.0 / 2, 1.0 / 3, 1.0 / 4, 1.0 / 6, 1.0 / 8, 1.0 / 16};
+constexpr double kParts[] = {1,       1.1,     1.05,    1.15,    1.0 / 2,
+                             1.0 / 3, 1.0 / 4, 1.0 / 6, 1.0 / 8, 1.0 / 16};
 /// Finer parts must lower the largest load to this share of it.
 constexpr double kWorthFiner = 0.98;
 /// The least seconds are known within this.

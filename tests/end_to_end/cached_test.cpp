@@ -148,10 +148,11 @@ TEST_F(CachedTables, OnAGpuTheyTrainLikeTheResidentRun) {
 constexpr const char* kLargeTable = "--set model.tables.big.rows=1000000 --set train.steps=20 ";
 
 TEST_F(CachedTables, AutoCachesWhatDoesNotFit) {
-  const Outcome whole = train(2, std::string(kLargeTable) + "--set output.directory=whole_run");
+  const std::string large = std::string(kLargeTable) + "--set sharding.tables.big=row ";
+  const Outcome whole = train(2, large + "--set output.directory=whole_run");
   ASSERT_EQ(whole.code, 0) << whole.errors;
   EXPECT_EQ(whole.errors.find("memory.tier: auto"), std::string::npos) << whole.errors;
-  const std::string limited = std::string(kLargeTable) + "--set memory.host=26MiB ";
+  const std::string limited = large + "--set memory.host=26MiB ";
   const std::string choice = "memory.tier: auto caches 1 table that does not fit: 'big'; ";
   const Outcome planned = train(1, limited + "--plan-only --ranks 2 --device-memory 8");
   EXPECT_NE(planned.output.find(choice), std::string::npos) << planned.output << planned.errors;

@@ -27,13 +27,13 @@ class PlanProgram : public ::testing::Test {
 };
 
 TEST_F(PlanProgram, ReportsWithTheMemoryAndTheNodesThatAreGiven) {
-  const Outcome plain = run("dlrm-plan c.yaml --ranks 2 --output a.json");
+  const std::string command = "dlrm-plan c.yaml --set sharding.strategy=row --ranks 2";
+  const Outcome plain = run(command + " --output a.json");
   EXPECT_EQ(plain.code, 0) << plain.errors;
   EXPECT_THAT(plain.output, HasSubstr("plan: 2 ranks, 2 tables: 0 whole, 2 cut by rows"));
   EXPECT_THAT(plain.output, HasSubstr("  available memory not known\nneeds 0.030 GiB a rank\n"));
   EXPECT_THAT(plain.output, Not(HasSubstr("nodes:")));
-  const Outcome given =
-      run("dlrm-plan c.yaml --ranks 2 --device-memory 0.05 --ranks-per-node 1 --host-memory 3");
+  const Outcome given = run(command + " --device-memory 0.05 --ranks-per-node 1 --host-memory 3");
   EXPECT_THAT(given.output, HasSubstr("\nnodes: 2 of 1 rank, the fullest with 0.030 GiB\n"));
   EXPECT_THAT(given.output, HasSubstr("  available                                  0.050\n"
                                       "fits: needs 0.030 GiB a rank of 0.050 GiB\n"));

@@ -125,6 +125,33 @@ TEST(Bound, OfATableThatCannotBeCutIsItsCost) {
   EXPECT_GE(least_heaviest(config, cost), 0.998 * least);
 }
 
+/// One table is so hot that only copies make its work small. The others are whole on a rank each,
+/// beside its copy. Copies of all of them would take longer.
+TEST(Bound, OfATableThatIsCopiedLeavesLessForTheOthers) {
+  std::vector<TableConfig> tables{table("hot", 1, 1, {320})};
+  for (int t = 0; t < 60; ++t) tables.push_back(table(fmt::format("t{}", t), 1, 1, {64}));
+  const RunConfig config = config_of(tables, 64);
+  const CostModel cost(config, 64, {});
+  const double copy = cost.replica(tables[0]), whole = cost.shard(tables[1], 1, 1);
+  ASSERT_GT(cost.shard(tables[0], 1, 1), copy + whole);
+  ASSERT_GT(copy + 60 * cost.replica(tables[1]), copy + whole);
+  ASSERT_LT(copy + whole * 60 / 64, 0.98 * (copy + whole));
+  EXPECT_NEAR(least_heaviest(config, cost) / (copy + whole), 1, 1e-3);
+}
+
+/// Twelve tables of hardly any work.
+TEST(Bound, HasNoMorePartsThanTheTimeOfAShardAllows) {
+  std::vector<TableConfig> tables;
+  for (int t = 0; t < 12; ++t) tables.push_back(table(fmt::format("t{}", t), 1000, 4));
+  const RunConfig config = config_of(tables, 1);
+  for (const auto& [ranks, shards] : {std::pair{12, 1}, {11, 2}, {6, 2}, {5, 3}}) {
+    const CostModel cost(config, ranks, {});
+    const double least = least_heaviest(config, cost) / cost.shard_seconds();
+    EXPECT_GE(least, 0.999 * shards) << ranks;
+    EXPECT_LE(least, 1.1 * shards) << ranks;
+  }
+}
+
 TEST(Bound, NoStrategyIsBelowIt) {
   for (const Strategy strategy : {Strategy::kAuto, Strategy::kTable, Strategy::kRow,
                                   Strategy::kColumn, Strategy::kGrid, Strategy::kDataParallel}) {
@@ -168,6 +195,27 @@ TEST(Bound, NarrowColumnsMakeSmallTablesOnManyRanksEven) {
   EXPECT_LE(plan_ratios(config, on_many, {}).cost, 1.15);
   EXPECT_LT(narrowest(on_many), 16);
   EXPECT_EQ(narrowest(make_plan(config, 64)), 16) << "narrow parts must be worth it";
+}
+
+/// 4, 4 and 128 samples a rank. The buffers of one part of Tiny may hold the vectors of a whole
+/// batch, which is half as much as the rows of a rank.
+TEST(Bound, RanksWithFewSamplesHaveFewShards) {
+  struct Case {
+    RunConfig config;
+    double memory;
+  };
+  const auto shipped = [](const char* name) {
+    return load_config(fmt::format("{}/configs/{}.yaml", DLRM_SOURCE, name));
+  };
+  for (const Case& c : {Case{shipped("criteo_kaggle"), 2},
+                        {shipped("quickstart"), 2},
+                        {shipped("synthetic/tiny"), 4}}) {
+    const Plan plan = make_plan(c.config, 512);
+    const PlanRatios ratios = plan_ratios(c.config, plan, {});
+    EXPECT_LE(plan.shards.size(), 2 * 512u);
+    EXPECT_LE(ratios.cost, 1.15);
+    EXPECT_LE(ratios.memory, c.memory);
+  }
 }
 
 }  // namespace

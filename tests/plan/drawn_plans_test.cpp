@@ -102,10 +102,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"f8945c73fe60adde", "f58b0c86a585cdea", "324d33ad7b0f3eee",
-                                      "eceb9a1278a68355", "ca1a4a6966b4d413", "bcbe0a93f22507b5",
-                                      "66caeae20e5e199c", "c0168e986aa83a1d", "fca74fda7d9c8f16",
-                                      "3cbc5e3dc3a6c7c9", "b247400fff976fb7", "e1ac9b46c94f9439"}));
+            (std::vector<std::string>{"b04616f5e3a08b75", "255f733d5e33be8a", "0f594f90afffc07e",
+                                      "54e6333647b1a171", "d2f0a57a574b3d9e", "fdceb519da182408",
+                                      "c5b1169e9eaa42c6", "0a4b68189e0ad810", "8dd38c3bfce91b78",
+                                      "87671ed333ed6cbe", "983348d380f2a560", "84428dc0ffcd604b"}));
 }
 
 }  // namespace

@@ -166,14 +166,14 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
       std::ofstream(std::string(folder) + "/" + kind) << text;
     }
   }
-  EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "8220d40b044b4f67"},
-                                                        {"chosen batch", "4f7970894e0e4c98"},
-                                                        {"chosen caches", "084e0ca0d7c6004b"},
-                                                        {"largest", "44ef9a352dc482dd"},
-                                                        {"limited report", "298da03142624b35"},
-                                                        {"machine report", "c8fca497d88769f9"},
-                                                        {"report", "b0e999a609c6dc47"},
-                                                        {"steps", "3813967fef422682"},
+  EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "7d84353b50f4f5d1"},
+                                                        {"chosen batch", "323327ee0d167ec3"},
+                                                        {"chosen caches", "d596e9e5d0e387ce"},
+                                                        {"largest", "dbe7f102e2578a0f"},
+                                                        {"limited report", "4292cb27e083bbd7"},
+                                                        {"machine report", "a5bc6bf75bed684d"},
+                                                        {"report", "3f865c2de85f3bae"},
+                                                        {"steps", "6c3a5f9843050a87"},
                                                         {"unfused steps", "9f85ce5b3f87e6bb"}}));
 }
 

@@ -146,7 +146,8 @@ class MachineOfAPlan : public testing::Test {
   std::optional<TemporaryFile> file_;
 };
 
-/// All rates are halved, so everything but the stored bytes costs twice as much.
+/// All rates are halved, so everything but the stored bytes costs twice as much, also the time of a
+/// shard, which is that of bytes of memory if the machine file has none.
 TEST_F(MachineOfAPlan, ItsRatesAreThoseOfTheCostModel) {
   json slow = good_machine();
   for (const char* key :
@@ -165,6 +166,22 @@ TEST_F(MachineOfAPlan, ItsRatesAreThoseOfTheCostModel) {
   json object = good_machine();
   object["ranks_per_node"] = 4;
   EXPECT_NE(cost_of(config_with(object)) - stored, fast);
+}
+
+TEST_F(MachineOfAPlan, AShardAndACopyTakeTheTimeOfTheFile) {
+  json object = good_machine();
+  const auto costs_with = [&](double seconds) {
+    object["shard_seconds"] = seconds;
+    const RunConfig config = config_with(object);
+    const CostModel cost(config, 16, {});
+    const TableConfig& table = config.model.tables[2];
+    EXPECT_EQ(cost.shard_seconds(), seconds);
+    return std::pair{cost.shard(table, 1000000, 16), cost.replica(table)};
+  };
+  const auto [shard, copy] = costs_with(1e-6);
+  const auto [slow_shard, slow_copy] = costs_with(1e-3);
+  EXPECT_NEAR(slow_shard - shard, 1e-3 - 1e-6, 1e-12);
+  EXPECT_NEAR(slow_copy - copy, 1e-3 - 1e-6, 1e-12);
 }
 
 TEST_F(MachineOfAPlan, ThePlanRecordsTheFile) {

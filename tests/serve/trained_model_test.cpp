@@ -187,7 +187,7 @@ TEST(TrainedModel, TablesThatAreCutAreCopiedAndNotMapped) {
   const auto table_bytes = [](Strategy strategy) {
     const TemporaryFolder folder;
     RunConfig config = odd_model();
-    config.sharding.strategy = strategy;
+    shard_by(config, strategy);
     const Evaluated evaluated = save_model(config, folder.path());
     LoadOptions options;
     options.tables = TableType::kMapped;

@@ -92,7 +92,7 @@ class CountedWork : public testing::Test {
 
 RunConfig model_of(Strategy strategy, DeviceKind device = DeviceKind::kCpu) {
   RunConfig config = odd_model();
-  config.sharding.strategy = strategy;
+  shard_by(config, strategy);
   config.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
   config.device = device;
   if (device == DeviceKind::kCuda) config.comm = CommKind::kNccl;

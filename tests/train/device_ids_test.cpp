@@ -22,7 +22,7 @@ class IdsOnADevice : public testing::TestWithParam<DeviceKind> {
   static RunConfig odd_model_of(Strategy strategy, RoutingMode mode) {
     RunConfig c = odd_model();
     c.device = GetParam();
-    c.sharding.strategy = strategy;
+    shard_by(c, strategy);
     c.routing.mode = mode;
     return c;
   }

@@ -18,7 +18,7 @@ class EveryPlan : public testing::TestWithParam<Case> {
   static RunConfig config() {
     const auto [strategy, optimizers, pooling, precision] = GetParam();
     RunConfig c = odd_model();
-    c.sharding.strategy = strategy;
+    shard_by(c, strategy);
     c.train.sparse_optimizer.type = optimizers.sparse;
     c.train.sparse_optimizer.lr = 0.05;
     c.train.sparse_optimizer.eps = 1e-6;
@@ -80,7 +80,7 @@ TEST(Trainer, OtherInteractionsTrainAsTheReferenceOnThreeRanks) {
     c.model.interaction = interaction;
     const Trained reference = train_on_threads(c, 1, 4, true);
     for (const Strategy strategy : {Strategy::kTable, Strategy::kGrid, Strategy::kDataParallel}) {
-      c.sharding.strategy = strategy;
+      shard_by(c, strategy);
       expect_alike(train_on_threads(c, 3, 4), reference, 1e-5, 1e-4);
     }
   }
@@ -116,7 +116,7 @@ TEST(Trainer, AModelWithoutDenseFeaturesTrainsAsTheReference) {
     const Trained reference = train_on_threads(c, 1, 4, true);
     EXPECT_FALSE(reference.tensors.contains("/mlp/bottom/0/weight"));
     expect_alike(train_on_threads(c, 1, 4), reference, 1e-5, 1e-4);
-    c.sharding.strategy = Strategy::kGrid;
+    shard_by(c, Strategy::kGrid);
     expect_alike(train_on_threads(c, 3, 4), reference, 1e-5, 1e-4);
     c.train.precision = Precision::kBf16;
     expect_alike(train_on_threads(c, 3, 4), reference, 1e-2, 3e-2);
@@ -141,14 +141,14 @@ TEST(Trainer, TablesInBf16StayNearThoseInFp32) {
   const Trained exact = train_on_threads(c, 1, 5);
   for (TableConfig& table : c.model.tables) table.dtype = DType::kBFloat16;
   for (const Strategy strategy : {Strategy::kTable, Strategy::kGrid, Strategy::kDataParallel}) {
-    c.sharding.strategy = strategy;
+    shard_by(c, strategy);
     expect_alike(train_on_threads(c, 4, 5), exact, 1e-2, 2e-2);
   }
 }
 
 TEST(Trainer, DeeperRoutingChangesNothing) {
   RunConfig c = odd_model();
-  c.sharding.strategy = Strategy::kRow;
+  shard_by(c, Strategy::kRow);
   const Trained shallow = train_on_threads(c, 3, 6);
   c.routing.depth = 3;
   expect_alike(train_on_threads(c, 3, 6), shallow, 0, 0);

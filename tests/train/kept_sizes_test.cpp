@@ -38,7 +38,7 @@ RunConfig odd_model_on_a_gpu(Strategy strategy, OptimizerRule sparse) {
   RunConfig c = odd_model();
   c.device = DeviceKind::kCuda;
   c.comm = CommKind::kNccl;
-  c.sharding.strategy = strategy;
+  shard_by(c, strategy);
   c.train.sparse_optimizer.type = sparse;
   c.train.sparse_optimizer.initial_accumulator = 0.1;
   return c;
@@ -137,14 +137,14 @@ train:
 }
 
 TEST_F(StepsOfAnyIds, OfAnAutoPlanThatCutsRowsOnEightRanksAreGraphs) {
-  constexpr int kRanks = 8, kSteps = 16;
+  constexpr int kRanks = 8, kSteps = 24;
   RunConfig c = small_dcnv2();
   c.routing.depth = 0;
   const Plan plan = make_plan(c, kRanks);
   EXPECT_TRUE(std::any_of(plan.shards.begin(), plan.shards.end(), [&](const Shard& shard) {
     return shard.rows.size() < c.model.tables[static_cast<size_t>(shard.table)].rows;
   }));
-  const Trained recorded = expect_replayed(c, kRanks, kSteps, 8, synthetic_batch);
+  const Trained recorded = expect_replayed(c, kRanks, kSteps, 16, synthetic_batch);
   c.comm = CommKind::kAuto;
   expect_alike(recorded, train_on_batches(c, 1, kSteps, synthetic_batch), 1e-4, 1e-3);
 }

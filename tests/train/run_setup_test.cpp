@@ -60,6 +60,7 @@ TEST(CheckAlike, EveryOptionOfARankIsCompared) {
 
 TEST(CheckAlike, PlansAreCompared) {
   const RunConfig config = odd_model();
+  ASSERT_FALSE(make_plan(config, 2).shards.empty());
   run_on_threads(2, [&](Communicator& comm) {
     Plan plan = make_plan(config, 2);
     EXPECT_NO_THROW(check_alike(comm, plan, config.model));
@@ -125,7 +126,7 @@ Plan chosen(const RunConfig& config, const StartingPoint& start, int ranks,
 
 TEST(ChoosePlan, TheCheckpointsPlanIsKeptIfItStillFits) {
   RunConfig config = odd_model();
-  config.sharding.strategy = Strategy::kTable;
+  shard_by(config, Strategy::kTable);
   const Plan made = make_plan(config, 2);
   Plan saved = made;
   for (Shard& shard : saved.shards) shard.rank = 1 - shard.rank;
@@ -137,7 +138,7 @@ TEST(ChoosePlan, TheCheckpointsPlanIsKeptIfItStillFits) {
   // Another number of ranks, another strategy, or only the weights: a new plan.
   EXPECT_EQ(chosen(config, start, 3), make_plan(config, 3));
   RunConfig other = config;
-  other.sharding.strategy = Strategy::kRow;
+  shard_by(other, Strategy::kRow);
   EXPECT_EQ(chosen(other, start, 2), make_plan(other, 2));
   start.resumed = false;
   EXPECT_EQ(chosen(config, start, 2), made);
@@ -145,7 +146,7 @@ TEST(ChoosePlan, TheCheckpointsPlanIsKeptIfItStillFits) {
 
 TEST(ChoosePlan, APlanOfAFileIsNotKeptWithoutIt) {
   RunConfig config = odd_model();
-  config.sharding.strategy = Strategy::kTable;
+  shard_by(config, Strategy::kTable);
   const Plan made = make_plan(config, 2);
   Plan saved = made;
   for (Shard& shard : saved.shards) shard.rank = 1 - shard.rank;
@@ -164,12 +165,12 @@ TEST(ChoosePlan, TiersOfTheCheckpointAreChosenAgain) {
   for (const PlanOptions& options : {PlanOptions{}, both}) {
     RunConfig config = odd_model();
     if (options.gpu) config.device = DeviceKind::kCuda;
-    config.sharding.strategy = Strategy::kDataParallel;
+    shard_by(config, Strategy::kDataParallel);
     Plan saved = make_plan(config, 2, options);
     ASSERT_FALSE(saved.data_parallel.empty());
     saved.host_replicas = saved.data_parallel;
     EXPECT_TRUE(chosen(config, start_of(config, saved), 2, options).host_replicas.empty());
-    config.sharding.strategy = Strategy::kTable;
+    shard_by(config, Strategy::kTable);
     saved = make_plan(config, 2, options);
     for (Shard& shard : saved.shards) shard.tier = MemoryTier::kHost;
     for (const Shard& shard : chosen(config, start_of(config, saved), 2, options).shards) {

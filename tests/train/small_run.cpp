@@ -248,9 +248,15 @@ model:
     - {name: last, rows: 29, pooling: mean, hotness: 5}
 data: {source: synthetic}
 device: cpu
+sharding: {tables: {shared: row, wide: column, last: table}}
 train: {global_batch_size: 22, pin_algorithms: true, dense_optimizer: {lr: 0.1}, sparse_optimizer: {type: sgd, lr: 0.1}}
 )",
                       "odd_model");
+}
+
+void shard_by(RunConfig& config, Strategy strategy) {
+  config.sharding.strategy = strategy;
+  if (strategy != Strategy::kAuto) config.sharding.tables.clear();
 }
 
 RunConfig odd_model_of_ids() {

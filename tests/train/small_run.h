@@ -58,8 +58,12 @@ void expect_alike(const Trained& a, const Trained& b, double loss_tolerance,
 Batch odd_batch(const RunConfig& config, int64_t t, int rank, int world);
 
 /// A model of unusual shapes: a table of one row, one with fewer columns than ranks, a shared one,
-/// variable hotness. On a CPU.
+/// variable hotness. On a CPU. A table is cut by rows, one by columns and one not, since `auto`
+/// copies all tables of so few samples.
 RunConfig odd_model();
+
+/// Shards all tables of odd_model() by `strategy`. `auto` leaves them as odd_model() has them.
+void shard_by(RunConfig& config, Strategy strategy);
 
 /// odd_model() without dense features.
 RunConfig odd_model_of_ids();

@@ -70,7 +70,7 @@ RunConfig small_model(DeviceKind device, Strategy strategy) {
   config.device = device;
   if (device == DeviceKind::kCuda) config.comm = CommKind::kNccl;
   ::setenv("NCCL_HOSTID", "of this rank", 1);  // ranks that share a GPU need one each
-  config.sharding.strategy = strategy;
+  shard_by(config, strategy);
   config.train.sparse_optimizer.type = OptimizerRule::kAdagrad;
   return config;
 }

@@ -17,6 +17,7 @@ RunConfig small_dcn(int small) {
   RunConfig c = odd_model();
   c.model.interaction = CrossConfig{3, 4};
   c.model.tables.clear();
+  c.sharding.tables.clear();
   for (int t = 0; t < small + 2; ++t) {
     const std::string name = fmt::format("t{}", t);
     TableConfig table;

@@ -420,7 +420,7 @@ TEST_F(OneRun, TheSummaryHasThePlannedAndTheUsedMemory) {
 TEST_F(OneRun, TheSummaryHasTheLoadsOfItsPlan) {
   RunProgress trained;
   run_->train(trained, 3, stop_);
-  config_.sharding.strategy = Strategy::kTable;
+  shard_by(config_, Strategy::kTable);
   const Plan plan = make_plan(config_, 4);
   const RunSummary s = summarise(*context_, config_, plan, some_progress(), evaluations_, *run_);
   EXPECT_EQ(s.plan.at("shards"), static_cast<double>(plan.shards.size()));

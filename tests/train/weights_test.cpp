@@ -53,7 +53,7 @@ TEST_P(WeightedTraining, SeveralRanksTrainAsTheReferenceOnOneRank) {
   on_cpu.device = DeviceKind::kCpu;
   const Trained expected = train_on_batches(on_cpu, 1, 5, weighted_batch, true);
   for (const Strategy strategy : {Strategy::kTable, Strategy::kRow, Strategy::kDataParallel}) {
-    c.sharding.strategy = strategy;
+    shard_by(c, strategy);
     for (const int ranks : {1, 3}) {
       expect_alike(train_on_batches(c, ranks, 5, weighted_batch), expected, 1e-5, 1e-4);
     }

@@ -28,7 +28,7 @@ struct MachineSpeed {
   /// other costs are equal, this spreads the bytes evenly.
   double storage = 1e-13;
 
-  // What only the simulation of a step uses. 0: not known.
+  // What only the simulation of a step uses, but for `shard`. 0: not known.
 
   /// FLOP/s of matrix products of a rank in fp32, on a GPU in TF32, and in bf16.
   double fp32_products = 0;
@@ -41,7 +41,8 @@ struct MachineSpeed {
   double network_exchange = 0;
   /// Seconds of an operation that does almost nothing.
   double launch = 0;
-  /// Seconds of processor time for each shard of a rank.
+  /// Seconds of processor time for each shard of a rank. Plans take that of a CPU if it is not
+  /// known, in proportion to the memory's rate.
   double shard = 0;
   /// Seconds of a rank's processors for an id, however narrow its row is: of the rank of the sample
   /// that sends it, and of the rank of the row for receiving it, for reading the row, and for
