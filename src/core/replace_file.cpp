@@ -26,7 +26,7 @@ std::string create_beside(const std::string& path, std::FILE*& file) {
     const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST) continue;
     file = fd < 0 ? nullptr : ::fdopen(fd, "w");
-    if (!file) throw run_error("{}: cannot create: {}", name, std::strerror(errno));
+    if (!file) throw run_error("{}: cannot create: {}", path, std::strerror(errno));
     return name;
   }
 }
@@ -64,7 +64,7 @@ FileReplacement::~FileReplacement() {
 
 void FileReplacement::write(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), file_) == text.size()) return;
-  throw run_error("{}: cannot write: {}", temporary_, std::strerror(errno));
+  throw run_error("{}: cannot write: {}", path_, std::strerror(errno));
 }
 
 void FileReplacement::commit() {

@@ -17,6 +17,7 @@ class WholeRun : public SmallRun {
         {"cpu: [^\n\"]*", "CPU"},
         {"[\\d.]+[kM]? samples/s", "RATE samples/s"},
         {"[\\d.]+ ms a step", "TIME ms a step"},
+        {"\\d+ MB/s", "RATE MB/s"},
         {"  \\d+:\\d\\d(?=\n)", ""},
         {"(\"(samples_per_second|time|wall_seconds|mean|p50|p99|cpu_utilization|data_wait_share|"
          "comm|device_peak_bytes|process_peak_bytes|shared_peak_bytes|ended|started|host|version)"
