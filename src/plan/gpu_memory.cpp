@@ -76,7 +76,7 @@ double gpu_message_bytes(const RunConfig& config, const TableConfig& table) {
          (8 * hotness_of(table) + 4.0 * static_cast<double>(table.features.size()));
 }
 
-double gpu_replicated_bytes(const RunConfig& config, const TableConfig& table, int world) {
+double gpu_replicated_bytes(const TableConfig& table, int world) {
   if (world == 1) return 0;
   return real(table.rows) * 4.0 * real(table.dim + 1);
 }

@@ -30,7 +30,7 @@ double gpu_message_bytes(const RunConfig& config, const TableConfig& table);
 
 /// Memory of a data-parallel table on several ranks: gradients by row and their flags, [rows, dim +
 /// 1] floats.
-double gpu_replicated_bytes(const RunConfig& config, const TableConfig& table, int world);
+double gpu_replicated_bytes(const TableConfig& table, int world);
 
 /// Row-wise Adagrad on some of the columns: gradients by row, exchanged before the update. Of
 /// `ordered` rows also their orders.

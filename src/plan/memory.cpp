@@ -88,7 +88,7 @@ double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, i
 }
 
 double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world) {
-  if (plans_for_gpu(config)) return gpu_replicated_bytes(config, table, world);
+  if (plans_for_gpu(config)) return gpu_replicated_bytes(table, world);
   const double local = real(largest_part(config.train.global_batch_size, world));
   if (!travels_by_pairs(config, table, world)) {
     return real(table.rows) * real(table.dim + 1) * 4.0;
