@@ -30,6 +30,15 @@ fs::path find_script() {
   throw usage_error("import_dataset.py is neither {} nor {}", installed.string(), source.string());
 }
 
+/// Names the library of the import's inner loops for the script, if it was built and the user named
+/// none.
+void name_library() {
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  const fs::path library = program.parent_path().parent_path() / "lib/dlrm/libdlrm_import.so";
+  if (fs::exists(library, ignored)) ::setenv("DLRM_IMPORT_LIBRARY", library.c_str(), 0);
+}
+
 [[noreturn]] void run_script(const std::vector<std::string>& arguments) {
   const char* chosen = std::getenv("DLRM_PYTHON");
   const std::string python = chosen != nullptr && *chosen != '\0' ? chosen : "python3";
@@ -38,6 +47,7 @@ fs::path find_script() {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  name_library();
   ::execvp(pointers[0], pointers.data());
   throw usage_error(
       "cannot start {}: {}; `dlrm-data import` needs Python: launch/install_deps.sh import, or "

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from dlrm_dataset.encodings import mix64
 
 from .text_keys import crc32s, hex_values
-from .values import integers, lists, numbers, seconds, texts
+from .values import fresh, integers, lists, numbers, seconds, texts
 
 SPLIT_SALT = np.uint64(0x5D1F << 32)  # the split must not follow the ids
 
@@ -108,40 +108,42 @@ class Converter:
         return np.where(wrong | np.isnan(values), np.float32(0), weights)
 
     def dense_matrix(self, arrays, count):
-        result = np.empty((count, len(self.schema.dense)), np.float32)
+        result = np.empty((len(self.schema.dense), count), np.float32)
         for index, column in enumerate(self.schema.dense):
             values = self.dense(column, arrays[column.column])
             if column.standardise and column.column in self.scales:
                 mean, deviation = self.scales[column.column]
                 values = (values - mean) / deviation
             with np.errstate(over="ignore"):
-                result[:, index] = values
-            wrong = np.flatnonzero(~np.isfinite(result[:, index]))
+                result[index] = values
+            wrong = np.flatnonzero(~np.isfinite(result[index]))
             if wrong.size:
                 self.refuse(wrong, column.column, arrays[column.column], "is too large")
-        return result
+        return np.ascontiguousarray(result.T)
 
     def dense(self, column, array):
         """float64, before it is standardised; 0 where a value is bad."""
         values, bad = self.read_numbers(column.column, array)
-        absent = np.isnan(values)
-        absent[bad] = False
-        if column.fill is not None:
-            values = np.where(absent, column.fill, values)
-        elif absent.any():
-            self.refuse(np.flatnonzero(absent), column.column, array, "is missing: give a `fill`")
+        finite = np.isfinite(values).all()
+        if not finite:
+            absent = np.isnan(values)
+            absent[bad] = False
+            if column.fill is not None:
+                values = np.where(absent, column.fill, values)
+            elif absent.any():
+                self.refuse(np.flatnonzero(absent), column.column, array, "is missing: give a `fill`")
         if column.clip is not None:
             values = np.clip(values, *column.clip)
-        infinite = np.isinf(values)
-        if infinite.any():
-            self.refuse(np.flatnonzero(infinite), column.column, array, "is not finite")
-        values = np.where(np.isfinite(values), values, 0)
+        if not finite:
+            self.refuse(np.flatnonzero(np.isinf(values)), column.column, array, "is not finite")
+            values = np.where(np.isfinite(values), values, 0)
         return np.log1p(np.maximum(values, 0)) if column.log else values
 
     def feature(self, feature, array):
         offsets, sample_of = None, None
         if feature.list is not None:
             array, offsets = lists(feature.column, array, feature.list)
+            array = fresh(array)
 
             def sample_of(position):
                 return int(np.searchsorted(offsets, position, side="right")) - 1

@@ -7,10 +7,11 @@ import time
 
 from dlrm_dataset import DatasetError, write_config
 
+from . import native
 from .columns import Converter
 from .infer import schema_text
 from .outputs import Outputs, make_encodings
-from .pipeline import convert_chunk, run
+from .pipeline import TOGETHER, convert_chunk, run
 from .problems import ImportProblem
 from .scales import Moments
 from .schema import Format, read_schema
@@ -108,10 +109,12 @@ def run_import(options):
         return convert_chunk(chunk, converter, options.skip_malformed)
 
     converter.scales = scales(options, schema, state, threads, work)
+    # Chunks share many values. Python takes so long to look one up that it is better done once for several chunks.
+    together = 1 if native.library() else TOGETHER
     encodings = make_encodings(schema, state.dictionaries, options.frozen_dictionary)
     outputs = Outputs(schema, encodings, options.output, options.test_output)
     try:
-        totals = run(schema, options.inputs, threads, work, outputs.append)
+        totals = run(schema, options.inputs, threads, work, outputs.append, together)
         if totals.records == 0:
             raise ImportProblem(f"{options.inputs[0]}: no record is well-formed")
         counts = outputs.finish()

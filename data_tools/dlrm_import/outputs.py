@@ -18,7 +18,7 @@ def make_encodings(schema, known, frozen):
             result[feature.name] = Given(feature.rows)
             continue
         if name not in by_table:
-            by_table[name] = Vocabulary(feature.threshold, known.get(name, ()), frozen)
+            by_table[name] = Vocabulary(feature.threshold, known.get(name, ()), frozen, feature.values == "text")
         result[feature.name] = by_table[name]
     return result
 

@@ -8,7 +8,7 @@ import pyarrow.parquet
 
 from .columns import Bad
 from .problems import ImportProblem
-from .values import bad_positions, fresh, without
+from .values import bad_positions, filled, fresh, without
 
 BATCH = 32768  # records
 
@@ -19,6 +19,9 @@ class ParquetFile:
         try:
             self.file = pa.parquet.ParquetFile(path)
             names = self.file.schema_arrow.names
+            coded = coded_columns(self.file, wanted or {})
+            if coded:
+                self.file = pa.parquet.ParquetFile(path, read_dictionary=coded)
             self.bytes = os.path.getsize(path)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise ImportProblem(f"{path}: not a Parquet file, or a damaged one: {short(error)}") from None
@@ -30,6 +33,7 @@ class ParquetFile:
         if twice:
             raise ImportProblem(f"{path}: there are two columns {twice[0]!r:.60}")
         self.wanted = list(wanted or names)
+        self.texts = {name for name, kind in (wanted or {}).items() if pa.types.is_dictionary(kind)}
 
     def __iter__(self):
         first = 0
@@ -40,6 +44,21 @@ class ParquetFile:
                 first += batch.num_rows
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise ImportProblem(f"{self.path}: cannot read after record {first}: {short(error)}") from None
+
+
+def coded_columns(file, wanted):
+    """The columns of texts that the file has as codes. They are read as such, so that a text is looked up once and
+    not once a record. Arrow cannot do so for lists of texts."""
+    found = []
+    if file.metadata.num_row_groups == 0:
+        return found
+    for index in range(file.metadata.num_columns):
+        part = file.metadata.row_group(0).column(index)
+        name = part.path_in_schema
+        if name in wanted and pa.types.is_dictionary(wanted[name]) and part.has_dictionary_page:
+            if pa.types.is_string(file.schema_arrow.field(name).type):
+                found.append(name)
+    return found
 
 
 def check_indices(batch):
@@ -64,8 +83,13 @@ class ParquetChunk:
         return f"{self.file.path}, record {record}"
 
     def fast(self):
-        self.batch.validate(full=True)  # that texts are UTF-8
-        return {name: fresh(self.batch.column(name)) for name in self.file.wanted}, self.batch.num_rows
+        arrays = {}
+        for name in self.file.wanted:
+            array = self.batch.column(name)
+            arrays[name] = fresh(filled(array) if name in self.file.texts else array)
+        for array in arrays.values():
+            array.validate(full=True)  # that texts are UTF-8
+        return arrays, self.batch.num_rows
 
     def slow(self):
         """The same arrays, without texts that are not UTF-8, which Parquet does not promise."""

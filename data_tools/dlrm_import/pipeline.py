@@ -12,7 +12,7 @@ from .sources import open_file
 from .values import fresh
 
 
-TOGETHER = 16  # chunks
+TOGETHER = 16  # chunks that are converted alone and consumed as one
 
 
 class Totals:
@@ -25,11 +25,11 @@ class Result(NamedTuple):
     skipped: int
 
 
-def run(schema, inputs, threads, work, consume):
-    """work(chunk) on several threads, consume(several results as one) on this one, in the order of the inputs."""
+def run(schema, inputs, threads, work, consume, together=TOGETHER):
+    """work(chunk) on several threads, consume(`together` results as one) on this one, in the order of the inputs."""
     totals = Totals()
     with concurrent.futures.ThreadPoolExecutor(threads) as executor:
-        waiting, done = collections.deque(), Done(totals, consume)
+        waiting, done = collections.deque(), Done(totals, consume, together)
         try:
             for path in inputs:
                 file = open_file(schema, path)
@@ -48,17 +48,17 @@ def run(schema, inputs, threads, work, consume):
 
 
 class Done:
-    """Results that wait until there are enough of them. Chunks share many values, which are looked up once."""
+    """Results that wait until there are enough of them."""
 
-    def __init__(self, totals, consume):
-        self.totals, self.consume, self.parts = totals, consume, []
+    def __init__(self, totals, consume, together):
+        self.totals, self.consume, self.together, self.parts = totals, consume, together, []
 
     def add(self, result):
         self.totals.records += result.converted.count
         self.totals.skipped += result.skipped
         if result.converted.count > 0:
             self.parts.append(result.converted)
-        if len(self.parts) == TOGETHER:
+        if len(self.parts) == self.together:
             self.flush()
 
     def flush(self):

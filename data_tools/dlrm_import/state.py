@@ -39,7 +39,7 @@ def save_state(path, state, schema, encodings):
     for feature in schema.sparse:
         encoding = encodings[feature.name]
         if isinstance(encoding, Vocabulary):
-            dictionaries[feature.table or feature.name] = list(encoding.ids)
+            dictionaries[feature.table or feature.name] = encoding.values()
     partial = f"{path}.partial"
     try:
         with open(partial, "w", encoding="utf-8") as file:

@@ -5,6 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from . import native
 from .columns import Bad
 from .problems import ImportProblem
 
@@ -53,7 +54,7 @@ class Lines:
                 raise ImportProblem(f"{self.path}:{self.line}: the line is longer than {LONGEST >> 20} MiB")
         self.rest = b""
         last = b"".join(parts)
-        return self.taken(last + b"\n") if last else None
+        return self.taken(last if last.endswith(b"\n") else last + b"\n") if last else None
 
     def taken(self, data):
         first = self.line
@@ -73,7 +74,7 @@ class Lines:
 
 
 def line_ends(data):
-    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == 10))
+    return data.count(b"\n")
 
 
 class TextFile:
@@ -134,14 +135,19 @@ class TextChunk:
 
     def fast(self):
         """Arrays by column. Raises ArrowInvalid if anything is amiss."""
-        file = self.file
+        file, records = self.file, line_ends(self.data)
+        if native.library():
+            arrays = native.read_csv(self.data, records, file.names, file.wanted, file.form, file.delimiter,
+                                     file.quote)
+            if arrays is not None:
+                return arrays, records
         options = pa.csv.ConvertOptions(column_types=file.wanted, include_columns=list(file.wanted),
                                         null_values=file.form.missing, strings_can_be_null=False)
         table = pa.csv.read_csv(
             pa.BufferReader(self.data),
             pa.csv.ReadOptions(use_threads=False, block_size=len(self.data) + 1, column_names=file.names),
             pa.csv.ParseOptions(delimiter=file.delimiter, quote_char=file.quote or False), options)
-        if table.num_rows != line_ends(self.data):
+        if table.num_rows != records:
             raise pa.ArrowInvalid("a record is not a line")  # empty lines, or a line's end in quotes
         return {name: whole(table[name]) for name in file.wanted}, table.num_rows
 

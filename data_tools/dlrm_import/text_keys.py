@@ -5,6 +5,8 @@ import zlib
 import numpy as np
 import pyarrow as pa
 
+from . import native
+
 LONGEST = 64  # bytes; longer texts are taken one by one
 MISSING_HEX = 1 << 32  # as `dlrm-data criteo` has it
 NO_DIGIT = 255
@@ -32,6 +34,8 @@ def positions(starts, lengths):
 
 def crc32s(array):
     """zlib.crc32 of each text in UTF-8, as uint64."""
+    if native.library():
+        return native.crc32s(array)
     data, starts, ends = parts(array)
     lengths = ends - starts
     state = np.full(len(array), 0xFFFFFFFF, np.uint32)

@@ -3,6 +3,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from . import native
 from .problems import ImportProblem
 from .text_keys import plain_strings
 
@@ -55,8 +56,23 @@ def fresh(array):
         return array
     if array.null_count or array.dictionary.null_count:
         return array.cast(array.type.value_type)
+    if native.library() and array.indices.type == pa.int32():
+        numbers, used = native.renumber(array.indices, len(array.dictionary))
+        return pa.DictionaryArray.from_arrays(numbers, array.dictionary.take(used), safe=False)
     used = array.indices.dictionary_encode()
     return pa.DictionaryArray.from_arrays(used.indices, array.dictionary.take(used.dictionary))
+
+
+def filled(array):
+    """With the empty text instead of nulls, if it is an array of texts with a dictionary."""
+    if not pa.types.is_dictionary(array.type) or not array.null_count or not is_text(array.type.value_type):
+        return array
+    texts = array.dictionary
+    empty = pc.index(texts, pa.scalar("", texts.type)).as_py()
+    if empty < 0:
+        empty = len(texts)
+        texts = pa.concat_arrays([texts, pa.array([""], texts.type)])
+    return pa.DictionaryArray.from_arrays(array.indices.fill_null(empty), texts)
 
 
 def is_text(kind):
@@ -143,6 +159,8 @@ def texts(column, array):
         raise unusable(column, kind, "texts or integers")
     if array.null_count:
         array = array.fill_null("")
+    if pa.types.is_string(array.type) and native.library():
+        return *native.encode(array), bad
     encoded = array.dictionary_encode()
     return encoded.indices.to_numpy(), plain_strings(encoded.dictionary), bad
 
@@ -157,6 +175,10 @@ def lists(column, array, bag):
             array = array.cast(pa.list_(kind.value_type))
         items = array.flatten()
     elif is_text(kind) and bag.separator is not None:
+        found = native.split(array.fill_null(""), bag.separator) if pa.types.is_string(kind) and native.library() else None
+        if found is not None:
+            items, offsets = found
+            return (items, offsets) if bag.cap is None else capped(items, np.diff(offsets), bag)
         split = pc.split_pattern(array.fill_null(""), bag.separator)
         lengths = pc.list_value_length(split).to_numpy(zero_copy_only=False).astype(np.int64)
         items = split.flatten()

@@ -3,14 +3,57 @@ import collections
 import itertools
 
 import numpy as np
+import pyarrow as pa
 
+from . import native
 from .text_keys import as_list
 
+PART = 1 << 16  # values that become an array at once
 
-def numbered(values):
-    """A dict that gives each new value the next number, from 1."""
-    known = {value: number for number, value in enumerate(values, 1)}
-    return collections.defaultdict(itertools.count(len(known) + 1).__next__, known)
+
+class DictTable:
+    """Numbers different values from 0 in the order of first appearance, as native.Table."""
+
+    def __init__(self):
+        self.numbers = collections.defaultdict(itertools.count().__next__)
+
+    def __len__(self):
+        return len(self.numbers)
+
+    def add(self, array, first):
+        values = as_list(array)
+        return np.fromiter(map(self.numbers.__getitem__, values), np.int32, len(values)) + np.int32(first)
+
+    def find(self, array, first, unknown):
+        values = as_list(array)
+        return np.fromiter((self.numbers.get(value, unknown - first) for value in values), np.int32,
+                           len(values)) + np.int32(first)
+
+    def values(self):
+        return list(self.numbers)
+
+
+class NativeTable(native.Table):
+    def values(self):
+        return as_list(self.array())
+
+
+def make_table(known, of_texts):
+    """A table of these values, of texts or integers."""
+    table = NativeTable(True, of_texts) if native.library() else DictTable()
+    kind = pa.string() if of_texts else pa.int64()
+    try:
+        for begin in range(0, len(known), PART):
+            part = known[begin:begin + PART]
+            if not all(type(value) is (str if of_texts else int) for value in part):
+                raise TypeError
+            table.add(pa.array(part, kind), 0)
+        return table
+    except (TypeError, UnicodeEncodeError, OverflowError, pa.ArrowInvalid):  # values that data cannot have
+        table = DictTable()
+        for value in known:
+            table.numbers[value]  # numbers it
+        return table
 
 
 class Vocabulary:
@@ -19,32 +62,36 @@ class Vocabulary:
     the ids that it is given are stored, and become final ones when the first file is finished."""
     dtype = np.int32
 
-    def __init__(self, threshold=1, known=(), frozen=False):
-        self.threshold, self.fixed = threshold, frozen
-        self.ids = numbered(known)
-        self.known = len(self.ids)
+    def __init__(self, threshold=1, known=(), frozen=False, of_texts=True):
+        self.threshold, self.fixed, self.of_texts = threshold, frozen, of_texts
+        self.table = make_table(known, of_texts)
+        self.known = len(self.table)
         self.counts = np.zeros(self.known + 1, np.int64)
         self.frozen = frozen
         self.final = None
 
     @property
     def rows(self):
-        return len(self.ids) + 1
+        return len(self.table) + 1
 
     def ids_of(self, coded):
         """The ids of a feature's values in some samples."""
-        keys = as_list(coded.keys)
+        keys = coded.keys
         if self.frozen:
-            return np.fromiter((self.ids.get(key, 0) for key in keys), np.int32, len(keys))[coded.ids]
-        numbers = np.fromiter(map(self.ids.__getitem__, keys), np.int32, len(keys))
+            return self.table.find(keys, 1, 0)[coded.ids]
+        numbers = self.table.add(keys, 1)
         if self.threshold > 1:
             if self.counts.size < self.rows:
                 self.counts = np.concatenate([self.counts, np.zeros(self.rows, np.int64)])
-            self.counts[numbers] += np.bincount(coded.ids, minlength=len(keys))
+            np.add.at(self.counts, numbers, np.bincount(coded.ids, minlength=len(keys)))
         return numbers[coded.ids]
 
     def encode(self, ids):
         return ids
+
+    def values(self):
+        """In the order of their ids, from 1 on."""
+        return self.table.values()
 
     def fix(self):
         """Ends the growth. Returns the final id of each id that was given before, or None if all remain."""
@@ -53,7 +100,7 @@ class Vocabulary:
             kept[1:self.known + 1] = True
             kept[0] = False
             self.final = np.where(kept, np.cumsum(kept), 0)
-            self.ids = numbered(value for value, id in self.ids.items() if kept[id])
+            self.table = make_table(list(itertools.compress(self.table.values(), kept[1:])), self.of_texts)
         self.fixed = True
         return self.final
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """What a core imports in a second: `dlrm-data import` of a log as CSV, JSON lines and Parquet, and pyarrow alone.
 
-    import_rates.py [--megabytes 160] [--folder DIR] [--narrow]
+    import_rates.py [--program PATH/TO/dlrm-data] [--megabytes 160] [--folder DIR] [--narrow]
 
-CPU time of the whole program, start and end included, with --threads 1. --narrow: records of 20 short fields,
-instead of 9 with texts as long as in real logs. log.plain.parquet has neither dictionaries nor compression. Needs
-pyarrow (launch/install_deps.sh import)."""
+Without --program it is the import without its library. CPU time of the whole program, start and end included, with
+--threads 1. --narrow: records of 20 short fields, instead of 9 with texts as long as in real logs. log.plain.parquet
+has neither dictionaries nor compression. Needs pyarrow (launch/install_deps.sh import)."""
 import argparse
 import hashlib
 import json
@@ -93,13 +93,14 @@ def write_logs(folder, records, megabytes):
 def cpu_seconds(command):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={
-        **os.environ, "PYTHONPATH": os.path.join(ROOT, "build", "python")})
+        **os.environ, "DLRM_PYTHON": sys.executable, "PYTHONPATH": os.path.join(ROOT, "build", "python")})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program")
     parser.add_argument("--megabytes", type=int, default=160)
     parser.add_argument("--folder")
     parser.add_argument("--narrow", action="store_true")
@@ -112,8 +113,10 @@ def main():
             bag = "separator: '|'" if path.endswith("csv") else "cap: 50"
             with open(schema, "w", encoding="utf-8") as file:
                 file.write(NARROW if options.narrow else LONG.replace("LIST", bag))
-            program = [sys.executable, os.path.join(ROOT, "data_tools", "import_dataset.py"), schema, path, "--threads",
-                       "1", "--output", os.path.join(folder, "out.h5")]
+            program = [sys.executable, os.path.join(ROOT, "data_tools", "import_dataset.py")]
+            if options.program:
+                program = [options.program, "import"]
+            program += [schema, path, "--threads", "1", "--output", os.path.join(folder, "out.h5")]
             seconds = min(cpu_seconds(program) for _ in range(3))
             alone = min(cpu_seconds([sys.executable, "-c", ALONE, path]) for _ in range(3))
             size = os.path.getsize(path) * 1e-6

@@ -13,6 +13,9 @@ struct Hash128 {
 /// 128-bit XXH3 of bytes, for the same purpose.
 Hash128 hash128(const void* data, size_t bytes);
 
+/// CRC-32 of bytes (ISO 3309), as zlib's crc32. Datasets depend on its values.
+uint32_t crc32(const void* data, size_t bytes);
+
 /// SplitMix64 with state `value` (Steele, Lea, Flood, "Fast splittable pseudorandom number
 /// generators", OOPSLA 2014): a bijection whose results look random. Datasets depend on its values.
 constexpr uint64_t mix64(uint64_t value) {

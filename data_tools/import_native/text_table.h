@@ -1,0 +1,53 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "dlrm/core/view.h"
+
+namespace dlrm {
+
+/// Numbers different texts from 0 in the order of first appearance.
+class TextTable {
+ public:
+  /// With `copies` the table has its own copies of texts. Otherwise they must outlive it.
+  explicit TextTable(bool copies);
+
+  int64_t size() const { return static_cast<int64_t>(texts_.size()); }
+  /// All different texts, in the order of their numbers.
+  View<const std::string_view> texts() const { return texts_; }
+  /// numbers[i] = `first` + the number of texts[i]. New texts get the next numbers, in order.
+  void number_all(View<const std::string_view> texts, int32_t first, int32_t* numbers);
+  /// The same for known texts. Others get `unknown`.
+  void find_all(View<const std::string_view> texts, int32_t first, int32_t unknown,
+                int32_t* numbers) const;
+
+ private:
+  static constexpr size_t kBlock = 64;  // texts whose memory is fetched at the same time
+
+  struct Slot {
+    uint32_t tag;    // the upper half of the text's hash
+    int32_t number;  // -1: the slot is free
+  };
+
+  /// For up to kBlock texts: their hashes, and what their numbers seem to be.
+  void guess(View<const std::string_view> texts, uint64_t* hashes, int32_t* numbers) const;
+  /// A text of this number with this hash, or -1.
+  bool is(int32_t number, std::string_view text) const;
+  int32_t find(std::string_view text, uint64_t hash) const;
+  int32_t insert(std::string_view text, uint64_t hash);
+  std::string_view kept(std::string_view text);
+  void grow();
+
+  bool copies_;
+  std::vector<Slot> slots_;
+  size_t mask_;
+  std::vector<std::string_view> texts_;
+  std::vector<uint64_t> hashes_;
+  std::vector<std::unique_ptr<char[]>> blocks_;  // of copies
+  char* next_ = nullptr;
+  size_t left_ = 0;
+};
+
+}  // namespace dlrm
