@@ -3,6 +3,7 @@
 
     import_dataset.py SCHEMA.yaml IN... --output OUT.h5
 """
+import gc
 import importlib
 import os
 import sys
@@ -24,11 +25,18 @@ def missing_package():
     return None
 
 
-if __name__ == "__main__":
+def start():
     problem = missing_package()
     if problem:
         print(f"error: {problem}", file=sys.stderr)
-        sys.exit(2)
+        return 2
     from dlrm_import.command import main
+    gc.freeze()
+    gc.enable()
+    return main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    gc.disable()  # none of what is loaded is garbage
     from dlrm_import.guard import guarded
-    sys.exit(guarded(lambda: main(sys.argv[1:])))
+    sys.exit(guarded(start))  # which loads the packages in the child process

@@ -86,7 +86,7 @@ def read(data, schema):
 
 
 class JsonChunk:
-    def __init__(self, file, data, first_line):
+    def __init__(self, file, data, first_line, _):
         self.file, self.data, self.first_line = file, data, first_line
 
     def where(self, line):

@@ -17,6 +17,7 @@ SKIP, NUMBER, INTEGER, CODE, TEXT = range(5)  # CsvColumn::Kind
 pointer, int32, int64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 FUNCTIONS = {
     "dlrm_csv_read": (pointer, pointer, int64, int64, ctypes.c_char, int32, pointer, int64, pointer, int64),
+    "dlrm_count_lines": (int64, pointer, int64),
     "dlrm_csv_free": (None, pointer),
     "dlrm_csv_count": (int64, pointer, int64),
     "dlrm_csv_bytes": (int64, pointer, int64),
@@ -62,6 +63,10 @@ def library():
                             "import does without it)") from None
 
 
+def count_lines(data):
+    return library().dlrm_count_lines(data.ctypes.data, len(data))
+
+
 def read_csv(data, records, names, wanted, form, delimiter, quote):
     """Arrays by column of a chunk of whole lines. None if Arrow must read it."""
     columns, results = (Column * len(names))(), {}
@@ -80,9 +85,10 @@ def read_csv(data, records, names, wanted, form, delimiter, quote):
         column.values = None if values is None else values.ctypes.data
         results[name] = values if column.kind != INTEGER else (values, absent)
     missing = [text.encode() for text in form.missing]
-    if any(b"\0" in text for text in missing) or delimiter == quote:
+    if any(b"\0" in text for text in missing):
         return None
-    chunk = library().dlrm_csv_read(data, len(data), records, delimiter.encode(), ord(quote) if quote else -1,
+    address = np.frombuffer(data, np.uint8).ctypes.data
+    chunk = library().dlrm_csv_read(address, len(data), records, delimiter.encode(), ord(quote) if quote else -1,
                                     columns, len(names), b"".join(text + b"\0" for text in missing), len(missing))
     if not chunk:
         return None

@@ -21,60 +21,64 @@ class Lines:
         self.path, self.stream = path, stream
         self.rest, self.line, self.bytes, self.ended = b"", 1, 0, False
 
-    def read(self, size):
-        """More bytes; empty at the end."""
+    def fill(self, part):
+        """Reads into a memoryview. Returns the bytes, which are fewer only at the end."""
+        held = 0
         try:
-            data = self.stream.read(size)
-            while 0 < len(data) < size:  # a compressed stream may give less; chunks must not depend on that
-                more = self.stream.read(size - len(data))
+            while held < len(part):  # a compressed stream may give less; chunks must not depend on that
+                more = self.stream.readinto(part[held:])
                 if not more:
                     break
-                data += more
+                held += more
         except (OSError, pa.ArrowInvalid, EOFError) as error:
             raise ImportProblem(f"{self.path}: cannot read: {' '.join(str(error).split())}") from None
-        self.bytes += len(data)
-        return data
+        self.bytes += held
+        return held
 
     def next(self, size=CHUNK):
-        """(bytes that end with a line's end, number of their first line), or None."""
-        parts, held = [self.rest], len(self.rest)
+        """(bytearray that ends with a line's end, number of its first line, number of lines), or None."""
+        data, self.rest = bytearray(self.rest), b""
         while not self.ended:
-            data = self.read(size)
-            if not data:
+            held = len(data)
+            data += bytes(size)
+            with memoryview(data) as whole_data:
+                read = self.fill(whole_data[held:])
+            if read == 0:
+                del data[held:]
                 self.ended = True
                 break
-            end = data.rfind(b"\n") + 1
+            end = data.rfind(b"\n", held, held + read) + 1
             if end > 0:
-                parts.append(data[:end])
-                self.rest = data[end:]
-                return self.taken(b"".join(parts))
-            parts.append(data)
-            held += len(data)
-            if held > LONGEST:
+                self.rest = bytes(memoryview(data)[end:held + read])
+                del data[end:]
+                return self.taken(data)
+            del data[held + read:]
+            if len(data) > LONGEST:
                 raise ImportProblem(f"{self.path}:{self.line}: the line is longer than {LONGEST >> 20} MiB")
-        self.rest = b""
-        last = b"".join(parts)
-        return self.taken(last if last.endswith(b"\n") else last + b"\n") if last else None
+        if data and not data.endswith(b"\n"):
+            data += b"\n"
+        return self.taken(data) if data else None
 
     def taken(self, data):
-        first = self.line
-        self.line += line_ends(data)
-        return data, first
+        first, lines = self.line, line_ends(data)
+        self.line += lines
+        return data, first, lines
 
     def first_line(self):
         """Takes one line."""
         found = self.next(1 << 16)
         if found is None:
             return None
-        data, first = found
+        data, first, _ = found
         end = data.find(b"\n") + 1
-        self.rest = data[end:] + self.rest
+        self.rest = bytes(data[end:]) + self.rest
         self.line = first + 1
         return data[:end]
 
 
 def line_ends(data):
-    return data.count(b"\n")
+    found = np.frombuffer(data, np.uint8)
+    return native.count_lines(found) if native.library() else int(np.count_nonzero(found == 10))
 
 
 class TextFile:
@@ -127,27 +131,27 @@ class TextFile:
 
 
 class TextChunk:
-    def __init__(self, file, data, first_line):
-        self.file, self.data, self.first_line = file, data, first_line
+    def __init__(self, file, data, first_line, lines):
+        self.file, self.data, self.first_line, self.lines = file, data, first_line, lines
 
     def where(self, line):
         return f"{self.file.path}:{line}"
 
     def fast(self):
         """Arrays by column. Raises ArrowInvalid if anything is amiss."""
-        file, records = self.file, line_ends(self.data)
+        file = self.file
         if native.library():
-            arrays = native.read_csv(self.data, records, file.names, file.wanted, file.form, file.delimiter,
+            arrays = native.read_csv(self.data, self.lines, file.names, file.wanted, file.form, file.delimiter,
                                      file.quote)
             if arrays is not None:
-                return arrays, records
+                return arrays, self.lines
         options = pa.csv.ConvertOptions(column_types=file.wanted, include_columns=list(file.wanted),
                                         null_values=file.form.missing, strings_can_be_null=False)
         table = pa.csv.read_csv(
             pa.BufferReader(self.data),
             pa.csv.ReadOptions(use_threads=False, block_size=len(self.data) + 1, column_names=file.names),
             pa.csv.ParseOptions(delimiter=file.delimiter, quote_char=file.quote or False), options)
-        if table.num_rows != records:
+        if table.num_rows != self.lines:
             raise pa.ArrowInvalid("a record is not a line")  # empty lines, or a line's end in quotes
         return {name: whole(table[name]) for name in file.wanted}, table.num_rows
 

@@ -36,7 +36,8 @@ CsvChunk::CsvChunk(char delimiter, int32_t quote, View<CsvColumn> columns,
 }
 
 bool CsvChunk::read(std::string_view text, int64_t records) {
-  if (text.size() > std::numeric_limits<uint32_t>::max() || text.starts_with(kByteOrderMark)) {
+  if (delimiter_ == quote_ || text.size() > std::numeric_limits<uint32_t>::max() ||
+      text.starts_with(kByteOrderMark)) {
     return false;
   }
   data_ = text.data();
@@ -48,6 +49,20 @@ bool CsvChunk::read(std::string_view text, int64_t records) {
 View<const std::string_view> CsvChunk::texts(size_t column) const {
   if (columns_[column].kind == CsvColumn::kCode) return tables_[column].texts();
   return texts_[column];
+}
+
+inline bool CsvChunk::end_of_field(std::string_view text, size_t position) {
+  size_t begin = begin_, end = position;
+  if (quote_ >= 0 && begin < end && text[begin] == static_cast<char>(quote_)) {
+    ++begin;
+    --end;
+  }
+  if (column_ == columns_.size()) return false;
+  fields_[in_block_ * columns_.size() + column_] = {static_cast<uint32_t>(begin),
+                                                    static_cast<uint32_t>(end - begin)};
+  ++column_;
+  begin_ = position + 1;
+  return true;
 }
 
 bool CsvChunk::separate(std::string_view text) {
@@ -78,20 +93,6 @@ bool CsvChunk::separate(std::string_view text) {
     return false;
   }
   return !scan.beyond_ascii() || is_utf8(text);
-}
-
-bool CsvChunk::end_of_field(std::string_view text, size_t position) {
-  size_t begin = begin_, end = position;
-  if (quote_ >= 0 && begin < end && text[begin] == static_cast<char>(quote_)) {
-    ++begin;
-    --end;
-  }
-  if (column_ + 1 > columns_.size()) return false;
-  fields_[in_block_ * columns_.size() + column_] = {static_cast<uint32_t>(begin),
-                                                    static_cast<uint32_t>(end - begin)};
-  ++column_;
-  begin_ = position + 1;
-  return true;
 }
 
 bool CsvChunk::end_of_record(std::string_view text, size_t position) {
@@ -169,11 +170,6 @@ bool CsvChunk::is_missing(std::string_view text) const {
   if (text.empty()) return empty_is_missing_;
   if (!begins_missing_[static_cast<uint8_t>(text.front())]) return false;
   return std::find(missing_.begin(), missing_.end(), text) != missing_.end();
-}
-
-std::string_view CsvChunk::field(size_t record, size_t column) const {
-  const Field& field = fields_[record * columns_.size() + column];
-  return {data_ + field.begin, field.size};
 }
 
 }  // namespace dlrm

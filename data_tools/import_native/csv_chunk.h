@@ -41,14 +41,17 @@ class CsvChunk {
   };
 
   bool separate(std::string_view text);
-  bool end_of_field(std::string_view text, size_t position);
+  [[gnu::always_inline]] bool end_of_field(std::string_view text, size_t position);
   bool end_of_record(std::string_view text, size_t position);
   bool closes_quote(std::string_view text, size_t position) const;
   bool convert_block();
   bool numbers(size_t column);
   bool integers(size_t column);
   bool is_missing(std::string_view text) const;
-  std::string_view field(size_t record, size_t column) const;
+  std::string_view field(size_t record, size_t column) const {
+    const Field& field = fields_[record * columns_.size() + column];
+    return {data_ + field.begin, field.size};
+  }
 
   char delimiter_;
   int32_t quote_;

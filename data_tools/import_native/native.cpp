@@ -55,6 +55,10 @@ extern "C" {
 /// Changes with these functions.
 int32_t dlrm_import_version() { return 1; }
 
+int64_t dlrm_count_lines(const char* text, int64_t size) {
+  return std::count(text, text + size, '\n');
+}
+
 /// Null if the chunk is not plain. `missing` has `missing_count` texts, each with a \0 after it.
 void* dlrm_csv_read(const char* text, int64_t size, int64_t records, char delimiter, int32_t quote,
                     CsvColumn* columns, int64_t column_count, const char* missing,

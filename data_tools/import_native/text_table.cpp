@@ -5,7 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "dlrm/core/hash.h"
+#include "text_key.h"
 
 namespace dlrm {
 namespace {
@@ -48,7 +48,7 @@ void TextTable::find_all(View<const std::string_view> texts, int32_t first, int3
 void TextTable::guess(View<const std::string_view> texts, uint64_t* hashes,
                       int32_t* numbers) const {
   for (size_t i = 0; i < texts.size(); ++i) {
-    hashes[i] = hash_bytes(texts[i].data(), texts[i].size());
+    hashes[i] = hash_text(texts[i]);
     __builtin_prefetch(&slots_[hashes[i] & mask_]);
   }
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -64,7 +64,7 @@ void TextTable::guess(View<const std::string_view> texts, uint64_t* hashes,
 }
 
 bool TextTable::is(int32_t number, std::string_view text) const {
-  return number >= 0 && texts_[static_cast<size_t>(number)] == text;
+  return number >= 0 && same_text(texts_[static_cast<size_t>(number)], text);
 }
 
 int32_t TextTable::find(std::string_view text, uint64_t hash) const {

@@ -43,7 +43,7 @@ class Chunks(Native):
         import pyarrow
         from dlrm_import.text import TextChunk
         try:
-            arrays, count = TextChunk(file, data, 1).fast()
+            arrays, count = TextChunk(file, data, 1, data.count(b"\n")).fast()
         except (pyarrow.ArrowInvalid, UnicodeDecodeError):
             return None
         return count, {name: self.held(array) for name, array in arrays.items()}
