@@ -27,8 +27,8 @@ struct CriteoReport {
   int64_t test_rows = 0;
   int64_t skipped = 0;
   int64_t text_bytes = 0;
-  std::array<int64_t, kCriteoCategories>
-      feature_rows{};  ///< ids of each feature are less than this
+  /// Ids of each feature are less than this.
+  std::array<int64_t, kCriteoCategories> feature_rows{};
 };
 
 /// Turns Criteo logs into a dataset file: label uint8, 13 dense floats, features C1 ... C26 of one

@@ -4,13 +4,13 @@
 
 namespace dlrm {
 
-/// XXH3 of bytes. For comparisons within one task; never stored in its results.
+/// XXH3 of bytes. Plan files name a machine file by it. Datasets and checkpoints have CRC32Cs.
 uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed = 0);
 
 struct Hash128 {
   uint64_t low, high;
 };
-/// 128-bit XXH3 of bytes, for the same purpose.
+/// 128-bit XXH3 of bytes. `dlrm-data shuffle` compares sums of those of all samples.
 Hash128 hash128(const void* data, size_t bytes);
 
 /// CRC-32 of bytes (ISO 3309), as zlib's crc32. Datasets depend on its values.

@@ -24,8 +24,8 @@ struct QueuedOperation {
   int label = -1;    ///< of the thread that queued it
   int stream = -1;   ///< streams are numbered in the order of their first operation; -1: none
   int priority = 0;  ///< of the stream; work of less is started first
-  uint64_t collective =
-      0;                   ///< not 0: a part of this collective call, with that number on all ranks
+  /// Not 0: a part of this collective call, which has the same number on all ranks.
+  uint64_t collective = 0;
   double flops = 0;        ///< of a product
   double bytes = 0;        ///< of a copy, a fill, or a part of a collective
   std::vector<int> needs;  ///< earlier operations of the recording, which end before it begins

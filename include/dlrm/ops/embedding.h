@@ -48,9 +48,9 @@ struct Occurrence {
   int32_t bag = 0;
 };
 
-/// The occurrences of ids on one shard, sorted by row. The occurrences of one row form a segment.
-/// Segment i belongs to rows[i] and consists of occurrences [starts[i], starts[i + 1]), ordered by
-/// group, bag and position. The capacity is the total number of ids.
+/// The occurrences of ids on one shard, sorted by row. The occurrences of one row form a segment,
+/// which kernels call a run. Segment i belongs to rows[i] and consists of occurrences [starts[i],
+/// starts[i + 1]), ordered by group, bag and position. The capacity is the total number of ids.
 struct SegmentedRows {
   View<int64_t> rows;            ///< [capacity] unique rows, ascending
   View<int64_t> starts;          ///< [capacity + 1]

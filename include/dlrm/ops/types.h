@@ -15,8 +15,8 @@ struct RowTable {
   int64_t rows = 0;
   int64_t width = 0;
   int64_t stride = 0;
-  float* state1 = nullptr;   ///< adagrad [rows, width] with state_stride; rowwise [rows]; adam m
-  float* state2 = nullptr;   ///< adam v
+  float* state1 = nullptr;   ///< s1 of OptimizerRule: [rows, width], or [rows] if row-wise; or null
+  float* state2 = nullptr;   ///< s2 of OptimizerRule; or null
   int64_t state_stride = 0;  ///< elements from row to row (1 for rowwise)
   /// bf16: updates compute in fp32 and store round_stochastically(w, rounding_bits(rounding_key,
   /// first_row + r, first_column + c, OptimizerStep::step)); fill_uniform and copies round to

@@ -80,8 +80,8 @@ class Trainer {
 
   /// On a GPU, throws run_error if the last update was skipped because a gradient was not finite.
   /// On a CPU, throws run_error naming the first weight or state that the last update made not
-  /// finite. The next step() would throw the same error. Call it before
-  /// weights are saved and after the last step. Collective.
+  /// finite. The next step() would throw the same error. Call it before weights are saved and after
+  /// the last step. Collective.
   void check_last_update();
 
   /// The shards of all tensors on this rank, as checkpoints hold them.

@@ -23,8 +23,7 @@ namespace dlrm::comm {
 class ControlThread {
  public:
   /// @param channel  to the other ranks; null for a single rank, and if MPI does not support
-  /// threads.
-  ///                 Without a channel the thread starts with the watchdog.
+  ///                 threads. Without a channel the thread starts with the watchdog.
   /// @param limit    for the MPI calls of this thread; null: none
   ControlThread(int rank, int size, std::unique_ptr<ControlChannel> channel,
                 std::shared_ptr<ProgressEngine> engine, WaitLimit* limit = nullptr);

@@ -51,8 +51,8 @@ struct CudaOps::Parts {
   std::unique_ptr<Stream> side;  ///< weight gradients, while `main` computes input gradients
   Products products;             ///< on the main and the side stream
   std::unique_ptr<Event> forked, joined;
-  std::unique_ptr<Stream>
-      link;              ///< rows in the host's memory, while `main` processes those of the device
+  /// Rows in the host's memory, while `main` processes those of the device.
+  std::unique_ptr<Stream> link;
   Scratch link_scratch;  ///< of the link's stream
   std::unique_ptr<Event> link_forked, link_joined;
   cuda::CopyPlans copies;
