@@ -49,19 +49,34 @@ void warm_up(Communicator& vectors, Device& device, Stream& stream) {
   stream.synchronize();
 }
 
+/// Options that are equal on all ranks, so that all make the same plan. Each memory size is the
+/// least of any rank. Collective.
+PlanOptions agreed_options(Communicator& comm, const PlanOptions& own) {
+  const auto whole = [](double bytes) { return static_cast<int64_t>(std::min(bytes, 0x1p62)); };
+  int64_t negative[] = {-whole(own.rank_memory_bytes), -whole(own.host_memory_bytes)};
+  comm.allreduce_max(negative);
+  PlanOptions options = own;
+  options.rank_memory_bytes = static_cast<double>(-negative[0]);
+  options.host_memory_bytes = static_cast<double>(-negative[1]);
+  comm.broadcast(&options.ranks_per_node, sizeof(options.ranks_per_node), 0);
+  return options;
+}
+
 }  // namespace
 
 Execution::Execution(Communicator& comm, const RunConfig& config, const MachineShare& share)
     : comm_(comm),
       tf32_(config.train.tf32),
       pin_algorithms_(config.train.pin_algorithms),
-      threads_(threads_for(config.train.threads, share)),
-      share_(share) {
+      threads_(threads_for(config.train.threads, share)) {
+  PlanOptions own;
+  own.ranks_per_node = share.ranks_here;
   if (!on_gpu(comm, config.device)) {
     check_host_comm(config.comm);
     device_ = make_cpu_device();
     stream_ = device_->make_stream();
-    memory_bytes_ = share.memory_bytes;
+    own.rank_memory_bytes = share.memory_bytes;
+    plan_options_ = agreed_options(comm, own);
     return;
   }
   const int gpus = std::max(1, cuda_device_count());
@@ -74,7 +89,10 @@ Execution::Execution(Communicator& comm, const RunConfig& config, const MachineS
   comm.barrier();
   const auto free = static_cast<double>(device_->available_bytes());
   comm.barrier();  // every rank has read the free memory before any rank allocates
-  memory_bytes_ = free / ranks_that_name(comm, gpu_identity(*device_));
+  own.gpu = true;
+  own.rank_memory_bytes = free / ranks_that_name(comm, gpu_identity(*device_));
+  own.host_memory_bytes = share.memory_bytes;
+  plan_options_ = agreed_options(comm, own);
   if (!comm.needs_progress()) return;
   device_->set_progress([this] {
     comm_.make_progress();
@@ -85,15 +103,6 @@ Execution::Execution(Communicator& comm, const RunConfig& config, const MachineS
 Execution::~Execution() {
   settle(*stream_);
   device_->set_progress({});
-}
-
-PlanOptions Execution::plan_options() const {
-  PlanOptions options;
-  options.rank_memory_bytes = memory_bytes_;
-  options.ranks_per_node = share_.ranks_here;
-  options.gpu = device_->runs_cuda();
-  if (options.gpu) options.host_memory_bytes = share_.memory_bytes;
-  return options;
 }
 
 Context Execution::context(Trace& trace, const Log& log) {

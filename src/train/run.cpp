@@ -191,7 +191,7 @@ ExitCode run_training(World& world, const RunOptions& given) {
 
   std::optional<WatchdogPause> waiting;
   if (given.config.data.source == DataKind::kCriteo) waiting.emplace(world);  // reads all text
-  const PlanOptions known = agreed_options(comm, execution.plan_options());
+  const PlanOptions& known = execution.plan_options();
   const RunOptions options = with_batch_size(comm, log, given, known);
   const RunConfig& config = options.config;
   const Sources sources = open_sources(context, options);

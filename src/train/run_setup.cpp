@@ -1,6 +1,5 @@
 #include "run_setup.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -161,17 +160,6 @@ StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& o
         own.directory);
   }
   return start;
-}
-
-PlanOptions agreed_options(Communicator& comm, const PlanOptions& own) {
-  const auto whole = [](double bytes) { return static_cast<int64_t>(std::min(bytes, 0x1p62)); };
-  int64_t negative[] = {-whole(own.rank_memory_bytes), -whole(own.host_memory_bytes)};
-  comm.allreduce_max(negative);
-  PlanOptions options = own;
-  options.rank_memory_bytes = static_cast<double>(-negative[0]);
-  options.host_memory_bytes = static_cast<double>(-negative[1]);
-  comm.broadcast(&options.ranks_per_node, sizeof(options.ranks_per_node), 0);
-  return options;
 }
 
 Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,

@@ -41,10 +41,6 @@ RunOptions with_batch_size(Communicator& comm, const Log& log, const RunOptions&
 /// unless --overwrite is given.
 StartingPoint find_start(Communicator& comm, const Log& log, const RunOptions& options);
 
-/// Options that are equal on all ranks, so that all make the same plan. Each memory size is the
-/// smallest of any rank. Collective.
-PlanOptions agreed_options(Communicator& comm, const PlanOptions& own);
-
 /// Returns the checkpoint's plan if it still fits, otherwise a new one. Tiers are chosen again.
 Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
                  const StartingPoint& start, const PlanOptions& options);

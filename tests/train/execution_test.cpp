@@ -1,8 +1,10 @@
 #include "dlrm/train/execution.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -116,6 +118,27 @@ TEST(Execution, OnACpuPlansWithTheMachinesMemory) {
   EXPECT_FALSE(options.gpu);
 }
 
+MachineShare share_of_rank(const Communicator& comm) {
+  MachineShare share;
+  share.memory_bytes = std::vector<double>{30e9, 10e9, 20e9}[static_cast<size_t>(comm.rank())];
+  share.ranks_here = comm.rank() + 2;
+  return share;
+}
+
+TEST(Execution, RanksPlanWithTheLeastMemoryOfAnyAndTheNodesOfRankZero) {
+  run_on_threads(3, [](Communicator& comm) {
+    RunConfig config;
+    config.device = DeviceKind::kCpu;
+    MachineShare share = share_of_rank(comm);
+    const PlanOptions options = Execution(comm, config, share).plan_options();
+    EXPECT_EQ(options.rank_memory_bytes, 10e9);
+    EXPECT_EQ(options.host_memory_bytes, 0);
+    EXPECT_EQ(options.ranks_per_node, 2);
+    share.memory_bytes = std::numeric_limits<double>::infinity();
+    EXPECT_EQ(Execution(comm, config, share).plan_options().rank_memory_bytes, 0x1p62);
+  });
+}
+
 TEST(Execution, ComparesOperationsWithTheReferenceOnRequest) {
   const auto comm = make_self_comm();
   RunConfig config;
@@ -140,7 +163,16 @@ TEST(ExecutionOnADevice, RanksOfOneGpuPlanWithEqualPartsOfIt) {
   run_on_threads(3, [&](Communicator& comm) {
     Execution execution(comm, on_gpu(CommKind::kStaged), machine_share(comm));
     const auto free = static_cast<double>(execution.device().available_bytes());
-    EXPECT_EQ(execution.plan_options().rank_memory_bytes, free / 3);
+    EXPECT_EQ(execution.plan_options().rank_memory_bytes, std::floor(free / 3));
+    comm.barrier();
+  });
+}
+
+TEST(ExecutionOnADevice, RanksPlanWithTheLeastHostMemoryOfAny) {
+  run_on_threads(3, [](Communicator& comm) {
+    Execution execution(comm, on_gpu(CommKind::kStaged), share_of_rank(comm));
+    EXPECT_EQ(execution.plan_options().host_memory_bytes, 10e9);
+    EXPECT_EQ(execution.plan_options().ranks_per_node, 2);
     comm.barrier();
   });
 }

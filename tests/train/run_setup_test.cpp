@@ -1,7 +1,6 @@
 #include "train/run_setup.h"
 
 #include <functional>
-#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,24 +84,6 @@ TEST(SavesCheckpoints, IfAnyKeyAsksForThem) {
   EXPECT_TRUE(saves_checkpoints(config));
   config.at_end = false, config.keep_best = BestMetric::kLogLoss;
   EXPECT_TRUE(saves_checkpoints(config));
-}
-
-TEST(AgreedOptions, AreTheLeastMemoryOfAnyRankAndTheNodesOfRankZero) {
-  run_on_threads(3, [](Communicator& comm) {
-    PlanOptions mine;
-    mine.rank_memory_bytes =
-        std::vector<double>{30e9, 10e9, 20e9}[static_cast<size_t>(comm.rank())];
-    mine.host_memory_bytes = std::vector<double>{5e9, 7e9, 6e9}[static_cast<size_t>(comm.rank())];
-    mine.ranks_per_node = comm.rank() + 2;
-    mine.gpu = true;
-    const PlanOptions agreed = agreed_options(comm, mine);
-    EXPECT_EQ(agreed.rank_memory_bytes, 10e9);
-    EXPECT_EQ(agreed.host_memory_bytes, 5e9);
-    EXPECT_EQ(agreed.ranks_per_node, 2);
-    EXPECT_TRUE(agreed.gpu);
-    mine.rank_memory_bytes = std::numeric_limits<double>::infinity();
-    EXPECT_EQ(agreed_options(comm, mine).rank_memory_bytes, 0x1p62);
-  });
 }
 
 StartingPoint start_of(const RunConfig& config, const Plan& plan) {

@@ -26,9 +26,10 @@ class Execution {
   Context context(Trace& trace, const Log& log);
   /// `threads` is used on a CPU. With `check` every operation is compared with the reference.
   std::unique_ptr<Ops> make_ops(int threads, bool check);
-  /// The memory that a plan may use: an equal part of the free memory of this rank's GPU, and an
-  /// equal part of the machine's memory. Without a GPU only the latter.
-  PlanOptions plan_options() const;
+  /// The memory that a plan may use: an equal part of the free memory of a rank's GPU, and an equal
+  /// part of its machine's memory. Without a GPU only the latter. Of all ranks the least, so that
+  /// all make the same plan.
+  const PlanOptions& plan_options() const { return plan_options_; }
 
  private:
   Communicator& comm_;
@@ -38,8 +39,7 @@ class Execution {
   std::shared_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Communicator> device_comm_;
-  const MachineShare share_;
-  double memory_bytes_ = 0;
+  PlanOptions plan_options_;
 };
 
 }  // namespace dlrm

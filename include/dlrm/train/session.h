@@ -42,8 +42,9 @@ class Session {
   Context& context() { return *context_; }
   Ops& ops() { return *ops_; }
   const Log& log() const { return log_; }
-  /// Options for make_plan: the memory that a plan may use. Pass them if memory may be short.
-  PlanOptions plan_options() const { return execution_->plan_options(); }
+  /// Options for make_plan: the memory that a plan may use, the same on all ranks. Pass them if
+  /// memory may be short.
+  const PlanOptions& plan_options() const { return execution_->plan_options(); }
 
  private:
   void start(int threads, DeviceKind device);
