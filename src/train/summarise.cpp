@@ -23,6 +23,54 @@ std::map<std::string, double> cache_figures(const CacheCounters& cache) {
           {"exposed_seconds", cache.exposed_seconds}};
 }
 
+/// Mean milliseconds of each stage in a step. Saving is no part of a step.
+std::map<std::string, double> stages_ms(const Trace& trace, int64_t steps) {
+  std::map<std::string, double> stages;
+  for (const auto& total : trace.totals()) {
+    const std::string name = total.name;
+    if (name == "checkpoint" || steps == 0) continue;
+    stages[name] = static_cast<double>(total.ns) * 1e-6 / static_cast<double>(steps);
+  }
+  return stages;
+}
+
+/// What the plan has for this rank, and peaks of what it took. Bytes.
+std::map<std::string, double> memory_figures(Context& context, const RankMemory& needs) {
+  std::map<std::string, double> memory;
+  memory["planned_bytes"] = needs.total();
+  memory["library_bytes"] = needs.libraries;
+  memory["table_bytes"] = needs.tables + needs.optimizer_state;
+  if (needs.cache > 0) memory["cache_bytes"] = needs.cache;
+  if (needs.host_cache > 0) memory["host_cache_bytes"] = needs.host_cache;
+  memory["host_table_bytes"] = needs.host_tables;
+  memory["host_optimizer_state_bytes"] = needs.host_optimizer_state;
+  memory["device_peak_bytes"] = static_cast<double>(context.device.peak_bytes());
+  memory["shared_peak_bytes"] = static_cast<double>(context.comm.shared_memory_peak());
+  memory["process_peak_bytes"] = static_cast<double>(peak_share_bytes());
+  return memory;
+}
+
+/// The plan's shards, and bytes per step: expected by the plan, and sent in `steps` steps.
+std::map<std::string, double> plan_figures(const RunConfig& config, const Plan& plan,
+                                           const SentBytes& sent, int64_t steps) {
+  const auto loads = rank_loads(config, plan);
+  double expected = 0, most = 0, sum = 0;
+  for (const RankLoad& load : loads) {
+    expected += load.sent_bytes();
+    most = std::max(most, load.lookups);
+    sum += load.lookups;
+  }
+  const auto per_step = [&](int64_t bytes) {
+    return steps > 0 ? static_cast<double>(bytes) / static_cast<double>(steps) : 0;
+  };
+  return {{"shards", static_cast<double>(plan.shards.size())},
+          {"data_parallel_tables", static_cast<double>(plan.data_parallel.size())},
+          {"expected_exchange_bytes", expected},
+          {"exchange_bytes", per_step(sent.by_embeddings)},
+          {"between_nodes_bytes", per_step(sent.between_nodes)},
+          {"lookup_imbalance", sum > 0 ? most * static_cast<double>(loads.size()) / sum : 1}};
+}
+
 }  // namespace
 
 RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan,
@@ -46,24 +94,17 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
   s.step_ms_mean = run.times().mean_ms();
   s.step_ms_p50 = run.times().percentile_ms(0.5);
   s.step_ms_p99 = run.times().percentile_ms(0.99);
-  for (const auto& total : context.trace.totals()) {
-    const std::string name = total.name;
-    if (name == "checkpoint" || steps == 0) continue;
-    s.stages_ms[name] = static_cast<double>(total.ns) * 1e-6 / static_cast<double>(steps);
-  }
-  s.numbers["dropped_ids"] = static_cast<double>(progress.dropped_ids);
-  if (run.failed_saves() > 0)
-    s.numbers["failed_checkpoints"] = static_cast<double>(run.failed_saves());
+  s.stages_ms = stages_ms(context.trace, steps);
   s.cpu_utilization = progress.cpu_utilization;
-  const auto needs = rank_memory(config, plan)[static_cast<size_t>(context.comm.rank())];
-  s.memory["planned_bytes"] = needs.total();
-  s.memory["library_bytes"] = needs.libraries;
-  s.memory["table_bytes"] = needs.tables + needs.optimizer_state;
-  if (needs.cache > 0) s.memory["cache_bytes"] = needs.cache;
-  if (needs.host_cache > 0) s.memory["host_cache_bytes"] = needs.host_cache;
-  s.memory["host_table_bytes"] = needs.host_tables;
-  s.memory["host_optimizer_state_bytes"] = needs.host_optimizer_state;
-  s.memory["device_peak_bytes"] = static_cast<double>(context.device.peak_bytes());
+  s.memory =
+      memory_figures(context, rank_memory(config, plan)[static_cast<size_t>(context.comm.rank())]);
+  s.plan = plan_figures(config, plan, progress.sent, steps);
+  if (progress.cache) s.cache = cache_figures(*progress.cache);
+  s.labels["comm"] = context.device_comm().describe();
+  s.numbers["dropped_ids"] = static_cast<double>(progress.dropped_ids);
+  if (run.failed_saves() > 0) {
+    s.numbers["failed_checkpoints"] = static_cast<double>(run.failed_saves());
+  }
   if (context.device.can_capture()) {
     s.numbers["recorded_steps"] = static_cast<double>(progress.recorded_steps);
   }
@@ -72,26 +113,6 @@ RunSummary summarise(Context& context, const RunConfig& config, const Plan& plan
     s.numbers["gpu_busy_share"] = gpu->busy_share;
     s.numbers["gpu_memory_busy_share"] = gpu->memory_busy_share;
   }
-  s.memory["shared_peak_bytes"] = static_cast<double>(context.comm.shared_memory_peak());
-  s.memory["process_peak_bytes"] = static_cast<double>(peak_share_bytes());
-  s.labels["comm"] = context.device_comm().describe();
-  const auto loads = rank_loads(config, plan);
-  double bytes = 0, most = 0, sum = 0;
-  for (const RankLoad& load : loads) {
-    bytes += load.sent_bytes();
-    most = std::max(most, load.lookups);
-    sum += load.lookups;
-  }
-  if (progress.cache) s.cache = cache_figures(*progress.cache);
-  s.plan["shards"] = static_cast<double>(plan.shards.size());
-  s.plan["data_parallel_tables"] = static_cast<double>(plan.data_parallel.size());
-  s.plan["expected_exchange_bytes"] = bytes;
-  const auto per_step = [&](int64_t bytes) {
-    return steps > 0 ? static_cast<double>(bytes) / static_cast<double>(steps) : 0;
-  };
-  s.plan["exchange_bytes"] = per_step(progress.sent.by_embeddings);
-  s.plan["between_nodes_bytes"] = per_step(progress.sent.between_nodes);
-  s.plan["lookup_imbalance"] = sum > 0 ? most * static_cast<double>(loads.size()) / sum : 1;
   return s;
 }
 
