@@ -52,7 +52,6 @@ class SampleCodec {
 
   /// The layout of a file with all samples of the dataset.
   const DatasetLayout& layout() const { return layout_; }
-  bool varies() const { return varies_; }  ///< in size
   /// Bytes of all samples of the dataset.
   int64_t total_bytes() const { return total_bytes_; }
 
@@ -74,7 +73,7 @@ class SampleCodec {
                    std::vector<int32_t>& lengths) const;
 
   DatasetLayout layout_;
-  bool varies_ = false;
+  bool varies_ = false;         ///< the number of ids of a sample
   size_t before_features_ = 0;  ///< bytes of a sample
   size_t fixed_bytes_ = 0;      ///< of a sample with empty bags, but for the bags of fixed hotness
   int64_t total_bytes_ = 0;

@@ -9,6 +9,7 @@
 
 #include "dlrm/comm/launcher.h"
 #include "dlrm/comm/preflight.h"
+#include "dlrm/core/background_thread.h"
 #include "dlrm/core/log.h"
 
 #include "control/control_thread.h"
@@ -22,7 +23,6 @@
 #include "progress_engine.h"
 #include "self_comm.h"
 #include "shared/shared_memory_group.h"
-#include "signals.h"
 
 namespace dlrm {
 namespace {
@@ -41,7 +41,7 @@ MPI_Comm ranks_of_this_machine(MPI_Comm world) {
 
 /// Returns the thread level that MPI provides; MPI_THREAD_MULTIPLE is requested.
 int start_mpi(int* argc, char*** argv) {
-  const comm::SignalsBlocked blocked;  // inherited by the threads that MPI starts
+  const SignalsBlocked blocked;  // inherited by the threads that MPI starts
   int granted = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted), "MPI_Init_thread");
   return granted;

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dlrm/core/background_thread.h"
 #include "dlrm/core/error.h"
 
 namespace dlrm {
@@ -146,7 +147,7 @@ FolderLock::FolderLock(const std::string& folder, LockTiming timing)
     std::this_thread::sleep_for(timing.patience);
     if (text_at(path_).rfind(identity_, 0) != 0) refuse();
   }
-  heart_ = std::thread([this] { keep_beating(); });
+  heart_ = background_thread([this] { keep_beating(); });
 }
 
 FolderLock::~FolderLock() {

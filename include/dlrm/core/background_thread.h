@@ -7,18 +7,29 @@
 
 namespace dlrm {
 
-/// Starts a thread that blocks the signals by which a run is stopped, so that the main thread
-/// handles them. Throws std::system_error if the system starts none.
+/// Blocks the signals by which a run is stopped. Threads that are started during its lifetime
+/// inherit that, so that the main thread handles the signals.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t stops;
+    sigemptyset(&stops);
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&stops, signal);
+    pthread_sigmask(SIG_BLOCK, &stops, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+/// Starts a thread in which these signals are blocked. Throws std::system_error if the system
+/// starts none.
 template <class Run>
 std::thread background_thread(Run run) {
-  sigset_t blocked, before;
-  sigemptyset(&blocked);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&blocked, signal);
-  pthread_sigmask(SIG_BLOCK, &blocked, &before);
-  struct Restore {
-    const sigset_t& mask;
-    ~Restore() { pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
-  } restore{before};
+  const SignalsBlocked blocked;
   return std::thread(std::move(run));
 }
 

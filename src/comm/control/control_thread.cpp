@@ -8,8 +8,9 @@
 
 #include <unistd.h>
 
+#include "dlrm/core/background_thread.h"
+
 #include "../mpi/mpi_c.h"
-#include "../signals.h"
 #include "message_kind.h"
 
 namespace dlrm::comm {
@@ -42,8 +43,7 @@ ControlThread::~ControlThread() { stop(); }
 
 void ControlThread::launch() {
   if (thread_.joinable()) return;
-  const SignalsBlocked blocked;  // inherited: the main thread receives the signals
-  thread_ = std::thread([this] { run(); });
+  thread_ = background_thread([this] { run(); });
 }
 
 void ControlThread::stop() {

@@ -10,9 +10,9 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "dlrm/core/background_thread.h"
 #include "dlrm/core/error.h"
 
-#include "../signals.h"
 #include "job_end.h"
 #include "stopped_ranks.h"
 
@@ -33,8 +33,7 @@ int64_t now_ns() {
 }  // namespace
 
 WaitLimit::WaitLimit(int rank) : rank_(rank) {
-  const SignalsBlocked blocked;  // inherited: the main thread receives the signals
-  thread_ = std::thread([this] { run(); });
+  thread_ = background_thread([this] { run(); });
 }
 
 WaitLimit::~WaitLimit() {

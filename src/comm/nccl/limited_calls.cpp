@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "../signals.h"
+#include "dlrm/core/background_thread.h"
 
 namespace dlrm::comm {
 
@@ -15,9 +15,8 @@ void run_at_most(std::chrono::milliseconds limit, const std::vector<std::functio
   for (const auto& call : calls) {
     std::packaged_task<void()> task(call);
     returned.push_back(task.get_future());
-    const SignalsBlocked blocked;  // inherited: the main thread receives the signals
     try {
-      std::thread(std::move(task)).detach();
+      background_thread(std::move(task)).detach();
     } catch (const std::system_error&) {  // no thread is left
       returned.pop_back();
       call();

@@ -40,9 +40,6 @@ GpuFacts facts(Device& device) {
   };
   attribute(cudaDevAttrComputeCapabilityMajor, f.major);
   attribute(cudaDevAttrComputeCapabilityMinor, f.minor);
-  attribute(cudaDevAttrMultiProcessorCount, f.processors);
-  DLRM_CUDA_CHECK(cudaSetDevice(f.index));
-  DLRM_CUDA_CHECK(cudaMemGetInfo(&f.free_bytes, &f.memory_bytes));
   return f;
 }
 

@@ -46,7 +46,6 @@ const void* DeviceLists::place(const void* list, size_t bytes) {
       stream_.record(*entry->uploaded);
     }
     by_hash_.emplace(hash, entry);
-    ++uploads_;
   }
   entry->stays |= captured;
   entries_.splice(entries_.begin(), entries_, entry);

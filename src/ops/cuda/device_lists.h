@@ -35,8 +35,6 @@ class DeviceLists {
   const T* of(const std::vector<T>& list) {
     return of(View<const T>(list));
   }
-  /// Number of uploads so far.
-  int64_t uploads() const { return uploads_; }
 
  private:
   struct Entry {
@@ -61,7 +59,6 @@ class DeviceLists {
   std::unique_ptr<Stream> upload_stream_;  ///< uploads during a capture
   Entries entries_;
   std::unordered_multimap<uint64_t, Entries::iterator> by_hash_;
-  int64_t uploads_ = 0;
 };
 
 }  // namespace dlrm

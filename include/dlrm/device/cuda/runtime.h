@@ -14,13 +14,9 @@ cudaEvent_t native(Event& event);
 /// allocate, time or wait.
 bool capturing(cudaStream_t stream);
 
-/// Facts about a GPU, for planning and reports.
 struct GpuFacts {
   int index = 0;
   int major = 0, minor = 0;  ///< compute capability
-  int processors = 0;        ///< streaming multiprocessors
-  size_t memory_bytes = 0;   ///< total
-  size_t free_bytes = 0;     ///< at the time of the call
 };
 /// The facts of the GPU of `device`. make_cuda_device must have made it.
 GpuFacts facts(Device& device);
