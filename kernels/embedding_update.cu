@@ -301,34 +301,6 @@ __global__ void __launch_bounds__(kThreads) store_long_runs_kernel(UpdateList li
   finish_all_long_runs(list, StoreRow());
 }
 
-template <Rule R>
-__global__ void __launch_bounds__(kThreads)
-    update_rows_kernel(OptimizerStep step, UpdateShard s, RowGradientList grads) {
-  const Lanes lanes(s.shift);
-  const int64_t warp = int64_t{blockIdx.x} * kWarps + warp_of();
-  const int64_t i = warp * lanes.parts() + lanes.part;
-  if (update_is_skipped(step) || i >= *s.count) return;
-  const UpdateRow<R> sink{constants_of(step)};
-  const int64_t row = s.rows[i];
-  const RowSource source{grads.grads + i * grads.stride, grads.aligned};
-  if (grads.square_sums != nullptr) {
-    sink.with_mean(s, row, source, __fdiv_rn(grads.square_sums[i], grads.full_width), lanes);
-  } else {
-    sink(s, i, row, source, lanes);
-  }
-}
-
-__global__ void __launch_bounds__(kThreads)
-    row_square_sums_kernel(const int64_t* count, const float* grads, int64_t stride, int width,
-                           int shift, bool aligned, float* sums) {
-  const Lanes lanes(shift);
-  const int64_t warp = int64_t{blockIdx.x} * kWarps + warp_of();
-  const int64_t i = warp * lanes.parts() + lanes.part;
-  if (i >= *count) return;
-  const float sum = square_sum(RowSource{grads + i * stride, aligned}, width, lanes);
-  if (lanes.index == 0) sums[i] = sum;
-}
-
 uint32_t chunk_blocks(const UpdateList& list) {
   return static_cast<uint32_t>(
       std::min(blocks_for(int64_t{list.most_jobs}, kWarps), kMostChunkBlocks));
@@ -342,8 +314,6 @@ template <class Body>
 void with_gradients(const UpdateList& list, const Body& body) {
   list.bf16_gradients ? body.template operator()<Bf16>() : body.template operator()<float>();
 }
-
-int64_t row_blocks(int64_t rows, int shift) { return blocks_of_rows(rows, shift, kWarps); }
 
 }  // namespace
 
@@ -417,24 +387,6 @@ void store_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream) {
     launch(store_runs_kernel<G>, {int64_t{chunks} + blocks, kThreads}, stream, list, chunks);
   });
   launch(store_long_runs_kernel, {finish_blocks(list), kThreads}, stream, list);
-}
-
-void update_rows(const OptimizerStep& step, const UpdateShard& shard, const RowGradientList& grads,
-                 int64_t capacity, cudaStream_t stream) {
-  RowGradientList list = grads;
-  list.aligned = rows_aligned(grads.grads, grads.stride, 4);
-  with_rule<kSparse>(step.rule, [&]<Rule R>() {
-    launch(update_rows_kernel<R>, {row_blocks(capacity, shard.shift), kThreads}, stream, step,
-           shard, list);
-  });
-}
-
-void row_square_sums(const int64_t* count, const MatrixView<const float>& grads, float* sums,
-                     int64_t capacity, cudaStream_t stream) {
-  const int shift = lanes_shift(grads.cols, 4);
-  launch(row_square_sums_kernel, {row_blocks(capacity, shift), kThreads}, stream, count, grads.data,
-         grads.stride, static_cast<int>(grads.cols), shift,
-         rows_aligned(grads.data, grads.stride, 4), sums);
 }
 
 }  // namespace dlrm::kernels

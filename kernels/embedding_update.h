@@ -112,18 +112,4 @@ void update_runs_over_link(const OptimizerStep& step, const UpdateList& list, ui
                            cudaStream_t stream);
 void store_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream);
 
-/// Updates each row rows[i] of `shard` once, i < *shard.count <= capacity. The gradient is
-/// grads[i].
-struct RowGradientList {
-  const float* grads;
-  int64_t stride;
-  const float* square_sums;  ///< of whole rows, or null
-  float full_width;
-  bool aligned;
-};
-void update_rows(const OptimizerStep& step, const UpdateShard& shard, const RowGradientList& grads,
-                 int64_t capacity, cudaStream_t stream);
-void row_square_sums(const int64_t* count, const MatrixView<const float>& grads, float* sums,
-                     int64_t capacity, cudaStream_t stream);
-
 }  // namespace dlrm::kernels

@@ -22,6 +22,7 @@ constexpr std::array kKernels{
     KernelPart{"fm", StepPart::kInteractForward, StepPart::kInteractBackward},
     KernelPart{"group_rows", StepPart::kSort, StepPart::kSort},
     KernelPart{"embedding_update", StepPart::kSparseUpdate, StepPart::kSparseUpdate},
+    KernelPart{"sparse_update", StepPart::kSparseUpdate, StepPart::kSparseUpdate},
     KernelPart{"table_update", StepPart::kSparseUpdate, StepPart::kSparseUpdate},
 };
 

@@ -9,6 +9,7 @@
 #include "kernels/embedding_update.h"
 #include "kernels/group_rows.h"
 #include "kernels/id_lists.h"
+#include "kernels/sparse_update.h"
 #include "kernels/table_update.h"
 
 namespace dlrm::cuda {
