@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +13,7 @@
 
 #include <unistd.h>
 
+#include "fake_clique.h"
 #include "fake_mail.h"
 #include "nccl/nccl_library.h"
 #include "nccl_calls.h"
@@ -27,88 +27,11 @@ std::atomic<int> FakeNccl::version{22809};
 
 namespace {
 
+using namespace fake_nccl;
+
 constexpr int kWaitsForGraphs = 22600;  // the first version that does
 
-using Bytes = std::shared_ptr<std::vector<char>>;
-
-/// A copy of the data that a rank sends. It is complete once `sent` has occurred on the sender's
-/// stream.
-struct Parcel {
-  Bytes bytes;
-  cudaEvent_t sent = nullptr;
-};
-
-/// The ranks' contributions to one collective.
-struct Gathering {
-  std::map<int, Parcel> parcels;
-  int taken = 0;
-};
-
-/// The ranks of one unique id.
-struct Clique {
-  std::mutex mutex;
-  int ranks = 0;
-  int joined = 0;
-  uint64_t number = 0;
-  bool aborted = false;
-  std::map<std::pair<int, int>, std::deque<Parcel>> mail;  // from, to
-  std::map<uint64_t, Gathering> gatherings;
-  std::shared_ptr<FakeMail> late_mail;  // for calls that meet their peers when they run
-};
-
-enum class Kind { kSend, kReceive, kAllReduce };
-
-struct Op {
-  Kind kind;
-  const void* send;
-  void* receive;
-  size_t count;
-  ncclDataType_t type;
-  int peer;
-  ncclComm_t comm;
-  cudaStream_t stream;
-  uint64_t number = 0;  // of the collective
-  uint64_t group = 0;   // the same number on all ranks
-};
-
-size_t width_of(ncclDataType_t type) { return type == ncclInt8 ? 1 : type == ncclFloat32 ? 4 : 8; }
-
-}  // namespace
-}  // namespace dlrm
-
-namespace dlrm {
-namespace {
-
-/// The calls of one thread between a group's start and its end.
-struct Group {
-  int depth = 0;
-  bool refused = false;  // true if one of its calls was refused
-  std::vector<Op> ops;
-};
 thread_local const std::shared_ptr<Group> group_of_thread = std::make_shared<Group>();
-
-}  // namespace
-}  // namespace dlrm
-
-struct ncclComm {
-  std::shared_ptr<dlrm::Clique> clique;
-  int rank = 0;
-  uint64_t collectives = 0;
-  uint64_t calls = 0;                        // groups
-  std::deque<std::vector<dlrm::Op>> groups;  // waiting for parts of their peers
-  ncclResult_t broken = ncclSuccess;
-  // Used between processes. A peer may wait for work queued here while this process's host thread
-  // waits for the peer.
-  std::unique_ptr<simt::KeepRunning> running{};
-  std::thread::id thread = std::this_thread::get_id();  // the rank's
-  std::shared_ptr<dlrm::Group> open_group = dlrm::group_of_thread;
-  // Graphs that hold calls of this communicator share it.
-  std::shared_ptr<const int> graphs = std::make_shared<const int>(0);
-  enum class End { kNone, kStarted, kDone } finalize = End::kNone;
-};
-
-namespace dlrm {
-namespace {
 
 /// The unique ids of this process.
 struct Registry {
@@ -120,111 +43,6 @@ struct Registry {
 Registry& registry() {
   static auto* all = new Registry;  // never destroyed: a call may outlast main()
   return *all;
-}
-
-Parcel post(const void* data, size_t bytes, cudaStream_t stream) {
-  Parcel parcel{std::make_shared<std::vector<char>>(bytes), nullptr};
-  const Bytes copy = parcel.bytes;
-  simt::stream_operation(stream, [=] { std::memcpy(copy->data(), data, copy->size()); },
-                         "nccl send", {.bytes = static_cast<double>(bytes)});
-  cudaEventCreateWithFlags(&parcel.sent, cudaEventDisableTiming);
-  cudaEventRecord(parcel.sent, stream);
-  return parcel;
-}
-
-template <class T>
-void add_up(const std::vector<Bytes>& parts, void* to, size_t count) {
-  T* out = static_cast<T*>(to);
-  for (size_t i = 0; i < count; ++i) {
-    T sum = reinterpret_cast<const T*>(parts[0]->data())[i];
-    for (size_t q = 1; q < parts.size(); ++q) {
-      sum += reinterpret_cast<const T*>(parts[q]->data())[i];
-    }
-    out[i] = sum;
-  }
-}
-
-void reduce(const std::vector<Bytes>& parts, void* to, size_t count, ncclDataType_t type) {
-  if (type == ncclFloat32) return add_up<float>(parts, to, count);
-  if (type == ncclFloat64) return add_up<double>(parts, to, count);
-  add_up<int64_t>(parts, to, count);
-}
-
-/// Publishes this rank's part of `op` to the peers. The caller holds the clique's mutex.
-void show(Op& op) {
-  ncclComm& comm = *op.comm;
-  const size_t bytes = op.count * width_of(op.type);
-  if (op.kind == Kind::kReceive) return;
-  if (op.kind == Kind::kSend) {
-    comm.clique->mail[{comm.rank, op.peer}].push_back(post(op.send, bytes, op.stream));
-    return;
-  }
-  op.number = comm.collectives++;
-  comm.clique->gatherings[op.number].parcels[comm.rank] = post(op.send, bytes, op.stream);
-}
-
-/// True if all parts that `group` needs from the peers have arrived.
-bool complete(const ncclComm& comm, const std::vector<Op>& group) {
-  std::map<int, size_t> received;
-  for (const Op& op : group) {
-    if (op.kind == Kind::kSend) continue;
-    if (op.kind == Kind::kReceive) {
-      if (comm.clique->mail[{op.peer, comm.rank}].size() < ++received[op.peer]) return false;
-      continue;
-    }
-    const auto parcels = comm.clique->gatherings[op.number].parcels.size();
-    if (parcels < static_cast<size_t>(comm.clique->ranks)) return false;
-  }
-  return true;
-}
-
-void receive(ncclComm& comm, const Op& op) {
-  auto& mail = comm.clique->mail[{op.peer, comm.rank}];
-  const Parcel parcel = mail.front();
-  mail.pop_front();
-  if (parcel.bytes->size() != op.count * width_of(op.type)) comm.broken = ncclInvalidUsage;
-  cudaStreamWaitEvent(op.stream, parcel.sent, 0);
-  cudaEventDestroy(parcel.sent);
-  simt::stream_operation(
-      op.stream,
-      [bytes = parcel.bytes, to = op.receive] { std::memcpy(to, bytes->data(), bytes->size()); },
-      "nccl receive");
-}
-
-void take(ncclComm& comm, const Op& op) {
-  Gathering& gathering = comm.clique->gatherings[op.number];
-  std::vector<Bytes> parts;
-  for (const auto& [rank, parcel] : gathering.parcels) {
-    parts.push_back(parcel.bytes);
-    cudaStreamWaitEvent(op.stream, parcel.sent, 0);
-  }
-  simt::stream_operation(op.stream, [=] { reduce(parts, op.receive, op.count, op.type); },
-                         "nccl sum", {.bytes = static_cast<double>(op.count * width_of(op.type))});
-  if (++gathering.taken < comm.clique->ranks) return;
-  for (const auto& [rank, parcel] : gathering.parcels) cudaEventDestroy(parcel.sent);
-  comm.clique->gatherings.erase(op.number);
-}
-
-void advance(ncclComm& comm) {
-  while (!comm.groups.empty() && complete(comm, comm.groups.front())) {
-    const simt::PartOfCollective part(comm.groups.front().front().group);
-    for (const Op& op : comm.groups.front()) {
-      if (op.kind == Kind::kReceive) receive(comm, op);
-      if (op.kind != Kind::kReceive && op.kind != Kind::kSend) take(comm, op);
-    }
-    comm.groups.pop_front();
-  }
-}
-
-ncclResult_t state_of(ncclComm& comm) {
-  if (FakeNccl::network_down.load()) return ncclSystemError;
-  const std::lock_guard lock(comm.clique->mutex);
-  if (comm.clique->aborted) return ncclRemoteError;
-  if (comm.clique->late_mail->between_processes()) return ncclSuccess;
-  if (comm.clique->joined < comm.clique->ranks) return ncclInProgress;
-  advance(comm);
-  if (comm.broken != ncclSuccess) return comm.broken;
-  return comm.groups.empty() ? ncclSuccess : ncclInProgress;
 }
 
 ncclResult_t get_version(int* version) {
@@ -279,7 +97,7 @@ ncclResult_t comm_init_rank_config(ncclComm_t* comm, int ranks, ncclUniqueId id,
   clique->number = number & 0x7fffffffu;
   if (!clique->late_mail) clique->late_mail = std::make_shared<FakeMail>(ranks, folder_of(number));
   ++clique->joined;
-  *comm = new ncclComm{.clique = clique, .rank = rank, .groups = {}};
+  *comm = new ncclComm{.clique = clique, .rank = rank, .open_group = group_of_thread};
   if (clique->late_mail->between_processes()) {
     (*comm)->running = std::make_unique<simt::KeepRunning>();
   }
