@@ -79,30 +79,33 @@ struct LongCounts {
 /// Shards, each with a `count` > 0, and room for their long runs: the total of long_run_room over
 /// the shards' capacities. All pointers are to device memory. Gradients have one type.
 struct UpdateList {
-  const UpdateShard* shards;
+  const UpdateShard* shards;      ///< [count]
   const uint32_t* search_blocks;  ///< first block of each shard in find_long_runs
   const uint32_t* run_blocks;     ///< first block of each shard when short runs are summed
   int32_t count;
-  int32_t runs_a_warp;
-  LongRun* long_runs;
-  ChunkJob* jobs;
-  float* sums;
+  int32_t runs_a_warp;  ///< short runs that a warp sums
+  LongRun* long_runs;   ///< [most_long_runs]
+  ChunkJob* jobs;       ///< [most_jobs]
+  float* sums;          ///< of chunks; see LongRun
   LongCounts* used;
   uint32_t most_long_runs;
   uint32_t most_jobs;
   bool bf16_gradients;
 };
 
+/// Room for the long runs of a shard: the numbers of runs, jobs and floats.
 struct LongRunRoom {
   int64_t runs = 0;
   int64_t jobs = 0;
   int64_t sums = 0;
 };
+/// `capacity`: ids of the shard, at most.
 LongRunRoom long_run_room(int64_t capacity, int64_t width);
 /// Blocks for a shard of at most `capacity` runs.
 uint32_t search_blocks(int64_t capacity);
 uint32_t run_blocks(int64_t capacity, int runs_a_warp);
 
+/// Lists the long runs and the jobs of their chunks.
 void find_long_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream);
 /// Processes short runs, and sums the chunks of long runs. Then finishes the long runs.
 void update_runs(const OptimizerStep& step, const UpdateList& list, uint32_t blocks,
@@ -110,6 +113,7 @@ void update_runs(const OptimizerStep& step, const UpdateList& list, uint32_t blo
 /// The same for tables in the host's memory, in at most kLinkBlocks blocks.
 void update_runs_over_link(const OptimizerStep& step, const UpdateList& list, uint32_t blocks,
                            cudaStream_t stream);
+/// Stores the sums of all runs; see UpdateShard. Needs find_long_runs() like update_runs().
 void store_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream);
 
 }  // namespace dlrm::kernels

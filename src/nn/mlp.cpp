@@ -94,8 +94,8 @@ LayerBelow Mlp::below(const Layer& layer) const {
 
 void Mlp::backward(Matrix dy, Matrix dx, const Progress& progress) {
   if (layers_.empty() && dx.data) ops_.convert(dy, dx);
-  bool is_dz = false,
-       has_dbias = false;  // the layer above has computed this layer's dz, and its dbias
+  // The layer above has computed this layer's dz, and its dbias.
+  bool is_dz = false, has_dbias = false;
   for (size_t i = layers_.size(); i-- > 0;) {
     Layer& layer = layers_[i];
     LinearBackward gradients;

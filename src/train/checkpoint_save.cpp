@@ -101,8 +101,7 @@ CheckpointIndex gather_index(Communicator& comm, const CheckpointState& state,
 }
 
 /// Keeps the newest `keep` checkpoints, counted from the one just saved, and the best one. Removes
-/// all others.
-/// Checkpoints of later steps belong to an earlier run that this one did not continue.
+/// all others. Checkpoints of later steps belong to an earlier run that this one did not continue.
 void remove_old(const Log& log, const std::string& directory, int64_t saved, int keep) {
   int kept = 0;
   const auto best = best_checkpoint(directory);

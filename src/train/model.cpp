@@ -8,6 +8,7 @@
 #include "probability_readback.h"
 
 namespace dlrm {
+
 Model::Model(Context& context, Ops& ops, const RunConfig& config)
     : context_(context),
       ops_(ops),
