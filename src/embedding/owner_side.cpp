@@ -5,6 +5,41 @@
 #include <numeric>
 
 namespace dlrm {
+namespace {
+
+/// The capacities of all groups of each list of orders together.
+std::vector<size_t> count_ordered_ids(View<const OwnerSide::GroupSize> groups,
+                                      const std::vector<int>& order_of_group) {
+  std::vector<size_t> ids_of_order;
+  for (size_t g = 0; g < order_of_group.size(); ++g) {
+    if (order_of_group[g] < 0) continue;
+    const auto order = static_cast<size_t>(order_of_group[g]);
+    ids_of_order.resize(std::max(ids_of_order.size(), order + 1));
+    ids_of_order[order] += static_cast<size_t>(groups[g].capacity);
+  }
+  return ids_of_order;
+}
+
+/// Divides staged memory among the groups: the ids of all, and then the offsets of all.
+template <class T>
+void place_ids(View<const OwnerSide::GroupSize> groups, T* next_id, T* next_offset,
+               std::vector<OwnerSide::GroupBuffer>& buffers,
+               std::vector<OwnerSide::HostIds>& host_ids) {
+  for (size_t g = 0; g < groups.size(); ++g) {
+    buffers[g] = {next_id, next_offset, nullptr};
+    host_ids.push_back({next_id, groups[g].ids, sizeof(T) == sizeof(int32_t)});
+    next_id += groups[g].capacity;
+    next_offset += groups[g].bags + 1;
+  }
+}
+
+OwnerSide::RowOrders take_orders(IdStaging& staging, size_t count) {
+  const View<int32_t> by_row(staging.take<int32_t>(count), count);
+  const View<int32_t> by_slot(staging.take<int32_t>(count), count);
+  return {by_row, by_slot, staging.on_device(by_row.data()), staging.on_device(by_slot.data()), {}};
+}
+
+}  // namespace
 
 void OwnerSide::begin() {
   staging_.begin(0);
@@ -29,7 +64,7 @@ size_t OwnerSide::reserve_groups(View<const GroupSize> groups, bool narrow,
     first_piece.push_back(first_piece.back() + static_cast<size_t>(group.pieces));
   }
   const size_t integers = ids + offsets;
-  const std::vector<size_t> ids_of_order = count_ordered_ids(groups);
+  const std::vector<size_t> ids_of_order = count_ordered_ids(groups, order_of_group_);
   size_t order_bytes = 0;
   for (const size_t count : ids_of_order) {
     order_bytes += 2 * StagingBuffer::bytes_of<int32_t>(count);
@@ -46,10 +81,10 @@ size_t OwnerSide::reserve_groups(View<const GroupSize> groups, bool narrow,
     auto* staged = staging_.take<int32_t>(integers);
     narrow_ = staged;
     unpacked_ = staging_.unpacked(staged, integers);
-    place_ids(groups, staged, staged + ids, buffers);
+    place_ids(groups, staged, staged + ids, buffers, host_ids);
   } else {
     auto* staged = staging_.take<int64_t>(integers);
-    place_ids(groups, staged, staged + ids, buffers);
+    place_ids(groups, staged, staged + ids, buffers, host_ids);
   }
   int32_t* next_samples = staging_.take<int32_t>(listed);
   for (size_t g = 0; listed > 0 && g < groups.size(); ++g) {
@@ -57,45 +92,9 @@ size_t OwnerSide::reserve_groups(View<const GroupSize> groups, bool narrow,
     buffers[g].samples = next_samples;
     next_samples += groups[g].bags;
   }
-  take_orders(ids_of_order);
-  return ids;
-}
-
-/// Returns the capacities of all groups of each list of orders together.
-std::vector<size_t> OwnerSide::count_ordered_ids(View<const GroupSize> groups) const {
-  std::vector<size_t> ids_of_order;
-  for (size_t g = 0; g < order_of_group_.size(); ++g) {
-    if (order_of_group_[g] < 0) continue;
-    const auto order = static_cast<size_t>(order_of_group_[g]);
-    ids_of_order.resize(std::max(ids_of_order.size(), order + 1));
-    ids_of_order[order] += static_cast<size_t>(groups[g].capacity);
-  }
-  return ids_of_order;
-}
-
-/// Divides staged memory among the groups: all ids, and then all offsets.
-template <class T>
-void OwnerSide::place_ids(View<const GroupSize> groups, T* next_id, T* next_offset,
-                          std::vector<GroupBuffer>& buffers) {
-  for (size_t g = 0; g < groups.size(); ++g) {
-    buffers[g] = {next_id, next_offset, nullptr};
-    host_ids.push_back({next_id, groups[g].ids, sizeof(T) == sizeof(int32_t)});
-    next_id += groups[g].capacity;
-    next_offset += groups[g].bags + 1;
-  }
-}
-
-void OwnerSide::take_orders(const std::vector<size_t>& ids_of_order) {
   orders.clear();
-  for (const size_t count : ids_of_order) {
-    const View<int32_t> by_row(staging_.take<int32_t>(count), count);
-    const View<int32_t> by_slot(staging_.take<int32_t>(count), count);
-    orders.push_back({by_row,
-                      by_slot,
-                      staging_.on_device(by_row.data()),
-                      staging_.on_device(by_slot.data()),
-                      {}});
-  }
+  for (const size_t count : ids_of_order) orders.push_back(take_orders(staging_, count));
+  return ids;
 }
 
 void OwnerSide::set_whole_groups() {

@@ -102,11 +102,6 @@ class OwnerSide {
   std::vector<IdFilter> filters;
 
  private:
-  std::vector<size_t> count_ordered_ids(View<const GroupSize> groups) const;
-  template <class T>
-  void place_ids(View<const GroupSize> groups, T* next_id, T* next_offset,
-                 std::vector<GroupBuffer>& buffers);
-  void take_orders(const std::vector<size_t>& ids_of_order);
   const int64_t* ids_of(const int64_t* staged) const { return staging_.on_device(staged); }
   const int64_t* ids_of(const int32_t* staged) const { return unpacked_ + (staged - narrow_); }
 

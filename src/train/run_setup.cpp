@@ -172,8 +172,8 @@ Plan choose_plan(Communicator& comm, const Log& log, const RunConfig& config,
       if (config.sharding.plan.empty()) clear_tiers(plan);
       choose_tiers(config, options, plan);
       return plan;
-    } catch (const Error&) {
-      log.info("{}: saved by another number of ranks; the tables are placed anew", start.path);
+    } catch (const Error& error) {
+      log.info("{}; the tables are placed anew", error.what());
     }
   }
   return make_plan(config, comm.size(), options);
