@@ -38,7 +38,7 @@ def ranks_to_predict(options):
 
 def predict(options, root, rows_scale):
     """A step of each mode, sharding and number of ranks: as it is measured for --machine, and of full size for each
-    machine of --predict-for. Fresh and repeated data take the same time here."""
+    machine of --predict-for. With fresh data."""
     machines = [(options.machine, False)] if options.machine else []
     machines += [(path, True) for path in options.predict_for]
     points = []
@@ -60,8 +60,10 @@ def simulate(point, machine, root, options, rows_scale):
     """What dlrm-bench simulate says of a point."""
     path, output = os.path.join(options.output, "predict.yaml"), os.path.join(options.output, "predict.json")
     point.write(path, root, options, rows_scale, options.output)
-    done = subprocess.run([program(), "simulate", path, "--ranks", str(point.ranks), "--machine", machine, "--output", output,
-                           *settings(options.extra)], capture_output=True, text=True, check=False)
+    here = machine == options.machine and not options.launcher and not os.environ.get("MPIRUN_OPTIONS")
+    nodes = ["--ranks-per-node", str(point.ranks)] if here else []
+    done = subprocess.run([program(), "simulate", path, "--ranks", str(point.ranks), *nodes, "--machine", machine, "--output",
+                           output, *settings(options.extra)], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SweepError(last_error(done.stderr).removeprefix("error: ") or "dlrm-bench simulate failed")
     found = read_json(output, {})

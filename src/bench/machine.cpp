@@ -13,6 +13,7 @@
 #include "matrix_rates.h"
 #include "memory_rates.h"
 #include "repeat.h"
+#include "sample_rates.h"
 
 namespace dlrm::bench {
 namespace {
@@ -144,6 +145,9 @@ MachineRates measure_machine(Communicator& comm, const MachineShare& share,
     const auto ranks = static_cast<int>(std::count(nodes.begin(), nodes.end(), node));
     rates.ranks_per_node = std::max(rates.ranks_per_node, ranks);
   }
+  rates.threads = options.threads;
+  rates.processors = std::min(share.machine_cpus, share.cpus * share.ranks_here);
+  rates.draw_id = measure_draws(comm, options.seconds);
   comm.barrier();
   rates.random_rows =
       of_the_slowest(comm, 1e9 * measure_random_rows(options.seconds, options.threads));
@@ -200,6 +204,14 @@ std::string to_json(const MachineRates& rates) {
   };
   object["ranks_per_node"] = rates.ranks_per_node;
   sources["ranks_per_node"] = measured;
+  if (rates.processors > 0) {
+    object["processors_per_node"] = rates.processors;
+    sources["processors_per_node"] = measured;
+  }
+  if (rates.threads > 0) {
+    object["threads_per_rank"] = rates.threads;
+    sources["threads_per_rank"] = measured;
+  }
   set("memory_bytes_per_second", rates.random_rows,
       measured + ": random rows of 256 bytes, by the slowest rank while all read");
   set("local_bytes_per_second", rates.local.value_or(rates.random_rows / 4),
@@ -231,6 +243,10 @@ std::string to_json(const MachineRates& rates) {
   set_id("receive_id_seconds", rates.embeddings.receive_id);
   set_id("lookup_id_seconds", rates.embeddings.lookup_id);
   set_id("update_id_seconds", rates.embeddings.update_id);
+  if (rates.draw_id > 0) {
+    set("draw_id_seconds", rates.draw_id,
+        measured + ": synthetic samples of 26 ids, by one thread of the slowest rank");
+  }
   if (rates.local_seconds > 0) {
     set("local_exchange_seconds", rates.local_seconds,
         measured + ": an all-to-all of a few bytes within nodes");

@@ -29,6 +29,8 @@ struct CollectiveTime {
 struct MachineRates {
   int ranks = 1, nodes = 1;
   int ranks_per_node = 1;     ///< most
+  int processors = 0;         ///< of a node, for its ranks; 0: not known
+  int threads = 0;            ///< of a rank; 0: not known
   double random_rows = 0;     ///< of rows of 256 bytes, by the slowest rank while all read
   double fp32_products = 0;   ///< FLOP/s of the slowest rank while all multiply
   double half_rate_size = 0;  ///< a product of so many rows has half the fp32 rate
@@ -38,6 +40,7 @@ struct MachineRates {
   double local_seconds = 0;       ///< of an exchange of a few bytes within nodes; 0: not measured
   double network_seconds = 0;     ///< of one between nodes; 0: not measured
   EmbeddingRates embeddings;
+  double draw_id = 0;  ///< seconds of a processor for an id of synthetic data; 0: not measured
   std::vector<CollectiveTime> collectives;
 };
 

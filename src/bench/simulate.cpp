@@ -69,7 +69,8 @@ SimulateResult run_simulate(const SimulateOptions& options) {
   SimulateResult result{read_machine(options.config.sharding.machine), "dlrm-train", {}};
   PlanOptions plan_options;
   plan_options.rank_memory_bytes = options.device_memory;
-  plan_options.ranks_per_node = result.machine.speed.ranks_per_node;
+  plan_options.ranks_per_node =
+      options.ranks_per_node > 0 ? options.ranks_per_node : result.machine.speed.ranks_per_node;
   plan_options.gpu = result.machine.speed.gpu;
   const RunConfig config = with_known_device(options.config, plan_options);
   std::optional<PublishedTimes> like;

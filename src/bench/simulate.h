@@ -13,6 +13,7 @@ struct SimulateOptions {
   std::string config_path;
   RunConfig config;  ///< names the machine file
   std::vector<int> ranks;
+  int ranks_per_node = 0;    ///< 0: the machine file's
   double device_memory = 0;  ///< bytes of a rank that the plan may use; 0: not known
   std::string like;          ///< file of published times: with that program's placement and costs
 };

@@ -40,6 +40,9 @@ constexpr Number kNumbers[] = {
     {"receive_id_seconds", &MachineSpeed::receive_id, false},
     {"lookup_id_seconds", &MachineSpeed::lookup_id, false},
     {"update_id_seconds", &MachineSpeed::update_id, false},
+    {"draw_id_seconds", &MachineSpeed::draw_id, false},
+    {"processors_per_node", &MachineSpeed::processors, false},
+    {"threads_per_rank", &MachineSpeed::threads, false},
     {"half_rate_size", &MachineSpeed::half_rate_size, false},
 };
 constexpr const char* kRanks = "ranks_per_node";

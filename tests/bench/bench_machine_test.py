@@ -27,6 +27,9 @@ class Machine(unittest.TestCase):
     def test_of_ranks_has_what_a_plan_needs_and_all_collectives(self):
         machine = self.measure(3)
         self.assertEqual(machine["ranks_per_node"], 3)
+        self.assertLessEqual(machine["processors_per_node"], os.cpu_count())
+        self.assertGreaterEqual(machine["threads_per_rank"], 1)
+        self.assertGreater(machine["draw_id_seconds"], 1e-11)
         for key in ("memory", "local", "network"):
             self.assertGreater(machine[key + "_bytes_per_second"], 0)
         self.assertIn("measured", machine["sources"]["local_bytes_per_second"])
@@ -83,6 +86,12 @@ class Simulate(unittest.TestCase):
         self.assertEqual(result["points"][0]["exchange_ms"]["total"], 0)
         self.assertGreater(result["points"][1]["exchange_ms"]["total"], 0)
 
+    def test_ranks_per_node_replace_those_of_the_machine_file(self):
+        for per_node, between in ((16, False), (4, True)):
+            result, _ = self.simulate(TINY, "--ranks", "16", "--ranks-per-node", str(per_node))
+            sent = result["points"][0]["exchanged_bytes"]["node_with_others"]
+            self.assertEqual(sent > 0, between)
+
     def test_compares_with_published_times(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "times.json")
@@ -116,6 +125,9 @@ class Simulate(unittest.TestCase):
         for words, named in [(["--machine", self.MACHINE], "CONFIG"), ([TINY], "--machine"),
                              ([TINY, "--machine", self.MACHINE, "--ranks", "0"], "--ranks"),
                              ([TINY, "--machine", self.MACHINE, "--ranks", "4..2"], "--ranks"),
+                             ([TINY, "--machine", self.MACHINE, "--ranks-per-node", "0"], "--ranks-per-node"),
+                             (["--published", TINY, "--machine", self.MACHINE, "--ranks-per-node", "2"],
+                              "--ranks-per-node"),
                              ([TINY, "--machine", "/nowhere.json"], "/nowhere.json")]:
             done = bench("simulate", *words)
             self.assertEqual(done.returncode, 2, words)

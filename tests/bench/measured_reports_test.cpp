@@ -192,6 +192,9 @@ TEST(MachineReport, OfNodesHasAllThatWasMeasured) {
   rates.ranks = 6;
   rates.nodes = 2;
   rates.ranks_per_node = 3;
+  rates.processors = 12;
+  rates.threads = 5;
+  rates.draw_id = 7e-9;
   rates.random_rows = 8e9;
   rates.fp32_products = 1e11;
   rates.bf16_products = 3e11;
@@ -213,6 +216,8 @@ TEST(MachineReport, OfNodesHasAllThatWasMeasured) {
   EXPECT_EQ(rates_in(text), (Json{{"name", processor_name()},
                                   {"device", "cpu"},
                                   {"ranks_per_node", 3},
+                                  {"processors_per_node", 12},
+                                  {"threads_per_rank", 5},
                                   {"memory_bytes_per_second", 8e9},
                                   {"local_bytes_per_second", 5e9},
                                   {"network_bytes_per_second", 4e9},
@@ -220,6 +225,7 @@ TEST(MachineReport, OfNodesHasAllThatWasMeasured) {
                                   {"routing_bytes_per_id", assumed.routing_bytes_per_id},
                                   {"fp32_products_per_second", 1e11},
                                   {"bf16_products_per_second", 3e11},
+                                  {"draw_id_seconds", 7e-9},
                                   {"local_exchange_seconds", 1e-6},
                                   {"network_exchange_seconds", 2e-5},
                                   {"measured",
@@ -235,7 +241,7 @@ TEST(MachineReport, OfNodesHasAllThatWasMeasured) {
   EXPECT_EQ(sources["network_bytes_per_second"],
             measured + ": an all-to-all between nodes, the bytes of a whole node");
   EXPECT_EQ(sources["bf16_products_per_second"], measured + ": the same in bf16");
-  EXPECT_EQ(sources.size(), 10u);
+  EXPECT_EQ(sources.size(), 13u);
   rates.bf16_products.reset();
   const Json without = Json::parse(to_json(rates));
   EXPECT_EQ(without["bf16_products_per_second"], 1e11);

@@ -214,8 +214,8 @@ class Scaling(Tree):
         self.assertEqual([(p["mode"], p["ranks"], p["batch"]) for p in predicted],
                          [("strong", n, 64) for n in (1, 2, 4, 8)] + [("weak", n, 64 * n) for n in (1, 2, 4, 8)])
         with open(self.path("simulated"), encoding="utf-8") as file:
-            self.assertIn("simulate out/predict.yaml --ranks 8 --machine m.json --output out/predict.json --set a=b --set c=d\n",
-                          file.readlines())
+            self.assertIn("simulate out/predict.yaml --ranks 8 --ranks-per-node 8 --machine m.json --output out/predict.json "
+                          "--set a=b --set c=d\n", file.readlines())
         lines = [line.split() for line in done.stdout.splitlines()]
         # 1600 samples/s of batches of 64 are 40 ms a step; 80 are predicted.
         self.assertIn("strong config 2 64 800 80.000 30.000 10.000 3.00 40.000 +100.0".split(), lines)
@@ -223,6 +223,19 @@ class Scaling(Tree):
         self.assertIn("predicted by dlrm-bench simulate for M of m.json, not measured", done.stdout)
         self.assertEqual(sorted(os.listdir(self.path("out"))), [".lock", "results.json", *(f"{mode}_fresh_{n}" for mode in
                                                                 ("strong", "weak") for n in (1, 2))])
+
+    def test_nodes_are_those_of_the_machine_file_unless_all_ranks_run_here(self):
+        self.simulator()
+        self.machine("m.json", None)
+        self.machine("a.json", None)
+        words = ["--ranks", "3", "--repeats", "1", "--machine", "m.json"]
+        self.program("bin/srun", 'export RANKS=${1#--ntasks=}; shift; exec "$@"')
+        self.scaling(*words, "--launcher", "srun --ntasks={ranks} dlrm-train")
+        self.start(["launch/scaling.sh", "config.yaml", "--output", "new", *words], MPIRUN_OPTIONS="--oversubscribe")
+        self.start(["launch/scaling.sh", "config.yaml", "--output", "newer", *words, "--predict-for", "a.json"])
+        with open(self.path("simulated"), encoding="utf-8") as file:
+            nodes = ["--ranks-per-node 3 --machine m.json" in line for line in file]
+        self.assertEqual(nodes, [False, False, True, False])
 
     def test_a_machine_file_of_another_machine_has_no_error(self):
         self.simulator()

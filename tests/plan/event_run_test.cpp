@@ -48,6 +48,32 @@ TEST(EventRun, UsersOfALinkShareIt) {
   EXPECT_DOUBLE_EQ(run.end(second), 5);
 }
 
+TEST(EventRun, UsersSlowDownOnlyIfThereIsNotEnough) {
+  EventRun run;
+  const int processors = run.add_resource(4);
+  const auto use = [&](double seconds, double amount) {
+    EventRun::Work work;
+    work.uses[0] = {processors, seconds, amount};
+    return run.add(run.add_lane(), work, {});
+  };
+  const int small = use(2, 1), large = use(3, 3);
+  const int late = run.add(run.add_lane(), using_one(processors, 1, 1), {});
+  run.run();
+  // From 1 on, five are used of four.
+  EXPECT_DOUBLE_EQ(run.end(small), 2.25);
+  EXPECT_DOUBLE_EQ(run.end(late), 2.25);
+  EXPECT_DOUBLE_EQ(run.end(large), 3.25);
+}
+
+TEST(EventRun, ATaskThatUsesMoreThanThereIsIsSlow) {
+  EventRun run;
+  EventRun::Work work;
+  work.uses[0] = {run.add_resource(2), 1, 6};
+  const int task = run.add(run.add_lane(), work, {});
+  run.run();
+  EXPECT_DOUBLE_EQ(run.end(task), 3);
+}
+
 TEST(EventRun, ATaskEndsWithItsLongestUse) {
   EventRun run;
   EventRun::Work work;
@@ -80,7 +106,7 @@ struct Slow {
   std::vector<std::vector<int>> before;
   std::vector<double> ends;
 
-  void run(int resources) {
+  void run(const std::vector<double>& capacities) {
     const size_t n = works.size();
     ends.assign(n, -1);
     std::vector<double> latency(n);
@@ -103,7 +129,11 @@ struct Slow {
         ended = true;
       }
       if (ended) continue;
-      std::vector<int> users(static_cast<size_t>(resources));
+      std::vector<double> used(capacities.size());
+      const auto slower = [&](int resource) {
+        const auto r = static_cast<size_t>(resource);
+        return std::max(used[r] / capacities[r], 1.0);
+      };
       const auto uses = [&](size_t i) {
         std::vector<EventRun::Use*> all;
         for (EventRun::Use& use : works[i].uses) {
@@ -112,20 +142,21 @@ struct Slow {
         return all;
       };
       for (const size_t i : active) {
-        for (const EventRun::Use* use : uses(i)) ++users[static_cast<size_t>(use->resource)];
+        for (const EventRun::Use* use : uses(i))
+          used[static_cast<size_t>(use->resource)] += use->amount;
       }
       double step = 1e9;
       for (const size_t i : active) {
         if (latency[i] > 1e-12) step = std::min(step, latency[i]);
         for (const EventRun::Use* use : uses(i)) {
-          step = std::min(step, use->seconds * users[static_cast<size_t>(use->resource)]);
+          step = std::min(step, use->seconds * slower(use->resource));
         }
       }
       for (const size_t i : active) {
         const std::vector<EventRun::Use*> now_used = uses(i);
         if (latency[i] > 1e-12) latency[i] -= step;
         for (EventRun::Use* use : now_used) {
-          use->seconds -= step / users[static_cast<size_t>(use->resource)];
+          use->seconds -= step / slower(use->resource);
         }
       }
       now += step;
@@ -141,11 +172,14 @@ TEST(EventRun, AgreesWithASlowRunOfRandomGraphs) {
     Slow slow;
     std::vector<int> lanes(3), last(3, -1);
     for (int& lane : lanes) lane = run.add_lane();
-    for (int r = 0; r < 3; ++r) run.add_resource();
+    const std::vector<double> capacities{1, 2.5, 4};
+    for (const double capacity : capacities) run.add_resource(capacity);
     for (int i = 0; i < 25; ++i) {
       EventRun::Work work;
       work.latency = below(3);
-      for (EventRun::Use& use : work.uses) use = {below(3), static_cast<double>(below(4))};
+      for (EventRun::Use& use : work.uses) {
+        use = {below(3), static_cast<double>(below(4)), static_cast<double>(1 + below(3))};
+      }
       std::vector<int> after;
       if (i > 0 && below(2) == 0) after.push_back(below(i));
       const int lane = below(3);
@@ -157,7 +191,7 @@ TEST(EventRun, AgreesWithASlowRunOfRandomGraphs) {
       slow.before.push_back(after);
     }
     run.run();
-    slow.run(3);
+    slow.run(capacities);
     for (int i = 0; i < 25; ++i) {
       ASSERT_NEAR(run.end(i), slow.ends[static_cast<size_t>(i)], 1e-9) << "seed " << seed;
     }

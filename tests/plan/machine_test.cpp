@@ -44,7 +44,8 @@ TEST(MachineFile, RatesOfStepsMayBeGiven) {
   double value = 1;
   for (const char* key :
        {"fp32_products_per_second", "bf16_products_per_second", "local_exchange_seconds",
-        "network_exchange_seconds", "launch_seconds", "shard_seconds"}) {
+        "network_exchange_seconds", "launch_seconds", "shard_seconds", "draw_id_seconds",
+        "processors_per_node", "threads_per_rank"}) {
     object[key] = value++;
   }
   object["device"] = "cuda";
@@ -55,6 +56,9 @@ TEST(MachineFile, RatesOfStepsMayBeGiven) {
   EXPECT_EQ(speed.network_exchange, 4);
   EXPECT_EQ(speed.launch, 5);
   EXPECT_EQ(speed.shard, 6);
+  EXPECT_EQ(speed.draw_id, 7);
+  EXPECT_EQ(speed.processors, 8);
+  EXPECT_EQ(speed.threads, 9);
   EXPECT_EQ(speed.gpu, true);
   object["device"] = "gpu";
   EXPECT_EQ(usage_error_of([&] { parse_machine(object.dump(), "m.json"); }),

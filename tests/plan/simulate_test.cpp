@@ -39,11 +39,12 @@ class Simulation : public testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(path_); }
 
-  StepPrediction simulate(RunConfig config, int ranks, const json& machine) {
+  StepPrediction simulate(RunConfig config, int ranks, const json& machine,
+                          int ranks_per_node = 2) {
     std::ofstream(path_) << machine;
     config.sharding.machine = path_;
     config.device = machine.value("device", "cpu") == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
-    const PlanOptions options{0, 2, 0, false};
+    const PlanOptions options{0, ranks_per_node, 0, false};
     return simulate_step(config, make_plan(config, ranks, options), options);
   }
 
@@ -160,6 +161,122 @@ TEST_F(Simulation, SmallProductsHaveASmallerRate) {
   EXPECT_NEAR(simulate(config, 1, machine).step - before, 64 * 2 * more / 1e6, 1e-6);
 }
 
+// ---- Processors of a node
+
+/// Two ranks of two threads each on four processors. Only products take time.
+json four_processors() {
+  json machine = fast_cpu();
+  machine["fp32_products_per_second"] = 1e6;
+  machine["processors_per_node"] = 4;
+  return machine;
+}
+
+TEST_F(Simulation, ThreadsDivideTheWorkOfARank) {
+  RunConfig config = dot_config();
+  const double two = simulate(config, 2, four_processors()).step;
+  EXPECT_NEAR(simulate(config, 1, four_processors()).step, two, 1e-9);  // on all processors
+  config.train.threads = 1;
+  EXPECT_NEAR(simulate(config, 2, four_processors()).step, 2 * two, 1e-9);
+  EXPECT_NEAR(simulate(config, 1, four_processors()).step, 4 * two, 1e-9);
+  json machine = four_processors();
+  machine["threads_per_rank"] = 1;  // while the rates were measured
+  EXPECT_NEAR(simulate(config, 2, machine).step, two, 1e-9);
+}
+
+TEST_F(Simulation, RanksBeyondTheProcessorsTakeTurns) {
+  const double two = simulate(dot_config(), 2, four_processors()).step;
+  for (const int ranks : {4, 8, 16}) {
+    EXPECT_NEAR(simulate(dot_config(), ranks, four_processors(), ranks).step, two, 1e-9) << ranks;
+  }
+  // On two nodes there are as many processors as ranks.
+  EXPECT_NEAR(simulate(dot_config(), 8, four_processors(), 4).step, two / 2, 1e-3 * two);
+  RunConfig config = dot_config();
+  config.train.threads = 3;  // six on four
+  EXPECT_NEAR(simulate(config, 2, four_processors()).step, two, 1e-9);
+}
+
+TEST_F(Simulation, RatesOfRanksThatTookTurnsAreThoseOfAPartOfAProcessor) {
+  json machine = four_processors();
+  const double step = simulate(dot_config(), 2, machine).step;
+  machine["ranks_per_node"] = 16;
+  machine["threads_per_rank"] = 1;
+  machine["fp32_products_per_second"] = 1e6 / 8;
+  EXPECT_NEAR(simulate(dot_config(), 2, machine).step, step, 1e-9);
+  machine.erase("threads_per_rank");  // an equal part, at least one
+  EXPECT_NEAR(simulate(dot_config(), 2, machine).step, step, 1e-9);
+}
+
+TEST_F(Simulation, AProcessorDoesNothingElseWhileItReadsMemoryOrCopies) {
+  json machine = fast_cpu();
+  machine["processors_per_node"] = 1;
+  machine["memory_bytes_per_second"] = 1e6;
+  const double one = simulate(dot_config(), 1, machine, 1).step;
+  machine["ranks_per_node"] = 1;
+  machine["local_bytes_per_second"] = 1e3;
+  const StepPrediction two = simulate(dot_config(), 2, machine, 2);
+  const double copied = two.local_bytes / 1e3;
+  EXPECT_GT(copied, 1);
+  EXPECT_GT(two.step, 1.9 * copied + 0.9 * one);  // by one rank after the other
+  machine["processors_per_node"] = 2;
+  EXPECT_LT(simulate(dot_config(), 2, machine, 2).step, 1.1 * copied + one);
+}
+
+TEST_F(Simulation, ReadersMakeSamplesBesideTheStep) {
+  RunConfig config = dot_config();
+  config.data.source = DataKind::kSynthetic;
+  config.train.threads = 1;
+  const double ids = 64 * 6;
+  json machine = four_processors();
+  const double alone = simulate(config, 1, machine).step;
+  machine["draw_id_seconds"] = 1e-4 * alone;
+  const auto with = [&](int readers, int processors) {
+    config.data.workers = readers;
+    json found = machine;
+    found["processors_per_node"] = processors;
+    found["threads_per_rank"] = 2;
+    return simulate(config, 1, found).step;
+  };
+  EXPECT_NEAR(with(0, 4), alone * (1 + 1e-4 * ids), 1e-9);
+  EXPECT_NEAR(with(1, 4), alone, 1e-9);
+  EXPECT_NEAR(with(2, 4), alone, 1e-9);
+  machine["draw_id_seconds"] = 2 * alone / ids;  // longer than a step
+  EXPECT_NEAR(with(1, 4), 2 * alone, 1e-9);
+  EXPECT_NEAR(with(2, 4), alone, 1e-9);
+  EXPECT_NEAR(with(3, 4), alone, 1e-9);
+  config.data.source = DataKind::kReplay;
+  EXPECT_NEAR(with(1, 4), alone, 1e-9);
+}
+
+TEST_F(Simulation, ReadersTakeTurnsWithTheStepOnTheSameProcessors) {
+  RunConfig config = dot_config();
+  config.data.source = DataKind::kSynthetic;
+  json machine = four_processors();
+  const double alone = simulate(config, 2, machine).step;
+  const double samples_of_node = 64;
+  machine["draw_id_seconds"] = 1e-4 * alone;
+  const double drawn = samples_of_node * 6 * 1e-4 * alone / 4;  // on four processors
+  EXPECT_NEAR(simulate(config, 2, machine).step, alone + drawn, 1e-6 * alone);
+  EXPECT_GT(stage_of(simulate(config, 2, machine), "data").most, 0);
+}
+
+TEST_F(Simulation, ACpuReadsAndWritesTheOutputsOfALayerAgain) {
+  json machine = fast_cpu();
+  machine["memory_bytes_per_second"] = 1e6;
+  RunConfig config = dot_config();
+  config.model.bottom_mlp = {16};
+  config.model.top_mlp = {64, 1};
+  const auto top = [&] { return stage_of(simulate(config, 1, machine), "top").most; };
+  const double layers = 64 * (22 + 64) + 23 * 64 + 64 * (64 + 1) + 65;
+  EXPECT_NEAR(top(), 4 * (layers + 64 * 2 * 64) / 1e6, 1e-9);
+  const double before = stage_of(simulate(config, 1, machine), "backward").most;
+  config.model.top_mlp = {64, 64, 1};  // two products, a pass of four elements
+  EXPECT_NEAR(stage_of(simulate(config, 1, machine), "backward").most - before,
+              4 * (2 * (64 * (64 + 64) + 65 * 64) + 64 * 4 * 64) / 1e6, 1e-9);
+  machine["device"] = "cuda";
+  config.model.top_mlp = {64, 1};
+  EXPECT_NEAR(top(), 4 * layers / 1e6, 1e-9);
+}
+
 TEST_F(Simulation, OneRankCopiesNoVectors) {
   json machine = slow_machine();
   machine["device"] = "cpu";
@@ -177,6 +294,7 @@ TEST_F(Simulation, FasterMachinesAreNotSlower) {
         rates[std::string(id) + "_id_seconds"] = 1e-6;
       }
       rates["half_rate_size"] = 30;
+      rates["draw_id_seconds"] = 1e-6;
       json machine = rates;
       machine["device"] = device;
       const double before = simulate(dot_config(), ranks, machine).step;
@@ -272,7 +390,7 @@ TEST(SimulatedSteps, OfConfigsAreThoseThatWereRecorded) {
        std::vector<Recorded>{{"synthetic/tiny", 8, "a100_dgx", 0.5296},
                              {"synthetic/medium", 128, "a100_dgx", 3.8812},
                              {"mlperf_dcnv2", 64, "h100_dgx", 1.7715},
-                             {"dle_4b", 4, "epyc", 157.8725}}) {
+                             {"dle_4b", 4, "epyc", 170.5428}}) {
     const std::string configs = std::string(DLRM_SOURCE) + "/configs/";
     const std::string machine = configs + "machines/" + recorded.machine + ".json";
     const RunConfig config =

@@ -52,6 +52,13 @@ struct MachineSpeed {
   double receive_id = 0;
   double lookup_id = 0;
   double update_id = 0;
+  /// Seconds of one processor for an id of synthetic data, with all that belongs to it.
+  double draw_id = 0;
+  /// Processors of a node, which its ranks share, and threads of each of `ranks_per_node` ranks
+  /// while the other rates were measured. 0: not known. Then ranks have these rates whatever
+  /// threads and however many neighbours they have.
+  double processors = 0;
+  double threads = 0;
   /// A product with a weight of so many rows or columns, whichever are fewer, has half the rate of
   /// a large one. 0: all products have the same rate.
   double half_rate_size = 0;

@@ -37,8 +37,8 @@ struct StepPrediction {
 };
 
 /// Simulates steps of `plan` on the machine of `config.sharding.machine` until they repeat. Reading
-/// data, evaluations and checkpoints are left out. Cached rows count as resident. A usage_error if
-/// the machine file lacks a rate.
+/// data that is not synthetic, evaluations and checkpoints are left out. Cached rows count as
+/// resident. A usage_error if the machine file lacks a rate.
 StepPrediction simulate_step(const RunConfig& config, const Plan& plan, const PlanOptions& options);
 
 }  // namespace dlrm

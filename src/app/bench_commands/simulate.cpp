@@ -54,6 +54,11 @@ BenchCommand simulate_command(CLI::App& app) {
   command->add_option("--like", a.options.like,
                       "with the placement and the costs of the program of such a file");
   command->add_option("--ranks", a.ranks, "1..64 (doubling) or 1,8,64 (1)");
+  command
+      ->add_option("--ranks-per-node", a.options.ranks_per_node,
+                   "ranks on each node, instead of the machine file's ranks_per_node")
+      ->check(CLI::Range(1, kMostRanks))
+      ->excludes("--published");
   add_machine(*command, a.machine_file);
   add_device_memory(*command, a.device_memory);
   add_set(*command, a.set);

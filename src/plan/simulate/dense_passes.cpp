@@ -56,12 +56,20 @@ void DensePasses::pass(const char* stage, const PassWork& pass) {
 void DensePasses::multiply(const char* stage, const std::vector<ProductWork>& products) {
   for (const ProductWork& product : products) {
     tasks_.compute(stage, RankTasks::kMain, {}, [&](size_t rank) { return demand(product, rank); });
+    elements(stage, product.forward_passes);
   }
+}
+
+/// GPUs do this with the product.
+void DensePasses::elements(const char* stage, double of_a_sample) {
+  if (tasks_.speed().gpu || of_a_sample <= 0) return;
+  pass(stage, {0, work_.dense.element_bytes * of_a_sample});
 }
 
 void DensePasses::multiply_back(const std::vector<ProductWork>& products, size_t first) {
   for (size_t i = products.size(); i-- > 0;) {
     const auto demand_of = [&](size_t rank) { return demand(products[i], rank); };
+    elements("backward", products[i].backward_passes);
     const Point output_gradient = tasks_.main();
     if (products[i].input_gradient) tasks_.compute("backward", RankTasks::kMain, {}, demand_of);
     if (is_held(products[i], first + i)) {

@@ -38,6 +38,7 @@ class DensePasses {
 
  private:
   void pass(const char* stage, const PassWork& pass);
+  void elements(const char* stage, double of_a_sample);
   void multiply(const char* stage, const std::vector<ProductWork>& products);
   void multiply_back(const std::vector<ProductWork>& products, size_t first);
   bool is_held(const ProductWork& product, size_t number) const;

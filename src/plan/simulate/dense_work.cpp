@@ -17,7 +17,10 @@ ProductWork linear(int64_t inputs, int64_t outputs) {
 std::vector<ProductWork> mlp(int64_t inputs, const std::vector<int64_t>& sizes) {
   std::vector<ProductWork> products;
   for (const int64_t outputs : sizes) {
-    products.push_back(linear(inputs, outputs));
+    ProductWork product = linear(inputs, outputs);
+    product.forward_passes = 2 * product.outputs;         // y = relu(y)
+    product.backward_passes = (3 + 1) * product.outputs;  // dy where y > 0, and its sums
+    products.push_back(product);
     inputs = outputs;
   }
   return products;
@@ -93,6 +96,7 @@ DenseWork dense_work(const RunConfig& config, bool on_gpu) {
   work.bottom = mlp(model.dense_features, model.bottom_mlp);
   if (!work.bottom.empty()) work.bottom.front().input_gradient = false;
   work.top = mlp(model.interaction_width(), model.top_mlp);
+  work.top.back().forward_passes = work.top.back().backward_passes = 0;  // no activation
   const InteractionInputs inputs = model.interaction_inputs();
   std::visit([&](const auto& config_of_it) { add_interaction(config_of_it, inputs, work); },
              model.interaction);

@@ -11,8 +11,9 @@ int EventRun::add_lane() {
   return static_cast<int>(last_of_lane_.size()) - 1;
 }
 
-int EventRun::add_resource() {
+int EventRun::add_resource(double capacity) {
   resources_.emplace_back();
+  resources_.back().capacity = capacity;
   return static_cast<int>(resources_.size()) - 1;
 }
 
@@ -80,7 +81,7 @@ void EventRun::use_resources(int task, double now) {
     if (use.seconds <= 0) continue;
     Resource& resource = resources_[index(use.resource)];
     advance(resource, now);
-    resource.users.emplace_back(resource.time + use.seconds, task);
+    resource.users.push_back({resource.time + use.seconds, task, use.amount});
     ++user.waits;
     announce(use.resource, now);
   }
@@ -103,9 +104,20 @@ void EventRun::start_successors(double now) {
   ended_.clear();
 }
 
+double EventRun::Resource::seconds_per_virtual_second() const {
+  double used = 0;
+  for (const User& user : users) used += user.amount;
+  return std::max(used / capacity, 1.0);
+}
+
+const EventRun::User& EventRun::Resource::first_to_end() const {
+  return *std::min_element(users.begin(), users.end(),
+                           [](const User& a, const User& b) { return a.end < b.end; });
+}
+
 void EventRun::advance(Resource& resource, double now) {
   if (!resource.users.empty()) {
-    resource.time += (now - resource.updated) / static_cast<double>(resource.users.size());
+    resource.time += (now - resource.updated) / resource.seconds_per_virtual_second();
   }
   resource.updated = now;
 }
@@ -114,17 +126,17 @@ void EventRun::announce(int number, double now) {
   Resource& resource = resources_[index(number)];
   ++resource.version;
   if (resource.users.empty()) return;
-  const double first = std::min_element(resource.users.begin(), resource.users.end())->first;
-  const double left = (first - resource.time) * static_cast<double>(resource.users.size());
+  const double first = resource.first_to_end().end;
+  const double left = (first - resource.time) * resource.seconds_per_virtual_second();
   push(now + std::max(left, 0.0), -1, number, resource.version);
 }
 
 void EventRun::end_users(int number, double now) {
   Resource& resource = resources_[index(number)];
-  resource.time = std::min_element(resource.users.begin(), resource.users.end())->first;
+  resource.time = resource.first_to_end().end;
   resource.updated = now;
   for (size_t i = 0; i < resource.users.size();) {
-    const auto [end, task] = resource.users[i];
+    const auto [end, task, amount] = resource.users[i];
     if (end > resource.time) {
       ++i;
       continue;

@@ -11,14 +11,15 @@
 namespace dlrm {
 
 /// Runs tasks in simulated time. A task waits for other tasks and for the preceding task of its
-/// lane. Then it takes a fixed time, and after that it uses resources. Tasks that use a resource at
-/// the same time share it equally.
+/// lane. Then it takes a fixed time, and after that it uses resources. Tasks that together use more
+/// of a resource than there is of it share it in proportion to what each uses.
 class EventRun {
  public:
-  /// A part of a task: how long it lasts if no other task uses the resource.
+  /// A part of a task: how long it lasts while there is enough of the resource.
   struct Use {
     int resource = -1;
     double seconds = 0;
+    double amount = 1;  ///< of the resource's capacity
   };
   struct Work {
     double latency = 0;            ///< seconds before the uses begin
@@ -26,7 +27,7 @@ class EventRun {
   };
 
   int add_lane();
-  int add_resource();
+  int add_resource(double capacity = 1);
   /// Returns the task's number. It begins after the tasks `after`, which may be of any lane.
   int add(int lane, const Work& work, View<const int> after);
 
@@ -47,12 +48,21 @@ class EventRun {
     int waits = 0;  ///< tasks that it still waits for, then uses that have not ended
     int cause = -1;
   };
-  /// Its virtual time runs at 1 over the number of its users.
+  struct User {
+    double end = 0;  ///< virtual
+    int task = -1;
+    double amount = 0;
+  };
+  /// Its virtual time runs at the real rate, or if more is used than there is, more slowly.
   struct Resource {
-    double time = 0;                            ///< virtual
-    double updated = 0;                         ///< when `time` was computed
-    std::vector<std::pair<double, int>> users;  ///< virtual end, and task
-    int64_t version = 0;                        ///< of the event that says when a user ends
+    double capacity = 1;
+    double time = 0;     ///< virtual
+    double updated = 0;  ///< when `time` was computed
+    std::vector<User> users;
+    int64_t version = 0;  ///< of the event that says when a user ends
+
+    double seconds_per_virtual_second() const;
+    const User& first_to_end() const;
   };
   struct Event {
     double time = 0;

@@ -110,10 +110,10 @@ MachineSpeed without_exchanges(MachineSpeed speed) {
 }
 
 StepPrediction predict_step(
-    int ranks, const MachineSpeed& speed, double products,
+    int ranks, const MachineSpeed& speed, double products, const NodeShare& share,
     const std::function<std::unique_ptr<StepTasks>(RankTasks& tasks)>& make_steps) {
   const auto run = [&](const MachineSpeed& at) {
-    RankTasks tasks(ranks, at, products);
+    RankTasks tasks(ranks, at, products, share);
     return run_steps(tasks, *make_steps(tasks));
   };
   StepPrediction prediction = run(speed);

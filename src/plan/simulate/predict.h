@@ -18,8 +18,9 @@ class StepTasks {
 };
 
 /// Runs a few steps and reports the last one. Then it runs them again without exchanges.
+/// `products` are a rank's FLOP/s.
 StepPrediction predict_step(
-    int ranks, const MachineSpeed& speed, double products,
+    int ranks, const MachineSpeed& speed, double products, const NodeShare& share,
     const std::function<std::unique_ptr<StepTasks>(RankTasks& tasks)>& make_steps);
 
 /// A machine whose exchanges take no time. Ranks still wait for each other.

@@ -2,11 +2,12 @@
 
 namespace dlrm {
 
-RankTasks::RankTasks(int ranks, const MachineSpeed& speed, double products)
-    : resources_(run_, ranks, speed, products) {
+RankTasks::RankTasks(int ranks, const MachineSpeed& speed, double products, const NodeShare& share)
+    : resources_(run_, ranks, speed, products, share) {
   for (int r = 0; r < ranks; ++r) {
     std::array<int, kLanes> lanes = {};
     lanes.fill(run_.add_lane());
+    lanes[kReaders] = run_.add_lane();
     if (speed.gpu) {
       for (const Lane lane : {kHost, kSide, kWeights}) lanes[lane] = run_.add_lane();
     }
@@ -19,6 +20,13 @@ RankTasks::Point RankTasks::compute(const char* stage, Lane lane, const std::vec
                                     const std::function<Demand(size_t rank)>& demand) {
   return add_for_ranks(stage, false, lane, after,
                        [&](size_t r) { return resources_.compute(r, demand(r)); });
+}
+
+RankTasks::Point RankTasks::keep_busy(const char* stage, Lane lane, const std::vector<Point>& after,
+                                      double threads,
+                                      const std::function<double(size_t rank)>& seconds) {
+  return add_for_ranks(stage, false, lane, after,
+                       [&](size_t r) { return resources_.keep_busy(r, seconds(r), threads); });
 }
 
 RankTasks::Point RankTasks::start(const char* stage, ExchangeLane lane, const ExchangeWork& sent,
@@ -37,11 +45,9 @@ RankTasks::Point RankTasks::start(const char* stage, ExchangeLane lane, const Ex
 
 RankTasks::Point RankTasks::finish(const char* stage, const ExchangeWork& sent, Point started) {
   if (started < 0 || speed().gpu) return started;
-  return add_for_ranks(stage, true, kMain, {started}, [&](size_t) {
-    EventRun::Work work;
-    work.latency = sent.local_bytes / speed().local;
-    return work;
-  });
+  const double seconds = sent.local_bytes / speed().local;
+  return add_for_ranks(stage, true, kMain, {started},
+                       [&](size_t r) { return resources_.keep_busy(r, seconds); });
 }
 
 RankTasks::Point RankTasks::add_for_ranks(const char* stage, bool exchange, Lane lane,
@@ -60,7 +66,7 @@ RankTasks::Point RankTasks::add_for_ranks(const char* stage, bool exchange, Lane
   }
   points_.push_back(std::move(tasks));
   const auto point = static_cast<Point>(points_.size()) - 1;
-  if (lane == kMain || !speed().gpu) main_ = point;
+  if (lane == kMain || (!speed().gpu && lane != kReaders)) main_ = point;
   return point;
 }
 

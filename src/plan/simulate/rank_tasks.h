@@ -11,12 +11,12 @@
 
 namespace dlrm {
 
-/// The tasks of all ranks in a run. Each rank has a memory, multipliers, and a main lane. On a GPU
-/// it has three more lanes; on a CPU these are the main lane. All ranks share three lanes of
+/// The tasks of all ranks in a run. Each rank has a main lane, and one for its readers of data. On
+/// a GPU it has three more lanes; on a CPU these are the main lane. All ranks share three lanes of
 /// exchanges, and the links within and between nodes.
 class RankTasks {
  public:
-  enum Lane { kMain, kHost, kSide, kWeights, kLanes };
+  enum Lane { kMain, kReaders, kHost, kSide, kWeights, kLanes };
   enum ExchangeLane { kIds, kVectors, kSums, kExchangeLanes };
   /// A task of each rank, or one of all ranks, that others wait for. -1: nothing to wait for.
   using Point = int;
@@ -30,7 +30,7 @@ class RankTasks {
   };
 
   /// `products` are a rank's FLOP/s.
-  RankTasks(int ranks, const MachineSpeed& speed, double products);
+  RankTasks(int ranks, const MachineSpeed& speed, double products, const NodeShare& share);
 
   int ranks() const { return static_cast<int>(lanes_.size()); }
   const MachineSpeed& speed() const { return resources_.speed(); }
@@ -39,6 +39,9 @@ class RankTasks {
   /// An operation of every rank.
   Point compute(const char* stage, Lane lane, const std::vector<Point>& after,
                 const std::function<Demand(size_t rank)>& demand);
+  /// Keeps threads of every rank busy, `seconds` in all, and does nothing else.
+  Point keep_busy(const char* stage, Lane lane, const std::vector<Point>& after, double threads,
+                  const std::function<double(size_t rank)>& seconds);
   /// Begins when all ranks are ready. -1 if nothing is sent.
   Point start(const char* stage, ExchangeLane lane, const ExchangeWork& work,
               const std::vector<Point>& after);

@@ -159,7 +159,8 @@ std::vector<OperationTime> time_operations(const RunConfig& given, const Plan& p
   const StepWork work = step_work(config, plan, options);
   if (!exchanges) speed = without_exchanges(speed);
   EventRun run;
-  const Resources resources(run, plan.world, speed, products_per_second(config, speed));
+  const Resources resources(run, plan.world, speed, products_per_second(config, speed),
+                            node_share(config, plan.world, options, speed));
   const PartWork parts(work, speed);
   const Shares shares(operations);
   int steps = 0;

@@ -1,6 +1,7 @@
 #include "resources.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dlrm {
 
@@ -11,21 +12,63 @@ Demand demand_of(const ProductWork& product, double element_bytes, double sample
   return {element_bytes * elements, samples * product.flops() * slower};
 }
 
-Resources::Resources(EventRun& run, int ranks, const MachineSpeed& speed, double products)
-    : speed_(speed), products_(products) {
-  for (int r = 0; r < ranks; ++r) {
-    memories_.push_back(run.add_resource());
-    multipliers_.push_back(run.add_resource());
+/// A run gives the processors of a node to its ranks in equal parts (machine_share()).
+NodeShare node_share(const RunConfig& config, int world, const PlanOptions& options,
+                     const MachineSpeed& speed) {
+  NodeShare share;
+  share.ranks = options.ranks_per_node > 0 ? options.ranks_per_node : speed.ranks_per_node;
+  if (speed.gpu || speed.processors <= 0) return share;
+  const int on_node = std::min(share.ranks, world);
+  const double equal = std::max(1.0, std::floor(speed.processors / on_node));
+  share.threads = config.train.threads > 0 ? config.train.threads : equal;
+  const double then = speed.threads > 0
+                          ? speed.threads
+                          : std::max(1.0, std::floor(speed.processors / speed.ranks_per_node));
+  share.thread_time = std::min(1.0, speed.processors / (speed.ranks_per_node * then));
+  share.rank_time = share.thread_time * then / share.threads;
+  return share;
+}
+
+Resources::Resources(EventRun& run, int ranks, const MachineSpeed& speed, double products,
+                     const NodeShare& share)
+    : speed_(speed), products_(products), share_(share) {
+  if (speed.processors > 0 && !speed.gpu) {
+    for (int r = 0; r < ranks; r += share.ranks) {
+      processors_.push_back(run.add_resource(speed.processors));
+    }
+  } else {
+    for (int r = 0; r < ranks; ++r) {
+      memories_.push_back(run.add_resource());
+      multipliers_.push_back(run.add_resource());
+    }
   }
   local_links_ = run.add_resource();
   network_ = run.add_resource();
 }
 
 EventRun::Work Resources::compute(size_t rank, const Demand& demand) const {
+  const double fetch = demand.bytes / speed_.memory;
+  const double execute = demand.flops / products_ + demand.busy;
+  const double wait = demand.latency + speed_.launch;
   EventRun::Work work;
-  work.latency = demand.latency + speed_.launch;
-  work.uses[0] = {memories_[rank], demand.bytes / speed_.memory};
-  work.uses[1] = {multipliers_[rank], demand.flops / products_ + demand.busy};
+  if (!processors_.empty()) {
+    const double seconds = std::max(fetch, execute) * share_.rank_time + wait * share_.thread_time;
+    work.uses[0] = {processors_of(rank), seconds, share_.threads};
+    return work;
+  }
+  work.latency = wait;
+  work.uses[0] = {memories_[rank], fetch};
+  work.uses[1] = {multipliers_[rank], execute};
+  return work;
+}
+
+EventRun::Work Resources::keep_busy(size_t rank, double seconds, double threads) const {
+  EventRun::Work work;
+  if (processors_.empty()) {
+    work.latency = seconds / threads;
+  } else {
+    work.uses[0] = {processors_of(rank), seconds * share_.thread_time / threads, threads};
+  }
   return work;
 }
 

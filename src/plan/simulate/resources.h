@@ -1,7 +1,9 @@
 #pragma once
 #include <vector>
 
+#include "dlrm/config/run_config.h"
 #include "dlrm/plan/machine.h"
+#include "dlrm/plan/plan.h"
 
 #include "event_run.h"
 #include "step_work.h"
@@ -17,26 +19,49 @@ struct Demand {
   double busy = 0;  ///< seconds of processors that multiply nothing
 };
 
+/// How the ranks of a node of CPUs share its processors. Only if the machine file says how many
+/// there are.
+struct NodeShare {
+  int ranks = 1;       ///< consecutive ranks on a node
+  double threads = 1;  ///< of a rank
+  /// What a rank, and one thread of it, need for a second of the machine file. While its rates were
+  /// measured, a rank may have had other threads, or less than a processor for each.
+  double rank_time = 1;
+  double thread_time = 1;
+};
+NodeShare node_share(const RunConfig& config, int world, const PlanOptions& options,
+                     const MachineSpeed& speed);
+
 /// A product with a weight, or one of its two gradients, for so many samples. FLOPs of a product
 /// that does not reach the rate of large ones are counted several times.
 Demand demand_of(const ProductWork& product, double element_bytes, double samples,
                  const MachineSpeed& speed);
 
-/// The resources of a machine in a run: each rank's memory and multipliers, and the links within
-/// and between nodes.
+/// The resources of a machine in a run: each rank's memory and multipliers, or the processors of
+/// each node, and the links within and between nodes. A processor waits for the memory that it
+/// reads, and can do nothing else meanwhile.
 class Resources {
  public:
   /// `products` are a rank's FLOP/s.
-  Resources(EventRun& run, int ranks, const MachineSpeed& speed, double products);
+  Resources(EventRun& run, int ranks, const MachineSpeed& speed, double products,
+            const NodeShare& share);
 
   const MachineSpeed& speed() const { return speed_; }
+  /// By all threads of a rank.
   EventRun::Work compute(size_t rank, const Demand& demand) const;
+  /// By one thread that takes so long, or by `threads` of them.
+  EventRun::Work keep_busy(size_t rank, double seconds, double threads = 1) const;
   EventRun::Work exchange(const ExchangeWork& sent) const;
 
  private:
+  int processors_of(size_t rank) const { return processors_[rank / ranks_of_node()]; }
+  size_t ranks_of_node() const { return static_cast<size_t>(share_.ranks); }
+
   const MachineSpeed speed_;
   const double products_;
+  const NodeShare share_;
   std::vector<int> memories_, multipliers_;  // by rank
+  std::vector<int> processors_;              // by node; empty: not known
   int local_links_ = -1, network_ = -1;
 };
 

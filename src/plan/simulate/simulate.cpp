@@ -12,6 +12,7 @@ StepPrediction simulate_step(const RunConfig& given, const Plan& plan, const Pla
   const StepWork work = step_work(config, plan, options);
   StepPrediction prediction =
       predict_step(plan.world, speed, products_per_second(config, speed),
+                   node_share(config, plan.world, options, speed),
                    [&](RankTasks& tasks) { return std::make_unique<StepGraph>(work, tasks); });
   prediction.local_bytes = work.exchanged().local_bytes;
   prediction.network_bytes = work.exchanged().network_bytes;

@@ -1,5 +1,7 @@
 #include "step_graph.h"
 
+#include <algorithm>
+
 namespace dlrm {
 namespace {
 
@@ -20,13 +22,26 @@ void StepGraph::add_step() {
   update();
 }
 
+/// Makes a batch of synthetic samples. -1 if that takes no time.
+StepGraph::Point StepGraph::read(Point after) {
+  if (!work_.draws_samples || tasks_.speed().draw_id <= 0) return -1;
+  const RankTasks::Lane lane = work_.readers > 0 ? RankTasks::kReaders : RankTasks::kMain;
+  return tasks_.keep_busy("data", lane, {after}, std::max(work_.readers, 1), [&](size_t r) {
+    return work_.ranks[r].sent_ids * tasks_.speed().draw_id;
+  });
+}
+
 /// On a GPU the host routes after it knows the loss of the step before. Its rates are not known, so
 /// it takes no time.
 StepGraph::Point StepGraph::route() {
-  const Point bucketed = compute("route", RankTasks::kHost, {loss_}, [&](const RankWork& rank) {
-    if (tasks_.speed().gpu) return Demand{};
-    return Demand{rank.route_bytes, 0, 0, rank.sent_ids * tasks_.speed().route_id};
-  });
+  const Point made = read_ ? *read_ : read(-1);
+  const Point bucketed =
+      compute("route", RankTasks::kHost, {loss_, made}, [&](const RankWork& rank) {
+        if (tasks_.speed().gpu) return Demand{};
+        return Demand{rank.route_bytes, 0, 0, rank.sent_ids * tasks_.speed().route_id};
+      });
+  // Readers make the next batch meanwhile.
+  if (work_.readers > 0) read_ = read(bucketed);
   return tasks_.start(kIds, RankTasks::kIds, work_.ids, {bucketed});
 }
 

@@ -22,6 +22,7 @@ class StepGraph final : public StepTasks {
  private:
   using Point = RankTasks::Point;
 
+  Point read(Point after);
   Point route();
   void forward(Point ids);
   void backward();
@@ -48,7 +49,8 @@ class StepGraph final : public StepTasks {
   RankTasks& tasks_;
   DensePasses dense_;
   Point loss_ = -1;
-  std::optional<Point> ids_;  ///< of the batch that was routed ahead
+  std::optional<Point> read_;  ///< the batch that readers make ahead
+  std::optional<Point> ids_;   ///< of the batch that was routed ahead
   Point sorted_ = -1, gradients_ = -1, copies_ = -1;
 };
 

@@ -98,6 +98,8 @@ StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions&
   work.ranks = ranks_of(config, plan, cost);
   work.dense = dense_work(config, cost.speed().gpu);
   work.batches_ahead = config.batches_ahead();
+  work.draws_samples = config.data.source == DataKind::kSynthetic;
+  work.readers = std::min(config.data.workers, config.data.prefetch);
   for (const double bytes : work.dense.bucket_bytes) {
     work.buckets.push_back(all_reduce(bytes, plan.world, on_node));
   }

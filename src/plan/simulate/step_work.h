@@ -25,6 +25,8 @@ struct ProductWork {
   double inputs = 0, outputs = 0;
   double parameters = 0;       ///< elements of the weight and of its bias
   bool input_gradient = true;  ///< backward computes dx
+  /// Elements per sample that a CPU reads and writes besides: activations, and sums of biases.
+  double forward_passes = 0, backward_passes = 0;
 
   double flops() const { return 2 * inputs * outputs; }  ///< per sample
 };
@@ -60,6 +62,8 @@ struct StepWork {
   ExchangeWork ids, pooled, gradients, replicas;
   std::vector<ExchangeWork> buckets;  ///< of dense gradients
   int batches_ahead = 1;
+  bool draws_samples = false;  ///< data is synthetic. Of other data the time is not known.
+  int readers = 0;             ///< threads of a rank that make batches; 0: the main thread does
 
   /// Of all exchanges.
   ExchangeWork exchanged() const {

@@ -95,9 +95,10 @@ StepPrediction simulate_unfused_step(const RunConfig& given, const Plan& plan,
   const std::vector<double> tables = table_seconds(config, plan, costs);
   const double received = costs.model_input * inputs_of(config.model, plan);
   StepPrediction prediction =
-      predict_step(plan.world, speed, products_per_second(config, speed), [&](RankTasks& tasks) {
-        return std::make_unique<UnfusedStep>(work, tables, received, tasks);
-      });
+      predict_step(plan.world, speed, products_per_second(config, speed),
+                   node_share(config, plan.world, options, speed), [&](RankTasks& tasks) {
+                     return std::make_unique<UnfusedStep>(work, tables, received, tasks);
+                   });
   prediction.local_bytes = work.exchanged().local_bytes;
   prediction.network_bytes = work.exchanged().network_bytes;
   return prediction;
