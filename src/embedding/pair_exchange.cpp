@@ -12,6 +12,7 @@ PairExchange::PairExchange(Context& context, std::vector<int64_t> widths)
   DLRM_CHECK(context.device.host_visible_memory());
   const auto world = static_cast<size_t>(comm_->size());
   counts_.resize(world * widths_.size());
+  places_.resize((1 + world) * (widths_.size() + 1));
   const auto bytes = static_cast<int64_t>(widths_.size() * sizeof(int64_t));
   sizes_.bytes.assign(world, bytes);
   for (size_t p = 0; p < world; ++p) sizes_.offsets.push_back(static_cast<int64_t>(p) * bytes);
@@ -24,7 +25,7 @@ void PairExchange::start(const std::vector<int64_t>& counts) {
   pending_ =
       comm_->start_allgatherv(my_counts_.data(), counts_.data(), sizes_.bytes, sizes_.offsets);
   stage_ = Stage::kCounts;
-  const int64_t bytes = message_bytes(my_counts_.data());
+  const int64_t bytes = place_message(0, my_counts_.data());
   mine_.reserve(static_cast<size_t>(bytes));
   bytes_sent_ += (comm_->size() - 1) * (sizes_.bytes[0] + bytes);
 }
@@ -44,7 +45,7 @@ void PairExchange::finish() {
 void PairExchange::start_messages() {
   int64_t total = 0;
   for (size_t p = 0; p < world(); ++p) {
-    messages_.bytes[p] = message_bytes(counts_of(p));
+    messages_.bytes[p] = place_message(p + 1, counts_of(p));
     messages_.offsets[p] = total;
     total += messages_.bytes[p];
   }
@@ -53,27 +54,25 @@ void PairExchange::start_messages() {
   stage_ = Stage::kMessages;
 }
 
-int64_t PairExchange::total_rows(const int64_t* counts) const {
-  int64_t rows = 0;
-  for (size_t t = 0; t < widths_.size(); ++t) rows += counts[t];
-  return rows;
-}
-
-int64_t PairExchange::message_bytes(const int64_t* counts) const {
-  int64_t elements = 0;
-  for (size_t t = 0; t < widths_.size(); ++t) elements += counts[t] * widths_[t];
-  return pairs_message_bytes(0, total_rows(counts), elements);
-}
-
-PairExchange::Pairs PairExchange::pairs_of(char* message, const int64_t* counts,
-                                           size_t table) const {
-  auto* rows = reinterpret_cast<int64_t*>(message);
-  auto* gradients = reinterpret_cast<float*>(rows + total_rows(counts));
-  for (size_t t = 0; t < table; ++t) {
-    rows += counts[t];
-    gradients += counts[t] * widths_[t];
+/// Sets the places of a message of so many rows of each table. Returns its bytes.
+int64_t PairExchange::place_message(size_t message, const int64_t* counts) {
+  Place* places = places_.data() + message * (widths_.size() + 1);
+  Place at;
+  for (size_t t = 0; t < widths_.size(); ++t) {
+    places[t] = at;
+    at.rows += counts[t];
+    at.floats += counts[t] * widths_[t];
   }
-  return {rows, gradients, counts[table]};
+  places[widths_.size()] = at;
+  return pairs_message_bytes(0, at.rows, at.floats);
+}
+
+PairExchange::Pairs PairExchange::pairs_of(char* data, size_t message, size_t table) const {
+  const Place* places = places_.data() + message * (widths_.size() + 1);
+  auto* rows = reinterpret_cast<int64_t*>(data);
+  auto* gradients = reinterpret_cast<float*>(rows + places[widths_.size()].rows);
+  return {rows + places[table].rows, gradients + places[table].floats,
+          places[table + 1].rows - places[table].rows};
 }
 
 }  // namespace dlrm

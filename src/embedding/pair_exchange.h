@@ -23,12 +23,12 @@ class PairExchange {
   };
   /// Starts the exchange of counts, by table. The caller fills mine() before the next call.
   void start(const std::vector<int64_t>& counts);
-  Pairs mine(size_t table) { return pairs_of(mine_.data(), my_counts_.data(), table); }
+  Pairs mine(size_t table) { return pairs_of(mine_.data(), 0, table); }
   void poll();
   void finish();
   /// Valid after finish().
   Pairs of_rank(size_t rank, size_t table) {
-    return pairs_of(all_.data() + messages_.offsets[rank], counts_of(rank), table);
+    return pairs_of(all_.data() + messages_.offsets[rank], rank + 1, table);
   }
   size_t world() const { return messages_.bytes.size(); }
   int64_t bytes_sent() const { return bytes_sent_; }
@@ -40,16 +40,21 @@ class PairExchange {
     std::vector<int64_t> bytes, offsets;
   };
 
+  /// The rows and floats of a message before a table's.
+  struct Place {
+    int64_t rows = 0, floats = 0;
+  };
+
   const int64_t* counts_of(size_t rank) const { return counts_.data() + rank * widths_.size(); }
-  int64_t total_rows(const int64_t* counts) const;
-  int64_t message_bytes(const int64_t* counts) const;
-  Pairs pairs_of(char* message, const int64_t* counts, size_t table) const;
+  int64_t place_message(size_t message, const int64_t* counts);
+  Pairs pairs_of(char* data, size_t message, size_t table) const;
   void start_messages();
 
   const std::vector<int64_t> widths_;
   std::unique_ptr<Communicator> comm_;
   Array<char> mine_, all_;
   std::vector<int64_t> my_counts_, counts_;  ///< rows: mine by table; all by rank, then table
+  std::vector<Place> places_;  ///< [tables + 1] of each message: mine, then those of all ranks
   Blocks sizes_, messages_;
   Stage stage_ = Stage::kIdle;
   Pending pending_;

@@ -1,6 +1,7 @@
 #include "table_cuts.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace dlrm {
 
@@ -21,17 +22,30 @@ TableCuts cuts_of(const std::vector<Held>& slices, int64_t rows) {
   }
   std::sort(result.cuts.begin(), result.cuts.end());
   result.cuts.erase(std::unique(result.cuts.begin(), result.cuts.end()), result.cuts.end());
-  for (size_t p = 0; p + 1 < result.cuts.size(); ++p) {
-    result.first_of_piece.push_back(static_cast<int>(result.of_piece.size()));
-    for (size_t t = 0; t < slices.size(); ++t) {
-      const bool holds =
-          slices[t].rows.begin <= result.cuts[p] && result.cuts[p] < slices[t].rows.end;
-      if (holds && !result.targets[t].all_rows) {
-        result.of_piece.push_back(static_cast<int>(t));
-      }
+  // The pieces that a slice holds follow each other.
+  const auto visit_pieces = [&](Range rows, const auto& visit) {
+    const auto cut = std::lower_bound(result.cuts.begin(), result.cuts.end(), rows.begin);
+    for (auto p = static_cast<size_t>(cut - result.cuts.begin()); result.cuts[p] < rows.end; ++p) {
+      visit(p);
     }
+  };
+  result.first_of_piece.assign(result.cuts.size() + 1, 0);
+  for (const Held& slice : slices) {
+    if (slice.target.all_rows) continue;
+    visit_pieces(slice.rows, [&](size_t p) { ++result.first_of_piece[p + 2]; });
   }
-  result.first_of_piece.push_back(static_cast<int>(result.of_piece.size()));
+  std::partial_sum(result.first_of_piece.begin(), result.first_of_piece.end(),
+                   result.first_of_piece.begin());
+  result.of_piece.resize(static_cast<size_t>(result.first_of_piece.back()));
+  // Each entry is that of the piece before, until the piece's targets are listed.
+  for (size_t t = 0; t < slices.size(); ++t) {
+    if (slices[t].target.all_rows) continue;
+    visit_pieces(slices[t].rows, [&](size_t p) {
+      int& next = result.first_of_piece[p + 1];
+      result.of_piece[static_cast<size_t>(next++)] = static_cast<int>(t);
+    });
+  }
+  result.first_of_piece.pop_back();
   // Slightly less than the exact ratio, so that the guess is never past the last piece.
   result.pieces_per_row =
       static_cast<double>(result.pieces()) / static_cast<double>(rows) * (1.0 - 1e-12);
