@@ -17,14 +17,14 @@
 namespace dlrm::bench {
 namespace {
 
-/// Batches of the stream, a part at a time. Parts are loaded while no clock runs.
+/// Batches of the stream, a part of about `ids` ids at a time. Parts are loaded while no clock
+/// runs.
 class Stream {
  public:
-  explicit Stream(const RunConfig& config)
+  Stream(const RunConfig& config, double ids)
       : source_(make_batch_source(config, Split::kTrain, 0, 1)) {
     const double lookups = config.model.lookups_per_sample() * source_->plan().batch_size;
-    constexpr double kIds = 1 << 23;
-    batches_.resize(static_cast<size_t>(std::clamp(kIds / lookups, 8.0, 1000.0)));
+    batches_.resize(static_cast<size_t>(std::clamp(ids / lookups, 8.0, 1000.0)));
   }
 
   const std::vector<Batch>& next_part() {
@@ -134,7 +134,8 @@ void measure(const CacheOptions& options, const RunConfig& config, Surroundings&
              Training& resident, CachePoint& point) {
   Training training(s, config, options.whole_step);
   write_all_rows(training.trainer());
-  Stream stream(config);
+  // The first batches of a turn wait for their rows, so a turn has hundreds of steps.
+  Stream stream(config, options.whole_step ? 1 << 23 : 1 << 25);
   resident.run(stream.next_part());
   for (CacheSpeed warm; warm.seconds < options.warm_up;) {
     run_timed(training, stream.next_part(), warm);
@@ -177,7 +178,7 @@ AccessCounts count_accesses(const RunConfig& config) {
   for (const TableConfig& table : config.model.tables) {
     counts.emplace_back(static_cast<size_t>(table.rows));
   }
-  Stream stream(config);
+  Stream stream(config, 1 << 23);
   for (int part = 0; part < 8; ++part) {
     for (const Batch& batch : stream.next_part()) {
       size_t f = 0;
