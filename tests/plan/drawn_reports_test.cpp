@@ -171,10 +171,10 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
                                                         {"chosen caches", "d596e9e5d0e387ce"},
                                                         {"largest", "dbe7f102e2578a0f"},
                                                         {"limited report", "4292cb27e083bbd7"},
-                                                        {"machine report", "a5bc6bf75bed684d"},
+                                                        {"machine report", "b8f4d493345739f3"},
                                                         {"report", "3f865c2de85f3bae"},
-                                                        {"steps", "6c3a5f9843050a87"},
-                                                        {"unfused steps", "9f85ce5b3f87e6bb"}}));
+                                                        {"steps", "54389487fa84efd3"},
+                                                        {"unfused steps", "5472d7eb06a9708c"}}));
 }
 
 }  // namespace
