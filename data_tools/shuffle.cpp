@@ -5,7 +5,6 @@
 #include <functional>
 #include <future>
 #include <numeric>
-#include <optional>
 
 #include <sys/stat.h>
 

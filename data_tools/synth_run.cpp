@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "dlrm/core/cpus.h"
 #include "dlrm/core/error.h"

@@ -1,5 +1,4 @@
 // Allocation, copies and fills.
-#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>

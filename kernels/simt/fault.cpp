@@ -1,7 +1,5 @@
 // SIGSEGV handler: reports who made an invalid access, and to which device memory.
 #include <csignal>
-#include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 #include "fiber.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <new>
 

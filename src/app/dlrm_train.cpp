@@ -81,7 +81,6 @@ void declare(CLI::App& app, Arguments& a, CLI::Option*& resume) {
 /// value.
 std::vector<std::string> normalised(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  std::string resume;
   bool found = false;
   words.erase(std::remove_if(words.begin(), words.end(),
                              [&](const std::string& w) {
@@ -132,8 +131,7 @@ ExitCode run(World& world, const Arguments& a) {
   if (a.ranks > 0 || a.device_memory_gib > 0 || a.host_memory_gib > 0) {
     throw usage_error(
         "--ranks, --device-memory and --host-memory go with --plan-only; mpirun -np sets the "
-        "ranks, "
-        "memory.device a limit");
+        "ranks, memory.device a limit");
   }
   check_buildable(a.run.config, {built_with_cuda()});
   return run_training(world, a.run);

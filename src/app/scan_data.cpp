@@ -188,8 +188,7 @@ std::string feasibility(const RunConfig& config, const Plan& plan) {
   if (bytes > kMostBytes) {
     return fmt::format(
         "cached tables: how many rows a step fetches is unknown: counting takes {:.1f} GiB of "
-        "memory, "
-        "and dlrm-plan --scan-data does it\n",
+        "memory, and dlrm-plan --scan-data does it\n",
         bytes / 0x1p30);
   }
   Scan scan = empty_caches(config, plan);

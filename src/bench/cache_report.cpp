@@ -96,8 +96,7 @@ std::string to_table(const CacheOptions& options, const CacheResult& result) {
   if (result.ssd.rows_read > 0) {
     text += fmt::format(
         "\nthe SSD reads {:.0f} random rows a second, with {:.1f} us of a core for each, and "
-        "writes "
-        "{:.0f}, with {:.2f} us\n",
+        "writes {:.0f}, with {:.2f} us\n",
         result.ssd.rows_read, 1e6 * result.ssd.read_cpu_seconds, result.ssd.rows_written,
         1e6 * result.ssd.write_cpu_seconds);
   }

@@ -133,6 +133,17 @@ nlohmann::ordered_json fitted(const std::vector<CollectiveTime>& times, const st
           {"seconds_by_bytes", points}};
 }
 
+/// The processor, and the times of collectives by size.
+nlohmann::ordered_json figures_of(const MachineRates& rates) {
+  nlohmann::ordered_json figures{
+      {"processor", processor_name()}, {"ranks", rates.ranks}, {"nodes", rates.nodes}};
+  if (rates.collectives.empty()) return figures;
+  for (const char* name : {"alltoall", "allgather", "allreduce"}) {
+    figures[name] = fitted(rates.collectives, name);
+  }
+  return figures;
+}
+
 }  // namespace
 
 MachineRates measure_machine(Communicator& comm, const MachineShare& share,
@@ -256,14 +267,7 @@ std::string to_json(const MachineRates& rates) {
         measured + ": an all-to-all of a few bytes between nodes");
   }
   object["sources"] = sources;
-  nlohmann::ordered_json figures{
-      {"processor", processor_name()}, {"ranks", rates.ranks}, {"nodes", rates.nodes}};
-  if (!rates.collectives.empty()) {
-    for (const char* name : {"alltoall", "allgather", "allreduce"}) {
-      figures[name] = fitted(rates.collectives, name);
-    }
-  }
-  object["measured"] = figures;
+  object["measured"] = figures_of(rates);
   return object.dump(2) + "\n";
 }
 

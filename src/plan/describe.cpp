@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <set>
 
 #include <fmt/format.h>

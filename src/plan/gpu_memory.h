@@ -18,7 +18,7 @@ double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter);
 /// Padding of the rows of layers' outputs and gradients, and the masks of relu: one bit per output.
 double gpu_activation_extra(const RunConfig& config, int64_t local_batch);
 
-/// Memory for the ids of `samples` samples in `rows` of a table. Each of the depth + 1 batches in
+/// Memory for the ids of `samples` samples in `rows` of a table. Each of the batches in
 /// flight takes 4 bytes per id as received, 8 as used, and 16 per offset. All batches share 24
 /// bytes of segments, the memory for sorting (keys and bags before, after and between), and the
 /// sums of long segments. With *fixed* routing all of the table's ids may be of these rows.

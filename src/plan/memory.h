@@ -42,14 +42,14 @@ double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, i
 /// Gradients of a data-parallel table: every rank's pairs, or [rows, dim + 1] floats.
 double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world);
 
-/// The ids of `samples` samples in a table's `rows`, in the depth + 1 batches in flight: 24 bytes
+/// The ids of `samples` samples in a table's `rows`, in the batches in flight: 24 bytes
 /// per id (the id, its sorted key, its bag), 8 per offset. With fixed routing ids of all rows
 /// count.
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples);
 
 /// Lists of the samples whose bags the owner of these rows returns, on a rank of `local_batch`
-/// samples: 8 bytes per sample and feature in the depth + 1 batches in flight.
+/// samples: 8 bytes per sample and feature in the batches in flight.
 double returned_list_bytes(const RunConfig& config, const TableConfig& table, Range rows,
                            int64_t local_batch);
 

@@ -1,7 +1,6 @@
 #include "dlrm/train/progress.h"
 
 #include <chrono>
-#include <cstdio>
 #include <utility>
 
 #include <unistd.h>

@@ -1,8 +1,6 @@
 #include "dlrm/train/session.h"
 
-#include <algorithm>
 #include <exception>
-#include <type_traits>
 
 #include "dlrm/device/transfer.h"
 #include "dlrm/train/machine.h"

@@ -1,7 +1,6 @@
 #include "mpi_nodes.h"
 
 #include <cstdlib>
-#include <string_view>
 #include <vector>
 
 #include "dlrm/core/error.h"

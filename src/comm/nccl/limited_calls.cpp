@@ -2,7 +2,6 @@
 
 #include <future>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "dlrm/core/background_thread.h"

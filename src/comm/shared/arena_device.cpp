@@ -1,6 +1,5 @@
 #include "arena_device.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <utility>

@@ -1,6 +1,5 @@
 #include "shared_memory_group.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <exception>

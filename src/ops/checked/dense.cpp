@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "checked/checked_ops.h"
 
 namespace dlrm::checked {
