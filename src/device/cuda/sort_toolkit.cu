@@ -95,17 +95,5 @@ void exclusive_sum(const int64_t* values, int64_t* sums, int64_t count, void* sc
   check(cub::DeviceScan::ExclusiveSum(scratch, scratch_bytes, values, sums, items(count), stream),
         "cub::DeviceScan");
 }
-void inclusive_sum(const uint32_t* values, uint32_t* sums, int64_t count, void* scratch,
-                   size_t scratch_bytes, cudaStream_t stream) {
-  if (count == 0) return;
-  check(cub::DeviceScan::InclusiveSum(scratch, scratch_bytes, values, sums, items(count), stream),
-        "cub::DeviceScan");
-}
-void inclusive_sum(const int64_t* values, int64_t* sums, int64_t count, void* scratch,
-                   size_t scratch_bytes, cudaStream_t stream) {
-  if (count == 0) return;
-  check(cub::DeviceScan::InclusiveSum(scratch, scratch_bytes, values, sums, items(count), stream),
-        "cub::DeviceScan");
-}
 
 }  // namespace dlrm::cuda

@@ -24,18 +24,13 @@ void sort_pairs(const uint64_t* keys, uint64_t* sorted_keys, const uint32_t* val
                 uint32_t* sorted_values, int64_t count, int begin_bit, int end_bit, void* scratch,
                 size_t scratch_bytes, cudaStream_t stream);
 
-/// Bytes of scratch for exclusive_sum and inclusive_sum of up to `count` elements of any type
-/// below. `count` must be less than 2^31.
+/// Bytes of scratch for exclusive_sum of up to `count` elements of any type below. `count` must be
+/// less than 2^31.
 size_t sum_scratch(int64_t count);
 /// sums[i] = values[0] + ... + values[i - 1]. sums may be values.
 void exclusive_sum(const uint32_t* values, uint32_t* sums, int64_t count, void* scratch,
                    size_t scratch_bytes, cudaStream_t stream);
 void exclusive_sum(const int64_t* values, int64_t* sums, int64_t count, void* scratch,
-                   size_t scratch_bytes, cudaStream_t stream);
-/// sums[i] = values[0] + ... + values[i]. sums may be values.
-void inclusive_sum(const uint32_t* values, uint32_t* sums, int64_t count, void* scratch,
-                   size_t scratch_bytes, cudaStream_t stream);
-void inclusive_sum(const int64_t* values, int64_t* sums, int64_t count, void* scratch,
                    size_t scratch_bytes, cudaStream_t stream);
 
 }  // namespace dlrm::cuda

@@ -51,14 +51,14 @@ void sort(const Key* keys, Key* sorted_keys, const uint32_t* values, uint32_t* s
 
 template <class T>
 void scan(const T* values, T* sums, int64_t count, const void* scratch, size_t scratch_bytes,
-          cudaStream_t stream, bool inclusive) {
+          cudaStream_t stream) {
   if (count == 0) return;
   check_scratch(scratch, scratch_bytes, sum_scratch(count));
   const auto work = [=] {
     T total = 0;
     for (int64_t i = 0; i < count; ++i) {
       const T value = values[i];
-      sums[i] = inclusive ? total + value : total;
+      sums[i] = total;
       total += value;
     }
   };
@@ -87,19 +87,11 @@ void sort_pairs(const uint64_t* keys, uint64_t* sorted_keys, const uint32_t* val
 
 void exclusive_sum(const uint32_t* values, uint32_t* sums, int64_t count, void* scratch,
                    size_t scratch_bytes, cudaStream_t stream) {
-  scan(values, sums, count, scratch, scratch_bytes, stream, false);
+  scan(values, sums, count, scratch, scratch_bytes, stream);
 }
 void exclusive_sum(const int64_t* values, int64_t* sums, int64_t count, void* scratch,
                    size_t scratch_bytes, cudaStream_t stream) {
-  scan(values, sums, count, scratch, scratch_bytes, stream, false);
-}
-void inclusive_sum(const uint32_t* values, uint32_t* sums, int64_t count, void* scratch,
-                   size_t scratch_bytes, cudaStream_t stream) {
-  scan(values, sums, count, scratch, scratch_bytes, stream, true);
-}
-void inclusive_sum(const int64_t* values, int64_t* sums, int64_t count, void* scratch,
-                   size_t scratch_bytes, cudaStream_t stream) {
-  scan(values, sums, count, scratch, scratch_bytes, stream, true);
+  scan(values, sums, count, scratch, scratch_bytes, stream);
 }
 
 }  // namespace dlrm::cuda
