@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "bag_pooling.h"
+#include "node_exchange.h"
 #include "pooled_layout.h"
 
 namespace dlrm {
@@ -36,7 +37,7 @@ class AllToAllPooling final : public BagPooling {
         buffers_(context.device, comm_->shared_memory(context.device)) {
     int64_t widest = 0;
     for (size_t q = 0; q < layout.owners.size(); ++q) {
-      for (const PooledBlock& block : layout.owners[q].blocks) {
+      for (const PooledBlock& block : layout.owners[q].returned) {
         requested_.push_back({static_cast<int>(q), requested_.size(), block});
         widest = std::max(widest, block.width);
       }
@@ -51,10 +52,12 @@ class AllToAllPooling final : public BagPooling {
     list_visits();
     list_summed();
     copies_.reserve(2 * requested_.size());
+    if (layout.sums_in_nodes()) node_ = std::make_unique<NodeExchange>(context, layout);
   }
 
   void begin(const RoutedBatch& batch) override {
     places_.set(batch);
+    if (node_) node_->begin(batch.global_size);
     find_visited(batch);
     const auto owned = static_cast<size_t>(padded(places_.owned_size()));
     for (const DType type : {wire_.forward, wire_.backward}) {
@@ -69,19 +72,15 @@ class AllToAllPooling final : public BagPooling {
     return {piece_of(batch, block, piece, computed_as(wire_.forward)), nullptr};
   }
 
-  void start_return(const RoutedBatch&, Ops& ops, Stream& stream) override {
-    const ExchangeLayout& exchange = places_.forward(size_of(wire_.forward));
-    void* send = buffers_.pooled.data();
-    if (is_converted(wire_.forward)) {
-      send = buffers_.owner_wire.data();
-      ops.convert(owned(buffers_.pooled.data(), computed_as(wire_.forward)),
-                  owned(buffers_.owner_wire.data(), wire_.forward));
-    }
-    pooled_bytes_ += exchange.send_total();
-    pending_ = comm_->start_alltoallv(send, buffers_.requester_wire.data(), exchange, &stream);
+  void start_return(const RoutedBatch& batch, Ops& ops, Stream& stream) override {
+    if (!node_) return return_vectors(ops, stream);
+    node_->start_sums(ops, stream);
+    summing_ = &batch;
+    if (context_.device.asynchronous()) return_sums(ops, stream);
   }
 
   void finish_return(const RoutedBatch& batch, const Matrix& e) override {
+    if (summing_) return_sums(ops_, context_.stream);
     pending_.wait(context_.stream);
     copies_.clear();
     rounded_.clear();
@@ -131,22 +130,30 @@ class AllToAllPooling final : public BagPooling {
                                                  : static_cast<void*>(buffers_.pooled.data());
     pending_ =
         comm_->start_alltoallv(buffers_.requester_wire.data(), receive, exchange, &context_.stream);
+    receiving_ = &batch;
   }
 
   void finish_backward(const RoutedBatch&) override {
-    pending_.wait(context_.stream);
-    if (!is_converted(wire_.backward)) return;
-    ops_.convert(owned(buffers_.owner_wire.data(), wire_.backward),
-                 owned(buffers_.pooled.data(), computed_as(wire_.backward)));
+    if (receiving_) receive_gradients();
+    if (node_) node_->finish_gradients(ops_, context_.stream);
   }
 
   Piece gradient(const RoutedBatch& batch, size_t block, size_t piece, const Matrix&) override {
     return {piece_of(batch, block, piece, computed_as(wire_.backward)), nullptr};
   }
 
-  void poll() override { pending_.poll(); }
-  int64_t pooled_bytes() const override { return pooled_bytes_; }
-  int64_t gradient_bytes() const override { return gradient_bytes_; }
+  void poll() override {
+    const bool done = pending_.poll(), node_done = !node_ || node_->poll();
+    if (!node_ || context_.device.asynchronous()) return;
+    if (summing_ && node_done) return_sums(ops_, context_.stream);
+    if (receiving_ && done) receive_gradients();
+  }
+  int64_t pooled_bytes() const override {
+    return pooled_bytes_ + (node_ ? node_->pooled_bytes() : 0);
+  }
+  int64_t gradient_bytes() const override {
+    return gradient_bytes_ + (node_ ? node_->gradient_bytes() : 0);
+  }
 
  private:
   struct Buffers {
@@ -163,10 +170,86 @@ class AllToAllPooling final : public BagPooling {
     Array<float> sums;           ///< [b, summed_width_] if E is not fp32
   };
 
+  /// Sends the owned vectors once `stream` has computed them.
+  void return_vectors(Ops& ops, Stream& stream) {
+    const ExchangeLayout& exchange = places_.forward(size_of(wire_.forward));
+    void* send = buffers_.pooled.data();
+    if (is_converted(wire_.forward)) {
+      send = buffers_.owner_wire.data();
+      ops.convert(owned(buffers_.pooled.data(), computed_as(wire_.forward)),
+                  owned(buffers_.owner_wire.data(), wire_.forward));
+    }
+    pooled_bytes_ += exchange.send_total();
+    pending_ = comm_->start_alltoallv(send, buffers_.requester_wire.data(), exchange, &stream);
+  }
+
+  /// Adds partial vectors, and sends them with all others.
+  void return_sums(Ops& ops, Stream& stream) {
+    node_->finish_sums(ops, stream);
+    copy_sums(*summing_, ops, computed_as(wire_.forward), true);
+    return_vectors(ops, stream);
+    summing_ = nullptr;
+  }
+
+  /// Waits for gradients, and hands out those of sums.
+  void receive_gradients() {
+    pending_.wait(context_.stream);
+    if (is_converted(wire_.backward)) {
+      ops_.convert(owned(buffers_.owner_wire.data(), wire_.backward),
+                   owned(buffers_.pooled.data(), computed_as(wire_.backward)));
+    }
+    if (node_) {
+      copy_sums(*receiving_, ops_, computed_as(wire_.backward), false);
+      node_->start_gradients(ops_, context_.stream);
+    }
+    receiving_ = nullptr;
+  }
+
+  /// Copies the node's sums to the owned vectors of `type`, or back.
+  void copy_sums(const RoutedBatch& batch, Ops& ops, DType type, bool to_owned) {
+    copies_.clear();
+    const auto world = static_cast<int>(layout_.owners.size());
+    for (size_t s = 0; s < mine().sums.size(); ++s) {
+      const int returned = mine().sums[s].returned;
+      if (returned < 0) continue;
+      const MatrixView<float> sums = node_->summed(static_cast<int>(s));
+      for (int p = 0; p < (mine().by_source ? world : 1); ++p) {
+        const Range samples = mine().by_source ? samples_of_rank(batch, p) : Range{0, sums.rows};
+        if (samples.size() == 0) continue;
+        const int64_t at = places_.owned_at(static_cast<size_t>(returned), p);
+        BlockCopy copy;
+        copy.src = sums.row(samples.begin);
+        copy.src_stride = sums.stride;
+        copy.dst = buffers_.pooled.data() + at * static_cast<int64_t>(size_of(type));
+        copy.dst_type = type;
+        copy.dst_stride = mine().width;
+        if (!to_owned) {
+          copy.dst = sums.row(samples.begin);
+          copy.src = buffers_.pooled.data() + at * static_cast<int64_t>(size_of(type));
+          std::swap(copy.src_type, copy.dst_type);
+          std::swap(copy.src_stride, copy.dst_stride);
+        }
+        copy.rows = samples.size();
+        copy.cols = sums.cols;
+        copies_.push_back(copy);
+      }
+    }
+    if (!copies_.empty()) ops.copy_blocks(copies_);
+  }
+  Range samples_of_rank(const RoutedBatch& batch, int rank) const {
+    return part_of(batch.global_size, rank, static_cast<int64_t>(layout_.owners.size()));
+  }
+
   /// The vectors of a piece in `pooled`.
   Matrix piece_of(const RoutedBatch& batch, size_t block, size_t piece, DType type) const {
     const PooledBlock& place = mine().blocks[block];
-    const int64_t at = places_.owned_at(block, batch.owner.sources[piece]);
+    const int source = batch.owner.sources[piece];
+    if (place.sum >= 0) {
+      const int64_t first =
+          source == OwnerSide::kEveryRank ? 0 : samples_of_rank(batch, source).begin;
+      return node_->partial(place.sum, first, batch.owner.pieces[piece].bags);
+    }
+    const int64_t at = places_.owned_at(static_cast<size_t>(place.returned), source);
     return {buffers_.pooled.data() + at * static_cast<int64_t>(size_of(type)), type,
             batch.owner.pieces[piece].bags, place.width,
             place.skips_empty_bags ? place.width : mine().width};
@@ -334,6 +417,9 @@ class AllToAllPooling final : public BagPooling {
   PooledLayout places_;
   Buffers buffers_;
   std::vector<BlockCopy> copies_, rounded_;
+  std::unique_ptr<NodeExchange> node_;      ///< null if no node adds partial vectors
+  const RoutedBatch* summing_ = nullptr;    ///< its partial vectors are on their way
+  const RoutedBatch* receiving_ = nullptr;  ///< its gradients are on their way to the owners
   Pending pending_;
   int64_t pooled_bytes_ = 0;
   int64_t gradient_bytes_ = 0;

@@ -36,6 +36,7 @@ class BagPooling {
   /// A piece's gradients after finish_backward(). `de` [b, W].
   virtual Piece gradient(const RoutedBatch& batch, size_t block, size_t piece,
                          const Matrix& de) = 0;
+  /// Advances exchanges. May queue operations on the main stream if the device is synchronous.
   virtual void poll() = 0;
   virtual int64_t pooled_bytes() const = 0;    ///< sent to other ranks so far
   virtual int64_t gradient_bytes() const = 0;  ///< sent to other ranks so far
@@ -51,7 +52,9 @@ std::unique_ptr<BagPooling> make_local_pooling(const EmbeddingLayout& layout);
 /// width of its whole blocks], sample-major. After it follow, for each other block, the vectors [n,
 /// width] of its n non-empty bags. A whole block returns every bag. Gradients are sent back in the
 /// same layout. Values are sent in the types of `wire`. Features with mean pooling are sent as
-/// sums. The requester divides them, because it knows the whole length of the bag.
+/// sums. The requester divides them, because it knows the whole length of the bag. Partial vectors
+/// of a node sum (plan/node_sums.h) are added by its ranks first, each of which returns a part of
+/// the columns of every bag.
 std::unique_ptr<BagPooling> make_all_to_all_pooling(Context& context, Ops& ops,
                                                     const EmbeddingLayout& layout, WireConfig wire);
 

@@ -1,8 +1,10 @@
 #include "layout.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
+#include "dlrm/plan/node_sums.h"
 #include "dlrm/plan/traffic.h"
 
 namespace dlrm {
@@ -48,16 +50,66 @@ void add_shard(const Shard& shard, int64_t table_rows, OwnerLayout& owner) {
   owner.slices.back().kinds.push_back(kind_of(shard.tier));
 }
 
-void place_blocks(const EmbeddingLayout& layout, RoutingMode mode, OwnerLayout& owner) {
+/// The first of a shard's entries in OwnerLayout::sums, by table, first row and first column.
+using SummedShards = std::map<std::tuple<int, int64_t, int64_t>, int>;
+
+SummedShards place_sums(const std::vector<NodeSum>& sums, EmbeddingLayout& layout) {
+  SummedShards first_of_shard;
+  for (const NodeSum& sum : sums) {
+    SummedBlock block;
+    block.width = sum.columns.size();
+    block.first_row = sum.shards.front().rows.begin;
+    for (size_t i = 0; i < sum.shards.size(); ++i) {
+      const Range part = sum.part(i);
+      block.ranks.push_back(sum.shards[i].rank);
+      block.parts.push_back({part.begin - sum.columns.begin, part.end - sum.columns.begin});
+    }
+    for (const Shard& shard : sum.shards) {
+      OwnerLayout& owner = layout.owners[static_cast<size_t>(shard.rank)];
+      first_of_shard[{shard.table, shard.rows.begin, shard.columns.begin}] =
+          static_cast<int>(owner.sums.size());
+      for (int f = 0; f < layout.features_of(shard.table); ++f) {
+        block.column = owner.partial_width;
+        owner.partial_width += block.width;
+        owner.sums.push_back(block);
+      }
+      ++block.place;
+    }
+  }
+  return first_of_shard;
+}
+
+void return_block(PooledBlock block, OwnerLayout& owner) {
+  block.column = owner.width;
+  if (!block.skips_empty_bags) owner.width += block.width;
+  owner.returned.push_back(block);
+}
+
+/// The part of a sum whose vectors the rank of `block` adds.
+void return_part(PooledBlock block, OwnerLayout& owner) {
+  SummedBlock& sum = owner.sums[static_cast<size_t>(block.sum)];
+  const Range part = sum.parts[sum.place];
+  if (part.size() == 0) return;
+  sum.returned = static_cast<int>(owner.returned.size());
+  block.first_row = sum.first_row;
+  block.width = part.size();
+  block.e_column += part.begin;
+  return_block(block, owner);
+}
+
+void place_blocks(const EmbeddingLayout& layout, const SummedShards& summed, RoutingMode mode,
+                  OwnerLayout& owner) {
   for (size_t s = 0; s < owner.slices.size(); ++s) {
     Slice& slice = owner.slices[s];
     const int first = layout.first_feature[static_cast<size_t>(slice.table)];
     const int count = layout.features_of(slice.table);
     slice.first_group = static_cast<int>(owner.groups.size());
     slice.first_block = static_cast<int>(owner.blocks.size());
+    const auto sum = summed.find({slice.table, slice.rows.begin, slice.columns.front().begin});
     for (int f = first; f < first + count; ++f) {
       const FeaturePlace& place = layout.features[static_cast<size_t>(f)];
       const bool skips_empty_bags =
+          sum == summed.end() &&
           returns_only_non_empty_bags(mode, place.hotness, slice.rows, place.rows);
       owner.groups.push_back({static_cast<int>(s), f, skips_empty_bags});
       owner.by_source |= skips_empty_bags;
@@ -71,10 +123,16 @@ void place_blocks(const EmbeddingLayout& layout, RoutingMode mode, OwnerLayout& 
         block.first_row = slice.rows.begin;
         block.width = columns.size();
         block.skips_empty_bags = owner.groups[static_cast<size_t>(block.group)].skips_empty_bags;
-        block.column = owner.width;
         block.e_column = layout.features[static_cast<size_t>(f)].column + columns.begin;
+        if (sum != summed.end()) {
+          block.sum = sum->second + (f - first);
+          block.column = owner.sums[static_cast<size_t>(block.sum)].column;
+          return_part(block, owner);
+        } else {
+          block.returned = static_cast<int>(owner.returned.size());
+          return_block(block, owner);
+        }
         owner.blocks.push_back(block);
-        if (!block.skips_empty_bags) owner.width += columns.size();
       }
       ++owner.shards;
     }
@@ -141,9 +199,10 @@ EmbeddingLayout::EmbeddingLayout(const std::vector<TableConfig>& tables, const P
     add_shard(shard, tables[static_cast<size_t>(shard.table)].rows,
               owners[static_cast<size_t>(shard.rank)]);
   }
+  const SummedShards summed = place_sums(node_sums(tables, mode, plan), *this);
   for (OwnerLayout& owner : owners) {
     owner.first_group = groups;
-    place_blocks(*this, mode, owner);
+    place_blocks(*this, summed, mode, owner);
     groups += static_cast<int>(owner.groups.size());
   }
   place_cuts(*this);
@@ -160,6 +219,11 @@ bool EmbeddingLayout::orders_rows() const {
     return std::any_of(owner.slices.begin(), owner.slices.end(),
                        [](const Slice& slice) { return slice.ordered; });
   });
+}
+
+bool EmbeddingLayout::sums_in_nodes() const {
+  return std::any_of(owners.begin(), owners.end(),
+                     [](const OwnerLayout& owner) { return !owner.sums.empty(); });
 }
 
 bool EmbeddingLayout::rows_uncut() const {

@@ -45,7 +45,7 @@ struct RoutedGroup {
   bool skips_empty_bags = false;  ///< only non-empty bags are pooled and returned
 };
 
-/// The pooled vectors of one feature from one shard.
+/// The pooled vectors of one feature from one shard, or from the shards of a node sum.
 struct PooledBlock {
   int group = 0;
   int feature = 0;
@@ -53,22 +53,41 @@ struct PooledBlock {
   int64_t first_row = 0;
   int64_t width = 0;
   bool skips_empty_bags = false;  ///< of its group
-  /// The first column in the owner's matrix of blocks that return every bag. Unused in others.
+  /// The first column in the owner's matrix of returned blocks of every bag. Unused in others.
   int64_t column = 0;
   int64_t e_column = 0;  ///< in E
+  /// Of a shard: number in OwnerLayout::sums if other ranks of the node have the other shards of a
+  /// sum, otherwise -1. `column` is then in the owner's matrix of partial vectors.
+  int sum = -1;
+  int returned = -1;  ///< of a shard without a sum: number in OwnerLayout::returned
+};
+
+/// One feature of a node sum, on one of its ranks. Each rank adds the vectors of a part of the
+/// columns.
+struct SummedBlock {
+  int64_t width = 0;         ///< of the shards
+  int64_t column = 0;        ///< in the rank's matrix of partial vectors
+  int64_t first_row = 0;     ///< of all shards
+  std::vector<int> ranks;    ///< of the shards, by first row
+  std::vector<Range> parts;  ///< the columns that each of them adds, counted from the shards' first
+  size_t place = 0;          ///< of this rank among them
+  int returned = -1;         ///< number in OwnerLayout::returned; -1 if its part is empty
 };
 
 /// The slices of one rank.
 struct OwnerLayout {
   std::vector<Slice> slices;  ///< by table, then first row
   std::vector<RoutedGroup> groups;
-  std::vector<PooledBlock> blocks;
-  int first_group = 0;  ///< number of its first group, counted over all owners
+  std::vector<PooledBlock> blocks;    ///< of its shards
+  std::vector<PooledBlock> returned;  ///< what it sends to the ranks of samples
+  std::vector<SummedBlock> sums;      ///< in an order that all ranks share
+  int64_t partial_width = 0;          ///< columns of its matrix of partial vectors
+  int first_group = 0;                ///< number of its first group, counted over all owners
   bool by_source =
       false;  ///< true if a group is skips_empty_bags: each source rank has its own pieces
   int shards = 0;
   int caches = 0;     ///< slices in a cached tier
-  int64_t width = 0;  ///< of the blocks that return every bag, together
+  int64_t width = 0;  ///< of the returned blocks of every bag, together
 };
 
 /// The owner of every row, and the columns of every feature's vectors. The same on every rank.
@@ -99,6 +118,8 @@ struct EmbeddingLayout {
   bool caches_rows() const;
   /// True if a rank has an ordered slice.
   bool orders_rows() const;
+  /// True if a node adds partial vectors.
+  bool sums_in_nodes() const;
 };
 
 }  // namespace dlrm

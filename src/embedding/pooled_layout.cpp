@@ -5,7 +5,7 @@ namespace dlrm {
 PooledLayout::PooledLayout(const EmbeddingLayout& layout, int rank) : layout_(layout), rank_(rank) {
   first_block_.push_back(0);
   for (const OwnerLayout& owner : layout.owners) {
-    for (const PooledBlock& block : owner.blocks) {
+    for (const PooledBlock& block : owner.returned) {
       blocks_.push_back(
           {block.skips_empty_bags ? block.group : -1, static_cast<int32_t>(block.width)});
     }
@@ -29,7 +29,7 @@ void PooledLayout::place_owned(const RoutedBatch& batch) {
   const OwnerLayout& mine = layout_.owner(rank_);
   const OwnerSide& owner = batch.owner;
   const auto world = static_cast<int64_t>(layout_.owners.size());
-  const size_t groups = mine.groups.size(), blocks = mine.blocks.size();
+  const size_t groups = mine.groups.size(), blocks = mine.returned.size();
   if (mine.by_source) {
     bags_.assign(static_cast<size_t>(world) * groups, 0);
     owned_at_.resize(static_cast<size_t>(world) * blocks);

@@ -22,13 +22,14 @@ class PooledLayout {
 
   int64_t owned_size() const { return owned_end_.back(); }
   int64_t requested_size() const { return requested_end_.back(); }
-  /// Position in the owned buffer of the vectors of my block `block` that rank `source` receives.
+  /// Position in the owned buffer of the vectors of my returned block `block` that rank `source`
+  /// receives.
   /// OwnerSide::kEveryRank: of the first rank; those of the others follow.
   int64_t owned_at(size_t block, int source) const {
-    const PooledBlock& place = layout_.owner(rank_).blocks[block];
+    const PooledBlock& place = layout_.owner(rank_).returned[block];
     const auto p = static_cast<size_t>(std::max(source, 0));
     if (!place.skips_empty_bags) return start_of(owned_end_, p) + place.column;
-    return owned_at_[p * layout_.owner(rank_).blocks.size() + block];
+    return owned_at_[p * layout_.owner(rank_).returned.size() + block];
   }
   /// Position in the requested buffer of block `block` of rank `owner`. Its number, counted over
   /// all owners, is `number`.

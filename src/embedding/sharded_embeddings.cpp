@@ -31,8 +31,7 @@ std::unique_ptr<BagPooling> make_pooling(Context& context, Ops& ops, const Local
 }  // namespace
 
 struct ShardedEmbeddings::Parts {
-  Parts(Context& context_of_rank, Ops& main_ops, EmbeddingOptions options, Plan plan,
-        const std::function<void()>& progress)
+  Parts(Context& context_of_rank, Ops& main_ops, EmbeddingOptions options, Plan plan)
       : context(context_of_rank),
         ops(main_ops),
         tables(context, ops, std::move(options), std::move(plan)),
@@ -40,10 +39,16 @@ struct ShardedEmbeddings::Parts {
         pooling(make_pooling(context, ops, tables)),
         bag_lookup(context, tables, *pooling),
         replicas(context, ops, tables.options(), tables.replicas()),
-        shards(context, ops, tables, *pooling, progress),
+        shards(context, ops, tables, *pooling, [this] { poll_in_operation(); }),
         de(context.device, 0, "gradients of embedding vectors"),
         side(context, ops) {}
 
+  /// Like poll(), but queues no operations.
+  void poll_in_operation() {
+    router->poll();
+    replicas.poll();
+    shards.poll();
+  }
   /// dE of b samples.
   Matrix gradient_of(int64_t b) const {
     if (de_place.data) return de_place.row_range(0, b);
@@ -74,8 +79,7 @@ struct ShardedEmbeddings::Parts {
 
 ShardedEmbeddings::ShardedEmbeddings(Context& context, Ops& ops, EmbeddingOptions options,
                                      Plan plan)
-    : parts_(std::make_unique<Parts>(context, ops, std::move(options), std::move(plan),
-                                     [this] { poll(); })) {}
+    : parts_(std::make_unique<Parts>(context, ops, std::move(options), std::move(plan))) {}
 ShardedEmbeddings::~ShardedEmbeddings() = default;
 
 void ShardedEmbeddings::keep_sizes() {
@@ -233,10 +237,8 @@ int64_t ShardedEmbeddings::keep_hot_rows(const std::function<bool()>& route_next
 }
 
 void ShardedEmbeddings::poll() {
-  parts_->router->poll();
+  parts_->poll_in_operation();
   parts_->pooling->poll();
-  parts_->replicas.poll();
-  parts_->shards.poll();
 }
 
 void ShardedEmbeddings::append_key(std::vector<uint64_t>& key) {

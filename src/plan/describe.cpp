@@ -101,6 +101,8 @@ RankLoad sum_of(const std::vector<RankLoad>& loads) {
     sum.gradient_sent_bytes += load.gradient_sent_bytes;
     sum.replicated_bytes += load.replicated_bytes;
     sum.received_bytes += load.received_bytes;
+    sum.node_pooled_bytes += load.node_pooled_bytes;
+    sum.node_gradient_bytes += load.node_gradient_bytes;
   }
   return sum;
 }
@@ -287,6 +289,11 @@ std::string describe_plan(const RunConfig& config, const Plan& plan) {
       "data-parallel gradients {:.1f}\n",
       sum.ids_sent_bytes / kMiB, sum.pooled_sent_bytes / kMiB, sum.gradient_sent_bytes / kMiB,
       sum.replicated_bytes / kMiB);
+  const double within = sum.node_pooled_bytes + sum.node_gradient_bytes;
+  if (within > 0) {
+    text += fmt::format("of these within nodes of {} ranks, which add partial vectors: {:.1f}\n",
+                        plan.ranks_per_node, within / kMiB);
+  }
   return text;
 }
 

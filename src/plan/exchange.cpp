@@ -10,6 +10,7 @@
 #include "dlrm/wire/message_bytes.h"
 
 #include "memory.h"
+#include "node_plan.h"
 
 namespace dlrm {
 namespace {
@@ -63,6 +64,17 @@ std::vector<OwnerFlow> flows_of(const RunConfig& config, const Plan& plan,
     flow.ids += hotness_of(table) * static_cast<double>(shard.rows.size()) /
                 static_cast<double>(table.rows);
   }
+  // Of summed columns a rank returns its part of every bag.
+  for (const NodeSum& sum : node_sums(config.model.tables, config.routing.mode, plan)) {
+    const TableConfig& table = table_of(config, sum.table);
+    for (size_t i = 0; i < sum.shards.size(); ++i) {
+      const Shard& shard = sum.shards[i];
+      flows[static_cast<size_t>(shard.rank)].floats +=
+          static_cast<double>(table.features.size()) * static_cast<double>(sum.part(i).size()) -
+          expected_vectors(config.routing.mode, table, shard.rows) *
+              static_cast<double>(shard.columns.size());
+    }
+  }
   return flows;
 }
 
@@ -105,6 +117,7 @@ void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoa
   const RanksOfSize sizes = ranks_of_size(config, plan.world);
   std::vector<OwnerFlow> flows = flows_of(config, plan, sizes);
   if (config.routing.mode == RoutingMode::kFixed) gather_ids(config, plan, sizes, flows);
+  const NodeSumBytes sums = node_sum_bytes(config, plan);
   const int64_t id_bytes = id_bytes_of(config, plan);
   const auto message = [&](const OwnerFlow& flow, int64_t samples) {
     const auto heads = flow.heads.find(samples);
@@ -129,11 +142,13 @@ void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoa
     for (const auto& [size, ranks] : sizes) from_all += ranks * message(own, size);
     const double requested = static_cast<double>(samples) * (floats - own.floats);
     const double owned = static_cast<double>(config.train.global_batch_size - samples) * own.floats;
+    load.node_pooled_bytes = sums.partial[static_cast<size_t>(rank)];
+    load.node_gradient_bytes = sums.summed[static_cast<size_t>(rank)];
     load.ids_sent_bytes = announced + to_all[samples] - message(own, samples);
-    load.pooled_sent_bytes = owned * forward;
-    load.gradient_sent_bytes = requested * backward;
-    load.received_bytes =
-        announced + from_all - message(own, samples) + requested * forward + owned * backward;
+    load.pooled_sent_bytes = owned * forward + load.node_pooled_bytes;
+    load.gradient_sent_bytes = requested * backward + load.node_gradient_bytes;
+    load.received_bytes = announced + from_all - message(own, samples) + requested * forward +
+                          owned * backward + load.node_pooled_bytes + load.node_gradient_bytes;
   }
 }
 

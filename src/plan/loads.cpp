@@ -8,6 +8,7 @@
 #include "exchange.h"
 #include "gpu_memory.h"
 #include "memory.h"
+#include "node_plan.h"
 
 namespace dlrm {
 namespace {
@@ -70,6 +71,19 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
   }
 }
 
+/// Partial vectors in fp32, and as messages in both directions. The owner's vectors count already.
+void add_node_sums(const RunConfig& config, const Plan& plan, std::vector<RankMemory>& memory) {
+  for (const NodeSum& sum : node_sums(config.model.tables, config.routing.mode, plan)) {
+    const TableConfig& table = config.model.tables[static_cast<size_t>(sum.table)];
+    const double bytes = 4.0 * static_cast<double>(config.train.global_batch_size) *
+                         static_cast<double>(table.features.size()) *
+                         static_cast<double>(sum.columns.size());
+    for (const Shard& shard : sum.shards) {
+      memory[static_cast<size_t>(shard.rank)].exchange += bytes;
+    }
+  }
+}
+
 /// Shows cache_bytes() the shards of one rank alone, which the plan has in a row.
 void add_caches(const RunConfig& config, const Plan& plan, std::vector<RankMemory>& memory) {
   Plan own;
@@ -101,6 +115,7 @@ struct LocalBytes {
 std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
   std::vector<RankMemory> memory(static_cast<size_t>(plan.world));
   add_shard_memory(config, plan, memory);
+  add_node_sums(config, plan, memory);
   add_caches(config, plan, memory);
   double message_bytes = 0, list_bytes = 0;  // per sample, of all shards
   double id_messages = 0;                    // per sample, received by every rank

@@ -9,6 +9,7 @@
 #include "cost.h"
 #include "division.h"
 #include "memory.h"
+#include "node_plan.h"
 #include "placement.h"
 #include "shards.h"
 
@@ -226,6 +227,20 @@ Plan plan_with_tiers(const RunConfig& config, int world, const PlanOptions& opti
   return worse ? plan : over_both;
 }
 
+/// Tables that are cut over all ranks stay in the order of ranks.
+void sum_in_nodes(const RunConfig& config, const PlanOptions& options, Plan& plan) {
+  if (options.scattered) return;
+  const std::vector<Strategy> strategies = strategies_of(config);
+  const bool may_move = std::none_of(strategies.begin(), strategies.end(), has_fixed_cut);
+  Plan with_sums = plan;
+  plan_nodes(config, CostModel(config, plan.world, options), options.ranks_per_node, may_move,
+             with_sums);
+  if (with_sums == plan) return;
+  // Sums need some more memory.
+  const bool fits = fits_memory(config, with_sums, options);
+  if (fits || !fits_memory(config, plan, options)) plan = std::move(with_sums);
+}
+
 }  // namespace
 
 Plan make_plan(const RunConfig& given, int world, const PlanOptions& options) {
@@ -237,6 +252,7 @@ Plan make_plan(const RunConfig& given, int world, const PlanOptions& options) {
     return plan;
   }
   Plan plan = plan_with_tiers(config, world, options);
+  sum_in_nodes(config, options, plan);
   check_plan(plan, config.model, "sharding");
   const std::string& machine = config.sharding.machine;
   if (!machine.empty()) plan.machine = read_machine(machine).hash;

@@ -52,6 +52,13 @@ class PlanReader {
       if (!machine->is_string()) throw usage_error("{}: machine: must be a text", path_);
       plan.machine = machine->get<std::string>();
     }
+    if (root.contains("ranks_per_node")) {
+      const int64_t ranks = integer(root["ranks_per_node"], "ranks_per_node");
+      if (ranks < 0 || ranks > std::numeric_limits<int>::max()) {
+        throw usage_error("{}: ranks_per_node: {} is no number of ranks", path_, ranks);
+      }
+      plan.ranks_per_node = static_cast<int>(ranks);
+    }
     sort_plan(plan);
     return plan;
   }
@@ -156,6 +163,9 @@ std::string to_json(const Plan& plan, const ModelConfig& model) {
     text += ",\n  \"data_parallel_host\": " + names(plan.host_replicas, model);
   }
   if (!plan.machine.empty()) text += ",\n  \"machine\": " + quoted(plan.machine);
+  if (plan.ranks_per_node > 0) {
+    text += fmt::format(",\n  \"ranks_per_node\": {}", plan.ranks_per_node);
+  }
   return text + "\n}\n";
 }
 

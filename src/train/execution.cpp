@@ -59,6 +59,11 @@ PlanOptions agreed_options(Communicator& comm, const PlanOptions& own) {
   options.rank_memory_bytes = static_cast<double>(-negative[0]);
   options.host_memory_bytes = static_cast<double>(-negative[1]);
   comm.broadcast(&options.ranks_per_node, sizeof(options.ranks_per_node), 0);
+  const std::vector<int> nodes = comm.nodes();
+  for (size_t rank = 0; rank < nodes.size(); ++rank) {
+    options.scattered |=
+        nodes[rank] != static_cast<int>(rank) / std::max(options.ranks_per_node, 1);
+  }
   return options;
 }
 

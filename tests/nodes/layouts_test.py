@@ -32,17 +32,38 @@ checkpoint: {{directory: {folder}/ckpt, at_end: true}}
 output: {{directory: {folder}/run}}
 device: cpu
 """
+LONG_BAGS = """model:
+  dense_features: 3
+  embedding_dim: 6
+  bottom_mlp: [9, 7, 6]
+  top_mlp: [5, 1]
+  tables: [{{name: long, rows: 1000, hotness: 30}}]
+data: {{source: synthetic, synthetic: {{samples: 2250}}}}
+train: {{global_batch_size: 250, steps: 9, threads: 1, timeout: 60}}
+sharding: {{plan: {folder}/plan.json}}
+checkpoint: {{directory: {folder}/ckpt, at_end: true}}
+output: {{directory: {folder}/run}}
+device: cpu
+"""
+
+
+def row_shards(**nodes):
+    shards = [{"table": "long", "rows": [250 * rank, 250 * (rank + 1)], "columns": [0, 6], "rank": rank}
+              for rank in range(RANKS)]
+    return {"world": RANKS, "shards": shards, **nodes}
 
 
 class Layouts(unittest.TestCase):
     programs = None
 
-    def train(self, ranks_per_node, routing, wire):
+    def train(self, ranks_per_node, text, plan=None, **values):
         """The hash of the last checkpoint, and the bytes between nodes in a step."""
         with tempfile.TemporaryDirectory(prefix="layouts_") as folder:
             config = os.path.join(folder, "config.yaml")
             with open(config, "w", encoding="utf-8") as file:
-                file.write(CONFIG.format(folder=folder, routing=routing, wire=wire))
+                file.write(text.format(folder=folder, **values))
+            with open(os.path.join(folder, "plan.json"), "w", encoding="utf-8") as file:
+                json.dump(plan, file)
             environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                            "DLRM_RANKS_PER_NODE": str(ranks_per_node)}
             subprocess.run(["mpirun", "--quiet", "--oversubscribe", "--bind-to", "none", "-np", str(RANKS),
@@ -54,12 +75,20 @@ class Layouts(unittest.TestCase):
 
     def test_a_run_has_the_same_bits_on_any_nodes(self):
         for routing, wire in (("exact", "fp32"), ("fixed", "bf16")):
-            whole, between_nodes = self.train(RANKS, routing, wire)
+            whole, between_nodes = self.train(RANKS, CONFIG, routing=routing, wire=wire)
             self.assertEqual(between_nodes, 0)
             for ranks_per_node in (3, 2, 1):
-                bits, between_nodes = self.train(ranks_per_node, routing, wire)
+                bits, between_nodes = self.train(ranks_per_node, CONFIG, routing=routing, wire=wire)
                 self.assertEqual(bits, whole, (routing, wire, ranks_per_node))
                 self.assertGreater(between_nodes, 0)
+
+    def test_nodes_that_add_partial_vectors_send_half_as_many(self):
+        _, all_vectors = self.train(2, LONG_BAGS, row_shards())
+        bits, sums = self.train(2, LONG_BAGS, row_shards(ranks_per_node=2))
+        vectors = 2 * 250 * 6 * 4  # of every bag, to one other node, and gradients
+        self.assertEqual(all_vectors - sums, vectors)
+        # The order of sums is the plan's, wherever the ranks are.
+        self.assertEqual(self.train(3, LONG_BAGS, row_shards(ranks_per_node=2))[0], bits)
 
 
 if __name__ == "__main__":

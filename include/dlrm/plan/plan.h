@@ -26,6 +26,9 @@ struct Plan {
   std::vector<int> data_parallel;       ///< tables, ascending
   std::vector<int> host_replicas = {};  ///< those of them in the host's memory, ascending
   std::string machine = {};             ///< hash of the machine file that it was made for, if any
+  /// So many consecutive ranks are a node, in which partial vectors of row shards are added
+  /// (plan/node_sums.h). 0: they are added by the rank of the sample alone.
+  int ranks_per_node = 0;
   bool operator==(const Plan&) const = default;
 };
 
@@ -35,6 +38,7 @@ struct PlanOptions {
   int ranks_per_node = 0;        ///< consecutive ranks share a node; 0: unknown
   double host_memory_bytes = 0;  ///< of a rank, in addition to its GPU's; 0: unknown
   bool gpu = false;              ///< `config.device: auto` means a GPU
+  bool scattered = false;        ///< ranks of a node are not consecutive, or nodes differ in size
 };
 
 /// True if a rank has two memories, a GPU's and the host's. Rows of tier host are in the second.
@@ -79,9 +83,9 @@ void check_plan(const Plan& plan, const ModelConfig& model, const std::string& w
 /// plan.json: {"world": N, "shards": [{table, rows: [r0, r1], columns: [c0, c1], rank}],
 /// "data_parallel": [table]}. Tables by name. A shard in the host's memory has `tier: "host"`, and
 /// "data_parallel_host" names such data-parallel tables. "machine" is the hash of the machine file,
-/// if there was one. When read, `world` may be missing, shards
-/// may be in any order, and further fields are ignored. Anything else wrong is a usage_error naming
-/// the file and the place in it.
+/// if there was one. "ranks_per_node" is there if nodes add partial vectors. When read, `world` may
+/// be missing, shards may be in any order, and further fields are ignored. Anything else wrong is a
+/// usage_error naming the file and the place in it.
 std::string to_json(const Plan& plan, const ModelConfig& model);
 Plan read_plan(const std::string& path, const ModelConfig& model, int world);
 /// Like the function above, from text. Errors give `name` in place of the file name.
@@ -102,6 +106,9 @@ struct RankLoad {
   double gradient_sent_bytes = 0;  ///< backward, to other ranks
   double replicated_bytes = 0;     ///< data-parallel tables' gradients, to other ranks
   double received_bytes = 0;       ///< all of these kinds, from other ranks
+  /// Parts of pooled_sent_bytes and gradient_sent_bytes: within the node, for its sums.
+  double node_pooled_bytes = 0;
+  double node_gradient_bytes = 0;
 
   double sent_bytes() const {
     return ids_sent_bytes + pooled_sent_bytes + gradient_sent_bytes + replicated_bytes;

@@ -108,17 +108,24 @@ StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions&
   const WireConfig& wire = config.train.wire;
   const double back = static_cast<double>(size_of(wire.backward)) / size_of(wire.forward);
   std::vector<double> ids, pooled, gradients, replicas;
+  double node_pooled = 0, node_gradients = 0;
   for (const RankLoad& load : rank_loads(config, plan)) {
-    pooled.push_back(load.pooled_sent_bytes);
-    gradients.push_back(std::max(load.gradient_sent_bytes, load.pooled_sent_bytes * back));
+    const double sent_vectors = load.pooled_sent_bytes - load.node_pooled_bytes;
+    const double sent_gradients = load.gradient_sent_bytes - load.node_gradient_bytes;
+    node_pooled = std::max(node_pooled, load.node_pooled_bytes);
+    node_gradients = std::max(node_gradients, load.node_gradient_bytes);
+    pooled.push_back(sent_vectors);
+    gradients.push_back(std::max(sent_gradients, sent_vectors * back));
     replicas.push_back(load.replicated_bytes);
-    const double received = load.received_bytes - load.replicated_bytes -
-                            load.pooled_sent_bytes * back - load.gradient_sent_bytes / back;
+    const double received = load.received_bytes - load.replicated_bytes - load.node_pooled_bytes -
+                            load.node_gradient_bytes - sent_vectors * back - sent_gradients / back;
     ids.push_back(std::max(load.ids_sent_bytes, received));
   }
   work.ids = all_to_all(ids, on_node);
   work.pooled = all_to_all(pooled, on_node);
   work.gradients = all_to_all(gradients, on_node);
+  work.pooled.local_bytes += node_pooled;
+  work.gradients.local_bytes += node_gradients;
   work.replicas = all_to_all(replicas, on_node);
   return work;
 }

@@ -1,0 +1,91 @@
+#include "dlrm/plan/node_sums.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "dlrm/plan/traffic.h"
+
+#include "node_plan.h"
+
+namespace dlrm {
+namespace {
+
+/// A sum must spare this share of the vectors that its shards send one another.
+constexpr double kWorthSum = 0.25;
+
+bool pays(const TableConfig& table, RoutingMode mode, const std::vector<Shard>& shards) {
+  double vectors = 0;
+  for (const Shard& shard : shards) vectors += expected_vectors(mode, table, shard.rows);
+  const auto features = static_cast<double>(table.features.size());
+  const auto others = static_cast<double>(shards.size() - 1);
+  return others > 0 && vectors - features > kWorthSum * others * features;
+}
+
+/// True if shards `a` and `b` of one plan have the same rows on the same rank.
+bool same_slice(const Shard& a, const Shard& b) {
+  return a.rank == b.rank && a.table == b.table && a.rows == b.rows;
+}
+
+}  // namespace
+
+Range NodeSum::part(size_t i) const {
+  const Range own =
+      part_of(columns.size(), static_cast<int64_t>(i), static_cast<int64_t>(shards.size()));
+  return {columns.begin + own.begin, columns.begin + own.end};
+}
+
+std::vector<NodeSum> node_sums(const std::vector<TableConfig>& tables, RoutingMode mode,
+                               const Plan& plan) {
+  std::vector<NodeSum> sums;
+  if (plan.ranks_per_node < 2 || plan.ranks_per_node >= plan.world) return sums;
+  std::vector<Shard> shards;
+  for (const Shard& shard : plan.shards) {
+    const TableConfig& table = tables[static_cast<size_t>(shard.table)];
+    const bool cut = shard.rows.size() > 0 && shard.rows.size() < table.rows;
+    if (cut && shard.columns.size() > 0) shards.push_back(shard);
+  }
+  const auto by_slice = [](const Shard& s) {
+    return std::tuple(s.rank, s.table, s.rows.begin, s.rows.end);
+  };
+  std::sort(shards.begin(), shards.end(),
+            [&](const Shard& a, const Shard& b) { return by_slice(a) < by_slice(b); });
+  std::map<std::tuple<int, int64_t, int64_t, int>, std::vector<Shard>> families;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const Shard& shard = shards[i];
+    if (i > 0 && same_slice(shard, shards[i - 1])) continue;
+    if (i + 1 < shards.size() && same_slice(shard, shards[i + 1])) continue;
+    std::vector<Shard>& family = families[{shard.table, shard.columns.begin, shard.columns.end,
+                                           shard.rank / plan.ranks_per_node}];
+    // Those of a rank follow each other.
+    if (family.empty() || family.back().rank != shard.rank) family.push_back(shard);
+  }
+  for (auto& [key, family] : families) {
+    const int table = std::get<0>(key);
+    if (!pays(tables[static_cast<size_t>(table)], mode, family)) continue;
+    std::sort(family.begin(), family.end(),
+              [](const Shard& a, const Shard& b) { return a.rows.begin < b.rows.begin; });
+    sums.push_back({table, family.front().columns, family});
+  }
+  return sums;
+}
+
+NodeSumBytes node_sum_bytes(const RunConfig& config, const Plan& plan) {
+  const auto ranks = static_cast<size_t>(plan.world);
+  NodeSumBytes bytes{std::vector<double>(ranks), std::vector<double>(ranks)};
+  const auto batch = static_cast<double>(config.train.global_batch_size);
+  for (const NodeSum& sum : node_sums(config.model.tables, config.routing.mode, plan)) {
+    const TableConfig& table = config.model.tables[static_cast<size_t>(sum.table)];
+    const double column = 4.0 * batch * static_cast<double>(table.features.size());
+    const auto width = static_cast<double>(sum.columns.size());
+    for (size_t i = 0; i < sum.shards.size(); ++i) {
+      const auto rank = static_cast<size_t>(sum.shards[i].rank);
+      const auto own = static_cast<double>(sum.part(i).size());
+      bytes.partial[rank] += column * (width - own);
+      bytes.summed[rank] += column * own * static_cast<double>(sum.shards.size() - 1);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace dlrm

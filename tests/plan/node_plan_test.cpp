@@ -1,0 +1,227 @@
+// Partial vectors of row shards that are added within nodes.
+#include "plan/node_plan.h"
+
+#include "plan/shards.h"
+#include "plan_fixtures.h"
+
+namespace dlrm::plan_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+/// A table with long bags, cut by rows: shard i is on ranks[i].
+Plan rows_on(const TableConfig& table, const std::vector<int>& ranks, int world) {
+  Plan plan;
+  plan.world = world;
+  plan.ranks_per_node = 2;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const Range rows = part_of(table.rows, static_cast<int64_t>(i), ranks.size());
+    plan.shards.push_back({0, rows, {0, table.dim}, ranks[i]});
+  }
+  sort_plan(plan);
+  return plan;
+}
+
+std::vector<std::vector<int>> ranks_of(const std::vector<NodeSum>& sums) {
+  std::vector<std::vector<int>> ranks;
+  for (const NodeSum& sum : sums) {
+    ranks.emplace_back();
+    for (const Shard& shard : sum.shards) ranks.back().push_back(shard.rank);
+  }
+  return ranks;
+}
+
+std::vector<std::vector<int>> sums_of(const TableConfig& table, const Plan& plan,
+                                      RoutingMode mode = RoutingMode::kExact) {
+  return ranks_of(node_sums({table}, mode, plan));
+}
+
+TEST(NodeSums, AreOfTheShardsOfANodeInTheOrderOfTheirRows) {
+  const TableConfig t = table("t", 1000, 16, {100});
+  EXPECT_THAT(sums_of(t, rows_on(t, {1, 3, 0, 2}, 4)),
+              ElementsAre(ElementsAre(1, 0), ElementsAre(3, 2)));
+  EXPECT_THAT(sums_of(t, rows_on(t, {1, 2, 0}, 4)), ElementsAre(ElementsAre(1, 0)));
+  EXPECT_THAT(sums_of(t, rows_on(t, {0, 2}, 4)), IsEmpty());
+}
+
+TEST(NodeSums, NeedAPlanWithNodes) {
+  const TableConfig t = table("t", 1000, 16, {100});
+  Plan plan = rows_on(t, {0, 1, 2, 3}, 4);
+  ASSERT_THAT(sums_of(t, plan), SizeIs(2));
+  for (const int ranks : {0, 1, 4, 5}) {
+    plan.ranks_per_node = ranks;
+    EXPECT_THAT(sums_of(t, plan), IsEmpty()) << ranks;
+  }
+}
+
+TEST(NodeSums, OfShortBagsSpareTooLittle) {
+  for (const auto& [hotness, sums] : {std::pair{1, 0u}, {2, 0u}, {4, 2u}}) {
+    const TableConfig t = table("t", 1000, 16, {hotness});
+    EXPECT_THAT(sums_of(t, rows_on(t, {0, 1, 2, 3}, 4)), SizeIs(sums)) << hotness;
+    EXPECT_THAT(sums_of(t, rows_on(t, {0, 1, 2, 3}, 4), RoutingMode::kFixed), SizeIs(2));
+  }
+}
+
+TEST(NodeSums, AreOfEqualColumnsAlone) {
+  const TableConfig t = table("t", 1000, 16, {100});
+  Plan plan;
+  plan.world = 4;
+  plan.ranks_per_node = 2;
+  plan.shards = {{0, {0, 500}, {0, 8}, 0},
+                 {0, {0, 500}, {8, 16}, 1},
+                 {0, {500, 1000}, {0, 8}, 1},
+                 {0, {500, 1000}, {8, 12}, 2},
+                 {0, {500, 1000}, {12, 16}, 3}};
+  const std::vector<NodeSum> sums = node_sums({t}, RoutingMode::kExact, plan);
+  EXPECT_THAT(ranks_of(sums), ElementsAre(ElementsAre(0, 1)));
+  EXPECT_EQ(sums[0].columns, (Range{0, 8}));
+  EXPECT_EQ(sums[0].part(0), (Range{0, 4}));
+  EXPECT_EQ(sums[0].part(1), (Range{4, 8}));
+}
+
+TEST(NodeSums, LeaveOutRanksWithSeveralShardsOfTheSameRows) {
+  const TableConfig t = table("t", 1000, 16, {100});
+  Plan plan;
+  plan.world = 4;
+  plan.ranks_per_node = 2;
+  plan.shards = {{0, {0, 500}, {0, 8}, 0},
+                 {0, {0, 500}, {8, 16}, 0},
+                 {0, {500, 1000}, {0, 8}, 1},
+                 {0, {500, 1000}, {8, 16}, 2}};
+  EXPECT_THAT(sums_of(t, plan), IsEmpty());
+}
+
+/// What the ranks of a node send to other nodes for a table, in floats of a sample's vector.
+TEST(NodeSums, SendEachBagOnceToOtherNodes) {
+  const TableConfig t = table("t", 1000, 16, {100});
+  const RunConfig config = config_of({t}, 64);
+  Plan plan = rows_on(t, {0, 1, 2, 3}, 4);
+  const auto pooled = [&] {
+    double sum = 0;
+    for (const RankLoad& load : rank_loads(config, plan)) {
+      EXPECT_DOUBLE_EQ(load.pooled_sent_bytes, load.gradient_sent_bytes);
+      sum += load.pooled_sent_bytes - load.node_pooled_bytes;
+    }
+    return sum;
+  };
+  const double with_sums = pooled();
+  EXPECT_EQ(rank_loads(config, plan)[0].node_pooled_bytes, 64 * 8 * 4);
+  plan.ranks_per_node = 0;
+  EXPECT_DOUBLE_EQ(pooled(), 2 * with_sums);
+}
+
+TEST(NodeSums, NeedMemoryForPartialVectors) {
+  const TableConfig t = table("t", 1000, 16, {100});
+  const RunConfig config = config_of({t}, 64);
+  Plan plan = rows_on(t, {0, 1, 2}, 4);
+  const std::vector<RankMemory> with_sums = rank_memory(config, plan);
+  plan.ranks_per_node = 0;
+  const std::vector<RankMemory> without = rank_memory(config, plan);
+  for (const size_t rank : {0, 1, 2, 3}) {
+    EXPECT_EQ(with_sums[rank].exchange - without[rank].exchange, rank < 2 ? 64 * 16 * 4 : 0)
+        << rank;
+  }
+}
+
+TEST(NodeSums, OfPlanFilesAreKept) {
+  const RunConfig config = config_of({table("t", 1000, 16, {100})}, 64);
+  const Plan plan = rows_on(config.model.tables[0], {0, 1, 2, 3}, 4);
+  const std::string json = to_json(plan, config.model);
+  EXPECT_THAT(json, HasSubstr("\"ranks_per_node\": 2"));
+  EXPECT_EQ(parse_plan(json, "p", config.model, 4), plan);
+  std::string bad = json;
+  bad.replace(bad.find(": 2\n"), 3, ": -2");
+  EXPECT_THAT(usage_error_of([&] { parse_plan(bad, "p", config.model, 4); }),
+              HasSubstr("p: ranks_per_node: -2 is no number of ranks"));
+}
+
+/// A machine whose network is slow.
+class SlowNetwork {
+ public:
+  explicit SlowNetwork(double network) : file_(text_of(network)) {}
+  RunConfig with(RunConfig config) const {
+    config.sharding.machine = file_.path();
+    return config;
+  }
+
+ private:
+  static std::string text_of(double network) {
+    return fmt::format(
+        R"({{"name": "m", "device": "cpu", "ranks_per_node": 4, "memory_bytes_per_second": 1e12,
+"local_bytes_per_second": 1e11, "network_bytes_per_second": {}, "line_bytes": 64,
+"routing_bytes_per_id": 160, "fp32_products_per_second": 1e12, "bf16_products_per_second": 1e12,
+"sources": {{"ranks_per_node": "t", "memory_bytes_per_second": "t", "local_bytes_per_second": "t",
+"network_bytes_per_second": "t", "line_bytes": "t", "routing_bytes_per_id": "t",
+"fp32_products_per_second": "t", "bf16_products_per_second": "t"}}}})",
+        network);
+  }
+  TemporaryFile file_;
+};
+
+/// Shards of each table are on ranks 0, 2, ... and 1, 3, ...
+TEST(PlannedNodes, GatherTheShardsOfATable) {
+  const SlowNetwork machine(1e10);
+  const RunConfig config =
+      machine.with(config_of({table("a", 1000, 16, {100}), table("b", 1000, 16, {100})}, 4096));
+  Plan plan;
+  plan.world = 8;
+  for (int64_t i = 0; i < 4; ++i) {
+    plan.shards.push_back({0, part_of(1000, i, 4), {0, 16}, static_cast<int>(2 * i)});
+    plan.shards.push_back({1, part_of(1000, i, 4), {0, 16}, static_cast<int>(2 * i + 1)});
+  }
+  sort_plan(plan);
+  const PlanOptions options{0, 4};
+  const CostModel cost(config, 8, options);
+  Plan still = plan;
+  plan_nodes(config, cost, 4, /*may_move=*/false, still);
+  EXPECT_EQ(still.shards, plan.shards);
+  EXPECT_EQ(still.ranks_per_node, 4);
+  plan_nodes(config, cost, 4, /*may_move=*/true, plan);
+  EXPECT_THAT(ranks_of(node_sums(config.model.tables, RoutingMode::kExact, plan)),
+              ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7)));
+}
+
+TEST(PlannedNodes, AddNothingWhereTheNetworkIsFast) {
+  const RunConfig config = config_of({table("a", 1000, 16, {100})}, 4096);
+  Plan plan = rows_on(config.model.tables[0], {0, 1, 2, 3}, 4);
+  plan.ranks_per_node = 0;
+  for (const auto& [network, ranks] : {std::pair{1e10, 2}, {1e13, 0}}) {
+    const SlowNetwork machine(network);
+    const RunConfig on = machine.with(config);
+    Plan planned = plan;
+    plan_nodes(on, CostModel(on, 4, {}), 2, true, planned);
+    EXPECT_EQ(planned.ranks_per_node, ranks) << network;
+  }
+}
+
+TEST(PlannedNodes, SpareBytesBetweenNodesAtTheSameCost) {
+  RunConfig config = mlperf_config();
+  config.sharding.machine = DLRM_SOURCE "/configs/machines/epyc.json";
+  const PlanOptions known{0, 8};
+  Plan plan = make_plan(config, 64, known);
+  EXPECT_EQ(plan.ranks_per_node, 8);
+  const auto between = [&] {
+    double sum = 0;
+    for (const RankLoad& load : rank_loads(config, plan)) {
+      sum += load.pooled_sent_bytes - load.node_pooled_bytes;
+    }
+    return sum;
+  };
+  const double with_sums = between();
+  plan.ranks_per_node = 0;
+  EXPECT_LT(with_sums, 0.95 * between());
+}
+
+TEST(PlannedNodes, AreNotThoseOfScatteredRanks) {
+  RunConfig config = mlperf_config();
+  config.sharding.machine = DLRM_SOURCE "/configs/machines/epyc.json";
+  PlanOptions options{0, 8};
+  options.scattered = true;
+  EXPECT_EQ(make_plan(config, 64, options).ranks_per_node, 0);
+}
+
+}  // namespace
+}  // namespace dlrm::plan_test
