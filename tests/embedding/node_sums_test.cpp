@@ -1,6 +1,8 @@
 // Nodes that add the partial vectors of their row shards.
 #include "dlrm/plan/node_sums.h"
 
+#include <numeric>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -152,48 +154,63 @@ std::vector<Case> all_cases() {
 INSTANTIATE_TEST_SUITE_P(Embedding, NodeSumPlans, ::testing::ValuesIn(all_cases()),
                          [](const auto& info) { return name_of(info.param); });
 
-/// Four shards on two nodes. Values that fp32 cannot hold beside larger ones show the order.
-TEST(NodeSumOrder, IsThatOfRowsWithinANodeAndThenOfNodes) {
-  const Tables tables{table_of("t", 4, 2, {4}, Pooling::kSum)};
+/// A table with a row on each of `ranks`, and E of a bag of all rows. Values that fp32 cannot hold
+/// beside larger ones show the order of sums.
+float sum_of(const std::vector<float>& rows, const std::vector<int>& ranks, int world,
+             int ranks_per_node) {
+  const auto count = static_cast<int64_t>(rows.size());
+  const Tables tables{table_of("t", count, 2, {count}, Pooling::kSum)};
   EmbeddingOptions options = options_for(tables, OptimizerRule::kSgd);
   options.routing.mode = RoutingMode::kFixed;
-  const std::vector<float> rows{0x1p24f, 1, 1, -0x1p24f};
-  const auto first_value = [&](int ranks_per_node, const std::vector<int>& ranks) {
-    Plan plan;
-    plan.world = 4;
-    plan.ranks_per_node = ranks_per_node;
-    for (int64_t row = 0; row < 4; ++row) {
-      add(plan, 0, {row, row + 1}, {0, 2}, ranks[static_cast<size_t>(row)]);
+  Plan plan;
+  plan.world = world;
+  plan.ranks_per_node = ranks_per_node;
+  for (int64_t row = 0; row < count; ++row) {
+    add(plan, 0, {row, row + 1}, {0, 2}, ranks[static_cast<size_t>(row)]);
+  }
+  std::sort(plan.shards.begin(), plan.shards.end(),
+            [](const Shard& a, const Shard& b) { return a.rank < b.rank; });
+  std::vector<float> values(static_cast<size_t>(world));
+  run_on_threads(world, [&](Communicator& comm) {
+    Rank rank(comm);
+    ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
+    for (const TensorShard& shard : embeddings.shards()) {
+      if (shard.shape.size() < 2 || shard.rows.size() == 0) continue;
+      const std::vector<float> row(2, rows[static_cast<size_t>(shard.rows.begin)]);
+      shard.write(0, 1, row.data());
     }
-    std::sort(plan.shards.begin(), plan.shards.end(),
-              [](const Shard& a, const Shard& b) { return a.rank < b.rank; });
-    std::vector<float> values(4);
-    run_on_threads(4, [&](Communicator& comm) {
-      Rank rank(comm);
-      ShardedEmbeddings embeddings(rank.context, *rank.ops, options, plan);
-      for (const TensorShard& shard : embeddings.shards()) {
-        if (shard.shape.size() < 2 || shard.rows.size() == 0) continue;
-        const std::vector<float> row(2, rows[static_cast<size_t>(shard.rows.begin)]);
-        shard.write(0, 1, row.data());
-      }
-      const std::vector<int64_t> ids{0, 1, 2, 3}, offsets{0, 4};
-      embeddings.route({part_of(4, comm.rank(), 4), 4, ids, offsets});
-      embeddings.await_ids();
-      embeddings.prepare_ids();
-      embeddings.lookup();
-      embeddings.start_return();
-      const MatrixView<const float> e = embeddings.finish_return().f32();
-      EXPECT_EQ(e(0, 0), e(0, 1));
-      values[static_cast<size_t>(comm.rank())] = e(0, 0);
-      embeddings.drop();
-    });
-    EXPECT_THAT(values, ::testing::Each(values[0]));
-    return values[0];
-  };
-  // In fp32, 2^24 + 1 is 2^24.
-  EXPECT_EQ(first_value(0, {0, 1, 2, 3}), 0.0f);  // ((2^24 + 1) + 1) - 2^24
-  EXPECT_EQ(first_value(2, {0, 1, 2, 3}), 1.0f);  // (2^24 + 1) + (1 - 2^24)
-  EXPECT_EQ(first_value(2, {0, 2, 3, 1}), 2.0f);  // (2^24 - 2^24) + (1 + 1)
+    std::vector<int64_t> ids(rows.size());
+    std::iota(ids.begin(), ids.end(), int64_t{0});
+    const std::vector<int64_t> offsets{0, count};
+    embeddings.route({part_of(world, comm.rank(), world), world, ids, offsets});
+    embeddings.await_ids();
+    embeddings.prepare_ids();
+    embeddings.lookup();
+    embeddings.start_return();
+    const MatrixView<const float> e = embeddings.finish_return().f32();
+    EXPECT_EQ(e(0, 0), e(0, 1));
+    values[static_cast<size_t>(comm.rank())] = e(0, 0);
+    embeddings.drop();
+  });
+  EXPECT_THAT(values, ::testing::Each(values[0]));
+  return values[0];
+}
+
+// In fp32, 2^24 + 1 is 2^24.
+constexpr float kLarge = 0x1p24f;
+
+TEST(NodeSumOrder, IsThatOfNodesAfterThatWithinThem) {
+  const std::vector<float> rows{kLarge, 1, 1, -kLarge};
+  EXPECT_EQ(sum_of(rows, {0, 1, 2, 3}, 4, 0), 0.0f);  // ((2^24 + 1) + 1) - 2^24
+  EXPECT_EQ(sum_of(rows, {0, 1, 2, 3}, 4, 2), 1.0f);  // (2^24 + 1) + (1 - 2^24)
+  EXPECT_EQ(sum_of(rows, {0, 2, 3, 1}, 4, 2), 2.0f);  // (2^24 - 2^24) + (1 + 1)
+}
+
+TEST(NodeSumOrder, WithinANodeIsThatOfRows) {
+  for (const std::vector<int>& ranks : {std::vector{0, 1, 2}, {2, 1, 0}, {1, 2, 0}}) {
+    EXPECT_EQ(sum_of({kLarge, 1, -kLarge}, ranks, 6, 3), 0.0f);  // (2^24 + 1) - 2^24
+    EXPECT_EQ(sum_of({1, -kLarge, kLarge}, ranks, 6, 3), 1.0f);  // (1 - 2^24) + 2^24
+  }
 }
 
 }  // namespace
