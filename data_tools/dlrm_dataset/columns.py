@@ -21,7 +21,7 @@ class Spool:
         self.count = 0
 
     def append(self, array):
-        self.file.write(np.ascontiguousarray(array).tobytes())
+        self.file.write(np.ascontiguousarray(array))
         self.count += array.size
 
     def read(self, begin, end):
@@ -71,7 +71,7 @@ class StoredColumn:
             sums.append(crc32c(values))
             if values.size:  # a column without values has no place
                 file.seek(self.position + first * self.dtype.itemsize)
-                file.write(values.tobytes())
+                file.write(values)
         if sums:
             file.seek(self.sums_position)
             file.write(np.array(sums, "<u4").tobytes())

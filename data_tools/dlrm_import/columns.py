@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from dlrm_dataset.encodings import mix64
 
+from . import native
 from .text_keys import crc32s, hex_values
 from .values import fresh, integers, lists, numbers, seconds, texts
 
@@ -140,6 +141,8 @@ class Converter:
         return np.log1p(np.maximum(values, 0)) if column.log else values
 
     def feature(self, feature, array):
+        if isinstance(array, native.Hashed):
+            return Coded(array.ids, None, None)
         offsets, sample_of = None, None
         if feature.list is not None:
             array, offsets = lists(feature.column, array, feature.list)
@@ -149,6 +152,9 @@ class Converter:
                 return int(np.searchsorted(offsets, position, side="right")) - 1
         if feature.values == "integer":
             return self.whole_numbers(feature, array, offsets, sample_of)
+        plain = native.library() and pa.types.is_string(array.type) and not array.null_count
+        if plain and feature.encoding == "hash" and feature.values == "text" and feature.fill is None:
+            return Coded(native.hashed(array, feature.rows), None, offsets)
         indices, keys, bad = texts(feature.column, array)
         self.refuse(bad, feature.column, array, "is not UTF-8", sample_of)
         if feature.fill is not None and feature.list is None:

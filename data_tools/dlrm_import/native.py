@@ -4,6 +4,7 @@ import ctypes
 import functools
 import os
 import weakref
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,8 @@ import pyarrow as pa
 from .problems import ImportProblem
 
 VARIABLE = "DLRM_IMPORT_LIBRARY"
-VERSION = 1
-SKIP, NUMBER, INTEGER, CODE, TEXT = range(5)  # CsvColumn::Kind
+VERSION = 2
+SKIP, NUMBER, INTEGER, CODE, TEXT, HASH = range(6)  # CsvColumn::Kind
 
 pointer, int32, int64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 FUNCTIONS = {
@@ -36,12 +37,18 @@ FUNCTIONS = {
     "dlrm_items_copy": (None, pointer, pointer, pointer),
     "dlrm_renumber": (int64, pointer, int64, int64, pointer, pointer),
     "dlrm_crc32s": (None, pointer, pointer, int64, pointer),
+    "dlrm_hash": (None, pointer, pointer, int64, int64, pointer),
 }
 
 
 class Column(ctypes.Structure):
     """CsvColumn."""
-    _fields_ = [("kind", int32), ("missing", int32), ("values", pointer), ("absent", pointer)]
+    _fields_ = [("kind", int32), ("missing", int32), ("values", pointer), ("absent", pointer), ("rows", int64)]
+
+
+class Hashed(NamedTuple):
+    """A column whose texts were hashed when they were read."""
+    ids: np.ndarray
 
 
 @functools.lru_cache(maxsize=None)
@@ -67,12 +74,15 @@ def count_lines(data):
     return library().dlrm_count_lines(data.ctypes.data, len(data))
 
 
-def read_csv(data, records, names, wanted, form, delimiter, quote):
-    """Arrays by column of a chunk of whole lines. None if Arrow must read it."""
+def read_csv(data, records, names, wanted, hashed, form, delimiter, quote):
+    """Arrays by column of a chunk of whole lines. None if Arrow must read it. `wanted` has Arrow's types, and `hashed`
+    the rows of columns that become Hashed."""
     columns, results = (Column * len(names))(), {}
     for name, kind in wanted.items():
         column = columns[names.index(name)]
-        if pa.types.is_floating(kind):
+        if name in hashed:
+            column.kind, column.rows, values = HASH, hashed[name], np.empty(records, np.int32)
+        elif pa.types.is_floating(kind):
             column.kind, values = NUMBER, np.empty(records, np.float64)
         elif pa.types.is_integer(kind):
             column.kind, values = INTEGER, np.empty(records, np.int64)
@@ -102,6 +112,8 @@ def read_csv(data, records, names, wanted, form, delimiter, quote):
 def column_array(chunk, index, column, found):
     if column.kind == NUMBER:
         return pa.array(found)
+    if column.kind == HASH:
+        return Hashed(found)
     if column.kind == INTEGER:
         return pa.array(found[0], mask=found[1] if column.missing else None)
     native = library()
@@ -204,6 +216,15 @@ def crc32s(array):
     library().dlrm_crc32s(*place, sums.ctypes.data)
     del kept
     return sums
+
+
+def hashed(array, rows):
+    """The ids of the texts of a pa.string() array without nulls."""
+    ids = np.empty(len(array), np.int32)
+    kept, *place = place_of(array)
+    library().dlrm_hash(*place, rows, ids.ctypes.data)
+    del kept
+    return ids
 
 
 def renumber(indices, values):

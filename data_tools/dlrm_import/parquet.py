@@ -14,8 +14,8 @@ BATCH = 32768  # records
 
 
 class ParquetFile:
-    def __init__(self, path, wanted):
-        self.path = path
+    def __init__(self, path, wanted, threads=1):
+        self.path, self.threads = path, threads
         try:
             self.file = pa.parquet.ParquetFile(path)
             names = self.file.schema_arrow.names
@@ -38,7 +38,7 @@ class ParquetFile:
     def __iter__(self):
         first = 0
         try:
-            for batch in self.file.iter_batches(BATCH, columns=self.wanted):
+            for batch in self.file.iter_batches(BATCH, columns=self.wanted, use_threads=self.threads > 1):
                 check_indices(batch)
                 yield ParquetChunk(self, batch, first)
                 first += batch.num_rows

@@ -32,7 +32,7 @@ def run(schema, inputs, threads, work, consume, together=TOGETHER):
         waiting, done = collections.deque(), Done(totals, consume, together)
         try:
             for path in inputs:
-                file = open_file(schema, path)
+                file = open_file(schema, path, threads)
                 for chunk in file:
                     waiting.append(executor.submit(work, chunk))
                     if len(waiting) > 2 * threads:

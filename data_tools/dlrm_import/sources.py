@@ -1,4 +1,5 @@
 """The files of an import as chunks of records."""
+import collections
 import os
 
 import pyarrow as pa
@@ -41,20 +42,21 @@ def open_stream(path):
         raise ImportProblem(f"{path}: cannot open: {error.strerror or error}") from None
 
 
-def open_file(schema, path):
-    return open_columns(schema.format, kind_of(schema, path), path, text_types(schema))
+def open_file(schema, path, threads):
+    return open_columns(schema.format, kind_of(schema, path), path, text_types(schema), hashed_columns(schema), threads)
 
 
-def open_columns(form, kind, path, wanted):
-    """The file as chunks; wanted: types by column, or None for all columns as texts."""
+def open_columns(form, kind, path, wanted, hashed=None, threads=1):
+    """The file as chunks; wanted: types by column, or None for all columns as texts. `hashed`: the rows of columns
+    that may be hashed when they are read."""
     now_reading(path)
     if kind == "parquet":
-        return ParquetFile(path, wanted)
+        return ParquetFile(path, wanted, threads)
     if kind == "json":
         return JsonFile(path, open_stream(path), wanted)
     delimiter = form.delimiter or ("," if kind == "csv" else "\t")
     quote = form.quote if form.quote is not None else ('"' if kind == "csv" else "")
-    return TextFile(path, open_stream(path), form, delimiter, quote, wanted)
+    return TextFile(path, open_stream(path), form, delimiter, quote, wanted, hashed or {})
 
 
 def text_types(schema):
@@ -79,3 +81,13 @@ def text_types(schema):
     if schema.split is not None and schema.split.by == "hash":
         use(schema.split.column, TEXT_CODES)
     return kinds
+
+
+def hashed_columns(schema):
+    """The rows of columns of texts that one feature hashes, and that nothing else uses."""
+    used = collections.Counter([schema.label.column] + [dense.column for dense in schema.dense] +
+                               [feature.column for feature in schema.sparse])
+    used.update(part.column for part in (schema.timestamp, schema.split, schema.weight) if part is not None)
+    return {feature.column: feature.rows for feature in schema.sparse
+            if used[feature.column] == 1 and feature.encoding == "hash" and feature.values == "text" and
+            feature.list is None and feature.fill is None}

@@ -84,8 +84,8 @@ def line_ends(data):
 class TextFile:
     """A file of delimited text, as chunks."""
 
-    def __init__(self, path, stream, form, delimiter, quote, wanted):
-        self.path, self.form, self.wanted = path, form, wanted
+    def __init__(self, path, stream, form, delimiter, quote, wanted, hashed):
+        self.path, self.form, self.wanted, self.hashed = path, form, wanted, hashed
         self.delimiter, self.quote = delimiter, quote
         self.lines = Lines(path, stream)
         self.names = form.columns
@@ -141,8 +141,8 @@ class TextChunk:
         """Arrays by column. Raises ArrowInvalid if anything is amiss."""
         file = self.file
         if native.library():
-            arrays = native.read_csv(self.data, self.lines, file.names, file.wanted, file.form, file.delimiter,
-                                     file.quote)
+            arrays = native.read_csv(self.data, self.lines, file.names, file.wanted, file.hashed, file.form,
+                                     file.delimiter, file.quote)
             if arrays is not None:
                 return arrays, self.lines
         options = pa.csv.ConvertOptions(column_types=file.wanted, include_columns=list(file.wanted),

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "dlrm/core/hash.h"
+
 #include "csv_number.h"
 #include "csv_scan.h"
 #include "utf8.h"
@@ -127,6 +129,8 @@ bool CsvChunk::convert_block() {
       for (size_t i = 0; i < in_block_; ++i) block_texts_[i] = field(i, column);
       tables_[column].number_all({block_texts_.data(), in_block_}, 0,
                                  static_cast<int32_t*>(columns_[column].values) + done_);
+    } else if (kind == CsvColumn::kHash) {
+      hashes(column);
     } else if (kind == CsvColumn::kText) {
       for (size_t i = 0; i < in_block_; ++i) texts_[column].push_back(field(i, column));
     }
@@ -164,6 +168,15 @@ bool CsvChunk::integers(size_t column) {
     }
   }
   return true;
+}
+
+void CsvChunk::hashes(size_t column) {
+  const auto rows = static_cast<uint64_t>(columns_[column].rows);
+  auto* ids = static_cast<int32_t*>(columns_[column].values) + done_;
+  for (size_t i = 0; i < in_block_; ++i) {
+    const std::string_view text = field(i, column);
+    ids[i] = static_cast<int32_t>(mix64(crc32(text.data(), text.size())) % rows);
+  }
 }
 
 bool CsvChunk::is_missing(std::string_view text) const {

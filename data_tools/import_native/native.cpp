@@ -53,7 +53,7 @@ using dlrm::TextTable;
 extern "C" {
 
 /// Changes with these functions.
-int32_t dlrm_import_version() { return 1; }
+int32_t dlrm_import_version() { return 2; }
 
 int64_t dlrm_count_lines(const char* text, int64_t size) {
   return std::count(text, text + size, '\n');
@@ -180,6 +180,16 @@ int64_t dlrm_renumber(const int32_t* codes, int64_t count, int64_t values, int32
 void dlrm_crc32s(const int32_t* offsets, const char* data, int64_t count, uint64_t* sums) {
   for (int64_t i = 0; i < count; ++i) {
     sums[i] = dlrm::crc32(data + offsets[i], static_cast<size_t>(offsets[i + 1] - offsets[i]));
+  }
+}
+
+/// ids[i] = mix64(CRC-32 of text i) modulo rows.
+void dlrm_hash(const int32_t* offsets, const char* data, int64_t count, int64_t rows,
+               int32_t* ids) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto size = static_cast<size_t>(offsets[i + 1] - offsets[i]);
+    const uint64_t sum = dlrm::crc32(data + offsets[i], size);
+    ids[i] = static_cast<int32_t>(dlrm::mix64(sum) % static_cast<uint64_t>(rows));
   }
 }
 

@@ -5,8 +5,6 @@
 #include <limits>
 #include <stdexcept>
 
-#include "text_key.h"
-
 namespace dlrm {
 namespace {
 
@@ -21,12 +19,13 @@ TextTable::TextTable(bool copies)
     : copies_(copies), slots_(kFirstSlots, Slot{0, -1}), mask_(kFirstSlots - 1) {}
 
 void TextTable::number_all(View<const std::string_view> texts, int32_t first, int32_t* numbers) {
-  uint64_t hashes[kBlock];
+  TextKey keys[kBlock];
   for (size_t begin = 0; begin < texts.size(); begin += kBlock, numbers += kBlock) {
     const auto block = texts.subspan(begin, std::min(kBlock, texts.size() - begin));
-    guess(block, hashes, numbers);
+    guess(block, keys, numbers);
     for (size_t i = 0; i < block.size(); ++i) {
-      const int32_t number = is(numbers[i], block[i]) ? numbers[i] : insert(block[i], hashes[i]);
+      const int32_t number =
+          is(numbers[i], block[i], keys[i]) ? numbers[i] : insert(block[i], keys[i]);
       numbers[i] = first + number;
     }
   }
@@ -34,48 +33,57 @@ void TextTable::number_all(View<const std::string_view> texts, int32_t first, in
 
 void TextTable::find_all(View<const std::string_view> texts, int32_t first, int32_t unknown,
                          int32_t* numbers) const {
-  uint64_t hashes[kBlock];
+  TextKey keys[kBlock];
   for (size_t begin = 0; begin < texts.size(); begin += kBlock, numbers += kBlock) {
     const auto block = texts.subspan(begin, std::min(kBlock, texts.size() - begin));
-    guess(block, hashes, numbers);
+    guess(block, keys, numbers);
     for (size_t i = 0; i < block.size(); ++i) {
-      const int32_t number = is(numbers[i], block[i]) ? numbers[i] : find(block[i], hashes[i]);
+      const int32_t number =
+          is(numbers[i], block[i], keys[i]) ? numbers[i] : find(block[i], keys[i]);
       numbers[i] = number < 0 ? unknown : first + number;
     }
   }
 }
 
-void TextTable::guess(View<const std::string_view> texts, uint64_t* hashes,
-                      int32_t* numbers) const {
+void TextTable::guess(View<const std::string_view> texts, TextKey* keys, int32_t* numbers) const {
+  uint64_t hashes[kBlock];
   for (size_t i = 0; i < texts.size(); ++i) {
-    hashes[i] = hash_text(texts[i]);
+    keys[i] = TextKey(texts[i]);
+    hashes[i] = keys[i].hash();
     __builtin_prefetch(&slots_[hashes[i] & mask_]);
   }
   for (size_t i = 0; i < texts.size(); ++i) {
     size_t at = hashes[i] & mask_;
     while (slots_[at].number >= 0 && slots_[at].tag != tag_of(hashes[i])) at = (at + 1) & mask_;
     numbers[i] = slots_[at].number;
-    if (numbers[i] >= 0) __builtin_prefetch(&texts_[static_cast<size_t>(numbers[i])]);
+    if (numbers[i] < 0) continue;
+    __builtin_prefetch(&keys_[static_cast<size_t>(numbers[i])]);
+    if (!keys[i].whole()) __builtin_prefetch(&texts_[static_cast<size_t>(numbers[i])]);
   }
-  if (!copies_) return;  // the texts are in caches
   for (size_t i = 0; i < texts.size(); ++i) {
-    if (numbers[i] >= 0) __builtin_prefetch(texts_[static_cast<size_t>(numbers[i])].data());
+    if (numbers[i] < 0 || keys[i].whole()) continue;
+    __builtin_prefetch(texts_[static_cast<size_t>(numbers[i])].data());
   }
 }
 
-bool TextTable::is(int32_t number, std::string_view text) const {
-  return number >= 0 && same_text(texts_[static_cast<size_t>(number)], text);
+bool TextTable::is(int32_t number, std::string_view text, const TextKey& key) const {
+  if (number < 0 || keys_[static_cast<size_t>(number)] != key) return false;
+  return key.whole() ||
+         std::memcmp(texts_[static_cast<size_t>(number)].data(), text.data(), text.size()) == 0;
 }
 
-int32_t TextTable::find(std::string_view text, uint64_t hash) const {
+int32_t TextTable::find(std::string_view text, const TextKey& key) const {
+  const uint64_t hash = key.hash();
   for (size_t at = hash & mask_;; at = (at + 1) & mask_) {
     const Slot& slot = slots_[at];
-    if (slot.number < 0 || (slot.tag == tag_of(hash) && is(slot.number, text))) return slot.number;
+    if (slot.number < 0 || (slot.tag == tag_of(hash) && is(slot.number, text, key))) {
+      return slot.number;
+    }
   }
 }
 
-int32_t TextTable::insert(std::string_view text, uint64_t hash) {
-  const int32_t known = find(text, hash);
+int32_t TextTable::insert(std::string_view text, const TextKey& key) {
+  const int32_t known = find(text, key);
   if (known >= 0) return known;
   if (texts_.size() >= size_t{std::numeric_limits<int32_t>::max()} - 1) {
     throw std::length_error("too many texts");
@@ -83,7 +91,8 @@ int32_t TextTable::insert(std::string_view text, uint64_t hash) {
   if ((texts_.size() + 1) * 2 > slots_.size()) grow();
   const auto number = static_cast<int32_t>(texts_.size());
   texts_.push_back(kept(text));
-  hashes_.push_back(hash);
+  keys_.push_back(key);
+  const uint64_t hash = key.hash();
   size_t at = hash & mask_;
   while (slots_[at].number >= 0) at = (at + 1) & mask_;
   slots_[at] = {tag_of(hash), number};
@@ -107,10 +116,11 @@ std::string_view TextTable::kept(std::string_view text) {
 void TextTable::grow() {
   slots_.assign(slots_.size() * 2, Slot{0, -1});
   mask_ = slots_.size() - 1;
-  for (size_t number = 0; number < hashes_.size(); ++number) {
-    size_t at = hashes_[number] & mask_;
+  for (size_t number = 0; number < keys_.size(); ++number) {
+    const uint64_t hash = keys_[number].hash();
+    size_t at = hash & mask_;
     while (slots_[at].number >= 0) at = (at + 1) & mask_;
-    slots_[at] = {tag_of(hashes_[number]), static_cast<int32_t>(number)};
+    slots_[at] = {tag_of(hash), static_cast<int32_t>(number)};
   }
 }
 

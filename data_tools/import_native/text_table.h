@@ -6,6 +6,8 @@
 
 #include "dlrm/core/view.h"
 
+#include "text_key.h"
+
 namespace dlrm {
 
 /// Numbers different texts from 0 in the order of first appearance.
@@ -31,12 +33,12 @@ class TextTable {
     int32_t number;  // -1: the slot is free
   };
 
-  /// For up to kBlock texts: their hashes, and what their numbers seem to be.
-  void guess(View<const std::string_view> texts, uint64_t* hashes, int32_t* numbers) const;
-  /// A text of this number with this hash, or -1.
-  bool is(int32_t number, std::string_view text) const;
-  int32_t find(std::string_view text, uint64_t hash) const;
-  int32_t insert(std::string_view text, uint64_t hash);
+  /// For up to kBlock texts: their keys, and what their numbers seem to be.
+  void guess(View<const std::string_view> texts, TextKey* keys, int32_t* numbers) const;
+  /// Whether the text, with this key, has this number, which may be -1.
+  bool is(int32_t number, std::string_view text, const TextKey& key) const;
+  int32_t find(std::string_view text, const TextKey& key) const;
+  int32_t insert(std::string_view text, const TextKey& key);
   std::string_view kept(std::string_view text);
   void grow();
 
@@ -44,7 +46,7 @@ class TextTable {
   std::vector<Slot> slots_;
   size_t mask_;
   std::vector<std::string_view> texts_;
-  std::vector<uint64_t> hashes_;
+  std::vector<TextKey> keys_;
   std::vector<std::unique_ptr<char[]>> blocks_;  // of copies
   char* next_ = nullptr;
   size_t left_ = 0;

@@ -34,7 +34,7 @@ class Native(Importing):
         from dlrm_import.text import TextFile
         form = form or Format()
         form.header, form.columns = False, names
-        return TextFile("x", io.BytesIO(), form, delimiter, quote, wanted)
+        return TextFile("x", io.BytesIO(), form, delimiter, quote, wanted, {})
 
 
 class Chunks(Native):
@@ -85,7 +85,7 @@ class Chunks(Native):
                 data += b"\n"
             with without_library():
                 expected = self.arrays(file, data)
-            found = native.read_csv(data, data.count(b"\n"), file.names, wanted, file.form, file.delimiter, quote)
+            found = native.read_csv(data, data.count(b"\n"), file.names, wanted, {}, file.form, file.delimiter, quote)
             if found is None:
                 refused += 1
                 continue
@@ -105,7 +105,7 @@ class Chunks(Native):
                                                                         for _ in range(3000)]
         file = self.file(["a", "b"], {"a": pa.float64()})
         data = "".join(f"{text},x\n" for text in texts).encode()
-        found = native.read_csv(data, len(texts), ["a", "b"], file.wanted, file.form, ",", '"')
+        found = native.read_csv(data, len(texts), ["a", "b"], file.wanted, {}, file.form, ",", '"')
         with without_library():
             self.assertEqual(self.held(found["a"]), self.arrays(file, data)[1]["a"])
 
@@ -127,15 +127,15 @@ class Imports(Native):
     dense: [{column: a, fill: 0}]
     sparse: [u, {column: h, hash: 999}, {column: i, values: integer, fill: 3}, {column: x, values: hex},
              {column: w, table: t, dictionary: {threshold: 3}}, {column: v, table: t, dictionary: {threshold: 3}},
-             {column: t, list: {separator: '|', cap: 3}}]
+             {column: t, list: {separator: '|', cap: 3}}, {column: g, hash: 99, fill: q}, {column: u, name: m, hash: 50}]
     """
 
     def log(self, count, seed):
         r = random.Random(seed)
-        return "y,a,u,h,i,x,w,v,t\n" + "".join(
+        return "y,a,u,h,i,x,w,v,t,g\n" + "".join(
             f"{r.randrange(2)},{r.choice(('', '2.5', r.randrange(99)))},u{r.randrange(count)},{'z' * r.randrange(200)}"
             f"{r.randrange(99)},{r.choice(('', r.randrange(-9, 1 << 40)))},{r.randrange(1 << 32):x},w{r.randrange(900)},"
-            f"w{r.randrange(90)},{'|'.join('ab ä'[:r.randrange(5)])}\n" for _ in range(count))
+            f"w{r.randrange(90)},{'|'.join('ab ä'[:r.randrange(5)])},{'q' * r.randrange(3)}\n" for _ in range(count))
 
     def both(self):
         """What is written with the library, and without it."""
