@@ -26,7 +26,7 @@ FUNCTIONS = {
     "dlrm_table_new": (pointer, int32),
     "dlrm_table_free": (None, pointer),
     "dlrm_table_add": (ctypes.c_bool, pointer, pointer, pointer, int64, int32, pointer),
-    "dlrm_table_find": (ctypes.c_bool, pointer, pointer, pointer, int64, int32, int32, pointer),
+    "dlrm_table_find": (ctypes.c_bool, pointer, pointer, pointer, int64, int32, pointer),
     "dlrm_table_count": (int64, pointer),
     "dlrm_table_bytes": (int64, pointer),
     "dlrm_table_copy": (None, pointer, pointer, pointer),
@@ -146,10 +146,11 @@ class Table:
         del kept
         return numbers
 
-    def find(self, array, first, unknown):
+    def find(self, array, first):
+        """The same for known values; `first` - 1 for others."""
         numbers = np.empty(len(array), np.int32)
         kept, *place = place_of(array)
-        if not library().dlrm_table_find(self.handle, *place, first, unknown, numbers.ctypes.data):
+        if not library().dlrm_table_find(self.handle, *place, first, numbers.ctypes.data):
             raise MemoryError
         del kept
         return numbers

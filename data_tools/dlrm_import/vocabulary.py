@@ -24,10 +24,9 @@ class DictTable:
         values = as_list(array)
         return np.fromiter(map(self.numbers.__getitem__, values), np.int32, len(values)) + np.int32(first)
 
-    def find(self, array, first, unknown):
+    def find(self, array, first):
         values = as_list(array)
-        return np.fromiter((self.numbers.get(value, unknown - first) for value in values), np.int32,
-                           len(values)) + np.int32(first)
+        return np.fromiter((self.numbers.get(value, -1) for value in values), np.int32, len(values)) + np.int32(first)
 
     def values(self):
         return list(self.numbers)
@@ -78,7 +77,7 @@ class Vocabulary:
         """The ids of a feature's values in some samples."""
         keys = coded.keys
         if self.frozen:
-            return self.table.find(keys, 1, 0)[coded.ids]
+            return self.table.find(keys, 1)[coded.ids]
         numbers = self.table.add(keys, 1)
         if self.threshold > 1:
             if self.counts.size < self.rows:

@@ -109,11 +109,10 @@ bool dlrm_table_add(void* table, const int32_t* offsets, const char* data, int64
   return false;
 }
 
-/// The same for known texts; `unknown` for others.
+/// The same for known texts; first - 1 for others.
 bool dlrm_table_find(const void* table, const int32_t* offsets, const char* data, int64_t count,
-                     int32_t first, int32_t unknown, int32_t* numbers) try {
-  static_cast<const TextTable*>(table)->find_all(dlrm::views(offsets, data, count), first, unknown,
-                                                 numbers);
+                     int32_t first, int32_t* numbers) try {
+  static_cast<const TextTable*>(table)->find_all(dlrm::views(offsets, data, count), first, numbers);
   return true;
 } catch (...) {
   return false;

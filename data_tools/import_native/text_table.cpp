@@ -31,7 +31,7 @@ void TextTable::number_all(View<const std::string_view> texts, int32_t first, in
   }
 }
 
-void TextTable::find_all(View<const std::string_view> texts, int32_t first, int32_t unknown,
+void TextTable::find_all(View<const std::string_view> texts, int32_t first,
                          int32_t* numbers) const {
   TextKey keys[kBlock];
   for (size_t begin = 0; begin < texts.size(); begin += kBlock, numbers += kBlock) {
@@ -40,7 +40,7 @@ void TextTable::find_all(View<const std::string_view> texts, int32_t first, int3
     for (size_t i = 0; i < block.size(); ++i) {
       const int32_t number =
           is(numbers[i], block[i], keys[i]) ? numbers[i] : find(block[i], keys[i]);
-      numbers[i] = number < 0 ? unknown : first + number;
+      numbers[i] = first + number;
     }
   }
 }

@@ -21,9 +21,8 @@ class TextTable {
   View<const std::string_view> texts() const { return texts_; }
   /// numbers[i] = `first` + the number of texts[i]. New texts get the next numbers, in order.
   void number_all(View<const std::string_view> texts, int32_t first, int32_t* numbers);
-  /// The same for known texts. Others get `unknown`.
-  void find_all(View<const std::string_view> texts, int32_t first, int32_t unknown,
-                int32_t* numbers) const;
+  /// The same for known texts. Others get `first` - 1.
+  void find_all(View<const std::string_view> texts, int32_t first, int32_t* numbers) const;
 
  private:
   static constexpr size_t kBlock = 64;  // texts whose memory is fetched at the same time

@@ -95,6 +95,15 @@ class Chunks(Native):
         self.assertGreater(taken, 500)
         self.assertGreater(refused, 500)
 
+    def test_empty_lines_are_left_to_arrow(self):
+        import pyarrow as pa
+        for data in (b"1\n\n2\n", b"\n", b"1\r\n\r\n", b"1\n2\n"):
+            file = self.file(["a"], {"a": pa.float64()})
+            with without_library():
+                expected = self.arrays(file, data)
+            self.assertEqual(self.arrays(file, data), expected)
+            self.assertEqual(expected is None, data != b"1\n2\n")
+
     def test_numbers_have_the_bits_of_arrow(self):
         import pyarrow as pa
         from dlrm_import import native
@@ -133,7 +142,7 @@ class Imports(Native):
     def log(self, count, seed):
         r = random.Random(seed)
         return "y,a,u,h,i,x,w,v,t,g\n" + "".join(
-            f"{r.randrange(2)},{r.choice(('', '2.5', r.randrange(99)))},u{r.randrange(count)},{'z' * r.randrange(200)}"
+            f"{r.randrange(2)},{r.choice(('', '2.5', r.randrange(99)))},user-name{r.randrange(count)},{'z' * r.randrange(200)}"
             f"{r.randrange(99)},{r.choice(('', r.randrange(-9, 1 << 40)))},{r.randrange(1 << 32):x},w{r.randrange(900)},"
             f"w{r.randrange(90)},{'|'.join('ab ä'[:r.randrange(5)])},{'q' * r.randrange(3)}\n" for _ in range(count))
 
