@@ -37,14 +37,13 @@ class Lines:
 
     def next(self, size=CHUNK):
         """(bytearray that ends with a line's end, number of its first line, number of lines), or None."""
-        data, self.rest = bytearray(self.rest), b""
+        held = len(self.rest)
+        data = bytearray(held + size)
+        data[:held], self.rest = self.rest, b""
         while not self.ended:
-            held = len(data)
-            data += bytes(size)
-            with memoryview(data) as whole_data:
-                read = self.fill(whole_data[held:])
+            with memoryview(data) as room:
+                read = self.fill(room[held:])
             if read == 0:
-                del data[held:]
                 self.ended = True
                 break
             end = data.rfind(b"\n", held, held + read) + 1
@@ -52,9 +51,11 @@ class Lines:
                 self.rest = bytes(memoryview(data)[end:held + read])
                 del data[end:]
                 return self.taken(data)
-            del data[held + read:]
-            if len(data) > LONGEST:
+            held += read
+            if held > LONGEST:
                 raise ImportProblem(f"{self.path}:{self.line}: the line is longer than {LONGEST >> 20} MiB")
+            data += bytes(held + size - len(data))
+        del data[held:]
         if data and not data.endswith(b"\n"):
             data += b"\n"
         return self.taken(data) if data else None
