@@ -64,12 +64,13 @@ void run(const Arguments& arguments) {
   dlrm::RunConfig given = dlrm::load_config(arguments.config, arguments.set);
   std::string& machine = given.sharding.machine;
   if (!arguments.machine.empty()) machine = arguments.machine;
-  int ranks_per_node = arguments.ranks_per_node;
-  if (ranks_per_node == 0 && !machine.empty()) {
-    ranks_per_node = dlrm::read_machine(machine).speed.ranks_per_node;
+  dlrm::PlanOptions options{arguments.device_memory * kGiB, arguments.ranks_per_node,
+                            arguments.host_memory * kGiB};
+  if (!machine.empty()) {
+    const dlrm::MachineSpeed speed = dlrm::read_machine(machine).speed;
+    if (options.ranks_per_node == 0) options.ranks_per_node = speed.ranks_per_node;
+    options.gpu = speed.gpu;
   }
-  const dlrm::PlanOptions options{arguments.device_memory * kGiB, ranks_per_node,
-                                  arguments.host_memory * kGiB};
   std::string said;
   given = dlrm::with_chosen_batch(given, arguments.ranks, options, 0, said);
   const dlrm::RunConfig config = dlrm::with_chosen_caches(given, arguments.ranks, options);

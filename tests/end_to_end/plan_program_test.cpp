@@ -71,6 +71,23 @@ TEST_F(PlanProgram, PlansWithTheMemoryThatIsGiven) {
   EXPECT_EQ(run("dlrm-train --plan-only" + command).output, plan.output);
 }
 
+TEST_F(PlanProgram, PlansForTheDeviceOfTheMachineFile) {
+  const std::string machine =
+      R"("ranks_per_node": 1, "memory_bytes_per_second": 1e12, "local_bytes_per_second": 1e11,
+         "network_bytes_per_second": 1e10, "fp32_products_per_second": 1e13})";
+  write_file(folder_ / "gpu.json", R"({"device": "cuda", )" + machine);
+  write_file(folder_ / "cpu.json", R"({"device": "cpu", )" + machine);
+  const std::string command =
+      "dlrm-plan c.yaml --ranks 1 --device-memory 0.52 --host-memory 2 --machine ";
+  const std::string on_host = "in the host's memory: 1 shard";
+  EXPECT_THAT(run(command + "gpu.json").output, HasSubstr(on_host));
+  EXPECT_THAT(run(command + "gpu.json --set device=cpu").output, Not(HasSubstr(on_host)));
+  const Outcome cpu = run(command + "cpu.json");
+  EXPECT_EQ(cpu.code, 0) << cpu.errors;
+  EXPECT_THAT(cpu.output, Not(HasSubstr(on_host)));
+  EXPECT_THAT(run(command + "cpu.json --set device=cuda").output, HasSubstr(on_host));
+}
+
 TEST_F(PlanProgram, WordsThatAreMissingAreNamed) {
   const auto error = [&](const std::string& command) {
     const Outcome outcome = run(command);
