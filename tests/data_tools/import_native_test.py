@@ -130,6 +130,35 @@ class Chunks(Native):
             self.assertEqual(expected is not None, plain)
 
 
+def text_of_hash(value, r):
+    """A text of 16 ASCII characters whose TextKey has this hash, by the inverse of mix64(), or None."""
+    bits = (1 << 64) - 1
+    unshift = lambda z, by: z ^ z >> by ^ z >> 2 * by ^ z >> 3 * by
+    z = unshift(value, 31) * pow(0x94d049bb133111eb, -1, 1 << 64) & bits
+    z = unshift(z, 27) * pow(0xbf58476d1ce4e5b9, -1, 1 << 64) & bits
+    mixed = unshift(z, 30) - 0x9e3779b97f4a7c15 & bits
+    last = bytes(r.randrange(32, 127) for _ in range(8))
+    first = mixed ^ (int.from_bytes(last, "little") * 0x9e3779b97f4a7c15 + 16 & bits)
+    text = first.to_bytes(8, "little") + last
+    return text.decode() if text.isascii() else None
+
+
+class Tables(Native):
+    def test_texts_of_similar_hashes_are_told_apart(self):
+        import pyarrow as pa
+        from dlrm_import.native import Table
+        r, texts = random.Random(3), []
+        while len(texts) < 5:  # the same tag, which is half of the hash, and the same first slot of 1024
+            text = text_of_hash(0x1234567 << 32 | r.randrange(1 << 22) << 10 | 77, r)
+            texts += [text] if text else []
+        table = Table(True, True)
+        known = pa.array(texts[:4])
+        self.assertEqual(table.add(known, 0).tolist(), [0, 1, 2, 3])
+        self.assertEqual(table.add(known, 7).tolist(), [7, 8, 9, 10])
+        self.assertEqual(table.find(pa.array(texts), 10).tolist(), [10, 11, 12, 13, 9])
+        self.assertEqual(table.array().to_pylist(), texts[:4])
+
+
 class Imports(Native):
     SCHEMA = """
     label: y
