@@ -71,6 +71,14 @@ def check_indices(batch):
                 raise pa.ArrowInvalid(f"column {name} has an index without a value")
 
 
+def check_texts(array):
+    """Raises ArrowInvalid if a text is not UTF-8. validate() of a part of an array of lists takes all items, also those
+    of other lists."""
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        array = array.flatten()
+    array.validate(full=True)
+
+
 def short(error):
     return " ".join(str(error).split())[:200]
 
@@ -98,7 +106,7 @@ class ParquetChunk:
             array = self.batch.column(name)
             if pa.types.is_dictionary(array.type):
                 array = array.cast(pa.string())
-            wrong = bad_positions(array, lambda part: part.validate(full=True))
+            wrong = bad_positions(array, check_texts)
             bad += [Bad(self.first + int(row), name, None, "the text is not UTF-8") for row in wrong]
             arrays[name] = without(array, wrong) if wrong.size else array
         return arrays, self.first + np.arange(self.batch.num_rows), bad

@@ -118,6 +118,17 @@ class Formats(Files):
         batch = self.imported(schema, self.path("x.parquet"), "--skip-malformed")
         self.assertEqual(batch.sparse["u"].ids.tolist(), [1, 2])
 
+    def test_a_list_with_a_text_that_is_not_utf8(self):
+        texts = pyarrow.StringArray.from_buffers(4, pyarrow.py_buffer(np.array([0, 1, 2, 3, 4], np.int32)),
+                                                 pyarrow.py_buffer(b"ab\xffc"))
+        bags = pyarrow.ListArray.from_arrays(np.array([0, 1, 1, 3, 4], np.int32), texts)
+        self.table("x.parquet", pyarrow.table({"y": [1, 0, 1, 0], "u": bags}))
+        schema = "{label: y, sparse: [{column: u, list: {cap: 3}}]}"
+        self.assert_refused("record 2: column u: the text is not UTF-8", schema, self.path("x.parquet"))
+        batch = self.imported(schema, self.path("x.parquet"), "--skip-malformed")
+        self.assertEqual(batch.sparse["u"].offsets.tolist(), [0, 1, 1, 2])
+        self.assertEqual(batch.sparse["u"].ids.tolist(), [1, 2])
+
     def test_categories_of_a_data_frame(self):
         coded = pyarrow.DictionaryArray.from_arrays([2, 1, None, 2], ["a", "b", "c"])
         path = self.table("x.parquet", pyarrow.table({"y": [1, 0, 1, 1], "u": coded}))
