@@ -46,7 +46,7 @@ class Options(unittest.TestCase):
         expected = {
             "limits": "size megabytes seconds threads output",
             "machine": "seconds largest threads output",
-            "simulate": "published like ranks machine device-memory set output",
+            "simulate": "published like ranks ranks-per-node machine device-memory set output",
             "batch-sweep": "batches samples repeats set device output",
             "infer": "batches tables rates batch-wait clients seconds threads output",
             "cache": "shares policies part seconds warm-up set output",
