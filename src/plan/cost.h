@@ -75,7 +75,7 @@ class CostModel {
     double lookups = 0;
     double unique = 0;
   };
-  mutable std::array<Unique, 64> known_unique_;  ///< recent results
+  mutable std::array<Unique, 2048> known_unique_;  ///< recent results
 };
 
 }  // namespace dlrm

@@ -48,14 +48,16 @@ double expected_unique_rows(int64_t rows, double lookups, double alpha) {
     return g == 0 ? log : std::expm1(g * log) / g;
   };
   const double all = area(rows);
-  double unique = 0;
+  double unique = 0, before = area(0);
   // Rows that are near to each other are about equally hot.
   for (int64_t begin = 0; begin < rows;) {
     const int64_t end = std::min(rows, begin + 1 + begin / 8);
     const auto count = static_cast<double>(end - begin);
-    const double share = (area(end) - area(begin)) / all / count;
+    const double until = area(end);
+    const double share = (until - before) / all / count;
     unique -= count * (share < 1 ? std::expm1(lookups * std::log1p(-share)) : -1.0);
     begin = end;
+    before = until;
   }
   return unique;
 }
