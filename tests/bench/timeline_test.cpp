@@ -84,7 +84,7 @@ TEST(Timeline, CountsProductsAndCollectives) {
   }
   for (const LaunchCounts& counts : r.counts) {
     EXPECT_EQ(counts.collectives, 4);
-    EXPECT_LE(counts.host_waits, 4);  // for pinned buffers, and for the loss
+    EXPECT_LE(counts.host_waits, 5);  // for pinned buffers that are not free yet, and for the loss
     EXPECT_GT(counts.launches(), 40);
   }
 }
