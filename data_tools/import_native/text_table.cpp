@@ -18,31 +18,29 @@ uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash >> 32); }
 TextTable::TextTable(bool copies)
     : copies_(copies), slots_(kFirstSlots, Slot{0, -1}), mask_(kFirstSlots - 1) {}
 
-void TextTable::number_all(View<const std::string_view> texts, int32_t first, int32_t* numbers) {
+template <class Otherwise>
+void TextTable::numbers_of(View<const std::string_view> texts, int32_t first, int32_t* numbers,
+                           const Otherwise& otherwise) const {
   TextKey keys[kBlock];
   for (size_t begin = 0; begin < texts.size(); begin += kBlock, numbers += kBlock) {
     const auto block = texts.subspan(begin, std::min(kBlock, texts.size() - begin));
     guess(block, keys, numbers);
     for (size_t i = 0; i < block.size(); ++i) {
-      const int32_t number =
-          is(numbers[i], block[i], keys[i]) ? numbers[i] : insert(block[i], keys[i]);
-      numbers[i] = first + number;
+      const bool guessed = is(numbers[i], block[i], keys[i]);
+      numbers[i] = first + (guessed ? numbers[i] : otherwise(block[i], keys[i]));
     }
   }
 }
 
+void TextTable::number_all(View<const std::string_view> texts, int32_t first, int32_t* numbers) {
+  numbers_of(texts, first, numbers,
+             [&](std::string_view text, const TextKey& key) { return insert(text, key); });
+}
+
 void TextTable::find_all(View<const std::string_view> texts, int32_t first,
                          int32_t* numbers) const {
-  TextKey keys[kBlock];
-  for (size_t begin = 0; begin < texts.size(); begin += kBlock, numbers += kBlock) {
-    const auto block = texts.subspan(begin, std::min(kBlock, texts.size() - begin));
-    guess(block, keys, numbers);
-    for (size_t i = 0; i < block.size(); ++i) {
-      const int32_t number =
-          is(numbers[i], block[i], keys[i]) ? numbers[i] : find(block[i], keys[i]);
-      numbers[i] = first + number;
-    }
-  }
+  numbers_of(texts, first, numbers,
+             [&](std::string_view text, const TextKey& key) { return find(text, key); });
 }
 
 void TextTable::guess(View<const std::string_view> texts, TextKey* keys, int32_t* numbers) const {

@@ -32,6 +32,10 @@ class TextTable {
     int32_t number;  // -1: the slot is free
   };
 
+  /// `first` + the number of each text, which `otherwise`(text, key) gives if it is not guessed.
+  template <class Otherwise>
+  void numbers_of(View<const std::string_view> texts, int32_t first, int32_t* numbers,
+                  const Otherwise& otherwise) const;
   /// For up to kBlock texts: their keys, and what their numbers seem to be.
   void guess(View<const std::string_view> texts, TextKey* keys, int32_t* numbers) const;
   /// Whether the text, with this key, has this number, which may be -1.
