@@ -139,18 +139,16 @@ class Table:
 
     def add(self, array, first):
         """`first` + the numbers of the array's values, which has no nulls. New values are added."""
-        numbers = np.empty(len(array), np.int32)
-        kept, *place = place_of(array)
-        if not library().dlrm_table_add(self.handle, *place, first, numbers.ctypes.data):
-            raise MemoryError
-        del kept
-        return numbers
+        return self.numbers(library().dlrm_table_add, array, first)
 
     def find(self, array, first):
         """The same for known values; `first` - 1 for others."""
+        return self.numbers(library().dlrm_table_find, array, first)
+
+    def numbers(self, function, array, first):
         numbers = np.empty(len(array), np.int32)
         kept, *place = place_of(array)
-        if not library().dlrm_table_find(self.handle, *place, first, numbers.ctypes.data):
+        if not function(self.handle, *place, first, numbers.ctypes.data):
             raise MemoryError
         del kept
         return numbers
