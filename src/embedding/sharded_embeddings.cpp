@@ -43,7 +43,7 @@ struct ShardedEmbeddings::Parts {
         de(context.device, 0, "gradients of embedding vectors"),
         side(context, ops) {}
 
-  /// Like poll(), but queues no operations.
+  /// Like poll(), but queues no operations, because operations call it while they run.
   void poll_in_operation() {
     router->poll();
     replicas.poll();
