@@ -179,9 +179,10 @@ if [ -n "${MPIRUN_OPTIONS:-}" ]; then
   pass_on_pid=$!
   exec 3>"$folder/stderr"
 fi
-# A session of its own, so that the terminal's Ctrl-C does not reach mpirun.
+# A session of its own, so that the terminal's Ctrl-C does not reach mpirun. Without SIGPIPE, because Open
+# MPI 4 may still write to a rank that has ended, and would then end with 141 instead of the rank's code.
 # shellcheck disable=SC2086
-setsid mpirun "${options[@]}" ${MPIRUN_OPTIONS:-} -np "$ranks" "$program" "$@" <&0 2>&3 3>&- &
+(trap '' PIPE && exec setsid mpirun "${options[@]}" ${MPIRUN_OPTIONS:-} -np "$ranks" "$program" "$@") <&0 2>&3 3>&- &
 mpirun_pid=$!
 exec 3>&-
 [ "$asked" -eq 0 ] || kill -USR1 "$mpirun_pid" 2>/dev/null

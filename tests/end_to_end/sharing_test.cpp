@@ -74,16 +74,19 @@ TEST_F(FolderUse, OneFolderMayServeForCheckpointsAndOutput) {
 
 TEST_F(FolderUse, OneOfTwoJobsStartedTogetherTrains) {
   for (const char* launcher : {"", "", "", "mpirun -np 2 "}) {
-    const std::string job = std::string(launcher) +
-                            "dlrm-train config.yaml --set checkpoint.at_end=true "
-                            "--set train.steps=3000 --set eval.at_end=false ";
+    const std::string job = std::string(launcher) + "dlrm-train " + kEndless;
+    // The other job has the lock when one is refused. It is asked to stop only then.
     const Outcome outcome =
         run_command("rm -rf ckpt; " + job + "--set output.directory=a 2>a.log & first=$!\n" + job +
                         "--set output.directory=b 2>b.log & second=$!\n"
-                        "wait $first; a=$?; wait $second; echo $a $?",
+                        "wait -n -p ended $first $second; refused=$?\n"
+                        "left=$((first + second - ended)); kill -USR1 $left\n"
+                        "wait $left; code=$?\n"
+                        "while kill -0 $left 2>/dev/null; do wait $left; code=$?; done\n"
+                        "echo $refused $code",
                     folder_.path());
-    EXPECT_TRUE(outcome.output == "0 2\n" || outcome.output == "2 0\n")
-        << outcome.output << read_file(path("a.log")) << read_file(path("b.log"));
+    EXPECT_EQ(outcome.output, "2 130\n")
+        << outcome.errors << read_file(path("a.log")) << read_file(path("b.log"));
     EXPECT_EQ(train(1, "--eval-only --set output.directory=after").code, 0);
   }
 }
