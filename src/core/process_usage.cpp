@@ -32,7 +32,14 @@ double process_cpu_seconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-int64_t peak_resident_bytes() { return int64_t{1024} * usage().ru_maxrss; }
+int64_t peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    int64_t kib = 0;
+    if (word == "VmHWM:" && status >> kib) return 1024 * kib;
+  }
+  return int64_t{1024} * usage().ru_maxrss;
+}
 
 int64_t peak_share_bytes() {
   std::ifstream rollup("/proc/self/smaps_rollup");

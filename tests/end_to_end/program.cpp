@@ -17,7 +17,7 @@ Outcome run_command(const std::string& command, const fs::path& where, int secon
   // Open MPI leaks memory at its end, in modules that it has unloaded by then. Only programs
   // without it are checked for leaks.
   const bool with_mpi = command.find(" -np ") != std::string::npos;
-  // mpirun may write to a rank that has ended, and would then end with 141, not with the rank's code.
+  // mpirun may write to a rank that has ended, and would then end with 141 instead of its code.
   const std::string shell = (with_mpi ? "trap '' PIPE && cd '" : "cd '") + where.string() +
                             "' && export PATH='" DLRM_BINARIES
                             "':\"$PATH\" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "

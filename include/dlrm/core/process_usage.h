@@ -6,7 +6,8 @@ namespace dlrm {
 /// CPU seconds (user and system, all threads) that this process has used so far.
 double process_cpu_seconds();
 
-/// The peak of this process's resident memory, in bytes.
+/// The peak of this process's resident memory, in bytes. getrusage() would include the memory of
+/// the process that started this program.
 int64_t peak_resident_bytes();
 
 /// The same, without the part of shared memory that is currently counted for other processes. The
