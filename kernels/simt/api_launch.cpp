@@ -46,6 +46,9 @@ cudaError_t queue(KernelLaunch launch, const void* const* pointers, int pointer_
     Work work;
     work.kind = WorkKind::kKernel;
     work.name = fmt::format("kernel launched at {}:{}", launch.file, launch.line);
+    const auto size = [](dim3 d) { return int64_t{d.x} * d.y * d.z; };
+    work.amount.blocks = size(launch.grid);
+    work.amount.threads = size(launch.block);
     work.run = [&machine, launch = std::move(launch)] {
       ++machine.counted.kernels;
       BlockRunner::of_this_thread().run(launch, machine.random);

@@ -57,6 +57,8 @@ void Recorder::queued(const OperationPtr& operation, const std::vector<Operation
   one.collective = collective_of_thread;
   one.flops = work.amount.flops;
   one.bytes = work.amount.bytes;
+  one.blocks = work.amount.blocks;
+  one.threads = work.amount.threads;
   if (stream) {
     one.stream = streams_.try_emplace(stream, static_cast<int>(streams_.size())).first->second;
     one.priority = stream->priority;

@@ -26,8 +26,9 @@ struct QueuedOperation {
   int priority = 0;  ///< of the stream; work of less is started first
   /// Not 0: a part of this collective call, which has the same number on all ranks.
   uint64_t collective = 0;
-  double flops = 0;        ///< of a product
-  double bytes = 0;        ///< of a copy, a fill, or a part of a collective
+  double flops = 0;                 ///< of a product
+  double bytes = 0;                 ///< of a copy, a fill, or a part of a collective
+  int64_t blocks = 0, threads = 0;  ///< of a kernel: in its grid, and in a block
   std::vector<int> needs;  ///< earlier operations of the recording, which end before it begins
 };
 

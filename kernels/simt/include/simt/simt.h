@@ -33,8 +33,9 @@ struct Range {
 
 /// How much an operation does, for recordings.
 struct Amount {
-  double flops = 0;  ///< of a product
-  double bytes = 0;  ///< that are copied, filled or sent
+  double flops = 0;                 ///< of a product
+  double bytes = 0;                 ///< that are copied, filled or sent
+  int64_t blocks = 0, threads = 0;  ///< of a kernel: in its grid, and in a block
 };
 
 /// Queues host code that may access device memory, like a library's kernels. It runs in stream
