@@ -1,6 +1,10 @@
 // Partial vectors of row shards that are added within nodes.
 #include "plan/node_plan.h"
 
+#include <nlohmann/json.hpp>
+
+#include "dlrm/plan/simulate.h"
+
 #include "plan/shards.h"
 #include "plan_fixtures.h"
 
@@ -111,6 +115,34 @@ TEST(NodeSums, SendEachBagOnceToOtherNodes) {
   EXPECT_EQ(rank_loads(config, plan)[0].node_pooled_bytes, 64 * 8 * 4);
   plan.ranks_per_node = 0;
   EXPECT_DOUBLE_EQ(pooled(), 2 * with_sums);
+}
+
+TEST(NodeSums, AreTwoMoreExchangesOfASimulatedStep) {
+  const std::string path = testing::TempDir() + "/machine_of_node_sums.json";
+  for (const char* device : {"cuda", "cpu"}) {
+    nlohmann::json machine = {{"device", device},
+                              {"ranks_per_node", 2},
+                              {"memory_bytes_per_second", 1e15},
+                              {"local_bytes_per_second", 1e15},
+                              {"network_bytes_per_second", 1e15},
+                              {"fp32_products_per_second", 1e15},
+                              {"local_exchange_seconds", 1e-3}};
+    std::ofstream(path) << machine;
+    RunConfig config = config_of({table("t", 1000, 16, {100})}, 64, Strategy::kRow);
+    config.sharding.machine = path;
+    config.device = device == std::string("cuda") ? DeviceKind::kCuda : DeviceKind::kCpu;
+    const PlanOptions options{0, 2, 0, false};
+    Plan plan = make_plan(config, 4, options);
+    plan.ranks_per_node = 0;
+    const StepPrediction without = simulate_step(config, plan, options);
+    plan.ranks_per_node = 2;
+    const StepPrediction with = simulate_step(config, plan, options);
+    EXPECT_NEAR(with.step - without.step, 2e-3, 1e-9) << device;
+    EXPECT_NEAR(with.exchange - without.exchange, 2e-3, 1e-9) << device;
+    // In both directions, half of the columns of 64 vectors.
+    EXPECT_GT(with.local_bytes, 2 * 64 * 4.0 * 8);
+  }
+  std::filesystem::remove(path);
 }
 
 TEST(NodeSums, NeedMemoryForPartialVectors) {

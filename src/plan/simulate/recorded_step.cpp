@@ -70,9 +70,9 @@ class PartWork {
   ExchangeWork of_exchange(StepPart part) const {
     switch (part) {
       case StepPart::kVectorExchange:
-        return work_.pooled;
+        return with_node_sums(work_.pooled);
       case StepPart::kGradientExchange:
-        return work_.gradients;
+        return with_node_sums(work_.gradients);
       case StepPart::kCopySum:
         return work_.replicas;
       case StepPart::kDenseSum: {
@@ -98,6 +98,11 @@ class PartWork {
       }
     }
     return sum;
+  }
+
+  ExchangeWork with_node_sums(ExchangeWork work) const {
+    work.local_bytes += work_.node_sums.local_bytes;
+    return work;
   }
 
   static Demand pass(const PassWork& pass, const RankWork& rank) {

@@ -8,6 +8,7 @@ namespace {
 constexpr const char* kIds = "exchange of ids";
 constexpr const char* kVectors = "exchange of vectors";
 constexpr const char* kGradients = "exchange of gradients";
+constexpr const char* kNodeSums = "exchange for node sums";
 constexpr const char* kCopies = "exchange of copies";
 
 }  // namespace
@@ -54,13 +55,29 @@ void StepGraph::forward(Point ids) {
         return Demand{rank.forward_bytes, 0, rank.shards * shard,
                       rank.received_ids * (speed.receive_id + speed.lookup_id)};
       });
-  const Point sent = tasks_.start(kVectors, RankTasks::kVectors, work_.pooled, {looked_up});
+  const Point summed = sum_in_nodes(RankTasks::kSide, looked_up, true);
+  const Point sent = tasks_.start(kVectors, RankTasks::kVectors, work_.pooled, {summed});
   dense_.bottom();
   const Point arrived = tasks_.finish(kVectors, work_.pooled, sent);
   compute("return", RankTasks::kMain, {looked_up, arrived}, copy_of_vectors());
   dense_.interact();
   dense_.top();
   loss_ = compute("loss", RankTasks::kMain, {}, [](const RankWork&) { return Demand{}; });
+}
+
+/// Partial vectors are copied to messages, exchanged in the node and added, or their gradients are
+/// handed out in the same way. The ranks of a CPU do this while they multiply in the bottom layers,
+/// which is left out here.
+StepGraph::Point StepGraph::sum_in_nodes(RankTasks::Lane lane, Point after, bool forward) {
+  if (work_.node_sums.empty()) return after;
+  const auto copy = [&](Point ready, bool sent) {
+    return compute("node sums", lane, {ready}, [sent, forward](const RankWork& rank) {
+      return Demand{2 * (sent == forward ? rank.node_sent : rank.node_received)};
+    });
+  };
+  const Point packed = copy(after, true);
+  const Point sent = tasks_.start(kNodeSums, RankTasks::kVectors, work_.node_sums, {packed});
+  return copy(tasks_.finish(kNodeSums, work_.node_sums, sent), false);
 }
 
 void StepGraph::backward() {
@@ -87,7 +104,8 @@ void StepGraph::update() {
 
 void StepGraph::update_rows(std::vector<Point> after) {
   const double shard = tasks_.speed().shard / 2;
-  const Point gradients = tasks_.finish(kGradients, work_.gradients, gradients_);
+  const Point arrived = tasks_.finish(kGradients, work_.gradients, gradients_);
+  const Point gradients = sum_in_nodes(RankTasks::kMain, arrived, false);
   const Point copies = tasks_.finish(kCopies, work_.replicas, copies_);
   dense_.held_sums(gradients);
   after.insert(after.end(), {sorted_, gradients, copies});

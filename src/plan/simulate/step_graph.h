@@ -25,6 +25,7 @@ class StepGraph final : public StepTasks {
   Point read(Point after);
   Point route();
   void forward(Point ids);
+  Point sum_in_nodes(RankTasks::Lane lane, Point after, bool forward);
   void backward();
   void update();
   void update_rows(std::vector<Point> after);

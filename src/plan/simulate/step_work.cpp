@@ -108,12 +108,15 @@ StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions&
   const WireConfig& wire = config.train.wire;
   const double back = static_cast<double>(size_of(wire.backward)) / size_of(wire.forward);
   std::vector<double> ids, pooled, gradients, replicas;
-  double node_pooled = 0, node_gradients = 0;
-  for (const RankLoad& load : rank_loads(config, plan)) {
+  const std::vector<RankLoad> loads = rank_loads(config, plan);
+  for (size_t r = 0; r < loads.size(); ++r) {
+    const RankLoad& load = loads[r];
     const double sent_vectors = load.pooled_sent_bytes - load.node_pooled_bytes;
     const double sent_gradients = load.gradient_sent_bytes - load.node_gradient_bytes;
-    node_pooled = std::max(node_pooled, load.node_pooled_bytes);
-    node_gradients = std::max(node_gradients, load.node_gradient_bytes);
+    work.ranks[r].node_sent = load.node_pooled_bytes;
+    work.ranks[r].node_received = load.node_gradient_bytes;
+    work.node_sums.local_bytes =
+        std::max({work.node_sums.local_bytes, load.node_pooled_bytes, load.node_gradient_bytes});
     pooled.push_back(sent_vectors);
     gradients.push_back(std::max(sent_gradients, sent_vectors * back));
     replicas.push_back(load.replicated_bytes);
@@ -124,8 +127,6 @@ StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions&
   work.ids = all_to_all(ids, on_node);
   work.pooled = all_to_all(pooled, on_node);
   work.gradients = all_to_all(gradients, on_node);
-  work.pooled.local_bytes += node_pooled;
-  work.gradients.local_bytes += node_gradients;
   work.replicas = all_to_all(replicas, on_node);
   return work;
 }

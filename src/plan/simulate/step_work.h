@@ -18,6 +18,8 @@ struct RankWork {
   double sort_bytes = 0;      ///< ids that it received
   double update_bytes = 0;    ///< of rows and their state
   double boundary_bytes = 0;  ///< vectors between messages and E, one way
+  double node_sent = 0;       ///< bytes of partial vectors that other ranks of the node add
+  double node_received = 0;   ///< bytes of those that it adds
 };
 
 /// A matrix product with a weight, y = x·w.
@@ -60,6 +62,7 @@ struct StepWork {
   std::vector<RankWork> ranks;
   DenseWork dense;
   ExchangeWork ids, pooled, gradients, replicas;
+  ExchangeWork node_sums;             ///< of partial vectors, and again of their gradients
   std::vector<ExchangeWork> buckets;  ///< of dense gradients
   int batches_ahead = 1;
   bool draws_samples = false;  ///< data is synthetic. Of other data the time is not known.
@@ -73,6 +76,7 @@ struct StepWork {
       sum.network_bytes += work.network_bytes;
     };
     for (const ExchangeWork* work : {&ids, &pooled, &gradients, &replicas}) add(*work);
+    for (int way = 0; way < 2; ++way) add(node_sums);
     for (const ExchangeWork& work : buckets) add(work);
     return sum;
   }
