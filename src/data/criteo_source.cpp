@@ -14,7 +14,7 @@
 namespace dlrm {
 
 CriteoSource::CriteoSource(const RunConfig& config, const std::vector<std::string>& paths, int rank,
-                           int world)
+                           int world, const CriteoSource* same_text)
     : paths_(paths), rank_(rank), world_(world) {
   if (config.model.dense_features != static_cast<int64_t>(kCriteoNumbers)) {
     throw usage_error("data.source is criteo, whose text has {} numbers a sample: {} {}",
@@ -23,7 +23,14 @@ CriteoSource::CriteoSource(const RunConfig& config, const std::vector<std::strin
   for (const TableConfig& table : config.model.tables) {
     for (const FeatureConfig& feature : table.features) add_column(table, feature);
   }
-  open(config, paths);
+  // Workers are at most data.prefetch batches apart.
+  const int64_t kept = (config.data.prefetch + 1) * config.train.global_batch_size;
+  if (same_text) {
+    files_ = same_text->files_;
+    for (const auto& file : files_) file->keep(kept);
+  } else {
+    open(paths, config.data.workers, kept);
+  }
   for (const auto& file : files_) starts_.push_back(starts_.back() + file->lines());
   plan_ = {starts_.back(), config.train.global_batch_size};
 }
@@ -46,23 +53,21 @@ void CriteoSource::add_column(const TableConfig& table, const FeatureConfig& fea
 }
 
 /// Indexes the files on as many threads as read batches.
-void CriteoSource::open(const RunConfig& config, const std::vector<std::string>& paths) {
-  // Workers are at most data.prefetch batches apart.
-  const int64_t kept = (config.data.prefetch + 1) * config.train.global_batch_size;
+void CriteoSource::open(const std::vector<std::string>& paths, int workers, int64_t kept) {
   files_.resize(paths.size());
   std::vector<std::exception_ptr> errors(paths.size());
   std::atomic<size_t> next{0};
   const auto work = [&] {
     for (size_t f; (f = next++) < paths.size();) {
       try {
-        files_[f] = std::make_unique<IndexedText>(paths[f], kept);
+        files_[f] = std::make_shared<IndexedText>(paths[f], kept);
       } catch (...) {
         errors[f] = std::current_exception();
       }
     }
   };
   std::vector<std::thread> threads;
-  const size_t helpers = std::min(static_cast<size_t>(config.data.workers), paths.size()) - 1;
+  const size_t helpers = std::min(static_cast<size_t>(workers), paths.size()) - 1;
   try {
     while (threads.size() < helpers) threads.push_back(background_thread(work));
   } catch (const std::system_error&) {

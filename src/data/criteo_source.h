@@ -16,7 +16,10 @@ namespace dlrm {
 /// Every call of load() reads and parses the lines of its own batch.
 class CriteoSource : public BatchSource {
  public:
-  CriteoSource(const RunConfig& config, const std::vector<std::string>& paths, int rank, int world);
+  /// `same_text`: a source of the same files that is not used any more, whose index of them this
+  /// one takes over. Null: the files are read to index them.
+  CriteoSource(const RunConfig& config, const std::vector<std::string>& paths, int rank, int world,
+               const CriteoSource* same_text = nullptr);
 
   const BatchPlan& plan() const override { return plan_; }
   void load(int64_t t, Batch& batch) const override;
@@ -33,14 +36,14 @@ class CriteoSource : public BatchSource {
   };
 
   void add_column(const TableConfig& table, const FeatureConfig& feature);
-  void open(const RunConfig& config, const std::vector<std::string>& paths);
+  void open(const std::vector<std::string>& paths, int workers, int64_t kept);
   void read_lines(Range samples, TextChunk& text) const;
   void fill(const CriteoBlock& rows, Batch& batch) const;
   [[noreturn]] void report(int64_t sample, const std::string& reason) const;
   size_t file_of(int64_t sample) const;
 
   std::vector<std::string> paths_;
-  std::vector<std::unique_ptr<IndexedText>> files_;
+  std::vector<std::shared_ptr<IndexedText>> files_;
   std::vector<int64_t> starts_{0};  // [files + 1] number of samples before each file
   BatchPlan plan_;
   int rank_, world_;

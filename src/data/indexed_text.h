@@ -22,6 +22,8 @@ class IndexedText {
   /// `kept_lines`: threads read at most so many lines behind the furthest one. Errors (exit 2) name
   /// the file.
   IndexedText(const std::string& path, int64_t kept_lines);
+  /// Changes the number of lines that are kept. Not while threads read.
+  void keep(int64_t lines) { kept_lines_ = lines; }
 
   const std::string& path() const { return file_.path(); }
   int64_t lines() const { return blocks_.back().line; }

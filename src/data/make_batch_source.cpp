@@ -27,11 +27,14 @@ std::unique_ptr<BatchSource> make_hdf5(const RunConfig& config, Split split, int
   return std::make_unique<Hdf5Source>(config.model, options);
 }
 
-std::unique_ptr<BatchSource> make_criteo(const RunConfig& config, Split split, int rank,
-                                         int world) {
+std::unique_ptr<BatchSource> make_criteo(const RunConfig& config, Split split, int rank, int world,
+                                         const BatchSource* same_data) {
   const bool training = split == Split::kTrain;
   const std::vector<std::string>& paths = training ? config.data.train : config.data.test;
-  if (!paths.empty()) return std::make_unique<CriteoSource>(config, paths, rank, world);
+  if (!paths.empty()) {
+    return std::make_unique<CriteoSource>(config, paths, rank, world,
+                                          dynamic_cast<const CriteoSource*>(same_data));
+  }
   if (training) throw usage_error("data.train names no file, and data.source is criteo");
   return nullptr;
 }
@@ -39,12 +42,12 @@ std::unique_ptr<BatchSource> make_criteo(const RunConfig& config, Split split, i
 }  // namespace
 
 std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split split, int rank,
-                                               int world) {
+                                               int world, const BatchSource* same_data) {
   const bool generated = config.data.source == DataKind::kSynthetic ||
                          (config.data.source == DataKind::kReplay && config.data.train.empty());
   std::unique_ptr<BatchSource> source;
   if (config.data.source == DataKind::kCriteo) {
-    source = make_criteo(config, split, rank, world);
+    source = make_criteo(config, split, rank, world, same_data);
   } else if (generated) {
     source = std::make_unique<SyntheticSource>(config, split, rank, world);
   } else {

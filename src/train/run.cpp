@@ -73,10 +73,14 @@ bool reserve_output(JobLocks& locks, Context& context, const RunOptions& options
   return false;
 }
 
-Sources open_sources(Context& context, const RunOptions& options) {
-  const int rank = context.comm.rank(), size = context.comm.size();
+/// `counted`: the source of counted_split(), or null.
+Sources open_sources(Context& context, const RunOptions& options, const BatchSource* counted) {
+  const auto open = [&](Split split) {
+    return make_batch_source(options.config, split, context.comm.rank(), context.comm.size(),
+                             split == counted_split(options) ? counted : nullptr);
+  };
   Sources sources;
-  sources.test = make_batch_source(options.config, Split::kTest, rank, size);
+  sources.test = open(Split::kTest);
   if (options.eval_only && !sources.test) {
     throw usage_error("{}: data.test names no file to evaluate on",
                       options.predict.empty() ? "--eval-only" : "--predict");
@@ -89,7 +93,7 @@ Sources open_sources(Context& context, const RunOptions& options) {
         "evaluate on");
   }
   if (!options.eval_only) {
-    sources.train = make_batch_source(options.config, Split::kTrain, rank, size);
+    sources.train = open(Split::kTrain);
     context.log.info("training on {}", sources.train->describe());
   }
   if (!sources.test) context.log.info("no test data: no evaluation");
@@ -136,8 +140,10 @@ ExitCode run_training(World& world, const RunOptions& given) {
   std::optional<WatchdogPause> waiting;
   if (given.config.data.source == DataKind::kCriteo) waiting.emplace(world);  // reads all text
   const PlanOptions& known = execution.plan_options();
-  const RunOptions options = with_batch_size(comm, log, given, known);
-  const Sources sources = open_sources(context, options);
+  std::unique_ptr<BatchSource> counted;
+  const RunOptions options = with_batch_size(comm, log, given, known, counted);
+  const Sources sources = open_sources(context, options, counted.get());
+  counted.reset();
   waiting.emplace(world);
   JobLocks locks(comm);
   reserve_checkpoints(locks, comm, options);

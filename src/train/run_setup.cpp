@@ -74,13 +74,10 @@ int64_t resumed_batch_size(Communicator& comm, const RunOptions& options) {
   return start ? saved_config(*start).train.global_batch_size : 0;
 }
 
-/// The samples of the data that a run reads.
-int64_t samples_of(const RunOptions& options, Communicator& comm) {
+std::unique_ptr<BatchSource> counted_source(const RunOptions& options, Communicator& comm) {
   RunConfig config = options.config;
   config.train.global_batch_size = 1;
-  const Split split = options.eval_only ? Split::kTest : Split::kTrain;
-  const auto source = make_batch_source(config, split, comm.rank(), comm.size());
-  return source ? source->plan().samples : 0;
+  return make_batch_source(config, counted_split(options), comm.rank(), comm.size());
 }
 
 bool lies_in(const std::string& checkpoint, const std::string& directory) {
@@ -107,8 +104,12 @@ void check_alike(Communicator& comm, const Plan& plan, const ModelConfig& model)
   check_text_alike(comm, "plan", to_json(plan, model));
 }
 
+Split counted_split(const RunOptions& options) {
+  return options.eval_only ? Split::kTest : Split::kTrain;
+}
+
 RunOptions with_batch_size(Communicator& comm, const Log& log, const RunOptions& options,
-                           const PlanOptions& known) {
+                           const PlanOptions& known, std::unique_ptr<BatchSource>& counted) {
   RunOptions resolved = options;
   RunConfig& config = resolved.config;
   if (config.train.global_batch_size == 0) {
@@ -118,7 +119,8 @@ RunOptions with_batch_size(Communicator& comm, const Log& log, const RunOptions&
       config.train.global_batch_size = saved;
       said = fmt::format("train.global_batch_size: auto is {} (of the checkpoint)\n", saved);
     } else {
-      const int64_t samples = samples_of(options, comm);
+      counted = counted_source(options, comm);
+      const int64_t samples = counted ? counted->plan().samples : 0;
       config = with_chosen_batch(config, comm.size(), known, samples, said);
     }
     said.pop_back();  // the end of the line

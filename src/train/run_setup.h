@@ -5,6 +5,7 @@
 
 #include "dlrm/comm/communicator.h"
 #include "dlrm/core/log.h"
+#include "dlrm/data/batch_source.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/train/checkpoint.h"
 #include "dlrm/train/machine.h"
@@ -31,10 +32,13 @@ bool saves_checkpoints(const CheckpointConfig& config);
 
 /// The options with `train.global_batch_size: auto` resolved: to the batch size of the checkpoint
 /// that --resume continues, and otherwise to the largest that `known` and the data allow. It is the
-/// same on all ranks. Logs the choice and, if learning rates are scaled by it, their factor.
+/// same on all ranks. Logs the choice and, if learning rates are scaled by it, their factor. If the
+/// samples of the data had to be counted, `counted` becomes the source, of batches of one sample.
 /// Collective.
 RunOptions with_batch_size(Communicator& comm, const Log& log, const RunOptions& options,
-                           const PlanOptions& known);
+                           const PlanOptions& known, std::unique_ptr<BatchSource>& counted);
+/// The split of the data that is counted: of a training its training data.
+Split counted_split(const RunOptions& options);
 
 /// Finds the checkpoint that --resume, --init-from or --eval-only requests, and checks that it fits
 /// the config. Refuses a start that does not continue the checkpoints of checkpoint.directory,

@@ -130,6 +130,25 @@ TEST_F(CriteoText, ManyWorkersLoadTheBatchesOfOne) {
   }
 }
 
+TEST_F(CriteoText, ASourceOfOtherBatchesTakesOverTheIndex) {
+  auto counted = make_batch_source(config(1), Split::kTrain, 0, 1);
+  const std::vector<std::string> names = {"a.gz", "b.tsv", "c.tsv"};
+  for (const std::string& name : names) std::filesystem::rename(path(name), path(name + "_away"));
+  EXPECT_NE(error([&] { make_batch_source(config(500), Split::kTrain, 0, 1); }), "no error");
+  const auto source = make_batch_source(config(500), Split::kTrain, 0, 1, counted.get());
+  counted.reset();
+  for (const std::string& name : names) std::filesystem::rename(path(name + "_away"), path(name));
+  const auto read = make_batch_source(config(500), Split::kTrain, 0, 1);
+  EXPECT_EQ(source->plan().samples, 3500);
+  EXPECT_EQ(source->plan().batch_size, 500);
+  for (const int64_t t : {0, 1, 0, 6}) {
+    Batch got, want;
+    source->load(t, got);
+    read->load(t, want);
+    expect_equal(got, want);
+  }
+}
+
 TEST_F(CriteoText, ABadLineNamesFileLineAndColumn) {
   std::vector<LogLine> lines = generated_lines(1200, 6);
   lines[1150].numbers[2] = "x";

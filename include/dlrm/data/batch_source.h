@@ -44,8 +44,10 @@ enum class Split : uint8_t { kTrain, kTest };
 /// if there is no test data. hdf5 and criteo read data.train or data.test. synthetic generates
 /// samples; the test split has other samples of the same distribution. replay gives batch 0 of the
 /// training source for every t. That source is hdf5 if data.train is set, otherwise synthetic.
+/// `same_data`: a source of this split with another batch size, which is not used any more. Text
+/// that it has indexed is not read again.
 std::unique_ptr<BatchSource> make_batch_source(const RunConfig& config, Split split, int rank,
-                                               int world);
+                                               int world, const BatchSource* same_data = nullptr);
 
 /// Loads batches first, first+1, ... on worker threads, a bounded number ahead.
 class Prefetcher {
