@@ -54,6 +54,47 @@ double bytes_at(View<const CachedRows> cached, double per_lookup) {
   return bytes;
 }
 
+/// Host memory of a slice besides its slots: maps, and the slower tier's records or their index.
+double rest_bytes(const RunConfig& config, const CachedRows& slice, int64_t slots, int64_t middle) {
+  const CachedConfig& of_tiers = config.memory.cached;
+  const auto rows = static_cast<double>(slice.rows);
+  const auto slot_bytes = static_cast<double>(slice.slot_bytes);
+  // Policy static counts rows.
+  const double count_row = of_tiers.policy == "static" ? 2.25 : 0;
+  double bytes = map_bytes(slice.rows, slots) + rows * count_row;
+  if (middle > 0) {
+    bytes += static_cast<double>(middle) * slot_bytes + map_bytes(slice.rows, middle);
+  }
+  if (of_tiers.backing == "ssd") return bytes + ssd_index_bytes(rows, slot_bytes);
+  return bytes + rows * (plans_for_gpu(config) ? pinned_record_bytes(slice) : slot_bytes);
+}
+
+double all_bytes(const RunConfig& config, const TableConfig& table) {
+  return row_bytes(table, table.rows, table.dim) +
+         state_bytes(config.train.sparse_optimizer.type, table.rows, table.dim);
+}
+
+double share_of(const std::string& size, double all) {
+  return all > 0 ? std::min(size_in_bytes(size, all) / all, 1.0) : 1;
+}
+
+/// What so much memory is of all cached tables without a size of their own.
+double shared_part(const RunConfig& config, const std::string& size) {
+  double all = 0;
+  for (const TableConfig& of : config.model.tables) {
+    const bool is_shared = config.memory.tier_of(of.name) == MemoryTier::kCached &&
+                           !config.memory.cached.tables.contains(of.name);
+    if (is_shared) all += all_bytes(config, of);
+  }
+  return share_of(size, all);
+}
+
+/// Whether a CPU has memory for a cached table besides slots. On a GPU the rest is in the host's
+/// memory, and a table that is in fast memory as a whole has none.
+bool has_host_part(const RunConfig& config, double held) {
+  return !plans_for_gpu(config) && (held < 1 || config.memory.cached.policy == "lru16");
+}
+
 /// The rows that work takes at a time, if each takes so many bytes.
 int64_t rows_at_a_time(int64_t rows, int64_t row_bytes, int64_t most_bytes) {
   constexpr int64_t kParts = 16, kFew = 8192;
@@ -148,23 +189,40 @@ std::vector<int64_t> middle_slots(const CachedConfig& config, View<const CachedR
   return slots;
 }
 
+bool is_cached(const RunConfig& config, const TableConfig& table) {
+  return config.memory.tier_of(table.name) == MemoryTier::kCached &&
+         all_bytes(config, table) >= kLeastCachedBytes;
+}
+
 double cached_share(const RunConfig& config, const TableConfig& table) {
   const CachedConfig& cached = config.memory.cached;
-  const auto bytes = [&](const TableConfig& of) {
-    return row_bytes(of, of.rows, of.dim) +
-           state_bytes(config.train.sparse_optimizer.type, of.rows, of.dim);
-  };
-  const auto share = [](const std::string& size, double all) {
-    return all > 0 ? std::min(size_in_bytes(size, all) / all, 1.0) : 1;
-  };
   const auto own = cached.tables.find(table.name);
-  if (own != cached.tables.end()) return share(own->second, bytes(table));
-  double all = 0;
-  for (const TableConfig& of : config.model.tables) {
-    const bool is_cached = config.memory.tier_of(of.name) == MemoryTier::kCached;
-    if (is_cached && !cached.tables.contains(of.name)) all += bytes(of);
-  }
-  return share(cached.fast, all);
+  if (own != cached.tables.end()) return share_of(own->second, all_bytes(config, table));
+  return shared_part(config, cached.fast);
+}
+
+double cached_shard_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                          int64_t width, double held) {
+  const OptimizerRule rule = config.train.sparse_optimizer.type;
+  const double all = row_bytes(table, rows, width) + state_bytes(rule, rows, width);
+  if (rows == 0 || !has_host_part(config, held)) return held * all;
+  const CachedConfig& cached = config.memory.cached;
+  const auto share_of_rows = [&](double share) {
+    return static_cast<int64_t>(std::ceil(share * static_cast<double>(rows)));
+  };
+  CachedRows slice;
+  slice.rows = rows;
+  slice.slot_bytes = static_cast<int64_t>(all / static_cast<double>(rows));
+  const double middle = cached.middle.empty() ? 0 : shared_part(config, cached.middle);
+  return held * all + rest_bytes(config, slice, share_of_rows(held), share_of_rows(middle));
+}
+
+double cached_checkpoint_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                               int64_t width, double held) {
+  if (!has_host_part(config, held)) return 0;
+  const double record =
+      row_bytes(table, 1, width) + state_bytes(config.train.sparse_optimizer.type, 1, width);
+  return checkpoint_bytes(rows, static_cast<int64_t>(record), config.memory.cached);
 }
 
 double ssd_index_bytes(double rows, double record_bytes) {
@@ -213,19 +271,15 @@ CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
                   config.train.global_batch_size, plan, rank);
   if (cached.empty()) return {};
   const std::vector<int64_t> slots = cache_slots(cached, fast_bytes(of_tiers, cached));
-  // Policy static counts rows.
-  const double count_row = of_tiers.policy == "static" ? 2.25 : 0;
   const std::vector<bool> whole = whole_slices(of_tiers, cached);
   const std::vector<int64_t> middle = middle_slots(of_tiers, cached);
-  const bool on_ssd = of_tiers.backing == "ssd";
   const bool on_gpu = plans_for_gpu(config);
   CacheBytes bytes;
   double block = 0, checkpoint = 0;
   for (size_t i = 0; i < cached.size(); ++i) {
-    const auto rows = static_cast<double>(cached[i].rows);
     const auto slot_bytes = static_cast<double>(cached[i].slot_bytes);
     if (whole[i]) {
-      bytes.slots += rows * slot_bytes;
+      bytes.slots += static_cast<double>(cached[i].rows) * slot_bytes;
       continue;
     }
     const auto number = static_cast<double>(on_gpu && cached[i].numbers_rows ? sizeof(int64_t) : 0);
@@ -234,16 +288,7 @@ CacheBytes cache_bytes(const RunConfig& config, const Plan& plan, int rank) {
         std::max(block, static_cast<double>(moved_block_bytes(slots[i], cached[i].moved_bytes)));
     checkpoint =
         std::max(checkpoint, checkpoint_bytes(cached[i].rows, cached[i].slot_bytes, of_tiers));
-    bytes.rest += map_bytes(cached[i].rows, slots[i]) + rows * count_row;
-    if (middle[i] > 0) {
-      bytes.rest += static_cast<double>(middle[i]) * slot_bytes;
-      bytes.rest += map_bytes(cached[i].rows, middle[i]);
-    }
-    if (on_ssd) {
-      bytes.rest += ssd_index_bytes(rows, slot_bytes);
-    } else {
-      bytes.rest += rows * (on_gpu ? pinned_record_bytes(cached[i]) : slot_bytes);
-    }
+    bytes.rest += rest_bytes(config, cached[i], slots[i], middle[i]);
   }
   bytes.rest += checkpoint;
   if (!on_gpu) return bytes;

@@ -40,16 +40,23 @@ CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& opti
       known_unique_{} {
   double shared = -1;  // of all tables that have no size of their own
   for (const TableConfig& table : config.model.tables) {
-    if (config.memory.tier_of(table.name) != MemoryTier::kCached) continue;
+    if (!is_cached(config, table)) continue;
     const bool own = config.memory.cached.tables.contains(table.name);
     if (!own && shared < 0) shared = cached_share(config, table);
-    held_[table.name] = own ? cached_share(config, table) : shared;
+    const double held = own ? cached_share(config, table) : shared;
+    held_[table.name] = held;
+    const double read =
+        cached_checkpoint_bytes(config, table, largest_part(table.rows, world), table.dim, held);
+    checkpoint_bytes_ = std::max(checkpoint_bytes_, read);
   }
 }
 
 double CostModel::bytes(const TableConfig& table, int64_t rows, int64_t width) const {
   const auto held = held_.empty() ? held_.end() : held_.find(table.name);
-  return shard_owner_bytes(config_, table, rows, width, held == held_.end() ? 1 : held->second);
+  if (held == held_.end()) return shard_owner_bytes(config_, table, rows, width);
+  const double read = cached_checkpoint_bytes(config_, table, rows, width, held->second);
+  return shard_owner_bytes(config_, table, rows, width, held->second) +
+         std::max(read - checkpoint_bytes_, 0.0);
 }
 
 double CostModel::unique_rows(const TableConfig& table, double lookups) const {

@@ -47,8 +47,13 @@ class CostModel {
   /// Bytes of memory for routing and sorting its ids.
   double routing_bytes(const TableWork& work) const;
 
-  /// All memory that the owner of a shard of `rows` x `width` needs for it.
+  /// All memory that the owner of a shard of `rows` x `width` needs for it, but for
+  /// checkpoint_bytes().
   double bytes(const TableConfig& table, int64_t rows, int64_t width) const;
+
+  /// The memory in which every rank reads cached rows for a checkpoint, if tables are cut evenly. A
+  /// larger shard counts the rest of its own.
+  double checkpoint_bytes() const { return checkpoint_bytes_; }
 
   int world() const { return world_; }
   const MachineSpeed& speed() const { return speed_; }
@@ -69,6 +74,7 @@ class CostModel {
 
   /// The part of each cached table that is in memory. Empty if none is cached.
   std::map<std::string, double> held_;
+  double checkpoint_bytes_ = 0;
 
   struct Unique {
     int64_t rows = 0;

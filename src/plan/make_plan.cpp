@@ -122,9 +122,10 @@ double whole_memory(const PlanOptions& options) {
 
 /// The memory that a rank has for shards after everything else. If there is none, nothing fits, and
 /// the plan is made as if memory were unknown.
-double shard_room(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
+double shard_room(const RunConfig& config, const Plan& plan, const PlanOptions& options,
+                  const CostModel& cost) {
   if (whole_memory(options) <= 0) return 0;
-  double room = whole_memory(options) - common_bytes(config, plan.world);
+  double room = whole_memory(options) - common_bytes(config, plan.world) - cost.checkpoint_bytes();
   for (int t : plan.data_parallel) {
     room -= replica_memory(config, config.model.tables[static_cast<size_t>(t)], plan.world);
   }
@@ -168,7 +169,7 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
     placed.push_back(static_cast<int>(t));
     may_cut.push_back(strategies[t] == Strategy::kAuto ? 1 : 0);
   }
-  Balance balance(world, shard_room(config, plan, options));
+  Balance balance(world, shard_room(config, plan, options, cost));
   for (size_t t = 0; t < strategies.size(); ++t) {
     if (!has_fixed_cut(strategies[t])) continue;
     place_fixed(config, cost, static_cast<int>(t), strategies[t], balance, plan);

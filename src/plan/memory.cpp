@@ -19,6 +19,12 @@ double sum_of(const std::vector<int64_t>& values) {
   return real(std::accumulate(values.begin(), values.end(), int64_t{0}));
 }
 
+double owner_buffer_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                          int64_t width) {
+  return owner_exchange_bytes(config, table, width) +
+         routed_bytes(config, table, rows, config.train.global_batch_size);
+}
+
 }  // namespace
 
 bool plans_for_gpu(const RunConfig& config) { return config.device == DeviceKind::kCuda; }
@@ -128,16 +134,18 @@ double input_bytes(const RunConfig& config, int64_t local_batch) {
 
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width) {
-  const bool cached = config.memory.tier_of(table.name) == MemoryTier::kCached;
-  return shard_owner_bytes(config, table, rows, width, cached ? cached_share(config, table) : 1);
+  if (is_cached(config, table)) {
+    return shard_owner_bytes(config, table, rows, width, cached_share(config, table));
+  }
+  return row_bytes(table, rows, width) +
+         state_bytes(config.train.sparse_optimizer.type, rows, width) +
+         owner_buffer_bytes(config, table, rows, width);
 }
 
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width, double held) {
-  const double bytes =
-      row_bytes(table, rows, width) + state_bytes(config.train.sparse_optimizer.type, rows, width);
-  return held * bytes + owner_exchange_bytes(config, table, width) +
-         routed_bytes(config, table, rows, config.train.global_batch_size);
+  return cached_shard_bytes(config, table, rows, width, held) +
+         owner_buffer_bytes(config, table, rows, width);
 }
 
 double library_bytes(const RunConfig& config) {

@@ -62,7 +62,7 @@ double library_bytes(const RunConfig& config);
 /// All memory that the owner of a shard needs for it. `auto` packs shards by this size.
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width);
-/// The same if `held` of its rows and state are in memory: 1, or less if the table is cached.
+/// The same of a cached table of which the part `held` is in fast memory.
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                          int64_t width, double held);
 

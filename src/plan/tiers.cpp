@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dlrm/plan/cache_size.h"
 #include "dlrm/plan/plan.h"
 #include "dlrm/plan/traffic.h"
 
@@ -14,11 +15,7 @@ MemoryTier asked_tier(const RunConfig& config, int table) {
 }
 
 bool is_cached(const RunConfig& config, int table) {
-  if (asked_tier(config, table) != MemoryTier::kCached) return false;
-  const TableConfig& of = config.model.tables[static_cast<size_t>(table)];
-  return row_bytes(of, of.rows, of.dim) +
-             state_bytes(config.train.sparse_optimizer.type, of.rows, of.dim) >=
-         kLeastCachedBytes;
+  return is_cached(config, config.model.tables[static_cast<size_t>(table)]);
 }
 
 /// The tier of a resident table that results from the config's `asked` and a tier chosen before.

@@ -148,7 +148,7 @@ TEST_F(CachedTables, OnAGpuTheyTrainLikeTheResidentRun) {
 constexpr const char* kLargeTable = "--set model.tables.big.rows=1000000 --set train.steps=20 ";
 
 TEST_F(CachedTables, AutoCachesWhatDoesNotFit) {
-  const std::string large = std::string(kLargeTable) + "--set sharding.tables.big=row ";
+  const std::string large = kLargeTable;
   const Outcome whole = train(2, large + "--set output.directory=whole_run");
   ASSERT_EQ(whole.code, 0) << whole.errors;
   EXPECT_EQ(whole.errors.find("memory.tier: auto"), std::string::npos) << whole.errors;

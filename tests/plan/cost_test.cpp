@@ -5,6 +5,7 @@
 
 #include "dlrm/plan/traffic.h"
 
+#include "plan/memory.h"
 #include "plan_fixtures.h"
 
 namespace dlrm::plan_test {
@@ -131,6 +132,31 @@ TEST(CostModel, SkewedIdsUpdateFewerRows) {
       0.5 * (expected_unique_rows(1000.0, 150) - expected_unique_rows(int64_t{1000}, 150, 1.2));
   EXPECT_GT(fewer, 0);
   EXPECT_NEAR(uniform - skewed, 2 * fewer * (192 + 384) / kSpeed.memory, 1e-15);
+}
+
+TEST(CostModel, TheMemoryOfACachedShardIsThatOfItsRank) {
+  for (const char* backing : {"ssd", "host"}) {
+    for (const char* policy : {"lookahead", "static"}) {
+      for (const char* middle : {"", "20%"}) {
+        RunConfig config = config_of({table("t", 1000000, 16, {4})}, 64);
+        config.memory.tables["t"] = MemoryTier::kCached;
+        config.memory.cached.backing = backing;
+        config.memory.cached.policy = policy;
+        config.memory.cached.middle = middle;
+        const TableConfig& t = config.model.tables[0];
+        const RankMemory memory = rank_memory(config, make_plan(config, 1))[0];
+        const double needed = memory.cache + owner_exchange_bytes(config, t, 16) +
+                              routed_bytes(config, t, t.rows, 64);
+        const CostModel cost(config, 1, {});
+        const double counted = cost.bytes(t, t.rows, 16) + cost.checkpoint_bytes();
+        EXPECT_NEAR(counted / needed, 1, 1e-3) << backing << policy << middle;
+        // On two ranks, the same shard on one of them.
+        const CostModel of_two(config, 2, {});
+        EXPECT_LT(of_two.checkpoint_bytes(), cost.checkpoint_bytes());
+        EXPECT_DOUBLE_EQ(of_two.bytes(t, t.rows, 16) + of_two.checkpoint_bytes(), counted);
+      }
+    }
+  }
 }
 
 }  // namespace

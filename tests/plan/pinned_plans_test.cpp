@@ -166,7 +166,7 @@ TEST(PinnedEstimates, OfMemoryAndLoadsChangeOnPurposeOnly) {
       {"mlperf on 4 GPUs, some on the host", "54a981ca86fb4cd5"},
       {"colossal on 129", "6d4c22be08222ee6"},
       {"odd on 7", "f1a8ee4a541860a4"},
-      {"kaggle on 2, cached on an SSD", "3ab8f371638555b4"},
+      {"kaggle on 2, cached on an SSD", "4598326d20bdb591"},
       {"kaggle on 3, cached over memory", "0e357e6c7158f7cf"},
       {"mlperf on 4 GPUs, cached", "ba52f7d2186470a6"},
       {"mlperf on 3 GPUs, narrow types", "ad73db6d9c5d1976"},
