@@ -42,16 +42,6 @@ RunConfig config_for(int world, int threads) {
   return config;
 }
 
-EmbeddingOptions options_of(const RunConfig& config) {
-  EmbeddingOptions options;
-  options.tables = config.model.tables;
-  options.optimizer = config.train.sparse_optimizer;
-  options.wire = config.train.wire;
-  options.routing = config.routing;
-  options.max_global_batch = config.train.global_batch_size;
-  return options;
-}
-
 /// Uniform ids of a rank's samples.
 struct Bags {
   Bags(const RunConfig& config, int rank, int world) {
@@ -93,6 +83,16 @@ class Phases {
 };
 
 }  // namespace
+
+EmbeddingOptions options_of(const RunConfig& config) {
+  EmbeddingOptions options;
+  options.tables = config.model.tables;
+  options.optimizer = config.train.sparse_optimizer;
+  options.wire = config.train.wire;
+  options.routing = config.routing;
+  options.max_global_batch = config.train.global_batch_size;
+  return options;
+}
 
 EmbeddingRates measure_embeddings(Communicator& comm, const MachineShare& share, int threads,
                                   double seconds, double exchange_seconds, double byte_seconds) {

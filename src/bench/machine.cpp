@@ -163,6 +163,7 @@ MachineRates measure_machine(Communicator& comm, const MachineShare& share,
   rates.random_rows =
       of_the_slowest(comm, 1e9 * measure_random_rows(options.seconds, options.threads));
   measure_products(comm, options, rates);
+  rates.overheads = measure_overheads(comm, share, options.threads, options.seconds);
   const auto embeddings = [&](double exchange_seconds, double bytes_per_second) {
     rates.embeddings = measure_embeddings(comm, share, options.threads, options.seconds,
                                           exchange_seconds, 1 / bytes_per_second);
@@ -254,6 +255,18 @@ std::string to_json(const MachineRates& rates) {
   set_id("receive_id_seconds", rates.embeddings.receive_id);
   set_id("lookup_id_seconds", rates.embeddings.lookup_id);
   set_id("update_id_seconds", rates.embeddings.update_id);
+  if (rates.overheads.shard > 0) {
+    set("shard_seconds", rates.overheads.shard,
+        measured +
+            ": steps with 512 row shards a rank, each with an id of every rank, less those "
+            "of the same ids and vectors of whole tables");
+  }
+  if (rates.overheads.operation > 0) {
+    set("launch_seconds", rates.overheads.operation,
+        measured +
+            ": layers of 256 and 512 samples, extrapolated to none, by the slowest rank while "
+            "all work");
+  }
   if (rates.draw_id > 0) {
     set("draw_id_seconds", rates.draw_id,
         measured + ": synthetic samples of 26 ids, by one thread of the slowest rank");

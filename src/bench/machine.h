@@ -8,6 +8,7 @@
 #include "dlrm/train/machine.h"
 
 #include "embedding_rates.h"
+#include "overhead_rates.h"
 
 namespace dlrm::bench {
 
@@ -40,6 +41,7 @@ struct MachineRates {
   double local_seconds = 0;       ///< of an exchange of a few bytes within nodes; 0: not measured
   double network_seconds = 0;     ///< of one between nodes; 0: not measured
   EmbeddingRates embeddings;
+  OverheadRates overheads;
   double draw_id = 0;  ///< seconds of a processor for an id of synthetic data; 0: not measured
   std::vector<CollectiveTime> collectives;
 };
