@@ -46,6 +46,7 @@ TRAINING = {
     "often": (1, ["checkpoint.every_steps=5", "checkpoint.keep=2", "eval.every_steps=4"]),
     "two ranks, row": (2, ["sharding.strategy=row", "train.threads=1"]),
     "two ranks, column, fixed": (2, ["sharding.strategy=column", "routing.mode=fixed", "train.threads=1"]),
+    "large batch": (1, ["model.embedding_dim=64", "model.bottom_mlp=[16,64]", "train.global_batch_size=1000"]),
     "three ranks": (3, ["sharding.strategy=auto", "train.threads=1", "checkpoint.at_end=true"]),
 }
 

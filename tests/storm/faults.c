@@ -2,9 +2,10 @@
  *
  * DLRM_FAULTS="folder=/path seed=7 enospc=0.001 eio=0.001 short=0.1 intr=0.05 slow=0.01 full=0"
  * gives the probability of each fault of a call: ENOSPC (writes), EIO (reads, writes and syncs), a
- * short transfer, EINTR, and a wait of up to 20 ms. `full=1` lets every write fail with ENOSPC. Calls
- * on other folders are not touched. A short transfer or EINTR happens to plain reads and writes, for
- * which POSIX allows both. */
+ * short transfer, EINTR, and a wait of up to 20 ms. `full=1` lets every write fail with ENOSPC. `at=5` lets
+ * the fifth call alone fail, with EIO; calls of open() and ftruncate() count then. Calls on other
+ * folders are not touched. A short transfer or EINTR happens to plain reads and writes, for which
+ * POSIX allows both. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,8 +21,8 @@
 #include <unistd.h>
 
 static char folder[PATH_MAX];
-static double enospc, eio, shorter, intr, slow, full;
-static _Atomic uint64_t state;
+static double enospc, eio, shorter, intr, slow, full, at;
+static _Atomic uint64_t state, calls;
 
 static double setting(const char* text, const char* name) {
   const char* at = text ? strstr(text, name) : NULL;
@@ -38,6 +39,7 @@ __attribute__((constructor)) static void read_settings(void) {
   intr = setting(text, " intr=");
   slow = setting(text, " slow=");
   full = setting(text, " full=");
+  at = setting(text, " at=");
   atomic_store(&state, (uint64_t)setting(text, " seed=") * 1000003u + (uint64_t)getpid());
 }
 
@@ -65,6 +67,7 @@ static int concerns(int fd) {
 
 /* An error number, or 0. */
 static int fault(int writes) {
+  if (at > 0 && atomic_fetch_add(&calls, 1) + 1 == (uint64_t)at) return EIO;
   if (slow > 0 && random_number() < slow) usleep((useconds_t)(random_number() * 20000));
   if (writes && (full > 0 || random_number() < enospc)) return ENOSPC;
   return random_number() < eio ? EIO : 0;
@@ -108,6 +111,22 @@ ssize_t pread64(int fd, void* data, size_t count, off64_t at) {
   TRANSFER(0, real(fd, data, count, at));
 }
 
+int open(const char* path, int flags, ...) {
+  REAL(open);
+  va_list more;
+  va_start(more, flags);
+  const mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(more, mode_t) : 0;
+  va_end(more);
+  const int error = at > 0 && is_below(path) ? fault(1) : 0;
+  if (error) FAIL(error);
+  return real(path, flags, mode);
+}
+int ftruncate(int fd, off_t size) {
+  REAL(ftruncate);
+  const int error = at > 0 && concerns(fd) ? fault(1) : 0;
+  if (error) FAIL(error);
+  return real(fd, size);
+}
 int fsync(int fd) {
   REAL(fsync);
   const int error = concerns(fd) ? fault(0) : 0;
