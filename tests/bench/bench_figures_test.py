@@ -116,7 +116,9 @@ class Figures(unittest.TestCase):
                                            ranks=ranks)
             if figures["bf16_products_per_second"] == figures["fp32_products_per_second"]:
                 self.skipTest("no products in bf16 here")
-            self.check(f"machine of {ranks} ranks", figures)
+            # Ranks wait for each other while ids travel.
+            loose = dict.fromkeys(("route_id_seconds", "receive_id_seconds", "shard_seconds"), 0.6)
+            self.check(f"machine of {ranks} ranks", figures, "", loose)
 
     def test_batch_sweep(self):
         figures, table, _ = self.run_bench("batch-sweep", TINY, "--repeats", "3", "--batches", "8,16,300", "--samples",
