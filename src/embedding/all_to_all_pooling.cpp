@@ -2,6 +2,8 @@
 #include <bit>
 #include <tuple>
 
+#include "dlrm/plan/traffic.h"
+
 #include "bag_pooling.h"
 #include "node_exchange.h"
 #include "pooled_layout.h"
@@ -16,11 +18,8 @@ struct RequestedBlock {
   PooledBlock block;
 };
 
-/// The type in which an owner computes vectors that are sent as `wire`. Operations know fp32 and
-/// bf16.
-DType computed_as(DType wire) { return wire == DType::kFloat16 ? DType::kFloat32 : wire; }
-/// True if vectors are converted between that type and the wire's.
-bool is_converted(DType wire) { return computed_as(wire) != wire; }
+/// True if vectors are converted between the type of `pooled` and the wire's.
+bool is_converted(DType wire) { return pooled_as(wire) != wire; }
 
 /// Buffers are converted in rows of this many elements.
 constexpr int64_t kConvertWidth = 1024;
@@ -59,17 +58,20 @@ class AllToAllPooling final : public BagPooling {
     places_.set(batch);
     if (node_) node_->begin(batch.global_size);
     find_visited(batch);
-    const auto owned = static_cast<size_t>(padded(places_.owned_size()));
-    for (const DType type : {wire_.forward, wire_.backward}) {
-      buffers_.pooled.reserve(owned * size_of(computed_as(type)));
-      if (is_converted(type)) buffers_.owner_wire.reserve(owned * size_of(type));
-    }
-    buffers_.requester_wire.reserve(static_cast<size_t>(places_.requested_size()) *
-                                    std::max(size_of(wire_.forward), size_of(wire_.backward)));
+    const int64_t owned = padded(places_.owned_size()), room = padded(places_.owned_room());
+    const auto larger = [&](auto bytes_of) {
+      return std::max(bytes_of(wire_.forward), bytes_of(wire_.backward));
+    };
+    reserve(buffers_.pooled, owned, room,
+            larger([](DType wire) { return size_of(pooled_as(wire)); }));
+    reserve(buffers_.owner_wire, owned, room,
+            larger([](DType wire) { return is_converted(wire) ? size_of(wire) : 0; }));
+    reserve(buffers_.requester_wire, places_.requested_size(), places_.requested_room(),
+            larger([](DType wire) { return size_of(wire); }));
   }
 
   Piece pooled(const RoutedBatch& batch, size_t block, size_t piece, const Matrix&) override {
-    return {piece_of(batch, block, piece, computed_as(wire_.forward)), nullptr};
+    return {piece_of(batch, block, piece, pooled_as(wire_.forward)), nullptr};
   }
 
   void start_return(const RoutedBatch& batch, Ops& ops, Stream& stream) override {
@@ -139,7 +141,7 @@ class AllToAllPooling final : public BagPooling {
   }
 
   Piece gradient(const RoutedBatch& batch, size_t block, size_t piece, const Matrix&) override {
-    return {piece_of(batch, block, piece, computed_as(wire_.backward)), nullptr};
+    return {piece_of(batch, block, piece, pooled_as(wire_.backward)), nullptr};
   }
 
   void poll() override {
@@ -163,12 +165,18 @@ class AllToAllPooling final : public BagPooling {
           requester_wire(shared, 0, "pooled vectors on their way"),
           zeros(device, 0, "zeros"),
           sums(device, 0, "sums of row shards") {}
-    Array<char> pooled;          ///< vectors of my shards, later their gradients: computed_as()
+    Array<char> pooled;          ///< vectors of my shards, later their gradients: pooled_as()
     Array<char> owner_wire;      ///< `pooled` in the wire's type, if that is another one
     Array<char> requester_wire;  ///< vectors of my samples, later their gradients
     Array<float> zeros;          ///< [columns of the widest block]
     Array<float> sums;           ///< [b, summed_width_] if E is not fp32
   };
+
+  /// Reserves `room` elements if there are less than `needed`.
+  static void reserve(Array<char>& buffer, int64_t needed, int64_t room, size_t element_bytes) {
+    if (static_cast<size_t>(needed) * element_bytes <= buffer.size()) return;
+    buffer.reserve(static_cast<size_t>(room) * element_bytes);
+  }
 
   /// Sends the owned vectors once `stream` has computed them.
   void return_vectors(Ops& ops, Stream& stream) {
@@ -176,7 +184,7 @@ class AllToAllPooling final : public BagPooling {
     void* send = buffers_.pooled.data();
     if (is_converted(wire_.forward)) {
       send = buffers_.owner_wire.data();
-      ops.convert(owned(buffers_.pooled.data(), computed_as(wire_.forward)),
+      ops.convert(owned(buffers_.pooled.data(), pooled_as(wire_.forward)),
                   owned(buffers_.owner_wire.data(), wire_.forward));
     }
     pooled_bytes_ += exchange.send_total();
@@ -186,7 +194,7 @@ class AllToAllPooling final : public BagPooling {
   /// Adds partial vectors, and sends them with all others.
   void return_sums(Ops& ops, Stream& stream) {
     node_->finish_sums(ops, stream);
-    copy_sums(*summing_, ops, computed_as(wire_.forward), true);
+    copy_sums(*summing_, ops, pooled_as(wire_.forward), true);
     return_vectors(ops, stream);
     summing_ = nullptr;
   }
@@ -196,10 +204,10 @@ class AllToAllPooling final : public BagPooling {
     pending_.wait(context_.stream);
     if (is_converted(wire_.backward)) {
       ops_.convert(owned(buffers_.owner_wire.data(), wire_.backward),
-                   owned(buffers_.pooled.data(), computed_as(wire_.backward)));
+                   owned(buffers_.pooled.data(), pooled_as(wire_.backward)));
     }
     if (node_) {
-      copy_sums(*receiving_, ops_, computed_as(wire_.backward), false);
+      copy_sums(*receiving_, ops_, pooled_as(wire_.backward), false);
       node_->start_gradients(ops_, context_.stream);
     }
     receiving_ = nullptr;

@@ -41,6 +41,7 @@ void PooledLayout::place_owned(const RoutedBatch& batch) {
     }
   }
   const BlockSize* sizes = blocks_.data() + first_block_[static_cast<size_t>(rank_)];
+  owned_of_every_bag_ = batch.global_size * mine.width;
   int64_t at = 0;
   for (size_t p = 0; p < owned_end_.size(); ++p) {
     at += part_of(batch.global_size, static_cast<int64_t>(p), world).size() * mine.width;
@@ -54,11 +55,14 @@ void PooledLayout::place_owned(const RoutedBatch& batch) {
 }
 
 void PooledLayout::place_requested(const RoutedBatch& batch) {
+  requested_of_every_bag_ = 0;
   int64_t at = 0;
   for (size_t q = 0; q < layout_.owners.size(); ++q) {
     const OwnerLayout& owner = layout_.owners[q];
     const ReturnedBags* returned = batch.requester.returned.data() + owner.first_group;
-    at += batch.local.size() * owner.width;
+    const int64_t of_every_bag = batch.local.size() * owner.width;
+    requested_of_every_bag_ += of_every_bag;
+    at += of_every_bag;
     for (size_t k = first_block_[q]; owner.by_source && k < first_block_[q + 1]; ++k) {
       if (blocks_[k].group < 0) continue;
       requested_at_[k] = at;

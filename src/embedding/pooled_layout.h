@@ -22,6 +22,11 @@ class PooledLayout {
 
   int64_t owned_size() const { return owned_end_.back(); }
   int64_t requested_size() const { return requested_end_.back(); }
+  /// The same with room for batches in which lists of vectors are a quarter longer.
+  int64_t owned_room() const { return owned_size() + (owned_size() - owned_of_every_bag_) / 4; }
+  int64_t requested_room() const {
+    return requested_size() + (requested_size() - requested_of_every_bag_) / 4;
+  }
   /// Position in the owned buffer of the vectors of my returned block `block` that rank `source`
   /// receives.
   /// OwnerSide::kEveryRank: of the first rank; those of the others follow.
@@ -75,6 +80,8 @@ class PooledLayout {
   std::vector<int64_t> owned_at_;                   ///< of my blocks, source-major
   std::vector<int64_t> requested_at_;               ///< by number of the block
   std::vector<int64_t> owned_end_, requested_end_;  ///< the end of each rank's part
+  /// Elements of blocks that return all bags.
+  int64_t owned_of_every_bag_ = 0, requested_of_every_bag_ = 0;
   ExchangeLayout exchange_;
 };
 

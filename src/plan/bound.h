@@ -17,7 +17,7 @@ double heaviest_rank(const ModelConfig& model, const Plan& plan, const CostModel
 /// Bytes that any plan needs.
 struct LeastMemory {
   double common = 0;  ///< on every rank
-  double tables = 0;  ///< on all ranks together: rows and state without padding, and messages
+  double tables = 0;  ///< on all ranks together: rows and state without padding, messages, ids
 };
 /// Cached tables are left out, since they may take less memory than their rows.
 LeastMemory least_memory(const RunConfig& config, int world);

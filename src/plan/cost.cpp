@@ -53,9 +53,9 @@ CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& opti
 
 double CostModel::bytes(const TableConfig& table, int64_t rows, int64_t width) const {
   const auto held = held_.empty() ? held_.end() : held_.find(table.name);
-  if (held == held_.end()) return shard_owner_bytes(config_, table, rows, width);
+  if (held == held_.end()) return shard_owner_bytes(config_, table, rows, width, world_);
   const double read = cached_checkpoint_bytes(config_, table, rows, width, held->second);
-  return shard_owner_bytes(config_, table, rows, width, held->second) +
+  return shard_owner_bytes(config_, table, rows, width, world_, held->second) +
          std::max(read - checkpoint_bytes_, 0.0);
 }
 

@@ -1,5 +1,6 @@
 #include "gpu_memory.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -27,11 +28,26 @@ double key_bytes(const RunConfig& config) {
   return rows <= real(std::numeric_limits<uint32_t>::max()) ? 4 : 8;
 }
 
-/// The number of ids in cut rows differs among batches, and arrays that grow take a quarter more.
-double ids_of(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t samples) {
-  const double all = real(samples) * hotness_of(table);
-  if (config.routing.mode == RoutingMode::kFixed || rows == table.rows) return all;
-  return 1.25 * all * real(rows) / real(table.rows);
+/// Room for ids and for bags.
+struct Room {
+  double ids = 0, bags = 0;
+};
+Room room_of(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t samples,
+             int sources) {
+  Room room;
+  const double lists = real(std::clamp<int64_t>(samples, 1, sources)),
+               local = real(samples) / lists;
+  for (const FeatureConfig& feature : table.features) {
+    double ids = local * real(feature.hotness);
+    if (config.routing.mode != RoutingMode::kFixed && rows != table.rows) {
+      ids = gpu_list_room(ids * real(rows) / real(table.rows));
+    }
+    const bool lists_bags =
+        returns_only_non_empty_bags(config.routing.mode, feature.hotness, {0, rows}, table.rows);
+    room.ids += lists * ids;
+    room.bags += lists * (lists_bags ? std::min(ids, local) : local);
+  }
+  return room;
 }
 
 double in_flight(const RunConfig& config) { return config.batches_ahead() + 1; }
@@ -59,15 +75,16 @@ double gpu_activation_extra(const RunConfig& config, int64_t local_batch) {
 }
 
 double gpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                        int64_t samples) {
-  const double ids = ids_of(config, table, rows, samples);
-  const auto features = static_cast<double>(table.features.size());
-  const double offsets = real(samples + 1) * features;
+                        int64_t samples, int sources) {
+  const auto [ids, bags] = room_of(config, table, rows, samples, sources);
+  const double offsets = bags + static_cast<double>(table.features.size());
   const double runs = 24, sorting = 3 * (key_bytes(config) + 4);
   const double long_run = 4.0 * real(table.dim) + 12.0 * std::ceil(real(table.dim) / 32);
   return in_flight(config) * (12 * ids + 16 * offsets) + ids * (runs + sorting) +
          ids / kIdsALongRun * 1.1 * (long_run + kBytesALongRun);
 }
+
+double gpu_list_room(double count) { return 1.25 * (count + 4 + 7 * std::sqrt(count)); }
 
 double gpu_message_bytes(const RunConfig& config, const TableConfig& table) {
   if (config.routing.mode != RoutingMode::kFixed) return 0;
@@ -82,11 +99,11 @@ double gpu_replicated_bytes(const TableConfig& table, int world) {
 }
 
 double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                            int64_t width, bool ordered) {
+                            int64_t width, int world, bool ordered) {
   if (!traits_of(config.train.sparse_optimizer.type).rowwise()) return 0;
   if (width == table.dim) return 0;
   const double orders = ordered ? 4 + 8 * in_flight(config) : 0;
-  return ids_of(config, table, rows, config.train.global_batch_size) *
+  return room_of(config, table, rows, config.train.global_batch_size, world).ids *
          (4.0 * real(width) + 24 + orders);
 }
 

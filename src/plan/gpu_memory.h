@@ -18,12 +18,17 @@ double gpu_weight_padding(const RunConfig& config, double bytes_a_parameter);
 /// Padding of the rows of layers' outputs and gradients, and the masks of relu: one bit per output.
 double gpu_activation_extra(const RunConfig& config, int64_t local_batch);
 
-/// Memory for the ids of `samples` samples in `rows` of a table. Each of the batches in
-/// flight takes 4 bytes per id as received, 8 as used, and 16 per offset. All batches share 24
-/// bytes of segments, the memory for sorting (keys and bags before, after and between), and the
-/// sums of long segments. With *fixed* routing all of the table's ids may be of these rows.
+/// Room for a rank's list of so many ids or bags in cut rows, if its capacity recurs
+/// (embedding/list_capacities.h), and the buffer may have grown by a quarter. Capacities follow the
+/// longest of the first lists, one standard deviation above the mean.
+double gpu_list_room(double count);
+
+/// Memory for the ids of `samples` samples of `sources` ranks in `rows` of a table. Each of the
+/// batches in flight takes 4 bytes per id as received, 8 as used, and 16 per offset. All batches
+/// share 24 bytes of segments, the memory for sorting (keys and bags before, after and between),
+/// and the sums of long segments. With *fixed* routing all of the table's ids may be of these rows.
 double gpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                        int64_t samples);
+                        int64_t samples, int sources);
 
 /// *fixed* routing: the messages of all ranks with a table's ids, in the batches in flight.
 double gpu_message_bytes(const RunConfig& config, const TableConfig& table);
@@ -35,7 +40,7 @@ double gpu_replicated_bytes(const TableConfig& table, int world);
 /// Row-wise Adagrad on some of the columns: gradients by row, exchanged before the update. Of
 /// `ordered` rows also their orders.
 double gpu_square_sum_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                            int64_t width, bool ordered);
+                            int64_t width, int world, bool ordered);
 
 /// Dense features, labels and weights of the batches in flight. Batches read ahead are on the host.
 double gpu_input_bytes(const RunConfig& config, int64_t local_batch);

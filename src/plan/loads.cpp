@@ -46,7 +46,37 @@ bool overlaps_in_part(const Plan& plan, const Shard& shard) {
   });
 }
 
+/// Bytes that depend on the rows of a shard alone. Many shards have as many rows of a table.
+struct BytesOfRows {
+  double owned = 0;   ///< of an owner, for each of its columns
+  double routed = 0;  ///< of an owner
+};
+class ShardBytes {
+ public:
+  ShardBytes(const RunConfig& config, int world) : config_(config), world_(world) {}
+
+  const TableConfig& table(const Shard& shard) const {
+    return config_.model.tables[static_cast<size_t>(shard.table)];
+  }
+  const BytesOfRows& of(const Shard& shard) {
+    const int64_t rows = shard.rows.size();
+    const auto [known, is_new] = known_.try_emplace({shard.table, rows});
+    if (is_new) {
+      known->second = {
+          owner_exchange_bytes(config_, table(shard), rows, 1, world_),
+          routed_bytes(config_, table(shard), rows, config_.train.global_batch_size, world_)};
+    }
+    return known->second;
+  }
+
+ private:
+  const RunConfig& config_;
+  const int world_;
+  std::map<std::pair<int, int64_t>, BytesOfRows> known_;  ///< by table and rows
+};
+
 void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<RankMemory>& memory) {
+  ShardBytes bytes(config, plan.world);
   const OptimizerRule optimizer = config.train.sparse_optimizer.type;
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const Shard& shard = plan.shards[i];
@@ -59,29 +89,63 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
       (on_host ? own.host_optimizer_state : own.optimizer_state) +=
           state_bytes(optimizer, shard.rows.size(), shard.columns.size());
     }
-    own.exchange += owner_exchange_bytes(config, table, shard.columns.size());
+    own.exchange += bytes.of(shard).owned * static_cast<double>(shard.columns.size());
     if (plans_for_gpu(config)) {
       const bool ordered = shard.columns.size() < table.dim &&
                            (shard.tier == MemoryTier::kCached || overlaps_in_part(plan, shard));
-      own.exchange +=
-          gpu_square_sum_bytes(config, table, shard.rows.size(), shard.columns.size(), ordered);
+      own.exchange += gpu_square_sum_bytes(config, table, shard.rows.size(), shard.columns.size(),
+                                           plan.world, ordered);
     }
     if (shares_ids(plan, i)) continue;
-    own.routing += routed_bytes(config, table, shard.rows.size(), config.train.global_batch_size);
+    own.routing += bytes.of(shard).routed;
   }
 }
 
-/// Partial vectors in fp32, and as messages in both directions. The owner's vectors count already.
-void add_node_sums(const RunConfig& config, const Plan& plan, std::vector<RankMemory>& memory) {
-  for (const NodeSum& sum : node_sums(config.model.tables, config.routing.mode, plan)) {
+/// On a shard's rank: partial vectors in fp32, those of the columns that other ranks add, those of
+/// its own part of the columns from all ranks, and their sums. It returns vectors of its part
+/// alone.
+void add_node_sums(const RunConfig& config, const std::vector<NodeSum>& sums, int world,
+                   std::vector<RankMemory>& memory) {
+  const double vector_bytes = owned_float_bytes(config.train.wire);
+  for (const NodeSum& sum : sums) {
     const TableConfig& table = config.model.tables[static_cast<size_t>(sum.table)];
-    const double bytes = 4.0 * static_cast<double>(config.train.global_batch_size) *
-                         static_cast<double>(table.features.size()) *
-                         static_cast<double>(sum.columns.size());
-    for (const Shard& shard : sum.shards) {
-      memory[static_cast<size_t>(shard.rank)].exchange += bytes;
+    const double bags = static_cast<double>(config.train.global_batch_size) *
+                        static_cast<double>(table.features.size());
+    const auto width = static_cast<double>(sum.columns.size());
+    for (size_t i = 0; i < sum.shards.size(); ++i) {
+      const Shard& shard = sum.shards[i];
+      const auto part = static_cast<double>(sum.part(i).size());
+      const double partial = width + (width - part) + static_cast<double>(sum.shards.size()) * part;
+      memory[static_cast<size_t>(shard.rank)].exchange +=
+          bags * (4.0 * partial + part * vector_bytes) -
+          owner_exchange_bytes(config, table, shard.rows.size(), shard.columns.size(), world);
     }
   }
+}
+
+/// The bytes of vectors that a rank of so many samples receives, of all shards.
+double message_bytes(const RunConfig& config, const Plan& plan, const std::vector<NodeSum>& sums,
+                     int64_t samples) {
+  std::map<std::pair<int, int64_t>, double> known;  // vectors, by table and rows
+  const auto vectors_of = [&](const Shard& shard) {
+    const auto [found, is_new] = known.try_emplace({shard.table, shard.rows.size()});
+    if (is_new) {
+      found->second = vector_room(config, config.model.tables[static_cast<size_t>(shard.table)],
+                                  shard.rows.size(), samples);
+    }
+    return found->second;
+  };
+  double floats = 0;
+  for (const Shard& shard : plan.shards) {
+    floats += vectors_of(shard) * static_cast<double>(shard.columns.size());
+  }
+  for (const NodeSum& sum : sums) {
+    const TableConfig& table = config.model.tables[static_cast<size_t>(sum.table)];
+    const auto width = static_cast<double>(sum.columns.size());
+    floats += static_cast<double>(samples) * static_cast<double>(table.features.size()) * width;
+    for (const Shard& shard : sum.shards) floats -= vectors_of(shard) * width;
+  }
+  return floats * message_float_bytes(config.train.wire);
 }
 
 /// Shows cache_bytes() the shards of one rank alone, which the plan has in a row.
@@ -109,20 +173,26 @@ void add_caches(const RunConfig& config, const Plan& plan, std::vector<RankMemor
 struct LocalBytes {
   double activations = 0, exchange = 0, input = 0;
 };
+LocalBytes local_bytes(const RunConfig& config, const Plan& plan, const std::vector<NodeSum>& sums,
+                       int64_t samples) {
+  return {activation_bytes(config, samples),
+          local_exchange_bytes(config, samples) + message_bytes(config, plan, sums, samples),
+          input_bytes(config, samples)};
+}
 
 }  // namespace
 
 std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
   std::vector<RankMemory> memory(static_cast<size_t>(plan.world));
   add_shard_memory(config, plan, memory);
-  add_node_sums(config, plan, memory);
+  const std::vector<NodeSum> sums = node_sums(config.model.tables, config.routing.mode, plan);
+  add_node_sums(config, sums, plan.world, memory);
   add_caches(config, plan, memory);
-  double message_bytes = 0, list_bytes = 0;  // per sample, of all shards
-  double id_messages = 0;                    // per sample, received by every rank
+  double list_bytes = 0;   // per sample, of all shards
+  double id_messages = 0;  // per sample, received by every rank
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     const Shard& shard = plan.shards[i];
     const TableConfig& table = config.model.tables[static_cast<size_t>(shard.table)];
-    message_bytes += shard_message_bytes(config, table, shard.columns.size(), 1);
     if (!shares_ids(plan, i)) list_bytes += returned_list_bytes(config, table, shard.rows, 1);
     const bool first = shard.rows.begin == 0 && shard.columns.begin == 0;
     if (plans_for_gpu(config) && first) id_messages += gpu_message_bytes(config, table);
@@ -139,7 +209,7 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
     replicated.exchange += replicated_gradient_bytes(config, table, plan.world);
     replicated.routing +=
         routed_bytes(config, table, table.rows,
-                     part_of(config.train.global_batch_size, plan.world - 1, plan.world).size());
+                     part_of(config.train.global_batch_size, plan.world - 1, plan.world).size(), 1);
   }
   const double dense = dense_bytes(config), libraries = library_bytes(config);
   std::map<int64_t, LocalBytes> by_samples;  // of which there are two numbers
@@ -148,18 +218,14 @@ std::vector<RankMemory> rank_memory(const RunConfig& config, const Plan& plan) {
     const int64_t local = part_of(config.train.global_batch_size, rank, plan.world).size();
     const auto [known, is_new] = by_samples.try_emplace(local);
     LocalBytes& of_samples = known->second;
-    if (is_new) {
-      of_samples = {activation_bytes(config, local), local_exchange_bytes(config, local),
-                    input_bytes(config, local)};
-    }
+    if (is_new) of_samples = local_bytes(config, plan, sums, local);
     own.tables += replicated.tables;
     own.optimizer_state += replicated.optimizer_state;
     own.host_tables += replicated.host_tables;
     own.host_optimizer_state += replicated.host_optimizer_state;
     own.dense = dense;
     own.activations = of_samples.activations;
-    own.exchange +=
-        replicated.exchange + of_samples.exchange + static_cast<double>(local) * message_bytes;
+    own.exchange += replicated.exchange + of_samples.exchange;
     own.routing += replicated.routing + static_cast<double>(local) * list_bytes + id_messages;
     own.libraries = libraries;
     own.input = of_samples.input;

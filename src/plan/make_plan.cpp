@@ -45,7 +45,7 @@ double replica_bytes(const RunConfig& config, const TableConfig& table) {
 double replica_memory(const RunConfig& config, const TableConfig& table, int world) {
   const int64_t local = largest_part(config.train.global_batch_size, world);
   return replica_bytes(config, table) + replicated_gradient_bytes(config, table, world) +
-         routed_bytes(config, table, table.rows, local);
+         routed_bytes(config, table, table.rows, local, 1);
 }
 
 /// The seconds of all ranks together for a table of a fixed strategy.

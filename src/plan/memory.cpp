@@ -15,14 +15,17 @@ namespace {
 double real(int64_t value) { return static_cast<double>(value); }
 double real(size_t value) { return static_cast<double>(value); }
 
+/// Buffers of lists whose lengths depend on the ids have room for a quarter more.
+constexpr double kGrowth = 1.25;
+
 double sum_of(const std::vector<int64_t>& values) {
   return real(std::accumulate(values.begin(), values.end(), int64_t{0}));
 }
 
 double owner_buffer_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                          int64_t width) {
-  return owner_exchange_bytes(config, table, width) +
-         routed_bytes(config, table, rows, config.train.global_batch_size);
+                          int64_t width, int world) {
+  return owner_exchange_bytes(config, table, rows, width, world) +
+         routed_bytes(config, table, rows, config.train.global_batch_size, world);
 }
 
 }  // namespace
@@ -78,19 +81,44 @@ double local_exchange_bytes(const RunConfig& config, int64_t local_batch) {
   return 2.0 * 4.0 * real(local_batch) * real(config.model.embedding_width());
 }
 
-double shard_message_bytes(const RunConfig& config, const TableConfig& table, int64_t width,
-                           int64_t local_batch) {
-  const WireConfig& wire = config.train.wire;
-  return real(local_batch) * real(table.features.size()) * real(width) *
-         real(size_of(wire.forward) + size_of(wire.backward));
+double vector_room(const RunConfig& config, const TableConfig& table, int64_t rows,
+                   int64_t local_batch) {
+  double room = 0;
+  for (const FeatureConfig& feature : table.features) {
+    if (!returns_only_non_empty_bags(config.routing.mode, feature.hotness, {0, rows}, table.rows)) {
+      room += real(local_batch);
+      continue;
+    }
+    const double bags = real(local_batch) * share_of_bags(feature.hotness, {0, rows}, table.rows);
+    room +=
+        plans_for_gpu(config) ? std::min(gpu_list_room(bags), real(local_batch)) : kGrowth * bags;
+  }
+  return room;
 }
 
-double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, int64_t width) {
-  const double vectors = real(config.train.global_batch_size) * real(table.features.size());
-  const auto one_way = [&](DType wire) {
-    return vectors * real(width) * (4.0 + (wire == DType::kFloat32 ? 0.0 : real(size_of(wire))));
-  };
-  return one_way(config.train.wire.forward) + one_way(config.train.wire.backward);
+double vector_room_of_all(const RunConfig& config, const TableConfig& table, int64_t rows,
+                          int world) {
+  const int64_t batch = config.train.global_batch_size;
+  if (!plans_for_gpu(config)) return vector_room(config, table, rows, batch);
+  const int64_t many = batch % world;  // ranks with one more sample
+  const double room = real(world - many) * vector_room(config, table, rows, batch / world);
+  return many == 0 ? room : room + real(many) * vector_room(config, table, rows, batch / world + 1);
+}
+
+double message_float_bytes(const WireConfig& wire) {
+  return real(std::max(size_of(wire.forward), size_of(wire.backward)));
+}
+
+double owned_float_bytes(const WireConfig& wire) {
+  const auto sent = [](DType type) { return pooled_as(type) == type ? 0 : size_of(type); };
+  return real(std::max(size_of(pooled_as(wire.forward)), size_of(pooled_as(wire.backward))) +
+              std::max(sent(wire.forward), sent(wire.backward)));
+}
+
+double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                            int64_t width, int world) {
+  return vector_room_of_all(config, table, rows, world) * real(width) *
+         owned_float_bytes(config.train.wire);
 }
 
 double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world) {
@@ -100,27 +128,34 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
     return real(table.rows) * real(table.dim + 1) * 4.0;
   }
   const double unique = expected_unique_rows(real(table.rows), local * hotness_of(table));
-  return world * unique * (8.0 + 4.0 * real(table.dim));
+  return unique * ((world + 1) * (8.0 + 4.0 * real(table.dim)) + world * 24.0);
 }
 
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                    int64_t samples) {
-  if (plans_for_gpu(config)) return gpu_routed_bytes(config, table, rows, samples);
+                    int64_t samples, int sources) {
+  if (plans_for_gpu(config)) return gpu_routed_bytes(config, table, rows, samples, sources);
   // With *fixed* routing an owner receives the ids of all rows.
   const bool all = config.routing.mode == RoutingMode::kFixed;
   const double share = all ? 1.0 : real(rows) / real(table.rows);
-  const double ids = real(samples) * hotness_of(table) * share;
-  const double bags = real(samples) * real(table.features.size());
-  return (config.batches_ahead() + 1) * (24.0 * ids + 8.0 * (bags + 1));
+  const double growth = all || rows == table.rows ? 1 : kGrowth;
+  const double ids = growth * real(samples) * hotness_of(table) * share;
+  const double bags =
+      growth * real(samples) * expected_vectors(config.routing.mode, table, {0, rows});
+  const double in_flight = config.batches_ahead() + 1;
+  return in_flight * (16 * ids + 8 * (bags + 1)) + 40 * ids;
 }
 
 double returned_list_bytes(const RunConfig& config, const TableConfig& table, Range rows,
                            int64_t local_batch) {
-  const auto lists = std::count_if(
-      table.features.begin(), table.features.end(), [&](const FeatureConfig& feature) {
-        return returns_only_non_empty_bags(config.routing.mode, feature.hotness, rows, table.rows);
-      });
-  return (config.batches_ahead() + 1) * 8.0 * real(local_batch) * real(int64_t{lists});
+  const double share = real(rows.size()) / real(table.rows);
+  double entries = 0;
+  for (const FeatureConfig& feature : table.features) {
+    if (!returns_only_non_empty_bags(config.routing.mode, feature.hotness, rows, table.rows)) {
+      continue;
+    }
+    entries += plans_for_gpu(config) ? 1.0 : real(feature.hotness) * share;
+  }
+  return (config.batches_ahead() + 1) * 8.0 * real(local_batch) * entries;
 }
 
 double input_bytes(const RunConfig& config, int64_t local_batch) {
@@ -133,19 +168,19 @@ double input_bytes(const RunConfig& config, int64_t local_batch) {
 }
 
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                         int64_t width) {
+                         int64_t width, int world) {
   if (is_cached(config, table)) {
-    return shard_owner_bytes(config, table, rows, width, cached_share(config, table));
+    return shard_owner_bytes(config, table, rows, width, world, cached_share(config, table));
   }
   return row_bytes(table, rows, width) +
          state_bytes(config.train.sparse_optimizer.type, rows, width) +
-         owner_buffer_bytes(config, table, rows, width);
+         owner_buffer_bytes(config, table, rows, width, world);
 }
 
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                         int64_t width, double held) {
+                         int64_t width, int world, double held) {
   return cached_shard_bytes(config, table, rows, width, held) +
-         owner_buffer_bytes(config, table, rows, width);
+         owner_buffer_bytes(config, table, rows, width, world);
 }
 
 double library_bytes(const RunConfig& config) {
@@ -158,7 +193,8 @@ double common_bytes(const RunConfig& config, int world) {
                  local_exchange_bytes(config, local) + input_bytes(config, local) +
                  library_bytes(config);
   for (const TableConfig& table : config.model.tables) {
-    bytes += shard_message_bytes(config, table, table.dim, local);
+    bytes += real(local) * real(table.features.size()) * real(table.dim) *
+             message_float_bytes(config.train.wire);
   }
   return bytes;
 }

@@ -31,25 +31,38 @@ double activation_bytes(const RunConfig& config, int64_t local_batch);
 /// E and dE [b, W] in fp32.
 double local_exchange_bytes(const RunConfig& config, int64_t local_batch);
 
-/// Memory that every rank needs for a shard: messages of vectors [b, width] in both directions.
-double shard_message_bytes(const RunConfig& config, const TableConfig& table, int64_t width,
-                           int64_t local_batch);
+/// The vectors that the owner of these rows returns to a rank of `local_batch` samples, as buffers
+/// have room for: one for each bag of a feature, or a quarter more than the expected number of bags
+/// that have an id here.
+double vector_room(const RunConfig& config, const TableConfig& table, int64_t rows,
+                   int64_t local_batch);
+/// The same for all ranks together.
+double vector_room_of_all(const RunConfig& config, const TableConfig& table, int64_t rows,
+                          int world);
 
-/// Memory that a shard's owner needs in addition to the rows: pooled vectors and their gradients
-/// [B, width] per feature in fp32, and again as sent if the wire type is narrower.
-double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, int64_t width);
+/// Memory of a float of a vector or of its gradient, which share a buffer: in the message, on the
+/// rank of the sample; and on the shard's owner, in fp32 or bf16, and again as sent if that is
+/// another type.
+double message_float_bytes(const WireConfig& wire);
+double owned_float_bytes(const WireConfig& wire);
 
-/// Gradients of a data-parallel table: every rank's pairs, or [rows, dim + 1] floats.
+/// Memory that a shard's owner needs for vectors.
+double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                            int64_t width, int world);
+
+/// Gradients of a data-parallel table: the own pairs, those of every rank and their segments, or
+/// [rows, dim + 1] floats.
 double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world);
 
-/// The ids of `samples` samples in a table's `rows`, in the batches in flight: 24 bytes
-/// per id (the id, its sorted key, its bag), 8 per offset. With fixed routing ids of all rows
-/// count.
+/// The ids of `samples` samples of `sources` ranks in a table's `rows`, and their bags. Each of the
+/// batches in flight takes 16 bytes per id (as received and as used) and 8 per bag. All share 40
+/// per id: rows, bags and starts of segments, and the memory for sorting. With *fixed* routing ids
+/// of all rows count. With *exact* routing those of cut rows may be a quarter more.
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                    int64_t samples);
+                    int64_t samples, int sources);
 
 /// Lists of the samples whose bags the owner of these rows returns, on a rank of `local_batch`
-/// samples: 8 bytes per sample and feature in the batches in flight.
+/// samples, in the batches in flight: 8 bytes per id, on a GPU per sample and feature.
 double returned_list_bytes(const RunConfig& config, const TableConfig& table, Range rows,
                            int64_t local_batch);
 
@@ -61,10 +74,10 @@ double library_bytes(const RunConfig& config);
 
 /// All memory that the owner of a shard needs for it. `auto` packs shards by this size.
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                         int64_t width);
+                         int64_t width, int world);
 /// The same of a cached table of which the part `held` is in fast memory.
 double shard_owner_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
-                         int64_t width, double held);
+                         int64_t width, int world, double held);
 
 /// All memory that every rank needs in addition to its shards, at its largest local batch.
 double common_bytes(const RunConfig& config, int world);

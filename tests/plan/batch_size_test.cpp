@@ -42,7 +42,7 @@ TEST(ChosenBatch, IsTheLargestPowerOfTwoThatFits) {
   std::string said;
   for (const int world : {1, 3}) {
     // Smaller batches leave open which tables a rank has, and with it the memory.
-    for (const int64_t batch : {int64_t{64}, int64_t{4096}, int64_t{1} << 20}) {
+    for (const int64_t batch : {int64_t{256}, int64_t{4096}, int64_t{1} << 20}) {
       const double least = needed(config, batch, world), most = needed(config, 2 * batch, world);
       for (const double memory : {least, (least + most) / 2, std::nextafter(most, 0)}) {
         const RunConfig chosen = with_chosen_batch(config, world, {memory}, 0, said);

@@ -102,10 +102,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"b04616f5e3a08b75", "255f733d5e33be8a", "0f594f90afffc07e",
-                                      "54e6333647b1a171", "d2f0a57a574b3d9e", "fdceb519da182408",
-                                      "c5b1169e9eaa42c6", "0a4b68189e0ad810", "8dd38c3bfce91b78",
-                                      "87671ed333ed6cbe", "983348d380f2a560", "84428dc0ffcd604b"}));
+            (std::vector<std::string>{"7d3510e818ddf88a", "af5b671c0d9774bd", "2a2d8ca1229ebd99",
+                                      "cc486810bfc8dc46", "4d8f56f703003b15", "beabdd9c216041c2",
+                                      "2159ff378997d797", "2ca5d03c79de1dc1", "3d5d73f52fb952e0",
+                                      "3f1b02eaf0399d45", "ea4236b2e66f87b7", "a5658e5420853c19"}));
 }
 
 }  // namespace

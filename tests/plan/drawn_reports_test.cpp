@@ -166,14 +166,14 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
       std::ofstream(std::string(folder) + "/" + kind) << text;
     }
   }
-  EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "600e846782552068"},
-                                                        {"chosen batch", "03903624497a20de"},
-                                                        {"chosen caches", "f16f4d040db8cc0a"},
-                                                        {"largest", "0fb6614acd779c29"},
-                                                        {"limited report", "42a8662b8d9c8301"},
-                                                        {"machine report", "b8f4d493345739f3"},
-                                                        {"report", "46934df38b6527c5"},
-                                                        {"steps", "54389487fa84efd3"},
+  EXPECT_EQ(hashes, (std::map<std::string, std::string>{{"caches", "43b1ebcf990bbd5e"},
+                                                        {"chosen batch", "a437986b00ba0f5b"},
+                                                        {"chosen caches", "d5adeec5b5ed7c10"},
+                                                        {"largest", "5a6c99f4c471d737"},
+                                                        {"limited report", "57c9b5f6a9456a8d"},
+                                                        {"machine report", "0fb4025b80095cb8"},
+                                                        {"report", "ba4dd331b8e87f2a"},
+                                                        {"steps", "a12428bc4d07bef5"},
                                                         {"unfused steps", "5472d7eb06a9708c"}}));
 }
 

@@ -1,5 +1,6 @@
 #include "dlrm/plan/traffic.h"
 
+#include "plan/memory.h"
 #include "plan_fixtures.h"
 
 namespace dlrm::plan_test {
@@ -193,10 +194,14 @@ TEST(RankMemory, ListsOfReturnedBagsCount) {
   const Plan plan{2, {{0, {0, 5}, {0, 8}, 0}, {0, {5, 10}, {0, 8}, 1}}, {}};
   const double lists = rank_memory(config, plan)[0].routing;
   config.routing.mode = RoutingMode::kFixed;
-  // 2 shards, 2 samples, 1 feature, 2 batches in flight. With fixed routing ids of all rows arrive,
-  // twice as many of 4 samples with 5 ids.
-  const double other_rows = 24 * 2 * (4 * 5 / 2);
-  EXPECT_DOUBLE_EQ(lists - rank_memory(config, plan)[0].routing, 8 * 2 * 2 * 1 * 2 - other_rows);
+  // 2 shards, 2 samples, half an id of one feature, 2 batches in flight. With fixed routing ids of
+  // all rows arrive.
+  const TableConfig& t = config.model.tables[0];
+  const double fixed = routed_bytes(config, t, 5, 4, 2);
+  config.routing.mode = RoutingMode::kExact;
+  EXPECT_DOUBLE_EQ(lists, 2 * 8 * 2 * 0.5 * 2 + routed_bytes(config, t, 5, 4, 2));
+  config.routing.mode = RoutingMode::kFixed;
+  EXPECT_DOUBLE_EQ(rank_memory(config, plan)[0].routing, fixed);
 }
 
 TEST(RankMemory, IdsOfColumnShardsOfOneRankAreRoutedOnce) {
@@ -204,7 +209,7 @@ TEST(RankMemory, IdsOfColumnShardsOfOneRankAreRoutedOnce) {
   const Plan one{1, {{0, {0, 10}, {0, 8}, 0}}, {}};
   const Plan two{1, {{0, {0, 10}, {0, 3}, 0}, {0, {0, 10}, {3, 8}, 0}}, {}};
   // 2 batches in flight, 4 bags of 3 ids.
-  EXPECT_DOUBLE_EQ(rank_memory(config, one)[0].routing, 2 * (24 * 4 * 3 + 8 * (4 + 1)));
+  EXPECT_DOUBLE_EQ(rank_memory(config, one)[0].routing, (2 * 16 + 40) * 4 * 3 + 2 * 8 * (4 + 1));
   EXPECT_DOUBLE_EQ(rank_memory(config, two)[0].routing, rank_memory(config, one)[0].routing);
 }
 
@@ -255,9 +260,12 @@ TEST(RankMemory, PartsOfTheSameRowsOnOneRankShareTheirIds) {
 TEST(RankMemory, TheRoutingDepthCounts) {
   RunConfig config = odd_config(Strategy::kTable);
   const Plan plan = make_plan(config, 1);
-  const double before = rank_memory(config, plan)[0].routing;
-  config.routing.depth = 3;
-  EXPECT_DOUBLE_EQ(rank_memory(config, plan)[0].routing, 2 * before);
+  const auto at_depth = [&](int depth) {
+    config.routing.depth = depth;
+    return rank_memory(config, plan)[0].routing;
+  };
+  EXPECT_GT(at_depth(1), at_depth(0));
+  EXPECT_DOUBLE_EQ(at_depth(3) - at_depth(1), 2 * (at_depth(1) - at_depth(0)));
 }
 
 }  // namespace

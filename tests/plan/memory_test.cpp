@@ -78,18 +78,45 @@ TEST(ActivationBytes, OnAGpuRowsArePaddedAndReluHasMasks) {
             3 * (16 * (buffers + 6) * 2 + masks));
 }
 
-TEST(ExchangeBytes, VectorsAndGradientsCountInTheirTypes) {
+TEST(ExchangeBytes, VectorsAndGradientsShareABufferOfTheWiderType) {
+  EXPECT_EQ(local_exchange_bytes(three_tables(), 3), 3 * 2 * 4 * (2 * 8 + 4 + 3));
+  const auto expect = [](DType forward, DType backward, int message, int owned) {
+    const WireConfig wire{forward, backward};
+    EXPECT_EQ(message_float_bytes(wire), message);
+    EXPECT_EQ(owned_float_bytes(wire), owned);
+  };
+  expect(DType::kFloat32, DType::kFloat32, 4, 4);
+  expect(DType::kBFloat16, DType::kFloat32, 4, 4);
+  expect(DType::kBFloat16, DType::kBFloat16, 2, 2);
+  // An owner computes in fp32 what it sends as fp16.
+  expect(DType::kFloat32, DType::kFloat16, 4, 4 + 2);
+  expect(DType::kFloat16, DType::kBFloat16, 2, 4 + 2);
+}
+
+TEST(VectorRoom, CutRowsReturnTheBagsThatHaveAnId) {
   RunConfig config = three_tables();
   const TableConfig& a = config.model.tables[0];
-  EXPECT_EQ(local_exchange_bytes(config, 3), 3 * 2 * 4 * (2 * 8 + 4 + 3));
-  EXPECT_EQ(shard_message_bytes(config, a, 6, 3), 3 * 2 * 6 * (4 + 4));
-  EXPECT_EQ(owner_exchange_bytes(config, a, 6), 5 * 2 * 6 * (4 + 4));
-  config.train.wire.forward = DType::kFloat16;
-  EXPECT_EQ(shard_message_bytes(config, a, 6, 3), 3 * 2 * 6 * (2 + 4));
-  EXPECT_EQ(owner_exchange_bytes(config, a, 6), 5 * 2 * 6 * (4 + 2 + 4));
-  config.train.wire.backward = DType::kBFloat16;
-  EXPECT_EQ(shard_message_bytes(config, a, 6, 3), 3 * 2 * 6 * (2 + 2));
-  EXPECT_EQ(owner_exchange_bytes(config, a, 6), 5 * 2 * 6 * (4 + 2 + 4 + 2));
+  EXPECT_EQ(vector_room(config, a, 100, 40), 2 * 40);
+  // Of bags of 1 and 2 ids.
+  EXPECT_DOUBLE_EQ(vector_room(config, a, 25, 40), 1.25 * 40 * (0.25 + 1 - 0.75 * 0.75));
+  // Most of the bags of 2 ids have one here, so that all are returned.
+  EXPECT_DOUBLE_EQ(vector_room(config, a, 70, 40), 1.25 * 40 * 0.7 + 40);
+  EXPECT_DOUBLE_EQ(vector_room_of_all(config, a, 25, 3), vector_room(config, a, 25, 5));
+  EXPECT_DOUBLE_EQ(owner_exchange_bytes(config, a, 25, 6, 3),
+                   vector_room(config, a, 25, 5) * 6 * 4);
+  config.routing.mode = RoutingMode::kFixed;
+  EXPECT_EQ(vector_room(config, a, 25, 40), 2 * 40);
+}
+
+TEST(VectorRoom, OnAGpuListsOfARankHaveCapacities) {
+  RunConfig config = on_gpu(config_of({table("t", 100, 8, {1})}, 2002));
+  const TableConfig& t = config.model.tables[0];
+  EXPECT_EQ(vector_room(config, t, 100, 400), 400);
+  EXPECT_DOUBLE_EQ(vector_room(config, t, 4, 400), 1.25 * (16 + 4 + 7 * 4));
+  EXPECT_EQ(vector_room(config, t, 4, 5), 5);
+  // One rank has 1 sample more, and another one, too.
+  EXPECT_DOUBLE_EQ(vector_room_of_all(config, t, 4, 4),
+                   2 * vector_room(config, t, 4, 500) + 2 * vector_room(config, t, 4, 501));
 }
 
 TEST(ReplicatedGradientBytes, PairsOfAllRanksOrAllRowsCount) {
@@ -97,7 +124,8 @@ TEST(ReplicatedGradientBytes, PairsOfAllRanksOrAllRowsCount) {
   const TableConfig& large = config.model.tables[0];
   // The largest rank has 3 samples.
   const double unique = 1e6 * (1 - std::pow(1 - 1e-6, 6));
-  EXPECT_NEAR(replicated_gradient_bytes(config, large, 2), 2 * unique * (8 + 4 * 7), 1e-6);
+  EXPECT_NEAR(replicated_gradient_bytes(config, large, 2), unique * (3 * (8 + 4 * 7) + 2 * 24),
+              1e-6);
   const RunConfig small = three_tables();
   EXPECT_EQ(replicated_gradient_bytes(small, small.model.tables[2], 2), 2 * (3 + 1) * 4);
 }
@@ -113,9 +141,11 @@ TEST(RoutedBytes, IdsAndOffsetsOfTheBatchesInFlightCount) {
   RunConfig config = three_tables();
   const TableConfig& a = config.model.tables[0];
   config.routing.depth = 2;
-  EXPECT_EQ(routed_bytes(config, a, 25, 4), 3 * (24 * 4 * 3 * 0.25 + 8 * (4 * 2 + 1)));
+  EXPECT_EQ(routed_bytes(config, a, 100, 4, 2), (3 * 16 + 40) * 4 * 3 + 3 * 8 * (4 * 2 + 1));
+  const double ids = 1.25 * 4 * 3 * 0.25, bags = 1.25 * 4 * (0.25 + 1 - 0.75 * 0.75);
+  EXPECT_DOUBLE_EQ(routed_bytes(config, a, 25, 4, 2), (3 * 16 + 40) * ids + 3 * 8 * (bags + 1));
   config.routing.mode = RoutingMode::kFixed;
-  EXPECT_EQ(routed_bytes(config, a, 25, 4), 3 * (24 * 4 * 3 + 8 * (4 * 2 + 1)));
+  EXPECT_EQ(routed_bytes(config, a, 25, 4, 2), (3 * 16 + 40) * 4 * 3 + 3 * 8 * (4 * 2 + 1));
 }
 
 /// What the ids of a GPU take: in the batches in flight, segments, sorting, and long segments.
@@ -125,20 +155,29 @@ double on_gpu_routed(int in_flight, double ids, double offsets, int key_bytes, i
          ids / 64 * 1.1 * (lists + 64);
 }
 
-TEST(RoutedBytes, OnAGpuIdsOfCutRowsMayGrowByAQuarter) {
+TEST(RoutedBytes, OnAGpuListsOfIdsInCutRowsHaveCapacities) {
   RunConfig config = on_gpu(three_tables());
   const TableConfig& a = config.model.tables[0];
-  EXPECT_DOUBLE_EQ(routed_bytes(config, a, 100, 4), on_gpu_routed(2, 12, 10, 4, 8));
-  EXPECT_DOUBLE_EQ(routed_bytes(config, a, 50, 4), on_gpu_routed(2, 1.25 * 6, 10, 4, 8));
+  EXPECT_DOUBLE_EQ(routed_bytes(config, a, 100, 4, 2), on_gpu_routed(2, 12, 10, 4, 8));
+  // Two ranks have 2 samples each, with bags of 1 and 2 ids.
+  const double ids = 2 * 1.25 * ((1 + 4 + 7) + (2 + 4 + 7 * std::sqrt(2)));
+  EXPECT_DOUBLE_EQ(routed_bytes(config, a, 50, 4, 2), on_gpu_routed(2, ids, 10, 4, 8));
   config.routing.mode = RoutingMode::kFixed;
-  EXPECT_DOUBLE_EQ(routed_bytes(config, a, 50, 4), on_gpu_routed(2, 12, 10, 4, 8));
+  EXPECT_DOUBLE_EQ(routed_bytes(config, a, 50, 4, 2), on_gpu_routed(2, 12, 10, 4, 8));
+}
+
+TEST(RoutedBytes, OnAGpuOffsetsOfListedBagsCount) {
+  const RunConfig config = on_gpu(config_of({table("t", 1000, 8, {1})}, 800));
+  const double ids = 2 * 1.25 * (4 + 4 + 7 * 2);
+  EXPECT_DOUBLE_EQ(routed_bytes(config, config.model.tables[0], 10, 800, 2),
+                   on_gpu_routed(2, ids, ids + 1, 4, 8));
 }
 
 TEST(RoutedBytes, OnAGpuKeysAreWideIfAllTablesHaveTooManyRows) {
   const int64_t half = int64_t{1} << 31;
   for (const auto& [rows, key_bytes] : {std::pair{half - 1, 4}, {half, 8}}) {
     const RunConfig config = on_gpu(config_of({table("a", half, 40), table("b", rows, 4)}, 4));
-    EXPECT_DOUBLE_EQ(routed_bytes(config, config.model.tables[0], half, 4),
+    EXPECT_DOUBLE_EQ(routed_bytes(config, config.model.tables[0], half, 4, 1),
                      on_gpu_routed(2, 4, 5, key_bytes, 40));
   }
 }
@@ -147,8 +186,10 @@ TEST(ReturnedListBytes, OnlyFeaturesWithLessThanAnIdABagHaveLists) {
   RunConfig config = config_of({table("t", 12, 8, {1, 2, 3})}, 4);
   const TableConfig& t = config.model.tables[0];
   config.routing.depth = 2;
-  EXPECT_EQ(returned_list_bytes(config, t, {0, 4}, 5), 3 * 8 * 5 * 3);
-  EXPECT_EQ(returned_list_bytes(config, t, {0, 6}, 5), 3 * 8 * 5 * 2);
+  EXPECT_EQ(returned_list_bytes(config, t, {0, 4}, 5), 3 * 8 * 5 * (1 + 2 + 3) / 3);
+  EXPECT_EQ(returned_list_bytes(config, t, {0, 6}, 5), 3 * 8 * 5 * (1 + 2) * 0.5);
+  EXPECT_EQ(returned_list_bytes(on_gpu(config), t, {0, 4}, 5), 3 * 8 * 5 * 3);
+  EXPECT_EQ(returned_list_bytes(on_gpu(config), t, {0, 6}, 5), 3 * 8 * 5 * 2);
   EXPECT_EQ(returned_list_bytes(config, t, {0, 12}, 5), 0);
   config.routing.mode = RoutingMode::kFixed;
   EXPECT_EQ(returned_list_bytes(config, t, {0, 4}, 5), 0);
@@ -164,25 +205,27 @@ TEST(GpuMessageBytes, OnlyFixedRoutingReceivesAllIds) {
 TEST(GpuSquareSumBytes, OnlyColumnsOfRowwiseAdagradHaveThem) {
   RunConfig config = on_gpu(three_tables());
   const TableConfig& a = config.model.tables[0];
-  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 6, false), 0);
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 6, 2, false), 0);
   config.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
-  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 6, false), 5 * 3 * (4 * 6 + 24));
-  EXPECT_EQ(gpu_square_sum_bytes(config, a, 50, 6, false), 1.25 * 5 * 3 * 0.5 * (4 * 6 + 24));
-  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 8, false), 0);
-  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 6, true), 5 * 3 * (4 * 6 + 24 + 4 + 8 * 2));
-  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 8, true), 0);
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 6, 2, false), 5 * 3 * (4 * 6 + 24));
+  const double ids = 1.25 * 2 * (4 + 1.25 + 7 * std::sqrt(1.25) + 4 + 2.5 + 7 * std::sqrt(2.5));
+  EXPECT_DOUBLE_EQ(gpu_square_sum_bytes(config, a, 50, 6, 2, false), ids * (4 * 6 + 24));
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 8, 2, false), 0);
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 6, 2, true), 5 * 3 * (4 * 6 + 24 + 4 + 8 * 2));
+  EXPECT_EQ(gpu_square_sum_bytes(config, a, 100, 8, 2, true), 0);
 }
 
 TEST(ShardOwnerBytes, RowsStateVectorsAndIdsCount) {
   const RunConfig config = three_tables();
   const TableConfig& a = config.model.tables[0];
-  EXPECT_EQ(shard_owner_bytes(config, a, 50, 3),
-            50 * 4 * 4 + 50 * 4 * 4 + 5 * 2 * 3 * 8 + 2 * (24 * 5 * 3 * 0.5 + 8 * (5 * 2 + 1)));
+  EXPECT_DOUBLE_EQ(shard_owner_bytes(config, a, 50, 3, 2),
+                   50 * 4 * 4 + 50 * 4 * 4 + owner_exchange_bytes(config, a, 50, 3, 2) +
+                       routed_bytes(config, a, 50, 5, 2));
 }
 
 TEST(CommonBytes, EverythingOfTheLargestRankButShardsCounts) {
   const RunConfig config = three_tables();
-  const double messages = 3 * 8 * (2 * 8 + 4 + 3);
+  const double messages = 3 * 4 * (2 * 8 + 4 + 3);
   EXPECT_EQ(common_bytes(config, 2), dense_bytes(config) + activation_bytes(config, 3) +
                                          local_exchange_bytes(config, 3) + input_bytes(config, 3) +
                                          messages);
@@ -214,15 +257,18 @@ TEST_P(MemoryOfTwoRanks, IsTheSumOfItsParts) {
     EXPECT_EQ(memory[rank].input, input_bytes(config, local));
     EXPECT_EQ(memory[rank].libraries, library_bytes(config));
     // Vectors of all shards are received, and those of the own shards are pooled.
-    const double owned = (rank == 0 ? owner_exchange_bytes(config, a(), 8) : 0) +
-                         owner_exchange_bytes(config, b(), 4);
+    const double owned = rank == 0 ? owner_exchange_bytes(config, a(), 100, 8, 2) +
+                                         owner_exchange_bytes(config, b(), 4, 4, 2)
+                                   : owner_exchange_bytes(config, b(), 6, 4, 2);
+    const double floats = 8 * vector_room(config, a(), 100, local) +
+                          4 * vector_room(config, b(), 4, local) +
+                          4 * vector_room(config, b(), 6, local);
     EXPECT_DOUBLE_EQ(memory[rank].exchange, owned + replicated_gradient_bytes(config, c(), 2) +
-                                                local_exchange_bytes(config, local) +
-                                                static_cast<double>(local) * 8 * (2 * 8 + 4 + 4));
-    const double routed = rank == 0
-                              ? routed_bytes(config, a(), 100, 5) + routed_bytes(config, b(), 4, 5)
-                              : routed_bytes(config, b(), 6, 5);
-    EXPECT_DOUBLE_EQ(memory[rank].routing, routed + routed_bytes(config, c(), 2, 3));
+                                                local_exchange_bytes(config, local) + 4 * floats);
+    const double routed =
+        rank == 0 ? routed_bytes(config, a(), 100, 5, 2) + routed_bytes(config, b(), 4, 5, 2)
+                  : routed_bytes(config, b(), 6, 5, 2);
+    EXPECT_DOUBLE_EQ(memory[rank].routing, routed + routed_bytes(config, c(), 2, 3, 1));
   }
 }
 
@@ -253,9 +299,9 @@ TEST_P(MemoryOfTwoRanks, ListsOfReturnedBagsCountForEveryShard) {
   // Of both parts of `b`, on both ranks.
   const double lists =
       returned_list_bytes(config, b(), {0, 4}, 1) + returned_list_bytes(config, b(), {4, 10}, 1);
-  EXPECT_EQ(lists, 2 * 2 * 8);
-  EXPECT_DOUBLE_EQ(memory[1].routing,
-                   routed_bytes(config, b(), 6, 5) + routed_bytes(config, c(), 2, 3) + 3 * lists);
+  EXPECT_DOUBLE_EQ(lists, 2 * 8 * (GetParam() == DeviceKind::kCpu ? 1 : 2));
+  EXPECT_DOUBLE_EQ(memory[1].routing, routed_bytes(config, b(), 6, 5, 2) +
+                                          routed_bytes(config, c(), 2, 3, 1) + 3 * lists);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, MemoryOfTwoRanks,
@@ -275,7 +321,7 @@ TEST(RankMemory, FixedRoutingOnAGpuReceivesTheIdsOfATableOnce) {
   config.routing.mode = RoutingMode::kFixed;
   const TableConfig& t = config.model.tables[0];
   for (const RankMemory& memory : rank_memory(config, plan)) {
-    EXPECT_DOUBLE_EQ(memory.routing, routed_bytes(config, t, 5, 4) + 2 * 4 * (8 * 3 + 4));
+    EXPECT_DOUBLE_EQ(memory.routing, routed_bytes(config, t, 5, 4, 2) + 2 * 4 * (8 * 3 + 4));
   }
 }
 

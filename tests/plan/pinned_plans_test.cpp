@@ -64,19 +64,19 @@ TEST(PinnedPlans, AreTheSameInEveryVersion) {
       {"kaggle on 2", "18 shards, 9 data-parallel, f51a742c133a981c"},
       {"kaggle on 3 with little memory", "19 shards, 8 data-parallel, 61a62e298a23a408"},
       {"kaggle on 4 with too little memory", "21 shards, 8 data-parallel, 4e3c8abf46b7d198"},
-      {"kaggle on 8", "39 shards, 14 data-parallel, 580bf9568f52b47a"},
+      {"kaggle on 8", "46 shards, 14 data-parallel, f0cd473da0742984"},
       {"kaggle on 5, row-wise", "26 shards, 0 data-parallel, 56a4e6dda0704115"},
       {"mlperf on 4", "17 shards, 11 data-parallel, d2b6fe28ce68c4ef"},
-      {"mlperf on 8", "30 shards, 11 data-parallel, 1bd989322d05c31d"},
-      {"mlperf on 16 with little memory", "42 shards, 11 data-parallel, b9bde6e7a0524241"},
+      {"mlperf on 8", "30 shards, 11 data-parallel, 09697e5dc6b659b6"},
+      {"mlperf on 16 with little memory", "42 shards, 11 data-parallel, 01498c25f69ff67b"},
       {"mlperf on 6, adam, fixed", "19 shards, 11 data-parallel, 32b6384d52272fa8"},
-      {"mlperf on 8, mixed", "54 shards, 10 data-parallel, 488c14db63afe74e"},
+      {"mlperf on 8, mixed", "54 shards, 10 data-parallel, 7c175d2c17c21d77"},
       {"mlperf on 4 GPUs", "17 shards, 13 data-parallel, 346a3b1e295346ac"},
       {"mlperf on 4 GPUs, host unknown", "17 shards, 13 data-parallel, d45b41be82e2999b"},
       {"mlperf on 4 GPUs, small host", "17 shards, 13 data-parallel, 346a3b1e295346ac"},
       {"mlperf on 4 GPUs, some on the host", "17 shards, 13 data-parallel, 4caa3968dfd0393f"},
-      {"colossal on 129", "2234 shards, 100 data-parallel, 27fe5d5b04f026ef"},
-      {"odd on 7", "9 shards, 0 data-parallel, b90eea7400665933"}};
+      {"colossal on 129", "2043 shards, 100 data-parallel, 4f07e996ddc0ea74"},
+      {"odd on 7", "8 shards, 0 data-parallel, d2f1fe87a8a031a2"}};
   for (const Case& c : cases()) {
     const Plan plan = make_plan(c.config, c.world, c.options);
     const std::string json = to_json(plan, c.config.model);
@@ -150,28 +150,28 @@ std::string estimates_of(const Case& c) {
 // Whoever changes an estimate on purpose takes the new number from the failure.
 TEST(PinnedEstimates, OfMemoryAndLoadsChangeOnPurposeOnly) {
   const std::map<std::string, std::string> pinned = {
-      {"kaggle on 2", "895f39af6528a0f6"},
-      {"kaggle on 3 with little memory", "399b7137e0f8231b"},
-      {"kaggle on 4 with too little memory", "adb443061c7f7436"},
-      {"kaggle on 8", "db5352765f9cef0e"},
-      {"kaggle on 5, row-wise", "70b46f0201cda3c6"},
-      {"mlperf on 4", "e94923e3cc3f8a8b"},
-      {"mlperf on 8", "759ddc73c63d6e50"},
-      {"mlperf on 16 with little memory", "64c6e33a43218c10"},
-      {"mlperf on 6, adam, fixed", "aa29c29339004d9b"},
-      {"mlperf on 8, mixed", "61a6861781cc4a7f"},
-      {"mlperf on 4 GPUs", "9f21361d25cb2a15"},
-      {"mlperf on 4 GPUs, host unknown", "4abd809b59d7f5f0"},
-      {"mlperf on 4 GPUs, small host", "9f21361d25cb2a15"},
-      {"mlperf on 4 GPUs, some on the host", "54a981ca86fb4cd5"},
-      {"colossal on 129", "6d4c22be08222ee6"},
-      {"odd on 7", "f1a8ee4a541860a4"},
-      {"kaggle on 2, cached on an SSD", "4598326d20bdb591"},
-      {"kaggle on 3, cached over memory", "0e357e6c7158f7cf"},
-      {"mlperf on 4 GPUs, cached", "ba52f7d2186470a6"},
-      {"mlperf on 3 GPUs, narrow types", "ad73db6d9c5d1976"},
-      {"kaggle on 5, cross", "64f6152c6f0c837f"},
-      {"kaggle on 5 GPUs, cross", "7deaa795f842efc6"}};
+      {"kaggle on 2", "e35406c8139614ee"},
+      {"kaggle on 3 with little memory", "1e17b110512a2ff0"},
+      {"kaggle on 4 with too little memory", "8e23982792089cd5"},
+      {"kaggle on 8", "f833112e1ead5566"},
+      {"kaggle on 5, row-wise", "305e3898e792cb3f"},
+      {"mlperf on 4", "868c5c68cacfbc56"},
+      {"mlperf on 8", "853267e7d81a78ee"},
+      {"mlperf on 16 with little memory", "e5258e66752f7316"},
+      {"mlperf on 6, adam, fixed", "ac9f72e31aee59ad"},
+      {"mlperf on 8, mixed", "7f886adccd8a9549"},
+      {"mlperf on 4 GPUs", "2ee9f61b358c0b68"},
+      {"mlperf on 4 GPUs, host unknown", "43711c297f1f004c"},
+      {"mlperf on 4 GPUs, small host", "2ee9f61b358c0b68"},
+      {"mlperf on 4 GPUs, some on the host", "5348b41a00de872a"},
+      {"colossal on 129", "abdd9cc8a5ba3a31"},
+      {"odd on 7", "c81b7ee715f8a39f"},
+      {"kaggle on 2, cached on an SSD", "2fbf43b67dccba77"},
+      {"kaggle on 3, cached over memory", "3524c57eb1add14b"},
+      {"mlperf on 4 GPUs, cached", "8cd150ab4d0c63d2"},
+      {"mlperf on 3 GPUs, narrow types", "2357817d948c9ebc"},
+      {"kaggle on 5, cross", "5fa7d8bc6da1dad7"},
+      {"kaggle on 5 GPUs, cross", "ff7a8b561da1289d"}};
   for (const Case& c : estimated_cases()) EXPECT_EQ(estimates_of(c), pinned.at(c.name)) << c.name;
 }
 

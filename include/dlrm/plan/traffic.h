@@ -41,6 +41,12 @@ bool returns_only_non_empty_bags(RoutingMode mode, int64_t hotness, Range rows, 
 /// that are not empty there, 1 − (1 − share of rows)^hotness.
 double expected_vectors(RoutingMode mode, const TableConfig& table, Range rows);
 
+/// The expected share of the bags of `hotness` ids that have one in these rows.
+double share_of_bags(int64_t hotness, Range rows, int64_t table_rows);
+
+/// The type in which an owner keeps vectors that are sent as `wire`. Operations know fp32 and bf16.
+constexpr DType pooled_as(DType wire) { return wire == DType::kFloat16 ? DType::kFloat32 : wire; }
+
 // ---- Data-parallel tables
 
 /// One table's share of what a rank of `local_batch` samples sends as pairs of row and gradient.
