@@ -22,10 +22,48 @@ double sum_of(const std::vector<int64_t>& values) {
   return real(std::accumulate(values.begin(), values.end(), int64_t{0}));
 }
 
+/// The vectors of a sample that the owner of some rows returns: for every bag, and for those that
+/// have an id there.
+struct ReturnedVectors {
+  double every = 0, listed = 0;
+};
+
+ReturnedVectors returned_vectors(const RunConfig& config, const TableConfig& table, int64_t rows) {
+  ReturnedVectors vectors;
+  for (const FeatureConfig& feature : table.features) {
+    const double share =
+        returned_share(config.routing.mode, feature.hotness, {0, rows}, table.rows);
+    (share < 1 ? vectors.listed : vectors.every) += share;
+  }
+  return vectors;
+}
+
+double room_of(const ReturnedVectors& vectors, int64_t samples) {
+  return real(samples) * (vectors.every + kGrowth * vectors.listed);
+}
+
+/// routed_bytes() of a CPU.
+double cpu_routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
+                        int64_t samples, const ReturnedVectors& vectors) {
+  // With *fixed* routing an owner receives the ids of all rows.
+  const bool all = config.routing.mode == RoutingMode::kFixed || rows == table.rows;
+  const double share = all ? 1.0 : kGrowth * real(rows) / real(table.rows);
+  const double ids = real(samples) * hotness_of(table) * share;
+  const double bags = (all ? 1.0 : kGrowth) * real(samples) * (vectors.every + vectors.listed);
+  const double in_flight = config.batches_ahead() + 1;
+  return in_flight * (16 * ids + 8 * (bags + 1)) + 40 * ids;
+}
+
 double owner_buffer_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                           int64_t width, int world) {
+  const int64_t batch = config.train.global_batch_size;
+  if (!plans_for_gpu(config)) {  // the same as below, in less time
+    const ReturnedVectors vectors = returned_vectors(config, table, rows);
+    return room_of(vectors, batch) * real(width) * owned_float_bytes(config.train.wire) +
+           cpu_routed_bytes(config, table, rows, batch, vectors);
+  }
   return owner_exchange_bytes(config, table, rows, width, world) +
-         routed_bytes(config, table, rows, config.train.global_batch_size, world);
+         routed_bytes(config, table, rows, batch, world);
 }
 
 }  // namespace
@@ -83,15 +121,13 @@ double local_exchange_bytes(const RunConfig& config, int64_t local_batch) {
 
 double vector_room(const RunConfig& config, const TableConfig& table, int64_t rows,
                    int64_t local_batch) {
+  if (!plans_for_gpu(config)) return room_of(returned_vectors(config, table, rows), local_batch);
   double room = 0;
   for (const FeatureConfig& feature : table.features) {
-    if (!returns_only_non_empty_bags(config.routing.mode, feature.hotness, {0, rows}, table.rows)) {
-      room += real(local_batch);
-      continue;
-    }
-    const double bags = real(local_batch) * share_of_bags(feature.hotness, {0, rows}, table.rows);
-    room +=
-        plans_for_gpu(config) ? std::min(gpu_list_room(bags), real(local_batch)) : kGrowth * bags;
+    const double share =
+        returned_share(config.routing.mode, feature.hotness, {0, rows}, table.rows);
+    const double bags = share * real(local_batch);
+    room += share < 1 ? std::min(gpu_list_room(bags), real(local_batch)) : bags;
   }
   return room;
 }
@@ -134,15 +170,7 @@ double replicated_gradient_bytes(const RunConfig& config, const TableConfig& tab
 double routed_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                     int64_t samples, int sources) {
   if (plans_for_gpu(config)) return gpu_routed_bytes(config, table, rows, samples, sources);
-  // With *fixed* routing an owner receives the ids of all rows.
-  const bool all = config.routing.mode == RoutingMode::kFixed;
-  const double share = all ? 1.0 : real(rows) / real(table.rows);
-  const double growth = all || rows == table.rows ? 1 : kGrowth;
-  const double ids = growth * real(samples) * hotness_of(table) * share;
-  const double bags =
-      growth * real(samples) * expected_vectors(config.routing.mode, table, {0, rows});
-  const double in_flight = config.batches_ahead() + 1;
-  return in_flight * (16 * ids + 8 * (bags + 1)) + 40 * ids;
+  return cpu_routed_bytes(config, table, rows, samples, returned_vectors(config, table, rows));
 }
 
 double returned_list_bytes(const RunConfig& config, const TableConfig& table, Range rows,

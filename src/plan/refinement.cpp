@@ -138,12 +138,8 @@ void Refinement::consider_cuts(const Goal& goal, Change change, std::optional<Ch
   const bool rowwise = traits_of(config_->train.sparse_optimizer.type).rowwise();
   const TableConfig& table = config_->model.tables[static_cast<size_t>(whole.table)];
   if (rowwise && width < table.dim) return;
-  const auto cut_rows = [&](int64_t part) {
-    Shard rest = whole, moved = whole;
-    rest.rows.end = moved.rows.begin = whole.rows.end - part;
-    change.rest = piece_of(rest);
-    change.moved = piece_of(moved);
-  };
+  const auto seconds = [&](int64_t count) { return cost_->shard(table, count, width); };
+  const auto bytes = [&](int64_t count) { return cost_->bytes(table, count, width); };
   // The most rows whose move leaves `from` no lighter than `to`, within the limit.
   const double here = order(goal).load(change.from) - goal.of(piece);
   const double there = order(goal).load(change.to);
@@ -151,13 +147,15 @@ void Refinement::consider_cuts(const Goal& goal, Change change, std::optional<Ch
   int64_t few = 0, many = rows;
   for (int step = 0; step < kRowSteps && many - few > 1; ++step) {
     const int64_t middle = few + (many - few) / 2;
-    cut_rows(middle);
-    const bool fits = other_there + goal.other_of(*change.moved) <= goal.other;
-    const bool less = there + goal.of(*change.moved) <= here + goal.of(*change.rest);
-    (fits && less ? few : many) = middle;
+    const bool fits = other_there + (goal.seconds ? bytes(middle) : seconds(middle)) <= goal.other;
+    const auto of = [&](int64_t count) { return goal.seconds ? seconds(count) : bytes(count); };
+    (fits && there + of(middle) <= here + of(rows - middle) ? few : many) = middle;
   }
   if (few == 0) return;
-  cut_rows(few);
+  Shard rest = whole, moved = whole;
+  rest.rows.end = moved.rows.begin = whole.rows.end - few;
+  change.rest = piece_of(rest);
+  change.moved = piece_of(moved);
   consider(goal, change, best);
 }
 

@@ -21,7 +21,7 @@ double share_of(Range rows, int64_t table_rows) {
 }
 
 /// The expected share of bags of `ids` ids that have one in this share of the rows.
-double share_with_ids(double ids, double share) {
+double share_of_bags(double ids, double share) {
   return share < 1 ? -std::expm1(ids * std::log1p(-share)) : 1.0;
 }
 
@@ -68,7 +68,7 @@ double expected_head_bytes(const FeatureConfig& feature, Range rows, int64_t tab
   if (rows.size() == table_rows) return static_cast<double>(group_header_bytes(feature.hotness));
   const double ids = static_cast<double>(samples) * static_cast<double>(feature.hotness);
   const double share = share_of(rows, table_rows);
-  const double any = share_with_ids(ids, share);
+  const double any = share_of_bags(ids, share);
   // A group without ids has no code. The others have this many ids on average.
   const int64_t some = std::max<int64_t>(std::llround(ids * share / any), 1);
   const int64_t bytes = group_header_bytes(some) + SampleCode(samples, some).bytes();
@@ -87,23 +87,21 @@ double id_bytes_per_sample(const TableConfig& table, Range rows) {
   return bytes;
 }
 
-double share_of_bags(int64_t hotness, Range rows, int64_t table_rows) {
-  return share_with_ids(static_cast<double>(hotness), share_of(rows, table_rows));
+double returned_share(RoutingMode mode, int64_t hotness, Range rows, int64_t table_rows) {
+  if (mode != RoutingMode::kExact || rows.size() == table_rows) return 1;
+  const double share = share_of_bags(static_cast<double>(hotness), share_of(rows, table_rows));
+  return share < kMostOfTheBags ? share : 1;
 }
 
 bool returns_only_non_empty_bags(RoutingMode mode, int64_t hotness, Range rows,
                                  int64_t table_rows) {
-  return mode == RoutingMode::kExact && share_of_bags(hotness, rows, table_rows) < kMostOfTheBags;
+  return returned_share(mode, hotness, rows, table_rows) < 1;
 }
 
 double expected_vectors(RoutingMode mode, const TableConfig& table, Range rows) {
   double vectors = 0;
   for (const FeatureConfig& feature : table.features) {
-    if (!returns_only_non_empty_bags(mode, feature.hotness, rows, table.rows)) {
-      vectors += 1;
-      continue;
-    }
-    vectors += share_of_bags(feature.hotness, rows, table.rows);
+    vectors += returned_share(mode, feature.hotness, rows, table.rows);
   }
   return vectors;
 }

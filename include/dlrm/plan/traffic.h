@@ -37,12 +37,12 @@ double id_bytes_per_sample(const TableConfig& table, Range rows);
 /// are constant.
 bool returns_only_non_empty_bags(RoutingMode mode, int64_t hotness, Range rows, int64_t table_rows);
 
-/// Vectors that a shard returns per sample, over the table's features: 1 each, or the share of bags
-/// that are not empty there, 1 − (1 − share of rows)^hotness.
-double expected_vectors(RoutingMode mode, const TableConfig& table, Range rows);
+/// The expected share of bags that the owner of these rows returns: 1, or if it returns only those
+/// that have an id there, 1 − (1 − share of rows)^hotness.
+double returned_share(RoutingMode mode, int64_t hotness, Range rows, int64_t table_rows);
 
-/// The expected share of the bags of `hotness` ids that have one in these rows.
-double share_of_bags(int64_t hotness, Range rows, int64_t table_rows);
+/// Vectors that a shard returns per sample, over the table's features.
+double expected_vectors(RoutingMode mode, const TableConfig& table, Range rows);
 
 /// The type in which an owner keeps vectors that are sent as `wire`. Operations know fp32 and bf16.
 constexpr DType pooled_as(DType wire) { return wire == DType::kFloat16 ? DType::kFloat32 : wire; }
