@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "dlrm/plan/node_sums.h"
+#include "dlrm/plan/traffic.h"
+
 #include "division.h"
 #include "memory.h"
 
@@ -18,21 +21,34 @@ double least_heaviest(const RunConfig& config, const CostModel& cost) {
   return divisions.least_heaviest(0);
 }
 
-double heaviest_rank(const ModelConfig& model, const Plan& plan, const CostModel& cost) {
+double heaviest_rank(const RunConfig& config, const Plan& plan, const CostModel& cost) {
+  const std::vector<TableConfig>& tables = config.model.tables;
   double replicas = 0;
-  for (const int t : plan.data_parallel)
-    replicas += cost.replica(model.tables[static_cast<size_t>(t)]);
+  for (const int t : plan.data_parallel) replicas += cost.replica(tables[static_cast<size_t>(t)]);
   std::vector<double> seconds(static_cast<size_t>(plan.world), replicas);
   std::map<std::pair<int, std::pair<int64_t, int64_t>>, double> known;  // by table and shape
   for (const Shard& shard : plan.shards) {
     const int64_t rows = shard.rows.size(), width = shard.columns.size();
     const auto [found, is_new] = known.try_emplace({shard.table, {rows, width}});
     if (is_new) {
-      found->second = cost.shard(model.tables[static_cast<size_t>(shard.table)], rows, width);
+      found->second = cost.shard(tables[static_cast<size_t>(shard.table)], rows, width);
     }
     seconds[static_cast<size_t>(shard.rank)] += found->second;
   }
-  return *std::max_element(seconds.begin(), seconds.end());
+  double exchanges = 0;
+  const std::vector<NodeSum> sums = node_sums(tables, config.routing.mode, plan);
+  for (const NodeSum& sum : sums) {
+    const TableConfig& table = tables[static_cast<size_t>(sum.table)];
+    for (size_t i = 0; i < sum.shards.size(); ++i) {
+      const double vectors = expected_vectors(config.routing.mode, table, sum.shards[i].rows);
+      const double spared =
+          cost.spared_by_sum(table, vectors, sum.columns.size(),
+                             static_cast<int>(sum.shards.size()), plan.ranks_per_node);
+      seconds[static_cast<size_t>(sum.shards[i].rank)] -= spared;
+    }
+  }
+  if (!sums.empty()) exchanges = cost.exchanges_of_sums();
+  return *std::max_element(seconds.begin(), seconds.end()) + exchanges;
 }
 
 LeastMemory least_memory(const RunConfig& config, int world) {
@@ -61,6 +77,25 @@ LeastMemory least_memory(const RunConfig& config, int world) {
   return least;
 }
 
+namespace {
+
+/// Over the least of plans of ranks, without sums, or of nodes, with sums.
+double cost_ratio(const RunConfig& config, const Plan& plan, const CostModel& cost) {
+  const double of_ranks = least_heaviest(config, cost);
+  if (plan.ranks_per_node == 0) return heaviest_rank(config, plan, cost) / of_ranks;
+  Plan without = plan;
+  without.ranks_per_node = 0;
+  double least = of_ranks;
+  if (plan.world % plan.ranks_per_node == 0) {
+    least = std::min(least, least_heaviest(config, cost.of_nodes(plan.ranks_per_node)) +
+                                cost.exchanges_of_sums());
+  }
+  return std::min(heaviest_rank(config, without, cost) / of_ranks,
+                  heaviest_rank(config, plan, cost) / least);
+}
+
+}  // namespace
+
 PlanRatios plan_ratios(const RunConfig& config, const Plan& plan, const PlanOptions& options) {
   const CostModel cost(config, plan.world, options);
   double fullest = 0;
@@ -68,8 +103,7 @@ PlanRatios plan_ratios(const RunConfig& config, const Plan& plan, const PlanOpti
     fullest = std::max(fullest, rank.total() + rank.host_total());
   }
   const LeastMemory least = least_memory(config, plan.world);
-  return {heaviest_rank(config.model, plan, cost) / least_heaviest(config, cost),
-          fullest / (least.common + least.tables / plan.world)};
+  return {cost_ratio(config, plan, cost), fullest / (least.common + least.tables / plan.world)};
 }
 
 }  // namespace dlrm

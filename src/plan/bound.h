@@ -11,8 +11,8 @@ namespace dlrm {
 /// has a heaviest rank that costs less.
 double least_heaviest(const RunConfig& config, const CostModel& cost);
 
-/// Seconds of the rank of `plan` that costs most.
-double heaviest_rank(const ModelConfig& model, const Plan& plan, const CostModel& cost);
+/// Seconds of the rank of `plan` that costs most, with the node sums of the plan.
+double heaviest_rank(const RunConfig& config, const Plan& plan, const CostModel& cost);
 
 /// Bytes that any plan needs.
 struct LeastMemory {

@@ -7,6 +7,7 @@
 #include "dlrm/plan/traffic.h"
 
 #include "memory.h"
+#include "node_plan.h"
 
 namespace dlrm {
 namespace {
@@ -20,6 +21,10 @@ MachineSpeed speed_of(const RunConfig& config) {
 /// machine's is not known: 3.6 µs of a core of a CPU with the default speed
 /// (docs/benchmarks/scaling.md).
 constexpr double kShardBytes = 3.6e-6 * MachineSpeed().memory;
+
+/// Passes over memory for each byte that is exchanged for a node sum: it is copied to a message,
+/// and from it.
+constexpr double kPassesOfSum = 4;
 
 /// Some of the bytes to other ranks stay on the node. The others pass through its network card.
 double exchanged_byte(const MachineSpeed& speed, int world, int ranks_per_node) {
@@ -51,11 +56,28 @@ CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& opti
   }
 }
 
-double CostModel::bytes(const TableConfig& table, int64_t rows, int64_t width) const {
+CostModel CostModel::of_nodes(int ranks_per_node) const {
+  CostModel cost = *this;
+  cost.on_node_ = ranks_per_node;
+  constexpr size_t kKnown = 4096;
+  cost.known_cuts_.resize(ranks_per_node > 1 ? kKnown : 0);
+  return cost;
+}
+
+double CostModel::bytes(const TableConfig& table, int64_t all_rows, int64_t all_columns) const {
+  const Cut cut = on_node_ > 1 ? node_cut(table, all_rows, all_columns) : Cut();
+  const int64_t rows = largest_part(all_rows, cut.rows);
+  const int64_t width = largest_part(all_columns, cut.columns);
+  double summed = 0;
+  if (sums(table, rows, cut.rows)) {
+    summed = summed_exchange_bytes(config_, table, static_cast<double>(width),
+                                   static_cast<double>(width) / cut.rows, cut.rows) -
+             owner_exchange_bytes(config_, table, rows, width, world_);
+  }
   const auto held = held_.empty() ? held_.end() : held_.find(table.name);
-  if (held == held_.end()) return shard_owner_bytes(config_, table, rows, width, world_);
+  if (held == held_.end()) return shard_owner_bytes(config_, table, rows, width, world_) + summed;
   const double read = cached_checkpoint_bytes(config_, table, rows, width, held->second);
-  return shard_owner_bytes(config_, table, rows, width, world_, held->second) +
+  return shard_owner_bytes(config_, table, rows, width, world_, held->second) + summed +
          std::max(read - checkpoint_bytes_, 0.0);
 }
 
@@ -110,7 +132,74 @@ double CostModel::looked_up(const TableWork& work) const {
 }
 
 double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width) const {
+  if (on_node_ == 1) return shard(table, rows, width, shard_work(table, rows, width));
+  return node_part(table, rows, width).seconds;
+}
+
+Cut CostModel::node_cut(const TableConfig& table, int64_t rows, int64_t width) const {
+  return node_part(table, rows, width).cut;
+}
+
+const CostModel::NodeCut& CostModel::node_part(const TableConfig& table, int64_t rows,
+                                               int64_t width) const {
+  const auto key = static_cast<uint64_t>(rows) * 31 + static_cast<uint64_t>(width) * 7 +
+                   static_cast<uint64_t>(table.rows);
+  NodeCut& known = known_cuts_[key % known_cuts_.size()];
+  if (known.table == &table && known.rows == rows && known.width == width) return known;
+  // With a row-wise rule, shards with some of the columns have the same rows or none in common.
+  const bool by_rows =
+      width < table.dim && traits_of(config_.train.sparse_optimizer.type).rowwise();
+  known = {&table, rows, width, {on_node_, 1}, 0};
+  known.seconds = part_of_node(table, rows, width, known.cut);
+  for (int columns = 2; !by_rows && columns <= on_node_ && columns <= width; ++columns) {
+    if (on_node_ % columns != 0) continue;
+    const Cut cut{on_node_ / columns, columns};
+    const double seconds = part_of_node(table, rows, width, cut);
+    if (seconds >= known.seconds) continue;
+    known.seconds = seconds;
+    known.cut = cut;
+  }
+  return known;
+}
+
+/// Whether the ranks of a node add the partial vectors of so many parts of `rows` rows each.
+bool CostModel::sums(const TableConfig& table, int64_t rows, int parts) const {
+  if (parts < 2) return false;
+  const double vectors = expected_vectors(config_.routing.mode, table, {0, rows});
+  return node_sum_pays(table, parts * vectors, parts);
+}
+
+double CostModel::node_sum(double bytes) const {
+  return bytes / speed_.local + kPassesOfSum * bytes / speed_.memory;
+}
+
+double CostModel::spared_by_sum(const TableConfig& table, double vectors, int64_t width, int shards,
+                                int on_node) const {
+  // A rank sends the sums of some of the columns in place of its partial vectors.
+  const WireConfig& wire = config_.train.wire;
+  const auto features = static_cast<double>(table.features.size());
+  const double floats =
+      static_cast<double>(config_.train.global_batch_size) * static_cast<double>(width);
+  const double spared = floats * (vectors - features / shards) *
+                        static_cast<double>(size_of(wire.forward) + size_of(wire.backward));
+  const double elsewhere = 1 - static_cast<double>(on_node) / world_;
+  const double exchanged = 2 * 4 * floats * features * (shards - 1) / shards;
+  return spared * elsewhere * on_node / speed_.network - node_sum(exchanged);
+}
+
+double CostModel::part_of_node(const TableConfig& table, int64_t all_rows, int64_t all_columns,
+                               Cut cut) const {
+  const int64_t rows = largest_part(all_rows, cut.rows);
+  const int64_t width = largest_part(all_columns, cut.columns);
   const TableWork work = shard_work(table, rows, width);
+  const double vectors = work.vectors / static_cast<double>(config_.train.global_batch_size);
+  const double seconds = shard(table, rows, width, work);
+  if (!node_sum_pays(table, cut.rows * vectors, cut.rows)) return seconds;
+  return seconds - spared_by_sum(table, vectors, width, cut.rows, on_node_);
+}
+
+double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width,
+                        const TableWork& work) const {
   const WireConfig& wire = config_.train.wire;
   const auto batch = static_cast<double>(config_.train.global_batch_size);
   const auto value_bytes = static_cast<double>(size_of(wire.forward) + size_of(wire.backward));

@@ -2,10 +2,13 @@
 #include <array>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "dlrm/config/run_config.h"
 #include "dlrm/plan/machine.h"
 #include "dlrm/plan/plan.h"
+
+#include "shards.h"
 
 namespace dlrm {
 
@@ -33,6 +36,9 @@ struct TableWork {
 class CostModel {
  public:
   CostModel(const RunConfig& config, int world, const PlanOptions& options);
+  /// The costs of nodes of so many ranks, in place of ranks: a shard is cut among the ranks of a
+  /// node by node_cut(), which add partial vectors, and costs what the part of one of them does.
+  CostModel of_nodes(int ranks_per_node) const;
 
   /// Seconds for the owner of a shard of `rows` x `width`.
   double shard(const TableConfig& table, int64_t rows, int64_t width) const;
@@ -47,6 +53,17 @@ class CostModel {
   /// Bytes of memory for routing and sorting its ids.
   double routing_bytes(const TableWork& work) const;
 
+  /// The cheapest way to cut a shard among the ranks of a node.
+  Cut node_cut(const TableConfig& table, int64_t rows, int64_t width) const;
+  /// Seconds that the sum of so many shards of `width` columns on a node of `on_node` ranks spares
+  /// the rank of one that returns `vectors` of each sample. May be less than 0.
+  double spared_by_sum(const TableConfig& table, double vectors, int64_t width, int shards,
+                       int on_node) const;
+  /// Seconds of a rank for so many bytes that it exchanges for node sums, in both directions.
+  double node_sum(double bytes) const;
+  /// Seconds of the exchanges for node sums if they send almost nothing.
+  double exchanges_of_sums() const { return 2 * (speed_.local_exchange + 2 * speed_.launch); }
+
   /// All memory that the owner of a shard of `rows` x `width` needs for it, but for
   /// checkpoint_bytes().
   double bytes(const TableConfig& table, int64_t rows, int64_t width) const;
@@ -55,7 +72,9 @@ class CostModel {
   /// larger shard counts the rest of its own.
   double checkpoint_bytes() const { return checkpoint_bytes_; }
 
-  int world() const { return world_; }
+  /// Ranks, or nodes.
+  int world() const { return world_ / on_node_; }
+  bool is_of_nodes() const { return on_node_ > 1; }
   const MachineSpeed& speed() const { return speed_; }
 
  private:
@@ -64,10 +83,16 @@ class CostModel {
   double row_lines(const TableConfig& table, int64_t width) const;
   double state_lines(int64_t width) const;
   double looked_up(const TableWork& work) const;
+  double shard(const TableConfig& table, int64_t rows, int64_t width, const TableWork& work) const;
+  double part_of_node(const TableConfig& table, int64_t rows, int64_t width, Cut cut) const;
+  bool sums(const TableConfig& table, int64_t rows, int parts) const;
+  struct NodeCut;
+  const NodeCut& node_part(const TableConfig& table, int64_t rows, int64_t width) const;
   double exchange(double bytes) const;
 
   const RunConfig& config_;
   int world_;
+  int on_node_ = 1;  ///< ranks among which a shard is cut
   MachineSpeed speed_;
   double seconds_per_exchanged_byte_;
   double alpha_;
@@ -82,6 +107,14 @@ class CostModel {
     double unique = 0;
   };
   mutable std::array<Unique, 2048> known_unique_;  ///< recent results
+
+  struct NodeCut {
+    const TableConfig* table = nullptr;
+    int64_t rows = 0, width = 0;
+    Cut cut;
+    double seconds = 0;
+  };
+  mutable std::vector<NodeCut> known_cuts_;  ///< recent results; empty if this is of ranks
 };
 
 }  // namespace dlrm

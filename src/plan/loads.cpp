@@ -101,23 +101,17 @@ void add_shard_memory(const RunConfig& config, const Plan& plan, std::vector<Ran
   }
 }
 
-/// On a shard's rank: partial vectors in fp32, those of the columns that other ranks add, those of
-/// its own part of the columns from all ranks, and their sums. It returns vectors of its part
-/// alone.
 void add_node_sums(const RunConfig& config, const std::vector<NodeSum>& sums, int world,
                    std::vector<RankMemory>& memory) {
-  const double vector_bytes = owned_float_bytes(config.train.wire);
   for (const NodeSum& sum : sums) {
     const TableConfig& table = config.model.tables[static_cast<size_t>(sum.table)];
-    const double bags = static_cast<double>(config.train.global_batch_size) *
-                        static_cast<double>(table.features.size());
     const auto width = static_cast<double>(sum.columns.size());
+    const auto shards = static_cast<double>(sum.shards.size());
     for (size_t i = 0; i < sum.shards.size(); ++i) {
       const Shard& shard = sum.shards[i];
       const auto part = static_cast<double>(sum.part(i).size());
-      const double partial = width + (width - part) + static_cast<double>(sum.shards.size()) * part;
       memory[static_cast<size_t>(shard.rank)].exchange +=
-          bags * (4.0 * partial + part * vector_bytes) -
+          summed_exchange_bytes(config, table, width, part, shards) -
           owner_exchange_bytes(config, table, shard.rows.size(), shard.columns.size(), world);
     }
   }

@@ -5,10 +5,13 @@
 
 #include "dlrm/core/error.h"
 #include "dlrm/plan/plan.h"
+#include "dlrm/plan/simulate.h"
 
+#include "bound.h"
 #include "cost.h"
 #include "division.h"
 #include "memory.h"
+#include "node_parts.h"
 #include "node_plan.h"
 #include "placement.h"
 #include "shards.h"
@@ -23,6 +26,15 @@ constexpr double kReplicatedShare = 0.05;
 /// Parts with fewer columns than kNarrowestColumns must lower the least seconds of the heaviest
 /// rank to this share.
 constexpr double kWorthNarrower = 0.995;
+/// A plan of nodes must have at most this share of the seconds of one of ranks, times a root of the
+/// fullest rank's bytes.
+constexpr double kWorthNodes = 0.98;
+constexpr double kBytesMatter = 0.125;
+/// Simulated steps that differ by less count as equal. Other estimates know less.
+constexpr double kNoLonger = 1.01;
+constexpr double kMuchShorter = 0.95;
+/// A simulation of more ranks takes too long.
+constexpr int kMostSimulated = 1024;
 
 std::vector<Strategy> strategies_of(const RunConfig& config) {
   const std::vector<TableConfig>& tables = config.model.tables;
@@ -153,11 +165,13 @@ void place_fixed(const RunConfig& config, const CostModel& cost, int t, Strategy
   }
 }
 
-Plan place_tables(const RunConfig& config, int world, const PlanOptions& options) {
-  const CostModel cost(config, world, options);
+/// Places tables on units of so many ranks, which are ranks or nodes.
+Plan place_tables(const RunConfig& config, int world, const PlanOptions& options, int unit) {
+  const CostModel of_ranks(config, world, options);
+  const CostModel cost = of_ranks.of_nodes(unit);
   std::vector<Strategy> strategies = strategies_of(config);
-  const int64_t narrowest = narrowest_columns(config, cost, strategies);
-  choose_replicas(config, cost, options, narrowest, strategies);
+  const int64_t narrowest = narrowest_columns(config, of_ranks, strategies);
+  choose_replicas(config, of_ranks, options, narrowest, strategies);
 
   Plan plan;
   plan.world = world;
@@ -169,13 +183,15 @@ Plan place_tables(const RunConfig& config, int world, const PlanOptions& options
     placed.push_back(static_cast<int>(t));
     may_cut.push_back(strategies[t] == Strategy::kAuto ? 1 : 0);
   }
-  Balance balance(world, shard_room(config, plan, options, cost));
+  Balance balance(cost.world(), shard_room(config, plan, options, cost));
   for (size_t t = 0; t < strategies.size(); ++t) {
     if (!has_fixed_cut(strategies[t])) continue;
     place_fixed(config, cost, static_cast<int>(t), strategies[t], balance, plan);
   }
   Placement placement(config, cost, balance, std::move(placed), std::move(may_cut), narrowest);
-  for (const Shard& shard : placement.shards()) plan.shards.push_back(shard);
+  for (const Shard& shard : parts_in_nodes(config, cost, unit, placement.shards())) {
+    plan.shards.push_back(shard);
+  }
   sort_plan(plan);
   return plan;
 }
@@ -189,15 +205,15 @@ double fullest_rank(const RunConfig& config, const Plan& plan) {
 /// Placement knows a rank's room only approximately, since each row shard of a table has its own
 /// messages. If the memory table shows that the fullest rank lacks less than a tenth, the tables
 /// are placed again with that much less room.
-Plan fitted_plan(const RunConfig& config, int world, const PlanOptions& options) {
-  Plan plan = place_tables(config, world, options);
+Plan fitted_plan(const RunConfig& config, int world, const PlanOptions& options, int unit) {
+  Plan plan = place_tables(config, world, options, unit);
   const double available = whole_memory(options);
   if (available <= 0) return plan;
   PlanOptions tighter = options;
   double needed = fullest_rank(config, plan);
   for (int trial = 0; trial < 4 && needed > available && needed < 1.1 * available; ++trial) {
     tighter.rank_memory_bytes -= 1.5 * (needed - available);
-    Plan next = place_tables(config, world, tighter);
+    Plan next = place_tables(config, world, tighter, unit);
     const double next_needed = fullest_rank(config, next);
     if (next_needed >= needed) continue;
     plan = std::move(next);
@@ -213,16 +229,16 @@ bool uses_host(const Plan& plan) {
 }
 
 /// Places tables by the room of the device, or of both memories if some tables go to the host.
-Plan plan_with_tiers(const RunConfig& config, int world, const PlanOptions& options) {
+Plan plan_with_tiers(const RunConfig& config, int world, const PlanOptions& options, int unit) {
   PlanOptions room = options;
   room.rank_memory_bytes = device_budget(config, options);
   room.host_memory_bytes = 0;
-  Plan plan = fitted_plan(config, world, room);
+  Plan plan = fitted_plan(config, world, room, unit);
   choose_tiers(config, options, plan);
   if (room.rank_memory_bytes <= 0 || !uses_host(plan)) return plan;
   const double host = host_budget(config, options);
   room.host_memory_bytes = host > 0 ? host : std::numeric_limits<double>::infinity();
-  Plan over_both = fitted_plan(config, world, room);
+  Plan over_both = fitted_plan(config, world, room, unit);
   choose_tiers(config, options, over_both);
   const bool worse = fits_memory(config, plan, options) && !fits_memory(config, over_both, options);
   return worse ? plan : over_both;
@@ -242,6 +258,42 @@ void sum_in_nodes(const RunConfig& config, const PlanOptions& options, Plan& pla
   if (fits || !fits_memory(config, plan, options)) plan = std::move(with_sums);
 }
 
+/// Whether all tables may be cut among the ranks of nodes, which are full.
+bool may_place_on_nodes(const RunConfig& config, int world, const PlanOptions& options) {
+  const int on_node = options.ranks_per_node;
+  if (options.scattered || on_node < 2 || world <= on_node || world % on_node != 0) return false;
+  const std::vector<Strategy> strategies = strategies_of(config);
+  return std::all_of(strategies.begin(), strategies.end(), [](Strategy strategy) {
+    return strategy == Strategy::kAuto || strategy == Strategy::kDataParallel;
+  });
+}
+
+/// Whether steps can be simulated: the machine file says enough, and ranks are not too many.
+bool may_simulate(const RunConfig& config, int world) {
+  const std::string& machine = config.sharding.machine;
+  return world <= kMostSimulated && !machine.empty() &&
+         read_machine(machine).speed.products(config.train.precision) > 0;
+}
+
+/// Places tables on nodes, and cuts each part among the node's ranks, if that is better than
+/// `plan`.
+void place_on_nodes(const RunConfig& config, const PlanOptions& options, Plan& plan) {
+  if (!may_place_on_nodes(config, plan.world, options)) return;
+  Plan on_nodes = plan_with_tiers(config, plan.world, options, options.ranks_per_node);
+  on_nodes.ranks_per_node = options.ranks_per_node;
+  if (!fits_memory(config, on_nodes, options) && fits_memory(config, plan, options)) return;
+  const CostModel cost(config, plan.world, options);
+  const bool simulates = may_simulate(config, plan.world);
+  const auto seconds = [&](const Plan& of) {
+    return simulates ? simulate_step(config, of, options).step : heaviest_rank(config, of, cost);
+  };
+  const double longer = seconds(on_nodes) / seconds(plan);
+  const double larger = fullest_rank(config, on_nodes) / fullest_rank(config, plan);
+  if (longer > (simulates ? kNoLonger : kMuchShorter)) return;
+  if (longer * std::pow(larger, kBytesMatter) > kWorthNodes) return;
+  plan = std::move(on_nodes);
+}
+
 }  // namespace
 
 Plan make_plan(const RunConfig& given, int world, const PlanOptions& options) {
@@ -252,8 +304,9 @@ Plan make_plan(const RunConfig& given, int world, const PlanOptions& options) {
     choose_tiers(config, options, plan);
     return plan;
   }
-  Plan plan = plan_with_tiers(config, world, options);
+  Plan plan = plan_with_tiers(config, world, options, 1);
   sum_in_nodes(config, options, plan);
+  place_on_nodes(config, options, plan);
   check_plan(plan, config.model, "sharding");
   const std::string& machine = config.sharding.machine;
   if (!machine.empty()) plan.machine = read_machine(machine).hash;

@@ -157,6 +157,13 @@ double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, i
          owned_float_bytes(config.train.wire);
 }
 
+double summed_exchange_bytes(const RunConfig& config, const TableConfig& table, double width,
+                             double part, double shards) {
+  const double bags = real(config.train.global_batch_size) * real(table.features.size());
+  const double partial = width + (width - part) + shards * part;
+  return bags * (4.0 * partial + part * owned_float_bytes(config.train.wire));
+}
+
 double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world) {
   if (plans_for_gpu(config)) return gpu_replicated_bytes(table, world);
   const double local = real(largest_part(config.train.global_batch_size, world));

@@ -50,6 +50,12 @@ double owned_float_bytes(const WireConfig& wire);
 double owner_exchange_bytes(const RunConfig& config, const TableConfig& table, int64_t rows,
                             int64_t width, int world);
 
+/// The same if its node adds the partial vectors of so many shards: partial vectors in fp32, those
+/// of the columns that other ranks add, those of its own `part` of the columns from all ranks, and
+/// their sums. It returns vectors of its part alone.
+double summed_exchange_bytes(const RunConfig& config, const TableConfig& table, double width,
+                             double part, double shards);
+
 /// Gradients of a data-parallel table: the own pairs, those of every rank and their segments, or
 /// [rows, dim + 1] floats.
 double replicated_gradient_bytes(const RunConfig& config, const TableConfig& table, int world);

@@ -17,9 +17,6 @@ namespace {
 constexpr double kWorthMoving = 1.02;
 /// Of the ranks with shards of the same table and columns, so many are looked at for each node.
 constexpr size_t kMostPartners = 64;
-/// Passes over memory for each byte that is exchanged for a sum: it is copied to a message, and
-/// from it.
-constexpr double kPasses = 4;
 
 /// Bytes of vectors and gradients that leave nodes no more, of all nodes together.
 double spared_bytes(const RunConfig& config, const Plan& plan) {
@@ -39,7 +36,7 @@ double spared_bytes(const RunConfig& config, const Plan& plan) {
 }
 
 /// Seconds of a step that the sums of `plan` spare on the network, less what they take on nodes.
-double spared_seconds(const RunConfig& config, const Plan& plan, const MachineSpeed& speed) {
+double spared_seconds(const RunConfig& config, const Plan& plan, const CostModel& cost) {
   const double spared = spared_bytes(config, plan);
   if (spared <= 0) return 0;
   const int nodes = (plan.world + plan.ranks_per_node - 1) / plan.ranks_per_node;
@@ -48,8 +45,7 @@ double spared_seconds(const RunConfig& config, const Plan& plan, const MachineSp
   for (size_t rank = 0; rank < bytes.partial.size(); ++rank) {
     most = std::max(most, bytes.partial[rank] + bytes.summed[rank]);
   }
-  return spared / nodes / speed.network - most / speed.local - kPasses * most / speed.memory -
-         2 * (speed.local_exchange + 2 * speed.launch);
+  return spared / nodes / cost.speed().network - cost.node_sum(most) - cost.exchanges_of_sums();
 }
 
 /// Row shards of a table with the same columns or of the same shape, and the vectors that their
@@ -218,7 +214,7 @@ void plan_nodes(const RunConfig& config, const CostModel& cost, int ranks_per_no
     }
     consider(ordered);
   }
-  if (spared_seconds(config, best, cost.speed()) > 0) plan = std::move(best);
+  if (spared_seconds(config, best, cost) > 0) plan = std::move(best);
 }
 
 }  // namespace dlrm

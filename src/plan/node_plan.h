@@ -14,6 +14,9 @@ struct NodeSumBytes {
 };
 NodeSumBytes node_sum_bytes(const RunConfig& config, const Plan& plan);
 
+/// Whether a sum of so many shards is worth it, which return `vectors` vectors a sample.
+bool node_sum_pays(const TableConfig& table, double vectors, double shards);
+
 /// Gives ranks other numbers, so that shards whose partial vectors can be summed lie within nodes
 /// of `ranks_per_node` ranks, and sets Plan::ranks_per_node if such sums make the exchange cheaper.
 /// Otherwise leaves the plan as it is. If not `may_move`, ranks keep their numbers.

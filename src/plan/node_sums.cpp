@@ -17,9 +17,7 @@ constexpr double kWorthSum = 0.25;
 bool pays(const TableConfig& table, RoutingMode mode, const std::vector<Shard>& shards) {
   double vectors = 0;
   for (const Shard& shard : shards) vectors += expected_vectors(mode, table, shard.rows);
-  const auto features = static_cast<double>(table.features.size());
-  const auto others = static_cast<double>(shards.size() - 1);
-  return others > 0 && vectors - features > kWorthSum * others * features;
+  return node_sum_pays(table, vectors, static_cast<double>(shards.size()));
 }
 
 /// True if shards `a` and `b` of one plan have the same rows on the same rank.
@@ -28,6 +26,11 @@ bool same_slice(const Shard& a, const Shard& b) {
 }
 
 }  // namespace
+
+bool node_sum_pays(const TableConfig& table, double vectors, double shards) {
+  const auto features = static_cast<double>(table.features.size());
+  return shards > 1 && vectors - features > kWorthSum * (shards - 1) * features;
+}
 
 Range NodeSum::part(size_t i) const {
   const Range own =

@@ -42,6 +42,8 @@ constexpr double kMostCuts = 1.15;
 /// No more trials begin after so much work: 1 for a piece, more for a change.
 constexpr int64_t kMostWork = 60000;
 constexpr int64_t kWorkOfChange = 10;
+/// On nodes a change tries several cuts.
+constexpr int64_t kWorkOfChangeOnNodes = 40;
 
 }  // namespace
 
@@ -53,7 +55,8 @@ Placement::Placement(const RunConfig& config, const CostModel& cost, Balance sta
       tables_(std::move(tables)),
       may_cut_(config.model.tables.size(), 0),
       narrowest_(narrowest),
-      divisions_(config, cost) {
+      divisions_(config, cost),
+      change_work_(cost.is_of_nodes() ? kWorkOfChangeOnNodes : kWorkOfChange) {
   for (size_t i = 0; i < tables_.size(); ++i) {
     may_cut_[static_cast<size_t>(tables_[i])] = may_cut[i];
     divisions_.add(table(i), {narrowest, 0, !may_cut[i]});
@@ -143,7 +146,7 @@ std::vector<Piece> Placement::within(double room) {
     Refinement next = placed(cuts_of(part * least_, std::min(part, 1.0) * room), room);
     next.lower_bytes(room, std::numeric_limits<double>::infinity());
     next.lower_seconds(kNear * least_, std::max(room, next.most_bytes()));
-    work_ += kWorkOfChange * next.changes();
+    work_ += change_work_ * next.changes();
     const double over = std::max(next.most_bytes(), room);
     const double best_over = best ? std::max(best->most_bytes(), room) : 0;
     if (best && (over > best_over ||
@@ -181,7 +184,7 @@ std::vector<Piece> Placement::balanced(double mean_bytes, int64_t most_work) {
       plan.lower_bytes(even, std::max(plan.most_seconds(), kNear * least_));
       plan.lower_seconds(kNear * least_, std::max(even, plan.most_bytes()));
       consider(plan);
-      work_ += kWorkOfChange * plan.changes();
+      work_ += change_work_ * plan.changes();
       if (plan.most_seconds() <= kEven * least_) continue;
       plan.lower_seconds(kEven * least_, kNoLimit);
       plan.lower_bytes(even, std::max(plan.most_seconds(), kEven * least_));

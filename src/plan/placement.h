@@ -43,6 +43,7 @@ class Placement {
   std::vector<char> may_cut_;  ///< by table of the model
   int64_t narrowest_;
   TableDivisions divisions_;
+  const int64_t change_work_;
   double least_ = 0;  ///< seconds that the heaviest rank cannot be below
   int64_t work_ = 0;  ///< of all trials
 };

@@ -5,6 +5,8 @@
 
 #include "dlrm/plan/simulate.h"
 
+#include "plan/bound.h"
+#include "plan/node_parts.h"
 #include "plan/shards.h"
 #include "plan_fixtures.h"
 
@@ -257,6 +259,74 @@ TEST(PlannedNodes, AreNotThoseOfScatteredRanks) {
   PlanOptions options{0, 8};
   options.scattered = true;
   EXPECT_EQ(make_plan(config, 64, options).ranks_per_node, 0);
+}
+
+/// Shards that were placed on nodes, among the ranks of each.
+Plan on_ranks(const RunConfig& config, const CostModel& cost, int ranks_per_node,
+              const std::vector<Shard>& shards) {
+  Plan plan;
+  plan.world = cost.world() * ranks_per_node;
+  plan.ranks_per_node = ranks_per_node;
+  plan.shards = parts_in_nodes(config, cost, ranks_per_node, shards);
+  sort_plan(plan);
+  return plan;
+}
+
+TEST(PlacedOnNodes, AShardCostsAsMuchAsTheRanksThatHaveItsParts) {
+  const SlowNetwork machine(1e10);
+  for (const int hotness : {1, 100}) {
+    const RunConfig config = machine.with(config_of({table("a", 1024, 16, {hotness})}, 4096));
+    const CostModel cost(config, 8, {0, 4}), of_nodes = cost.of_nodes(4);
+    EXPECT_EQ(of_nodes.world(), 2);
+    const Plan plan =
+        on_ranks(config, of_nodes, 4, {{0, {0, 512}, {0, 16}, 0}, {0, {512, 1024}, {0, 16}, 1}});
+    check_plan(plan, config.model, "plan");
+    EXPECT_THAT(plan.shards, SizeIs(8));
+    EXPECT_THAT(node_sums(config.model.tables, RoutingMode::kExact, plan),
+                SizeIs(hotness > 1 ? 2 : 0));
+    const double shard = of_nodes.shard(config.model.tables[0], 512, 16);
+    EXPECT_NEAR(heaviest_rank(config, plan, cost), shard, 1e-9 * shard);
+    Plan apart = plan;
+    apart.ranks_per_node = 0;
+    EXPECT_EQ(heaviest_rank(config, apart, cost) > 1.1 * shard, hotness > 1);
+  }
+}
+
+TEST(PlacedOnNodes, FewPartsAreOnTheLightestRanks) {
+  const SlowNetwork machine(1e10);
+  RunConfig config = machine.with(config_of({table("a", 1026, 2, {9}), table("b", 2, 1)}, 4096));
+  const CostModel cost = CostModel(config, 8, {0, 4}).of_nodes(4);
+  const Plan plan = on_ranks(config, cost, 4, {{0, {0, 1026}, {0, 2}, 1}, {1, {0, 2}, {0, 1}, 1}});
+  check_plan(plan, config.model, "plan");
+  for (const Shard& shard : plan.shards) EXPECT_GE(shard.rank, 4);
+  std::vector<int> ranks;
+  for (const Shard& shard : plan.shards) {
+    if (shard.table == 1) ranks.push_back(shard.rank);
+  }
+  EXPECT_THAT(ranks, ElementsAre(4, 5));
+}
+
+TEST(PlacedOnNodes, ARowwiseRuleCutsSomeColumnsByRowsAlone) {
+  const SlowNetwork machine(1e10);
+  RunConfig config = machine.with(config_of({table("a", 3, 512, {20})}, 4096));
+  const CostModel any = CostModel(config, 8, {0, 4}).of_nodes(4);
+  EXPECT_GT(any.node_cut(config.model.tables[0], 3, 256).columns, 1);
+  config.train.sparse_optimizer.type = OptimizerRule::kRowwiseAdagrad;
+  const CostModel rowwise = CostModel(config, 8, {0, 4}).of_nodes(4);
+  EXPECT_EQ(rowwise.node_cut(config.model.tables[0], 3, 256), (Cut{4, 1}));
+}
+
+TEST(PlacedOnNodes, PlansHaveShorterSteps) {
+  RunConfig config = mlperf_config();
+  config.sharding.machine = DLRM_SOURCE "/configs/machines/h200_dgx.json";
+  PlanOptions known{0, 8};
+  const Plan plan = make_plan(config, 64, known);
+  known.scattered = true;
+  const Plan apart = make_plan(config, 64, known);
+  EXPECT_EQ(plan.ranks_per_node, 8);
+  EXPECT_EQ(apart.ranks_per_node, 0);
+  EXPECT_LT(simulate_step(config, plan, known).step,
+            0.9 * simulate_step(config, apart, known).step);
 }
 
 }  // namespace
