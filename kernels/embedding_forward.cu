@@ -1,9 +1,10 @@
 // pooled[bag] = scale[bag] · Σ rows[ids of the bag], summed in fp32 in the order of the ids.
 // A part of a warp covers a row with 16 bytes per lane. It processes the ids of several bags in
 // sequence: the ids of neighbouring bags are contiguous. kInFlight rows are loading at any time,
-// even if bags have one id each. Rows wider than a warp can cover are cut into pieces.
-// Bytes per id: width · element + 8. Bytes per bag: width · 4 (bf16: 2) + 8. Limit: memory
-// bandwidth. Random reads of rows of 512 bytes and more come near the bandwidth of a copy.
+// even if bags have one id each: a row that has been added makes room for another one. Rows wider
+// than a warp can cover are cut into pieces. Bytes per id: width · element + 8. Bytes per bag:
+// width · 4 (bf16: 2) + 8. Limit: memory bandwidth. Random reads of rows of 512 bytes and more come
+// near the bandwidth of a copy.
 #include <algorithm>
 
 #include "kernels/bf16.cuh"
@@ -83,7 +84,6 @@ struct Work {
   int64_t pooled_stride;
   int left;  ///< columns that exist
   int bags;  ///< that are not written yet
-  bool aligned;
   bool pooled_aligned;
 };
 
@@ -141,38 +141,38 @@ __device__ inline void write_bag(Work<T, Out>& work, bool empty, Sums<T>& sums) 
   if (work.scale != nullptr) ++work.scale;
 }
 
-/// Loads at most `count` rows. All loads are issued before the first value is used.
-template <class T, class Out>
-__device__ inline void load_rows(const Work<T, Out>& work, int count,
-                                 const int64_t (&id)[kInFlight], Bytes16 (&row)[kInFlight]) {
-  if (work.aligned) {
-#pragma unroll
-    for (int u = 0; u < kInFlight; ++u) {
-      if (u < count && work.left > 0) {
-        row[u] = *reinterpret_cast<const Bytes16*>(work.rows + id[u] * work.stride);
-      }
-    }
-    return;
-  }
-#pragma unroll
-  for (int u = 0; u < kInFlight; ++u) {
-    if (u < count) row[u] = load_columns(work.rows + id[u] * work.stride, work.left);
+/// Starts to load a row.
+template <bool kAligned, class T, class Out>
+__device__ inline void load_row(const Work<T, Out>& work, int64_t id, Bytes16& row) {
+  const T* const p = global(work.rows + id * work.stride);
+  if constexpr (kAligned) {
+    if (work.left > 0) row = *reinterpret_cast<const Bytes16*>(p);
+  } else {
+    row = load_columns(p, work.left);
   }
 }
 
 /// Ids of the next rows. A whole warp loads 32 ids and shares them by shuffles. In a part of a
-/// warp, every lane reads the next few ids from the same addresses while earlier rows are loading.
+/// warp, every lane reads the next few ids from the same addresses. Ids load while earlier rows do.
 template <bool kWholeWarp>
 struct Ids {
   static constexpr int kHeld = kWholeWarp ? 1 : kInFlight;
-  int64_t held[kHeld];
+  static constexpr int kSpan = kWholeWarp ? 32 : kInFlight;  ///< ids that the lanes hold together
+  int64_t held[kHeld], coming[kHeld];
 
   __device__ void fetch(const int64_t* ids, int k, int stop) {
 #pragma unroll
     for (int u = 0; u < kHeld; ++u) {
       const int at = kWholeWarp ? k + lane_of() : k + u;
-      held[u] = at < stop ? ids[at] : 0;
+      coming[u] = at < stop ? *global(ids + at) : 0;
     }
+  }
+  /// Makes ids [k, k + kInFlight) available, after those before them.
+  __device__ void advance(const int64_t* ids, int k, int stop) {
+    if (k % kSpan != 0) return;
+#pragma unroll
+    for (int u = 0; u < kHeld; ++u) held[u] = coming[u];
+    fetch(ids, k + kSpan, stop);
   }
   __device__ int64_t at(int k, int u) const {
     if constexpr (kWholeWarp) {
@@ -183,8 +183,9 @@ struct Ids {
   }
 };
 
-/// Pools the work's bags, at least one. Ids are counted from the first id of the first bag.
-template <bool kWholeWarp, class T, class Out>
+/// Pools the work's bags, at least one. Ids are counted from the first id of the first bag. As soon
+/// as a row is added, the row of kInFlight ids later starts to load in its place.
+template <bool kWholeWarp, bool kAligned, class T, class Out>
 __device__ void pool_run(Work<T, Out>& work) {
   const int64_t base = work.offsets[0];
   const int stop = static_cast<int>(work.offsets[work.bags] - base);
@@ -193,14 +194,17 @@ __device__ void pool_run(Work<T, Out>& work) {
   Sums<T> sums;
   restart<T>(sums);
   Ids<kWholeWarp> ids;
+  Bytes16 row[kInFlight];
   ids.fetch(list, 0, stop);
-  for (int k = 0; k < stop; k += kInFlight) {
-    int64_t id[kInFlight];
-    Bytes16 row[kInFlight];
+  ids.advance(list, 0, stop);
 #pragma unroll
-    for (int u = 0; u < kInFlight; ++u) id[u] = ids.at(k, u);
-    load_rows(work, stop - k, id, row);
-    if (!kWholeWarp || ((k + kInFlight) & 31) == 0) ids.fetch(list, k + kInFlight, stop);
+  for (int u = 0; u < kInFlight; ++u) {
+    const int64_t id = ids.at(0, u);
+    if (u < stop) load_row<kAligned>(work, id, row[u]);
+  }
+  for (int k = 0; k < stop; k += kInFlight) {
+    const int next = k + kInFlight;
+    ids.advance(list, next, stop);
 #pragma unroll
     for (int u = 0; u < kInFlight; ++u) {
       if (k + u >= stop) break;
@@ -213,6 +217,8 @@ __device__ void pool_run(Work<T, Out>& work) {
       for (int i = 0; i < kTogether<T>; ++i) {
         sums[i] = __fadd_rn(sums[i], column_of<T>(row[u], i));
       }
+      const int64_t id = ids.at(next, u);
+      if (next + u < stop) load_row<kAligned>(work, id, row[u]);
     }
   }
   for (;;) {
@@ -221,6 +227,11 @@ __device__ void pool_run(Work<T, Out>& work) {
     first = end;
     end = static_cast<int>(work.offsets[1] - base);
   }
+}
+
+template <bool kWholeWarp, class T, class Out>
+__device__ inline void pool_run(Work<T, Out>& work, bool aligned) {
+  aligned ? pool_run<kWholeWarp, true>(work) : pool_run<kWholeWarp, false>(work);
 }
 
 template <class T, class Out>
@@ -240,12 +251,11 @@ __device__ void pool_part(const LookupGroup& g, int64_t warp) {
                     g.pooled_stride,
                     g.width - column,
                     static_cast<int>(bags),
-                    g.aligned != 0,
                     g.pooled_aligned != 0};
   if (g.shift == 5) {
-    pool_run<true>(work);
+    pool_run<true>(work, g.aligned != 0);
   } else {
-    pool_run<false>(work);
+    pool_run<false>(work, g.aligned != 0);
   }
 }
 

@@ -1,89 +1,33 @@
 // g[row] = Σ scale · pooled gradient over the row's occurrences in order; then one update of the
 // row.
-// A run of at most kLongRun occurrences takes a part of a warp. The row's weights and state load
-// together with its gradients. A longer run is cut into chunks of kRunChunk. Each chunk takes a
-// warp in the first blocks of the grid, so that chunks run concurrently with the short runs. A
-// later launch adds the sums of chunks in order.
+// A run of at most kLongRun occurrences takes a part of a warp; see update_ahead.cuh. There are as
+// many blocks as the runs need: find_long_runs counts them. A longer run is cut into chunks of
+// kRunChunk. Each chunk takes a warp in the first blocks of the grid, so that chunks run
+// concurrently with the short runs. A later launch adds the sums of chunks in order.
 // Bytes per row of width w: 8·w for SGD, 16·w Adagrad, 8·w + 8 row-wise, 24·w Adam. Bytes per
 // occurrence: 4·w + 8 (bf16 gradients: 2·w + 8). Bytes per run: 24. Limit: memory bandwidth.
 #include "kernels/embedding_update.h"
 #include "kernels/launch.cuh"
 #include "kernels/row_update.cuh"
+#include "kernels/update_ahead.cuh"
 
 namespace dlrm::kernels {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / 32;
-constexpr int kInFlight = 4;
 constexpr int kChunkInFlight = 16;  // divides a warp
 constexpr int kChunksAhead = 8;
-constexpr int64_t kMostChunkBlocks = 264;
+constexpr int64_t kMostChunkBlocks = 528;
+/// Blocks of short runs, up to one more per shard. Some ten for each one that a large GPU holds.
+constexpr int64_t kMostRunBlocks = 8192;
 
-// ptxas needs fewer registers for sm_90 than for others, on which SGD and row-wise Adagrad would
-// spill.
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 900
-constexpr bool kPacksTightly = true;
-#else
-constexpr bool kPacksTightly = false;
-#endif
-
-/// Blocks that a multiprocessor should hold. This bounds a thread's registers.
+/// Blocks that a multiprocessor should hold. This bounds a thread's registers. ptxas needs fewer of
+/// them for sm_90 than for others.
 template <Rule R>
-constexpr int kBlocks = kElementState2<R> || (!kElementState1<R> && !kPacksTightly) ? 2 : 3;
-
-/// The pooled gradient of an occurrence, of type G.
-template <class G>
-struct Part {
-  const G* row;
-  float scale;
-  bool aligned;
-};
-template <class G>
-__device__ inline Part<G> part_of(const UpdateShard& s, const Occurrence& o) {
-  const GradientList& g = s.gradients[o.group];
-  return {static_cast<const G*>(g.pooled) + o.bag * g.stride,
-          g.scale != nullptr ? g.scale[o.bag] : 1.0f, g.aligned != 0};
-}
-template <class G>
-__device__ inline RawQuad load_part(const Part<G>& part, int c, int left) {
-  return load_raw(part.row, c, left, sizeof(G) == 2, part.aligned);
-}
-template <class G>
-__device__ inline void add_part(Quad& total, const RawQuad& part, float scale) {
-  add_scaled(total, values_of(part, sizeof(G) == 2), scale);
-}
-
-/// A run's gradient, summed on demand. Sums start at -0, because -0 + x = x for every x.
-template <class G>
-struct RunSource {
-  const UpdateShard& shard;
-  const Occurrence* occurrences;
-  int length;
-  Part<G> first;
-
-  __device__ Quad operator()(int c, int left) const {
-    Quad total = quad_of(-0.0f);
-    add_part<G>(total, load_part(first, c, left), first.scale);
-    for (int k = 1; k < length; k += kInFlight) {
-      RawQuad quads[kInFlight];
-      float scales[kInFlight];
-#pragma unroll
-      for (int u = 0; u < kInFlight; ++u) {
-        if (k + u < length) {
-          const Part<G> part = part_of<G>(shard, occurrences[k + u]);
-          quads[u] = load_part(part, c, left);
-          scales[u] = part.scale;
-        }
-      }
-#pragma unroll
-      for (int u = 0; u < kInFlight; ++u) {
-        if (k + u < length) add_part<G>(total, quads[u], scales[u]);
-      }
-    }
-    return total;
-  }
-};
+constexpr int kBlocks = !kOnSm90            ? 2
+                        : kElementState2<R> ? 3
+                                            : 4;
 
 /// Adds the sums of chunks in order. They are `stride` floats apart.
 struct ChunkSource {
@@ -113,7 +57,30 @@ struct ChunkSource {
 __host__ __device__ inline int padded(int width) { return (width + 3) / 4 * 4; }
 __host__ __device__ inline int pieces_of(int width) { return (width + 31) / 32; }
 
+/// Writes the blocks for the runs that exist. The host knows only the number of ids. One warp calls
+/// it.
+__device__ inline void count_blocks(const UpdateList& list) {
+  const auto runs_of = [&](int at) { return at < list.count ? *list.shards[at].count : 0; };
+  int64_t runs = 0, all = 0;
+  for (int from = 0; from < list.count; from += 32) {
+    sum_before(runs_of(from + lane_of()), all);
+    runs += all;
+  }
+  const int64_t even = (runs + kMostRunBlocks * kWarps - 1) / (kMostRunBlocks * kWarps);
+  const int64_t a_warp = even > kFewestRunsAWarp ? even : kFewestRunsAWarp;
+  int64_t before = 0;
+  for (int from = 0; from <= list.count; from += 32) {
+    const int at = from + lane_of();
+    const int64_t blocks = (runs_of(at) + kWarps * a_warp - 1) / (kWarps * a_warp);
+    const int64_t first = before + sum_before(blocks, all);
+    if (at <= list.count) list.counted_blocks[at] = static_cast<uint32_t>(first);
+    before += all;
+  }
+  if (lane_of() == 0) list.counted_blocks[list.count + 1] = static_cast<uint32_t>(a_warp);
+}
+
 __global__ void find_long_runs_kernel(UpdateList list) {
+  if (blockIdx.x == 0 && warp_of() == 0) count_blocks(list);
   const int at = find_interval(list.search_blocks, list.count, blockIdx.x);
   const UpdateShard& s = list.shards[at];
   const int64_t run = int64_t{blockIdx.x - list.search_blocks[at]} * kThreads + threadIdx.x;
@@ -170,7 +137,7 @@ __device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
   const int at = job.piece * 32 + lane_of();
   const int column = at < s.width ? at : -1;
   const auto find = [&](int k) {
-    return k < count ? part_of<G>(s, s.occurrences[begin + k]) : Part<G>{nullptr, 0, false};
+    return k < count ? part_of<G>(s.gradients, s.occurrences[begin + k]) : Part<G>{nullptr, 0};
   };
   float total = -0.0f;
   Part<G> part = find(lane_of());
@@ -185,57 +152,6 @@ __device__ void sum_chunk(const UpdateList& list, const ChunkJob& job) {
   if (column >= 0) list.sums[run.sums + int64_t{job.chunk} * padded(s.width) + column] = total;
 }
 
-/// One of the warp's runs, as one lane holds it.
-template <class G>
-struct RunFacts {
-  int64_t row;
-  int64_t start;
-  int length;  ///< 0: no run, or a long one
-  Part<G> first;
-};
-template <class G>
-__device__ inline RunFacts<G> facts_of(const UpdateShard& s, int64_t run, bool exists) {
-  RunFacts<G> facts{0, 0, 0, {nullptr, 0, false}};
-  if (!exists) return facts;
-  facts.row = s.rows[run];
-  facts.start = s.starts[run];
-  const int64_t length = s.starts[run + 1] - facts.start;
-  if (length > kLongRun) return facts;
-  facts.length = static_cast<int>(length);
-  facts.first = part_of<G>(s, s.occurrences[facts.start]);
-  return facts;
-}
-template <class G>
-__device__ inline RunFacts<G> from_lane(const RunFacts<G>& mine, int lane) {
-  const auto wide = [&](int64_t x) {
-    return __shfl_sync(kAllLanes, static_cast<long long>(x), lane);
-  };
-  RunFacts<G> facts;
-  facts.row = wide(mine.row);
-  facts.start = wide(mine.start);
-  facts.length = __shfl_sync(kAllLanes, mine.length, lane);
-  facts.first.row = reinterpret_cast<const G*>(
-      __shfl_sync(kAllLanes, reinterpret_cast<unsigned long long>(mine.first.row), lane));
-  facts.first.scale = __shfl_sync(kAllLanes, mine.first.scale, lane);
-  facts.first.aligned = __shfl_sync(kAllLanes, static_cast<int>(mine.first.aligned), lane) != 0;
-  return facts;
-}
-
-/// Processes the short runs among runs [first, first + runs). Each lane reads the facts of one run.
-/// Then the parts of the warp process the runs in turn.
-template <class G, class Sink>
-__device__ void sum_runs(const UpdateShard& s, const Sink& sink, int64_t first, int runs) {
-  const Lanes lanes(s.shift);
-  const RunFacts<G> mine = facts_of<G>(s, first + lane_of(), lane_of() < runs);
-  for (int from = 0; from < runs; from += lanes.parts()) {
-    const int at = from + lanes.part;
-    const RunFacts<G> run = from_lane(mine, at & 31);
-    if (at >= runs || run.length == 0) continue;
-    sink(s, first + at, run.row, RunSource<G>{s, s.occurrences + run.start, run.length, run.first},
-         lanes);
-  }
-}
-
 template <class G, class Sink>
 __device__ void sum_all_runs(const UpdateList& list, const Sink& sink, uint32_t chunk_blocks,
                              uint32_t of_all) {
@@ -247,13 +163,16 @@ __device__ void sum_all_runs(const UpdateList& list, const Sink& sink, uint32_t 
     return;
   }
   const uint32_t block = of_all - chunk_blocks;
+  if (block >= list.run_blocks[list.count]) return;
   const int at = find_interval(list.run_blocks, list.count, block);
   const UpdateShard& s = list.shards[at];
+  const int64_t a_warp = list.run_blocks[list.count + 1];
   const int64_t warp = int64_t{block - list.run_blocks[at]} * kWarps + warp_of();
-  const int64_t first = warp * list.runs_a_warp;
-  const int64_t left = *s.count - first;
-  if (left <= 0) return;
-  sum_runs<G>(s, sink, first, left < list.runs_a_warp ? static_cast<int>(left) : list.runs_a_warp);
+  const int64_t first = warp * a_warp, count = *s.count;
+  const int64_t end = first + a_warp < count ? first + a_warp : count;
+  for (int64_t run = first; run < end; run += 32) {
+    sum_runs<G>(s, sink, run, end - run < 32 ? static_cast<int>(end - run) : 32);
+  }
 }
 
 template <class Sink>
@@ -287,7 +206,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 }
 template <Rule R>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     finish_long_runs_kernel(OptimizerStep step, UpdateList list) {
   if (update_is_skipped(step)) return;
   finish_all_long_runs(list, UpdateRow<R>{constants_of(step)});
@@ -307,6 +226,11 @@ uint32_t chunk_blocks(const UpdateList& list) {
 }
 int64_t finish_blocks(const UpdateList& list) {
   return std::min(blocks_for(int64_t{list.most_long_runs}, kWarps), kMostChunkBlocks);
+}
+
+/// `blocks` is the number for all ids.
+uint32_t most_run_blocks(const UpdateList& list, uint32_t blocks) {
+  return std::min(blocks, static_cast<uint32_t>(kMostRunBlocks + list.count));
 }
 
 /// Calls body<G>() with the type of the list's gradients.
@@ -348,8 +272,8 @@ LongRunRoom long_run_room(int64_t capacity, int64_t width) {
 uint32_t search_blocks(int64_t capacity) {
   return static_cast<uint32_t>(blocks_for(capacity, int64_t{kThreads}));
 }
-uint32_t run_blocks(int64_t capacity, int runs_a_warp) {
-  return static_cast<uint32_t>(blocks_for(capacity, int64_t{kWarps} * runs_a_warp));
+uint32_t run_blocks(int64_t capacity) {
+  return static_cast<uint32_t>(blocks_for(capacity, int64_t{kWarps} * kFewestRunsAWarp));
 }
 
 void find_long_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream) {
@@ -358,11 +282,10 @@ void find_long_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream
 
 void update_runs(const OptimizerStep& step, const UpdateList& list, uint32_t blocks,
                  cudaStream_t stream) {
-  const uint32_t chunks = chunk_blocks(list);
+  const uint32_t chunks = chunk_blocks(list), all = chunks + most_run_blocks(list, blocks);
   with_rule<kSparse>(step.rule, [&]<Rule R>() {
     with_gradients(list, [&]<class G>() {
-      launch(update_runs_kernel<R, G>, {int64_t{chunks} + blocks, kThreads}, stream, step, list,
-             chunks);
+      launch(update_runs_kernel<R, G>, {int64_t{all}, kThreads}, stream, step, list, chunks);
     });
     launch(finish_long_runs_kernel<R>, {finish_blocks(list), kThreads}, stream, step, list);
   });
@@ -370,7 +293,7 @@ void update_runs(const OptimizerStep& step, const UpdateList& list, uint32_t blo
 
 void update_runs_over_link(const OptimizerStep& step, const UpdateList& list, uint32_t blocks,
                            cudaStream_t stream) {
-  const uint32_t chunks = chunk_blocks(list), all = chunks + blocks;
+  const uint32_t chunks = chunk_blocks(list), all = chunks + most_run_blocks(list, blocks);
   const Dims few{int64_t{std::min(all, kLinkBlocks)}, kThreads};
   const Dims to_finish{std::min(finish_blocks(list), int64_t{kLinkBlocks}), kThreads};
   with_rule<kSparse>(step.rule, [&]<Rule R>() {
@@ -382,9 +305,9 @@ void update_runs_over_link(const OptimizerStep& step, const UpdateList& list, ui
 }
 
 void store_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream) {
-  const uint32_t chunks = chunk_blocks(list);
+  const uint32_t chunks = chunk_blocks(list), all = chunks + most_run_blocks(list, blocks);
   with_gradients(list, [&]<class G>() {
-    launch(store_runs_kernel<G>, {int64_t{chunks} + blocks, kThreads}, stream, list, chunks);
+    launch(store_runs_kernel<G>, {int64_t{all}, kThreads}, stream, list, chunks);
   });
   launch(store_long_runs_kernel, {finish_blocks(list), kThreads}, stream, list);
 }

@@ -23,7 +23,6 @@ struct GradientList {
   const void* pooled;
   const float* scale;
   int64_t stride;
-  int64_t aligned;  ///< four columns are read at a time
 };
 
 /// One shard's table and runs. It has no undefined bytes. If sums are stored instead of applied,
@@ -50,7 +49,7 @@ struct UpdateShard {
   int32_t bf16;   ///< rows are bf16
   int32_t weights_aligned;
   int32_t state_aligned;
-  int32_t nothing;
+  int32_t gradients_aligned;  ///< four columns of each gradient are read at a time
 };
 
 /// Describes `table`, without runs.
@@ -81,13 +80,15 @@ struct LongCounts {
 struct UpdateList {
   const UpdateShard* shards;      ///< [count]
   const uint32_t* search_blocks;  ///< first block of each shard in find_long_runs
-  const uint32_t* run_blocks;     ///< first block of each shard when short runs are summed
+  /// When short runs are summed: [count + 2] first block of each shard, the end, and the runs that
+  /// a warp sums.
+  const uint32_t* run_blocks;
   int32_t count;
-  int32_t runs_a_warp;  ///< short runs that a warp sums
-  LongRun* long_runs;   ///< [most_long_runs]
-  ChunkJob* jobs;       ///< [most_jobs]
-  float* sums;          ///< of chunks; see LongRun
+  LongRun* long_runs;  ///< [most_long_runs]
+  ChunkJob* jobs;      ///< [most_jobs]
+  float* sums;         ///< of chunks; see LongRun
   LongCounts* used;
+  uint32_t* counted_blocks;  ///< [count + 2] run_blocks for the runs that exist
   uint32_t most_long_runs;
   uint32_t most_jobs;
   bool bf16_gradients;
@@ -101,11 +102,13 @@ struct LongRunRoom {
 };
 /// `capacity`: ids of the shard, at most.
 LongRunRoom long_run_room(int64_t capacity, int64_t width);
-/// Blocks for a shard of at most `capacity` runs.
+/// Runs that a warp sums, at least.
+constexpr int kFewestRunsAWarp = 4;
+/// Blocks for a shard of at most `capacity` runs, if warps sum kFewestRunsAWarp.
 uint32_t search_blocks(int64_t capacity);
-uint32_t run_blocks(int64_t capacity, int runs_a_warp);
+uint32_t run_blocks(int64_t capacity);
 
-/// Lists the long runs and the jobs of their chunks.
+/// Lists the long runs and the jobs of their chunks. Writes counted_blocks.
 void find_long_runs(const UpdateList& list, uint32_t blocks, cudaStream_t stream);
 /// Processes short runs, and sums the chunks of long runs. Then finishes the long runs.
 void update_runs(const OptimizerStep& step, const UpdateList& list, uint32_t blocks,

@@ -14,7 +14,7 @@ __device__ inline PhiloxWords philox(uint64_t key, uint32_t c0, uint32_t c1, uin
                                      uint32_t c3) {
   uint32_t k0 = static_cast<uint32_t>(key);
   uint32_t k1 = static_cast<uint32_t>(key >> 32);
-#pragma unroll
+#pragma unroll 1  // otherwise the keys of all rounds take registers
   for (int round = 0; round < 10; ++round) {
     const uint64_t p = uint64_t{0xD2511F53u} * c0;
     const uint64_t q = uint64_t{0xCD9E8D57u} * c2;

@@ -45,61 +45,133 @@ struct HeldSource {
   __device__ Quad operator()(int, int) const { return quad; }
 };
 
+/// The rows of a shard, as kernels keep them in registers: stores might change what is in memory.
+struct ShardRows {
+  void* weights;
+  float* state1;
+  float* state2;
+  int stride;
+  int state_stride;
+  int width;
+  const UpdateShard& shard;
+
+  __device__ explicit ShardRows(const UpdateShard& s)
+      : weights(s.weights),
+        state1(s.state1),
+        state2(s.state2),
+        stride(static_cast<int>(s.stride)),
+        state_stride(static_cast<int>(s.state_stride)),
+        width(s.width),
+        shard(s) {}
+};
+
 /// Stores a row's gradient instead of an update.
 struct StoreRow {
+  static constexpr bool kTakesBf16 = false;
+  template <class W>
+  static constexpr int kWords = 0;
+  struct Loaded {};
+
   template <class Source>
   __device__ void operator()(const UpdateShard& s, int64_t i, int64_t row, const Source& source,
                              const Lanes& lanes) const {
-    const bool by_row = s.touched != nullptr;
-    if (by_row && lanes.index == 0) s.touched[row] = 1;
-    float* out = static_cast<float*>(s.weights) + (by_row ? row : i) * s.stride;
+    const ShardRows rows(s);
     for (int c = 4 * lanes.index; c < s.width; c += reach(lanes)) {
-      store_quad(out + c, source(c, s.width - c), s.width - c, s.weights_aligned != 0);
+      store_columns(rows, i, row, source(c, s.width - c), c, s.width - c, s.weights_aligned != 0);
     }
+  }
+
+  /// See UpdateRow.
+  __device__ static bool can_load_ahead(const UpdateShard& s, const Lanes&) {
+    return s.width % 4 == 0 && s.weights_aligned != 0;
+  }
+  template <class W>
+  __device__ static Loaded load(const ShardRows&, int64_t, int, const Lanes&) {
+    return {};
+  }
+  template <class W>
+  __device__ void apply(const ShardRows& s, int64_t i, int64_t row, int64_t, const Loaded&,
+                        const Quad& g, int c, const Lanes&) const {
+    if (c < s.width) store_columns(s, i, row, g, c, 4, true);
+  }
+
+ private:
+  __device__ static void store_columns(const ShardRows& s, int64_t i, int64_t row, const Quad& g,
+                                       int c, int left, bool aligned) {
+    float* const touched = s.shard.touched;
+    if (touched != nullptr && c == 0) *global(touched + row) = 1;
+    float* const out = static_cast<float*>(s.weights) + (touched != nullptr ? row : i) * s.stride;
+    store_quad(global(out + c), g, left, aligned);
   }
 };
 
-/// Rounds columns [c, c + 4) of row `row` like round_stochastically.
-__device__ inline void store_rounded(const UpdateShard& s, const RuleConstants& constants,
-                                     int64_t row, int c, const Quad& w) {
-  Bf16 rounded[4];
-  PhiloxWords words{};
-  int64_t drawn = -1;
-  const int64_t number = s.first_row + (s.row_of != nullptr ? s.row_of[row] : row);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int64_t column = s.first_column + c + i;
-    if (column / 8 != drawn) {
-      drawn = column / 8;
-      words = rounding_words(s.rounding_key, static_cast<uint64_t>(number),
-                             static_cast<uint32_t>(drawn), constants.step);
-    }
-    const int at = static_cast<int>(column % 8);
-    const uint32_t pair = at < 4 ? (at < 2 ? words.word[0] : words.word[1])
-                                 : (at < 6 ? words.word[2] : words.word[3]);
-    rounded[i] = rounded_stochastically(w.at[i], at % 2 == 0 ? pair & 0xffffu : pair >> 16);
-  }
-  store_quad(static_cast<Bf16*>(s.weights) + row * s.stride + c, rounded, s.width - c,
-             s.weights_aligned != 0);
+/// The number of a row of `s` in the whole table.
+__device__ inline int64_t number_of(const UpdateShard& s, int64_t row) {
+  return s.first_row + (s.row_of != nullptr ? *global(s.row_of + row) : row);
 }
+
+/// Rounds columns [c, c + 4) of row `number` of the whole table like round_stochastically.
+__device__ inline void round_columns(const UpdateShard& s, const RuleConstants& constants,
+                                     int64_t number, int c, const Quad& w, Bf16 (&rounded)[4]) {
+  const int64_t column = s.first_column + c;
+  const int first = static_cast<int>(column % 8);
+  const auto round_from = [&](int from, int64_t eight) {
+    const PhiloxWords words = rounding_words(s.rounding_key, static_cast<uint64_t>(number),
+                                             static_cast<uint32_t>(eight), constants.step);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i < from) continue;
+      const int at = (first + i) % 8;
+      const uint32_t pair = at < 4 ? (at < 2 ? words.word[0] : words.word[1])
+                                   : (at < 6 ? words.word[2] : words.word[3]);
+      rounded[i] = rounded_stochastically(w.at[i], at % 2 == 0 ? pair & 0xffffu : pair >> 16);
+    }
+  };
+  round_from(0, column / 8);
+  if (first > 4) round_from(8 - first, column / 8 + 1);
+}
+
+/// How the rows of a shard are read. Constants where a kernel has code of its own for them.
+struct RowAccess {
+  bool bf16;
+  bool aligned;
+  bool state_aligned;
+};
 
 /// Applies rule R.
 template <Rule R>
 struct UpdateRow {
   RuleConstants constants;
 
+  static constexpr bool kTakesBf16 = true;
+  /// Words that a lane loads for four columns of a row of type W.
+  template <class W>
+  static constexpr int kWords = sizeof(W) + (kElementState1<R> ? 4 : 0) +
+                                (kElementState2<R> ? 4 : 0) + (kRowwiseRule<R> ? 1 : 0);
+
+  /// Four columns of a row, and their state. `state` is that of a row-wise rule, in a part's first
+  /// lane.
+  struct Loaded {
+    RawQuad weights;
+    Quad s1, s2;
+    float state;
+  };
+
   template <class Source>
   __device__ void operator()(const UpdateShard& s, int64_t, int64_t row, const Source& source,
                              const Lanes& lanes) const {
-    if constexpr (kRowwiseRule<R>) {
-      // The gradient is needed twice. It is summed only once if a lane has a single quad of it.
-      if (s.width <= reach(lanes)) {
-        update_at_once(s, row, source, lanes);
-      } else {
-        with_mean(s, row, source, mean_of(source, s.width, lanes), lanes);
-      }
+    // The gradient is needed twice by row-wise rules. It is summed only once if a lane has a single
+    // quad of it.
+    if (kRowwiseRule<R> && s.width <= reach(lanes)) {
+      const ShardRows rows(s);
+      const int c = 4 * lanes.index, left = s.width - c;
+      const RowAccess access = access_of(s);
+      const Loaded loaded = load_columns(rows, row, c, left, access, lanes);
+      const Quad g = left > 0 ? source(c, left) : quad_of(0);
+      apply_columns(rows, row, number_if(access.bf16, s, row), loaded, g, c, left, access, lanes);
     } else {
-      with_mean(s, row, source, 0, lanes);
+      const float mean = kRowwiseRule<R> ? mean_of(source, s.width, lanes) : 0;
+      with_mean(s, row, source, mean, lanes);
     }
   }
 
@@ -107,16 +179,42 @@ struct UpdateRow {
   template <class Source>
   __device__ void with_mean(const UpdateShard& s, int64_t row, const Source& source, float mean,
                             const Lanes& lanes) const {
+    const ShardRows rows(s);
     float factor = 0;
     if constexpr (kRowwiseRule<R>) {
       if (lanes.index == 0) {
-        factor = row_factor<R>(constants, s.state1[row * s.state_stride], mean);
+        factor = row_factor<R>(constants, *global(rows.state1 + row * rows.state_stride), mean);
       }
       factor = lanes.from_first(factor);
     }
-    for (int c = 4 * lanes.index; c < s.width; c += reach(lanes)) {
-      update_columns(s, row, source, factor, c, s.width - c);
+    const RowAccess access = access_of(s);
+    const int64_t number = number_if(access.bf16, s, row);
+    for (int c = 4 * lanes.index; c < rows.width; c += reach(lanes)) {
+      const int left = rows.width - c;
+      const Loaded loaded = load_elements(rows, row, c, left, access);
+      write_columns(rows, row, number, loaded, source(c, left), factor, c, left, access);
     }
+  }
+
+  /// True if load() and apply() can be used: a lane reads four columns at a time, and has all it
+  /// needs after one load().
+  __device__ static bool can_load_ahead(const UpdateShard& s, const Lanes& lanes) {
+    if (kRowwiseRule<R> && s.width > reach(lanes)) return false;
+    return s.width % 4 == 0 && s.weights_aligned != 0 &&
+           (!kElementState1<R> || s.state_aligned != 0);
+  }
+  /// Columns [c, c + 4) of a row of type W, if they exist. All lanes of the part call it.
+  template <class W>
+  __device__ static Loaded load(const ShardRows& s, int64_t row, int c, const Lanes& lanes) {
+    return load_columns(s, row, c, c < s.width ? 4 : 0, {sizeof(W) == 2, true, true}, lanes);
+  }
+  /// Updates the columns of load() by their gradient `g`, 0 if they do not exist. All lanes of the
+  /// part call it. `number`: see number_of, for rows of bf16.
+  template <class W>
+  __device__ void apply(const ShardRows& s, int64_t, int64_t row, int64_t number,
+                        const Loaded& loaded, const Quad& g, int c, const Lanes& lanes) const {
+    apply_columns(s, row, number, loaded, g, c, c < s.width ? 4 : 0, {sizeof(W) == 2, true, true},
+                  lanes);
   }
 
  private:
@@ -124,61 +222,68 @@ struct UpdateRow {
   __device__ static float mean_of(const Source& source, int width, const Lanes& lanes) {
     return __fdiv_rn(square_sum(source, width, lanes), static_cast<float>(width));
   }
-
-  __device__ static char* weights_of(const UpdateShard& s, int64_t row) {
-    return static_cast<char*>(s.weights) + row * s.stride * (s.bf16 != 0 ? 2 : 4);
+  __device__ static RowAccess access_of(const UpdateShard& s) {
+    return {s.bf16 != 0, s.weights_aligned != 0, s.state_aligned != 0};
   }
-  __device__ static RawQuad raw_weights(const UpdateShard& s, int64_t row, int c, int left) {
-    return load_raw(weights_of(s, row), c, left, s.bf16 != 0, s.weights_aligned != 0);
+  __device__ static int64_t number_if(bool bf16, const UpdateShard& s, int64_t row) {
+    return bf16 ? number_of(s, row) : 0;
   }
-
-  /// A row-wise rule on a row of one quad per lane. Weights and state load together with the
-  /// gradient instead of after its mean.
-  template <class Source>
-  __device__ void update_at_once(const UpdateShard& s, int64_t row, const Source& source,
-                                 const Lanes& lanes) const {
-    const int c = 4 * lanes.index, left = s.width - c;
-    const bool mine = left > 0;
-    RawQuad raw{};
-    if (mine) raw = raw_weights(s, row, c, left);
-    float* const place = s.state1 + row * s.state_stride;
-    float state = lanes.index == 0 ? *place : 0;
-    const HeldSource held{mine ? source(c, left) : quad_of(0)};
-    float factor = row_factor<R>(constants, state, mean_of(held, s.width, lanes));
-    if (lanes.index == 0) *place = state;
-    factor = lanes.from_first(factor);
-    if (mine) write_columns(s, row, raw, held.quad, quad_of(0), quad_of(0), factor, c, left);
+  __device__ static char* weights_of(const ShardRows& s, int64_t row, bool bf16) {
+    return global(static_cast<char*>(s.weights) + row * s.stride * (bf16 ? 2 : 4));
   }
 
-  template <class Source>
-  __device__ void update_columns(const UpdateShard& s, int64_t row, const Source& source,
-                                 float factor, int c, int left) const {
-    const bool state_aligned = s.state_aligned != 0;
-    const RawQuad raw = raw_weights(s, row, c, left);
-    Quad s1 = quad_of(0), s2 = quad_of(0);
+  __device__ static Loaded load_elements(const ShardRows& s, int64_t row, int c, int left,
+                                         const RowAccess& access) {
+    Loaded l{};
+    l.weights = load_raw(weights_of(s, row, access.bf16), c, left, access.bf16, access.aligned);
     const int64_t at = row * s.state_stride + c;
-    if constexpr (kElementState1<R>) s1 = load_quad(s.state1 + at, left, state_aligned);
-    if constexpr (kElementState2<R>) s2 = load_quad(s.state2 + at, left, state_aligned);
-    write_columns(s, row, raw, source(c, left), s1, s2, factor, c, left);
+    if constexpr (kElementState1<R>)
+      l.s1 = load_quad(global(s.state1 + at), left, access.state_aligned);
+    if constexpr (kElementState2<R>)
+      l.s2 = load_quad(global(s.state2 + at), left, access.state_aligned);
+    return l;
+  }
+  __device__ static Loaded load_columns(const ShardRows& s, int64_t row, int c, int left,
+                                        const RowAccess& access, const Lanes& lanes) {
+    Loaded l{};
+    if (left > 0) l = load_elements(s, row, c, left, access);
+    if (kRowwiseRule<R> && lanes.index == 0) l.state = *global(s.state1 + row * s.state_stride);
+    return l;
   }
 
-  __device__ void write_columns(const UpdateShard& s, int64_t row, const RawQuad& raw,
-                                const Quad& g, Quad s1, Quad s2, float factor, int c,
-                                int left) const {
-    const bool bf16 = s.bf16 != 0;
-    const bool state_aligned = s.state_aligned != 0;
-    const int64_t at = row * s.state_stride + c;
-    Quad w = values_of(raw, bf16);
+  __device__ void apply_columns(const ShardRows& s, int64_t row, int64_t number,
+                                const Loaded& loaded, const Quad& g, int c, int left,
+                                const RowAccess& access, const Lanes& lanes) const {
+    float factor = 0;
+    if constexpr (kRowwiseRule<R>) {
+      float state = loaded.state;
+      factor = row_factor<R>(constants, state, mean_of(HeldSource{g}, s.width, lanes));
+      if (lanes.index == 0) *global(s.state1 + row * s.state_stride) = state;
+      factor = lanes.from_first(factor);
+    }
+    if (left > 0) write_columns(s, row, number, loaded, g, factor, c, left, access);
+  }
+
+  __device__ void write_columns(const ShardRows& s, int64_t row, int64_t number,
+                                const Loaded& loaded, const Quad& g, float factor, int c, int left,
+                                const RowAccess& access) const {
+    Quad w = values_of(loaded.weights, access.bf16), s1 = loaded.s1, s2 = loaded.s2;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       w.at[i] = new_weight<R>(constants, w.at[i], g.at[i], s1.at[i], s2.at[i], factor);
     }
-    if constexpr (kElementState1<R>) store_quad(s.state1 + at, s1, left, state_aligned);
-    if constexpr (kElementState2<R>) store_quad(s.state2 + at, s2, left, state_aligned);
-    if (bf16) {
-      store_rounded(s, constants, row, c, w);
+    const int64_t at = row * s.state_stride + c;
+    if constexpr (kElementState1<R>)
+      store_quad(global(s.state1 + at), s1, left, access.state_aligned);
+    if constexpr (kElementState2<R>)
+      store_quad(global(s.state2 + at), s2, left, access.state_aligned);
+    char* const row_weights = weights_of(s, row, access.bf16);
+    if (access.bf16) {
+      Bf16 rounded[4];
+      round_columns(s.shard, constants, number, c, w, rounded);
+      store_quad(reinterpret_cast<Bf16*>(row_weights) + c, rounded, left, access.aligned);
     } else {
-      store_quad(reinterpret_cast<float*>(weights_of(s, row)) + c, w, left, s.weights_aligned != 0);
+      store_quad(reinterpret_cast<float*>(row_weights) + c, w, left, access.aligned);
     }
   }
 };

@@ -11,6 +11,17 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 __device__ inline int lane_of() { return static_cast<int>(threadIdx.x & 31u); }
 __device__ inline int warp_of() { return static_cast<int>(threadIdx.x >> 5); }
 
+/// `p`, which points to device or host memory that kernels address. Pointers that a kernel reads
+/// from memory may point to its shared memory too, as far as the compiler knows. It then uses
+/// slower accesses.
+template <class T>
+__device__ inline T* global(T* p) {
+#if defined(__CUDA_ARCH__)
+  __builtin_assume(__isGlobal(p));
+#endif
+  return p;
+}
+
 /// Returns the last i < count with first[i] <= x: the interval that contains x, skipping empty
 /// ones. first[0] <= x. The whole warp calls it.
 __device__ inline int find_interval(const uint32_t* first, int count, uint32_t x) {

@@ -1,5 +1,8 @@
 // Chunks of long runs on a GPU, which are summed by as many warps as the arguments allow.
 #ifdef DLRM_WITH_CUDA
+#include <algorithm>
+#include <numeric>
+
 #include "dlrm/ops/ops.h"
 
 #include "device/gpu_fixture.h"
@@ -11,27 +14,29 @@ namespace {
 /// Runs longer than a chunk, whose chunks are summed by fewer warps than there are jobs.
 class ChunkJobs : public OnGpu {
  protected:
-  static constexpr int64_t kRows = 3, kWidth = 70;
+  static constexpr int64_t kWidth = 70;
 
-  /// The weights after SGD with the gradients of `length` occurrences of every row.
-  std::vector<float> update(int64_t length, uint32_t most_jobs, bool over_link) {
+  /// The weights after SGD with the gradients of `length` occurrences of every row. If `a_warp` is
+  /// given, a single block sums so many runs in each warp.
+  std::vector<float> update(int64_t length, uint32_t most_jobs, bool over_link,
+                            int64_t table_rows = 3, uint32_t a_warp = 0) {
     std::vector<int64_t> rows, starts{0};
     std::vector<Occurrence> occurrences;
-    for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t r = 0; r < table_rows; ++r) {
       rows.push_back(r);
       for (int32_t i = 0; i < length; ++i) occurrences.push_back({0, i % 7});
       starts.push_back(static_cast<int64_t>(occurrences.size()));
     }
-    const auto weights = upload(std::vector<float>(kRows * kWidth, 0.0f));
+    const auto weights = upload(std::vector<float>(table_rows * kWidth, 0.0f));
     std::vector<float> gradient(7 * kWidth);
     for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i % 13) - 6;
     const auto pooled = upload(gradient);
     const auto row_array = upload(rows), start_array = upload(starts);
     const auto occurrence_array = upload(occurrences);
-    const auto count = upload(std::vector<int64_t>{kRows});
+    const auto count = upload(std::vector<int64_t>{table_rows});
     RowTable table;
     table.weights = weights.data();
-    table.rows = kRows;
+    table.rows = table_rows;
     table.width = table.stride = table.state_stride = kWidth;
     cuda::UpdateLists of;
     const BagGradient bags{{pooled.data(), DType::kFloat32, 7, kWidth}, nullptr};
@@ -39,6 +44,7 @@ class ChunkJobs : public OnGpu {
            {row_array.view(), start_array.view(), occurrence_array.view(), count.view()},
            {&bags, 1});
     of.finish();
+    if (a_warp > 0) of.run_blocks = {0, of.most_run_blocks = 1, a_warp};
     const auto gradients = upload(of.gradients);
     of.place_gradients(gradients.data());
     const auto shards = upload(of.shards);
@@ -53,24 +59,26 @@ class ChunkJobs : public OnGpu {
     list.search_blocks = search_blocks.data();
     list.run_blocks = run_blocks.data();
     list.count = 1;
-    list.runs_a_warp = of.runs_a_warp;
     list.long_runs = long_runs.data();
     list.jobs = jobs.data();
     list.sums = sums.data();
     list.used = used.data();
     list.most_long_runs = static_cast<uint32_t>(of.room.runs);
     list.most_jobs = most_jobs;
+    const Array<uint32_t> counted_blocks(*device, 3, "test");
+    list.counted_blocks = counted_blocks.data();
     kernels::find_long_runs(list, of.search_blocks.back(), native());
+    if (a_warp == 0) list.run_blocks = list.counted_blocks;
     OptimizerStep step;
     step.lr = 1;
-    over_link ? kernels::update_runs_over_link(step, list, of.run_blocks.back(), native())
-              : kernels::update_runs(step, list, of.run_blocks.back(), native());
-    return download(weights.data(), kRows * kWidth);
+    over_link ? kernels::update_runs_over_link(step, list, of.most_run_blocks, native())
+              : kernels::update_runs(step, list, of.most_run_blocks, native());
+    return download(weights.data(), table_rows * kWidth);
   }
 
   /// The same in exact numbers.
-  static std::vector<float> updated(size_t length) {
-    std::vector<float> weights(kRows * kWidth);
+  static std::vector<float> updated(size_t length, int64_t table_rows = 3) {
+    std::vector<float> weights(table_rows * kWidth);
     for (size_t i = 0; i < weights.size(); ++i) {
       for (size_t k = 0; k < length; ++k) {
         weights[i] -= static_cast<float>((k % 7 * kWidth + i % kWidth) % 13) - 6;
@@ -90,6 +98,58 @@ TEST_F(ChunkJobs, OfMoreWarpsThanTheGridHasAreAllDone) {
 
 TEST_F(ChunkJobs, OfOneRunMayBeMoreThanAWarpHasLanes) {
   EXPECT_EQ(update(12000, 108, false), updated(12000));  // of 3 rows, 12 chunks, 3 pieces
+}
+
+class RunBlocks : public OnGpu {
+ protected:
+  /// What find_long_runs counts for shards of so many runs, each of one occurrence.
+  std::vector<uint32_t> counted(const std::vector<int64_t>& runs) {
+    std::vector<int64_t> starts(static_cast<size_t>(std::ranges::max(runs)) + 1);
+    std::iota(starts.begin(), starts.end(), 0);
+    const auto start_array = upload(starts), counts = upload(runs);
+    std::vector<kernels::UpdateShard> shards;
+    std::vector<uint32_t> search_blocks{0};
+    for (size_t s = 0; s < runs.size(); ++s) {
+      kernels::UpdateShard shard{};
+      shard.starts = start_array.data();
+      shard.count = counts.data() + s;
+      shard.width = 1;
+      shards.push_back(shard);
+      search_blocks.push_back(search_blocks.back() + kernels::search_blocks(runs[s]));
+    }
+    const auto shard_array = upload(shards);
+    const auto search_array = upload(search_blocks);
+    const Array<uint32_t> blocks(*device, runs.size() + 2, "test");
+    kernels::UpdateList list{};
+    list.shards = shard_array.data();
+    list.search_blocks = search_array.data();
+    list.count = static_cast<int32_t>(runs.size());
+    list.counted_blocks = blocks.data();
+    kernels::find_long_runs(list, search_blocks.back(), native());
+    return download(blocks.data(), static_cast<int64_t>(runs.size()) + 2);
+  }
+};
+
+TEST_F(RunBlocks, FollowTheRunsOfEachShard) {
+  EXPECT_EQ(counted({1}), (std::vector<uint32_t>{0, 1, 4}));
+  EXPECT_EQ(counted({16, 17, 1}), (std::vector<uint32_t>{0, 1, 3, 4, 4}));
+  std::vector<uint32_t> want;
+  for (uint32_t s = 0; s <= 70; ++s) want.push_back(3 * s);
+  want.push_back(4);
+  EXPECT_EQ(counted(std::vector<int64_t>(70, 40)), want);
+}
+
+TEST_F(RunBlocks, TakeMoreRunsIfThereAreMany) {
+  // At most 8192 blocks of four warps, and one more per shard.
+  EXPECT_EQ(counted({4 * 32768}), (std::vector<uint32_t>{0, 8192, 4}));
+  EXPECT_EQ(counted({4 * 32768, 1}), (std::vector<uint32_t>{0, 6554, 6555, 5}));
+}
+
+TEST_F(ChunkJobs, AreBesideWarpsThatSumMoreRunsThanTheyHaveLanes) {
+  // One block: each of its four warps takes 40 runs.
+  const std::vector<float> want = updated(3, 150);
+  EXPECT_EQ(update(3, 0, false, 150, 40), want);
+  EXPECT_EQ(update(3, 0, true, 150, 40), want);
 }
 
 }  // namespace

@@ -261,7 +261,7 @@ TEST(Alignment, OfGradientsIsThatOfEveryRow) {
     cuda::UpdateLists lists;
     lists.clear();
     lists.add({}, {rows, starts, occurrences, count}, {&gradient, 1});
-    return lists.gradients.at(0).aligned != 0;
+    return lists.shards.at(0).gradients_aligned != 0;
   };
   EXPECT_TRUE(aligned(0, 8));
   EXPECT_TRUE(aligned(4, 12));

@@ -26,26 +26,16 @@ cuda::UpdateLists updates_of(const std::vector<int64_t>& capacities, int64_t wid
   return of;
 }
 
-TEST(UpdateLists, GiveAWarpFewerRunsIfThereAreFew) {
-  // 32768 warps fill a GPU a few times.
-  EXPECT_EQ(updates_of({32 * 32768}, 8).runs_a_warp, 32);
-  EXPECT_EQ(updates_of({32 * 32768 - 1}, 8).runs_a_warp, 16);
-  EXPECT_EQ(updates_of({16 * 32768, 16 * 32768}, 8).runs_a_warp, 32);
-  EXPECT_EQ(updates_of({8 * 32768}, 8).runs_a_warp, 8);
-  EXPECT_EQ(updates_of({4 * 32768}, 8).runs_a_warp, 4);
-  EXPECT_EQ(updates_of({1}, 8).runs_a_warp, 4);
-}
-
 TEST(UpdateLists, NumberBlocksShardByShardAndAddUpTheRoom) {
   const std::vector<int64_t> capacities = {5000, 1, 300};
   const cuda::UpdateLists of = updates_of(capacities, 40);
   ASSERT_EQ(of.shards.size(), 3u);
   ASSERT_EQ(of.search_blocks.size(), 4u);
-  ASSERT_EQ(of.run_blocks.size(), 4u);
+  ASSERT_EQ(of.run_blocks.size(), 5u);
   kernels::LongRunRoom room;
   for (size_t s = 0; s < 3; ++s) {
     EXPECT_EQ(of.search_blocks[s + 1] - of.search_blocks[s], kernels::search_blocks(capacities[s]));
-    EXPECT_EQ(of.run_blocks[s + 1] - of.run_blocks[s], kernels::run_blocks(capacities[s], 4));
+    EXPECT_EQ(of.run_blocks[s + 1] - of.run_blocks[s], kernels::run_blocks(capacities[s]));
     const kernels::LongRunRoom more = kernels::long_run_room(capacities[s], 40);
     room.runs += more.runs, room.jobs += more.jobs, room.sums += more.sums;
   }
@@ -54,6 +44,8 @@ TEST(UpdateLists, NumberBlocksShardByShardAndAddUpTheRoom) {
   EXPECT_EQ(of.room.sums, room.sums);
   EXPECT_EQ(of.search_blocks[0], 0u);
   EXPECT_EQ(of.run_blocks[0], 0u);
+  EXPECT_EQ(of.most_run_blocks, of.run_blocks[3]);
+  EXPECT_EQ(of.run_blocks[4], 4u);  // runs of a warp
 }
 
 TEST(UpdateLists, KnowTheirGradientsAndForgetThemWhenCleared) {
@@ -75,7 +67,8 @@ TEST(UpdateLists, KnowTheirGradientsAndForgetThemWhenCleared) {
     ASSERT_EQ(of.gradients.size(), 3u);
     EXPECT_EQ(of.gradients[1].stride, 5);
     EXPECT_EQ(of.gradients[1].scale, data);
-    EXPECT_EQ(of.gradients[1].aligned, 0);
+    EXPECT_EQ(of.shards[0].gradients_aligned, 0);
+    EXPECT_EQ(of.shards[1].gradients_aligned, 1);
     of.place_gradients(nullptr);
     EXPECT_EQ(of.shards[1].gradients, nullptr);
     of.place_gradients(of.gradients.data());
@@ -101,11 +94,11 @@ TEST(LongRuns, HaveRoomForTheirChunks) {
   EXPECT_EQ(room(100000, 100), (std::vector<int64_t>{1538, 6540, 163500}));
   EXPECT_EQ(kernels::search_blocks(0), 0u);
   EXPECT_EQ(kernels::search_blocks(1), 1u);
-  EXPECT_EQ(kernels::search_blocks(256), 1u);
-  EXPECT_EQ(kernels::search_blocks(257), 2u);
-  EXPECT_EQ(kernels::run_blocks(1, 4), 1u);
-  EXPECT_EQ(kernels::run_blocks(32, 4), 1u);
-  EXPECT_EQ(kernels::run_blocks(33, 4), 2u);
+  EXPECT_EQ(kernels::search_blocks(128), 1u);
+  EXPECT_EQ(kernels::search_blocks(129), 2u);
+  EXPECT_EQ(kernels::run_blocks(1), 1u);
+  EXPECT_EQ(kernels::run_blocks(16), 1u);
+  EXPECT_EQ(kernels::run_blocks(17), 2u);
 }
 
 /// Blocks of 2 x 4 floats. Block i goes from `from` + 8·i to `to` + places[i].

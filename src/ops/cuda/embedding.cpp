@@ -56,7 +56,6 @@ kernels::UpdateList prepare(cuda::UpdateLists& of, Scratch& scratch, DeviceLists
   list.search_blocks = lists.of(of.search_blocks);
   list.run_blocks = lists.of(of.run_blocks);
   list.count = static_cast<int32_t>(of.shards.size());
-  list.runs_a_warp = of.runs_a_warp;
   list.long_runs = scratch.of<kernels::LongRun>("long runs", of.room.runs);
   list.jobs = scratch.of<kernels::ChunkJob>("chunks of long runs", of.room.jobs);
   list.sums = scratch.of<float>("sums of long runs", of.room.sums);
@@ -66,7 +65,9 @@ kernels::UpdateList prepare(cuda::UpdateLists& of, Scratch& scratch, DeviceLists
   list.bf16_gradients = of.bf16_gradients;
   if (of.room.runs == 0) return list;
   DLRM_CUDA_CHECK(cudaMemsetAsync(list.used, 0, sizeof(kernels::LongCounts), stream));
+  list.counted_blocks = scratch.of<uint32_t>("blocks of runs", int64_t{list.count} + 2);
   kernels::find_long_runs(list, of.search_blocks.back(), stream);
+  list.run_blocks = list.counted_blocks;
   return list;
 }
 
@@ -135,7 +136,7 @@ void CudaOps::run(const EmbeddingBagBackward& o) {
   of.clear();
   of.add(kernels::update_shard(table_of_sums(grads)), runs, gradients);
   const kernels::UpdateList list = prepare(of, parts_->scratch, parts_->lists, native_);
-  kernels::store_runs(list, of.run_blocks.back(), native_);
+  kernels::store_runs(list, of.most_run_blocks, native_);
 }
 
 void CudaOps::run(const EmbeddingBagUpdate& o) {
@@ -161,12 +162,12 @@ void CudaOps::run(const UpdateShards& o) {
   if (has_link) {
     const kernels::UpdateList list =
         prepare(over_link, parts_->link_scratch, parts_->lists, native_);
-    kernels::update_runs_over_link(step, list, over_link.run_blocks.back(),
+    kernels::update_runs_over_link(step, list, over_link.most_run_blocks,
                                    parts_->fork_link(stream_));
   }
   if (!of.shards.empty()) {
     const kernels::UpdateList list = prepare(of, parts_->scratch, parts_->lists, native_);
-    kernels::update_runs(step, list, of.run_blocks.back(), native_);
+    kernels::update_runs(step, list, of.most_run_blocks, native_);
   }
   if (has_link) parts_->join_link(stream_);
   progress();
@@ -205,7 +206,7 @@ void CudaOps::run(const SumTableGradients& o) {
   }
   if (of.shards.empty()) return;
   const kernels::UpdateList list = prepare(of, parts_->scratch, parts_->lists, native_);
-  kernels::store_runs(list, of.run_blocks.back(), native_);
+  kernels::store_runs(list, of.most_run_blocks, native_);
 }
 
 void CudaOps::run(const UpdateTables& o) {

@@ -12,8 +12,6 @@ namespace {
 constexpr int64_t kManyWarps = 32768;
 constexpr int kMostBagsTogether = 8;
 constexpr int64_t kIdsTogether = 128;  // per lane group, so that long bags do not delay the others
-constexpr int kMostRunsAWarp = 32;
-constexpr int kFewestRunsAWarp = 4;
 
 }  // namespace
 
@@ -106,24 +104,23 @@ void UpdateLists::add(kernels::UpdateShard shard, const SegmentedRows& runs,
   shard.starts = runs.starts.data();
   shard.occurrences = runs.occurrences.data();
   shard.count = runs.count.data();
-  shards.push_back(shard);
+  shard.gradients_aligned = 1;
   capacities_.push_back(static_cast<int64_t>(runs.occurrences.size()));
   first_gradient.push_back(static_cast<int64_t>(gradients.size()));
   for (const BagGradient& g : of_groups) {
     const bool bf16 = g.pooled.type == DType::kBFloat16;
     if (gradients.empty()) bf16_gradients = bf16;
     DLRM_CHECK(bf16 == bf16_gradients, "gradients of two types");
-    const bool aligned = reinterpret_cast<uintptr_t>(g.pooled.data) % (bf16 ? 8 : 16) == 0 &&
-                         g.pooled.stride % 4 == 0;
-    gradients.push_back({g.pooled.data, g.scale, g.pooled.stride, aligned});
+    if (reinterpret_cast<uintptr_t>(g.pooled.data) % (bf16 ? 8 : 16) != 0 ||
+        g.pooled.stride % 4 != 0) {
+      shard.gradients_aligned = 0;
+    }
+    gradients.push_back({g.pooled.data, g.scale, g.pooled.stride});
   }
+  shards.push_back(shard);
 }
 
 void UpdateLists::finish() {
-  int64_t all = 0;
-  for (const int64_t capacity : capacities_) all += capacity;
-  runs_a_warp = kMostRunsAWarp;
-  while (runs_a_warp > kFewestRunsAWarp && all / runs_a_warp < kManyWarps) runs_a_warp /= 2;
   room = {};
   search_blocks.assign(1, 0);
   run_blocks.assign(1, 0);
@@ -134,8 +131,10 @@ void UpdateLists::finish() {
     room.jobs += more.jobs;
     room.sums += more.sums;
     search_blocks.push_back(search_blocks.back() + kernels::search_blocks(capacities_[s]));
-    run_blocks.push_back(run_blocks.back() + kernels::run_blocks(capacities_[s], runs_a_warp));
+    run_blocks.push_back(run_blocks.back() + kernels::run_blocks(capacities_[s]));
   }
+  most_run_blocks = run_blocks.back();
+  run_blocks.push_back(kernels::kFewestRunsAWarp);
 }
 
 void UpdateLists::place_gradients(const kernels::GradientList* on_device) {

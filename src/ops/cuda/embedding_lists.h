@@ -46,9 +46,10 @@ struct UpdateLists {
   std::vector<kernels::UpdateShard> shards;
   std::vector<kernels::GradientList> gradients;
   std::vector<int64_t> first_gradient;
-  std::vector<uint32_t> search_blocks, run_blocks;  ///< one more entry at the end
+  std::vector<uint32_t> search_blocks;  ///< one more entry at the end
+  std::vector<uint32_t> run_blocks;     ///< see UpdateList
+  uint32_t most_run_blocks = 0;
   kernels::LongRunRoom room;
-  int runs_a_warp = 0;
   bool bf16_gradients = false;
 
   void clear();
