@@ -26,6 +26,8 @@ constexpr double kShardBytes = 3.6e-6 * MachineSpeed().memory;
 /// and from it.
 constexpr double kPassesOfSum = 4;
 
+constexpr size_t kKnownParts = 4096;
+
 /// Some of the bytes to other ranks stay on the node. The others pass through its network card.
 double exchanged_byte(const MachineSpeed& speed, int world, int ranks_per_node) {
   if (world == 1) return 0;
@@ -42,7 +44,8 @@ CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& opti
       speed_(speed_of(config)),
       seconds_per_exchanged_byte_(exchanged_byte(speed_, world, options.ranks_per_node)),
       alpha_(config.data.source == DataKind::kSynthetic ? config.data.synthetic.alpha : 0),
-      known_unique_{} {
+      known_unique_{},
+      known_parts_(kKnownParts) {
   double shared = -1;  // of all tables that have no size of their own
   for (const TableConfig& table : config.model.tables) {
     if (!is_cached(config, table)) continue;
@@ -59,15 +62,21 @@ CostModel::CostModel(const RunConfig& config, int world, const PlanOptions& opti
 CostModel CostModel::of_nodes(int ranks_per_node) const {
   CostModel cost = *this;
   cost.on_node_ = ranks_per_node;
-  constexpr size_t kKnown = 4096;
-  cost.known_cuts_.resize(ranks_per_node > 1 ? kKnown : 0);
+  cost.known_parts_.assign(kKnownParts, {});
   return cost;
 }
 
-double CostModel::bytes(const TableConfig& table, int64_t all_rows, int64_t all_columns) const {
-  const Cut cut = on_node_ > 1 ? node_cut(table, all_rows, all_columns) : Cut();
-  const int64_t rows = largest_part(all_rows, cut.rows);
-  const int64_t width = largest_part(all_columns, cut.columns);
+double CostModel::bytes(const TableConfig& table, int64_t rows, int64_t width) const {
+  Part& known = part(table, rows, width);
+  if (known.bytes < 0) known.bytes = bytes_of(known);
+  return known.bytes;
+}
+
+double CostModel::bytes_of(const Part& part) const {
+  const TableConfig& table = *part.table;
+  const Cut cut = part.cut;
+  const int64_t rows = largest_part(part.rows, cut.rows);
+  const int64_t width = largest_part(part.width, cut.columns);
   double summed = 0;
   if (sums(table, rows, cut.rows)) {
     summed = summed_exchange_bytes(config_, table, static_cast<double>(width),
@@ -132,34 +141,37 @@ double CostModel::looked_up(const TableWork& work) const {
 }
 
 double CostModel::shard(const TableConfig& table, int64_t rows, int64_t width) const {
-  if (on_node_ == 1) return shard(table, rows, width, shard_work(table, rows, width));
-  return node_part(table, rows, width).seconds;
+  return part(table, rows, width).seconds;
 }
 
 Cut CostModel::node_cut(const TableConfig& table, int64_t rows, int64_t width) const {
-  return node_part(table, rows, width).cut;
+  return part(table, rows, width).cut;
 }
 
-const CostModel::NodeCut& CostModel::node_part(const TableConfig& table, int64_t rows,
-                                               int64_t width) const {
+CostModel::Part& CostModel::part(const TableConfig& table, int64_t rows, int64_t width) const {
   const auto key = static_cast<uint64_t>(rows) * 31 + static_cast<uint64_t>(width) * 7 +
                    static_cast<uint64_t>(table.rows);
-  NodeCut& known = known_cuts_[key % known_cuts_.size()];
+  Part& known = known_parts_[key % known_parts_.size()];
   if (known.table == &table && known.rows == rows && known.width == width) return known;
+  known = {&table, rows, width, {on_node_, 1}, 0, -1};
+  choose_cut(known);
+  return known;
+}
+
+void CostModel::choose_cut(Part& part) const {
+  const TableConfig& table = *part.table;
+  part.seconds = part_of_node(table, part.rows, part.width, part.cut);
   // With a row-wise rule, shards with some of the columns have the same rows or none in common.
   const bool by_rows =
-      width < table.dim && traits_of(config_.train.sparse_optimizer.type).rowwise();
-  known = {&table, rows, width, {on_node_, 1}, 0};
-  known.seconds = part_of_node(table, rows, width, known.cut);
-  for (int columns = 2; !by_rows && columns <= on_node_ && columns <= width; ++columns) {
+      part.width < table.dim && traits_of(config_.train.sparse_optimizer.type).rowwise();
+  for (int columns = 2; !by_rows && columns <= on_node_ && columns <= part.width; ++columns) {
     if (on_node_ % columns != 0) continue;
     const Cut cut{on_node_ / columns, columns};
-    const double seconds = part_of_node(table, rows, width, cut);
-    if (seconds >= known.seconds) continue;
-    known.seconds = seconds;
-    known.cut = cut;
+    const double seconds = part_of_node(table, part.rows, part.width, cut);
+    if (seconds >= part.seconds) continue;
+    part.seconds = seconds;
+    part.cut = cut;
   }
-  return known;
 }
 
 /// Whether the ranks of a node add the partial vectors of so many parts of `rows` rows each.

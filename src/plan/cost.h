@@ -86,8 +86,10 @@ class CostModel {
   double shard(const TableConfig& table, int64_t rows, int64_t width, const TableWork& work) const;
   double part_of_node(const TableConfig& table, int64_t rows, int64_t width, Cut cut) const;
   bool sums(const TableConfig& table, int64_t rows, int parts) const;
-  struct NodeCut;
-  const NodeCut& node_part(const TableConfig& table, int64_t rows, int64_t width) const;
+  struct Part;
+  Part& part(const TableConfig& table, int64_t rows, int64_t width) const;
+  void choose_cut(Part& part) const;
+  double bytes_of(const Part& part) const;
   double exchange(double bytes) const;
 
   const RunConfig& config_;
@@ -108,13 +110,15 @@ class CostModel {
   };
   mutable std::array<Unique, 2048> known_unique_;  ///< recent results
 
-  struct NodeCut {
+  /// Placement asks again and again for parts of few sizes.
+  struct Part {
     const TableConfig* table = nullptr;
     int64_t rows = 0, width = 0;
-    Cut cut;
+    Cut cut;  ///< among the ranks of a node
     double seconds = 0;
+    double bytes = -1;  ///< below 0: not yet known
   };
-  mutable std::vector<NodeCut> known_cuts_;  ///< recent results; empty if this is of ranks
+  mutable std::vector<Part> known_parts_;  ///< recent results
 };
 
 }  // namespace dlrm
