@@ -9,6 +9,7 @@
 #include "dlrm/core/hash.h"
 #include "dlrm/core/partition.h"
 #include "dlrm/embedding/sharded_embeddings.h"
+#include "dlrm/train/session.h"
 
 #include "repeat.h"
 #include "surroundings.h"
@@ -84,21 +85,11 @@ class Phases {
 
 }  // namespace
 
-EmbeddingOptions options_of(const RunConfig& config) {
-  EmbeddingOptions options;
-  options.tables = config.model.tables;
-  options.optimizer = config.train.sparse_optimizer;
-  options.wire = config.train.wire;
-  options.routing = config.routing;
-  options.max_global_batch = config.train.global_batch_size;
-  return options;
-}
-
 EmbeddingRates measure_embeddings(Communicator& comm, const MachineShare& share, int threads,
                                   double seconds, double exchange_seconds, double byte_seconds) {
   const RunConfig config = config_for(comm.size(), threads);
   Surroundings s(comm, config, share);
-  ShardedEmbeddings embeddings(s.context, *s.ops, options_of(config),
+  ShardedEmbeddings embeddings(s.context, *s.ops, embedding_options(config),
                                make_plan(config, comm.size()));
   const Bags own(config, comm.rank(), comm.size());
   const LocalBags bags{own.local, config.train.global_batch_size, own.ids, own.offsets};

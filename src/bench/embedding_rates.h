@@ -1,6 +1,5 @@
 #pragma once
 #include "dlrm/comm/communicator.h"
-#include "dlrm/embedding/sharded_embeddings.h"
 #include "dlrm/train/machine.h"
 
 namespace dlrm::bench {
@@ -13,9 +12,6 @@ struct EmbeddingRates {
   double lookup_id = 0;   ///< its row is read
   double update_id = 0;   ///< sorted, and its row updated
 };
-
-/// The embedding layer of a training with this config.
-EmbeddingOptions options_of(const RunConfig& config);
 
 /// Measures them with whole tables of four columns, spread over the ranks, for `seconds`. An
 /// exchange takes `exchange_seconds` and a byte `byte_seconds`. Collective.

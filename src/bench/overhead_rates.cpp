@@ -10,8 +10,8 @@
 #include "dlrm/core/hash.h"
 #include "dlrm/core/partition.h"
 #include "dlrm/embedding/sharded_embeddings.h"
+#include "dlrm/train/session.h"
 
-#include "embedding_rates.h"
 #include "repeat.h"
 #include "surroundings.h"
 
@@ -133,9 +133,9 @@ void do_step(ShardedEmbeddings& embeddings, const LocalBags& bags, int64_t t) {
 double measure_shards(Communicator& comm, const RunConfig& config, Surroundings& s,
                       double seconds) {
   const int parts = parts_of(comm.size());
-  ShardedEmbeddings whole(s.context, *s.ops, options_of(config),
+  ShardedEmbeddings whole(s.context, *s.ops, embedding_options(config),
                           cut_by_rows(config, 1, comm.size()));
-  ShardedEmbeddings cut(s.context, *s.ops, options_of(config),
+  ShardedEmbeddings cut(s.context, *s.ops, embedding_options(config),
                         cut_by_rows(config, parts, comm.size()));
   const Ids own(config, comm.rank(), comm.size());
   const LocalBags bags{own.local, config.train.global_batch_size, own.ids, own.offsets};
