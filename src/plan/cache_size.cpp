@@ -7,6 +7,7 @@
 
 #include "exchange.h"
 #include "memory.h"
+#include "shards.h"
 
 namespace dlrm {
 namespace {
@@ -113,9 +114,10 @@ std::vector<CachedRows> cached_rows(const std::vector<TableConfig>& tables, Opti
                                     const CachedConfig& config, int64_t global_batch,
                                     const Plan& plan, int rank) {
   std::vector<CachedRows> cached;
-  for (size_t i = 0; i < plan.shards.size(); ++i) {
+  const auto [first, last] = shards_of_rank(plan, rank);
+  for (size_t i = first; i < last; ++i) {
     const Shard& shard = plan.shards[i];
-    if (shard.rank != rank || shard.tier != MemoryTier::kCached) continue;
+    if (shard.tier != MemoryTier::kCached) continue;
     const TableConfig& table = tables[static_cast<size_t>(shard.table)];
     if (!shares_ids(plan, i)) {
       const double share = static_cast<double>(shard.rows.size()) / static_cast<double>(table.rows);
@@ -161,9 +163,9 @@ Plan plan_of_moving_rows(const std::vector<TableConfig>& tables, OptimizerRule o
     const std::vector<bool> whole =
         whole_slices(config, cached_rows(tables, optimizer, config, global_batch, plan, rank));
     size_t slices = 0;
-    for (size_t i = 0; i < plan.shards.size(); ++i) {
-      const Shard& shard = plan.shards[i];
-      if (shard.rank != rank || shard.tier != MemoryTier::kCached) continue;
+    const auto [first, last] = shards_of_rank(plan, rank);
+    for (size_t i = first; i < last; ++i) {
+      if (plan.shards[i].tier != MemoryTier::kCached) continue;
       if (!shares_ids(plan, i)) ++slices;
       if (whole[slices - 1]) resident.push_back(i);
     }

@@ -142,24 +142,12 @@ double message_bytes(const RunConfig& config, const Plan& plan, const std::vecto
   return floats * message_float_bytes(config.train.wire);
 }
 
-/// Shows cache_bytes() the shards of one rank alone, which the plan has in a row.
 void add_caches(const RunConfig& config, const Plan& plan, std::vector<RankMemory>& memory) {
-  Plan own;
-  own.world = plan.world;
-  for (auto first = plan.shards.begin(); first != plan.shards.end();) {
-    const int rank = first->rank;
-    const auto last = std::find_if(first, plan.shards.end(),
-                                   [&](const Shard& shard) { return shard.rank != rank; });
-    const bool cached = std::any_of(
-        first, last, [](const Shard& shard) { return shard.tier == MemoryTier::kCached; });
-    if (cached) {
-      own.shards.assign(first, last);
-      const CacheBytes bytes = cache_bytes(config, own, rank);
-      RankMemory& of_rank = memory[static_cast<size_t>(rank)];
-      of_rank.cache = bytes.slots;
-      (plans_for_gpu(config) ? of_rank.host_cache : of_rank.cache) += bytes.rest;
-    }
-    first = last;
+  for (int rank = 0; rank < plan.world; ++rank) {
+    const CacheBytes bytes = cache_bytes(config, plan, rank);
+    RankMemory& own = memory[static_cast<size_t>(rank)];
+    own.cache = bytes.slots;
+    (plans_for_gpu(config) ? own.host_cache : own.cache) += bytes.rest;
   }
 }
 

@@ -32,6 +32,11 @@ void sort_plan(Plan& plan) {
   std::sort(plan.host_replicas.begin(), plan.host_replicas.end());
 }
 
+std::pair<size_t, size_t> shards_of_rank(const Plan& plan, int rank) {
+  const auto own = std::ranges::equal_range(plan.shards, rank, {}, &Shard::rank);
+  return {own.begin() - plan.shards.begin(), own.end() - plan.shards.begin()};
+}
+
 std::vector<Shard> cut_table(const TableConfig& table, int t, Cut cut) {
   const int64_t row_parts = std::min<int64_t>(cut.rows, table.rows);
   const int64_t column_parts = std::min<int64_t>(cut.columns, table.dim);

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "dlrm/plan/plan.h"
@@ -16,6 +18,9 @@ struct Cut {
 
 /// Sorts shards and data-parallel tables in the order that Plan describes.
 void sort_plan(Plan& plan);
+
+/// The first of a rank's shards in a sorted plan, and the one after its last.
+std::pair<size_t, size_t> shards_of_rank(const Plan& plan, int rank);
 
 /// The parts of table `t`, rows first, then columns, all on rank 0. None is empty, because a cut is
 /// bounded by the table's rows and columns.

@@ -10,6 +10,30 @@
 
 namespace dlrm {
 
+/// The ids of a global batch by table and row, so that slices find theirs without looking at all.
+class BatchRows {
+ public:
+  /// ids feature-major, which must outlive this; offsets [features·B + 1].
+  BatchRows(const std::vector<TableConfig>& tables, View<const int64_t> ids,
+            View<const int64_t> offsets);
+
+  /// Sets `ids` to those of a table's `rows`, less the first of these, in the order of the batch.
+  /// Returns how many are distinct.
+  int64_t of(int table, Range rows, std::vector<int64_t>& ids) const;
+
+ private:
+  /// An id, and its place among the table's.
+  struct Entry {
+    int64_t id = 0;
+    int64_t place = 0;
+  };
+  struct Table {
+    View<const int64_t> ids;
+    std::vector<Entry> by_id;
+  };
+  std::vector<Table> tables_;
+};
+
 /// What the caches of one rank would do in training on given batches. Nothing is stored.
 class CacheForecast {
  public:
@@ -18,8 +42,8 @@ class CacheForecast {
   ~CacheForecast();
   CacheForecast(CacheForecast&&) noexcept;
 
-  /// Adds the next global batch: ids feature-major, offsets [features·B + 1].
-  void add(View<const int64_t> ids, View<const int64_t> offsets);
+  /// Adds the next global batch.
+  void add(const BatchRows& batch);
 
   /// One cached slice: rows of a table on this rank.
   struct Slice {
@@ -43,7 +67,6 @@ class CacheForecast {
   void place(Slice& slice, Cache& cache, std::vector<int64_t>& ids) const;
 
   const int window_;
-  std::vector<TableConfig> tables_;
   std::vector<CachedRows> sizes_;
   std::vector<Slice> slices_;
   std::vector<std::unique_ptr<Cache>> caches_;  ///< of slices_, null if all rows stay

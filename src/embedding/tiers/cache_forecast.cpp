@@ -23,10 +23,8 @@ CacheForecast::CacheForecast(CacheForecast&&) noexcept = default;
 
 namespace {
 
-int64_t distinct(std::vector<int64_t> ids) {
-  std::sort(ids.begin(), ids.end());
-  return std::unique(ids.begin(), ids.end()) - ids.begin();
-}
+/// Fewer ids than this part of a table's are sorted faster than they are found among all.
+constexpr ptrdiff_t kFew = 16;
 
 std::vector<CachedRows> rows_of(const RunConfig& config, const Plan& plan, int rank) {
   return cached_rows(config.model.tables, config.train.sparse_optimizer.type, config.memory.cached,
@@ -35,15 +33,52 @@ std::vector<CachedRows> rows_of(const RunConfig& config, const Plan& plan, int r
 
 }  // namespace
 
+BatchRows::BatchRows(const std::vector<TableConfig>& tables, View<const int64_t> ids,
+                     View<const int64_t> offsets) {
+  size_t features = 0;
+  for (const TableConfig& table : tables) features += table.features.size();
+  const size_t samples = (offsets.size() - 1) / features;
+  size_t feature = 0;
+  for (const TableConfig& table : tables) {
+    const auto begin = static_cast<size_t>(offsets[feature * samples]);
+    feature += table.features.size();
+    const auto end = static_cast<size_t>(offsets[feature * samples]);
+    Table& own = tables_.emplace_back();
+    own.ids = ids.subspan(begin, end - begin);
+    for (size_t i = 0; i < own.ids.size(); ++i) {
+      own.by_id.push_back({own.ids[i], static_cast<int64_t>(i)});
+    }
+    std::ranges::sort(own.by_id, {}, &Entry::id);
+  }
+}
+
+int64_t BatchRows::of(int table, Range rows, std::vector<int64_t>& ids) const {
+  const Table& of = tables_[static_cast<size_t>(table)];
+  const auto first = std::ranges::lower_bound(of.by_id, rows.begin, {}, &Entry::id);
+  const auto last = std::ranges::lower_bound(first, of.by_id.end(), rows.end, {}, &Entry::id);
+  int64_t distinct = 0;
+  for (auto i = first; i != last; ++i) distinct += i == first || i->id != (i - 1)->id;
+  ids.clear();
+  if (last - first > std::ssize(of.by_id) / kFew) {
+    for (const int64_t id : of.ids) {
+      if (rows.begin <= id && id < rows.end) ids.push_back(id - rows.begin);
+    }
+    return distinct;
+  }
+  std::vector<Entry> own(first, last);
+  std::ranges::sort(own, {}, &Entry::place);
+  for (const Entry& entry : own) ids.push_back(entry.id - rows.begin);
+  return distinct;
+}
+
 CacheForecast::CacheForecast(const RunConfig& config, const Plan& plan, int rank)
     : window_(config.memory.cached.policy == "lookahead" ? config.batches_ahead() + 1 : 1),
-      tables_(config.model.tables),
       sizes_(rows_of(config, plan, rank)) {
   const CachedConfig& cached = config.memory.cached;
   const std::vector<int64_t> slots = cache_slots(sizes_, fast_bytes(cached, sizes_));
   const std::vector<bool> whole = whole_slices(cached, sizes_);
-  for (const Shard& shard : plan.shards) {
-    if (shard.rank != rank || shard.tier != MemoryTier::kCached) continue;
+  for (const Shard& shard : std::ranges::equal_range(plan.shards, rank, {}, &Shard::rank)) {
+    if (shard.tier != MemoryTier::kCached) continue;
     const bool known = !slices_.empty() && slices_.back().table == shard.table &&
                        slices_.back().rows == shard.rows;
     if (known) continue;  // other columns of the same rows
@@ -55,29 +90,12 @@ CacheForecast::CacheForecast(const RunConfig& config, const Plan& plan, int rank
   }
 }
 
-void CacheForecast::add(View<const int64_t> ids, View<const int64_t> offsets) {
-  int64_t features = 0;
-  for (const TableConfig& table : tables_) features += static_cast<int64_t>(table.features.size());
-  const int64_t samples = (static_cast<int64_t>(offsets.size()) - 1) / features;
+void CacheForecast::add(const BatchRows& batch) {
   std::vector<int64_t> mine;
-  int64_t feature = 0;
-  for (size_t t = 0; t < tables_.size(); ++t) {
-    const auto last = feature + static_cast<int64_t>(tables_[t].features.size());
-    const int64_t begin = offsets[static_cast<size_t>(feature * samples)];
-    const int64_t end = offsets[static_cast<size_t>(last * samples)];
-    feature = last;
-    for (size_t s = 0; s < slices_.size(); ++s) {
-      if (slices_[s].table != static_cast<int>(t)) continue;
-      mine.clear();
-      for (int64_t k = begin; k < end; ++k) {
-        const int64_t id = ids[static_cast<size_t>(k)];
-        if (slices_[s].rows.begin <= id && id < slices_[s].rows.end) {
-          mine.push_back(id - slices_[s].rows.begin);
-        }
-      }
-      slices_[s].largest_batch = std::max(slices_[s].largest_batch, distinct(mine));
-      if (caches_[s]) place(slices_[s], *caches_[s], mine);
-    }
+  for (size_t s = 0; s < slices_.size(); ++s) {
+    Slice& slice = slices_[s];
+    slice.largest_batch = std::max(slice.largest_batch, batch.of(slice.table, slice.rows, mine));
+    if (caches_[s]) place(slice, *caches_[s], mine);
   }
 }
 
