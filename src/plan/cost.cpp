@@ -26,7 +26,14 @@ constexpr double kShardBytes = 3.6e-6 * MachineSpeed().memory;
 /// and from it.
 constexpr double kPassesOfSum = 4;
 
-constexpr size_t kKnownParts = 4096;
+constexpr size_t kKnownParts = 8192;
+
+/// A slot of `slots` for these numbers, many of which are multiples of a power of two.
+size_t slot_of(uint64_t a, uint64_t b, uint64_t c, size_t slots) {
+  const uint64_t mixed =
+      ((a * 0x9E3779B97F4A7C15 + b) * 0x9E3779B97F4A7C15 + c) * 0x9E3779B97F4A7C15;
+  return (mixed >> 32) % slots;
+}
 
 /// Some of the bytes to other ranks stay on the node. The others pass through its network card.
 double exchanged_byte(const MachineSpeed& speed, int world, int ranks_per_node) {
@@ -91,8 +98,8 @@ double CostModel::bytes_of(const Part& part) const {
 }
 
 double CostModel::unique_rows(const TableConfig& table, double lookups) const {
-  const auto slot = static_cast<uint64_t>(table.rows) * 31 + static_cast<uint64_t>(lookups);
-  Unique& known = known_unique_[slot % known_unique_.size()];
+  Unique& known = known_unique_[slot_of(static_cast<uint64_t>(table.rows),
+                                        static_cast<uint64_t>(lookups), 0, known_unique_.size())];
   if (known.rows != table.rows || known.lookups != lookups) {
     known = {table.rows, lookups, expected_unique_rows(table.rows, lookups, alpha_)};
   }
@@ -149,9 +156,9 @@ Cut CostModel::node_cut(const TableConfig& table, int64_t rows, int64_t width) c
 }
 
 CostModel::Part& CostModel::part(const TableConfig& table, int64_t rows, int64_t width) const {
-  const auto key = static_cast<uint64_t>(rows) * 31 + static_cast<uint64_t>(width) * 7 +
-                   static_cast<uint64_t>(table.rows);
-  Part& known = known_parts_[key % known_parts_.size()];
+  Part& known =
+      known_parts_[slot_of(reinterpret_cast<uintptr_t>(&table), static_cast<uint64_t>(rows),
+                           static_cast<uint64_t>(width), known_parts_.size())];
   if (known.table == &table && known.rows == rows && known.width == width) return known;
   known = {&table, rows, width, {on_node_, 1}, 0, -1};
   choose_cut(known);

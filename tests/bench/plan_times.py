@@ -3,7 +3,8 @@
 plan, describes it and writes it, and the heaviest rank over the least possible. Prints one line per config and number
 of ranks.
 
-  tests/bench/plan_times.py [--program build/cpu/bin/dlrm-plan] [--ranks 4096,65536] [--device-memory GiB] [CONFIG...]
+  tests/bench/plan_times.py [--program build/cpu/bin/dlrm-plan] [--ranks 4096,65536] [--device-memory GiB]
+                             [--machine FILE] [CONFIG...]
 
 Without a CONFIG it takes all of configs/.
 """
@@ -29,13 +30,11 @@ def shards_of(path):
         return sum('"rank": ' in line for line in file)
 
 
-def measure(program, config, ranks, memory):
+def measure(program, config, ranks, options):
     """CPU seconds, shards, and the ratios of cost and memory of one plan."""
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "plan.json")
-        words = [program, config, "--ranks", str(ranks), "--output", output]
-        if memory:
-            words += ["--device-memory", memory]
+        words = [program, config, "--ranks", str(ranks), "--output", output] + options
         before = child_seconds()
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         seconds = child_seconds() - before
@@ -51,12 +50,16 @@ def main():
     parser.add_argument("--program", default=os.path.join(ROOT, "build/cpu/bin/dlrm-plan"))
     parser.add_argument("--ranks", default="4096,65536")
     parser.add_argument("--device-memory", help="GiB of a rank; the report then says what would fit")
+    parser.add_argument("--machine", help="a machine file")
     arguments = parser.parse_args()
+    options = []
+    for name, value in (("--device-memory", arguments.device_memory), ("--machine", arguments.machine)):
+        options += [name, value] if value else []
     configs = arguments.configs or sorted(glob.glob(os.path.join(ROOT, "configs", "**", "*.yaml"), recursive=True))
     print(f"{'config':<40}{'ranks':>8}{'shards':>10}{'seconds':>10}{'cost':>8}{'memory':>8}")
     for config in configs:
         for ranks in arguments.ranks.split(","):
-            seconds, shards, cost, memory = measure(arguments.program, config, int(ranks), arguments.device_memory)
+            seconds, shards, cost, memory = measure(arguments.program, config, int(ranks), options)
             name = os.path.relpath(config, ROOT)
             print(f"{name:<40}{ranks:>8}{shards:>10}{seconds:>10.2f}{cost:>8}{memory:>8}", flush=True)
 

@@ -173,7 +173,7 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
                                                         {"limited report", "57c9b5f6a9456a8d"},
                                                         {"machine report", "0fb4025b80095cb8"},
                                                         {"report", "ba4dd331b8e87f2a"},
-                                                        {"steps", "a12428bc4d07bef5"},
+                                                        {"steps", "c07f5593c63f3bb3"},
                                                         {"unfused steps", "5472d7eb06a9708c"}}));
 }
 

@@ -11,8 +11,9 @@
 
 namespace dlrm {
 
-/// A long array of zeros, aligned to pages. A page takes memory from its first write on. Pages are
-/// huge where the system has such, so that accesses of far elements cause far fewer TLB misses.
+/// A long array of zeros, aligned to pages. A page takes memory from its first write on. Pages of
+/// large arrays are huge where the system has such, so that accesses of far elements cause far
+/// fewer TLB misses.
 template <class T>
 class ZeroedArray {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -24,7 +25,7 @@ class ZeroedArray {
     if (memory == MAP_FAILED) {
       throw run_error("cannot allocate {} bytes of memory: {}", bytes(), std::strerror(errno));
     }
-    ::madvise(memory, bytes(), MADV_HUGEPAGE);
+    if (bytes() >= kLarge) ::madvise(memory, bytes(), MADV_HUGEPAGE);
     data_ = static_cast<T*>(memory);
   }
   ZeroedArray(ZeroedArray&& other) noexcept
@@ -45,6 +46,8 @@ class ZeroedArray {
   }
 
  private:
+  static constexpr size_t kLarge = size_t{1} << 21;
+
   size_t bytes() const { return sizeof(T) * static_cast<size_t>(size_ > 0 ? size_ : 1); }
 
   int64_t size_;

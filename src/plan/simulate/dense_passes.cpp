@@ -83,7 +83,7 @@ void DensePasses::multiply_back(const std::vector<ProductWork>& products, size_t
 
 /// As Parameters does, of which a layer with one output is no part.
 bool DensePasses::is_held(const ProductWork& product, size_t number) const {
-  return tasks_.speed().gpu && tasks_.ranks() > 1 && product.outputs > 1 &&
+  return tasks_.speed().gpu && !work_.buckets.front().empty() && product.outputs > 1 &&
          number < work_.dense.bucket_products.front();
 }
 

@@ -14,8 +14,8 @@ constexpr int kSteps = 3;
 /// Tasks of the reported step in the order in which they were added.
 class Report {
  public:
-  explicit Report(const RankTasks& tasks)
-      : tasks_(tasks), run_(tasks.events()), ranks_(static_cast<size_t>(tasks.ranks())) {}
+  Report(const RankTasks& tasks, const std::vector<EqualRanks>& ranks)
+      : tasks_(tasks), run_(tasks.events()), ranks_(ranks) {}
 
   std::vector<StepPrediction::Stage> stages() const {
     std::vector<StepPrediction::Stage> stages;
@@ -24,7 +24,7 @@ class Report {
       const RankTasks::Label& label = tasks_.label(task);
       if (label.step != kSteps - 1) continue;
       const size_t i = stage_of(label, stages);
-      if (i == seconds.size()) seconds.emplace_back(ranks_);
+      if (i == seconds.size()) seconds.emplace_back(ranks_.size());
       if (label.rank >= 0) {
         seconds[i][static_cast<size_t>(label.rank)] += duration(task);
       } else {
@@ -34,8 +34,13 @@ class Report {
     for (size_t i = 0; i < stages.size(); ++i) {
       const auto most = std::max_element(seconds[i].begin(), seconds[i].end());
       stages[i].most = *most;
-      if (!stages[i].exchange) stages[i].rank = static_cast<int>(most - seconds[i].begin());
-      for (const double s : seconds[i]) stages[i].mean += s / static_cast<double>(ranks_);
+      if (!stages[i].exchange) stages[i].rank = number(static_cast<int>(most - seconds[i].begin()));
+      double sum = 0, count = 0;
+      for (size_t r = 0; r < ranks_.size(); ++r) {
+        sum += seconds[i][r] * ranks_[r].count;
+        count += ranks_[r].count;
+      }
+      stages[i].mean = sum / count;
     }
     return stages;
   }
@@ -47,10 +52,11 @@ class Report {
     for (int task = last; task >= 0 && run_.end(task) > since; task = run_.cause(task)) {
       const RankTasks::Label& label = tasks_.label(task);
       const double seconds = run_.end(task) - std::max(run_.begin(task), since);
-      if (!path.empty() && path.back().stage == label.stage && path.back().rank == label.rank) {
+      if (!path.empty() && path.back().stage == label.stage &&
+          path.back().rank == number(label.rank)) {
         path.back().seconds += seconds;
       } else if (seconds > 0) {
-        path.push_back({label.stage, label.rank, seconds});
+        path.push_back({label.stage, number(label.rank), seconds});
       }
     }
     std::reverse(path.begin(), path.end());
@@ -58,6 +64,9 @@ class Report {
   }
 
  private:
+  int number(int simulated) const {
+    return simulated < 0 ? -1 : ranks_[static_cast<size_t>(simulated)].first;
+  }
   double duration(int task) const { return run_.end(task) - run_.begin(task); }
 
   static size_t stage_of(const RankTasks::Label& label,
@@ -71,7 +80,7 @@ class Report {
 
   const RankTasks& tasks_;
   const EventRun& run_;
-  const size_t ranks_;
+  const std::vector<EqualRanks>& ranks_;
 };
 
 int last_of(const std::vector<int>& tasks, const EventRun& run) {
@@ -79,7 +88,7 @@ int last_of(const std::vector<int>& tasks, const EventRun& run) {
                            [&](int a, int b) { return run.end(a) < run.end(b); });
 }
 
-StepPrediction run_steps(RankTasks& tasks, StepTasks& steps) {
+StepPrediction run_steps(const std::vector<EqualRanks>& ranks, RankTasks& tasks, StepTasks& steps) {
   std::vector<RankTasks::Point> ends;
   for (int step = 0; step < kSteps; ++step) {
     tasks.begin_step();
@@ -89,7 +98,7 @@ StepPrediction run_steps(RankTasks& tasks, StepTasks& steps) {
   tasks.run();
   const EventRun& run = tasks.events();
   const int last = last_of(tasks.tasks_of(ends[kSteps - 1]), run);
-  const Report report(tasks);
+  const Report report(tasks, ranks);
   StepPrediction prediction;
   const double since = run.end(last_of(tasks.tasks_of(ends[kSteps - 2]), run));
   prediction.step = run.end(last) - since;
@@ -109,12 +118,19 @@ MachineSpeed without_exchanges(MachineSpeed speed) {
   return speed;
 }
 
+std::vector<EqualRanks> each_rank(int world) {
+  std::vector<EqualRanks> ranks(static_cast<size_t>(world));
+  for (int r = 0; r < world; ++r) ranks[static_cast<size_t>(r)].first = r;
+  return ranks;
+}
+
 StepPrediction predict_step(
-    int ranks, const MachineSpeed& speed, double products, const NodeShare& share,
+    const std::vector<EqualRanks>& ranks, const MachineSpeed& speed, double products,
+    const NodeShare& share,
     const std::function<std::unique_ptr<StepTasks>(RankTasks& tasks)>& make_steps) {
   const auto run = [&](const MachineSpeed& at) {
-    RankTasks tasks(ranks, at, products, share);
-    return run_steps(tasks, *make_steps(tasks));
+    RankTasks tasks(static_cast<int>(ranks.size()), at, products, share);
+    return run_steps(ranks, tasks, *make_steps(tasks));
   };
   StepPrediction prediction = run(speed);
   prediction.exposed = std::max(prediction.step - run(without_exchanges(speed)).step, 0.0);

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "dlrm/plan/machine.h"
 #include "dlrm/plan/simulate.h"
@@ -17,10 +18,18 @@ class StepTasks {
   virtual void add_step() = 0;
 };
 
+/// Ranks that do the same work on resources of their own, so that one of them is simulated.
+struct EqualRanks {
+  int first = 0;
+  int count = 1;
+};
+std::vector<EqualRanks> each_rank(int world);
+
 /// Runs a few steps and reports the last one. Then it runs them again without exchanges.
-/// `products` are a rank's FLOP/s.
+/// `products` are a rank's FLOP/s. Task lists have a rank for each of `ranks`.
 StepPrediction predict_step(
-    int ranks, const MachineSpeed& speed, double products, const NodeShare& share,
+    const std::vector<EqualRanks>& ranks, const MachineSpeed& speed, double products,
+    const NodeShare& share,
     const std::function<std::unique_ptr<StepTasks>(RankTasks& tasks)>& make_steps);
 
 /// A machine whose exchanges take no time. Ranks still wait for each other.

@@ -32,7 +32,6 @@ class RankTasks {
   /// `products` are a rank's FLOP/s.
   RankTasks(int ranks, const MachineSpeed& speed, double products, const NodeShare& share);
 
-  int ranks() const { return static_cast<int>(lanes_.size()); }
   const MachineSpeed& speed() const { return resources_.speed(); }
 
   void begin_step() { ++step_; }

@@ -12,12 +12,14 @@ Demand demand_of(const ProductWork& product, double element_bytes, double sample
   return {element_bytes * elements, samples * product.flops() * slower};
 }
 
+bool shares_processors(const MachineSpeed& speed) { return speed.processors > 0 && !speed.gpu; }
+
 /// A run gives the processors of a node to its ranks in equal parts (machine_share()).
 NodeShare node_share(const RunConfig& config, int world, const PlanOptions& options,
                      const MachineSpeed& speed) {
   NodeShare share;
   share.ranks = options.ranks_per_node > 0 ? options.ranks_per_node : speed.ranks_per_node;
-  if (speed.gpu || speed.processors <= 0) return share;
+  if (!shares_processors(speed)) return share;
   const int on_node = std::min(share.ranks, world);
   const double equal = std::max(1.0, std::floor(speed.processors / on_node));
   share.threads = config.train.threads > 0 ? config.train.threads : equal;
@@ -32,7 +34,7 @@ NodeShare node_share(const RunConfig& config, int world, const PlanOptions& opti
 Resources::Resources(EventRun& run, int ranks, const MachineSpeed& speed, double products,
                      const NodeShare& share)
     : speed_(speed), products_(products), share_(share) {
-  if (speed.processors > 0 && !speed.gpu) {
+  if (shares_processors(speed)) {
     for (int r = 0; r < ranks; r += share.ranks) {
       processors_.push_back(run.add_resource(speed.processors));
     }

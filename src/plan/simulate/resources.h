@@ -29,6 +29,7 @@ struct NodeShare {
   double rank_time = 1;
   double thread_time = 1;
 };
+bool shares_processors(const MachineSpeed& speed);
 NodeShare node_share(const RunConfig& config, int world, const PlanOptions& options,
                      const MachineSpeed& speed);
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <compare>
 #include <vector>
 
 #include "dlrm/config/run_config.h"
@@ -20,6 +21,8 @@ struct RankWork {
   double boundary_bytes = 0;  ///< vectors between messages and E, one way
   double node_sent = 0;       ///< bytes of partial vectors that other ranks of the node add
   double node_received = 0;   ///< bytes of those that it adds
+
+  auto operator<=>(const RankWork&) const = default;
 };
 
 /// A matrix product with a weight, y = x·w.

@@ -95,7 +95,7 @@ StepPrediction simulate_unfused_step(const RunConfig& given, const Plan& plan,
   const std::vector<double> tables = table_seconds(config, plan, costs);
   const double received = costs.model_input * inputs_of(config.model, plan);
   StepPrediction prediction =
-      predict_step(plan.world, speed, products_per_second(config, speed),
+      predict_step(each_rank(plan.world), speed, products_per_second(config, speed),
                    node_share(config, plan.world, options, speed), [&](RankTasks& tasks) {
                      return std::make_unique<UnfusedStep>(work, tables, received, tasks);
                    });
