@@ -44,6 +44,7 @@ struct RecordedSteps {
   QueuedOperations queued;
   std::vector<StepPlace> places;  ///< by label
   int steps = 0;
+  std::vector<std::vector<double>> lookups;  ///< by rank: ShardedEmbeddings::lookup_work()
 
   const StepPlace& place(int label) const;
 };

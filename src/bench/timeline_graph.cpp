@@ -121,17 +121,30 @@ class Nodes {
                               sent_[at(node.members.front())]});
     step.part = part.part;
     step.share = part.share;
+    if (step.part == StepPart::kLookup) step.share = lookup_share(step, graph);
     graph.operations.push_back(std::move(operation));
     graph.graph.push_back(std::move(step));
   }
 
-  /// An exchange carries vectors before the loss and their gradients after it. Shares of sums are
+  /// Of the lookup that is added next. Those that ShardedEmbeddings::lookup_work() does not name
+  /// have no share.
+  double lookup_share(const StepOperation& lookup, const TimelineGraph& graph) const {
+    size_t before = 0;
+    for (const StepOperation& o : graph.graph) {
+      before += o.part == lookup.part && o.rank == lookup.rank && o.step == lookup.step;
+    }
+    const std::vector<double>& work = steps_.lookups[static_cast<size_t>(lookup.rank)];
+    return before < work.size() ? work[before] : 0;
+  }
+
+  /// An exchange carries vectors before the loss and their gradients after it. Shares are
   /// bytes; gradients of data-parallel tables have a size of their own.
   PartOfStep part_of_collective(const Node& node, TimelineOperation& operation) const {
-    double bytes = 0;
+    double bytes = 0, sent = 0;
     bool sum = false;
     for (const int member : node.members) {
       const QueuedOperation& part = queued()[at(member)];
+      if (part.name == "nccl send") sent += part.bytes;
       if (part.name == "nccl sum") {
         sum = true;
         bytes = part.bytes;
@@ -141,7 +154,7 @@ class Nodes {
     if (sum && bytes == copies_bytes_) return {StepPart::kCopySum, 1};
     if (sum) return {StepPart::kDenseSum, bytes};
     if (operation.place.stage == "backward") return {StepPart::kGradientExchange, 1};
-    if (operation.place.stage == "lookup") return {StepPart::kVectorExchange, 1};
+    if (operation.place.stage == "lookup") return {StepPart::kVectorExchange, sent};
     return {};
   }
 

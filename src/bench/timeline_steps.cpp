@@ -59,6 +59,8 @@ class Rank {
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
+  std::vector<double> lookup_work() { return trainer_.embeddings().lookup_work(); }
+
   void train(int steps, bool recorded) {
     for (int s = 0; s < steps; ++s) {
       current_place.step = recorded ? s : -1;
@@ -160,9 +162,11 @@ RecordedSteps record_steps(const RunConfig& config, const Plan& plan) {
   ::setenv("NCCL_HOSTID", "of this rank", 1);  // ranks that share a GPU need one each
   RecordedSteps recorded;
   recorded.steps = kRecordedSteps;
+  recorded.lookups.resize(static_cast<size_t>(plan.world));
   std::unique_ptr<StreamRecorder> recorder;
   run_on_threads(plan.world, [&](Communicator& comm) {
     Rank rank(comm, config, plan);
+    recorded.lookups[static_cast<size_t>(comm.rank())] = rank.lookup_work();
     rank.train(kFirstSteps, false);
     comm.barrier();
     if (comm.rank() == 0) recorder = record_streams(label);

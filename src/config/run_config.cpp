@@ -63,6 +63,24 @@ int RunConfig::batches_ahead() const {
   return memory.cached.window > 0 ? memory.cached.window - 1 : routing.depth + 1;
 }
 
+DType RunConfig::embedding_type() const {
+  const bool in_place =
+      std::visit([](const auto& i) { return i.embeddings_in_place(); }, model.interaction);
+  return in_place && train.precision == Precision::kBf16 ? DType::kBFloat16 : DType::kFloat32;
+}
+
+WireConfig RunConfig::sent_types() const {
+  WireConfig types = train.wire;
+  bool divides = false;
+  for (const TableConfig& table : model.tables) {
+    for (const FeatureConfig& feature : table.features) {
+      divides |= feature.pooling == Pooling::kMean;
+    }
+  }
+  if (!divides && embedding_type() == DType::kBFloat16) types.backward = DType::kBFloat16;
+  return types;
+}
+
 RunConfig parse_config(const std::string& yaml, const std::string& name,
                        const std::vector<std::string>& overrides) {
   NodePtr root = parse_yaml(yaml, name);

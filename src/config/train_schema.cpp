@@ -14,9 +14,11 @@ Schema<WireConfig> wire_schema() {
   using W = WireConfig;
   Schema<W> schema;
   schema.key("forward", &W::forward, choice(kForwardWireNames),
-             "type in which pooled vectors are sent; sums are in fp32");
+             "type in which pooled vectors are sent; sums are in fp32. fp32: owners round vectors "
+             "that would be rounded to bf16 on arrival");
   schema.key("backward", &W::backward, choice(kTableTypeNames),
-             "type in which gradients of pooled vectors are sent");
+             "type in which gradients of pooled vectors are sent; those that are bf16 anyway are "
+             "sent so");
   schema.key("dense", &W::dense, choice(kTableTypeNames),
              "type in which gradients of dense parameters are sent");
   return schema;

@@ -1,12 +1,10 @@
 #include <algorithm>
-#include <bit>
 #include <tuple>
-
-#include "dlrm/plan/traffic.h"
 
 #include "bag_pooling.h"
 #include "node_exchange.h"
-#include "pooled_layout.h"
+#include "pooled_buffers.h"
+#include "visited_blocks.h"
 
 namespace dlrm {
 namespace {
@@ -18,22 +16,17 @@ struct RequestedBlock {
   PooledBlock block;
 };
 
-/// True if vectors are converted between the type of `pooled` and the wire's.
-bool is_converted(DType wire) { return pooled_as(wire) != wire; }
-
-/// Buffers are converted in rows of this many elements.
-constexpr int64_t kConvertWidth = 1024;
-
 class AllToAllPooling final : public BagPooling {
  public:
   AllToAllPooling(Context& context, Ops& ops, const EmbeddingLayout& layout, WireConfig wire)
       : context_(context),
         ops_(ops),
         layout_(layout),
-        wire_(wire),
         comm_(context.device_comm().duplicate()),
-        places_(layout, comm_->rank()),
-        buffers_(context.device, comm_->shared_memory(context.device)) {
+        buffers_(comm_->shared_memory(context.device), layout, comm_->rank(), wire, most_parts()),
+        visited_(layout.groups),
+        sums_(context.device, 0, "sums of row shards") {
+    pending_.resize(static_cast<size_t>(parts()));
     int64_t widest = 0;
     for (size_t q = 0; q < layout.owners.size(); ++q) {
       for (const PooledBlock& block : layout.owners[q].returned) {
@@ -41,41 +34,46 @@ class AllToAllPooling final : public BagPooling {
         widest = std::max(widest, block.width);
       }
     }
-    buffers_.zeros = Array<float>(context.device, static_cast<size_t>(widest), "zeros");
+    zeros_ = Array<float>(context.device, static_cast<size_t>(widest), "zeros");
     // The shard of row 0 is first. Its vectors are copied, and those of later rows are added.
     const auto order = [](const RequestedBlock& r) {
       return std::tuple(r.block.feature, r.block.first_row, r.block.e_column);
     };
     std::sort(requested_.begin(), requested_.end(),
               [&](const auto& a, const auto& b) { return order(a) < order(b); });
-    list_visits();
+    for (const RequestedBlock& requested : requested_) {
+      const int first = layout.owner(requested.owner).first_group;
+      visited_.add(requested.block, first + requested.block.group);
+    }
     list_summed();
     copies_.reserve(2 * requested_.size());
     if (layout.sums_in_nodes()) node_ = std::make_unique<NodeExchange>(context, layout);
   }
 
+  void set_type(DType vectors) override {
+    buffers_.set_type(vectors);
+    pending_.resize(static_cast<size_t>(parts()));
+  }
+
   void begin(const RoutedBatch& batch) override {
-    places_.set(batch);
+    buffers_.begin(batch);
     if (node_) node_->begin(batch.global_size);
-    find_visited(batch);
-    const int64_t owned = padded(places_.owned_size()), room = padded(places_.owned_room());
-    const auto larger = [&](auto bytes_of) {
-      return std::max(bytes_of(wire_.forward), bytes_of(wire_.backward));
-    };
-    reserve(buffers_.pooled, owned, room,
-            larger([](DType wire) { return size_of(pooled_as(wire)); }));
-    reserve(buffers_.owner_wire, owned, room,
-            larger([](DType wire) { return is_converted(wire) ? size_of(wire) : 0; }));
-    reserve(buffers_.requester_wire, places_.requested_size(), places_.requested_room(),
-            larger([](DType wire) { return size_of(wire); }));
+    visited_.set(batch);
+  }
+
+  int parts() const override { return buffers_.parts().count(); }
+  Return return_of(int shard) const override {
+    const ReturnedParts& parts = buffers_.parts();
+    const int rank = comm_->rank();
+    return {parts.part_of(rank, shard), parts.rounds(rank, shard), parts.work(rank, shard)};
   }
 
   Piece pooled(const RoutedBatch& batch, size_t block, size_t piece, const Matrix&) override {
-    return {piece_of(batch, block, piece, pooled_as(wire_.forward)), nullptr};
+    return {piece_of(batch, block, piece, true), nullptr};
   }
 
-  void start_return(const RoutedBatch& batch, Ops& ops, Stream& stream) override {
-    if (!node_) return return_vectors(ops, stream);
+  void start_return(const RoutedBatch& batch, int part, Ops& ops, Stream& stream) override {
+    if (!node_) return return_vectors(static_cast<size_t>(part), ops, stream);
     node_->start_sums(ops, stream);
     summing_ = &batch;
     if (context_.device.asynchronous()) return_sums(ops, stream);
@@ -83,17 +81,20 @@ class AllToAllPooling final : public BagPooling {
 
   void finish_return(const RoutedBatch& batch, const Matrix& e) override {
     if (summing_) return_sums(ops_, context_.stream);
-    pending_.wait(context_.stream);
+    for (Pending& part : pending_) part.wait(context_.stream);
     copies_.clear();
     rounded_.clear();
     const bool rounds = e.type != DType::kFloat32;
-    if (rounds) buffers_.sums.reserve(static_cast<size_t>(e.rows * summed_width_));
-    for_visited([&](const RequestedBlock& requested) {
+    if (rounds) sums_.reserve(static_cast<size_t>(e.rows * summed_width_));
+    visited_.for_each([&](size_t visited) {
+      const RequestedBlock& requested = requested_[visited];
       const PooledBlock& block = requested.block;
       BlockCopy copy = copy_of(batch, requested);
-      copy.src = wire_place(requested, wire_.forward);
-      copy.src_type = wire_.forward;
-      copy.src_stride = wire_stride(requested);
+      const PooledBuffers::Place place =
+          buffers_.received_vectors(requested.owner, requested.number, block);
+      copy.src = place.data;
+      copy.src_type = place.type;
+      copy.src_stride = place.stride;
       copy.dst = e.element(0, block.e_column);
       copy.dst_type = e.type;
       copy.dst_stride = e.stride;
@@ -113,25 +114,25 @@ class AllToAllPooling final : public BagPooling {
 
   void start_backward(const RoutedBatch& batch, const Matrix& de) override {
     copies_.clear();
-    for_visited([&](const RequestedBlock& requested) {
+    visited_.for_each([&](size_t visited) {
+      const RequestedBlock& requested = requested_[visited];
       BlockCopy copy = copy_of(batch, requested);
       copy.src = de.element(0, requested.block.e_column);
       copy.src_type = de.type;
       copy.src_stride = de.stride;
-      copy.dst = wire_place(requested, wire_.backward);
-      copy.dst_type = wire_.backward;
-      copy.dst_stride = wire_stride(requested);
+      const PooledBuffers::Place place = buffers_.sent_gradients(requested.owner, requested.number);
+      copy.dst = place.data;
+      copy.dst_type = place.type;
+      copy.dst_stride = place.stride;
       if (requested.block.skips_empty_bags) copy.src_rows = samples_of(batch, requested);
       if (copy.rows > 0) copies_.push_back(copy);
     });
     ops_.copy_blocks(copies_);
 
-    const ExchangeLayout& exchange = places_.backward(size_of(wire_.backward));
-    gradient_bytes_ += exchange.send_total();
-    void* receive = is_converted(wire_.backward) ? static_cast<void*>(buffers_.owner_wire.data())
-                                                 : static_cast<void*>(buffers_.pooled.data());
-    pending_ =
-        comm_->start_alltoallv(buffers_.requester_wire.data(), receive, exchange, &context_.stream);
+    const PooledBuffers::Messages messages = buffers_.send_gradients();
+    gradient_bytes_ += messages.layout.send_total();
+    pending_.front() =
+        comm_->start_alltoallv(messages.send, messages.receive, messages.layout, &context_.stream);
     receiving_ = &batch;
   }
 
@@ -141,11 +142,13 @@ class AllToAllPooling final : public BagPooling {
   }
 
   Piece gradient(const RoutedBatch& batch, size_t block, size_t piece, const Matrix&) override {
-    return {piece_of(batch, block, piece, pooled_as(wire_.backward)), nullptr};
+    return {piece_of(batch, block, piece, false), nullptr};
   }
 
   void poll() override {
-    const bool done = pending_.poll(), node_done = !node_ || node_->poll();
+    bool done = true;
+    for (Pending& part : pending_) done &= part.poll();
+    const bool node_done = !node_ || node_->poll();
     if (!node_ || context_.device.asynchronous()) return;
     if (summing_ && node_done) return_sums(ops_, context_.stream);
     if (receiving_ && done) receive_gradients();
@@ -158,82 +161,61 @@ class AllToAllPooling final : public BagPooling {
   }
 
  private:
-  struct Buffers {
-    Buffers(Device& device, Device& shared)
-        : pooled(shared, 0, "pooled vectors"),
-          owner_wire(shared, 0, "pooled vectors on their way"),
-          requester_wire(shared, 0, "pooled vectors on their way"),
-          zeros(device, 0, "zeros"),
-          sums(device, 0, "sums of row shards") {}
-    Array<char> pooled;          ///< vectors of my shards, later their gradients: pooled_as()
-    Array<char> owner_wire;      ///< `pooled` in the wire's type, if that is another one
-    Array<char> requester_wire;  ///< vectors of my samples, later their gradients
-    Array<float> zeros;          ///< [columns of the widest block]
-    Array<float> sums;           ///< [b, summed_width_] if E is not fp32
-  };
-
-  /// Reserves `room` elements if there are less than `needed`.
-  static void reserve(Array<char>& buffer, int64_t needed, int64_t room, size_t element_bytes) {
-    if (static_cast<size_t>(needed) * element_bytes <= buffer.size()) return;
-    buffer.reserve(static_cast<size_t>(room) * element_bytes);
+  /// While one part travels, the next one is looked up. Only a device does both at once.
+  int most_parts() const {
+    const bool one = layout_.owners.size() == 1 || layout_.sums_in_nodes();
+    return context_.device.asynchronous() && !one ? 2 : 1;
   }
 
-  /// Sends the owned vectors once `stream` has computed them.
-  void return_vectors(Ops& ops, Stream& stream) {
-    const ExchangeLayout& exchange = places_.forward(size_of(wire_.forward));
-    void* send = buffers_.pooled.data();
-    if (is_converted(wire_.forward)) {
-      send = buffers_.owner_wire.data();
-      ops.convert(owned(buffers_.pooled.data(), pooled_as(wire_.forward)),
-                  owned(buffers_.owner_wire.data(), wire_.forward));
-    }
-    pooled_bytes_ += exchange.send_total();
-    pending_ = comm_->start_alltoallv(send, buffers_.requester_wire.data(), exchange, &stream);
+  /// Sends a part of the owned vectors once `stream` has computed them.
+  void return_vectors(size_t part, Ops& ops, Stream& stream) {
+    const PooledBuffers::Messages messages = buffers_.send_vectors(part, ops);
+    pooled_bytes_ += messages.layout.send_total();
+    pending_[part] =
+        comm_->start_alltoallv(messages.send, messages.receive, messages.layout, &stream);
   }
 
   /// Adds partial vectors, and sends them with all others.
   void return_sums(Ops& ops, Stream& stream) {
     node_->finish_sums(ops, stream);
-    copy_sums(*summing_, ops, pooled_as(wire_.forward), true);
-    return_vectors(ops, stream);
+    copy_sums(*summing_, ops, true);
+    return_vectors(0, ops, stream);
     summing_ = nullptr;
   }
 
   /// Waits for gradients, and hands out those of sums.
   void receive_gradients() {
-    pending_.wait(context_.stream);
-    if (is_converted(wire_.backward)) {
-      ops_.convert(owned(buffers_.owner_wire.data(), wire_.backward),
-                   owned(buffers_.pooled.data(), pooled_as(wire_.backward)));
-    }
+    pending_.front().wait(context_.stream);
+    buffers_.convert_gradients(ops_);
     if (node_) {
-      copy_sums(*receiving_, ops_, pooled_as(wire_.backward), false);
+      copy_sums(*receiving_, ops_, false);
       node_->start_gradients(ops_, context_.stream);
     }
     receiving_ = nullptr;
   }
 
-  /// Copies the node's sums to the owned vectors of `type`, or back.
-  void copy_sums(const RoutedBatch& batch, Ops& ops, DType type, bool to_owned) {
+  /// Copies the node's sums to the owned vectors, or back.
+  void copy_sums(const RoutedBatch& batch, Ops& ops, bool to_owned) {
     copies_.clear();
     const auto world = static_cast<int>(layout_.owners.size());
     for (size_t s = 0; s < mine().sums.size(); ++s) {
-      const int returned = mine().sums[s].returned;
-      if (returned < 0) continue;
+      if (mine().sums[s].returned < 0) continue;
+      const auto returned = static_cast<size_t>(mine().sums[s].returned);
       const MatrixView<float> sums = node_->summed(static_cast<int>(s));
       for (int p = 0; p < (mine().by_source ? world : 1); ++p) {
         const Range samples = mine().by_source ? samples_of_rank(batch, p) : Range{0, sums.rows};
         if (samples.size() == 0) continue;
-        const int64_t at = places_.owned_at(static_cast<size_t>(returned), p);
+        const PooledBuffers::Place owned =
+            to_owned ? buffers_.owned_vectors(returned, p) : buffers_.owned_gradients(returned, p);
         BlockCopy copy;
         copy.src = sums.row(samples.begin);
         copy.src_stride = sums.stride;
-        copy.dst = buffers_.pooled.data() + at * static_cast<int64_t>(size_of(type));
-        copy.dst_type = type;
-        copy.dst_stride = mine().width;
+        copy.dst = owned.data;
+        copy.dst_type = owned.type;
+        copy.dst_stride = owned.stride;
         if (!to_owned) {
           copy.dst = sums.row(samples.begin);
-          copy.src = buffers_.pooled.data() + at * static_cast<int64_t>(size_of(type));
+          copy.src = owned.data;
           std::swap(copy.src_type, copy.dst_type);
           std::swap(copy.src_stride, copy.dst_stride);
         }
@@ -248,8 +230,8 @@ class AllToAllPooling final : public BagPooling {
     return part_of(batch.global_size, rank, static_cast<int64_t>(layout_.owners.size()));
   }
 
-  /// The vectors of a piece in `pooled`.
-  Matrix piece_of(const RoutedBatch& batch, size_t block, size_t piece, DType type) const {
+  /// The vectors of a piece on its owner, or their gradients.
+  Matrix piece_of(const RoutedBatch& batch, size_t block, size_t piece, bool vectors) const {
     const PooledBlock& place = mine().blocks[block];
     const int source = batch.owner.sources[piece];
     if (place.sum >= 0) {
@@ -257,40 +239,13 @@ class AllToAllPooling final : public BagPooling {
           source == OwnerSide::kEveryRank ? 0 : samples_of_rank(batch, source).begin;
       return node_->partial(place.sum, first, batch.owner.pieces[piece].bags);
     }
-    const int64_t at = places_.owned_at(static_cast<size_t>(place.returned), source);
-    return {buffers_.pooled.data() + at * static_cast<int64_t>(size_of(type)), type,
-            batch.owner.pieces[piece].bags, place.width,
-            place.skips_empty_bags ? place.width : mine().width};
+    const auto returned = static_cast<size_t>(place.returned);
+    const PooledBuffers::Place owned = vectors ? buffers_.owned_vectors(returned, source)
+                                               : buffers_.owned_gradients(returned, source);
+    return {owned.data, owned.type, batch.owner.pieces[piece].bags, place.width, owned.stride};
   }
   const OwnerLayout& mine() const { return layout_.owner(comm_->rank()); }
-  int64_t width_of(int owner) const { return layout_.owner(owner).width; }
 
-  static int64_t padded(int64_t elements) {
-    return (elements + kConvertWidth - 1) / kConvertWidth * kConvertWidth;
-  }
-  Matrix owned(void* data, DType type) const {
-    return {data, type, padded(places_.owned_size()) / kConvertWidth, kConvertWidth};
-  }
-
-  /// Lists the requested blocks of each group, and the blocks that are visited in every batch.
-  void list_visits() {
-    std::vector<std::vector<uint32_t>> of_group(static_cast<size_t>(layout_.groups));
-    always_visited_.resize((requested_.size() + 63) / 64);
-    for (size_t i = 0; i < requested_.size(); ++i) {
-      const PooledBlock& block = requested_[i].block;
-      const int group = layout_.owner(requested_[i].owner).first_group + block.group;
-      if (block.skips_empty_bags) {
-        of_group[static_cast<size_t>(group)].push_back(static_cast<uint32_t>(i));
-      }
-      // Columns of a shard of row 0 are set to zero.
-      if (!block.skips_empty_bags || block.first_row == 0) set_visited(always_visited_, i);
-    }
-    first_of_group_.push_back(0);
-    for (const std::vector<uint32_t>& blocks : of_group) {
-      blocks_of_group_.insert(blocks_of_group_.end(), blocks.begin(), blocks.end());
-      first_of_group_.push_back(blocks_of_group_.size());
-    }
-  }
   /// Finds the features whose vectors are sums over several row shards.
   void list_summed() {
     summed_.assign(layout_.features.size(), {});
@@ -317,7 +272,7 @@ class AllToAllPooling final : public BagPooling {
   /// Lets `copy` of a block write to the fp32 sums. Its feature is rounded to `e` afterwards.
   void sum_apart(const PooledBlock& block, const Matrix& e, BlockCopy& copy) {
     const FeaturePlace& feature = layout_.features[static_cast<size_t>(block.feature)];
-    float* const sums = buffers_.sums.data() + summed_[static_cast<size_t>(block.feature)].column;
+    float* const sums = sums_.data() + summed_[static_cast<size_t>(block.feature)].column;
     copy.dst = sums + block.e_column - feature.column;
     copy.dst_type = DType::kFloat32;
     copy.dst_stride = summed_width_;
@@ -331,29 +286,6 @@ class AllToAllPooling final : public BagPooling {
     rounded.cols = feature.width;
     // The blocks of a feature follow each other.
     if (rounded_.empty() || rounded_.back().dst != rounded.dst) rounded_.push_back(rounded);
-  }
-  static void set_visited(std::vector<uint64_t>& bits, size_t i) {
-    bits[i / 64] |= uint64_t{1} << (i % 64);
-  }
-  /// Leaves out blocks that return only non-empty bags and have none in the batch.
-  void find_visited(const RoutedBatch& batch) {
-    visited_ = always_visited_;
-    const std::vector<ReturnedBags>& returned = batch.requester.returned;
-    for (size_t g = 0; g < returned.size(); ++g) {
-      if (returned[g].count == 0) continue;
-      for (size_t k = first_of_group_[g]; k < first_of_group_[g + 1]; ++k) {
-        set_visited(visited_, blocks_of_group_[k]);
-      }
-    }
-  }
-  /// Calls visit(block) for the visited blocks, in their order.
-  template <class Visit>
-  void for_visited(const Visit& visit) const {
-    for (size_t word = 0; word < visited_.size(); ++word) {
-      for (uint64_t bits = visited_[word]; bits != 0; bits &= bits - 1) {
-        visit(requested_[word * 64 + static_cast<size_t>(std::countr_zero(bits))]);
-      }
-    }
   }
   const ReturnedBags& returned_of(const RoutedBatch& batch, const RequestedBlock& requested) const {
     const int group = layout_.owner(requested.owner).first_group + requested.block.group;
@@ -381,7 +313,7 @@ class AllToAllPooling final : public BagPooling {
   /// Writes zeros to all rows of the columns that `copy` writes.
   BlockCopy zero(const BlockCopy& copy, int64_t rows) const {
     BlockCopy result;
-    result.src = buffers_.zeros.data();
+    result.src = zeros_.data();
     result.dst = copy.dst;
     result.dst_type = copy.dst_type;
     result.dst_stride = copy.dst_stride;
@@ -390,45 +322,27 @@ class AllToAllPooling final : public BagPooling {
     return result;
   }
 
-  /// The memory that a requested block is received in or sent from. A block of this rank's own
-  /// shards stays with the vectors of its shards.
-  void* wire_place(const RequestedBlock& requested, DType type) const {
-    const auto element = static_cast<int64_t>(size_of(type));
-    if (requested.owner != comm_->rank()) {
-      return buffers_.requester_wire.data() +
-             places_.requested_at(requested.block, requested.owner, requested.number) * element;
-    }
-    char* owned = is_converted(type) ? buffers_.owner_wire.data() : buffers_.pooled.data();
-    return owned + places_.own_at(requested.block, requested.number) * element;
-  }
-  int64_t wire_stride(const RequestedBlock& requested) const {
-    return requested.block.skips_empty_bags ? requested.block.width : width_of(requested.owner);
-  }
-
   Context& context_;
   Ops& ops_;
   const EmbeddingLayout& layout_;
-  const WireConfig wire_;
   std::unique_ptr<Communicator> comm_;
+  PooledBuffers buffers_;
   std::vector<RequestedBlock> requested_;  ///< by feature, then row
-  // Bits by requested block.
-  std::vector<uint64_t> always_visited_, visited_;
-  std::vector<uint32_t> blocks_of_group_;  ///< group-major, counted over all owners
-  std::vector<size_t> first_of_group_;     ///< [groups + 1] into blocks_of_group_
+  VisitedBlocks visited_;                  ///< of requested_
   struct SummedFeature {
     bool is_cut = false;
     bool skips_empty_bags = true;  ///< all of its blocks do
-    int64_t column = 0;            ///< in Buffers::sums
+    int64_t column = 0;            ///< in sums_
   };
   std::vector<SummedFeature> summed_;  ///< by feature
   int64_t summed_width_ = 0;
-  PooledLayout places_;
-  Buffers buffers_;
+  Array<float> zeros_;  ///< [columns of the widest block]
+  Array<float> sums_;   ///< [b, summed_width_] if E is not fp32
   std::vector<BlockCopy> copies_, rounded_;
   std::unique_ptr<NodeExchange> node_;      ///< null if no node adds partial vectors
   const RoutedBatch* summing_ = nullptr;    ///< its partial vectors are on their way
   const RoutedBatch* receiving_ = nullptr;  ///< its gradients are on their way to the owners
-  Pending pending_;
+  std::vector<Pending> pending_;            ///< by part; gradients are the first
   int64_t pooled_bytes_ = 0;
   int64_t gradient_bytes_ = 0;
 };

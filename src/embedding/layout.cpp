@@ -79,12 +79,6 @@ SummedShards place_sums(const std::vector<NodeSum>& sums, EmbeddingLayout& layou
   return first_of_shard;
 }
 
-void return_block(PooledBlock block, OwnerLayout& owner) {
-  block.column = owner.width;
-  if (!block.skips_empty_bags) owner.width += block.width;
-  owner.returned.push_back(block);
-}
-
 /// The part of a sum whose vectors the rank of `block` adds.
 void return_part(PooledBlock block, OwnerLayout& owner) {
   SummedBlock& sum = owner.sums[static_cast<size_t>(block.sum)];
@@ -94,7 +88,7 @@ void return_part(PooledBlock block, OwnerLayout& owner) {
   block.first_row = sum.first_row;
   block.width = part.size();
   block.e_column += part.begin;
-  return_block(block, owner);
+  owner.returned.push_back(block);
 }
 
 void place_blocks(const EmbeddingLayout& layout, const SummedShards& summed, RoutingMode mode,
@@ -126,11 +120,10 @@ void place_blocks(const EmbeddingLayout& layout, const SummedShards& summed, Rou
         block.e_column = layout.features[static_cast<size_t>(f)].column + columns.begin;
         if (sum != summed.end()) {
           block.sum = sum->second + (f - first);
-          block.column = owner.sums[static_cast<size_t>(block.sum)].column;
           return_part(block, owner);
         } else {
           block.returned = static_cast<int>(owner.returned.size());
-          return_block(block, owner);
+          owner.returned.push_back(block);
         }
         owner.blocks.push_back(block);
       }

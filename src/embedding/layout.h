@@ -53,11 +53,9 @@ struct PooledBlock {
   int64_t first_row = 0;
   int64_t width = 0;
   bool skips_empty_bags = false;  ///< of its group
-  /// The first column in the owner's matrix of returned blocks of every bag. Unused in others.
-  int64_t column = 0;
-  int64_t e_column = 0;  ///< in E
+  int64_t e_column = 0;           ///< in E
   /// Of a shard: number in OwnerLayout::sums if other ranks of the node have the other shards of a
-  /// sum, otherwise -1. `column` is then in the owner's matrix of partial vectors.
+  /// sum, otherwise -1.
   int sum = -1;
   int returned = -1;  ///< of a shard without a sum: number in OwnerLayout::returned
 };
@@ -86,8 +84,7 @@ struct OwnerLayout {
   bool by_source =
       false;  ///< true if a group is skips_empty_bags: each source rank has its own pieces
   int shards = 0;
-  int caches = 0;     ///< slices in a cached tier
-  int64_t width = 0;  ///< of the returned blocks of every bag, together
+  int caches = 0;  ///< slices in a cached tier
 };
 
 /// The owner of every row, and the columns of every feature's vectors. The same on every rank.

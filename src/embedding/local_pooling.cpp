@@ -16,7 +16,7 @@ class LocalPooling final : public BagPooling {
   Piece gradient(const RoutedBatch& batch, size_t block, size_t piece, const Matrix& de) override {
     return pooled(batch, block, piece, de);
   }
-  void start_return(const RoutedBatch&, Ops&, Stream&) override {}
+  void start_return(const RoutedBatch&, int, Ops&, Stream&) override {}
   void finish_return(const RoutedBatch&, const Matrix&) override {}
   void start_backward(const RoutedBatch&, const Matrix&) override {}
   void finish_backward(const RoutedBatch&) override {}

@@ -149,8 +149,8 @@ void ShardedEmbeddings::lookup() {
 
 void ShardedEmbeddings::start_return() {
   parts_->phase.advance(BatchPhase::kLookedUp, BatchPhase::kReturning, "start_return");
-  parts_->pooling->start_return(parts_->router->oldest(), parts_->side.ops(),
-                                parts_->side.stream());
+  parts_->bag_lookup.start_return(parts_->router->oldest(), parts_->side.ops(),
+                                  parts_->side.stream());
 }
 
 Matrix ShardedEmbeddings::finish_return() {
@@ -259,6 +259,8 @@ ShardedEmbeddings::Traffic ShardedEmbeddings::step_traffic() const {
   sent.replicated = parts_->replicas.bytes_sent();
   return sent;
 }
+
+std::vector<double> ShardedEmbeddings::lookup_work() const { return parts_->bag_lookup.work(); }
 
 std::optional<CacheCounters> ShardedEmbeddings::cache_counters() const {
   RowPlacement* const placement = parts_->tables.placement();

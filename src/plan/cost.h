@@ -15,19 +15,21 @@ namespace dlrm {
 /// What a step does with a part of a table. Counts are expectations. Bytes of rows and of state are
 /// whole lines of memory.
 struct TableWork {
-  double lookups = 0;       ///< ids
-  double unique = 0;        ///< different rows among them
-  double vectors = 0;       ///< pooled
-  double row_bytes = 0;     ///< of a row
-  double state_bytes = 0;   ///< of a row's optimizer state
-  double vector_bytes = 0;  ///< of a vector, or of its gradient, in fp32
+  double lookups = 0;         ///< ids
+  double unique = 0;          ///< different rows among them
+  double vectors = 0;         ///< pooled
+  double row_bytes = 0;       ///< of a row
+  double state_bytes = 0;     ///< of a row's optimizer state
+  double vector_bytes = 0;    ///< of a vector
+  double gradient_bytes = 0;  ///< of its gradient
 
   /// Bytes of memory. Forward reads a row per lookup and writes the vectors.
   double forward_bytes() const { return lookups * row_bytes + vectors * vector_bytes; }
   /// Backward receives the vectors' gradients and reads one per lookup. Then it reads and writes
   /// rows and state.
   double update_bytes() const {
-    return lookups * vector_bytes + 2 * unique * (row_bytes + state_bytes) + vectors * vector_bytes;
+    return lookups * gradient_bytes + 2 * unique * (row_bytes + state_bytes) +
+           vectors * gradient_bytes;
   }
 };
 
@@ -82,7 +84,9 @@ class CostModel {
   double unique_rows(const TableConfig& table, double lookups) const;
   double row_lines(const TableConfig& table, int64_t width) const;
   double state_lines(int64_t width) const;
-  double looked_up(const TableWork& work) const;
+  /// Of pooled vectors on the rank that has the rows.
+  DType owned_type(const TableConfig& table, int64_t rows, int64_t width) const;
+  double looked_up(const TableWork& work, int64_t width) const;
   double shard(const TableConfig& table, int64_t rows, int64_t width, const TableWork& work) const;
   double part_of_node(const TableConfig& table, int64_t rows, int64_t width, Cut cut) const;
   bool sums(const TableConfig& table, int64_t rows, int parts) const;
@@ -94,7 +98,8 @@ class CostModel {
 
   const RunConfig& config_;
   int world_;
-  int on_node_ = 1;  ///< ranks among which a shard is cut
+  int on_node_ = 1;       ///< ranks among which a shard is cut
+  DType owned_gradient_;  ///< the type of gradients of vectors on the rank that has the rows
   MachineSpeed speed_;
   double seconds_per_exchanged_byte_;
   double alpha_;

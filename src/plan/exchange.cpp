@@ -25,11 +25,17 @@ const TableConfig& table_of(const RunConfig& config, int table) {
   return config.model.tables[static_cast<size_t>(table)];
 }
 
+DType vector_type(const RunConfig& config, const Shard& shard) {
+  return vector_type(config, table_of(config, shard.table), shard.rows.size(),
+                     shard.columns.size());
+}
+
 /// The ids that an owner receives, and the vectors that it returns, per sample of another rank.
 struct OwnerFlow {
   std::map<int64_t, double> heads;  ///< bytes of headers and codes, by samples of the message
   double ids = 0;
-  double floats = 0;  ///< of pooled vectors
+  double floats = 0;        ///< of pooled vectors
+  double vector_bytes = 0;  ///< of these, as they are sent
 };
 
 /// The number of ranks that have so many samples. There are at most two numbers.
@@ -57,8 +63,10 @@ std::vector<OwnerFlow> flows_of(const RunConfig& config, const Plan& plan,
     const Shard& shard = plan.shards[i];
     const TableConfig& table = table_of(config, shard.table);
     OwnerFlow& flow = flows[static_cast<size_t>(shard.rank)];
-    flow.floats += expected_vectors(config.routing.mode, table, shard.rows) *
-                   static_cast<double>(shard.columns.size());
+    const double floats = expected_vectors(config.routing.mode, table, shard.rows) *
+                          static_cast<double>(shard.columns.size());
+    flow.floats += floats;
+    flow.vector_bytes += floats * static_cast<double>(size_of(vector_type(config, shard)));
     if (shares_ids(plan, i)) continue;
     if (config.routing.mode == RoutingMode::kExact) add_heads(table, shard.rows, sizes, flow);
     flow.ids += hotness_of(table) * static_cast<double>(shard.rows.size()) /
@@ -69,10 +77,13 @@ std::vector<OwnerFlow> flows_of(const RunConfig& config, const Plan& plan,
     const TableConfig& table = table_of(config, sum.table);
     for (size_t i = 0; i < sum.shards.size(); ++i) {
       const Shard& shard = sum.shards[i];
-      flows[static_cast<size_t>(shard.rank)].floats +=
+      const double floats =
           static_cast<double>(table.features.size()) * static_cast<double>(sum.part(i).size()) -
           expected_vectors(config.routing.mode, table, shard.rows) *
               static_cast<double>(shard.columns.size());
+      OwnerFlow& flow = flows[static_cast<size_t>(shard.rank)];
+      flow.floats += floats;
+      flow.vector_bytes += floats * static_cast<double>(size_of(vector_type(config, shard)));
     }
   }
   return flows;
@@ -92,6 +103,7 @@ void gather_ids(const RunConfig& config, const Plan& plan, const RanksOfSize& si
   }
   for (OwnerFlow& flow : flows) {
     all.floats = flow.floats;
+    all.vector_bytes = flow.vector_bytes;
     flow = all;
   }
 }
@@ -105,6 +117,16 @@ int64_t id_bytes_of(const RunConfig& config, const Plan& plan) {
 }
 
 }  // namespace
+
+/// ReturnedParts has the same rule.
+DType vector_type(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width) {
+  const DType wire = config.train.wire.forward;
+  if (wire != DType::kFloat32 || config.embedding_type() != DType::kBFloat16) return wire;
+  const bool divided =
+      std::any_of(table.features.begin(), table.features.end(),
+                  [](const FeatureConfig& feature) { return feature.pooling == Pooling::kMean; });
+  return rows == table.rows && width % 2 == 0 && !divided ? DType::kBFloat16 : wire;
+}
 
 bool shares_ids(const Plan& plan, size_t i) {
   if (i == 0) return false;
@@ -126,13 +148,13 @@ void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoa
                          rounded(flow.ids * static_cast<double>(samples)), id_bytes));
   };
   std::map<int64_t, double> to_all;
-  double floats = 0;
+  double floats = 0, vector_bytes = 0;
   for (const OwnerFlow& flow : flows) {
     for (const auto& [samples, ranks] : sizes) to_all[samples] += message(flow, samples);
     floats += flow.floats;
+    vector_bytes += flow.vector_bytes;
   }
-  const auto forward = static_cast<double>(size_of(config.train.wire.forward));
-  const auto backward = static_cast<double>(size_of(config.train.wire.backward));
+  const auto backward = static_cast<double>(size_of(config.sent_types().backward));
   for (int rank = 0; rank < plan.world; ++rank) {
     RankLoad& load = loads[static_cast<size_t>(rank)];
     const OwnerFlow& own = flows[static_cast<size_t>(rank)];
@@ -141,15 +163,41 @@ void add_exchange(const RunConfig& config, const Plan& plan, std::vector<RankLoa
     double from_all = 0;
     for (const auto& [size, ranks] : sizes) from_all += ranks * message(own, size);
     const double requested = static_cast<double>(samples) * (floats - own.floats);
-    const double owned = static_cast<double>(config.train.global_batch_size - samples) * own.floats;
+    const auto others = static_cast<double>(config.train.global_batch_size - samples);
+    const double requested_bytes = static_cast<double>(samples) * (vector_bytes - own.vector_bytes);
     load.node_pooled_bytes = sums.partial[static_cast<size_t>(rank)];
     load.node_gradient_bytes = sums.summed[static_cast<size_t>(rank)];
     load.ids_sent_bytes = announced + to_all[samples] - message(own, samples);
-    load.pooled_sent_bytes = owned * forward + load.node_pooled_bytes;
+    load.pooled_sent_bytes = others * own.vector_bytes + load.node_pooled_bytes;
     load.gradient_sent_bytes = requested * backward + load.node_gradient_bytes;
-    load.received_bytes = announced + from_all - message(own, samples) + requested * forward +
-                          owned * backward + load.node_pooled_bytes + load.node_gradient_bytes;
+    load.received_bytes = announced + from_all - message(own, samples) + requested_bytes +
+                          others * own.floats * backward + load.node_pooled_bytes +
+                          load.node_gradient_bytes;
   }
+}
+
+std::vector<ExchangedBytes> exchanged_bytes(const RunConfig& config, const Plan& plan) {
+  const std::vector<OwnerFlow> flows = flows_of(config, plan, {});
+  const auto gradient = static_cast<double>(size_of(config.sent_types().backward));
+  double all = 0, floats = 0;
+  for (const OwnerFlow& flow : flows) {
+    all += flow.vector_bytes;
+    floats += flow.floats;
+  }
+  std::vector<ExchangedBytes> exchanged;
+  const auto element = static_cast<double>(size_of(config.embedding_type()));
+  const auto width = static_cast<double>(config.model.embedding_width());
+  for (int rank = 0; rank < plan.world; ++rank) {
+    const OwnerFlow& own = flows[static_cast<size_t>(rank)];
+    const int64_t samples = samples_of(config, rank, plan.world);
+    const auto mine = static_cast<double>(samples);
+    const auto others = static_cast<double>(config.train.global_batch_size - samples);
+    exchanged.push_back({mine * (all - own.vector_bytes), others * own.floats * gradient,
+                         mine * (floats - own.floats) * gradient,
+                         mine * width * (element + (floats > 0 ? all / floats : 0)),
+                         mine * width * (element + gradient)});
+  }
+  return exchanged;
 }
 
 void add_square_sums(const RunConfig& config, const Plan& plan, std::vector<RankLoad>& loads) {

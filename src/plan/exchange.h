@@ -5,6 +5,20 @@
 
 namespace dlrm {
 
+/// The type in which pooled vectors of a shard are sent: that of train.wire. If this is fp32 and E
+/// is bf16, owners round vectors that are no sums of several ranks and are not divided.
+DType vector_type(const RunConfig& config, const TableConfig& table, int64_t rows, int64_t width);
+
+/// Bytes of pooled vectors and of their gradients that a rank exchanges with others.
+struct ExchangedBytes {
+  double vectors = 0, gradients = 0;  ///< received
+  double sent_gradients = 0;
+  /// Of memory: vectors are copied from messages to E, and gradients from dE to messages.
+  double vector_copies = 0, gradient_copies = 0;
+};
+/// By rank. Not counted are those of node sums.
+std::vector<ExchangedBytes> exchanged_bytes(const RunConfig& config, const Plan& plan);
+
 /// True if shard `i` has the same rows as the preceding shard, and so receives the same ids.
 bool shares_ids(const Plan& plan, size_t i);
 

@@ -65,7 +65,7 @@ EmbeddingOptions embedding_options(const RunConfig& config) {
   EmbeddingOptions options;
   options.tables = config.model.tables;
   options.optimizer = config.train.sparse_optimizer;
-  options.wire = config.train.wire;
+  options.wire = config.sent_types();
   options.routing = config.routing;
   options.routing.depth = config.batches_ahead();
   options.cached = config.memory.cached;

@@ -173,7 +173,7 @@ const TimelineResult& wide_result() {
 }
 
 TEST(Timeline, AWideDcnHasAtMostSixCollectives) {
-  EXPECT_EQ(count(wide_result(), StepPart::kDenseSum, 2), 3);
+  EXPECT_EQ(count(wide_result(), StepPart::kDenseSum, 2), 2);
   for (const LaunchCounts& counts : wide_result().counts) EXPECT_LE(counts.collectives, 6);
 }
 
@@ -230,7 +230,8 @@ TEST(Timeline, TheExchangeOfGradientsAndHeldWeightGradientsDoNotWaitForEachOther
 }
 
 /// Of the dense gradients it needs the first bucket, which carries the flag that skips updates. The
-/// others are summed after the exchange of the rows' gradients, with which they would share links.
+/// other one is summed after the exchange of the rows' gradients, with which they would share
+/// links.
 TEST(Timeline, TheUpdateOfRowsWaitsForOneSumOfDenseGradientsAndTheDenseUpdateForAll) {
   const TimelineResult& r = wide_result();
   const std::vector<size_t> rows = last_of(r, StepPart::kSparseUpdate);
@@ -243,14 +244,39 @@ TEST(Timeline, TheUpdateOfRowsWaitsForOneSumOfDenseGradientsAndTheDenseUpdateFor
     EXPECT_EQ(needed(r, i, StepPart::kDenseUpdate), 0);
   }
   const std::vector<size_t> sums = last_of(r, StepPart::kDenseSum);
-  ASSERT_EQ(sums.size(), 3u);
+  ASSERT_EQ(sums.size(), 2u);
   EXPECT_EQ(needed(r, sums[0], StepPart::kGradientExchange), 0);
   EXPECT_EQ(needed(r, sums[1], StepPart::kGradientExchange), 1);
-  EXPECT_EQ(needed(r, sums[2], StepPart::kGradientExchange), 1);
   for (const size_t i : dense) {
-    EXPECT_EQ(needed(r, i, StepPart::kDenseSum), 3);
+    EXPECT_EQ(needed(r, i, StepPart::kDenseSum), 2);
     EXPECT_EQ(needed(r, i, StepPart::kWeightGradients), 2 * 12);
   }
+}
+
+/// With 30 ids in each bag of the cut table, the vectors of the whole one, on rank 0, travel first.
+TEST(Timeline, PartOfTheVectorsTravelsWhileTheOthersAreLookedUp) {
+  TimelineOptions options = small_options();
+  options.config.model.tables[0].features[0].hotness = 30;
+  const TimelineResult r = run_timeline(options);
+  const std::vector<size_t> exchanges = last_of(r, StepPart::kVectorExchange);
+  ASSERT_EQ(exchanges.size(), 2u);
+  EXPECT_LT(r.graph[exchanges[0]].share, r.graph[exchanges[1]].share);
+  const std::vector<size_t> lookups = last_of(r, StepPart::kLookup);
+  const std::vector<char> first = needs_of(r, exchanges[0]), second = needs_of(r, exchanges[1]);
+  int early = 0, late = 0;
+  for (const size_t i : lookups) {
+    EXPECT_EQ(needed(r, i, StepPart::kVectorExchange), 0);
+    if (first[i]) {
+      ++early;
+      EXPECT_EQ(r.graph[i].rank, 0);
+      EXPECT_DOUBLE_EQ(r.graph[i].share, 8 * (1 + 1));
+    } else if (second[i]) {
+      ++late;
+      EXPECT_NEAR(r.graph[i].share, 8 * (15 + 1), 2);  // of 101 rows
+    }
+  }
+  EXPECT_EQ(early, 1);
+  EXPECT_EQ(late, 2);
 }
 
 /// Exchanges and the chain of input gradients are started before what runs beside them.

@@ -149,6 +149,10 @@ class PlacedVectors : public ::testing::TestWithParam<Case> {
     EXPECT_EQ(placed.vectors, rounded(exact.vectors));
     EXPECT_EQ(placed.tensors, exact.tensors);
     EXPECT_EQ(trained(plan, all, DType::kFloat32, threads).vectors, exact.vectors);
+    if (GetParam().pooling == Pooling::kMean || GetParam().wire != DType::kFloat32) return;
+    EmbeddingOptions narrow = all;  // see RunConfig::sent_types()
+    narrow.wire.backward = DType::kBFloat16;
+    EXPECT_EQ(trained(plan, narrow, DType::kBFloat16, threads).tensors, placed.tensors);
   }
 };
 

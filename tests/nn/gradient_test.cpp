@@ -222,6 +222,9 @@ Computed computed_by(const InteractionConfig& config, InteractionInputs in, DTyp
   const Matrix from(dense.data(), compute, kBatch, in.dense);
   ops->convert(MatrixView<float>(x.data(), kBatch, in.dense), from);
   Matrix embeddings = MatrixView<float>(e.data(), kBatch, in.embeddings);
+  const bool may_be_in_place =
+      std::visit([](const auto& i) { return i.embeddings_in_place(); }, config);
+  EXPECT_EQ(made->place_of_embeddings().data != nullptr, may_be_in_place);
   if (in_place) {
     const Matrix place = made->place_of_embeddings();
     EXPECT_EQ(place.type, compute);
@@ -241,6 +244,7 @@ Computed computed_by(const InteractionConfig& config, InteractionInputs in, DTyp
   ops->convert(MatrixView<float>(z.data(), kBatch, made->width()), gradient);
   std::vector<float> exact(e.size());
   Matrix de = MatrixView<float>(exact.data(), kBatch, in.embeddings);
+  EXPECT_EQ(made->place_of_gradients(all_dz).data != nullptr, may_be_in_place);
   if (const Matrix place = made->place_of_gradients(all_dz); in_place && place.data) {
     EXPECT_EQ(place.type, compute);
     EXPECT_EQ(place.rows, kMost);

@@ -32,9 +32,9 @@ std::string text_of(const DenseWork& work) {
                             work.update_bytes, work.parameters);
 }
 
-TEST(DenseWorkOf, ConcatReadsItsInputsAndWritesZ) {
+TEST(DenseWorkOf, ConcatCopiesX) {
   EXPECT_EQ(text_of(dense_work(small_config(ConcatConfig()), false)),
-            "13x7:98 without dx 7x4:32 | | 16x5:85 5x1:6 | forward 128 0 backward 128 0 | "
+            "13x7:98 without dx 7x4:32 | | 16x5:85 5x1:6 | forward 32 0 backward 32 0 | "
             "elements of 4, update 2652 of 221");
 }
 
@@ -53,7 +53,7 @@ TEST(DenseWorkOf, DotMultipliesFourVectors) {
 TEST(DenseWorkOf, CrossHasTwoProductsALayer) {
   EXPECT_EQ(text_of(dense_work(small_config(CrossConfig{2, 3}), false)),
             "13x7:98 without dx 7x4:32 | 16x3:48 3x16:64 16x3:48 3x16:64 | 16x5:85 5x1:6 | "
-            "forward 576 0 backward 832 0 | elements of 4, update 5340 of 445");
+            "forward 480 0 backward 768 0 | elements of 4, update 5340 of 445");
 }
 
 TEST(DenseWorkOf, Bf16HalvesActivationsAndAdamReadsItsState) {

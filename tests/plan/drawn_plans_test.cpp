@@ -102,10 +102,10 @@ TEST(DrawnPlans, HaveTheSameFiguresInEveryVersion) {
     hashes.push_back(fmt::format("{:016x}", hash_bytes(text.data(), text.size(), 0)));
   }
   EXPECT_EQ(hashes,
-            (std::vector<std::string>{"7d3510e818ddf88a", "af5b671c0d9774bd", "2a2d8ca1229ebd99",
-                                      "cc486810bfc8dc46", "4d8f56f703003b15", "beabdd9c216041c2",
-                                      "2159ff378997d797", "2ca5d03c79de1dc1", "3d5d73f52fb952e0",
-                                      "3f1b02eaf0399d45", "ea4236b2e66f87b7", "a5658e5420853c19"}));
+            (std::vector<std::string>{"1758bb6967c31020", "e0eb7f2597055563", "437d4ceb4ad44ecb",
+                                      "dbe46634dc047877", "4fbfd54641060acc", "d441258a8d5d19eb",
+                                      "de4be2908233a1f6", "33aa74010ef33918", "c5ed770931b012b2",
+                                      "5f2cb105ca1e4d4d", "4987599846328e7b", "a69971a7ef6471de"}));
 }
 
 }  // namespace

@@ -170,11 +170,11 @@ TEST(DrawnReports, AreTheSameInEveryVersion) {
                                                         {"chosen batch", "a437986b00ba0f5b"},
                                                         {"chosen caches", "d5adeec5b5ed7c10"},
                                                         {"largest", "5a6c99f4c471d737"},
-                                                        {"limited report", "57c9b5f6a9456a8d"},
-                                                        {"machine report", "0fb4025b80095cb8"},
-                                                        {"report", "ba4dd331b8e87f2a"},
-                                                        {"steps", "c07f5593c63f3bb3"},
-                                                        {"unfused steps", "5472d7eb06a9708c"}}));
+                                                        {"limited report", "871eb6a702dc8480"},
+                                                        {"machine report", "4b84feaa17ce1dcc"},
+                                                        {"report", "538ea143070defcc"},
+                                                        {"steps", "a803359bac3f0bb4"},
+                                                        {"unfused steps", "f849ef7456c8a8bf"}}));
 }
 
 }  // namespace

@@ -177,6 +177,9 @@ class ShardedEmbeddings {
   /// The bytes sent without those of ids. A replayed graph sends them again, but the host sends
   /// ids.
   Traffic step_traffic() const;
+  /// The work of each launch of lookups that a GPU makes for a batch, in their order, relative to
+  /// each other. For models of time.
+  std::vector<double> lookup_work() const;
 
  private:
   struct Parts;

@@ -11,8 +11,7 @@ namespace dlrm {
 /// are the ascending offsets of the tensors.
 ///
 /// On CPUs a bucket has at least 1 MiB in fp32. On GPUs a sum costs a fixed time besides its bytes,
-/// so there are at most three. The first one, which updates of rows wait for, has at least 1 MiB,
-/// the second one at least 4 MiB and half of what is left.
+/// so there are at most two. The first one, which updates of rows wait for, has at least 1 MiB.
 std::vector<Range> gradient_buckets(const std::vector<int64_t>& starts, int64_t size, bool on_gpu);
 
 }  // namespace dlrm

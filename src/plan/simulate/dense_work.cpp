@@ -37,8 +37,14 @@ void add_passes(const InteractionInputs& in, int64_t width, DenseWork& work) {
   work.interact_forward.bytes = work.interact_backward.bytes = bytes;
 }
 
+/// X is copied to Z, and its gradient back. E is in Z.
+void add_copies_of_x(const InteractionInputs& in, DenseWork& work) {
+  work.interact_forward.bytes = work.interact_backward.bytes =
+      2 * work.element_bytes * real(in.dense);
+}
+
 void add_interaction(const ConcatConfig& config, const InteractionInputs& in, DenseWork& work) {
-  add_passes(in, config.width(in), work);
+  config.embeddings_in_place() ? add_copies_of_x(in, work) : add_passes(in, config.width(in), work);
 }
 
 void add_interaction(const FmConfig& config, const InteractionInputs& in, DenseWork& work) {
@@ -58,17 +64,17 @@ void add_interaction(const DotConfig& config, const InteractionInputs& in, Dense
 
 void add_interaction(const CrossConfig& config, const InteractionInputs& in, DenseWork& work) {
   const int64_t n = config.width(in);
-  add_passes(in, n, work);
+  add_copies_of_x(in, work);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     ProductWork v = linear(n, config.rank);
     v.parameters = real(n * config.rank);
     work.interaction.push_back(v);
     work.interaction.push_back(linear(config.rank, n));
   }
-  // Passes between the products (docs/benchmarks/gpu.md).
+  // Passes between the products (docs/benchmarks/gpu.md). The last one writes dx and dE.
   const double layers = real(config.layers), element = work.element_bytes * real(n);
   work.interact_forward.bytes += (4 * layers - 1) * element;
-  work.interact_backward.bytes += (5 * layers + 1) * element;
+  work.interact_backward.bytes = (5 * layers + 2) * element;
 }
 
 void add_buckets(const WireConfig& wire, bool on_gpu, DenseWork& work) {

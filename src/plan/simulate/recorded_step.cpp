@@ -45,8 +45,9 @@ class PartWork {
       case StepPart::kLookup:
         return {rank.forward_bytes, 0, rank.shards * speed_.shard / 2};
       case StepPart::kReceivedVectors:
+        return {work_.pooled.empty() ? 0 : rank.received_bytes};
       case StepPart::kSentGradients:
-        return {work_.pooled.empty() ? 0 : rank.boundary_bytes};
+        return {work_.gradients.empty() ? 0 : rank.packed_bytes};
       case StepPart::kForwardProducts:
       case StepPart::kWeightGradients:
         return products(rank, false);

@@ -59,7 +59,7 @@ void StepGraph::forward(Point ids) {
   const Point sent = tasks_.start(kVectors, RankTasks::kVectors, work_.pooled, {summed});
   dense_.bottom();
   const Point arrived = tasks_.finish(kVectors, work_.pooled, sent);
-  compute("return", RankTasks::kMain, {looked_up, arrived}, copy_of_vectors());
+  compute("return", RankTasks::kMain, {looked_up, arrived}, copies(&RankWork::received_bytes));
   dense_.interact();
   dense_.top();
   loss_ = compute("loss", RankTasks::kMain, {}, [](const RankWork&) { return Demand{}; });
@@ -85,7 +85,7 @@ void StepGraph::backward() {
   if (beside) sorted_ = sort();
   dense_.top_back();
   dense_.interact_back();
-  const Point packed = compute("backward", RankTasks::kMain, {}, copy_of_vectors());
+  const Point packed = compute("backward", RankTasks::kMain, {}, copies(&RankWork::packed_bytes));
   gradients_ = tasks_.start(kGradients, RankTasks::kVectors, work_.gradients, {packed});
   copies_ = tasks_.start(kCopies, RankTasks::kSums, work_.replicas, {packed});
   if (!beside) sorted_ = sort();

@@ -32,11 +32,10 @@ class StepGraph final : public StepTasks {
   Point sort();
 
   /// Between messages and E. If nothing is sent, lookups write E.
-  auto copy_of_vectors() const {
-    const bool copies = !work_.pooled.empty();
-    return [copies](const RankWork& rank) {
-      return RankTasks::Demand{copies ? rank.boundary_bytes : 0};
-    };
+  auto copies(double RankWork::*bytes) const {
+    const bool sends = !work_.pooled.empty();
+    return
+        [sends, bytes](const RankWork& rank) { return RankTasks::Demand{sends ? rank.*bytes : 0}; };
   }
 
   /// compute() with a demand that depends on the rank's work.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cost.h"
+#include "exchange.h"
 
 namespace dlrm {
 namespace {
@@ -50,14 +51,12 @@ std::vector<RankWork> ranks_of(const RunConfig& config, const Plan& plan, const 
     add_table(works.of(shard), cost, rank);
   }
   const double ids = config.model.lookups_per_sample();
-  const auto floats = static_cast<double>(config.model.embedding_width());
   for (int r = 0; r < plan.world; ++r) {
     RankWork& rank = ranks[static_cast<size_t>(r)];
     const Range local = part_of(config.train.global_batch_size, r, plan.world);
     rank.samples = static_cast<double>(local.size());
     rank.sent_ids = ids * rank.samples;
     rank.route_bytes = kRequesterPart * cost.speed().routing_bytes_per_id * rank.sent_ids;
-    rank.boundary_bytes = 2 * 4 * floats * rank.samples;  // read and written
   }
   for (const int t : plan.data_parallel) {
     const TableWork work = cost.replica_work(config.model.tables[static_cast<size_t>(t)]);
@@ -103,26 +102,27 @@ StepWork step_work(const RunConfig& config, const Plan& plan, const PlanOptions&
   for (const double bytes : work.dense.bucket_bytes) {
     work.buckets.push_back(all_reduce(bytes, plan.world, on_node));
   }
-  // Each rank asks for all features of as many samples, so the busiest rank of an exchange is an
-  // owner, in both directions.
-  const WireConfig& wire = config.train.wire;
-  const double back = static_cast<double>(size_of(wire.backward)) / size_of(wire.forward);
   std::vector<double> ids, pooled, gradients, replicas;
   const std::vector<RankLoad> loads = rank_loads(config, plan);
-  for (size_t r = 0; r < loads.size(); ++r) {
-    const RankLoad& load = loads[r];
-    const double sent_vectors = load.pooled_sent_bytes - load.node_pooled_bytes;
-    const double sent_gradients = load.gradient_sent_bytes - load.node_gradient_bytes;
-    work.ranks[r].node_sent = load.node_pooled_bytes;
-    work.ranks[r].node_received = load.node_gradient_bytes;
+  const std::vector<ExchangedBytes> exchanged = exchanged_bytes(config, plan);
+  for (size_t rank = 0; rank < loads.size(); ++rank) {
+    const RankLoad& load = loads[rank];
+    work.ranks[rank].node_sent = load.node_pooled_bytes;
+    work.ranks[rank].node_received = load.node_gradient_bytes;
     work.node_sums.local_bytes =
         std::max({work.node_sums.local_bytes, load.node_pooled_bytes, load.node_gradient_bytes});
-    pooled.push_back(sent_vectors);
-    gradients.push_back(std::max(sent_gradients, sent_vectors * back));
+    pooled.push_back(
+        std::max(load.pooled_sent_bytes - load.node_pooled_bytes, exchanged[rank].vectors));
+    const double sent_gradients = load.gradient_sent_bytes - load.node_gradient_bytes;
+    gradients.push_back(std::max(sent_gradients, exchanged[rank].gradients));
     replicas.push_back(load.replicated_bytes);
-    const double received = load.received_bytes - load.replicated_bytes - load.node_pooled_bytes -
-                            load.node_gradient_bytes - sent_vectors * back - sent_gradients / back;
-    ids.push_back(std::max(load.ids_sent_bytes, received));
+    work.ranks[rank].received_bytes = exchanged[rank].vector_copies;
+    work.ranks[rank].packed_bytes = exchanged[rank].gradient_copies;
+    const double square_sums = sent_gradients - exchanged[rank].sent_gradients;
+    const double received_ids = load.received_bytes - load.replicated_bytes -
+                                load.node_pooled_bytes - load.node_gradient_bytes -
+                                exchanged[rank].vectors - exchanged[rank].gradients - square_sums;
+    ids.push_back(std::max(load.ids_sent_bytes, received_ids));
   }
   work.ids = all_to_all(ids, on_node);
   work.pooled = all_to_all(pooled, on_node);

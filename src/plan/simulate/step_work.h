@@ -18,7 +18,8 @@ struct RankWork {
   double forward_bytes = 0;   ///< lookups
   double sort_bytes = 0;      ///< ids that it received
   double update_bytes = 0;    ///< of rows and their state
-  double boundary_bytes = 0;  ///< vectors between messages and E, one way
+  double received_bytes = 0;  ///< vectors from messages to E
+  double packed_bytes = 0;    ///< gradients from dE to messages
   double node_sent = 0;       ///< bytes of partial vectors that other ranks of the node add
   double node_received = 0;   ///< bytes of those that it adds
 

@@ -84,6 +84,14 @@ class UnfusedStep final : public StepTasks {
   DensePasses dense_;
 };
 
+/// E is copied to the input of the layers above, and its gradient back.
+void copy_embeddings(const ModelConfig& model, DenseWork& work) {
+  if (!std::visit([](const auto& i) { return i.embeddings_in_place(); }, model.interaction)) return;
+  for (PassWork* pass : {&work.interact_forward, &work.interact_backward}) {
+    pass->bytes += (4 + work.element_bytes) * static_cast<double>(model.embedding_width());
+  }
+}
+
 }  // namespace
 
 StepPrediction simulate_unfused_step(const RunConfig& given, const Plan& plan,
@@ -92,6 +100,7 @@ StepPrediction simulate_unfused_step(const RunConfig& given, const Plan& plan,
   const MachineSpeed speed = machine_speed(config);
   StepWork work = step_work(config, plan, options);
   work.ids = work.replicas = {};
+  copy_embeddings(config.model, work.dense);
   const std::vector<double> tables = table_seconds(config, plan, costs);
   const double received = costs.model_input * inputs_of(config.model, plan);
   StepPrediction prediction =

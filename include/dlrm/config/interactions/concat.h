@@ -28,6 +28,7 @@ struct ConcatConfig {
                           "width, at most that width; 0 = none"});
   }
 
+  bool embeddings_in_place() const { return average_pool == 0; }
   int64_t width(const InteractionInputs& in) const {
     const int64_t window = std::max<int64_t>(average_pool, 1);
     return in.dense + (in.embeddings + window - 1) / window;

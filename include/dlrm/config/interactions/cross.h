@@ -19,6 +19,7 @@ struct CrossConfig {
                                         "cross: rank of each layer's product"});
   }
 
+  static constexpr bool embeddings_in_place() { return true; }
   int64_t width(const InteractionInputs& in) const { return in.dense + in.embeddings; }
   InteractionCost cost(const InteractionInputs& in) const {
     const int64_t n = width(in);

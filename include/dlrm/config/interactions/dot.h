@@ -9,6 +9,7 @@ struct DotConfig {
   static constexpr const char* kName = "dot";
   static constexpr bool kNeedsEqualWidths = true;
   static constexpr std::tuple<> keys() { return {}; }
+  static constexpr bool embeddings_in_place() { return false; }
 
   int64_t width(const InteractionInputs& in) const {
     const int64_t vectors = in.features + (in.dense > 0 ? 1 : 0);

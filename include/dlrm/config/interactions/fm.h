@@ -12,6 +12,7 @@ struct FmConfig {
   static constexpr const char* kName = "fm";
   static constexpr bool kNeedsEqualWidths = true;
   static constexpr std::tuple<> keys() { return {}; }
+  static constexpr bool embeddings_in_place() { return false; }
 
   int64_t width(const InteractionInputs& in) const { return in.dense + in.embeddings + 1; }
   InteractionCost cost(const InteractionInputs& in) const {

@@ -1,0 +1,85 @@
+// The exchanges in which owners return the vectors of their shards, and the types of these.
+#include "embedding/returned_parts.h"
+
+#include <gtest/gtest.h>
+
+namespace dlrm {
+namespace {
+
+TableConfig table_of(const std::string& name, int64_t hotness, Pooling pooling = Pooling::kSum) {
+  return {name, name, 100, 8, DType::kFloat32, {{name, hotness, pooling}}};
+}
+
+/// One shard of each table, on these ranks.
+EmbeddingLayout layout_of(const std::vector<TableConfig>& tables, const std::vector<int>& ranks) {
+  Plan plan;
+  plan.world = 2;
+  for (size_t t = 0; t < tables.size(); ++t) {
+    plan.shards.push_back({static_cast<int>(t), {0, 100}, {0, 8}, ranks[t]});
+  }
+  return {tables, plan, RoutingMode::kExact};
+}
+
+/// 24 ids per vector hide the exchange of two shards on rank 0, and of one on rank 1.
+TEST(ReturnedParts, TheShardsWithTheFewestIdsAreReturnedFirst) {
+  const EmbeddingLayout layout = layout_of(
+      {table_of("a", 1), table_of("b", 24), table_of("c", 2), table_of("d", 30), table_of("e", 3)},
+      {0, 0, 0, 1, 1});
+  const ReturnedParts parts(layout, false, 2);
+  EXPECT_EQ(parts.count(), 2);
+  EXPECT_EQ(parts.part_of(0, 0), 0);
+  EXPECT_EQ(parts.part_of(0, 1), 1);
+  EXPECT_EQ(parts.part_of(0, 2), 0);  // 3 ids, 2 vectors, 2 · 9 for the link: 23 of 30
+  EXPECT_EQ(parts.part_of(1, 0), 1);
+  EXPECT_EQ(parts.part_of(1, 1), 0);
+  EXPECT_EQ(parts.work(0, 1), 8 * (24 + 1));
+  const ReturnedParts one(layout, false, 1);
+  EXPECT_EQ(one.count(), 1);
+  EXPECT_EQ(one.part_of(0, 1), 0);
+}
+
+TEST(ReturnedParts, Bf16TravelsTwiceAsFast) {
+  const EmbeddingLayout layout =
+      layout_of({table_of("a", 1), table_of("b", 1), table_of("c", 14)}, {0, 0, 1});
+  EXPECT_EQ(ReturnedParts(layout, false, 2).count(), 1);
+  const EmbeddingLayout both =
+      layout_of({table_of("a", 1), table_of("b", 7), table_of("c", 4)}, {0, 0, 1});
+  EXPECT_EQ(ReturnedParts(both, false, 2).count(), 1);
+  EXPECT_EQ(ReturnedParts(both, true, 2).count(), 2);
+}
+
+TEST(ReturnedParts, ShortLookupsAreNotDivided) {
+  // On rank 0 the exchange of the first table would be hidden.
+  std::vector<TableConfig> tables{table_of("a", 1), table_of("b", 11)};
+  std::vector<int> ranks{0, 0};
+  for (int t = 0; t < 5; ++t) {
+    tables.push_back(table_of("more " + std::to_string(t), 1));
+    ranks.push_back(1);
+  }
+  EXPECT_EQ(ReturnedParts(layout_of(tables, ranks), false, 2).count(), 2);  // 17 ids of 7 vectors
+  for (int t = 5; t < 10; ++t) {
+    tables.push_back(table_of("more " + std::to_string(t), 1));
+    ranks.push_back(1);
+  }
+  EXPECT_EQ(ReturnedParts(layout_of(tables, ranks), false, 2).count(), 1);  // 22 of 12
+}
+
+TEST(ReturnedParts, SumsAndDividedVectorsAreNotRounded) {
+  std::vector<TableConfig> tables{table_of("a", 3), table_of("b", 3, Pooling::kMean),
+                                  table_of("c", 3), table_of("d", 3)};
+  Plan plan;
+  plan.world = 2;
+  plan.shards = {{0, {0, 100}, {0, 8}, 0},  {1, {0, 100}, {0, 8}, 0}, {2, {0, 50}, {0, 8}, 0},
+                 {2, {50, 100}, {0, 8}, 1}, {3, {0, 100}, {0, 3}, 1}, {3, {0, 100}, {3, 8}, 1}};
+  const EmbeddingLayout layout(tables, plan, RoutingMode::kExact);
+  const ReturnedParts parts(layout, true, 2);
+  EXPECT_TRUE(parts.rounds(0, 0));
+  EXPECT_FALSE(parts.rounds(0, 1));
+  EXPECT_FALSE(parts.rounds(0, 2));
+  EXPECT_FALSE(parts.rounds(1, 0));
+  EXPECT_FALSE(parts.rounds(1, 1));  // 3 columns end within a word
+  EXPECT_FALSE(ReturnedParts(layout, false, 2).rounds(0, 0));
+}
+
+}  // namespace
+}  // namespace dlrm
